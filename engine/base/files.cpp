@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/base/files.h"
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <linux/openat2.h>
+#include <memory>
+#include <openssl/evp.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#include <zlib.h>
+
+namespace planloom {
+namespace {
+
+class Descriptor {
+public:
+    explicit Descriptor(int fd) : m_fd(fd) {}
+    Descriptor(const Descriptor &) = delete;
+    Descriptor &operator=(const Descriptor &) = delete;
+    ~Descriptor()
+    {
+        if (m_fd >= 0)
+            ::close(m_fd);
+    }
+    [[nodiscard]] int get() const { return m_fd; }
+    [[nodiscard]] bool valid() const { return m_fd >= 0; }
+
+private:
+    int m_fd;
+};
+
+std::string reason() { return std::strerror(errno); }
+
+Error openError(const std::string &path)
+{
+    const bool missing = errno == ENOENT || errno == ENOTDIR;
+    return Error{missing ? ErrorCode::NotFound : ErrorCode::Io, fmt::format("cannot be opened: {}; check the path and its permissions", reason()), path, 0};
+}
+
+Result<std::string> readRange(int fd, std::int64_t offset, std::int64_t length, const std::string &path)
+{
+    std::string bytes(static_cast<std::size_t>(length), '\0');
+    std::int64_t done = 0;
+    while (done < length) {
+        const auto got = ::pread(fd, bytes.data() + done, static_cast<std::size_t>(length - done), offset + done);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0)
+            return ioError("cannot be read: " + reason()).in(path);
+        if (got == 0)
+            return ioError("became shorter while it was read; try again").in(path);
+        done += got;
+    }
+    return bytes;
+}
+
+Status writeAll(int fd, std::string_view contents)
+{
+    while (!contents.empty()) {
+        const auto put = ::write(fd, contents.data(), contents.size());
+        if (put < 0 && errno == EINTR)
+            continue;
+        if (put < 0)
+            return ioError("cannot be written: " + reason() + "; free some space or choose another place");
+        contents.remove_prefix(static_cast<std::size_t>(put));
+    }
+    if (::fsync(fd) != 0)
+        return ioError("cannot be written: " + reason());
+    return {};
+}
+
+} // namespace
+
+Result<std::string> readFile(const std::filesystem::path &path, std::int64_t limit)
+{
+    const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+    if (!file.valid())
+        return openError(path.string());
+    struct stat info {};
+    if (::fstat(file.get(), &info) != 0)
+        return ioError("cannot be read: " + reason()).in(path.string());
+    if (S_ISDIR(info.st_mode))
+        return badInput("is a folder, not a file; name a file in it").in(path.string());
+    if (!S_ISREG(info.st_mode))
+        return badInput("is not a regular file").in(path.string());
+    if (info.st_size > limit)
+        return badInput(fmt::format("is {} bytes long, more than the {} that are read", info.st_size, limit)).in(path.string());
+    return readRange(file.get(), 0, info.st_size, path.string());
+}
+
+Status writeFileAtomically(const std::filesystem::path &path, std::string_view contents)
+{
+    std::string temporary = path.string() + ".XXXXXX";
+    {
+        const Descriptor file(::mkostemp(temporary.data(), O_CLOEXEC));
+        if (!file.valid())
+            return ioError("cannot be written: " + reason() + "; check that its folder exists and can be written").in(path.string());
+        ::fchmod(file.get(), 0644);
+        if (const Status written = writeAll(file.get(), contents); !written) {
+            ::unlink(temporary.c_str());
+            return written.error().in(path.string());
+        }
+    }
+    if (::rename(temporary.c_str(), path.c_str()) != 0) {
+        const std::string why = reason();
+        ::unlink(temporary.c_str());
+        return ioError("cannot be put in place: " + why).in(path.string());
+    }
+    const auto parent = path.has_parent_path() ? path.parent_path() : std::filesystem::path(".");
+    const Descriptor folder(::open(parent.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    if (folder.valid())
+        ::fsync(folder.get());
+    return {};
+}
+
+Result<std::string> readBeneath(const std::filesystem::path &folder, const std::string &relative, std::int64_t offset, std::int64_t length)
+{
+    const std::string shown = (folder / relative).string();
+    const Descriptor base(::open(folder.empty() ? "." : folder.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+    if (!base.valid())
+        return openError(folder.string());
+    open_how how{};
+    how.flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK;
+    how.resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS;
+    const Descriptor file(static_cast<int>(::syscall(SYS_openat2, base.get(), relative.c_str(), &how, sizeof how)));
+    if (!file.valid() && (errno == EXDEV || errno == ELOOP))
+        return badInput(fmt::format("'{}' leads out of the model's folder; external data may only lie beneath it", relative)).in(shown);
+    if (!file.valid())
+        return openError(shown);
+    struct stat info {};
+    if (::fstat(file.get(), &info) != 0)
+        return ioError("cannot be read: " + reason()).in(shown);
+    if (!S_ISREG(info.st_mode) || info.st_nlink != 1)
+        return badInput("is not a plain file of its own (a link or a device); copy it into the model's folder").in(shown);
+    const std::int64_t wanted = length < 0 ? info.st_size - offset : length;
+    if (offset < 0 || wanted < 0 || offset > info.st_size || wanted > info.st_size - offset)
+        return badInput(fmt::format("holds {} bytes, but offset {} and length {} are asked for", info.st_size, offset, length)).in(shown);
+    return readRange(file.get(), offset, wanted, shown);
+}
+
+Result<std::string> gunzip(std::string_view compressed, std::int64_t limit)
+{
+    z_stream stream{};
+    constexpr int kGzipOrZlib = 15 + 32;
+    if (inflateInit2(&stream, kGzipOrZlib) != Z_OK)
+        return failed("zlib cannot be started");
+    const auto end = std::unique_ptr<z_stream, int (*)(z_stream *)>(&stream, inflateEnd);
+    stream.next_in = reinterpret_cast<Bytef *>(const_cast<char *>(compressed.data()));
+    stream.avail_in = static_cast<uInt>(compressed.size());
+    std::string out;
+    std::array<char, 1 << 16> chunk{};
+    int state = Z_OK;
+    while (state != Z_STREAM_END) {
+        stream.next_out = reinterpret_cast<Bytef *>(chunk.data());
+        stream.avail_out = chunk.size();
+        state = inflate(&stream, Z_NO_FLUSH);
+        if (state != Z_OK && state != Z_STREAM_END)
+            return badInput("is not a whole gzip file; it is damaged or cut short");
+        out.append(chunk.data(), chunk.size() - stream.avail_out);
+        if (static_cast<std::int64_t>(out.size()) > limit)
+            return badInput(fmt::format("inflates to more than {} bytes", limit));
+    }
+    return out;
+}
+
+std::string sha256(std::string_view bytes)
+{
+    std::array<unsigned char, EVP_MAX_MD_SIZE> digest{};
+    unsigned int size = 0;
+    EVP_Digest(bytes.data(), bytes.size(), digest.data(), &size, EVP_sha256(), nullptr);
+    std::string text;
+    for (unsigned int i = 0; i < size; ++i)
+        text += fmt::format("{:02x}", digest[i]);
+    return text;
+}
+
+} // namespace planloom

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "engine/base/result.h"
+
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace planloom {
+
+/// The whole file, at most @p limit bytes. Errors: NotFound, Io, BadInput (too large, a folder), each naming @p path.
+Result<std::string> readFile(const std::filesystem::path &path, std::int64_t limit = std::int64_t{4} << 30);
+
+/// Writes beside @p path, syncs, renames into place: a reader sees the old file or the new one, never half of either,
+/// and a full disk leaves the old one and no debris. Errors: Io.
+Status writeFileAtomically(const std::filesystem::path &path, std::string_view contents);
+
+/// The bytes of @p relative under @p folder, opened so that no "..", absolute path, symbolic link or hard link leads out of
+/// it (openat2 RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS, regular file, one link). @p length < 0 reads to the end.
+/// Errors: BadInput (escapes, out of range), NotFound, Io.
+Result<std::string> readBeneath(const std::filesystem::path &folder, const std::string &relative, std::int64_t offset, std::int64_t length);
+
+/// Inflates a .gz file's contents; @p limit bounds the result. Errors: BadInput.
+Result<std::string> gunzip(std::string_view compressed, std::int64_t limit = std::int64_t{4} << 30);
+
+/// Lower-case hexadecimal SHA-256.
+std::string sha256(std::string_view bytes);
+
+} // namespace planloom

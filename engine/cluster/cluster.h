@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "engine/base/ids.h"
+#include "engine/base/result.h"
+#include "engine/base/units.h"
+
+#include <cstdint>
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace planloom::cluster {
+
+/// What a kind of device can do. Rates are nominal; engine/cost turns them into times.
+struct DeviceType {
+    std::string name;                        ///< "V100", "H100-SXM", "CPU"
+    std::map<std::string, double> peakFlops; ///< FLOP/s by dtype name ("float32", "bfloat16"); at least float32
+    Bytes memory;                            ///< per device
+    double memoryBandwidth = 0;              ///< bytes/s
+};
+
+struct Device {
+    DeviceId id;
+    std::string name; ///< "n0:g3"
+    NodeId node;
+    std::size_t type = 0; ///< index into Cluster::types()
+};
+
+struct Node {
+    NodeId id;
+    std::string name;
+    std::vector<DeviceId> devices; ///< consecutive ids
+};
+
+/// An end of a link: a device, or something between devices (NVSwitch, PCIe switch, NIC, network switch).
+struct Vertex {
+    enum class Kind : std::uint8_t { Device, Switch, Nic, Network };
+    Kind kind = Kind::Switch;
+    std::string name;
+    DeviceId device; ///< Kind::Device only
+    NodeId node;     ///< none for Kind::Network
+};
+
+struct Link {
+    enum class Kind : std::uint8_t { NvLink, Pcie, Network, Memory };
+    Kind kind = Kind::Network;
+    std::size_t a = 0; ///< index into vertices()
+    std::size_t b = 0;
+    double pointToPoint = 0; ///< effective bytes/s of one transfer, per direction
+    double collective = 0;   ///< effective bytes/s of a ring over this link
+    Seconds latency;
+    bool fullDuplex = true;
+};
+
+/// How the time of communication follows from the links.
+enum class CommModel : std::uint8_t {
+    Links,    ///< load of each link on the routes taken, the busiest one counts
+    TwoLevel, ///< the effective-bandwidth rules of the DAPPLE release: inside a machine / between machines
+};
+
+/// The three figures of CommModel::TwoLevel (bytes/s).
+struct TwoLevelRates {
+    double intraNode = 0;
+    double interPointToPoint = 0;
+    double interCollective = 0;
+};
+
+/// Nodes, devices and the links between them. Immutable; made by ClusterBuilder, which checks it.
+class Cluster {
+public:
+    [[nodiscard]] const std::string &name() const { return m_name; }
+    [[nodiscard]] std::span<const DeviceType> types() const { return m_types; }
+    [[nodiscard]] std::span<const Node> nodes() const { return m_nodes; }
+    [[nodiscard]] std::span<const Device> devices() const { return m_devices; }
+    [[nodiscard]] std::span<const Vertex> vertices() const { return m_vertices; }
+    [[nodiscard]] std::span<const Link> links() const { return m_links; }
+    [[nodiscard]] const Device &device(DeviceId id) const { return m_devices[id.index()]; }
+    [[nodiscard]] const DeviceType &typeOf(DeviceId id) const { return m_types[m_devices[id.index()].type]; }
+    [[nodiscard]] DeviceId find(std::string_view deviceName) const; ///< invalid if there is none
+    [[nodiscard]] CommModel commModel() const { return m_commModel; }
+    [[nodiscard]] const TwoLevelRates &twoLevel() const { return m_twoLevel; }
+    [[nodiscard]] bool fullDuplex() const; ///< true if every link is
+
+    /// Links from @p from to @p to (indices into links()), the widest of the shortest; empty if from == to.
+    /// Cost: O(route length); routes are computed at build.
+    [[nodiscard]] std::vector<std::size_t> route(DeviceId from, DeviceId to) const;
+
+private:
+    friend class ClusterBuilder;
+    std::string m_name;
+    std::vector<DeviceType> m_types;
+    std::vector<Node> m_nodes;
+    std::vector<Device> m_devices;
+    std::vector<Vertex> m_vertices;
+    std::vector<Link> m_links;
+    CommModel m_commModel = CommModel::Links;
+    TwoLevelRates m_twoLevel;
+    std::vector<std::vector<std::int32_t>> m_nextLink; ///< [vertex][device]: link towards that device, -1: none
+};
+
+class ClusterBuilder {
+public:
+    explicit ClusterBuilder(std::string name);
+    std::size_t type(DeviceType type);
+    NodeId node(std::string name);
+    DeviceId device(NodeId node, std::size_t type, std::string name = {}); ///< default name "n<node>:g<index>"
+    std::size_t vertexOf(DeviceId device) const;
+    std::size_t vertex(Vertex vertex);
+    void link(Link link);
+    void twoLevel(TwoLevelRates rates);
+    /// Errors (BadInput): no devices, duplicate names, non-positive or non-finite figures, devices that cannot reach each other.
+    Result<Cluster> build() &&;
+
+private:
+    Cluster m_cluster;
+};
+
+/// Regular clusters: @p nodes machines of @p perNode devices, a switch inside each, one NIC each into one network.
+struct RegularCluster {
+    std::string name;
+    int nodes = 1;
+    int perNode = 1;
+    DeviceType type;
+    double intraBandwidth = 0;
+    Seconds intraLatency{5e-6};
+    double interPointToPoint = 0;
+    double interCollective = 0;
+    Seconds interLatency{2e-5};
+    bool fullDuplex = true;
+    bool twoLevelRules = false;
+};
+Result<Cluster> regular(const RegularCluster &spec);
+
+/// dapple-a, dapple-b, dapple-c (16 V100), pipedream-4x4, h100-8, ... Error: NotFound that lists the names.
+Result<Cluster> preset(std::string_view name);
+std::vector<std::string> presetNames();
+/// V100, A100, H100-SXM ... with public figures. nullptr if unknown.
+const DeviceType *knownDeviceType(std::string_view name);
+
+/// Native JSON (`planloom.cluster/1`, resources/docs/formats/cluster.md).
+std::string toJson(const Cluster &cluster);
+Result<Cluster> clusterFromJson(std::string_view text);
+
+} // namespace planloom::cluster

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "engine/graph/graph.h"
+
+namespace planloom::graph {
+
+/// A part of a graph with the operators that differentiate it, in one Graph: operators [0, forwardOps) are the forward pass,
+/// the rest the backward pass, in execution order.
+struct TrainingGraph {
+    Graph graph;
+    std::size_t forwardOps = 0;
+    std::vector<TensorId> inputs;          ///< activations that come in over the first cut (tensors of `graph`, role Input)
+    std::vector<TensorId> outputs;         ///< activations that leave over the last cut
+    std::vector<TensorId> outputGradients; ///< role Input, one per differentiable entry of outputs (invalid where not), fed before backward
+    std::vector<TensorId> inputGradients;  ///< one per entry of inputs (invalid where not differentiable)
+    std::vector<TensorId> parameters;      ///< those that this part reads
+    std::vector<TensorId> gradients;       ///< one per entry of parameters
+    std::vector<TensorId> stash;           ///< activations made forward and read backward: kept per micro-batch in flight
+    TensorId loss;                         ///< scalar, if the loss lies in this part
+    /// Name of a tensor of the original graph -> same name here; gradients are called "grad/NAME".
+};
+
+/// Cuts operators [first, last) out of @p graph, with the activations crossing at both ends as inputs and outputs, and
+/// appends reverse-mode gradients. The loss's own gradient is fed as input "grad/LOSS" (a scalar: samples here / global batch),
+/// so that replicas and micro-batches of any sizes add up to the gradient of the global mean.
+/// Errors: Unsupported, naming the operator without a gradient and the ones like it; cost O(operators).
+Result<TrainingGraph> differentiate(const Graph &graph, OpId first, OpId last,
+                                    const std::vector<TensorId> &incoming, const std::vector<TensorId> &outgoing);
+
+/// True if reverse-mode differentiation knows the type (or never needs it, as for Shape).
+bool isDifferentiable(std::string_view type);
+std::vector<std::string> differentiableTypes();
+
+} // namespace planloom::graph

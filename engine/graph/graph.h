@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "engine/base/ids.h"
+#include "engine/base/result.h"
+#include "engine/graph/shape.h"
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+namespace planloom::graph {
+
+/// What a tensor is to training.
+enum class TensorRole : std::uint8_t {
+    Input,      ///< fed for each batch: tokens, pixels, labels
+    Parameter,  ///< trained
+    State,      ///< kept between steps but not trained: running means
+    Constant,   ///< fixed; its value is in Initializer::data
+    Activation, ///< made by an operator
+};
+
+/// Where the first value of a parameter, state or constant comes from. Random values are drawn from a generator seeded by
+/// (run seed, tensor name), so that every layout of ranks starts from the same weights.
+struct Initializer {
+    enum class Kind : std::uint8_t { None, Zeros, Ones, Normal, Uniform, Data, File };
+    Kind kind = Kind::None;
+    double a = 0;                                   ///< mean, or lower end
+    double b = 0;                                   ///< standard deviation, or upper end
+    std::shared_ptr<const std::vector<std::byte>> data; ///< Data: the elements, row-major, little-endian
+    std::string file;                               ///< File: path beneath the model's folder
+    std::int64_t offset = 0;                        ///< File: where in it
+};
+
+struct Tensor {
+    TensorId id;
+    std::string name;
+    DType type = DType::F32;
+    Shape shape;
+    TensorRole role = TensorRole::Activation;
+    OpId producer; ///< none unless role is Activation
+    Initializer init;
+
+    [[nodiscard]] Bytes bytes(std::int64_t samples = 1) const { return Bytes(shape.elements(samples) * sizeOf(type)); }
+};
+
+using Attribute = std::variant<std::int64_t, double, std::string, std::vector<std::int64_t>, std::vector<double>>;
+using Attributes = std::map<std::string, Attribute, std::less<>>;
+
+/// An operator. `type` is an ONNX operator name where ONNX has the operator at all; Planloom's own (fused or gradient) types
+/// are listed in operators.h. An unknown type is kept: it has shapes only if the file gave them, and cannot be trained.
+struct Op {
+    OpId id;
+    std::string type;
+    std::string name;  ///< unique
+    std::string scope; ///< module path, "/"-separated: "h/3/attn"; empty at the top
+    std::vector<TensorId> inputs; ///< an invalid id is an optional input left out
+    std::vector<TensorId> outputs;
+    Attributes attributes;
+
+    [[nodiscard]] std::int64_t integer(std::string_view key, std::int64_t fallback = 0) const;
+    [[nodiscard]] double number(std::string_view key, double fallback = 0) const;
+    [[nodiscard]] std::string text(std::string_view key, std::string fallback = {}) const;
+    [[nodiscard]] std::vector<std::int64_t> integers(std::string_view key, std::vector<std::int64_t> fallback = {}) const;
+    [[nodiscard]] bool has(std::string_view key) const { return attributes.find(key) != attributes.end(); }
+};
+
+/// A neural network as a directed acyclic graph of operators, in topological order. Immutable once built; made by
+/// GraphBuilder only, which checks it. Copyable; hand it along as shared_ptr<const Graph>.
+class Graph {
+public:
+    [[nodiscard]] const std::string &name() const { return m_name; }
+    [[nodiscard]] std::span<const Op> ops() const { return m_ops; }
+    [[nodiscard]] std::span<const Tensor> tensors() const { return m_tensors; }
+    [[nodiscard]] const Op &op(OpId id) const { return m_ops[id.index()]; }
+    [[nodiscard]] const Tensor &tensor(TensorId id) const { return m_tensors[id.index()]; }
+    /// Operators that read @p id, in order, each once.
+    [[nodiscard]] std::span<const OpId> consumers(TensorId id) const { return m_consumers[id.index()]; }
+    [[nodiscard]] std::span<const TensorId> outputs() const { return m_outputs; }
+    /// The scalar that training minimises (mean over the samples), or none.
+    [[nodiscard]] TensorId loss() const { return m_loss; }
+    /// By name; invalid if there is none.
+    [[nodiscard]] TensorId find(std::string_view tensorName) const;
+    [[nodiscard]] std::vector<TensorId> withRole(TensorRole role) const;
+    [[nodiscard]] Bytes parameterBytes() const;
+    [[nodiscard]] std::int64_t parameterCount() const;
+
+private:
+    friend class GraphBuilder;
+    std::string m_name;
+    std::vector<Op> m_ops;
+    std::vector<Tensor> m_tensors;
+    std::vector<std::vector<OpId>> m_consumers;
+    std::vector<TensorId> m_outputs;
+    TensorId m_loss;
+};
+
+/// Makes a Graph. Operators may be added in any order; build() sorts them (stably) and infers shapes.
+class GraphBuilder {
+public:
+    explicit GraphBuilder(std::string name);
+
+    TensorId input(std::string name, DType type, Shape shape);
+    TensorId parameter(std::string name, Shape shape, Initializer init, DType type = DType::F32);
+    TensorId state(std::string name, Shape shape, Initializer init, DType type = DType::F32);
+    TensorId constant(std::string name, DType type, Shape shape, std::vector<std::byte> data);
+    TensorId constantInts(std::string name, const std::vector<std::int64_t> &values); ///< 1-d int64
+
+    /// Scopes nest: operators added between push and pop lie in it.
+    void pushScope(const std::string &name);
+    void popScope();
+
+    /// Adds an operator with one output, named after it; its shape is inferred at build().
+    TensorId add(const std::string &type, std::vector<TensorId> inputs, Attributes attributes = {}, std::string name = {});
+    /// Adds an operator with outputs declared before by activation(). Used by importers and differentiation.
+    OpId addOp(std::string type, std::string name, std::string scope, std::vector<TensorId> inputs, std::vector<TensorId> outputs, Attributes attributes);
+    /// Declares an activation whose producer is added later. Its shape may be left for inference.
+    TensorId activation(std::string name, DType type = DType::F32, Shape shape = {}, bool shapeKnown = false);
+
+    void output(TensorId id);
+    void loss(TensorId id);
+    [[nodiscard]] const Tensor &tensor(TensorId id) const { return m_graph.m_tensors[id.index()]; }
+
+    /// Errors (BadInput): duplicate names, a cycle (named), a tensor without producer, an operator whose inputs do not fit
+    /// (named, with the shapes), an empty graph. Cost: O(operators + edges).
+    Result<Graph> build() &&;
+
+private:
+    TensorId addTensor(std::string name, DType type, Shape shape, TensorRole role, Initializer init);
+    Graph m_graph;
+    std::vector<bool> m_shapeKnown;
+    std::string m_scope;
+};
+
+/// Native JSON (`planloom.graph/1`, resources/docs/formats/graph.md), without the data of parameters larger than
+/// @p inlineLimit bytes. graphFromJson checks as build() does.
+std::string toJson(const Graph &graph, std::int64_t inlineLimit = 4096);
+Result<Graph> graphFromJson(std::string_view text);
+
+} // namespace planloom::graph

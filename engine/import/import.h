@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "engine/base/result.h"
+#include "engine/cluster/cluster.h"
+#include "engine/cost/cost.h"
+#include "engine/graph/graph.h"
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace planloom::import {
+
+/// A model and, where the source says how long its layers take, their times.
+struct Model {
+    std::shared_ptr<const graph::Graph> graph;
+    std::shared_ptr<const cost::Profile> profile; ///< may be null
+    std::string source;                           ///< as asked for: "zoo:gpt2", "net.onnx"
+    std::vector<std::string> warnings;            ///< what was kept but not understood, for people
+};
+
+/// By what @p source says: "zoo:NAME", FILE.onnx, config.json of Hugging Face, a layer profile (.txt), our own graph JSON.
+/// Errors: NotFound (with the names that exist), BadInput (file, line, fix), Unsupported, Io.
+Result<Model> loadModel(const std::string &source);
+/// "preset:NAME", "local[:N]", .yaml/.yml/.json, NCCL .xml, text of `nvidia-smi topo -m`.
+Result<std::shared_ptr<const cluster::Cluster>> loadCluster(const std::string &source);
+/// Names behind "zoo:", with one line on each.
+struct ZooEntry {
+    std::string name;
+    std::string about;
+};
+std::vector<ZooEntry> zooEntries();
+
+// The readers themselves, on bytes, for tests and fuzzing. @p name is used in errors.
+Result<Model> readOnnx(std::string_view bytes, const std::string &name, const std::string &folder);
+Result<Model> readHuggingFaceConfig(std::string_view text, const std::string &name);
+/// Text profiles of the DAPPLE and PipeDream repositories; which of the two is told from the contents. @p profileBatch 0: from the
+/// file name ("...-pbs-32.txt"), else 1.
+Result<Model> readLayerProfile(std::string_view text, const std::string &name, double profileBatch = 0);
+Result<cluster::Cluster> readClusterYaml(std::string_view text, const std::string &name);
+Result<cluster::Cluster> readNcclTopology(std::string_view text, const std::string &name);
+Result<cluster::Cluster> readNvidiaSmiTopology(std::string_view text, const std::string &name);
+/// This machine by hwloc: its GPUs, or @p cpuDevices devices that share its cores and memory evenly (0: all cores as one).
+Result<cluster::Cluster> localCluster(int cpuDevices);
+
+} // namespace planloom::import

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "engine/base/ids.h"
+#include "engine/base/result.h"
+#include "engine/base/units.h"
+#include "engine/cluster/cluster.h"
+#include "engine/cost/cost.h"
+#include "engine/graph/graph.h"
+#include "engine/graph/layers.h"
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace planloom::plan {
+
+/// Order of forward and backward passes on each stage.
+enum class ScheduleKind : std::uint8_t {
+    GPipe,   ///< all forwards, then all backwards
+    OneF1B,  ///< 1f1b: stage i of S warms up with S - i forwards, then alternates
+    DappleA, ///< DAPPLE §5.3 policy A: K_i = min(S - i, D)
+    DappleB, ///< DAPPLE §5.3 policy B: K_i = min(2(S - i) - 1, D)
+    Custom,  ///< `order` says it all
+};
+const char *name(ScheduleKind kind);
+std::optional<ScheduleKind> scheduleFromName(std::string_view text);
+std::vector<std::string> scheduleNames();
+
+struct Schedule {
+    ScheduleKind kind = ScheduleKind::OneF1B;
+    std::vector<int> warmup; ///< per stage: forwards before the first backward; empty: from the kind. Caps (D) are applied here
+    std::map<std::string, std::vector<std::string>> order; ///< Custom: device name -> compute task ids ("s0.F.m0") in order
+};
+
+/// A run of layers and the devices that replicate it. Each micro-batch is cut into one slice per replica (DAPPLE §5.2).
+struct Stage {
+    std::string name;
+    std::size_t firstLayer = 0;
+    std::size_t lastLayer = 0;          ///< one past the end
+    std::vector<DeviceId> devices;      ///< replicas, in slice order
+    std::vector<double> replicaShares;  ///< sums to 1; empty: equal
+    bool recompute = false;             ///< keep only the stage's inputs, run forward again before backward
+    std::map<std::string, std::string> shardings; ///< tensor name -> SBP text, over `mesh`
+    std::vector<int> mesh;              ///< device mesh; {devices.size()} if empty
+};
+
+struct Optimizer {
+    enum class Kind : std::uint8_t { Sgd, AdamW };
+    Kind kind = Kind::AdamW;
+    double learningRate = 1e-3;
+    double momentum = 0;    ///< Sgd
+    double beta1 = 0.9;     ///< AdamW
+    double beta2 = 0.999;
+    double epsilon = 1e-8;
+    double weightDecay = 0.01;
+    [[nodiscard]] int stateTensors() const { return kind == Kind::AdamW ? 2 : (momentum != 0 ? 1 : 0); }
+};
+
+struct PlannerInfo {
+    std::string name;                           ///< "dapple", "manual"
+    std::map<std::string, std::string> options;
+    double searchSeconds = 0;
+};
+
+/// A planner's own idea of its plan, kept beside the simulator's. Keys are those of the JSON contract:
+/// iteration_seconds, speedup_over_one_device, and what else it computes.
+using Estimate = std::map<std::string, double>;
+
+/// How a model is spread over a cluster and in which order it computes. A plain value: edit a copy, then validate().
+struct Plan {
+    std::string modelName;   ///< "gpt2"
+    std::string modelSource; ///< "zoo:gpt2" or a path
+    std::string clusterName;
+    PlannerInfo planner;
+    std::int64_t globalBatch = 1;
+    std::int64_t microBatches = 1;
+    std::vector<Stage> stages;
+    Schedule schedule;
+    std::string exchange = "all-reduce";
+    Optimizer optimizer;
+    Estimate estimate;
+    std::string predictedJson; ///< the simulator's report as `simulate --json` prints it; empty if not simulated
+
+    [[nodiscard]] bool replicated(StageId stage) const { return stages[stage.index()].devices.size() > 1; }
+};
+
+/// What a plan is about: everything that is needed to validate, simulate and train it. Snapshots, shared.
+struct Subject {
+    std::shared_ptr<const graph::Graph> graph;
+    std::shared_ptr<const cluster::Cluster> cluster;
+    std::shared_ptr<const cost::Profile> profile; ///< may be null
+    std::shared_ptr<const cost::CostModel> costs; ///< of the three
+    std::string modelSource;                      ///< "zoo:gpt2" or a path
+    [[nodiscard]] const graph::LayerView &layers() const { return costs->layers(); }
+};
+Subject makeSubject(std::shared_ptr<const graph::Graph> graph, std::shared_ptr<const cluster::Cluster> cluster,
+                    std::shared_ptr<const cost::Profile> profile, std::string modelSource);
+
+/// A plan with its subject: what a plan file holds.
+struct Document {
+    Plan plan;
+    Subject subject;
+};
+
+/// Slices of a micro-batch: how many of global batch's samples micro-batch @p m has, and where they begin in the batch. Sizes differ by at
+/// most one (larger ones first). Replica slices are cut by replicaShares the same way (largest remainder).
+struct SampleRange {
+    std::int64_t begin = 0;
+    std::int64_t size = 0;
+};
+SampleRange microBatchRange(const Plan &plan, std::int64_t microBatch);
+/// Slice of @p replica within a micro-batch of @p samples.
+SampleRange replicaRange(const Stage &stage, std::size_t replica, std::int64_t samples);
+
+/// Warm-up depth of each stage, from the kind or as given: forwards before the first backward, at least 1, at most microBatches.
+std::vector<int> warmupDepths(const Plan &plan);
+
+/// Errors (BadInput), each naming the stage and field: stages that leave out or repeat a layer, unknown or repeated devices, no
+/// micro-batch, more micro-batches than samples, a replica without a sample, shares that do not sum to 1, unknown kinds, orders
+/// that miss a task.
+Status validate(const Plan &plan, const Subject &subject);
+
+/// What changed from @p a to @p b, a line each, for people ("stage 1: layers 18..36 -> 16..36").
+std::vector<std::string> difference(const Plan &a, const Plan &b);
+
+/// A short form in the literature's notation: "8:8 (18:18)", "straight", "DP".
+std::string notation(const Plan &plan);
+
+/// The plan file (`planloom.plan/1`, resources/docs/formats/plan.md). It embeds graph, cluster and profile (large weights stay
+/// outside, named by file and sha256). fromJson validates; errors name the line and field.
+std::string toJson(const Document &document);
+Result<Document> documentFromJson(std::string_view text);
+Result<Document> readPlan(const std::string &path);
+Status writePlan(const Document &document, const std::string &path);
+
+} // namespace planloom::plan

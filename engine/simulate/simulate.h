@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "engine/base/result.h"
+#include "engine/program/program.h"
+#include "engine/trace/trace.h"
+
+#include <string>
+#include <vector>
+
+namespace planloom::simulate {
+
+/// Live bytes of one rank from `seconds` on, by what they are for.
+struct MemoryPoint {
+    double seconds = 0;
+    std::int64_t persistent = 0;  ///< parameters, gradients, optimizer state
+    std::int64_t activations = 0; ///< Inbox, Frame, Outbox
+    std::int64_t gradients = 0;   ///< GradientInbox, GradientOutbox
+    std::int64_t workspace = 0;
+    [[nodiscard]] std::int64_t total() const { return persistent + activations + gradients + workspace; }
+};
+
+struct DeviceReport {
+    std::string id;            ///< the cluster's name
+    std::int64_t peakBytes = 0; ///< arena of the rank
+    std::int64_t capacityBytes = 0;
+    double busyFraction = 0;   ///< compute lane
+    double commFraction = 0;   ///< any communication lane
+};
+
+/// What `simulate --json` prints (DESIGN §5.2).
+struct Report {
+    double iterationSeconds = 0;
+    double samplesPerSecond = 0;
+    double bubbleFraction = 0; ///< idle share of the compute lanes
+    bool fits = false;         ///< every device's peak is within its capacity
+    std::vector<DeviceReport> devices;
+    double lowerBoundSeconds = 0;
+    double speedupOverOneDevice = 0;
+};
+
+struct Options {
+    bool trace = true;   ///< fill Simulation::trace
+    bool memory = true;  ///< fill Simulation::memory
+};
+
+struct Simulation {
+    Report report;
+    trace::Trace trace;                            ///< one iteration, step 0, clock "cost"
+    std::vector<std::vector<MemoryPoint>> memory;  ///< per rank, in time order
+};
+
+/// Runs @p program on the cost clock: event-driven, deterministic, O(tasks log ranks). A dependency cycle (only possible for a
+/// hand-made Program) is an error that names the tasks that wait.
+Result<Simulation> simulate(const program::Program &program, const cluster::Cluster &cluster, const Options &options = {});
+
+/// compile + simulate, without bodies.
+Result<Simulation> simulatePlan(const plan::Plan &plan, const plan::Subject &subject, const Options &options = {});
+
+/// Seconds of one iteration only; no cluster needed. For planners' inner loops and worked examples.
+Result<double> iterationSeconds(const program::Program &program);
+
+/// The JSON object of the contract, one line.
+std::string toJson(const Report &report);
+
+} // namespace planloom::simulate

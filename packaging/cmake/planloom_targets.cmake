@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+# One library per folder of the house: planloom_folder(<target> [PUBLIC libs] [PRIVATE libs]) compiles every .cpp beside
+# the CMakeLists.txt that calls it (and beneath, with RECURSE), so that a new file needs no edit of a build file.
+
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
+
+add_library(planloom_flags INTERFACE)
+target_include_directories(planloom_flags INTERFACE ${CMAKE_SOURCE_DIR})
+target_compile_options(planloom_flags INTERFACE -Wall -Wextra -Wshadow -Wnon-virtual-dtor -Woverloaded-virtual -Werror)
+if(PLANLOOM_SANITIZE)
+  target_compile_options(planloom_flags INTERFACE -fsanitize=${PLANLOOM_SANITIZE} -fno-omit-frame-pointer
+                         -fno-sanitize-recover=undefined)
+  target_link_options(planloom_flags INTERFACE -fsanitize=${PLANLOOM_SANITIZE})
+endif()
+
+find_program(PLANLOOM_CCACHE ccache)
+if(PLANLOOM_CCACHE)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${PLANLOOM_CCACHE})
+endif()
+find_program(PLANLOOM_LLD ld.lld)
+if(PLANLOOM_LLD)
+  add_link_options(-fuse-ld=lld)
+endif()
+
+function(planloom_folder target)
+  cmake_parse_arguments(ARG "RECURSE" "" "PUBLIC;PRIVATE" ${ARGN})
+  if(ARG_RECURSE)
+    file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cpp ${CMAKE_CURRENT_SOURCE_DIR}/*.h)
+  else()
+    file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cpp ${CMAKE_CURRENT_SOURCE_DIR}/*.h)
+  endif()
+  if(NOT sources MATCHES "\\.cpp")
+    add_library(${target} INTERFACE)
+    target_link_libraries(${target} INTERFACE planloom_flags ${ARG_PUBLIC})
+    return()
+  endif()
+  add_library(${target} STATIC ${sources})
+  target_link_libraries(${target} PUBLIC planloom_flags ${ARG_PUBLIC} PRIVATE ${ARG_PRIVATE})
+endfunction()

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "engine/base/progress.h"
+#include "engine/base/result.h"
+#include "engine/plan/plan.h"
+#include "engine/simulate/simulate.h"
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace planloom::planners {
+
+/// What is to be planned.
+struct Problem {
+    plan::Subject subject;
+    std::int64_t globalBatch = 1;
+    std::optional<std::int64_t> microBatch; ///< samples of one micro-batch on one device; a planner chooses if not given
+    plan::Optimizer optimizer;
+};
+
+/// `--set KEY=VALUE`. A planner refuses keys that it does not document.
+using Options = std::map<std::string, std::string>;
+
+/// One plan that a search looked at closely, best first.
+struct Candidate {
+    plan::Plan plan;
+    double simulatedSeconds = 0;
+};
+
+struct PlanReport {
+    plan::Plan plan;                  ///< with planner, estimate and predictedJson filled in
+    simulate::Report predicted;       ///< the simulator's word
+    std::vector<Candidate> alternatives; ///< runners-up, best first, at most ten
+    bool complete = true;             ///< false: stopped early, the best so far
+};
+
+struct OptionInfo {
+    std::string key;
+    std::string fallback;
+    std::string about;
+};
+
+/// A planner is a function from a problem to a plan: no clock, file or global in it, deterministic for equal input.
+class Planner {
+public:
+    virtual ~Planner() = default;
+    [[nodiscard]] virtual std::string name() const = 0;
+    [[nodiscard]] virtual std::string about() const = 0; ///< one line, with the paper
+    [[nodiscard]] virtual std::vector<OptionInfo> options() const = 0;
+    /// Errors: BadInput (options), Infeasible (which limit binds and what would help), Cancelled (nothing found yet).
+    [[nodiscard]] virtual Result<PlanReport> plan(const Problem &problem, const Options &options, Progress &progress) const = 0;
+};
+
+/// Everything built in, in the order that `planloom planners` prints.
+std::vector<const Planner *> allPlanners();
+/// Error: NotFound that lists the names.
+Result<const Planner *> findPlanner(const std::string &name);
+
+/// Simulates @p plan and fills report fields that every planner fills the same way. For planners' last step.
+Result<PlanReport> finish(plan::Plan plan, const Problem &problem, std::vector<Candidate> alternatives = {});
+
+} // namespace planloom::planners
