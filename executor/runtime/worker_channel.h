@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "engine/trace/trace.h"
+
+#include <cstdint>
+#include <span>
+#include <string>
+
+namespace planloom::runtime {
+
+/// How a worker process talks to whoever started it. The agent implements it over gRPC, tests with vectors.
+/// Thread contract: called from one thread at a time (hello before the drain thread starts, finished after it has ended, the rest
+/// on the drain thread), never on the thread that computes: an implementation needs no locks and may take its time.
+class WorkerChannel {
+public:
+    virtual ~WorkerChannel() = default;
+
+    /// First call: this process is rank @p rank of the run.
+    virtual void hello(int rank, std::int64_t pid) = 0;
+    /// One training step is done on all ranks. Only rank 0 reports; steps count from 0 and come in order, each once.
+    virtual void metrics(std::int64_t step, double loss, double seconds) = 0;
+    /// Records of this rank, in the order in which they ended; @p dropped counts all that were lost so far.
+    virtual void records(std::span<const trace::Record> records, std::int64_t dropped) = 0;
+    /// Mean loss and share of right answers over the held-out samples, after the last step. Only rank 0 reports, and only where
+    /// samples were held out.
+    virtual void evaluation(double loss, double accuracy, std::int64_t samples)
+    {
+        (void)loss, (void)accuracy, (void)samples;
+    }
+    /// Last call. @p errorText is empty if the run went to its end or was stopped on request.
+    virtual void finished(std::int64_t peakBytes, const std::string &errorText) = 0;
+    /// True once the run should stop after the current step. Asked about every 50 ms; a broken connection should say true.
+    [[nodiscard]] virtual bool stopRequested() = 0;
+};
+
+} // namespace planloom::runtime
