@@ -1,6 +1,253 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Reads the #include lines of the tree against the house's table of floors and fails on an edge that is not in it."""
+"""Reads the #include lines of the tree against the house's table of floors and fails on an edge that is not in it.
+
+usage: check_includes.py ROOT        checks the tree
+       check_includes.py --self-test checks that made-up bad files are caught and good ones are not
+
+The table is that of the design (resources/docs/house.md) with these additions, each because the value in question is made
+of the other:
+    plan      may include cost     (a plan's subject carries the cost model of its model and cluster)
+    program   may include trace    (tasks carry the trace's kinds; a program hands out the trace's task table)
+    simulate  may include what plan may (simulatePlan takes a plan and its subject)
+    import    may include graph, cluster, cost, plan  (what it reads foreign formats into)
+    export    may include graph, plan, program, trace (what it writes)
+A folder may include what the folders that it may include may, and itself.
+"""
+import re
 import sys
-print("house: not written yet")
-sys.exit(1)
+from pathlib import Path
+
+ENGINE = {
+    "base": [],
+    "graph": ["base"],
+    "cluster": ["base"],
+    "sharding": ["graph"],
+    "cost": ["graph", "cluster", "sharding"],
+    "trace": ["base"],
+    "plan": ["graph", "cluster", "sharding", "cost"],
+    "program": ["plan", "cost", "trace"],
+    "simulate": ["program", "trace"],
+    "import": ["graph", "cluster", "cost", "plan"],
+    "export": ["graph", "plan", "program", "trace", "simulate"],
+    "store": ["simulate"],
+}
+ALL_ENGINE = [f"engine/{folder}" for folder in ENGINE]
+
+# Planners and executor do not know each other; the executor knows nothing of the profiler.
+FLOORS = {f"engine/{folder}": [f"engine/{below}" for below in may] for folder, may in ENGINE.items()}
+FLOORS |= {
+    "planners": ["engine/simulate"],
+    "executor/device": ["engine/program"],
+    "executor/data": ["engine/graph"],
+    "executor/comm": ["engine/base"],
+    "executor/runtime": ["executor/device", "executor/data", "executor/comm", "engine/simulate"],
+    "executor/agent": ["executor/runtime", "engine/simulate"],
+    "profiler": ["executor/runtime", "executor/device", "engine/simulate"],
+    "ui": ["planners", "executor/agent/client.h", *ALL_ENGINE],
+    "app/planloom": ["planners", "profiler", "executor/agent", "executor/runtime", *ALL_ENGINE],
+    "app/studio": ["ui", "planners", "executor/agent/client.h", *ALL_ENGINE],
+}
+# Tests mirror the tree and may look at everything.
+FREE = ("tests",)
+
+# Headers of libraries that have one home: (what, pattern, folders that may include it).
+HOMES = [
+    ("Qt", re.compile(r"(Qt?[A-Z]\w*|Qt\w*/.+|q[a-z]+\.h|moc_.+)$"), ("ui", "app/studio", "tests")),
+    ("MPI", re.compile(r"mpi\.h$|mpi/"), ("executor/comm",)),
+    ("SQLite", re.compile(r"sqlite3(ext)?\.h$"), ("engine/store",)),
+    ("gRPC", re.compile(r"grpc(pp|\+\+)?/|.*\.grpc\.pb\.h$"), ("executor/agent",)),
+    ("ONNX", re.compile(r"onnx/"), ("engine/import",)),
+    ("CUDA", re.compile(r"(cuda|cublas|cudnn|nccl|cupti)\w*\.h$"), ("executor/device/cuda", "profiler/cupti")),
+    ("oneDNN", re.compile(r"oneapi/dnnl/|dnnl"), ("executor/device",)),
+    ("Graphviz", re.compile(r"(gvc|cgraph|graphviz/\w+)\.h$"), ()),  # dot is a child process, never linked
+]
+UMBRELLAS = re.compile(r"Qt(Core|Gui|Widgets|Charts|Svg|Test|Network|Concurrent)$")
+HEAVY = re.compile(r"nlohmann/json\.hpp$|CLI/CLI\.hpp$|spdlog/|onnx/|grpcpp?/")
+
+INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^>"]+)[>"]')
+SOURCES = {".cpp", ".h", ".hpp", ".cc", ".c", ".cu", ".cuh"}
+LICENSED = SOURCES | {".py", ".cmake", ".sh"}
+SKIPPED = {"build", "out", ".git", ".cache", "__pycache__", "corpus"}
+
+
+def closure(folder, seen=None):
+    """The folder and everything that it may include, directly or through what it includes."""
+    seen = set() if seen is None else seen
+    if folder not in seen:
+        seen.add(folder)
+        for below in FLOORS.get(folder, []):
+            closure(below, seen)
+    return seen
+
+
+def folder_of(path):
+    """The floor that a path lies on, longest name first; None outside the house."""
+    parts = path.split("/")
+    for length in (2, 1):
+        name = "/".join(parts[:length])
+        if name in FLOORS or name in FREE:
+            return name
+    return None
+
+
+def licence_of(path):
+    return "GPL-3.0-or-later" if path.startswith(("ui/", "app/studio/", "tests/ui/")) else "Apache-2.0"
+
+
+def check_edge(path, included):
+    """What is wrong with @p path including @p included (as written), or None."""
+    here = folder_of(path)
+    if here is None or here in FREE:
+        return None
+    there = folder_of(included)
+    if there in FREE:
+        return "only tests include tests"
+    if there is None:
+        return None
+    allowed = closure(here)
+    if included in allowed or there in allowed:
+        return None
+    return f"{here} may not include {there}"
+
+
+def within(path, folders):
+    return any(path == folder or path.startswith(folder + "/") for folder in folders)
+
+
+def check_library(path, included):
+    for what, pattern, homes in HOMES:
+        if pattern.match(included) and not within(path, homes + ("tests/fuzz",)) and not (what != "Qt" and within(path, FREE)):
+            return f"{what} belongs to {', '.join(homes) or 'nobody: it runs as a child process'}; {included} is not for this file"
+    if UMBRELLAS.match(included) or re.match(r"Qt(\w+)/Qt\1$", included):
+        return f"{included} is an umbrella header; include the classes that are used"
+    if path.endswith(".h") and HEAVY.match(included):
+        return f"{included} is heavy; include it in a .cpp file"
+    return None
+
+
+def check_text(path, text):
+    """All findings in one file, as "line: what"."""
+    findings = []
+    lines = text.splitlines()
+    head = "\n".join(lines[:2])
+    if Path(path).suffix in LICENSED or Path(path).name == "CMakeLists.txt" or head.startswith("#!"):
+        wanted = f"SPDX-License-Identifier: {licence_of(path)}"
+        # Tests of the studio may be of either licence; everything else has exactly one.
+        if "SPDX-License-Identifier: " not in head or (wanted not in head and not path.startswith("tests/")):
+            findings.append((1, f"the first lines lack '{wanted}'"))
+    if Path(path).suffix not in SOURCES:
+        return findings
+    if Path(path).suffix == ".h" and "#pragma once" not in text:
+        findings.append((1, "a header starts with #pragma once"))
+    for number, line in enumerate(lines, 1):
+        match = INCLUDE.match(line)
+        if not match:
+            continue
+        included = match.group(1)
+        if included.startswith("../") or "/../" in included:
+            findings.append((number, "include paths start at the root of the tree"))
+        for problem in (check_edge(path, included), check_library(path, included)):
+            if problem:
+                findings.append((number, problem))
+    return findings
+
+
+def files_of(root):
+    for path in sorted(root.rglob("*")):
+        relative = path.relative_to(root)
+        if path.is_file() and not SKIPPED & set(relative.parts):
+            yield relative.as_posix(), path
+
+
+def check_tree(root):
+    count = findings = 0
+    for name, path in files_of(root):
+        shebang = path.open("rb").read(2) == b"#!"
+        if path.suffix not in LICENSED and path.name != "CMakeLists.txt" and not shebang:
+            continue
+        count += 1
+        for line, problem in check_text(name, path.read_text(encoding="utf-8")):
+            findings += 1
+            print(f"{name}:{line}: {problem}")
+    print(f"house: {count} files, {findings} findings")
+    return count > 0 and findings == 0
+
+
+APACHE = "// SPDX-License-Identifier: Apache-2.0\n"
+GPL = "// SPDX-License-Identifier: GPL-3.0-or-later\n"
+
+# Made-up files: (path, text, what must be found; "" is a clean file).
+CASES = [
+    ("engine/graph/a.cpp", APACHE + '#include "engine/base/result.h"\n', ""),
+    ("engine/graph/a.cpp", APACHE + '#include "engine/plan/plan.h"\n', "engine/graph may not include engine/plan"),
+    ("engine/base/a.cpp", APACHE + '#include "engine/graph/graph.h"\n', "engine/base may not include engine/graph"),
+    ("engine/cluster/a.cpp", APACHE + '#include "engine/graph/graph.h"\n', "may not include engine/graph"),
+    ("engine/cost/a.cpp", APACHE + '#include "engine/plan/plan.h"\n', "may not include engine/plan"),
+    ("engine/plan/a.cpp", APACHE + '#include "engine/cost/cost.h"\n', ""),
+    ("engine/plan/a.cpp", APACHE + '#include "engine/program/program.h"\n', "may not include engine/program"),
+    ("engine/program/a.cpp", APACHE + '#include "engine/trace/trace.h"\n', ""),
+    ("engine/trace/a.cpp", APACHE + '#include "engine/program/program.h"\n', "may not include engine/program"),
+    ("engine/simulate/a.cpp", APACHE + '#include "engine/cost/cost.h"\n', ""),
+    ("engine/simulate/a.cpp", APACHE + '#include "planners/planner.h"\n', "may not include planners"),
+    ("engine/import/a.cpp", APACHE + '#include "engine/simulate/simulate.h"\n', "may not include engine/simulate"),
+    ("planners/dapple/a.cpp", APACHE + '#include "engine/simulate/simulate.h"\n', ""),
+    ("planners/dapple/a.cpp", APACHE + '#include "executor/agent/client.h"\n', "planners may not include executor/agent"),
+    ("executor/runtime/a.cpp", APACHE + '#include "planners/planner.h"\n', "may not include planners"),
+    ("executor/runtime/a.cpp", APACHE + '#include "profiler/measure.h"\n', "may not include profiler"),
+    ("profiler/a.cpp", APACHE + '#include "executor/runtime/rank_executor.h"\n', ""),
+    ("ui/a.cpp", GPL + '#include "executor/agent/client.h"\n', ""),
+    ("ui/a.cpp", GPL + '#include "executor/agent/service.h"\n', "ui may not include executor/agent"),
+    ("ui/a.cpp", GPL + '#include "executor/device/kernel.h"\n', "ui may not include executor/device"),
+    ("app/studio/main.cpp", GPL + '#include "ui/main_window.h"\n', ""),
+    ("app/planloom/a.cpp", APACHE + '#include "ui/main_window.h"\n', "may not include ui"),
+    ("ui/a.cpp", GPL + '#include "app/planloom/verbs.h"\n', "ui may not include app/planloom"),
+    ("engine/plan/a.cpp", APACHE + '#include "tests/house.h"\n', "only tests include tests"),
+    ("planners/a.cpp", APACHE + "#include <QString>\n", "Qt belongs to ui"),
+    ("executor/comm/a.cpp", APACHE + "#include <QtCore/QString>\n", "Qt belongs to ui"),
+    ("app/planloom/a.cpp", APACHE + "#include <qstring.h>\n", "Qt belongs to ui"),
+    ("tests/ui/tst_a.cpp", GPL + "#include <QString>\n", ""),
+    ("ui/a.cpp", GPL + "#include <QtWidgets>\n", "umbrella"),
+    ("ui/a.cpp", GPL + "#include <QtWidgets/QtWidgets>\n", "umbrella"),
+    ("executor/runtime/a.cpp", APACHE + "#include <mpi.h>\n", "MPI belongs to executor/comm"),
+    ("executor/comm/a.cpp", APACHE + "#include <mpi.h>\n", ""),
+    ("engine/plan/a.cpp", APACHE + "#include <sqlite3.h>\n", "SQLite belongs to engine/store"),
+    ("ui/a.cpp", GPL + "#include <grpcpp/grpcpp.h>\n", "gRPC belongs to executor/agent"),
+    ("planners/a.cpp", APACHE + "#include <onnx/onnx_pb.h>\n", "ONNX belongs to engine/import"),
+    ("executor/device/a.cpp", APACHE + "#include <cuda_runtime.h>\n", "CUDA belongs to"),
+    ("executor/device/cuda/a.cpp", APACHE + "#include <cuda_runtime.h>\n", ""),
+    ("ui/a.cpp", GPL + "#include <graphviz/gvc.h>\n", "child process"),
+    ("engine/plan/plan.h", APACHE + "#pragma once\n#include <nlohmann/json.hpp>\n", "heavy"),
+    ("engine/plan/plan.cpp", APACHE + "#include <nlohmann/json.hpp>\n", ""),
+    ("engine/plan/plan.h", APACHE + "struct A;\n", "#pragma once"),
+    ("engine/plan/plan.cpp", "int a;\n", "lack 'SPDX-License-Identifier: Apache-2.0'"),
+    ("engine/plan/plan.cpp", GPL, "lack 'SPDX-License-Identifier: Apache-2.0'"),
+    ("ui/a.cpp", APACHE, "lack 'SPDX-License-Identifier: GPL-3.0-or-later'"),
+    ("app/studio/main.cpp", APACHE, "lack 'SPDX-License-Identifier: GPL-3.0-or-later'"),
+    ("packaging/tool", "#!/bin/sh\necho\n", "lack 'SPDX-License-Identifier: Apache-2.0'"),
+    ("packaging/tool", "#!/bin/sh\n# SPDX-License-Identifier: Apache-2.0\n", ""),
+    ("engine/plan/a.cpp", APACHE + '#include "../graph/graph.h"\n', "start at the root"),
+]
+
+
+def self_test():
+    wrong = 0
+    for path, text, wanted in CASES:
+        found = [problem for _, problem in check_text(path, text)]
+        good = any(wanted in problem for problem in found) if wanted else not found
+        if not good:
+            wrong += 1
+            print(f"self-test: {path}: {text!r}: wanted {wanted or 'nothing'!r}, found {found}")
+    for folder in FLOORS:
+        for below in FLOORS[folder]:
+            if folder in closure(below):
+                wrong += 1
+                print(f"self-test: the table has a cycle: {folder} and {below}")
+    print(f"house: {len(CASES)} cases, {wrong} wrong")
+    return wrong == 0
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 2:
+        sys.exit(__doc__)
+    sys.exit(0 if (self_test() if sys.argv[1] == "--self-test" else check_tree(Path(sys.argv[1]))) else 1)
