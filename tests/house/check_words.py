@@ -12,7 +12,7 @@ from pathlib import Path
 
 # The words are put together here so that this file passes its own test.
 NOTES = "|".join(("TO" + "DO", "FIX" + "ME", "X" * 3, "HA" + "CK"))
-MERGES = "|".join(mark * 7 for mark in "<>|")
+MERGES = "|".join(re.escape(mark * 7) for mark in "<>|")
 RULES = [
     ("a path of a build machine", re.compile(r"(?<![\w.$}\])-])/(?:home|Users|work|farm)/[\w.-]+|(?<![\w.])/root/|\b[A-Z]:\\\\Users")),
     ("a note without an issue (write NOTE(#12))", re.compile(rf"\b(?:{NOTES})\b(?!\(#\d+\))")),
@@ -62,6 +62,8 @@ CASES = [
     ("a.cpp", "// TO" + "DO(#12): later", ""),
     ("a.py", "# FIX" + "ME", "note without"),
     ("a.cpp", "<" * 7 + " HEAD", "merge marker"),
+    ("a.cpp", "    std::cout << value << 7;", ""),
+    ("a.md", "", ""),
     ("a.cpp", "int a; ", "trailing blank"),
     ("a.cpp", "\tint a;", "a tab"),
     ("a.md", "line  ", ""),
