@@ -14,7 +14,7 @@ from pathlib import Path
 NOTES = "|".join(("TO" + "DO", "FIX" + "ME", "X" * 3, "HA" + "CK"))
 MERGES = "|".join(re.escape(mark * 7) for mark in "<>|")
 RULES = [
-    ("a path of a build machine", re.compile(r"(?<![\w.$}\])-])/(?:home|Users|work|farm)/[\w.-]+|(?<![\w.])/root/|\b[A-Z]:\\\\Users")),
+    ("a path of a build machine", re.compile(r"(?<![\w.$}\])-])/(?:home|Users|work|builds)/[\w.-]+|(?<![\w.])/roo[t]/|\b[A-Z]:\\\\Users")),
     ("a note without an issue (write NOTE(#12))", re.compile(rf"\b(?:{NOTES})\b(?!\(#\d+\))")),
     ("a merge marker", re.compile(rf"^(?:{MERGES})(?: |$)")),
 ]
