@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/trace/level_of_detail.h"
+
+#include <algorithm>
+#include <cmath>
+#include <tuple>
+
+namespace planloom::trace {
+namespace {
+
+/// 16 slices an aggregate: 2 bytes a slice for all levels together, and at most 30 slices looked at one by one in a query.
+constexpr std::size_t kBlock = 16;
+
+template <class Column>
+void insertAt(std::vector<Column> &column, std::size_t position, Column value)
+{
+    column.insert(column.begin() + static_cast<std::ptrdiff_t>(position), value);
+}
+
+} // namespace
+
+Record Row::record(std::size_t slice) const
+{
+    return {m_starts[slice], m_durations[slice], m_tasks[slice], m_steps[slice], m_rank, m_lane, 0};
+}
+
+bool Row::fits(const Record &record) const
+{
+    if (m_starts.empty() || record.start >= end())
+        return true;
+    const std::size_t position = firstStartingAt(record.start, 0);
+    const bool clearBefore = position == 0 || endOf(position - 1) <= record.start;
+    const bool clearBehind = position == size() || m_starts[position] >= record.start + record.duration;
+    // Equal starts only where one of the two has no duration, and then the empty one comes first.
+    return clearBefore && clearBehind;
+}
+
+void Row::insert(const Record &record)
+{
+    const bool atEnd = m_starts.empty() || record.start >= end();
+    const std::size_t position = atEnd ? size() : firstStartingAt(record.start, 0);
+    insertAt(m_starts, position, record.start);
+    insertAt(m_durations, position, record.duration);
+    insertAt(m_tasks, position, record.task);
+    insertAt(m_steps, position, record.step);
+    if (atEnd && size() % kBlock != 0)
+        return;
+    std::size_t stale = position / kBlock;
+    for (auto &level : m_levels) {
+        if (level.size() > stale)
+            level.resize(stale);
+        stale /= 2;
+    }
+    aggregateNewBlocks();
+}
+
+void Row::aggregateNewBlocks()
+{
+    const std::size_t blocks = size() / kBlock;
+    if (blocks == 0)
+        return;
+    if (m_levels.empty())
+        m_levels.emplace_back();
+    for (std::size_t j = m_levels[0].size(); j < blocks; ++j)
+        m_levels[0].push_back(leaf(j * kBlock, (j + 1) * kBlock));
+    for (std::size_t k = 1; m_levels[k - 1].size() >= 2; ++k) {
+        if (m_levels.size() == k)
+            m_levels.emplace_back();
+        for (std::size_t j = m_levels[k].size(); j < m_levels[k - 1].size() / 2; ++j) {
+            Aggregate node = m_levels[k - 1][2 * j];
+            combine(node, m_levels[k - 1][2 * j + 1]);
+            m_levels[k].push_back(node);
+        }
+    }
+}
+
+Row::Aggregate Row::leaf(std::size_t first, std::size_t last) const
+{
+    Aggregate node{0, static_cast<std::uint32_t>(first), static_cast<std::uint32_t>(last - first)};
+    for (std::size_t i = first; i < last; ++i) {
+        node.busy += m_durations[i];
+        if (m_durations[i] > m_durations[node.longest])
+            node.longest = static_cast<std::uint32_t>(i);
+    }
+    return node;
+}
+
+void Row::combine(Aggregate &into, const Aggregate &right) const
+{
+    if (right.count == 0)
+        return;
+    const bool longer = into.count == 0 || m_durations[right.longest] > m_durations[into.longest]
+        || (m_durations[right.longest] == m_durations[into.longest] && right.longest < into.longest);
+    if (longer)
+        into.longest = right.longest;
+    into.busy += right.busy;
+    into.count += right.count;
+}
+
+Bar Row::summary(std::uint32_t first, std::uint32_t last) const
+{
+    if (first >= last)
+        return {};
+    Aggregate sum;
+    std::size_t a = (first + kBlock - 1) / kBlock;
+    std::size_t b = last / kBlock;
+    if (a >= b) {
+        sum = leaf(first, last);
+    } else {
+        sum = leaf(first, a * kBlock);
+        combine(sum, leaf(b * kBlock, last));
+        for (std::size_t k = 0; a < b; ++k, a /= 2, b /= 2) {
+            if (a % 2 == 1)
+                combine(sum, m_levels[k][a++]);
+            if (b % 2 == 1)
+                combine(sum, m_levels[k][--b]);
+        }
+    }
+    return {m_starts[first], endOf(last - 1), sum.busy, sum.longest, sum.count};
+}
+
+std::size_t Row::firstStartingAt(std::int64_t time, std::size_t from) const
+{
+    // Gallops: the next pixel's first slice is usually near.
+    std::size_t step = 1;
+    while (from + step < size() && m_starts[from + step] < time) {
+        from += step;
+        step *= 2;
+    }
+    const auto first = m_starts.begin() + static_cast<std::ptrdiff_t>(from);
+    const auto last = m_starts.begin() + static_cast<std::ptrdiff_t>(std::min(from + step, size()));
+    return static_cast<std::size_t>(std::lower_bound(first, last, time) - m_starts.begin());
+}
+
+std::size_t Row::firstEndingAfter(std::int64_t time) const
+{
+    const auto next = std::upper_bound(m_starts.begin(), m_starts.end(), time);
+    const auto i = static_cast<std::size_t>(next - m_starts.begin());
+    return i > 0 && endOf(i - 1) > time ? i - 1 : i;
+}
+
+std::pair<std::uint32_t, std::uint32_t> Row::within(Window window) const
+{
+    const std::size_t first = firstEndingAfter(window.begin);
+    const auto last = std::lower_bound(m_starts.begin(), m_starts.end(), window.end) - m_starts.begin();
+    return {static_cast<std::uint32_t>(first), static_cast<std::uint32_t>(std::max<std::ptrdiff_t>(last, static_cast<std::ptrdiff_t>(first)))};
+}
+
+void Row::query(Window window, int pixels, std::vector<Bar> &out) const
+{
+    if (pixels <= 0 || window.end <= window.begin)
+        return;
+    const double perPixel = static_cast<double>(window.end - window.begin) / pixels;
+    const auto edgeBehind = [&](std::int64_t time) {
+        const double pixel = std::max(0.0, std::floor(static_cast<double>(time - window.begin) / perPixel));
+        return std::max(time + 1, window.begin + static_cast<std::int64_t>(std::ceil((pixel + 1) * perPixel)));
+    };
+    std::size_t i = firstEndingAfter(window.begin);
+    while (i < size() && m_starts[i] < window.end) {
+        const std::int64_t edge = edgeBehind(m_starts[i]);
+        if (endOf(i) >= edge) {
+            out.push_back(summary(static_cast<std::uint32_t>(i), static_cast<std::uint32_t>(i + 1)));
+            ++i;
+            continue;
+        }
+        std::size_t j = firstStartingAt(edge, i);
+        if (endOf(j - 1) >= edge)
+            --j; // reaches over the edge: a bar of its own
+        out.push_back(summary(static_cast<std::uint32_t>(i), static_cast<std::uint32_t>(j)));
+        i = j;
+    }
+}
+
+std::optional<std::uint32_t> Row::at(std::int64_t time, std::int64_t tolerance) const
+{
+    const std::size_t next = firstEndingAfter(time);
+    if (next < size() && m_starts[next] <= time)
+        return static_cast<std::uint32_t>(next);
+    const std::int64_t behind = next < size() ? m_starts[next] - time : tolerance + 1;
+    const std::int64_t before = next > 0 ? time - endOf(next - 1) : tolerance + 1;
+    if (std::min(behind, before) > tolerance)
+        return std::nullopt;
+    return static_cast<std::uint32_t>(behind < before ? next : next - 1);
+}
+
+void LevelOfDetail::append(std::span<const Record> records)
+{
+    for (const Record &record : records)
+        add(record);
+}
+
+void LevelOfDetail::add(const Record &record)
+{
+    const std::int64_t end = record.start + record.duration;
+    m_begin = m_size == 0 ? record.start : std::min(m_begin, record.start);
+    m_end = m_size == 0 ? end : std::max(m_end, end);
+    ++m_size;
+    for (std::int16_t depth = 0; depth < kMaxDepth; ++depth) {
+        const auto row = find(record.rank, record.lane, depth);
+        if (row->fits(record))
+            return row->insert(record);
+    }
+    ++m_shortened;
+    const auto last = find(record.rank, record.lane, kMaxDepth - 1);
+    Record cut = record;
+    cut.start = last->end();
+    cut.duration = std::max<std::int64_t>(0, end - cut.start);
+    last->insert(cut);
+}
+
+std::vector<Row>::iterator LevelOfDetail::find(std::int16_t rank, std::int16_t lane, std::int16_t depth)
+{
+    const auto key = std::tuple(rank, lane, depth);
+    const auto keyOf = [](const Row &row) { return std::tuple(row.rank(), row.lane(), row.depth()); };
+    const auto place = std::lower_bound(m_rows.begin(), m_rows.end(), key, [&](const Row &row, const auto &k) { return keyOf(row) < k; });
+    if (place != m_rows.end() && keyOf(*place) == key)
+        return place;
+    return m_rows.insert(place, Row(rank, lane, depth));
+}
+
+const Row *LevelOfDetail::row(std::int16_t rank, std::int16_t lane, std::int16_t depth) const
+{
+    for (const Row &candidate : m_rows) {
+        if (candidate.rank() == rank && candidate.lane() == lane && candidate.depth() == depth)
+            return &candidate;
+    }
+    return nullptr;
+}
+
+} // namespace planloom::trace

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "engine/trace/trace.h"
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+namespace planloom::trace {
+
+/// A stretch of time, nanoseconds since the trace's origin, end excluded.
+struct Window {
+    std::int64_t begin = 0;
+    std::int64_t end = 0;
+};
+
+/// What a view paints: one slice that reaches over a pixel's edge, or all the slices that lie within one pixel.
+struct Bar {
+    std::int64_t begin = 0;  ///< start of the (first) slice
+    std::int64_t end = 0;    ///< end of the (last) slice
+    std::int64_t busy = 0;   ///< nanoseconds that are covered by slices: busy / pixel width is the density to paint
+    std::uint32_t slice = 0; ///< index in the row of the longest slice, the first of equals: its kind and label are the ones to show
+    std::uint32_t count = 0; ///< slices
+};
+
+/// Slices of one (rank, lane) that do not overlap, sorted by start, with an aggregate per 16 slices and per power of two of these
+/// above. 26 bytes a slice. A value; thread contract: as for a vector.
+class Row {
+public:
+    Row(std::int16_t rank, std::int16_t lane, std::int16_t depth) : m_rank(rank), m_lane(lane), m_depth(depth) {}
+
+    [[nodiscard]] std::int16_t rank() const { return m_rank; }
+    [[nodiscard]] std::int16_t lane() const { return m_lane; }
+    /// 0, or more for slices that overlap one of the rows above.
+    [[nodiscard]] std::int16_t depth() const { return m_depth; }
+    [[nodiscard]] std::size_t size() const { return m_starts.size(); }
+    [[nodiscard]] Record record(std::size_t slice) const;
+    [[nodiscard]] std::int64_t begin() const { return m_starts.empty() ? 0 : m_starts.front(); }
+    [[nodiscard]] std::int64_t end() const { return m_starts.empty() ? 0 : endOf(m_starts.size() - 1); }
+
+    /// Appends to @p out at most 2 * pixels + 2 bars, in time order, that show @p window on @p pixels columns.
+    /// Cost: O(pixels log size). Bars that begin before or end after the window are not clipped.
+    void query(Window window, int pixels, std::vector<Bar> &out) const;
+    /// The slice under @p time, or the nearest one that begins or ends within @p tolerance of it. Cost: O(log size).
+    [[nodiscard]] std::optional<std::uint32_t> at(std::int64_t time, std::int64_t tolerance = 0) const;
+    /// Slices that overlap @p window, as [first, last). Cost: O(log size).
+    [[nodiscard]] std::pair<std::uint32_t, std::uint32_t> within(Window window) const;
+    /// Count, busy time and longest slice of [first, last). Cost: O(log size).
+    [[nodiscard]] Bar summary(std::uint32_t first, std::uint32_t last) const;
+
+    /// True if @p record would overlap no slice of this row.
+    [[nodiscard]] bool fits(const Record &record) const;
+    /// Adds a record that fits. Cost: O(1) amortised at the end, O(slices behind it) elsewhere.
+    void insert(const Record &record);
+
+private:
+    struct Aggregate {
+        std::int64_t busy = 0;
+        std::uint32_t longest = 0; ///< index of the slice
+        std::uint32_t count = 0;
+    };
+    static_assert(sizeof(Aggregate) == 16);
+
+    [[nodiscard]] std::int64_t endOf(std::size_t slice) const { return m_starts[slice] + m_durations[slice]; }
+    [[nodiscard]] std::size_t firstEndingAfter(std::int64_t time) const;
+    [[nodiscard]] std::size_t firstStartingAt(std::int64_t time, std::size_t from) const;
+    [[nodiscard]] Aggregate leaf(std::size_t first, std::size_t last) const;
+    void combine(Aggregate &into, const Aggregate &right) const;
+    void aggregateNewBlocks();
+
+    std::int16_t m_rank, m_lane, m_depth;
+    std::vector<std::int64_t> m_starts;
+    std::vector<std::int64_t> m_durations;
+    std::vector<std::int32_t> m_tasks;
+    std::vector<std::int32_t> m_steps;
+    std::vector<std::vector<Aggregate>> m_levels; ///< [k][j] covers slices [j, j+1) * 16 * 2^k; whole ones only
+};
+
+/// All rows of a trace, for views: append() as records arrive, in any order; query() what to paint. Slices of a lane that overlap
+/// go to further rows, up to kMaxDepth; beyond that they are cut short to fit, and counted. Thread contract: one thread at a time.
+class LevelOfDetail {
+public:
+    static constexpr int kMaxDepth = 8;
+
+    LevelOfDetail() = default;
+    explicit LevelOfDetail(const Trace &trace) { append(trace.records); }
+
+    void append(std::span<const Record> records);
+    /// Sorted by rank, lane, depth. Valid until the next append() or clear().
+    [[nodiscard]] const std::vector<Row> &rows() const { return m_rows; }
+    [[nodiscard]] std::vector<Row> &rows() { return m_rows; }
+    /// nullptr if there is none.
+    [[nodiscard]] const Row *row(std::int16_t rank, std::int16_t lane, std::int16_t depth = 0) const;
+    [[nodiscard]] std::size_t size() const { return m_size; } ///< slices
+    [[nodiscard]] std::int64_t begin() const { return m_begin; }
+    [[nodiscard]] std::int64_t end() const { return m_end; }
+    [[nodiscard]] std::int64_t shortened() const { return m_shortened; } ///< slices that were cut to fit the last row
+    void clear() { *this = LevelOfDetail(); }
+
+private:
+    void add(const Record &record);
+    std::vector<Row>::iterator find(std::int16_t rank, std::int16_t lane, std::int16_t depth);
+
+    std::vector<Row> m_rows;
+    std::size_t m_size = 0;
+    std::int64_t m_begin = 0;
+    std::int64_t m_end = 0;
+    std::int64_t m_shortened = 0;
+};
+
+} // namespace planloom::trace

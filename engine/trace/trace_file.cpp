@@ -1,0 +1,367 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/trace/trace.h"
+
+#include "engine/base/files.h"
+#include "engine/base/log.h"
+
+#include <algorithm>
+#include <bit>
+#include <cerrno>
+#include <cstring>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <optional>
+#include <string_view>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <utility>
+#include <zlib.h>
+
+// The format is resources/docs/formats/trace.md. All numbers are little-endian, and so is every machine that this runs on.
+static_assert(std::endian::native == std::endian::little);
+
+namespace planloom::trace {
+namespace {
+
+constexpr std::string_view kMagic = "PLTRACE1";
+constexpr std::uint32_t kBlockMagic = 0x4b4c4254; // "TBLK"
+constexpr std::size_t kRecordBytes = 28;          // a record without its padding
+constexpr std::size_t kBlockRecords = 1 << 16;
+constexpr std::int64_t kFarthest = std::int64_t{1} << 61; // nanoseconds; sums of two stay in range
+
+struct BlockHeader {
+    std::uint32_t magic = kBlockMagic;
+    std::uint32_t count = 0;
+    std::int64_t droppedSoFar = 0;
+    std::uint32_t reserved = 0;
+    std::uint32_t checksum = 0; ///< CRC-32 of the fields above and the columns
+};
+static_assert(sizeof(BlockHeader) == 24);
+
+std::uint32_t checksumOf(std::string_view a, std::string_view b = {})
+{
+    const auto bytes = [](std::string_view s) { return reinterpret_cast<const Bytef *>(s.data()); };
+    return static_cast<std::uint32_t>(crc32_z(crc32_z(0, bytes(a), a.size()), bytes(b), b.size()));
+}
+
+template <class Number>
+void put(std::string &out, Number value)
+{
+    out.append(reinterpret_cast<const char *>(&value), sizeof value);
+}
+
+void putText(std::string &out, const std::string &text)
+{
+    put(out, static_cast<std::uint32_t>(text.size()));
+    out += text;
+}
+
+/// Reads numbers and texts off the front of a buffer; after the first lack of bytes everything is empty and ok() is false.
+class Cursor {
+public:
+    explicit Cursor(std::string_view bytes) : m_bytes(bytes) {}
+    [[nodiscard]] bool ok() const { return m_ok; }
+    [[nodiscard]] std::size_t left() const { return m_bytes.size(); }
+
+    std::string_view take(std::size_t size)
+    {
+        if (size > m_bytes.size()) {
+            m_ok = false;
+            m_bytes = {};
+            return {};
+        }
+        const auto taken = m_bytes.substr(0, size);
+        m_bytes.remove_prefix(size);
+        return taken;
+    }
+    template <class Number>
+    Number number()
+    {
+        Number value{};
+        const auto bytes = take(sizeof value);
+        if (m_ok)
+            std::memcpy(&value, bytes.data(), sizeof value);
+        return value;
+    }
+    std::string text() { return std::string(take(number<std::uint32_t>())); }
+
+private:
+    std::string_view m_bytes;
+    bool m_ok = true;
+};
+
+template <class Number>
+void putColumn(std::string &out, std::span<const Record> records, Number Record::*field)
+{
+    for (const Record &record : records)
+        put(out, record.*field);
+}
+
+template <class Number>
+void takeColumn(Cursor &in, std::span<Record> records, Number Record::*field)
+{
+    for (Record &record : records)
+        record.*field = in.number<Number>();
+}
+
+std::string encodeBlock(std::span<const Record> records, std::int64_t droppedSoFar)
+{
+    std::string columns;
+    columns.reserve(records.size() * kRecordBytes);
+    putColumn(columns, records, &Record::start);
+    putColumn(columns, records, &Record::duration);
+    putColumn(columns, records, &Record::task);
+    putColumn(columns, records, &Record::step);
+    putColumn(columns, records, &Record::rank);
+    putColumn(columns, records, &Record::lane);
+    BlockHeader header;
+    header.count = static_cast<std::uint32_t>(records.size());
+    header.droppedSoFar = droppedSoFar;
+    std::string block(reinterpret_cast<const char *>(&header), sizeof header - sizeof header.checksum);
+    put(block, checksumOf(block, columns));
+    return block + columns;
+}
+
+std::string encodeHeader(const std::string &clock, const std::vector<RankInfo> &ranks, const std::vector<TaskInfo> &tasks)
+{
+    std::string body;
+    putText(body, clock);
+    put(body, static_cast<std::uint32_t>(ranks.size()));
+    for (const RankInfo &rank : ranks)
+        putText(body, rank.device);
+    put(body, static_cast<std::uint32_t>(tasks.size()));
+    for (const TaskInfo &task : tasks) {
+        putText(body, task.id);
+        put(body, static_cast<std::uint8_t>(task.kind));
+        put(body, task.stage);
+        put(body, task.microBatch);
+    }
+    std::string out(kMagic);
+    put(out, static_cast<std::uint32_t>(body.size()));
+    put(out, checksumOf(body));
+    return out + body;
+}
+
+Status decodeTables(std::string_view body, Trace &trace)
+{
+    constexpr std::size_t kSmallestRank = 4;
+    constexpr std::size_t kSmallestTask = 11;
+    Cursor in(body);
+    trace.clock = in.text();
+    const auto ranks = in.number<std::uint32_t>();
+    if (ranks > in.left() / kSmallestRank)
+        return badInput(fmt::format("its header promises {} ranks but is too short for them; the file is damaged", ranks));
+    for (std::uint32_t i = 0; i < ranks; ++i)
+        trace.ranks.push_back({in.text()});
+    const auto tasks = in.number<std::uint32_t>();
+    if (tasks > in.left() / kSmallestTask)
+        return badInput(fmt::format("its header promises {} tasks but is too short for them; the file is damaged", tasks));
+    trace.tasks.reserve(tasks);
+    for (std::uint32_t i = 0; i < tasks; ++i) {
+        TaskInfo task;
+        task.id = in.text();
+        task.kind = static_cast<Kind>(std::min(in.number<std::uint8_t>(), static_cast<std::uint8_t>(Kind::Other)));
+        task.stage = in.number<std::int16_t>();
+        task.microBatch = in.number<std::int32_t>();
+        trace.tasks.push_back(std::move(task));
+    }
+    if (!in.ok() || in.left() != 0)
+        return badInput("its header does not add up; the file is damaged");
+    return {};
+}
+
+Status decodeHeader(Cursor &in, Trace &trace)
+{
+    if (in.take(kMagic.size()) != kMagic)
+        return badInput("is not a Planloom trace; expected a .pltrace file as 'planloom train' and 'planloom simulate --trace' write it");
+    const auto size = in.number<std::uint32_t>();
+    const auto checksum = in.number<std::uint32_t>();
+    const auto body = in.take(size);
+    if (!in.ok())
+        return badInput("is cut short within its header; there is nothing to read in it");
+    if (checksumOf(body) != checksum)
+        return badInput("its header is damaged (checksum); there is nothing to read in it");
+    return decodeTables(body, trace);
+}
+
+Status checkRecord(const Record &record, const Trace &trace, std::size_t at)
+{
+    const auto tasks = static_cast<std::int64_t>(trace.tasks.size());
+    const auto ranks = static_cast<std::int64_t>(trace.ranks.size());
+    if (record.task < -1 || record.task >= tasks)
+        return badInput(fmt::format("record {} names task {} of {}; the file is damaged", at, record.task, tasks));
+    if (record.rank < 0 || record.rank >= ranks || record.lane < 0)
+        return badInput(fmt::format("record {} names rank {} of {} and lane {}; the file is damaged", at, record.rank, ranks, record.lane));
+    if (record.duration < 0 || record.duration > kFarthest || record.start < -kFarthest || record.start > kFarthest)
+        return badInput(fmt::format("record {} starts at {} ns and lasts {} ns; the file is damaged", at, record.start, record.duration));
+    return {};
+}
+
+/// The columns of the next block, or nothing where the file ends in the midst of it or was torn there by a crash.
+std::optional<std::string_view> nextBlock(Cursor &in, BlockHeader &header)
+{
+    if (in.left() < sizeof header)
+        return std::nullopt;
+    const std::string_view head = in.take(sizeof header);
+    std::memcpy(&header, head.data(), sizeof header);
+    const std::size_t size = std::size_t{header.count} * kRecordBytes;
+    if (header.magic != kBlockMagic || size > in.left())
+        return std::nullopt;
+    const std::string_view columns = in.take(size);
+    if (checksumOf(head.substr(0, sizeof header - sizeof header.checksum), columns) != header.checksum)
+        return std::nullopt;
+    return columns;
+}
+
+Status decodeBlock(std::string_view columns, const BlockHeader &header, Trace &trace)
+{
+    const std::size_t first = trace.records.size();
+    trace.records.resize(first + header.count);
+    const auto records = std::span(trace.records).subspan(first);
+    Cursor in(columns);
+    takeColumn(in, records, &Record::start);
+    takeColumn(in, records, &Record::duration);
+    takeColumn(in, records, &Record::task);
+    takeColumn(in, records, &Record::step);
+    takeColumn(in, records, &Record::rank);
+    takeColumn(in, records, &Record::lane);
+    trace.dropped = header.droppedSoFar;
+    for (std::size_t i = 0; i < records.size(); ++i) {
+        if (const Status good = checkRecord(records[i], trace, first + i); !good)
+            return good;
+    }
+    return {};
+}
+
+Result<Trace> decode(std::string_view bytes, const std::string &path)
+{
+    Trace trace;
+    Cursor in(bytes);
+    if (const Status header = decodeHeader(in, trace); !header)
+        return header.error().in(path);
+    while (in.left() > 0) {
+        const std::size_t at = bytes.size() - in.left();
+        BlockHeader header;
+        const auto columns = nextBlock(in, header);
+        if (!columns) {
+            log(LogLevel::Warning, fmt::format("{}: ends within a block (byte {}), as after a crash; what is before it was read", path, at));
+            break;
+        }
+        if (const Status good = decodeBlock(*columns, header, trace); !good)
+            return good.error().in(path);
+    }
+    trace.sort();
+    return trace;
+}
+
+} // namespace
+
+Result<Trace> readTrace(const std::string &path)
+{
+    const auto bytes = readFile(path);
+    if (!bytes)
+        return bytes.error();
+    return decode(*bytes, path);
+}
+
+Status writeTrace(const Trace &trace, const std::string &path)
+{
+    std::string bytes = encodeHeader(trace.clock, trace.ranks, trace.tasks);
+    const std::span<const Record> all(trace.records);
+    for (std::size_t at = 0; at < all.size(); at += kBlockRecords)
+        bytes += encodeBlock(all.subspan(at, std::min(kBlockRecords, all.size() - at)), trace.dropped);
+    if (all.empty() && trace.dropped > 0)
+        bytes += encodeBlock({}, trace.dropped);
+    return writeFileAtomically(path, bytes);
+}
+
+struct TraceWriter::State {
+    int file = -1;
+    std::string path;
+    std::int64_t length = 0;  ///< bytes up to the last whole block
+    std::int64_t dropped = 0; ///< as last written
+
+    /// All of @p bytes, or none of them.
+    Status write(std::string_view bytes);
+};
+
+Status TraceWriter::State::write(std::string_view bytes)
+{
+    if (file < 0)
+        return ioError("cannot be written: it is closed").in(path);
+    std::size_t done = 0;
+    while (done < bytes.size()) {
+        const auto put = ::pwrite(file, bytes.data() + done, bytes.size() - done, length + static_cast<std::int64_t>(done));
+        if (put < 0 && errno == EINTR)
+            continue;
+        if (put <= 0) {
+            const std::string why = std::strerror(errno);
+            if (::ftruncate(file, length) != 0)
+                log(LogLevel::Warning, path + ": ends within a block");
+            return ioError("cannot be written: " + why + "; free some space or choose another folder").in(path);
+        }
+        done += static_cast<std::size_t>(put);
+    }
+    length += static_cast<std::int64_t>(bytes.size());
+    return {};
+}
+
+TraceWriter::TraceWriter(State *state) : m_state(state) {}
+TraceWriter::TraceWriter(TraceWriter &&other) noexcept : m_state(std::exchange(other.m_state, nullptr)) {}
+
+TraceWriter &TraceWriter::operator=(TraceWriter &&other) noexcept
+{
+    std::swap(m_state, other.m_state);
+    return *this;
+}
+
+TraceWriter::~TraceWriter()
+{
+    if (m_state && m_state->file >= 0)
+        ::close(m_state->file);
+    delete m_state;
+}
+
+Result<TraceWriter> TraceWriter::create(const std::string &path, const std::string &clock, const std::vector<RankInfo> &ranks, const std::vector<TaskInfo> &tasks)
+{
+    TraceWriter writer(new State);
+    State &state = *writer.m_state;
+    state.path = path;
+    state.file = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+    if (state.file < 0)
+        return ioError(fmt::format("cannot be written: {}; check that its folder exists and can be written", std::strerror(errno))).in(path);
+    if (const Status written = state.write(encodeHeader(clock, ranks, tasks)); !written) {
+        ::unlink(path.c_str());
+        return written.error();
+    }
+    return writer;
+}
+
+Status TraceWriter::append(std::span<const Record> records, std::int64_t droppedSoFar)
+{
+    if (records.empty() && droppedSoFar == m_state->dropped)
+        return {};
+    m_state->dropped = droppedSoFar;
+    std::size_t at = 0;
+    do {
+        const auto part = records.subspan(at, std::min(kBlockRecords, records.size() - at));
+        if (const Status written = m_state->write(encodeBlock(part, droppedSoFar)); !written)
+            return written;
+        at += part.size();
+    } while (at < records.size());
+    return {};
+}
+
+Status TraceWriter::close()
+{
+    if (m_state->file < 0)
+        return {};
+    const int file = std::exchange(m_state->file, -1);
+    const bool synced = ::fsync(file) == 0 || errno == EINVAL;
+    const bool closed = ::close(file) == 0;
+    if (!synced || !closed)
+        return ioError(fmt::format("cannot be written: {}; free some space", std::strerror(errno))).in(m_state->path);
+    return {};
+}
+
+} // namespace planloom::trace
