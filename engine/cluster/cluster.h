@@ -68,6 +68,16 @@ struct TwoLevelRates {
     double interCollective = 0;
 };
 
+/// How to get from vertex to vertex. Most clusters are trees (devices on a switch on a network), so trees are cut off and climbed
+/// by `parentLink`; only what is left, the core with its cycles, has a table. 65,536 devices on switches cost 1 MB, not 17 GB.
+struct Routes {
+    std::vector<std::int32_t> parentLink; ///< per vertex: link towards the core; -1 in the core
+    std::vector<std::int32_t> depth;      ///< per vertex: links to the core
+    std::vector<std::int32_t> corePlace;  ///< per vertex: its row in nextLink; -1 outside of the core
+    std::vector<std::int32_t> nextLink;   ///< [target][vertex] over core places: link towards the target; -1: unreachable
+    std::size_t coreSize = 0;
+};
+
 /// Nodes, devices and the links between them. Immutable; made by ClusterBuilder, which checks it.
 class Cluster {
 public:
@@ -84,8 +94,11 @@ public:
     [[nodiscard]] const TwoLevelRates &twoLevel() const { return m_twoLevel; }
     [[nodiscard]] bool fullDuplex() const; ///< true if every link is
 
-    /// Links from @p from to @p to (indices into links()), the widest of the shortest; empty if from == to.
-    /// Cost: O(route length); routes are computed at build.
+    /// Index into vertices() of the device's own vertex.
+    [[nodiscard]] std::size_t vertexOf(DeviceId id) const { return m_deviceVertices[id.index()]; }
+
+    /// Links from @p from to @p to (indices into links()), the fewest; among equals those whose narrowest link is widest, then the
+    /// lowest index. Empty if from == to. Cost: O(route length); routes are computed at build.
     [[nodiscard]] std::vector<std::size_t> route(DeviceId from, DeviceId to) const;
 
 private:
@@ -98,8 +111,12 @@ private:
     std::vector<Link> m_links;
     CommModel m_commModel = CommModel::Links;
     TwoLevelRates m_twoLevel;
-    std::vector<std::vector<std::int32_t>> m_nextLink; ///< [vertex][device]: link towards that device, -1: none
+    std::vector<std::size_t> m_deviceVertices;
+    std::vector<std::int32_t> m_devicesByName; ///< sorted by name
+    Routes m_routes;
 };
+
+inline constexpr std::size_t kMostDevices = 65536;
 
 class ClusterBuilder {
 public:
@@ -110,8 +127,9 @@ public:
     std::size_t vertexOf(DeviceId device) const;
     std::size_t vertex(Vertex vertex);
     void link(Link link);
-    void twoLevel(TwoLevelRates rates);
-    /// Errors (BadInput): no devices, duplicate names, non-positive or non-finite figures, devices that cannot reach each other.
+    void twoLevel(TwoLevelRates rates); ///< switches to CommModel::TwoLevel
+    /// Errors (BadInput): no devices, more than kMostDevices, duplicate names, a node's devices not added one after the other,
+    /// non-positive or non-finite figures, devices that cannot reach each other, a mesh too large for a routing table.
     Result<Cluster> build() &&;
 
 private:
@@ -139,6 +157,7 @@ Result<Cluster> preset(std::string_view name);
 std::vector<std::string> presetNames();
 /// V100, A100, H100-SXM ... with public figures. nullptr if unknown.
 const DeviceType *knownDeviceType(std::string_view name);
+std::vector<std::string> knownDeviceTypeNames();
 
 /// Native JSON (`planloom.cluster/1`, resources/docs/formats/cluster.md).
 std::string toJson(const Cluster &cluster);

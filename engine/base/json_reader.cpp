@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/base/json_reader.h"
+
+#include <algorithm>
+#include <cmath>
+#include <fmt/format.h>
+
+namespace planloom {
+namespace {
+
+const nlohmann::json kNothing;
+
+// Nesting is bounded because our formats need a dozen levels, and because every walk over a document recurses.
+constexpr int kDeepest = 200;
+
+bool tooDeep(std::string_view text)
+{
+    int depth = 0;
+    bool quoted = false;
+    for (std::size_t i = 0; i < text.size(); ++i) {
+        const char c = text[i];
+        if (quoted) {
+            if (c == '\\')
+                ++i;
+            quoted = c != '"';
+            continue;
+        }
+        quoted = c == '"';
+        depth += (c == '{' || c == '[') - (c == '}' || c == ']');
+        if (depth > kDeepest)
+            return true;
+    }
+    return false;
+}
+
+/// The part of the library's message after "[json.exception.parse_error.101] parse error at line 1, column 2: ".
+std::string reason(const std::string &message)
+{
+    const std::size_t mark = message.find("column");
+    const std::size_t colon = message.find(": ", mark == std::string::npos ? 0 : mark);
+    return colon == std::string::npos ? message : message.substr(colon + 2);
+}
+
+std::string join(const std::string &path, const std::string &key)
+{
+    return path.empty() ? key : path + "." + key;
+}
+
+} // namespace
+
+Result<nlohmann::json> parseJson(std::string_view text)
+{
+    if (tooDeep(text))
+        return badInput(fmt::format("JSON nested deeper than {} levels; no such document is ours", kDeepest));
+    try {
+        return nlohmann::json::parse(text);
+    } catch (const nlohmann::json::parse_error &e) {
+        const std::size_t at = std::min(text.size(), e.byte == 0 ? 0 : e.byte - 1);
+        const auto line = 1 + std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(at), '\n');
+        Error error = badInput(fmt::format("not valid JSON: {}", reason(e.what())));
+        error.line = static_cast<int>(line);
+        return error;
+    } catch (const nlohmann::json::exception &e) {
+        return badInput(fmt::format("not usable JSON: {}", reason(e.what())));
+    }
+}
+
+JsonReader::JsonReader(const nlohmann::json &document, std::string path)
+    : JsonReader(document, std::move(path), {}, std::make_shared<std::optional<Error>>())
+{
+}
+
+JsonReader::JsonReader(const nlohmann::json &value, std::string path, std::string name, std::shared_ptr<std::optional<Error>> failure)
+    : m_value(&value), m_path(std::move(path)), m_name(std::move(name)), m_failure(std::move(failure))
+{
+}
+
+void JsonReader::fail(const std::string &key, const std::string &what)
+{
+    if (*m_failure)
+        return;
+    const std::string field = key.empty() ? m_path : join(m_path, key);
+    *m_failure = badInput(field.empty() ? what : fmt::format("field \"{}\": {}", field, what));
+}
+
+Status JsonReader::failure() const
+{
+    if (*m_failure)
+        return **m_failure;
+    return {};
+}
+
+const nlohmann::json *JsonReader::find(const char *key)
+{
+    if (failed())
+        return nullptr;
+    if (!m_value->is_object()) {
+        fail({}, "an object in braces is needed here");
+        return nullptr;
+    }
+    const auto it = m_value->find(key);
+    if (it == m_value->end()) {
+        fail(key, "is missing");
+        return nullptr;
+    }
+    return &*it;
+}
+
+JsonReader JsonReader::object(const char *key)
+{
+    const nlohmann::json *found = find(key);
+    JsonReader field(found ? *found : kNothing, join(m_path, key), key, m_failure);
+    if (found && !found->is_object())
+        field.fail({}, "an object in braces is needed here");
+    return field;
+}
+
+std::string JsonReader::text(const char *key)
+{
+    const nlohmann::json *found = find(key);
+    return found ? JsonReader(*found, join(m_path, key), key, m_failure).asText() : std::string();
+}
+
+double JsonReader::number(const char *key)
+{
+    const nlohmann::json *found = find(key);
+    return found ? JsonReader(*found, join(m_path, key), key, m_failure).asNumber() : 0.0;
+}
+
+std::int64_t JsonReader::integer(const char *key, std::int64_t least, std::int64_t most)
+{
+    const nlohmann::json *found = find(key);
+    return found ? JsonReader(*found, join(m_path, key), key, m_failure).asInteger(least, most) : least;
+}
+
+std::string JsonReader::text(const char *key, const std::string &fallback)
+{
+    return has(key) ? text(key) : fallback;
+}
+
+double JsonReader::number(const char *key, double fallback)
+{
+    return has(key) ? number(key) : fallback;
+}
+
+std::int64_t JsonReader::integerOr(const char *key, std::int64_t fallback, std::int64_t least, std::int64_t most)
+{
+    return has(key) ? integer(key, least, most) : fallback;
+}
+
+bool JsonReader::flag(const char *key, bool fallback)
+{
+    if (failed() || !has(key))
+        return fallback;
+    const nlohmann::json &found = (*m_value)[key];
+    if (found.is_boolean())
+        return found.get<bool>();
+    fail(key, "must be true or false");
+    return fallback;
+}
+
+std::string JsonReader::asText()
+{
+    if (m_value->is_string())
+        return m_value->get<std::string>();
+    fail({}, "must be text in quotes");
+    return {};
+}
+
+double JsonReader::asNumber()
+{
+    if (m_value->is_number() && std::isfinite(m_value->get<double>()))
+        return m_value->get<double>();
+    fail({}, "must be a number");
+    return 0.0;
+}
+
+std::int64_t JsonReader::asInteger(std::int64_t least, std::int64_t most)
+{
+    const bool fits = m_value->is_number_integer() &&
+                      (!m_value->is_number_unsigned() ||
+                       m_value->get<std::uint64_t>() <= static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max()));
+    if (fits && m_value->get<std::int64_t>() >= least && m_value->get<std::int64_t>() <= most)
+        return m_value->get<std::int64_t>();
+    if (most == std::numeric_limits<std::int64_t>::max())
+        fail({}, fmt::format("must be a whole number, at least {}", least));
+    else
+        fail({}, fmt::format("must be a whole number from {} to {}", least, most));
+    return least;
+}
+
+void JsonReader::each(const char *key, const std::function<void(JsonReader &)> &visit)
+{
+    if (!has(key) || failed())
+        return;
+    JsonReader((*m_value)[key], join(m_path, key), key, m_failure).each(visit);
+}
+
+void JsonReader::each(const std::function<void(JsonReader &)> &visit)
+{
+    if (!m_value->is_structured())
+        fail({}, "a list or an object is needed here");
+    if (failed())
+        return;
+    if (m_value->is_object()) {
+        for (const auto &[key, entry] : m_value->items()) {
+            JsonReader field(entry, join(m_path, key), key, m_failure);
+            visit(field);
+        }
+        return;
+    }
+    for (std::size_t i = 0; i < m_value->size(); ++i) {
+        JsonReader field((*m_value)[i], fmt::format("{}[{}]", m_path, i), std::to_string(i), m_failure);
+        visit(field);
+    }
+}
+
+} // namespace planloom
