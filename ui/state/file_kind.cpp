@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "ui/state/file_kind.h"
+
+#include <QByteArray>
+#include <QFile>
+
+namespace planloom::ui {
+
+namespace {
+
+constexpr qint64 kHeadBytes = 4096;
+
+bool contains(std::string_view text, std::string_view part)
+{
+    return text.find(part) != std::string_view::npos;
+}
+
+FileKind classifyJson(std::string_view head)
+{
+    if (contains(head, "planloom.plan/"))
+        return FileKind::Plan;
+    if (contains(head, "planloom.cluster/"))
+        return FileKind::Cluster;
+    return FileKind::Model; // planloom.graph/1, or the config.json of Hugging Face: the importer tells them apart
+}
+
+FileKind classifyText(std::string_view head)
+{
+    // `nvidia-smi topo -m` starts with a header line of GPU0 GPU1 ...; everything else in text is a layer profile.
+    return contains(head, "GPU0") && !contains(head, "node1 ") ? FileKind::Cluster : FileKind::Model;
+}
+
+} // namespace
+
+FileKind classify(const QString &name, std::string_view head)
+{
+    const QString lower = name.toLower();
+    if (lower.startsWith(QLatin1String("zoo:")) || lower.endsWith(QLatin1String(".onnx")))
+        return FileKind::Model;
+    if (lower.startsWith(QLatin1String("preset:")) || lower == QLatin1String("local") || lower.startsWith(QLatin1String("local:")))
+        return FileKind::Cluster;
+    if (lower.endsWith(QLatin1String(".yaml")) || lower.endsWith(QLatin1String(".yml")) || lower.endsWith(QLatin1String(".xml")))
+        return FileKind::Cluster;
+    if (lower.endsWith(QLatin1String(".pltrace")))
+        return FileKind::Trace;
+    if (lower.endsWith(QLatin1String(".json")) || lower.endsWith(QLatin1String(".plan")))
+        return classifyJson(head);
+    if (lower.endsWith(QLatin1String(".txt")))
+        return classifyText(head);
+    return FileKind::Unknown;
+}
+
+FileKind classifyFile(const QString &name)
+{
+    QFile file(name);
+    QByteArray head;
+    if (file.open(QIODevice::ReadOnly))
+        head = file.read(kHeadBytes);
+    return classify(name, {head.constData(), static_cast<std::size_t>(head.size())});
+}
+
+} // namespace planloom::ui

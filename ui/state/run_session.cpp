@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "ui/state/run_session.h"
+
+#include <QMetaObject>
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+namespace planloom::ui {
+
+namespace {
+
+constexpr int kPullMilliseconds = 33; // gui.md: pull at no more than 30 Hz
+/// 32 bytes each: 256 MiB. Beyond it the oldest half goes and is counted as dropped.
+constexpr std::size_t kRecordLimit = std::size_t{8} << 20;
+
+RunData::Phase phaseOf(agent::RunState state)
+{
+    switch (state) {
+    case agent::RunState::Starting: return RunData::Phase::Starting;
+    case agent::RunState::Running: return RunData::Phase::Running;
+    case agent::RunState::Finished: return RunData::Phase::Finished;
+    case agent::RunState::Stopped: return RunData::Phase::Stopped;
+    case agent::RunState::Failed: return RunData::Phase::Failed;
+    }
+    return RunData::Phase::Failed;
+}
+
+QString lineOf(const agent::StepMetrics &step)
+{
+    return QStringLiteral("step %1  loss %2  %3 s").arg(step.step).arg(step.loss, 0, 'f', 4).arg(step.seconds, 0, 'f', 3);
+}
+
+} // namespace
+
+struct RunSession::Inbox {
+    std::optional<std::pair<QString, QString>> started; ///< id, folder
+    std::optional<std::pair<std::vector<trace::RankInfo>, std::vector<trace::TaskInfo>>> tables;
+    std::vector<trace::Record> records;
+    std::int64_t dropped = 0;
+    std::vector<agent::StepMetrics> steps;
+    std::vector<std::pair<agent::RunState, QString>> states;
+    std::optional<agent::RunSummary> summary;
+};
+
+RunSession::RunSession(QObject *parent) : QObject(parent), m_inbox(std::make_unique<Inbox>())
+{
+    m_timer.setInterval(kPullMilliseconds);
+    connect(&m_timer, &QTimer::timeout, this, &RunSession::pull);
+}
+
+RunSession::~RunSession()
+{
+    stop();
+}
+
+bool RunSession::start(const ClientFactory &factory, const std::string &planJson, const TrainOptions &options,
+                       std::optional<simulate::Report> predicted)
+{
+    if (m_data.active() || !factory)
+        return false;
+    if (m_thread.joinable())
+        m_thread.join();
+    m_data = {};
+    m_data.phase = RunData::Phase::Starting;
+    m_data.options = options;
+    m_data.predicted = std::move(predicted);
+    m_data.log << tr("starting");
+    m_trace = {};
+    m_trace.clock = "wall";
+    *m_inbox = {};
+    m_stopAsked = false;
+
+    agent::TrainRequest request;
+    request.planJson = planJson;
+    request.dataPath = options.dataPath.toStdString();
+    request.steps = options.steps;
+    request.seed = options.seed;
+    request.runDir = options.runDir.toStdString();
+    m_thread = std::jthread([this, factory, request] { run(factory, request); });
+    m_timer.start();
+    Q_EMIT tablesChanged();
+    Q_EMIT changed();
+    return true;
+}
+
+void RunSession::stop()
+{
+    const std::lock_guard lock(m_mutex);
+    m_stopAsked = true;
+    if (m_client)
+        m_client->stop();
+}
+
+void RunSession::run(const ClientFactory &factory, const agent::TrainRequest &request)
+{
+    const auto post = [this](const Status &status) {
+        QMetaObject::invokeMethod(this, [this, status] { finish(status); }, Qt::QueuedConnection);
+    };
+    auto client = factory();
+    if (!client)
+        return post(client.error());
+    const std::shared_ptr<agent::Client> shared = std::move(*client);
+    {
+        const std::lock_guard lock(m_mutex);
+        if (m_stopAsked)
+            return post(cancelled());
+        m_client = shared;
+    }
+    const auto collect = [this](auto change) {
+        const std::lock_guard lock(m_mutex);
+        change(*m_inbox);
+    };
+    agent::RunEvents events;
+    events.onStarted = [&](const std::string &id, const std::string &folder) {
+        collect([&](Inbox &in) { in.started = {QString::fromStdString(id), QString::fromStdString(folder)}; });
+    };
+    events.onTraceTables = [&](const std::vector<trace::RankInfo> &ranks, const std::vector<trace::TaskInfo> &tasks) {
+        collect([&](Inbox &in) { in.tables = {ranks, tasks}; });
+    };
+    events.onRecords = [&](const std::vector<trace::Record> &records, std::int64_t dropped) {
+        collect([&](Inbox &in) {
+            in.records.insert(in.records.end(), records.begin(), records.end());
+            in.dropped = std::max(in.dropped, dropped);
+        });
+    };
+    events.onStep = [&](const agent::StepMetrics &step) { collect([&](Inbox &in) { in.steps.push_back(step); }); };
+    events.onState = [&](agent::RunState state, const std::string &message) {
+        collect([&](Inbox &in) { in.states.emplace_back(state, QString::fromStdString(message)); });
+    };
+    events.onSummary = [&](const agent::RunSummary &summary) { collect([&](Inbox &in) { in.summary = summary; }); };
+    const Status status = shared->train(request, events);
+    {
+        const std::lock_guard lock(m_mutex);
+        m_client.reset();
+    }
+    post(status);
+}
+
+void RunSession::pull()
+{
+    Inbox news;
+    {
+        const std::lock_guard lock(m_mutex);
+        std::swap(news, *m_inbox);
+        m_inbox->dropped = news.dropped;
+    }
+    takeTables(news);
+    takeRecords(news);
+    if (takeNews(news))
+        Q_EMIT changed();
+}
+
+void RunSession::takeTables(Inbox &news)
+{
+    if (!news.tables)
+        return;
+    m_trace.ranks = std::move(news.tables->first);
+    m_trace.tasks = std::move(news.tables->second);
+    m_trace.records.clear();
+    Q_EMIT tablesChanged();
+}
+
+void RunSession::takeRecords(Inbox &news)
+{
+    if (news.records.empty())
+        return;
+    auto &records = m_trace.records;
+    if (records.size() + news.records.size() > kRecordLimit) {
+        const auto half = static_cast<std::ptrdiff_t>(records.size() / 2);
+        records.erase(records.begin(), records.begin() + half);
+        m_trace.dropped += half;
+        Q_EMIT tablesChanged();
+    }
+    const std::size_t first = records.size();
+    records.insert(records.end(), news.records.begin(), news.records.end());
+    m_trace.dropped = std::max(m_trace.dropped, news.dropped);
+    Q_EMIT recordsAppended(first);
+}
+
+bool RunSession::takeNews(Inbox &news)
+{
+    const bool any = news.started || !news.steps.empty() || !news.states.empty() || news.summary;
+    if (news.started) {
+        m_data.id = news.started->first;
+        m_data.folder = news.started->second;
+        m_data.log << tr("run %1 in %2").arg(m_data.id, m_data.folder);
+    }
+    for (const auto &[state, message] : news.states) {
+        m_data.phase = phaseOf(state);
+        if (m_data.phase == RunData::Phase::Failed)
+            m_data.error = message;
+        if (!message.isEmpty())
+            m_data.log << message;
+    }
+    for (const auto &step : news.steps)
+        m_data.log << lineOf(step);
+    m_data.steps.insert(m_data.steps.end(), news.steps.begin(), news.steps.end());
+    if (news.summary)
+        m_data.summary = std::move(news.summary);
+    return any;
+}
+
+void RunSession::finish(const Status &status)
+{
+    m_timer.stop();
+    pull();
+    if (status)
+        m_data.phase = RunData::Phase::Finished;
+    else if (status.error().code == ErrorCode::Cancelled)
+        m_data.phase = RunData::Phase::Stopped;
+    else {
+        m_data.phase = RunData::Phase::Failed;
+        m_data.error = QString::fromStdString(status.error().text());
+        m_data.log << m_data.error;
+    }
+    Q_EMIT changed();
+}
+
+} // namespace planloom::ui

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#pragma once
+
+#include <QObject>
+#include <QTimer>
+
+#include "engine/trace/trace.h"
+#include "executor/agent/client.h"
+#include "ui/state/run_data.h"
+
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+namespace planloom::ui {
+
+using ClientFactory = std::function<Result<std::unique_ptr<agent::Client>>()>;
+
+/// One training run: an agent client on a thread of its own. What it reports is collected under a lock and taken over by the UI
+/// thread at most 30 times a second, so that no number of records or steps can flood the event loop.
+class RunSession : public QObject {
+    Q_OBJECT
+
+public:
+    explicit RunSession(QObject *parent = nullptr);
+    ~RunSession() override;
+
+    /// Refused (false) while a run is active.
+    bool start(const ClientFactory &factory, const std::string &planJson, const TrainOptions &options,
+               std::optional<simulate::Report> predicted);
+    /// After the current step; a second call changes nothing.
+    void stop();
+    [[nodiscard]] const RunData &data() const { return m_data; }
+    [[nodiscard]] const trace::Trace &trace() const { return m_trace; }
+
+Q_SIGNALS:
+    void changed();                            ///< phase, steps, summary or log
+    void tablesChanged();                      ///< the trace starts anew
+    void recordsAppended(std::size_t first);   ///< trace().records from here on are new
+
+private:
+    struct Inbox; ///< filled by the client's thread
+    void run(const ClientFactory &factory, const agent::TrainRequest &request);
+    void pull();
+    void takeTables(Inbox &news);
+    void takeRecords(Inbox &news);
+    bool takeNews(Inbox &news);
+    void finish(const Status &status);
+
+    RunData m_data;
+    trace::Trace m_trace;
+    QTimer m_timer;
+    std::mutex m_mutex; ///< guards m_inbox and m_client
+    std::unique_ptr<Inbox> m_inbox;
+    std::shared_ptr<agent::Client> m_client;
+    bool m_stopAsked = false;
+    std::jthread m_thread;
+};
+
+} // namespace planloom::ui

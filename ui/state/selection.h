@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#pragma once
+
+#include "engine/base/ids.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace planloom::ui {
+
+/// Layers [first, last) of the model; empty if both are equal.
+struct LayerRange {
+    std::size_t first = 0;
+    std::size_t last = 0;
+    [[nodiscard]] bool empty() const { return first == last; }
+    friend bool operator==(const LayerRange &, const LayerRange &) = default;
+};
+
+/// Nanoseconds since the origin of the trace that is shown.
+struct TimeRange {
+    std::int64_t begin = 0;
+    std::int64_t end = 0;
+    [[nodiscard]] std::int64_t length() const { return end - begin; }
+    friend bool operator==(const TimeRange &, const TimeRange &) = default;
+};
+
+/// What a person points at, shared by all views. Every part may be missing.
+struct Selection {
+    StageId stage;
+    LayerRange layers;
+    DeviceId device;
+    std::string task; ///< "s1.F.m3"; empty: none
+    std::optional<TimeRange> time;
+    friend bool operator==(const Selection &, const Selection &) = default;
+};
+
+} // namespace planloom::ui

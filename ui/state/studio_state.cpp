@@ -1,0 +1,275 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "ui/state/studio_state.h"
+
+#include "ui/state/commands.h"
+#include "ui/state/file_kind.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace planloom::ui {
+
+namespace {
+
+bool sameStructure(const cluster::Cluster &a, const cluster::Cluster &b)
+{
+    const auto sameName = [](const cluster::Device &x, const cluster::Device &y) { return x.name == y.name; };
+    return std::equal(a.devices().begin(), a.devices().end(), b.devices().begin(), b.devices().end(), sameName);
+}
+
+} // namespace
+
+StudioState::StudioState(QObject *parent) : QObject(parent)
+{
+    connect(&m_simulator, &Simulator::finished, this, &StudioState::onSimulated);
+    connect(&m_loadJob, &Job::changed, this, &StudioState::busyChanged);
+    connect(&m_planJob, &Job::changed, this, &StudioState::busyChanged);
+    connect(&m_run, &RunSession::changed, this, &StudioState::runChanged);
+    connect(&m_run, &RunSession::tablesChanged, this, &StudioState::measuredReset);
+    connect(&m_run, &RunSession::recordsAppended, this, &StudioState::measuredAppended);
+}
+
+StudioState::~StudioState()
+{
+    m_loadJob.cancel();
+    m_planJob.cancel();
+    m_run.stop();
+    // Members end after this object's signals can no longer be delivered to it.
+    disconnect(&m_simulator, nullptr, this, nullptr);
+    disconnect(&m_loadJob, nullptr, this, nullptr);
+    disconnect(&m_planJob, nullptr, this, nullptr);
+    disconnect(&m_run, nullptr, this, nullptr);
+}
+
+// --- editing
+
+bool StudioState::editPlan(const QString &what, const std::function<void(plan::Plan &)> &edit)
+{
+    if (!m_document) {
+        say(MessageLevel::Warning, tr("There is no plan to edit yet; make one with a planner or open a plan file."));
+        return false;
+    }
+    plan::Plan changed = m_document->plan;
+    edit(changed);
+    return replacePlan(what, std::move(changed));
+}
+
+bool StudioState::replacePlan(const QString &what, plan::Plan plan)
+{
+    const plan::Subject *subject = m_document ? &m_document->subject : (m_subject ? &*m_subject : nullptr);
+    if (!subject) {
+        say(MessageLevel::Warning, tr("A plan needs a model and a cluster; open both first."));
+        return false;
+    }
+    if (const Status status = plan::validate(plan, *subject); !status) {
+        sayError(status.error());
+        return false;
+    }
+    plan.predictedJson.clear(); // of the plan before the edit; the simulation that follows says it anew
+    return push(what, {std::move(plan), *subject});
+}
+
+bool StudioState::editCluster(const QString &what, std::shared_ptr<const cluster::Cluster> cluster)
+{
+    if (!m_cluster || !m_model) {
+        m_cluster = std::move(cluster);
+        Q_EMIT clusterChanged();
+        return true;
+    }
+    auto subject = plan::makeSubject(m_model->graph, cluster, m_model->profile, m_model->source);
+    if (!m_document) {
+        setSubject(m_model, std::move(cluster), std::move(subject));
+        return true;
+    }
+    if (!sameStructure(*m_document->subject.cluster, *cluster)) {
+        say(MessageLevel::Warning, tr("The plan names devices that the changed cluster does not have; make a new plan for it."));
+        return false;
+    }
+    plan::Document next{m_document->plan, std::move(subject)};
+    if (const Status status = plan::validate(next.plan, next.subject); !status) {
+        sayError(status.error());
+        return false;
+    }
+    return push(what, std::move(next));
+}
+
+bool StudioState::push(const QString &what, plan::Document document)
+{
+    auto after = std::make_shared<const plan::Document>(std::move(document));
+    m_undo.push(new ReplaceDocument(what, m_document, std::move(after), [this](const DocumentPtr &next) { applyDocument(next); }));
+    return true;
+}
+
+void StudioState::applyDocument(const DocumentPtr &document)
+{
+    if (simulationCurrent())
+        m_previousReport = m_simulation->report;
+    m_document = document;
+    const bool otherCluster = m_document && m_document->subject.cluster != m_cluster;
+    if (otherCluster) {
+        m_cluster = m_document->subject.cluster;
+        m_subject = m_document->subject;
+    }
+    clampSelection();
+    if (otherCluster)
+        Q_EMIT clusterChanged();
+    Q_EMIT documentChanged();
+    if (m_document) {
+        m_simulator.request(m_document);
+    } else {
+        m_simulator.abandon();
+        m_simulation.reset();
+        m_simulatedDocument.reset();
+        Q_EMIT simulationChanged();
+    }
+    Q_EMIT busyChanged();
+}
+
+void StudioState::dropDocument()
+{
+    m_undo.clear();
+    m_previousReport.reset();
+    m_alternatives.clear();
+    m_planPath.clear();
+    m_selection = {};
+    applyDocument(nullptr);
+    Q_EMIT selectionChanged();
+}
+
+void StudioState::onSimulated(const DocumentPtr &document, const SimulationPtr &simulation, const QString &error)
+{
+    if (simulation) {
+        m_simulation = simulation;
+        m_simulatedDocument = document;
+        Q_EMIT simulationChanged();
+    } else {
+        say(MessageLevel::Error, tr("The plan cannot be simulated: %1").arg(error));
+    }
+    Q_EMIT busyChanged();
+}
+
+// --- selection
+
+void StudioState::select(const Selection &selection)
+{
+    if (selection == m_selection)
+        return;
+    m_selection = selection;
+    clampSelection();
+    Q_EMIT selectionChanged();
+}
+
+void StudioState::selectStage(StageId stage)
+{
+    Selection next;
+    next.time = m_selection.time;
+    next.stage = stage;
+    if (m_document && stage.valid() && stage.index() < m_document->plan.stages.size()) {
+        const plan::Stage &picked = m_document->plan.stages[stage.index()];
+        next.layers = {picked.firstLayer, picked.lastLayer};
+    }
+    select(next);
+}
+
+void StudioState::selectDevice(DeviceId device)
+{
+    Selection next;
+    next.time = m_selection.time;
+    next.device = device;
+    if (m_document) {
+        const auto &stages = m_document->plan.stages;
+        const auto holds = [device](const plan::Stage &s) { return std::find(s.devices.begin(), s.devices.end(), device) != s.devices.end(); };
+        const auto found = std::find_if(stages.begin(), stages.end(), holds);
+        if (found != stages.end()) {
+            next.stage = StageId(found - stages.begin());
+            next.layers = {found->firstLayer, found->lastLayer};
+        }
+    }
+    select(next);
+}
+
+void StudioState::selectTask(const std::string &task, DeviceId device)
+{
+    Selection next;
+    next.time = m_selection.time;
+    next.task = task;
+    next.device = device;
+    int stage = -1;
+    if (std::sscanf(task.c_str(), "s%d.", &stage) == 1)
+        next.stage = StageId(stage);
+    select(next);
+}
+
+void StudioState::clearSelection()
+{
+    select({});
+}
+
+void StudioState::clampSelection()
+{
+    if (!m_document)
+        return;
+    const auto &stages = m_document->plan.stages;
+    if (m_selection.stage.valid() && m_selection.stage.index() >= stages.size())
+        m_selection.stage = {};
+    if (m_selection.device.valid() && m_selection.device.index() >= m_document->subject.cluster->devices().size())
+        m_selection.device = {};
+    const std::size_t layers = m_document->subject.layers().size();
+    if (m_selection.layers.last > layers)
+        m_selection.layers = {};
+}
+
+// --- training and saving
+
+bool StudioState::startRun(const TrainOptions &options)
+{
+    if (!m_document) {
+        say(MessageLevel::Warning, tr("There is no plan to train; make one with a planner or open a plan file."));
+        return false;
+    }
+    if (!m_clientFactory) {
+        say(MessageLevel::Error, tr("This studio was started without an agent; runs are not possible in it."));
+        return false;
+    }
+    std::optional<simulate::Report> predicted;
+    if (simulationCurrent())
+        predicted = m_simulation->report;
+    m_openedTrace.reset();
+    if (m_run.start(m_clientFactory, plan::toJson(*m_document), options, std::move(predicted)))
+        return true;
+    say(MessageLevel::Warning, tr("A run is active already; stop it first."));
+    return false;
+}
+
+void StudioState::stopRun()
+{
+    m_run.stop();
+}
+
+bool StudioState::savePlan(const QString &path)
+{
+    if (!m_document) {
+        say(MessageLevel::Warning, tr("There is no plan to save."));
+        return false;
+    }
+    plan::Document document = *m_document;
+    if (simulationCurrent())
+        document.plan.predictedJson = simulate::toJson(m_simulation->report);
+    if (const Status status = plan::writePlan(document, path.toStdString()); !status) {
+        sayError(status.error());
+        return false;
+    }
+    m_planPath = path;
+    m_undo.setClean();
+    return true;
+}
+
+void StudioState::sayError(const Error &error)
+{
+    if (error.code == ErrorCode::Cancelled)
+        say(MessageLevel::Info, tr("Stopped."));
+    else
+        say(MessageLevel::Error, QString::fromStdString(error.text()));
+}
+
+} // namespace planloom::ui

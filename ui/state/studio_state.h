@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#pragma once
+
+#include <QObject>
+#include <QString>
+#include <QUndoStack>
+
+#include "engine/import/import.h"
+#include "engine/plan/plan.h"
+#include "engine/simulate/simulate.h"
+#include "engine/trace/trace.h"
+#include "planners/planner.h"
+#include "ui/state/job.h"
+#include "ui/state/run_session.h"
+#include "ui/state/selection.h"
+#include "ui/state/simulator.h"
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <vector>
+
+namespace planloom::ui {
+
+enum class MessageLevel { Info, Warning, Error };
+
+/// What the planner dialog asks for.
+struct PlanRequest {
+    std::string planner = "dapple";
+    std::int64_t globalBatch = 1;
+    std::optional<std::int64_t> microBatch;
+    planners::Options options;
+    plan::Optimizer optimizer;
+};
+
+/// Everything that the studio knows: see README.md. All calls and signals on the UI thread.
+class StudioState : public QObject {
+    Q_OBJECT
+
+public:
+    using DocumentPtr = std::shared_ptr<const plan::Document>;
+    using SimulationPtr = std::shared_ptr<const simulate::Simulation>;
+
+    explicit StudioState(QObject *parent = nullptr);
+    ~StudioState() override;
+
+    // --- snapshots; each may be null
+    [[nodiscard]] const std::shared_ptr<const import::Model> &model() const { return m_model; }
+    [[nodiscard]] const std::shared_ptr<const cluster::Cluster> &cluster() const { return m_cluster; }
+    /// Model and cluster with their costs; missing until both are loaded.
+    [[nodiscard]] const std::optional<plan::Subject> &subject() const { return m_subject; }
+    [[nodiscard]] const DocumentPtr &document() const { return m_document; }
+    /// Of the newest document that could be simulated; look at simulationCurrent() before calling it the document's.
+    [[nodiscard]] const SimulationPtr &simulation() const { return m_simulation; }
+    [[nodiscard]] bool simulationCurrent() const { return m_simulation && m_simulatedDocument == m_document; }
+    /// The report before the last edit, for "what did it change"; missing at first.
+    [[nodiscard]] const std::optional<simulate::Report> &previousReport() const { return m_previousReport; }
+    /// What the last planner run found besides its best plan.
+    [[nodiscard]] const std::vector<planners::Candidate> &alternatives() const { return m_alternatives; }
+
+    // --- editing: undoable; false if refused, and message() has said why
+    bool editPlan(const QString &what, const std::function<void(plan::Plan &)> &edit);
+    bool replacePlan(const QString &what, plan::Plan plan);
+    /// The same plan on a changed cluster, for example with another link speed. Device ids must still mean the same.
+    bool editCluster(const QString &what, std::shared_ptr<const cluster::Cluster> cluster);
+    [[nodiscard]] QUndoStack *undoStack() { return &m_undo; }
+
+    // --- selection
+    [[nodiscard]] const Selection &selection() const { return m_selection; }
+    void select(const Selection &selection);
+    void selectStage(StageId stage);   ///< with its layers; keeps the time range
+    void selectDevice(DeviceId device);
+    /// A task by its id ("s1.F.m3"), its stage and, where known, its device.
+    void selectTask(const std::string &task, DeviceId device = {});
+    void clearSelection();
+
+    // --- work in the background; false if such work is already under way
+    bool loadModel(const QString &source);
+    bool loadCluster(const QString &source);
+    bool openPlan(const QString &path);
+    bool openTrace(const QString &path);
+    /// By what it is (file_kind.h).
+    bool open(const QString &nameOrPath);
+    bool runPlanner(const PlanRequest &request);
+    [[nodiscard]] Job *loadJob() { return &m_loadJob; }
+    [[nodiscard]] Job *planJob() { return &m_planJob; }
+    [[nodiscard]] bool simulating() const { return m_simulator.busy(); }
+
+    // --- training
+    void setClientFactory(ClientFactory factory) { m_clientFactory = std::move(factory); }
+    bool startRun(const TrainOptions &options);
+    void stopRun();
+    [[nodiscard]] const RunData &run() const { return m_run.data(); }
+    /// Of the run, or of an opened file; no ranks: there is none. Grows while a run lasts.
+    [[nodiscard]] const trace::Trace &measured() const { return m_openedTrace ? *m_openedTrace : m_run.trace(); }
+
+    // --- saving
+    [[nodiscard]] QString planPath() const { return m_planPath; }
+    bool savePlan(const QString &path);
+
+    void say(MessageLevel level, const QString &text) { Q_EMIT message(level, text); }
+
+Q_SIGNALS:
+    void modelChanged();
+    void clusterChanged();
+    void documentChanged();
+    void simulationChanged();
+    void selectionChanged();
+    void runChanged();
+    void measuredReset();                      ///< measured() is another trace
+    void measuredAppended(std::size_t first);  ///< its records from here on are new
+    void busyChanged();                        ///< a job or the simulator started, progressed or ended
+    void message(planloom::ui::MessageLevel level, const QString &text);
+
+private:
+    void setSubject(std::shared_ptr<const import::Model> model, std::shared_ptr<const cluster::Cluster> cluster,
+                    std::optional<plan::Subject> subject);
+    void startDocument(plan::Document document, const QString &path);
+    bool push(const QString &what, plan::Document document);
+    void applyDocument(const DocumentPtr &document);
+    void dropDocument();
+    void adoptPlan(Result<planners::PlanReport> report, const plan::Subject &subject, const std::string &planner);
+    void onSimulated(const DocumentPtr &document, const SimulationPtr &simulation, const QString &error);
+    void clampSelection();
+    void sayError(const Error &error);
+
+    std::shared_ptr<const import::Model> m_model;
+    std::shared_ptr<const cluster::Cluster> m_cluster;
+    std::optional<plan::Subject> m_subject;
+    DocumentPtr m_document;
+    SimulationPtr m_simulation;
+    DocumentPtr m_simulatedDocument;
+    std::optional<simulate::Report> m_previousReport;
+    std::vector<planners::Candidate> m_alternatives;
+    std::optional<trace::Trace> m_openedTrace;
+    Selection m_selection;
+    QUndoStack m_undo;
+    QString m_planPath;
+    ClientFactory m_clientFactory;
+    // Last, so that their threads end before what they post to goes.
+    Simulator m_simulator;
+    Job m_loadJob;
+    Job m_planJob;
+    RunSession m_run;
+};
+
+} // namespace planloom::ui
