@@ -177,7 +177,7 @@ std::optional<std::uint32_t> Row::at(std::int64_t time, std::int64_t tolerance) 
     if (next < size() && m_starts[next] <= time)
         return static_cast<std::uint32_t>(next);
     const std::int64_t behind = next < size() ? m_starts[next] - time : tolerance + 1;
-    const std::int64_t before = next > 0 ? time - endOf(next - 1) : tolerance + 1;
+    const std::int64_t before = next > 0 ? time - endOf(next - 1) + 1 : tolerance + 1;
     if (std::min(behind, before) > tolerance)
         return std::nullopt;
     return static_cast<std::uint32_t>(behind < before ? next : next - 1);

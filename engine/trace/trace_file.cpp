@@ -40,8 +40,12 @@ static_assert(sizeof(BlockHeader) == 24);
 
 std::uint32_t checksumOf(std::string_view a, std::string_view b = {})
 {
-    const auto bytes = [](std::string_view s) { return reinterpret_cast<const Bytef *>(s.data()); };
-    return static_cast<std::uint32_t>(crc32_z(crc32_z(0, bytes(a), a.size()), bytes(b), b.size()));
+    uLong sum = 0;
+    for (const std::string_view part : {a, b}) {
+        if (!part.empty()) // zlib takes a null pointer as the wish to start again
+            sum = crc32_z(sum, reinterpret_cast<const Bytef *>(part.data()), part.size());
+    }
+    return static_cast<std::uint32_t>(sum);
 }
 
 template <class Number>
