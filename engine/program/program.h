@@ -130,7 +130,7 @@ struct Program {
     std::vector<TaskId> dependencies;
     std::vector<Group> groups;
     std::vector<TaskId> groupMembers;
-    std::vector<Body> bodies;   ///< empty where CompileOptions::bodies was false
+    std::vector<Body> bodies;   ///< per stage replica; without operators and places where CompileOptions::bodies was false
     std::vector<Bucket> buckets;
     std::int64_t microBatches = 0;
     std::int64_t globalBatch = 0;

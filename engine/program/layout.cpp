@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/program/layout.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+namespace planloom::program {
+namespace {
+
+using graph::Tensor;
+using graph::TensorRole;
+using graph::TrainingGraph;
+
+std::vector<bool> marked(const TrainingGraph &training, const std::vector<TensorId> &ids)
+{
+    std::vector<bool> flags(training.graph.tensors().size(), false);
+    for (const TensorId id : ids)
+        if (id.valid())
+            flags[id.index()] = true;
+    return flags;
+}
+
+std::size_t at(Area area) { return static_cast<std::size_t>(area); }
+
+/// Decides for each tensor and pass which area it belongs to, then gives out offsets.
+class StagePlacer {
+public:
+    StagePlacer(const TrainingGraph &training, std::int64_t samples, bool recompute)
+        : m_training(training), m_samples(samples), m_recompute(recompute), m_incoming(marked(training, training.inputs)),
+          m_outgoing(marked(training, training.outputs)), m_gradientIn(marked(training, training.outputGradients)),
+          m_gradientOut(marked(training, training.inputGradients)), m_stashed(marked(training, training.stash))
+    {
+        m_layout.forwardPlaces.resize(training.graph.tensors().size());
+        m_layout.backwardPlaces.resize(training.graph.tensors().size());
+    }
+
+    StageLayout place()
+    {
+        for (const Tensor &tensor : m_training.graph.tensors())
+            placeFixed(tensor);
+        shareWorkspace(m_layout.forwardPlaces, 0, forwardSteps());
+        shareWorkspace(m_layout.backwardPlaces, m_recompute ? 0 : forwardSteps(), allSteps());
+        return std::move(m_layout);
+    }
+
+private:
+    [[nodiscard]] std::int32_t forwardSteps() const { return static_cast<std::int32_t>(m_training.forwardOps); }
+    [[nodiscard]] std::int32_t allSteps() const { return static_cast<std::int32_t>(m_training.graph.ops().size()); }
+    [[nodiscard]] bool madeForward(const Tensor &tensor) const { return tensor.producer.value < forwardSteps(); }
+
+    [[nodiscard]] Area areaOf(const Tensor &tensor, bool forwardPass) const
+    {
+        const std::size_t t = tensor.id.index();
+        if (tensor.role == TensorRole::Input)
+            return m_incoming[t] ? Area::Inbox : m_gradientIn[t] ? Area::GradientInbox : Area::Frame;
+        if (tensor.role != TensorRole::Activation)
+            return Area::Persistent;
+        if (!madeForward(tensor))
+            return m_gradientOut[t] ? Area::GradientOutbox : Area::Workspace;
+        if (m_stashed[t] && !m_recompute)
+            return Area::Frame;
+        return m_outgoing[t] && forwardPass ? Area::Outbox : Area::Workspace;
+    }
+
+    /// Tensors that have a place of their own: all but the workspace and what is persistent.
+    void placeFixed(const Tensor &tensor)
+    {
+        Placement &forward = m_layout.forwardPlaces[tensor.id.index()];
+        Placement &backward = m_layout.backwardPlaces[tensor.id.index()];
+        forward.area = areaOf(tensor, true);
+        backward.area = areaOf(tensor, false);
+        if (forward.area != Area::Workspace && forward.area != Area::Persistent)
+            forward.offset = append(forward.area, tensor);
+        if (backward.area == forward.area)
+            backward.offset = forward.offset;
+        else if (backward.area != Area::Workspace && backward.area != Area::Persistent)
+            backward.offset = append(backward.area, tensor);
+    }
+
+    std::int64_t append(Area area, const Tensor &tensor)
+    {
+        std::int64_t &end = m_layout.slotBytes[at(area)];
+        const std::int64_t offset = end;
+        end += aligned(tensor.bytes(m_samples).value());
+        return offset;
+    }
+
+    /// Steps during which @p tensor is needed in a pass over operators [begin, end).
+    [[nodiscard]] Interval lifetime(const Tensor &tensor, std::int32_t begin, std::int32_t end) const
+    {
+        Interval life{aligned(tensor.bytes(m_samples).value()), tensor.producer.value, tensor.producer.value, 0};
+        for (const OpId reader : m_training.graph.consumers(tensor.id))
+            if (reader.value >= begin && reader.value < end)
+                life.last = std::max(life.last, reader.value);
+        if (tensor.id == m_training.loss && madeForward(tensor))
+            life.last = std::max(life.last, forwardSteps() - 1); // read after the pass
+        return life;
+    }
+
+    void shareWorkspace(std::vector<Placement> &places, std::int32_t begin, std::int32_t end)
+    {
+        std::vector<Interval> blocks;
+        std::vector<std::size_t> owners;
+        for (const Tensor &tensor : m_training.graph.tensors()) {
+            const bool here = tensor.producer.valid() && tensor.producer.value >= begin && tensor.producer.value < end;
+            if (!here || places[tensor.id.index()].area != Area::Workspace)
+                continue;
+            blocks.push_back(lifetime(tensor, begin, end));
+            owners.push_back(tensor.id.index());
+        }
+        std::int64_t &size = m_layout.slotBytes[at(Area::Workspace)];
+        size = std::max(size, packIntervals(blocks));
+        for (std::size_t i = 0; i < blocks.size(); ++i)
+            places[owners[i]].offset = blocks[i].offset;
+    }
+
+    const TrainingGraph &m_training;
+    std::int64_t m_samples;
+    bool m_recompute;
+    std::vector<bool> m_incoming, m_outgoing, m_gradientIn, m_gradientOut, m_stashed;
+    StageLayout m_layout;
+};
+
+/// Bytes of @p tensor for a fractional number of samples.
+double fractionalBytes(const Tensor &tensor, double samples)
+{
+    const auto one = static_cast<double>(tensor.bytes(1).value());
+    return tensor.shape.batched() ? one * samples : one;
+}
+
+std::int64_t wholeBytes(double bytes) { return aligned(static_cast<std::int64_t>(std::ceil(bytes))); }
+
+double cutBytes(const graph::Graph &graph, const graph::LayerView &layers, std::size_t cut, double samples)
+{
+    double bytes = 0;
+    if (cut > 0 && cut < layers.size())
+        for (const TensorId id : layers.cuts[cut])
+            bytes += fractionalBytes(graph.tensor(id), samples);
+    return bytes;
+}
+
+} // namespace
+
+StageLayout layoutStage(const graph::TrainingGraph &training, std::int64_t samples, bool recompute)
+{
+    return StagePlacer(training, samples, recompute).place();
+}
+
+std::int64_t packIntervals(std::vector<Interval> &blocks)
+{
+    std::vector<std::size_t> bySize(blocks.size());
+    std::iota(bySize.begin(), bySize.end(), 0);
+    std::stable_sort(bySize.begin(), bySize.end(), [&](std::size_t a, std::size_t b) { return blocks[a].bytes > blocks[b].bytes; });
+    std::int64_t end = 0;
+    std::vector<std::pair<std::int64_t, std::int64_t>> taken; // [begin, end) of placed blocks alive together with the current one
+    for (std::size_t i = 0; i < bySize.size(); ++i) {
+        Interval &block = blocks[bySize[i]];
+        taken.clear();
+        for (std::size_t j = 0; j < i; ++j) {
+            const Interval &other = blocks[bySize[j]];
+            if (other.first <= block.last && block.first <= other.last)
+                taken.emplace_back(other.offset, other.offset + other.bytes);
+        }
+        std::sort(taken.begin(), taken.end());
+        block.offset = 0;
+        for (const auto &[from, to] : taken) {
+            if (from - block.offset >= block.bytes)
+                break;
+            block.offset = std::max(block.offset, to);
+        }
+        end = std::max(end, block.offset + block.bytes);
+    }
+    return end;
+}
+
+std::array<std::int64_t, kAreas> estimateSlots(const graph::Graph &graph, const graph::LayerView &layers, std::size_t firstLayer,
+                                               std::size_t lastLayer, double samples, bool recompute)
+{
+    double kept = 0;
+    double largest = 0;
+    for (OpId op = layers.layers[firstLayer].first; op < layers.layers[lastLayer - 1].last; op = OpId(op.value + 1)) {
+        double made = 0;
+        for (const TensorId id : graph.op(op).outputs)
+            if (id.valid())
+                made += fractionalBytes(graph.tensor(id), samples);
+        kept += made;
+        largest = std::max(largest, made);
+    }
+    const std::int64_t in = wholeBytes(cutBytes(graph, layers, firstLayer, samples));
+    const std::int64_t out = wholeBytes(cutBytes(graph, layers, lastLayer, samples));
+    std::array<std::int64_t, kAreas> bytes{};
+    bytes[at(Area::Inbox)] = in;
+    bytes[at(Area::GradientOutbox)] = in;
+    bytes[at(Area::GradientInbox)] = out;
+    bytes[at(Area::Frame)] = recompute ? 0 : wholeBytes(kept);
+    bytes[at(Area::Outbox)] = recompute ? out : 0;
+    bytes[at(Area::Workspace)] = wholeBytes(2 * largest) + (recompute ? wholeBytes(kept) : 0);
+    return bytes;
+}
+
+} // namespace planloom::program

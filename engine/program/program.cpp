@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/program/program.h"
+
+#include <fmt/format.h>
+
+namespace planloom::program {
+namespace {
+
+/// The letters of a task id between stage and micro-batch.
+const char *code(const Task &task)
+{
+    const bool forward = task.pass == Pass::Forward;
+    switch (task.kind) {
+    case trace::Kind::Forward: return "F";
+    case trace::Kind::Backward: return "B";
+    case trace::Kind::Recompute: return "R";
+    case trace::Kind::Send: return forward ? "SF" : "SB";
+    case trace::Kind::Receive: return forward ? "RF" : "RB";
+    case trace::Kind::AllReduce: return "AR";
+    case trace::Kind::Optimizer: return "O";
+    case trace::Kind::Load: return "L";
+    case trace::Kind::Other: break;
+    }
+    return "X";
+}
+
+} // namespace
+
+const char *name(Area area)
+{
+    switch (area) {
+    case Area::Persistent: return "persistent";
+    case Area::Inbox: return "inbox";
+    case Area::Frame: return "frame";
+    case Area::Outbox: return "outbox";
+    case Area::GradientInbox: return "gradient inbox";
+    case Area::GradientOutbox: return "gradient outbox";
+    case Area::Workspace: return "workspace";
+    }
+    return "?";
+}
+
+std::span<const TaskId> Program::dependenciesOf(const Task &task) const
+{
+    return std::span(dependencies).subspan(static_cast<std::size_t>(task.firstDependency),
+                                           static_cast<std::size_t>(task.lastDependency - task.firstDependency));
+}
+
+std::string idOf(const Task &task)
+{
+    if (task.bucket >= 0)
+        return fmt::format("s{}.{}.b{}", task.stage.value, code(task), task.bucket);
+    if (task.microBatch < 0)
+        return fmt::format("s{}.{}", task.stage.value, code(task));
+    return fmt::format("s{}.{}.m{}", task.stage.value, code(task), task.microBatch);
+}
+
+std::vector<trace::TaskInfo> taskInfos(const Program &program)
+{
+    std::vector<trace::TaskInfo> infos;
+    infos.reserve(program.tasks.size());
+    for (const Task &task : program.tasks)
+        infos.push_back({idOf(task), task.kind, static_cast<std::int16_t>(task.stage.value), task.microBatch});
+    return infos;
+}
+
+std::vector<trace::RankInfo> rankInfos(const Program &program, const cluster::Cluster &cluster)
+{
+    std::vector<trace::RankInfo> infos;
+    infos.reserve(program.ranks.size());
+    for (const Rank &rank : program.ranks)
+        infos.push_back({cluster.device(rank.device).name});
+    return infos;
+}
+
+} // namespace planloom::program

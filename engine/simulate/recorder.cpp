@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/simulate/recorder.h"
+
+#include <cmath>
+
+namespace planloom::simulate {
+namespace {
+
+using program::Area;
+using trace::Kind;
+
+constexpr double kNanosecondsPerSecond = 1e9;
+
+std::int64_t nanoseconds(double seconds) { return std::llround(seconds * kNanosecondsPerSecond); }
+
+/// Which areas a task takes a slot of when it starts, and gives one back of when it ends (DESIGN §4; Area's comments).
+struct Footprint {
+    std::vector<Area> takes;
+    std::vector<Area> gives;
+};
+
+const Footprint &footprint(const program::Task &task, bool recompute)
+{
+    static const Footprint none;
+    static const Footprint forward{{Area::Frame, Area::Outbox, Area::Workspace}, {Area::Workspace}};
+    static const Footprint recomputed{{Area::Workspace}, {}};
+    static const Footprint backward{{Area::GradientOutbox, Area::Workspace}, {Area::Inbox, Area::Frame, Area::GradientInbox, Area::Workspace}};
+    static const Footprint backwardAfterRecompute{{Area::GradientOutbox}, {Area::Inbox, Area::Frame, Area::GradientInbox, Area::Workspace}};
+    static const Footprint receiveActivation{{Area::Inbox}, {}};
+    static const Footprint receiveGradient{{Area::GradientInbox}, {}};
+    static const Footprint sendActivation{{}, {Area::Outbox}};
+    static const Footprint sendGradient{{}, {Area::GradientOutbox}};
+    const bool ahead = task.pass == program::Pass::Forward;
+    switch (task.kind) {
+    case Kind::Forward: return forward;
+    case Kind::Recompute: return recomputed;
+    case Kind::Backward: return recompute ? backwardAfterRecompute : backward;
+    case Kind::Receive: return ahead ? receiveActivation : receiveGradient;
+    case Kind::Send: return ahead ? sendActivation : sendGradient;
+    default: return none;
+    }
+}
+
+} // namespace
+
+Recorder::Recorder(const program::Program &program, const Options &options) : m_program(program), m_options(options)
+{
+    const std::size_t ranks = program.ranks.size();
+    m_start.resize(program.tasks.size());
+    m_compute.assign(ranks, 0);
+    m_communication.assign(ranks, 0);
+    m_communicating.assign(ranks, 0);
+    m_communicatingSince.assign(ranks, 0);
+    if (options.trace)
+        m_records.reserve(program.tasks.size());
+    if (!options.memory)
+        return;
+    m_memory.resize(ranks);
+    for (std::size_t r = 0; r < ranks; ++r)
+        m_memory[r].push_back({0, program.ranks[r].persistentBytes, 0, 0, 0});
+}
+
+void Recorder::started(TaskId id, double seconds)
+{
+    const program::Task &task = m_program.task(id);
+    m_start[id.index()] = seconds;
+    if (m_options.memory)
+        changeMemory(task, seconds, true);
+    if (task.lane != program::Lane::Compute && task.lane != program::Lane::Host)
+        countCommunication(task.rank, seconds, 1);
+}
+
+void Recorder::ended(TaskId id, double seconds)
+{
+    const program::Task &task = m_program.task(id);
+    const double start = m_start[id.index()];
+    if (m_options.memory)
+        changeMemory(task, seconds, false);
+    if (task.lane == program::Lane::Compute)
+        m_compute[task.rank.index()] += seconds - start;
+    else if (task.lane != program::Lane::Host)
+        countCommunication(task.rank, seconds, -1);
+    if (!m_options.trace)
+        return;
+    trace::Record record;
+    record.start = nanoseconds(start);
+    record.duration = nanoseconds(seconds) - record.start;
+    record.task = id.value;
+    record.rank = static_cast<std::int16_t>(task.rank.value);
+    record.lane = static_cast<std::int16_t>(task.lane);
+    m_records.push_back(record);
+}
+
+void Recorder::changeMemory(const program::Task &task, double seconds, bool start)
+{
+    if (task.body < 0)
+        return;
+    const program::Body &body = m_program.bodies[static_cast<std::size_t>(task.body)];
+    const Footprint &print = footprint(task, body.recompute);
+    for (const Area area : start ? print.takes : print.gives) {
+        const std::int64_t bytes = body.pools[static_cast<std::size_t>(area)].slotBytes;
+        add(task.rank, seconds, area, start ? bytes : -bytes);
+    }
+}
+
+void Recorder::add(RankId rank, double seconds, Area area, std::int64_t bytes)
+{
+    if (bytes == 0)
+        return;
+    auto &points = m_memory[rank.index()];
+    if (points.back().seconds != seconds) {
+        points.push_back(points.back());
+        points.back().seconds = seconds;
+    }
+    MemoryPoint &now = points.back();
+    if (area == Area::Workspace)
+        now.workspace += bytes;
+    else if (area == Area::GradientInbox || area == Area::GradientOutbox)
+        now.gradients += bytes;
+    else
+        now.activations += bytes;
+}
+
+void Recorder::countCommunication(RankId rank, double seconds, int change)
+{
+    const std::size_t r = rank.index();
+    if (m_communicating[r] == 0)
+        m_communicatingSince[r] = seconds;
+    m_communicating[r] += change;
+    if (m_communicating[r] == 0)
+        m_communication[r] += seconds - m_communicatingSince[r];
+}
+
+void Recorder::into(Simulation &simulation, const cluster::Cluster &cluster)
+{
+    simulation.memory = std::move(m_memory);
+    if (!m_options.trace)
+        return;
+    simulation.trace.clock = "cost";
+    simulation.trace.ranks = program::rankInfos(m_program, cluster);
+    simulation.trace.tasks = program::taskInfos(m_program);
+    simulation.trace.records = std::move(m_records);
+    simulation.trace.sort();
+}
+
+} // namespace planloom::simulate

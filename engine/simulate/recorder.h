@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "engine/simulate/clock.h"
+#include "engine/simulate/simulate.h"
+
+namespace planloom::simulate {
+
+/// Turns starts and ends into what a Simulation holds: records, memory curves, busy times.
+class Recorder final : public Listener {
+public:
+    Recorder(const program::Program &program, const Options &options);
+    void started(TaskId task, double seconds) override;
+    void ended(TaskId task, double seconds) override;
+
+    /// Moves the records and curves out, sorted.
+    void into(Simulation &simulation, const cluster::Cluster &cluster);
+    [[nodiscard]] double computeSeconds(std::size_t rank) const { return m_compute[rank]; }
+    [[nodiscard]] double communicationSeconds(std::size_t rank) const { return m_communication[rank]; }
+
+private:
+    void changeMemory(const program::Task &task, double seconds, bool start);
+    void add(RankId rank, double seconds, program::Area area, std::int64_t bytes);
+    void countCommunication(RankId rank, double seconds, int change);
+
+    const program::Program &m_program;
+    Options m_options;
+    std::vector<trace::Record> m_records;
+    std::vector<double> m_start;           ///< per task
+    std::vector<std::vector<MemoryPoint>> m_memory;
+    std::vector<double> m_compute;         ///< per rank
+    std::vector<double> m_communication;   ///< per rank: time with at least one communication lane busy
+    std::vector<int> m_communicating;      ///< per rank: communication lanes busy now
+    std::vector<double> m_communicatingSince;
+};
+
+} // namespace planloom::simulate
