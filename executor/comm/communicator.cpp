@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "executor/comm/communicator.h"
+
+#include <sched.h>
+
+namespace planloom::comm {
+
+Status Communicator::wait(Request &request, std::chrono::nanoseconds deadline, std::string_view what)
+{
+    const auto end = std::chrono::steady_clock::now() + deadline;
+    while (true) {
+        const Result<bool> done = test(request);
+        if (!done)
+            return done.error();
+        if (*done)
+            return {};
+        if (std::chrono::steady_clock::now() > end) {
+            const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(deadline).count();
+            return failed("rank " + std::to_string(rank()) + " waited " + std::to_string(seconds) + " s for " + std::string(what)
+                          + "; look at the other ranks' messages and at the network between the machines");
+        }
+        sched_yield();
+    }
+}
+
+Status Communicator::barrier(std::chrono::nanoseconds deadline)
+{
+    float nothing = 0;
+    Result<Request> request = allReduce(world(), &nothing, 1);
+    if (!request)
+        return request.error();
+    return wait(*request, deadline, "all ranks to meet");
+}
+
+} // namespace planloom::comm

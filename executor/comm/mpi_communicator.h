@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "executor/comm/communicator.h"
+
+#include <memory>
+
+namespace planloom::comm {
+
+/// True if this process was started by an MPI launcher (mpirun, srun with PMI or PMIx) as one of several.
+bool underMpiLauncher();
+
+/// Joins this process to its launcher's other processes (MPI_Init, MPI_THREAD_FUNNELED). Once per process, on the thread that will
+/// communicate. Ranks must meet before it is destroyed (barrier), which ends MPI; after an error call abort() instead.
+/// Error: Failed (MPI could not start).
+Result<std::unique_ptr<Communicator>> joinMpi();
+
+} // namespace planloom::comm
