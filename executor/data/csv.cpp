@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "executor/data/readers.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <optional>
+
+namespace planloom::data {
+
+namespace {
+
+std::string_view trimmed(std::string_view text)
+{
+    while (!text.empty() && (text.front() == ' ' || text.front() == '\t'))
+        text.remove_prefix(1);
+    while (!text.empty() && (text.back() == ' ' || text.back() == '\t' || text.back() == '\r'))
+        text.remove_suffix(1);
+    return text;
+}
+
+std::optional<double> numberFrom(std::string_view cell)
+{
+    double value = 0;
+    const auto [end, error] = std::from_chars(cell.data(), cell.data() + cell.size(), value);
+    if (error != std::errc() || end != cell.data() + cell.size() || !std::isfinite(value))
+        return std::nullopt;
+    return value;
+}
+
+std::string_view takeUntil(std::string_view &text, char separator)
+{
+    const std::size_t at = text.find(separator);
+    const std::string_view piece = text.substr(0, at);
+    text.remove_prefix(at == std::string_view::npos ? text.size() : at + 1);
+    return piece;
+}
+
+/// The numbers of one line into @p row. Error: BadInput naming the cell.
+Status parseLine(std::string_view line, std::vector<double> &row)
+{
+    row.clear();
+    const auto cells = std::count(line.begin(), line.end(), ',') + 1;
+    for (std::ptrdiff_t i = 0; i < cells; ++i) {
+        const std::string_view cell = trimmed(takeUntil(line, ','));
+        const std::optional<double> value = numberFrom(cell);
+        if (!value)
+            return badInput("column " + std::to_string(i + 1) + " is \"" + std::string(cell.substr(0, 40)) + "\", not a number; every cell must be a finite number");
+        row.push_back(*value);
+    }
+    return {};
+}
+
+bool isHeader(std::string_view line)
+{
+    while (!line.empty()) {
+        if (numberFrom(trimmed(takeUntil(line, ','))))
+            return false;
+    }
+    return true;
+}
+
+Status appendRow(const std::vector<double> &row, Table &table)
+{
+    if (table.columns == 0)
+        table.columns = static_cast<std::int64_t>(row.size()) - 1;
+    if (row.size() < 2)
+        return badInput("has one column; a row is its features and, last, its label, separated by commas");
+    if (static_cast<std::int64_t>(row.size()) - 1 != table.columns)
+        return badInput("has " + std::to_string(row.size()) + " columns where the rows before have " + std::to_string(table.columns + 1) + "; make all rows equally long");
+    const Result<std::int64_t> label = labelFrom(row.back());
+    if (!label)
+        return label.error();
+    for (std::size_t i = 0; i + 1 < row.size(); ++i)
+        table.features.push_back(static_cast<float>(row[i]));
+    table.labels.push_back(*label);
+    return {};
+}
+
+void scaleByLargest(std::vector<float> &features)
+{
+    float largest = 0;
+    for (const float value : features)
+        largest = std::max(largest, std::fabs(value));
+    for (float &value : features)
+        value = largest > 0 ? value / largest : value;
+}
+
+} // namespace
+
+Result<Table> readCsv(std::string_view contents, const std::string &path)
+{
+    Table table;
+    table.rowWord = "line";
+    table.firstRow = 1;
+    std::vector<double> row;
+    for (int number = 1; !contents.empty(); ++number) {
+        const std::string_view line = trimmed(takeUntil(contents, '\n'));
+        if (line.empty() && trimmed(contents).empty())
+            break;
+        if (line.empty())
+            return badInput("is an empty line; remove it").in(path, number);
+        if (number == 1 && isHeader(line)) {
+            table.firstRow = 2;
+            continue;
+        }
+        if (const Status status = parseLine(line, row); !status)
+            return status.error().in(path, number);
+        if (const Status status = appendRow(row, table); !status)
+            return status.error().in(path, number);
+    }
+    scaleByLargest(table.features);
+    return table;
+}
+
+} // namespace planloom::data

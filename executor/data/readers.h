@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "executor/data/data_set.h"
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace planloom::data {
+
+/// Labelled rows of features, as every table-like format is read into. 4 bytes a feature, 8 a label.
+struct Table {
+    std::int64_t columns = 0;
+    std::vector<float> features;      ///< row-major
+    std::vector<std::int64_t> labels; ///< one per row
+    std::string rowWord = "row";      ///< how an error calls a row ("line" in a text file)
+    std::int64_t firstRow = 0;        ///< and which number the first one has
+};
+
+/// The readers of the formats; @p contents is already inflated, @p path is for messages and for files beside it.
+Result<Table> readCsv(std::string_view contents, const std::string &path);
+Result<Table> readNpy(std::string_view contents, const std::string &path);
+Result<Table> readIdx(std::string_view contents, const std::string &path);
+
+bool looksLikeNpy(std::string_view contents);
+bool looksLikeIdx(std::string_view contents);
+
+/// Tokens of @p width bytes each (1: text), cut into samples of needs.perSample.
+Result<std::unique_ptr<DataSet>> makeTokenData(std::string contents, int width, const std::string &path, const Needs &needs);
+/// 1: text; 2, 4: a token file by its name.
+int tokenWidth(const std::string &path);
+
+/// The file, inflated if it is a gzip file.
+Result<std::string> readMaybeCompressed(const std::string &path);
+
+/// @p value as a label; error if it is no whole number.
+Result<std::int64_t> labelFrom(double value);
+
+} // namespace planloom::data
