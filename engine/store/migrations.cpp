@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/store/migrations.h"
+
+#include <fmt/format.h>
+#include <iterator>
+
+namespace planloom::store {
+namespace {
+
+/// "PLNL": tells a workspace from any other SQLite file (PRAGMA application_id).
+constexpr std::int64_t kApplicationId = 0x504c4e4c;
+
+// Migration N takes a file from schema N - 1 to N. Entries are only ever added: files of every age are out there.
+constexpr const char *kMigrations[] = {
+    // 1: named documents
+    R"sql(
+        CREATE TABLE models   (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, source TEXT NOT NULL, sha256 TEXT NOT NULL,
+                               saved_at INTEGER NOT NULL, text TEXT NOT NULL);
+        CREATE TABLE clusters (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, source TEXT NOT NULL, sha256 TEXT NOT NULL,
+                               saved_at INTEGER NOT NULL, text TEXT NOT NULL);
+        CREATE TABLE plans    (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, source TEXT NOT NULL, sha256 TEXT NOT NULL,
+                               saved_at INTEGER NOT NULL, text TEXT NOT NULL);
+        CREATE TABLE profiles (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, source TEXT NOT NULL, sha256 TEXT NOT NULL,
+                               saved_at INTEGER NOT NULL, text TEXT NOT NULL);
+    )sql",
+    // 2: runs with their summaries
+    R"sql(
+        CREATE TABLE runs (id INTEGER PRIMARY KEY, folder TEXT NOT NULL UNIQUE, plan TEXT NOT NULL, model TEXT NOT NULL,
+                           cluster TEXT NOT NULL, state TEXT NOT NULL, error TEXT NOT NULL, started_at INTEGER NOT NULL,
+                           ended_at INTEGER NOT NULL, steps INTEGER NOT NULL, loss_first REAL NOT NULL, loss_last REAL NOT NULL,
+                           iteration_seconds_median REAL NOT NULL, predicted_iteration_seconds REAL NOT NULL,
+                           peak_bytes_measured INTEGER NOT NULL, peak_bytes_predicted INTEGER NOT NULL);
+        CREATE INDEX runs_by_start ON runs (started_at DESC);
+    )sql",
+};
+
+Result<std::int64_t> pragma(Connection &connection, const char *sql)
+{
+    std::int64_t value = 0;
+    const Status read = connection.run(sql, {}, [&](const Row &row) { value = row.integer(0); });
+    if (!read)
+        return read.error();
+    return value;
+}
+
+Status checkOwner(Connection &connection, std::int64_t version)
+{
+    const auto owner = pragma(connection, "PRAGMA application_id");
+    if (!owner)
+        return owner.error();
+    const auto tables = pragma(connection, "SELECT count(*) FROM sqlite_master");
+    if (!tables)
+        return tables.error();
+    const bool empty = *tables == 0 && *owner == 0 && version == 0;
+    if (!empty && *owner != kApplicationId)
+        return badInput("is a database of another program; choose another file for the workspace").in(connection.path());
+    if (version > newestSchema() || version < 0) {
+        return badInput(fmt::format("was written by a newer Planloom (schema {}, this one knows up to {}); update Planloom or choose another file",
+                                    version, newestSchema())).in(connection.path());
+    }
+    return {};
+}
+
+Status apply(Connection &connection, std::int64_t number)
+{
+    if (auto done = connection.execute(kMigrations[number - 1]); !done)
+        return done;
+    return connection.execute(fmt::format("PRAGMA application_id = {}; PRAGMA user_version = {}", kApplicationId, number).c_str());
+}
+
+} // namespace
+
+int newestSchema() { return static_cast<int>(std::size(kMigrations)); }
+
+Status migrate(Connection &connection)
+{
+    const auto before = pragma(connection, "PRAGMA user_version");
+    if (!before)
+        return before.error();
+    if (auto checked = checkOwner(connection, *before); !checked)
+        return checked;
+    if (*before == newestSchema())
+        return {};
+    return connection.transaction([&]() -> Status {
+        // Read again under the lock: another process may have been faster.
+        const auto version = pragma(connection, "PRAGMA user_version");
+        if (!version)
+            return version.error();
+        for (std::int64_t number = *version + 1; number <= newestSchema(); ++number) {
+            if (auto done = apply(connection, number); !done)
+                return done;
+        }
+        return {};
+    });
+}
+
+} // namespace planloom::store

@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/store/store.h"
+
+#include "engine/base/files.h"
+#include "engine/store/database.h"
+#include "engine/store/migrations.h"
+
+#include <cstdlib>
+#include <filesystem>
+#include <fmt/format.h>
+
+namespace planloom::store {
+namespace {
+
+const char *tableOf(Kind kind)
+{
+    switch (kind) {
+    case Kind::Model: return "models";
+    case Kind::Cluster: return "clusters";
+    case Kind::Plan: return "plans";
+    case Kind::Profile: return "profiles";
+    }
+    return "models";
+}
+
+constexpr const char *kRunColumns = "id, folder, plan, model, cluster, state, error, started_at, ended_at, steps, loss_first, loss_last, "
+                                    "iteration_seconds_median, predicted_iteration_seconds, peak_bytes_measured, peak_bytes_predicted";
+
+Run runOf(const Row &row)
+{
+    Run run;
+    run.id = row.integer(0);
+    run.folder = row.text(1);
+    run.plan = row.text(2);
+    run.model = row.text(3);
+    run.cluster = row.text(4);
+    run.state = row.text(5);
+    run.error = row.text(6);
+    run.startedAt = row.integer(7);
+    run.endedAt = row.integer(8);
+    run.steps = row.integer(9);
+    run.lossFirst = row.number(10);
+    run.lossLast = row.number(11);
+    run.iterationSecondsMedian = row.number(12);
+    run.predictedIterationSeconds = row.number(13);
+    run.peakBytesMeasured = row.integer(14);
+    run.peakBytesPredicted = row.integer(15);
+    return run;
+}
+
+void bindRun(Binder &values, const Run &run)
+{
+    values.text(run.folder).text(run.plan).text(run.model).text(run.cluster).text(run.state).text(run.error);
+    values.integer(run.startedAt).integer(run.endedAt).integer(run.steps).number(run.lossFirst).number(run.lossLast);
+    values.number(run.iterationSecondsMedian).number(run.predictedIterationSeconds);
+    values.integer(run.peakBytesMeasured).integer(run.peakBytesPredicted);
+}
+
+} // namespace
+
+const char *name(Kind kind)
+{
+    switch (kind) {
+    case Kind::Model: return "model";
+    case Kind::Cluster: return "cluster";
+    case Kind::Plan: return "plan";
+    case Kind::Profile: return "profile";
+    }
+    return "model";
+}
+
+class Workspace::Database : public Connection {
+public:
+    explicit Database(Connection connection) : Connection(std::move(connection)) {}
+};
+
+Workspace::Workspace(std::unique_ptr<Database> database) : m_database(std::move(database)) {}
+Workspace::Workspace(Workspace &&) noexcept = default;
+Workspace &Workspace::operator=(Workspace &&) noexcept = default;
+Workspace::~Workspace() = default;
+
+int Workspace::schemaVersion() { return newestSchema(); }
+
+std::string Workspace::defaultPath()
+{
+    const char *data = std::getenv("XDG_DATA_HOME");
+    const char *home = std::getenv("HOME");
+    std::filesystem::path base = data && *data ? std::filesystem::path(data) : std::filesystem::path(home ? home : ".") / ".local/share";
+    return (base / "planloom" / "workspace.planloom").string();
+}
+
+Result<Workspace> Workspace::open(const std::string &path)
+{
+    std::error_code refused;
+    if (std::filesystem::is_directory(path, refused))
+        return badInput("is a folder, not a file; name a file in it").in(path);
+    auto connection = Connection::open(path);
+    if (!connection)
+        return connection.error();
+    // NORMAL is safe with WAL: a power cut may lose the last transaction, never the file.
+    if (auto ready = migrate(*connection); !ready)
+        return ready.error();
+    if (auto set = connection->execute("PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL"); !set)
+        return set.error();
+    return Workspace(std::make_unique<Database>(std::move(*connection)));
+}
+
+Result<std::int64_t> Workspace::put(Kind kind, const std::string &name, const std::string &source, std::string_view text)
+{
+    if (name.empty())
+        return badInput(fmt::format("a {} needs a name", store::name(kind)));
+    const std::string digest = sha256(text);
+    const std::string sql = fmt::format("INSERT INTO {} (name, source, sha256, saved_at, text) VALUES (?1, ?2, ?3, unixepoch(), ?4) "
+                                        "ON CONFLICT (name) DO UPDATE SET source = ?2, sha256 = ?3, saved_at = unixepoch(), text = ?4 "
+                                        "RETURNING id", tableOf(kind));
+    std::int64_t id = 0;
+    const Status done = m_database->run(sql.c_str(), [&](Binder &values) { values.text(name).text(source).text(digest).text(text); },
+                                        [&](const Row &row) { id = row.integer(0); });
+    if (!done)
+        return done.error();
+    return id;
+}
+
+Result<std::string> Workspace::get(Kind kind, const std::string &name)
+{
+    const std::string sql = fmt::format("SELECT text FROM {} WHERE name = ?1", tableOf(kind));
+    std::string text;
+    bool found = false;
+    const Status done = m_database->run(sql.c_str(), [&](Binder &values) { values.text(name); },
+                                        [&](const Row &row) { text = row.text(0); found = true; });
+    if (!done)
+        return done.error();
+    if (!found)
+        return notFound(fmt::format("has no {} '{}'", store::name(kind), name)).in(m_database->path());
+    return text;
+}
+
+Result<std::vector<Entry>> Workspace::list(Kind kind)
+{
+    const std::string sql = fmt::format("SELECT id, name, source, sha256, octet_length, saved_at FROM "
+                                        "(SELECT *, length(CAST(text AS BLOB)) AS octet_length FROM {}) ORDER BY name", tableOf(kind));
+    std::vector<Entry> entries;
+    const Status done = m_database->run(sql.c_str(), {}, [&](const Row &row) {
+        entries.push_back({row.integer(0), row.text(1), row.text(2), row.text(3), row.integer(4), row.integer(5)});
+    });
+    if (!done)
+        return done.error();
+    return entries;
+}
+
+Status Workspace::remove(Kind kind, const std::string &name)
+{
+    const std::string sql = fmt::format("DELETE FROM {} WHERE name = ?1", tableOf(kind));
+    if (auto done = m_database->run(sql.c_str(), [&](Binder &values) { values.text(name); }); !done)
+        return done;
+    if (m_database->changes() == 0)
+        return notFound(fmt::format("has no {} '{}'", store::name(kind), name)).in(m_database->path());
+    return {};
+}
+
+Result<std::int64_t> Workspace::recordRun(const Run &run)
+{
+    if (run.folder.empty())
+        return badInput("a run needs its folder");
+    std::int64_t id = 0;
+    const Status done = m_database->run(
+        "INSERT OR REPLACE INTO runs (folder, plan, model, cluster, state, error, started_at, ended_at, steps, loss_first, loss_last, "
+        "iteration_seconds_median, predicted_iteration_seconds, peak_bytes_measured, peak_bytes_predicted) "
+        "VALUES (?1, ?2, ?3, ?4, ?5, ?6, CASE WHEN ?7 = 0 THEN unixepoch() ELSE ?7 END, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15) RETURNING id",
+        [&](Binder &values) { bindRun(values, run); }, [&](const Row &row) { id = row.integer(0); });
+    if (!done)
+        return done.error();
+    return id;
+}
+
+Status Workspace::updateRun(const Run &run)
+{
+    const Status done = m_database->run(
+        "UPDATE runs SET folder = ?1, plan = ?2, model = ?3, cluster = ?4, state = ?5, error = ?6, "
+        "started_at = CASE WHEN ?7 = 0 THEN started_at ELSE ?7 END, ended_at = ?8, steps = ?9, loss_first = ?10, loss_last = ?11, "
+        "iteration_seconds_median = ?12, predicted_iteration_seconds = ?13, peak_bytes_measured = ?14, peak_bytes_predicted = ?15 "
+        "WHERE id = ?16",
+        [&](Binder &values) {
+            bindRun(values, run);
+            values.integer(run.id);
+        });
+    if (!done)
+        return done;
+    if (m_database->changes() == 0)
+        return notFound(fmt::format("has no run {}", run.id)).in(m_database->path());
+    return {};
+}
+
+Result<std::vector<Run>> Workspace::listRuns()
+{
+    std::vector<Run> runs;
+    const std::string sql = fmt::format("SELECT {} FROM runs ORDER BY started_at DESC, id DESC", kRunColumns);
+    const Status done = m_database->run(sql.c_str(), {}, [&](const Row &row) { runs.push_back(runOf(row)); });
+    if (!done)
+        return done.error();
+    return runs;
+}
+
+Result<Run> Workspace::run(std::int64_t id)
+{
+    Run found;
+    const std::string sql = fmt::format("SELECT {} FROM runs WHERE id = ?1", kRunColumns);
+    const Status done = m_database->run(sql.c_str(), [&](Binder &values) { values.integer(id); }, [&](const Row &row) { found = runOf(row); });
+    if (!done)
+        return done.error();
+    if (found.id == 0)
+        return notFound(fmt::format("has no run {}", id)).in(m_database->path());
+    return found;
+}
+
+Status Workspace::removeRun(std::int64_t id)
+{
+    if (auto done = m_database->run("DELETE FROM runs WHERE id = ?1", [&](Binder &values) { values.integer(id); }); !done)
+        return done;
+    if (m_database->changes() == 0)
+        return notFound(fmt::format("has no run {}", id)).in(m_database->path());
+    return {};
+}
+
+} // namespace planloom::store

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "engine/base/result.h"
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace planloom::store {
+
+/// What is kept as a named document, each as the JSON text that its own folder writes and reads.
+enum class Kind : std::uint8_t { Model, Cluster, Plan, Profile };
+const char *name(Kind kind); ///< "model"
+
+/// A document without its text.
+struct Entry {
+    std::int64_t id = 0;
+    std::string name;   ///< unique within its kind
+    std::string source; ///< where it came from, for people: "zoo:gpt2", a path
+    std::string sha256; ///< of the text
+    std::int64_t bytes = 0;
+    std::int64_t savedAt = 0; ///< seconds since 1970, UTC
+};
+
+/// One training run and what came of it. Figures are 0 until they are known.
+struct Run {
+    std::int64_t id = 0;
+    std::string folder;          ///< absolute; unique
+    std::string plan;            ///< name of the plan, for people: the run's folder holds the plan itself
+    std::string model;
+    std::string cluster;
+    std::string state = "running"; ///< running, finished, stopped, failed
+    std::string error;             ///< why it failed
+    std::int64_t startedAt = 0;    ///< seconds since 1970, UTC; 0: now
+    std::int64_t endedAt = 0;
+    std::int64_t steps = 0;
+    double lossFirst = 0;
+    double lossLast = 0;
+    double iterationSecondsMedian = 0;
+    double predictedIterationSeconds = 0;
+    std::int64_t peakBytesMeasured = 0;  ///< of the fullest rank
+    std::int64_t peakBytesPredicted = 0; ///< of the same rank
+};
+
+/// The workspace: one SQLite file (WAL, so that a studio reads while a run is recorded). Every change is one transaction: it is in
+/// the file when the call returns, or not at all. Thread contract: one thread at a time; several processes may share the file.
+///
+/// Errors, each naming the file: BadInput (not a workspace, damaged, written by a newer Planloom), Io (in use, full disk, no
+/// permission), NotFound (no such entry).
+class Workspace {
+public:
+    /// Opens or creates the file, and brings an older one up to date.
+    static Result<Workspace> open(const std::string &path);
+    /// $XDG_DATA_HOME/planloom/workspace.planloom, or the same under ~/.local/share.
+    static std::string defaultPath();
+
+    Workspace(Workspace &&) noexcept;
+    Workspace &operator=(Workspace &&) noexcept;
+    ~Workspace();
+
+    /// Saves @p text under @p name, in place of what had that name. Returns the entry's id.
+    Result<std::int64_t> put(Kind kind, const std::string &name, const std::string &source, std::string_view text);
+    Result<std::string> get(Kind kind, const std::string &name);
+    /// By name.
+    Result<std::vector<Entry>> list(Kind kind);
+    Status remove(Kind kind, const std::string &name);
+
+    /// Notes that a run began; its id. A run in the same folder before is replaced.
+    Result<std::int64_t> recordRun(const Run &run);
+    /// Overwrites the run with run.id.
+    Status updateRun(const Run &run);
+    /// Newest first.
+    Result<std::vector<Run>> listRuns();
+    Result<Run> run(std::int64_t id);
+    Status removeRun(std::int64_t id);
+
+    /// The schema's number in a file that this Planloom wrote.
+    static int schemaVersion();
+
+private:
+    class Database;
+    explicit Workspace(std::unique_ptr<Database> database);
+    std::unique_ptr<Database> m_database;
+};
+
+} // namespace planloom::store
