@@ -70,7 +70,7 @@ Status checkNames(const Things &things, const char *kind)
         if (thing.name.empty())
             return badInput(fmt::format("a {} has no name", kind));
         if (!seen.insert(thing.name).second)
-            return badInput(fmt::format("two {}s are called {}; names must differ", kind, thing.name));
+            return badInput(fmt::format("{} is the name of more than one {}; names must differ", thing.name, kind));
     }
     return {};
 }

@@ -103,11 +103,11 @@ Result<Cluster> portPerDevice(const char *name, int nodes, int perNode, const De
     return std::move(builder).build();
 }
 
-/// One node of eight V100 and one of eight P100, each on PCIe, as in Whale's experiments on unequal devices.
+/// One node of eight V100 and one of eight P100 with 50 Gb/s Ethernet between them, as in Whale §5 on unequal devices.
 Result<Cluster> mixed()
 {
     ClusterBuilder builder("v100-p100");
-    const std::array<std::size_t, 2> types{builder.type(*knownDeviceType("V100-16GB")), builder.type(*knownDeviceType("P100"))};
+    const std::array<std::size_t, 2> types{builder.type(*knownDeviceType("V100-32GB")), builder.type(*knownDeviceType("P100"))};
     const std::size_t network = builder.vertex({Vertex::Kind::Network, "network", {}, {}});
     for (std::size_t n = 0; n < types.size(); ++n) {
         const NodeId node = builder.node(fmt::format("n{}", n));

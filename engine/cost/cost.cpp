@@ -1,0 +1,262 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/cost/cost.h"
+
+#include "engine/graph/operators.h"
+
+#include <algorithm>
+#include <cmath>
+#include <mutex>
+#include <set>
+#include <shared_mutex>
+
+namespace planloom::cost {
+namespace {
+
+// What a good kernel reaches of the nominal rates. Large matrix products reach 0.8 of an H100's dense peak (cuBLAS, 8192^3,
+// random data) and 0.9 of a CPU core's (oneDNN); a layer's smaller products and its softmax take it down to about 0.7. Copies
+// reach 3.0 of 3.35 TB/s on an H100 and 1.7 of 2.0 on an A100.
+constexpr double kComputeEfficiency = 0.7;
+constexpr double kMemoryEfficiency = 0.85;
+
+// Planners ask for a few dozen slice sizes; beyond this many the answers are not kept.
+constexpr std::size_t kMostKept = 4096;
+
+/// A figure that grows by `perSample`: every operator's FLOPs and bytes are of this form.
+struct Affine {
+    double fixed = 0;
+    double perSample = 0;
+
+    static Affine through(double one, double two) { return {one - (two - one), two - one}; }
+    [[nodiscard]] double at(double samples) const { return std::max(0.0, fixed + perSample * samples); }
+};
+
+struct OpFigures {
+    Affine forward;
+    Affine backward;
+    Affine forwardBytes;
+    Affine backwardBytes;
+    std::string dtype;
+    const std::vector<OpTime> *measured = nullptr; ///< of the profile
+    std::vector<OpTime> declared;                  ///< of a ProfiledLayer without profile
+};
+
+double asDouble(Bytes bytes)
+{
+    return static_cast<double>(bytes.value());
+}
+
+OpFigures figuresOf(const graph::Graph &graph, const graph::Op &op)
+{
+    const graph::OpCostFigures one = graph::figures(graph, op.id, 1);
+    const graph::OpCostFigures two = graph::figures(graph, op.id, 2);
+    OpFigures made;
+    made.forward = Affine::through(one.forward.value(), two.forward.value());
+    made.backward = Affine::through(one.backward.value(), two.backward.value());
+    made.forwardBytes = Affine::through(asDouble(one.forwardBytes), asDouble(two.forwardBytes));
+    made.backwardBytes = Affine::through(asDouble(one.backwardBytes), asDouble(two.backwardBytes));
+    made.dtype = op.outputs.empty() || !op.outputs[0].valid() ? "float32" : graph::name(graph.tensor(op.outputs[0]).type);
+    if (op.has("forward_seconds"))
+        made.declared = {{std::max(op.number("profile_batch", 1), 1e-9), Seconds(op.number("forward_seconds")), Seconds(op.number("backward_seconds"))}};
+    return made;
+}
+
+double timeOf(const OpTime &entry, bool backward)
+{
+    return (backward ? entry.backward : entry.forward).value();
+}
+
+/// Linear between two measured sample counts, in proportion to the nearest outside of them.
+double measuredTime(const std::vector<OpTime> &times, double samples, bool backward)
+{
+    const auto above = std::lower_bound(times.begin(), times.end(), samples, [](const OpTime &entry, double wanted) { return entry.samples < wanted; });
+    if (above == times.begin() || above == times.end()) {
+        const OpTime &nearest = above == times.end() ? times.back() : *above;
+        return timeOf(nearest, backward) * samples / nearest.samples;
+    }
+    const OpTime &below = *std::prev(above);
+    const double share = (samples - below.samples) / (above->samples - below.samples);
+    return timeOf(below, backward) + share * (timeOf(*above, backward) - timeOf(below, backward));
+}
+
+double rooflineTime(const OpFigures &op, const cluster::DeviceType &type, double samples, bool backward)
+{
+    auto peak = type.peakFlops.find(op.dtype);
+    if (peak == type.peakFlops.end())
+        peak = type.peakFlops.find("float32");
+    const double compute = (backward ? op.backward : op.forward).at(samples) / (peak->second * kComputeEfficiency);
+    const double memory = (backward ? op.backwardBytes : op.forwardBytes).at(samples) / (type.memoryBandwidth * kMemoryEfficiency);
+    return std::max(compute, memory);
+}
+
+bool isNamed(const cluster::DeviceType &type, const std::string &profiled)
+{
+    return profiled.empty() || type.name.starts_with(profiled);
+}
+
+/// What a profile's times are multiplied by to hold for @p type; 0 where its device is unknown and the roofline must do.
+double profileScale(const Profile &profile, const cluster::Cluster &cluster, const cluster::DeviceType &type)
+{
+    if (isNamed(type, profile.deviceType))
+        return 1;
+    const cluster::DeviceType *measured = cluster::knownDeviceType(profile.deviceType);
+    for (const cluster::DeviceType &other : cluster.types()) {
+        if (isNamed(other, profile.deviceType))
+            measured = &other;
+    }
+    if (!measured)
+        return 0;
+    return measured->peakFlops.at("float32") / type.peakFlops.at("float32");
+}
+
+/// Bytes of parameters over layer ranges: those of one layer by prefix sums, the few that several layers share one by one.
+struct ParameterBytes {
+    struct Shared {
+        std::vector<std::size_t> layers;
+        std::int64_t bytes = 0;
+    };
+    std::vector<std::int64_t> before;
+    std::vector<Shared> shared;
+};
+
+ParameterBytes parametersOf(const graph::Graph &graph, const graph::LayerView &layers)
+{
+    ParameterBytes made;
+    made.before.assign(layers.size() + 1, 0);
+    for (const graph::Tensor &tensor : graph.tensors()) {
+        if (tensor.role != graph::TensorRole::Parameter)
+            continue;
+        std::set<std::size_t> readers;
+        for (const OpId op : graph.consumers(tensor.id))
+            readers.insert(layers.layerOf(op));
+        if (readers.size() == 1)
+            made.before[*readers.begin() + 1] += tensor.bytes().value();
+        if (readers.size() > 1)
+            made.shared.push_back({{readers.begin(), readers.end()}, tensor.bytes().value()});
+    }
+    for (std::size_t i = 0; i < layers.size(); ++i)
+        made.before[i + 1] += made.before[i];
+    return made;
+}
+
+} // namespace
+
+/// Times of layers [0, k) for k = 0..n, made once per slice size and device type. Thread-safe: readers share the kept sums.
+struct CostModel::PrefixSums {
+    struct Sums {
+        std::vector<double> forward;
+        std::vector<double> backward;
+    };
+    using Key = std::pair<std::size_t, double>;
+
+    std::vector<OpFigures> ops;
+    std::vector<double> scale; ///< per device type, see profileScale
+    ParameterBytes parameters;
+    mutable std::shared_mutex guard;
+    mutable std::map<Key, std::shared_ptr<const Sums>> kept;
+
+    [[nodiscard]] double opTime(const OpFigures &op, std::size_t type, const cluster::DeviceType &device, double samples, bool backward) const
+    {
+        if (op.measured && scale[type] > 0)
+            return measuredTime(*op.measured, samples, backward) * scale[type];
+        if (!op.declared.empty())
+            return measuredTime(op.declared, samples, backward);
+        return rooflineTime(op, device, samples, backward);
+    }
+
+    [[nodiscard]] Sums make(const graph::LayerView &layers, std::size_t type, const cluster::DeviceType &device, double samples) const
+    {
+        Sums made;
+        made.forward.assign(layers.size() + 1, 0.0);
+        made.backward.assign(layers.size() + 1, 0.0);
+        for (std::size_t layer = 0; layer < layers.size(); ++layer) {
+            double forward = 0;
+            double backward = 0;
+            for (std::size_t op = layers.layers[layer].first.index(); op < layers.layers[layer].last.index(); ++op) {
+                forward += opTime(ops[op], type, device, samples, false);
+                backward += opTime(ops[op], type, device, samples, true);
+            }
+            made.forward[layer + 1] = made.forward[layer] + forward;
+            made.backward[layer + 1] = made.backward[layer] + backward;
+        }
+        return made;
+    }
+
+    [[nodiscard]] std::shared_ptr<const Sums> at(const graph::LayerView &layers, std::size_t type, const cluster::DeviceType &device, double samples) const
+    {
+        const Key key(type, samples);
+        {
+            const std::shared_lock lock(guard);
+            if (const auto it = kept.find(key); it != kept.end())
+                return it->second;
+        }
+        auto made = std::make_shared<const Sums>(make(layers, type, device, samples));
+        const std::unique_lock lock(guard);
+        if (kept.size() < kMostKept)
+            kept.emplace(key, made);
+        return made;
+    }
+};
+
+CostModel::CostModel(std::shared_ptr<const graph::Graph> graph, std::shared_ptr<const cluster::Cluster> cluster, std::shared_ptr<const Profile> profile)
+    : m_graph(std::move(graph)), m_cluster(std::move(cluster)), m_profile(std::move(profile)), m_layers(graph::layersOf(*m_graph))
+{
+    auto sums = std::make_shared<PrefixSums>();
+    sums->ops.reserve(m_graph->ops().size());
+    for (const graph::Op &op : m_graph->ops()) {
+        sums->ops.push_back(figuresOf(*m_graph, op));
+        if (!m_profile)
+            continue;
+        if (const auto it = m_profile->ops.find(op.name); it != m_profile->ops.end() && !it->second.empty())
+            sums->ops.back().measured = &it->second;
+    }
+    for (const cluster::DeviceType &type : m_cluster->types())
+        sums->scale.push_back(m_profile ? profileScale(*m_profile, *m_cluster, type) : 0.0);
+    sums->parameters = parametersOf(*m_graph, m_layers);
+    m_sums = std::move(sums);
+}
+
+Seconds CostModel::sum(std::size_t first, std::size_t last, double samples, std::size_t type, bool backward) const
+{
+    if (first >= last || !(samples > 0))
+        return Seconds(0);
+    const auto sums = m_sums->at(m_layers, type, m_cluster->types()[type], samples);
+    const std::vector<double> &before = backward ? sums->backward : sums->forward;
+    return Seconds(before[last] - before[first]);
+}
+
+Seconds CostModel::forward(std::size_t first, std::size_t last, double samples, std::size_t type) const
+{
+    return sum(first, last, samples, type, false);
+}
+
+Seconds CostModel::backward(std::size_t first, std::size_t last, double samples, std::size_t type) const
+{
+    return sum(first, last, samples, type, true);
+}
+
+Bytes CostModel::parameterBytes(std::size_t first, std::size_t last) const
+{
+    if (first >= last)
+        return Bytes(0);
+    const ParameterBytes &parameters = m_sums->parameters;
+    std::int64_t bytes = parameters.before[last] - parameters.before[first];
+    for (const ParameterBytes::Shared &shared : parameters.shared) {
+        const auto reader = std::lower_bound(shared.layers.begin(), shared.layers.end(), first);
+        if (reader != shared.layers.end() && *reader < last)
+            bytes += shared.bytes;
+    }
+    return Bytes(bytes);
+}
+
+Seconds CostModel::optimizerStep(Bytes parameters, int stateTensors, std::size_t type) const
+{
+    if (m_profile && m_sums->scale[type] > 0) {
+        if (const auto it = m_profile->extra.find("optimizer_seconds_per_parameter"); it != m_profile->extra.end())
+            return Seconds(it->second * asDouble(parameters) / 4 * m_sums->scale[type]);
+    }
+    // Reads and writes the parameters and each moment, reads the gradients: a step is bound by memory.
+    const double traffic = asDouble(parameters) * (3 + 2 * stateTensors);
+    return Seconds(traffic / (m_cluster->types()[type].memoryBandwidth * kMemoryEfficiency));
+}
+
+} // namespace planloom::cost

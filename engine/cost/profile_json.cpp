@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/base/json_reader.h"
+#include "engine/cost/cost.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+
+namespace planloom::cost {
+namespace {
+
+constexpr const char *kSchema = "planloom.profile/1";
+
+OpTime timeFrom(JsonReader &reader)
+{
+    const OpTime time{reader.number("samples"), Seconds(reader.number("forward")), Seconds(reader.number("backward"))};
+    if (!reader.failed() && time.samples <= 0)
+        reader.fail("samples", "must be greater than zero");
+    if (!reader.failed() && (time.forward.value() < 0 || time.backward.value() < 0))
+        reader.fail({}, "times must not be negative");
+    return time;
+}
+
+std::vector<OpTime> timesFrom(JsonReader &reader)
+{
+    std::vector<OpTime> times;
+    reader.each([&times](JsonReader &entry) { times.push_back(timeFrom(entry)); });
+    if (times.empty())
+        reader.fail({}, "needs at least one entry {samples, forward, backward}");
+    std::sort(times.begin(), times.end(), [](const OpTime &a, const OpTime &b) { return a.samples < b.samples; });
+    const auto twice = std::adjacent_find(times.begin(), times.end(), [](const OpTime &a, const OpTime &b) { return a.samples == b.samples; });
+    if (twice != times.end())
+        reader.fail({}, fmt::format("has two entries for {} samples", twice->samples));
+    return times;
+}
+
+} // namespace
+
+std::string toJson(const Profile &profile)
+{
+    nlohmann::json ops = nlohmann::json::object();
+    for (const auto &[name, times] : profile.ops) {
+        nlohmann::json entries = nlohmann::json::array();
+        for (const OpTime &time : times)
+            entries.push_back({{"samples", time.samples}, {"forward", time.forward.value()}, {"backward", time.backward.value()}});
+        ops[name] = std::move(entries);
+    }
+    const nlohmann::json document{{"schema", kSchema},         {"model", profile.model}, {"device_type", profile.deviceType},
+                                  {"source", profile.source}, {"ops", std::move(ops)},  {"extra", profile.extra}};
+    return document.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+Result<Profile> profileFromJson(std::string_view text)
+{
+    const auto document = parseJson(text);
+    if (!document)
+        return document.error();
+    JsonReader reader(*document);
+    if (const std::string schema = reader.text("schema"); !reader.failed() && schema != kSchema)
+        return unsupported(fmt::format("field \"schema\": \"{}\" is not \"{}\"; this Planloom reads no other", schema, kSchema));
+    Profile profile;
+    profile.model = reader.text("model", std::string());
+    profile.deviceType = reader.text("device_type", std::string());
+    profile.source = reader.text("source", std::string());
+    reader.each("ops", [&profile](JsonReader &entry) { profile.ops[entry.name()] = timesFrom(entry); });
+    reader.each("extra", [&profile](JsonReader &entry) { profile.extra[entry.name()] = entry.asNumber(); });
+    if (Status status = reader.failure(); !status)
+        return status.error();
+    return profile;
+}
+
+} // namespace planloom::cost
