@@ -8,6 +8,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace planloom::agent {
@@ -19,6 +20,9 @@ struct TrainRequest {
     std::int64_t steps = 100;
     std::int64_t seed = 1;
     std::string runDir;            ///< absolute; empty: a new folder under the agent's root
+    double holdout = 0;            ///< share of the samples that is kept from training and evaluated at the end
+    int threads = 0;               ///< of each rank; 0: its share of the cores
+    double timeoutSeconds = 0;     ///< no communication may stand still for longer; 0: the worker's default
 };
 
 /// One training step, all ranks together.
@@ -41,7 +45,18 @@ struct RunSummary {
     std::vector<std::int64_t> peakBytesMeasured;
     std::int64_t traceDropped = 0;
     std::string tracePath;
+    double evaluationLoss = 0;
+    double evaluationAccuracy = 0;
+    std::int64_t evaluationSamples = 0; ///< 0: nothing was held out
 };
+
+/// RUN/summary.json's contents, and the object of `train --json`'s last line.
+std::string toJson(const RunSummary &summary);
+Result<RunSummary> summaryFromJson(std::string_view text);
+/// A line of RUN/metrics.jsonl, and of `train --json`; without the line's end.
+std::string toJson(const StepMetrics &metrics);
+/// All whole lines of a metrics.jsonl; a last line that was cut short is left out.
+Result<std::vector<StepMetrics>> metricsFromJson(std::string_view text);
 
 enum class RunState { Starting, Running, Finished, Stopped, Failed };
 
