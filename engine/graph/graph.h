@@ -97,10 +97,14 @@ private:
     std::vector<Tensor> m_tensors;
     std::vector<std::vector<OpId>> m_consumers;
     std::vector<TensorId> m_outputs;
+    std::vector<TensorId> m_byName; ///< all tensors, sorted by name
     TensorId m_loss;
 };
 
-/// Makes a Graph. Operators may be added in any order; build() sorts them (stably) and infers shapes.
+/// Makes a Graph. Operators may be added in any order; build() sorts them (stably: operators that are in order stay where they
+/// are) and infers shapes. What inference says replaces what was declared; a declared shape stays where the operator's type is
+/// unknown or opaque (ProfiledLayer), or where an input's shape is not known. Outputs that the operator's type has beyond the
+/// ones that were added (a normalisation's saved statistics) are appended, named "OPERATOR:1", "OPERATOR:2". Not thread-safe.
 class GraphBuilder {
 public:
     explicit GraphBuilder(std::string name);
@@ -127,18 +131,30 @@ public:
     [[nodiscard]] const Tensor &tensor(TensorId id) const { return m_graph.m_tensors[id.index()]; }
 
     /// Errors (BadInput): duplicate names, a cycle (named), a tensor without producer, an operator whose inputs do not fit
-    /// (named, with the shapes), an empty graph. Cost: O(operators + edges).
+    /// (named, with the shapes), an empty graph. Cost: O(operators log operators + edges).
     Result<Graph> build() &&;
 
 private:
     TensorId addTensor(std::string name, DType type, Shape shape, TensorRole role, Initializer init);
+    std::string freshName(const std::string &stem);
+    Status checkTensors() const;
+    Status linkProducers();
+    Status sort();
+    Status inferShapes();
+    Status inferOp(Op &op);
+    void appendOutputs(Op &op, std::size_t count);
+    void indexTensors();
     Graph m_graph;
     std::vector<bool> m_shapeKnown;
     std::string m_scope;
+    std::vector<std::size_t> m_scopeLengths; ///< of the names pushed, innermost last
+    std::map<std::string, int> m_used; ///< operator names given out by freshName, with the next number of each
 };
 
 /// Native JSON (`planloom.graph/1`, resources/docs/formats/graph.md), without the data of parameters larger than
-/// @p inlineLimit bytes. graphFromJson checks as build() does.
+/// @p inlineLimit bytes (constants are always written). graphFromJson checks as build() does, and that what the file says of
+/// shapes is what inference says; safe against hostile input: sizes, nesting, names and references are checked, and an error
+/// (BadInput) names the field, such as ops[3].inputs[1].
 std::string toJson(const Graph &graph, std::int64_t inlineLimit = 4096);
 Result<Graph> graphFromJson(std::string_view text);
 
