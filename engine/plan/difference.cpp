@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/plan/plan.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+namespace planloom::plan {
+namespace {
+
+/// "0-7,9": runs of consecutive ids, in order.
+std::string deviceText(const std::vector<DeviceId> &devices)
+{
+    std::vector<std::string> runs;
+    for (std::size_t i = 0; i < devices.size();) {
+        std::size_t end = i + 1;
+        while (end < devices.size() && devices[end].value == devices[end - 1].value + 1)
+            ++end;
+        runs.push_back(end - i == 1 ? fmt::format("{}", devices[i].value) : fmt::format("{}-{}", devices[i].value, devices[end - 1].value));
+        i = end;
+    }
+    return fmt::format("{}", fmt::join(runs, ","));
+}
+
+std::string sharesText(const std::vector<double> &shares)
+{
+    return shares.empty() ? "equal" : fmt::format("{:.4g}", fmt::join(shares, ":"));
+}
+
+std::string stageText(const Stage &stage)
+{
+    return fmt::format("layers {}..{} on devices {}", stage.firstLayer, stage.lastLayer, deviceText(stage.devices));
+}
+
+std::string warmupText(const std::vector<int> &warmup)
+{
+    return warmup.empty() ? "by kind" : fmt::format("{}", fmt::join(warmup, ","));
+}
+
+class Lines {
+public:
+    void compare(const std::string &what, const std::string &a, const std::string &b)
+    {
+        if (a != b)
+            m_lines.push_back(fmt::format("{} {} -> {}", what, a, b));
+    }
+    void add(std::string line) { m_lines.push_back(std::move(line)); }
+    std::vector<std::string> take() { return std::move(m_lines); }
+
+private:
+    std::vector<std::string> m_lines;
+};
+
+void compareStages(Lines &lines, std::size_t index, const Stage &a, const Stage &b)
+{
+    const std::string stage = fmt::format("stage {}:", index);
+    lines.compare(stage + " name", a.name, b.name);
+    lines.compare(stage + " layers", fmt::format("{}..{}", a.firstLayer, a.lastLayer), fmt::format("{}..{}", b.firstLayer, b.lastLayer));
+    lines.compare(stage + " devices", deviceText(a.devices), deviceText(b.devices));
+    lines.compare(stage + " replica shares", sharesText(a.replicaShares), sharesText(b.replicaShares));
+    lines.compare(stage + " recompute", a.recompute ? "on" : "off", b.recompute ? "on" : "off");
+    lines.compare(stage + " device mesh", fmt::format("[{}]", fmt::join(a.mesh, ",")), fmt::format("[{}]", fmt::join(b.mesh, ",")));
+    for (const auto &[tensor, text] : a.shardings) {
+        const auto other = b.shardings.find(tensor);
+        lines.compare(fmt::format("{} sharding of {}", stage, tensor), text, other == b.shardings.end() ? "none" : other->second);
+    }
+    for (const auto &[tensor, text] : b.shardings) {
+        if (!a.shardings.contains(tensor))
+            lines.add(fmt::format("{} sharding of {} none -> {}", stage, tensor, text));
+    }
+}
+
+std::string optimizerText(const Optimizer &optimizer)
+{
+    if (optimizer.kind == Optimizer::Kind::Sgd)
+        return fmt::format("sgd (rate {:g}, momentum {:g}, decay {:g})", optimizer.learningRate, optimizer.momentum, optimizer.weightDecay);
+    return fmt::format("adamw (rate {:g}, betas {:g} and {:g}, epsilon {:g}, decay {:g})", optimizer.learningRate, optimizer.beta1, optimizer.beta2,
+                       optimizer.epsilon, optimizer.weightDecay);
+}
+
+} // namespace
+
+std::vector<std::string> difference(const Plan &a, const Plan &b)
+{
+    Lines lines;
+    lines.compare("model", a.modelName, b.modelName);
+    lines.compare("cluster", a.clusterName, b.clusterName);
+    lines.compare("planner", a.planner.name, b.planner.name);
+    lines.compare("global batch", std::to_string(a.globalBatch), std::to_string(b.globalBatch));
+    lines.compare("micro-batches", std::to_string(a.microBatches), std::to_string(b.microBatches));
+    const std::size_t both = std::min(a.stages.size(), b.stages.size());
+    for (std::size_t i = 0; i < both; ++i)
+        compareStages(lines, i, a.stages[i], b.stages[i]);
+    for (std::size_t i = both; i < a.stages.size(); ++i)
+        lines.add(fmt::format("stage {}: removed ({})", i, stageText(a.stages[i])));
+    for (std::size_t i = both; i < b.stages.size(); ++i)
+        lines.add(fmt::format("stage {}: added, {}", i, stageText(b.stages[i])));
+    lines.compare("schedule", name(a.schedule.kind), name(b.schedule.kind));
+    lines.compare("warm-up", warmupText(a.schedule.warmup), warmupText(b.schedule.warmup));
+    if (a.schedule.order != b.schedule.order)
+        lines.add("order of tasks changed");
+    lines.compare("exchange", a.exchange, b.exchange);
+    lines.compare("optimizer", optimizerText(a.optimizer), optimizerText(b.optimizer));
+    return lines.take();
+}
+
+} // namespace planloom::plan

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/plan/plan.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <limits>
+#include <numeric>
+
+namespace planloom::plan {
+namespace {
+
+constexpr std::array kScheduleNames{"gpipe", "1f1b", "dapple-a", "dapple-b", "custom"}; // order of ScheduleKind
+
+/// Samples of each replica by largest remainder; ties go to the lower index.
+std::vector<std::int64_t> sliceSizes(const std::vector<double> &shares, std::int64_t samples)
+{
+    const double total = std::accumulate(shares.begin(), shares.end(), 0.0);
+    std::vector<std::int64_t> sizes(shares.size());
+    std::vector<double> remainders(shares.size());
+    std::int64_t left = samples;
+    for (std::size_t i = 0; i < shares.size(); ++i) {
+        const double ideal = static_cast<double>(samples) * shares[i] / total;
+        sizes[i] = std::min(left, static_cast<std::int64_t>(ideal));
+        remainders[i] = ideal - static_cast<double>(sizes[i]);
+        left -= sizes[i];
+    }
+    std::vector<std::size_t> order(shares.size());
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return remainders[a] > remainders[b]; });
+    for (std::size_t i = 0; left > 0; i = (i + 1) % order.size(), --left)
+        ++sizes[order[i]];
+    return sizes;
+}
+
+/// Forwards before the first backward in a hand-made order, 0 if there is none for @p device.
+int leadingForwards(const Plan &plan, const std::string &task)
+{
+    for (const auto &[device, order] : plan.schedule.order) {
+        if (order.empty() || !order.front().starts_with(task))
+            continue;
+        const auto firstOther = std::find_if(order.begin(), order.end(), [&](const std::string &id) { return !id.starts_with(task); });
+        return static_cast<int>(firstOther - order.begin());
+    }
+    return 0;
+}
+
+std::int64_t depthByKind(const Plan &plan, std::size_t stage)
+{
+    const auto behind = static_cast<std::int64_t>(plan.stages.size() - stage);
+    switch (plan.schedule.kind) {
+    case ScheduleKind::GPipe:
+        return plan.microBatches;
+    case ScheduleKind::OneF1B:
+    case ScheduleKind::DappleA:
+        return behind;
+    case ScheduleKind::DappleB:
+        return 2 * behind - 1;
+    case ScheduleKind::Custom:
+        break;
+    }
+    const int given = leadingForwards(plan, fmt::format("s{}.F.", stage));
+    return given > 0 ? given : behind;
+}
+
+} // namespace
+
+const char *name(ScheduleKind kind)
+{
+    const auto index = static_cast<std::size_t>(kind);
+    return index < kScheduleNames.size() ? kScheduleNames[index] : "unknown";
+}
+
+std::optional<ScheduleKind> scheduleFromName(std::string_view text)
+{
+    for (std::size_t i = 0; i < kScheduleNames.size(); ++i) {
+        if (text == kScheduleNames[i])
+            return static_cast<ScheduleKind>(i);
+    }
+    return std::nullopt;
+}
+
+std::vector<std::string> scheduleNames()
+{
+    return {kScheduleNames.begin(), kScheduleNames.end()};
+}
+
+Subject makeSubject(std::shared_ptr<const graph::Graph> graph, std::shared_ptr<const cluster::Cluster> cluster,
+                    std::shared_ptr<const cost::Profile> profile, std::string modelSource)
+{
+    auto costs = std::make_shared<const cost::CostModel>(graph, cluster, profile);
+    return {std::move(graph), std::move(cluster), std::move(profile), std::move(costs), std::move(modelSource)};
+}
+
+SampleRange microBatchRange(const Plan &plan, std::int64_t microBatch)
+{
+    const std::int64_t size = plan.globalBatch / plan.microBatches;
+    const std::int64_t larger = plan.globalBatch % plan.microBatches;
+    return {microBatch * size + std::min(microBatch, larger), size + (microBatch < larger ? 1 : 0)};
+}
+
+SampleRange replicaRange(const Stage &stage, std::size_t replica, std::int64_t samples)
+{
+    if (stage.replicaShares.size() != stage.devices.size()) {
+        const auto count = static_cast<std::int64_t>(stage.devices.size());
+        const auto index = static_cast<std::int64_t>(replica);
+        const std::int64_t larger = samples % count;
+        return {index * (samples / count) + std::min(index, larger), samples / count + (index < larger ? 1 : 0)};
+    }
+    const std::vector<std::int64_t> sizes = sliceSizes(stage.replicaShares, samples);
+    const auto end = sizes.begin() + static_cast<std::ptrdiff_t>(replica);
+    return {std::accumulate(sizes.begin(), end, std::int64_t{0}), sizes[replica]};
+}
+
+std::vector<int> warmupDepths(const Plan &plan)
+{
+    const std::vector<int> &given = plan.schedule.warmup;
+    std::vector<int> depths;
+    for (std::size_t stage = 0; stage < plan.stages.size(); ++stage) {
+        std::int64_t depth = depthByKind(plan, stage);
+        if (stage < given.size())
+            depth = plan.schedule.kind == ScheduleKind::Custom ? given[stage] : std::min<std::int64_t>(depth, given[stage]);
+        const std::int64_t most = std::clamp<std::int64_t>(plan.microBatches, 1, std::numeric_limits<int>::max());
+        depths.push_back(static_cast<int>(std::clamp<std::int64_t>(depth, 1, most)));
+    }
+    return depths;
+}
+
+std::string notation(const Plan &plan)
+{
+    if (plan.stages.empty())
+        return "empty";
+    if (plan.stages.size() == 1)
+        return plan.stages[0].devices.size() == 1 ? "one device" : "DP";
+    std::vector<std::size_t> replicas;
+    std::vector<std::size_t> layers;
+    for (const Stage &stage : plan.stages) {
+        replicas.push_back(stage.devices.size());
+        layers.push_back(stage.lastLayer - stage.firstLayer);
+    }
+    if (std::all_of(replicas.begin(), replicas.end(), [](std::size_t count) { return count == 1; }))
+        return "straight";
+    return fmt::format("{} ({})", fmt::join(replicas, ":"), fmt::join(layers, ":"));
+}
+
+} // namespace planloom::plan

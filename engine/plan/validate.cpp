@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/plan/plan.h"
+#include "engine/sharding/sbp.h"
+
+#include <algorithm>
+#include <cmath>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <numeric>
+#include <set>
+
+namespace planloom::plan {
+namespace {
+
+// A program has a handful of tasks per replica and micro-batch; ten million of them are some gigabytes.
+constexpr double kMostPasses = 1e7;
+constexpr std::int64_t kLargestBatch = 1'000'000'000;
+
+std::string label(const Plan &plan, std::size_t stage)
+{
+    const std::string &given = plan.stages[stage].name;
+    return given.empty() ? fmt::format("stage {}", stage) : fmt::format("stage {} (\"{}\")", stage, given);
+}
+
+/// "layer 3 (h/3)" or "layers 3..5 (h/3 to h/4)".
+std::string layerRange(const graph::LayerView &view, std::size_t first, std::size_t last)
+{
+    if (last - first == 1)
+        return fmt::format("layer {} ({})", first, view.layers[first].name);
+    return fmt::format("layers {}..{} ({} to {})", first, last, view.layers[first].name, view.layers[last - 1].name);
+}
+
+Status checkBatch(const Plan &plan)
+{
+    if (plan.globalBatch < 1 || plan.globalBatch > kLargestBatch)
+        return badInput(fmt::format("the global batch is {}; it must be from 1 to {}", plan.globalBatch, kLargestBatch));
+    if (plan.microBatches < 1)
+        return badInput(fmt::format("there are {} micro-batches; at least 1 is needed", plan.microBatches));
+    if (plan.microBatches > plan.globalBatch)
+        return badInput(fmt::format("{} micro-batches are more than the {} samples of the global batch; use at most {}", plan.microBatches,
+                                    plan.globalBatch, plan.globalBatch));
+    double passes = 0;
+    for (const Stage &stage : plan.stages)
+        passes += static_cast<double>(stage.devices.size()) * static_cast<double>(plan.microBatches);
+    if (passes > kMostPasses)
+        return badInput(fmt::format("{} micro-batches over all replicas make {:.0f} passes, more than the {:.0f} that are supported; use larger micro-batches",
+                                    plan.microBatches, passes, kMostPasses));
+    return {};
+}
+
+/// One stage's layers against where the stages before it end.
+Status checkStageLayers(const Plan &plan, std::size_t index, std::size_t begin, const graph::LayerView &view)
+{
+    const Stage &stage = plan.stages[index];
+    if (stage.firstLayer >= stage.lastLayer)
+        return badInput(fmt::format("{} has no layers ({}..{}); give it at least one or remove the stage", label(plan, index), stage.firstLayer, stage.lastLayer));
+    if (stage.lastLayer > view.size())
+        return badInput(fmt::format("{} ends at layer {}, but the model has only {} layers", label(plan, index), stage.lastLayer, view.size()));
+    if (stage.firstLayer > begin && index == 0)
+        return badInput(fmt::format("{} are in no stage; {} must begin at layer 0", layerRange(view, 0, stage.firstLayer), label(plan, 0)));
+    if (stage.firstLayer > begin)
+        return badInput(fmt::format("{} are in no stage; end {} at {} or begin {} at {}", layerRange(view, begin, stage.firstLayer),
+                                    label(plan, index - 1), stage.firstLayer, label(plan, index), begin));
+    if (stage.firstLayer < begin)
+        return badInput(fmt::format("{} are in {} and again in {}; begin {} at layer {}", layerRange(view, stage.firstLayer, std::min(begin, stage.lastLayer)),
+                                    label(plan, index - 1), label(plan, index), label(plan, index), begin));
+    return {};
+}
+
+Status checkLayers(const Plan &plan, const graph::LayerView &view)
+{
+    std::size_t begin = 0;
+    for (std::size_t i = 0; i < plan.stages.size(); ++i) {
+        if (Status status = checkStageLayers(plan, i, begin, view); !status)
+            return status;
+        begin = plan.stages[i].lastLayer;
+    }
+    if (begin < view.size())
+        return badInput(fmt::format("{} are in no stage; end {} at layer {}", layerRange(view, begin, view.size()), label(plan, plan.stages.size() - 1), view.size()));
+    return {};
+}
+
+Status checkDevices(const Plan &plan, const cluster::Cluster &cluster)
+{
+    std::map<DeviceId, std::size_t> taken;
+    for (std::size_t i = 0; i < plan.stages.size(); ++i) {
+        if (plan.stages[i].devices.empty())
+            return badInput(fmt::format("{} has no devices; give it at least one", label(plan, i)));
+        for (const DeviceId device : plan.stages[i].devices) {
+            if (!device.valid() || device.index() >= cluster.devices().size())
+                return badInput(fmt::format("{}: device {} does not exist; cluster {} has {} devices, {} to {}", label(plan, i), device.value, cluster.name(),
+                                            cluster.devices().size(), cluster.devices().front().name, cluster.devices().back().name));
+            const auto [at, fresh] = taken.emplace(device, i);
+            if (!fresh && at->second == i)
+                return badInput(fmt::format("{} lists device {} twice; list each replica's device once", label(plan, i), cluster.device(device).name));
+            if (!fresh)
+                return badInput(fmt::format("device {} is in {} and in {}; a device belongs to one stage", cluster.device(device).name, label(plan, at->second), label(plan, i)));
+        }
+    }
+    return {};
+}
+
+Status checkShares(const Plan &plan, std::size_t index)
+{
+    const Stage &stage = plan.stages[index];
+    if (stage.replicaShares.empty())
+        return {};
+    if (stage.replicaShares.size() != stage.devices.size())
+        return badInput(fmt::format("{} has {} replica shares for {} devices; give one each, or none for equal shares", label(plan, index),
+                                    stage.replicaShares.size(), stage.devices.size()));
+    for (const double share : stage.replicaShares) {
+        if (!std::isfinite(share) || share <= 0)
+            return badInput(fmt::format("{} has a replica share of {}; each must be greater than 0", label(plan, index), share));
+    }
+    const double sum = std::accumulate(stage.replicaShares.begin(), stage.replicaShares.end(), 0.0);
+    if (std::abs(sum - 1) > 1e-6)
+        return badInput(fmt::format("the replica shares of {} sum to {:.6g}; they must sum to 1", label(plan, index), sum));
+    return {};
+}
+
+/// Each replica must have a sample of every micro-batch, or it would have nothing to send on.
+Status checkSlices(const Plan &plan, std::size_t index, const cluster::Cluster &cluster)
+{
+    const Stage &stage = plan.stages[index];
+    const std::int64_t smallest = plan.globalBatch / plan.microBatches;
+    const std::int64_t largest = microBatchRange(plan, 0).size;
+    const auto replicas = static_cast<std::int64_t>(stage.devices.size());
+    for (const std::int64_t samples : {smallest, largest}) {
+        for (std::size_t i = 0; i < stage.devices.size(); ++i) {
+            if (replicaRange(stage, i, samples).size > 0)
+                continue;
+            const std::string device = cluster.device(stage.devices[i]).name;
+            if (samples >= replicas)
+                return badInput(fmt::format("{}: replica {} on {} gets no sample of a micro-batch of {}; raise its share ({:.3g}) or use larger micro-batches",
+                                            label(plan, index), i, device, samples, stage.replicaShares[i]));
+            const std::int64_t most = plan.globalBatch / replicas;
+            return badInput(fmt::format("{} has {} replicas but micro-batches of {} samples: the one on {} would have none; use at most {} replicas{}",
+                                        label(plan, index), replicas, samples, device, samples,
+                                        most >= 1 ? fmt::format(" or at most {} micro-batches", most) : std::string()));
+        }
+    }
+    return {};
+}
+
+Status checkShardings(const Plan &plan, std::size_t index, const graph::Graph &graph)
+{
+    const Stage &stage = plan.stages[index];
+    std::int64_t product = 1;
+    for (const int size : stage.mesh) {
+        if (size < 1 || size > 1 << 20)
+            return badInput(fmt::format("{}: a dimension of the device mesh is {}; each must be at least 1", label(plan, index), size));
+        product = std::min<std::int64_t>(product * size, std::int64_t{1} << 40);
+    }
+    if (!stage.mesh.empty() && product != static_cast<std::int64_t>(stage.devices.size()))
+        return badInput(fmt::format("{}: the device mesh {} has {} places for {} devices; make them equal", label(plan, index), fmt::join(stage.mesh, " x "),
+                                    product, stage.devices.size()));
+    const std::size_t dimensions = stage.mesh.empty() ? 1 : stage.mesh.size();
+    for (const auto &[tensor, text] : stage.shardings) {
+        if (!graph.find(tensor).valid())
+            return badInput(fmt::format("{}: a sharding is given for tensor \"{}\", which model {} does not have", label(plan, index), tensor, graph.name()));
+        const auto sbp = sharding::fromText(text);
+        if (!sbp)
+            return badInput(fmt::format("{}, sharding of \"{}\": {}", label(plan, index), tensor, sbp.error().message));
+        if (sbp->size() != dimensions)
+            return badInput(fmt::format("{}: the sharding \"{}\" of \"{}\" has {} parts for a mesh of {} dimensions", label(plan, index), text, tensor, sbp->size(), dimensions));
+    }
+    return {};
+}
+
+/// A hand-made order of one device: every forward and backward of its stage once, each backward after its forward.
+Status checkOrder(const Plan &plan, std::size_t index, const std::string &device)
+{
+    const auto found = plan.schedule.order.find(device);
+    if (found == plan.schedule.order.end())
+        return badInput(fmt::format("schedule custom has no order for device {} of {}; list its tasks s{}.F.m0, s{}.B.m0 and so on", device, label(plan, index), index, index));
+    std::set<std::string> open;
+    for (std::int64_t m = 0; m < plan.microBatches; ++m) {
+        open.insert(fmt::format("s{}.F.m{}", index, m));
+        open.insert(fmt::format("s{}.B.m{}", index, m));
+    }
+    for (const std::string &task : found->second) {
+        const std::size_t pass = task.find(".B.");
+        if (pass != std::string::npos && open.contains(task.substr(0, pass) + ".F." + task.substr(pass + 3)))
+            return badInput(fmt::format("the order of device {} has {} before its forward", device, task));
+        if (open.erase(task) == 0)
+            return badInput(fmt::format("the order of device {} has {} twice, or it is no task of {} with {} micro-batches", device, task, label(plan, index), plan.microBatches));
+    }
+    if (!open.empty())
+        return badInput(fmt::format("the order of device {} misses {} of {} tasks, such as {}", device, open.size(), 2 * plan.microBatches, *open.begin()));
+    return {};
+}
+
+Status checkSchedule(const Plan &plan, const cluster::Cluster &cluster)
+{
+    const Schedule &schedule = plan.schedule;
+    if (!scheduleFromName(name(schedule.kind)))
+        return badInput(fmt::format("the schedule is of an unknown kind; there are {}", fmt::join(scheduleNames(), ", ")));
+    if (!schedule.warmup.empty() && schedule.warmup.size() != plan.stages.size())
+        return badInput(fmt::format("the schedule gives {} warm-up depths for {} stages; give one each, or none", schedule.warmup.size(), plan.stages.size()));
+    for (std::size_t i = 0; i < schedule.warmup.size(); ++i) {
+        if (schedule.warmup[i] < 1)
+            return badInput(fmt::format("the warm-up of {} is {}; it must be at least 1", label(plan, i), schedule.warmup[i]));
+    }
+    if (schedule.kind != ScheduleKind::Custom) {
+        if (!schedule.order.empty())
+            return badInput(fmt::format("the schedule lists an order of tasks but is of kind {}; make it custom or leave the order out", name(schedule.kind)));
+        return {};
+    }
+    std::set<std::string> used;
+    for (std::size_t i = 0; i < plan.stages.size(); ++i) {
+        for (const DeviceId device : plan.stages[i].devices) {
+            if (Status status = checkOrder(plan, i, cluster.device(device).name); !status)
+                return status;
+            used.insert(cluster.device(device).name);
+        }
+    }
+    for (const auto &[device, order] : schedule.order) {
+        if (!used.contains(device))
+            return badInput(fmt::format("the schedule has an order for device {}, which no stage uses", device));
+    }
+    return {};
+}
+
+Status checkOptimizer(const Optimizer &optimizer)
+{
+    const auto within = [](double value, double least, double below) { return std::isfinite(value) && value >= least && value < below; };
+    if (!within(optimizer.learningRate, 0, 1e9))
+        return badInput(fmt::format("the learning rate is {}; it must not be negative", optimizer.learningRate));
+    if (!within(optimizer.momentum, 0, 1) || !within(optimizer.beta1, 0, 1) || !within(optimizer.beta2, 0, 1))
+        return badInput(fmt::format("momentum {}, beta1 {} and beta2 {} must each be from 0 to below 1", optimizer.momentum, optimizer.beta1, optimizer.beta2));
+    if (!within(optimizer.epsilon, 0, 1e9) || optimizer.epsilon == 0)
+        return badInput(fmt::format("the optimizer's epsilon is {}; it must be greater than 0", optimizer.epsilon));
+    if (!within(optimizer.weightDecay, 0, 1e9))
+        return badInput(fmt::format("the weight decay is {}; it must not be negative", optimizer.weightDecay));
+    return {};
+}
+
+} // namespace
+
+Status validate(const Plan &plan, const Subject &subject)
+{
+    if (!subject.graph || !subject.cluster || !subject.costs)
+        return badInput("the plan has no model or no cluster; load both first");
+    if (plan.stages.empty())
+        return badInput("the plan has no stages; it needs at least one");
+    if (plan.exchange != "all-reduce")
+        return unsupported(fmt::format("gradient exchange \"{}\" is not known; there is all-reduce", plan.exchange));
+    if (Status status = checkBatch(plan); !status)
+        return status;
+    if (Status status = checkLayers(plan, subject.layers()); !status)
+        return status;
+    if (Status status = checkDevices(plan, *subject.cluster); !status)
+        return status;
+    for (std::size_t i = 0; i < plan.stages.size(); ++i) {
+        if (Status status = checkShares(plan, i); !status)
+            return status;
+        if (Status status = checkSlices(plan, i, *subject.cluster); !status)
+            return status;
+        if (Status status = checkShardings(plan, i, *subject.graph); !status)
+            return status;
+    }
+    if (Status status = checkSchedule(plan, *subject.cluster); !status)
+        return status;
+    return checkOptimizer(plan.optimizer);
+}
+
+} // namespace planloom::plan
