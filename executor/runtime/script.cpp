@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "executor/runtime/script.h"
+
+#include <algorithm>
+
+namespace planloom::runtime {
+
+namespace {
+
+using program::Body;
+using program::Placement;
+
+std::vector<device::Argument> argumentsOf(const graph::Graph &graph, const std::vector<TensorId> &ids, std::int64_t samples)
+{
+    std::vector<device::Argument> arguments;
+    for (const TensorId id : ids) {
+        if (!id.valid()) {
+            arguments.push_back({graph::DType::F32, {}, false});
+            continue;
+        }
+        const graph::Tensor &tensor = graph.tensor(id);
+        arguments.push_back({tensor.type, tensor.shape.at(samples), true});
+    }
+    return arguments;
+}
+
+/// Writes the calls of operators [first, last) with the tensors where @p places says.
+class ScriptWriter {
+public:
+    ScriptWriter(const Body &body, const std::vector<Placement> &places, const SizedScripts &sized) : m_body(body), m_places(places), m_sized(sized) {}
+
+    Result<Script> write(std::size_t first, std::size_t last)
+    {
+        const bool backward = first >= m_body.training.forwardOps;
+        if (backward)
+            accumulate(OpId());
+        m_script.accumulateFirst = static_cast<std::int32_t>(m_script.accumulations.size());
+        for (std::size_t op = first; op < last; ++op) {
+            if (const Status status = addCall(m_body.training.graph.ops()[op], backward); !status)
+                return status.error();
+        }
+        return std::move(m_script);
+    }
+
+private:
+    Status addCall(const graph::Op &op, bool backward)
+    {
+        Call call;
+        call.kernel = m_sized.kernels[op.id.index()].get();
+        call.loss = op.type == "SoftmaxCrossEntropyLoss";
+        call.firstInput = here();
+        if (const Status status = addPlaces(op, op.inputs); !status)
+            return status;
+        call.firstOutput = here();
+        if (const Status status = addPlaces(op, op.outputs); !status)
+            return status;
+        call.lastOutput = here();
+        call.firstAccumulation = static_cast<std::int32_t>(m_script.accumulations.size());
+        if (backward)
+            accumulate(op.id);
+        call.lastAccumulation = static_cast<std::int32_t>(m_script.accumulations.size());
+        m_script.mostArguments = std::max(m_script.mostArguments, call.lastOutput - call.firstInput);
+        m_script.calls.push_back(call);
+        return {};
+    }
+
+    [[nodiscard]] std::int32_t here() const { return static_cast<std::int32_t>(m_script.places.size()); }
+
+    Status addPlaces(const graph::Op &op, const std::vector<TensorId> &ids)
+    {
+        for (const TensorId id : ids) {
+            if (!id.valid()) {
+                m_script.places.emplace_back();
+                continue;
+            }
+            if (m_places[id.index()].offset < 0)
+                return failed("operator " + op.name + " uses " + m_body.training.graph.tensor(id).name + ", which has no place in this pass");
+            m_script.places.push_back(placeOf(m_body, m_places, id, m_sized.samples));
+        }
+        return {};
+    }
+
+    /// Accumulations of the gradients that @p producer makes (none: those that come in as they are).
+    void accumulate(OpId producer)
+    {
+        const graph::TrainingGraph &training = m_body.training;
+        for (std::size_t p = 0; p < training.parameters.size(); ++p) {
+            const TensorId gradient = training.gradients[p];
+            if (!gradient.valid() || training.graph.tensor(gradient).producer != producer)
+                continue;
+            const std::int64_t elements = training.graph.tensor(training.parameters[p]).shape.elements(1);
+            m_script.accumulations.push_back({placeOf(m_body, m_places, gradient, m_sized.samples), m_body.gradientOffsets[p], elements});
+        }
+    }
+
+    const Body &m_body;
+    const std::vector<Placement> &m_places;
+    const SizedScripts &m_sized;
+    Script m_script;
+};
+
+} // namespace
+
+Place placeOf(const Body &body, const std::vector<Placement> &places, TensorId id, std::int64_t samples)
+{
+    const Placement &placement = places[id.index()];
+    return {static_cast<std::int32_t>(placement.area), placement.offset, body.training.graph.tensor(id).bytes(samples).value()};
+}
+
+Result<SizedScripts> makeScripts(const Body &body, std::int64_t samples)
+{
+    SizedScripts sized;
+    sized.samples = samples;
+    const graph::Graph &graph = body.training.graph;
+    for (const graph::Op &op : graph.ops()) {
+        auto kernel = device::makeKernel(op, argumentsOf(graph, op.inputs, samples), argumentsOf(graph, op.outputs, samples));
+        if (!kernel)
+            return kernel.error();
+        sized.kernels.push_back(std::move(*kernel));
+    }
+    const std::size_t forwardOps = body.training.forwardOps;
+    const std::size_t allOps = graph.ops().size();
+    const struct {
+        Script &script;
+        const std::vector<Placement> &places;
+        std::size_t first, last;
+    } passes[] = {
+        {sized.forward, body.forwardPlaces, 0, forwardOps},
+        {sized.recompute, body.backwardPlaces, 0, body.recompute ? forwardOps : 0},
+        {sized.backward, body.backwardPlaces, forwardOps, allOps},
+    };
+    for (const auto &pass : passes) {
+        Result<Script> script = ScriptWriter(body, pass.places, sized).write(pass.first, pass.last);
+        if (!script)
+            return script.error();
+        pass.script = std::move(*script);
+    }
+    return sized;
+}
+
+} // namespace planloom::runtime

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "engine/program/program.h"
+#include "executor/device/kernel.h"
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+namespace planloom::runtime {
+
+/// Where a call finds an argument: an area's slot of the micro-batch at hand, and the range within.
+struct Place {
+    std::int32_t area = -1; ///< -1: an optional argument left out
+    std::int64_t offset = 0;
+    std::int64_t bytes = 0;
+};
+
+/// A parameter's gradient, to be added to its accumulator as soon as it is made.
+struct Accumulation {
+    Place gradient;
+    std::int64_t accumulator = 0; ///< offset in Persistent
+    std::int64_t elements = 0;
+};
+
+/// One operator, ready to run.
+struct Call {
+    device::Kernel *kernel = nullptr;
+    std::int32_t firstInput = 0; ///< ranges in Script::places and Script::accumulations
+    std::int32_t firstOutput = 0;
+    std::int32_t lastOutput = 0;
+    std::int32_t firstAccumulation = 0;
+    std::int32_t lastAccumulation = 0;
+    bool loss = false; ///< SoftmaxCrossEntropyLoss: its inputs are logits and labels
+};
+
+/// A pass over one slice size of one stage replica.
+struct Script {
+    std::vector<Call> calls;
+    std::vector<Place> places;
+    std::vector<Accumulation> accumulations;
+    std::int32_t accumulateFirst = 0; ///< accumulations [0, accumulateFirst) are of gradients that were received, not made
+    std::int32_t mostArguments = 0;   ///< of any call
+};
+
+/// Everything that one slice size needs; made before the first step.
+struct SizedScripts {
+    std::int64_t samples = 0;
+    std::vector<std::unique_ptr<device::Kernel>> kernels; ///< per operator
+    Script forward;
+    Script recompute; ///< empty unless the body recomputes
+    Script backward;
+};
+
+/// Where tensor @p id of @p body lies, with its size for @p samples.
+Place placeOf(const program::Body &body, const std::vector<program::Placement> &places, TensorId id, std::int64_t samples);
+
+/// Errors: those of makeKernel, naming the operator; Failed, if an argument has no place.
+Result<SizedScripts> makeScripts(const program::Body &body, std::int64_t samples);
+
+} // namespace planloom::runtime
