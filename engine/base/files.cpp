@@ -12,6 +12,8 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+#include <utility>
+#include <utility>
 #include <zlib.h>
 
 namespace planloom {
@@ -22,6 +24,8 @@ public:
     explicit Descriptor(int fd) : m_fd(fd) {}
     Descriptor(const Descriptor &) = delete;
     Descriptor &operator=(const Descriptor &) = delete;
+    Descriptor(Descriptor &&other) noexcept : m_fd(std::exchange(other.m_fd, -1)) {}
+    Descriptor &operator=(Descriptor &&) = delete;
     ~Descriptor()
     {
         if (m_fd >= 0)
@@ -69,9 +73,38 @@ Status writeAll(int fd, std::string_view contents)
             return ioError("cannot be written: " + reason() + "; free some space or choose another place");
         contents.remove_prefix(static_cast<std::size_t>(put));
     }
-    if (::fsync(fd) != 0)
-        return ioError("cannot be written: " + reason());
     return {};
+}
+
+/// A file beneath a folder, opened, and how many bytes of it are asked for.
+struct OpenRange {
+    Descriptor file;
+    std::int64_t length = 0;
+};
+
+Result<OpenRange> openBeneath(const std::filesystem::path &folder, const std::string &relative, std::int64_t offset, std::int64_t length)
+{
+    const std::string shown = (folder / relative).string();
+    const Descriptor base(::open(folder.empty() ? "." : folder.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+    if (!base.valid())
+        return openError(folder.string());
+    open_how how{};
+    how.flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK;
+    how.resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS;
+    Descriptor file(static_cast<int>(::syscall(SYS_openat2, base.get(), relative.c_str(), &how, sizeof how)));
+    if (!file.valid() && (errno == EXDEV || errno == ELOOP))
+        return badInput(fmt::format("'{}' leads out of the model's folder; external data may only lie beneath it", relative)).in(shown);
+    if (!file.valid())
+        return openError(shown);
+    struct stat info {};
+    if (::fstat(file.get(), &info) != 0)
+        return ioError("cannot be read: " + reason()).in(shown);
+    if (!S_ISREG(info.st_mode) || info.st_nlink != 1)
+        return badInput("is not a plain file of its own (a link or a device); copy it into the model's folder").in(shown);
+    const std::int64_t wanted = length < 0 ? info.st_size - offset : length;
+    if (offset < 0 || wanted < 0 || offset > info.st_size || wanted > info.st_size - offset)
+        return badInput(fmt::format("holds {} bytes, but offset {} and length {} are asked for", info.st_size, offset, length)).in(shown);
+    return OpenRange{std::move(file), wanted};
 }
 
 } // namespace
@@ -93,54 +126,77 @@ Result<std::string> readFile(const std::filesystem::path &path, std::int64_t lim
     return readRange(file.get(), 0, info.st_size, path.string());
 }
 
-Status writeFileAtomically(const std::filesystem::path &path, std::string_view contents)
+Result<AtomicFile> AtomicFile::create(const std::filesystem::path &path)
 {
+    std::error_code unknown;
+    if (std::filesystem::is_directory(path, unknown))
+        return badInput("is a folder, not a file; name a file in it").in(path.string());
     std::string temporary = path.string() + ".XXXXXX";
-    {
-        const Descriptor file(::mkostemp(temporary.data(), O_CLOEXEC));
-        if (!file.valid())
-            return ioError("cannot be written: " + reason() + "; check that its folder exists and can be written").in(path.string());
-        ::fchmod(file.get(), 0644);
-        if (const Status written = writeAll(file.get(), contents); !written) {
-            ::unlink(temporary.c_str());
-            return written.error().in(path.string());
-        }
-    }
-    if (::rename(temporary.c_str(), path.c_str()) != 0) {
-        const std::string why = reason();
-        ::unlink(temporary.c_str());
-        return ioError("cannot be put in place: " + why).in(path.string());
-    }
-    const auto parent = path.has_parent_path() ? path.parent_path() : std::filesystem::path(".");
+    const int fd = ::mkostemp(temporary.data(), O_CLOEXEC);
+    if (fd < 0)
+        return ioError("cannot be written: " + reason() + "; check that its folder exists and can be written").in(path.string());
+    ::fchmod(fd, 0644);
+    return AtomicFile(path, std::move(temporary), fd);
+}
+
+AtomicFile::AtomicFile(AtomicFile &&other) noexcept
+    : m_path(std::move(other.m_path)), m_temporary(std::move(other.m_temporary)), m_fd(std::exchange(other.m_fd, -1))
+{
+}
+
+AtomicFile::~AtomicFile()
+{
+    if (m_fd < 0)
+        return;
+    ::close(m_fd);
+    ::unlink(m_temporary.c_str());
+}
+
+Status AtomicFile::write(std::string_view bytes)
+{
+    if (auto written = writeAll(m_fd, bytes); !written)
+        return written.error().in(m_path.string());
+    return {};
+}
+
+Status AtomicFile::commit()
+{
+    if (::fsync(m_fd) != 0)
+        return ioError("cannot be written: " + reason() + "; free some space or choose another place").in(m_path.string());
+    if (::rename(m_temporary.c_str(), m_path.c_str()) != 0)
+        return ioError("cannot be put in place: " + reason()).in(m_path.string());
+    ::close(std::exchange(m_fd, -1));
+    const auto parent = m_path.has_parent_path() ? m_path.parent_path() : std::filesystem::path(".");
     const Descriptor folder(::open(parent.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     if (folder.valid())
         ::fsync(folder.get());
     return {};
 }
 
+Status writeFileAtomically(const std::filesystem::path &path, std::string_view contents)
+{
+    auto file = AtomicFile::create(path);
+    if (!file)
+        return file.error();
+    if (auto written = file->write(contents); !written)
+        return written;
+    return file->commit();
+}
+
 Result<std::string> readBeneath(const std::filesystem::path &folder, const std::string &relative, std::int64_t offset, std::int64_t length)
 {
-    const std::string shown = (folder / relative).string();
-    const Descriptor base(::open(folder.empty() ? "." : folder.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
-    if (!base.valid())
-        return openError(folder.string());
-    open_how how{};
-    how.flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK;
-    how.resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS;
-    const Descriptor file(static_cast<int>(::syscall(SYS_openat2, base.get(), relative.c_str(), &how, sizeof how)));
-    if (!file.valid() && (errno == EXDEV || errno == ELOOP))
-        return badInput(fmt::format("'{}' leads out of the model's folder; external data may only lie beneath it", relative)).in(shown);
-    if (!file.valid())
-        return openError(shown);
-    struct stat info {};
-    if (::fstat(file.get(), &info) != 0)
-        return ioError("cannot be read: " + reason()).in(shown);
-    if (!S_ISREG(info.st_mode) || info.st_nlink != 1)
-        return badInput("is not a plain file of its own (a link or a device); copy it into the model's folder").in(shown);
-    const std::int64_t wanted = length < 0 ? info.st_size - offset : length;
-    if (offset < 0 || wanted < 0 || offset > info.st_size || wanted > info.st_size - offset)
-        return badInput(fmt::format("holds {} bytes, but offset {} and length {} are asked for", info.st_size, offset, length)).in(shown);
-    return readRange(file.get(), offset, wanted, shown);
+    auto range = openBeneath(folder, relative, offset, length);
+    if (!range)
+        return range.error();
+    return readRange(range->file.get(), offset, range->length, (folder / relative).string());
+}
+
+Status checkBeneath(const std::filesystem::path &folder, const std::string &relative, std::int64_t offset, std::int64_t length)
+{
+    const auto range = openBeneath(folder, relative, offset, length);
+    if (!range)
+        return range.error();
+    return {};
 }
 
 Result<std::string> gunzip(std::string_view compressed, std::int64_t limit)

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <compare>
 #include <cstddef>
 #include <cstdint>
+#include <compare> // after <cstdint>: Qt's moc cannot read it first
 #include <functional>
 
 namespace planloom {

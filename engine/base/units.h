@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <compare>
 #include <cstdint>
+#include <compare> // after <cstdint>: Qt's moc cannot read it first
 #include <string>
 
 namespace planloom {

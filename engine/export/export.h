@@ -6,18 +6,33 @@
 #include "engine/program/program.h"
 #include "engine/trace/trace.h"
 
+#include <functional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace planloom::exporting {
 
+/// Takes a piece of the output; an error ends the export and is handed on.
+using Writer = std::function<Status(std::string_view)>;
+
 /// Chrome trace-event JSON (opens in Perfetto and chrome://tracing): a process per rank, a thread per lane, task ids as names.
+/// Pieces of about 64 KiB go to @p write, so that a trace of any length needs little memory.
+Status chromeTrace(const trace::Trace &trace, const Writer &write);
+/// The same in one string; for small traces.
 std::string chromeTrace(const trace::Trace &trace);
-/// The schedule as torch.distributed.pipelining reads it: a line per rank, cells such as 0F3, 1B0, 1SEND_F3. Written for
-/// PyTorch 2.5. Error: Unsupported for plans with replicated stages of unequal count, which that format cannot say.
+/// The same into a file that appears when it is whole.
+Status writeChromeTrace(const trace::Trace &trace, const std::string &path);
+
+/// The schedule as torch.distributed.pipelining reads it (`_load_csv(..., format="compute_comms")`): a line per pipeline rank, cells such
+/// as 0F3, 1B0, 1SEND_F3. Replicas of a stage share its line. Written for PyTorch 2.5 and later. Recompute is PyTorch's own business
+/// and left out. Error: Unsupported for plans with replicated stages of unequal count, which that format cannot say.
 Result<std::string> pytorchScheduleCsv(const program::Program &program);
-/// The model as Graphviz DOT, scopes as clusters; coloured by stage if @p plan is given.
+
+/// The model as Graphviz DOT, scopes as clusters; coloured by stage if @p plan is given. Edges that would cross more than
+/// eight ranks are drawn as stubs that name their producer: dot's time grows with the sum of the spans.
 std::string graphvizDot(const graph::Graph &graph, const plan::Plan *plan, const graph::LayerView *layers);
+
 /// Formats that `planloom export --to` knows for plans and runs, with one line on each.
 struct Format {
     std::string name;

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/export/export.h"
+
+namespace planloom::exporting {
+
+std::vector<Format> formats()
+{
+    return {
+        {"plan", "the plan file itself (planloom.plan/1)"},
+        {"model", "the model as graph JSON (planloom.graph/1)"},
+        {"cluster", "the cluster as JSON (planloom.cluster/1)"},
+        {"chrome-trace", "Chrome trace-event JSON: a plan's simulated iteration, or what a run recorded; opens in Perfetto"},
+        {"trace", "the same as Planloom's columnar trace file"},
+        {"pytorch-csv", "schedule for torch.distributed.pipelining"},
+        {"dot", "the model as Graphviz DOT, coloured by stage"},
+        {"svg", "the same as a picture, laid out by Graphviz's dot"},
+    };
+}
+
+} // namespace planloom::exporting
