@@ -41,6 +41,97 @@ std::string reason(const std::string &message)
     return colon == std::string::npos ? message : message.substr(colon + 2);
 }
 
+/// Walks over the text of a valid document.
+class Scanner {
+public:
+    explicit Scanner(std::string_view text) : m_text(text) {}
+
+    /// Moves from the start of a value to the start of its entry @p key; false if there is none.
+    bool enter(const std::string &key)
+    {
+        skipSpace();
+        const bool object = peek() == '{';
+        if (!object && peek() != '[')
+            return false;
+        ++m_at;
+        for (std::size_t index = 0;; ++index) {
+            skipSpace();
+            if (peek() == ',') {
+                ++m_at;
+                skipSpace();
+            }
+            if (m_at >= m_text.size() || peek() == '}' || peek() == ']')
+                return false;
+            std::string name = std::to_string(index);
+            if (object) {
+                name = quoted();
+                skipSpace();
+                ++m_at; // the colon
+                skipSpace();
+            }
+            if (name == key)
+                return true;
+            skipValue();
+        }
+    }
+
+    [[nodiscard]] int line() const
+    {
+        return 1 + static_cast<int>(std::count(m_text.begin(), m_text.begin() + static_cast<std::ptrdiff_t>(std::min(m_at, m_text.size())), '\n'));
+    }
+
+    void skipSpace()
+    {
+        while (m_at < m_text.size() && (m_text[m_at] == ' ' || m_text[m_at] == '\n' || m_text[m_at] == '\r' || m_text[m_at] == '\t'))
+            ++m_at;
+    }
+
+private:
+    [[nodiscard]] char peek() const { return m_at < m_text.size() ? m_text[m_at] : '\0'; }
+
+    /// The text between quotes as it is written: escaped keys are not found, and then the line of their parent is given.
+    std::string quoted()
+    {
+        const std::size_t begin = ++m_at;
+        while (m_at < m_text.size() && m_text[m_at] != '"')
+            m_at += m_text[m_at] == '\\' ? 2 : 1;
+        const std::size_t end = std::min(m_at++, m_text.size());
+        return std::string(m_text.substr(begin, end - begin));
+    }
+
+    void skipValue()
+    {
+        int depth = 0;
+        while (m_at < m_text.size()) {
+            const char c = m_text[m_at];
+            if (depth == 0 && (c == ',' || c == '}' || c == ']'))
+                return;
+            if (c == '"') {
+                quoted();
+                continue;
+            }
+            depth += (c == '{' || c == '[') - (c == '}' || c == ']');
+            ++m_at;
+        }
+    }
+
+    std::string_view m_text;
+    std::size_t m_at = 0;
+};
+
+int lineOf(std::string_view text, const std::vector<std::string> &keys)
+{
+    Scanner scanner(text);
+    scanner.skipSpace();
+    int line = scanner.line();
+    for (const std::string &key : keys) {
+        if (!scanner.enter(key))
+            break;
+        line = scanner.line();
+    }
+    return line;
+}
+
 std::string join(const std::string &path, const std::string &key)
 {
     return path.empty() ? key : path + "." + key;
@@ -66,28 +157,35 @@ Result<nlohmann::json> parseJson(std::string_view text)
 }
 
 JsonReader::JsonReader(const nlohmann::json &document, std::string path)
-    : JsonReader(document, std::move(path), {}, std::make_shared<std::optional<Error>>())
+    : m_value(&document), m_path(std::move(path)), m_failure(std::make_shared<Failure>())
 {
 }
 
-JsonReader::JsonReader(const nlohmann::json &value, std::string path, std::string name, std::shared_ptr<std::optional<Error>> failure)
-    : m_value(&value), m_path(std::move(path)), m_name(std::move(name)), m_failure(std::move(failure))
+JsonReader::JsonReader(const JsonReader &parent, const nlohmann::json &value, std::string path, std::string name)
+    : m_value(&value), m_path(std::move(path)), m_name(std::move(name)), m_keys(parent.m_keys), m_failure(parent.m_failure)
 {
+    m_keys.push_back(m_name);
 }
 
 void JsonReader::fail(const std::string &key, const std::string &what)
 {
-    if (*m_failure)
+    if (failed())
         return;
     const std::string field = key.empty() ? m_path : join(m_path, key);
-    *m_failure = badInput(field.empty() ? what : fmt::format("field \"{}\": {}", field, what));
+    m_failure->error = badInput(field.empty() ? what : fmt::format("field \"{}\": {}", field, what));
+    m_failure->keys = m_keys;
+    if (!key.empty())
+        m_failure->keys.push_back(key);
 }
 
-Status JsonReader::failure() const
+Status JsonReader::failure(std::string_view text) const
 {
-    if (*m_failure)
-        return **m_failure;
-    return {};
+    if (!failed())
+        return {};
+    Error error = *m_failure->error;
+    if (!text.empty())
+        error.line = lineOf(text, m_failure->keys);
+    return error;
 }
 
 const nlohmann::json *JsonReader::find(const char *key)
@@ -109,7 +207,7 @@ const nlohmann::json *JsonReader::find(const char *key)
 JsonReader JsonReader::object(const char *key)
 {
     const nlohmann::json *found = find(key);
-    JsonReader field(found ? *found : kNothing, join(m_path, key), key, m_failure);
+    JsonReader field(*this, found ? *found : kNothing, join(m_path, key), key);
     if (found && !found->is_object())
         field.fail({}, "an object in braces is needed here");
     return field;
@@ -118,19 +216,19 @@ JsonReader JsonReader::object(const char *key)
 std::string JsonReader::text(const char *key)
 {
     const nlohmann::json *found = find(key);
-    return found ? JsonReader(*found, join(m_path, key), key, m_failure).asText() : std::string();
+    return found ? JsonReader(*this, *found, join(m_path, key), key).asText() : std::string();
 }
 
 double JsonReader::number(const char *key)
 {
     const nlohmann::json *found = find(key);
-    return found ? JsonReader(*found, join(m_path, key), key, m_failure).asNumber() : 0.0;
+    return found ? JsonReader(*this, *found, join(m_path, key), key).asNumber() : 0.0;
 }
 
 std::int64_t JsonReader::integer(const char *key, std::int64_t least, std::int64_t most)
 {
     const nlohmann::json *found = find(key);
-    return found ? JsonReader(*found, join(m_path, key), key, m_failure).asInteger(least, most) : least;
+    return found ? JsonReader(*this, *found, join(m_path, key), key).asInteger(least, most) : least;
 }
 
 std::string JsonReader::text(const char *key, const std::string &fallback)
@@ -193,7 +291,7 @@ void JsonReader::each(const char *key, const std::function<void(JsonReader &)> &
 {
     if (!has(key) || failed())
         return;
-    JsonReader((*m_value)[key], join(m_path, key), key, m_failure).each(visit);
+    JsonReader(*this, (*m_value)[key], join(m_path, key), key).each(visit);
 }
 
 void JsonReader::each(const std::function<void(JsonReader &)> &visit)
@@ -204,13 +302,13 @@ void JsonReader::each(const std::function<void(JsonReader &)> &visit)
         return;
     if (m_value->is_object()) {
         for (const auto &[key, entry] : m_value->items()) {
-            JsonReader field(entry, join(m_path, key), key, m_failure);
+            JsonReader field(*this, entry, join(m_path, key), key);
             visit(field);
         }
         return;
     }
     for (std::size_t i = 0; i < m_value->size(); ++i) {
-        JsonReader field((*m_value)[i], fmt::format("{}[{}]", m_path, i), std::to_string(i), m_failure);
+        JsonReader field(*this, (*m_value)[i], fmt::format("{}[{}]", m_path, i), std::to_string(i));
         visit(field);
     }
 }

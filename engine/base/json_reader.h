@@ -55,17 +55,22 @@ public:
 
     /// Says that the field @p key (empty: this value) is wrong; only the first call of a document counts.
     void fail(const std::string &key, const std::string &what);
-    [[nodiscard]] bool failed() const { return m_failure->has_value(); }
-    /// What went wrong first, or success.
-    [[nodiscard]] Status failure() const;
+    [[nodiscard]] bool failed() const { return m_failure->error.has_value(); }
+    /// What went wrong first, or success. With the document's text, the error says the line of the field.
+    [[nodiscard]] Status failure(std::string_view text = {}) const;
 
 private:
-    JsonReader(const nlohmann::json &value, std::string path, std::string name, std::shared_ptr<std::optional<Error>> failure);
+    struct Failure {
+        std::optional<Error> error;
+        std::vector<std::string> keys; ///< of the field, from the top
+    };
+    JsonReader(const JsonReader &parent, const nlohmann::json &value, std::string path, std::string name);
     const nlohmann::json *find(const char *key);
     const nlohmann::json *m_value;
     std::string m_path;
     std::string m_name;
-    std::shared_ptr<std::optional<Error>> m_failure;
+    std::vector<std::string> m_keys;
+    std::shared_ptr<Failure> m_failure;
 };
 
 } // namespace planloom

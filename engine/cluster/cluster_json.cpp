@@ -179,7 +179,7 @@ Result<Cluster> clusterFromJson(std::string_view text)
         JsonReader rates = reader.object("two_level");
         builder.twoLevel({rates.number("intra_node"), rates.number("inter_point_to_point", 0.0), rates.number("inter_collective", 0.0)});
     }
-    if (Status status = reader.failure(); !status)
+    if (Status status = reader.failure(text); !status)
         return status.error();
     return std::move(builder).build();
 }

@@ -63,7 +63,7 @@ Result<Profile> profileFromJson(std::string_view text)
     profile.source = reader.text("source", std::string());
     reader.each("ops", [&profile](JsonReader &entry) { profile.ops[entry.name()] = timesFrom(entry); });
     reader.each("extra", [&profile](JsonReader &entry) { profile.extra[entry.name()] = entry.asNumber(); });
-    if (Status status = reader.failure(); !status)
+    if (Status status = reader.failure(text); !status)
         return status.error();
     return profile;
 }

@@ -103,7 +103,8 @@ SampleRange microBatchRange(const Plan &plan, std::int64_t microBatch)
 
 SampleRange replicaRange(const Stage &stage, std::size_t replica, std::int64_t samples)
 {
-    if (stage.replicaShares.size() != stage.devices.size()) {
+    const double total = std::accumulate(stage.replicaShares.begin(), stage.replicaShares.end(), 0.0);
+    if (stage.replicaShares.size() != stage.devices.size() || !(total > 0)) {
         const auto count = static_cast<std::int64_t>(stage.devices.size());
         const auto index = static_cast<std::int64_t>(replica);
         const std::int64_t larger = samples % count;

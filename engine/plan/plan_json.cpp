@@ -1,0 +1,314 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/base/files.h"
+#include "engine/base/json_reader.h"
+#include "engine/plan/plan.h"
+
+#include <cmath>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <limits>
+
+namespace planloom::plan {
+namespace {
+
+using nlohmann::json;
+
+constexpr const char *kSchema = "planloom.plan/1";
+constexpr const char *kWholeStage = "*"; // in memory.recompute: every operator of the stage
+constexpr std::int64_t kLargestFile = std::int64_t{1} << 30;
+constexpr int kMostWarmup = std::numeric_limits<int>::max();
+
+/// One line, keys sorted: the form whose SHA-256 stands in the file.
+std::string canonical(const json &value)
+{
+    return value.dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
+/// Text that our own writers made.
+json parsed(const std::string &text)
+{
+    return json::parse(text, nullptr, false);
+}
+
+json finiteOnly(const std::map<std::string, double> &numbers)
+{
+    json made = json::object();
+    for (const auto &[key, value] : numbers) {
+        if (std::isfinite(value))
+            made[key] = value;
+    }
+    return made;
+}
+
+json stageToJson(const Stage &stage, const cluster::Cluster &cluster)
+{
+    json devices = json::array();
+    for (const DeviceId device : stage.devices) // a draft that is being edited may name what does not exist
+        devices.push_back(device.valid() && device.index() < cluster.devices().size() ? cluster.device(device).name : fmt::format("device {}", device.value));
+    return {{"name", stage.name},
+            {"layers", {stage.firstLayer, stage.lastLayer}},
+            {"devices", std::move(devices)},
+            {"mesh", stage.mesh},
+            {"replica_shares", stage.replicaShares},
+            {"shardings", stage.shardings},
+            {"memory", {{"recompute", stage.recompute ? json::array({kWholeStage}) : json::array()}, {"offload", json::array()}}}};
+}
+
+json optimizerToJson(const Optimizer &optimizer)
+{
+    if (optimizer.kind == Optimizer::Kind::Sgd)
+        return {{"kind", "sgd"}, {"learning_rate", optimizer.learningRate}, {"momentum", optimizer.momentum}, {"weight_decay", optimizer.weightDecay}};
+    return {{"kind", "adamw"},
+            {"learning_rate", optimizer.learningRate},
+            {"beta1", optimizer.beta1},
+            {"beta2", optimizer.beta2},
+            {"epsilon", optimizer.epsilon},
+            {"weight_decay", optimizer.weightDecay}};
+}
+
+/// One top-level field a line, one stage a line: a person can edit the plan, and the embedded model stays out of the way.
+class Writer {
+public:
+    void field(const char *key, const json &value) { raw(key, canonical(value)); }
+    void list(const char *key, const json &entries)
+    {
+        std::vector<std::string> lines;
+        for (const json &entry : entries)
+            lines.push_back("    " + canonical(entry));
+        raw(key, lines.empty() ? "[]" : fmt::format("[\n{}\n  ]", fmt::join(lines, ",\n")));
+    }
+    [[nodiscard]] std::string text() const { return fmt::format("{{\n{}\n}}\n", fmt::join(m_lines, ",\n")); }
+
+private:
+    void raw(const char *key, const std::string &value) { m_lines.push_back(fmt::format("  \"{}\": {}", key, value)); }
+    std::vector<std::string> m_lines;
+};
+
+/// Reads what the plan is about and checks that it is what the plan was made for.
+Result<Subject> subjectFrom(JsonReader &top)
+{
+    JsonReader embedded = top.object("embedded");
+    JsonReader graphField = embedded.object("graph");
+    JsonReader clusterField = embedded.object("cluster");
+    JsonReader model = top.object("model");
+    JsonReader clusterName = top.object("cluster");
+    if (Status status = top.failure(); !status)
+        return status.error();
+    const auto check = [](JsonReader &named, const std::string &text, const char *what) {
+        const std::string given = named.text("sha256", std::string());
+        if (!given.empty() && given != sha256(text))
+            named.fail("sha256", fmt::format("the embedded {} is not the one that the plan was made for; plan again, or delete this field to accept it", what));
+    };
+    const std::string graphText = canonical(graphField.value());
+    const std::string clusterText = canonical(clusterField.value());
+    check(model, graphText, "model");
+    check(clusterName, clusterText, "cluster");
+    auto graph = graph::graphFromJson(graphText);
+    if (!graph)
+        graphField.fail({}, graph.error().message);
+    auto cluster = cluster::clusterFromJson(clusterText);
+    if (!cluster)
+        clusterField.fail({}, cluster.error().message);
+    std::shared_ptr<const cost::Profile> profile;
+    if (embedded.has("profile") && !embedded.value()["profile"].is_null()) {
+        JsonReader field = embedded.object("profile");
+        auto read = cost::profileFromJson(canonical(field.value()));
+        if (read)
+            profile = std::make_shared<const cost::Profile>(*std::move(read));
+        else
+            field.fail({}, read.error().message);
+    }
+    const std::string source = model.text("source", std::string());
+    if (Status status = top.failure(); !status)
+        return status.error();
+    return makeSubject(std::make_shared<const graph::Graph>(*std::move(graph)), std::make_shared<const cluster::Cluster>(*std::move(cluster)),
+                       std::move(profile), source);
+}
+
+void memoryFrom(JsonReader &reader, Stage &stage)
+{
+    if (!reader.has("memory"))
+        return;
+    JsonReader memory = reader.object("memory");
+    if (memory.has("recompute") && memory.value()["recompute"].is_boolean()) {
+        stage.recompute = memory.flag("recompute", false);
+    } else {
+        memory.each("recompute", [&stage](JsonReader &entry) {
+            if (entry.asText() != kWholeStage)
+                entry.fail({}, "only \"*\", the whole stage, can be recomputed");
+            stage.recompute = true;
+        });
+    }
+    memory.each("offload", [](JsonReader &entry) { entry.fail({}, "offload is not supported; leave the list empty"); });
+}
+
+void layersFrom(JsonReader &reader, Stage &stage)
+{
+    if (reader.has("ops"))
+        reader.fail("ops", "stages are cut between layers; give \"layers\": [first, one past the last]");
+    std::vector<std::int64_t> bounds;
+    if (!reader.has("layers"))
+        reader.fail("layers", "is missing; give [first, one past the last]");
+    reader.each("layers", [&bounds](JsonReader &entry) { bounds.push_back(entry.asInteger(0, std::numeric_limits<std::int32_t>::max())); });
+    if (bounds.size() != 2) {
+        reader.fail("layers", "must be [first, one past the last]");
+        return;
+    }
+    stage.firstLayer = static_cast<std::size_t>(bounds[0]);
+    stage.lastLayer = static_cast<std::size_t>(bounds[1]);
+}
+
+Stage stageFrom(JsonReader &reader, const cluster::Cluster &cluster)
+{
+    Stage stage;
+    stage.name = reader.text("name", std::string());
+    layersFrom(reader, stage);
+    reader.each("devices", [&](JsonReader &entry) {
+        const std::string name = entry.asText();
+        const DeviceId device = cluster.find(name);
+        if (!device.valid())
+            entry.fail({}, fmt::format("device \"{}\" is not in cluster {}, whose {} devices are {} to {}", name, cluster.name(), cluster.devices().size(),
+                                       cluster.devices().front().name, cluster.devices().back().name));
+        stage.devices.push_back(device);
+    });
+    reader.each("mesh", [&stage](JsonReader &entry) { stage.mesh.push_back(static_cast<int>(entry.asInteger(1, 1 << 20))); });
+    reader.each("replica_shares", [&stage](JsonReader &entry) { stage.replicaShares.push_back(entry.asNumber()); });
+    reader.each("shardings", [&stage](JsonReader &entry) { stage.shardings[entry.name()] = entry.asText(); });
+    memoryFrom(reader, stage);
+    return stage;
+}
+
+Schedule scheduleFrom(JsonReader reader)
+{
+    Schedule schedule;
+    const std::string kind = reader.text("kind");
+    if (const auto known = scheduleFromName(kind))
+        schedule.kind = *known;
+    else
+        reader.fail("kind", fmt::format("\"{}\" is not known; there are {}", kind, fmt::join(scheduleNames(), ", ")));
+    reader.each("warmup", [&schedule](JsonReader &entry) { schedule.warmup.push_back(static_cast<int>(entry.asInteger(1, kMostWarmup))); });
+    reader.each("order", [&schedule](JsonReader &device) {
+        std::vector<std::string> &tasks = schedule.order[device.name()];
+        device.each([&tasks](JsonReader &task) { tasks.push_back(task.asText()); });
+    });
+    return schedule;
+}
+
+Optimizer optimizerFrom(JsonReader reader)
+{
+    Optimizer optimizer;
+    const std::string kind = reader.text("kind");
+    if (kind == "sgd")
+        optimizer.kind = Optimizer::Kind::Sgd;
+    else if (kind != "adamw")
+        reader.fail("kind", fmt::format("\"{}\" is not known; there are adamw and sgd", kind));
+    optimizer.learningRate = reader.number("learning_rate", optimizer.learningRate);
+    optimizer.momentum = reader.number("momentum", optimizer.momentum);
+    optimizer.beta1 = reader.number("beta1", optimizer.beta1);
+    optimizer.beta2 = reader.number("beta2", optimizer.beta2);
+    optimizer.epsilon = reader.number("epsilon", optimizer.epsilon);
+    optimizer.weightDecay = reader.number("weight_decay", optimizer.weightDecay);
+    return optimizer;
+}
+
+PlannerInfo plannerFrom(JsonReader reader)
+{
+    PlannerInfo planner;
+    planner.name = reader.text("name", std::string());
+    planner.searchSeconds = reader.number("search_seconds", 0.0);
+    reader.each("options", [&planner](JsonReader &entry) { planner.options[entry.name()] = entry.asText(); });
+    return planner;
+}
+
+Plan planFrom(JsonReader &top, const cluster::Cluster &cluster)
+{
+    Plan plan;
+    plan.modelName = top.object("model").text("name");
+    plan.modelSource = top.object("model").text("source", std::string());
+    plan.clusterName = top.object("cluster").text("name");
+    if (top.has("planner"))
+        plan.planner = plannerFrom(top.object("planner"));
+    plan.globalBatch = top.integer("global_batch", 1);
+    plan.microBatches = top.integer("micro_batches", 1);
+    top.each("stages", [&](JsonReader &entry) { plan.stages.push_back(stageFrom(entry, cluster)); });
+    plan.schedule = scheduleFrom(top.object("schedule"));
+    if (top.has("exchange"))
+        plan.exchange = top.object("exchange").text("kind");
+    if (top.has("optimizer"))
+        plan.optimizer = optimizerFrom(top.object("optimizer"));
+    top.each("estimate", [&plan](JsonReader &entry) { plan.estimate[entry.name()] = entry.asNumber(); });
+    if (top.has("predicted") && !top.value()["predicted"].is_null())
+        plan.predictedJson = canonical(top.object("predicted").value());
+    return plan;
+}
+
+} // namespace
+
+std::string toJson(const Document &document)
+{
+    const Plan &plan = document.plan;
+    const Subject &subject = document.subject;
+    const json graph = parsed(graph::toJson(*subject.graph));
+    const json cluster = parsed(cluster::toJson(*subject.cluster));
+    json stages = json::array();
+    for (const Stage &stage : plan.stages)
+        stages.push_back(stageToJson(stage, *subject.cluster));
+    json predicted = plan.predictedJson.empty() ? json() : parsed(plan.predictedJson);
+    if (predicted.is_discarded())
+        predicted = nullptr;
+
+    Writer writer;
+    writer.field("schema", kSchema);
+    writer.field("model", {{"name", plan.modelName}, {"source", plan.modelSource}, {"sha256", sha256(canonical(graph))}});
+    writer.field("cluster", {{"name", plan.clusterName}, {"sha256", sha256(canonical(cluster))}});
+    writer.field("planner", {{"name", plan.planner.name}, {"options", plan.planner.options}, {"search_seconds", plan.planner.searchSeconds}});
+    writer.field("global_batch", plan.globalBatch);
+    writer.field("micro_batches", plan.microBatches);
+    writer.list("stages", stages);
+    writer.field("schedule", {{"kind", name(plan.schedule.kind)}, {"warmup", plan.schedule.warmup}, {"order", plan.schedule.order}});
+    writer.field("exchange", {{"kind", plan.exchange}});
+    writer.field("optimizer", optimizerToJson(plan.optimizer));
+    writer.field("estimate", finiteOnly(plan.estimate));
+    writer.field("predicted", predicted);
+    writer.field("embedded", {{"graph", graph}, {"cluster", cluster}, {"profile", subject.profile ? parsed(cost::toJson(*subject.profile)) : json()}});
+    return writer.text();
+}
+
+Result<Document> documentFromJson(std::string_view text)
+{
+    const auto parsedText = parseJson(text);
+    if (!parsedText)
+        return parsedText.error();
+    JsonReader top(*parsedText);
+    if (const std::string schema = top.text("schema"); !top.failed() && schema != kSchema)
+        return unsupported(fmt::format("field \"schema\": \"{}\" is not \"{}\"; this Planloom reads no other", schema, kSchema));
+    auto subject = subjectFrom(top);
+    if (Status status = top.failure(text); !status)
+        return status.error();
+    if (!subject)
+        return subject.error();
+    Plan plan = planFrom(top, *subject->cluster);
+    if (Status status = top.failure(text); !status)
+        return status.error();
+    if (Status status = validate(plan, *subject); !status)
+        return status.error();
+    return Document{std::move(plan), *std::move(subject)};
+}
+
+Result<Document> readPlan(const std::string &path)
+{
+    const auto text = readFile(path, kLargestFile);
+    if (!text)
+        return text.error();
+    auto document = documentFromJson(*text);
+    if (!document)
+        return document.error().in(path);
+    return document;
+}
+
+Status writePlan(const Document &document, const std::string &path)
+{
+    return writeFileAtomically(path, toJson(document));
+}
+
+} // namespace planloom::plan
