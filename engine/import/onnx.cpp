@@ -1,0 +1,586 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/graph/operators.h"
+#include "engine/import/import.h"
+#include "engine/import/onnx_node.h"
+#include "engine/import/onnx_tensor.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <google/protobuf/io/coded_stream.h>
+#include <google/protobuf/io/zero_copy_stream_impl_lite.h>
+#include <map>
+#include <set>
+
+namespace planloom::import {
+namespace {
+
+using graph::Dim;
+using graph::DType;
+using graph::Shape;
+using graph::TensorInfo;
+
+/// Sizes other than the batch that a file leaves open (a sequence length, an image size) are bound to this.
+constexpr std::int64_t kOpenDimension = 128;
+
+/// What a name in the file stands for.
+struct Value {
+    TensorInfo info;
+    bool shapeKnown = true;
+    std::optional<KnownValue> known;
+    std::optional<StoredTensor> stored; ///< initializers: made into a tensor when an operator first reads them
+    bool fromFile = false;              ///< an initializer, not computed by a Constant node
+    TensorId tensor;                    ///< in the graph under construction
+};
+
+/// Initializer positions whose tensors are weights whatever they are called.
+bool isWeightPosition(const std::string &type, std::size_t input)
+{
+    static const std::map<std::string, std::set<std::size_t>, std::less<>> positions = {
+        {"Conv", {1, 2}}, {"ConvTranspose", {1, 2}}, {"Gemm", {0, 1, 2}}, {"MatMul", {0, 1}}, {"BatchNormalization", {1, 2}},
+        {"LayerNormalization", {1, 2}}, {"RMSNormalization", {1}}, {"Gather", {0}}, {"PRelu", {1}}, {"InstanceNormalization", {1, 2}}};
+    const auto found = positions.find(type);
+    return found != positions.end() && found->second.contains(input);
+}
+
+bool hasWeightName(const std::string &name)
+{
+    static const std::vector<std::string> endings = {"weight", "bias", "gamma", "beta", "kernel", "running_mean", "running_var", "embedding", "scale"};
+    return std::any_of(endings.begin(), endings.end(), [&](const std::string &ending) { return name.ends_with(ending); });
+}
+
+class OnnxReader {
+public:
+    OnnxReader(const onnx::ModelProto &model, const std::string &name, const std::string &folder)
+        : m_proto(model.graph()), m_source(name), m_folder(folder), m_builder(name)
+    {
+        for (const auto &import : model.opset_import())
+            if (import.domain().empty() || import.domain() == "ai.onnx")
+                m_opset = import.version();
+    }
+
+    Result<Model> read()
+    {
+        if (m_proto.node().empty())
+            return badInput("holds no operators; export the model again");
+        if (m_opset == 0)
+            return badInput("names no version of the ONNX operators; export the model again");
+        if (const Status done = readInitializers(); !done)
+            return done.error();
+        if (const Status done = readInputs(); !done)
+            return done.error();
+        readDeclaredShapes();
+        const auto order = sortNodes();
+        if (!order)
+            return order.error();
+        for (const int index : *order)
+            if (const Status done = readNode(m_proto.node(index)); !done)
+                return done.error();
+        if (const Status done = finishOutputs(); !done)
+            return done.error();
+        auto graph = std::move(m_builder).build();
+        if (!graph)
+            return graph.error();
+        Model model;
+        model.graph = std::make_shared<const graph::Graph>(*std::move(graph));
+        model.source = m_source;
+        model.warnings = warnings();
+        return model;
+    }
+
+private:
+    // --- Before the nodes -----------------------------------------------------------------------------------------
+
+    Status readInitializers()
+    {
+        for (const onnx::TensorProto &proto : m_proto.initializer()) {
+            auto stored = readTensor(proto, m_folder);
+            if (!stored)
+                return stored.error();
+            Value value;
+            value.info = {stored->type, Shape::of(stored->dims)};
+            value.fromFile = true;
+            const bool small = stored->type != DType::F32 || stored->dims.empty() || value.info.shape.elements(1) == 1;
+            if (small)
+                value.known = knownValue(*stored);
+            value.stored = *std::move(stored);
+            if (!m_values.emplace(proto.name(), std::move(value)).second)
+                return badInput(fmt::format("tensor '{}' is stored twice; the file is damaged", proto.name()));
+        }
+        return {};
+    }
+
+    [[nodiscard]] bool looksLikeWeight(const onnx::ValueInfoProto &input) const
+    {
+        const auto &tensor = input.type().tensor_type();
+        if (tensor.elem_type() != onnx::TensorProto::FLOAT)
+            return input.name().ends_with("num_batches_tracked");
+        for (const auto &dim : tensor.shape().dim())
+            if (!dim.has_dim_value())
+                return false;
+        if (tensor.shape().dim_size() == 0)
+            return false;
+        if (hasWeightName(input.name()))
+            return true;
+        if (input.name() == m_proto.input(0).name())
+            return false;
+        for (const auto &node : m_proto.node())
+            for (int i = 0; i < node.input_size(); ++i)
+                if (node.input(i) == input.name() && isWeightPosition(node.op_type(), static_cast<std::size_t>(i)))
+                    return true;
+        return false;
+    }
+
+    /// True inputs get the batch as their first dimension; files without weights list those as inputs, too.
+    Status readInputs()
+    {
+        std::vector<const onnx::ValueInfoProto *> fed;
+        for (const onnx::ValueInfoProto &input : m_proto.input()) {
+            if (m_values.contains(input.name()))
+                continue; // older files list initializers among the inputs
+            if (!looksLikeWeight(input)) {
+                fed.push_back(&input);
+                continue;
+            }
+            if (const Status added = addBareWeight(input); !added)
+                return added;
+        }
+        findBatch(fed);
+        for (const onnx::ValueInfoProto *input : fed) {
+            Value value;
+            const auto &tensor = input->type().tensor_type();
+            if (!dataType(tensor.elem_type(), value.info.type))
+                return unsupported(fmt::format("input '{}' has ONNX element type {}; only floats and integers can be fed", input->name(), tensor.elem_type()));
+            const auto shape = declaredShape(tensor.shape(), input->name());
+            if (!shape)
+                return shape.error();
+            value.info.shape = *shape;
+            value.tensor = m_builder.input(input->name(), value.info.type, *shape);
+            m_values[input->name()] = std::move(value);
+        }
+        return {};
+    }
+
+    Status addBareWeight(const onnx::ValueInfoProto &input)
+    {
+        StoredTensor stored;
+        dataType(input.type().tensor_type().elem_type(), stored.type);
+        for (const auto &dim : input.type().tensor_type().shape().dim())
+            stored.dims.push_back(dim.dim_value());
+        for (const std::int64_t dim : stored.dims)
+            if (dim < 0)
+                return badInput(fmt::format("input '{}' has a negative size; the file is damaged", input.name()));
+        stored.init = initialGuess(input.name(), stored.dims);
+        Value value;
+        value.info = {stored.type, Shape::of(stored.dims)};
+        value.fromFile = true;
+        value.stored = std::move(stored);
+        m_values.emplace(input.name(), std::move(value));
+        return {};
+    }
+
+    /// First values for a weight that the file does not hold: scales one, biases zero, matrices by their fan-in (He et al. 2015).
+    static graph::Initializer initialGuess(const std::string &name, const std::vector<std::int64_t> &dims)
+    {
+        graph::Initializer init;
+        const bool vector = dims.size() <= 1;
+        if (name.ends_with("running_var") || (vector && (name.ends_with("weight") || name.ends_with("gamma") || name.ends_with("scale")))) {
+            init.kind = graph::Initializer::Kind::Ones;
+            return init;
+        }
+        if (vector) {
+            init.kind = graph::Initializer::Kind::Zeros;
+            return init;
+        }
+        double fanIn = 1;
+        for (std::size_t i = 1; i < dims.size(); ++i)
+            fanIn *= static_cast<double>(std::max<std::int64_t>(dims[i], 1));
+        const bool table = name.find("emb") != std::string::npos || name.find("wte") != std::string::npos || name.find("wpe") != std::string::npos;
+        init.kind = graph::Initializer::Kind::Normal;
+        init.b = table ? 0.02 : std::sqrt((dims.size() > 2 ? 2.0 : 1.0) / fanIn);
+        return init;
+    }
+
+    void findBatch(const std::vector<const onnx::ValueInfoProto *> &inputs)
+    {
+        for (const onnx::ValueInfoProto *input : inputs) {
+            const auto &shape = input->type().tensor_type().shape();
+            if (shape.dim_size() == 0)
+                continue;
+            m_batchName = shape.dim(0).dim_param();
+            m_batchSize = shape.dim(0).has_dim_value() ? shape.dim(0).dim_value() : 0;
+            return;
+        }
+    }
+
+    Result<Shape> declaredShape(const onnx::TensorShapeProto &proto, const std::string &name)
+    {
+        std::vector<Dim> dims;
+        for (int axis = 0; axis < proto.dim_size(); ++axis) {
+            const auto &dim = proto.dim(axis);
+            if (dim.has_dim_value() && dim.dim_value() < 0)
+                return badInput(fmt::format("'{}' has a negative size; the file is damaged", name));
+            const bool isBatch = axis == 0 && (dim.has_dim_value() ? m_batchSize > 0 && dim.dim_value() == m_batchSize : dim.dim_param() == m_batchName);
+            if (isBatch)
+                dims.push_back({1, true});
+            else if (dim.has_dim_value())
+                dims.push_back({dim.dim_value(), false});
+            else {
+                m_open.insert(dim.dim_param().empty() ? fmt::format("dimension {} of '{}'", axis, name) : dim.dim_param());
+                dims.push_back({kOpenDimension, false});
+            }
+        }
+        return Shape(std::move(dims));
+    }
+
+    void readDeclaredShapes()
+    {
+        for (const onnx::ValueInfoProto &info : m_proto.value_info()) {
+            TensorInfo declared;
+            if (!info.type().has_tensor_type() || !dataType(info.type().tensor_type().elem_type(), declared.type))
+                continue;
+            const auto open = m_open;
+            if (const auto shape = declaredShape(info.type().tensor_type().shape(), info.name())) {
+                declared.shape = *shape;
+                m_declared[info.name()] = declared;
+            }
+            m_open = open; // only what the inputs leave open is worth a word
+        }
+    }
+
+    // --- Order of nodes -------------------------------------------------------------------------------------------
+
+    Result<std::vector<int>> sortNodes() const
+    {
+        std::map<std::string, int> maker;
+        for (int n = 0; n < m_proto.node_size(); ++n)
+            for (const std::string &output : m_proto.node(n).output())
+                if (!output.empty() && (m_values.contains(output) || !maker.emplace(output, n).second))
+                    return badInput(fmt::format("tensor '{}' is made twice; the file is damaged", output));
+        std::vector<int> missing(static_cast<std::size_t>(m_proto.node_size()), 0);
+        std::map<int, std::vector<int>> readers;
+        for (int n = 0; n < m_proto.node_size(); ++n)
+            for (const std::string &input : m_proto.node(n).input()) {
+                if (input.empty() || m_values.contains(input))
+                    continue;
+                const auto made = maker.find(input);
+                if (made == maker.end())
+                    return badInput(fmt::format("operator '{}' ({}) reads '{}', which nothing makes; the file is damaged", m_proto.node(n).name(),
+                                                m_proto.node(n).op_type(), input));
+                readers[made->second].push_back(n);
+                ++missing[static_cast<std::size_t>(n)];
+            }
+        std::set<int> ready;
+        for (int n = 0; n < m_proto.node_size(); ++n)
+            if (missing[static_cast<std::size_t>(n)] == 0)
+                ready.insert(n);
+        std::vector<int> order;
+        while (!ready.empty()) {
+            const int n = *ready.begin();
+            ready.erase(ready.begin());
+            order.push_back(n);
+            for (const int reader : readers[n])
+                if (--missing[static_cast<std::size_t>(reader)] == 0)
+                    ready.insert(reader);
+        }
+        if (static_cast<int>(order.size()) == m_proto.node_size())
+            return order;
+        for (int n = 0; n < m_proto.node_size(); ++n)
+            if (missing[static_cast<std::size_t>(n)] > 0)
+                return badInput(fmt::format("the graph has a cycle through operator '{}' ({}); a model must be acyclic", m_proto.node(n).name(), m_proto.node(n).op_type()));
+        return order;
+    }
+
+    // --- Nodes ----------------------------------------------------------------------------------------------------
+
+    Status readNode(const onnx::NodeProto &node)
+    {
+        std::vector<NodeInput> inputs;
+        for (const std::string &name : node.input()) {
+            const Value *value = name.empty() ? nullptr : &m_values.at(name);
+            inputs.push_back({name, value ? &value->info : nullptr, value && value->known ? &*value->known : nullptr});
+        }
+        auto normal = normalize(node, inputs, m_opset, m_batchSize);
+        if (!normal)
+            return normal.error();
+        if (normal->constant)
+            return setKnown(node, *std::move(normal->constant));
+        graph::Op op = std::move(normal->op);
+        if (auto folded = tryFold(op, node, normal->inputs))
+            return setKnown(node, *std::move(folded));
+        if (op.type == "Identity" && m_values.at(node.input(0)).stored) {
+            m_alias[node.output(0)] = m_alias.contains(node.input(0)) ? m_alias[node.input(0)] : node.input(0);
+            m_values[node.output(0)] = m_values.at(node.input(0));
+            return {};
+        }
+        return addOperator(std::move(op), node, normal->inputs);
+    }
+
+    std::optional<KnownValue> tryFold(const graph::Op &op, const onnx::NodeProto &node, const std::vector<std::string> &inputs) const
+    {
+        if (node.output_size() != 1)
+            return {};
+        if (op.type == "Shape" && m_values.at(node.input(0)).shapeKnown)
+            return KnownValue::shapeOf(m_values.at(node.input(0)).info.shape);
+        std::vector<const KnownValue *> known;
+        for (const std::string &name : inputs) {
+            const auto value = m_values.find(name);
+            if (value == m_values.end() || !value->second.known)
+                return {};
+            known.push_back(&*value->second.known);
+        }
+        return fold(op, known);
+    }
+
+    Status setKnown(const onnx::NodeProto &node, KnownValue known)
+    {
+        Value value;
+        value.info = {known.type, Shape::of(known.dims)};
+        value.known = std::move(known);
+        m_values[node.output(0)] = std::move(value);
+        return {};
+    }
+
+    Status addOperator(graph::Op op, const onnx::NodeProto &node, const std::vector<std::string> &inputs)
+    {
+        for (std::size_t i = 0; i < inputs.size(); ++i) {
+            if (inputs[i].empty()) {
+                op.inputs.emplace_back();
+                continue;
+            }
+            const auto id = tensorFor(inputs[i], op, i);
+            if (!id)
+                return id.error();
+            op.inputs.push_back(*id);
+        }
+        op.name = uniqueName(node);
+        op.scope = scopeOf(node);
+        auto infos = inferOutputs(op, node);
+        if (!infos)
+            return infos.error();
+        for (std::size_t i = 0; i < infos->size(); ++i) {
+            const bool named = static_cast<int>(i) < node.output_size() && !node.output(static_cast<int>(i)).empty();
+            const std::string output = named ? node.output(static_cast<int>(i)) : fmt::format("{}:{}", op.name, i);
+            Value value;
+            value.info = (*infos)[i];
+            value.tensor = m_builder.activation(output, value.info.type, value.info.shape, true);
+            op.outputs.push_back(value.tensor);
+            m_values[output] = std::move(value);
+        }
+        m_builder.addOp(op.type, op.name, op.scope, op.inputs, op.outputs, op.attributes);
+        return {};
+    }
+
+    Result<std::vector<TensorInfo>> inferOutputs(const graph::Op &op, const onnx::NodeProto &node)
+    {
+        const graph::OpSchema *schema = graph::findSchema(op.type);
+        if (schema) {
+            graph::OpView view{op, {}};
+            for (const TensorId id : op.inputs)
+                view.inputs.push_back(id.valid() ? &m_builder.tensor(id) : nullptr);
+            const auto count = static_cast<int>(view.inputs.size());
+            if (count < schema->minInputs || (schema->maxInputs >= 0 && count > schema->maxInputs))
+                return badInput(fmt::format("operator '{}' ({}) has {} inputs; the file is damaged", op.name, op.type, count));
+            auto infos = schema->infer(view);
+            if (!infos)
+                return badInput(fmt::format("operator '{}' ({}): {}", op.name, op.type, infos.error().message));
+            return infos;
+        }
+        m_unknown.insert(op.type);
+        std::vector<TensorInfo> infos;
+        for (const std::string &output : node.output()) {
+            const auto declared = m_declared.find(output);
+            if (declared != m_declared.end())
+                infos.push_back(declared->second);
+            else
+                infos.push_back(node.input_size() > 0 && !node.input(0).empty() ? m_values.at(node.input(0)).info : TensorInfo{});
+        }
+        return infos;
+    }
+
+    /// The graph's tensor for a name, made now if it is an initializer or a folded value.
+    Result<TensorId> tensorFor(const std::string &name, const graph::Op &op, std::size_t input)
+    {
+        Value &value = m_values.at(name);
+        if (value.tensor.valid())
+            return value.tensor;
+        if (const auto alias = m_alias.find(name); alias != m_alias.end()) {
+            const auto shared = tensorFor(alias->second, op, input);
+            if (shared)
+                value.tensor = *shared;
+            return shared;
+        }
+        if (value.stored) {
+            value.tensor = addStored(name, value, op, input);
+            return value.tensor;
+        }
+        if (!value.known || value.known->symbolic())
+            return unsupported(fmt::format("operator '{}' ({}) computes with a size that depends on the batch; export the model with fixed sizes inside", op.name, op.type));
+        value.tensor = m_builder.constant(name, value.known->type, Shape::of(value.known->dims), value.known->bytes());
+        return value.tensor;
+    }
+
+    TensorId addStored(const std::string &name, const Value &value, const graph::Op &op, std::size_t input)
+    {
+        const StoredTensor &stored = *value.stored;
+        const bool running = op.type == "BatchNormalization" && input >= 3;
+        if (running)
+            return m_builder.state(name, value.info.shape, stored.init, stored.type);
+        const bool trains = stored.type == DType::F32 && !stored.dims.empty() && (isWeightPosition(op.type, input) || hasWeightName(name) || isLearnedAddend(value, op));
+        if (trains)
+            return m_builder.parameter(name, value.info.shape, stored.init, stored.type);
+        if (stored.init.kind == graph::Initializer::Kind::Data)
+            return m_builder.constant(name, stored.type, value.info.shape, *stored.init.data);
+        return m_builder.state(name, value.info.shape, stored.init, stored.type);
+    }
+
+    /// A stored float tensor that is added or multiplied in is learned (a position table), unless it is a mask or a scalar.
+    static bool isLearnedAddend(const Value &value, const graph::Op &op)
+    {
+        if (op.type != "Add" && op.type != "Mul" && op.type != "Transpose" && op.type != "Concat" && op.type != "Expand")
+            return false;
+        if (value.info.shape.elements(1) < 2)
+            return false;
+        const auto known = knownValue(*value.stored);
+        constexpr double kMaskMagnitude = 1e4;
+        return !known || std::none_of(known->elements.begin(), known->elements.end(), [](const Number &n) { return !(std::abs(n.value) < kMaskMagnitude); });
+    }
+
+    std::string uniqueName(const onnx::NodeProto &node)
+    {
+        std::string base = node.name();
+        while (base.starts_with('/'))
+            base.erase(0, 1);
+        if (base.empty())
+            base = node.op_type();
+        std::string name = base;
+        for (int i = 1; !m_names.insert(name).second; ++i)
+            name = fmt::format("{}_{}", base, i);
+        return name;
+    }
+
+    /// The module path: from names such as "/layer1/layer1.0/conv1/Conv", else from the weight that the node reads.
+    std::string scopeOf(const onnx::NodeProto &node) const
+    {
+        std::string_view name = node.name();
+        while (name.starts_with('/'))
+            name.remove_prefix(1);
+        if (const auto slash = name.rfind('/'); slash != std::string_view::npos)
+            return std::string(name.substr(0, slash));
+        for (const std::string &input : node.input()) {
+            const auto value = m_values.find(input);
+            if (value == m_values.end() || !value->second.stored)
+                continue;
+            const auto dot = input.rfind('.');
+            if (dot == std::string::npos)
+                continue;
+            std::string scope = input.substr(0, dot);
+            std::replace(scope.begin(), scope.end(), '.', '/');
+            return scope;
+        }
+        return {};
+    }
+
+    // --- After the nodes ------------------------------------------------------------------------------------------
+
+    Status finishOutputs()
+    {
+        TensorId trained;
+        for (const auto &output : m_proto.output()) {
+            const auto value = m_values.find(output.name());
+            if (value == m_values.end())
+                return badInput(fmt::format("output '{}' is made by no operator; the file is damaged", output.name()));
+            if (!value->second.tensor.valid())
+                continue; // a constant: nothing to compute
+            m_builder.output(value->second.tensor);
+            const graph::Tensor &tensor = m_builder.tensor(value->second.tensor);
+            if (!trained.valid() && tensor.type == DType::F32)
+                trained = tensor.id;
+        }
+        if (trained.valid())
+            addLoss(trained);
+        return {};
+    }
+
+    /// Scalars are losses already; logits get a softmax cross-entropy against an added input.
+    void addLoss(TensorId output)
+    {
+        const Shape shape = m_builder.tensor(output).shape;
+        const std::string outputName = m_builder.tensor(output).name;
+        if (shape.rank() == 0) {
+            m_builder.loss(output);
+            return;
+        }
+        if (shape.rank() < 2 || !shape.batchLeading() || shape.dims().back().batch || m_values.contains("labels") || shape.dims().back().size < 2)
+            return;
+        std::vector<Dim> rows(shape.dims().begin(), shape.dims().end() - 1);
+        std::int64_t perSample = 1;
+        for (const Dim &dim : rows)
+            perSample *= dim.size;
+        const std::int64_t classes = shape.dims().back().size;
+        m_builder.pushScope("loss");
+        TensorId labels = m_builder.input("labels", DType::I64, Shape(rows));
+        TensorId logits = output;
+        if (rows.size() > 1) {
+            logits = m_builder.add("Reshape", {logits}, {{"shape", std::vector<std::int64_t>{perSample, classes}}, {"batch_axis", std::int64_t{0}}});
+            labels = m_builder.add("Reshape", {labels}, {{"shape", std::vector<std::int64_t>{perSample}}, {"batch_axis", std::int64_t{0}}});
+        }
+        const TensorId loss = m_builder.add("SoftmaxCrossEntropyLoss", {logits, labels}, {{"ignore_index", std::int64_t{-100}}});
+        m_builder.popScope();
+        m_builder.loss(loss);
+        m_builder.output(loss);
+        m_lossNote = fmt::format("has no loss: training takes the softmax cross-entropy of '{}' against the added input 'labels'", outputName);
+    }
+
+    [[nodiscard]] std::vector<std::string> warnings() const
+    {
+        std::vector<std::string> all;
+        if (!m_unknown.empty()) {
+            std::string types;
+            for (const std::string &type : m_unknown)
+                types += (types.empty() ? "" : ", ") + type;
+            all.push_back("operators that are kept but cannot be trained: " + types);
+        }
+        for (const std::string &open : m_open)
+            all.push_back(fmt::format("the size '{}' is left open and taken as {}", open, kOpenDimension));
+        if (!m_lossNote.empty())
+            all.push_back(m_lossNote);
+        return all;
+    }
+
+    const onnx::GraphProto &m_proto;
+    std::string m_source;
+    std::string m_folder;
+    graph::GraphBuilder m_builder;
+    std::int64_t m_opset = 0;
+    std::string m_batchName;
+    std::int64_t m_batchSize = 0; ///< 0: symbolic
+    std::map<std::string, Value> m_values;
+    std::map<std::string, std::string> m_alias;
+    std::map<std::string, TensorInfo> m_declared;
+    std::set<std::string> m_names;
+    std::set<std::string> m_unknown;
+    std::set<std::string> m_open;
+    std::string m_lossNote;
+};
+
+} // namespace
+
+Result<Model> readOnnx(std::string_view bytes, const std::string &name, const std::string &folder)
+{
+    onnx::ModelProto model;
+    google::protobuf::io::ArrayInputStream stream(bytes.data(), static_cast<int>(std::min<std::size_t>(bytes.size(), INT32_MAX)));
+    google::protobuf::io::CodedInputStream coded(&stream);
+    coded.SetTotalBytesLimit(INT32_MAX);
+    if (bytes.size() > INT32_MAX)
+        return badInput("is larger than 2 GiB, more than the ONNX format allows; store the weights as external data").in(name);
+    if (!model.ParseFromCodedStream(&coded) || !coded.ConsumedEntireMessage())
+        return badInput("is not a whole ONNX file: it is damaged or cut short; copy or export it again").in(name);
+    if (!model.has_graph())
+        return badInput("holds no graph; it is empty or not an ONNX model").in(name);
+    auto result = OnnxReader(model, name, folder).read();
+    if (!result)
+        return result.error().in(name);
+    return result;
+}
+
+} // namespace planloom::import

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "engine/base/result.h"
+#include "engine/graph/operators.h"
+#include "engine/import/known_value.h"
+
+#include <onnx/onnx_pb.h>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace planloom::import {
+
+/// What is known of a node's input.
+struct NodeInput {
+    std::string name;
+    const graph::TensorInfo *info = nullptr; ///< nullptr: left out
+    const KnownValue *known = nullptr;       ///< nullptr: computed at run time
+};
+
+/// A node in our vocabulary (engine/graph/operators.h): one form for all operator-set versions, small constant inputs as attributes.
+struct NormalNode {
+    graph::Op op;                     ///< type and attributes
+    std::vector<std::string> inputs;  ///< names of the inputs that stay; empty: left out
+    std::optional<KnownValue> constant; ///< Constant nodes
+};
+
+/// @p batchSize: the number of samples that the file was exported with, 0 if symbolic; sizes baked into reshapes are read by it.
+/// Errors (BadInput): an attribute or constant input that is missing or of the wrong kind.
+Result<NormalNode> normalize(const onnx::NodeProto &node, const std::vector<NodeInput> &inputs, std::int64_t opset, std::int64_t batchSize);
+
+} // namespace planloom::import

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "engine/base/result.h"
+#include "engine/graph/graph.h"
+#include "engine/import/known_value.h"
+
+#include <onnx/onnx_pb.h>
+
+namespace planloom::import {
+
+/// Our data type for an ONNX element type; half and double precision become float32, which is what training uses. False if there is none.
+bool dataType(int onnxType, graph::DType &type);
+
+/// A tensor of an ONNX file: its sizes, and its elements in the file, beside it, or nowhere.
+struct StoredTensor {
+    graph::DType type = graph::DType::F32;
+    std::vector<std::int64_t> dims;
+    graph::Initializer init; ///< Data or File
+};
+
+/// Errors (BadInput): a size that does not fit its data, external data that leads out of @p folder or past its file's end.
+Result<StoredTensor> readTensor(const onnx::TensorProto &proto, const std::string &folder);
+
+/// The elements as numbers; nothing for data in another file or more than kMostFoldedElements elements.
+std::optional<KnownValue> knownValue(const StoredTensor &tensor);
+
+} // namespace planloom::import
