@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "executor/runtime/drain.h"
+
+#include <chrono>
+
+namespace planloom::runtime {
+
+namespace {
+
+constexpr std::chrono::milliseconds kPeriod{50};
+constexpr std::size_t kResultsAhead = 4096; ///< steps that fit one period without growing the list
+
+} // namespace
+
+Drain::Drain(trace::Ring &ring, WorkerChannel &channel) : m_ring(ring), m_channel(channel)
+{
+    m_results.reserve(kResultsAhead);
+    m_delivering.reserve(kResultsAhead);
+    m_batch.reserve(kBatch);
+    m_thread = std::jthread([this](const std::stop_token &ended) { loop(ended); });
+}
+
+Drain::~Drain()
+{
+    m_thread.request_stop();
+    m_thread.join();
+}
+
+void Drain::report(const StepResult &result)
+{
+    const std::lock_guard lock(m_mutex);
+    m_results.push_back(result);
+}
+
+void Drain::report(const Evaluation &evaluation)
+{
+    const std::lock_guard lock(m_mutex);
+    m_evaluation = evaluation;
+}
+
+void Drain::loop(const std::stop_token &ended)
+{
+    while (!ended.stop_requested()) {
+        deliver();
+        if (!m_stopWish.load(std::memory_order_relaxed) && m_channel.stopRequested())
+            m_stopWish.store(true, std::memory_order_relaxed);
+        std::unique_lock lock(m_mutex);
+        m_wake.wait_for(lock, ended, kPeriod, [] { return false; });
+    }
+    deliver();
+}
+
+void Drain::deliver()
+{
+    std::optional<Evaluation> evaluation;
+    {
+        const std::lock_guard lock(m_mutex);
+        m_results.swap(m_delivering);
+        evaluation.swap(m_evaluation);
+    }
+    for (const StepResult &result : m_delivering)
+        m_channel.metrics(result.step, result.loss, result.seconds);
+    m_delivering.clear();
+    if (evaluation)
+        m_channel.evaluation(evaluation->loss, evaluation->accuracy, evaluation->samples);
+    do {
+        m_batch.clear();
+        m_ring.drain(m_batch, kBatch);
+        const std::int64_t dropped = m_ring.dropped();
+        if (m_batch.empty() && dropped == m_droppedSaid)
+            return;
+        m_channel.records(m_batch, dropped);
+        m_droppedSaid = dropped;
+    } while (m_batch.size() == kBatch);
+}
+
+} // namespace planloom::runtime

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "engine/trace/ring.h"
+#include "executor/runtime/rank_executor.h"
+#include "executor/runtime/worker_channel.h"
+
+#include <atomic>
+#include <condition_variable>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <vector>
+
+namespace planloom::runtime {
+
+/// Carries records and step results from the computing thread to the channel, and the wish to stop back, on a thread of its own: every
+/// 50 ms, and in batches of at most kBatch records. The computing thread waits for nothing longer than the copy of one result.
+class Drain {
+public:
+    static constexpr std::size_t kBatch = 16384; ///< 512 KiB: gRPC's rate is flat from 256 records on (environment measurements)
+
+    /// @p ring and @p channel must outlive it.
+    Drain(trace::Ring &ring, WorkerChannel &channel);
+    /// Delivers what is left.
+    ~Drain();
+    Drain(const Drain &) = delete;
+    Drain &operator=(const Drain &) = delete;
+
+    /// From the computing thread.
+    void report(const StepResult &result);
+    void report(const Evaluation &evaluation);
+    [[nodiscard]] const std::atomic<bool> &stopWish() const { return m_stopWish; }
+
+private:
+    void loop(const std::stop_token &ended);
+    void deliver();
+
+    trace::Ring &m_ring;
+    WorkerChannel &m_channel;
+    std::atomic<bool> m_stopWish{false};
+    std::mutex m_mutex;
+    std::condition_variable_any m_wake;
+    std::vector<StepResult> m_results; ///< guarded by m_mutex
+    std::optional<Evaluation> m_evaluation; ///< guarded by m_mutex
+    std::vector<StepResult> m_delivering;
+    std::vector<trace::Record> m_batch;
+    std::int64_t m_droppedSaid = 0;
+    std::jthread m_thread; ///< last: it uses all of the above
+};
+
+} // namespace planloom::runtime

@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "executor/runtime/worker.h"
+
+#include "engine/base/files.h"
+#include "engine/base/json_reader.h"
+#include "engine/plan/plan.h"
+#include "executor/comm/local_group.h"
+#include "executor/comm/mpi_communicator.h"
+#include "executor/runtime/affinity.h"
+#include "executor/runtime/drain.h"
+#include "executor/runtime/rank_executor.h"
+
+#include <omp.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <filesystem>
+
+namespace planloom::runtime {
+
+namespace {
+
+/// 2 MiB: more than a drain's period at a million records a second.
+constexpr std::size_t kRingRecords = 1 << 16;
+
+struct Request {
+    std::string data;
+    std::int64_t steps = 0;
+    std::int64_t seed = 1;
+    double holdout = 0;
+    double timeoutSeconds = 60;
+    std::int64_t threads = 0; ///< 0: this rank's share of the cores
+};
+
+Result<Request> readRequest(const std::string &path)
+{
+    const Result<std::string> text = readFile(path);
+    if (!text)
+        return text.error();
+    const auto json = parseJson(*text);
+    if (!json)
+        return json.error().in(path);
+    constexpr std::int64_t kMost = 1'000'000'000'000;
+    JsonReader reader(*json);
+    Request request;
+    request.data = reader.text("data");
+    request.steps = reader.integer("steps", 1, kMost);
+    request.seed = reader.integer("seed", std::numeric_limits<std::int64_t>::min());
+    request.holdout = reader.number("holdout", 0);
+    request.timeoutSeconds = reader.number("timeout_seconds", request.timeoutSeconds);
+    request.threads = reader.integerOr("threads", 0, 0, 4096);
+    if (!(request.holdout >= 0 && request.holdout < 1))
+        reader.fail("holdout", "must be at least 0 and less than 1");
+    if (!(request.timeoutSeconds > 0 && request.timeoutSeconds < 1e9))
+        reader.fail("timeout_seconds", "must be more than 0");
+    if (const Status status = reader.failure(*text); !status)
+        return status.error().in(path);
+    return request;
+}
+
+/// Where a model's weight files lie: beside the model file. Built-in models have none.
+std::string modelFolder(const std::string &source)
+{
+    return source.find(':') == std::string::npos ? std::filesystem::path(source).parent_path().string() : std::string();
+}
+
+/// This process dies when whoever started it does, however that happens.
+void followParent()
+{
+    const pid_t parent = ::getppid();
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (::getppid() != parent) // it died before the kernel knew
+        ::raise(SIGKILL);
+}
+
+Result<std::unique_ptr<comm::Communicator>> connect()
+{
+    if (comm::underMpiLauncher())
+        return comm::joinMpi();
+    return comm::LocalGroup(1).end(0);
+}
+
+/// One rank's run from the folder to the last record.
+class Worker {
+public:
+    Worker(const WorkerOptions &options, comm::Communicator &communicator) : m_options(options), m_comm(communicator) {}
+
+    Status run()
+    {
+        if (const Status status = load(); !status)
+            return status;
+        Result<program::Program> program = program::compile(m_document.plan, m_document.subject);
+        if (!program)
+            return program.error();
+        const Result<data::Needs> needs = data::needsOf(*m_document.subject.graph);
+        if (!needs)
+            return needs.error();
+        const auto data = data::openDataSet(m_request.data, *needs);
+        if (!data)
+            return data.error();
+        const Feed feed{data->get(), *needs, data::SampleOrder((*data)->samples(), m_request.seed, m_request.holdout)};
+        const int threads = pinToShare(m_comm.localRank(), m_comm.localSize());
+        omp_set_num_threads(m_request.threads > 0 ? static_cast<int>(m_request.threads) : threads);
+        return train(*program, feed);
+    }
+
+    [[nodiscard]] std::int64_t peakBytes() const { return m_peakBytes; }
+
+private:
+    Status load()
+    {
+        Result<Request> request = readRequest(m_options.runDir + "/request.json");
+        if (!request)
+            return request.error();
+        m_request = std::move(*request);
+        Result<plan::Document> document = plan::readPlan(m_options.runDir + "/plan.json");
+        if (!document)
+            return document.error();
+        m_document = std::move(*document);
+        return {};
+    }
+
+    Status train(const program::Program &program, const Feed &feed)
+    {
+        trace::Ring ring(kRingRecords);
+        ExecutorOptions options;
+        options.steps = m_request.steps;
+        options.seed = m_request.seed;
+        options.optimizer = m_document.plan.optimizer;
+        options.modelFolder = modelFolder(m_document.plan.modelSource);
+        options.deadline = std::chrono::nanoseconds(static_cast<std::int64_t>(m_request.timeoutSeconds * 1e9));
+        Drain drain(ring, *m_options.channel);
+        options.stop = &drain.stopWish();
+        if (m_comm.rank() == 0)
+            options.onStep = [&drain](const StepResult &result) { drain.report(result); };
+        auto executor = RankExecutor::create(program, *m_document.subject.graph, m_comm, feed, ring, std::move(options));
+        if (!executor)
+            return executor.error();
+        const Status status = (*executor)->run();
+        m_peakBytes = (*executor)->peakBytes();
+        if (!status)
+            return status;
+        return evaluate(**executor, feed, drain);
+    }
+
+    Status evaluate(RankExecutor &executor, const Feed &feed, Drain &drain)
+    {
+        if (feed.order.heldOut() > 0) {
+            const Result<Evaluation> evaluation = executor.evaluate();
+            if (!evaluation)
+                return evaluation.error();
+            if (m_comm.rank() == 0)
+                drain.report(*evaluation);
+        }
+        // Nobody leaves before all have arrived: whoever ends early would look like a crash to the others.
+        return m_comm.barrier(std::chrono::nanoseconds(static_cast<std::int64_t>(m_request.timeoutSeconds * 1e9)));
+    }
+
+    const WorkerOptions &m_options;
+    comm::Communicator &m_comm;
+    Request m_request;
+    plan::Document m_document;
+    std::int64_t m_peakBytes = 0;
+};
+
+int exitStatus(const Error &error)
+{
+    switch (error.code) {
+    case ErrorCode::BadInput:
+    case ErrorCode::NotFound:
+    case ErrorCode::Unsupported:
+    case ErrorCode::Infeasible:
+        return 2;
+    default:
+        return 1;
+    }
+}
+
+} // namespace
+
+int runWorker(const WorkerOptions &options)
+{
+    followParent();
+    auto communicator = connect();
+    if (!communicator) {
+        options.channel->finished(0, communicator.error().text());
+        return exitStatus(communicator.error());
+    }
+    options.channel->hello((*communicator)->rank(), ::getpid());
+    Worker worker(options, **communicator);
+    const Status status = worker.run();
+    options.channel->finished(worker.peakBytes(), status ? std::string() : status.error().text());
+    if (status)
+        return 0;
+    // The others may be waiting for this rank: nobody is left to wait for it.
+    (*communicator)->abort(status.error().text());
+    return exitStatus(status.error());
+}
+
+} // namespace planloom::runtime
