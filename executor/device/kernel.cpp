@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "executor/device/kernel.h"
+
+#include "executor/device/kernel_support.h"
+
+#include <algorithm>
+#include <map>
+
+namespace planloom::device {
+
+namespace {
+
+using Table = std::map<std::string_view, KernelEntry>;
+
+Table makeTable()
+{
+    Table table;
+    for (const auto &family :
+         {unaryKernels(), unaryGradientKernels(), binaryKernels(), matmulKernels(), attentionKernels(), rotaryKernels(), normKernels(),
+          batchNormKernels(), convolutionKernels(), poolingKernels(), shapeKernels(), indexKernels(), softmaxKernels(), lossKernels(),
+          reduceKernels()}) {
+        for (const KernelEntry &entry : family)
+            table.emplace(entry.type, entry);
+    }
+    return table;
+}
+
+const Table &table()
+{
+    static const Table kTable = makeTable();
+    return kTable;
+}
+
+bool fits(char letter, graph::DType type)
+{
+    switch (letter) {
+    case 'f': return type == graph::DType::F32;
+    case 'i': return type == graph::DType::I64;
+    case 'b': return type == graph::DType::Bool;
+    default: return true;
+    }
+}
+
+Status checkArguments(const Request &request, std::string_view signature, const std::vector<Argument> &arguments, const char *side)
+{
+    std::size_t next = 0;
+    for (std::size_t at = 0; at < signature.size();) {
+        const char letter = signature[at++];
+        const char suffix = at < signature.size() && (signature[at] == '?' || signature[at] == '+') ? signature[at++] : ' ';
+        const std::size_t last = suffix == '+' ? std::max(arguments.size(), next + 1) : next + 1;
+        for (; next < last; ++next) {
+            const bool given = next < arguments.size() && arguments[next].present;
+            if (!given && suffix != '?')
+                return wrong(request, std::string(side) + " " + std::to_string(next) + " is missing");
+            if (given && arguments[next].dims.size() > kMaxRank)
+                return cannot(request, std::string(side) + " " + std::to_string(next) + " has more than " + std::to_string(kMaxRank) + " dimensions");
+            if (given && !fits(letter, arguments[next].type))
+                return cannot(request, std::string(side) + " " + std::to_string(next) + " has type " + graph::name(arguments[next].type) +
+                                           ", which the kernel does not compute in; convert it with Cast");
+        }
+    }
+    if (arguments.size() > next)
+        return wrong(request, "takes " + std::to_string(next) + " " + side + "s, got " + std::to_string(arguments.size()));
+    return {};
+}
+
+} // namespace
+
+std::int64_t Argument::elements() const
+{
+    return product(dims);
+}
+
+std::string text(const Dims &dims)
+{
+    std::string result = "[";
+    for (std::size_t i = 0; i < dims.size(); ++i)
+        result += (i > 0 ? ", " : "") + std::to_string(dims[i]);
+    return result + "]";
+}
+
+Error wrong(const Request &request, const std::string &what)
+{
+    return badInput(request.op.type + " '" + request.op.name + "': " + what);
+}
+
+Error cannot(const Request &request, const std::string &what)
+{
+    return unsupported(request.op.type + " '" + request.op.name + "': " + what);
+}
+
+Result<std::size_t> resolveAxis(const Request &request, std::int64_t axis, std::size_t rank)
+{
+    const auto signedRank = static_cast<std::int64_t>(rank);
+    const std::int64_t resolved = axis < 0 ? axis + signedRank : axis;
+    if (resolved < 0 || resolved >= signedRank)
+        return wrong(request, "axis " + std::to_string(axis) + " is outside a tensor of rank " + std::to_string(rank));
+    return static_cast<std::size_t>(resolved);
+}
+
+AxisView viewAt(const Dims &dims, std::size_t axis)
+{
+    return {product(dims, 0, axis), dims[axis], product(dims, axis + 1, dims.size())};
+}
+
+Made makeKernel(const graph::Op &op, const std::vector<Argument> &inputs, const std::vector<Argument> &outputs)
+{
+    const Request request{op, inputs, outputs};
+    const auto found = table().find(op.type);
+    if (found == table().end())
+        return cannot(request, "there is no CPU kernel for this operator type; replace it or simulate the plan only");
+    const KernelEntry &entry = found->second;
+    if (auto status = checkArguments(request, entry.inputs, inputs, "input"); !status)
+        return status.error();
+    if (auto status = checkArguments(request, entry.outputs, outputs, "output"); !status)
+        return status.error();
+    return entry.make(request);
+}
+
+std::vector<std::string> kernelTypes()
+{
+    std::vector<std::string> types;
+    for (const auto &[type, entry] : table())
+        types.emplace_back(type);
+    return types;
+}
+
+} // namespace planloom::device

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "engine/base/result.h"
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+// The only door to oneDNN: nothing outside onednn*.cpp knows its version. Everything is float32 and row-major at the border;
+// what layout a primitive likes inside, and the copies into and out of it, are settled when it is made.
+namespace planloom::device::onednn {
+
+/// A tensor argument with explicit strides, in elements.
+struct View {
+    std::vector<std::int64_t> dims;
+    std::vector<std::int64_t> strides;
+};
+
+/// A primitive made ready. Arguments are given in the order that its maker states. Not thread-safe.
+class Primitive {
+public:
+    struct State;
+    explicit Primitive(std::unique_ptr<State> state);
+    Primitive(Primitive &&) noexcept;
+    Primitive &operator=(Primitive &&) noexcept;
+    ~Primitive();
+
+    void set(std::size_t argument, const void *data);
+    void run();
+
+private:
+    std::unique_ptr<State> m_state;
+};
+
+/// y = alpha * a b + bias. Arguments: a (.., m, k), b (.., k, n), y (.., m, n), bias (.., 1, n) if @p withBias. Leading dimensions
+/// are equal in number; one that is 1 repeats. Errors: Unsupported.
+Result<Primitive> matmul(const View &a, const View &b, const View &y, bool withBias, float alpha);
+
+/// Sizes of a convolution over one or two spatial dimensions, channels first; `weight` is (K, C / groups, ...).
+struct Convolution {
+    std::vector<std::int64_t> x, weight, y;
+    std::vector<std::int64_t> strides, padBegin, padEnd, dilations;
+    std::int64_t groups = 1;
+    bool bias = false;
+};
+Result<Primitive> convolution(const Convolution &how);               ///< arguments: x, weight, y, bias if any
+Result<Primitive> convolutionInputGradient(const Convolution &how);  ///< arguments: dx (written), weight, dy
+Result<Primitive> convolutionWeightGradient(const Convolution &how); ///< arguments: x, dweight (written), dy
+
+/// c = alpha * op(a) op(b) + beta * c for small row-major matrices, on the calling thread's share of the cores (one, inside an
+/// OpenMP loop).
+void gemm(bool transposeA, bool transposeB, std::int64_t m, std::int64_t n, std::int64_t k, float alpha, const float *a, std::int64_t lda,
+          const float *b, std::int64_t ldb, float beta, float *c, std::int64_t ldc);
+
+} // namespace planloom::device::onednn
