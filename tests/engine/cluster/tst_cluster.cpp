@@ -305,12 +305,12 @@ private slots:
         QTest::addColumn<int>("line");
         QTest::newRow("syntax") << QByteArray("{\n \"schema\": \"planloom.cluster/1\",\n oops") << "not valid JSON" << 3;
         QTest::newRow("not ours") << QByteArray(R"({"schema": "other/1", "name": "x"})") << "other/1" << 0;
-        QTest::newRow("no schema") << QByteArray("{}") << "\"schema\": is missing" << 0;
-        QTest::newRow("list") << QByteArray("[]") << "object in braces" << 0;
+        QTest::newRow("no schema") << QByteArray("{}") << "\"schema\": is missing" << 1;
+        QTest::newRow("list") << QByteArray("[]") << "object in braces" << 1;
         QTest::newRow("type") << QByteArray(R"({"schema": "planloom.cluster/1", "name": "x", "nodes": [{"name": "n", "devices": [{"name": "d", "type": "t"}]}]})")
-                              << "nodes[0].devices[0].type" << 0;
+                              << "nodes[0].devices[0].type" << 1;
         QTest::newRow("number") << QByteArray(R"({"schema": "planloom.cluster/1", "name": "x", "types": [{"name": "t", "peak_flops": {"float32": "fast"}}]})")
-                                << "types[0].peak_flops.float32\": must be a number" << 0;
+                                << "types[0].peak_flops.float32\": must be a number" << 1;
         QTest::newRow("deep") << QByteArray(5000, '[') << "nested deeper" << 0;
     }
     void badJson()
