@@ -161,6 +161,11 @@ TensorId GraphBuilder::activation(std::string name, DType type, Shape shape, boo
     return id;
 }
 
+void GraphBuilder::rename(TensorId id, std::string name)
+{
+    m_graph.m_tensors[id.index()].name = std::move(name);
+}
+
 void GraphBuilder::output(TensorId id)
 {
     m_graph.m_outputs.push_back(id);

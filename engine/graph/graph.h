@@ -126,6 +126,7 @@ public:
     /// Declares an activation whose producer is added later. Its shape may be left for inference.
     TensorId activation(std::string name, DType type = DType::F32, Shape shape = {}, bool shapeKnown = false);
 
+    void rename(TensorId id, std::string name);
     void output(TensorId id);
     void loss(TensorId id);
     [[nodiscard]] const Tensor &tensor(TensorId id) const { return m_graph.m_tensors[id.index()]; }

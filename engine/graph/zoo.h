@@ -17,14 +17,21 @@ struct TransformerConfig {
     double initDeviation = 0.02;
 };
 
+// Parameters have the names and layouts of the reference implementations (Hugging Face transformers, torchvision), so that their
+// weights can be loaded. Errors: BadInput for sizes that are not positive or do not divide. Dropout is left out everywhere.
+
 /// GPT-2 (pre-norm, learned positions, tanh GELU), inputs "tokens" and "labels" (N, T) int64, scalar loss.
 Result<Graph> gpt(const TransformerConfig &config);
-/// BERT encoder with masked-token loss (labels -100 where not predicted).
+/// BERT encoder with masked-token loss (labels -100 where not predicted): BertForMaskedLM, without pooler and padding mask; all
+/// tokens are of type 0. Inputs as gpt().
 Result<Graph> bert(const TransformerConfig &config);
 /// LLaMA (RMSNorm, rotary positions, SwiGLU; grouped-query attention if kvHeads < heads).
 Result<Graph> llama(const TransformerConfig &config, std::int64_t kvHeads, double ropeTheta, double epsilon);
 /// Multi-layer perceptron: inputs "x" (N, sizes[0]) and "labels" (N), ReLU between, softmax cross-entropy.
+/// The layers are "layers/0" ...; the last one holds the loss.
 Result<Graph> mlp(const std::string &name, const std::vector<std::int64_t> &sizes);
+/// Inputs "x" (N, 3, 224, 224) and "labels" (N). VGG-19's 25 layers are named as in the published profile of DAPPLE (Conv2d_1_1 ...
+/// MaxPool2d_5, FC1, FC2, Prediction, Loss); ResNet-50's (v1.5: the 3x3 convolution strides) are stem, layer1/0 ... layer4/2, head.
 Result<Graph> vgg19();
 Result<Graph> resnet50();
 
