@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "executor/agent/grpc_worker_channel.h"
+
+#include "agent.grpc.pb.h"
+#include "executor/agent/wire.h"
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <grpcpp/create_channel.h>
+#include <grpcpp/security/credentials.h>
+#include <thread>
+
+namespace planloom::agent {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr auto kHeartbeat = 1s;
+constexpr auto kConnectLimit = 10s;
+constexpr auto kFarewell = 5s; ///< for the agent to take the last message
+
+class GrpcWorkerChannel final : public runtime::WorkerChannel {
+public:
+    GrpcWorkerChannel(const std::string &socketPath, std::string token) : m_token(std::move(token))
+    {
+        grpc::ChannelArguments arguments;
+        arguments.SetMaxReceiveMessageSize(kLargestMessage);
+        m_channel = grpc::CreateCustomChannel("unix:" + socketPath, grpc::experimental::LocalCredentials(UDS), arguments);
+        m_stub = wire::Workers::NewStub(m_channel);
+    }
+    GrpcWorkerChannel(const GrpcWorkerChannel &) = delete;
+    GrpcWorkerChannel &operator=(const GrpcWorkerChannel &) = delete;
+    ~GrpcWorkerChannel() override { close(); }
+
+    void hello(int rank, std::int64_t pid) override
+    {
+        if (!m_channel->WaitForConnected(std::chrono::system_clock::now() + kConnectLimit)) {
+            m_stop = true;
+            return;
+        }
+        m_stream = m_stub->Report(&m_context);
+        m_reader = std::jthread([this] { readStops(); });
+        wire::WorkerMessage message;
+        message.mutable_hello()->set_token(m_token);
+        message.mutable_hello()->set_rank(rank);
+        message.mutable_hello()->set_pid(pid);
+        send(message);
+    }
+
+    void metrics(std::int64_t step, double loss, double seconds) override
+    {
+        wire::WorkerMessage message;
+        message.mutable_metrics()->set_step(step);
+        message.mutable_metrics()->set_loss(loss);
+        message.mutable_metrics()->set_seconds(seconds);
+        send(message);
+    }
+
+    void records(std::span<const trace::Record> records, std::int64_t dropped) override
+    {
+        constexpr std::size_t kMostRecords = 1 << 16; // 2 MB a message
+        do {
+            const auto part = records.subspan(0, std::min(kMostRecords, records.size()));
+            wire::WorkerMessage message;
+            *message.mutable_records() = toWire(part, dropped);
+            send(message);
+            records = records.subspan(part.size());
+        } while (!records.empty());
+    }
+
+    void evaluation(double loss, double accuracy, std::int64_t samples) override
+    {
+        wire::WorkerMessage message;
+        message.mutable_evaluation()->set_loss(loss);
+        message.mutable_evaluation()->set_accuracy(accuracy);
+        message.mutable_evaluation()->set_samples(samples);
+        send(message);
+    }
+
+    void finished(std::int64_t peakBytes, const std::string &errorText) override
+    {
+        wire::WorkerMessage message;
+        message.mutable_finished()->set_peak_bytes(peakBytes);
+        message.mutable_finished()->set_error(errorText);
+        send(message);
+        close();
+    }
+
+    [[nodiscard]] bool stopRequested() override
+    {
+        if (!m_stop && m_stream && std::chrono::steady_clock::now() - m_sent > kHeartbeat) {
+            wire::WorkerMessage message;
+            message.mutable_heartbeat();
+            send(message);
+        }
+        return m_stop;
+    }
+
+private:
+    void send(const wire::WorkerMessage &message)
+    {
+        m_sent = std::chrono::steady_clock::now();
+        if (m_stream && !m_broken && !m_stream->Write(message)) {
+            m_broken = true;
+            m_stop = true;
+        }
+    }
+
+    void readStops()
+    {
+        wire::AgentMessage message;
+        while (m_stream->Read(&message)) {
+            if (message.stop())
+                m_stop = true;
+        }
+        m_stop = true; // the agent is gone
+        m_ended = true;
+        m_ended.notify_all();
+    }
+
+    void close()
+    {
+        if (!m_stream)
+            return;
+        if (!m_broken)
+            m_stream->WritesDone();
+        // The agent ends the call once it has read everything; one that hangs is not waited for.
+        std::jthread watchdog([this](const std::stop_token &stop) {
+            const auto until = std::chrono::steady_clock::now() + kFarewell;
+            while (!stop.stop_requested() && std::chrono::steady_clock::now() < until)
+                std::this_thread::sleep_for(5ms);
+            if (!stop.stop_requested())
+                m_context.TryCancel();
+        });
+        m_ended.wait(false);
+        watchdog = {};
+        m_reader = {};
+        m_stream->Finish();
+        m_stream = nullptr;
+    }
+
+    const std::string m_token;
+    std::shared_ptr<grpc::Channel> m_channel;
+    std::unique_ptr<wire::Workers::Stub> m_stub;
+    grpc::ClientContext m_context;
+    std::unique_ptr<grpc::ClientReaderWriter<wire::WorkerMessage, wire::AgentMessage>> m_stream;
+    std::atomic<bool> m_stop{false};
+    std::atomic<bool> m_ended{false};
+    bool m_broken = false;
+    std::chrono::steady_clock::time_point m_sent;
+    std::jthread m_reader;
+};
+
+} // namespace
+
+std::unique_ptr<runtime::WorkerChannel> connectWorkerChannel(const std::string &socketPath, const std::string &token)
+{
+    return std::make_unique<GrpcWorkerChannel>(socketPath, token);
+}
+
+} // namespace planloom::agent

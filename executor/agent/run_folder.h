@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "engine/base/result.h"
+#include "executor/agent/client.h"
+
+#include <string>
+#include <string_view>
+
+namespace planloom::agent {
+
+/// Where a run lives (resources/docs/formats/run.md): plan.json, request.json, trace.pltrace, metrics.jsonl, summary.json, log.
+/// Holds a lock on the folder while it exists, so that there is one writer. Thread contract: one thread at a time.
+class RunFolder {
+public:
+    /// Makes @p path (and its parents) where it is missing. Errors: BadInput (not absolute, in use by another run, holds a run
+    /// already), Io.
+    static Result<RunFolder> create(const std::string &path);
+    /// A folder beneath @p root that nobody has yet: its name is the time and @p name.
+    static Result<RunFolder> createBeneath(const std::string &root, const std::string &name);
+    RunFolder(RunFolder &&other) noexcept;
+    RunFolder &operator=(RunFolder &&other) noexcept;
+    ~RunFolder();
+
+    [[nodiscard]] const std::string &path() const { return m_path; }
+    [[nodiscard]] std::string file(const char *name) const { return m_path + "/" + name; }
+
+    /// plan.json and request.json, as the workers read them. Error: Io; nothing is left behind then.
+    Status begin(const TrainRequest &request);
+    Status appendMetrics(const StepMetrics &metrics);
+    /// Workers' output. A log that cannot be written stops no run.
+    void appendLog(std::string_view text);
+    Status writeSummary(const RunSummary &summary);
+    /// Takes back what create() and begin() made, for a run that did no step; a log that says why stays.
+    void discard();
+    /// Closes the files and lets go of the lock; only path() and file() are of use afterwards.
+    void release();
+
+private:
+    RunFolder() = default;
+    std::string m_path;
+    bool m_made = false; ///< the folder was not there before
+    int m_lock = -1;
+    int m_metrics = -1;
+    int m_log = -1;
+    std::int64_t m_metricsLength = 0;
+};
+
+} // namespace planloom::agent

@@ -1,0 +1,262 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "executor/agent/launch.h"
+#include "executor/agent/run.h"
+
+#include <algorithm>
+#include <csignal>
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+namespace planloom::agent {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr int kPollMilliseconds = 20;
+constexpr auto kTermGrace = 3s;      ///< from SIGTERM to SIGKILL: mpirun takes 1.5 s to end its workers
+constexpr auto kFarewell = 2s;       ///< for last messages and processes once the launcher has ended
+constexpr auto kStartLimit = 120s;   ///< until every worker has said hello
+constexpr auto kSilenceLimit = 30s;  ///< a worker sends something every second
+constexpr std::size_t kTail = 2000;  ///< bytes of the workers' output that an error quotes
+
+void signalProcess(int process, int signal)
+{
+    if (process >= 0)
+        ::syscall(SYS_pidfd_send_signal, process, signal, nullptr, 0);
+}
+
+bool hasEnded(int process)
+{
+    pollfd wait{process, POLLIN, 0};
+    return process < 0 || ::poll(&wait, 1, 0) > 0;
+}
+
+double median(std::vector<double> values)
+{
+    if (values.empty())
+        return 0;
+    std::ranges::sort(values);
+    const std::size_t half = values.size() / 2;
+    return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
+}
+
+/// The last @p lines whole lines.
+std::string lastLines(const std::string &text, int lines)
+{
+    auto end = text.find_last_not_of(" \n");
+    if (end == std::string::npos)
+        return {};
+    auto begin = end;
+    while (lines > 0 && begin != std::string::npos && begin > 0) {
+        begin = text.rfind('\n', begin - 1);
+        --lines;
+    }
+    return text.substr(begin == std::string::npos ? 0 : begin, end + 1 - (begin == std::string::npos ? 0 : begin));
+}
+
+} // namespace
+
+void Run::supervise()
+{
+    {
+        const std::lock_guard lock(m_mutex);
+        publish(StateChange{RunState::Starting, {}});
+    }
+    if (const Status launched = launch(); launched) {
+        watch();
+        reapWorkers();
+    } else {
+        const std::lock_guard lock(m_mutex);
+        fail(launched.error());
+    }
+    finish();
+}
+
+Status Run::launch()
+{
+    auto writer = trace::TraceWriter::create(m_folder.file("trace.pltrace"), "wall", m_prediction.ranks, m_prediction.tasks);
+    if (!writer)
+        return writer.error();
+    m_trace.emplace(std::move(*writer));
+    const auto command = workerCommand(static_cast<int>(m_prediction.ranks.size()), m_folder.path(), m_socketPath, m_token);
+    if (!command)
+        return command.error();
+    auto child = Child::start(*command);
+    if (!child)
+        return child.error();
+    m_child.emplace(std::move(*child));
+    return {};
+}
+
+void Run::watch()
+{
+    const auto startBy = Clock::now() + kStartLimit;
+    while (!m_exit) {
+        m_outputTail += m_child->read(kPollMilliseconds);
+        writeOut();
+        watchSilence();
+        if (Clock::now() > startBy) {
+            const std::lock_guard lock(m_mutex);
+            if (m_state == RunState::Starting)
+                fail(failed(fmt::format("the workers did not start within {} s; see {}", std::chrono::seconds(kStartLimit).count(), m_folder.file("log"))));
+        }
+        enforceDeadline();
+        m_exit = m_child->poll();
+    }
+}
+
+void Run::writeOut()
+{
+    if (!m_outputTail.empty()) {
+        m_folder.appendLog(m_outputTail.substr(std::min(m_logged, m_outputTail.size())));
+        if (m_outputTail.size() > kTail)
+            m_outputTail.erase(0, m_outputTail.size() - kTail);
+        m_logged = m_outputTail.size();
+    }
+    std::vector<trace::Record> records;
+    std::vector<StepMetrics> steps;
+    std::int64_t dropped = 0;
+    {
+        const std::lock_guard lock(m_mutex);
+        records.swap(m_toFile);
+        steps.assign(m_steps.begin() + static_cast<std::ptrdiff_t>(m_stepsWritten), m_steps.end());
+        m_stepsWritten = m_steps.size();
+        dropped = m_fileDropped;
+        for (const Worker &worker : m_workers)
+            dropped += worker.dropped;
+    }
+    Status written = m_trace ? m_trace->append(records, dropped) : Status();
+    for (const StepMetrics &step : steps) {
+        if (written)
+            written = m_folder.appendMetrics(step);
+    }
+    if (!written) {
+        const std::lock_guard lock(m_mutex);
+        fail(written.error());
+    }
+}
+
+void Run::watchSilence()
+{
+    const std::lock_guard lock(m_mutex);
+    for (std::size_t rank = 0; rank < m_workers.size(); ++rank) {
+        const Worker &worker = m_workers[rank];
+        if (worker.heard && !worker.finished && !worker.detached && Clock::now() - *worker.heard > kSilenceLimit)
+            fail(failed(fmt::format("rank {} ({}) has been silent for {} s: it hangs or was suspended", rank, m_prediction.ranks[rank].device, std::chrono::seconds(kSilenceLimit).count())));
+    }
+}
+
+void Run::enforceDeadline()
+{
+    const std::lock_guard lock(m_mutex);
+    if (!m_deadline || Clock::now() < *m_deadline)
+        return;
+    const int signal = m_force == 0 ? SIGTERM : SIGKILL;
+    m_child->signalGroup(signal);
+    for (const Worker &worker : m_workers)
+        signalProcess(worker.process, signal);
+    ++m_force;
+    m_deadline = Clock::now() + kTermGrace;
+}
+
+void Run::reapWorkers()
+{
+    const auto until = Clock::now() + kFarewell;
+    for (bool waiting = true; waiting;) {
+        m_outputTail += m_child->read(kPollMilliseconds);
+        const std::lock_guard lock(m_mutex);
+        waiting = Clock::now() < until
+            && std::ranges::any_of(m_workers, [](const Worker &worker) { return worker.attached && (!worker.detached || !hasEnded(worker.process)); });
+    }
+    {
+        const std::lock_guard lock(m_mutex);
+        for (const Worker &worker : m_workers)
+            signalProcess(worker.process, SIGKILL);
+    }
+    m_child->signalGroup(SIGKILL);
+    m_outputTail += m_child->read(0);
+    writeOut();
+}
+
+std::string Run::unexpectedEnd() const
+{
+    std::string who = "the workers";
+    if (m_firstLost && m_workers.size() > 1)
+        who = fmt::format("rank {} ({})", *m_firstLost, m_prediction.ranks[static_cast<std::size_t>(*m_firstLost)].device);
+    else if (m_workers.size() == 1)
+        who = "the worker";
+    std::string text = fmt::format("{} ended unexpectedly after {} steps ({}); see {}", who, m_steps.size(), m_exit ? describe(*m_exit) : "not started", m_folder.file("log"));
+    constexpr int kLines = 8;
+    if (const std::string last = lastLines(m_outputTail, kLines); !last.empty())
+        text += "; its last output: " + last;
+    return text;
+}
+
+Status Run::judge()
+{
+    if (m_failure) {
+        if (m_exit && m_exit->status == 2 && m_failure->code == ErrorCode::Failed)
+            m_failure->code = ErrorCode::BadInput; // a worker's way to say so
+        return *m_failure;
+    }
+    const bool clean = m_exit && m_exit->status == 0 && m_exit->signal == 0 && std::ranges::all_of(m_workers, &Worker::finished);
+    if (clean && static_cast<std::int64_t>(m_steps.size()) >= m_request.steps)
+        return {};
+    if (m_stopAsked)
+        return cancelled(fmt::format("stopped {} after {} of {} steps", m_force > 0 ? "by force" : "on request", m_steps.size(), m_request.steps));
+    if (clean)
+        return failed(fmt::format("the workers ended after {} of {} steps without an error; see {}", m_steps.size(), m_request.steps, m_folder.file("log")));
+    return failed(unexpectedEnd());
+}
+
+RunSummary Run::summarize() const
+{
+    RunSummary summary = m_evaluation.value_or(RunSummary{});
+    summary.steps = static_cast<std::int64_t>(m_steps.size());
+    summary.lossFirst = m_steps.front().loss;
+    summary.lossLast = m_steps.back().loss;
+    std::vector<double> seconds;
+    for (std::size_t i = m_steps.size() > 1 ? 1 : 0; i < m_steps.size(); ++i) // the first one also warms up
+        seconds.push_back(m_steps[i].seconds);
+    summary.iterationSecondsMedian = median(std::move(seconds));
+    summary.predictedIterationSeconds = m_prediction.iterationSeconds;
+    if (summary.iterationSecondsMedian > 0)
+        summary.predictionError = summary.predictedIterationSeconds / summary.iterationSecondsMedian - 1;
+    summary.peakBytesPredicted = m_prediction.peakBytes;
+    summary.traceDropped = m_fileDropped;
+    for (const Worker &worker : m_workers) {
+        summary.peakBytesMeasured.push_back(worker.peakBytes);
+        summary.traceDropped += worker.dropped;
+    }
+    summary.tracePath = m_folder.file("trace.pltrace");
+    return summary;
+}
+
+void Run::finish()
+{
+    Status closed = m_trace ? m_trace->close() : Status();
+    const std::lock_guard lock(m_mutex);
+    if (!closed)
+        fail(closed.error());
+    Status outcome = judge();
+    const bool stopped = !outcome && outcome.error().code == ErrorCode::Cancelled;
+    std::optional<RunSummary> summary;
+    if ((outcome || stopped) && !m_steps.empty()) {
+        summary = summarize();
+        if (const Status written = m_folder.writeSummary(*summary); !written)
+            outcome = written.error();
+    }
+    if (m_steps.empty())
+        m_folder.discard();
+    m_state = outcome ? RunState::Finished : outcome.error().code == ErrorCode::Cancelled ? RunState::Stopped : RunState::Failed;
+    publish(StateChange{m_state, outcome ? std::string() : outcome.error().text()});
+    if (summary && m_state != RunState::Failed)
+        publish(*summary);
+    m_folder.release(); // free before anybody hears of the end
+    m_outcome = outcome;
+    m_news.notify_all();
+}
+
+} // namespace planloom::agent

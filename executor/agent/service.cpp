@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "executor/agent/service.h"
+
+#include "executor/agent/wire.h"
+
+#include <algorithm>
+#include <chrono>
+#include <thread>
+#include <unistd.h>
+
+namespace planloom::agent {
+namespace {
+
+constexpr std::size_t kMostRuns = 4; ///< at a time: each has the machine's cores for itself
+
+/// Equal in a time that does not tell how much of it is right.
+bool sameToken(const std::string &a, const std::string &b)
+{
+    unsigned different = a.size() == b.size() ? 0 : 1;
+    for (std::size_t i = 0; i < std::min(a.size(), b.size()); ++i)
+        different |= static_cast<unsigned char>(a[i] ^ b[i]);
+    return different == 0;
+}
+
+/// Tells a client what happens, until the run is over. A client that has gone stops the run.
+class Teller {
+public:
+    Teller(grpc::ServerContext &context, grpc::ServerWriter<wire::TrainEvent> &writer) : m_context(context), m_writer(writer) {}
+
+    void tell(Run &run)
+    {
+        greet(run);
+        for (bool last = false; !last;) {
+            const RunNews news = run.next();
+            last = news.last;
+            if (!news.records.empty() || news.dropped != m_dropped)
+                records(news);
+            for (const RunEvent &event : news.events)
+                send(toWire(event));
+            if (m_gone || m_context.IsCancelled())
+                run.requestStop();
+        }
+    }
+    void outcome(const Status &status)
+    {
+        wire::TrainEvent event;
+        *event.mutable_outcome() = toWire(status);
+        send(event);
+    }
+
+private:
+    void greet(const Run &run)
+    {
+        wire::TrainEvent started;
+        started.mutable_started()->set_run_id(run.id());
+        started.mutable_started()->set_run_dir(run.folder());
+        send(started);
+        wire::TrainEvent tables;
+        *tables.mutable_tables() = toWire(run.prediction().ranks, run.prediction().tasks);
+        send(tables);
+    }
+    void records(const RunNews &news)
+    {
+        constexpr std::size_t kMostRecords = 1 << 16; // 2 MB a message
+        std::span<const trace::Record> left(news.records);
+        do {
+            const auto part = left.subspan(0, std::min(kMostRecords, left.size()));
+            wire::TrainEvent event;
+            *event.mutable_records() = toWire(part, news.dropped);
+            send(event);
+            left = left.subspan(part.size());
+        } while (!left.empty());
+        m_dropped = news.dropped;
+    }
+    void send(const wire::TrainEvent &event) { m_gone = m_gone || !m_writer.Write(event); }
+
+    grpc::ServerContext &m_context;
+    grpc::ServerWriter<wire::TrainEvent> &m_writer;
+    std::int64_t m_dropped = 0;
+    bool m_gone = false;
+};
+
+/// The way back to a worker, for as long as its call lasts.
+class StopLine {
+public:
+    using Stream = grpc::ServerReaderWriter<wire::AgentMessage, wire::WorkerMessage>;
+    explicit StopLine(Stream *stream) : m_stream(stream) {}
+    void send()
+    {
+        const std::lock_guard lock(m_mutex);
+        wire::AgentMessage stop;
+        stop.set_stop(true);
+        if (m_stream)
+            m_stream->Write(stop);
+    }
+    void close()
+    {
+        const std::lock_guard lock(m_mutex);
+        m_stream = nullptr;
+    }
+
+private:
+    std::mutex m_mutex;
+    Stream *m_stream;
+};
+
+void hear(Run &run, int rank, const wire::WorkerMessage &message)
+{
+    if (message.has_metrics() && rank == 0)
+        run.onMetrics(message.metrics().step(), message.metrics().loss(), message.metrics().seconds());
+    else if (message.has_records())
+        run.onRecords(rank, fromWire(message.records()), message.records().dropped());
+    else if (message.has_evaluation() && rank == 0)
+        run.onEvaluation(message.evaluation().loss(), message.evaluation().accuracy(), message.evaluation().samples());
+    else if (message.has_finished())
+        run.onFinished(rank, message.finished().peak_bytes(), message.finished().error());
+    else
+        run.onHeartbeat(rank);
+}
+
+} // namespace
+
+Result<std::shared_ptr<Run>> Runs::start(const TrainRequest &request)
+{
+    {
+        const std::lock_guard lock(m_mutex);
+        if (m_closed)
+            return failed("the agent is shutting down; start another one");
+        if (m_runs.size() + static_cast<std::size_t>(m_starting) >= kMostRuns)
+            return failed("the agent already runs as many trainings as it may at a time; wait for one to end");
+        ++m_starting;
+    }
+    auto run = Run::start(request, m_root, m_socketPath);
+    const std::lock_guard lock(m_mutex);
+    --m_starting;
+    if (run)
+        m_runs.emplace((*run)->id(), *run);
+    if (run && m_closed)
+        (*run)->requestStop();
+    return run;
+}
+
+std::shared_ptr<Run> Runs::byId(const std::string &id) const
+{
+    const std::lock_guard lock(m_mutex);
+    const auto found = m_runs.find(id);
+    return found == m_runs.end() ? nullptr : found->second;
+}
+
+std::shared_ptr<Run> Runs::byToken(const std::string &token) const
+{
+    for (const auto &run : all()) {
+        if (sameToken(run->token(), token))
+            return run;
+    }
+    return nullptr;
+}
+
+void Runs::remove(const std::string &id)
+{
+    const std::lock_guard lock(m_mutex);
+    m_runs.erase(id);
+}
+
+std::vector<std::shared_ptr<Run>> Runs::all() const
+{
+    const std::lock_guard lock(m_mutex);
+    std::vector<std::shared_ptr<Run>> list;
+    for (const auto &entry : m_runs)
+        list.push_back(entry.second);
+    return list;
+}
+
+void Runs::close(double seconds)
+{
+    {
+        const std::lock_guard lock(m_mutex);
+        m_closed = true;
+    }
+    for (const auto &run : all())
+        run->requestStop();
+    const auto until = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
+    const auto busy = [&] { return !std::ranges::all_of(all(), [](const auto &run) { return run->over(); }); };
+    while (busy() && std::chrono::steady_clock::now() < until)
+        std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    for (const auto &run : all()) {
+        if (!run->over())
+            run->kill();
+    }
+    while (busy())
+        std::this_thread::sleep_for(std::chrono::milliseconds(20));
+}
+
+grpc::Status AgentService::Describe(grpc::ServerContext *, const wire::DescribeRequest *, wire::DescribeReply *reply)
+{
+    reply->set_version(PLANLOOM_VERSION);
+    reply->set_pid(::getpid());
+    reply->set_root(m_runs.root());
+    return grpc::Status::OK;
+}
+
+grpc::Status AgentService::Train(grpc::ServerContext *context, const wire::TrainRequest *request, grpc::ServerWriter<wire::TrainEvent> *writer)
+{
+    Teller teller(*context, *writer);
+    auto run = m_runs.start(fromWire(*request));
+    if (!run) {
+        teller.outcome(run.error());
+        return grpc::Status::OK;
+    }
+    teller.tell(**run);
+    m_runs.remove((*run)->id());
+    teller.outcome((*run)->outcome());
+    return grpc::Status::OK;
+}
+
+grpc::Status AgentService::Stop(grpc::ServerContext *, const wire::StopRequest *request, wire::StopReply *reply)
+{
+    const auto run = m_runs.byId(request->run_id());
+    reply->set_found(run != nullptr);
+    if (run)
+        run->requestStop();
+    return grpc::Status::OK;
+}
+
+grpc::Status WorkerService::Report(grpc::ServerContext *, grpc::ServerReaderWriter<wire::AgentMessage, wire::WorkerMessage> *stream)
+{
+    wire::WorkerMessage message;
+    if (!stream->Read(&message) || !message.has_hello())
+        return {grpc::StatusCode::INVALID_ARGUMENT, "a worker says hello first"};
+    const auto run = m_runs.byToken(message.hello().token());
+    if (!run)
+        return {grpc::StatusCode::PERMISSION_DENIED, "no run has this token"};
+    const int rank = message.hello().rank();
+    const auto line = std::make_shared<StopLine>(stream);
+    const auto attached = run->attach(rank, message.hello().pid(), [line] { line->send(); });
+    if (!attached)
+        return {grpc::StatusCode::INVALID_ARGUMENT, attached.error().text()};
+    while (stream->Read(&message))
+        hear(*run, rank, message);
+    line->close();
+    run->detach(rank);
+    return grpc::Status::OK;
+}
+
+} // namespace planloom::agent
