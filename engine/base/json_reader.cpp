@@ -119,7 +119,14 @@ private:
     std::size_t m_at = 0;
 };
 
-int lineOf(std::string_view text, const std::vector<std::string> &keys)
+std::string join(const std::string &path, const std::string &key)
+{
+    return path.empty() ? key : path + "." + key;
+}
+
+} // namespace
+
+int lineOfField(std::string_view text, const std::vector<std::string> &keys)
 {
     Scanner scanner(text);
     scanner.skipSpace();
@@ -131,13 +138,6 @@ int lineOf(std::string_view text, const std::vector<std::string> &keys)
     }
     return line;
 }
-
-std::string join(const std::string &path, const std::string &key)
-{
-    return path.empty() ? key : path + "." + key;
-}
-
-} // namespace
 
 Result<nlohmann::json> parseJson(std::string_view text)
 {
@@ -184,7 +184,7 @@ Status JsonReader::failure(std::string_view text) const
         return {};
     Error error = *m_failure->error;
     if (!text.empty())
-        error.line = lineOf(text, m_failure->keys);
+        error.line = lineOfField(text, m_failure->keys);
     return error;
 }
 

@@ -19,6 +19,9 @@ namespace planloom {
 /// Parses JSON text. A syntax error names its line and column. For .cpp files only: this header costs seconds to compile.
 Result<nlohmann::json> parseJson(std::string_view text);
 
+/// The line, from 1, of the value that @p keys (names and list positions from the top) lead to, or of the last one found on the way.
+int lineOfField(std::string_view text, const std::vector<std::string> &keys);
+
 /// Reads the fields of one JSON value out of a hostile document. The first thing wrong is kept, with the path of its field
 /// ("nodes[3].name"); from then on every read returns its fallback, so that callers check failure() once, at the end.
 /// Readers made from one another share that memory. Not thread-safe; must not outlive the document.

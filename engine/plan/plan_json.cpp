@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/base/files.h"
 #include "engine/base/json_reader.h"
-#include "engine/plan/plan.h"
+#include "engine/plan/validate.h"
 
 #include <cmath>
 #include <fmt/format.h>
@@ -290,8 +290,12 @@ Result<Document> documentFromJson(std::string_view text)
     Plan plan = planFrom(top, *subject->cluster);
     if (Status status = top.failure(text); !status)
         return status.error();
-    if (Status status = validate(plan, *subject); !status)
-        return status.error();
+    Field field;
+    if (Status status = validate(plan, *subject, field); !status) {
+        Error error = status.error();
+        error.line = lineOfField(text, field);
+        return error;
+    }
     return Document{std::move(plan), *std::move(subject)};
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/plan/plan.h"
+#include "engine/plan/validate.h"
+
 #include "engine/sharding/sbp.h"
 
 #include <algorithm>
@@ -16,18 +17,23 @@ namespace {
 constexpr double kMostPasses = 1e7;
 constexpr std::int64_t kLargestBatch = 1'000'000'000;
 
+Field stageField(std::size_t stage)
+{
+    return {"stages", std::to_string(stage)};
+}
+
 std::string label(const Plan &plan, std::size_t stage)
 {
     const std::string &given = plan.stages[stage].name;
     return given.empty() ? fmt::format("stage {}", stage) : fmt::format("stage {} (\"{}\")", stage, given);
 }
 
-/// "layer 3 (h/3)" or "layers 3..5 (h/3 to h/4)".
-std::string layerRange(const graph::LayerView &view, std::size_t first, std::size_t last)
+/// "layer 3 (h/3) is" or "layers 3..5 (h/3 to h/4) are".
+std::string layersAre(const graph::LayerView &view, std::size_t first, std::size_t last)
 {
     if (last - first == 1)
-        return fmt::format("layer {} ({})", first, view.layers[first].name);
-    return fmt::format("layers {}..{} ({} to {})", first, last, view.layers[first].name, view.layers[last - 1].name);
+        return fmt::format("layer {} ({}) is", first, view.layers[first].name);
+    return fmt::format("layers {}..{} ({} to {}) are", first, last, view.layers[first].name, view.layers[last - 1].name);
 }
 
 Status checkBatch(const Plan &plan)
@@ -57,33 +63,35 @@ Status checkStageLayers(const Plan &plan, std::size_t index, std::size_t begin, 
     if (stage.lastLayer > view.size())
         return badInput(fmt::format("{} ends at layer {}, but the model has only {} layers", label(plan, index), stage.lastLayer, view.size()));
     if (stage.firstLayer > begin && index == 0)
-        return badInput(fmt::format("{} are in no stage; {} must begin at layer 0", layerRange(view, 0, stage.firstLayer), label(plan, 0)));
+        return badInput(fmt::format("{} in no stage; {} must begin at layer 0", layersAre(view, 0, stage.firstLayer), label(plan, 0)));
     if (stage.firstLayer > begin)
-        return badInput(fmt::format("{} are in no stage; end {} at {} or begin {} at {}", layerRange(view, begin, stage.firstLayer),
+        return badInput(fmt::format("{} in no stage; end {} at {} or begin {} at {}", layersAre(view, begin, stage.firstLayer),
                                     label(plan, index - 1), stage.firstLayer, label(plan, index), begin));
     if (stage.firstLayer < begin)
-        return badInput(fmt::format("{} are in {} and again in {}; begin {} at layer {}", layerRange(view, stage.firstLayer, std::min(begin, stage.lastLayer)),
+        return badInput(fmt::format("{} in {} and again in {}; begin {} at layer {}", layersAre(view, stage.firstLayer, std::min(begin, stage.lastLayer)),
                                     label(plan, index - 1), label(plan, index), label(plan, index), begin));
     return {};
 }
 
-Status checkLayers(const Plan &plan, const graph::LayerView &view)
+Status checkLayers(const Plan &plan, const graph::LayerView &view, Field &field)
 {
     std::size_t begin = 0;
     for (std::size_t i = 0; i < plan.stages.size(); ++i) {
+        field = stageField(i);
         if (Status status = checkStageLayers(plan, i, begin, view); !status)
             return status;
         begin = plan.stages[i].lastLayer;
     }
     if (begin < view.size())
-        return badInput(fmt::format("{} are in no stage; end {} at layer {}", layerRange(view, begin, view.size()), label(plan, plan.stages.size() - 1), view.size()));
+        return badInput(fmt::format("{} in no stage; end {} at layer {}", layersAre(view, begin, view.size()), label(plan, plan.stages.size() - 1), view.size()));
     return {};
 }
 
-Status checkDevices(const Plan &plan, const cluster::Cluster &cluster)
+Status checkDevices(const Plan &plan, const cluster::Cluster &cluster, Field &field)
 {
     std::map<DeviceId, std::size_t> taken;
     for (std::size_t i = 0; i < plan.stages.size(); ++i) {
+        field = stageField(i);
         if (plan.stages[i].devices.empty())
             return badInput(fmt::format("{} has no devices; give it at least one", label(plan, i)));
         for (const DeviceId device : plan.stages[i].devices) {
@@ -239,19 +247,30 @@ Status checkOptimizer(const Optimizer &optimizer)
 
 Status validate(const Plan &plan, const Subject &subject)
 {
+    Field field;
+    return validate(plan, subject, field);
+}
+
+Status validate(const Plan &plan, const Subject &subject, Field &field)
+{
+    field.clear();
     if (!subject.graph || !subject.cluster || !subject.costs)
         return badInput("the plan has no model or no cluster; load both first");
+    field = {"stages"};
     if (plan.stages.empty())
         return badInput("the plan has no stages; it needs at least one");
+    field = {"exchange"};
     if (plan.exchange != "all-reduce")
         return unsupported(fmt::format("gradient exchange \"{}\" is not known; there is all-reduce", plan.exchange));
+    field = {"micro_batches"};
     if (Status status = checkBatch(plan); !status)
         return status;
-    if (Status status = checkLayers(plan, subject.layers()); !status)
+    if (Status status = checkLayers(plan, subject.layers(), field); !status)
         return status;
-    if (Status status = checkDevices(plan, *subject.cluster); !status)
+    if (Status status = checkDevices(plan, *subject.cluster, field); !status)
         return status;
     for (std::size_t i = 0; i < plan.stages.size(); ++i) {
+        field = stageField(i);
         if (Status status = checkShares(plan, i); !status)
             return status;
         if (Status status = checkSlices(plan, i, *subject.cluster); !status)
@@ -259,8 +278,10 @@ Status validate(const Plan &plan, const Subject &subject)
         if (Status status = checkShardings(plan, i, *subject.graph); !status)
             return status;
     }
+    field = {"schedule"};
     if (Status status = checkSchedule(plan, *subject.cluster); !status)
         return status;
+    field = {"optimizer"};
     return checkOptimizer(plan.optimizer);
 }
 

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "engine/plan/plan.h"
+
+namespace planloom::plan {
+
+/// A place in the plan file: keys and list positions from the top ("stages", "1").
+using Field = std::vector<std::string>;
+
+/// validate() that also says in @p field what an error is about, so that a reader can name the line.
+Status validate(const Plan &plan, const Subject &subject, Field &field);
+
+} // namespace planloom::plan

@@ -1,0 +1,387 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/plan/plan.h"
+
+#include <QTemporaryDir>
+#include <QTest>
+
+#include <functional>
+#include <nlohmann/json.hpp>
+
+using namespace planloom;
+using namespace planloom::plan;
+
+namespace {
+
+std::shared_ptr<const graph::Graph> chain(int layers)
+{
+    graph::GraphBuilder builder("chain");
+    TensorId x = builder.input("x", graph::DType::F32, graph::Shape::batched({8}));
+    for (int i = 0; i < layers; ++i) {
+        builder.pushScope("h");
+        builder.pushScope(std::to_string(i));
+        const TensorId w = builder.parameter("w" + std::to_string(i), graph::Shape::of({8, 8}), {graph::Initializer::Kind::Normal, 0, 0.02, nullptr, {}, 0});
+        x = builder.add("Gemm", {x, w});
+        builder.popScope();
+        builder.popScope();
+    }
+    builder.output(x);
+    return std::make_shared<const graph::Graph>(*std::move(builder).build());
+}
+
+const Subject &subject()
+{
+    static const Subject kSubject = makeSubject(chain(6), std::make_shared<const cluster::Cluster>(*cluster::preset("dapple-a")), nullptr, "chain.json");
+    return kSubject;
+}
+
+std::vector<DeviceId> devices(int first, int last)
+{
+    std::vector<DeviceId> made;
+    for (int id = first; id < last; ++id)
+        made.emplace_back(id);
+    return made;
+}
+
+Stage stage(const char *name, std::size_t first, std::size_t last, std::vector<DeviceId> on)
+{
+    Stage made;
+    made.name = name;
+    made.firstLayer = first;
+    made.lastLayer = last;
+    made.devices = std::move(on);
+    return made;
+}
+
+/// Two stages of eight replicas, 32 samples in 4 micro-batches.
+Plan good()
+{
+    Plan plan;
+    plan.modelName = "chain";
+    plan.modelSource = "chain.json";
+    plan.clusterName = "dapple-a";
+    plan.globalBatch = 32;
+    plan.microBatches = 4;
+    plan.stages = {stage("front", 0, 3, devices(0, 8)), stage("back", 3, 6, devices(8, 16))};
+    return plan;
+}
+
+/// One stage on one device and two micro-batches, ordered by hand.
+Plan custom(std::vector<std::string> order)
+{
+    Plan plan = good();
+    plan.microBatches = 2;
+    plan.stages = {stage("all", 0, 6, devices(0, 1))};
+    plan.schedule.kind = ScheduleKind::Custom;
+    plan.schedule.order["n0:g0"] = std::move(order);
+    return plan;
+}
+
+using Change = std::function<void(Plan &)>;
+
+} // namespace
+
+Q_DECLARE_METATYPE(Change)
+
+class PlanTest : public QObject {
+    Q_OBJECT
+
+    static void refuses(const Plan &plan, const QString &says)
+    {
+        const Status status = validate(plan, subject());
+        QVERIFY2(!status.ok(), "accepted");
+        QVERIFY2(QString::fromStdString(status.error().message).contains(says), status.error().message.c_str());
+    }
+
+private slots:
+    void scheduleNamesGoBothWays()
+    {
+        for (const std::string &text : scheduleNames())
+            QCOMPARE(std::string(name(*scheduleFromName(text))), text);
+        QVERIFY(!scheduleFromName("zigzag"));
+    }
+
+    void microBatchesCoverTheBatch_data()
+    {
+        QTest::addColumn<int>("batch");
+        QTest::addColumn<int>("count");
+        QTest::newRow("even") << 32 << 4;
+        QTest::newRow("uneven") << 10 << 4;
+        QTest::newRow("singles") << 7 << 7;
+        QTest::newRow("one") << 9 << 1;
+    }
+    void microBatchesCoverTheBatch()
+    {
+        QFETCH(int, batch);
+        QFETCH(int, count);
+        Plan plan = good();
+        plan.globalBatch = batch;
+        plan.microBatches = count;
+        std::int64_t end = 0;
+        for (int m = 0; m < count; ++m) {
+            const SampleRange range = microBatchRange(plan, m);
+            QCOMPARE(range.begin, end);
+            QVERIFY(range.size == batch / count || (range.size == batch / count + 1 && m < batch % count));
+            end += range.size;
+        }
+        QCOMPARE(end, batch);
+    }
+
+    void replicasCoverTheMicroBatch_data()
+    {
+        QTest::addColumn<std::vector<double>>("shares");
+        QTest::addColumn<int>("samples");
+        QTest::addColumn<std::vector<int>>("sizes");
+        QTest::newRow("equal") << std::vector<double>{} << 10 << std::vector<int>{4, 3, 3};
+        QTest::newRow("by share") << std::vector<double>{0.5, 0.3, 0.2} << 10 << std::vector<int>{5, 3, 2};
+        QTest::newRow("largest remainder") << std::vector<double>{0.5, 0.25, 0.25} << 9 << std::vector<int>{5, 2, 2};
+        QTest::newRow("ties go first") << std::vector<double>{0.25, 0.5, 0.25} << 2 << std::vector<int>{1, 1, 0};
+        QTest::newRow("thirds") << std::vector<double>{1.0 / 3, 1.0 / 3, 1.0 / 3} << 9 << std::vector<int>{3, 3, 3};
+        QTest::newRow("decimal shares") << std::vector<double>{0.29, 0.70, 0.01} << 100 << std::vector<int>{29, 70, 1};
+    }
+    void replicasCoverTheMicroBatch()
+    {
+        QFETCH(std::vector<double>, shares);
+        QFETCH(int, samples);
+        QFETCH(std::vector<int>, sizes);
+        Stage made = stage("s", 0, 1, devices(0, 3));
+        made.replicaShares = shares;
+        std::int64_t end = 0;
+        for (std::size_t i = 0; i < sizes.size(); ++i) {
+            const SampleRange range = replicaRange(made, i, samples);
+            QCOMPARE(range.begin, end);
+            QCOMPARE(range.size, static_cast<std::int64_t>(sizes[i]));
+            end += range.size;
+        }
+        QCOMPARE(end, samples);
+    }
+
+    void warmupFollowsTheKind_data()
+    {
+        QTest::addColumn<QString>("kind");
+        QTest::addColumn<int>("microBatches");
+        QTest::addColumn<std::vector<int>>("given");
+        QTest::addColumn<std::vector<int>>("depths");
+        using Ints = std::vector<int>;
+        QTest::newRow("gpipe") << "gpipe" << 8 << Ints{} << Ints{8, 8, 8, 8};
+        QTest::newRow("1f1b") << "1f1b" << 8 << Ints{} << Ints{4, 3, 2, 1};
+        QTest::newRow("policy A") << "dapple-a" << 8 << Ints{} << Ints{4, 3, 2, 1};
+        QTest::newRow("policy A, D = 3") << "dapple-a" << 8 << Ints{3, 3, 3, 3} << Ints{3, 3, 2, 1};
+        QTest::newRow("policy B") << "dapple-b" << 8 << Ints{} << Ints{7, 5, 3, 1};
+        QTest::newRow("policy B, D = 4") << "dapple-b" << 8 << Ints{4, 4, 4, 4} << Ints{4, 4, 3, 1};
+        QTest::newRow("no more than micro-batches") << "dapple-b" << 2 << Ints{} << Ints{2, 2, 2, 1};
+        QTest::newRow("as given") << "custom" << 8 << Ints{5, 1, 2, 1} << Ints{5, 1, 2, 1};
+    }
+    void warmupFollowsTheKind()
+    {
+        QFETCH(QString, kind);
+        QFETCH(int, microBatches);
+        QFETCH(std::vector<int>, given);
+        Plan plan = good();
+        plan.microBatches = microBatches;
+        plan.stages = {stage("a", 0, 1, devices(0, 1)), stage("b", 1, 2, devices(1, 2)), stage("c", 2, 3, devices(2, 3)), stage("d", 3, 6, devices(3, 4))};
+        plan.schedule.kind = *scheduleFromName(kind.toStdString());
+        plan.schedule.warmup = given;
+        QTEST(warmupDepths(plan), "depths");
+    }
+
+    void customWarmupIsCountedFromTheOrder()
+    {
+        const Plan plan = custom({"s0.F.m0", "s0.F.m1", "s0.B.m0", "s0.B.m1"});
+        QVERIFY(validate(plan, subject()).ok());
+        QCOMPARE(warmupDepths(plan), std::vector<int>{2});
+        QCOMPARE(warmupDepths(custom({"s0.F.m0", "s0.B.m0", "s0.F.m1", "s0.B.m1"})), std::vector<int>{1});
+    }
+
+    void notations()
+    {
+        Plan plan = good();
+        QCOMPARE(notation(plan), std::string("8:8 (3:3)"));
+        plan.stages = {stage("a", 0, 2, devices(0, 1)), stage("b", 2, 6, devices(1, 2))};
+        QCOMPARE(notation(plan), std::string("straight"));
+        plan.stages = {stage("a", 0, 6, devices(0, 16))};
+        QCOMPARE(notation(plan), std::string("DP"));
+        plan.stages = {stage("a", 0, 6, devices(3, 4))};
+        QCOMPARE(notation(plan), std::string("one device"));
+    }
+
+    void goodPlanIsAccepted()
+    {
+        const Status status = validate(good(), subject());
+        QVERIFY2(status.ok(), status ? "" : status.error().message.c_str());
+    }
+
+    void badPlansSayWhy_data()
+    {
+        QTest::addColumn<Change>("change");
+        QTest::addColumn<QString>("says");
+        const auto row = [](const char *tag, const char *says, Change change) { QTest::newRow(tag) << std::move(change) << QString(says); };
+        row("no stages", "the plan has no stages", [](Plan &p) { p.stages.clear(); });
+        row("gap", "layer 3 (h/3) is in no stage; end stage 0 (\"front\") at 4 or begin stage 1 (\"back\") at 3", [](Plan &p) { p.stages[1].firstLayer = 4; });
+        row("overlap", "layer 2 (h/2) is in stage 0 (\"front\") and again in stage 1 (\"back\"); begin stage 1 (\"back\") at layer 3",
+            [](Plan &p) { p.stages[1].firstLayer = 2; });
+        row("beginning", "layers 0..2 (h/0 to h/1) are in no stage; stage 0 (\"front\") must begin at layer 0", [](Plan &p) { p.stages[0].firstLayer = 2; });
+        row("end", "layer 5 (h/5) is in no stage; end stage 1 (\"back\") at layer 6", [](Plan &p) { p.stages[1].lastLayer = 5; });
+        row("too far", "ends at layer 9, but the model has only 6 layers", [](Plan &p) { p.stages[1].lastLayer = 9; });
+        row("empty stage", "stage 0 (\"front\") has no layers (0..0)", [](Plan &p) { p.stages[0].lastLayer = 0; });
+        row("no device", "stage 1 (\"back\") has no devices", [](Plan &p) { p.stages[1].devices.clear(); });
+        row("unknown device", "device 99 does not exist; cluster dapple-a has 16 devices, n0:g0 to n1:g7", [](Plan &p) { p.stages[1].devices[0] = DeviceId(99); });
+        row("invalid device", "device -1 does not exist", [](Plan &p) { p.stages[1].devices[0] = DeviceId(); });
+        row("device twice", "lists device n1:g0 twice", [](Plan &p) { p.stages[1].devices[1] = DeviceId(8); });
+        row("device in two stages", "device n0:g0 is in stage 0 (\"front\") and in stage 1 (\"back\")", [](Plan &p) { p.stages[1].devices[0] = DeviceId(0); });
+        row("no micro-batch", "0 micro-batches; at least 1", [](Plan &p) { p.microBatches = 0; });
+        row("too many micro-batches", "33 micro-batches are more than the 32 samples", [](Plan &p) { p.microBatches = 33; });
+        row("no batch", "global batch is 0", [](Plan &p) { p.globalBatch = 0; });
+        row("endless", "more than the 10000000", [](Plan &p) { p.globalBatch = p.microBatches = 900'000'000; });
+        row("idle replica", "8 replicas but micro-batches of 4 samples: the one on n0:g4 would have none; use at most 4 replicas or at most 4 micro-batches",
+            [](Plan &p) { p.microBatches = 8; });
+        row("starved by share", "replica 0 on n0:g0 gets no sample of a micro-batch of 8", [](Plan &p) {
+            p.stages[0].devices = devices(0, 2);
+            p.stages[0].replicaShares = {0.01, 0.99};
+        });
+        row("shares sum", "sum to 0.9", [](Plan &p) { p.stages[0].replicaShares = std::vector<double>(8, 0.1125); });
+        row("shares count", "2 replica shares for 8 devices", [](Plan &p) { p.stages[0].replicaShares = {0.5, 0.5}; });
+        row("negative share", "replica share of -", [](Plan &p) { p.stages[0].replicaShares = {-1, 1, 1, 0, 0, 0, 0, 0}; });
+        row("mesh", "mesh 3 x 3 has 9 places for 8 devices", [](Plan &p) { p.stages[0].mesh = {3, 3}; });
+        row("sharding of nothing", "tensor \"nothing\"", [](Plan &p) { p.stages[0].shardings["nothing"] = "B"; });
+        row("sharding text", "is not a sharding", [](Plan &p) { p.stages[0].shardings["x"] = "Q"; });
+        row("sharding parts", "has 2 parts for a mesh of 1", [](Plan &p) { p.stages[0].shardings["x"] = "S(0),B"; });
+        row("warm-up count", "1 warm-up depths for 2 stages", [](Plan &p) { p.schedule.warmup = {1}; });
+        row("warm-up zero", "the warm-up of stage 1 (\"back\") is 0", [](Plan &p) { p.schedule.warmup = {1, 0}; });
+        row("order without custom", "but is of kind 1f1b", [](Plan &p) { p.schedule.order["n0:g0"] = {"s0.F.m0"}; });
+        row("kind", "unknown kind", [](Plan &p) { p.schedule.kind = static_cast<ScheduleKind>(77); });
+        row("exchange", "\"gossip\" is not known", [](Plan &p) { p.exchange = "gossip"; });
+        row("learning rate", "learning rate is -1", [](Plan &p) { p.optimizer.learningRate = -1; });
+        row("epsilon", "epsilon is 0", [](Plan &p) { p.optimizer.epsilon = 0; });
+    }
+    void badPlansSayWhy()
+    {
+        QFETCH(Change, change);
+        QFETCH(QString, says);
+        Plan plan = good();
+        change(plan);
+        refuses(plan, says);
+    }
+
+    void badOrdersSayWhy_data()
+    {
+        QTest::addColumn<std::vector<std::string>>("order");
+        QTest::addColumn<QString>("says");
+        using Order = std::vector<std::string>;
+        QTest::newRow("misses") << Order{"s0.F.m0", "s0.B.m0", "s0.F.m1"} << "misses 1 of 4 tasks, such as s0.B.m1";
+        QTest::newRow("twice") << Order{"s0.F.m0", "s0.F.m0", "s0.B.m0", "s0.B.m1"} << "has s0.F.m0 twice";
+        QTest::newRow("backward first") << Order{"s0.B.m0", "s0.F.m0", "s0.F.m1", "s0.B.m1"} << "s0.B.m0 before its forward";
+        QTest::newRow("another stage's") << Order{"s1.F.m0"} << "s1.F.m0 twice, or it is no task of stage 0";
+    }
+    void badOrdersSayWhy()
+    {
+        QFETCH(std::vector<std::string>, order);
+        QFETCH(QString, says);
+        refuses(custom(order), says);
+    }
+
+    void differencesAreNamed()
+    {
+        const Plan a = good();
+        QVERIFY(difference(a, a).empty());
+        Plan b = a;
+        b.microBatches = 2;
+        b.stages[0].lastLayer = 2;
+        b.stages[1].firstLayer = 2;
+        b.stages[1].devices = devices(8, 14);
+        b.stages[1].recompute = true;
+        b.schedule.kind = ScheduleKind::DappleA;
+        b.schedule.warmup = {2, 1};
+        const std::vector<std::string> expected{"micro-batches 4 -> 2",
+                                                "stage 0: layers 0..3 -> 0..2",
+                                                "stage 1: layers 3..6 -> 2..6",
+                                                "stage 1: devices 8-15 -> 8-13",
+                                                "stage 1: recompute off -> on",
+                                                "schedule 1f1b -> dapple-a",
+                                                "warm-up by kind -> 2,1"};
+        QCOMPARE(difference(a, b), expected);
+        b = a;
+        b.stages.pop_back();
+        QCOMPARE(difference(a, b), std::vector<std::string>{"stage 1: removed (layers 3..6 on devices 8-15)"});
+        QCOMPARE(difference(b, a), std::vector<std::string>{"stage 1: added, layers 3..6 on devices 8-15"});
+    }
+
+    void fileRoundTrip()
+    {
+        Plan plan = good();
+        plan.planner = {"dapple", {{"policy", "a"}}, 0.25};
+        plan.stages[0].recompute = true;
+        plan.stages[1].replicaShares = std::vector<double>(8, 0.125);
+        plan.stages[1].mesh = {2, 4};
+        plan.stages[1].shardings["x"] = "S(0),B";
+        plan.schedule = {ScheduleKind::DappleB, {3, 1}, {}};
+        plan.optimizer.kind = Optimizer::Kind::Sgd;
+        plan.optimizer.momentum = 0.9;
+        plan.estimate = {{"iteration_seconds", 0.5}};
+        plan.predictedJson = R"({"iteration_seconds":0.6})";
+        QTemporaryDir folder;
+        const std::string path = folder.filePath("plan.json").toStdString();
+        QVERIFY(writePlan({plan, subject()}, path).ok());
+        const auto read = readPlan(path);
+        QVERIFY2(read.ok(), read ? "" : read.error().text().c_str());
+        QVERIFY(difference(plan, read->plan).empty());
+        QCOMPARE(read->plan.planner.options, plan.planner.options);
+        QCOMPARE(read->plan.estimate, plan.estimate);
+        QCOMPARE(read->plan.predictedJson, plan.predictedJson);
+        QCOMPARE(read->plan.optimizer.momentum, 0.9);
+        QCOMPARE(read->subject.modelSource, std::string("chain.json"));
+        QCOMPARE(toJson(*read), toJson({plan, subject()}));
+    }
+
+    void contractFieldsAreThere()
+    {
+        const auto json = nlohmann::json::parse(toJson({good(), subject()}));
+        for (const char *key : {"schema", "model", "cluster", "planner", "global_batch", "micro_batches", "stages", "schedule", "exchange", "optimizer", "estimate", "predicted", "embedded"})
+            QVERIFY2(json.contains(key), key);
+        QCOMPARE(json["stages"][1]["layers"].dump(), std::string("[3,6]"));
+        QCOMPARE(json["stages"][1]["devices"][0].get<std::string>(), std::string("n1:g0"));
+        QCOMPARE(json["model"]["sha256"].get<std::string>().size(), std::size_t{64});
+        QVERIFY(json["embedded"]["graph"].is_object());
+    }
+
+    void badFilesNameLineAndField_data()
+    {
+        QTest::addColumn<QString>("from");
+        QTest::addColumn<QString>("to");
+        QTest::addColumn<QString>("says");
+        QTest::addColumn<int>("line");
+        QTest::newRow("syntax") << "\"micro_batches\": 4," << "\"micro_batches\": 4;" << "not valid JSON" << 7;
+        QTest::newRow("schema") << "planloom.plan/1" << "planloom.plan/9" << "planloom.plan/9" << 0;
+        QTest::newRow("device") << "\"n1:g0\",\"n1:g1\"" << "\"n1:g0\",\"n7:g1\"" << "field \"stages[1].devices[1]\": device \"n7:g1\" is not in cluster dapple-a" << 10;
+        QTest::newRow("number") << "\"global_batch\": 32" << "\"global_batch\": -3" << "field \"global_batch\": must be a whole number, at least 1" << 6;
+        QTest::newRow("layers") << "\"layers\":[3,6]" << "\"layers\":[3]" << "field \"stages[1].layers\": must be [first, one past the last]" << 10;
+        QTest::newRow("overlap") << "\"layers\":[3,6]" << "\"layers\":[2,6]" << "again in stage 1" << 10;
+        QTest::newRow("kind") << "\"kind\":\"1f1b\"" << "\"kind\":\"zigzag\"" << "\"zigzag\" is not known; there are gpipe" << 12;
+        QTest::newRow("hand-made model") << "h/0" << "h/zero" << "embedded model is not the one" << 3;
+        QTest::newRow("missing") << "\"exchange\": {\"kind\":\"all-reduce\"}" << "\"exchange\": {}" << "field \"exchange.kind\": is missing" << 13;
+        QTest::newRow("offload") << "\"offload\":[]" << "\"offload\":[\"a\"]" << "offload is not supported" << 9;
+    }
+    void badFilesNameLineAndField()
+    {
+        QFETCH(QString, from);
+        QFETCH(QString, to);
+        QFETCH(QString, says);
+        QFETCH(int, line);
+        QString text = QString::fromStdString(toJson({good(), subject()}));
+        QVERIFY2(text.contains(from), qPrintable(text.left(2000)));
+        text.replace(text.indexOf(from), from.size(), to);
+        const auto read = documentFromJson(text.toStdString());
+        QVERIFY(!read.ok());
+        QVERIFY2(QString::fromStdString(read.error().message).contains(says), read.error().message.c_str());
+        QCOMPARE(read.error().line, line);
+    }
+
+    void missingFileIsNamed()
+    {
+        const auto read = readPlan("/nowhere/plan.json");
+        QVERIFY(!read.ok());
+        QVERIFY(QString::fromStdString(read.error().text()).contains("/nowhere/plan.json"));
+    }
+};
+
+QTEST_GUILESS_MAIN(PlanTest)
+#include "tst_plan.moc"
