@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#pragma once
+
+#include <QColor>
+#include <QIcon>
+#include <QString>
+
+#include "engine/trace/trace.h"
+
+#include <array>
+#include <vector>
+
+class QApplication;
+
+namespace planloom::ui {
+
+enum class ThemeKind { System, Light, Dark, HighContrast };
+
+inline constexpr int kTraceKinds = 9; ///< trace::Kind has so many values
+inline constexpr int kSeriesColors = 8;
+
+/// Every colour that the studio paints with, by meaning. Text tokens have a contrast of at least 4.5:1 on `window` and `base`.
+struct Theme {
+    QString name;
+    bool dark = false;
+    QColor window, base, alternateBase, text, dimText, border, button;
+    QColor accent, accentText;     ///< selection background and what is written on it
+    QColor info, warning, error;   ///< text of messages
+    QColor infoBase, warningBase, errorBase;
+    QColor grid, cursor;           ///< lines of rulers and charts; marks under the mouse
+    QColor bubble, bubbleHatch;    ///< idle time on a compute lane
+    std::array<QColor, kTraceKinds> kinds;     ///< by trace::Kind, Okabe-Ito
+    std::array<QColor, kSeriesColors> series;  ///< Okabe-Ito, for stages, devices, curves
+
+    [[nodiscard]] const QColor &kind(trace::Kind k) const { return kinds[static_cast<std::size_t>(k)]; }
+    /// Colour of stage, device or curve number @p index; repeats after eight, so that it is never the only sign.
+    [[nodiscard]] const QColor &ofSeries(int index) const { return series[static_cast<std::size_t>(index) % kSeriesColors]; }
+};
+
+/// The theme in force. Changes with applyTheme(); widgets hear of it as QEvent::PaletteChange.
+const Theme &theme();
+/// System: light or dark, by the lightness of the palette that the application started with.
+void applyTheme(QApplication &app, ThemeKind kind);
+ThemeKind currentThemeKind();
+/// Light, Dark, HighContrast: for tests.
+std::vector<Theme> allThemes();
+
+/// WCAG 2 contrast ratio, 1..21.
+double contrast(const QColor &a, const QColor &b);
+/// Black or white, whichever reads better on @p background.
+QColor textOn(const QColor &background);
+/// An icon of resources/icons, drawn in the theme's text colour. Ask again after a change of theme.
+QIcon icon(const QString &name);
+
+} // namespace planloom::ui

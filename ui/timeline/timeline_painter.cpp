@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "ui/timeline/timeline_painter.h"
+
+#include "ui/theme/theme.h"
+#include "ui/widgets/text.h"
+
+#include <QFontMetrics>
+#include <QObject>
+#include <QStringList>
+
+#include <algorithm>
+#include <cmath>
+
+namespace planloom::ui {
+
+namespace {
+
+constexpr int kTextureWidth = 5;   // pixels: narrower boxes show their hue only
+constexpr int kNumberWidth = 17;   // pixels: room for a micro-batch number
+constexpr int kIdWidth = 74;       // pixels: room for a whole task id
+constexpr int kNotch = 3;          // pixels: the serrated foot of merged slices
+
+const char *laneName(int lane)
+{
+    static constexpr const char *kNames[] = {"compute", "send", "receive", "collective", "host"};
+    return lane >= 0 && lane < 5 ? kNames[lane] : "";
+}
+
+} // namespace
+
+void TimelinePainter::fill(QPainter &painter, const QRect &box, const QBrush &brush)
+{
+    painter.fillRect(box, brush);
+    ++m_rectangles;
+}
+
+void TimelinePainter::paint(QPainter &painter, const TimelineScene &scene, const QFont &font)
+{
+    m_labels = 0;
+    m_rectangles = 0;
+    m_small = font;
+    m_small.setPointSizeF(std::max(6.5, font.pointSizeF() * 0.82));
+    painter.setRenderHint(QPainter::Antialiasing, false);
+    fill(painter, scene.area, theme().base);
+    for (const auto &tick : scene.axis.ticks()) {
+        if (!tick.label.empty())
+            fill(painter, QRect(scene.area.x() + static_cast<int>(tick.pixel), scene.area.y(), 1, scene.area.height()), theme().grid);
+    }
+    painter.setClipRect(scene.area);
+    painter.setFont(m_small);
+    const int top = scene.scroll;
+    const int bottom = scene.scroll + scene.area.height();
+    for (const auto &row : scene.model->rows()) {
+        if (row.y + row.height >= top && row.y <= bottom)
+            paintRow(painter, scene, row);
+    }
+    painter.setClipping(false);
+    paintLabels(painter, scene);
+    paintRuler(painter, scene, font);
+}
+
+void TimelinePainter::paintRow(QPainter &painter, const TimelineScene &scene, const TimelineModel::Row &row)
+{
+    const TimelineModel &model = *scene.model;
+    const trace::Row &slices = model.slices(row);
+    const std::int64_t offset = row.measured ? 0 : model.offset();
+    const int y = scene.area.y() + row.y - scene.scroll;
+    const int width = scene.area.width();
+    const auto pixel = [&](std::int64_t time) {
+        return static_cast<int>(std::floor(std::clamp(scene.axis.toPixel(static_cast<double>(time + offset)), -8.0, width + 8.0)));
+    };
+    if (row.lane == 0) {
+        const int from = pixel(slices.begin());
+        const int to = pixel(slices.end());
+        fill(painter, QRect(scene.area.x() + from, y, std::max(to - from, 1), row.height), m_styles.bubble());
+    } else {
+        fill(painter, QRect(scene.area.x(), y + row.height - 1, width, 1), theme().grid);
+    }
+    m_bars.clear();
+    slices.query({std::llround(std::floor(scene.axis.begin())) - offset, std::llround(std::ceil(scene.axis.end())) - offset}, width, m_bars);
+    for (const trace::Bar &bar : m_bars) {
+        const int x = pixel(bar.begin);
+        paintBar(painter, scene, row, bar, x, std::max(pixel(bar.end), x + 1), y);
+    }
+}
+
+void TimelinePainter::paintBar(QPainter &painter, const TimelineScene &scene, const TimelineModel::Row &row, const trace::Bar &bar, int x,
+                               int right, int y)
+{
+    const trace::Record record = scene.model->slices(row).record(bar.slice);
+    const trace::TaskInfo &task = scene.model->task(row.measured, record.task);
+    const KindStyle &style = m_styles.of(task.kind);
+    QRect box(scene.area.x() + x, y, right - x, row.height);
+    if (bar.count > 1)
+        return paintMerged(painter, style, bar, scene, box);
+    if (box.width() >= kTextureWidth) {
+        box.setWidth(box.width() - 1); // a gap keeps neighbours apart
+        if (style.outline.isValid()) {
+            fill(painter, box, style.outline);
+            fill(painter, box.adjusted(1, 1, -1, -1), style.fill);
+        } else {
+            fill(painter, box, style.texture);
+        }
+    } else {
+        fill(painter, box, style.outline.isValid() ? style.outline : style.fill);
+    }
+    if (row.lane == 0 && box.width() >= kNumberWidth && m_labels < kLabelLimit && (task.microBatch >= 0 || box.width() >= kIdWidth)) {
+        ++m_labels;
+        const QRect visible = box & scene.area;
+        const QString text = box.width() >= kIdWidth ? qt(task.id) : QString::number(task.microBatch);
+        painter.setPen(style.text);
+        painter.drawText(visible, Qt::AlignCenter, text);
+    }
+    if (!scene.selectedTask.empty() && task.id == scene.selectedTask) {
+        const QRect frame = box.adjusted(-1, -1, 1, 1);
+        for (const QRect &edge : {QRect(frame.left(), frame.top(), frame.width(), 2), QRect(frame.left(), frame.bottom() - 1, frame.width(), 2),
+                                  QRect(frame.left(), frame.top(), 2, frame.height()), QRect(frame.right() - 1, frame.top(), 2, frame.height())})
+            fill(painter, edge, theme().cursor);
+    }
+}
+
+void TimelinePainter::paintMerged(QPainter &painter, const KindStyle &style, const trace::Bar &bar, const TimelineScene &scene, const QRect &box)
+{
+    // As dense as the pixel is busy; the serrated foot says that there is more to see closer up.
+    const double share = std::clamp(static_cast<double>(bar.busy) / (scene.axis.nanosecondsPerPixel() * box.width()), 0.15, 1.0);
+    const QColor &ink = style.outline.isValid() ? style.outline : style.fill;
+    const QColor &paper = theme().base;
+    const auto mix = [share](int a, int b) { return static_cast<int>(a * share + b * (1 - share)); };
+    const QColor color(mix(ink.red(), paper.red()), mix(ink.green(), paper.green()), mix(ink.blue(), paper.blue()));
+    const int foot = ((box.x() >> 1) & 1) ? kNotch : 0;
+    fill(painter, box.adjusted(0, 0, 0, -foot), color);
+}
+
+void TimelinePainter::paintLabels(QPainter &painter, const TimelineScene &scene)
+{
+    const QRect gutter(0, scene.area.y(), scene.area.x(), scene.area.height());
+    fill(painter, gutter, theme().window);
+    painter.setClipRect(gutter);
+    const QFontMetrics metrics(painter.font());
+    const QFontMetrics small(m_small);
+    for (const auto &group : scene.model->groups()) {
+        const int y = scene.area.y() + group.y - scene.scroll;
+        if (group.height == 0 || y > gutter.bottom() || y + group.height < gutter.top())
+            continue;
+        const bool selected = group.device == scene.selectedDevice || (scene.selectedStage >= 0 && group.stage == scene.selectedStage);
+        if (selected)
+            fill(painter, QRect(0, y - 2, 4, group.height + 2), theme().accent);
+        if (group.stage >= 0)
+            fill(painter, QRect(7, y + 4, 9, 9), theme().ofSeries(group.stage));
+        painter.setPen(theme().text);
+        QFont bold = m_small;
+        bold.setBold(true);
+        painter.setFont(bold);
+        painter.drawText(QRect(20, y - 1, 80, 18), Qt::AlignLeft | Qt::AlignVCenter,
+                         QFontMetrics(bold).elidedText(qt(group.device), Qt::ElideMiddle, 78));
+        painter.setFont(m_small);
+        painter.setPen(theme().dimText);
+        const int line = small.height();
+        QStringList facts;
+        if (group.stage >= 0)
+            facts << QObject::tr("stage %1").arg(group.stage);
+        if (group.predictedIdle >= 0)
+            facts << QObject::tr("bubble %1").arg(percentText(group.predictedIdle));
+        for (int k = 0; k < facts.size() && 18 + (k + 1) * line <= group.height + 4; ++k)
+            painter.drawText(QRect(20, y + 16 + k * line, 84, line), Qt::AlignLeft | Qt::AlignVCenter, small.elidedText(facts[k], Qt::ElideRight, 84));
+    }
+    for (const auto &row : scene.model->rows()) {
+        const int y = scene.area.y() + row.y - scene.scroll;
+        if (y > gutter.bottom() || y + row.height < gutter.top())
+            continue;
+        painter.setPen(row.measured ? theme().text : theme().dimText);
+        const QString clock = row.measured ? QObject::tr("measured") : QObject::tr("predicted");
+        const QString text = row.lane == 0 ? clock : QString::fromLatin1(laneName(row.lane)) + (row.measured ? QStringLiteral(" ●") : QStringLiteral(" ○"));
+        painter.drawText(QRect(gutter.width() - 74, y, 70, row.height), Qt::AlignRight | Qt::AlignVCenter, text);
+    }
+    painter.setClipping(false);
+    fill(painter, QRect(gutter.right(), gutter.y(), 1, gutter.height()), theme().border);
+}
+
+void TimelinePainter::paintRuler(QPainter &painter, const TimelineScene &scene, const QFont &)
+{
+    const QRect ruler(0, 0, scene.area.right() + 1, kRuler);
+    fill(painter, ruler, theme().window);
+    fill(painter, QRect(0, kRuler - 1, ruler.width(), 1), theme().border);
+    painter.setFont(m_small);
+    painter.setClipRect(QRect(scene.area.x(), 0, scene.area.width(), kRuler));
+    for (const auto &tick : scene.axis.ticks()) {
+        const int x = scene.area.x() + static_cast<int>(tick.pixel);
+        const int height = tick.label.empty() ? 4 : 9;
+        fill(painter, QRect(x, kRuler - 1 - height, 1, height), theme().dimText);
+        if (tick.label.empty())
+            continue;
+        painter.setPen(theme().text);
+        painter.drawText(QRect(x + 4, 2, 120, kRuler - 10), Qt::AlignLeft | Qt::AlignVCenter, qt(tick.label));
+    }
+    painter.setClipping(false);
+}
+
+} // namespace planloom::ui

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#pragma once
+
+#include <QFont>
+#include <QPainter>
+#include <QRect>
+
+#include "ui/timeline/texture.h"
+#include "ui/timeline/time_axis.h"
+#include "ui/timeline/timeline_model.h"
+
+#include <string>
+#include <vector>
+
+namespace planloom::ui {
+
+/// What of a timeline is painted, and how it is picked out.
+struct TimelineScene {
+    const TimelineModel *model = nullptr;
+    TimeAxis axis;
+    int scroll = 0;          ///< pixels of content above the viewport
+    QRect area;              ///< where rows go, in widget coordinates; the ruler is above it, the labels to its left
+    std::string selectedTask;
+    std::string selectedDevice; ///< a device's name; empty: none
+    int selectedStage = -1;
+};
+
+/// Paints rows, labels and ruler. Holds styles and scratch memory only. At most kLabelLimit texts a picture; a row costs O(pixels log slices).
+class TimelinePainter {
+public:
+    static constexpr int kGutter = 168; ///< pixels for labels
+    static constexpr int kRuler = 26;
+    static constexpr int kLabelLimit = 1000;
+
+    void refreshStyles() { m_styles = KindStyles(); }
+    [[nodiscard]] const KindStyles &styles() const { return m_styles; }
+    void paint(QPainter &painter, const TimelineScene &scene, const QFont &font);
+    /// Number of rectangles that the last picture took: for benchmarks.
+    [[nodiscard]] int rectangles() const { return m_rectangles; }
+
+private:
+    void paintRow(QPainter &painter, const TimelineScene &scene, const TimelineModel::Row &row);
+    void paintBar(QPainter &painter, const TimelineScene &scene, const TimelineModel::Row &row, const trace::Bar &bar, int x, int right, int y);
+    void paintMerged(QPainter &painter, const KindStyle &style, const trace::Bar &bar, const TimelineScene &scene, const QRect &box);
+    void paintLabels(QPainter &painter, const TimelineScene &scene);
+    void paintRuler(QPainter &painter, const TimelineScene &scene, const QFont &font);
+    void fill(QPainter &painter, const QRect &box, const QBrush &brush);
+
+    KindStyles m_styles;
+    std::vector<trace::Bar> m_bars;
+    QFont m_small;
+    int m_labels = 0;
+    int m_rectangles = 0;
+};
+
+} // namespace planloom::ui

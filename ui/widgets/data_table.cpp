@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "ui/widgets/data_table.h"
+
+#include "ui/theme/theme.h"
+
+#include <QApplication>
+#include <QClipboard>
+#include <QHeaderView>
+#include <QKeyEvent>
+#include <QPainter>
+#include <QStyledItemDelegate>
+
+#include <algorithm>
+#include <utility>
+
+namespace planloom::ui {
+
+namespace {
+
+constexpr int kRowHeight = 24;
+
+/// Draws the share bar behind a cell's text.
+class BarDelegate final : public QStyledItemDelegate {
+public:
+    using QStyledItemDelegate::QStyledItemDelegate;
+
+    void paint(QPainter *painter, const QStyleOptionViewItem &option, const QModelIndex &index) const override
+    {
+        const double bar = index.data(TableModel::kBarRole).toDouble();
+        if (bar > 0 && !(option.state & QStyle::State_Selected)) {
+            QRect share = option.rect.adjusted(1, 3, -1, -3);
+            share.setWidth(static_cast<int>(share.width() * std::min(bar, 1.0)));
+            QColor color = theme().ofSeries(0);
+            color.setAlpha(70);
+            painter->fillRect(share, color);
+        }
+        QStyledItemDelegate::paint(painter, option, index);
+    }
+};
+
+} // namespace
+
+void TableModel::set(TableData data)
+{
+    if (data.headers == m_data.headers && data.rows.size() == m_data.rows.size()) {
+        m_data = std::move(data);
+        if (!m_data.rows.empty())
+            Q_EMIT dataChanged(index(0, 0), index(rowCount() - 1, columnCount() - 1));
+        return;
+    }
+    beginResetModel();
+    m_data = std::move(data);
+    endResetModel();
+}
+
+int TableModel::rowCount(const QModelIndex &parent) const
+{
+    return parent.isValid() ? 0 : static_cast<int>(m_data.rows.size());
+}
+
+int TableModel::columnCount(const QModelIndex &parent) const
+{
+    return parent.isValid() ? 0 : static_cast<int>(m_data.headers.size());
+}
+
+QVariant TableModel::data(const QModelIndex &index, int role) const
+{
+    const auto &row = m_data.rows[static_cast<std::size_t>(index.row())];
+    const auto column = static_cast<std::size_t>(index.column());
+    if (column >= row.size())
+        return {};
+    const Cell &cell = row[column];
+    switch (role) {
+    case Qt::DisplayRole: return cell.warn ? QStringLiteral("! ") + cell.text : cell.text;
+    case Qt::ToolTipRole: return cell.toolTip.isEmpty() ? QVariant() : QVariant(cell.toolTip);
+    case Qt::DecorationRole: return cell.swatch.isValid() ? QVariant(cell.swatch) : QVariant();
+    case Qt::ForegroundRole: return cell.warn ? QVariant(theme().error) : QVariant();
+    case Qt::TextAlignmentRole: return cell.number ? int(Qt::AlignRight | Qt::AlignVCenter) : int(Qt::AlignLeft | Qt::AlignVCenter);
+    case kNumberRole: return cell.number ? QVariant(*cell.number) : QVariant(cell.text);
+    case kBarRole: return cell.bar;
+    default: return {};
+    }
+}
+
+QVariant TableModel::headerData(int section, Qt::Orientation orientation, int role) const
+{
+    if (orientation != Qt::Horizontal || role != Qt::DisplayRole)
+        return QAbstractTableModel::headerData(section, orientation, role);
+    return m_data.headers.value(section);
+}
+
+DataTable::DataTable(QWidget *parent) : QTableView(parent)
+{
+    m_proxy.setSourceModel(&m_model);
+    m_proxy.setSortRole(TableModel::kNumberRole);
+    m_proxy.setFilterCaseSensitivity(Qt::CaseInsensitive);
+    m_proxy.setFilterKeyColumn(-1);
+    setModel(&m_proxy);
+    setItemDelegate(new BarDelegate(this));
+    setSelectionBehavior(SelectRows);
+    setEditTriggers(NoEditTriggers);
+    setAlternatingRowColors(true);
+    setWordWrap(false);
+    setShowGrid(false);
+    setTabKeyNavigation(false);
+    verticalHeader()->hide();
+    verticalHeader()->setDefaultSectionSize(kRowHeight);
+    horizontalHeader()->setStretchLastSection(true);
+    horizontalHeader()->setDefaultAlignment(Qt::AlignLeft | Qt::AlignVCenter);
+    setSortingEnabled(true);
+    sortByColumn(-1, Qt::AscendingOrder);
+}
+
+void DataTable::set(TableData table)
+{
+    const bool other = table.headers != m_model.table().headers || table.rows.size() != m_model.table().rows.size();
+    m_quiet = true;
+    m_model.set(std::move(table));
+    m_quiet = false;
+    if (other)
+        resizeColumnsToContents();
+}
+
+void DataTable::setFilter(const QString &text)
+{
+    m_proxy.setFilterFixedString(text);
+}
+
+int DataTable::sourceRow(const QModelIndex &index) const
+{
+    return index.isValid() ? m_proxy.mapToSource(index).row() : -1;
+}
+
+void DataTable::showRow(int row)
+{
+    if (row == sourceRow(currentIndex()))
+        return;
+    m_quiet = true;
+    const QModelIndex index = row < 0 || row >= m_model.rowCount() ? QModelIndex() : m_proxy.mapFromSource(m_model.index(row, 0));
+    if (index.isValid())
+        setCurrentIndex(index);
+    else
+        clearSelection();
+    m_quiet = false;
+}
+
+QString DataTable::selectionAsText() const
+{
+    QStringList lines{m_model.table().headers.join(QLatin1Char('\t'))};
+    QModelIndexList picked = selectionModel()->selectedRows();
+    std::sort(picked.begin(), picked.end(), [](const QModelIndex &a, const QModelIndex &b) { return a.row() < b.row(); });
+    for (const QModelIndex &index : std::as_const(picked)) {
+        QStringList cells;
+        for (const Cell &cell : m_model.table().rows[static_cast<std::size_t>(sourceRow(index))])
+            cells << cell.text;
+        lines << cells.join(QLatin1Char('\t'));
+    }
+    return lines.join(QLatin1Char('\n'));
+}
+
+void DataTable::keyPressEvent(QKeyEvent *event)
+{
+    if (!event->matches(QKeySequence::Copy))
+        return QTableView::keyPressEvent(event);
+    QApplication::clipboard()->setText(selectionAsText());
+}
+
+void DataTable::currentChanged(const QModelIndex &current, const QModelIndex &previous)
+{
+    QTableView::currentChanged(current, previous);
+    if (!m_quiet && current.isValid())
+        Q_EMIT rowPicked(sourceRow(current));
+}
+
+} // namespace planloom::ui
