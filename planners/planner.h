@@ -59,6 +59,13 @@ std::vector<const Planner *> allPlanners();
 /// Error: NotFound that lists the names.
 Result<const Planner *> findPlanner(const std::string &name);
 
+/// Error (BadInput): no model, cluster or costs; a batch or micro-batch below 1 or a micro-batch above the batch; an optimizer
+/// whose figures are not finite. Every planner asks this first.
+Status validate(const Problem &problem);
+
+/// A plan for @p problem with everything but stages and schedule filled in.
+plan::Plan emptyPlan(const Problem &problem, const std::string &planner, const Options &options);
+
 /// Simulates @p plan and fills report fields that every planner fills the same way. For planners' last step.
 Result<PlanReport> finish(plan::Plan plan, const Problem &problem, std::vector<Candidate> alternatives = {});
 

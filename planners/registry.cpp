@@ -1,9 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "planners/dapple/dapple.h"
+#include "planners/data_parallel/data_parallel.h"
+#include "planners/gpipe/gpipe.h"
 #include "planners/planner.h"
 
 namespace planloom::planners {
 
-std::vector<const Planner *> allPlanners() { return {}; }
+std::vector<const Planner *> allPlanners()
+{
+    static const data_parallel::DataParallelPlanner dataParallel;
+    static const gpipe::GpipePlanner gpipe;
+    static const dapple::DapplePlanner dapple;
+    return {&dataParallel, &gpipe, &dapple};
+}
 
 Result<const Planner *> findPlanner(const std::string &name)
 {

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "planners/common/memory.h"
+
+#include "engine/graph/differentiate.h"
+
+#include <algorithm>
+
+namespace planloom::planners {
+namespace {
+
+double bytesPerSample(const graph::Tensor &tensor) { return static_cast<double>(tensor.bytes(1).value()); }
+
+/// All that the layer's operators make: the bound where differentiation does not know them.
+double madeBytes(const graph::Graph &graph, const graph::Layer &layer)
+{
+    double bytes = 0;
+    for (OpId op = layer.first; op < layer.last; op = OpId(op.value + 1))
+        for (const TensorId output : graph.op(op).outputs)
+            if (output.valid())
+                bytes += bytesPerSample(graph.tensor(output));
+    return bytes;
+}
+
+double keptBytes(const graph::Graph &graph, const graph::LayerView &layers, std::size_t index)
+{
+    const graph::Layer &layer = layers.layers[index];
+    if (graph.op(layer.first).type == "ProfiledLayer")
+        return madeBytes(graph, layer);
+    const std::vector<TensorId> outgoing = index + 1 < layers.size() ? layers.cuts[index + 1] : std::vector<TensorId>{};
+    const Result<graph::TrainingGraph> training = graph::differentiate(graph, layer.first, layer.last, layers.cuts[index], outgoing);
+    if (!training)
+        return madeBytes(graph, layer);
+    double bytes = 0;
+    for (const TensorId kept : training->stash)
+        bytes += bytesPerSample(training->graph.tensor(kept));
+    return bytes;
+}
+
+double largestBytes(const graph::Graph &graph, const graph::Layer &layer)
+{
+    double largest = 0;
+    for (OpId op = layer.first; op < layer.last; op = OpId(op.value + 1))
+        for (const TensorId output : graph.op(op).outputs)
+            if (output.valid())
+                largest = std::max(largest, bytesPerSample(graph.tensor(output)));
+    return largest;
+}
+
+} // namespace
+
+MemoryModel::MemoryModel(const cost::CostModel &costs, const plan::Optimizer &optimizer, double reserve)
+    : m_costs(&costs), m_copies(2.0 + optimizer.stateTensors()), m_reserve(reserve)
+{
+    const graph::Graph &graph = costs.graph();
+    const graph::LayerView &layers = costs.layers();
+    m_kept.push_back(0);
+    for (std::size_t i = 0; i < layers.size(); ++i) {
+        m_kept.push_back(m_kept.back() + keptBytes(graph, layers, i));
+        m_cut.push_back(static_cast<double>(layers.cutBytes(graph, i, 1).value()));
+        m_largest.push_back(largestBytes(graph, layers.layers[i]));
+        m_gradient.push_back(static_cast<double>(costs.parameterBytes(i, i + 1).value()));
+    }
+    m_cut.push_back(0);
+}
+
+double MemoryModel::persistent(std::size_t first, std::size_t last) const
+{
+    return m_copies * static_cast<double>(m_costs->parameterBytes(first, last).value());
+}
+
+StageFootprint MemoryModel::footprint(std::size_t first, std::size_t last, double samples, bool recompute) const
+{
+    const auto range = [&](const std::vector<double> &values) {
+        return *std::max_element(values.begin() + static_cast<std::ptrdiff_t>(first), values.begin() + static_cast<std::ptrdiff_t>(last));
+    };
+    const double kept = (m_kept[last] - m_kept[first]) * samples;
+    const double input = m_cut[first] * samples;
+    StageFootprint footprint;
+    footprint.fixed = persistent(first, last) + range(m_gradient) + samples * (m_cut[first] + m_cut[last] + 2 * range(m_largest));
+    footprint.perMicroBatch = input + (recompute ? 0 : kept);
+    if (recompute)
+        footprint.fixed += kept;
+    return footprint;
+}
+
+double MemoryModel::usable(DeviceId device) const
+{
+    return static_cast<double>(m_costs->cluster().typeOf(device).memory.value()) * (1 - m_reserve);
+}
+
+} // namespace planloom::planners

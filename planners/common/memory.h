@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "engine/cost/cost.h"
+#include "engine/plan/plan.h"
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+namespace planloom::planners {
+
+/// What one replica of a stage holds, in bytes. Its peak is fixed + inFlight * perMicroBatch.
+struct StageFootprint {
+    double fixed = 0;         ///< weights, gradients, optimizer state; what one pass needs beside what it keeps
+    double perMicroBatch = 0; ///< kept from a micro-batch's forward to the end of its backward
+};
+
+/// The memory of a stage, as planners bound it before a plan is compiled (DAPPLE brief §6):
+///   weights + accumulated gradients + optimizer state, fp32: (2 + state tensors) * parameters, 16 bytes each with Adam;
+///   + per micro-batch in flight: the activations that the backward pass reads again, and the stage's input;
+///   + once: gradients at both boundaries, the two largest activations of a pass, the fresh gradient of the largest layer.
+/// For a profiled layer the kept activations are its output; for real operators those that differentiation stashes.
+/// Prefix sums: O(1) a query but for parameters that several layers share.
+class MemoryModel {
+public:
+    /// @p reserve: share of each device's memory that is left to the driver, to libraries and to fragmentation.
+    MemoryModel(const cost::CostModel &costs, const plan::Optimizer &optimizer, double reserve);
+
+    /// Layers [first, last) for slices of @p samples.
+    [[nodiscard]] StageFootprint footprint(std::size_t first, std::size_t last, double samples, bool recompute) const;
+    /// Weights, gradients and optimizer state alone.
+    [[nodiscard]] double persistent(std::size_t first, std::size_t last) const;
+    /// Bytes of a device that a stage may use.
+    [[nodiscard]] double usable(DeviceId device) const;
+    /// Bytes of a sample over cut @p cut (0 and size: nothing).
+    [[nodiscard]] double cutBytes(std::size_t cut) const { return m_cut[cut]; }
+
+private:
+    const cost::CostModel *m_costs;
+    double m_copies;
+    double m_reserve;
+    std::vector<double> m_kept;     ///< prefix sums over layers, bytes per sample
+    std::vector<double> m_cut;      ///< bytes per sample
+    std::vector<double> m_largest;  ///< per layer: largest activation made, bytes per sample
+    std::vector<double> m_gradient; ///< per layer: parameter bytes
+};
+
+} // namespace planloom::planners

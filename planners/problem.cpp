@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "planners/planner.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+namespace planloom::planners {
+
+Status validate(const Problem &problem)
+{
+    const plan::Subject &subject = problem.subject;
+    if (!subject.graph || !subject.cluster || !subject.costs)
+        return badInput("the problem has no model or no cluster; load both before planning");
+    if (subject.layers().size() == 0)
+        return badInput("the model has no layers; choose a model with at least one operator");
+    if (problem.globalBatch < 1)
+        return badInput(fmt::format("the batch is {}; give the samples of one training step, 1 or more", problem.globalBatch));
+    if (problem.microBatch && (*problem.microBatch < 1 || *problem.microBatch > problem.globalBatch))
+        return badInput(fmt::format("the micro-batch is {}; give 1 to {}, the batch", *problem.microBatch, problem.globalBatch));
+    const plan::Optimizer &optimizer = problem.optimizer;
+    for (const double figure : {optimizer.learningRate, optimizer.momentum, optimizer.beta1, optimizer.beta2, optimizer.epsilon, optimizer.weightDecay})
+        if (!std::isfinite(figure))
+            return badInput("the optimizer has a figure that is not finite; correct its learning rate, momentum or decay");
+    return {};
+}
+
+plan::Plan emptyPlan(const Problem &problem, const std::string &planner, const Options &options)
+{
+    plan::Plan plan;
+    plan.modelName = problem.subject.graph->name();
+    plan.modelSource = problem.subject.modelSource;
+    plan.clusterName = problem.subject.cluster->name();
+    plan.planner.name = planner;
+    plan.planner.options = options;
+    plan.globalBatch = problem.globalBatch;
+    plan.optimizer = problem.optimizer;
+    return plan;
+}
+
+} // namespace planloom::planners
