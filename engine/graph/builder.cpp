@@ -54,6 +54,16 @@ std::string nameCycle(const std::vector<Op> &ops, const std::vector<Tensor> &ten
     return text;
 }
 
+/// Keeps what inference computes with far from overflow.
+Status checkShape(const Tensor &tensor)
+{
+    const auto &dims = tensor.shape.dims();
+    const bool outside = std::any_of(dims.begin(), dims.end(), [](const Dim &dim) { return dim.size < 0 || dim.size > kMostTensorElements; });
+    if (outside || tensor.shape.elements(1) > kMostTensorElements)
+        return badInput("tensor '" + tensor.name + "' has an impossible shape " + tensor.shape.text() + "; correct its sizes");
+    return {};
+}
+
 Status checkData(const Tensor &tensor)
 {
     if (tensor.shape.batched() && tensor.role != TensorRole::Input && tensor.role != TensorRole::Activation)
@@ -298,21 +308,20 @@ Status GraphBuilder::inferOp(Op &op)
         output.type = (*infos)[i].type;
         output.shape = std::move((*infos)[i].shape);
         m_shapeKnown[op.outputs[i].index()] = true;
+        if (const Status possible = checkShape(output); !possible)
+            return possible;
     }
     return {};
 }
 
 Status GraphBuilder::inferShapes()
 {
+    for (const Tensor &tensor : m_graph.m_tensors)
+        if (const Status possible = checkShape(tensor); !possible)
+            return possible;
     for (Op &op : m_graph.m_ops)
         if (const Status fits = inferOp(op); !fits)
             return fits;
-    for (const Tensor &tensor : m_graph.m_tensors) {
-        const auto &dims = tensor.shape.dims();
-        const bool negative = std::any_of(dims.begin(), dims.end(), [](const Dim &dim) { return dim.size < 0; });
-        if (negative || tensor.shape.elements(1) > kMostTensorElements)
-            return badInput("tensor '" + tensor.name + "' has an impossible shape " + tensor.shape.text());
-    }
     return {};
 }
 

@@ -25,7 +25,7 @@ struct OpSchema {
     const char *type;
     int minInputs;
     int maxInputs; ///< -1: any number
-    /// Output infos from the inputs. Error: BadInput that names what does not fit.
+    /// Output infos from the inputs; empty: the outputs keep what was declared. Error: BadInput that names what does not fit.
     std::function<Result<std::vector<TensorInfo>>(const OpView &)> infer;
     /// Floating-point operations for @p samples; memory traffic is the bytes of inputs and outputs.
     std::function<double(const OpView &, const std::vector<TensorInfo> &outputs, std::int64_t samples)> flops;
@@ -44,17 +44,57 @@ struct OpCostFigures {
 };
 OpCostFigures figures(const Graph &graph, OpId op, std::int64_t samples);
 
-/* Planloom's own operator types (all others have ONNX's names and meaning):
+/* The operator vocabulary: the contract between this table and the kernels in executor/device. Names and meaning are ONNX's where
+   ONNX has the operator; what importers fold to constants (axes, sizes, slices) is an attribute, whatever the opset. Floats are
+   float32, indices and labels int64. N is the batch. {a, b=1} are attributes with defaults; (X, B?) inputs, ? optional.
 
-   fused forward
-     Attention            Q|K|V packed (N, T, 3C) -> (N, T, C); attributes heads, causal
-     LinearGelu ...       are left to the executor's fusion; the graph keeps Gemm/MatMul + Gelu
-     Gelu                 attribute approximate = "tanh" | "none"
-     RMSNormalization     X, scale; attribute epsilon
-     SoftmaxCrossEntropyLoss  logits (M, V), labels (M) int64 -> scalar mean loss; ONNX's, reduction "mean"; label -100 is ignored
-     ProfiledLayer        an opaque layer of a layer profile; attributes forward_seconds, backward_seconds, profile_batch
+   FORWARD
+   element-wise      Add Sub Mul Div Pow Min Max Equal Less Greater And Or (A, B), numpy's broadcasting; Where (C, A, B)
+                     Neg Abs Sqrt Reciprocal Exp Log Erf Tanh Sigmoid Relu Softplus HardSwish Silu Not Sin Cos Floor Ceil Round Sign
+                     Identity LeakyRelu{alpha} Elu{alpha} HardSigmoid{alpha, beta} Gelu{approximate = "tanh" | "none"} Clip{min, max}
+                     Cast{to: a name of shape.h} Dropout{ratio}: the identity; ratio > 0 is not trained
+   softmax, norms    Softmax{axis} LogSoftmax{axis}
+                     LayerNormalization{axis=-1, epsilon}(X, scale, bias?) -> Y, Mean, InvStdDev (sizes before axis, then ones)
+                     RMSNormalization{axis=-1, epsilon}(X, scale) -> Y, InvRms
+                     BatchNormalization{epsilon, momentum, training_mode=1}(X, scale, bias, mean, variance) -> Y, Mean, InvStdDev:
+                     statistics of the slice at hand; the State tensors mean and variance are updated in place
+   products          MatMul{transA=0, transB=0}(A, B): the last two dimensions, others broadcast; transA, transB are ours
+                     Gemm{alpha=1, beta=1, transA=0, transB=0}(A, B, C?)
+   attention         Attention{heads, kv_heads=heads, causal=0}(QKV (N, T, (heads + 2 kv_heads) D), mask (N, T) int64?)
+                     -> Y (N, T, heads D), LogSumExp (N, heads, T); scale 1/sqrt(D); mask 1 = attend; the T x T matrix is never kept
+                     RotaryEmbedding{heads, kv_heads, theta}(QKV): rotates query and key heads, halves paired as in LLaMA
+   images            Conv{kernel_shape, strides, pads, dilations, group}(X, W, B?) over (N, C, L) or (N, C, H, W)
+                     MaxPool AveragePool{kernel_shape, strides, pads, ceil_mode, count_include_pad}; MaxPool -> Y, Indices?
+                     GlobalAveragePool GlobalMaxPool
+   shapes            Reshape{shape, batch_axis=-1}: shape[batch_axis] is multiplied by N; one -1 and ONNX's 0 allowed
+                     Flatten{axis} Squeeze{axes} Unsqueeze{axes} Transpose{perm} Concat{axis} Split{axis, split} Trilu{upper, k}
+                     Slice{starts, ends, axes, steps} Expand{shape, batch_axis} Tile{repeats} Pad{mode, pads, value}
+                     Gather{axis}(data, indices) ConstantOfShape{shape, batch_axis, value, to="float32"}()
+   reductions        ReduceSum ReduceMean ReduceMax ReduceMin ReduceProd{axes: all if empty, keepdims=1} ArgMax{axis, keepdims=1}
+                     CumSum{axis, exclusive, reverse}
+   loss              SoftmaxCrossEntropyLoss{ignore_index=-100}(logits (M, V), labels (M)) -> loss (), Stats (M, 2) = (max, log-sum-exp):
+                     the mean over the rows of the slice that are not ignored (divisor at least 1)
+   opaque            ProfiledLayer{forward_seconds, backward_seconds, profile_batch}: a row of a layer profile; no kernel
 
-   gradients: see differentiate.h
+   GRADIENTS, made by differentiate() only. {shape, batch_axis} is the shape of the result: what is needed of a forward tensor is only
+   its shape, so it is not kept for that.
+   ReduceSumTo{shape, batch_axis}(dY)  sums what broadcasting repeated;  AddN(A, B, ...)
+   ReluGrad TanhGrad SigmoidGrad SqrtGrad SoftmaxGrad{axis} LogSoftmaxGrad{axis} (dY, Y)
+   GeluGrad{approximate} SiluGrad ErfGrad AbsGrad LeakyReluGrad{alpha} EluGrad{alpha} SoftplusGrad HardSwishGrad
+   HardSigmoidGrad{alpha, beta} ClipGrad{min, max} SinGrad CosGrad (dY, X)
+   MinMaxGrad{op = "Min" | "Max", which = 0 | 1}(dY, A, B), shaped like dY
+   LayerNormalizationGrad{axis, epsilon}(dY, X, scale, Mean, InvStdDev) -> dX, dScale, dBias
+   RMSNormalizationGrad{axis, epsilon}(dY, X, scale, InvRms) -> dX, dScale
+   BatchNormalizationGrad{epsilon}(dY, X, scale, Mean, InvStdDev) -> dX, dScale, dBias
+   MatMulWeightGrad(A (..., K), B (..., M)) -> (K, M): A^T B with all leading dimensions flattened
+   AttentionGrad{heads, kv_heads, causal}(dY, QKV, Y, LogSumExp, mask?)  RotaryEmbeddingGrad{heads, kv_heads, theta}(dY)
+   ConvGradInput{..., shape, batch_axis}(dY, W)  ConvGradWeight{..., w_shape}(dY, X)
+   MaxPoolGrad{...} GlobalMaxPoolGrad (dY, X, Y): the first maximum gets all
+   AveragePoolGrad{..., shape, batch_axis} GlobalAveragePoolGrad{shape, batch_axis}(dY)
+   SliceGrad{starts, ends, axes, steps, shape, batch_axis}(dY)  GatherGrad{axis, shape, batch_axis}(dY, indices)
+   ReduceMeanGrad{axes, keepdims, shape, batch_axis}(dY)  ReduceMaxGrad ReduceMinGrad ReduceProdGrad{axes, keepdims}(dY, X, Y)
+   SoftmaxCrossEntropyLossGrad{ignore_index}(dLoss, logits, labels, Stats), scaled by dLoss / divisor
+   All others are written in forward types.
 */
 
 } // namespace planloom::graph

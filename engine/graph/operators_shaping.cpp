@@ -138,7 +138,8 @@ Result<Infos> inferConcat(const OpView &view)
         for (std::size_t i = 0; i < dims.size(); ++i)
             if (i == *axis ? dims[i].batch != others[i].batch : dims[i] != others[i])
                 return badInput("input " + std::to_string(input) + " differs in dimension " + std::to_string(i));
-        dims[*axis].size += others[*axis].size;
+        if (__builtin_add_overflow(dims[*axis].size, others[*axis].size, &dims[*axis].size))
+            return badInput("the joined dimension is too large");
     }
     return one(view, std::move(dims));
 }
