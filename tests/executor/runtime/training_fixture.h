@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "engine/graph/zoo.h"
+#include "engine/program/program.h"
+#include "engine/trace/ring.h"
+#include "executor/comm/local_group.h"
+#include "executor/runtime/rank_executor.h"
+
+#include <omp.h>
+
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace planloom::test {
+
+/// Devices enough for every layout: @p count CPUs of one machine.
+inline std::shared_ptr<const cluster::Cluster> cpus(int count)
+{
+    cluster::RegularCluster spec;
+    spec.name = "cpus";
+    spec.perNode = count;
+    spec.type.name = "CPU";
+    spec.type.peakFlops = {{"float32", 1e11}};
+    spec.type.memory = Bytes(std::int64_t{8} << 30);
+    spec.type.memoryBandwidth = 2e10;
+    spec.intraBandwidth = 1e10;
+    spec.interPointToPoint = 1e9;
+    spec.interCollective = 1e9;
+    auto cluster = cluster::regular(spec);
+    return cluster ? std::make_shared<const cluster::Cluster>(std::move(*cluster)) : nullptr;
+}
+
+struct StageLayout {
+    std::vector<double> shares = {1.0}; ///< one per replica
+    bool recompute = false;
+};
+
+struct Layout {
+    std::vector<StageLayout> stages = {{}};
+    std::int64_t globalBatch = 8;
+    std::int64_t microBatches = 1;
+    plan::ScheduleKind schedule = plan::ScheduleKind::OneF1B;
+};
+
+/// Layers cut into equal runs, devices given out in order.
+inline plan::Plan planOf(const plan::Subject &subject, const Layout &layout, const plan::Optimizer &optimizer = {})
+{
+    plan::Plan plan;
+    plan.modelName = subject.graph->name();
+    plan.modelSource = subject.modelSource;
+    plan.clusterName = subject.cluster->name();
+    plan.globalBatch = layout.globalBatch;
+    plan.microBatches = layout.microBatches;
+    plan.schedule.kind = layout.schedule;
+    plan.optimizer = optimizer;
+    const std::size_t layers = subject.layers().size();
+    std::int64_t device = 0;
+    for (std::size_t s = 0; s < layout.stages.size(); ++s) {
+        plan::Stage stage;
+        stage.name = "s" + std::to_string(s);
+        stage.firstLayer = layers * s / layout.stages.size();
+        stage.lastLayer = layers * (s + 1) / layout.stages.size();
+        stage.recompute = layout.stages[s].recompute;
+        for (std::size_t replica = 0; replica < layout.stages[s].shares.size(); ++replica)
+            stage.devices.emplace_back(device++);
+        if (layout.stages[s].shares.size() > 1)
+            stage.replicaShares = layout.stages[s].shares;
+        plan.stages.push_back(std::move(stage));
+    }
+    return plan;
+}
+
+/// What a run left behind, per rank where it matters.
+struct Outcome {
+    std::string problem; ///< empty: none
+    std::vector<double> losses;
+    std::vector<std::int64_t> peaks;
+    std::vector<std::vector<trace::Record>> records;
+    std::int64_t dropped = 0;
+    runtime::Evaluation evaluation;
+};
+
+struct Training {
+    std::int64_t steps = 5;
+    std::int64_t seed = 1;
+    bool evaluate = false;
+    std::int64_t stopAfter = -1; ///< rank 0 asks to stop during this step
+};
+
+/// Trains @p program with one thread per rank.
+inline Outcome train(const program::Program &program, const plan::Subject &subject, const plan::Optimizer &optimizer, const runtime::Feed &feed, const Training &how)
+{
+    const std::size_t ranks = program.ranks.size();
+    Outcome outcome;
+    outcome.peaks.resize(ranks);
+    outcome.records.resize(ranks);
+    std::vector<std::string> problems(ranks);
+    std::vector<std::int64_t> dropped(ranks);
+    std::atomic<bool> stop{false};
+    comm::LocalGroup group(static_cast<int>(ranks));
+    const auto work = [&](std::size_t rank) -> Status {
+        omp_set_num_threads(1);
+        const auto communicator = group.end(static_cast<int>(rank));
+        trace::Ring ring(1 << 16);
+        runtime::ExecutorOptions options;
+        options.steps = how.steps;
+        options.seed = how.seed;
+        options.optimizer = optimizer;
+        options.stop = &stop;
+        if (rank == 0) {
+            options.onStep = [&](const runtime::StepResult &result) {
+                outcome.losses.push_back(result.loss);
+                if (result.step + 1 == how.stopAfter)
+                    stop = true;
+            };
+        }
+        const auto status = [&]() -> Status {
+            auto executor = runtime::RankExecutor::create(program, *subject.graph, *communicator, feed, ring, options);
+            if (!executor)
+                return executor.error();
+            if (const Status run = (*executor)->run(); !run)
+                return run;
+            if (how.evaluate) {
+                const auto evaluation = (*executor)->evaluate();
+                if (!evaluation)
+                    return evaluation.error();
+                if (rank == 0)
+                    outcome.evaluation = *evaluation;
+            }
+            outcome.peaks[rank] = (*executor)->peakBytes();
+            return {};
+        }();
+        if (!status)
+            communicator->abort(status.error().text());
+        ring.drain(outcome.records[rank], std::size_t{1} << 30);
+        dropped[rank] = ring.dropped();
+        return status;
+    };
+    {
+        std::vector<std::jthread> threads;
+        for (std::size_t rank = 0; rank < ranks; ++rank) {
+            threads.emplace_back([&, rank] {
+                const Status status = work(rank);
+                problems[rank] = status ? std::string() : status.error().text();
+            });
+        }
+    }
+    for (std::size_t rank = 0; rank < ranks; ++rank) {
+        outcome.dropped += dropped[rank];
+        if (outcome.problem.empty())
+            outcome.problem = problems[rank];
+    }
+    return outcome;
+}
+
+} // namespace planloom::test

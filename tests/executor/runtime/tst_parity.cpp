@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "executor/runtime/training_fixture.h"
+
+#include <QFile>
+#include <QTemporaryDir>
+#include <QTest>
+
+#include <cmath>
+#include <map>
+
+using namespace planloom;
+using namespace planloom::test;
+
+Q_DECLARE_METATYPE(planloom::test::Layout)
+
+/// A tiny GPT trained in many layouts: what counts is that the layout does not show in the losses.
+class TestParity : public QObject {
+    Q_OBJECT
+
+private slots:
+    void initTestCase();
+    void layoutsAgree_data();
+    void layoutsAgree();
+    void sameSeedSameBits();
+    void sgdLayoutsAgree();
+    void stopsTogether();
+    void evaluationIsTheSameInEveryLayout();
+    void digitsAreLearned();
+
+private:
+    void compareWithOneRank(const Layout &layout, bool tied, const plan::Optimizer &optimizer);
+    Outcome run(const plan::Subject &subject, const Layout &layout, const plan::Optimizer &optimizer, const Training &how, double holdout = 0);
+    static plan::Subject subjectOf(Result<graph::Graph> graph);
+
+    QTemporaryDir m_folder;
+    std::string m_text;
+    plan::Subject m_tied;
+    plan::Subject m_untied;
+    std::map<std::string, std::vector<double>> m_oneRank;
+};
+
+plan::Subject TestParity::subjectOf(Result<graph::Graph> graph)
+{
+    if (!graph)
+        return {};
+    return plan::makeSubject(std::make_shared<const graph::Graph>(std::move(*graph)), cpus(8), nullptr, "zoo:tiny");
+}
+
+void TestParity::initTestCase()
+{
+    // Words in a fixed pseudo-random order: enough structure to learn something from.
+    const char *words[] = {"the ", "plan ", "weaves ", "a ", "stage ", "of ", "micro ", "batches\n"};
+    std::string text;
+    std::uint32_t state = 1;
+    while (text.size() < 4000)
+        text += words[(state = state * 1664525U + 1013904223U) >> 29];
+    m_text = m_folder.filePath("words.txt").toStdString();
+    QFile file(QString::fromStdString(m_text));
+    QVERIFY(file.open(QIODevice::WriteOnly));
+    QCOMPARE(file.write(text.data(), static_cast<qint64>(text.size())), static_cast<qint64>(text.size()));
+    file.close();
+
+    graph::TransformerConfig config;
+    config.name = "tiny";
+    config.layers = 2;
+    config.heads = 2;
+    config.hidden = 32;
+    config.feedForward = 128;
+    config.vocabulary = 256;
+    config.context = 16;
+    m_tied = subjectOf(graph::gpt(config));
+    config.tiedEmbeddings = false;
+    m_untied = subjectOf(graph::gpt(config));
+    QVERIFY(m_tied.graph && m_untied.graph && m_tied.cluster);
+    QVERIFY(m_tied.layers().size() >= 4);
+}
+
+Outcome TestParity::run(const plan::Subject &subject, const Layout &layout, const plan::Optimizer &optimizer, const Training &how, double holdout)
+{
+    Outcome failed;
+    const auto program = program::compile(planOf(subject, layout, optimizer), subject);
+    if (!program) {
+        failed.problem = program.error().text();
+        return failed;
+    }
+    const auto needs = data::needsOf(*subject.graph);
+    const auto data = data::openDataSet(m_text, *needs);
+    if (!data) {
+        failed.problem = data.error().text();
+        return failed;
+    }
+    const runtime::Feed feed{data->get(), *needs, data::SampleOrder((*data)->samples(), how.seed, holdout)};
+    Outcome outcome = train(*program, subject, optimizer, feed, how);
+    for (std::size_t rank = 0; rank < program->ranks.size() && outcome.problem.empty(); ++rank) {
+        const program::Rank &planned = program->ranks[rank];
+        if (outcome.peaks[rank] != planned.arenaBytes)
+            outcome.problem = "rank " + std::to_string(rank) + " used " + std::to_string(outcome.peaks[rank]) + " of " + std::to_string(planned.arenaBytes) + " bytes";
+        std::map<std::pair<std::int32_t, std::int32_t>, int> seen;
+        for (const trace::Record &record : outcome.records[rank])
+            ++seen[{record.step, record.task}];
+        for (std::size_t step = 0; step < outcome.losses.size(); ++step)
+            for (const TaskId task : planned.tasks)
+                if (seen[{static_cast<std::int32_t>(step), task.value}] != 1)
+                    outcome.problem = "task " + program::idOf(program->task(task)) + " was not recorded once in step " + std::to_string(step);
+        if (outcome.records[rank].size() != planned.tasks.size() * outcome.losses.size())
+            outcome.problem = "rank " + std::to_string(rank) + " recorded more than its tasks";
+    }
+    return outcome;
+}
+
+void TestParity::compareWithOneRank(const Layout &layout, bool tied, const plan::Optimizer &optimizer)
+{
+    const plan::Subject &subject = tied ? m_tied : m_untied;
+    std::vector<double> &expected = m_oneRank[std::to_string(static_cast<int>(optimizer.kind)) + (tied ? "tied" : "untied") + std::to_string(layout.globalBatch)];
+    if (expected.empty()) {
+        Layout one;
+        one.globalBatch = layout.globalBatch;
+        const Outcome outcome = run(subject, one, optimizer, {});
+        QVERIFY2(outcome.problem.empty(), outcome.problem.c_str());
+        expected = outcome.losses;
+        QCOMPARE(expected.size(), std::size_t{5});
+        QVERIFY(std::fabs(expected.front() - std::log(256.0)) < 0.3);
+        QVERIFY(expected.back() < expected.front());
+    }
+    const Outcome outcome = run(subject, layout, optimizer, {});
+    QVERIFY2(outcome.problem.empty(), outcome.problem.c_str());
+    QCOMPARE(outcome.dropped, 0);
+    QCOMPARE(outcome.losses.size(), expected.size());
+    for (std::size_t step = 0; step < expected.size(); ++step)
+        QVERIFY2(std::fabs(outcome.losses[step] - expected[step]) <= 1e-4 * expected[step],
+                 qPrintable(QString("step %1: %2, on one rank %3").arg(step).arg(outcome.losses[step]).arg(expected[step])));
+}
+
+void TestParity::layoutsAgree_data()
+{
+    QTest::addColumn<Layout>("layout");
+    QTest::addColumn<bool>("tied");
+    using plan::ScheduleKind;
+    const StageLayout one;
+    const StageLayout two{{0.5, 0.5}};
+    const StageLayout again{{1.0}, true};
+    const StageLayout twoAgain{{0.5, 0.5}, true};
+    const auto row = [](const char *name, const Layout &layout, bool tied = true) { QTest::newRow(name) << layout << tied; };
+    row("1 rank, 4 micro-batches", {{one}, 8, 4});
+    row("1 rank, unequal micro-batches", {{one}, 8, 3});
+    row("1 rank, recompute", {{again}, 8, 4});
+    row("2 data-parallel", {{two}, 8, 1});
+    row("2 data-parallel, 4 micro-batches", {{two}, 8, 4});
+    row("3 unequal replicas", {{{{0.5, 0.25, 0.25}}}, 8, 2});
+    row("3 replicas, one without samples at the end", {{{{0.34, 0.33, 0.33}}}, 8, 3});
+    row("2 stages", {{one, one}, 8, 4});
+    row("2 stages, untied", {{one, one}, 8, 4}, false);
+    row("4 stages", {{one, one, one, one}, 8, 8});
+    row("2 stages x 2", {{two, two}, 8, 4});
+    row("2 stages, unequal replicas", {{{{0.7, 0.3}}, {{0.4, 0.6}}}, 12, 3});
+    row("3 stages, 1:2:1", {{one, two, one}, 8, 4});
+    row("2 stages x 2, recompute", {{twoAgain, twoAgain}, 8, 4});
+    row("recompute in one stage", {{again, one}, 8, 4});
+    const std::pair<const char *, ScheduleKind> schedules[] = {
+        {"gpipe", ScheduleKind::GPipe}, {"1f1b", ScheduleKind::OneF1B}, {"dapple-a", ScheduleKind::DappleA}, {"dapple-b", ScheduleKind::DappleB}};
+    for (const auto &[name, kind] : schedules) {
+        QTest::addRow("%s", name) << Layout{{one, one, one}, 8, 8, kind} << true;
+        QTest::addRow("%s, recompute", name) << Layout{{again, again, again}, 8, 8, kind} << true;
+        QTest::addRow("%s, 2 x 2", name) << Layout{{two, two}, 8, 4, kind} << true;
+        QTest::addRow("%s, untied 2 x 2", name) << Layout{{two, two}, 8, 4, kind} << false;
+    }
+}
+
+void TestParity::layoutsAgree()
+{
+    QFETCH(Layout, layout);
+    QFETCH(bool, tied);
+    plan::Optimizer optimizer;
+    optimizer.learningRate = 3e-3;
+    compareWithOneRank(layout, tied, optimizer);
+}
+
+void TestParity::sgdLayoutsAgree()
+{
+    plan::Optimizer optimizer;
+    optimizer.kind = plan::Optimizer::Kind::Sgd;
+    optimizer.learningRate = 0.1;
+    optimizer.momentum = 0.9;
+    compareWithOneRank({{{{0.5, 0.5}}, {{0.5, 0.5}}}, 8, 4}, true, optimizer);
+    optimizer.momentum = 0;
+    m_oneRank.clear();
+    compareWithOneRank({{{}, {}}, 8, 4}, true, optimizer);
+}
+
+void TestParity::sameSeedSameBits()
+{
+    const Layout layout{{{{0.5, 0.5}}, {{0.5, 0.5}}}, 8, 4};
+    const Outcome first = run(m_tied, layout, {}, {});
+    const Outcome second = run(m_tied, layout, {}, {});
+    QVERIFY2(first.problem.empty(), first.problem.c_str());
+    QVERIFY(first.losses == second.losses);
+    Training other;
+    other.seed = 2;
+    QVERIFY(run(m_tied, layout, {}, other).losses != first.losses);
+}
+
+void TestParity::stopsTogether()
+{
+    Training how;
+    how.steps = 1000000;
+    how.stopAfter = 3;
+    const Outcome outcome = run(m_tied, {{{{0.5, 0.5}}, {}}, 8, 4}, {}, how);
+    QVERIFY2(outcome.problem.empty(), outcome.problem.c_str());
+    // The wish comes after the third step was agreed on, so the fourth is the last.
+    QCOMPARE(outcome.losses.size(), std::size_t{4});
+}
+
+void TestParity::evaluationIsTheSameInEveryLayout()
+{
+    Training how;
+    how.steps = 2;
+    how.evaluate = true;
+    const Outcome one = run(m_tied, {{{}}, 8, 1}, {}, how, 0.1);
+    const Outcome many = run(m_tied, {{{{0.5, 0.5}}, {{0.3, 0.7}}}, 8, 2}, {}, how, 0.1);
+    QVERIFY2(one.problem.empty(), one.problem.c_str());
+    QVERIFY2(many.problem.empty(), many.problem.c_str());
+    QCOMPARE(one.evaluation.samples, 25); // a tenth of 4000 / 16
+    QCOMPARE(many.evaluation.samples, 25);
+    QVERIFY(one.evaluation.loss > 1 && one.evaluation.loss < 6);
+    QVERIFY(std::fabs(one.evaluation.loss - many.evaluation.loss) < 1e-3);
+    QVERIFY(std::fabs(one.evaluation.accuracy - many.evaluation.accuracy) < 0.01);
+}
+
+void TestParity::digitsAreLearned()
+{
+    const QString path = PLANLOOM_SOURCE_DIR "/../shared/golden/data/digits.csv.gz";
+    if (!QFile::exists(path))
+        QSKIP("the golden data are not beside the source tree");
+    const plan::Subject subject = subjectOf(graph::mlp("digits", {64, 64, 10}));
+    QVERIFY(subject.graph != nullptr);
+    plan::Optimizer optimizer;
+    optimizer.learningRate = 5e-3;
+    const Layout layout{{{{0.5, 0.5}}}, 64, 1};
+    const auto program = program::compile(planOf(subject, layout, optimizer), subject);
+    QVERIFY2(program.ok(), program.ok() ? "" : program.error().text().c_str());
+    const auto needs = data::needsOf(*subject.graph);
+    QVERIFY(needs.ok());
+    const auto data = data::openDataSet(path.toStdString(), *needs);
+    QVERIFY(data.ok());
+    const runtime::Feed feed{data->get(), *needs, data::SampleOrder((*data)->samples(), 1, 0.2)};
+    Training how;
+    how.steps = 400;
+    how.evaluate = true;
+    const Outcome outcome = train(*program, subject, optimizer, feed, how);
+    QVERIFY2(outcome.problem.empty(), outcome.problem.c_str());
+    QCOMPARE(outcome.evaluation.samples, 359);
+    QVERIFY2(outcome.evaluation.accuracy >= 0.95, qPrintable(QString::number(outcome.evaluation.accuracy)));
+}
+
+QTEST_GUILESS_MAIN(TestParity)
+#include "tst_parity.moc"
