@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "engine/program/deadlock.h"
 #include "engine/program/program.h"
 #include "engine/program/slots.h"
 #include "engine/program/stage_model.h"
@@ -154,7 +155,7 @@ private:
         body.replica = site.replica;
         body.recompute = stageOf(site).recompute;
         body.maxSamples = static_cast<std::int64_t>(std::ceil(samples));
-        body.slots = site.slots.slots;
+        body.slotTable = site.slots.slotTable;
         Rank &rank = m_program.ranks[id.index()];
         rank.persistentBytes = persistent.bytes;
         for (int a = 0; a < kAreas; ++a) {
@@ -435,7 +436,12 @@ private:
 
 Result<Program> compile(const plan::Plan &plan, const plan::Subject &subject, const CompileOptions &options)
 {
-    return Compiler(plan, subject, options).compile();
+    auto program = Compiler(plan, subject, options).compile();
+    if (!program || plan.schedule.kind != plan::ScheduleKind::Custom)
+        return program;
+    if (const Status runs = checkRuns(*program); !runs)
+        return runs.error();
+    return program;
 }
 
 } // namespace planloom::program

@@ -99,7 +99,7 @@ struct Body {
     std::vector<std::int64_t> gradientOffsets;
     std::vector<std::vector<std::int64_t>> stateOffsets; ///< [moment][parameter]
     std::vector<Pool> pools;                ///< by Area
-    std::vector<Slots> slots;               ///< per micro-batch
+    std::vector<Slots> slotTable;           ///< per micro-batch
     /// Messages of micro-batch m: [0] from the previous stage, [1] to the next; gradients go the same ways back.
     std::vector<std::vector<Message>> incoming;
     std::vector<std::vector<Message>> outgoing;

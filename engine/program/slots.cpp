@@ -46,7 +46,7 @@ public:
         count(Area::Inbox) = std::min(all, std::max(flight + 1, inFlightBefore));
         for (const Area area : {Area::Outbox, Area::GradientInbox, Area::GradientOutbox})
             count(area) = std::min(all, kTransferRegisters);
-        m_plan.slots.resize(static_cast<std::size_t>(microBatches));
+        m_plan.slotTable.resize(static_cast<std::size_t>(microBatches));
     }
 
     SlotPlan plan()
@@ -63,7 +63,7 @@ private:
     std::int32_t &count(Area area) { return m_plan.counts[static_cast<std::size_t>(area)]; }
     void note(Area area, std::int32_t microBatch, std::int32_t slot, std::int32_t previous)
     {
-        m_plan.slots[static_cast<std::size_t>(microBatch)].slot[static_cast<std::size_t>(area)] = slot;
+        m_plan.slotTable[static_cast<std::size_t>(microBatch)].slot[static_cast<std::size_t>(area)] = slot;
         m_plan.previous[static_cast<std::size_t>(area)][static_cast<std::size_t>(microBatch)] = previous;
     }
     void begin(Area area) { m_plan.previous[static_cast<std::size_t>(area)].assign(static_cast<std::size_t>(m_microBatches), -1); }

@@ -12,7 +12,7 @@ namespace planloom::program {
 /// How many slots each area of a stage has, and which one a micro-batch takes.
 struct SlotPlan {
     std::array<std::int32_t, kAreas> counts{};
-    std::vector<Slots> slots; ///< per micro-batch
+    std::vector<Slots> slotTable; ///< per micro-batch
     /// Per area and micro-batch: the micro-batch that had the slot before, -1: none. Taking the slot waits for its release.
     std::array<std::vector<std::int32_t>, kAreas> previous;
 };

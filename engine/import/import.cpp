@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/import/import.h"
+
+#include "engine/base/files.h"
+#include "engine/import/zoo.h"
+
+#include <filesystem>
+
+namespace planloom::import {
+namespace {
+
+constexpr std::string_view kZoo = "zoo:";
+constexpr std::int64_t kMostTextBytes = 64 << 20;
+
+Result<Model> readGraphJson(std::string_view text, const std::string &name)
+{
+    auto graph = graph::graphFromJson(text);
+    if (!graph)
+        return graph.error().in(name);
+    return Model{std::make_shared<const graph::Graph>(*std::move(graph)), nullptr, name, {}};
+}
+
+/// A .json file is our own graph if it says so, else a Hugging Face configuration.
+Result<Model> readModelJson(std::string_view text, const std::string &name)
+{
+    if (text.find("\"planloom.graph/1\"") != std::string_view::npos)
+        return readGraphJson(text, name);
+    return readHuggingFaceConfig(text, name);
+}
+
+} // namespace
+
+Result<Model> loadModel(const std::string &source)
+{
+    if (source.starts_with(kZoo)) {
+        auto model = zooModel(source.substr(kZoo.size()));
+        if (!model)
+            return model.error().in(source);
+        return model;
+    }
+    const std::filesystem::path path(source);
+    const std::string extension = path.extension().string();
+    if (extension != ".onnx" && extension != ".json" && extension != ".txt")
+        return badInput("is not a model: name an .onnx file, a config.json, a layer profile (.txt) or zoo:NAME").in(source);
+    const auto bytes = extension == ".onnx" ? readFile(path) : readFile(path, kMostTextBytes);
+    if (!bytes)
+        return bytes.error();
+    if (extension == ".onnx")
+        return readOnnx(*bytes, source, path.parent_path().string());
+    return extension == ".json" ? readModelJson(*bytes, source) : readLayerProfile(*bytes, source);
+}
+
+} // namespace planloom::import
