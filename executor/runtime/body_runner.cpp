@@ -95,7 +95,7 @@ const SizedScripts *BodyRunner::scriptsFor(std::int32_t microBatch) const
 
 void BodyRunner::setSlots(std::int32_t microBatch)
 {
-    const program::Slots &slots = m_body.slots[static_cast<std::size_t>(microBatch)];
+    const program::Slots &slots = m_body.slotTable[static_cast<std::size_t>(microBatch)];
     for (std::size_t area = 0; area < program::kAreas; ++area) {
         const program::Pool &pool = m_body.pools[area];
         m_base[area] = pool.begin + std::max(slots.slot[area], 0) * pool.slotBytes;

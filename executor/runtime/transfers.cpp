@@ -108,7 +108,7 @@ private:
             return tag.error();
         const auto area = static_cast<std::size_t>(place.area);
         const program::Pool &pool = body.pools[area];
-        const std::int64_t slot = std::max(body.slots[static_cast<std::size_t>(task.microBatch)].slot[area], 0);
+        const std::int64_t slot = std::max(body.slotTable[static_cast<std::size_t>(task.microBatch)].slot[area], 0);
         const std::int64_t perSample = body.training.graph.tensor(id).bytes(1).value();
         const std::int64_t offset = pool.begin + slot * pool.slotBytes + place.offset + row * perSample;
         m_table.transfers.push_back({offset, message.samples.size * perSample, peerHasIt ? message.peer.value : -1, *tag, false});
