@@ -64,7 +64,7 @@ HOMES = [
 ]
 UMBRELLAS = re.compile(r"Qt(Core|Gui|Widgets|Charts|Svg|Test|Network|Concurrent)$")
 # The JSON reader is made of nlohmann's type: it stands for it, and is as heavy.
-HEAVY = re.compile(r"engine/base/json_reader\.h$|nlohmann/json\.hpp$|CLI/CLI\.hpp$|spdlog/|onnx/|grpcpp?/")
+HEAVY = re.compile(r"engine/base/json_reader\.h$|nlohmann/json\.hpp$|CLI/CLI\.hpp$|spdlog/")
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^>"]+)[>"]')
 SOURCES = {".cpp", ".h", ".hpp", ".cc", ".c", ".cu", ".cuh"}

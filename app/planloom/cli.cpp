@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: Apache-2.0
+// The only file that includes CLI11: it takes seconds to compile.
+#include "app/planloom/cli.h"
+
+#include "app/planloom/terminal.h"
+#include "app/planloom/verbs.h"
+#include "engine/export/export.h"
+
+#include <CLI/CLI.hpp>
+#include <cmath>
+#include <fmt/format.h>
+#include <functional>
+
+namespace planloom::cli {
+namespace {
+
+using Verb = std::function<Status(Output &)>;
+
+/// The parser, where its values go, and what is to be run.
+struct Command {
+    CLI::App app{"Plans, simulates, runs and explains the parallel training of neural networks", "planloom"};
+    OutputOptions output;
+    InspectOptions inspect;
+    PlanOptions plan;
+    std::vector<std::string> planSet;
+    SimulateOptions simulate;
+    ProfileOptions profile;
+    TrainOptions train;
+    CompareOptions compare;
+    ExportOptions exportTo;
+    BenchOptions bench;
+    AgentOptions agent;
+    WorkerOptions worker;
+    Verb chosen;
+    std::function<int()> process; ///< agent and worker: they print for themselves
+};
+
+constexpr const char *kModel = "FILE.onnx, config.json of Hugging Face, a layer profile FILE.txt, or zoo:NAME (see planloom models)";
+constexpr const char *kCluster = "FILE.yaml, FILE.json, NCCL FILE.xml, text of `nvidia-smi topo -m`, local[:N] or preset:NAME (see planloom clusters)";
+
+CLI::App *addVerb(Command &command, const std::string &name, const std::string &about, const std::string &example, Verb run)
+{
+    CLI::App *verb = command.app.add_subcommand(name, about);
+    verb->add_flag("--json", command.output.json, "Print the result as JSON on stdout, and nothing else there");
+    verb->add_flag("--quiet", command.output.quiet, "Print no text for people and no progress, only errors");
+    verb->footer("Example:\n  " + example);
+    verb->callback([&command, run = std::move(run)] { command.chosen = run; });
+    return verb;
+}
+
+CLI::Validator finite()
+{
+    return CLI::Validator(
+        [](std::string &text) {
+            double value = 0;
+            if (!CLI::detail::lexical_cast(text, value) || !std::isfinite(value))
+                return fmt::format("'{}' is not a number", text);
+            return std::string();
+        },
+        "NUMBER");
+}
+
+void addBuiltIn(Command &command)
+{
+    addVerb(command, "models", "List the built-in models", "planloom models", [](Output &output) { return models(output); });
+    addVerb(command, "planners", "List the planners and their options", "planloom planners", [](Output &output) { return planners(output); });
+    addVerb(command, "clusters", "List the built-in clusters", "planloom clusters --json", [](Output &output) { return clusters(output); });
+}
+
+void addInspect(Command &command)
+{
+    CLI::App *verb = addVerb(command, "inspect", "Say what a model, cluster, profile, plan, run, trace or workspace is", "planloom inspect zoo:gpt2",
+                             [&command](Output &output) { return inspect(command.inspect, output); });
+    verb->add_option("what", command.inspect.what, "A file, the folder of a run, zoo:NAME, preset:NAME or local[:N]")->required();
+}
+
+void addPlan(Command &command)
+{
+    PlanOptions &options = command.plan;
+    CLI::App *verb = addVerb(command, "plan", "Find a plan that trains a model on a cluster",
+                             "planloom plan --model zoo:gpt-nano --cluster local:4 --batch 32 -o nano.plan.json",
+                             [&command](Output &output) { return plan(command.plan, output); });
+    verb->add_option("--model", options.model, kModel)->required();
+    verb->add_option("--cluster", options.cluster, kCluster)->required();
+    verb->add_option("--profile", options.profile, "Measured times, from planloom profile");
+    verb->add_option("--planner", options.planner, "Planner to use (see planloom planners)")->capture_default_str();
+    verb->add_option("--batch", options.batch, "Samples of one training step")->required();
+    verb->add_option("--micro-batch", options.microBatch, "Samples of one micro-batch on one device; the planner chooses if not given");
+    verb->add_option("--set", command.planSet, "Option of the planner, KEY=VALUE; may be given several times")->type_name("KEY=VALUE");
+    verb->add_option("--optimizer", options.optimizer, "Optimizer of the training")->check(CLI::IsMember({"adamw", "sgd"}))->capture_default_str();
+    verb->add_option("--learning-rate", options.learningRate, "Its learning rate")->check(finite() & CLI::NonNegativeNumber);
+    verb->add_option("--momentum", options.momentum, "Momentum of sgd")->check(CLI::Range(0.0, 1.0));
+    verb->add_option("--weight-decay", options.weightDecay, "Its weight decay")->check(finite() & CLI::NonNegativeNumber);
+    verb->add_option("-o,--output", options.out, "Plan file to write")->type_name("PLAN");
+    verb->add_option("--workspace", options.workspace, "Workspace to record the plan in")->type_name("FILE");
+}
+
+void addSimulate(Command &command)
+{
+    CLI::App *verb = addVerb(command, "simulate", "Predict one iteration of a plan: time, memory, bubbles",
+                             "planloom simulate nano.plan.json --trace nano.trace.json",
+                             [&command](Output &output) { return simulate(command.simulate, output); });
+    verb->add_option("plan", command.simulate.plan, "Plan file")->required()->type_name("PLAN");
+    verb->add_option("--trace", command.simulate.trace, "Write the timeline: FILE.json in Chrome's format, else Planloom's own")->type_name("FILE");
+}
+
+void addProfile(Command &command)
+{
+    ProfileOptions &options = command.profile;
+    CLI::App *verb = addVerb(command, "profile", "Measure how long a model's operators take on a device of this machine",
+                             "planloom profile --model zoo:gpt-nano --device cpu -o nano.profile.json",
+                             [&command](Output &output) { return profile(command.profile, output); });
+    verb->add_option("--model", options.model, kModel)->required();
+    verb->add_option("--device", options.device, "Device to measure on")->capture_default_str();
+    verb->add_option("--samples", options.samples, "Sizes of a micro-batch to measure, such as 1,4,16")->delimiter(',')->check(CLI::Range(1, 1 << 20));
+    verb->add_option("--threads", options.threads, "OpenMP threads of the device; default: all cores")->check(CLI::Range(0, 4096));
+    verb->add_option("--repeats", options.repeats, "Runs of each operator; default: as many as a steady figure needs")->check(CLI::Range(0, 10000));
+    verb->add_option("-o,--output", options.out, "Profile file to write")->type_name("PROFILE");
+    verb->add_option("--workspace", options.workspace, "Workspace to record the profile in")->type_name("FILE");
+}
+
+void addTrain(Command &command)
+{
+    TrainOptions &options = command.train;
+    CLI::App *verb = addVerb(command, "train", "Train a plan's model for real, one process a device",
+                             "planloom train nano.plan.json --data /usr/share/common-licenses/GPL-3 --steps 100 --seed 1",
+                             [&command](Output &output) { return train(command.train, output); });
+    verb->add_option("plan", options.plan, "Plan file")->required()->type_name("PLAN");
+    verb->add_option("--data", options.data, "Text, token file, .npy, CSV(.gz) or IDX")->required();
+    verb->add_option("--steps", options.steps, "Training steps")->capture_default_str()->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 40));
+    verb->add_option("--seed", options.seed, "Seed of weights and order of samples")->capture_default_str();
+    verb->add_option("--run-dir", options.runDir, "Folder of the run, for its trace and metrics; default: a new one")->type_name("FOLDER");
+    verb->add_option("--holdout", options.holdout, "Share of the samples that is kept for evaluation")->check(CLI::Range(0.0, 0.9));
+    verb->add_option("--threads", options.threads, "OpenMP threads of each rank; default: its share of the cores")->check(CLI::Range(0, 4096));
+    verb->add_option("--agent", options.agent, "Socket of an agent that is running; default: one of its own")->type_name("SOCKET");
+    verb->add_option("--workspace", options.workspace, "Workspace to record the run in")->type_name("FILE");
+}
+
+std::string formatList()
+{
+    std::string list = "Formats:";
+    for (const auto &format : exporting::formats())
+        list += fmt::format("\n  {:<14} {}", format.name, format.about);
+    return list;
+}
+
+void addRest(Command &command)
+{
+    CLI::App *compareVerb = addVerb(command, "compare", "Lay two plans or runs side by side", "planloom compare a.plan.json b.plan.json",
+                                    [&command](Output &output) { return compare(command.compare, output); });
+    compareVerb->add_option("a", command.compare.a, "Plan file or folder of a run")->required();
+    compareVerb->add_option("b", command.compare.b, "Plan file or folder of a run")->required();
+
+    CLI::App *exportVerb = addVerb(command, "export", "Write a plan or a run in another program's format",
+                                   "planloom export nano.plan.json --to chrome-trace -o nano.json\n\n" + formatList(),
+                                   [&command](Output &output) { return exportTo(command.exportTo, output); });
+    exportVerb->add_option("what", command.exportTo.what, "Plan file or folder of a run")->required();
+    exportVerb->add_option("--to", command.exportTo.format, "Format to write")->required()->type_name("FORMAT");
+    exportVerb->add_option("-o,--output", command.exportTo.out, "File to write")->required()->type_name("PATH");
+
+    CLI::App *benchVerb = addVerb(command, "bench", "Run a benchmark of this build, or list them", "planloom bench",
+                                  [&command](Output &output) { return bench(command.bench, output); });
+    benchVerb->add_option("name", command.bench.name, "Benchmark; none: list them");
+}
+
+void addProcesses(Command &command)
+{
+    CLI::App *agentVerb = command.app.add_subcommand("agent", "Serve training runs to studios and command lines on a private Unix socket");
+    agentVerb->add_flag("--json", command.output.json, "Accepted for uniformity: the agent's answers go over its socket");
+    agentVerb->add_flag("--quiet", command.output.quiet, "Accepted for uniformity");
+    agentVerb->footer("Example:\n  planloom agent --socket ~/agent.sock");
+    agentVerb->add_option("--socket", command.agent.socket, "Socket to make, with mode 0600; default: in a new private folder, printed on stdout");
+    agentVerb->add_option("--root", command.agent.root, "Where runs without a folder go; default: ~/.local/share/planloom/runs")->type_name("FOLDER");
+    agentVerb->add_flag("--exit-with-parent", command.agent.exitWithParent, "End when standard input ends");
+    agentVerb->callback([&command] { command.process = [&command] { return agent(command.agent); }; });
+
+    CLI::App *workerVerb = command.app.add_subcommand("worker", "One training process of a run; started by an agent")->group("");
+    workerVerb->add_option("--run-dir", command.worker.runDir, "Folder of the run")->required();
+    workerVerb->add_option("--agent", command.worker.agent, "Socket of the agent")->required();
+    workerVerb->callback([&command] { command.process = [&command] { return worker(command.worker); }; });
+}
+
+Status parseSettings(Command &command)
+{
+    for (const auto &setting : command.planSet) {
+        const auto equals = setting.find('=');
+        if (equals == std::string::npos || equals == 0)
+            return badInput(fmt::format("--set {} is not KEY=VALUE; see planloom planners for the keys", setting));
+        if (!command.plan.set.emplace(setting.substr(0, equals), setting.substr(equals + 1)).second)
+            return badInput(fmt::format("--set {} is given twice; leave one out", setting.substr(0, equals)));
+    }
+    return {};
+}
+
+int statusOf(const Error &error)
+{
+    switch (error.code) {
+    case ErrorCode::BadInput:
+    case ErrorCode::NotFound:
+    case ErrorCode::Unsupported:
+    case ErrorCode::Infeasible:
+        return 2;
+    case ErrorCode::Cancelled:
+    case ErrorCode::Io:
+    case ErrorCode::Failed:
+        return 1;
+    }
+    return 1;
+}
+
+int report(const Error &error)
+{
+    fmt::print(stderr, "planloom: error: {}\n", error.text());
+    return statusOf(error);
+}
+
+std::string firstLine(const std::string &text) { return text.substr(0, text.find('\n')); }
+
+int parseFailure(const Command &command, const CLI::ParseError &failure)
+{
+    if (failure.get_exit_code() == 0) // --help, --version
+        return command.app.exit(failure) == 0 && std::fflush(stdout) == 0 ? 0 : 1;
+    const auto verbs = command.app.get_subcommands();
+    const std::string help = verbs.empty() ? "planloom --help" : "planloom " + verbs.front()->get_name() + " --help";
+    return report(badInput(fmt::format("{}; see {}", firstLine(failure.what()), help)));
+}
+
+Status runVerb(Command &command)
+{
+    if (auto good = parseSettings(command); !good)
+        return good;
+    catchInterrupts();
+    Output output(command.output);
+    if (auto done = command.chosen(output); !done)
+        return done;
+    return output.finish();
+}
+
+} // namespace
+
+int run(int argc, char **argv)
+{
+    Command command;
+    command.app.set_version_flag("--version", "planloom " PLANLOOM_VERSION);
+    command.app.require_subcommand(1);
+    command.app.footer("planloom VERB --help shows a verb's options and an example.\nExit status: 0 done, 1 failed while running, 2 the input or the options are wrong.");
+    addBuiltIn(command);
+    addInspect(command);
+    addPlan(command);
+    addSimulate(command);
+    addProfile(command);
+    addTrain(command);
+    addRest(command);
+    addProcesses(command);
+    try {
+        command.app.parse(argc, argv);
+    } catch (const CLI::ParseError &failure) {
+        return parseFailure(command, failure);
+    }
+    if (command.process)
+        return command.process();
+    try {
+        const Status done = runVerb(command);
+        return done ? 0 : report(done.error());
+    } catch (const std::bad_alloc &) {
+        return report(failed("there is not enough memory; close other programs or use a smaller model"));
+    } catch (const std::exception &unexpected) { // a library's: ours do not throw across folders
+        return report(failed(fmt::format("an unexpected failure: {}", unexpected.what())));
+    }
+}
+
+} // namespace planloom::cli

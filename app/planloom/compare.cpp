@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "app/planloom/json_text.h"
+#include "app/planloom/sources.h"
+#include "app/planloom/verbs.h"
+#include "engine/simulate/simulate.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+
+namespace planloom::cli {
+namespace {
+
+/// A plan with what the simulator says today or, for a run, what was measured.
+struct Side {
+    std::string path;
+    plan::Document document;
+    simulate::Report predicted;
+    std::optional<agent::RunSummary> measured;
+    bool isRun = false;
+
+    /// What counts: measured where there is something measured.
+    [[nodiscard]] double iterationSeconds() const { return measured ? measured->iterationSecondsMedian : predicted.iterationSeconds; }
+    [[nodiscard]] double samplesPerSecond() const
+    {
+        const double seconds = iterationSeconds();
+        return seconds > 0 ? static_cast<double>(document.plan.globalBatch) / seconds : 0;
+    }
+    [[nodiscard]] std::int64_t peakBytes() const
+    {
+        std::int64_t peak = 0;
+        for (const auto &device : predicted.devices)
+            peak = std::max(peak, device.peakBytes);
+        return measured && !measured->peakBytesMeasured.empty() ? *std::max_element(measured->peakBytesMeasured.begin(), measured->peakBytesMeasured.end()) : peak;
+    }
+};
+
+Result<Side> load(const std::string &path)
+{
+    Side side;
+    side.path = path;
+    side.isRun = isRunFolder(path);
+    if (side.isRun) {
+        auto run = readRun(path);
+        if (!run)
+            return run.error();
+        side.document = std::move(run->document);
+        side.measured = run->summary;
+    } else {
+        auto document = plan::readPlan(path);
+        if (!document)
+            return document.error();
+        side.document = *std::move(document);
+    }
+    auto simulation = simulate::simulatePlan(side.document.plan, side.document.subject, {false, false});
+    if (!simulation)
+        return simulation.error().in(path);
+    side.predicted = std::move(simulation->report);
+    return side;
+}
+
+std::string sideJson(const Side &side)
+{
+    JsonObject json;
+    json.add("path", side.path).add("kind", side.isRun ? "run" : "plan").add("model", side.document.plan.modelName).add("cluster", side.document.plan.clusterName)
+        .add("notation", plan::notation(side.document.plan)).add("iteration_seconds", side.iterationSeconds())
+        .add("samples_per_second", side.samplesPerSecond()).add("peak_bytes", side.peakBytes()).raw("predicted", simulate::toJson(side.predicted));
+    return json.raw("summary", side.measured ? agent::toJson(*side.measured) : "null").text();
+}
+
+void printSides(const Side &a, const Side &b, Output &output)
+{
+    Table table({"", "A", "B"});
+    const auto row = [&](const char *what, const auto &value) { table.row({what, value(a), value(b)}); };
+    row("", [](const Side &side) { return side.path; });
+    row("model", [](const Side &side) { return side.document.plan.modelName; });
+    row("cluster", [](const Side &side) { return side.document.plan.clusterName; });
+    row("plan", [](const Side &side) { return plan::notation(side.document.plan); });
+    row("planner", [](const Side &side) { return side.document.plan.planner.name; });
+    row("schedule", [](const Side &side) { return std::string(plan::name(side.document.plan.schedule.kind)); });
+    row("batch", [](const Side &side) { return fmt::format("{} in {}", side.document.plan.globalBatch, side.document.plan.microBatches); });
+    row("predicted", [](const Side &side) { return format(Seconds(side.predicted.iterationSeconds)); });
+    row("measured", [](const Side &side) { return side.measured ? format(Seconds(side.measured->iterationSecondsMedian)) : std::string("-"); });
+    row("samples/s", [](const Side &side) { return fmt::format("{:.4g}", side.samplesPerSecond()); });
+    row("bubble", [](const Side &side) { return percent(side.predicted.bubbleFraction); });
+    row("fullest device", [](const Side &side) { return format(Bytes(side.peakBytes())); });
+    row("last loss", [](const Side &side) { return side.measured ? fmt::format("{:.6g}", side.measured->lossLast) : std::string("-"); });
+    table.print(output);
+}
+
+} // namespace
+
+Status compare(const CompareOptions &options, Output &output)
+{
+    const auto a = load(options.a);
+    if (!a)
+        return a.error();
+    const auto b = load(options.b);
+    if (!b)
+        return b.error();
+    const auto differences = plan::difference(a->document.plan, b->document.plan);
+    const double speedup = b->iterationSeconds() > 0 ? a->iterationSeconds() / b->iterationSeconds() : 0;
+    printSides(*a, *b, output);
+    output.line();
+    if (speedup > 0)
+        output.line(fmt::format("B takes {:.3g} times as long as A", 1 / speedup));
+    if (differences.empty())
+        output.line("the plans are the same");
+    for (const auto &difference : differences)
+        output.line("  " + difference);
+    output.json(JsonObject().raw("a", sideJson(*a)).raw("b", sideJson(*b)).add("speedup_of_b", speedup).raw("differences", jsonStrings(differences).text()).text());
+    return {};
+}
+
+} // namespace planloom::cli

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/export/export.h"
+
+#include "app/planloom/json_text.h"
+#include "app/planloom/sources.h"
+#include "app/planloom/terminal.h"
+#include "app/planloom/verbs.h"
+#include "engine/base/files.h"
+#include "engine/simulate/simulate.h"
+#include "executor/agent/child.h"
+
+#include <filesystem>
+#include <fmt/format.h>
+
+namespace planloom::cli {
+namespace {
+
+namespace fs = std::filesystem;
+constexpr int kPollMilliseconds = 50;
+
+/// The predicted timeline of a plan, or what a run recorded.
+Result<trace::Trace> traceOf(const ExportOptions &options, const plan::Document &document)
+{
+    if (isRunFolder(options.what))
+        return readRunTrace(options.what);
+    auto simulation = simulate::simulatePlan(document.plan, document.subject, {true, false});
+    if (!simulation)
+        return simulation.error().in(options.what);
+    return std::move(simulation->trace);
+}
+
+std::string dotOf(const plan::Document &document)
+{
+    return exporting::graphvizDot(*document.subject.graph, &document.plan, &document.subject.layers());
+}
+
+/// A private folder that goes with its owner.
+class TemporaryFolder {
+public:
+    static Result<TemporaryFolder> make()
+    {
+        std::error_code unknown;
+        std::string path = (fs::temp_directory_path(unknown) / "planloom-XXXXXX").string();
+        if (!::mkdtemp(path.data()))
+            return ioError("no temporary folder can be made; check TMPDIR and its free space");
+        return TemporaryFolder(path);
+    }
+    explicit TemporaryFolder(std::string path) : m_path(std::move(path)) {}
+    TemporaryFolder(TemporaryFolder &&other) noexcept : m_path(std::exchange(other.m_path, {})) {}
+    TemporaryFolder &operator=(TemporaryFolder &&) = delete;
+    ~TemporaryFolder()
+    {
+        std::error_code unknown;
+        if (!m_path.empty())
+            fs::remove_all(m_path, unknown);
+    }
+    [[nodiscard]] std::string file(const char *name) const { return m_path + "/" + name; }
+
+private:
+    std::string m_path;
+};
+
+/// Lays the drawing out with Graphviz in a child process, which Ctrl-C ends.
+Result<std::string> svgOf(const plan::Document &document, Output &output)
+{
+    const auto dot = agent::findProgram("dot");
+    if (!dot)
+        return notFound("Graphviz's dot is not installed; install the package graphviz, or export to dot");
+    const auto folder = TemporaryFolder::make();
+    if (!folder)
+        return folder.error();
+    if (auto written = writeFileAtomically(folder->file("model.dot"), dotOf(document)); !written)
+        return written.error();
+    agent::Command command;
+    command.program = *dot;
+    command.arguments = {"-Tsvg", "-o", folder->file("model.svg"), folder->file("model.dot")};
+    command.environment = agent::allowedEnvironment();
+    auto child = agent::Child::start(command);
+    if (!child)
+        return child.error();
+    TerminalProgress progress(output.showsProgress());
+    std::string messages;
+    std::optional<agent::Exit> end;
+    while (!(end = child->poll())) {
+        messages += child->read(kPollMilliseconds);
+        progress.report(-1, "Graphviz lays out the model");
+        if (progress.stopped())
+            return cancelled(); // the child goes with its owner
+    }
+    if (end->status != 0 || end->signal != 0)
+        return failed(fmt::format("Graphviz's dot failed ({}): {}", agent::describe(*end), messages.substr(0, messages.find('\n'))));
+    return readFile(folder->file("model.svg"));
+}
+
+Status writeFormat(const ExportOptions &options, const plan::Document &document, Output &output)
+{
+    const std::string &format = options.format;
+    if (format == "plan")
+        return plan::writePlan(document, options.out);
+    if (format == "model")
+        return writeFileAtomically(options.out, graph::toJson(*document.subject.graph) + "\n");
+    if (format == "cluster")
+        return writeFileAtomically(options.out, cluster::toJson(*document.subject.cluster) + "\n");
+    if (format == "dot")
+        return writeFileAtomically(options.out, dotOf(document));
+    if (format == "svg") {
+        const auto svg = svgOf(document, output);
+        return svg ? writeFileAtomically(options.out, *svg) : Status(svg.error());
+    }
+    if (format == "chrome-trace" || format == "trace") {
+        const auto trace = traceOf(options, document);
+        if (!trace)
+            return trace.error();
+        return format == "trace" ? trace::writeTrace(*trace, options.out) : exporting::writeChromeTrace(*trace, options.out);
+    }
+    const auto program = program::compile(document.plan, document.subject, {false}); // pytorch-csv
+    if (!program)
+        return program.error().in(options.what);
+    const auto csv = exporting::pytorchScheduleCsv(*program);
+    return csv ? writeFileAtomically(options.out, *csv) : Status(csv.error());
+}
+
+Status checkFormat(const std::string &wanted)
+{
+    std::string known;
+    for (const auto &format : exporting::formats()) {
+        if (format.name == wanted)
+            return {};
+        known += (known.empty() ? "" : ", ") + format.name;
+    }
+    return notFound(fmt::format("there is no format '{}'; choose one of {}", wanted, known));
+}
+
+} // namespace
+
+Status exportTo(const ExportOptions &options, Output &output)
+{
+    if (auto good = checkFormat(options.format); !good)
+        return good;
+    const auto document = readPlanOrRun(options.what);
+    if (!document)
+        return document.error();
+    if (auto written = writeFormat(options, *document, output); !written)
+        return written;
+    output.line(fmt::format("{} written to {}", options.format, options.out));
+    output.json(JsonObject().add("format", options.format).add("path", options.out).text());
+    return {};
+}
+
+} // namespace planloom::cli

@@ -1,0 +1,291 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "app/planloom/json_text.h"
+#include "app/planloom/report.h"
+#include "app/planloom/sources.h"
+#include "app/planloom/verbs.h"
+#include "engine/base/files.h"
+#include "engine/graph/operators.h"
+#include "engine/import/import.h"
+
+#include <filesystem>
+#include <fmt/format.h>
+#include <map>
+
+namespace planloom::cli {
+namespace {
+
+namespace fs = std::filesystem;
+constexpr std::int64_t kSniffBytes = 64 << 20;
+
+enum class What { Model, Cluster, Profile, Plan, Run, Trace, Workspace };
+
+/// Text files say what they are by their schema or, if foreign, by how they begin.
+Result<What> sniffText(const std::string &path)
+{
+    const auto text = readFile(path, std::int64_t{1} << 30);
+    if (!text)
+        return text.error();
+    const std::string_view head = std::string_view(*text).substr(0, kSniffBytes);
+    const std::pair<const char *, What> schemas[] = {
+        {"\"planloom.plan/1\"", What::Plan}, {"\"planloom.profile/1\"", What::Profile}, {"\"planloom.cluster/1\"", What::Cluster}, {"\"planloom.graph/1\"", What::Model}};
+    // A plan embeds the others: the schema that comes first is the file's own.
+    std::size_t first = std::string_view::npos;
+    What what = fs::path(path).extension() == ".txt" && head.find("GPU0") != std::string_view::npos ? What::Cluster : What::Model;
+    for (const auto &[schema, kind] : schemas) {
+        const std::size_t at = head.find(schema);
+        if (at < first) {
+            first = at;
+            what = kind;
+        }
+    }
+    return what;
+}
+
+Result<What> whatIs(const std::string &source)
+{
+    if (source.starts_with("zoo:"))
+        return What::Model;
+    if (source.starts_with("preset:") || source == "local" || source.starts_with("local:"))
+        return What::Cluster;
+    if (isRunFolder(source))
+        return What::Run;
+    const std::string extension = fs::path(source).extension().string();
+    const std::map<std::string, What> byExtension = {{".onnx", What::Model}, {".yaml", What::Cluster}, {".yml", What::Cluster},
+                                                     {".xml", What::Cluster}, {".pltrace", What::Trace}, {".planloom", What::Workspace}};
+    const auto known = byExtension.find(extension);
+    return known != byExtension.end() ? Result<What>(known->second) : sniffText(source);
+}
+
+struct LayerFigures {
+    std::int64_t parameters = 0;
+    double forward = 0;
+    double backward = 0;
+};
+
+LayerFigures figuresOf(const graph::Graph &graph, const graph::Layer &layer)
+{
+    LayerFigures sum;
+    for (std::int32_t at = layer.first.value; at < layer.last.value; ++at) {
+        const auto one = graph::figures(graph, OpId(at), 1);
+        sum.forward += one.forward.value();
+        sum.backward += one.backward.value();
+        for (const TensorId id : graph.op(OpId(at)).inputs) {
+            // A shared parameter counts where it is read first.
+            if (id.valid() && graph.tensor(id).role == graph::TensorRole::Parameter && graph.consumers(id).front() == OpId(at))
+                sum.parameters += graph.tensor(id).shape.elements(1);
+        }
+    }
+    return sum;
+}
+
+Status inspectModel(const std::string &source, Output &output)
+{
+    const auto model = import::loadModel(source);
+    if (!model)
+        return model.error();
+    const graph::Graph &graph = *model->graph;
+    const auto layers = graph::layersOf(graph);
+    JsonArray list;
+    Table table({"LAYER", "NAME", "OPERATORS", "PARAMETERS", "FORWARD", "CROSSES IN"});
+    LayerFigures total;
+    for (std::size_t k = 0; k < layers.size(); ++k) {
+        const auto &layer = layers.layers[k];
+        const LayerFigures figures = figuresOf(graph, layer);
+        total.forward += figures.forward;
+        total.backward += figures.backward;
+        const Bytes cut = layers.cutBytes(graph, k, 1);
+        const int operators = layer.last.value - layer.first.value;
+        table.row({std::to_string(k), layer.name, std::to_string(operators), count(figures.parameters), format(Flops(figures.forward)), format(cut)});
+        list.raw(JsonObject().add("name", layer.name).add("operators", operators).add("parameters", figures.parameters)
+                     .add("forward_flops", figures.forward).add("backward_flops", figures.backward).add("cut_bytes", cut.value()).text());
+    }
+    output.line(fmt::format("model         {}", graph.name()));
+    output.line(fmt::format("operators     {} in {} layers", count(static_cast<std::int64_t>(graph.ops().size())), layers.size()));
+    output.line(fmt::format("parameters    {}  ({})", count(graph.parameterCount()), format(graph.parameterBytes())));
+    output.line(fmt::format("a sample      {} forward, {} backward", format(Flops(total.forward)), format(Flops(total.backward))));
+    for (const TensorId id : graph.withRole(graph::TensorRole::Input))
+        output.line(fmt::format("input         {} {} {}", graph.tensor(id).name, graph::name(graph.tensor(id).type), graph.tensor(id).shape.text()));
+    if (model->profile)
+        output.line(fmt::format("times         {} layers, {}", model->profile->ops.size(), model->profile->source));
+    for (const auto &warning : model->warnings)
+        output.line("warning       " + warning);
+    output.line();
+    table.print(output);
+    output.json(JsonObject().add("kind", "model").add("name", graph.name()).add("source", model->source).add("operators", graph.ops().size())
+                    .add("layers", layers.size()).add("parameters", graph.parameterCount()).add("parameter_bytes", graph.parameterBytes().value())
+                    .add("forward_flops_per_sample", total.forward).add("backward_flops_per_sample", total.backward)
+                    .add("trainable", graph.loss().valid()).add("has_times", model->profile != nullptr)
+                    .raw("warnings", jsonStrings(model->warnings).text()).raw("layer_list", list.text()).text());
+    return {};
+}
+
+Status inspectCluster(const std::string &source, Output &output)
+{
+    const auto loaded = import::loadCluster(source);
+    if (!loaded)
+        return loaded.error();
+    const cluster::Cluster &cluster = **loaded;
+    output.line(fmt::format("cluster       {}: {} nodes, {} devices, {} links", cluster.name(), cluster.nodes().size(), cluster.devices().size(), cluster.links().size()));
+    JsonArray devices;
+    Table table({"DEVICE", "NODE", "TYPE", "FLOAT32", "MEMORY", "BANDWIDTH"});
+    for (const auto &device : cluster.devices()) {
+        const auto &type = cluster.typeOf(device.id);
+        const auto peak = type.peakFlops.find("float32");
+        const double flops = peak == type.peakFlops.end() ? 0 : peak->second;
+        const std::string &node = cluster.nodes()[device.node.index()].name;
+        table.row({device.name, node, type.name, format(Flops(flops)) + "/s", format(type.memory), format(Bytes(static_cast<std::int64_t>(type.memoryBandwidth))) + "/s"});
+        devices.raw(JsonObject().add("name", device.name).add("node", node).add("type", type.name).add("float32_flops", flops)
+                        .add("memory_bytes", type.memory.value()).add("memory_bandwidth", type.memoryBandwidth).text());
+    }
+    table.print(output);
+    JsonArray links;
+    for (const auto &link : cluster.links()) {
+        links.raw(JsonObject().add("a", cluster.vertices()[link.a].name).add("b", cluster.vertices()[link.b].name).add("point_to_point", link.pointToPoint)
+                      .add("collective", link.collective).add("latency_seconds", link.latency.value()).add("full_duplex", link.fullDuplex).text());
+    }
+    output.json(JsonObject().add("kind", "cluster").add("name", cluster.name()).add("nodes", cluster.nodes().size()).raw("devices", devices.text())
+                    .raw("links", links.text()).text());
+    return {};
+}
+
+Status inspectProfile(const std::string &path, Output &output)
+{
+    const auto profile = loadProfile(path);
+    if (!profile)
+        return profile.error();
+    output.line(fmt::format("profile       {} on {}", profile->model, profile->deviceType.empty() ? "any device" : profile->deviceType));
+    output.line(fmt::format("source        {}", profile->source));
+    Table table({"OPERATOR", "SAMPLES", "FORWARD", "BACKWARD"});
+    for (const auto &[name, times] : profile->ops) {
+        for (const auto &time : times)
+            table.row({name, fmt::format("{:g}", time.samples), format(time.forward), format(time.backward)});
+    }
+    table.print(output);
+    JsonObject extra;
+    for (const auto &[key, value] : profile->extra) {
+        output.line(fmt::format("{:<32} {:.6g}", key, value));
+        extra.add(key, value);
+    }
+    output.json(JsonObject().add("kind", "profile").add("model", profile->model).add("device_type", profile->deviceType).add("source", profile->source)
+                    .add("operators", profile->ops.size()).raw("extra", extra.text()).text());
+    return {};
+}
+
+std::string planJson(const plan::Document &document)
+{
+    const auto &plan = document.plan;
+    JsonArray stages;
+    for (const auto &stage : plan.stages) {
+        JsonArray devices;
+        for (const DeviceId id : stage.devices)
+            devices.add(document.subject.cluster->device(id).name);
+        stages.raw(JsonObject().add("name", stage.name).raw("layers", fmt::format("[{},{}]", stage.firstLayer, stage.lastLayer)).raw("devices", devices.text()).text());
+    }
+    JsonObject json;
+    json.add("kind", "plan").add("notation", plan::notation(plan)).add("model", plan.modelName).add("cluster", plan.clusterName).add("planner", plan.planner.name)
+        .add("global_batch", plan.globalBatch).add("micro_batches", plan.microBatches).add("schedule", plan::name(plan.schedule.kind)).raw("stages", stages.text());
+    json.raw("predicted", plan.predictedJson.empty() ? "null" : plan.predictedJson);
+    return json.text();
+}
+
+Status inspectPlan(const std::string &path, Output &output)
+{
+    const auto document = plan::readPlan(path);
+    if (!document)
+        return document.error();
+    printPlan(document->plan, document->subject, output);
+    output.json(planJson(*document));
+    return {};
+}
+
+Status inspectRun(const std::string &folder, Output &output)
+{
+    const auto run = readRun(folder);
+    if (!run)
+        return run.error();
+    printPlan(run->document.plan, run->document.subject, output);
+    output.line();
+    if (run->summary) {
+        output.line(fmt::format("steps         {}", run->summary->steps));
+        output.line(fmt::format("loss          {:.6g} -> {:.6g}", run->summary->lossFirst, run->summary->lossLast));
+        output.line(fmt::format("iteration     {} (median), predicted {}", format(Seconds(run->summary->iterationSecondsMedian)), format(Seconds(run->summary->predictedIterationSeconds))));
+    } else {
+        output.line("has no summary: it is running, or it ended before its first step");
+    }
+    output.json(JsonObject().add("kind", "run").add("folder", folder).raw("plan", planJson(run->document))
+                    .raw("summary", run->summary ? agent::toJson(*run->summary) : "null").text());
+    return {};
+}
+
+Status inspectTrace(const std::string &path, Output &output)
+{
+    const auto trace = trace::readTrace(path);
+    if (!trace)
+        return trace.error();
+    std::int32_t steps = 0;
+    for (const auto &record : trace->records)
+        steps = std::max(steps, record.step + 1);
+    const double seconds = static_cast<double>(trace->end() - trace->begin()) * 1e-9;
+    output.line(fmt::format("trace         {} clock, {} ranks, {} tasks, {} steps", trace->clock, trace->ranks.size(), trace->tasks.size(), steps));
+    output.line(fmt::format("records       {} over {}, {} lost", count(static_cast<std::int64_t>(trace->records.size())), format(Seconds(seconds)), trace->dropped));
+    output.json(JsonObject().add("kind", "trace").add("clock", trace->clock).add("ranks", trace->ranks.size()).add("tasks", trace->tasks.size())
+                    .add("steps", steps).add("records", trace->records.size()).add("dropped", trace->dropped).add("seconds", seconds).text());
+    return {};
+}
+
+Status inspectWorkspace(const std::string &path, Output &output)
+{
+    std::error_code unknown;
+    if (!fs::exists(path, unknown))
+        return notFound("cannot be opened: there is no such file; check the path").in(path);
+    auto workspace = store::Workspace::open(path);
+    if (!workspace)
+        return workspace.error();
+    JsonObject json;
+    json.add("kind", "workspace");
+    Table table({"KIND", "NAME", "FROM"});
+    for (const store::Kind kind : {store::Kind::Model, store::Kind::Cluster, store::Kind::Plan, store::Kind::Profile}) {
+        const auto entries = workspace->list(kind);
+        if (!entries)
+            return entries.error();
+        JsonArray names;
+        for (const auto &entry : *entries) {
+            table.row({store::name(kind), entry.name, entry.source});
+            names.add(entry.name);
+        }
+        json.raw(fmt::format("{}s", store::name(kind)), names.text());
+    }
+    const auto runs = workspace->listRuns();
+    if (!runs)
+        return runs.error();
+    JsonArray list;
+    for (const auto &run : *runs) {
+        table.row({"run", fmt::format("{} on {}: {}", run.model, run.cluster, run.state), run.folder});
+        list.raw(JsonObject().add("folder", run.folder).add("state", run.state).add("model", run.model).add("cluster", run.cluster).add("plan", run.plan)
+                     .add("steps", run.steps).add("loss_last", run.lossLast).add("iteration_seconds_median", run.iterationSecondsMedian).text());
+    }
+    table.print(output);
+    output.json(json.raw("runs", list.text()).text());
+    return {};
+}
+
+} // namespace
+
+Status inspect(const InspectOptions &options, Output &output)
+{
+    const auto what = whatIs(options.what);
+    if (!what)
+        return what.error();
+    switch (*what) {
+    case What::Model: return inspectModel(options.what, output);
+    case What::Cluster: return inspectCluster(options.what, output);
+    case What::Profile: return inspectProfile(options.what, output);
+    case What::Plan: return inspectPlan(options.what, output);
+    case What::Run: return inspectRun(options.what, output);
+    case What::Trace: return inspectTrace(options.what, output);
+    case What::Workspace: return inspectWorkspace(options.what, output);
+    }
+    return {};
+}
+
+} // namespace planloom::cli

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "app/planloom/output.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <fmt/format.h>
+
+namespace planloom::cli {
+namespace {
+
+/// Characters, not bytes: device names may have umlauts.
+std::size_t width(const std::string &text)
+{
+    return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xc0U) != 0x80U; }));
+}
+
+std::string padded(const std::string &text, std::size_t columns, bool right)
+{
+    const std::string space(columns - std::min(columns, width(text)), ' ');
+    return right ? space + text : text + space;
+}
+
+} // namespace
+
+void Output::line(std::string_view text)
+{
+    if (!isText())
+        return;
+    const bool written = std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fputc('\n', stdout) != EOF;
+    if (!written && !m_failed) {
+        m_failed = true;
+        m_errno = errno;
+    }
+}
+
+void Output::json(std::string_view text)
+{
+    if (!m_options.json)
+        return;
+    const bool written = std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fputc('\n', stdout) != EOF && std::fflush(stdout) == 0;
+    if (!written && !m_failed) {
+        m_failed = true;
+        m_errno = errno;
+    }
+}
+
+void Output::note(std::string_view text)
+{
+    if (!m_options.quiet)
+        fmt::print(stderr, "planloom: {}\n", text);
+}
+
+Status Output::finish()
+{
+    if (std::fflush(stdout) != 0 && !m_failed) {
+        m_failed = true;
+        m_errno = errno;
+    }
+    if (m_failed)
+        return ioError(fmt::format("the result cannot be written: {}", std::strerror(m_errno)));
+    return {};
+}
+
+void Table::print(Output &output) const
+{
+    std::vector<std::size_t> widths;
+    std::vector<bool> right;
+    for (std::size_t column = 0; column < m_headings.size(); ++column) {
+        std::size_t widest = width(m_headings[column]);
+        for (const auto &row : m_rows)
+            widest = std::max(widest, width(row[column]));
+        widths.push_back(widest);
+        const std::string first = m_rows.empty() ? std::string() : m_rows.front()[column];
+        right.push_back(!first.empty() && (first[0] == '-' || (first[0] >= '0' && first[0] <= '9')));
+    }
+    const auto printRow = [&](const std::vector<std::string> &cells) {
+        std::string line;
+        for (std::size_t column = 0; column < cells.size(); ++column)
+            line += (column ? "  " : "") + padded(cells[column], widths[column], right[column]);
+        line.erase(line.find_last_not_of(' ') + 1);
+        output.line(line);
+    };
+    printRow(m_headings);
+    for (const auto &row : m_rows)
+        printRow(row);
+}
+
+std::string percent(double fraction) { return fmt::format("{:.1f} %", fraction * 100); }
+
+std::string count(std::int64_t number)
+{
+    std::string text = std::to_string(number);
+    for (int at = static_cast<int>(text.size()) - 3; at > (number < 0 ? 1 : 0); at -= 3)
+        text.insert(static_cast<std::size_t>(at), ",");
+    return text;
+}
+
+} // namespace planloom::cli

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "engine/base/result.h"
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace planloom::cli {
+
+/// What every verb takes.
+struct OutputOptions {
+    bool json = false;  ///< the result as JSON on stdout, and nothing else there
+    bool quiet = false; ///< no text for people, no progress; errors still
+};
+
+/// Where a verb's results go. Thread contract: one thread at a time.
+class Output {
+public:
+    explicit Output(OutputOptions options) : m_options(options) {}
+
+    [[nodiscard]] bool isJson() const { return m_options.json; }
+    /// True if text for people is wanted.
+    [[nodiscard]] bool isText() const { return !m_options.json && !m_options.quiet; }
+    [[nodiscard]] bool showsProgress() const { return !m_options.quiet; }
+
+    /// A line for people.
+    void line(std::string_view text = {});
+    /// A line of JSON, in --json mode only, at once visible to a reader.
+    void json(std::string_view text);
+    /// Something that a person should know but that is no error: on stderr.
+    void note(std::string_view text);
+
+    /// Error: Io, if anything could not be written.
+    Status finish();
+
+private:
+    OutputOptions m_options;
+    bool m_failed = false;
+    int m_errno = 0;
+};
+
+/// Columns under headings, numbers to the right: a column is right-aligned where its first cell begins with a digit or a minus.
+class Table {
+public:
+    explicit Table(std::vector<std::string> headings) : m_headings(std::move(headings)) {}
+    void row(std::vector<std::string> cells) { m_rows.push_back(std::move(cells)); }
+    [[nodiscard]] bool empty() const { return m_rows.empty(); }
+    void print(Output &output) const;
+
+private:
+    std::vector<std::string> m_headings;
+    std::vector<std::vector<std::string>> m_rows;
+};
+
+std::string percent(double fraction);     ///< "12.3 %"
+std::string count(std::int64_t number);   ///< "124,439,808"
+
+} // namespace planloom::cli

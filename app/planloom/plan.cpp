@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "app/planloom/json_text.h"
+#include "app/planloom/report.h"
+#include "app/planloom/sources.h"
+#include "app/planloom/terminal.h"
+#include "app/planloom/verbs.h"
+#include "planners/planner.h"
+
+#include <chrono>
+#include <filesystem>
+#include <fmt/format.h>
+
+namespace planloom::cli {
+namespace {
+
+plan::Optimizer optimizerOf(const PlanOptions &options)
+{
+    plan::Optimizer optimizer;
+    if (options.optimizer == "sgd") {
+        optimizer.kind = plan::Optimizer::Kind::Sgd;
+        optimizer.weightDecay = 0;
+    }
+    optimizer.learningRate = options.learningRate.value_or(optimizer.learningRate);
+    optimizer.momentum = options.momentum.value_or(optimizer.momentum);
+    optimizer.weightDecay = options.weightDecay.value_or(optimizer.weightDecay);
+    return optimizer;
+}
+
+Status checkOptions(const PlanOptions &options)
+{
+    if (options.batch < 1)
+        return badInput(fmt::format("--batch {} is not a number of samples; give 1 or more", options.batch));
+    if (options.microBatch && (*options.microBatch < 1 || *options.microBatch > options.batch))
+        return badInput(fmt::format("--micro-batch {} does not fit a batch of {}; give 1 to {}", *options.microBatch, options.batch, options.batch));
+    if (options.momentum && options.optimizer != "sgd")
+        return badInput("--momentum goes with --optimizer sgd; leave it out or change the optimizer");
+    return {};
+}
+
+std::string alternativesJson(const planners::PlanReport &report)
+{
+    JsonArray all;
+    for (const auto &candidate : report.alternatives)
+        all.raw(JsonObject()
+                    .add("notation", plan::notation(candidate.plan))
+                    .add("micro_batches", candidate.plan.microBatches)
+                    .add("schedule", plan::name(candidate.plan.schedule.kind))
+                    .add("iteration_seconds", candidate.simulatedSeconds)
+                    .text());
+    return all.text();
+}
+
+/// The plan file with what is about the search in front: itself a plan file, so that `planloom plan --json > PLAN` works, too.
+std::string resultJson(const plan::Document &document, const planners::PlanReport &report)
+{
+    const std::string file = plan::toJson(document);
+    return fmt::format("{{\n  \"notation\": {},\n  \"search_seconds\": {},\n  \"complete\": {},\n  \"alternatives\": {},{}", jsonString(plan::notation(document.plan)),
+                       jsonNumber(document.plan.planner.searchSeconds), report.complete, alternativesJson(report), file.substr(file.find('{') + 1));
+}
+
+void printResult(const plan::Document &document, const planners::PlanReport &report, Output &output)
+{
+    printPlan(document.plan, document.subject, output);
+    output.line();
+    output.line("predicted by the simulator");
+    printReport(report.predicted, output);
+    if (!document.plan.estimate.empty()) {
+        output.line();
+        output.line("the planner's own estimate");
+        for (const auto &[key, value] : document.plan.estimate)
+            output.line(fmt::format("  {:<32} {:.6g}", key, value));
+    }
+    if (!report.alternatives.empty()) {
+        output.line();
+        Table table({"RUNNER-UP", "MICRO-BATCHES", "SCHEDULE", "ITERATION"});
+        for (const auto &candidate : report.alternatives)
+            table.row({plan::notation(candidate.plan), std::to_string(candidate.plan.microBatches), plan::name(candidate.plan.schedule.kind),
+                       format(Seconds(candidate.simulatedSeconds))});
+        table.print(output);
+    }
+    output.line();
+    output.line(fmt::format("searched for {}{}", format(Seconds(document.plan.planner.searchSeconds)), report.complete ? "" : "; stopped early, this is the best so far"));
+}
+
+Status save(const PlanOptions &options, const plan::Document &document, Output &output)
+{
+    if (!options.out.empty()) {
+        if (auto written = plan::writePlan(document, options.out); !written)
+            return written;
+        output.line("written to " + options.out);
+    }
+    auto workspace = openWorkspace(options.workspace);
+    if (!workspace)
+        return workspace.error();
+    if (!*workspace)
+        return {};
+    const std::string name = fmt::format("{} on {}: {}", document.plan.modelName, document.plan.clusterName, plan::notation(document.plan));
+    const auto put = (*workspace)->put(store::Kind::Plan, name, options.out, plan::toJson(document));
+    return put ? Status{} : Status(put.error());
+}
+
+} // namespace
+
+Status plan(const PlanOptions &options, Output &output)
+{
+    if (auto good = checkOptions(options); !good)
+        return good;
+    const auto planner = planners::findPlanner(options.planner);
+    if (!planner)
+        return planner.error();
+    auto subject = loadSubject(options.model, options.cluster, options.profile, output);
+    if (!subject)
+        return subject.error();
+    const planners::Problem problem{*subject, options.batch, options.microBatch, optimizerOf(options)};
+
+    TerminalProgress progress(output.showsProgress());
+    const auto begun = std::chrono::steady_clock::now();
+    auto report = (*planner)->plan(problem, options.set, progress);
+    progress.clear();
+    if (!report)
+        return report.error();
+    report->plan.planner.searchSeconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
+    const plan::Document document{report->plan, *subject};
+    if (auto saved = save(options, document, output); !saved)
+        return saved;
+    printResult(document, *report, output);
+    output.json(resultJson(document, *report));
+    return {};
+}
+
+} // namespace planloom::cli

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "app/planloom/report.h"
+
+#include <fmt/format.h>
+
+namespace planloom::cli {
+
+void printReport(const simulate::Report &report, Output &output)
+{
+    output.line(fmt::format("iteration     {}  ({:.4g} samples/s, at least {})", format(Seconds(report.iterationSeconds)), report.samplesPerSecond,
+                            format(Seconds(report.lowerBoundSeconds))));
+    output.line(fmt::format("bubble        {}", percent(report.bubbleFraction)));
+    if (report.speedupOverOneDevice > 0)
+        output.line(fmt::format("speed-up      {:.2f} over one device", report.speedupOverOneDevice));
+    output.line(fmt::format("memory        {}", report.fits ? "fits" : "DOES NOT FIT"));
+    Table table({"DEVICE", "PEAK", "OF", "BUSY", "COMMUNICATION"});
+    for (const auto &device : report.devices) {
+        const bool over = device.peakBytes > device.capacityBytes;
+        table.row({device.id, format(Bytes(device.peakBytes)) + (over ? " !" : ""), format(Bytes(device.capacityBytes)), percent(device.busyFraction),
+                   percent(device.commFraction)});
+    }
+    table.print(output);
+}
+
+std::string deviceList(const std::vector<DeviceId> &devices, const cluster::Cluster &cluster)
+{
+    std::string text;
+    for (std::size_t i = 0; i < devices.size();) {
+        std::size_t last = i;
+        while (last + 1 < devices.size() && devices[last + 1].value == devices[last].value + 1)
+            ++last;
+        text += (text.empty() ? "" : ", ") + cluster.device(devices[i]).name;
+        if (last > i)
+            text += ".." + cluster.device(devices[last]).name;
+        i = last + 1;
+    }
+    return text;
+}
+
+void printPlan(const plan::Plan &plan, const plan::Subject &subject, Output &output)
+{
+    output.line(fmt::format("model         {}  ({} layers)", plan.modelName, subject.layers().size()));
+    output.line(fmt::format("cluster       {}  ({} devices)", plan.clusterName, subject.cluster->devices().size()));
+    output.line(fmt::format("plan          {}  by {}", plan::notation(plan), plan.planner.name));
+    output.line(fmt::format("batch         {} in {} micro-batch{}, schedule {}", plan.globalBatch, plan.microBatches, plan.microBatches == 1 ? "" : "es",
+                            plan::name(plan.schedule.kind)));
+    Table table({"STAGE", "LAYERS", "REPLICAS", "PARAMETERS", "RECOMPUTE", "DEVICES"});
+    for (const auto &stage : plan.stages) {
+        const Bytes parameters = subject.costs->parameterBytes(stage.firstLayer, stage.lastLayer);
+        table.row({stage.name, fmt::format("{}..{}", stage.firstLayer, stage.lastLayer), std::to_string(stage.devices.size()), format(parameters),
+                   stage.recompute ? "yes" : "no", deviceList(stage.devices, *subject.cluster)});
+    }
+    table.print(output);
+}
+
+} // namespace planloom::cli

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "app/planloom/output.h"
+#include "engine/plan/plan.h"
+#include "engine/simulate/simulate.h"
+
+namespace planloom::cli {
+
+/// The simulator's report for people: figures, then a row a device.
+void printReport(const simulate::Report &report, Output &output);
+/// Stages, schedule and micro-batches for people.
+void printPlan(const plan::Plan &plan, const plan::Subject &subject, Output &output);
+/// "n0:g0..n0:g7, n1:g3": names of devices, runs of neighbours folded.
+std::string deviceList(const std::vector<DeviceId> &devices, const cluster::Cluster &cluster);
+
+} // namespace planloom::cli

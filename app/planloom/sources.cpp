@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "app/planloom/sources.h"
+
+#include "engine/base/files.h"
+#include "engine/import/import.h"
+
+#include <chrono>
+#include <filesystem>
+
+namespace planloom::cli {
+
+namespace fs = std::filesystem;
+
+Result<plan::Subject> loadSubject(const std::string &model, const std::string &cluster, const std::string &profile, Output &output)
+{
+    auto loaded = import::loadModel(model);
+    if (!loaded)
+        return loaded.error();
+    for (const auto &warning : loaded->warnings)
+        output.note("warning: " + warning);
+    auto devices = import::loadCluster(cluster);
+    if (!devices)
+        return devices.error();
+    std::shared_ptr<const cost::Profile> times = loaded->profile;
+    if (!profile.empty()) {
+        auto read = loadProfile(profile);
+        if (!read)
+            return read.error();
+        times = std::make_shared<const cost::Profile>(*std::move(read));
+    }
+    return plan::makeSubject(loaded->graph, *devices, times, loaded->source);
+}
+
+Result<cost::Profile> loadProfile(const std::string &path)
+{
+    const auto text = readFile(path);
+    if (!text)
+        return text.error();
+    auto profile = cost::profileFromJson(*text);
+    if (!profile)
+        return profile.error().in(path);
+    return profile;
+}
+
+bool isRunFolder(const std::string &path)
+{
+    std::error_code unknown;
+    return fs::is_directory(path, unknown);
+}
+
+Result<RunFiles> readRun(const std::string &folder)
+{
+    const fs::path base(folder);
+    std::error_code unknown;
+    if (!fs::exists(base / "plan.json", unknown))
+        return badInput("is not the folder of a run (it has no plan.json); name one that planloom train made").in(folder);
+    auto document = plan::readPlan((base / "plan.json").string());
+    if (!document)
+        return document.error();
+    RunFiles run{folder, *std::move(document), std::nullopt};
+    const std::string summaryPath = (base / "summary.json").string();
+    if (!fs::exists(summaryPath, unknown))
+        return run;
+    const auto text = readFile(summaryPath);
+    if (!text)
+        return text.error();
+    const auto summary = agent::summaryFromJson(*text);
+    if (!summary)
+        return summary.error().in(summaryPath);
+    run.summary = *summary;
+    return run;
+}
+
+Result<plan::Document> readPlanOrRun(const std::string &path)
+{
+    if (!isRunFolder(path))
+        return plan::readPlan(path);
+    auto run = readRun(path);
+    if (!run)
+        return run.error();
+    return std::move(run->document);
+}
+
+Result<trace::Trace> readRunTrace(const std::string &folder) { return trace::readTrace((fs::path(folder) / "trace.pltrace").string()); }
+
+Result<std::optional<store::Workspace>> openWorkspace(const std::string &path)
+{
+    std::optional<store::Workspace> none;
+    if (path.empty())
+        return none;
+    auto opened = store::Workspace::open(path);
+    if (!opened)
+        return opened.error();
+    return std::optional<store::Workspace>(*std::move(opened));
+}
+
+std::int64_t now()
+{
+    return std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+} // namespace planloom::cli

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "app/planloom/output.h"
+#include "engine/plan/plan.h"
+#include "engine/store/store.h"
+#include "engine/trace/trace.h"
+#include "executor/agent/client.h"
+
+#include <optional>
+#include <string>
+
+namespace planloom::cli {
+
+/// Model, cluster and, if @p profile is not empty, measured times. What the importer warned of is noted.
+Result<plan::Subject> loadSubject(const std::string &model, const std::string &cluster, const std::string &profile, Output &output);
+Result<cost::Profile> loadProfile(const std::string &path);
+
+/// A run's folder, read back (resources/docs/formats/run.md).
+struct RunFiles {
+    std::string folder;
+    plan::Document document;
+    std::optional<agent::RunSummary> summary; ///< missing while it runs, or if it did not get that far
+};
+/// True if @p path is a folder.
+bool isRunFolder(const std::string &path);
+/// Errors: BadInput (not a run's folder), and those of reading.
+Result<RunFiles> readRun(const std::string &folder);
+/// The plan of a plan file or of a run's folder.
+Result<plan::Document> readPlanOrRun(const std::string &path);
+Result<trace::Trace> readRunTrace(const std::string &folder);
+
+/// The workspace named with --workspace; nothing if the name is empty.
+Result<std::optional<store::Workspace>> openWorkspace(const std::string &path);
+
+/// Seconds since 1970.
+std::int64_t now();
+
+} // namespace planloom::cli

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "app/planloom/output.h"
+#include "engine/base/result.h"
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace planloom::cli {
+
+// A verb is a function from its options to an exit: it prints through Output and returns its error. One file each, of the verb's name.
+
+Status models(Output &output);
+Status planners(Output &output);
+Status clusters(Output &output);
+
+struct InspectOptions {
+    std::string what; ///< a file, a run's folder, zoo:NAME, preset:NAME, local[:N]
+};
+Status inspect(const InspectOptions &options, Output &output);
+
+struct PlanOptions {
+    std::string model;
+    std::string cluster;
+    std::string profile; ///< empty: none
+    std::string planner = "dapple";
+    std::int64_t batch = 0;
+    std::optional<std::int64_t> microBatch;
+    std::map<std::string, std::string> set;
+    std::string optimizer = "adamw";
+    std::optional<double> learningRate;
+    std::optional<double> momentum;
+    std::optional<double> weightDecay;
+    std::string out; ///< plan file; empty: none
+    std::string workspace;
+};
+Status plan(const PlanOptions &options, Output &output);
+
+struct SimulateOptions {
+    std::string plan;
+    std::string trace; ///< .json: Chrome's format, else ours; empty: none
+};
+Status simulate(const SimulateOptions &options, Output &output);
+
+struct ProfileOptions {
+    std::string model;
+    std::string device = "cpu";
+    std::vector<std::int64_t> samples;
+    int threads = 0;
+    int repeats = 0;
+    std::string out;
+    std::string workspace;
+};
+Status profile(const ProfileOptions &options, Output &output);
+
+struct TrainOptions {
+    std::string plan;
+    std::string data;
+    std::int64_t steps = 100;
+    std::int64_t seed = 1;
+    std::string runDir; ///< empty: a new folder in the agent's place for runs
+    double holdout = 0;
+    int threads = 0;
+    std::string agent; ///< socket of an agent that is running; empty: a child of this process
+    std::string workspace;
+};
+Status train(const TrainOptions &options, Output &output);
+
+struct CompareOptions {
+    std::string a;
+    std::string b;
+};
+Status compare(const CompareOptions &options, Output &output);
+
+struct ExportOptions {
+    std::string what; ///< a plan file or a run's folder
+    std::string format;
+    std::string out;
+};
+Status exportTo(const ExportOptions &options, Output &output);
+
+struct BenchOptions {
+    std::string name; ///< empty: list them
+};
+Status bench(const BenchOptions &options, Output &output);
+
+struct AgentOptions {
+    std::string socket;
+    std::string root;
+    bool exitWithParent = false;
+};
+/// Serves until it is told to end; its exit status.
+int agent(const AgentOptions &options);
+
+struct WorkerOptions {
+    std::string runDir;
+    std::string agent;
+};
+/// Its exit status is the worker's.
+int worker(const WorkerOptions &options);
+
+} // namespace planloom::cli
