@@ -13,6 +13,12 @@
 #include <algorithm>
 #include <cmath>
 
+/// A static library's resources are linked only if somebody asks for them, from the global namespace.
+static void loadResources()
+{
+    Q_INIT_RESOURCE(studio);
+}
+
 namespace planloom::ui {
 
 namespace {
@@ -205,6 +211,8 @@ QColor textOn(const QColor &background)
 
 QIcon icon(const QString &name)
 {
+    static const bool loaded = (loadResources(), true);
+    (void)loaded;
     QFile file(QStringLiteral(":/icons/%1.svg").arg(name));
     if (!file.open(QIODevice::ReadOnly))
         return {};

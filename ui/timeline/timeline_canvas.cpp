@@ -14,7 +14,6 @@ namespace planloom::ui {
 
 namespace {
 
-constexpr double kHoverTolerance = 3; // pixels around a slice too narrow to hit
 constexpr std::size_t kHistoryLimit = 64;
 constexpr double kFollowShare = 2.2;  // of a step, shown while following
 

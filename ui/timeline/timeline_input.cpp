@@ -20,6 +20,7 @@ namespace planloom::ui {
 
 namespace {
 
+constexpr double kHoverTolerance = 3; // pixels around a slice too narrow to hit
 constexpr double kKeyZoom = 1.5;
 constexpr double kWheelZoom = 1.2;      // per notch
 constexpr double kFineWheelZoom = 1.05; // with alt

@@ -1,0 +1,337 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "ui/timeline/timeline_view.h"
+
+#include "ui/theme/theme.h"
+#include "ui/timeline/legend.h"
+#include "ui/widgets/text.h"
+
+#include <QEvent>
+#include <QGridLayout>
+#include <QGuiApplication>
+#include <QVBoxLayout>
+
+#include <algorithm>
+#include <cmath>
+
+namespace planloom::ui {
+
+namespace {
+
+constexpr int kScrollUnits = 10'000;      // of the horizontal scroll bar
+constexpr std::size_t kTableLimit = 5000; // rows: more cannot be read, and the picture shows them all
+
+} // namespace
+
+TimelineView::TimelineView(StudioState *state, QWidget *parent)
+    : View(state, parent), m_canvas(new TimelineCanvas(&m_model, this)), m_bar(new QToolBar(this)), m_stepBox(new QSpinBox(this)),
+      m_search(new QLineEdit(this)), m_footer(new QLabel(this)), m_legend(new Legend(this)), m_vertical(new QScrollBar(Qt::Vertical, this)),
+      m_horizontal(new QScrollBar(Qt::Horizontal, this)), m_pages(new QStackedWidget(this)), m_table(new DataTable(this))
+{
+    makeToolBar();
+    makeBody();
+    connectState();
+    onSimulation();
+    onMeasuredReset();
+}
+
+QAction *TimelineView::command(const QString &text, const QString &iconName, const QString &toolTip, const std::function<void()> &run)
+{
+    auto *action = new QAction(icon(iconName), text, this);
+    action->setToolTip(toolTip);
+    action->setData(iconName);
+    connect(action, &QAction::triggered, this, run);
+    m_commands << action;
+    return action;
+}
+
+void TimelineView::makeToolBar()
+{
+    m_bar->setIconSize({18, 18});
+    m_bar->addAction(command(tr("Zoom in"), QStringLiteral("zoom-in"), tr("Zoom in (W, Ctrl+wheel)"), [this] { m_canvas->zoomBy(1.5); }));
+    m_bar->addAction(command(tr("Zoom out"), QStringLiteral("zoom-out"), tr("Zoom out (S, Ctrl+wheel)"), [this] { m_canvas->zoomBy(1 / 1.5); }));
+    m_bar->addAction(command(tr("Show everything"), QStringLiteral("fit"), tr("Show everything (Home or 0)"), [this] { m_canvas->showAll(); }));
+    m_bar->addAction(command(tr("Previous view"), QStringLiteral("back"), tr("Previous view (Backspace)"), [this] { m_canvas->previousView(); }));
+    m_bar->addSeparator();
+    m_follow = command(tr("Follow the run"), QStringLiteral("follow"), tr("Follow the run (End)"), [this] { m_canvas->setFollow(m_follow->isChecked()); });
+    m_follow->setCheckable(true);
+    m_bar->addAction(m_follow);
+    m_stepBox->setPrefix(tr("Step "));
+    m_stepBox->setToolTip(tr("The measured step that the prediction is laid over"));
+    m_stepBox->setAccessibleName(tr("Step that the prediction is laid over"));
+    m_stepBoxAction = m_bar->addWidget(m_stepBox);
+    auto *communication = command(tr("Communication lanes"), QStringLiteral("lanes"), tr("Show communication lanes"), [] {});
+    communication->setCheckable(true);
+    communication->setChecked(true);
+    connect(communication, &QAction::toggled, this, [this](bool on) {
+        m_model.setShowCommunication(on);
+        m_canvas->modelChanged(true);
+    });
+    m_bar->addAction(communication);
+    m_asTable = command(tr("Show as a table"), QStringLiteral("table"), tr("The slices in view as a table"), [] {});
+    m_asTable->setCheckable(true);
+    connect(m_asTable, &QAction::toggled, this, [this](bool on) {
+        m_pages->setCurrentIndex(on ? 1 : 0);
+        refreshTable();
+    });
+    m_bar->addAction(m_asTable);
+    m_search->setPlaceholderText(tr("Find a task ( / )"));
+    m_search->setAccessibleName(tr("Find a task"));
+    m_search->setClearButtonEnabled(true);
+    m_search->setMaximumWidth(200);
+    m_bar->addWidget(m_search);
+    connect(m_search, &QLineEdit::textChanged, this, [this] { search(0); });
+    connect(m_search, &QLineEdit::returnPressed, this, [this] { search(QGuiApplication::keyboardModifiers() & Qt::ShiftModifier ? -1 : +1); });
+    connect(m_stepBox, &QSpinBox::valueChanged, this, [this](int step) {
+        m_autoStep = false;
+        setStep(step);
+        m_canvas->showStep(step);
+    });
+}
+
+void TimelineView::makeBody()
+{
+    auto *picture = new QWidget(this);
+    auto *grid = new QGridLayout(picture);
+    grid->setContentsMargins(0, 0, 0, 0);
+    grid->setSpacing(0);
+    grid->addWidget(m_canvas, 0, 0);
+    grid->addWidget(m_vertical, 0, 1);
+    grid->addWidget(m_horizontal, 1, 0);
+    m_pages->addWidget(picture);
+    m_pages->addWidget(m_table);
+    m_table->setAccessibleName(tr("Slices in view"));
+    m_footer->setTextInteractionFlags(Qt::TextSelectableByMouse);
+    m_footer->setContentsMargins(8, 2, 8, 4);
+    auto *layout = new QVBoxLayout(this);
+    layout->setContentsMargins(0, 0, 0, 0);
+    layout->setSpacing(0);
+    layout->addWidget(m_bar);
+    layout->addWidget(m_pages, 1);
+    layout->addWidget(m_legend);
+    layout->addWidget(m_footer);
+
+    connect(m_canvas, &TimelineCanvas::viewChanged, this, [this] {
+        m_follow->setChecked(m_canvas->follows());
+        refreshScrollBars();
+        refreshTable();
+    });
+    connect(m_canvas, &TimelineCanvas::picked, this, &TimelineView::onPicked);
+    connect(m_canvas, &TimelineCanvas::rangePicked, this, &TimelineView::onRange);
+    connect(m_canvas, &TimelineCanvas::searchAsked, m_search, qOverload<>(&QWidget::setFocus));
+    connect(m_canvas, &TimelineCanvas::helpAsked, this, &TimelineView::helpAsked);
+    connect(m_canvas, &TimelineCanvas::deviceClicked, this, [this](const std::string &device) {
+        if (state()->cluster())
+            state()->selectDevice(state()->cluster()->find(device));
+    });
+    connect(m_vertical, &QScrollBar::valueChanged, this, [this](int y) {
+        if (!m_settingBars)
+            m_canvas->setScroll(y);
+    });
+    connect(m_horizontal, &QScrollBar::valueChanged, this, [this](int value) {
+        if (m_settingBars)
+            return;
+        const TimeAxis &axis = m_canvas->axis();
+        const auto whole = static_cast<double>(axis.boundsEnd() - axis.boundsBegin());
+        m_canvas->setViewBegin(static_cast<double>(axis.boundsBegin()) + whole * value / kScrollUnits);
+    });
+    connect(m_table, &DataTable::rowPicked, this, [this](int row) {
+        const auto &slice = m_tableSlices[static_cast<std::size_t>(row)];
+        onPicked(m_model.task(slice).id, m_model.device(slice));
+    });
+}
+
+void TimelineView::connectState()
+{
+    connect(state(), &StudioState::simulationChanged, this, &TimelineView::onSimulation);
+    connect(state(), &StudioState::measuredReset, this, &TimelineView::onMeasuredReset);
+    connect(state(), &StudioState::measuredAppended, this, &TimelineView::onMeasuredAppended);
+    connect(state(), &StudioState::selectionChanged, this, &TimelineView::onSelection);
+    connect(state(), &StudioState::runChanged, this, &TimelineView::refreshFooter);
+}
+
+void TimelineView::onSimulation()
+{
+    const bool first = m_model.empty();
+    m_model.setPredicted(state()->simulation());
+    m_hits.clear();
+    m_canvas->modelChanged(!first);
+    refreshFooter();
+}
+
+void TimelineView::onMeasuredReset()
+{
+    m_model.resetMeasured(state()->measured());
+    m_hits.clear();
+    m_autoStep = true;
+    refreshStepBox();
+    m_canvas->modelChanged(false);
+    m_canvas->setFollow(state()->run().active());
+    refreshFooter();
+}
+
+void TimelineView::onMeasuredAppended(std::size_t first)
+{
+    const bool wasEmpty = !m_model.hasMeasured();
+    m_model.appendMeasured(state()->measured(), first);
+    // The newest step is still going on; the one before is whole.
+    if (m_autoStep)
+        m_model.setAnchorStep(std::max(m_model.steps() - 2, 0));
+    refreshStepBox();
+    if (wasEmpty && state()->run().active())
+        m_canvas->setFollow(true);
+    else
+        m_canvas->modelChanged(true);
+    refreshFooter();
+}
+
+void TimelineView::refreshStepBox()
+{
+    const QSignalBlocker quiet(m_stepBox);
+    m_stepBox->setRange(0, std::max(m_model.steps() - 1, 0));
+    m_stepBox->setSuffix(tr(" of %1").arg(m_model.steps()));
+    m_stepBox->setValue(std::max(m_model.anchorStep(), 0));
+    m_stepBoxAction->setVisible(m_model.steps() > 0);
+    m_follow->setEnabled(m_model.hasMeasured());
+}
+
+void TimelineView::setStep(int step)
+{
+    m_model.setAnchorStep(step);
+    m_canvas->modelChanged(true);
+    refreshFooter();
+}
+
+void TimelineView::refreshScrollBars()
+{
+    m_settingBars = true;
+    const TimeAxis &axis = m_canvas->axis();
+    m_vertical->setRange(0, std::max(0, m_model.contentHeight() - m_canvas->rowsHeight()));
+    m_vertical->setPageStep(m_canvas->rowsHeight());
+    m_vertical->setValue(m_canvas->scroll());
+    const double whole = std::max(1.0, static_cast<double>(axis.boundsEnd() - axis.boundsBegin()));
+    const int page = std::clamp(static_cast<int>(axis.span() / whole * kScrollUnits), 1, kScrollUnits);
+    m_horizontal->setRange(0, kScrollUnits - page);
+    m_horizontal->setPageStep(page);
+    m_horizontal->setSingleStep(std::max(page / 10, 1));
+    m_horizontal->setValue(static_cast<int>((axis.begin() - static_cast<double>(axis.boundsBegin())) / whole * kScrollUnits));
+    m_settingBars = false;
+}
+
+void TimelineView::refreshFooter()
+{
+    QStringList facts;
+    if (const auto &simulation = state()->simulation()) {
+        facts << tr("predicted iteration %1").arg(secondsText(simulation->report.iterationSeconds));
+        facts << tr("bubbles %1 of compute time").arg(percentText(simulation->report.bubbleFraction));
+        if (state()->previousReport())
+            facts << tr("last edit: %1").arg(changeText(state()->previousReport()->iterationSeconds, simulation->report.iterationSeconds));
+    }
+    if (m_model.anchorStep() >= 0) {
+        const trace::Window step = m_model.step(m_model.anchorStep());
+        const double measured = static_cast<double>(step.end - step.begin) * 1e-9;
+        facts << tr("measured step %1: %2").arg(m_model.anchorStep()).arg(secondsText(measured));
+        if (state()->simulation() && state()->simulation()->report.iterationSeconds > 0)
+            facts.last() += tr(" (%1 × predicted)").arg(measured / state()->simulation()->report.iterationSeconds, 0, 'f', 2);
+        facts << (m_model.dropped() > 0 ? tr("! %1 records lost").arg(m_model.dropped()) : tr("no record lost"));
+    }
+    m_footer->setText(facts.join(QStringLiteral("   ·   ")));
+    m_footer->setVisible(!facts.isEmpty());
+}
+
+void TimelineView::refreshTable()
+{
+    if (!m_asTable->isChecked())
+        return;
+    m_tableSlices.clear();
+    TableData table{{tr("Task"), tr("Kind"), tr("Device"), tr("Clock"), tr("Start"), tr("Duration"), tr("Measured / predicted")}, {}};
+    const TimeAxis &axis = m_canvas->axis();
+    for (const auto &row : m_model.rows()) {
+        const std::int64_t offset = row.measured ? 0 : m_model.offset();
+        const auto [first, last] = m_model.slices(row).within({std::llround(axis.begin()) - offset, std::llround(axis.end()) - offset});
+        for (std::uint32_t index = first; index < last && m_tableSlices.size() < kTableLimit; ++index) {
+            const TimelineModel::Slice slice{row.measured, row.lod, index};
+            const trace::Record record = m_model.record(slice);
+            const trace::TaskInfo &task = m_model.task(slice);
+            Cell ratio{QStringLiteral("–"), 0.0};
+            if (const auto twin = m_model.hasMeasured() ? m_model.counterpart(slice) : std::nullopt) {
+                const auto other = static_cast<double>(m_model.record(*twin).duration);
+                const auto own = static_cast<double>(record.duration);
+                const double value = row.measured ? own / std::max(other, 1.0) : other / std::max(own, 1.0);
+                ratio = {QString::number(value, 'f', 2), value};
+            }
+            table.rows.push_back({{qt(task.id), {}}, {kindName(task.kind), {}, theme().kind(task.kind)}, {qt(m_model.device(slice)), {}},
+                                  {row.measured ? tr("measured") : tr("predicted"), {}},
+                                  {nanosecondsText(record.start), static_cast<double>(record.start)},
+                                  {nanosecondsText(record.duration), static_cast<double>(record.duration)}, ratio});
+            m_tableSlices.push_back(slice);
+        }
+    }
+    m_table->set(std::move(table));
+}
+
+std::string TimelineView::deviceName(DeviceId id) const
+{
+    const auto &cluster = state()->cluster();
+    if (!cluster || !id.valid() || id.index() >= cluster->devices().size())
+        return {};
+    return cluster->device(id).name;
+}
+
+void TimelineView::onSelection()
+{
+    m_canvas->setSelection(state()->selection(), deviceName(state()->selection().device));
+}
+
+void TimelineView::onPicked(const std::string &task, const std::string &device)
+{
+    if (task.empty()) {
+        Selection next;
+        next.time = state()->selection().time;
+        state()->select(next);
+        return;
+    }
+    state()->selectTask(task, state()->cluster() ? state()->cluster()->find(device) : DeviceId());
+}
+
+void TimelineView::onRange(std::optional<TimeRange> range)
+{
+    Selection next = state()->selection();
+    next.time = range;
+    state()->select(next);
+}
+
+void TimelineView::search(int by)
+{
+    if (by == 0 || m_hits.empty()) {
+        m_hits = m_model.search(m_search->text().toStdString());
+        m_hit = 0;
+    } else {
+        const auto size = static_cast<std::ptrdiff_t>(m_hits.size());
+        m_hit = static_cast<std::size_t>((static_cast<std::ptrdiff_t>(m_hit) + by + size) % size);
+    }
+    showFound();
+}
+
+void TimelineView::showFound()
+{
+    if (m_search->text().isEmpty())
+        return m_search->setToolTip({});
+    m_search->setToolTip(m_hits.empty() ? tr("no such task") : tr("%1 of %2").arg(m_hit + 1).arg(m_hits.size()));
+    if (m_hits.empty())
+        return;
+    const auto hit = m_hits[m_hit];
+    onPicked(m_model.task(hit).id, m_model.device(hit));
+    m_canvas->reveal(hit);
+}
+
+void TimelineView::changeEvent(QEvent *event)
+{
+    if (event->type() == QEvent::PaletteChange) {
+        for (QAction *action : std::as_const(m_commands))
+            action->setIcon(icon(action->data().toString()));
+        m_legend->update();
+    }
+    View::changeEvent(event);
+}
+
+} // namespace planloom::ui

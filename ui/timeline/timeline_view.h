@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#pragma once
+
+#include <QAction>
+#include <QLabel>
+#include <QLineEdit>
+#include <QScrollBar>
+#include <QSpinBox>
+#include <QStackedWidget>
+#include <QToolBar>
+
+#include "ui/shell/view.h"
+#include "ui/timeline/timeline_canvas.h"
+#include "ui/timeline/timeline_model.h"
+#include "ui/widgets/data_table.h"
+
+#include <vector>
+
+namespace planloom::ui {
+
+/// The Timeline dock: predicted and measured slices of every device, as a picture and as a table.
+class TimelineView final : public View {
+    Q_OBJECT
+
+public:
+    explicit TimelineView(StudioState *state, QWidget *parent = nullptr);
+    [[nodiscard]] QString title() const override { return tr("Timeline"); }
+    [[nodiscard]] QList<QAction *> commands() const override { return m_commands; }
+    [[nodiscard]] QWidget *focusTarget() override { return m_canvas; }
+    [[nodiscard]] TimelineCanvas *canvas() { return m_canvas; }
+    [[nodiscard]] TimelineModel &model() { return m_model; }
+
+Q_SIGNALS:
+    void helpAsked();
+
+protected:
+    void changeEvent(QEvent *event) override;
+
+private:
+    QAction *command(const QString &text, const QString &iconName, const QString &toolTip, const std::function<void()> &run);
+    void makeToolBar();
+    void makeBody();
+    void connectState();
+    void onSimulation();
+    void onMeasuredReset();
+    void onMeasuredAppended(std::size_t first);
+    void onSelection();
+    void onPicked(const std::string &task, const std::string &device);
+    void onRange(std::optional<TimeRange> range);
+    void setStep(int step);
+    void refreshStepBox();
+    void refreshScrollBars();
+    void refreshFooter();
+    void refreshTable();
+    void search(int by);
+    void showFound();
+    [[nodiscard]] std::string deviceName(DeviceId id) const;
+
+    TimelineModel m_model;
+    TimelineCanvas *m_canvas;
+    QToolBar *m_bar;
+    QSpinBox *m_stepBox;
+    QAction *m_stepBoxAction = nullptr;
+    QAction *m_follow = nullptr;
+    QAction *m_asTable = nullptr;
+    QLineEdit *m_search;
+    QLabel *m_footer;
+    QWidget *m_legend;
+    QScrollBar *m_vertical;
+    QScrollBar *m_horizontal;
+    QStackedWidget *m_pages;
+    DataTable *m_table;
+    QList<QAction *> m_commands;
+    std::vector<TimelineModel::Slice> m_tableSlices; ///< by row of the table
+    std::vector<TimelineModel::Slice> m_hits;
+    std::size_t m_hit = 0;
+    bool m_autoStep = true; ///< the anchor goes along with a run
+    bool m_settingBars = false;
+};
+
+} // namespace planloom::ui
