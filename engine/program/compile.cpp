@@ -238,25 +238,30 @@ private:
         RankTasks &tasks = site.tasks;
         const plan::Stage &stage = stageOf(site);
         const std::size_t type = m_subject.cluster->device(stage.devices[site.replica]).type;
-        // On half-duplex links both directions take turns on one lane.
-        const Lane receive = m_subject.cluster->fullDuplex() ? Lane::Receive : Lane::Send;
+        // On half-duplex links both directions take turns on one lane. The two-level rules know one resource per boundary (DAPPLE's
+        // network stage), so there the boundary to the previous stage has a lane and the one to the next another.
+        const bool fullDuplex = m_subject.cluster->fullDuplex();
+        const bool perBoundary = !fullDuplex && m_subject.cluster->commModel() == cluster::CommModel::TwoLevel;
+        const Lane activationIn = fullDuplex || perBoundary ? Lane::Receive : Lane::Send;
+        const Lane gradientOutLane = perBoundary ? Lane::Receive : Lane::Send;
+        const Lane gradientInLane = fullDuplex ? Lane::Receive : Lane::Send;
         const bool gradientIn = !isLast(site) && m_stages[site.stage.index()].returnsGradient();
         const bool gradientOut = !isFirst(site) && m_stages[site.stage.index() - 1].returnsGradient();
         for (std::int64_t m = 0; m < m_plan.microBatches; ++m) {
             const double samples = sliceSamples(site, m);
             const Seconds forward = m_costs.forward(stage.firstLayer, stage.lastLayer, samples, type);
             if (!isFirst(site))
-                tasks.receiveActivation.push_back(add(rank, Kind::Receive, receive, Pass::Forward, m, transferTime(site.stage.index(), m, Pass::Forward)));
+                tasks.receiveActivation.push_back(add(rank, Kind::Receive, activationIn, Pass::Forward, m, transferTime(site.stage.index(), m, Pass::Forward)));
             tasks.forward.push_back(add(rank, Kind::Forward, Lane::Compute, Pass::Forward, m, forward));
             if (!isLast(site))
                 tasks.sendActivation.push_back(add(rank, Kind::Send, Lane::Send, Pass::Forward, m, transferTime(site.stage.index() + 1, m, Pass::Forward)));
             if (gradientIn)
-                tasks.receiveGradient.push_back(add(rank, Kind::Receive, receive, Pass::Backward, m, transferTime(site.stage.index() + 1, m, Pass::Backward)));
+                tasks.receiveGradient.push_back(add(rank, Kind::Receive, gradientInLane, Pass::Backward, m, transferTime(site.stage.index() + 1, m, Pass::Backward)));
             if (stage.recompute)
                 tasks.recompute.push_back(add(rank, Kind::Recompute, Lane::Compute, Pass::Forward, m, forward));
             tasks.backward.push_back(add(rank, Kind::Backward, Lane::Compute, Pass::Backward, m, m_costs.backward(stage.firstLayer, stage.lastLayer, samples, type)));
             if (gradientOut)
-                tasks.sendGradient.push_back(add(rank, Kind::Send, Lane::Send, Pass::Backward, m, transferTime(site.stage.index(), m, Pass::Backward)));
+                tasks.sendGradient.push_back(add(rank, Kind::Send, gradientOutLane, Pass::Backward, m, transferTime(site.stage.index(), m, Pass::Backward)));
         }
         makeUpdateTasks(rank, type);
     }
