@@ -16,6 +16,14 @@ std::size_t mostReplicas(const Spans &spans)
     return most;
 }
 
+std::vector<std::size_t> replicasOf(const Spans &spans)
+{
+    std::vector<std::size_t> counts;
+    for (const Span &span : spans)
+        counts.push_back(span.devices.size());
+    return counts;
+}
+
 bool isHalfDuplex(const Settings &settings, const cluster::Cluster &cluster)
 {
     if (settings.duplex == Duplex::Auto)
@@ -286,14 +294,28 @@ void Pool::offer(Scored scored)
     const auto sameShape = [&](const Scored &other) { return other.perDevice == scored.perDevice && other.spans == scored.spans; };
     if (std::any_of(m_plans.begin(), m_plans.end(), sameShape))
         return;
+    const std::vector<std::size_t> kind = replicasOf(scored.spans);
     const auto precedes = [this](const Scored &a, const Scored &b) {
         if (better(a.objective, a.spans, b.objective, b.spans))
             return true;
         return !better(b.objective, b.spans, a.objective, a.spans) && a.perDevice < b.perDevice;
     };
     m_plans.insert(std::upper_bound(m_plans.begin(), m_plans.end(), scored, precedes), std::move(scored));
+    dropOneOf(kind);
     if (m_plans.size() > m_capacity)
         m_plans.pop_back();
+}
+
+/// Removes the worst plan of a kind of which there are too many.
+void Pool::dropOneOf(const std::vector<std::size_t> &kind)
+{
+    std::size_t count = 0;
+    for (auto plan = m_plans.begin(); plan != m_plans.end(); ++plan) {
+        if (replicasOf(plan->spans) == kind && ++count > kPerShape) {
+            m_plans.erase(plan);
+            return;
+        }
+    }
 }
 
 double Pool::bound() const { return m_plans.size() < m_capacity ? std::numeric_limits<double>::infinity() : m_plans.back().objective; }

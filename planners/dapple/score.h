@@ -103,7 +103,7 @@ private:
     Shortage m_shortage;
 };
 
-/// The best plans seen, in a total order that does not depend on the order of offers: objective (in parts of 1e-12 of one device's
+/// The best plans seen, at most kPerShape with the same numbers of replicas so that the rest is not of one kind, in a total order that does not depend on the order of offers: objective (in parts of 1e-12 of one device's
 /// time, so that rounding does not decide), fewer stages, then layers and devices.
 class Pool {
 public:
@@ -115,7 +115,11 @@ public:
     [[nodiscard]] const std::vector<Scored> &plans() const { return m_plans; }
     [[nodiscard]] bool better(double seconds, const Spans &spans, double otherSeconds, const Spans &others) const;
 
+    static constexpr std::size_t kPerShape = 4;
+
 private:
+    void dropOneOf(const std::vector<std::size_t> &kind);
+
     std::size_t m_capacity;
     double m_unit;
     std::vector<Scored> m_plans;

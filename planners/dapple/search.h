@@ -31,8 +31,8 @@ struct Search {
 void searchDataParallel(Search &search);
 /// P:Q (released planner, step 3): every cut, every P, every placement; the second stage has all other devices. Exhaustive.
 void searchTwoStage(Search &search);
-/// One device per stage, as many stages as there are devices (or layers): the min-max cut (released planner, step 2), then single
-/// moves of cuts while they help. Exhaustive where there are at most kExhaustiveCuts ways to cut.
+/// One device per stage, as many stages as there are devices (or layers): the min-max cut (released planner, step 2), then moves
+/// of one layer from a stage to another while they help. Exhaustive where there are at most kExhaustiveCuts ways to cut.
 void searchStraight(Search &search);
 inline constexpr std::size_t kExhaustiveCuts = 2000;
 /// Whole-pipeline replication (released planner, step 1): rp replicas of a pipeline of G / rp devices with the smallest bottleneck.

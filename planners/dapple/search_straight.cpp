@@ -66,24 +66,29 @@ void offerAll(Search &search, const std::vector<DeviceId> &order)
     while (search.goOn(0.5, "straight pipelines") && nextCuts(cuts, search.layers()));
 }
 
-/// Cuts one place to the left or right of @p cuts, those that leave no stage empty.
+/// Runs of neighbouring cuts moved one place to the left or right, those that leave no stage empty: one layer goes from a stage to
+/// another, with the stages between them shifted. Runs of one cut only where there are more than kMostRuns cuts.
 std::vector<Cuts> neighbours(const Cuts &cuts, std::size_t items)
 {
+    constexpr std::size_t kMostRuns = 24;
     std::vector<Cuts> all;
     for (std::size_t i = 0; i < cuts.size(); ++i) {
         const std::size_t below = i == 0 ? 0 : cuts[i - 1];
-        const std::size_t above = i + 1 < cuts.size() ? cuts[i + 1] : items;
-        for (const std::size_t moved : {cuts[i] - 1, cuts[i] + 1}) {
-            if (moved <= below || moved >= above)
-                continue;
-            all.push_back(cuts);
-            all.back()[i] = moved;
+        for (std::size_t j = i; j < (cuts.size() > kMostRuns ? i + 1 : cuts.size()); ++j) {
+            const std::size_t above = j + 1 < cuts.size() ? cuts[j + 1] : items;
+            for (const bool right : {false, true}) {
+                if (right ? cuts[j] + 1 >= above : cuts[i] - 1 <= below)
+                    continue;
+                all.push_back(cuts);
+                for (std::size_t k = i; k <= j; ++k)
+                    all.back()[k] = right ? cuts[k] + 1 : cuts[k] - 1;
+            }
         }
     }
     return all;
 }
 
-/// Moves one cut by one layer as long as that is better.
+/// Moves runs of cuts by one layer as long as that is better.
 void improve(Search &search, const std::vector<DeviceId> &order, Cuts cuts)
 {
     Spans spans = spansOf(search, order, cuts);
