@@ -45,6 +45,9 @@ Status RankExecutor::prepare(const graph::Graph &subject, const Feed &feed)
         return status;
     if (const Status status = prepareTasks(); !status)
         return status;
+    // Making groups blocks until all ranks do it: see that they are all here first.
+    if (const Status status = m_comm.barrier(m_options.deadline); !status)
+        return status;
     if (const Status status = prepareGroups(); !status)
         return status;
     const Result<std::int64_t> origin = agreeOnOrigin(m_comm, m_options.deadline);
