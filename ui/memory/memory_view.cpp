@@ -1,0 +1,292 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "ui/memory/memory_view.h"
+
+#include "ui/memory/curve.h"
+#include "ui/theme/theme.h"
+#include "ui/widgets/text.h"
+
+#include <QAreaSeries>
+#include <QBrush>
+#include <QEvent>
+#include <QHBoxLayout>
+#include <QLegendMarker>
+#include <QLineSeries>
+#include <QScatterSeries>
+#include <QSplitter>
+#include <QVBoxLayout>
+
+#include <algorithm>
+
+namespace planloom::ui {
+
+namespace {
+
+/// What is stacked, from the bottom up: name, hue and texture.
+struct Category {
+    const char *name;
+    int color;
+    Qt::BrushStyle texture;
+    std::int64_t simulate::MemoryPoint::*bytes;
+};
+constexpr std::array<Category, 4> kCategories{{
+    {QT_TR_NOOP("parameters and optimizer"), 0, Qt::SolidPattern, &simulate::MemoryPoint::persistent},
+    {QT_TR_NOOP("activations"), 1, Qt::BDiagPattern, &simulate::MemoryPoint::activations},
+    {QT_TR_NOOP("gradients in transit"), 2, Qt::Dense4Pattern, &simulate::MemoryPoint::gradients},
+    {QT_TR_NOOP("workspace"), 3, Qt::DiagCrossPattern, &simulate::MemoryPoint::workspace},
+}};
+
+double total(const simulate::MemoryPoint &point)
+{
+    return static_cast<double>(point.total());
+}
+
+/// Sum of the categories below @p count.
+double stacked(const simulate::MemoryPoint &point, std::size_t count)
+{
+    double sum = 0;
+    for (std::size_t k = 0; k < count; ++k)
+        sum += static_cast<double>(point.*kCategories[k].bytes);
+    return sum;
+}
+
+} // namespace
+
+MemoryView::MemoryView(StudioState *state, QWidget *parent)
+    : View(state, parent), m_devices(new QComboBox(this)), m_summary(new QLabel(this)),
+      m_chart(new PlainChart(tr("Memory over one iteration"), tr("time"), tr("memory"), this)), m_table(new DataTable(this))
+{
+    m_devices->setAccessibleName(tr("Device whose memory is shown"));
+    m_table->setAccessibleName(tr("Peak memory of each device"));
+    auto *top = new QHBoxLayout;
+    top->addWidget(m_devices);
+    top->addWidget(m_summary, 1);
+    auto *split = new QSplitter(Qt::Horizontal, this);
+    split->addWidget(m_chart);
+    split->addWidget(m_table);
+    split->setStretchFactor(0, 3);
+    split->setStretchFactor(1, 2);
+    split->setChildrenCollapsible(false);
+    auto *layout = new QVBoxLayout(this);
+    layout->setContentsMargins(8, 6, 8, 6);
+    layout->addLayout(top);
+    layout->addWidget(split, 1);
+    makeSeries(0);
+
+    connect(m_devices, &QComboBox::activated, this, [this](int) {
+        const auto &cluster = this->state()->cluster();
+        const DeviceId device = cluster ? cluster->find(m_devices->currentText().toStdString()) : DeviceId();
+        if (device.valid())
+            this->state()->selectDevice(device);
+        refreshCurves();
+    });
+    connect(m_table, &DataTable::rowPicked, this, [this](int row) {
+        m_devices->setCurrentIndex(row + 1);
+        if (const auto &cluster = this->state()->cluster())
+            this->state()->selectDevice(cluster->find(m_devices->currentText().toStdString()));
+        refreshCurves();
+    });
+    connect(state, &StudioState::simulationChanged, this, &MemoryView::refresh);
+    connect(state, &StudioState::runChanged, this, &MemoryView::refreshTable);
+    connect(state, &StudioState::selectionChanged, this, &MemoryView::showSelection);
+    refresh();
+}
+
+/// Areas, the capacity line and the peak once; a line for each of @p lines devices.
+void MemoryView::makeSeries(int lines)
+{
+    m_chart->chart()->removeAllSeries();
+    m_lines.clear();
+    for (std::size_t k = 0; k < m_edges.size(); ++k)
+        m_edges[k] = new QLineSeries(m_chart);
+    for (std::size_t k = 0; k < m_areas.size(); ++k) {
+        m_areas[k] = new QAreaSeries(m_edges[k + 1], m_edges[k]);
+        m_areas[k]->setName(tr(kCategories[k].name));
+        m_chart->attach(m_areas[k]);
+    }
+    for (int k = 0; k < lines; ++k)
+        m_lines << m_chart->addLine({}, k);
+    m_capacity = m_chart->addLine(tr("capacity"), 5);
+    m_peak = new QScatterSeries(m_chart);
+    m_peak->setName(tr("peak"));
+    m_peak->setMarkerShape(QScatterSeries::MarkerShapeTriangle);
+    m_peak->setMarkerSize(11);
+    m_chart->attach(m_peak);
+    paintSeries();
+}
+
+void MemoryView::paintSeries()
+{
+    const Theme &t = theme();
+    for (std::size_t k = 0; k < m_areas.size(); ++k) {
+        const QColor color = t.ofSeries(kCategories[k].color);
+        m_areas[k]->setBrush(QBrush(color, kCategories[k].texture));
+        m_areas[k]->setPen(QPen(color, 1));
+    }
+    m_capacity->setPen(QPen(t.ofSeries(5), 2, Qt::DashLine));
+    m_peak->setColor(t.text);
+    m_peak->setBorderColor(t.base);
+    for (int k = 0; k < m_lines.size(); ++k)
+        m_lines[k]->setPen(QPen(t.ofSeries(k), 2, k < kSeriesColors ? Qt::SolidLine : Qt::DashLine));
+}
+
+void MemoryView::refresh()
+{
+    refreshDevices();
+    refreshCurves();
+    refreshTable();
+}
+
+void MemoryView::refreshDevices()
+{
+    QStringList names{tr("All devices")};
+    if (const auto &simulation = state()->simulation()) {
+        for (const auto &device : simulation->report.devices)
+            names << qt(device.id);
+    }
+    QStringList shown;
+    for (int k = 0; k < m_devices->count(); ++k)
+        shown << m_devices->itemText(k);
+    if (shown == names)
+        return;
+    const QString current = m_devices->currentText();
+    m_devices->clear();
+    m_devices->addItems(names);
+    m_devices->setCurrentIndex(std::max(0, static_cast<int>(names.indexOf(current))));
+}
+
+void MemoryView::refreshCurves()
+{
+    const auto &simulation = state()->simulation();
+    if (!simulation || simulation->memory.empty()) {
+        m_summary->setText(tr("No plan is simulated yet."));
+        m_chart->hide();
+        return;
+    }
+    m_chart->show();
+    const int picked = m_devices->currentIndex() - 1;
+    if (picked < 0 || static_cast<std::size_t>(picked) >= simulation->memory.size())
+        showAllDevices();
+    else
+        showDevice(static_cast<std::size_t>(picked));
+    for (QLegendMarker *marker : m_chart->chart()->legend()->markers()) {
+        const auto *line = qobject_cast<QLineSeries *>(marker->series());
+        const bool one = picked >= 0;
+        const bool area = marker->series()->type() == QAbstractSeries::SeriesTypeArea;
+        marker->setVisible(area ? one : (!m_lines.contains(line) || (!one && m_lines.size() <= 16)));
+    }
+}
+
+void MemoryView::showAllDevices()
+{
+    const simulate::Simulation &simulation = *state()->simulation();
+    const auto count = static_cast<int>(simulation.memory.size());
+    if (m_lines.size() != count)
+        makeSeries(count);
+    double largest = 0;
+    double capacity = 0;
+    for (const auto &device : simulation.report.devices) {
+        largest = std::max(largest, static_cast<double>(device.peakBytes));
+        capacity = capacity == 0 ? static_cast<double>(device.capacityBytes) : std::min(capacity, static_cast<double>(device.capacityBytes));
+    }
+    const Unit unit = byteUnit(largest);
+    const Unit time = timeUnit(simulation.report.iterationSeconds);
+    const double end = simulation.report.iterationSeconds;
+    const simulate::MemoryPoint *peak = nullptr;
+    for (int k = 0; k < count; ++k) {
+        const auto &points = simulation.memory[static_cast<std::size_t>(k)];
+        m_lines[k]->setName(qt(simulation.report.devices[static_cast<std::size_t>(k)].id));
+        m_lines[k]->setVisible(true);
+        m_lines[k]->replace(staircase(points, total, end, time.factor, unit.factor));
+        const auto *own = peakOf(points);
+        if (own && (!peak || own->total() > peak->total()))
+            peak = own;
+    }
+    for (QAreaSeries *area : m_areas)
+        area->setVisible(false);
+    m_peak->replace(peak ? QList<QPointF>{{peak->seconds * time.factor, total(*peak) * unit.factor}} : QList<QPointF>{});
+    m_chart->setTitles(tr("time in %1").arg(QString::fromUtf8(time.name)), tr("live memory in %1").arg(QLatin1String(unit.name)));
+    m_chart->setRanges(end * time.factor, largest * unit.factor * 1.05);
+    showCapacity(capacity, unit.factor, end * time.factor);
+    m_summary->setText(tr("Largest peak %1 of %2").arg(bytesText(static_cast<std::int64_t>(largest)), bytesText(static_cast<std::int64_t>(capacity))));
+}
+
+void MemoryView::showDevice(std::size_t rank)
+{
+    const simulate::Simulation &simulation = *state()->simulation();
+    const auto &points = simulation.memory[rank];
+    const simulate::DeviceReport &device = simulation.report.devices[rank];
+    const double end = simulation.report.iterationSeconds;
+    const Unit unit = byteUnit(static_cast<double>(device.peakBytes));
+    const Unit time = timeUnit(end);
+    for (std::size_t k = 0; k < m_edges.size(); ++k)
+        m_edges[k]->replace(staircase(points, [k](const auto &p) { return stacked(p, k); }, end, time.factor, unit.factor));
+    for (QAreaSeries *area : m_areas)
+        area->setVisible(true);
+    for (QLineSeries *line : std::as_const(m_lines))
+        line->setVisible(false);
+    const auto *peak = peakOf(points);
+    m_peak->replace(peak ? QList<QPointF>{{peak->seconds * time.factor, total(*peak) * unit.factor}} : QList<QPointF>{});
+    m_chart->setTitles(tr("time in %1").arg(QString::fromUtf8(time.name)), tr("live memory in %1").arg(QLatin1String(unit.name)));
+    m_chart->setRanges(end * time.factor, static_cast<double>(device.peakBytes) * unit.factor * 1.05);
+    showCapacity(static_cast<double>(device.capacityBytes), unit.factor, end * time.factor);
+    QString text = tr("Arena %1 of %2").arg(bytesText(device.peakBytes), bytesText(device.capacityBytes));
+    if (peak)
+        text += tr(", most alive %1 at %2").arg(bytesText(peak->total()), secondsText(peak->seconds));
+    m_summary->setText(text);
+}
+
+void MemoryView::showCapacity(double bytes, double scale, double end)
+{
+    // A capacity far above the curves would flatten them: it is drawn where it is in sight, and always in the table.
+    const double level = bytes * scale;
+    const bool near = bytes > 0 && level <= m_chart->y()->max() * 4;
+    if (near && level > m_chart->y()->max())
+        m_chart->setRanges(end, level * 1.05);
+    m_capacity->setVisible(near);
+    m_capacity->replace(QList<QPointF>{{0, level}, {end, level}});
+}
+
+void MemoryView::refreshTable()
+{
+    TableData table{{tr("Device"), tr("Predicted peak"), tr("Measured peak"), tr("Capacity"), tr("Used")}, {}};
+    if (const auto &simulation = state()->simulation()) {
+        const auto &summary = state()->run().summary;
+        for (std::size_t k = 0; k < simulation->report.devices.size(); ++k) {
+            const auto &device = simulation->report.devices[k];
+            const double share = device.capacityBytes > 0 ? static_cast<double>(device.peakBytes) / static_cast<double>(device.capacityBytes) : 0;
+            Cell measured{QStringLiteral("–"), 0.0};
+            if (summary && k < summary->peakBytesMeasured.size())
+                measured = {bytesText(summary->peakBytesMeasured[k]), static_cast<double>(summary->peakBytesMeasured[k])};
+            Cell used{percentText(share), share};
+            used.bar = share;
+            used.warn = share > 1;
+            used.toolTip = share > 1 ? tr("Does not fit: use more stages, smaller micro-batches or recompute") : QString();
+            table.rows.push_back({{qt(device.id), {}}, {bytesText(device.peakBytes), static_cast<double>(device.peakBytes)}, measured,
+                                  {bytesText(device.capacityBytes), static_cast<double>(device.capacityBytes)}, used});
+        }
+    }
+    m_table->set(std::move(table));
+}
+
+void MemoryView::showSelection()
+{
+    const DeviceId device = state()->selection().device;
+    const auto &cluster = state()->cluster();
+    if (!device.valid() || !cluster || device.index() >= cluster->devices().size())
+        return;
+    const int index = m_devices->findText(qt(cluster->device(device).name));
+    if (index < 0 || index == m_devices->currentIndex())
+        return;
+    m_devices->setCurrentIndex(index);
+    m_table->showRow(index - 1);
+    refreshCurves();
+}
+
+void MemoryView::changeEvent(QEvent *event)
+{
+    if (event->type() == QEvent::PaletteChange && m_peak)
+        paintSeries();
+    View::changeEvent(event);
+}
+
+} // namespace planloom::ui

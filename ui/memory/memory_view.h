@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#pragma once
+
+#include <QComboBox>
+#include <QLabel>
+#include <QList>
+
+#include "ui/shell/view.h"
+#include "ui/widgets/chart.h"
+#include "ui/widgets/data_table.h"
+
+#include <array>
+
+class QAreaSeries;
+class QLineSeries;
+class QScatterSeries;
+
+namespace planloom::ui {
+
+/// The Memory dock: curves of one device by category, or of all devices; peaks as a table.
+class MemoryView final : public View {
+    Q_OBJECT
+
+public:
+    explicit MemoryView(StudioState *state, QWidget *parent = nullptr);
+    [[nodiscard]] QString title() const override { return tr("Memory"); }
+    [[nodiscard]] QWidget *focusTarget() override { return m_devices; }
+    [[nodiscard]] QComboBox *devicePicker() { return m_devices; }
+    [[nodiscard]] PlainChart *chart() { return m_chart; }
+    [[nodiscard]] DataTable *table() { return m_table; }
+
+protected:
+    void changeEvent(QEvent *event) override;
+
+private:
+    static constexpr std::size_t kAreas = 4;
+    void refresh();
+    void refreshDevices();
+    void refreshCurves();
+    void refreshTable();
+    void showAllDevices();
+    void showDevice(std::size_t rank);
+    void showCapacity(double bytes, double scale, double end);
+    void showSelection();
+    void paintSeries();
+    void makeSeries(int lines);
+
+    QComboBox *m_devices;
+    QLabel *m_summary;
+    PlainChart *m_chart;
+    DataTable *m_table;
+    std::array<QAreaSeries *, kAreas> m_areas{};
+    std::array<QLineSeries *, kAreas + 1> m_edges{}; ///< m_edges[k + 1] is the upper edge of area k
+    QList<QLineSeries *> m_lines;                         ///< one a device
+    QLineSeries *m_capacity = nullptr;
+    QScatterSeries *m_peak = nullptr;
+};
+
+} // namespace planloom::ui

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "ui/widgets/chart.h"
+
+#include "ui/theme/theme.h"
+
+#include <QEvent>
+#include <QLegend>
+#include <QLineSeries>
+#include <QPen>
+
+#include <algorithm>
+#include <cmath>
+
+namespace planloom::ui {
+
+double roundUp(double value)
+{
+    if (!(value > 0))
+        return 1;
+    const double power = std::pow(10.0, std::floor(std::log10(value)));
+    for (const double factor : {1.0, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0}) {
+        if (factor * power >= value * (1 - 1e-9))
+            return factor * power;
+    }
+    return 10 * power;
+}
+
+PlainChart::PlainChart(const QString &name, const QString &xTitle, const QString &yTitle, QWidget *parent)
+    : QChartView(parent), m_x(new QValueAxis(this)), m_y(new QValueAxis(this))
+{
+    setAccessibleName(name);
+    setFrameShape(NoFrame);
+    setMinimumSize(180, 120);
+    chart()->setAnimationOptions(QChart::NoAnimation);
+    chart()->setMargins({2, 2, 6, 2});
+    chart()->setBackgroundRoundness(0);
+    chart()->layout()->setContentsMargins(0, 0, 0, 0);
+    chart()->legend()->setAlignment(Qt::AlignTop);
+    chart()->legend()->setMarkerShape(QLegend::MarkerShapeFromSeries);
+    chart()->addAxis(m_x, Qt::AlignBottom);
+    chart()->addAxis(m_y, Qt::AlignLeft);
+    setTitles(xTitle, yTitle);
+    applyColors();
+}
+
+void PlainChart::setTitles(const QString &xTitle, const QString &yTitle)
+{
+    m_x->setTitleText(xTitle);
+    m_y->setTitleText(yTitle);
+}
+
+void PlainChart::attach(QAbstractSeries *series)
+{
+    chart()->addSeries(series);
+    series->attachAxis(m_x);
+    series->attachAxis(m_y);
+}
+
+QLineSeries *PlainChart::addLine(const QString &name, int color)
+{
+    auto *series = new QLineSeries(this);
+    series->setName(name);
+    attach(series);
+    // Hues repeat after eight: the dash tells the lines of the second round from the first.
+    series->setPen(QPen(theme().ofSeries(color), 2, color < kSeriesColors ? Qt::SolidLine : Qt::DashLine));
+    return series;
+}
+
+void PlainChart::setRanges(double x, double y)
+{
+    setRange(x, 0, roundUp(y));
+}
+
+void PlainChart::setRange(double x, double yLow, double yHigh)
+{
+    m_x->setRange(0, x > 0 ? x : 1);
+    m_y->setRange(yLow, yHigh > yLow ? yHigh : yLow + 1);
+    const auto digits = [](double span) { return std::max(0, 1 - static_cast<int>(std::floor(std::log10(span)))); };
+    m_x->setLabelFormat(QStringLiteral("%.%1f").arg(std::min(digits(m_x->max()), 6)));
+    m_y->setLabelFormat(QStringLiteral("%.%1f").arg(std::min(digits(m_y->max() - m_y->min()), 6)));
+}
+
+void PlainChart::applyColors()
+{
+    const Theme &t = theme();
+    chart()->setBackgroundBrush(t.base);
+    setBackgroundBrush(t.base);
+    chart()->legend()->setLabelColor(t.text);
+    for (QValueAxis *axis : {m_x, m_y}) {
+        axis->setLabelsColor(t.dimText);
+        axis->setTitleBrush(t.dimText);
+        axis->setLinePenColor(t.border);
+        axis->setGridLineColor(t.grid);
+        QFont small = font();
+        small.setPointSizeF(std::max(6.5, small.pointSizeF() * 0.85));
+        axis->setLabelsFont(small);
+        axis->setTitleFont(small);
+        chart()->legend()->setFont(small);
+    }
+}
+
+void PlainChart::changeEvent(QEvent *event)
+{
+    if (event->type() == QEvent::PaletteChange)
+        applyColors();
+    QChartView::changeEvent(event);
+}
+
+} // namespace planloom::ui
