@@ -48,6 +48,8 @@ Status bench(const BenchOptions &options, Output &output)
         output.json(JsonObject().raw("benchmarks", jsonStrings(known).text()).text());
         return {};
     }
+    if (known.empty())
+        return notFound(fmt::format("there is no benchmark '{}': this build has none; build with -DPLANLOOM_BENCH=ON", options.name));
     if (std::find(known.begin(), known.end(), options.name) == known.end())
         return notFound(fmt::format("there is no benchmark '{}'; choose one of: {}", options.name, fmt::join(known, ", ")));
     const std::string program = (folder() / (std::string(kPrefix) + options.name)).string();

@@ -225,6 +225,21 @@ int parseFailure(const Command &command, const CLI::ParseError &failure)
     return report(badInput(fmt::format("{}; see {}", firstLine(failure.what()), help)));
 }
 
+/// CLI11 takes an unknown verb for a missing one; a person wants to hear which.
+Status checkVerb(const Command &command, int argc, char **argv)
+{
+    if (argc < 2 || argv[1][0] == '-')
+        return {};
+    std::string known;
+    for (const CLI::App *verb : command.app.get_subcommands([](const CLI::App *) { return true; })) {
+        if (verb->get_name() == argv[1])
+            return {};
+        if (!verb->get_group().empty())
+            known += (known.empty() ? "" : ", ") + verb->get_name();
+    }
+    return notFound(fmt::format("there is no verb '{}'; choose one of {}", argv[1], known));
+}
+
 Status runVerb(Command &command)
 {
     if (auto good = parseSettings(command); !good)
@@ -252,6 +267,8 @@ int run(int argc, char **argv)
     addTrain(command);
     addRest(command);
     addProcesses(command);
+    if (auto good = checkVerb(command, argc, argv); !good)
+        return report(good.error());
     try {
         command.app.parse(argc, argv);
     } catch (const CLI::ParseError &failure) {

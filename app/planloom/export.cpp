@@ -137,6 +137,8 @@ Status exportTo(const ExportOptions &options, Output &output)
 {
     if (auto good = checkFormat(options.format); !good)
         return good;
+    if (auto good = checkWritable(options.out); !good)
+        return good;
     const auto document = readPlanOrRun(options.what);
     if (!document)
         return document.error();

@@ -16,6 +16,9 @@ std::size_t width(const std::string &text)
     return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xc0U) != 0x80U; }));
 }
 
+/// Figures, with or without a unit.
+bool isNumber(const std::string &text) { return !text.empty() && (text[0] == '-' || (text[0] >= '0' && text[0] <= '9')); }
+
 std::string padded(const std::string &text, std::size_t columns, bool right)
 {
     const std::string space(columns - std::min(columns, width(text)), ' ');
@@ -72,8 +75,7 @@ void Table::print(Output &output) const
         for (const auto &row : m_rows)
             widest = std::max(widest, width(row[column]));
         widths.push_back(widest);
-        const std::string first = m_rows.empty() ? std::string() : m_rows.front()[column];
-        right.push_back(!first.empty() && (first[0] == '-' || (first[0] >= '0' && first[0] <= '9')));
+        right.push_back(std::all_of(m_rows.begin(), m_rows.end(), [&](const auto &row) { return isNumber(row[column]); }));
     }
     const auto printRow = [&](const std::vector<std::string> &cells) {
         std::string line;

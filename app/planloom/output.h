@@ -41,7 +41,7 @@ private:
     int m_errno = 0;
 };
 
-/// Columns under headings, numbers to the right: a column is right-aligned where its first cell begins with a digit or a minus.
+/// Columns under headings; a column of figures is right-aligned.
 class Table {
 public:
     explicit Table(std::vector<std::string> headings) : m_headings(std::move(headings)) {}

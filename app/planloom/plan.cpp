@@ -34,7 +34,7 @@ Status checkOptions(const PlanOptions &options)
         return badInput(fmt::format("--micro-batch {} does not fit a batch of {}; give 1 to {}", *options.microBatch, options.batch, options.batch));
     if (options.momentum && options.optimizer != "sgd")
         return badInput("--momentum goes with --optimizer sgd; leave it out or change the optimizer");
-    return {};
+    return checkWritable(options.out);
 }
 
 std::string alternativesJson(const planners::PlanReport &report)
@@ -82,12 +82,11 @@ void printResult(const plan::Document &document, const planners::PlanReport &rep
     output.line(fmt::format("searched for {}{}", format(Seconds(document.plan.planner.searchSeconds)), report.complete ? "" : "; stopped early, this is the best so far"));
 }
 
-Status save(const PlanOptions &options, const plan::Document &document, Output &output)
+Status save(const PlanOptions &options, const plan::Document &document)
 {
     if (!options.out.empty()) {
         if (auto written = plan::writePlan(document, options.out); !written)
             return written;
-        output.line("written to " + options.out);
     }
     auto workspace = openWorkspace(options.workspace);
     if (!workspace)
@@ -121,9 +120,11 @@ Status plan(const PlanOptions &options, Output &output)
         return report.error();
     report->plan.planner.searchSeconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
     const plan::Document document{report->plan, *subject};
-    if (auto saved = save(options, document, output); !saved)
+    if (auto saved = save(options, document); !saved)
         return saved;
     printResult(document, *report, output);
+    if (!options.out.empty())
+        output.line("written to " + options.out);
     output.json(resultJson(document, *report));
     return {};
 }

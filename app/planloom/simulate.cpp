@@ -10,6 +10,8 @@ namespace planloom::cli {
 
 Status simulate(const SimulateOptions &options, Output &output)
 {
+    if (auto good = checkWritable(options.trace); !good)
+        return good;
     const auto document = readPlanOrRun(options.plan);
     if (!document)
         return document.error();

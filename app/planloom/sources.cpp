@@ -6,6 +6,7 @@
 
 #include <chrono>
 #include <filesystem>
+#include <unistd.h>
 
 namespace planloom::cli {
 
@@ -92,6 +93,21 @@ Result<std::optional<store::Workspace>> openWorkspace(const std::string &path)
     if (!opened)
         return opened.error();
     return std::optional<store::Workspace>(*std::move(opened));
+}
+
+Status checkWritable(const std::string &path)
+{
+    std::error_code unknown;
+    if (path.empty())
+        return {};
+    if (fs::is_directory(path, unknown))
+        return badInput("is a folder, not a file; name a file in it").in(path);
+    const fs::path parent = fs::path(path).has_parent_path() ? fs::path(path).parent_path() : fs::path(".");
+    if (!fs::is_directory(parent, unknown))
+        return badInput("cannot be written: its folder does not exist; make the folder or choose another place").in(path);
+    if (::access(parent.c_str(), W_OK) != 0)
+        return ioError("cannot be written: its folder is not yours to write in; choose another place").in(path);
+    return {};
 }
 
 std::int64_t now()

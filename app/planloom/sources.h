@@ -33,6 +33,9 @@ Result<trace::Trace> readRunTrace(const std::string &folder);
 /// The workspace named with --workspace; nothing if the name is empty.
 Result<std::optional<store::Workspace>> openWorkspace(const std::string &path);
 
+/// Says at once, before long work, that its result could not be saved at @p path (empty: it is not to be). Errors: BadInput, Io.
+Status checkWritable(const std::string &path);
+
 /// Seconds since 1970.
 std::int64_t now();
 

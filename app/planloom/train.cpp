@@ -122,9 +122,6 @@ Status train(const TrainOptions &options, Output &output)
     if (!workspace)
         return workspace.error();
     Record record(std::move(*workspace), document->plan);
-    printPlan(document->plan, document->subject, output);
-    output.line();
-
     auto client = connect(options);
     if (!client)
         return client.error();
@@ -137,6 +134,8 @@ Status train(const TrainOptions &options, Output &output)
     events.onStarted = [&](const std::string &, const std::string &runDir) {
         folder = runDir;
         record.begin(runDir);
+        printPlan(document->plan, document->subject, output);
+        output.line();
     };
     events.onStep = [&](const agent::StepMetrics &step) {
         output.json(agent::toJson(step));
