@@ -101,12 +101,6 @@ struct Less {
 struct Greater {
     template <class T> bool operator()(T a, T b) const { return a > b; }
 };
-struct LessOrEqual {
-    template <class T> bool operator()(T a, T b) const { return a <= b; }
-};
-struct GreaterOrEqual {
-    template <class T> bool operator()(T a, T b) const { return a >= b; }
-};
 
 Made makePow(const Request &request)
 {
@@ -192,9 +186,7 @@ constexpr KernelEntry kEntries[] = {
     {"Div", "**", "*", makeArithmetic<Div>},
     {"Equal", "**", "b", makeArithmetic<Equal>},
     {"Greater", "**", "b", makeArithmetic<Greater>},
-    {"GreaterOrEqual", "**", "b", makeArithmetic<GreaterOrEqual>},
     {"Less", "**", "b", makeArithmetic<Less>},
-    {"LessOrEqual", "**", "b", makeArithmetic<LessOrEqual>},
     {"Max", "**", "*", makeArithmetic<Max>},
     {"Min", "**", "*", makeArithmetic<Min>},
     {"MinMaxGrad", "fff", "f", makeMinMaxGrad},

@@ -43,10 +43,10 @@ Made makeStrided(const StridedCopy &copy)
     return makeFunction([copy](Inputs in, Outputs out) { copy.run(in[0], out[0]); });
 }
 
-/// As makeCopy where ratio is 0: what inference does, and training without dropping.
+/// A copy: what inference does, and training with ratio 0.
 Made makeDropout(const Request &request)
 {
-    if (request.op.number("ratio", 0.5) != 0.0)
+    if (request.op.number("ratio", 0.0) != 0.0)
         return cannot(request, "training with dropout; set its ratio to 0");
     if (!request.hasOutput(1))
         return makeCopy(request);
@@ -303,7 +303,7 @@ Made makeSplit(const Request &request)
 constexpr KernelEntry kEntries[] = {
     {"Concat", "*+", "*", makeConcat},
     {"ConstantOfShape", "*?", "*", makeConstantOfShape},
-    {"Dropout", "f", "fb?", makeDropout},
+    {"Dropout", "f*?*?", "fb?", makeDropout},
     {"Expand", "*", "*", makeExpand},
     {"Flatten", "*", "*", makeCopy},
     {"Identity", "*", "*", makeCopy},
