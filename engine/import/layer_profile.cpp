@@ -225,8 +225,11 @@ Result<Model> readLayerProfile(std::string_view text, const std::string &name, d
     std::string brief = slash == std::string::npos ? name : name.substr(slash + 1);
     brief = brief.substr(0, brief.find(".txt"));
     auto model = profileModel(brief, profileBatch > 0 ? profileBatch : batchFromName(name), *specs);
-    if (!model)
-        return model.error().in(name);
+    if (!model) {
+        Error error = model.error();
+        error.file = name; // the person knows the file, not the model's short name
+        return error;
+    }
     model->source = name;
     return model;
 }

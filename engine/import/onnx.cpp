@@ -321,14 +321,25 @@ private:
             return {};
         if (op.type == "Shape" && m_values.at(node.input(0)).shapeKnown)
             return KnownValue::shapeOf(m_values.at(node.input(0)).info.shape);
+        std::vector<KnownValue> loaded;
+        loaded.reserve(inputs.size());
         std::vector<const KnownValue *> known;
         for (const std::string &name : inputs) {
             const auto value = m_values.find(name);
-            if (value == m_values.end() || !value->second.known)
-                return {};
-            known.push_back(&*value->second.known);
+            if (value != m_values.end() && !value->second.known && isStoredMask(name, value->second, op.type))
+                if (auto elements = knownValue(*value->second.stored))
+                    known.push_back(&loaded.emplace_back(*std::move(elements)));
+            if (value != m_values.end() && value->second.known)
+                known.push_back(&*value->second.known);
         }
-        return fold(op, known);
+        return known.size() == inputs.size() ? fold(op, known) : std::nullopt;
+    }
+
+    /// A stored float tensor that is cut or compared rather than computed with: a causal mask, not a weight.
+    static bool isStoredMask(const std::string &name, const Value &value, const std::string &type)
+    {
+        static const std::set<std::string, std::less<>> handling = {"Slice", "Equal", "Less", "Greater", "Cast", "Unsqueeze", "Not", "Where"};
+        return value.stored && !hasWeightName(name) && handling.contains(type);
     }
 
     Status setKnown(const onnx::NodeProto &node, KnownValue known)
