@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/graph/zoo.h"
+#include "engine/simulate/simulate.h"
+
+#include <QTest>
+#include <map>
+#include <set>
+
+using namespace planloom;
+using program::Area;
+
+namespace {
+
+/// Four layers of a tiny GPT on @p devices equal devices that share one switch.
+plan::Subject subject(int devices, bool tied = false)
+{
+    graph::TransformerConfig config;
+    config.layers = 2;
+    config.heads = 2;
+    config.hidden = 16;
+    config.feedForward = 32;
+    config.vocabulary = 32;
+    config.context = 8;
+    config.tiedEmbeddings = tied;
+    auto graph = std::make_shared<const graph::Graph>(*graph::gpt(config));
+    cluster::RegularCluster spec;
+    spec.name = "test";
+    spec.perNode = devices;
+    spec.type = *cluster::knownDeviceType("A100-80GB");
+    spec.intraBandwidth = 1e11;
+    spec.interPointToPoint = 1e10;
+    spec.interCollective = 1e10;
+    auto cluster = std::make_shared<const cluster::Cluster>(*cluster::regular(spec));
+    return plan::makeSubject(graph, cluster, nullptr, "test");
+}
+
+/// Stages of equal numbers of layers, @p replicas[s] devices each.
+plan::Plan pipeline(const plan::Subject &subject, const std::vector<int> &replicas, std::int64_t batch, std::int64_t microBatches)
+{
+    plan::Plan plan;
+    plan.globalBatch = batch;
+    plan.microBatches = microBatches;
+    int device = 0;
+    const std::size_t layers = subject.layers().size();
+    for (std::size_t s = 0; s < replicas.size(); ++s) {
+        plan::Stage stage;
+        stage.name = "s" + std::to_string(s);
+        stage.firstLayer = s * layers / replicas.size();
+        stage.lastLayer = (s + 1) * layers / replicas.size();
+        for (int r = 0; r < replicas[s]; ++r)
+            stage.devices.emplace_back(device++);
+        plan.stages.push_back(stage);
+    }
+    return plan;
+}
+
+program::Program compiled(const plan::Plan &plan, const plan::Subject &subject, bool bodies = true)
+{
+    auto program = program::compile(plan, subject, {.bodies = bodies});
+    if (!program)
+        qFatal("%s", program.error().text().c_str());
+    return *std::move(program);
+}
+
+} // namespace
+
+class TestCompile : public QObject {
+    Q_OBJECT
+
+private slots:
+    void layouts_data()
+    {
+        QTest::addColumn<QList<int>>("replicas");
+        QTest::addColumn<QString>("schedule");
+        QTest::addColumn<bool>("recompute");
+        QTest::addColumn<bool>("tied");
+        for (const QString schedule : {"gpipe", "1f1b", "dapple-a", "dapple-b"})
+            for (const bool recompute : {false, true})
+                for (const bool tied : {false, true})
+                    for (const QList<int> &replicas : {QList<int>{1}, QList<int>{2}, QList<int>{1, 1}, QList<int>{2, 2}, QList<int>{3, 1}, QList<int>{1, 2, 1}})
+                        QTest::addRow("%d stages, %d first, %s%s%s", int(replicas.size()), replicas[0], qPrintable(schedule), recompute ? ", recompute" : "", tied ? ", tied" : "")
+                            << replicas << schedule << recompute << tied;
+    }
+    void layouts()
+    {
+        QFETCH(QList<int>, replicas);
+        QFETCH(QString, schedule);
+        QFETCH(bool, recompute);
+        QFETCH(bool, tied);
+        const plan::Subject about = subject(4, tied);
+        plan::Plan plan = pipeline(about, {replicas.begin(), replicas.end()}, 24, 6);
+        plan.schedule.kind = *plan::scheduleFromName(schedule.toStdString());
+        for (plan::Stage &stage : plan.stages)
+            stage.recompute = recompute;
+        const program::Program program = compiled(plan, about);
+        checkIds(program);
+        checkPlaces(program);
+        checkMessages(program);
+        checkBuckets(program);
+        checkMemory(plan, about, program);
+    }
+
+    void gpipeHoldsAllAndRecomputeHoldsLess()
+    {
+        const plan::Subject about = subject(2);
+        plan::Plan plan = pipeline(about, {1, 1}, 32, 8);
+        const auto first = [&](plan::ScheduleKind kind, bool recompute) {
+            plan.schedule.kind = kind;
+            plan.stages[0].recompute = recompute;
+            return compiled(plan, about, false).ranks[0].arenaBytes;
+        };
+        const auto early = first(plan::ScheduleKind::OneF1B, false);
+        QVERIFY(first(plan::ScheduleKind::GPipe, false) > early);
+        QVERIFY(first(plan::ScheduleKind::GPipe, true) < first(plan::ScheduleKind::GPipe, false));
+        QVERIFY(first(plan::ScheduleKind::OneF1B, true) <= early);
+    }
+
+    void tiedTableIsReducedOverBothStages()
+    {
+        const plan::Subject about = subject(2, true);
+        const program::Program program = compiled(pipeline(about, {1, 1}, 8, 2), about);
+        int shared = 0;
+        for (const program::Bucket &bucket : program.buckets) {
+            if (bucket.ranks.size() < 2)
+                continue;
+            ++shared;
+            QCOMPARE(bucket.parameters.size(), std::size_t(1));
+            QCOMPARE(bucket.bytes, std::int64_t(32 * 16 * 4));
+        }
+        QCOMPARE(shared, 1);
+    }
+
+    void customOrderThatCannotRunIsNamed()
+    {
+        const plan::Subject about = subject(2);
+        plan::Plan plan = pipeline(about, {1, 1}, 4, 2);
+        plan.schedule.kind = plan::ScheduleKind::Custom;
+        const auto deviceName = [&](int d) { return about.cluster->device(DeviceId(d)).name; };
+        plan.schedule.order[deviceName(0)] = {"s0.F.m0", "s0.B.m0", "s0.F.m1", "s0.B.m1"};
+        plan.schedule.order[deviceName(1)] = {"s1.F.m0", "s1.B.m0", "s1.F.m1", "s1.B.m1"};
+        QVERIFY(program::compile(plan, about).ok());
+        // Stage 1 wants micro-batch 1 first, which stage 0 sends only after micro-batch 0 has come back.
+        plan.schedule.order[deviceName(1)] = {"s1.F.m1", "s1.B.m1", "s1.F.m0", "s1.B.m0"};
+        const auto broken = program::compile(plan, about);
+        QVERIFY(!broken.ok());
+        QVERIFY2(QString::fromStdString(broken.error().message).contains("->"), broken.error().message.c_str());
+    }
+
+    void largestSizeOfTheContract()
+    {
+        // 64 stages x 512 micro-batches: runs to the end and stays above its bound.
+        program::Chain chain;
+        chain.forward.assign(64, 1);
+        chain.backward.assign(64, 2);
+        chain.microBatches = 512;
+        const auto program = program::chainProgram(chain);
+        const auto seconds = simulate::iterationSeconds(program);
+        QVERIFY(seconds.ok());
+        QCOMPARE(*seconds, (512 + 63) * 3.0);
+        QVERIFY(*seconds >= program.lowerBound.value());
+    }
+
+private:
+    static void checkIds(const program::Program &program)
+    {
+        for (std::size_t r = 0; r < program.ranks.size(); ++r) {
+            std::set<std::string> ids;
+            for (const TaskId task : program.ranks[r].tasks) {
+                QCOMPARE(program.task(task).rank.index(), r);
+                QVERIFY2(ids.insert(program::idOf(program.task(task))).second, program::idOf(program.task(task)).c_str());
+            }
+        }
+    }
+
+    /// Every tensor that an operator touches has a place inside its slot, and no two tensors alive at once overlap in the workspace.
+    static void checkPlaces(const program::Program &program)
+    {
+        for (const program::Body &body : program.bodies) {
+            const auto &graph = body.training.graph;
+            for (const graph::Op &op : graph.ops()) {
+                const bool forward = op.id.index() < body.training.forwardOps;
+                for (const auto *list : {&op.inputs, &op.outputs})
+                    for (const TensorId id : *list) {
+                        if (!id.valid())
+                            continue;
+                        checkPlace(body, graph.tensor(id), (forward ? body.forwardPlaces : body.backwardPlaces)[id.index()]);
+                    }
+            }
+            for (std::size_t a = 1; a < body.pools.size(); ++a)
+                QCOMPARE(body.pools[a].begin, body.pools[a - 1].begin + body.pools[a - 1].bytes());
+        }
+    }
+    static void checkPlace(const program::Body &body, const graph::Tensor &tensor, const program::Placement &place)
+    {
+        QVERIFY2(place.offset >= 0, tensor.name.c_str());
+        QCOMPARE(place.offset % 64, 0);
+        const program::Pool &pool = body.pools[static_cast<std::size_t>(place.area)];
+        QVERIFY2(place.offset + tensor.bytes(body.maxSamples).value() <= pool.slotBytes, tensor.name.c_str());
+    }
+
+    /// What a sender sends to a peer is what that peer expects from it, and each slice is covered once.
+    static void checkMessages(const program::Program &program)
+    {
+        for (const program::Body &body : program.bodies)
+            for (std::size_t m = 0; m < body.outgoing.size(); ++m) {
+                std::int64_t covered = 0;
+                for (const program::Message &message : body.outgoing[m]) {
+                    covered += message.samples.size;
+                    const program::Body &peer = program.bodies[message.peer.index()];
+                    const bool expected = std::any_of(peer.incoming[m].begin(), peer.incoming[m].end(), [&](const program::Message &back) {
+                        return back.peer == body.rank && back.samples.begin == message.samples.begin && back.samples.size == message.samples.size;
+                    });
+                    QVERIFY(expected);
+                }
+                if (!body.outgoing[m].empty())
+                    QCOMPARE(covered, body.slices[m].size);
+            }
+    }
+
+    /// Accumulators of a bucket lie at the same distances on every rank that holds it.
+    static void checkBuckets(const program::Program &program)
+    {
+        for (const program::Bucket &bucket : program.buckets)
+            for (std::size_t i = 0; i < bucket.ranks.size(); ++i) {
+                const program::Body &body = program.bodies[bucket.ranks[i].index()];
+                std::map<std::string, std::size_t> index;
+                for (std::size_t p = 0; p < body.training.parameters.size(); ++p)
+                    index[body.training.graph.tensor(body.training.parameters[p]).name] = p;
+                std::int64_t next = bucket.offsets[i];
+                for (const std::string &name : bucket.parameters) {
+                    QCOMPARE(body.gradientOffsets[index.at(name)], next);
+                    next += body.training.graph.tensor(body.training.parameters[index.at(name)]).bytes().value();
+                }
+                QCOMPARE(next - bucket.offsets[i], bucket.bytes);
+            }
+    }
+
+    /// The simulator needs no bodies and says the same of memory; what is alive never exceeds the arena.
+    static void checkMemory(const plan::Plan &plan, const plan::Subject &about, const program::Program &program)
+    {
+        const auto simulation = simulate::simulatePlan(plan, about);
+        QVERIFY2(simulation.ok(), simulation ? "" : simulation.error().text().c_str());
+        QCOMPARE(simulation->trace.records.size(), program.tasks.size());
+        QVERIFY(simulation->report.iterationSeconds >= simulation->report.lowerBoundSeconds * (1 - 1e-12));
+        for (std::size_t r = 0; r < program.ranks.size(); ++r) {
+            QCOMPARE(simulation->report.devices[r].peakBytes, program.ranks[r].arenaBytes);
+            for (const simulate::MemoryPoint &point : simulation->memory[r]) {
+                QVERIFY(point.total() <= program.ranks[r].arenaBytes);
+                QVERIFY(point.activations >= 0 && point.gradients >= 0 && point.workspace >= 0);
+            }
+            QCOMPARE(simulation->memory[r].back().total(), program.ranks[r].persistentBytes);
+        }
+    }
+};
+
+QTEST_GUILESS_MAIN(TestCompile)
+#include "tst_compile.moc"
