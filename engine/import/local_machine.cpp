@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/base/files.h"
 #include "engine/import/gpu_catalog.h"
 #include "engine/import/import.h"
 
@@ -7,7 +6,9 @@
 #include <charconv>
 #include <cmath>
 #include <fmt/format.h>
+#include <fstream>
 #include <hwloc.h>
+#include <iterator>
 #include <memory>
 
 namespace planloom::import {
@@ -20,7 +21,6 @@ using cluster::Vertex;
 
 constexpr int kMostCpuDevices = 1024;
 constexpr unsigned kNvidia = 0x10de;
-constexpr std::int64_t kProcFile = 16 << 20;
 
 // Copies between two processes on one machine go through shared memory. Open MPI on two Zen 4 cores: 5.6 to 13 GB/s point to
 // point; an all-reduce of 26 MB in 6.4 ms, which is 4 GB/s by the ring's count; 3 us for one of 4 KB.
@@ -47,6 +47,13 @@ Result<Topology> discover()
     if (hwloc_topology_load(raw) != 0)
         return failed("hwloc could not read this machine's topology");
     return topology;
+}
+
+/// A file of /proc or /sys, whose size is not known before it is read; empty if there is none.
+std::string kernelFile(const char *path)
+{
+    std::ifstream file(path);
+    return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
 }
 
 /// What follows "key<tabs>: " in the first such line of /proc/cpuinfo.
@@ -79,9 +86,9 @@ double firstNumber(const std::string &text, double fallback)
 /// but of 256 bits on AMD up to Zen 4, which runs 512-bit instructions in two halves.
 CoreRate coreRate()
 {
-    const std::string info = readFile("/proc/cpuinfo", kProcFile).ok() ? *readFile("/proc/cpuinfo", kProcFile) : std::string();
-    const auto maximum = readFile("/sys/devices/system/cpu/cpu0/cpufreq/cpuinfo_max_freq", 4096);
-    const double clock = maximum ? firstNumber(*maximum, kFallbackFrequency / 1e3) * 1e3 : firstNumber(cpuInfo(info, "cpu MHz"), kFallbackFrequency / 1e6) * 1e6;
+    const std::string info = kernelFile("/proc/cpuinfo");
+    const double now = firstNumber(cpuInfo(info, "cpu MHz"), kFallbackFrequency / 1e6) * 1e6;
+    const double clock = firstNumber(kernelFile("/sys/devices/system/cpu/cpu0/cpufreq/cpuinfo_max_freq"), now / 1e3) * 1e3; // kHz
     const std::string flags = " " + cpuInfo(info, "flags") + " ";
     const auto has = [&flags](std::string_view flag) { return flags.find(fmt::format(" {} ", flag)) != std::string::npos; };
     const bool amd = cpuInfo(info, "vendor_id") == "AuthenticAMD";
@@ -93,10 +100,8 @@ CoreRate coreRate()
 double usableMemory(hwloc_topology_t topology)
 {
     auto memory = static_cast<double>(hwloc_get_root_obj(topology)->total_memory);
-    for (const char *limit : {"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"}) {
-        if (const auto text = readFile(limit, 4096); text.ok())
-            memory = std::min(memory, firstNumber(*text, memory));
-    }
+    for (const char *limit : {"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"})
+        memory = std::min(memory, firstNumber(kernelFile(limit), memory));
     return std::max(memory, 1.0);
 }
 
