@@ -14,6 +14,7 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <fmt/format.h>
 #include <grpcpp/security/server_credentials.h>
 #include <grpcpp/server_builder.h>
@@ -40,6 +41,7 @@ std::string defaultRoot()
 int catchSignals()
 {
     std::signal(SIGPIPE, SIG_IGN);
+    std::signal(SIGXFSZ, SIG_IGN); // a write over the limit is an error like that of a full disk
     sigset_t set;
     sigemptyset(&set);
     sigaddset(&set, SIGINT);
@@ -74,7 +76,7 @@ std::unique_ptr<grpc::Server> listen(const std::string &socketPath, AgentService
     builder.AddListeningPort("unix:" + socketPath, grpc::experimental::LocalServerCredentials(UDS));
     builder.RegisterService(&agent);
     builder.RegisterService(&workers);
-    const mode_t before = ::umask(077); // the socket is nobody else's from its first moment on
+    const mode_t before = ::umask(0177); // the socket is nobody else's from its first moment on
     auto server = builder.BuildAndStart();
     ::umask(before);
     return server;
@@ -104,6 +106,8 @@ int serve(const std::string &socketPath, const AgentOptions &options)
     server->Shutdown(std::chrono::system_clock::now() + std::chrono::seconds(1));
     server->Wait();
     ::unlink(socketPath.c_str());
+    if (options.exitWithParent) // which made the folder, and may be gone
+        ::rmdir(std::filesystem::path(socketPath).parent_path().c_str());
     ::close(signals);
     return 0;
 }

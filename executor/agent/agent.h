@@ -8,7 +8,7 @@ namespace planloom::agent {
 struct AgentOptions {
     std::string socketPath;      ///< empty: agent.sock in a new private folder under $XDG_RUNTIME_DIR or /tmp, printed on stdout
     std::string root;            ///< where runs without a folder go; empty: $XDG_DATA_HOME/planloom/runs or ~/.local/share/planloom/runs
-    bool exitWithParent = false; ///< end when standard input ends: whoever holds its other end is gone
+    bool exitWithParent = false; ///< end when standard input ends: whoever holds its other end is gone. Removes the socket's folder, too
 };
 
 /// `planloom agent`: serves until SIGINT, SIGTERM or its parent's end, then stops its runs and leaves no process and no socket

@@ -108,12 +108,11 @@ void GrpcClient::sendStop(Call &call)
 
 void GrpcClient::watchForStop(const std::stop_token &done, Call &call)
 {
-    bool asked = false;
     while (!done.stop_requested()) {
-        pollfd wait{asked ? -1 : m_wake, POLLIN, 0};
-        if (::poll(&wait, 1, 50) <= 0)
+        pollfd wait{m_wake, POLLIN, 0};
+        std::uint64_t times = 0;
+        if (::poll(&wait, 1, 50) <= 0 || ::read(m_wake, &times, sizeof times) != sizeof times)
             continue;
-        asked = true;
         const std::lock_guard lock(call.mutex);
         call.stopAsked = true;
         if (!call.runId.empty())

@@ -2,6 +2,7 @@
 #include "executor/agent/grpc_worker_channel.h"
 
 #include "agent.grpc.pb.h"
+#include "engine/base/log.h"
 #include "executor/agent/wire.h"
 
 #include <algorithm>
@@ -84,6 +85,8 @@ public:
         message.mutable_finished()->set_peak_bytes(peakBytes);
         message.mutable_finished()->set_error(errorText);
         send(message);
+        if (!errorText.empty() && (!m_stream || m_broken))
+            log(LogLevel::Error, errorText); // for the run's log, at least
         close();
     }
 

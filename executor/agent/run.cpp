@@ -143,6 +143,12 @@ void Run::kill()
     endBy(Clock::now());
 }
 
+bool Run::stopAsked() const
+{
+    const std::lock_guard lock(m_mutex);
+    return m_stopAsked;
+}
+
 bool Run::over() const
 {
     const std::lock_guard lock(m_mutex);

@@ -69,6 +69,7 @@ public:
     void requestStop();
     /// Stop by force, now.
     void kill();
+    [[nodiscard]] bool stopAsked() const;
     [[nodiscard]] bool over() const;
     /// Once over: success, Cancelled, or why it failed.
     [[nodiscard]] Status outcome() const;

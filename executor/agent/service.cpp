@@ -38,7 +38,7 @@ public:
             for (const RunEvent &event : news.events)
                 send(toWire(event));
             if (m_gone || m_context.IsCancelled())
-                run.requestStop();
+                run.requestStop(); // the first time counts
         }
     }
     void outcome(const Status &status)
@@ -217,7 +217,9 @@ grpc::Status AgentService::Stop(grpc::ServerContext *, const wire::StopRequest *
 {
     const auto run = m_runs.byId(request->run_id());
     reply->set_found(run != nullptr);
-    if (run)
+    if (run && run->stopAsked())
+        run->kill(); // asked again: do not wait for the step
+    else if (run)
         run->requestStop();
     return grpc::Status::OK;
 }

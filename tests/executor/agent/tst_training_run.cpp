@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+// The whole way: client, agent, Open MPI, two real workers, and back.
+#include "executor/agent/agent_fixture.h"
+
+#include "engine/program/program.h"
+
+#include <QTemporaryDir>
+#include <set>
+
+using namespace planloom;
+using namespace planloom::agent;
+using namespace planloom::testing;
+
+class TestTrainingRun : public QObject {
+    Q_OBJECT
+
+private:
+    QTemporaryDir m_home;
+    std::unique_ptr<Client> m_client;
+    std::string m_data;
+
+    std::string path(const std::string &name) const { return m_home.filePath(QString::fromStdString(name)).toStdString(); }
+    TrainRequest request(int ranks, int stages, std::int64_t steps, const std::string &run) const
+    {
+        TrainRequest asked;
+        asked.planJson = *smallPlan(ranks, stages);
+        asked.dataPath = m_data;
+        asked.steps = steps;
+        asked.seed = 5;
+        asked.runDir = path(run);
+        return asked;
+    }
+    void nothingIsLeft(const std::string &run) const { QTRY_COMPARE(processesWith(path(run)).size(), std::size_t{0}); }
+
+private slots:
+    void initTestCase();
+    void trains_data();
+    void trains();
+    void killedWorkerIsOneClearError();
+    void stopsAfterTheStep();
+    void dataThatDoesNotFitIsNamed();
+};
+
+void TestTrainingRun::initTestCase()
+{
+    qputenv("XDG_DATA_HOME", m_home.path().toUtf8());
+    qputenv("XDG_RUNTIME_DIR", m_home.path().toUtf8());
+    m_data = path("data.csv");
+    QVERIFY(writeFileAtomically(m_data, smallData()).ok());
+    auto client = Client::startLocal();
+    QVERIFY2(client.ok(), client.ok() ? "" : client.error().text().c_str());
+    m_client = std::move(*client);
+}
+
+void TestTrainingRun::trains_data()
+{
+    QTest::addColumn<int>("ranks");
+    QTest::addColumn<int>("stages");
+    QTest::newRow("one rank") << 1 << 1;
+    QTest::newRow("two replicas") << 2 << 1;
+    QTest::newRow("two stages") << 2 << 2;
+}
+
+void TestTrainingRun::trains()
+{
+    QFETCH(int, ranks);
+    QFETCH(int, stages);
+    constexpr std::int64_t kSteps = 30;
+    TrainRequest asked = request(ranks, stages, kSteps, fmt::format("train{}x{}", ranks, stages));
+    asked.holdout = 0.2;
+    Heard heard;
+    const Status status = m_client->train(asked, heard.events());
+    QVERIFY2(status.ok(), status.ok() ? "" : status.error().text().c_str());
+    QCOMPARE(heard.steps.size(), std::size_t{kSteps});
+    for (std::size_t i = 0; i < heard.steps.size(); ++i)
+        QCOMPARE(heard.steps[i].step, static_cast<std::int64_t>(i));
+    QVERIFY(heard.summary.has_value());
+    QVERIFY(heard.summary->lossLast < heard.summary->lossFirst);
+    QCOMPARE(heard.summary->peakBytesMeasured, heard.summary->peakBytesPredicted);
+    QCOMPARE(heard.summary->traceDropped, std::int64_t{0});
+    QCOMPARE(heard.summary->evaluationSamples, std::int64_t{40});
+
+    // Every task of every rank is in the trace, once a step, under its own id.
+    const auto document = plan::documentFromJson(asked.planJson);
+    const auto program = program::compile(document->plan, document->subject, {.bodies = false});
+    const auto traced = trace::readTrace(heard.summary->tracePath);
+    QVERIFY(traced.ok());
+    QCOMPARE(traced->dropped, std::int64_t{0});
+    std::multiset<std::tuple<int, std::string, int>> seen;
+    for (const auto &record : traced->records)
+        seen.insert({record.rank, traced->tasks[static_cast<std::size_t>(record.task)].id, record.step});
+    QCOMPARE(seen.size(), static_cast<std::size_t>(kSteps) * program->tasks.size());
+    for (const auto &task : program->tasks) {
+        for (int step = 0; step < kSteps; ++step)
+            QCOMPARE(seen.count({task.rank.value, program::idOf(task), step}), std::size_t{1});
+    }
+    QCOMPARE(heard.records.size(), traced->records.size());
+    nothingIsLeft(asked.runDir);
+}
+
+void TestTrainingRun::killedWorkerIsOneClearError()
+{
+    Heard heard;
+    heard.onStep = [&] {
+        if (heard.steps.size() != 3)
+            return;
+        for (const int process : processesWith(path("killed"))) {
+            // One of the workers, not their launcher.
+            if (std::filesystem::read_symlink(fmt::format("/proc/{}/exe", process)).filename() == "tst_training_run") {
+                ::kill(process, SIGKILL);
+                return;
+            }
+        }
+    };
+    const Status status = m_client->train(request(2, 2, 1'000'000, "killed"), heard.events());
+    QVERIFY(!status.ok());
+    QCOMPARE(status.error().code, ErrorCode::Failed);
+    QVERIFY2(status.error().text().find("rank") != std::string::npos, status.error().text().c_str());
+    QCOMPARE(heard.states.back(), RunState::Failed);
+    nothingIsLeft("killed");
+    QVERIFY(trace::readTrace(path("killed/trace.pltrace")).ok());
+    QVERIFY(!std::filesystem::exists(path("killed/summary.json")));
+}
+
+void TestTrainingRun::stopsAfterTheStep()
+{
+    Heard heard;
+    heard.onStep = [&] {
+        if (heard.steps.size() == 5)
+            m_client->stop();
+    };
+    const Status status = m_client->train(request(2, 1, 1'000'000, "stopped"), heard.events());
+    QVERIFY(!status.ok());
+    QCOMPARE(status.error().code, ErrorCode::Cancelled);
+    QVERIFY2(status.error().text().find("on request") != std::string::npos, status.error().text().c_str());
+    QVERIFY(heard.summary.has_value());
+    QCOMPARE(heard.summary->steps, static_cast<std::int64_t>(heard.steps.size()));
+    QCOMPARE(heard.summary->peakBytesMeasured, heard.summary->peakBytesPredicted);
+    nothingIsLeft("stopped");
+}
+
+void TestTrainingRun::dataThatDoesNotFitIsNamed()
+{
+    const std::string bad = path("bad.csv");
+    QVERIFY(writeFileAtomically(bad, "1,2,3\n4,5\n").ok());
+    TrainRequest asked = request(2, 1, 3, "bad");
+    asked.dataPath = bad;
+    Heard heard;
+    const Status status = m_client->train(asked, heard.events());
+    QVERIFY(!status.ok());
+    QCOMPARE(status.error().code, ErrorCode::BadInput);
+    QVERIFY2(status.error().text().find("bad.csv") != std::string::npos, status.error().text().c_str());
+    nothingIsLeft("bad");
+}
+
+int main(int argc, char **argv)
+{
+    if (const auto status = actAsPlanloom(argc, argv, agent::runWorkerProcess))
+        return *status;
+    QCoreApplication application(argc, argv);
+    TestTrainingRun test;
+    return QTest::qExec(&test, argc, argv);
+}
+
+#include "tst_training_run.moc"
