@@ -23,53 +23,82 @@ bool StudioState::open(const QString &nameOrPath)
     return false;
 }
 
+bool StudioState::load(const QString &title, Job::Work work)
+{
+    if (!m_loadJob.running())
+        return m_loadJob.start(title, std::move(work));
+    m_line.emplace_back([this, title, work = std::move(work)] { m_loadJob.start(title, work); });
+    return true;
+}
+
+void StudioState::nextInLine()
+{
+    while (!m_loadJob.running() && !m_line.empty()) {
+        const auto next = std::move(m_line.front());
+        m_line.pop_front();
+        next();
+    }
+}
+
+void StudioState::whenLoaded(std::function<void()> next)
+{
+    m_line.push_back(std::move(next));
+    nextInLine();
+}
+
 bool StudioState::loadModel(const QString &source)
 {
-    return m_loadJob.start(tr("Loading %1").arg(source), [this, source, cluster = m_cluster](Progress &) -> Job::Completion {
+    return load(tr("Loading %1").arg(source), [this, source](Progress &) -> Job::Completion {
         auto loaded = import::loadModel(source.toStdString());
         if (!loaded)
             return [this, error = loaded.error()] { sayError(error); };
         auto model = std::make_shared<const import::Model>(std::move(*loaded));
-        std::optional<plan::Subject> subject;
-        if (cluster)
-            subject = plan::makeSubject(model->graph, cluster, model->profile, model->source);
-        return [this, model, cluster, subject] {
+        return [this, model] {
             for (const std::string &warning : model->warnings)
                 say(MessageLevel::Warning, QString::fromStdString(warning));
-            setSubject(model, cluster, subject);
-            Q_EMIT modelChanged();
+            join(model, m_cluster);
         };
     });
 }
 
 bool StudioState::loadCluster(const QString &source)
 {
-    return m_loadJob.start(tr("Loading %1").arg(source), [this, source, model = m_model](Progress &) -> Job::Completion {
+    return load(tr("Loading %1").arg(source), [this, source](Progress &) -> Job::Completion {
         auto cluster = import::loadCluster(source.toStdString());
         if (!cluster)
             return [this, error = cluster.error()] { sayError(error); };
-        std::optional<plan::Subject> subject;
-        if (model)
-            subject = plan::makeSubject(model->graph, *cluster, model->profile, model->source);
-        return [this, model, cluster = *cluster, subject] { setSubject(model, cluster, subject); };
+        return [this, cluster = *cluster] { join(m_model, cluster); };
+    });
+}
+
+void StudioState::join(const std::shared_ptr<const import::Model> &model, const std::shared_ptr<const cluster::Cluster> &cluster)
+{
+    if (!model || !cluster)
+        return setSubject(model, cluster, std::nullopt);
+    load(tr("Estimating costs"), [this, model, cluster](Progress &) -> Job::Completion {
+        auto subject = plan::makeSubject(model->graph, cluster, model->profile, model->source);
+        return [this, model, cluster, subject = std::move(subject)] { setSubject(model, cluster, subject); };
     });
 }
 
 void StudioState::setSubject(std::shared_ptr<const import::Model> model, std::shared_ptr<const cluster::Cluster> cluster,
                              std::optional<plan::Subject> subject)
 {
+    const bool otherModel = model != m_model;
     const bool otherCluster = cluster != m_cluster;
     m_model = std::move(model);
     m_cluster = std::move(cluster);
     m_subject = std::move(subject);
     dropDocument();
+    if (otherModel)
+        Q_EMIT modelChanged();
     if (otherCluster)
         Q_EMIT clusterChanged();
 }
 
 bool StudioState::openPlan(const QString &path)
 {
-    return m_loadJob.start(tr("Opening %1").arg(path), [this, path](Progress &) -> Job::Completion {
+    return load(tr("Opening %1").arg(path), [this, path](Progress &) -> Job::Completion {
         auto document = plan::readPlan(path.toStdString());
         if (!document)
             return [this, error = document.error()] { sayError(error); };
@@ -85,7 +114,6 @@ void StudioState::startDocument(plan::Document document, const QString &path)
     model.source = document.subject.modelSource;
     setSubject(std::make_shared<const import::Model>(std::move(model)), document.subject.cluster, document.subject);
     m_planPath = path;
-    Q_EMIT modelChanged();
     applyDocument(std::make_shared<const plan::Document>(std::move(document)));
 }
 
@@ -95,7 +123,7 @@ bool StudioState::openTrace(const QString &path)
         say(MessageLevel::Warning, tr("A run is active; stop it before opening another trace."));
         return false;
     }
-    return m_loadJob.start(tr("Opening %1").arg(path), [this, path](Progress &) -> Job::Completion {
+    return load(tr("Opening %1").arg(path), [this, path](Progress &) -> Job::Completion {
         auto trace = trace::readTrace(path.toStdString());
         if (!trace)
             return [this, error = trace.error()] { sayError(error); };

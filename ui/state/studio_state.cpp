@@ -5,6 +5,7 @@
 #include "ui/state/file_kind.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <utility>
 
 namespace planloom::ui {
@@ -23,6 +24,7 @@ StudioState::StudioState(QObject *parent) : QObject(parent)
 {
     connect(&m_simulator, &Simulator::finished, this, &StudioState::onSimulated);
     connect(&m_loadJob, &Job::changed, this, &StudioState::busyChanged);
+    connect(&m_loadJob, &Job::changed, this, &StudioState::nextInLine);
     connect(&m_planJob, &Job::changed, this, &StudioState::busyChanged);
     connect(&m_run, &RunSession::changed, this, &StudioState::runChanged);
     connect(&m_run, &RunSession::tablesChanged, this, &StudioState::measuredReset);

@@ -15,6 +15,7 @@
 #include "ui/state/selection.h"
 #include "ui/state/simulator.h"
 
+#include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -74,13 +75,15 @@ public:
     void selectTask(const std::string &task, DeviceId device = {});
     void clearSelection();
 
-    // --- work in the background; false if such work is already under way
+    // --- work in the background. Loading waits its turn; planning is refused (false) while a search is under way.
     bool loadModel(const QString &source);
     bool loadCluster(const QString &source);
     bool openPlan(const QString &path);
     bool openTrace(const QString &path);
     /// By what it is (file_kind.h).
     bool open(const QString &nameOrPath);
+    /// Calls @p next when everything that was asked to be loaded is loaded (or has failed); at once if nothing is.
+    void whenLoaded(std::function<void()> next);
     bool runPlanner(const PlanRequest &request);
     [[nodiscard]] Job *loadJob() { return &m_loadJob; }
     [[nodiscard]] Job *planJob() { return &m_planJob; }
@@ -122,6 +125,9 @@ private:
     void adoptPlan(Result<planners::PlanReport> report, const plan::Subject &subject, const std::string &planner);
     void onSimulated(const DocumentPtr &document, const SimulationPtr &simulation, const QString &error);
     void clampSelection();
+    bool load(const QString &title, Job::Work work);
+    void join(const std::shared_ptr<const import::Model> &model, const std::shared_ptr<const cluster::Cluster> &cluster);
+    void nextInLine();
     void sayError(const Error &error);
 
     std::shared_ptr<const import::Model> m_model;
@@ -137,6 +143,7 @@ private:
     QUndoStack m_undo;
     QString m_planPath;
     ClientFactory m_clientFactory;
+    std::deque<std::function<void()>> m_line; ///< what waits for the loading job
     // Last, so that their threads end before what they post to goes.
     Simulator m_simulator;
     Job m_loadJob;

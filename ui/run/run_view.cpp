@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "ui/run/run_view.h"
+
+#include "ui/memory/curve.h"
+#include "ui/theme/theme.h"
+#include "ui/widgets/text.h"
+
+#include <QEvent>
+#include <QHBoxLayout>
+#include <QLegend>
+#include <QLineSeries>
+#include <QPen>
+#include <QTabWidget>
+#include <QVBoxLayout>
+
+#include <algorithm>
+#include <cmath>
+
+namespace planloom::ui {
+
+namespace {
+
+constexpr int kRefreshMilliseconds = 100;
+constexpr int kLogLines = 5000;
+
+QString phaseText(RunData::Phase phase)
+{
+    switch (phase) {
+    case RunData::Phase::None: return RunView::tr("No run yet");
+    case RunData::Phase::Starting: return RunView::tr("Starting");
+    case RunData::Phase::Running: return RunView::tr("Running");
+    case RunData::Phase::Finished: return RunView::tr("Finished");
+    case RunData::Phase::Stopped: return RunView::tr("Stopped");
+    case RunData::Phase::Failed: return RunView::tr("Failed");
+    }
+    return {};
+}
+
+/// Median without the first step, which pays for warming up.
+double medianSeconds(const std::vector<agent::StepMetrics> &steps)
+{
+    std::vector<double> seconds;
+    for (std::size_t k = steps.size() > 1 ? 1 : 0; k < steps.size(); ++k)
+        seconds.push_back(steps[k].seconds);
+    if (seconds.empty())
+        return 0;
+    const auto middle = seconds.begin() + static_cast<std::ptrdiff_t>(seconds.size() / 2);
+    std::nth_element(seconds.begin(), middle, seconds.end());
+    return *middle;
+}
+
+Cell errorCell(double predicted, double measured)
+{
+    if (measured == 0 || predicted == 0)
+        return {QStringLiteral("–"), 0.0};
+    const double error = predicted / measured - 1;
+    return {(error > 0 ? QStringLiteral("▲ ") : QStringLiteral("▼ ")) + percentText(std::abs(error)), error};
+}
+
+} // namespace
+
+RunView::RunView(StudioState *state, QWidget *parent)
+    : View(state, parent), m_status(new QLabel(this)), m_progress(new QProgressBar(this)), m_train(new QPushButton(tr("&Train…"), this)),
+      m_stop(new QPushButton(tr("&Stop"), this)), m_lossChart(new PlainChart(tr("Loss by step"), tr("step"), tr("loss"), this)),
+      m_speedChart(new PlainChart(tr("Throughput by step"), tr("step"), tr("samples / s"), this)), m_loss(m_lossChart->addLine(tr("loss"), 0)),
+      m_speed(m_speedChart->addLine(tr("samples per second"), 2)), m_table(new DataTable(this)), m_log(new QPlainTextEdit(this))
+{
+    m_table->setAccessibleName(tr("Predicted against measured"));
+    m_log->setAccessibleName(tr("Log of the run"));
+    m_log->setReadOnly(true);
+    m_log->setMaximumBlockCount(kLogLines);
+    m_progress->setTextVisible(true);
+    m_progress->setFormat(tr("%v of %m steps"));
+    m_progress->setAccessibleName(tr("Progress of the run"));
+    m_status->setWordWrap(true);
+    m_lossChart->chart()->legend()->hide();
+    m_speedChart->chart()->legend()->hide();
+    applyIcons();
+
+    auto *top = new QHBoxLayout;
+    top->addWidget(m_train);
+    top->addWidget(m_stop);
+    top->addWidget(m_progress);
+    top->addWidget(m_status, 1);
+    auto *charts = new QWidget(this);
+    auto *row = new QHBoxLayout(charts);
+    row->setContentsMargins(0, 0, 0, 0);
+    row->addWidget(m_lossChart);
+    row->addWidget(m_speedChart);
+    auto *tabs = new QTabWidget(this);
+    tabs->setDocumentMode(true);
+    tabs->addTab(charts, tr("Loss and throughput"));
+    tabs->addTab(m_table, tr("Predicted and measured"));
+    tabs->addTab(m_log, tr("Log"));
+    auto *layout = new QVBoxLayout(this);
+    layout->setContentsMargins(8, 6, 8, 6);
+    layout->addLayout(top);
+    layout->addWidget(tabs, 1);
+
+    m_throttle.setSingleShot(true);
+    m_throttle.setInterval(kRefreshMilliseconds);
+    connect(&m_throttle, &QTimer::timeout, this, &RunView::refresh);
+    connect(state, &StudioState::runChanged, this, [this] {
+        refreshStatus();
+        if (!m_throttle.isActive())
+            m_throttle.start();
+    });
+    connect(state, &StudioState::documentChanged, this, &RunView::refreshStatus);
+    connect(state, &StudioState::simulationChanged, this, &RunView::refreshTable);
+    connect(m_train, &QPushButton::clicked, this, &RunView::trainAsked);
+    connect(m_stop, &QPushButton::clicked, this, [this] {
+        m_stop->setEnabled(false);
+        this->state()->stopRun();
+    });
+    refresh();
+}
+
+void RunView::refresh()
+{
+    refreshStatus();
+    refreshCharts();
+    refreshTable();
+    refreshLog();
+}
+
+void RunView::refreshStatus()
+{
+    const RunData &run = state()->run();
+    const bool active = run.active();
+    m_train->setEnabled(!active && state()->document() != nullptr);
+    m_stop->setEnabled(active);
+    m_progress->setVisible(run.phase != RunData::Phase::None);
+    m_progress->setRange(0, static_cast<int>(std::max<std::int64_t>(run.options.steps, 1)));
+    m_progress->setValue(static_cast<int>(run.steps.size()));
+    QString text = phaseText(run.phase);
+    if (run.phase == RunData::Phase::None)
+        text += state()->document() ? tr(": train the plan to see what it does for real.") : tr(": it needs a plan.");
+    if (run.phase == RunData::Phase::Failed)
+        text += QStringLiteral(": ") + run.error;
+    else if (!run.steps.empty())
+        text += tr(": loss %1, %2 samples/s").arg(run.steps.back().loss, 0, 'f', 4).arg(run.steps.back().samplesPerSecond, 0, 'f', 1);
+    m_status->setText(text);
+}
+
+void RunView::refreshCharts()
+{
+    const auto &steps = state()->run().steps;
+    QList<QPointF> loss;
+    QList<QPointF> speed;
+    double low = steps.empty() ? 0 : steps.front().loss;
+    double high = low;
+    double fastest = 0;
+    for (const agent::StepMetrics &step : steps) {
+        const auto x = static_cast<double>(step.step);
+        if (std::isfinite(step.loss)) {
+            loss << QPointF(x, step.loss);
+            low = std::min(low, step.loss);
+            high = std::max(high, step.loss);
+        }
+        speed << QPointF(x, step.samplesPerSecond);
+        fastest = std::max(fastest, step.samplesPerSecond);
+    }
+    const double last = steps.empty() ? 1 : std::max<double>(1, static_cast<double>(steps.back().step));
+    const double margin = std::max((high - low) * 0.08, 1e-3);
+    m_lossChart->setRange(last, low - margin, high + margin);
+    m_speedChart->setRanges(last, fastest * 1.05);
+    m_loss->replace(thin(loss));
+    m_speed->replace(thin(speed));
+}
+
+void RunView::refreshTable()
+{
+    const RunData &run = state()->run();
+    TableData table{{tr("Figure"), tr("Predicted"), tr("Measured"), tr("Prediction is off by")}, {}};
+    const auto &predicted = run.predicted;
+    if (predicted && run.phase != RunData::Phase::None) {
+        const double measured = run.summary ? run.summary->iterationSecondsMedian : medianSeconds(run.steps);
+        const bool known = measured > 0;
+        table.rows.push_back({{tr("Iteration time"), {}}, {secondsText(predicted->iterationSeconds), predicted->iterationSeconds},
+                              {known ? secondsText(measured) : QStringLiteral("–"), measured}, errorCell(predicted->iterationSeconds, measured)});
+        const double speed = known && predicted->iterationSeconds > 0 ? predicted->samplesPerSecond * predicted->iterationSeconds / measured : 0;
+        table.rows.push_back({{tr("Samples per second"), {}}, {QString::number(predicted->samplesPerSecond, 'f', 1), predicted->samplesPerSecond},
+                              {known ? QString::number(speed, 'f', 1) : QStringLiteral("–"), speed}, errorCell(predicted->samplesPerSecond, speed)});
+        for (std::size_t k = 0; k < predicted->devices.size(); ++k) {
+            const auto expected = static_cast<double>(predicted->devices[k].peakBytes);
+            const bool has = run.summary && k < run.summary->peakBytesMeasured.size();
+            const std::int64_t peak = has ? run.summary->peakBytesMeasured[k] : 0;
+            table.rows.push_back({{tr("Peak memory of %1").arg(qt(predicted->devices[k].id)), {}},
+                                  {bytesText(predicted->devices[k].peakBytes), expected},
+                                  {has ? bytesText(peak) : QStringLiteral("–"), static_cast<double>(peak)},
+                                  has && peak == predicted->devices[k].peakBytes ? Cell{tr("nothing"), 0.0} : errorCell(expected, static_cast<double>(peak))});
+        }
+    }
+    m_table->set(std::move(table));
+}
+
+void RunView::refreshLog()
+{
+    const QStringList &log = state()->run().log;
+    if (log.size() < m_logLines) {
+        m_log->clear();
+        m_logLines = 0;
+    }
+    for (; m_logLines < log.size(); ++m_logLines)
+        m_log->appendPlainText(log[m_logLines]);
+}
+
+void RunView::applyIcons()
+{
+    m_train->setIcon(icon(QStringLiteral("train")));
+    m_stop->setIcon(icon(QStringLiteral("stop")));
+    m_loss->setPen(QPen(theme().ofSeries(0), 2));
+    m_speed->setPen(QPen(theme().ofSeries(2), 2));
+}
+
+void RunView::changeEvent(QEvent *event)
+{
+    if (event->type() == QEvent::PaletteChange && m_speed)
+        applyIcons();
+    View::changeEvent(event);
+}
+
+} // namespace planloom::ui

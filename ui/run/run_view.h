@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#pragma once
+
+#include <QLabel>
+#include <QPlainTextEdit>
+#include <QProgressBar>
+#include <QPushButton>
+#include <QTimer>
+
+#include "ui/shell/view.h"
+#include "ui/widgets/chart.h"
+#include "ui/widgets/data_table.h"
+
+class QLineSeries;
+
+namespace planloom::ui {
+
+/// The Run dock.
+class RunView final : public View {
+    Q_OBJECT
+
+public:
+    explicit RunView(StudioState *state, QWidget *parent = nullptr);
+    [[nodiscard]] QString title() const override { return tr("Run"); }
+    [[nodiscard]] QWidget *focusTarget() override { return m_train; }
+    [[nodiscard]] QPushButton *stopButton() { return m_stop; }
+    [[nodiscard]] QLabel *statusLabel() { return m_status; }
+    [[nodiscard]] DataTable *table() { return m_table; }
+
+Q_SIGNALS:
+    void trainAsked();
+
+protected:
+    void changeEvent(QEvent *event) override;
+
+private:
+    void refresh();
+    void refreshStatus();
+    void refreshCharts();
+    void refreshTable();
+    void refreshLog();
+    void applyIcons();
+
+    QTimer m_throttle;
+    QLabel *m_status;
+    QProgressBar *m_progress;
+    QPushButton *m_train;
+    QPushButton *m_stop;
+    PlainChart *m_lossChart;
+    PlainChart *m_speedChart;
+    QLineSeries *m_loss;
+    QLineSeries *m_speed;
+    DataTable *m_table;
+    QPlainTextEdit *m_log;
+    qsizetype m_logLines = 0;
+};
+
+} // namespace planloom::ui
