@@ -17,6 +17,9 @@ struct Group {
     std::string key; ///< repeated block or top-level scope; empty: none
 };
 
+/// Scopes are looked into this deep: real ones have up to 8 components, and a hostile file could have thousands.
+constexpr int kDeepestScope = 16;
+
 /// Length of the part before the index if a scope component is one of a numbered series ("7", "layer1.0"), else npos.
 std::size_t seriesStem(std::string_view component)
 {
@@ -33,7 +36,7 @@ template <class F>
 void eachBlock(std::string_view scope, F f)
 {
     std::size_t begin = 0;
-    while (begin < scope.size()) {
+    for (int depth = 0; begin < scope.size() && depth < kDeepestScope; ++depth) {
         const std::size_t end = std::min(scope.find('/', begin), scope.size());
         const std::string_view component = scope.substr(begin, end - begin);
         const std::size_t stem = component.empty() ? std::string_view::npos : seriesStem(component);
@@ -112,7 +115,7 @@ void splitByScope(const Graph &graph, const Group &whole, int depth, std::size_t
         if (i + 1 < whole.last && deepEnough && scopePrefix(graph.ops()[i + 1].scope, depth) == prefix)
             continue;
         const Group part{first, i + 1, std::string(prefix)};
-        if (deepEnough && heavyOps(graph, part) > limit)
+        if (deepEnough && depth < kDeepestScope && heavyOps(graph, part) > limit)
             splitByScope(graph, part, depth + 1, limit, groups);
         else
             groups.push_back(part);

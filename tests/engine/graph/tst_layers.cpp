@@ -102,6 +102,7 @@ private slots:
     void skipConnectionsCross();
     void cutsKeepTheBatchLeading();
     void profiledLayersStandAlone();
+    void absurdScopesAreBearable();
 };
 
 void TestLayers::gptLayers()
@@ -277,6 +278,22 @@ void TestLayers::profiledLayersStandAlone()
     verifyView(*graph, view);
     QCOMPARE(names(view), (QStringList{"conv", "relu", "pool"}));
     QCOMPARE(view.cutBytes(*graph, 1, 2), Bytes(40));
+}
+
+void TestLayers::absurdScopesAreBearable()
+{
+    // a million components in all: kept as series they would be gigabytes
+    QStringList ops;
+    QString scope = "a";
+    while (scope.size() < 4000)
+        scope += "/0";
+    for (int i = 0; i < 500; ++i)
+        ops << scope + ":MatMul";
+    const Result<Graph> graph = chain(ops.join(' '));
+    QVERIFY(graph.ok());
+    const LayerView view = layersOf(*graph);
+    verifyView(*graph, view);
+    QCOMPARE(view.size(), std::size_t{1});
 }
 
 QTEST_GUILESS_MAIN(TestLayers)
