@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#pragma once
+
+#include <QFrame>
+#include <QLabel>
+#include <QTimer>
+#include <QToolButton>
+
+#include "ui/state/studio_state.h"
+
+namespace planloom::ui {
+
+/// One line under the menus that says what went wrong or was refused, without stopping anybody. Errors and warnings stay until closed
+/// or replaced by the next one, what is merely told goes by itself.
+class MessageBar final : public QFrame {
+    Q_OBJECT
+
+public:
+    explicit MessageBar(QWidget *parent = nullptr);
+    void show(MessageLevel level, const QString &text);
+    [[nodiscard]] QString text() const { return m_text->text(); }
+    [[nodiscard]] MessageLevel level() const { return m_level; }
+
+Q_SIGNALS:
+    void shown(bool visible);
+
+protected:
+    void changeEvent(QEvent *event) override;
+
+private:
+    void close();
+    void applyColors();
+
+    QLabel *m_sign;
+    QLabel *m_text;
+    QToolButton *m_close;
+    QTimer m_timer;
+    MessageLevel m_level = MessageLevel::Info;
+    bool m_applying = false;
+};
+
+} // namespace planloom::ui

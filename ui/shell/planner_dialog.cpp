@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "ui/shell/planner_dialog.h"
+
+#include "engine/cluster/cluster.h"
+#include "engine/import/import.h"
+#include "planners/planner.h"
+#include "ui/widgets/text.h"
+
+#include <QDialogButtonBox>
+#include <QGroupBox>
+#include <QPushButton>
+#include <QVBoxLayout>
+
+#include <algorithm>
+
+namespace planloom::ui {
+
+namespace {
+constexpr int kLargestBatch = 1'000'000;
+}
+
+PlannerDialog::PlannerDialog(const StudioState &state, QWidget *parent)
+    : QDialog(parent), m_model(new QComboBox(this)), m_cluster(new QComboBox(this)), m_planner(new QComboBox(this)), m_about(new QLabel(this)),
+      m_batch(new QSpinBox(this)), m_microBatch(new QSpinBox(this)), m_options(nullptr)
+{
+    setWindowTitle(tr("Find a plan"));
+    setMinimumWidth(520);
+    for (QComboBox *box : {m_model, m_cluster})
+        box->setEditable(true);
+    fillSources(state);
+    for (const planners::Planner *planner : planners::allPlanners())
+        m_planner->addItem(qt(planner->name()));
+    m_planner->setCurrentText(QStringLiteral("dapple"));
+    m_about->setWordWrap(true);
+    m_batch->setRange(1, kLargestBatch);
+    m_batch->setToolTip(tr("Samples of one training step, over all devices"));
+    m_microBatch->setRange(0, kLargestBatch);
+    m_microBatch->setSpecialValueText(tr("planner chooses"));
+    m_microBatch->setToolTip(tr("Samples of one micro-batch on one device"));
+    const auto devices = state.cluster() ? static_cast<int>(state.cluster()->devices().size()) : 4;
+    m_batch->setValue(state.document() ? static_cast<int>(state.document()->plan.globalBatch) : 8 * devices);
+
+    auto *form = new QFormLayout;
+    form->addRow(tr("&Model"), m_model);
+    form->addRow(tr("&Cluster"), m_cluster);
+    form->addRow(tr("&Planner"), m_planner);
+    form->addRow(QString(), m_about);
+    form->addRow(tr("Global &batch"), m_batch);
+    form->addRow(tr("M&icro-batch"), m_microBatch);
+    auto *group = new QGroupBox(tr("Options of the planner"), this);
+    m_options = new QFormLayout(group);
+    auto *buttons = new QDialogButtonBox(QDialogButtonBox::Ok | QDialogButtonBox::Cancel, this);
+    buttons->button(QDialogButtonBox::Ok)->setText(tr("Find a plan"));
+    auto *layout = new QVBoxLayout(this);
+    layout->addLayout(form);
+    layout->addWidget(group);
+    layout->addStretch(1);
+    layout->addWidget(buttons);
+    connect(buttons, &QDialogButtonBox::accepted, this, &QDialog::accept);
+    connect(buttons, &QDialogButtonBox::rejected, this, &QDialog::reject);
+    connect(m_planner, &QComboBox::currentTextChanged, this, &PlannerDialog::showPlanner);
+    showPlanner();
+}
+
+void PlannerDialog::fillSources(const StudioState &state)
+{
+    if (state.model())
+        m_model->addItem(qt(state.model()->source));
+    for (const auto &entry : import::zooEntries()) {
+        const QString name = QStringLiteral("zoo:") + qt(entry.name);
+        if (m_model->findText(name) < 0)
+            m_model->addItem(name);
+        m_model->setItemData(m_model->findText(name), qt(entry.about), Qt::ToolTipRole);
+    }
+    // A cluster does not remember its source: the one that is open is named so, and kept.
+    if (state.cluster())
+        m_cluster->addItem(QString());
+    for (const char *local : {"local", "local:2", "local:4"})
+        m_cluster->addItem(QString::fromLatin1(local));
+    for (const std::string &name : cluster::presetNames())
+        m_cluster->addItem(QStringLiteral("preset:") + qt(name));
+    if (state.cluster())
+        m_cluster->lineEdit()->setPlaceholderText(tr("as opened: %1").arg(qt(state.cluster()->name())));
+}
+
+void PlannerDialog::showPlanner()
+{
+    while (m_options->rowCount() > 0)
+        m_options->removeRow(0);
+    m_fields.clear();
+    const auto planner = planners::findPlanner(m_planner->currentText().toStdString());
+    if (!planner)
+        return;
+    m_about->setText(qt((*planner)->about()));
+    for (const planners::OptionInfo &option : (*planner)->options()) {
+        auto *field = new QLineEdit(this);
+        field->setPlaceholderText(qt(option.fallback));
+        field->setToolTip(qt(option.about));
+        auto *about = new QLabel(qt(option.about), this);
+        about->setWordWrap(true);
+        about->setEnabled(false);
+        m_options->addRow(qt(option.key), field);
+        m_options->addRow(QString(), about);
+        m_fields.emplace_back(option.key, field);
+    }
+    m_options->parentWidget()->setVisible(!m_fields.empty());
+    adjustSize();
+}
+
+PlanRequest PlannerDialog::request() const
+{
+    PlanRequest request;
+    request.planner = m_planner->currentText().toStdString();
+    request.globalBatch = m_batch->value();
+    if (m_microBatch->value() > 0)
+        request.microBatch = m_microBatch->value();
+    for (const auto &[key, field] : m_fields) {
+        if (!field->text().trimmed().isEmpty())
+            request.options[key] = field->text().trimmed().toStdString();
+    }
+    return request;
+}
+
+void PlannerDialog::setRequest(const PlanRequest &request)
+{
+    m_planner->setCurrentText(qt(request.planner));
+    m_batch->setValue(static_cast<int>(request.globalBatch));
+    m_microBatch->setValue(static_cast<int>(request.microBatch.value_or(0)));
+    for (const auto &[key, field] : m_fields) {
+        const auto given = request.options.find(key);
+        field->setText(given == request.options.end() ? QString() : qt(given->second));
+    }
+}
+
+} // namespace planloom::ui

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#pragma once
+
+#include <QComboBox>
+#include <QDialog>
+#include <QFormLayout>
+#include <QLabel>
+#include <QLineEdit>
+#include <QSpinBox>
+
+#include "ui/state/studio_state.h"
+
+#include <utility>
+#include <vector>
+
+namespace planloom::ui {
+
+/// Asks for everything that a planner needs: model, cluster, planner with its options, batch.
+class PlannerDialog final : public QDialog {
+    Q_OBJECT
+
+public:
+    explicit PlannerDialog(const StudioState &state, QWidget *parent = nullptr);
+    [[nodiscard]] QString modelSource() const { return m_model->currentText().trimmed(); }
+    [[nodiscard]] QString clusterSource() const { return m_cluster->currentText().trimmed(); }
+    [[nodiscard]] PlanRequest request() const;
+    void setRequest(const PlanRequest &request);
+
+private:
+    void fillSources(const StudioState &state);
+    void showPlanner();
+
+    QComboBox *m_model;
+    QComboBox *m_cluster;
+    QComboBox *m_planner;
+    QLabel *m_about;
+    QSpinBox *m_batch;
+    QSpinBox *m_microBatch;
+    QFormLayout *m_options;
+    std::vector<std::pair<std::string, QLineEdit *>> m_fields;
+};
+
+} // namespace planloom::ui
