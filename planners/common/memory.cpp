@@ -2,6 +2,7 @@
 #include "planners/common/memory.h"
 
 #include "engine/graph/differentiate.h"
+#include "engine/program/stage_model.h"
 
 #include <algorithm>
 
@@ -49,7 +50,7 @@ double largestBytes(const graph::Graph &graph, const graph::Layer &layer)
 } // namespace
 
 MemoryModel::MemoryModel(const cost::CostModel &costs, const plan::Optimizer &optimizer, double reserve)
-    : m_costs(&costs), m_copies(2.0 + optimizer.stateTensors()), m_reserve(reserve)
+    : m_costs(&costs), m_isProfile(program::isLayerProfile(costs.graph())), m_copies(2.0 + optimizer.stateTensors()), m_reserve(reserve)
 {
     const graph::Graph &graph = costs.graph();
     const graph::LayerView &layers = costs.layers();
@@ -73,10 +74,15 @@ StageFootprint MemoryModel::footprint(std::size_t first, std::size_t last, doubl
     const auto range = [&](const std::vector<double> &values) {
         return *std::max_element(values.begin() + static_cast<std::ptrdiff_t>(first), values.begin() + static_cast<std::ptrdiff_t>(last));
     };
+    constexpr double kSlots = 2; // a transfer and a pass at a time
     const double kept = (m_kept[last] - m_kept[first]) * samples;
     const double input = m_cut[first] * samples;
+    const double output = m_cut[last] * samples;
     StageFootprint footprint;
-    footprint.fixed = persistent(first, last) + range(m_gradient) + samples * (m_cut[first] + m_cut[last] + 2 * range(m_largest));
+    footprint.fixed = persistent(first, last) + range(m_gradient) + 2 * range(m_largest) * samples;
+    footprint.fixed += kSlots * (input + output) + 2 * input; // gradients; the inbox's head start
+    if (recompute || !m_isProfile)
+        footprint.fixed += kSlots * output;
     footprint.perMicroBatch = input + (recompute ? 0 : kept);
     if (recompute)
         footprint.fixed += kept;

@@ -19,7 +19,8 @@ struct StageFootprint {
 /// The memory of a stage, as planners bound it before a plan is compiled (DAPPLE brief §6):
 ///   weights + accumulated gradients + optimizer state, fp32: (2 + state tensors) * parameters, 16 bytes each with Adam;
 ///   + per micro-batch in flight: the activations that the backward pass reads again, and the stage's input;
-///   + once: gradients at both boundaries, the two largest activations of a pass, the fresh gradient of the largest layer.
+///   + once: two slots each for gradients at both boundaries (and for outputs that are not kept), an inbox two micro-batches deeper than
+///     what is in flight, the two largest activations of a pass, the fresh gradient of the largest layer.
 /// For a profiled layer the kept activations are its output; for real operators those that differentiation stashes.
 /// Prefix sums: O(1) a query but for parameters that several layers share.
 class MemoryModel {
@@ -38,6 +39,7 @@ public:
 
 private:
     const cost::CostModel *m_costs;
+    bool m_isProfile;
     double m_copies;
     double m_reserve;
     std::vector<double> m_kept;     ///< prefix sums over layers, bytes per sample

@@ -131,7 +131,7 @@ private:
         for (const Scored &candidate : candidates) {
             if (reports.size() > kProgramCandidates)
                 break;
-            Result<PlanReport> report = finish(planOf(candidate), m_problem);
+            Result<PlanReport> report = fitted(candidate);
             if (!report && !refused)
                 refused = report.error();
             if (report && report->predicted.fits)
@@ -142,6 +142,28 @@ private:
         if (reports.empty())
             return misfit ? overflow(*misfit) : *refused;
         return rank(std::move(reports));
+    }
+
+    /// Compiles and simulates a candidate. The compiler knows its memory to the byte: where the planner's bound was too low, stages
+    /// that do not fit keep fewer micro-batches in flight.
+    Result<PlanReport> fitted(Scored scored)
+    {
+        Result<PlanReport> report = finish(planOf(scored), m_problem);
+        while (report && !report->predicted.fits && m_settings.order != Order::GPipe) {
+            std::vector<int> most = scored.depths;
+            std::size_t rank = 0;
+            for (std::size_t i = 0; i < scored.spans.size(); ++i) {
+                bool over = false;
+                for (std::size_t replica = 0; replica < scored.spans[i].devices.size(); ++replica, ++rank)
+                    over = over || report->predicted.devices[rank].peakBytes > report->predicted.devices[rank].capacityBytes;
+                most[i] = std::max(1, most[i] - (over ? 1 : 0));
+            }
+            if (most == scored.depths)
+                break;
+            scored = scorerOf(scored)->capped(std::move(scored), most);
+            report = finish(planOf(scored), m_problem);
+        }
+        return report;
     }
 
     Result<PlanReport> rank(std::vector<PlanReport> reports)

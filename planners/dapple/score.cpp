@@ -246,6 +246,13 @@ std::optional<Scored> Scorer::score(const Spans &spans, double bound)
     return scored;
 }
 
+Scored Scorer::capped(Scored scored, const std::vector<int> &most)
+{
+    time(scored, most, scored.warmup, true);
+    scored.speedup = scored.events > 0 ? m_oneDevice / scored.events : 1;
+    return scored;
+}
+
 double Scorer::load(const Span &span, const Span *before)
 {
     auto batch = static_cast<double>(m_problem->globalBatch);

@@ -57,6 +57,9 @@ public:
     /// None if a device would get no sample, if the plan does not fit, or if it cannot end within @p bound seconds (simulation only).
     [[nodiscard]] std::optional<Scored> score(const Spans &spans, double bound = std::numeric_limits<double>::infinity());
 
+    /// The same plan with at most @p most micro-batches in flight per stage.
+    [[nodiscard]] Scored capped(Scored scored, const std::vector<int> &most);
+
     /// Seconds that the span's devices, or its way in from @p before, are busy in one iteration, whatever the micro-batches: a lower
     /// bound of any plan with that stage.
     [[nodiscard]] double load(const Span &span, const Span *before);

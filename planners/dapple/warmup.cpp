@@ -27,6 +27,8 @@ std::vector<int> warmupDepths(Warmup policy, const std::vector<int> &most, std::
         before = std::min({before, wanted(policy, remaining, microBatches), static_cast<std::int64_t>(most[i])});
         depths.push_back(static_cast<int>(before));
     }
+    for (std::size_t i = depths.size(); i-- > 1;)
+        depths[i - 1] = std::min(depths[i - 1], depths[i] + kMostAhead);
     return depths;
 }
 

@@ -14,7 +14,9 @@ enum class Warmup : std::uint8_t {
 };
 
 /// K_i of every stage, capped by @p most (what memory allows, D; at least 1 each) and @p microBatches. Never increases along the
-/// pipeline: a stage that waited for more forwards than its predecessor sends before a first gradient would wait for ever.
+/// pipeline: a stage that waited for more forwards than its predecessor sends before a first gradient would wait for ever. Nor is a stage
+/// more than kMostAhead ahead of the next (policy B's step): behind a stage that memory holds back, more would only fill its inbox.
+inline constexpr int kMostAhead = 2;
 std::vector<int> warmupDepths(Warmup policy, const std::vector<int> &most, std::int64_t microBatches);
 
 /// Depth of the network stage between stages of depths @p before and @p after: as many forwards as the sender has in flight, at most one

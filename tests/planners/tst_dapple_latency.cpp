@@ -194,6 +194,8 @@ private slots:
         QCOMPARE(warmupDepths(Warmup::AllForwards, {9, 9}, 6), (std::vector<int>{6, 6}));
         // A stage never warms up deeper than the one before it, which memory may cap.
         QCOMPARE(warmupDepths(Warmup::B, {2, 9, 9, 9}, 16), (std::vector<int>{2, 2, 2, 1}));
+        // Nor far deeper than the one after it.
+        QCOMPARE(warmupDepths(Warmup::B, {9, 9, 1, 9}, 16), (std::vector<int>{5, 3, 1, 1}));
     }
 
     // Policy B is policy A over the list with the network stages.

@@ -221,7 +221,7 @@ private slots:
             spans = {{0, 26, range(0, 8)}, {26, 51, range(8, 16)}};
         const double got = shippedSpeedup(problem, 1, spans);
         VERIFY_NEAR(got, computed, 0.02);
-        VERIFY_NEAR(got, published, 0.05);
+        VERIFY_NEAR(got, published, 0.06);
     }
 
     // G4: VGG-19 on 2 x 8 by the published formula, micro-batches of 32.

@@ -214,8 +214,8 @@ private slots:
     // The recursion keeps one prefix per state and is a heuristic. Measured here: never more than kGap above the best of all plans.
     void freeSearchGap()
     {
-        constexpr double kGap = 1.10;
-        constexpr double kWideGap = 1.03;
+        constexpr double kGap = 1.05;
+        constexpr double kWideGap = 1.02;
         std::mt19937 random(17);
         double worst = 1;
         double worstWide = 1;
@@ -267,7 +267,8 @@ private slots:
 
     void stoppingGivesTheBestSoFar()
     {
-        const Problem problem = testing::zooProblem("xlnet-36", "dapple-a", 128);
+        std::mt19937 random(9);
+        const Problem problem = randomProblem(random, 2, 4, 14, 32);
         Impatient atOnce(0);
         const auto nothing = DapplePlanner().plan(problem, {}, atOnce);
         QVERIFY(!nothing);
@@ -275,7 +276,7 @@ private slots:
 
         const double whole = testing::planned(problem, "dapple", {{"families", "all"}}).plan.estimate.at("iteration_seconds");
         double before = std::numeric_limits<double>::infinity();
-        for (const int polls : {3, 60, 400, 1500}) {
+        for (const int polls : {3, 60, 200, 400}) {
             Impatient later(polls);
             const auto some = DapplePlanner().plan(problem, {{"families", "all"}}, later);
             QVERIFY(some);
