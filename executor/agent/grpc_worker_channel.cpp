@@ -79,11 +79,14 @@ public:
         send(message);
     }
 
+    void failing(ErrorCode code) override { m_code = code; }
+
     void finished(std::int64_t peakBytes, const std::string &errorText) override
     {
         wire::WorkerMessage message;
         message.mutable_finished()->set_peak_bytes(peakBytes);
         message.mutable_finished()->set_error(errorText);
+        message.mutable_finished()->set_code(static_cast<int>(m_code));
         send(message);
         if (!errorText.empty() && (!m_stream || m_broken))
             log(LogLevel::Error, errorText); // for the run's log, at least
@@ -151,6 +154,7 @@ private:
     std::atomic<bool> m_stop{false};
     std::atomic<bool> m_ended{false};
     bool m_broken = false;
+    ErrorCode m_code = ErrorCode::Failed;
     std::chrono::steady_clock::time_point m_sent;
     std::jthread m_reader;
 };

@@ -227,14 +227,17 @@ void Run::onEvaluation(double loss, double accuracy, std::int64_t samples)
     m_evaluation->evaluationSamples = samples;
 }
 
-void Run::onFinished(int rank, std::int64_t peakBytes, const std::string &error)
+void Run::onFinished(int rank, std::int64_t peakBytes, Error error)
 {
     const std::lock_guard lock(m_mutex);
     Worker &worker = m_workers[static_cast<std::size_t>(rank)];
     worker.finished = true;
     worker.peakBytes = peakBytes;
-    if (!error.empty())
-        fail(failed(m_workers.size() == 1 ? error : fmt::format("rank {} ({}): {}", rank, m_prediction.ranks[static_cast<std::size_t>(rank)].device, error)));
+    if (error.message.empty())
+        return;
+    if (m_workers.size() > 1)
+        error.message = fmt::format("rank {} ({}): {}", rank, m_prediction.ranks[static_cast<std::size_t>(rank)].device, error.message);
+    fail(std::move(error));
 }
 
 void Run::onHeartbeat(int rank)

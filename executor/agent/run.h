@@ -80,7 +80,8 @@ public:
     void onMetrics(std::int64_t step, double loss, double seconds);
     void onRecords(int rank, std::span<const trace::Record> records, std::int64_t dropped);
     void onEvaluation(double loss, double accuracy, std::int64_t samples);
-    void onFinished(int rank, std::int64_t peakBytes, const std::string &error);
+    /// An @p error without text is none.
+    void onFinished(int rank, std::int64_t peakBytes, Error error);
     void onHeartbeat(int rank);
     /// The connection of @p rank is gone.
     void detach(int rank);

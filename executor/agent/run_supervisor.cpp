@@ -196,11 +196,8 @@ std::string Run::unexpectedEnd() const
 
 Status Run::judge()
 {
-    if (m_failure) {
-        if (m_exit && m_exit->status == 2 && m_failure->code == ErrorCode::Failed)
-            m_failure->code = ErrorCode::BadInput; // a worker's way to say so
+    if (m_failure)
         return *m_failure;
-    }
     const bool clean = m_exit && m_exit->status == 0 && m_exit->signal == 0 && std::ranges::all_of(m_workers, &Worker::finished);
     if (clean && static_cast<std::int64_t>(m_steps.size()) >= m_request.steps)
         return {};

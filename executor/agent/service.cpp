@@ -113,7 +113,7 @@ void hear(Run &run, int rank, const wire::WorkerMessage &message)
     else if (message.has_evaluation() && rank == 0)
         run.onEvaluation(message.evaluation().loss(), message.evaluation().accuracy(), message.evaluation().samples());
     else if (message.has_finished())
-        run.onFinished(rank, message.finished().peak_bytes(), message.finished().error());
+        run.onFinished(rank, message.finished().peak_bytes(), {codeFromWire(message.finished().code()), message.finished().error(), {}, 0});
     else
         run.onHeartbeat(rank);
 }

@@ -148,6 +148,8 @@ RunSummary fromWire(const wire::Summary &message)
 
 RunState stateFromWire(int state) { return bounded(state, RunState::Failed); }
 
+ErrorCode codeFromWire(int code) { return bounded(code, ErrorCode::Failed); }
+
 wire::Outcome toWire(const Status &status)
 {
     wire::Outcome message;
@@ -166,7 +168,7 @@ Status fromWire(const wire::Outcome &message)
 {
     if (message.ok())
         return {};
-    return Error{bounded(message.code(), ErrorCode::Failed), message.message(), message.file(), message.line()};
+    return Error{codeFromWire(message.code()), message.message(), message.file(), message.line()};
 }
 
 } // namespace planloom::agent

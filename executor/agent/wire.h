@@ -23,6 +23,7 @@ wire::TrainEvent toWire(const RunEvent &event);
 StepMetrics fromWire(const wire::Step &message);
 RunSummary fromWire(const wire::Summary &message);
 RunState stateFromWire(int state);
+ErrorCode codeFromWire(int code);
 wire::Outcome toWire(const Status &status);
 Status fromWire(const wire::Outcome &message);
 

@@ -190,6 +190,8 @@ int runWorker(const WorkerOptions &options)
     options.channel->hello((*communicator)->rank(), ::getpid());
     Worker worker(options, **communicator);
     const Status status = worker.run();
+    if (!status)
+        options.channel->failing(status.error().code);
     options.channel->finished(worker.peakBytes(), status ? std::string() : status.error().text());
     if (status)
         return 0;

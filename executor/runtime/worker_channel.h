@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "engine/base/result.h"
 #include "engine/trace/trace.h"
 
 #include <cstdint>
@@ -28,6 +29,8 @@ public:
     {
         (void)loss, (void)accuracy, (void)samples;
     }
+    /// Just before finished() with an error: what kind of error it is.
+    virtual void failing(ErrorCode code) { (void)code; }
     /// Last call. @p errorText is empty if the run went to its end or was stopped on request.
     virtual void finished(std::int64_t peakBytes, const std::string &errorText) = 0;
     /// True once the run should stop after the current step. Asked about every 50 ms; a broken connection should say true.

@@ -68,6 +68,8 @@ int pretendWorker(const std::string &folder, const std::string &socket)
     if (how == Floods && rank == 0)
         channel->evaluation(0.5, 0.75, 40);
     const bool bad = (how == ReportsError && rank == 1) || how == InputIsWrong;
+    if (how == InputIsWrong)
+        channel->failing(ErrorCode::BadInput);
     channel->finished(1000 + rank, bad ? "row 3 of the data is odd; mend it" : "");
     return how == InputIsWrong ? 2 : 0;
 }

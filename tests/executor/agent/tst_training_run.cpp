@@ -95,7 +95,7 @@ void TestTrainingRun::trains()
             QCOMPARE(seen.count({task.rank.value, program::idOf(task), step}), std::size_t{1});
     }
     QCOMPARE(heard.records.size(), traced->records.size());
-    nothingIsLeft(asked.runDir);
+    nothingIsLeft(fmt::format("train{}x{}", ranks, stages));
 }
 
 void TestTrainingRun::killedWorkerIsOneClearError()
