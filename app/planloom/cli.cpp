@@ -24,7 +24,6 @@ struct Command {
     PlanOptions plan;
     std::vector<std::string> planSet;
     SimulateOptions simulate;
-    ProfileOptions profile;
     TrainOptions train;
     CompareOptions compare;
     ExportOptions exportTo;
@@ -102,21 +101,6 @@ void addSimulate(Command &command)
                              [&command](Output &output) { return simulate(command.simulate, output); });
     verb->add_option("plan", command.simulate.plan, "Plan file")->required()->type_name("PLAN");
     verb->add_option("--trace", command.simulate.trace, "Write the timeline: FILE.json in Chrome's format, else Planloom's own")->type_name("FILE");
-}
-
-void addProfile(Command &command)
-{
-    ProfileOptions &options = command.profile;
-    CLI::App *verb = addVerb(command, "profile", "Measure how long a model's operators take on a device of this machine",
-                             "planloom profile --model zoo:gpt-nano --device cpu -o nano.profile.json",
-                             [&command](Output &output) { return profile(command.profile, output); });
-    verb->add_option("--model", options.model, kModel)->required();
-    verb->add_option("--device", options.device, "Device to measure on")->capture_default_str();
-    verb->add_option("--samples", options.samples, "Sizes of a micro-batch to measure, such as 1,4,16")->delimiter(',')->check(CLI::Range(1, 1 << 20));
-    verb->add_option("--threads", options.threads, "OpenMP threads of the device; default: all cores")->check(CLI::Range(0, 4096));
-    verb->add_option("--repeats", options.repeats, "Runs of each operator; default: as many as a steady figure needs")->check(CLI::Range(0, 10000));
-    verb->add_option("-o,--output", options.out, "Profile file to write")->type_name("PROFILE");
-    verb->add_option("--workspace", options.workspace, "Workspace to record the profile in")->type_name("FILE");
 }
 
 void addTrain(Command &command)
@@ -263,7 +247,6 @@ int run(int argc, char **argv)
     addInspect(command);
     addPlan(command);
     addSimulate(command);
-    addProfile(command);
     addTrain(command);
     addRest(command);
     addProcesses(command);

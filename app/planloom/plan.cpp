@@ -13,6 +13,9 @@
 namespace planloom::cli {
 namespace {
 
+/// Beyond this no training is known, and tables of micro-batches would fill the memory.
+constexpr std::int64_t kLargestBatch = std::int64_t{1} << 24;
+
 plan::Optimizer optimizerOf(const PlanOptions &options)
 {
     plan::Optimizer optimizer;
@@ -28,8 +31,8 @@ plan::Optimizer optimizerOf(const PlanOptions &options)
 
 Status checkOptions(const PlanOptions &options)
 {
-    if (options.batch < 1)
-        return badInput(fmt::format("--batch {} is not a number of samples; give 1 or more", options.batch));
+    if (options.batch < 1 || options.batch > kLargestBatch)
+        return badInput(fmt::format("--batch {} is not a batch that can be planned; give 1 to {}", options.batch, kLargestBatch));
     if (options.microBatch && (*options.microBatch < 1 || *options.microBatch > options.batch))
         return badInput(fmt::format("--micro-batch {} does not fit a batch of {}; give 1 to {}", *options.microBatch, options.batch, options.batch));
     if (options.momentum && options.optimizer != "sgd")

@@ -46,17 +46,6 @@ struct SimulateOptions {
 };
 Status simulate(const SimulateOptions &options, Output &output);
 
-struct ProfileOptions {
-    std::string model;
-    std::string device = "cpu";
-    std::vector<std::int64_t> samples;
-    int threads = 0;
-    int repeats = 0;
-    std::string out;
-    std::string workspace;
-};
-Status profile(const ProfileOptions &options, Output &output);
-
 struct TrainOptions {
     std::string plan;
     std::string data;

@@ -1,0 +1,412 @@
+// SPDX-License-Identifier: Apache-2.0
+// Drives the real planloom command. PLANLOOM_UPDATE_GOLDEN=1 rewrites tests/app/golden; look at the difference before committing it.
+#include <QDir>
+#include <QFile>
+#include <QFileInfo>
+#include <QJsonArray>
+#include <QJsonDocument>
+#include <QJsonObject>
+#include <QProcess>
+#include <QSet>
+#include <QTemporaryDir>
+#include <QTest>
+#include <csignal>
+#include <sys/resource.h>
+
+namespace {
+
+constexpr int kWait = 120'000; // a hang, not a speed: nothing here takes seconds
+
+QString binary()
+{
+    const QString other = qEnvironmentVariable("PLANLOOM_BINARY");
+    return other.isEmpty() ? QStringLiteral(PLANLOOM_BINARY_DIR "/planloom") : other;
+}
+
+struct Done {
+    int status = -1;
+    QByteArray out;
+    QByteArray err;
+};
+
+QByteArray readAll(const QString &path)
+{
+    QFile file(path);
+    return file.open(QIODevice::ReadOnly) ? file.readAll() : QByteArray();
+}
+
+bool write(const QString &path, const QByteArray &bytes)
+{
+    QFile file(path);
+    return file.open(QIODevice::WriteOnly) && file.write(bytes) == bytes.size();
+}
+
+QStringList keysOf(const QJsonObject &object) { return object.keys(); } // sorted by Qt
+
+} // namespace
+
+class TestCli : public QObject {
+    Q_OBJECT
+
+private:
+    QTemporaryDir m_folder;
+
+    [[nodiscard]] QString at(const QString &name) const { return m_folder.filePath(name); }
+
+    void prepare(QProcess &process) const
+    {
+        QProcessEnvironment environment = QProcessEnvironment::systemEnvironment();
+        environment.insert("XDG_DATA_HOME", at("data-home"));
+        environment.insert("OMPI_ALLOW_RUN_AS_ROOT", "1");
+        environment.insert("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
+        process.setProcessEnvironment(environment);
+        process.setWorkingDirectory(m_folder.path());
+    }
+
+    [[nodiscard]] Done run(const QStringList &arguments, const std::function<void()> &inChild = {}) const
+    {
+        QProcess process;
+        prepare(process);
+        if (inChild)
+            process.setChildProcessModifier(inChild);
+        process.start(binary(), arguments);
+        process.closeWriteChannel();
+        if (!process.waitForFinished(kWait)) {
+            process.kill();
+            process.waitForFinished();
+            return {-2, {}, "did not end"};
+        }
+        return {process.exitStatus() == QProcess::NormalExit ? process.exitCode() : -3, process.readAllStandardOutput(), process.readAllStandardError()};
+    }
+
+    [[nodiscard]] QStringList entries(const QString &folder = {}) const
+    {
+        return QDir(folder.isEmpty() ? m_folder.path() : folder).entryList(QDir::AllEntries | QDir::NoDotAndDotDot | QDir::Hidden);
+    }
+
+    void makePlan(const QString &name, const QString &cluster = "preset:h100-8", const QString &planner = "data-parallel") const
+    {
+        const Done done = run({"plan", "--model", "zoo:gpt-nano", "--cluster", cluster, "--planner", planner, "--batch", "16", "--micro-batch", "4", "-o", name, "--quiet"});
+        QVERIFY2(done.status == 0, done.err.constData());
+    }
+
+private Q_SLOTS:
+    void initTestCase()
+    {
+        QVERIFY2(QFileInfo(binary()).isExecutable(), qPrintable(binary() + " is not built"));
+        makePlan("nano.plan.json");
+        QCOMPARE(entries(), QStringList("nano.plan.json"));
+    }
+
+    void helpText_data()
+    {
+        QTest::addColumn<QString>("verb");
+        for (const char *verb : {"", "models", "planners", "clusters", "inspect", "plan", "simulate", "profile", "train", "compare", "export", "bench", "agent"})
+            QTest::newRow(*verb ? verb : "planloom") << verb;
+    }
+
+    void helpText()
+    {
+        QFETCH(QString, verb);
+        const Done done = run(verb.isEmpty() ? QStringList("--help") : QStringList{verb, "--help"});
+        QCOMPARE(done.status, 0);
+        QVERIFY(done.err.isEmpty());
+        const QString golden = QString(PLANLOOM_SOURCE_DIR "/tests/app/golden/help_%1.txt").arg(verb.isEmpty() ? "planloom" : verb);
+        if (qEnvironmentVariableIsSet("PLANLOOM_UPDATE_GOLDEN"))
+            QVERIFY(write(golden, done.out));
+        QCOMPARE(QString(done.out), QString(readAll(golden)));
+        if (!verb.isEmpty())
+            QVERIFY(done.out.contains("--json") && done.out.contains("--quiet") && done.out.contains("Example:\n  planloom " + verb.toUtf8()));
+    }
+
+    void versionText()
+    {
+        const Done done = run({"--version"});
+        QCOMPARE(done.status, 0);
+        QVERIFY(done.out.startsWith("planloom "));
+    }
+
+    void jsonKeys_data()
+    {
+        QTest::addColumn<QStringList>("arguments");
+        QTest::addColumn<QStringList>("keys");
+        QTest::newRow("models") << QStringList{"models"} << QStringList{"models"};
+        QTest::newRow("planners") << QStringList{"planners"} << QStringList{"planners"};
+        QTest::newRow("clusters") << QStringList{"clusters"} << QStringList{"clusters"};
+        QTest::newRow("bench") << QStringList{"bench"} << QStringList{"benchmarks"};
+        QTest::newRow("inspect model") << QStringList{"inspect", "zoo:mlp"}
+                                       << QStringList{"backward_flops_per_sample", "forward_flops_per_sample", "has_times", "kind", "layer_list", "layers", "name", "operators",
+                                                      "parameter_bytes", "parameters", "source", "trainable", "warnings"};
+        QTest::newRow("inspect cluster") << QStringList{"inspect", "preset:dapple-b"} << QStringList{"devices", "kind", "links", "name", "nodes"};
+        QTest::newRow("inspect plan") << QStringList{"inspect", "nano.plan.json"}
+                                      << QStringList{"cluster", "global_batch", "kind", "micro_batches", "model", "notation", "planner", "predicted", "schedule", "stages"};
+        QTest::newRow("simulate") << QStringList{"simulate", "nano.plan.json"}
+                                  << QStringList{"bubble_fraction", "devices", "fits", "iteration_seconds", "lower_bound_seconds", "samples_per_second", "speedup_over_one_device"};
+        QTest::newRow("compare") << QStringList{"compare", "nano.plan.json", "nano.plan.json"} << QStringList{"a", "b", "differences", "speedup_of_b"};
+        QTest::newRow("export") << QStringList{"export", "nano.plan.json", "--to", "dot", "-o", "model.dot"} << QStringList{"format", "path"};
+        QTest::newRow("plan") << QStringList{"plan", "--model", "zoo:mlp", "--cluster", "preset:h100-8", "--planner", "gpipe", "--batch", "8"}
+                              << QStringList{"alternatives", "cluster", "complete", "embedded", "estimate", "exchange", "global_batch", "micro_batches", "model", "notation", "optimizer",
+                                             "planner", "predicted", "schedule", "schema", "search_seconds", "stages"};
+    }
+
+    void jsonKeys()
+    {
+        QFETCH(QStringList, arguments);
+        QFETCH(QStringList, keys);
+        const Done done = run(arguments + QStringList("--json"));
+        QVERIFY2(done.status == 0, done.err.constData());
+        QJsonParseError error;
+        const QJsonDocument document = QJsonDocument::fromJson(done.out, &error);
+        QVERIFY2(error.error == QJsonParseError::NoError, qPrintable(error.errorString() + ": " + done.out.left(500)));
+        QCOMPARE(keysOf(document.object()), keys);
+    }
+
+    void jsonOfAReportHasTheContractsFields()
+    {
+        const QJsonObject report = QJsonDocument::fromJson(run({"simulate", "nano.plan.json", "--json"}).out).object();
+        QVERIFY(report["iteration_seconds"].toDouble() > 0);
+        QVERIFY(report["iteration_seconds"].toDouble() >= report["lower_bound_seconds"].toDouble());
+        QCOMPARE(report["fits"].toBool(), true);
+        QCOMPARE(report["devices"].toArray().size(), 8);
+        QCOMPARE(keysOf(report["devices"].toArray()[0].toObject()), QStringList({"busy_fraction", "capacity_bytes", "comm_fraction", "id", "peak_bytes"}));
+    }
+
+    void quietSaysNothing_data()
+    {
+        QTest::addColumn<QStringList>("arguments");
+        QTest::newRow("models") << QStringList{"models"};
+        QTest::newRow("inspect") << QStringList{"inspect", "zoo:gpt2"};
+        QTest::newRow("simulate") << QStringList{"simulate", "nano.plan.json"};
+        QTest::newRow("compare") << QStringList{"compare", "nano.plan.json", "nano.plan.json"};
+        QTest::newRow("plan") << QStringList{"plan", "--model", "zoo:mlp", "--cluster", "preset:h100-8", "--batch", "8"};
+    }
+
+    void quietSaysNothing()
+    {
+        QFETCH(QStringList, arguments);
+        const Done done = run(arguments + QStringList("--quiet"));
+        QCOMPARE(done.status, 0);
+        QCOMPARE(done.out, QByteArray());
+        QCOMPARE(done.err, QByteArray());
+    }
+
+    // One clear error line, the right status, nothing on stdout, nothing left behind.
+    void badInput_data()
+    {
+        QTest::addColumn<QStringList>("arguments");
+        QTest::addColumn<int>("status");
+        QTest::addColumn<QStringList>("says");
+        const QStringList plan{"plan", "--model", "zoo:mlp", "--cluster", "preset:h100-8", "--batch", "8"};
+        const auto with = [&](int index, const QString &value) {
+            QStringList changed = plan;
+            changed[index] = value;
+            return changed;
+        };
+        QTest::newRow("no verb") << QStringList{} << 2 << QStringList{"subcommand", "--help"};
+        QTest::newRow("unknown verb") << QStringList{"plam"} << 2 << QStringList{"'plam'", "models, planners"};
+        QTest::newRow("unknown option") << QStringList{"models", "--frob"} << 2 << QStringList{"--frob", "planloom models --help"};
+        QTest::newRow("option missing") << QStringList{"plan", "--model", "zoo:mlp"} << 2 << QStringList{"--cluster", "planloom plan --help"};
+        QTest::newRow("unknown zoo model") << with(2, "zoo:nope") << 2 << QStringList{"nope", "gpt-nano", "resnet-50"};
+        QTest::newRow("missing model file") << with(2, "none.onnx") << 2 << QStringList{"none.onnx", "No such file"};
+        QTest::newRow("model of no known kind") << with(2, "data.xyz") << 2 << QStringList{"data.xyz", ".onnx"};
+        QTest::newRow("truncated onnx") << with(2, "cut.onnx") << 2 << QStringList{"cut.onnx"};
+        QTest::newRow("empty onnx") << with(2, "empty.onnx") << 2 << QStringList{"empty.onnx"};
+        QTest::newRow("folder as model") << with(2, "folder.onnx") << 2 << QStringList{"folder.onnx", "folder"};
+        QTest::newRow("unknown preset") << with(4, "preset:nope") << 2 << QStringList{"nope", "dapple-a"};
+        QTest::newRow("missing cluster file") << with(4, "none.yaml") << 2 << QStringList{"none.yaml"};
+        QTest::newRow("cluster with a negative number") << with(4, "negative.yaml") << 2 << QStringList{"negative.yaml"};
+        QTest::newRow("cluster that is no yaml") << with(4, "broken.yaml") << 2 << QStringList{"broken.yaml"};
+        QTest::newRow("no CPU device") << with(4, "local:0") << 2 << QStringList{"local:0"};
+        QTest::newRow("negative batch") << with(6, "-8") << 2 << QStringList{"-8"};
+        QTest::newRow("no batch") << with(6, "0") << 2 << QStringList{"--batch 0"};
+        QTest::newRow("batch of text") << with(6, "many") << 2 << QStringList{"--batch", "many"};
+        QTest::newRow("batch too large") << with(6, "99999999999999999999") << 2 << QStringList{"--batch"};
+        QTest::newRow("micro-batch larger than batch") << plan + QStringList{"--micro-batch", "9"} << 2 << QStringList{"--micro-batch 9", "8"};
+        QTest::newRow("unknown planner") << plan + QStringList{"--planner", "oracle"} << 2 << QStringList{"oracle", "dapple", "gpipe"};
+        QTest::newRow("setting without value") << plan + QStringList{"--set", "recompute"} << 2 << QStringList{"--set recompute", "KEY=VALUE"};
+        QTest::newRow("unknown setting") << plan + QStringList{"--set", "frob=1"} << 2 << QStringList{"frob"};
+        QTest::newRow("setting twice") << plan + QStringList{"--set", "recompute=auto", "--set", "recompute=never"} << 2 << QStringList{"recompute", "twice"};
+        QTest::newRow("unknown optimizer") << plan + QStringList{"--optimizer", "adagrad"} << 2 << QStringList{"adagrad", "adamw"};
+        QTest::newRow("learning rate NaN") << plan + QStringList{"--learning-rate", "nan"} << 2 << QStringList{"nan"};
+        QTest::newRow("momentum of adamw") << plan + QStringList{"--momentum", "0.9"} << 2 << QStringList{"--momentum", "sgd"};
+        QTest::newRow("missing profile") << plan + QStringList{"--profile", "none.json"} << 2 << QStringList{"none.json"};
+        QTest::newRow("profile that is a plan") << plan + QStringList{"--profile", "nano.plan.json"} << 2 << QStringList{"nano.plan.json"};
+        QTest::newRow("output into a missing folder") << plan + QStringList{"-o", "none/p.json"} << 2 << QStringList{"none/p.json", "folder"};
+        QTest::newRow("output onto a folder") << plan + QStringList{"-o", "folder.onnx"} << 2 << QStringList{"folder.onnx", "is a folder"};
+        QTest::newRow("missing plan") << QStringList{"simulate", "none.json"} << 2 << QStringList{"none.json", "No such file"};
+        QTest::newRow("plan cut short") << QStringList{"simulate", "cut.plan.json"} << 2 << QStringList{"cut.plan.json:"};
+        QTest::newRow("plan that is no plan") << QStringList{"simulate", "cut.onnx"} << 2 << QStringList{"cut.onnx"};
+        QTest::newRow("plan with an unknown device") << QStringList{"simulate", "device.plan.json"} << 2 << QStringList{"device.plan.json", "warp-drive"};
+        QTest::newRow("plan with a device twice") << QStringList{"simulate", "twice.plan.json"} << 2 << QStringList{"twice.plan.json"};
+        QTest::newRow("plan of another model") << QStringList{"simulate", "model.plan.json"} << 2 << QStringList{"model.plan.json", "model"};
+        QTest::newRow("inspect nothing") << QStringList{"inspect", "none"} << 2 << QStringList{"none"};
+        QTest::newRow("inspect a folder") << QStringList{"inspect", "folder.onnx"} << 2 << QStringList{"folder.onnx", "plan.json"};
+        QTest::newRow("inspect a trace that is none") << QStringList{"inspect", "bad.pltrace"} << 2 << QStringList{"bad.pltrace"};
+        QTest::newRow("inspect a workspace that is none") << QStringList{"inspect", "bad.planloom"} << 2 << QStringList{"bad.planloom", "workspace"};
+        QTest::newRow("compare with nothing") << QStringList{"compare", "nano.plan.json", "none"} << 2 << QStringList{"none"};
+        QTest::newRow("unknown format") << QStringList{"export", "nano.plan.json", "--to", "gif", "-o", "x.gif"} << 2 << QStringList{"gif", "chrome-trace", "svg"};
+        QTest::newRow("export nothing") << QStringList{"export", "none", "--to", "dot", "-o", "x.dot"} << 2 << QStringList{"none"};
+        QTest::newRow("unknown benchmark") << QStringList{"bench", "nope"} << 2 << QStringList{"nope"};
+        QTest::newRow("train without data") << QStringList{"train", "nano.plan.json"} << 2 << QStringList{"--data"};
+        QTest::newRow("train on no steps") << QStringList{"train", "nano.plan.json", "--data", "text", "--steps", "0"} << 2 << QStringList{"--steps"};
+        QTest::newRow("train a missing plan") << QStringList{"train", "none.json", "--data", "text"} << 2 << QStringList{"none.json"};
+        QTest::newRow("train on unreadable data") << QStringList{"train", "nano.plan.json", "--data", "no-data", "--run-dir", "r"} << 2 << QStringList{"no-data"};
+        QTest::newRow("train with no agent there") << QStringList{"train", "nano.plan.json", "--data", "text", "--agent", "none.sock"} << 2 << QStringList{"none.sock"};
+    }
+
+    void badInput()
+    {
+        QFETCH(QStringList, arguments);
+        QFETCH(int, status);
+        QFETCH(QStringList, says);
+        const QByteArray good = readAll(at("nano.plan.json"));
+        QVERIFY(write(at("cut.onnx"), QByteArray::fromHex("08071207707974") + "orch\x1a\x05"));
+        QVERIFY(write(at("empty.onnx"), {}));
+        QVERIFY(QDir(m_folder.path()).mkpath("folder.onnx"));
+        QVERIFY(write(at("negative.yaml"), "name: bad\ntypes:\n  - {name: X, float32: -1e12, memory: 1GiB, memory_bandwidth: 1e9}\nnodes:\n  - {name: n0, type: X, devices: 2}\n"));
+        QVERIFY(write(at("broken.yaml"), "name: [unclosed\n  - {"));
+        QVERIFY(write(at("data.xyz"), "?"));
+        QVERIFY(write(at("text"), QByteArray("some text to learn from\n").repeated(200)));
+        QVERIFY(write(at("bad.pltrace"), "not a trace"));
+        QVERIFY(write(at("bad.planloom"), QByteArray("not a workspace\n").repeated(100)));
+        QVERIFY(write(at("cut.plan.json"), good.left(good.size() / 2)));
+        const qsizetype stages = good.indexOf("\"stages\"");
+        QByteArray device = good;
+        device.replace(good.indexOf("\"n0:g1\"", stages), 7, "\"warp-drive\"");
+        QVERIFY(write(at("device.plan.json"), device));
+        QByteArray twice = good;
+        twice.replace(good.indexOf("\"n0:g1\"", stages), 7, "\"n0:g0\"");
+        QVERIFY(write(at("twice.plan.json"), twice));
+        QByteArray model = good;
+        model.replace(good.indexOf("\"sha256\":\"") + 10, 8, "00000000");
+        QVERIFY(write(at("model.plan.json"), model));
+        const QStringList before = entries();
+
+        const Done done = run(arguments);
+        QVERIFY2(done.status == status, (QByteArray::number(done.status) + ": " + done.err).constData());
+        QCOMPARE(done.out, QByteArray());
+        QVERIFY2(done.err.startsWith("planloom: error: ") && done.err.count('\n') == 1, done.err.constData());
+        for (const QString &part : says)
+            QVERIFY2(done.err.contains(part.toUtf8()), (part.toUtf8() + " is not in: " + done.err).constData());
+        QCOMPARE(entries(), before + (before.contains("data-home") || !entries().contains("data-home") ? QStringList() : QStringList("data-home")));
+    }
+
+    void planFileStandsAlone()
+    {
+        // A plan made in one place is simulated in another, and stdout of --json is a plan file, too.
+        const Done done = run({"plan", "--model", "zoo:gpt-nano", "--cluster", "preset:dapple-b", "--planner", "gpipe", "--batch", "32", "--set", "stages=4", "--json", "-o", "alone.json"});
+        QVERIFY2(done.status == 0, done.err.constData());
+        QVERIFY(write(at("stdout.json"), done.out));
+        const QByteArray first = run({"simulate", "alone.json", "--json"}).out;
+        QVERIFY(!first.isEmpty());
+        QCOMPARE(run({"simulate", "stdout.json", "--json"}).out, first);
+        const QJsonObject plan = QJsonDocument::fromJson(done.out).object();
+        QCOMPARE(plan["predicted"].toObject()["iteration_seconds"].toDouble(), QJsonDocument::fromJson(first).object()["iteration_seconds"].toDouble());
+        QCOMPARE(plan["stages"].toArray().size(), 4);
+        QVERIFY(plan["search_seconds"].toDouble() >= 0);
+        QVERIFY(plan["estimate"].toObject().contains("iteration_seconds"));
+        QVERIFY(plan["estimate"].toObject().contains("speedup_over_one_device"));
+    }
+
+    void samePlanEveryTime()
+    {
+        const QStringList arguments{"plan", "--model", "zoo:xlnet-36", "--cluster", "preset:dapple-a", "--batch", "128", "--json"};
+        QJsonObject a = QJsonDocument::fromJson(run(arguments).out).object();
+        QJsonObject b = QJsonDocument::fromJson(run(arguments).out).object();
+        QVERIFY(a.contains("stages"));
+        for (QJsonObject *plan : {&a, &b}) {
+            plan->remove("search_seconds");
+            plan->remove("planner");
+        }
+        QCOMPARE(a, b);
+    }
+
+    void simulateWritesTraces()
+    {
+        QVERIFY(run({"simulate", "nano.plan.json", "--trace", "t.json", "--quiet"}).status == 0);
+        const QJsonObject chrome = QJsonDocument::fromJson(readAll(at("t.json"))).object();
+        QSet<int> ranksWithForward;
+        for (const auto &event : chrome["traceEvents"].toArray()) {
+            if (event.toObject()["cat"].toString() == "forward")
+                ranksWithForward.insert(event.toObject()["pid"].toInt());
+        }
+        QCOMPARE(ranksWithForward.size(), 8);
+        QVERIFY(run({"simulate", "nano.plan.json", "--trace", "t.pltrace", "--quiet"}).status == 0);
+        const QJsonObject trace = QJsonDocument::fromJson(run({"inspect", "t.pltrace", "--json"}).out).object();
+        QCOMPARE(trace["clock"].toString(), QString("cost"));
+        QCOMPARE(trace["ranks"].toInt(), 8);
+    }
+
+    void exports_data()
+    {
+        QTest::addColumn<QString>("format");
+        QTest::addColumn<QByteArray>("begins");
+        QTest::newRow("plan") << "plan" << QByteArray("{\n  \"schema\"");
+        QTest::newRow("model") << "model" << QByteArray("{");
+        QTest::newRow("cluster") << "cluster" << QByteArray("{");
+        QTest::newRow("chrome-trace") << "chrome-trace" << QByteArray("{\"displayTimeUnit\"");
+        QTest::newRow("trace") << "trace" << QByteArray();
+        QTest::newRow("pytorch-csv") << "pytorch-csv" << QByteArray("0F0,0B0");
+        QTest::newRow("dot") << "dot" << QByteArray("digraph \"gpt-nano\"");
+        QTest::newRow("svg") << "svg" << QByteArray("<?xml");
+    }
+
+    void exports()
+    {
+        QFETCH(QString, format);
+        QFETCH(QByteArray, begins);
+        const QString path = "out." + format;
+        const Done done = run({"export", "nano.plan.json", "--to", format, "-o", path});
+        QVERIFY2(done.status == 0, done.err.constData());
+        const QByteArray bytes = readAll(at(path));
+        QVERIFY(!bytes.isEmpty());
+        QVERIFY2(bytes.startsWith(begins), bytes.left(60).constData());
+    }
+
+    void exportedModelAndClusterCanBePlannedWith()
+    {
+        QVERIFY(run({"export", "nano.plan.json", "--to", "model", "-o", "again.json", "--quiet"}).status == 0);
+        QVERIFY(run({"export", "nano.plan.json", "--to", "cluster", "-o", "cluster.json", "--quiet"}).status == 0);
+        const Done done = run({"plan", "--model", "again.json", "--cluster", "cluster.json", "--planner", "data-parallel", "--batch", "16", "--micro-batch", "4", "-o", "again.plan.json"});
+        QVERIFY2(done.status == 0, done.err.constData());
+        QCOMPARE(run({"simulate", "again.plan.json", "--json"}).out, run({"simulate", "nano.plan.json", "--json"}).out);
+    }
+
+    void aFullDiskLosesNothing()
+    {
+        const auto limit = [] {
+            const rlimit low{4096, 4096};
+            setrlimit(RLIMIT_FSIZE, &low);
+            std::signal(SIGXFSZ, SIG_IGN);
+        };
+        QVERIFY(write(at("kept.json"), "the old plan"));
+        const QStringList before = entries();
+        const Done done = run({"plan", "--model", "zoo:gpt2", "--cluster", "preset:h100-8", "--planner", "data-parallel", "--batch", "8", "-o", "kept.json"}, limit);
+        QCOMPARE(done.status, 1);
+        QVERIFY2(done.err.contains("kept.json") && done.err.contains("space"), done.err.constData());
+        QCOMPARE(readAll(at("kept.json")), QByteArray("the old plan"));
+        QCOMPARE(entries(), before);
+    }
+
+    void stdoutThatCannotBeWritten()
+    {
+        QProcess process;
+        prepare(process);
+        process.setStandardOutputFile("/dev/full");
+        process.start(binary(), {"models"});
+        QVERIFY(process.waitForFinished(kWait));
+        QCOMPARE(process.exitCode(), 1);
+        QVERIFY(process.readAllStandardError().startsWith("planloom: error: "));
+    }
+
+    void workspaceRecordsPlans()
+    {
+        QVERIFY(run({"plan", "--model", "zoo:mlp", "--cluster", "preset:h100-8", "--batch", "8", "--workspace", "w.planloom", "--quiet"}).status == 0);
+        const QJsonObject json = QJsonDocument::fromJson(run({"inspect", "w.planloom", "--json"}).out).object();
+        QCOMPARE(json["plans"].toArray().size(), 1);
+        QCOMPARE(json["runs"].toArray().size(), 0);
+    }
+};
+
+QTEST_GUILESS_MAIN(TestCli)
+#include "tst_cli.moc"

@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0
+// `planloom train` as a person runs it: agent, launcher and workers are real processes.
+#include <QDir>
+#include <QFile>
+#include <QJsonArray>
+#include <QJsonDocument>
+#include <QJsonObject>
+#include <QProcess>
+#include <QTemporaryDir>
+#include <QTest>
+#include <csignal>
+
+namespace {
+
+constexpr int kWait = 180'000; // a hang, not a speed
+
+/// Command lines of all processes that name @p folder or work in it: nothing of a run may be left.
+QStringList processesIn(const QString &folder)
+{
+    QStringList found;
+    const QStringList ids = QDir("/proc").entryList(QDir::Dirs | QDir::NoDotAndDotDot);
+    for (const QString &id : ids) {
+        QFile file("/proc/" + id + "/cmdline");
+        if (id.toInt() <= 0 || id.toInt() == QCoreApplication::applicationPid() || !file.open(QIODevice::ReadOnly))
+            continue;
+        const QString line = QString::fromLocal8Bit(file.readAll().replace('\0', ' '));
+        if (line.contains(folder) || QFile::symLinkTarget("/proc/" + id + "/cwd") == folder)
+            found << line;
+    }
+    return found;
+}
+
+QList<QJsonObject> linesOf(const QByteArray &bytes)
+{
+    QList<QJsonObject> objects;
+    for (const QByteArray &line : bytes.split('\n')) {
+        if (!line.isEmpty())
+            objects << QJsonDocument::fromJson(line).object();
+    }
+    return objects;
+}
+
+} // namespace
+
+class TestTrainCli : public QObject {
+    Q_OBJECT
+
+private:
+    QTemporaryDir m_folder;
+
+    [[nodiscard]] QString at(const QString &name) const { return m_folder.filePath(name); }
+
+    void start(QProcess &process, const QStringList &arguments) const
+    {
+        QProcessEnvironment environment = QProcessEnvironment::systemEnvironment();
+        environment.insert("XDG_DATA_HOME", at("data-home"));
+        environment.insert("OMPI_ALLOW_RUN_AS_ROOT", "1");
+        environment.insert("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
+        process.setProcessEnvironment(environment);
+        process.setWorkingDirectory(m_folder.path());
+        const QString other = qEnvironmentVariable("PLANLOOM_BINARY");
+        process.start(other.isEmpty() ? QStringLiteral(PLANLOOM_BINARY_DIR "/planloom") : other, arguments);
+        process.closeWriteChannel();
+    }
+
+    struct Done {
+        int status = -1;
+        QByteArray out;
+        QByteArray err;
+    };
+    [[nodiscard]] Done run(const QStringList &arguments) const
+    {
+        QProcess process;
+        start(process, arguments);
+        if (!process.waitForFinished(kWait)) {
+            process.kill();
+            process.waitForFinished();
+            return {-2, {}, "did not end"};
+        }
+        return {process.exitCode(), process.readAllStandardOutput(), process.readAllStandardError()};
+    }
+
+private Q_SLOTS:
+    void initTestCase()
+    {
+        QFile text(at("text"));
+        QVERIFY(text.open(QIODevice::WriteOnly));
+        for (int i = 0; i < 400; ++i)
+            text.write(QByteArray("line ") + QByteArray::number(i) + " of a text that a small model can learn from\n");
+        text.close();
+        for (const char *devices : {"1", "2"}) {
+            const Done done = run({"plan", "--model", "zoo:gpt-nano", "--cluster", QString("local:%1").arg(devices), "--planner", "gpipe", "--batch", "8", "--micro-batch", "2",
+                                   "-o", QString("nano%1.json").arg(devices), "--quiet"});
+            QVERIFY2(done.status == 0, done.err.constData());
+        }
+    }
+
+    void cleanup() { QCOMPARE(processesIn(m_folder.path()), QStringList()); }
+
+    void trainsAndSumsUp_data()
+    {
+        QTest::addColumn<int>("ranks");
+        QTest::newRow("1 rank") << 1;
+        QTest::newRow("2 stages") << 2;
+    }
+
+    void trainsAndSumsUp()
+    {
+        QFETCH(int, ranks);
+        const QString folder = QString("run%1").arg(ranks);
+        const Done done = run({"train", QString("nano%1.json").arg(ranks), "--data", "text", "--steps", "6", "--seed", "3", "--run-dir", folder, "--workspace", "w.planloom", "--json"});
+        QVERIFY2(done.status == 0, done.err.constData());
+        const QList<QJsonObject> lines = linesOf(done.out);
+        QCOMPARE(lines.size(), 7);
+        for (int step = 0; step < 6; ++step) {
+            QCOMPARE(lines[step].keys(), QStringList({"loss", "samples_per_second", "seconds", "step"}));
+            QCOMPARE(lines[step]["step"].toInt(), step);
+        }
+        QCOMPARE(lines.last().keys(), QStringList("summary"));
+        const QJsonObject summary = lines.last()["summary"].toObject();
+        for (const char *key : {"steps", "loss_first", "loss_last", "iteration_seconds_median", "predicted_iteration_seconds", "prediction_error", "peak_bytes_predicted",
+                                "peak_bytes_measured", "trace"})
+            QVERIFY2(summary.contains(key), key);
+        QCOMPARE(summary["steps"].toInt(), 6);
+        QVERIFY(summary["loss_last"].toDouble() < summary["loss_first"].toDouble());
+        QCOMPARE(summary["peak_bytes_measured"].toArray().size(), ranks);
+        QCOMPARE(summary["peak_bytes_measured"], summary["peak_bytes_predicted"]);
+
+        const QJsonObject inspected = linesOf(run({"inspect", folder, "--json"}).out).value(0);
+        QCOMPARE(inspected["kind"].toString(), QString("run"));
+        QCOMPARE(inspected["summary"].toObject()["steps"].toInt(), 6);
+        const QJsonObject compared = linesOf(run({"compare", QString("nano%1.json").arg(ranks), folder, "--json"}).out).value(0);
+        QCOMPARE(compared["b"].toObject()["kind"].toString(), QString("run"));
+        QVERIFY(compared["differences"].toArray().isEmpty());
+        const QJsonArray runs = linesOf(run({"inspect", "w.planloom", "--json"}).out).value(0)["runs"].toArray();
+        QCOMPARE(runs[0].toObject()["state"].toString(), QString("finished"));
+
+        const Done exported = run({"export", folder, "--to", "chrome-trace", "-o", folder + ".json", "--quiet"});
+        QVERIFY2(exported.status == 0, exported.err.constData());
+        const QJsonObject trace = linesOf(run({"inspect", folder + "/trace.pltrace", "--json"}).out).value(0);
+        QCOMPARE(trace["clock"].toString(), QString("wall"));
+        QCOMPARE(trace["steps"].toInt(), 6);
+        QCOMPARE(trace["dropped"].toInt(), 0);
+    }
+
+    void layoutsAgree()
+    {
+        // The same seed gives the same losses, however many ranks share the work.
+        QList<double> losses[2];
+        for (int ranks : {1, 2}) {
+            for (const QJsonObject &line : linesOf(run({"train", QString("nano%1.json").arg(ranks), "--data", "text", "--steps", "4", "--json"}).out)) {
+                if (line.contains("loss"))
+                    losses[ranks - 1] << line["loss"].toDouble();
+            }
+        }
+        QCOMPARE(losses[0].size(), 4);
+        QCOMPARE(losses[1].size(), 4);
+        for (int step = 0; step < 4; ++step)
+            QVERIFY(std::abs(losses[0][step] - losses[1][step]) <= 1e-4 * losses[0][step]);
+    }
+
+    void aFolderHoldsOneRun()
+    {
+        QVERIFY(run({"train", "nano1.json", "--data", "text", "--steps", "1", "--run-dir", "once", "--quiet"}).status == 0);
+        const Done again = run({"train", "nano1.json", "--data", "text", "--steps", "1", "--run-dir", "once"});
+        QCOMPARE(again.status, 2);
+        QCOMPARE(again.out, QByteArray());
+        QVERIFY2(again.err.startsWith("planloom: error: ") && again.err.contains("once"), again.err.constData());
+        QCOMPARE(linesOf(run({"inspect", "once", "--json"}).out).value(0)["summary"].toObject()["steps"].toInt(), 1);
+    }
+
+    void aSecondTrainingInTheSameFolderIsRefused()
+    {
+        QProcess first;
+        start(first, {"train", "nano1.json", "--data", "text", "--steps", "1000000", "--run-dir", "shared", "--json"});
+        QVERIFY(first.waitForReadyRead(kWait)); // a step was done
+        const Done second = run({"train", "nano1.json", "--data", "text", "--steps", "1", "--run-dir", "shared"});
+        QCOMPARE(second.status, 2);
+        QVERIFY2(second.err.contains("shared"), second.err.constData());
+        QCOMPARE(first.state(), QProcess::Running);
+        first.terminate();
+        QVERIFY(first.waitForFinished(kWait));
+    }
+
+    void ctrlCStopsCleanly_data()
+    {
+        QTest::addColumn<int>("ranks");
+        QTest::newRow("1 rank") << 1;
+        QTest::newRow("2 stages") << 2;
+    }
+
+    void ctrlCStopsCleanly()
+    {
+        QFETCH(int, ranks);
+        const QString folder = QString("stopped%1").arg(ranks);
+        QProcess process;
+        start(process, {"train", QString("nano%1.json").arg(ranks), "--data", "text", "--steps", "1000000", "--run-dir", folder, "--workspace", "w.planloom", "--json"});
+        QVERIFY(process.waitForReadyRead(kWait));
+        QCOMPARE(::kill(static_cast<pid_t>(process.processId()), SIGINT), 0);
+        QVERIFY(process.waitForFinished(kWait));
+        QCOMPARE(process.exitStatus(), QProcess::NormalExit);
+        QCOMPARE(process.exitCode(), 1);
+        const QByteArray err = process.readAllStandardError();
+        QVERIFY2(err.startsWith("planloom: error: stopped") && err.count('\n') == 1, err.constData());
+        // What was done until then is whole.
+        const QList<QJsonObject> lines = linesOf(process.readAllStandardOutput());
+        QVERIFY(lines.last().contains("summary"));
+        QCOMPARE(lines.last()["summary"].toObject()["steps"].toInt(), static_cast<int>(lines.size()) - 1);
+        QVERIFY(run({"inspect", folder + "/trace.pltrace", "--quiet"}).status == 0);
+        const QJsonArray runs = linesOf(run({"inspect", "w.planloom", "--json"}).out).value(0)["runs"].toArray();
+        QCOMPARE(runs[0].toObject()["state"].toString(), QString("stopped"));
+        for (const QString &file : QDir(at(folder)).entryList(QDir::Files))
+            QVERIFY2(!file.contains(".json."), qPrintable(file)); // a temporary of an atomic write
+    }
+
+    void killedWithoutWarningLeavesNoProcess()
+    {
+        QProcess process;
+        start(process, {"train", "nano2.json", "--data", "text", "--steps", "1000000", "--run-dir", "killed", "--json"});
+        QVERIFY(process.waitForReadyRead(kWait));
+        process.kill();
+        QVERIFY(process.waitForFinished(kWait));
+        QTRY_COMPARE_WITH_TIMEOUT(processesIn(m_folder.path()), QStringList(), kWait); // agent and workers follow
+        QVERIFY(run({"inspect", "killed/trace.pltrace", "--quiet"}).status == 0);
+    }
+};
+
+QTEST_GUILESS_MAIN(TestTrainCli)
+#include "tst_train_cli.moc"
