@@ -58,10 +58,7 @@ void hide(const Shape &shape, const Tile &tile, const std::int64_t *mask, float 
 /// Turns a row of scores into weights e^(s - m) under the new running maximum m, and returns the factor for what was summed so far.
 PLANLOOM_CLONES float weighRow(float *row, std::int64_t n, float *maximum, float *sum)
 {
-    float m = *maximum;
-#pragma omp simd reduction(max : m)
-    for (std::int64_t c = 0; c < n; ++c)
-        m = row[c] > m ? row[c] : m;
+    const float m = std::max(*maximum, simd::maximum(row, n));
     const float base = m == kMinusInfinity ? 0.0F : m; // nothing visible yet: every weight is e^-inf = 0
     float total = 0;
 #pragma omp simd reduction(+ : total)

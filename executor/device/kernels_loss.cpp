@@ -10,10 +10,7 @@ namespace {
 
 PLANLOOM_CLONES void rowStatistics(const float *x, std::int64_t n, float *maximum, float *logSumExp)
 {
-    float m = x[0];
-#pragma omp simd reduction(max : m)
-    for (std::int64_t i = 0; i < n; ++i)
-        m = x[i] > m ? x[i] : m;
+    const float m = simd::maximum(x, n);
     float sum = 0;
 #pragma omp simd reduction(+ : sum)
     for (std::int64_t i = 0; i < n; ++i)

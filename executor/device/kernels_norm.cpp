@@ -40,7 +40,8 @@ PLANLOOM_CLONES void layerNormRow(const float *x, const float *scale, const floa
 }
 
 /// dx of one row, and its share of the parameters' gradients.
-PLANLOOM_CLONES void layerNormGradRow(const float *dy, const float *x, const float *scale, float mean, float inv, std::int64_t n, float *dx, float *dScale, float *dBias)
+PLANLOOM_CLONES void layerNormGradRow(const float *dy, const float *x, const float *scale, float mean, float inv, std::int64_t n, float *__restrict dx,
+                                      float *__restrict dScale, float *__restrict dBias)
 {
     float sum = 0;
     float projected = 0;
@@ -73,7 +74,8 @@ PLANLOOM_CLONES void rmsNormRow(const float *x, const float *scale, float *y, st
     *invOut = inv;
 }
 
-PLANLOOM_CLONES void rmsNormGradRow(const float *dy, const float *x, const float *scale, float inv, std::int64_t n, float *dx, float *dScale)
+PLANLOOM_CLONES void rmsNormGradRow(const float *dy, const float *x, const float *scale, float inv, std::int64_t n, float *__restrict dx,
+                                    float *__restrict dScale)
 {
     float projected = 0;
 #pragma omp simd reduction(+ : projected)

@@ -5,6 +5,7 @@
 #include "executor/device/spatial.h"
 
 #include <algorithm>
+#include <limits>
 
 namespace planloom::device {
 
@@ -69,9 +70,11 @@ struct Pool {
     [[nodiscard]] std::int64_t firstMaximum(const float *plane, std::int64_t row, std::int64_t column) const
     {
         std::int64_t best = -1;
+        float value = -std::numeric_limits<float>::infinity();
         forTaps(row, column, [&](std::int64_t i) {
-            if (best < 0 || plane[i] > plane[best])
-                best = i;
+            const bool better = best < 0 || plane[i] > value; // chosen, not branched on: which tap wins is anybody's guess
+            best = better ? i : best;
+            value = better ? plane[i] : value;
         });
         return best;
     }

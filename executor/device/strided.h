@@ -73,6 +73,25 @@ public:
         });
     }
 
+    /// Calls f(offsets) for every turn, the innermost loop's included, on the calling thread.
+    template <class F>
+    void runSerially(F f) const
+    {
+        for (std::int64_t row = 0; row < m_rows; ++row) {
+            std::array<std::int64_t, kMaxDepth> index{};
+            Offsets offsets = start(row, index);
+            for (std::int64_t i = 0; i < inner(); ++i) {
+                f(offsets);
+                for (std::size_t k = 0; k < K; ++k)
+                    offsets[k] += m_strides.back()[k];
+            }
+        }
+    }
+
+    /// What is left after merging, outermost first.
+    [[nodiscard]] const std::vector<std::int64_t> &dims() const { return m_dims; }
+    [[nodiscard]] const std::vector<Offsets> &strides() const { return m_strides; }
+
     static constexpr std::size_t kMaxDepth = 16; ///< tensors have at most kMaxRank dimensions, and Tile needs two loops for each
 
 private:
@@ -132,7 +151,13 @@ public:
     void run(const void *source, void *target) const;
 
 private:
+    void findTransposition();
+
     LoopNest<2> m_nest;
+    /// A loop other than the innermost along which the source is contiguous: the two are walked in square blocks. 0: there is none.
+    std::int64_t m_crossSize = 0;
+    std::int64_t m_crossStride = 0; ///< in the target
+    LoopNest<2> m_outer;            ///< the loops around the two
     std::int64_t m_elementBytes;
     std::int64_t m_sourceOffset;
     std::int64_t m_targetOffset;
