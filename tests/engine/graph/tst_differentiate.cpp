@@ -5,7 +5,7 @@
 #include "engine/graph/operators.h"
 #include "engine/graph/zoo.h"
 
-#include <QtTest>
+#include <QTest>
 
 #include <algorithm>
 #include <set>

@@ -3,7 +3,7 @@
 #include "engine/graph/graph.h"
 #include "engine/graph/zoo.h"
 
-#include <QtTest>
+#include <QTest>
 
 #include <cstring>
 #include <limits>

@@ -2,7 +2,7 @@
 #include "engine/graph/layers.h"
 #include "engine/graph/zoo.h"
 
-#include <QtTest>
+#include <QTest>
 
 #include <fstream>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/graph/operators.h"
 
-#include <QtTest>
+#include <QTest>
 
 #include <set>
 

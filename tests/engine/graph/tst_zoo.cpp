@@ -2,7 +2,7 @@
 #include "engine/graph/operators.h"
 #include "engine/graph/zoo.h"
 
-#include <QtTest>
+#include <QTest>
 
 using namespace planloom;
 using namespace planloom::graph;
