@@ -9,7 +9,7 @@ namespace {
 /// The graph of waiting: a node a group, or a task that is in none.
 class Waits {
 public:
-    explicit Waits(const Program &program) : m_program(program)
+    explicit Waits(const Program &program)
     {
         const auto groups = static_cast<std::int32_t>(program.groups.size());
         m_nodeOf.resize(program.tasks.size());
@@ -71,7 +71,6 @@ private:
         return {};
     }
 
-    const Program &m_program;
     std::vector<std::int32_t> m_nodeOf;
     std::vector<std::vector<std::int32_t>> m_waitsFor;
     std::vector<TaskId> m_example;

@@ -18,6 +18,10 @@ if(PLANLOOM_SANITIZE)
   target_link_options(planloom_flags INTERFACE -fsanitize=${PLANLOOM_SANITIZE})
 endif()
 
+if(PLANLOOM_FUZZ) # coverage of the library's own code is what guides the fuzzer
+  target_compile_options(planloom_flags INTERFACE -fsanitize=fuzzer-no-link)
+endif()
+
 find_program(PLANLOOM_CCACHE ccache)
 if(PLANLOOM_CCACHE)
   set(CMAKE_CXX_COMPILER_LAUNCHER ${PLANLOOM_CCACHE})
