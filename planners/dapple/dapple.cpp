@@ -13,7 +13,7 @@
 namespace planloom::planners::dapple {
 namespace {
 
-constexpr std::size_t kProgramCandidates = 10;
+constexpr std::size_t kAlternatives = 10;
 
 using FamilySearch = void (*)(Search &);
 
@@ -128,8 +128,9 @@ private:
         std::vector<PlanReport> reports;
         std::optional<Error> refused;
         std::optional<PlanReport> misfit;
+        const std::size_t enough = ranksByProgram() ? candidates.size() : 1 + kAlternatives;
         for (const Scored &candidate : candidates) {
-            if (reports.size() > kProgramCandidates)
+            if (reports.size() >= enough)
                 break;
             Result<PlanReport> report = fitted(candidate);
             if (!report && !refused)
@@ -173,7 +174,7 @@ private:
                 return a.predicted.iterationSeconds < b.predicted.iterationSeconds;
             });
         PlanReport best = std::move(reports.front());
-        for (std::size_t i = 1; i < reports.size(); ++i)
+        for (std::size_t i = 1; i < std::min(reports.size(), 1 + kAlternatives); ++i)
             best.alternatives.push_back({std::move(reports[i].plan), reports[i].predicted.iterationSeconds});
         best.complete = !m_stopped;
         m_progress.report(1, "done");

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "planners/dapple/score.h"
 
+#include "engine/program/stage_model.h"
+
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -59,7 +61,8 @@ std::vector<Warmup> policiesOf(const Settings &settings)
 Scorer::Scorer(const Problem &problem, const Settings &settings, const MemoryModel &memory, std::int64_t perDevice)
     : m_problem(&problem), m_settings(&settings), m_memory(&memory), m_perDevice(perDevice),
       m_halfDuplex(isHalfDuplex(settings, *problem.subject.cluster)),
-      m_sameBothWays(problem.subject.cluster->commModel() == cluster::CommModel::TwoLevel)
+      m_sameBothWays(problem.subject.cluster->commModel() == cluster::CommModel::TwoLevel),
+      m_wholeSamples(!program::isLayerProfile(*problem.subject.graph))
 {
     const cost::CostModel &costs = *problem.subject.costs;
     const auto batch = static_cast<double>(problem.globalBatch);
@@ -80,6 +83,12 @@ std::optional<Scorer::Slices> Scorer::slices(const Spans &spans) const
     const bool drop = m_settings->remainder == Remainder::Drop;
     slices.samples = drop ? static_cast<double>(together) : static_cast<double>(batch) / static_cast<double>(slices.count);
     return slices;
+}
+
+double Scorer::slice(const Slices &slices, std::size_t replicas) const
+{
+    const auto count = static_cast<double>(replicas);
+    return m_wholeSamples ? std::ceil(std::ceil(slices.samples) / count) : slices.samples / count;
 }
 
 const Scorer::Sums &Scorer::sums(std::size_t type, double samples)
@@ -136,7 +145,7 @@ program::Chain Scorer::chainOf(const Spans &spans, const Slices &slices)
             chain.backward.push_back(back);
             chain.allReduce.push_back(0);
         }
-        const auto [forward, backward] = passes(spans[i], slices.samples / static_cast<double>(spans[i].devices.size()));
+        const auto [forward, backward] = passes(spans[i], slice(slices, spans[i].devices.size()));
         chain.forward.push_back(forward);
         chain.backward.push_back(backward);
         const auto bytes = static_cast<double>(subject().costs->parameterBytes(spans[i].first, spans[i].last).value());
@@ -171,7 +180,7 @@ bool Scorer::fit(const Spans &spans, const Slices &slices, Scored &scored, std::
         double usable = std::numeric_limits<double>::infinity();
         for (const DeviceId device : span.devices)
             usable = std::min(usable, m_memory->usable(device));
-        const double samples = slices.samples / static_cast<double>(span.devices.size());
+        const double samples = slice(slices, span.devices.size());
         const double least = m_settings->order == Order::GPipe ? static_cast<double>(slices.count) : 1;
         StageFootprint footprint = m_memory->footprint(span.first, span.last, samples, false);
         bool recompute = false;

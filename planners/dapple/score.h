@@ -86,6 +86,9 @@ private:
     };
 
     [[nodiscard]] std::optional<Slices> slices(const Spans &spans) const;
+    /// Samples of a micro-batch on each of @p replicas devices: a fraction for layer profiles, as the paper has it; for real operators,
+    /// which compute whole samples, the largest slice.
+    [[nodiscard]] double slice(const Slices &slices, std::size_t replicas) const;
     [[nodiscard]] const Sums &sums(std::size_t type, double samples);
     [[nodiscard]] std::pair<double, double> passes(const Span &span, double samples);
     [[nodiscard]] std::pair<double, double> sends(const Span &from, const Span &to, double samples) const;
@@ -100,6 +103,7 @@ private:
     std::int64_t m_perDevice;
     bool m_halfDuplex;
     bool m_sameBothWays;
+    bool m_wholeSamples;
     double m_oneDevice;
     std::map<std::pair<std::size_t, double>, Sums> m_sums;
     ChainClock m_clock;
