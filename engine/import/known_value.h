@@ -15,6 +15,7 @@ namespace planloom::import {
 struct Number {
     double value = 0;
     bool batch = false;
+    [[nodiscard]] std::int64_t integer() const; ///< towards zero, clamped to int64; the factor of a batch multiple
     friend bool operator==(const Number &, const Number &) = default;
 };
 

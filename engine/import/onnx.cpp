@@ -2,7 +2,9 @@
 #include "engine/graph/operators.h"
 #include "engine/import/import.h"
 #include "engine/import/onnx_node.h"
+#include "engine/import/onnx_order.h"
 #include "engine/import/onnx_tensor.h"
+#include "engine/import/onnx_weights.h"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -32,22 +34,6 @@ struct Value {
     TensorId tensor;                    ///< in the graph under construction
 };
 
-/// Initializer positions whose tensors are weights whatever they are called.
-bool isWeightPosition(const std::string &type, std::size_t input)
-{
-    static const std::map<std::string, std::set<std::size_t>, std::less<>> positions = {
-        {"Conv", {1, 2}}, {"ConvTranspose", {1, 2}}, {"Gemm", {0, 1, 2}}, {"MatMul", {0, 1}}, {"BatchNormalization", {1, 2}},
-        {"LayerNormalization", {1, 2}}, {"RMSNormalization", {1}}, {"Gather", {0}}, {"PRelu", {1}}, {"InstanceNormalization", {1, 2}}};
-    const auto found = positions.find(type);
-    return found != positions.end() && found->second.contains(input);
-}
-
-bool hasWeightName(const std::string &name)
-{
-    static const std::vector<std::string> endings = {"weight", "bias", "gamma", "beta", "kernel", "running_mean", "running_var", "embedding", "scale"};
-    return std::any_of(endings.begin(), endings.end(), [&](const std::string &ending) { return name.ends_with(ending); });
-}
-
 class OnnxReader {
 public:
     OnnxReader(const onnx::ModelProto &model, const std::string &name, const std::string &folder)
@@ -69,7 +55,7 @@ public:
         if (const Status done = readInputs(); !done)
             return done.error();
         readDeclaredShapes();
-        const auto order = sortNodes();
+        const auto order = sortNodes(m_proto, [this](const std::string &tensor) { return m_values.contains(tensor); });
         if (!order)
             return order.error();
         for (const int index : *order)
@@ -109,27 +95,6 @@ private:
         return {};
     }
 
-    [[nodiscard]] bool looksLikeWeight(const onnx::ValueInfoProto &input) const
-    {
-        const auto &tensor = input.type().tensor_type();
-        if (tensor.elem_type() != onnx::TensorProto::FLOAT)
-            return input.name().ends_with("num_batches_tracked");
-        for (const auto &dim : tensor.shape().dim())
-            if (!dim.has_dim_value())
-                return false;
-        if (tensor.shape().dim_size() == 0)
-            return false;
-        if (hasWeightName(input.name()))
-            return true;
-        if (input.name() == m_proto.input(0).name())
-            return false;
-        for (const auto &node : m_proto.node())
-            for (int i = 0; i < node.input_size(); ++i)
-                if (node.input(i) == input.name() && isWeightPosition(node.op_type(), static_cast<std::size_t>(i)))
-                    return true;
-        return false;
-    }
-
     /// True inputs get the batch as their first dimension; files without weights list those as inputs, too.
     Status readInputs()
     {
@@ -137,7 +102,7 @@ private:
         for (const onnx::ValueInfoProto &input : m_proto.input()) {
             if (m_values.contains(input.name()))
                 continue; // older files list initializers among the inputs
-            if (!looksLikeWeight(input)) {
+            if (!looksLikeWeight(m_proto, input)) {
                 fed.push_back(&input);
                 continue;
             }
@@ -176,28 +141,6 @@ private:
         value.stored = std::move(stored);
         m_values.emplace(input.name(), std::move(value));
         return {};
-    }
-
-    /// First values for a weight that the file does not hold: scales one, biases zero, matrices by their fan-in (He et al. 2015).
-    static graph::Initializer initialGuess(const std::string &name, const std::vector<std::int64_t> &dims)
-    {
-        graph::Initializer init;
-        const bool vector = dims.size() <= 1;
-        if (name.ends_with("running_var") || (vector && (name.ends_with("weight") || name.ends_with("gamma") || name.ends_with("scale")))) {
-            init.kind = graph::Initializer::Kind::Ones;
-            return init;
-        }
-        if (vector) {
-            init.kind = graph::Initializer::Kind::Zeros;
-            return init;
-        }
-        double fanIn = 1;
-        for (std::size_t i = 1; i < dims.size(); ++i)
-            fanIn *= static_cast<double>(std::max<std::int64_t>(dims[i], 1));
-        const bool table = name.find("emb") != std::string::npos || name.find("wte") != std::string::npos || name.find("wpe") != std::string::npos;
-        init.kind = graph::Initializer::Kind::Normal;
-        init.b = table ? 0.02 : std::sqrt((dims.size() > 2 ? 2.0 : 1.0) / fanIn);
-        return init;
     }
 
     void findBatch(const std::vector<const onnx::ValueInfoProto *> &inputs)
@@ -247,49 +190,6 @@ private:
         }
     }
 
-    // --- Order of nodes -------------------------------------------------------------------------------------------
-
-    Result<std::vector<int>> sortNodes() const
-    {
-        std::map<std::string, int> maker;
-        for (int n = 0; n < m_proto.node_size(); ++n)
-            for (const std::string &output : m_proto.node(n).output())
-                if (!output.empty() && (m_values.contains(output) || !maker.emplace(output, n).second))
-                    return badInput(fmt::format("tensor '{}' is made twice; the file is damaged", output));
-        std::vector<int> missing(static_cast<std::size_t>(m_proto.node_size()), 0);
-        std::map<int, std::vector<int>> readers;
-        for (int n = 0; n < m_proto.node_size(); ++n)
-            for (const std::string &input : m_proto.node(n).input()) {
-                if (input.empty() || m_values.contains(input))
-                    continue;
-                const auto made = maker.find(input);
-                if (made == maker.end())
-                    return badInput(fmt::format("operator '{}' ({}) reads '{}', which nothing makes; the file is damaged", m_proto.node(n).name(),
-                                                m_proto.node(n).op_type(), input));
-                readers[made->second].push_back(n);
-                ++missing[static_cast<std::size_t>(n)];
-            }
-        std::set<int> ready;
-        for (int n = 0; n < m_proto.node_size(); ++n)
-            if (missing[static_cast<std::size_t>(n)] == 0)
-                ready.insert(n);
-        std::vector<int> order;
-        while (!ready.empty()) {
-            const int n = *ready.begin();
-            ready.erase(ready.begin());
-            order.push_back(n);
-            for (const int reader : readers[n])
-                if (--missing[static_cast<std::size_t>(reader)] == 0)
-                    ready.insert(reader);
-        }
-        if (static_cast<int>(order.size()) == m_proto.node_size())
-            return order;
-        for (int n = 0; n < m_proto.node_size(); ++n)
-            if (missing[static_cast<std::size_t>(n)] > 0)
-                return badInput(fmt::format("the graph has a cycle through operator '{}' ({}); a model must be acyclic", m_proto.node(n).name(), m_proto.node(n).op_type()));
-        return order;
-    }
-
     // --- Nodes ----------------------------------------------------------------------------------------------------
 
     Status readNode(const onnx::NodeProto &node)
@@ -326,20 +226,13 @@ private:
         std::vector<const KnownValue *> known;
         for (const std::string &name : inputs) {
             const auto value = m_values.find(name);
-            if (value != m_values.end() && !value->second.known && isStoredMask(name, value->second, op.type))
+            if (value != m_values.end() && !value->second.known && value->second.stored && isMaskHandling(name, op.type))
                 if (auto elements = knownValue(*value->second.stored))
                     known.push_back(&loaded.emplace_back(*std::move(elements)));
             if (value != m_values.end() && value->second.known)
                 known.push_back(&*value->second.known);
         }
         return known.size() == inputs.size() ? fold(op, known) : std::nullopt;
-    }
-
-    /// A stored float tensor that is cut or compared rather than computed with: a causal mask, not a weight.
-    static bool isStoredMask(const std::string &name, const Value &value, const std::string &type)
-    {
-        static const std::set<std::string, std::less<>> handling = {"Slice", "Equal", "Less", "Greater", "Cast", "Unsqueeze", "Not", "Where"};
-        return value.stored && !hasWeightName(name) && handling.contains(type);
     }
 
     Status setKnown(const onnx::NodeProto &node, KnownValue known)
@@ -436,24 +329,12 @@ private:
         const bool running = op.type == "BatchNormalization" && input >= 3;
         if (running)
             return m_builder.state(name, value.info.shape, stored.init, stored.type);
-        const bool trains = stored.type == DType::F32 && !stored.dims.empty() && (isWeightPosition(op.type, input) || hasWeightName(name) || isLearnedAddend(value, op));
+        const bool trains = stored.type == DType::F32 && !stored.dims.empty() && (isWeightPosition(op.type, input) || hasWeightName(name) || isLearnedAddend(stored, op.type));
         if (trains)
             return m_builder.parameter(name, value.info.shape, stored.init, stored.type);
         if (stored.init.kind == graph::Initializer::Kind::Data)
             return m_builder.constant(name, stored.type, value.info.shape, *stored.init.data);
         return m_builder.state(name, value.info.shape, stored.init, stored.type);
-    }
-
-    /// A stored float tensor that is added or multiplied in is learned (a position table), unless it is a mask or a scalar.
-    static bool isLearnedAddend(const Value &value, const graph::Op &op)
-    {
-        if (op.type != "Add" && op.type != "Mul" && op.type != "Transpose" && op.type != "Concat" && op.type != "Expand")
-            return false;
-        if (value.info.shape.elements(1) < 2)
-            return false;
-        const auto known = knownValue(*value.stored);
-        constexpr double kMaskMagnitude = 1e4;
-        return !known || std::none_of(known->elements.begin(), known->elements.end(), [](const Number &n) { return !(std::abs(n.value) < kMaskMagnitude); });
     }
 
     std::string uniqueName(const onnx::NodeProto &node)
