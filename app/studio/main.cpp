@@ -1,2 +1,199 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-int main() { return 0; }
+// planloom-studio: options, then the window. Everything else is in ui/.
+#include "ui/demo/demo.h"
+#include "ui/shell/main_window.h"
+#include "ui/state/local_agent.h"
+#include "ui/state/studio_state.h"
+#include "ui/theme/theme.h"
+
+#include <QApplication>
+#include <QCommandLineParser>
+#include <QDir>
+#include <QFileInfo>
+#include <QFontInfo>
+#include <QStandardPaths>
+#include <QTextStream>
+#include <QTimer>
+
+#include <cstdlib>
+#include <cstring>
+
+namespace {
+
+using namespace planloom;
+
+constexpr int kDone = 0;
+constexpr int kFailed = 1;
+constexpr int kBadInput = 2;
+constexpr int kDemoPause = 1500; // milliseconds between two acts of the demo, where somebody can watch
+
+bool hasDisplay()
+{
+    const auto set = [](const char *name) {
+        const char *value = std::getenv(name);
+        return value && *value;
+    };
+    return set("DISPLAY") || set("WAYLAND_DISPLAY");
+}
+
+/// Qt ends the process if it is asked for a window where there is no display: it must be told before it is asked.
+bool chooseOffscreen()
+{
+    if (std::getenv("QT_QPA_PLATFORM"))
+        return std::strcmp(std::getenv("QT_QPA_PLATFORM"), "offscreen") == 0;
+    if (hasDisplay())
+        return false;
+    setenv("QT_QPA_PLATFORM", "offscreen", 1);
+    return true;
+}
+
+int complain(const QString &what)
+{
+    QTextStream(stderr) << "planloom-studio: error: " << what << Qt::endl;
+    return kBadInput;
+}
+
+/// @p folder, or a new one under the temporary folder. Empty if it cannot be made.
+QString demoFolder(const QString &folder)
+{
+    const QString path = folder.isEmpty() ? QDir::tempPath() + QStringLiteral("/planloom-demo-%1").arg(QCoreApplication::applicationPid()) : folder;
+    return QDir().mkpath(path) ? QDir(path).absolutePath() : QString();
+}
+
+/// A text that every Debian has; where it is missing, the text of this program's own help.
+QString demoText(const QString &folder)
+{
+    const QString licence = QStringLiteral("/usr/share/common-licenses/GPL-3");
+    if (QFileInfo::exists(licence))
+        return licence;
+    const QString path = QDir(folder).filePath(QStringLiteral("text.txt"));
+    QFile file(path);
+    if (!file.open(QIODevice::WriteOnly))
+        return {};
+    for (int k = 0; k < 2000; ++k)
+        file.write("a pipeline is a row of stages, and each stage waits for the one before it. ");
+    return path;
+}
+
+struct Options {
+    bool demo = false;
+    QString screenshot;
+    QStringList files;
+    int steps = 12;
+    bool freshSession = false;
+    QString theme;
+};
+
+int playDemo(QApplication &app, ui::StudioState &state, ui::MainWindow &window, const Options &options, bool offscreen)
+{
+    const QString asked = options.files.isEmpty() ? QString() : options.files.front();
+    ui::DemoOptions demo;
+    demo.folder = demoFolder(asked);
+    if (demo.folder.isEmpty())
+        return complain(QStringLiteral("%1: the folder cannot be made; name another one").arg(asked));
+    demo.data = demoText(demo.folder);
+    demo.steps = options.steps;
+    demo.pauseMilliseconds = offscreen ? 0 : kDemoPause;
+    ui::Demo play(&state, &window, demo);
+    int status = kDone;
+    QObject::connect(&play, &ui::Demo::finished, &app, [&](bool ok) {
+        status = ok ? kDone : kFailed;
+        if (!ok)
+            QTextStream(stderr) << "planloom-studio: error: " << play.failure() << Qt::endl;
+        if (!ok || offscreen)
+            app.exit(status);
+    });
+    QTimer::singleShot(0, &play, &ui::Demo::start);
+    app.exec();
+    QTextStream(stdout) << demo.folder << Qt::endl;
+    return status;
+}
+
+int takeScreenshot(QApplication &app, ui::StudioState &state, ui::MainWindow &window, const QString &path)
+{
+    int status = kFailed;
+    // When all is loaded and simulated, and the docks are laid out.
+    QTimer poll;
+    QObject::connect(&poll, &QTimer::timeout, &app, [&] {
+        if (state.loadJob()->running() || state.simulating())
+            return;
+        status = window.grab().save(path) ? kDone : kFailed;
+        app.exit(status);
+    });
+    poll.start(200);
+    app.exec();
+    if (status != kDone)
+        QTextStream(stderr) << "planloom-studio: error: " << path << ": cannot be written; choose another folder" << Qt::endl;
+    return status;
+}
+
+Options parse(const QApplication &app)
+{
+    QCommandLineParser parser;
+    parser.setApplicationDescription(QStringLiteral("The studio of Planloom: load a model and a cluster, find plans, see and change them, train."));
+    parser.addHelpOption();
+    parser.addVersionOption();
+    parser.addPositionalArgument(QStringLiteral("FILE"), QStringLiteral("models, clusters, plans or traces to open: net.onnx, zoo:gpt2, preset:h100-8, local:4, plan.json"),
+                                 QStringLiteral("[FILE...]"));
+    const QCommandLineOption demo(QStringLiteral("demo"), QStringLiteral("Play the whole story by itself; the first FILE is the folder for its pictures, "
+                                                                         "plan and trace. Without a display it draws offscreen and ends by itself."));
+    const QCommandLineOption steps(QStringLiteral("demo-steps"), QStringLiteral("Training steps of the demo."), QStringLiteral("N"), QStringLiteral("12"));
+    const QCommandLineOption screenshot(QStringLiteral("screenshot"), QStringLiteral("Save a picture of the window and end."), QStringLiteral("PNG"));
+    const QCommandLineOption theme(QStringLiteral("theme"), QStringLiteral("light, dark or high-contrast."), QStringLiteral("NAME"));
+    const QCommandLineOption fresh(QStringLiteral("fresh"), QStringLiteral("Do not open what was open the last time."));
+    parser.addOptions({demo, steps, screenshot, theme, fresh});
+    parser.process(app);
+    Options options;
+    options.demo = parser.isSet(demo);
+    options.steps = std::max(2, parser.value(steps).toInt());
+    options.screenshot = parser.value(screenshot);
+    options.freshSession = parser.isSet(fresh);
+    options.theme = parser.value(theme);
+    options.files = parser.positionalArguments();
+    return options;
+}
+
+ui::ThemeKind themeOf(const QString &name)
+{
+    if (name == QLatin1String("dark"))
+        return ui::ThemeKind::Dark;
+    if (name == QLatin1String("high-contrast"))
+        return ui::ThemeKind::HighContrast;
+    return name == QLatin1String("light") ? ui::ThemeKind::Light : ui::ThemeKind::System;
+}
+
+} // namespace
+
+int main(int argc, char **argv)
+{
+    const bool offscreen = chooseOffscreen();
+    QApplication app(argc, argv);
+    QApplication::setOrganizationName(QStringLiteral("planloom"));
+    QApplication::setApplicationName(QStringLiteral("planloom-studio"));
+    QApplication::setApplicationVersion(QStringLiteral(PLANLOOM_VERSION));
+    const Options options = parse(app);
+    if (!options.theme.isEmpty() && !QStringList{QStringLiteral("light"), QStringLiteral("dark"), QStringLiteral("high-contrast")}.contains(options.theme))
+        return complain(QStringLiteral("--theme %1: unknown; use light, dark or high-contrast").arg(options.theme));
+    if (QFontInfo(QApplication::font()).family().isEmpty())
+        return complain(QStringLiteral("there is no font on this machine; install fonts-dejavu-core"));
+    ui::applyTheme(app, themeOf(options.theme));
+    QApplication::setWindowIcon(ui::icon(QStringLiteral("planloom")));
+
+    ui::StudioState state;
+    state.setClientFactory(ui::localAgent());
+    ui::MainWindow window(&state);
+    const bool alone = options.demo || !options.screenshot.isEmpty();
+    window.setAsksOnClose(!alone);
+    window.show();
+    window.resetLayout();
+    if (options.demo)
+        return playDemo(app, state, window, options, offscreen);
+    if (!alone && !options.freshSession)
+        window.restoreSession();
+    window.open(options.files);
+    if (!options.screenshot.isEmpty())
+        return takeScreenshot(app, state, window, options.screenshot);
+    if (offscreen && !std::getenv("PLANLOOM_STUDIO_OFFSCREEN"))
+        return complain(QStringLiteral("there is no display (DISPLAY and WAYLAND_DISPLAY are not set); use --demo or --screenshot, or the planloom command"));
+    return app.exec();
+}

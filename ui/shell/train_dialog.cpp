@@ -26,11 +26,11 @@ TrainDialog::TrainDialog(const TrainOptions &last, QWidget *parent)
     m_seed->setValue(static_cast<int>(last.seed));
 
     auto *pick = new QPushButton(tr("&Browse…"), this);
-    auto *data = new QHBoxLayout;
-    data->addWidget(m_data, 1);
-    data->addWidget(pick);
+    auto *row = new QHBoxLayout;
+    row->addWidget(m_data, 1);
+    row->addWidget(pick);
     auto *form = new QFormLayout;
-    form->addRow(tr("&Data"), data);
+    form->addRow(tr("&Data"), row);
     form->addRow(tr("&Steps"), m_steps);
     form->addRow(tr("S&eed"), m_seed);
     form->addRow(tr("&Run folder"), m_folder);

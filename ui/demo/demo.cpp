@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "ui/demo/demo.h"
+
+#include "engine/base/files.h"
+#include "engine/export/export.h"
+#include "ui/widgets/text.h"
+
+#include <QCoreApplication>
+#include <QDir>
+#include <QTextStream>
+
+#include <utility>
+
+namespace planloom::ui {
+
+namespace {
+
+constexpr int kPollMilliseconds = 20;
+constexpr qint64 kActLimit = 180'000; // milliseconds: longer than any act takes on the slowest machine that we know
+
+} // namespace
+
+Demo::Demo(StudioState *state, MainWindow *window, DemoOptions options, QObject *parent)
+    : QObject(parent), m_state(state), m_window(window), m_options(std::move(options))
+{
+    m_poll.setInterval(kPollMilliseconds);
+    connect(&m_poll, &QTimer::timeout, this, &Demo::poll);
+    connect(m_state, &StudioState::message, this, [this](MessageLevel level, const QString &text) {
+        if (level == MessageLevel::Error)
+            m_lastError = text;
+    });
+    writeActs();
+}
+
+void Demo::writeActs()
+{
+    writePlanningActs();
+    writeRunActs();
+}
+
+void Demo::writePlanningActs()
+{
+    const auto simulated = [this] { return m_state->simulationCurrent(); };
+    m_acts.push_back({tr("Load the model %1 and the cluster %2").arg(m_options.model, m_options.cluster),
+                      [this] { m_window->open({m_options.model, m_options.cluster}); },
+                      [this] { return m_state->subject().has_value() && !m_state->loadJob()->running(); }});
+    m_acts.push_back({tr("Find a plan with DAPPLE"),
+                      [this] {
+                          PlanRequest request;
+                          request.globalBatch = m_options.batch;
+                          m_state->runPlanner(request);
+                      },
+                      simulated});
+    m_acts.push_back({tr("Cut the model into pipeline stages"),
+                      [this] {
+                          // Where data parallelism wins there is no boundary to move: the story then goes on with a pipeline.
+                          if (m_state->document()->plan.stages.size() > 1)
+                              return;
+                          PlanRequest request;
+                          request.planner = "gpipe";
+                          request.globalBatch = m_options.batch;
+                          m_state->runPlanner(request);
+                      },
+                      [this] { return m_state->simulationCurrent() && m_state->document()->plan.stages.size() > 1; }});
+    m_acts.push_back({tr("Look at its timeline and memory"),
+                      [this] {
+                          m_state->selectStage(StageId(0));
+                          picture(m_window, QStringLiteral("window-planned"));
+                      },
+                      simulated});
+    m_acts.push_back({tr("Move the boundary between the first two stages"), [this] { moveBoundary(); }, simulated});
+    m_acts.push_back({tr("See what that did"),
+                      [this] {
+                          const double after = m_state->simulation()->report.iterationSeconds;
+                          m_state->say(MessageLevel::Info, tr("The iteration takes %1, was %2: %3").arg(secondsText(after), secondsText(m_secondsBefore),
+                                                                                                     changeText(m_secondsBefore, after)));
+                          picture(m_window, QStringLiteral("window-edited"));
+                      },
+                      simulated});
+}
+
+void Demo::writeRunActs()
+{
+    m_acts.push_back({tr("Train it for %1 steps").arg(m_options.steps),
+                      [this] {
+                          TrainOptions options;
+                          options.dataPath = m_options.data;
+                          options.steps = m_options.steps;
+                          options.runDir = QDir(m_options.folder).filePath(QStringLiteral("run"));
+                          m_state->startRun(options);
+                      },
+                      [this] { return m_state->run().steps.size() * 2 >= static_cast<std::size_t>(m_options.steps); }});
+    m_acts.push_back({tr("Watch it live"), [this] { picture(m_window, QStringLiteral("window-live")); },
+                      [this] { return !m_state->run().active(); }});
+    m_acts.push_back({tr("Compare what happened with what was predicted"),
+                      [this] {
+                          if (m_state->run().phase != RunData::Phase::Finished)
+                              return fail(tr("the run did not finish: %1").arg(m_state->run().error));
+                          if (m_state->measured().records.empty())
+                              fail(tr("the run left no trace"));
+                      },
+                      [this] { return m_state->run().summary.has_value(); }});
+    m_acts.push_back({tr("Save the plan, the trace and a picture of every view"), [this] { exportEverything(); }, [] { return true; }});
+}
+
+void Demo::start()
+{
+    m_act = 0;
+    next();
+    m_poll.start();
+}
+
+void Demo::next()
+{
+    QTextStream(stdout) << m_act + 1 << '/' << m_acts.size() << "  " << m_acts[m_act].name << Qt::endl;
+    m_window->setWindowFilePath({});
+    m_state->say(MessageLevel::Info, m_acts[m_act].name);
+    m_sinceBegin.start();
+    m_sinceDone.invalidate();
+    m_lastError.clear();
+    m_acts[m_act].begin();
+}
+
+void Demo::poll()
+{
+    if (m_ended)
+        return;
+    if (!m_lastError.isEmpty())
+        return fail(m_lastError);
+    if (!m_acts[m_act].done()) {
+        if (m_sinceBegin.elapsed() > kActLimit)
+            fail(tr("\"%1\" did not come to an end").arg(m_acts[m_act].name));
+        return;
+    }
+    if (!m_sinceDone.isValid())
+        m_sinceDone.start();
+    if (m_sinceDone.elapsed() < m_options.pauseMilliseconds)
+        return;
+    if (++m_act < m_acts.size())
+        return next();
+    m_ended = true;
+    m_poll.stop();
+    m_state->say(MessageLevel::Info, tr("That was Planloom. Everything is in %1.").arg(m_options.folder));
+    Q_EMIT finished(true);
+}
+
+void Demo::fail(const QString &why)
+{
+    if (m_ended)
+        return;
+    m_ended = true;
+    m_failure = why;
+    m_poll.stop();
+    m_state->stopRun();
+    Q_EMIT finished(false);
+}
+
+void Demo::moveBoundary()
+{
+    m_secondsBefore = m_state->simulation()->report.iterationSeconds;
+    const auto &stages = m_state->document()->plan.stages;
+    // Towards the longer of the two, so that neither becomes empty.
+    const bool forward = stages[1].lastLayer - stages[1].firstLayer > stages[0].lastLayer - stages[0].firstLayer;
+    const std::size_t boundary = forward ? stages[0].lastLayer + 1 : stages[0].lastLayer - 1;
+    const bool moved = m_state->editPlan(tr("Move a stage boundary"), [boundary](plan::Plan &plan) {
+        plan.stages[0].lastLayer = boundary;
+        plan.stages[1].firstLayer = boundary;
+    });
+    if (!moved)
+        fail(tr("the boundary could not be moved"));
+}
+
+void Demo::picture(QWidget *widget, const QString &name)
+{
+    const QString path = QDir(m_options.folder).filePath(name + QStringLiteral(".png"));
+    if (!widget->grab().save(path))
+        fail(tr("%1 cannot be written").arg(path));
+}
+
+void Demo::pictures()
+{
+    for (QDockWidget *dock : m_window->docks()) {
+        dock->raise();
+        QCoreApplication::processEvents(QEventLoop::ExcludeUserInputEvents);
+        picture(dock->widget(), dock->objectName().toLower());
+    }
+    m_window->docks().front()->raise();
+    QCoreApplication::processEvents(QEventLoop::ExcludeUserInputEvents);
+    picture(m_window, QStringLiteral("window"));
+}
+
+void Demo::exportEverything()
+{
+    const QDir folder(m_options.folder);
+    if (!m_state->savePlan(folder.filePath(QStringLiteral("plan.json"))))
+        return fail(m_lastError);
+    const std::string chrome = exporting::chromeTrace(m_state->measured());
+    if (const Status status = writeFileAtomically(folder.filePath(QStringLiteral("trace.json")).toStdString(), chrome); !status)
+        return fail(qt(status.error().text()));
+    pictures();
+}
+
+} // namespace planloom::ui

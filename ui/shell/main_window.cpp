@@ -1,0 +1,331 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "ui/shell/main_window.h"
+
+#include "ui/cluster/cluster_view.h"
+#include "ui/memory/memory_view.h"
+#include "ui/model/model_view.h"
+#include "ui/planview/plan_view.h"
+#include "ui/run/run_view.h"
+#include "ui/shell/help_window.h"
+#include "ui/shell/planner_dialog.h"
+#include "ui/shell/train_dialog.h"
+#include "ui/theme/theme.h"
+#include "ui/timeline/timeline_view.h"
+#include "ui/widgets/text.h"
+
+#include <QApplication>
+#include <QCloseEvent>
+#include <QDragEnterEvent>
+#include <QDropEvent>
+#include <QFileInfo>
+#include <QMessageBox>
+#include <QMimeData>
+#include <QSettings>
+#include <QStatusBar>
+#include <QUrl>
+
+#include <algorithm>
+
+namespace planloom::ui {
+
+namespace {
+
+constexpr int kLayoutVersion = 1; // of saved docks: another number forgets them
+const QString kGplText = QStringLiteral("/usr/share/common-licenses/GPL-3");
+
+} // namespace
+
+MainWindow::MainWindow(StudioState *state)
+    : m_state(state), m_messages(new MessageBar(this)), m_facts(new QLabel(this)), m_busy(new QLabel(this)), m_progress(new QProgressBar(this)),
+      m_cancel(new QPushButton(tr("&Cancel"), this))
+{
+    setObjectName(QStringLiteral("MainWindow"));
+    setAcceptDrops(true);
+    setDockNestingEnabled(true);
+    setDockOptions(AnimatedDocks | AllowNestedDocks | AllowTabbedDocks);
+    setTabPosition(Qt::AllDockWidgetAreas, QTabWidget::North);
+    resize(1400, 900);
+    if (QFileInfo::exists(kGplText))
+        m_lastTraining.dataPath = kGplText; // a text that every Debian has, so that a first run needs no download
+    makeViews();
+    makeMenus();
+    makeToolBar();
+    makeStatusBar();
+    resetLayout();
+
+    connect(m_state, &StudioState::message, this, [this](MessageLevel level, const QString &text) { m_messages->show(level, text); });
+    connect(m_state, &StudioState::busyChanged, this, &MainWindow::refreshStatus);
+    connect(m_state, &StudioState::runChanged, this, &MainWindow::refreshActions);
+    for (const auto signal : {&StudioState::modelChanged, &StudioState::clusterChanged, &StudioState::documentChanged, &StudioState::simulationChanged}) {
+        connect(m_state, signal, this, &MainWindow::refreshActions);
+        connect(m_state, signal, this, &MainWindow::refreshStatus);
+    }
+    connect(m_state, &StudioState::documentChanged, this, &MainWindow::refreshTitle);
+    connect(m_state->undoStack(), &QUndoStack::cleanChanged, this, &MainWindow::refreshTitle);
+    refreshActions();
+    refreshStatus();
+    refreshTitle();
+}
+
+MainWindow::~MainWindow() = default;
+
+// --- views
+
+QDockWidget *MainWindow::addView(View *view, const QString &name)
+{
+    auto *dock = new QDockWidget(view->title(), this);
+    dock->setObjectName(name);
+    dock->setWidget(view);
+    view->setObjectName(name + QStringLiteral("View"));
+    view->setAccessibleName(view->title());
+    m_docks << dock;
+    return dock;
+}
+
+void MainWindow::makeViews()
+{
+    addView(new ModelView(m_state, this), QStringLiteral("Model"));
+    addView(new ClusterView(m_state, this), QStringLiteral("Cluster"));
+    addView(new PlanView(m_state, this), QStringLiteral("Plan"));
+    auto *timeline = new TimelineView(m_state, this);
+    addView(timeline, QStringLiteral("Timeline"));
+    addView(new MemoryView(m_state, this), QStringLiteral("Memory"));
+    auto *run = new RunView(m_state, this);
+    addView(run, QStringLiteral("Run"));
+    connect(timeline, &TimelineView::helpAsked, this, [this] { showHelp(QStringLiteral("studio/keys.md")); });
+    connect(run, &RunView::trainAsked, this, &MainWindow::askForTraining);
+}
+
+void MainWindow::resetLayout()
+{
+    QDockWidget *model = m_docks[0], *cluster = m_docks[1], *plan = m_docks[2], *timeline = m_docks[3], *memory = m_docks[4], *run = m_docks[5];
+    for (QDockWidget *dock : std::as_const(m_docks)) {
+        removeDockWidget(dock);
+        dock->setFloating(false);
+    }
+    addDockWidget(Qt::LeftDockWidgetArea, model);
+    addDockWidget(Qt::LeftDockWidgetArea, cluster);
+    tabifyDockWidget(model, cluster);
+    addDockWidget(Qt::RightDockWidgetArea, plan);
+    addDockWidget(Qt::RightDockWidgetArea, timeline);
+    addDockWidget(Qt::RightDockWidgetArea, memory);
+    splitDockWidget(memory, run, Qt::Horizontal);
+    for (QDockWidget *dock : std::as_const(m_docks))
+        dock->show();
+    model->raise();
+    resizeDocks({model, plan}, {360, 1040}, Qt::Horizontal);
+    resizeDocks({plan, timeline, memory}, {190, 360, 230}, Qt::Vertical);
+    resizeDocks({memory, run}, {540, 500}, Qt::Horizontal);
+}
+
+View *MainWindow::view(const QString &dockName) const
+{
+    for (QDockWidget *dock : m_docks) {
+        if (dock->objectName() == dockName)
+            return static_cast<View *>(dock->widget());
+    }
+    return nullptr;
+}
+
+View *MainWindow::currentView() const
+{
+    for (QDockWidget *dock : m_docks) {
+        const QWidget *focus = QApplication::focusWidget();
+        if (focus && dock->isAncestorOf(focus))
+            return static_cast<View *>(dock->widget());
+    }
+    return view(QStringLiteral("Timeline"));
+}
+
+void MainWindow::focusView(QDockWidget *dock)
+{
+    dock->show();
+    dock->raise();
+    static_cast<View *>(dock->widget())->focusTarget()->setFocus(Qt::ShortcutFocusReason);
+}
+
+// --- opening
+
+void MainWindow::open(const QStringList &namesOrPaths)
+{
+    for (const QString &name : namesOrPaths) {
+        if (m_state->open(name))
+            remember(name);
+    }
+}
+
+void MainWindow::dragEnterEvent(QDragEnterEvent *event)
+{
+    if (event->mimeData()->hasUrls())
+        event->acceptProposedAction();
+}
+
+void MainWindow::dropEvent(QDropEvent *event)
+{
+    QStringList paths;
+    for (const QUrl &url : event->mimeData()->urls()) {
+        if (url.isLocalFile())
+            paths << url.toLocalFile();
+    }
+    if (paths.isEmpty())
+        return m_state->say(MessageLevel::Warning, tr("Only files of this machine can be dropped here."));
+    open(paths);
+    event->acceptProposedAction();
+}
+
+// --- asking
+
+void MainWindow::askForPlan()
+{
+    PlannerDialog dialog(*m_state, this);
+    if (m_state->document() || !m_lastRequest.options.empty())
+        dialog.setRequest(m_lastRequest);
+    if (dialog.exec() != QDialog::Accepted)
+        return;
+    m_lastRequest = dialog.request();
+    const QString model = dialog.modelSource();
+    const QString cluster = dialog.clusterSource();
+    if (!model.isEmpty() && (!m_state->model() || qt(m_state->model()->source) != model)) {
+        if (m_state->loadModel(model))
+            remember(model);
+    }
+    if (!cluster.isEmpty() && m_state->loadCluster(cluster))
+        remember(cluster);
+    m_state->whenLoaded([this] { m_state->runPlanner(m_lastRequest); });
+}
+
+void MainWindow::askForTraining()
+{
+    TrainDialog dialog(m_lastTraining, this);
+    if (dialog.exec() != QDialog::Accepted)
+        return;
+    m_lastTraining = dialog.options();
+    if (!m_state->startRun(m_lastTraining))
+        return;
+    m_lastTraining.runDir.clear(); // a folder holds one run
+    view(QStringLiteral("Run"))->parentWidget()->raise();
+}
+
+// --- status
+
+void MainWindow::makeStatusBar()
+{
+    m_facts->setContentsMargins(6, 0, 6, 0);
+    m_facts->setAccessibleName(tr("Status"));
+    m_progress->setMaximumWidth(180);
+    m_progress->setAccessibleName(tr("Progress of the work in the background"));
+    m_cancel->setToolTip(tr("Stop the work in the background"));
+    statusBar()->addWidget(m_facts, 1);
+    statusBar()->addPermanentWidget(m_busy);
+    statusBar()->addPermanentWidget(m_progress);
+    statusBar()->addPermanentWidget(m_cancel);
+    connect(m_cancel, &QPushButton::clicked, this, [this] {
+        m_state->loadJob()->cancel();
+        m_state->planJob()->cancel();
+    });
+}
+
+void MainWindow::refreshStatus()
+{
+    QStringList facts;
+    facts << (m_state->model() ? qt(m_state->model()->graph->name()) : tr("no model"));
+    facts << (m_state->cluster() ? tr("%1 (%2 devices)").arg(qt(m_state->cluster()->name())).arg(m_state->cluster()->devices().size()) : tr("no cluster"));
+    if (const auto &document = m_state->document()) {
+        facts << tr("plan %1, %2").arg(qt(plan::notation(document->plan)), qt(document->plan.planner.name));
+        if (m_state->simulationCurrent()) {
+            const simulate::Report &report = m_state->simulation()->report;
+            facts << tr("iteration %1").arg(secondsText(report.iterationSeconds));
+            facts << tr("%1 samples/s").arg(report.samplesPerSecond, 0, 'f', 1);
+            facts << tr("bubbles %1").arg(percentText(report.bubbleFraction));
+            facts << (report.fits ? tr("fits in memory") : tr("! does not fit in memory"));
+        }
+    } else {
+        facts << tr("no plan");
+    }
+    m_facts->setText(facts.join(QStringLiteral("   ·   ")));
+
+    const Job *job = m_state->planJob()->running() ? m_state->planJob() : (m_state->loadJob()->running() ? m_state->loadJob() : nullptr);
+    const bool simulating = !job && m_state->simulating();
+    m_busy->setVisible(job || simulating);
+    m_progress->setVisible(job);
+    m_cancel->setVisible(job);
+    if (simulating)
+        m_busy->setText(tr("Simulating"));
+    if (!job)
+        return;
+    m_busy->setText(job->what().isEmpty() ? job->title() : job->title() + QStringLiteral(": ") + job->what());
+    m_progress->setRange(0, job->fraction() < 0 ? 0 : 1000);
+    m_progress->setValue(static_cast<int>(job->fraction() * 1000));
+}
+
+void MainWindow::refreshTitle()
+{
+    QString name = tr("no plan");
+    if (m_state->document())
+        name = m_state->planPath().isEmpty() ? tr("unsaved plan") : QFileInfo(m_state->planPath()).fileName();
+    setWindowTitle(tr("%1[*] — Planloom").arg(name));
+    setWindowModified(m_state->document() && !m_state->undoStack()->isClean());
+}
+
+// --- session
+
+void MainWindow::saveSession()
+{
+    QSettings settings;
+    settings.setValue(QStringLiteral("window/geometry"), saveGeometry());
+    settings.setValue(QStringLiteral("window/docks"), saveState(kLayoutVersion));
+    settings.setValue(QStringLiteral("window/theme"), static_cast<int>(currentThemeKind()));
+    settings.setValue(QStringLiteral("session/plan"), m_state->planPath());
+    settings.setValue(QStringLiteral("session/data"), m_lastTraining.dataPath);
+}
+
+void MainWindow::restoreSession()
+{
+    const QSettings settings;
+    restoreGeometry(settings.value(QStringLiteral("window/geometry")).toByteArray());
+    if (!restoreState(settings.value(QStringLiteral("window/docks")).toByteArray(), kLayoutVersion))
+        resetLayout();
+    setTheme(settings.value(QStringLiteral("window/theme"), static_cast<int>(ThemeKind::System)).toInt());
+    const QString text = settings.value(QStringLiteral("session/data")).toString();
+    if (QFileInfo::exists(text))
+        m_lastTraining.dataPath = text;
+    const QString plan = settings.value(QStringLiteral("session/plan")).toString();
+    if (!plan.isEmpty() && QFileInfo::exists(plan))
+        m_state->openPlan(plan);
+}
+
+void MainWindow::closeEvent(QCloseEvent *event)
+{
+    if (m_asksOnClose && isWindowModified()) {
+        const auto answer = QMessageBox::question(this, tr("Unsaved plan"), tr("The plan has changes that are not saved."),
+                                                  QMessageBox::Save | QMessageBox::Discard | QMessageBox::Cancel, QMessageBox::Save);
+        if (answer == QMessageBox::Cancel || (answer == QMessageBox::Save && !savePlan(false)))
+            return event->ignore();
+    }
+    if (m_asksOnClose)
+        saveSession();
+    m_state->stopRun();
+    event->accept();
+}
+
+void MainWindow::setTheme(int kind)
+{
+    const int last = static_cast<int>(ThemeKind::HighContrast);
+    applyTheme(*static_cast<QApplication *>(QCoreApplication::instance()), static_cast<ThemeKind>(std::clamp(kind, 0, last)));
+    refreshIcons();
+}
+
+void MainWindow::changeEvent(QEvent *event)
+{
+    if (event->type() == QEvent::PaletteChange)
+        refreshIcons();
+    QMainWindow::changeEvent(event);
+}
+
+void MainWindow::refreshIcons()
+{
+    for (QAction *each : std::as_const(m_actions))
+        each->setIcon(icon(each->data().toString()));
+}
+
+} // namespace planloom::ui

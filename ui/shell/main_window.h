@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#pragma once
+
+#include <QAction>
+#include <QDockWidget>
+#include <QLabel>
+#include <QList>
+#include <QMainWindow>
+#include <QMenu>
+#include <QProgressBar>
+#include <QPushButton>
+#include <QStringList>
+#include <QToolBar>
+
+#include "ui/shell/command_palette.h"
+#include "ui/shell/message_bar.h"
+#include "ui/shell/view.h"
+#include "ui/state/studio_state.h"
+
+#include <functional>
+#include <vector>
+
+namespace planloom::ui {
+
+class HelpWindow;
+class MemoryView;
+class RunView;
+class TimelineView;
+
+/// The studio's window: one dock per view, menus, message bar, status line.
+class MainWindow final : public QMainWindow {
+    Q_OBJECT
+
+public:
+    explicit MainWindow(StudioState *state);
+    ~MainWindow() override;
+
+    void open(const QStringList &namesOrPaths);
+    void restoreSession(); ///< geometry, docks, theme, and what was open
+    void saveSession();
+    void resetLayout();    ///< docks as on the first start
+    [[nodiscard]] const QList<QDockWidget *> &docks() const { return m_docks; }
+    [[nodiscard]] View *view(const QString &dockName) const; ///< "Timeline", ...; nullptr if there is none
+    [[nodiscard]] MessageBar *messageBar() { return m_messages; }
+    [[nodiscard]] QString statusText() const { return m_facts->text(); }
+    /// Everything that the palette offers now.
+    [[nodiscard]] std::vector<Command> commands();
+    /// Writes the view as .png or .svg. False and a message on failure.
+    bool exportView(View *view, const QString &path);
+    /// False: do not ask about an unsaved plan on closing.
+    void setAsksOnClose(bool asks) { m_asksOnClose = asks; }
+
+    // What menus do, for the demo and for tests.
+    void askForPlan();
+    void askForTraining();
+    void showPalette(const QString &text = {});
+    void showHelp(const QString &page);
+
+protected:
+    void closeEvent(QCloseEvent *event) override;
+    void dragEnterEvent(QDragEnterEvent *event) override;
+    void dropEvent(QDropEvent *event) override;
+    void changeEvent(QEvent *event) override;
+
+private:
+    QAction *action(QMenu *menu, const QString &text, const QKeySequence &key, const QString &iconName, const std::function<void()> &run);
+    QDockWidget *addView(View *view, const QString &name);
+    void makeViews();
+    void makeMenus();
+    void makeFileMenu();
+    void makeEditAndPlanMenus();
+    void makeViewMenu();
+    void makeHelpMenu();
+    void makeToolBar();
+    void makeStatusBar();
+    void openModelMenu(QMenu *menu);
+    void openClusterMenu(QMenu *menu);
+    void openRecentMenu();
+    void remember(const QString &nameOrPath);
+    bool savePlan(bool ask);
+    void exportText(const QString &title, const QString &suffix, const std::function<Result<std::string>()> &make);
+    void exportTimeline();
+    void exportSchedule();
+    void exportGraph();
+    void exportCurrentView();
+    void focusView(QDockWidget *dock);
+    void setTheme(int kind);
+    void refreshActions();
+    void refreshStatus();
+    void refreshTitle();
+    void refreshIcons();
+    [[nodiscard]] View *currentView() const;
+
+    StudioState *m_state;
+    QList<QDockWidget *> m_docks;
+    QList<QAction *> m_actions; ///< with icons: data() is the icon's name
+    MessageBar *m_messages;
+    QToolBar *m_messageStrip = nullptr;
+    QLabel *m_facts;
+    QLabel *m_busy;
+    QProgressBar *m_progress;
+    QPushButton *m_cancel;
+    QMenu *m_recent = nullptr;
+    QMenu *m_docksMenu = nullptr;
+    QAction *m_save = nullptr;
+    QAction *m_plan = nullptr;
+    QAction *m_train = nullptr;
+    QAction *m_stop = nullptr;
+    QList<QAction *> m_needPlan;
+    HelpWindow *m_help = nullptr;
+    PlanRequest m_lastRequest;
+    TrainOptions m_lastTraining;
+    bool m_asksOnClose = true;
+};
+
+} // namespace planloom::ui

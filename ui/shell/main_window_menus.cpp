@@ -1,0 +1,379 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// The menus of MainWindow and what their entries do.
+#include "engine/base/files.h"
+#include "engine/export/export.h"
+#include "engine/import/import.h"
+#include "engine/program/program.h"
+#include "ui/shell/help_window.h"
+#include "ui/shell/main_window.h"
+#include "ui/theme/theme.h"
+#include "ui/widgets/text.h"
+
+#include <QActionGroup>
+#include <QApplication>
+#include <QFileDialog>
+#include <QFileInfo>
+#include <QMenuBar>
+#include <QMessageBox>
+#include <QPainter>
+#include <QPixmap>
+#include <QSettings>
+#include <QSvgGenerator>
+
+namespace planloom::ui {
+
+namespace {
+constexpr int kRecentLimit = 10;
+const QString kRecentKey = QStringLiteral("session/recent");
+}
+
+QAction *MainWindow::action(QMenu *menu, const QString &text, const QKeySequence &key, const QString &iconName, const std::function<void()> &run)
+{
+    auto *made = new QAction(text, this);
+    made->setShortcut(key);
+    connect(made, &QAction::triggered, this, run);
+    if (!iconName.isEmpty()) {
+        made->setData(iconName);
+        made->setIcon(icon(iconName));
+        m_actions << made;
+    }
+    menu->addAction(made);
+    return made;
+}
+
+void MainWindow::makeMenus()
+{
+    makeFileMenu();
+    makeEditAndPlanMenus();
+    makeViewMenu();
+    makeHelpMenu();
+}
+
+void MainWindow::makeFileMenu()
+{
+    QMenu *file = menuBar()->addMenu(tr("&File"));
+    action(file, tr("&Open…"), QKeySequence::Open, QStringLiteral("open"), [this] {
+        open(QFileDialog::getOpenFileNames(this, tr("Open a model, cluster, plan or trace"), {},
+                                           tr("Everything that Planloom knows (*.onnx *.json *.txt *.yaml *.yml *.xml *.plan *.pltrace);;All files (*)")));
+    });
+    QMenu *model = file->addMenu(tr("Open &model"));
+    QMenu *cluster = file->addMenu(tr("Open &cluster"));
+    connect(model, &QMenu::aboutToShow, this, [this, model] { openModelMenu(model); });
+    connect(cluster, &QMenu::aboutToShow, this, [this, cluster] { openClusterMenu(cluster); });
+    m_recent = file->addMenu(tr("Open &recent"));
+    connect(m_recent, &QMenu::aboutToShow, this, &MainWindow::openRecentMenu);
+    openModelMenu(model);
+    openClusterMenu(cluster);
+    openRecentMenu();
+    file->addSeparator();
+    m_save = action(file, tr("&Save plan"), QKeySequence::Save, QStringLiteral("save"), [this] { savePlan(false); });
+    m_needPlan << m_save << action(file, tr("Save plan &as…"), QKeySequence::SaveAs, {}, [this] { savePlan(true); });
+    QMenu *exports = file->addMenu(tr("&Export"));
+    action(exports, tr("&View as image…"), QKeySequence(Qt::CTRL | Qt::Key_E), QStringLiteral("export"), [this] { exportCurrentView(); });
+    m_needPlan << action(exports, tr("&Timeline as Chrome trace…"), {}, {}, [this] { exportTimeline(); });
+    m_needPlan << action(exports, tr("&Schedule as PyTorch CSV…"), {}, {}, [this] { exportSchedule(); });
+    action(exports, tr("&Model as Graphviz DOT…"), {}, {}, [this] { exportGraph(); });
+    file->addSeparator();
+    action(file, tr("&Quit"), QKeySequence::Quit, {}, [this] { close(); });
+}
+
+void MainWindow::openModelMenu(QMenu *menu)
+{
+    menu->clear();
+    for (const auto &entry : import::zooEntries()) {
+        const QString source = QStringLiteral("zoo:") + qt(entry.name);
+        QAction *each = menu->addAction(source, this, [this, source] { open({source}); });
+        each->setToolTip(qt(entry.about));
+        each->setStatusTip(qt(entry.about));
+    }
+    menu->setToolTipsVisible(true);
+}
+
+void MainWindow::openClusterMenu(QMenu *menu)
+{
+    menu->clear();
+    QStringList sources{QStringLiteral("local"), QStringLiteral("local:2"), QStringLiteral("local:4")};
+    for (const std::string &name : cluster::presetNames())
+        sources << QStringLiteral("preset:") + qt(name);
+    for (const QString &source : std::as_const(sources))
+        menu->addAction(source, this, [this, source] { open({source}); });
+}
+
+void MainWindow::openRecentMenu()
+{
+    m_recent->clear();
+    const QStringList recent = QSettings().value(kRecentKey).toStringList();
+    for (const QString &name : recent)
+        m_recent->addAction(name, this, [this, name] { open({name}); });
+    if (recent.isEmpty())
+        m_recent->addAction(tr("nothing yet"))->setEnabled(false);
+}
+
+void MainWindow::remember(const QString &nameOrPath)
+{
+    QSettings settings;
+    QStringList recent = settings.value(kRecentKey).toStringList();
+    const QFileInfo file(nameOrPath);
+    const QString name = file.exists() ? file.absoluteFilePath() : nameOrPath;
+    recent.removeAll(name);
+    recent.prepend(name);
+    settings.setValue(kRecentKey, recent.mid(0, kRecentLimit));
+}
+
+void MainWindow::makeEditAndPlanMenus()
+{
+    QMenu *edit = menuBar()->addMenu(tr("&Edit"));
+    QAction *undo = m_state->undoStack()->createUndoAction(this);
+    undo->setShortcut(QKeySequence::Undo);
+    undo->setData(QStringLiteral("undo"));
+    QAction *redo = m_state->undoStack()->createRedoAction(this);
+    redo->setShortcuts({QKeySequence(Qt::CTRL | Qt::SHIFT | Qt::Key_Z), QKeySequence(Qt::CTRL | Qt::Key_Y)});
+    redo->setData(QStringLiteral("redo"));
+    for (QAction *each : {undo, redo}) {
+        each->setIcon(icon(each->data().toString()));
+        edit->addAction(each);
+        m_actions << each;
+    }
+    edit->addSeparator();
+    action(edit, tr("&Go to…"), QKeySequence(Qt::CTRL | Qt::Key_P), {}, [this] { showPalette(tr("Go to ")); });
+    action(edit, tr("Command &palette…"), QKeySequence(Qt::CTRL | Qt::SHIFT | Qt::Key_P), QStringLiteral("palette"), [this] { showPalette(); });
+    action(edit, tr("&Clear the selection"), {}, {}, [this] { m_state->clearSelection(); });
+
+    QMenu *plan = menuBar()->addMenu(tr("&Plan"));
+    m_plan = action(plan, tr("&Find a plan…"), QKeySequence(Qt::CTRL | Qt::Key_F5), QStringLiteral("plan"), [this] { askForPlan(); });
+    auto *alternatives = plan->addMenu(tr("&Alternatives that the search found"));
+    connect(alternatives, &QMenu::aboutToShow, this, [this, alternatives] {
+        alternatives->clear();
+        for (const auto &candidate : m_state->alternatives()) {
+            const QString name = tr("%1, iteration %2").arg(qt(plan::notation(candidate.plan)), secondsText(candidate.simulatedSeconds));
+            alternatives->addAction(name, this, [this, chosen = candidate.plan] { m_state->replacePlan(tr("Take an alternative"), chosen); });
+        }
+        if (alternatives->isEmpty())
+            alternatives->addAction(tr("none"))->setEnabled(false);
+    });
+
+    QMenu *run = menuBar()->addMenu(tr("&Run"));
+    m_train = action(run, tr("&Train the plan…"), QKeySequence(Qt::Key_F5), QStringLiteral("train"), [this] { askForTraining(); });
+    m_stop = action(run, tr("&Stop after this step"), QKeySequence(Qt::SHIFT | Qt::Key_F5), QStringLiteral("stop"), [this] { m_state->stopRun(); });
+}
+
+void MainWindow::makeViewMenu()
+{
+    m_docksMenu = menuBar()->addMenu(tr("&View"));
+    int number = 1;
+    for (QDockWidget *dock : std::as_const(m_docks))
+        action(m_docksMenu, dock->windowTitle(), QKeySequence(QStringLiteral("Ctrl+%1").arg(number++)), {}, [this, dock] { focusView(dock); });
+    m_docksMenu->addSeparator();
+    QMenu *shown = m_docksMenu->addMenu(tr("&Shown"));
+    for (QDockWidget *dock : std::as_const(m_docks))
+        shown->addAction(dock->toggleViewAction());
+    action(m_docksMenu, tr("&Restore the layout"), {}, {}, [this] { resetLayout(); });
+    m_docksMenu->addSeparator();
+    QMenu *themes = m_docksMenu->addMenu(tr("&Theme"));
+    const QStringList names{tr("As the system"), tr("Light"), tr("Dark"), tr("High contrast")};
+    for (int kind = 0; kind < names.size(); ++kind)
+        action(themes, names[kind], {}, {}, [this, kind] { setTheme(kind); });
+}
+
+void MainWindow::makeHelpMenu()
+{
+    QMenu *help = menuBar()->addMenu(tr("&Help"));
+    action(help, tr("&Help"), QKeySequence::HelpContents, QStringLiteral("help"), [this] { showHelp(QStringLiteral("studio/tour.md")); });
+    action(help, tr("&Keys and mouse"), QKeySequence(QStringLiteral("Ctrl+?")), {}, [this] { showHelp(QStringLiteral("studio/keys.md")); });
+    help->addSeparator();
+    action(help, tr("&About Planloom"), {}, {}, [this] {
+        QMessageBox::about(this, tr("About Planloom"),
+                           tr("<b>Planloom %1</b><p>Plans, simulates, runs and explains the parallel training of neural networks.</p>"
+                              "<p>The studio is free software under the GNU General Public License, version 3 or later; the engine is under the "
+                              "Apache License 2.0.</p>")
+                               .arg(QCoreApplication::applicationVersion()));
+    });
+}
+
+void MainWindow::makeToolBar()
+{
+    auto *bar = addToolBar(tr("Main"));
+    bar->setObjectName(QStringLiteral("MainToolBar"));
+    bar->setMovable(false);
+    bar->setIconSize({20, 20});
+    bar->setToolButtonStyle(Qt::ToolButtonTextBesideIcon);
+    const auto find = [this](const char *name) {
+        for (QAction *each : std::as_const(m_actions)) {
+            if (each->data().toString() == QLatin1String(name))
+                return each;
+        }
+        return static_cast<QAction *>(nullptr);
+    };
+    for (const char *name : {"open", "save", "", "undo", "redo", "", "plan", "train", "stop", "", "palette", "help"}) {
+        if (QAction *each = find(name))
+            bar->addAction(each);
+        else
+            bar->addSeparator();
+    }
+    addToolBarBreak();
+    m_messageStrip = addToolBar(tr("Messages"));
+    m_messageStrip->setObjectName(QStringLiteral("MessageStrip"));
+    m_messageStrip->setMovable(false);
+    m_messageStrip->toggleViewAction()->setEnabled(false);
+    m_messages->setSizePolicy(QSizePolicy::Expanding, QSizePolicy::Preferred);
+    m_messageStrip->addWidget(m_messages)->setVisible(true);
+    m_messageStrip->hide();
+    connect(m_messages, &MessageBar::shown, m_messageStrip, &QWidget::setVisible);
+}
+
+void MainWindow::refreshActions()
+{
+    const bool hasPlan = m_state->document() != nullptr;
+    for (QAction *each : std::as_const(m_needPlan))
+        each->setEnabled(hasPlan);
+    m_train->setEnabled(hasPlan && !m_state->run().active());
+    m_stop->setEnabled(m_state->run().active());
+}
+
+// --- saving and exporting
+
+bool MainWindow::savePlan(bool ask)
+{
+    QString path = m_state->planPath();
+    if (ask || path.isEmpty())
+        path = QFileDialog::getSaveFileName(this, tr("Save the plan"), path.isEmpty() ? QStringLiteral("plan.json") : path, tr("Plans (*.json)"));
+    if (path.isEmpty() || !m_state->savePlan(path))
+        return false;
+    remember(path);
+    refreshTitle();
+    m_state->say(MessageLevel::Info, tr("Saved %1").arg(path));
+    return true;
+}
+
+void MainWindow::exportText(const QString &title, const QString &suffix, const std::function<Result<std::string>()> &make)
+{
+    const QString path = QFileDialog::getSaveFileName(this, title, QStringLiteral("planloom.") + suffix);
+    if (path.isEmpty())
+        return;
+    const auto text = make();
+    if (!text)
+        return m_state->say(MessageLevel::Error, qt(text.error().text()));
+    if (const Status status = writeFileAtomically(path.toStdString(), *text); !status)
+        return m_state->say(MessageLevel::Error, qt(status.error().text()));
+    m_state->say(MessageLevel::Info, tr("Wrote %1").arg(path));
+}
+
+void MainWindow::exportTimeline()
+{
+    exportText(tr("Timeline as Chrome trace"), QStringLiteral("trace.json"), [this]() -> Result<std::string> {
+        if (!m_state->measured().records.empty())
+            return exporting::chromeTrace(m_state->measured());
+        if (!m_state->simulation())
+            return badInput("there is no timeline yet; find a plan first");
+        return exporting::chromeTrace(m_state->simulation()->trace);
+    });
+}
+
+void MainWindow::exportSchedule()
+{
+    exportText(tr("Schedule as PyTorch CSV"), QStringLiteral("csv"), [this]() -> Result<std::string> {
+        const auto program = program::compile(m_state->document()->plan, m_state->document()->subject, {.bodies = false});
+        if (!program)
+            return program.error();
+        return exporting::pytorchScheduleCsv(*program);
+    });
+}
+
+void MainWindow::exportGraph()
+{
+    exportText(tr("Model as Graphviz DOT"), QStringLiteral("dot"), [this]() -> Result<std::string> {
+        if (!m_state->model())
+            return badInput("there is no model yet; open one first");
+        const plan::Plan *plan = m_state->document() ? &m_state->document()->plan : nullptr;
+        const graph::LayerView *layers = m_state->subject() ? &m_state->subject()->layers() : nullptr;
+        return exporting::graphvizDot(*m_state->model()->graph, plan, layers);
+    });
+}
+
+void MainWindow::exportCurrentView()
+{
+    View *shown = currentView();
+    const QString path = QFileDialog::getSaveFileName(this, tr("View as image"), shown->title().toLower() + QStringLiteral(".png"),
+                                                      tr("PNG image (*.png);;SVG image (*.svg)"));
+    if (!path.isEmpty() && exportView(shown, path))
+        m_state->say(MessageLevel::Info, tr("Wrote %1").arg(path));
+}
+
+bool MainWindow::exportView(View *shown, const QString &path)
+{
+    if (path.endsWith(QLatin1String(".svg"), Qt::CaseInsensitive)) {
+        QSvgGenerator svg;
+        svg.setFileName(path);
+        svg.setSize(shown->size());
+        svg.setViewBox(shown->rect());
+        svg.setTitle(shown->title());
+        QPainter painter;
+        if (painter.begin(&svg)) {
+            shown->render(&painter);
+            return painter.end();
+        }
+    } else if (shown->grab().save(path)) {
+        return true;
+    }
+    m_state->say(MessageLevel::Error, tr("%1: cannot be written; choose another folder").arg(path));
+    return false;
+}
+
+// --- palette and help
+
+std::vector<Command> MainWindow::commands()
+{
+    std::vector<Command> all;
+    const std::function<void(const QMenu *, const QString &)> collect = [&](const QMenu *menu, const QString &path) {
+        for (QAction *each : menu->actions()) {
+            const QString text = each->text().remove(QLatin1Char('&'));
+            if (each->menu())
+                collect(each->menu(), path + text + QStringLiteral(" ▸ "));
+            else if (!each->isSeparator() && each->isEnabled())
+                all.push_back({path + text, each->shortcut().toString(QKeySequence::NativeText), [each] { each->trigger(); }});
+        }
+    };
+    for (QAction *top : menuBar()->actions())
+        collect(top->menu(), top->text().remove(QLatin1Char('&')) + QStringLiteral(" ▸ "));
+    for (QDockWidget *dock : std::as_const(m_docks)) {
+        for (QAction *each : static_cast<View *>(dock->widget())->commands())
+            all.push_back({dock->windowTitle() + QStringLiteral(" ▸ ") + each->text(), {}, [each] { each->trigger(); }});
+    }
+    if (const auto &document = m_state->document()) {
+        for (std::size_t s = 0; s < document->plan.stages.size(); ++s)
+            all.push_back({tr("Go to stage %1").arg(s), {}, [this, s] { m_state->selectStage(StageId(static_cast<std::int64_t>(s))); }});
+    }
+    if (const auto &cluster = m_state->cluster()) {
+        for (const auto &device : cluster->devices())
+            all.push_back({tr("Go to device %1").arg(qt(device.name)), {}, [this, id = device.id] { m_state->selectDevice(id); }});
+    }
+    if (const auto &subject = m_state->subject()) {
+        for (std::size_t k = 0; k < subject->layers().size(); ++k)
+            all.push_back({tr("Go to layer %1").arg(qt(subject->layers().layers[k].name)), {}, [this, k] {
+                               Selection next;
+                               next.layers = {k, k + 1};
+                               m_state->select(next);
+                           }});
+    }
+    return all;
+}
+
+void MainWindow::showPalette(const QString &text)
+{
+    auto *palette = new CommandPalette(commands(), this);
+    palette->setText(text);
+    palette->move(mapToGlobal(QPoint((width() - palette->width()) / 2, 70)));
+    palette->show();
+}
+
+void MainWindow::showHelp(const QString &page)
+{
+    if (!m_help)
+        m_help = new HelpWindow(this);
+    m_help->showPage(page);
+    m_help->show();
+    m_help->raise();
+    m_help->activateWindow();
+}
+
+} // namespace planloom::ui
