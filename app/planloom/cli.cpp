@@ -24,6 +24,7 @@ struct Command {
     PlanOptions plan;
     std::vector<std::string> planSet;
     SimulateOptions simulate;
+    ProfileOptions profile;
     TrainOptions train;
     CompareOptions compare;
     ExportOptions exportTo;
@@ -103,6 +104,23 @@ void addSimulate(Command &command)
     verb->add_option("--trace", command.simulate.trace, "Write the timeline: FILE.json in Chrome's format, else Planloom's own")->type_name("FILE");
 }
 
+void addProfile(Command &command)
+{
+    ProfileOptions &options = command.profile;
+    CLI::App *verb = addVerb(command, "profile", "Measure how long a model's operators take on a device of this machine",
+                             "planloom profile --model zoo:gpt-nano --device cpu --samples 4 -o nano.profile.json",
+                             [&command](Output &output) { return profile(command.profile, output); });
+    CLI::Option *model = verb->add_option("--model", options.model, kModel);
+    verb->add_option("--plan", options.plan, "Measure a plan's model with as many ranks and samples as the plan uses")->type_name("PLAN")->excludes(model);
+    verb->add_option("--device", options.device, "Device to measure on")->capture_default_str();
+    verb->add_option("--samples", options.samples, "Sizes of a slice to measure, such as 1,4,16")->delimiter(',')->check(CLI::Range(1, 1 << 20))->type_name("N,...");
+    verb->add_option("--ranks", options.ranks, "Workers that will share this machine; default 1, or the plan's")->check(CLI::Range(1, 1024));
+    verb->add_option("--threads", options.threads, "OpenMP threads of a rank; default: its share of the cores")->check(CLI::Range(1, 4096));
+    verb->add_option("--repetitions", options.repetitions, "Runs of each pass; default: as many as a steady median needs")->check(CLI::Range(1, 10000));
+    verb->add_option("-o,--output", options.out, "Profile file to write")->type_name("PROFILE");
+    verb->add_option("--workspace", options.workspace, "Workspace to record the profile in")->type_name("FILE");
+}
+
 void addTrain(Command &command)
 {
     TrainOptions &options = command.train;
@@ -115,7 +133,7 @@ void addTrain(Command &command)
     verb->add_option("--seed", options.seed, "Seed of weights and order of samples")->capture_default_str();
     verb->add_option("--run-dir", options.runDir, "Folder of the run, for its trace and metrics; default: a new one")->type_name("FOLDER");
     verb->add_option("--holdout", options.holdout, "Share of the samples that is kept for evaluation")->check(CLI::Range(0.0, 0.9));
-    verb->add_option("--threads", options.threads, "OpenMP threads of each rank; default: its share of the cores")->check(CLI::Range(0, 4096));
+    verb->add_option("--threads", options.threads, "OpenMP threads of each rank; default: its share of the cores")->check(CLI::Range(1, 4096));
     verb->add_option("--agent", options.agent, "Socket of an agent that is running; default: one of its own")->type_name("SOCKET");
     verb->add_option("--workspace", options.workspace, "Workspace to record the run in")->type_name("FILE");
 }
@@ -247,6 +265,7 @@ int run(int argc, char **argv)
     addInspect(command);
     addPlan(command);
     addSimulate(command);
+    addProfile(command);
     addTrain(command);
     addRest(command);
     addProcesses(command);

@@ -3,6 +3,7 @@
 #include "app/planloom/sources.h"
 #include "app/planloom/verbs.h"
 #include "engine/simulate/simulate.h"
+#include "profiler/comparison.h"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -58,6 +59,33 @@ Result<Side> load(const std::string &path)
     return side;
 }
 
+/// What each task took: measured for a run, else predicted.
+Result<trace::Trace> traceOf(const Side &side)
+{
+    if (side.isRun)
+        return readRunTrace(side.path);
+    auto simulation = simulate::simulatePlan(side.document.plan, side.document.subject, {true, false});
+    if (!simulation)
+        return simulation.error().in(side.path);
+    return std::move(simulation->trace);
+}
+
+/// Task by task, where the two have the same tasks and something was measured; else nothing.
+Result<std::optional<profiler::Comparison>> compareTasks(const Side &a, const Side &b, bool samePlan)
+{
+    std::optional<profiler::Comparison> none;
+    if (!samePlan || !(a.measured || b.measured))
+        return none;
+    const auto first = traceOf(a);
+    if (!first)
+        return first.error();
+    const auto second = traceOf(b);
+    if (!second)
+        return second.error();
+    // A prediction is laid over a measurement, whichever was named first.
+    return std::optional(b.isRun ? profiler::compare(*first, *second) : profiler::compare(*second, *first));
+}
+
 std::string sideJson(const Side &side)
 {
     JsonObject json;
@@ -99,6 +127,9 @@ Status compare(const CompareOptions &options, Output &output)
         return b.error();
     const auto differences = plan::difference(a->document.plan, b->document.plan);
     const double speedup = b->iterationSeconds() > 0 ? a->iterationSeconds() / b->iterationSeconds() : 0;
+    const auto tasks = compareTasks(*a, *b, differences.empty());
+    if (!tasks)
+        return tasks.error();
     printSides(*a, *b, output);
     output.line();
     if (speedup > 0)
@@ -107,7 +138,12 @@ Status compare(const CompareOptions &options, Output &output)
         output.line("the plans are the same");
     for (const auto &difference : differences)
         output.line("  " + difference);
-    output.json(JsonObject().raw("a", sideJson(*a)).raw("b", sideJson(*b)).add("speedup_of_b", speedup).raw("differences", jsonStrings(differences).text()).text());
+    if (*tasks) {
+        output.line();
+        output.line(profiler::toText(**tasks));
+    }
+    output.json(JsonObject().raw("a", sideJson(*a)).raw("b", sideJson(*b)).add("speedup_of_b", speedup).raw("differences", jsonStrings(differences).text())
+                    .raw("tasks", *tasks ? profiler::toJson(**tasks) : "null").text());
     return {};
 }
 

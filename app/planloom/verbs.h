@@ -46,6 +46,19 @@ struct SimulateOptions {
 };
 Status simulate(const SimulateOptions &options, Output &output);
 
+struct ProfileOptions {
+    std::string model; ///< or a plan
+    std::string plan;  ///< the model, the sizes of its slices and its number of ranks
+    std::string device = "cpu";
+    std::vector<std::int64_t> samples; ///< empty: those of the plan, or a few small ones
+    int ranks = 0;                     ///< 0: those of the plan, or one
+    int threads = 0;
+    int repetitions = 0;
+    std::string out;
+    std::string workspace;
+};
+Status profile(const ProfileOptions &options, Output &output);
+
 struct TrainOptions {
     std::string plan;
     std::string data;

@@ -142,7 +142,7 @@ private Q_SLOTS:
                                       << QStringList{"cluster", "global_batch", "kind", "micro_batches", "model", "notation", "planner", "predicted", "schedule", "stages"};
         QTest::newRow("simulate") << QStringList{"simulate", "nano.plan.json"}
                                   << QStringList{"bubble_fraction", "devices", "fits", "iteration_seconds", "lower_bound_seconds", "samples_per_second", "speedup_over_one_device"};
-        QTest::newRow("compare") << QStringList{"compare", "nano.plan.json", "nano.plan.json"} << QStringList{"a", "b", "differences", "speedup_of_b"};
+        QTest::newRow("compare") << QStringList{"compare", "nano.plan.json", "nano.plan.json"} << QStringList{"a", "b", "differences", "speedup_of_b", "tasks"};
         QTest::newRow("export") << QStringList{"export", "nano.plan.json", "--to", "dot", "-o", "model.dot"} << QStringList{"format", "path"};
         QTest::newRow("plan") << QStringList{"plan", "--model", "zoo:mlp", "--cluster", "preset:h100-8", "--planner", "gpipe", "--batch", "8"}
                               << QStringList{"alternatives", "cluster", "complete", "embedded", "estimate", "exchange", "global_batch", "micro_batches", "model", "notation", "optimizer",
@@ -229,6 +229,10 @@ private Q_SLOTS:
         QTest::newRow("unknown optimizer") << plan + QStringList{"--optimizer", "adagrad"} << 2 << QStringList{"adagrad", "adamw"};
         QTest::newRow("learning rate NaN") << plan + QStringList{"--learning-rate", "nan"} << 2 << QStringList{"nan"};
         QTest::newRow("momentum of adamw") << plan + QStringList{"--momentum", "0.9"} << 2 << QStringList{"--momentum", "sgd"};
+        QTest::newRow("profile of nothing") << QStringList{"profile"} << 2 << QStringList{"--model", "--plan"};
+        QTest::newRow("profile of both") << QStringList{"profile", "--model", "zoo:mlp", "--plan", "nano.plan.json"} << 2 << QStringList{"--plan", "--model"};
+        QTest::newRow("profile on no samples") << QStringList{"profile", "--model", "zoo:mlp", "--samples", "0"} << 2 << QStringList{"--samples"};
+        QTest::newRow("profile on an unknown device") << QStringList{"profile", "--model", "zoo:mlp", "--device", "tpu"} << 2 << QStringList{"tpu"};
         QTest::newRow("missing profile") << plan + QStringList{"--profile", "none.json"} << 2 << QStringList{"none.json"};
         QTest::newRow("profile that is a plan") << plan + QStringList{"--profile", "nano.plan.json"} << 2 << QStringList{"nano.plan.json"};
         QTest::newRow("output into a missing folder") << plan + QStringList{"-o", "none/p.json"} << 2 << QStringList{"none/p.json", "folder"};
@@ -397,6 +401,24 @@ private Q_SLOTS:
         QVERIFY(process.waitForFinished(kWait));
         QCOMPARE(process.exitCode(), 1);
         QVERIFY(process.readAllStandardError().startsWith("planloom: error: "));
+    }
+
+    void profileIsUsedByPlan()
+    {
+        const Done measured = run({"profile", "--model", "zoo:mlp", "--samples", "4,8", "--repetitions", "3", "--threads", "1", "-o", "mlp.profile.json", "--json"});
+        QVERIFY2(measured.status == 0, measured.err.constData());
+        const QJsonObject profile = QJsonDocument::fromJson(measured.out).object();
+        QCOMPARE(profile["schema"].toString(), QString("planloom.profile/1"));
+        QCOMPARE(QJsonDocument::fromJson(readAll(at("mlp.profile.json"))).object(), profile);
+        QCOMPARE(QJsonDocument::fromJson(run({"inspect", "mlp.profile.json", "--json"}).out).object()["kind"].toString(), QString("profile"));
+        const QStringList plan{"plan", "--model", "zoo:mlp", "--cluster", "local:1", "--planner", "data-parallel", "--batch", "8", "--json"};
+        const auto seconds = [&](const QStringList &arguments) {
+            return QJsonDocument::fromJson(run(arguments).out).object()["predicted"].toObject()["iteration_seconds"].toDouble();
+        };
+        const double roofline = seconds(plan);
+        const double withProfile = seconds(plan + QStringList{"--profile", "mlp.profile.json"});
+        QVERIFY(roofline > 0 && withProfile > 0);
+        QVERIFY(roofline != withProfile);
     }
 
     void workspaceRecordsPlans()

@@ -132,6 +132,7 @@ private Q_SLOTS:
         const QJsonObject compared = linesOf(run({"compare", QString("nano%1.json").arg(ranks), folder, "--json"}).out).value(0);
         QCOMPARE(compared["b"].toObject()["kind"].toString(), QString("run"));
         QVERIFY(compared["differences"].toArray().isEmpty());
+        QVERIFY(compared["tasks"].isObject());
         const QJsonArray runs = linesOf(run({"inspect", "w.planloom", "--json"}).out).value(0)["runs"].toArray();
         QCOMPARE(runs[0].toObject()["state"].toString(), QString("finished"));
 

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "app/planloom/json_text.h"
+#include "app/planloom/sources.h"
+#include "app/planloom/terminal.h"
+#include "app/planloom/verbs.h"
+#include "engine/base/files.h"
+#include "engine/import/import.h"
+#include "profiler/profile_model.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <set>
+
+namespace planloom::cli {
+namespace {
+
+/// What is to be measured, and how.
+struct Task {
+    std::shared_ptr<const graph::Graph> graph;
+    profiler::ProfileOptions how;
+};
+
+Result<Task> taskOf(const ProfileOptions &options)
+{
+    Task task;
+    if (options.model.empty() == options.plan.empty())
+        return badInput("what is to be measured is not clear; give --model or --plan");
+    if (!options.plan.empty()) {
+        const auto document = plan::readPlan(options.plan);
+        if (!document)
+            return document.error();
+        task.graph = document->subject.graph;
+        task.how.samples = profiler::samplesOf(document->plan);
+        task.how.ranks = profiler::ranksOf(document->plan);
+    } else {
+        auto model = import::loadModel(options.model);
+        if (!model)
+            return model.error();
+        task.graph = model->graph;
+    }
+    task.how.device = options.device;
+    if (!options.samples.empty()) {
+        const std::set<std::int64_t> sorted(options.samples.begin(), options.samples.end());
+        task.how.samples.assign(sorted.begin(), sorted.end());
+    }
+    task.how.ranks = options.ranks > 0 ? options.ranks : task.how.ranks;
+    task.how.threads = options.threads;
+    task.how.repetitions = options.repetitions;
+    return task;
+}
+
+double total(const cost::Profile &profile, double samples, bool backward)
+{
+    double seconds = 0;
+    for (const auto &[name, times] : profile.ops) {
+        for (const auto &time : times)
+            seconds += time.samples == samples ? (backward ? time.backward : time.forward).value() : 0;
+    }
+    return seconds;
+}
+
+void printProfile(const cost::Profile &profile, const Task &task, Output &output)
+{
+    output.line(fmt::format("profile       {} on {}, {} operators", profile.model, profile.deviceType, profile.ops.size()));
+    output.line(fmt::format("source        {}", profile.source));
+    Table table({"SAMPLES", "FORWARD", "BACKWARD"});
+    for (const std::int64_t samples : task.how.samples) {
+        const auto n = static_cast<double>(samples);
+        table.row({std::to_string(samples), format(Seconds(total(profile, n, false))), format(Seconds(total(profile, n, true)))});
+    }
+    table.print(output);
+    for (const auto &[key, value] : profile.extra)
+        output.line(fmt::format("{:<32} {:.6g}", key, value));
+}
+
+} // namespace
+
+Status profile(const ProfileOptions &options, Output &output)
+{
+    if (auto good = checkWritable(options.out); !good)
+        return good;
+    const auto task = taskOf(options);
+    if (!task)
+        return task.error();
+    auto workspace = openWorkspace(options.workspace);
+    if (!workspace)
+        return workspace.error();
+    TerminalProgress progress(output.showsProgress());
+    const auto measured = profiler::profileModel(task->graph, task->how, progress);
+    progress.clear();
+    if (!measured)
+        return measured.error();
+    const std::string text = cost::toJson(*measured);
+    if (!options.out.empty()) {
+        if (auto written = writeFileAtomically(options.out, text); !written)
+            return written;
+    }
+    if (*workspace) {
+        if (const auto put = (*workspace)->put(store::Kind::Profile, fmt::format("{} on {}", measured->model, measured->deviceType), options.out, text); !put)
+            return put.error();
+    }
+    printProfile(*measured, *task, output);
+    if (!options.out.empty())
+        output.line("written to " + options.out);
+    output.json(text.substr(0, text.find_last_not_of('\n') + 1));
+    return {};
+}
+
+} // namespace planloom::cli
