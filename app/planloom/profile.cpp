@@ -32,6 +32,7 @@ Result<Task> taskOf(const ProfileOptions &options)
         task.graph = document->subject.graph;
         task.how.samples = profiler::samplesOf(document->plan);
         task.how.ranks = profiler::ranksOf(document->plan);
+        task.how.optimizer = document->plan.optimizer;
     } else {
         auto model = import::loadModel(options.model);
         if (!model)
