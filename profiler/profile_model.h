@@ -20,9 +20,11 @@ struct ProfileOptions {
     /// sizes that the plan uses: see samplesOf().
     std::vector<std::int64_t> samples{1, 2, 4, 8};
     int repetitions = 0; ///< of each pass; 0: as many as a steady median needs (3 to 30)
-    int threads = 0;     ///< OpenMP threads of one rank; 0: this machine's cores / ranks
     int ranks = 1;       ///< workers that will share this machine: as many copies are measured at the same time, on disjoint cores
+    int threads = 0;     ///< OpenMP threads of one rank; 0: its share of the cores
     std::int64_t seed = 1;
+    std::string modelFolder;   ///< where weights that come from files lie
+    plan::Optimizer optimizer; ///< whose step is measured
 };
 
 /// The sizes of the slices that @p plan runs, ascending, each once.
@@ -30,9 +32,12 @@ std::vector<std::int64_t> samplesOf(const plan::Plan &plan);
 /// Workers that a plan starts: its devices, each once.
 int ranksOf(const plan::Plan &plan);
 
-/// Measures @p graph layer by layer with the executor's own kernels in their order within the layer: forward and backward time of
-/// every operator, and, in Profile::extra, optimizer_seconds_per_parameter, allreduce_bytes_per_second and
-/// task_overhead_seconds. Takes about half a second per layer, sample count and 100 ms of its time; stops on request.
+/// Measures @p graph on this machine: the whole model as one rank of the executor holds it, its own kernels, order and memory
+/// layout, so that caches are as full as in a run. Gives the median forward and backward time of every operator (a pass's sum is the
+/// pass's own median) and, in Profile::extra, optimizer_seconds_per_parameter, and, for more than one rank,
+/// allreduce_bytes_per_second (through memory that the ranks share, at the size of the model's gradients).
+/// Takes a second or, for large models, a few passes per sample count; needs the memory of the run, per rank. @p progress is asked
+/// between passes, on another thread while this one waits.
 /// Errors: Unsupported (device; operator without kernel or gradient, named), BadInput (options), Cancelled, Failed (memory).
 Result<cost::Profile> profileModel(const std::shared_ptr<const graph::Graph> &graph, const ProfileOptions &options, Progress &progress);
 

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "profiler/comparison.h"
+
+#include <QTest>
+#include <nlohmann/json.hpp>
+
+using namespace planloom;
+using namespace planloom::profiler;
+
+namespace {
+
+constexpr std::int64_t kMs = 1'000'000;
+
+trace::Trace tableOf(const std::vector<std::pair<std::string, trace::Kind>> &tasks)
+{
+    trace::Trace trace;
+    trace.ranks = {{"g0"}, {"g1"}};
+    for (const auto &[id, kind] : tasks)
+        trace.tasks.push_back({id, kind, 0, 0});
+    return trace;
+}
+
+void add(trace::Trace &trace, std::int32_t step, std::int16_t rank, std::int32_t task, std::int64_t start, std::int64_t duration)
+{
+    trace.records.push_back({start * kMs, duration * kMs, task, step, rank, 0, 0});
+}
+
+/// Predicted: forward 10 ms, backward 20 ms, all-reduce 5 ms on two ranks: an iteration of 35 ms.
+trace::Trace predicted()
+{
+    trace::Trace trace = tableOf({{"s0.F.m0", trace::Kind::Forward}, {"s0.B.m0", trace::Kind::Backward}, {"s0.AR.b0", trace::Kind::AllReduce}});
+    for (const std::int16_t rank : {0, 1}) {
+        add(trace, 0, rank, 0, 0, 10);
+        add(trace, 0, rank, 1, 10, 20);
+        add(trace, 0, rank, 2, 30, 5);
+    }
+    return trace;
+}
+
+/// Measured in four steps, of which the first is slow; the task table has another order. An iteration of 40 ms.
+trace::Trace measured()
+{
+    trace::Trace trace = tableOf({{"s0.B.m0", trace::Kind::Backward}, {"s0.F.m0", trace::Kind::Forward}, {"s0.AR.b0", trace::Kind::AllReduce}});
+    for (std::int32_t step = 0; step < 4; ++step) {
+        const std::int64_t origin = step * 1000;
+        const std::int64_t slow = step == 0 ? 10 : 1;
+        for (const std::int16_t rank : {0, 1}) {
+            add(trace, step, rank, 1, origin, 8 * slow);
+            add(trace, step, rank, 0, origin + 8 * slow, 25 * slow);
+            add(trace, step, rank, 2, origin + 33 * slow, rank == 0 ? 6 : 7);
+        }
+    }
+    return trace;
+}
+
+} // namespace
+
+class TestComparison : public QObject {
+    Q_OBJECT
+
+private slots:
+    void joinsByRankAndId();
+    void sumsByKind();
+    void namesWhatHasNoPartner();
+    void medianOfAnEvenNumberOfSteps();
+    void asText();
+    void asJson();
+    void nothingToCompare();
+};
+
+void TestComparison::joinsByRankAndId()
+{
+    const Comparison comparison = compare(predicted(), measured());
+    QCOMPARE(comparison.tasks.size(), std::size_t{6});
+    const TaskComparison &first = comparison.tasks[0];
+    QCOMPARE(first.rank, std::int16_t{0});
+    QCOMPARE(first.id, std::string("s0.B.m0")); // in the measured table's order
+    QCOMPARE(first.predicted, 0.020);
+    QCOMPARE(first.measured, 0.025);
+    QCOMPARE(first.ratio(), 0.8);
+    QCOMPARE(first.runs, std::int64_t{3}); // the first step warms up
+    QCOMPARE(comparison.tasks[1].measured, 0.008);
+    QCOMPARE(comparison.tasks[2].measured, 0.006);
+    QCOMPARE(comparison.tasks[5].measured, 0.007);
+    QCOMPARE(comparison.predictedIterationSeconds, 0.035);
+    QCOMPARE(comparison.measuredIterationSeconds, 0.040);
+    QCOMPARE(comparison.error(), 0.035 / 0.040 - 1);
+    QVERIFY(comparison.onlyPredicted.empty());
+    QVERIFY(comparison.onlyMeasured.empty());
+}
+
+void TestComparison::sumsByKind()
+{
+    trace::Trace a = predicted();
+    trace::Trace b = measured();
+    a.tasks.push_back({"s0.F.m1", trace::Kind::Forward, 0, 1});
+    b.tasks.push_back({"s0.F.m1", trace::Kind::Forward, 0, 1});
+    add(a, 0, 0, 3, 100, 10);
+    add(b, 1, 0, 3, 1100, 12);
+    const Comparison comparison = compare(a, b);
+    QCOMPARE(comparison.kinds.size(), std::size_t{6});
+    QCOMPARE(comparison.kinds[0].kind, trace::Kind::Forward);
+    QCOMPARE(comparison.kinds[0].tasks, std::int64_t{2});
+    QCOMPARE(comparison.kinds[0].predicted, 0.020);
+    QCOMPARE(comparison.kinds[0].measured, 0.020);
+    QCOMPARE(comparison.kinds[3].rank, std::int16_t{1});
+    QCOMPARE(comparison.kinds[3].tasks, std::int64_t{1});
+}
+
+void TestComparison::namesWhatHasNoPartner()
+{
+    trace::Trace a = predicted();
+    trace::Trace b = measured();
+    a.tasks[0].id = "s0.F.m7";
+    const Comparison comparison = compare(a, b);
+    QCOMPARE(comparison.onlyPredicted, (std::vector<std::string>{"rank 0: s0.F.m7", "rank 1: s0.F.m7"}));
+    QCOMPARE(comparison.onlyMeasured, (std::vector<std::string>{"rank 0: s0.F.m0", "rank 1: s0.F.m0"}));
+    QCOMPARE(comparison.tasks.size(), std::size_t{4});
+}
+
+void TestComparison::medianOfAnEvenNumberOfSteps()
+{
+    trace::Trace a = predicted();
+    trace::Trace b = tableOf({{"s0.F.m0", trace::Kind::Forward}});
+    add(b, 0, 0, 0, 0, 99);
+    add(b, 1, 0, 0, 1000, 4);
+    add(b, 2, 0, 0, 2000, 8);
+    QCOMPARE(compare(a, b).tasks[0].measured, 0.006);
+}
+
+void TestComparison::asText()
+{
+    const std::string text = toText(compare(predicted(), measured()), 1);
+    QVERIFY2(text.find("iteration  predicted 35.000 ms  measured 40.000 ms  -12.5 %") == 0, text.c_str());
+    QVERIFY(text.find("0     backward         1          20.000          25.000   -20.0 %") != std::string::npos);
+    QVERIFY(text.find("s0.B.m0") != std::string::npos);   // the worst
+    QVERIFY(text.find("s0.F.m0") == std::string::npos);   // only one was asked for
+}
+
+void TestComparison::asJson()
+{
+    const auto json = nlohmann::json::parse(toJson(compare(predicted(), measured())));
+    QCOMPARE(json["prediction_error"].get<double>(), 0.035 / 0.040 - 1);
+    QCOMPARE(json["tasks"].size(), std::size_t{6});
+    QCOMPARE(json["tasks"][0]["id"].get<std::string>(), std::string("s0.B.m0"));
+    QCOMPARE(json["tasks"][0]["kind"].get<std::string>(), std::string("backward"));
+    QCOMPARE(json["dropped"].get<int>(), 0);
+}
+
+void TestComparison::nothingToCompare()
+{
+    const Comparison comparison = compare({}, {});
+    QVERIFY(comparison.tasks.empty());
+    QCOMPARE(comparison.error(), 0.0);
+    QVERIFY(!toText(comparison).empty());
+}
+
+QTEST_GUILESS_MAIN(TestComparison)
+#include "tst_comparison.moc"

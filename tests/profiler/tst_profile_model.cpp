@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "profiler/profile_model.h"
+
+#include "engine/graph/zoo.h"
+#include "profiler/replica.h"
+#include "profiler/shared_reduction.h"
+
+#include <QTest>
+#include <cmath>
+
+using namespace planloom;
+using namespace planloom::profiler;
+
+namespace {
+
+std::shared_ptr<const graph::Graph> perceptron()
+{
+    auto model = graph::mlp("small", {16, 64, 64, 4});
+    return model ? std::make_shared<const graph::Graph>(std::move(*model)) : nullptr;
+}
+
+std::shared_ptr<const graph::Graph> transformer()
+{
+    graph::TransformerConfig config;
+    config.name = "tiny";
+    config.layers = 2;
+    config.heads = 2;
+    config.hidden = 16;
+    config.feedForward = 32;
+    config.vocabulary = 31;
+    config.context = 8;
+    auto model = graph::gpt(config);
+    return model ? std::make_shared<const graph::Graph>(std::move(*model)) : nullptr;
+}
+
+class StopsAtOnce final : public Progress {
+public:
+    void report(double, std::string_view) override {}
+    [[nodiscard]] bool stopped() const override { return true; }
+};
+
+} // namespace
+
+class TestProfileModel : public QObject {
+    Q_OBJECT
+
+private slots:
+    void coversEveryOperator_data();
+    void coversEveryOperator();
+    void costModelTakesIt();
+    void backwardGoesToTheOperatorThatCausesIt();
+    void severalRanksAtATime();
+    void stops();
+    void refusals_data();
+    void refusals();
+    void sizesOfAPlan();
+    void madeUpDataIsInRange();
+};
+
+void TestProfileModel::coversEveryOperator_data()
+{
+    QTest::addColumn<bool>("tokens");
+    QTest::newRow("features") << false;
+    QTest::newRow("tokens") << true;
+}
+
+void TestProfileModel::coversEveryOperator()
+{
+    QFETCH(bool, tokens);
+    const auto model = tokens ? transformer() : perceptron();
+    ProfileOptions options;
+    options.samples = {4, 1, 4};
+    options.repetitions = 3;
+    options.threads = 1;
+    NoProgress progress;
+    const auto profile = profileModel(model, options, progress);
+    QVERIFY2(profile.ok(), profile.ok() ? "" : profile.error().text().c_str());
+    QCOMPARE(profile->model, model->name());
+    QCOMPARE(profile->ops.size(), model->ops().size());
+    for (const graph::Op &op : model->ops()) {
+        const auto &times = profile->ops.at(op.name);
+        QCOMPARE(times.size(), std::size_t{2}); // sorted, each once
+        QCOMPARE(times[0].samples, 1.0);
+        QCOMPARE(times[1].samples, 4.0);
+        QVERIFY2(times[0].forward.value() > 0, op.name.c_str());
+        QVERIFY(times[0].backward.value() >= 0);
+    }
+    QVERIFY(profile->extra.at("optimizer_seconds_per_parameter") > 0);
+    QVERIFY(!profile->extra.contains("allreduce_bytes_per_second"));
+    const auto back = cost::profileFromJson(cost::toJson(*profile));
+    QVERIFY(back.ok());
+    QCOMPARE(back->ops.size(), profile->ops.size());
+}
+
+void TestProfileModel::costModelTakesIt()
+{
+    const auto model = perceptron();
+    ProfileOptions options;
+    options.samples = {2};
+    options.repetitions = 3;
+    options.threads = 1;
+    NoProgress progress;
+    auto profile = profileModel(model, options, progress);
+    QVERIFY(profile.ok());
+    double forward = 0;
+    double backward = 0;
+    for (const auto &[name, times] : profile->ops) {
+        forward += times[0].forward.value();
+        backward += times[0].backward.value();
+    }
+    cluster::RegularCluster spec;
+    spec.type = {"CPU", {{"float32", 1e11}}, Bytes(1 << 30), 1e10};
+    spec.intraBandwidth = spec.interPointToPoint = spec.interCollective = 1e9;
+    const auto cluster = std::make_shared<const cluster::Cluster>(*cluster::regular(spec));
+    const cost::CostModel costs(model, cluster, std::make_shared<const cost::Profile>(*profile));
+    const std::size_t layers = costs.layers().size();
+    QVERIFY(std::abs(costs.forward(0, layers, 2, 0).value() - forward) < 1e-9 + forward * 1e-9);
+    QVERIFY(std::abs(costs.backward(0, layers, 2, 0).value() - backward) < 1e-9 + backward * 1e-9);
+}
+
+void TestProfileModel::backwardGoesToTheOperatorThatCausesIt()
+{
+    const auto model = perceptron();
+    ProfileOptions options;
+    options.samples = {4};
+    options.repetitions = 3;
+    options.threads = 1;
+    NoProgress progress;
+    const auto profile = profileModel(model, options, progress);
+    QVERIFY(profile.ok());
+    int withBackward = 0;
+    for (const graph::Op &op : model->ops())
+        withBackward += profile->ops.at(op.name)[0].backward.value() > 0 ? 1 : 0;
+    QCOMPARE(withBackward, static_cast<int>(model->ops().size())); // every operator of a perceptron has a gradient
+}
+
+void TestProfileModel::severalRanksAtATime()
+{
+    ProfileOptions options;
+    options.samples = {2};
+    options.repetitions = 3;
+    options.ranks = 3;
+    options.threads = 1;
+    NoProgress progress;
+    const auto profile = profileModel(perceptron(), options, progress);
+    QVERIFY(profile.ok());
+    QVERIFY(profile->extra.at("allreduce_bytes_per_second") > 0);
+}
+
+void TestProfileModel::stops()
+{
+    StopsAtOnce progress;
+    const auto profile = profileModel(perceptron(), {}, progress);
+    QVERIFY(!profile.ok());
+    QCOMPARE(profile.error().code, ErrorCode::Cancelled);
+}
+
+void TestProfileModel::refusals_data()
+{
+    QTest::addColumn<int>("what");
+    QTest::addColumn<int>("code");
+    QTest::addColumn<QString>("says");
+    QTest::newRow("device") << 0 << int(ErrorCode::Unsupported) << "tpu:7";
+    QTest::newRow("no samples") << 1 << int(ErrorCode::BadInput) << "at least one";
+    QTest::newRow("negative samples") << 2 << int(ErrorCode::BadInput) << "-1";
+    QTest::newRow("no ranks") << 3 << int(ErrorCode::BadInput) << "0 ranks";
+    QTest::newRow("unknown operator") << 4 << int(ErrorCode::Unsupported) << "Frobnicate";
+}
+
+void TestProfileModel::refusals()
+{
+    QFETCH(int, what);
+    QFETCH(int, code);
+    QFETCH(QString, says);
+    ProfileOptions options;
+    auto model = perceptron();
+    if (what == 0)
+        options.device = "tpu:7";
+    if (what == 1)
+        options.samples.clear();
+    if (what == 2)
+        options.samples = {-1};
+    if (what == 3)
+        options.ranks = 0;
+    if (what == 4) {
+        graph::GraphBuilder builder("odd");
+        const TensorId x = builder.input("x", graph::DType::F32, {graph::Dim::batchOf(1), graph::Dim{4}});
+        const TensorId labels = builder.input("labels", graph::DType::I64, {graph::Dim::batchOf(1)});
+        const TensorId odd = builder.activation("odd", graph::DType::F32, {graph::Dim::batchOf(1), graph::Dim{4}}, true);
+        builder.addOp("Frobnicate", "odd", "", {x}, {odd}, {});
+        const TensorId loss = builder.add("SoftmaxCrossEntropyLoss", {odd, labels});
+        builder.loss(loss);
+        builder.output(loss);
+        auto built = std::move(builder).build();
+        QVERIFY2(built.ok(), built.ok() ? "" : built.error().text().c_str());
+        model = std::make_shared<const graph::Graph>(std::move(*built));
+    }
+    NoProgress progress;
+    const auto profile = profileModel(model, options, progress);
+    QVERIFY(!profile.ok());
+    QVERIFY2(QString::fromStdString(profile.error().text()).contains(says), profile.error().text().c_str());
+    QCOMPARE(int(profile.error().code), code);
+}
+
+void TestProfileModel::sizesOfAPlan()
+{
+    plan::Plan plan;
+    plan.globalBatch = 10;
+    plan.microBatches = 4; // 3, 3, 2, 2
+    plan::Stage one;
+    one.devices = {DeviceId(0)};
+    plan::Stage two;
+    two.devices = {DeviceId(1), DeviceId(2)}; // 2+1 of 3, 1+1 of 2
+    plan.stages = {one, two};
+    QCOMPARE(samplesOf(plan), (std::vector<std::int64_t>{1, 2, 3}));
+    QCOMPARE(ranksOf(plan), 3);
+}
+
+void TestProfileModel::madeUpDataIsInRange()
+{
+    data::Needs needs;
+    needs.kind = data::Needs::Kind::Tokens;
+    needs.perSample = 100;
+    needs.classes = 7;
+    const MadeUpData tokens(needs);
+    std::vector<std::int64_t> values(100);
+    std::set<std::int64_t> seen;
+    for (const std::int64_t sample : {0, 1, 999'999}) {
+        tokens.fillInput(sample, values.data());
+        seen.insert(values.begin(), values.end());
+        tokens.fillLabels(sample, values.data());
+        seen.insert(values.begin(), values.end());
+    }
+    QCOMPARE(*seen.begin(), std::int64_t{0});
+    QCOMPARE(*seen.rbegin(), std::int64_t{6});
+    needs.kind = data::Needs::Kind::Features;
+    const MadeUpData features(needs);
+    std::vector<float> numbers(100);
+    features.fillInput(5, numbers.data());
+    QVERIFY(std::ranges::all_of(numbers, [](float v) { return v >= -1 && v <= 1; }));
+    QVERIFY(numbers[0] != numbers[1]);
+}
+
+QTEST_GUILESS_MAIN(TestProfileModel)
+#include "tst_profile_model.moc"
