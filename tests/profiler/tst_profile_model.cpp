@@ -6,7 +6,9 @@
 #include "profiler/shared_reduction.h"
 
 #include <QTest>
+#include <algorithm>
 #include <cmath>
+#include <set>
 
 using namespace planloom;
 using namespace planloom::profiler;
@@ -184,9 +186,9 @@ void TestProfileModel::refusals()
         options.ranks = 0;
     if (what == 4) {
         graph::GraphBuilder builder("odd");
-        const TensorId x = builder.input("x", graph::DType::F32, {graph::Dim::batchOf(1), graph::Dim{4}});
-        const TensorId labels = builder.input("labels", graph::DType::I64, {graph::Dim::batchOf(1)});
-        const TensorId odd = builder.activation("odd", graph::DType::F32, {graph::Dim::batchOf(1), graph::Dim{4}}, true);
+        const TensorId x = builder.input("x", graph::DType::F32, graph::Shape({{1, true}, {4, false}}));
+        const TensorId labels = builder.input("labels", graph::DType::I64, graph::Shape({{1, true}}));
+        const TensorId odd = builder.activation("odd", graph::DType::F32, graph::Shape({{1, true}, {4, false}}), true);
         builder.addOp("Frobnicate", "odd", "", {x}, {odd}, {});
         const TensorId loss = builder.add("SoftmaxCrossEntropyLoss", {odd, labels});
         builder.loss(loss);
