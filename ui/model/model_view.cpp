@@ -4,79 +4,268 @@
 #include "ui/theme/theme.h"
 #include "ui/widgets/text.h"
 
+#include <QHBoxLayout>
 #include <QVBoxLayout>
 
 namespace planloom::ui {
+namespace {
+
+/// A picture of more boxes cannot be read, and takes long to lay out.
+constexpr std::size_t kMostBoxes = 1500;
+
+} // namespace
 
 ModelView::ModelView(StudioState *state, QWidget *parent)
-    : View(state, parent), m_summary(new QLabel(this)), m_search(new QLineEdit(this)), m_table(new DataTable(this))
+    : View(state, parent), m_summary(new QLabel(this)), m_search(new QLineEdit(this)), m_cancel(new QPushButton(tr("Cancel"), this)), m_note(new QLabel(this)),
+      m_tabs(new QTabWidget(this)), m_canvas(new GraphCanvas(this)), m_table(new DataTable(this))
 {
-    m_summary->setWordWrap(true);
-    m_search->setPlaceholderText(tr("Search layers"));
-    m_search->setClearButtonEnabled(true);
-    m_search->setAccessibleName(tr("Search layers"));
-    m_table->setAccessibleName(tr("Layers of the model"));
-    auto *layout = new QVBoxLayout(this);
-    layout->setContentsMargins(8, 8, 8, 8);
-    layout->addWidget(m_summary);
-    layout->addWidget(m_search);
-    layout->addWidget(m_table, 1);
-    connect(m_search, &QLineEdit::textChanged, m_table, &DataTable::setFilter);
-    connect(state, &StudioState::modelChanged, this, &ModelView::refresh);
-    connect(state, &StudioState::clusterChanged, this, &ModelView::refresh);
-    connect(state, &StudioState::documentChanged, this, &ModelView::refresh);
+    build();
+    makeCommands();
+    connect(state, &StudioState::modelChanged, this, &ModelView::modelChanged);
+    connect(state, &StudioState::clusterChanged, this, &ModelView::modelChanged);
+    connect(state, &StudioState::documentChanged, this, [this] {
+        refreshTable();
+        m_canvas->recolor(stageColors(m_canvas->graph()));
+    });
     connect(state, &StudioState::selectionChanged, this, &ModelView::showSelection);
+    connect(&m_dot, &DotProcess::finished, this, &ModelView::laidOut);
+    connect(&m_dot, &DotProcess::failed, this, [this](const QString &reason) {
+        m_cancel->hide();
+        m_note->setText(reason);
+        m_note->show();
+    });
+    connect(m_cancel, &QPushButton::clicked, &m_dot, &DotProcess::cancel);
+    connect(m_canvas, &GraphCanvas::activated, this, &ModelView::toggle);
+    connect(m_canvas, &GraphCanvas::closeAround, this, &ModelView::closeAround);
+    connect(m_canvas, &GraphCanvas::picked, this, &ModelView::pick);
+    connect(m_search, &QLineEdit::textChanged, m_table, &DataTable::setFilter);
+    connect(m_search, &QLineEdit::returnPressed, this, &ModelView::findNext);
     connect(m_table, &DataTable::rowPicked, this, [this](int row) {
         Selection next;
         next.layers = {static_cast<std::size_t>(row), static_cast<std::size_t>(row) + 1};
         this->state()->select(next);
     });
-    refresh();
+    modelChanged();
 }
 
-void ModelView::refresh()
+void ModelView::build()
 {
+    m_summary->setWordWrap(true);
+    m_search->setPlaceholderText(tr("Search operators and scopes; Enter goes to the next"));
+    m_search->setClearButtonEnabled(true);
+    m_search->setAccessibleName(tr("Search the model"));
+    m_table->setAccessibleName(tr("Layers of the model"));
+    m_note->setWordWrap(true);
+    m_note->hide();
+    m_cancel->hide();
+    m_cancel->setToolTip(tr("Stop laying the graph out"));
+    m_tabs->addTab(m_canvas, tr("Graph"));
+    m_tabs->addTab(m_table, tr("Layers"));
+    auto *bar = new QHBoxLayout;
+    bar->addWidget(m_search, 1);
+    bar->addWidget(m_cancel);
+    auto *layout = new QVBoxLayout(this);
+    layout->setContentsMargins(8, 8, 8, 8);
+    layout->addWidget(m_summary);
+    layout->addLayout(bar);
+    layout->addWidget(m_note);
+    layout->addWidget(m_tabs, 1);
+}
+
+void ModelView::makeCommands()
+{
+    const auto add = [this](const QString &text, auto method) {
+        auto *action = new QAction(text, this);
+        connect(action, &QAction::triggered, this, method);
+        m_commands.append(action);
+    };
+    add(tr("Open all scopes"), &ModelView::openAll);
+    add(tr("Close all scopes"), &ModelView::closeAll);
+    add(tr("Fit the graph"), [this] { m_canvas->fit(); });
+    add(tr("Find in the model"), [this] { m_search->setFocus(); });
+}
+
+void ModelView::modelChanged()
+{
+    refreshTable();
     if (!state()->model()) {
         m_summary->setText(tr("No model. Open one with File ▸ Open model, or drop a file here."));
-        m_table->set({});
+        m_scopes.reset();
+        m_shown.reset();
+        m_canvas->show({}, {}, {});
         return;
     }
     const graph::Graph &graph = *state()->model()->graph;
-    m_summary->setText(tr("%1: %2 operators, %3 of parameters")
-                           .arg(qt(graph.name()))
-                           .arg(graph.ops().size())
-                           .arg(bytesText(graph.parameterBytes().value())));
-    TableData table{{tr("Layer"), tr("Stage"), tr("Operators"), tr("Parameters"), tr("Cut before")}, {}};
-    if (!state()->subject()) {
-        m_table->set(std::move(table));
-        return;
+    m_summary->setText(
+        tr("%1: %2 operators, %3 of parameters").arg(qt(graph.name())).arg(graph.ops().size()).arg(bytesText(graph.parameterBytes().value())));
+    if (m_shown != state()->model())
+        m_open.clear();
+    m_shown = state()->model();
+    m_scopes = std::make_unique<ScopeGraph>(graph, state()->subject() ? &state()->subject()->layers() : nullptr);
+    // One scope around everything says nothing: begin inside.
+    VisibleGraph top = m_scopes->visible(m_open);
+    while (top.nodes.size() == 1 && top.nodes[0].group) {
+        m_open.insert(top.nodes[0].key);
+        top = m_scopes->visible(m_open);
     }
-    const cost::CostModel &costs = *state()->subject()->costs;
-    const graph::LayerView &view = costs.layers();
-    for (std::size_t k = 0; k < view.size(); ++k) {
-        const graph::Layer &layer = view.layers[k];
-        const std::int64_t parameters = costs.parameterBytes(k, k + 1).value();
-        const std::int64_t cut = view.cutBytes(graph, k, 1).value();
-        Cell stage{tr("–"), -1.0};
-        if (const auto &document = state()->document()) {
-            const auto &stages = document->plan.stages;
-            for (std::size_t s = 0; s < stages.size(); ++s) {
-                if (k >= stages[s].firstLayer && k < stages[s].lastLayer)
-                    stage = {QString::number(s), static_cast<double>(s), theme().ofSeries(static_cast<int>(s))};
-            }
+    layOut();
+}
+
+void ModelView::refreshTable()
+{
+    TableData table{{tr("Layer"), tr("Stage"), tr("Operators"), tr("Parameters"), tr("Cut before")}, {}};
+    if (state()->model() && state()->subject()) {
+        const graph::Graph &graph = *state()->model()->graph;
+        const cost::CostModel &costs = *state()->subject()->costs;
+        const graph::LayerView &view = costs.layers();
+        for (std::size_t k = 0; k < view.size(); ++k) {
+            const graph::Layer &layer = view.layers[k];
+            const std::int64_t parameters = costs.parameterBytes(k, k + 1).value();
+            const std::int64_t cut = view.cutBytes(graph, k, 1).value();
+            const int operators = layer.last.value - layer.first.value;
+            table.rows.push_back({{qt(layer.name), {}}, stageCell(k), {QString::number(operators), operators},
+                                  {bytesText(parameters), static_cast<double>(parameters)}, {bytesText(cut), static_cast<double>(cut)}});
         }
-        const int operators = layer.last.value - layer.first.value;
-        table.rows.push_back({{qt(layer.name), {}}, stage, {QString::number(operators), operators},
-                             {bytesText(parameters), static_cast<double>(parameters)}, {bytesText(cut), static_cast<double>(cut)}});
     }
     m_table->set(std::move(table));
     showSelection();
+}
+
+Cell ModelView::stageCell(std::size_t layer) const
+{
+    if (const auto &document = state()->document()) {
+        const auto &stages = document->plan.stages;
+        for (std::size_t s = 0; s < stages.size(); ++s)
+            if (layer >= stages[s].firstLayer && layer < stages[s].lastLayer)
+                return {QString::number(s), static_cast<double>(s), theme().ofSeries(static_cast<int>(s))};
+    }
+    return {tr("–"), -1.0};
+}
+
+void ModelView::layOut()
+{
+    if (!m_scopes)
+        return;
+    m_pending = m_scopes->visible(m_open);
+    if (m_pending.nodes.size() > kMostBoxes) {
+        m_note->setText(tr("%1 boxes are too many to draw; close some scopes").arg(m_pending.nodes.size()));
+        m_note->show();
+        return;
+    }
+    m_note->hide();
+    m_cancel->show();
+    m_dot.start(m_pending, m_canvas->boxSizes(m_pending));
+}
+
+void ModelView::laidOut(const PlainLayout &layout)
+{
+    m_cancel->hide();
+    m_canvas->show(m_pending, layout, stageColors(m_pending));
+    if (!m_reveal.empty())
+        m_canvas->setCurrent(m_pending.find(m_reveal), true);
+    m_reveal.clear();
+    showSelection();
+}
+
+std::vector<std::vector<QColor>> ModelView::stageColors(const VisibleGraph &graph) const
+{
+    std::vector<std::vector<QColor>> colors(graph.nodes.size());
+    if (!state()->document())
+        return colors;
+    const auto &stages = state()->document()->plan.stages;
+    for (std::size_t n = 0; n < graph.nodes.size(); ++n)
+        for (std::size_t s = 0; s < stages.size(); ++s)
+            if (graph.nodes[n].firstLayer < stages[s].lastLayer && stages[s].firstLayer < graph.nodes[n].lastLayer)
+                colors[n].push_back(theme().ofSeries(static_cast<int>(s)));
+    return colors;
+}
+
+void ModelView::toggle(int node)
+{
+    const GraphNode &box = m_canvas->graph().nodes[static_cast<std::size_t>(node)];
+    if (!box.group) {
+        closeAround(node);
+        return;
+    }
+    m_open.insert(box.key);
+    layOut();
+}
+
+void ModelView::closeAround(int node)
+{
+    if (!m_scopes)
+        return;
+    const std::string parent = m_scopes->parentOf(m_canvas->graph().nodes[static_cast<std::size_t>(node)].key);
+    if (parent.empty() || m_open.erase(parent) == 0)
+        return;
+    m_reveal = parent;
+    layOut();
+}
+
+void ModelView::openAll()
+{
+    if (!m_scopes)
+        return;
+    const auto all = m_scopes->allScopes();
+    m_open = {all.begin(), all.end()};
+    layOut();
+}
+
+void ModelView::closeAll()
+{
+    m_open.clear();
+    layOut();
+}
+
+void ModelView::findNext()
+{
+    if (!m_scopes)
+        return;
+    const auto hits = m_scopes->search(m_search->text().toStdString());
+    if (hits.empty()) {
+        m_note->setText(tr("Nothing in the model is called '%1'").arg(m_search->text()));
+        m_note->show();
+        return;
+    }
+    m_hit = m_search->text() == m_lastSearch ? (m_hit + 1) % hits.size() : 0;
+    m_lastSearch = m_search->text();
+    m_note->setText(tr("%1 of %2").arg(m_hit + 1).arg(hits.size()));
+    m_note->show();
+    const std::string &key = hits[m_hit];
+    if (const int node = m_canvas->graph().find(key); node >= 0) {
+        m_canvas->setCurrent(node, true);
+        pick(node);
+        return;
+    }
+    const auto scopes = m_scopes->ancestors(key);
+    m_open.insert(scopes.begin(), scopes.end());
+    m_reveal = key;
+    const QString note = m_note->text();
+    layOut();
+    m_note->setText(note);
+    m_note->show();
+}
+
+void ModelView::pick(int node)
+{
+    if (!state()->subject())
+        return;
+    const GraphNode &box = m_canvas->graph().nodes[static_cast<std::size_t>(node)];
+    Selection next = state()->selection();
+    next.layers = {box.firstLayer, box.lastLayer};
+    state()->select(next);
 }
 
 void ModelView::showSelection()
 {
     const LayerRange layers = state()->selection().layers;
     m_table->showRow(layers.empty() ? -1 : static_cast<int>(layers.first));
+    std::vector<int> inside;
+    const VisibleGraph &graph = m_canvas->graph();
+    for (std::size_t n = 0; n < graph.nodes.size(); ++n)
+        if (!layers.empty() && graph.nodes[n].firstLayer < layers.last && layers.first < graph.nodes[n].lastLayer)
+            inside.push_back(static_cast<int>(n));
+    m_canvas->highlight(inside);
 }
 
 } // namespace planloom::ui

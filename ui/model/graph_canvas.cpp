@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "ui/model/graph_canvas.h"
+
+#include "ui/model/graph_node_item.h"
+#include "ui/theme/theme.h"
+
+#include <QGraphicsPathItem>
+#include <QKeyEvent>
+#include <QWheelEvent>
+#include <algorithm>
+#include <cmath>
+
+namespace planloom::ui {
+namespace {
+
+constexpr double kPointsPerInch = 72;
+constexpr double kMargin = 24;
+constexpr double kSmallestScale = 0.02;
+constexpr double kLargestScale = 4;
+
+QPainterPath splinePath(const std::vector<PlainLayout::Point> &points)
+{
+    QPainterPath path;
+    if (points.empty())
+        return path;
+    path.moveTo(points[0].x, points[0].y);
+    for (std::size_t i = 1; i + 2 < points.size(); i += 3)
+        path.cubicTo(points[i].x, points[i].y, points[i + 1].x, points[i + 1].y, points[i + 2].x, points[i + 2].y);
+    return path;
+}
+
+/// A curve around the right side, for edges that dot was not asked about.
+QPainterPath sidePath(const QRectF &from, const QRectF &to)
+{
+    QPainterPath path;
+    const QPointF start(from.right(), from.center().y());
+    const QPointF end(to.right(), to.center().y());
+    const double bow = 24 + std::min(160.0, std::abs(end.y() - start.y()) / 8);
+    const double right = std::max(start.x(), end.x()) + bow;
+    path.moveTo(start);
+    path.cubicTo(QPointF(right, start.y()), QPointF(right, end.y()), end);
+    return path;
+}
+
+void addArrow(QPainterPath &path, QPointF tip, QPointF from)
+{
+    constexpr double kLength = 6;
+    constexpr double kSpread = 0.45;
+    const double angle = std::atan2(from.y() - tip.y(), from.x() - tip.x());
+    for (const double side : {-kSpread, kSpread}) {
+        path.moveTo(tip);
+        path.lineTo(tip + QPointF(std::cos(angle + side), std::sin(angle + side)) * kLength);
+    }
+}
+
+} // namespace
+
+GraphCanvas::GraphCanvas(QWidget *parent) : QGraphicsView(parent)
+{
+    setScene(&m_scene);
+    setDragMode(QGraphicsView::ScrollHandDrag);
+    setRenderHint(QPainter::Antialiasing);
+    setTransformationAnchor(QGraphicsView::AnchorUnderMouse);
+    setAccessibleName(tr("Graph of the model"));
+    setAccessibleDescription(tr("Boxes are scopes and operators. Enter opens a scope, Backspace closes it, arrows walk along edges, Space fits the graph. The layer "
+                                "table has the same data."));
+}
+
+std::vector<std::pair<double, double>> GraphCanvas::boxSizes(const VisibleGraph &graph) const
+{
+    std::vector<std::pair<double, double>> sizes;
+    for (const GraphNode &node : graph.nodes) {
+        const QSizeF size = GraphNodeItem::sizeFor(node, font());
+        sizes.emplace_back(size.width() / kPointsPerInch, size.height() / kPointsPerInch);
+    }
+    return sizes;
+}
+
+void GraphCanvas::show(const VisibleGraph &graph, const PlainLayout &layout, const std::vector<std::vector<QColor>> &stageColors)
+{
+    const std::string before = m_current >= 0 ? m_graph.nodes[static_cast<std::size_t>(m_current)].key : std::string();
+    m_scene.clear();
+    m_items.clear();
+    m_edges.clear();
+    m_graph = graph;
+    m_current = -1;
+    setBackgroundBrush(theme().base);
+    for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
+        auto *item = new GraphNodeItem(graph.nodes[i], static_cast<int>(i), font());
+        item->setPos(layout.centers[i].x, layout.centers[i].y);
+        item->setStageColors(stageColors[i]);
+        m_scene.addItem(item);
+        m_items.push_back(item);
+    }
+    addEdges(layout);
+    m_scene.setSceneRect(m_scene.itemsBoundingRect().adjusted(-kMargin, -kMargin, kMargin, kMargin));
+    if (m_fitted)
+        fit();
+    if (const int again = before.empty() ? -1 : m_graph.find(before); again >= 0)
+        setCurrent(again, false);
+}
+
+void GraphCanvas::addEdges(const PlainLayout &layout)
+{
+    for (const GraphEdge &edge : m_graph.edges) {
+        const QRectF from = m_items[static_cast<std::size_t>(edge.from)]->sceneBoundingRect();
+        const QRectF to = m_items[static_cast<std::size_t>(edge.to)]->sceneBoundingRect();
+        const auto spline = layout.splines.find({edge.from, edge.to});
+        const bool side = edge.far || spline == layout.splines.end();
+        QPainterPath path = side ? sidePath(from, to) : splinePath(spline->second);
+        const QPointF tip = path.currentPosition();
+        addArrow(path, tip, side ? tip + QPointF(1, 0) : path.pointAtPercent(0.9));
+        QPen pen(theme().dimText, 1.1, side ? Qt::DashLine : Qt::SolidLine);
+        pen.setCosmetic(false);
+        QGraphicsPathItem *item = m_scene.addPath(path, pen);
+        item->setZValue(-1);
+        m_edges.push_back(item);
+    }
+}
+
+void GraphCanvas::recolor(const std::vector<std::vector<QColor>> &stageColors)
+{
+    for (std::size_t i = 0; i < m_items.size() && i < stageColors.size(); ++i)
+        m_items[i]->setStageColors(stageColors[i]);
+}
+
+void GraphCanvas::highlight(const std::vector<int> &nodes)
+{
+    for (std::size_t i = 0; i < m_items.size(); ++i)
+        m_items[i]->setHighlighted(std::find(nodes.begin(), nodes.end(), static_cast<int>(i)) != nodes.end());
+}
+
+void GraphCanvas::setCurrent(int node, bool center)
+{
+    if (m_current >= 0 && m_current < static_cast<int>(m_items.size()))
+        m_items[static_cast<std::size_t>(m_current)]->setCurrent(false);
+    m_current = node >= 0 && node < static_cast<int>(m_items.size()) ? node : -1;
+    if (m_current < 0)
+        return;
+    m_items[static_cast<std::size_t>(m_current)]->setCurrent(true);
+    if (!center)
+        return;
+    m_fitted = false;
+    if (transform().m11() < 0.5)
+        setTransform(QTransform::fromScale(0.9, 0.9));
+    centerOn(m_items[static_cast<std::size_t>(m_current)]);
+}
+
+void GraphCanvas::fit()
+{
+    m_fitted = true;
+    const QRectF all = m_scene.sceneRect();
+    if (all.isEmpty())
+        return;
+    fitInView(all, Qt::KeepAspectRatio);
+    if (transform().m11() > 1)
+        setTransform({}); // a small graph is not blown up
+}
+
+int GraphCanvas::nodeAt(const QPoint &position) const
+{
+    const auto *item = dynamic_cast<const GraphNodeItem *>(itemAt(position));
+    return item ? item->index() : -1;
+}
+
+void GraphCanvas::mousePressEvent(QMouseEvent *event)
+{
+    const int node = nodeAt(event->pos());
+    if (event->button() == Qt::LeftButton && node >= 0) {
+        setCurrent(node, false);
+        Q_EMIT picked(node);
+    }
+    QGraphicsView::mousePressEvent(event);
+}
+
+void GraphCanvas::mouseDoubleClickEvent(QMouseEvent *event)
+{
+    if (const int node = nodeAt(event->pos()); node >= 0)
+        Q_EMIT activated(node);
+}
+
+void GraphCanvas::wheelEvent(QWheelEvent *event)
+{
+    if (!(event->modifiers() & Qt::ControlModifier)) {
+        QGraphicsView::wheelEvent(event);
+        return;
+    }
+    m_fitted = false;
+    const double factor = std::pow(1.2, event->angleDelta().y() / 120.0);
+    const double scaled = transform().m11() * factor;
+    if (scaled > kSmallestScale && scaled < kLargestScale)
+        scale(factor, factor);
+    event->accept();
+}
+
+void GraphCanvas::walk(bool forward)
+{
+    for (const GraphEdge &edge : m_graph.edges) {
+        if ((forward ? edge.from : edge.to) != m_current)
+            continue;
+        setCurrent(forward ? edge.to : edge.from, true);
+        Q_EMIT picked(m_current);
+        return;
+    }
+}
+
+void GraphCanvas::step(int by)
+{
+    const int count = static_cast<int>(m_items.size());
+    if (count == 0)
+        return;
+    setCurrent(std::clamp(m_current + by, 0, count - 1), true);
+    Q_EMIT picked(m_current);
+}
+
+void GraphCanvas::keyPressEvent(QKeyEvent *event)
+{
+    switch (event->key()) {
+    case Qt::Key_Space: fit(); break;
+    case Qt::Key_Return:
+    case Qt::Key_Enter:
+        if (m_current >= 0)
+            Q_EMIT activated(m_current);
+        break;
+    case Qt::Key_Backspace:
+        if (m_current >= 0)
+            Q_EMIT closeAround(m_current);
+        break;
+    case Qt::Key_Down: m_current < 0 ? step(1) : walk(true); break;
+    case Qt::Key_Up: m_current < 0 ? step(1) : walk(false); break;
+    case Qt::Key_Right: step(1); break;
+    case Qt::Key_Left: step(-1); break;
+    default: QGraphicsView::keyPressEvent(event); return;
+    }
+    event->accept();
+}
+
+void GraphCanvas::resizeEvent(QResizeEvent *event)
+{
+    QGraphicsView::resizeEvent(event);
+    if (m_fitted)
+        fit();
+}
+
+void GraphCanvas::changeEvent(QEvent *event)
+{
+    QGraphicsView::changeEvent(event);
+    if (event->type() != QEvent::PaletteChange)
+        return;
+    setBackgroundBrush(theme().base);
+    for (QGraphicsPathItem *edge : m_edges) {
+        QPen pen = edge->pen();
+        pen.setColor(theme().dimText);
+        edge->setPen(pen);
+    }
+    m_scene.update();
+}
+
+} // namespace planloom::ui

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#pragma once
+
+#include <QColor>
+#include <QGraphicsScene>
+#include <QGraphicsView>
+
+#include "ui/model/scope_graph.h"
+
+#include <vector>
+
+namespace planloom::ui {
+
+class GraphNodeItem;
+
+/// Draws a laid-out VisibleGraph: drag pans, ctrl-wheel zooms, click selects, double-click or Enter opens or closes a scope, Backspace
+/// closes the scope around, Space fits, arrows walk along edges. Knows no state: the view above connects it.
+class GraphCanvas final : public QGraphicsView {
+    Q_OBJECT
+
+public:
+    explicit GraphCanvas(QWidget *parent = nullptr);
+
+    /// Sizes of the boxes in inches, for dot.
+    [[nodiscard]] std::vector<std::pair<double, double>> boxSizes(const VisibleGraph &graph) const;
+    /// Replaces the picture. @p stageColors: per node, the colours of the stages that it belongs to.
+    void show(const VisibleGraph &graph, const PlainLayout &layout, const std::vector<std::vector<QColor>> &stageColors);
+    void recolor(const std::vector<std::vector<QColor>> &stageColors);
+    void highlight(const std::vector<int> &nodes); ///< the selection
+    void setCurrent(int node, bool center);
+    [[nodiscard]] int current() const { return m_current; }
+    [[nodiscard]] const VisibleGraph &graph() const { return m_graph; }
+    void fit();
+
+Q_SIGNALS:
+    void picked(int node);    ///< clicked or walked to
+    void activated(int node); ///< open it, if it is a scope
+    void closeAround(int node);
+
+protected:
+    void keyPressEvent(QKeyEvent *event) override;
+    void wheelEvent(QWheelEvent *event) override;
+    void mousePressEvent(QMouseEvent *event) override;
+    void mouseDoubleClickEvent(QMouseEvent *event) override;
+    void changeEvent(QEvent *event) override;
+    void resizeEvent(QResizeEvent *event) override;
+
+private:
+    void addEdges(const PlainLayout &layout);
+    void walk(bool forward);
+    void step(int by);
+    [[nodiscard]] int nodeAt(const QPoint &position) const;
+
+    QGraphicsScene m_scene;
+    VisibleGraph m_graph;
+    std::vector<GraphNodeItem *> m_items; ///< owned by the scene
+    std::vector<QGraphicsPathItem *> m_edges;
+    int m_current = -1;
+    bool m_fitted = true; ///< keep the whole graph in view until a person zooms or pans
+};
+
+} // namespace planloom::ui
