@@ -14,7 +14,8 @@ using Cuts = std::vector<std::size_t>;
 std::vector<DeviceId> deviceOrder(const Search &search, Placement first, std::size_t count)
 {
     std::vector<Placement> policies{first};
-    policies.insert(policies.end(), search.settings.placements.begin(), search.settings.placements.end());
+    for (const Placement other : search.settings.placements)
+        policies.push_back(other);
     Occupancy occupancy(*search.scorer.subject().cluster);
     std::vector<DeviceId> order;
     while (order.size() < count) {

@@ -69,8 +69,8 @@ inline cluster::Cluster smallCluster(int nodes, int perNode, double memoryGb = 1
     return must(cluster::regular(spec));
 }
 
-/// A chain of random layers at profile batch 1: milliseconds of compute, megabytes of activations and parameters.
-inline import::Model randomModel(std::mt19937 &random, std::size_t layers)
+/// A chain of random layers at profile batch 1: milliseconds of compute, megabytes of activations, @p weight times that of parameters.
+inline import::Model randomModel(std::mt19937 &random, std::size_t layers, double weight = 4)
 {
     std::uniform_real_distribution<double> ms(0.5, 6);
     std::uniform_real_distribution<double> megabytes(0.1, 8);
@@ -79,7 +79,7 @@ inline import::Model randomModel(std::mt19937 &random, std::size_t layers)
         std::vector<std::size_t> inputs;
         if (i > 0)
             inputs.push_back(i - 1);
-        specs.push_back({"layer_" + std::to_string(i), ms(random), 2 * ms(random), megabytes(random) * 1e6, megabytes(random) * 4e6, inputs});
+        specs.push_back({"layer_" + std::to_string(i), ms(random), 2 * ms(random), megabytes(random) * 1e6, megabytes(random) * weight * 1e6, inputs});
     }
     return must(import::profileModel("random", 1, specs));
 }

@@ -6,6 +6,7 @@
 
 #include <QTest>
 
+#include <array>
 #include <cmath>
 #include <functional>
 
@@ -125,9 +126,9 @@ private:
     mutable int m_left;
 };
 
-Problem randomProblem(std::mt19937 &random, int nodes, int perNode, std::size_t layers, std::int64_t batch)
+Problem randomProblem(std::mt19937 &random, int nodes, int perNode, std::size_t layers, std::int64_t batch, double weight = 4)
 {
-    Problem problem = testing::problemOf(testing::randomModel(random, layers), testing::smallCluster(nodes, perNode), batch);
+    Problem problem = testing::problemOf(testing::randomModel(random, layers, weight), testing::smallCluster(nodes, perNode), batch);
     problem.microBatch = 1;
     return problem;
 }
@@ -178,7 +179,7 @@ private slots:
         std::mt19937 random(static_cast<unsigned>(100 * nodes + perNode));
         for (int round = 0; round < 8; ++round) {
             const std::size_t layers = 2 + static_cast<std::size_t>(round) % 5;
-            const Problem problem = randomProblem(random, nodes, perNode, layers, 4 + 3 * round);
+            const Problem problem = randomProblem(random, nodes, perNode, layers, 4 + 3 * round, round % 2 == 0 ? 4 : 40);
             const auto devices = static_cast<std::size_t>(nodes * perNode);
             const Judge judge(problem, Measure::Events);
             double best = std::numeric_limits<double>::infinity();
@@ -211,29 +212,39 @@ private slots:
         }
     }
 
-    // The recursion keeps one prefix per state and is a heuristic. Measured here: never more than kGap above the best of all plans.
+    // The recursion keeps one prefix per state and is a heuristic. Measured here: never more than kGap above the best of all plans, also
+    // where that is of a shape which only the recursion looks at.
     void freeSearchGap()
     {
-        constexpr double kGap = 1.05;
-        constexpr double kWideGap = 1.02;
+        constexpr double kGap = 1.02;
         std::mt19937 random(17);
         double worst = 1;
         double worstWide = 1;
+        int beyond = 0;
+        constexpr std::array<std::pair<int, int>, 4> kClusters{{{1, 4}, {2, 2}, {4, 1}, {5, 1}}};
         for (int round = 0; round < 40; ++round) {
-            const int nodes = round % 3 == 0 ? 1 : round % 3 == 1 ? 2 : 4;
-            const Problem problem = randomProblem(random, nodes, 4 / nodes, 6, 5 + round % 12);
+            const auto [nodes, perNode] = kClusters[static_cast<std::size_t>(round) % kClusters.size()];
+            const Problem problem = randomProblem(random, nodes, perNode, 6, 12 + round, round % 2 == 0 ? 40 : 15);
             const Judge judge(problem, Measure::Events);
             double best = std::numeric_limits<double>::infinity();
-            everyPlan(6, 4, 4, [&](const Spans &spans) { best = std::min(best, judge.seconds(spans)); });
+            double simple = best;
+            everyPlan(6, static_cast<std::size_t>(nodes * perNode), 5, [&](const Spans &spans) {
+                const double seconds = judge.seconds(spans);
+                best = std::min(best, seconds);
+                if (spans.size() <= 2 || isStraight(spans))
+                    simple = std::min(simple, seconds);
+            });
+            beyond += best < simple * 0.999 ? 1 : 0;
             const auto seconds = [&](const Options &options) { return testing::planned(problem, "dapple", options).plan.estimate.at("iteration_seconds"); };
             const double got = seconds({{"families", "all"}});
             QVERIFY(got >= best * (1 - 1e-12));
             worst = std::max(worst, got / best);
             worstWide = std::max(worstWide, seconds({{"families", "all"}, {"beam", "8"}}) / best);
         }
-        qInfo("free search: at most %.4f of the best plan's time; %.4f with eight prefixes a state", worst, worstWide);
+        qInfo("free search: at most %.4f of the best plan's time, %.4f with eight prefixes a state; %d of 40 only it can find", worst, worstWide, beyond);
+        QVERIFY(beyond > 5);
         QVERIFY(worst <= kGap);
-        QVERIFY(worstWide <= kWideGap);
+        QVERIFY(worstWide <= kGap);
     }
 
     void equalInputGivesEqualPlans()
