@@ -63,8 +63,8 @@ MemoryView::MemoryView(StudioState *state, QWidget *parent)
     auto *split = new QSplitter(Qt::Horizontal, this);
     split->addWidget(m_chart);
     split->addWidget(m_table);
-    split->setStretchFactor(0, 3);
-    split->setStretchFactor(1, 2);
+    split->setStretchFactor(0, 1);
+    split->setStretchFactor(1, 1);
     split->setChildrenCollapsible(false);
     auto *layout = new QVBoxLayout(this);
     layout->setContentsMargins(8, 6, 8, 6);
@@ -169,10 +169,10 @@ void MemoryView::refreshCurves()
     else
         showDevice(static_cast<std::size_t>(picked));
     for (QLegendMarker *marker : m_chart->chart()->legend()->markers()) {
-        const auto *line = qobject_cast<QLineSeries *>(marker->series());
+        auto *line = qobject_cast<QLineSeries *>(marker->series());
         const bool one = picked >= 0;
         const bool area = marker->series()->type() == QAbstractSeries::SeriesTypeArea;
-        marker->setVisible(area ? one : (!m_lines.contains(line) || (!one && m_lines.size() <= 16)));
+        marker->setVisible(area ? one : !m_lines.contains(line)); // lines are named by the table's swatches
     }
 }
 
@@ -204,7 +204,7 @@ void MemoryView::showAllDevices()
     for (QAreaSeries *area : m_areas)
         area->setVisible(false);
     m_peak->replace(peak ? QList<QPointF>{{peak->seconds * time.factor, total(*peak) * unit.factor}} : QList<QPointF>{});
-    m_chart->setTitles(tr("time in %1").arg(QString::fromUtf8(time.name)), tr("live memory in %1").arg(QLatin1String(unit.name)));
+    m_chart->setTitles(QString::fromUtf8(time.name), QLatin1String(unit.name));
     m_chart->setRanges(end * time.factor, largest * unit.factor * 1.05);
     showCapacity(capacity, unit.factor, end * time.factor);
     m_summary->setText(tr("Largest peak %1 of %2").arg(bytesText(static_cast<std::int64_t>(largest)), bytesText(static_cast<std::int64_t>(capacity))));
@@ -226,7 +226,7 @@ void MemoryView::showDevice(std::size_t rank)
         line->setVisible(false);
     const auto *peak = peakOf(points);
     m_peak->replace(peak ? QList<QPointF>{{peak->seconds * time.factor, total(*peak) * unit.factor}} : QList<QPointF>{});
-    m_chart->setTitles(tr("time in %1").arg(QString::fromUtf8(time.name)), tr("live memory in %1").arg(QLatin1String(unit.name)));
+    m_chart->setTitles(QString::fromUtf8(time.name), QLatin1String(unit.name));
     m_chart->setRanges(end * time.factor, static_cast<double>(device.peakBytes) * unit.factor * 1.05);
     showCapacity(static_cast<double>(device.capacityBytes), unit.factor, end * time.factor);
     QString text = tr("Arena %1 of %2").arg(bytesText(device.peakBytes), bytesText(device.capacityBytes));
@@ -248,7 +248,7 @@ void MemoryView::showCapacity(double bytes, double scale, double end)
 
 void MemoryView::refreshTable()
 {
-    TableData table{{tr("Device"), tr("Predicted peak"), tr("Measured peak"), tr("Capacity"), tr("Used")}, {}};
+    TableData table{{tr("Device"), tr("Used"), tr("Peak"), tr("Measured"), tr("Capacity")}, {}};
     if (const auto &simulation = state()->simulation()) {
         const auto &summary = state()->run().summary;
         for (std::size_t k = 0; k < simulation->report.devices.size(); ++k) {
@@ -261,8 +261,9 @@ void MemoryView::refreshTable()
             used.bar = share;
             used.warn = share > 1;
             used.toolTip = share > 1 ? tr("Does not fit: use more stages, smaller micro-batches or recompute") : QString();
-            table.rows.push_back({{qt(device.id), {}}, {bytesText(device.peakBytes), static_cast<double>(device.peakBytes)}, measured,
-                                  {bytesText(device.capacityBytes), static_cast<double>(device.capacityBytes)}, used});
+            table.rows.push_back({{qt(device.id), {}, theme().ofSeries(static_cast<int>(k))}, used,
+                                  {bytesText(device.peakBytes), static_cast<double>(device.peakBytes)}, measured,
+                                  {bytesText(device.capacityBytes), static_cast<double>(device.capacityBytes)}});
         }
     }
     m_table->set(std::move(table));

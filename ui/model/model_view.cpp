@@ -6,6 +6,7 @@
 
 #include <QHBoxLayout>
 #include <QVBoxLayout>
+#include <algorithm>
 
 namespace planloom::ui {
 namespace {
@@ -102,13 +103,34 @@ void ModelView::modelChanged()
         m_open.clear();
     m_shown = state()->model();
     m_scopes = std::make_unique<ScopeGraph>(graph, state()->subject() ? &state()->subject()->layers() : nullptr);
-    // One scope around everything says nothing: begin inside.
-    VisibleGraph top = m_scopes->visible(m_open);
-    while (top.nodes.size() == 1 && top.nodes[0].group) {
-        m_open.insert(top.nodes[0].key);
-        top = m_scopes->visible(m_open);
-    }
+    openContainers();
     layOut();
+}
+
+/// Scopes that hold nothing but scopes (the list of a transformer's blocks) say little while closed: begin inside, as long as all fits.
+void ModelView::openContainers()
+{
+    constexpr std::size_t kFirstPicture = 40;
+    bool opened = true;
+    while (opened) {
+        opened = false;
+        const VisibleGraph before = m_scopes->visible(m_open);
+        for (const GraphNode &node : before.nodes) {
+            if (!node.group)
+                continue;
+            std::set<std::string> inside = m_open;
+            inside.insert(node.key);
+            const VisibleGraph after = m_scopes->visible(inside);
+            const auto isInside = [&](const GraphNode &n) { return n.key.starts_with(node.key + "/"); };
+            const bool onlyScopes = std::all_of(after.nodes.begin(), after.nodes.end(), [&](const GraphNode &n) { return !isInside(n) || n.group; });
+            const bool alone = before.nodes.size() == 1;
+            if (after.nodes.size() > kFirstPicture || !(onlyScopes || alone))
+                continue;
+            m_open = std::move(inside);
+            opened = true;
+            break;
+        }
+    }
 }
 
 void ModelView::refreshTable()

@@ -32,6 +32,7 @@ private:
     void build();
     void makeCommands();
     void modelChanged();
+    void openContainers();
     void refreshTable();
     void layOut();
     void laidOut(const PlainLayout &layout);

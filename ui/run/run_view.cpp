@@ -161,8 +161,8 @@ void RunView::refreshCharts()
         fastest = std::max(fastest, step.samplesPerSecond);
     }
     const double last = steps.empty() ? 1 : std::max<double>(1, static_cast<double>(steps.back().step));
-    const double margin = std::max((high - low) * 0.08, 1e-3);
-    m_lossChart->setRange(last, low - margin, high + margin);
+    const double margin = steps.empty() ? 1 : std::max((high - low) * 0.08, 1e-3);
+    m_lossChart->setRange(last, std::max(low - margin, 0.0), high + margin);
     m_speedChart->setRanges(last, fastest * 1.05);
     m_loss->replace(thin(loss));
     m_speed->replace(thin(speed));

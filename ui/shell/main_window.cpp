@@ -115,7 +115,8 @@ void MainWindow::resetLayout()
     model->raise();
     resizeDocks({model, plan}, {360, 1040}, Qt::Horizontal);
     resizeDocks({plan, timeline, memory}, {190, 360, 230}, Qt::Vertical);
-    resizeDocks({memory, run}, {540, 500}, Qt::Horizontal);
+    resizeDocks({memory, run}, {560, 480}, Qt::Horizontal);
+    static_cast<View *>(timeline->widget())->focusTarget()->setFocus();
 }
 
 View *MainWindow::view(const QString &dockName) const

@@ -129,6 +129,8 @@ void MainWindow::makeEditAndPlanMenus()
     QAction *redo = m_state->undoStack()->createRedoAction(this);
     redo->setShortcuts({QKeySequence(Qt::CTRL | Qt::SHIFT | Qt::Key_Z), QKeySequence(Qt::CTRL | Qt::Key_Y)});
     redo->setData(QStringLiteral("redo"));
+    undo->setIconText(tr("Undo")); // the menu says what is undone; the tool bar must not change its width
+    redo->setIconText(tr("Redo"));
     for (QAction *each : {undo, redo}) {
         each->setIcon(icon(each->data().toString()));
         edit->addAction(each);
@@ -215,7 +217,7 @@ void MainWindow::makeToolBar()
     m_messageStrip->setObjectName(QStringLiteral("MessageStrip"));
     m_messageStrip->setMovable(false);
     m_messageStrip->toggleViewAction()->setEnabled(false);
-    m_messages->setSizePolicy(QSizePolicy::Expanding, QSizePolicy::Preferred);
+    m_messages->setSizePolicy(QSizePolicy::Expanding, QSizePolicy::Fixed);
     m_messageStrip->addWidget(m_messages)->setVisible(true);
     m_messageStrip->hide();
     connect(m_messages, &MessageBar::shown, m_messageStrip, &QWidget::setVisible);

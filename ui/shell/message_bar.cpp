@@ -16,7 +16,7 @@ constexpr int kInfoMilliseconds = 6000;
 MessageBar::MessageBar(QWidget *parent) : QFrame(parent), m_sign(new QLabel(this)), m_text(new QLabel(this)), m_close(new QToolButton(this))
 {
     setObjectName(QStringLiteral("messageBar"));
-    m_text->setWordWrap(true);
+    m_text->setSizePolicy(QSizePolicy::Ignored, QSizePolicy::Preferred); // a long message is cut, and whole in the tool tip
     m_text->setTextInteractionFlags(Qt::TextSelectableByMouse | Qt::TextSelectableByKeyboard);
     m_close->setAutoRaise(true);
     m_close->setToolTip(tr("Close this message"));
@@ -36,6 +36,7 @@ void MessageBar::show(MessageLevel level, const QString &text)
 {
     m_level = level;
     m_text->setText(text);
+    m_text->setToolTip(text);
     m_sign->setText(level == MessageLevel::Error ? QStringLiteral("✖") : (level == MessageLevel::Warning ? QStringLiteral("⚠") : QStringLiteral("ℹ")));
     setAccessibleName(text);
     applyColors();

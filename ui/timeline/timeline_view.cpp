@@ -146,7 +146,7 @@ void TimelineView::connectState()
     connect(state(), &StudioState::measuredReset, this, &TimelineView::onMeasuredReset);
     connect(state(), &StudioState::measuredAppended, this, &TimelineView::onMeasuredAppended);
     connect(state(), &StudioState::selectionChanged, this, &TimelineView::onSelection);
-    connect(state(), &StudioState::runChanged, this, &TimelineView::refreshFooter);
+    connect(state(), &StudioState::runChanged, this, &TimelineView::onRunChanged);
 }
 
 void TimelineView::onSimulation()
@@ -182,6 +182,15 @@ void TimelineView::onMeasuredAppended(std::size_t first)
     else
         m_canvas->modelChanged(true);
     refreshFooter();
+}
+
+void TimelineView::onRunChanged()
+{
+    refreshFooter();
+    const bool ended = m_runActive && !state()->run().active();
+    m_runActive = state()->run().active();
+    if (ended && m_canvas->follows())
+        m_canvas->showStep(m_model.anchorStep()); // the newest whole step, side by side with its prediction
 }
 
 void TimelineView::refreshStepBox()

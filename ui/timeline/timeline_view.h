@@ -44,6 +44,7 @@ private:
     void onSimulation();
     void onMeasuredReset();
     void onMeasuredAppended(std::size_t first);
+    void onRunChanged();
     void onSelection();
     void onPicked(const std::string &task, const std::string &device);
     void onRange(std::optional<TimeRange> range);
@@ -75,6 +76,7 @@ private:
     std::vector<TimelineModel::Slice> m_hits;
     std::size_t m_hit = 0;
     bool m_autoStep = true; ///< the anchor goes along with a run
+    bool m_runActive = false;
     bool m_settingBars = false;
 };
 

@@ -69,16 +69,26 @@ QLineSeries *PlainChart::addLine(const QString &name, int color)
 
 void PlainChart::setRanges(double x, double y)
 {
-    setRange(x, 0, roundUp(y));
+    setRange(x, 0, y > 0 ? y : 1);
 }
 
 void PlainChart::setRange(double x, double yLow, double yHigh)
 {
-    m_x->setRange(0, x > 0 ? x : 1);
-    m_y->setRange(yLow, yHigh > yLow ? yHigh : yLow + 1);
-    const auto digits = [](double span) { return std::max(0, 1 - static_cast<int>(std::floor(std::log10(span)))); };
-    m_x->setLabelFormat(QStringLiteral("%.%1f").arg(std::min(digits(m_x->max()), 6)));
-    m_y->setLabelFormat(QStringLiteral("%.%1f").arg(std::min(digits(m_y->max() - m_y->min()), 6)));
+    constexpr double kTicks = 4;
+    const auto arrange = [](QValueAxis *axis, double low, double high) {
+        if (!(high > low))
+            high = low + 1;
+        const double step = roundUp((high - low) / kTicks);
+        axis->setTickType(QValueAxis::TicksDynamic);
+        axis->setTickAnchor(0);
+        axis->setTickInterval(step);
+        axis->setRange(low, high);
+        const int digits = std::max(0, static_cast<int>(std::ceil(-std::log10(step) - 1e-9)));
+        const bool half = std::abs(step * std::pow(10, digits) - std::round(step * std::pow(10, digits))) > 1e-6;
+        axis->setLabelFormat(QStringLiteral("%.%1f").arg(std::min(digits + (half ? 1 : 0), 9)));
+    };
+    arrange(m_x, 0, x);
+    arrange(m_y, yLow, yHigh);
 }
 
 void PlainChart::applyColors()

@@ -21,7 +21,7 @@ public:
     QLineSeries *addLine(const QString &name, int color);
     void attach(QAbstractSeries *series);
     void setTitles(const QString &xTitle, const QString &yTitle);
-    /// Shows 0..@p x and 0..@p y, rounded up to figures that divide well.
+    /// Shows 0..@p x and 0..@p y, with about four ticks at round figures.
     void setRanges(double x, double y);
     void setRange(double x, double yLow, double yHigh);
     [[nodiscard]] QValueAxis *x() const { return m_x; }
