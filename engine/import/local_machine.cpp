@@ -10,6 +10,7 @@
 #include <hwloc.h>
 #include <iterator>
 #include <memory>
+#include <unistd.h>
 
 namespace planloom::import {
 namespace {
@@ -96,10 +97,11 @@ CoreRate coreRate()
     return {clock * perCycle, clock * perCycle * (has("avx512_bf16") ? 2 : 1)};
 }
 
-/// Memory of the machine, or what the control group allows where that is less.
-double usableMemory(hwloc_topology_t topology)
+/// Memory of the machine, or what the control group allows where that is less. Not hwloc's sum over NUMA nodes, which some virtual
+/// machines report too small.
+double usableMemory()
 {
-    auto memory = static_cast<double>(hwloc_get_root_obj(topology)->total_memory);
+    double memory = static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGESIZE));
     for (const char *limit : {"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"})
         memory = std::min(memory, firstNumber(kernelFile(limit), memory));
     return std::max(memory, 1.0);
@@ -114,7 +116,7 @@ Result<cluster::Cluster> cpuCluster(hwloc_topology_t topology, int devices)
     DeviceType type;
     type.name = "CPU";
     type.peakFlops = {{"float32", rate.float32 * share}, {"bfloat16", rate.bfloat16 * share}, {"float64", rate.float32 * share / 2}};
-    type.memory = Bytes(static_cast<std::int64_t>(usableMemory(topology) / devices));
+    type.memory = Bytes(static_cast<std::int64_t>(usableMemory() / devices));
     type.memoryBandwidth = std::min(cores * kMemoryPerCore, sockets * kMemoryPerSocket) / devices;
 
     ClusterBuilder builder(devices == 1 ? "local" : fmt::format("local:{}", devices));
