@@ -72,6 +72,8 @@ QVariant TableModel::data(const QModelIndex &index, int role) const
     const Cell &cell = row[column];
     switch (role) {
     case Qt::DisplayRole: return cell.warn ? QStringLiteral("! ") + cell.text : cell.text;
+    case Qt::EditRole: return cell.text;
+    case Qt::CheckStateRole: return cell.check ? QVariant(*cell.check ? Qt::Checked : Qt::Unchecked) : QVariant();
     case Qt::ToolTipRole: return cell.toolTip.isEmpty() ? QVariant() : QVariant(cell.toolTip);
     case Qt::DecorationRole: return cell.swatch.isValid() ? QVariant(cell.swatch) : QVariant();
     case Qt::ForegroundRole: return cell.warn ? QVariant(theme().error) : QVariant();
@@ -89,6 +91,34 @@ QVariant TableModel::headerData(int section, Qt::Orientation orientation, int ro
     return m_data.headers.value(section);
 }
 
+Qt::ItemFlags TableModel::flags(const QModelIndex &index) const
+{
+    Qt::ItemFlags flags = QAbstractTableModel::flags(index);
+    if (!index.isValid())
+        return flags;
+    const auto &row = m_data.rows[static_cast<std::size_t>(index.row())];
+    const auto column = static_cast<std::size_t>(index.column());
+    if (column >= row.size())
+        return flags;
+    flags.setFlag(Qt::ItemIsEditable, row[column].editable);
+    flags.setFlag(Qt::ItemIsUserCheckable, row[column].check.has_value());
+    return flags;
+}
+
+bool TableModel::setData(const QModelIndex &index, const QVariant &value, int role)
+{
+    const auto &row = m_data.rows[static_cast<std::size_t>(index.row())];
+    const auto column = static_cast<std::size_t>(index.column());
+    if (column >= row.size())
+        return false;
+    const Cell &cell = row[column];
+    if (role == Qt::CheckStateRole && cell.check)
+        Q_EMIT edited(index.row(), index.column(), value.toInt() == Qt::Checked);
+    else if (role == Qt::EditRole && cell.editable && value.toString() != cell.text)
+        Q_EMIT edited(index.row(), index.column(), value);
+    return true;
+}
+
 DataTable::DataTable(QWidget *parent) : QTableView(parent)
 {
     m_proxy.setSourceModel(&m_model);
@@ -98,7 +128,7 @@ DataTable::DataTable(QWidget *parent) : QTableView(parent)
     setModel(&m_proxy);
     setItemDelegate(new BarDelegate(this));
     setSelectionBehavior(SelectRows);
-    setEditTriggers(NoEditTriggers);
+    setEditTriggers(DoubleClicked | EditKeyPressed);
     setAlternatingRowColors(true);
     setWordWrap(false);
     setShowGrid(false);

@@ -22,6 +22,8 @@ struct Cell {
     bool warn = false;  ///< in the theme's error colour, with a "!" before it
     double bar = -1;    ///< 0..1: a bar of this share behind the text
     QString toolTip{};
+    bool editable = false;      ///< typing into it emits edited()
+    std::optional<bool> check{}; ///< a box before the text, which a click turns over
 };
 
 struct TableData {
@@ -44,6 +46,12 @@ public:
     [[nodiscard]] int columnCount(const QModelIndex &parent = {}) const override;
     [[nodiscard]] QVariant data(const QModelIndex &index, int role) const override;
     [[nodiscard]] QVariant headerData(int section, Qt::Orientation orientation, int role) const override;
+    [[nodiscard]] Qt::ItemFlags flags(const QModelIndex &index) const override;
+    bool setData(const QModelIndex &index, const QVariant &value, int role) override;
+
+Q_SIGNALS:
+    /// What a person typed (text) or clicked (bool). The table itself stays as it is until set() says otherwise.
+    void edited(int row, int column, const QVariant &value);
 
 private:
     TableData m_data;
