@@ -14,18 +14,6 @@ std::int64_t Sliding::positions(std::size_t axis, std::int64_t size) const
 
 namespace {
 
-void padSame(Sliding &sliding, const Dims &x, bool upper)
-{
-    for (std::size_t d = 0; d < sliding.kernel.size(); ++d) {
-        const std::int64_t size = x[d + 2];
-        const std::int64_t positions = (size + sliding.strides[d] - 1) / sliding.strides[d];
-        const std::int64_t reach = sliding.dilations[d] * (sliding.kernel[d] - 1) + 1;
-        const std::int64_t needed = std::max<std::int64_t>(0, (positions - 1) * sliding.strides[d] + reach - size);
-        sliding.padBegin[d] = upper ? needed / 2 : needed - needed / 2;
-        sliding.padEnd[d] = needed - sliding.padBegin[d];
-    }
-}
-
 bool allAtLeast(const Dims &values, std::int64_t least)
 {
     return std::all_of(values.begin(), values.end(), [least](std::int64_t v) { return v >= least; });
@@ -49,9 +37,6 @@ Result<Sliding> slidingOf(const Request &request, const Dims &x, const Dims &ker
         return wrong(request, "kernel, strides and dilations must be positive, pads not negative");
     std::copy_n(pads.begin(), spatial, sliding.padBegin.begin());
     std::copy_n(pads.begin() + static_cast<std::ptrdiff_t>(spatial), spatial, sliding.padEnd.begin());
-    const std::string automatic = request.op.text("auto_pad", "NOTSET");
-    if (automatic == "SAME_UPPER" || automatic == "SAME_LOWER")
-        padSame(sliding, x, automatic == "SAME_UPPER");
     return sliding;
 }
 

@@ -13,8 +13,7 @@ struct Sliding {
     [[nodiscard]] std::int64_t positions(std::size_t axis, std::int64_t size) const;
 };
 
-/// Reads strides, pads, dilations and auto_pad (NOTSET, VALID, SAME_UPPER, SAME_LOWER) for input dims @p x; @p kernel is the window's
-/// size. Errors: Unsupported (not one or two spatial dimensions), BadInput.
+/// Reads strides, pads and dilations for input dims @p x; @p kernel is the window's size. Errors: Unsupported (not one or two spatial dimensions), BadInput.
 Result<Sliding> slidingOf(const Request &request, const Dims &x, const Dims &kernel);
 
 } // namespace planloom::device

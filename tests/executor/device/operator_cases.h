@@ -99,6 +99,8 @@ inline std::vector<Case> imageCases()
         {"MaxPool indices", "MaxPool", {real({1, 2, 4, 4})}, {{"kernel_shape", two}, {"strides", two}}, 2},
         {"MaxPool 1-d", "MaxPool", {batch({2, 3, 8})}, {{"kernel_shape", Ints{2}}, {"strides", Ints{2}}}},
         {"MaxPool dilated", "MaxPool", {real({1, 2, 7, 7})}, {{"kernel_shape", two}, {"dilations", two}}},
+        {"MaxPool rounded up", "MaxPool", {batch({2, 2, 6, 6})}, {{"kernel_shape", k3}, {"strides", two}, {"ceil_mode", n(1)}}},
+        {"AveragePool rounded up", "AveragePool", {batch({2, 2, 6, 6})}, {{"kernel_shape", k3}, {"strides", two}, {"ceil_mode", n(1)}}},
         {"AveragePool", "AveragePool", {batch({2, 3, 6, 7})}, {{"kernel_shape", k3}, {"strides", two}, {"pads", pad1}}},
         {"AveragePool with pad", "AveragePool", {batch({2, 3, 6, 6})}, {{"kernel_shape", k3}, {"strides", Ints{1, 2}}, {"pads", pad1}, {"count_include_pad", n(1)}}},
         {"AveragePool 1-d", "AveragePool", {batch({2, 2, 7})}, {{"kernel_shape", Ints{3}}}},
@@ -174,6 +176,26 @@ inline std::vector<Case> reductionCases()
     all.push_back({"CumSum", "CumSum", {batch({2, 5, 3})}, {{"axis", n(1)}}});
     all.push_back({"CumSum exclusive reverse", "CumSum", {batch({2, 5})}, {{"axis", n(1)}, {"exclusive", n(1)}, {"reverse", n(1)}}});
     return all;
+}
+
+/// What runs forward only: differentiation refuses it, or makes it itself.
+inline std::vector<Case> forwardOnlyCases()
+{
+    return {
+        {"MatMul of transposed", "MatMul", {real({2, 5, 4}), real({2, 3, 5})}, {{"transA", n(1)}, {"transB", n(1)}}},
+        {"MatMul of transposed weight", "MatMul", {batch({2, 3, 5}), real({4, 5})}, {{"transB", n(1)}}},
+        {"MatMul of transposed rows", "MatMul", {real({2, 5, 4}), real({5, 3})}, {{"transA", n(1)}}},
+        {"BatchNormalization inference", "BatchNormalization", {batch({4, 3, 5}), real({3}, 0.5, 2), real({3}), real({3}), real({3}, 0.5, 1)}, {{"training_mode", n(0)}}},
+        {"Transpose many", "Transpose", {real({20, 33, 18})}, {{"perm", Ints{0, 2, 1}}}},
+        {"Transpose 4-d", "Transpose", {real({3, 17, 5, 18})}, {{"perm", Ints{3, 1, 0, 2}}}},
+        {"Transpose of integers", "Transpose", {index({19, 35}, 9)}, {{"perm", Ints{1, 0}}}},
+        {"Transpose of truth", "Transpose", {truth({3, 4})}},
+        {"Gather integers", "Gather", {index({5, 2}, 99), index({3}, 5)}},
+        {"Cast from integers", "Cast", {index({7}, 9)}, {{"to", std::string("float32")}}},
+        {"Cast to truth", "Cast", {index({7}, 2)}, {{"to", std::string("bool")}}},
+        {"Equal integers", "Equal", {index({20}, 3), index({20}, 3)}},
+        {"Softmax large", "Softmax", {real({3, 70}, -200, 200)}},
+    };
 }
 
 inline std::vector<Case> allCases()
