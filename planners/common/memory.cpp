@@ -4,6 +4,8 @@
 #include "engine/graph/differentiate.h"
 #include "engine/program/stage_model.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 namespace planloom::planners {
@@ -92,6 +94,15 @@ StageFootprint MemoryModel::footprint(std::size_t first, std::size_t last, doubl
 double MemoryModel::usable(DeviceId device) const
 {
     return static_cast<double>(m_costs->cluster().typeOf(device).memory.value()) * (1 - m_reserve);
+}
+
+Error doesNotFit(const simulate::Report &report)
+{
+    const auto worst = std::max_element(report.devices.begin(), report.devices.end(), [](const auto &a, const auto &b) {
+        return a.peakBytes - a.capacityBytes < b.peakBytes - b.capacityBytes;
+    });
+    return infeasible(fmt::format("no plan fits: the fastest needs {} of {} on device {}; use more devices, a smaller micro-batch or --set recompute=auto",
+                                  format(Bytes(worst->peakBytes)), format(Bytes(worst->capacityBytes)), worst->id));
 }
 
 } // namespace planloom::planners

@@ -3,6 +3,7 @@
 
 #include "engine/cost/cost.h"
 #include "engine/plan/plan.h"
+#include "engine/simulate/simulate.h"
 
 #include <cstddef>
 #include <string>
@@ -47,5 +48,8 @@ private:
     std::vector<double> m_largest;  ///< per layer: largest activation made, bytes per sample
     std::vector<double> m_gradient; ///< per layer: parameter bytes
 };
+
+/// Infeasible, naming the device that a compiled plan overflows most, and what would help.
+Error doesNotFit(const simulate::Report &report);
 
 } // namespace planloom::planners

@@ -141,7 +141,7 @@ private:
                 misfit = *std::move(report);
         }
         if (reports.empty())
-            return misfit ? overflow(*misfit) : *refused;
+            return misfit ? doesNotFit(misfit->predicted) : *refused;
         return rank(std::move(reports));
     }
 
@@ -179,15 +179,6 @@ private:
         best.complete = !m_stopped;
         m_progress.report(1, "done");
         return best;
-    }
-
-    [[nodiscard]] static Error overflow(const PlanReport &report)
-    {
-        const auto worst = std::max_element(report.predicted.devices.begin(), report.predicted.devices.end(), [](const auto &a, const auto &b) {
-            return a.peakBytes - a.capacityBytes < b.peakBytes - b.capacityBytes;
-        });
-        return infeasible(fmt::format("no plan fits: the fastest needs {} of {} on device {}; use more devices, a smaller micro-batch or --set recompute=auto",
-                                      format(Bytes(worst->peakBytes)), format(Bytes(worst->capacityBytes)), worst->id));
     }
 
     /// Why there is no plan at all: fewer samples than replicas, or memory.

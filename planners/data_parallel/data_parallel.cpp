@@ -91,6 +91,39 @@ Error tooTight(const Problem &problem, const Tightness &tight)
                                   bytes(tight.needed), cluster.device(tight.device).name, bytes(tight.usable), format(cluster.typeOf(tight.device).memory)));
 }
 
+bool beats(const PlanReport &report, const PlanReport &other)
+{
+    if (report.predicted.fits != other.predicted.fits)
+        return report.predicted.fits;
+    return report.predicted.iterationSeconds < other.predicted.iterationSeconds;
+}
+
+/// The best of the numbers of micro-batches by the simulator.
+Result<PlanReport> fastest(const Problem &problem, const Options &options, const Settings &settings, const std::set<std::int64_t> &counts, const Progress &progress)
+{
+    const MemoryModel memory(*problem.subject.costs, problem.optimizer, settings.reserve);
+    std::optional<PlanReport> best;
+    Tightness tight;
+    for (const std::int64_t count : counts) {
+        if (progress.stopped())
+            break;
+        plan::Plan plan = planOf(problem, options, count);
+        if (!fit(problem, memory, settings, plan, tight))
+            continue;
+        plan.estimate = estimateOf(problem, plan);
+        Result<PlanReport> report = finish(std::move(plan), problem);
+        if (!report)
+            return report.error();
+        if (!best || beats(*report, *best))
+            best = *std::move(report);
+    }
+    if (best && !best->predicted.fits)
+        return doesNotFit(best->predicted);
+    if (best)
+        return *std::move(best);
+    return progress.stopped() ? cancelled("stopped before a plan was found") : tooTight(problem, tight);
+}
+
 } // namespace
 
 std::vector<OptionInfo> DataParallelPlanner::options() const
@@ -110,32 +143,14 @@ Result<PlanReport> DataParallelPlanner::plan(const Problem &problem, const Optio
     const auto devices = static_cast<std::int64_t>(problem.subject.cluster->devices().size());
     if (problem.globalBatch < devices)
         return infeasible(fmt::format("a batch of {} leaves some of {} devices without a sample; give at least {}", problem.globalBatch, devices, devices));
-    const MemoryModel memory(*problem.subject.costs, problem.optimizer, settings.reserve);
     std::set<std::int64_t> counts; // fewest micro-batches first
     for (const std::int64_t perDevice : microBatchChoices(problem))
         counts.insert(std::max<std::int64_t>(1, problem.globalBatch / (perDevice * devices)));
-    std::optional<PlanReport> best;
-    Tightness tight;
-    for (const std::int64_t count : counts) {
-        if (progress.stopped())
-            break;
-        plan::Plan plan = planOf(problem, options, count);
-        if (!fit(problem, memory, settings, plan, tight))
-            continue;
-        plan.estimate = estimateOf(problem, plan);
-        Result<PlanReport> report = finish(std::move(plan), problem);
-        if (!report)
-            return report.error();
-        if (!best || (report->predicted.fits && (!best->predicted.fits || report->predicted.iterationSeconds < best->predicted.iterationSeconds)))
-            best = *std::move(report);
-    }
-    if (!best && progress.stopped())
-        return cancelled("stopped before a plan was found");
-    if (!best)
-        return tooTight(problem, tight);
-    best->complete = !progress.stopped();
+    Result<PlanReport> best = fastest(problem, options, settings, counts, progress);
+    if (best)
+        best->complete = !progress.stopped();
     progress.report(1, "done");
-    return *std::move(best);
+    return best;
 }
 
 } // namespace planloom::planners::data_parallel

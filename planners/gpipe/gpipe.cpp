@@ -120,6 +120,8 @@ Result<PlanReport> GpipePlanner::plan(const Problem &problem, const Options &opt
         return status.error();
     plan.estimate = estimateOf(problem, plan);
     Result<PlanReport> report = finish(std::move(plan), problem);
+    if (report && !report->predicted.fits)
+        return doesNotFit(report->predicted);
     progress.report(1, "done");
     return report;
 }

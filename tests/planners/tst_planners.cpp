@@ -319,6 +319,8 @@ private slots:
         QVERIFY(report.predicted.fits);
         QCOMPARE(report.plan.planner.name, planner.toStdString());
         QCOMPARE(report.plan.globalBatch, std::int64_t(16));
+        for (const planners::Candidate &other : report.alternatives) // the compiled program ranks them
+            QVERIFY(other.simulatedSeconds >= report.predicted.iterationSeconds);
         QVERIFY(report.plan.estimate.count("iteration_seconds") == 1 && report.plan.estimate.count("speedup_over_one_device") == 1);
         QCOMPARE(QString::fromStdString(report.plan.predictedJson), QString::fromStdString(simulate::toJson(report.predicted)));
     }
