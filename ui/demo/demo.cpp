@@ -7,6 +7,7 @@
 
 #include <QCoreApplication>
 #include <QDir>
+#include <QFileInfo>
 #include <QTextStream>
 
 #include <utility>
@@ -17,6 +18,15 @@ namespace {
 
 constexpr int kPollMilliseconds = 20;
 constexpr qint64 kActLimit = 180'000; // milliseconds: longer than any act takes on the slowest machine that we know
+
+/// The agent refuses a folder that holds a run already: the demo can be played twice into the same place.
+QString freshFolder(const QString &parent)
+{
+    QString path = QDir(parent).filePath(QStringLiteral("run"));
+    for (int k = 2; QFileInfo::exists(path); ++k)
+        path = QDir(parent).filePath(QStringLiteral("run-%1").arg(k));
+    return path;
+}
 
 } // namespace
 
@@ -86,7 +96,7 @@ void Demo::writeRunActs()
                           TrainOptions options;
                           options.dataPath = m_options.data;
                           options.steps = m_options.steps;
-                          options.runDir = QDir(m_options.folder).filePath(QStringLiteral("run"));
+                          options.runDir = freshFolder(m_options.folder);
                           m_state->startRun(options);
                       },
                       [this] { return m_state->run().steps.size() * 2 >= static_cast<std::size_t>(m_options.steps); }});

@@ -216,6 +216,8 @@ void RunSession::finish(const Status &status)
         m_data.log << m_data.error;
     }
     Q_EMIT changed();
+    if (m_data.phase == RunData::Phase::Failed)
+        Q_EMIT failed(m_data.error);
 }
 
 } // namespace planloom::ui

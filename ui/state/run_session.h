@@ -37,6 +37,7 @@ public:
 
 Q_SIGNALS:
     void changed();                            ///< phase, steps, summary or log
+    void failed(const QString &why);           ///< once, after changed()
     void tablesChanged();                      ///< the trace starts anew
     void recordsAppended(std::size_t first);   ///< trace().records from here on are new
 

@@ -27,6 +27,7 @@ StudioState::StudioState(QObject *parent) : QObject(parent)
     connect(&m_loadJob, &Job::changed, this, &StudioState::nextInLine);
     connect(&m_planJob, &Job::changed, this, &StudioState::busyChanged);
     connect(&m_run, &RunSession::changed, this, &StudioState::runChanged);
+    connect(&m_run, &RunSession::failed, this, [this](const QString &why) { say(MessageLevel::Error, tr("The run failed: %1").arg(why)); });
     connect(&m_run, &RunSession::tablesChanged, this, &StudioState::measuredReset);
     connect(&m_run, &RunSession::recordsAppended, this, &StudioState::measuredAppended);
 }

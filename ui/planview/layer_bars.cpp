@@ -1,0 +1,374 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// What LayerBars shows and how mouse and keyboard change it.
+#include "ui/planview/layer_bars.h"
+
+#include "ui/widgets/text.h"
+
+#include <QAccessible>
+#include <QHelpEvent>
+#include <QKeyEvent>
+#include <QMouseEvent>
+#include <QToolTip>
+#include <QWheelEvent>
+
+#include <algorithm>
+#include <cmath>
+
+namespace planloom::ui {
+
+namespace {
+
+constexpr int kDragStart = 3;       // pixels
+constexpr int kFarStep = 5;         // layers that Shift+arrow moves
+constexpr double kWheelZoom = 1.2;  // per notch
+constexpr int kWheelPixels = 60;    // per notch
+constexpr int kNotch = 120;         // of QWheelEvent::angleDelta
+
+double slowest(const std::vector<double> &seconds)
+{
+    return seconds.empty() ? 0 : *std::max_element(seconds.begin(), seconds.end());
+}
+
+} // namespace
+
+LayerBars::LayerBars(QWidget *parent) : QWidget(parent)
+{
+    setMouseTracking(true);
+    setFocusPolicy(Qt::StrongFocus);
+    setAccessibleName(tr("Stages over the layers"));
+    describeForReaders();
+}
+
+void LayerBars::setDocument(const DocumentPtr &document)
+{
+    m_document = document;
+    m_figures.clear();
+    m_stageSeconds.clear();
+    m_boundaries.clear();
+    endDrag();
+    if (document) {
+        m_figures = layerFigures(*document);
+        const auto &stages = document->plan.stages;
+        for (std::size_t s = 0; s < stages.size(); ++s) {
+            m_stageSeconds.push_back(stageSeconds(*document, s, stages[s].firstLayer, stages[s].lastLayer));
+            if (s > 0)
+                m_boundaries.push_back(stages[s].firstLayer);
+        }
+    }
+    m_axis.setLayers(m_figures.size());
+    m_current = std::min(m_current, static_cast<int>(m_boundaries.size()) - 1);
+    m_hover = -1;
+    describeForReaders();
+    update();
+}
+
+void LayerBars::setSelection(const Selection &selection)
+{
+    m_selection = selection;
+    update();
+}
+
+void LayerBars::setCurrentBoundary(int boundary)
+{
+    m_current = std::clamp(boundary, -1, static_cast<int>(m_boundaries.size()) - 1);
+    if (m_current >= 0)
+        m_axis.reveal(m_boundaries[static_cast<std::size_t>(m_current)]);
+    describeForReaders();
+    update();
+}
+
+void LayerBars::fit()
+{
+    m_axis.fit();
+    update();
+}
+
+int LayerBars::stageAt(double pixel) const
+{
+    if (!m_document)
+        return -1;
+    const auto after = std::upper_bound(m_boundaries.begin(), m_boundaries.end(), m_axis.layerAt(pixel));
+    return static_cast<int>(after - m_boundaries.begin());
+}
+
+// --- words
+
+QString LayerBars::stageText(std::size_t stage) const
+{
+    const plan::Stage &which = m_document->plan.stages[stage];
+    const qsizetype replicas = static_cast<qsizetype>(which.devices.size());
+    return tr("Stage %1 (%2): layers %3 to %4\n%5 forward + backward of a micro-batch\n%6 on %7")
+        .arg(stage)
+        .arg(qt(which.name))
+        .arg(which.firstLayer)
+        .arg(which.lastLayer - 1)
+        .arg(secondsText(m_stageSeconds[stage]), replicas == 1 ? tr("1 replica") : tr("%1 replicas").arg(replicas),
+             qt(deviceText(*m_document->subject.cluster, which.devices)));
+}
+
+QString LayerBars::describe(const QPoint &at) const
+{
+    if (m_figures.empty() || at.x() < bandArea().left() || at.x() > bandArea().right())
+        return {};
+    if (const int boundary = m_axis.boundaryAt(at.x(), m_boundaries); boundary >= 0) {
+        return tr("Boundary of stages %1 and %2, before layer %3\nDrag it, or select it with [ and ] and move it with the arrow keys")
+            .arg(boundary)
+            .arg(boundary + 1)
+            .arg(m_boundaries[static_cast<std::size_t>(boundary)]);
+    }
+    if (bandArea().contains(at))
+        return stageText(static_cast<std::size_t>(stageAt(at.x()))) + tr("\nDouble click splits it");
+    const std::size_t layer = m_axis.layerAt(at.x());
+    const LayerFigures &figures = m_figures[layer];
+    return tr("Layer %1: %2 (stage %3)\nforward + backward %4\nparameters %5\nreceived by it %6 a micro-batch")
+        .arg(layer)
+        .arg(qt(m_document->subject.layers().layers[layer].name))
+        .arg(stageAt(at.x()))
+        .arg(secondsText(figures.seconds), bytesText(figures.parameters), bytesText(figures.cut));
+}
+
+QString LayerBars::previewText() const
+{
+    if (!m_drag || !m_drag->moved)
+        return {};
+    const auto boundary = static_cast<std::size_t>(m_drag->boundary);
+    const auto &stages = m_document->plan.stages;
+    if (m_drag->layer <= stages[boundary].firstLayer || m_drag->layer >= stages[boundary + 1].lastLayer)
+        return tr("Not possible: stage %1 would have no layers").arg(m_drag->layer <= stages[boundary].firstLayer ? boundary : boundary + 1);
+    const std::vector<double> after = secondsWithBoundary(*m_document, boundary, m_drag->layer);
+    const auto one = [&](std::size_t stage) {
+        return tr("stage %1: %2 → %3").arg(stage).arg(secondsText(m_stageSeconds[stage]), secondsText(after[stage]));
+    };
+    return tr("Before layer %1 (%2)\n%3\n%4\nslowest stage: %5 → %6 (%7)")
+        .arg(m_drag->layer)
+        .arg(qt(m_document->subject.layers().layers[m_drag->layer].name), one(boundary), one(boundary + 1), secondsText(slowest(m_stageSeconds)),
+             secondsText(slowest(after)), changeText(slowest(m_stageSeconds), slowest(after)));
+}
+
+void LayerBars::describeForReaders()
+{
+    QString text = tr("No plan");
+    if (m_document)
+        text = tr("%1 stages over %2 layers").arg(m_boundaries.size() + 1).arg(m_figures.size());
+    if (m_current >= 0) {
+        const auto boundary = static_cast<std::size_t>(m_current);
+        text = tr("Boundary of stages %1 and %2, before layer %3").arg(m_current).arg(m_current + 1).arg(m_boundaries[boundary]);
+    }
+    if (text == accessibleDescription())
+        return;
+    setAccessibleDescription(text);
+    QAccessibleEvent changed(this, QAccessible::DescriptionChanged);
+    QAccessible::updateAccessibility(&changed);
+}
+
+// --- mouse
+
+void LayerBars::setPreview(std::size_t layer)
+{
+    m_drag->layer = layer;
+    Q_EMIT previewChanged(previewText());
+    update();
+}
+
+void LayerBars::endDrag()
+{
+    if (!m_drag)
+        return;
+    m_drag.reset();
+    Q_EMIT previewChanged({});
+    update();
+}
+
+void LayerBars::mousePressEvent(QMouseEvent *event)
+{
+    m_press = m_last = event->pos();
+    if (m_figures.empty() || (event->button() != Qt::LeftButton && event->button() != Qt::MiddleButton))
+        return;
+    const int boundary = event->button() == Qt::LeftButton ? m_axis.boundaryAt(event->pos().x(), m_boundaries) : -1;
+    if (boundary < 0) {
+        m_panning = true;
+        return;
+    }
+    setCurrentBoundary(boundary);
+    m_drag = Drag{boundary, m_boundaries[static_cast<std::size_t>(boundary)], false};
+}
+
+void LayerBars::mouseMoveEvent(QMouseEvent *event)
+{
+    const QPoint at = event->pos();
+    if (m_drag) {
+        m_drag->moved = m_drag->moved || std::abs(at.x() - m_press.x()) > kDragStart;
+        if (m_drag->moved)
+            setPreview(m_axis.edgeAt(at.x()));
+    } else if (m_panning) {
+        m_axis.pan(m_last.x() - at.x());
+        update();
+    } else if (const int hover = m_axis.boundaryAt(at.x(), m_boundaries); hover != m_hover) {
+        m_hover = hover;
+        setCursor(hover >= 0 ? Qt::SplitHCursor : Qt::ArrowCursor);
+        update();
+    }
+    m_last = at;
+}
+
+void LayerBars::mouseReleaseEvent(QMouseEvent *event)
+{
+    const bool clicked = (event->pos() - m_press).manhattanLength() <= kDragStart;
+    const bool panned = std::exchange(m_panning, false);
+    if (m_drag) {
+        const Drag drag = *m_drag;
+        endDrag();
+        if (drag.moved && drag.layer != m_boundaries[static_cast<std::size_t>(drag.boundary)])
+            Q_EMIT boundaryMoved(drag.boundary, drag.layer);
+        return;
+    }
+    if (!panned || !clicked || event->button() != Qt::LeftButton)
+        return;
+    if (bandArea().contains(event->pos()))
+        Q_EMIT stagePicked(stageAt(event->pos().x()));
+    else if (event->pos().x() >= bandArea().left())
+        Q_EMIT layerPicked(m_axis.layerAt(event->pos().x()));
+}
+
+void LayerBars::mouseDoubleClickEvent(QMouseEvent *event)
+{
+    if (m_figures.empty() || event->button() != Qt::LeftButton || event->pos().x() < bandArea().left())
+        return;
+    if (m_axis.boundaryAt(event->pos().x(), m_boundaries) >= 0)
+        return;
+    const int stage = stageAt(event->pos().x());
+    const plan::Stage &which = m_document->plan.stages[static_cast<std::size_t>(stage)];
+    std::size_t layer = m_axis.edgeAt(event->pos().x());
+    if (which.lastLayer - which.firstLayer > 1) // the edge nearest to the mouse that is inside of the stage
+        layer = std::clamp(layer, which.firstLayer + 1, which.lastLayer - 1);
+    Q_EMIT splitAsked(stage, layer);
+}
+
+void LayerBars::wheelEvent(QWheelEvent *event)
+{
+    const QPoint delta = event->angleDelta();
+    const double notches = (delta.y() != 0 ? delta.y() : delta.x()) / static_cast<double>(kNotch);
+    if (event->modifiers() & Qt::ControlModifier)
+        m_axis.zoom(std::pow(kWheelZoom, notches), event->position().x());
+    else if ((event->modifiers() & Qt::ShiftModifier) || delta.x() != 0)
+        m_axis.pan(-notches * kWheelPixels);
+    else
+        return event->ignore();
+    event->accept();
+    update();
+}
+
+void LayerBars::leaveEvent(QEvent *)
+{
+    m_hover = -1;
+    update();
+}
+
+bool LayerBars::event(QEvent *event)
+{
+    if (event->type() == QEvent::PaletteChange || event->type() == QEvent::StyleChange)
+        update();
+    if (event->type() != QEvent::ToolTip)
+        return QWidget::event(event);
+    const auto *help = static_cast<QHelpEvent *>(event);
+    const QString text = describe(help->pos());
+    if (text.isEmpty())
+        QToolTip::hideText();
+    else
+        QToolTip::showText(help->globalPos(), text, this);
+    return true;
+}
+
+void LayerBars::resizeEvent(QResizeEvent *)
+{
+    const QRect band = bandArea();
+    m_axis.setPixels(band.left(), band.width());
+}
+
+// --- keyboard
+
+void LayerBars::stepBoundary(int by)
+{
+    if (m_boundaries.empty())
+        return;
+    const int last = static_cast<int>(m_boundaries.size()) - 1;
+    setCurrentBoundary(m_current < 0 ? (by > 0 ? 0 : last) : std::clamp(m_current + by, 0, last));
+}
+
+void LayerBars::moveCurrent(int by)
+{
+    if (m_boundaries.empty())
+        return;
+    if (m_current < 0) // of the selected stage: the boundary at its end
+        return setCurrentBoundary(std::max(m_selection.stage.value, 0));
+    const auto from = static_cast<std::int64_t>(m_boundaries[static_cast<std::size_t>(m_current)]);
+    const std::int64_t to = std::clamp<std::int64_t>(from + by, 0, static_cast<std::int64_t>(m_figures.size()));
+    if (to != from)
+        Q_EMIT boundaryMoved(m_current, static_cast<std::size_t>(to));
+}
+
+void LayerBars::askMerge()
+{
+    if (m_current >= 0)
+        Q_EMIT mergeAsked(m_current);
+    else if (m_selection.stage.valid())
+        Q_EMIT mergeAsked(m_selection.stage.value);
+}
+
+bool LayerBars::moveKey(int key, bool far)
+{
+    switch (key) {
+    case Qt::Key_Left: moveCurrent(far ? -kFarStep : -1); return true;
+    case Qt::Key_Right: moveCurrent(far ? kFarStep : 1); return true;
+    case Qt::Key_BracketLeft: stepBoundary(-1); return true;
+    case Qt::Key_BracketRight: stepBoundary(1); return true;
+    default: return false;
+    }
+}
+
+void LayerBars::keyPressEvent(QKeyEvent *event)
+{
+    if (!m_document || (event->modifiers() & (Qt::ControlModifier | Qt::AltModifier)))
+        return QWidget::keyPressEvent(event);
+    if (moveKey(event->key(), event->modifiers() & Qt::ShiftModifier))
+        return;
+    switch (event->key()) {
+    case Qt::Key_Delete: return askMerge();
+    case Qt::Key_Space: return fit();
+    case Qt::Key_Escape:
+        if (m_drag)
+            return endDrag();
+        setCurrentBoundary(-1);
+        Q_EMIT cleared();
+        return;
+    default: QWidget::keyPressEvent(event);
+    }
+}
+
+bool LayerBars::focusNextPrevChild(bool next)
+{
+    const int count = static_cast<int>(m_boundaries.size());
+    const int target = m_current + (next ? 1 : -1);
+    if (!hasFocus() || target < 0 || target >= count)
+        return QWidget::focusNextPrevChild(next);
+    setCurrentBoundary(target);
+    return true;
+}
+
+void LayerBars::focusInEvent(QFocusEvent *event)
+{
+    if (event->reason() == Qt::TabFocusReason && m_current < 0)
+        setCurrentBoundary(0);
+    else if (event->reason() == Qt::BacktabFocusReason)
+        setCurrentBoundary(static_cast<int>(m_boundaries.size()) - 1);
+    QWidget::focusInEvent(event);
+    update();
+}
+
+void LayerBars::focusOutEvent(QFocusEvent *event)
+{
+    QWidget::focusOutEvent(event);
+    update();
+}
+
+} // namespace planloom::ui

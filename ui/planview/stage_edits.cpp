@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "ui/planview/stage_edits.h"
+
+#include <algorithm>
+#include <limits>
+#include <set>
+
+namespace planloom::ui {
+namespace {
+
+std::string label(const plan::Plan &plan, std::size_t stage)
+{
+    return "stage " + std::to_string(stage) + " (" + plan.stages[stage].name + ")";
+}
+
+/// Devices that no stage uses; those of the nodes where @p stage is come first.
+std::vector<DeviceId> idleDevices(const plan::Document &document, std::size_t stage)
+{
+    std::set<DeviceId> busy;
+    for (const plan::Stage &each : document.plan.stages)
+        busy.insert(each.devices.begin(), each.devices.end());
+    std::set<NodeId> home;
+    for (const DeviceId device : document.plan.stages[stage].devices)
+        home.insert(document.subject.cluster->device(device).node);
+    std::vector<DeviceId> idle;
+    for (const cluster::Device &device : document.subject.cluster->devices()) {
+        if (!busy.contains(device.id))
+            idle.push_back(device.id);
+    }
+    std::stable_partition(idle.begin(), idle.end(), [&](DeviceId device) { return home.contains(document.subject.cluster->device(device).node); });
+    return idle;
+}
+
+/// A name that no stage has yet: stages are called stage0, stage1, ... where nobody named them.
+std::string freshName(const plan::Plan &plan)
+{
+    for (std::size_t number = plan.stages.size();; ++number) {
+        std::string name = "stage" + std::to_string(number);
+        const auto same = [&name](const plan::Stage &stage) { return stage.name == name; };
+        if (std::none_of(plan.stages.begin(), plan.stages.end(), same))
+            return name;
+    }
+}
+
+/// "stage0", "stage1", ... in a row, as planners call them.
+bool hasPlainNames(const plan::Plan &plan)
+{
+    for (std::size_t s = 0; s < plan.stages.size(); ++s) {
+        if (plan.stages[s].name != "stage" + std::to_string(s))
+            return false;
+    }
+    return true;
+}
+
+/// A cap of all micro-batches binds nothing: it stands for "none" beside stages that have one.
+int unboundCap(const plan::Plan &plan)
+{
+    return static_cast<int>(std::clamp<std::int64_t>(plan.microBatches, 1, std::numeric_limits<int>::max()));
+}
+
+void setPlainNames(plan::Plan &plan)
+{
+    for (std::size_t s = 0; s < plan.stages.size(); ++s)
+        plan.stages[s].name = "stage" + std::to_string(s);
+}
+
+} // namespace
+
+void moveBoundary(plan::Plan &plan, std::size_t boundary, std::size_t layer)
+{
+    plan.stages[boundary].lastLayer = layer;
+    plan.stages[boundary + 1].firstLayer = layer;
+}
+
+Result<plan::Plan> splitStage(const plan::Document &document, std::size_t stage, std::size_t layer)
+{
+    plan::Plan plan = document.plan;
+    const plan::Stage whole = plan.stages[stage];
+    if (whole.lastLayer - whole.firstLayer < 2)
+        return badInput(label(plan, stage) + " has a single layer and cannot be split");
+    if (layer <= whole.firstLayer || layer >= whole.lastLayer)
+        return badInput(label(plan, stage) + " can be split before layers " + std::to_string(whole.firstLayer + 1) + " to " +
+                        std::to_string(whole.lastLayer - 1) + ", not before " + std::to_string(layer));
+    std::vector<DeviceId> devices = whole.devices;
+    if (devices.size() < 2) {
+        const std::vector<DeviceId> idle = idleDevices(document, stage);
+        if (idle.empty())
+            return badInput(label(plan, stage) + " has one device and the cluster has no idle one; free a device of another stage before splitting it");
+        devices.push_back(idle.front());
+    }
+    const bool plain = hasPlainNames(plan);
+    const auto half = devices.begin() + static_cast<std::ptrdiff_t>((devices.size() + 1) / 2);
+    plan::Stage second = whole;
+    second.name = freshName(plan);
+    second.firstLayer = layer;
+    plan.stages[stage].lastLayer = layer;
+    plan.stages.insert(plan.stages.begin() + static_cast<std::ptrdiff_t>(stage) + 1, std::move(second));
+    setDevices(plan, stage, {devices.begin(), half});
+    setDevices(plan, stage + 1, {half, devices.end()});
+    if (std::vector<int> &caps = plan.schedule.warmup; stage < caps.size())
+        caps.insert(caps.begin() + static_cast<std::ptrdiff_t>(stage), caps[stage]);
+    if (plain)
+        setPlainNames(plan);
+    return plan;
+}
+
+Result<plan::Plan> mergeWithNext(const plan::Plan &before, std::size_t stage)
+{
+    if (stage + 1 >= before.stages.size())
+        return badInput(label(before, stage) + " is the last one; there is no next stage to merge it with");
+    plan::Plan plan = before;
+    const bool plain = hasPlainNames(plan);
+    const plan::Stage next = plan.stages[stage + 1];
+    std::vector<DeviceId> devices = plan.stages[stage].devices;
+    devices.insert(devices.end(), next.devices.begin(), next.devices.end());
+    plan.stages[stage].lastLayer = next.lastLayer;
+    plan.stages[stage].recompute = plan.stages[stage].recompute || next.recompute;
+    plan.stages.erase(plan.stages.begin() + static_cast<std::ptrdiff_t>(stage) + 1);
+    setDevices(plan, stage, std::move(devices));
+    if (std::vector<int> &caps = plan.schedule.warmup; stage + 1 < caps.size())
+        caps.erase(caps.begin() + static_cast<std::ptrdiff_t>(stage) + 1);
+    if (plain)
+        setPlainNames(plan);
+    return plan;
+}
+
+void setLayers(plan::Plan &plan, std::size_t stage, std::size_t first, std::size_t last)
+{
+    plan.stages[stage].firstLayer = first;
+    plan.stages[stage].lastLayer = last;
+    if (stage > 0)
+        plan.stages[stage - 1].lastLayer = first;
+    if (stage + 1 < plan.stages.size())
+        plan.stages[stage + 1].firstLayer = last;
+}
+
+void setDevices(plan::Plan &plan, std::size_t stage, std::vector<DeviceId> devices)
+{
+    plan::Stage &which = plan.stages[stage];
+    which.devices = std::move(devices);
+    // Shares, mesh and shardings were said of the devices that it had.
+    which.replicaShares.clear();
+    which.mesh.clear();
+    which.shardings.clear();
+}
+
+Result<std::vector<DeviceId>> withReplicas(const plan::Document &document, std::size_t stage, std::size_t count)
+{
+    std::vector<DeviceId> devices = document.plan.stages[stage].devices;
+    if (count < 1)
+        return badInput(label(document.plan, stage) + " needs at least one replica");
+    if (count <= devices.size()) {
+        devices.resize(count);
+        return devices;
+    }
+    const std::vector<DeviceId> idle = idleDevices(document, stage);
+    const std::size_t missing = count - devices.size();
+    if (idle.size() < missing)
+        return badInput(label(document.plan, stage) + ": " + std::to_string(count) + " replicas need " + std::to_string(missing) +
+                        " more devices, but the cluster has " + std::to_string(idle.size()) + " idle; take some from another stage first");
+    devices.insert(devices.end(), idle.begin(), idle.begin() + static_cast<std::ptrdiff_t>(missing));
+    return devices;
+}
+
+void setMicroBatches(plan::Plan &plan, std::int64_t count)
+{
+    const int before = unboundCap(plan);
+    plan.microBatches = count;
+    for (int &cap : plan.schedule.warmup) {
+        if (cap >= before)
+            cap = unboundCap(plan);
+    }
+}
+
+void setWarmupCap(plan::Plan &plan, std::size_t stage, int cap)
+{
+    std::vector<int> &caps = plan.schedule.warmup;
+    const int none = unboundCap(plan);
+    caps.resize(plan.stages.size(), none);
+    caps[stage] = cap == 0 ? none : cap;
+    if (std::all_of(caps.begin(), caps.end(), [none](int each) { return each >= none; }))
+        caps.clear();
+}
+
+int warmupCap(const plan::Plan &plan, std::size_t stage)
+{
+    if (stage >= plan.schedule.warmup.size() || plan.schedule.warmup[stage] >= plan.microBatches)
+        return 0;
+    return plan.schedule.warmup[stage];
+}
+
+} // namespace planloom::ui

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#pragma once
+
+#include "engine/plan/plan.h"
+
+#include <string>
+#include <vector>
+
+namespace planloom::ui {
+
+/// What one layer costs in the plan at hand.
+struct LayerFigures {
+    double seconds = 0;            ///< forward + backward of the slice of one replica
+    std::int64_t parameters = 0;   ///< bytes
+    std::int64_t cut = 0;          ///< bytes of one micro-batch that cross in front of the layer
+};
+
+/// Per layer of the model. Cost: O(layers + tensors of the cuts).
+std::vector<LayerFigures> layerFigures(const plan::Document &document);
+
+/// Forward + backward of the largest slice of stage @p stage, had it the layers [first, last). 0 where there are none. Cost: O(1)
+/// in the layers, so that it can be asked at every move of the mouse.
+double stageSeconds(const plan::Document &document, std::size_t stage, std::size_t first, std::size_t last);
+
+/// Seconds of every stage if boundary @p boundary (between stages boundary and boundary + 1) stood before layer @p layer.
+std::vector<double> secondsWithBoundary(const plan::Document &document, std::size_t boundary, std::size_t layer);
+
+/// Where a stage of the plan would be cut into halves of nearly equal time; its first layer if it has one only.
+std::size_t balancedCut(const plan::Document &document, std::size_t stage);
+
+/// Names of devices, runs of numbers drawn together: "n0:g0-3, n1:g5".
+std::string deviceText(const cluster::Cluster &cluster, const std::vector<DeviceId> &devices);
+/// The devices that @p text names, in its order. Errors (BadInput, NotFound) quote the part that is wrong.
+Result<std::vector<DeviceId>> devicesFromText(const cluster::Cluster &cluster, const std::string &text);
+
+} // namespace planloom::ui
