@@ -1,65 +1,240 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "ui/planview/plan_view.h"
 
-#include "ui/theme/theme.h"
+#include "ui/planview/plan_summary.h"
+#include "ui/planview/stage_edits.h"
+#include "ui/planview/stage_figures.h"
 #include "ui/widgets/text.h"
 
+#include <QResizeEvent>
 #include <QVBoxLayout>
 
 namespace planloom::ui {
 
+namespace {
+
+constexpr double kSideBySide = 2.2; // width over height from which bars and table stand beside each other
+
+} // namespace
+
 PlanView::PlanView(StudioState *state, QWidget *parent)
-    : View(state, parent), m_summary(new QLabel(this)), m_search(new QLineEdit(this)), m_table(new DataTable(this))
+    : View(state, parent), m_controls(new PlanControls(state, this)), m_summary(new QLabel(this)), m_estimate(new QLabel(this)),
+      m_splitter(new QSplitter(Qt::Horizontal, this)), m_bars(new LayerBars(this)), m_tabs(new QTabWidget(this)), m_search(new QLineEdit(this)),
+      m_stages(new DataTable(this)), m_alternatives(new DataTable(this))
 {
-    m_summary->setWordWrap(true);
+    build();
+    connectParts();
+    makeCommands();
+    connect(state, &StudioState::documentChanged, this, &PlanView::refresh);
+    connect(state, &StudioState::simulationChanged, this, &PlanView::refreshPrediction);
+    connect(state, &StudioState::busyChanged, this, &PlanView::refreshPrediction);
+    connect(state, &StudioState::selectionChanged, this, &PlanView::showSelection);
+    refresh();
+}
+
+void PlanView::build()
+{
+    for (QLabel *label : {m_summary, m_estimate}) {
+        label->setWordWrap(true);
+        label->setTextInteractionFlags(Qt::TextSelectableByMouse);
+        label->setContentsMargins(8, 0, 8, 0);
+    }
+    m_summary->setAccessibleName(tr("Prediction"));
+    m_estimate->setAccessibleName(tr("The planner's own estimate"));
+    m_estimate->setForegroundRole(QPalette::PlaceholderText);
     m_search->setPlaceholderText(tr("Search stages"));
     m_search->setClearButtonEnabled(true);
     m_search->setAccessibleName(tr("Search stages"));
-    m_table->setAccessibleName(tr("Stages of the plan"));
+    m_search->setMaximumWidth(150);
+    m_stages->setAccessibleName(tr("Stages of the plan"));
+    m_alternatives->setAccessibleName(tr("Alternative plans"));
+    m_tabs->setDocumentMode(true);
+    m_tabs->addTab(m_stages, tr("Stages"));
+    m_tabs->addTab(m_alternatives, tr("Alternatives"));
+    m_tabs->setCornerWidget(m_search);
+    m_splitter->addWidget(m_bars);
+    m_splitter->addWidget(m_tabs);
+    m_splitter->setChildrenCollapsible(false);
+    m_splitter->setSizes({500, 500});
     auto *layout = new QVBoxLayout(this);
-    layout->setContentsMargins(8, 8, 8, 8);
+    layout->setContentsMargins(0, 0, 0, 0);
+    layout->setSpacing(2);
+    layout->addWidget(m_controls);
     layout->addWidget(m_summary);
-    layout->addWidget(m_search);
-    layout->addWidget(m_table, 1);
-    connect(m_search, &QLineEdit::textChanged, m_table, &DataTable::setFilter);
-    connect(state, &StudioState::documentChanged, this, &PlanView::refresh);
-    connect(state, &StudioState::simulationChanged, this, &PlanView::refresh);
-    connect(state, &StudioState::selectionChanged, this, &PlanView::showSelection);
-    connect(m_table, &DataTable::rowPicked, this, [this](int row) { this->state()->selectStage(StageId(row)); });
-    refresh();
+    layout->addWidget(m_estimate);
+    layout->addWidget(m_splitter, 1);
+}
+
+void PlanView::connectParts()
+{
+    connect(m_search, &QLineEdit::textChanged, m_stages, &DataTable::setFilter);
+    connect(m_stages, &DataTable::rowPicked, this, [this](int row) { state()->selectStage(StageId(row)); });
+    connect(m_stages->tableModel(), &TableModel::edited, this, [this](int row, int column, const QVariant &value) {
+        editStage(*state(), static_cast<std::size_t>(row), static_cast<StageColumn>(column), value);
+    });
+    connect(m_alternatives, &QAbstractItemView::activated, this, [this](const QModelIndex &index) { takeAlternative(m_alternatives->sourceRow(index)); });
+    connect(m_bars, &LayerBars::boundaryMoved, this, &PlanView::moveBoundaryTo);
+    connect(m_bars, &LayerBars::splitAsked, this, &PlanView::split);
+    connect(m_bars, &LayerBars::mergeAsked, this, &PlanView::merge);
+    connect(m_bars, &LayerBars::stagePicked, this, [this](int stage) { state()->selectStage(StageId(stage)); });
+    connect(m_bars, &LayerBars::cleared, this, [this] { state()->clearSelection(); });
+    connect(m_bars, &LayerBars::layerPicked, this, [this](std::size_t layer) {
+        Selection next;
+        next.time = state()->selection().time;
+        next.layers = {layer, layer + 1};
+        const auto &stages = state()->document()->plan.stages;
+        for (std::size_t s = 0; s < stages.size(); ++s) {
+            if (layer >= stages[s].firstLayer && layer < stages[s].lastLayer)
+                next.stage = StageId(static_cast<std::int64_t>(s));
+        }
+        state()->select(next);
+    });
+}
+
+void PlanView::makeCommands()
+{
+    const auto add = [this](const QString &text, const std::function<void()> &run) {
+        auto *action = new QAction(text, this);
+        connect(action, &QAction::triggered, this, run);
+        m_commands << action;
+    };
+    add(tr("Split the stage in two of equal time"), [this] {
+        if (const int stage = pickedStage(); stage >= 0)
+            split(stage, balancedCut(*state()->document(), static_cast<std::size_t>(stage)));
+    });
+    add(tr("Merge the stage with the next one"), [this] {
+        if (const int stage = pickedStage(); stage >= 0)
+            merge(stage);
+    });
+    add(tr("Add a replica to the stage"), [this] { changeReplicas(1); });
+    add(tr("Take a replica from the stage"), [this] { changeReplicas(-1); });
+    add(tr("Recompute the stage's activations, or keep them"), [this] {
+        if (const int stage = pickedStage(); stage >= 0)
+            editStage(*state(), static_cast<std::size_t>(stage), StageColumn::Recompute, !state()->document()->plan.stages[static_cast<std::size_t>(stage)].recompute);
+    });
+    add(tr("Show all layers"), [this] { m_bars->fit(); });
+    add(tr("Next stage boundary"), [this] { m_bars->setCurrentBoundary(m_bars->currentBoundary() + 1); });
+    add(tr("Find a stage"), [this] {
+        m_tabs->setCurrentWidget(m_stages);
+        m_search->setFocus();
+    });
+}
+
+// --- edits
+
+bool PlanView::moveBoundaryTo(int boundary, std::size_t layer)
+{
+    return state()->editPlan(tr("Move the boundary of stages %1 and %2").arg(boundary).arg(boundary + 1),
+                             [=](plan::Plan &plan) { moveBoundary(plan, static_cast<std::size_t>(boundary), layer); });
+}
+
+bool PlanView::split(int stage, std::size_t layer)
+{
+    if (!state()->document())
+        return false;
+    auto plan = splitStage(*state()->document(), static_cast<std::size_t>(stage), layer);
+    if (plan)
+        return state()->replacePlan(tr("Split stage %1").arg(stage), std::move(*plan));
+    state()->say(MessageLevel::Error, qt(plan.error().text()));
+    return false;
+}
+
+bool PlanView::merge(int stage)
+{
+    if (!state()->document())
+        return false;
+    auto plan = mergeWithNext(state()->document()->plan, static_cast<std::size_t>(stage));
+    if (plan)
+        return state()->replacePlan(tr("Merge stages %1 and %2").arg(stage).arg(stage + 1), std::move(*plan));
+    state()->say(MessageLevel::Error, qt(plan.error().text()));
+    return false;
+}
+
+bool PlanView::takeAlternative(int row)
+{
+    const auto &alternatives = state()->alternatives();
+    if (row < 0 || static_cast<std::size_t>(row) >= alternatives.size())
+        return false;
+    const plan::Plan plan = alternatives[static_cast<std::size_t>(row)].plan;
+    return state()->replacePlan(tr("Take alternative %1").arg(row + 1), plan);
+}
+
+int PlanView::pickedStage()
+{
+    const StageId stage = state()->selection().stage;
+    if (state()->document() && stage.valid() && stage.index() < state()->document()->plan.stages.size())
+        return stage.value;
+    state()->say(MessageLevel::Warning, tr("Select a stage first: click it in the plan, or pick its row."));
+    return -1;
+}
+
+void PlanView::changeReplicas(int by)
+{
+    const int stage = pickedStage();
+    if (stage < 0)
+        return;
+    const auto replicas = static_cast<int>(state()->document()->plan.stages[static_cast<std::size_t>(stage)].devices.size());
+    editStage(*state(), static_cast<std::size_t>(stage), StageColumn::Replicas, replicas + by);
+}
+
+// --- showing
+
+const simulate::Report *PlanView::report() const
+{
+    return state()->simulationCurrent() ? &state()->simulation()->report : nullptr;
 }
 
 void PlanView::refresh()
 {
     const auto &document = state()->document();
+    m_bars->setDocument(document);
+    refreshPrediction();
+    showSelection();
+}
+
+void PlanView::refreshPrediction()
+{
+    const auto &document = state()->document();
     if (!document) {
         m_summary->setText(tr("No plan. Run a planner with Plan ▸ Find a plan, or open a plan file."));
-        m_table->set({});
+        m_estimate->hide();
+        m_stages->set({});
+        m_alternatives->set({});
+        m_tabs->setTabText(1, tr("Alternatives"));
         return;
     }
-    const plan::Plan &plan = document->plan;
-    m_summary->setText(tr("%1  ·  %2  ·  batch %3 in %4 micro-batches")
-                           .arg(qt(plan::notation(plan)), QString::fromUtf8(plan::name(plan.schedule.kind)))
-                           .arg(plan.globalBatch)
-                           .arg(plan.microBatches));
-    TableData table{{tr("Stage"), tr("Layers"), tr("Devices"), tr("Recompute")}, {}};
-    for (std::size_t s = 0; s < plan.stages.size(); ++s) {
-        const plan::Stage &stage = plan.stages[s];
-        QStringList devices;
-        for (const DeviceId device : stage.devices)
-            devices << qt(document->subject.cluster->device(device).name);
-        table.rows.push_back({{qt(stage.name), {}, theme().ofSeries(static_cast<int>(s))},
-                             {tr("%1 – %2").arg(stage.firstLayer).arg(stage.lastLayer - 1), {}},
-                             {devices.join(QStringLiteral(", ")), {}},
-                             {stage.recompute ? tr("yes") : tr("no"), {}}});
+    const QString name = qt(plan::notation(document->plan));
+    if (report()) {
+        m_summary->setText(name + QStringLiteral("  ·  ") + predictionText(*report(), state()->previousReport()));
+        const QString estimate = estimateText(document->plan, *report());
+        m_estimate->setText(estimate);
+        m_estimate->setVisible(!estimate.isEmpty());
+    } else if (!state()->simulating()) {
+        m_summary->setText(tr("%1  ·  not simulated").arg(name));
+    } else if (!state()->simulation()) {
+        m_summary->setText(tr("%1  ·  simulating …").arg(name));
     }
-    m_table->set(std::move(table));
-    showSelection();
+    m_stages->set(stageTable(*document, report()));
+    refreshAlternatives();
+}
+
+void PlanView::refreshAlternatives()
+{
+    const auto &alternatives = state()->alternatives();
+    m_alternatives->set(alternativesTable(alternatives, report()));
+    m_tabs->setTabText(1, alternatives.empty() ? tr("Alternatives") : tr("Alternatives (%1)").arg(alternatives.size()));
 }
 
 void PlanView::showSelection()
 {
-    m_table->showRow(state()->selection().stage.value);
+    m_stages->showRow(state()->selection().stage.value);
+    m_bars->setSelection(state()->selection());
+}
+
+void PlanView::resizeEvent(QResizeEvent *event)
+{
+    View::resizeEvent(event);
+    m_splitter->setOrientation(width() > kSideBySide * height() ? Qt::Horizontal : Qt::Vertical);
 }
 
 } // namespace planloom::ui

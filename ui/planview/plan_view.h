@@ -3,27 +3,60 @@
 
 #include <QLabel>
 #include <QLineEdit>
+#include <QSplitter>
+#include <QTabWidget>
 
+#include "ui/planview/layer_bars.h"
+#include "ui/planview/plan_controls.h"
+#include "ui/planview/stage_table.h"
 #include "ui/shell/view.h"
 #include "ui/widgets/data_table.h"
 
 namespace planloom::ui {
 
+/// The plan as spans over the layers and as a table of stages, what the simulator says of it, and what else the planner found.
+/// Every change goes through the state: undoable, or refused with the reason.
 class PlanView final : public View {
     Q_OBJECT
 
 public:
     explicit PlanView(StudioState *state, QWidget *parent = nullptr);
     [[nodiscard]] QString title() const override { return tr("Plan"); }
-    [[nodiscard]] QWidget *focusTarget() override { return m_table; }
+    [[nodiscard]] QList<QAction *> commands() const override { return m_commands; }
+    [[nodiscard]] QWidget *focusTarget() override { return m_bars; }
+
+    // The edits behind the commands; false if refused.
+    bool moveBoundaryTo(int boundary, std::size_t layer);
+    bool split(int stage, std::size_t layer);
+    bool merge(int stage);
+    bool takeAlternative(int row);
+
+protected:
+    void resizeEvent(QResizeEvent *event) override;
 
 private:
+    void build();
+    void connectParts();
+    void makeCommands();
     void refresh();
+    void refreshPrediction();
+    void refreshAlternatives();
     void showSelection();
+    [[nodiscard]] const simulate::Report *report() const; ///< of the document as it is; null while it is simulated
+    [[nodiscard]] int pickedStage();                      ///< -1, after a word why
+    void editPicked(StageColumn column, const QVariant &value);
+    void changeReplicas(int by);
 
+    PlanControls *m_controls;
     QLabel *m_summary;
+    QLabel *m_estimate;
+    QSplitter *m_splitter;
+    LayerBars *m_bars;
+    QTabWidget *m_tabs;
     QLineEdit *m_search;
-    DataTable *m_table;
+    DataTable *m_stages;
+    DataTable *m_alternatives;
+    QList<QAction *> m_commands;
 };
 
 } // namespace planloom::ui

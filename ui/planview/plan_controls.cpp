@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "ui/planview/plan_controls.h"
+
+#include "ui/planview/stage_edits.h"
+#include "ui/widgets/text.h"
+
+#include <QLabel>
+#include <QStandardItemModel>
+
+namespace planloom::ui {
+
+namespace {
+
+constexpr int kLargestBatch = 1'000'000'000; // as plan::validate has it
+
+plan::Optimizer::Kind optimizerAt(int index)
+{
+    return index == 0 ? plan::Optimizer::Kind::AdamW : plan::Optimizer::Kind::Sgd;
+}
+
+} // namespace
+
+PlanControls::PlanControls(StudioState *state, QWidget *parent)
+    : QToolBar(parent), m_state(state), m_batch(new QSpinBox(this)), m_microBatches(new QSpinBox(this)), m_schedule(new QComboBox(this)),
+      m_optimizer(new QComboBox(this)), m_learningRate(new QLineEdit(this))
+{
+    for (QSpinBox *box : {m_batch, m_microBatches}) {
+        box->setRange(1, kLargestBatch);
+        box->setKeyboardTracking(false);
+        box->setMinimumWidth(76);
+    }
+    for (const std::string &name : plan::scheduleNames())
+        m_schedule->addItem(qt(name));
+    m_optimizer->addItems({QStringLiteral("AdamW"), QStringLiteral("SGD")});
+    m_learningRate->setMaximumWidth(80);
+    add(tr("Batch"), m_batch, tr("Samples of one iteration, over all replicas"));
+    add(tr("Micro-batches"), m_microBatches, tr("Pieces that the batch is cut into"));
+    add(tr("Schedule"), m_schedule, tr("Order of forward and backward passes on each stage"));
+    add(tr("Optimizer"), m_optimizer, tr("What turns gradients into steps; AdamW keeps two more figures per parameter"));
+    add(tr("Rate"), m_learningRate, tr("Learning rate"));
+
+    connect(m_batch, &QSpinBox::valueChanged, this, [this](int value) {
+        edit(tr("Batch of %1").arg(value), [value](plan::Plan &plan) { plan.globalBatch = value; });
+    });
+    connect(m_microBatches, &QSpinBox::valueChanged, this, [this](int value) {
+        edit(tr("%1 micro-batches").arg(value), [value](plan::Plan &plan) { setMicroBatches(plan, value); });
+    });
+    connect(m_schedule, &QComboBox::currentIndexChanged, this, &PlanControls::setSchedule);
+    connect(m_optimizer, &QComboBox::currentIndexChanged, this, &PlanControls::setOptimizer);
+    connect(m_learningRate, &QLineEdit::editingFinished, this, &PlanControls::setLearningRate);
+    connect(state, &StudioState::documentChanged, this, &PlanControls::refresh);
+    refresh();
+}
+
+void PlanControls::add(const QString &label, QWidget *widget, const QString &toolTip)
+{
+    auto *name = new QLabel(label, this);
+    name->setContentsMargins(8, 0, 4, 0);
+    name->setBuddy(widget);
+    widget->setAccessibleName(label);
+    widget->setToolTip(toolTip);
+    addWidget(name);
+    addWidget(widget);
+}
+
+void PlanControls::refresh()
+{
+    const auto &document = m_state->document();
+    setEnabled(document != nullptr);
+    if (!document)
+        return;
+    const plan::Plan &plan = document->plan;
+    m_refreshing = true;
+    m_batch->setValue(static_cast<int>(plan.globalBatch));
+    m_microBatches->setValue(static_cast<int>(plan.microBatches));
+    m_schedule->setCurrentIndex(static_cast<int>(plan.schedule.kind));
+    // A custom order lists every task; it comes with a plan file and cannot be chosen.
+    auto *items = qobject_cast<QStandardItemModel *>(m_schedule->model());
+    items->item(static_cast<int>(plan::ScheduleKind::Custom))->setEnabled(plan.schedule.kind == plan::ScheduleKind::Custom);
+    m_optimizer->setCurrentIndex(plan.optimizer.kind == plan::Optimizer::Kind::AdamW ? 0 : 1);
+    m_learningRate->setText(QString::number(plan.optimizer.learningRate));
+    m_refreshing = false;
+}
+
+void PlanControls::edit(const QString &what, const std::function<void(plan::Plan &)> &change)
+{
+    if (!m_refreshing && !m_state->editPlan(what, change))
+        refresh();
+}
+
+void PlanControls::setSchedule(int index)
+{
+    const auto kind = static_cast<plan::ScheduleKind>(index);
+    edit(tr("Schedule %1").arg(QString::fromUtf8(plan::name(kind))), [kind](plan::Plan &plan) {
+        plan.schedule.kind = kind;
+        if (kind != plan::ScheduleKind::Custom)
+            plan.schedule.order.clear();
+    });
+}
+
+void PlanControls::setOptimizer(int index)
+{
+    edit(tr("Optimizer %1").arg(m_optimizer->itemText(index)), [index](plan::Plan &plan) { plan.optimizer.kind = optimizerAt(index); });
+}
+
+void PlanControls::setLearningRate()
+{
+    if (!m_state->document())
+        return;
+    bool isNumber = false;
+    const double rate = m_learningRate->text().toDouble(&isNumber);
+    if (isNumber && QString::number(rate) == QString::number(m_state->document()->plan.optimizer.learningRate))
+        return;
+    if (!isNumber) {
+        m_state->say(MessageLevel::Error, tr("The learning rate \"%1\" is not a number; write it as 0.001").arg(m_learningRate->text()));
+        return refresh();
+    }
+    edit(tr("Learning rate %1").arg(rate), [rate](plan::Plan &plan) { plan.optimizer.learningRate = rate; });
+}
+
+} // namespace planloom::ui

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#pragma once
+
+#include <QComboBox>
+#include <QLineEdit>
+#include <QSpinBox>
+#include <QToolBar>
+
+#include "ui/state/studio_state.h"
+
+#include <functional>
+
+namespace planloom::ui {
+
+/// The figures of the whole plan: batch, micro-batches, schedule, optimizer. Every change is one undoable edit of the state; after
+/// a refused one the old figure is shown again.
+class PlanControls final : public QToolBar {
+    Q_OBJECT
+
+public:
+    explicit PlanControls(StudioState *state, QWidget *parent = nullptr);
+
+private:
+    void add(const QString &label, QWidget *widget, const QString &toolTip);
+    void refresh();
+    void edit(const QString &what, const std::function<void(plan::Plan &)> &change);
+    void setSchedule(int index);
+    void setOptimizer(int index);
+    void setLearningRate();
+
+    StudioState *m_state;
+    QSpinBox *m_batch;
+    QSpinBox *m_microBatches;
+    QComboBox *m_schedule;
+    QComboBox *m_optimizer;
+    QLineEdit *m_learningRate;
+    bool m_refreshing = false;
+};
+
+} // namespace planloom::ui

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#pragma once
+
+#include "engine/plan/plan.h"
+#include "engine/simulate/simulate.h"
+#include "planners/planner.h"
+#include "ui/state/studio_state.h"
+#include "ui/widgets/data_table.h"
+
+#include <vector>
+
+namespace planloom::ui {
+
+enum class StageColumn { Name, Layers, Devices, Replicas, Recompute, Time, Parameters, WarmUp, Memory };
+
+/// The plan's stages as rows; @p report, if it is of this plan, gives the memory.
+TableData stageTable(const plan::Document &document, const simulate::Report *report);
+
+/// Carries out what a person wrote into cell (@p stage, @p column). False if it was refused; the state has said why.
+bool editStage(StudioState &state, std::size_t stage, StageColumn column, const QVariant &value);
+
+/// What the last planner run found besides its best plan.
+TableData alternativesTable(const std::vector<planners::Candidate> &alternatives, const simulate::Report *report);
+
+} // namespace planloom::ui
