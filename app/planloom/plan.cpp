@@ -57,8 +57,8 @@ std::string alternativesJson(const planners::PlanReport &report)
 std::string resultJson(const plan::Document &document, const planners::PlanReport &report)
 {
     const std::string file = plan::toJson(document);
-    return fmt::format("{{\n  \"notation\": {},\n  \"search_seconds\": {},\n  \"complete\": {},\n  \"alternatives\": {},{}", jsonString(plan::notation(document.plan)),
-                       jsonNumber(document.plan.planner.searchSeconds), report.complete, alternativesJson(report), file.substr(file.find('{') + 1));
+    return fmt::format("{{\n  \"notation\": {},\n  \"block_split\": {},\n  \"search_seconds\": {},\n  \"complete\": {},\n  \"alternatives\": {},{}", jsonString(plan::notation(document.plan)),
+                       jsonString(plan::blockSplit(document.plan, document.subject.layers())), jsonNumber(document.plan.planner.searchSeconds), report.complete, alternativesJson(report), file.substr(file.find('{') + 1));
 }
 
 void printResult(const plan::Document &document, const planners::PlanReport &report, Output &output)
@@ -113,12 +113,16 @@ Status plan(const PlanOptions &options, Output &output)
     auto subject = loadSubject(options.model, options.cluster, options.profile, output);
     if (!subject)
         return subject.error();
+    if (interrupted())
+        return cancelled("stopped on request; no plan was made");
     const planners::Problem problem{*subject, options.batch, options.microBatch, optimizerOf(options)};
 
     TerminalProgress progress(output.showsProgress());
     const auto begun = std::chrono::steady_clock::now();
     auto report = (*planner)->plan(problem, options.set, progress);
     progress.clear();
+    if (interrupted())
+        return cancelled("stopped on request; no plan was written");
     if (!report)
         return report.error();
     report->plan.planner.searchSeconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();

@@ -130,6 +130,10 @@ std::vector<std::string> difference(const Plan &a, const Plan &b);
 /// A short form in the literature's notation: "8:8 (18:18)", "straight", "DP".
 std::string notation(const Plan &plan);
 
+/// How papers count the layers of the stages: only the model's repeated blocks (layer_0, layer_1 ...; h/0, h/1 ...), "18:18". Empty for one
+/// stage, and for a model of which no numbered series is more than half.
+std::string blockSplit(const Plan &plan, const graph::LayerView &layers);
+
 /// The plan file (`planloom.plan/1`, resources/docs/formats/plan.md). It embeds graph, cluster and profile (large weights stay
 /// outside, named by file and sha256). fromJson validates; errors name the line and field.
 std::string toJson(const Document &document);

@@ -341,10 +341,11 @@ private slots:
         QTest::addColumn<QString>("cluster");
         QTest::addColumn<int>("batch");
         QTest::addColumn<QString>("shape");
-        QTest::newRow("XLNet-36 A") << "xlnet-36" << "dapple-a" << 128 << "8+8 23";
-        QTest::newRow("AmoebaNet-36 A") << "amoebanet-36" << "dapple-a" << 128 << "8+8 29";
-        QTest::newRow("AmoebaNet-36 B") << "amoebanet-36" << "dapple-b" << 128 << "11+5 32";
-        QTest::newRow("VGG-19 C") << "vgg-19-layers" << "dapple-c" << 2048 << "15+1 21";
+        QTest::addColumn<QString>("blocks"); // as the paper counts layers
+        QTest::newRow("XLNet-36 A") << "xlnet-36" << "dapple-a" << 128 << "8+8 23" << "18:18";
+        QTest::newRow("AmoebaNet-36 A") << "amoebanet-36" << "dapple-a" << 128 << "8+8 29" << "24:12";
+        QTest::newRow("AmoebaNet-36 B") << "amoebanet-36" << "dapple-b" << 128 << "11+5 32" << "27:9";
+        QTest::newRow("VGG-19 C") << "vgg-19-layers" << "dapple-c" << 2048 << "15+1 21" << "";
     }
 
     void defaults()
@@ -353,9 +354,11 @@ private slots:
         QFETCH(QString, cluster);
         QFETCH(int, batch);
         QFETCH(QString, shape);
+        QFETCH(QString, blocks);
         const Problem problem = zooProblem(model.toStdString(), cluster.toStdString(), batch);
         const PlanReport report = testing::planned(problem, "dapple");
         QCOMPARE(QString::fromStdString(testing::shapeOf(report.plan)), shape);
+        QCOMPARE(QString::fromStdString(plan::blockSplit(report.plan, problem.subject.layers())), blocks);
         QVERIFY(report.complete);
         QVERIFY(report.predicted.fits);
         QVERIFY(!report.alternatives.empty());
