@@ -51,7 +51,7 @@ struct Stage {
 struct Optimizer {
     enum class Kind : std::uint8_t { Sgd, AdamW };
     Kind kind = Kind::AdamW;
-    double learningRate = 1e-3;
+    double learningRate = 3e-4; ///< no warm-up yet: 1e-3 makes small transformers spike
     double momentum = 0;    ///< Sgd
     double beta1 = 0.9;     ///< AdamW
     double beta2 = 0.999;
