@@ -57,8 +57,14 @@ std::string alternativesJson(const planners::PlanReport &report)
 std::string resultJson(const plan::Document &document, const planners::PlanReport &report)
 {
     const std::string file = plan::toJson(document);
-    return fmt::format("{{\n  \"notation\": {},\n  \"block_split\": {},\n  \"search_seconds\": {},\n  \"complete\": {},\n  \"alternatives\": {},{}", jsonString(plan::notation(document.plan)),
-                       jsonString(plan::blockSplit(document.plan, document.subject.layers())), jsonNumber(document.plan.planner.searchSeconds), report.complete, alternativesJson(report), file.substr(file.find('{') + 1));
+    const std::string search = JsonObject()
+                                   .add("notation", plan::notation(document.plan))
+                                   .add("block_split", plan::blockSplit(document.plan, document.subject.layers()))
+                                   .add("search_seconds", document.plan.planner.searchSeconds)
+                                   .add("complete", report.complete)
+                                   .raw("alternatives", alternativesJson(report))
+                                   .text();
+    return search.substr(0, search.size() - 1) + "," + file.substr(file.find('{') + 1);
 }
 
 void printResult(const plan::Document &document, const planners::PlanReport &report, Output &output)

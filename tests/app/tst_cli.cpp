@@ -145,7 +145,7 @@ private Q_SLOTS:
         QTest::newRow("compare") << QStringList{"compare", "nano.plan.json", "nano.plan.json"} << QStringList{"a", "b", "differences", "speedup_of_b", "tasks"};
         QTest::newRow("export") << QStringList{"export", "nano.plan.json", "--to", "dot", "-o", "model.dot"} << QStringList{"format", "path"};
         QTest::newRow("plan") << QStringList{"plan", "--model", "zoo:mlp", "--cluster", "preset:h100-8", "--planner", "gpipe", "--batch", "8"}
-                              << QStringList{"alternatives", "cluster", "complete", "embedded", "estimate", "exchange", "global_batch", "micro_batches", "model", "notation", "optimizer",
+                              << QStringList{"alternatives", "block_split", "cluster", "complete", "embedded", "estimate", "exchange", "global_batch", "micro_batches", "model", "notation", "optimizer",
                                              "planner", "predicted", "schedule", "schema", "search_seconds", "stages"};
     }
 
