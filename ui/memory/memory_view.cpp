@@ -172,7 +172,7 @@ void MemoryView::refreshCurves()
         auto *line = qobject_cast<QLineSeries *>(marker->series());
         const bool one = picked >= 0;
         const bool area = marker->series()->type() == QAbstractSeries::SeriesTypeArea;
-        marker->setVisible(area ? one : !m_lines.contains(line)); // lines are named by the table's swatches
+        marker->setVisible(area ? one : !m_lines.contains(line) && marker->series()->isVisible()); // lines are named by the table's swatches
     }
 }
 

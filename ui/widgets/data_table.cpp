@@ -18,6 +18,7 @@ namespace planloom::ui {
 namespace {
 
 constexpr int kRowHeight = 24;
+constexpr int kMeasuredRows = 200; // tables that grow by the second: wider columns are looked for in the small ones only
 
 /// Draws the share bar behind a cell's text.
 class BarDelegate final : public QStyledItemDelegate {
@@ -148,7 +149,12 @@ void DataTable::set(TableData table)
     m_model.set(std::move(table));
     m_quiet = false;
     if (other)
-        resizeColumnsToContents();
+        return resizeColumnsToContents();
+    constexpr int kSpare = 8;
+    for (int column = 0; column < m_model.columnCount() && m_model.rowCount() <= kMeasuredRows; ++column) {
+        if (sizeHintForColumn(column) > columnWidth(column))
+            setColumnWidth(column, sizeHintForColumn(column) + kSpare);
+    }
 }
 
 void DataTable::setFilter(const QString &text)

@@ -1,0 +1,282 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "tests/ui/studio_fixture.h"
+
+#include "ui/state/file_kind.h"
+
+#include <QSignalSpy>
+#include <QTest>
+
+using namespace planloom;
+using namespace planloom::ui;
+
+class TestStudioState : public QObject {
+    Q_OBJECT
+
+private Q_SLOTS:
+    void filesAreToldApart_data();
+    void filesAreToldApart();
+    void editsCanBeUndone();
+    void illegalEditsAreRefusedWithTheReason();
+    void editWithoutPlanIsRefused();
+    void theNewestSimulationWins();
+    void selectionIsSharedAndClamped();
+    void whatCannotBeLoadedIsSaid();
+    void plansAreSavedAndOpened();
+    void plannerErrorsAreSaid();
+    void aRunIsFollowed();
+    void aRunCanBeStopped();
+    void aRunThatFailsSaysWhy();
+    void destructionDuringARun();
+
+private:
+    static plan::Plan boundaryMoved(const plan::Plan &plan, std::size_t to)
+    {
+        plan::Plan moved = plan;
+        moved.stages[0].lastLayer = to;
+        moved.stages[1].firstLayer = to;
+        return moved;
+    }
+    static void listen(StudioState &state, QStringList &heard)
+    {
+        connect(&state, &StudioState::message, &state, [&heard](MessageLevel, const QString &text) { heard << text; });
+    }
+};
+
+void TestStudioState::filesAreToldApart_data()
+{
+    QTest::addColumn<QString>("name");
+    QTest::addColumn<QByteArray>("head");
+    QTest::addColumn<int>("kind");
+    const auto row = [](const char *name, const char *head, FileKind kind) { QTest::newRow(name) << QString::fromLatin1(name) << QByteArray(head) << int(kind); };
+    row("zoo:gpt2", "", FileKind::Model);
+    row("net.onnx", "", FileKind::Model);
+    row("preset:h100-8", "", FileKind::Cluster);
+    row("local:4", "", FileKind::Cluster);
+    row("cluster.yaml", "", FileKind::Cluster);
+    row("topology.xml", "", FileKind::Cluster);
+    row("a.json", R"({"schema": "planloom.plan/1")", FileKind::Plan);
+    row("b.json", R"({"schema": "planloom.cluster/1")", FileKind::Cluster);
+    row("config.json", R"({"model_type": "gpt2")", FileKind::Model);
+    row("smi.txt", "\tGPU0\tGPU1\nGPU0\t X \tNV12", FileKind::Cluster);
+    row("profile.txt", "node1 -- Input", FileKind::Model);
+    row("run.pltrace", "", FileKind::Trace);
+    row("letter.odt", "", FileKind::Unknown);
+}
+
+void TestStudioState::filesAreToldApart()
+{
+    QFETCH(QString, name);
+    QFETCH(QByteArray, head);
+    QFETCH(int, kind);
+    QCOMPARE(int(classify(name, {head.constData(), static_cast<std::size_t>(head.size())})), kind);
+}
+
+void TestStudioState::editsCanBeUndone()
+{
+    StudioState state;
+    QVERIFY(testing::loadSample(state));
+    const auto before = state.document();
+    const double seconds = state.simulation()->report.iterationSeconds;
+    const std::size_t boundary = before->plan.stages[0].lastLayer;
+    QVERIFY(boundary > 1);
+
+    QVERIFY(state.replacePlan(QStringLiteral("move"), boundaryMoved(before->plan, boundary - 1)));
+    QCOMPARE(state.document()->plan.stages[1].firstLayer, boundary - 1);
+    QVERIFY(!state.simulationCurrent());
+    QTRY_VERIFY(state.simulationCurrent());
+    QVERIFY(state.simulation()->report.iterationSeconds != seconds);
+    QCOMPARE(state.previousReport()->iterationSeconds, seconds);
+
+    state.undoStack()->undo();
+    QCOMPARE(state.document(), before); // the very same snapshot
+    QTRY_VERIFY(state.simulationCurrent());
+    QCOMPARE(state.simulation()->report.iterationSeconds, seconds);
+    state.undoStack()->redo();
+    QCOMPARE(state.document()->plan.stages[1].firstLayer, boundary - 1);
+}
+
+void TestStudioState::illegalEditsAreRefusedWithTheReason()
+{
+    StudioState state;
+    QVERIFY(testing::loadSample(state));
+    QStringList heard;
+    listen(state, heard);
+    const auto before = state.document();
+    const int commands = state.undoStack()->count();
+    const bool done = state.editPlan(QStringLiteral("leave out a layer"), [](plan::Plan &plan) { plan.stages[1].firstLayer += 1; });
+    QVERIFY(!done);
+    QCOMPARE(state.document(), before);
+    QCOMPARE(state.undoStack()->count(), commands);
+    QCOMPARE(heard.size(), 1);
+    QVERIFY2(heard[0].contains(QStringLiteral("stage"), Qt::CaseInsensitive), qPrintable(heard[0]));
+
+    QVERIFY(!state.editPlan(QStringLiteral("too many"), [](plan::Plan &plan) { plan.microBatches = plan.globalBatch + 1; }));
+    QCOMPARE(heard.size(), 2);
+    QVERIFY2(heard[1].contains(QStringLiteral("micro"), Qt::CaseInsensitive), qPrintable(heard[1]));
+}
+
+void TestStudioState::editWithoutPlanIsRefused()
+{
+    StudioState state;
+    QStringList heard;
+    listen(state, heard);
+    QVERIFY(!state.editPlan(QStringLiteral("nothing"), [](plan::Plan &) {}));
+    QVERIFY(!state.startRun({}));
+    QVERIFY(!state.savePlan(QStringLiteral("nowhere.json")));
+    QCOMPARE(heard.size(), 3);
+}
+
+void TestStudioState::theNewestSimulationWins()
+{
+    StudioState state;
+    QVERIFY(testing::loadSample(state));
+    QSignalSpy simulated(&state, &StudioState::simulationChanged);
+    const plan::Plan original = state.document()->plan;
+    for (int k = 0; k < 20; ++k) {
+        const std::int64_t microBatches = k % 2 == 0 ? 4 : 2;
+        QVERIFY(state.editPlan(QStringLiteral("micro-batches"), [microBatches](plan::Plan &plan) { plan.microBatches = microBatches; }));
+    }
+    QTRY_VERIFY(state.simulationCurrent());
+    QTRY_VERIFY(!state.simulating());
+    const auto expected = simulate::simulatePlan(state.document()->plan, state.document()->subject);
+    QVERIFY(expected.ok());
+    QCOMPARE(state.simulation()->report.iterationSeconds, expected->report.iterationSeconds);
+    QCOMPARE(simulated.count(), 1); // those that were overtaken are not shown
+}
+
+void TestStudioState::selectionIsSharedAndClamped()
+{
+    StudioState state;
+    QVERIFY(testing::loadSample(state));
+    QSignalSpy changed(&state, &StudioState::selectionChanged);
+    state.selectStage(StageId(3));
+    QCOMPARE(changed.count(), 1);
+    QCOMPARE(state.selection().layers.last, state.document()->subject.layers().size());
+    state.selectStage(StageId(3));
+    QCOMPARE(changed.count(), 1);
+    state.selectTask("s2.F.m1");
+    QCOMPARE(state.selection().stage, StageId(2));
+    state.selectDevice(DeviceId(1));
+    QCOMPARE(state.selection().stage, StageId(1));
+    state.selectStage(StageId(99));
+    QVERIFY(!state.selection().stage.valid());
+}
+
+void TestStudioState::whatCannotBeLoadedIsSaid()
+{
+    StudioState state;
+    QStringList heard;
+    listen(state, heard);
+    state.open(QStringLiteral("zoo:no-such-model"));
+    QTRY_COMPARE(heard.size(), 1);
+    QVERIFY2(heard[0].contains(QStringLiteral("no-such-model")), qPrintable(heard[0]));
+    QVERIFY(!state.model());
+    QVERIFY(!state.open(QStringLiteral("letter.odt")));
+    QCOMPARE(heard.size(), 2);
+}
+
+void TestStudioState::plansAreSavedAndOpened()
+{
+    QTemporaryDir folder;
+    const QString path = folder.filePath(QStringLiteral("plan.json"));
+    StudioState state;
+    QVERIFY(testing::loadSample(state));
+    QVERIFY(state.savePlan(path));
+    QVERIFY(state.undoStack()->isClean());
+
+    StudioState other;
+    QVERIFY(other.open(path));
+    QTRY_VERIFY_WITH_TIMEOUT(other.simulationCurrent(), 20'000);
+    QCOMPARE(plan::difference(state.document()->plan, other.document()->plan), std::vector<std::string>{});
+    QCOMPARE(other.simulation()->report.iterationSeconds, state.simulation()->report.iterationSeconds);
+    QCOMPARE(other.planPath(), path);
+    QVERIFY(!state.savePlan(folder.filePath(QStringLiteral("no/such/folder/plan.json"))));
+}
+
+void TestStudioState::plannerErrorsAreSaid()
+{
+    StudioState state;
+    QStringList heard;
+    listen(state, heard);
+    QVERIFY(!state.runPlanner({}));
+    QCOMPARE(heard.size(), 1);
+    QVERIFY(testing::loadSample(state));
+    PlanRequest request;
+    request.planner = "clairvoyant";
+    heard.clear();
+    QVERIFY(!state.runPlanner(request));
+    QVERIFY2(heard.value(0).contains(QStringLiteral("dapple")), qPrintable(heard.value(0))); // says which there are
+    request.planner = "gpipe";
+    request.options["no-such-option"] = "1";
+    heard.clear();
+    QVERIFY(state.runPlanner(request));
+    QTRY_COMPARE(heard.size(), 1);
+    QVERIFY2(heard[0].contains(QStringLiteral("no-such-option")), qPrintable(heard[0]));
+}
+
+void TestStudioState::aRunIsFollowed()
+{
+    testing::FakeRun run;
+    StudioState state;
+    state.setClientFactory(testing::fakeAgent(run));
+    QVERIFY(testing::loadSample(state));
+    QSignalSpy appended(&state, &StudioState::measuredAppended);
+    TrainOptions options;
+    options.steps = 5;
+    QVERIFY(state.startRun(options));
+    QVERIFY(state.run().active());
+    QVERIFY(!state.startRun(options)); // one at a time
+    QTRY_COMPARE_WITH_TIMEOUT(state.run().phase, RunData::Phase::Finished, 20'000);
+    QCOMPARE(state.run().steps.size(), std::size_t(5));
+    QVERIFY(state.run().summary.has_value());
+    QCOMPARE(state.measured().records.size(), 5 * state.simulation()->trace.records.size());
+    QVERIFY(appended.count() >= 1);
+    QCOMPARE(state.run().id, QStringLiteral("fake-1"));
+}
+
+void TestStudioState::aRunCanBeStopped()
+{
+    testing::FakeRun run;
+    run.hold = true;
+    StudioState state;
+    state.setClientFactory(testing::fakeAgent(run));
+    QVERIFY(testing::loadSample(state));
+    QVERIFY(state.startRun({}));
+    QTRY_COMPARE_WITH_TIMEOUT(state.run().phase, RunData::Phase::Running, 20'000);
+    state.stopRun();
+    QTRY_COMPARE_WITH_TIMEOUT(state.run().phase, RunData::Phase::Stopped, 20'000);
+    QVERIFY(!state.run().active());
+}
+
+void TestStudioState::aRunThatFailsSaysWhy()
+{
+    testing::FakeRun run;
+    run.failAt = 2;
+    StudioState state;
+    state.setClientFactory(testing::fakeAgent(run));
+    QVERIFY(testing::loadSample(state));
+    QStringList heard;
+    listen(state, heard);
+    QVERIFY(state.startRun({}));
+    QTRY_COMPARE_WITH_TIMEOUT(state.run().phase, RunData::Phase::Failed, 20'000);
+    QVERIFY(state.run().error.contains(QStringLiteral("rank 1")));
+    QVERIFY(heard.value(0).contains(QStringLiteral("rank 1")));
+    QCOMPARE(state.run().steps.size(), std::size_t(2)); // what was done stays
+}
+
+void TestStudioState::destructionDuringARun()
+{
+    testing::FakeRun run;
+    run.hold = true;
+    {
+        StudioState state;
+        state.setClientFactory(testing::fakeAgent(run));
+        QVERIFY(testing::loadSample(state));
+        QVERIFY(state.startRun({}));
+        QTRY_COMPARE_WITH_TIMEOUT(state.run().phase, RunData::Phase::Running, 20'000);
+    }
+    QVERIFY(run.hold); // it was stopped, not released
+}
+
+QTEST_MAIN(TestStudioState)
+#include "tst_studio_state.moc"
