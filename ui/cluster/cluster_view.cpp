@@ -1,62 +1,226 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "ui/cluster/cluster_view.h"
 
+#include "ui/cluster/cluster_edit.h"
+#include "ui/theme/theme.h"
 #include "ui/widgets/text.h"
 
+#include <QResizeEvent>
+#include <QScrollArea>
 #include <QVBoxLayout>
 
 namespace planloom::ui {
 
-ClusterView::ClusterView(StudioState *state, QWidget *parent)
-    : View(state, parent), m_summary(new QLabel(this)), m_search(new QLineEdit(this)), m_table(new DataTable(this))
+namespace {
+
+constexpr double kSideBySide = 1.6; // width over height from which map and figures stand beside each other
+
+Cell rateCell(double bytesPerSecond)
 {
-    m_summary->setWordWrap(true);
-    m_search->setPlaceholderText(tr("Search devices"));
-    m_search->setClearButtonEnabled(true);
-    m_search->setAccessibleName(tr("Search devices"));
-    m_table->setAccessibleName(tr("Devices of the cluster"));
-    auto *layout = new QVBoxLayout(this);
-    layout->setContentsMargins(8, 8, 8, 8);
-    layout->addWidget(m_summary);
-    layout->addWidget(m_search);
-    layout->addWidget(m_table, 1);
-    connect(m_search, &QLineEdit::textChanged, m_table, &DataTable::setFilter);
-    connect(state, &StudioState::clusterChanged, this, &ClusterView::refresh);
-    connect(state, &StudioState::simulationChanged, this, &ClusterView::refresh);
-    connect(state, &StudioState::selectionChanged, this, &ClusterView::showSelection);
-    connect(m_table, &DataTable::rowPicked, this, [this](int row) { this->state()->selectDevice(DeviceId(row)); });
-    refresh();
+    return {QStringLiteral("%1 GB/s").arg(bytesPerSecond / 1e9, 0, 'g', 4), bytesPerSecond};
 }
 
-void ClusterView::refresh()
+} // namespace
+
+ClusterView::ClusterView(StudioState *state, QWidget *parent)
+    : View(state, parent), m_summary(new QLabel(this)), m_splitter(new QSplitter(Qt::Vertical, this)), m_tabs(new QTabWidget(this)),
+      m_search(new QLineEdit(this)), m_map(new ClusterMap(this)), m_devices(new DataTable(this)), m_links(new DataTable(this)),
+      m_inspector(new ClusterInspector(state, this))
 {
-    if (!state()->cluster()) {
+    build();
+    makeCommands();
+    connect(m_search, &QLineEdit::textChanged, m_devices, &DataTable::setFilter);
+    connect(m_search, &QLineEdit::textChanged, m_links, &DataTable::setFilter);
+    connect(m_tabs, &QTabWidget::currentChanged, this, &ClusterView::refreshTable);
+    connect(m_map, &ClusterMap::devicePicked, this, [this](int device) { this->state()->selectDevice(DeviceId(device)); });
+    connect(m_map, &ClusterMap::linkPicked, this, &ClusterView::pickLink);
+    connect(m_map, &ClusterMap::cleared, this, [this] {
+        pickLink(-1);
+        this->state()->clearSelection();
+    });
+    connect(m_devices, &DataTable::rowPicked, this, [this](int row) { this->state()->selectDevice(DeviceId(row)); });
+    connect(m_links, &DataTable::rowPicked, this, &ClusterView::pickLink);
+    connect(state, &StudioState::clusterChanged, this, &ClusterView::refreshCluster);
+    connect(state, &StudioState::documentChanged, this, &ClusterView::refreshStages);
+    connect(state, &StudioState::selectionChanged, this, [this] {
+        if (this->state()->selection().device.valid())
+            m_link = -1;
+        showSelection();
+    });
+    refreshCluster();
+}
+
+void ClusterView::build()
+{
+    m_summary->setWordWrap(true);
+    m_summary->setContentsMargins(8, 6, 8, 2);
+    m_search->setPlaceholderText(tr("Search"));
+    m_search->setClearButtonEnabled(true);
+    m_search->setAccessibleName(tr("Search devices and links"));
+    m_search->setMaximumWidth(130);
+    m_devices->setAccessibleName(tr("Devices of the cluster"));
+    m_links->setAccessibleName(tr("Links of the cluster"));
+    m_tabs->setDocumentMode(true);
+    m_tabs->addTab(m_map, tr("Map"));
+    m_tabs->addTab(m_devices, tr("Devices"));
+    m_tabs->addTab(m_links, tr("Links"));
+    m_tabs->setCornerWidget(m_search);
+    auto *scroll = new QScrollArea(this);
+    scroll->setWidgetResizable(true);
+    scroll->setFrameShape(QFrame::NoFrame);
+    scroll->setWidget(m_inspector);
+    m_splitter->addWidget(m_tabs);
+    m_splitter->addWidget(scroll);
+    m_splitter->setStretchFactor(0, 1);
+    m_splitter->setChildrenCollapsible(false);
+    m_splitter->setSizes({420, 240});
+    auto *layout = new QVBoxLayout(this);
+    layout->setContentsMargins(0, 0, 0, 0);
+    layout->setSpacing(2);
+    layout->addWidget(m_summary);
+    layout->addWidget(m_splitter, 1);
+}
+
+void ClusterView::makeCommands()
+{
+    const auto add = [this](const QString &text, const std::function<void()> &run) {
+        auto *action = new QAction(text, this);
+        connect(action, &QAction::triggered, this, run);
+        m_commands << action;
+    };
+    add(tr("Fit the map"), [this] {
+        m_tabs->setCurrentWidget(m_map);
+        m_map->fit();
+    });
+    add(tr("Show the devices as a table"), [this] { m_tabs->setCurrentWidget(m_devices); });
+    add(tr("Show the links as a table"), [this] { m_tabs->setCurrentWidget(m_links); });
+    add(tr("Find a device or link"), [this] {
+        if (m_tabs->currentWidget() == m_map)
+            m_tabs->setCurrentWidget(m_devices);
+        m_search->setFocus();
+    });
+}
+
+// --- showing
+
+void ClusterView::refreshCluster()
+{
+    const auto &cluster = state()->cluster();
+    if (!cluster) {
         m_summary->setText(tr("No cluster. Open one with File ▸ Open cluster."));
-        m_table->set({});
-        return;
+    } else {
+        m_summary->setText(tr("%1: %2 nodes, %3 devices, %4 links")
+                               .arg(qt(cluster->name()))
+                               .arg(cluster->nodes().size())
+                               .arg(cluster->devices().size())
+                               .arg(cluster->links().size()));
     }
+    if (!cluster || m_link >= static_cast<int>(cluster->links().size()))
+        m_link = -1;
+    m_map->setCluster(cluster);
+    refreshStages();
+}
+
+void ClusterView::refreshStages()
+{
+    m_map->setStages(stageOfDevice());
+    refreshTable();
+    showSelection();
+}
+
+std::vector<int> ClusterView::stageOfDevice() const
+{
+    if (!state()->cluster())
+        return {};
+    std::vector<int> stages(state()->cluster()->devices().size(), -1);
+    if (!state()->document())
+        return stages;
+    const auto &planned = state()->document()->plan.stages;
+    for (std::size_t s = 0; s < planned.size(); ++s) {
+        for (const DeviceId device : planned[s].devices) {
+            if (device.index() < stages.size())
+                stages[device.index()] = static_cast<int>(s);
+        }
+    }
+    return stages;
+}
+
+/// Only the table that can be seen: a cluster may have 65,536 devices.
+void ClusterView::refreshTable()
+{
+    if (m_tabs->currentWidget() == m_devices)
+        m_devices->set(devices());
+    else if (m_tabs->currentWidget() == m_links)
+        m_links->set(links());
+    else
+        return;
+    m_devices->showRow(state()->selection().device.value);
+    m_links->showRow(m_link);
+}
+
+TableData ClusterView::devices() const
+{
+    TableData table{{tr("Device"), tr("Stage"), tr("Node"), tr("Type"), tr("Memory"), tr("float32"), tr("Memory bandwidth")}, {}};
+    if (!state()->cluster())
+        return table;
     const cluster::Cluster &cluster = *state()->cluster();
-    m_summary->setText(tr("%1: %2 nodes, %3 devices, %4 links")
-                           .arg(qt(cluster.name()))
-                           .arg(cluster.nodes().size())
-                           .arg(cluster.devices().size())
-                           .arg(cluster.links().size()));
-    TableData table{{tr("Device"), tr("Node"), tr("Type"), tr("Memory"), tr("float32")}, {}};
+    const std::vector<int> stages = stageOfDevice();
     for (const cluster::Device &device : cluster.devices()) {
         const cluster::DeviceType &type = cluster.typeOf(device.id);
         const auto peak = type.peakFlops.find("float32");
         const double rate = peak == type.peakFlops.end() ? 0 : peak->second;
-        table.rows.push_back({{qt(device.name), {}}, {qt(cluster.nodes()[device.node.index()].name), {}}, {qt(type.name), {}},
+        const int stage = stages[device.id.index()];
+        Cell held{stage < 0 ? tr("idle") : QString::number(stage), static_cast<double>(stage)};
+        if (stage >= 0)
+            held.swatch = theme().ofSeries(stage);
+        table.rows.push_back({{qt(device.name), {}}, held, {qt(cluster.nodes()[device.node.index()].name), {}}, {qt(type.name), {}},
                              {bytesText(type.memory.value()), static_cast<double>(type.memory.value())},
-                             {qt(format(Flops(rate))) + QStringLiteral("/s"), rate}});
+                             {qt(format(Flops(rate))) + QStringLiteral("/s"), rate}, rateCell(type.memoryBandwidth)});
     }
-    m_table->set(std::move(table));
+    return table;
+}
+
+TableData ClusterView::links() const
+{
+    TableData table{{tr("From"), tr("To"), tr("Kind"), tr("Point to point"), tr("Collective"), tr("Latency"), tr("Duplex")}, {}};
+    if (!state()->cluster())
+        return table;
+    const cluster::Cluster &cluster = *state()->cluster();
+    for (const cluster::Link &link : cluster.links()) {
+        table.rows.push_back({{qt(cluster.vertices()[link.a].name), {}}, {qt(cluster.vertices()[link.b].name), {}}, {QString::fromUtf8(kindName(link.kind)), {}},
+                             rateCell(link.pointToPoint), rateCell(link.collective), {secondsText(link.latency.value()), link.latency.value()},
+                             {link.fullDuplex ? tr("full") : tr("half"), {}}});
+    }
+    return table;
+}
+
+void ClusterView::pickLink(int link)
+{
+    m_link = link;
     showSelection();
 }
 
 void ClusterView::showSelection()
 {
-    m_table->showRow(state()->selection().device.value);
+    const Selection &selection = state()->selection();
+    const auto &cluster = state()->cluster();
+    const bool device = cluster && selection.device.valid() && selection.device.index() < cluster->devices().size();
+    m_map->setSelection(device ? selection.device : DeviceId(), selection.stage.value);
+    m_map->setLink(m_link);
+    m_devices->showRow(device ? selection.device.value : -1);
+    m_links->showRow(m_link);
+    if (m_link >= 0)
+        m_inspector->showLink(static_cast<std::size_t>(m_link));
+    else if (device)
+        m_inspector->showDevice(selection.device);
+    else
+        m_inspector->showCluster();
+}
+
+void ClusterView::resizeEvent(QResizeEvent *event)
+{
+    View::resizeEvent(event);
+    m_splitter->setOrientation(width() > kSideBySide * height() ? Qt::Horizontal : Qt::Vertical);
 }
 
 } // namespace planloom::ui

@@ -1,0 +1,567 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "ui/planview/plan_view.h"
+
+#include "ui/planview/plan_summary.h"
+#include "ui/planview/stage_edits.h"
+#include "ui/planview/stage_figures.h"
+#include "ui/planview/stage_table.h"
+
+#include <QSignalSpy>
+#include <QTest>
+
+#include <cmath>
+
+using namespace planloom;
+using namespace planloom::ui;
+
+namespace {
+
+constexpr std::size_t kFirstCut = 6;
+
+/// gpt2 on eight devices in two stages of four, 8 micro-batches of 4.
+plan::Plan twoStages(const plan::Subject &subject)
+{
+    plan::Plan plan;
+    plan.modelName = subject.graph->name();
+    plan.modelSource = subject.modelSource;
+    plan.clusterName = subject.cluster->name();
+    plan.planner.name = "manual";
+    plan.globalBatch = 32;
+    plan.microBatches = 8;
+    plan.schedule.kind = plan::ScheduleKind::DappleA;
+    plan.stages.resize(2);
+    plan.stages[0].name = "stage0";
+    plan.stages[0].lastLayer = kFirstCut;
+    plan.stages[1].name = "stage1";
+    plan.stages[1].firstLayer = kFirstCut;
+    plan.stages[1].lastLayer = subject.layers().size();
+    for (int d = 0; d < 8; ++d)
+        plan.stages[d < 4 ? 0 : 1].devices.push_back(DeviceId(d));
+    return plan;
+}
+
+/// A plan view on a simulated plan, in a window, and the last message of the state.
+struct Bench {
+    StudioState state;
+    std::unique_ptr<PlanView> view;
+    QString message;
+
+    Bench()
+    {
+        QObject::connect(&state, &StudioState::message, &state, [this](MessageLevel, const QString &text) { message = text; });
+        view = std::make_unique<PlanView>(&state);
+        view->resize(1200, 420);
+        view->show();
+        state.loadModel(QStringLiteral("zoo:gpt2"));
+        state.loadCluster(QStringLiteral("preset:h100-8"));
+        bool loaded = false;
+        state.whenLoaded([&loaded] { loaded = true; });
+        ready = QTest::qWaitFor([&] { return loaded && state.subject(); }, 30'000) && state.replacePlan(QStringLiteral("sample"), twoStages(*state.subject())) && simulated();
+        state.undoStack()->clear();
+    }
+    bool simulated()
+    {
+        return QTest::qWaitFor([this] { return state.simulationCurrent(); }, 30'000);
+    }
+    [[nodiscard]] const plan::Plan &plan() const { return state.document()->plan; }
+    [[nodiscard]] LayerBars *bars() const { return view->findChild<LayerBars *>(); }
+    [[nodiscard]] DataTable *table() const
+    {
+        for (DataTable *each : view->findChildren<DataTable *>()) {
+            if (each->accessibleName() == QStringLiteral("Stages of the plan"))
+                return each;
+        }
+        return nullptr;
+    }
+    /// Writes into a cell as a person does: double click, text, Enter.
+    void write(int row, StageColumn column, const QString &text) const
+    {
+        DataTable *stages = table();
+        const QModelIndex index = stages->model()->index(row, static_cast<int>(column));
+        stages->scrollTo(index);
+        stages->setCurrentIndex(index);
+        stages->edit(index);
+        auto *editor = stages->viewport()->findChild<QLineEdit *>();
+        QVERIFY(editor);
+        editor->selectAll();
+        QTest::keyClicks(editor, text);
+        QTest::keyClick(editor, Qt::Key_Return);
+    }
+    /// Presses the mouse on a boundary and lets it go before @p layer.
+    void drag(int boundary, std::size_t layer, QString *preview = nullptr) const
+    {
+        LayerBars *widget = bars();
+        const int y = widget->height() / 2;
+        const auto pixel = [&](std::size_t at) { return QPoint(static_cast<int>(std::round(widget->axis().x(static_cast<double>(at)))), y); };
+        const QPoint from = pixel(plan().stages[static_cast<std::size_t>(boundary)].lastLayer);
+        const QPoint to = pixel(layer);
+        QTest::mousePress(widget, Qt::LeftButton, {}, from);
+        QTest::mouseMove(widget, (from + to) / 2);
+        QTest::mouseMove(widget, to);
+        if (preview)
+            *preview = widget->previewText();
+        QTest::mouseRelease(widget, Qt::LeftButton, {}, to);
+    }
+    bool ready = false;
+};
+
+} // namespace
+
+class TestPlanView : public QObject {
+    Q_OBJECT
+
+private Q_SLOTS:
+    void axisMapsLayersAndPixels();
+    void axisHitsBoundaries();
+    void axisZoomsAroundTheMouse();
+    void deviceNames_data();
+    void deviceNames();
+    void wrongDeviceNames_data();
+    void wrongDeviceNames();
+    void capsSurviveOtherMicroBatches();
+    void figuresAddUp();
+    void draggedBoundaryIsOneCommand();
+    void illegalDropIsRefused();
+    void escapeEndsTheDrag();
+    void keysMoveTheBoundary();
+    void tabWalksOverBoundaries();
+    void doubleClickSplitsAndDeleteMerges();
+    void splitNeedsADevice();
+    void tableEdits_data();
+    void tableEdits();
+    void refusedTableEdits_data();
+    void refusedTableEdits();
+    void recomputeIsAClick();
+    void selectionIsLinked();
+    void controlsEditAndAreReset();
+    void summarySaysWhatChanged();
+    void alternativeIsTaken();
+};
+
+// --- geometry
+
+void TestPlanView::axisMapsLayersAndPixels()
+{
+    LayerAxis axis;
+    axis.setLayers(10);
+    axis.setPixels(50, 200);
+    QCOMPARE(axis.x(0), 50.0);
+    QCOMPARE(axis.x(10), 250.0);
+    QCOMPARE(axis.layerPixels(), 20.0);
+    QCOMPARE(axis.layerAt(50), std::size_t(0));
+    QCOMPARE(axis.layerAt(69.9), std::size_t(0));
+    QCOMPARE(axis.layerAt(70.1), std::size_t(1));
+    QCOMPARE(axis.layerAt(-100), std::size_t(0));
+    QCOMPARE(axis.layerAt(1000), std::size_t(9));
+    QCOMPARE(axis.edgeAt(59), std::size_t(0));
+    QCOMPARE(axis.edgeAt(61), std::size_t(1));
+    QCOMPARE(axis.edgeAt(1000), std::size_t(10));
+}
+
+void TestPlanView::axisHitsBoundaries()
+{
+    LayerAxis axis;
+    axis.setLayers(10);
+    axis.setPixels(0, 100);
+    const std::vector<std::size_t> boundaries{3, 4, 8};
+    QCOMPARE(axis.boundaryAt(30, boundaries), 0);
+    QCOMPARE(axis.boundaryAt(34, boundaries), 0);
+    QCOMPARE(axis.boundaryAt(36, boundaries), 1);
+    QCOMPARE(axis.boundaryAt(80 + LayerAxis::kGrip, boundaries), 2);
+    QCOMPARE(axis.boundaryAt(80 + LayerAxis::kGrip + 0.1, boundaries), -1);
+    QCOMPARE(axis.boundaryAt(30, {}), -1);
+}
+
+void TestPlanView::axisZoomsAroundTheMouse()
+{
+    LayerAxis axis;
+    axis.setLayers(100);
+    axis.setPixels(0, 1000);
+    axis.zoom(4, 500);
+    QCOMPARE(axis.x(50), 500.0);
+    QCOMPARE(axis.layerPixels(), 40.0);
+    QVERIFY(!axis.fitted());
+    axis.pan(-1e6);
+    QCOMPARE(axis.x(0), 0.0);
+    QCOMPARE(axis.lastVisible(), std::size_t(25));
+    axis.reveal(80);
+    QVERIFY(axis.x(80) > 0 && axis.x(80) < 1000);
+    axis.zoom(1e-3, 0);
+    QVERIFY(axis.fitted());
+    axis.zoom(1e9, 0);
+    QCOMPARE(axis.layerPixels(), 1000 / LayerAxis::kLeastLayers);
+}
+
+// --- text and edits
+
+void TestPlanView::deviceNames_data()
+{
+    QTest::addColumn<QString>("text");
+    QTest::addColumn<QList<int>>("ids");
+    QTest::addColumn<QString>("written");
+    QTest::newRow("one") << "n0:g3" << QList<int>{3} << "n0:g3";
+    QTest::newRow("run") << "n0:g0-3" << QList<int>{0, 1, 2, 3} << "n0:g0-3";
+    QTest::newRow("run in full") << " n0:g0 - n0:g2 " << QList<int>{0, 1, 2} << "n0:g0-2";
+    QTest::newRow("two runs") << "n0:g6-7,n1:g0-1" << QList<int>{6, 7, 8, 9} << "n0:g6-7, n1:g0-1";
+    QTest::newRow("order is kept") << "n1:g1, n0:g1" << QList<int>{9, 1} << "n1:g1, n0:g1";
+}
+
+void TestPlanView::deviceNames()
+{
+    QFETCH(QString, text);
+    QFETCH(QList<int>, ids);
+    QFETCH(QString, written);
+    const auto cluster = cluster::preset("dapple-a");
+    QVERIFY(cluster);
+    const auto devices = devicesFromText(*cluster, text.toStdString());
+    QVERIFY2(devices, devices ? "" : devices.error().message.c_str());
+    QList<int> got;
+    for (const DeviceId device : *devices)
+        got << device.value;
+    QCOMPARE(got, ids);
+    QCOMPARE(QString::fromStdString(deviceText(*cluster, *devices)), written);
+}
+
+void TestPlanView::wrongDeviceNames_data()
+{
+    QTest::addColumn<QString>("text");
+    QTest::addColumn<QString>("says");
+    QTest::newRow("empty") << "" << "missing";
+    QTest::newRow("two commas") << "n0:g0,,n0:g1" << "missing";
+    QTest::newRow("unknown") << "n7:g0" << "\"n7:g0\"";
+    QTest::newRow("past the end") << "n0:g6-9" << "\"n0:g8\"";
+    QTest::newRow("backwards") << "n0:g3-1" << "backwards";
+    QTest::newRow("two nodes") << "n0:g3-n1:g4" << "no device";
+}
+
+void TestPlanView::wrongDeviceNames()
+{
+    QFETCH(QString, text);
+    QFETCH(QString, says);
+    const auto devices = devicesFromText(*cluster::preset("dapple-a"), text.toStdString());
+    QVERIFY(!devices);
+    QVERIFY2(QString::fromStdString(devices.error().message).contains(says), devices.error().message.c_str());
+}
+
+void TestPlanView::capsSurviveOtherMicroBatches()
+{
+    plan::Plan plan;
+    plan.globalBatch = 32;
+    plan.microBatches = 4;
+    plan.schedule.kind = plan::ScheduleKind::GPipe;
+    plan.stages.resize(3);
+    setWarmupCap(plan, 1, 2);
+    QCOMPARE(plan::warmupDepths(plan), (std::vector<int>{4, 2, 4}));
+    setMicroBatches(plan, 8);
+    QCOMPARE(plan::warmupDepths(plan), (std::vector<int>{8, 2, 8}));
+    QCOMPARE(warmupCap(plan, 0), 0);
+    QCOMPARE(warmupCap(plan, 1), 2);
+    setWarmupCap(plan, 1, 0);
+    QVERIFY(plan.schedule.warmup.empty());
+}
+
+void TestPlanView::figuresAddUp()
+{
+    Bench bench;
+    QVERIFY(bench.ready);
+    const plan::Document &document = *bench.state.document();
+    const auto figures = layerFigures(document);
+    double sum = 0;
+    for (std::size_t k = 0; k < kFirstCut; ++k)
+        sum += figures[k].seconds;
+    QVERIFY(sum > 0);
+    QVERIFY(std::abs(sum / stageSeconds(document, 0, 0, kFirstCut) - 1) < 1e-9);
+    const auto moved = secondsWithBoundary(document, 0, kFirstCut + 1);
+    QVERIFY(std::abs(moved[0] / (sum + stageSeconds(document, 0, kFirstCut, kFirstCut + 1)) - 1) < 1e-9);
+    const std::size_t half = balancedCut(document, 1);
+    QVERIFY(half > kFirstCut && half < figures.size());
+}
+
+// --- boundaries
+
+void TestPlanView::draggedBoundaryIsOneCommand()
+{
+    Bench bench;
+    QVERIFY(bench.ready);
+    QString preview;
+    bench.drag(0, kFirstCut + 2, &preview);
+    QVERIFY2(preview.contains(QStringLiteral("slowest stage")), qPrintable(preview));
+    QCOMPARE(bench.plan().stages[0].lastLayer, kFirstCut + 2);
+    QCOMPARE(bench.plan().stages[1].firstLayer, kFirstCut + 2);
+    QCOMPARE(bench.state.undoStack()->count(), 1);
+    QVERIFY(bench.bars()->previewText().isEmpty());
+    bench.state.undoStack()->undo();
+    QCOMPARE(bench.plan().stages[0].lastLayer, kFirstCut);
+    bench.state.undoStack()->redo();
+    QCOMPARE(bench.plan().stages[0].lastLayer, kFirstCut + 2);
+}
+
+void TestPlanView::illegalDropIsRefused()
+{
+    Bench bench;
+    QVERIFY(bench.ready);
+    QString preview;
+    bench.drag(0, 0, &preview);
+    QVERIFY2(preview.contains(QStringLiteral("no layers")), qPrintable(preview));
+    QVERIFY2(bench.message.contains(QStringLiteral("has no layers")), qPrintable(bench.message));
+    QCOMPARE(bench.plan().stages[0].lastLayer, kFirstCut);
+    QCOMPARE(bench.state.undoStack()->count(), 0);
+}
+
+void TestPlanView::escapeEndsTheDrag()
+{
+    Bench bench;
+    QVERIFY(bench.ready);
+    LayerBars *bars = bench.bars();
+    const QPoint at(static_cast<int>(std::round(bars->axis().x(kFirstCut))), bars->height() / 2);
+    QTest::mousePress(bars, Qt::LeftButton, {}, at);
+    QTest::mouseMove(bars, at + QPoint(80, 0));
+    QVERIFY(!bars->previewText().isEmpty());
+    QTest::keyClick(bars, Qt::Key_Escape);
+    QTest::mouseRelease(bars, Qt::LeftButton, {}, at + QPoint(80, 0));
+    QCOMPARE(bench.plan().stages[0].lastLayer, kFirstCut);
+    QCOMPARE(bench.state.undoStack()->count(), 0);
+}
+
+void TestPlanView::keysMoveTheBoundary()
+{
+    Bench bench;
+    QVERIFY(bench.ready);
+    LayerBars *bars = bench.bars();
+    QTest::keyClick(bars, Qt::Key_BracketRight);
+    QCOMPARE(bars->currentBoundary(), 0);
+    QTest::keyClick(bars, Qt::Key_Right);
+    QCOMPARE(bench.plan().stages[0].lastLayer, kFirstCut + 1);
+    QTest::keyClick(bars, Qt::Key_Left, Qt::ShiftModifier);
+    QCOMPARE(bench.plan().stages[0].lastLayer, kFirstCut - 4);
+    QCOMPARE(bench.state.undoStack()->count(), 2);
+    QVERIFY(bars->accessibleDescription().contains(QStringLiteral("before layer %1").arg(kFirstCut - 4)));
+    QTest::keyClick(bars, Qt::Key_Left, Qt::ShiftModifier); // in front of layer 0
+    QVERIFY(bench.message.contains(QStringLiteral("has no layers")));
+    QCOMPARE(bench.state.undoStack()->count(), 2);
+    QTest::keyClick(bars, Qt::Key_Escape);
+    QCOMPARE(bars->currentBoundary(), -1);
+}
+
+void TestPlanView::tabWalksOverBoundaries()
+{
+    Bench bench;
+    QVERIFY(bench.ready);
+    QVERIFY(bench.view->split(1, kFirstCut + 3));
+    LayerBars *bars = bench.bars();
+    bench.view->activateWindow();
+    QVERIFY(QTest::qWaitForWindowActive(bench.view.get()));
+    bars->setFocus(Qt::TabFocusReason);
+    QCOMPARE(bars->currentBoundary(), 0);
+    QTest::keyClick(bars, Qt::Key_Tab);
+    QCOMPARE(bars->currentBoundary(), 1);
+    QVERIFY(bars->hasFocus());
+    QTest::keyClick(bars, Qt::Key_Tab);
+    QVERIFY(!bars->hasFocus());
+}
+
+void TestPlanView::doubleClickSplitsAndDeleteMerges()
+{
+    Bench bench;
+    QVERIFY(bench.ready);
+    LayerBars *bars = bench.bars();
+    const QPoint at(static_cast<int>(std::round(bars->axis().x(3))), bars->height() / 2);
+    QTest::mouseDClick(bars, Qt::LeftButton, {}, at);
+    QCOMPARE(bench.plan().stages.size(), std::size_t(3));
+    QCOMPARE(bench.plan().stages[0].lastLayer, std::size_t(3));
+    QCOMPARE(bench.plan().stages[0].devices, (std::vector<DeviceId>{DeviceId(0), DeviceId(1)}));
+    QCOMPARE(bench.plan().stages[1].devices, (std::vector<DeviceId>{DeviceId(2), DeviceId(3)}));
+    QCOMPARE(bench.plan().stages[2].name, std::string("stage2"));
+    bars->setCurrentBoundary(0);
+    QTest::keyClick(bars, Qt::Key_Delete);
+    QCOMPARE(bench.plan().stages.size(), std::size_t(2));
+    QCOMPARE(bench.plan().stages[0].devices.size(), std::size_t(4));
+    QCOMPARE(bench.plan().stages[0].lastLayer, kFirstCut);
+    QCOMPARE(bench.state.undoStack()->count(), 2);
+    QVERIFY(!bench.view->merge(1));
+    QVERIFY(bench.message.contains(QStringLiteral("last one")));
+}
+
+void TestPlanView::splitNeedsADevice()
+{
+    Bench bench;
+    QVERIFY(bench.ready);
+    QVERIFY(bench.state.editPlan(QStringLiteral("one device"), [](plan::Plan &plan) { setDevices(plan, 0, {DeviceId(0)}); }));
+    QVERIFY(bench.view->split(0, 2)); // takes the first idle one
+    QCOMPARE(bench.plan().stages[1].devices, std::vector<DeviceId>{DeviceId(1)});
+    QVERIFY(bench.state.editPlan(QStringLiteral("rest"), [](plan::Plan &plan) {
+        setDevices(plan, 2, {DeviceId(2), DeviceId(3), DeviceId(4), DeviceId(5), DeviceId(6), DeviceId(7)});
+        setMicroBatches(plan, 4);
+    }));
+    QVERIFY(!bench.view->split(1, 4));
+    QVERIFY2(bench.message.contains(QStringLiteral("no idle one")), qPrintable(bench.message));
+}
+
+// --- table
+
+void TestPlanView::tableEdits_data()
+{
+    QTest::addColumn<int>("column");
+    QTest::addColumn<QString>("text");
+    QTest::addColumn<QString>("shows");
+    QTest::newRow("name") << int(StageColumn::Name) << "encoder" << "encoder";
+    QTest::newRow("layers") << int(StageColumn::Layers) << "0-8" << QStringLiteral("0 – 8");
+    QTest::newRow("devices") << int(StageColumn::Devices) << "n0:g2-3" << "n0:g2-3";
+    QTest::newRow("replicas") << int(StageColumn::Replicas) << "2" << "2";
+    QTest::newRow("cap") << int(StageColumn::WarmUp) << "1" << "1 (cap)";
+}
+
+void TestPlanView::tableEdits()
+{
+    QFETCH(int, column);
+    QFETCH(QString, text);
+    QFETCH(QString, shows);
+    Bench bench;
+    QVERIFY(bench.ready);
+    const QModelIndex index = bench.table()->model()->index(0, column);
+    const QString before = index.data().toString();
+    bench.write(0, static_cast<StageColumn>(column), text);
+    QCOMPARE(index.data().toString(), shows);
+    QCOMPARE(bench.state.undoStack()->count(), 1);
+    QVERIFY2(bench.message.isEmpty(), qPrintable(bench.message));
+    bench.state.undoStack()->undo();
+    QCOMPARE(index.data().toString(), before);
+}
+
+void TestPlanView::refusedTableEdits_data()
+{
+    QTest::addColumn<int>("column");
+    QTest::addColumn<QString>("text");
+    QTest::addColumn<QString>("says");
+    QTest::newRow("no range") << int(StageColumn::Layers) << "all" << "no range of layers";
+    QTest::newRow("begins late") << int(StageColumn::Layers) << "1-5" << "begins at layer 0";
+    QTest::newRow("takes everything") << int(StageColumn::Layers) << "0-99" << "layers";
+    QTest::newRow("unknown device") << int(StageColumn::Devices) << "n9:g0" << "there is no device";
+    QTest::newRow("device of another stage") << int(StageColumn::Devices) << "n0:g0-4" << "n0:g4";
+    QTest::newRow("no replica") << int(StageColumn::Replicas) << "0" << "at least one";
+    QTest::newRow("too many") << int(StageColumn::Replicas) << "5" << "idle";
+    QTest::newRow("warm-up") << int(StageColumn::WarmUp) << "-2" << "warm-up";
+}
+
+void TestPlanView::refusedTableEdits()
+{
+    QFETCH(int, column);
+    QFETCH(QString, text);
+    QFETCH(QString, says);
+    Bench bench;
+    QVERIFY(bench.ready);
+    const auto before = bench.state.document();
+    bench.write(0, static_cast<StageColumn>(column), text);
+    QVERIFY2(bench.message.contains(says), qPrintable(bench.message));
+    QCOMPARE(bench.state.document(), before);
+    QCOMPARE(bench.state.undoStack()->count(), 0);
+}
+
+void TestPlanView::recomputeIsAClick()
+{
+    Bench bench;
+    QVERIFY(bench.ready);
+    DataTable *table = bench.table();
+    table->resizeColumnsToContents();
+    const QModelIndex index = table->model()->index(1, static_cast<int>(StageColumn::Recompute));
+    table->scrollTo(index);
+    const QRect cell = table->visualRect(index);
+    QTest::mouseClick(table->viewport(), Qt::LeftButton, {}, QPoint(cell.left() + 12, cell.center().y()));
+    QVERIFY(bench.plan().stages[1].recompute);
+    QCOMPARE(index.data(Qt::CheckStateRole).toInt(), int(Qt::Checked));
+    bench.state.undoStack()->undo();
+    QVERIFY(!bench.plan().stages[1].recompute);
+}
+
+void TestPlanView::selectionIsLinked()
+{
+    Bench bench;
+    QVERIFY(bench.ready);
+    LayerBars *bars = bench.bars();
+    const auto pixel = [bars](double layer) { return static_cast<int>(std::round(bars->axis().x(layer))); };
+    QTest::mouseClick(bars, Qt::LeftButton, {}, QPoint(pixel(8.5), 20));
+    QCOMPARE(bench.state.selection().stage, StageId(1));
+    QCOMPARE(bench.state.selection().layers.first, kFirstCut);
+    QCOMPARE(bench.table()->currentIndex().row(), 1);
+    QTest::mouseClick(bars, Qt::LeftButton, {}, QPoint(pixel(2.5), bars->height() / 2));
+    QCOMPARE(bench.state.selection().layers, (LayerRange{2, 3}));
+    QCOMPARE(bench.state.selection().stage, StageId(0));
+    QCOMPARE(bench.table()->currentIndex().row(), 0);
+}
+
+// --- the whole plan
+
+void TestPlanView::controlsEditAndAreReset()
+{
+    Bench bench;
+    QVERIFY(bench.ready);
+    QSpinBox *microBatches = nullptr;
+    for (QSpinBox *each : bench.view->findChildren<QSpinBox *>()) {
+        if (each->accessibleName() == QStringLiteral("Micro-batches"))
+            microBatches = each;
+    }
+    QVERIFY(microBatches);
+    QCOMPARE(microBatches->value(), 8);
+    microBatches->setValue(4);
+    QCOMPARE(bench.plan().microBatches, 4);
+    microBatches->setValue(64); // more than samples
+    QVERIFY2(bench.message.contains(QStringLiteral("more than the 32 samples")), qPrintable(bench.message));
+    QCOMPARE(microBatches->value(), 4);
+    QCOMPARE(bench.state.undoStack()->count(), 1);
+    auto *schedule = bench.view->findChildren<QComboBox *>().front();
+    schedule->setCurrentText(QStringLiteral("gpipe"));
+    QCOMPARE(bench.plan().schedule.kind, plan::ScheduleKind::GPipe);
+    bench.state.undoStack()->undo();
+    QCOMPARE(schedule->currentText(), QStringLiteral("dapple-a"));
+}
+
+void TestPlanView::summarySaysWhatChanged()
+{
+    simulate::Report before;
+    before.iterationSeconds = 0.010;
+    before.samplesPerSecond = 100;
+    before.bubbleFraction = 0.30;
+    before.fits = false;
+    simulate::Report after = before;
+    after.iterationSeconds = 0.011;
+    after.samplesPerSecond = 90;
+    after.bubbleFraction = 0.25;
+    after.fits = true;
+    const QString text = predictionText(after, before);
+    for (const char *part : {"▲ 10.00 % longer", "▼ 10.00 % less", "▼ 5.0 points less", "fits in memory (did not before)"})
+        QVERIFY2(text.contains(QString::fromUtf8(part)), qPrintable(text));
+    QVERIFY(predictionText(after, after).contains(QStringLiteral("(no change)")));
+    plan::Plan plan;
+    QVERIFY(estimateText(plan, after).isEmpty());
+    plan.planner.name = "dapple";
+    plan.estimate["iteration_seconds"] = 0.010;
+    QVERIFY2(estimateText(plan, after).contains(QString::fromUtf8("▲ 10.00 %")), qPrintable(estimateText(plan, after)));
+}
+
+void TestPlanView::alternativeIsTaken()
+{
+    Bench bench;
+    QVERIFY(bench.ready);
+    PlanRequest request;
+    request.planner = "dapple";
+    request.globalBatch = 32;
+    QVERIFY(bench.state.runPlanner(request));
+    QVERIFY(QTest::qWaitFor([&] { return !bench.state.planJob()->running() && bench.state.simulationCurrent(); }, 60'000));
+    QVERIFY(!bench.state.alternatives().empty());
+    DataTable *alternatives = nullptr;
+    for (DataTable *each : bench.view->findChildren<DataTable *>()) {
+        if (each->accessibleName() == QStringLiteral("Alternative plans"))
+            alternatives = each;
+    }
+    QVERIFY(alternatives);
+    QCOMPARE(alternatives->model()->rowCount(), static_cast<int>(bench.state.alternatives().size()));
+    const auto before = bench.state.document();
+    Q_EMIT alternatives->activated(alternatives->model()->index(0, 0));
+    QVERIFY(bench.state.document() != before);
+    QCOMPARE(plan::notation(bench.plan()), plan::notation(bench.state.alternatives()[0].plan));
+    bench.state.undoStack()->undo();
+    QCOMPARE(bench.state.document(), before);
+}
+
+QTEST_MAIN(TestPlanView)
+#include "tst_plan_view.moc"

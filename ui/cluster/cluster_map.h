@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#pragma once
+
+#include <QPoint>
+#include <QWidget>
+
+#include "ui/cluster/cluster_layout.h"
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+namespace planloom::ui {
+
+/// The cluster as a picture: networks, nodes, devices in their stages' colours, links as wide as they are fast. Drag pans, ctrl-wheel
+/// zooms, Space fits, arrows walk over the devices. Where devices get too small, nodes show counts. Knows no state.
+class ClusterMap final : public QWidget {
+    Q_OBJECT
+
+public:
+    using ClusterPtr = std::shared_ptr<const cluster::Cluster>;
+
+    explicit ClusterMap(QWidget *parent = nullptr);
+
+    void setCluster(const ClusterPtr &cluster);
+    /// @p stages: by device, -1 for idle ones.
+    void setStages(std::vector<int> stages);
+    void setSelection(DeviceId device, int stage);
+    void setLink(int link); ///< highlighted; -1: none
+    void fit();
+    /// Where a device is drawn, in widget coordinates.
+    [[nodiscard]] QRectF boxOf(DeviceId device) const;
+    /// A point of a link that nothing lies over, where there is one.
+    [[nodiscard]] QPointF handleOf(std::size_t link) const;
+    [[nodiscard]] double scale() const { return m_scale; }
+    [[nodiscard]] bool aggregated() const; ///< nodes show counts instead of devices
+    [[nodiscard]] QString describeLink(std::size_t link) const;
+    [[nodiscard]] QString describeDevice(DeviceId device) const;
+    [[nodiscard]] QSize minimumSizeHint() const override { return {200, 120}; }
+    [[nodiscard]] QSize sizeHint() const override { return {480, 320}; }
+
+Q_SIGNALS:
+    void devicePicked(int device);
+    void linkPicked(int link);
+    void cleared();
+
+protected:
+    void paintEvent(QPaintEvent *event) override;
+    void resizeEvent(QResizeEvent *event) override;
+    void mousePressEvent(QMouseEvent *event) override;
+    void mouseMoveEvent(QMouseEvent *event) override;
+    void mouseReleaseEvent(QMouseEvent *event) override;
+    void wheelEvent(QWheelEvent *event) override;
+    void keyPressEvent(QKeyEvent *event) override;
+    void focusInEvent(QFocusEvent *event) override;
+    void focusOutEvent(QFocusEvent *event) override;
+    void leaveEvent(QEvent *event) override;
+    bool event(QEvent *event) override;
+
+private:
+    void arrange();
+    void place();
+    void zoom(double factor, const QPointF &around);
+    [[nodiscard]] QRectF drawingArea() const;
+    [[nodiscard]] QPointF toLayout(const QPointF &pixel) const { return (pixel - m_origin) / m_scale; }
+    [[nodiscard]] QPointF toPixel(const QPointF &point) const { return point * m_scale + m_origin; }
+    [[nodiscard]] QRectF toPixel(const QRectF &box) const { return {toPixel(box.topLeft()), box.size() * m_scale}; }
+    [[nodiscard]] int nodeAt(const QPointF &pixel) const;
+    [[nodiscard]] DeviceId deviceAt(const QPointF &pixel) const;
+    [[nodiscard]] int linkAt(const QPointF &pixel) const;
+    [[nodiscard]] bool linkShown(std::size_t link) const;
+    [[nodiscard]] QString describe(const QPointF &pixel) const;
+    [[nodiscard]] QString describeNode(std::size_t node) const;
+    void walk(int dx, int dy);
+    void describeForReaders();
+
+    // cluster_map_paint.cpp
+    [[nodiscard]] double penWidth(std::size_t link) const;
+    void paintLinks(QPainter &painter) const;
+    void paintLink(QPainter &painter, std::size_t link) const;
+    void paintNodes(QPainter &painter) const;
+    void paintCount(QPainter &painter, std::size_t node) const;
+    void paintNetworks(QPainter &painter) const;
+    void paintVertex(QPainter &painter, std::size_t vertex) const;
+    void paintDevice(QPainter &painter, DeviceId device) const;
+    void paintLegend(QPainter &painter) const;
+
+    ClusterPtr m_cluster;
+    ClusterLayout m_layout;
+    std::vector<int> m_stages;
+    double m_slowest = 1;  ///< bandwidths of the links
+    double m_fastest = 1;
+    double m_scale = 1;    ///< pixels per unit of the layout
+    QPointF m_origin;      ///< pixel of the layout's (0, 0)
+    bool m_fitted = true;  ///< until a person zooms or pans
+    DeviceId m_device;
+    int m_stage = -1;
+    int m_link = -1;
+    int m_hoverLink = -1;
+    bool m_pressed = false;
+    bool m_panned = false;
+    QPoint m_press;
+    QPoint m_last;
+};
+
+} // namespace planloom::ui

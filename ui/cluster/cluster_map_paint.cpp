@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// How ClusterMap looks.
+#include "ui/cluster/cluster_edit.h"
+#include "ui/cluster/cluster_map.h"
+#include "ui/theme/theme.h"
+#include "ui/widgets/stage_style.h"
+#include "ui/widgets/text.h"
+
+#include <QPainter>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+namespace planloom::ui {
+
+namespace {
+
+constexpr double kThin = 1.2, kThick = 5; // pixels of the slowest and the fastest link, at full size
+constexpr double kRoomForText = 13;       // height of a box from which something is written in it
+constexpr int kLegend = 22;
+constexpr int kSample = 30; // length of a line of the legend
+
+/// Kinds differ by dash as well as by colour.
+QPen penOf(cluster::Link::Kind kind)
+{
+    switch (kind) {
+    case cluster::Link::Kind::NvLink: return {theme().ofSeries(2), 1, Qt::SolidLine, Qt::FlatCap};
+    case cluster::Link::Kind::Pcie: return {theme().ofSeries(4), 1, Qt::DashLine, Qt::FlatCap};
+    case cluster::Link::Kind::Network: return {theme().ofSeries(3), 1, Qt::DashDotLine, Qt::FlatCap};
+    case cluster::Link::Kind::Memory: return {theme().ofSeries(7), 1, Qt::DotLine, Qt::FlatCap};
+    }
+    return {theme().border};
+}
+
+void drawFitting(QPainter &painter, const QRectF &box, const QString &text)
+{
+    const QFontMetrics metrics = painter.fontMetrics();
+    if (box.height() < kRoomForText || box.width() < metrics.horizontalAdvance(QStringLiteral("00")))
+        return;
+    painter.drawText(box, Qt::AlignCenter, metrics.elidedText(text, Qt::ElideMiddle, static_cast<int>(box.width())));
+}
+
+} // namespace
+
+double ClusterMap::penWidth(std::size_t link) const
+{
+    const double range = std::log(m_fastest / m_slowest);
+    const double share = range > 0 ? std::log(m_cluster->links()[link].pointToPoint / m_slowest) / range : 0.5;
+    return std::max((kThin + (kThick - kThin) * share) * std::min(m_scale, 1.0), 1.0);
+}
+
+void ClusterMap::paintEvent(QPaintEvent *)
+{
+    QPainter painter(this);
+    painter.fillRect(rect(), theme().base);
+    if (!m_cluster || m_layout.bounds.isEmpty()) {
+        painter.setPen(theme().dimText);
+        painter.drawText(rect().adjusted(8, 8, -8, -8), Qt::AlignCenter | Qt::TextWordWrap, tr("No cluster. Open one with File ▸ Open cluster."));
+    } else {
+        painter.setRenderHint(QPainter::Antialiasing);
+        painter.setClipRect(rect().adjusted(0, 0, 0, -kLegend));
+        paintNodes(painter);
+        paintLinks(painter);
+        paintNetworks(painter);
+        painter.setClipping(false);
+        paintLegend(painter);
+        painter.setRenderHint(QPainter::Antialiasing, false);
+    }
+    if (!hasFocus())
+        return;
+    painter.setPen(QPen(theme().accent, 2));
+    painter.setBrush(Qt::NoBrush);
+    painter.drawRect(rect().adjusted(1, 1, -1, -1));
+}
+
+void ClusterMap::paintLinks(QPainter &painter) const
+{
+    // The selected and the hovered one last, above the others; boxes above all links.
+    for (std::size_t i = 0; i < m_layout.links.size(); ++i) {
+        if (linkShown(i) && static_cast<int>(i) != m_link && static_cast<int>(i) != m_hoverLink)
+            paintLink(painter, i);
+    }
+    for (const int marked : {m_hoverLink, m_link}) {
+        if (marked >= 0 && static_cast<std::size_t>(marked) < m_layout.links.size())
+            paintLink(painter, static_cast<std::size_t>(marked));
+    }
+    if (aggregated())
+        return;
+    const QRectF seen = QRectF(rect());
+    for (std::size_t n = 0; n < m_layout.nodes.size(); ++n) {
+        if (!toPixel(m_layout.nodes[n]).intersects(seen))
+            continue;
+        for (const DeviceId device : m_cluster->nodes()[n].devices)
+            paintDevice(painter, device);
+    }
+    for (std::size_t v = 0; v < m_cluster->vertices().size(); ++v) {
+        const cluster::Vertex &vertex = m_cluster->vertices()[v];
+        if (vertex.kind != cluster::Vertex::Kind::Device && vertex.node.valid())
+            paintVertex(painter, v);
+    }
+}
+
+void ClusterMap::paintLink(QPainter &painter, std::size_t link) const
+{
+    QPen pen = penOf(m_cluster->links()[link].kind);
+    pen.setWidthF(penWidth(link));
+    const bool marked = static_cast<int>(link) == m_link;
+    if (marked || static_cast<int>(link) == m_hoverLink) {
+        pen.setColor(marked ? theme().accent : theme().cursor);
+        pen.setWidthF(pen.widthF() + 2);
+    }
+    painter.setPen(pen);
+    painter.setBrush(Qt::NoBrush);
+    QPolygonF line = m_layout.links[link];
+    for (QPointF &point : line)
+        point = toPixel(point);
+    painter.drawPolyline(line);
+}
+
+void ClusterMap::paintNodes(QPainter &painter) const
+{
+    const QRectF seen = QRectF(rect());
+    for (std::size_t n = 0; n < m_layout.nodes.size(); ++n) {
+        const QRectF box = toPixel(m_layout.nodes[n]);
+        if (!box.intersects(seen))
+            continue;
+        painter.setPen(QPen(theme().border, 1));
+        painter.setBrush(theme().alternateBase);
+        painter.drawRoundedRect(box, 4, 4);
+        if (aggregated()) {
+            paintCount(painter, n);
+            continue;
+        }
+        painter.setPen(theme().dimText);
+        const double title = std::min(22.0 * m_scale, 22.0);
+        drawFitting(painter, QRectF(box.left() + 4, box.top(), box.width() - 8, title), describeNode(n));
+    }
+}
+
+/// One node too small for its devices: how many there are, over a strip of their stages.
+void ClusterMap::paintCount(QPainter &painter, std::size_t node) const
+{
+    const QRectF box = toPixel(m_layout.nodes[node]);
+    const auto &devices = m_cluster->nodes()[node].devices;
+    const double strip = std::max(box.height() / 3, std::min(box.height(), 3.0));
+    const double each = box.width() / static_cast<double>(devices.size());
+    for (std::size_t i = 0; i < devices.size(); ++i) {
+        const int stage = devices[i].index() < m_stages.size() ? m_stages[devices[i].index()] : -1;
+        const QRectF place(box.left() + static_cast<double>(i) * each, box.bottom() - strip, each, strip);
+        painter.fillRect(place, stage < 0 ? QBrush(theme().bubble) : stageBrush(stage));
+    }
+    const bool selected = m_device.valid() && m_cluster->device(m_device).node.index() == node;
+    if (selected) {
+        painter.setPen(QPen(theme().accent, 3));
+        painter.setBrush(Qt::NoBrush);
+        painter.drawRoundedRect(box, 3, 3);
+    }
+    painter.setPen(theme().text);
+    drawFitting(painter, box.adjusted(0, 0, 0, -strip), QString::number(devices.size()));
+}
+
+void ClusterMap::paintNetworks(QPainter &painter) const
+{
+    for (std::size_t v = 0; v < m_cluster->vertices().size(); ++v) {
+        if (!m_cluster->vertices()[v].node.valid())
+            paintVertex(painter, v);
+    }
+}
+
+void ClusterMap::paintVertex(QPainter &painter, std::size_t vertex) const
+{
+    const QRectF box = toPixel(m_layout.vertices[vertex]);
+    if (!box.intersects(QRectF(rect())))
+        return;
+    painter.setPen(QPen(theme().border, 1));
+    painter.setBrush(theme().button);
+    painter.drawRoundedRect(box, 3, 3);
+    painter.setPen(theme().text);
+    // Inside a node its name goes without saying: "n0:nvswitch" is "nvswitch" there.
+    QString name = qt(m_cluster->vertices()[vertex].name);
+    if (m_cluster->vertices()[vertex].node.valid())
+        name = name.section(QLatin1Char(':'), -1);
+    drawFitting(painter, box.adjusted(2, 0, -2, 0), name);
+}
+
+void ClusterMap::paintDevice(QPainter &painter, DeviceId device) const
+{
+    const QRectF box = boxOf(device);
+    const int stage = device.index() < m_stages.size() ? m_stages[device.index()] : -1;
+    const bool selected = device == m_device;
+    const bool ofStage = stage >= 0 && stage == m_stage;
+    painter.setPen(selected ? QPen(theme().accent, 3) : ofStage ? QPen(theme().text, 2) : QPen(theme().border, 1));
+    painter.setBrush(stage < 0 ? QBrush(theme().bubble) : stageBrush(stage));
+    painter.drawRoundedRect(box, 3, 3);
+    const double line = painter.fontMetrics().height();
+    const QString name = qt(m_cluster->device(device).name).section(QLatin1Char(':'), -1);
+    const QString mark = stage < 0 ? tr("idle") : tr("S%1").arg(stage);
+    const bool two = box.height() >= 2 * line + 6;
+    if (box.height() < kRoomForText || box.width() < 16)
+        return;
+    // On a plate of one colour, so that the hatch does not run through the letters.
+    const double wide = std::max(painter.fontMetrics().horizontalAdvance(mark), two ? painter.fontMetrics().horizontalAdvance(name) : 0) + 8;
+    QRectF plate(0, 0, std::min(wide, box.width() - 4), std::min((two ? 2 : 1) * line + 2, box.height() - 4));
+    plate.moveCenter(box.center());
+    const QColor paper = stage < 0 ? theme().bubble : theme().ofSeries(stage);
+    painter.fillRect(plate, paper);
+    painter.setPen(stage < 0 ? theme().dimText : textOn(paper));
+    painter.drawText(plate, Qt::AlignCenter, two ? mark + QLatin1Char('\n') + painter.fontMetrics().elidedText(name, Qt::ElideRight, static_cast<int>(plate.width())) : mark);
+}
+
+void ClusterMap::paintLegend(QPainter &painter) const
+{
+    std::map<cluster::Link::Kind, std::pair<double, double>> rates;
+    for (const cluster::Link &link : m_cluster->links()) {
+        auto &[least, most] = rates.try_emplace(link.kind, link.pointToPoint, link.pointToPoint).first->second;
+        least = std::min(least, link.pointToPoint);
+        most = std::max(most, link.pointToPoint);
+    }
+    double x = 8;
+    const double y = height() - kLegend / 2.0;
+    for (const auto &[kind, range] : rates) {
+        QString text = QStringLiteral("%1 %2").arg(QString::fromUtf8(kindName(kind))).arg(range.first / 1e9, 0, 'g', 4);
+        if (range.second > range.first)
+            text += QStringLiteral(" – %1").arg(range.second / 1e9, 0, 'g', 4);
+        text += tr(" GB/s");
+        const double wide = painter.fontMetrics().horizontalAdvance(text);
+        if (x + kSample + wide + 8 > width())
+            break;
+        QPen pen = penOf(kind);
+        pen.setWidthF(3);
+        painter.setPen(pen);
+        painter.drawLine(QPointF(x, y), QPointF(x + kSample, y));
+        painter.setPen(theme().dimText);
+        painter.drawText(QRectF(x + kSample + 5, y - kLegend / 2.0, wide + 2, kLegend), Qt::AlignVCenter | Qt::AlignLeft, text);
+        x += kSample + wide + 18;
+    }
+}
+
+} // namespace planloom::ui
