@@ -41,6 +41,16 @@ bool write(const QString &path, const QByteArray &bytes)
     return file.open(QIODevice::WriteOnly) && file.write(bytes) == bytes.size();
 }
 
+/// True once the process @p id has a handler for SIGINT.
+bool catchesInterrupts(qint64 id)
+{
+    for (const QByteArray &line : readAll(QString("/proc/%1/status").arg(id)).split('\n')) {
+        if (line.startsWith("SigCgt:"))
+            return (line.mid(7).trimmed().toULongLong(nullptr, 16) >> (SIGINT - 1)) & 1;
+    }
+    return false;
+}
+
 QStringList keysOf(const QJsonObject &object) { return object.keys(); } // sorted by Qt
 
 } // namespace
@@ -419,6 +429,25 @@ private Q_SLOTS:
         const double withProfile = seconds(plan + QStringList{"--profile", "mlp.profile.json"});
         QVERIFY(roofline > 0 && withProfile > 0);
         QVERIFY(roofline != withProfile);
+    }
+
+    void ctrlCDuringASearchLeavesNothing()
+    {
+        const QStringList before = entries();
+        QProcess process;
+        prepare(process);
+        process.start(binary(), {"plan", "--model", "zoo:amoebanet-36", "--cluster", "preset:dapple-b", "--batch", "512", "--set", "families=all", "--set", "policies=all",
+                                 "--set", "beam=8", "--set", "candidates=256", "-o", "never.json"});
+        QVERIFY(process.waitForStarted(kWait));
+        QTRY_VERIFY_WITH_TIMEOUT(catchesInterrupts(process.processId()), kWait);
+        QCOMPARE(::kill(static_cast<pid_t>(process.processId()), SIGINT), 0);
+        QVERIFY(process.waitForFinished(kWait));
+        QCOMPARE(process.exitStatus(), QProcess::NormalExit);
+        QCOMPARE(process.exitCode(), 1);
+        const QByteArray err = process.readAllStandardError();
+        QVERIFY2(err.startsWith("planloom: error: stopped on request") && err.count('\n') == 1, err.constData());
+        QCOMPARE(process.readAllStandardOutput(), QByteArray());
+        QCOMPARE(entries(), before);
     }
 
     void workspaceRecordsPlans()
