@@ -86,6 +86,7 @@ struct Bench {
         editor->selectAll();
         QTest::keyClicks(editor, text);
         QTest::keyClick(editor, Qt::Key_Return);
+        QCoreApplication::processEvents(); // the table takes it over when the key has been dealt with
     }
     /// Presses the mouse on a boundary and lets it go before @p layer.
     void drag(int boundary, std::size_t layer, QString *preview = nullptr) const
@@ -351,6 +352,7 @@ void TestPlanView::tabWalksOverBoundaries()
     LayerBars *bars = bench.bars();
     bench.view->activateWindow();
     QVERIFY(QTest::qWaitForWindowActive(bench.view.get()));
+    bench.table()->setFocus();
     bars->setFocus(Qt::TabFocusReason);
     QCOMPARE(bars->currentBoundary(), 0);
     QTest::keyClick(bars, Qt::Key_Tab);

@@ -84,14 +84,15 @@ void ClusterInspector::add(const QString &name, const QString &unitName, double 
     edit->setObjectName(name);
     edit->setAccessibleName(QStringLiteral("%1, %2").arg(name, unitName));
     m_rows->addRow(QStringLiteral("%1 (%2)").arg(name, unitName), edit);
+    edit->show(); // not when the event loop comes round to it: it may get the keyboard now
     if (name == m_refocus) {
         edit->setFocus();
         edit->selectAll();
     }
     connect(edit, &QLineEdit::editingFinished, this, [this, edit, name, unit, before = edit->text(), change = std::move(change)] {
-        if (edit->isVisibleTo(this) && edit->text() != before)
+        if (edit->parentWidget() == m_form && edit->text() != before)
             apply(edit, name, unit, change);
-        if (edit->isVisibleTo(this))
+        if (edit->parentWidget() == m_form)
             edit->setText(before); // refused; an accepted change has made the form anew
     });
 }

@@ -50,6 +50,12 @@ ClusterView::ClusterView(StudioState *state, QWidget *parent)
     refreshCluster();
 }
 
+/// A field that is being written in is taken over when the window goes: that must not reach a view that is half gone.
+ClusterView::~ClusterView()
+{
+    disconnect(state(), nullptr, this, nullptr);
+}
+
 void ClusterView::build()
 {
     m_summary->setWordWrap(true);

@@ -32,6 +32,13 @@ PlanView::PlanView(StudioState *state, QWidget *parent)
     refresh();
 }
 
+/// A field that is being written in is taken over when the window goes: that must not reach a view that is half gone.
+PlanView::~PlanView()
+{
+    disconnect(state(), nullptr, this, nullptr);
+    disconnect(m_stages->tableModel(), nullptr, this, nullptr);
+}
+
 void PlanView::build()
 {
     for (QLabel *label : {m_summary, m_estimate}) {

@@ -21,6 +21,7 @@ class PlanView final : public View {
 
 public:
     explicit PlanView(StudioState *state, QWidget *parent = nullptr);
+    ~PlanView() override;
     [[nodiscard]] QString title() const override { return tr("Plan"); }
     [[nodiscard]] QList<QAction *> commands() const override { return m_commands; }
     [[nodiscard]] QWidget *focusTarget() override { return m_bars; }
