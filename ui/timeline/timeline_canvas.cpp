@@ -14,6 +14,7 @@ namespace planloom::ui {
 
 namespace {
 
+constexpr double kSliceMargin = 1;   // of a slice, left and right of it when it fills the view
 constexpr std::size_t kHistoryLimit = 64;
 constexpr double kFollowShare = 2.2;  // of a step, shown while following
 
@@ -167,19 +168,21 @@ void TimelineCanvas::fitSlice(const TimelineModel::Slice &slice)
 {
     remember();
     const trace::Record record = m_model->record(slice);
-    m_axis.show(static_cast<double>(record.start), static_cast<double>(record.start + record.duration), 1.0);
+    m_axis.show(static_cast<double>(record.start), static_cast<double>(record.start + record.duration), kSliceMargin);
     userMoved();
 }
 
 void TimelineCanvas::focusSelection()
 {
     const TimeAxis before = m_axis;
-    if (m_range)
+    if (m_range) {
         m_axis.show(static_cast<double>(m_range->begin), static_cast<double>(m_range->end));
-    else if (m_picked)
-        return fitSlice(*m_picked);
-    else
+    } else if (m_picked) {
+        const trace::Record record = m_model->record(*m_picked);
+        m_axis.show(static_cast<double>(record.start), static_cast<double>(record.start + record.duration), kSliceMargin);
+    } else {
         m_axis.showAll();
+    }
     if (before == m_axis)
         return showAll(); // a second F
     m_history.push_back(before);

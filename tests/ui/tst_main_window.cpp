@@ -1,0 +1,310 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "tests/ui/studio_fixture.h"
+
+#include "ui/demo/demo.h"
+#include "ui/memory/memory_view.h"
+#include "ui/run/run_view.h"
+#include "ui/shell/help_window.h"
+#include "ui/shell/main_window.h"
+#include "ui/shell/planner_dialog.h"
+#include "ui/shell/train_dialog.h"
+#include "ui/theme/theme.h"
+
+#include <QApplication>
+#include <QDialogButtonBox>
+#include <QMenuBar>
+#include <QDragEnterEvent>
+#include <QDropEvent>
+#include <QLineSeries>
+#include <QMimeData>
+#include <QSignalSpy>
+#include <QTest>
+
+using namespace planloom;
+using namespace planloom::ui;
+
+class TestMainWindow : public QObject {
+    Q_OBJECT
+
+private Q_SLOTS:
+    void initTestCase();
+    void init();
+    void cleanup();
+    void everyViewHasADock();
+    void refusedEditsAppearInTheBar();
+    void fuzzyMatching_data();
+    void fuzzyMatching();
+    void paletteRunsCommands();
+    void undoByKey();
+    void dropOpensFiles();
+    void viewsAreExported();
+    void sessionIsRestored();
+    void plannerDialogAsksForEverything();
+    void trainDialogNeedsData();
+    void memoryViewShowsPeaksAndCapacity();
+    void runViewComparesPredictedAndMeasured();
+    void helpHasPages();
+    void theWholeStory();
+
+private:
+    std::unique_ptr<testing::OwnSettings> m_settings;
+    testing::FakeRun m_run;
+    std::unique_ptr<StudioState> m_state;
+    std::unique_ptr<MainWindow> m_window;
+};
+
+void TestMainWindow::initTestCase()
+{
+    m_settings = std::make_unique<testing::OwnSettings>();
+    applyTheme(*qApp, ThemeKind::Light);
+}
+
+void TestMainWindow::init()
+{
+    m_state = std::make_unique<StudioState>();
+    m_state->setClientFactory(testing::fakeAgent(m_run));
+    m_window = std::make_unique<MainWindow>(m_state.get());
+    m_window->setAsksOnClose(false);
+    m_window->show();
+    QVERIFY(QTest::qWaitForWindowExposed(m_window.get()));
+}
+
+void TestMainWindow::cleanup()
+{
+    m_window.reset();
+    m_state.reset();
+}
+
+void TestMainWindow::everyViewHasADock()
+{
+    for (const char *name : {"Model", "Cluster", "Plan", "Timeline", "Memory", "Run"}) {
+        View *view = m_window->view(QString::fromLatin1(name));
+        QVERIFY2(view, name);
+        QVERIFY(!view->accessibleName().isEmpty());
+        QVERIFY(view->focusTarget());
+    }
+    QVERIFY(m_window->statusText().contains(QStringLiteral("no model")));
+    QVERIFY(testing::loadSample(*m_state));
+    QVERIFY2(m_window->statusText().contains(QStringLiteral("gpt-nano")), qPrintable(m_window->statusText()));
+    QVERIFY(m_window->statusText().contains(QStringLiteral("iteration")));
+    QVERIFY(m_window->isWindowModified());
+}
+
+void TestMainWindow::refusedEditsAppearInTheBar()
+{
+    QVERIFY(testing::loadSample(*m_state));
+    QVERIFY(!m_state->editPlan(QStringLiteral("empty stage"), [](plan::Plan &plan) {
+        plan.stages[0].lastLayer = 0;
+        plan.stages[1].firstLayer = 0;
+    }));
+    QVERIFY(m_window->messageBar()->isVisible());
+    QCOMPARE(m_window->messageBar()->level(), MessageLevel::Error);
+    QVERIFY2(m_window->messageBar()->text().contains(QStringLiteral("stage"), Qt::CaseInsensitive), qPrintable(m_window->messageBar()->text()));
+}
+
+void TestMainWindow::fuzzyMatching_data()
+{
+    QTest::addColumn<QString>("pattern");
+    QTest::addColumn<QString>("better");
+    QTest::addColumn<QString>("worse");
+    QTest::newRow("start of words") << "fp" << "Plan ▸ Find a plan" << "xfxpx";
+    QTest::newRow("side by side") << "undo" << "Edit ▸ Undo" << "u n d o all over";
+    QTest::newRow("in order only") << "ba" << "bar" << "ab";
+}
+
+void TestMainWindow::fuzzyMatching()
+{
+    QFETCH(QString, pattern);
+    QFETCH(QString, better);
+    QFETCH(QString, worse);
+    QVERIFY(fuzzyScore(pattern, better) > fuzzyScore(pattern, worse));
+}
+
+void TestMainWindow::paletteRunsCommands()
+{
+    QVERIFY(testing::loadSample(*m_state));
+    m_window->showPalette();
+    auto *palette = m_window->findChild<CommandPalette *>();
+    QVERIFY(palette);
+    QVERIFY(palette->shown() > 30);
+    auto *input = palette->findChild<QLineEdit *>();
+    QTest::keyClicks(input, QStringLiteral("go to stage 2"));
+    QCOMPARE(palette->current(), QStringLiteral("Go to stage 2"));
+    QTest::keyClick(input, Qt::Key_Return);
+    QCOMPARE(m_state->selection().stage, StageId(2));
+}
+
+void TestMainWindow::undoByKey()
+{
+    QVERIFY(testing::loadSample(*m_state));
+    const auto before = m_state->document();
+    QVERIFY(m_state->editPlan(QStringLiteral("recompute"), [](plan::Plan &plan) { plan.stages[1].recompute = true; }));
+    QTest::keyClick(m_window.get(), Qt::Key_Z, Qt::ControlModifier);
+    QCOMPARE(m_state->document(), before);
+    QTest::keyClick(m_window.get(), Qt::Key_Z, Qt::ControlModifier | Qt::ShiftModifier);
+    QVERIFY(m_state->document()->plan.stages[1].recompute);
+}
+
+void TestMainWindow::dropOpensFiles()
+{
+    QVERIFY(testing::loadSample(*m_state));
+    QTemporaryDir folder;
+    const QString path = folder.filePath(QStringLiteral("dropped.json"));
+    QVERIFY(m_state->savePlan(path));
+    m_state->undoStack()->undo();
+    QVERIFY(!m_state->document());
+    QMimeData mime;
+    mime.setUrls({QUrl::fromLocalFile(path)});
+    QDragEnterEvent enter(QPoint(100, 100), Qt::CopyAction, &mime, Qt::LeftButton, Qt::NoModifier);
+    QApplication::sendEvent(m_window.get(), &enter);
+    QVERIFY(enter.isAccepted());
+    QDropEvent event(QPointF(100, 100), Qt::CopyAction, &mime, Qt::LeftButton, Qt::NoModifier);
+    QApplication::sendEvent(m_window.get(), &event);
+    QTRY_VERIFY_WITH_TIMEOUT(m_state->simulationCurrent(), 20'000);
+    QCOMPARE(m_state->planPath(), path);
+    QVERIFY(m_window->windowTitle().contains(QStringLiteral("dropped.json")));
+}
+
+void TestMainWindow::viewsAreExported()
+{
+    QVERIFY(testing::loadSample(*m_state));
+    QTemporaryDir folder;
+    View *timeline = m_window->view(QStringLiteral("Timeline"));
+    const QString png = folder.filePath(QStringLiteral("t.png"));
+    const QString svg = folder.filePath(QStringLiteral("t.svg"));
+    QVERIFY(m_window->exportView(timeline, png));
+    QCOMPARE(QImage(png).size(), timeline->size());
+    QVERIFY(m_window->exportView(timeline, svg));
+    QVERIFY(QFileInfo(svg).size() > 1000);
+    QVERIFY(!m_window->exportView(timeline, folder.filePath(QStringLiteral("no/folder/t.png"))));
+    QVERIFY(m_window->messageBar()->isVisible());
+}
+
+void TestMainWindow::sessionIsRestored()
+{
+    QVERIFY(testing::loadSample(*m_state));
+    QTemporaryDir folder;
+    QVERIFY(m_state->savePlan(folder.filePath(QStringLiteral("kept.json"))));
+    m_window->docks()[1]->hide();
+    m_window->saveSession();
+
+    StudioState state;
+    MainWindow other(&state);
+    other.setAsksOnClose(false);
+    other.show();
+    other.restoreSession();
+    QTRY_VERIFY_WITH_TIMEOUT(state.simulationCurrent(), 20'000);
+    QCOMPARE(state.planPath(), m_state->planPath());
+    QVERIFY(other.docks()[1]->isHidden());
+    QVERIFY(!other.docks()[3]->isHidden());
+}
+
+void TestMainWindow::plannerDialogAsksForEverything()
+{
+    QVERIFY(testing::loadSample(*m_state));
+    PlannerDialog dialog(*m_state);
+    PlanRequest wanted;
+    wanted.planner = "dapple";
+    wanted.globalBatch = 24;
+    wanted.microBatch = 2;
+    dialog.setRequest(wanted);
+    const PlanRequest given = dialog.request();
+    QCOMPARE(given.planner, std::string("dapple"));
+    QCOMPARE(given.globalBatch, std::int64_t(24));
+    QCOMPARE(given.microBatch, std::optional<std::int64_t>(2));
+    QVERIFY(given.options.empty());
+    QCOMPARE(dialog.modelSource(), QStringLiteral("zoo:gpt-nano"));
+    QVERIFY(dialog.clusterSource().isEmpty()); // keeps the one that is open
+}
+
+void TestMainWindow::trainDialogNeedsData()
+{
+    TrainDialog dialog({});
+    auto *buttons = dialog.findChild<QDialogButtonBox *>();
+    QVERIFY(!buttons->button(QDialogButtonBox::Ok)->isEnabled());
+    dialog.findChildren<QLineEdit *>().front()->setText(QStringLiteral("text.txt"));
+    QVERIFY(buttons->button(QDialogButtonBox::Ok)->isEnabled());
+    QCOMPARE(dialog.options().dataPath, QStringLiteral("text.txt"));
+}
+
+void TestMainWindow::memoryViewShowsPeaksAndCapacity()
+{
+    QVERIFY(testing::loadSample(*m_state));
+    auto *view = static_cast<MemoryView *>(m_window->view(QStringLiteral("Memory")));
+    const auto &devices = m_state->simulation()->report.devices;
+    QCOMPARE(view->devicePicker()->count(), static_cast<int>(devices.size()) + 1);
+    QCOMPARE(view->table()->tableModel()->rowCount(), static_cast<int>(devices.size()));
+    QCOMPARE(*view->table()->tableModel()->table().rows[2][2].number, static_cast<double>(devices[2].peakBytes));
+    m_state->selectDevice(DeviceId(2));
+    QCOMPARE(view->devicePicker()->currentText().toStdString(), devices[2].id);
+    for (QAbstractSeries *series : view->chart()->chart()->series()) {
+        if (auto *line = qobject_cast<QLineSeries *>(series))
+            QVERIFY(line->count() <= 2000);
+    }
+}
+
+void TestMainWindow::runViewComparesPredictedAndMeasured()
+{
+    QVERIFY(testing::loadSample(*m_state));
+    auto *view = static_cast<RunView *>(m_window->view(QStringLiteral("Run")));
+    QVERIFY(!view->stopButton()->isEnabled());
+    m_run.hold = true;
+    TrainOptions options;
+    options.steps = 4;
+    QVERIFY(m_state->startRun(options));
+    QTRY_VERIFY(view->stopButton()->isEnabled());
+    m_run.hold = false;
+    QTRY_COMPARE_WITH_TIMEOUT(m_state->run().phase, RunData::Phase::Finished, 20'000);
+    QTRY_VERIFY(view->statusLabel()->text().contains(QStringLiteral("Finished")));
+    QVERIFY(!view->stopButton()->isEnabled());
+    QTRY_COMPARE(view->table()->tableModel()->rowCount(), 2 + 4); // time, throughput, four peaks
+    // Half as long again: the prediction is a third too small.
+    QTRY_VERIFY2(view->table()->tableModel()->table().rows[0][3].text.contains(QStringLiteral("▼ 33.3 %")),
+                 qPrintable(view->table()->tableModel()->table().rows[0][3].text));
+    QCOMPARE(view->table()->tableModel()->table().rows[2][3].text, QStringLiteral("nothing"));
+}
+
+void TestMainWindow::helpHasPages()
+{
+    qputenv("PLANLOOM_RESOURCES", PLANLOOM_SOURCE_DIR "/resources");
+    m_window->showHelp(QStringLiteral("studio/keys.md"));
+    auto *help = m_window->findChild<HelpWindow *>();
+    QVERIFY(help);
+    QVERIFY(help->pages() >= 2);
+    QVERIFY(help->browser()->toPlainText().contains(QStringLiteral("command palette")));
+    // Every shortcut of the menus is in the page, by its first key sequence's text.
+    const QString page = help->browser()->toPlainText();
+    for (const char *keys : {"Ctrl+Shift+P", "Ctrl+P", "Ctrl+E", "Ctrl+F5", "Shift+F5"})
+        QVERIFY2(page.contains(QLatin1String(keys)), keys);
+    help->close();
+}
+
+void TestMainWindow::theWholeStory()
+{
+    QTemporaryDir folder;
+    DemoOptions options;
+    options.folder = folder.path();
+    options.data = QStringLiteral("a text");
+    options.steps = 4;
+    Demo demo(m_state.get(), m_window.get(), options);
+    QSignalSpy finished(&demo, &Demo::finished);
+    demo.start();
+    QVERIFY(finished.wait(60'000));
+    QVERIFY2(finished[0][0].toBool(), qPrintable(demo.failure()));
+    for (const char *name : {"window.png", "model.png", "cluster.png", "plan.png", "timeline.png", "memory.png", "run.png", "plan.json", "trace.json"})
+        QVERIFY2(QFileInfo(folder.filePath(QString::fromLatin1(name))).size() > 100, name);
+    // The edit of the story can be undone.
+    QVERIFY(m_state->undoStack()->canUndo());
+
+    m_run.failAt = 1;
+    Demo again(m_state.get(), m_window.get(), options);
+    QSignalSpy ended(&again, &Demo::finished);
+    again.start();
+    QVERIFY(ended.wait(60'000));
+    QVERIFY(!ended[0][0].toBool());
+    QVERIFY(again.failure().contains(QStringLiteral("rank 1")));
+    m_run.failAt = -1;
+}
+
+QTEST_MAIN(TestMainWindow)
+#include "tst_main_window.moc"

@@ -1,0 +1,328 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "tests/ui/studio_fixture.h"
+
+#include "ui/theme/theme.h"
+#include "ui/timeline/timeline_view.h"
+
+#include <QApplication>
+#include <QSignalSpy>
+#include <QTest>
+#include <QWheelEvent>
+
+using namespace planloom;
+using namespace planloom::ui;
+
+class TestTimelineView : public QObject {
+    Q_OBJECT
+
+private Q_SLOTS:
+    void initTestCase();
+    void init();
+    void cleanup();
+    void rowsOfEveryDevice();
+    void boxesAreDrawnWhereTheModelSays();
+    void clickSelectsAndEscapeClears();
+    void selectionElsewhereIsShown();
+    void hoverTellsTheTask();
+    void wheelAndKeysZoomAndPan();
+    void focusAndPreviousView();
+    void dragMeasuresARange();
+    void stepsAlongRowAndMicroBatch();
+    void searchFindsHiddenTasks();
+    void marks();
+    void measuredRowsLieUnderPredictedOnes();
+    void tableShowsTheSame();
+    void mergedSlicesLookDifferent();
+    void everyThemePaints();
+
+private:
+    [[nodiscard]] TimelineCanvas &canvas() { return *m_view->canvas(); }
+    [[nodiscard]] TimelineModel::Slice slice(const char *task) { return *m_view->model().find(task, {}); }
+    void key(Qt::Key key, Qt::KeyboardModifiers modifiers = {}) { QTest::keyClick(m_view->canvas(), key, modifiers); }
+    void wheel(int delta, Qt::KeyboardModifiers modifiers, const QPoint &at);
+    void trainFake();
+
+    testing::FakeRun m_run;
+    std::unique_ptr<StudioState> m_state;
+    std::unique_ptr<TimelineView> m_view;
+};
+
+void TestTimelineView::initTestCase()
+{
+    applyTheme(*qApp, ThemeKind::Light);
+}
+
+void TestTimelineView::init()
+{
+    m_state = std::make_unique<StudioState>();
+    m_state->setClientFactory(testing::fakeAgent(m_run));
+    QVERIFY(testing::loadSample(*m_state));
+    m_view = std::make_unique<TimelineView>(m_state.get());
+    m_view->resize(1100, 560);
+    m_view->show();
+    QVERIFY(QTest::qWaitForWindowExposed(m_view.get()));
+    canvas().setFocus();
+}
+
+void TestTimelineView::cleanup()
+{
+    m_view.reset();
+    m_state.reset();
+}
+
+void TestTimelineView::wheel(int delta, Qt::KeyboardModifiers modifiers, const QPoint &at)
+{
+    QWheelEvent event(at, canvas().mapToGlobal(at), {}, {0, delta}, Qt::NoButton, modifiers, Qt::NoScrollPhase, false);
+    QApplication::sendEvent(&canvas(), &event);
+}
+
+void TestTimelineView::trainFake()
+{
+    TrainOptions options;
+    options.steps = 3;
+    QVERIFY(m_state->startRun(options));
+    QTRY_COMPARE_WITH_TIMEOUT(m_state->run().phase, RunData::Phase::Finished, 20'000);
+}
+
+void TestTimelineView::rowsOfEveryDevice()
+{
+    const TimelineModel &model = m_view->model();
+    QCOMPARE(model.groups().size(), std::size_t(4));
+    for (std::size_t g = 0; g < 4; ++g) {
+        QCOMPARE(model.groups()[g].stage, static_cast<int>(g));
+        QVERIFY(model.groups()[g].predictedIdle > 0 && model.groups()[g].predictedIdle < 1);
+    }
+    // The share of idle time over all compute lanes is the report's bubble fraction.
+    double idle = 0;
+    for (const auto &group : model.groups())
+        idle += group.predictedIdle / 4;
+    QVERIFY(std::abs(idle - m_state->simulation()->report.bubbleFraction) < 1e-6);
+    QVERIFY(!canvas().accessibleName().isEmpty());
+    QVERIFY(canvas().accessibleDescription().contains(QStringLiteral("4 devices")));
+}
+
+void TestTimelineView::boxesAreDrawnWhereTheModelSays()
+{
+    const QRect box = canvas().boxOf(slice("s0.F.m3"));
+    QVERIFY(box.width() > 4);
+    const QImage picture = canvas().grab().toImage();
+    const QColor forward = theme().kind(trace::Kind::Forward);
+    QCOMPARE(picture.pixelColor(box.left() + 1, box.top() + 2), forward);
+    QVERIFY(picture.pixelColor(box.left() + 1, box.bottom() + 2) != forward);
+}
+
+void TestTimelineView::clickSelectsAndEscapeClears()
+{
+    QSignalSpy changed(m_state.get(), &StudioState::selectionChanged);
+    QTest::mouseClick(&canvas(), Qt::LeftButton, {}, canvas().boxOf(slice("s1.F.m2")).center());
+    QCOMPARE(m_state->selection().task, std::string("s1.F.m2"));
+    QCOMPARE(m_state->selection().stage, StageId(1));
+    QCOMPARE(m_state->selection().device, DeviceId(1));
+    QVERIFY(changed.count() >= 1);
+    QVERIFY(canvas().accessibleDescription().contains(QStringLiteral("s1.F.m2")));
+    key(Qt::Key_Escape);
+    QVERIFY(m_state->selection().task.empty());
+}
+
+void TestTimelineView::selectionElsewhereIsShown()
+{
+    const QRect box = canvas().boxOf(slice("s2.F.m1"));
+    const QImage before = canvas().grab().toImage();
+    m_state->selectTask("s2.F.m1");
+    const QImage after = canvas().grab().toImage();
+    QVERIFY(before.copy(box.adjusted(-2, -2, 2, 2)) != after.copy(box.adjusted(-2, -2, 2, 2)));
+}
+
+void TestTimelineView::hoverTellsTheTask()
+{
+    const auto over = slice("s1.B.m0");
+    const QImage before = canvas().grab().toImage();
+    QTest::mouseMove(&canvas(), canvas().boxOf(over).center());
+    QTRY_VERIFY(canvas().grab().toImage() != before);
+    const QString text = canvas().describe(over);
+    QVERIFY(text.contains(QStringLiteral("s1.B.m0")));
+    QVERIFY(text.contains(QStringLiteral("backward")));
+    QVERIFY(text.contains(QStringLiteral("micro-batch 0")));
+    QVERIFY(!text.contains(QStringLiteral("measured /")));
+    trainFake();
+    const QString both = canvas().describe(slice("s1.B.m0"));
+    QVERIFY2(both.contains(QStringLiteral("measured / predicted: 1.50")), qPrintable(both));
+}
+
+void TestTimelineView::wheelAndKeysZoomAndPan()
+{
+    const double whole = canvas().axis().span();
+    const QPoint at(600, 100);
+    const double under = canvas().axis().toTime(at.x() - TimelinePainter::kGutter);
+    wheel(240, Qt::ControlModifier, at);
+    QVERIFY(canvas().axis().span() < whole);
+    QVERIFY(std::abs(canvas().axis().toTime(at.x() - TimelinePainter::kGutter) - under) < whole / 1000);
+    const double begin = canvas().axis().begin();
+    wheel(-120, Qt::ShiftModifier, at);
+    QVERIFY(canvas().axis().begin() > begin);
+    key(Qt::Key_A);
+    QVERIFY(canvas().axis().begin() < canvas().axis().boundsEnd());
+    const double zoomed = canvas().axis().span();
+    key(Qt::Key_W);
+    QVERIFY(canvas().axis().span() < zoomed);
+    key(Qt::Key_S);
+    key(Qt::Key_D);
+    key(Qt::Key_Home);
+    QVERIFY(canvas().axis().showsAll());
+    m_view->resize(1100, 260);
+    QCOMPARE(canvas().scroll(), 0);
+    wheel(-120, {}, at);
+    QVERIFY(canvas().scroll() > 0);
+}
+
+void TestTimelineView::focusAndPreviousView()
+{
+    m_state->selectTask("s0.B.m5");
+    key(Qt::Key_F);
+    const double near = canvas().axis().span();
+    QVERIFY(!canvas().axis().showsAll());
+    QVERIFY(canvas().boxOf(slice("s0.B.m5")).width() > 200);
+    key(Qt::Key_F); // again
+    QVERIFY(canvas().axis().showsAll());
+    key(Qt::Key_Backspace);
+    QVERIFY(std::abs(canvas().axis().span() - near) < 2);
+    QTest::mouseDClick(&canvas(), Qt::LeftButton, {}, canvas().boxOf(slice("s0.B.m5")).center());
+    QVERIFY(!canvas().axis().showsAll());
+}
+
+void TestTimelineView::dragMeasuresARange()
+{
+    const QRect from = canvas().boxOf(slice("s0.F.m0"));
+    const QRect to = canvas().boxOf(slice("s0.F.m2"));
+    QTest::mousePress(&canvas(), Qt::LeftButton, {}, QPoint(from.left() + 1, from.top() + 5));
+    QTest::mouseMove(&canvas(), QPoint((from.left() + to.right()) / 2, from.top() + 5));
+    QTest::mouseMove(&canvas(), QPoint(to.right() - 2, from.top() + 5));
+    QTest::mouseRelease(&canvas(), Qt::LeftButton, {}, QPoint(to.right() - 2, from.top() + 5));
+    const auto range = m_state->selection().time;
+    QVERIFY(range.has_value());
+    const TimelineModel &model = m_view->model();
+    const auto totals = model.totals({range->begin, range->end}, false);
+    QVERIFY(totals.count >= 3);
+    // By hand: every record that overlaps the range.
+    std::int64_t count = 0;
+    for (const auto &record : m_state->simulation()->trace.records)
+        count += record.start < range->end && record.start + record.duration > range->begin;
+    QCOMPARE(totals.count, count);
+    QVERIFY(m_state->selection().task.empty()); // a drag is no click
+}
+
+void TestTimelineView::stepsAlongRowAndMicroBatch()
+{
+    m_state->selectTask("s0.F.m0");
+    key(Qt::Key_Period);
+    QCOMPARE(m_state->selection().task, std::string("s0.F.m1"));
+    key(Qt::Key_Comma);
+    QCOMPARE(m_state->selection().task, std::string("s0.F.m0"));
+    key(Qt::Key_BracketRight);
+    const std::string next = m_state->selection().task;
+    QVERIFY(next != "s0.F.m0");
+    QVERIFY(QByteArray::fromStdString(next).endsWith(".m0"));
+    key(Qt::Key_BracketLeft);
+    QCOMPARE(m_state->selection().task, std::string("s0.F.m0"));
+}
+
+void TestTimelineView::searchFindsHiddenTasks()
+{
+    m_state->selectTask("s0.F.m0");
+    key(Qt::Key_F); // far away from what is looked for
+    auto *field = m_view->findChild<QLineEdit *>();
+    key(Qt::Key_Slash);
+    QTest::keyClicks(field, QStringLiteral("s3.b.M7"));
+    QCOMPARE(m_state->selection().task, std::string("s3.B.m7"));
+    const QRect box = canvas().boxOf(slice("s3.B.m7"));
+    QVERIFY(canvas().rect().intersects(box));
+    field->setText(QStringLiteral("s0.F"));
+    QCOMPARE(m_state->selection().task, std::string("s0.F.m0"));
+    QTest::keyClick(field, Qt::Key_Return);
+    QCOMPARE(m_state->selection().task, std::string("s0.F.m1"));
+    field->setText(QStringLiteral("no such task"));
+    QVERIFY(field->toolTip().contains(QStringLiteral("no such")));
+}
+
+void TestTimelineView::marks()
+{
+    key(Qt::Key_M);
+    QCOMPARE(canvas().marks().size(), std::size_t(1));
+    canvas().addMark(QStringLiteral("here"));
+    QCOMPARE(canvas().marks().back().name, QStringLiteral("here"));
+    key(Qt::Key_Delete);
+    QCOMPARE(canvas().marks().size(), std::size_t(1));
+}
+
+void TestTimelineView::measuredRowsLieUnderPredictedOnes()
+{
+    trainFake();
+    const TimelineModel &model = m_view->model();
+    QCOMPARE(model.steps(), 3);
+    QCOMPARE(model.groups().size(), std::size_t(4)); // the same devices
+    const auto predicted = slice("s2.F.m4");
+    const auto measured = model.counterpart(predicted);
+    QVERIFY(measured.has_value());
+    QVERIFY(measured->measured);
+    QCOMPARE(model.task(*measured).id, std::string("s2.F.m4"));
+    QCOMPARE(model.record(*measured).step, model.anchorStep());
+    QCOMPARE(model.record(*measured).duration, model.record(predicted).duration * 3 / 2);
+    QCOMPARE(*model.counterpart(*measured), predicted);
+    QVERIFY(canvas().boxOf(*measured).top() > canvas().boxOf(predicted).top());
+    // The prediction begins where the anchor step does.
+    QCOMPARE(model.step(model.anchorStep()).begin, model.offset() + m_state->simulation()->trace.begin());
+}
+
+void TestTimelineView::tableShowsTheSame()
+{
+    QAction *asTable = nullptr;
+    for (QAction *action : m_view->commands()) {
+        if (action->text().contains(QStringLiteral("table")))
+            asTable = action;
+    }
+    QVERIFY(asTable);
+    asTable->trigger();
+    auto *table = m_view->findChild<DataTable *>();
+    QCOMPARE(static_cast<std::size_t>(table->tableModel()->rowCount()), m_state->simulation()->trace.records.size());
+    table->selectRow(3);
+    QCOMPARE(m_state->selection().task, table->tableModel()->table().rows[static_cast<std::size_t>(table->sourceRow(table->currentIndex()))][0].text.toStdString());
+    QVERIFY(table->selectionAsText().contains(QString::fromStdString(m_state->selection().task)));
+}
+
+void TestTimelineView::mergedSlicesLookDifferent()
+{
+    // A thousand slices of 100 ns each, side by side, in a second that is otherwise empty: one or two pixels.
+    auto simulation = std::make_shared<simulate::Simulation>();
+    simulation->trace.ranks = {{"d0"}};
+    simulation->trace.tasks = {{"s0.F.m0", trace::Kind::Forward, 0, 0}};
+    for (int k = 0; k < 1000; ++k)
+        simulation->trace.records.push_back({500'000'000 + k * 100, 100, 0, 0, 0, 0, 0});
+    simulation->trace.records.push_back({999'000'000, 1'000'000, 0, 0, 0, 0, 0});
+    simulation->trace.records.push_back({0, 1'000'000, 0, 0, 0, 0, 0});
+    simulation->trace.sort();
+    TimelineModel model;
+    model.setPredicted(simulation);
+    TimelineCanvas small(&model);
+    small.resize(800, 120);
+    small.modelChanged(false);
+    const QImage picture = small.grab().toImage();
+    const QRect merged = small.boxOf(*model.sliceAt(0, 500'050'000, 100'000));
+    const QRect single = small.boxOf(*model.sliceAt(0, 999'500'000, 0));
+    const auto column = [&](const QRect &box) { return picture.copy(QRect(box.left(), box.top(), 1, box.height())); };
+    QVERIFY(column(merged) != column(single));
+}
+
+void TestTimelineView::everyThemePaints()
+{
+    QImage last;
+    for (const auto kind : {ThemeKind::Dark, ThemeKind::HighContrast, ThemeKind::Light}) {
+        applyTheme(*qApp, kind);
+        const QImage picture = canvas().grab().toImage();
+        QVERIFY(picture != last);
+        QCOMPARE(picture.pixelColor(canvas().width() - 4, canvas().height() - 6), theme().base);
+        last = picture;
+    }
+}
+
+QTEST_MAIN(TestTimelineView)
+#include "tst_timeline_view.moc"
