@@ -341,8 +341,8 @@ Folded foldReshape(const graph::Op &op, const Inputs &in)
             dims[i] = value.dims[i];
         if (dims[i] == -1)
             open = i;
-        else
-            known *= dims[i];
+        else if (__builtin_mul_overflow(known, dims[i], &known))
+            return {};
     }
     const auto count = static_cast<std::int64_t>(value.elements.size());
     if (open < dims.size() && known > 0)

@@ -1,82 +1,58 @@
 // SPDX-License-Identifier: Apache-2.0
 // config.json of Hugging Face transformers, for the gpt2, llama and bert families.
+#include "engine/base/json_reader.h"
 #include "engine/graph/zoo.h"
 #include "engine/import/import.h"
 
 #include <fmt/format.h>
 #include <functional>
 #include <map>
-#include <nlohmann/json.hpp>
+#include <optional>
 
 namespace planloom::import {
 namespace {
-
-using nlohmann::json;
 
 /// More than any model has; keeps a hostile file from asking for an endless graph.
 constexpr std::int64_t kMostLayers = 2000;
 constexpr std::int64_t kMostWidth = 1 << 22;
 
-/// Reads fields and remembers the first thing that was wrong.
+/// The configuration's fields; one that is null counts as left out.
 class Fields {
 public:
-    explicit Fields(const json &config) : m_config(config) {}
+    explicit Fields(const nlohmann::json &config) : m_reader(config) {}
 
     std::int64_t integer(const char *key, std::optional<std::int64_t> fallback, std::int64_t most = kMostWidth)
     {
-        const auto found = m_config.find(key);
-        if (found == m_config.end() || found->is_null()) {
-            if (!fallback)
-                complain(fmt::format("lacks '{}'; add it", key));
-            return fallback.value_or(1);
-        }
-        if (!found->is_number_integer() || found->get<double>() < 1 || found->get<double>() > static_cast<double>(most)) {
-            complain(fmt::format("'{}' must be a whole number from 1 to {}", key, most));
-            return 1;
-        }
-        return found->get<std::int64_t>();
+        if (fallback && !given(key))
+            return *fallback;
+        return m_reader.integer(key, 1, most);
     }
 
     double number(const char *key, double fallback)
     {
-        const auto found = m_config.find(key);
-        if (found == m_config.end() || found->is_null())
+        if (!given(key))
             return fallback;
-        if (!found->is_number() || !(found->get<double>() > 0)) {
-            complain(fmt::format("'{}' must be a positive number", key));
-            return fallback;
-        }
-        return found->get<double>();
+        const double value = m_reader.number(key);
+        if (!(value > 0))
+            m_reader.fail(key, "must be positive");
+        return value;
     }
 
-    bool flag(const char *key, bool fallback)
-    {
-        const auto found = m_config.find(key);
-        if (found == m_config.end() || found->is_null())
-            return fallback;
-        if (!found->is_boolean())
-            complain(fmt::format("'{}' must be true or false", key));
-        return found->is_boolean() ? found->get<bool>() : fallback;
-    }
+    bool flag(const char *key, bool fallback) { return given(key) ? m_reader.flag(key, fallback) : fallback; }
 
-    [[nodiscard]] const std::optional<Error> &problem() const { return m_problem; }
+    [[nodiscard]] const JsonReader &reader() const { return m_reader; }
 
 private:
-    void complain(std::string message)
-    {
-        if (!m_problem)
-            m_problem = badInput(std::move(message));
-    }
-    const json &m_config;
-    std::optional<Error> m_problem;
+    [[nodiscard]] bool given(const char *key) const { return m_reader.has(key) && !m_reader.value()[key].is_null(); }
+    JsonReader m_reader;
 };
 
 using Family = std::function<Result<graph::Graph>(Fields &)>;
 
 Result<graph::Graph> checked(Fields &fields, const std::function<Result<graph::Graph>()> &build)
 {
-    if (fields.problem())
-        return *fields.problem();
+    if (fields.reader().failed())
+        return fields.reader().failure().error();
     return build();
 }
 
@@ -137,43 +113,23 @@ const std::map<std::string, Family, std::less<>> &families()
     return table;
 }
 
-int lineOf(std::string_view text, std::size_t byte)
-{
-    return 1 + static_cast<int>(std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(std::min(byte, text.size())), '\n'));
-}
-
-bool tooDeep(std::string_view text)
-{
-    constexpr int kDeepest = 64;
-    int depth = 0;
-    for (const char c : text) {
-        depth += c == '{' || c == '[' ? 1 : c == '}' || c == ']' ? -1 : 0;
-        if (depth > kDeepest)
-            return true;
-    }
-    return false;
-}
-
 } // namespace
 
 Result<Model> readHuggingFaceConfig(std::string_view text, const std::string &name)
 {
-    if (tooDeep(text))
-        return badInput("is nested too deeply for a model's configuration").in(name);
-    json config;
-    try {
-        config = json::parse(text);
-    } catch (const json::parse_error &error) {
-        return badInput("is not valid JSON; check it near this line").in(name, lineOf(text, error.byte));
-    }
-    if (!config.is_object() || !config.contains("model_type") || !config["model_type"].is_string())
+    const auto config = parseJson(text);
+    if (!config)
+        return config.error().in(name);
+    if (!config->is_object() || !config->contains("model_type") || !(*config)["model_type"].is_string())
         return badInput("has no 'model_type'; a Hugging Face config.json names one").in(name);
-    const std::string type = config["model_type"];
+    const std::string type = (*config)["model_type"];
     const auto family = families().find(type);
     if (family == families().end())
         return unsupported(fmt::format("is of model type '{}'; gpt2, llama and bert are built in, export others to ONNX", type)).in(name);
-    Fields fields(config);
+    Fields fields(*config);
     auto graph = family->second(fields);
+    if (fields.reader().failed())
+        return fields.reader().failure(text).error().in(name);
     if (!graph)
         return graph.error().in(name);
     return Model{std::make_shared<const graph::Graph>(*std::move(graph)), nullptr, name, {}};

@@ -46,10 +46,10 @@ private slots:
                                << qint64(2 * 320 + 16 + 2 * (256 + 2 * 128 + 256 + 3 * 512 + 32)) << "";
         QTest::newRow("other family") << QByteArray(R"({"model_type":"mamba"})") << qint64(-1) << "gpt2, llama and bert are built in";
         QTest::newRow("no family") << QByteArray("{}") << qint64(-1) << "no 'model_type'";
-        QTest::newRow("missing field") << QByteArray(R"({"model_type":"gpt2","n_layer":12})") << qint64(-1) << "lacks 'n_head'";
-        QTest::newRow("negative") << QByteArray(R"({"model_type":"gpt2","n_layer":-1,"n_head":12,"n_embd":768,"vocab_size":50257,"n_positions":1024})") << qint64(-1) << "'n_layer' must be a whole number";
+        QTest::newRow("missing field") << QByteArray(R"({"model_type":"gpt2","n_layer":12})") << qint64(-1) << "\"n_head\": is missing";
+        QTest::newRow("negative") << QByteArray(R"({"model_type":"gpt2","n_layer":-1,"n_head":12,"n_embd":768,"vocab_size":50257,"n_positions":1024})") << qint64(-1) << "\"n_layer\": must be a whole number";
         QTest::newRow("not JSON") << QByteArray("{\n\"model_type\":\n") << qint64(-1) << "not valid JSON";
-        QTest::newRow("bomb") << QByteArray(100000, '[') << qint64(-1) << "nested too deeply";
+        QTest::newRow("bomb") << QByteArray(100000, '[') << qint64(-1) << "nested deeper";
         QTest::newRow("heads that do not divide") << QByteArray(R"({"model_type":"gpt2","n_layer":1,"n_head":5,"n_embd":768,"vocab_size":50257,"n_positions":1024})") << qint64(-1) << "head";
     }
     void huggingFace()
