@@ -309,6 +309,7 @@ void TestClusterView::zoomAndFit()
 void TestClusterView::thousandDevices()
 {
     Bench bench;
+    bench.view.resize(320, 420);
     QVERIFY(bench.state.editCluster(QStringLiteral("large"), large(128)));
     ClusterMap *map = bench.map();
     QVERIFY(map->aggregated());

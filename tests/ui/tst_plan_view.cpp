@@ -132,6 +132,7 @@ private Q_SLOTS:
     void tableEdits();
     void refusedTableEdits_data();
     void refusedTableEdits();
+    void openEditorDoesNotOutliveTheView();
     void recomputeIsAClick();
     void selectionIsLinked();
     void controlsEditAndAreReset();
@@ -457,6 +458,19 @@ void TestPlanView::refusedTableEdits()
     QVERIFY2(bench.message.contains(says), qPrintable(bench.message));
     QCOMPARE(bench.state.document(), before);
     QCOMPARE(bench.state.undoStack()->count(), 0);
+}
+
+void TestPlanView::openEditorDoesNotOutliveTheView()
+{
+    Bench bench;
+    QVERIFY(bench.ready);
+    DataTable *stages = bench.table();
+    stages->edit(stages->model()->index(0, static_cast<int>(StageColumn::Name)));
+    auto *editor = stages->viewport()->findChild<QLineEdit *>();
+    QVERIFY(editor);
+    QTest::keyClicks(editor, QStringLiteral("half wri"));
+    bench.view.reset();
+    QCOMPARE(bench.plan().stages[0].name, std::string("stage0"));
 }
 
 void TestPlanView::recomputeIsAClick()

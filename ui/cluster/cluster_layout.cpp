@@ -7,6 +7,7 @@
 #include <array>
 #include <cmath>
 #include <limits>
+#include <memory>
 
 namespace planloom::ui {
 
@@ -15,7 +16,8 @@ namespace {
 using cluster::Cluster;
 using cluster::Vertex;
 
-constexpr std::size_t kMostInRow = 8; // devices: machines have eight, and a row of them reads well
+constexpr std::size_t kRowLengths[] = {8, 4, 2}; // devices: machines have eight; the first that fills the place best is taken
+constexpr double kWorthIt = 1.1;      // a shorter row must make the picture larger by this
 constexpr double kGap = 12;           // between devices
 constexpr double kPadding = 12;       // inside a node's box
 constexpr double kTitle = 22;
@@ -38,12 +40,22 @@ struct Box {
 
 class Layouter {
 public:
-    Layouter(const Cluster &cluster, double aspect) : m_cluster(cluster), m_aspect(aspect), m_parts(cluster.nodes().size()) {}
+    Layouter(const Cluster &cluster, double aspect, std::size_t inRow)
+        : m_cluster(cluster), m_aspect(aspect), m_mostInRow(inRow), m_parts(cluster.nodes().size())
+    {
+    }
 
-    ClusterLayout run()
+    /// How large the picture comes out in a place of width @p aspect and height 1.
+    double scale()
     {
         sortParts();
         measure();
+        return std::min(m_aspect / m_layout.bounds.width(), 1 / m_layout.bounds.height());
+    }
+
+    /// After scale().
+    ClusterLayout run()
+    {
         placeNodes();
         placeNetworks();
         for (const cluster::Link &link : m_cluster.links())
@@ -77,8 +89,8 @@ private:
 
     [[nodiscard]] Box sizeOf(const Parts &parts) const
     {
-        const auto across = static_cast<double>(std::clamp<std::size_t>(parts.devices.size(), 1, kMostInRow));
-        const auto rows = static_cast<double>((parts.devices.size() + kMostInRow - 1) / kMostInRow);
+        const auto across = static_cast<double>(std::clamp<std::size_t>(parts.devices.size(), 1, m_mostInRow));
+        const auto rows = static_cast<double>((parts.devices.size() + m_mostInRow - 1) / m_mostInRow);
         Box box{2 * kPadding + across * ClusterLayout::kDeviceWidth + (across - 1) * kGap, kTitle + kPadding};
         if (!parts.nics.empty())
             box.height += kNicHeight + kRowGap;
@@ -129,8 +141,8 @@ private:
             spread(parts.switches, box, y, {120, kSwitchHeight});
             y += kSwitchHeight + kRowGap;
         }
-        for (std::size_t i = 0; i < parts.devices.size(); i += kMostInRow) {
-            const auto end = parts.devices.begin() + static_cast<std::ptrdiff_t>(std::min(i + kMostInRow, parts.devices.size()));
+        for (std::size_t i = 0; i < parts.devices.size(); i += m_mostInRow) {
+            const auto end = parts.devices.begin() + static_cast<std::ptrdiff_t>(std::min(i + m_mostInRow, parts.devices.size()));
             spread({parts.devices.begin() + static_cast<std::ptrdiff_t>(i), end}, box, y, {ClusterLayout::kDeviceWidth, ClusterLayout::kDeviceHeight});
             y += ClusterLayout::kDeviceHeight + kGap;
         }
@@ -209,6 +221,7 @@ private:
 
     const Cluster &m_cluster;
     double m_aspect;
+    std::size_t m_mostInRow;
     std::vector<Parts> m_parts;
     std::vector<std::size_t> m_networks;
     bool m_bows = false;
@@ -230,7 +243,17 @@ double distanceToPiece(const QPointF &a, const QPointF &b, const QPointF &point)
 
 ClusterLayout layOut(const cluster::Cluster &cluster, double aspect)
 {
-    return Layouter(cluster, aspect).run();
+    std::unique_ptr<Layouter> best;
+    double largest = 0;
+    for (const std::size_t inRow : kRowLengths) {
+        auto layouter = std::make_unique<Layouter>(cluster, aspect, inRow);
+        const double scale = layouter->scale();
+        if (scale <= largest * kWorthIt)
+            continue;
+        best = std::move(layouter);
+        largest = scale;
+    }
+    return best->run();
 }
 
 double distance(const QPolygonF &line, const QPointF &point)

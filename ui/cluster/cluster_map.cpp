@@ -27,7 +27,6 @@ constexpr double kWheelZoom = 1.2;  // per notch
 constexpr int kNotch = 120;         // of QWheelEvent::angleDelta
 constexpr int kDragStart = 3;       // pixels
 constexpr double kLinkReach = 4;    // pixels beside a link that still hit it
-constexpr int kLegend = 22;         // height
 constexpr double kMargin = 4;
 
 QString rateText(double bytesPerSecond)
@@ -57,7 +56,9 @@ void ClusterMap::setCluster(const ClusterPtr &cluster)
     }
     m_slowest = std::numeric_limits<double>::max();
     m_fastest = 0;
+    m_legend.clear();
     if (cluster) {
+        m_legend = legendTexts();
         for (const cluster::Link &link : cluster->links()) {
             m_slowest = std::min(m_slowest, link.pointToPoint);
             m_fastest = std::max(m_fastest, link.pointToPoint);
@@ -91,7 +92,7 @@ void ClusterMap::setLink(int link)
 
 QRectF ClusterMap::drawingArea() const
 {
-    return QRectF(rect()).adjusted(kMargin, kMargin, -kMargin, -kLegend - kMargin);
+    return QRectF(rect()).adjusted(kMargin, kMargin, -kMargin, -legendHeight() - kMargin);
 }
 
 void ClusterMap::arrange()

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <QPoint>
+#include <QStringList>
 #include <QWidget>
 
 #include "ui/cluster/cluster_layout.h"
@@ -83,11 +84,14 @@ private:
     void paintNetworks(QPainter &painter) const;
     void paintVertex(QPainter &painter, std::size_t vertex) const;
     void paintDevice(QPainter &painter, DeviceId device) const;
-    void paintLegend(QPainter &painter) const;
+    [[nodiscard]] QStringList legendTexts() const; ///< by kind of link; empty where there is none
+    int legend(QPainter *painter) const;
+    [[nodiscard]] int legendHeight() const;
 
     ClusterPtr m_cluster;
     ClusterLayout m_layout;
     std::vector<int> m_stages;
+    QStringList m_legend;
     double m_slowest = 1;  ///< bandwidths of the links
     double m_fastest = 1;
     double m_scale = 1;    ///< pixels per unit of the layout

@@ -18,8 +18,10 @@ namespace {
 
 constexpr double kThin = 1.2, kThick = 5; // pixels of the slowest and the fastest link, at full size
 constexpr double kRoomForText = 13;       // height of a box from which something is written in it
-constexpr int kLegend = 22;
+constexpr int kLegendRow = 20;
 constexpr int kSample = 30; // length of a line of the legend
+constexpr double kLegendGap = 8;
+constexpr int kLinkKinds = 4;
 
 /// Kinds differ by dash as well as by colour.
 QPen penOf(cluster::Link::Kind kind)
@@ -33,12 +35,12 @@ QPen penOf(cluster::Link::Kind kind)
     return {theme().border};
 }
 
-void drawFitting(QPainter &painter, const QRectF &box, const QString &text)
+void drawFitting(QPainter &painter, const QRectF &box, const QString &text, Qt::Alignment alignment = Qt::AlignHCenter)
 {
     const QFontMetrics metrics = painter.fontMetrics();
     if (box.height() < kRoomForText || box.width() < metrics.horizontalAdvance(QStringLiteral("00")))
         return;
-    painter.drawText(box, Qt::AlignCenter, metrics.elidedText(text, Qt::ElideMiddle, static_cast<int>(box.width())));
+    painter.drawText(box, alignment | Qt::AlignVCenter, metrics.elidedText(text, Qt::ElideMiddle, static_cast<int>(box.width())));
 }
 
 } // namespace
@@ -59,12 +61,12 @@ void ClusterMap::paintEvent(QPaintEvent *)
         painter.drawText(rect().adjusted(8, 8, -8, -8), Qt::AlignCenter | Qt::TextWordWrap, tr("No cluster. Open one with File ▸ Open cluster."));
     } else {
         painter.setRenderHint(QPainter::Antialiasing);
-        painter.setClipRect(rect().adjusted(0, 0, 0, -kLegend));
+        painter.setClipRect(rect().adjusted(0, 0, 0, -legendHeight()));
         paintNodes(painter);
         paintLinks(painter);
         paintNetworks(painter);
         painter.setClipping(false);
-        paintLegend(painter);
+        legend(&painter);
         painter.setRenderHint(QPainter::Antialiasing, false);
     }
     if (!hasFocus())
@@ -134,7 +136,7 @@ void ClusterMap::paintNodes(QPainter &painter) const
         }
         painter.setPen(theme().dimText);
         const double title = std::min(22.0 * m_scale, 22.0);
-        drawFitting(painter, QRectF(box.left() + 4, box.top(), box.width() - 8, title), describeNode(n));
+        drawFitting(painter, QRectF(box.left() + 8, box.top(), box.width() - 16, title), describeNode(n), Qt::AlignLeft);
     }
 }
 
@@ -190,9 +192,14 @@ void ClusterMap::paintDevice(QPainter &painter, DeviceId device) const
     const int stage = device.index() < m_stages.size() ? m_stages[device.index()] : -1;
     const bool selected = device == m_device;
     const bool ofStage = stage >= 0 && stage == m_stage;
-    painter.setPen(selected ? QPen(theme().accent, 3) : ofStage ? QPen(theme().text, 2) : QPen(theme().border, 1));
+    painter.setPen(ofStage || selected ? QPen(theme().text, 2) : QPen(theme().border, 1));
     painter.setBrush(stage < 0 ? QBrush(theme().bubble) : stageBrush(stage));
     painter.drawRoundedRect(box, 3, 3);
+    if (selected) { // a ring around it, with air between: seen on any colour
+        painter.setPen(QPen(theme().accent, 3));
+        painter.setBrush(Qt::NoBrush);
+        painter.drawRoundedRect(box.adjusted(-3.5, -3.5, 3.5, 3.5), 5, 5);
+    }
     const double line = painter.fontMetrics().height();
     const QString name = qt(m_cluster->device(device).name).section(QLatin1Char(':'), -1);
     const QString mark = stage < 0 ? tr("idle") : tr("S%1").arg(stage);
@@ -209,7 +216,7 @@ void ClusterMap::paintDevice(QPainter &painter, DeviceId device) const
     painter.drawText(plate, Qt::AlignCenter, two ? mark + QLatin1Char('\n') + painter.fontMetrics().elidedText(name, Qt::ElideRight, static_cast<int>(plate.width())) : mark);
 }
 
-void ClusterMap::paintLegend(QPainter &painter) const
+QStringList ClusterMap::legendTexts() const
 {
     std::map<cluster::Link::Kind, std::pair<double, double>> rates;
     for (const cluster::Link &link : m_cluster->links()) {
@@ -217,24 +224,54 @@ void ClusterMap::paintLegend(QPainter &painter) const
         least = std::min(least, link.pointToPoint);
         most = std::max(most, link.pointToPoint);
     }
-    double x = 8;
-    const double y = height() - kLegend / 2.0;
-    for (const auto &[kind, range] : rates) {
-        QString text = QStringLiteral("%1 %2").arg(QString::fromUtf8(kindName(kind))).arg(range.first / 1e9, 0, 'g', 4);
-        if (range.second > range.first)
-            text += QStringLiteral(" – %1").arg(range.second / 1e9, 0, 'g', 4);
-        text += tr(" GB/s");
-        const double wide = painter.fontMetrics().horizontalAdvance(text);
-        if (x + kSample + wide + 8 > width())
-            break;
-        QPen pen = penOf(kind);
-        pen.setWidthF(3);
-        painter.setPen(pen);
-        painter.drawLine(QPointF(x, y), QPointF(x + kSample, y));
-        painter.setPen(theme().dimText);
-        painter.drawText(QRectF(x + kSample + 5, y - kLegend / 2.0, wide + 2, kLegend), Qt::AlignVCenter | Qt::AlignLeft, text);
-        x += kSample + wide + 18;
+    QStringList texts;
+    for (int kind = 0; kind < kLinkKinds; ++kind) {
+        const auto found = rates.find(static_cast<cluster::Link::Kind>(kind));
+        texts << QString();
+        if (found == rates.end())
+            continue;
+        const auto [least, most] = found->second;
+        texts.last() = QStringLiteral("%1 %2").arg(QString::fromUtf8(kindName(found->first))).arg(least / 1e9, 0, 'g', 4);
+        if (most > least)
+            texts.last() += QStringLiteral(" – %1").arg(most / 1e9, 0, 'g', 4);
+        texts.last() += tr(" GB/s");
     }
+    return texts;
+}
+
+/// Draws where there is a painter; else only says how many rows it would take.
+int ClusterMap::legend(QPainter *painter) const
+{
+    const QFontMetrics metrics(font());
+    double x = kLegendGap;
+    int row = 0;
+    const double top = height() - (painter ? legendHeight() : 0);
+    for (int kind = 0; kind < kLinkKinds; ++kind) {
+        const QString &text = m_legend.value(kind);
+        if (text.isEmpty())
+            continue;
+        const double wide = kSample + 5 + metrics.horizontalAdvance(text);
+        if (x > kLegendGap && x + wide + kLegendGap > width()) {
+            x = kLegendGap;
+            ++row;
+        }
+        if (painter) {
+            const QRectF box(x, top + row * kLegendRow, wide + 2, kLegendRow);
+            QPen pen = penOf(static_cast<cluster::Link::Kind>(kind));
+            pen.setWidthF(3);
+            painter->setPen(pen);
+            painter->drawLine(QPointF(x, box.center().y()), QPointF(x + kSample, box.center().y()));
+            painter->setPen(theme().dimText);
+            painter->drawText(box.adjusted(kSample + 5, 0, 0, 0), Qt::AlignVCenter | Qt::AlignLeft, text);
+        }
+        x += wide + 2 * kLegendGap;
+    }
+    return row + 1;
+}
+
+int ClusterMap::legendHeight() const
+{
+    return legend(nullptr) * kLegendRow + 2;
 }
 
 } // namespace planloom::ui

@@ -16,7 +16,7 @@ namespace planloom::ui {
 
 namespace {
 
-constexpr int kGutter = 78;      // names and scales of the rows, left of the layers
+constexpr int kGutter = 92;      // names and scales of the rows, left of the layers
 constexpr int kMargin = 8;
 constexpr int kBand = 26;        // height of the stages
 constexpr int kStrip = 14;       // height of parameters, of cuts

@@ -18,7 +18,7 @@ constexpr double kSamePoint = 5e-4; // of a fraction: less is not shown by "12.3
 QString change(double before, double after, const QString &more, const QString &less)
 {
     const QString text = changeText(before, after);
-    if (before == 0 || text == changeText(1, 1))
+    if (text == changeText(1, 1))
         return QObject::tr(" (no change)");
     return QStringLiteral(" (%1 %2)").arg(text, after > before ? more : less);
 }
@@ -59,9 +59,9 @@ QString estimateText(const plan::Plan &plan, const simulate::Report &now)
         return {};
     QString text = QObject::tr("%1 estimated %2").arg(qt(plan.planner.name), secondsText(seconds->second));
     if (seconds->second > 0)
-        text += QObject::tr(" (simulated: %1)").arg(changeText(seconds->second, now.iterationSeconds));
+        text += QObject::tr("; simulated%1").arg(change(seconds->second, now.iterationSeconds, QObject::tr("longer"), QObject::tr("shorter")));
     if (const auto speedup = plan.estimate.find("speedup_over_one_device"); speedup != plan.estimate.end())
-        text += QObject::tr(" and a speed-up of %1×").arg(speedup->second, 0, 'f', 2);
+        text += QObject::tr(", speed-up %1×").arg(speedup->second, 0, 'f', 2);
     return text + QObject::tr("  ·  no schedule is faster than %1").arg(secondsText(now.lowerBoundSeconds));
 }
 

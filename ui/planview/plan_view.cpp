@@ -62,7 +62,7 @@ void PlanView::build()
     m_splitter->addWidget(m_bars);
     m_splitter->addWidget(m_tabs);
     m_splitter->setChildrenCollapsible(false);
-    m_splitter->setSizes({500, 500});
+    m_splitter->setSizes({440, 560});
     auto *layout = new QVBoxLayout(this);
     layout->setContentsMargins(0, 0, 0, 0);
     layout->setSpacing(2);

@@ -101,7 +101,7 @@ bool editWarmUp(StudioState &state, std::size_t stage, const QString &text)
 
 TableData stageTable(const plan::Document &document, const simulate::Report *report)
 {
-    TableData table{{QObject::tr("Stage"), QObject::tr("Layers"), QObject::tr("Devices"), QObject::tr("Replicas"), QObject::tr("Recompute"),
+    TableData table{{QObject::tr("Stage"), QObject::tr("Devices"), QObject::tr("Recompute"), QObject::tr("Layers"), QObject::tr("Replicas"),
                      QObject::tr("Time"), QObject::tr("Parameters"), QObject::tr("Warm-up"), QObject::tr("Peak memory")},
                     {}};
     const plan::Plan &plan = document.plan;
@@ -116,20 +116,19 @@ TableData stageTable(const plan::Document &document, const simulate::Report *rep
         const std::int64_t parameters = document.subject.costs->parameterBytes(stage.firstLayer, stage.lastLayer).value();
         Cell name = typed(qt(stage.name), std::nullopt, QObject::tr("Double click or F2 to rename it"));
         name.swatch = theme().ofSeries(static_cast<int>(s));
-        Cell recompute{QString(), stage.recompute ? 1.0 : 0.0};
+        Cell recompute{stage.recompute ? QObject::tr("yes") : QObject::tr("no"), std::nullopt};
         recompute.check = stage.recompute;
         recompute.toolTip = QObject::tr("Keep only the stage's inputs and run forward again before backward: less memory, more time");
         Cell time{secondsText(seconds[s]), seconds[s]};
         time.bar = slowest > 0 ? seconds[s] / slowest : 0;
         time.toolTip = QObject::tr("Forward + backward of one replica's slice of a micro-batch; the bar compares with the slowest stage");
-        table.rows.push_back({name,
-                              typed(QObject::tr("%1 – %2").arg(stage.firstLayer).arg(stage.lastLayer - 1), static_cast<double>(stage.firstLayer),
-                                    QObject::tr("First and last layer; the neighbours give or take the rest")),
-                              typed(qt(deviceText(*document.subject.cluster, stage.devices)), std::nullopt,
-                                    QObject::tr("Names with commas between; n0:g0-3 stands for four")),
-                              typed(QString::number(stage.devices.size()), replicas, QObject::tr("More take idle devices, fewer free some")), recompute, time,
-                              {bytesText(parameters), static_cast<double>(parameters)}, warmUpCell(plan, s, depths[s]),
-                              memoryCell(document, stage, report)});
+        Cell layers = typed(QObject::tr("%1 – %2").arg(stage.firstLayer).arg(stage.lastLayer - 1), static_cast<double>(stage.firstLayer),
+                            QObject::tr("First and last layer; the neighbours give or take the rest"));
+        Cell devices = typed(qt(deviceText(*document.subject.cluster, stage.devices)), std::nullopt,
+                             QObject::tr("Names with commas between; n0:g0-3 stands for four"));
+        Cell count = typed(QString::number(stage.devices.size()), replicas, QObject::tr("More take idle devices, fewer free some"));
+        table.rows.push_back({name, devices, recompute, layers, count, time, {bytesText(parameters), static_cast<double>(parameters)},
+                              warmUpCell(plan, s, depths[s]), memoryCell(document, stage, report)});
     }
     return table;
 }

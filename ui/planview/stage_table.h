@@ -11,7 +11,7 @@
 
 namespace planloom::ui {
 
-enum class StageColumn { Name, Layers, Devices, Replicas, Recompute, Time, Parameters, WarmUp, Memory };
+enum class StageColumn { Name, Devices, Recompute, Layers, Replicas, Time, Parameters, WarmUp, Memory };
 
 /// The plan's stages as rows; @p report, if it is of this plan, gives the memory.
 TableData stageTable(const plan::Document &document, const simulate::Report *report);
