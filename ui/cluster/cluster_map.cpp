@@ -187,8 +187,11 @@ bool ClusterMap::linkShown(std::size_t link) const
     return m_layout.between[link] || !aggregated();
 }
 
+/// Links lie beneath the nodes where these show counts.
 int ClusterMap::linkAt(const QPointF &pixel) const
 {
+    if (aggregated() && nodeAt(pixel) >= 0)
+        return -1;
     const QPointF at = toLayout(pixel);
     int nearest = -1;
     double away = kLinkReach / m_scale;
