@@ -34,6 +34,12 @@ void TimelinePainter::fill(QPainter &painter, const QRect &box, const QBrush &br
     ++m_rectangles;
 }
 
+void TimelinePainter::fill(QPainter &painter, const QRect &box, const QColor &color)
+{
+    painter.fillRect(box, color);
+    ++m_rectangles;
+}
+
 void TimelinePainter::paint(QPainter &painter, const TimelineScene &scene, const QFont &font)
 {
     m_labels = 0;

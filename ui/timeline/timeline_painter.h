@@ -45,6 +45,7 @@ private:
     void paintLabels(QPainter &painter, const TimelineScene &scene);
     void paintRuler(QPainter &painter, const TimelineScene &scene, const QFont &font);
     void fill(QPainter &painter, const QRect &box, const QBrush &brush);
+    void fill(QPainter &painter, const QRect &box, const QColor &color); ///< without a brush made on the way: twice as fast
 
     KindStyles m_styles;
     std::vector<trace::Bar> m_bars;
