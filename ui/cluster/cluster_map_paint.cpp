@@ -17,7 +17,9 @@ namespace planloom::ui {
 namespace {
 
 constexpr double kThin = 1.2, kThick = 5; // pixels of the slowest and the fastest link, at full size
+constexpr qsizetype kLeastLetters = 3;    // fewer, with dots, say nothing
 constexpr double kRoomForText = 13;       // height of a box from which something is written in it
+constexpr double kDashScale = 0.3;        // below, dashes are as small as the gaps in a node and cost most of the time
 constexpr int kLegendRow = 20;
 constexpr int kSample = 30; // length of a line of the legend
 constexpr double kLegendGap = 8;
@@ -40,7 +42,9 @@ void drawFitting(QPainter &painter, const QRectF &box, const QString &text, Qt::
     const QFontMetrics metrics = painter.fontMetrics();
     if (box.height() < kRoomForText || box.width() < metrics.horizontalAdvance(QStringLiteral("00")))
         return;
-    painter.drawText(box, alignment | Qt::AlignVCenter, metrics.elidedText(text, Qt::ElideMiddle, static_cast<int>(box.width())));
+    const QString fitting = metrics.elidedText(text, Qt::ElideMiddle, static_cast<int>(box.width()));
+    if (fitting.size() >= std::min<qsizetype>(text.size(), kLeastLetters))
+        painter.drawText(box, alignment | Qt::AlignVCenter, fitting);
 }
 
 } // namespace
@@ -60,7 +64,7 @@ void ClusterMap::paintEvent(QPaintEvent *)
         painter.setPen(theme().dimText);
         painter.drawText(rect().adjusted(8, 8, -8, -8), Qt::AlignCenter | Qt::TextWordWrap, tr("No cluster. Open one with File ▸ Open cluster."));
     } else {
-        painter.setRenderHint(QPainter::Antialiasing);
+        painter.setRenderHint(QPainter::Antialiasing, m_scale >= kDashScale);
         painter.setClipRect(rect().adjusted(0, 0, 0, -legendHeight()));
         paintNodes(painter);
         paintLinks(painter);
@@ -107,6 +111,8 @@ void ClusterMap::paintLink(QPainter &painter, std::size_t link) const
 {
     QPen pen = penOf(m_cluster->links()[link].kind);
     pen.setWidthF(penWidth(link));
+    if (m_scale < kDashScale)
+        pen.setStyle(Qt::SolidLine);
     const bool marked = static_cast<int>(link) == m_link;
     if (marked || static_cast<int>(link) == m_hoverLink) {
         pen.setColor(marked ? theme().accent : theme().cursor);

@@ -59,9 +59,10 @@ QString estimateText(const plan::Plan &plan, const simulate::Report &now)
         return {};
     QString text = QObject::tr("%1 estimated %2").arg(qt(plan.planner.name), secondsText(seconds->second));
     if (seconds->second > 0)
-        text += QObject::tr("; simulated%1").arg(change(seconds->second, now.iterationSeconds, QObject::tr("longer"), QObject::tr("shorter")));
+        text += QObject::tr(", the simulator says %1%2")
+                    .arg(secondsText(now.iterationSeconds), change(seconds->second, now.iterationSeconds, QObject::tr("longer"), QObject::tr("shorter")));
     if (const auto speedup = plan.estimate.find("speedup_over_one_device"); speedup != plan.estimate.end())
-        text += QObject::tr(", speed-up %1×").arg(speedup->second, 0, 'f', 2);
+        text += QObject::tr("  ·  estimated speed-up %1×").arg(speedup->second, 0, 'f', 2);
     return text + QObject::tr("  ·  no schedule is faster than %1").arg(secondsText(now.lowerBoundSeconds));
 }
 

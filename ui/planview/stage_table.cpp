@@ -54,6 +54,17 @@ Cell memoryCell(const plan::Document &document, const plan::Stage &stage, const 
     return cell;
 }
 
+Cell againstCell(const simulate::Report *report, double seconds)
+{
+    if (!report)
+        return {QString(), std::nullopt};
+    const QString change = changeText(report->iterationSeconds, seconds);
+    if (change == changeText(1, 1))
+        return {change, 0.0};
+    const double share = seconds / report->iterationSeconds - 1;
+    return {change + (share > 0 ? QObject::tr(" longer") : QObject::tr(" shorter")), share};
+}
+
 bool refuse(StudioState &state, const QString &why)
 {
     state.say(MessageLevel::Error, why);
@@ -168,7 +179,6 @@ TableData alternativesTable(const std::vector<planners::Candidate> &alternatives
                     {}};
     for (const planners::Candidate &each : alternatives) {
         const plan::Plan &plan = each.plan;
-        const double change = report ? each.simulatedSeconds / report->iterationSeconds - 1 : 0;
         Cell name{qt(plan::notation(plan)), std::nullopt};
         name.toolTip = QObject::tr("Double click or Enter takes it; undo brings the plan of before back");
         table.rows.push_back({name,
@@ -176,7 +186,7 @@ TableData alternativesTable(const std::vector<planners::Candidate> &alternatives
                               {QString::fromUtf8(plan::name(plan.schedule.kind)), std::nullopt},
                               {QString::number(plan.microBatches), static_cast<double>(plan.microBatches)},
                               {secondsText(each.simulatedSeconds), each.simulatedSeconds},
-                              {report ? changeText(report->iterationSeconds, each.simulatedSeconds) : QString(), change}});
+                              againstCell(report, each.simulatedSeconds)});
     }
     return table;
 }
