@@ -125,13 +125,13 @@ void ClusterView::refreshCluster()
         m_link = -1;
     m_map->setCluster(cluster);
     refreshStages();
+    showSelection();
 }
 
 void ClusterView::refreshStages()
 {
     m_map->setStages(stageOfDevice());
     refreshTable();
-    showSelection();
 }
 
 std::vector<int> ClusterView::stageOfDevice() const
