@@ -79,7 +79,7 @@ void ClusterView::build()
     m_splitter->addWidget(scroll);
     m_splitter->setStretchFactor(0, 1);
     m_splitter->setChildrenCollapsible(false);
-    m_splitter->setSizes({420, 240});
+    m_splitter->setSizes({520, 230});
     auto *layout = new QVBoxLayout(this);
     layout->setContentsMargins(0, 0, 0, 0);
     layout->setSpacing(2);
@@ -115,11 +115,12 @@ void ClusterView::refreshCluster()
     if (!cluster) {
         m_summary->setText(tr("No cluster. Open one with File ▸ Open cluster."));
     } else {
-        m_summary->setText(tr("%1: %2 nodes, %3 devices, %4 links")
-                               .arg(qt(cluster->name()))
-                               .arg(cluster->nodes().size())
-                               .arg(cluster->devices().size())
-                               .arg(cluster->links().size()));
+        const auto count = [](std::size_t number, const QString &one, const QString &many) {
+            return QStringLiteral("%1 %2").arg(number).arg(number == 1 ? one : many);
+        };
+        m_summary->setText(tr("%1: %2, %3, %4")
+                               .arg(qt(cluster->name()), count(cluster->nodes().size(), tr("node"), tr("nodes")),
+                                    count(cluster->devices().size(), tr("device"), tr("devices")), count(cluster->links().size(), tr("link"), tr("links"))));
     }
     if (!cluster || m_link >= static_cast<int>(cluster->links().size()))
         m_link = -1;
