@@ -293,7 +293,8 @@ void TestMainWindow::theWholeStory()
     QVERIFY2(finished[0][0].toBool(), qPrintable(demo.failure()));
     for (const char *name : {"window.png", "model.png", "cluster.png", "plan.png", "timeline.png", "memory.png", "run.png", "plan.json", "trace.json"})
         QVERIFY2(QFileInfo(folder.filePath(QString::fromLatin1(name))).size() > 100, name);
-    // The edit of the story can be undone.
+    // Plan and edit of the story are on the undo stack, the edit taken back if it made the iteration longer.
+    QVERIFY(m_state->undoStack()->count() >= 2);
     QVERIFY(m_state->undoStack()->canUndo());
 
     m_run.failAt = 1;

@@ -87,6 +87,12 @@ void Demo::writePlanningActs()
                           picture(m_window, QStringLiteral("window-edited"));
                       },
                       simulated});
+    m_acts.push_back({tr("Keep the better of the two"),
+                      [this] {
+                          if (m_state->simulation()->report.iterationSeconds > m_secondsBefore)
+                              m_state->undoStack()->undo();
+                      },
+                      simulated});
 }
 
 void Demo::writeRunActs()

@@ -12,7 +12,6 @@
 #include <QLegendMarker>
 #include <QLineSeries>
 #include <QScatterSeries>
-#include <QSplitter>
 #include <QVBoxLayout>
 
 #include <algorithm>
@@ -53,23 +52,24 @@ double stacked(const simulate::MemoryPoint &point, std::size_t count)
 
 MemoryView::MemoryView(StudioState *state, QWidget *parent)
     : View(state, parent), m_devices(new QComboBox(this)), m_summary(new QLabel(this)),
-      m_chart(new PlainChart(tr("Memory over one iteration"), tr("time"), tr("memory"), this)), m_table(new DataTable(this))
+      m_chart(new PlainChart(tr("Memory over one iteration"), tr("time"), tr("memory"), this)), m_split(new QSplitter(Qt::Horizontal, this)),
+      m_table(new DataTable(this))
 {
+    m_chart->setMinimumHeight(120);
     m_devices->setAccessibleName(tr("Device whose memory is shown"));
     m_table->setAccessibleName(tr("Peak memory of each device"));
     auto *top = new QHBoxLayout;
     top->addWidget(m_devices);
     top->addWidget(m_summary, 1);
-    auto *split = new QSplitter(Qt::Horizontal, this);
-    split->addWidget(m_chart);
-    split->addWidget(m_table);
-    split->setStretchFactor(0, 1);
-    split->setStretchFactor(1, 1);
-    split->setChildrenCollapsible(false);
+    m_split->addWidget(m_chart);
+    m_split->addWidget(m_table);
+    m_split->setStretchFactor(0, 1);
+    m_split->setStretchFactor(1, 1);
+    m_split->setChildrenCollapsible(false);
     auto *layout = new QVBoxLayout(this);
     layout->setContentsMargins(8, 6, 8, 6);
     layout->addLayout(top);
-    layout->addWidget(split, 1);
+    layout->addWidget(m_split, 1);
     makeSeries(0);
 
     connect(m_devices, &QComboBox::activated, this, [this](int) {
@@ -281,6 +281,15 @@ void MemoryView::showSelection()
     m_devices->setCurrentIndex(index);
     m_table->showRow(index - 1);
     refreshCurves();
+}
+
+void MemoryView::resizeEvent(QResizeEvent *event)
+{
+    constexpr int kNarrow = 560; // pixels: chart and table side by side need more
+    View::resizeEvent(event);
+    m_split->setOrientation(width() < kNarrow ? Qt::Vertical : Qt::Horizontal);
+    const int length = m_split->orientation() == Qt::Vertical ? m_split->height() : m_split->width();
+    m_split->setSizes({length * 3 / 5, length * 2 / 5});
 }
 
 void MemoryView::changeEvent(QEvent *event)

@@ -4,6 +4,7 @@
 #include <QComboBox>
 #include <QLabel>
 #include <QList>
+#include <QSplitter>
 
 #include "ui/shell/view.h"
 #include "ui/widgets/chart.h"
@@ -31,6 +32,7 @@ public:
 
 protected:
     void changeEvent(QEvent *event) override;
+    void resizeEvent(QResizeEvent *event) override; ///< chart beside the table, or above it where the view is narrow
 
 private:
     static constexpr std::size_t kAreas = 4;
@@ -48,6 +50,7 @@ private:
     QComboBox *m_devices;
     QLabel *m_summary;
     PlainChart *m_chart;
+    QSplitter *m_split;
     DataTable *m_table;
     std::array<QAreaSeries *, kAreas> m_areas{};
     std::array<QLineSeries *, kAreas + 1> m_edges{}; ///< m_edges[k + 1] is the upper edge of area k

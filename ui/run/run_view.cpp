@@ -80,13 +80,12 @@ RunView::RunView(StudioState *state, QWidget *parent)
     auto *top = new QHBoxLayout;
     top->addWidget(m_train);
     top->addWidget(m_stop);
-    top->addWidget(m_progress);
-    top->addWidget(m_status, 1);
+    top->addWidget(m_progress, 1);
     auto *charts = new QWidget(this);
-    auto *row = new QHBoxLayout(charts);
-    row->setContentsMargins(0, 0, 0, 0);
-    row->addWidget(m_lossChart);
-    row->addWidget(m_speedChart);
+    m_charts = new QBoxLayout(QBoxLayout::LeftToRight, charts);
+    m_charts->setContentsMargins(0, 0, 0, 0);
+    m_charts->addWidget(m_lossChart);
+    m_charts->addWidget(m_speedChart);
     auto *tabs = new QTabWidget(this);
     tabs->setDocumentMode(true);
     tabs->addTab(charts, tr("Loss and throughput"));
@@ -95,6 +94,7 @@ RunView::RunView(StudioState *state, QWidget *parent)
     auto *layout = new QVBoxLayout(this);
     layout->setContentsMargins(8, 6, 8, 6);
     layout->addLayout(top);
+    layout->addWidget(m_status);
     layout->addWidget(tabs, 1);
 
     m_throttle.setSingleShot(true);
@@ -211,6 +211,13 @@ void RunView::applyIcons()
     m_stop->setIcon(icon(QStringLiteral("stop")));
     m_loss->setPen(QPen(theme().ofSeries(0), 2));
     m_speed->setPen(QPen(theme().ofSeries(2), 2));
+}
+
+void RunView::resizeEvent(QResizeEvent *event)
+{
+    constexpr int kNarrow = 440; // pixels
+    m_charts->setDirection(width() < kNarrow ? QBoxLayout::TopToBottom : QBoxLayout::LeftToRight);
+    View::resizeEvent(event);
 }
 
 void RunView::changeEvent(QEvent *event)

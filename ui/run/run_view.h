@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #pragma once
 
+#include <QBoxLayout>
 #include <QLabel>
 #include <QPlainTextEdit>
 #include <QProgressBar>
@@ -32,6 +33,7 @@ Q_SIGNALS:
 
 protected:
     void changeEvent(QEvent *event) override;
+    void resizeEvent(QResizeEvent *event) override; ///< charts side by side, or one above the other where the view is narrow
 
 private:
     void refresh();
@@ -48,6 +50,7 @@ private:
     QPushButton *m_stop;
     PlainChart *m_lossChart;
     PlainChart *m_speedChart;
+    QBoxLayout *m_charts = nullptr;
     QLineSeries *m_loss;
     QLineSeries *m_speed;
     DataTable *m_table;

@@ -30,7 +30,7 @@ namespace planloom::ui {
 
 namespace {
 
-constexpr int kLayoutVersion = 1; // of saved docks: another number forgets them
+constexpr int kLayoutVersion = 2; // of saved docks: another number forgets them
 const QString kGplText = QStringLiteral("/usr/share/common-licenses/GPL-3");
 
 } // namespace
@@ -55,7 +55,11 @@ MainWindow::MainWindow(StudioState *state)
 
     connect(m_state, &StudioState::message, this, [this](MessageLevel level, const QString &text) { m_messages->show(level, text); });
     connect(m_state, &StudioState::busyChanged, this, &MainWindow::refreshStatus);
-    connect(m_state, &StudioState::runChanged, this, &MainWindow::refreshActions);
+    connect(m_state, &StudioState::runChanged, this, [this] {
+        refreshActions();
+        if (m_state->run().phase == RunData::Phase::Starting)
+            view(QStringLiteral("Run"))->parentWidget()->raise();
+    });
     for (const auto signal : {&StudioState::modelChanged, &StudioState::clusterChanged, &StudioState::documentChanged, &StudioState::simulationChanged}) {
         connect(m_state, signal, this, &MainWindow::refreshActions);
         connect(m_state, signal, this, &MainWindow::refreshStatus);
@@ -103,19 +107,20 @@ void MainWindow::resetLayout()
         removeDockWidget(dock);
         dock->setFloating(false);
     }
+    // What a person works in has the width of the window; what it is about and what comes of it stand beside it.
     addDockWidget(Qt::LeftDockWidgetArea, model);
-    addDockWidget(Qt::LeftDockWidgetArea, cluster);
+    addDockWidget(Qt::LeftDockWidgetArea, memory);
     tabifyDockWidget(model, cluster);
+    tabifyDockWidget(memory, run);
     addDockWidget(Qt::RightDockWidgetArea, plan);
     addDockWidget(Qt::RightDockWidgetArea, timeline);
-    addDockWidget(Qt::RightDockWidgetArea, memory);
-    splitDockWidget(memory, run, Qt::Horizontal);
     for (QDockWidget *dock : std::as_const(m_docks))
         dock->show();
     model->raise();
-    resizeDocks({model, plan}, {360, 1040}, Qt::Horizontal);
-    resizeDocks({plan, timeline, memory}, {190, 360, 230}, Qt::Vertical);
-    resizeDocks({memory, run}, {560, 480}, Qt::Horizontal);
+    memory->raise();
+    resizeDocks({model, plan}, {410, 990}, Qt::Horizontal);
+    resizeDocks({plan, timeline}, {260, 520}, Qt::Vertical);
+    resizeDocks({model, memory}, {410, 370}, Qt::Vertical);
     static_cast<View *>(timeline->widget())->focusTarget()->setFocus();
 }
 
@@ -201,10 +206,8 @@ void MainWindow::askForTraining()
     if (dialog.exec() != QDialog::Accepted)
         return;
     m_lastTraining = dialog.options();
-    if (!m_state->startRun(m_lastTraining))
-        return;
-    m_lastTraining.runDir.clear(); // a folder holds one run
-    view(QStringLiteral("Run"))->parentWidget()->raise();
+    if (m_state->startRun(m_lastTraining))
+        m_lastTraining.runDir.clear(); // a folder holds one run
 }
 
 // --- status
