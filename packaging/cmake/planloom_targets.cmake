@@ -16,7 +16,7 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND (PLANLOOM_SANITIZE OR NOT CMAKE_BUIL
   # GCC 12 finds impossible string and vector sizes after inlining (its bugs 105651, 105329): these warnings follow the optimiser, and
   # the debug builds keep them.
   target_compile_options(planloom_flags INTERFACE -Wno-restrict -Wno-stringop-overflow -Wno-stringop-overread -Wno-array-bounds
-                         -Wno-maybe-uninitialized)
+                         -Wno-maybe-uninitialized -Wno-free-nonheap-object -Wno-dangling-pointer)
 endif()
 if(PLANLOOM_SANITIZE)
   target_compile_options(planloom_flags INTERFACE -fsanitize=${PLANLOOM_SANITIZE} -fno-omit-frame-pointer
