@@ -13,7 +13,7 @@ namespace planloom::planners::dapple {
 enum class Placement : std::uint8_t {
     FreshFirst,   ///< from machines with nothing occupied
     AppendFirst,  ///< from machines that already have occupied devices
-    ScatterFirst, ///< in turn from all used machines, or from all machines if none is used
+    ScatterFirst, ///< one by one around the machines in use; around all while the cluster is empty
 };
 const char *name(Placement placement);
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Reads the #include lines of the tree against the house's table of floors and fails on an edge that is not in it.
+"""Reads the #include lines of the tree and reports those that the table of floors below does not allow.
 
 usage: check_includes.py ROOT        checks the tree
        check_includes.py --self-test checks that made-up bad files are caught and good ones are not
