@@ -19,6 +19,8 @@ constexpr unsigned char kUnsignedByte = 0x08;
 
 Result<Idx> parseIdx(std::string_view contents, const std::string &path)
 {
+    if (!looksLikeIdx(contents))
+        return badInput("is no IDX file of one to four dimensions").in(path);
     if (static_cast<unsigned char>(contents[2]) != kUnsignedByte)
         return badInput("is an IDX file of a type other than unsigned bytes; convert it to unsigned bytes").in(path);
     const auto dimensions = static_cast<std::size_t>(contents[3]);
