@@ -34,6 +34,8 @@ Result<Idx> parseIdx(std::string_view contents, const std::string &path)
         std::size_t size = 0;
         for (std::size_t byte = 0; byte < 4; ++byte)
             size = size << 8 | static_cast<unsigned char>(contents[4 + 4 * d + byte]);
+        if (size == 0)
+            return badInput("is an IDX file with nothing in it: one of its dimensions is 0").in(path);
         idx.shape.push_back(static_cast<std::int64_t>(size));
         overflow = __builtin_mul_overflow(wanted, size, &wanted) || overflow;
     }

@@ -57,7 +57,7 @@ std::string_view valueOf(std::string_view header, std::string_view key)
 
 Status parseShape(std::string_view text, std::vector<std::int64_t> &shape)
 {
-    const Error malformed = badInput("has a malformed shape; write the file again with numpy.save");
+    const Error malformed = badInput("has a malformed or empty shape; write the file again with numpy.save");
     const std::size_t end = text.find(')');
     if (text.empty() || text.front() != '(' || end == std::string_view::npos)
         return malformed;
@@ -70,7 +70,7 @@ Status parseShape(std::string_view text, std::vector<std::int64_t> &shape)
         inner.remove_prefix(digit);
         std::int64_t size = 0;
         const auto [next, error] = std::from_chars(inner.data(), inner.data() + inner.size(), size);
-        if (error != std::errc() || __builtin_mul_overflow(elements, size, &elements))
+        if (error != std::errc() || size < 1 || __builtin_mul_overflow(elements, size, &elements))
             return malformed;
         shape.push_back(size);
         inner.remove_prefix(static_cast<std::size_t>(next - inner.data()));
