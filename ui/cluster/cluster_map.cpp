@@ -4,12 +4,11 @@
 
 #include "ui/cluster/cluster_edit.h"
 #include "ui/widgets/text.h"
+#include "ui/widgets/tool_tip.h"
 
 #include <QAccessible>
-#include <QHelpEvent>
 #include <QKeyEvent>
 #include <QMouseEvent>
-#include <QToolTip>
 #include <QWheelEvent>
 
 #include <algorithm>
@@ -325,15 +324,7 @@ bool ClusterMap::event(QEvent *event)
 {
     if (event->type() == QEvent::PaletteChange || event->type() == QEvent::StyleChange)
         update();
-    if (event->type() != QEvent::ToolTip)
-        return QWidget::event(event);
-    const auto *help = static_cast<QHelpEvent *>(event);
-    const QString text = describe(help->pos());
-    if (text.isEmpty())
-        QToolTip::hideText();
-    else
-        QToolTip::showText(help->globalPos(), text, this);
-    return true;
+    return answerToolTip(event, this, [this](const QPoint &at) { return describe(at); }) || QWidget::event(event);
 }
 
 // --- keyboard

@@ -3,12 +3,11 @@
 #include "ui/planview/layer_bars.h"
 
 #include "ui/widgets/text.h"
+#include "ui/widgets/tool_tip.h"
 
 #include <QAccessible>
-#include <QHelpEvent>
 #include <QKeyEvent>
 #include <QMouseEvent>
-#include <QToolTip>
 #include <QWheelEvent>
 
 #include <algorithm>
@@ -268,15 +267,7 @@ bool LayerBars::event(QEvent *event)
 {
     if (event->type() == QEvent::PaletteChange || event->type() == QEvent::StyleChange)
         update();
-    if (event->type() != QEvent::ToolTip)
-        return QWidget::event(event);
-    const auto *help = static_cast<QHelpEvent *>(event);
-    const QString text = describe(help->pos());
-    if (text.isEmpty())
-        QToolTip::hideText();
-    else
-        QToolTip::showText(help->globalPos(), text, this);
-    return true;
+    return answerToolTip(event, this, [this](const QPoint &at) { return describe(at); }) || QWidget::event(event);
 }
 
 void LayerBars::resizeEvent(QResizeEvent *)
