@@ -21,6 +21,7 @@ public:
 private:
     void changeMemory(const program::Task &task, double seconds, bool start);
     void add(RankId rank, double seconds, program::Area area, std::int64_t bytes);
+    [[nodiscard]] std::vector<trace::Record> byLane() const;
     void countCommunication(RankId rank, double seconds, int change);
 
     const program::Program &m_program;

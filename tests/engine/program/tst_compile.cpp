@@ -241,6 +241,10 @@ private:
         const auto simulation = simulate::simulatePlan(plan, about);
         QVERIFY2(simulation.ok(), simulation ? "" : simulation.error().text().c_str());
         QCOMPARE(simulation->trace.records.size(), program.tasks.size());
+        trace::Trace sorted = simulation->trace;
+        sorted.sort();
+        for (std::size_t i = 0; i < sorted.records.size(); ++i)
+            QCOMPARE(sorted.records[i].task, simulation->trace.records[i].task);
         QVERIFY(simulation->report.iterationSeconds >= simulation->report.lowerBoundSeconds * (1 - 1e-12));
         for (std::size_t r = 0; r < program.ranks.size(); ++r) {
             QCOMPARE(simulation->report.devices[r].peakBytes, program.ranks[r].arenaBytes);
