@@ -89,7 +89,7 @@ GraphBuilder::GraphBuilder(std::string name)
 TensorId GraphBuilder::addTensor(std::string name, DType type, Shape shape, TensorRole role, Initializer init)
 {
     const TensorId id(static_cast<std::int64_t>(m_graph.m_tensors.size()));
-    m_graph.m_tensors.push_back({id, std::move(name), type, std::move(shape), role, {}, std::move(init)});
+    m_graph.m_tensors.push_back({id, std::move(name), type, std::move(shape), Layout::RowMajor, role, {}, std::move(init)});
     m_shapeKnown.push_back(role != TensorRole::Activation);
     return id;
 }

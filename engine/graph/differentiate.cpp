@@ -2,6 +2,7 @@
 #include "engine/graph/differentiate.h"
 #include "engine/graph/gradients.h"
 #include "engine/graph/operators.h"
+#include "engine/graph/rewrite.h"
 
 #include <algorithm>
 #include <set>
@@ -72,7 +73,7 @@ public:
         if (!graph)
             return graph.error();
         m_part.graph = std::move(*graph);
-        findStash();
+        m_part.stash = findStash(m_part.graph, m_part.forwardOps);
         return std::move(m_part);
     }
 
@@ -229,16 +230,6 @@ private:
             const auto first = std::find_if(readers.begin(), readers.end(), [&](OpId id) { return id >= m_ops.front().id && active(m_graph.op(id)); });
             if (first != readers.end() && *first == op.id)
                 m_backward.total(input, true);
-        }
-    }
-
-    void findStash()
-    {
-        const auto forwardEnd = static_cast<std::int32_t>(m_part.forwardOps);
-        for (const Tensor &tensor : m_part.graph.tensors()) {
-            const auto readers = m_part.graph.consumers(tensor.id);
-            if (tensor.role == TensorRole::Activation && tensor.producer.value < forwardEnd && !readers.empty() && readers.back().value >= forwardEnd)
-                m_part.stash.push_back(tensor.id);
         }
     }
 

@@ -25,6 +25,13 @@ enum class TensorRole : std::uint8_t {
     Activation, ///< made by an operator
 };
 
+/// How a tensor's elements lie in memory. Everything outside kernels is row-major; a rewrite that chooses another layout puts
+/// Reorder operators at the borders.
+enum class Layout : std::uint8_t {
+    RowMajor,
+    Blocked16, ///< (N, C, H, W) as N, C/16, H, W, 16; C is a multiple of 16
+};
+
 /// Where the first value of a parameter, state or constant comes from. Random values are drawn from a generator seeded by
 /// (run seed, tensor name), so that every layout of ranks starts from the same weights.
 struct Initializer {
@@ -42,6 +49,7 @@ struct Tensor {
     std::string name;
     DType type = DType::F32;
     Shape shape;
+    Layout layout = Layout::RowMajor;
     TensorRole role = TensorRole::Activation;
     OpId producer; ///< none unless role is Activation
     Initializer init;

@@ -82,6 +82,20 @@ std::optional<ScheduleKind> scheduleFromName(std::string_view text)
     return std::nullopt;
 }
 
+const char *name(Precision precision)
+{
+    return precision == Precision::BFloat16 ? "bf16" : "fp32";
+}
+
+std::optional<Precision> precisionFromName(std::string_view text)
+{
+    for (const Precision precision : {Precision::Float32, Precision::BFloat16}) {
+        if (text == name(precision))
+            return precision;
+    }
+    return std::nullopt;
+}
+
 std::vector<std::string> scheduleNames()
 {
     return {kScheduleNames.begin(), kScheduleNames.end()};
@@ -104,8 +118,8 @@ SampleRange microBatchRange(const Plan &plan, std::int64_t microBatch)
 SampleRange replicaRange(const Stage &stage, std::size_t replica, std::int64_t samples)
 {
     const double total = std::accumulate(stage.replicaShares.begin(), stage.replicaShares.end(), 0.0);
-    if (stage.replicaShares.size() != stage.devices.size() || !(total > 0)) {
-        const auto count = static_cast<std::int64_t>(stage.devices.size());
+    if (stage.replicaShares.size() != stage.replicas() || !(total > 0)) {
+        const auto count = static_cast<std::int64_t>(stage.replicas());
         const auto index = static_cast<std::int64_t>(replica);
         const std::int64_t larger = samples % count;
         return {index * (samples / count) + std::min(index, larger), samples / count + (index < larger ? 1 : 0)};

@@ -44,19 +44,56 @@ struct Stage {
     std::vector<DeviceId> devices;      ///< replicas, in slice order
     std::vector<double> replicaShares;  ///< sums to 1; empty: equal
     bool recompute = false;             ///< keep only the stage's inputs, run forward again before backward
-    std::map<std::string, std::string> shardings; ///< tensor name -> SBP text, over `mesh`
-    std::vector<int> mesh;              ///< device mesh; {devices.size()} if empty
+    /// Devices as a mesh, row-major; empty: {devices.size()}. Dimension 0 is data parallel: its coordinate is the replica, each micro-batch is
+    /// cut along it. Devices that differ only in the others share a slice and hold parts of tensors.
+    std::vector<int> mesh;
+    /// Tensor name, or a pattern with `*` -> SBP text, one component per mesh dimension ("B,S(1)"). Parameters and activations that are not
+    /// named follow from those that are (engine/sharding). The first component is S(0) for what carries the batch and B for parameters.
+    std::map<std::string, std::string> shardings;
+    /// ZeRO (Rajbhandari et al., 2020) over mesh dimension 0: 1 shards optimizer state, 2 gradients too, 3 parameters too.
+    int zero = 0;
+    /// Slots of the buffers at this stage's ends: micro-batches that may be in flight towards it (OneFlow's registers); 0: as many as the schedule
+    /// can use. At least 1.
+    int registers = 0;
+
+    [[nodiscard]] std::size_t replicas() const { return mesh.empty() ? devices.size() : static_cast<std::size_t>(mesh.front()); }
+    /// Devices that share one replica's slice.
+    [[nodiscard]] std::size_t shards() const { return replicas() == 0 ? 1 : devices.size() / replicas(); }
+};
+
+/// What activations and matrix products are computed in. Master weights, gradients, optimizer state and statistics stay float32.
+enum class Precision : std::uint8_t { Float32, BFloat16 };
+const char *name(Precision precision); ///< "fp32", "bf16"
+std::optional<Precision> precisionFromName(std::string_view text);
+
+/// The learning rate over the run, as a factor of Optimizer::learningRate.
+struct LearningRateSchedule {
+    enum class Kind : std::uint8_t { Constant, Linear, Cosine };
+    Kind kind = Kind::Constant;
+    std::int64_t warmupSteps = 0; ///< rises linearly from 1/(warmupSteps + 1)
+    std::int64_t totalSteps = 0;  ///< where the fall ends; 0: the run's last step
+    double minimum = 0;           ///< the factor at the end of the fall
+};
+
+/// Settings of the parameters that match; the first group that matches a parameter counts.
+struct ParameterGroup {
+    std::string match; ///< a name, a pattern with `*`, or "rank<2": biases and norms
+    double weightDecay = 0;
+    double learningRateFactor = 1;
 };
 
 struct Optimizer {
     enum class Kind : std::uint8_t { Sgd, AdamW };
     Kind kind = Kind::AdamW;
-    double learningRate = 3e-4; ///< no warm-up yet: 1e-3 makes small transformers spike
+    double learningRate = 3e-4; ///< without warm-up 1e-3 makes small transformers spike
     double momentum = 0;    ///< Sgd
     double beta1 = 0.9;     ///< AdamW
     double beta2 = 0.999;
     double epsilon = 1e-8;
     double weightDecay = 0.01;
+    double clipNorm = 0; ///< gradients are scaled down to this 2-norm over all parameters; 0: never
+    LearningRateSchedule schedule;
+    std::vector<ParameterGroup> groups;
     [[nodiscard]] int stateTensors() const { return kind == Kind::AdamW ? 2 : (momentum != 0 ? 1 : 0); }
 };
 
@@ -81,11 +118,12 @@ struct Plan {
     std::vector<Stage> stages;
     Schedule schedule;
     std::string exchange = "all-reduce";
+    Precision precision = Precision::Float32;
     Optimizer optimizer;
     Estimate estimate;
     std::string predictedJson; ///< the simulator's report as `simulate --json` prints it; empty if not simulated
 
-    [[nodiscard]] bool replicated(StageId stage) const { return stages[stage.index()].devices.size() > 1; }
+    [[nodiscard]] bool replicated(StageId stage) const { return stages[stage.index()].replicas() > 1; }
 };
 
 /// What a plan is about: everything that is needed to validate, simulate and train it. Snapshots, shared.

@@ -17,6 +17,9 @@ const char *code(const Task &task)
     case trace::Kind::Send: return forward ? "SF" : "SB";
     case trace::Kind::Receive: return forward ? "RF" : "RB";
     case trace::Kind::AllReduce: return "AR";
+    case trace::Kind::AllGather: return "AG";
+    case trace::Kind::ReduceScatter: return "RS";
+    case trace::Kind::AllToAll: return "AA";
     case trace::Kind::Optimizer: return "O";
     case trace::Kind::Load: return "L";
     case trace::Kind::Other: break;

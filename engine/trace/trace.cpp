@@ -18,6 +18,9 @@ const char *name(Kind kind)
     case Kind::Optimizer: return "optimizer";
     case Kind::Load: return "load";
     case Kind::Other: return "other";
+    case Kind::AllGather: return "all-gather";
+    case Kind::ReduceScatter: return "reduce-scatter";
+    case Kind::AllToAll: return "all-to-all";
     }
     return "other";
 }

@@ -164,7 +164,7 @@ Status decodeTables(std::string_view body, Trace &trace)
     for (std::uint32_t i = 0; i < tasks; ++i) {
         TaskInfo task;
         task.id = in.text();
-        task.kind = static_cast<Kind>(std::min(in.number<std::uint8_t>(), static_cast<std::uint8_t>(Kind::Other)));
+        task.kind = static_cast<Kind>(std::min(in.number<std::uint8_t>(), static_cast<std::uint8_t>(kLastKind)));
         task.stage = in.number<std::int16_t>();
         task.microBatch = in.number<std::int32_t>();
         trace.tasks.push_back(std::move(task));

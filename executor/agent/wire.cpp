@@ -92,7 +92,7 @@ void fromWire(const wire::Tables &message, std::vector<trace::RankInfo> &ranks, 
     for (const auto &device : message.devices())
         ranks.push_back({device});
     for (const auto &task : message.tasks())
-        tasks.push_back({task.id(), bounded(task.kind(), trace::Kind::Other), static_cast<std::int16_t>(task.stage()), task.micro_batch()});
+        tasks.push_back({task.id(), bounded(task.kind(), trace::kLastKind), static_cast<std::int16_t>(task.stage()), task.micro_batch()});
 }
 
 wire::Records toWire(std::span<const trace::Record> records, std::int64_t dropped)

@@ -17,7 +17,10 @@ struct Request {
     [[nodiscard]] bool pending() const { return slot >= 0; }
 };
 
-/// A set of ranks that reduce together; made by makeGroup.
+/// What a reduction adds up. Sums of bfloat16 are rounded once per addition.
+enum class Element : std::uint8_t { Float32, BFloat16 };
+
+/// A set of ranks that communicate together; made by makeGroup.
 struct Group {
     std::int32_t index = -1;
 };
@@ -39,7 +42,8 @@ public:
 
     virtual Result<Request> isend(const void *data, std::int64_t bytes, int peer, int tag) = 0;
     virtual Result<Request> irecv(void *data, std::int64_t bytes, int peer, int tag) = 0;
-    /// In place: data becomes the sum over the members' data. One at a time per group.
+    /// In place: data becomes the sum over the members' data. Collectives of one group are started in the same order by all members; several
+    /// may be under way.
     virtual Result<Request> allReduce(Group group, float *data, std::int64_t count) = 0;
     /// True once @p request is done (it is released then); makes progress on everything that is under way.
     virtual Result<bool> test(Request &request) = 0;

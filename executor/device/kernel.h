@@ -13,11 +13,12 @@
 
 namespace planloom::device {
 
-/// A concrete tensor argument: type and sizes, row-major, contiguous.
+/// A concrete tensor argument: type, sizes and layout; contiguous.
 struct Argument {
     graph::DType type = graph::DType::F32;
     std::vector<std::int64_t> dims;
     bool present = true; ///< false: an optional input left out
+    graph::Layout layout = graph::Layout::RowMajor;
     [[nodiscard]] std::int64_t elements() const;
 };
 

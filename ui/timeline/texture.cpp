@@ -49,7 +49,15 @@ Pattern patternOf(trace::Kind kind)
 
 bool isCommunication(trace::Kind kind)
 {
-    return kind == trace::Kind::Send || kind == trace::Kind::Receive || kind == trace::Kind::AllReduce;
+    switch (kind) {
+    case trace::Kind::Send:
+    case trace::Kind::Receive:
+    case trace::Kind::AllReduce:
+    case trace::Kind::AllGather:
+    case trace::Kind::ReduceScatter:
+    case trace::Kind::AllToAll: return true;
+    default: return false;
+    }
 }
 
 } // namespace
@@ -86,6 +94,9 @@ QString kindName(trace::Kind kind)
     case trace::Kind::Optimizer: return QObject::tr("optimizer");
     case trace::Kind::Load: return QObject::tr("load");
     case trace::Kind::Other: return QObject::tr("other");
+    case trace::Kind::AllGather: return QObject::tr("all-gather");
+    case trace::Kind::ReduceScatter: return QObject::tr("reduce-scatter");
+    case trace::Kind::AllToAll: return QObject::tr("all-to-all");
     }
     return {};
 }
