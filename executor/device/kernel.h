@@ -38,15 +38,36 @@ std::vector<std::string> kernelTypes();
 /// y[i] += x[i], n floats.
 void accumulate(const float *x, float *y, std::int64_t n);
 
-/// One optimizer step over n parameters in fp32; `step` counts from 1. Clears the gradients.
+/// A run of parameters that share learning rate and decay, in fp32. The buffers do not overlap.
+struct UpdateRange {
+    float *parameter = nullptr;
+    float *gradient = nullptr;
+    float *moment1 = nullptr;      ///< AdamW's first moment or SGD's velocity; nullptr: no velocity
+    float *moment2 = nullptr;      ///< AdamW only
+    std::uint16_t *copy = nullptr; ///< bfloat16 copy of the parameters that is refreshed; or nullptr
+    std::int64_t count = 0;
+    float rate = 0; ///< learning rate of this step
+    float decay = 0;
+};
+
+/// How a step is made; `step` counts from 1. learningRate and weightDecay are for the forms without ranges, which bring their own.
 struct SgdStep {
-    double learningRate, momentum, weightDecay;
+    double learningRate = 0, momentum = 0, weightDecay = 0;
+    double gradientScale = 1; ///< gradients count this much: clipping
 };
-void sgd(const SgdStep &how, float *parameter, float *gradient, float *velocity /* nullptr without momentum */, std::int64_t n);
 struct AdamWStep {
-    double learningRate, beta1, beta2, epsilon, weightDecay;
-    std::int64_t step;
+    double learningRate = 0, beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8, weightDecay = 0;
+    std::int64_t step = 1;
+    double gradientScale = 1;
 };
+
+/// One optimizer step over all ranges in one parallel pass, which also clears the gradients and refreshes the copies.
+void sgd(const SgdStep &how, std::span<const UpdateRange> ranges);
+void adamW(const AdamWStep &how, std::span<const UpdateRange> ranges);
+/// The sum of the squared gradients, in double precision and an order of addition that no number of threads changes.
+double squaredNorm(std::span<const UpdateRange> ranges);
+
+void sgd(const SgdStep &how, float *parameter, float *gradient, float *velocity /* nullptr without momentum */, std::int64_t n);
 void adamW(const AdamWStep &how, float *parameter, float *gradient, float *m, float *v, std::int64_t n);
 
 /// Fills @p tensor (its concrete size: @p elements) as its Initializer says, from a generator seeded by (seed, name): the same on

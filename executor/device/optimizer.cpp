@@ -3,6 +3,8 @@
 #include "executor/device/parallel.h"
 #include "executor/device/simd.h"
 
+#include <vector>
+
 namespace planloom::device {
 
 namespace {
@@ -13,39 +15,111 @@ PLANLOOM_CLONES void addPiece(const float *x, float *y, std::int64_t n)
         y[i] += x[i];
 }
 
-PLANLOOM_CLONES void sgdPiece(float rate, float momentum, float decay, float *p, float *g, float *v, std::int64_t n)
+PLANLOOM_CLONES void sgdPiece(float scale, float rate, float momentum, float decay, float *p, float *g, float *v, std::int64_t n)
 {
     for (std::int64_t i = 0; i < n; ++i) {
-        const float velocity = momentum * v[i] + (g[i] + decay * p[i]);
+        const float velocity = momentum * v[i] + (scale * g[i] + decay * p[i]);
         v[i] = velocity;
         p[i] -= rate * velocity;
         g[i] = 0.0F;
     }
 }
 
-PLANLOOM_CLONES void plainSgdPiece(float rate, float decay, float *p, float *g, std::int64_t n)
+PLANLOOM_CLONES void plainSgdPiece(float scale, float rate, float decay, float *p, float *g, std::int64_t n)
 {
     for (std::int64_t i = 0; i < n; ++i) {
-        p[i] -= rate * (g[i] + decay * p[i]);
+        p[i] -= rate * (scale * g[i] + decay * p[i]);
         g[i] = 0.0F;
     }
 }
 
 /// AdamW with the bias corrections folded into two factors.
 struct AdamFactors {
-    float beta1, restOf1, beta2, restOf2, epsilon, keep, rate, rootScale;
+    float beta1, restOf1, beta2, restOf2, epsilon, scale, keep, rate, rootScale;
 };
 
 PLANLOOM_CLONES void adamPiece(AdamFactors f, float *p, float *g, float *m, float *v, std::int64_t n)
 {
     for (std::int64_t i = 0; i < n; ++i) {
-        const float first = f.beta1 * m[i] + f.restOf1 * g[i];
-        const float second = f.beta2 * v[i] + f.restOf2 * g[i] * g[i];
+        const float gradient = f.scale * g[i];
+        const float first = f.beta1 * m[i] + f.restOf1 * gradient;
+        const float second = f.beta2 * v[i] + f.restOf2 * gradient * gradient;
         m[i] = first;
         v[i] = second;
         p[i] = p[i] * f.keep - f.rate * first / (std::sqrt(second) * f.rootScale + f.epsilon);
         g[i] = 0.0F;
     }
+}
+
+/// To the nearest bfloat16, ties to even; a NaN stays one.
+PLANLOOM_CLONES void narrowPiece(const float *p, std::uint16_t *copy, std::int64_t n)
+{
+    for (std::int64_t i = 0; i < n; ++i) {
+        const auto bits = std::bit_cast<std::uint32_t>(p[i]);
+        const std::uint32_t rounded = (bits + 0x7fffU + ((bits >> 16) & 1U)) >> 16;
+        const std::uint32_t quiet = (bits >> 16) | 0x40U;
+        copy[i] = static_cast<std::uint16_t>((bits & 0x7fffffffU) > 0x7f800000U ? quiet : rounded);
+    }
+}
+
+/// Squares of floats are exact in double, so the sum is the same with and without fused multiply-adds.
+PLANLOOM_CLONES double squaresOfPiece(const float *g, std::int64_t n)
+{
+    constexpr std::int64_t kLanes = 32;
+    double lanes[kLanes] = {};
+    std::int64_t i = 0;
+    for (; i + kLanes <= n; i += kLanes) {
+        for (std::int64_t lane = 0; lane < kLanes; ++lane)
+            lanes[lane] += static_cast<double>(g[i + lane]) * static_cast<double>(g[i + lane]);
+    }
+    double sum = 0;
+    for (; i < n; ++i)
+        sum += static_cast<double>(g[i]) * static_cast<double>(g[i]);
+    for (const double lane : lanes)
+        sum += lane;
+    return sum;
+}
+
+std::int64_t piecesOf(const UpdateRange &range) { return (range.count + kGrain - 1) / kGrain; }
+
+std::int64_t piecesOf(std::span<const UpdateRange> ranges)
+{
+    std::int64_t pieces = 0;
+    for (const UpdateRange &range : ranges)
+        pieces += piecesOf(range);
+    return pieces;
+}
+
+/// Pieces [from, to) of all ranges' pieces, in order: f(range, begin, end, number of the piece).
+template <class F>
+void walkPieces(std::span<const UpdateRange> ranges, std::int64_t from, std::int64_t to, F f)
+{
+    std::int64_t first = 0; // of the range
+    for (const UpdateRange &range : ranges) {
+        const std::int64_t last = first + piecesOf(range);
+        for (std::int64_t piece = std::max(first, from); piece < std::min(last, to); ++piece) {
+            const std::int64_t begin = (piece - first) * kGrain;
+            f(range, begin, std::min(range.count, begin + kGrain), piece);
+        }
+        if (last >= to)
+            return;
+        first = last;
+    }
+}
+
+/// All pieces of all ranges, each thread a run of them: small tensors do not wait for each other, and nothing is allocated.
+template <class F>
+void forPieces(std::span<const UpdateRange> ranges, F f)
+{
+    const std::int64_t pieces = piecesOf(ranges);
+    const std::int64_t threads = std::min<std::int64_t>(threadCount(), pieces);
+    if (threads <= 1) {
+        walkPieces(ranges, 0, pieces, f);
+        return;
+    }
+#pragma omp parallel for schedule(static) num_threads(static_cast<int>(threads)) if (kThreaded)
+    for (std::int64_t t = 0; t < threads; ++t)
+        walkPieces(ranges, t * pieces / threads, (t + 1) * pieces / threads, f);
 }
 
 } // namespace
@@ -55,36 +129,73 @@ void accumulate(const float *x, float *y, std::int64_t n)
     parallelFor(n, kGrain, [=](std::int64_t begin, std::int64_t end) { addPiece(x + begin, y + begin, end - begin); });
 }
 
-void sgd(const SgdStep &how, float *parameter, float *gradient, float *velocity, std::int64_t n)
+void sgd(const SgdStep &how, std::span<const UpdateRange> ranges)
 {
-    const auto rate = static_cast<float>(how.learningRate);
     const auto momentum = static_cast<float>(how.momentum);
-    const auto decay = static_cast<float>(how.weightDecay);
-    parallelFor(n, kGrain, [=](std::int64_t begin, std::int64_t end) {
-        if (velocity != nullptr)
-            sgdPiece(rate, momentum, decay, parameter + begin, gradient + begin, velocity + begin, end - begin);
+    const auto scale = static_cast<float>(how.gradientScale);
+    forPieces(ranges, [=](const UpdateRange &range, std::int64_t begin, std::int64_t end, std::int64_t) {
+        float *parameter = range.parameter + begin;
+        const std::int64_t n = end - begin;
+        if (range.moment1 != nullptr)
+            sgdPiece(scale, range.rate, momentum, range.decay, parameter, range.gradient + begin, range.moment1 + begin, n);
         else
-            plainSgdPiece(rate, decay, parameter + begin, gradient + begin, end - begin);
+            plainSgdPiece(scale, range.rate, range.decay, parameter, range.gradient + begin, n);
+        if (range.copy != nullptr)
+            narrowPiece(parameter, range.copy + begin, n);
     });
 }
 
 // Loshchilov and Hutter, Decoupled Weight Decay Regularization, 2019, algorithm 2.
-void adamW(const AdamWStep &how, float *parameter, float *gradient, float *m, float *v, std::int64_t n)
+void adamW(const AdamWStep &how, std::span<const UpdateRange> ranges)
 {
     const auto step = static_cast<double>(how.step);
     const double correction1 = 1.0 - std::pow(how.beta1, step);
     const double correction2 = 1.0 - std::pow(how.beta2, step);
-    const AdamFactors factors{static_cast<float>(how.beta1),
-                              static_cast<float>(1.0 - how.beta1),
-                              static_cast<float>(how.beta2),
-                              static_cast<float>(1.0 - how.beta2),
-                              static_cast<float>(how.epsilon),
-                              static_cast<float>(1.0 - how.learningRate * how.weightDecay),
-                              static_cast<float>(how.learningRate / correction1),
-                              static_cast<float>(1.0 / std::sqrt(correction2))};
-    parallelFor(n, kGrain, [=](std::int64_t begin, std::int64_t end) {
-        adamPiece(factors, parameter + begin, gradient + begin, m + begin, v + begin, end - begin);
+    const AdamFactors shared{.beta1 = static_cast<float>(how.beta1),
+                             .restOf1 = static_cast<float>(1.0 - how.beta1),
+                             .beta2 = static_cast<float>(how.beta2),
+                             .restOf2 = static_cast<float>(1.0 - how.beta2),
+                             .epsilon = static_cast<float>(how.epsilon),
+                             .scale = static_cast<float>(how.gradientScale),
+                             .keep = 1,
+                             .rate = 0,
+                             .rootScale = static_cast<float>(1.0 / std::sqrt(correction2))};
+    forPieces(ranges, [=](const UpdateRange &range, std::int64_t begin, std::int64_t end, std::int64_t) {
+        AdamFactors factors = shared;
+        factors.keep = static_cast<float>(1.0 - static_cast<double>(range.rate) * static_cast<double>(range.decay));
+        factors.rate = static_cast<float>(static_cast<double>(range.rate) / correction1);
+        float *parameter = range.parameter + begin;
+        adamPiece(factors, parameter, range.gradient + begin, range.moment1 + begin, range.moment2 + begin, end - begin);
+        if (range.copy != nullptr)
+            narrowPiece(parameter, range.copy + begin, end - begin);
     });
+}
+
+double squaredNorm(std::span<const UpdateRange> ranges)
+{
+    thread_local std::vector<double> sums; // one a piece, so that the order of addition is always the same; kept from step to step
+    sums.resize(static_cast<std::size_t>(piecesOf(ranges)));
+    forPieces(ranges, [out = sums.data()](const UpdateRange &range, std::int64_t begin, std::int64_t end, std::int64_t piece) {
+        out[piece] = squaresOfPiece(range.gradient + begin, end - begin);
+    });
+    double total = 0;
+    for (const double sum : sums)
+        total += sum;
+    return total;
+}
+
+void sgd(const SgdStep &how, float *parameter, float *gradient, float *velocity, std::int64_t n)
+{
+    const UpdateRange range{.parameter = parameter, .gradient = gradient, .moment1 = velocity, .count = n,
+                            .rate = static_cast<float>(how.learningRate), .decay = static_cast<float>(how.weightDecay)};
+    sgd(how, {&range, 1});
+}
+
+void adamW(const AdamWStep &how, float *parameter, float *gradient, float *m, float *v, std::int64_t n)
+{
+    const UpdateRange range{.parameter = parameter, .gradient = gradient, .moment1 = m, .moment2 = v, .count = n,
+                            .rate = static_cast<float>(how.learningRate), .decay = static_cast<float>(how.weightDecay)};
+    adamW(how, {&range, 1});
 }
 
 } // namespace planloom::device

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
+#include <omp.h>
 
 using namespace planloom;
 
@@ -114,6 +116,89 @@ private slots:
         QVERIFY2(worst(p, expected) < 3e-6, std::to_string(worst(p, expected)).c_str());
         QVERIFY(worst(m, first) < 1e-6);
         QVERIFY(worst(v, second) < 1e-6);
+    }
+
+    /// Ranges of unequal size and rates, in one call, do what a call each does; bit for bit, with any number of threads.
+    void rangesAreIndependent_data()
+    {
+        QTest::addColumn<int>("threads");
+        QTest::newRow("one thread") << 1;
+        QTest::newRow("three threads") << 3;
+    }
+
+    void rangesAreIndependent()
+    {
+        QFETCH(int, threads);
+        omp_set_num_threads(threads);
+        const std::vector<std::int64_t> ends{5, 5, 20000, 20001, static_cast<std::int64_t>(kSize)};
+        auto p = wave(1), g = wave(2), m = wave(0.1), v = std::vector<float>(kSize, 0.5F);
+        auto p1 = p, g1 = g, m1 = m, v1 = v;
+        std::vector<device::UpdateRange> ranges;
+        std::int64_t begin = 0;
+        for (const std::int64_t end : ends) {
+            const auto number = static_cast<float>(ranges.size());
+            ranges.push_back({.parameter = p.data() + begin, .gradient = g.data() + begin, .moment1 = m.data() + begin, .moment2 = v.data() + begin,
+                              .copy = nullptr, .count = end - begin, .rate = 1e-3F * number, .decay = 0.1F * number});
+            device::adamW({.learningRate = ranges.back().rate, .weightDecay = ranges.back().decay, .step = 7}, p1.data() + begin, g1.data() + begin,
+                          m1.data() + begin, v1.data() + begin, end - begin);
+            begin = end;
+        }
+        device::adamW({.step = 7}, ranges);
+        QCOMPARE(p, p1);
+        QCOMPARE(m, m1);
+        QCOMPARE(v, v1);
+        QVERIFY(allZero(g));
+    }
+
+    /// A gradient that is scaled counts as a gradient of that size.
+    void scalesGradients()
+    {
+        auto p = wave(1), g = wave(2), half = wave(2), m = std::vector<float>(kSize), v = m;
+        for (float &value : half)
+            value *= 0.5F;
+        auto p1 = p, m1 = m, v1 = v;
+        device::adamW({.learningRate = 1e-2, .step = 1, .gradientScale = 0.5}, p.data(), g.data(), m.data(), v.data(), kSize);
+        device::adamW({.learningRate = 1e-2, .step = 1}, p1.data(), half.data(), m1.data(), v1.data(), kSize);
+        QCOMPARE(p, p1);
+        auto s = wave(1), s1 = s, h = wave(2), h1 = h;
+        for (float &value : h1)
+            value *= 0.5F;
+        device::sgd({.learningRate = 0.1, .gradientScale = 0.5}, s.data(), h.data(), nullptr, kSize);
+        device::sgd({.learningRate = 0.1}, s1.data(), h1.data(), nullptr, kSize);
+        QCOMPARE(s, s1);
+    }
+
+    /// The sum of squares against long double, the same bits with any number of threads.
+    void squaredNorm()
+    {
+        auto g = wave(3);
+        long double expected = 0;
+        for (const float value : g)
+            expected += static_cast<long double>(value) * static_cast<long double>(value);
+        const std::vector<device::UpdateRange> ranges{{.gradient = g.data(), .count = 17}, {.gradient = g.data() + 17, .count = static_cast<std::int64_t>(kSize) - 17}};
+        omp_set_num_threads(1);
+        const double alone = device::squaredNorm(ranges);
+        QVERIFY(std::fabs(alone - static_cast<double>(expected)) < 1e-12 * static_cast<double>(expected));
+        for (const int threads : {2, 3, 5}) {
+            omp_set_num_threads(threads);
+            QCOMPARE(device::squaredNorm(ranges), alone);
+        }
+        QCOMPARE(device::squaredNorm({}), 0.0);
+    }
+
+    /// A rate of 0 leaves the parameters alone, so the copy is these numbers rounded: ties to even, NaN and infinity stay.
+    void refreshesTheCopy()
+    {
+        std::vector<float> p{1.0F, 1.00390625F, 1.01171875F, -2.5F, 3.3895314e38F, std::numeric_limits<float>::infinity(), std::nanf("")};
+        std::vector<float> g(p.size(), 1.0F), m(p.size()), v(p.size());
+        std::vector<std::uint16_t> copy(p.size());
+        const device::UpdateRange range{.parameter = p.data(), .gradient = g.data(), .moment1 = m.data(), .moment2 = v.data(), .copy = copy.data(),
+                                        .count = static_cast<std::int64_t>(p.size())};
+        device::adamW({}, {&range, 1});
+        // 1 + 2^-8 lies midway between 0x3f80 and 0x3f81, 1 + 3 * 2^-8 midway between 0x3f81 and 0x3f82.
+        const std::vector<std::uint16_t> expected{0x3f80, 0x3f80, 0x3f82, 0xc020, 0x7f7f, 0x7f80};
+        QVERIFY(std::equal(expected.begin(), expected.end(), copy.begin()));
+        QVERIFY((copy.back() & 0x7fff) > 0x7f80);
     }
 };
 
