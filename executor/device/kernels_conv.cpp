@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Convolution and its gradients by oneDNN, which chooses the layouts inside.
 #include "executor/device/kernel_support.h"
-#include "executor/device/onednn.h"
+#include "executor/device/onednn_convolution.h"
 #include "executor/device/spatial.h"
 
 namespace planloom::device {

@@ -37,17 +37,6 @@ private:
 /// are equal in number; one that is 1 repeats. Errors: Unsupported.
 Result<Primitive> matmul(const View &a, const View &b, const View &y, bool withBias, float alpha);
 
-/// Sizes of a convolution over one or two spatial dimensions, channels first; `weight` is (K, C / groups, ...).
-struct Convolution {
-    std::vector<std::int64_t> x, weight, y;
-    std::vector<std::int64_t> strides, padBegin, padEnd, dilations;
-    std::int64_t groups = 1;
-    bool bias = false;
-};
-Result<Primitive> convolution(const Convolution &how);               ///< arguments: x, weight, y, bias if any
-Result<Primitive> convolutionInputGradient(const Convolution &how);  ///< arguments: dx (written), weight, dy
-Result<Primitive> convolutionWeightGradient(const Convolution &how); ///< arguments: x, dweight (written), dy
-
 /// c = alpha * op(a) op(b) + beta * c for small row-major matrices, on the calling thread's share of the cores (one, inside an
 /// OpenMP loop).
 void gemm(bool transposeA, bool transposeB, std::int64_t m, std::int64_t n, std::int64_t k, float alpha, const float *a, std::int64_t lda,
