@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # One library per folder of the house: planloom_folder(<target> [PUBLIC libs] [PRIVATE libs]) compiles every .cpp beside
-# the CMakeLists.txt that calls it (and beneath, with RECURSE), so that a new file needs no edit of a build file.
+# the CMakeLists.txt that calls it (and beneath, with RECURSE), so that a new file needs no edit of a build file. FAILPOINTS: its sources
+# have PLANLOOM_FAILPOINT, which works where the option of that name is on.
 
 set(CMAKE_CXX_STANDARD 20)
 set(CMAKE_CXX_STANDARD_REQUIRED ON)
@@ -38,7 +39,7 @@ if(PLANLOOM_LLD)
 endif()
 
 function(planloom_folder target)
-  cmake_parse_arguments(ARG "RECURSE" "" "PUBLIC;PRIVATE" ${ARGN})
+  cmake_parse_arguments(ARG "RECURSE;FAILPOINTS" "" "PUBLIC;PRIVATE" ${ARGN})
   if(ARG_RECURSE)
     file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cpp ${CMAKE_CURRENT_SOURCE_DIR}/*.h)
   else()
@@ -51,4 +52,7 @@ function(planloom_folder target)
   endif()
   add_library(${target} STATIC ${sources})
   target_link_libraries(${target} PUBLIC planloom_flags ${ARG_PUBLIC} PRIVATE ${ARG_PRIVATE})
+  if(ARG_FAILPOINTS AND PLANLOOM_FAILPOINTS)
+    target_compile_definitions(${target} PRIVATE PLANLOOM_FAILPOINTS)
+  endif()
 endfunction()

@@ -10,7 +10,7 @@ of the other:
     plan      may include cost     (a plan's subject carries the cost model of its model and cluster)
     program   may include trace    (tasks carry the trace's kinds; a program hands out the trace's task table)
     simulate  may include what plan may (simulatePlan takes a plan and its subject)
-    import    may include graph, cluster, cost, plan  (what it reads foreign formats into)
+    import    may include graph, weights, cluster, cost, plan  (what it reads foreign formats into)
     export    may include graph, plan, program, trace (what it writes)
 A folder may include what the folders that it may include may, and itself.
 """
@@ -21,6 +21,7 @@ from pathlib import Path
 ENGINE = {
     "base": [],
     "graph": ["base"],
+    "weights": ["graph"],
     "cluster": ["base"],
     "sharding": ["graph"],
     "cost": ["graph", "cluster", "sharding"],
@@ -28,7 +29,7 @@ ENGINE = {
     "plan": ["graph", "cluster", "sharding", "cost"],
     "program": ["plan", "cost", "trace"],
     "simulate": ["program", "trace"],
-    "import": ["graph", "cluster", "cost", "plan"],
+    "import": ["graph", "weights", "cluster", "cost", "plan"],
     "export": ["graph", "plan", "program", "trace", "simulate"],
     "store": ["simulate"],
 }
@@ -38,14 +39,15 @@ ALL_ENGINE = [f"engine/{folder}" for folder in ENGINE]
 FLOORS = {f"engine/{folder}": [f"engine/{below}" for below in may] for folder, may in ENGINE.items()}
 FLOORS |= {
     "planners": ["engine/simulate"],
-    "executor/device": ["engine/program"],
+    "executor/device": ["engine/program", "engine/weights"],
     "executor/data": ["engine/graph"],
     "executor/comm": ["engine/base"],
-    "executor/runtime": ["executor/device", "executor/data", "executor/comm", "engine/simulate"],
+    "executor/checkpoint": ["engine/graph", "engine/weights", "engine/sharding"],
+    "executor/runtime": ["executor/device", "executor/data", "executor/comm", "executor/checkpoint", "engine/simulate"],
     "executor/agent": ["executor/runtime", "engine/simulate"],
     "profiler": ["executor/runtime", "executor/device", "engine/simulate"],
     "ui": ["planners", "executor/agent/client.h", *ALL_ENGINE],
-    "app/planloom": ["planners", "profiler", "executor/agent", "executor/runtime", *ALL_ENGINE],
+    "app/planloom": ["planners", "profiler", "executor/agent", "executor/runtime", "executor/checkpoint", *ALL_ENGINE],
     "app/studio": ["ui", "planners", "executor/agent/client.h", *ALL_ENGINE],
 }
 # Tests mirror the tree and may look at everything.

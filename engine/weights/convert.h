@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "engine/graph/shape.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace planloom::weights {
+
+/// IEEE half precision to single: exact.
+float fromHalf(std::uint16_t half);
+/// bfloat16 to single: exact. The other way rounds to nearest, ties to even, and keeps a NaN one.
+float fromBFloat16(std::uint16_t value);
+std::uint16_t toBFloat16(float value);
+
+/// True for the pairs that convert() knows: equal types, and F32, F16, BF16 or F64 to F32, and F32 to BF16.
+bool convertible(graph::DType from, graph::DType to);
+/// @p from (any alignment) as elements of @p to at @p out. The pair is convertible; @p from holds whole elements.
+void convert(std::span<const std::byte> from, graph::DType fromType, graph::DType to, std::byte *out);
+
+} // namespace planloom::weights
