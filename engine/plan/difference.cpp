@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/plan/plan.h"
+#include "engine/plan/training.h"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -37,6 +37,11 @@ std::string warmupText(const std::vector<int> &warmup)
     return warmup.empty() ? "by kind" : fmt::format("{}", fmt::join(warmup, ","));
 }
 
+std::string registersText(int registers)
+{
+    return registers == 0 ? "by schedule" : std::to_string(registers);
+}
+
 class Lines {
 public:
     void compare(const std::string &what, const std::string &a, const std::string &b)
@@ -59,6 +64,8 @@ void compareStages(Lines &lines, std::size_t index, const Stage &a, const Stage 
     lines.compare(stage + " devices", deviceText(a.devices), deviceText(b.devices));
     lines.compare(stage + " replica shares", sharesText(a.replicaShares), sharesText(b.replicaShares));
     lines.compare(stage + " recompute", a.recompute ? "on" : "off", b.recompute ? "on" : "off");
+    lines.compare(stage + " ZeRO", std::to_string(a.zero), std::to_string(b.zero));
+    lines.compare(stage + " registers", registersText(a.registers), registersText(b.registers));
     lines.compare(stage + " device mesh", fmt::format("[{}]", fmt::join(a.mesh, ",")), fmt::format("[{}]", fmt::join(b.mesh, ",")));
     for (const auto &[tensor, text] : a.shardings) {
         const auto other = b.shardings.find(tensor);
@@ -76,6 +83,31 @@ std::string optimizerText(const Optimizer &optimizer)
         return fmt::format("sgd (rate {:g}, momentum {:g}, decay {:g})", optimizer.learningRate, optimizer.momentum, optimizer.weightDecay);
     return fmt::format("adamw (rate {:g}, betas {:g} and {:g}, epsilon {:g}, decay {:g})", optimizer.learningRate, optimizer.beta1, optimizer.beta2,
                        optimizer.epsilon, optimizer.weightDecay);
+}
+
+std::string learningRateText(const LearningRateSchedule &schedule)
+{
+    const std::string end = schedule.totalSteps == 0 ? "the end" : fmt::format("step {}", schedule.totalSteps);
+    if (schedule.kind == LearningRateSchedule::Kind::Constant)
+        return fmt::format("constant after {} warm-up steps", schedule.warmupSteps);
+    return fmt::format("{} to {:g} at {} after {} warm-up steps", name(schedule.kind), schedule.minimum, end, schedule.warmupSteps);
+}
+
+std::string groupsText(const std::vector<ParameterGroup> &groups)
+{
+    std::vector<std::string> parts;
+    for (const ParameterGroup &group : groups)
+        parts.push_back(fmt::format("{} (decay {:g}, rate x {:g})", group.match, group.weightDecay, group.learningRateFactor));
+    return parts.empty() ? "none" : fmt::format("{}", fmt::join(parts, ", "));
+}
+
+void compareTraining(Lines &lines, const Plan &a, const Plan &b)
+{
+    lines.compare("precision", name(a.precision), name(b.precision));
+    lines.compare("optimizer", optimizerText(a.optimizer), optimizerText(b.optimizer));
+    lines.compare("gradients clipped to norm", fmt::format("{:g}", a.optimizer.clipNorm), fmt::format("{:g}", b.optimizer.clipNorm));
+    lines.compare("learning rate", learningRateText(a.optimizer.schedule), learningRateText(b.optimizer.schedule));
+    lines.compare("parameter groups", groupsText(a.optimizer.groups), groupsText(b.optimizer.groups));
 }
 
 } // namespace
@@ -100,7 +132,7 @@ std::vector<std::string> difference(const Plan &a, const Plan &b)
     if (a.schedule.order != b.schedule.order)
         lines.add("order of tasks changed");
     lines.compare("exchange", a.exchange, b.exchange);
-    lines.compare("optimizer", optimizerText(a.optimizer), optimizerText(b.optimizer));
+    compareTraining(lines, a, b);
     return lines.take();
 }
 

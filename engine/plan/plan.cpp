@@ -65,6 +65,15 @@ std::int64_t depthByKind(const Plan &plan, std::size_t stage)
     return given > 0 ? given : behind;
 }
 
+std::string notationOfOne(const Stage &stage)
+{
+    if (stage.devices.size() == 1)
+        return "one device";
+    if (stage.shards() == 1)
+        return "DP";
+    return stage.replicas() == 1 ? "TP" : fmt::format("DP {} x TP {}", stage.replicas(), stage.shards());
+}
+
 } // namespace
 
 const char *name(ScheduleKind kind)
@@ -148,14 +157,14 @@ std::string notation(const Plan &plan)
     if (plan.stages.empty())
         return "empty";
     if (plan.stages.size() == 1)
-        return plan.stages[0].devices.size() == 1 ? "one device" : "DP";
-    std::vector<std::size_t> replicas;
+        return notationOfOne(plan.stages[0]);
+    std::vector<std::string> replicas;
     std::vector<std::size_t> layers;
     for (const Stage &stage : plan.stages) {
-        replicas.push_back(stage.devices.size());
+        replicas.push_back(stage.shards() > 1 ? fmt::format("{}x{}", stage.replicas(), stage.shards()) : std::to_string(stage.replicas()));
         layers.push_back(stage.lastLayer - stage.firstLayer);
     }
-    if (std::all_of(replicas.begin(), replicas.end(), [](std::size_t count) { return count == 1; }))
+    if (std::all_of(plan.stages.begin(), plan.stages.end(), [](const Stage &stage) { return stage.devices.size() == 1; }))
         return "straight";
     return fmt::format("{} ({})", fmt::join(replicas, ":"), fmt::join(layers, ":"));
 }

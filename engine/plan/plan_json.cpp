@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/base/files.h"
 #include "engine/base/json_reader.h"
+#include "engine/plan/training.h"
 #include "engine/plan/validate.h"
 
 #include <cmath>
@@ -17,6 +18,7 @@ constexpr const char *kSchema = "planloom.plan/1";
 constexpr const char *kWholeStage = "*"; // in memory.recompute: every operator of the stage
 constexpr std::int64_t kLargestFile = std::int64_t{1} << 30;
 constexpr int kMostWarmup = std::numeric_limits<int>::max();
+constexpr std::int64_t kMostSteps = std::int64_t{1} << 40;
 
 /// One line, keys sorted: the form whose SHA-256 stands in the file.
 std::string canonical(const json &value)
@@ -40,30 +42,53 @@ json finiteOnly(const std::map<std::string, double> &numbers)
     return made;
 }
 
+// Fields that came with sharding and real training are written only where they say something: files without them read as before.
+
+json memoryToJson(const Stage &stage)
+{
+    json memory{{"recompute", stage.recompute ? json::array({kWholeStage}) : json::array()}, {"offload", json::array()}};
+    if (stage.zero != 0)
+        memory["zero"] = stage.zero;
+    return memory;
+}
+
 json stageToJson(const Stage &stage, const cluster::Cluster &cluster)
 {
     json devices = json::array();
     for (const DeviceId device : stage.devices) // a draft that is being edited may name what does not exist
         devices.push_back(device.valid() && device.index() < cluster.devices().size() ? cluster.device(device).name : fmt::format("device {}", device.value));
-    return {{"name", stage.name},
-            {"layers", {stage.firstLayer, stage.lastLayer}},
-            {"devices", std::move(devices)},
-            {"mesh", stage.mesh},
-            {"replica_shares", stage.replicaShares},
-            {"shardings", stage.shardings},
-            {"memory", {{"recompute", stage.recompute ? json::array({kWholeStage}) : json::array()}, {"offload", json::array()}}}};
+    json made{{"name", stage.name},
+              {"layers", {stage.firstLayer, stage.lastLayer}},
+              {"devices", std::move(devices)},
+              {"mesh", stage.mesh},
+              {"replica_shares", stage.replicaShares},
+              {"shardings", stage.shardings},
+              {"memory", memoryToJson(stage)}};
+    if (stage.registers != 0)
+        made["registers"] = stage.registers;
+    return made;
+}
+
+json scheduleToJson(const LearningRateSchedule &schedule)
+{
+    return {{"kind", name(schedule.kind)}, {"warmup_steps", schedule.warmupSteps}, {"total_steps", schedule.totalSteps}, {"minimum", schedule.minimum}};
 }
 
 json optimizerToJson(const Optimizer &optimizer)
 {
+    json made{{"learning_rate", optimizer.learningRate}, {"weight_decay", optimizer.weightDecay}};
     if (optimizer.kind == Optimizer::Kind::Sgd)
-        return {{"kind", "sgd"}, {"learning_rate", optimizer.learningRate}, {"momentum", optimizer.momentum}, {"weight_decay", optimizer.weightDecay}};
-    return {{"kind", "adamw"},
-            {"learning_rate", optimizer.learningRate},
-            {"beta1", optimizer.beta1},
-            {"beta2", optimizer.beta2},
-            {"epsilon", optimizer.epsilon},
-            {"weight_decay", optimizer.weightDecay}};
+        made.update({{"kind", "sgd"}, {"momentum", optimizer.momentum}});
+    else
+        made.update({{"kind", "adamw"}, {"beta1", optimizer.beta1}, {"beta2", optimizer.beta2}, {"epsilon", optimizer.epsilon}});
+    if (optimizer.clipNorm != 0)
+        made["clip_norm"] = optimizer.clipNorm;
+    const LearningRateSchedule &schedule = optimizer.schedule;
+    if (schedule.kind != LearningRateSchedule::Kind::Constant || schedule.warmupSteps != 0 || schedule.totalSteps != 0 || schedule.minimum != 0)
+        made["schedule"] = scheduleToJson(schedule);
+    for (const ParameterGroup &group : optimizer.groups)
+        made["groups"].push_back({{"match", group.match}, {"weight_decay", group.weightDecay}, {"learning_rate_factor", group.learningRateFactor}});
+    return made;
 }
 
 /// One top-level field a line, one stage a line: a person can edit the plan, and the embedded model stays out of the way.
@@ -139,6 +164,7 @@ void memoryFrom(JsonReader &reader, Stage &stage)
             stage.recompute = true;
         });
     }
+    stage.zero = static_cast<int>(memory.integerOr("zero", 0, 0, 3));
     memory.each("offload", [](JsonReader &entry) { entry.fail({}, "offload is not supported; leave the list empty"); });
 }
 
@@ -175,6 +201,7 @@ Stage stageFrom(JsonReader &reader, const cluster::Cluster &cluster)
     reader.each("replica_shares", [&stage](JsonReader &entry) { stage.replicaShares.push_back(entry.asNumber()); });
     reader.each("shardings", [&stage](JsonReader &entry) { stage.shardings[entry.name()] = entry.asText(); });
     memoryFrom(reader, stage);
+    stage.registers = static_cast<int>(reader.integerOr("registers", 0, 0, kMostWarmup));
     return stage;
 }
 
@@ -194,6 +221,20 @@ Schedule scheduleFrom(JsonReader reader)
     return schedule;
 }
 
+LearningRateSchedule learningRateFrom(JsonReader reader)
+{
+    LearningRateSchedule schedule;
+    const std::string kind = reader.text("kind", name(schedule.kind));
+    if (const auto known = learningRateKindFromName(kind))
+        schedule.kind = *known;
+    else
+        reader.fail("kind", fmt::format("\"{}\" is not known; there are constant, linear and cosine", kind));
+    schedule.warmupSteps = reader.integerOr("warmup_steps", 0, 0, kMostSteps);
+    schedule.totalSteps = reader.integerOr("total_steps", 0, 0, kMostSteps);
+    schedule.minimum = reader.number("minimum", schedule.minimum);
+    return schedule;
+}
+
 Optimizer optimizerFrom(JsonReader reader)
 {
     Optimizer optimizer;
@@ -208,6 +249,15 @@ Optimizer optimizerFrom(JsonReader reader)
     optimizer.beta2 = reader.number("beta2", optimizer.beta2);
     optimizer.epsilon = reader.number("epsilon", optimizer.epsilon);
     optimizer.weightDecay = reader.number("weight_decay", optimizer.weightDecay);
+    optimizer.clipNorm = reader.number("clip_norm", optimizer.clipNorm);
+    if (reader.has("schedule"))
+        optimizer.schedule = learningRateFrom(reader.object("schedule"));
+    reader.each("groups", [&optimizer](JsonReader &entry) {
+        ParameterGroup group{entry.text("match"), optimizer.weightDecay, 1};
+        group.weightDecay = entry.number("weight_decay", group.weightDecay);
+        group.learningRateFactor = entry.number("learning_rate_factor", group.learningRateFactor);
+        optimizer.groups.push_back(std::move(group));
+    });
     return optimizer;
 }
 
@@ -234,6 +284,11 @@ Plan planFrom(JsonReader &top, const cluster::Cluster &cluster)
     plan.schedule = scheduleFrom(top.object("schedule"));
     if (top.has("exchange"))
         plan.exchange = top.object("exchange").text("kind");
+    const std::string precision = top.text("precision", name(plan.precision));
+    if (const auto known = precisionFromName(precision))
+        plan.precision = *known;
+    else
+        top.fail("precision", fmt::format("\"{}\" is not known; there are fp32 and bf16", precision));
     if (top.has("optimizer"))
         plan.optimizer = optimizerFrom(top.object("optimizer"));
     top.each("estimate", [&plan](JsonReader &entry) { plan.estimate[entry.name()] = entry.asNumber(); });
@@ -267,6 +322,8 @@ std::string toJson(const Document &document)
     writer.list("stages", stages);
     writer.field("schedule", {{"kind", name(plan.schedule.kind)}, {"warmup", plan.schedule.warmup}, {"order", plan.schedule.order}});
     writer.field("exchange", {{"kind", plan.exchange}});
+    if (plan.precision != Precision::Float32)
+        writer.field("precision", name(plan.precision));
     writer.field("optimizer", optimizerToJson(plan.optimizer));
     writer.field("estimate", finiteOnly(plan.estimate));
     writer.field("predicted", predicted);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/plan/validate.h"
 
+#include "engine/plan/training.h"
 #include "engine/sharding/sbp.h"
 
 #include <algorithm>
@@ -16,6 +17,7 @@ namespace {
 // A program has a handful of tasks per replica and micro-batch; ten million of them are some gigabytes.
 constexpr double kMostPasses = 1e7;
 constexpr std::int64_t kLargestBatch = 1'000'000'000;
+constexpr std::size_t kMostMeshDimensions = 8;
 
 Field stageField(std::size_t stage)
 {
@@ -113,9 +115,9 @@ Status checkShares(const Plan &plan, std::size_t index)
     const Stage &stage = plan.stages[index];
     if (stage.replicaShares.empty())
         return {};
-    if (stage.replicaShares.size() != stage.devices.size())
-        return badInput(fmt::format("{} has {} replica shares for {} devices; give one each, or none for equal shares", label(plan, index),
-                                    stage.replicaShares.size(), stage.devices.size()));
+    if (stage.replicaShares.size() != stage.replicas())
+        return badInput(fmt::format("{} has {} replica shares for {} replicas; give one each, or none for equal shares", label(plan, index),
+                                    stage.replicaShares.size(), stage.replicas()));
     for (const double share : stage.replicaShares) {
         if (!std::isfinite(share) || share <= 0)
             return badInput(fmt::format("{} has a replica share of {}; each must be greater than 0", label(plan, index), share));
@@ -132,12 +134,12 @@ Status checkSlices(const Plan &plan, std::size_t index, const cluster::Cluster &
     const Stage &stage = plan.stages[index];
     const std::int64_t smallest = plan.globalBatch / plan.microBatches;
     const std::int64_t largest = microBatchRange(plan, 0).size;
-    const auto replicas = static_cast<std::int64_t>(stage.devices.size());
+    const auto replicas = static_cast<std::int64_t>(stage.replicas());
     for (const std::int64_t samples : {smallest, largest}) {
-        for (std::size_t i = 0; i < stage.devices.size(); ++i) {
+        for (std::size_t i = 0; i < stage.replicas(); ++i) {
             if (replicaRange(stage, i, samples).size > 0)
                 continue;
-            const std::string device = cluster.device(stage.devices[i]).name;
+            const std::string device = cluster.device(stage.devices[i * stage.shards()]).name;
             if (samples >= replicas)
                 return badInput(fmt::format("{}: replica {} on {} gets no sample of a micro-batch of {}; raise its share ({:.3g}) or use larger micro-batches",
                                             label(plan, index), i, device, samples, stage.replicaShares[i]));
@@ -150,7 +152,7 @@ Status checkSlices(const Plan &plan, std::size_t index, const cluster::Cluster &
     return {};
 }
 
-Status checkShardings(const Plan &plan, std::size_t index, const graph::Graph &graph)
+Status checkMesh(const Plan &plan, std::size_t index)
 {
     const Stage &stage = plan.stages[index];
     std::int64_t product = 1;
@@ -159,18 +161,44 @@ Status checkShardings(const Plan &plan, std::size_t index, const graph::Graph &g
             return badInput(fmt::format("{}: a dimension of the device mesh is {}; each must be at least 1", label(plan, index), size));
         product = std::min<std::int64_t>(product * size, std::int64_t{1} << 40);
     }
+    if (stage.mesh.size() > kMostMeshDimensions)
+        return badInput(fmt::format("{}: the device mesh has {} dimensions; at most {} are supported", label(plan, index), stage.mesh.size(), kMostMeshDimensions));
     if (!stage.mesh.empty() && product != static_cast<std::int64_t>(stage.devices.size()))
         return badInput(fmt::format("{}: the device mesh {} has {} places for {} devices; make them equal", label(plan, index), fmt::join(stage.mesh, " x "),
                                     product, stage.devices.size()));
-    const std::size_t dimensions = stage.mesh.empty() ? 1 : stage.mesh.size();
+    if (stage.zero < 0 || stage.zero > 3)
+        return badInput(fmt::format("{}: there is no ZeRO level {}; give 0 (none) to 3", label(plan, index), stage.zero));
+    if (stage.registers < 0)
+        return badInput(fmt::format("{} has {} registers; give at least 1, or 0 for as many as the schedule can use", label(plan, index), stage.registers));
+    return {};
+}
+
+/// One entry of a stage's shardings, for the tensor or pattern @p tensor.
+Status checkSharding(const graph::Graph &graph, const std::string &tensor, const std::string &text, std::size_t dimensions)
+{
+    const auto tensors = graph.tensors();
+    const auto matching = [&](const graph::Tensor &candidate) { return matches(std::string_view(tensor), candidate.name); };
+    const bool pattern = tensor.find('*') != std::string::npos;
+    if (pattern ? std::none_of(tensors.begin(), tensors.end(), matching) : !graph.find(tensor).valid())
+        return badInput(pattern ? fmt::format("a sharding is given for \"{}\", which no tensor of model {} matches", tensor, graph.name())
+                                : fmt::format("a sharding is given for tensor \"{}\", which model {} does not have", tensor, graph.name()));
+    const auto sbp = sharding::fromText(text);
+    if (!sbp)
+        return badInput(fmt::format("sharding of \"{}\": {}", tensor, sbp.error().message));
+    if (sbp->size() != dimensions)
+        return badInput(fmt::format("the sharding \"{}\" of \"{}\" has {} parts for a mesh of {} dimensions", text, tensor, sbp->size(), dimensions));
+    const bool parameter = !pattern && graph.tensor(graph.find(tensor)).role == graph::TensorRole::Parameter;
+    if (parameter && sbp->front().kind != sharding::Sbp::Kind::Broadcast)
+        return badInput(fmt::format("the sharding \"{}\" of parameter \"{}\" must begin with B, as replicas share it; memory.zero spreads parameters over them", text, tensor));
+    return {};
+}
+
+Status checkShardings(const Plan &plan, std::size_t index, const graph::Graph &graph)
+{
+    const Stage &stage = plan.stages[index];
     for (const auto &[tensor, text] : stage.shardings) {
-        if (!graph.find(tensor).valid())
-            return badInput(fmt::format("{}: a sharding is given for tensor \"{}\", which model {} does not have", label(plan, index), tensor, graph.name()));
-        const auto sbp = sharding::fromText(text);
-        if (!sbp)
-            return badInput(fmt::format("{}, sharding of \"{}\": {}", label(plan, index), tensor, sbp.error().message));
-        if (sbp->size() != dimensions)
-            return badInput(fmt::format("{}: the sharding \"{}\" of \"{}\" has {} parts for a mesh of {} dimensions", label(plan, index), text, tensor, sbp->size(), dimensions));
+        if (Status status = checkSharding(graph, tensor, text, stage.mesh.empty() ? 1 : stage.mesh.size()); !status)
+            return badInput(fmt::format("{}: {}", label(plan, index), status.error().message));
     }
     return {};
 }
@@ -229,9 +257,47 @@ Status checkSchedule(const Plan &plan, const cluster::Cluster &cluster)
     return {};
 }
 
+bool within(double value, double least, double below)
+{
+    return std::isfinite(value) && value >= least && value < below;
+}
+
+Status checkLearningRate(const LearningRateSchedule &schedule)
+{
+    if (!learningRateKindFromName(name(schedule.kind)))
+        return badInput("the learning-rate schedule is of an unknown kind; there are constant, linear and cosine");
+    if (schedule.warmupSteps < 0 || schedule.totalSteps < 0)
+        return badInput(fmt::format("the learning-rate schedule has {} warm-up steps and ends at step {}; neither may be negative", schedule.warmupSteps, schedule.totalSteps));
+    if (schedule.totalSteps > 0 && schedule.totalSteps <= schedule.warmupSteps)
+        return badInput(fmt::format("the learning-rate schedule ends at step {}, within its {} warm-up steps; let it end later, or at 0 for the run's last step",
+                                    schedule.totalSteps, schedule.warmupSteps));
+    if (!(schedule.minimum >= 0 && schedule.minimum <= 1))
+        return badInput(fmt::format("the learning rate falls to {} times itself; give a factor from 0 to 1", schedule.minimum));
+    return {};
+}
+
+/// A parameter's place in the graph, as groups see it.
+bool matchesParameter(const ParameterGroup &group, const graph::Graph &graph)
+{
+    return std::any_of(graph.tensors().begin(), graph.tensors().end(), [&](const graph::Tensor &tensor) {
+        return tensor.role == graph::TensorRole::Parameter && matches(group, tensor.name, tensor.shape.dims().size());
+    });
+}
+
+Status checkGroups(const Optimizer &optimizer, const graph::Graph &graph)
+{
+    for (const ParameterGroup &group : optimizer.groups) {
+        if (!within(group.weightDecay, 0, 1e9) || !within(group.learningRateFactor, 0, 1e9))
+            return badInput(fmt::format("parameter group \"{}\" has a weight decay of {} and a learning rate factor of {}; neither may be negative", group.match,
+                                        group.weightDecay, group.learningRateFactor));
+        if (!matchesParameter(group, graph))
+            return badInput(fmt::format("parameter group \"{}\" matches no parameter of model {}; give a name, a pattern with *, or rank<N", group.match, graph.name()));
+    }
+    return {};
+}
+
 Status checkOptimizer(const Optimizer &optimizer)
 {
-    const auto within = [](double value, double least, double below) { return std::isfinite(value) && value >= least && value < below; };
     if (!within(optimizer.learningRate, 0, 1e9))
         return badInput(fmt::format("the learning rate is {}; it must not be negative", optimizer.learningRate));
     if (!within(optimizer.momentum, 0, 1) || !within(optimizer.beta1, 0, 1) || !within(optimizer.beta2, 0, 1))
@@ -240,7 +306,9 @@ Status checkOptimizer(const Optimizer &optimizer)
         return badInput(fmt::format("the optimizer's epsilon is {}; it must be greater than 0", optimizer.epsilon));
     if (!within(optimizer.weightDecay, 0, 1e9))
         return badInput(fmt::format("the weight decay is {}; it must not be negative", optimizer.weightDecay));
-    return {};
+    if (!within(optimizer.clipNorm, 0, 1e30))
+        return badInput(fmt::format("gradients are clipped to a norm of {}; give one above 0, or 0 for no clipping", optimizer.clipNorm));
+    return checkLearningRate(optimizer.schedule);
 }
 
 } // namespace
@@ -271,6 +339,8 @@ Status validate(const Plan &plan, const Subject &subject, Field &field)
         return status;
     for (std::size_t i = 0; i < plan.stages.size(); ++i) {
         field = stageField(i);
+        if (Status status = checkMesh(plan, i); !status)
+            return status;
         if (Status status = checkShares(plan, i); !status)
             return status;
         if (Status status = checkSlices(plan, i, *subject.cluster); !status)
@@ -282,7 +352,9 @@ Status validate(const Plan &plan, const Subject &subject, Field &field)
     if (Status status = checkSchedule(plan, *subject.cluster); !status)
         return status;
     field = {"optimizer"};
-    return checkOptimizer(plan.optimizer);
+    if (Status status = checkOptimizer(plan.optimizer); !status)
+        return status;
+    return checkGroups(plan.optimizer, *subject.graph);
 }
 
 } // namespace planloom::plan

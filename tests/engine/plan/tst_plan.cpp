@@ -200,6 +200,13 @@ private slots:
         QCOMPARE(notation(plan), std::string("straight"));
         plan.stages = {stage("a", 0, 6, devices(0, 16))};
         QCOMPARE(notation(plan), std::string("DP"));
+        plan.stages[0].mesh = {4, 4};
+        QCOMPARE(notation(plan), std::string("DP 4 x TP 4"));
+        plan.stages[0].mesh = {1, 16};
+        QCOMPARE(notation(plan), std::string("TP"));
+        plan = good();
+        plan.stages[1].mesh = {2, 4};
+        QCOMPARE(notation(plan), std::string("8:2x4 (3:3)"));
         plan.stages = {stage("a", 0, 6, devices(3, 4))};
         QCOMPARE(notation(plan), std::string("one device"));
     }
@@ -239,12 +246,38 @@ private slots:
             p.stages[0].replicaShares = {0.01, 0.99};
         });
         row("shares sum", "sum to 0.9", [](Plan &p) { p.stages[0].replicaShares = std::vector<double>(8, 0.1125); });
-        row("shares count", "2 replica shares for 8 devices", [](Plan &p) { p.stages[0].replicaShares = {0.5, 0.5}; });
+        row("shares count", "2 replica shares for 8 replicas", [](Plan &p) { p.stages[0].replicaShares = {0.5, 0.5}; });
         row("negative share", "replica share of -", [](Plan &p) { p.stages[0].replicaShares = {-1, 1, 1, 0, 0, 0, 0, 0}; });
         row("mesh", "mesh 3 x 3 has 9 places for 8 devices", [](Plan &p) { p.stages[0].mesh = {3, 3}; });
         row("sharding of nothing", "tensor \"nothing\"", [](Plan &p) { p.stages[0].shardings["nothing"] = "B"; });
         row("sharding text", "is not a sharding", [](Plan &p) { p.stages[0].shardings["x"] = "Q"; });
         row("sharding parts", "has 2 parts for a mesh of 1", [](Plan &p) { p.stages[0].shardings["x"] = "S(0),B"; });
+        row("sharding pattern", "which no tensor of model chain matches", [](Plan &p) { p.stages[0].shardings["v*"] = "B"; });
+        row("sharded over replicas", "sharding \"S(0)\" of parameter \"w0\" must begin with B", [](Plan &p) { p.stages[0].shardings["w0"] = "S(0)"; });
+        row("mesh dimensions", "has 9 dimensions; at most 8", [](Plan &p) { p.stages[0].mesh = {8, 1, 1, 1, 1, 1, 1, 1, 1}; });
+        row("mesh of nothing", "a dimension of the device mesh is 0", [](Plan &p) { p.stages[0].mesh = {0, 8}; });
+        row("idle replica of a mesh", "4 replicas but micro-batches of 2 samples: the one on n0:g4 would have none", [](Plan &p) {
+            p.microBatches = 16;
+            p.stages[0].mesh = {4, 2};
+            p.stages[1].mesh = {1, 8};
+        });
+        row("shares of a mesh", "8 replica shares for 2 replicas", [](Plan &p) {
+            p.stages[0].mesh = {2, 4};
+            p.stages[0].replicaShares = std::vector<double>(8, 0.125);
+        });
+        row("ZeRO", "there is no ZeRO level 4", [](Plan &p) { p.stages[0].zero = 4; });
+        row("registers", "has -1 registers", [](Plan &p) { p.stages[1].registers = -1; });
+        row("clip", "clipped to a norm of -1", [](Plan &p) { p.optimizer.clipNorm = -1; });
+        row("rate kind", "learning-rate schedule is of an unknown kind", [](Plan &p) { p.optimizer.schedule.kind = static_cast<LearningRateSchedule::Kind>(9); });
+        row("rate warm-up", "has -1 warm-up steps", [](Plan &p) { p.optimizer.schedule.warmupSteps = -1; });
+        row("rate end", "ends at step 10, within its 10 warm-up steps", [](Plan &p) {
+            p.optimizer.schedule.warmupSteps = 10;
+            p.optimizer.schedule.totalSteps = 10;
+        });
+        row("rate minimum", "falls to 1.5 times itself", [](Plan &p) { p.optimizer.schedule.minimum = 1.5; });
+        row("group of nothing", "\"b*\" matches no parameter of model chain", [](Plan &p) { p.optimizer.groups = {{"b*", 0, 1}}; });
+        row("group by rank", "\"rank<2\" matches no parameter", [](Plan &p) { p.optimizer.groups = {{"rank<2", 0, 1}}; });
+        row("group's decay", "a weight decay of -1", [](Plan &p) { p.optimizer.groups = {{"*", -1, 1}}; });
         row("warm-up count", "1 warm-up depths for 2 stages", [](Plan &p) { p.schedule.warmup = {1}; });
         row("warm-up zero", "the warm-up of stage 1 (\"back\") is 0", [](Plan &p) { p.schedule.warmup = {1, 0}; });
         row("order without custom", "but is of kind 1f1b", [](Plan &p) { p.schedule.order["n0:g0"] = {"s0.F.m0"}; });
@@ -310,7 +343,7 @@ private slots:
         Plan plan = good();
         plan.planner = {"dapple", {{"policy", "a"}}, 0.25};
         plan.stages[0].recompute = true;
-        plan.stages[1].replicaShares = std::vector<double>(8, 0.125);
+        plan.stages[1].replicaShares = {0.25, 0.75};
         plan.stages[1].mesh = {2, 4};
         plan.stages[1].shardings["x"] = "S(0),B";
         plan.schedule = {ScheduleKind::DappleB, {3, 1}, {}};
@@ -330,6 +363,53 @@ private slots:
         QCOMPARE(read->plan.optimizer.momentum, 0.9);
         QCOMPARE(read->subject.modelSource, std::string("chain.json"));
         QCOMPARE(toJson(*read), toJson({plan, subject()}));
+    }
+
+    /// Every field of sharded and real training survives; plans without them are written without them.
+    void trainingRoundTrip()
+    {
+        Plan plan = good();
+        const QString before = QString::fromStdString(toJson({plan, subject()}));
+        for (const char *key : {"\"zero\"", "\"registers\"", "\"precision\"", "\"clip_norm\"", "\"warmup_steps\"", "\"groups\""})
+            QVERIFY2(!before.contains(key), key);
+        plan.stages[0].mesh = {2, 4};
+        plan.stages[0].zero = 3;
+        plan.stages[0].registers = 2;
+        plan.stages[0].shardings = {{"*w*", "B,S(1)"}};
+        plan.precision = Precision::BFloat16;
+        plan.optimizer.clipNorm = 0.1;
+        plan.optimizer.schedule = {LearningRateSchedule::Kind::Cosine, 10, 200, 0.1};
+        plan.optimizer.groups = {{"*0", 0, 0.5}, {"rank<3", 0.2, 1}};
+        const std::string text = toJson({plan, subject()});
+        const auto read = documentFromJson(text);
+        QVERIFY2(read.ok(), read ? "" : read.error().text().c_str());
+        QCOMPARE(difference(plan, read->plan), std::vector<std::string>{});
+        QCOMPARE(toJson(*read), text);
+        QCOMPARE(read->plan.stages[0].zero, 3);
+        QCOMPARE(read->plan.stages[0].registers, 2);
+        QCOMPARE(name(read->plan.precision), "bf16");
+        QCOMPARE(read->plan.optimizer.clipNorm, 0.1);
+        QCOMPARE(read->plan.optimizer.schedule.totalSteps, std::int64_t{200});
+        QCOMPARE(read->plan.optimizer.groups[0].learningRateFactor, 0.5);
+    }
+
+    void trainingDifferencesAreNamed()
+    {
+        const Plan a = good();
+        Plan b = a;
+        b.stages[1].zero = 1;
+        b.stages[1].registers = 3;
+        b.precision = Precision::BFloat16;
+        b.optimizer.clipNorm = 1;
+        b.optimizer.schedule = {LearningRateSchedule::Kind::Linear, 5, 0, 0.1};
+        b.optimizer.groups = {{"rank<2", 0, 1}};
+        const std::vector<std::string> expected{"stage 1: ZeRO 0 -> 1",
+                                                "stage 1: registers by schedule -> 3",
+                                                "precision fp32 -> bf16",
+                                                "gradients clipped to norm 0 -> 1",
+                                                "learning rate constant after 0 warm-up steps -> linear to 0.1 at the end after 5 warm-up steps",
+                                                "parameter groups none -> rank<2 (decay 0, rate x 1)"};
+        QCOMPARE(difference(a, b), expected);
     }
 
     void contractFieldsAreThere()
@@ -358,6 +438,12 @@ private slots:
         QTest::newRow("kind") << "\"kind\":\"1f1b\"" << "\"kind\":\"zigzag\"" << "\"zigzag\" is not known; there are gpipe" << 12;
         QTest::newRow("hand-made model") << "h/0" << "h/zero" << "embedded model is not the one" << 3;
         QTest::newRow("missing") << "\"exchange\": {\"kind\":\"all-reduce\"}" << "\"exchange\": {}" << "field \"exchange.kind\": is missing" << 13;
+        QTest::newRow("zero") << "\"offload\":[]" << "\"zero\":4" << "field \"stages[0].memory.zero\": must be a whole number from 0 to 3" << 9;
+        QTest::newRow("registers") << "\"mesh\":[]" << "\"registers\":-1" << "field \"stages[0].registers\"" << 9;
+        QTest::newRow("precision") << "\"micro_batches\": 4," << "\"micro_batches\": 4, \"precision\": \"fp8\"," << "\"fp8\" is not known; there are fp32 and bf16" << 7;
+        QTest::newRow("rate kind") << "\"weight_decay\"" << "\"schedule\":{\"kind\":\"wavy\"},\"weight_decay\"" << "\"wavy\" is not known; there are constant, linear" << 14;
+        QTest::newRow("group") << "\"weight_decay\"" << "\"groups\":[{\"weight_decay\":0}],\"weight_decay\"" << "field \"optimizer.groups[0].match\": is missing" << 14;
+        QTest::newRow("group of nothing") << "\"weight_decay\"" << "\"groups\":[{\"match\":\"nothing\"}],\"weight_decay\"" << "\"nothing\" matches no parameter" << 14;
         QTest::newRow("offload") << "\"offload\":[]" << "\"offload\":[\"a\"]" << "offload is not supported" << 9;
     }
     void badFilesNameLineAndField()
