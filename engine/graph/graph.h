@@ -29,7 +29,7 @@ enum class TensorRole : std::uint8_t {
 /// Reorder operators at the borders.
 enum class Layout : std::uint8_t {
     RowMajor,
-    Blocked16, ///< (N, C, H, W) as N, C/16, H, W, 16; C is a multiple of 16
+    Blocked, ///< (N, C, H, W) as N, C/b, H, W, b; C is a multiple of 16, b is 16 or 8, as the device's vectors are long
 };
 
 /// Where the first value of a parameter, state or constant comes from. Random values are drawn from a generator seeded by
@@ -135,6 +135,7 @@ public:
     TensorId activation(std::string name, DType type = DType::F32, Shape shape = {}, bool shapeKnown = false);
 
     void rename(TensorId id, std::string name);
+    void setLayout(TensorId id, Layout layout) { m_graph.m_tensors[id.index()].layout = layout; }
     void output(TensorId id);
     void loss(TensorId id);
     [[nodiscard]] const Tensor &tensor(TensorId id) const { return m_graph.m_tensors[id.index()]; }

@@ -20,6 +20,7 @@ TensorId Rewriter::to(TensorId id)
     case TensorRole::Constant: made = m_builder.constant(tensor.name, tensor.type, tensor.shape, *tensor.init.data); break;
     case TensorRole::Activation: made = m_builder.activation(tensor.name, tensor.type); break;
     }
+    m_builder.setLayout(made, tensor.layout);
     return made;
 }
 
@@ -50,6 +51,17 @@ std::vector<TensorId> Rewriter::emit(const std::string &type, std::vector<Tensor
     std::vector<TensorId> made;
     for (std::size_t i = 0; i < outputs; ++i)
         made.push_back(m_builder.activation(i == 0 ? name : name + ":" + std::to_string(i)));
+    m_builder.addOp(type, name, like.scope, std::move(inputs), made, std::move(attributes));
+    ++m_added;
+    return made;
+}
+
+std::vector<TensorId> Rewriter::replace(const std::string &type, const std::string &name, std::vector<TensorId> inputs, Attributes attributes,
+                                        const Op &like, const std::vector<TensorId> &outputs)
+{
+    std::vector<TensorId> made;
+    for (std::size_t i = 0; i < outputs.size(); ++i)
+        made.push_back(outputs[i].valid() ? to(outputs[i]) : m_builder.activation(name + ":" + std::to_string(i)));
     m_builder.addOp(type, name, like.scope, std::move(inputs), made, std::move(attributes));
     ++m_added;
     return made;

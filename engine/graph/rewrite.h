@@ -31,6 +31,10 @@ public:
     TensorId emit(const std::string &type, std::vector<TensorId> inputs, Attributes attributes, const Op &like);
     std::vector<TensorId> emit(const std::string &type, std::vector<TensorId> inputs, Attributes attributes, const Op &like, std::size_t outputs);
 
+    /// A new operator whose outputs take the places and names of @p outputs, tensors of old(); invalid ones get fresh names.
+    std::vector<TensorId> replace(const std::string &type, const std::string &name, std::vector<TensorId> inputs, Attributes attributes, const Op &like,
+                                  const std::vector<TensorId> &outputs);
+
     /// True while operators of the forward pass of from() are being walked: what is added now is forward. Set by the walk:
     /// call beginBackward() before the first backward operator.
     void beginBackward() { m_forwardOps = m_added; }
