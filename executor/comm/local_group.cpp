@@ -1,10 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "executor/comm/local_group.h"
 
+#include "executor/comm/ring_pipe.h"
+#include "executor/comm/shared_memory.h"
+
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <limits>
+#include <map>
 #include <mutex>
+#include <numeric>
 #include <vector>
 
 namespace planloom::comm {
@@ -21,15 +27,6 @@ struct Half {
     std::int32_t slot; ///< of the caller's request
 };
 
-struct Reduction {
-    std::vector<int> ranks;
-    std::vector<float *> data; ///< per member, nullptr until it has called
-    std::vector<std::int32_t> slots;
-    std::int64_t count = 0;
-    std::size_t arrived = 0;
-    std::vector<float> sum;
-};
-
 enum class SlotState : std::uint8_t { Free, Pending, Done };
 
 } // namespace
@@ -38,25 +35,13 @@ struct LocalGroup::State {
     std::mutex mutex;
     std::vector<Half> sends;
     std::vector<Half> receives;
-    std::vector<Reduction> reductions;
-    std::vector<int> groupsMade;                ///< per rank: how many groups it has asked for
-    std::vector<std::vector<SlotState>> slots;  ///< per rank
-    std::string failure;                        ///< why everything stopped; empty: it has not
+    std::vector<std::vector<SlotState>> slots; ///< per rank
+    std::map<std::int32_t, SharedMemory> pipes; ///< per group: what its members' pipes go through
+    std::map<std::int32_t, std::vector<int>> groups;
+    std::string failure;                ///< why everything stopped; empty: it has not
+    std::atomic<bool> isFailed{false}; ///< looked at without the mutex
 
-    explicit State(int size) : groupsMade(static_cast<std::size_t>(size), 1), slots(static_cast<std::size_t>(size))
-    {
-        Reduction world;
-        for (int rank = 0; rank < size; ++rank)
-            world.ranks.push_back(rank);
-        prepare(world);
-        reductions.push_back(std::move(world));
-    }
-
-    static void prepare(Reduction &reduction)
-    {
-        reduction.data.assign(reduction.ranks.size(), nullptr);
-        reduction.slots.assign(reduction.ranks.size(), -1);
-    }
+    explicit State(int size) : slots(static_cast<std::size_t>(size)) {}
 
     [[nodiscard]] int size() const { return static_cast<int>(slots.size()); }
 
@@ -76,6 +61,7 @@ struct LocalGroup::State {
     {
         if (failure.empty())
             failure = why;
+        isFailed = true;
     }
 
     /// Pairs @p half with the oldest fitting one of @p others, or leaves it in @p mine.
@@ -100,34 +86,36 @@ struct LocalGroup::State {
         others.erase(other);
     }
 
-    /// Everybody is here: adds in the order of the members and hands the sum to each.
-    void reduce(Reduction &reduction)
+    /// The memory of a group's pipes: the first member makes it.
+    Result<SharedMemory *> pipesOf(std::int32_t group, std::span<const int> ranks)
     {
-        const auto count = static_cast<std::size_t>(reduction.count);
-        reduction.sum.assign(reduction.data[0], reduction.data[0] + count);
-        for (std::size_t member = 1; member < reduction.ranks.size(); ++member) {
-            for (std::size_t i = 0; i < count; ++i)
-                reduction.sum[i] += reduction.data[member][i];
+        const std::vector<int> members(ranks.begin(), ranks.end());
+        if (const auto [known, isNew] = groups.try_emplace(group, members); !isNew && known->second != members)
+            return failed("ranks make their groups in different orders");
+        SharedMemory &memory = pipes[group];
+        const auto count = static_cast<std::int64_t>(ranks.size());
+        if (memory.data() == nullptr && count > 1) {
+            Result<SharedMemory> made = SharedMemory::forThreads(count * count * RingPipe::kBytes);
+            if (!made)
+                return made.error();
+            memory = std::move(*made);
         }
-        for (std::size_t member = 0; member < reduction.ranks.size(); ++member) {
-            std::copy(reduction.sum.begin(), reduction.sum.end(), reduction.data[member]);
-            slot(reduction.ranks[member], reduction.slots[member]) = SlotState::Done;
-            reduction.data[member] = nullptr;
-        }
-        reduction.arrived = 0;
+        return &memory;
     }
 };
 
 class LocalGroup::End final : public Communicator {
 public:
     End(std::shared_ptr<State> state, int rank) : m_state(std::move(state)), m_rank(rank) {}
+    ~End() override { dropCollectives(); }
+    End(const End &) = delete;
+    End &operator=(const End &) = delete;
 
     [[nodiscard]] int rank() const override { return m_rank; }
     [[nodiscard]] int size() const override { return m_state->size(); }
     [[nodiscard]] int localRank() const override { return m_rank; }
     [[nodiscard]] int localSize() const override { return m_state->size(); }
     [[nodiscard]] int maxTag() const override { return std::numeric_limits<int>::max(); }
-    [[nodiscard]] Group world() const override { return {0}; }
 
     Result<Request> isend(const void *data, std::int64_t bytes, int peer, int tag) override
     {
@@ -149,30 +137,14 @@ public:
         return Request{half.slot};
     }
 
-    Result<Request> allReduce(Group group, float *data, std::int64_t count) override
+    void abort(std::string_view reason) override
     {
         const std::lock_guard lock(m_state->mutex);
-        if (const Status status = check(m_rank); !status)
-            return status.error();
-        Reduction &reduction = m_state->reductions[static_cast<std::size_t>(group.index)];
-        const auto member = std::find(reduction.ranks.begin(), reduction.ranks.end(), m_rank);
-        if (member == reduction.ranks.end())
-            return failed("rank " + std::to_string(m_rank) + " is no member of the group that it reduces with");
-        const auto index = static_cast<std::size_t>(member - reduction.ranks.begin());
-        if (reduction.data[index] != nullptr)
-            return failed("rank " + std::to_string(m_rank) + " reduces twice at once with one group");
-        if (reduction.arrived > 0 && reduction.count != count)
-            return failed("the members of a group reduce different counts: " + std::to_string(reduction.count) + " and " + std::to_string(count));
-        reduction.count = count;
-        reduction.data[index] = data;
-        const std::int32_t slot = m_state->takeSlot(m_rank);
-        reduction.slots[index] = slot;
-        if (++reduction.arrived == reduction.ranks.size())
-            m_state->reduce(reduction);
-        return Request{slot};
+        m_state->fail("rank " + std::to_string(m_rank) + " stopped: " + std::string(reason));
     }
 
-    Result<bool> test(Request &request) override
+protected:
+    Result<bool> testMessage(Request &request) override
     {
         const std::lock_guard lock(m_state->mutex);
         if (const Status status = check(m_rank); !status)
@@ -187,27 +159,25 @@ public:
         return true;
     }
 
-    Result<Group> makeGroup(std::span<const int> ranks) override
+    Status progressMessages() override
     {
+        if (!m_state->isFailed)
+            return {};
         const std::lock_guard lock(m_state->mutex);
-        if (const Status status = check(m_rank); !status)
-            return status.error();
-        const auto index = static_cast<std::size_t>(m_state->groupsMade[static_cast<std::size_t>(m_rank)]++);
-        if (index == m_state->reductions.size()) {
-            Reduction reduction;
-            reduction.ranks.assign(ranks.begin(), ranks.end());
-            State::prepare(reduction);
-            m_state->reductions.push_back(std::move(reduction));
-        }
-        if (!std::equal(ranks.begin(), ranks.end(), m_state->reductions[index].ranks.begin(), m_state->reductions[index].ranks.end()))
-            return failed("ranks make their groups in different orders");
-        return Group{static_cast<std::int32_t>(index)};
+        return failed(m_state->failure);
     }
 
-    void abort(std::string_view reason) override
+    Result<std::vector<std::unique_ptr<Pipe>>> makePipes(std::int32_t group, std::span<const int> ranks) override
     {
         const std::lock_guard lock(m_state->mutex);
-        m_state->fail("rank " + std::to_string(m_rank) + " stopped: " + std::string(reason));
+        const Result<SharedMemory *> memory = m_state->pipesOf(group, ranks);
+        if (!memory)
+            return memory.error();
+        std::vector<std::unique_ptr<Pipe>> pipes;
+        const auto mine = static_cast<std::size_t>(std::find(ranks.begin(), ranks.end(), m_rank) - ranks.begin());
+        for (std::size_t peer = 0; peer < ranks.size() && mine < ranks.size(); ++peer)
+            pipes.push_back(peer == mine ? nullptr : ringBetween((*memory)->data(), ranks, mine, peer));
+        return pipes;
     }
 
 private:
@@ -229,7 +199,12 @@ LocalGroup::~LocalGroup() = default;
 
 std::unique_ptr<Communicator> LocalGroup::end(int rank)
 {
-    return std::make_unique<End>(m_state, rank);
+    auto made = std::make_unique<End>(m_state, rank);
+    std::vector<int> all(static_cast<std::size_t>(m_state->size()));
+    std::iota(all.begin(), all.end(), 0);
+    if (const Result<Group> world = made->makeGroup(all); !world)
+        made->abort(world.error().message); // every call fails and says so
+    return made;
 }
 
 } // namespace planloom::comm

@@ -8,7 +8,7 @@
 namespace planloom::comm {
 
 /// Ranks that are threads of one process. Transfers are copied straight from the sender's buffer to the receiver's once both have
-/// called (a sender is never done before), reductions add in the order of the members: the strictest reading of Communicator.
+/// called (a sender is never done before): the strictest reading of Communicator. Collectives go through RingPipes.
 /// Thread contract: the group is shared by all threads, each end belongs to one.
 class LocalGroup {
 public:

@@ -2,12 +2,18 @@
 #include "executor/comm/mpi_communicator.h"
 
 #include "engine/base/log.h"
+#include "executor/comm/add.h"
+#include "executor/comm/ring_pipe.h"
+#include "executor/comm/shared_memory.h"
 
 #include <mpi.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdlib>
+#include <cstring>
 #include <limits>
+#include <numeric>
 #include <vector>
 
 namespace planloom::comm {
@@ -37,37 +43,104 @@ Result<Extent> extentOf(std::int64_t bytes)
     return Extent{static_cast<int>(count), floats ? MPI_FLOAT : MPI_BYTE};
 }
 
+/// A Pipe to a rank on another machine. The communicator and tag are the group's own.
+class MpiPipe final : public Pipe {
+public:
+    MpiPipe(MPI_Comm context, int tag, int peer) : m_context(context), m_tag(tag), m_peer(peer) {}
+
+    Status send(const std::byte *data, std::int64_t bytes, const Label & /*label*/) override
+    {
+        MPI_Request &request = m_sends[static_cast<std::size_t>(m_sendsGiven++ % kWindow)];
+        const int code = MPI_Isend(data, static_cast<int>(bytes), MPI_BYTE, m_peer, m_tag, m_context, &request);
+        return code == MPI_SUCCESS ? Status() : mpiError(code, "MPI_Isend failed");
+    }
+
+    Status receive(const Incoming &piece, const Label & /*label*/) override
+    {
+        const auto slot = static_cast<std::size_t>(m_receivesGiven++ % kWindow);
+        if (piece.addend != nullptr)
+            m_scratch.resize(static_cast<std::size_t>(kWindow * kChunk));
+        void *data = piece.addend == nullptr ? piece.data : scratch(slot);
+        m_pieces[slot] = piece;
+        const int code = MPI_Irecv(data, static_cast<int>(piece.bytes), MPI_BYTE, m_peer, m_tag, m_context, &m_receives[slot]);
+        return code == MPI_SUCCESS ? Status() : mpiError(code, "MPI_Irecv failed");
+    }
+
+    Status progress() override
+    {
+        for (; m_sendsDone < m_sendsGiven; ++m_sendsDone) {
+            const Result<bool> done = isDone(m_sends[static_cast<std::size_t>(m_sendsDone % kWindow)]);
+            if (!done)
+                return done.error();
+            if (!*done)
+                break;
+        }
+        for (; m_receivesDone < m_receivesGiven; ++m_receivesDone) {
+            const auto slot = static_cast<std::size_t>(m_receivesDone % kWindow);
+            const Result<bool> done = isDone(m_receives[slot]);
+            if (!done)
+                return done.error();
+            if (!*done)
+                break;
+            const Incoming &piece = m_pieces[slot];
+            if (piece.addend != nullptr)
+                add(piece.element, piece.addend, scratch(slot), piece.data, static_cast<std::size_t>(piece.bytes));
+        }
+        return {};
+    }
+
+private:
+    static Result<bool> isDone(MPI_Request &request)
+    {
+        int done = 0;
+        if (const int code = MPI_Test(&request, &done, MPI_STATUS_IGNORE); code != MPI_SUCCESS)
+            return mpiError(code, "a collective's message failed");
+        return done != 0;
+    }
+
+    std::byte *scratch(std::size_t slot) { return m_scratch.data() + slot * static_cast<std::size_t>(kChunk); }
+
+    MPI_Comm m_context;
+    int m_tag;
+    int m_peer;
+    std::array<MPI_Request, kWindow> m_sends{};
+    std::array<MPI_Request, kWindow> m_receives{};
+    std::array<Incoming, kWindow> m_pieces{};
+    std::vector<std::byte> m_scratch; ///< what is added, on its way in
+};
+
 class MpiCommunicator final : public Communicator {
 public:
-    MpiCommunicator()
+    explicit MpiCommunicator(const MpiOptions &options)
     {
         MPI_Comm_rank(MPI_COMM_WORLD, &m_rank);
         MPI_Comm_size(MPI_COMM_WORLD, &m_size);
         MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
-        MPI_Comm machine = MPI_COMM_NULL;
-        MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, m_rank, MPI_INFO_NULL, &machine);
-        MPI_Comm_rank(machine, &m_localRank);
-        MPI_Comm_size(machine, &m_localSize);
-        MPI_Comm_free(&machine);
         void *limit = nullptr;
         int known = 0;
         MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, static_cast<void *>(&limit), &known);
         if (known != 0)
             m_maxTag = *static_cast<int *>(limit);
-        // Reductions of the engine's own get a context of their own, apart from every point-to-point message.
-        MPI_Comm world = MPI_COMM_NULL;
-        MPI_Comm_dup(MPI_COMM_WORLD, &world);
-        m_groups.push_back(world);
+        // Collectives get a context of their own, apart from every point-to-point message.
+        MPI_Comm_dup(MPI_COMM_WORLD, &m_context);
+        MPI_Comm_set_errhandler(m_context, MPI_ERRORS_RETURN);
+        MPI_Comm machine = MPI_COMM_NULL;
+        MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, m_rank, MPI_INFO_NULL, &machine);
+        MPI_Comm_rank(machine, &m_localRank);
+        MPI_Comm_size(machine, &m_localSize);
+        m_ranksHere.resize(static_cast<std::size_t>(m_localSize));
+        MPI_Allgather(&m_rank, 1, MPI_INT, m_ranksHere.data(), 1, MPI_INT, machine);
+        if (options.sharedMemory && m_localSize > 1)
+            shareMemory(machine);
+        MPI_Comm_free(&machine);
     }
 
     ~MpiCommunicator() override
     {
+        dropCollectives();
         if (m_aborted)
             return;
-        for (MPI_Comm &group : m_groups) {
-            if (group != MPI_COMM_NULL)
-                MPI_Comm_free(&group);
-        }
+        MPI_Comm_free(&m_context);
         MPI_Finalize();
     }
 
@@ -79,7 +152,6 @@ public:
     [[nodiscard]] int localRank() const override { return m_localRank; }
     [[nodiscard]] int localSize() const override { return m_localSize; }
     [[nodiscard]] int maxTag() const override { return m_maxTag; }
-    [[nodiscard]] Group world() const override { return {0}; }
 
     Result<Request> isend(const void *data, std::int64_t bytes, int peer, int tag) override
     {
@@ -99,19 +171,15 @@ public:
         return started(request, MPI_Irecv(data, extent->count, extent->type, peer, tag, MPI_COMM_WORLD, &handle(request)), "MPI_Irecv failed");
     }
 
-    Result<Request> allReduce(Group group, float *data, std::int64_t count) override
+    void abort(std::string_view reason) override
     {
-        const Result<Extent> extent = extentOf(count * 4);
-        if (!extent)
-            return extent.error();
-        MPI_Comm members = m_groups[static_cast<std::size_t>(group.index)];
-        if (members == MPI_COMM_NULL)
-            return failed("rank " + std::to_string(m_rank) + " is no member of the group that it reduces with");
-        const Request request = takeSlot();
-        return started(request, MPI_Iallreduce(MPI_IN_PLACE, data, extent->count, MPI_FLOAT, MPI_SUM, members, &handle(request)), "MPI_Iallreduce failed");
+        m_aborted = true;
+        log(LogLevel::Error, "rank " + std::to_string(m_rank) + ": " + std::string(reason));
+        MPI_Abort(MPI_COMM_WORLD, 1);
     }
 
-    Result<bool> test(Request &request) override
+protected:
+    Result<bool> testMessage(Request &request) override
     {
         if (!request.pending())
             return true;
@@ -125,32 +193,71 @@ public:
         return true;
     }
 
-    Result<Group> makeGroup(std::span<const int> ranks) override
+    Status progressMessages() override
     {
-        MPI_Group all = MPI_GROUP_NULL;
-        MPI_Group some = MPI_GROUP_NULL;
-        MPI_Comm members = MPI_COMM_NULL;
-        MPI_Comm_group(MPI_COMM_WORLD, &all);
-        MPI_Group_incl(all, static_cast<int>(ranks.size()), ranks.data(), &some);
-        const int code = MPI_Comm_create(MPI_COMM_WORLD, some, &members);
-        MPI_Group_free(&some);
-        MPI_Group_free(&all);
-        if (code != MPI_SUCCESS)
-            return mpiError(code, "a group of ranks could not be made");
-        if (members != MPI_COMM_NULL)
-            MPI_Comm_set_errhandler(members, MPI_ERRORS_RETURN);
-        m_groups.push_back(members);
-        return Group{static_cast<std::int32_t>(m_groups.size() - 1)};
+        if (m_free.size() == m_requests.size())
+            return {};
+        int any = 0; // what is asked for does not matter: MPI moves messages on while it looks
+        const int code = MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_WORLD, &any, MPI_STATUS_IGNORE);
+        return code == MPI_SUCCESS ? Status() : mpiError(code, "a transfer failed");
     }
 
-    void abort(std::string_view reason) override
+    /// Ranks of one machine go through shared memory: every one of them reckons with the same offsets in the machine's file.
+    Result<std::vector<std::unique_ptr<Pipe>>> makePipes(std::int32_t group, std::span<const int> ranks) override
     {
-        m_aborted = true;
-        log(LogLevel::Error, "rank " + std::to_string(m_rank) + ": " + std::string(reason));
-        MPI_Abort(MPI_COMM_WORLD, 1);
+        std::vector<int> here;
+        std::set_intersection(ranks.begin(), ranks.end(), m_ranksHere.begin(), m_ranksHere.end(), std::back_inserter(here));
+        const auto count = static_cast<std::int64_t>(here.size());
+        const std::int64_t offset = m_fileUsed;
+        const std::int64_t bytes = count > 1 ? count * count * RingPipe::kBytes : 0;
+        m_fileUsed += bytes;
+        std::vector<std::unique_ptr<Pipe>> pipes;
+        const auto mine = std::find(here.begin(), here.end(), m_rank);
+        if (mine == here.end())
+            return pipes;
+        const bool shares = m_file.descriptor() >= 0 && bytes > 0 && m_fileUsed <= kFileBytes;
+        if (shares) {
+            Result<SharedMemory> memory = SharedMemory::ofFile(m_file.descriptor(), offset, bytes);
+            if (!memory)
+                return memory.error();
+            m_memory.push_back(std::move(*memory));
+        }
+        for (const int peer : ranks) {
+            const auto there = std::find(here.begin(), here.end(), peer);
+            if (peer == m_rank)
+                pipes.push_back(nullptr);
+            else if (shares && there != here.end())
+                pipes.push_back(ringBetween(m_memory.back().data(), here, static_cast<std::size_t>(mine - here.begin()), static_cast<std::size_t>(there - here.begin())));
+            else
+                pipes.push_back(std::make_unique<MpiPipe>(m_context, group, peer));
+        }
+        return pipes;
     }
 
 private:
+    static constexpr std::int64_t kFileBytes = std::int64_t{1} << 38; ///< a sparse file's length; only touched pages take space
+
+    /// The machine's first rank makes a file in memory, the others open it; if one of them cannot, none uses it.
+    void shareMemory(MPI_Comm machine)
+    {
+        std::array<char, 64> path{};
+        Result<MemoryFile> file = failed("not opened");
+        if (m_localRank == 0) {
+            file = MemoryFile::create(kFileBytes);
+            if (file)
+                std::strncpy(path.data(), file->pathToShare().c_str(), path.size() - 1);
+        }
+        MPI_Bcast(path.data(), static_cast<int>(path.size()), MPI_CHAR, 0, machine);
+        if (m_localRank != 0)
+            file = MemoryFile::open(path.data());
+        int good = file ? 1 : 0;
+        MPI_Allreduce(MPI_IN_PLACE, &good, 1, MPI_INT, MPI_MIN, machine);
+        if (good != 0)
+            m_file = std::move(*file);
+        else if (m_localRank == 0)
+            log(LogLevel::Warning, "the ranks of this machine cannot share memory; collectives go through MPI's messages, more slowly");
+    }
+
     Request takeSlot()
     {
         if (m_free.empty()) {
@@ -177,7 +284,11 @@ private:
     int m_localSize = 1;
     int m_maxTag = 32767; ///< the least that the standard allows
     bool m_aborted = false;
-    std::vector<MPI_Comm> m_groups;
+    MPI_Comm m_context = MPI_COMM_NULL; ///< of collectives
+    std::vector<int> m_ranksHere;       ///< of this machine, sorted
+    MemoryFile m_file;
+    std::int64_t m_fileUsed = 0;
+    std::vector<SharedMemory> m_memory; ///< per group that has some
     std::vector<MPI_Request> m_requests;
     std::vector<std::int32_t> m_free;
 };
@@ -196,12 +307,17 @@ bool underMpiLauncher()
         || (std::getenv("PMIX_RANK") != nullptr && environmentNumber("SLURM_NTASKS") > 1);
 }
 
-Result<std::unique_ptr<Communicator>> joinMpi()
+Result<std::unique_ptr<Communicator>> joinMpi(const MpiOptions &options)
 {
     int provided = 0;
     if (const int code = MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided); code != MPI_SUCCESS)
         return failed("MPI could not start; run under mpirun or srun --mpi=pmix of the same Open MPI");
-    return std::unique_ptr<Communicator>(std::make_unique<MpiCommunicator>());
+    auto made = std::make_unique<MpiCommunicator>(options);
+    std::vector<int> all(static_cast<std::size_t>(made->size()));
+    std::iota(all.begin(), all.end(), 0);
+    if (const Result<Group> world = made->makeGroup(all); !world)
+        return world.error();
+    return std::unique_ptr<Communicator>(std::move(made));
 }
 
 } // namespace planloom::comm

@@ -10,6 +10,7 @@ of the other:
     plan      may include cost     (a plan's subject carries the cost model of its model and cluster)
     program   may include trace    (tasks carry the trace's kinds; a program hands out the trace's task table)
     simulate  may include what plan may (simulatePlan takes a plan and its subject)
+    comm      may include cost/collectives.h (what collectives send: the planner and the transport must agree)
     import    may include graph, weights, cluster, cost, plan  (what it reads foreign formats into)
     export    may include graph, plan, program, trace (what it writes)
 A folder may include what the folders that it may include may, and itself.
@@ -41,7 +42,7 @@ FLOORS |= {
     "planners": ["engine/simulate"],
     "executor/device": ["engine/program", "engine/weights"],
     "executor/data": ["engine/graph"],
-    "executor/comm": ["engine/base"],
+    "executor/comm": ["engine/base", "engine/cost/collectives.h"],
     "executor/checkpoint": ["engine/graph", "engine/weights", "engine/sharding"],
     "executor/runtime": ["executor/device", "executor/data", "executor/comm", "executor/checkpoint", "engine/simulate"],
     "executor/agent": ["executor/runtime", "engine/simulate"],

@@ -1,13 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "executor/comm/local_group.h"
 #include "executor/comm/mpi_communicator.h"
+#include "executor/comm/script.h"
 
 #include <QProcess>
 #include <QProcessEnvironment>
 #include <QStandardPaths>
 #include <QTest>
 
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
 #include <cstring>
+#include <functional>
 #include <numeric>
 #include <thread>
 
@@ -71,6 +77,213 @@ std::string exercise(Communicator &end)
     return {};
 }
 
+// --- Collectives ----------------------------------------------------------------------------------------------------
+
+std::uint32_t scrambled(std::uint32_t value)
+{
+    value = (value ^ (value >> 16)) * 0x7feb352dU;
+    value = (value ^ (value >> 15)) * 0x846ca68bU;
+    return value ^ (value >> 16);
+}
+
+/// Small whole numbers (exact sums in either element) or, to see the order of additions, numbers of very different size.
+float valueOf(int rank, std::int64_t index, bool wild)
+{
+    const std::uint32_t bits = scrambled(static_cast<std::uint32_t>(index) * 31U + static_cast<std::uint32_t>(rank));
+    const auto small = static_cast<float>(bits % 15) - 7.0F;
+    return wild ? std::ldexp(small + 0.3F, static_cast<int>(bits >> 8) % 40 - 20) : small;
+}
+
+std::vector<std::byte> encoded(Element element, const std::function<float(std::int64_t)> &value, std::int64_t count)
+{
+    std::vector<std::byte> data(static_cast<std::size_t>(count * bytesOf(element)));
+    for (std::int64_t i = 0; i < count; ++i) {
+        const auto bits = std::bit_cast<std::uint32_t>(value(i));
+        const auto half = static_cast<std::uint16_t>(bits >> 16);
+        if (element == Element::Float32)
+            std::memcpy(data.data() + i * 4, &bits, 4);
+        else
+            std::memcpy(data.data() + i * 2, &half, 2);
+    }
+    return data;
+}
+
+/// One group of a rank, and what was sent in it.
+class CollectiveCheck {
+public:
+    CollectiveCheck(Communicator &communicator, Group group, std::vector<int> ranks) : end(communicator), m_group(group), m_ranks(std::move(ranks))
+    {
+        m_position = static_cast<int>(std::find(m_ranks.begin(), m_ranks.end(), end.rank()) - m_ranks.begin());
+    }
+
+    /// Every collective with @p count elements per member, one after the other.
+    std::string all(Element element, std::int64_t count)
+    {
+        for (const auto check : {&CollectiveCheck::allReduce, &CollectiveCheck::reduceScatter, &CollectiveCheck::allGather, &CollectiveCheck::allToAll, &CollectiveCheck::broadcast}) {
+            if (const std::string problem = (this->*check)(element, count); !problem.empty())
+                return problem + " (" + std::to_string(count) + " elements of " + std::to_string(bytesOf(element)) + " bytes, " + std::to_string(members()) + " members)";
+        }
+        return {};
+    }
+
+private:
+    [[nodiscard]] int members() const { return static_cast<int>(m_ranks.size()); }
+    [[nodiscard]] float sum(std::int64_t index) const
+    {
+        float value = 0;
+        for (const int rank : m_ranks)
+            value += valueOf(rank, index, false);
+        return value;
+    }
+
+    std::string done(Result<Request> request, Collective kind, std::int64_t bytes, Element element, int root = 0)
+    {
+        REQUIRE(request.ok());
+        REQUIRE(end.wait(*request, kDeadline, cost::name(kind)).ok());
+        m_expected[static_cast<std::size_t>(kind)] += cost::collectiveBytesOf(kind, bytes, members(), m_position, bytesOf(element), root);
+        REQUIRE(end.bytesSent(kind) - m_before[static_cast<std::size_t>(kind)] == m_expected[static_cast<std::size_t>(kind)]);
+        return {};
+    }
+
+    std::string allReduce(Element element, std::int64_t count)
+    {
+        auto data = encoded(element, [this](std::int64_t i) { return valueOf(end.rank(), i, false); }, count);
+        const auto expected = encoded(element, [this](std::int64_t i) { return sum(i); }, count);
+        const std::string problem = done(end.allReduce(m_group, element, data.data(), count), Collective::AllReduce, count * bytesOf(element), element);
+        return problem.empty() && data != expected ? "the sum is wrong" : problem;
+    }
+
+    std::string reduceScatter(Element element, std::int64_t count)
+    {
+        const auto data = encoded(element, [this](std::int64_t i) { return valueOf(end.rank(), i, false); }, count * members());
+        std::vector<std::byte> mine(static_cast<std::size_t>(count * bytesOf(element)));
+        const auto expected = encoded(element, [&](std::int64_t i) { return sum(m_position * count + i); }, count);
+        const std::string problem = done(end.reduceScatter(m_group, element, data.data(), mine.data(), count), Collective::ReduceScatter, count * bytesOf(element), element);
+        return problem.empty() && mine != expected ? "the scattered sum is wrong" : problem;
+    }
+
+    std::string allGather(Element element, std::int64_t count)
+    {
+        const auto mine = encoded(element, [this](std::int64_t i) { return valueOf(end.rank(), i, false); }, count);
+        std::vector<std::byte> all(mine.size() * m_ranks.size());
+        const auto expected = encoded(element, [&](std::int64_t i) { return valueOf(m_ranks[static_cast<std::size_t>(i / count)], i % count, false); }, count * members());
+        const std::string problem = done(end.allGather(m_group, mine.data(), all.data(), count * bytesOf(element)), Collective::AllGather, count * bytesOf(element), element);
+        return problem.empty() && all != expected ? "what was gathered is wrong" : problem;
+    }
+
+    std::string allToAll(Element element, std::int64_t count)
+    {
+        const auto from = encoded(element, [this](std::int64_t i) { return valueOf(end.rank(), i, false); }, count * members());
+        std::vector<std::byte> to(from.size());
+        const auto expected = encoded(element, [&](std::int64_t i) { return valueOf(m_ranks[static_cast<std::size_t>(i / count)], m_position * count + i % count, false); }, count * members());
+        const std::string problem = done(end.allToAll(m_group, from.data(), to.data(), count * bytesOf(element)), Collective::AllToAll, count * bytesOf(element), element);
+        return problem.empty() && to != expected ? "what was exchanged is wrong" : problem;
+    }
+
+    std::string broadcast(Element element, std::int64_t count)
+    {
+        const int root = members() / 2;
+        auto data = encoded(element, [this](std::int64_t i) { return valueOf(end.rank(), i, false); }, count);
+        const auto expected = encoded(element, [&](std::int64_t i) { return valueOf(m_ranks[static_cast<std::size_t>(root)], i, false); }, count);
+        const std::string problem = done(end.broadcast(m_group, root, data.data(), count * bytesOf(element)), Collective::Broadcast, count * bytesOf(element), element, root);
+        return problem.empty() && data != expected ? "what was broadcast is wrong" : problem;
+    }
+
+    Communicator &end;
+    Group m_group;
+    std::vector<int> m_ranks;
+    int m_position = 0;
+    std::array<std::int64_t, cost::kCollectives> m_expected{};
+    std::array<std::int64_t, cost::kCollectives> m_before = [this] {
+        std::array<std::int64_t, cost::kCollectives> sent{};
+        for (std::size_t kind = 0; kind < sent.size(); ++kind)
+            sent[kind] = end.bytesSent(static_cast<Collective>(kind));
+        return sent;
+    }();
+};
+
+std::vector<std::vector<int>> subsets(int size)
+{
+    std::vector<int> all(static_cast<std::size_t>(size));
+    std::iota(all.begin(), all.end(), 0);
+    std::vector<std::vector<int>> groups{all, {0}, {size - 1}};
+    if (size > 2)
+        groups.push_back({0, size - 1});
+    if (size > 3)
+        groups.push_back({0, 1, size - 1});
+    return groups;
+}
+
+std::string collectives(Communicator &end)
+{
+    for (const std::vector<int> &ranks : subsets(end.size())) {
+        const Result<Group> group = end.makeGroup(ranks);
+        REQUIRE(group.ok());
+        if (std::find(ranks.begin(), ranks.end(), end.rank()) == ranks.end())
+            continue;
+        CollectiveCheck check(end, *group, ranks);
+        for (const std::int64_t count : {0, 1, 2, 3, 7, 1000, 33333, 65536, 200001}) {
+            for (const Element element : {Element::Float32, Element::BFloat16}) {
+                if (const std::string problem = check.all(element, count); !problem.empty())
+                    return problem;
+            }
+        }
+    }
+    REQUIRE(end.barrier(kDeadline).ok());
+    return {};
+}
+
+/// Sums whose last bits depend on the order of additions, several at once on two groups with messages between; each round gives the same bits.
+std::string severalAtOnce(Communicator &end)
+{
+    std::vector<int> ranks(static_cast<std::size_t>(end.size()));
+    std::iota(ranks.begin(), ranks.end(), 0);
+    const Result<Group> second = end.makeGroup(ranks);
+    REQUIRE(second.ok());
+    constexpr std::int64_t kCounts[] = {5, 100003, 40000, 1, 300000};
+    std::vector<std::vector<std::byte>> first;
+    for (int round = 0; round < 4; ++round) {
+        std::vector<std::vector<std::byte>> data;
+        for (const std::int64_t count : kCounts)
+            data.push_back(encoded(Element::Float32, [&](std::int64_t i) { return valueOf(end.rank(), i, true); }, count));
+        std::vector<int> out(70000, end.rank());
+        std::vector<int> in(70000);
+        const auto bytes = static_cast<std::int64_t>(out.size() * sizeof(int));
+        std::vector<Result<Request>> requests;
+        requests.push_back(end.isend(out.data(), bytes, (end.rank() + 1) % end.size(), 3));
+        for (std::size_t i = 0; i < data.size(); ++i) {
+            // The groups' own orders are the same on all members, the order between them is not.
+            const std::size_t which = end.rank() % 2 == 0 ? i : (i == 0 ? 1 : i == 1 ? 0 : i);
+            requests.push_back(end.allReduce(which % 2 == 0 ? end.world() : *second, Element::Float32, data[which].data(), kCounts[which]));
+        }
+        requests.push_back(end.irecv(in.data(), bytes, (end.rank() + end.size() - 1) % end.size(), 3));
+        for (Result<Request> &request : requests) {
+            REQUIRE(request.ok());
+            REQUIRE(end.wait(*request, kDeadline, "one of several").ok());
+        }
+        if (round == 0)
+            first = data;
+        REQUIRE(first == data);
+        // All members have the same bits: those of rank 0.
+        for (std::size_t i = 0; i < data.size(); ++i) {
+            std::vector<std::byte> zeros = data[i];
+            Result<Request> request = end.broadcast(*second, 0, zeros.data(), static_cast<std::int64_t>(zeros.size()));
+            REQUIRE(request.ok() && end.wait(*request, kDeadline, "rank 0's sum").ok());
+            REQUIRE(zeros == data[i]);
+        }
+    }
+    return {};
+}
+
+std::string everything(Communicator &end)
+{
+    for (const auto part : {exercise, collectives, severalAtOnce}) {
+        if (const std::string problem = part(end); !problem.empty())
+            return problem;
+    }
+    return {};
+}
+
 std::vector<std::string> onThreads(int size, const std::function<std::string(Communicator &)> &work)
 {
     LocalGroup group(size);
@@ -95,6 +308,11 @@ private slots:
     void waitingEndsAtTheDeadline();
     void abortReachesEveryRank();
     void unequalMessagesAreRefused();
+    void unequalCollectivesAreRefused();
+    void scriptsSendWhatIsPredicted_data();
+    void scriptsSendWhatIsPredicted();
+    void bytesOfAnAllReduce();
+    void processesExchange_data();
     void processesExchange();
 };
 
@@ -108,7 +326,7 @@ void TestCommunicator::threadsExchange_data()
 void TestCommunicator::threadsExchange()
 {
     QFETCH(int, ranks);
-    for (const std::string &problem : onThreads(ranks, exercise))
+    for (const std::string &problem : onThreads(ranks, everything))
         QCOMPARE(problem, std::string());
 }
 
@@ -167,8 +385,73 @@ void TestCommunicator::unequalMessagesAreRefused()
     QVERIFY(!second->test(*request).ok());
 }
 
+void TestCommunicator::unequalCollectivesAreRefused()
+{
+    const auto problems = onThreads(2, [](Communicator &end) -> std::string {
+        float values[3] = {};
+        Result<Request> request = end.allReduce(end.world(), values, end.rank() == 0 ? 3 : 2);
+        const Status status = request ? end.wait(*request, kDeadline, "nothing") : Status(request.error());
+        if (!status)
+            end.abort(status.error().message);
+        return status ? "" : status.error().message;
+    });
+    for (const std::string &problem : problems)
+        QVERIFY2(problem.find("do different things with one group: all-reduce") != std::string::npos, problem.c_str());
+}
+
+void TestCommunicator::scriptsSendWhatIsPredicted_data()
+{
+    QTest::addColumn<int>("kind");
+    for (std::size_t kind = 0; kind < cost::kCollectives; ++kind)
+        QTest::newRow(cost::name(static_cast<Collective>(kind))) << static_cast<int>(kind);
+}
+
+void TestCommunicator::scriptsSendWhatIsPredicted()
+{
+    QFETCH(int, kind);
+    for (const int members : {1, 2, 3, 4, 5, 8}) {
+        for (const std::int64_t count : {0, 1, 7, 1000, 16384 * 8, 500001}) {
+            std::vector<std::byte> from(static_cast<std::size_t>(count * 4 * members));
+            std::vector<std::byte> to(from.size());
+            std::int64_t sum = 0;
+            for (int position = 0; position < members; ++position) {
+                Script script;
+                const Label label{static_cast<Collective>(kind), count * 4, 0};
+                script.write({label, Element::Float32, from.data(), to.data(), members / 2}, members, position);
+                QCOMPARE(script.bytesSent(), cost::collectiveBytesOf(label.kind, count * 4, members, position, 4, members / 2));
+                sum += script.bytesSent();
+            }
+            QCOMPARE(sum, cost::collectiveBytes(static_cast<Collective>(kind), count * 4, members));
+        }
+    }
+}
+
+void TestCommunicator::bytesOfAnAllReduce()
+{
+    // 2 (p - 1) / p of the bytes where p divides; otherwise segments of 3, 2 and 2 elements: the first member sends the 4 elements of
+    // the others and its own 3 to two others.
+    for (int position = 0; position < 4; ++position)
+        QCOMPARE(cost::collectiveBytesOf(Collective::AllReduce, 1 << 20, 4, position), std::int64_t{3} << 19);
+    QCOMPARE(cost::collectiveBytesOf(Collective::AllReduce, 28, 3, 0), std::int64_t{40});
+    QCOMPARE(cost::collectiveBytesOf(Collective::AllReduce, 28, 3, 1), std::int64_t{36});
+    QCOMPARE(cost::collectiveBytes(Collective::AllReduce, 28, 3), std::int64_t{112});
+    QCOMPARE(cost::collectiveBytes(Collective::AllReduce, 28, 1), std::int64_t{0});
+}
+
+void TestCommunicator::processesExchange_data()
+{
+    QTest::addColumn<int>("ranks");
+    QTest::addColumn<QString>("transport");
+    for (const int ranks : {2, 3, 4}) {
+        QTest::addRow("%d ranks, shared memory", ranks) << ranks << "shared-memory";
+        QTest::addRow("%d ranks, messages", ranks) << ranks << "messages";
+    }
+}
+
 void TestCommunicator::processesExchange()
 {
+    QFETCH(int, ranks);
+    QFETCH(QString, transport);
     if (QStandardPaths::findExecutable("mpirun").isEmpty())
         QSKIP("mpirun is not installed");
     QProcess launcher;
@@ -176,18 +459,19 @@ void TestCommunicator::processesExchange()
     QProcessEnvironment environment = QProcessEnvironment::systemEnvironment();
     environment.insert("ASAN_OPTIONS", "detect_leaks=0"); // Open MPI leaks at its end
     launcher.setProcessEnvironment(environment);
-    launcher.start("mpirun", {"--oversubscribe", "--bind-to", "none", "-np", "3", QCoreApplication::applicationFilePath(), "--as-mpi-rank"});
+    launcher.start("mpirun", {"--oversubscribe", "--bind-to", "none", "--mca", "mpi_yield_when_idle", "1", "-np", QString::number(ranks), QCoreApplication::applicationFilePath(),
+                              "--as-mpi-rank", transport, QString::number(ranks)});
     QVERIFY(launcher.waitForFinished(60000));
     QVERIFY2(launcher.exitCode() == 0, launcher.readAll().constData());
 }
 
 /// This program started by mpirun: does what the threads do, and says by its exit status whether it went well.
-static int runAsMpiRank()
+static int runAsMpiRank(const char *transport, int ranks)
 {
-    auto end = joinMpi();
+    auto end = joinMpi({std::strcmp(transport, "shared-memory") == 0});
     if (!end)
         return 1;
-    const std::string problem = (*end)->size() == 3 ? exercise(**end) : "mpirun did not start 3 ranks";
+    const std::string problem = (*end)->size() == ranks ? everything(**end) : "mpirun did not start all ranks";
     if (problem.empty())
         return 0;
     (*end)->abort(problem);
@@ -196,8 +480,8 @@ static int runAsMpiRank()
 
 int main(int argc, char **argv)
 {
-    if (argc == 2 && std::strcmp(argv[1], "--as-mpi-rank") == 0)
-        return runAsMpiRank();
+    if (argc == 4 && std::strcmp(argv[1], "--as-mpi-rank") == 0)
+        return runAsMpiRank(argv[2], std::atoi(argv[3]));
     const QCoreApplication application(argc, argv);
     TestCommunicator test;
     return QTest::qExec(&test, argc, argv);
