@@ -18,7 +18,7 @@ find_package(gRPC CONFIG REQUIRED)
 find_package(MPI REQUIRED COMPONENTS CXX)
 find_package(OpenMP REQUIRED COMPONENTS CXX)
 find_package(PkgConfig REQUIRED)
-pkg_check_modules(hwloc REQUIRED IMPORTED_TARGET hwloc)
+pkg_check_modules(hwloc IMPORTED_TARGET hwloc) # without it ranks are pinned by the kernel's own numbering
 
 # Debian's dnnl CMake package asks for OpenCL's development files, which nothing here uses: take header and library.
 find_path(DNNL_INCLUDE_DIR oneapi/dnnl/dnnl.hpp REQUIRED)
