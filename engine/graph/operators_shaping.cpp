@@ -46,14 +46,15 @@ Result<Infos> inferReshape(const OpView &view)
     const Shape &x = view.inputs[0]->shape;
     const std::vector<std::int64_t> sizes = view.op.integers("shape");
     const std::int64_t batchAxis = view.op.integer("batch_axis", -1);
+    const bool zeroCopies = view.op.integer("allowzero") == 0;
     std::vector<Dim> dims;
     std::size_t free = sizes.size();
     for (std::size_t i = 0; i < sizes.size(); ++i) {
-        if (sizes[i] < -1 || (sizes[i] == -1 && free != sizes.size()) || (sizes[i] == 0 && i >= x.rank()))
+        if (sizes[i] < -1 || (sizes[i] == -1 && free != sizes.size()) || (sizes[i] == 0 && zeroCopies && i >= x.rank()))
             return badInput("attribute 'shape' may hold one -1, and 0 only where the input has that dimension");
         if (sizes[i] == -1)
             free = i;
-        const bool copied = sizes[i] == 0;
+        const bool copied = sizes[i] == 0 && zeroCopies;
         dims.push_back(copied ? x[i] : Dim{sizes[i] == -1 ? 1 : sizes[i], static_cast<std::int64_t>(i) == batchAxis});
     }
     const Result<Dim> have = product(x.dims(), 0, x.rank());

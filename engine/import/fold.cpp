@@ -337,7 +337,7 @@ Folded foldReshape(const graph::Op &op, const Inputs &in)
     std::int64_t known = 1;
     std::size_t open = dims.size();
     for (std::size_t i = 0; i < dims.size(); ++i) {
-        if (dims[i] == 0 && i < value.dims.size())
+        if (dims[i] == 0 && i < value.dims.size() && op.integer("allowzero") == 0)
             dims[i] = value.dims[i];
         if (dims[i] == -1)
             open = i;
@@ -441,9 +441,11 @@ Folded foldFilled(const graph::Op &op, const KnownValue *pattern)
     if (op.integer("batch_axis", -1) >= 0)
         return {};
     std::vector<std::int64_t> dims = op.integers("shape");
-    if (!pattern)
-        return build(op.text("value_type") == "float32" ? DType::F32 : op.text("value_type") == "bool" ? DType::Bool : DType::I64, dims,
-                     [&](const auto &) { return Number{op.number("value"), false}; });
+    if (!pattern) {
+        DType type = DType::F32;
+        graph::fromName(op.text("to", "float32"), type);
+        return build(type, dims, [&](const auto &) { return Number{op.number("value"), false}; });
+    }
     const KnownValue target{DType::I64, dims, {}};
     const auto both = broadcastDims({pattern, &target});
     if (!both)

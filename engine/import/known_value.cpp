@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/import/known_value.h"
 
+#include "engine/weights/convert.h"
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -73,11 +75,30 @@ std::vector<std::byte> KnownValue::bytes() const
         case DType::I8: append(result, static_cast<std::int8_t>(number.integer())); break;
         case DType::U8: append(result, static_cast<std::uint8_t>(number.integer())); break;
         case DType::Bool: append(result, static_cast<std::uint8_t>(number.value != 0)); break;
-        case DType::F16:
-        case DType::BF16: break; // readers widen half precision to float32
+        case DType::F16: append(result, weights::toHalf(static_cast<float>(number.value))); break;
+        case DType::BF16: append(result, weights::toBFloat16(static_cast<float>(number.value))); break;
         }
     }
     return result;
+}
+
+std::optional<KnownValue> foldShape(const graph::Op &op, const graph::Shape &shape)
+{
+    const KnownValue all = KnownValue::shapeOf(shape);
+    if (op.type == "Size") {
+        KnownValue size = KnownValue::scalar(DType::I64, 1);
+        for (const Number &dim : all.elements) {
+            if (dim.batch && size.elements[0].batch)
+                return {};
+            size.elements[0] = {size.elements[0].value * dim.value, size.elements[0].batch || dim.batch};
+        }
+        return size;
+    }
+    const auto rank = static_cast<std::int64_t>(all.elements.size());
+    const auto inside = [rank](std::int64_t at) { return std::clamp<std::int64_t>(at < 0 ? at + rank : at, 0, rank); };
+    const std::int64_t start = inside(op.integer("start"));
+    const std::int64_t end = std::max(start, inside(op.integer("end", rank)));
+    return KnownValue{DType::I64, {end - start}, {all.elements.begin() + start, all.elements.begin() + end}};
 }
 
 } // namespace planloom::import

@@ -43,4 +43,7 @@ inline constexpr std::int64_t kMostFoldedElements = std::int64_t{1} << 24;
 /// result would be too large, or an element would be neither a number nor a multiple of the batch.
 std::optional<KnownValue> fold(const graph::Op &op, const std::vector<const KnownValue *> &inputs);
 
+/// What Shape{start, end} or Size says of a tensor of @p shape. Nothing if the batch would be in it squared.
+std::optional<KnownValue> foldShape(const graph::Op &op, const graph::Shape &shape);
+
 } // namespace planloom::import

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/graph/operators.h"
 #include "engine/import/import.h"
+#include "engine/import/onnx_exact.h"
+#include "engine/import/onnx_expand.h"
 #include "engine/import/onnx_node.h"
 #include "engine/import/onnx_order.h"
+#include "engine/import/onnx_parse.h"
 #include "engine/import/onnx_tensor.h"
 #include "engine/import/onnx_weights.h"
 
 #include <algorithm>
 #include <fmt/format.h>
-#include <google/protobuf/io/coded_stream.h>
-#include <google/protobuf/io/zero_copy_stream_impl_lite.h>
 #include <map>
 #include <set>
 
@@ -36,23 +37,25 @@ struct Value {
 
 class OnnxReader {
 public:
-    OnnxReader(const onnx::ModelProto &model, const std::string &name, const std::string &folder)
-        : m_proto(model.graph()), m_source(name), m_folder(folder), m_builder(name)
+    /// @p fed: what the inputs get, if the file is to be run as it is.
+    OnnxReader(const onnx::ModelProto &model, const std::string &name, const std::string &folder, const std::vector<FedInput> *fed = nullptr)
+        : m_proto(model.graph()), m_source(name), m_folder(folder), m_fed(fed), m_builder(name)
     {
+        m_reading.exact = fed != nullptr;
         for (const auto &import : model.opset_import())
             if (import.domain().empty() || import.domain() == "ai.onnx")
-                m_opset = import.version();
+                m_reading.opset = import.version();
     }
 
     Result<Model> read()
     {
         if (m_proto.node().empty())
             return badInput("holds no operators; export the model again");
-        if (m_opset == 0)
+        if (m_reading.opset == 0)
             return badInput("names no version of the ONNX operators; export the model again");
         if (const Status done = readInitializers(); !done)
             return done.error();
-        if (const Status done = readInputs(); !done)
+        if (const Status done = m_fed ? takeFedInputs() : readInputs(); !done)
             return done.error();
         readDeclaredShapes();
         const auto order = sortNodes(m_proto, [this](const std::string &tensor) { return m_values.contains(tensor); });
@@ -61,7 +64,7 @@ public:
         for (const int index : *order)
             if (const Status done = readNode(m_proto.node(index)); !done)
                 return done.error();
-        if (const Status done = finishOutputs(); !done)
+        if (const Status done = m_fed ? keepOutputs() : finishOutputs(); !done)
             return done.error();
         auto graph = std::move(m_builder).build();
         if (!graph)
@@ -79,7 +82,7 @@ private:
     Status readInitializers()
     {
         for (const onnx::TensorProto &proto : m_proto.initializer()) {
-            auto stored = readTensor(proto, m_folder);
+            auto stored = readTensor(proto, m_folder, m_reading.floats());
             if (!stored)
                 return stored.error();
             Value value;
@@ -91,6 +94,20 @@ private:
             value.stored = *std::move(stored);
             if (!m_values.emplace(proto.name(), std::move(value)).second)
                 return badInput(fmt::format("tensor '{}' is stored twice; the file is damaged", proto.name()));
+        }
+        return {};
+    }
+
+    Status takeFedInputs()
+    {
+        for (const FedInput &input : *m_fed) {
+            Value value;
+            value.info = {input.tensor.type, Shape::of(input.tensor.dims)};
+            if (input.known)
+                value.known = knownValue({input.tensor.type, input.tensor.dims, dataInitializer(input.tensor)});
+            else
+                value.tensor = m_builder.input(input.tensor.name, value.info.type, value.info.shape);
+            m_values[input.tensor.name] = std::move(value);
         }
         return {};
     }
@@ -150,7 +167,7 @@ private:
             if (shape.dim_size() == 0)
                 continue;
             m_batchName = shape.dim(0).dim_param();
-            m_batchSize = shape.dim(0).has_dim_value() ? shape.dim(0).dim_value() : 0;
+            m_reading.batchSize = shape.dim(0).has_dim_value() ? shape.dim(0).dim_value() : 0;
             return;
         }
     }
@@ -162,7 +179,7 @@ private:
             const auto &dim = proto.dim(axis);
             if (dim.has_dim_value() && dim.dim_value() < 0)
                 return badInput(fmt::format("'{}' has a negative size; the file is damaged", name));
-            const bool isBatch = axis == 0 && (dim.has_dim_value() ? m_batchSize > 0 && dim.dim_value() == m_batchSize : dim.dim_param() == m_batchName);
+            const bool isBatch = axis == 0 && (dim.has_dim_value() ? m_reading.batchSize > 0 && dim.dim_value() == m_reading.batchSize : dim.dim_param() == m_batchName);
             if (isBatch)
                 dims.push_back({1, true});
             else if (dim.has_dim_value())
@@ -179,7 +196,7 @@ private:
     {
         for (const onnx::ValueInfoProto &info : m_proto.value_info()) {
             TensorInfo declared;
-            if (!info.type().has_tensor_type() || !dataType(info.type().tensor_type().elem_type(), declared.type))
+            if (!info.type().has_tensor_type() || !dataType(info.type().tensor_type().elem_type(), declared.type, m_reading.floats()))
                 continue;
             const auto open = m_open;
             if (const auto shape = declaredShape(info.type().tensor_type().shape(), info.name())) {
@@ -199,7 +216,13 @@ private:
             const Value *value = name.empty() ? nullptr : &m_values.at(name);
             inputs.push_back({name, value ? &value->info : nullptr, value && value->known ? &*value->known : nullptr});
         }
-        auto normal = normalize(node, inputs, m_opset, m_batchSize);
+        if (const auto steps = expandNode(node, inputs, m_reading); !steps.empty()) {
+            for (const onnx::NodeProto &step : steps)
+                if (const Status done = readNode(step); !done)
+                    return done;
+            return {};
+        }
+        auto normal = normalize(node, inputs, m_reading);
         if (!normal)
             return normal.error();
         if (normal->constant)
@@ -219,8 +242,8 @@ private:
     {
         if (node.output_size() != 1)
             return {};
-        if (op.type == "Shape" && m_values.at(node.input(0)).shapeKnown)
-            return KnownValue::shapeOf(m_values.at(node.input(0)).info.shape);
+        if ((op.type == "Shape" || op.type == "Size") && node.input_size() == 1 && m_values.at(node.input(0)).shapeKnown)
+            return foldShape(op, m_values.at(node.input(0)).info.shape);
         std::vector<KnownValue> loaded;
         loaded.reserve(inputs.size());
         std::vector<const KnownValue *> known;
@@ -258,9 +281,11 @@ private:
         }
         op.name = uniqueName(node);
         op.scope = scopeOf(node);
+        op.outputs.resize(static_cast<std::size_t>(node.output_size())); // some make what is asked for only
         auto infos = inferOutputs(op, node);
         if (!infos)
             return infos.error();
+        op.outputs.clear();
         for (std::size_t i = 0; i < infos->size(); ++i) {
             const bool named = static_cast<int>(i) < node.output_size() && !node.output(static_cast<int>(i)).empty();
             const std::string output = named ? node.output(static_cast<int>(i)) : fmt::format("{}:{}", op.name, i);
@@ -393,6 +418,28 @@ private:
         return {};
     }
 
+    /// Every output of the file, in order, by a copy where no operator makes it under its own name.
+    Status keepOutputs()
+    {
+        for (const auto &output : m_proto.output()) {
+            const auto found = m_values.find(output.name());
+            if (found == m_values.end())
+                return badInput(fmt::format("output '{}' is made by no operator; the file is damaged", output.name()));
+            const Value &value = found->second;
+            TensorId from = value.tensor;
+            if (!from.valid() && value.known)
+                from = m_builder.constant(output.name(), value.known->type, Shape::of(value.known->dims), value.known->bytes());
+            else if (!from.valid() && value.stored && value.stored->init.data)
+                from = m_builder.constant(output.name(), value.stored->type, value.info.shape, *value.stored->init.data);
+            if (!from.valid())
+                return unsupported(fmt::format("output '{}' is a part of the file that is not computed", output.name()));
+            if (m_builder.tensor(from).role != graph::TensorRole::Activation)
+                from = m_builder.add("Identity", {from}, {}, output.name() + "/copy");
+            m_builder.output(from);
+        }
+        return {};
+    }
+
     /// Scalars are losses already; logits get a softmax cross-entropy against an added input.
     void addLoss(TensorId output)
     {
@@ -442,10 +489,10 @@ private:
     const onnx::GraphProto &m_proto;
     std::string m_source;
     std::string m_folder;
+    const std::vector<FedInput> *m_fed;
     graph::GraphBuilder m_builder;
-    std::int64_t m_opset = 0;
+    Reading m_reading;
     std::string m_batchName;
-    std::int64_t m_batchSize = 0; ///< 0: symbolic
     std::map<std::string, Value> m_values;
     std::map<std::string, std::string> m_alias;
     std::map<std::string, TensorInfo> m_declared;
@@ -459,20 +506,20 @@ private:
 
 Result<Model> readOnnx(std::string_view bytes, const std::string &name, const std::string &folder)
 {
-    onnx::ModelProto model;
-    google::protobuf::io::ArrayInputStream stream(bytes.data(), static_cast<int>(std::min<std::size_t>(bytes.size(), INT32_MAX)));
-    google::protobuf::io::CodedInputStream coded(&stream);
-    coded.SetTotalBytesLimit(INT32_MAX);
-    if (bytes.size() > INT32_MAX)
-        return badInput("is larger than 2 GiB, more than the ONNX format allows; store the weights as external data").in(name);
-    if (!model.ParseFromCodedStream(&coded) || !coded.ConsumedEntireMessage())
-        return badInput("is not a whole ONNX file: it is damaged or cut short; copy or export it again").in(name);
-    if (!model.has_graph())
-        return badInput("holds no graph; it is empty or not an ONNX model").in(name);
-    auto result = OnnxReader(model, name, folder).read();
-    if (!result)
-        return result.error().in(name);
-    return result;
+    const auto model = parseOnnx(bytes);
+    if (!model)
+        return model.error().in(name);
+    auto result = OnnxReader(**model, name, folder).read();
+    return result ? std::move(result) : result.error().in(name);
+}
+
+Result<Model> readOnnxExactly(std::string_view bytes, const std::string &name, const std::string &folder, const std::vector<FedInput> &inputs)
+{
+    const auto model = parseOnnx(bytes);
+    if (!model)
+        return model.error().in(name);
+    auto result = OnnxReader(**model, name, folder, &inputs).read();
+    return result ? std::move(result) : result.error().in(name);
 }
 
 } // namespace planloom::import

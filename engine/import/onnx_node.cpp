@@ -19,8 +19,7 @@ using Ints = std::vector<std::int64_t>;
 struct Work {
     const onnx::NodeProto &node;
     const std::vector<NodeInput> &in;
-    std::int64_t opset;
-    std::int64_t batchSize;
+    const Reading &reading;
     NormalNode &out;
 
     [[nodiscard]] std::string label() const { return fmt::format("operator '{}' ({})", node.name(), node.op_type()); }
@@ -75,7 +74,7 @@ Status constant(const Work &work)
         else if (attribute.name() == "value_ints")
             work.out.constant = KnownValue::ints(Ints(attribute.ints().begin(), attribute.ints().end()));
         else if (attribute.name() == "value") {
-            const auto stored = readTensor(attribute.t(), {});
+            const auto stored = readTensor(attribute.t(), {}, work.reading.floats());
             if (!stored)
                 return stored.error();
             work.out.constant = knownValue(*stored);
@@ -116,21 +115,21 @@ std::int64_t productOf(const Ints &values)
 void findBakedBatch(const Work &work, Ints &shape, std::int64_t &batchAxis)
 {
     const graph::TensorInfo *data = work.in[0].info;
-    if (batchAxis >= 0 || work.batchSize <= 0 || !data || !data->shape.batched() || shape.empty())
+    if (batchAxis >= 0 || work.reading.batchSize <= 0 || !data || !data->shape.batched() || shape.empty())
         return;
     const bool keepsBatch = std::any_of(shape.begin(), shape.end(), [](std::int64_t d) { return d == 0; }) && data->shape.batchLeading();
     if (keepsBatch && shape[0] == 0)
         return;
     const bool open = std::find(shape.begin(), shape.end(), -1) != shape.end();
-    if (!open && productOf(shape) != data->shape.elements(work.batchSize))
+    if (!open && productOf(shape) != data->shape.elements(work.reading.batchSize))
         return;
     for (std::size_t i = 0; i < shape.size(); ++i) {
-        if (shape[i] <= 0 || shape[i] % work.batchSize != 0)
+        if (shape[i] <= 0 || shape[i] % work.reading.batchSize != 0)
             continue;
         // With an open dimension only a leading size equal to the batch can be told from any other.
-        if (open && !(i == 0 && shape[0] == work.batchSize))
+        if (open && !(i == 0 && shape[0] == work.reading.batchSize))
             return;
-        shape[i] /= work.batchSize;
+        shape[i] /= work.reading.batchSize;
         batchAxis = static_cast<std::int64_t>(i);
         return;
     }
@@ -175,7 +174,7 @@ Status constantOfShape(const Work &work)
     for (const auto &attribute : work.node.attribute()) {
         if (attribute.name() != "value")
             continue;
-        const auto stored = readTensor(attribute.t(), {});
+        const auto stored = readTensor(attribute.t(), {}, work.reading.floats());
         if (!stored)
             return stored.error();
         const auto known = knownValue(*stored);
@@ -185,7 +184,7 @@ Status constantOfShape(const Work &work)
         type = graph::name(stored->type);
     }
     work.set("value", value);
-    work.set("value_type", type);
+    work.set("to", type);
     work.keepInputs(0);
     return {};
 }
@@ -214,6 +213,43 @@ Status axesInput(const Work &work)
     if (const Status moved = work.move(1, "axes"); !moved)
         return moved;
     work.keepInputs(1);
+    return {};
+}
+
+Status reduce(const Work &work)
+{
+    if (const Status moved = axesInput(work); !moved)
+        return moved;
+    const bool nothing = work.out.op.integer("noop_with_empty_axes") != 0 && work.out.op.integers("axes").empty();
+    work.out.op.attributes.erase("noop_with_empty_axes");
+    if (nothing)
+        work.out.op.type = "Identity";
+    return {};
+}
+
+/// Operators whose second input is one number that is an attribute for us.
+Status numberInput(const Work &work, const char *key)
+{
+    if (work.given(1)) {
+        const auto values = work.ints(1, key);
+        if (!values)
+            return values.error();
+        if (values->size() != 1)
+            return badInput(fmt::format("{} needs one number as its {}; the file is damaged", work.label(), key));
+        work.set(key, values->front());
+    }
+    work.keepInputs(1);
+    return {};
+}
+
+Status oneHot(const Work &work)
+{
+    if (!work.given(1) || !work.given(2))
+        return badInput(work.label() + " lacks an input; the file is damaged");
+    const std::string values = work.out.inputs[2];
+    if (const Status moved = numberInput(work, "depth"); !moved)
+        return moved;
+    work.out.inputs.push_back(values);
     return {};
 }
 
@@ -251,10 +287,34 @@ Status clip(const Work &work)
     return {};
 }
 
+/// The axes that pads are for, since opset 18; the others get none.
+Status spreadPads(const Work &work)
+{
+    if (!work.given(3) || !work.in[0].info)
+        return {};
+    const auto axes = work.ints(3, "axes");
+    if (!axes)
+        return axes.error();
+    const auto rank = static_cast<std::int64_t>(work.in[0].info->shape.rank());
+    const Ints given = work.out.op.integers("pads");
+    Ints pads(static_cast<std::size_t>(2 * rank), 0);
+    for (std::size_t i = 0; i < axes->size(); ++i) {
+        const std::int64_t axis = (*axes)[i] + ((*axes)[i] < 0 ? rank : 0);
+        if (axis < 0 || axis >= rank || given.size() != 2 * axes->size())
+            return badInput(work.label() + " has pads that do not fit its axes; the file is damaged");
+        pads[static_cast<std::size_t>(axis)] = given[i];
+        pads[static_cast<std::size_t>(axis + rank)] = given[i + axes->size()];
+    }
+    work.set("pads", pads);
+    return {};
+}
+
 Status pad(const Work &work)
 {
     if (const Status moved = work.move(1, "pads"); !moved)
         return moved;
+    if (const Status spread = spreadPads(work); !spread)
+        return spread;
     if (work.given(2)) {
         if (!work.in[2].known || work.in[2].known->elements.size() != 1)
             return unsupported(work.label() + ": its value is computed at run time");
@@ -274,7 +334,7 @@ Status tile(const Work &work)
 
 Status dropout(const Work &work)
 {
-    const bool training = work.opset < 12 ? false : work.given(2) && work.in[2].known && !work.in[2].known->elements.empty() && work.in[2].known->elements[0].value != 0;
+    const bool training = work.reading.opset < 12 ? false : work.given(2) && work.in[2].known && !work.in[2].known->elements.empty() && work.in[2].known->elements[0].value != 0;
     double ratio = work.out.op.number("ratio", 0.5);
     if (work.given(1) && work.in[1].known && !work.in[1].known->elements.empty())
         ratio = work.in[1].known->elements[0].value;
@@ -286,22 +346,15 @@ Status dropout(const Work &work)
 
 Status batchNormalization(const Work &work)
 {
-    // Whatever mode a file was exported in, it is trained here.
-    work.set("training_mode", std::int64_t{1});
+    // Whatever mode a file was exported in, it is trained here, unless it is to be run as it is.
+    work.set("training_mode", work.reading.exact ? work.out.op.integer("training_mode") : std::int64_t{1});
     work.out.op.attributes.erase("spatial");
     return {};
 }
 
 Status softmax(const Work &work)
 {
-    const std::int64_t axis = work.out.op.integer("axis", work.opset < 13 ? 1 : -1);
-    work.set("axis", axis);
-    if (work.opset >= 13 || !work.given(0) || !work.in[0].info)
-        return {};
-    // Before opset 13 everything from `axis` on was one dimension.
-    const auto rank = static_cast<std::int64_t>(work.in[0].info->shape.rank());
-    if (rank > 0 && axis != -1 && axis != rank - 1)
-        return unsupported(fmt::format("{}: opset {} normalises over all dimensions from {} on; export with opset 13 or later", work.label(), work.opset, axis));
+    work.set("axis", work.out.op.integer("axis", work.reading.opset < 13 ? 1 : -1));
     return {};
 }
 
@@ -345,7 +398,7 @@ Status windowed(const Work &work)
 Status cast(const Work &work)
 {
     DType type{};
-    if (!dataType(static_cast<int>(work.out.op.integer("to")), type))
+    if (!dataType(static_cast<int>(work.out.op.integer("to")), type, work.reading.floats()))
         return unsupported(fmt::format("{} converts to ONNX element type {}, which is not supported", work.label(), work.out.op.integer("to")));
     work.out.op.attributes.clear();
     work.set("to", std::string(graph::name(type)));
@@ -363,17 +416,19 @@ const std::map<std::string, Rule, std::less<>> &rules()
     static const std::map<std::string, Rule, std::less<>> table = {
         {"Constant", constant}, {"Reshape", reshape}, {"Expand", expand}, {"ConstantOfShape", constantOfShape},
         {"Slice", slice}, {"Squeeze", axesInput}, {"Unsqueeze", axesInput},
-        {"ReduceSum", axesInput}, {"ReduceMean", axesInput}, {"ReduceMax", axesInput}, {"ReduceMin", axesInput}, {"ReduceProd", axesInput},
+        {"ReduceSum", reduce}, {"ReduceMean", reduce}, {"ReduceMax", reduce}, {"ReduceMin", reduce}, {"ReduceProd", reduce},
         {"Split", split}, {"Clip", clip}, {"Pad", pad}, {"Tile", tile}, {"Dropout", dropout},
         {"BatchNormalization", batchNormalization}, {"Softmax", softmax}, {"LogSoftmax", softmax},
         {"Conv", windowed}, {"MaxPool", windowed}, {"AveragePool", windowed}, {"Cast", cast}, {"Sum", sum},
+        {"OneHot", oneHot}, {"CumSum", [](const Work &work) { return numberInput(work, "axis"); }},
+        {"Trilu", [](const Work &work) { return numberInput(work, "k"); }},
     };
     return table;
 }
 
 } // namespace
 
-Result<NormalNode> normalize(const onnx::NodeProto &node, const std::vector<NodeInput> &inputs, std::int64_t opset, std::int64_t batchSize)
+Result<NormalNode> normalize(const onnx::NodeProto &node, const std::vector<NodeInput> &inputs, const Reading &reading)
 {
     NormalNode normal;
     normal.op.type = node.op_type();
@@ -390,7 +445,7 @@ Result<NormalNode> normalize(const onnx::NodeProto &node, const std::vector<Node
     const bool needsData = normal.op.type != "Constant";
     if (needsData && (inputs.empty() || inputs[0].name.empty()))
         return badInput(fmt::format("operator '{}' ({}) has no input; the file is damaged", node.name(), node.op_type()));
-    if (const Status done = rule->second(Work{node, inputs, opset, batchSize, normal}); !done)
+    if (const Status done = rule->second(Work{node, inputs, reading, normal}); !done)
         return done.error();
     return normal;
 }

@@ -4,6 +4,7 @@
 #include "engine/base/result.h"
 #include "engine/graph/operators.h"
 #include "engine/import/known_value.h"
+#include "engine/import/onnx_tensor.h"
 
 #include <onnx/onnx_pb.h>
 #include <optional>
@@ -26,8 +27,15 @@ struct NormalNode {
     std::optional<KnownValue> constant; ///< Constant nodes
 };
 
-/// @p batchSize: the number of samples that the file was exported with, 0 if symbolic; sizes baked into reshapes are read by it.
+/// What nodes are read by.
+struct Reading {
+    std::int64_t opset = 0;
+    std::int64_t batchSize = 0; ///< samples that the file was exported with, 0 if symbolic; sizes baked into reshapes are read by it
+    bool exact = false;         ///< to be run as it is, not trained
+    [[nodiscard]] Floats floats() const { return exact ? Floats::AsStored : Floats::Single; }
+};
+
 /// Errors (BadInput): an attribute or constant input that is missing or of the wrong kind.
-Result<NormalNode> normalize(const onnx::NodeProto &node, const std::vector<NodeInput> &inputs, std::int64_t opset, std::int64_t batchSize);
+Result<NormalNode> normalize(const onnx::NodeProto &node, const std::vector<NodeInput> &inputs, const Reading &reading);
 
 } // namespace planloom::import

@@ -2,6 +2,7 @@
 #include "engine/import/onnx_tensor.h"
 
 #include "engine/base/files.h"
+#include "engine/weights/convert.h"
 
 #include <charconv>
 #include <cmath>
@@ -27,26 +28,6 @@ Result<std::int64_t> countOf(const TensorProto &proto)
     return count;
 }
 
-float halfToFloat(std::uint16_t half)
-{
-    const int exponent = half >> 10 & 0x1f;
-    const int fraction = half & 0x3ff;
-    const float sign = half & 0x8000 ? -1.0f : 1.0f;
-    if (exponent == 0)
-        return sign * std::ldexp(static_cast<float>(fraction), -24);
-    if (exponent == 31)
-        return fraction ? std::nanf("") : sign * INFINITY;
-    return sign * std::ldexp(static_cast<float>(fraction + 1024), exponent - 25);
-}
-
-float bfloatToFloat(std::uint16_t bits)
-{
-    const std::uint32_t wide = static_cast<std::uint32_t>(bits) << 16;
-    float value = 0;
-    std::memcpy(&value, &wide, sizeof value);
-    return value;
-}
-
 std::int64_t storedSize(int onnxType)
 {
     switch (onnxType) {
@@ -60,30 +41,12 @@ std::int64_t storedSize(int onnxType)
     }
 }
 
-template <class From, class Convert>
-void widen(std::string_view raw, std::vector<std::byte> &out, Convert convert)
+std::vector<std::byte> fromRaw(int onnxType, std::string_view raw, DType type)
 {
-    const std::size_t count = raw.size() / sizeof(From);
-    out.resize(count * sizeof(float));
-    for (std::size_t i = 0; i < count; ++i) {
-        From from;
-        std::memcpy(&from, raw.data() + i * sizeof(From), sizeof(From));
-        const auto value = static_cast<float>(convert(from));
-        std::memcpy(out.data() + i * sizeof(float), &value, sizeof value);
-    }
-}
-
-std::vector<std::byte> fromRaw(int onnxType, std::string_view raw)
-{
-    std::vector<std::byte> out;
-    if (onnxType == TensorProto::DOUBLE)
-        widen<double>(raw, out, [](double x) { return x; });
-    else if (onnxType == TensorProto::FLOAT16)
-        widen<std::uint16_t>(raw, out, halfToFloat);
-    else if (onnxType == TensorProto::BFLOAT16)
-        widen<std::uint16_t>(raw, out, bfloatToFloat);
-    else
-        out.assign(reinterpret_cast<const std::byte *>(raw.data()), reinterpret_cast<const std::byte *>(raw.data()) + raw.size());
+    DType stored{};
+    dataType(onnxType, stored, Floats::AsStored);
+    std::vector<std::byte> out(raw.size() / static_cast<std::size_t>(graph::sizeOf(stored)) * static_cast<std::size_t>(graph::sizeOf(type)));
+    weights::convert({reinterpret_cast<const std::byte *>(raw.data()), raw.size()}, stored, type, out.data());
     return out;
 }
 
@@ -98,17 +61,17 @@ std::vector<std::byte> fromField(const Field &field)
     return out;
 }
 
-std::vector<std::byte> fromFields(const TensorProto &proto)
+std::vector<std::byte> fromFields(const TensorProto &proto, DType type)
 {
     switch (proto.data_type()) {
     case TensorProto::FLOAT: return fromField<float>(proto.float_data());
-    case TensorProto::DOUBLE: return fromField<float>(proto.double_data());
+    case TensorProto::DOUBLE: return type == DType::F64 ? fromField<double>(proto.double_data()) : fromField<float>(proto.double_data());
     case TensorProto::INT64: return fromField<std::int64_t>(proto.int64_data());
     case TensorProto::INT32: return fromField<std::int32_t>(proto.int32_data());
     case TensorProto::FLOAT16:
     case TensorProto::BFLOAT16: {
         const auto bits = fromField<std::uint16_t>(proto.int32_data());
-        return fromRaw(proto.data_type(), {reinterpret_cast<const char *>(bits.data()), bits.size()});
+        return fromRaw(proto.data_type(), {reinterpret_cast<const char *>(bits.data()), bits.size()}, type);
     }
     default: return fromField<std::int8_t>(proto.int32_data());
     }
@@ -139,7 +102,7 @@ Result<StoredTensor> readExternal(const TensorProto &proto, const std::string &f
         if (!raw)
             return raw.error();
         tensor.init.kind = graph::Initializer::Kind::Data;
-        tensor.init.data = std::make_shared<const std::vector<std::byte>>(fromRaw(proto.data_type(), *raw));
+        tensor.init.data = std::make_shared<const std::vector<std::byte>>(fromRaw(proto.data_type(), *raw, tensor.type));
         return tensor;
     }
     tensor.init.kind = graph::Initializer::Kind::File;
@@ -148,15 +111,23 @@ Result<StoredTensor> readExternal(const TensorProto &proto, const std::string &f
     return tensor;
 }
 
+double fromHalfOrBFloat(DType type, const std::byte *at)
+{
+    std::uint16_t bits = 0;
+    std::memcpy(&bits, at, sizeof bits);
+    return static_cast<double>(type == DType::F16 ? weights::fromHalf(bits) : weights::fromBFloat16(bits));
+}
+
 } // namespace
 
-bool dataType(int onnxType, DType &type)
+bool dataType(int onnxType, DType &type, Floats floats)
 {
+    const bool single = floats == Floats::Single;
     switch (onnxType) {
-    case TensorProto::FLOAT:
-    case TensorProto::DOUBLE:
-    case TensorProto::FLOAT16:
-    case TensorProto::BFLOAT16: type = DType::F32; return true;
+    case TensorProto::FLOAT: type = DType::F32; return true;
+    case TensorProto::DOUBLE: type = single ? DType::F32 : DType::F64; return true;
+    case TensorProto::FLOAT16: type = single ? DType::F32 : DType::F16; return true;
+    case TensorProto::BFLOAT16: type = single ? DType::F32 : DType::BF16; return true;
     case TensorProto::INT64: type = DType::I64; return true;
     case TensorProto::INT32: type = DType::I32; return true;
     case TensorProto::INT8: type = DType::I8; return true;
@@ -166,10 +137,10 @@ bool dataType(int onnxType, DType &type)
     }
 }
 
-Result<StoredTensor> readTensor(const TensorProto &proto, const std::string &folder)
+Result<StoredTensor> readTensor(const TensorProto &proto, const std::string &folder, Floats floats)
 {
     StoredTensor tensor;
-    if (!dataType(proto.data_type(), tensor.type))
+    if (!dataType(proto.data_type(), tensor.type, floats))
         return unsupported(fmt::format("tensor '{}' has ONNX element type {}, which is not supported; convert it to float32 or int64", proto.name(), proto.data_type()));
     const auto count = countOf(proto);
     if (!count)
@@ -179,7 +150,7 @@ Result<StoredTensor> readTensor(const TensorProto &proto, const std::string &fol
         return readExternal(proto, folder, std::move(tensor), *count);
     if (proto.has_raw_data() && static_cast<std::int64_t>(proto.raw_data().size()) != *count * storedSize(proto.data_type()))
         return badInput(fmt::format("tensor '{}' has {} elements, but {} bytes of data; the file is damaged", proto.name(), *count, proto.raw_data().size()));
-    auto bytes = proto.has_raw_data() ? fromRaw(proto.data_type(), proto.raw_data()) : fromFields(proto);
+    auto bytes = proto.has_raw_data() ? fromRaw(proto.data_type(), proto.raw_data(), tensor.type) : fromFields(proto, tensor.type);
     if (static_cast<std::int64_t>(bytes.size()) != *count * graph::sizeOf(tensor.type))
         return badInput(fmt::format("tensor '{}' has {} elements, but its data does not; the file is damaged", proto.name(), *count));
     tensor.init.kind = graph::Initializer::Kind::Data;
@@ -205,6 +176,9 @@ std::optional<KnownValue> knownValue(const StoredTensor &tensor)
         };
         switch (tensor.type) {
         case DType::F32: value.elements[i].value = load(float{}); break;
+        case DType::F64: value.elements[i].value = load(double{}); break;
+        case DType::F16:
+        case DType::BF16: value.elements[i].value = fromHalfOrBFloat(tensor.type, at); break;
         case DType::I64: value.elements[i].value = load(std::int64_t{}); break;
         case DType::I32: value.elements[i].value = load(std::int32_t{}); break;
         case DType::I8: value.elements[i].value = load(std::int8_t{}); break;

@@ -9,8 +9,14 @@
 
 namespace planloom::import {
 
-/// Our data type for an ONNX element type; half and double precision become float32, which is what training uses. False if there is none.
-bool dataType(int onnxType, graph::DType &type);
+/// What becomes of half and double precision.
+enum class Floats : std::uint8_t {
+    Single, ///< all are read as float32, which is what training uses
+    AsStored,
+};
+
+/// Our data type for an ONNX element type. False if there is none.
+bool dataType(int onnxType, graph::DType &type, Floats floats = Floats::Single);
 
 /// A tensor of an ONNX file: its sizes, and its elements in the file, beside it, or nowhere.
 struct StoredTensor {
@@ -20,7 +26,7 @@ struct StoredTensor {
 };
 
 /// Errors (BadInput): a size that does not fit its data, external data that leads out of @p folder or past its file's end.
-Result<StoredTensor> readTensor(const onnx::TensorProto &proto, const std::string &folder);
+Result<StoredTensor> readTensor(const onnx::TensorProto &proto, const std::string &folder, Floats floats = Floats::Single);
 
 /// The elements as numbers; nothing for data in another file or more than kMostFoldedElements elements.
 std::optional<KnownValue> knownValue(const StoredTensor &tensor);

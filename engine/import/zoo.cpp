@@ -55,6 +55,7 @@ const std::vector<BuiltIn> &builtIns()
         {{"gpt-nano", "GPT over bytes: 4 layers, width 128, 64 tokens of context; trains in seconds on a CPU"}, [] { return graph::gpt(nano()); }},
         {{"gpt2", "GPT-2, 124 M parameters, 1024 tokens of context"}, [] { return graph::gpt(gpt2Small()); }},
         {{"bert-large", "BERT-Large encoder with masked-token loss, 512 tokens"}, [] { return graph::bert(bertLarge()); }},
+        {{"lstm-lm", "two LSTM layers of 650 units over 10,000 words, 35 at a time"}, [] { return graph::lstmLanguageModel({}); }},
         {{"vgg-19", "VGG-19 for 224 x 224 images"}, [] { return graph::vgg19(); }},
         {{"resnet-50", "ResNet-50 v1.5 for 224 x 224 images"}, [] { return graph::resnet50(); }},
     };

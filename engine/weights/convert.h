@@ -9,8 +9,9 @@
 
 namespace planloom::weights {
 
-/// IEEE half precision to single: exact.
+/// IEEE half precision to single: exact. The other way rounds to nearest, ties to even.
 float fromHalf(std::uint16_t half);
+std::uint16_t toHalf(float value);
 /// bfloat16 to single: exact. The other way rounds to nearest, ties to even, and keeps a NaN one.
 float fromBFloat16(std::uint16_t value);
 std::uint16_t toBFloat16(float value);
