@@ -95,6 +95,17 @@ OpCostFigures figures(const Graph &graph, OpId op, std::int64_t samples);
    ReduceMeanGrad{axes, keepdims, shape, batch_axis}(dY)  ReduceMaxGrad ReduceMinGrad ReduceProdGrad{axes, keepdims}(dY, X, Y)
    SoftmaxCrossEntropyLossGrad{ignore_index}(dLoss, logits, labels, Stats), scaled by dLoss / divisor
    All others are written in forward types.
+
+   SHARDS, made by engine/sharding only; it says there what AllReduce AllGather ReduceScatter AllToAll (which communicate and have no kernel)
+   ShardSlice KeepOnFirst Partition Assemble do. {mesh_dim}: the kernel is made with "mesh_index", the device's coordinate there.
+   Where an axis carries the batch, `segments` are those of one sample.
+   ShardPad{mesh_dim, parts, axis, segments}(X) -> the whole with zeros in all but the own part
+   ShiftIndices{mesh_dim, parts, size, keep?, from_end=0}(indices): positions of an axis of parts*size as positions of the own `size`:
+   INT64_MIN where another device has it, INT64_MIN+1 where nobody has; `keep` stays; from_end = 1: negative ones count from the end
+   ShardGather{axis}(data, shifted indices): Gather with zeros where another device has the row
+   LossStatistics{ignore_index}(logits (M, V), shifted labels (M)) -> (M, 3) = (max, sum of exp(x - max), label's logit or 0)
+   CombineLossStatistics(X (P, M, 3)) -> (M, 3)  LossFromStatistics{ignore_index}((M, 3), labels (M)) -> loss (), Stats (M, 2)
+   LossRowShare{ignore_index}(dLoss (), own labels, all labels): dLoss * divisor of the own rows / divisor of all
 */
 
 } // namespace planloom::graph

@@ -31,9 +31,14 @@ void Rewriter::copy(const Op &op) { copy(op, op.attributes); }
 void Rewriter::copy(const Op &op, Attributes attributes)
 {
     std::vector<TensorId> inputs;
-    std::vector<TensorId> outputs;
     for (const TensorId input : op.inputs)
         inputs.push_back(to(input));
+    copy(op, std::move(attributes), std::move(inputs));
+}
+
+void Rewriter::copy(const Op &op, Attributes attributes, std::vector<TensorId> inputs)
+{
+    std::vector<TensorId> outputs;
     for (const TensorId output : op.outputs)
         outputs.push_back(to(output));
     m_builder.addOp(op.type, op.name, op.scope, std::move(inputs), std::move(outputs), std::move(attributes));

@@ -27,6 +27,7 @@ public:
     /// The operator as it is, with its inputs mapped and outputs of the same names; @p attributes replace its own if given.
     void copy(const Op &op);
     void copy(const Op &op, Attributes attributes);
+    void copy(const Op &op, Attributes attributes, std::vector<TensorId> inputs); ///< these inputs (of the new graph) instead of the mapped ones
     /// A new operator with one output, in @p like's scope. Its shape is inferred in finish().
     TensorId emit(const std::string &type, std::vector<TensorId> inputs, Attributes attributes, const Op &like);
     std::vector<TensorId> emit(const std::string &type, std::vector<TensorId> inputs, Attributes attributes, const Op &like, std::size_t outputs);

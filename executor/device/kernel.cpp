@@ -17,7 +17,7 @@ Table makeTable()
     Table table;
     for (const auto &family :
          {unaryKernels(), unaryGradientKernels(), binaryKernels(), matmulKernels(), attentionKernels(), rotaryKernels(), normKernels(),
-          batchNormKernels(), convolutionKernels(), poolingKernels(), shapeKernels(), indexKernels(), softmaxKernels(), lossKernels(),
+          batchNormKernels(), convolutionKernels(), poolingKernels(), shapeKernels(), indexKernels(), softmaxKernels(), lossKernels(), boxingKernels(),
           reduceKernels()}) {
         for (const KernelEntry &entry : family)
             table.emplace(entry.type, entry);

@@ -51,6 +51,7 @@ std::span<const KernelEntry> shapeKernels();
 std::span<const KernelEntry> indexKernels();
 std::span<const KernelEntry> softmaxKernels();
 std::span<const KernelEntry> lossKernels();
+std::span<const KernelEntry> boxingKernels();
 std::span<const KernelEntry> reduceKernels();
 
 /// A kernel that is a function: f(inputs, outputs).

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "engine/base/result.h"
+#include "engine/sharding/mesh.h"
+#include "engine/sharding/sbp.h"
+
+#include <cstdint>
+#include <vector>
+
+// What it takes to change how a tensor lies on devices: the boxing table of OneFlow (Yuan et al., 2021, §3.2).
+namespace planloom::sharding {
+
+/// Bytes that all devices of a line together send to turn @p from into @p to, for a tensor of @p bytes on @p parts devices. Ring traffic
+/// of one device is this divided by @p parts. Splits of one axis with different segments go through B.
+double boxingBytes(const Sbp &from, const Sbp &to, double bytes, int parts);
+/// The same from @p fromParts devices to @p toParts others.
+double boxingBytesBetween(const Sbp &from, const Sbp &to, double bytes, int fromParts, int toParts);
+
+} // namespace planloom::sharding
