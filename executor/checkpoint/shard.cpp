@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "executor/checkpoint/shard.h"
+
+#include "engine/base/crc32c.h"
+#include "engine/base/failpoint.h"
+#include "engine/weights/safetensors.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <set>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace planloom::checkpoint {
+namespace {
+
+std::string why() { return std::strerror(errno); }
+
+/// A file made anew; closed at the end.
+class NewFile {
+public:
+    explicit NewFile(const std::string &path) : m_fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644)) {}
+    NewFile(const NewFile &) = delete;
+    NewFile &operator=(const NewFile &) = delete;
+    ~NewFile()
+    {
+        if (m_fd >= 0)
+            ::close(m_fd);
+    }
+    [[nodiscard]] int get() const { return m_fd; }
+
+private:
+    int m_fd;
+};
+
+Status writeAll(int fd, const std::byte *data, std::int64_t bytes)
+{
+    while (bytes > 0) {
+        const ssize_t put = ::write(fd, data, static_cast<std::size_t>(bytes));
+        if (put < 0 && errno == EINTR)
+            continue;
+        if (put <= 0)
+            return ioError("cannot be written: " + why() + "; free some space or choose another run folder");
+        data += put;
+        bytes -= put;
+    }
+    return {};
+}
+
+Status syncFile(int fd)
+{
+    return ::fsync(fd) == 0 ? Status() : ioError("cannot be made to last: " + why());
+}
+
+/// How a piece is called in its rank's file: parameters by their own name, so that other programs can read them.
+std::string keyOf(const Piece &piece, std::set<std::string> &taken)
+{
+    const std::string stem = piece.kind == Kind::Parameter ? piece.name : std::string(name(piece.kind)) + "/" + piece.name;
+    std::string key = stem;
+    for (int i = 2; !taken.insert(key).second; ++i)
+        key = stem + "#" + std::to_string(i);
+    return key;
+}
+
+/// Sizes of what the rank holds: its local tensor, or a row of elements where it holds only a range of that.
+std::vector<std::int64_t> storedSizes(const Piece &piece)
+{
+    std::vector<std::int64_t> sizes;
+    std::int64_t local = 1;
+    for (const auto &axis : piece.region) {
+        std::int64_t extent = 0;
+        for (const auto &interval : axis)
+            extent += interval.end - interval.begin;
+        sizes.push_back(extent);
+        local *= extent;
+    }
+    return local == piece.flatCount ? sizes : std::vector<std::int64_t>{piece.flatCount};
+}
+
+} // namespace
+
+std::string checkpointsFolder(const std::string &runDir) { return runDir + "/checkpoints"; }
+std::string finishedName(std::int64_t step) { return fmt::format("step-{:08d}", step); }
+std::string unfinishedName(std::int64_t step, std::int64_t lease) { return fmt::format(".step-{:08d}.epoch-{}", step, lease); }
+std::string shardName(int rank) { return fmt::format("rank-{:05d}.safetensors", rank); }
+std::string partName(int rank) { return fmt::format("rank-{:05d}.json", rank); }
+
+Status syncFolder(const std::string &folder)
+{
+    const int fd = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0)
+        return ioError("cannot be opened: " + why()).in(folder);
+    const Status synced = syncFile(fd);
+    ::close(fd);
+    return synced ? Status() : Status(synced.error().in(folder));
+}
+
+Result<std::unique_ptr<Shard>> Shard::create(std::vector<Piece> pieces, int rank)
+{
+    std::unique_ptr<Shard> shard(new Shard);
+    shard->m_rank = rank;
+    std::set<std::string> taken{"__metadata__"};
+    std::vector<weights::StoredTensor> tensors;
+    for (Piece &piece : pieces) {
+        if (const Status good = check(piece); !good)
+            return good.error();
+        if (!piece.writes || piece.flatCount == 0)
+            continue;
+        const std::string key = keyOf(piece, taken);
+        tensors.push_back({key, weights::formatName(piece.type), piece.type, storedSizes(piece), 0, 0});
+        shard->m_bytes += piece.bytes();
+        shard->m_pieces.push_back({std::move(piece), 0, key});
+    }
+    shard->m_header = weights::makeHeader(tensors, {{"format", "pt"}});
+    if (shard->m_bytes == 0)
+        return shard;
+    // Touched now, so that the first copy does not wait for pages.
+    void *copy = ::mmap(nullptr, static_cast<std::size_t>(shard->m_bytes), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+    if (copy == MAP_FAILED)
+        return failed(fmt::format("no memory for the {} bytes that a checkpoint copies aside; train without checkpoints or on more ranks", shard->m_bytes));
+    shard->m_copy = static_cast<std::byte *>(copy);
+    return shard;
+}
+
+Shard::~Shard()
+{
+    if (m_copy != nullptr)
+        ::munmap(m_copy, static_cast<std::size_t>(m_bytes));
+}
+
+void Shard::copy()
+{
+    std::byte *out = m_copy;
+    for (const StoredPiece &piece : m_pieces) {
+        std::memcpy(out, piece.what.data, static_cast<std::size_t>(piece.what.bytes()));
+        out += piece.what.bytes();
+    }
+}
+
+Status Shard::writeData(int fd, const std::stop_token &stop, StoredFile &stored) const
+{
+    // Small enough to stop soon and to be in the cache for the second of checksum and write.
+    constexpr std::int64_t kChunk = 1 << 20;
+    for (std::int64_t at = 0; at < m_bytes; at += kChunk) {
+        if (stop.stop_requested())
+            return cancelled();
+        PLANLOOM_FAILPOINT("checkpoint.shard-data");
+        const std::int64_t bytes = std::min(kChunk, m_bytes - at);
+        stored.checksum = crc32c({m_copy + at, static_cast<std::size_t>(bytes)}, stored.checksum);
+        if (Status written = writeAll(fd, m_copy + at, bytes); !written)
+            return written;
+    }
+    return {};
+}
+
+Status Shard::writeShard(const std::string &folder, const std::stop_token &stop, StoredFile &stored) const
+{
+    PLANLOOM_FAILPOINT("checkpoint.shard-create");
+    const NewFile file(folder + "/" + stored.name);
+    if (file.get() < 0)
+        return ioError("cannot be made: " + why());
+    PLANLOOM_FAILPOINT("checkpoint.shard-header");
+    const auto header = std::as_bytes(std::span(m_header));
+    if (Status written = writeAll(file.get(), header.data(), std::ssize(header)); !written)
+        return written;
+    stored.checksum = crc32c(header);
+    if (Status written = writeData(file.get(), stop, stored); !written)
+        return written;
+    stored.bytes = std::ssize(header) + m_bytes;
+    PLANLOOM_FAILPOINT("checkpoint.shard-fsync");
+    return syncFile(file.get());
+}
+
+Status Shard::write(const std::string &folder, Manifest head, const std::stop_token &stop) const
+{
+    if (::mkdir(folder.c_str(), 0755) != 0 && errno != EEXIST) // the first rank makes it
+        return ioError("cannot be made: " + why() + "; free some space or choose another run folder").in(folder);
+    if (!m_pieces.empty()) {
+        StoredFile stored{shardName(m_rank), 0, 0};
+        if (Status written = writeShard(folder, stop, stored); !written)
+            return written.error().in(folder + "/" + stored.name);
+        head.files = {stored};
+        for (const StoredPiece &piece : m_pieces) {
+            head.pieces.push_back(piece);
+            head.pieces.back().what.data = nullptr;
+        }
+    }
+    PLANLOOM_FAILPOINT("checkpoint.part-write");
+    const std::string path = folder + "/" + partName(m_rank);
+    const NewFile part(path);
+    if (part.get() < 0)
+        return ioError("cannot be made: " + why()).in(path);
+    const std::string text = toJson(head);
+    Status done = writeAll(part.get(), std::as_bytes(std::span(text)).data(), std::ssize(text));
+    if (done)
+        done = syncFile(part.get());
+    if (!done)
+        return done.error().in(path);
+    PLANLOOM_FAILPOINT("checkpoint.shard-done");
+    return {};
+}
+
+} // namespace planloom::checkpoint

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "engine/base/result.h"
+#include "executor/checkpoint/manifest.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <stop_token>
+#include <string>
+#include <vector>
+
+namespace planloom::checkpoint {
+
+/// The folder in which checkpoints of a run lie.
+std::string checkpointsFolder(const std::string &runDir);
+/// "step-00000120"; where it is not finished, ".step-00000120.epoch-7".
+std::string finishedName(std::int64_t step);
+std::string unfinishedName(std::int64_t step, std::int64_t lease);
+/// Names of what rank @p rank writes into the unfinished folder: its tensors, and their description.
+std::string shardName(int rank);
+std::string partName(int rank);
+
+/// Makes what was created, renamed or removed in @p folder last. Error: Io.
+Status syncFolder(const std::string &folder);
+
+/// What one rank saves: a second copy of its pieces in memory, made once, and the file that it becomes.
+/// Thread contract: copy() and write() may be on different threads, one after the other.
+class Shard {
+public:
+    /// Allocates the copy of those of @p pieces that this rank writes. Errors: those of check(), Failed (memory).
+    static Result<std::unique_ptr<Shard>> create(std::vector<Piece> pieces, int rank);
+    Shard(const Shard &) = delete;
+    Shard &operator=(const Shard &) = delete;
+    ~Shard();
+
+    /// Bytes that are copied and written, without the header.
+    [[nodiscard]] std::int64_t bytes() const { return m_bytes; }
+    /// Copies the pieces: all that training has to wait for.
+    void copy();
+    /// Writes the copy into @p folder and makes it last, then its description, which rank 0 reads. Errors: Io; Cancelled on @p stop.
+    Status write(const std::string &folder, Manifest head, const std::stop_token &stop) const;
+
+private:
+    Shard() = default;
+    Status writeData(int fd, const std::stop_token &stop, StoredFile &stored) const;
+    Status writeShard(const std::string &folder, const std::stop_token &stop, StoredFile &stored) const;
+
+    int m_rank = 0;
+    std::vector<StoredPiece> m_pieces; ///< with data
+    std::string m_header;
+    std::byte *m_copy = nullptr;
+    std::int64_t m_bytes = 0;
+};
+
+} // namespace planloom::checkpoint
