@@ -142,7 +142,50 @@ double allReduceOverLinks(const Cluster &cluster, std::span<const DeviceId> devi
     return std::min(oneRing, ringsTime(cluster, nodes, sorted.size(), rings, moved));
 }
 
+/// Linear between two points; below the first its time, which is latency, beyond the last in proportion to the bytes.
+double onCurve(const std::vector<CurvePoint> &curve, double bytes)
+{
+    const auto above = std::lower_bound(curve.begin(), curve.end(), bytes, [](const CurvePoint &point, double wanted) { return point.bytes < wanted; });
+    if (above == curve.begin())
+        return above->seconds.value();
+    if (above == curve.end())
+        return curve.back().seconds.value() * bytes / curve.back().bytes;
+    const CurvePoint &below = *std::prev(above);
+    const double share = (bytes - below.bytes) / (above->bytes - below.bytes);
+    return below.seconds.value() + share * (above->seconds.value() - below.seconds.value());
+}
+
+/// An all-reduce of so many bytes moves twice what the collective does.
+double comparableAllReduce(Collective kind, double bytes, double members)
+{
+    return kind == Collective::AllReduce || kind == Collective::Broadcast ? bytes : bytes * members;
+}
+
 } // namespace
+
+std::string curveName(Collective kind, std::size_t members)
+{
+    return std::string(name(kind)) + "/" + std::to_string(members);
+}
+
+const std::vector<CurvePoint> *CostModel::curve(const std::string &name, std::span<const DeviceId> devices) const
+{
+    if (!m_profile || crosses(*m_cluster, devices) || m_profile->deviceType != m_cluster->typeOf(devices.front()).name)
+        return nullptr;
+    const auto it = m_profile->curves.find(name);
+    return it != m_profile->curves.end() && !it->second.empty() ? &it->second : nullptr;
+}
+
+Seconds CostModel::collective(Collective kind, std::span<const DeviceId> devices, double bytes) const
+{
+    if (devices.size() < 2 || !(bytes > 0))
+        return Seconds(0);
+    if (const auto *measured = curve(curveName(kind, devices.size()), devices))
+        return Seconds(onCurve(*measured, bytes));
+    if (kind == Collective::AllReduce)
+        return allReduce(devices, bytes);
+    return allReduce(devices, comparableAllReduce(kind, bytes, static_cast<double>(devices.size()))) * 0.5;
+}
 
 Seconds CostModel::transfer(std::span<const DeviceId> from, std::span<const DeviceId> to, double bytes) const
 {
@@ -150,6 +193,10 @@ Seconds CostModel::transfer(std::span<const DeviceId> from, std::span<const Devi
         return Seconds(0);
     if (m_cluster->commModel() == cluster::CommModel::TwoLevel)
         return Seconds(transferTwoLevel(*m_cluster, from, to, bytes));
+    std::vector<DeviceId> ends(from.begin(), from.end());
+    ends.insert(ends.end(), to.begin(), to.end());
+    if (const auto *measured = curve(kMessageCurve, ends)) // each message goes its own way through memory: the largest one counts
+        return Seconds(onCurve(*measured, bytes / static_cast<double>(std::max(from.size(), to.size()))));
     return Seconds(transferOverLinks(*m_cluster, from, to, bytes));
 }
 
@@ -161,6 +208,8 @@ Seconds CostModel::allReduce(std::span<const DeviceId> devices, double bytes) co
     const double moved = 2 * (count - 1) / count * bytes; // by every device, in a ring
     if (m_cluster->commModel() == cluster::CommModel::TwoLevel)
         return Seconds(allReduceTwoLevel(*m_cluster, devices, moved));
+    if (const auto *measured = curve(curveName(Collective::AllReduce, devices.size()), devices))
+        return Seconds(onCurve(*measured, bytes));
     if (m_profile && !crosses(*m_cluster, devices) && m_profile->deviceType == m_cluster->typeOf(devices.front()).name) {
         const auto measured = m_profile->extra.find("allreduce_bytes_per_second");
         if (measured != m_profile->extra.end() && measured->second > 0)

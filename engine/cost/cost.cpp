@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/cost/cost.h"
 
+#include "engine/cost/local_costs.h"
 #include "engine/graph/operators.h"
 
 #include <algorithm>
@@ -65,7 +66,7 @@ double timeOf(const OpTime &entry, bool backward)
     return (backward ? entry.backward : entry.forward).value();
 }
 
-/// Linear between two measured sample counts, in proportion to the nearest outside of them.
+/// As interpolated() does.
 double measuredTime(const std::vector<OpTime> &times, double samples, bool backward)
 {
     const auto above = std::lower_bound(times.begin(), times.end(), samples, [](const OpTime &entry, double wanted) { return entry.samples < wanted; });
@@ -257,6 +258,78 @@ Seconds CostModel::optimizerStep(Bytes parameters, int stateTensors, std::size_t
     // Reads and writes the parameters and each moment, reads the gradients: a step is bound by memory.
     const double traffic = asDouble(parameters) * (3 + 2 * stateTensors);
     return Seconds(traffic / (m_cluster->types()[type].memoryBandwidth * kMemoryEfficiency));
+}
+
+double CostModel::profileScaleOf(std::size_t type) const
+{
+    return m_sums->scale[type];
+}
+
+Seconds CostModel::taskOverhead(std::size_t type) const
+{
+    if (!m_profile || !(m_sums->scale[type] > 0))
+        return Seconds(0);
+    const auto it = m_profile->extra.find("task_overhead_seconds");
+    return Seconds(it != m_profile->extra.end() ? it->second * m_sums->scale[type] : 0);
+}
+
+Seconds CostModel::opTime(const graph::Graph &local, OpId op, double samples, std::size_t type) const
+{
+    return LocalCosts(*this, local, op.index(), op.index() + 1).seconds(op.index(), op.index() + 1, samples, type);
+}
+
+double interpolated(const std::vector<KernelTime> &times, double samples)
+{
+    const auto above = std::lower_bound(times.begin(), times.end(), samples, [](const KernelTime &entry, double wanted) { return entry.samples < wanted; });
+    if (above == times.begin() || above == times.end()) {
+        const KernelTime &nearest = above == times.end() ? times.back() : *above;
+        return nearest.seconds.value() * samples / nearest.samples;
+    }
+    const KernelTime &below = *std::prev(above);
+    const double share = (samples - below.samples) / (above->samples - below.samples);
+    return below.seconds.value() + share * (above->seconds.value() - below.seconds.value());
+}
+
+// --- Operators of any graph -----------------------------------------------------------------------------------------
+
+struct LocalCosts::Entry {
+    OpFigures figures;
+    const std::vector<KernelTime> *kernel = nullptr;
+};
+
+LocalCosts::LocalCosts(const CostModel &costs, const graph::Graph &local) : LocalCosts(costs, local, 0, local.ops().size()) {}
+
+LocalCosts::LocalCosts(const CostModel &costs, const graph::Graph &local, std::size_t first, std::size_t last) : m_costs(costs), m_first(first)
+{
+    const Profile *profile = costs.profile().get();
+    for (std::size_t i = first; i < last; ++i) {
+        const graph::Op &op = local.ops()[i];
+        Entry entry;
+        if (profile && !profile->kernels.empty()) {
+            const auto it = profile->kernels.find(signatureOf(local, op));
+            entry.kernel = it != profile->kernels.end() && !it->second.empty() ? &it->second : nullptr;
+        }
+        m_covered += entry.kernel != nullptr ? 1 : 0;
+        if (entry.kernel == nullptr && !communicates(op.type))
+            entry.figures = figuresOf(local, op);
+        m_entries.push_back(std::move(entry));
+    }
+}
+
+LocalCosts::~LocalCosts() = default;
+LocalCosts::LocalCosts(LocalCosts &&) noexcept = default;
+
+Seconds LocalCosts::seconds(std::size_t first, std::size_t last, double samples, std::size_t type) const
+{
+    double sum = 0;
+    const double scale = m_costs.profileScaleOf(type);
+    const cluster::DeviceType &device = m_costs.cluster().types()[type];
+    for (std::size_t i = first; i < last && samples > 0; ++i) {
+        const Entry &entry = m_entries[i - m_first];
+        const bool measured = entry.kernel != nullptr && scale > 0;
+        sum += measured ? interpolated(*entry.kernel, samples) * scale : rooflineTime(entry.figures, device, samples, false);
+    }
+    return Seconds(sum);
 }
 
 } // namespace planloom::cost

@@ -4,6 +4,7 @@
 #include "engine/base/result.h"
 #include "engine/base/units.h"
 #include "engine/cluster/cluster.h"
+#include "engine/cost/collectives.h"
 #include "engine/graph/graph.h"
 #include "engine/graph/layers.h"
 
@@ -24,16 +25,36 @@ struct OpTime {
     Seconds backward;
 };
 
+/// How long one operator of an executed graph takes, forward and gradient operators alike, for `samples` samples.
+struct KernelTime {
+    double samples = 1;
+    Seconds seconds;
+};
+
+/// How long a message or collective takes: `bytes` as collectives.h counts them.
+struct CurvePoint {
+    double bytes = 0;
+    Seconds seconds;
+};
+
 /// Times of operators on one kind of device, by operator name; several sample counts may be given. Between two they are
-/// interpolated, beyond them continued in proportion to the nearest.
+/// interpolated, beyond them continued in proportion to the nearest. Kernels and curves, where there are any, are finer: they were
+/// measured as ranks run, `ranks` of them at a time on one machine with its share of the cores each.
 struct Profile {
     std::string model;
     std::string deviceType;             ///< "V100", "CPU"; empty: holds for every device
     std::string source;                 ///< where the figures come from, for people
     std::map<std::string, std::vector<OpTime>> ops; ///< sorted by samples
+    int ranks = 1;
+    std::map<std::string, std::vector<KernelTime>> kernels; ///< by signatureOf (signature.h), sorted by samples
+    std::map<std::string, std::vector<CurvePoint>> curves;  ///< by curveName, sorted by bytes
     std::map<std::string, double> extra; ///< named rates measured beside: "allreduce_bytes_per_second", "task_overhead_seconds",
                                          ///< "optimizer_seconds_per_parameter"
 };
+
+/// "all-reduce/4": among 4 ranks of one machine. "message": from one rank to another.
+std::string curveName(Collective kind, std::size_t members);
+inline constexpr const char *kMessageCurve = "message";
 
 std::string toJson(const Profile &profile); ///< `planloom.profile/1`, resources/docs/formats/profile.md
 Result<Profile> profileFromJson(std::string_view text);
@@ -64,9 +85,22 @@ public:
     [[nodiscard]] Seconds transfer(std::span<const DeviceId> from, std::span<const DeviceId> to, double bytes) const;
     /// Ring all-reduce of @p bytes over @p devices; 0 for one device.
     [[nodiscard]] Seconds allReduce(std::span<const DeviceId> devices, double bytes) const;
+    /// Any collective; @p bytes as collectives.h counts them (of an all-gather: one member's part). From the profile's curves within a node,
+    /// elsewhere a share of the all-reduce that moves as much.
+    [[nodiscard]] Seconds collective(Collective kind, std::span<const DeviceId> devices, double bytes) const;
+
+    /// One operator of any graph, such as a stage's differentiated and sharded one, as @p samples samples run through it on a device of
+    /// type index @p type: the profile's kernel of that signature, else the roofline. LocalCosts (local_costs.h) does it for whole graphs.
+    [[nodiscard]] Seconds opTime(const graph::Graph &local, OpId op, double samples, std::size_t type) const;
+    /// What the profile's times are multiplied by on type index @p type; 0 where they do not hold, or there is no profile.
+    [[nodiscard]] double profileScaleOf(std::size_t type) const;
+    /// What a rank spends around each task: profile's task_overhead_seconds, else 0.
+    [[nodiscard]] Seconds taskOverhead(std::size_t type) const;
 
 private:
     struct PrefixSums;
+    /// The profile's curve for devices of one node that it was measured on; nullptr: none.
+    [[nodiscard]] const std::vector<CurvePoint> *curve(const std::string &name, std::span<const DeviceId> devices) const;
     [[nodiscard]] Seconds sum(std::size_t first, std::size_t last, double samples, std::size_t type, bool backward) const;
     std::shared_ptr<const graph::Graph> m_graph;
     std::shared_ptr<const cluster::Cluster> m_cluster;

@@ -33,6 +33,61 @@ std::vector<OpTime> timesFrom(JsonReader &reader)
     return times;
 }
 
+KernelTime kernelFrom(JsonReader &reader)
+{
+    const KernelTime time{reader.number("samples"), Seconds(reader.number("seconds"))};
+    if (!reader.failed() && !(time.samples > 0))
+        reader.fail("samples", "must be greater than zero");
+    if (!reader.failed() && !(time.seconds.value() >= 0))
+        reader.fail("seconds", "must not be negative");
+    return time;
+}
+
+CurvePoint pointFrom(JsonReader &reader)
+{
+    const CurvePoint point{reader.number("bytes"), Seconds(reader.number("seconds"))};
+    if (!reader.failed() && !(point.bytes > 0))
+        reader.fail("bytes", "must be greater than zero");
+    if (!reader.failed() && !(point.seconds.value() >= 0))
+        reader.fail("seconds", "must not be negative");
+    return point;
+}
+
+/// The entries of a list, sorted by @p key, which no two may share.
+template <class Entry, class From>
+std::vector<Entry> sortedBy(JsonReader &reader, const From &from, double Entry::*key, const char *keyName)
+{
+    std::vector<Entry> entries;
+    reader.each([&](JsonReader &entry) { entries.push_back(from(entry)); });
+    if (entries.empty())
+        reader.fail({}, "needs at least one entry");
+    std::sort(entries.begin(), entries.end(), [key](const Entry &a, const Entry &b) { return a.*key < b.*key; });
+    const auto twice = std::adjacent_find(entries.begin(), entries.end(), [key](const Entry &a, const Entry &b) { return a.*key == b.*key; });
+    if (twice != entries.end())
+        reader.fail({}, fmt::format("has two entries for {} {}", (*twice).*key, keyName));
+    return entries;
+}
+
+nlohmann::json kernelsJson(const Profile &profile)
+{
+    nlohmann::json kernels = nlohmann::json::object();
+    for (const auto &[signature, times] : profile.kernels) {
+        for (const KernelTime &time : times)
+            kernels[signature].push_back({{"samples", time.samples}, {"seconds", time.seconds.value()}});
+    }
+    return kernels;
+}
+
+nlohmann::json curvesJson(const Profile &profile)
+{
+    nlohmann::json curves = nlohmann::json::object();
+    for (const auto &[name, points] : profile.curves) {
+        for (const CurvePoint &point : points)
+            curves[name].push_back({{"bytes", point.bytes}, {"seconds", point.seconds.value()}});
+    }
+    return curves;
+}
+
 } // namespace
 
 std::string toJson(const Profile &profile)
@@ -44,8 +99,14 @@ std::string toJson(const Profile &profile)
             entries.push_back({{"samples", time.samples}, {"forward", time.forward.value()}, {"backward", time.backward.value()}});
         ops[name] = std::move(entries);
     }
-    const nlohmann::json document{{"schema", kSchema},         {"model", profile.model}, {"device_type", profile.deviceType},
-                                  {"source", profile.source}, {"ops", std::move(ops)},  {"extra", profile.extra}};
+    nlohmann::json document{{"schema", kSchema},         {"model", profile.model}, {"device_type", profile.deviceType},
+                            {"source", profile.source}, {"ops", std::move(ops)},  {"extra", profile.extra}};
+    if (profile.ranks != 1)
+        document["ranks"] = profile.ranks;
+    if (!profile.kernels.empty())
+        document["kernels"] = kernelsJson(profile);
+    if (!profile.curves.empty())
+        document["curves"] = curvesJson(profile);
     return document.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
@@ -62,6 +123,10 @@ Result<Profile> profileFromJson(std::string_view text)
     profile.deviceType = reader.text("device_type", std::string());
     profile.source = reader.text("source", std::string());
     reader.each("ops", [&profile](JsonReader &entry) { profile.ops[entry.name()] = timesFrom(entry); });
+    constexpr std::int64_t kMostRanks = 1 << 20;
+    profile.ranks = static_cast<int>(reader.integerOr("ranks", 1, 1, kMostRanks));
+    reader.each("kernels", [&profile](JsonReader &entry) { profile.kernels[entry.name()] = sortedBy<KernelTime>(entry, kernelFrom, &KernelTime::samples, "samples"); });
+    reader.each("curves", [&profile](JsonReader &entry) { profile.curves[entry.name()] = sortedBy<CurvePoint>(entry, pointFrom, &CurvePoint::bytes, "bytes"); });
     reader.each("extra", [&profile](JsonReader &entry) { profile.extra[entry.name()] = entry.asNumber(); });
     if (Status status = reader.failure(text); !status)
         return status.error();

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "engine/cost/cost.h"
+#include "engine/cost/signature.h"
+
+#include <cstddef>
+#include <vector>
+
+namespace planloom::cost {
+
+/// The times of a local graph's operators: the differentiated, sharded, rewritten graph that a rank executes, of which every forward and
+/// gradient operator is an operator of its own. Signatures are looked up once, when it is made; communicating operators cost nothing here.
+/// Immutable; @p costs must outlive it.
+class LocalCosts {
+public:
+    LocalCosts(const CostModel &costs, const graph::Graph &local);
+    /// Only of operators [first, last).
+    LocalCosts(const CostModel &costs, const graph::Graph &local, std::size_t first, std::size_t last);
+    ~LocalCosts();
+    LocalCosts(LocalCosts &&) noexcept;
+
+    /// Operators [first, last), one after the other, for @p samples samples on a device of type index @p type.
+    [[nodiscard]] Seconds seconds(std::size_t first, std::size_t last, double samples, std::size_t type) const;
+    /// True if the profile knows kernels of this graph: its times are then finer than CostModel::forward and backward.
+    [[nodiscard]] bool measured() const { return m_covered > 0; }
+    /// Operators whose kernel the profile knows.
+    [[nodiscard]] std::size_t covered() const { return m_covered; }
+
+private:
+    struct Entry;
+    const CostModel &m_costs;
+    std::size_t m_first;
+    std::size_t m_covered = 0;
+    std::vector<Entry> m_entries;
+};
+
+/// Linear between two measured sample counts, in proportion to the nearest outside of them.
+double interpolated(const std::vector<KernelTime> &times, double samples);
+
+} // namespace planloom::cost

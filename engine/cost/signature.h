@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "engine/graph/graph.h"
+
+#include <string>
+#include <string_view>
+
+namespace planloom::cost {
+
+/// What decides how long an operator takes, without its name and place: type, attributes, and type, sizes (the batch as N) and layout of what it
+/// reads and writes. Operators of equal signature take equally long for equally many samples:
+///     Gemm{transB=1}(f32[64N,128],f32[512,128],f32[512])->(f32[64N,512])
+std::string signatureOf(const graph::Graph &graph, const graph::Op &op);
+
+/// True for the operators of a sharded graph that move tensors between devices: they have no time of their own.
+bool communicates(std::string_view type);
+
+} // namespace planloom::cost
