@@ -47,6 +47,7 @@ Result<std::unique_ptr<Replica>> Replica::create(const program::Program &program
         return body.error();
     if (const Status ready = (*body)->initialize(subject, options.seed, options.modelFolder); !ready)
         return ready.error();
+    (*body)->prepareUpdate(options.optimizer);
     replica->m_body = std::move(*body);
     replica->m_ends.reserve(program.bodies.front().training.graph.ops().size());
     return replica;
@@ -82,7 +83,7 @@ void Replica::pass(bool record)
 double Replica::optimize(const plan::Optimizer &how)
 {
     const std::int64_t begin = runtime::monotonicNanoseconds();
-    m_body->optimize(how, m_step);
+    m_body->optimize(how, {m_step, how.learningRate, 1});
     return static_cast<double>(runtime::monotonicNanoseconds() - begin) * kNanosecond;
 }
 

@@ -11,7 +11,7 @@ namespace {
 Status makeStages(Compilation &all, bool mustRun)
 {
     for (std::size_t s = 0; s < all.plan.stages.size(); ++s) {
-        auto model = StageModel::make(all.plan, all.subject, StageId(static_cast<std::int64_t>(s)), mustRun);
+        auto model = StageModel::make(all.plan, all.subject, StageId(static_cast<std::int64_t>(s)), s > 0 ? &all.stages.back() : nullptr, mustRun);
         if (!model)
             return model.error();
         all.stages.push_back(*std::move(model));
@@ -26,19 +26,20 @@ Status makeSites(Compilation &all)
     for (std::size_t s = 0; s < all.plan.stages.size(); ++s) {
         const plan::Stage &stage = all.plan.stages[s];
         int inFlight = 0;
-        for (std::size_t replica = 0; replica < stage.devices.size(); ++replica) {
+        for (std::size_t device = 0; device < stage.devices.size(); ++device) {
             RankSite site;
             site.stage = StageId(static_cast<std::int64_t>(s));
-            site.replica = replica;
-            auto order = passOrder(all.plan, site.stage, all.subject.cluster->device(stage.devices[replica]).name);
+            site.replica = device / stage.shards();
+            site.device = device;
+            auto order = passOrder(all.plan, site.stage, all.subject.cluster->device(stage.devices[device]).name);
             if (!order)
                 return order.error();
             site.order = *std::move(order);
-            site.slotPlan = planSlots(site.order, all.plan.microBatches, inFlightBefore);
+            site.slotPlan = planSlots(site.order, all.plan.microBatches, inFlightBefore, stage.registers);
             inFlight = std::max(inFlight, maxInFlight(site.order));
             all.stages[s].holdings().ranks.emplace_back(static_cast<std::int64_t>(all.sites.size()));
             Rank rank;
-            rank.device = stage.devices[replica];
+            rank.device = stage.devices[device];
             all.program.ranks.push_back(std::move(rank));
             all.sites.push_back(std::move(site));
         }
@@ -82,7 +83,7 @@ double Samples::slice(const RankSite &site, std::int64_t m) const
     const plan::Stage &stage = m_plan.stages[site.stage.index()];
     if (!m_proportional)
         return static_cast<double>(plan::replicaRange(stage, site.replica, plan::microBatchRange(m_plan, m).size).size);
-    const double equal = 1.0 / static_cast<double>(stage.devices.size());
+    const double equal = 1.0 / static_cast<double>(stage.replicas());
     return microBatch(m) * (stage.replicaShares.empty() ? equal : stage.replicaShares[site.replica]);
 }
 
@@ -105,12 +106,17 @@ Result<Program> compile(const plan::Plan &plan, const plan::Subject &subject, co
         return made.error();
     if (const Status made = makeSites(all); !made)
         return made.error();
-    all.program.buckets = makeBuckets(holdings(all));
+    if (const Status made = makeBuckets(holdings(all), all.program); !made)
+        return made.error();
+    for (StageModel &stage : all.stages)
+        if (const Status cut = stage.applyZero(all.program); !cut)
+            return cut.error();
     for (std::size_t r = 0; r < all.sites.size(); ++r)
         buildBody(all, RankId(static_cast<std::int64_t>(r)), options.bodies);
     buildTasks(all);
     boundTime(all);
-    if (plan.schedule.kind == plan::ScheduleKind::Custom)
+    const bool limited = std::any_of(plan.stages.begin(), plan.stages.end(), [](const plan::Stage &stage) { return stage.registers > 0; });
+    if (plan.schedule.kind == plan::ScheduleKind::Custom || limited)
         if (const Status runs = checkRuns(all.program); !runs)
             return runs.error();
     return std::move(all.program);

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/program/layout.h"
 
+#include "engine/program/alias.h"
+#include "engine/program/parts.h"
+#include "engine/sharding/shard.h"
+
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -27,20 +31,26 @@ std::size_t at(Area area) { return static_cast<std::size_t>(area); }
 class StagePlacer {
 public:
     StagePlacer(const TrainingGraph &training, std::int64_t samples, bool recompute)
-        : m_training(training), m_samples(samples), m_recompute(recompute), m_incoming(marked(training, training.inputs)),
+        : m_training(training), m_samples(samples), m_recompute(recompute), m_aliases(training, samples), m_incoming(marked(training, training.inputs)),
           m_outgoing(marked(training, training.outputs)), m_gradientIn(marked(training, training.outputGradients)),
           m_gradientOut(marked(training, training.inputGradients)), m_stashed(marked(training, training.stash))
     {
         m_layout.forwardPlaces.resize(training.graph.tensors().size());
         m_layout.backwardPlaces.resize(training.graph.tensors().size());
+        // What is kept for backward keeps the memory that it lies in.
+        for (const TensorId id : training.stash)
+            m_stashed[m_aliases.home(id).root.index()] = true;
     }
 
     StageLayout place()
     {
         for (const Tensor &tensor : m_training.graph.tensors())
-            placeFixed(tensor);
+            if (m_aliases.home(tensor.id).root == tensor.id)
+                placeFixed(tensor);
         shareWorkspace(m_layout.forwardPlaces, 0, forwardSteps());
         shareWorkspace(m_layout.backwardPlaces, m_recompute ? 0 : forwardSteps(), allSteps());
+        for (const Tensor &tensor : m_training.graph.tensors())
+            placeAlias(tensor.id);
         return std::move(m_layout);
     }
 
@@ -86,16 +96,54 @@ private:
         return offset;
     }
 
-    /// Steps during which @p tensor is needed in a pass over operators [begin, end).
-    [[nodiscard]] Interval lifetime(const Tensor &tensor, std::int32_t begin, std::int32_t end) const
+    void placeAlias(TensorId id)
     {
-        Interval life{aligned(tensor.bytes(m_samples).value()), tensor.producer.value, tensor.producer.value, 0};
-        for (const OpId reader : m_training.graph.consumers(tensor.id))
-            if (reader.value >= begin && reader.value < end)
-                life.last = std::max(life.last, reader.value);
-        if (tensor.id == m_training.loss && madeForward(tensor))
+        const Aliases::Home home = m_aliases.home(id);
+        if (home.root == id)
+            return;
+        for (auto *places : {&m_layout.forwardPlaces, &m_layout.backwardPlaces}) {
+            const Placement &root = (*places)[home.root.index()];
+            // Persistent places are given out later; they carry the distance from there.
+            (*places)[id.index()] = {root.area, root.area == Area::Persistent ? -1 : root.offset < 0 ? -1 : root.offset + home.offset};
+        }
+        if (m_layout.forwardPlaces[id.index()].area == Area::Persistent)
+            m_layout.views.push_back({id, home.root, home.offset});
+    }
+
+    [[nodiscard]] bool communicates(std::int32_t op) const { return sharding::communicates(m_training.graph.ops()[static_cast<std::size_t>(op)].type); }
+
+    /// Steps during which the memory of @p root is needed in a pass over operators [begin, end).
+    [[nodiscard]] Interval lifetime(const Tensor &root, std::int32_t begin, std::int32_t end) const
+    {
+        Interval life{aligned(root.bytes(m_samples).value()), end, begin, 0};
+        for (const TensorId id : m_aliases.members(root.id)) {
+            const Tensor &tensor = m_training.graph.tensor(id);
+            life.first = std::min(life.first, std::max(begin, tensor.producer.value));
+            life.last = std::max(life.last, tensor.producer.value);
+            for (const OpId reader : m_training.graph.consumers(id)) {
+                if (reader.value < begin || reader.value >= end)
+                    continue;
+                // A message is under way until its result is read for the first time.
+                const std::int32_t done = communicates(reader.value) ? waitOf(m_training, reader.value, end) - 1 : reader.value;
+                life.last = std::max({life.last, reader.value, done});
+            }
+            // What boxing makes is written until it is waited for, read or not.
+            if (tensor.producer.value >= begin && tensor.producer.value < end && communicates(tensor.producer.value))
+                life.last = std::max(life.last, waitOf(m_training, tensor.producer.value, end) - 1);
+        }
+        if (root.id == m_training.loss && madeForward(root))
             life.last = std::max(life.last, forwardSteps() - 1); // read after the pass
         return life;
+    }
+
+    /// True if anything that lives in the memory of @p root is made in the pass over operators [begin, end).
+    [[nodiscard]] bool madeWithin(TensorId root, std::int32_t begin, std::int32_t end) const
+    {
+        const auto &members = m_aliases.members(root);
+        return std::any_of(members.begin(), members.end(), [&](TensorId id) {
+            const OpId producer = m_training.graph.tensor(id).producer;
+            return producer.valid() && producer.value >= begin && producer.value < end;
+        });
     }
 
     void shareWorkspace(std::vector<Placement> &places, std::int32_t begin, std::int32_t end)
@@ -103,8 +151,8 @@ private:
         std::vector<Interval> blocks;
         std::vector<std::size_t> owners;
         for (const Tensor &tensor : m_training.graph.tensors()) {
-            const bool here = tensor.producer.valid() && tensor.producer.value >= begin && tensor.producer.value < end;
-            if (!here || places[tensor.id.index()].area != Area::Workspace)
+            const bool root = m_aliases.home(tensor.id).root == tensor.id;
+            if (!root || places[tensor.id.index()].area != Area::Workspace || !madeWithin(tensor.id, begin, end))
                 continue;
             blocks.push_back(lifetime(tensor, begin, end));
             owners.push_back(tensor.id.index());
@@ -118,6 +166,7 @@ private:
     const TrainingGraph &m_training;
     std::int64_t m_samples;
     bool m_recompute;
+    Aliases m_aliases;
     std::vector<bool> m_incoming, m_outgoing, m_gradientIn, m_gradientOut, m_stashed;
     StageLayout m_layout;
 };

@@ -20,6 +20,13 @@ struct StageLayout {
     std::vector<Placement> forwardPlaces;  ///< per tensor of the training graph
     std::vector<Placement> backwardPlaces;
     std::array<std::int64_t, kAreas> slotBytes{};
+    /// Tensors that lie within a persistent one, and how far behind its beginning.
+    struct View {
+        TensorId id;
+        TensorId root;
+        std::int64_t offset = 0;
+    };
+    std::vector<View> views;
 };
 
 /// Lays out @p training for slices of @p samples. Tensors that live only within a pass share the workspace by lifetime (greedy, largest

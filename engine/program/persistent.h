@@ -2,42 +2,69 @@
 #pragma once
 
 #include "engine/program/program.h"
+#include "engine/sharding/shard.h"
 
-#include <map>
 #include <string>
 #include <vector>
 
 namespace planloom::program {
 
-/// A tensor that stays in the arena from the first step to the last.
-struct HeldTensor {
+/// A parameter as the devices of a stage hold it.
+struct HeldParameter {
     TensorId id; ///< in the graph that lists it
     std::string name;
-    std::int64_t bytes = 0;
+    graph::DType type = graph::DType::F32; ///< that operators read it in
+    std::vector<std::int64_t> sizes;       ///< of the whole parameter
+    sharding::NdSbp sbp;                   ///< per dimension of the mesh
+    std::vector<int> reduceOver;           ///< mesh dimensions whose gradients add up
+    std::int64_t elements = 0;             ///< of one device's part
+    bool trains = true;
+    std::size_t layer = 0;                 ///< of the first operator that reads it
 };
 
-/// What every replica of a stage holds.
+/// A constant or an untrained state; every device has all of it.
+struct HeldTensor {
+    TensorId id;
+    std::string name;
+    graph::DType type = graph::DType::F32;
+    std::vector<std::int64_t> sizes;
+    std::int64_t bytes = 0;
+    bool constant = false;
+};
+
+/// What the ranks of a stage hold.
 struct StageHoldings {
-    std::vector<HeldTensor> parameters;
-    std::vector<HeldTensor> others; ///< constants and untrained state
-    std::vector<RankId> ranks;
+    std::vector<HeldParameter> parameters;
+    std::vector<HeldTensor> others;
+    sharding::Mesh mesh;
+    int zero = 0;
+    std::vector<RankId> ranks; ///< in the order of the mesh
 };
 
-/// Where a rank's persistent tensors lie, offsets from the start of its arena.
+/// Groups parameters that the same teams exchange; with ZeRO 2 and 3 also by layer, as that is what is gathered at a time. Parallel buckets, one per
+/// team of a stage, follow each other and have the same entries. A parameter that several stages use belongs to the ranks of all; it is
+/// sharded up to ZeRO 1. Error: Unsupported, if those stages cut it differently.
+Status makeBuckets(const std::vector<StageHoldings> &stages, Program &program);
+
+/// Buckets that @p rank is a member of, in order.
+std::vector<std::int32_t> bucketsOf(const Program &program, RankId rank);
+
+/// The range of elements that member @p position of @p bucket has of what is cut at ZeRO level @p level.
+struct Shard {
+    std::int64_t begin = 0;
+    std::int64_t count = 0;
+};
+Shard shardOf(const Program &program, const Bucket &bucket, std::size_t position, int level);
+
+/// Where a rank's persistent tensors lie.
 struct PersistentLayout {
-    std::vector<std::int64_t> parameters;          ///< per entry of StageHoldings::parameters
-    std::vector<std::int64_t> gradients;
-    std::vector<std::vector<std::int64_t>> states; ///< [moment][parameter]
-    std::vector<std::int64_t> others;
+    std::vector<std::int64_t> others; ///< per entry of StageHoldings::others
     std::int64_t bytes = 0;
 };
+/// Lays out what @p rank holds and notes in its buckets where.
+PersistentLayout layoutPersistent(const StageHoldings &stage, RankId rank, int moments, Program &program);
 
-/// Groups parameters by the set of ranks that hold them (a parameter shared by two stages belongs to the ranks of both), in the
-/// order of their first appearance.
-std::vector<Bucket> makeBuckets(const std::vector<StageHoldings> &stages);
-
-/// Lays out what @p rank holds and notes in @p buckets where its accumulators begin. Accumulators of a bucket are packed without gaps, in
-/// the bucket's order, so that one all-reduce covers them.
-PersistentLayout layoutPersistent(const StageHoldings &stage, RankId rank, int moments, std::vector<Bucket> &buckets);
+/// The rank's share of every parameter, state and constant, once laid out.
+std::vector<Held> heldBy(const StageHoldings &stage, RankId rank, int moments, const PersistentLayout &layout, const Program &program);
 
 } // namespace planloom::program

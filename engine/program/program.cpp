@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/program/program.h"
 
+#include <algorithm>
 #include <fmt/format.h>
 
 namespace planloom::program {
@@ -27,7 +28,22 @@ const char *code(const Task &task)
     return "X";
 }
 
+const char *code(Pass pass)
+{
+    switch (pass) {
+    case Pass::Forward: return "F";
+    case Pass::Backward: return "B";
+    case Pass::Recompute: return "R";
+    }
+    return "X";
+}
+
 } // namespace
+
+std::size_t Team::position(RankId rank) const
+{
+    return static_cast<std::size_t>(std::lower_bound(ranks.begin(), ranks.end(), rank) - ranks.begin());
+}
 
 const char *name(Area area)
 {
@@ -59,11 +75,18 @@ std::string idOf(const Task &task)
     };
     add(task.stage.value);
     id += '.';
-    id += code(task);
+    const bool boxing = task.team >= 0 && task.bucket < 0;
+    id += boxing ? code(task.pass) : code(task);
     if (task.bucket < 0 && task.microBatch < 0)
         return id;
     id += task.bucket >= 0 ? ".b" : ".m";
     add(task.bucket >= 0 ? task.bucket : task.microBatch);
+    if (task.part == 0)
+        return id;
+    id += '.';
+    if (boxing)
+        id += code(task);
+    add(task.part);
     return id;
 }
 

@@ -6,6 +6,7 @@
 #include "engine/base/units.h"
 #include "engine/graph/differentiate.h"
 #include "engine/plan/plan.h"
+#include "engine/sharding/region.h"
 #include "engine/trace/trace.h"
 
 #include <cstdint>
@@ -19,20 +20,30 @@ namespace planloom::program {
 enum class Lane : std::int16_t { Compute = 0, Send = 1, Receive = 2, Collective = 3, Host = 4 };
 inline constexpr int kLanes = 5;
 
-enum class Pass : std::uint8_t { Forward, Backward };
+enum class Pass : std::uint8_t { Forward, Backward, Recompute };
 
 /// One thing that one rank does once per iteration. Compute tasks run in the order of Rank::order; communication tasks run as
 /// soon as they are ready (dependencies done, every member of the group ready, lane free).
+///
+/// A pass is one compute task, or several parts where boxing cuts it: a part ends before a communicating operator, and where one begins to wait
+/// for it. In between the two the lanes overlap.
 struct Task {
     trace::Kind kind = trace::Kind::Other;
     Lane lane = Lane::Compute;
-    Pass pass = Pass::Forward;     ///< Send and Receive: an activation (Forward) or its gradient (Backward)
+    Pass pass = Pass::Forward;     ///< of compute and boxing; Send and Receive: an activation (Forward) or its gradient (Backward)
+    bool opens = true;             ///< compute: the first part of its pass
+    bool closes = true;            ///< compute: the last part of its pass
+    std::int16_t part = 0;         ///< of the pass: compute tasks count from 0, boxing tasks from 1
     RankId rank;
     StageId stage;
     std::int32_t microBatch = -1;  ///< -1: once per iteration
     std::int32_t body = -1;        ///< index into Program::bodies of the stage replica that it belongs to
     std::int32_t group = -1;       ///< index into Program::groups, -1: alone
-    std::int32_t bucket = -1;      ///< AllReduce: index into Program::buckets
+    std::int32_t bucket = -1;      ///< exchange of gradients or parameters: index into Program::buckets
+    std::int32_t team = -1;        ///< collectives: index into Program::teams
+    std::int32_t firstOp = 0;      ///< compute: operators [firstOp, lastOp) of the body; boxing: the operator
+    std::int32_t lastOp = 0;
+    std::int64_t bytes = 0;        ///< that this rank sends
     Seconds duration;              ///< by the cost model; members of a group have the same
     std::int32_t firstDependency = 0; ///< range in Program::dependencies: tasks of the same rank that must have ended
     std::int32_t lastDependency = 0;
@@ -76,10 +87,35 @@ struct Slots {
     std::int32_t slot[kAreas] = {0, -1, -1, -1, -1, -1, 0};
 };
 
-/// A message between two replicas of neighbouring stages: samples [begin, begin+size) of the micro-batch.
+/// A message between ranks of neighbouring stages: samples [begin, begin+size) of the micro-batch.
 struct Message {
     RankId peer;
     plan::SampleRange samples; ///< within the micro-batch
+    bool activation = true;    ///< carries activations forward
+    bool gradient = true;      ///< carries gradients back; where a replica has more shards on one side than on the other, only one of them does
+};
+
+/// A tensor, or the part of one, that stays in the arena from step to step: what is initialised, updated and saved.
+struct Held {
+    enum class Kind : std::uint8_t { Parameter, State, Constant };
+    Kind kind = Kind::Parameter;
+    std::string name;                   ///< of the tensor in the model
+    graph::DType type = graph::DType::F32; ///< of what lies at `offset`: parameters are float32 masters
+    std::vector<std::int64_t> sizes;    ///< of the whole tensor
+    sharding::Region region;            ///< this device's part of it (boxing by SBP)
+    std::int64_t begin = 0;             ///< of that part, row-major, the elements [begin, begin + count) lie here (ZeRO)
+    std::int64_t count = 0;
+    std::int64_t offset = -1;           ///< in the arena
+    std::int64_t copy = -1;             ///< bfloat16 copy that operators read, of the elements [copyBegin, copyBegin + copyCount)
+    std::int64_t copyBegin = 0;
+    std::int64_t copyCount = 0;
+    /// Parameters: this rank updates and saves the elements [updateBegin, updateBegin + updateCount) of that part, a subset of the above. Replicas
+    /// that all update everything save once: `saves`.
+    std::int64_t updateBegin = 0;
+    std::int64_t updateCount = 0;
+    std::int64_t gradient = -1;         ///< arena offset of the accumulator of element updateBegin; -1: it does not train
+    std::int64_t moments[2] = {-1, -1}; ///< arena offsets, of element updateBegin
+    bool saves = true;
 };
 
 /// What one rank executes for one stage: the differentiated operators with a place for every tensor.
@@ -87,17 +123,21 @@ struct Body {
     StageId stage;
     RankId rank;
     std::size_t replica = 0;
+    std::size_t device = 0;                 ///< position in the stage's mesh
+    std::vector<int> coordinates;           ///< there
     bool recompute = false;
     graph::TrainingGraph training;          ///< operators [0, forwardOps) forward, the rest backward
     std::int64_t maxSamples = 0;            ///< largest slice that comes by; offsets are laid out for it
     std::vector<plan::SampleRange> slices;  ///< per micro-batch: this replica's samples, within the *global batch*
     std::vector<Placement> forwardPlaces;   ///< per tensor of training.graph, while Forward runs
     std::vector<Placement> backwardPlaces;  ///< per tensor, while Recompute and Backward run
-    /// Per entry of training.parameters: offsets in Persistent. A gradient is made in Workspace and, right after the operator that
-    /// makes it, added to its accumulator, which the optimizer step clears.
-    std::vector<std::int64_t> parameterOffsets;
-    std::vector<std::int64_t> gradientOffsets;
-    std::vector<std::vector<std::int64_t>> stateOffsets; ///< [moment][parameter]
+    /// A gradient is made in Workspace and, right after the operator that makes it, added to its accumulator, which the optimizer step clears.
+    struct Accumulator {
+        TensorId gradient;
+        std::int64_t offset = 0; ///< in the arena
+    };
+    std::vector<Accumulator> accumulators;
+    std::vector<Held> held;
     std::vector<Pool> pools;                ///< by Area
     std::vector<Slots> slotTable;           ///< per micro-batch
     /// Messages of micro-batch m: [0] from the previous stage, [1] to the next; gradients go the same ways back.
@@ -105,12 +145,32 @@ struct Body {
     std::vector<std::vector<Message>> outgoing;
 };
 
-/// Parameters that the same set of ranks holds: one all-reduce each, over accumulators that are contiguous on every holder.
+/// Ranks that communicate together, sorted.
+struct Team {
+    std::vector<RankId> ranks;
+    [[nodiscard]] std::size_t position(RankId rank) const;
+};
+
+/// Parameters whose gradients the same team sums up. On each member they lie one behind the other in the same order, as do their accumulators
+/// and moments, so that one exchange covers all. `zero` says what of that is cut into equal shards, one per member (Rajbhandari et al., ZeRO, 2020):
+/// 1 moments, 2 accumulators too, 3 parameters too.
 struct Bucket {
-    std::vector<RankId> ranks;             ///< sorted; a single one needs no exchange
-    std::vector<std::string> parameters;   ///< names, in layout order
-    std::int64_t bytes = 0;
-    std::vector<std::int64_t> offsets;     ///< per entry of ranks: offset of the accumulators in that rank's Persistent area
+    struct Entry {
+        std::string parameter;
+        std::int64_t at = 0;       ///< elements from the beginning
+        std::int64_t elements = 0; ///< of a member's part of the parameter
+    };
+    std::int32_t team = -1;
+    int zero = 0;
+    graph::DType type = graph::DType::F32; ///< that operators read the parameters in
+    std::vector<Entry> entries;
+    std::int64_t elements = 0;                ///< of all, padded so that shards are equal and aligned
+    std::vector<std::int64_t> parameters;     ///< per member: arena offset of the masters
+    std::vector<std::int64_t> copies;         ///< per member: of the bfloat16 copies, -1: none
+    std::vector<std::int64_t> gradients;      ///< per member: of the accumulators
+    std::vector<std::int64_t> sums;           ///< per member, at level 1: of the sum of its shard of the accumulators
+    std::vector<std::int64_t> moments[2];
+    [[nodiscard]] std::int64_t bytes() const { return elements * 4; } ///< of the gradients
 };
 
 struct Rank {
@@ -131,6 +191,7 @@ struct Program {
     std::vector<Group> groups;
     std::vector<TaskId> groupMembers;
     std::vector<Body> bodies;   ///< per stage replica; without operators and places where CompileOptions::bodies was false
+    std::vector<Team> teams;
     std::vector<Bucket> buckets;
     std::int64_t microBatches = 0;
     std::int64_t globalBatch = 0;
@@ -142,7 +203,8 @@ struct Program {
 };
 
 /// "s1.F.m3": stage, then F(orward) B(ackward) R(ecompute) SF/RF (send/receive activation) SB/RB (send/receive gradient)
-/// AR (all-reduce, with its bucket) O(ptimizer), then the micro-batch.
+/// O(ptimizer), then the micro-batch, then the part from the second on ("s1.F.m3.2"). Boxing is named after its pass and numbered within:
+/// "s1.F.m3.AG2", with AR (all-reduce) AG (all-gather) RS (reduce-scatter) AA (all-to-all). Exchanges have their bucket: "s1.AR.b0".
 std::string idOf(const Task &task);
 /// The task table as traces carry it, in task order.
 std::vector<trace::TaskInfo> taskInfos(const Program &program);

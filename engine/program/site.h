@@ -14,6 +14,7 @@ namespace planloom::program {
 struct RankSite {
     StageId stage;
     std::size_t replica = 0;
+    std::size_t device = 0; ///< in the stage's mesh
     std::vector<PassStep> order;
     SlotPlan slotPlan;
 };

@@ -36,16 +36,17 @@ private:
 
 class SlotPlanner {
 public:
-    SlotPlanner(const std::vector<PassStep> &order, std::int64_t microBatches, int inFlightBefore) : m_order(order), m_microBatches(microBatches)
+    SlotPlanner(const std::vector<PassStep> &order, std::int64_t microBatches, int inFlightBefore, int registers) : m_order(order), m_microBatches(microBatches)
     {
         const auto all = static_cast<std::int32_t>(microBatches);
         const std::int32_t flight = maxInFlight(order);
         count(Area::Persistent) = 1;
         count(Area::Workspace) = 1;
         count(Area::Frame) = flight;
-        count(Area::Inbox) = std::min(all, std::max(flight + 1, inFlightBefore));
+        // An input stays until its backward pass: fewer slots than are in flight would never be enough.
+        count(Area::Inbox) = std::min(all, registers > 0 ? std::max(flight, registers) : std::max(flight + 1, inFlightBefore));
         for (const Area area : {Area::Outbox, Area::GradientInbox, Area::GradientOutbox})
-            count(area) = std::min(all, kTransferRegisters);
+            count(area) = std::min(all, registers > 0 ? registers : kTransferRegisters);
         m_plan.slotTable.resize(static_cast<std::size_t>(microBatches));
     }
 
@@ -105,9 +106,9 @@ private:
 
 } // namespace
 
-SlotPlan planSlots(const std::vector<PassStep> &order, std::int64_t microBatches, int inFlightBefore)
+SlotPlan planSlots(const std::vector<PassStep> &order, std::int64_t microBatches, int inFlightBefore, int registers)
 {
-    return SlotPlanner(order, microBatches, inFlightBefore).plan();
+    return SlotPlanner(order, microBatches, inFlightBefore, registers).plan();
 }
 
 } // namespace planloom::program

@@ -22,6 +22,7 @@ inline constexpr std::int32_t kTransferRegisters = 2;
 
 /// Gives out slots along the compute order. The inbox holds one micro-batch more than are in flight, so that the next can arrive early,
 /// and at least as many as the stage before runs ahead (@p inFlightBefore), so that its warm-up never waits for room here.
-SlotPlan planSlots(const std::vector<PassStep> &order, std::int64_t microBatches, int inFlightBefore);
+/// @p registers, unless 0, is the number of slots at the stage's ends, within what the order needs at least.
+SlotPlan planSlots(const std::vector<PassStep> &order, std::int64_t microBatches, int inFlightBefore, int registers = 0);
 
 } // namespace planloom::program

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/program/stage_model.h"
 
+#include "engine/program/lower.h"
+#include "engine/program/zero.h"
+
 #include <algorithm>
 #include <cmath>
 #include <set>
@@ -10,36 +13,58 @@ namespace {
 
 using graph::TensorRole;
 
-void hold(const graph::Tensor &tensor, StageHoldings &holdings)
+void holdOther(const graph::Tensor &tensor, StageHoldings &holdings)
 {
-    const HeldTensor held{tensor.id, tensor.name, tensor.bytes(1).value()};
-    if (tensor.role == TensorRole::Parameter)
-        holdings.parameters.push_back(held);
-    else if (tensor.role == TensorRole::State || tensor.role == TensorRole::Constant)
-        holdings.others.push_back(held);
+    if (tensor.role == TensorRole::State || tensor.role == TensorRole::Constant)
+        holdings.others.push_back({tensor.id, tensor.name, tensor.type, tensor.shape.at(1), tensor.bytes(1).value(), tensor.role == TensorRole::Constant});
 }
 
-StageHoldings holdingsOf(const graph::TrainingGraph &training)
+HeldParameter wholeParameter(const graph::Tensor &tensor, const sharding::Mesh &mesh)
 {
-    StageHoldings holdings;
-    for (const TensorId id : training.parameters)
-        hold(training.graph.tensor(id), holdings);
-    for (const graph::Tensor &tensor : training.graph.tensors())
-        if (tensor.role != TensorRole::Parameter)
-            hold(tensor, holdings);
-    return holdings;
+    HeldParameter held{tensor.id, tensor.name, tensor.type, tensor.shape.at(1), sharding::NdSbp(mesh.sizes.size()), {}, tensor.shape.elements(1), true, 0};
+    if (mesh.sizes.front() > 1)
+        held.reduceOver.push_back(0);
+    return held;
 }
 
-StageHoldings holdingsOf(const graph::Graph &graph, OpId first, OpId last)
+/// For stages without operators that run: everything whole on every device.
+void holdWhole(const graph::Graph &graph, OpId first, OpId last, StageHoldings &holdings)
 {
-    StageHoldings holdings;
     std::set<TensorId> seen;
-    for (OpId op = first; op < last; op = OpId(op.value + 1))
-        for (const TensorId id : graph.op(op).inputs)
-            if (id.valid() && seen.insert(id).second)
-                hold(graph.tensor(id), holdings);
-    return holdings;
+    for (OpId op = first; op < last; op = OpId(op.value + 1)) {
+        for (const TensorId id : graph.op(op).inputs) {
+            if (!id.valid() || !seen.insert(id).second)
+                continue;
+            if (graph.tensor(id).role == TensorRole::Parameter)
+                holdings.parameters.push_back(wholeParameter(graph.tensor(id), holdings.mesh));
+            else
+                holdOther(graph.tensor(id), holdings);
+        }
+    }
 }
+
+std::size_t layerOf(const graph::TrainingGraph &training, TensorId parameter, const graph::LayerView &layers, const graph::Graph &model)
+{
+    const auto readers = training.graph.consumers(parameter);
+    if (readers.empty())
+        return 0;
+    // Operators keep their scope whatever rewrites make of them, and a layer is a scope.
+    const graph::Op &reader = training.graph.op(readers.front());
+    for (std::size_t l = 0; l < layers.size(); ++l)
+        if (const std::string &scope = model.op(layers.layers[l].first).scope; !scope.empty() && reader.scope.starts_with(scope))
+            return l;
+    return 0;
+}
+
+sharding::Mesh meshOf(const plan::Stage &stage)
+{
+    sharding::Mesh mesh;
+    mesh.sizes = stage.mesh.empty() ? std::vector<int>{static_cast<int>(stage.devices.size())} : stage.mesh;
+    return mesh;
+}
+
+/// The dimensions behind the data-parallel one.
+std::vector<int> inner(const sharding::Mesh &mesh) { return {mesh.sizes.begin() + 1, mesh.sizes.end()}; }
 
 } // namespace
 
@@ -48,11 +73,13 @@ bool isLayerProfile(const graph::Graph &graph)
     return std::any_of(graph.ops().begin(), graph.ops().end(), [](const graph::Op &op) { return op.type == "ProfiledLayer"; });
 }
 
-Result<StageModel> StageModel::make(const plan::Plan &plan, const plan::Subject &subject, StageId stage, bool mustRun)
+Result<StageModel> StageModel::make(const plan::Plan &plan, const plan::Subject &subject, StageId stage, const StageModel *before, bool mustRun)
 {
     StageModel model;
     model.m_subject = &subject;
     model.m_stage = plan.stages[stage.index()];
+    model.m_holdings.mesh = meshOf(model.m_stage);
+    model.m_holdings.zero = model.m_stage.zero;
     const graph::LayerView &layers = subject.layers();
     const OpId first = layers.layers[model.m_stage.firstLayer].first;
     const OpId last = layers.layers[model.m_stage.lastLayer - 1].last;
@@ -63,11 +90,97 @@ Result<StageModel> StageModel::make(const plan::Plan &plan, const plan::Subject 
         auto training = graph::differentiate(*subject.graph, first, last, incoming, outgoing);
         if (!training && (mustRun || training.error().code != ErrorCode::Unsupported))
             return training.error();
-        if (training)
-            model.m_training = *std::move(training);
+        if (training) {
+            if (const Status sharded = model.shardStage(plan, before, *std::move(training)); !sharded)
+                return sharded.error();
+            return model;
+        }
     }
-    model.m_holdings = model.m_training ? holdingsOf(*model.m_training) : holdingsOf(*subject.graph, first, last);
+    holdWhole(*subject.graph, first, last, model.m_holdings);
     return model;
+}
+
+Status StageModel::shardStage(const plan::Plan &plan, const StageModel *before, graph::TrainingGraph logical)
+{
+    const sharding::NdSbp whole(mesh().sizes.size());
+    std::vector<sharding::ParameterShare> shares;
+    graph::TrainingGraph local;
+    if (mesh().devices() == mesh().sizes.front()) { // data parallel only: every device runs the stage as it is
+        for (const TensorId id : logical.parameters)
+            shares.push_back({whole, logical.graph.tensor(id).shape, mesh().sizes.front() > 1 ? std::vector<int>{0} : std::vector<int>{}});
+        m_outputs.assign(logical.outputs.size(), whole);
+        local = logical;
+    } else {
+        sharding::Request request;
+        request.mesh = mesh();
+        for (const auto &[tensor, text] : m_stage.shardings) {
+            auto sbp = sharding::fromText(text);
+            if (!sbp)
+                return sbp.error();
+            request.pins[tensor] = *std::move(sbp);
+        }
+        request.inputs.assign(logical.inputs.size(), whole);
+        if (before != nullptr && inner(before->mesh()) == inner(mesh()))
+            request.inputs = before->outputs();
+        // Behind the last stage of the same inner mesh everything leaves whole: the next one cuts it as it likes.
+        const bool last = m_stage.lastLayer == m_subject->layers().size();
+        const plan::Stage *next = nullptr;
+        for (const plan::Stage &stage : plan.stages)
+            if (!last && stage.firstLayer == m_stage.lastLayer)
+                next = &stage;
+        const bool alike = next != nullptr && inner(meshOf(*next)) == inner(mesh());
+        request.outputs.assign(logical.outputs.size(), alike ? sharding::NdSbp{} : whole);
+        auto sharded = sharding::shard(logical, request);
+        if (!sharded)
+            return sharded.error();
+        shares = std::move(sharded->parameters);
+        m_outputs = std::move(sharded->outputs);
+        local = std::move(sharded->local);
+    }
+    auto lowered = lower(std::move(local), plan);
+    if (!lowered)
+        return lowered.error();
+    m_training = *std::move(lowered);
+    describeParameters(logical, shares);
+    for (const graph::Tensor &tensor : m_training->graph.tensors())
+        holdOther(tensor, m_holdings);
+    return {};
+}
+
+void StageModel::describeParameters(const graph::TrainingGraph &logical, const std::vector<sharding::ParameterShare> &shares)
+{
+    const graph::Graph &graph = m_training->graph;
+    for (std::size_t p = 0; p < m_training->parameters.size(); ++p) {
+        const graph::Tensor &tensor = graph.tensor(m_training->parameters[p]);
+        HeldParameter held;
+        held.id = tensor.id;
+        held.name = logical.graph.tensor(logical.parameters[p]).name;
+        held.type = tensor.type;
+        held.sizes = shares[p].logical.at(1);
+        held.sbp = shares[p].sbp;
+        held.reduceOver = shares[p].reduceOver;
+        held.elements = tensor.shape.elements(1);
+        held.trains = m_training->gradients[p].valid();
+        held.layer = layerOf(*m_training, tensor.id, m_subject->layers(), *m_subject->graph);
+        m_holdings.parameters.push_back(std::move(held));
+    }
+}
+
+Status StageModel::applyZero(const Program &program)
+{
+    if (!m_training || m_holdings.ranks.empty())
+        return {};
+    auto cut = cutParameters(*m_training, m_holdings, program);
+    if (!cut)
+        return cut.error();
+    m_training = std::move(cut->training);
+    m_shards = {std::move(cut->parameters), std::move(cut->gradients)};
+    for (std::size_t p = 0; p < m_holdings.parameters.size(); ++p)
+        m_holdings.parameters[p].id = m_training->parameters[p];
+    m_holdings.others.clear();
+    for (const graph::Tensor &tensor : m_training->graph.tensors())
+        holdOther(tensor, m_holdings);
+    return {};
 }
 
 const StageLayout &StageModel::layout(double samples)

@@ -5,6 +5,7 @@
 #include "engine/program/persistent.h"
 #include "engine/program/program.h"
 #include "engine/program/schedule.h"
+#include "engine/program/zero.h"
 
 #include <map>
 #include <optional>
@@ -15,12 +16,26 @@ namespace planloom::program {
 /// What compile() works out once per stage, for all of its replicas.
 class StageModel {
 public:
-    /// Error: Unsupported if the stage cannot be differentiated and @p mustRun; otherwise memory is estimated from activations.
-    static Result<StageModel> make(const plan::Plan &plan, const plan::Subject &subject, StageId stage, bool mustRun);
+    /// @p before: the stage in front, whose outputs this one takes as they leave there; nullptr for the first.
+    /// Error: Unsupported if the stage cannot be differentiated and @p mustRun; otherwise memory is estimated from activations. Errors of sharding.
+    static Result<StageModel> make(const plan::Plan &plan, const plan::Subject &subject, StageId stage, const StageModel *before, bool mustRun);
 
+    /// What every device of the stage runs.
     [[nodiscard]] const std::optional<graph::TrainingGraph> &training() const { return m_training; }
+    [[nodiscard]] const sharding::Mesh &mesh() const { return m_holdings.mesh; }
     StageHoldings &holdings() { return m_holdings; }
     [[nodiscard]] const StageHoldings &holdings() const { return m_holdings; }
+    /// How activations leave, per entry of training()->outputs.
+    [[nodiscard]] const std::vector<sharding::NdSbp> &outputs() const { return m_outputs; }
+
+    /// Cuts parameters and gradients as the buckets say (ZeRO 2 and 3): to be called once they are made.
+    Status applyZero(const Program &program);
+
+    /// Shards of buckets among the tensors of training().
+    struct Shards {
+        std::vector<BucketTensor> parameters, gradients;
+    };
+    [[nodiscard]] const Shards &shards() const { return m_shards; }
 
     /// Places and slot sizes for slices of @p samples (rounded up where operators are known); remembered per size.
     const StageLayout &layout(double samples);
@@ -29,10 +44,15 @@ public:
 
 private:
     StageModel() = default;
+    Status shardStage(const plan::Plan &plan, const StageModel *before, graph::TrainingGraph logical);
+    void describeParameters(const graph::TrainingGraph &logical, const std::vector<sharding::ParameterShare> &shares);
+
     const plan::Subject *m_subject = nullptr;
     plan::Stage m_stage;
     std::optional<graph::TrainingGraph> m_training;
     StageHoldings m_holdings;
+    std::vector<sharding::NdSbp> m_outputs;
+    Shards m_shards;
     std::map<double, StageLayout> m_layouts;
 };
 

@@ -1,8 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "engine/cost/local_costs.h"
+#include "engine/graph/operators.h"
+#include "engine/program/parts.h"
 #include "engine/program/site.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
+#include <memory>
+#include <string_view>
 #include <tuple>
 
 namespace planloom::program {
@@ -10,12 +16,26 @@ namespace {
 
 using trace::Kind;
 
+/// A pass of one micro-batch: its first and its last task, the same where nothing cuts it.
+struct PassTasks {
+    TaskId first, last;
+    std::vector<TaskId> runs; ///< all on the compute lane, in order
+};
+
 /// The tasks of one rank, by what they are.
 struct RankTasks {
-    std::vector<TaskId> receiveActivation, forward, sendActivation; ///< per micro-batch; empty where the stage has no such end
-    std::vector<TaskId> receiveGradient, recompute, backward, sendGradient;
-    std::vector<TaskId> allReduce; ///< per bucket of this rank that several ranks hold
+    std::vector<PassTasks> forward, recompute, backward; ///< per micro-batch; empty where the stage has no such pass
+    std::vector<TaskId> receiveActivation, sendActivation, receiveGradient, sendGradient;
+    std::vector<TaskId> exchange; ///< of gradients, before the optimizer
+    std::vector<TaskId> restore;  ///< of parameters, behind it
     TaskId optimizer;
+};
+
+/// How boxing cuts the passes of a stage, and what part of a pass's time each run takes.
+struct StageParts {
+    std::vector<PassPart> forward, backward;
+    std::vector<double> forwardWeights, backwardWeights;
+    std::shared_ptr<const cost::LocalCosts> costs; ///< of the stage's own operators, where the profile knows them; else null
 };
 
 /// Which lane each end of a stage uses.
@@ -43,6 +63,8 @@ public:
 
     void build()
     {
+        for (const StageModel &stage : m_all.stages)
+            m_parts.push_back(partsOfStage(stage));
         for (std::size_t r = 0; r < m_all.sites.size(); ++r) {
             const RankId rank(static_cast<std::int64_t>(r));
             addPasses(rank);
@@ -71,54 +93,213 @@ private:
         return id;
     }
 
+    /// Operations and traffic of a run in one measure: a byte of memory traffic weighs as much as ten operations on today's devices.
+    static double weightOf(const graph::TrainingGraph &training, const PassPart &part)
+    {
+        constexpr double kOperationsPerByte = 10;
+        double weight = 0;
+        for (std::int32_t op = part.first; !part.boxing && op < part.last; ++op) {
+            const graph::OpCostFigures cost = graph::figures(training.graph, OpId(op), 1);
+            weight += cost.forward.value() + kOperationsPerByte * static_cast<double>(cost.forwardBytes.value());
+        }
+        return weight;
+    }
+
+    static std::vector<double> weights(const graph::TrainingGraph &training, const std::vector<PassPart> &parts)
+    {
+        std::vector<double> all(parts.size(), 1);
+        if (parts.size() == 1)
+            return all;
+        double sum = 0;
+        for (std::size_t i = 0; i < parts.size(); ++i)
+            sum += all[i] = weightOf(training, parts[i]);
+        for (double &weight : all)
+            weight = sum > 0 ? weight / sum : 0;
+        return all;
+    }
+
+    [[nodiscard]] StageParts partsOfStage(const StageModel &stage) const
+    {
+        if (!stage.training())
+            return {{PassPart{}}, {PassPart{}}, {1}, {1}, nullptr};
+        const auto forwardOps = static_cast<std::int32_t>(stage.training()->forwardOps);
+        const auto allOps = static_cast<std::int32_t>(stage.training()->graph.ops().size());
+        StageParts parts{partsOf(*stage.training(), 0, forwardOps), partsOf(*stage.training(), forwardOps, allOps), {}, {}, nullptr};
+        if (m_costs.profile() && !m_costs.profile()->kernels.empty()) {
+            auto kernels = std::make_shared<const cost::LocalCosts>(m_costs, stage.training()->graph);
+            parts.costs = kernels->measured() ? std::move(kernels) : nullptr;
+        }
+        parts.forwardWeights = weights(*stage.training(), parts.forward);
+        parts.backwardWeights = weights(*stage.training(), parts.backward);
+        return parts;
+    }
+
+    /// A run of operators: what the profile says of them, or @p share, its part of the pass as the model's layers have it.
+    Seconds runTime(const RankSite &site, std::int64_t m, const PassPart &part, Seconds share)
+    {
+        const StageParts &stage = m_parts[site.stage.index()];
+        if (!stage.costs)
+            return share;
+        const double samples = m_all.samples.slice(site, m);
+        const std::size_t type = m_all.subject.cluster->device(m_all.stageOf(site).devices[site.device]).type;
+        const auto [entry, isNew] = m_runTimes.try_emplace(std::make_tuple(site.stage.index(), part.first, part.last, samples, type));
+        if (isNew)
+            entry->second = stage.costs->seconds(static_cast<std::size_t>(part.first), static_cast<std::size_t>(part.last), samples, type) + m_costs.taskOverhead(type);
+        return entry->second;
+    }
+
+    /// One pass of one micro-batch: its runs and the boxing between them.
+    PassTasks addPass(RankId rank, Kind kind, Pass pass, std::int64_t m, Seconds duration)
+    {
+        const RankSite &site = m_all.sites[rank.index()];
+        const StageParts &stage = m_parts[site.stage.index()];
+        const std::vector<PassPart> &parts = pass == Pass::Backward ? stage.backward : stage.forward;
+        const std::vector<double> &weights = pass == Pass::Backward ? stage.backwardWeights : stage.forwardWeights;
+        PassTasks tasks;
+        std::vector<TaskId> made;
+        std::int16_t run = 0;
+        std::int16_t box = 0;
+        for (std::size_t i = 0; i < parts.size(); ++i) {
+            const PassPart &part = parts[i];
+            const TaskId id = part.boxing ? addBoxing(rank, pass, m, part.first, ++box) : add(rank, kind, Lane::Compute, pass, m, runTime(site, m, part, duration * weights[i]));
+            Task &task = m_program.tasks[id.index()];
+            task.firstOp = part.first;
+            task.lastOp = part.last;
+            made.push_back(id);
+            for (const std::size_t before : part.waitsFor)
+                depend(id, made[before]);
+            if (part.boxing) {
+                depend(id, tasks.runs.back());
+                continue;
+            }
+            task.part = run++;
+            task.opens = i == 0;
+            task.closes = i + 1 == parts.size();
+            tasks.runs.push_back(id);
+        }
+        tasks.first = tasks.runs.front();
+        tasks.last = tasks.runs.back();
+        return tasks;
+    }
+
+    TaskId addBoxing(RankId rank, Pass pass, std::int64_t m, std::int32_t op, std::int16_t number)
+    {
+        const RankSite &site = m_all.sites[rank.index()];
+        const StageModel &stage = m_all.stages[site.stage.index()];
+        const graph::Graph &graph = stage.training()->graph;
+        const graph::Op &boxing = graph.ops()[static_cast<std::size_t>(op)];
+        const Kind kind = kindOf(boxing.type);
+        const std::int32_t team = teamOf(lineOf(stage, site.device, boxing));
+        const auto samples = static_cast<std::int64_t>(std::ceil(m_all.samples.slice(site, m)));
+        const std::int64_t whole = graph.tensor(kind == Kind::AllGather ? boxing.outputs.front() : boxing.inputs.front()).bytes(samples).value();
+        const TaskId id = add(rank, kind, Lane::Collective, pass, m, collectiveTime(kind, team, whole));
+        Task &task = m_program.tasks[id.index()];
+        task.part = number;
+        task.team = team;
+        task.bytes = sentBytes(kind, team, whole, rank, graph.tensor(boxing.inputs.front()).type);
+        m_boxing[{team, pass, m, op}].push_back(id);
+        return id;
+    }
+
+    static Kind kindOf(std::string_view type)
+    {
+        return type == "AllGather" ? Kind::AllGather : type == "ReduceScatter" ? Kind::ReduceScatter : type == "AllToAll" ? Kind::AllToAll : Kind::AllReduce;
+    }
+
+    /// The ranks that boxing on @p device of the stage's mesh talks to.
+    static std::vector<RankId> lineOf(const StageModel &stage, std::size_t device, const graph::Op &boxing)
+    {
+        std::vector<std::int64_t> over = boxing.integers("mesh_dims");
+        if (over.empty())
+            over.push_back(boxing.integer("mesh_dim"));
+        std::vector<RankId> ranks;
+        const std::vector<int> own = stage.mesh().coordinates(static_cast<int>(device));
+        for (int other = 0; other < stage.mesh().devices(); ++other) {
+            const std::vector<int> theirs = stage.mesh().coordinates(other);
+            bool same = true;
+            for (std::size_t d = 0; d < own.size(); ++d)
+                same = same && (own[d] == theirs[d] || std::find(over.begin(), over.end(), static_cast<std::int64_t>(d)) != over.end());
+            if (same)
+                ranks.push_back(stage.holdings().ranks[static_cast<std::size_t>(other)]);
+        }
+        return ranks;
+    }
+
+    std::int32_t teamOf(std::vector<RankId> ranks)
+    {
+        if (m_teams.empty())
+            for (std::size_t t = 0; t < m_program.teams.size(); ++t)
+                m_teams.emplace(m_program.teams[t].ranks, static_cast<std::int32_t>(t));
+        const auto [entry, isNew] = m_teams.try_emplace(ranks, static_cast<std::int32_t>(m_program.teams.size()));
+        if (isNew)
+            m_program.teams.push_back({std::move(ranks)});
+        return entry->second;
+    }
+
     void addPasses(RankId rank)
     {
         const RankSite &site = m_all.sites[rank.index()];
         RankTasks &tasks = m_tasks[rank.index()];
         const plan::Stage &stage = m_all.stageOf(site);
         const std::size_t here = site.stage.index();
-        const std::size_t type = m_all.subject.cluster->device(stage.devices[site.replica]).type;
+        const std::size_t type = m_all.subject.cluster->device(stage.devices[site.device]).type;
+        const double share = 1.0 / static_cast<double>(stage.shards());
         const bool gradientIn = !m_all.isLast(site) && m_all.stages[here].returnsGradient();
         const bool gradientOut = !m_all.isFirst(site) && m_all.stages[here - 1].returnsGradient();
         for (std::int64_t m = 0; m < m_all.plan.microBatches; ++m) {
             const double samples = m_all.samples.slice(site, m);
-            const Seconds forward = m_costs.forward(stage.firstLayer, stage.lastLayer, samples, type);
-            const Seconds backward = m_costs.backward(stage.firstLayer, stage.lastLayer, samples, type);
+            const Seconds forward = m_costs.forward(stage.firstLayer, stage.lastLayer, samples, type) * share;
+            const Seconds backward = m_costs.backward(stage.firstLayer, stage.lastLayer, samples, type) * share;
             if (!m_all.isFirst(site))
                 tasks.receiveActivation.push_back(add(rank, Kind::Receive, m_lanes.activationIn, Pass::Forward, m, transferTime(here, m, Pass::Forward)));
-            tasks.forward.push_back(add(rank, Kind::Forward, Lane::Compute, Pass::Forward, m, forward));
+            tasks.forward.push_back(addPass(rank, Kind::Forward, Pass::Forward, m, forward));
             if (!m_all.isLast(site))
                 tasks.sendActivation.push_back(add(rank, Kind::Send, m_lanes.activationOut, Pass::Forward, m, transferTime(here + 1, m, Pass::Forward)));
             if (gradientIn)
                 tasks.receiveGradient.push_back(add(rank, Kind::Receive, m_lanes.gradientIn, Pass::Backward, m, transferTime(here + 1, m, Pass::Backward)));
             if (stage.recompute)
-                tasks.recompute.push_back(add(rank, Kind::Recompute, Lane::Compute, Pass::Forward, m, forward));
-            tasks.backward.push_back(add(rank, Kind::Backward, Lane::Compute, Pass::Backward, m, backward));
+                tasks.recompute.push_back(addPass(rank, Kind::Recompute, Pass::Recompute, m, forward));
+            tasks.backward.push_back(addPass(rank, Kind::Backward, Pass::Backward, m, backward));
             if (gradientOut)
                 tasks.sendGradient.push_back(add(rank, Kind::Send, m_lanes.gradientOut, Pass::Backward, m, transferTime(here, m, Pass::Backward)));
         }
+    }
+
+    TaskId addExchange(RankId rank, Kind kind, std::int32_t index)
+    {
+        const Bucket &bucket = m_program.buckets[static_cast<std::size_t>(index)];
+        const std::int64_t bytes = kind == Kind::AllGather ? bucket.elements * graph::sizeOf(bucket.type) : bucket.bytes();
+        const TaskId id = add(rank, kind, Lane::Collective, Pass::Backward, -1, collectiveTime(kind, bucket.team, bytes));
+        Task &task = m_program.tasks[id.index()];
+        task.bucket = index;
+        task.team = bucket.team;
+        task.bytes = sentBytes(kind, bucket.team, bytes, rank, kind == Kind::AllGather ? bucket.type : graph::DType::F32);
+        return id;
     }
 
     void addUpdate(RankId rank)
     {
         const RankSite &site = m_all.sites[rank.index()];
         RankTasks &tasks = m_tasks[rank.index()];
-        for (std::size_t b = 0; b < m_program.buckets.size(); ++b) {
-            const Bucket &bucket = m_program.buckets[b];
-            if (bucket.ranks.size() < 2 || !std::binary_search(bucket.ranks.begin(), bucket.ranks.end(), rank))
-                continue;
-            const TaskId id = add(rank, Kind::AllReduce, Lane::Collective, Pass::Backward, -1, allReduceTime(bucket));
-            m_program.tasks[id.index()].bucket = static_cast<std::int32_t>(b);
-            tasks.allReduce.push_back(id);
-        }
         std::int64_t bytes = 0;
-        for (const HeldTensor &parameter : m_all.stages[site.stage.index()].holdings().parameters)
-            bytes += parameter.bytes;
+        const std::vector<std::int32_t> mine = bucketsOf(m_program, rank);
+        for (const std::int32_t index : mine) {
+            const Bucket &bucket = m_program.buckets[static_cast<std::size_t>(index)];
+            const auto members = static_cast<std::int64_t>(m_program.teams[static_cast<std::size_t>(bucket.team)].ranks.size());
+            bytes += bucket.zero > 0 ? bucket.bytes() / members : bucket.bytes();
+            if (members > 1 && bucket.zero < 2)
+                tasks.exchange.push_back(addExchange(rank, bucket.zero == 0 ? Kind::AllReduce : Kind::ReduceScatter, index));
+        }
         if (bytes == 0)
             return;
-        const std::size_t type = m_all.subject.cluster->device(m_all.stageOf(site).devices[site.replica]).type;
+        const std::size_t type = m_all.subject.cluster->device(m_all.stageOf(site).devices[site.device]).type;
         tasks.optimizer = add(rank, Kind::Optimizer, Lane::Compute, Pass::Backward, -1,
                               m_costs.optimizerStep(Bytes(bytes), m_all.plan.optimizer.stateTensors(), type));
+        for (const std::int32_t index : mine) {
+            const Bucket &bucket = m_program.buckets[static_cast<std::size_t>(index)];
+            if (bucket.zero == 1 || bucket.zero == 2)
+                tasks.restore.push_back(addExchange(rank, Kind::AllGather, index));
+        }
     }
 
     /// A micro-batch's activations over the cut before stage @p after, or their gradients back.
@@ -135,12 +316,41 @@ private:
         return entry->second;
     }
 
-    [[nodiscard]] Seconds allReduceTime(const Bucket &bucket) const
+    /// @p whole: bytes of what is reduced, gathered or exchanged, all parts together.
+    [[nodiscard]] Seconds collectiveTime(Kind kind, std::int32_t team, std::int64_t whole) const
     {
         std::vector<DeviceId> devices;
-        for (const RankId rank : bucket.ranks)
+        for (const RankId rank : m_program.teams[static_cast<std::size_t>(team)].ranks)
             devices.push_back(m_program.ranks[rank.index()].device);
-        return m_costs.allReduce(devices, static_cast<double>(bucket.bytes));
+        return m_costs.collective(collectiveOf(kind), devices, static_cast<double>(bytesOfCall(kind, devices.size(), whole)));
+    }
+
+    static cost::Collective collectiveOf(Kind kind)
+    {
+        switch (kind) {
+        case Kind::AllGather:
+            return cost::Collective::AllGather;
+        case Kind::ReduceScatter:
+            return cost::Collective::ReduceScatter;
+        case Kind::AllToAll:
+            return cost::Collective::AllToAll;
+        default:
+            return cost::Collective::AllReduce;
+        }
+    }
+
+    /// The bytes that cost/collectives.h counts by, of a collective on @p whole bytes, all parts together.
+    static std::int64_t bytesOfCall(Kind kind, std::size_t members, std::int64_t whole)
+    {
+        return kind == Kind::AllReduce ? whole : whole / static_cast<std::int64_t>(members);
+    }
+
+    /// What @p rank sends, as the executor's collectives do.
+    [[nodiscard]] std::int64_t sentBytes(Kind kind, std::int32_t team, std::int64_t whole, RankId rank, graph::DType type) const
+    {
+        const Team &members = m_program.teams[static_cast<std::size_t>(team)];
+        const std::int64_t bytes = bytesOfCall(kind, members.ranks.size(), whole);
+        return cost::collectiveBytesOf(collectiveOf(kind), bytes, static_cast<int>(members.ranks.size()), static_cast<int>(members.position(rank)), graph::sizeOf(type));
     }
 
     // --- Dependencies ---------------------------------------------------------------------------------------------
@@ -153,39 +363,46 @@ private:
 
     static TaskId taskAt(const std::vector<TaskId> &tasks, std::int64_t m) { return m >= 0 && !tasks.empty() ? tasks[static_cast<std::size_t>(m)] : TaskId(); }
 
+    static TaskId firstOf(const std::vector<PassTasks> &passes, std::int64_t m) { return passes[static_cast<std::size_t>(m)].first; }
+    static TaskId lastOf(const std::vector<PassTasks> &passes, std::int64_t m) { return m >= 0 ? passes[static_cast<std::size_t>(m)].last : TaskId(); }
+
     void connect(RankId rank)
     {
         const RankSite &site = m_all.sites[rank.index()];
         const RankTasks &t = m_tasks[rank.index()];
         const auto before = [&site](Area area, std::int64_t m) { return site.slotPlan.previous[static_cast<std::size_t>(area)][static_cast<std::size_t>(m)]; };
         for (std::int64_t m = 0; m < m_all.plan.microBatches; ++m) {
-            depend(taskAt(t.forward, m), taskAt(t.receiveActivation, m));
-            depend(taskAt(t.sendActivation, m), taskAt(t.forward, m));
-            depend(taskAt(t.backward, m), taskAt(t.receiveGradient, m));
-            depend(taskAt(t.sendGradient, m), taskAt(t.backward, m));
+            depend(firstOf(t.forward, m), taskAt(t.receiveActivation, m));
+            depend(taskAt(t.sendActivation, m), lastOf(t.forward, m));
+            depend(firstOf(t.backward, m), taskAt(t.receiveGradient, m));
+            depend(taskAt(t.sendGradient, m), lastOf(t.backward, m));
             // A slot is taken again only when whoever had it before is done with it.
-            depend(taskAt(t.receiveActivation, m), taskAt(t.backward, before(Area::Inbox, m)));
-            depend(taskAt(t.forward, m), taskAt(t.sendActivation, before(Area::Outbox, m)));
-            depend(taskAt(t.receiveGradient, m), taskAt(t.backward, before(Area::GradientInbox, m)));
+            depend(taskAt(t.receiveActivation, m), lastOf(t.backward, before(Area::Inbox, m)));
+            depend(firstOf(t.forward, m), taskAt(t.sendActivation, before(Area::Outbox, m)));
+            depend(taskAt(t.receiveGradient, m), lastOf(t.backward, before(Area::GradientInbox, m)));
             depend(taskAt(t.receiveGradient, m), taskAt(t.sendGradient, before(Area::GradientInbox, m)));
-            depend(taskAt(t.backward, m), taskAt(t.sendGradient, before(Area::GradientOutbox, m)));
+            depend(firstOf(t.backward, m), taskAt(t.sendGradient, before(Area::GradientOutbox, m)));
         }
         connectOrder(m_program.ranks[rank.index()], site.order, t);
     }
 
     void connectOrder(Rank &rank, const std::vector<PassStep> &order, const RankTasks &t)
     {
+        const auto append = [&rank](const PassTasks &pass) { rank.order.insert(rank.order.end(), pass.runs.begin(), pass.runs.end()); };
         for (const PassStep &step : order) {
+            const auto m = static_cast<std::size_t>(step.microBatch);
             if (!step.forward && !t.recompute.empty())
-                rank.order.push_back(taskAt(t.recompute, step.microBatch));
-            rank.order.push_back(taskAt(step.forward ? t.forward : t.backward, step.microBatch));
+                append(t.recompute[m]);
+            append(step.forward ? t.forward[m] : t.backward[m]);
         }
-        for (const TaskId reduce : t.allReduce) {
-            depend(reduce, rank.order.back());
-            depend(t.optimizer, reduce);
+        for (const TaskId exchange : t.exchange) {
+            depend(exchange, rank.order.back());
+            depend(t.optimizer, exchange);
         }
         if (t.optimizer.valid())
             rank.order.push_back(t.optimizer);
+        for (const TaskId restore : t.restore)
+            depend(restore, t.optimizer);
     }
 
     void flattenDependencies()
@@ -240,11 +457,18 @@ private:
             }
         }
         std::vector<std::vector<TaskId>> perBucket(m_program.buckets.size());
-        for (const RankTasks &tasks : m_tasks)
-            for (const TaskId id : tasks.allReduce)
+        auto restores = perBucket;
+        for (const RankTasks &tasks : m_tasks) {
+            for (const TaskId id : tasks.exchange)
                 perBucket[static_cast<std::size_t>(m_program.tasks[id.index()].bucket)].push_back(id);
-        for (const auto &bucket : perBucket)
-            addGroup(bucket);
+            for (const TaskId id : tasks.restore)
+                restores[static_cast<std::size_t>(m_program.tasks[id.index()].bucket)].push_back(id);
+        }
+        for (const auto *exchanges : {&perBucket, &restores})
+            for (const auto &bucket : *exchanges)
+                addGroup(bucket);
+        for (const auto &[key, tasks] : m_boxing)
+            addGroup(tasks);
     }
 
     Compilation &m_all;
@@ -252,8 +476,12 @@ private:
     const cost::CostModel &m_costs;
     BoundaryLanes m_lanes;
     std::vector<RankTasks> m_tasks; ///< per rank
+    std::vector<StageParts> m_parts; ///< per stage
+    std::map<std::vector<RankId>, std::int32_t> m_teams;
+    std::map<std::tuple<std::int32_t, Pass, std::int64_t, std::int32_t>, std::vector<TaskId>> m_boxing; ///< by team, pass, micro-batch, operator
     std::vector<std::pair<TaskId, TaskId>> m_edges; ///< (task, what it waits for)
     std::map<std::tuple<std::size_t, double, Pass>, Seconds> m_transferTimes;
+    std::map<std::tuple<std::size_t, std::int32_t, std::int32_t, double, std::size_t>, Seconds> m_runTimes; ///< by stage, operators, samples and device type
 };
 
 } // namespace

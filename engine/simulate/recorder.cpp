@@ -93,7 +93,7 @@ void Recorder::ended(TaskId id, double seconds)
 
 void Recorder::changeMemory(const program::Task &task, double seconds, bool start)
 {
-    if (task.body < 0)
+    if (task.body < 0 || !(start ? task.opens : task.closes))
         return;
     const program::Body &body = m_program.bodies[static_cast<std::size_t>(task.body)];
     const Footprint &print = footprint(task, body.recompute);

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "executor/runtime/body_runner.h"
 
+#include "engine/plan/training.h"
+
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <utility>
 
 namespace planloom::runtime {
@@ -13,6 +16,8 @@ using program::Body;
 BodyRunner::BodyRunner(const program::Program &program, const Body &body, Arena &arena, const Feed &feed)
     : m_body(body), m_arena(arena), m_feed(feed), m_globalBatch(program.globalBatch)
 {
+    for (std::size_t d = 1; d < body.coordinates.size(); ++d)
+        m_countsLoss = m_countsLoss && body.coordinates[d] == 0;
 }
 
 Result<std::unique_ptr<BodyRunner>> BodyRunner::create(const program::Program &program, const Body &body, Arena &arena, const Feed &feed)
@@ -72,18 +77,73 @@ Status BodyRunner::prepareScripts()
 
 Status BodyRunner::initialize(const graph::Graph &subject, std::int64_t seed, const std::string &modelFolder)
 {
-    setSlots(0);
-    for (const graph::Tensor &tensor : m_body.training.graph.tensors()) {
-        const bool held = tensor.role == graph::TensorRole::Parameter || tensor.role == graph::TensorRole::State || tensor.role == graph::TensorRole::Constant;
-        if (!held)
-            continue;
+    for (const program::Held &held : m_body.held) {
         // The backward pass may have constants of its own: those are initialised as they say themselves.
-        const TensorId original = subject.find(tensor.name);
-        const graph::Tensor &described = original.valid() ? subject.tensor(original) : tensor;
-        void *data = at(placeOf(m_body, m_body.forwardPlaces, tensor.id, 1));
-        if (const Status status = device::initialize(described, tensor.shape.elements(1), seed, modelFolder, data); !status)
+        const TensorId original = subject.find(held.name);
+        const graph::Graph &own = m_body.training.graph;
+        const graph::Tensor &described = original.valid() ? subject.tensor(original) : own.tensor(own.find(held.name));
+        if (const Status status = initializeHeld(held, described, seed, modelFolder); !status)
             return status;
     }
+    return {};
+}
+
+namespace {
+
+std::uint16_t toBFloat16(float value)
+{
+    std::uint32_t bits = 0;
+    std::memcpy(&bits, &value, sizeof bits);
+    if ((bits & 0x7fffffffU) > 0x7f800000U)
+        return static_cast<std::uint16_t>((bits >> 16U) | 0x40U); // stays a NaN
+    return static_cast<std::uint16_t>((bits + 0x7fffU + ((bits >> 16U) & 1U)) >> 16U);
+}
+
+/// Calls take(from, to, count) for the runs of a row-major tensor of @p sizes that make up @p region, with where they lie in both.
+template <class F>
+void eachRun(const std::vector<std::int64_t> &sizes, const sharding::Region &region, std::size_t axis, std::int64_t from, std::int64_t &to, const F &take)
+{
+    if (axis == sizes.size()) {
+        take(from, to, 1);
+        ++to;
+        return;
+    }
+    for (const sharding::Interval &interval : region[axis]) {
+        if (axis + 1 == sizes.size()) {
+            take(from * sizes[axis] + interval.begin, to, interval.end - interval.begin);
+            to += interval.end - interval.begin;
+            continue;
+        }
+        for (std::int64_t i = interval.begin; i < interval.end; ++i)
+            eachRun(sizes, region, axis + 1, from * sizes[axis] + i, to, take);
+    }
+}
+
+} // namespace
+
+/// First values are drawn for the whole tensor, so that every layout starts from the same, and the own part is taken from them.
+Status BodyRunner::initializeHeld(const program::Held &held, const graph::Tensor &described, std::int64_t seed, const std::string &modelFolder)
+{
+    const std::int64_t all = described.shape.elements(1);
+    std::byte *place = m_arena.use(held.offset, held.count * graph::sizeOf(held.type));
+    const bool plain = held.count == all && held.copy < 0;
+    if (plain)
+        return device::initialize(described, all, seed, modelFolder, place);
+    const std::int64_t size = graph::sizeOf(held.type);
+    std::vector<std::byte> whole(static_cast<std::size_t>(all * size));
+    if (const Status status = device::initialize(described, all, seed, modelFolder, whole.data()); !status)
+        return status;
+    std::vector<std::byte> part(static_cast<std::size_t>(sharding::elements(held.region) * size));
+    std::int64_t to = 0;
+    eachRun(held.sizes, held.region, 0, 0, to, [&](std::int64_t from, std::int64_t at, std::int64_t count) {
+        std::memcpy(part.data() + at * size, whole.data() + from * size, static_cast<std::size_t>(count * size));
+    });
+    std::memcpy(place, part.data() + held.begin * size, static_cast<std::size_t>(held.count * size));
+    if (held.copy < 0)
+        return {};
+    auto *copy = reinterpret_cast<std::uint16_t *>(m_arena.use(held.copy, held.copyCount * 2));
+    const auto *values = reinterpret_cast<const float *>(part.data()) + held.copyBegin;
+    std::transform(values, values + held.copyCount, copy, toBFloat16);
     return {};
 }
 
@@ -116,19 +176,18 @@ void BodyRunner::fillInputs(std::int64_t samples, const IndexOf &indexOf)
     }
 }
 
-void BodyRunner::run(const Script &script, Between &between, Scoring *scoring)
+void BodyRunner::run(const Script &script, const Part &part, Between &between, Scoring *scoring)
 {
-    for (std::int32_t a = 0; a < script.accumulateFirst; ++a)
+    for (std::int32_t a = 0; part.opens && a < script.accumulateFirst; ++a)
         add(script.accumulations[static_cast<std::size_t>(a)]);
-    for (const Call &call : script.calls) {
-        const Place *place = script.places.data() + call.firstInput;
-        const auto inputs = static_cast<std::size_t>(call.firstOutput - call.firstInput);
-        const auto outputs = static_cast<std::size_t>(call.lastOutput - call.firstOutput);
-        for (std::size_t i = 0; i < inputs; ++i, ++place)
-            m_inputPointers[i] = place->area < 0 ? nullptr : at(*place);
-        for (std::size_t i = 0; i < outputs; ++i, ++place)
-            m_outputPointers[i] = place->area < 0 ? nullptr : at(*place);
-        call.kernel->run({m_inputPointers.data(), inputs}, {m_outputPointers.data(), outputs});
+    for (std::int32_t op = part.first; op < part.last; ++op) {
+        const Call &call = script.calls[static_cast<std::size_t>(op - script.firstOp)];
+        if (call.kernel == nullptr) {
+            if (!between.communicate(op, communicationOf(script, op)))
+                return;
+        } else {
+            runCall(script, call);
+        }
         for (std::int32_t a = call.firstAccumulation; a < call.lastAccumulation; ++a)
             add(script.accumulations[static_cast<std::size_t>(a)]);
         if (scoring != nullptr && call.loss)
@@ -137,68 +196,146 @@ void BodyRunner::run(const Script &script, Between &between, Scoring *scoring)
     }
 }
 
+void BodyRunner::runCall(const Script &script, const Call &call)
+{
+    const Place *place = script.places.data() + call.firstInput;
+    const auto inputs = static_cast<std::size_t>(call.firstOutput - call.firstInput);
+    const auto outputs = static_cast<std::size_t>(call.lastOutput - call.firstOutput);
+    for (std::size_t i = 0; i < inputs; ++i, ++place)
+        m_inputPointers[i] = place->area < 0 ? nullptr : at(*place);
+    for (std::size_t i = 0; i < outputs; ++i, ++place)
+        m_outputPointers[i] = place->area < 0 ? nullptr : at(*place);
+    call.kernel->run({m_inputPointers.data(), inputs}, {m_outputPointers.data(), outputs});
+}
+
+Communication BodyRunner::communicationOf(const Script &script, std::int32_t op)
+{
+    const Call &call = script.calls[static_cast<std::size_t>(op - script.firstOp)];
+    const Place &input = script.places[static_cast<std::size_t>(call.firstInput)];
+    const Place &output = script.places[static_cast<std::size_t>(call.firstOutput)];
+    const graph::Op &boxing = m_body.training.graph.ops()[static_cast<std::size_t>(op)];
+    return {at(input), at(output), input.bytes, output.bytes, m_body.training.graph.tensor(boxing.inputs.front()).type};
+}
+
+const Script *BodyRunner::scriptOf(program::Pass pass, std::int32_t microBatch) const
+{
+    const SizedScripts *scripts = scriptsFor(microBatch);
+    if (scripts == nullptr)
+        return nullptr;
+    return pass == program::Pass::Forward ? &scripts->forward : pass == program::Pass::Backward ? &scripts->backward : &scripts->recompute;
+}
+
+Communication BodyRunner::communication(program::Pass pass, std::int32_t microBatch, std::int32_t op)
+{
+    const Script *script = scriptOf(pass, microBatch);
+    if (script == nullptr)
+        return {};
+    setSlots(microBatch);
+    return communicationOf(*script, op);
+}
+
+void BodyRunner::communicated(program::Pass pass, std::int32_t microBatch, std::int32_t op)
+{
+    const Script *script = scriptOf(pass, microBatch);
+    if (script == nullptr)
+        return;
+    setSlots(microBatch);
+    const Call &call = script->calls[static_cast<std::size_t>(op - script->firstOp)];
+    for (std::int32_t a = call.firstAccumulation; a < call.lastAccumulation; ++a)
+        add(script->accumulations[static_cast<std::size_t>(a)]);
+}
+
 void BodyRunner::add(const Accumulation &accumulation)
 {
     const auto *gradient = reinterpret_cast<const float *>(at(accumulation.gradient));
     const std::int64_t bytes = accumulation.elements * static_cast<std::int64_t>(sizeof(float));
-    const Place accumulator{static_cast<std::int32_t>(Area::Persistent), accumulation.accumulator, bytes};
-    device::accumulate(gradient, reinterpret_cast<float *>(at(accumulator)), accumulation.elements);
+    device::accumulate(gradient, reinterpret_cast<float *>(m_arena.use(accumulation.accumulator, bytes)), accumulation.elements);
 }
 
-void BodyRunner::forward(std::int32_t microBatch, std::int64_t step, Between &between)
+void BodyRunner::forward(std::int32_t microBatch, std::int64_t step, const Part &part, Between &between)
 {
     const SizedScripts *scripts = scriptsFor(microBatch);
     if (scripts == nullptr)
         return;
     setSlots(microBatch);
     const std::int64_t begin = m_body.slices[static_cast<std::size_t>(microBatch)].begin;
-    fillInputs(scripts->samples, [&](std::int64_t i) { return m_feed.order.sampleIndex(step, m_globalBatch, begin + i); });
-    run(scripts->forward, between);
-    if (m_loss.area < 0)
+    if (part.opens)
+        fillInputs(scripts->samples, [&](std::int64_t i) { return m_feed.order.sampleIndex(step, m_globalBatch, begin + i); });
+    run(scripts->forward, part, between);
+    if (m_loss.area < 0 || !m_countsLoss || !part.closes)
         return;
     const float loss = *reinterpret_cast<const float *>(at(m_loss));
     m_lossSum += static_cast<double>(loss) * static_cast<double>(scripts->samples) / static_cast<double>(m_globalBatch);
 }
 
-void BodyRunner::recompute(std::int32_t microBatch, Between &between)
+void BodyRunner::recompute(std::int32_t microBatch, const Part &part, Between &between)
 {
     const SizedScripts *scripts = scriptsFor(microBatch);
     if (scripts == nullptr)
         return;
     setSlots(microBatch);
-    run(scripts->recompute, between);
+    run(scripts->recompute, part, between);
 }
 
-void BodyRunner::backward(std::int32_t microBatch, Between &between)
+void BodyRunner::backward(std::int32_t microBatch, const Part &part, Between &between)
 {
     const SizedScripts *scripts = scriptsFor(microBatch);
     if (scripts == nullptr)
         return;
     setSlots(microBatch);
-    if (m_lossGradient.area >= 0)
+    if (part.opens && m_lossGradient.area >= 0)
         *reinterpret_cast<float *>(at(m_lossGradient)) = static_cast<float>(scripts->samples) / static_cast<float>(m_globalBatch);
-    run(scripts->backward, between);
+    run(scripts->backward, part, between);
 }
 
-void BodyRunner::optimize(const plan::Optimizer &how, std::int64_t step)
+void BodyRunner::prepareUpdate(const plan::Optimizer &how)
 {
-    const graph::TrainingGraph &training = m_body.training;
-    for (std::size_t p = 0; p < training.parameters.size(); ++p) {
-        const graph::Tensor &tensor = training.graph.tensor(training.parameters[p]);
-        const std::int64_t elements = tensor.shape.elements(1);
-        const auto floats = [&](std::int64_t offset) {
-            return reinterpret_cast<float *>(at({static_cast<std::int32_t>(Area::Persistent), offset, tensor.bytes(1).value()}));
-        };
-        float *parameter = floats(m_body.parameterOffsets[p]);
-        float *gradient = floats(m_body.gradientOffsets[p]);
-        if (how.kind == plan::Optimizer::Kind::AdamW) {
-            device::adamW({how.learningRate, how.beta1, how.beta2, how.epsilon, how.weightDecay, step + 1}, parameter, gradient, floats(m_body.stateOffsets[0][p]),
-                          floats(m_body.stateOffsets[1][p]), elements);
+    m_updates.clear();
+    m_normRanges.clear();
+    m_rateFactors.clear();
+    for (const program::Held &held : m_body.held) {
+        if (held.kind != program::Held::Kind::Parameter || held.gradient < 0 || held.updateCount == 0)
             continue;
-        }
-        float *velocity = m_body.stateOffsets.empty() ? nullptr : floats(m_body.stateOffsets[0][p]);
-        device::sgd({how.learningRate, how.momentum, how.weightDecay}, parameter, gradient, velocity, elements);
+        const auto floats = [&](std::int64_t offset) {
+            return offset < 0 ? nullptr : reinterpret_cast<float *>(m_arena.use(offset, held.updateCount * static_cast<std::int64_t>(sizeof(float))));
+        };
+        device::UpdateRange range;
+        range.parameter = floats(held.offset + (held.updateBegin - held.begin) * static_cast<std::int64_t>(sizeof(float)));
+        range.gradient = floats(held.gradient);
+        range.moment1 = floats(held.moments[0]);
+        range.moment2 = floats(held.moments[1]);
+        if (held.copy >= 0)
+            range.copy = reinterpret_cast<std::uint16_t *>(m_arena.use(held.copy + (held.updateBegin - held.copyBegin) * 2, held.updateCount * 2));
+        range.count = held.updateCount;
+        const plan::ParameterSettings settings = plan::settingsOf(how, held.name, held.sizes.size());
+        range.decay = static_cast<float>(settings.weightDecay);
+        m_rateFactors.push_back(static_cast<float>(settings.learningRateFactor));
+        m_updates.push_back(range);
+        if (held.saves)
+            m_normRanges.push_back(range);
     }
+}
+
+double BodyRunner::squaredGradientNorm() const { return device::squaredNorm(m_normRanges); }
+
+void BodyRunner::optimize(const plan::Optimizer &how, const Update &update)
+{
+    for (std::size_t i = 0; i < m_updates.size(); ++i)
+        m_updates[i].rate = static_cast<float>(update.learningRate) * m_rateFactors[i];
+    if (how.kind == plan::Optimizer::Kind::AdamW) {
+        device::AdamWStep step;
+        step.beta1 = how.beta1;
+        step.beta2 = how.beta2;
+        step.epsilon = how.epsilon;
+        step.step = update.step + 1;
+        step.gradientScale = update.gradientScale;
+        device::adamW(step, m_updates);
+        return;
+    }
+    device::SgdStep step;
+    step.momentum = how.momentum;
+    step.gradientScale = update.gradientScale;
+    device::sgd(step, m_updates);
 }
 
 Scores BodyRunner::score(std::int64_t first, Between &between)
@@ -213,8 +350,8 @@ Scores BodyRunner::score(std::int64_t first, Between &between)
     Scoring scoring;
     scoring.samples = scripts->samples;
     scoring.counted = std::clamp<std::int64_t>(heldOut - begin, 0, scripts->samples);
-    run(scripts->forward, between, &scoring);
-    return scoring.scores;
+    run(scripts->forward, forwardPart(), between, &scoring);
+    return m_countsLoss ? scoring.scores : Scores();
 }
 
 void BodyRunner::countHits(const Script &script, const Call &loss, Scoring &scoring) const

@@ -31,6 +31,23 @@ class Between {
 public:
     virtual ~Between() = default;
     virtual void betweenOperators() = 0;
+    /// Does what communicating operator @p op of the stage says, and waits for it. False: it failed.
+    virtual bool communicate(std::int32_t /*op*/, const Communication & /*what*/) { return false; }
+};
+
+/// A run of operators of a pass, and whether the pass begins or ends with it.
+struct Part {
+    std::int32_t first = 0;
+    std::int32_t last = 0;
+    bool opens = true;
+    bool closes = true;
+};
+
+/// How this step updates parameters.
+struct Update {
+    std::int64_t step = 0;      ///< from 0
+    double learningRate = 0;    ///< of this step, before the groups' factors
+    double gradientScale = 1;
 };
 
 /// Runs the operators of one stage replica. Made before the first step; passes allocate nothing.
@@ -43,10 +60,23 @@ public:
     /// First values of parameters, states and constants, as @p subject's tensors of the same name say.
     Status initialize(const graph::Graph &subject, std::int64_t seed, const std::string &modelFolder);
 
-    void forward(std::int32_t microBatch, std::int64_t step, Between &between);
-    void recompute(std::int32_t microBatch, Between &between);
-    void backward(std::int32_t microBatch, Between &between);
-    void optimize(const plan::Optimizer &how, std::int64_t step);
+    void forward(std::int32_t microBatch, std::int64_t step, const Part &part, Between &between);
+    void recompute(std::int32_t microBatch, const Part &part, Between &between);
+    void backward(std::int32_t microBatch, const Part &part, Between &between);
+    /// Whole passes, of stages without boxing.
+    void forward(std::int32_t microBatch, std::int64_t step, Between &between) { forward(microBatch, step, forwardPart(), between); }
+    void backward(std::int32_t microBatch, Between &between) { backward(microBatch, backwardPart(), between); }
+
+    /// What communicating operator @p op of pass @p pass moves for @p microBatch; nothing (no bytes) for an empty slice.
+    Communication communication(program::Pass pass, std::int32_t microBatch, std::int32_t op);
+    /// To be called once it is done.
+    void communicated(program::Pass pass, std::int32_t microBatch, std::int32_t op);
+
+    /// Sets up the groups of @p how; before the first optimize().
+    void prepareUpdate(const plan::Optimizer &how);
+    void optimize(const plan::Optimizer &how, const Update &update);
+    /// The squared gradients that this rank answers for, summed up.
+    [[nodiscard]] double squaredGradientNorm() const;
 
     /// Forward over held-out samples with the shapes of micro-batch 0; @p first is the number of the first held-out sample of the
     /// whole micro-batch. Samples past the last are fed from the start again and not counted.
@@ -71,6 +101,13 @@ private:
     };
 
     BodyRunner(const program::Program &program, const program::Body &body, Arena &arena, const Feed &feed);
+    [[nodiscard]] Part forwardPart() const { return {0, static_cast<std::int32_t>(m_body.training.forwardOps), true, true}; }
+    [[nodiscard]] Part backwardPart() const
+    {
+        return {static_cast<std::int32_t>(m_body.training.forwardOps), static_cast<std::int32_t>(m_body.training.graph.ops().size()), true, true};
+    }
+    [[nodiscard]] const Script *scriptOf(program::Pass pass, std::int32_t microBatch) const;
+    Status initializeHeld(const program::Held &held, const graph::Tensor &described, std::int64_t seed, const std::string &modelFolder);
     Status prepareInputs();
     Status prepareScripts();
     [[nodiscard]] const SizedScripts *scriptsFor(std::int32_t microBatch) const;
@@ -78,7 +115,9 @@ private:
     std::byte *at(const Place &place) { return m_arena.use(m_base[place.area] + place.offset, place.bytes); }
     template <class IndexOf>
     void fillInputs(std::int64_t samples, const IndexOf &indexOf);
-    void run(const Script &script, Between &between, Scoring *scoring = nullptr);
+    void run(const Script &script, const Part &part, Between &between, Scoring *scoring = nullptr);
+    void runCall(const Script &script, const Call &call);
+    Communication communicationOf(const Script &script, std::int32_t op);
     void countHits(const Script &script, const Call &loss, Scoring &scoring) const;
     void add(const Accumulation &accumulation);
 
@@ -92,6 +131,11 @@ private:
     Place m_loss;         ///< area -1: the loss lies in another stage
     Place m_lossGradient;
     std::int64_t m_base[program::kAreas] = {}; ///< arena offset of each area's slot of the micro-batch at hand
+    /// One entry per Held that this rank updates.
+    std::vector<device::UpdateRange> m_updates;
+    std::vector<device::UpdateRange> m_normRanges; ///< those that no other rank counts
+    std::vector<float> m_rateFactors;
+    bool m_countsLoss = true; ///< ranks that share a slice all have its loss: one of them counts
     std::vector<const void *> m_inputPointers;
     std::vector<void *> m_outputPointers;
     double m_lossSum = 0;

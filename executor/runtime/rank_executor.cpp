@@ -6,6 +6,7 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 
 namespace planloom::runtime {
@@ -65,6 +66,7 @@ Status RankExecutor::prepareBodies(const graph::Graph &subject, const Feed &feed
             return body.error();
         if (const Status status = (*body)->initialize(subject, m_options.seed, m_options.modelFolder); !status)
             return status;
+        (*body)->prepareUpdate(m_options.optimizer);
         m_bodies.push_back(std::move(*body));
     }
     return {};
@@ -86,6 +88,13 @@ Status RankExecutor::prepareTasks()
         local.microBatch = task.microBatch;
         local.body = static_cast<std::int32_t>(std::find(rank.bodies.begin(), rank.bodies.end(), task.body) - rank.bodies.begin());
         local.bucket = task.bucket;
+        local.team = task.team;
+        local.pass = task.pass;
+        local.part = {task.firstOp, task.lastOp, task.opens, task.closes};
+        if (task.team >= 0 && task.bucket < 0) {
+            m_boxingTasks.resize(std::max(m_boxingTasks.size(), static_cast<std::size_t>(task.firstOp) + 1), -1);
+            m_boxingTasks[static_cast<std::size_t>(task.firstOp)] = static_cast<std::int32_t>(i);
+        }
         for (const TaskId before : m_program.dependenciesOf(task)) {
             ++local.dependencies;
             m_tasks[static_cast<std::size_t>(localIndex[before.index()])].successors.push_back(static_cast<std::int32_t>(i));
@@ -99,7 +108,7 @@ Status RankExecutor::prepareTasks()
     m_transfers = std::move(*transfers);
     m_requests.resize(m_transfers.transfers.size());
     m_stamps.resize(static_cast<std::size_t>(m_transfers.stamps));
-    m_reductions.resize(m_tasks.size());
+    m_collectives.resize(m_tasks.size());
     m_open.resize(m_tasks.size());
     m_state.resize(m_tasks.size());
     m_started.resize(m_tasks.size());
@@ -109,24 +118,21 @@ Status RankExecutor::prepareTasks()
 
 Status RankExecutor::prepareGroups()
 {
-    for (const program::Bucket &bucket : m_program.buckets) {
+    for (const program::Team &team : m_program.teams) {
         std::vector<int> ranks;
-        for (const RankId rank : bucket.ranks)
+        for (const RankId rank : team.ranks)
             ranks.push_back(rank.value);
         Result<comm::Group> group = ranks.size() > 1 ? m_comm.makeGroup(ranks) : Result<comm::Group>(comm::Group{});
         if (!group)
             return group.error();
         m_groups.push_back(*group);
     }
-    for (LocalTask &task : m_tasks) {
-        if (task.bucket < 0)
-            continue;
-        const program::Bucket &bucket = m_program.buckets[static_cast<std::size_t>(task.bucket)];
-        const auto member = std::lower_bound(bucket.ranks.begin(), bucket.ranks.end(), m_rank) - bucket.ranks.begin();
-        task.reduceOffset = bucket.offsets[static_cast<std::size_t>(member)];
-        task.reduceCount = bucket.bytes / static_cast<std::int64_t>(sizeof(float));
-    }
     return {};
+}
+
+std::span<const program::Held> RankExecutor::held() const
+{
+    return m_program.bodies[static_cast<std::size_t>(m_program.ranks[m_rank.index()].bodies.front())].held;
 }
 
 // --- Steps ----------------------------------------------------------------------------------------------------------
@@ -140,7 +146,7 @@ Status RankExecutor::run()
 {
     bool stop = false;
     std::int64_t begin = now();
-    for (m_step = 0; m_step < m_options.steps && !stop; ++m_step) {
+    for (m_step = m_options.firstStep; m_step < m_options.steps && !stop; ++m_step) {
         if (const Status status = runStep(); !status)
             return status;
         StepResult result;
@@ -153,6 +159,11 @@ Status RankExecutor::run()
         ++m_stepsDone;
         if (m_options.onStep)
             m_options.onStep(result);
+        if (!m_options.afterStep)
+            continue;
+        if (const Status status = m_options.afterStep(result, stop); !status)
+            return status;
+        begin = now();
     }
     return {};
 }
@@ -160,6 +171,7 @@ Status RankExecutor::run()
 Status RankExecutor::runStep()
 {
     m_done = 0;
+    m_scaled = false;
     m_lastProgress = now();
     for (std::size_t i = 0; i < m_tasks.size(); ++i) {
         m_open[i] = m_tasks[i].dependencies;
@@ -178,6 +190,9 @@ Status RankExecutor::runStep()
         if (const Status status = waitWhileIdle(); !status)
             return status;
     }
+    // A rank without parameters has no optimizer task, and still is one of those that agree on the norm.
+    if (m_failure && !m_scaled)
+        m_failure = scaleGradients();
     return m_failure;
 }
 
@@ -188,16 +203,19 @@ void RankExecutor::compute(std::int32_t index)
     m_started[static_cast<std::size_t>(index)] = now();
     switch (task.kind) {
     case Kind::Forward:
-        body.forward(task.microBatch, m_step, *this);
+        body.forward(task.microBatch, m_step, task.part, *this);
         break;
     case Kind::Recompute:
-        body.recompute(task.microBatch, *this);
+        body.recompute(task.microBatch, task.part, *this);
         break;
     case Kind::Backward:
-        body.backward(task.microBatch, *this);
+        body.backward(task.microBatch, task.part, *this);
         break;
     default:
-        body.optimize(m_options.optimizer, m_step);
+        m_failure = scaleGradients();
+        if (!m_failure)
+            return;
+        body.optimize(m_options.optimizer, {m_step, learningRate(), m_gradientScale});
         break;
     }
     finish(index);
@@ -212,8 +230,8 @@ void RankExecutor::startReady(std::int32_t index)
     m_state[i] = State::Running;
     m_started[i] = now();
     m_running.push_back(index);
-    if (m_tasks[i].kind == Kind::AllReduce)
-        startReduction(index);
+    if (m_tasks[i].team >= 0)
+        startCollective(index);
     else
         startTransfers(index);
 }
@@ -246,15 +264,113 @@ void RankExecutor::startTransfers(std::int32_t index)
     }
 }
 
-void RankExecutor::startReduction(std::int32_t index)
+void RankExecutor::startCollective(std::int32_t index)
 {
     const LocalTask &task = m_tasks[static_cast<std::size_t>(index)];
-    auto *data = reinterpret_cast<float *>(m_arena.use(task.reduceOffset, task.reduceCount * static_cast<std::int64_t>(sizeof(float))));
-    const Result<comm::Request> request = m_comm.allReduce(m_groups[static_cast<std::size_t>(task.bucket)], data, task.reduceCount);
+    const auto team = static_cast<std::size_t>(task.team);
+    const Result<comm::Request> request = task.bucket >= 0
+        ? exchange(task)
+        : box(task.kind, m_groups[team], m_program.teams[team].ranks.size(),
+              m_bodies[static_cast<std::size_t>(task.body)]->communication(task.pass, task.microBatch, task.part.first));
     if (!request)
         m_failure = request.error();
     else
-        m_reductions[static_cast<std::size_t>(index)] = *request;
+        m_collectives[static_cast<std::size_t>(index)] = *request;
+}
+
+/// Gradients of a bucket before the optimizer, or its parameters behind it.
+Result<comm::Request> RankExecutor::exchange(const LocalTask &task)
+{
+    const program::Bucket &bucket = m_program.buckets[static_cast<std::size_t>(task.bucket)];
+    const program::Team &team = m_program.teams[static_cast<std::size_t>(task.team)];
+    const std::size_t at = team.position(m_rank);
+    const comm::Group group = m_groups[static_cast<std::size_t>(task.team)];
+    const auto members = static_cast<std::int64_t>(team.ranks.size());
+    if (task.kind == Kind::AllReduce)
+        return m_comm.allReduce(group, comm::Element::Float32, m_arena.use(bucket.gradients[at], bucket.bytes()), bucket.elements);
+    if (task.kind == Kind::ReduceScatter)
+        return m_comm.reduceScatter(group, comm::Element::Float32, m_arena.use(bucket.gradients[at], bucket.bytes()),
+                                    m_arena.use(bucket.sums[at], bucket.bytes() / members), bucket.elements / members);
+    const bool copied = bucket.type == graph::DType::BF16;
+    const std::int64_t bytes = bucket.elements * graph::sizeOf(bucket.type);
+    std::byte *all = m_arena.use(copied ? bucket.copies[at] : bucket.parameters[at], bytes);
+    return m_comm.allGather(group, all + static_cast<std::int64_t>(at) * (bytes / members), all, bytes / members);
+}
+
+Result<comm::Request> RankExecutor::box(Kind kind, comm::Group group, std::size_t members, const Communication &what)
+{
+    const auto parts = static_cast<std::int64_t>(members);
+    const comm::Element element = what.type == graph::DType::BF16 ? comm::Element::BFloat16 : comm::Element::Float32;
+    switch (kind) {
+    case Kind::AllGather:
+        return m_comm.allGather(group, what.input, what.output, what.inputBytes);
+    case Kind::ReduceScatter:
+        return m_comm.reduceScatter(group, element, what.input, what.output, what.outputBytes / comm::bytesOf(element));
+    case Kind::AllToAll:
+        return m_comm.allToAll(group, what.input, what.output, what.inputBytes / parts);
+    default:
+        if (what.input != what.output)
+            std::memcpy(what.output, what.input, static_cast<std::size_t>(what.inputBytes));
+        return m_comm.allReduce(group, element, what.output, what.outputBytes / comm::bytesOf(element));
+    }
+}
+
+/// What is left to do once a collective has ended.
+void RankExecutor::collected(const LocalTask &task)
+{
+    if (task.bucket < 0) {
+        m_bodies[static_cast<std::size_t>(task.body)]->communicated(task.pass, task.microBatch, task.part.first);
+        return;
+    }
+    if (task.kind != Kind::ReduceScatter)
+        return;
+    // The sums lie apart; the accumulators begin the next step empty.
+    const program::Bucket &bucket = m_program.buckets[static_cast<std::size_t>(task.bucket)];
+    const std::size_t at = m_program.teams[static_cast<std::size_t>(task.team)].position(m_rank);
+    std::memset(m_arena.use(bucket.gradients[at], bucket.bytes()), 0, static_cast<std::size_t>(bucket.bytes()));
+}
+
+/// Boxing of a forward pass that is no task: evaluation.
+bool RankExecutor::communicate(std::int32_t op, const Communication &what)
+{
+    const LocalTask &task = m_tasks[static_cast<std::size_t>(m_boxingTasks[static_cast<std::size_t>(op)])];
+    const auto team = static_cast<std::size_t>(task.team);
+    Result<comm::Request> request = box(task.kind, m_groups[team], m_program.teams[team].ranks.size(), what);
+    if (!request) {
+        m_failure = request.error();
+        return false;
+    }
+    m_failure = m_comm.wait(*request, m_options.deadline, "the other ranks' part of a tensor");
+    return static_cast<bool>(m_failure);
+}
+
+double RankExecutor::learningRate() const
+{
+    const plan::Optimizer &how = m_options.optimizer;
+    return how.learningRate * plan::learningRateFactor(how.schedule, m_step, m_options.steps);
+}
+
+/// Agrees on the norm of all gradients and by how much it is too long.
+Status RankExecutor::scaleGradients()
+{
+    m_scaled = true;
+    const double most = m_options.optimizer.clipNorm;
+    if (most <= 0)
+        return {};
+    double square = 0;
+    for (const auto &body : m_bodies)
+        square += body->squaredGradientNorm();
+    // In two floats: their sums keep the precision of a double.
+    float sums[2] = {static_cast<float>(square), 0};
+    sums[1] = static_cast<float>(square - static_cast<double>(sums[0]));
+    Result<comm::Request> request = m_comm.allReduce(m_comm.world(), sums, 2);
+    if (!request)
+        return request.error();
+    if (const Status status = m_comm.wait(*request, m_options.deadline, "the other ranks' gradients"); !status)
+        return status;
+    m_gradientNorm = std::sqrt(static_cast<double>(sums[0]) + static_cast<double>(sums[1]));
+    m_gradientScale = m_gradientNorm > most ? most / m_gradientNorm : 1;
+    return {};
 }
 
 /// Moves communication on; true if a task ended.
@@ -284,8 +400,8 @@ bool RankExecutor::finished(std::int32_t index)
             m_failure = done.error();
         return done && *done;
     };
-    if (m_tasks[i].kind == Kind::AllReduce)
-        return test(m_reductions[i]);
+    if (m_tasks[i].team >= 0)
+        return test(m_collectives[i]);
     bool all = true;
     for (auto t = static_cast<std::size_t>(m_transfers.first[i]); t < static_cast<std::size_t>(m_transfers.first[i + 1]); ++t) {
         if (m_requests[t].pending())
@@ -301,6 +417,8 @@ void RankExecutor::finish(std::int32_t index)
     ++m_done;
     m_lastProgress = now();
     const LocalTask &task = m_tasks[i];
+    if (task.team >= 0)
+        collected(task);
     if (task.kind == Kind::Receive) {
         // A transfer begins when both ends are ready, not when the receiver begins to wait.
         for (auto t = static_cast<std::size_t>(m_transfers.first[i]); t < static_cast<std::size_t>(m_transfers.first[i + 1]); ++t) {
@@ -369,6 +487,8 @@ Status RankExecutor::agreeOnStep(StepResult &result, bool &stop)
     if (const Status status = m_comm.wait(*request, m_options.deadline, "the other ranks to end the step"); !status)
         return status;
     result.loss = static_cast<double>(sums[0]);
+    result.learningRate = learningRate();
+    result.gradientNorm = m_gradientNorm;
     stop = sums[1] > 0;
     return {};
 }

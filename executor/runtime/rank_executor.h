@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "engine/plan/training.h"
 #include "engine/program/program.h"
 #include "engine/trace/trace.h"
 #include "executor/comm/communicator.h"
@@ -21,6 +22,8 @@ struct StepResult {
     std::int64_t step = 0;
     double loss = 0;    ///< mean over the global batch, the same on every rank
     double seconds = 0; ///< on this rank, from one agreed end of a step to the next
+    double learningRate = 0;
+    double gradientNorm = 0; ///< before clipping; 0 if the optimizer does not clip
 };
 
 /// Mean loss and share of right answers over the held-out samples.
@@ -31,13 +34,17 @@ struct Evaluation {
 };
 
 struct ExecutorOptions {
-    std::int64_t steps = 1;
+    std::int64_t steps = 1;     ///< the run's, those before firstStep included
+    std::int64_t firstStep = 0; ///< where a resumed run goes on
     std::int64_t seed = 1;
     plan::Optimizer optimizer;
     std::string modelFolder;                   ///< where parameters that come from files lie
     std::chrono::nanoseconds deadline = std::chrono::seconds(60); ///< no communication may stand still for longer
     const std::atomic<bool> *stop = nullptr;   ///< set by any thread, on any rank: all ranks stop after the same step
     std::function<void(const StepResult &)> onStep; ///< on the executing thread; must not block
+    /// On every rank after each step, when nothing is under way: may communicate, evaluate and copy held tensors. True in `stop`, on every rank: the
+    /// run ends after this step. An error ends the run.
+    std::function<Status(const StepResult &, bool &stop)> afterStep;
 };
 
 /// Runs one rank of a Program: compute tasks in the rank's order as their dependencies are met, communication as soon as it is ready,
@@ -56,6 +63,12 @@ public:
     /// Collective. Forward only, over the held-out samples; their number must not be 0.
     Result<Evaluation> evaluate();
 
+    /// What stays from step to step, and where it lies now.
+    [[nodiscard]] std::span<const program::Held> held() const;
+    [[nodiscard]] std::byte *address(std::int64_t arenaOffset) { return m_arena.use(arenaOffset, 0); }
+    [[nodiscard]] comm::Communicator &communicator() { return m_comm; }
+    [[nodiscard]] std::chrono::nanoseconds deadline() const { return m_options.deadline; }
+
     /// The furthest end of any range of the arena that was used: as predicted, Rank::arenaBytes.
     [[nodiscard]] std::int64_t peakBytes() const { return m_arena.peak(); }
     [[nodiscard]] std::int64_t stepsDone() const { return m_stepsDone; }
@@ -72,10 +85,11 @@ private:
         std::int32_t microBatch = -1;
         std::int32_t body = 0;   ///< index into m_bodies
         std::int32_t bucket = -1;
+        std::int32_t team = -1;
+        program::Pass pass = program::Pass::Forward;
+        Part part;                     ///< compute, and boxing: the operator
         std::int32_t dependencies = 0;
         std::vector<std::int32_t> successors;
-        std::int64_t reduceOffset = 0; ///< AllReduce: the accumulators in the arena
-        std::int64_t reduceCount = 0;
     };
 
     RankExecutor(const program::Program &program, comm::Communicator &communicator, trace::Sink &sink, ExecutorOptions options)
@@ -93,12 +107,18 @@ private:
     void compute(std::int32_t task);
     void startReady(std::int32_t task);
     void startTransfers(std::int32_t task);
-    void startReduction(std::int32_t task);
+    void startCollective(std::int32_t task);
+    Result<comm::Request> exchange(const LocalTask &task);
+    Result<comm::Request> box(trace::Kind kind, comm::Group group, std::size_t members, const Communication &what);
+    void collected(const LocalTask &task);
+    Status scaleGradients();
+    [[nodiscard]] double learningRate() const;
     bool poll();
     bool finished(std::int32_t task);
     void finish(std::int32_t task);
     void record(const LocalTask &task, std::int64_t end);
     void betweenOperators() override;
+    bool communicate(std::int32_t op, const Communication &what) override;
     Status waitWhileIdle();
     [[nodiscard]] std::string whatWaits() const;
 
@@ -112,12 +132,13 @@ private:
     ExecutorOptions m_options;
     Arena m_arena;
     std::vector<std::unique_ptr<BodyRunner>> m_bodies;
-    std::vector<comm::Group> m_groups; ///< per bucket
+    std::vector<comm::Group> m_groups; ///< per team
+    std::vector<std::int32_t> m_boxingTasks; ///< per operator of the stage: a task that boxes it; -1: none
     std::vector<LocalTask> m_tasks;
     std::vector<std::int32_t> m_order; ///< compute tasks
     TransferTable m_transfers;
-    std::vector<comm::Request> m_requests; ///< per transfer; a reduction uses m_reductions
-    std::vector<comm::Request> m_reductions; ///< per task
+    std::vector<comm::Request> m_requests; ///< per transfer
+    std::vector<comm::Request> m_collectives; ///< per task
     std::vector<std::int64_t> m_stamps;
 
     // One step's progress; sized once.
@@ -131,6 +152,9 @@ private:
 
     std::int64_t m_origin = 0; ///< of the trace, on this process's clock
     std::int64_t m_step = 0;
+    double m_gradientNorm = 0;
+    double m_gradientScale = 1;
+    bool m_scaled = false; ///< in this step
     std::int64_t m_stepsDone = 0;
     std::int64_t m_lastProgress = 0;
 };

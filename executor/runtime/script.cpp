@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "executor/runtime/script.h"
 
+#include "engine/sharding/shard.h"
+
 #include <algorithm>
 
 namespace planloom::runtime {
@@ -19,7 +21,7 @@ std::vector<device::Argument> argumentsOf(const graph::Graph &graph, const std::
             continue;
         }
         const graph::Tensor &tensor = graph.tensor(id);
-        arguments.push_back({tensor.type, tensor.shape.at(samples), true});
+        arguments.push_back({tensor.type, tensor.shape.at(samples), true, tensor.layout});
     }
     return arguments;
 }
@@ -32,6 +34,7 @@ public:
     Result<Script> write(std::size_t first, std::size_t last)
     {
         const bool backward = first >= m_body.training.forwardOps;
+        m_script.firstOp = static_cast<std::int32_t>(first);
         if (backward)
             accumulate(OpId());
         m_script.accumulateFirst = static_cast<std::int32_t>(m_script.accumulations.size());
@@ -84,12 +87,10 @@ private:
     void accumulate(OpId producer)
     {
         const graph::TrainingGraph &training = m_body.training;
-        for (std::size_t p = 0; p < training.parameters.size(); ++p) {
-            const TensorId gradient = training.gradients[p];
-            if (!gradient.valid() || training.graph.tensor(gradient).producer != producer)
-                continue;
-            const std::int64_t elements = training.graph.tensor(training.parameters[p]).shape.elements(1);
-            m_script.accumulations.push_back({placeOf(m_body, m_places, gradient, m_sized.samples), m_body.gradientOffsets[p], elements});
+        for (const Body::Accumulator &accumulator : m_body.accumulators) {
+            const graph::Tensor &gradient = training.graph.tensor(accumulator.gradient);
+            if (gradient.producer == producer)
+                m_script.accumulations.push_back({placeOf(m_body, m_places, gradient.id, m_sized.samples), accumulator.offset, gradient.shape.elements(1)});
         }
     }
 
@@ -112,7 +113,13 @@ Result<SizedScripts> makeScripts(const Body &body, std::int64_t samples)
     SizedScripts sized;
     sized.samples = samples;
     const graph::Graph &graph = body.training.graph;
-    for (const graph::Op &op : graph.ops()) {
+    for (graph::Op op : graph.ops()) {
+        if (sharding::communicates(op.type)) {
+            sized.kernels.emplace_back();
+            continue;
+        }
+        if (op.has("mesh_dim"))
+            op.attributes["mesh_index"] = static_cast<std::int64_t>(body.coordinates[static_cast<std::size_t>(op.integer("mesh_dim"))]);
         auto kernel = device::makeKernel(op, argumentsOf(graph, op.inputs, samples), argumentsOf(graph, op.outputs, samples));
         if (!kernel)
             return kernel.error();

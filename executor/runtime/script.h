@@ -35,8 +35,18 @@ struct Call {
     bool loss = false; ///< SoftmaxCrossEntropyLoss: its inputs are logits and labels
 };
 
-/// A pass over one slice size of one stage replica.
+/// What a communicating operator moves.
+struct Communication {
+    const void *input = nullptr;
+    void *output = nullptr;
+    std::int64_t inputBytes = 0;
+    std::int64_t outputBytes = 0;
+    graph::DType type = graph::DType::F32;
+};
+
+/// A pass over one slice size of one stage replica. Calls of operators that communicate have no kernel.
 struct Script {
+    std::int32_t firstOp = 0; ///< the operator of calls[0]; the others follow
     std::vector<Call> calls;
     std::vector<Place> places;
     std::vector<Accumulation> accumulations;

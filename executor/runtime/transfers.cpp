@@ -63,12 +63,14 @@ private:
         const auto m = static_cast<std::size_t>(task.microBatch);
         const std::vector<Message> &messages = towardsNext ? body.outgoing[m] : body.incoming[m];
         const auto mine = crossings(body, towardsNext);
-        std::int64_t row = 0; // messages are in the order of the samples and cover the slice
         for (const Message &message : messages) {
+            if (task.pass == Pass::Forward ? !message.activation : !message.gradient)
+                continue;
             const auto theirs = crossings(bodyOf(message.peer, task.stage.value + (towardsNext ? 1 : -1)), !towardsNext);
+            // Messages cover the slice from its first sample on; several may be about the same samples, one per shard of the other side.
+            const std::int64_t row = message.samples.begin - messages.front().samples.begin;
             if (const Status status = addMessage(task, body, message, row, mine, theirs); !status)
                 return status;
-            row += message.samples.size;
         }
         return {};
     }

@@ -121,11 +121,11 @@ private slots:
         const program::Program program = compiled(pipeline(about, {1, 1}, 8, 2), about);
         int shared = 0;
         for (const program::Bucket &bucket : program.buckets) {
-            if (bucket.ranks.size() < 2)
+            if (program.teams[static_cast<std::size_t>(bucket.team)].ranks.size() < 2)
                 continue;
             ++shared;
-            QCOMPARE(bucket.parameters.size(), std::size_t(1));
-            QCOMPARE(bucket.bytes, std::int64_t(32 * 16 * 4));
+            QCOMPARE(bucket.entries.size(), std::size_t(1));
+            QCOMPARE(bucket.bytes(), std::int64_t(32 * 16 * 4));
         }
         QCOMPARE(shared, 1);
     }
@@ -220,19 +220,22 @@ private:
     /// Accumulators of a bucket lie at the same distances on every rank that holds it.
     static void checkBuckets(const program::Program &program)
     {
-        for (const program::Bucket &bucket : program.buckets)
-            for (std::size_t i = 0; i < bucket.ranks.size(); ++i) {
-                const program::Body &body = program.bodies[bucket.ranks[i].index()];
-                std::map<std::string, std::size_t> index;
-                for (std::size_t p = 0; p < body.training.parameters.size(); ++p)
-                    index[body.training.graph.tensor(body.training.parameters[p]).name] = p;
-                std::int64_t next = bucket.offsets[i];
-                for (const std::string &name : bucket.parameters) {
-                    QCOMPARE(body.gradientOffsets[index.at(name)], next);
-                    next += body.training.graph.tensor(body.training.parameters[index.at(name)]).bytes().value();
+        for (const program::Bucket &bucket : program.buckets) {
+            const std::vector<RankId> &ranks = program.teams[static_cast<std::size_t>(bucket.team)].ranks;
+            for (std::size_t i = 0; i < ranks.size(); ++i) {
+                std::map<std::string, const program::Held *> held;
+                for (const program::Held &one : program.bodies[ranks[i].index()].held)
+                    held[one.name] = &one;
+                std::int64_t end = 0;
+                for (const program::Bucket::Entry &entry : bucket.entries) {
+                    QVERIFY(entry.at >= end);
+                    QCOMPARE(held.at(entry.parameter)->gradient, bucket.gradients[i] + 4 * entry.at);
+                    QCOMPARE(held.at(entry.parameter)->count, entry.elements);
+                    end = entry.at + entry.elements;
                 }
-                QCOMPARE(next - bucket.offsets[i], bucket.bytes);
+                QVERIFY(end <= bucket.elements);
             }
+        }
     }
 
     /// The simulator needs no bodies and says the same of memory; what is alive never exceeds the arena.
