@@ -168,10 +168,11 @@ private:
         for (const Op &op : m_ops) {
             if (!active(op))
                 continue;
-            const bool several = op.type != "Split" && std::any_of(op.outputs.begin() + 1, op.outputs.end(), [&](TensorId id) { return trains(id); });
+            const GradientRule *rule = findGradient(op.type);
+            const bool several = !(rule && rule->everyOutput) && std::any_of(op.outputs.begin() + 1, op.outputs.end(), [&](TensorId id) { return trains(id); });
             if (several)
                 return unsupported("operator '" + op.name + "' (" + op.type + ") cannot be trained through its second output; use the first only");
-            if (findGradient(op.type))
+            if (rule)
                 continue;
             unknown.insert(op.type);
             example = example ? example : &op;

@@ -90,6 +90,8 @@ struct GradientRule {
     void (*backward)(Backward &);
     /// Bit i: input i may get a gradient.
     std::uint32_t inputs = ~0U;
+    /// Whether it takes gradients of outputs behind the first. dy(i) is invalid where one has none.
+    bool everyOutput = false;
 };
 
 /// nullptr if the type is not known to differentiation.
@@ -104,5 +106,6 @@ std::vector<GradientRule> matrixGradients();
 std::vector<GradientRule> layerGradients(); ///< normalisations, convolutions, pools, losses
 std::vector<GradientRule> shapingGradients();
 std::vector<GradientRule> reductionGradients();
+std::vector<GradientRule> recurrentGradients();
 
 } // namespace planloom::graph

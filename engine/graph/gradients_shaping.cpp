@@ -125,7 +125,7 @@ std::vector<GradientRule> shapingGradients()
 {
     return {
         {"Flatten", reshapeGrad}, {"Reshape", reshapeGrad},     {"Squeeze", reshapeGrad}, {"Unsqueeze", reshapeGrad},  {"Transpose", transposeGrad},
-        {"Concat", concatGrad},   {"Split", splitGrad},         {"Slice", sliceGrad},     {"Expand", expandGrad, 1U},  {"Tile", tileGrad},
+        {"Concat", concatGrad},   {"Split", splitGrad, ~0U, true},         {"Slice", sliceGrad},     {"Expand", expandGrad, 1U},  {"Tile", tileGrad},
         {"Pad", padGrad, 1U},     {"Gather", gatherGrad, 1U},   {"Trilu", triluGrad},
     };
 }

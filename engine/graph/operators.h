@@ -63,6 +63,11 @@ OpCostFigures figures(const Graph &graph, OpId op, std::int64_t samples);
    attention         Attention{heads, kv_heads=heads, causal=0}(QKV (N, T, (heads + 2 kv_heads) D), mask (N, T) int64?)
                      -> Y (N, T, heads D), LogSumExp (N, heads, T); scale 1/sqrt(D); mask 1 = attend; the T x T matrix is never kept
                      RotaryEmbedding{heads, kv_heads, theta}(QKV): rotates query and key heads, halves paired as in LLaMA
+   recurrent         LSTM{hidden_size, direction, activations, activation_alpha, activation_beta, clip, input_forget, layout}
+                     (X, W, R, B?, sequence_lens?, initial_h?, initial_c?, P?) -> Y, Y_h, Y_c, Gates (D, T, N, 4H), States (D, T, N, H)
+                     GRU{..., linear_before_reset}(X, W, R, B?, sequence_lens?, initial_h?) -> Y, Y_h, Gates (D, T, N, 3H), Saved (D, T, N, H)
+                     RNN{...}(the same) -> Y, Y_h, Gates (D, T, N, H); `activations` is one text, names separated by commas. Our own
+                     outputs are time-major whatever the layout
    images            Conv{kernel_shape, strides, pads, dilations, group}(X, W, B?) over (N, C, L) or (N, C, H, W)
                      MaxPool AveragePool{kernel_shape, strides, pads, ceil_mode, count_include_pad}; MaxPool -> Y, Indices?
                      GlobalAveragePool GlobalMaxPool
@@ -94,6 +99,8 @@ OpCostFigures figures(const Graph &graph, OpId op, std::int64_t samples);
    SliceGrad{starts, ends, axes, steps, shape, batch_axis}(dY)  GatherGrad{axis, shape, batch_axis}(dY, indices)
    ReduceMeanGrad{axes, keepdims, shape, batch_axis}(dY)  ReduceMaxGrad ReduceMinGrad ReduceProdGrad{axes, keepdims}(dY, X, Y)
    SoftmaxCrossEntropyLossGrad{ignore_index}(dLoss, logits, labels, Stats), scaled by dLoss / divisor
+   LSTMGrad GRUGrad RNNGrad{as forward}(dY?, dY_h?, LSTM: dY_c?, all forward inputs, Y, what was saved)
+   -> dX, dW, dR, then those of B, initial_h, initial_c, P where these are given
    All others are written in forward types.
 
    SHARDS, made by engine/sharding only; it says there what AllReduce AllGather ReduceScatter AllToAll (which communicate and have no kernel)

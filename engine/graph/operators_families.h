@@ -18,6 +18,7 @@ std::vector<OpSchema> convolutionSchemas();
 std::vector<OpSchema> shapingSchemas();
 std::vector<OpSchema> reductionSchemas();
 std::vector<OpSchema> lossSchemas();
+std::vector<OpSchema> recurrentSchemas();
 std::vector<OpSchema> boxingSchemas(); ///< only rewrites emit these; they are not differentiated
 
 // What several families need.

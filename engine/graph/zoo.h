@@ -17,6 +17,17 @@ struct TransformerConfig {
     double initDeviation = 0.02;
 };
 
+/// A language model of LSTM layers: embedding, layers, a linear head over the vocabulary. Each sample starts from zero states.
+struct LstmConfig {
+    std::string name = "lstm-lm";
+    std::int64_t layers = 2;
+    std::int64_t embedding = 650;
+    std::int64_t hidden = 650;
+    std::int64_t vocabulary = 10000;
+    std::int64_t context = 35;    ///< tokens per sample
+    bool tiedEmbeddings = false;  ///< the head shares the token table
+};
+
 // Parameters have the names and layouts of the reference implementations (Hugging Face transformers, torchvision), so that their
 // weights can be loaded. Errors: BadInput for sizes that are not positive or do not divide. Dropout is left out everywhere.
 
@@ -27,6 +38,9 @@ Result<Graph> gpt(const TransformerConfig &config);
 Result<Graph> bert(const TransformerConfig &config);
 /// LLaMA (RMSNorm, rotary positions, SwiGLU; grouped-query attention if kvHeads < heads).
 Result<Graph> llama(const TransformerConfig &config, std::int64_t kvHeads, double ropeTheta, double epsilon);
+/// Inputs "tokens" and "labels" (N, T) int64, scalar loss. Parameters embedding.weight, lstm.I.W, lstm.I.R, lstm.I.B (ONNX's layout, gates
+/// in the order input, output, forget, cell), head.weight, head.bias.
+Result<Graph> lstmLanguageModel(const LstmConfig &config);
 /// Multi-layer perceptron: inputs "x" (N, sizes[0]) and "labels" (N), ReLU between, softmax cross-entropy.
 /// The layers are "layers/0" ...; the last one holds the loss.
 Result<Graph> mlp(const std::string &name, const std::vector<std::int64_t> &sizes);

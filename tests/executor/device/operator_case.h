@@ -7,6 +7,7 @@
 #include "executor/device/reference_elementwise.h"
 #include "executor/device/reference_linear.h"
 #include "executor/device/reference_normalisation.h"
+#include "executor/device/reference_recurrent.h"
 #include "executor/device/reference_shapes.h"
 
 #include <cstring>
@@ -29,14 +30,16 @@ struct Input {
     bool batched = false; ///< the first dimension is the batch times something
     bool trained = true;  ///< float: its gradient is tested
     std::vector<double> values = {};
+    std::size_t batchAxis = 0; ///< the dimension that is the batch times something, if `batched` or not the first
+    bool present = true;       ///< false: an optional input left out
 
     [[nodiscard]] graph::Shape shape() const
     {
         std::vector<graph::Dim> result;
         for (const auto d : dims)
             result.push_back({d, false});
-        if (batched)
-            result[0] = {dims[0] / kSamples, true};
+        if (batched || batchAxis > 0)
+            result[batchAxis] = {dims[batchAxis] / kSamples, true};
         return graph::Shape(result);
     }
 };
@@ -60,6 +63,13 @@ inline Input index(Dims dims, std::int64_t below, bool batched = false)
     return {std::move(dims), 0, static_cast<double>(below), DType::I64, batched, false};
 }
 inline Input given(Dims dims, std::vector<double> values, DType type = DType::I64) { return {std::move(dims), 0, 0, type, false, false, std::move(values)}; }
+inline Input absent()
+{
+    Input input;
+    input.present = false;
+    input.trained = false;
+    return input;
+}
 inline Input truth(Dims dims) { return {std::move(dims), 0, 2, DType::Bool, false, false}; }
 
 struct Case {
@@ -68,6 +78,7 @@ struct Case {
     std::vector<Input> inputs;
     Attributes attributes = {};
     int outputs = 1;
+    int trainedOutputs = 1; ///< how many of them the loss counts
 };
 
 /// Numbers that look random and are the same everywhere.

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "executor/device/operator_case.h"
+#include "executor/device/operator_cases_recurrent.h"
 
 // The cases that both kernel tests run: every operator type, on several shapes. Inputs keep away from kinks, so that finite
 // differences mean something there.
@@ -201,7 +202,7 @@ inline std::vector<Case> forwardOnlyCases()
 inline std::vector<Case> allCases()
 {
     std::vector<Case> all;
-    for (const auto &family : {elementwiseCases(), matrixCases(), imageCases(), normalisationCases(), shapeCases(), reductionCases()})
+    for (const auto &family : {elementwiseCases(), matrixCases(), imageCases(), normalisationCases(), shapeCases(), reductionCases(), recurrentCases()})
         all.insert(all.end(), family.begin(), family.end());
     return all;
 }

@@ -68,7 +68,7 @@ private:
         graph::GraphBuilder builder("shapes");
         std::vector<TensorId> inputs;
         for (std::size_t i = 0; i < m_case.inputs.size(); ++i)
-            inputs.push_back(builder.input("x" + std::to_string(i), m_case.inputs[i].type, m_case.inputs[i].shape()));
+            inputs.push_back(m_case.inputs[i].present ? builder.input("x" + std::to_string(i), m_case.inputs[i].type, m_case.inputs[i].shape()) : TensorId{});
         std::vector<TensorId> outputs;
         for (int i = 0; i < m_case.outputs; ++i)
             outputs.push_back(builder.activation("y" + std::to_string(i)));
@@ -88,6 +88,10 @@ private:
         for (std::size_t i = 0; i < m_case.inputs.size(); ++i) {
             const Input &input = m_case.inputs[i];
             const std::string name = "x" + std::to_string(i);
+            if (!input.present) {
+                m_inputs.emplace_back();
+                continue;
+            }
             if (input.type != DType::F32 || !input.trained) {
                 m_inputs.push_back(m_builder.input(name, input.type, input.shape()));
                 m_setup.fed[name] = valuesOf(input, i + 1);
@@ -120,7 +124,7 @@ private:
     void addLoss(const std::vector<TensorId> &outputs)
     {
         TensorId loss;
-        const std::size_t counted = std::string(m_case.type) == "Split" ? outputs.size() : 1;
+        const std::size_t counted = std::string(m_case.type) == "Split" ? outputs.size() : static_cast<std::size_t>(m_case.trainedOutputs);
         for (std::size_t k = 0; k < counted; ++k) {
             const TensorId y = m_outputs[k].type == DType::F32 ? outputs[k] : m_builder.add("Cast", {outputs[k]}, {{"to", std::string("float32")}});
             loss = plusWeighted(loss, y, m_outputs[k].shape, "w" + std::to_string(k));
