@@ -2,6 +2,7 @@
 #include "engine/import/import.h"
 
 #include "engine/base/files.h"
+#include "engine/import/huggingface_weights.h"
 #include "engine/import/zoo.h"
 
 #include <filesystem>
@@ -25,7 +26,8 @@ Result<Model> readModelJson(std::string_view text, const std::string &name)
 {
     if (text.find("\"planloom.graph/1\"") != std::string_view::npos)
         return readGraphJson(text, name);
-    return readHuggingFaceConfig(text, name);
+    auto model = readHuggingFaceConfig(text, name);
+    return model ? withWeightsBeside(*std::move(model), std::filesystem::path(name).parent_path().string()) : model;
 }
 
 } // namespace

@@ -22,7 +22,8 @@ struct Model {
     std::vector<std::string> warnings;            ///< what was kept but not understood, for people
 };
 
-/// By what @p source says: "zoo:NAME", FILE.onnx, config.json of Hugging Face, a layer profile (.txt), our own graph JSON.
+/// By what @p source says: "zoo:NAME", FILE.onnx, config.json of Hugging Face (with the safetensors that lie beside it), a layer profile
+/// (.txt), our own graph JSON.
 /// Errors: NotFound (with the names that exist), BadInput (file, line, fix), Unsupported, Io.
 Result<Model> loadModel(const std::string &source);
 /// "preset:NAME", "local[:N]", .yaml/.yml/.json, NCCL .xml, text of `nvidia-smi topo -m`.

@@ -2,6 +2,8 @@
 // First values. Random ones come from a counter-based generator keyed by (seed, tensor name): element i depends on nothing but
 // the key and i, whatever the thread or the rank that makes it.
 #include "engine/base/files.h"
+#include "engine/weights/convert.h"
+#include "engine/weights/safetensors.h"
 #include "executor/device/kernel.h"
 #include "executor/device/parallel.h"
 
@@ -113,6 +115,26 @@ Status copyStored(const graph::Tensor &tensor, std::int64_t bytes, const void *s
     return {};
 }
 
+/// From a safetensors file, in whichever number format it holds them: the tensor whose data begin where the model says.
+Status fromSafetensors(const graph::Tensor &tensor, std::int64_t elements, const std::string &modelFolder, void *data)
+{
+    if (tensor.init.file.find('/') != std::string::npos)
+        return badInput("tensor '" + tensor.name + "' comes from '" + tensor.init.file + "', which is not a file in the model's folder");
+    const std::string path = (modelFolder.empty() ? std::string(".") : modelFolder) + "/" + tensor.init.file;
+    const auto file = weights::SafetensorsFile::open(path);
+    if (!file)
+        return file.error();
+    for (const weights::StoredTensor &stored : file->header().tensors) {
+        if (stored.begin != tensor.init.offset || stored.bytes() == 0)
+            continue;
+        if (!stored.type || !weights::convertible(*stored.type, tensor.type) || stored.bytes() != elements * graph::sizeOf(*stored.type))
+            break;
+        weights::convert(file->data(stored), *stored.type, tensor.type, static_cast<std::byte *>(data));
+        return {};
+    }
+    return badInput("does not hold '" + tensor.name + "' where it did when the model was loaded; load the model again").in(path);
+}
+
 Status randomValues(const graph::Tensor &tensor, std::int64_t elements, std::int64_t seed, void *data)
 {
     const std::uint64_t key = keyOf(seed, tensor.name);
@@ -141,6 +163,8 @@ Status initialize(const graph::Tensor &tensor, std::int64_t elements, std::int64
             return badInput("tensor '" + tensor.name + "' has lost its stored data; load the model again");
         return copyStored(tensor, bytes, tensor.init.data->data(), tensor.init.data->size(), data);
     case Initializer::Kind::File: {
+        if (tensor.init.file.ends_with(".safetensors"))
+            return fromSafetensors(tensor, elements, modelFolder, data);
         auto stored = readBeneath(modelFolder, tensor.init.file, tensor.init.offset, bytes);
         if (!stored)
             return stored.error();
