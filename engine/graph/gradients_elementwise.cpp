@@ -105,6 +105,27 @@ void logGrad(Backward &b)
     b.give(0, b.emit("Div", {b.dy(), b.x()}));
 }
 
+TensorId squared(Backward &b) { return b.emit("Mul", {b.x(), b.x()}); }
+
+/// dx = sign * dy / sqrt(@p inner).
+void overRoot(Backward &b, TensorId inner, bool negative)
+{
+    const TensorId gradient = b.emit("Div", {b.dy(), b.emit("Sqrt", {inner})});
+    b.give(0, negative ? b.emit("Neg", {gradient}) : gradient);
+}
+
+void asinGrad(Backward &b) { overRoot(b, b.emit("Sub", {b.scalar(1), squared(b)}), false); }
+void acosGrad(Backward &b) { overRoot(b, b.emit("Sub", {b.scalar(1), squared(b)}), true); }
+void asinhGrad(Backward &b) { overRoot(b, b.emit("Add", {squared(b), b.scalar(1)}), false); }
+void acoshGrad(Backward &b) { overRoot(b, b.emit("Sub", {squared(b), b.scalar(1)}), false); }
+void atanGrad(Backward &b) { b.give(0, b.emit("Div", {b.dy(), b.emit("Add", {squared(b), b.scalar(1)})})); }
+void atanhGrad(Backward &b) { b.give(0, b.emit("Div", {b.dy(), b.emit("Sub", {b.scalar(1), squared(b)})})); }
+void sinhGrad(Backward &b) { b.give(0, b.emit("Mul", {b.dy(), b.emit("Cosh", {b.x()})})); }
+void coshGrad(Backward &b) { b.give(0, b.emit("Mul", {b.dy(), b.emit("Sinh", {b.x()})})); }
+
+/// a - b * floor(a / b), of which the second factor is taken as fixed.
+void modGrad(Backward &b) { b.give(0, b.sumTo(0, b.dy())); }
+
 /// TYPEGrad(dy, y) with the attributes of the operator.
 void fromOutput(Backward &b)
 {
@@ -124,13 +145,16 @@ std::vector<GradientRule> elementwiseGradients()
     std::vector<GradientRule> rules{
         {"Add", addGrad},       {"Sub", subGrad},         {"Mul", mulGrad},   {"Div", divGrad}, {"Pow", powGrad}, {"Min", minMaxGrad},
         {"Max", minMaxGrad},    {"Where", whereGrad, 6U}, {"Identity", passOn}, {"Dropout", dropoutGrad, 1U}, {"Cast", castGrad},
-        {"Neg", negGrad},       {"Reciprocal", reciprocalGrad}, {"Exp", expGrad}, {"Log", logGrad},
+        {"Neg", negGrad},       {"Reciprocal", reciprocalGrad}, {"Exp", expGrad}, {"Log", logGrad}, {"Mod", modGrad, 1U},
+        {"Asin", asinGrad},     {"Acos", acosGrad},       {"Atan", atanGrad}, {"Asinh", asinhGrad}, {"Acosh", acoshGrad},
+        {"Atanh", atanhGrad},   {"Sinh", sinhGrad},       {"Cosh", coshGrad},
     };
     for (const char *type : {"Relu", "Tanh", "Sigmoid", "Sqrt", "Softmax", "LogSoftmax"})
         rules.push_back({type, fromOutput});
     for (const char *type : {"Gelu", "Silu", "Erf", "Abs", "LeakyRelu", "Elu", "Softplus", "HardSwish", "HardSigmoid", "Clip", "Sin", "Cos"})
         rules.push_back({type, fromInput});
-    for (const char *type : {"Equal", "Less", "Greater", "And", "Or", "Not", "Floor", "Ceil", "Round", "Sign", "Shape", "ArgMax", "ConstantOfShape"})
+    for (const char *type : {"Equal", "Less", "Greater", "LessOrEqual", "GreaterOrEqual", "And", "Or", "Xor", "Not", "Floor", "Ceil", "Round", "Sign", "Shape",
+                             "ArgMax", "ArgMin", "ConstantOfShape", "OneHot"})
         rules.push_back({type, nullptr});
     return rules;
 }

@@ -88,8 +88,15 @@ void tileGrad(Backward &b)
 void padGrad(Backward &b)
 {
     const Sizes pads = b.op().integers("pads");
-    if (b.op().text("mode", "constant") != "constant" || std::any_of(pads.begin(), pads.end(), [](std::int64_t pad) { return pad < 0; }))
-        b.refuse("only padding with a constant is trained");
+    if (const std::string mode = b.op().text("mode", "constant"); mode != "constant") {
+        Attributes attributes = b.shapeAttributes(b.input(0).shape);
+        attributes["mode"] = mode;
+        attributes["pads"] = pads;
+        b.give(0, b.emit("PadGrad", {b.dy()}, std::move(attributes)));
+        return;
+    }
+    if (std::any_of(pads.begin(), pads.end(), [](std::int64_t pad) { return pad < 0; }))
+        b.refuse("padding that cuts is not trained");
     const Shape &x = b.input(0).shape;
     Sizes starts, ends, axes;
     for (std::size_t i = 0; i < x.rank(); ++i) {
@@ -114,6 +121,16 @@ void gatherGrad(Backward &b)
     b.give(0, b.emit("GatherGrad", {b.dy(), b.x(1)}, std::move(attributes)));
 }
 
+/// TYPEGrad(dy, indices): gradients added where the elements came from.
+void pickGrad(Backward &b)
+{
+    Attributes attributes = b.shapeAttributes(b.input(0).shape);
+    for (const char *key : {"axis", "batch_dims"})
+        if (b.op().has(key))
+            attributes[key] = b.op().integer(key);
+    b.give(0, b.emit(b.op().type + "Grad", {b.dy(), b.x(1)}, std::move(attributes)));
+}
+
 void triluGrad(Backward &b)
 {
     b.give(0, b.emit("Trilu", {b.dy()}, b.op().attributes));
@@ -127,6 +144,7 @@ std::vector<GradientRule> shapingGradients()
         {"Flatten", reshapeGrad}, {"Reshape", reshapeGrad},     {"Squeeze", reshapeGrad}, {"Unsqueeze", reshapeGrad},  {"Transpose", transposeGrad},
         {"Concat", concatGrad},   {"Split", splitGrad, ~0U, true},         {"Slice", sliceGrad},     {"Expand", expandGrad, 1U},  {"Tile", tileGrad},
         {"Pad", padGrad, 1U},     {"Gather", gatherGrad, 1U},   {"Trilu", triluGrad},
+        {"GatherElements", pickGrad, 1U}, {"GatherND", pickGrad, 1U},
     };
 }
 

@@ -49,10 +49,14 @@ OpCostFigures figures(const Graph &graph, OpId op, std::int64_t samples);
    float32, indices and labels int64. N is the batch. {a, b=1} are attributes with defaults; (X, B?) inputs, ? optional.
 
    FORWARD
-   element-wise      Add Sub Mul Div Pow Min Max Equal Less Greater And Or (A, B), numpy's broadcasting; Where (C, A, B)
+   element-wise      Add Sub Mul Div Pow Min Max Mod{fmod=0} Equal Less Greater LessOrEqual GreaterOrEqual And Or Xor (A, B), numpy's
+                     broadcasting; Where (C, A, B)
+                     Sinh Cosh Asin Acos Atan Asinh Acosh Atanh
                      Neg Abs Sqrt Reciprocal Exp Log Erf Tanh Sigmoid Relu Softplus HardSwish Silu Not Sin Cos Floor Ceil Round Sign
                      Identity LeakyRelu{alpha} Elu{alpha} HardSigmoid{alpha, beta} Gelu{approximate = "tanh" | "none"} Clip{min, max}
                      Cast{to: a name of shape.h} Dropout{ratio}: the identity; ratio > 0 is not trained
+                     ScatterElements{axis, reduction="none"|"add"|"mul"} ScatterND{reduction}(data, indices, updates)
+                     TopK{axis=-1, k, largest=1}(X) -> values, indices, always sorted
    softmax, norms    Softmax{axis} LogSoftmax{axis}
                      LayerNormalization{axis=-1, epsilon}(X, scale, bias?) -> Y, Mean, InvStdDev (sizes before axis, then ones)
                      RMSNormalization{axis=-1, epsilon}(X, scale) -> Y, InvRms
@@ -71,14 +75,18 @@ OpCostFigures figures(const Graph &graph, OpId op, std::int64_t samples);
    images            Conv{kernel_shape, strides, pads, dilations, group}(X, W, B?) over (N, C, L) or (N, C, H, W)
                      MaxPool AveragePool{kernel_shape, strides, pads, ceil_mode, count_include_pad}; MaxPool -> Y, Indices?
                      GlobalAveragePool GlobalMaxPool
-   shapes            Reshape{shape, batch_axis=-1}: shape[batch_axis] is multiplied by N; one -1 and ONNX's 0 allowed
+   shapes            Reshape{shape, batch_axis=-1, allowzero=0}: shape[batch_axis] is multiplied by N; one -1 and ONNX's 0 allowed
                      Flatten{axis} Squeeze{axes} Unsqueeze{axes} Transpose{perm} Concat{axis} Split{axis, split} Trilu{upper, k}
-                     Slice{starts, ends, axes, steps} Expand{shape, batch_axis} Tile{repeats} Pad{mode, pads, value}
+                     Slice{starts, ends, axes, steps} Expand{shape, batch_axis} Tile{repeats}
+                     Pad{mode=constant|reflect|edge|wrap, pads, value} GatherElements{axis} GatherND{batch_dims}(data, indices)
+                     OneHot{depth, axis=-1}(indices, values: off and on)
                      Gather{axis}(data, indices) ConstantOfShape{shape, batch_axis, value, to="float32"}()
-   reductions        ReduceSum ReduceMean ReduceMax ReduceMin ReduceProd{axes: all if empty, keepdims=1} ArgMax{axis, keepdims=1}
+   reductions        ReduceSum ReduceMean ReduceMax ReduceMin ReduceProd{axes: all if empty, keepdims=1} ArgMax ArgMin{axis, keepdims=1, select_last_index=0}
                      CumSum{axis, exclusive, reverse}
    loss              SoftmaxCrossEntropyLoss{ignore_index=-100}(logits (M, V), labels (M)) -> loss (), Stats (M, 2) = (max, log-sum-exp):
                      the mean over the rows of the slice that are not ignored (divisor at least 1)
+   blocks            Pack{offsets, elements, parts}(A?, B?, ...) -> [parts, elements / parts]: tensors one behind the other, zeros between;
+                     Unpack{offsets, ranks, sizes}(block) takes them out again (sizes of all outputs, ranks[i] of them each)
    opaque            ProfiledLayer{forward_seconds, backward_seconds, profile_batch}: a row of a layer profile; no kernel
 
    GRADIENTS, made by differentiate() only. {shape, batch_axis} is the shape of the result: what is needed of a forward tensor is only
@@ -97,6 +105,8 @@ OpCostFigures figures(const Graph &graph, OpId op, std::int64_t samples);
    MaxPoolGrad{...} GlobalMaxPoolGrad (dY, X, Y): the first maximum gets all
    AveragePoolGrad{..., shape, batch_axis} GlobalAveragePoolGrad{shape, batch_axis}(dY)
    SliceGrad{starts, ends, axes, steps, shape, batch_axis}(dY)  GatherGrad{axis, shape, batch_axis}(dY, indices)
+   GatherElementsGrad{axis, shape, batch_axis} GatherNDGrad{batch_dims, shape, batch_axis}(dY, indices)
+   PadGrad{mode, pads, shape, batch_axis}(dY)
    ReduceMeanGrad{axes, keepdims, shape, batch_axis}(dY)  ReduceMaxGrad ReduceMinGrad ReduceProdGrad{axes, keepdims}(dY, X, Y)
    SoftmaxCrossEntropyLossGrad{ignore_index}(dLoss, logits, labels, Stats), scaled by dLoss / divisor
    LSTMGrad GRUGrad RNNGrad{as forward}(dY?, dY_h?, LSTM: dY_c?, all forward inputs, Y, what was saved)
@@ -108,7 +118,7 @@ OpCostFigures figures(const Graph &graph, OpId op, std::int64_t samples);
    Where an axis carries the batch, `segments` are those of one sample.
    ShardPad{mesh_dim, parts, axis, segments}(X) -> the whole with zeros in all but the own part
    ShiftIndices{mesh_dim, parts, size, keep?, from_end=0}(indices): positions of an axis of parts*size as positions of the own `size`:
-   INT64_MIN where another device has it, INT64_MIN+1 where nobody has; `keep` stays; from_end = 1: negative ones count from the end
+   INT64_MIN where another device has it, +1 where nobody has, +2 for `keep`; from_end = 1: negative ones count from the end
    ShardGather{axis}(data, shifted indices): Gather with zeros where another device has the row
    LossStatistics{ignore_index}(logits (M, V), shifted labels (M)) -> (M, 3) = (max, sum of exp(x - max), label's logit or 0)
    CombineLossStatistics(X (P, M, 3)) -> (M, 3)  LossFromStatistics{ignore_index}((M, 3), labels (M)) -> loss (), Stats (M, 2)

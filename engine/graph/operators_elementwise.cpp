@@ -102,10 +102,10 @@ Result<Infos> inferMinMaxGrad(const OpView &view)
 std::vector<OpSchema> elementwiseSchemas()
 {
     std::vector<OpSchema> rows;
-    for (const char *type : {"Add", "Sub", "Mul", "Div", "Min", "Max"})
+    for (const char *type : {"Add", "Sub", "Mul", "Div", "Min", "Max", "Mod"})
         rows.push_back({type, 2, 2, inferBinary, perOutput(1)});
     rows.push_back({"Pow", 2, 2, inferPow, perOutput(kTranscendental)});
-    for (const char *type : {"Equal", "Less", "Greater", "And", "Or"})
+    for (const char *type : {"Equal", "Less", "Greater", "LessOrEqual", "GreaterOrEqual", "And", "Or", "Xor"})
         rows.push_back({type, 2, 2, inferComparison, perOutput(1)});
     rows.push_back({"Not", 1, 1, inferNot, perOutput(1)});
     rows.push_back({"Where", 3, 3, inferWhere, perOutput(1)});
@@ -114,7 +114,8 @@ std::vector<OpSchema> elementwiseSchemas()
     rows.push_back({"Dropout", 1, 3, inferDropout, noFlops});
     for (const char *type : {"Neg", "Abs", "Relu", "Clip", "Floor", "Ceil", "Round", "Sign", "LeakyRelu", "HardSigmoid", "HardSwish", "Reciprocal"})
         rows.push_back({type, 1, 1, likeFirst, perOutput(1)});
-    for (const char *type : {"Sqrt", "Exp", "Log", "Erf", "Tanh", "Sigmoid", "Elu", "Softplus", "Gelu", "Silu", "Sin", "Cos"})
+    for (const char *type : {"Sqrt", "Exp", "Log", "Erf", "Tanh", "Sigmoid", "Elu", "Softplus", "Gelu", "Silu", "Sin", "Cos", "Acos", "Acosh", "Asin",
+                             "Asinh", "Atan", "Atanh", "Cosh", "Sinh"})
         rows.push_back({type, 1, 1, likeFirst, perOutput(kTranscendental)});
 
     for (const char *type : {"ReluGrad", "TanhGrad", "SigmoidGrad", "SqrtGrad", "AbsGrad", "LeakyReluGrad", "HardSwishGrad", "HardSigmoidGrad", "ClipGrad"})

@@ -74,6 +74,7 @@ std::vector<OpSchema> reductionSchemas()
         rows.push_back({type, 3, 3, inferReduceGrad, perOutput(2)});
     rows.push_back({"ReduceMeanGrad", 1, 1, inferReduceMeanGrad, perOutput(1)});
     rows.push_back({"ArgMax", 1, 1, inferArgMax, perInput(1)});
+    rows.push_back({"ArgMin", 1, 1, inferArgMax, perInput(1)});
     rows.push_back({"CumSum", 1, 1, inferCumSum, perInput(1)});
     return rows;
 }

@@ -267,6 +267,65 @@ Result<Infos> inferGather(const OpView &view)
     return one(view, std::move(dims));
 }
 
+bool areIndices(const Tensor &tensor)
+{
+    return tensor.type == DType::I64 || tensor.type == DType::I32;
+}
+
+Result<Infos> inferGatherElements(const OpView &view)
+{
+    const Tensor &data = *view.inputs[0];
+    const Tensor &indices = *view.inputs[1];
+    const auto axis = axisOf(view.op.integer("axis"), data.shape.rank());
+    if (!axis || !areIndices(indices))
+        return axis ? badInput("indices must be int64 or int32") : axis.error();
+    if (indices.shape.rank() != data.shape.rank())
+        return badInput("indices " + indices.shape.text() + " do not have the rank of " + data.shape.text());
+    for (std::size_t i = 0; i < data.shape.rank(); ++i)
+        if (i != *axis && (indices.shape[i].batch != data.shape[i].batch || indices.shape[i].size > data.shape[i].size))
+            return badInput("indices " + indices.shape.text() + " do not lie within " + data.shape.text());
+    if (data.shape[*axis].batch)
+        return badInput("dimension " + std::to_string(*axis) + " carries the batch and cannot be indexed");
+    return Infos{{data.type, indices.shape}};
+}
+
+Result<Infos> inferGatherNd(const OpView &view)
+{
+    const auto &data = view.inputs[0]->shape.dims();
+    const auto &indices = view.inputs[1]->shape.dims();
+    const std::int64_t blocks = view.op.integer("batch_dims");
+    if (!areIndices(*view.inputs[1]) || indices.empty() || indices.back().batch)
+        return badInput("indices must be int64 or int32 tuples");
+    const std::int64_t depth = indices.back().size;
+    if (blocks < 0 || blocks >= static_cast<std::int64_t>(indices.size()) || depth < 1 || depth > static_cast<std::int64_t>(data.size()) - blocks)
+        return badInput("indices " + view.inputs[1]->shape.text() + " do not fit " + view.inputs[0]->shape.text());
+    const auto first = static_cast<std::ptrdiff_t>(blocks);
+    if (!std::equal(data.begin(), data.begin() + first, indices.begin()))
+        return badInput("the leading dimensions of data and indices differ");
+    for (std::ptrdiff_t i = first; i < first + depth; ++i)
+        if (data[static_cast<std::size_t>(i)].batch)
+            return badInput("dimension " + std::to_string(i) + " carries the batch and cannot be indexed");
+    std::vector<Dim> dims(indices.begin(), indices.end() - 1);
+    dims.insert(dims.end(), data.begin() + first + depth, data.end());
+    return one(view, std::move(dims));
+}
+
+Result<Infos> inferOneHot(const OpView &view)
+{
+    std::vector<Dim> dims = view.inputs[0]->shape.dims();
+    const auto axis = axisOf(view.op.integer("axis", -1), dims.size() + 1);
+    const std::int64_t depth = view.op.integer("depth");
+    constexpr std::int64_t kMost = std::int64_t{1} << 32;
+    if (!axis)
+        return axis.error();
+    if (depth < 1 || depth > kMost)
+        return badInput("attribute 'depth' is out of range");
+    if (view.inputs[1]->shape != Shape::of({2}))
+        return badInput("the two values must be [2], not " + view.inputs[1]->shape.text());
+    dims.insert(dims.begin() + static_cast<std::ptrdiff_t>(*axis), Dim{depth, false});
+    return Infos{{view.inputs[1]->type, Shape(std::move(dims))}};
+}
+
 Result<Infos> inferTrilu(const OpView &view)
 {
     if (view.inputs[0]->shape.rank() < 2)
@@ -310,8 +369,14 @@ std::vector<OpSchema> shapingSchemas()
         {"Expand", 1, 1, inferExpand, noFlops},
         {"Tile", 1, 1, inferTile, noFlops},
         {"Pad", 1, 1, inferPad, noFlops},
+        {"PadGrad", 1, 1, inferScatter, perInput(1)},
         {"Gather", 2, 2, inferGather, noFlops},
         {"GatherGrad", 2, 2, inferScatter, perInput(1)},
+        {"GatherElements", 2, 2, inferGatherElements, noFlops},
+        {"GatherElementsGrad", 2, 2, inferScatter, perInput(1)},
+        {"GatherND", 2, 2, inferGatherNd, noFlops},
+        {"GatherNDGrad", 2, 2, inferScatter, perInput(1)},
+        {"OneHot", 2, 2, inferOneHot, noFlops},
         {"Trilu", 1, 1, inferTrilu, noFlops},
         {"ConstantOfShape", 0, 0, inferConstantOfShape, noFlops},
     };

@@ -3,6 +3,7 @@
 #include "engine/import/import.h"
 #include "engine/import/onnx_exact.h"
 #include "engine/import/onnx_expand.h"
+#include "engine/import/onnx_loss.h"
 #include "engine/import/onnx_node.h"
 #include "engine/import/onnx_order.h"
 #include "engine/import/onnx_parse.h"
@@ -414,7 +415,7 @@ private:
                 trained = tensor.id;
         }
         if (trained.valid())
-            addLoss(trained);
+            m_lossNote = addLoss(m_builder, trained, m_values.contains("labels"));
         return {};
     }
 
@@ -438,36 +439,6 @@ private:
             m_builder.output(from);
         }
         return {};
-    }
-
-    /// Scalars are losses already; logits get a softmax cross-entropy against an added input.
-    void addLoss(TensorId output)
-    {
-        const Shape shape = m_builder.tensor(output).shape;
-        const std::string outputName = m_builder.tensor(output).name;
-        if (shape.rank() == 0) {
-            m_builder.loss(output);
-            return;
-        }
-        if (shape.rank() < 2 || !shape.batchLeading() || shape.dims().back().batch || m_values.contains("labels") || shape.dims().back().size < 2)
-            return;
-        std::vector<Dim> rows(shape.dims().begin(), shape.dims().end() - 1);
-        std::int64_t perSample = 1;
-        for (const Dim &dim : rows)
-            perSample *= dim.size;
-        const std::int64_t classes = shape.dims().back().size;
-        m_builder.pushScope("loss");
-        TensorId labels = m_builder.input("labels", DType::I64, Shape(rows));
-        TensorId logits = output;
-        if (rows.size() > 1) {
-            logits = m_builder.add("Reshape", {logits}, {{"shape", std::vector<std::int64_t>{perSample, classes}}, {"batch_axis", std::int64_t{0}}});
-            labels = m_builder.add("Reshape", {labels}, {{"shape", std::vector<std::int64_t>{perSample}}, {"batch_axis", std::int64_t{0}}});
-        }
-        const TensorId loss = m_builder.add("SoftmaxCrossEntropyLoss", {logits, labels}, {{"ignore_index", std::int64_t{-100}}});
-        m_builder.popScope();
-        m_builder.loss(loss);
-        m_builder.output(loss);
-        m_lossNote = fmt::format("has no loss: training takes the softmax cross-entropy of '{}' against the added input 'labels'", outputName);
     }
 
     [[nodiscard]] std::vector<std::string> warnings() const

@@ -50,6 +50,15 @@ struct Work {
 
 using Rule = std::function<Status(const Work &)>;
 
+/// Names in one text, separated by commas.
+std::string joined(const onnx::AttributeProto &attribute)
+{
+    std::string all;
+    for (const std::string &one : attribute.strings())
+        all += (all.empty() ? "" : ",") + one;
+    return all;
+}
+
 void copyAttributes(const onnx::NodeProto &node, graph::Attributes &attributes)
 {
     for (const auto &attribute : node.attribute()) {
@@ -59,6 +68,7 @@ void copyAttributes(const onnx::NodeProto &node, graph::Attributes &attributes)
         case onnx::AttributeProto::STRING: attributes[attribute.name()] = attribute.s(); break;
         case onnx::AttributeProto::INTS: attributes[attribute.name()] = Ints(attribute.ints().begin(), attribute.ints().end()); break;
         case onnx::AttributeProto::FLOATS: attributes[attribute.name()] = std::vector<double>(attribute.floats().begin(), attribute.floats().end()); break;
+        case onnx::AttributeProto::STRINGS: attributes[attribute.name()] = joined(attribute); break;
         default: break; // tensors and graphs have rules of their own
         }
     }
@@ -242,6 +252,15 @@ Status numberInput(const Work &work, const char *key)
     return {};
 }
 
+/// A range of constants is computed while the file is read; of others not even the length is known.
+Status range(const Work &work)
+{
+    for (std::size_t i = 0; i < work.in.size(); ++i)
+        if (work.reading.exact && !work.in[i].known)
+            return unsupported(work.label() + ": its limits are computed at run time");
+    return {};
+}
+
 Status oneHot(const Work &work)
 {
     if (!work.given(1) || !work.given(2))
@@ -372,6 +391,8 @@ Status windowed(const Work &work)
             work.set(key, Ints(axes, 1));
     const std::string mode = work.out.op.text("auto_pad", "NOTSET");
     work.out.op.attributes.erase("auto_pad");
+    if (work.out.op.type == "MaxPool" && work.node.output_size() > 1)
+        work.set("indices", std::int64_t{1});
     if (!work.out.op.has("pads"))
         work.set("pads", Ints(2 * axes, 0));
     if (mode != "SAME_UPPER" && mode != "SAME_LOWER")
@@ -420,7 +441,9 @@ const std::map<std::string, Rule, std::less<>> &rules()
         {"Split", split}, {"Clip", clip}, {"Pad", pad}, {"Tile", tile}, {"Dropout", dropout},
         {"BatchNormalization", batchNormalization}, {"Softmax", softmax}, {"LogSoftmax", softmax},
         {"Conv", windowed}, {"MaxPool", windowed}, {"AveragePool", windowed}, {"Cast", cast}, {"Sum", sum},
-        {"OneHot", oneHot}, {"CumSum", [](const Work &work) { return numberInput(work, "axis"); }},
+        {"OneHot", oneHot}, {"Range", range}, {"CumSum", [](const Work &work) { return numberInput(work, "axis"); }},
+        {"TopK", [](const Work &work) { return numberInput(work, "k"); }},
+        {"Scatter", [](const Work &work) { work.out.op.type = "ScatterElements"; return Status(); }},
         {"Trilu", [](const Work &work) { return numberInput(work, "k"); }},
     };
     return table;

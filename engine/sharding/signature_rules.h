@@ -46,6 +46,7 @@ std::vector<SignatureRule> matrixRules();
 std::vector<SignatureRule> layerRules(); ///< normalisations, softmax, images, losses
 std::vector<SignatureRule> shapingRules();
 std::vector<SignatureRule> reductionRules();
+std::vector<SignatureRule> indexingRules();
 std::vector<SignatureRule> boxingRules();
 
 const SignatureRule *findRule(std::string_view type);

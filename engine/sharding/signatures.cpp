@@ -127,7 +127,7 @@ const SignatureRule *findRule(std::string_view type)
 {
     static const std::map<std::string_view, SignatureRule> rules = [] {
         std::map<std::string_view, SignatureRule> all;
-        for (const auto family : {elementwiseRules, matrixRules, layerRules, shapingRules, reductionRules, boxingRules})
+        for (const auto family : {elementwiseRules, matrixRules, layerRules, shapingRules, reductionRules, indexingRules, boxingRules})
             for (const SignatureRule &rule : family())
                 all.emplace(rule.type, rule);
         return all;

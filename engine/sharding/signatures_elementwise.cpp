@@ -67,7 +67,8 @@ std::vector<SignatureRule> elementwiseRules()
     std::vector<SignatureRule> rules;
     for (const char *type : {"Min", "Max", "Pow", "Equal", "Less", "Greater", "And", "Or", "Not", "Abs", "Relu", "Clip", "Floor", "Ceil", "Round", "Sign",
                              "LeakyRelu", "HardSigmoid", "HardSwish", "Reciprocal", "Sqrt", "Exp", "Log", "Erf", "Tanh", "Sigmoid", "Elu", "Softplus", "Gelu",
-                             "Silu", "Sin", "Cos"})
+                             "Silu", "Sin", "Cos", "Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "Cosh", "Sinh", "Xor", "LessOrEqual", "GreaterOrEqual",
+                             "Mod"})
         rules.push_back({type, everyAxis});
     for (const char *type : {"Add", "Sub", "AddN", "Neg", "Identity", "Cast"})
         rules.push_back({type, linearInAll});

@@ -13,7 +13,7 @@ std::vector<bool> reducedAxes(const graph::Op &op, std::size_t rank)
     std::vector<std::int64_t> axes = op.integers("axes");
     if (op.has("axis"))
         axes.push_back(op.integer("axis"));
-    else if (op.type == "ArgMax")
+    else if (op.type == "ArgMax" || op.type == "ArgMin")
         axes.push_back(0);
     std::vector<bool> reduced(rank, axes.empty());
     for (const std::int64_t axis : axes)
@@ -94,6 +94,7 @@ std::vector<SignatureRule> reductionRules()
         {"ReduceMin", reduce},
         {"ReduceProd", reduce},
         {"ArgMax", reduce},
+        {"ArgMin", reduce},
         {"CumSum", cumSum},
         {"ReduceMeanGrad", reduceMeanGrad, localizeShape},
         {"ReduceMaxGrad", reduceGrad},

@@ -17,8 +17,8 @@ Table makeTable()
     Table table;
     for (const auto &family :
          {unaryKernels(), unaryGradientKernels(), binaryKernels(), matmulKernels(), attentionKernels(), rotaryKernels(), normKernels(),
-          batchNormKernels(), convolutionKernels(), poolingKernels(), shapeKernels(), indexKernels(), softmaxKernels(), lossKernels(), boxingKernels(),
-          reduceKernels()}) {
+          batchNormKernels(), convolutionKernels(), poolingKernels(), shapeKernels(), indexKernels(), gatherKernels(), softmaxKernels(), lossKernels(), boxingKernels(),
+          reduceKernels(), lstmKernels(), gruKernels()}) {
         for (const KernelEntry &entry : family)
             table.emplace(entry.type, entry);
     }
@@ -28,6 +28,17 @@ Table makeTable()
 const Table &table()
 {
     static const Table kTable = makeTable();
+    return kTable;
+}
+
+const Table &typedTable()
+{
+    static const Table kTable = [] {
+        Table made;
+        for (const KernelEntry &entry : typedKernels())
+            made.emplace(entry.type, entry);
+        return made;
+    }();
     return kTable;
 }
 
@@ -103,18 +114,33 @@ AxisView viewAt(const Dims &dims, std::size_t axis)
     return {product(dims, 0, axis), dims[axis], product(dims, axis + 1, dims.size())};
 }
 
+namespace {
+
+Made makeFrom(const KernelEntry &entry, const Request &request)
+{
+    if (auto status = checkArguments(request, entry.inputs, request.inputs, "input"); !status)
+        return status.error();
+    if (auto status = checkArguments(request, entry.outputs, request.outputs, "output"); !status)
+        return status.error();
+    return entry.make(request);
+}
+
+} // namespace
+
 Made makeKernel(const graph::Op &op, const std::vector<Argument> &inputs, const std::vector<Argument> &outputs)
 {
     const Request request{op, inputs, outputs};
     const auto found = table().find(op.type);
-    if (found == table().end())
+    const auto typed = typedTable().find(op.type);
+    if (found == table().end() && typed == typedTable().end())
         return cannot(request, "there is no CPU kernel for this operator type; replace it or simulate the plan only");
-    const KernelEntry &entry = found->second;
-    if (auto status = checkArguments(request, entry.inputs, inputs, "input"); !status)
-        return status.error();
-    if (auto status = checkArguments(request, entry.outputs, outputs, "output"); !status)
-        return status.error();
-    return entry.make(request);
+    if (found == table().end())
+        return makeFrom(typed->second, request);
+    auto made = makeFrom(found->second, request);
+    if (made || made.error().code != ErrorCode::Unsupported || typed == typedTable().end())
+        return made;
+    auto other = makeFrom(typed->second, request);
+    return other ? std::move(other) : std::move(made);
 }
 
 std::vector<std::string> kernelTypes()
@@ -122,6 +148,9 @@ std::vector<std::string> kernelTypes()
     std::vector<std::string> types;
     for (const auto &[type, entry] : table())
         types.emplace_back(type);
+    for (const auto &[type, entry] : typedTable())
+        if (!table().contains(type))
+            types.emplace_back(type);
     return types;
 }
 

@@ -49,10 +49,20 @@ std::span<const KernelEntry> convolutionKernels();
 std::span<const KernelEntry> poolingKernels();
 std::span<const KernelEntry> shapeKernels();
 std::span<const KernelEntry> indexKernels();
+std::span<const KernelEntry> gatherKernels();
 std::span<const KernelEntry> softmaxKernels();
 std::span<const KernelEntry> lossKernels();
 std::span<const KernelEntry> boxingKernels();
 std::span<const KernelEntry> reduceKernels();
+std::span<const KernelEntry> lstmKernels();
+std::span<const KernelEntry> gruKernels();
+
+/// Of types that the other tables do not compute in; asked last.
+std::span<const KernelEntry> typedKernels();
+
+/// Pad in other modes than constant, and its gradient.
+Made makeMirroredPad(const Request &request);
+Made makePadGrad(const Request &request);
 
 /// A kernel that is a function: f(inputs, outputs).
 template <class F>

@@ -101,6 +101,12 @@ struct Less {
 struct Greater {
     template <class T> bool operator()(T a, T b) const { return a > b; }
 };
+struct LessOrEqual {
+    template <class T> bool operator()(T a, T b) const { return a <= b; }
+};
+struct GreaterOrEqual {
+    template <class T> bool operator()(T a, T b) const { return a >= b; }
+};
 
 Made makePow(const Request &request)
 {
@@ -119,6 +125,11 @@ Made makeAnd(const Request &request)
 Made makeOr(const Request &request)
 {
     return makeBinary<std::uint8_t, std::uint8_t>(request, [](std::uint8_t a, std::uint8_t b) { return a != 0 || b != 0; });
+}
+
+Made makeXor(const Request &request)
+{
+    return makeBinary<std::uint8_t, std::uint8_t>(request, [](std::uint8_t a, std::uint8_t b) { return (a != 0) != (b != 0); });
 }
 
 /// MinMaxGrad: where both inputs are equal, input 0 takes the gradient.
@@ -186,7 +197,9 @@ constexpr KernelEntry kEntries[] = {
     {"Div", "**", "*", makeArithmetic<Div>},
     {"Equal", "**", "b", makeArithmetic<Equal>},
     {"Greater", "**", "b", makeArithmetic<Greater>},
+    {"GreaterOrEqual", "**", "b", makeArithmetic<GreaterOrEqual>},
     {"Less", "**", "b", makeArithmetic<Less>},
+    {"LessOrEqual", "**", "b", makeArithmetic<LessOrEqual>},
     {"Max", "**", "*", makeArithmetic<Max>},
     {"Min", "**", "*", makeArithmetic<Min>},
     {"MinMaxGrad", "fff", "f", makeMinMaxGrad},
@@ -194,6 +207,7 @@ constexpr KernelEntry kEntries[] = {
     {"Or", "bb", "b", makeOr},
     {"Pow", "ff", "f", makePow},
     {"Sub", "**", "*", makeArithmetic<Sub>},
+    {"Xor", "bb", "b", makeXor},
 };
 
 } // namespace

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Operators that choose elements by index or condition, or change their type.
 #include "executor/device/kernel_support.h"
+#include "executor/device/narrow_floats.h"
 #include "executor/device/strided.h"
 
 #include <cstring>
@@ -131,28 +132,42 @@ Made makeWhere(const Request &request)
     }
 }
 
-/// Keeps the part of each matrix above (upper) or below the k-th diagonal.
-Made makeTrilu(const Request &request)
+/// Which elements of matrices are kept: those above (upper) or below a diagonal.
+struct Triangle {
+    std::int64_t lines, rows, columns, diagonal;
+    bool upper;
+};
+
+template <class T>
+Made makeTriangle(const Triangle &triangle)
 {
-    const Dims &dims = request.in(0);
-    if (dims.size() < 2 || dims != request.out())
-        return wrong(request, "needs matrices, got " + text(dims));
-    const std::int64_t rows = dims[dims.size() - 2];
-    const std::int64_t columns = dims.back();
-    const std::int64_t lines = product(dims, 0, dims.size() - 1);
-    const bool upper = request.op.integer("upper", 1) != 0;
-    const std::int64_t diagonal = request.op.integer("k");
-    return makeFunction([=](Inputs in, Outputs out) {
-        parallelFor(lines, rowGrain(columns), [&](std::int64_t begin, std::int64_t end) {
+    return makeFunction([triangle](Inputs in, Outputs out) {
+        const std::int64_t columns = triangle.columns;
+        parallelFor(triangle.lines, rowGrain(columns), [&](std::int64_t begin, std::int64_t end) {
             for (std::int64_t line = begin; line < end; ++line) {
-                const float *x = floats(in[0]) + line * columns;
-                float *y = floats(out[0]) + line * columns;
-                const std::int64_t border = line % rows + diagonal; // column on the diagonal
+                const T *x = static_cast<const T *>(in[0]) + line * columns;
+                T *y = static_cast<T *>(out[0]) + line * columns;
+                const std::int64_t border = line % triangle.rows + triangle.diagonal; // column on the diagonal
                 for (std::int64_t c = 0; c < columns; ++c)
-                    y[c] = (upper ? c >= border : c <= border) ? x[c] : 0.0F;
+                    y[c] = (triangle.upper ? c >= border : c <= border) ? x[c] : T{};
             }
         });
     });
+}
+
+Made makeTrilu(const Request &request)
+{
+    const Dims &dims = request.in(0);
+    if (dims.size() < 2 || dims != request.out() || request.inputs[0].type != request.outputs[0].type)
+        return wrong(request, "needs matrices, got " + text(dims));
+    const Triangle triangle{product(dims, 0, dims.size() - 1), dims[dims.size() - 2], dims.back(), request.op.integer("k"),
+                            request.op.integer("upper", 1) != 0};
+    switch (graph::sizeOf(request.inputs[0].type)) {
+    case 1: return makeTriangle<std::uint8_t>(triangle);
+    case 2: return makeTriangle<std::uint16_t>(triangle);
+    case 4: return makeTriangle<std::uint32_t>(triangle); // all bits 0 is 0.0, too
+    default: return makeTriangle<std::uint64_t>(triangle);
+    }
 }
 
 template <class From, class To>
@@ -161,7 +176,7 @@ void convert(const void *from, void *to, std::int64_t n)
     const auto *x = static_cast<const From *>(from);
     auto *y = static_cast<To *>(to);
     for (std::int64_t i = 0; i < n; ++i) {
-        if constexpr (std::is_floating_point_v<From> && std::is_integral_v<To>) {
+        if constexpr (kIsFloat<From> && std::is_integral_v<To>) {
             // Outside the integers' range, and for a NaN, the language defines nothing: take the nearest end, and 0.
             constexpr auto kLow = static_cast<double>(std::numeric_limits<To>::min());
             constexpr auto kHigh = static_cast<double>(std::numeric_limits<To>::max());
@@ -170,8 +185,10 @@ void convert(const void *from, void *to, std::int64_t n)
                 y[i] = std::numeric_limits<To>::max();
             else
                 y[i] = value > kLow ? static_cast<To>(value) : (value <= kLow ? std::numeric_limits<To>::min() : To{0});
-        } else {
+        } else if constexpr (std::is_arithmetic_v<From>) {
             y[i] = static_cast<To>(x[i]);
+        } else {
+            y[i] = static_cast<To>(static_cast<float>(x[i]));
         }
     }
 }
@@ -182,7 +199,7 @@ void toBool(const void *from, void *to, std::int64_t n)
     const auto *x = static_cast<const From *>(from);
     auto *y = static_cast<std::uint8_t *>(to);
     for (std::int64_t i = 0; i < n; ++i)
-        y[i] = x[i] != From{0};
+        y[i] = widen(x[i]) != 0;
 }
 
 using Convert = void (*)(const void *, void *, std::int64_t);
@@ -193,13 +210,15 @@ Convert convertTo(graph::DType type)
     switch (type) {
     case graph::DType::F32: return convert<From, float>;
     case graph::DType::F64: return convert<From, double>;
+    case graph::DType::F16: return convert<From, Half>;
+    case graph::DType::BF16: return convert<From, BFloat16>;
     case graph::DType::I64: return convert<From, std::int64_t>;
     case graph::DType::I32: return convert<From, std::int32_t>;
     case graph::DType::I8: return convert<From, std::int8_t>;
     case graph::DType::U8: return convert<From, std::uint8_t>;
     case graph::DType::Bool: return toBool<From>;
-    default: return nullptr;
     }
+    return nullptr;
 }
 
 Convert converter(graph::DType from, graph::DType to)
@@ -207,13 +226,15 @@ Convert converter(graph::DType from, graph::DType to)
     switch (from) {
     case graph::DType::F32: return convertTo<float>(to);
     case graph::DType::F64: return convertTo<double>(to);
+    case graph::DType::F16: return convertTo<Half>(to);
+    case graph::DType::BF16: return convertTo<BFloat16>(to);
     case graph::DType::I64: return convertTo<std::int64_t>(to);
     case graph::DType::I32: return convertTo<std::int32_t>(to);
     case graph::DType::I8: return convertTo<std::int8_t>(to);
     case graph::DType::U8:
     case graph::DType::Bool: return convertTo<std::uint8_t>(to);
-    default: return nullptr;
     }
+    return nullptr;
 }
 
 Made makeCast(const Request &request)
@@ -238,7 +259,7 @@ constexpr KernelEntry kEntries[] = {
     {"Cast", "*", "*", makeCast},
     {"Gather", "*i", "*", makeGather},
     {"GatherGrad", "fi", "f", makeGatherGrad},
-    {"Trilu", "f", "f", makeTrilu},
+    {"Trilu", "*", "*", makeTrilu},
     {"Where", "b**", "*", makeWhere},
 };
 

@@ -297,13 +297,14 @@ Made makeArgMax(const Request &request)
     const AxisView view = viewAt(request.in(0), *axis);
     if (view.n == 0 || request.outputs[0].elements() != view.outer * view.inner)
         return wrong(request, text(request.in(0)) + " has no maxima of shape " + text(request.out()));
-    return makeFunction([view](Inputs in, Outputs out) {
+    const bool last = request.op.integer("select_last_index") != 0;
+    return makeFunction([view, last](Inputs in, Outputs out) {
         parallelFor(view.outer * view.inner, rowGrain(view.n), [&](std::int64_t begin, std::int64_t end) {
             for (std::int64_t line = begin; line < end; ++line) {
                 const float *x = floats(in[0]) + line / view.inner * view.n * view.inner + line % view.inner;
                 std::int64_t best = 0;
                 for (std::int64_t i = 1; i < view.n; ++i)
-                    best = x[i * view.inner] > x[best * view.inner] ? i : best;
+                    best = x[i * view.inner] > x[best * view.inner] || (last && x[i * view.inner] == x[best * view.inner]) ? i : best;
                 ints(out[0])[line] = best;
             }
         });

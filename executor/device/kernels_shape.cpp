@@ -219,7 +219,7 @@ Made makePad(const Request &request)
     const Dims pads = request.op.integers("pads");
     const Fill fill = fillFor(request.outputs[0].type);
     if (request.op.text("mode", "constant") != "constant")
-        return cannot(request, "padding mode " + request.op.text("mode") + "; only constant padding is done");
+        return makeMirroredPad(request);
     if (pads.size() != 2 * from.size() || request.out().size() != from.size() || fill == nullptr)
         return wrong(request, "pads " + text(pads) + " does not fit " + text(from));
     const auto sourceStrides = rowMajorStrides(from);
@@ -308,6 +308,7 @@ constexpr KernelEntry kEntries[] = {
     {"Flatten", "*", "*", makeCopy},
     {"Identity", "*", "*", makeCopy},
     {"Pad", "*", "*", makePad},
+    {"PadGrad", "f", "f", makePadGrad},
     {"Reshape", "*", "*", makeCopy},
     {"Slice", "*", "*", makeSlice},
     {"SliceGrad", "f", "f", makeSliceGrad},

@@ -161,6 +161,14 @@ void signOf(const float *x, float *y, std::int64_t n, float, float)
         y[i] = static_cast<float>(x[i] > 0.0F) - static_cast<float>(x[i] < 0.0F);
 }
 
+/// The functions of trigonometry that networks rarely use, in double.
+template <double (*F)(double)>
+void inDouble(const float *x, float *y, std::int64_t n, float, float)
+{
+    for (std::int64_t i = 0; i < n; ++i)
+        y[i] = static_cast<float>(F(static_cast<double>(x[i])));
+}
+
 Made makePiecewise(const Request &request, Piece piece, float a = 0, float b = 0)
 {
     const std::int64_t n = request.inputs[0].elements();
@@ -208,9 +216,16 @@ Made makeNot(const Request &request)
 
 constexpr KernelEntry kEntries[] = {
     {"Abs", "f", "f", make<abs>},
+    {"Acos", "f", "f", make<inDouble<::acos>>},
+    {"Acosh", "f", "f", make<inDouble<::acosh>>},
+    {"Asin", "f", "f", make<inDouble<::asin>>},
+    {"Asinh", "f", "f", make<inDouble<::asinh>>},
+    {"Atan", "f", "f", make<inDouble<::atan>>},
+    {"Atanh", "f", "f", make<inDouble<::atanh>>},
     {"Ceil", "f", "f", make<ceiling>},
     {"Clip", "f", "f", makeClip},
     {"Cos", "f", "f", make<cosine>},
+    {"Cosh", "f", "f", make<inDouble<::cosh>>},
     {"Elu", "f", "f", makeElu},
     {"Erf", "f", "f", make<errorFunction>},
     {"Exp", "f", "f", make<exponential>},
@@ -229,6 +244,7 @@ constexpr KernelEntry kEntries[] = {
     {"Sign", "f", "f", make<signOf>},
     {"Silu", "f", "f", make<silu>},
     {"Sin", "f", "f", make<sine>},
+    {"Sinh", "f", "f", make<inDouble<::sinh>>},
     {"Softplus", "f", "f", make<softplus>},
     {"Sqrt", "f", "f", make<squareRoot>},
     {"Tanh", "f", "f", make<tangens>},

@@ -33,7 +33,16 @@ struct BackendCase {
 /// Tests of claimed operators that are left out, each with the reason.
 inline const std::map<std::string, std::string, std::less<>> &leftOut()
 {
-    static const std::map<std::string, std::string, std::less<>> cases = {};
+    const std::string random = "expects the numbers that numpy's generator drew";
+    const std::string cut = "expects bfloat16 to be cut off; it is rounded to nearest here";
+    static const std::map<std::string, std::string, std::less<>> cases = {
+        {"test_cast_FLOAT_to_BFLOAT16", cut},
+        {"test_castlike_FLOAT_to_BFLOAT16_expanded", cut},
+        {"test_training_dropout", random},
+        {"test_training_dropout_default", random},
+        {"test_training_dropout_default_mask", random},
+        {"test_training_dropout_mask", random},
+    };
     return cases;
 }
 

@@ -5,6 +5,7 @@
 #include "executor/device/kernel.h"
 #include "executor/device/reference.h"
 #include "executor/device/reference_elementwise.h"
+#include "executor/device/reference_indexing.h"
 #include "executor/device/reference_linear.h"
 #include "executor/device/reference_normalisation.h"
 #include "executor/device/reference_recurrent.h"
@@ -114,6 +115,7 @@ inline Array fromBytes(DType type, const Dims &dims, const void *data)
         switch (type) {
         case DType::F32: array[i] = static_cast<double>(static_cast<const float *>(data)[i]); break;
         case DType::I64: array[i] = static_cast<double>(static_cast<const std::int64_t *>(data)[i]); break;
+        case DType::I32: array[i] = static_cast<double>(static_cast<const std::int32_t *>(data)[i]); break;
         default: array[i] = static_cast<double>(static_cast<const std::uint8_t *>(data)[i]); break;
         }
     }
@@ -126,6 +128,7 @@ inline void toBytes(const Array &array, DType type, void *data)
         switch (type) {
         case DType::F32: static_cast<float *>(data)[i] = static_cast<float>(array[i]); break;
         case DType::I64: static_cast<std::int64_t *>(data)[i] = static_cast<std::int64_t>(array[i]); break;
+        case DType::I32: static_cast<std::int32_t *>(data)[i] = static_cast<std::int32_t>(array[i]); break;
         default: static_cast<std::uint8_t *>(data)[i] = static_cast<std::uint8_t>(array[i]); break;
         }
     }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "executor/device/indexing_cases.h"
 #include "executor/device/operator_case.h"
 #include "executor/device/operator_cases_recurrent.h"
 
@@ -202,7 +203,7 @@ inline std::vector<Case> forwardOnlyCases()
 inline std::vector<Case> allCases()
 {
     std::vector<Case> all;
-    for (const auto &family : {elementwiseCases(), matrixCases(), imageCases(), normalisationCases(), shapeCases(), reductionCases(), recurrentCases()})
+    for (const auto &family : {elementwiseCases(), matrixCases(), imageCases(), normalisationCases(), shapeCases(), reductionCases(), indexingCases(), recurrentCases()})
         all.insert(all.end(), family.begin(), family.end());
     return all;
 }

@@ -86,6 +86,7 @@ void addLinear(Table &table);
 void addNormalisation(Table &table);
 void addShapes(Table &table);
 void addReductions(Table &table);
+void addIndexing(Table &table);
 void addRecurrent(Table &table);
 
 inline const Table &table()
@@ -97,6 +98,7 @@ inline const Table &table()
         addNormalisation(t);
         addShapes(t);
         addReductions(t);
+        addIndexing(t);
         addRecurrent(t);
         return t;
     }();
