@@ -64,6 +64,9 @@ void assemble(const OpAtHand &at, Proposals &to)
         to.add({{split(axis + 1)}, {split(axis, equalSegments(dim.size, at.inputs[0]->shape[0].size))}});
 }
 
+/// Blocks of whole tensors stay whole.
+void whole(const OpAtHand &, Proposals &) {}
+
 /// The one segment of an axis that is split further in.
 void localizeSegments(const OpAtHand &at, const Signature &signature, graph::Attributes &attributes)
 {
@@ -90,6 +93,8 @@ std::vector<SignatureRule> boxingRules()
         {"Partition", partition, localizeSegments},
         {"Assemble", assemble, localizeSegments},
         {"ShiftIndices", inPlace},
+        {"Pack", whole},
+        {"Unpack", whole},
     };
 }
 

@@ -158,6 +158,12 @@ void combineStatistics(const OpAtHand &, Proposals &to)
 std::vector<SignatureRule> layerRules()
 {
     return {
+        {"LSTM", nullptr}, // recurrent layers: each device of a line has all of them
+        {"LSTMGrad", nullptr},
+        {"GRU", nullptr},
+        {"GRUGrad", nullptr},
+        {"RNN", nullptr},
+        {"RNNGrad", nullptr},
         {"Softmax", softmax},
         {"LogSoftmax", softmax},
         {"SoftmaxGrad", softmax},

@@ -16,6 +16,7 @@ namespace {
 
 constexpr std::int64_t kElsewhere = std::numeric_limits<std::int64_t>::min();
 constexpr std::int64_t kNowhere = kElsewhere + 1;
+constexpr std::int64_t kKept = kElsewhere + 2;
 
 /// How an axis is dealt out: `rows` runs of all segments (one for each index before the axis and each sample on it).
 struct Cut {
@@ -163,9 +164,11 @@ struct Shift {
 
     [[nodiscard]] std::int64_t operator()(std::int64_t index) const
     {
-        if (index == kElsewhere || index == keep)
+        if (index == kElsewhere)
             return index;
-        if (index < 0 && index > kNowhere && fromEnd)
+        if (index == keep)
+            return kKept;
+        if (index < 0 && index > kKept && fromEnd)
             index += all;
         if (index < 0 || index >= all)
             return kNowhere;

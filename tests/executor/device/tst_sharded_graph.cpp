@@ -2,6 +2,7 @@
 #include "executor/device/mesh_machine.h"
 
 #include "engine/graph/zoo.h"
+#include "engine/sharding/megatron.h"
 
 #include <QtTest/QTest>
 
@@ -94,7 +95,7 @@ private:
             const bool gradient = tensor.id == m_logical.lossGradient;
             m_whole.set(0, tensor.id, gradient ? scalar(1) : value);
             for (int device = 0; device < m_mesh.devices() && id.valid(); ++device)
-                m_parts.set(device, id, gradient ? scalar(1.0 / m_mesh.sizes[0]) : partOf(value, regionWithSamples(tensor.shape, layoutOf(tensor), m_mesh, device, m_samples)));
+                m_parts.set(device, id, gradient ? scalar(counted(device) / (static_cast<double>(rows() * m_mesh.sizes[0] - 1))) : partOf(value, regionWithSamples(tensor.shape, layoutOf(tensor), m_mesh, device, m_samples)));
         }
     }
 
@@ -113,16 +114,18 @@ private:
         return NdSbp(m_mesh.sizes.size());
     }
 
-    /// Devices see the same number of labels that count but for the first of dimension 0; the mean weighs them by that.
+    [[nodiscard]] std::int64_t rows() const { return m_logical.graph.tensor(m_logical.graph.find("labels")).shape.elements(m_samples); }
+    /// Labels of a device that count: the first sample of all has one that does not.
+    [[nodiscard]] double counted(int device) const { return static_cast<double>(rows() - (m_mesh.coordinates(device)[0] == 0 ? 1 : 0)); }
+
+    /// The mean over samples weighs the devices by the labels that they count.
     std::string compareLoss()
     {
-        const std::int64_t rows = m_logical.graph.tensor(m_logical.graph.find("labels")).shape.elements(m_samples);
         double sum = 0;
         double weight = 0;
         for (int device = 0; device < m_mesh.devices(); ++device) {
-            const auto counted = static_cast<double>(rows - (m_mesh.coordinates(device)[0] == 0 ? 1 : 0));
-            sum += counted * m_parts.get(device, m_sharded.local.loss)[0];
-            weight += counted;
+            sum += counted(device) * m_parts.get(device, m_sharded.local.loss)[0];
+            weight += counted(device);
         }
         return difference(scalar(sum / weight), m_whole.get(0, m_logical.loss), 2e-6, 2e-6);
     }
@@ -166,6 +169,25 @@ sharding::Request requestFor(const graph::TrainingGraph &logical, Mesh mesh, Pin
     return request;
 }
 
+Result<graph::Graph> model(const QString &name)
+{
+    auto config = tiny(qPrintable(name));
+    config.tiedEmbeddings = !name.endsWith("untied");
+    if (name.startsWith("bert"))
+        return graph::bert(config);
+    if (name.startsWith("llama"))
+        return graph::llama(config, 4, 10000, 1e-5);
+    return graph::gpt(config);
+}
+
+Mesh meshOf(const QString &sizes)
+{
+    Mesh mesh{{}};
+    for (const QString &size : sizes.split(','))
+        mesh.sizes.push_back(size.toInt());
+    return mesh;
+}
+
 } // namespace
 
 class ShardedGraph : public QObject {
@@ -185,14 +207,52 @@ private slots:
         const Mesh mesh{{1, 2}};
         const auto sharded = sharding::shard(logical, requestFor(logical, mesh, pins));
         QVERIFY2(sharded.ok(), sharded.ok() ? "" : sharded.error().text().c_str());
-        for (const auto &op : sharded->local.graph.ops())
-            if (qEnvironmentVariableIsSet("SHOW_OPS"))
-                qInfo("%s %s -> %s", op.type.c_str(), op.name.c_str(), sharded->local.graph.tensor(op.outputs[0]).shape.text().c_str());
         Comparison comparison(logical, *sharded, mesh, 2, config.vocabulary);
         const std::string problem = comparison.run();
         QVERIFY2(problem.empty(), problem.c_str());
         QCOMPARE(comparison.parts().count("AllReduce"), 8); // two a layer forward, two backward
         QCOMPARE(comparison.parts().count("AllGather"), 0);
+        // Each moves 2 (p - 1) times 2 samples of 8 x 32 floats.
+        QCOMPARE(comparison.parts().moved(), 8 * 2.0 * 2 * 8 * 32 * 4);
+    }
+
+    void megatron_data()
+    {
+        QTest::addColumn<QString>("name");
+        QTest::addColumn<QString>("sizes");
+        QTest::addColumn<bool>("tokens");
+        QTest::addColumn<bool>("vocabulary");
+        for (const char *name : {"gpt", "gpt untied", "bert", "llama"})
+            for (const char *sizes : {"2", "1,2", "2,2", "1,4", "1,2,2", "2,1,2"})
+                for (const bool tokens : {false, true})
+                    for (const bool vocabulary : {false, true})
+                        QTest::addRow("%s on %s%s%s", name, sizes, tokens ? " tokens" : "", vocabulary ? " vocabulary" : "") << name << sizes << tokens << vocabulary;
+    }
+
+    void megatron()
+    {
+        QFETCH(QString, name);
+        QFETCH(QString, sizes);
+        QFETCH(bool, tokens);
+        QFETCH(bool, vocabulary);
+        const auto graph = model(name);
+        QVERIFY(graph.ok());
+        const auto logical = training(*graph);
+        const Mesh mesh = meshOf(sizes);
+        const auto sharded = sharding::shard(logical, requestFor(logical, mesh, sharding::megatronPins(*graph, mesh, {tokens, vocabulary})));
+        QVERIFY2(sharded.ok(), sharded.ok() ? "" : sharded.error().text().c_str());
+        if (qEnvironmentVariableIsSet("SHOW_OPS"))
+            show(sharded->local.graph);
+        Comparison comparison(logical, *sharded, mesh, 2, 48);
+        const std::string problem = comparison.run();
+        QVERIFY2(problem.empty(), problem.c_str());
+    }
+
+private:
+    static void show(const graph::Graph &graph)
+    {
+        for (const auto &op : graph.ops())
+            qInfo("%s %s -> %s", op.type.c_str(), op.name.c_str(), graph.tensor(op.outputs[0]).shape.text().c_str());
     }
 };
 
