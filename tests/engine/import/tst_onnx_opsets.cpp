@@ -220,6 +220,5 @@ private slots:
     }
 };
 
-Q_DECLARE_METATYPE(Form)
 QTEST_GUILESS_MAIN(TestOnnxOpsets)
 #include "tst_onnx_opsets.moc"
