@@ -2,6 +2,7 @@
 #include "engine/store/database.h"
 
 #include <fmt/format.h>
+#include <limits>
 #include <sqlite3.h>
 
 namespace planloom::store {
@@ -47,7 +48,11 @@ std::string Row::text(int column) const
 }
 
 std::int64_t Row::integer(int column) const { return sqlite3_column_int64(m_statement, column); }
-double Row::number(int column) const { return sqlite3_column_double(m_statement, column); }
+double Row::number(int column) const
+{
+    // SQLite keeps a NaN as NULL.
+    return sqlite3_column_type(m_statement, column) == SQLITE_NULL ? std::numeric_limits<double>::quiet_NaN() : sqlite3_column_double(m_statement, column);
+}
 
 Binder &Binder::text(std::string_view value)
 {

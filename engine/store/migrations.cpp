@@ -32,6 +32,15 @@ constexpr const char *kMigrations[] = {
                            peak_bytes_measured INTEGER NOT NULL, peak_bytes_predicted INTEGER NOT NULL);
         CREATE INDEX runs_by_start ON runs (started_at DESC);
     )sql",
+    // 3: what runs report while they go on
+    R"sql(
+        CREATE TABLE steps (run INTEGER NOT NULL REFERENCES runs (id) ON DELETE CASCADE, step INTEGER NOT NULL, loss REAL, seconds REAL NOT NULL,
+                            learning_rate REAL NOT NULL, gradient_norm REAL NOT NULL, samples INTEGER NOT NULL,
+                            PRIMARY KEY (run, step)) WITHOUT ROWID;
+        CREATE TABLE validations (run INTEGER NOT NULL REFERENCES runs (id) ON DELETE CASCADE, step INTEGER NOT NULL, loss REAL, accuracy REAL,
+                                  perplexity REAL, samples INTEGER NOT NULL,
+                                  PRIMARY KEY (run, step)) WITHOUT ROWID;
+    )sql",
 };
 
 Result<std::int64_t> pragma(Connection &connection, const char *sql)

@@ -100,7 +100,7 @@ Result<Workspace> Workspace::open(const std::string &path)
     // NORMAL is safe with WAL: a power cut may lose the last transaction, never the file.
     if (auto ready = migrate(*connection); !ready)
         return ready.error();
-    if (auto set = connection->execute("PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL"); !set)
+    if (auto set = connection->execute("PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA foreign_keys = ON"); !set)
         return set.error();
     return Workspace(std::make_unique<Database>(std::move(*connection)));
 }
@@ -211,6 +211,62 @@ Result<Run> Workspace::run(std::int64_t id)
     if (found.id == 0)
         return notFound(fmt::format("has no run {}", id)).in(m_database->path());
     return found;
+}
+
+Status Workspace::record(std::int64_t run, std::span<const Step> steps, std::span<const Validation> validations)
+{
+    return m_database->transaction([&]() -> Status {
+        Status done;
+        for (std::size_t i = 0; done && i < steps.size(); ++i) {
+            done = m_database->run("INSERT OR REPLACE INTO steps (run, step, loss, seconds, learning_rate, gradient_norm, samples) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+                                   [&, &step = steps[i]](Binder &values) {
+                                       values.integer(run).integer(step.step).number(step.loss).number(step.seconds);
+                                       values.number(step.learningRate).number(step.gradientNorm).integer(step.samples);
+                                   });
+        }
+        for (std::size_t i = 0; done && i < validations.size(); ++i) {
+            done = m_database->run("INSERT OR REPLACE INTO validations (run, step, loss, accuracy, perplexity, samples) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+                                   [&, &seen = validations[i]](Binder &values) {
+                                       values.integer(run).integer(seen.step).number(seen.loss).number(seen.accuracy).number(seen.perplexity).integer(seen.samples);
+                                   });
+        }
+        return done;
+    });
+}
+
+Status Workspace::forgetFrom(std::int64_t run, std::int64_t step)
+{
+    return m_database->transaction([&]() -> Status {
+        for (const char *sql : {"DELETE FROM steps WHERE run = ?1 AND step >= ?2", "DELETE FROM validations WHERE run = ?1 AND step >= ?2"}) {
+            if (auto done = m_database->run(sql, [&](Binder &values) { values.integer(run).integer(step); }); !done)
+                return done;
+        }
+        return {};
+    });
+}
+
+Result<std::vector<Step>> Workspace::steps(std::int64_t run)
+{
+    std::vector<Step> all;
+    const Status done = m_database->run("SELECT step, loss, seconds, learning_rate, gradient_norm, samples FROM steps WHERE run = ?1 ORDER BY step",
+                                        [&](Binder &values) { values.integer(run); },
+                                        [&](const Row &row) {
+                                            all.push_back({row.integer(0), row.number(1), row.number(2), row.number(3), row.number(4), row.integer(5)});
+                                        });
+    if (!done)
+        return done.error();
+    return all;
+}
+
+Result<std::vector<Validation>> Workspace::validations(std::int64_t run)
+{
+    std::vector<Validation> all;
+    const Status done = m_database->run("SELECT step, loss, accuracy, perplexity, samples FROM validations WHERE run = ?1 ORDER BY step",
+                                        [&](Binder &values) { values.integer(run); },
+                                        [&](const Row &row) { all.push_back({row.integer(0), row.number(1), row.number(2), row.number(3), row.integer(4)}); });
+    if (!done)
+        return done.error();
+    return all;
 }
 
 Status Workspace::removeRun(std::int64_t id)

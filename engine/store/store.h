@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -45,6 +46,25 @@ struct Run {
     std::int64_t peakBytesPredicted = 0; ///< of the same rank
 };
 
+/// One training step of a run. A loss that is no number is kept as none.
+struct Step {
+    std::int64_t step = 0; ///< from 0
+    double loss = 0;
+    double seconds = 0;
+    double learningRate = 0;
+    double gradientNorm = 0; ///< before clipping; 0: not computed
+    std::int64_t samples = 0; ///< of this step
+};
+
+/// The held-out samples after a step.
+struct Validation {
+    std::int64_t step = 0;
+    double loss = 0;
+    double accuracy = 0;
+    double perplexity = 0;
+    std::int64_t samples = 0;
+};
+
 /// The workspace: one SQLite file (WAL, so that a studio reads while a run is recorded). Every change is one transaction: it is in
 /// the file when the call returns, or not at all. Thread contract: one thread at a time; several processes may share the file.
 ///
@@ -75,7 +95,16 @@ public:
     /// Newest first.
     Result<std::vector<Run>> listRuns();
     Result<Run> run(std::int64_t id);
+    /// Its steps and validations, too.
     Status removeRun(std::int64_t id);
+
+    /// Adds to what run @p run has reported, all in one transaction; what it said before of the same steps is replaced.
+    Status record(std::int64_t run, std::span<const Step> steps, std::span<const Validation> validations);
+    /// Forgets what the run reported of @p step and later ones: it goes on from there.
+    Status forgetFrom(std::int64_t run, std::int64_t step);
+    /// By step.
+    Result<std::vector<Step>> steps(std::int64_t run);
+    Result<std::vector<Validation>> validations(std::int64_t run);
 
     /// The schema's number in a file that this Planloom wrote.
     static int schemaVersion();

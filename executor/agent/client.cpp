@@ -140,6 +140,8 @@ void GrpcClient::dispatch(const wire::TrainEvent &event, const RunEvents &events
         events.onRecords(fromWire(event.records()), event.records().dropped());
     } else if (event.has_step() && events.onStep) {
         events.onStep(fromWire(event.step()));
+    } else if (event.has_validation() && events.onValidation) {
+        events.onValidation(fromWire(event.validation()));
     } else if (event.has_state() && events.onState) {
         events.onState(stateFromWire(event.state().state()), event.state().message());
     } else if (event.has_summary() && events.onSummary) {

@@ -23,6 +23,13 @@ struct TrainRequest {
     double holdout = 0;            ///< share of the samples that is kept from training and evaluated at the end
     int threads = 0;               ///< of each rank; 0: its share of the cores
     double timeoutSeconds = 0;     ///< no communication may stand still for longer; 0: the worker's default
+    std::int64_t checkpointEvery = 0; ///< steps; 0: no checkpoints
+    int keep = 3;                     ///< newest checkpoints that stay; 0: all
+    bool resume = false;              ///< go on with the run in runDir, from its newest whole checkpoint; @see RunFolder::reopen
+    int restarts = 0;                 ///< how often a run whose ranks died or hang is started again from its newest checkpoint
+    std::int64_t validateEvery = 0;   ///< steps between evaluations of what is held out; 0: only at the end
+    int earlyStop = 0;                ///< end after so many validations without a better loss; 0: never
+    double hungSeconds = 0;           ///< without a sign of life or progress a rank counts as hung; at least five steps; 0: 30
 };
 
 /// One training step, all ranks together.
@@ -31,6 +38,17 @@ struct StepMetrics {
     double loss = 0;
     double seconds = 0;
     double samplesPerSecond = 0;
+    double learningRate = 0;
+    double gradientNorm = 0; ///< before clipping; 0: not computed
+};
+
+/// The held-out samples after step @p step.
+struct Validation {
+    std::int64_t step = 0;
+    double loss = 0;
+    double accuracy = 0;
+    double perplexity = 0; ///< e^loss
+    std::int64_t samples = 0;
 };
 
 /// The last word on a run; also written to RUN/summary.json.
@@ -48,6 +66,8 @@ struct RunSummary {
     double evaluationLoss = 0;
     double evaluationAccuracy = 0;
     std::int64_t evaluationSamples = 0; ///< 0: nothing was held out
+    std::int64_t restarts = 0;
+    bool stoppedEarly = false; ///< the held-out loss got no better
 };
 
 /// RUN/summary.json's contents, and the object of `train --json`'s last line.
@@ -55,10 +75,15 @@ std::string toJson(const RunSummary &summary);
 Result<RunSummary> summaryFromJson(std::string_view text);
 /// A line of RUN/metrics.jsonl, and of `train --json`; without the line's end.
 std::string toJson(const StepMetrics &metrics);
-/// All whole lines of a metrics.jsonl; a last line that was cut short is left out.
+std::string toJson(const Validation &validation); ///< {"validation": {...}}, a line between the steps' of both
+/// The steps of all whole lines of a metrics.jsonl; a last line that was cut short is left out.
 Result<std::vector<StepMetrics>> metricsFromJson(std::string_view text);
+Result<std::vector<Validation>> validationsFromJson(std::string_view text);
+/// What a run was asked for, from its RUN/request.json at @p path; without plan and folder. Errors: NotFound, BadInput.
+Result<TrainRequest> requestFromJson(const std::string &path);
 
-enum class RunState { Starting, Running, Finished, Stopped, Failed };
+/// After Restarting come Running and the steps since the newest checkpoint, once more.
+enum class RunState { Starting, Running, Finished, Stopped, Failed, Restarting };
 
 /// Called on one thread of the client, in order. A studio posts them to its own thread.
 struct RunEvents {
@@ -67,7 +92,8 @@ struct RunEvents {
     std::function<void(const std::vector<trace::RankInfo> &, const std::vector<trace::TaskInfo> &)> onTraceTables;
     std::function<void(const std::vector<trace::Record> &, std::int64_t dropped)> onRecords;
     std::function<void(const StepMetrics &)> onStep;
-    std::function<void(RunState, const std::string &message)> onState; ///< Failed carries one clear error
+    std::function<void(const Validation &)> onValidation;
+    std::function<void(RunState, const std::string &message)> onState; ///< Failed carries one clear error, Restarting why
     std::function<void(const RunSummary &)> onSummary;                 ///< after Finished or Stopped, if a step was done
 };
 

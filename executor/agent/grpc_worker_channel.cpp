@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cmath>
 #include <grpcpp/create_channel.h>
 #include <grpcpp/security/credentials.h>
 #include <thread>
@@ -49,14 +50,32 @@ public:
         send(message);
     }
 
-    void metrics(std::int64_t step, double loss, double seconds) override
+    void metrics(const runtime::StepReport &report) override
     {
         wire::WorkerMessage message;
-        message.mutable_metrics()->set_step(step);
-        message.mutable_metrics()->set_loss(loss);
-        message.mutable_metrics()->set_seconds(seconds);
+        wire::Step &step = *message.mutable_metrics();
+        step.set_step(report.step);
+        step.set_loss(report.loss);
+        step.set_seconds(report.seconds);
+        step.set_learning_rate(report.learningRate);
+        step.set_gradient_norm(report.gradientNorm);
         send(message);
     }
+
+    void validation(const runtime::ValidationReport &report) override
+    {
+        wire::WorkerMessage message;
+        *message.mutable_validation() = toWire(Validation{report.step, report.loss, report.accuracy, std::exp(report.loss), report.samples});
+        send(message);
+    }
+
+    void progress(std::int64_t done, bool training) override
+    {
+        m_done = done;
+        m_training = training;
+    }
+
+    void stoppedEarly() override { m_stoppedEarly = true; }
 
     void records(std::span<const trace::Record> records, std::int64_t dropped) override
     {
@@ -87,6 +106,7 @@ public:
         message.mutable_finished()->set_peak_bytes(peakBytes);
         message.mutable_finished()->set_error(errorText);
         message.mutable_finished()->set_code(static_cast<int>(m_code));
+        message.mutable_finished()->set_stopped_early(m_stoppedEarly);
         send(message);
         if (!errorText.empty() && (!m_stream || m_broken))
             log(LogLevel::Error, errorText); // for the run's log, at least
@@ -95,10 +115,12 @@ public:
 
     [[nodiscard]] bool stopRequested() override
     {
-        if (!m_stop && m_stream && std::chrono::steady_clock::now() - m_sent > kHeartbeat) {
+        if (!m_stop && m_stream && std::chrono::steady_clock::now() - m_beaten > kHeartbeat) {
             wire::WorkerMessage message;
-            message.mutable_heartbeat();
+            message.mutable_heartbeat()->set_progress(m_done);
+            message.mutable_heartbeat()->set_training(m_training);
             send(message);
+            m_beaten = std::chrono::steady_clock::now();
         }
         return m_stop;
     }
@@ -106,7 +128,6 @@ public:
 private:
     void send(const wire::WorkerMessage &message)
     {
-        m_sent = std::chrono::steady_clock::now();
         if (m_stream && !m_broken && !m_stream->Write(message)) {
             m_broken = true;
             m_stop = true;
@@ -155,7 +176,10 @@ private:
     std::atomic<bool> m_ended{false};
     bool m_broken = false;
     ErrorCode m_code = ErrorCode::Failed;
-    std::chrono::steady_clock::time_point m_sent;
+    std::chrono::steady_clock::time_point m_beaten;
+    std::int64_t m_done = 0;
+    bool m_training = false;
+    bool m_stoppedEarly = false;
     std::jthread m_reader;
 };
 

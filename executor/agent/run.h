@@ -5,6 +5,7 @@
 #include "executor/agent/child.h"
 #include "executor/agent/client.h"
 #include "executor/agent/run_folder.h"
+#include "executor/agent/run_metrics.h"
 
 #include <chrono>
 #include <condition_variable>
@@ -33,11 +34,20 @@ struct Prediction {
 /// Errors: those of documentFromJson, validate and compile.
 Result<Prediction> predict(const std::string &planJson);
 
+/// As many random bytes, in hexadecimal; empty if the system has none.
+std::string randomHex(std::size_t bytes);
+
 struct StateChange {
     RunState state = RunState::Starting;
     std::string message;
 };
-using RunEvent = std::variant<StateChange, StepMetrics, RunSummary>;
+using RunEvent = std::variant<StateChange, StepMetrics, Validation, RunSummary>;
+
+/// Where a worker that reports belongs. What a gang that is over still says is not heard.
+struct Seat {
+    int gang = 0;
+    int rank = 0;
+};
 
 /// What a client is told next.
 struct RunNews {
@@ -48,7 +58,8 @@ struct RunNews {
 };
 
 /// One training run: its folder, its workers, and what they report. A supervisor thread starts the workers, watches them, writes
-/// the folder and ends them; it alone touches child process and files. Everything else is thread-safe. Destroying a run kills it.
+/// the folder and ends them; it alone touches child process and files. Where the request allows it, a gang of workers that failed is followed by
+/// another one that begins at the newest checkpoint. Everything else is thread-safe. Destroying a run kills it.
 class Run {
 public:
     /// Checks the request, makes the run folder and starts. Errors: BadInput and NotFound (plan, data, folder), Io.
@@ -58,7 +69,8 @@ public:
     ~Run();
 
     [[nodiscard]] const std::string &id() const { return m_id; }
-    [[nodiscard]] const std::string &token() const { return m_token; }
+    /// Each gang has its own: workers of one that is over cannot come in any more.
+    [[nodiscard]] std::string token() const;
     [[nodiscard]] const std::string &folder() const { return m_folder.path(); }
     [[nodiscard]] const Prediction &prediction() const { return m_prediction; }
 
@@ -75,16 +87,18 @@ public:
     [[nodiscard]] Status outcome() const;
 
     // The workers' side. @p stop is called, once, when the worker should stop; it must not call back.
-    /// Errors: BadInput (no such rank, or it reported before).
-    Status attach(int rank, std::int64_t pid, std::function<void()> stop);
-    void onMetrics(std::int64_t step, double loss, double seconds);
-    void onRecords(int rank, std::span<const trace::Record> records, std::int64_t dropped);
-    void onEvaluation(double loss, double accuracy, std::int64_t samples);
+    /// Errors: BadInput (no such rank, it reported before, or @p token is that of a gang that is over).
+    Result<Seat> attach(const std::string &token, int rank, std::int64_t pid, std::function<void()> stop);
+    void onMetrics(Seat seat, StepMetrics step); ///< samplesPerSecond is filled in
+    void onValidation(Seat seat, const Validation &validation);
+    void onRecords(Seat seat, std::span<const trace::Record> records, std::int64_t dropped);
+    void onEvaluation(Seat seat, double loss, double accuracy, std::int64_t samples);
     /// An @p error without text is none.
-    void onFinished(int rank, std::int64_t peakBytes, Error error);
-    void onHeartbeat(int rank);
-    /// The connection of @p rank is gone.
-    void detach(int rank);
+    void onFinished(Seat seat, std::int64_t peakBytes, bool stoppedEarly, Error error);
+    /// @p training: tasks are due, so that @p progress, a count of them, should grow.
+    void onHeartbeat(Seat seat, std::int64_t progress, bool training);
+    /// The connection is gone.
+    void detach(Seat seat);
 
 private:
     using Clock = std::chrono::steady_clock;
@@ -95,7 +109,10 @@ private:
         int process = -1; ///< pidfd
         std::int64_t peakBytes = 0;
         std::int64_t dropped = 0;
-        std::optional<Clock::time_point> heard; ///< since it started to report
+        Clock::time_point heard;
+        Clock::time_point progressed; ///< while it trains
+        std::int64_t progress = 0;
+        bool training = false;
         std::function<void()> stop;
     };
 
@@ -104,12 +121,20 @@ private:
     // On the supervisor thread.
     void supervise();
     Status launch();
+    Status open();
+    Status prepareGang();
+    Result<Beginning> newestBeginning();
+    void goOnFrom(std::int64_t step);
+    bool restart();
+    void note(const std::string &text);
     void watch();
     void writeOut();
-    void watchSilence();
+    void writeMetrics(bool last);
+    void watchLives();
     void enforceDeadline();
     void reapWorkers();
     void finish();
+    void recordEnd(const Status &outcome, const std::optional<RunSummary> &summary);
     Status judge();
     RunSummary summarize() const;
     [[nodiscard]] std::string unexpectedEnd() const;
@@ -118,27 +143,38 @@ private:
     void publish(RunEvent event);
     void fail(Error error);
     void endBy(Clock::time_point deadline);
+    void lose(Worker &worker);
+    Worker *seated(Seat seat);
+    [[nodiscard]] Clock::duration hungAfter() const;
+    [[nodiscard]] std::int64_t stepsDone() const;
 
     const TrainRequest m_request;
     const Prediction m_prediction;
     const std::string m_socketPath;
     std::string m_id;
-    std::string m_token;
 
     // The supervisor's own.
     RunFolder m_folder;
     std::optional<Child> m_child;
     std::optional<Exit> m_exit;
     std::optional<trace::TraceWriter> m_trace;
+    std::optional<RunMetrics> m_metrics; ///< none: it could not be written, which stops no run
+    Beginning m_from;                    ///< of the gang at hand
     std::string m_outputTail; ///< the last that the workers wrote
     std::size_t m_logged = 0; ///< of m_outputTail
     int m_force = 0;          ///< signals sent so far: SIGTERM, then SIGKILL
 
     mutable std::mutex m_mutex;
     std::condition_variable m_news;
+    std::string m_token;
+    int m_gang = 0;
     std::vector<Worker> m_workers;
     std::vector<StepMetrics> m_steps;
-    std::size_t m_stepsWritten = 0;
+    std::deque<std::variant<StepMetrics, Validation>> m_toWrite;
+    std::optional<Clock::time_point> m_traceBegin; ///< when the first gang was complete
+    std::int64_t m_traceShift = 0;                 ///< nanoseconds from there to the present gang's
+    std::int64_t m_droppedBefore = 0;              ///< by workers of gangs that are over
+    bool m_stoppedEarly = false;
     std::vector<trace::Record> m_toFile;
     std::vector<trace::Record> m_toClient;
     std::int64_t m_fileDropped = 0;

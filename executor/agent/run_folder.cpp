@@ -44,29 +44,51 @@ std::string timeNow()
     return text;
 }
 
-constexpr std::array<const char *, 5> kFiles{"plan.json", "request.json", "metrics.jsonl", "trace.pltrace", "summary.json"};
+constexpr std::array<const char *, 6> kFiles{"plan.json", "request.json", "metrics.jsonl", "metrics.db", "trace.pltrace", "summary.json"};
 
 } // namespace
 
-Result<RunFolder> RunFolder::create(const std::string &path)
+Result<RunFolder> RunFolder::lock(const std::string &path)
 {
-    if (!fs::path(path).is_absolute())
-        return badInput(fmt::format("the run folder '{}' is not an absolute path", path));
     RunFolder folder;
     folder.m_path = fs::path(path).lexically_normal().string();
-    std::error_code error;
-    folder.m_made = fs::create_directories(folder.m_path, error);
-    if (error || !fs::is_directory(folder.m_path))
-        return ioError(fmt::format("the run folder cannot be made: {}; choose another", error ? error.message() : "a file of that name is there")).in(folder.m_path);
     folder.m_lock = ::open(folder.m_path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (folder.m_lock < 0)
         return ioError(fmt::format("the run folder cannot be read: {}; choose another", why())).in(folder.m_path);
     if (::flock(folder.m_lock, LOCK_EX | LOCK_NB) != 0)
         return badInput("another training is running in this folder; wait for its end or choose another folder").in(folder.m_path);
+    return folder;
+}
+
+Result<RunFolder> RunFolder::create(const std::string &path)
+{
+    if (!fs::path(path).is_absolute())
+        return badInput(fmt::format("the run folder '{}' is not an absolute path", path));
+    std::error_code error;
+    const bool made = fs::create_directories(fs::path(path).lexically_normal(), error);
+    if (error || !fs::is_directory(path))
+        return ioError(fmt::format("the run folder cannot be made: {}; choose another", error ? error.message() : "a file of that name is there")).in(path);
+    Result<RunFolder> folder = lock(path);
+    if (!folder)
+        return folder;
+    folder->m_made = made;
     for (const char *name : kFiles) {
-        if (fs::exists(folder.file(name)))
-            return badInput(fmt::format("this folder already holds a run ({} is there); choose another folder", name)).in(folder.m_path);
+        if (fs::exists(folder->file(name)))
+            return badInput(fmt::format("this folder already holds a run ({} is there); choose another folder, or resume it", name)).in(folder->m_path);
     }
+    return folder;
+}
+
+Result<RunFolder> RunFolder::reopen(const std::string &path)
+{
+    if (!fs::path(path).is_absolute())
+        return badInput(fmt::format("the run folder '{}' is not an absolute path", path));
+    std::error_code unknown;
+    if (!fs::exists(path + "/request.json", unknown))
+        return notFound("holds no run that could be resumed; check the folder's name, or leave out the wish to resume").in(path);
+    Result<RunFolder> folder = lock(path);
+    if (folder)
+        folder->m_reopened = true;
     return folder;
 }
 
@@ -87,6 +109,7 @@ RunFolder::RunFolder(RunFolder &&other) noexcept { *this = std::move(other); }
 RunFolder &RunFolder::operator=(RunFolder &&other) noexcept
 {
     std::swap(m_path, other.m_path);
+    std::swap(m_reopened, other.m_reopened);
     std::swap(m_made, other.m_made);
     std::swap(m_lock, other.m_lock);
     std::swap(m_metrics, other.m_metrics);
@@ -105,20 +128,57 @@ void RunFolder::release()
     }
 }
 
-Status RunFolder::begin(const TrainRequest &request)
+Status RunFolder::writeRequest(const TrainRequest &request, const Beginning &from)
 {
     nlohmann::ordered_json json{{"data", request.dataPath}, {"steps", request.steps}, {"seed", request.seed}};
-    if (request.holdout > 0)
-        json["holdout"] = request.holdout;
-    if (request.threads > 0)
-        json["threads"] = request.threads;
-    if (request.timeoutSeconds > 0)
-        json["timeout_seconds"] = request.timeoutSeconds;
-    Status done = writeFileAtomically(file("plan.json"), request.planJson);
+    const auto put = [&json](const char *key, auto value) {
+        if (value > 0)
+            json[key] = value;
+    };
+    put("holdout", request.holdout);
+    put("threads", request.threads);
+    put("timeout_seconds", request.timeoutSeconds);
+    put("checkpoint_every", request.checkpointEvery);
+    if (request.checkpointEvery > 0)
+        json["keep"] = request.keep;
+    put("validate_every", request.validateEvery);
+    put("early_stop", request.earlyStop);
+    put("first_step", from.step);
+    put("lease", from.lease);
+    if (!from.checkpoint.empty())
+        json["checkpoint"] = from.checkpoint;
+    return writeFileAtomically(file("request.json"), json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n");
+}
+
+/// What an earlier part of the run left: its trace gets a number, as it has a clock of its own, and its last word no longer holds.
+Status RunFolder::putAside()
+{
+    std::error_code error;
+    fs::remove(file("summary.json"), error);
+    if (!fs::exists(file("trace.pltrace")))
+        return {};
+    constexpr int kMostTraces = 10000;
+    for (int number = 1; number < kMostTraces; ++number) {
+        const std::string name = file(fmt::format("trace.{}.pltrace", number).c_str());
+        if (fs::exists(name))
+            continue;
+        fs::rename(file("trace.pltrace"), name, error);
+        break;
+    }
+    if (error)
+        return ioError(fmt::format("the trace cannot be put aside: {}", error.message())).in(file("trace.pltrace"));
+    return {};
+}
+
+Status RunFolder::begin(const TrainRequest &request)
+{
+    Status done = m_reopened ? putAside() : Status();
     if (done)
-        done = writeFileAtomically(file("request.json"), json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n");
+        done = writeFileAtomically(file("plan.json"), request.planJson);
+    if (done)
+        done = writeRequest(request, {});
     m_log = openToAppend(file("log"));
-    m_metrics = ::open(file("metrics.jsonl").c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+    m_metrics = ::open(file("metrics.jsonl").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
     if (done && (m_log < 0 || m_metrics < 0))
         done = ioError(fmt::format("the run folder cannot be written: {}; choose another", why())).in(m_path);
     if (!done)
@@ -126,16 +186,40 @@ Status RunFolder::begin(const TrainRequest &request)
     return done;
 }
 
-Status RunFolder::appendMetrics(const StepMetrics &metrics)
+Status RunFolder::appendMetrics(const std::string &line)
 {
-    const std::string line = toJson(metrics) + "\n";
-    const auto put = ::pwrite(m_metrics, line.data(), line.size(), m_metricsLength);
-    if (put != static_cast<ssize_t>(line.size())) {
+    const std::string text = line + "\n";
+    const auto put = ::pwrite(m_metrics, text.data(), text.size(), m_metricsLength);
+    if (put != static_cast<ssize_t>(text.size())) {
         const std::string reason = put < 0 ? why() : "No space left on device";
         [[maybe_unused]] const int cut = ::ftruncate(m_metrics, m_metricsLength);
         return ioError(fmt::format("cannot be written: {}; free some space or choose another run folder", reason)).in(file("metrics.jsonl"));
     }
     m_metricsLength += put;
+    return {};
+}
+
+Status RunFolder::cutMetrics(std::int64_t step)
+{
+    const auto text = readFile(file("metrics.jsonl"));
+    if (!text)
+        return text.error();
+    std::int64_t length = 0;
+    for (std::size_t end = text->find('\n'); end != std::string::npos; end = text->find('\n', end + 1)) {
+        const std::string_view line = std::string_view(*text).substr(static_cast<std::size_t>(length), end + 1 - static_cast<std::size_t>(length));
+        const auto steps = metricsFromJson(line);
+        if (!steps)
+            return steps.error().in(file("metrics.jsonl"));
+        const auto validations = validationsFromJson(line);
+        if (!validations)
+            return validations.error().in(file("metrics.jsonl"));
+        if ((!steps->empty() && steps->front().step >= step) || (!validations->empty() && validations->front().step >= step))
+            break; // lines are in the order of steps
+        length = static_cast<std::int64_t>(end) + 1;
+    }
+    if (::ftruncate(m_metrics, length) != 0)
+        return ioError(fmt::format("cannot be shortened: {}", why())).in(file("metrics.jsonl"));
+    m_metricsLength = length;
     return {};
 }
 
@@ -149,6 +233,8 @@ Status RunFolder::writeSummary(const RunSummary &summary) { return writeFileAtom
 
 void RunFolder::discard()
 {
+    if (m_reopened)
+        return;
     for (const char *name : kFiles)
         ::unlink(file(name).c_str());
     std::error_code error;

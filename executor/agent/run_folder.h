@@ -9,6 +9,13 @@
 
 namespace planloom::agent {
 
+/// Where a gang of workers begins.
+struct Beginning {
+    std::int64_t step = 0;
+    std::string checkpoint;  ///< folder that holds the state before that step; empty: first values
+    std::int64_t lease = 0;  ///< epoch of the gang; 0: it writes no checkpoints
+};
+
 /// Where a run lives (resources/docs/formats/run.md): plan.json, request.json, trace.pltrace, metrics.jsonl, summary.json, log.
 /// Holds a lock on the folder while it exists, so that there is one writer. Thread contract: one thread at a time.
 class RunFolder {
@@ -18,6 +25,8 @@ public:
     static Result<RunFolder> create(const std::string &path);
     /// A folder beneath @p root that nobody has yet: its name is the time and @p name.
     static Result<RunFolder> createBeneath(const std::string &root, const std::string &name);
+    /// The folder of a run that shall go on. Errors: NotFound (no run there), BadInput (not absolute, in use), Io.
+    static Result<RunFolder> reopen(const std::string &path);
     RunFolder(RunFolder &&other) noexcept;
     RunFolder &operator=(RunFolder &&other) noexcept;
     ~RunFolder();
@@ -25,20 +34,28 @@ public:
     [[nodiscard]] const std::string &path() const { return m_path; }
     [[nodiscard]] std::string file(const char *name) const { return m_path + "/" + name; }
 
-    /// plan.json and request.json, as the workers read them. Error: Io; nothing is left behind then.
+    /// plan.json and request.json, as the workers read them; a trace and a summary of before are put aside. Error: Io; nothing is left behind then.
     Status begin(const TrainRequest &request);
-    Status appendMetrics(const StepMetrics &metrics);
+    /// request.json for another gang of the same run.
+    Status writeRequest(const TrainRequest &request, const Beginning &from);
+    /// A line of metrics.jsonl.
+    Status appendMetrics(const std::string &line);
+    /// Takes out of metrics.jsonl what is about @p step and later, as the run goes on from there. Error: BadInput (damaged), Io.
+    Status cutMetrics(std::int64_t step);
     /// Workers' output. A log that cannot be written stops no run.
     void appendLog(std::string_view text);
     Status writeSummary(const RunSummary &summary);
-    /// Takes back what create() and begin() made, for a run that did no step; a log that says why stays.
+    /// Takes back what create() and begin() made, for a run that did no step; a log that says why stays. Nothing of a folder that was reopened.
     void discard();
     /// Closes the files and lets go of the lock; only path() and file() are of use afterwards.
     void release();
 
 private:
     RunFolder() = default;
+    static Result<RunFolder> lock(const std::string &path);
+    Status putAside();
     std::string m_path;
+    bool m_reopened = false;
     bool m_made = false; ///< the folder was not there before
     int m_lock = -1;
     int m_metrics = -1;

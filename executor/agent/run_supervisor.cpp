@@ -18,7 +18,7 @@ constexpr int kPollMilliseconds = 20;
 constexpr auto kTermGrace = 3s;      ///< from SIGTERM to SIGKILL: mpirun takes 1.5 s to end its workers
 constexpr auto kFarewell = 2s;       ///< for last messages and processes once the launcher has ended
 constexpr auto kStartLimit = 120s;   ///< until every worker has said hello
-constexpr auto kSilenceLimit = 30s;  ///< a worker sends something every second
+constexpr auto kBlame = 2s;          ///< more than a heartbeat
 constexpr std::size_t kTail = 2000;  ///< bytes of the workers' output that an error quotes
 
 void signalProcess(int process, int signal)
@@ -64,23 +64,27 @@ void Run::supervise()
         const std::lock_guard lock(m_mutex);
         publish(StateChange{RunState::Starting, {}});
     }
-    if (const Status launched = launch(); launched) {
-        watch();
-        reapWorkers();
-    } else {
-        const std::lock_guard lock(m_mutex);
-        fail(launched.error());
-    }
+    Status ready = open();
+    do {
+        if (ready)
+            ready = launch();
+        if (ready) {
+            watch();
+            reapWorkers();
+        } else {
+            const std::lock_guard lock(m_mutex);
+            fail(ready.error());
+        }
+    } while (ready && restart());
     finish();
 }
 
+/// Starts the workers from where the newest checkpoint is.
 Status Run::launch()
 {
-    auto writer = trace::TraceWriter::create(m_folder.file("trace.pltrace"), "wall", m_prediction.ranks, m_prediction.tasks);
-    if (!writer)
-        return writer.error();
-    m_trace.emplace(std::move(*writer));
-    const auto command = workerCommand(static_cast<int>(m_prediction.ranks.size()), m_folder.path(), m_socketPath, m_token);
+    if (const Status prepared = prepareGang(); !prepared)
+        return prepared;
+    const auto command = workerCommand(static_cast<int>(m_prediction.ranks.size()), m_folder.path(), m_socketPath, token());
     if (!command)
         return command.error();
     auto child = Child::start(*command);
@@ -96,10 +100,10 @@ void Run::watch()
     while (!m_exit) {
         m_outputTail += m_child->read(kPollMilliseconds);
         writeOut();
-        watchSilence();
+        watchLives();
         if (Clock::now() > startBy) {
             const std::lock_guard lock(m_mutex);
-            if (m_state == RunState::Starting)
+            if (m_state == RunState::Starting || m_state == RunState::Restarting)
                 fail(failed(fmt::format("the workers did not start within {} s; see {}", std::chrono::seconds(kStartLimit).count(), m_folder.file("log"))));
         }
         enforceDeadline();
@@ -116,35 +120,69 @@ void Run::writeOut()
         m_logged = m_outputTail.size();
     }
     std::vector<trace::Record> records;
-    std::vector<StepMetrics> steps;
     std::int64_t dropped = 0;
     {
         const std::lock_guard lock(m_mutex);
         records.swap(m_toFile);
-        steps.assign(m_steps.begin() + static_cast<std::ptrdiff_t>(m_stepsWritten), m_steps.end());
-        m_stepsWritten = m_steps.size();
-        dropped = m_fileDropped;
+        dropped = m_fileDropped + m_droppedBefore;
         for (const Worker &worker : m_workers)
             dropped += worker.dropped;
     }
-    Status written = m_trace ? m_trace->append(records, dropped) : Status();
-    for (const StepMetrics &step : steps) {
+    if (const Status written = m_trace ? m_trace->append(records, dropped) : Status(); !written) {
+        const std::lock_guard lock(m_mutex);
+        fail(written.error());
+    }
+    writeMetrics(m_exit.has_value());
+}
+
+/// To metrics.jsonl, without which there is no run, and to the data base, without which there is.
+void Run::writeMetrics(bool last)
+{
+    std::deque<std::variant<StepMetrics, Validation>> lines;
+    {
+        const std::lock_guard lock(m_mutex);
+        lines.swap(m_toWrite);
+    }
+    Status written;
+    for (const auto &line : lines) {
         if (written)
-            written = m_folder.appendMetrics(step);
+            written = m_folder.appendMetrics(std::visit([](const auto &value) { return toJson(value); }, line));
+        if (!m_metrics)
+            continue;
+        if (const auto *step = std::get_if<StepMetrics>(&line))
+            m_metrics->add(*step, m_prediction.globalBatch);
+        else
+            m_metrics->add(std::get<Validation>(line));
     }
     if (!written) {
         const std::lock_guard lock(m_mutex);
         fail(written.error());
     }
+    if (const Status flushed = m_metrics ? m_metrics->flush(last) : Status(); !flushed) {
+        note(flushed.error().text() + "; the run goes on without it");
+        m_metrics.reset();
+    }
 }
 
-void Run::watchSilence()
+/// Ranks that died without a word, that no longer speak, or that speak but get nothing done.
+void Run::watchLives()
 {
     const std::lock_guard lock(m_mutex);
+    const auto limit = hungAfter();
+    const auto now = Clock::now();
+    const auto seconds = std::chrono::duration<double>(limit).count();
+    const auto watched = [](const Worker &worker) { return worker.attached && !worker.finished && !worker.detached; };
     for (std::size_t rank = 0; rank < m_workers.size(); ++rank) {
-        const Worker &worker = m_workers[rank];
-        if (worker.heard && !worker.finished && !worker.detached && Clock::now() - *worker.heard > kSilenceLimit)
-            fail(failed(fmt::format("rank {} ({}) has been silent for {} s: it hangs or was suspended", rank, m_prediction.ranks[rank].device, std::chrono::seconds(kSilenceLimit).count())));
+        Worker &worker = m_workers[rank];
+        if (watched(worker) && worker.process >= 0 && hasEnded(worker.process))
+            lose(worker);
+        else if (watched(worker) && now - worker.heard > limit)
+            fail(failed(fmt::format("rank {} ({}) has been silent for {:.3g} s: it hangs or was suspended", rank, m_prediction.ranks[rank].device, seconds)));
+    }
+    // Those who wait for a rank that is silent get nothing done either: they are blamed last.
+    for (const Worker &worker : m_workers) {
+        if (watched(worker) && worker.training && now - worker.progressed > limit + kBlame)
+            fail(failed(fmt::format("no task has ended for {:.3g} s: a rank hangs", seconds)));
     }
 }
 
@@ -187,7 +225,7 @@ std::string Run::unexpectedEnd() const
         who = fmt::format("rank {} ({})", *m_firstLost, m_prediction.ranks[static_cast<std::size_t>(*m_firstLost)].device);
     else if (m_workers.size() == 1)
         who = "the worker";
-    std::string text = fmt::format("{} ended unexpectedly after {} steps ({}); see {}", who, m_steps.size(), m_exit ? describe(*m_exit) : "not started", m_folder.file("log"));
+    std::string text = fmt::format("{} ended unexpectedly after {} steps ({}); see {}", who, stepsDone(), m_exit ? describe(*m_exit) : "not started", m_folder.file("log"));
     constexpr int kLines = 8;
     if (const std::string last = lastLines(m_outputTail, kLines); !last.empty())
         text += "; its last output: " + last;
@@ -199,12 +237,12 @@ Status Run::judge()
     if (m_failure)
         return *m_failure;
     const bool clean = m_exit && m_exit->status == 0 && m_exit->signal == 0 && std::ranges::all_of(m_workers, &Worker::finished);
-    if (clean && static_cast<std::int64_t>(m_steps.size()) >= m_request.steps)
+    if (clean && (stepsDone() >= m_request.steps || m_stoppedEarly))
         return {};
     if (m_stopAsked)
-        return cancelled(fmt::format("stopped {} after {} of {} steps", m_force > 0 ? "by force" : "on request", m_steps.size(), m_request.steps));
+        return cancelled(fmt::format("stopped {} after {} of {} steps", m_force > 0 ? "by force" : "on request", stepsDone(), m_request.steps));
     if (clean)
-        return failed(fmt::format("the workers ended after {} of {} steps without an error; see {}", m_steps.size(), m_request.steps, m_folder.file("log")));
+        return failed(fmt::format("the workers ended after {} of {} steps without an error; see {}", stepsDone(), m_request.steps, m_folder.file("log")));
     return failed(unexpectedEnd());
 }
 
@@ -218,11 +256,13 @@ RunSummary Run::summarize() const
     for (std::size_t i = m_steps.size() > 1 ? 1 : 0; i < m_steps.size(); ++i) // the first one also warms up
         seconds.push_back(m_steps[i].seconds);
     summary.iterationSecondsMedian = median(std::move(seconds));
+    summary.restarts = m_gang;
+    summary.stoppedEarly = m_stoppedEarly;
     summary.predictedIterationSeconds = m_prediction.iterationSeconds;
     if (summary.iterationSecondsMedian > 0)
         summary.predictionError = summary.predictedIterationSeconds / summary.iterationSecondsMedian - 1;
     summary.peakBytesPredicted = m_prediction.peakBytes;
-    summary.traceDropped = m_fileDropped;
+    summary.traceDropped = m_fileDropped + m_droppedBefore;
     for (const Worker &worker : m_workers) {
         summary.peakBytesMeasured.push_back(worker.peakBytes);
         summary.traceDropped += worker.dropped;
@@ -245,12 +285,16 @@ void Run::finish()
         if (const Status written = m_folder.writeSummary(*summary); !written)
             outcome = written.error();
     }
-    if (m_steps.empty())
+    if (m_steps.empty()) {
+        m_metrics.reset();
         m_folder.discard();
+    }
     m_state = outcome ? RunState::Finished : outcome.error().code == ErrorCode::Cancelled ? RunState::Stopped : RunState::Failed;
     publish(StateChange{m_state, outcome ? std::string() : outcome.error().text()});
     if (summary && m_state != RunState::Failed)
         publish(*summary);
+    recordEnd(outcome, summary);
+    m_metrics.reset();
     m_folder.release(); // free before anybody hears of the end
     m_outcome = outcome;
     m_news.notify_all();

@@ -104,18 +104,21 @@ private:
     Stream *m_stream;
 };
 
-void hear(Run &run, int rank, const wire::WorkerMessage &message)
+void hear(Run &run, Seat seat, const wire::WorkerMessage &message)
 {
-    if (message.has_metrics() && rank == 0)
-        run.onMetrics(message.metrics().step(), message.metrics().loss(), message.metrics().seconds());
+    if (message.has_metrics() && seat.rank == 0)
+        run.onMetrics(seat, fromWire(message.metrics()));
+    else if (message.has_validation() && seat.rank == 0)
+        run.onValidation(seat, fromWire(message.validation()));
     else if (message.has_records())
-        run.onRecords(rank, fromWire(message.records()), message.records().dropped());
-    else if (message.has_evaluation() && rank == 0)
-        run.onEvaluation(message.evaluation().loss(), message.evaluation().accuracy(), message.evaluation().samples());
+        run.onRecords(seat, fromWire(message.records()), message.records().dropped());
+    else if (message.has_evaluation() && seat.rank == 0)
+        run.onEvaluation(seat, message.evaluation().loss(), message.evaluation().accuracy(), message.evaluation().samples());
     else if (message.has_finished())
-        run.onFinished(rank, message.finished().peak_bytes(), {codeFromWire(message.finished().code()), message.finished().error(), {}, 0});
+        run.onFinished(seat, message.finished().peak_bytes(), message.finished().stopped_early(),
+                       {codeFromWire(message.finished().code()), message.finished().error(), {}, 0});
     else
-        run.onHeartbeat(rank);
+        run.onHeartbeat(seat, message.heartbeat().progress(), message.heartbeat().training());
 }
 
 } // namespace
@@ -232,15 +235,14 @@ grpc::Status WorkerService::Report(grpc::ServerContext *, grpc::ServerReaderWrit
     const auto run = m_runs.byToken(message.hello().token());
     if (!run)
         return {grpc::StatusCode::PERMISSION_DENIED, "no run has this token"};
-    const int rank = message.hello().rank();
     const auto line = std::make_shared<StopLine>(stream);
-    const auto attached = run->attach(rank, message.hello().pid(), [line] { line->send(); });
-    if (!attached)
-        return {grpc::StatusCode::INVALID_ARGUMENT, attached.error().text()};
+    const auto seat = run->attach(message.hello().token(), message.hello().rank(), message.hello().pid(), [line] { line->send(); });
+    if (!seat)
+        return {grpc::StatusCode::INVALID_ARGUMENT, seat.error().text()};
     while (stream->Read(&message))
-        hear(*run, rank, message);
+        hear(*run, *seat, message);
     line->close();
-    run->detach(rank);
+    run->detach(*seat);
     return grpc::Status::OK;
 }
 

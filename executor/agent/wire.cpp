@@ -14,6 +14,8 @@ wire::Step toWire(const StepMetrics &step)
     message.set_loss(step.loss);
     message.set_seconds(step.seconds);
     message.set_samples_per_second(step.samplesPerSecond);
+    message.set_learning_rate(step.learningRate);
+    message.set_gradient_norm(step.gradientNorm);
     return message;
 }
 
@@ -33,6 +35,8 @@ wire::Summary toWire(const RunSummary &summary)
     message.set_evaluation_loss(summary.evaluationLoss);
     message.set_evaluation_accuracy(summary.evaluationAccuracy);
     message.set_evaluation_samples(summary.evaluationSamples);
+    message.set_restarts(summary.restarts);
+    message.set_stopped_early(summary.stoppedEarly);
     return message;
 }
 
@@ -55,6 +59,13 @@ wire::TrainRequest toWire(const TrainRequest &request)
     message.set_holdout(request.holdout);
     message.set_threads(request.threads);
     message.set_timeout_seconds(request.timeoutSeconds);
+    message.set_checkpoint_every(request.checkpointEvery);
+    message.set_keep(request.keep);
+    message.set_resume(request.resume);
+    message.set_restarts(request.restarts);
+    message.set_validate_every(request.validateEvery);
+    message.set_early_stop(request.earlyStop);
+    message.set_hung_seconds(request.hungSeconds);
     return message;
 }
 
@@ -69,6 +80,13 @@ TrainRequest fromWire(const wire::TrainRequest &message)
     request.holdout = message.holdout();
     request.threads = message.threads();
     request.timeoutSeconds = message.timeout_seconds();
+    request.checkpointEvery = message.checkpoint_every();
+    request.keep = message.keep();
+    request.resume = message.resume();
+    request.restarts = message.restarts();
+    request.validateEvery = message.validate_every();
+    request.earlyStop = message.early_stop();
+    request.hungSeconds = message.hung_seconds();
     return request;
 }
 
@@ -119,13 +137,34 @@ wire::TrainEvent toWire(const RunEvent &event)
         message.mutable_state()->set_message(change->message);
     } else if (const auto *step = std::get_if<StepMetrics>(&event)) {
         *message.mutable_step() = toWire(*step);
+    } else if (const auto *validation = std::get_if<Validation>(&event)) {
+        *message.mutable_validation() = toWire(*validation);
     } else if (const auto *summary = std::get_if<RunSummary>(&event)) {
         *message.mutable_summary() = toWire(*summary);
     }
     return message;
 }
 
-StepMetrics fromWire(const wire::Step &message) { return {message.step(), message.loss(), message.seconds(), message.samples_per_second()}; }
+wire::Validation toWire(const Validation &validation)
+{
+    wire::Validation message;
+    message.set_step(validation.step);
+    message.set_loss(validation.loss);
+    message.set_accuracy(validation.accuracy);
+    message.set_perplexity(validation.perplexity);
+    message.set_samples(validation.samples);
+    return message;
+}
+
+Validation fromWire(const wire::Validation &message)
+{
+    return {message.step(), message.loss(), message.accuracy(), message.perplexity(), message.samples()};
+}
+
+StepMetrics fromWire(const wire::Step &message)
+{
+    return {message.step(), message.loss(), message.seconds(), message.samples_per_second(), message.learning_rate(), message.gradient_norm()};
+}
 
 RunSummary fromWire(const wire::Summary &message)
 {
@@ -143,10 +182,12 @@ RunSummary fromWire(const wire::Summary &message)
     summary.evaluationLoss = message.evaluation_loss();
     summary.evaluationAccuracy = message.evaluation_accuracy();
     summary.evaluationSamples = message.evaluation_samples();
+    summary.restarts = message.restarts();
+    summary.stoppedEarly = message.stopped_early();
     return summary;
 }
 
-RunState stateFromWire(int state) { return bounded(state, RunState::Failed); }
+RunState stateFromWire(int state) { return bounded(state, RunState::Restarting); }
 
 ErrorCode codeFromWire(int code) { return bounded(code, ErrorCode::Failed); }
 

@@ -21,6 +21,8 @@ wire::Records toWire(std::span<const trace::Record> records, std::int64_t droppe
 std::vector<trace::Record> fromWire(const wire::Records &message);
 wire::TrainEvent toWire(const RunEvent &event);
 StepMetrics fromWire(const wire::Step &message);
+wire::Validation toWire(const Validation &validation);
+Validation fromWire(const wire::Validation &message);
 RunSummary fromWire(const wire::Summary &message);
 RunState stateFromWire(int state);
 ErrorCode codeFromWire(int code);

@@ -26,10 +26,16 @@ Drain::~Drain()
     m_thread.join();
 }
 
-void Drain::report(const StepResult &result)
+void Drain::report(const StepReport &result)
 {
     const std::lock_guard lock(m_mutex);
-    m_results.push_back(result);
+    m_results.emplace_back(result);
+}
+
+void Drain::report(const ValidationReport &result)
+{
+    const std::lock_guard lock(m_mutex);
+    m_results.emplace_back(result);
 }
 
 void Drain::report(const Evaluation &evaluation)
@@ -42,6 +48,7 @@ void Drain::loop(const std::stop_token &ended)
 {
     while (!ended.stop_requested()) {
         deliver();
+        m_channel.progress(m_delivered, m_training.load(std::memory_order_relaxed));
         if (!m_stopWish.load(std::memory_order_relaxed) && m_channel.stopRequested())
             m_stopWish.store(true, std::memory_order_relaxed);
         std::unique_lock lock(m_mutex);
@@ -58,8 +65,13 @@ void Drain::deliver()
         m_results.swap(m_delivering);
         evaluation.swap(m_evaluation);
     }
-    for (const StepResult &result : m_delivering)
-        m_channel.metrics(result.step, result.loss, result.seconds);
+    for (const Item &result : m_delivering) {
+        if (const auto *step = std::get_if<StepReport>(&result))
+            m_channel.metrics(*step);
+        else
+            m_channel.validation(std::get<ValidationReport>(result));
+    }
+    m_delivered += static_cast<std::int64_t>(m_delivering.size());
     m_delivering.clear();
     if (evaluation)
         m_channel.evaluation(evaluation->loss, evaluation->accuracy, evaluation->samples);
@@ -70,6 +82,7 @@ void Drain::deliver()
         if (m_batch.empty() && dropped == m_droppedSaid)
             return;
         m_channel.records(m_batch, dropped);
+        m_delivered += static_cast<std::int64_t>(m_batch.size());
         m_droppedSaid = dropped;
     } while (m_batch.size() == kBatch);
 }

@@ -10,6 +10,7 @@
 #include <mutex>
 #include <optional>
 #include <thread>
+#include <variant>
 #include <vector>
 
 namespace planloom::runtime {
@@ -28,8 +29,11 @@ public:
     Drain &operator=(const Drain &) = delete;
 
     /// From the computing thread.
-    void report(const StepResult &result);
+    void report(const StepReport &result);
+    void report(const ValidationReport &result);
     void report(const Evaluation &evaluation);
+    /// While true the computing thread is expected to finish tasks; the channel is told, so that one that hangs is noticed.
+    void setTraining(bool training) { m_training.store(training, std::memory_order_relaxed); }
     [[nodiscard]] const std::atomic<bool> &stopWish() const { return m_stopWish; }
 
 private:
@@ -41,9 +45,12 @@ private:
     std::atomic<bool> m_stopWish{false};
     std::mutex m_mutex;
     std::condition_variable_any m_wake;
-    std::vector<StepResult> m_results; ///< guarded by m_mutex
+    using Item = std::variant<StepReport, ValidationReport>;
+    std::atomic<bool> m_training{false};
+    std::vector<Item> m_results; ///< guarded by m_mutex
     std::optional<Evaluation> m_evaluation; ///< guarded by m_mutex
-    std::vector<StepResult> m_delivering;
+    std::vector<Item> m_delivering;
+    std::int64_t m_delivered = 0; ///< records and results
     std::vector<trace::Record> m_batch;
     std::int64_t m_droppedSaid = 0;
     std::jthread m_thread; ///< last: it uses all of the above

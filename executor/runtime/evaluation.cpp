@@ -12,7 +12,8 @@ Result<Evaluation> RankExecutor::evaluate()
     const program::Body &own = m_program.bodies[static_cast<std::size_t>(m_program.ranks[m_rank.index()].bodies.front())];
     std::int64_t microBatchSize = 0;
     for (const program::Body &body : m_program.bodies) {
-        if (body.stage == own.stage)
+        const bool firstOfReplica = std::all_of(body.coordinates.begin() + (body.coordinates.empty() ? 0 : 1), body.coordinates.end(), [](int at) { return at == 0; });
+        if (body.stage == own.stage && firstOfReplica) // those that share a slice count once
             microBatchSize += body.slices[0].size;
     }
     Evaluation evaluation;

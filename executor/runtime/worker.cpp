@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "executor/runtime/worker.h"
 
-#include "engine/base/files.h"
-#include "engine/base/json_reader.h"
 #include "engine/plan/plan.h"
 #include "executor/comm/local_group.h"
 #include "executor/comm/mpi_communicator.h"
 #include "executor/runtime/affinity.h"
 #include "executor/runtime/drain.h"
 #include "executor/runtime/rank_executor.h"
+#include "executor/runtime/run_request.h"
+#include "executor/runtime/training_watch.h"
 
 #include <omp.h>
 #include <sys/prctl.h>
@@ -23,41 +23,6 @@ namespace {
 
 /// 2 MiB: more than a drain's period at a million records a second.
 constexpr std::size_t kRingRecords = 1 << 16;
-
-struct Request {
-    std::string data;
-    std::int64_t steps = 0;
-    std::int64_t seed = 1;
-    double holdout = 0;
-    double timeoutSeconds = 60;
-    std::int64_t threads = 0; ///< 0: this rank's share of the cores
-};
-
-Result<Request> readRequest(const std::string &path)
-{
-    const Result<std::string> text = readFile(path);
-    if (!text)
-        return text.error();
-    const auto json = parseJson(*text);
-    if (!json)
-        return json.error().in(path);
-    constexpr std::int64_t kMost = 1'000'000'000'000;
-    JsonReader reader(*json);
-    Request request;
-    request.data = reader.text("data");
-    request.steps = reader.integer("steps", 1, kMost);
-    request.seed = reader.integer("seed", std::numeric_limits<std::int64_t>::min());
-    request.holdout = reader.number("holdout", 0);
-    request.timeoutSeconds = reader.number("timeout_seconds", request.timeoutSeconds);
-    request.threads = reader.integerOr("threads", 0, 0, 4096);
-    if (!(request.holdout >= 0 && request.holdout < 1))
-        reader.fail("holdout", "must be at least 0 and less than 1");
-    if (!(request.timeoutSeconds > 0 && request.timeoutSeconds < 1e9))
-        reader.fail("timeout_seconds", "must be more than 0");
-    if (const Status status = reader.failure(*text); !status)
-        return status.error().in(path);
-    return request;
-}
 
 /// Where a model's weight files lie: beside the model file. Built-in models have none.
 std::string modelFolder(const std::string &source)
@@ -88,6 +53,7 @@ public:
 
     Status run()
     {
+        Drain drain(m_ring, *m_options.channel); // from here on whoever started us hears that we live
         if (const Status status = load(); !status)
             return status;
         Result<program::Program> program = program::compile(m_document.plan, m_document.subject);
@@ -102,7 +68,7 @@ public:
         const Feed feed{data->get(), *needs, data::SampleOrder((*data)->samples(), m_request.seed, m_request.holdout)};
         const int threads = pinToShare(m_comm.localRank(), m_comm.localSize());
         omp_set_num_threads(m_request.threads > 0 ? static_cast<int>(m_request.threads) : threads);
-        return train(*program, feed);
+        return train(*program, feed, drain);
     }
 
     [[nodiscard]] std::int64_t peakBytes() const { return m_peakBytes; }
@@ -110,7 +76,7 @@ public:
 private:
     Status load()
     {
-        Result<Request> request = readRequest(m_options.runDir + "/request.json");
+        Result<RunRequest> request = readRequest(m_options.runDir + "/request.json");
         if (!request)
             return request.error();
         m_request = std::move(*request);
@@ -121,26 +87,40 @@ private:
         return {};
     }
 
-    Status train(const program::Program &program, const Feed &feed)
+    Status train(const program::Program &program, const Feed &feed, Drain &drain)
     {
-        trace::Ring ring(kRingRecords);
         ExecutorOptions options;
         options.steps = m_request.steps;
+        options.firstStep = m_request.firstStep;
         options.seed = m_request.seed;
         options.optimizer = m_document.plan.optimizer;
         options.modelFolder = modelFolder(m_document.plan.modelSource);
         options.deadline = std::chrono::nanoseconds(static_cast<std::int64_t>(m_request.timeoutSeconds * 1e9));
-        Drain drain(ring, *m_options.channel);
         options.stop = &drain.stopWish();
         if (m_comm.rank() == 0)
-            options.onStep = [&drain](const StepResult &result) { drain.report(result); };
-        auto executor = RankExecutor::create(program, *m_document.subject.graph, m_comm, feed, ring, std::move(options));
+            options.onStep = [&drain](const StepResult &result) {
+                drain.report(StepReport{result.step, result.loss, result.seconds, result.learningRate, result.gradientNorm});
+            };
+        TrainingWatch *watch = nullptr; // known once there is an executor
+        if (m_request.checkpointEvery > 0 || m_request.validateEvery > 0)
+            options.afterStep = [&watch](const StepResult &result, bool &stop) { return watch->afterStep(result, stop); };
+        auto executor = RankExecutor::create(program, *m_document.subject.graph, m_comm, feed, m_ring, std::move(options));
         if (!executor)
             return executor.error();
-        const Status status = (*executor)->run();
+        auto made = TrainingWatch::create(**executor, m_request, m_document.plan, feed, m_options.runDir, drain);
+        if (!made)
+            return made.error();
+        watch = made->get();
+        drain.setTraining(true);
+        Status status = (*executor)->run();
+        drain.setTraining(false);
         m_peakBytes = (*executor)->peakBytes();
+        if (status)
+            status = watch->finish();
         if (!status)
             return status;
+        if (watch->stoppedEarly())
+            m_options.channel->stoppedEarly();
         return evaluate(**executor, feed, drain);
     }
 
@@ -159,7 +139,8 @@ private:
 
     const WorkerOptions &m_options;
     comm::Communicator &m_comm;
-    Request m_request;
+    trace::Ring m_ring{kRingRecords};
+    RunRequest m_request;
     plan::Document m_document;
     std::int64_t m_peakBytes = 0;
 };
@@ -182,6 +163,7 @@ int exitStatus(const Error &error)
 int runWorker(const WorkerOptions &options)
 {
     followParent();
+    std::signal(SIGXFSZ, SIG_IGN); // a write over the limit is an error like that of a full disk
     auto communicator = connect();
     if (!communicator) {
         options.channel->finished(0, communicator.error().text());

@@ -45,7 +45,7 @@ FLOORS |= {
     "executor/comm": ["engine/base", "engine/cost/collectives.h"],
     "executor/checkpoint": ["engine/graph", "engine/weights", "engine/sharding"],
     "executor/runtime": ["executor/device", "executor/data", "executor/comm", "executor/checkpoint", "engine/simulate"],
-    "executor/agent": ["executor/runtime", "engine/simulate"],
+    "executor/agent": ["executor/runtime", "engine/simulate", "engine/store"],
     "profiler": ["executor/runtime", "executor/device", "engine/simulate"],
     "ui": ["planners", "executor/agent/client.h", *ALL_ENGINE],
     "app/planloom": ["planners", "profiler", "executor/agent", "executor/runtime", "executor/checkpoint", *ALL_ENGINE],

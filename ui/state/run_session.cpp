@@ -18,7 +18,8 @@ constexpr std::size_t kRecordLimit = std::size_t{8} << 20;
 RunData::Phase phaseOf(agent::RunState state)
 {
     switch (state) {
-    case agent::RunState::Starting: return RunData::Phase::Starting;
+    case agent::RunState::Starting:
+    case agent::RunState::Restarting: return RunData::Phase::Starting;
     case agent::RunState::Running: return RunData::Phase::Running;
     case agent::RunState::Finished: return RunData::Phase::Finished;
     case agent::RunState::Stopped: return RunData::Phase::Stopped;
@@ -194,9 +195,12 @@ bool RunSession::takeNews(Inbox &news)
         if (!message.isEmpty())
             m_data.log << message;
     }
-    for (const auto &step : news.steps)
+    for (const auto &step : news.steps) {
         m_data.log << lineOf(step);
-    m_data.steps.insert(m_data.steps.end(), news.steps.begin(), news.steps.end());
+        while (!m_data.steps.empty() && m_data.steps.back().step >= step.step) // done again after a restart
+            m_data.steps.pop_back();
+        m_data.steps.push_back(step);
+    }
     if (news.summary)
         m_data.summary = std::move(news.summary);
     return any;

@@ -37,6 +37,9 @@ private slots:
         QTest::newRow("cosine quarter") << cosine << qint64{6} << 0.8535533905932737; // (1 + sqrt(1/2)) / 2
         QTest::newRow("cosine half") << cosine << qint64{8} << 0.5;
         QTest::newRow("cosine third") << LearningRateSchedule{Kind::Cosine, 0, 3, 0} << qint64{1} << 0.75; // (1 + cos 60 deg) / 2
+        // PyTorch's SequentialLR of LambdaLR and CosineAnnealingLR(8, eta_min=0.1).
+        QTest::newRow("PyTorch, step 5") << LearningRateSchedule{Kind::Cosine, 4, 12, 0.1} << qint64{5} << 0.9657457896300791;
+        QTest::newRow("PyTorch, step 9") << LearningRateSchedule{Kind::Cosine, 4, 12, 0.1} << qint64{9} << 0.3777924554357097;
         QTest::newRow("after the end") << cosine << qint64{99} << 0.0;
         QTest::newRow("minimum, half of the run's 100 steps") << low << qint64{50} << 0.55;
         QTest::newRow("minimum at the run's end") << low << qint64{100} << 0.1;

@@ -9,6 +9,7 @@
 #include <QTest>
 #include <csignal>
 #include <sys/resource.h>
+#include <cmath>
 
 using namespace planloom;
 using namespace planloom::store;
@@ -273,6 +274,37 @@ private Q_SLOTS:
         auto again = Workspace::open(path);
         QVERIFY(again.ok());
         QCOMPARE(again->list(Kind::Plan)->size(), std::size_t{2});
+    }
+
+    void stepsAndValidations()
+    {
+        const std::string path = fresh();
+        auto workspace = Workspace::open(path);
+        const auto first = workspace->recordRun({.folder = "/runs/a"});
+        const auto second = workspace->recordRun({.folder = "/runs/b"});
+        const std::vector<Step> steps{{0, 4.5, 0.1, 1e-3, 2.5, 8}, {1, std::nan(""), 0.1, 1e-3, 0, 8}, {2, 4, 0.1, 5e-4, 1, 8}};
+        QVERIFY(workspace->record(*first, steps, {}).ok());
+        QVERIFY(workspace->record(*first, {}, std::vector<Validation>{{1, 5, 0.25, std::exp(5.0), 40}}).ok());
+        QVERIFY(workspace->record(*second, std::vector<Step>{{0, 9, 1, 1, 1, 1}}, {}).ok());
+        QVERIFY(workspace->record(*first, std::vector<Step>{{2, 3.5, 0.2, 5e-4, 1, 8}}, {}).ok()); // said again after a restart
+        auto again = Workspace::open(path);
+        const auto read = again->steps(*first);
+        QCOMPARE(read->size(), std::size_t{3});
+        QCOMPARE((*read)[0].gradientNorm, 2.5);
+        QCOMPARE((*read)[0].samples, std::int64_t{8});
+        QVERIFY(std::isnan((*read)[1].loss));
+        QCOMPARE((*read)[2].loss, 3.5);
+        QCOMPARE((*read)[2].learningRate, 5e-4);
+        const auto seen = again->validations(*first);
+        QCOMPARE(seen->size(), std::size_t{1});
+        QCOMPARE((*seen)[0].perplexity, std::exp(5.0));
+        QVERIFY(again->forgetFrom(*first, 1).ok());
+        QCOMPARE(again->steps(*first)->size(), std::size_t{1});
+        QCOMPARE(again->validations(*first)->size(), std::size_t{0});
+        QCOMPARE(again->steps(*second)->size(), std::size_t{1});
+        QVERIFY(again->removeRun(*second).ok());
+        QCOMPARE(again->steps(*second)->size(), std::size_t{0});
+        QVERIFY(!again->record(77, steps, {}).ok()); // no such run
     }
 
     void failedTransactionLeavesNothing()

@@ -40,7 +40,7 @@ void pretendStep(runtime::WorkerChannel &channel, int rank, std::int64_t step)
     }
     channel.records(records, 0);
     if (rank == 0)
-        channel.metrics(step, 2.0 / static_cast<double>(step + 1), 0.001);
+        channel.metrics({.step = step, .loss = 2.0 / static_cast<double>(step + 1), .seconds = 0.001, .learningRate = 1e-3, .gradientNorm = 0.5});
 }
 
 int pretendWorker(const std::string &folder, const std::string &socket)

@@ -5,6 +5,7 @@
 #include "engine/program/program.h"
 
 #include <QTemporaryDir>
+#include <cmath>
 #include <set>
 
 using namespace planloom;
@@ -39,6 +40,9 @@ private slots:
     void killedWorkerIsOneClearError();
     void stopsAfterTheStep();
     void dataThatDoesNotFitIsNamed();
+    void resumes_data();
+    void resumes();
+    void stopsEarly();
 };
 
 void TestTrainingRun::initTestCase()
@@ -137,6 +141,85 @@ void TestTrainingRun::stopsAfterTheStep()
     QCOMPARE(heard.summary->steps, static_cast<std::int64_t>(heard.steps.size()));
     QCOMPARE(heard.summary->peakBytesMeasured, heard.summary->peakBytesPredicted);
     nothingIsLeft("stopped");
+}
+
+void TestTrainingRun::resumes_data()
+{
+    QTest::addColumn<int>("ranks");
+    QTest::addColumn<int>("stages");
+    QTest::addColumn<int>("thenRanks");
+    QTest::addColumn<int>("thenStages");
+    QTest::addColumn<double>("tolerance");
+    QTest::newRow("one rank") << 1 << 1 << 1 << 1 << 0.0;
+    QTest::newRow("two replicas") << 2 << 1 << 2 << 1 << 0.0;
+    QTest::newRow("two stages") << 2 << 2 << 2 << 2 << 0.0;
+    QTest::newRow("two stages, then one rank") << 2 << 2 << 1 << 1 << 1e-5;
+    QTest::newRow("one rank, then two replicas") << 1 << 1 << 2 << 1 << 1e-5;
+}
+
+/// A run that is stopped and resumed has the losses of one that was not; of the same layout bit for bit.
+void TestTrainingRun::resumes()
+{
+    QFETCH(int, ranks);
+    QFETCH(int, stages);
+    QFETCH(int, thenRanks);
+    QFETCH(int, thenStages);
+    QFETCH(double, tolerance);
+    constexpr std::int64_t kSteps = 25;
+    const std::string name = fmt::format("{}x{}to{}x{}", ranks, stages, thenRanks, thenStages);
+    Heard whole;
+    QVERIFY(m_client->train(request(ranks, stages, kSteps, "whole" + name), whole.events()).ok());
+
+    TrainRequest asked = request(ranks, stages, 1'000'000, "parts" + name);
+    asked.checkpointEvery = 4;
+    asked.keep = 1;
+    Heard first;
+    first.onStep = [&] {
+        if (first.steps.size() == 7)
+            m_client->stop();
+    };
+    QCOMPARE(m_client->train(asked, first.events()).error().code, ErrorCode::Cancelled);
+    const auto stoppedAfter = static_cast<std::int64_t>(first.steps.size());
+    asked = request(thenRanks, thenStages, std::max(kSteps, stoppedAfter), "parts" + name);
+    asked.checkpointEvery = 4;
+    asked.resume = true;
+    Heard second;
+    const Status status = m_client->train(asked, second.events());
+    QVERIFY2(status.ok(), status.ok() ? "" : status.error().text().c_str());
+    QCOMPARE(second.steps.empty() ? stoppedAfter : second.steps.front().step, stoppedAfter); // a stop leaves a checkpoint of its step
+    const auto steps = metricsFromJson(*readFile(path("parts" + name) + "/metrics.jsonl"));
+    for (std::size_t i = 0; i < whole.steps.size(); ++i) {
+        const double off = std::abs((*steps)[i].loss - whole.steps[i].loss);
+        QVERIFY2(off <= tolerance * whole.steps[i].loss, fmt::format("step {}: {} and {}", i, (*steps)[i].loss, whole.steps[i].loss).c_str());
+    }
+    nothingIsLeft("parts" + name);
+}
+
+/// With a learning rate of 0 nothing gets better: the second validation after the first ends the run.
+void TestTrainingRun::stopsEarly()
+{
+    TrainRequest asked = request(2, 1, 100, "early");
+    auto document = *plan::documentFromJson(asked.planJson);
+    document.plan.optimizer.learningRate = 0;
+    document.plan.optimizer.weightDecay = 0;
+    asked.planJson = plan::toJson(document);
+    asked.holdout = 0.2;
+    asked.validateEvery = 3;
+    asked.earlyStop = 2;
+    Heard heard;
+    std::vector<Validation> seen;
+    RunEvents events = heard.events();
+    events.onValidation = [&seen](const Validation &validation) { seen.push_back(validation); };
+    const Status status = m_client->train(asked, events);
+    QVERIFY2(status.ok(), status.ok() ? "" : status.error().text().c_str());
+    QCOMPARE(seen.size(), std::size_t{3});
+    QCOMPARE(seen[2].step, std::int64_t{8});
+    QCOMPARE(seen[2].loss, seen[0].loss);
+    QCOMPARE(seen[0].samples, std::int64_t{40});
+    QCOMPARE(seen[0].perplexity, std::exp(seen[0].loss));
+    QCOMPARE(heard.steps.size(), std::size_t{9});
+    QVERIFY(heard.summary->stoppedEarly);
+    QCOMPARE(heard.summary->evaluationLoss, seen[0].loss);
 }
 
 void TestTrainingRun::dataThatDoesNotFitIsNamed()

@@ -31,7 +31,7 @@ public:
         if (m_mode == "--freeze" && rank == 1)
             ::raise(SIGSTOP);
     }
-    void metrics(std::int64_t step, double loss, double) override { m_out << "step " << step << ' ' << loss << '\n'; }
+    void metrics(const runtime::StepReport &report) override { m_out << "step " << report.step << ' ' << report.loss << '\n'; }
     void records(std::span<const trace::Record> records, std::int64_t dropped) override
     {
         m_records += records.size();

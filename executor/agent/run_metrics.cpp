@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "executor/agent/run_metrics.h"
+
+namespace planloom::agent {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr auto kFlushEvery = 1s;
+constexpr std::size_t kMostWaiting = 4096; ///< rows; some milliseconds to write
+
+} // namespace
+
+Result<RunMetrics> RunMetrics::open(const std::string &path, const store::Run &run)
+{
+    auto workspace = store::Workspace::open(path);
+    if (!workspace)
+        return workspace.error();
+    RunMetrics metrics(std::move(*workspace));
+    const auto before = metrics.m_workspace.listRuns();
+    if (!before)
+        return before.error();
+    if (!before->empty()) { // the run goes on
+        metrics.m_run = before->front().id;
+        return metrics;
+    }
+    const auto id = metrics.m_workspace.recordRun(run);
+    if (!id)
+        return id.error();
+    metrics.m_run = *id;
+    return metrics;
+}
+
+void RunMetrics::add(const StepMetrics &step, std::int64_t samples)
+{
+    m_steps.push_back({step.step, step.loss, step.seconds, step.learningRate, step.gradientNorm, samples});
+}
+
+void RunMetrics::add(const Validation &validation)
+{
+    m_validations.push_back({validation.step, validation.loss, validation.accuracy, validation.perplexity, validation.samples});
+}
+
+Status RunMetrics::flush(bool now)
+{
+    const auto time = std::chrono::steady_clock::now();
+    if (m_steps.empty() && m_validations.empty())
+        return {};
+    if (!now && time - m_flushed < kFlushEvery && m_steps.size() < kMostWaiting)
+        return {};
+    m_flushed = time;
+    const Status done = m_workspace.record(m_run, m_steps, m_validations);
+    m_steps.clear();
+    m_validations.clear();
+    return done;
+}
+
+Status RunMetrics::forgetFrom(std::int64_t step) { return m_workspace.forgetFrom(m_run, step); }
+
+Status RunMetrics::end(store::Run run)
+{
+    run.id = m_run;
+    return m_workspace.updateRun(run);
+}
+
+} // namespace planloom::agent

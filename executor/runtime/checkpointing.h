@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "executor/checkpoint/writer.h"
+#include "executor/runtime/rank_executor.h"
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace planloom::runtime {
+
+/// Fills what @p executor holds from the checkpoint in @p folder, cut in whichever way; whoever chose it has compared the checksums. Errors: those
+/// of checkpoint::restore.
+Status restoreHeld(RankExecutor &executor, const std::string &folder);
+/// The notes that were kept with the checkpoint in @p folder.
+Result<std::map<std::string, std::string>> notesOf(const std::string &folder);
+
+struct CheckpointOptions {
+    std::string runDir;
+    std::int64_t every = 1; ///< steps
+    int keep = 0;
+    std::int64_t lease = 0; ///< epoch
+    std::int64_t firstStep = 0; ///< of which there is a checkpoint, or nothing to keep
+    checkpoint::TrainingState state; ///< all but the figures that follow from the step
+    std::int64_t globalBatch = 1;
+    std::int64_t samples = 1; ///< that are trained on in one pass over the data
+};
+
+/// A rank's share of the run's checkpoints: when they begin, and how the ranks agree on them. A checkpoint that cannot be written (a full disk)
+/// is reported and training goes on. Thread contract: the thread of the executor, between steps.
+class Checkpointing {
+public:
+    /// Collective. Errors: those of CheckpointWriter::create.
+    static Result<std::unique_ptr<Checkpointing>> create(RankExecutor &executor, CheckpointOptions options);
+
+    /// Collective, after each step; @p stepsDone of the run, those before it resumed included. Error: Failed (communication).
+    Status afterStep(std::int64_t stepsDone, const std::map<std::string, std::string> &notes);
+    /// Collective, after the last step: sees to it that it is kept, and waits for the disk.
+    Status finish(std::int64_t stepsDone, const std::map<std::string, std::string> &notes);
+
+private:
+    Checkpointing(RankExecutor &executor, CheckpointOptions options) : m_executor(executor), m_options(std::move(options)), m_begun(m_options.firstStep) {}
+    void begin(std::int64_t stepsDone, const std::map<std::string, std::string> &notes);
+    Status agree();
+    void tell(checkpoint::CheckpointWriter::Outcome outcome) const;
+
+    RankExecutor &m_executor;
+    CheckpointOptions m_options;
+    std::unique_ptr<checkpoint::CheckpointWriter> m_writer;
+    bool m_due = false;       ///< a checkpoint was due while another one was in the making
+    std::int64_t m_begun = 0; ///< step of the last one
+};
+
+} // namespace planloom::runtime

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "executor/runtime/training_watch.h"
+
+#include "engine/base/files.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <fmt/format.h>
+
+namespace planloom::runtime {
+
+namespace {
+
+// What a checkpoint keeps for the early stop.
+constexpr const char *kBest = "validation_best";
+constexpr const char *kWaited = "validations_since";
+
+checkpoint::TrainingState stateOf(const RunRequest &request, const plan::Plan &plan, const std::string &runDir)
+{
+    checkpoint::TrainingState state;
+    state.seed = request.seed;
+    const auto text = readFile(runDir + "/plan.json");
+    state.plan = text ? sha256(*text) : std::string();
+    state.model = plan.modelName;
+    state.optimizer = plan.optimizer.kind == plan::Optimizer::Kind::AdamW ? "adamw" : "sgd";
+    state.layout = plan::notation(plan);
+    return state;
+}
+
+} // namespace
+
+Result<std::unique_ptr<TrainingWatch>> TrainingWatch::create(RankExecutor &executor, const RunRequest &request, const plan::Plan &plan, const Feed &feed,
+                                                             const std::string &runDir, Drain &drain)
+{
+    std::unique_ptr<TrainingWatch> watch(new TrainingWatch(executor, request, drain));
+    if (const Status begun = watch->begin(plan, feed, runDir); !begun)
+        return begun.error();
+    return watch;
+}
+
+Status TrainingWatch::begin(const plan::Plan &plan, const Feed &feed, const std::string &runDir)
+{
+    if (!m_request.checkpoint.empty()) {
+        if (const Status restored = restoreHeld(m_executor, m_request.checkpoint); !restored)
+            return restored;
+        auto notes = notesOf(m_request.checkpoint);
+        if (!notes)
+            return notes.error();
+        if (notes->contains(kBest))
+            m_best = std::strtod((*notes)[kBest].c_str(), nullptr);
+        m_waited = std::strtoll((*notes)[kWaited].c_str(), nullptr, 10);
+    }
+    if (m_request.checkpointEvery == 0)
+        return {};
+    auto checkpoints = Checkpointing::create(m_executor, {.runDir = runDir,
+                                                          .every = m_request.checkpointEvery,
+                                                          .keep = static_cast<int>(m_request.keep),
+                                                          .lease = m_request.lease,
+                                                          .firstStep = m_request.firstStep,
+                                                          .state = stateOf(m_request, plan, runDir),
+                                                          .globalBatch = plan.globalBatch,
+                                                          .samples = std::max<std::int64_t>(1, feed.order.trained())});
+    if (!checkpoints)
+        return checkpoints.error();
+    m_checkpoints = std::move(*checkpoints);
+    return {};
+}
+
+Status TrainingWatch::afterStep(const StepResult &result, bool &stop)
+{
+    const std::int64_t done = result.step + 1;
+    if (m_request.validateEvery > 0 && done % m_request.validateEvery == 0) {
+        m_drain.setTraining(false); // no tasks end meanwhile
+        const Status validated = validate(result.step, stop);
+        m_drain.setTraining(true);
+        if (!validated)
+            return validated;
+    }
+    return m_checkpoints ? m_checkpoints->afterStep(done, notes()) : Status();
+}
+
+Status TrainingWatch::validate(std::int64_t step, bool &stop)
+{
+    const Result<Evaluation> seen = m_executor.evaluate();
+    if (!seen)
+        return seen.error();
+    if (m_executor.communicator().rank() == 0)
+        m_drain.report(ValidationReport{step, seen->loss, seen->accuracy, seen->samples});
+    m_waited = seen->loss < m_best ? 0 : m_waited + 1;
+    m_best = std::min(m_best, seen->loss);
+    if (m_request.earlyStop > 0 && m_waited >= m_request.earlyStop)
+        stop = m_stoppedEarly = true;
+    return {};
+}
+
+Status TrainingWatch::finish()
+{
+    return m_checkpoints ? m_checkpoints->finish(m_request.firstStep + m_executor.stepsDone(), notes()) : Status();
+}
+
+std::map<std::string, std::string> TrainingWatch::notes() const
+{
+    if (m_request.validateEvery == 0)
+        return {};
+    return {{kBest, fmt::format("{}", m_best)}, {kWaited, std::to_string(m_waited)}};
+}
+
+} // namespace planloom::runtime

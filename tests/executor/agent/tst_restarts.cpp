@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: Apache-2.0
+// Gangs of workers that die, freeze or get nothing done, and the gangs that follow them. The workers only pretend to train.
+#include "engine/store/store.h"
+#include "executor/agent/agent_fixture.h"
+#include "executor/agent/grpc_worker_channel.h"
+#include "executor/agent/launch.h"
+
+#include <QTemporaryDir>
+#include <cmath>
+#include <thread>
+
+using namespace planloom;
+using namespace planloom::agent;
+using namespace planloom::testing;
+
+namespace {
+
+/// What rank 1 does after its third step; the request's seed says which. Once: only the first gang's.
+enum Pretend { Good = 1, DiesOnce, DiesAlways, FreezesOnce, StallsOnce, ReportsError, InputIsWrong };
+constexpr int kSteps = 6;
+
+/// True for one caller per run folder.
+bool firstTime(const std::string &folder)
+{
+    std::FILE *mark = std::fopen((folder + "/it-happened").c_str(), "wx");
+    if (mark)
+        std::fclose(mark);
+    return mark != nullptr;
+}
+
+/// Alive, but with nothing to show for it; true if it was told to stop.
+void stall(runtime::WorkerChannel &channel)
+{
+    while (!channel.stopRequested()) {
+        channel.progress(1, true);
+        std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    }
+}
+
+const char *misbehave(Pretend how, const std::string &folder, runtime::WorkerChannel &channel)
+{
+    if (how == DiesAlways || (how == DiesOnce && firstTime(folder)))
+        ::raise(SIGKILL);
+    if (how == FreezesOnce && firstTime(folder))
+        ::raise(SIGSTOP);
+    if (how == StallsOnce && firstTime(folder))
+        stall(channel);
+    if (how == InputIsWrong)
+        channel.failing(ErrorCode::BadInput);
+    return how == ReportsError || how == InputIsWrong ? "row 3 of the data is odd; mend it" : "";
+}
+
+int pretendWorker(const std::string &folder, const std::string &socket)
+{
+    const auto request = readFile(folder + "/request.json");
+    const auto how = static_cast<Pretend>(std::atoi(request->c_str() + request->find("\"seed\": ") + 8));
+    const char *number = std::getenv("OMPI_COMM_WORLD_RANK");
+    const int rank = number ? std::atoi(number) : 0;
+    const auto channel = connectWorkerChannel(socket, std::getenv(kTokenVariable));
+    channel->hello(rank, ::getpid());
+    std::string error;
+    for (std::int64_t step = 0; step < kSteps && error.empty() && !channel->stopRequested(); ++step) {
+        channel->progress(step, true);
+        if (rank == 0)
+            channel->metrics({.step = step, .loss = 2.0 / static_cast<double>(step + 1), .seconds = 0.02, .learningRate = 1e-3, .gradientNorm = 0.5});
+        if (rank == 0 && step == 3)
+            channel->validation({.step = step, .loss = 1, .accuracy = 0.5, .samples = 40});
+        std::this_thread::sleep_for(std::chrono::milliseconds(20));
+        if (rank == 1 && step == 2)
+            error = misbehave(how, folder, *channel);
+    }
+    channel->finished(1000, error);
+    return error.empty() ? 0 : 1;
+}
+
+} // namespace
+
+class Restarts : public QObject {
+    Q_OBJECT
+
+private:
+    QTemporaryDir m_home;
+    std::unique_ptr<Client> m_client;
+
+    std::string path(const std::string &name) const { return m_home.filePath(QString::fromStdString(name)).toStdString(); }
+    TrainRequest request(Pretend how, const std::string &run, int restarts) const
+    {
+        TrainRequest asked;
+        asked.planJson = *smallPlan(2, 1);
+        asked.dataPath = path("data.csv");
+        asked.steps = kSteps;
+        asked.seed = how;
+        asked.runDir = path(run);
+        asked.restarts = restarts;
+        asked.hungSeconds = 1.5; // heartbeats come every second
+        return asked;
+    }
+    void nothingIsLeft(const std::string &run) const { QTRY_COMPARE(processesWith(path(run)).size(), std::size_t{0}); }
+
+private slots:
+    void initTestCase()
+    {
+        qputenv("XDG_DATA_HOME", m_home.path().toUtf8());
+        qputenv("XDG_RUNTIME_DIR", m_home.path().toUtf8());
+        QVERIFY(writeFileAtomically(path("data.csv"), smallData()).ok());
+        auto client = Client::startLocal();
+        QVERIFY2(client.ok(), client.ok() ? "" : client.error().text().c_str());
+        m_client = std::move(*client);
+    }
+
+    void goesOn_data()
+    {
+        QTest::addColumn<int>("how");
+        QTest::addColumn<QString>("why");
+        QTest::newRow("a rank dies") << int(DiesOnce) << "rank 1 (n0:g1) ended unexpectedly";
+        QTest::newRow("a rank is suspended") << int(FreezesOnce) << "rank 1 (n0:g1) has been silent for 1.5 s";
+        QTest::newRow("a rank gets nothing done") << int(StallsOnce) << "no task has ended for 1.5 s";
+    }
+
+    /// After what happens to the first gang a second one does all steps; files and client have each step once in the end.
+    void goesOn()
+    {
+        QFETCH(int, how);
+        QFETCH(QString, why);
+        const std::string run = fmt::format("goes-on-{}", how);
+        Heard heard;
+        agent::RunEvents events = heard.events();
+        QStringList messages;
+        events.onState = [&](RunState state, const std::string &message) {
+            heard.states.push_back(state);
+            messages << QString::fromStdString(message);
+        };
+        const Status status = m_client->train(request(static_cast<Pretend>(how), run, 2), events);
+        QVERIFY2(status.ok(), status.ok() ? "" : status.error().text().c_str());
+        QCOMPARE(heard.states, (std::vector{RunState::Starting, RunState::Running, RunState::Restarting, RunState::Running, RunState::Finished}));
+        QVERIFY2(messages[2].contains(why), qPrintable(messages[2]));
+        QVERIFY2(messages[2].contains("starting again, 1 of 2"), qPrintable(messages[2]));
+        QCOMPARE(heard.summary->restarts, std::int64_t{1});
+        QCOMPARE(heard.summary->steps, std::int64_t{kSteps});
+        const auto lines = readFile(path(run) + "/metrics.jsonl");
+        const auto steps = metricsFromJson(*lines);
+        QCOMPARE(steps->size(), std::size_t{kSteps});
+        QCOMPARE(steps->back().step, std::int64_t{kSteps - 1});
+        QCOMPARE(steps->back().learningRate, 1e-3);
+        QCOMPARE(validationsFromJson(*lines)->size(), std::size_t{1});
+        QVERIFY(readFile(path(run) + "/log")->find(why.toStdString()) != std::string::npos);
+        nothingIsLeft(run);
+    }
+
+    /// The data base has what the lines have.
+    void metricsInSqlite()
+    {
+        Heard heard;
+        int validations = 0;
+        agent::RunEvents events = heard.events();
+        events.onValidation = [&](const Validation &seen) {
+            ++validations;
+            QCOMPARE(seen.perplexity, std::exp(1.0));
+        };
+        QVERIFY(m_client->train(request(Good, "sqlite", 0), events).ok());
+        QCOMPARE(validations, 1);
+        auto workspace = store::Workspace::open(path("sqlite/metrics.db"));
+        QVERIFY(workspace.ok());
+        const auto runs = workspace->listRuns();
+        QCOMPARE(runs->size(), std::size_t{1});
+        QCOMPARE(runs->front().state, std::string("finished"));
+        QCOMPARE(runs->front().lossLast, 2.0 / kSteps);
+        const auto steps = workspace->steps(runs->front().id);
+        QCOMPARE(steps->size(), std::size_t{kSteps});
+        QCOMPARE(steps->back().gradientNorm, 0.5);
+        QCOMPARE(steps->back().samples, std::int64_t{8});
+        QCOMPARE(workspace->validations(runs->front().id)->front().step, std::int64_t{3});
+    }
+
+    void givesUp_data()
+    {
+        QTest::addColumn<int>("how");
+        QTest::addColumn<int>("restarts");
+        QTest::addColumn<int>("gangs");
+        QTest::newRow("always dies") << int(DiesAlways) << 2 << 3;
+        QTest::newRow("no restart was asked for") << int(DiesOnce) << 0 << 1;
+        QTest::newRow("a worker's own error may go away") << int(ReportsError) << 1 << 2;
+        QTest::newRow("wrong input stays wrong") << int(InputIsWrong) << 2 << 1;
+    }
+
+    void givesUp()
+    {
+        QFETCH(int, how);
+        QFETCH(int, restarts);
+        QFETCH(int, gangs);
+        const std::string run = fmt::format("gives-up-{}", how);
+        Heard heard;
+        const Status status = m_client->train(request(static_cast<Pretend>(how), run, restarts), heard.events());
+        QVERIFY(!status.ok());
+        QCOMPARE(int(std::count(heard.states.begin(), heard.states.end(), RunState::Restarting)), gangs - 1);
+        QCOMPARE(heard.states.back(), RunState::Failed);
+        nothingIsLeft(run);
+    }
+
+    /// A stop between two gangs is a stop.
+    void stopWhileRestarting()
+    {
+        Heard heard;
+        agent::RunEvents events = heard.events();
+        events.onState = [&](RunState state, const std::string &) {
+            heard.states.push_back(state);
+            if (state == RunState::Restarting)
+                m_client->stop();
+        };
+        const Status status = m_client->train(request(DiesAlways, "stopped", 1000), events);
+        QVERIFY(!status.ok());
+        QVERIFY(std::count(heard.states.begin(), heard.states.end(), RunState::Restarting) < 5);
+        nothingIsLeft("stopped");
+    }
+
+    void resumeNeedsARun()
+    {
+        TrainRequest asked = request(Good, "nothing-here", 0);
+        asked.resume = true;
+        Heard heard;
+        const Status status = m_client->train(asked, heard.events());
+        QCOMPARE(int(status.error().code), int(ErrorCode::NotFound));
+        QVERIFY2(status.error().text().find("holds no run that could be resumed") != std::string::npos, status.error().text().c_str());
+    }
+
+    /// Without a checkpoint the run begins anew in its folder; its first trace is kept.
+    void resumeWithoutACheckpoint()
+    {
+        Heard first;
+        QVERIFY(!m_client->train(request(DiesOnce, "again", 0), first.events()).ok());
+        TrainRequest asked = request(DiesOnce, "again", 0);
+        asked.resume = true;
+        Heard second;
+        const Status status = m_client->train(asked, second.events());
+        QVERIFY2(status.ok(), status.ok() ? "" : status.error().text().c_str());
+        QCOMPARE(second.summary->steps, std::int64_t{kSteps});
+        QCOMPARE(metricsFromJson(*readFile(path("again/metrics.jsonl")))->size(), std::size_t{kSteps});
+        QVERIFY(trace::readTrace(path("again/trace.1.pltrace")).ok());
+        QVERIFY(trace::readTrace(path("again/trace.pltrace")).ok());
+    }
+};
+
+int main(int argc, char **argv)
+{
+    if (const auto status = actAsPlanloom(argc, argv, pretendWorker))
+        return *status;
+    QCoreApplication application(argc, argv);
+    Restarts test;
+    return QTest::qExec(&test, argc, argv);
+}
+
+#include "tst_restarts.moc"
