@@ -118,11 +118,14 @@ Result<std::unique_ptr<Shard>> Shard::create(std::vector<Piece> pieces, int rank
     shard->m_header = weights::makeHeader(tensors, {{"format", "pt"}});
     if (shard->m_bytes == 0)
         return shard;
-    // Touched now, so that the first copy does not wait for pages.
-    void *copy = ::mmap(nullptr, static_cast<std::size_t>(shard->m_bytes), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+    void *copy = ::mmap(nullptr, static_cast<std::size_t>(shard->m_bytes), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (copy == MAP_FAILED)
         return failed(fmt::format("no memory for the {} bytes that a checkpoint copies aside; train without checkpoints or on more ranks", shard->m_bytes));
     shard->m_copy = static_cast<std::byte *>(copy);
+    // Touched now, so that the first copy does not wait for pages.
+    ::madvise(copy, static_cast<std::size_t>(shard->m_bytes), MADV_HUGEPAGE);
+    std::memset(copy, 0, static_cast<std::size_t>(shard->m_bytes));
+    shard->planCopy();
     return shard;
 }
 
@@ -132,13 +135,26 @@ Shard::~Shard()
         ::munmap(m_copy, static_cast<std::size_t>(m_bytes));
 }
 
+/// Equal parts for the threads, whatever the sizes of the pieces.
+void Shard::planCopy()
+{
+    constexpr std::int64_t kPart = 1 << 20;
+    std::byte *out = m_copy;
+    for (const StoredPiece &piece : m_pieces)
+        for (std::int64_t at = 0; at < piece.what.bytes(); at += kPart) {
+            const std::int64_t bytes = std::min(kPart, piece.what.bytes() - at);
+            m_copies.push_back({piece.what.data + at, out, static_cast<std::size_t>(bytes)});
+            out += bytes;
+        }
+}
+
 void Shard::copy()
 {
-    std::byte *out = m_copy;
-    for (const StoredPiece &piece : m_pieces) {
-        std::memcpy(out, piece.what.data, static_cast<std::size_t>(piece.what.bytes()));
-        out += piece.what.bytes();
-    }
+    constexpr std::int64_t kWorthThreads = 8 << 20;
+    const auto count = std::ssize(m_copies);
+#pragma omp parallel for schedule(static) if (m_bytes > kWorthThreads)
+    for (std::ptrdiff_t i = 0; i < count; ++i)
+        std::memcpy(m_copies[static_cast<std::size_t>(i)].to, m_copies[static_cast<std::size_t>(i)].from, m_copies[static_cast<std::size_t>(i)].bytes);
 }
 
 Status Shard::writeData(int fd, const std::stop_token &stop, StoredFile &stored) const

@@ -37,19 +37,28 @@ public:
 
     /// Bytes that are copied and written, without the header.
     [[nodiscard]] std::int64_t bytes() const { return m_bytes; }
-    /// Copies the pieces: all that training has to wait for.
+    /// Copies the pieces, with all OpenMP threads of the caller: all that training has to wait for.
     void copy();
     /// Writes the copy into @p folder and makes it last, then its description, which rank 0 reads. Errors: Io; Cancelled on @p stop.
     Status write(const std::string &folder, Manifest head, const std::stop_token &stop) const;
 
 private:
+    /// A memcpy of at most a megabyte.
+    struct Copy {
+        const std::byte *from;
+        std::byte *to;
+        std::size_t bytes;
+    };
+
     Shard() = default;
+    void planCopy();
     Status writeData(int fd, const std::stop_token &stop, StoredFile &stored) const;
     Status writeShard(const std::string &folder, const std::stop_token &stop, StoredFile &stored) const;
 
     int m_rank = 0;
     std::vector<StoredPiece> m_pieces; ///< with data
     std::string m_header;
+    std::vector<Copy> m_copies;
     std::byte *m_copy = nullptr;
     std::int64_t m_bytes = 0;
 };

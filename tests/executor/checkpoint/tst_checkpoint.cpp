@@ -2,6 +2,9 @@
 #include "engine/base/crc32c.h"
 #include "engine/base/failpoint.h"
 #include "engine/base/files.h"
+#include "engine/weights/convert.h"
+#include "engine/weights/safetensors.h"
+#include "executor/checkpoint/export_weights.h"
 #include "executor/checkpoint/lease.h"
 #include "executor/checkpoint/publish.h"
 #include "executor/checkpoint/restore.h"
@@ -305,6 +308,39 @@ private slots:
         QVERIFY2(gang->failures().find("elements of") != std::string::npos, gang->failures().c_str());
         QVERIFY(!newestCheckpoint(m_run).ok());
         QVERIFY(fs::is_empty(m_run + "/checkpoints"));
+    }
+
+    void weightsForOtherPrograms()
+    {
+        const auto gang = gangIn(m_run, layout(30));
+        QCOMPARE(gang->save(4), Outcome::Published);
+        for (const auto type : {graph::DType::F32, graph::DType::BF16}) {
+            const std::string path = m_run + "/model.safetensors";
+            QVERIFY(exportWeights(*newestCheckpoint(m_run), path, type).ok());
+            const auto file = weights::SafetensorsFile::open(path);
+            QVERIFY(file.ok());
+            QCOMPARE(file->header().metadata.at("format"), std::string("pt"));
+            std::size_t expected = 0;
+            for (const gangs::Whole &tensor : gangs::sampleTensors()) {
+                if (tensor.kind == Kind::Moment1 || tensor.kind == Kind::Moment2)
+                    continue;
+                ++expected;
+                const auto *stored = file->header().find(tensor.name);
+                QVERIFY(stored != nullptr);
+                QCOMPARE(stored->sizes, tensor.shape);
+                QVERIFY(stored->type == (tensor.type == graph::DType::F32 ? type : tensor.type));
+                const auto size = static_cast<std::size_t>(graph::sizeOf(*stored->type));
+                const auto data = file->data(*stored);
+                for (std::size_t i = 0; i < data.size() / size; ++i) {
+                    const std::uint64_t bits = gangs::valueOf(tensor, static_cast<std::int64_t>(i), 4);
+                    std::uint64_t wanted = bits;
+                    if (*stored->type == graph::DType::BF16)
+                        wanted = weights::toBFloat16(std::bit_cast<float>(static_cast<std::uint32_t>(bits)));
+                    QVERIFY(std::memcmp(data.data() + i * size, &wanted, size) == 0);
+                }
+            }
+            QCOMPARE(file->header().tensors.size(), expected);
+        }
     }
 
     void leasesCount()

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "engine/weights/safetensors.h"
 #include "executor/device/kernel.h"
 
 #include <QtCore/QFile>
@@ -8,6 +9,7 @@
 #include <cmath>
 #include <cstring>
 #include <omp.h>
+#include <span>
 
 using namespace planloom;
 using graph::Initializer;
@@ -67,6 +69,40 @@ private slots:
         // An element depends on its index alone: a shorter tensor is a prefix.
         const auto shorter = drawn(weight, 999, 7);
         QVERIFY(std::equal(shorter.begin(), shorter.end(), values.begin()));
+    }
+
+    void readsSafetensorsInAnyFloatFormat()
+    {
+        const QTemporaryDir folder;
+        const std::vector<std::uint16_t> brain{0x3f80, 0xc000};
+        const std::vector<std::uint16_t> half{0x3c00, 0xc000};
+        const std::vector<float> single{1, -2};
+        const std::vector<std::int64_t> whole{1, -2};
+        const auto bytes = [](const auto &values) { return std::as_bytes(std::span(values)); };
+        const std::vector<weights::TensorToWrite> tensors{{"half", graph::DType::F16, {2}, bytes(half)}, {"none", graph::DType::F32, {0}, {}},
+                                                          {"single", graph::DType::F32, {1, 2}, bytes(single)}, {"brain", graph::DType::BF16, {2, 1}, bytes(brain)},
+                                                          {"whole", graph::DType::I64, {2}, bytes(whole)}};
+        const std::string path = folder.path().toStdString();
+        QVERIFY(weights::writeSafetensors(path + "/w.safetensors", tensors, {}).ok());
+        const auto file = weights::SafetensorsFile::open(path + "/w.safetensors");
+        auto which = tensor("any name", Initializer::Kind::File);
+        which.init.file = "w.safetensors";
+        for (const char *name : {"half", "single", "brain"}) {
+            which.init.offset = file->header().find(name)->begin;
+            float values[2] = {};
+            const Status done = device::initialize(which, 2, 1, path, values);
+            QVERIFY2(done.ok(), done ? "" : done.error().text().c_str());
+            QCOMPARE(values[0], 1.0F);
+            QCOMPARE(values[1], -2.0F);
+        }
+        float values[4] = {};
+        QVERIFY(!device::initialize(which, 4, 1, path, values).ok()); // of another size
+        which.init.offset = file->header().find("whole")->begin;
+        QVERIFY(!device::initialize(which, 2, 1, path, values).ok()); // no floats
+        which.init.offset = file->header().find("single")->begin + 4;
+        QVERIFY(!device::initialize(which, 1, 1, path, values).ok()); // in the middle of a tensor
+        which.init.file = "../w.safetensors";
+        QVERIFY(!device::initialize(which, 2, 1, path + "/below", values).ok());
     }
 
     void drawsTheDistributions()
