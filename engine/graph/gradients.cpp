@@ -130,7 +130,7 @@ const GradientRule *findGradient(std::string_view type)
     static const std::map<std::string_view, GradientRule> rules = [] {
         std::map<std::string_view, GradientRule> all;
         for (const auto family : {elementwiseGradients, matrixGradients, layerGradients, shapingGradients, reductionGradients,
-                                  recurrentGradients})
+                                  recurrentGradients, scatterGradients})
             for (const GradientRule &rule : family())
                 all.emplace(rule.type, rule);
         return all;

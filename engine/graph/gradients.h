@@ -107,5 +107,6 @@ std::vector<GradientRule> layerGradients(); ///< normalisations, convolutions, p
 std::vector<GradientRule> shapingGradients();
 std::vector<GradientRule> reductionGradients();
 std::vector<GradientRule> recurrentGradients();
+std::vector<GradientRule> scatterGradients();
 
 } // namespace planloom::graph

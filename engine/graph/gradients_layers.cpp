@@ -24,8 +24,6 @@ void rmsNormalizationGrad(Backward &b)
 
 void batchNormalizationGrad(Backward &b)
 {
-    if (b.op().integer("training_mode", 1) == 0)
-        b.refuse("it is in inference mode; export the model in training mode");
     giveWanted(b, b.emit("BatchNormalizationGrad", {b.dy(), b.x(0), b.x(1), b.y(1), b.y(2)}, b.op().attributes, 3));
 }
 
@@ -59,6 +57,17 @@ void convGrad(Backward &b)
     b.give(2, b.emit("ReduceSum", {b.dy()}, {{"axes", axes}, {"keepdims", std::int64_t{0}}}));
 }
 
+void convTransposeGrad(Backward &b)
+{
+    Attributes window = with(b.op().attributes, {{"kernel_shape", sizesFrom(b.input(1).shape, 2)}});
+    window.erase("shape");
+    window.erase("batch_axis");
+    if (b.wants(0))
+        b.give(0, b.emit("Conv", {b.dy(), b.x(1)}, window));
+    if (b.wants(1))
+        b.give(1, b.emit("ConvGradWeight", {b.x(0), b.dy()}, with(window, {{"w_shape", sizesFrom(b.input(1).shape, 0)}})));
+}
+
 void maxPoolGrad(Backward &b)
 {
     b.give(0, b.emit(b.op().type + "Grad", {b.dy(), b.x(), b.y()}, b.op().attributes));
@@ -83,6 +92,7 @@ std::vector<GradientRule> layerGradients()
         {"RMSNormalization", rmsNormalizationGrad},
         {"BatchNormalization", batchNormalizationGrad, 7U},
         {"Conv", convGrad},
+        {"ConvTranspose", convTransposeGrad},
         {"MaxPool", maxPoolGrad},
         {"GlobalMaxPool", maxPoolGrad},
         {"AveragePool", averagePoolGrad},

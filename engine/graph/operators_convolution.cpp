@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Convolution and pooling over one or two spatial dimensions (N, C, H[, W]), and their gradients.
+// Convolution and pooling over one to three spatial dimensions (N, C, ..., W), and their gradients.
 #include "engine/graph/operators_families.h"
 
 #include <algorithm>
@@ -57,8 +57,8 @@ Result<Shape> slide(const Shape &x, Dim channels, const Window &window)
 
 Status checkImage(const Shape &x)
 {
-    if (x.rank() != 3 && x.rank() != 4)
-        return badInput("an input of shape [N, C, L] or [N, C, H, W] is expected, not " + x.text());
+    if (x.rank() < 3 || x.rank() > 5)
+        return badInput("an input of shape [N, C, L], [N, C, H, W] or [N, C, D, H, W] is expected, not " + x.text());
     if (x[1].batch)
         return badInput("the channels carry the batch");
     return {};
@@ -111,7 +111,7 @@ Result<Infos> inferPool(const OpView &view)
     if (!shape)
         return shape.error();
     Infos infos{{view.inputs[0]->type, std::move(*shape)}};
-    if (view.op.outputs.size() > 1)
+    if (view.op.outputs.size() > 1 || view.op.integer("indices") != 0)
         infos.push_back({DType::I64, infos[0].shape});
     return infos;
 }
@@ -170,6 +170,7 @@ std::vector<OpSchema> convolutionSchemas()
     return {
         {"Conv", 2, 3, inferConv, forward},
         {"ConvGradInput", 2, 2, inferFromAttributes, gradInput},
+        {"ConvTranspose", 2, 2, inferFromAttributes, gradInput},
         {"ConvGradWeight", 2, 2, inferConvGradWeight, gradWeight},
         {"MaxPool", 1, 1, inferPool, poolFlops},
         {"MaxPoolGrad", 3, 3, inferLikeSecond, perInput(4)},

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/import/onnx_expand.h"
 
-#include <fmt/format.h>
+#include "engine/import/onnx_steps.h"
+
 #include <functional>
 #include <limits>
 #include <map>
@@ -11,127 +12,6 @@ namespace {
 
 using graph::DType;
 using Ints = std::vector<std::int64_t>;
-using Names = std::vector<std::string>;
-
-int onnxType(DType type)
-{
-    switch (type) {
-    case DType::F32: return onnx::TensorProto::FLOAT;
-    case DType::F16: return onnx::TensorProto::FLOAT16;
-    case DType::BF16: return onnx::TensorProto::BFLOAT16;
-    case DType::F64: return onnx::TensorProto::DOUBLE;
-    case DType::I64: return onnx::TensorProto::INT64;
-    case DType::I32: return onnx::TensorProto::INT32;
-    case DType::I8: return onnx::TensorProto::INT8;
-    case DType::U8: return onnx::TensorProto::UINT8;
-    case DType::Bool: return onnx::TensorProto::BOOL;
-    }
-    return onnx::TensorProto::UNDEFINED;
-}
-
-/// The nodes that take one node's place, while they are written.
-class Steps {
-public:
-    Steps(const onnx::NodeProto &node, const std::vector<NodeInput> &in, const Reading &reading) : m_node(node), m_in(in), m_reading(reading) {}
-
-    [[nodiscard]] const onnx::NodeProto &node() const { return m_node; }
-    [[nodiscard]] std::int64_t opset() const { return m_reading.opset; }
-    [[nodiscard]] std::size_t inputs() const { return m_in.size(); }
-    [[nodiscard]] const std::string &x(std::size_t i = 0) const { return m_in[i].name; }
-    [[nodiscard]] bool given(std::size_t i) const { return i < m_in.size() && m_in[i].info != nullptr; }
-    [[nodiscard]] const graph::Shape &shape(std::size_t i = 0) const { return m_in[i].info->shape; }
-    [[nodiscard]] std::int64_t rank(std::size_t i = 0) const { return static_cast<std::int64_t>(shape(i).rank()); }
-    /// The nodes, of which the last makes what the node makes.
-    [[nodiscard]] std::vector<onnx::NodeProto> take()
-    {
-        if (!m_made.empty())
-            m_made.back().set_output(0, m_node.output(0));
-        return std::move(m_made);
-    }
-
-    [[nodiscard]] const onnx::AttributeProto *attribute(const char *name) const
-    {
-        for (const auto &attribute : m_node.attribute())
-            if (attribute.name() == name)
-                return &attribute;
-        return nullptr;
-    }
-    [[nodiscard]] std::int64_t integer(const char *name, std::int64_t fallback) const
-    {
-        const auto *found = attribute(name);
-        return found ? static_cast<std::int64_t>(found->i()) : fallback;
-    }
-    [[nodiscard]] double number(const char *name, double fallback) const
-    {
-        const auto *found = attribute(name);
-        return found ? static_cast<double>(found->f()) : fallback;
-    }
-
-    /// Adds a node; what it makes.
-    std::string add(const std::string &type, const Names &inputs, const std::map<std::string, graph::Attribute> &attributes = {})
-    {
-        onnx::NodeProto &step = m_made.emplace_back();
-        step.set_op_type(type);
-        const std::string stem = m_node.name().empty() ? m_node.output(0) : m_node.name();
-        step.set_name(fmt::format("{}/{}_{}", stem, type, m_made.size()));
-        for (const std::string &input : inputs)
-            step.add_input(input);
-        step.add_output(fmt::format("{}/{}", m_node.output(0), m_made.size()));
-        for (const auto &[key, value] : attributes)
-            set(step, key, value);
-        return step.output(0);
-    }
-
-    /// A number of the first input's type.
-    std::string scalar(double value)
-    {
-        const DType type = m_in[0].info->type;
-        const std::string made = add("Constant", {});
-        onnx::AttributeProto *attribute = m_made.back().add_attribute();
-        attribute->set_name("value");
-        attribute->set_type(onnx::AttributeProto::TENSOR);
-        attribute->mutable_t()->set_data_type(onnxType(type));
-        const auto bytes = KnownValue::scalar(type, value).bytes();
-        attribute->mutable_t()->set_raw_data(bytes.data(), bytes.size());
-        return made;
-    }
-
-    /// A reduction over the node's axes, which are an attribute or a second input.
-    std::string reduce(const std::string &type, const std::string &x, std::int64_t keepDimensions)
-    {
-        Names inputs{x};
-        if (given(1))
-            inputs.push_back(m_in[1].name);
-        const std::string made = add(type, inputs);
-        for (const auto &attribute : m_node.attribute())
-            if (attribute.name() != "keepdims")
-                *m_made.back().add_attribute() = attribute;
-        set(m_made.back(), "keepdims", keepDimensions);
-        return made;
-    }
-
-private:
-    static void set(onnx::NodeProto &step, const std::string &key, const graph::Attribute &value)
-    {
-        onnx::AttributeProto *attribute = step.add_attribute();
-        attribute->set_name(key);
-        if (const auto *integer = std::get_if<std::int64_t>(&value)) {
-            attribute->set_type(onnx::AttributeProto::INT);
-            attribute->set_i(*integer);
-        } else if (const auto *number = std::get_if<double>(&value)) {
-            attribute->set_type(onnx::AttributeProto::FLOAT);
-            attribute->set_f(static_cast<float>(*number));
-        } else if (const auto *integers = std::get_if<Ints>(&value)) {
-            attribute->set_type(onnx::AttributeProto::INTS);
-            attribute->mutable_ints()->Assign(integers->begin(), integers->end());
-        }
-    }
-
-    const onnx::NodeProto &m_node;
-    const std::vector<NodeInput> &m_in;
-    const Reading &m_reading;
-    std::vector<onnx::NodeProto> m_made;
-};
 
 /// Two at a time: numpy's broadcasting makes the shape grow on the way.
 void chain(Steps &s, const std::string &type)
@@ -222,6 +102,8 @@ void reduceLogOfExponentials(Steps &s)
     s.add("Add", {logarithm, limited(keep)});
 }
 
+constexpr std::int64_t kLargestBlock = 1 << 10;
+
 /// [N, C, H, W] cut by blocks: reshaped, transposed, reshaped.
 void blocks(Steps &s, const Ints &cut, const Ints &order, const Ints &joined)
 {
@@ -231,7 +113,7 @@ void blocks(Steps &s, const Ints &cut, const Ints &order, const Ints &joined)
 void depthToSpace(Steps &s)
 {
     const std::int64_t block = s.integer("blocksize", 0);
-    if (s.rank() != 4 || block < 1 || s.shape()[1].size % (block * block) != 0)
+    if (s.rank() != 4 || block < 1 || block > kLargestBlock || s.shape()[1].size % (block * block) != 0)
         return;
     const std::int64_t channels = s.shape()[1].size / (block * block);
     const std::int64_t height = s.shape()[2].size;
@@ -247,7 +129,7 @@ void depthToSpace(Steps &s)
 void spaceToDepth(Steps &s)
 {
     const std::int64_t block = s.integer("blocksize", 0);
-    if (s.rank() != 4 || block < 1 || s.shape()[2].size % block != 0 || s.shape()[3].size % block != 0)
+    if (s.rank() != 4 || block < 1 || block > kLargestBlock || s.shape()[2].size % block != 0 || s.shape()[3].size % block != 0)
         return;
     const std::int64_t channels = s.shape()[1].size;
     const std::int64_t height = s.shape()[2].size / block;
@@ -260,7 +142,7 @@ void softmax(Steps &s)
 {
     std::int64_t axis = s.integer("axis", 1);
     axis += axis < 0 ? s.rank() : 0;
-    if (s.opset() >= 13 || axis < 0 || axis + 1 >= s.rank())
+    if (s.opset() >= 13 || axis < 0 || axis >= s.rank() - 1)
         return;
     Ints shape;
     std::int64_t batchAxis = -1;
@@ -280,6 +162,8 @@ void lineUp(Steps &s)
         return;
     std::int64_t axis = s.integer("axis", 0);
     axis += axis < 0 ? s.rank() : 0;
+    if (axis < 0 || axis > s.rank())
+        return;
     Ints missing;
     for (std::int64_t i = axis + s.rank(1); i < s.rank(); ++i)
         missing.push_back(i - axis);
@@ -287,11 +171,9 @@ void lineUp(Steps &s)
         s.add(s.node().op_type(), {s.x(), s.add("Unsqueeze", {s.x(1)}, {{"axes", missing}})});
 }
 
-using Rule = void (*)(Steps &);
-
-const std::map<std::string, Rule, std::less<>> &rules()
+const std::map<std::string, StepRule, std::less<>> &rules()
 {
-    static const std::map<std::string, Rule, std::less<>> table = {
+    static const std::map<std::string, StepRule, std::less<>> table = {
         {"Max", extreme}, {"Min", extreme}, {"Sum", sum}, {"Mean", mean}, {"Softsign", softsign}, {"Tan", tangent}, {"Selu", selu},
         {"ThresholdedRelu", thresholdedRelu}, {"PRelu", parametricRelu}, {"ReduceL1", reduceAbsolute}, {"ReduceL2", reduceLength},
         {"ReduceSumSquare", reduceSquares}, {"ReduceLogSum", reduceLog}, {"ReduceLogSumExp", reduceLogOfExponentials},
@@ -306,9 +188,16 @@ const std::map<std::string, Rule, std::less<>> &rules()
 
 std::vector<onnx::NodeProto> expandNode(const onnx::NodeProto &node, const std::vector<NodeInput> &inputs, const Reading &reading)
 {
-    const auto rule = rules().find(node.op_type());
     const bool own = node.domain().empty() || node.domain() == "ai.onnx";
-    if (!own || rule == rules().end() || inputs.empty() || !inputs[0].info || node.output_size() != 1 || node.output(0).empty())
+    if (!own || inputs.empty() || !inputs[0].info || node.output_size() == 0)
+        return {};
+    if (const auto layer = layerRules().find(node.op_type()); layer != layerRules().end()) {
+        Steps steps(node, inputs, reading);
+        layer->second(steps);
+        return steps.takeNamed();
+    }
+    const auto rule = rules().find(node.op_type());
+    if (rule == rules().end() || node.output_size() != 1 || node.output(0).empty())
         return {};
     Steps steps(node, inputs, reading);
     rule->second(steps);

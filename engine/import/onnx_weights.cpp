@@ -23,7 +23,8 @@ bool isWeightPosition(const std::string &type, std::size_t input)
 {
     static const std::map<std::string, std::set<std::size_t>, std::less<>> positions = {
         {"Conv", {1, 2}}, {"ConvTranspose", {1, 2}}, {"Gemm", {0, 1, 2}}, {"MatMul", {0, 1}}, {"BatchNormalization", {1, 2}},
-        {"LayerNormalization", {1, 2}}, {"RMSNormalization", {1}}, {"Gather", {0}}, {"PRelu", {1}}, {"InstanceNormalization", {1, 2}}};
+        {"LayerNormalization", {1, 2}}, {"RMSNormalization", {1}}, {"Gather", {0}}, {"LSTM", {1, 2, 3, 7}}, {"GRU", {1, 2, 3}},
+        {"RNN", {1, 2, 3}}, {"PRelu", {1}}, {"InstanceNormalization", {1, 2}}};
     const auto found = positions.find(type);
     return found != positions.end() && found->second.contains(input);
 }

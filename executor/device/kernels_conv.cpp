@@ -85,6 +85,7 @@ Made makeWeightGradient(const Request &request)
 constexpr KernelEntry kEntries[] = {
     {"Conv", "fff?", "f", makeConv},
     {"ConvGradInput", "ff", "f", makeInputGradient},
+    {"ConvTranspose", "ff", "f", makeInputGradient},
     {"ConvGradWeight", "ff", "f", makeWeightGradient},
 };
 

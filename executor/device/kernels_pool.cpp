@@ -11,7 +11,7 @@ namespace planloom::device {
 
 namespace {
 
-/// One axis of a window that slides; a missing second dimension has size 1.
+/// One axis of a window that slides; a missing dimension has size 1.
 struct Axis {
     std::int64_t size = 1, positions = 1, kernel = 1, stride = 1, pad = 0, padEnd = 0, dilation = 1;
 
@@ -35,43 +35,54 @@ struct Axis {
     }
 };
 
+/// Where a window lies.
+struct Place {
+    std::int64_t depth, row, column;
+};
+
 struct Pool {
     std::int64_t planes = 0;
-    Axis vertical, horizontal;
+    Axis deep, vertical, horizontal;
     bool countPad = false;
 
-    [[nodiscard]] std::int64_t inputArea() const { return vertical.size * horizontal.size; }
-    [[nodiscard]] std::int64_t outputArea() const { return vertical.positions * horizontal.positions; }
+    [[nodiscard]] std::int64_t inputArea() const { return deep.size * vertical.size * horizontal.size; }
+    [[nodiscard]] std::int64_t outputArea() const { return deep.positions * vertical.positions * horizontal.positions; }
 
-    /// Calls f(output index in the plane, row, column).
+    /// Calls f(output index in the plane, place).
     template <class F>
     void forPositions(F f) const
     {
-        for (std::int64_t r = 0; r < vertical.positions; ++r) {
-            for (std::int64_t c = 0; c < horizontal.positions; ++c)
-                f(r * horizontal.positions + c, r, c);
+        std::int64_t at = 0;
+        for (std::int64_t d = 0; d < deep.positions; ++d) {
+            for (std::int64_t r = 0; r < vertical.positions; ++r) {
+                for (std::int64_t c = 0; c < horizontal.positions; ++c)
+                    f(at++, Place{d, r, c});
+            }
         }
     }
 
-    /// Calls f(input index in the plane) for every tap of the window at (row, column) that lies inside.
+    /// Calls f(input index in the plane) for every tap of the window at @p place that lies inside.
     template <class F>
-    void forTaps(std::int64_t row, std::int64_t column, F f) const
+    void forTaps(const Place &place, F f) const
     {
-        const std::int64_t left = horizontal.firstTap(column);
-        const std::int64_t right = horizontal.lastTap(column);
-        for (std::int64_t i = vertical.firstTap(row); i < vertical.lastTap(row); ++i) {
-            const std::int64_t line = (vertical.origin(row) + i * vertical.dilation) * horizontal.size + horizontal.origin(column);
-            for (std::int64_t j = left; j < right; ++j)
-                f(line + j * horizontal.dilation);
+        const std::int64_t left = horizontal.firstTap(place.column);
+        const std::int64_t right = horizontal.lastTap(place.column);
+        for (std::int64_t k = deep.firstTap(place.depth); k < deep.lastTap(place.depth); ++k) {
+            const std::int64_t sheet = (deep.origin(place.depth) + k * deep.dilation) * vertical.size;
+            for (std::int64_t i = vertical.firstTap(place.row); i < vertical.lastTap(place.row); ++i) {
+                const std::int64_t line = (sheet + vertical.origin(place.row) + i * vertical.dilation) * horizontal.size + horizontal.origin(place.column);
+                for (std::int64_t j = left; j < right; ++j)
+                    f(line + j * horizontal.dilation);
+            }
         }
     }
 
     /// Index of the first maximum under the window, -1 if it lies in the padding altogether.
-    [[nodiscard]] std::int64_t firstMaximum(const float *plane, std::int64_t row, std::int64_t column) const
+    [[nodiscard]] std::int64_t firstMaximum(const float *plane, const Place &place) const
     {
         std::int64_t best = -1;
         float value = -std::numeric_limits<float>::infinity();
-        forTaps(row, column, [&](std::int64_t i) {
+        forTaps(place, [&](std::int64_t i) {
             const bool better = best < 0 || plane[i] > value; // chosen, not branched on: which tap wins is anybody's guess
             best = better ? i : best;
             value = better ? plane[i] : value;
@@ -80,10 +91,11 @@ struct Pool {
     }
 
     /// What an average divides by.
-    [[nodiscard]] float divisor(std::int64_t row, std::int64_t column) const
+    [[nodiscard]] float divisor(const Place &place) const
     {
-        const std::int64_t inside = (vertical.lastTap(row) - vertical.firstTap(row)) * (horizontal.lastTap(column) - horizontal.firstTap(column));
-        const std::int64_t padded = vertical.paddedTaps(row) * horizontal.paddedTaps(column);
+        const auto taps = [](const Axis &axis, std::int64_t at) { return axis.lastTap(at) - axis.firstTap(at); };
+        const std::int64_t inside = taps(deep, place.depth) * taps(vertical, place.row) * taps(horizontal, place.column);
+        const std::int64_t padded = deep.paddedTaps(place.depth) * vertical.paddedTaps(place.row) * horizontal.paddedTaps(place.column);
         return static_cast<float>(std::max<std::int64_t>(1, countPad ? padded : inside));
     }
 
@@ -91,7 +103,7 @@ struct Pool {
     template <class F>
     void forPlanes(F f) const
     {
-        parallelFor(planes, rowGrain(outputArea() * vertical.kernel * horizontal.kernel), [&](std::int64_t begin, std::int64_t end) {
+        parallelFor(planes, rowGrain(outputArea() * deep.kernel * vertical.kernel * horizontal.kernel), [&](std::int64_t begin, std::int64_t end) {
             for (std::int64_t plane = begin; plane < end; ++plane)
                 f(plane);
         });
@@ -121,8 +133,10 @@ Result<Pool> poolOf(const Request &request, const Dims &x, const Dims &y)
     pool.countPad = request.op.integer("count_include_pad") != 0;
     const std::size_t last = sliding->kernel.size() - 1;
     pool.horizontal = axisOf(*sliding, last, x[last + 2], y[last + 2]);
-    if (last == 1)
-        pool.vertical = axisOf(*sliding, 0, x[2], y[2]);
+    if (last >= 1)
+        pool.vertical = axisOf(*sliding, last - 1, x[last + 1], y[last + 1]);
+    if (last == 2)
+        pool.deep = axisOf(*sliding, 0, x[2], y[2]);
     return pool;
 }
 
@@ -133,16 +147,22 @@ Made makeMaxPool(const Request &request)
         return pool.error();
     if (request.hasOutput(1) && request.out(1) != request.out())
         return wrong(request, "Indices should be " + text(request.out()) + ", got " + text(request.out(1)));
-    return makeFunction([pool = *pool](Inputs in, Outputs out) {
+    const bool columnMajor = request.op.integer("storage_order") != 0; // of Indices
+    return makeFunction([pool = *pool, columnMajor](Inputs in, Outputs out) {
+        const auto named = [&](std::int64_t i) {
+            const std::int64_t rows = pool.vertical.size;
+            const std::int64_t columns = pool.horizontal.size;
+            return columnMajor && pool.deep.size == 1 ? i % columns * rows + i / columns : i;
+        };
         std::int64_t *indices = out.size() > 1 ? ints(out[1]) : nullptr;
         pool.forPlanes([&](std::int64_t plane) {
             const float *x = floats(in[0]) + plane * pool.inputArea();
             float *y = floats(out[0]) + plane * pool.outputArea();
-            pool.forPositions([&](std::int64_t at, std::int64_t row, std::int64_t column) {
-                const std::int64_t best = pool.firstMaximum(x, row, column);
+            pool.forPositions([&](std::int64_t at, const Place &place) {
+                const std::int64_t best = pool.firstMaximum(x, place);
                 y[at] = best < 0 ? 0.0F : x[best];
                 if (indices != nullptr)
-                    indices[plane * pool.outputArea() + at] = plane * pool.inputArea() + best;
+                    indices[plane * pool.outputArea() + at] = plane * pool.inputArea() + (best < 0 ? best : named(best));
             });
         });
     });
@@ -161,8 +181,8 @@ Made makeMaxPoolGrad(const Request &request)
             const float *x = floats(in[1]) + plane * pool.inputArea();
             float *dx = floats(out[0]) + plane * pool.inputArea();
             std::fill(dx, dx + pool.inputArea(), 0.0F);
-            pool.forPositions([&](std::int64_t at, std::int64_t row, std::int64_t column) {
-                const std::int64_t best = pool.firstMaximum(x, row, column);
+            pool.forPositions([&](std::int64_t at, const Place &place) {
+                const std::int64_t best = pool.firstMaximum(x, place);
                 if (best >= 0)
                     dx[best] += dy[at];
             });
@@ -179,10 +199,10 @@ Made makeAveragePool(const Request &request)
         pool.forPlanes([&](std::int64_t plane) {
             const float *x = floats(in[0]) + plane * pool.inputArea();
             float *y = floats(out[0]) + plane * pool.outputArea();
-            pool.forPositions([&](std::int64_t at, std::int64_t row, std::int64_t column) {
+            pool.forPositions([&](std::int64_t at, const Place &place) {
                 float sum = 0;
-                pool.forTaps(row, column, [&](std::int64_t i) { sum += x[i]; });
-                y[at] = sum / pool.divisor(row, column);
+                pool.forTaps(place, [&](std::int64_t i) { sum += x[i]; });
+                y[at] = sum / pool.divisor(place);
             });
         });
     });
@@ -198,9 +218,9 @@ Made makeAveragePoolGrad(const Request &request)
             const float *dy = floats(in[0]) + plane * pool.outputArea();
             float *dx = floats(out[0]) + plane * pool.inputArea();
             std::fill(dx, dx + pool.inputArea(), 0.0F);
-            pool.forPositions([&](std::int64_t at, std::int64_t row, std::int64_t column) {
-                const float share = dy[at] / pool.divisor(row, column);
-                pool.forTaps(row, column, [&](std::int64_t i) { dx[i] += share; });
+            pool.forPositions([&](std::int64_t at, const Place &place) {
+                const float share = dy[at] / pool.divisor(place);
+                pool.forTaps(place, [&](std::int64_t i) { dx[i] += share; });
             });
         });
     });

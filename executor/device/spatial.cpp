@@ -24,8 +24,8 @@ bool allAtLeast(const Dims &values, std::int64_t least)
 Result<Sliding> slidingOf(const Request &request, const Dims &x, const Dims &kernel)
 {
     const std::size_t spatial = kernel.size();
-    if (spatial < 1 || spatial > 2)
-        return cannot(request, std::to_string(spatial) + " spatial dimensions; one or two are computed");
+    if (spatial < 1 || spatial > 3)
+        return cannot(request, std::to_string(spatial) + " spatial dimensions; one to three are computed");
     if (x.size() != spatial + 2)
         return wrong(request, "a window of " + text(kernel) + " does not slide over " + text(x));
     Sliding sliding{kernel, request.op.integers("strides", Dims(spatial, 1)), Dims(spatial, 0), Dims(spatial, 0),

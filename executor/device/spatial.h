@@ -13,7 +13,7 @@ struct Sliding {
     [[nodiscard]] std::int64_t positions(std::size_t axis, std::int64_t size) const;
 };
 
-/// Reads strides, pads and dilations for input dims @p x; @p kernel is the window's size. Errors: Unsupported (not one or two spatial dimensions), BadInput.
+/// Reads strides, pads and dilations for input dims @p x; @p kernel is the window's size. Errors: Unsupported (not one to three spatial dimensions), BadInput.
 Result<Sliding> slidingOf(const Request &request, const Dims &x, const Dims &kernel);
 
 } // namespace planloom::device

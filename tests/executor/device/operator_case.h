@@ -9,6 +9,7 @@
 #include "executor/device/reference_linear.h"
 #include "executor/device/reference_normalisation.h"
 #include "executor/device/reference_recurrent.h"
+#include "executor/device/reference_scatter.h"
 #include "executor/device/reference_shapes.h"
 
 #include <cstring>

@@ -88,6 +88,7 @@ void addShapes(Table &table);
 void addReductions(Table &table);
 void addIndexing(Table &table);
 void addRecurrent(Table &table);
+void addScatter(Table &table);
 
 inline const Table &table()
 {
@@ -100,6 +101,7 @@ inline const Table &table()
         addReductions(t);
         addIndexing(t);
         addRecurrent(t);
+        addScatter(t);
         return t;
     }();
     return kTable;
