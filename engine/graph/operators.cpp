@@ -14,8 +14,8 @@ const Table &table()
 {
     static const Table schemas = [] {
         Table all;
-        for (const auto family : {elementwiseSchemas, matrixSchemas, normalizationSchemas, convolutionSchemas, shapingSchemas, reductionSchemas, lossSchemas, boxingSchemas,
-                                  recurrentSchemas})
+        for (const auto family : {elementwiseSchemas, matrixSchemas, normalizationSchemas, convolutionSchemas, shapingSchemas, reductionSchemas, lossSchemas, boxingSchemas, flatSchemas,
+                                  recurrentSchemas, scatterSchemas})
             for (OpSchema &schema : family())
                 all.emplace(schema.type, std::move(schema));
         return all;

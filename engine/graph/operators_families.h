@@ -19,6 +19,8 @@ std::vector<OpSchema> shapingSchemas();
 std::vector<OpSchema> reductionSchemas();
 std::vector<OpSchema> lossSchemas();
 std::vector<OpSchema> recurrentSchemas();
+std::vector<OpSchema> scatterSchemas();
+std::vector<OpSchema> flatSchemas(); ///< only rewrites emit these
 std::vector<OpSchema> boxingSchemas(); ///< only rewrites emit these; they are not differentiated
 
 // What several families need.

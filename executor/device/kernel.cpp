@@ -17,8 +17,8 @@ Table makeTable()
     Table table;
     for (const auto &family :
          {unaryKernels(), unaryGradientKernels(), binaryKernels(), matmulKernels(), attentionKernels(), rotaryKernels(), normKernels(),
-          batchNormKernels(), convolutionKernels(), poolingKernels(), shapeKernels(), indexKernels(), gatherKernels(), softmaxKernels(), lossKernels(), boxingKernels(),
-          reduceKernels(), lstmKernels(), gruKernels()}) {
+          batchNormKernels(), convolutionKernels(), poolingKernels(), shapeKernels(), indexKernels(), gatherKernels(), softmaxKernels(), lossKernels(), boxingKernels(), flatKernels(),
+          reduceKernels(), lstmKernels(), gruKernels(), scatterKernels()}) {
         for (const KernelEntry &entry : family)
             table.emplace(entry.type, entry);
     }
@@ -57,11 +57,14 @@ Status checkArguments(const Request &request, std::string_view signature, const 
     std::size_t next = 0;
     for (std::size_t at = 0; at < signature.size();) {
         const char letter = signature[at++];
-        const char suffix = at < signature.size() && (signature[at] == '?' || signature[at] == '+') ? signature[at++] : ' ';
-        const std::size_t last = suffix == '+' ? std::max(arguments.size(), next + 1) : next + 1;
+        bool optional = false;
+        bool repeats = false;
+        for (; at < signature.size() && (signature[at] == '?' || signature[at] == '+'); ++at)
+            (signature[at] == '?' ? optional : repeats) = true;
+        const std::size_t last = repeats ? std::max(arguments.size(), next + 1) : next + 1;
         for (; next < last; ++next) {
             const bool given = next < arguments.size() && arguments[next].present;
-            if (!given && suffix != '?')
+            if (!given && !optional)
                 return wrong(request, std::string(side) + " " + std::to_string(next) + " is missing");
             if (given && arguments[next].dims.size() > kMaxRank)
                 return cannot(request, std::string(side) + " " + std::to_string(next) + " has more than " + std::to_string(kMaxRank) + " dimensions");

@@ -29,7 +29,7 @@ struct Request {
 };
 
 /// One operator type. A signature lists data types, a letter an argument: f float32, i int64, b bool, * any;
-/// "?" after a letter: may be left out; "+" after the last: repeats.
+/// "?" after a letter: may be left out; "+" after the last: repeats ("?+": and each may be left out).
 struct KernelEntry {
     const char *type;
     const char *inputs;
@@ -53,9 +53,11 @@ std::span<const KernelEntry> gatherKernels();
 std::span<const KernelEntry> softmaxKernels();
 std::span<const KernelEntry> lossKernels();
 std::span<const KernelEntry> boxingKernels();
+std::span<const KernelEntry> flatKernels();
 std::span<const KernelEntry> reduceKernels();
 std::span<const KernelEntry> lstmKernels();
 std::span<const KernelEntry> gruKernels();
+std::span<const KernelEntry> scatterKernels();
 
 /// Of types that the other tables do not compute in; asked last.
 std::span<const KernelEntry> typedKernels();

@@ -55,6 +55,7 @@ Status RankExecutor::prepare(const graph::Graph &subject, const Feed &feed)
     if (!origin)
         return origin.error();
     m_origin = *origin;
+    m_agreedBytes = m_comm.bytesSent();
     return {};
 }
 
@@ -161,8 +162,10 @@ Status RankExecutor::run()
             m_options.onStep(result);
         if (!m_options.afterStep)
             continue;
+        const std::int64_t before = m_comm.bytesSent();
         if (const Status status = m_options.afterStep(result, stop); !status)
             return status;
+        m_agreedBytes += m_comm.bytesSent() - before;
         begin = now();
     }
     return {};
@@ -363,10 +366,7 @@ Status RankExecutor::scaleGradients()
     // In two floats: their sums keep the precision of a double.
     float sums[2] = {static_cast<float>(square), 0};
     sums[1] = static_cast<float>(square - static_cast<double>(sums[0]));
-    Result<comm::Request> request = m_comm.allReduce(m_comm.world(), sums, 2);
-    if (!request)
-        return request.error();
-    if (const Status status = m_comm.wait(*request, m_options.deadline, "the other ranks' gradients"); !status)
+    if (const Status status = agree(sums, "the other ranks' gradients"); !status)
         return status;
     m_gradientNorm = std::sqrt(static_cast<double>(sums[0]) + static_cast<double>(sums[1]));
     m_gradientScale = m_gradientNorm > most ? most / m_gradientNorm : 1;
@@ -474,6 +474,18 @@ std::string RankExecutor::whatWaits() const
         + (tasks.empty() ? "" : "; waiting: " + tasks) + "; look at the other ranks' messages and at the network between the machines";
 }
 
+/// Sums up @p sums over all ranks, while no task communicates.
+Status RankExecutor::agree(std::span<float> sums, std::string_view what)
+{
+    const std::int64_t before = m_comm.bytesSent();
+    Result<comm::Request> request = m_comm.allReduce(m_comm.world(), sums.data(), static_cast<std::int64_t>(sums.size()));
+    if (!request)
+        return request.error();
+    const Status status = m_comm.wait(*request, m_options.deadline, what);
+    m_agreedBytes += m_comm.bytesSent() - before;
+    return status;
+}
+
 /// The step's loss, and whether anybody wants to stop, summed over all ranks: nobody begins a step that another rank does not.
 Status RankExecutor::agreeOnStep(StepResult &result, bool &stop)
 {
@@ -481,10 +493,7 @@ Status RankExecutor::agreeOnStep(StepResult &result, bool &stop)
     for (const auto &body : m_bodies)
         loss += body->takeLoss();
     float sums[2] = {static_cast<float>(loss), m_options.stop != nullptr && m_options.stop->load(std::memory_order_relaxed) ? 1.0F : 0.0F};
-    Result<comm::Request> request = m_comm.allReduce(m_comm.world(), sums, 2);
-    if (!request)
-        return request.error();
-    if (const Status status = m_comm.wait(*request, m_options.deadline, "the other ranks to end the step"); !status)
+    if (const Status status = agree(sums, "the other ranks to end the step"); !status)
         return status;
     result.loss = static_cast<double>(sums[0]);
     result.learningRate = learningRate();

@@ -71,6 +71,8 @@ public:
 
     /// The furthest end of any range of the arena that was used: as predicted, Rank::arenaBytes.
     [[nodiscard]] std::int64_t peakBytes() const { return m_arena.peak(); }
+    /// Payload that this rank's collectives have sent in its steps so far, as Task::bytes says; what the ranks agree on besides is not in it.
+    [[nodiscard]] std::int64_t collectiveBytes() const { return m_comm.bytesSent() - m_agreedBytes; }
     [[nodiscard]] std::int64_t stepsDone() const { return m_stepsDone; }
     ~RankExecutor() override = default;
 
@@ -122,6 +124,7 @@ private:
     Status waitWhileIdle();
     [[nodiscard]] std::string whatWaits() const;
 
+    Status agree(std::span<float> sums, std::string_view what);
     Result<Scores> scoreOnce(std::int64_t first);
     Status exchangeOnce(trace::Kind kind);
 
@@ -155,6 +158,7 @@ private:
     double m_gradientNorm = 0;
     double m_gradientScale = 1;
     bool m_scaled = false; ///< in this step
+    std::int64_t m_agreedBytes = 0; ///< sent for anything but tasks
     std::int64_t m_stepsDone = 0;
     std::int64_t m_lastProgress = 0;
 };

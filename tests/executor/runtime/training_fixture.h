@@ -77,6 +77,7 @@ struct Outcome {
     std::string problem; ///< empty: none
     std::vector<double> losses;
     std::vector<std::int64_t> peaks;
+    std::vector<std::int64_t> collectiveBytes;
     std::vector<std::vector<trace::Record>> records;
     std::int64_t dropped = 0;
     runtime::Evaluation evaluation;
@@ -95,6 +96,7 @@ inline Outcome train(const program::Program &program, const plan::Subject &subje
     const std::size_t ranks = program.ranks.size();
     Outcome outcome;
     outcome.peaks.resize(ranks);
+    outcome.collectiveBytes.resize(ranks);
     outcome.records.resize(ranks);
     std::vector<std::string> problems(ranks);
     std::vector<std::int64_t> dropped(ranks);
@@ -122,6 +124,7 @@ inline Outcome train(const program::Program &program, const plan::Subject &subje
                 return executor.error();
             if (const Status run = (*executor)->run(); !run)
                 return run;
+            outcome.collectiveBytes[rank] = (*executor)->collectiveBytes();
             if (how.evaluate) {
                 const auto evaluation = (*executor)->evaluate();
                 if (!evaluation)

@@ -1,0 +1,276 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "executor/runtime/training_fixture.h"
+
+#include <QFile>
+#include <QScopeGuard>
+#include <QTemporaryDir>
+#include <QTest>
+
+#include <cmath>
+#include <map>
+
+using namespace planloom;
+using namespace planloom::test;
+
+namespace {
+
+using Shardings = std::map<std::string, std::string>;
+
+/// A run of the model on a mesh.
+struct MeshStage {
+    MeshStage(std::vector<int> sizes = {1}, Shardings pins = {}, int level = 0, bool again = false)
+        : mesh(std::move(sizes)), shardings(std::move(pins)), zero(level), recompute(again)
+    {
+    }
+    std::vector<int> mesh;
+    Shardings shardings;
+    int zero;
+    bool recompute;
+};
+
+struct MeshLayout {
+    MeshLayout(std::vector<MeshStage> all = {}, std::int64_t micro = 1, int slots = 0) : stages(std::move(all)), microBatches(micro), registers(slots) {}
+    std::vector<MeshStage> stages;
+    std::int64_t microBatches;
+    int registers;
+};
+
+/// Column-parallel, then row-parallel products (Shoeybi et al., Megatron-LM, 2019, §3), on the last dimension of the mesh.
+Shardings tensorParallel(const std::string &front)
+{
+    return {{"*.attn.c_attn.weight", front + "S(1:32+32+32)"}, {"*.attn.c_attn.bias", front + "S(0:32+32+32)"}, {"*.attn.c_proj.weight", front + "S(0)"},
+            {"*.mlp.c_fc.weight", front + "S(1)"},              {"*.mlp.c_fc.bias", front + "S(0)"},              {"*.mlp.c_proj.weight", front + "S(0)"}};
+}
+
+Shardings with(Shardings all, const Shardings &more)
+{
+    all.insert(more.begin(), more.end());
+    return all;
+}
+
+} // namespace
+
+Q_DECLARE_METATYPE(MeshLayout)
+
+/// A 4-layer GPT on meshes: tensor, sequence and vocabulary parallel, ZeRO, in stages and mixed. Losses must not show the layout, and what
+/// collectives send must be what the plan says, to the byte.
+class TestShardedTraining : public QObject {
+    Q_OBJECT
+
+private slots:
+    void initTestCase();
+    void layoutsAgree_data();
+    void layoutsAgree();
+    void clippingIsTheSameInEveryLayout();
+    void zeroSavesMemory();
+
+private:
+    [[nodiscard]] plan::Plan planFor(const MeshLayout &layout) const;
+    Outcome run(const MeshLayout &layout, const plan::Optimizer &optimizer, std::int64_t &predictedBytes);
+
+    QTemporaryDir m_folder;
+    std::string m_text;
+    plan::Subject m_subject;
+    plan::Subject m_untied;
+    std::vector<double> m_expected;
+    std::vector<double> m_expectedUntied;
+};
+
+void TestShardedTraining::initTestCase()
+{
+    std::string text;
+    std::uint32_t state = 7;
+    while (text.size() < 4000)
+        text += "abcdefgh "[(state = state * 1664525U + 1013904223U) % 9];
+    m_text = m_folder.filePath("text.txt").toStdString();
+    QFile file(QString::fromStdString(m_text));
+    QVERIFY(file.open(QIODevice::WriteOnly));
+    QCOMPARE(file.write(text.data(), static_cast<qint64>(text.size())), static_cast<qint64>(text.size()));
+    file.close();
+    graph::TransformerConfig config;
+    config.name = "tiny";
+    config.layers = 4;
+    config.heads = 4;
+    config.hidden = 32;
+    config.feedForward = 128;
+    config.vocabulary = 256;
+    config.context = 16;
+    auto model = graph::gpt(config);
+    QVERIFY(model.ok());
+    m_subject = plan::makeSubject(std::make_shared<const graph::Graph>(*std::move(model)), cpus(8), nullptr, "zoo:tiny");
+    std::int64_t bytes = 0;
+    const Outcome one = run({{MeshStage{}}}, {}, bytes);
+    QVERIFY2(one.problem.empty(), one.problem.c_str());
+    m_expected = one.losses;
+    QVERIFY(m_expected.back() < m_expected.front());
+    QCOMPARE(bytes, 0);
+    config.tiedEmbeddings = false;
+    model = graph::gpt(config);
+    QVERIFY(model.ok());
+    m_untied = plan::makeSubject(std::make_shared<const graph::Graph>(*std::move(model)), cpus(8), nullptr, "zoo:untied");
+    std::swap(m_subject, m_untied);
+    m_expectedUntied = run({{MeshStage{}}}, {}, bytes).losses;
+    std::swap(m_subject, m_untied);
+    QCOMPARE(m_expectedUntied.size(), m_expected.size());
+}
+
+plan::Plan TestShardedTraining::planFor(const MeshLayout &layout) const
+{
+    plan::Plan plan;
+    plan.modelName = m_subject.graph->name();
+    plan.modelSource = m_subject.modelSource;
+    plan.clusterName = m_subject.cluster->name();
+    plan.globalBatch = 8;
+    plan.microBatches = layout.microBatches;
+    plan.optimizer.learningRate = 3e-3;
+    std::int64_t device = 0;
+    const std::size_t layers = m_subject.layers().size();
+    for (std::size_t s = 0; s < layout.stages.size(); ++s) {
+        const MeshStage &given = layout.stages[s];
+        plan::Stage stage;
+        stage.firstLayer = layers * s / layout.stages.size();
+        stage.lastLayer = layers * (s + 1) / layout.stages.size();
+        stage.mesh = given.mesh;
+        stage.zero = given.zero;
+        stage.recompute = given.recompute;
+        stage.registers = layout.registers;
+        // A stage knows the tensors that it has: of a pattern for the whole model some stages have none.
+        stage.shardings = given.shardings;
+        int count = 1;
+        for (const int size : given.mesh)
+            count *= size;
+        for (int i = 0; i < count; ++i)
+            stage.devices.emplace_back(device++);
+        plan.stages.push_back(std::move(stage));
+    }
+    return plan;
+}
+
+Outcome TestShardedTraining::run(const MeshLayout &layout, const plan::Optimizer &optimizer, std::int64_t &predictedBytes)
+{
+    Outcome failed;
+    plan::Plan plan = planFor(layout);
+    plan.optimizer.clipNorm = optimizer.clipNorm;
+    const auto program = program::compile(plan, m_subject);
+    if (!program) {
+        failed.problem = program.error().text();
+        return failed;
+    }
+    const auto needs = data::needsOf(*m_subject.graph);
+    const auto data = data::openDataSet(m_text, *needs);
+    if (!data) {
+        failed.problem = data.error().text();
+        return failed;
+    }
+    const runtime::Feed feed{data->get(), *needs, data::SampleOrder((*data)->samples(), 1, 0.1)};
+    Training how;
+    how.evaluate = true;
+    Outcome outcome = train(*program, m_subject, plan.optimizer, feed, how);
+    std::vector<std::int64_t> sent(program->ranks.size());
+    for (const program::Task &task : program->tasks)
+        sent[task.rank.index()] += task.bytes * how.steps;
+    for (std::size_t rank = 0; rank < sent.size() && outcome.problem.empty(); ++rank) {
+        predictedBytes += sent[rank];
+        if (outcome.peaks[rank] != program->ranks[rank].arenaBytes)
+            outcome.problem = "rank " + std::to_string(rank) + " used " + std::to_string(outcome.peaks[rank]) + " of " + std::to_string(program->ranks[rank].arenaBytes) + " bytes";
+        else if (outcome.collectiveBytes[rank] != sent[rank])
+            outcome.problem = "rank " + std::to_string(rank) + " sent " + std::to_string(outcome.collectiveBytes[rank]) + " bytes, planned were " + std::to_string(sent[rank]);
+        else if (outcome.records[rank].size() != program->ranks[rank].tasks.size() * outcome.losses.size())
+            outcome.problem = "rank " + std::to_string(rank) + " did not record each task once a step";
+    }
+    return outcome;
+}
+
+void TestShardedTraining::layoutsAgree_data()
+{
+    QTest::addColumn<MeshLayout>("layout");
+    QTest::addColumn<bool>("communicates");
+    const Shardings tensor = tensorParallel("B,");
+    const Shardings vocabulary = with(tensor, {{"transformer.wte.weight", "B,S(0)"}});
+    const Shardings sequence = with(tensor, {{"embedding/embeddings", "S(0),S(1)"}, {"*residual", "S(0),S(1)"}});
+    const auto row = [](const char *name, const MeshLayout &layout, bool communicates = true) { QTest::newRow(name) << layout << communicates; };
+    row("2 data", {{{{2}}}});
+    row("2 tensor", {{{{1, 2}, tensor}}});
+    row("2 tensor, recompute", {{{{1, 2}, tensor, 0, true}}, 2});
+    row("4 tensor", {{{{1, 4}, tensor}}});
+    row("2 data x 2 tensor", {{{{2, 2}, tensor}}, 2});
+    row("2 x 2 tensor", {{{{1, 2, 2}, with(tensorParallel("B,B,"), {})}}});
+    row("vocabulary", {{{{1, 2}, vocabulary}}});
+    row("2 data x vocabulary", {{{{2, 2}, vocabulary}}, 2});
+    row("sequence", {{{{1, 2}, sequence}}});
+    row("2 data x sequence", {{{{2, 2}, sequence}}});
+    row("2 stages", {{{{1}}, {{1}}}, 4}, false);
+    row("2 stages x 2 tensor", {{{{1, 2}, tensor}, {{1, 2}, tensor}}, 4});
+    row("2 stages x 2 tensor, sequence", {{{{1, 2}, sequence}, {{1, 2}, with(tensor, {{"*residual", "S(0),S(1)"}})}}, 4});
+    row("untied, 2 tensor then 2 data", {{{{1, 2}, tensor}, {{2}}}, 2});
+    row("untied, 1 then 2 tensor", {{{{1}}, {{1, 2}, tensor}}, 4});
+    row("untied, 4 tensor then 2", {{{{1, 4}, tensor}, {{1, 2}, tensor}}, 4});
+    for (const int level : {1, 2, 3}) {
+        const auto zero = [&](const char *name, MeshLayout layout) {
+            for (MeshStage &stage : layout.stages)
+                stage.zero = level;
+            QTest::addRow("ZeRO %d, %s", level, name) << layout << true;
+        };
+        zero("2 data", {{{{2}}}});
+        zero("4 data, 2 micro-batches", {{{{4}}}, 2});
+        zero("2 data, recompute", {{{{2}, {}, 0, true}}, 2});
+        zero("2 stages x 2 data", {{{{2}}, {{2}}}, 4});
+        zero("2 data x 2 tensor", {{{{2, 2}, tensor}}, 2});
+        zero("2 data x sequence", {{{{2, 2}, sequence}}, 2});
+    }
+    row("2 stages, one register", {{{{1}}, {{1}}}, 4, 1}, false);
+}
+
+void TestShardedTraining::layoutsAgree()
+{
+    QFETCH(MeshLayout, layout);
+    QFETCH(bool, communicates);
+    // A tied table that stages cut differently is refused.
+    const bool untied = QByteArray(QTest::currentDataTag()).startsWith("untied");
+    const plan::Subject tied = m_subject;
+    if (untied)
+        m_subject = m_untied;
+    const auto restore = qScopeGuard([&] { m_subject = tied; });
+    std::int64_t bytes = 0;
+    const Outcome outcome = run(layout, {}, bytes);
+    QVERIFY2(outcome.problem.empty(), outcome.problem.c_str());
+    QVERIFY(bytes > 0 || !communicates);
+    const std::vector<double> &expected = untied ? m_expectedUntied : m_expected;
+    QCOMPARE(outcome.losses.size(), expected.size());
+    for (std::size_t step = 0; step < expected.size(); ++step)
+        QVERIFY2(std::fabs(outcome.losses[step] - expected[step]) <= 1e-4 * expected[step],
+                 qPrintable(QString("step %1: %2, on one rank %3").arg(step).arg(outcome.losses[step]).arg(expected[step])));
+    QVERIFY(outcome.evaluation.samples > 0);
+}
+
+void TestShardedTraining::clippingIsTheSameInEveryLayout()
+{
+    plan::Optimizer clipping;
+    clipping.clipNorm = 0.05;
+    std::int64_t bytes = 0;
+    const Outcome one = run({{MeshStage{}}}, clipping, bytes);
+    QVERIFY2(one.problem.empty(), one.problem.c_str());
+    QVERIFY(std::fabs(one.losses.back() - m_expected.back()) > 1e-6);
+    const Shardings tensor = tensorParallel("B,");
+    for (const MeshLayout &layout : {MeshLayout{{{{2, 2}, tensor}}, 2}, MeshLayout{{{{2}, {}, 1}, {{2}, {}, 3}}, 2}}) {
+        const Outcome many = run(layout, clipping, bytes);
+        QVERIFY2(many.problem.empty(), many.problem.c_str());
+        for (std::size_t step = 0; step < one.losses.size(); ++step)
+            QVERIFY(std::fabs(many.losses[step] - one.losses[step]) <= 1e-4 * one.losses[step]);
+    }
+}
+
+void TestShardedTraining::zeroSavesMemory()
+{
+    std::int64_t before = 0;
+    for (const int level : {0, 1, 2, 3}) {
+        const auto program = program::compile(planFor({{{{4}, {}, level}}, 1}), m_subject);
+        QVERIFY2(program.ok(), program ? "" : program.error().text().c_str());
+        const std::int64_t persistent = program->ranks[0].persistentBytes;
+        QVERIFY(level == 0 || persistent < before);
+        before = persistent;
+    }
+}
+
+QTEST_GUILESS_MAIN(TestShardedTraining)
+#include "tst_sharded_training.moc"
