@@ -72,6 +72,9 @@ private:
             if (const auto pin = m_request.pins.find(tensor.name); pin != m_request.pins.end())
                 if (const Status fits = readPin(tensor, pin->second); !fits)
                     return fits;
+        for (std::size_t i = 0; i < m_logical.inputGradients.size(); ++i)
+            if (const TensorId id = m_logical.inputGradients[i]; id.valid() && m_graph.tensor(id).role == TensorRole::Activation)
+                m_goals[id.index()] = m_request.inputs[i];
         return {};
     }
 
