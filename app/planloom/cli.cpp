@@ -159,6 +159,7 @@ void addRest(Command &command)
     exportVerb->add_option("what", command.exportTo.what, "Plan file or folder of a run")->required();
     exportVerb->add_option("--to", command.exportTo.format, "Format to write")->required()->type_name("FORMAT");
     exportVerb->add_option("-o,--output", command.exportTo.out, "File to write")->required()->type_name("PATH");
+    exportVerb->add_option("--dtype", command.exportTo.dtype, "Numbers of safetensors")->check(CLI::IsMember({"fp32", "bf16"}))->capture_default_str();
 
     CLI::App *benchVerb = addVerb(command, "bench", "Run a benchmark of this build, or list them", "planloom bench",
                                   [&command](Output &output) { return bench(command.bench, output); });

@@ -8,6 +8,8 @@
 #include "engine/base/files.h"
 #include "engine/simulate/simulate.h"
 #include "executor/agent/child.h"
+#include "executor/checkpoint/export_weights.h"
+#include "executor/checkpoint/restore.h"
 
 #include <filesystem>
 #include <fmt/format.h>
@@ -92,6 +94,21 @@ Result<std::string> svgOf(const plan::Document &document, Output &output)
     return readFile(folder->file("model.svg"));
 }
 
+Status writeWeights(const ExportOptions &options, Output &output)
+{
+    if (!isRunFolder(options.what))
+        return badInput("is a plan, which holds no trained weights; name the folder of a run that was trained with --checkpoint-every").in(options.what);
+    std::vector<std::string> skipped;
+    const auto manifest = checkpoint::newestCheckpoint(options.what, &skipped);
+    for (const std::string &why : skipped)
+        output.note("warning: " + why);
+    if (!manifest && manifest.error().code == ErrorCode::NotFound)
+        return notFound("holds no whole checkpoint; train it with --checkpoint-every").in(options.what);
+    if (!manifest)
+        return manifest.error();
+    return checkpoint::exportWeights(*manifest, options.out, options.dtype == "bf16" ? graph::DType::BF16 : graph::DType::F32);
+}
+
 Status writeFormat(const ExportOptions &options, const plan::Document &document, Output &output)
 {
     const std::string &format = options.format;
@@ -101,6 +118,8 @@ Status writeFormat(const ExportOptions &options, const plan::Document &document,
         return writeFileAtomically(options.out, graph::toJson(*document.subject.graph) + "\n");
     if (format == "cluster")
         return writeFileAtomically(options.out, cluster::toJson(*document.subject.cluster) + "\n");
+    if (format == "safetensors")
+        return writeWeights(options, output);
     if (format == "dot")
         return writeFileAtomically(options.out, dotOf(document));
     if (format == "svg") {

@@ -82,6 +82,7 @@ struct ExportOptions {
     std::string what; ///< a plan file or a run's folder
     std::string format;
     std::string out;
+    std::string dtype = "fp32"; ///< of weights
 };
 Status exportTo(const ExportOptions &options, Output &output);
 

@@ -12,6 +12,7 @@ std::vector<Format> formats()
         {"chrome-trace", "Chrome trace-event JSON: a plan's simulated iteration, or what a run recorded; opens in Perfetto"},
         {"trace", "the same as Planloom's columnar trace file"},
         {"pytorch-csv", "schedule for torch.distributed.pipelining"},
+        {"safetensors", "trained weights of a run, from its newest checkpoint; a model's own names, which are Hugging Face's for gpt2, llama and bert"},
         {"dot", "the model as Graphviz DOT, coloured by stage"},
         {"svg", "the same as a picture, laid out by Graphviz's dot"},
     };

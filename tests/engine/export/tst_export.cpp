@@ -217,7 +217,7 @@ private Q_SLOTS:
         for (const auto &format : exporting::formats())
             names << QString::fromStdString(format.name);
         QCOMPARE(names.removeDuplicates(), 0);
-        QVERIFY(names.contains("chrome-trace") && names.contains("pytorch-csv") && names.contains("svg"));
+        QVERIFY(names.contains("chrome-trace") && names.contains("pytorch-csv") && names.contains("svg") && names.contains("safetensors"));
     }
 };
 
