@@ -32,8 +32,13 @@ std::vector<std::int64_t> samplesOf(const plan::Plan &plan);
 /// Workers that a plan starts: its devices, each once.
 int ranksOf(const plan::Plan &plan);
 
+/// Measures what @p plan's ranks execute, all of them at the same time, on threads: Profile::kernels, for every operator of every rank, and in
+/// Profile::extra optimizer_seconds_per_parameter and busy_slowdown. The sizes are those of the plan's slices; `samples` and `ranks` of
+/// @p options do not count. Errors: as of profileModel, and those of compiling the plan.
+Result<cost::Profile> profilePlan(const plan::Plan &plan, const plan::Subject &subject, const ProfileOptions &options, Progress &progress);
+
 /// Measures @p graph on this machine: the whole model as one rank of the executor holds it, its own kernels, order and memory
-/// layout, so that caches are as full as in a run. Gives the median forward and backward time of every operator (a pass's sum is the
+/// layout, so that caches are as full as in a run. Gives Profile::kernels, the median forward and backward time of every operator (a pass's sum is the
 /// pass's own median) and, in Profile::extra, optimizer_seconds_per_parameter, and, for more than one rank,
 /// allreduce_bytes_per_second (through memory that the ranks share, at the size of the model's gradients).
 /// Takes a second or, for large models, a few passes per sample count; needs the memory of the run, per rank. @p progress is asked

@@ -34,23 +34,46 @@ void MadeUpData::fillLabels(std::int64_t sample, std::int64_t *out) const
         out[i] = static_cast<std::int64_t>(scramble(static_cast<std::uint64_t>(sample * count + i)) % classes);
 }
 
-Result<std::unique_ptr<Replica>> Replica::create(const program::Program &program, const graph::Graph &subject, const runtime::Feed &feed,
+Result<std::unique_ptr<Replica>> Replica::create(const program::Program &program, RankId rank, const graph::Graph &subject, const runtime::Feed &feed,
                                                  const ProfileOptions &options)
 {
-    std::unique_ptr<Replica> replica(new Replica(feed));
-    auto arena = runtime::Arena::allocate(program.ranks.front().arenaBytes);
+    const program::Rank &place = program.ranks[rank.index()];
+    const program::Body &made = program.bodies[static_cast<std::size_t>(place.bodies.front())];
+    std::unique_ptr<Replica> replica(new Replica(feed, made));
+    auto arena = runtime::Arena::allocate(place.arenaBytes);
     if (!arena)
         return arena.error();
     replica->m_arena = std::move(*arena);
-    auto body = runtime::BodyRunner::create(program, program.bodies.front(), replica->m_arena, replica->m_feed);
+    auto body = runtime::BodyRunner::create(program, made, replica->m_arena, replica->m_feed);
     if (!body)
         return body.error();
     if (const Status ready = (*body)->initialize(subject, options.seed, options.modelFolder); !ready)
         return ready.error();
     (*body)->prepareUpdate(options.optimizer);
     replica->m_body = std::move(*body);
-    replica->m_ends.reserve(program.bodies.front().training.graph.ops().size());
+    replica->m_ends.reserve(made.training.graph.ops().size());
     return replica;
+}
+
+std::vector<std::int32_t> Replica::microBatches() const
+{
+    std::map<std::int64_t, std::int32_t> first;
+    for (std::size_t m = 0; m < m_bodyMade->slices.size(); ++m) {
+        if (m_bodyMade->slices[m].size > 0)
+            first.try_emplace(m_bodyMade->slices[m].size, static_cast<std::int32_t>(m));
+    }
+    std::vector<std::int32_t> found;
+    for (const auto &[size, microBatch] : first)
+        found.push_back(microBatch);
+    return found;
+}
+
+std::int64_t Replica::updated() const
+{
+    std::int64_t count = 0;
+    for (const program::Held &held : m_bodyMade->held)
+        count += held.kind == program::Held::Kind::Parameter && held.gradient >= 0 ? held.updateCount : 0;
+    return count;
 }
 
 void Replica::betweenOperators() { m_ends.push_back(runtime::monotonicNanoseconds()); }
@@ -65,18 +88,19 @@ void Replica::note(PassTimes &times, std::int64_t begin) const
     }
 }
 
-void Replica::pass(bool record)
+void Replica::pass(std::int32_t microBatch, bool record)
 {
+    const std::int64_t samples = m_bodyMade->slices[static_cast<std::size_t>(microBatch)].size;
     m_ends.clear();
     const std::int64_t forwardBegin = runtime::monotonicNanoseconds();
-    m_body->forward(0, m_step++, *this);
+    m_body->forward(microBatch, m_step++, *this);
     if (record)
-        note(m_forward, forwardBegin);
+        note(m_forward[samples], forwardBegin);
     m_ends.clear();
     const std::int64_t backwardBegin = runtime::monotonicNanoseconds();
-    m_body->backward(0, *this);
+    m_body->backward(microBatch, *this);
     if (record)
-        note(m_backward, backwardBegin);
+        note(m_backward[samples], backwardBegin);
     m_body->takeLoss();
 }
 

@@ -5,6 +5,7 @@
 #include "executor/runtime/body_runner.h"
 #include "profiler/profile_model.h"
 
+#include <map>
 #include <memory>
 #include <vector>
 
@@ -28,32 +29,40 @@ struct PassTimes {
     std::vector<double> whole;
 };
 
-/// The whole model as one rank of the executor holds it, with a stopwatch at every operator's end. Thread contract: one thread makes
-/// it, uses it, and has set the number of OpenMP threads before.
+/// One rank's stage as the executor holds it, with a stopwatch at every operator's end. What the stage would receive from others is what lies there.
+/// Thread contract: one thread makes it, uses it, and has set the number of OpenMP threads before.
 class Replica final : private runtime::Between {
 public:
-    /// @p program has one rank and one micro-batch; it, @p subject and the feed's data are borrowed. Of @p options, seed and model folder
-    /// count. Errors: those of kernels, initialisers and memory.
-    static Result<std::unique_ptr<Replica>> create(const program::Program &program, const graph::Graph &subject, const runtime::Feed &feed,
+    /// The first body of rank @p rank of @p program, which is borrowed, as @p subject and the feed's data are. Of @p options, seed, optimizer and
+    /// model folder count. Errors: those of kernels, initialisers and memory.
+    static Result<std::unique_ptr<Replica>> create(const program::Program &program, RankId rank, const graph::Graph &subject, const runtime::Feed &feed,
                                                    const ProfileOptions &options);
-    /// Forward and backward; @p record adds to the times.
-    void pass(bool record);
+    /// Forward and backward of one micro-batch; @p record adds to the times of its size.
+    void pass(std::int32_t microBatch, bool record);
     /// One optimizer step; its seconds.
     double optimize(const plan::Optimizer &how);
-    [[nodiscard]] const PassTimes &forward() const { return m_forward; }
-    [[nodiscard]] const PassTimes &backward() const { return m_backward; }
+    /// By samples of the slice.
+    [[nodiscard]] const std::map<std::int64_t, PassTimes> &forward() const { return m_forward; }
+    [[nodiscard]] const std::map<std::int64_t, PassTimes> &backward() const { return m_backward; }
+    [[nodiscard]] const program::Body &body() const { return *m_bodyMade; }
+    /// The first micro-batch of each size that comes by, larger than nothing.
+    [[nodiscard]] std::vector<std::int32_t> microBatches() const;
+    /// Parameters that optimize() updates.
+    [[nodiscard]] std::int64_t updated() const;
 
 private:
-    explicit Replica(const runtime::Feed &feed) : m_feed(feed) {}
+    Replica(const runtime::Feed &feed, const program::Body &body) : m_feed(feed), m_bodyMade(&body) {}
     void betweenOperators() override;
+    bool communicate(std::int32_t /*op*/, const runtime::Communication & /*what*/) override { return true; }
     void note(PassTimes &times, std::int64_t begin) const;
 
     runtime::Feed m_feed;
+    const program::Body *m_bodyMade;
     runtime::Arena m_arena;
     std::unique_ptr<runtime::BodyRunner> m_body;
     std::vector<std::int64_t> m_ends; ///< of the operators of the pass at hand
-    PassTimes m_forward;
-    PassTimes m_backward;
+    std::map<std::int64_t, PassTimes> m_forward;
+    std::map<std::int64_t, PassTimes> m_backward;
     std::int64_t m_step = 0;
 };
 

@@ -31,6 +31,7 @@ struct Command {
     BenchOptions bench;
     AgentOptions agent;
     WorkerOptions worker;
+    TransportOptions transport;
     Verb chosen;
     std::function<int()> process; ///< agent and worker: they print for themselves
 };
@@ -181,6 +182,10 @@ void addProcesses(Command &command)
     workerVerb->add_option("--run-dir", command.worker.runDir, "Folder of the run")->required();
     workerVerb->add_option("--agent", command.worker.agent, "Socket of the agent")->required();
     workerVerb->callback([&command] { command.process = [&command] { return worker(command.worker); }; });
+
+    CLI::App *transportVerb = command.app.add_subcommand("transport", "One of the ranks that measure messages; started by profile")->group("");
+    transportVerb->add_option("--out", command.transport.out, "File that rank 0 writes")->required();
+    transportVerb->callback([&command] { command.process = [&command] { return transport(command.transport); }; });
 }
 
 Status parseSettings(Command &command)

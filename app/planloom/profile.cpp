@@ -5,11 +5,17 @@
 #include "app/planloom/verbs.h"
 #include "engine/base/files.h"
 #include "engine/import/import.h"
+#include "executor/agent/launch.h"
 #include "profiler/profile_model.h"
+#include "profiler/transport.h"
 
 #include <algorithm>
+#include <chrono>
+#include <filesystem>
 #include <fmt/format.h>
+#include <optional>
 #include <set>
+#include <unistd.h>
 
 namespace planloom::cli {
 namespace {
@@ -18,6 +24,7 @@ namespace {
 struct Task {
     std::shared_ptr<const graph::Graph> graph;
     profiler::ProfileOptions how;
+    std::optional<plan::Document> plan; ///< whose operators are measured as well, as its ranks execute them
 };
 
 Result<Task> taskOf(const ProfileOptions &options)
@@ -26,13 +33,14 @@ Result<Task> taskOf(const ProfileOptions &options)
     if (options.model.empty() == options.plan.empty())
         return badInput("what is to be measured is not clear; give --model or --plan");
     if (!options.plan.empty()) {
-        const auto document = plan::readPlan(options.plan);
+        auto document = plan::readPlan(options.plan);
         if (!document)
             return document.error();
         task.graph = document->subject.graph;
         task.how.samples = profiler::samplesOf(document->plan);
         task.how.ranks = profiler::ranksOf(document->plan);
         task.how.optimizer = document->plan.optimizer;
+        task.plan = std::move(*document);
     } else {
         auto model = import::loadModel(options.model);
         if (!model)
@@ -48,6 +56,69 @@ Result<Task> taskOf(const ProfileOptions &options)
     task.how.threads = options.threads;
     task.how.repetitions = options.repetitions;
     return task;
+}
+
+/// Runs the ranks that measure messages and collectives, and waits for them.
+Status runRanks(int ranks, const std::string &file, Progress &progress)
+{
+    constexpr std::chrono::seconds kLimit{120};
+    constexpr int kPollMilliseconds = 50;
+    const auto command = agent::ranksCommand(ranks, {"transport", "--out", file});
+    if (!command)
+        return command.error();
+    auto child = agent::Child::start(*command);
+    if (!child)
+        return child.error();
+    const auto end = std::chrono::steady_clock::now() + kLimit;
+    std::string said;
+    auto exit = child->poll();
+    for (; !exit; exit = child->poll()) {
+        said += child->read(kPollMilliseconds);
+        if (progress.stopped())
+            return cancelled();
+        if (std::chrono::steady_clock::now() > end)
+            return failed(fmt::format("the ranks that measure messages did not end within {} s: {}", kLimit.count(), said));
+    }
+    if (exit->status != 0 || exit->signal != 0)
+        return failed(fmt::format("the ranks that measure messages ended with {}: {}", agent::describe(*exit), said + child->read(0)));
+    return {};
+}
+
+/// Times of messages and collectives among as many ranks as the profile is for, between real processes.
+Result<profiler::Curves> measureCurves(int ranks, Progress &progress)
+{
+    progress.report(1, "measuring messages and collectives");
+    const std::string file = (std::filesystem::temp_directory_path() / fmt::format("planloom-transport-{}.json", ::getpid())).string();
+    const Status ran = runRanks(ranks, file, progress);
+    const auto text = ran ? readFile(file) : Result<std::string>(ran.error());
+    std::error_code ignored;
+    std::filesystem::remove(file, ignored);
+    if (!text)
+        return text.error();
+    return profiler::curvesFromText(*text);
+}
+
+Result<cost::Profile> measure(const Task &task, Progress &progress)
+{
+    auto profile = profiler::profileModel(task.graph, task.how, progress);
+    if (!profile)
+        return profile.error();
+    if (task.plan) {
+        const auto own = profiler::profilePlan(task.plan->plan, task.plan->subject, task.how, progress);
+        if (!own)
+            return own.error();
+        for (const auto &[signature, times] : own->kernels)
+            profile->kernels[signature] = times;
+        for (const auto &[key, value] : own->extra)
+            profile->extra[key] = value;
+    }
+    if (task.how.ranks > 1) {
+        auto curves = measureCurves(task.how.ranks, progress);
+        if (!curves)
+            return curves.error();
+        profile->curves = std::move(*curves);
+    }
+    return profile;
 }
 
 double total(const cost::Profile &profile, double samples, bool backward)
@@ -70,6 +141,8 @@ void printProfile(const cost::Profile &profile, const Task &task, Output &output
         table.row({std::to_string(samples), format(Seconds(total(profile, n, false))), format(Seconds(total(profile, n, true)))});
     }
     table.print(output);
+    output.line(fmt::format("kernels       {}", profile.kernels.size()));
+    output.line(fmt::format("curves        {}", profile.curves.size()));
     for (const auto &[key, value] : profile.extra)
         output.line(fmt::format("{:<32} {:.6g}", key, value));
 }
@@ -87,7 +160,7 @@ Status profile(const ProfileOptions &options, Output &output)
     if (!workspace)
         return workspace.error();
     TerminalProgress progress(output.showsProgress());
-    const auto measured = profiler::profileModel(task->graph, task->how, progress);
+    const auto measured = measure(*task, progress);
     progress.clear();
     if (!measured)
         return measured.error();

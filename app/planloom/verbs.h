@@ -106,4 +106,10 @@ struct WorkerOptions {
 /// Its exit status is the worker's.
 int worker(const WorkerOptions &options);
 
+struct TransportOptions {
+    std::string out;
+};
+/// One of the ranks that `profile` starts to measure messages and collectives; its exit status.
+int transport(const TransportOptions &options);
+
 } // namespace planloom::cli

@@ -3,6 +3,7 @@
 
 #include "engine/cost/local_costs.h"
 #include "engine/graph/operators.h"
+#include "engine/sharding/shard.h"
 
 #include <algorithm>
 #include <cmath>
@@ -310,7 +311,7 @@ LocalCosts::LocalCosts(const CostModel &costs, const graph::Graph &local, std::s
             entry.kernel = it != profile->kernels.end() && !it->second.empty() ? &it->second : nullptr;
         }
         m_covered += entry.kernel != nullptr ? 1 : 0;
-        if (entry.kernel == nullptr && !communicates(op.type))
+        if (entry.kernel == nullptr && !sharding::communicates(op.type))
             entry.figures = figuresOf(local, op);
         m_entries.push_back(std::move(entry));
     }

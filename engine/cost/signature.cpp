@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/cost/signature.h"
 
-#include <array>
 #include <fmt/format.h>
 #include <iterator>
 
@@ -68,16 +67,6 @@ std::string signatureOf(const graph::Graph &graph, const graph::Op &op)
     text += "->";
     append(text, graph, op.outputs);
     return text;
-}
-
-bool communicates(std::string_view type)
-{
-    constexpr std::array<std::string_view, 4> kTypes{"AllReduce", "AllGather", "ReduceScatter", "AllToAll"};
-    for (const std::string_view each : kTypes) {
-        if (type == each)
-            return true;
-    }
-    return false;
 }
 
 } // namespace planloom::cost

@@ -4,7 +4,6 @@
 #include "engine/graph/graph.h"
 
 #include <string>
-#include <string_view>
 
 namespace planloom::cost {
 
@@ -12,8 +11,5 @@ namespace planloom::cost {
 /// reads and writes. Operators of equal signature take equally long for equally many samples:
 ///     Gemm{transB=1}(f32[64N,128],f32[512,128],f32[512])->(f32[64N,512])
 std::string signatureOf(const graph::Graph &graph, const graph::Op &op);
-
-/// True for the operators of a sharded graph that move tensors between devices: they have no time of their own.
-bool communicates(std::string_view type);
 
 } // namespace planloom::cost

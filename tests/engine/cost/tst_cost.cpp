@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/cost/cost.h"
+#include "engine/cost/local_costs.h"
 #include "engine/graph/operators.h"
 
 #include <QTest>
@@ -279,9 +280,54 @@ private slots:
         compareSeconds(measured.optimizerStep(Bytes(4'000'000), 2, 0), 1e-3);
     }
 
+    void operatorsBySignature()
+    {
+        const auto graph = chain();
+        const std::string signature = cost::signatureOf(*graph, graph->ops()[0]);
+        QCOMPARE(signature, std::string("Gemm{}(float32[N,8],float32[8,8])->(float32[N,8])"));
+        for (const graph::Op &op : graph->ops())
+            QCOMPARE(cost::signatureOf(*graph, op), signature); // the names and weights differ, the work does not
+        Profile profile = profileFor("V100");
+        profile.kernels[signature] = {{2, Seconds(0.5)}, {6, Seconds(1.5)}};
+        const CostModel costs(graph, clusterNamed("dapple-a"), std::make_shared<const Profile>(profile));
+        compareSeconds(costs.opTime(*graph, OpId(1), 2, 0), 0.5);
+        compareSeconds(costs.opTime(*graph, OpId(1), 4, 0), 1.0);  // between
+        compareSeconds(costs.opTime(*graph, OpId(1), 12, 0), 3.0); // beyond, in proportion
+        const cost::LocalCosts local(costs, *graph);
+        QCOMPARE(local.covered(), std::size_t{3});
+        compareSeconds(local.seconds(1, 3, 2, 0), 1.0);
+        compareSeconds(local.seconds(1, 1, 2, 0), 0.0);
+        const CostModel bare(graph, clusterNamed("dapple-a"));
+        QVERIFY(!cost::LocalCosts(bare, *graph).measured());
+        compareSeconds(bare.opTime(*graph, OpId(0), 64, 0), bare.forward(0, 1, 64, 0).value()); // the same roofline
+    }
+
+    void collectivesByCurve()
+    {
+        Profile profile = profileFor("V100");
+        profile.curves["all-reduce/2"] = {{1000, Seconds(1)}, {3000, Seconds(2)}};
+        profile.curves["all-gather/4"] = {{1000, Seconds(7)}};
+        profile.curves["message"] = {{1000, Seconds(3)}};
+        const auto cluster = shared(cluster::regular(oneSwitch(2, 4)));
+        profile.deviceType = cluster->types()[0].name;
+        const CostModel costs(chain(), cluster, std::make_shared<const Profile>(profile));
+        compareSeconds(costs.allReduce(range(0, 2), 2000), 1.5);
+        compareSeconds(costs.allReduce(range(0, 2), 10), 1.0);   // below the first: its latency
+        compareSeconds(costs.allReduce(range(0, 2), 6000), 4.0); // beyond: in proportion
+        compareSeconds(costs.collective(cost::Collective::AllGather, range(0, 4), 2000), 14.0);
+        compareSeconds(costs.transfer(range(0, 1), range(1, 2), 1000), 3.0);
+        const CostModel bare(chain(), cluster);
+        for (const Devices &group : {range(0, 3), devices({3, 4})}) // of another size; in two nodes
+            compareSeconds(costs.allReduce(group, 1e9), bare.allReduce(group, 1e9).value());
+        compareSeconds(bare.collective(cost::Collective::ReduceScatter, range(0, 4), 1e9), bare.allReduce(range(0, 4), 4e9).value() / 2);
+    }
+
     void profileJsonRoundTrip()
     {
         Profile profile = profileFor("V100");
+        profile.ranks = 4;
+        profile.kernels["Relu{}(float32[N])->(float32[N])"] = {{1, Seconds(0.25)}, {2, Seconds(0.5)}};
+        profile.curves["all-reduce/4"] = {{64, Seconds(1e-6)}};
         profile.model = "chain";
         profile.source = "a test";
         profile.extra["task_overhead_seconds"] = 1e-5;
@@ -289,6 +335,9 @@ private slots:
         QVERIFY(read.ok());
         QCOMPARE(cost::toJson(*read), cost::toJson(profile));
         QCOMPARE(read->ops.begin()->second.size(), std::size_t{2});
+        QCOMPARE(read->ranks, 4);
+        QCOMPARE(read->kernels.begin()->second[1].seconds.value(), 0.5);
+        QCOMPARE(read->curves.at("all-reduce/4")[0].bytes, 64.0);
     }
 
     void badProfiles_data()
@@ -302,6 +351,10 @@ private slots:
                                   << "must not be negative" << 1;
         QTest::newRow("twice") << QByteArray(R"({"schema": "planloom.profile/1", "ops": {"a": [{"samples": 1, "forward": 1, "backward": 1}, {"samples": 1, "forward": 1, "backward": 1}]}})")
                                << "two entries for 1 samples" << 1;
+        QTest::newRow("kernel") << QByteArray(R"({"schema": "planloom.profile/1", "kernels": {"a": [{"samples": 1, "seconds": -2}]}})") << "must not be negative" << 1;
+        QTest::newRow("curve") << QByteArray(R"({"schema": "planloom.profile/1", "curves": {"a": [{"bytes": 5, "seconds": 1}, {"bytes": 5, "seconds": 1}]}})")
+                               << "two entries for 5 bytes" << 1;
+        QTest::newRow("ranks") << QByteArray(R"({"schema": "planloom.profile/1", "ranks": 0})") << "ranks" << 1;
         QTest::newRow("empty") << QByteArray(R"({"schema": "planloom.profile/1", "ops": {"a": []}})") << "at least one entry" << 1;
     }
     void badProfiles()

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "profiler/measurement.h"
+
+#include "profiler/rank_threads.h"
+
+#include <algorithm>
+#include <chrono>
+#include <numeric>
+
+namespace planloom::profiler {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr int kFewest = 3;
+constexpr int kMost = 30;
+constexpr double kLongEnough = 0.7; ///< seconds of passes of one size, after which a median is steady to about 1 %
+constexpr int kAlone = 3;           ///< passes while the others are idle
+
+double secondsSince(Clock::time_point begin)
+{
+    return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+} // namespace
+
+double median(std::vector<double> values)
+{
+    if (values.empty())
+        return 0;
+    const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+    std::ranges::nth_element(values, middle);
+    if (values.size() % 2 == 1)
+        return *middle;
+    return (*middle + *std::max_element(values.begin(), middle)) / 2;
+}
+
+Measurement::Measurement(const program::Program &program, std::vector<RankId> ranks, const graph::Graph &subject, const data::Needs &needs, const ProfileOptions &options)
+    : m_program(program), m_rankOf(std::move(ranks)), m_subject(subject), m_needs(needs), m_options(options), m_data(needs), m_times(m_rankOf.size())
+{
+}
+
+Status Measurement::run(const std::function<bool()> &stopped)
+{
+    RankThreads::run(static_cast<int>(m_rankOf.size()), m_options.threads,
+                     [&](int thread, RankThreads &all) { measure(static_cast<std::size_t>(thread), all, stopped); });
+    for (const RankTimes &times : m_times) {
+        if (!times.status)
+            return times.status;
+    }
+    return m_stopped ? Status(cancelled()) : Status();
+}
+
+void Measurement::measure(std::size_t thread, RankThreads &all, const std::function<bool()> &stopped)
+{
+    RankTimes &times = m_times[thread];
+    auto replica = Replica::create(m_program, m_rankOf[thread], m_subject, {&m_data, m_needs, data::SampleOrder(m_data.samples(), m_options.seed, 0)}, m_options);
+    if (!replica) {
+        times.status = replica.error();
+        all.leave();
+    }
+    if (!all.sync())
+        return;
+    Replica &own = **replica;
+    onePassOfEach(own); // makes what kernels make at their first run, and touches the memory
+    own.optimize(m_options.optimizer);
+    if (!all.sync())
+        return;
+    passes(own, times, thread == 0, stopped);
+    times.body = &own.body();
+    times.forward = own.forward();
+    times.backward = own.backward();
+    times.updated = own.updated();
+    if (!all.sync() || m_rankOf.size() < 2 || m_stopped)
+        return;
+    std::vector<double> alone;
+    for (int i = 0; i < kAlone && thread == 0; ++i)
+        alone.push_back(onePassOfEach(own));
+    times.alone = median(std::move(alone));
+    all.sync();
+}
+
+void Measurement::passes(Replica &replica, RankTimes &times, bool first, const std::function<bool()> &stopped)
+{
+    const std::vector<std::int32_t> microBatches = replica.microBatches();
+    const auto begin = Clock::now();
+    const double longEnough = kLongEnough * static_cast<double>(std::max<std::size_t>(microBatches.size(), 1));
+    std::vector<double> rounds;
+    for (int done = 0; !m_enough || done < kFewest; ++done) {
+        const bool often = m_options.repetitions > 0 ? done >= m_options.repetitions : done >= kMost || (done >= kFewest && secondsSince(begin) > longEnough);
+        if (first && stopped())
+            m_stopped = true;
+        if (m_stopped || (first && often)) {
+            m_enough = true;
+            break;
+        }
+        const auto round = Clock::now();
+        for (const std::int32_t microBatch : microBatches)
+            replica.pass(microBatch, true);
+        rounds.push_back(secondsSince(round));
+        if (done % 4 == 0)
+            times.optimizer.push_back(replica.optimize(m_options.optimizer));
+    }
+    times.busy = median(std::move(rounds));
+}
+
+double Measurement::onePassOfEach(Replica &replica) const
+{
+    const auto begin = Clock::now();
+    for (const std::int32_t microBatch : replica.microBatches())
+        replica.pass(microBatch, false);
+    return secondsSince(begin);
+}
+
+std::vector<double> medianOperators(const std::vector<RankTimes> &ranks, RankTimes::BySamples RankTimes::*pass, std::int64_t samples)
+{
+    std::vector<double> whole;
+    std::vector<std::vector<double>> each;
+    for (const RankTimes &rank : ranks) {
+        const auto measured = (rank.*pass).find(samples);
+        if (measured == (rank.*pass).end())
+            continue;
+        const PassTimes &times = measured->second;
+        whole.insert(whole.end(), times.whole.begin(), times.whole.end());
+        each.resize(std::max(each.size(), times.operators.size()));
+        for (std::size_t i = 0; i < times.operators.size(); ++i)
+            each[i].insert(each[i].end(), times.operators[i].begin(), times.operators[i].end());
+    }
+    std::vector<double> operators;
+    for (std::vector<double> &values : each)
+        operators.push_back(median(std::move(values)));
+    const double sum = std::accumulate(operators.begin(), operators.end(), 0.0);
+    for (double &seconds : operators)
+        seconds *= sum > 0 ? median(whole) / sum : 1;
+    return operators;
+}
+
+} // namespace planloom::profiler

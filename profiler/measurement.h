@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "profiler/replica.h"
+
+#include <atomic>
+#include <functional>
+#include <map>
+#include <vector>
+
+namespace planloom::profiler {
+
+class RankThreads;
+
+/// What one rank measured.
+struct RankTimes {
+    using BySamples = std::map<std::int64_t, PassTimes>; ///< samples of the slice
+    Status status;
+    const program::Body *body = nullptr;
+    BySamples forward;
+    BySamples backward;
+    std::vector<double> optimizer; ///< seconds of steps
+    std::int64_t updated = 0;      ///< parameters that each step updates
+    double busy = 0;               ///< seconds of a pass of each size while all ranks are at work
+    double alone = 0;              ///< and while the others are idle; 0: not measured
+};
+
+/// Ranks of a Program at work on threads, each on its own share of the cores, without communication: every rank goes through its micro-batches, forward and
+/// backward, again and again, until the first has done so often enough; so all share memory bandwidth as in a run.
+class Measurement {
+public:
+    /// Thread i is @p ranks[i] of @p program. All arguments are borrowed.
+    Measurement(const program::Program &program, std::vector<RankId> ranks, const graph::Graph &subject, const data::Needs &needs, const ProfileOptions &options);
+
+    /// Errors: those of Replica::create; Cancelled once @p stopped, which the first rank asks between passes.
+    Status run(const std::function<bool()> &stopped);
+
+    [[nodiscard]] const program::Program &program() const { return m_program; }
+    [[nodiscard]] const std::vector<RankTimes> &ranks() const { return m_times; }
+
+private:
+    void measure(std::size_t thread, RankThreads &all, const std::function<bool()> &stopped);
+    void passes(Replica &replica, RankTimes &times, bool first, const std::function<bool()> &stopped);
+    double onePassOfEach(Replica &replica) const;
+
+    const program::Program &m_program;
+    std::vector<RankId> m_rankOf;
+    const graph::Graph &m_subject;
+    const data::Needs &m_needs;
+    const ProfileOptions &m_options;
+    MadeUpData m_data;
+    std::vector<RankTimes> m_times;
+    std::atomic<bool> m_enough{false};
+    std::atomic<bool> m_stopped{false};
+};
+
+/// Median; 0 of nothing.
+double median(std::vector<double> values);
+
+/// Median time of each operator over all ranks, which have the same body, and repetitions, scaled so that the sum is the median of the
+/// whole pass: medians of parts add up to less than the median of their sum.
+std::vector<double> medianOperators(const std::vector<RankTimes> &ranks, RankTimes::BySamples RankTimes::*pass, std::int64_t samples);
+
+} // namespace planloom::profiler

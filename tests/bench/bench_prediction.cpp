@@ -1,0 +1,290 @@
+// SPDX-License-Identifier: Apache-2.0
+// Predicted against measured: pairs of model and layout are profiled (`planloom profile --plan`), predicted from that profile alone, and
+// trained for some steps by real ranks. Prints per pair the predicted and the measured seconds of an iteration and the error, then the
+// median and the worst. usage: bench_prediction [STEPS] [PART OF A PAIR'S NAME]
+#include "engine/base/files.h"
+#include "engine/graph/zoo.h"
+#include "engine/import/import.h"
+#include "engine/plan/plan.h"
+#include "executor/agent/child.h"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <functional>
+#include <unistd.h>
+
+using namespace planloom;
+
+namespace {
+
+using GraphPointer = std::shared_ptr<const graph::Graph>;
+
+enum class Layout { One, Data, Stages, Tensor };
+
+struct Pair {
+    std::string name;
+    std::function<Result<graph::Graph>()> model;
+    Layout layout;
+    std::int64_t batch;
+    std::int64_t microBatches;
+};
+
+Result<graph::Graph> gpt(const char *name, std::int64_t layers, std::int64_t hidden, std::int64_t context)
+{
+    graph::TransformerConfig config;
+    config.name = name;
+    config.layers = layers;
+    config.heads = 4;
+    config.hidden = hidden;
+    config.feedForward = 4 * hidden;
+    config.vocabulary = 256;
+    config.context = context;
+    return graph::gpt(config);
+}
+
+Result<graph::Graph> bertTiny()
+{
+    graph::TransformerConfig config;
+    config.name = "bert-tiny";
+    config.layers = 2;
+    config.heads = 2;
+    config.hidden = 128;
+    config.feedForward = 512;
+    config.vocabulary = 256;
+    config.context = 128;
+    return graph::bert(config);
+}
+
+Result<graph::Graph> lstm()
+{
+    graph::LstmConfig config;
+    config.embedding = config.hidden = 128;
+    config.vocabulary = 256;
+    return graph::lstmLanguageModel(config);
+}
+
+/// Convolutions and a residual sum over 16 x 16 images, ten classes.
+Result<graph::Graph> convolutions()
+{
+    using graph::DType;
+    using graph::Initializer;
+    using graph::Shape;
+    graph::GraphBuilder builder("small-cnn");
+    const Initializer weights{Initializer::Kind::Normal, 0, 0.05, nullptr, {}, 0};
+    TensorId x = builder.input("x", DType::F32, Shape::batched({3, 16, 16}));
+    const TensorId labels = builder.input("labels", DType::I64, Shape::batched({}));
+    const auto convolution = [&](TensorId from, std::int64_t in, std::int64_t out, int number) {
+        const TensorId w = builder.parameter(fmt::format("conv{}.weight", number), Shape::of({out, in, 3, 3}), weights);
+        return builder.add("Conv", {from, w}, {{"kernel_shape", std::vector<std::int64_t>{3, 3}}, {"pads", std::vector<std::int64_t>{1, 1, 1, 1}}});
+    };
+    builder.pushScope("stem");
+    x = builder.add("Relu", {convolution(x, 3, 64, 0)});
+    builder.popScope();
+    for (int block = 1; block <= 3; ++block) {
+        builder.pushScope("block" + std::to_string(block));
+        x = builder.add("Relu", {builder.add("Add", {x, convolution(x, 64, 64, block)})});
+        builder.popScope();
+    }
+    builder.pushScope("head");
+    const TensorId pooled = builder.add("Flatten", {builder.add("GlobalAveragePool", {x})}, {{"axis", std::int64_t{1}}});
+    const TensorId w = builder.parameter("head.weight", Shape::of({10, 64}), weights);
+    const TensorId loss = builder.add("SoftmaxCrossEntropyLoss", {builder.add("Gemm", {pooled, w}, {{"transB", std::int64_t{1}}}), labels});
+    builder.popScope();
+    builder.loss(loss);
+    builder.output(loss);
+    return std::move(builder).build();
+}
+
+std::vector<Pair> pairs()
+{
+    const auto nano = [] { return gpt("nano", 4, 128, 64); };
+    const auto wide = [] { return gpt("wide", 4, 256, 128); };
+    const auto perceptron = [] { return graph::mlp("perceptron", {64, 2048, 2048, 10}); };
+    return {
+        {"gpt-nano, 1 rank", nano, Layout::One, 32, 2},        {"gpt-nano, 2 data parallel", nano, Layout::Data, 32, 2},
+        {"gpt-nano, 2 stages", nano, Layout::Stages, 32, 4},   {"gpt-nano, tensor parallel", nano, Layout::Tensor, 32, 2},
+        {"gpt-wide, 1 rank", wide, Layout::One, 16, 2},        {"gpt-wide, 2 data parallel", wide, Layout::Data, 16, 2},
+        {"gpt-wide, 2 stages", wide, Layout::Stages, 16, 4},   {"gpt-wide, tensor parallel", wide, Layout::Tensor, 16, 2},
+        {"perceptron, 1 rank", perceptron, Layout::One, 256, 1}, {"perceptron, 2 data parallel", perceptron, Layout::Data, 256, 1},
+        {"bert-tiny, 1 rank", bertTiny, Layout::One, 16, 1},   {"bert-tiny, 2 data parallel", bertTiny, Layout::Data, 16, 1},
+        {"bert-tiny, 2 stages", bertTiny, Layout::Stages, 16, 4}, {"cnn, 1 rank", convolutions, Layout::One, 32, 1},
+        {"cnn, 2 data parallel", convolutions, Layout::Data, 32, 1}, {"lstm, 1 rank", lstm, Layout::One, 32, 1},
+        {"lstm, 2 data parallel", lstm, Layout::Data, 32, 1},
+    };
+}
+
+/// Parameters of a transformer split by columns, then by rows; queries, keys and values each for themselves.
+std::map<std::string, std::string> columnsThenRows(const graph::Graph &graph)
+{
+    const TensorId packed = graph.find("transformer.h.0.attn.c_attn.bias");
+    const std::int64_t width = packed.valid() ? graph.tensor(packed).shape.elements(1) / 3 : 0;
+    const std::string three = fmt::format("{0}+{0}+{0}", width);
+    return {{"*.attn.c_attn.weight", "B,S(1:" + three + ")"}, {"*.attn.c_attn.bias", "B,S(0:" + three + ")"}, {"*.attn.c_proj.weight", "B,S(0)"},
+            {"*.mlp.c_fc.weight", "B,S(1)"},                  {"*.mlp.c_fc.bias", "B,S(0)"},                  {"*.mlp.c_proj.weight", "B,S(0)"}};
+}
+
+plan::Plan planOf(const Pair &pair, const plan::Subject &subject)
+{
+    plan::Plan made;
+    made.modelName = subject.graph->name();
+    made.modelSource = "zoo:" + made.modelName;
+    made.clusterName = subject.cluster->name();
+    made.planner.name = "manual";
+    made.globalBatch = pair.batch;
+    made.microBatches = pair.microBatches;
+    const std::size_t layers = subject.layers().size();
+    plan::Stage stage;
+    stage.name = "stage0";
+    stage.lastLayer = layers;
+    stage.devices = {DeviceId(0)};
+    if (pair.layout == Layout::Data || pair.layout == Layout::Tensor)
+        stage.devices.emplace_back(1);
+    if (pair.layout == Layout::Tensor) {
+        stage.mesh = {1, 2};
+        stage.shardings = columnsThenRows(*subject.graph);
+    }
+    if (pair.layout == Layout::Stages)
+        stage.lastLayer = layers / 2;
+    made.stages = {stage};
+    if (pair.layout == Layout::Stages) {
+        stage.name = "stage1";
+        stage.firstLayer = layers / 2;
+        stage.lastLayer = layers;
+        stage.devices = {DeviceId(1)};
+        made.stages.push_back(stage);
+    }
+    return made;
+}
+
+Result<std::string> planloom(const std::vector<std::string> &arguments)
+{
+    const auto binary = agent::planloomBinary();
+    if (!binary)
+        return binary.error();
+    agent::Command command;
+    command.program = *binary;
+    command.arguments = arguments;
+    command.environment = agent::allowedEnvironment();
+    auto child = agent::Child::start(command);
+    if (!child)
+        return child.error();
+    std::string text;
+    auto exit = child->poll();
+    for (; !exit; exit = child->poll())
+        text += child->read(100);
+    text += child->read(0);
+    if (exit->status != 0 || exit->signal != 0)
+        return failed(arguments.front() + ": " + text);
+    return text;
+}
+
+/// Numbers for models that take features: rows of values and a class.
+Status writeFeatures(const std::string &path, std::int64_t columns)
+{
+    std::string text;
+    for (int row = 0; row < 512; ++row) {
+        for (std::int64_t column = 0; column < columns; ++column)
+            text += fmt::format("{},", (row * 31 + column * 17) % 101 * 0.02 - 1);
+        text += fmt::format("{}\n", row % 10);
+    }
+    return writeFileAtomically(path, text);
+}
+
+struct Outcome {
+    double predicted = 0;
+    double measured = 0;
+};
+
+class Bench {
+public:
+    Bench(std::string folder, int steps) : m_folder(std::move(folder)), m_steps(steps) {}
+
+    Result<Outcome> run(const Pair &pair)
+    {
+        auto graph = pair.model();
+        if (!graph)
+            return graph.error();
+        const auto model = std::make_shared<const graph::Graph>(std::move(*graph));
+        const auto cluster = import::loadCluster(pair.layout == Layout::One ? "local" : "local:2");
+        if (!cluster)
+            return cluster.error();
+        const std::string planFile = m_folder + "/plan.json";
+        plan::Subject subject = plan::makeSubject(model, *cluster, nullptr, "zoo:" + model->name());
+        const plan::Plan made = planOf(pair, subject);
+        if (const Status written = plan::writePlan({made, subject}, planFile); !written)
+            return written.error();
+        const std::string profileFile = m_folder + "/profile.json";
+        if (const auto ran = planloom({"profile", "--plan", planFile, "-o", profileFile, "--quiet"}); !ran)
+            return ran.error();
+        const auto text = readFile(profileFile);
+        auto profile = text ? cost::profileFromJson(*text) : Result<cost::Profile>(text.error());
+        if (!profile)
+            return profile.error();
+        subject = plan::makeSubject(model, *cluster, std::make_shared<const cost::Profile>(std::move(*profile)), "zoo:" + model->name());
+        if (const Status written = plan::writePlan({made, subject}, planFile); !written)
+            return written.error();
+        return train(*model, planFile);
+    }
+
+private:
+    Result<Outcome> train(const graph::Graph &model, const std::string &planFile)
+    {
+        std::string data = "/usr/share/common-licenses/GPL-3";
+        if (const TensorId x = model.find("x"); x.valid()) {
+            data = m_folder + "/features.csv";
+            if (const Status written = writeFeatures(data, model.tensor(x).shape.elements(1)); !written)
+                return written.error();
+        }
+        const std::string runFolder = m_folder + "/run";
+        std::filesystem::remove_all(runFolder);
+        const auto text = planloom({"train", planFile, "--data", data, "--steps", std::to_string(m_steps), "--run-dir", runFolder, "--json"});
+        if (!text)
+            return text.error();
+        const auto begin = text->find("{\"summary\"");
+        const auto last = begin == std::string::npos ? nlohmann::json() : nlohmann::json::parse(text->substr(begin), nullptr, false);
+        if (!last.is_object() || !last.contains("summary"))
+            return failed("train said: " + *text);
+        const auto &summary = last.at("summary");
+        return Outcome{summary.at("predicted_iteration_seconds").get<double>(), summary.at("iteration_seconds_median").get<double>()};
+    }
+
+    std::string m_folder;
+    int m_steps;
+};
+
+} // namespace
+
+int main(int argc, char **argv)
+{
+    const int steps = argc > 1 ? std::atoi(argv[1]) : 20;
+    const std::string wanted = argc > 2 ? argv[2] : "";
+    const std::string folder = (std::filesystem::temp_directory_path() / fmt::format("planloom-prediction-{}", ::getpid())).string();
+    std::filesystem::create_directories(folder);
+    Bench bench(folder, steps);
+    std::vector<double> errors;
+    fmt::print("{:<30} {:>12} {:>12} {:>8}\n", "", "predicted ms", "measured ms", "error");
+    for (const Pair &pair : pairs()) {
+        if (pair.name.find(wanted) == std::string::npos)
+            continue;
+        const auto outcome = bench.run(pair);
+        if (!outcome) {
+            fmt::print("{:<30} {}\n", pair.name, outcome.error().text());
+            continue;
+        }
+        const double error = outcome->predicted / outcome->measured - 1;
+        errors.push_back(std::abs(error));
+        fmt::print("{:<30} {:>12.2f} {:>12.2f} {:>+7.1f}%\n", pair.name, outcome->predicted * 1e3, outcome->measured * 1e3, error * 100);
+        std::fflush(stdout);
+    }
+    std::error_code ignored;
+    std::filesystem::remove_all(folder, ignored);
+    if (errors.empty())
+        return 1;
+    std::sort(errors.begin(), errors.end());
+    fmt::print("{} pairs: median error {:.1f} %, worst {:.1f} %\n", errors.size(), errors[errors.size() / 2] * 100, errors.back() * 100);
+    return 0;
+}
