@@ -4,6 +4,7 @@
 #include "executor/device/indexing_cases.h"
 #include "executor/device/operator_case.h"
 #include "executor/device/operator_cases_recurrent.h"
+#include "executor/device/operator_cases_scatter.h"
 
 // The cases that both kernel tests run: every operator type, on several shapes. Inputs keep away from kinks, so that finite
 // differences mean something there.
@@ -203,7 +204,7 @@ inline std::vector<Case> forwardOnlyCases()
 inline std::vector<Case> allCases()
 {
     std::vector<Case> all;
-    for (const auto &family : {elementwiseCases(), matrixCases(), imageCases(), normalisationCases(), shapeCases(), reductionCases(), indexingCases(), recurrentCases()})
+    for (const auto &family : {elementwiseCases(), matrixCases(), imageCases(), normalisationCases(), shapeCases(), reductionCases(), indexingCases(), recurrentCases(), scatterCases()})
         all.insert(all.end(), family.begin(), family.end());
     return all;
 }

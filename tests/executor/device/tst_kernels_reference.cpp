@@ -99,7 +99,7 @@ private slots:
     {
         for (const Case &c : operatorCases()) {
             const std::string type = c.type;
-            const bool byOneDnn = type == "MatMul" || type == "Gemm" || type == "Conv" || type == "LSTM" || type == "GRU" || type == "RNN";
+            const bool byOneDnn = type == "MatMul" || type == "Gemm" || type == "Conv" || type == "LSTM" || type == "GRU" || type == "RNN" || type == "ConvTranspose";
             auto graph = single(c);
             QVERIFY2(graph.ok(), c.name);
             std::vector<std::vector<std::byte>> first;
