@@ -79,6 +79,32 @@ void padGrad(const OpAtHand &at, Proposals &to)
     to.linear();
 }
 
+/// Axes other than the scattered one, along which data, indices and updates are equally long.
+void scatterElements(const OpAtHand &at, Proposals &to)
+{
+    const graph::Shape &data = at.inputs[0]->shape;
+    const int axis = axisOf(at, 0, data.rank());
+    for (int i = 0; i < static_cast<int>(data.rank()); ++i)
+        if (i != axis && data[static_cast<std::size_t>(i)] == at.inputs[1]->shape[static_cast<std::size_t>(i)])
+            to.plainRow({i, i, i}, {i});
+}
+
+/// Inside the slices that are scattered.
+void scatterNd(const OpAtHand &at, Proposals &to)
+{
+    const Slices slices = slicesOf(at);
+    for (int i = slices.first; i < static_cast<int>(at.inputs[0]->shape.rank()); ++i)
+        to.plainRow({i, kAll, slices.prefix + i - slices.first}, {i});
+}
+
+void topK(const OpAtHand &at, Proposals &to)
+{
+    const std::size_t rank = at.inputs[0]->shape.rank();
+    for (int i = 0; i < static_cast<int>(rank); ++i)
+        if (i != axisOf(at, -1, rank))
+            to.row({i}, {i, i});
+}
+
 } // namespace
 
 std::vector<SignatureRule> indexingRules()
@@ -89,6 +115,9 @@ std::vector<SignatureRule> indexingRules()
         {"GatherND", gatherNd},
         {"GatherNDGrad", gatherNdGrad, localizeShape},
         {"OneHot", oneHot},
+        {"ScatterElements", scatterElements},
+        {"ScatterND", scatterNd},
+        {"TopK", topK},
         {"PadGrad", padGrad, localizeShape},
     };
 }

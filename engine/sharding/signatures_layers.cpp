@@ -104,7 +104,7 @@ void localizeConv(const OpAtHand &at, const Signature &signature, graph::Attribu
     const bool channels = grouped(at) && isSplit(signature.inputs[0]) && signature.inputs[0].axis == 1;
     if (channels)
         attributes["group"] = at.op.integer("group", 1) / at.parts;
-    if (at.op.type == "ConvGradInput")
+    if (at.op.type == "ConvGradInput" || at.op.type == "ConvTranspose")
         localizeShape(at, signature, attributes);
     if (at.op.type != "ConvGradWeight")
         return;
@@ -176,6 +176,7 @@ std::vector<SignatureRule> layerRules()
         {"BatchNormalizationGrad", batchNormalizationGrad},
         {"Conv", conv, localizeConv},
         {"ConvGradInput", convGradInput, localizeConv},
+        {"ConvTranspose", convGradInput, localizeConv},
         {"ConvGradWeight", convGradWeight, localizeConv},
         {"MaxPool", samplesAndChannels},
         {"MaxPoolGrad", samplesAndChannels},

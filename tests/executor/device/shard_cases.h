@@ -84,6 +84,9 @@ inline std::vector<Case> shardShapeCases()
         {"Gather nothing", "Gather", {real({4, 2}), given({2}, {2, 9})}},
         {"Gather axis", "Gather", {batch({2, 4, 6}), given({2}, {3, 1})}, {{"axis", n(1)}}},
         {"Trilu", "Trilu", {real({2, 4, 6})}, {{"upper", n(0)}}},
+        {"ScatterElements", "ScatterElements", {real({4, 6}), given({2, 6}, {3, 0, 1, 2, 3, 0, 1, 1, 2, 0, 0, 3}), real({2, 6})}, {{"axis", n(0)}, {"reduction", std::string("none")}}},
+        {"ScatterND", "ScatterND", {real({4, 6}), given({2, 1}, {3, 1}), real({2, 6})}, {{"reduction", std::string("none")}}},
+        {"TopK", "TopK", {real({4, 6})}, {{"k", n(2)}}, 2},
         {"ConstantOfShape", "ConstantOfShape", {}, {{"shape", Ints{4, 6}}, {"batch_axis", n(-1)}, {"value", 2.5}}},
     };
 }
@@ -128,7 +131,7 @@ inline std::vector<Case> shardReductionCases()
 inline std::vector<Case> allShardCases()
 {
     std::vector<Case> all;
-    for (const auto &family : {shardMatrixCases(), shardLayerCases(), shardShapeCases(), shardElementwiseCases(), shardReductionCases(), allCases()})
+    for (const auto &family : {shardMatrixCases(), shardLayerCases(), shardShapeCases(), shardElementwiseCases(), shardReductionCases(), allCases(), forwardOnlyCases()})
         all.insert(all.end(), family.begin(), family.end());
     return all;
 }
