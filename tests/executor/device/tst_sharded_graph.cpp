@@ -180,6 +180,44 @@ Result<graph::Graph> model(const QString &name)
     return graph::gpt(config);
 }
 
+/// One product and a loss: everything about it can be pinned.
+graph::Graph productModel()
+{
+    graph::GraphBuilder builder("product");
+    const TensorId tokens = builder.input("tokens", DType::I64, graph::Shape::batched({8}));
+    const TensorId table = builder.parameter("table", graph::Shape::of({48, 16}), {});
+    const TensorId w = builder.parameter("w", graph::Shape::of({16, 48}), {});
+    const TensorId x = builder.add("Gather", {table, tokens}, {}, "x");
+    const TensorId rows = builder.add("Reshape", {builder.add("MatMul", {x, w}, {}, "y")}, {{"shape", Ints{8, 48}}, {"batch_axis", std::int64_t{0}}}, "rows");
+    const TensorId labels = builder.input("labels", DType::I64, graph::Shape({graph::Dim{8, true}}));
+    const TensorId loss = builder.add("SoftmaxCrossEntropyLoss", {rows, labels}, {}, "loss");
+    builder.output(loss);
+    builder.loss(loss);
+    return *std::move(builder).build();
+}
+
+/// Layouts of every tensor that may be pinned, drawn at random: about one in @p every, each component one that divides twice.
+Pins randomPins(const graph::Graph &graph, const Mesh &mesh, std::uint64_t seed, double every)
+{
+    Sequence sequence(seed);
+    Pins pins;
+    for (const graph::Tensor &tensor : graph.tensors()) {
+        const bool held = tensor.role == graph::TensorRole::Parameter;
+        if (sequence.next(0, every) >= 1 || tensor.role == graph::TensorRole::Constant)
+            continue;
+        NdSbp pin(mesh.sizes.size());
+        for (std::size_t d = 1; d < mesh.sizes.size(); ++d) {
+            const auto axis = static_cast<std::size_t>(sequence.next(0, static_cast<double>(tensor.shape.rank()) + 1));
+            if (axis < tensor.shape.rank() && tensor.shape[axis].size % (mesh.devices() / mesh.sizes[0]) == 0)
+                pin[d] = {sharding::Sbp::Kind::Split, static_cast<int>(axis), {}};
+            else if (!held && tensor.type == DType::F32 && sequence.next(0, 4) < 1)
+                pin[d].kind = sharding::Sbp::Kind::Partial;
+        }
+        pins[tensor.name] = pin;
+    }
+    return pins;
+}
+
 Mesh meshOf(const QString &sizes)
 {
     Mesh mesh{{}};
@@ -246,6 +284,59 @@ private slots:
         Comparison comparison(logical, *sharded, mesh, 2, 48);
         const std::string problem = comparison.run();
         QVERIFY2(problem.empty(), problem.c_str());
+    }
+
+    /// All pairs of layouts of both factors, on two dimensions at once.
+    void productsOnTwoDimensions()
+    {
+        const graph::Graph graph = productModel();
+        const auto logical = training(graph);
+        const Mesh mesh{{1, 2, 2}};
+        int possible = 0;
+        for (const char *x : {"B,B", "B,S(1)", "B,S(2)", "S(1),B", "S(1),S(1)", "S(1),S(2)", "S(2),B", "S(2),S(1)", "S(2),S(2)", "P,S(1)", "B,P"})
+            for (const char *w : {"B,B", "B,S(0)", "B,S(1)", "S(0),B", "S(0),S(0)", "S(0),S(1)", "S(1),B", "S(1),S(0)", "S(1),S(1)"}) {
+                const Pins pins{{"x", sbp(std::string("S(0),") + x)}, {"w", sbp(std::string("B,") + w)}};
+                const auto sharded = sharding::shard(logical, requestFor(logical, mesh, pins));
+                QVERIFY2(sharded.ok(), sharded.ok() ? "" : sharded.error().text().c_str());
+                Comparison comparison(logical, *sharded, mesh, 2, 48);
+                const std::string problem = std::string(x) + " times " + w + ": " + comparison.run();
+                QVERIFY2(problem.ends_with(": "), problem.c_str());
+                ++possible;
+            }
+        QCOMPARE(possible, 99);
+    }
+
+    /// Whatever is pinned, the result is the same, or the pin of a parameter is refused by name.
+    void randomLayouts_data()
+    {
+        QTest::addColumn<QString>("name");
+        QTest::addColumn<QString>("sizes");
+        for (const char *name : {"gpt", "bert", "llama"})
+            for (const char *sizes : {"1,2", "1,2,2", "2,4"})
+                QTest::addRow("%s on %s", name, sizes) << name << sizes;
+    }
+
+    void randomLayouts()
+    {
+        QFETCH(QString, name);
+        QFETCH(QString, sizes);
+        const auto graph = model(name);
+        QVERIFY(graph.ok());
+        const auto logical = training(*graph);
+        const Mesh mesh = meshOf(sizes);
+        int possible = 0;
+        for (std::uint64_t seed = 1; seed <= 24; ++seed) {
+            const auto sharded = sharding::shard(logical, requestFor(logical, mesh, randomPins(*graph, mesh, seed, seed % 2 == 0 ? 2 : 8)));
+            if (!sharded) {
+                QVERIFY2(sharded.error().message.find("has no signature that allows the pins of '") != std::string::npos, sharded.error().message.c_str());
+                continue;
+            }
+            ++possible;
+            Comparison comparison(logical, *sharded, mesh, 1, 48);
+            const std::string problem = "seed " + std::to_string(seed) + ": " + comparison.run();
+            QVERIFY2(problem.ends_with(": "), problem.c_str());
+        }
+        QVERIFY2(possible >= 3, std::to_string(possible).c_str());
     }
 
 private:
