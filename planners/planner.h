@@ -19,6 +19,8 @@ struct Problem {
     std::int64_t globalBatch = 1;
     std::optional<std::int64_t> microBatch; ///< samples of one micro-batch on one device; a planner chooses if not given
     plan::Optimizer optimizer;
+    plan::Precision precision = plan::Precision::Float32;
+    int zero = 0; ///< ZeRO level of stages with replicas. Planners' own memory models leave its savings out; the simulator counts them
 };
 
 /// `--set KEY=VALUE`. A planner refuses keys that it does not document.

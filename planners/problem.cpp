@@ -22,6 +22,8 @@ Status validate(const Problem &problem)
     for (const double figure : {optimizer.learningRate, optimizer.momentum, optimizer.beta1, optimizer.beta2, optimizer.epsilon, optimizer.weightDecay})
         if (!std::isfinite(figure))
             return badInput("the optimizer has a figure that is not finite; correct its learning rate, momentum or decay");
+    if (problem.zero < 0 || problem.zero > 3)
+        return badInput(fmt::format("there is no ZeRO level {}; give 0 (none) to 3", problem.zero));
     return {};
 }
 
@@ -35,6 +37,7 @@ plan::Plan emptyPlan(const Problem &problem, const std::string &planner, const O
     plan.planner.options = options;
     plan.globalBatch = problem.globalBatch;
     plan.optimizer = problem.optimizer;
+    plan.precision = problem.precision;
     return plan;
 }
 

@@ -75,6 +75,23 @@ void addInspect(Command &command)
     verb->add_option("what", command.inspect.what, "A file, the folder of a run, zoo:NAME, preset:NAME or local[:N]")->required();
 }
 
+/// What a plan says about training beyond its layout.
+void addTrainingSettings(CLI::App *verb, PlanOptions &options)
+{
+    constexpr std::int64_t kMostSteps = std::int64_t{1} << 40;
+    verb->add_option("--no-decay", options.noDecay, "Parameters without weight decay: a name, a pattern with *, or rank<2 (biases and norms); may be given several times")
+        ->type_name("PATTERN");
+    verb->add_option("--lr-schedule", options.learningRateSchedule, "How the learning rate falls after the warm-up")
+        ->check(CLI::IsMember({"constant", "linear", "cosine"}))
+        ->capture_default_str();
+    verb->add_option("--warmup-steps", options.warmupSteps, "Steps in which the learning rate rises to its full")->check(CLI::Range(std::int64_t{0}, kMostSteps));
+    verb->add_option("--decay-steps", options.decaySteps, "Step at which the fall ends; default: the run's last")->check(CLI::Range(std::int64_t{1}, kMostSteps));
+    verb->add_option("--lr-minimum", options.minimumLearningRate, "Share of the learning rate that is left after the fall")->check(CLI::Range(0.0, 1.0));
+    verb->add_option("--clip-norm", options.clipNorm, "Scale gradients down to this 2-norm over all parameters")->check(finite() & CLI::NonNegativeNumber);
+    verb->add_option("--precision", options.precision, "What activations and matrix products are computed in")->check(CLI::IsMember({"fp32", "bf16"}))->capture_default_str();
+    verb->add_option("--zero", options.zero, "What replicas share out: 1 optimizer state, 2 gradients too, 3 parameters too")->check(CLI::Range(0, 3))->capture_default_str();
+}
+
 void addPlan(Command &command)
 {
     PlanOptions &options = command.plan;
@@ -92,6 +109,7 @@ void addPlan(Command &command)
     verb->add_option("--learning-rate", options.learningRate, "Its learning rate")->check(finite() & CLI::NonNegativeNumber);
     verb->add_option("--momentum", options.momentum, "Momentum of sgd")->check(CLI::Range(0.0, 1.0));
     verb->add_option("--weight-decay", options.weightDecay, "Its weight decay")->check(finite() & CLI::NonNegativeNumber);
+    addTrainingSettings(verb, options);
     verb->add_option("-o,--output", options.out, "Plan file to write")->type_name("PLAN");
     verb->add_option("--workspace", options.workspace, "Workspace to record the plan in")->type_name("FILE");
 }
@@ -128,13 +146,23 @@ void addTrain(Command &command)
     CLI::App *verb = addVerb(command, "train", "Train a plan's model for real, one process a device",
                              "planloom train nano.plan.json --data /usr/share/common-licenses/GPL-3 --steps 100 --seed 1",
                              [&command](Output &output) { return train(command.train, output); });
-    verb->add_option("plan", options.plan, "Plan file")->required()->type_name("PLAN");
-    verb->add_option("--data", options.data, "Text, token file, .npy, CSV(.gz) or IDX")->required();
-    verb->add_option("--steps", options.steps, "Training steps")->capture_default_str()->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 40));
-    verb->add_option("--seed", options.seed, "Seed of weights and order of samples")->capture_default_str();
+    constexpr std::int64_t kMostSteps = std::int64_t{1} << 40;
+    verb->add_option("plan", options.plan, "Plan file; with --resume also the folder of the run")->required()->type_name("PLAN");
+    verb->add_option("--data", options.data, "Text, token file, .npy, CSV(.gz) or IDX; needed unless a run is resumed");
+    verb->add_option("--steps", options.steps, "Training steps; default 100")->check(CLI::Range(std::int64_t{1}, kMostSteps));
+    verb->add_option("--seed", options.seed, "Seed of weights and order of samples; default 1");
     verb->add_option("--run-dir", options.runDir, "Folder of the run, for its trace and metrics; default: a new one")->type_name("FOLDER");
     verb->add_option("--holdout", options.holdout, "Share of the samples that is kept for evaluation")->check(CLI::Range(0.0, 0.9));
     verb->add_option("--threads", options.threads, "OpenMP threads of each rank; default: its share of the cores")->check(CLI::Range(1, 4096));
+    verb->add_option("--validate-every", options.validateEvery, "Steps between evaluations of what is held out")->check(CLI::Range(std::int64_t{1}, kMostSteps));
+    verb->add_option("--early-stop", options.earlyStop, "End after so many validations without a better loss")->check(CLI::Range(1, 1 << 20));
+    verb->add_option("--checkpoint-every", options.checkpointEvery, "Steps between checkpoints; a run that has them also leaves one when it ends or is stopped")
+        ->check(CLI::Range(std::int64_t{1}, kMostSteps));
+    verb->add_option("--keep", options.keep, "Newest checkpoints that are kept; 0: all")->capture_default_str()->check(CLI::Range(0, 1 << 20));
+    verb->add_flag("--resume", options.resume, "Go on from the newest whole checkpoint of the run; what is not given is as it was");
+    verb->add_option("--restarts", options.restarts, "How often to start again from the newest checkpoint when a rank dies or hangs")->check(CLI::Range(0, 1 << 20));
+    verb->add_option("--hung-after", options.hungAfter, "Seconds without progress after which a rank hangs; default 30, always at least five steps")
+        ->check(finite() & CLI::PositiveNumber);
     verb->add_option("--agent", options.agent, "Socket of an agent that is running; default: one of its own")->type_name("SOCKET");
     verb->add_option("--workspace", options.workspace, "Workspace to record the run in")->type_name("FILE");
 }

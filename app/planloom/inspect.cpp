@@ -6,10 +6,13 @@
 #include "engine/base/files.h"
 #include "engine/graph/operators.h"
 #include "engine/import/import.h"
+#include "executor/checkpoint/restore.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <fmt/format.h>
 #include <map>
+#include <optional>
 
 namespace planloom::cli {
 namespace {
@@ -198,6 +201,48 @@ Status inspectPlan(const std::string &path, Output &output)
     return {};
 }
 
+/// What metrics.db tells of a run, also while it goes on; nothing if it has none.
+std::optional<std::string> metricsOfRun(const std::string &folder, Output &output)
+{
+    std::error_code unknown;
+    if (!fs::exists(folder + "/metrics.db", unknown))
+        return std::nullopt;
+    auto workspace = store::Workspace::open(folder + "/metrics.db");
+    const auto runs = workspace ? workspace->listRuns() : Result<std::vector<store::Run>>(workspace.error());
+    if (!runs || runs->empty())
+        return std::nullopt;
+    const auto steps = workspace->steps(runs->front().id);
+    const auto validations = workspace->validations(runs->front().id);
+    if (!steps || !validations || steps->empty())
+        return std::nullopt;
+    const store::Step &last = steps->back();
+    JsonObject json;
+    json.add("state", runs->front().state).add("steps", steps->size()).add("loss_first", steps->front().loss).add("loss_last", last.loss);
+    json.add("learning_rate_last", last.learningRate).add("gradient_norm_last", last.gradientNorm).add("validations", validations->size());
+    output.line(fmt::format("metrics       {} steps, loss {:.6g} -> {:.6g}, learning rate {:.4g}", steps->size(), steps->front().loss, last.loss, last.learningRate));
+    const auto best = std::ranges::min_element(*validations, {}, &store::Validation::loss);
+    if (best == validations->end())
+        return json.text();
+    json.add("validation_loss_best", best->loss).add("validation_step_best", best->step).add("validation_perplexity_best", best->perplexity);
+    output.line(fmt::format("held out      best of {} at step {}: loss {:.6g}, {} right, perplexity {:.5g}", validations->size(), best->step, best->loss,
+                            percent(best->accuracy), best->perplexity));
+    return json.text();
+}
+
+/// The steps of the run's checkpoints, newest first.
+std::string checkpointsOfRun(const std::string &folder, Output &output)
+{
+    JsonArray steps;
+    std::string text;
+    for (const checkpoint::Manifest &manifest : checkpoint::checkpoints(folder)) {
+        steps.raw(std::to_string(manifest.state.step));
+        text += (text.empty() ? "" : ", ") + std::to_string(manifest.state.step);
+    }
+    if (!text.empty())
+        output.line("checkpoints   after steps " + text);
+    return steps.text();
+}
+
 Status inspectRun(const std::string &folder, Output &output)
 {
     const auto run = readRun(folder);
@@ -210,10 +255,13 @@ Status inspectRun(const std::string &folder, Output &output)
         output.line(fmt::format("loss          {:.6g} -> {:.6g}", run->summary->lossFirst, run->summary->lossLast));
         output.line(fmt::format("iteration     {} (median), predicted {}", format(Seconds(run->summary->iterationSecondsMedian)), format(Seconds(run->summary->predictedIterationSeconds))));
     } else {
-        output.line("has no summary: it is running, or it ended before its first step");
+        output.line("has no summary: it is running, it failed, or it ended before its first step");
     }
+    const auto metrics = metricsOfRun(folder, output);
+    const std::string checkpoints = checkpointsOfRun(folder, output);
     output.json(JsonObject().add("kind", "run").add("folder", folder).raw("plan", planJson(run->document))
-                    .raw("summary", run->summary ? agent::toJson(*run->summary) : "null").text());
+                    .raw("summary", run->summary ? agent::toJson(*run->summary) : "null").raw("metrics", metrics.value_or("null"))
+                    .raw("checkpoints", checkpoints).text());
     return {};
 }
 

@@ -4,6 +4,7 @@
 #include "app/planloom/sources.h"
 #include "app/planloom/terminal.h"
 #include "app/planloom/verbs.h"
+#include "engine/plan/training.h"
 #include "planners/planner.h"
 
 #include <chrono>
@@ -26,6 +27,13 @@ plan::Optimizer optimizerOf(const PlanOptions &options)
     optimizer.learningRate = options.learningRate.value_or(optimizer.learningRate);
     optimizer.momentum = options.momentum.value_or(optimizer.momentum);
     optimizer.weightDecay = options.weightDecay.value_or(optimizer.weightDecay);
+    optimizer.clipNorm = options.clipNorm;
+    optimizer.schedule.kind = plan::learningRateKindFromName(options.learningRateSchedule).value_or(plan::LearningRateSchedule::Kind::Constant);
+    optimizer.schedule.warmupSteps = options.warmupSteps;
+    optimizer.schedule.totalSteps = options.decaySteps;
+    optimizer.schedule.minimum = options.minimumLearningRate;
+    for (const std::string &pattern : options.noDecay)
+        optimizer.groups.push_back({pattern, 0, 1});
     return optimizer;
 }
 
@@ -37,6 +45,8 @@ Status checkOptions(const PlanOptions &options)
         return badInput(fmt::format("--micro-batch {} does not fit a batch of {}; give 1 to {}", *options.microBatch, options.batch, options.batch));
     if (options.momentum && options.optimizer != "sgd")
         return badInput("--momentum goes with --optimizer sgd; leave it out or change the optimizer");
+    if ((options.decaySteps > 0 || options.minimumLearningRate > 0) && options.learningRateSchedule == "constant")
+        return badInput("--decay-steps and --lr-minimum go with --lr-schedule linear or cosine; leave them out or change the schedule");
     return checkWritable(options.out);
 }
 
@@ -121,7 +131,8 @@ Status plan(const PlanOptions &options, Output &output)
         return subject.error();
     if (interrupted())
         return cancelled("stopped on request; no plan was made");
-    const planners::Problem problem{*subject, options.batch, options.microBatch, optimizerOf(options)};
+    const auto precision = plan::precisionFromName(options.precision).value_or(plan::Precision::Float32);
+    const planners::Problem problem{*subject, options.batch, options.microBatch, optimizerOf(options), precision, options.zero};
 
     TerminalProgress progress(output.showsProgress());
     const auto begun = std::chrono::steady_clock::now();

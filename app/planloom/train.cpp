@@ -8,6 +8,7 @@
 #include "executor/agent/client.h"
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <fmt/format.h>
 
@@ -49,6 +50,15 @@ public:
             m_status = id.error();
     }
 
+    void add(const agent::StepMetrics &step, std::int64_t samples)
+    {
+        m_steps.push_back({step.step, step.loss, step.seconds, step.learningRate, step.gradientNorm, samples});
+        constexpr std::size_t kBatch = 1024;
+        if (m_steps.size() >= kBatch)
+            flush();
+    }
+    void add(const agent::Validation &seen) { m_validations.push_back({seen.step, seen.loss, seen.accuracy, seen.perplexity, seen.samples}); }
+
     void summary(const agent::RunSummary &summary)
     {
         m_run.steps = summary.steps;
@@ -67,17 +77,29 @@ public:
     /// Error: the first thing that could not be recorded.
     Status end(const Status &outcome)
     {
+        flush();
         if (!m_workspace || m_run.id == 0)
             return m_status;
         m_run.state = outcome ? "finished" : outcome.error().code == ErrorCode::Cancelled ? "stopped" : "failed";
         m_run.error = outcome ? "" : outcome.error().text();
         m_run.endedAt = now();
-        return m_workspace->updateRun(m_run);
+        const Status updated = m_workspace->updateRun(m_run);
+        return m_status ? updated : m_status;
     }
 
 private:
+    void flush()
+    {
+        if (m_workspace && m_run.id != 0 && m_status)
+            m_status = m_workspace->record(m_run.id, m_steps, m_validations);
+        m_steps.clear();
+        m_validations.clear();
+    }
+
     std::optional<store::Workspace> m_workspace;
     store::Run m_run;
+    std::vector<store::Step> m_steps;
+    std::vector<store::Validation> m_validations;
     Status m_status;
 };
 
@@ -89,7 +111,12 @@ void printSummary(const agent::RunSummary &summary, const std::vector<trace::Ran
     output.line(fmt::format("iteration     {} (median), predicted {} ({:+.1f} %)", format(Seconds(summary.iterationSecondsMedian)),
                             format(Seconds(summary.predictedIterationSeconds)), summary.predictionError * 100));
     if (summary.evaluationSamples > 0)
-        output.line(fmt::format("held out      {} samples: loss {:.6g}, {} right", summary.evaluationSamples, summary.evaluationLoss, percent(summary.evaluationAccuracy)));
+        output.line(fmt::format("held out      {} samples: loss {:.6g}, {} right, perplexity {:.5g}", summary.evaluationSamples, summary.evaluationLoss,
+                                percent(summary.evaluationAccuracy), std::exp(summary.evaluationLoss)));
+    if (summary.stoppedEarly)
+        output.line("stopped       early: the loss of what is held out got no better");
+    if (summary.restarts > 0)
+        output.line(fmt::format("restarts      {}", summary.restarts));
     Table table({"RANK", "DEVICE", "PEAK PREDICTED", "PEAK MEASURED"});
     for (std::size_t rank = 0; rank < summary.peakBytesMeasured.size(); ++rank) {
         const std::int64_t predicted = rank < summary.peakBytesPredicted.size() ? summary.peakBytesPredicted[rank] : 0;
@@ -101,6 +128,63 @@ void printSummary(const agent::RunSummary &summary, const std::vector<trace::Ran
     output.line("run           " + folder);
 }
 
+/// What an earlier part of the run was asked for fills in what is not given now.
+Result<TrainOptions> complete(TrainOptions options)
+{
+    std::error_code unknown;
+    if (fs::is_directory(options.plan, unknown)) {
+        if (!options.resume)
+            return badInput(fmt::format("{} is a folder; name a plan file, or say --resume to go on with the run in it", options.plan));
+        if (options.runDir.empty())
+            options.runDir = options.plan;
+        options.plan += "/plan.json";
+    }
+    if (options.resume && options.runDir.empty())
+        return badInput("--resume needs the run's folder; name it with --run-dir");
+    if (options.resume) {
+        const auto before = agent::requestFromJson(options.runDir + "/request.json");
+        if (!before)
+            return before.error();
+        if (options.data.empty())
+            options.data = before->dataPath;
+        options.steps = options.steps.value_or(before->steps);
+        options.seed = options.seed.value_or(before->seed);
+        options.holdout = options.holdout.value_or(before->holdout);
+        if (options.checkpointEvery == 0)
+            options.checkpointEvery = before->checkpointEvery;
+        if (options.validateEvery == 0 && options.earlyStop == 0) {
+            options.validateEvery = before->validateEvery;
+            options.earlyStop = before->earlyStop;
+        }
+    }
+    if (options.data.empty())
+        return badInput("--data is missing: a text, token file, .npy, CSV(.gz) or IDX; see planloom train --help");
+    constexpr std::int64_t kSteps = 100;
+    options.steps = options.steps.value_or(kSteps);
+    options.seed = options.seed.value_or(1);
+    return options;
+}
+
+agent::TrainRequest requestOf(const TrainOptions &options, const std::string &planJson)
+{
+    agent::TrainRequest request;
+    request.planJson = planJson;
+    request.dataPath = absolute(options.data);
+    request.steps = *options.steps;
+    request.seed = *options.seed;
+    request.runDir = absolute(options.runDir);
+    request.holdout = options.holdout.value_or(0);
+    request.threads = options.threads;
+    request.checkpointEvery = options.checkpointEvery;
+    request.keep = options.keep;
+    request.resume = options.resume;
+    request.restarts = options.restarts;
+    request.validateEvery = options.validateEvery;
+    request.earlyStop = options.earlyStop;
+    request.hungSeconds = options.hungAfter;
+    return request;
+}
+
 /// A line a step on a terminal of people's: all of the first ten, then as many as can be read.
 bool worthPrinting(std::int64_t step, std::int64_t steps)
 {
@@ -110,8 +194,12 @@ bool worthPrinting(std::int64_t step, std::int64_t steps)
 
 } // namespace
 
-Status train(const TrainOptions &options, Output &output)
+Status train(const TrainOptions &given, Output &output)
 {
+    const auto completed = complete(given);
+    if (!completed)
+        return completed.error();
+    const TrainOptions &options = *completed;
     const auto document = plan::readPlan(options.plan);
     if (!document)
         return document.error();
@@ -139,22 +227,29 @@ Status train(const TrainOptions &options, Output &output)
     };
     events.onStep = [&](const agent::StepMetrics &step) {
         output.json(agent::toJson(step));
-        if (output.isText() && worthPrinting(step.step, options.steps)) {
+        record.add(step, document->plan.globalBatch);
+        if (output.isText() && worthPrinting(step.step, *options.steps)) {
             progress.clear();
             output.line(fmt::format("step {:>6}  loss {:<10.6g}  {:>9}  {:.4g} samples/s", step.step, step.loss, format(Seconds(step.seconds)), step.samplesPerSecond));
         }
-        progress.report(static_cast<double>(step.step + 1) / static_cast<double>(options.steps), "training");
+        progress.report(static_cast<double>(step.step + 1) / static_cast<double>(*options.steps), "training");
+    };
+    events.onValidation = [&](const agent::Validation &seen) {
+        output.json(agent::toJson(seen));
+        record.add(seen);
+        progress.clear();
+        output.line(fmt::format("step {:>6}  held out: loss {:.6g}, {} right, perplexity {:.5g}", seen.step, seen.loss, percent(seen.accuracy), seen.perplexity));
+    };
+    events.onState = [&](agent::RunState state, const std::string &message) {
+        if (state != agent::RunState::Restarting)
+            return;
+        output.json(JsonObject().add("state", "restarting").add("message", message).text());
+        progress.clear();
+        output.line("restarting    " + message);
     };
     events.onSummary = [&](const agent::RunSummary &summary) { last = summary; };
 
-    agent::TrainRequest request;
-    request.planJson = *planJson;
-    request.dataPath = absolute(options.data);
-    request.steps = options.steps;
-    request.seed = options.seed;
-    request.runDir = absolute(options.runDir);
-    request.holdout = options.holdout;
-    request.threads = options.threads;
+    const agent::TrainRequest request = requestOf(options, *planJson);
     Status outcome;
     {
         const InterruptWatch watch([&client] { (*client)->stop(); });

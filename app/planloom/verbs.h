@@ -35,6 +35,14 @@ struct PlanOptions {
     std::optional<double> learningRate;
     std::optional<double> momentum;
     std::optional<double> weightDecay;
+    std::vector<std::string> noDecay; ///< parameters without weight decay: names, patterns, rank<N
+    double clipNorm = 0;
+    std::string learningRateSchedule = "constant";
+    std::int64_t warmupSteps = 0;
+    std::int64_t decaySteps = 0; ///< where the fall of the learning rate ends; 0: the run's last step
+    double minimumLearningRate = 0; ///< as a factor
+    std::string precision = "fp32";
+    int zero = 0;
     std::string out; ///< plan file; empty: none
     std::string workspace;
 };
@@ -60,13 +68,20 @@ struct ProfileOptions {
 Status profile(const ProfileOptions &options, Output &output);
 
 struct TrainOptions {
-    std::string plan;
+    std::string plan; ///< or the folder of a run to resume
     std::string data;
-    std::int64_t steps = 100;
-    std::int64_t seed = 1;
+    std::optional<std::int64_t> steps; ///< default 100
+    std::optional<std::int64_t> seed;  ///< default 1
     std::string runDir; ///< empty: a new folder in the agent's place for runs
-    double holdout = 0;
+    std::optional<double> holdout;
     int threads = 0;
+    std::int64_t checkpointEvery = 0;
+    int keep = 3;
+    bool resume = false; ///< what is not given is as the run began
+    int restarts = 0;
+    std::int64_t validateEvery = 0;
+    int earlyStop = 0;
+    double hungAfter = 0; ///< seconds; 0: the agent's default
     std::string agent; ///< socket of an agent that is running; empty: a child of this process
     std::string workspace;
 };

@@ -29,7 +29,7 @@ void addMoments(std::vector<Piece> &pieces, RankExecutor &executor, const progra
 {
     constexpr checkpoint::Kind kMoments[] = {checkpoint::Kind::Moment1, checkpoint::Kind::Moment2};
     for (std::size_t i = 0; i < std::size(kMoments); ++i) {
-        if (held.moments[i] >= 0)
+        if (held.moments[i] >= 0 && held.updateCount > 0)
             pieces.push_back(pieceOf(held, kMoments[i], held.updateBegin, held.updateCount, executor.address(held.moments[i])));
     }
 }
@@ -39,6 +39,8 @@ std::vector<Piece> piecesToSave(RankExecutor &executor)
 {
     std::vector<Piece> pieces;
     for (const program::Held &held : executor.held()) {
+        if (held.kind == program::Held::Kind::Parameter && held.updateCount == 0) // another rank's, under ZeRO
+            continue;
         if (held.kind == program::Held::Kind::Parameter) {
             std::byte *data = executor.address(held.offset) + (held.updateBegin - held.begin) * kFloat;
             pieces.push_back(pieceOf(held, checkpoint::Kind::Parameter, held.updateBegin, held.updateCount, data));

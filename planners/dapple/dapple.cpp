@@ -105,6 +105,7 @@ private:
             stage.lastLayer = scored.spans[i].last;
             stage.devices = scored.spans[i].devices;
             stage.recompute = scored.recompute[i];
+            stage.zero = stage.devices.size() > 1 ? m_problem.zero : 0;
             plan.stages.push_back(std::move(stage));
         }
         if (plan::warmupDepths(plan) != scored.depths)

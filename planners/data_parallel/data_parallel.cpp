@@ -35,6 +35,7 @@ plan::Plan planOf(const Problem &problem, const Options &options, std::int64_t m
     stage.lastLayer = problem.subject.layers().size();
     for (const cluster::Device &device : problem.subject.cluster->devices())
         stage.devices.push_back(device.id);
+    stage.zero = stage.devices.size() > 1 ? problem.zero : 0;
     plan.stages = {std::move(stage)};
     plan.schedule.kind = plan::ScheduleKind::OneF1B;
     return plan;

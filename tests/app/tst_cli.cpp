@@ -239,6 +239,14 @@ private Q_SLOTS:
         QTest::newRow("unknown optimizer") << plan + QStringList{"--optimizer", "adagrad"} << 2 << QStringList{"adagrad", "adamw"};
         QTest::newRow("learning rate NaN") << plan + QStringList{"--learning-rate", "nan"} << 2 << QStringList{"nan"};
         QTest::newRow("momentum of adamw") << plan + QStringList{"--momentum", "0.9"} << 2 << QStringList{"--momentum", "sgd"};
+        QTest::newRow("precision of eight bits") << plan + QStringList{"--precision", "fp8"} << 2 << QStringList{"fp8", "bf16"};
+        QTest::newRow("ZeRO 4") << plan + QStringList{"--zero", "4"} << 2 << QStringList{"--zero"};
+        QTest::newRow("a fall that is none") << plan + QStringList{"--decay-steps", "9"} << 2 << QStringList{"--decay-steps", "--lr-schedule"};
+        QTest::newRow("no such parameter") << plan + QStringList{"--no-decay", "nothing"} << 2 << QStringList{"\"nothing\"", "matches no parameter"};
+        QTest::newRow("resume nothing") << QStringList{"train", "nano.plan.json", "--resume"} << 2 << QStringList{"--resume", "--run-dir"};
+        QTest::newRow("resume no run") << QStringList{"train", "nano.plan.json", "--resume", "--run-dir", "no-run"} << 2 << QStringList{"no-run"};
+        QTest::newRow("train a folder") << QStringList{"train", "folder.onnx", "--data", "text"} << 2 << QStringList{"folder.onnx", "--resume"};
+        QTest::newRow("validate with nothing") << QStringList{"train", "nano.plan.json", "--data", "text", "--validate-every", "2", "--run-dir", "r"} << 2 << QStringList{"hold out"};
         QTest::newRow("profile of nothing") << QStringList{"profile"} << 2 << QStringList{"--model", "--plan"};
         QTest::newRow("profile of both") << QStringList{"profile", "--model", "zoo:mlp", "--plan", "nano.plan.json"} << 2 << QStringList{"--plan", "--model"};
         QTest::newRow("profile on no samples") << QStringList{"profile", "--model", "zoo:mlp", "--samples", "0"} << 2 << QStringList{"--samples"};

@@ -113,7 +113,7 @@ private Q_SLOTS:
         const QList<QJsonObject> lines = linesOf(done.out);
         QCOMPARE(lines.size(), 7);
         for (int step = 0; step < 6; ++step) {
-            QCOMPARE(lines[step].keys(), QStringList({"loss", "samples_per_second", "seconds", "step"}));
+            QCOMPARE(lines[step].keys(), QStringList({"learning_rate", "loss", "samples_per_second", "seconds", "step"}));
             QCOMPARE(lines[step]["step"].toInt(), step);
         }
         QCOMPARE(lines.last().keys(), QStringList("summary"));
@@ -129,6 +129,8 @@ private Q_SLOTS:
         const QJsonObject inspected = linesOf(run({"inspect", folder, "--json"}).out).value(0);
         QCOMPARE(inspected["kind"].toString(), QString("run"));
         QCOMPARE(inspected["summary"].toObject()["steps"].toInt(), 6);
+        QCOMPARE(inspected["metrics"].toObject()["steps"].toInt(), 6);
+        QCOMPARE(inspected["metrics"].toObject()["state"].toString(), QString("finished"));
         const QJsonObject compared = linesOf(run({"compare", QString("nano%1.json").arg(ranks), folder, "--json"}).out).value(0);
         QCOMPARE(compared["b"].toObject()["kind"].toString(), QString("run"));
         QVERIFY(compared["differences"].toArray().isEmpty());
@@ -158,6 +160,25 @@ private Q_SLOTS:
         QCOMPARE(losses[1].size(), 4);
         for (int step = 0; step < 4; ++step)
             QVERIFY(std::abs(losses[0][step] - losses[1][step]) <= 1e-4 * losses[0][step]);
+    }
+
+    /// A run's folder is enough to go on with it.
+    void resumesByItsFolder()
+    {
+        const Done begun = run({"train", "nano1.json", "--data", "text", "--steps", "5", "--checkpoint-every", "2", "--run-dir", "part", "--json"});
+        QVERIFY2(begun.status == 0, begun.err.constData());
+        const Done resumed = run({"train", "part", "--resume", "--steps", "8", "--json"});
+        QVERIFY2(resumed.status == 0, resumed.err.constData());
+        const auto lines = linesOf(resumed.out);
+        QCOMPARE(lines.size(), 4);
+        QCOMPARE(lines[0]["step"].toInt(), 5);
+        QCOMPARE(lines[3]["summary"].toObject()["steps"].toInt(), 8);
+        const QJsonObject inspected = linesOf(run({"inspect", "part", "--json"}).out).value(0);
+        QCOMPARE(inspected["metrics"].toObject()["steps"].toInt(), 8);
+        QCOMPARE(inspected["checkpoints"].toArray().first().toInt(), 8);
+        const Done without = run({"train", "part"});
+        QCOMPARE(without.status, 2);
+        QVERIFY2(without.err.contains("--resume"), without.err.constData());
     }
 
     void aFolderHoldsOneRun()

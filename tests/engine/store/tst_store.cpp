@@ -280,8 +280,11 @@ private Q_SLOTS:
     {
         const std::string path = fresh();
         auto workspace = Workspace::open(path);
-        const auto first = workspace->recordRun({.folder = "/runs/a"});
-        const auto second = workspace->recordRun({.folder = "/runs/b"});
+        store::Run run;
+        run.folder = "/runs/a";
+        const auto first = workspace->recordRun(run);
+        run.folder = "/runs/b";
+        const auto second = workspace->recordRun(run);
         const std::vector<Step> steps{{0, 4.5, 0.1, 1e-3, 2.5, 8}, {1, std::nan(""), 0.1, 1e-3, 0, 8}, {2, 4, 0.1, 5e-4, 1, 8}};
         QVERIFY(workspace->record(*first, steps, {}).ok());
         QVERIFY(workspace->record(*first, {}, std::vector<Validation>{{1, 5, 0.25, std::exp(5.0), 40}}).ok());

@@ -71,7 +71,7 @@ std::string words()
     return text;
 }
 
-/// `PROGRAM train PLAN DATA RUN RESUME RESTARTS`: a client in a process of its own. It notes when the state changed.
+/// `PROGRAM train PLAN DATA RUN RESUME RESTARTS HUNG`: a client in a process of its own. It notes when the state changed.
 int trainHere(char **argv)
 {
     agent::TrainRequest request;
@@ -85,7 +85,7 @@ int trainHere(char **argv)
     request.threads = 1;
     request.checkpointEvery = kEvery;
     request.keep = 2;
-    request.hungSeconds = 2;
+    request.hungSeconds = std::atof(argv[7]);
     auto client = agent::Client::startLocal();
     if (!client)
         return 3;
@@ -205,7 +205,8 @@ private:
     {
         agent::Command command;
         command.program = fs::read_symlink("/proc/self/exe").string();
-        command.arguments = {"train", path(fmt::format("plan{}.json", fault.stages)), path("data.txt"), path(run), resume ? "1" : "0", std::to_string(fault.restarts)};
+        command.arguments = {"train", path(fmt::format("plan{}.json", fault.stages)), path("data.txt"), path(run), resume ? "1" : "0", std::to_string(fault.restarts),
+                             fault.kind == Kind::StopRank ? "5" : "0"}; // a busy machine may keep a rank from its heartbeats for seconds
         command.environment = agent::allowedEnvironment();
         command.environment.emplace_back("PLANLOOM_LOG=info"); // so that committedBy() has something to read
         if (!fault.failpoints.empty())
@@ -400,8 +401,9 @@ int main(int argc, char **argv)
 {
     if (const auto status = actAsPlanloom(argc, argv, agent::runWorkerProcess))
         return *status;
-    if (argc == 7 && std::string_view(argv[1]) == "train")
+    if (argc == 8 && std::string_view(argv[1]) == "train")
         return trainHere(argv);
+    qputenv("QTEST_FUNCTION_TIMEOUT", "86400000"); // hundreds of rounds are one function
     QCoreApplication application(argc, argv);
     Chaos test;
     return QTest::qExec(&test, argc, argv);
