@@ -74,9 +74,9 @@ void passOn(Backward &b)
 
 void dropoutGrad(Backward &b)
 {
-    if (b.op().number("ratio", 0) > 0)
-        b.refuse("a dropout ratio above 0 is not trained; export the model without dropout");
-    b.give(0, b.dy());
+    const double ratio = b.op().number("ratio", 0);
+    const bool drops = ratio > 0; // what is dropped is drawn again, under the forward operator's name
+    b.give(0, drops ? b.emit("DropoutGrad", {b.dy()}, {{"ratio", ratio}, {"key", b.op().name}}) : b.dy());
 }
 
 void castGrad(Backward &b)
@@ -154,7 +154,7 @@ std::vector<GradientRule> elementwiseGradients()
     for (const char *type : {"Gelu", "Silu", "Erf", "Abs", "LeakyRelu", "Elu", "Softplus", "HardSwish", "HardSigmoid", "Clip", "Sin", "Cos"})
         rules.push_back({type, fromInput});
     for (const char *type : {"Equal", "Less", "Greater", "LessOrEqual", "GreaterOrEqual", "And", "Or", "Xor", "Not", "Floor", "Ceil", "Round", "Sign", "Shape",
-                             "ArgMax", "ArgMin", "ConstantOfShape", "OneHot"})
+                             "ArgMax", "ArgMin", "ConstantOfShape"})
         rules.push_back({type, nullptr});
     return rules;
 }

@@ -54,7 +54,7 @@ OpCostFigures figures(const Graph &graph, OpId op, std::int64_t samples);
                      Sinh Cosh Asin Acos Atan Asinh Acosh Atanh
                      Neg Abs Sqrt Reciprocal Exp Log Erf Tanh Sigmoid Relu Softplus HardSwish Silu Not Sin Cos Floor Ceil Round Sign
                      Identity LeakyRelu{alpha} Elu{alpha} HardSigmoid{alpha, beta} Gelu{approximate = "tanh" | "none"} Clip{min, max}
-                     Cast{to: a name of shape.h} Dropout{ratio}: the identity; ratio > 0 is not trained
+                     Cast{to: a name of shape.h} Dropout{ratio}: drops in training only
                      ScatterElements{axis, reduction="none"|"add"|"mul"} ScatterND{reduction}(data, indices, updates)
                      TopK{axis=-1, k, largest=1}(X) -> values, indices, always sorted
    softmax, norms    Softmax{axis} LogSoftmax{axis}
@@ -109,6 +109,7 @@ OpCostFigures figures(const Graph &graph, OpId op, std::int64_t samples);
    PadGrad{mode, pads, shape, batch_axis}(dY)
    ReduceMeanGrad{axes, keepdims, shape, batch_axis}(dY)  ReduceMaxGrad ReduceMinGrad ReduceProdGrad{axes, keepdims}(dY, X, Y)
    SoftmaxCrossEntropyLossGrad{ignore_index}(dLoss, logits, labels, Stats), scaled by dLoss / divisor
+   DropoutGrad{ratio, key: the forward operator's name}(dY): draws the forward mask again
    LSTMGrad GRUGrad RNNGrad{as forward}(dY?, dY_h?, LSTM: dY_c?, all forward inputs, Y, what was saved)
    -> dX, dW, dR, then those of B, initial_h, initial_c, P where these are given
    All others are written in forward types.

@@ -112,6 +112,7 @@ std::vector<OpSchema> elementwiseSchemas()
     rows.push_back({"Cast", 1, 1, inferCast, noFlops});
     rows.push_back({"Identity", 1, 1, likeFirst, noFlops});
     rows.push_back({"Dropout", 1, 3, inferDropout, noFlops});
+    rows.push_back({"DropoutGrad", 1, 1, likeFirst, perOutput(2)});
     for (const char *type : {"Neg", "Abs", "Relu", "Clip", "Floor", "Ceil", "Round", "Sign", "LeakyRelu", "HardSigmoid", "HardSwish", "Reciprocal"})
         rows.push_back({type, 1, 1, likeFirst, perOutput(1)});
     for (const char *type : {"Sqrt", "Exp", "Log", "Erf", "Tanh", "Sigmoid", "Elu", "Softplus", "Gelu", "Silu", "Sin", "Cos", "Acos", "Acosh", "Asin",

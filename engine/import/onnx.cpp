@@ -165,22 +165,24 @@ private:
     {
         for (const onnx::ValueInfoProto *input : inputs) {
             const auto &shape = input->type().tensor_type().shape();
-            if (shape.dim_size() == 0)
+            const int axis = batchAxisOf(m_proto, input->name());
+            if (shape.dim_size() <= axis)
                 continue;
-            m_batchName = shape.dim(0).dim_param();
-            m_reading.batchSize = shape.dim(0).has_dim_value() ? shape.dim(0).dim_value() : 0;
+            m_batchName = shape.dim(axis).dim_param();
+            m_reading.batchSize = shape.dim(axis).has_dim_value() ? shape.dim(axis).dim_value() : 0;
             return;
         }
     }
 
     Result<Shape> declaredShape(const onnx::TensorShapeProto &proto, const std::string &name)
     {
+        const int batchAxis = batchAxisOf(m_proto, name);
         std::vector<Dim> dims;
         for (int axis = 0; axis < proto.dim_size(); ++axis) {
             const auto &dim = proto.dim(axis);
             if (dim.has_dim_value() && dim.dim_value() < 0)
                 return badInput(fmt::format("'{}' has a negative size; the file is damaged", name));
-            const bool isBatch = axis == 0 && (dim.has_dim_value() ? m_reading.batchSize > 0 && dim.dim_value() == m_reading.batchSize : dim.dim_param() == m_batchName);
+            const bool isBatch = axis == batchAxis && (dim.has_dim_value() ? m_reading.batchSize > 0 && dim.dim_value() == m_reading.batchSize : dim.dim_param() == m_batchName);
             if (isBatch)
                 dims.push_back({1, true});
             else if (dim.has_dim_value())
@@ -231,7 +233,7 @@ private:
         graph::Op op = std::move(normal->op);
         if (auto folded = tryFold(op, node, normal->inputs))
             return setKnown(node, *std::move(folded));
-        if (op.type == "Identity" && m_values.at(node.input(0)).stored) {
+        if (op.type == "Identity" && !normal->inputs.empty() && !normal->inputs[0].empty() && m_values.at(normal->inputs[0]).stored) {
             m_alias[node.output(0)] = m_alias.contains(node.input(0)) ? m_alias[node.input(0)] : node.input(0);
             m_values[node.output(0)] = m_values.at(node.input(0));
             return {};
@@ -243,8 +245,9 @@ private:
     {
         if (node.output_size() != 1)
             return {};
-        if ((op.type == "Shape" || op.type == "Size") && node.input_size() == 1 && m_values.at(node.input(0)).shapeKnown)
-            return foldShape(op, m_values.at(node.input(0)).info.shape);
+        const bool asksShape = (op.type == "Shape" || op.type == "Size") && inputs.size() == 1 && !inputs[0].empty();
+        if (asksShape && m_values.at(inputs[0]).shapeKnown)
+            return foldShape(op, m_values.at(inputs[0]).info.shape);
         std::vector<KnownValue> loaded;
         loaded.reserve(inputs.size());
         std::vector<const KnownValue *> known;
@@ -310,6 +313,8 @@ private:
             const auto count = static_cast<int>(view.inputs.size());
             if (count < schema->minInputs || (schema->maxInputs >= 0 && count > schema->maxInputs))
                 return badInput(fmt::format("operator '{}' ({}) has {} inputs; the file is damaged", op.name, op.type, count));
+            if (std::find(view.inputs.begin(), view.inputs.begin() + schema->minInputs, nullptr) != view.inputs.begin() + schema->minInputs)
+                return badInput(fmt::format("operator '{}' ({}) lacks an input; the file is damaged", op.name, op.type));
             auto infos = schema->infer(view);
             if (!infos)
                 return badInput(fmt::format("operator '{}' ({}): {}", op.name, op.type, infos.error().message));

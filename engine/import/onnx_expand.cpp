@@ -3,6 +3,7 @@
 
 #include "engine/import/onnx_steps.h"
 
+#include <algorithm>
 #include <functional>
 #include <limits>
 #include <map>
@@ -184,10 +185,23 @@ const std::map<std::string, StepRule, std::less<>> &rules()
     return table;
 }
 
+/// Whether sizes computed from an input's shape could overflow; the checks of the graph refuse such a tensor.
+bool isHuge(const NodeInput &input)
+{
+    std::int64_t elements = 1;
+    constexpr std::int64_t kMost = std::int64_t{1} << 48U;
+    for (std::size_t i = 0; input.info && i < input.info->shape.rank(); ++i)
+        if (__builtin_mul_overflow(elements, std::max<std::int64_t>(1, input.info->shape[i].size), &elements) || elements > kMost)
+            return true;
+    return false;
+}
+
 } // namespace
 
 std::vector<onnx::NodeProto> expandNode(const onnx::NodeProto &node, const std::vector<NodeInput> &inputs, const Reading &reading)
 {
+    if (std::any_of(inputs.begin(), inputs.end(), isHuge))
+        return {};
     const bool own = node.domain().empty() || node.domain() == "ai.onnx";
     if (!own || inputs.empty() || !inputs[0].info || node.output_size() == 0)
         return {};

@@ -242,6 +242,13 @@ void convTranspose(Steps &s)
     const std::int64_t group = s.integer("group", 1);
     if (strides.size() != n || dilations.size() != n || s.integers("pads", Ints(2 * n, 0)).size() != 2 * n || s.integers("output_padding", Ints(n, 0)).size() != n)
         return;
+    constexpr std::int64_t kMost = 1 << 16;
+    for (const char *key : {"strides", "dilations", "pads", "output_padding", "output_shape"})
+        for (const std::int64_t value : s.integers(key))
+            if (value < 0 || value > kMost)
+                return;
+    if (group < 1 || group > kMost || s.integers("output_shape", Ints(n)).size() < n)
+        return;
     const Grown grown = grow(s, kernel, strides, dilations);
     Ints shape{s.shape()[0].size, s.shape(1)[1].size * group};
     shape.insert(shape.end(), grown.sizes.begin(), grown.sizes.end());

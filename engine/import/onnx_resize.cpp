@@ -137,7 +137,8 @@ std::vector<Axis> axesOf(const Steps &s)
             axes[i].end = region->elements[i + rank].value;
         }
         constexpr std::int64_t kMost = 1 << 16;
-        if (axes[i].in < 1 || axes[i].out < 1 || axes[i].in > kMost || axes[i].out > kMost)
+        constexpr std::int64_t kMostWeights = 1 << 24;
+        if (axes[i].in < 1 || axes[i].out < 1 || axes[i].in > kMost || axes[i].out > kMost || axes[i].in * axes[i].out > kMostWeights)
             return {};
     }
     return axes;

@@ -35,6 +35,20 @@ bool hasWeightName(const std::string &name)
     return std::any_of(endings.begin(), endings.end(), [&](const std::string &ending) { return name.ends_with(ending); });
 }
 
+int batchAxisOf(const onnx::GraphProto &graph, const std::string &input)
+{
+    for (const auto &node : graph.node()) {
+        if (node.op_type() != "LSTM" && node.op_type() != "GRU" && node.op_type() != "RNN")
+            continue;
+        const bool batchFirst = std::any_of(node.attribute().begin(), node.attribute().end(),
+                                            [](const auto &attribute) { return attribute.name() == "layout" && attribute.i() != 0; });
+        for (const int i : {0, 5, 6})
+            if (!batchFirst && i < node.input_size() && node.input(i) == input)
+                return 1;
+    }
+    return 0;
+}
+
 bool looksLikeWeight(const onnx::GraphProto &graph, const onnx::ValueInfoProto &input)
 {
     const auto &tensor = input.type().tensor_type();

@@ -14,6 +14,8 @@ namespace planloom::import {
 bool isWeightPosition(const std::string &type, std::size_t input);
 bool hasWeightName(const std::string &name);
 
+/// The dimension of an input that counts samples: the second one of what feeds a recurrent layer, whose first is time.
+int batchAxisOf(const onnx::GraphProto &graph, const std::string &input);
 /// True for an input of a file without weights that stands for one: a float of fixed size with a weight's name or place.
 bool looksLikeWeight(const onnx::GraphProto &graph, const onnx::ValueInfoProto &input);
 

@@ -62,6 +62,8 @@ std::span<const KernelEntry> scatterKernels();
 /// Of types that the other tables do not compute in; asked last.
 std::span<const KernelEntry> typedKernels();
 
+/// Dropout with a ratio above 0, and its gradient.
+Made makeRandomDropout(const Request &request);
 /// Pad in other modes than constant, and its gradient.
 Made makeMirroredPad(const Request &request);
 Made makePadGrad(const Request &request);

@@ -47,7 +47,7 @@ Made makeStrided(const StridedCopy &copy)
 Made makeDropout(const Request &request)
 {
     if (request.op.number("ratio", 0.0) != 0.0)
-        return cannot(request, "training with dropout; set its ratio to 0");
+        return makeRandomDropout(request);
     if (!request.hasOutput(1))
         return makeCopy(request);
     auto copy = makeCopy(request);
@@ -304,6 +304,7 @@ constexpr KernelEntry kEntries[] = {
     {"Concat", "*+", "*", makeConcat},
     {"ConstantOfShape", "*?", "*", makeConstantOfShape},
     {"Dropout", "f*?*?", "fb?", makeDropout},
+    {"DropoutGrad", "f", "f", makeRandomDropout},
     {"Expand", "*", "*", makeExpand},
     {"Flatten", "*", "*", makeCopy},
     {"Identity", "*", "*", makeCopy},
