@@ -48,6 +48,9 @@ OpCostFigures figures(const Graph &graph, OpId op, std::int64_t samples);
    ONNX has the operator; what importers fold to constants (axes, sizes, slices) is an attribute, whatever the opset. Floats are
    float32, indices and labels int64. N is the batch. {a, b=1} are attributes with defaults; (X, B?) inputs, ? optional.
 
+   In mixed precision (precision.h) tensors are bfloat16 wherever the table there says h; an operator's output has the type of its first
+   input, but what MatMulWeightGrad, ReduceSumTo and GatherGrad add up is float32 even then, as are Mean, InvStdDev, LogSumExp, Stats.
+
    FORWARD
    element-wise      Add Sub Mul Div Pow Min Max Mod{fmod=0} Equal Less Greater LessOrEqual GreaterOrEqual And Or Xor (A, B), numpy's
                      broadcasting; Where (C, A, B)
@@ -113,6 +116,12 @@ OpCostFigures figures(const Graph &graph, OpId op, std::int64_t samples);
    LSTMGrad GRUGrad RNNGrad{as forward}(dY?, dY_h?, LSTM: dY_c?, all forward inputs, Y, what was saved)
    -> dX, dW, dR, then those of B, initial_h, initial_c, P where these are given
    All others are written in forward types.
+
+   FUSED, made by fuse() only
+   MatMul(A, B, bias): B a matrix, bias (columns) float32 whatever A is
+   AddLayerNormalization{axis, epsilon}(A, B, scale, bias?) -> Y, A + B, Mean, InvStdDev
+   AddRMSNormalization{axis, epsilon}(A, B, scale) -> Y, A + B, InvRms
+   LayerNormalizationGrad{..}(dY, X, scale, Mean, InvStdDev, addend)  RMSNormalizationGrad{..}(dY, X, scale, InvRms, addend): dX + addend
 
    SHARDS, made by engine/sharding only; it says there what AllReduce AllGather ReduceScatter AllToAll (which communicate and have no kernel)
    ShardSlice KeepOnFirst Partition Assemble do. {mesh_dim}: the kernel is made with "mesh_index", the device's coordinate there.

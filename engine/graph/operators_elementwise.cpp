@@ -86,7 +86,7 @@ Result<Infos> inferReduceSumTo(const OpView &view)
     const Result<Shape> back = broadcast(*shape, view.inputs[0]->shape);
     if (!back || *back != view.inputs[0]->shape)
         return badInput("shape " + view.inputs[0]->shape.text() + " is no broadcast of " + shape->text());
-    return Infos{{view.inputs[0]->type, std::move(*shape)}};
+    return Infos{{sumType(view.inputs[0]->type), std::move(*shape)}};
 }
 
 Result<Infos> inferMinMaxGrad(const OpView &view)

@@ -37,6 +37,9 @@ Result<Shape> shapeOfAttributes(const Op &op);
 /// Output 0 is like input 0.
 Result<Infos> likeFirst(const OpView &view);
 
+/// The type that sums over rows (gradients of parameters) are kept in: float32 where bfloat16 is added up.
+DType sumType(DType type);
+
 /// FLOPs: @p perElement for each element of the first output (or input).
 std::function<double(const OpView &, const Infos &, std::int64_t)> perOutput(double perElement);
 std::function<double(const OpView &, const Infos &, std::int64_t)> perInput(double perElement);

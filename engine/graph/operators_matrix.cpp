@@ -43,6 +43,8 @@ Result<Infos> inferMatMul(const OpView &view)
     std::vector<Dim> out = batch->dims();
     out.push_back(dims->rows);
     out.push_back(dims->columns);
+    if (view.op.type == "MatMul" && view.inputs.size() > 2 && view.inputs[2] && (b.rank() != 2 || view.inputs[2]->shape != Shape({dims->columns})))
+        return badInput("the bias " + view.inputs[2]->shape.text() + " is not a row of the product");
     return Infos{{view.inputs[0]->type, Shape(std::move(out))}};
 }
 
@@ -72,7 +74,7 @@ Result<Infos> inferWeightGrad(const OpView &view)
     const Shape &dy = view.inputs[1]->shape;
     if (x.rank() < 2 || dy.rank() != x.rank() || leading(x, 1) != leading(dy, 1))
         return badInput("leading dimensions of " + x.text() + " and " + dy.text() + " differ");
-    return Infos{{view.inputs[0]->type, Shape({x.dims().back(), dy.dims().back()})}};
+    return Infos{{sumType(view.inputs[0]->type), Shape({x.dims().back(), dy.dims().back()})}};
 }
 
 double weightGradFlops(const OpView &view, const Infos &outputs, std::int64_t samples)
@@ -151,7 +153,7 @@ Result<Infos> inferRotary(const OpView &view)
 std::vector<OpSchema> matrixSchemas()
 {
     return {
-        {"MatMul", 2, 2, inferMatMul, matMulFlops},
+        {"MatMul", 2, 3, inferMatMul, matMulFlops},
         {"Gemm", 2, 3, inferGemm, matMulFlops},
         {"MatMulWeightGrad", 2, 2, inferWeightGrad, weightGradFlops},
         {"Attention", 1, 2, inferAttention, attentionFlops},

@@ -22,11 +22,11 @@ Shape statisticsShape(const Shape &x, std::size_t axis)
     return Shape(std::move(dims));
 }
 
-Status checkScales(const OpView &view, std::size_t axis)
+Status checkScales(const OpView &view, std::size_t axis, std::size_t first)
 {
     const Shape &x = view.inputs[0]->shape;
     const Shape normalized({x.dims().begin() + static_cast<std::ptrdiff_t>(axis), x.dims().end()});
-    for (std::size_t i = 1; i < view.inputs.size(); ++i)
+    for (std::size_t i = first; i < view.inputs.size(); ++i)
         if (view.inputs[i] && view.inputs[i]->shape != normalized)
             return badInput("scale and bias must be " + normalized.text() + ", not " + view.inputs[i]->shape.text());
     return {};
@@ -38,9 +38,26 @@ Result<Infos> inferNormalization(const OpView &view, std::size_t statistics)
     const Result<std::size_t> axis = axisOf(view.op.integer("axis", -1), x.shape.rank());
     if (!axis)
         return axis.error();
-    if (const Status scales = checkScales(view, *axis); !scales)
+    if (const Status scales = checkScales(view, *axis, 1); !scales)
         return scales.error();
     Infos infos{{x.type, x.shape}};
+    for (std::size_t i = 0; i < statistics; ++i)
+        infos.push_back({DType::F32, statisticsShape(x.shape, *axis)});
+    return infos;
+}
+
+/// A, B, scale, bias? -> Y, A + B, statistics.
+Result<Infos> inferAddNormalization(const OpView &view, std::size_t statistics)
+{
+    const Tensor &x = *view.inputs[0];
+    const Result<std::size_t> axis = axisOf(view.op.integer("axis", -1), x.shape.rank());
+    if (!axis)
+        return axis.error();
+    if (view.inputs[1]->shape != x.shape || view.inputs[1]->type != x.type)
+        return badInput("the two terms " + x.shape.text() + " and " + view.inputs[1]->shape.text() + " differ");
+    if (const Status scales = checkScales(view, *axis, 2); !scales)
+        return scales.error();
+    Infos infos{{x.type, x.shape}, {x.type, x.shape}};
     for (std::size_t i = 0; i < statistics; ++i)
         infos.push_back({DType::F32, statisticsShape(x.shape, *axis)});
     return infos;
@@ -84,9 +101,11 @@ std::vector<OpSchema> normalizationSchemas()
         {"SoftmaxGrad", 2, 2, inferSoftmax, perOutput(4)},
         {"LogSoftmaxGrad", 2, 2, inferSoftmax, perOutput(12)},
         {"LayerNormalization", 2, 3, layerNorm, perOutput(8)},
-        {"LayerNormalizationGrad", 5, 5, gradWithBias, perOutput(14)},
+        {"AddLayerNormalization", 3, 4, [](const OpView &view) { return inferAddNormalization(view, 2); }, perOutput(9)},
+        {"AddRMSNormalization", 3, 3, [](const OpView &view) { return inferAddNormalization(view, 1); }, perOutput(5)},
+        {"LayerNormalizationGrad", 5, 6, gradWithBias, perOutput(14)},
         {"RMSNormalization", 2, 2, rmsNorm, perOutput(4)},
-        {"RMSNormalizationGrad", 4, 4, gradWithoutBias, perOutput(10)},
+        {"RMSNormalizationGrad", 4, 5, gradWithoutBias, perOutput(10)},
         {"BatchNormalization", 5, 5, inferBatchNormalization, perOutput(8)},
         {"BatchNormalizationGrad", 5, 5, gradWithBias, perOutput(11)},
     };

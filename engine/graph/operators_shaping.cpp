@@ -352,6 +352,14 @@ Result<Infos> inferScatter(const OpView &view)
     return Infos{{view.inputs[0]->type, std::move(*shape)}};
 }
 
+Result<Infos> inferGatherGrad(const OpView &view)
+{
+    Result<Infos> infos = inferScatter(view);
+    if (infos)
+        infos->front().type = sumType(infos->front().type);
+    return infos;
+}
+
 } // namespace
 
 std::vector<OpSchema> shapingSchemas()
@@ -371,7 +379,7 @@ std::vector<OpSchema> shapingSchemas()
         {"Pad", 1, 1, inferPad, noFlops},
         {"PadGrad", 1, 1, inferScatter, perInput(1)},
         {"Gather", 2, 2, inferGather, noFlops},
-        {"GatherGrad", 2, 2, inferScatter, perInput(1)},
+        {"GatherGrad", 2, 2, inferGatherGrad, perInput(1)},
         {"GatherElements", 2, 2, inferGatherElements, noFlops},
         {"GatherElementsGrad", 2, 2, inferScatter, perInput(1)},
         {"GatherND", 2, 2, inferGatherNd, noFlops},

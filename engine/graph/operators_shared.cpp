@@ -65,6 +65,11 @@ Result<Infos> likeFirst(const OpView &view)
     return Infos{{view.inputs[0]->type, view.inputs[0]->shape}};
 }
 
+DType sumType(DType type)
+{
+    return type == DType::BF16 ? DType::F32 : type;
+}
+
 std::function<double(const OpView &, const Infos &, std::int64_t)> perOutput(double perElement)
 {
     return [perElement](const OpView &, const Infos &outputs, std::int64_t samples) {

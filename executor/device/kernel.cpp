@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "executor/device/kernel.h"
 
+#include "executor/device/bfloat16.h"
 #include "executor/device/kernel_support.h"
 
 #include <algorithm>
@@ -46,6 +47,7 @@ bool fits(char letter, graph::DType type)
 {
     switch (letter) {
     case 'f': return type == graph::DType::F32;
+    case 'h': return type == graph::DType::F32 || type == graph::DType::BF16;
     case 'i': return type == graph::DType::I64;
     case 'b': return type == graph::DType::Bool;
     default: return true;
@@ -76,6 +78,52 @@ Status checkArguments(const Request &request, std::string_view signature, const 
     if (arguments.size() > next)
         return wrong(request, "takes " + std::to_string(next) + " " + side + "s, got " + std::to_string(arguments.size()));
     return {};
+}
+
+/// The element-wise families: element i of the result depends on elements i only, unless an input is broadcast.
+bool isElementwise(std::string_view type)
+{
+    for (const auto &family : {unaryKernels(), unaryGradientKernels(), binaryKernels()}) {
+        if (std::any_of(family.begin(), family.end(), [&](const KernelEntry &entry) { return entry.type == type; }))
+            return true;
+    }
+    return false;
+}
+
+char letterAt(std::string_view signature, std::size_t index)
+{
+    char letter = '*';
+    std::size_t at = 0;
+    for (const char c : signature) {
+        if (c == '?' || c == '+')
+            continue;
+        letter = c;
+        if (at++ == index)
+            break;
+    }
+    return letter;
+}
+
+/// True if a bfloat16 argument meets a kernel that computes in float32 only.
+bool needsConversion(const Request &request, const KernelEntry &entry, bool elementwise)
+{
+    const auto meets = [&](std::string_view signature, const std::vector<Argument> &arguments) {
+        for (std::size_t i = 0; i < arguments.size(); ++i) {
+            const char letter = letterAt(signature, i);
+            if (arguments[i].present && arguments[i].type == graph::DType::BF16 && (letter == 'f' || (letter == '*' && elementwise)))
+                return true;
+        }
+        return false;
+    };
+    return meets(entry.inputs, request.inputs) || meets(entry.outputs, request.outputs);
+}
+
+bool isHalfCast(const Request &request)
+{
+    if (request.op.type != "Cast" || request.inputs.size() != 1 || request.outputs.size() != 1)
+        return false;
+    const auto pair = std::minmax(request.inputs[0].type, request.outputs[0].type);
+    return pair.first == graph::DType::F32 && pair.second == graph::DType::BF16;
 }
 
 } // namespace
@@ -139,7 +187,13 @@ Made makeKernel(const graph::Op &op, const std::vector<Argument> &inputs, const 
         return cannot(request, "there is no CPU kernel for this operator type; replace it or simulate the plan only");
     if (found == table().end())
         return makeFrom(typed->second, request);
-    auto made = makeFrom(found->second, request);
+    if (isHalfCast(request))
+        return makeHalfCast(request);
+    const KernelEntry &entry = found->second;
+    const bool elementwise = isElementwise(op.type);
+    if (needsConversion(request, entry, elementwise))
+        return makeConverting(request, elementwise, [&](const Request &asFloats) { return makeFrom(entry, asFloats); });
+    auto made = makeFrom(entry, request);
     if (made || made.error().code != ErrorCode::Unsupported || typed == typedTable().end())
         return made;
     auto other = makeFrom(typed->second, request);

@@ -28,7 +28,8 @@ struct Request {
     [[nodiscard]] bool hasOutput(std::size_t i) const { return i < outputs.size() && outputs[i].present; }
 };
 
-/// One operator type. A signature lists data types, a letter an argument: f float32, i int64, b bool, * any;
+/// One operator type. A signature lists data types, a letter an argument: f float32 (bfloat16 is converted
+/// around the kernel), h float32 or bfloat16, i int64, b bool, * any;
 /// "?" after a letter: may be left out; "+" after the last: repeats ("?+": and each may be left out).
 struct KernelEntry {
     const char *type;

@@ -18,18 +18,21 @@ Made makeZeros(std::int64_t elements)
     return makeFunction([elements](Inputs, Outputs out) { std::memset(out[0], 0, static_cast<std::size_t>(elements) * sizeof(float)); });
 }
 
-Made makeProduct(const Request &request, const View &a, const View &b, const View &y)
+/// @p bias: input 2 is added to every row.
+Made makeProduct(const Request &request, const View &a, const View &b, const View &y, bool bias = false)
 {
     const std::int64_t elements = product(y.dims);
-    if (elements == 0 || a.dims.back() == 0)
+    if (elements == 0 || (a.dims.back() == 0 && !bias))
         return makeZeros(elements);
-    auto primitive = onednn::matmul(a, b, y, false, 1.0F);
+    auto primitive = onednn::matmul(a, b, y, bias, 1.0F);
     if (!primitive)
         return cannot(request, primitive.error().message);
-    return makeFunction([p = std::move(*primitive)](Inputs in, Outputs out) mutable {
+    return makeFunction([p = std::move(*primitive), bias](Inputs in, Outputs out) mutable {
         p.set(0, in[0]);
         p.set(1, in[1]);
         p.set(2, out[0]);
+        if (bias)
+            p.set(3, in[2]);
         p.run();
     });
 }
@@ -75,7 +78,10 @@ Made makeMatMul(const Request &request)
     viewY.strides = rowMajorStrides(viewY.dims);
     if (viewA.dims[rank - 1] != viewB.dims[rank - 2] || product(viewY.dims) != request.outputs[0].elements())
         return wrong(request, text(request.in(0)) + " times " + text(request.in(1)) + " is not " + text(request.out()));
-    return makeProduct(request, viewA, viewB, viewY);
+    const bool bias = request.hasInput(2);
+    if (bias && (b.size() != 2 || request.inputs[2].elements() != viewY.dims[rank - 1]))
+        return wrong(request, "bias " + text(request.in(2)) + " is not a row of " + text(request.out()));
+    return makeProduct(request, viewA, viewB, viewY, bias);
 }
 
 /// X (.., K), dY (.., M) -> (K, M): the sum over all rows.
@@ -177,7 +183,7 @@ Made makeGemm(const Request &request)
 
 constexpr KernelEntry kEntries[] = {
     {"Gemm", "fff?", "f", makeGemm},
-    {"MatMul", "ff", "f", makeMatMul},
+    {"MatMul", "fff?", "f", makeMatMul},
     {"MatMulWeightGrad", "ff", "f", makeMatMulWeightGrad},
 };
 

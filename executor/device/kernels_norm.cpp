@@ -4,6 +4,8 @@
 #include "executor/device/parallel.h"
 #include "executor/device/simd.h"
 
+#include <tuple>
+
 namespace planloom::device {
 
 namespace {
@@ -139,6 +141,44 @@ Made makeLayerNorm(const Request &request)
     });
 }
 
+PLANLOOM_CLONES void addRow(const float *a, const float *b, float *sum, std::int64_t n)
+{
+    for (std::int64_t i = 0; i < n; ++i)
+        sum[i] = a[i] + b[i];
+}
+
+/// Normalises A + B, whose rows are still in cache when they are read again. @p centred: layer normalisation.
+Made makeAddNorm(const Request &request, bool centred)
+{
+    auto rows = rowsOf(request, 0, 2);
+    if (!rows)
+        return rows.error();
+    for (const auto &[arguments, index, elements] :
+         {std::tuple(&request.inputs, std::size_t{1}, rows->count * rows->size), std::tuple(&request.inputs, std::size_t{3}, rows->size),
+          std::tuple(&request.outputs, std::size_t{1}, rows->count * rows->size), std::tuple(&request.outputs, std::size_t{2}, rows->count),
+          std::tuple(&request.outputs, std::size_t{3}, rows->count)}) {
+        if (auto status = expectElements(request, *arguments, index, elements); !status)
+            return status.error();
+    }
+    return makeFunction([rows = *rows, centred](Inputs in, Outputs out) {
+        const float *bias = in.size() > 3 ? floats(in[3]) : nullptr;
+        parallelFor(rows.count, rowGrain(rows.size), [&](std::int64_t begin, std::int64_t end) {
+            for (std::int64_t r = begin; r < end; ++r) {
+                const std::int64_t at = r * rows.size;
+                float *sum = floats(out[1]) + at;
+                addRow(floats(in[0]) + at, floats(in[1]) + at, sum, rows.size);
+                if (centred)
+                    layerNormRow(sum, floats(in[2]), bias, floats(out[0]) + at, rows.size, rows.epsilon, floats(out[2]) + r, floats(out[3]) + r);
+                else
+                    rmsNormRow(sum, floats(in[2]), floats(out[0]) + at, rows.size, rows.epsilon, floats(out[2]) + r);
+            }
+        });
+    });
+}
+
+Made makeAddLayerNorm(const Request &request) { return makeAddNorm(request, true); }
+Made makeAddRmsNorm(const Request &request) { return makeAddNorm(request, false); }
+
 Made makeRmsNorm(const Request &request)
 {
     auto rows = rowsOf(request, 0, 1);
@@ -189,6 +229,8 @@ private:
         const std::int64_t n = m_rows.size;
         float *dScale = m_strips.data() + begin / m_grain * 2 * n;
         float *dBias = dScale + n;
+        const std::size_t last = m_centred ? 5 : 4;
+        const float *addend = in.size() > last ? floats(in[last]) : nullptr;
         std::fill(dScale, dScale + 2 * n, 0.0F);
         for (std::int64_t r = begin; r < end; ++r) {
             const float *dy = floats(in[0]) + r * n;
@@ -198,6 +240,8 @@ private:
                 layerNormGradRow(dy, x, floats(in[2]), floats(in[3])[r], floats(in[4])[r], n, dx, dScale, dBias);
             else
                 rmsNormGradRow(dy, x, floats(in[2]), floats(in[3])[r], n, dx, dScale);
+            if (addend != nullptr)
+                addRow(dx, addend + r * n, dx, n);
         }
     }
 
@@ -225,6 +269,8 @@ Made makeNormGrad(const Request &request, bool centred)
     const std::int64_t all = rows->count * rows->size;
     if (request.inputs[0].elements() != all || request.inputs[3].elements() != rows->count || (centred && request.inputs[4].elements() != rows->count))
         return wrong(request, "dY and the saved statistics do not fit " + text(request.in(1)));
+    if (auto status = expectElements(request, request.inputs, centred ? 5 : 4, all); !status)
+        return status.error();
     for (std::size_t parameter : {std::size_t{1}, std::size_t{2}}) {
         if (auto status = expectElements(request, request.outputs, parameter, rows->size); !status)
             return status.error();
@@ -236,10 +282,12 @@ Made makeLayerNormGrad(const Request &request) { return makeNormGrad(request, tr
 Made makeRmsNormGrad(const Request &request) { return makeNormGrad(request, false); }
 
 constexpr KernelEntry kEntries[] = {
+    {"AddLayerNormalization", "ffff?", "ffff", makeAddLayerNorm},
+    {"AddRMSNormalization", "fff", "fff", makeAddRmsNorm},
     {"LayerNormalization", "fff?", "ff?f?", makeLayerNorm},
-    {"LayerNormalizationGrad", "fffff", "ff?f?", makeLayerNormGrad},
+    {"LayerNormalizationGrad", "ffffff?", "ff?f?", makeLayerNormGrad},
     {"RMSNormalization", "ff", "ff?", makeRmsNorm},
-    {"RMSNormalizationGrad", "ffff", "ff?", makeRmsNormGrad},
+    {"RMSNormalizationGrad", "fffff?", "ff?", makeRmsNormGrad},
 };
 
 } // namespace
