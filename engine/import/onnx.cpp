@@ -133,7 +133,7 @@ private:
             const auto &tensor = input->type().tensor_type();
             if (!dataType(tensor.elem_type(), value.info.type))
                 return unsupported(fmt::format("input '{}' has ONNX element type {}; only floats and integers can be fed", input->name(), tensor.elem_type()));
-            const auto shape = declaredShape(tensor.shape(), input->name());
+            const auto shape = declaredShape(tensor.shape(), input->name(), batchAxisOf(m_proto, input->name()));
             if (!shape)
                 return shape.error();
             value.info.shape = *shape;
@@ -174,9 +174,8 @@ private:
         }
     }
 
-    Result<Shape> declaredShape(const onnx::TensorShapeProto &proto, const std::string &name)
+    Result<Shape> declaredShape(const onnx::TensorShapeProto &proto, const std::string &name, int batchAxis = 0)
     {
-        const int batchAxis = batchAxisOf(m_proto, name);
         std::vector<Dim> dims;
         for (int axis = 0; axis < proto.dim_size(); ++axis) {
             const auto &dim = proto.dim(axis);
