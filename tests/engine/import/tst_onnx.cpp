@@ -84,6 +84,8 @@ private slots:
         QTest::newRow("transformer encoder") << "encoder.onnx" << qint64(17088) << QStringList{"layers.0", "layers.1", "loss"} << "[N, 16, 32]";
         QTest::newRow("resnet-18 for training") << "resnet18-training.onnx" << qint64(11689512) << QStringList{} << "[N, 1000]";
         QTest::newRow("resnet-50") << "resnet50.onnx" << qint64(25530472) << QStringList{} << "[N, 1000]";
+        QTest::newRow("two LSTM layers") << "lstm.onnx" << qint64(5546) << QStringList{} << "[N, 7, 50]";
+        QTest::newRow("two GRU layers, both ways") << "gru.onnx" << qint64(9930) << QStringList{} << "[N, 7, 50]";
         QTest::newRow("vgg-19") << "vgg19.onnx" << qint64(143667240) << QStringList{} << "[N, 1000]";
     }
     void exportedModels()

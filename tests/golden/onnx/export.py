@@ -47,6 +47,19 @@ class Gpt(nn.Module):
         return self.head(self.ln_f(x))
 
 
+class Recurrent(nn.Module):
+    """Words through two recurrent layers."""
+
+    def __init__(self, kind, both):
+        super().__init__()
+        self.embedding = nn.Embedding(50, 12)
+        self.layers = kind(12, 16, 2, batch_first=True, bidirectional=both)
+        self.head = nn.Linear(32 if both else 16, 50)
+
+    def forward(self, tokens):
+        return self.head(self.layers(self.embedding(tokens))[0])
+
+
 def scatter(model):
     """Makes every weight different: the exporter merges tensors that are equal, such as fresh biases."""
     for parameter in model.parameters():
@@ -80,3 +93,6 @@ if __name__ == "__main__":
     torch.onnx.export(encoder, torch.zeros(3, 16, 32), "encoder.onnx", export_params=False, opset_version=13, input_names=["input"],
                       output_names=["output"], training=torch.onnx.TrainingMode.PRESERVE, do_constant_folding=False,
                       dynamic_axes={"input": {0: "N"}, "output": {0: "N"}})
+    words = torch.zeros(2, 7, dtype=torch.long)
+    export(Recurrent(nn.LSTM, False), words, "lstm", weights=True, opset=13)
+    export(Recurrent(nn.GRU, True), words, "gru", weights=True, opset=13)
