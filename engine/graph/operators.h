@@ -64,7 +64,8 @@ OpCostFigures figures(const Graph &graph, OpId op, std::int64_t samples);
                      LayerNormalization{axis=-1, epsilon}(X, scale, bias?) -> Y, Mean, InvStdDev (sizes before axis, then ones)
                      RMSNormalization{axis=-1, epsilon}(X, scale) -> Y, InvRms
                      BatchNormalization{epsilon, momentum, training_mode=1}(X, scale, bias, mean, variance) -> Y, Mean, InvStdDev:
-                     statistics of the slice at hand; the State tensors mean and variance are updated in place
+                     statistics of the slice at hand; the State tensors mean and variance are updated in place;
+                     training_mode=0: statistics are mean and variance, which stay; scale, bias and X train
    products          MatMul{transA=0, transB=0}(A, B): the last two dimensions, others broadcast; transA, transB are ours
                      Gemm{alpha=1, beta=1, transA=0, transB=0}(A, B, C?)
    attention         Attention{heads, kv_heads=heads, causal=0}(QKV (N, T, (heads + 2 kv_heads) D), mask (N, T) int64?)
@@ -75,8 +76,10 @@ OpCostFigures figures(const Graph &graph, OpId op, std::int64_t samples);
                      GRU{..., linear_before_reset}(X, W, R, B?, sequence_lens?, initial_h?) -> Y, Y_h, Gates (D, T, N, 3H), Saved (D, T, N, H)
                      RNN{...}(the same) -> Y, Y_h, Gates (D, T, N, H); `activations` is one text, names separated by commas. Our own
                      outputs are time-major whatever the layout
-   images            Conv{kernel_shape, strides, pads, dilations, group}(X, W, B?) over (N, C, L) or (N, C, H, W)
-                     MaxPool AveragePool{kernel_shape, strides, pads, ceil_mode, count_include_pad}; MaxPool -> Y, Indices?
+   images            Conv{kernel_shape, strides, pads, dilations, group}(X, W, B?) over (N, C, L), (N, C, H, W) or (N, C, D, H, W)
+                     ConvTranspose{as Conv, shape, batch_axis: of the result}(X, W)
+                     MaxPool AveragePool{kernel_shape, strides, pads, dilations, ceil_mode, count_include_pad}
+                     MaxPool{indices=0, storage_order=0} -> Y, Indices?
                      GlobalAveragePool GlobalMaxPool
    shapes            Reshape{shape, batch_axis=-1, allowzero=0}: shape[batch_axis] is multiplied by N; one -1 and ONNX's 0 allowed
                      Flatten{axis} Squeeze{axes} Unsqueeze{axes} Transpose{perm} Concat{axis} Split{axis, split} Trilu{upper, k}
