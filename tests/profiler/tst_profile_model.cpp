@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "profiler/profile_model.h"
 
+#include "engine/cost/local_costs.h"
 #include "engine/graph/zoo.h"
 #include "profiler/replica.h"
 #include "profiler/shared_reduction.h"
@@ -52,6 +53,7 @@ private slots:
     void costModelTakesIt();
     void backwardGoesToTheOperatorThatCausesIt();
     void severalRanksAtATime();
+    void planIsCoveredBySignature();
     void stops();
     void refusals_data();
     void refusals();
@@ -147,6 +149,49 @@ void TestProfileModel::severalRanksAtATime()
     const auto profile = profileModel(perceptron(), options, progress);
     QVERIFY(profile.ok());
     QVERIFY(profile->extra.at("allreduce_bytes_per_second") > 0);
+}
+
+void TestProfileModel::planIsCoveredBySignature()
+{
+    cluster::RegularCluster spec;
+    spec.type = {"CPU", {{"float32", 1e11}}, Bytes(std::int64_t{1} << 34), 1e10};
+    spec.perNode = 2;
+    spec.intraBandwidth = spec.interPointToPoint = spec.interCollective = 1e9;
+    const auto cluster = std::make_shared<const cluster::Cluster>(*cluster::regular(spec));
+    plan::Subject subject = plan::makeSubject(transformer(), cluster, nullptr, {});
+    plan::Plan plan;
+    plan.globalBatch = 5;
+    plan.microBatches = 2; // 3 and 2 samples
+    plan::Stage stage;
+    const std::size_t half = subject.layers().size() / 2;
+    stage.name = "front";
+    stage.lastLayer = half;
+    stage.devices = {DeviceId(0)};
+    plan.stages.push_back(stage);
+    stage.name = "back";
+    stage.firstLayer = half;
+    stage.lastLayer = subject.layers().size();
+    stage.devices = {DeviceId(1)};
+    plan.stages.push_back(stage);
+    ProfileOptions options;
+    options.repetitions = 3;
+    options.threads = 1;
+    NoProgress progress;
+    auto profile = profilePlan(plan, subject, options, progress);
+    QVERIFY2(profile.ok(), profile.ok() ? "" : profile.error().text().c_str());
+    QCOMPARE(profile->ranks, 2);
+    QVERIFY(profile->extra.at("optimizer_seconds_per_parameter") > 0);
+    QVERIFY(profile->extra.at("busy_slowdown") > 0);
+    const auto program = program::compile(plan, subject);
+    QVERIFY(program.ok());
+    const cost::CostModel costs(subject.graph, cluster, std::make_shared<const cost::Profile>(std::move(*profile)));
+    for (const program::Body &body : program->bodies) {
+        const cost::LocalCosts local(costs, body.training.graph);
+        QCOMPARE(local.covered(), body.training.graph.ops().size());
+        QVERIFY(local.seconds(0, local.covered(), 3, 0).value() > 0);
+    }
+    for (const auto &[signature, times] : costs.profile()->kernels)
+        QCOMPARE(times.size(), std::size_t{2}); // 2 and 3 samples
 }
 
 void TestProfileModel::stops()
