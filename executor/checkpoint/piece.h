@@ -18,7 +18,7 @@ enum class Kind : std::uint8_t { Parameter, Moment1, Moment2, State };
 const char *name(Kind kind); ///< "parameter", "moment1", "moment2", "state"
 
 /// A part of a tensor, as one rank holds it: `region` is what the rank's local, row-major tensor covers of the whole one, and of that local
-/// tensor's elements the rank holds [flatBegin, flatBegin + flatCount), as ZeRO cuts it.
+/// tensor's elements the rank holds [flatBegin, flatBegin + flatCount), as ZeRO cuts it; perhaps none.
 struct Piece {
     std::string name; ///< of the parameter or state in the model
     Kind kind = Kind::Parameter;

@@ -122,6 +122,15 @@ private slots:
         QVERIFY(overlaps > 1000);
     }
 
+    void aRankMayHoldNothingOfATensor()
+    {
+        const Piece none = pieceOf({4, 6}, checkpoint::wholeRegion({4, 6}), 1000, 0);
+        QVERIFY(checkpoint::check(none).ok());
+        int runs = 0;
+        checkpoint::eachCommonRun(none, pieceOf({4, 6}, checkpoint::wholeRegion({4, 6}), 0, 24), [&](std::int64_t, std::int64_t, std::int64_t) { ++runs; });
+        QCOMPARE(runs, 0);
+    }
+
     void refusesImpossiblePieces_data()
     {
         QTest::addColumn<int>("which");
