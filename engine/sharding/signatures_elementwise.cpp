@@ -43,8 +43,11 @@ void where(const OpAtHand &at, Proposals &to)
     to.plainRow({kAll, kSum, kSum}, {kSum});
 }
 
+/// What drops draws its mask by the element's place, forward and backward: both must see the whole tensor.
 void dropout(const OpAtHand &at, Proposals &to)
 {
+    if (at.op.number("ratio", 0) > 0)
+        return;
     everyAxis(at, to);
     if (at.outputs.size() == 1)
         to.plainRow({kSum}, {kSum});
@@ -78,6 +81,7 @@ std::vector<SignatureRule> elementwiseRules()
     rules.push_back({"Mul", product});
     rules.push_back({"Where", where});
     rules.push_back({"Dropout", dropout});
+    rules.push_back({"DropoutGrad", dropout});
     rules.push_back({"ReduceSumTo", sumTo, localizeShape});
     return rules;
 }

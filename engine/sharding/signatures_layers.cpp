@@ -26,6 +26,15 @@ void normalization(const OpAtHand &at, Proposals &to)
         to.row({static_cast<int>(axis)}, std::vector<int>(at.outputs.size(), static_cast<int>(axis)));
 }
 
+/// A and B, added up and normalised.
+void sumNormalization(const OpAtHand &at, Proposals &to)
+{
+    for (std::size_t axis = 0; axis < normalizedAxis(at, *at.inputs[0]); ++axis) {
+        const int a = static_cast<int>(axis);
+        to.row({a, a}, std::vector<int>(at.outputs.size(), a));
+    }
+}
+
 /// dY, X, scale, statistics -> dX, and the sums for scale and bias over the rows at hand.
 void normalizationGrad(const OpAtHand &at, Proposals &to)
 {
@@ -170,6 +179,8 @@ std::vector<SignatureRule> layerRules()
         {"LogSoftmaxGrad", softmax},
         {"LayerNormalization", normalization},
         {"RMSNormalization", normalization},
+        {"AddLayerNormalization", sumNormalization},
+        {"AddRMSNormalization", sumNormalization},
         {"LayerNormalizationGrad", normalizationGrad},
         {"RMSNormalizationGrad", normalizationGrad},
         {"BatchNormalization", batchNormalization},

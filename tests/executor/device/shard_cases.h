@@ -46,6 +46,8 @@ inline std::vector<Case> shardLayerCases()
         {"LayerNormalization", "LayerNormalization", {batch({2, 4, 6}, -2, 2), real({6}, 0.5, 2), real({6})}, {}, 3},
         {"LayerNormalization without bias", "LayerNormalization", {batch({8, 6}, -2, 2), real({6}, 0.5, 2)}, {}, 3},
         {"RMSNormalization", "RMSNormalization", {batch({2, 4, 6}, -2, 2), real({6}, 0.5, 2)}, {}, 2},
+        {"AddLayerNormalization", "AddLayerNormalization", {frozen(real({2, 4, 6})), frozen(real({2, 4, 6})), frozen(real({6})), frozen(real({6}))}, {}, 4},
+        {"AddRMSNormalization", "AddRMSNormalization", {frozen(real({2, 4, 6})), frozen(real({2, 4, 6})), frozen(real({6}))}, {}, 3},
         {"Softmax", "Softmax", {real({4, 6, 8}, -3, 3)}, {{"axis", n(1)}}},
         {"LogSoftmax", "LogSoftmax", {real({4, 6}, -3, 3)}},
         {"Loss", "SoftmaxCrossEntropyLoss", {batch({8, 6}, -3, 3), batched(given({8}, {0, 5, -100, 3, 2, 1, -100, 4}))}, {}, 2},
