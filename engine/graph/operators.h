@@ -65,7 +65,8 @@ OpCostFigures figures(const Graph &graph, OpId op, std::int64_t samples);
                      RMSNormalization{axis=-1, epsilon}(X, scale) -> Y, InvRms
                      BatchNormalization{epsilon, momentum, training_mode=1}(X, scale, bias, mean, variance) -> Y, Mean, InvStdDev:
                      statistics of the slice at hand; the State tensors mean and variance are updated in place;
-                     training_mode=0: statistics are mean and variance, which stay; scale, bias and X train
+                     training_mode=0: statistics are mean and variance, which stay; scale, bias and X train. Fused, as rewrites make it:
+                     {relu=1}(..., residual?): Y = Relu(normalised + residual)
    products          MatMul{transA=0, transB=0}(A, B): the last two dimensions, others broadcast; transA, transB are ours
                      Gemm{alpha=1, beta=1, transA=0, transB=0}(A, B, C?)
    attention         Attention{heads, kv_heads=heads, causal=0}(QKV (N, T, (heads + 2 kv_heads) D), mask (N, T) int64?)
@@ -105,9 +106,10 @@ OpCostFigures figures(const Graph &graph, OpId op, std::int64_t samples);
    LayerNormalizationGrad{axis, epsilon}(dY, X, scale, Mean, InvStdDev) -> dX, dScale, dBias
    RMSNormalizationGrad{axis, epsilon}(dY, X, scale, InvRms) -> dX, dScale
    BatchNormalizationGrad{epsilon}(dY, X, scale, Mean, InvStdDev) -> dX, dScale, dBias
+     fused {relu=1}(..., bias, Y?, dY2?) -> dX, dScale, dBias, dResidual?: dY + dY2 where Y > 0 (without Y: where what X gives is)
    MatMulWeightGrad(A (..., K), B (..., M)) -> (K, M): A^T B with all leading dimensions flattened
    AttentionGrad{heads, kv_heads, causal}(dY, QKV, Y, LogSumExp, mask?)  RotaryEmbeddingGrad{heads, kv_heads, theta}(dY)
-   ConvGradInput{..., shape, batch_axis}(dY, W)  ConvGradWeight{..., w_shape}(dY, X)
+   ConvGradInput{..., shape, batch_axis}(dY, W)  ConvGradWeight{..., w_shape}(dY, X) -> dW, dBias? (rewrites only)
    MaxPoolGrad{...} GlobalMaxPoolGrad (dY, X, Y): the first maximum gets all
    AveragePoolGrad{..., shape, batch_axis} GlobalAveragePoolGrad{shape, batch_axis}(dY)
    SliceGrad{starts, ends, axes, steps, shape, batch_axis}(dY)  GatherGrad{axis, shape, batch_axis}(dY, indices)
@@ -136,6 +138,8 @@ OpCostFigures figures(const Graph &graph, OpId op, std::int64_t samples);
    LossStatistics{ignore_index}(logits (M, V), shifted labels (M)) -> (M, 3) = (max, sum of exp(x - max), label's logit or 0)
    CombineLossStatistics(X (P, M, 3)) -> (M, 3)  LossFromStatistics{ignore_index}((M, 3), labels (M)) -> loss (), Stats (M, 2)
    LossRowShare{ignore_index}(dLoss (), own labels, all labels): dLoss * divisor of the own rows / divisor of all
+
+   LAYOUTS, made by chooseLayouts() only.  Reorder{to = "blocked" | "row_major"}(X): the same values in another layout
 */
 
 } // namespace planloom::graph

@@ -191,6 +191,7 @@ std::vector<OpSchema> boxingSchemas()
         {"CombineLossStatistics", 1, 1, inferCombine, perInput(4)},
         {"LossFromStatistics", 2, 2, inferLossFromStatistics, perInput(2)},
         {"LossRowShare", 3, 3, likeFirst, noFlops},
+        {"Reorder", 1, 1, likeFirst, noFlops},
     };
 }
 

@@ -69,9 +69,11 @@ Result<Infos> inferBatchNormalization(const OpView &view)
     if (x.shape.rank() < 2 || x.shape[1].batch)
         return badInput("channels are expected in dimension 1 of the input");
     const Shape channels({x.shape[1]});
-    for (std::size_t i = 1; i < view.inputs.size(); ++i)
+    for (std::size_t i = 1; i < 5; ++i)
         if (view.inputs[i]->shape != channels)
             return badInput("scale, bias, mean and variance must be " + channels.text() + ", not " + view.inputs[i]->shape.text());
+    if (view.inputs.size() > 5 && view.inputs[5]->shape != x.shape)
+        return badInput("the residual must be shaped like the input");
     return Infos{{x.type, x.shape}, {DType::F32, channels}, {DType::F32, channels}};
 }
 
@@ -84,6 +86,15 @@ Result<Infos> inferNormalizationGrad(const OpView &view, int biases)
     Infos infos{{view.inputs[1]->type, view.inputs[1]->shape}, scale};
     if (biases > 0)
         infos.push_back(scale);
+    return infos;
+}
+
+/// The gradient of what was added before a fused ReLU is one more output.
+Result<Infos> inferBatchNormalizationGrad(const OpView &view)
+{
+    Result<Infos> infos = inferNormalizationGrad(view, 1);
+    if (infos && view.op.outputs.size() > 3)
+        infos->push_back(infos->front());
     return infos;
 }
 
@@ -106,8 +117,8 @@ std::vector<OpSchema> normalizationSchemas()
         {"LayerNormalizationGrad", 5, 6, gradWithBias, perOutput(14)},
         {"RMSNormalization", 2, 2, rmsNorm, perOutput(4)},
         {"RMSNormalizationGrad", 4, 5, gradWithoutBias, perOutput(10)},
-        {"BatchNormalization", 5, 5, inferBatchNormalization, perOutput(8)},
-        {"BatchNormalizationGrad", 5, 5, gradWithBias, perOutput(11)},
+        {"BatchNormalization", 5, 6, inferBatchNormalization, perOutput(8)},
+        {"BatchNormalizationGrad", 5, 8, inferBatchNormalizationGrad, perOutput(11)},
     };
 }
 

@@ -203,6 +203,7 @@ std::vector<SignatureRule> layerRules()
         {"CombineLossStatistics", combineStatistics},
         {"LossFromStatistics", nullptr},
         {"LossRowShare", nullptr},
+        {"Reorder", nullptr},
         {"ProfiledLayer", nullptr},
     };
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "executor/device/kernel.h"
 
+#include "engine/graph/layouts.h"
 #include "executor/device/bfloat16.h"
 #include "executor/device/kernel_support.h"
 
@@ -19,7 +20,7 @@ Table makeTable()
     for (const auto &family :
          {unaryKernels(), unaryGradientKernels(), binaryKernels(), matmulKernels(), attentionKernels(), rotaryKernels(), normKernels(),
           batchNormKernels(), convolutionKernels(), poolingKernels(), shapeKernels(), indexKernels(), gatherKernels(), softmaxKernels(), lossKernels(), boxingKernels(), flatKernels(),
-          reduceKernels(), lstmKernels(), gruKernels(), scatterKernels()}) {
+          layoutKernels(), reduceKernels(), lstmKernels(), gruKernels(), scatterKernels()}) {
         for (const KernelEntry &entry : family)
             table.emplace(entry.type, entry);
     }
@@ -73,6 +74,8 @@ Status checkArguments(const Request &request, std::string_view signature, const 
             if (given && !fits(letter, arguments[next].type))
                 return cannot(request, std::string(side) + " " + std::to_string(next) + " has type " + graph::name(arguments[next].type) +
                                            ", which the kernel does not compute in; convert it with Cast");
+            if (given && arguments[next].layout == graph::Layout::Blocked && !graph::understandsBlocked(request.op.type))
+                return cannot(request, std::string(side) + " " + std::to_string(next) + " is blocked, which the kernel does not compute in; put a Reorder before it");
         }
     }
     if (arguments.size() > next)

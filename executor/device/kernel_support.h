@@ -48,6 +48,7 @@ std::span<const KernelEntry> normKernels();
 std::span<const KernelEntry> batchNormKernels();
 std::span<const KernelEntry> convolutionKernels();
 std::span<const KernelEntry> poolingKernels();
+std::span<const KernelEntry> layoutKernels();
 std::span<const KernelEntry> shapeKernels();
 std::span<const KernelEntry> indexKernels();
 std::span<const KernelEntry> gatherKernels();

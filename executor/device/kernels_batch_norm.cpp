@@ -1,185 +1,394 @@
 // SPDX-License-Identifier: Apache-2.0
-// Batch normalisation of (N, C, ...): a channel is one work item, its sums are made in double.
-#include "executor/device/kernel_support.h"
+// Batch normalisation of (N, C, ...), with the ReLU and the residual that a rewrite may have fused into it. A group of channels is one work
+// item: its data is read once for the sums and, while it is still in a cache, once more for the result.
+#include "executor/device/channel_lanes.h"
 #include "executor/device/parallel.h"
 #include "executor/device/simd.h"
 
+#include <algorithm>
 #include <array>
 
 namespace planloom::device {
 
 namespace {
 
+/// A vector of the compiler's; longer ones than the processor's are taken apart float by float where there is a choice in them.
+/// Used inside functions only.
+constexpr std::int64_t kWide = 8;
+using Vector = float __attribute__((vector_size(kWide * sizeof(float)), aligned(4), may_alias));
+struct alignas(64) PerLane : std::array<float, kLanes> {};
+using Sums = std::array<double, kLanes>;
+
+/// Floats that are summed in single precision before the sum goes into a double: 32 additions a lane.
+constexpr std::int64_t kChunk = 32 * kLanes;
+
+const Vector &wide(const float *p) { return *reinterpret_cast<const Vector *>(p); }
+Vector &wide(float *p) { return *reinterpret_cast<Vector *>(p); }
+
+/// Adds a chunk's sums.
+inline void collect(const Vector (&part)[2], Sums &sum)
+{
+    for (std::int64_t l = 0; l < kLanes; ++l)
+        sum[static_cast<std::size_t>(l)] += static_cast<double>(part[l / kWide][l % kWide]);
+}
+
+/// Sums of x - shift and of its square.
+PLANLOOM_CLONES void addMoments(const float *x, std::int64_t n, const PerLane &shift, Sums &sum, Sums &square)
+{
+    const std::int64_t whole = n - n % kLanes;
+    for (std::int64_t begin = 0; begin < whole; begin += kChunk) {
+        const std::int64_t end = std::min(whole, begin + kChunk);
+        Vector s[2] = {};
+        Vector q[2] = {};
+        for (std::int64_t i = begin; i < end; i += kLanes) {
+            for (std::int64_t h = 0; h < 2; ++h) {
+                const Vector d = wide(x + i + h * kWide) - wide(shift.data() + h * kWide);
+                s[h] += d;
+                q[h] += d * d;
+            }
+        }
+        collect(s, sum);
+        collect(q, square);
+    }
+    for (std::int64_t i = whole; i < n; ++i) {
+        const auto l = static_cast<std::size_t>(i - whole);
+        const double d = static_cast<double>(x[i]) - static_cast<double>(shift[l]);
+        sum[l] += d;
+        square[l] += d * d;
+    }
+}
+
+struct Line {
+    PerLane factor{}, shift{};
+};
+
+float scaled(float x, float factor, float shift) { return x * factor + shift; }
+float rectified(float v, bool relu) { return relu && v < 0.0F ? 0.0F : v; }
+
+/// y = factor x + shift (+ residual), rectified if @p relu.
+PLANLOOM_CLONES void applyLine(const float *x, const float *residual, const Line &line, bool relu, float *y, std::int64_t n)
+{
+    const Vector zero{};
+    const std::int64_t whole = n - n % kLanes;
+    for (std::int64_t i = 0; i < whole; i += kLanes) {
+        for (std::int64_t h = 0; h < kLanes; h += kWide) {
+            Vector v = wide(x + i + h) * wide(line.factor.data() + h) + wide(line.shift.data() + h);
+            if (residual != nullptr)
+                v += wide(residual + i + h);
+            if (relu)
+                v = v < zero ? zero : v;
+            wide(y + i + h) = v;
+        }
+    }
+    for (std::int64_t i = whole; i < n; ++i) {
+        const auto l = static_cast<std::size_t>(i - whole);
+        y[i] = rectified(scaled(x[i], line.factor[l], line.shift[l]) + (residual != nullptr ? residual[i] : 0.0F), relu);
+    }
+}
+
+/// The gradient that reaches the normalisation itself: dy + dy2, nothing where the ReLU cut. Pointers may be null.
+struct Incoming {
+    const float *dy = nullptr, *dy2 = nullptr; ///< dy2: a second part
+    const float *x = nullptr;
+    const float *y = nullptr;                  ///< tells where the ReLU cut; without it x does
+    bool relu = false;
+
+    [[nodiscard]] Incoming at(std::int64_t offset) const
+    {
+        const auto moved = [offset](const float *p) { return p != nullptr ? p + offset : nullptr; };
+        return {dy + offset, moved(dy2), x + offset, moved(y), relu};
+    }
+    /// Floats @p i to i + 7, which are lanes @p lane to lane + 7.
+    void eight(std::int64_t i, const Line &line, std::int64_t lane, Vector &g) const
+    {
+        g = wide(dy + i);
+        if (dy2 != nullptr)
+            g += wide(dy2 + i);
+        if (!relu)
+            return;
+        const Vector zero{};
+        if (y != nullptr)
+            g = wide(y + i) > zero ? g : zero;
+        else
+            g = wide(x + i) * wide(line.factor.data() + lane) + wide(line.shift.data() + lane) > zero ? g : zero;
+    }
+    [[nodiscard]] float one(std::int64_t i, float factor, float shift) const
+    {
+        const float g = dy[i] + (dy2 != nullptr ? dy2[i] : 0.0F);
+        const float kept = y != nullptr ? y[i] : scaled(x[i], factor, shift);
+        return relu && !(kept > 0.0F) ? 0.0F : g;
+    }
+};
+
+/// Sums of the incoming gradient and of its product with x - mean; the gradient itself goes to @p kept unless that is null.
+PLANLOOM_CLONES void addGradientSums(const Incoming &in, std::int64_t n, const Line &line, const PerLane &mean, float *kept, Sums &sum, Sums &projected)
+{
+    const std::int64_t whole = n - n % kLanes;
+    for (std::int64_t begin = 0; begin < whole; begin += kChunk) {
+        const std::int64_t end = std::min(whole, begin + kChunk);
+        Vector s[2] = {};
+        Vector p[2] = {};
+        for (std::int64_t i = begin; i < end; i += kLanes) {
+            for (std::int64_t h = 0; h < 2; ++h) {
+                const std::int64_t at = i + h * kWide;
+                Vector g;
+                in.eight(at, line, h * kWide, g);
+                if (kept != nullptr)
+                    wide(kept + at) = g;
+                s[h] += g;
+                p[h] += g * (wide(in.x + at) - wide(mean.data() + h * kWide));
+            }
+        }
+        collect(s, sum);
+        collect(p, projected);
+    }
+    for (std::int64_t i = whole; i < n; ++i) {
+        const auto l = static_cast<std::size_t>(i - whole);
+        const float g = in.one(i, line.factor[l], line.shift[l]);
+        if (kept != nullptr)
+            kept[i] = g;
+        sum[l] += static_cast<double>(g);
+        projected[l] += static_cast<double>(g) * (static_cast<double>(in.x[i]) - static_cast<double>(mean[l]));
+    }
+}
+
+/// dx = a g + b x + c for the incoming gradient g.
+struct Plane {
+    PerLane a{}, b{}, c{};
+};
+
+PLANLOOM_CLONES void applyPlane(const Incoming &in, const Line &line, const Plane &plane, float *dx, std::int64_t n)
+{
+    const std::int64_t whole = n - n % kLanes;
+    for (std::int64_t i = 0; i < whole; i += kLanes) {
+        for (std::int64_t h = 0; h < kLanes; h += kWide) {
+            Vector g;
+            in.eight(i + h, line, h, g);
+            wide(dx + i + h) = wide(plane.a.data() + h) * g + wide(plane.b.data() + h) * wide(in.x + i + h) + wide(plane.c.data() + h);
+        }
+    }
+    for (std::int64_t i = whole; i < n; ++i) {
+        const auto l = static_cast<std::size_t>(i - whole);
+        dx[i] = plane.a[l] * in.one(i, line.factor[l], line.shift[l]) + plane.b[l] * in.x[i] + plane.c[l];
+    }
+}
+
 struct Shape {
-    std::int64_t n = 0, channels = 0, area = 0;
+    ChannelRuns runs;
     double epsilon = 0;
     double momentum = 0;
     bool training = true;
-
-    [[nodiscard]] std::int64_t at(std::int64_t sample, std::int64_t channel) const { return (sample * channels + channel) * area; }
-    [[nodiscard]] double count() const { return static_cast<double>(n * area); }
+    bool relu = false;
 };
 
-/// Sum over a run of (x - shift) * (y - shift2).
-PLANLOOM_CLONES double centredProducts(const float *x, double shift, const float *y, double shift2, std::int64_t n)
+/// What one channel's lanes add up to.
+double fold(const Sums &sums, std::int64_t channel, std::int64_t width)
 {
-    double sum = 0;
-#pragma omp simd reduction(+ : sum)
-    for (std::int64_t i = 0; i < n; ++i)
-        sum += (static_cast<double>(x[i]) - shift) * (static_cast<double>(y[i]) - shift2);
-    return sum;
+    double total = 0;
+    for (std::int64_t l = channel; l < kLanes; l += width)
+        total += sums[static_cast<std::size_t>(l)];
+    return total;
 }
 
-PLANLOOM_CLONES double total(const float *x, std::int64_t n)
+/// Puts @p value in every lane of @p channel.
+void spread(PerLane &target, std::int64_t channel, std::int64_t width, double value)
 {
-    double sum = 0;
-#pragma omp simd reduction(+ : sum)
-    for (std::int64_t i = 0; i < n; ++i)
-        sum += static_cast<double>(x[i]);
-    return sum;
-}
-
-PLANLOOM_CLONES void affine(const float *x, float factor, float shift, float *y, std::int64_t n)
-{
-    for (std::int64_t i = 0; i < n; ++i)
-        y[i] = x[i] * factor + shift;
-}
-
-/// dx = a dy + b x + c
-PLANLOOM_CLONES void affineGradient(const float *dy, const float *x, float a, float b, float c, float *dx, std::int64_t n)
-{
-    for (std::int64_t i = 0; i < n; ++i)
-        dx[i] = a * dy[i] + b * x[i] + c;
+    for (std::int64_t l = channel; l < kLanes; l += width)
+        target[static_cast<std::size_t>(l)] = static_cast<float>(value);
 }
 
 struct Statistics {
     double mean = 0, variance = 0;
 };
+using GroupStatistics = std::array<Statistics, kLanes>;
 
-Statistics statistics(const Shape &shape, const float *x, std::int64_t channel)
+/// Mean and variance of a group's channels in one sweep: of what is left when a value near the mean is taken off, so that squares do not
+/// swamp the variance (Chan, Golub and LeVeque 1983, "shifted data").
+GroupStatistics statistics(const ChannelRuns &runs, const float *x, std::int64_t group)
 {
-    Statistics result;
-    for (std::int64_t sample = 0; sample < shape.n; ++sample)
-        result.mean += total(x + shape.at(sample, channel), shape.area);
-    result.mean /= shape.count();
-    for (std::int64_t sample = 0; sample < shape.n; ++sample) {
-        const float *run = x + shape.at(sample, channel);
-        result.variance += centredProducts(run, result.mean, run, result.mean, shape.area);
+    constexpr std::int64_t kProbe = 32; // pixels that guess the mean
+    const std::int64_t probe = std::min(runs.area, kProbe);
+    PerLane shift{};
+    for (std::int64_t c = 0; c < runs.width; ++c) {
+        double guess = 0;
+        for (std::int64_t i = 0; i < probe; ++i)
+            guess += static_cast<double>(x[runs.at(0, group) + i * runs.width + c]);
+        spread(shift, c, runs.width, guess / static_cast<double>(probe));
     }
-    result.variance /= shape.count();
+    Sums sum{};
+    Sums square{};
+    for (std::int64_t sample = 0; sample < runs.samples; ++sample)
+        addMoments(x + runs.at(sample, group), runs.runLength(), shift, sum, square);
+    GroupStatistics result{};
+    for (std::int64_t c = 0; c < runs.width; ++c) {
+        const double offset = fold(sum, c, runs.width) / runs.count();
+        auto &channel = result[static_cast<std::size_t>(c)];
+        channel.mean = static_cast<double>(shift[static_cast<std::size_t>(c)]) + offset;
+        channel.variance = std::max(0.0, fold(square, c, runs.width) / runs.count() - offset * offset);
+    }
     return result;
 }
 
 /// The running statistics are State: the one input that a kernel writes. As in ONNX, momentum is the weight of what was.
-void track(float *running, std::size_t channel, double momentum, double current)
+void track(float *running, std::int64_t channel, double momentum, double current)
 {
     running[channel] = static_cast<float>(momentum * static_cast<double>(running[channel]) + (1.0 - momentum) * current);
 }
 
-void normaliseChannel(const Shape &shape, Inputs in, Outputs out, std::int64_t channel)
+/// Both passes take the line through this, so that the backward pass sees the ReLU cut where the forward pass cut.
+void setLine(Line &line, std::int64_t lane, std::int64_t width, float scale, float bias, float mean, float inverse)
 {
-    const auto c = static_cast<std::size_t>(channel);
+    const double factor = static_cast<double>(inverse) * static_cast<double>(scale);
+    spread(line.factor, lane, width, factor);
+    spread(line.shift, lane, width, static_cast<double>(bias) - static_cast<double>(mean) * factor);
+}
+
+float *optional(Outputs out, std::size_t i) { return out.size() > i ? floats(out[i]) : nullptr; }
+const float *optional(Inputs in, std::size_t i) { return in.size() > i ? floats(in[i]) : nullptr; }
+
+void normaliseGroup(const Shape &shape, Inputs in, Outputs out, std::int64_t group)
+{
+    const ChannelRuns &runs = shape.runs;
     auto *runningMean = static_cast<float *>(const_cast<void *>(in[3]));
     auto *runningVariance = static_cast<float *>(const_cast<void *>(in[4]));
-    Statistics now{static_cast<double>(runningMean[c]), static_cast<double>(runningVariance[c])};
-    if (shape.training) {
-        now = statistics(shape, floats(in[0]), channel);
-        track(runningMean, c, shape.momentum, now.mean);
-        track(runningVariance, c, shape.momentum, now.variance);
+    GroupStatistics now{};
+    if (shape.training)
+        now = statistics(runs, floats(in[0]), group);
+    Line line;
+    for (std::int64_t lane = 0; lane < runs.width; ++lane) {
+        const std::int64_t c = group * runs.width + lane;
+        Statistics &channel = now[static_cast<std::size_t>(lane)];
+        if (shape.training) {
+            track(runningMean, c, shape.momentum, channel.mean);
+            track(runningVariance, c, shape.momentum, channel.variance);
+        } else {
+            channel = {static_cast<double>(runningMean[c]), static_cast<double>(runningVariance[c])};
+        }
+        const auto mean = static_cast<float>(channel.mean);
+        const auto inverse = static_cast<float>(1.0 / std::sqrt(channel.variance + shape.epsilon));
+        setLine(line, lane, runs.width, floats(in[1])[c], floats(in[2])[c], mean, inverse);
+        if (float *saved = optional(out, 1))
+            saved[c] = mean;
+        if (float *saved = optional(out, 2))
+            saved[c] = inverse;
     }
-    const double inverse = 1.0 / std::sqrt(now.variance + shape.epsilon);
-    const double factor = inverse * static_cast<double>(floats(in[1])[c]);
-    const double shift = static_cast<double>(floats(in[2])[c]) - now.mean * factor;
-    for (std::int64_t sample = 0; sample < shape.n; ++sample) {
-        const std::int64_t at = shape.at(sample, channel);
-        affine(floats(in[0]) + at, static_cast<float>(factor), static_cast<float>(shift), floats(out[0]) + at, shape.area);
+    const float *residual = optional(in, 5);
+    for (std::int64_t sample = 0; sample < runs.samples; ++sample) {
+        const std::int64_t at = runs.at(sample, group);
+        applyLine(floats(in[0]) + at, residual != nullptr ? residual + at : nullptr, line, shape.relu, floats(out[0]) + at, runs.runLength());
     }
-    if (out.size() > 1 && out[1] != nullptr)
-        floats(out[1])[c] = static_cast<float>(now.mean);
-    if (out.size() > 2 && out[2] != nullptr)
-        floats(out[2])[c] = static_cast<float>(inverse);
 }
 
-void differentiateChannel(const Shape &shape, Inputs in, Outputs out, std::int64_t channel)
+/// What a group's sums say about the gradients of its channels.
+Plane planeOf(const Shape &shape, Inputs in, Outputs out, std::int64_t group, const Sums &sums, const Sums &projections)
 {
-    const auto c = static_cast<std::size_t>(channel);
-    const float *dy = floats(in[0]);
-    const float *x = floats(in[1]);
-    const auto mean = static_cast<double>(floats(in[3])[c]);
-    const auto inverse = static_cast<double>(floats(in[4])[c]);
-    double sum = 0;
-    double projected = 0;
-    for (std::int64_t sample = 0; sample < shape.n; ++sample) {
-        const std::int64_t at = shape.at(sample, channel);
-        sum += total(dy + at, shape.area);
-        projected += centredProducts(dy + at, 0.0, x + at, mean, shape.area);
+    Plane plane;
+    for (std::int64_t lane = 0; lane < shape.runs.width; ++lane) {
+        const std::int64_t c = group * shape.runs.width + lane;
+        const auto mean = static_cast<double>(floats(in[3])[c]);
+        const auto inverse = static_cast<double>(floats(in[4])[c]);
+        const double sum = fold(sums, lane, shape.runs.width);
+        const double projected = fold(projections, lane, shape.runs.width);
+        const double factor = static_cast<double>(floats(in[2])[c]) * inverse;
+        // dx = factor (dy - mean(dy) - (x - mean) inverse^2 mean(dy (x - mean))); constant statistics leave the first term only.
+        const double slope = shape.training ? -factor * inverse * inverse * projected / shape.runs.count() : 0.0;
+        const double offset = shape.training ? -factor * sum / shape.runs.count() - slope * mean : 0.0;
+        spread(plane.a, lane, shape.runs.width, factor);
+        spread(plane.b, lane, shape.runs.width, slope);
+        spread(plane.c, lane, shape.runs.width, offset);
+        if (float *dScale = optional(out, 1))
+            dScale[c] = static_cast<float>(projected * inverse);
+        if (float *dBias = optional(out, 2))
+            dBias[c] = static_cast<float>(sum);
     }
-    const double factor = static_cast<double>(floats(in[2])[c]) * inverse;
-    // dx = factor (dy - mean(dy) - (x - mean) inverse^2 mean(dy (x - mean))); constant statistics leave the first term only.
-    const double slope = shape.training ? -factor * inverse * inverse * projected / shape.count() : 0.0;
-    const double shift = shape.training ? -factor * sum / shape.count() - slope * mean : 0.0;
-    for (std::int64_t sample = 0; sample < shape.n; ++sample) {
-        const std::int64_t at = shape.at(sample, channel);
-        affineGradient(dy + at, x + at, static_cast<float>(factor), static_cast<float>(slope), static_cast<float>(shift), floats(out[0]) + at, shape.area);
-    }
-    if (out.size() > 1 && out[1] != nullptr)
-        floats(out[1])[c] = static_cast<float>(projected * inverse);
-    if (out.size() > 2 && out[2] != nullptr)
-        floats(out[2])[c] = static_cast<float>(sum);
+    return plane;
 }
 
-/// @p like: the input that is normalised, whose channels the arguments in @p perChannel must match.
-Result<Shape> shapeOf(const Request &request, std::size_t like, std::span<const std::size_t> perChannel)
+void differentiateGroup(const Shape &shape, Inputs in, Outputs out, std::int64_t group)
 {
-    const Dims &dims = request.in(like);
-    if (dims.size() < 2 || dims != request.out())
-        return wrong(request, "needs (N, C, ...), got " + text(dims) + " and " + text(request.out()));
-    Shape shape{dims[0], dims[1], product(dims, 2, dims.size()), request.op.number("epsilon", 1e-5), request.op.number("momentum", 0.9),
-                request.op.integer("training_mode", 1) != 0};
-    for (const std::size_t i : perChannel) {
-        if (request.inputs[i].elements() != shape.channels)
-            return wrong(request, text(request.in(i)) + " should have one element for each of " + std::to_string(shape.channels) + " channels");
+    const ChannelRuns &runs = shape.runs;
+    const float *bias = optional(in, 5);
+    Line line;
+    PerLane means{};
+    for (std::int64_t lane = 0; lane < runs.width; ++lane) {
+        const std::int64_t c = group * runs.width + lane;
+        setLine(line, lane, runs.width, floats(in[2])[c], bias != nullptr ? bias[c] : 0.0F, floats(in[3])[c], floats(in[4])[c]);
+        spread(means, lane, runs.width, static_cast<double>(floats(in[3])[c]));
     }
-    for (std::size_t i = 1; i < request.outputs.size(); ++i) {
-        if (request.outputs[i].present && request.outputs[i].elements() != shape.channels)
+    const Incoming incoming{floats(in[0]), optional(in, 7), floats(in[1]), optional(in, 6), shape.relu};
+    float *kept = optional(out, 3);
+    Sums sums{};
+    Sums projections{};
+    for (std::int64_t sample = 0; sample < runs.samples; ++sample) {
+        const std::int64_t at = runs.at(sample, group);
+        addGradientSums(incoming.at(at), runs.runLength(), line, means, kept != nullptr ? kept + at : nullptr, sums, projections);
+    }
+    const Plane plane = planeOf(shape, in, out, group, sums, projections);
+    for (std::int64_t sample = 0; sample < runs.samples; ++sample) {
+        const std::int64_t at = runs.at(sample, group);
+        const Incoming cut{kept != nullptr ? kept + at : nullptr, nullptr, floats(in[1]) + at, nullptr, false};
+        applyPlane(kept != nullptr ? cut : incoming.at(at), line, plane, floats(out[0]) + at, runs.runLength());
+    }
+}
+
+/// All arguments in @p images are alike; those in @p perChannel have an element a channel.
+Result<Shape> shapeOf(const Request &request, std::span<const std::size_t> images, std::span<const std::size_t> perChannel)
+{
+    const Argument &first = request.inputs[images.front()];
+    if (first.dims.size() < 2 || first.dims != request.out())
+        return wrong(request, "needs (N, C, ...), got " + text(first.dims) + " and " + text(request.out()));
+    const auto alike = [&](const Argument &other) { return other.dims == first.dims && other.layout == first.layout; };
+    for (const std::size_t i : images)
+        if (request.hasInput(i) && !alike(request.inputs[i]))
+            return wrong(request, "input " + std::to_string(i) + ", " + text(request.in(i)) + ", is not like " + text(first.dims));
+    for (const std::size_t i : {std::size_t{0}, std::size_t{3}})
+        if (request.hasOutput(i) && !alike(request.outputs[i]))
+            return wrong(request, "output " + text(request.out(i)) + " is not like " + text(first.dims));
+    const graph::Op &op = request.op;
+    const Shape shape{channelRuns(first), op.number("epsilon", 1e-5), op.number("momentum", 0.9), op.integer("training_mode", 1) != 0, op.integer("relu") != 0};
+    for (const std::size_t i : perChannel)
+        if (request.hasInput(i) && request.inputs[i].elements() != shape.runs.channels)
+            return wrong(request, text(request.in(i)) + " should have one element for each of " + std::to_string(shape.runs.channels) + " channels");
+    for (std::size_t i = 1; i < std::min<std::size_t>(3, request.outputs.size()); ++i)
+        if (request.outputs[i].present && request.outputs[i].elements() != shape.runs.channels)
             return wrong(request, "output " + text(request.out(i)) + " should have one element a channel");
-    }
     return shape;
+}
+
+template <class F>
+void forGroups(const ChannelRuns &runs, F f)
+{
+    parallelFor(runs.groups(), rowGrain(runs.samples * runs.runLength()), [&](std::int64_t begin, std::int64_t end) {
+        for (std::int64_t group = begin; group < end; ++group)
+            f(group);
+    });
 }
 
 Made makeForward(const Request &request)
 {
+    constexpr std::array<std::size_t, 2> kImages{0, 5};
     constexpr std::array<std::size_t, 4> kPerChannel{1, 2, 3, 4};
-    auto shape = shapeOf(request, 0, kPerChannel);
+    auto shape = shapeOf(request, kImages, kPerChannel);
     if (!shape)
         return shape.error();
-    return makeFunction([shape = *shape](Inputs in, Outputs out) {
-        parallelFor(shape.channels, rowGrain(shape.n * shape.area), [&](std::int64_t begin, std::int64_t end) {
-            for (std::int64_t channel = begin; channel < end; ++channel)
-                normaliseChannel(shape, in, out, channel);
-        });
-    });
+    return makeFunction([shape = *shape](Inputs in, Outputs out) { forGroups(shape.runs, [&](std::int64_t group) { normaliseGroup(shape, in, out, group); }); });
 }
 
 Made makeGradient(const Request &request)
 {
-    constexpr std::array<std::size_t, 3> kPerChannel{2, 3, 4};
-    auto shape = shapeOf(request, 1, kPerChannel);
+    constexpr std::array<std::size_t, 4> kImages{1, 0, 6, 7};
+    constexpr std::array<std::size_t, 4> kPerChannel{2, 3, 4, 5};
+    auto shape = shapeOf(request, kImages, kPerChannel);
     if (!shape)
         return shape.error();
-    if (request.in(0) != request.in(1))
-        return wrong(request, "dY " + text(request.in(0)) + " and X " + text(request.in(1)) + " differ");
-    return makeFunction([shape = *shape](Inputs in, Outputs out) {
-        parallelFor(shape.channels, rowGrain(shape.n * shape.area), [&](std::int64_t begin, std::int64_t end) {
-            for (std::int64_t channel = begin; channel < end; ++channel)
-                differentiateChannel(shape, in, out, channel);
-        });
-    });
+    if (shape->relu && !request.hasInput(5) && !request.hasInput(6))
+        return wrong(request, "with a ReLU it needs the bias or the output");
+    return makeFunction([shape = *shape](Inputs in, Outputs out) { forGroups(shape.runs, [&](std::int64_t group) { differentiateGroup(shape, in, out, group); }); });
 }
 
 constexpr KernelEntry kEntries[] = {
-    {"BatchNormalization", "fffff", "ff?f?", makeForward},
-    {"BatchNormalizationGrad", "fffff", "ff?f?", makeGradient},
+    {"BatchNormalization", "ffffff?", "ff?f?", makeForward},
+    {"BatchNormalizationGrad", "ffffff?f?f?", "ff?f?f?", makeGradient},
 };
 
 } // namespace

@@ -31,8 +31,10 @@ Result<onednn::Convolution> describe(const Request &request, const Dims &x, cons
         const std::int64_t reach = sliding->dilations[d] * (sliding->kernel[d] - 1) + 1;
         padEnd.push_back((y[d + 2] - 1) * sliding->strides[d] + reach - x[d + 2] - sliding->padBegin[d]);
     }
-    return onednn::Convolution{x, weight, y, sliding->strides, sliding->padBegin, padEnd, sliding->dilations, groups, false};
+    return onednn::Convolution{x, weight, y, sliding->strides, sliding->padBegin, padEnd, sliding->dilations, groups, false, false, false};
 }
+
+bool blocked(const Argument &argument) { return argument.layout == graph::Layout::Blocked; }
 
 /// Arguments in oneDNN's order; each says where it comes from.
 struct Source {
@@ -56,6 +58,8 @@ Made makeConv(const Request &request)
     auto how = describe(request, request.in(0), request.in(1), request.out());
     if (!how)
         return how.error();
+    how->blockedX = blocked(request.inputs[0]);
+    how->blockedY = blocked(request.outputs[0]);
     std::vector<Source> sources{{false, 0}, {false, 1}, {true, 0}};
     if (request.hasInput(2)) {
         if (request.inputs[2].elements() != how->y[1])
@@ -71,6 +75,8 @@ Made makeInputGradient(const Request &request)
     auto how = describe(request, request.out(), request.in(1), request.in(0));
     if (!how)
         return how.error();
+    how->blockedX = blocked(request.outputs[0]);
+    how->blockedY = blocked(request.inputs[0]);
     return makePrimitive(request, onednn::convolutionInputGradient(*how), {{true, 0}, {false, 1}, {false, 0}});
 }
 
@@ -79,14 +85,23 @@ Made makeWeightGradient(const Request &request)
     auto how = describe(request, request.in(1), request.out(), request.in(0));
     if (!how)
         return how.error();
-    return makePrimitive(request, onednn::convolutionWeightGradient(*how), {{false, 1}, {true, 0}, {false, 0}});
+    how->blockedX = blocked(request.inputs[1]);
+    how->blockedY = blocked(request.inputs[0]);
+    std::vector<Source> sources{{false, 1}, {true, 0}, {false, 0}};
+    if (request.hasOutput(1)) {
+        if (request.outputs[1].elements() != how->y[1])
+            return wrong(request, "the bias's gradient " + text(request.out(1)) + " does not fit " + std::to_string(how->y[1]) + " channels");
+        how->bias = true;
+        sources.push_back({true, 1});
+    }
+    return makePrimitive(request, onednn::convolutionWeightGradient(*how), sources);
 }
 
 constexpr KernelEntry kEntries[] = {
     {"Conv", "fff?", "f", makeConv},
     {"ConvGradInput", "ff", "f", makeInputGradient},
     {"ConvTranspose", "ff", "f", makeInputGradient},
-    {"ConvGradWeight", "ff", "f", makeWeightGradient},
+    {"ConvGradWeight", "ff", "ff?", makeWeightGradient},
 };
 
 } // namespace

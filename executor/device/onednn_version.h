@@ -47,7 +47,7 @@ inline dnnl::convolution_backward_data::primitive_desc describeBackwardData(cons
 inline dnnl::convolution_backward_weights::primitive_desc describeBackwardWeights(const ConvolutionMemory &m, const dnnl::primitive_attr &attr,
                                                                                   const dnnl::convolution_forward::primitive_desc &forward)
 {
-    return {engine(), dnnl::algorithm::convolution_direct, m.x, m.weight, m.y, m.strides, m.dilations, m.padBegin, m.padEnd, forward, attr};
+    return {engine(), dnnl::algorithm::convolution_direct, m.x, m.weight, m.bias, m.y, m.strides, m.dilations, m.padBegin, m.padEnd, forward, attr};
 }
 
 #else
@@ -79,7 +79,8 @@ inline dnnl::convolution_backward_data::primitive_desc describeBackwardData(cons
 inline dnnl::convolution_backward_weights::primitive_desc describeBackwardWeights(const ConvolutionMemory &m, const dnnl::primitive_attr &attr,
                                                                                   const dnnl::convolution_forward::primitive_desc &forward)
 {
-    const dnnl::convolution_backward_weights::desc desc(dnnl::algorithm::convolution_direct, m.x, m.weight, m.y, m.strides, m.dilations, m.padBegin, m.padEnd);
+    const dnnl::convolution_backward_weights::desc desc(dnnl::algorithm::convolution_direct, m.x, m.weight, m.bias, m.y, m.strides, m.dilations, m.padBegin,
+                                                        m.padEnd);
     return {desc, attr, engine(), forward};
 }
 

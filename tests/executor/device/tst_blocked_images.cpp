@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "executor/device/training_runner.h"
+
+#include "engine/graph/fuse_batch_norm.h"
+#include "engine/graph/layouts.h"
+
+#include <QtTest/QTest>
+
+#include <cmath>
+#include <random>
+
+using namespace planloom;
+using namespace planloom::graph;
+
+namespace {
+
+using Sizes = std::vector<std::int64_t>;
+
+constexpr std::int64_t kSamples = 3;
+
+/// A small network with what the rewrites look at: residual blocks with and without a convolution on the shortcut, a biased convolution,
+/// branches that join and a number of channels that does not fit blocks.
+class Network {
+public:
+    Network() : m_builder("images")
+    {
+        m_x = m_builder.input("x", DType::F32, Shape::batched({3, 13, 11}));
+        m_labels = m_builder.input("labels", DType::I64, Shape::batched({}));
+    }
+
+    TensorId conv(TensorId from, std::int64_t in, std::int64_t out, std::int64_t kernel, std::int64_t stride, bool bias = false, std::int64_t group = 1)
+    {
+        const std::string name = "conv" + std::to_string(m_count++);
+        std::vector<TensorId> inputs{from, m_builder.parameter(name + ".weight", Shape::of({out, in / group, kernel, kernel}), {})};
+        if (bias)
+            inputs.push_back(m_builder.parameter(name + ".bias", Shape::of({out}), {}));
+        return m_builder.add("Conv", inputs, {{"kernel_shape", Sizes{kernel, kernel}}, {"strides", Sizes{stride, stride}}, {"pads", Sizes(4, kernel / 2)}, {"group", group}}, name);
+    }
+    TensorId norm(TensorId from, std::int64_t channels)
+    {
+        const std::string name = "norm" + std::to_string(m_count++);
+        const Shape shape = Shape::of({channels});
+        return m_builder.add("BatchNormalization",
+                             {from, m_builder.parameter(name + ".weight", shape, {}), m_builder.parameter(name + ".bias", shape, {}),
+                              m_builder.state(name + ".mean", shape, {}), m_builder.state(name + ".var", shape, {})},
+                             {{"epsilon", 1e-5}, {"momentum", 0.9}}, name);
+    }
+    TensorId one(const std::string &type, std::vector<TensorId> inputs, Attributes attributes = {})
+    {
+        return m_builder.add(type, std::move(inputs), std::move(attributes), type + std::to_string(m_count++));
+    }
+
+    Result<Graph> build() &&
+    {
+        const Attributes window{{"kernel_shape", Sizes{3, 3}}, {"strides", Sizes{2, 2}}, {"pads", Sizes{1, 1, 1, 1}}};
+        TensorId x = one("Relu", {norm(conv(m_x, 3, 16, 3, 1), 16)});
+        x = one("MaxPool", {x}, window);
+        TensorId y = norm(conv(one("Relu", {norm(conv(x, 16, 16, 1, 1), 16)}), 16, 32, 3, 2), 32);
+        x = one("Relu", {one("Add", {y, norm(conv(x, 16, 32, 1, 2), 32)})});
+        y = norm(conv(one("Relu", {norm(conv(x, 32, 16, 1, 1), 16)}), 16, 32, 3, 1), 32);
+        x = one("Relu", {one("Add", {y, x})});
+        x = one("Concat", {x, one("Relu", {conv(x, 32, 16, 3, 1, true)})}, {{"axis", std::int64_t{1}}});
+        x = one("Add", {conv(x, 48, 48, 3, 1, false, 48), one("AveragePool", {x}, {{"kernel_shape", Sizes{3, 3}}, {"pads", Sizes{1, 1, 1, 1}}})});
+        x = norm(conv(x, 48, 20, 1, 1, true), 20);
+        x = one("Relu", {conv(x, 20, 32, 3, 1)});
+        x = one("Flatten", {one("GlobalAveragePool", {x})}, {{"axis", std::int64_t{1}}});
+        x = one("Gemm", {x, m_builder.parameter("fc.weight", Shape::of({7, 32}), {})}, {{"transB", std::int64_t{1}}});
+        const TensorId loss = m_builder.add("SoftmaxCrossEntropyLoss", {x, m_labels}, {}, "loss");
+        m_builder.output(loss);
+        m_builder.loss(loss);
+        return std::move(m_builder).build();
+    }
+
+private:
+    GraphBuilder m_builder;
+    TensorId m_x, m_labels;
+    int m_count = 0;
+};
+
+std::map<std::string, int> countTypes(const Graph &graph)
+{
+    std::map<std::string, int> counts;
+    for (const Op &op : graph.ops())
+        ++counts[op.type];
+    return counts;
+}
+
+void feed(test::TrainingRunner &runner)
+{
+    for (const Tensor &tensor : runner.graph().tensors()) {
+        if (tensor.role == TensorRole::Activation || tensor.role == TensorRole::Constant)
+            continue;
+        if (tensor.type == DType::I64) {
+            for (std::int64_t i = 0; i < runner.elements(tensor.id); ++i)
+                static_cast<std::int64_t *>(runner.data(tensor.id))[i] = i * 3 % 7;
+            continue;
+        }
+        std::mt19937 random(static_cast<unsigned>(std::hash<std::string>()(tensor.name)));
+        const bool scale = tensor.shape.rank() == 1 && tensor.name.ends_with("weight");
+        std::normal_distribution<float> values(scale ? 1.0F : 0.1F, tensor.shape.rank() == 4 ? 0.3F : 0.2F);
+        for (std::int64_t i = 0; i < runner.elements(tensor.id); ++i)
+            runner.floats(tensor.id)[i] = tensor.name.starts_with("grad/") ? 1.0F : values(random);
+    }
+}
+
+/// Largest difference relative to the largest value.
+double apart(const float *a, const float *b, std::int64_t n)
+{
+    double difference = 0;
+    double largest = 1e-3; // a bias before a normalisation has no gradient but rounding
+    for (std::int64_t i = 0; i < n; ++i) {
+        difference = std::max(difference, std::fabs(static_cast<double>(a[i]) - static_cast<double>(b[i])));
+        largest = std::max(largest, std::fabs(static_cast<double>(a[i])));
+    }
+    return difference / largest;
+}
+
+} // namespace
+
+class BlockedImages : public QObject {
+    Q_OBJECT
+
+private slots:
+    void initTestCase()
+    {
+        auto graph = Network().build();
+        QVERIFY2(graph.ok(), graph ? "" : graph.error().text().c_str());
+        auto plain = differentiate(*graph, OpId(0), OpId(static_cast<std::int64_t>(graph->ops().size())), {}, {});
+        QVERIFY2(plain.ok(), plain ? "" : plain.error().text().c_str());
+        m_plain = std::move(*plain);
+        auto fused = fuseBatchNormalization(m_plain);
+        QVERIFY2(fused.ok(), fused ? "" : fused.error().text().c_str());
+        m_fused = std::move(*fused);
+        auto blocked = chooseLayouts(m_fused);
+        QVERIFY2(blocked.ok(), blocked ? "" : blocked.error().text().c_str());
+        m_blocked = std::move(*blocked);
+    }
+
+    /// Five ReLUs follow a normalisation, two of them after an Add; gradients of the second residual block come in two parts.
+    void fusesNormalisations()
+    {
+        auto before = countTypes(m_plain.graph);
+        auto after = countTypes(m_fused.graph);
+        QCOMPARE(after["Relu"], before["Relu"] - 5);
+        QCOMPARE(after["ReluGrad"], before["ReluGrad"] - 5);
+        QCOMPARE(after["Add"], before["Add"] - 2);
+        QCOMPARE(after["BatchNormalization"], before["BatchNormalization"]);
+        QVERIFY(after["AddN"] < before["AddN"]);
+        QCOMPARE(m_fused.gradients.size(), m_plain.gradients.size());
+    }
+
+    /// Rows stand only around the normalisation of 20 channels; its input's gradient is made in rows by the convolution itself.
+    void reordersAtBordersOnly()
+    {
+        auto counts = countTypes(m_blocked.graph);
+        QCOMPARE(counts["Reorder"], 0);
+        QCOMPARE(counts["ReduceSum"], 0); // the sums of both biased convolutions go with their weights
+        for (const Tensor &tensor : m_blocked.graph.tensors())
+            if (tensor.layout == Layout::Blocked)
+                QCOMPARE(tensor.shape[1].size % 16, 0);
+        QVERIFY(std::any_of(m_blocked.graph.tensors().begin(), m_blocked.graph.tensors().end(), [](const Tensor &t) { return t.layout == Layout::Blocked; }));
+    }
+
+    void graphsWithoutConvolutionsStay()
+    {
+        GraphBuilder builder("rows");
+        const TensorId x = builder.input("x", DType::F32, Shape::batched({16, 4, 4}));
+        builder.output(builder.add("Relu", {x}, {}, "relu"));
+        auto graph = std::move(builder).build();
+        QVERIFY(graph.ok());
+        TrainingGraph training;
+        training.graph = *graph;
+        training.forwardOps = 1;
+        auto chosen = chooseLayouts(training);
+        QVERIFY(chosen.ok());
+        QCOMPARE(countTypes(chosen->graph), countTypes(*graph));
+    }
+
+    void sameResults_data()
+    {
+        QTest::addColumn<bool>("blocks");
+        QTest::newRow("fused") << false;
+        QTest::newRow("fused and blocked") << true;
+    }
+
+    /// Loss, gradients of all parameters and running statistics; the data of one step, then of a second with the statistics moved on.
+    void sameResults()
+    {
+        QFETCH(const bool, blocks);
+        auto expected = test::TrainingRunner::make(m_plain, kSamples);
+        auto actual = test::TrainingRunner::make(blocks ? m_blocked : m_fused, kSamples);
+        QVERIFY2(expected.ok(), expected ? "" : expected.error().text().c_str());
+        QVERIFY2(actual.ok(), actual ? "" : actual.error().text().c_str());
+        test::TrainingRunner &a = **expected;
+        test::TrainingRunner &b = **actual;
+        feed(a);
+        feed(b);
+        for (int step = 0; step < 2; ++step) {
+            a.run();
+            b.run();
+        }
+        QVERIFY(std::fabs(*a.floats(a.training().loss) - *b.floats(b.training().loss)) < 1e-5F);
+        for (std::size_t p = 0; p < a.training().parameters.size(); ++p) {
+            const TensorId parameter = a.training().parameters[p];
+            const std::string &name = a.graph().tensor(parameter).name;
+            const auto &others = b.training().parameters;
+            const auto same = std::find_if(others.begin(), others.end(), [&](TensorId id) { return b.graph().tensor(id).name == name; });
+            QVERIFY2(same != others.end(), name.c_str());
+            const TensorId gradient = b.training().gradients[static_cast<std::size_t>(same - others.begin())];
+            const double difference = apart(a.floats(a.training().gradients[p]), b.floats(gradient), a.elements(parameter));
+            QVERIFY2(difference < 2e-4, qPrintable(QString("%1: %2").arg(name.c_str()).arg(difference)));
+        }
+        for (const TensorId state : a.graph().withRole(TensorRole::State))
+            QVERIFY(apart(a.floats(state), b.floats(a.graph().tensor(state).name), a.elements(state)) < 1e-5);
+    }
+
+private:
+    TrainingGraph m_plain, m_fused, m_blocked;
+};
+
+QTEST_GUILESS_MAIN(BlockedImages)
+#include "tst_blocked_images.moc"
