@@ -3,6 +3,7 @@
 // floating-point rate, beside the rate of one large matrix product measured in the same run.
 //     bench_operators [MODEL [SAMPLES]]        MODEL as for --model; default zoo:gpt2 and 1
 #include "engine/graph/differentiate.h"
+#include "engine/graph/fuse.h"
 #include "engine/graph/operators.h"
 #include "engine/import/import.h"
 #include "executor/device/kernel.h"
@@ -256,5 +257,12 @@ int main(int argc, char **argv)
     const auto plain = measure("operators as they are", *training, samples);
     if (!plain)
         return refuse(plain.error());
+    const auto fused = graph::fuse(*training);
+    if (!fused)
+        return refuse(fused.error());
+    const auto joined = measure("operators that fuse() joined", *fused, samples);
+    if (!joined)
+        return refuse(joined.error());
+    std::printf("\nseparate / fused: %.3f\n", *plain / *joined);
     return 0;
 }

@@ -130,6 +130,7 @@ public:
         if (!body)
             return body.error();
         ours->m_body = std::move(*body);
+        ours->m_body->prepareUpdate(ours->m_plan.optimizer);
         if (const Status status = ours->m_body->initialize(*graph, kSeed, {}); !status)
             return status.error();
         return ours;
@@ -142,7 +143,7 @@ public:
         const double processorBegin = processorSeconds();
         m_body->forward(0, m_step, *this);
         m_body->backward(0, *this);
-        m_body->optimize(m_plan.optimizer, m_step++);
+        m_body->optimize(m_plan.optimizer, {m_step++, m_plan.optimizer.learningRate, 1});
         *spent = {now() - begin, (processorSeconds() - processorBegin) / cores()};
         return m_body->takeLoss();
     }
