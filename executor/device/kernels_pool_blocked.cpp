@@ -27,7 +27,8 @@ struct Planes {
     }
 };
 
-PLANLOOM_CLONES void maximum(const Pool &pool, std::int64_t stride, const float *x, float *y)
+// Flattened: what is called is compiled for the oldest processor unless it is inlined into the clone.
+[[gnu::flatten]] PLANLOOM_CLONES void maximum(const Pool &pool, std::int64_t stride, const float *x, float *y)
 {
     pool.forPositions([&](std::int64_t position, const Place &place) {
         Vector best = Vector{} - std::numeric_limits<float>::infinity();
@@ -41,7 +42,7 @@ PLANLOOM_CLONES void maximum(const Pool &pool, std::int64_t stride, const float 
     });
 }
 
-PLANLOOM_CLONES void maximumGradient(const Pool &pool, std::int64_t stride, const float *dy, const float *x, float *dx)
+[[gnu::flatten]] PLANLOOM_CLONES void maximumGradient(const Pool &pool, std::int64_t stride, const float *dy, const float *x, float *dx)
 {
     pool.forPositions([&](std::int64_t position, const Place &place) {
         Vector best = Vector{} - std::numeric_limits<float>::infinity();
@@ -63,7 +64,7 @@ PLANLOOM_CLONES void maximumGradient(const Pool &pool, std::int64_t stride, cons
     });
 }
 
-PLANLOOM_CLONES void average(const Pool &pool, std::int64_t stride, const float *x, float *y)
+[[gnu::flatten]] PLANLOOM_CLONES void average(const Pool &pool, std::int64_t stride, const float *x, float *y)
 {
     pool.forPositions([&](std::int64_t position, const Place &place) {
         Vector sum{};
@@ -72,7 +73,7 @@ PLANLOOM_CLONES void average(const Pool &pool, std::int64_t stride, const float 
     });
 }
 
-PLANLOOM_CLONES void averageGradient(const Pool &pool, std::int64_t stride, const float *dy, float *dx)
+[[gnu::flatten]] PLANLOOM_CLONES void averageGradient(const Pool &pool, std::int64_t stride, const float *dy, float *dx)
 {
     pool.forPositions([&](std::int64_t position, const Place &place) {
         const Vector share = at(dy + position * stride) / pool.divisor(place);

@@ -4,7 +4,7 @@
 #include "engine/graph/fuse_batch_norm.h"
 #include "engine/graph/layouts.h"
 
-#include <QtTest/QTest>
+#include <QTest>
 
 #include <cmath>
 #include <random>
