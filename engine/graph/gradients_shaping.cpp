@@ -131,6 +131,23 @@ void pickGrad(Backward &b)
     b.give(0, b.emit(b.op().type + "Grad", {b.dy(), b.x(1)}, std::move(attributes)));
 }
 
+/// Two scalars as a vector.
+TensorId pair(Backward &b, TensorId first, TensorId second)
+{
+    const Attributes one{{"shape", Sizes{1}}};
+    return b.emit("Concat", {b.emit("Reshape", {first}, one), b.emit("Reshape", {second}, one)}, {{"axis", std::int64_t{0}}});
+}
+
+/// The sum of the gradients where the index is, and of all others.
+void oneHotGrad(Backward &b)
+{
+    const Attributes whole{{"keepdims", std::int64_t{0}}};
+    const TensorId mask = b.emit("OneHot", {b.x(0), pair(b, b.scalar(0), b.scalar(1))}, b.op().attributes);
+    const TensorId hot = b.emit("ReduceSum", {b.emit("Mul", {b.dy(), mask})}, whole);
+    const TensorId all = b.emit("ReduceSum", {b.dy()}, whole);
+    b.give(1, pair(b, b.emit("Sub", {all, hot}), hot));
+}
+
 void triluGrad(Backward &b)
 {
     b.give(0, b.emit("Trilu", {b.dy()}, b.op().attributes));
@@ -144,7 +161,7 @@ std::vector<GradientRule> shapingGradients()
         {"Flatten", reshapeGrad}, {"Reshape", reshapeGrad},     {"Squeeze", reshapeGrad}, {"Unsqueeze", reshapeGrad},  {"Transpose", transposeGrad},
         {"Concat", concatGrad},   {"Split", splitGrad, ~0U, true},         {"Slice", sliceGrad},     {"Expand", expandGrad, 1U},  {"Tile", tileGrad},
         {"Pad", padGrad, 1U},     {"Gather", gatherGrad, 1U},   {"Trilu", triluGrad},
-        {"GatherElements", pickGrad, 1U}, {"GatherND", pickGrad, 1U},
+        {"GatherElements", pickGrad, 1U}, {"GatherND", pickGrad, 1U}, {"OneHot", oneHotGrad, 2U},
     };
 }
 

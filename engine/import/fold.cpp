@@ -163,7 +163,7 @@ bool yieldsBool(const std::string &type)
 
 Folded foldBinary(const graph::Op &op, const Rule &rule, const Inputs &in)
 {
-    if (in.size() != 2)
+    if (in.size() != 2 || op.integer("fmod") != 0) // the rule of Mod takes the divisor's sign
         return {};
     const auto dims = broadcastDims(in);
     if (!dims)

@@ -232,8 +232,10 @@ Status reduce(const Work &work)
         return moved;
     const bool nothing = work.out.op.integer("noop_with_empty_axes") != 0 && work.out.op.integers("axes").empty();
     work.out.op.attributes.erase("noop_with_empty_axes");
-    if (nothing)
+    if (nothing) {
         work.out.op.type = "Identity";
+        work.out.op.attributes.clear();
+    }
     return {};
 }
 

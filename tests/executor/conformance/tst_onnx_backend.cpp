@@ -124,7 +124,8 @@ private:
                 ++reasons[one.outOfScope];
             if (one.outOfScope == "operator not claimed")
                 for (const std::string &type : one.outline.operators)
-                    unclaimed[type] += import::findClaim(type) ? 0 : 1;
+                    if (!import::findClaim(type))
+                        ++unclaimed[type];
         }
         for (const auto &[name, good] : m_passed)
             passed += good ? 1 : 0;
