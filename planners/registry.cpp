@@ -2,6 +2,7 @@
 #include "planners/dapple/dapple.h"
 #include "planners/data_parallel/data_parallel.h"
 #include "planners/gpipe/gpipe.h"
+#include "planners/manual/manual.h"
 #include "planners/planner.h"
 
 namespace planloom::planners {
@@ -11,7 +12,8 @@ std::vector<const Planner *> allPlanners()
     static const data_parallel::DataParallelPlanner dataParallel;
     static const gpipe::GpipePlanner gpipe;
     static const dapple::DapplePlanner dapple;
-    return {&dataParallel, &gpipe, &dapple};
+    static const manual::ManualPlanner manual;
+    return {&dataParallel, &gpipe, &dapple, &manual};
 }
 
 Result<const Planner *> findPlanner(const std::string &name)

@@ -77,6 +77,7 @@ Status BodyRunner::prepareScripts()
 
 Status BodyRunner::initialize(const graph::Graph &subject, std::int64_t seed, const std::string &modelFolder)
 {
+    m_seed = seed;
     for (const program::Held &held : m_body.held) {
         // The backward pass may have constants of its own: those are initialised as they say themselves.
         const TensorId original = subject.find(held.name);
@@ -176,6 +177,14 @@ void BodyRunner::fillInputs(std::int64_t samples, const IndexOf &indexOf)
     }
 }
 
+/// Tells kernels that draw what decides their numbers: every pass of a micro-batch draws the same.
+void BodyRunner::drawFor(const SizedScripts &scripts, std::int32_t microBatch, bool training)
+{
+    const std::int64_t begin = m_body.slices[static_cast<std::size_t>(microBatch)].begin;
+    for (device::RandomKernel *kernel : scripts.random)
+        kernel->begin({m_seed, m_step, begin, scripts.samples, training});
+}
+
 void BodyRunner::run(const Script &script, const Part &part, Between &between, Scoring *scoring)
 {
     for (std::int32_t a = 0; part.opens && a < script.accumulateFirst; ++a)
@@ -259,6 +268,8 @@ void BodyRunner::forward(std::int32_t microBatch, std::int64_t step, const Part 
         return;
     setSlots(microBatch);
     const std::int64_t begin = m_body.slices[static_cast<std::size_t>(microBatch)].begin;
+    m_step = step;
+    drawFor(*scripts, microBatch, true);
     if (part.opens)
         fillInputs(scripts->samples, [&](std::int64_t i) { return m_feed.order.sampleIndex(step, m_globalBatch, begin + i); });
     run(scripts->forward, part, between);
@@ -274,6 +285,7 @@ void BodyRunner::recompute(std::int32_t microBatch, const Part &part, Between &b
     if (scripts == nullptr)
         return;
     setSlots(microBatch);
+    drawFor(*scripts, microBatch, true);
     run(scripts->recompute, part, between);
 }
 
@@ -283,6 +295,7 @@ void BodyRunner::backward(std::int32_t microBatch, const Part &part, Between &be
     if (scripts == nullptr)
         return;
     setSlots(microBatch);
+    drawFor(*scripts, microBatch, true);
     if (part.opens && m_lossGradient.area >= 0)
         *reinterpret_cast<float *>(at(m_lossGradient)) = static_cast<float>(scripts->samples) / static_cast<float>(m_globalBatch);
     run(scripts->backward, part, between);
@@ -347,6 +360,7 @@ Scores BodyRunner::score(std::int64_t first, Between &between)
     const std::int64_t heldOut = m_feed.order.heldOut();
     const std::int64_t begin = first + m_body.slices[0].begin;
     fillInputs(scripts->samples, [&](std::int64_t i) { return m_feed.order.heldOutIndex((begin + i) % heldOut); });
+    drawFor(*scripts, 0, false);
     Scoring scoring;
     scoring.samples = scripts->samples;
     scoring.counted = std::clamp<std::int64_t>(heldOut - begin, 0, scripts->samples);

@@ -115,6 +115,7 @@ private:
     std::byte *at(const Place &place) { return m_arena.use(m_base[place.area] + place.offset, place.bytes); }
     template <class IndexOf>
     void fillInputs(std::int64_t samples, const IndexOf &indexOf);
+    void drawFor(const SizedScripts &scripts, std::int32_t microBatch, bool training);
     void run(const Script &script, const Part &part, Between &between, Scoring *scoring = nullptr);
     void runCall(const Script &script, const Call &call);
     Communication communicationOf(const Script &script, std::int32_t op);
@@ -125,6 +126,8 @@ private:
     Arena &m_arena;
     const Feed &m_feed;
     std::int64_t m_globalBatch;
+    std::int64_t m_seed = 0;
+    std::int64_t m_step = 0; ///< of the passes at hand
     std::vector<SizedScripts> m_scripts;
     std::vector<std::int32_t> m_scriptOf; ///< per micro-batch: index into m_scripts, -1 for an empty slice
     std::vector<InputTensor> m_inputs;

@@ -123,6 +123,8 @@ Result<SizedScripts> makeScripts(const Body &body, std::int64_t samples)
         auto kernel = device::makeKernel(op, argumentsOf(graph, op.inputs, samples), argumentsOf(graph, op.outputs, samples));
         if (!kernel)
             return kernel.error();
+        if (auto *random = dynamic_cast<device::RandomKernel *>(kernel->get()))
+            sized.random.push_back(random);
         sized.kernels.push_back(std::move(*kernel));
     }
     const std::size_t forwardOps = body.training.forwardOps;

@@ -3,6 +3,7 @@
 
 #include "engine/program/program.h"
 #include "executor/device/kernel.h"
+#include "executor/device/random_kernel.h"
 
 #include <cstdint>
 #include <memory>
@@ -58,6 +59,7 @@ struct Script {
 struct SizedScripts {
     std::int64_t samples = 0;
     std::vector<std::unique_ptr<device::Kernel>> kernels; ///< per operator
+    std::vector<device::RandomKernel *> random;           ///< those that draw numbers
     Script forward;
     Script recompute; ///< empty unless the body recomputes
     Script backward;

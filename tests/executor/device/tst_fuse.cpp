@@ -2,7 +2,7 @@
 // Fused operators against the separate ones, on whole models: the loss and every gradient.
 #include "engine/graph/fuse.h"
 
-#include <QtTest/QtTest>
+#include <QTest>
 
 #include "engine/graph/precision.h"
 #include "executor/device/graph_runner.h"

@@ -2,7 +2,7 @@
 // Mixed precision: what the rewrite makes of whole models, and that they train as in float32.
 #include "engine/graph/precision.h"
 
-#include <QtTest/QtTest>
+#include <QTest>
 
 #include "executor/device/graph_runner.h"
 

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "planners/manual/manual.h"
+
+#include "engine/sharding/megatron.h"
+#include "planners/common/balance.h"
+#include "planners/options.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace planloom::planners::manual {
+namespace {
+
+/// Enough that the bubble of a one-forward-one-backward pipeline is small.
+constexpr std::int64_t kMicroBatchesPerStage = 4;
+constexpr std::int64_t kMostDevices = 1 << 20;
+
+struct Settings {
+    std::size_t data = 0;
+    std::size_t tensor = 1;
+    std::size_t pipeline = 1;
+    bool recompute = false;
+    int registers = 0;
+    plan::ScheduleKind schedule = plan::ScheduleKind::OneF1B;
+    sharding::MegatronOptions layout;
+};
+
+Result<Settings> settingsFrom(const Options &options, const std::vector<OptionInfo> &known)
+{
+    OptionReader reader(options, known);
+    Settings settings;
+    settings.data = static_cast<std::size_t>(reader.integer("data", 0, kMostDevices));
+    settings.tensor = static_cast<std::size_t>(reader.integer("tensor", 1, kMostDevices));
+    settings.pipeline = static_cast<std::size_t>(reader.integer("pipeline", 1, kMostDevices));
+    settings.recompute = reader.choice("recompute", {"never", "always"}) == "always";
+    settings.registers = static_cast<int>(reader.integer("registers", 0, kMostDevices));
+    settings.layout.sequenceParallel = reader.choice("sequence", {"off", "on"}) == "on";
+    settings.layout.vocabularyParallel = reader.choice("vocabulary", {"off", "on"}) == "on";
+    settings.schedule = plan::scheduleFromName(reader.choice("schedule", {"1f1b", "gpipe", "dapple-a", "dapple-b"})).value_or(settings.schedule);
+    if (!reader.status())
+        return reader.status().error();
+    if (settings.layout.sequenceParallel && settings.tensor == 1)
+        return badInput("option sequence=on splits activations over the tensor-parallel devices; give tensor=2 or more");
+    return settings;
+}
+
+/// Fills in what was left open and checks that devices and layers suffice.
+Status settle(const Problem &problem, Settings &settings)
+{
+    const std::size_t devices = problem.subject.cluster->devices().size();
+    const std::size_t layers = problem.subject.layers().size();
+    const std::size_t others = settings.tensor * settings.pipeline;
+    if (settings.data == 0)
+        settings.data = std::max<std::size_t>(1, devices / std::max<std::size_t>(1, others));
+    if (settings.data * others > devices)
+        return badInput(fmt::format("data={} x tensor={} x pipeline={} are {} devices, but cluster {} has {}; ask for fewer", settings.data, settings.tensor,
+                                    settings.pipeline, settings.data * others, problem.subject.cluster->name(), devices));
+    if (settings.pipeline > layers)
+        return badInput(fmt::format("pipeline={} is more than the {} layers of model {}; give at most that many", settings.pipeline, layers, problem.subject.graph->name()));
+    return {};
+}
+
+std::int64_t microBatchesFor(const Problem &problem, const Settings &settings)
+{
+    const auto replicas = static_cast<std::int64_t>(settings.data);
+    if (problem.microBatch)
+        return std::max<std::int64_t>(1, problem.globalBatch / (*problem.microBatch * replicas));
+    const std::int64_t most = std::max<std::int64_t>(1, problem.globalBatch / replicas);
+    return settings.pipeline == 1 ? 1 : std::min(most, kMicroBatchesPerStage * static_cast<std::int64_t>(settings.pipeline));
+}
+
+/// Devices are taken in the cluster's order, tensor-parallel ones next to each other, then replicas, then stages.
+std::vector<plan::Stage> stagesFor(const Problem &problem, const Settings &settings, double samples)
+{
+    const cost::CostModel &costs = *problem.subject.costs;
+    const auto devices = problem.subject.cluster->devices();
+    const std::size_t each = settings.data * settings.tensor;
+    const std::vector<std::size_t> cuts = balancedCuts(costs.layers().size(), settings.pipeline, [&](std::size_t index, std::size_t first, std::size_t last) {
+        const std::size_t type = devices[index * each].type;
+        return (costs.forward(first, last, samples, type) + costs.backward(first, last, samples, type)).value();
+    });
+    sharding::Mesh mesh;
+    mesh.sizes = {static_cast<int>(settings.data), static_cast<int>(settings.tensor)};
+    std::map<std::string, std::string> shardings;
+    if (settings.tensor > 1)
+        for (const auto &[tensor, sbp] : sharding::megatronPins(*problem.subject.graph, mesh, settings.layout))
+            shardings[tensor] = sharding::toText(sbp);
+    std::vector<plan::Stage> stages(settings.pipeline);
+    for (std::size_t s = 0; s < stages.size(); ++s) {
+        plan::Stage &stage = stages[s];
+        stage.name = fmt::format("stage{}", s);
+        stage.firstLayer = s == 0 ? 0 : cuts[s - 1];
+        stage.lastLayer = s + 1 < stages.size() ? cuts[s] : costs.layers().size();
+        for (std::size_t d = 0; d < each; ++d)
+            stage.devices.push_back(devices[s * each + d].id);
+        if (settings.tensor > 1) {
+            stage.mesh = mesh.sizes;
+            stage.shardings = shardings;
+        }
+        stage.zero = settings.data > 1 ? problem.zero : 0;
+        stage.recompute = settings.recompute;
+        stage.registers = settings.registers;
+    }
+    return stages;
+}
+
+} // namespace
+
+std::vector<OptionInfo> ManualPlanner::options() const
+{
+    return {{"data", "0", "replicas of each stage; 0: as many as the cluster has devices for"},
+            {"tensor", "1", "devices that share the tensors of a replica"},
+            {"pipeline", "1", "stages, cut so that the slowest is as fast as can be"},
+            {"sequence", "off", "on: between the blocks activations are split along the tokens"},
+            {"vocabulary", "off", "on: the token table and the head are split over the vocabulary"},
+            {"schedule", "1f1b", "1f1b, gpipe, dapple-a or dapple-b"},
+            {"recompute", "never", "always: every stage keeps only its inputs and runs forward again before backward"},
+            {"registers", "0", "slots of the buffers at the ends of stages; 0: as many as the schedule can use"}};
+}
+
+Result<PlanReport> ManualPlanner::plan(const Problem &problem, const Options &options, Progress &progress) const
+{
+    if (Status status = validate(problem); !status)
+        return status.error();
+    Result<Settings> settings = settingsFrom(options, this->options());
+    if (!settings)
+        return settings.error();
+    if (Status status = settle(problem, *settings); !status)
+        return status.error();
+    if (progress.stopped())
+        return cancelled("stopped before a plan was found");
+    plan::Plan plan = emptyPlan(problem, name(), options);
+    plan.microBatches = microBatchesFor(problem, *settings);
+    plan.schedule.kind = settings->schedule;
+    const double samples = static_cast<double>(plan.globalBatch) / static_cast<double>(plan.microBatches) / static_cast<double>(settings->data);
+    plan.stages = stagesFor(problem, *settings, samples);
+    const bool tensors = plan.stages.front().shardings.empty() && settings->tensor > 1;
+    if (tensors)
+        return unsupported(fmt::format("nothing of model {} can be laid out over tensor={} devices: its products do not pair up, or sizes and heads do not divide; use tensor=1",
+                                       problem.subject.graph->name(), settings->tensor));
+    progress.report(1, "done");
+    return finish(std::move(plan), problem);
+}
+
+} // namespace planloom::planners::manual
