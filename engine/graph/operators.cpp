@@ -14,7 +14,7 @@ const Table &table()
 {
     static const Table schemas = [] {
         Table all;
-        for (const auto family : {elementwiseSchemas, matrixSchemas, normalizationSchemas, convolutionSchemas, shapingSchemas, reductionSchemas, lossSchemas, boxingSchemas, flatSchemas,
+        for (const auto family : {elementwiseSchemas, matrixSchemas, normalizationSchemas, convolutionSchemas, shapingSchemas, reductionSchemas, lossSchemas, boxingSchemas, flatSchemas, fusedSchemas,
                                   recurrentSchemas, scatterSchemas})
             for (OpSchema &schema : family())
                 all.emplace(schema.type, std::move(schema));

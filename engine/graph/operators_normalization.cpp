@@ -112,13 +112,19 @@ std::vector<OpSchema> normalizationSchemas()
         {"SoftmaxGrad", 2, 2, inferSoftmax, perOutput(4)},
         {"LogSoftmaxGrad", 2, 2, inferSoftmax, perOutput(12)},
         {"LayerNormalization", 2, 3, layerNorm, perOutput(8)},
-        {"AddLayerNormalization", 3, 4, [](const OpView &view) { return inferAddNormalization(view, 2); }, perOutput(9)},
-        {"AddRMSNormalization", 3, 3, [](const OpView &view) { return inferAddNormalization(view, 1); }, perOutput(5)},
         {"LayerNormalizationGrad", 5, 6, gradWithBias, perOutput(14)},
         {"RMSNormalization", 2, 2, rmsNorm, perOutput(4)},
         {"RMSNormalizationGrad", 4, 5, gradWithoutBias, perOutput(10)},
         {"BatchNormalization", 5, 6, inferBatchNormalization, perOutput(8)},
         {"BatchNormalizationGrad", 5, 8, inferBatchNormalizationGrad, perOutput(11)},
+    };
+}
+
+std::vector<OpSchema> fusedSchemas()
+{
+    return {
+        {"AddLayerNormalization", 3, 4, [](const OpView &view) { return inferAddNormalization(view, 2); }, perOutput(9)},
+        {"AddRMSNormalization", 3, 3, [](const OpView &view) { return inferAddNormalization(view, 1); }, perOutput(5)},
     };
 }
 

@@ -105,6 +105,24 @@ std::vector<plan::Stage> stagesFor(const Problem &problem, const Settings &setti
     return stages;
 }
 
+/// The slowest stage sets the pace; communication is not part of it.
+plan::Estimate estimateOf(const Problem &problem, const Settings &settings, const plan::Plan &plan, double samples)
+{
+    const cost::CostModel &costs = *problem.subject.costs;
+    double slowest = 0;
+    double one = 0;
+    for (const plan::Stage &stage : plan.stages) {
+        const std::size_t type = problem.subject.cluster->device(stage.devices.front()).type;
+        const Seconds forward = costs.forward(stage.firstLayer, stage.lastLayer, samples, type);
+        const Seconds pass = forward + costs.backward(stage.firstLayer, stage.lastLayer, samples, type);
+        one += pass.value() * static_cast<double>(settings.data);
+        slowest = std::max(slowest, (pass + (stage.recompute ? forward : Seconds(0))).value() / static_cast<double>(settings.tensor));
+    }
+    const auto count = static_cast<double>(plan.microBatches);
+    const double seconds = slowest * (count + static_cast<double>(plan.stages.size()) - 1);
+    return {{"iteration_seconds", seconds}, {"speedup_over_one_device", seconds > 0 ? one * count / seconds : 1}};
+}
+
 } // namespace
 
 std::vector<OptionInfo> ManualPlanner::options() const
@@ -139,6 +157,7 @@ Result<PlanReport> ManualPlanner::plan(const Problem &problem, const Options &op
     if (tensors)
         return unsupported(fmt::format("nothing of model {} can be laid out over tensor={} devices: its products do not pair up, or sizes and heads do not divide; use tensor=1",
                                        problem.subject.graph->name(), settings->tensor));
+    plan.estimate = estimateOf(problem, *settings, plan, samples);
     progress.report(1, "done");
     return finish(std::move(plan), problem);
 }

@@ -16,7 +16,7 @@ namespace planloom::ui {
 
 enum class ThemeKind { System, Light, Dark, HighContrast };
 
-inline constexpr int kTraceKinds = 12; ///< trace::Kind has so many values
+inline constexpr int kTraceKinds = static_cast<int>(trace::kLastKind) + 1;
 inline constexpr int kSeriesColors = 8;
 
 /// Every colour that the studio paints with, by meaning. Text tokens have a contrast of at least 4.5:1 on `window` and `base`.

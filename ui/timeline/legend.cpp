@@ -19,6 +19,8 @@ constexpr std::array kShown{trace::Kind::Forward,   trace::Kind::Backward,  trac
 
 QString nameOf(trace::Kind kind)
 {
+    if (kind == trace::Kind::AllReduce)
+        return QObject::tr("collectives");
     return kind == trace::Kind::Send ? QObject::tr("send, receive") : kindName(kind);
 }
 
@@ -28,7 +30,7 @@ Legend::Legend(QWidget *parent) : QWidget(parent)
 {
     setAccessibleName(tr("Legend"));
     setAccessibleDescription(tr("Forward plain blue, backward hatched orange, recompute dotted yellow, send and receive outlined green, "
-                                "all-reduce outlined purple, optimizer lined vermilion, load grey, bubble cross-hatched"));
+                                "collectives outlined purple, optimizer lined vermilion, load grey, bubble cross-hatched"));
 }
 
 QSize Legend::sizeHint() const

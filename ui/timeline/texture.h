@@ -27,7 +27,7 @@ public:
     [[nodiscard]] const QBrush &bubble() const { return m_bubble; }
 
 private:
-    std::array<KindStyle, 9> m_kinds;
+    std::array<KindStyle, static_cast<std::size_t>(trace::kLastKind) + 1> m_kinds;
     QBrush m_bubble;
 };
 

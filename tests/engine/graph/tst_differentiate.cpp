@@ -283,7 +283,7 @@ void TestDifferentiate::everyTypeIsDecided()
                                             "Sign", "ArgMax", "ArgMin", "ConstantOfShape"};
     const std::set<std::string> backwardOnly{"AddN", "ReduceSumTo", "MatMulWeightGrad", "ConvGradInput", "ConvGradWeight"};
     std::set<std::string> emitted; // only rewrites make these, after differentiation
-    for (const auto family : {boxingSchemas, flatSchemas})
+    for (const auto family : {boxingSchemas, flatSchemas, fusedSchemas})
         for (const OpSchema &schema : family())
             emitted.insert(schema.type);
     for (const std::string &type : knownTypes()) {

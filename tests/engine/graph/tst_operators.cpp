@@ -398,9 +398,9 @@ void TestOperators::everyTypeHasARow()
     std::set<std::string> covered;
     for (const Row &row : kRows)
         covered.insert(row.type);
-    for (const auto family : {boxingSchemas, flatSchemas})
+    for (const auto family : {boxingSchemas, flatSchemas, fusedSchemas})
         for (const OpSchema &schema : family())
-            covered.insert(schema.type); // tst_sharded_graph runs these
+            covered.insert(schema.type); // tst_sharded_graph and tst_fuse run these
     for (const std::string &type : knownTypes())
         QVERIFY2(covered.count(type) != 0, type.c_str());
     for (const std::string &type : covered)

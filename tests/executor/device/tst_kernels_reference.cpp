@@ -129,9 +129,9 @@ private slots:
         for (const Case &c : operatorCases())
             covered.insert(c.type);
         covered.insert("AddN"); // sumsManyTensors
-        for (const auto family : {graph::boxingSchemas, graph::flatSchemas})
+        for (const auto family : {graph::boxingSchemas, graph::flatSchemas, graph::fusedSchemas})
             for (const auto &schema : family())
-                covered.insert(schema.type); // tst_sharded_graph
+                covered.insert(schema.type); // tst_sharded_graph, tst_fuse
         for (const std::string &type : device::kernelTypes()) {
             const bool gradient = type.size() > 4 && type.compare(type.size() - 4, 4, "Grad") == 0;
             const bool backwardOnly = gradient || type == "ReduceSumTo" || type == "ConvGradInput" || type == "ConvGradWeight";
