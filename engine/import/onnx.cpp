@@ -9,6 +9,7 @@
 #include "engine/import/onnx_parse.h"
 #include "engine/import/onnx_tensor.h"
 #include "engine/import/onnx_weights.h"
+#include "engine/import/patterns.h"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -71,7 +72,7 @@ public:
         if (!graph)
             return graph.error();
         Model model;
-        model.graph = std::make_shared<const graph::Graph>(*std::move(graph));
+        model.graph = std::make_shared<const graph::Graph>(m_fed ? *std::move(graph) : fusePatterns(*graph));
         model.source = m_source;
         model.warnings = warnings();
         return model;

@@ -60,6 +60,33 @@ class Recurrent(nn.Module):
         return self.head(self.layers(self.embedding(tokens))[0])
 
 
+class RmsNorm(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(width))
+
+    def forward(self, x):
+        return self.weight * (x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-6))
+
+
+class Gated(nn.Module):
+    """LLaMA's gated layer, then GPT-2's with GELU written by tanh, then one with GELU written by erf."""
+
+    def __init__(self, width=8):
+        super().__init__()
+        self.rms, self.ln_1, self.ln_2 = RmsNorm(width), nn.LayerNorm(width), nn.LayerNorm(width)
+        self.gate, self.up, self.down = (nn.Linear(width, width, bias=False) for _ in range(3))
+        self.a, self.b, self.c, self.d = (nn.Linear(width, width) for _ in range(4))
+
+    def forward(self, x):
+        y = self.rms(x)
+        x = x + self.down(F.silu(self.gate(y)) * self.up(y))
+        y = self.a(self.ln_1(x))
+        x = x + self.b(0.5 * y * (1.0 + torch.tanh(math.sqrt(2.0 / math.pi) * (y + 0.044715 * torch.pow(y, 3.0)))))
+        y = self.c(self.ln_2(x))
+        return x + self.d(y * 0.5 * (1.0 + torch.erf(y / math.sqrt(2.0))))
+
+
 def scatter(model):
     """Makes every weight different: the exporter merges tensors that are equal, such as fresh biases."""
     for parameter in model.parameters():
@@ -94,5 +121,6 @@ if __name__ == "__main__":
                       output_names=["output"], training=torch.onnx.TrainingMode.PRESERVE, do_constant_folding=False,
                       dynamic_axes={"input": {0: "N"}, "output": {0: "N"}})
     words = torch.zeros(2, 7, dtype=torch.long)
+    export(Gated(), torch.zeros(3, 6, 8), "gated", weights=True, opset=13)
     export(Recurrent(nn.LSTM, False), words, "lstm", weights=True, opset=13)
     export(Recurrent(nn.GRU, True), words, "gru", weights=True, opset=13)
