@@ -71,7 +71,7 @@ std::vector<Pattern> findPatterns(const Graph &graph)
 {
     using Match = std::optional<Pattern> (*)(const PatternGraph &, const Op &);
     static const std::map<std::string, Match, std::less<>> matches = {
-        {"Erf", matchGelu}, {"Tanh", matchGelu}, {"Sigmoid", matchSilu}, {"Sqrt", matchNormalization}};
+        {"Erf", matchGelu}, {"Tanh", matchGelu}, {"Sigmoid", matchSilu}, {"Sqrt", matchNormalization}, {"Softmax", matchAttention}};
     const PatternGraph in(graph);
     std::vector<Pattern> found;
     std::set<OpId> taken;
@@ -157,7 +157,13 @@ private:
         if (m_names.contains(name))
             name += "_" + std::to_string(op.id.index());
         m_names.insert(name);
-        m_builder.addOp(pattern.type, name, op.scope, mapped(pattern.inputs), mapped({pattern.output}), pattern.attributes);
+        std::vector<TensorId> inputs = mapped(pattern.inputs);
+        if (pattern.type == "Attention" && inputs.size() == 3) {
+            const TensorId packed = m_builder.activation(name + "/qkv", m_from.tensor(pattern.inputs[0]).type);
+            m_builder.addOp("Concat", name + "/qkv", op.scope, inputs, {packed}, {{"axis", std::int64_t{2}}});
+            inputs = {packed};
+        }
+        m_builder.addOp(pattern.type, name, op.scope, std::move(inputs), mapped({pattern.output}), pattern.attributes);
     }
 
     const Graph &m_from;

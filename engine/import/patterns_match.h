@@ -38,9 +38,11 @@ private:
 /// Constants in files have been through float32, and people write them with few digits.
 bool nearly(double a, double b);
 
-/// Each is asked of the operator in the pattern's middle: Erf or Tanh; Sigmoid; Sqrt.
+/// Each is asked of the operator in the pattern's middle: Erf or Tanh; Sigmoid; Sqrt; Softmax.
 std::optional<Pattern> matchGelu(const PatternGraph &in, const graph::Op &op);
 std::optional<Pattern> matchSilu(const PatternGraph &in, const graph::Op &op);
 std::optional<Pattern> matchNormalization(const PatternGraph &in, const graph::Op &op);
+/// Attention's inputs are one packed projection, or q, k and v, which have yet to be put side by side.
+std::optional<Pattern> matchAttention(const PatternGraph &in, const graph::Op &op);
 
 } // namespace planloom::import

@@ -75,11 +75,12 @@ private slots:
         QTest::addColumn<int>("rmsNorms");
         QTest::addColumn<int>("gelus");
         QTest::addColumn<int>("silus");
-        QTest::newRow("gpt of two layers, batch left open") << "gpt.onnx" << 5 << 0 << 2 << 0;
-        QTest::newRow("gpt of two layers, batch baked in") << "gpt-fixed.onnx" << 5 << 0 << 2 << 0;
-        QTest::newRow("gpt whose LayerNormalization is an operator") << "gpt-weights.onnx" << 5 << 0 << 2 << 0;
-        QTest::newRow("transformer encoder with relu") << "encoder.onnx" << 4 << 0 << 0 << 0;
-        QTest::newRow("gated layer, GELU by tanh and by erf") << "gated.onnx" << 2 << 1 << 2 << 1;
+        QTest::addColumn<int>("attentions");
+        QTest::newRow("gpt of two layers, batch left open") << "gpt.onnx" << 5 << 0 << 2 << 0 << 2;
+        QTest::newRow("gpt of two layers, batch baked in") << "gpt-fixed.onnx" << 5 << 0 << 2 << 0 << 2;
+        QTest::newRow("gpt whose LayerNormalization is an operator") << "gpt-weights.onnx" << 5 << 0 << 2 << 0 << 2;
+        QTest::newRow("transformer encoder with relu") << "encoder.onnx" << 4 << 0 << 0 << 0 << 0;
+        QTest::newRow("gated layer, GELU by tanh and by erf") << "gated.onnx" << 2 << 1 << 2 << 1 << 0;
     }
     void exportedModels()
     {
@@ -88,6 +89,7 @@ private slots:
         QFETCH(int, rmsNorms);
         QFETCH(int, gelus);
         QFETCH(int, silus);
+        QFETCH(int, attentions);
         const auto model = import::loadModel((QString(PLANLOOM_SOURCE_DIR "/tests/golden/onnx/") + file).toStdString());
         QVERIFY2(model.ok(), model ? "" : model.error().text().c_str());
         const graph::Graph &graph = *model->graph;
@@ -95,6 +97,9 @@ private slots:
         QCOMPARE(countOf(graph, "RMSNormalization"), rmsNorms);
         QCOMPARE(countOf(graph, "Gelu"), gelus);
         QCOMPARE(countOf(graph, "Silu"), silus);
+        QCOMPARE(countOf(graph, "Attention"), attentions);
+        if (attentions > 0)
+            QCOMPARE(countOf(graph, "Softmax") + countOf(graph, "Where") + countOf(graph, "Split"), 0);
         for (const char *type : {"ReduceMean", "Pow", "Sqrt", "Reciprocal", "Sub", "Erf", "Tanh", "Sigmoid"})
             QVERIFY2(countOf(graph, type) == 0, type);
         const auto training = graph::differentiate(graph, OpId(0), OpId(static_cast<std::int64_t>(graph.ops().size())), {}, {});
@@ -142,6 +147,37 @@ private slots:
         QCOMPARE(countOf(after, "Gelu"), taken ? 1 : 0);
         QCOMPARE(after.ops().size(), taken ? std::size_t(1) : before->ops().size());
         QVERIFY(after.find("y").valid());
+    }
+
+    void separateProjections_data()
+    {
+        QTest::addColumn<double>("scale");
+        QTest::addColumn<bool>("taken");
+        QTest::newRow("1 / sqrt(4)") << 0.5 << true;
+        QTest::newRow("another scale") << 0.25 << false;
+    }
+    void separateProjections()
+    {
+        QFETCH(double, scale);
+        QFETCH(bool, taken);
+        GeluGraph g;
+        GraphBuilder &b = g.builder;
+        std::vector<TensorId> heads;
+        for (const std::string name : {"q", "k", "v"}) {
+            const TensorId x = b.input(name, DType::F32, Shape::of({2, 6, 8}));
+            const TensorId split = b.add("Reshape", {x}, {{"shape", std::vector<std::int64_t>{2, 6, 2, 4}}});
+            heads.push_back(b.add("Transpose", {split}, {{"perm", std::vector<std::int64_t>{0, 2, name == "k" ? 3 : 1, name == "k" ? 1 : 3}}}));
+        }
+        const TensorId scores = b.add("MatMul", {g.mul(heads[0], g.number(static_cast<float>(scale))), heads[1]});
+        const TensorId mixed = b.add("MatMul", {b.add("Softmax", {scores}, {{"axis", std::int64_t{-1}}}), heads[2]});
+        const TensorId turned = b.add("Transpose", {mixed}, {{"perm", std::vector<std::int64_t>{0, 2, 1, 3}}});
+        b.output(b.add("Reshape", {turned}, {{"shape", std::vector<std::int64_t>{2, 6, 8}}}));
+        const auto before = std::move(b).build();
+        QVERIFY2(before.ok(), before ? "" : before.error().text().c_str());
+        const graph::Graph after = import::fusePatterns(*before);
+        QCOMPARE(countOf(after, "Attention"), taken ? 1 : 0);
+        QCOMPARE(after.ops().size(), taken ? std::size_t(2) : before->ops().size());
+        QCOMPARE(countOf(after, "Concat"), taken ? 1 : 0);
     }
 
     void aSecondReaderOfTheGateStopsSilu()
