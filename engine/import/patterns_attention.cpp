@@ -71,7 +71,7 @@ private:
     [[nodiscard]] std::vector<double> pairs(TensorId id) const
     {
         const Tensor &mask = tensor(id);
-        const auto count = static_cast<std::size_t>(m_length * m_length);
+        const auto count = static_cast<std::size_t>(m_length) * static_cast<std::size_t>(m_length);
         const std::size_t width = mask.type == DType::Bool ? 1 : sizeof(float);
         const std::size_t rank = mask.shape.rank();
         const bool known = mask.role == graph::TensorRole::Constant && mask.init.data && (mask.type == DType::Bool || mask.type == DType::F32);
