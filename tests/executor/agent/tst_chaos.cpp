@@ -340,7 +340,7 @@ private slots:
     {
         QTest::addColumn<unsigned>("round");
         const unsigned first = number("PLANLOOM_CHAOS_FIRST", 0); // to have one round again
-        for (unsigned round = first; round < first + number("PLANLOOM_CHAOS_ROUNDS", 6); ++round) {
+        for (unsigned round = first; round < first + number("PLANLOOM_CHAOS_ROUNDS", 3); ++round) {
             const Fault fault = faultOf(number("PLANLOOM_CHAOS_SEED", 1), round);
             QTest::addRow("%u: %s after %zu steps, %d stages, %d restarts %s", round, kKindNames[static_cast<int>(fault.kind)], fault.afterLines, fault.stages, fault.restarts,
                           fault.failpoints.c_str())
