@@ -52,7 +52,7 @@ auto choose(const Convolution &how, bool withBias, F make)
             const std::string_view name = made.impl_info_str();
             if (!name.starts_with("ref") && !name.starts_with("gemm"))
                 return made;
-        } catch (const dnnl::error &) { // not implemented
+        } catch (const dnnl::error &) { // oneDNN has no such primitive
         }
     }
     return make(describe(how, withBias, true));
