@@ -163,6 +163,8 @@ void addTrain(Command &command)
     verb->add_option("--restarts", options.restarts, "How often to start again from the newest checkpoint when a rank dies or hangs")->check(CLI::Range(0, 1 << 20));
     verb->add_option("--hung-after", options.hungAfter, "Seconds without progress after which a rank hangs; default 30, always at least five steps")
         ->check(finite() & CLI::PositiveNumber);
+    verb->add_option("--trace", options.trace, "Which steps are recorded in the run's trace: on (all), off (none), or a number N: one in N")
+        ->check(CLI::IsMember({"on", "off"}) | CLI::Range(std::int64_t{1}, kMostSteps))->type_name("WHICH");
     verb->add_option("--agent", options.agent, "Socket of an agent that is running; default: one of its own")->type_name("SOCKET");
     verb->add_option("--workspace", options.workspace, "Workspace to record the run in")->type_name("FILE");
 }

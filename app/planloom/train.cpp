@@ -117,10 +117,11 @@ void printSummary(const agent::RunSummary &summary, const std::vector<trace::Ran
         output.line("stopped       early: the loss of what is held out got no better");
     if (summary.restarts > 0)
         output.line(fmt::format("restarts      {}", summary.restarts));
-    Table table({"RANK", "DEVICE", "PEAK PREDICTED", "PEAK MEASURED"});
+    Table table({"RANK", "DEVICE", "PEAK PREDICTED", "PEAK MEASURED", "BEYOND THE ARENA"});
     for (std::size_t rank = 0; rank < summary.peakBytesMeasured.size(); ++rank) {
         const std::int64_t predicted = rank < summary.peakBytesPredicted.size() ? summary.peakBytesPredicted[rank] : 0;
-        table.row({std::to_string(rank), rank < ranks.size() ? ranks[rank].device : "?", count(predicted), count(summary.peakBytesMeasured[rank])});
+        table.row({std::to_string(rank), rank < ranks.size() ? ranks[rank].device : "?", count(predicted), count(summary.peakBytesMeasured[rank]),
+                   rank < summary.beyondArenaBytes.size() ? format(Bytes(summary.beyondArenaBytes[rank])) : "?"});
     }
     table.print(output);
     if (summary.traceDropped > 0)
@@ -150,6 +151,8 @@ Result<TrainOptions> complete(TrainOptions options)
         options.steps = options.steps.value_or(before->steps);
         options.seed = options.seed.value_or(before->seed);
         options.holdout = options.holdout.value_or(before->holdout);
+        if (options.trace.empty())
+            options.trace = std::to_string(before->traceEvery);
         if (options.checkpointEvery == 0)
             options.checkpointEvery = before->checkpointEvery;
         if (options.validateEvery == 0 && options.earlyStop == 0) {
@@ -163,6 +166,14 @@ Result<TrainOptions> complete(TrainOptions options)
     options.steps = options.steps.value_or(kSteps);
     options.seed = options.seed.value_or(1);
     return options;
+}
+
+/// Of "on", "off" or a number, which the command line has checked.
+std::int64_t traceEvery(const std::string &which)
+{
+    if (which.empty() || which == "on")
+        return 1;
+    return which == "off" ? 0 : std::stoll(which);
 }
 
 agent::TrainRequest requestOf(const TrainOptions &options, const std::string &planJson)
@@ -182,6 +193,7 @@ agent::TrainRequest requestOf(const TrainOptions &options, const std::string &pl
     request.validateEvery = options.validateEvery;
     request.earlyStop = options.earlyStop;
     request.hungSeconds = options.hungAfter;
+    request.traceEvery = traceEvery(options.trace);
     return request;
 }
 

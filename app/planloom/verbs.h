@@ -81,6 +81,7 @@ struct TrainOptions {
     int restarts = 0;
     std::int64_t validateEvery = 0;
     int earlyStop = 0;
+    std::string trace; ///< "on", "off" or one step in how many; empty: on, or as the run began
     double hungAfter = 0; ///< seconds; 0: the agent's default
     std::string agent; ///< socket of an agent that is running; empty: a child of this process
     std::string workspace;

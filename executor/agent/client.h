@@ -29,6 +29,7 @@ struct TrainRequest {
     int restarts = 0;                 ///< how often a run whose ranks died or hang is started again from its newest checkpoint
     std::int64_t validateEvery = 0;   ///< steps between evaluations of what is held out; 0: only at the end
     int earlyStop = 0;                ///< end after so many validations without a better loss; 0: never
+    std::int64_t traceEvery = 1;      ///< one step in so many is traced; 0: none
     double hungSeconds = 0;           ///< without a sign of life or progress a rank counts as hung; at least five steps; 0: 30
 };
 
@@ -61,6 +62,8 @@ struct RunSummary {
     double predictionError = 0; ///< predicted / measured - 1
     std::vector<std::int64_t> peakBytesPredicted; ///< per rank
     std::vector<std::int64_t> peakBytesMeasured;
+    std::vector<std::int64_t> beyondArenaBytes; ///< per rank: the process's own memory at its fullest, without the arena
+    std::vector<std::int64_t> sharedBytes;      ///< per rank: what it touched of the segments that ranks share
     std::int64_t traceDropped = 0;
     std::string tracePath;
     double evaluationLoss = 0;

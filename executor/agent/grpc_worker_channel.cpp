@@ -100,10 +100,12 @@ public:
 
     void failing(ErrorCode code) override { m_code = code; }
 
-    void finished(std::int64_t peakBytes, const std::string &errorText) override
+    void finished(const runtime::MemoryUse &memory, const std::string &errorText) override
     {
         wire::WorkerMessage message;
-        message.mutable_finished()->set_peak_bytes(peakBytes);
+        message.mutable_finished()->set_peak_bytes(memory.arena);
+        message.mutable_finished()->set_beyond_arena_bytes(memory.beyondArena());
+        message.mutable_finished()->set_shared_bytes(memory.shared);
         message.mutable_finished()->set_error(errorText);
         message.mutable_finished()->set_code(static_cast<int>(m_code));
         message.mutable_finished()->set_stopped_early(m_stoppedEarly);

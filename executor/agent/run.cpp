@@ -35,7 +35,7 @@ Status checkRequest(const TrainRequest &request)
         return badInput(fmt::format("a share of {} of the samples cannot be held out; give one from 0 to below 1", request.holdout));
     if (request.threads < 0 || request.threads > 1024 || !(request.timeoutSeconds >= 0))
         return badInput("threads and time limit must not be negative");
-    if (request.checkpointEvery < 0 || request.keep < 0 || request.restarts < 0 || request.validateEvery < 0 || request.earlyStop < 0 || !(request.hungSeconds >= 0))
+    if (request.checkpointEvery < 0 || request.keep < 0 || request.restarts < 0 || request.validateEvery < 0 || request.earlyStop < 0 || request.traceEvery < 0 || !(request.hungSeconds >= 0))
         return badInput("steps between checkpoints and validations, and numbers of checkpoints, restarts and validations must not be negative");
     if (request.resume && request.runDir.empty())
         return badInput("a run can only be resumed in its folder; name it");
@@ -271,14 +271,14 @@ void Run::onEvaluation(Seat seat, double loss, double accuracy, std::int64_t sam
     m_evaluation->evaluationSamples = samples;
 }
 
-void Run::onFinished(Seat seat, std::int64_t peakBytes, bool stoppedEarly, Error error)
+void Run::onFinished(Seat seat, const WorkerMemory &memory, bool stoppedEarly, Error error)
 {
     const std::lock_guard lock(m_mutex);
     Worker *worker = seated(seat);
     if (!worker)
         return;
     worker->finished = true;
-    worker->peakBytes = peakBytes;
+    worker->memory = memory;
     m_stoppedEarly = m_stoppedEarly || stoppedEarly;
     if (error.message.empty())
         return;

@@ -49,6 +49,13 @@ struct Seat {
     int rank = 0;
 };
 
+/// Bytes, as runtime::MemoryUse says.
+struct WorkerMemory {
+    std::int64_t peak = 0; ///< of the arena
+    std::int64_t beyondArena = 0;
+    std::int64_t shared = 0;
+};
+
 /// What a client is told next.
 struct RunNews {
     std::vector<RunEvent> events;
@@ -94,7 +101,7 @@ public:
     void onRecords(Seat seat, std::span<const trace::Record> records, std::int64_t dropped);
     void onEvaluation(Seat seat, double loss, double accuracy, std::int64_t samples);
     /// An @p error without text is none.
-    void onFinished(Seat seat, std::int64_t peakBytes, bool stoppedEarly, Error error);
+    void onFinished(Seat seat, const WorkerMemory &memory, bool stoppedEarly, Error error);
     /// @p training: tasks are due, so that @p progress, a count of them, should grow.
     void onHeartbeat(Seat seat, std::int64_t progress, bool training);
     /// The connection is gone.
@@ -107,7 +114,7 @@ private:
         bool detached = false;
         bool finished = false;
         int process = -1; ///< pidfd
-        std::int64_t peakBytes = 0;
+        WorkerMemory memory;
         std::int64_t dropped = 0;
         Clock::time_point heard;
         Clock::time_point progressed; ///< while it trains

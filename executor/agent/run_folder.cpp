@@ -141,6 +141,8 @@ Status RunFolder::writeRequest(const TrainRequest &request, const Beginning &fro
     put("checkpoint_every", request.checkpointEvery);
     if (request.checkpointEvery > 0)
         json["keep"] = request.keep;
+    if (request.traceEvery != 1)
+        json["trace_every"] = request.traceEvery;
     put("validate_every", request.validateEvery);
     put("early_stop", request.earlyStop);
     put("first_step", from.step);

@@ -59,6 +59,8 @@ std::string toJson(const RunSummary &summary)
         {"prediction_error", summary.predictionError},
         {"peak_bytes_predicted", summary.peakBytesPredicted},
         {"peak_bytes_measured", summary.peakBytesMeasured},
+        {"beyond_arena_bytes", summary.beyondArenaBytes},
+        {"shared_bytes", summary.sharedBytes},
         {"trace_dropped", summary.traceDropped},
         {"trace", summary.tracePath},
     };
@@ -90,6 +92,10 @@ Result<RunSummary> summaryFromJson(std::string_view text)
     summary.predictionError = numberOrNaN(reader, "prediction_error");
     summary.peakBytesPredicted = bytesList(reader, "peak_bytes_predicted");
     summary.peakBytesMeasured = bytesList(reader, "peak_bytes_measured");
+    if (reader.has("beyond_arena_bytes")) { // runs of before do not say
+        summary.beyondArenaBytes = bytesList(reader, "beyond_arena_bytes");
+        summary.sharedBytes = bytesList(reader, "shared_bytes");
+    }
     summary.traceDropped = reader.integerOr("trace_dropped", 0, 0, std::numeric_limits<std::int64_t>::max());
     summary.tracePath = reader.text("trace", "");
     summary.evaluationSamples = reader.integerOr("evaluation_samples", 0, 0, std::numeric_limits<std::int64_t>::max());
@@ -170,6 +176,7 @@ Result<TrainRequest> requestFromJson(const std::string &path)
     request.seed = reader.integer("seed", std::numeric_limits<std::int64_t>::min());
     request.holdout = reader.number("holdout", 0);
     request.checkpointEvery = reader.integerOr("checkpoint_every", 0, 0, kMost);
+    request.traceEvery = reader.integerOr("trace_every", 1, 0, kMost);
     request.validateEvery = reader.integerOr("validate_every", 0, 0, kMost);
     request.earlyStop = static_cast<int>(reader.integerOr("early_stop", 0, 0, 1 << 20));
     if (const Status good = reader.failure(*text); !good)

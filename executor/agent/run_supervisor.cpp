@@ -264,7 +264,9 @@ RunSummary Run::summarize() const
     summary.peakBytesPredicted = m_prediction.peakBytes;
     summary.traceDropped = m_fileDropped + m_droppedBefore;
     for (const Worker &worker : m_workers) {
-        summary.peakBytesMeasured.push_back(worker.peakBytes);
+        summary.peakBytesMeasured.push_back(worker.memory.peak);
+        summary.beyondArenaBytes.push_back(worker.memory.beyondArena);
+        summary.sharedBytes.push_back(worker.memory.shared);
         summary.traceDropped += worker.dropped;
     }
     summary.tracePath = m_folder.file("trace.pltrace");

@@ -115,7 +115,7 @@ void hear(Run &run, Seat seat, const wire::WorkerMessage &message)
     else if (message.has_evaluation() && seat.rank == 0)
         run.onEvaluation(seat, message.evaluation().loss(), message.evaluation().accuracy(), message.evaluation().samples());
     else if (message.has_finished())
-        run.onFinished(seat, message.finished().peak_bytes(), message.finished().stopped_early(),
+        run.onFinished(seat, {message.finished().peak_bytes(), message.finished().beyond_arena_bytes(), message.finished().shared_bytes()}, message.finished().stopped_early(),
                        {codeFromWire(message.finished().code()), message.finished().error(), {}, 0});
     else
         run.onHeartbeat(seat, message.heartbeat().progress(), message.heartbeat().training());

@@ -30,6 +30,8 @@ wire::Summary toWire(const RunSummary &summary)
     message.set_prediction_error(summary.predictionError);
     message.mutable_peak_bytes_predicted()->Assign(summary.peakBytesPredicted.begin(), summary.peakBytesPredicted.end());
     message.mutable_peak_bytes_measured()->Assign(summary.peakBytesMeasured.begin(), summary.peakBytesMeasured.end());
+    message.mutable_beyond_arena_bytes()->Assign(summary.beyondArenaBytes.begin(), summary.beyondArenaBytes.end());
+    message.mutable_shared_bytes()->Assign(summary.sharedBytes.begin(), summary.sharedBytes.end());
     message.set_trace_dropped(summary.traceDropped);
     message.set_trace_path(summary.tracePath);
     message.set_evaluation_loss(summary.evaluationLoss);
@@ -66,6 +68,7 @@ wire::TrainRequest toWire(const TrainRequest &request)
     message.set_validate_every(request.validateEvery);
     message.set_early_stop(request.earlyStop);
     message.set_hung_seconds(request.hungSeconds);
+    message.set_trace_every(request.traceEvery);
     return message;
 }
 
@@ -87,6 +90,7 @@ TrainRequest fromWire(const wire::TrainRequest &message)
     request.validateEvery = message.validate_every();
     request.earlyStop = message.early_stop();
     request.hungSeconds = message.hung_seconds();
+    request.traceEvery = message.has_trace_every() ? message.trace_every() : 1;
     return request;
 }
 
@@ -177,6 +181,8 @@ RunSummary fromWire(const wire::Summary &message)
     summary.predictionError = message.prediction_error();
     summary.peakBytesPredicted.assign(message.peak_bytes_predicted().begin(), message.peak_bytes_predicted().end());
     summary.peakBytesMeasured.assign(message.peak_bytes_measured().begin(), message.peak_bytes_measured().end());
+    summary.beyondArenaBytes.assign(message.beyond_arena_bytes().begin(), message.beyond_arena_bytes().end());
+    summary.sharedBytes.assign(message.shared_bytes().begin(), message.shared_bytes().end());
     summary.traceDropped = message.trace_dropped();
     summary.tracePath = message.trace_path();
     summary.evaluationLoss = message.evaluation_loss();

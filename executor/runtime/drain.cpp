@@ -12,7 +12,7 @@ constexpr std::size_t kResultsAhead = 4096; ///< steps that fit one period witho
 
 } // namespace
 
-Drain::Drain(trace::Ring &ring, WorkerChannel &channel) : m_ring(ring), m_channel(channel)
+Drain::Drain(Recording &recording, WorkerChannel &channel) : m_recording(recording), m_channel(channel)
 {
     m_results.reserve(kResultsAhead);
     m_delivering.reserve(kResultsAhead);
@@ -48,13 +48,14 @@ void Drain::loop(const std::stop_token &ended)
 {
     while (!ended.stop_requested()) {
         deliver();
-        m_channel.progress(m_delivered, m_training.load(std::memory_order_relaxed));
+        m_channel.progress(m_recording.tasks() + m_delivered, m_training.load(std::memory_order_relaxed));
         if (!m_stopWish.load(std::memory_order_relaxed) && m_channel.stopRequested())
             m_stopWish.store(true, std::memory_order_relaxed);
         std::unique_lock lock(m_mutex);
         m_wake.wait_for(lock, ended, kPeriod, [] { return false; });
     }
     deliver();
+    m_channel.progress(m_recording.tasks() + m_delivered, false);
 }
 
 void Drain::deliver()
@@ -77,12 +78,11 @@ void Drain::deliver()
         m_channel.evaluation(evaluation->loss, evaluation->accuracy, evaluation->samples);
     do {
         m_batch.clear();
-        m_ring.drain(m_batch, kBatch);
-        const std::int64_t dropped = m_ring.dropped();
+        m_recording.ring().drain(m_batch, kBatch);
+        const std::int64_t dropped = m_recording.dropped();
         if (m_batch.empty() && dropped == m_droppedSaid)
             return;
         m_channel.records(m_batch, dropped);
-        m_delivered += static_cast<std::int64_t>(m_batch.size());
         m_droppedSaid = dropped;
     } while (m_batch.size() == kBatch);
 }

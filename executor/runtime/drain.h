@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "engine/trace/ring.h"
 #include "executor/runtime/rank_executor.h"
+#include "executor/runtime/recording.h"
 #include "executor/runtime/worker_channel.h"
 
 #include <atomic>
@@ -21,8 +21,8 @@ class Drain {
 public:
     static constexpr std::size_t kBatch = 16384; ///< 512 KiB: gRPC's rate is flat from 256 records on (environment measurements)
 
-    /// @p ring and @p channel must outlive it.
-    Drain(trace::Ring &ring, WorkerChannel &channel);
+    /// @p recording and @p channel must outlive it.
+    Drain(Recording &recording, WorkerChannel &channel);
     /// Delivers what is left.
     ~Drain();
     Drain(const Drain &) = delete;
@@ -40,7 +40,7 @@ private:
     void loop(const std::stop_token &ended);
     void deliver();
 
-    trace::Ring &m_ring;
+    Recording &m_recording;
     WorkerChannel &m_channel;
     std::atomic<bool> m_stopWish{false};
     std::mutex m_mutex;
@@ -50,7 +50,7 @@ private:
     std::vector<Item> m_results; ///< guarded by m_mutex
     std::optional<Evaluation> m_evaluation; ///< guarded by m_mutex
     std::vector<Item> m_delivering;
-    std::int64_t m_delivered = 0; ///< records and results
+    std::int64_t m_delivered = 0; ///< results
     std::vector<trace::Record> m_batch;
     std::int64_t m_droppedSaid = 0;
     std::jthread m_thread; ///< last: it uses all of the above

@@ -23,6 +23,7 @@ Result<RunRequest> readRequest(const std::string &path)
     request.holdout = reader.number("holdout", 0);
     request.timeoutSeconds = reader.number("timeout_seconds", request.timeoutSeconds);
     request.threads = reader.integerOr("threads", 0, 0, 4096);
+    request.traceEvery = reader.integerOr("trace_every", 1, 0, kMost);
     request.validateEvery = reader.integerOr("validate_every", 0, 0, kMost);
     request.earlyStop = reader.integerOr("early_stop", 0, 0, kMost);
     request.checkpointEvery = reader.integerOr("checkpoint_every", 0, 0, kMost);

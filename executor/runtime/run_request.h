@@ -16,6 +16,7 @@ struct RunRequest {
     double holdout = 0;
     double timeoutSeconds = 60;
     std::int64_t threads = 0; ///< 0: this rank's share of the cores
+    std::int64_t traceEvery = 1; ///< one step in so many is traced; 0: none
     std::int64_t validateEvery = 0;
     std::int64_t earlyStop = 0; ///< validations without a better loss
     std::int64_t checkpointEvery = 0;

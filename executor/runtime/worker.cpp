@@ -53,7 +53,7 @@ public:
 
     Status run()
     {
-        Drain drain(m_ring, *m_options.channel); // from here on whoever started us hears that we live
+        Drain drain(m_recording, *m_options.channel); // from here on whoever started us hears that we live
         if (const Status status = load(); !status)
             return status;
         Result<program::Program> program = program::compile(m_document.plan, m_document.subject);
@@ -71,7 +71,7 @@ public:
         return train(*program, feed, drain);
     }
 
-    [[nodiscard]] std::int64_t peakBytes() const { return m_peakBytes; }
+    [[nodiscard]] const MemoryUse &memory() const { return m_memory; }
 
 private:
     Status load()
@@ -104,17 +104,19 @@ private:
         TrainingWatch *watch = nullptr; // known once there is an executor
         if (m_request.checkpointEvery > 0 || m_request.validateEvery > 0)
             options.afterStep = [&watch](const StepResult &result, bool &stop) { return watch->afterStep(result, stop); };
-        auto executor = RankExecutor::create(program, *m_document.subject.graph, m_comm, feed, m_ring, std::move(options));
+        auto executor = RankExecutor::create(program, *m_document.subject.graph, m_comm, feed, m_recording, std::move(options));
         if (!executor)
             return executor.error();
         auto made = TrainingWatch::create(**executor, m_request, m_document.plan, feed, m_options.runDir, drain);
         if (!made)
             return made.error();
         watch = made->get();
+        m_recording.traceEvery(m_request.traceEvery);
         drain.setTraining(true);
         Status status = (*executor)->run();
         drain.setTraining(false);
-        m_peakBytes = (*executor)->peakBytes();
+        m_memory = memoryUse();
+        m_memory.arena = (*executor)->peakBytes();
         if (status)
             status = watch->finish();
         if (!status)
@@ -139,10 +141,10 @@ private:
 
     const WorkerOptions &m_options;
     comm::Communicator &m_comm;
-    trace::Ring m_ring{kRingRecords};
+    Recording m_recording{kRingRecords};
     RunRequest m_request;
     plan::Document m_document;
-    std::int64_t m_peakBytes = 0;
+    MemoryUse m_memory;
 };
 
 int exitStatus(const Error &error)
@@ -166,7 +168,7 @@ int runWorker(const WorkerOptions &options)
     std::signal(SIGXFSZ, SIG_IGN); // a write over the limit is an error like that of a full disk
     auto communicator = connect();
     if (!communicator) {
-        options.channel->finished(0, communicator.error().text());
+        options.channel->finished({}, communicator.error().text());
         return exitStatus(communicator.error());
     }
     options.channel->hello((*communicator)->rank(), ::getpid());
@@ -174,7 +176,7 @@ int runWorker(const WorkerOptions &options)
     const Status status = worker.run();
     if (!status)
         options.channel->failing(status.error().code);
-    options.channel->finished(worker.peakBytes(), status ? std::string() : status.error().text());
+    options.channel->finished(worker.memory(), status ? std::string() : status.error().text());
     if (status)
         return 0;
     // The others may be waiting for this rank: nobody is left to wait for it.

@@ -3,6 +3,7 @@
 
 #include "engine/base/result.h"
 #include "engine/trace/trace.h"
+#include "executor/runtime/memory_use.h"
 
 #include <cstdint>
 #include <span>
@@ -55,7 +56,7 @@ public:
     /// Just before finished() with an error: what kind of error it is.
     virtual void failing(ErrorCode code) { (void)code; }
     /// Last call. @p errorText is empty if the run went to its end or was stopped on request.
-    virtual void finished(std::int64_t peakBytes, const std::string &errorText) = 0;
+    virtual void finished(const MemoryUse &memory, const std::string &errorText) = 0;
     /// True once the run should stop after the current step. Asked about every 50 ms; a broken connection should say true.
     [[nodiscard]] virtual bool stopRequested() = 0;
 };

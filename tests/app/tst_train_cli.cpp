@@ -119,11 +119,13 @@ private Q_SLOTS:
         QCOMPARE(lines.last().keys(), QStringList("summary"));
         const QJsonObject summary = lines.last()["summary"].toObject();
         for (const char *key : {"steps", "loss_first", "loss_last", "iteration_seconds_median", "predicted_iteration_seconds", "prediction_error", "peak_bytes_predicted",
-                                "peak_bytes_measured", "trace"})
+                                "peak_bytes_measured", "beyond_arena_bytes", "shared_bytes", "trace"})
             QVERIFY2(summary.contains(key), key);
         QCOMPARE(summary["steps"].toInt(), 6);
         QVERIFY(summary["loss_last"].toDouble() < summary["loss_first"].toDouble());
         QCOMPARE(summary["peak_bytes_measured"].toArray().size(), ranks);
+        QCOMPARE(summary["beyond_arena_bytes"].toArray().size(), ranks);
+        QVERIFY(summary["beyond_arena_bytes"].toArray().first().toDouble() > 0);
         QCOMPARE(summary["peak_bytes_measured"], summary["peak_bytes_predicted"]);
 
         const QJsonObject inspected = linesOf(run({"inspect", folder, "--json"}).out).value(0);
@@ -144,6 +146,29 @@ private Q_SLOTS:
         QCOMPARE(trace["clock"].toString(), QString("wall"));
         QCOMPARE(trace["steps"].toInt(), 6);
         QCOMPARE(trace["dropped"].toInt(), 0);
+    }
+
+    void tracesTheStepsThatAreAskedFor_data()
+    {
+        QTest::addColumn<QString>("which");
+        QTest::addColumn<int>("last"); ///< step that is traced, and one
+        QTest::newRow("all") << "on" << 6;
+        QTest::newRow("one in three") << "3" << 4;
+        QTest::newRow("none") << "off" << 0;
+    }
+
+    void tracesTheStepsThatAreAskedFor()
+    {
+        QFETCH(QString, which);
+        QFETCH(int, last);
+        const QString folder = "trace-" + which;
+        const Done done = run({"train", "nano1.json", "--data", "text", "--steps", "6", "--trace", which, "--run-dir", folder, "--json"});
+        QVERIFY2(done.status == 0, done.err.constData());
+        QCOMPARE(linesOf(done.out).size(), 7);
+        const QJsonObject trace = linesOf(run({"inspect", folder + "/trace.pltrace", "--json"}).out).value(0);
+        QCOMPARE(trace["steps"].toInt(), last);
+        QVERIFY(run({"compare", "nano1.json", folder, "--quiet"}).status == 0);
+        QVERIFY(run({"inspect", folder, "--quiet"}).status == 0);
     }
 
     void layoutsAgree()

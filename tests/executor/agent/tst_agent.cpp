@@ -70,7 +70,7 @@ int pretendWorker(const std::string &folder, const std::string &socket)
     const bool bad = (how == ReportsError && rank == 1) || how == InputIsWrong;
     if (how == InputIsWrong)
         channel->failing(ErrorCode::BadInput);
-    channel->finished(1000 + rank, bad ? "row 3 of the data is odd; mend it" : "");
+    channel->finished({1000 + rank, 5000 + rank, 700}, bad ? "row 3 of the data is odd; mend it" : "");
     return how == InputIsWrong ? 2 : 0;
 }
 
@@ -164,6 +164,8 @@ void TestAgent::runsToItsEnd()
     QCOMPARE(heard.summary->predictionError, heard.summary->predictedIterationSeconds / 0.001 - 1);
     QCOMPARE(heard.summary->peakBytesMeasured.back(), std::int64_t{1000 + ranks - 1});
     QCOMPARE(heard.summary->peakBytesPredicted.size(), static_cast<std::size_t>(ranks));
+    QCOMPARE(heard.summary->beyondArenaBytes.back(), std::int64_t{3300});
+    QCOMPARE(heard.summary->sharedBytes.back(), std::int64_t{700});
 
     const auto traced = trace::readTrace(heard.runDir + "/trace.pltrace");
     QVERIFY(traced.ok());
@@ -176,6 +178,8 @@ void TestAgent::runsToItsEnd()
     QVERIFY(summary.ok());
     QCOMPARE(summary->lossLast, heard.summary->lossLast);
     QCOMPARE(summary->peakBytesPredicted, heard.summary->peakBytesPredicted);
+    QCOMPARE(summary->beyondArenaBytes, heard.summary->beyondArenaBytes);
+    QCOMPARE(summary->sharedBytes, heard.summary->sharedBytes);
     nothingIsLeft(run.c_str());
 }
 
@@ -389,7 +393,7 @@ void TestAgent::strangersAreSentAway()
     const auto channel = connectWorkerChannel(path((folders[0] + "/agent.sock").toStdString().c_str()), "no such token");
     channel->hello(0, ::getpid());
     QTRY_VERIFY(channel->stopRequested());
-    channel->finished(1, "");
+    channel->finished({}, "");
 }
 
 void TestAgent::endsWithItsParent()

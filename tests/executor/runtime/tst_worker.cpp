@@ -38,13 +38,16 @@ public:
         m_dropped = dropped;
     }
     void evaluation(double, double, std::int64_t samples) override { m_out << "evaluated " << samples << '\n'; }
-    void finished(std::int64_t peakBytes, const std::string &errorText) override
+    void finished(const runtime::MemoryUse &memory, const std::string &errorText) override
     {
-        m_out << "records " << m_records << '\n' << "dropped " << m_dropped << '\n' << "peak " << peakBytes << '\n';
+        m_out << "records " << m_records << '\n' << "dropped " << m_dropped << '\n' << "peak " << memory.arena << '\n'
+              << "done " << m_done << '\n'
+              << "beyond " << memory.beyondArena() << '\n';
         if (!errorText.empty())
             m_out << "error " << errorText << '\n';
         m_out.flush();
     }
+    void progress(std::int64_t done, bool) override { m_done = done; }
     [[nodiscard]] bool stopRequested() override { return m_mode == "--stop"; }
 
 private:
@@ -53,6 +56,7 @@ private:
     std::ofstream m_out;
     std::size_t m_records = 0;
     std::int64_t m_dropped = 0;
+    std::int64_t m_done = 0;
 };
 
 std::vector<std::string> linesOf(const QString &path)
@@ -86,6 +90,8 @@ private slots:
     void init();
     void runs_data();
     void runs();
+    void traces_data();
+    void traces();
     void stops();
     void wrongInput_data();
     void wrongInput();
@@ -207,6 +213,29 @@ void TestWorker::runs()
         QCOMPARE(valuesOf(rankLines(rank), "dropped"), std::vector<std::string>{"0"});
         QCOMPARE(valuesOf(rankLines(rank), "error").size(), std::size_t{0});
     }
+}
+
+void TestWorker::traces_data()
+{
+    QTest::addColumn<int>("every");
+    QTest::addColumn<int>("steps");
+    QTest::newRow("every step") << 1 << 6;
+    QTest::newRow("every fourth step") << 4 << 2;
+    QTest::newRow("none") << 0 << 0;
+}
+
+void TestWorker::traces()
+{
+    QFETCH(int, every);
+    QFETCH(int, steps);
+    writeRun({}, request(qPrintable(QString(R"(, "trace_every": %1)").arg(every))));
+    QVERIFY2(start(1) == 0, m_output.constData());
+    const auto program = program::compile(planOf(m_subject, {}), m_subject);
+    QCOMPARE(valuesOf(rankLines(0), "records"), std::vector<std::string>{std::to_string(static_cast<std::size_t>(steps) * program->ranks[0].tasks.size())});
+    QCOMPARE(valuesOf(rankLines(0), "step").size(), std::size_t{6});
+    // Traced or not, tasks that end are progress; and a process is more than its arena.
+    QVERIFY(std::stoll(valuesOf(rankLines(0), "done").front()) >= 6 * static_cast<std::int64_t>(program->ranks[0].tasks.size()));
+    QVERIFY(std::stoll(valuesOf(rankLines(0), "beyond").front()) > 0);
 }
 
 void TestWorker::stops()

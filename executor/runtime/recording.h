@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "engine/trace/ring.h"
+
+#include <atomic>
+#include <cstdint>
+
+namespace planloom::runtime {
+
+/// What becomes of a rank's records: all tasks are counted, as a sign of life, and those of the steps that are traced go on into a ring.
+/// Thread contract: as of trace::Ring; anybody may ask for the count.
+class Recording final : public trace::Sink {
+public:
+    /// @p capacity records.
+    explicit Recording(std::size_t capacity) : m_ring(capacity) {}
+
+    /// One step in @p every is traced from now on, 0: none. By the writer, or before it begins.
+    void traceEvery(std::int64_t every) { m_every = every; }
+
+    void write(const trace::Record &record) noexcept override
+    {
+        m_tasks.store(m_tasks.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+        if (m_every == 1 || (m_every > 1 && record.step % m_every == 0))
+            m_ring.write(record);
+    }
+    [[nodiscard]] std::int64_t dropped() const noexcept override { return m_ring.dropped(); }
+
+    [[nodiscard]] std::int64_t tasks() const { return m_tasks.load(std::memory_order_relaxed); }
+    [[nodiscard]] trace::Ring &ring() { return m_ring; }
+
+private:
+    trace::Ring m_ring;
+    std::int64_t m_every = 1;
+    alignas(64) std::atomic<std::int64_t> m_tasks{0};
+};
+
+} // namespace planloom::runtime
