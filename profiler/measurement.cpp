@@ -14,8 +14,8 @@ using Clock = std::chrono::steady_clock;
 
 constexpr int kFewest = 3;
 constexpr int kMost = 30;
-constexpr double kLongEnough = 0.7; ///< seconds of passes of one size, after which a median is steady to about 1 %
-constexpr int kAlone = 3;           ///< passes while the others are idle
+constexpr double kLongEnough = 1; ///< seconds of steps for each size, after which a median is steady to about 1 %
+constexpr int kAlone = 3;         ///< steps while the others are idle
 
 double secondsSince(Clock::time_point begin)
 {
@@ -62,29 +62,28 @@ void Measurement::measure(std::size_t thread, RankThreads &all, const std::funct
     if (!all.sync())
         return;
     Replica &own = **replica;
-    onePassOfEach(own); // makes what kernels make at their first run, and touches the memory
-    own.optimize(m_options.optimizer);
+    own.step(false); // makes what kernels make at their first run, and touches the memory
     if (!all.sync())
         return;
     passes(own, times, thread == 0, stopped);
     times.body = &own.body();
     times.forward = own.forward();
     times.backward = own.backward();
+    times.optimizer = own.optimizer();
     times.updated = own.updated();
     if (!all.sync() || m_rankOf.size() < 2 || m_stopped)
         return;
     std::vector<double> alone;
     for (int i = 0; i < kAlone && thread == 0; ++i)
-        alone.push_back(onePassOfEach(own));
+        alone.push_back(timed(own, false));
     times.alone = median(std::move(alone));
     all.sync();
 }
 
 void Measurement::passes(Replica &replica, RankTimes &times, bool first, const std::function<bool()> &stopped)
 {
-    const std::vector<std::int32_t> microBatches = replica.microBatches();
     const auto begin = Clock::now();
-    const double longEnough = kLongEnough * static_cast<double>(std::max<std::size_t>(microBatches.size(), 1));
+    const double longEnough = kLongEnough * static_cast<double>(std::max<std::size_t>(replica.sizes(), 1));
     std::vector<double> rounds;
     for (int done = 0; !m_enough || done < kFewest; ++done) {
         const bool often = m_options.repetitions > 0 ? done >= m_options.repetitions : done >= kMost || (done >= kFewest && secondsSince(begin) > longEnough);
@@ -94,21 +93,15 @@ void Measurement::passes(Replica &replica, RankTimes &times, bool first, const s
             m_enough = true;
             break;
         }
-        const auto round = Clock::now();
-        for (const std::int32_t microBatch : microBatches)
-            replica.pass(microBatch, true);
-        rounds.push_back(secondsSince(round));
-        if (done % 4 == 0)
-            times.optimizer.push_back(replica.optimize(m_options.optimizer));
+        rounds.push_back(timed(replica, true));
     }
     times.busy = median(std::move(rounds));
 }
 
-double Measurement::onePassOfEach(Replica &replica) const
+double Measurement::timed(Replica &replica, bool record)
 {
     const auto begin = Clock::now();
-    for (const std::int32_t microBatch : replica.microBatches())
-        replica.pass(microBatch, false);
+    replica.step(record);
     return secondsSince(begin);
 }
 

@@ -21,12 +21,12 @@ struct RankTimes {
     BySamples backward;
     std::vector<double> optimizer; ///< seconds of steps
     std::int64_t updated = 0;      ///< parameters that each step updates
-    double busy = 0;               ///< seconds of a pass of each size while all ranks are at work
+    double busy = 0;               ///< seconds of a step while all ranks are at work
     double alone = 0;              ///< and while the others are idle; 0: not measured
 };
 
-/// Ranks of a Program at work on threads, each on its own share of the cores, without communication: every rank goes through its micro-batches, forward and
-/// backward, again and again, until the first has done so often enough; so all share memory bandwidth as in a run.
+/// Ranks of a Program at work on threads, each on its own share of the cores, without communication: every rank does its steps again and
+/// again, until the first has done so often enough; so all share memory bandwidth as in a run.
 class Measurement {
 public:
     /// Thread i is @p ranks[i] of @p program. All arguments are borrowed.
@@ -41,7 +41,7 @@ public:
 private:
     void measure(std::size_t thread, RankThreads &all, const std::function<bool()> &stopped);
     void passes(Replica &replica, RankTimes &times, bool first, const std::function<bool()> &stopped);
-    double onePassOfEach(Replica &replica) const;
+    static double timed(Replica &replica, bool record);
 
     const program::Program &m_program;
     std::vector<RankId> m_rankOf;

@@ -3,10 +3,16 @@
 
 #include "executor/runtime/clock.h"
 
+#include <algorithm>
+#include <set>
+#include <utility>
+
 namespace planloom::profiler {
 namespace {
 
 constexpr double kNanosecond = 1e-9;
+/// Micro-batches of a step that are done: as many as fill the slots of usual pipelines.
+constexpr std::int32_t kMostMicroBatches = 4;
 
 /// Spread evenly and the same each time (Knuth's multiplicative hashing).
 std::uint64_t scramble(std::uint64_t value) { return (value + 1) * 0x9e3779b97f4a7c15U >> 32; }
@@ -39,7 +45,7 @@ Result<std::unique_ptr<Replica>> Replica::create(const program::Program &program
 {
     const program::Rank &place = program.ranks[rank.index()];
     const program::Body &made = program.bodies[static_cast<std::size_t>(place.bodies.front())];
-    std::unique_ptr<Replica> replica(new Replica(feed, made));
+    std::unique_ptr<Replica> replica(new Replica(feed, made, options.optimizer));
     auto arena = runtime::Arena::allocate(place.arenaBytes);
     if (!arena)
         return arena.error();
@@ -52,20 +58,23 @@ Result<std::unique_ptr<Replica>> Replica::create(const program::Program &program
     (*body)->prepareUpdate(options.optimizer);
     replica->m_body = std::move(*body);
     replica->m_ends.reserve(made.training.graph.ops().size());
+    replica->chooseTasks(program, place);
     return replica;
 }
 
-std::vector<std::int32_t> Replica::microBatches() const
+void Replica::chooseTasks(const program::Program &program, const program::Rank &rank)
 {
-    std::map<std::int64_t, std::int32_t> first;
-    for (std::size_t m = 0; m < m_bodyMade->slices.size(); ++m) {
-        if (m_bodyMade->slices[m].size > 0)
-            first.try_emplace(m_bodyMade->slices[m].size, static_cast<std::int32_t>(m));
+    const std::vector<plan::SampleRange> &slices = m_bodyMade->slices;
+    std::vector<bool> chosen(slices.size());
+    std::set<std::int64_t> sizes;
+    for (std::size_t m = 0; m < slices.size(); ++m)
+        chosen[m] = slices[m].size > 0 && (sizes.insert(slices[m].size).second || m < kMostMicroBatches);
+    m_sizes = sizes.size();
+    for (const TaskId id : rank.order) {
+        const program::Task &task = program.task(id);
+        if (task.body == rank.bodies.front() && task.microBatch >= 0 && chosen[static_cast<std::size_t>(task.microBatch)])
+            m_tasks.push_back(task);
     }
-    std::vector<std::int32_t> found;
-    for (const auto &[size, microBatch] : first)
-        found.push_back(microBatch);
-    return found;
 }
 
 std::int64_t Replica::updated() const
@@ -78,37 +87,48 @@ std::int64_t Replica::updated() const
 
 void Replica::betweenOperators() { m_ends.push_back(runtime::monotonicNanoseconds()); }
 
-void Replica::note(PassTimes &times, std::int64_t begin) const
+void Replica::note(const program::Task &task, std::int64_t begin)
 {
-    times.operators.resize(m_ends.size());
-    times.whole.push_back(static_cast<double>(m_ends.empty() ? 0 : m_ends.back() - begin) * kNanosecond);
+    const bool backward = task.kind == trace::Kind::Backward;
+    const std::int64_t samples = m_bodyMade->slices[static_cast<std::size_t>(task.microBatch)].size;
+    PassTimes &times = (backward ? m_backward : m_forward)[samples];
+    const auto first = static_cast<std::size_t>(task.firstOp) - (backward ? m_bodyMade->training.forwardOps : 0);
+    times.operators.resize(std::max(times.operators.size(), first + m_ends.size()));
+    double &passSeconds = m_passSeconds[backward ? 1 : 0];
     for (std::size_t i = 0; i < m_ends.size(); ++i) {
-        times.operators[i].push_back(static_cast<double>(m_ends[i] - begin) * kNanosecond);
+        const double seconds = static_cast<double>(m_ends[i] - begin) * kNanosecond;
+        times.operators[first + i].push_back(seconds);
+        passSeconds += seconds;
         begin = m_ends[i];
     }
+    if (task.closes)
+        times.whole.push_back(std::exchange(passSeconds, 0));
 }
 
-void Replica::pass(std::int32_t microBatch, bool record)
+void Replica::run(const program::Task &task, bool record)
 {
-    const std::int64_t samples = m_bodyMade->slices[static_cast<std::size_t>(microBatch)].size;
+    const runtime::Part part{task.firstOp, task.lastOp, task.opens, task.closes};
     m_ends.clear();
-    const std::int64_t forwardBegin = runtime::monotonicNanoseconds();
-    m_body->forward(microBatch, m_step++, *this);
-    if (record)
-        note(m_forward[samples], forwardBegin);
-    m_ends.clear();
-    const std::int64_t backwardBegin = runtime::monotonicNanoseconds();
-    m_body->backward(microBatch, *this);
-    if (record)
-        note(m_backward[samples], backwardBegin);
-    m_body->takeLoss();
-}
-
-double Replica::optimize(const plan::Optimizer &how)
-{
     const std::int64_t begin = runtime::monotonicNanoseconds();
-    m_body->optimize(how, {m_step, how.learningRate, 1});
-    return static_cast<double>(runtime::monotonicNanoseconds() - begin) * kNanosecond;
+    if (task.kind == trace::Kind::Forward)
+        m_body->forward(task.microBatch, m_step, part, *this);
+    else if (task.kind == trace::Kind::Backward)
+        m_body->backward(task.microBatch, part, *this);
+    else
+        m_body->recompute(task.microBatch, part, *this);
+    if (record && task.kind != trace::Kind::Recompute)
+        note(task, begin);
+}
+
+void Replica::step(bool record)
+{
+    for (const program::Task &task : m_tasks)
+        run(task, record);
+    m_body->takeLoss();
+    const std::int64_t begin = runtime::monotonicNanoseconds();
+    m_body->optimize(m_how, {m_step++, m_how.learningRate, 1});
+    if (record)
+        m_optimizer.push_back(static_cast<double>(runtime::monotonicNanoseconds() - begin) * kNanosecond);
 }
 
 } // namespace planloom::profiler

@@ -37,30 +37,38 @@ public:
     /// model folder count. Errors: those of kernels, initialisers and memory.
     static Result<std::unique_ptr<Replica>> create(const program::Program &program, RankId rank, const graph::Graph &subject, const runtime::Feed &feed,
                                                    const ProfileOptions &options);
-    /// Forward and backward of one micro-batch; @p record adds to the times of its size.
-    void pass(std::int32_t microBatch, bool record);
-    /// One optimizer step; its seconds.
-    double optimize(const plan::Optimizer &how);
+    /// A training step without its communication: the passes in the rank's own order, so that each finds caches and memory as in a run, then the
+    /// optimizer. Of many micro-batches some are done. @p record adds to the times of their sizes and of the optimizer.
+    void step(bool record);
+    /// Seconds of the optimizer's steps.
+    [[nodiscard]] const std::vector<double> &optimizer() const { return m_optimizer; }
     /// By samples of the slice.
     [[nodiscard]] const std::map<std::int64_t, PassTimes> &forward() const { return m_forward; }
     [[nodiscard]] const std::map<std::int64_t, PassTimes> &backward() const { return m_backward; }
     [[nodiscard]] const program::Body &body() const { return *m_bodyMade; }
-    /// The first micro-batch of each size that comes by, larger than nothing.
-    [[nodiscard]] std::vector<std::int32_t> microBatches() const;
-    /// Parameters that optimize() updates.
+    /// Sizes of the slices that come by, larger than nothing.
+    [[nodiscard]] std::size_t sizes() const { return m_sizes; }
+    /// Parameters that the optimizer updates.
     [[nodiscard]] std::int64_t updated() const;
 
 private:
-    Replica(const runtime::Feed &feed, const program::Body &body) : m_feed(feed), m_bodyMade(&body) {}
+    Replica(const runtime::Feed &feed, const program::Body &body, const plan::Optimizer &optimizer) : m_feed(feed), m_bodyMade(&body), m_how(optimizer) {}
+    void chooseTasks(const program::Program &program, const program::Rank &rank);
+    void run(const program::Task &task, bool record);
     void betweenOperators() override;
     bool communicate(std::int32_t /*op*/, const runtime::Communication & /*what*/) override { return true; }
-    void note(PassTimes &times, std::int64_t begin) const;
+    void note(const program::Task &task, std::int64_t begin);
 
     runtime::Feed m_feed;
     const program::Body *m_bodyMade;
     runtime::Arena m_arena;
     std::unique_ptr<runtime::BodyRunner> m_body;
-    std::vector<std::int64_t> m_ends; ///< of the operators of the pass at hand
+    plan::Optimizer m_how;
+    std::vector<program::Task> m_tasks; ///< of a step
+    std::size_t m_sizes = 0;
+    std::vector<std::int64_t> m_ends; ///< of the operators of the task at hand
+    double m_passSeconds[2] = {};     ///< of the forward and the backward pass at hand, so far
+    std::vector<double> m_optimizer;
     std::map<std::int64_t, PassTimes> m_forward;
     std::map<std::int64_t, PassTimes> m_backward;
     std::int64_t m_step = 0;
