@@ -32,9 +32,27 @@ void MadeUpData::fillInput(std::int64_t sample, void *out) const
     }
 }
 
+void MadeUpData::fillInputAt(std::size_t input, std::int64_t sample, void *out) const
+{
+    if (m_needs.kind != data::Needs::Kind::Arrays)
+        return fillInput(sample, out);
+    const data::Needs::Input &need = m_needs.inputs[input];
+    const auto base = static_cast<std::uint64_t>(sample * need.perSample);
+    for (std::int64_t i = 0; i < need.perSample; ++i) {
+        const std::uint64_t value = scramble(base + static_cast<std::uint64_t>(i));
+        if (need.type == graph::DType::F32)
+            static_cast<float *>(out)[i] = static_cast<float>(value % 2048) / 1024 - 1;
+        else if (need.type == graph::DType::I64) // without a table: a mask, of which nothing is hidden
+            static_cast<std::int64_t *>(out)[i] = need.limit > 0 ? static_cast<std::int64_t>(value % static_cast<std::uint64_t>(need.limit)) : 1;
+        else
+            static_cast<std::uint8_t *>(out)[i] = 1;
+    }
+}
+
 void MadeUpData::fillLabels(std::int64_t sample, std::int64_t *out) const
 {
-    const std::int64_t count = m_needs.kind == data::Needs::Kind::Tokens ? m_needs.perSample : 1;
+    const std::int64_t given = m_needs.labelsPerSample > 0 ? m_needs.labelsPerSample : 1;
+    const std::int64_t count = m_needs.kind == data::Needs::Kind::Tokens ? m_needs.perSample : given;
     const auto classes = static_cast<std::uint64_t>(m_needs.classes > 0 ? m_needs.classes : 1);
     for (std::int64_t i = 0; i < count; ++i)
         out[i] = static_cast<std::int64_t>(scramble(static_cast<std::uint64_t>(sample * count + i)) % classes);

@@ -17,6 +17,7 @@ public:
     explicit MadeUpData(const data::Needs &needs) : m_needs(needs) {}
     [[nodiscard]] std::int64_t samples() const override { return 1 << 20; }
     void fillInput(std::int64_t sample, void *out) const override;
+    void fillInputAt(std::size_t input, std::int64_t sample, void *out) const override;
     void fillLabels(std::int64_t sample, std::int64_t *out) const override;
 
 private:

@@ -350,7 +350,11 @@ private:
         }
         if (!value.known || value.known->symbolic())
             return unsupported(fmt::format("operator '{}' ({}) computes with a size that depends on the batch; export the model with fixed sizes inside", op.name, op.type));
-        value.tensor = m_builder.constant(name, value.known->type, Shape::of(value.known->dims), value.known->bytes());
+        const KnownValue &known = *value.known;
+        if (isRearrangedWeight(op.type, input, known))
+            value.tensor = m_builder.parameter(name, Shape::of(known.dims), dataInitializer({name, known.type, known.dims, known.bytes()}), known.type);
+        else
+            value.tensor = m_builder.constant(name, known.type, Shape::of(known.dims), known.bytes());
         return value.tensor;
     }
 

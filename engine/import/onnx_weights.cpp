@@ -102,6 +102,12 @@ bool isLearnedAddend(const StoredTensor &tensor, const std::string &type)
     return !known || std::none_of(known->elements.begin(), known->elements.end(), [](const Number &n) { return !(std::abs(n.value) < kMaskMagnitude); });
 }
 
+bool isRearrangedWeight(const std::string &type, std::size_t input, const KnownValue &value)
+{
+    const bool recurrent = type == "LSTM" || type == "GRU" || type == "RNN";
+    return recurrent && value.type == graph::DType::F32 && isWeightPosition(type, input);
+}
+
 bool isMaskHandling(const std::string &name, const std::string &type)
 {
     static const std::set<std::string, std::less<>> handling = {"Slice", "Equal", "Less", "Greater", "Cast", "Unsqueeze", "Not", "Where"};

@@ -23,6 +23,10 @@ bool looksLikeWeight(const onnx::GraphProto &graph, const onnx::ValueInfoProto &
 /// a mask's huge values.
 bool isLearnedAddend(const StoredTensor &tensor, const std::string &type);
 
+/// True if a value that was computed while the file was read is a weight of a recurrent layer: exporters for training cut the module's weights
+/// and join them in ONNX's order of gates, and what they make is what is trained.
+bool isRearrangedWeight(const std::string &type, std::size_t input, const KnownValue &value);
+
 /// True where a stored tensor is cut or compared rather than computed with: a causal mask, which can be folded.
 bool isMaskHandling(const std::string &name, const std::string &type);
 

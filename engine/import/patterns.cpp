@@ -41,6 +41,25 @@ std::optional<double> PatternGraph::number(TensorId id) const
     return static_cast<double>(value);
 }
 
+std::optional<std::int64_t> PatternGraph::integer(TensorId id) const
+{
+    if (!id.valid())
+        return {};
+    const Tensor &found = m_graph.tensor(id);
+    std::int64_t value = 0;
+    if (found.role != TensorRole::Constant || found.type != graph::DType::I64 || !found.init.data || found.init.data->size() != sizeof value)
+        return {};
+    std::memcpy(&value, found.init.data->data(), sizeof value);
+    return value;
+}
+
+const Op *PatternGraph::onlyReader(TensorId id, std::string_view type) const
+{
+    const auto readers = m_graph.consumers(id);
+    const Op *op = readers.size() == 1 ? &m_graph.op(readers[0]) : nullptr;
+    return op && op->type == type ? op : nullptr;
+}
+
 bool PatternGraph::isNumber(TensorId id, double value) const
 {
     const auto found = number(id);
@@ -67,11 +86,11 @@ bool nearly(double a, double b) { return std::abs(a - b) <= 1e-3 * std::abs(b); 
 
 namespace {
 
-std::vector<Pattern> findPatterns(const Graph &graph)
+using Match = std::optional<Pattern> (*)(const PatternGraph &, const Op &);
+using Matches = std::map<std::string, Match, std::less<>>;
+
+std::vector<Pattern> findPatterns(const Graph &graph, const Matches &matches)
 {
-    using Match = std::optional<Pattern> (*)(const PatternGraph &, const Op &);
-    static const std::map<std::string, Match, std::less<>> matches = {
-        {"Erf", matchGelu}, {"Tanh", matchGelu}, {"Sigmoid", matchSilu}, {"Sqrt", matchNormalization}, {"Softmax", matchAttention}};
     const PatternGraph in(graph);
     std::vector<Pattern> found;
     std::set<OpId> taken;
@@ -88,6 +107,27 @@ std::vector<Pattern> findPatterns(const Graph &graph)
     return found;
 }
 
+/// Names of operators whose results nobody uses.
+std::set<std::string> unused(const Graph &graph)
+{
+    std::vector<bool> used(graph.tensors().size());
+    for (const TensorId id : graph.outputs())
+        used[id.index()] = true;
+    if (graph.loss().valid())
+        used[graph.loss().index()] = true;
+    std::set<std::string> names;
+    const auto ops = graph.ops();
+    for (auto op = ops.rbegin(); op != ops.rend(); ++op) {
+        const bool live = std::any_of(op->outputs.begin(), op->outputs.end(), [&](TensorId id) { return id.valid() && used[id.index()]; });
+        if (!live)
+            names.insert(op->name);
+        for (const TensorId id : op->inputs)
+            if (live && id.valid())
+                used[id.index()] = true;
+    }
+    return names;
+}
+
 /// A graph written again with some of its parts replaced.
 class PatternWriter {
 public:
@@ -97,7 +137,8 @@ public:
             m_names.insert(op.name);
     }
 
-    Result<Graph> write(const std::vector<Pattern> &patterns)
+    /// @p patterns replaced and operators of the names @p dropped left out.
+    Result<Graph> write(const std::vector<Pattern> &patterns, const std::set<std::string> &dropped)
     {
         std::set<OpId> gone;
         std::map<OpId, const Pattern *> last;
@@ -105,14 +146,15 @@ public:
             gone.insert(pattern.ops.begin(), pattern.ops.end());
             last[m_from.tensor(pattern.output).producer] = &pattern;
         }
-        for (const Tensor &tensor : m_from.tensors()) {
-            const bool inside = tensor.producer.valid() && gone.contains(tensor.producer);
-            if (!inside || last.contains(tensor.producer))
+        for (const Op &op : m_from.ops())
+            if (dropped.contains(op.name))
+                gone.insert(op.id);
+        for (const Tensor &tensor : m_from.tensors())
+            if (!tensor.producer.valid() || !gone.contains(tensor.producer))
                 m_to[tensor.id.index()] = copy(tensor);
-        }
         for (const Op &op : m_from.ops()) {
             if (const auto found = last.find(op.id); found != last.end())
-                fused(op, *found->second);
+                replace(op, *found->second);
             else if (!gone.contains(op.id))
                 m_builder.addOp(op.type, op.name, op.scope, mapped(op.inputs), mapped(op.outputs), op.attributes);
         }
@@ -149,21 +191,36 @@ private:
         return made;
     }
 
-    /// @p op, the pattern's last, gives the new operator its place in the modules.
-    void fused(const Op &op, const Pattern &pattern)
+    /// @p op, the pattern's last, gives the new operators their place in the modules.
+    void replace(const Op &op, const Pattern &pattern)
+    {
+        if (pattern.steps.empty()) {
+            m_to[pattern.output.index()] = m_to[pattern.same.index()];
+            return;
+        }
+        std::vector<TensorId> made;
+        for (const Step &step : pattern.steps) {
+            const std::string name = freshName(op, step.type);
+            std::vector<TensorId> inputs;
+            for (const Operand &operand : step.inputs)
+                inputs.push_back(operand.step >= 0 ? made[static_cast<std::size_t>(operand.step)] : mapped({operand.tensor}).front());
+            const bool isLast = &step == &pattern.steps.back();
+            if (isLast)
+                m_to[pattern.output.index()] = copy(m_from.tensor(pattern.output));
+            made.push_back(isLast ? m_to[pattern.output.index()] : m_builder.activation(name + "/made", step.makes));
+            m_builder.addOp(step.type, name, op.scope, std::move(inputs), {made.back()}, step.attributes);
+        }
+    }
+
+    /// The last step of @p op's kind of work often has its type: then it keeps its name.
+    std::string freshName(const Op &op, const std::string &type)
     {
         const auto slash = op.name.rfind('/');
-        std::string name = (slash == std::string::npos ? "" : op.name.substr(0, slash + 1)) + pattern.type;
-        if (m_names.contains(name))
-            name += "_" + std::to_string(op.id.index());
-        m_names.insert(name);
-        std::vector<TensorId> inputs = mapped(pattern.inputs);
-        if (pattern.type == "Attention" && inputs.size() == 3) {
-            const TensorId packed = m_builder.activation(name + "/qkv", m_from.tensor(pattern.inputs[0]).type);
-            m_builder.addOp("Concat", name + "/qkv", op.scope, inputs, {packed}, {{"axis", std::int64_t{2}}});
-            inputs = {packed};
-        }
-        m_builder.addOp(pattern.type, name, op.scope, std::move(inputs), mapped({pattern.output}), pattern.attributes);
+        const std::string base = (slash == std::string::npos ? "" : op.name.substr(0, slash + 1)) + type;
+        std::string name = base;
+        for (int i = 1; !m_names.insert(name).second; ++i)
+            name = base + "_" + std::to_string(i);
+        return name;
     }
 
     const Graph &m_from;
@@ -176,14 +233,28 @@ private:
 
 Graph fusePatterns(const Graph &graph)
 {
+    if (graph.outputs().empty())
+        return graph;
     for (const Op &op : graph.ops())
         if (!graph::findSchema(op.type)) // shapes behind it may be unknown, which a built graph no longer tells
             return graph;
-    const std::vector<Pattern> patterns = findPatterns(graph);
-    if (patterns.empty())
-        return graph;
-    auto made = PatternWriter(graph).write(patterns);
-    return made ? *std::move(made) : graph;
+    // What is told in several ways is first told in one; exchanges of dimensions cancel when attention no longer stands between them.
+    static const Matches passes[] = {
+        {{"Dropout", matchNothing}, {"Cast", matchNothing}, {"MatMul", matchLinear}},
+        {{"Erf", matchGelu}, {"Tanh", matchGelu}, {"Sigmoid", matchSilu}, {"Sqrt", matchNormalization}, {"Softmax", matchAttention}},
+        {{"Transpose", matchTurnedRows}},
+    };
+    Graph now = graph;
+    const auto rewrite = [&now](const std::vector<Pattern> &patterns, const std::set<std::string> &dropped) {
+        auto made = patterns.empty() && dropped.empty() ? Result<Graph>(now) : PatternWriter(now).write(patterns, dropped);
+        if (made)
+            now = *std::move(made);
+    };
+    rewrite({}, unused(now)); // what exporters leave behind reads what patterns want for themselves
+    for (const Matches &matches : passes)
+        rewrite(findPatterns(now, matches), {});
+    rewrite({}, unused(now)); // what made masks ready
+    return now;
 }
 
 } // namespace planloom::import

@@ -131,7 +131,7 @@ std::optional<Pattern> matchBehind(const PatternGraph &in, const Op &op, TensorI
         PolynomialReader reader(in, x, op.outputs[0]);
         const auto made = reader.read(at);
         if (made && made->near(wanted))
-            return Pattern{"Gelu", {x}, at, {}, reader.ops()};
+            return Pattern{{{"Gelu", {x}, {}}}, at, reader.ops(), {}};
     }
     return {};
 }
@@ -155,7 +155,7 @@ std::optional<Pattern> matchGelu(const PatternGraph &in, const Op &op)
             continue;
         pattern->ops.insert(reader.ops().begin(), reader.ops().end());
         pattern->ops.insert(op.id);
-        pattern->attributes["approximate"] = std::string(tanh ? "tanh" : "none");
+        pattern->steps[0].attributes["approximate"] = std::string(tanh ? "tanh" : "none");
         if (in.graph().tensor(pattern->output).shape == in.graph().tensor(x).shape && in.closed(*pattern))
             return pattern;
     }
@@ -171,7 +171,7 @@ std::optional<Pattern> matchSilu(const PatternGraph &in, const Op &op)
     const TensorId x = op.inputs[0];
     const TensorId y = op.outputs[0];
     const bool product = mul.type == "Mul" && ((mul.inputs[0] == x && mul.inputs[1] == y) || (mul.inputs[0] == y && mul.inputs[1] == x));
-    Pattern pattern{"Silu", {x}, mul.outputs[0], {}, {op.id, mul.id}};
+    Pattern pattern{{{"Silu", {x}, {}}}, mul.outputs[0], {op.id, mul.id}, {}};
     return product && in.closed(pattern) ? std::optional(pattern) : std::nullopt;
 }
 

@@ -16,8 +16,7 @@ public:
         m_pattern.ops.insert(m_root.id);
         if (!readVariance() || !readQuotient() || !readScale())
             return {};
-        m_pattern.attributes["axis"] = std::int64_t{-1};
-        m_pattern.attributes["epsilon"] = m_epsilon;
+        m_pattern.steps = {{m_type, {m_inputs.begin(), m_inputs.end()}, {{"axis", std::int64_t{-1}}, {"epsilon", m_epsilon}}}};
         return m_in.closed(m_pattern) ? std::optional(m_pattern) : std::nullopt;
     }
 
@@ -89,12 +88,12 @@ private:
         if (first && second && first->inputs[0] == second->inputs[0]) {
             for (const Op *op : {first, second})
                 m_pattern.ops.insert({op->id, meanOverLast(op->inputs[1])->id});
-            m_pattern.type = "LayerNormalization";
-            m_pattern.inputs = {first->inputs[0]};
+            m_type = "LayerNormalization";
+            m_inputs = {first->inputs[0]};
             return true;
         }
-        m_pattern.type = "RMSNormalization";
-        m_pattern.inputs = {divided};
+        m_type = "RMSNormalization";
+        m_inputs = {divided};
         return divided == m_squared;
     }
 
@@ -108,7 +107,7 @@ private:
     [[nodiscard]] bool isRow(TensorId id) const
     {
         const auto &tensor = m_in.graph().tensor(id);
-        const auto &x = m_in.graph().tensor(m_pattern.inputs[0]).shape;
+        const auto &x = m_in.graph().tensor(m_inputs[0]).shape;
         return tensor.role != graph::TensorRole::Activation && tensor.shape.rank() == 1 && tensor.shape[0] == x.dims().back();
     }
 
@@ -117,13 +116,13 @@ private:
         const Op *scale = onlyReader(m_normalized);
         if (!scale || scale->type != "Mul" || !isRow(other(*scale, m_normalized)))
             return false;
-        m_pattern.inputs.push_back(other(*scale, m_normalized));
+        m_inputs.push_back(other(*scale, m_normalized));
         m_pattern.ops.insert(scale->id);
         m_pattern.output = scale->outputs[0];
         const Op *shift = onlyReader(m_pattern.output);
-        if (m_pattern.type != "LayerNormalization" || !shift || shift->type != "Add" || !isRow(other(*shift, m_pattern.output)))
+        if (m_type != "LayerNormalization" || !shift || shift->type != "Add" || !isRow(other(*shift, m_pattern.output)))
             return true;
-        m_pattern.inputs.push_back(other(*shift, m_pattern.output));
+        m_inputs.push_back(other(*shift, m_pattern.output));
         m_pattern.ops.insert(shift->id);
         m_pattern.output = shift->outputs[0];
         return true;
@@ -132,6 +131,8 @@ private:
     const PatternGraph &m_in;
     const Op &m_root;
     Pattern m_pattern;
+    std::string m_type;
+    std::vector<TensorId> m_inputs;
     double m_epsilon = 0;
     TensorId m_squared, m_normalized;
 };

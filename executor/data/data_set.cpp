@@ -49,6 +49,19 @@ std::int64_t classesOf(const graph::Graph &graph)
     return 0;
 }
 
+/// Rows of the table that @p indices looks up; 0 if it does something else.
+std::int64_t tableSize(const graph::Graph &graph, const Tensor &indices)
+{
+    for (const OpId reader : graph.consumers(indices.id)) {
+        const graph::Op &op = graph.op(reader);
+        if (op.type != "Gather" || op.inputs[1] != indices.id || op.integer("axis") != 0)
+            continue;
+        const graph::Shape &table = graph.tensor(op.inputs[0]).shape;
+        return table.rank() == 0 ? 0 : table[0].size;
+    }
+    return 0;
+}
+
 Status checkTable(const Table &table, const std::string &path, const Needs &needs)
 {
     if (table.labels.empty())
@@ -88,28 +101,33 @@ Result<Needs> needsOf(const graph::Graph &graph)
     std::vector<const Tensor *> inputs;
     for (const TensorId id : graph.withRole(graph::TensorRole::Input))
         inputs.push_back(&graph.tensor(id));
-    const Error unfit = unsupported("the model's inputs are " + listed(inputs) + "; training can feed \"tokens\" (int64) or one float32 input, together with \"labels\" (int64)");
-    if (inputs.size() != 2)
-        return unfit;
-    const auto labels = std::find_if(inputs.begin(), inputs.end(), [](const Tensor *t) { return t->name == "labels"; });
-    if (labels == inputs.end() || (*labels)->type != DType::I64)
-        return unfit;
-    const Tensor *input = inputs[labels == inputs.begin() ? 1 : 0];
-    if (!input->shape.batchLeading() || !(*labels)->shape.batchLeading())
-        return unfit;
-
+    const Error unfit = unsupported("the model's inputs are " + listed(inputs)
+                                    + "; training can feed int64, float32 and bool inputs together with \"labels\" (int64), all with the samples as first dimension");
     Needs needs;
-    needs.input = input->name;
-    needs.labels = (*labels)->name;
-    needs.perSample = input->shape.elements(1);
-    needs.classes = classesOf(graph);
-    const std::int64_t labelsPerSample = (*labels)->shape.elements(1);
-    if (input->type == DType::I64 && labelsPerSample == needs.perSample)
-        needs.kind = Needs::Kind::Tokens;
-    else if (input->type == DType::F32 && labelsPerSample == 1)
-        needs.kind = Needs::Kind::Features;
-    else
+    for (const Tensor *tensor : inputs) {
+        const bool known = tensor->type == DType::I64 || tensor->type == DType::F32 || tensor->type == DType::Bool;
+        if (!known || !tensor->shape.batchLeading())
+            return unfit;
+        if (tensor->name != "labels") {
+            needs.inputs.push_back({tensor->name, tensor->type, tensor->shape.elements(1), tableSize(graph, *tensor)});
+            continue;
+        }
+        if (tensor->type != DType::I64)
+            return unfit;
+        needs.labels = tensor->name;
+        needs.labelsPerSample = tensor->shape.elements(1);
+    }
+    if (needs.labels.empty() || needs.inputs.empty())
         return unfit;
+    const Needs::Input &first = needs.inputs.front();
+    needs.input = first.name;
+    needs.perSample = first.perSample;
+    needs.classes = classesOf(graph);
+    needs.kind = Needs::Kind::Arrays;
+    if (needs.inputs.size() == 1 && first.type == DType::I64 && needs.labelsPerSample == first.perSample)
+        needs.kind = Needs::Kind::Tokens;
+    else if (needs.inputs.size() == 1 && first.type == DType::F32 && needs.labelsPerSample == 1)
+        needs.kind = Needs::Kind::Features;
     return needs;
 }
 
@@ -135,6 +153,11 @@ Result<std::int64_t> labelFrom(double value)
 
 Result<std::unique_ptr<DataSet>> openDataSet(const std::string &path, const Needs &needs)
 {
+    std::error_code unknown;
+    if (std::filesystem::is_directory(path, unknown))
+        return readArrays(path, needs);
+    if (needs.kind == Needs::Kind::Arrays)
+        return badInput("is one file, and the model's inputs are fed from a folder: one .npy file for each, named " + arrayNames(needs)).in(path);
     Result<std::string> contents = readMaybeCompressed(path);
     if (!contents)
         return contents.error();

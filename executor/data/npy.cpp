@@ -31,17 +31,8 @@ struct ElementType {
 
 constexpr ElementType kTypes[] = {
     {"f4", 4, readAs<float>},         {"f8", 8, readAs<double>},       {"u1", 1, readAs<std::uint8_t>},
-    {"i1", 1, readAs<std::int8_t>},   {"u2", 2, readAs<std::uint16_t>}, {"i2", 2, readAs<std::int16_t>},
+    {"b1", 1, readAs<std::uint8_t>},  {"i1", 1, readAs<std::int8_t>},   {"u2", 2, readAs<std::uint16_t>}, {"i2", 2, readAs<std::int16_t>},
     {"u4", 4, readAs<std::uint32_t>}, {"i4", 4, readAs<std::int32_t>}, {"i8", 8, readAs<std::int64_t>},
-};
-
-/// A .npy file's array. The format: magic, version, header length, a Python dictionary, then the elements.
-struct Array {
-    const ElementType *type = nullptr;
-    std::vector<std::int64_t> shape;
-    std::string_view elements;
-
-    [[nodiscard]] double at(std::int64_t index) const { return type->read(elements.data() + static_cast<std::size_t>(index) * type->bytes); }
 };
 
 /// What stands after 'key': in the header's dictionary.
@@ -93,26 +84,32 @@ std::string_view headerOf(std::string_view contents, std::size_t &elementsAt)
     return contents.substr(begin, length);
 }
 
-Result<Array> parseArray(std::string_view contents, const std::string &path)
+} // namespace
+
+/// The format: magic, version, header length, a Python dictionary, then the elements.
+Result<NpyArray> parseNpy(std::string_view contents, const std::string &path)
 {
     std::size_t elementsAt = 0;
     const std::string_view header = headerOf(contents, elementsAt);
     if (header.empty())
         return badInput("ends within its header; the file is cut short").in(path);
-    Array array;
+    NpyArray array;
     const std::string_view descr = valueOf(header, "descr'");
     if (descr.size() < 3 || descr.front() == '>' || descr.front() == '[')
         return badInput("has elements of a type that is not read; save plain little-endian numbers (float32, float64, uint8, integers)").in(path);
     const std::string_view typeName = descr.substr(1, 2);
-    array.type = std::find_if(std::begin(kTypes), std::end(kTypes), [&](const ElementType &type) { return type.name == typeName; });
-    if (array.type == std::end(kTypes))
+    const auto *type = std::find_if(std::begin(kTypes), std::end(kTypes), [&](const ElementType &known) { return known.name == typeName; });
+    if (type == std::end(kTypes))
         return badInput("has elements of type " + std::string(typeName) + "; save float32, float64, uint8 or integers").in(path);
+    array.type = type->name;
+    array.width = type->bytes;
+    array.read = type->read;
     if (!valueOf(header, "fortran_order'").starts_with("False"))
         return badInput("is in Fortran order; save numpy.ascontiguousarray(...) of it").in(path);
     if (const Status status = parseShape(valueOf(header, "shape'"), array.shape); !status)
         return status.error().in(path);
     array.elements = contents.substr(elementsAt);
-    std::size_t wanted = array.type->bytes;
+    std::size_t wanted = array.width;
     for (const std::int64_t size : array.shape) {
         if (__builtin_mul_overflow(wanted, static_cast<std::size_t>(size), &wanted))
             return badInput("has a shape that no file can hold; write the file again").in(path);
@@ -123,6 +120,8 @@ Result<Array> parseArray(std::string_view contents, const std::string &path)
     return array;
 }
 
+namespace {
+
 Result<std::vector<std::int64_t>> readLabels(const std::string &path, std::int64_t rows)
 {
     const Result<std::string> contents = readFile(path);
@@ -130,7 +129,7 @@ Result<std::vector<std::int64_t>> readLabels(const std::string &path, std::int64
         return contents.error();
     if (!looksLikeNpy(*contents))
         return badInput("is no .npy file; save the labels with numpy.save").in(path);
-    const Result<Array> array = parseArray(*contents, path);
+    const Result<NpyArray> array = parseNpy(*contents, path);
     if (!array)
         return array.error();
     if (array->shape.size() != 1 || array->shape[0] != rows)
@@ -146,9 +145,9 @@ Result<std::vector<std::int64_t>> readLabels(const std::string &path, std::int64
 }
 
 /// Moves the features of row @p row, and its label unless labels came from a file, into @p table.
-Status appendRow(const Array &array, std::int64_t row, std::int64_t width, bool labelled, Table &table)
+Status appendRow(const NpyArray &array, std::int64_t row, std::int64_t width, bool labelled, Table &table)
 {
-    const float scale = array.type->name == "u1" ? 255.0F : 1.0F;
+    const float scale = array.type == "u1" ? 255.0F : 1.0F;
     for (std::int64_t column = 0; column < table.columns; ++column) {
         const double value = array.at(row * width + column);
         if (!std::isfinite(value))
@@ -173,7 +172,7 @@ bool looksLikeNpy(std::string_view contents)
 
 Result<Table> readNpy(std::string_view contents, const std::string &path)
 {
-    const Result<Array> array = parseArray(contents, path);
+    const Result<NpyArray> array = parseNpy(contents, path);
     if (!array)
         return array.error();
     if (array->shape.size() < 2)

@@ -27,6 +27,24 @@ Result<Table> readIdx(std::string_view contents, const std::string &path);
 bool looksLikeNpy(std::string_view contents);
 bool looksLikeIdx(std::string_view contents);
 
+/// Numbers of a .npy file, borrowed from its contents.
+struct NpyArray {
+    std::vector<std::int64_t> shape;
+    std::string_view type;     ///< as the header writes it, after the byte order: "f4", "i8"
+    std::string_view elements; ///< little-endian, row-major
+    std::size_t width = 0;     ///< bytes of an element
+    double (*read)(const char *at) = nullptr;
+
+    [[nodiscard]] double at(std::int64_t index) const { return read(elements.data() + static_cast<std::size_t>(index) * width); }
+    [[nodiscard]] bool isReal() const { return type == "f4" || type == "f8"; }
+};
+Result<NpyArray> parseNpy(std::string_view contents, const std::string &path);
+
+/// A folder with a file INPUT.npy for each of the model's inputs, and labels.npy.
+Result<std::unique_ptr<DataSet>> readArrays(const std::string &folder, const Needs &needs);
+/// "input_ids.npy, labels.npy"
+std::string arrayNames(const Needs &needs);
+
 /// Tokens of @p width bytes each (1: text), cut into samples of needs.perSample.
 Result<std::unique_ptr<DataSet>> makeTokenData(std::string contents, int width, const std::string &path, const Needs &needs);
 /// 1: text; 2, 4: a token file by its name.

@@ -42,9 +42,12 @@ Status BodyRunner::prepareInputs()
             && !received(training.outputGradients, tensor.id);
         if (!fed)
             continue;
-        if (tensor.name != m_feed.needs.input && tensor.name != m_feed.needs.labels)
-            return unsupported("nothing feeds the model's input \"" + tensor.name + "\"; training can feed \"" + m_feed.needs.input + "\" and \"" + m_feed.needs.labels + "\"");
-        m_inputs.push_back({placeOf(m_body, m_body.forwardPlaces, tensor.id, 1), tensor.name == m_feed.needs.labels});
+        const auto &known = m_feed.needs.inputs;
+        const auto need = std::find_if(known.begin(), known.end(), [&](const data::Needs::Input &input) { return input.name == tensor.name; });
+        const bool labels = tensor.name == m_feed.needs.labels;
+        if (need == known.end() && !labels)
+            return unsupported("nothing feeds the model's input \"" + tensor.name + "\"; name it in the data, or export the model without it");
+        m_inputs.push_back({placeOf(m_body, m_body.forwardPlaces, tensor.id, 1), labels, labels ? 0 : static_cast<std::size_t>(need - known.begin())});
     }
     const bool holdsLoss = training.loss.valid() && training.graph.tensor(training.loss).producer.valid();
     if (!holdsLoss)
@@ -172,7 +175,7 @@ void BodyRunner::fillInputs(std::int64_t samples, const IndexOf &indexOf)
             if (input.labels)
                 m_feed.data->fillLabels(indexOf(i), reinterpret_cast<std::int64_t *>(data));
             else
-                m_feed.data->fillInput(indexOf(i), data);
+                m_feed.data->fillInputAt(input.index, indexOf(i), data);
         }
     }
 }

@@ -91,6 +91,7 @@ private:
     struct InputTensor {
         Place place; ///< for one sample
         bool labels = false;
+        std::size_t index = 0; ///< among the feed's inputs, if it is not the labels
     };
 
     /// What a forward pass over held-out samples counts.
