@@ -364,7 +364,7 @@ private:
         const bool running = op.type == "BatchNormalization" && input >= 3;
         if (running)
             return m_builder.state(name, value.info.shape, stored.init, stored.type);
-        const bool trains = stored.type == DType::F32 && !stored.dims.empty() && (isWeightPosition(op.type, input) || hasWeightName(name) || isLearnedAddend(stored, op.type));
+        const bool trains = stored.type == DType::F32 && !stored.dims.empty() && !hasBufferName(name) && (isWeightPosition(op.type, input) || hasWeightName(name) || isLearnedAddend(stored, op.type));
         if (trains)
             return m_builder.parameter(name, value.info.shape, stored.init, stored.type);
         if (stored.init.kind == graph::Initializer::Kind::Data)

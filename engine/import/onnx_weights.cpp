@@ -35,6 +35,12 @@ bool hasWeightName(const std::string &name)
     return std::any_of(endings.begin(), endings.end(), [&](const std::string &ending) { return name.ends_with(ending); });
 }
 
+bool hasBufferName(const std::string &name)
+{
+    static const std::vector<std::string> endings = {"cos_cached", "sin_cached", "inv_freq"};
+    return std::any_of(endings.begin(), endings.end(), [&](const std::string &ending) { return name.ends_with(ending); });
+}
+
 int batchAxisOf(const onnx::GraphProto &graph, const std::string &input)
 {
     for (const auto &node : graph.node()) {

@@ -13,6 +13,8 @@ namespace planloom::import {
 /// Inputs of an operator type whose stored tensors are weights whatever they are called.
 bool isWeightPosition(const std::string &type, std::size_t input);
 bool hasWeightName(const std::string &name);
+/// What modules keep beside their weights and compute with: tables of rotated positions.
+bool hasBufferName(const std::string &name);
 
 /// The dimension of an input that counts samples: the second one of what feeds a recurrent layer, whose first is time.
 int batchAxisOf(const onnx::GraphProto &graph, const std::string &input);

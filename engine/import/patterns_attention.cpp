@@ -26,6 +26,7 @@ struct Heads {
     std::int64_t part = 0; ///< of a packed projection (N, T, 3, heads, size), counted from 1; 0: all of `rows`
     std::int64_t heads = 0, size = 0;
     Order order = Order::SamplesFirst;
+    graph::Dim samples = {};
 };
 
 /// Follows attention from its Softmax to the projections and to what joins the heads again.
@@ -191,7 +192,7 @@ private:
     std::optional<Heads> readSplit(TensorId id)
     {
         const auto &dims = shape(id).dims();
-        if (dims[0] != graph::Dim{1, true} || dims[1].batch || dims[2] != graph::Dim{m_length, false} || dims[3].batch)
+        if (dims[1].batch || dims[2] != graph::Dim{m_length, false} || dims[3].batch)
             return {};
         const Op *op = m_in.source(id);
         if (op && op->type == "Transpose" && op->integers("perm") == Perm{0, 2, 1, 3})
@@ -201,7 +202,7 @@ private:
             }
         if (auto heads = readPart(id))
             return heads;
-        return Heads{{}, id, 0, dims[1].size, dims[3].size, Order::SamplesFirst};
+        return Heads{{}, id, 0, dims[1].size, dims[3].size, Order::SamplesFirst, dims[0]};
     }
 
     /// Reshape(x) of x (N, T, heads size), or of x (T, N, heads size) to (T, N heads, size).
@@ -213,12 +214,13 @@ private:
         const auto &whole = shape(split->inputs[0]).dims();
         const auto &parts = shape(id).dims();
         const std::size_t samples = order == Order::SamplesFirst ? 0 : 1;
-        if (whole.size() != 3 || whole[samples] != graph::Dim{1, true} || whole[1 - samples] != graph::Dim{m_length, false} || parts[1 - samples] != whole[1 - samples])
+        if (whole.size() != 3 || parts.size() != (order == Order::SamplesFirst ? 4U : 3U) || whole[1 - samples] != graph::Dim{m_length, false})
             return {};
-        if (parts.size() != (order == Order::SamplesFirst ? 4U : 3U) || (order == Order::SamplesFirst && parts[0] != whole[0]))
+        const bool folds = whole[1].size > 0 && parts[1].batch == whole[1].batch;
+        if (parts[1 - samples] != whole[1 - samples] || (order == Order::SamplesFirst ? parts[0] != whole[0] : !folds))
             return {};
-        Heads heads{split->inputs[0], {}, 0, 0, parts.back().size, order};
-        heads.heads = order == Order::SamplesFirst ? parts[2].size : parts[1].size;
+        Heads heads{split->inputs[0], {}, 0, 0, parts.back().size, order, whole[samples]};
+        heads.heads = order == Order::SamplesFirst ? parts[2].size : parts[1].size / whole[1].size;
         if (heads.heads * heads.size != whole[2].size)
             return {};
         take(*split);
@@ -250,7 +252,7 @@ private:
             return {};
         for (const Op *op : {m_in.source(id), cut, turned, split})
             take(*op);
-        return Heads{split->inputs[0], {}, *part + 1, parts[3].size, parts[4].size, Order::SamplesFirst};
+        return Heads{split->inputs[0], {}, *part + 1, parts[3].size, parts[4].size, Order::SamplesFirst, parts[0]};
     }
 
     // --- Result ---------------------------------------------------------------------------------------------------
@@ -302,8 +304,9 @@ private:
     [[nodiscard]] bool agrees() const
     {
         const auto &[q, k, v] = m_heads;
-        const bool sizes = q.size == k.size && k.size == v.size && k.heads == v.heads && k.heads > 0 && q.heads % k.heads == 0;
-        return sizes && q.order == k.order && k.order == v.order;
+        const bool sizes = q.size > 0 && q.size == k.size && k.size == v.size && k.heads == v.heads && k.heads > 0 && q.heads % k.heads == 0;
+        const bool maskFits = !m_seen.valid() || q.samples == m_in.tensor(m_seen).shape[0];
+        return sizes && maskFits && q.order == k.order && k.order == v.order && q.samples == k.samples && k.samples == v.samples;
     }
 
     // --- What is written instead ----------------------------------------------------------------------------------
@@ -360,7 +363,10 @@ private:
         if (heads.rows.valid())
             return heads.rows;
         const Operand turned = add({"Transpose", {heads.split}, {{"perm", Perm{0, 2, 1, 3}}}});
-        return add({"Reshape", {turned}, {{"shape", Perm{1, m_length, heads.heads * heads.size}}, {"batch_axis", std::int64_t{0}}}});
+        graph::Attributes shape{{"shape", Perm{heads.samples.size, m_length, heads.heads * heads.size}}};
+        if (heads.samples.batch)
+            shape["batch_axis"] = std::int64_t{0};
+        return add({"Reshape", {turned}, std::move(shape)});
     }
 
     void write()
@@ -383,7 +389,8 @@ private:
         Operand mixed = add(std::move(attention));
         if (turn)
             mixed = add({"Transpose", {mixed}, {{"perm", Perm{1, 0, 2}}}});
-        const Shape apart({turn ? graph::Dim{m_length, false} : graph::Dim{1, true}, turn ? graph::Dim{1, true} : graph::Dim{m_length, false}, {q.heads * q.size, false}});
+        const graph::Dim positions{m_length, false};
+        const Shape apart({turn ? positions : q.samples, turn ? q.samples : positions, {q.heads * q.size, false}});
         if (shape(m_pattern.output) != apart)
             add({"Reshape", {mixed}, m_joined->attributes});
     }

@@ -62,14 +62,12 @@ public:
     }
 
     [[nodiscard]] TensorId input() const { return m_input; }
-    /// True if the way compares, so that values beside 0 and 1 have a meaning.
-    [[nodiscard]] bool compares() const { return m_compares; }
 
 private:
     bool takeInput(TensorId id)
     {
         const Shape &shape = m_in.tensor(id).shape;
-        const bool fits = shape.rank() == 2 && shape[0] == graph::Dim{1, true} && shape[1] == graph::Dim{m_positions, false};
+        const bool fits = shape.rank() == 2 && shape[1] == graph::Dim{m_positions, false};
         if (!fits || (m_input.valid() && m_input != id))
             return false;
         m_input = id;
@@ -81,7 +79,7 @@ private:
     {
         const Shape &made = m_in.tensor(op.outputs[0]).shape;
         const Shape &from = m_in.tensor(op.inputs[0]).shape;
-        if (made.rank() < 2 || made[0] != graph::Dim{1, true} || made[made.rank() - 1].size != m_positions)
+        if (made.rank() < 2 || from.rank() < 2 || made[0] != from[0] || made[made.rank() - 1].size != m_positions)
             return false;
         if (op.type == "Expand")
             return from.rank() == made.rank() && from[from.rank() - 1].size == m_positions;
@@ -105,20 +103,15 @@ private:
             {"Greater", [](double a, double b) { return a > b ? 1.0 : 0.0; }},
         };
         const std::string &type = op.type;
-        if (const auto found = binary.find(type); found != binary.end() && x.size() == 2) {
-            m_compares = m_compares || type == "Equal" || type == "Less" || type == "Greater";
+        if (const auto found = binary.find(type); found != binary.end() && x.size() == 2)
             return found->second(x[0], x[1]);
-        }
         if (type == "Where" && x.size() == 3)
             return x[0] != 0 ? x[1] : x[2];
         if (type == "Not")
             return x[0] == 0 ? 1.0 : 0.0;
-        if (type == "Cast") {
-            const bool truth = m_in.tensor(op.outputs[0]).type == DType::Bool;
-            m_compares = m_compares || truth;
-            return truth ? (x[0] != 0 ? 1.0 : 0.0) : x[0];
-        }
-        if (type == "Unsqueeze" || type == "Reshape" || type == "Squeeze" || type == "Expand" || type == "Identity")
+        if (type == "Cast" && m_in.tensor(op.outputs[0]).type == DType::Bool)
+            return x[0] != 0 ? 1.0 : 0.0;
+        if (type == "Cast" || type == "Unsqueeze" || type == "Reshape" || type == "Squeeze" || type == "Expand" || type == "Identity")
             return x[0];
         return {};
     }
@@ -126,8 +119,16 @@ private:
     const PatternGraph &m_in;
     std::int64_t m_positions;
     TensorId m_input;
-    bool m_compares = false;
 };
+
+/// True if @p id picks rows of a table: it holds words.
+bool isLookedUp(const PatternGraph &in, TensorId id)
+{
+    for (const OpId reader : in.graph().consumers(id))
+        if (in.graph().op(reader).type == "Gather")
+            return true;
+    return false;
+}
 
 /// What one operator does to scores: @p mask decides, and hides where @p hides says so and leaves as it is where @p shows does.
 template <class Hides, class Shows>
@@ -146,8 +147,8 @@ std::optional<Hiding> readMask(const PatternGraph &in, TensorId mask, TensorId s
     const auto seen = way.evaluate(mask, 1);
     if (!hidden || !seen || !way.input().valid() || !hides(*hidden) || !shows(*seen))
         return {};
-    for (const double other : {-1.0, 2.0, 7.0})
-        if (const auto value = way.evaluate(mask, other); way.compares() && !(value && shows(*value)))
+    for (const double other : {2.0, 7.0}) // a mask holds 0 and 1; words, of which one stands for nothing, hold more
+        if (const auto value = way.evaluate(mask, other); isLookedUp(in, way.input()) && !(value && shows(*value)))
             return {};
     return Hiding{scores, false, way.input()};
 }

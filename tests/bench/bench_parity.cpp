@@ -2,7 +2,7 @@
 // Models that torch.onnx.export wrote, trained by this engine and by PyTorch from the same weights on the same samples: the losses of each step, how far
 // they are apart, and what the importer recognised of what the exporter spelled out.
 //     bench_parity [MODEL [STEPS [small | full [PYTHON]]]]        default all 20 full /usr/bin/python3
-// MODEL: gpt2, bert, lstm, resnet50, vit_b_16, or all of these; small also llama, encoder. The sizes are in peer/parity_models.py.
+// MODEL: gpt2, bert, lstm, resnet50, vit_b_16, or all of these; small also llama, encoder, variants. The sizes are in peer/parity_models.py.
 #include "engine/import/import.h"
 #include "executor/runtime/sleeping_threads.h"
 #include "tests/executor/runtime/one_rank.h"

@@ -4,7 +4,7 @@
 
     parity.py MODEL FOLDER [--small] [--steps N] [--threads N] [--opset N]
 
-MODEL: gpt2, bert, lstm, resnet50, vit_b_16; with --small also llama, encoder. FOLDER gets model.onnx and data/INPUT.npy, one file for each input of
+MODEL: gpt2, bert, lstm, resnet50, vit_b_16; with --small also llama, encoder, variants. FOLDER gets model.onnx and data/INPUT.npy, one file for each input of
 the model and one for the labels: samples in the order in which they are trained on, of all steps. Prints JSON: how it was trained, the loss of each step and its seconds.
 """
 import argparse
@@ -36,9 +36,9 @@ def samples_of(name, sizes, count):
     if "image" in sizes:
         labels = torch.randint(sizes["classes"], (count,))
         x = torch.randn(count, 3, sizes["image"], sizes["image"]) + (labels.view(-1, 1, 1, 1) % 7 - 3) * 0.3
-        return {"x": x}, labels
+        return {"x": (x * 40 + 128).clamp(0, 255).to(torch.uint8)}, labels
     words = sequences(sizes, count)
-    if name != "bert":
+    if name not in ("bert", "variants"):
         return {"tokens": words[:, :-1].contiguous()}, words[:, 1:].contiguous()
     words = words[:, 1:].contiguous()
     length = torch.randint(sizes["tokens"] // 2, sizes["tokens"] + 1, (count, 1))
@@ -47,11 +47,17 @@ def samples_of(name, sizes, count):
     chosen = (torch.rand(words.shape) > KEPT) & (mask == 1)
     chosen[:, 0] = True
     labels = torch.where(chosen, words, torch.full_like(words, -100))
-    return {"input_ids": torch.where(chosen, torch.zeros_like(words), words), "attention_mask": mask, "token_type_ids": kind}, labels
+    inputs = {"input_ids": torch.where(chosen, torch.zeros_like(words), words), "attention_mask": mask}
+    return inputs if name == "variants" else {**inputs, "token_type_ids": kind}, labels
+
+
+def fed(value):
+    """Images are stored as bytes; the engine, too, divides them by 255."""
+    return value.float() / 255 if value.dtype == torch.uint8 else value
 
 
 def export(model, inputs, batch, path, opset):
-    example = tuple(value[:batch] for value in inputs.values())
+    example = tuple(fed(value[:batch]) for value in inputs.values())
     torch.onnx.export(model, example, path, opset_version=opset, input_names=list(inputs), output_names=["logits"], training=torch.onnx.TrainingMode.TRAINING,
                       do_constant_folding=False, dynamic_axes={name: {0: "N"} for name in [*inputs, "logits"]})
 
@@ -71,13 +77,27 @@ def train(model, optimizer, inputs, labels, batch, steps):
         begin = time.perf_counter()
         rows = slice(step * batch, (step + 1) * batch)
         optimizer.zero_grad(set_to_none=True)
-        logits = model(*(value[rows] for value in inputs.values()))
+        logits = model(*(fed(value[rows]) for value in inputs.values()))
         loss = F.cross_entropy(logits.reshape(-1, logits.size(-1)), labels[rows].view(-1))
         loss.backward()
         optimizer.step()
         losses.append(loss.item())
         seconds.append(time.perf_counter() - begin)
     return losses, seconds
+
+
+def prepare(name, folder, small, steps, opset):
+    """Writes the model and its samples; returns them, the optimizer and what is to be known of it all."""
+    torch.manual_seed(1)
+    model, sizes = (parity_models.small if small else parity_models.full)(name)
+    model.train()
+    inputs, labels = samples_of(name, sizes, sizes["batch"] * steps)
+    (folder / "data").mkdir(parents=True, exist_ok=True)
+    for key, values in {**inputs, "labels": labels}.items():
+        numpy.save(folder / "data" / (key + ".npy"), values.numpy())
+    export(model, inputs, sizes["batch"], str(folder / "model.onnx"), opset)
+    how, optimizer = optimizer_of(name, model, small)
+    return model, inputs, labels, optimizer, {"batch": sizes["batch"], "sizes": sizes, "optimizer": how, "torch": torch.__version__}
 
 
 def main():
@@ -90,17 +110,9 @@ def main():
     parser.add_argument("--opset", type=int, default=14)
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
-    torch.manual_seed(1)
-    model, sizes = (parity_models.small if options.small else parity_models.full)(options.model)
-    model.train()
-    inputs, labels = samples_of(options.model, sizes, sizes["batch"] * options.steps)
-    (options.folder / "data").mkdir(parents=True, exist_ok=True)
-    for name, values in {**inputs, "labels": labels}.items():
-        numpy.save(options.folder / "data" / (name + ".npy"), values.numpy())
-    export(model, inputs, sizes["batch"], str(options.folder / "model.onnx"), options.opset)
-    how, optimizer = optimizer_of(options.model, model, options.small)
-    losses, seconds = train(model, optimizer, inputs, labels, sizes["batch"], options.steps)
-    print(json.dumps({"batch": sizes["batch"], "sizes": sizes, "optimizer": how, "losses": losses, "seconds": seconds, "torch": torch.__version__}))
+    model, inputs, labels, optimizer, about = prepare(options.model, options.folder, options.small, options.steps, options.opset)
+    losses, seconds = train(model, optimizer, inputs, labels, about["batch"], options.steps)
+    print(json.dumps({**about, "losses": losses, "seconds": seconds}))
 
 
 if __name__ == "__main__":

@@ -144,10 +144,14 @@ class RmsNorm(nn.Module):
         return self.weight * (x * torch.rsqrt(variance + 1e-6))
 
 
-class LlamaBlock(nn.Module):
-    """Grouped heads: several queries share a key and a value. Without rotated positions."""
+def rotate_half(x):
+    return torch.cat((-x[..., x.shape[-1] // 2:], x[..., :x.shape[-1] // 2]), dim=-1)
 
-    def __init__(self, width, heads, groups):
+
+class LlamaBlock(nn.Module):
+    """Grouped heads, several queries share a key and a value, and rotated positions."""
+
+    def __init__(self, width, heads, groups, context):
         super().__init__()
         self.heads, self.groups, self.size = heads, groups, width // heads
         self.q_proj, self.o_proj = nn.Linear(width, width, bias=False), nn.Linear(width, width, bias=False)
@@ -155,6 +159,15 @@ class LlamaBlock(nn.Module):
         self.gate_proj, self.up_proj = (nn.Linear(width, 2 * width, bias=False) for _ in range(2))
         self.down_proj = nn.Linear(2 * width, width, bias=False)
         self.input_layernorm, self.post_attention_layernorm = RmsNorm(width), RmsNorm(width)
+        frequency = 1.0 / 10000 ** (torch.arange(0, self.size, 2).float() / self.size)
+        angle = torch.outer(torch.arange(context).float(), frequency)
+        angle = torch.cat((angle, angle), dim=-1)
+        self.register_buffer("cos_cached", angle.cos()[None, None])
+        self.register_buffer("sin_cached", angle.sin()[None, None])
+
+    def rotate(self, x):
+        length = x.size(2)
+        return x * self.cos_cached[:, :, :length] + rotate_half(x) * self.sin_cached[:, :, :length]
 
     def repeat(self, x):
         n, groups, length, size = x.shape
@@ -166,7 +179,7 @@ class LlamaBlock(nn.Module):
         query = self.q_proj(x).view(n, length, self.heads, self.size).transpose(1, 2)
         key = self.k_proj(x).view(n, length, self.groups, self.size).transpose(1, 2)
         value = self.v_proj(x).view(n, length, self.groups, self.size).transpose(1, 2)
-        weights = torch.matmul(query, self.repeat(key).transpose(2, 3)) / math.sqrt(self.size) + mask
+        weights = torch.matmul(self.rotate(query), self.repeat(self.rotate(key)).transpose(2, 3)) / math.sqrt(self.size) + mask
         weights = F.softmax(weights, dim=-1, dtype=torch.float32)
         mixed = torch.matmul(weights, self.repeat(value)).transpose(1, 2).contiguous()
         return self.o_proj(mixed.reshape(n, length, width))
@@ -181,7 +194,7 @@ class Llama(nn.Module):
     def __init__(self, layers=2, width=16, heads=4, groups=2, vocabulary=61, context=12):
         super().__init__()
         self.embed_tokens = nn.Embedding(vocabulary, width)
-        self.layers = nn.ModuleList(LlamaBlock(width, heads, groups) for _ in range(layers))
+        self.layers = nn.ModuleList(LlamaBlock(width, heads, groups, context) for _ in range(layers))
         self.norm, self.lm_head = RmsNorm(width), nn.Linear(width, vocabulary, bias=False)
         self.register_buffer("mask", torch.full((context, context), torch.finfo(torch.float32).min).triu(1)[None, None])
 
@@ -190,6 +203,75 @@ class Llama(nn.Module):
         for layer in self.layers:
             x = layer(x, self.mask)
         return self.lm_head(self.norm(x))
+
+
+class PackedAttention(nn.Module):
+    """As timm's vision transformers: one projection, split by one view and one permutation."""
+
+    def __init__(self, width, heads):
+        super().__init__()
+        self.heads, self.qkv, self.proj, self.dropout = heads, nn.Linear(width, 3 * width), nn.Linear(width, width), nn.Dropout(0.0)
+
+    def forward(self, x):
+        n, length, width = x.shape
+        q, k, v = self.qkv(x).reshape(n, length, 3, self.heads, width // self.heads).permute(2, 0, 3, 1, 4).unbind(0)
+        weights = self.dropout(((q * (width // self.heads) ** -0.5) @ k.transpose(-2, -1)).softmax(dim=-1))
+        return self.proj((weights @ v).transpose(1, 2).reshape(n, length, width))
+
+
+class FoldedAttention(nn.Module):
+    """As BART: queries scaled first, heads folded into samples, the mask expanded to pairs."""
+
+    def __init__(self, width, heads):
+        super().__init__()
+        self.heads, self.size = heads, width // heads
+        self.q_proj, self.k_proj, self.v_proj, self.out_proj = (nn.Linear(width, width) for _ in range(4))
+
+    def split(self, x):
+        n, length, width = x.size()
+        return x.view(n, length, self.heads, self.size).transpose(1, 2).contiguous().view(n * self.heads, length, self.size)
+
+    def forward(self, x, mask):
+        n, length, width = x.size()
+        q, k, v = self.split(self.q_proj(x) * self.size ** -0.5), self.split(self.k_proj(x)), self.split(self.v_proj(x))
+        hidden = 1.0 - mask[:, None, None, :].expand(n, 1, length, length).to(x.dtype)
+        hidden = hidden.masked_fill(hidden.to(torch.bool), torch.finfo(x.dtype).min)
+        weights = torch.bmm(q, k.transpose(1, 2)).view(n, self.heads, length, length) + hidden
+        weights = F.softmax(weights.view(n * self.heads, length, length), dim=-1)
+        mixed = torch.bmm(weights, v).view(n, self.heads, length, self.size).transpose(1, 2)
+        return self.out_proj(mixed.reshape(n, length, width))
+
+
+class FilledAttention(FoldedAttention):
+    """As DistilBERT: scores filled where the mask is zero."""
+
+    def split(self, x):
+        return x.view(x.size(0), -1, self.heads, self.size).transpose(1, 2)
+
+    def forward(self, x, mask):
+        n, length, width = x.size()
+        q, k, v = self.split(self.q_proj(x)) / math.sqrt(self.size), self.split(self.k_proj(x)), self.split(self.v_proj(x))
+        scores = torch.matmul(q, k.transpose(2, 3))
+        hidden = (mask == 0).view(n, 1, 1, length).expand_as(scores)
+        weights = F.softmax(scores.masked_fill(hidden, torch.finfo(x.dtype).min), dim=-1)
+        return self.out_proj(torch.matmul(weights, v).transpose(1, 2).contiguous().view(n, length, width))
+
+
+class Variants(nn.Module):
+    """Attention as written by several libraries, one after the other."""
+
+    def __init__(self, vocabulary=61, width=16, heads=2, context=12):
+        super().__init__()
+        self.embedding, self.positions = nn.Embedding(vocabulary, width), nn.Parameter(torch.randn(1, context, width))
+        self.packed, self.folded, self.filled = PackedAttention(width, heads), FoldedAttention(width, heads), FilledAttention(width, heads)
+        self.norm_1, self.norm_2, self.norm_3 = nn.LayerNorm(width), nn.LayerNorm(width), nn.LayerNorm(width)
+        self.head = nn.Linear(width, vocabulary)
+
+    def forward(self, input_ids, attention_mask):
+        x = self.embedding(input_ids) + self.positions
+        x = x + self.packed(self.norm_1(x))
+        x = x + self.folded(self.norm_2(x), attention_mask)
+        return self.head(x + self.filled(self.norm_3(x), attention_mask))
 
 
 class SmallResNet(nn.Module):
@@ -226,9 +308,10 @@ def small(name):
         "gpt2": lambda: (Gpt2(2, 16, 2, 61, 12), {"batch": 2, "tokens": 12, "vocabulary": 61}),
         "bert": lambda: (Bert(2, 16, 2, 61, 12), {"batch": 3, "tokens": 12, "vocabulary": 61}),
         "lstm": lambda: (Lstm(61, 16), {"batch": 3, "tokens": 9, "vocabulary": 61}),
-        "resnet50": lambda: (SmallResNet(), {"batch": 4, "image": 32, "classes": 10}),
+        "resnet50": lambda: (SmallResNet(), {"batch": 4, "image": 16, "classes": 10}),
         "vit_b_16": lambda: (torchvision.models.VisionTransformer(16, 4, 2, 2, 16, 32, num_classes=10), {"batch": 3, "image": 16, "classes": 10}),
         "llama": lambda: (Llama(), {"batch": 2, "tokens": 12, "vocabulary": 61}),
+        "variants": lambda: (Variants(), {"batch": 3, "tokens": 12, "vocabulary": 61}),
         "encoder": lambda: (Encoder(), {"batch": 2, "tokens": 12, "vocabulary": 61}),
     }
     return models[name]()

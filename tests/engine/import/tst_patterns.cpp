@@ -79,7 +79,7 @@ private slots:
         QTest::newRow("gpt of two layers, batch left open") << "gpt.onnx" << 5 << 0 << 2 << 0 << 2;
         QTest::newRow("gpt of two layers, batch baked in") << "gpt-fixed.onnx" << 5 << 0 << 2 << 0 << 2;
         QTest::newRow("gpt whose LayerNormalization is an operator") << "gpt-weights.onnx" << 5 << 0 << 2 << 0 << 2;
-        QTest::newRow("transformer encoder with relu") << "encoder.onnx" << 4 << 0 << 0 << 0 << 0;
+        QTest::newRow("transformer encoder with relu") << "encoder.onnx" << 4 << 0 << 0 << 0 << 2;
         QTest::newRow("gated layer, GELU by tanh and by erf") << "gated.onnx" << 2 << 1 << 2 << 1 << 0;
     }
     void exportedModels()
