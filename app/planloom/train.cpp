@@ -161,7 +161,7 @@ Result<TrainOptions> complete(TrainOptions options)
         }
     }
     if (options.data.empty())
-        return badInput("--data is missing: a text, token file, .npy, CSV(.gz) or IDX; see planloom train --help");
+        return badInput("--data is missing: a text, token file, .npy, CSV(.gz), IDX or a folder of .npy files; see planloom train --help");
     constexpr std::int64_t kSteps = 100;
     options.steps = options.steps.value_or(kSteps);
     options.seed = options.seed.value_or(1);

@@ -79,12 +79,14 @@ private:
     {
         const Shape &made = m_in.tensor(op.outputs[0]).shape;
         const Shape &from = m_in.tensor(op.inputs[0]).shape;
-        if (made.rank() < 2 || from.rank() < 2 || made[0] != from[0] || made[made.rank() - 1].size != m_positions)
+        if (made.rank() < 2 || made[made.rank() - 1].size != m_positions)
             return false;
         if (op.type == "Expand")
-            return from.rank() == made.rank() && from[from.rank() - 1].size == m_positions;
+            return from.rank() == made.rank() && from[0] == made[0] && from[from.rank() - 1].size == m_positions;
         if (op.type != "Unsqueeze" && op.type != "Reshape" && op.type != "Squeeze")
             return true;
+        if (from.rank() < 2 || from[0] != made[0])
+            return false;
         for (std::size_t axis = 1; axis + 1 < made.rank(); ++axis)
             if (made[axis].size != 1)
                 return false;

@@ -44,7 +44,7 @@ Status checkRequest(const TrainRequest &request)
     if (request.earlyStop > 0 && request.validateEvery == 0)
         return badInput("an early stop needs validations on the way; say after how many steps");
     if (request.dataPath.empty())
-        return badInput("no data was named; give a text, token, .npy, CSV or IDX file");
+        return badInput("no data was named; give a text, token, .npy, CSV or IDX file, or a folder of .npy files");
     if (!std::filesystem::path(request.dataPath).is_absolute())
         return badInput(fmt::format("the data path '{}' is not absolute", request.dataPath));
     if (::access(request.dataPath.c_str(), R_OK) != 0) {

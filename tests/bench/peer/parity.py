@@ -64,7 +64,7 @@ def export(model, inputs, batch, path, opset):
 
 def optimizer_of(name, model, small):
     if name == "resnet50":
-        how = {"kind": "sgd", "learning_rate": 0.01, "momentum": 0.9, "weight_decay": 1e-4}
+        how = {"kind": "sgd", "learning_rate": 0.01 if small else 0.001, "momentum": 0.9, "weight_decay": 1e-4}
         return how, torch.optim.SGD(model.parameters(), lr=how["learning_rate"], momentum=how["momentum"], weight_decay=how["weight_decay"])
     how = {"kind": "adamw", "learning_rate": 3e-3 if small else 1e-4, "weight_decay": 0.01, "beta1": 0.9, "beta2": 0.999, "epsilon": 1e-8}
     return how, torch.optim.AdamW(model.parameters(), lr=how["learning_rate"], betas=(how["beta1"], how["beta2"]), eps=how["epsilon"],
