@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Predicted against measured: pairs of model and layout are profiled (`planloom profile --plan`), predicted from that profile alone, and
-// trained for some steps by real ranks. Prints per pair the predicted and the measured seconds of an iteration and the error, then the
-// median and the worst. usage: bench_prediction [STEPS] [PART OF A PAIR'S NAME]
+// trained for some steps by real ranks. Prints per pair the predicted and the measured seconds of an iteration and the error; the arena of the
+// fullest rank, predicted and measured to the byte, and its process's memory beyond it; and the share of the machine's time that went to other
+// programs meanwhile, which is to be next to nothing if the figures are to mean anything. Then the median and the worst error.
+// usage: bench_prediction [STEPS] [PART OF A PAIR'S NAME] [FOLDER, which keeps plan.json, profile.json and run of the last pair]
 #include "engine/base/files.h"
 #include "engine/graph/zoo.h"
 #include "engine/import/import.h"
@@ -14,7 +16,9 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <fstream>
 #include <functional>
+#include <sys/resource.h>
 #include <unistd.h>
 
 using namespace planloom;
@@ -23,7 +27,7 @@ namespace {
 
 using GraphPointer = std::shared_ptr<const graph::Graph>;
 
-enum class Layout { One, Data, Stages, Tensor };
+enum class Layout { One, Data, Zero, Stages, Tensor };
 
 struct Pair {
     std::string name;
@@ -99,6 +103,56 @@ Result<graph::Graph> convolutions()
     return std::move(builder).build();
 }
 
+/// Residual blocks with batch normalisation over 32 x 32 images, each stage at half the resolution and twice the width.
+Result<graph::Graph> residual()
+{
+    using graph::DType;
+    using graph::Initializer;
+    using graph::Shape;
+    using Sizes = std::vector<std::int64_t>;
+    graph::GraphBuilder builder("small-resnet");
+    const Initializer weights{Initializer::Kind::Normal, 0, 0.05, nullptr, {}, 0};
+    const auto filled = [](double value) { return Initializer{value == 0 ? Initializer::Kind::Zeros : Initializer::Kind::Ones, 0, 0, nullptr, {}, 0}; };
+    int number = 0;
+    const auto unit = [&](TensorId from, std::int64_t in, std::int64_t out, std::int64_t kernel, std::int64_t stride) {
+        const std::string name = "conv" + std::to_string(number++);
+        const TensorId w = builder.parameter(name + ".weight", Shape::of({out, in, kernel, kernel}), weights);
+        const TensorId y = builder.add("Conv", {from, w}, {{"kernel_shape", Sizes{kernel, kernel}}, {"strides", Sizes{stride, stride}}, {"pads", Sizes(4, kernel / 2)}});
+        return builder.add("BatchNormalization",
+                           {y, builder.parameter(name + ".scale", Shape::of({out}), filled(1)), builder.parameter(name + ".bias", Shape::of({out}), filled(0)),
+                            builder.state(name + ".mean", Shape::of({out}), filled(0)), builder.state(name + ".var", Shape::of({out}), filled(1))},
+                           {{"epsilon", 1e-5}, {"momentum", 0.9}, {"training_mode", std::int64_t{1}}});
+    };
+    builder.pushScope("stem");
+    TensorId x = builder.input("x", DType::F32, Shape::batched({3, 32, 32}));
+    const TensorId labels = builder.input("labels", DType::I64, Shape::batched({}));
+    x = builder.add("Relu", {unit(x, 3, 32, 3, 1)});
+    builder.popScope();
+    for (std::int64_t block = 0, width = 32; block < 3; ++block, width *= 2) {
+        builder.pushScope("block" + std::to_string(block));
+        const TensorId main = unit(builder.add("Relu", {unit(x, width, 2 * width, 3, 2)}), 2 * width, 2 * width, 3, 1);
+        x = builder.add("Relu", {builder.add("Add", {main, unit(x, width, 2 * width, 1, 2)})});
+        builder.popScope();
+    }
+    builder.pushScope("head");
+    const TensorId pooled = builder.add("Flatten", {builder.add("GlobalAveragePool", {x})}, {{"axis", std::int64_t{1}}});
+    const TensorId w = builder.parameter("head.weight", Shape::of({10, 256}), weights);
+    const TensorId loss = builder.add("SoftmaxCrossEntropyLoss", {builder.add("Gemm", {pooled, w}, {{"transB", std::int64_t{1}}}), labels});
+    builder.popScope();
+    builder.loss(loss);
+    builder.output(loss);
+    return std::move(builder).build();
+}
+
+/// GPT-2 124M with a shorter context: large enough that its arena is most of its process.
+Result<graph::Graph> gpt2()
+{
+    graph::TransformerConfig config;
+    config.name = "gpt2-256";
+    config.context = 256;
+    return graph::gpt(config);
+}
+
 std::vector<Pair> pairs()
 {
     const auto nano = [] { return gpt("nano", 4, 128, 64); };
@@ -113,7 +167,9 @@ std::vector<Pair> pairs()
         {"bert-tiny, 1 rank", bertTiny, Layout::One, 16, 1},   {"bert-tiny, 2 data parallel", bertTiny, Layout::Data, 16, 1},
         {"bert-tiny, 2 stages", bertTiny, Layout::Stages, 16, 4}, {"cnn, 1 rank", convolutions, Layout::One, 32, 1},
         {"cnn, 2 data parallel", convolutions, Layout::Data, 32, 1}, {"lstm, 1 rank", lstm, Layout::One, 32, 1},
-        {"lstm, 2 data parallel", lstm, Layout::Data, 32, 1},
+        {"lstm, 2 data parallel", lstm, Layout::Data, 32, 1},  {"gpt-wide, ZeRO 2", wide, Layout::Zero, 16, 2},
+        {"perceptron, ZeRO 2", perceptron, Layout::Zero, 256, 1}, {"resnet, 1 rank", residual, Layout::One, 32, 1},
+        {"resnet, 2 data parallel", residual, Layout::Data, 32, 1}, {"gpt2-124m, 1 rank", gpt2, Layout::One, 1, 1},
     };
 }
 
@@ -141,8 +197,10 @@ plan::Plan planOf(const Pair &pair, const plan::Subject &subject)
     stage.name = "stage0";
     stage.lastLayer = layers;
     stage.devices = {DeviceId(0)};
-    if (pair.layout == Layout::Data || pair.layout == Layout::Tensor)
+    if (pair.layout == Layout::Data || pair.layout == Layout::Zero || pair.layout == Layout::Tensor)
         stage.devices.emplace_back(1);
+    if (pair.layout == Layout::Zero)
+        stage.zero = 2;
     if (pair.layout == Layout::Tensor) {
         stage.mesh = {1, 2};
         stage.shardings = columnsThenRows(*subject.graph);
@@ -194,9 +252,50 @@ Status writeFeatures(const std::string &path, std::int64_t columns)
     return writeFileAtomically(path, text);
 }
 
+/// Seconds that processors of this machine have worked so far: all together, and for this program and those that it has started and seen end.
+class Work {
+public:
+    static Work now()
+    {
+        Work work;
+        std::ifstream stat("/proc/stat");
+        std::string cpu;
+        double ticks[8] = {}; // user nice system idle iowait irq softirq steal
+        stat >> cpu;
+        for (double &value : ticks)
+            stat >> value;
+        constexpr std::size_t kIdle = 3;
+        constexpr std::size_t kWait = 4;
+        const double perSecond = static_cast<double>(::sysconf(_SC_CLK_TCK));
+        for (std::size_t i = 0; i < std::size(ticks); ++i)
+            (i == kIdle || i == kWait ? work.m_idle : work.m_all) += ticks[i] / perSecond;
+        for (const int who : {RUSAGE_SELF, RUSAGE_CHILDREN}) {
+            rusage usage{};
+            ::getrusage(who, &usage);
+            for (const timeval &time : {usage.ru_utime, usage.ru_stime})
+                work.m_own += static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) * 1e-6;
+        }
+        return work;
+    }
+    /// Of the machine's time since @p begin, the share that went to others.
+    [[nodiscard]] double othersSince(const Work &begin) const
+    {
+        const double others = m_all - begin.m_all - (m_own - begin.m_own);
+        return std::max(others, 0.0) / std::max(m_all - begin.m_all + m_idle - begin.m_idle, 1e-9);
+    }
+
+private:
+    double m_all = 0;
+    double m_idle = 0;
+    double m_own = 0;
+};
+
 struct Outcome {
     double predicted = 0;
     double measured = 0;
+    std::int64_t arenaPredicted = 0; ///< of the fullest rank
+    std::int64_t arenaMeasured = 0;
+    std::int64_t beyond = 0; ///< of the same rank's process
 };
 
 class Bench {
@@ -249,7 +348,11 @@ private:
         if (!last.is_object() || !last.contains("summary"))
             return failed("train said: " + *text);
         const auto &summary = last.at("summary");
-        return Outcome{summary.at("predicted_iteration_seconds").get<double>(), summary.at("iteration_seconds_median").get<double>()};
+        const auto measured = summary.at("peak_bytes_measured").get<std::vector<std::int64_t>>();
+        const auto fullest = static_cast<std::size_t>(std::max_element(measured.begin(), measured.end()) - measured.begin());
+        return Outcome{summary.at("predicted_iteration_seconds").get<double>(), summary.at("iteration_seconds_median").get<double>(),
+                       summary.at("peak_bytes_predicted").at(fullest).get<std::int64_t>(), measured.at(fullest),
+                       summary.at("beyond_arena_bytes").at(fullest).get<std::int64_t>()};
     }
 
     std::string m_folder;
@@ -262,14 +365,17 @@ int main(int argc, char **argv)
 {
     const int steps = argc > 1 ? std::atoi(argv[1]) : 20;
     const std::string wanted = argc > 2 ? argv[2] : "";
-    const std::string folder = (std::filesystem::temp_directory_path() / fmt::format("planloom-prediction-{}", ::getpid())).string();
+    const bool keeps = argc > 3;
+    const std::string folder = keeps ? argv[3] : (std::filesystem::temp_directory_path() / fmt::format("planloom-prediction-{}", ::getpid())).string();
     std::filesystem::create_directories(folder);
     Bench bench(folder, steps);
     std::vector<double> errors;
-    fmt::print("{:<30} {:>12} {:>12} {:>8}\n", "", "predicted ms", "measured ms", "error");
+    fmt::print("{:<26} {:>12} {:>11} {:>7}  {:>13} {:>10} {:>11} {:>6}  {:>6}\n", "", "predicted ms", "measured ms", "error", "arena bytes", "predicted", "beyond MiB", "share",
+               "others");
     for (const Pair &pair : pairs()) {
         if (pair.name.find(wanted) == std::string::npos)
             continue;
+        const Work begin = Work::now();
         const auto outcome = bench.run(pair);
         if (!outcome) {
             fmt::print("{:<30} {}\n", pair.name, outcome.error().text());
@@ -277,11 +383,15 @@ int main(int argc, char **argv)
         }
         const double error = outcome->predicted / outcome->measured - 1;
         errors.push_back(std::abs(error));
-        fmt::print("{:<30} {:>12.2f} {:>12.2f} {:>+7.1f}%\n", pair.name, outcome->predicted * 1e3, outcome->measured * 1e3, error * 100);
+        fmt::print("{:<26} {:>12.2f} {:>11.2f} {:>+6.1f}%  {:>13} {:>10} {:>11.1f} {:>5.0f}%  {:>5.1f}%\n", pair.name, outcome->predicted * 1e3, outcome->measured * 1e3,
+                   error * 100, outcome->arenaMeasured, outcome->arenaMeasured == outcome->arenaPredicted ? "equal" : "NOT EQUAL",
+                   static_cast<double>(outcome->beyond) / (1 << 20), static_cast<double>(outcome->beyond) / static_cast<double>(outcome->arenaMeasured) * 100,
+                   Work::now().othersSince(begin) * 100);
         std::fflush(stdout);
     }
     std::error_code ignored;
-    std::filesystem::remove_all(folder, ignored);
+    if (!keeps)
+        std::filesystem::remove_all(folder, ignored);
     if (errors.empty())
         return 1;
     std::sort(errors.begin(), errors.end());
