@@ -6,7 +6,7 @@
 
 namespace planloom::profiler {
 
-void KernelTimes::addPass(const RankTimes &rank, RankTimes::BySamples RankTimes::*pass, std::size_t firstOp)
+void KernelTimes::addPass(const RankTimes &rank, RankTimes::BySamples RankTimes::*pass, std::size_t firstOp, double skew)
 {
     const graph::Graph &graph = rank.body->training.graph;
     for (const auto &[samples, times] : rank.*pass) {
@@ -16,7 +16,7 @@ void KernelTimes::addPass(const RankTimes &rank, RankTimes::BySamples RankTimes:
             if (sharding::communicates(op.type))
                 continue;
             Sum &sum = m_kernels[{cost::signatureOf(graph, op), samples}];
-            sum.seconds += operators[i];
+            sum.seconds += operators[i] * skew;
             ++sum.count;
         }
     }
@@ -24,14 +24,15 @@ void KernelTimes::addPass(const RankTimes &rank, RankTimes::BySamples RankTimes:
 
 void KernelTimes::add(const Measurement &measurement)
 {
+    const double skew = measurement.skew();
     for (const RankTimes &rank : measurement.ranks()) {
         if (rank.body == nullptr)
             continue;
-        addPass(rank, &RankTimes::forward, 0);
-        addPass(rank, &RankTimes::backward, rank.body->training.forwardOps);
+        addPass(rank, &RankTimes::forward, 0, skew);
+        addPass(rank, &RankTimes::backward, rank.body->training.forwardOps, skew);
         for (const double seconds : rank.optimizer) {
             if (rank.updated > 0)
-                m_optimizer.push_back(seconds / static_cast<double>(rank.updated));
+                m_optimizer.push_back(seconds * skew / static_cast<double>(rank.updated));
         }
         if (rank.alone > 0)
             m_slowdown.push_back(rank.busy / rank.alone);

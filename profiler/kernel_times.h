@@ -22,7 +22,7 @@ private:
         double seconds = 0;
         int count = 0;
     };
-    void addPass(const RankTimes &rank, RankTimes::BySamples RankTimes::*pass, std::size_t firstOp);
+    void addPass(const RankTimes &rank, RankTimes::BySamples RankTimes::*pass, std::size_t firstOp, double skew);
 
     std::map<std::pair<std::string, std::int64_t>, Sum> m_kernels; ///< by signature and samples: operators alike, on all ranks
     std::vector<double> m_optimizer;                               ///< seconds per parameter

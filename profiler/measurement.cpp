@@ -22,6 +22,15 @@ double secondsSince(Clock::time_point begin)
     return std::chrono::duration<double>(Clock::now() - begin).count();
 }
 
+/// Seconds of all passes of @p pass in one of @p steps, by their medians.
+double sumOfMedians(const RankTimes::BySamples &pass, std::size_t steps)
+{
+    double sum = 0;
+    for (const auto &[samples, times] : pass)
+        sum += median(times.whole) * static_cast<double>(times.whole.size()) / static_cast<double>(steps);
+    return sum;
+}
+
 } // namespace
 
 double median(std::vector<double> values)
@@ -71,6 +80,7 @@ void Measurement::measure(std::size_t thread, RankThreads &all, const std::funct
     times.backward = own.backward();
     times.optimizer = own.optimizer();
     times.updated = own.updated();
+    times.steps = own.steps();
     if (!all.sync() || m_rankOf.size() < 2 || m_stopped)
         return;
     std::vector<double> alone;
@@ -103,6 +113,21 @@ double Measurement::timed(Replica &replica, bool record)
     const auto begin = Clock::now();
     replica.step(record);
     return secondsSince(begin);
+}
+
+double Measurement::skew() const
+{
+    std::vector<double> slowest; // of all ranks, per step, over the sum of the parts' medians
+    for (const RankTimes &rank : m_times) {
+        const std::size_t steps = rank.steps.size();
+        const double parts = steps > 0 ? sumOfMedians(rank.forward, steps) + sumOfMedians(rank.backward, steps) + median(rank.optimizer) : 0;
+        if (!(parts > 0))
+            continue; // nothing comes by here
+        slowest.resize(slowest.empty() ? steps : std::min(slowest.size(), steps), 0);
+        for (std::size_t i = 0; i < slowest.size(); ++i)
+            slowest[i] = std::max(slowest[i], rank.steps[i] / parts);
+    }
+    return std::max(median(std::move(slowest)), 1.0);
 }
 
 std::vector<double> medianOperators(const std::vector<RankTimes> &ranks, RankTimes::BySamples RankTimes::*pass, std::int64_t samples)

@@ -21,6 +21,7 @@ struct RankTimes {
     BySamples backward;
     std::vector<double> optimizer; ///< seconds of steps
     std::int64_t updated = 0;      ///< parameters that each step updates
+    std::vector<double> steps;     ///< seconds of what was recorded of each step
     double busy = 0;               ///< seconds of a step while all ranks are at work
     double alone = 0;              ///< and while the others are idle; 0: not measured
 };
@@ -37,6 +38,9 @@ public:
 
     [[nodiscard]] const program::Program &program() const { return m_program; }
     [[nodiscard]] const std::vector<RankTimes> &ranks() const { return m_times; }
+    /// By how much the median step is longer than the sum of the medians of its parts: the parts vary, each for itself, and ranks wait for the one
+    /// that is slowest this time. 1 or more.
+    [[nodiscard]] double skew() const;
 
 private:
     void measure(std::size_t thread, RankThreads &all, const std::function<bool()> &stopped);

@@ -117,6 +117,7 @@ void Replica::note(const program::Task &task, std::int64_t begin)
         const double seconds = static_cast<double>(m_ends[i] - begin) * kNanosecond;
         times.operators[first + i].push_back(seconds);
         passSeconds += seconds;
+        m_stepSeconds += seconds;
         begin = m_ends[i];
     }
     if (task.closes)
@@ -145,8 +146,10 @@ void Replica::step(bool record)
     m_body->takeLoss();
     const std::int64_t begin = runtime::monotonicNanoseconds();
     m_body->optimize(m_how, {m_step++, m_how.learningRate, 1});
-    if (record)
-        m_optimizer.push_back(static_cast<double>(runtime::monotonicNanoseconds() - begin) * kNanosecond);
+    if (!record)
+        return;
+    m_optimizer.push_back(static_cast<double>(runtime::monotonicNanoseconds() - begin) * kNanosecond);
+    m_steps.push_back(std::exchange(m_stepSeconds, 0) + m_optimizer.back());
 }
 
 } // namespace planloom::profiler

@@ -41,6 +41,8 @@ public:
     /// A training step without its communication: the passes in the rank's own order, so that each finds caches and memory as in a run, then the
     /// optimizer. Of many micro-batches some are done. @p record adds to the times of their sizes and of the optimizer.
     void step(bool record);
+    /// Seconds of what was recorded of each step, all together.
+    [[nodiscard]] const std::vector<double> &steps() const { return m_steps; }
     /// Seconds of the optimizer's steps.
     [[nodiscard]] const std::vector<double> &optimizer() const { return m_optimizer; }
     /// By samples of the slice.
@@ -70,6 +72,8 @@ private:
     std::vector<std::int64_t> m_ends; ///< of the operators of the task at hand
     double m_passSeconds[2] = {};     ///< of the forward and the backward pass at hand, so far
     std::vector<double> m_optimizer;
+    std::vector<double> m_steps;
+    double m_stepSeconds = 0; ///< of the step at hand, so far
     std::map<std::int64_t, PassTimes> m_forward;
     std::map<std::int64_t, PassTimes> m_backward;
     std::int64_t m_step = 0;

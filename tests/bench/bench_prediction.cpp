@@ -3,12 +3,13 @@
 // trained for some steps by real ranks. Prints per pair the predicted and the measured seconds of an iteration and the error; the arena of the
 // fullest rank, predicted and measured to the byte, and its process's memory beyond it; and the share of the machine's time that went to other
 // programs meanwhile, which is to be next to nothing if the figures are to mean anything. Then the median and the worst error.
-// usage: bench_prediction [STEPS] [PART OF A PAIR'S NAME] [FOLDER, which keeps plan.json, profile.json and run of the last pair]
+// usage: bench_prediction [STEPS AT LEAST] [PART OF A PAIR'S NAME] [FOLDER, which keeps plan.json, profile.json and run of the last pair]
 #include "engine/base/files.h"
 #include "engine/graph/zoo.h"
 #include "engine/import/import.h"
 #include "engine/plan/plan.h"
-#include "executor/agent/child.h"
+#include "engine/simulate/simulate.h"
+#include "tests/bench/planloom_command.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -218,28 +219,6 @@ plan::Plan planOf(const Pair &pair, const plan::Subject &subject)
     return made;
 }
 
-Result<std::string> planloom(const std::vector<std::string> &arguments)
-{
-    const auto binary = agent::planloomBinary();
-    if (!binary)
-        return binary.error();
-    agent::Command command;
-    command.program = *binary;
-    command.arguments = arguments;
-    command.environment = agent::allowedEnvironment();
-    auto child = agent::Child::start(command);
-    if (!child)
-        return child.error();
-    std::string text;
-    auto exit = child->poll();
-    for (; !exit; exit = child->poll())
-        text += child->read(100);
-    text += child->read(0);
-    if (exit->status != 0 || exit->signal != 0)
-        return failed(arguments.front() + ": " + text);
-    return text;
-}
-
 /// Numbers for models that take features: rows of values and a class.
 Status writeFeatures(const std::string &path, std::int64_t columns)
 {
@@ -298,6 +277,9 @@ struct Outcome {
     std::int64_t beyond = 0; ///< of the same rank's process
 };
 
+constexpr double kLongEnough = 2; ///< seconds of training
+constexpr int kMostTimes = 10;
+
 class Bench {
 public:
     Bench(std::string folder, int steps) : m_folder(std::move(folder)), m_steps(steps) {}
@@ -317,7 +299,7 @@ public:
         if (const Status written = plan::writePlan({made, subject}, planFile); !written)
             return written.error();
         const std::string profileFile = m_folder + "/profile.json";
-        if (const auto ran = planloom({"profile", "--plan", planFile, "-o", profileFile, "--quiet"}); !ran)
+        if (const auto ran = bench::planloom({"profile", "--plan", planFile, "-o", profileFile, "--quiet"}); !ran)
             return ran.error();
         const auto text = readFile(profileFile);
         auto profile = text ? cost::profileFromJson(*text) : Result<cost::Profile>(text.error());
@@ -326,11 +308,14 @@ public:
         subject = plan::makeSubject(model, *cluster, std::make_shared<const cost::Profile>(std::move(*profile)), "zoo:" + model->name());
         if (const Status written = plan::writePlan({made, subject}, planFile); !written)
             return written.error();
-        return train(*model, planFile);
+        const auto simulated = simulate::simulatePlan(made, subject, {.trace = false, .memory = false});
+        if (!simulated)
+            return simulated.error();
+        return train(*model, planFile, simulated->report.iterationSeconds);
     }
 
 private:
-    Result<Outcome> train(const graph::Graph &model, const std::string &planFile)
+    Result<Outcome> train(const graph::Graph &model, const std::string &planFile, double predicted)
     {
         std::string data = "/usr/share/common-licenses/GPL-3";
         if (const TensorId x = model.find("x"); x.valid()) {
@@ -338,9 +323,11 @@ private:
             if (const Status written = writeFeatures(data, model.tensor(x).shape.elements(1)); !written)
                 return written.error();
         }
+        // Short steps are done more often: what disturbs a machine lasts for a while.
+        const int steps = std::clamp(static_cast<int>(kLongEnough / std::max(predicted, 1e-6)), m_steps, kMostTimes * m_steps);
         const std::string runFolder = m_folder + "/run";
         std::filesystem::remove_all(runFolder);
-        const auto text = planloom({"train", planFile, "--data", data, "--steps", std::to_string(m_steps), "--run-dir", runFolder, "--json"});
+        const auto text = bench::planloom({"train", planFile, "--data", data, "--steps", std::to_string(steps), "--run-dir", runFolder, "--json"});
         if (!text)
             return text.error();
         const auto begin = text->find("{\"summary\"");
@@ -368,7 +355,7 @@ int main(int argc, char **argv)
     const bool keeps = argc > 3;
     const std::string folder = keeps ? argv[3] : (std::filesystem::temp_directory_path() / fmt::format("planloom-prediction-{}", ::getpid())).string();
     std::filesystem::create_directories(folder);
-    Bench bench(folder, steps);
+    Bench pairsBench(folder, steps);
     std::vector<double> errors;
     fmt::print("{:<26} {:>12} {:>11} {:>7}  {:>13} {:>10} {:>11} {:>6}  {:>6}\n", "", "predicted ms", "measured ms", "error", "arena bytes", "predicted", "beyond MiB", "share",
                "others");
@@ -376,7 +363,7 @@ int main(int argc, char **argv)
         if (pair.name.find(wanted) == std::string::npos)
             continue;
         const Work begin = Work::now();
-        const auto outcome = bench.run(pair);
+        const auto outcome = pairsBench.run(pair);
         if (!outcome) {
             fmt::print("{:<30} {}\n", pair.name, outcome.error().text());
             continue;
