@@ -13,8 +13,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr int kFewest = 3;
-constexpr int kMost = 30;
-constexpr double kLongEnough = 1; ///< seconds of steps for each size, after which a median is steady to about 1 %
+constexpr int kMost = 300;
 constexpr int kAlone = 3;         ///< steps while the others are idle
 
 double secondsSince(Clock::time_point begin)
@@ -93,7 +92,7 @@ void Measurement::measure(std::size_t thread, RankThreads &all, const std::funct
 void Measurement::passes(Replica &replica, RankTimes &times, bool first, const std::function<bool()> &stopped)
 {
     const auto begin = Clock::now();
-    const double longEnough = kLongEnough * static_cast<double>(std::max<std::size_t>(replica.sizes(), 1));
+    const double longEnough = m_options.seconds * static_cast<double>(std::max<std::size_t>(replica.sizes(), 1));
     std::vector<double> rounds;
     for (int done = 0; !m_enough || done < kFewest; ++done) {
         const bool often = m_options.repetitions > 0 ? done >= m_options.repetitions : done >= kMost || (done >= kFewest && secondsSince(begin) > longEnough);

@@ -19,7 +19,8 @@ struct ProfileOptions {
     /// Samples of a slice (a replica's share of a micro-batch) to measure at; costs between two are interpolated. Best the very
     /// sizes that the plan uses: see samplesOf().
     std::vector<std::int64_t> samples{1, 2, 4, 8};
-    int repetitions = 0; ///< of each pass; 0: as many as a steady median needs (3 to 30)
+    int repetitions = 0; ///< of each pass; 0: for as long as `seconds` says, 3 times at least
+    double seconds = 1;  ///< of steps for each size of a slice: a median over a second is steady to about 1 % on a machine that does nothing else
     int ranks = 1;       ///< workers that will share this machine: as many copies are measured at the same time, on disjoint cores
     int threads = 0;     ///< OpenMP threads of one rank; 0: its share of the cores
     std::int64_t seed = 1;

@@ -100,11 +100,17 @@ Result<profiler::Curves> measureCurves(int ranks, Progress &progress)
 
 Result<cost::Profile> measure(const Task &task, Progress &progress)
 {
-    auto profile = profiler::profileModel(task.graph, task.how, progress);
+    // What a plan's ranks do disturb each other and are disturbed; what is measured besides only fills in.
+    constexpr double kPlanSeconds = 2;
+    constexpr double kFillInSeconds = 0.3;
+    profiler::ProfileOptions how = task.how;
+    how.seconds = task.plan ? kFillInSeconds : how.seconds;
+    auto profile = profiler::profileModel(task.graph, how, progress);
     if (!profile)
         return profile.error();
     if (task.plan) {
-        const auto own = profiler::profilePlan(task.plan->plan, task.plan->subject, task.how, progress);
+        how.seconds = kPlanSeconds;
+        const auto own = profiler::profilePlan(task.plan->plan, task.plan->subject, how, progress);
         if (!own)
             return own.error();
         for (const auto &[signature, times] : own->kernels)
