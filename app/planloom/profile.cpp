@@ -63,7 +63,8 @@ Status runRanks(int ranks, const std::string &file, Progress &progress)
 {
     constexpr std::chrono::seconds kLimit{120};
     constexpr int kPollMilliseconds = 50;
-    const auto command = agent::ranksCommand(ranks, {"transport", "--out", file});
+    const agent::Scratch scratch;
+    const auto command = agent::ranksCommand(ranks, {"transport", "--out", file}, scratch);
     if (!command)
         return command.error();
     auto child = agent::Child::start(*command);

@@ -1,11 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "executor/agent/launch.h"
 
+#include <cstdlib>
+#include <ctime>
+#include <fcntl.h>
+#include <filesystem>
 #include <sched.h>
+#include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 namespace planloom::agent {
 namespace {
+
+constexpr const char *kMemory = "/dev/shm";
+constexpr const char *kPrefix = "planloom-";
+constexpr std::time_t kYoung = 60; ///< seconds in which whoever made a folder has locked it
 
 int cores()
 {
@@ -14,9 +24,57 @@ int cores()
     return ::sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
 }
 
+void addAll(std::vector<std::string> &list, const std::vector<std::string> &more) { list.insert(list.end(), more.begin(), more.end()); }
+
+/// @p path's descriptor, once nobody else holds it; -1 while somebody does.
+int lockFolder(const std::string &path)
+{
+    const int fd = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd >= 0 && ::flock(fd, LOCK_EX | LOCK_NB) == 0)
+        return fd;
+    if (fd >= 0)
+        ::close(fd);
+    return -1;
+}
+
+/// What agents left that were killed.
+void removeAbandoned()
+{
+    std::error_code ignored;
+    for (const auto &entry : std::filesystem::directory_iterator(kMemory, ignored)) {
+        struct stat info {};
+        const std::string path = entry.path().string();
+        const bool old = ::lstat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode) && info.st_uid == ::geteuid() && info.st_mtime + kYoung < std::time(nullptr);
+        const int fd = old && entry.path().filename().string().starts_with(kPrefix) ? lockFolder(path) : -1;
+        if (fd < 0)
+            continue;
+        std::filesystem::remove_all(path, ignored);
+        ::close(fd);
+    }
+}
+
 } // namespace
 
-Result<Command> ranksCommand(int ranks, const std::vector<std::string> &arguments)
+Scratch::Scratch()
+{
+    removeAbandoned();
+    std::string path = std::string(kMemory) + "/" + kPrefix + "XXXXXX";
+    if (::mkdtemp(path.data()) == nullptr)
+        return;
+    m_path = path;
+    m_lock = lockFolder(path);
+}
+
+Scratch::~Scratch()
+{
+    std::error_code ignored;
+    if (!m_path.empty())
+        std::filesystem::remove_all(m_path, ignored);
+    if (m_lock >= 0)
+        ::close(m_lock);
+}
+
+Result<Command> ranksCommand(int ranks, const std::vector<std::string> &arguments, const Scratch &scratch)
 {
     const auto binary = planloomBinary();
     if (!binary)
@@ -29,10 +87,13 @@ Result<Command> ranksCommand(int ranks, const std::vector<std::string> &argument
     command.environment = allowedEnvironment();
     command.program = *mpirun;
     command.arguments = {"-np", std::to_string(ranks), "--oversubscribe", "--bind-to", "none"};
+    addAll(command.arguments, {"--mca", "odls_base_sigkill_timeout", "0"}); // else it sleeps for a second between the signals that end its ranks
     if (ranks > cores())
-        command.arguments.insert(command.arguments.end(), {"--mca", "mpi_yield_when_idle", "1"});
+        addAll(command.arguments, {"--mca", "mpi_yield_when_idle", "1"});
+    if (!scratch.path().empty()) // sessions of the launcher, and memory that ranks share
+        addAll(command.arguments, {"--mca", "orte_tmpdir_base", scratch.path(), "--mca", "btl_vader_backing_directory", scratch.path()});
     command.arguments.push_back(*binary);
-    command.arguments.insert(command.arguments.end(), arguments.begin(), arguments.end());
+    addAll(command.arguments, arguments);
     if (::geteuid() == 0) {
         command.environment.emplace_back("OMPI_ALLOW_RUN_AS_ROOT=1");
         command.environment.emplace_back("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1");
@@ -40,12 +101,12 @@ Result<Command> ranksCommand(int ranks, const std::vector<std::string> &argument
     return command;
 }
 
-Result<Command> workerCommand(int ranks, const std::string &runFolder, const std::string &socketPath, const std::string &token)
+Result<Command> workerCommand(int ranks, const std::string &runFolder, const std::string &socketPath, const std::string &token, const Scratch &scratch)
 {
     const std::vector<std::string> worker{"worker", "--run-dir", runFolder, "--agent", socketPath};
     const std::string secret = std::string(kTokenVariable) + "=" + token;
     if (ranks > 1) {
-        auto command = ranksCommand(ranks, worker);
+        auto command = ranksCommand(ranks, worker, scratch);
         if (!command)
             return command;
         command->environment.insert(command->environment.begin(), secret); // the first of equals counts

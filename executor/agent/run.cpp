@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "executor/agent/run.h"
 
-#include "executor/agent/launch.h"
 
 #include <algorithm>
 #include <cerrno>

@@ -4,6 +4,7 @@
 #include "engine/plan/plan.h"
 #include "executor/agent/child.h"
 #include "executor/agent/client.h"
+#include "executor/agent/launch.h"
 #include "executor/agent/run_folder.h"
 #include "executor/agent/run_metrics.h"
 
@@ -135,6 +136,7 @@ private:
     bool restart();
     void note(const std::string &text);
     void watch();
+    [[nodiscard]] Clock::duration startLimit() const;
     void writeOut();
     void writeMetrics(bool last);
     void watchLives();
@@ -162,6 +164,7 @@ private:
 
     // The supervisor's own.
     RunFolder m_folder;
+    std::optional<Scratch> m_scratch; ///< of the gang at hand
     std::optional<Child> m_child;
     std::optional<Exit> m_exit;
     std::optional<trace::TraceWriter> m_trace;

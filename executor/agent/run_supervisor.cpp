@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "executor/agent/launch.h"
 #include "executor/agent/run.h"
 
 #include <algorithm>
 #include <csignal>
+#include <cstdlib>
 #include <fmt/format.h>
 #include <poll.h>
 #include <sys/syscall.h>
@@ -15,9 +15,9 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr int kPollMilliseconds = 20;
-constexpr auto kTermGrace = 3s;      ///< from SIGTERM to SIGKILL: mpirun takes 1.5 s to end its workers
+constexpr auto kTermGrace = 3s;      ///< from SIGTERM to SIGKILL: mpirun takes some tens of milliseconds to end its workers
 constexpr auto kFarewell = 2s;       ///< for last messages and processes once the launcher has ended
-constexpr auto kStartLimit = 120s;   ///< until every worker has said hello
+constexpr auto kStartLimit = 10s;    ///< until every worker has said hello; at least, as a short limit for hung ones is for those that train
 constexpr auto kBlame = 2s;          ///< more than a heartbeat
 constexpr std::size_t kTail = 2000;  ///< bytes of the workers' output that an error quotes
 
@@ -40,6 +40,16 @@ double median(std::vector<double> values)
     std::ranges::sort(values);
     const std::size_t half = values.size() / 2;
     return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
+}
+
+/// The rank of which Open MPI's launcher says that it ended and so made it end the others: which of them the kernel reports first says little.
+std::optional<std::size_t> blamedByLauncher(const std::string &output)
+{
+    constexpr std::string_view kSaid = "mpirun noticed that process rank ";
+    const auto at = output.rfind(kSaid);
+    if (at == std::string::npos)
+        return std::nullopt;
+    return std::strtoull(output.c_str() + at + kSaid.size(), nullptr, 10);
 }
 
 /// The last @p lines whole lines.
@@ -84,7 +94,7 @@ Status Run::launch()
 {
     if (const Status prepared = prepareGang(); !prepared)
         return prepared;
-    const auto command = workerCommand(static_cast<int>(m_prediction.ranks.size()), m_folder.path(), m_socketPath, token());
+    const auto command = workerCommand(static_cast<int>(m_prediction.ranks.size()), m_folder.path(), m_socketPath, token(), m_scratch.emplace());
     if (!command)
         return command.error();
     auto child = Child::start(*command);
@@ -94,9 +104,16 @@ Status Run::launch()
     return {};
 }
 
+Run::Clock::duration Run::startLimit() const
+{
+    const std::lock_guard lock(m_mutex);
+    return std::max<Clock::duration>(kStartLimit, hungAfter());
+}
+
 void Run::watch()
 {
-    const auto startBy = Clock::now() + kStartLimit;
+    const auto startLimit = this->startLimit();
+    const auto startBy = Clock::now() + startLimit;
     while (!m_exit) {
         m_outputTail += m_child->read(kPollMilliseconds);
         writeOut();
@@ -104,7 +121,7 @@ void Run::watch()
         if (Clock::now() > startBy) {
             const std::lock_guard lock(m_mutex);
             if (m_state == RunState::Starting || m_state == RunState::Restarting)
-                fail(failed(fmt::format("the workers did not start within {} s; see {}", std::chrono::seconds(kStartLimit).count(), m_folder.file("log"))));
+                fail(failed(fmt::format("the workers did not start within {:.3g} s: one hangs or was suspended; see {}", std::chrono::duration<double>(startLimit).count(), m_folder.file("log"))));
         }
         enforceDeadline();
         m_exit = m_child->poll();
@@ -221,8 +238,10 @@ void Run::reapWorkers()
 std::string Run::unexpectedEnd() const
 {
     std::string who = "the workers";
-    if (m_firstLost && m_workers.size() > 1)
-        who = fmt::format("rank {} ({})", *m_firstLost, m_prediction.ranks[static_cast<std::size_t>(*m_firstLost)].device);
+    const auto blamed = blamedByLauncher(m_outputTail);
+    const std::size_t rank = blamed && *blamed < m_workers.size() ? *blamed : static_cast<std::size_t>(m_firstLost.value_or(0));
+    if ((blamed || m_firstLost) && m_workers.size() > 1)
+        who = fmt::format("rank {} ({})", rank, m_prediction.ranks[rank].device);
     else if (m_workers.size() == 1)
         who = "the worker";
     std::string text = fmt::format("{} ended unexpectedly after {} steps ({}); see {}", who, stepsDone(), m_exit ? describe(*m_exit) : "not started", m_folder.file("log"));
@@ -297,6 +316,7 @@ void Run::finish()
         publish(*summary);
     recordEnd(outcome, summary);
     m_metrics.reset();
+    m_scratch.reset();
     m_folder.release(); // free before anybody hears of the end
     m_outcome = outcome;
     m_news.notify_all();
