@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Attention over packed Q|K|V without the T x T matrix: tiles of scores live in per-thread scratch, a running maximum and sum
-// make the softmax (Dao et al., FlashAttention, 2022, algorithms 1 and 4). Every output element is written by one work item in
-// a fixed order, so results do not depend on the number of threads.
+// make the softmax (Dao et al., FlashAttention, 2022, algorithms 1 and 4). Heads are copied from the packed rows into tiles that a cache
+// holds well. Every output element is written by one work item in a fixed order, so results do not depend on the number of threads.
 #include "executor/device/kernel_support.h"
-#include "executor/device/onednn.h"
 #include "executor/device/parallel.h"
 #include "executor/device/simd.h"
+#include "executor/device/tile_product.h"
 
 #include <array>
 
@@ -13,9 +13,14 @@ namespace planloom::device {
 
 namespace {
 
-// Queries and keys of a tile: two tiles of 64 x 128 floats (64 KiB) stay in a second-level cache beside the rows that they are made of.
-constexpr std::int64_t kQueryTile = 64;
-constexpr std::int64_t kKeyTile = 128;
+// Queries and keys of a tile: its scores and the rows that they are made of stay in a second-level cache. Both are whole groups of rows and columns.
+constexpr std::int64_t kQueryTile = 4 * kTileRows;
+constexpr std::int64_t kKeyTile = 6 * kTileColumns;
+static_assert(kKeyTile % kTileRows == 0);
+constexpr std::int64_t kScores = tileStride(kKeyTile); ///< floats from one query's scores to the next one's
+/// Query tiles of a forward work item: each copy of a key tile serves them all.
+constexpr std::int64_t kTilesPerBlock = 4;
+constexpr std::int64_t kQueryBlock = kTilesPerBlock * kQueryTile;
 constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
 
 struct Shape {
@@ -43,7 +48,7 @@ struct Tile {
 void hide(const Shape &shape, const Tile &tile, const std::int64_t *mask, float *scores)
 {
     for (std::int64_t r = 0; r < tile.rows; ++r) {
-        float *row = scores + r * kKeyTile;
+        float *row = scores + r * kScores;
         if (shape.causal) {
             for (std::int64_t c = std::max<std::int64_t>(0, tile.q0 + r + 1 - tile.k0); c < tile.columns; ++c)
                 row[c] = kMinusInfinity;
@@ -63,8 +68,9 @@ PLANLOOM_CLONES float weighRow(float *row, std::int64_t n, float *maximum, float
     float total = 0;
 #pragma omp simd reduction(+ : total)
     for (std::int64_t c = 0; c < n; ++c) {
-        row[c] = simd::exp(row[c] - base);
-        total += row[c];
+        const float weight = simd::exp(row[c] - base);
+        row[c] = weight;
+        total += weight;
     }
     const float factor = simd::exp(*maximum - base);
     *sum = *sum * factor + total;
@@ -78,15 +84,65 @@ PLANLOOM_CLONES void scaleRow(float *y, std::int64_t n, float factor)
         y[i] *= factor;
 }
 
-/// p = e^(s - lse), then ds = p * (dp - delta) * scale, for one row.
-PLANLOOM_CLONES void scoreGradient(float *s, float *dp, std::int64_t n, float lse, float delta, float scale)
+/// p = e^(s - lse) in place of s, then ds = p * (dp - delta) in place of dp, for one row.
+PLANLOOM_CLONES void scoreGradient(float *s, float *dp, std::int64_t n, float lse, float delta)
 {
     for (std::int64_t c = 0; c < n; ++c) {
         const float p = simd::exp(s[c] - lse);
         s[c] = p;
-        dp[c] = p * (dp[c] - delta) * scale;
+        dp[c] = p * (dp[c] - delta);
     }
 }
+
+/// Rows of n floats, `stride` apart, into a tile, times `factor`.
+PLANLOOM_CLONES void copyRows(const float *from, std::int64_t stride, std::int64_t rows, std::int64_t n, float factor, float *tile)
+{
+    for (std::int64_t r = 0; r < rows; ++r) {
+        for (std::int64_t i = 0; i < n; ++i)
+            tile[r * tileStride(n) + i] = from[r * stride + i] * factor;
+    }
+}
+
+/// As copyRows, transposed: the tile has n rows of a key tile's columns.
+void copyColumns(const float *from, std::int64_t stride, std::int64_t rows, std::int64_t n, float *tile)
+{
+    for (std::int64_t r = 0; r < rows; ++r) {
+        for (std::int64_t i = 0; i < n; ++i)
+            tile[i * kScores + r] = from[r * stride + i];
+    }
+}
+
+/// Rows of a tile back to where they belong: y = tile * factor, or y += with add.
+PLANLOOM_CLONES void storeRows(const float *tile, std::int64_t rows, std::int64_t n, float factor, bool add, float *y, std::int64_t stride)
+{
+    for (std::int64_t r = 0; r < rows; ++r) {
+        const float *from = tile + r * tileStride(n);
+        float *to = y + r * stride;
+        if (add) {
+            for (std::int64_t i = 0; i < n; ++i)
+                to[i] += from[i] * factor;
+        } else {
+            for (std::int64_t i = 0; i < n; ++i)
+                to[i] = from[i] * factor;
+        }
+    }
+}
+
+/// Scratch of one thread, cut into tiles one after the other.
+class Tiles {
+public:
+    explicit Tiles(float *begin) : m_next(begin) {}
+
+    float *take(std::int64_t rows, std::int64_t stride)
+    {
+        float *tile = m_next;
+        m_next += rows * stride;
+        return tile;
+    }
+
+private:
+    float *m_next;
+};
 
 PLANLOOM_CLONES float dot(const float *a, const float *b, std::int64_t n)
 {
@@ -97,72 +153,108 @@ PLANLOOM_CLONES float dot(const float *a, const float *b, std::int64_t n)
     return sum;
 }
 
+/// One work item is a block of queries of a head.
 class Attention final : public Kernel {
 public:
     explicit Attention(const Shape &shape)
-        : m_shape(shape), m_threads(threadCount()), m_scratch(static_cast<std::size_t>(m_threads * kQueryTile * kKeyTile))
+        : m_shape(shape), m_threads(threadCount()), m_row(tileStride(shape.d)),
+          m_perThread((2 * kQueryBlock + kKeyTile) * m_row + (kQueryTile + shape.d) * kScores),
+          m_scratch(static_cast<std::size_t>(m_threads * m_perThread))
     {
     }
 
     void run(Inputs in, Outputs out) override
     {
-        const std::int64_t blocks = (m_shape.t + kQueryTile - 1) / kQueryTile;
-        const std::int64_t *mask = in.size() > 1 ? ints(in[1]) : nullptr;
+        m_qkv = floats(in[0]);
+        m_mask = in.size() > 1 ? ints(in[1]) : nullptr;
+        m_y = floats(out[0]);
+        m_lse = out.size() > 1 ? floats(out[1]) : nullptr;
+        const std::int64_t blocks = (m_shape.t + kQueryBlock - 1) / kQueryBlock;
         parallelItems(m_shape.n * m_shape.heads * blocks, m_threads, [&](std::int64_t item, int thread) {
-            const std::int64_t block = blocks - 1 - item % blocks; // the causal triangle's long rows first
-            const std::int64_t head = item / blocks % m_shape.heads;
-            const std::int64_t sample = item / blocks / m_shape.heads;
-            const Tile rows{block * kQueryTile, std::min(kQueryTile, m_shape.t - block * kQueryTile), 0, 0};
-            float *lse = out.size() > 1 ? floats(out[1]) : nullptr;
-            attend(rows, sample, head, floats(in[0]), mask, floats(out[0]), lse, m_scratch.data() + thread * kQueryTile * kKeyTile);
+            const std::int64_t block = blocks - 1 - item / (m_shape.n * m_shape.heads); // the causal triangle's long rows first
+            const std::int64_t head = item % m_shape.heads;
+            const std::int64_t sample = item / m_shape.heads % m_shape.n;
+            attend(block * kQueryBlock, sample, head, m_scratch.data() + thread * m_perThread);
         });
     }
 
 private:
-    void attend(Tile tile, std::int64_t sample, std::int64_t head, const float *qkv, const std::int64_t *mask, float *y, float *lse, float *scores) const
+    struct Rows {
+        float *q = nullptr, *sums = nullptr, *keys = nullptr, *values = nullptr, *scores = nullptr;
+        std::array<float, kQueryBlock> maximum;
+        std::array<float, kQueryBlock> sum{};
+    };
+
+    void attend(std::int64_t q0, std::int64_t sample, std::int64_t head, float *scratch) const
     {
         const Shape &s = m_shape;
-        const std::int64_t kvHead = head / s.group();
-        const float *rows = qkv + sample * s.t * s.packed();
-        const float *q = rows + tile.q0 * s.packed() + s.q(head);
-        const std::int64_t *sampleMask = mask != nullptr ? mask + sample * s.t : nullptr;
-        float *out = y + (sample * s.t + tile.q0) * s.width() + head * s.d;
-        std::array<float, kQueryTile> maximum;
-        std::array<float, kQueryTile> sum{};
-        maximum.fill(kMinusInfinity);
-        const std::int64_t keys = s.keysFor(tile.q0 + tile.rows);
-        for (tile.k0 = 0; tile.k0 < keys; tile.k0 += kKeyTile) {
-            tile.columns = std::min(kKeyTile, keys - tile.k0);
-            const float *k = rows + tile.k0 * s.packed() + s.k(kvHead);
-            const float *v = rows + tile.k0 * s.packed() + s.v(kvHead);
-            onednn::gemm(false, true, tile.rows, tile.columns, s.d, s.scale, q, s.packed(), k, s.packed(), 0.0F, scores, kKeyTile);
-            hide(s, tile, sampleMask, scores);
-            for (std::int64_t r = 0; r < tile.rows; ++r) {
-                const auto at = static_cast<std::size_t>(r);
-                const float factor = weighRow(scores + r * kKeyTile, tile.columns, &maximum[at], &sum[at]);
-                if (tile.k0 > 0)
-                    scaleRow(out + r * s.width(), s.d, factor);
+        const std::int64_t count = std::min(kQueryBlock, s.t - q0);
+        const float *packed = m_qkv + sample * s.t * s.packed();
+        Tiles tiles(scratch);
+        Rows rows{tiles.take(kQueryBlock, m_row), tiles.take(kQueryBlock, m_row), tiles.take(s.d, kScores), tiles.take(kKeyTile, m_row), tiles.take(kQueryTile, kScores), {}};
+        rows.maximum.fill(kMinusInfinity);
+        copyRows(packed + q0 * s.packed() + s.q(head), s.packed(), count, s.d, s.scale, rows.q);
+        const std::int64_t keys = s.keysFor(q0 + count);
+        for (std::int64_t k0 = 0; k0 < keys; k0 += kKeyTile) {
+            const float *row = packed + k0 * s.packed();
+            const std::int64_t columns = std::min(kKeyTile, keys - k0);
+            copyColumns(row + s.k(head / s.group()), s.packed(), columns, s.d, rows.keys);
+            copyRows(row + s.v(head / s.group()), s.packed(), columns, s.d, 1.0F, rows.values);
+            for (std::int64_t first = 0; first < count; first += kQueryTile) {
+                Tile tile{q0 + first, std::min(kQueryTile, count - first), k0, 0};
+                tile.columns = std::min(columns, s.keysFor(tile.q0 + tile.rows) - k0);
+                if (tile.columns > 0)
+                    add(tile, first, sample, rows);
             }
-            onednn::gemm(false, false, tile.rows, s.d, tile.columns, 1.0F, scores, kKeyTile, v, s.packed(), tile.k0 > 0 ? 1.0F : 0.0F, out, s.width());
         }
+        finish(q0, count, sample, head, rows);
+    }
+
+    /// Adds what the tile's keys give to the sums of its queries.
+    void add(const Tile &tile, std::int64_t first, std::int64_t sample, Rows &rows) const
+    {
+        const Shape &s = m_shape;
+        const std::int64_t m = tileRows(tile.rows);
+        float *sums = rows.sums + first * m_row;
+        tileProduct(m, tileColumns(tile.columns), s.d, {rows.q + first * m_row, m_row}, {rows.keys, kScores}, rows.scores, kScores, false);
+        hide(s, tile, m_mask != nullptr ? m_mask + sample * s.t : nullptr, rows.scores);
         for (std::int64_t r = 0; r < tile.rows; ++r) {
-            const auto at = static_cast<std::size_t>(r);
-            scaleRow(out + r * s.width(), s.d, sum[at] > 0.0F ? 1.0F / sum[at] : 0.0F);
-            if (lse != nullptr) // a query that sees nothing: 0, with which every later e^(-inf - lse) is 0
-                lse[(sample * s.heads + head) * s.t + tile.q0 + r] = sum[at] > 0.0F ? maximum[at] + std::log(sum[at]) : 0.0F;
+            const auto at = static_cast<std::size_t>(first + r);
+            const float factor = weighRow(rows.scores + r * kScores, tile.columns, &rows.maximum[at], &rows.sum[at]);
+            if (tile.k0 > 0 && factor != 1.0F)
+                scaleRow(sums + r * m_row, s.d, factor);
+        }
+        tileProduct(m, tileColumns(s.d), tile.columns, {rows.scores, kScores}, {rows.values, m_row}, sums, m_row, tile.k0 > 0);
+    }
+
+    void finish(std::int64_t q0, std::int64_t count, std::int64_t sample, std::int64_t head, const Rows &rows) const
+    {
+        const Shape &s = m_shape;
+        float *y = m_y + (sample * s.t + q0) * s.width() + head * s.d;
+        for (std::int64_t r = 0; r < count; ++r) {
+            const float sum = rows.sum[static_cast<std::size_t>(r)];
+            storeRows(rows.sums + r * m_row, 1, s.d, sum > 0.0F ? 1.0F / sum : 0.0F, false, y + r * s.width(), s.width());
+            if (m_lse != nullptr) // a query that sees nothing: 0, with which every later e^(-inf - lse) is 0
+                m_lse[(sample * s.heads + head) * s.t + q0 + r] = sum > 0.0F ? rows.maximum[static_cast<std::size_t>(r)] + std::log(sum) : 0.0F;
         }
     }
 
     Shape m_shape;
     int m_threads;
+    std::int64_t m_row; ///< floats from one row of a head's tile to the next
+    std::int64_t m_perThread;
     std::vector<float> m_scratch;
+    const float *m_qkv = nullptr;
+    const std::int64_t *m_mask = nullptr;
+    float *m_y = nullptr, *m_lse = nullptr;
 };
 
 /// One work item is a key/value head of a sample: it owns the columns of dQ, dK and dV that it adds up.
 class AttentionGrad final : public Kernel {
 public:
     explicit AttentionGrad(const Shape &shape)
-        : m_shape(shape), m_threads(threadCount()), m_perThread(2 * kQueryTile * kKeyTile + shape.group() * shape.t),
+        : m_shape(shape), m_threads(threadCount()), m_row(tileStride(shape.d)),
+          m_perThread(shape.group() * shape.t + 2 * (shape.d + kQueryTile) * kScores + 3 * (kKeyTile + kQueryTile) * m_row),
           m_scratch(static_cast<std::size_t>(m_threads * m_perThread))
     {
     }
@@ -181,55 +273,78 @@ public:
     }
 
 private:
+    /// Keys and values of a tile as rows and transposed, their gradients, and what belongs to one tile of queries.
+    struct Rows {
+        float *keys = nullptr, *keysTransposed = nullptr, *valuesTransposed = nullptr, *dKeys = nullptr, *dValues = nullptr;
+        float *q = nullptr, *dy = nullptr, *dq = nullptr, *weights = nullptr, *gradient = nullptr;
+        const float *delta = nullptr; ///< of each query of each of the group's heads: its output times that output's gradient
+    };
+
     void differentiate(std::int64_t sample, std::int64_t kvHead, float *scratch) const
     {
         const Shape &s = m_shape;
-        float *delta = scratch + 2 * kQueryTile * kKeyTile;
+        Tiles tiles(scratch);
+        float *delta = tiles.take(s.group(), s.t);
+        Rows rows{tiles.take(kKeyTile, m_row), tiles.take(s.d, kScores), tiles.take(s.d, kScores), tiles.take(kKeyTile, m_row), tiles.take(kKeyTile, m_row),
+                  tiles.take(kQueryTile, m_row), tiles.take(kQueryTile, m_row), tiles.take(kQueryTile, m_row),
+                  tiles.take(kQueryTile, kScores), tiles.take(kQueryTile, kScores), delta};
         for (std::int64_t g = 0; g < s.group(); ++g) {
             const std::int64_t base = sample * s.t * s.width() + (kvHead * s.group() + g) * s.d;
             for (std::int64_t i = 0; i < s.t; ++i)
                 delta[g * s.t + i] = dot(m_dy + base + i * s.width(), m_y + base + i * s.width(), s.d);
         }
-        for (std::int64_t k0 = 0; k0 < s.t; k0 += kKeyTile) {
-            bool first = true;
-            for (std::int64_t g = 0; g < s.group(); ++g) {
-                const std::int64_t firstQuery = s.causal ? k0 / kQueryTile * kQueryTile : 0;
-                for (std::int64_t q0 = firstQuery; q0 < s.t; q0 += kQueryTile) {
-                    Tile tile{q0, std::min(kQueryTile, s.t - q0), k0, std::min(kKeyTile, s.t - k0)};
-                    tileGradient(tile, sample, kvHead * s.group() + g, scratch, delta + g * s.t, first);
-                    first = false;
-                }
-            }
-        }
+        for (std::int64_t k0 = 0; k0 < s.t; k0 += kKeyTile)
+            differentiateKeys(k0, sample, kvHead, rows);
     }
 
-    void tileGradient(const Tile &tile, std::int64_t sample, std::int64_t head, float *scratch, const float *delta, bool first) const
+    void differentiateKeys(std::int64_t k0, std::int64_t sample, std::int64_t kvHead, const Rows &rows) const
     {
         const Shape &s = m_shape;
-        const std::int64_t kvHead = head / s.group();
-        const std::int64_t queryRow = (sample * s.t + tile.q0) * s.packed();
-        const std::int64_t keyRow = (sample * s.t + tile.k0) * s.packed();
-        const float *q = m_qkv + queryRow + s.q(head);
-        const float *k = m_qkv + keyRow + s.k(kvHead);
-        const float *v = m_qkv + keyRow + s.v(kvHead);
-        const float *dy = m_dy + (sample * s.t + tile.q0) * s.width() + head * s.d;
+        const std::int64_t columns = std::min(kKeyTile, s.t - k0);
+        const std::int64_t at = (sample * s.t + k0) * s.packed();
+        copyRows(m_qkv + at + s.k(kvHead), s.packed(), columns, s.d, 1.0F, rows.keys);
+        copyColumns(m_qkv + at + s.k(kvHead), s.packed(), columns, s.d, rows.keysTransposed);
+        copyColumns(m_qkv + at + s.v(kvHead), s.packed(), columns, s.d, rows.valuesTransposed);
+        std::fill_n(rows.dKeys, kKeyTile * m_row, 0.0F);
+        std::fill_n(rows.dValues, kKeyTile * m_row, 0.0F);
+        for (std::int64_t g = 0; g < s.group(); ++g) {
+            for (std::int64_t q0 = s.causal ? k0 / kQueryTile * kQueryTile : 0; q0 < s.t; q0 += kQueryTile) {
+                Tile tile{q0, std::min(kQueryTile, s.t - q0), k0, 0};
+                tile.columns = std::min(columns, s.keysFor(q0 + tile.rows) - k0);
+                differentiateTile(tile, sample, kvHead, g, rows);
+            }
+        }
+        storeRows(rows.dKeys, columns, s.d, 1.0F, false, m_dqkv + at + s.k(kvHead), s.packed());
+        storeRows(rows.dValues, columns, s.d, 1.0F, false, m_dqkv + at + s.v(kvHead), s.packed());
+    }
+
+    void differentiateTile(const Tile &tile, std::int64_t sample, std::int64_t kvHead, std::int64_t g, const Rows &rows) const
+    {
+        const Shape &s = m_shape;
+        const std::int64_t head = kvHead * s.group() + g;
+        const std::int64_t token = sample * s.t + tile.q0;
         const float *lse = m_lse + (sample * s.heads + head) * s.t + tile.q0;
-        float *weights = scratch;
-        float *gradient = scratch + kQueryTile * kKeyTile;
-        onednn::gemm(false, true, tile.rows, tile.columns, s.d, s.scale, q, s.packed(), k, s.packed(), 0.0F, weights, kKeyTile);
-        onednn::gemm(false, true, tile.rows, tile.columns, s.d, 1.0F, dy, s.width(), v, s.packed(), 0.0F, gradient, kKeyTile);
-        hide(s, tile, m_mask != nullptr ? m_mask + sample * s.t : nullptr, weights);
+        const float *delta = rows.delta + g * s.t + tile.q0;
+        const std::int64_t m = tileRows(tile.rows);
+        const std::int64_t n = tileColumns(tile.columns);
+        const std::int64_t d = tileColumns(s.d);
+        copyRows(m_qkv + token * s.packed() + s.q(head), s.packed(), tile.rows, s.d, s.scale, rows.q);
+        copyRows(m_dy + token * s.width() + head * s.d, s.width(), tile.rows, s.d, 1.0F, rows.dy);
+        tileProduct(m, n, s.d, {rows.q, m_row}, {rows.keysTransposed, kScores}, rows.weights, kScores, false);
+        tileProduct(m, n, s.d, {rows.dy, m_row}, {rows.valuesTransposed, kScores}, rows.gradient, kScores, false);
+        hide(s, tile, m_mask != nullptr ? m_mask + sample * s.t : nullptr, rows.weights);
         for (std::int64_t r = 0; r < tile.rows; ++r)
-            scoreGradient(weights + r * kKeyTile, gradient + r * kKeyTile, tile.columns, lse[r], delta[tile.q0 + r], s.scale);
-        const float keep = first ? 0.0F : 1.0F;
-        onednn::gemm(true, false, tile.columns, s.d, tile.rows, 1.0F, weights, kKeyTile, dy, s.width(), keep, m_dqkv + keyRow + s.v(kvHead), s.packed());
-        onednn::gemm(true, false, tile.columns, s.d, tile.rows, 1.0F, gradient, kKeyTile, q, s.packed(), keep, m_dqkv + keyRow + s.k(kvHead), s.packed());
-        onednn::gemm(false, false, tile.rows, s.d, tile.columns, 1.0F, gradient, kKeyTile, k, s.packed(), tile.k0 > 0 ? 1.0F : 0.0F,
-                     m_dqkv + queryRow + s.q(head), s.packed());
+            scoreGradient(rows.weights + r * kScores, rows.gradient + r * kScores, tile.columns, lse[r], delta[r]);
+        const std::int64_t keys = tileRows(tile.columns);
+        tileProduct(keys, d, tile.rows, TileView{rows.weights, kScores}.transposed(), {rows.dy, m_row}, rows.dValues, m_row, true);
+        tileProduct(keys, d, tile.rows, TileView{rows.gradient, kScores}.transposed(), {rows.q, m_row}, rows.dKeys, m_row, true);
+        tileProduct(m, d, tile.columns, {rows.gradient, kScores}, {rows.keys, m_row}, rows.dq, m_row, false);
+        storeRows(rows.dq, tile.rows, s.d, s.scale, tile.k0 > 0, m_dqkv + token * s.packed() + s.q(head), s.packed());
     }
 
     Shape m_shape;
     int m_threads;
+    std::int64_t m_row; ///< floats from one row of a head's tile to the next
     std::int64_t m_perThread;
     std::vector<float> m_scratch;
     const float *m_dy = nullptr, *m_qkv = nullptr, *m_y = nullptr, *m_lse = nullptr;

@@ -3,9 +3,11 @@
 // are made in double: there is no choice of order that a thread count could influence.
 #include "executor/device/kernel_support.h"
 #include "executor/device/parallel.h"
+#include "executor/device/simd.h"
 
 #include <array>
 #include <limits>
+#include <type_traits>
 
 namespace planloom::device {
 
@@ -38,6 +40,9 @@ public:
     /// Neighbours in memory on each side; 1 if the other side's lie innermost.
     [[nodiscard]] std::int64_t innerKept() const { return inner(m_kept); }
     [[nodiscard]] std::int64_t innerReduced() const { return inner(m_reduced); }
+    /// Equally distant parts of a result that follow each other in the order of reducedOffset: how many, and how far apart.
+    [[nodiscard]] std::int64_t run() const { return m_reduced.empty() ? 1 : m_reduced[0].size; }
+    [[nodiscard]] std::int64_t runStride() const { return m_reduced.empty() ? 0 : m_reduced[0].stride; }
     [[nodiscard]] std::int64_t keptOffset(std::int64_t index) const { return offset(m_kept, index); }
     [[nodiscard]] std::int64_t reducedOffset(std::int64_t index) const { return offset(m_reduced, index); }
 
@@ -87,6 +92,15 @@ struct Minimum {
     static double join(double a, double b) { return b < a ? b : a; }
 };
 
+/// sums[c] += x[r * stride + c] for rows r in order.
+PLANLOOM_CLONES void addRows(const float *x, std::int64_t stride, std::int64_t rows, std::int64_t columns, double *sums)
+{
+    for (std::int64_t r = 0; r < rows; ++r) {
+        for (std::int64_t c = 0; c < columns; ++c)
+            sums[c] += static_cast<double>(x[r * stride + c]);
+    }
+}
+
 /// Several results that are neighbours in memory, row by row of what makes them.
 template <class R>
 void reduceColumns(const Groups &groups, const float *x, std::int64_t first, std::int64_t columns, double factor, float *y)
@@ -95,10 +109,15 @@ void reduceColumns(const Groups &groups, const float *x, std::int64_t first, std
     sums.fill(R::kStart);
     const float *base = x + groups.keptOffset(first);
     const std::int64_t rows = groups.reduced();
-    for (std::int64_t r = 0; r < rows; ++r) {
-        const float *row = base + groups.reducedOffset(r);
-        for (std::int64_t c = 0; c < columns; ++c)
-            sums[static_cast<std::size_t>(c)] = R::add(sums[static_cast<std::size_t>(c)], row[c]);
+    if constexpr (std::is_same_v<R, Sum>) {
+        for (std::int64_t r = 0; r < rows; r += groups.run())
+            addRows(base + groups.reducedOffset(r), groups.runStride(), groups.run(), columns, sums.data());
+    } else {
+        for (std::int64_t r = 0; r < rows; ++r) {
+            const float *row = base + groups.reducedOffset(r);
+            for (std::int64_t c = 0; c < columns; ++c)
+                sums[static_cast<std::size_t>(c)] = R::add(sums[static_cast<std::size_t>(c)], row[c]);
+        }
     }
     for (std::int64_t c = 0; c < columns; ++c)
         y[first + c] = static_cast<float>(sums[static_cast<std::size_t>(c)] * factor);

@@ -91,23 +91,12 @@ inline float erf(float x)
     return a < 1.0F ? small : large;
 }
 
-/// The largest of n numbers, in lanes because the compiler may not reorder comparisons that a NaN could be part of.
+/// The largest of n numbers; -infinity of none. The compiler may compare in lanes, which it may not without being told because of NaN.
 inline float maximum(const float *x, std::int64_t n)
 {
-    constexpr std::int64_t kLanes = 32;
-    constexpr float kLowest = -std::numeric_limits<float>::infinity();
-    float lanes[kLanes];
-    for (float &lane : lanes)
-        lane = kLowest;
-    std::int64_t i = 0;
-    for (; i + kLanes <= n; i += kLanes) {
-        for (std::int64_t lane = 0; lane < kLanes; ++lane)
-            lanes[lane] = x[i + lane] > lanes[lane] ? x[i + lane] : lanes[lane];
-    }
-    float result = kLowest;
-    for (const float lane : lanes)
-        result = lane > result ? lane : result;
-    for (; i < n; ++i)
+    float result = -std::numeric_limits<float>::infinity();
+#pragma omp simd reduction(max : result)
+    for (std::int64_t i = 0; i < n; ++i)
         result = x[i] > result ? x[i] : result;
     return result;
 }

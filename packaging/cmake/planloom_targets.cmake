@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # One library per folder of the house: planloom_folder(<target> [PUBLIC libs] [PRIVATE libs]) compiles every .cpp beside
 # the CMakeLists.txt that calls it (and beneath, with RECURSE), so that a new file needs no edit of a build file. FAILPOINTS: its sources
-# have PLANLOOM_FAILPOINT, which works where the option of that name is on.
+# have PLANLOOM_FAILPOINT, which works where the option of that name is on. OWN_FLAGS: the caller adds compile options to the target.
 
 set(CMAKE_CXX_STANDARD 20)
 set(CMAKE_CXX_STANDARD_REQUIRED ON)
@@ -33,13 +33,36 @@ find_program(PLANLOOM_CCACHE ccache)
 if(PLANLOOM_CCACHE)
   set(CMAKE_CXX_COMPILER_LAUNCHER ${PLANLOOM_CCACHE})
 endif()
+if(PLANLOOM_PRECOMPILE AND PLANLOOM_CCACHE) # without these, ccache passes by what uses a precompiled header
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime ${PLANLOOM_CCACHE})
+  target_compile_options(planloom_flags INTERFACE -fpch-preprocess)
+endif()
 find_program(PLANLOOM_LLD ld.lld)
 if(PLANLOOM_LLD)
   add_link_options(-fuse-ld=lld)
 endif()
 
+# planloom_precompiled(<target> HEADERS headers [LIBRARIES libs]): headers that other targets of the same flags can take compiled, by
+# target_precompile_headers(... REUSE_FROM <target>). Only with PLANLOOM_PRECOMPILE: a build of everything takes a third less time, but every file then
+# sees more than it includes.
+function(planloom_precompiled target)
+  cmake_parse_arguments(ARG "" "" "HEADERS;LIBRARIES" ${ARGN})
+  file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/${target}.cpp CONTENT "")
+  add_library(${target} STATIC ${CMAKE_BINARY_DIR}/${target}.cpp)
+  set_target_properties(${target} PROPERTIES AUTOMOC OFF)
+  target_link_libraries(${target} PRIVATE planloom_flags ${ARG_LIBRARIES})
+  target_precompile_headers(${target} PRIVATE ${ARG_HEADERS})
+endfunction()
+
+set(PLANLOOM_COMMON_HEADERS <algorithm> <array> <charconv> <chrono> <cmath> <cstdint> <cstring> <filesystem> <functional> <limits> <map> <memory>
+    <numeric> <optional> <set> <span> <string> <string_view> <unordered_map> <utility> <variant> <vector>)
+if(PLANLOOM_PRECOMPILE)
+  planloom_precompiled(planloom_precompiled_headers HEADERS ${PLANLOOM_COMMON_HEADERS})
+  planloom_precompiled(planloom_precompiled_openmp_headers HEADERS ${PLANLOOM_COMMON_HEADERS} LIBRARIES OpenMP::OpenMP_CXX)
+endif()
+
 function(planloom_folder target)
-  cmake_parse_arguments(ARG "RECURSE;FAILPOINTS" "" "PUBLIC;PRIVATE" ${ARGN})
+  cmake_parse_arguments(ARG "RECURSE;FAILPOINTS;OWN_FLAGS" "" "PUBLIC;PRIVATE" ${ARGN})
   if(ARG_RECURSE)
     file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cpp ${CMAKE_CURRENT_SOURCE_DIR}/*.h)
   else()
@@ -52,6 +75,15 @@ function(planloom_folder target)
   endif()
   add_library(${target} STATIC ${sources})
   target_link_libraries(${target} PUBLIC planloom_flags ${ARG_PUBLIC} PRIVATE ${ARG_PRIVATE})
+  if(PLANLOOM_PRECOMPILE AND ARG_OWN_FLAGS)
+    target_precompile_headers(${target} PRIVATE ${PLANLOOM_COMMON_HEADERS})
+  elseif(PLANLOOM_PRECOMPILE)
+    set(openmp "")
+    if("OpenMP::OpenMP_CXX" IN_LIST ARG_PRIVATE OR "OpenMP::OpenMP_CXX" IN_LIST ARG_PUBLIC)
+      set(openmp "_openmp")
+    endif()
+    target_precompile_headers(${target} REUSE_FROM planloom_precompiled${openmp}_headers)
+  endif()
   if(ARG_FAILPOINTS AND PLANLOOM_FAILPOINTS)
     target_compile_definitions(${target} PRIVATE PLANLOOM_FAILPOINTS)
   endif()
