@@ -78,6 +78,7 @@ inline std::vector<Case> matrixCases()
         {"Attention masked", "Attention", {batch({2, 5, 24}), batched(given({2, 5}, {1, 1, 1, 0, 0, 1, 0, 1, 1, 1}))}, {{"heads", n(2)}}, 2},
         {"Attention sees nothing", "Attention", {real({2, 3, 12}), given({2, 3}, {0, 0, 0, 0, 1, 1})}, heads, 2},
         {"Attention tiles", "Attention", {real({1, 203, 24}, -2, 2)}, heads, 2},
+        {"Attention wide heads", "Attention", {real({1, 110, 120}, -2, 2)}, heads, 2},
         {"Attention full tiles", "Attention", {real({1, 150, 24}, -2, 2)}, {{"heads", n(2)}}, 2},
         {"RotaryEmbedding", "RotaryEmbedding", {batch({2, 5, 24})}, {{"heads", n(2)}, {"theta", 100.0}}},
         {"RotaryEmbedding grouped", "RotaryEmbedding", {batch({2, 3, 32})}, {{"heads", n(4)}, {"kv_heads", n(2)}}},
