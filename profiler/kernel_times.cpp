@@ -24,7 +24,7 @@ void KernelTimes::addPass(const RankTimes &rank, RankTimes::BySamples RankTimes:
 
 void KernelTimes::add(const Measurement &measurement)
 {
-    const double skew = measurement.skew();
+    const double skew = skewOf(measurement.ranks());
     for (const RankTimes &rank : measurement.ranks()) {
         if (rank.body == nullptr)
             continue;

@@ -114,10 +114,10 @@ double Measurement::timed(Replica &replica, bool record)
     return secondsSince(begin);
 }
 
-double Measurement::skew() const
+double skewOf(const std::vector<RankTimes> &ranks)
 {
     std::vector<double> slowest; // of all ranks, per step, over the sum of the parts' medians
-    for (const RankTimes &rank : m_times) {
+    for (const RankTimes &rank : ranks) {
         const std::size_t steps = rank.steps.size();
         const double parts = steps > 0 ? sumOfMedians(rank.forward, steps) + sumOfMedians(rank.backward, steps) + median(rank.optimizer) : 0;
         if (!(parts > 0))

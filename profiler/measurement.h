@@ -38,9 +38,6 @@ public:
 
     [[nodiscard]] const program::Program &program() const { return m_program; }
     [[nodiscard]] const std::vector<RankTimes> &ranks() const { return m_times; }
-    /// By how much the median step is longer than the sum of the medians of its parts: the parts vary, each for itself, and ranks wait for the one
-    /// that is slowest this time. 1 or more.
-    [[nodiscard]] double skew() const;
 
 private:
     void measure(std::size_t thread, RankThreads &all, const std::function<bool()> &stopped);
@@ -60,6 +57,10 @@ private:
 
 /// Median; 0 of nothing.
 double median(std::vector<double> values);
+
+/// By how much the median step of @p ranks is longer than the sum of the medians of its parts: the parts vary, each for itself, and ranks wait for
+/// the one that is slowest this time. 1 or more.
+double skewOf(const std::vector<RankTimes> &ranks);
 
 /// Median time of each operator over all ranks, which have the same body, and repetitions, scaled so that the sum is the median of the
 /// whole pass: medians of parts add up to less than the median of their sum.
