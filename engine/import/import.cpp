@@ -30,16 +30,8 @@ Result<Model> readModelJson(std::string_view text, const std::string &name)
     return model ? withWeightsBeside(*std::move(model), std::filesystem::path(name).parent_path().string()) : model;
 }
 
-} // namespace
-
-Result<Model> loadModel(const std::string &source)
+Result<Model> readModelFile(const std::string &source)
 {
-    if (source.starts_with(kZoo)) {
-        auto model = zooModel(source.substr(kZoo.size()));
-        if (!model)
-            return model.error().in(source);
-        return model;
-    }
     const std::filesystem::path path(source);
     const std::string extension = path.extension().string();
     if (extension != ".onnx" && extension != ".json" && extension != ".txt")
@@ -50,6 +42,24 @@ Result<Model> loadModel(const std::string &source)
     if (extension == ".onnx")
         return readOnnx(*bytes, source, path.parent_path().string());
     return extension == ".json" ? readModelJson(*bytes, source) : readLayerProfile(*bytes, source);
+}
+
+} // namespace
+
+Result<Model> loadModel(const std::string &source)
+{
+    if (source.starts_with(kZoo)) {
+        auto model = zooModel(source.substr(kZoo.size()));
+        if (!model)
+            return model.error().in(source);
+        return model;
+    }
+    auto model = readModelFile(source);
+    std::error_code unknown;
+    const auto place = std::filesystem::absolute(source, unknown);
+    if (model && !unknown)
+        model->source = place.lexically_normal().string(); // workers, which look for weights beside it, run elsewhere
+    return model;
 }
 
 } // namespace planloom::import

@@ -18,7 +18,7 @@ namespace planloom::import {
 struct Model {
     std::shared_ptr<const graph::Graph> graph;
     std::shared_ptr<const cost::Profile> profile; ///< may be null
-    std::string source;                           ///< as asked for: "zoo:gpt2", "net.onnx"
+    std::string source;                           ///< "zoo:gpt2", or the file with its whole path
     std::vector<std::string> warnings;            ///< what was kept but not understood, for people
 };
 

@@ -27,7 +27,7 @@ constexpr std::size_t kRingRecords = 1 << 16;
 /// Where a model's weight files lie: beside the model file. Built-in models have none.
 std::string modelFolder(const std::string &source)
 {
-    return source.find(':') == std::string::npos ? std::filesystem::path(source).parent_path().string() : std::string();
+    return source.starts_with("zoo:") ? std::string() : std::filesystem::path(source).parent_path().string();
 }
 
 /// This process dies when whoever started it does, however that happens.

@@ -3,6 +3,7 @@
 #include "engine/import/import.h"
 #include "engine/weights/safetensors.h"
 
+#include <QDir>
 #include <QTemporaryDir>
 #include <QTest>
 
@@ -219,6 +220,18 @@ private slots:
         const auto model = load("gpt2");
         QVERIFY(!model.ok());
         QVERIFY(model.error().text().find("model.safetensors.index.json") != std::string::npos);
+    }
+    /// Workers, which run elsewhere, look for the weights beside it.
+    void sourceIsAWholePath()
+    {
+        std::ofstream(m_path + "/config.json") << kConfigs.at("gpt2");
+        const QString before = QDir::currentPath();
+        QVERIFY(QDir::setCurrent(QString::fromStdString(m_path)));
+        const auto model = import::loadModel("./config.json");
+        const std::string here = QDir::currentPath().toStdString();
+        QVERIFY(QDir::setCurrent(before));
+        QVERIFY2(model.ok(), model.ok() ? "" : model.error().text().c_str());
+        QCOMPARE(model->source, here + "/config.json");
     }
 
 private:
