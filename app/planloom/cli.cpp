@@ -148,7 +148,7 @@ void addTrain(Command &command)
                              [&command](Output &output) { return train(command.train, output); });
     constexpr std::int64_t kMostSteps = std::int64_t{1} << 40;
     verb->add_option("plan", options.plan, "Plan file; with --resume also the folder of the run")->required()->type_name("PLAN");
-    verb->add_option("--data", options.data, "Text, token file, .npy, CSV(.gz) or IDX; needed unless a run is resumed");
+    verb->add_option("--data", options.data, "Text, token file, .npy, CSV(.gz), IDX, or a folder of .npy files; needed unless a run is resumed");
     verb->add_option("--steps", options.steps, "Training steps; default 100")->check(CLI::Range(std::int64_t{1}, kMostSteps));
     verb->add_option("--seed", options.seed, "Seed of weights and order of samples; default 1");
     verb->add_option("--run-dir", options.runDir, "Folder of the run, for its trace and metrics; default: a new one")->type_name("FOLDER");

@@ -5,10 +5,10 @@
 
 namespace planloom::import {
 
-/// Writes what exporters spell out as one operator each: LayerNormalization and RMSNormalization over the last axis, Gelu (by erf
-/// and by tanh), Silu, and Attention,
-/// causal by a constant mask or without one, of a packed projection or of three. A pattern is taken only if its constants agree to 1e-3 and nothing outside of it reads what lies inside; its
-/// last tensor keeps its name, as do parameters. A graph without patterns, or with operators that have no schema, comes back as it is.
+/// Writes what exporters spell out as one operator each: LayerNormalization and RMSNormalization over the last axis, Gelu (by erf and by tanh),
+/// Silu, products with transposed weights, and Attention, causal or under a mask of keys, of a packed projection or of three, also with grouped
+/// heads. A pattern is taken only if its constants agree to 1e-3 and nothing outside of it reads what lies inside; its last tensor keeps its name, as do
+/// parameters. What computes nothing that is used is left out. A graph with operators that have no schema comes back as it is.
 graph::Graph fusePatterns(const graph::Graph &graph);
 
 } // namespace planloom::import

@@ -5,22 +5,22 @@
 // MODEL: gpt2, bert, lstm, resnet50, vit_b_16, or all of these; small also llama, encoder, variants. The sizes are in peer/parity_models.py.
 #include "engine/import/import.h"
 #include "executor/runtime/sleeping_threads.h"
+#include "tests/bench/peer_process.h"
 #include "tests/executor/runtime/one_rank.h"
 
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
 #include <string>
-#include <unistd.h>
 #include <vector>
 
 namespace {
 
 using namespace planloom;
+using bench::median;
 
 struct Options {
     std::vector<std::string> models = {"gpt2", "bert", "lstm", "resnet50", "vit_b_16"};
@@ -40,12 +40,6 @@ Options parse(int argc, char **argv)
     if (argc > 4)
         options.python = argv[4];
     return options;
-}
-
-double median(std::vector<double> values)
-{
-    std::sort(values.begin(), values.end());
-    return values.empty() ? 0 : values[values.size() / 2];
 }
 
 /// What the script printed; null if it failed.
@@ -114,9 +108,8 @@ Result<double> compare(const std::filesystem::path &folder, const nlohmann::json
     std::vector<double> seconds;
     const auto losses = peer["losses"].get<std::vector<double>>();
     for (std::size_t step = 0; step < losses.size(); ++step) {
-        const auto begin = std::chrono::steady_clock::now();
-        const double loss = (*rank)->step();
-        seconds.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
+        double loss = 0;
+        seconds.push_back(bench::spentBy([&] { loss = (*rank)->step(); }).clock);
         const double apart = std::abs(loss - losses[step]) / std::abs(losses[step]);
         worst = std::isfinite(loss) ? std::max(worst, apart) : INFINITY;
         std::printf("  step %2zu   loss %.7f   PyTorch %.7f   %.1e\n", step, loss, losses[step], apart);

@@ -5,21 +5,18 @@
 //     bench_peer [MODEL [STEPS [SAMPLES [fp32 | bf16 [PYTHON]]]]]        default zoo:gpt2 5 1 fp32 /usr/bin/python3
 // FLOPs are counted as 6 N + 6 L C T a token (N parameters, the shared table once; L layers of width C over T tokens, causal).
 #include "engine/import/import.h"
-#include "engine/program/program.h"
 #include "executor/device/kernel.h"
-#include "executor/runtime/arena.h"
-#include "executor/runtime/body_runner.h"
 #include "executor/runtime/sleeping_threads.h"
+#include "tests/bench/peer_process.h"
+#include "tests/executor/runtime/one_rank.h"
 
 #include <algorithm>
-#include <chrono>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
-#include <ctime>
 #include <filesystem>
 #include <fstream>
 #include <string>
-#include <sys/wait.h>
 #include <thread>
 #include <unistd.h>
 #include <vector>
@@ -27,38 +24,14 @@
 namespace {
 
 using namespace planloom;
+using bench::cores;
+using bench::median;
+using bench::processorSeconds;
+using bench::Spent;
+using bench::Times;
 
 constexpr std::int64_t kSeed = 1;
 constexpr int kWarmUp = 1; ///< first steps that are not timed
-
-double now()
-{
-    return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
-/// What this process has computed so far, on all cores.
-double processorSeconds()
-{
-    timespec time{};
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
-    return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
-}
-
-double cores()
-{
-    return static_cast<double>(std::max(1U, std::thread::hardware_concurrency()));
-}
-
-struct Spent {
-    double clock = 0;
-    double processor = 0; ///< per core
-};
-
-double median(std::vector<double> values)
-{
-    std::sort(values.begin(), values.end());
-    return values.empty() ? 0 : values[values.size() / 2];
-}
 
 struct Options {
     std::string model = "zoo:gpt2";
@@ -109,88 +82,6 @@ private:
     data::Needs m_needs;
 };
 
-/// The whole model as the one rank of a plan holds it.
-class Ours final : private runtime::Between {
-public:
-    static Result<std::unique_ptr<Ours>> make(const std::shared_ptr<const graph::Graph> &graph, const Options &options)
-    {
-        std::unique_ptr<Ours> ours(new Ours(graph));
-        auto needs = data::needsOf(*graph);
-        if (!needs)
-            return needs.error();
-        ours->m_data = std::make_unique<Sequences>(*needs);
-        if (const Status status = ours->compile(options); !status)
-            return status.error();
-        ours->m_feed = std::make_unique<runtime::Feed>(runtime::Feed{ours->m_data.get(), *needs, data::SampleOrder(ours->m_data->samples(), kSeed, 0)});
-        auto arena = runtime::Arena::allocate(ours->m_program.ranks.front().arenaBytes);
-        if (!arena)
-            return arena.error();
-        ours->m_arena = std::move(*arena);
-        auto body = runtime::BodyRunner::create(ours->m_program, ours->m_program.bodies.front(), ours->m_arena, *ours->m_feed);
-        if (!body)
-            return body.error();
-        ours->m_body = std::move(*body);
-        ours->m_body->prepareUpdate(ours->m_plan.optimizer);
-        if (const Status status = ours->m_body->initialize(*graph, kSeed, {}); !status)
-            return status.error();
-        return ours;
-    }
-
-    /// Loss of the step.
-    double step(Spent *spent)
-    {
-        const double begin = now();
-        const double processorBegin = processorSeconds();
-        m_body->forward(0, m_step, *this);
-        m_body->backward(0, *this);
-        m_body->optimize(m_plan.optimizer, {m_step++, m_plan.optimizer.learningRate, 1});
-        *spent = {now() - begin, (processorSeconds() - processorBegin) / cores()};
-        return m_body->takeLoss();
-    }
-
-    [[nodiscard]] const plan::Plan &plan() const { return m_plan; }
-    [[nodiscard]] const runtime::Feed &feed() const { return *m_feed; }
-
-private:
-    explicit Ours(const std::shared_ptr<const graph::Graph> &graph) : m_graph(graph) {}
-    void betweenOperators() override {}
-
-    Status compile(const Options &options)
-    {
-        cluster::RegularCluster spec;
-        spec.name = "one";
-        spec.type = {"CPU", {{"float32", 1e11}}, Bytes(std::int64_t{1} << 50), 1e10}; // only its memory matters: it must not bind
-        spec.intraBandwidth = spec.interPointToPoint = spec.interCollective = 1e9;
-        auto cluster = cluster::regular(spec);
-        if (!cluster)
-            return cluster.error();
-        const auto subject = plan::makeSubject(m_graph, std::make_shared<const cluster::Cluster>(std::move(*cluster)), nullptr, {});
-        m_plan.globalBatch = options.samples;
-        m_plan.precision = options.precision;
-        m_plan.optimizer.kind = plan::Optimizer::Kind::AdamW;
-        m_plan.optimizer.learningRate = 1e-4;
-        plan::Stage stage;
-        stage.name = "all";
-        stage.lastLayer = subject.layers().size();
-        stage.devices = {DeviceId(0)};
-        m_plan.stages.push_back(std::move(stage));
-        auto program = program::compile(m_plan, subject);
-        if (!program)
-            return program.error();
-        m_program = std::move(*program);
-        return {};
-    }
-
-    std::shared_ptr<const graph::Graph> m_graph;
-    plan::Plan m_plan;
-    program::Program m_program;
-    std::unique_ptr<Sequences> m_data;
-    std::unique_ptr<runtime::Feed> m_feed;
-    runtime::Arena m_arena;
-    std::unique_ptr<runtime::BodyRunner> m_body;
-    std::int64_t m_step = 0;
-};
-
 /// What the peer has to know of the model, read off its operators.
 struct Sizes {
     std::int64_t layers = 0, heads = 0, width = 0, context = 0;
@@ -210,7 +101,7 @@ Sizes sizesOf(const graph::Graph &graph)
     return sizes;
 }
 
-void writeExchange(const std::filesystem::path &folder, const graph::Graph &graph, const Ours &ours, const Options &options)
+void writeExchange(const std::filesystem::path &folder, const graph::Graph &graph, const test::OneRank &ours, const Options &options)
 {
     const Sizes sizes = sizesOf(graph);
     const plan::Optimizer &how = ours.plan().optimizer;
@@ -247,58 +138,6 @@ void writeExchange(const std::filesystem::path &folder, const graph::Graph &grap
         }
     }
 }
-
-/// The peer, a process that makes one step for each line it is sent.
-class Peer {
-public:
-    Peer(const std::string &python, const std::string &script, const std::string &folder)
-    {
-        int request[2];
-        int reply[2];
-        if (pipe(request) != 0 || pipe(reply) != 0)
-            return;
-        m_process = fork();
-        if (m_process == 0) {
-            dup2(request[0], STDIN_FILENO);
-            dup2(reply[1], STDOUT_FILENO);
-            for (const int end : {request[0], request[1], reply[0], reply[1]})
-                close(end);
-            execl(python.c_str(), python.c_str(), script.c_str(), folder.c_str(), static_cast<char *>(nullptr));
-            _exit(127);
-        }
-        close(request[0]);
-        close(reply[1]);
-        m_request = fdopen(request[1], "w");
-        m_reply = fdopen(reply[0], "r");
-    }
-    Peer(const Peer &) = delete;
-    Peer &operator=(const Peer &) = delete;
-    ~Peer()
-    {
-        if (m_request != nullptr)
-            std::fclose(m_request);
-        if (m_reply != nullptr)
-            std::fclose(m_reply);
-        if (m_process > 0)
-            waitpid(m_process, nullptr, 0);
-    }
-
-    /// False if the peer is gone.
-    bool step(double *loss, Spent *spent)
-    {
-        if (m_request == nullptr || std::fputs("step\n", m_request) < 0 || std::fflush(m_request) != 0)
-            return false;
-        if (std::fscanf(m_reply, "%lf %lf %lf", loss, &spent->clock, &spent->processor) != 3)
-            return false;
-        spent->processor /= cores();
-        return true;
-    }
-
-private:
-    pid_t m_process = -1;
-    std::FILE *m_request = nullptr;
-    std::FILE *m_reply = nullptr;
-};
 
 /// A 1024 x 1024 x 1024 product; the best of all calls is the machine's rate.
 class Product {
@@ -341,18 +180,6 @@ double flopsOfStep(const graph::Graph &graph, std::int64_t samples)
     return perToken * static_cast<double>(samples * sizes.context);
 }
 
-/// Steps of one side.
-struct Times {
-    std::vector<double> clock;
-    std::vector<double> processor;
-
-    void add(const Spent &spent)
-    {
-        clock.push_back(spent.clock);
-        processor.push_back(spent.processor);
-    }
-};
-
 void report(const Times &ours, const Times &peer, double flops, double machine)
 {
     std::printf("median step by the clock: ours %.3f s, PyTorch %.3f s, ratio %.2f\n", median(ours.clock), median(peer.clock), median(peer.clock) / median(ours.clock));
@@ -362,7 +189,7 @@ void report(const Times &ours, const Times &peer, double flops, double machine)
                 100 * flops / seconds / machine, machine * 1e-9, flops / median(peer.processor) * 1e-9);
 }
 
-int compare(Ours &ours, Peer &peer, const graph::Graph &graph, const Options &options)
+int compare(test::OneRank &ours, bench::Peer &peer, const graph::Graph &graph, const Options &options)
 {
     Product product;
     Times ourTimes;
@@ -370,10 +197,10 @@ int compare(Ours &ours, Peer &peer, const graph::Graph &graph, const Options &op
     double worstLoss = 0;
     for (std::int64_t step = 0; step < options.steps + kWarmUp; ++step) {
         product.measure();
-        Spent ourSpent;
         Spent peerSpent;
         double peerLoss = 0;
-        const double ourLoss = ours.step(&ourSpent);
+        double ourLoss = 0;
+        const Spent ourSpent = bench::spentBy([&] { ourLoss = ours.step(); });
         if (!peer.step(&peerLoss, &peerSpent)) {
             std::fprintf(stderr, "bench_peer: the peer stopped; it needs %s with torch\n", options.python.c_str());
             return 1;
@@ -408,7 +235,16 @@ int main(int argc, char **argv)
     const auto model = import::loadModel(options.model);
     if (!model)
         return refuse(model.error());
-    auto ours = Ours::make(model->graph, options);
+    const auto needs = data::needsOf(*model->graph);
+    if (!needs)
+        return refuse(needs.error());
+    const Sequences data(*needs);
+    test::OneRank::Options how;
+    how.samples = options.samples;
+    how.seed = kSeed;
+    how.precision = options.precision;
+    how.optimizer.learningRate = 1e-4;
+    auto ours = test::OneRank::make(model->graph, data, how);
     if (!ours)
         return refuse(ours.error());
     const std::filesystem::path folder = std::filesystem::temp_directory_path() / ("planloom-peer-" + std::to_string(getpid()));
@@ -416,7 +252,7 @@ int main(int argc, char **argv)
     writeExchange(folder, *model->graph, **ours, options);
     int status = 0;
     {
-        Peer peer(options.python, PLANLOOM_PEER_SCRIPT, folder.string());
+        bench::Peer peer(options.python, PLANLOOM_PEERS "/gpt2.py", {folder.string()});
         status = compare(**ours, peer, *model->graph, options);
     }
     std::filesystem::remove_all(folder);
