@@ -29,6 +29,9 @@ struct Heads {
     graph::Dim samples = {};
 };
 
+/// a b = whole, of sizes that a file may have made up.
+bool isProduct(std::int64_t whole, std::int64_t a, std::int64_t b) { return b > 0 && whole % b == 0 && whole / b == a; }
+
 /// Follows attention from its Softmax to the projections and to what joins the heads again.
 class AttentionMatcher {
 public:
@@ -85,7 +88,7 @@ private:
         const Op *op = m_in.source(id);
         if (!op)
             return false;
-        if (op->type == "Reshape" && shape(op->inputs[0]).rank() > 2 && shape(op->inputs[0]).dims().back() == shape(id).dims().back() && sameBut(op->inputs[0], id)) {
+        if (op->type == "Reshape" && sameBut(op->inputs[0], id)) {
             take(*op);
             id = op->inputs[0];
             return true;
@@ -221,7 +224,7 @@ private:
             return {};
         Heads heads{split->inputs[0], {}, 0, 0, parts.back().size, order, whole[samples]};
         heads.heads = order == Order::SamplesFirst ? parts[2].size : parts[1].size / whole[1].size;
-        if (heads.heads * heads.size != whole[2].size)
+        if (!isProduct(whole[2].size, heads.heads, heads.size))
             return {};
         take(*split);
         return heads;
@@ -241,7 +244,7 @@ private:
             return {};
         const auto &whole = shape(split->inputs[0]).dims();
         const auto &parts = shape(split->outputs[0]).dims();
-        if (parts.size() != 5 || parts[0] != whole[0] || parts[1] != whole[1] || parts[2].size != 3 || parts[2].size * parts[3].size * parts[4].size != whole[2].size)
+        if (parts.size() != 5 || parts[0] != whole[0] || parts[1] != whole[1] || parts[2].size != 3 || whole[2].size % 3 != 0 || !isProduct(whole[2].size / 3, parts[3].size, parts[4].size))
             return {};
         std::optional<std::int64_t> part;
         if (cut->type == "Gather")
@@ -297,7 +300,10 @@ private:
         take(*turned);
         take(*m_joined);
         m_pattern.output = m_joined->outputs[0];
-        return shape(m_pattern.output).dims().back() == graph::Dim{m_heads[0].heads * m_heads[0].size, false};
+        if (shape(m_pattern.output).rank() == 0)
+            return false;
+        const graph::Dim &width = shape(m_pattern.output).dims().back();
+        return !width.batch && isProduct(width.size, m_heads[0].heads, m_heads[0].size);
     }
 
     /// True if queries, keys and values fit each other.

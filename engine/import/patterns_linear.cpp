@@ -64,7 +64,7 @@ private:
         if (op.type == "MatMul" && op.integer("transA") == 0 && op.inputs.size() == 2 && isMatrix(op.inputs[1]))
             return op.inputs[0];
         const bool plain = op.number("alpha", 1) == 1 && op.number("beta", 1) == 1 && op.integer("transA") == 0;
-        if (op.type == "Gemm" && plain && isMatrix(op.inputs[1]) && (op.inputs.size() < 3 || isRow(op.inputs[2])))
+        if (op.type == "Gemm" && plain && isMatrix(op.inputs[1]) && (op.inputs.size() < 3 || (op.inputs[2].valid() && isRow(op.inputs[2]))))
             return op.inputs[0];
         return op.type == "Reshape" ? flattened(op) : std::nullopt;
     }

@@ -13,7 +13,7 @@ using graph::Shape;
 using graph::Tensor;
 
 constexpr double kMasked = -1e4; ///< exporters write what is masked as this or less
-constexpr int kMostSteps = 16;   ///< more operators than any exporter takes to make a mask ready
+constexpr int kMostSteps = 12;   ///< more operators than any exporter takes to make a mask ready
 
 /// An element a pair of positions, from a constant of bools or float32; empty if it is something else.
 std::vector<double> pairs(const Tensor &mask, std::int64_t positions)
@@ -45,11 +45,13 @@ public:
             return number;
         if (const auto number = m_in.integer(id))
             return static_cast<double>(*number);
+        if (!id.valid())
+            return {};
         const Tensor &tensor = m_in.tensor(id);
         if (tensor.role == graph::TensorRole::Input)
             return takeInput(id) ? std::optional(value) : std::nullopt;
         const Op *op = m_in.source(id);
-        if (!op || steps == 0 || !keepsKeys(*op))
+        if (!op || steps == 0 || op->inputs.empty() || !op->inputs[0].valid() || !keepsKeys(*op))
             return {};
         std::vector<double> operands;
         for (const TensorId input : op->inputs) {
