@@ -25,6 +25,7 @@ void KernelTimes::addPass(const RankTimes &rank, RankTimes::BySamples RankTimes:
 void KernelTimes::add(const Measurement &measurement)
 {
     const double skew = skewOf(measurement.ranks());
+    m_skews.push_back(skew);
     for (const RankTimes &rank : measurement.ranks()) {
         if (rank.body == nullptr)
             continue;
@@ -45,6 +46,8 @@ void KernelTimes::finish(cost::Profile &profile) const
         profile.kernels[key.first].push_back({static_cast<double>(key.second), Seconds(sum.seconds / sum.count)});
     if (!m_optimizer.empty())
         profile.extra["optimizer_seconds_per_parameter"] = median(m_optimizer);
+    if (!m_skews.empty())
+        profile.extra["step_skew"] = median(m_skews);
     if (!m_slowdown.empty())
         profile.extra["busy_slowdown"] = median(m_slowdown);
 }
