@@ -3,7 +3,8 @@
 // trained for some steps by real ranks. Prints per pair the predicted and the measured seconds of an iteration and the error; the arena of the
 // fullest rank, predicted and measured to the byte, and its process's memory beyond it; and the share of the machine's time that went to other
 // programs meanwhile, which is to be next to nothing if the figures are to mean anything. Then the median and the worst error.
-// usage: bench_prediction [STEPS AT LEAST] [PART OF A PAIR'S NAME] [FOLDER, which keeps plan.json, profile.json and run of the last pair]
+// With ROUNDS every pair is profiled and trained so often, by turns, and medians are compared: for machines that have other work.
+// usage: bench_prediction [STEPS AT LEAST] [PART OF A PAIR'S NAME] [ROUNDS] [FOLDER, which keeps plan.json, profile.json and run of the last pair]
 #include "engine/base/files.h"
 #include "engine/graph/zoo.h"
 #include "engine/import/import.h"
@@ -314,7 +315,33 @@ public:
         return train(*model, planFile, simulated->report.iterationSeconds);
     }
 
+    /// Medians of both times over @p rounds, the memory of the last.
+    Result<Outcome> runOften(const Pair &pair, int rounds)
+    {
+        std::vector<double> predicted;
+        std::vector<double> measured;
+        Result<Outcome> outcome = failed("no round was asked for");
+        for (int round = 0; round < rounds; ++round) {
+            outcome = run(pair);
+            if (!outcome)
+                return outcome;
+            predicted.push_back(outcome->predicted);
+            measured.push_back(outcome->measured);
+        }
+        if (outcome) {
+            outcome->predicted = median(std::move(predicted));
+            outcome->measured = median(std::move(measured));
+        }
+        return outcome;
+    }
+
 private:
+    static double median(std::vector<double> values)
+    {
+        std::ranges::sort(values);
+        return values[values.size() / 2];
+    }
+
     Result<Outcome> train(const graph::Graph &model, const std::string &planFile, double predicted)
     {
         std::string data = "/usr/share/common-licenses/GPL-3";
@@ -352,8 +379,9 @@ int main(int argc, char **argv)
 {
     const int steps = argc > 1 ? std::atoi(argv[1]) : 20;
     const std::string wanted = argc > 2 ? argv[2] : "";
-    const bool keeps = argc > 3;
-    const std::string folder = keeps ? argv[3] : (std::filesystem::temp_directory_path() / fmt::format("planloom-prediction-{}", ::getpid())).string();
+    const int rounds = argc > 3 ? std::max(std::atoi(argv[3]), 1) : 1;
+    const bool keeps = argc > 4;
+    const std::string folder = keeps ? argv[4] : (std::filesystem::temp_directory_path() / fmt::format("planloom-prediction-{}", ::getpid())).string();
     std::filesystem::create_directories(folder);
     Bench pairsBench(folder, steps);
     std::vector<double> errors;
@@ -363,7 +391,7 @@ int main(int argc, char **argv)
         if (pair.name.find(wanted) == std::string::npos)
             continue;
         const Work begin = Work::now();
-        const auto outcome = pairsBench.run(pair);
+        const auto outcome = pairsBench.runOften(pair, rounds);
         if (!outcome) {
             fmt::print("{:<30} {}\n", pair.name, outcome.error().text());
             continue;
