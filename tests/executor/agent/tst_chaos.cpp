@@ -336,6 +336,7 @@ private slots:
         QVERIFY(writeFileAtomically(path("data.txt"), words()).ok());
         m_references = qEnvironmentVariable("PLANLOOM_CHAOS_REFERENCES", m_home.filePath("references")).toStdString();
         m_record = qEnvironmentVariable("PLANLOOM_CHAOS_RECORD", m_home.filePath("record.csv")).toStdString();
+        m_references += "/" + sha256(*readFile("/proc/self/exe")).substr(0, 16); // another program's losses may differ
         fs::create_directories(m_references);
         SmallDisk disk;
         m_disks = disk.create(path("disk"), 1 << 20);
