@@ -194,8 +194,12 @@ Made makeKernel(const graph::Op &op, const std::vector<Argument> &inputs, const 
         return makeHalfCast(request);
     const KernelEntry &entry = found->second;
     const bool elementwise = isElementwise(op.type);
-    if (needsConversion(request, entry, elementwise))
+    if (needsConversion(request, entry, elementwise)) {
+        auto half = makeHalfProduct(request);
+        if (half || half.error().code != ErrorCode::Unsupported)
+            return half;
         return makeConverting(request, elementwise, [&](const Request &asFloats) { return makeFrom(entry, asFloats); });
+    }
     auto made = makeFrom(entry, request);
     if (made || made.error().code != ErrorCode::Unsupported || typed == typedTable().end())
         return made;

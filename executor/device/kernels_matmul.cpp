@@ -10,21 +10,31 @@ namespace planloom::device {
 
 namespace {
 
+using onednn::Bias;
 using onednn::View;
 
 /// A product over the dimension k that has no terms: the result is 0 and oneDNN need not know.
-Made makeZeros(std::int64_t elements)
+Made makeZeros(std::int64_t bytes)
 {
-    return makeFunction([elements](Inputs, Outputs out) { std::memset(out[0], 0, static_cast<std::size_t>(elements) * sizeof(float)); });
+    return makeFunction([bytes](Inputs, Outputs out) { std::memset(out[0], 0, static_cast<std::size_t>(bytes)); });
 }
+
+View typed(View view, const Argument &argument)
+{
+    view.half = argument.type == graph::DType::BF16;
+    return view;
+}
+
+Bias biasOf(const Argument &row) { return row.type == graph::DType::BF16 ? Bias::Half : Bias::Float; }
 
 /// @p bias: input 2 is added to every row.
 Made makeProduct(const Request &request, const View &a, const View &b, const View &y, bool bias = false)
 {
     const std::int64_t elements = product(y.dims);
     if (elements == 0 || (a.dims.back() == 0 && !bias))
-        return makeZeros(elements);
-    auto primitive = onednn::matmul(a, b, y, bias, 1.0F);
+        return makeZeros(elements * graph::sizeOf(request.outputs[0].type));
+    const Bias row = bias ? biasOf(request.inputs[2]) : Bias::None;
+    auto primitive = onednn::matmul(typed(a, request.inputs[0]), typed(b, request.inputs[1]), typed(y, request.outputs[0]), row, 1.0F);
     if (!primitive)
         return cannot(request, primitive.error().message);
     return makeFunction([p = std::move(*primitive), bias](Inputs in, Outputs out) mutable {
@@ -133,7 +143,7 @@ void addScaled(const LoopNest<2> &nest, float beta, const float *c, float *y)
 
 Made makeGemmWithBias(const Request &request, const GemmShape &shape)
 {
-    auto primitive = onednn::matmul(shape.a, shape.b, shape.y, true, 1.0F);
+    auto primitive = onednn::matmul(shape.a, shape.b, shape.y, Bias::Float, 1.0F);
     if (!primitive)
         return cannot(request, primitive.error().message);
     return makeFunction([p = std::move(*primitive)](Inputs in, Outputs out) mutable {
@@ -161,7 +171,7 @@ Made makeGemm(const Request &request)
         return makeZeros(0);
     if (isPlainBias(request, shape))
         return makeGemmWithBias(request, shape);
-    auto primitive = onednn::matmul(shape.a, shape.b, shape.y, false, shape.alpha);
+    auto primitive = onednn::matmul(shape.a, shape.b, shape.y, Bias::None, shape.alpha);
     if (!primitive)
         return cannot(request, primitive.error().message);
     std::vector<LoopNest<2>> addend;
@@ -190,5 +200,15 @@ constexpr KernelEntry kEntries[] = {
 } // namespace
 
 std::span<const KernelEntry> matmulKernels() { return kEntries; }
+
+Made makeHalfProduct(const Request &request)
+{
+    const bool whole = request.hasInput(0) && request.hasInput(1) && request.hasOutput(0);
+    if (whole && request.op.type == "MatMul")
+        return makeMatMul(request);
+    if (whole && request.op.type == "MatMulWeightGrad")
+        return makeMatMulWeightGrad(request);
+    return cannot(request, "has no kernel that computes in bfloat16");
+}
 
 } // namespace planloom::device

@@ -25,21 +25,23 @@ void Primitive::run()
 
 namespace {
 
+memory::data_type type(bool half) { return half ? memory::data_type::bf16 : memory::data_type::f32; }
+
 memory::desc plain(const View &view)
 {
-    return {view.dims, memory::data_type::f32, view.strides};
+    return {view.dims, type(view.half), view.strides};
 }
 
 } // namespace
 
-Result<Primitive> matmul(const View &a, const View &b, const View &y, bool withBias, float alpha)
+Result<Primitive> matmul(const View &a, const View &b, const View &y, Bias bias, float alpha)
 {
     return guarded("matrix product", [&](Primitive::State &state) {
-        memory::desc bias;
-        if (withBias) {
+        memory::desc row;
+        if (bias != Bias::None) {
             std::vector<std::int64_t> dims(y.dims.size(), 1);
             dims.back() = y.dims.back();
-            bias = rowMajor(dims);
+            row = rowMajor(dims, type(bias == Bias::Half));
         }
         dnnl::primitive_attr attr = attributes();
         if (alpha != 1.0F) {
@@ -47,12 +49,12 @@ Result<Primitive> matmul(const View &a, const View &b, const View &y, bool withB
             appendElementwise(ops, dnnl::algorithm::eltwise_linear, alpha, 0.0F);
             attr.set_post_ops(ops);
         }
-        const auto made = describeMatmul(plain(a), plain(b), withBias ? &bias : nullptr, plain(y), attr);
+        const auto made = describeMatmul(plain(a), plain(b), bias != Bias::None ? &row : nullptr, plain(y), attr);
         state.add(DNNL_ARG_SRC, plain(a), made.src_desc(), false);
         state.add(DNNL_ARG_WEIGHTS, plain(b), made.weights_desc(), false);
         state.add(DNNL_ARG_DST, plain(y), made.dst_desc(), true);
-        if (withBias)
-            state.add(DNNL_ARG_BIAS, bias, made.bias_desc(), false);
+        if (bias != Bias::None)
+            state.add(DNNL_ARG_BIAS, row, made.bias_desc(), false);
         state.finish(dnnl::matmul(made), made.scratchpad_desc());
     });
 }

@@ -7,14 +7,15 @@
 #include <memory>
 #include <vector>
 
-// The only door to oneDNN: nothing outside onednn*.cpp knows its version. Everything is float32 and row-major at the border;
-// what layout a primitive likes inside, and the copies into and out of it, are settled when it is made.
+// The only door to oneDNN: nothing outside onednn*.cpp knows its version. Everything is row-major at the border, and float32 if it does not
+// say otherwise; what layout a primitive likes inside, and the copies into and out of it, are settled when it is made.
 namespace planloom::device::onednn {
 
 /// A tensor argument with explicit strides, in elements.
 struct View {
     std::vector<std::int64_t> dims;
     std::vector<std::int64_t> strides;
+    bool half = false; ///< bfloat16, not float32
 };
 
 /// A primitive made ready. Arguments are given in the order that its maker states. Not thread-safe.
@@ -33,9 +34,12 @@ private:
     std::unique_ptr<State> m_state;
 };
 
-/// y = alpha * a b + bias. Arguments: a (.., m, k), b (.., k, n), y (.., m, n), bias (.., 1, n) if @p withBias. Leading dimensions
-/// are equal in number; one that is 1 repeats. Errors: Unsupported.
-Result<Primitive> matmul(const View &a, const View &b, const View &y, bool withBias, float alpha);
+enum class Bias { None, Float, Half };
+
+/// y = alpha * a b + bias. Arguments: a (.., m, k), b (.., k, n), y (.., m, n), bias (.., 1, n) if there is one. Leading dimensions
+/// are equal in number; one that is 1 repeats. Sums are float32 whatever the arguments are. Errors: Unsupported, among them
+/// bfloat16 on a processor without its products (oneDNN wants AVX-512).
+Result<Primitive> matmul(const View &a, const View &b, const View &y, Bias bias, float alpha);
 
 /// c = alpha * op(a) op(b) + beta * c for small row-major matrices, on the calling thread's share of the cores (one, inside an
 /// OpenMP loop).
