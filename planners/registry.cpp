@@ -4,6 +4,7 @@
 #include "planners/gpipe/gpipe.h"
 #include "planners/manual/manual.h"
 #include "planners/planner.h"
+#include "planners/spp/spp.h"
 
 namespace planloom::planners {
 
@@ -12,8 +13,9 @@ std::vector<const Planner *> allPlanners()
     static const data_parallel::DataParallelPlanner dataParallel;
     static const gpipe::GpipePlanner gpipe;
     static const dapple::DapplePlanner dapple;
+    static const spp::SppPlanner spp;
     static const manual::ManualPlanner manual;
-    return {&dataParallel, &gpipe, &dapple, &manual};
+    return {&dataParallel, &gpipe, &dapple, &spp, &manual};
 }
 
 Result<const Planner *> findPlanner(const std::string &name)

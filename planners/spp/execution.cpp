@@ -61,10 +61,7 @@ private:
         for (const Passes &times : m_times)
             slowest = std::max(slowest, times.sum());
         for (std::size_t n = 0; n < m_parts.size(); ++n) {
-            double parameters = 0;
-            for (std::size_t layer = m_parts[n].first; layer < m_parts[n].last; ++layer)
-                parameters += m_instance.parameterBytes[layer];
-            const double reduction = m_parts[n].replicas() > 1 ? m_instance.reduction(m_parts[n].begin, m_parts[n].end).seconds(parameters) : 0;
+            const double reduction = m_instance.reduce(m_parts[n].first, m_parts[n].last, m_parts[n].begin, m_parts[n].end);
             longest = std::max(longest, reduction);
             execution.seconds = std::max(execution.seconds, m_free[2 * n] + reduction);
         }

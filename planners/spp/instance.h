@@ -30,13 +30,19 @@ struct Instance {
     double microBatches = 1;
     std::vector<double> forwardBytes;   ///< of one micro-batch, over the boundary after each layer
     std::vector<double> backwardBytes;  ///< the same way back
-    std::vector<double> parameterBytes; ///< by layer
+    std::vector<double> parameterBytes; ///< of the layers before each layer, and of all: layers + 1 sums
     /// Seconds of layers [first, last) for one micro-batch shared by a window; infinite where that cannot be.
     std::function<Passes(std::size_t first, std::size_t last, std::size_t begin, std::size_t end)> passes;
     /// From the window [begin, middle) to its neighbour [middle, end).
     std::function<Line(std::size_t begin, std::size_t middle, std::size_t end)> channel;
     /// All-reduce among a window.
     std::function<Line(std::size_t begin, std::size_t end)> reduction;
+
+    /// Seconds of the all-reduce of layers [first, last) within a window: A.
+    [[nodiscard]] double reduce(std::size_t first, std::size_t last, std::size_t begin, std::size_t end) const
+    {
+        return end - begin < 2 ? 0 : reduction(begin, end).seconds(parameterBytes[last] - parameterBytes[first]);
+    }
 };
 
 /// Communication as SPP has it: every sender exchanges its share with every receiver at once, and the slowest pair decides; a ring's

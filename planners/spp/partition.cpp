@@ -123,11 +123,8 @@ private:
 
 double stageLoad(const Instance &instance, const Part &part)
 {
-    double parameters = 0;
-    for (std::size_t layer = part.first; layer < part.last; ++layer)
-        parameters += instance.parameterBytes[layer];
     return instance.microBatches * instance.passes(part.first, part.last, part.begin, part.end).sum() +
-           (part.replicas() > 1 ? instance.reduction(part.begin, part.end).seconds(parameters) : 0);
+           instance.reduce(part.first, part.last, part.begin, part.end);
 }
 
 double channelLoad(const Instance &instance, const Part &from, const Part &to)

@@ -45,7 +45,9 @@ Instance instanceOf(const Layers &layers, const Bandwidths &bandwidths, const st
     instance.microBatches = microBatches;
     instance.forwardBytes = layers.boundary;
     instance.backwardBytes = layers.boundary;
-    instance.parameterBytes = layers.parameters;
+    instance.parameterBytes.push_back(0);
+    for (const double bytes : layers.parameters)
+        instance.parameterBytes.push_back(instance.parameterBytes.back() + bytes);
     instance.passes = [layers](std::size_t first, std::size_t last, std::size_t begin, std::size_t end) {
         Passes passes;
         for (std::size_t i = first; i < last; ++i) {
