@@ -22,7 +22,9 @@ namespace planloom::testing {
 inline std::string textOf(const std::string &path)
 {
     std::ifstream file(path, std::ios::binary);
-    return {std::istreambuf_iterator<char>(file), {}};
+    std::ostringstream text;
+    text << file.rdbuf(); // a process that ends meanwhile is an error of reading, and that no exception here
+    return text.str();
 }
 
 inline std::vector<int> childrenOf(int process)
