@@ -3,6 +3,7 @@
 #include "planners/data_parallel/data_parallel.h"
 #include "planners/gpipe/gpipe.h"
 #include "planners/manual/manual.h"
+#include "planners/pipedream/pipedream.h"
 #include "planners/planner.h"
 #include "planners/spp/spp.h"
 
@@ -13,9 +14,10 @@ std::vector<const Planner *> allPlanners()
     static const data_parallel::DataParallelPlanner dataParallel;
     static const gpipe::GpipePlanner gpipe;
     static const dapple::DapplePlanner dapple;
+    static const pipedream::PipeDreamPlanner pipedream;
     static const spp::SppPlanner spp;
     static const manual::ManualPlanner manual;
-    return {&dataParallel, &gpipe, &dapple, &spp, &manual};
+    return {&dataParallel, &gpipe, &pipedream, &dapple, &spp, &manual};
 }
 
 Result<const Planner *> findPlanner(const std::string &name)
