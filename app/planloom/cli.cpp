@@ -101,7 +101,7 @@ void addPlan(Command &command)
     verb->add_option("--model", options.model, kModel)->required();
     verb->add_option("--cluster", options.cluster, kCluster)->required();
     verb->add_option("--profile", options.profile, "Measured times, from planloom profile");
-    verb->add_option("--planner", options.planner, "Planner to use (see planloom planners)")->capture_default_str();
+    verb->add_option("--planner", options.planner, "Planner to use (see planloom planners); all: every one that searches, side by side")->capture_default_str();
     verb->add_option("--batch", options.batch, "Samples of one training step")->required();
     verb->add_option("--micro-batch", options.microBatch, "Samples of one micro-batch on one device; the planner chooses if not given");
     verb->add_option("--set", command.planSet, "Option of the planner, KEY=VALUE; may be given several times")->type_name("KEY=VALUE");

@@ -7,6 +7,7 @@
 #include "engine/plan/training.h"
 #include "planners/planner.h"
 
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <fmt/format.h>
@@ -50,6 +51,14 @@ Status checkOptions(const PlanOptions &options)
     return checkWritable(options.out);
 }
 
+std::int64_t largestPeak(const simulate::Report &report)
+{
+    std::int64_t largest = 0;
+    for (const simulate::DeviceReport &device : report.devices)
+        largest = std::max(largest, device.peakBytes);
+    return largest;
+}
+
 std::string alternativesJson(const planners::PlanReport &report)
 {
     JsonArray all;
@@ -63,17 +72,47 @@ std::string alternativesJson(const planners::PlanReport &report)
     return all.text();
 }
 
+/// What one planner of `--planner all` found.
+struct Row {
+    const planners::Planner *planner = nullptr;
+    Result<planners::PlanReport> report = cancelled("not run");
+};
+
+std::string comparisonJson(const std::vector<Row> &rows)
+{
+    JsonArray all;
+    for (const Row &row : rows) {
+        JsonObject json;
+        json.add("planner", row.planner->name());
+        if (row.report) {
+            json.add("notation", plan::notation(row.report->plan))
+                .add("micro_batches", row.report->plan.microBatches)
+                .add("schedule", plan::name(row.report->plan.schedule.kind))
+                .add("iteration_seconds", row.report->predicted.iterationSeconds)
+                .add("peak_bytes", largestPeak(row.report->predicted))
+                .add("search_seconds", row.report->plan.planner.searchSeconds)
+                .add("complete", row.report->complete);
+        } else {
+            json.add("error", row.report.error().text());
+        }
+        all.raw(json.text());
+    }
+    return all.text();
+}
+
 /// The plan file with what is about the search in front: itself a plan file, so that `planloom plan --json > PLAN` works, too.
-std::string resultJson(const plan::Document &document, const planners::PlanReport &report)
+std::string resultJson(const plan::Document &document, const planners::PlanReport &report, const std::vector<Row> &rows)
 {
     const std::string file = plan::toJson(document);
-    const std::string search = JsonObject()
-                                   .add("notation", plan::notation(document.plan))
-                                   .add("block_split", plan::blockSplit(document.plan, document.subject.layers()))
-                                   .add("search_seconds", document.plan.planner.searchSeconds)
-                                   .add("complete", report.complete)
-                                   .raw("alternatives", alternativesJson(report))
-                                   .text();
+    JsonObject json;
+    json.add("notation", plan::notation(document.plan))
+        .add("block_split", plan::blockSplit(document.plan, document.subject.layers()))
+        .add("search_seconds", document.plan.planner.searchSeconds)
+        .add("complete", report.complete)
+        .raw("alternatives", alternativesJson(report));
+    if (!rows.empty())
+        json.raw("comparison", comparisonJson(rows));
+    const std::string search = json.text();
     return search.substr(0, search.size() - 1) + "," + file.substr(file.find('{') + 1);
 }
 
@@ -101,6 +140,27 @@ void printResult(const plan::Document &document, const planners::PlanReport &rep
     output.line(fmt::format("searched for {}{}", format(Seconds(document.plan.planner.searchSeconds)), report.complete ? "" : "; stopped early, this is the best so far"));
 }
 
+/// Fastest first; then those that found nothing, with the reason.
+void printComparison(const std::vector<Row> &rows, Output &output)
+{
+    Table table({"PLANNER", "PLAN", "MICRO-BATCHES", "SCHEDULE", "ITERATION", "AGAINST BEST", "PEAK", "SEARCH"});
+    for (const Row &row : rows) {
+        if (!row.report)
+            continue;
+        const planners::PlanReport &report = *row.report;
+        table.row({row.planner->name(), plan::notation(report.plan), std::to_string(report.plan.microBatches), plan::name(report.plan.schedule.kind),
+                   format(Seconds(report.predicted.iterationSeconds)),
+                   fmt::format("{:.3f} x", report.predicted.iterationSeconds / rows.front().report->predicted.iterationSeconds),
+                   format(Bytes(largestPeak(report.predicted))), format(Seconds(report.plan.planner.searchSeconds)) + (report.complete ? "" : ", stopped")});
+    }
+    table.print(output);
+    for (const Row &row : rows) {
+        if (!row.report)
+            output.line(fmt::format("{} found none: {}", row.planner->name(), row.report.error().text()));
+    }
+    output.line();
+}
+
 Status save(const PlanOptions &options, const plan::Document &document)
 {
     if (!options.out.empty()) {
@@ -117,13 +177,49 @@ Status save(const PlanOptions &options, const plan::Document &document)
     return put ? Status{} : Status(put.error());
 }
 
+/// Runs the planner and notes how long it took.
+Result<planners::PlanReport> search(const planners::Planner &planner, const planners::Problem &problem, const PlanOptions &options, Output &output)
+{
+    TerminalProgress progress(output.showsProgress());
+    const auto begun = std::chrono::steady_clock::now();
+    auto report = planner.plan(problem, options.set, progress);
+    progress.clear();
+    if (report)
+        report->plan.planner.searchSeconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
+    return report;
+}
+
+/// Every planner that searches, fastest answer first. Error: of the first planner, if none found a plan.
+Result<std::vector<Row>> searchAll(const planners::Problem &problem, const PlanOptions &options, Output &output)
+{
+    if (!options.set.empty())
+        return badInput("--set goes with one planner, not with --planner all; leave it out or name the planner");
+    std::vector<Row> rows;
+    for (const planners::Planner *planner : planners::allPlanners()) {
+        if (planner->name() == "manual") // it does what it is told
+            continue;
+        rows.push_back({planner, search(*planner, problem, options, output)});
+        if (interrupted())
+            return cancelled("stopped on request; no plan was written");
+    }
+    std::stable_sort(rows.begin(), rows.end(), [](const Row &a, const Row &b) {
+        if (!a.report || !b.report)
+            return static_cast<bool>(a.report) && !b.report;
+        return a.report->predicted.iterationSeconds < b.report->predicted.iterationSeconds;
+    });
+    if (!rows.front().report)
+        return rows.front().report.error();
+    return rows;
+}
+
 } // namespace
 
 Status plan(const PlanOptions &options, Output &output)
 {
     if (auto good = checkOptions(options); !good)
         return good;
-    const auto planner = planners::findPlanner(options.planner);
+    const bool all = options.planner == "all";
+    const Result<const planners::Planner *> planner = all ? planners::allPlanners().front() : planners::findPlanner(options.planner);
     if (!planner)
         return planner.error();
     auto subject = loadSubject(options.model, options.cluster, options.profile, output);
@@ -134,22 +230,27 @@ Status plan(const PlanOptions &options, Output &output)
     const auto precision = plan::precisionFromName(options.precision).value_or(plan::Precision::Float32);
     const planners::Problem problem{*subject, options.batch, options.microBatch, optimizerOf(options), precision, options.zero};
 
-    TerminalProgress progress(output.showsProgress());
-    const auto begun = std::chrono::steady_clock::now();
-    auto report = (*planner)->plan(problem, options.set, progress);
-    progress.clear();
+    std::vector<Row> rows;
+    if (all) {
+        auto found = searchAll(problem, options, output);
+        if (!found)
+            return found.error();
+        rows = *std::move(found);
+    }
+    const auto report = all ? rows.front().report : search(**planner, problem, options, output);
     if (interrupted())
         return cancelled("stopped on request; no plan was written");
     if (!report)
         return report.error();
-    report->plan.planner.searchSeconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
     const plan::Document document{report->plan, *subject};
     if (auto saved = save(options, document); !saved)
         return saved;
+    if (all)
+        printComparison(rows, output);
     printResult(document, *report, output);
     if (!options.out.empty())
         output.line("written to " + options.out);
-    output.json(resultJson(document, *report));
+    output.json(resultJson(document, *report, rows));
     return {};
 }
 

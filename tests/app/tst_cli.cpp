@@ -232,6 +232,7 @@ private Q_SLOTS:
         QTest::newRow("batch of text") << with(6, "many") << 2 << QStringList{"--batch", "many"};
         QTest::newRow("batch too large") << with(6, "99999999999999999999") << 2 << QStringList{"--batch"};
         QTest::newRow("micro-batch larger than batch") << plan + QStringList{"--micro-batch", "9"} << 2 << QStringList{"--micro-batch 9", "8"};
+        QTest::newRow("options for all planners") << plan + QStringList{"--planner", "all", "--set", "stages=2"} << 2 << QStringList{"--set goes with one planner"};
         QTest::newRow("unknown planner") << plan + QStringList{"--planner", "oracle"} << 2 << QStringList{"oracle", "dapple", "gpipe"};
         QTest::newRow("setting without value") << plan + QStringList{"--set", "recompute"} << 2 << QStringList{"--set recompute", "KEY=VALUE"};
         QTest::newRow("unknown setting") << plan + QStringList{"--set", "frob=1"} << 2 << QStringList{"frob"};
@@ -328,6 +329,27 @@ private Q_SLOTS:
         QVERIFY(plan["search_seconds"].toDouble() >= 0);
         QVERIFY(plan["estimate"].toObject().contains("iteration_seconds"));
         QVERIFY(plan["estimate"].toObject().contains("speedup_over_one_device"));
+    }
+
+    void allPlannersSideBySide()
+    {
+        const Done done = run({"plan", "--model", "zoo:gnmt-16", "--cluster", "preset:dapple-a", "--planner", "all", "--batch", "1024", "--json", "-o", "best.json"});
+        QVERIFY2(done.status == 0, done.err.constData());
+        const QJsonObject plan = QJsonDocument::fromJson(done.out).object();
+        const QJsonArray rows = plan["comparison"].toArray();
+        QStringList names;
+        double before = 0;
+        for (const QJsonValue &row : rows) {
+            names << row["planner"].toString();
+            QVERIFY2(row["iteration_seconds"].toDouble() >= before, qPrintable(names.last() + row["error"].toString()));
+            before = row["iteration_seconds"].toDouble();
+            QVERIFY(row["peak_bytes"].toDouble() > 0);
+        }
+        names.sort();
+        QCOMPARE(names, (QStringList{"dapple", "data-parallel", "gpipe", "pipedream", "spp"}));
+        QCOMPARE(plan["predicted"].toObject()["iteration_seconds"], rows.first()["iteration_seconds"]);
+        QCOMPARE(plan["planner"].toObject()["name"], rows.first()["planner"]);
+        QVERIFY(QFile::exists(at("best.json")));
     }
 
     void samePlanEveryTime()
