@@ -18,6 +18,9 @@ constexpr double kH100NvLink = 370 * kGiga;
 constexpr double kA100NvLink = 235 * kGiga;
 // A 400 Gb/s port is 50 GB/s by its line rate; InfiniBand headers and NCCL's protocol leave about 0.96 of it to large messages.
 constexpr double kPort400 = 48 * kGiga;
+constexpr double kPort200 = 24 * kGiga; // a DGX A100's ports are 200 Gb/s
+// NVLink 5 doubles an H100's 450 GB/s a direction; the same share of it.
+constexpr double kB200NvLink = 740 * kGiga;
 
 DeviceType deviceType(const char *name, double memoryGb, double bandwidthGb, std::map<std::string, double> teraflops)
 {
@@ -40,6 +43,7 @@ const std::vector<DeviceType> &deviceTypes()
         deviceType("A100-80GB", 80, 2039, {{"float32", 19.5}, {"float16", 312}, {"bfloat16", 312}, {"float64", 19.5}, {"int8", 624}}),
         deviceType("H100-SXM", 80, 3350, {{"float32", 67}, {"float16", 989}, {"bfloat16", 989}, {"float64", 67}, {"int8", 1979}}),
         deviceType("H200-SXM", 141, 4800, {{"float32", 67}, {"float16", 989}, {"bfloat16", 989}, {"float64", 67}, {"int8", 1979}}),
+        deviceType("B200", 180, 8000, {{"float32", 75}, {"float16", 2250}, {"bfloat16", 2250}, {"float64", 37}, {"int8", 4500}}),
         deviceType("CPU", 8, 20, {{"float32", 0.118}, {"bfloat16", 0.236}, {"float64", 0.059}}),
     };
     return kTypes;
@@ -103,11 +107,11 @@ Result<Cluster> portPerDevice(const char *name, int nodes, int perNode, const De
     return std::move(builder).build();
 }
 
-/// One node of eight V100 and one of eight P100 with 50 Gb/s Ethernet between them, as in Whale §5 on unequal devices.
-Result<Cluster> mixed()
+/// One node of eight V100 and one of eight @p slower with 50 Gb/s Ethernet between them, as in Whale §5 on unequal devices.
+Result<Cluster> mixed(const char *name, const char *slower)
 {
-    ClusterBuilder builder("v100-p100");
-    const std::array<std::size_t, 2> types{builder.type(*knownDeviceType("V100-32GB")), builder.type(*knownDeviceType("P100"))};
+    ClusterBuilder builder(name);
+    const std::array<std::size_t, 2> types{builder.type(*knownDeviceType("V100-32GB")), builder.type(*knownDeviceType(slower))};
     const std::size_t network = builder.vertex({Vertex::Kind::Network, "network", {}, {}});
     for (std::size_t n = 0; n < types.size(); ++n) {
         const NodeId node = builder.node(fmt::format("n{}", n));
@@ -131,11 +135,15 @@ const std::array kPresets{
     Preset{"dapple-b", [] { return regular(dapple("dapple-b", 16, 1, 3 * kGiga)); }},
     Preset{"dapple-c", [] { return regular(dapple("dapple-c", 16, 1, 1 * kGiga)); }},
     Preset{"pipedream-4x4", [] { return regular(pipedream()); }},
-    Preset{"v100-p100", mixed},
+    Preset{"v100-p100", [] { return mixed("v100-p100", "P100"); }},
+    Preset{"v100-t4", [] { return mixed("v100-t4", "T4"); }},
     Preset{"a100-8", [] { return regular(oneNode("a100-8", 8, "A100-80GB", kA100NvLink)); }},
     Preset{"h100-8", [] { return regular(oneNode("h100-8", 8, "H100-SXM", kH100NvLink)); }},
     Preset{"h200-8", [] { return regular(oneNode("h200-8", 8, "H200-SXM", kH100NvLink)); }},
+    Preset{"b200-8", [] { return regular(oneNode("b200-8", 8, "B200", kB200NvLink)); }},
     Preset{"h100-16", [] { return portPerDevice("h100-16", 2, 8, *knownDeviceType("H100-SXM"), kH100NvLink, kPort400); }},
+    Preset{"a100-128", [] { return portPerDevice("a100-128", 16, 8, *knownDeviceType("A100-80GB"), kA100NvLink, kPort200); }},
+    Preset{"h100-1024", [] { return portPerDevice("h100-1024", 128, 8, *knownDeviceType("H100-SXM"), kH100NvLink, kPort400); }},
 };
 
 Status checkCounts(const RegularCluster &spec)

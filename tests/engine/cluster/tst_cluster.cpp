@@ -75,7 +75,11 @@ private slots:
         QTest::newRow("a100-8") << 1 << 8 << false << true;
         QTest::newRow("h100-8") << 1 << 8 << false << true;
         QTest::newRow("h200-8") << 1 << 8 << false << true;
+        QTest::newRow("b200-8") << 1 << 8 << false << true;
         QTest::newRow("h100-16") << 2 << 16 << false << true;
+        QTest::newRow("v100-t4") << 2 << 16 << false << true;
+        QTest::newRow("a100-128") << 16 << 128 << false << true;
+        QTest::newRow("h100-1024") << 128 << 1024 << false << true;
     }
     void presetsHaveTheirShape()
     {
@@ -92,7 +96,7 @@ private slots:
 
     void everyPresetIsTested()
     {
-        QCOMPARE(presetNames().size(), std::size_t{9});
+        QCOMPARE(presetNames().size(), std::size_t{13});
         for (const std::string &name : presetNames())
             QVERIFY2(preset(name).ok(), name.c_str());
     }
