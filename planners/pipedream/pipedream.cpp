@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "planners/pipedream/pipedream.h"
 
+#include "planners/common/bandwidth.h"
 #include "planners/common/memory.h"
 #include "planners/common/micro_batch.h"
 #include "planners/options.h"
@@ -20,16 +21,6 @@ struct Settings {
     bool branches = true;
     std::string recompute;
 };
-
-double bandwidthBetween(const cluster::Cluster &cluster, DeviceId from, DeviceId to)
-{
-    if (cluster.commModel() == cluster::CommModel::TwoLevel)
-        return cluster.device(from).node == cluster.device(to).node ? cluster.twoLevel().intraNode : cluster.twoLevel().interPointToPoint;
-    double narrowest = std::numeric_limits<double>::infinity();
-    for (const std::size_t link : cluster.route(from, to))
-        narrowest = std::min(narrowest, cluster.links()[link].pointToPoint);
-    return narrowest;
-}
 
 /// The chain layers [first, last) of a stage; none if they do not follow each other.
 std::optional<std::pair<std::size_t, std::size_t>> rangeOf(const std::vector<State> &states, const Stage &stage, std::size_t layers)

@@ -2,6 +2,7 @@
 #include "planners/spp/line.h"
 
 #include "engine/program/stage_model.h"
+#include "planners/common/bandwidth.h"
 
 #include <algorithm>
 #include <cmath>
@@ -16,21 +17,11 @@ namespace {
 
 constexpr double kNone = std::numeric_limits<double>::infinity();
 
-double routeBandwidth(const cluster::Cluster &cluster, DeviceId from, DeviceId to)
-{
-    if (cluster.commModel() == cluster::CommModel::TwoLevel)
-        return cluster.device(from).node == cluster.device(to).node ? cluster.twoLevel().intraNode : cluster.twoLevel().interPointToPoint;
-    double narrowest = kNone;
-    for (const std::size_t link : cluster.route(from, to))
-        narrowest = std::min(narrowest, cluster.links()[link].pointToPoint);
-    return narrowest;
-}
-
 double pairBandwidth(const cluster::Cluster &cluster, DeviceId from, DeviceId to, bool shared)
 {
     const NodeId a = cluster.device(from).node;
     const NodeId b = cluster.device(to).node;
-    const double width = routeBandwidth(cluster, from, to);
+    const double width = bandwidthBetween(cluster, from, to);
     if (a == b || !shared)
         return width;
     return width / static_cast<double>(cluster.nodes()[a.index()].devices.size() * cluster.nodes()[b.index()].devices.size());
@@ -67,7 +58,7 @@ std::vector<DeviceId> orderedDevices(const cluster::Cluster &cluster)
         for (std::size_t a = 0; a < nodes.size(); ++a) {
             for (std::size_t b = 0; b < nodes.size(); ++b) {
                 if (a != b)
-                    between.values[a * nodes.size() + b] = routeBandwidth(cluster, nodes[a].devices.front(), nodes[b].devices.front());
+                    between.values[a * nodes.size() + b] = bandwidthBetween(cluster, nodes[a].devices.front(), nodes[b].devices.front());
             }
         }
         order = recursiveOrder(between).devices;
