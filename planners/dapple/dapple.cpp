@@ -130,10 +130,12 @@ private:
         std::optional<Error> refused;
         std::optional<PlanReport> misfit;
         const std::size_t enough = ranksByProgram() ? candidates.size() : 1 + kAlternatives;
-        for (const Scored &candidate : candidates) {
-            if (reports.size() >= enough)
+        for (std::size_t i = 0; i < candidates.size() && reports.size() < enough; ++i) {
+            m_progress.report(1, fmt::format("simulating plan {} of {}", i + 1, candidates.size()));
+            m_stopped = m_stopped || m_progress.stopped();
+            if (m_stopped && !reports.empty())
                 break;
-            Result<PlanReport> report = fitted(candidate);
+            Result<PlanReport> report = fitted(candidates[i]);
             if (!report && !refused)
                 refused = report.error();
             if (report && report->predicted.fits)
