@@ -61,13 +61,15 @@ private slots:
     /// Every claim is in the documentation, and nothing else is.
     void documentationNamesTheClaims()
     {
-        const std::string page = bytesOf(fs::path(PLANLOOM_SOURCE_DIR) / "resources/docs/formats/onnx.md");
+        const std::string whole = bytesOf(fs::path(PLANLOOM_SOURCE_DIR) / "resources/docs/formats/onnx.md");
+        const std::size_t table = whole.find("| operator | notes |");
+        QVERIFY(table != std::string::npos);
+        const std::string page = whole.substr(table, whole.find("\n\n", table) - table) + "\n";
         std::set<std::string> claimed, documented;
         for (const import::ClaimedOperator &claim : import::claimedOperators())
             claimed.insert(std::string("| ") + claim.type + " | " + claim.notes + " |");
         for (std::size_t at = page.find("\n| "); at != std::string::npos; at = page.find("\n| ", at + 1))
             documented.insert(page.substr(at + 1, page.find('\n', at + 1) - at - 1));
-        documented.erase("| operator | notes |");
         for (const std::string &line : claimed)
             QVERIFY2(documented.count(line) == 1, line.c_str());
         for (const std::string &line : documented)
