@@ -46,8 +46,8 @@ if(PLANLOOM_LLD)
 endif()
 
 # planloom_precompiled(<target> HEADERS headers [LIBRARIES libs]): headers that other targets of the same flags can take compiled, by
-# target_precompile_headers(... REUSE_FROM <target>). Only with PLANLOOM_PRECOMPILE: a build of everything takes a third less time, but every file then
-# sees more than it includes.
+# target_precompile_headers(... REUSE_FROM <target>). Only with PLANLOOM_PRECOMPILE: a build of everything parses them a few times, not hundreds, but
+# every file then sees more than it includes.
 function(planloom_precompiled target)
   cmake_parse_arguments(ARG "" "" "HEADERS;LIBRARIES" ${ARGN})
   file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/${target}.cpp CONTENT "")

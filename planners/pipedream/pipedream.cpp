@@ -157,12 +157,9 @@ std::vector<Level> levelsOf(const cluster::Cluster &cluster)
     if (regular && !levels.empty())
         return levels;
     Level all{cluster.devices().size(), std::numeric_limits<double>::infinity()};
-    for (const cluster::Node &node : nodes) {
-        for (const DeviceId device : {node.devices.front(), node.devices.back()}) {
-            if (device != cluster.devices().front().id)
-                all.bandwidth = std::min(all.bandwidth, bandwidthBetween(cluster, cluster.devices().front().id, device));
-        }
-    }
+    const auto devices = cluster.devices();
+    for (std::size_t i = 1; i < devices.size(); ++i)
+        all.bandwidth = std::min(all.bandwidth, bandwidthBetween(cluster, devices[i - 1].id, devices[i].id));
     return {all};
 }
 

@@ -9,7 +9,8 @@ namespace planloom::planners::pipedream {
 /// The layers of @p problem with their times for @p samples on the first device.
 std::vector<Layer> layersOf(const Problem &problem, double samples);
 
-/// The devices of a machine, then the machines; all devices as one level where machines differ in size, with the narrowest link that joins any two.
+/// The devices of a machine, then the machines, with the first ones' bandwidths: PipeDream takes all for equal. Where machines differ in size, all devices
+/// as one level with the narrowest link between neighbours in the order of ids, which in a tree of links is the narrowest of all.
 std::vector<Level> levelsOf(const cluster::Cluster &cluster);
 
 /// PipeDream's partition (Narayanan et al., SOSP 2019), run with synchronous steps.

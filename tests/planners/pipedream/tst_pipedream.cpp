@@ -133,6 +133,23 @@ private slots:
         QCOMPARE(found.seconds, 27.0 / 4);
     }
 
+    void machinesOfUnequalSizeAreOneLevel()
+    {
+        cluster::ClusterBuilder builder("uneven");
+        const std::size_t type = builder.type(*cluster::knownDeviceType("V100-16GB"));
+        const std::size_t network = builder.vertex({cluster::Vertex::Kind::Network, "network", {}, {}});
+        const double speeds[] = {9e9, 7e9, 8e9, 3e9}; // the slowest link is the last machine's
+        for (int at = 0, n = 0; n < 3; ++n) {
+            const NodeId node = builder.node("n" + std::to_string(n));
+            for (int g = 0; g < (n == 0 ? 2 : 1); ++g, ++at)
+                builder.link({cluster::Link::Kind::Network, builder.vertexOf(builder.device(node, type)), network, speeds[at], speeds[at], Seconds(1e-6), true});
+        }
+        const std::vector<Level> levels = levelsOf(must(std::move(builder).build()));
+        QCOMPARE(levels.size(), std::size_t{1});
+        QCOMPARE(levels[0].parts, std::size_t{4});
+        QCOMPARE(levels[0].bandwidth, 3e9);
+    }
+
     void plans()
     {
         for (const char *cluster : {"dapple-a", "dapple-c", "pipedream-4x4"}) {
