@@ -21,6 +21,7 @@ struct Problem {
     plan::Optimizer optimizer;
     plan::Precision precision = plan::Precision::Float32;
     int zero = 0; ///< ZeRO level of stages with replicas. Planners' own memory models leave its savings out; the simulator counts them
+    std::vector<plan::Annotation> annotations; ///< what a person asks of scopes of the model; planners that make nothing of them refuse them
 };
 
 /// `--set KEY=VALUE`. A planner refuses keys that it does not document.
@@ -62,8 +63,9 @@ std::vector<const Planner *> allPlanners();
 Result<const Planner *> findPlanner(const std::string &name);
 
 /// Error (BadInput): no model, cluster or costs; a batch or micro-batch below 1 or a micro-batch above the batch; an optimizer
-/// whose figures are not finite. Every planner asks this first.
-Status validate(const Problem &problem);
+/// whose figures are not finite; annotations, where the planner does not take them, or they are wrong. Every planner asks this first.
+enum class Annotations { Refused, Taken };
+Status validate(const Problem &problem, Annotations annotations = Annotations::Refused);
 
 /// A plan for @p problem with everything but stages and schedule filled in.
 plan::Plan emptyPlan(const Problem &problem, const std::string &planner, const Options &options);

@@ -7,7 +7,7 @@
 
 namespace planloom::planners {
 
-Status validate(const Problem &problem)
+Status validate(const Problem &problem, Annotations annotations)
 {
     const plan::Subject &subject = problem.subject;
     if (!subject.graph || !subject.cluster || !subject.costs)
@@ -24,7 +24,12 @@ Status validate(const Problem &problem)
             return badInput("the optimizer has a figure that is not finite; correct its learning rate, momentum or decay");
     if (problem.zero < 0 || problem.zero > 3)
         return badInput(fmt::format("there is no ZeRO level {}; give 0 (none) to 3", problem.zero));
-    return {};
+    if (problem.annotations.empty())
+        return {};
+    if (annotations == Annotations::Refused)
+        return badInput(fmt::format("this planner makes nothing of annotations such as {}; plan with whale, or leave them out", plan::toText(problem.annotations.front())));
+    const auto annotated = plan::annotatedLayers(problem.annotations, *subject.graph, subject.layers());
+    return annotated ? Status{} : Status(annotated.error());
 }
 
 plan::Plan emptyPlan(const Problem &problem, const std::string &planner, const Options &options)
@@ -35,6 +40,7 @@ plan::Plan emptyPlan(const Problem &problem, const std::string &planner, const O
     plan.clusterName = problem.subject.cluster->name();
     plan.planner.name = planner;
     plan.planner.options = options;
+    plan.annotations = problem.annotations;
     plan.globalBatch = problem.globalBatch;
     plan.optimizer = problem.optimizer;
     plan.precision = problem.precision;

@@ -105,6 +105,8 @@ void addPlan(Command &command)
     verb->add_option("--batch", options.batch, "Samples of one training step")->required();
     verb->add_option("--micro-batch", options.microBatch, "Samples of one micro-batch on one device; the planner chooses if not given");
     verb->add_option("--set", command.planSet, "Option of the planner, KEY=VALUE; may be given several times")->type_name("KEY=VALUE");
+    verb->add_option("--annotate", options.annotate, "What a scope of the model shall be: SCOPE=split:4, SCOPE=replicate:2, *=STRATEGY for the rest; may be given several times")
+        ->type_name("SCOPE=STRATEGY");
     verb->add_option("--optimizer", options.optimizer, "Optimizer of the training")->check(CLI::IsMember({"adamw", "sgd"}))->capture_default_str();
     verb->add_option("--learning-rate", options.learningRate, "Its learning rate")->check(finite() & CLI::NonNegativeNumber);
     verb->add_option("--momentum", options.momentum, "Momentum of sgd")->check(CLI::Range(0.0, 1.0));

@@ -51,6 +51,18 @@ Status checkOptions(const PlanOptions &options)
     return checkWritable(options.out);
 }
 
+Result<std::vector<plan::Annotation>> annotationsOf(const PlanOptions &options)
+{
+    std::vector<plan::Annotation> annotations;
+    for (const std::string &text : options.annotate) {
+        auto annotation = plan::annotationFromText(text);
+        if (!annotation)
+            return badInput("--annotate " + annotation.error().message);
+        annotations.push_back(*std::move(annotation));
+    }
+    return annotations;
+}
+
 std::int64_t largestPeak(const simulate::Report &report)
 {
     std::int64_t largest = 0;
@@ -227,8 +239,11 @@ Status plan(const PlanOptions &options, Output &output)
         return subject.error();
     if (interrupted())
         return cancelled("stopped on request; no plan was made");
+    auto annotations = annotationsOf(options);
+    if (!annotations)
+        return annotations.error();
     const auto precision = plan::precisionFromName(options.precision).value_or(plan::Precision::Float32);
-    const planners::Problem problem{*subject, options.batch, options.microBatch, optimizerOf(options), precision, options.zero};
+    const planners::Problem problem{*subject, options.batch, options.microBatch, optimizerOf(options), precision, options.zero, *std::move(annotations)};
 
     std::vector<Row> rows;
     if (all) {

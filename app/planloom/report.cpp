@@ -45,6 +45,8 @@ void printPlan(const plan::Plan &plan, const plan::Subject &subject, Output &out
     output.line(fmt::format("plan          {}  by {}{}", plan::notation(plan), plan.planner.name, blocks.empty() ? "" : ", repeated blocks split " + blocks));
     output.line(fmt::format("batch         {} in {} micro-batch{}, schedule {}", plan.globalBatch, plan.microBatches, plan.microBatches == 1 ? "" : "es",
                             plan::name(plan.schedule.kind)));
+    for (const plan::Annotation &annotation : plan.annotations)
+        output.line(fmt::format("annotated     {} as {}", annotation.scope, plan::strategyText(annotation)));
     Table table({"STAGE", "LAYERS", "REPLICAS", "PARAMETERS", "RECOMPUTE", "DEVICES"});
     for (const auto &stage : plan.stages) {
         const Bytes parameters = subject.costs->parameterBytes(stage.firstLayer, stage.lastLayer);

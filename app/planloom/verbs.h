@@ -31,6 +31,7 @@ struct PlanOptions {
     std::int64_t batch = 0;
     std::optional<std::int64_t> microBatch;
     std::map<std::string, std::string> set;
+    std::vector<std::string> annotate; ///< "h/3=split:4"
     std::string optimizer = "adamw";
     std::optional<double> learningRate;
     std::optional<double> momentum;

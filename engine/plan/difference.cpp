@@ -42,6 +42,14 @@ std::string registersText(int registers)
     return registers == 0 ? "by schedule" : std::to_string(registers);
 }
 
+std::string annotationsText(const std::vector<Annotation> &annotations)
+{
+    std::vector<std::string> parts;
+    for (const Annotation &annotation : annotations)
+        parts.push_back(toText(annotation));
+    return parts.empty() ? "none" : fmt::format("{}", fmt::join(parts, ", "));
+}
+
 class Lines {
 public:
     void compare(const std::string &what, const std::string &a, const std::string &b)
@@ -118,6 +126,7 @@ std::vector<std::string> difference(const Plan &a, const Plan &b)
     lines.compare("model", a.modelName, b.modelName);
     lines.compare("cluster", a.clusterName, b.clusterName);
     lines.compare("planner", a.planner.name, b.planner.name);
+    lines.compare("annotations", annotationsText(a.annotations), annotationsText(b.annotations));
     lines.compare("global batch", std::to_string(a.globalBatch), std::to_string(b.globalBatch));
     lines.compare("micro-batches", std::to_string(a.microBatches), std::to_string(b.microBatches));
     const std::size_t both = std::min(a.stages.size(), b.stages.size());

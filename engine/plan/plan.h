@@ -8,6 +8,8 @@
 #include "engine/cost/cost.h"
 #include "engine/graph/graph.h"
 #include "engine/graph/layers.h"
+#include "engine/plan/annotation.h"
+#include "engine/plan/why.h"
 
 #include <cstdint>
 #include <map>
@@ -113,6 +115,7 @@ struct Plan {
     std::string modelSource; ///< "zoo:gpt2" or a path
     std::string clusterName;
     PlannerInfo planner;
+    std::vector<Annotation> annotations; ///< what a person asked for; planners that take them made the stages so, and the next planning starts from them
     std::int64_t globalBatch = 1;
     std::int64_t microBatches = 1;
     std::vector<Stage> stages;
@@ -122,6 +125,7 @@ struct Plan {
     Optimizer optimizer;
     Estimate estimate;
     std::string predictedJson; ///< the simulator's report as `simulate --json` prints it; empty if not simulated
+    std::optional<Why> why;    ///< what the simulated time consists of; absent if nobody worked it out
 
     [[nodiscard]] bool replicated(StageId stage) const { return stages[stage.index()].replicas() > 1; }
 };
@@ -159,7 +163,7 @@ std::vector<int> warmupDepths(const Plan &plan);
 
 /// Errors (BadInput), each naming the stage and field: stages that leave out or repeat a layer, unknown or repeated devices, no
 /// micro-batch, more micro-batches than samples, a replica without a sample, shares that do not sum to 1, unknown kinds, orders
-/// that miss a task.
+/// that miss a task, annotations of scopes that are not there or nest.
 Status validate(const Plan &plan, const Subject &subject);
 
 /// What changed from @p a to @p b, a line each, for people ("stage 1: layers 18..36 -> 16..36").

@@ -91,6 +91,18 @@ json optimizerToJson(const Optimizer &optimizer)
     return made;
 }
 
+json annotationsToJson(const std::vector<Annotation> &annotations)
+{
+    json made = json::array();
+    for (const Annotation &annotation : annotations) {
+        json entry{{"scope", annotation.scope}, {"strategy", name(annotation.kind)}};
+        if (annotation.devices > 0)
+            entry["devices"] = annotation.devices;
+        made.push_back(std::move(entry));
+    }
+    return made;
+}
+
 /// One top-level field a line, one stage a line: a person can edit the plan, and the embedded model stays out of the way.
 class Writer {
 public:
@@ -261,6 +273,26 @@ Optimizer optimizerFrom(JsonReader reader)
     return optimizer;
 }
 
+Annotation annotationFrom(JsonReader &reader)
+{
+    Annotation annotation{reader.text("scope"), Annotation::Kind::Replicate, static_cast<int>(reader.integerOr("devices", 0, 1, cluster::kMostDevices))};
+    const std::string strategy = reader.text("strategy");
+    if (strategy == name(Annotation::Kind::Split))
+        annotation.kind = Annotation::Kind::Split;
+    else if (strategy != name(Annotation::Kind::Replicate))
+        reader.fail("strategy", fmt::format("\"{}\" is not known; there are replicate and split", strategy));
+    return annotation;
+}
+
+std::optional<Why> whyFrom(JsonReader reader)
+{
+    auto why = whyFromJson(canonical(reader.value()));
+    if (why)
+        return *std::move(why);
+    reader.fail({}, why.error().message);
+    return std::nullopt;
+}
+
 PlannerInfo plannerFrom(JsonReader reader)
 {
     PlannerInfo planner;
@@ -278,6 +310,7 @@ Plan planFrom(JsonReader &top, const cluster::Cluster &cluster)
     plan.clusterName = top.object("cluster").text("name");
     if (top.has("planner"))
         plan.planner = plannerFrom(top.object("planner"));
+    top.each("annotations", [&plan](JsonReader &entry) { plan.annotations.push_back(annotationFrom(entry)); });
     plan.globalBatch = top.integer("global_batch", 1);
     plan.microBatches = top.integer("micro_batches", 1);
     top.each("stages", [&](JsonReader &entry) { plan.stages.push_back(stageFrom(entry, cluster)); });
@@ -294,6 +327,8 @@ Plan planFrom(JsonReader &top, const cluster::Cluster &cluster)
     top.each("estimate", [&plan](JsonReader &entry) { plan.estimate[entry.name()] = entry.asNumber(); });
     if (top.has("predicted") && !top.value()["predicted"].is_null())
         plan.predictedJson = canonical(top.object("predicted").value());
+    if (top.has("why") && !top.value()["why"].is_null())
+        plan.why = whyFrom(top.object("why"));
     return plan;
 }
 
@@ -317,6 +352,8 @@ std::string toJson(const Document &document)
     writer.field("model", {{"name", plan.modelName}, {"source", plan.modelSource}, {"sha256", sha256(canonical(graph))}});
     writer.field("cluster", {{"name", plan.clusterName}, {"sha256", sha256(canonical(cluster))}});
     writer.field("planner", {{"name", plan.planner.name}, {"options", plan.planner.options}, {"search_seconds", plan.planner.searchSeconds}});
+    if (!plan.annotations.empty())
+        writer.list("annotations", annotationsToJson(plan.annotations));
     writer.field("global_batch", plan.globalBatch);
     writer.field("micro_batches", plan.microBatches);
     writer.list("stages", stages);
@@ -327,6 +364,8 @@ std::string toJson(const Document &document)
     writer.field("optimizer", optimizerToJson(plan.optimizer));
     writer.field("estimate", finiteOnly(plan.estimate));
     writer.field("predicted", predicted);
+    if (plan.why)
+        writer.field("why", parsed(toJson(*plan.why)));
     writer.field("embedded", {{"graph", graph}, {"cluster", cluster}, {"profile", subject.profile ? parsed(cost::toJson(*subject.profile)) : json()}});
     return writer.text();
 }

@@ -348,6 +348,9 @@ Status validate(const Plan &plan, const Subject &subject, Field &field)
         if (Status status = checkShardings(plan, i, *subject.graph); !status)
             return status;
     }
+    field = {"annotations"};
+    if (const auto annotated = annotatedLayers(plan.annotations, *subject.graph, subject.layers()); !annotated)
+        return annotated.error();
     field = {"schedule"};
     if (Status status = checkSchedule(plan, *subject.cluster); !status)
         return status;

@@ -237,6 +237,8 @@ private Q_SLOTS:
         QTest::newRow("setting without value") << plan + QStringList{"--set", "recompute"} << 2 << QStringList{"--set recompute", "KEY=VALUE"};
         QTest::newRow("unknown setting") << plan + QStringList{"--set", "frob=1"} << 2 << QStringList{"frob"};
         QTest::newRow("setting twice") << plan + QStringList{"--set", "recompute=auto", "--set", "recompute=never"} << 2 << QStringList{"recompute", "twice"};
+        QTest::newRow("annotation without strategy") << plan + QStringList{"--annotate", "fc1"} << 2 << QStringList{"--annotate", "SCOPE=split:4"};
+        QTest::newRow("annotation that the planner does not take") << plan + QStringList{"--annotate", "fc1=split:2"} << 2 << QStringList{"fc1=split:2", "whale"};
         QTest::newRow("unknown optimizer") << plan + QStringList{"--optimizer", "adagrad"} << 2 << QStringList{"adagrad", "adamw"};
         QTest::newRow("learning rate NaN") << plan + QStringList{"--learning-rate", "nan"} << 2 << QStringList{"nan"};
         QTest::newRow("momentum of adamw") << plan + QStringList{"--momentum", "0.9"} << 2 << QStringList{"--momentum", "sgd"};
