@@ -10,6 +10,8 @@ namespace planloom::graph {
 struct TrainingGraph {
     Graph graph;
     std::size_t forwardOps = 0;
+    std::size_t weightOps = 0; ///< of the rest, the last ones, which only gradients of parameters need, where they are a pass of their own
+    [[nodiscard]] std::size_t weightsBegin() const { return graph.ops().size() - weightOps; }
     std::vector<TensorId> inputs;          ///< activations that come in over the first cut (tensors of `graph`, role Input)
     std::vector<TensorId> outputs;         ///< activations that leave over the last cut
     std::vector<TensorId> outputGradients; ///< role Input, one per differentiable entry of outputs (invalid where not), fed before backward

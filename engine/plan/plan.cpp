@@ -12,7 +12,7 @@
 namespace planloom::plan {
 namespace {
 
-constexpr std::array kScheduleNames{"gpipe", "1f1b", "dapple-a", "dapple-b", "custom"}; // order of ScheduleKind
+constexpr std::array kScheduleNames{"gpipe", "1f1b", "dapple-a", "dapple-b", "interleaved-1f1b", "zb-h1", "custom"}; // order of ScheduleKind
 
 /// Samples of each replica by largest remainder; ties go to the lower index.
 std::vector<std::int64_t> sliceSizes(const std::vector<double> &shares, std::int64_t samples)
@@ -55,6 +55,8 @@ std::int64_t depthByKind(const Plan &plan, std::size_t stage)
         return plan.microBatches;
     case ScheduleKind::OneF1B:
     case ScheduleKind::DappleA:
+    case ScheduleKind::Interleaved1F1B:
+    case ScheduleKind::ZeroBubbleH1:
         return behind;
     case ScheduleKind::DappleB:
         return 2 * behind - 1;
@@ -136,6 +138,29 @@ SampleRange replicaRange(const Stage &stage, std::size_t replica, std::int64_t s
     const std::vector<std::int64_t> sizes = sliceSizes(stage.replicaShares, samples);
     const auto end = sizes.begin() + static_cast<std::ptrdiff_t>(replica);
     return {std::accumulate(sizes.begin(), end, std::int64_t{0}), sizes[replica]};
+}
+
+std::vector<std::vector<std::size_t>> stageGroups(const Plan &plan)
+{
+    std::vector<std::vector<std::size_t>> groups;
+    std::map<std::vector<DeviceId>, std::size_t> byDevices;
+    for (std::size_t stage = 0; stage < plan.stages.size(); ++stage) {
+        const auto [entry, isNew] = byDevices.try_emplace(plan.stages[stage].devices, groups.size());
+        if (isNew)
+            groups.emplace_back();
+        groups[entry->second].push_back(stage);
+    }
+    return groups;
+}
+
+bool splitsBackward(const Schedule &schedule, std::size_t stage)
+{
+    if (schedule.kind == ScheduleKind::ZeroBubbleH1)
+        return true;
+    const std::string prefix = fmt::format("s{}.W.", stage);
+    const auto isWeights = [&](const std::string &task) { return task.starts_with(prefix); };
+    return std::any_of(schedule.order.begin(), schedule.order.end(),
+                       [&](const auto &entry) { return std::any_of(entry.second.begin(), entry.second.end(), isWeights); });
 }
 
 std::vector<int> warmupDepths(const Plan &plan)

@@ -26,6 +26,8 @@ enum class ScheduleKind : std::uint8_t {
     OneF1B,  ///< 1f1b: stage i of S warms up with S - i forwards, then alternates
     DappleA, ///< DAPPLE §5.3 policy A: K_i = min(S - i, D)
     DappleB, ///< DAPPLE §5.3 policy B: K_i = min(2(S - i) - 1, D)
+    Interleaved1F1B, ///< several stages a device, taken in turn (Narayanan et al., 2021, §2.2)
+    ZeroBubbleH1,    ///< backward passes cut into gradients of inputs and of weights, these filling the bubbles (Qi et al., 2024, ZB-H1)
     Custom,  ///< `order` says it all
 };
 const char *name(ScheduleKind kind);
@@ -38,7 +40,8 @@ struct Schedule {
     std::map<std::string, std::vector<std::string>> order; ///< Custom: device name -> compute task ids ("s0.F.m0") in order
 };
 
-/// A run of layers and the devices that replicate it. Each micro-batch is cut into one slice per replica (DAPPLE §5.2).
+/// A run of layers and the devices that replicate it. Each micro-batch is cut into one slice per replica (DAPPLE §5.2). Several stages may lie on
+/// the same devices ("virtual stages", Narayanan et al., 2021), listed alike and as the same mesh; else a device belongs to one stage.
 struct Stage {
     std::string name;
     std::size_t firstLayer = 0;
@@ -157,6 +160,11 @@ struct SampleRange {
 SampleRange microBatchRange(const Plan &plan, std::int64_t microBatch);
 /// Slice of @p replica within a micro-batch of @p samples.
 SampleRange replicaRange(const Stage &stage, std::size_t replica, std::int64_t samples);
+
+/// Stages by where they lie: for each list of devices, in the order of first appearance, the stages on it, in the order of the pipeline.
+std::vector<std::vector<std::size_t>> stageGroups(const Plan &plan);
+/// True if stage @p stage has passes of its own for the gradients of weights: in zero-bubble schedules, and custom orders that name one.
+bool splitsBackward(const Schedule &schedule, std::size_t stage);
 
 /// Warm-up depth of each stage, from the kind or as given: forwards before the first backward, at least 1, at most microBatches.
 std::vector<int> warmupDepths(const Plan &plan);

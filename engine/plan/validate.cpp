@@ -237,6 +237,8 @@ Status checkSchedule(const Plan &plan, const cluster::Cluster &cluster)
         if (schedule.warmup[i] < 1)
             return badInput(fmt::format("the warm-up of {} is {}; it must be at least 1", label(plan, i), schedule.warmup[i]));
     }
+    if (schedule.kind == ScheduleKind::ZeroBubbleH1)
+        return unsupported("schedule zb-h1 does not run yet; use 1f1b");
     if (schedule.kind != ScheduleKind::Custom) {
         if (!schedule.order.empty())
             return badInput(fmt::format("the schedule lists an order of tasks but is of kind {}; make it custom or leave the order out", name(schedule.kind)));

@@ -15,6 +15,7 @@ const char *code(const Task &task)
     case trace::Kind::Forward: return "F";
     case trace::Kind::Backward: return "B";
     case trace::Kind::Recompute: return "R";
+    case trace::Kind::WeightGradient: return "W";
     case trace::Kind::Send: return forward ? "SF" : "SB";
     case trace::Kind::Receive: return forward ? "RF" : "RB";
     case trace::Kind::AllReduce: return "AR";
@@ -34,6 +35,7 @@ const char *code(Pass pass)
     case Pass::Forward: return "F";
     case Pass::Backward: return "B";
     case Pass::Recompute: return "R";
+    case Pass::WeightGradient: return "W";
     }
     return "X";
 }
@@ -55,6 +57,7 @@ const char *name(Area area)
     case Area::GradientInbox: return "gradient inbox";
     case Area::GradientOutbox: return "gradient outbox";
     case Area::Workspace: return "workspace";
+    case Area::WeightFrame: return "weight frame";
     }
     return "?";
 }

@@ -20,7 +20,8 @@ namespace planloom::program {
 enum class Lane : std::int16_t { Compute = 0, Send = 1, Receive = 2, Collective = 3, Host = 4 };
 inline constexpr int kLanes = 5;
 
-enum class Pass : std::uint8_t { Forward, Backward, Recompute };
+/// Where the schedule cuts the backward pass, Backward makes gradients of inputs and WeightGradient, later, those of parameters.
+enum class Pass : std::uint8_t { Forward, Backward, Recompute, WeightGradient };
 
 /// One thing that one rank does once per iteration. Compute tasks run in the order of Rank::order; communication tasks run as
 /// soon as they are ready (dependencies done, every member of the group ready, lane free).
@@ -65,8 +66,9 @@ enum class Area : std::uint8_t {
     GradientInbox,   ///< gradients of the outputs, received
     GradientOutbox,  ///< gradients of the inputs, sent
     Workspace,       ///< what lives only within one task (or from Recompute to its Backward)
+    WeightFrame,     ///< what Recompute and Backward make and WeightGradient still reads
 };
-inline constexpr int kAreas = 7;
+inline constexpr int kAreas = 8;
 const char *name(Area area);
 
 struct Placement {
@@ -84,7 +86,7 @@ struct Pool {
 
 /// Slots that a micro-batch occupies, by Area; -1: none.
 struct Slots {
-    std::int32_t slot[kAreas] = {0, -1, -1, -1, -1, -1, 0};
+    std::int32_t slot[kAreas] = {0, -1, -1, -1, -1, -1, 0, -1};
 };
 
 /// A message between ranks of neighbouring stages: samples [begin, begin+size) of the micro-batch.
@@ -126,7 +128,7 @@ struct Body {
     std::size_t device = 0;                 ///< position in the stage's mesh
     std::vector<int> coordinates;           ///< there
     bool recompute = false;
-    graph::TrainingGraph training;          ///< operators [0, forwardOps) forward, the rest backward
+    graph::TrainingGraph training;          ///< operators [0, forwardOps) forward, the rest backward, of which the last weightOps are WeightGradient's
     std::int64_t maxSamples = 0;            ///< largest slice that comes by; offsets are laid out for it
     std::vector<plan::SampleRange> slices;  ///< per micro-batch: this replica's samples, within the *global batch*
     std::vector<Placement> forwardPlaces;   ///< per tensor of training.graph, while Forward runs
@@ -202,7 +204,7 @@ struct Program {
     [[nodiscard]] std::span<const TaskId> dependenciesOf(const Task &task) const;
 };
 
-/// "s1.F.m3": stage, then F(orward) B(ackward) R(ecompute) SF/RF (send/receive activation) SB/RB (send/receive gradient)
+/// "s1.F.m3": stage, then F(orward) B(ackward) W(eight gradient) R(ecompute) SF/RF (send/receive activation) SB/RB (send/receive gradient)
 /// O(ptimizer), then the micro-batch, then the part from the second on ("s1.F.m3.2"). Boxing is named after its pass and numbered within:
 /// "s1.F.m3.AG2", with AR (all-reduce) AG (all-gather) RS (reduce-scatter) AA (all-to-all). Exchanges have their bucket: "s1.AR.b0".
 std::string idOf(const Task &task);

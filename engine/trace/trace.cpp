@@ -21,6 +21,7 @@ const char *name(Kind kind)
     case Kind::AllGather: return "all-gather";
     case Kind::ReduceScatter: return "reduce-scatter";
     case Kind::AllToAll: return "all-to-all";
+    case Kind::WeightGradient: return "weight-gradient";
     }
     return "other";
 }

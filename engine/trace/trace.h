@@ -12,9 +12,9 @@
 namespace planloom::trace {
 
 /// What kind of work a slice is; views choose hue and texture by it.
-enum class Kind : std::uint8_t { Forward, Backward, Recompute, Send, Receive, AllReduce, Optimizer, Load, Other, AllGather, ReduceScatter, AllToAll };
+enum class Kind : std::uint8_t { Forward, Backward, Recompute, Send, Receive, AllReduce, Optimizer, Load, Other, AllGather, ReduceScatter, AllToAll, WeightGradient };
 /// The last one; what comes from outside is checked against it.
-inline constexpr Kind kLastKind = Kind::AllToAll;
+inline constexpr Kind kLastKind = Kind::WeightGradient;
 const char *name(Kind kind);
 
 /// One task, run once. The same record from the simulator, a worker's ring, the wire and the file. 32 bytes, little-endian.

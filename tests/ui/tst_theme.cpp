@@ -77,10 +77,10 @@ void TestTheme::kindsDifferWithoutColour()
         }
         return bits;
     };
-    for (const auto kind : {trace::Kind::Forward, trace::Kind::Backward, trace::Kind::Recompute, trace::Kind::Optimizer})
+    for (const auto kind : {trace::Kind::Forward, trace::Kind::Backward, trace::Kind::Recompute, trace::Kind::Optimizer, trace::Kind::WeightGradient})
         patterns.insert(pattern(styles.of(kind).texture));
     patterns.insert(pattern(styles.bubble()));
-    QCOMPARE(patterns.size(), std::size_t(5));
+    QCOMPARE(patterns.size(), std::size_t(6));
     for (const auto kind : {trace::Kind::Send, trace::Kind::Receive, trace::Kind::AllReduce})
         QVERIFY(styles.of(kind).outline.isValid());
 }

@@ -28,7 +28,7 @@ const QColor kOrange(0xE6, 0x9F, 0x00), kSky(0x56, 0xB4, 0xE9), kGreen(0x00, 0x9
 const QColor kBlue(0x00, 0x72, 0xB2), kVermilion(0xD5, 0x5E, 0x00), kPurple(0xCC, 0x79, 0xA7), kGrey(0x99, 0x99, 0x99);
 
 /// Forward, Backward, Recompute, Send, Receive, AllReduce, Optimizer, Load, Other.
-const std::array<QColor, kTraceKinds> kKinds{kSky, kOrange, kYellow, kGreen, kGreen, kPurple, kVermilion, kGrey, kGrey, kPurple, kPurple, kPurple};
+const std::array<QColor, kTraceKinds> kKinds{kSky, kOrange, kYellow, kGreen, kGreen, kPurple, kVermilion, kGrey, kGrey, kPurple, kPurple, kPurple, kOrange};
 const std::array<QColor, kSeriesColors> kSeries{kBlue, kOrange, kGreen, kPurple, kSky, kVermilion, kYellow, kGrey};
 
 Theme light()

@@ -14,8 +14,8 @@ namespace {
 
 constexpr int kSwatch = 18;
 constexpr int kGap = 14;
-constexpr std::array kShown{trace::Kind::Forward,   trace::Kind::Backward,  trace::Kind::Recompute, trace::Kind::Send,
-                            trace::Kind::AllReduce, trace::Kind::Optimizer, trace::Kind::Load};
+constexpr std::array kShown{trace::Kind::Forward, trace::Kind::Backward,  trace::Kind::WeightGradient, trace::Kind::Recompute,
+                            trace::Kind::Send,    trace::Kind::AllReduce, trace::Kind::Optimizer,      trace::Kind::Load};
 
 QString nameOf(trace::Kind kind)
 {
@@ -29,7 +29,7 @@ QString nameOf(trace::Kind kind)
 Legend::Legend(QWidget *parent) : QWidget(parent)
 {
     setAccessibleName(tr("Legend"));
-    setAccessibleDescription(tr("Forward plain blue, backward hatched orange, recompute dotted yellow, send and receive outlined green, "
+    setAccessibleDescription(tr("Forward plain blue, backward hatched orange, weight gradient in points on orange, recompute dotted yellow, send and receive outlined green, "
                                 "collectives outlined purple, optimizer lined vermilion, load grey, bubble cross-hatched"));
 }
 

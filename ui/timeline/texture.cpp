@@ -12,7 +12,7 @@ namespace {
 
 constexpr int kTile = 8; // pixels; a power of two, so that diagonals meet at the tile's edges
 
-enum class Pattern { Plain, Diagonal, Dots, Lines, Cross };
+enum class Pattern { Plain, Diagonal, Dots, Points, Lines, Cross };
 
 bool inked(Pattern pattern, int x, int y)
 {
@@ -20,6 +20,7 @@ bool inked(Pattern pattern, int x, int y)
     case Pattern::Plain: return false;
     case Pattern::Diagonal: return (x + y) % kTile < 2;
     case Pattern::Dots: return x % 4 < 2 && y % 4 < 2;
+    case Pattern::Points: return x % 4 == 0 && y % 4 == 0;
     case Pattern::Lines: return y % 4 == 0;
     case Pattern::Cross: return (x + y) % kTile == 0 || (x - y + kTile) % kTile == 0;
     }
@@ -42,6 +43,7 @@ Pattern patternOf(trace::Kind kind)
     switch (kind) {
     case trace::Kind::Backward: return Pattern::Diagonal;
     case trace::Kind::Recompute: return Pattern::Dots;
+    case trace::Kind::WeightGradient: return Pattern::Points;
     case trace::Kind::Optimizer: return Pattern::Lines;
     default: return Pattern::Plain;
     }
@@ -97,6 +99,7 @@ QString kindName(trace::Kind kind)
     case trace::Kind::AllGather: return QObject::tr("all-gather");
     case trace::Kind::ReduceScatter: return QObject::tr("reduce-scatter");
     case trace::Kind::AllToAll: return QObject::tr("all-to-all");
+    case trace::Kind::WeightGradient: return QObject::tr("weight gradient");
     }
     return {};
 }

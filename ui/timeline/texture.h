@@ -11,7 +11,7 @@
 namespace planloom::ui {
 
 /// How a kind of work is filled: hue and texture together, so that either alone tells kinds apart.
-///   forward plain · backward 45° hatch · recompute dots · send, receive, all-reduce outlined · optimizer horizontal lines · load plain grey
+///   forward plain · backward 45° hatch · recompute dots · weight gradient points · send, receive, all-reduce outlined · optimizer horizontal lines · load plain grey
 struct KindStyle {
     QColor fill;    ///< for boxes too narrow for a texture
     QBrush texture; ///< the same hue, with the texture; opaque
