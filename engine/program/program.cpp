@@ -58,6 +58,7 @@ const char *name(Area area)
     case Area::GradientOutbox: return "gradient outbox";
     case Area::Workspace: return "workspace";
     case Area::WeightFrame: return "weight frame";
+    case Area::WeightStash: return "weight stash";
     }
     return "?";
 }

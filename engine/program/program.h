@@ -67,8 +67,9 @@ enum class Area : std::uint8_t {
     GradientOutbox,  ///< gradients of the inputs, sent
     Workspace,       ///< what lives only within one task (or from Recompute to its Backward)
     WeightFrame,     ///< what Recompute and Backward make and WeightGradient still reads
+    WeightStash,     ///< what Forward makes and WeightGradient still reads, where that is a pass of its own; the Frame goes with Backward then
 };
-inline constexpr int kAreas = 8;
+inline constexpr int kAreas = 9;
 const char *name(Area area);
 
 struct Placement {
@@ -86,7 +87,7 @@ struct Pool {
 
 /// Slots that a micro-batch occupies, by Area; -1: none.
 struct Slots {
-    std::int32_t slot[kAreas] = {0, -1, -1, -1, -1, -1, 0, -1};
+    std::int32_t slot[kAreas] = {0, -1, -1, -1, -1, -1, 0, -1, -1};
 };
 
 /// A message between ranks of neighbouring stages: samples [begin, begin+size) of the micro-batch.
