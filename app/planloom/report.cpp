@@ -51,7 +51,7 @@ void printPlan(const plan::Plan &plan, const plan::Subject &subject, Output &out
     for (const auto &stage : plan.stages) {
         const Bytes parameters = subject.costs->parameterBytes(stage.firstLayer, stage.lastLayer);
         table.row({stage.name, fmt::format("{}..{}", stage.firstLayer, stage.lastLayer), std::to_string(stage.devices.size()), format(parameters),
-                   stage.recompute ? "yes" : "no", deviceList(stage.devices, *subject.cluster)});
+                   plan::name(stage.recompute), deviceList(stage.devices, *subject.cluster)});
     }
     table.print(output);
 }

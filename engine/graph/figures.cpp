@@ -37,6 +37,8 @@ double backwardFactor(const OpView &view)
     }
     if (view.op.type == "Attention")
         return 2.5;
+    if (view.op.type == "UnfusedAttention")
+        return 2;
     return view.op.type.find("Normalization") != std::string::npos ? 2 : 1;
 }
 

@@ -79,6 +79,8 @@ void dropoutGrad(Backward &b)
     b.give(0, drops ? b.emit("DropoutGrad", {b.dy()}, {{"ratio", ratio}, {"key", b.op().name}}) : b.dy());
 }
 
+void maskedDropoutGrad(Backward &b) { b.give(0, b.emit("MaskedDropoutGrad", {b.dy(), b.y(1)}, b.op().attributes)); }
+
 void castGrad(Backward &b)
 {
     b.give(0, b.emit("Cast", {b.dy()}, {{"to", std::string(name(b.input(0).type))}}));
@@ -144,7 +146,7 @@ std::vector<GradientRule> elementwiseGradients()
 {
     std::vector<GradientRule> rules{
         {"Add", addGrad},       {"Sub", subGrad},         {"Mul", mulGrad},   {"Div", divGrad}, {"Pow", powGrad}, {"Min", minMaxGrad},
-        {"Max", minMaxGrad},    {"Where", whereGrad, 6U}, {"Identity", passOn}, {"Dropout", dropoutGrad, 1U}, {"Cast", castGrad},
+        {"Max", minMaxGrad},    {"Where", whereGrad, 6U}, {"Identity", passOn}, {"Dropout", dropoutGrad, 1U}, {"MaskedDropout", maskedDropoutGrad}, {"Cast", castGrad},
         {"Neg", negGrad},       {"Reciprocal", reciprocalGrad}, {"Exp", expGrad}, {"Log", logGrad}, {"Mod", modGrad, 1U},
         {"Asin", asinGrad},     {"Acos", acosGrad},       {"Atan", atanGrad}, {"Asinh", asinhGrad}, {"Acosh", acoshGrad},
         {"Atanh", atanhGrad},   {"Sinh", sinhGrad},       {"Cosh", coshGrad},

@@ -72,6 +72,11 @@ void attentionGrad(Backward &b)
     b.give(0, b.emit("AttentionGrad", std::move(inputs), b.op().attributes));
 }
 
+void unfusedAttentionGrad(Backward &b)
+{
+    b.give(0, b.emit("UnfusedAttentionGrad", {b.dy(), b.x(0), b.y(1), b.y(2), b.y(3)}, b.op().attributes));
+}
+
 void rotaryGrad(Backward &b)
 {
     b.give(0, b.emit("RotaryEmbeddingGrad", {b.dy()}, b.op().attributes));
@@ -83,6 +88,7 @@ std::vector<GradientRule> matrixGradients()
 {
     return {
         {"MatMul", matMulGrad}, {"Gemm", gemmGrad}, {"Attention", attentionGrad, 1U}, {"RotaryEmbedding", rotaryGrad},
+        {"UnfusedAttention", unfusedAttentionGrad},
     };
 }
 

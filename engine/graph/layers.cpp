@@ -90,7 +90,7 @@ std::string_view scopePrefix(std::string_view scope, int depth)
 /// Worth a layer of its own: reads weights (scales and biases of normalisations aside) or computes a lot.
 bool isHeavy(const Graph &graph, const Op &op)
 {
-    static constexpr std::array kHeavy{"MatMul", "Gemm", "Conv", "ConvTranspose", "Attention", "MaxPool", "AveragePool", "LSTM", "GRU", "RNN",
+    static constexpr std::array kHeavy{"MatMul", "Gemm", "Conv", "ConvTranspose", "Attention", "UnfusedAttention", "MaxPool", "AveragePool", "LSTM", "GRU", "RNN",
                                        "SoftmaxCrossEntropyLoss"};
     if (std::find(kHeavy.begin(), kHeavy.end(), op.type) != kHeavy.end())
         return true;

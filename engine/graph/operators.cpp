@@ -15,7 +15,7 @@ const Table &table()
     static const Table schemas = [] {
         Table all;
         for (const auto family : {elementwiseSchemas, matrixSchemas, normalizationSchemas, convolutionSchemas, shapingSchemas, reductionSchemas, lossSchemas, boxingSchemas, flatSchemas, fusedSchemas,
-                                  recurrentSchemas, scatterSchemas})
+                                  recurrentSchemas, scatterSchemas, unfusedSchemas})
             for (OpSchema &schema : family())
                 all.emplace(schema.type, std::move(schema));
         return all;

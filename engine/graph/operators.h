@@ -94,6 +94,8 @@ OpCostFigures figures(const Graph &graph, OpId op, std::int64_t samples);
                      the mean over the rows of the slice that are not ignored (divisor at least 1)
    blocks            Pack{offsets, elements, parts}(A?, B?, ...) -> [parts, elements / parts]: tensors one behind the other, zeros between;
                      Unpack{offsets, ranks, sizes}(block) takes them out again (sizes of all outputs, ranks[i] of them each)
+   unfused           UnfusedAttention{heads, causal, ratio}(QKV) -> Y, Probabilities (N, heads, T, T), Kept, Dropped (the same shape);
+                     MaskedDropout{ratio}(X) -> Y, Mask: as frameworks ran them before attention was fused; planned and simulated only
    opaque            ProfiledLayer{forward_seconds, backward_seconds, profile_batch}: a row of a layer profile; no kernel
 
    GRADIENTS, made by differentiate() only. {shape, batch_axis} is the shape of the result: what is needed of a forward tensor is only
@@ -109,6 +111,7 @@ OpCostFigures figures(const Graph &graph, OpId op, std::int64_t samples);
      fused {relu=1}(..., bias, Y?, dY2?) -> dX, dScale, dBias, dResidual?: dY + dY2 where Y > 0 (without Y: where what X gives is)
    MatMulWeightGrad(A (..., K), B (..., M)) -> (K, M): A^T B with all leading dimensions flattened
    AttentionGrad{heads, kv_heads, causal}(dY, QKV, Y, LogSumExp, mask?)  RotaryEmbeddingGrad{heads, kv_heads, theta}(dY)
+   UnfusedAttentionGrad{heads, causal, ratio}(dY, QKV, Probabilities, Kept, Dropped)  MaskedDropoutGrad{ratio}(dY, Mask)
    ConvGradInput{..., shape, batch_axis}(dY, W)  ConvGradWeight{..., w_shape}(dY, X) -> dW, dBias? (rewrites only)
    MaxPoolGrad{...} GlobalMaxPoolGrad (dY, X, Y): the first maximum gets all
    AveragePoolGrad{..., shape, batch_axis} GlobalAveragePoolGrad{shape, batch_axis}(dY)

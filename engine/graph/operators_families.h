@@ -20,6 +20,7 @@ std::vector<OpSchema> reductionSchemas();
 std::vector<OpSchema> lossSchemas();
 std::vector<OpSchema> recurrentSchemas();
 std::vector<OpSchema> scatterSchemas();
+std::vector<OpSchema> unfusedSchemas(); ///< planned and simulated only: no kernels
 std::vector<OpSchema> flatSchemas();  ///< only rewrites emit these
 std::vector<OpSchema> fusedSchemas(); ///< likewise: several operators in one
 std::vector<OpSchema> boxingSchemas(); ///< only rewrites emit these; they are not differentiated

@@ -45,6 +45,13 @@ void Rewriter::copy(const Op &op, Attributes attributes, std::vector<TensorId> i
     ++m_added;
 }
 
+void Rewriter::add(const std::string &type, const std::string &name, const std::string &scope, std::vector<TensorId> inputs, std::vector<TensorId> outputs,
+                   Attributes attributes)
+{
+    m_builder.addOp(type, name, scope, std::move(inputs), std::move(outputs), std::move(attributes));
+    ++m_added;
+}
+
 TensorId Rewriter::emit(const std::string &type, std::vector<TensorId> inputs, Attributes attributes, const Op &like)
 {
     return emit(type, std::move(inputs), std::move(attributes), like, 1).front();

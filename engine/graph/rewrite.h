@@ -28,6 +28,9 @@ public:
     void copy(const Op &op);
     void copy(const Op &op, Attributes attributes);
     void copy(const Op &op, Attributes attributes, std::vector<TensorId> inputs); ///< these inputs (of the new graph) instead of the mapped ones
+    /// A new operator that makes @p outputs, which were declared with builder().activation().
+    void add(const std::string &type, const std::string &name, const std::string &scope, std::vector<TensorId> inputs, std::vector<TensorId> outputs,
+             Attributes attributes);
     /// A new operator with one output, in @p like's scope. Its shape is inferred in finish().
     TensorId emit(const std::string &type, std::vector<TensorId> inputs, Attributes attributes, const Op &like);
     std::vector<TensorId> emit(const std::string &type, std::vector<TensorId> inputs, Attributes attributes, const Op &like, std::size_t outputs);

@@ -15,6 +15,9 @@ struct TransformerConfig {
     std::int64_t context = 1024;       ///< tokens per sample, and rows of the position table
     bool tiedEmbeddings = true;        ///< the head shares the token table
     double initDeviation = 0.02;
+    /// gpt() only. Greater than 0: attention in pieces and dropout with masks, embeddings, attention and both results of a block (Megatron-LM in 2022).
+    /// Such a model is planned and simulated, not trained.
+    double unfusedDropout = 0;
 };
 
 /// A language model of LSTM layers: embedding, layers, a linear head over the vocabulary. Each sample starts from zero states.

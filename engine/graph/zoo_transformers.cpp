@@ -153,6 +153,11 @@ private:
     GraphBuilder m_builder;
 };
 
+TensorId dropped(TransformerBuilder &b, const TransformerConfig &config, TensorId x)
+{
+    return config.unfusedDropout > 0 ? b.add("MaskedDropout", {x}, {{"ratio", config.unfusedDropout}}, "dropout") : x;
+}
+
 /// One pre-norm block of GPT-2. Projections into the residual stream start smaller, so that its variance does not grow with depth.
 TensorId gptBlock(TransformerBuilder &b, const TransformerConfig &config, std::int64_t index, TensorId x)
 {
@@ -165,16 +170,19 @@ TensorId gptBlock(TransformerBuilder &b, const TransformerConfig &config, std::i
     {
         const auto attention = b.scope("attn");
         const TensorId packed = b.conv1d(first, prefix + ".attn.c_attn", width, 3 * width, config.initDeviation, "c_attn");
-        const TensorId mixed = b.add("Attention", {packed}, {{"heads", config.heads}, {"causal", std::int64_t{1}}}, "attention");
+        Attributes how{{"heads", config.heads}, {"causal", std::int64_t{1}}};
+        if (config.unfusedDropout > 0)
+            how["ratio"] = config.unfusedDropout;
+        const TensorId mixed = b.add(config.unfusedDropout > 0 ? "UnfusedAttention" : "Attention", {packed}, std::move(how), "attention");
         const TensorId projected = b.conv1d(mixed, prefix + ".attn.c_proj", width, width, residual, "c_proj");
-        x = b.add("Add", {x, projected}, {}, "residual");
+        x = b.add("Add", {x, dropped(b, config, projected)}, {}, "residual");
     }
     const TensorId second = b.layerNorm(x, prefix + ".ln_2", kEpsilon, "ln_2");
     const auto mlpScope = b.scope("mlp");
     const TensorId wide = b.conv1d(second, prefix + ".mlp.c_fc", width, config.feedForward, config.initDeviation, "c_fc");
     const TensorId active = b.add("Gelu", {wide}, {{"approximate", std::string("tanh")}}, "gelu");
     const TensorId projected = b.conv1d(active, prefix + ".mlp.c_proj", config.feedForward, width, residual, "c_proj");
-    return b.add("Add", {x, projected}, {}, "residual");
+    return b.add("Add", {x, dropped(b, config, projected)}, {}, "residual");
 }
 
 /// One post-norm encoder layer of BERT.
@@ -242,7 +250,7 @@ Result<Graph> gpt(const TransformerConfig &config)
         const auto embedding = b.scope("embedding");
         const TensorId words = b.add("Gather", {table, b.tokens}, {}, "wte");
         const TensorId places = b.rows("transformer.wpe.weight", config.context, "position_ids", true, "wpe");
-        x = b.add("Add", {words, places}, {}, "embeddings");
+        x = dropped(b, config, b.add("Add", {words, places}, {}, "embeddings"));
     }
     for (std::int64_t i = 0; i < config.layers; ++i)
         x = gptBlock(b, config, i, x);

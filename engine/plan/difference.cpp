@@ -71,7 +71,7 @@ void compareStages(Lines &lines, std::size_t index, const Stage &a, const Stage 
     lines.compare(stage + " layers", fmt::format("{}..{}", a.firstLayer, a.lastLayer), fmt::format("{}..{}", b.firstLayer, b.lastLayer));
     lines.compare(stage + " devices", deviceText(a.devices), deviceText(b.devices));
     lines.compare(stage + " replica shares", sharesText(a.replicaShares), sharesText(b.replicaShares));
-    lines.compare(stage + " recompute", a.recompute ? "on" : "off", b.recompute ? "on" : "off");
+    lines.compare(stage + " recompute", name(a.recompute), name(b.recompute));
     lines.compare(stage + " ZeRO", std::to_string(a.zero), std::to_string(b.zero));
     lines.compare(stage + " registers", registersText(a.registers), registersText(b.registers));
     lines.compare(stage + " device mesh", fmt::format("[{}]", fmt::join(a.mesh, ",")), fmt::format("[{}]", fmt::join(b.mesh, ",")));

@@ -93,6 +93,21 @@ std::optional<ScheduleKind> scheduleFromName(std::string_view text)
     return std::nullopt;
 }
 
+const char *name(Recompute recompute)
+{
+    constexpr const char *kNames[] = {"none", "selective", "layers", "full"};
+    return kNames[static_cast<std::size_t>(recompute)];
+}
+
+std::optional<Recompute> recomputeFromName(std::string_view text)
+{
+    for (const Recompute recompute : {Recompute::None, Recompute::Selective, Recompute::Layers, Recompute::Full}) {
+        if (text == name(recompute))
+            return recompute;
+    }
+    return std::nullopt;
+}
+
 const char *name(Precision precision)
 {
     return precision == Precision::BFloat16 ? "bf16" : "fp32";

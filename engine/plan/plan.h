@@ -40,6 +40,16 @@ struct Schedule {
     std::map<std::string, std::vector<std::string>> order; ///< Custom: device name -> compute task ids ("s0.F.m0") in order
 };
 
+/// What of a stage's forward pass runs a second time, in the backward pass, so that less is kept in between.
+enum class Recompute : std::uint8_t {
+    None,      ///< everything that backward reads is kept
+    Selective, ///< the core of attention, block by block (Korthikanti et al., 2022, §5): what goes into it is kept, what it makes is not
+    Layers,    ///< each layer keeps its inputs only, and runs again right before its own backward
+    Full,      ///< the stage keeps its inputs only, and runs again as a whole before its backward
+};
+const char *name(Recompute recompute); ///< "none", "selective", "layers", "full"
+std::optional<Recompute> recomputeFromName(std::string_view text);
+
 /// A run of layers and the devices that replicate it. Each micro-batch is cut into one slice per replica (DAPPLE §5.2). Several stages may lie on
 /// the same devices ("virtual stages", Narayanan et al., 2021), listed alike and as the same mesh; else a device belongs to one stage.
 struct Stage {
@@ -48,7 +58,7 @@ struct Stage {
     std::size_t lastLayer = 0;          ///< one past the end
     std::vector<DeviceId> devices;      ///< replicas, in slice order
     std::vector<double> replicaShares;  ///< sums to 1; empty: equal
-    bool recompute = false;             ///< keep only the stage's inputs, run forward again before backward
+    Recompute recompute = Recompute::None;
     /// Devices as a mesh, row-major; empty: {devices.size()}. Dimension 0 is data parallel: its coordinate is the replica, each micro-batch is
     /// cut along it. Devices that differ only in the others share a slice and hold parts of tensors.
     std::vector<int> mesh;

@@ -16,6 +16,8 @@ using nlohmann::json;
 
 constexpr const char *kSchema = "planloom.plan/1";
 constexpr const char *kWholeStage = "*"; // in memory.recompute: every operator of the stage
+constexpr const char *kAttention = "attention";
+constexpr const char *kLayers = "layers"; // every operator, a layer at a time
 constexpr std::int64_t kLargestFile = std::int64_t{1} << 30;
 constexpr int kMostWarmup = std::numeric_limits<int>::max();
 constexpr std::int64_t kMostSteps = std::int64_t{1} << 40;
@@ -44,9 +46,20 @@ json finiteOnly(const std::map<std::string, double> &numbers)
 
 // Fields that came with sharding and real training are written only where they say something: files without them read as before.
 
+json recomputeToJson(Recompute recompute)
+{
+    switch (recompute) {
+    case Recompute::None: return json::array();
+    case Recompute::Selective: return json::array({kAttention});
+    case Recompute::Layers: return json::array({kLayers});
+    case Recompute::Full: break;
+    }
+    return json::array({kWholeStage});
+}
+
 json memoryToJson(const Stage &stage)
 {
-    json memory{{"recompute", stage.recompute ? json::array({kWholeStage}) : json::array()}, {"offload", json::array()}};
+    json memory{{"recompute", recomputeToJson(stage.recompute)}, {"offload", json::array()}};
     if (stage.zero != 0)
         memory["zero"] = stage.zero;
     return memory;
@@ -168,12 +181,14 @@ void memoryFrom(JsonReader &reader, Stage &stage)
         return;
     JsonReader memory = reader.object("memory");
     if (memory.has("recompute") && memory.value()["recompute"].is_boolean()) {
-        stage.recompute = memory.flag("recompute", false);
+        stage.recompute = memory.flag("recompute", false) ? Recompute::Full : Recompute::None;
     } else {
         memory.each("recompute", [&stage](JsonReader &entry) {
-            if (entry.asText() != kWholeStage)
-                entry.fail({}, "only \"*\", the whole stage, can be recomputed");
-            stage.recompute = true;
+            const std::string what = entry.asText();
+            if (what != kWholeStage && what != kAttention && what != kLayers)
+                entry.fail({}, "must be \"*\", the whole stage, \"layers\", each by itself, or \"attention\", its core only");
+            // The one that keeps the least counts.
+            stage.recompute = std::max(stage.recompute, what == kWholeStage ? Recompute::Full : what == kLayers ? Recompute::Layers : Recompute::Selective);
         });
     }
     stage.zero = static_cast<int>(memory.integerOr("zero", 0, 0, 3));

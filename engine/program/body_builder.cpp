@@ -122,7 +122,7 @@ void buildBody(Compilation &all, RankId id, bool complete)
     body.replica = site.replica;
     body.device = site.device;
     body.coordinates = model.mesh().coordinates(static_cast<int>(site.device));
-    body.recompute = all.stageOf(site).recompute;
+    body.recompute = model.runsAgain();
     body.maxSamples = static_cast<std::int64_t>(std::ceil(samples));
     body.slotTable = site.slotPlan.slotTable;
     Rank &rank = all.program.ranks[id.index()];

@@ -128,7 +128,7 @@ struct Body {
     std::size_t replica = 0;
     std::size_t device = 0;                 ///< position in the stage's mesh
     std::vector<int> coordinates;           ///< there
-    bool recompute = false;
+    bool recompute = false;                 ///< the stage runs forward again as a whole (plan::Recompute::Full)
     graph::TrainingGraph training;          ///< operators [0, forwardOps) forward, the rest backward, of which the last weightOps are WeightGradient's
     std::int64_t maxSamples = 0;            ///< largest slice that comes by; offsets are laid out for it
     std::vector<plan::SampleRange> slices;  ///< per micro-batch: this replica's samples, within the *global batch*

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/program/stage_model.h"
 
+#include "engine/graph/recompute.h"
 #include "engine/program/lower.h"
 #include "engine/program/zero.h"
 
@@ -63,6 +64,22 @@ sharding::Mesh meshOf(const plan::Stage &stage)
     return mesh;
 }
 
+/// What runs again within the backward pass. The layer of the loss does not: its backward follows at once.
+std::vector<graph::Rerun> rerunsOf(const plan::Stage &stage, const graph::LayerView &layers, const graph::TrainingGraph &training)
+{
+    if (stage.recompute == plan::Recompute::Selective)
+        return graph::attentionCores(training);
+    std::vector<graph::Rerun> runs;
+    const std::size_t begin = layers.layers[stage.firstLayer].first.index();
+    for (std::size_t l = stage.firstLayer; stage.recompute == plan::Recompute::Layers && l < stage.lastLayer; ++l) {
+        const graph::Rerun run{layers.layers[l].first.index() - begin, layers.layers[l].last.index() - begin, false};
+        const OpId loss = training.loss.valid() ? training.graph.tensor(training.loss).producer : OpId();
+        if (!loss.valid() || loss.index() < run.first || loss.index() >= run.last)
+            runs.push_back(run);
+    }
+    return runs;
+}
+
 /// The dimensions behind the data-parallel one.
 std::vector<int> inner(const sharding::Mesh &mesh) { return {mesh.sizes.begin() + 1, mesh.sizes.end()}; }
 
@@ -91,6 +108,10 @@ Result<StageModel> StageModel::make(const plan::Plan &plan, const plan::Subject 
         if (!training && (mustRun || training.error().code != ErrorCode::Unsupported))
             return training.error();
         if (training) {
+            if (const auto runs = rerunsOf(model.m_stage, layers, *training); !runs.empty())
+                training = graph::rerun(*training, runs);
+            if (!training)
+                return training.error();
             if (const Status sharded = model.shardStage(plan, before, *std::move(training)); !sharded)
                 return sharded.error();
             return model;
@@ -191,9 +212,9 @@ const StageLayout &StageModel::layout(double samples)
         return found->second;
     StageLayout made;
     if (m_training)
-        made = layoutStage(*m_training, static_cast<std::int64_t>(key), m_stage.recompute);
+        made = layoutStage(*m_training, static_cast<std::int64_t>(key), runsAgain());
     else
-        made.slotBytes = estimateSlots(*m_subject->graph, m_subject->layers(), m_stage.firstLayer, m_stage.lastLayer, key, m_stage.recompute);
+        made.slotBytes = estimateSlots(*m_subject->graph, m_subject->layers(), m_stage.firstLayer, m_stage.lastLayer, key, runsAgain());
     return m_layouts.emplace(key, std::move(made)).first->second;
 }
 

@@ -22,6 +22,11 @@ public:
 
     /// What every device of the stage runs.
     [[nodiscard]] const std::optional<graph::TrainingGraph> &training() const { return m_training; }
+    /// True if forward runs again as a whole before backward. A stage without operators cannot do it a layer at a time.
+    [[nodiscard]] bool runsAgain() const
+    {
+        return m_stage.recompute == plan::Recompute::Full || (m_stage.recompute == plan::Recompute::Layers && !m_training);
+    }
     [[nodiscard]] const sharding::Mesh &mesh() const { return m_holdings.mesh; }
     StageHoldings &holdings() { return m_holdings; }
     [[nodiscard]] const StageHoldings &holdings() const { return m_holdings; }

@@ -257,7 +257,7 @@ private:
                 tasks.sendActivation.push_back(add(rank, Kind::Send, m_lanes.activationOut, Pass::Forward, m, transferTime(here + 1, m, Pass::Forward)));
             if (gradientIn)
                 tasks.receiveGradient.push_back(add(rank, Kind::Receive, m_lanes.gradientIn, Pass::Backward, m, transferTime(here + 1, m, Pass::Backward)));
-            if (stage.recompute)
+            if (m_all.stages[here].runsAgain())
                 tasks.recompute.push_back(addPass(rank, Kind::Recompute, Pass::Recompute, m, forward));
             tasks.backward.push_back(addPass(rank, Kind::Backward, Pass::Backward, m, backward));
             if (gradientOut)

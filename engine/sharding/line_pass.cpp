@@ -91,6 +91,8 @@ private:
         m_goals[tensor.id.index()] = pin;
         if (held || isPartial(pin))
             return {};
+        if (const TensorId again = m_graph.find("again/" + tensor.name); again.valid() && !m_request.pins.count(m_graph.tensor(again).name))
+            m_goals[again.index()] = pin;
         for (const char *suffix : {"", "#sum"}) {
             const TensorId gradient = m_graph.find("grad/" + tensor.name + suffix);
             if (gradient.valid() && m_graph.tensor(gradient).role == TensorRole::Activation && !m_request.pins.count(m_graph.tensor(gradient).name))

@@ -44,8 +44,8 @@ private:
 
     static bool isElementwise(std::string_view type)
     {
-        constexpr std::array<std::string_view, 22> kTypes{"Add",      "Mul",       "Div",         "Gelu",      "Relu", "Silu", "Tanh",    "Sigmoid", "Elu",  "Erf",      "LeakyRelu",
-                                                          "HardSwish", "Softplus", "HardSigmoid", "Identity", "Cast", "Pow",  "Dropout", "Concat",  "Split", "RotaryEmbedding", "Clip"};
+        constexpr std::array<std::string_view, 23> kTypes{"Add",      "Mul",       "Div",         "Gelu",      "Relu", "Silu", "Tanh",    "Sigmoid", "Elu",  "Erf",      "LeakyRelu",
+                                                          "HardSwish", "Softplus", "HardSigmoid", "Identity", "Cast", "Pow",  "Dropout", "MaskedDropout", "Concat",  "Split", "RotaryEmbedding", "Clip"};
         return std::find(kTypes.begin(), kTypes.end(), type) != kTypes.end();
     }
 
@@ -75,7 +75,7 @@ private:
                 path.ends.insert(reader.value);
                 continue;
             }
-            const bool attention = op.type == "Attention";
+            const bool attention = op.type == "Attention" || op.type == "UnfusedAttention";
             if (!attention && (!isElementwise(op.type) || isResidual(op))) {
                 path.leaves = true;
                 continue;

@@ -82,6 +82,8 @@ std::vector<SignatureRule> elementwiseRules()
     rules.push_back({"Where", where});
     rules.push_back({"Dropout", dropout});
     rules.push_back({"DropoutGrad", dropout});
+    rules.push_back({"MaskedDropout", everyAxis}); // the mask lies with what it masks
+    rules.push_back({"MaskedDropoutGrad", everyAxis});
     rules.push_back({"ReduceSumTo", sumTo, localizeShape});
     return rules;
 }

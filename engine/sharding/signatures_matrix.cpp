@@ -89,6 +89,20 @@ void attentionGrad(const OpAtHand &at, Proposals &to)
     to.plainRow({0, 0, 0, 0, 0}, {0});
 }
 
+void unfusedAttention(const OpAtHand &at, Proposals &to)
+{
+    if (const auto segments = packedSegments(at, *at.inputs[0]); !segments.empty())
+        to.add({{split(2, segments)}, {split(2), split(1), split(1), split(1)}});
+    to.plainRow({0}, {0, 0, 0, 0});
+}
+
+void unfusedAttentionGrad(const OpAtHand &at, Proposals &to)
+{
+    if (const auto segments = packedSegments(at, *at.inputs[1]); !segments.empty())
+        to.add({{split(2), split(2, segments), split(1), split(1), split(1)}, {split(2, segments)}});
+    to.plainRow({0, 0, 0, 0, 0}, {0});
+}
+
 void rotary(const OpAtHand &at, Proposals &to)
 {
     const auto segments = packedSegments(at, *at.inputs[0]);
@@ -106,7 +120,7 @@ void rotaryGrad(const OpAtHand &at, Proposals &to)
 
 void localizeHeads(const OpAtHand &at, const Signature &signature, graph::Attributes &attributes)
 {
-    const Sbp &packed = signature.inputs[at.op.type == "AttentionGrad" ? 1 : 0];
+    const Sbp &packed = signature.inputs[at.op.type.ends_with("AttentionGrad") ? 1 : 0];
     if (!isSplit(packed) || packed.axis != 2)
         return;
     for (const char *key : {"heads", "kv_heads"})
@@ -124,6 +138,8 @@ std::vector<SignatureRule> matrixRules()
         {"MatMulWeightGrad", weightGrad},
         {"Attention", attention, localizeHeads},
         {"AttentionGrad", attentionGrad, localizeHeads},
+        {"UnfusedAttention", unfusedAttention, localizeHeads},
+        {"UnfusedAttentionGrad", unfusedAttentionGrad, localizeHeads},
         {"RotaryEmbedding", rotary, localizeHeads},
         {"RotaryEmbeddingGrad", rotaryGrad, localizeHeads},
     };

@@ -104,7 +104,7 @@ private:
             stage.firstLayer = scored.spans[i].first;
             stage.lastLayer = scored.spans[i].last;
             stage.devices = scored.spans[i].devices;
-            stage.recompute = scored.recompute[i];
+            stage.recompute = scored.recompute[i] ? plan::Recompute::Full : plan::Recompute::None;
             stage.zero = stage.devices.size() > 1 ? m_problem.zero : 0;
             plan.stages.push_back(std::move(stage));
         }

@@ -74,7 +74,7 @@ bool fit(const Problem &problem, const MemoryModel &memory, const Settings &sett
         const StageFootprint footprint = memory.footprint(0, problem.subject.layers().size(), slice, recompute);
         const double needed = footprint.fixed + footprint.perMicroBatch;
         const auto least = std::min_element(stage.devices.begin(), stage.devices.end(), [&](DeviceId a, DeviceId b) { return memory.usable(a) < memory.usable(b); });
-        stage.recompute = recompute;
+        stage.recompute = recompute ? plan::Recompute::Full : plan::Recompute::None;
         if (needed <= memory.usable(*least))
             return true;
         if (!tight.device.valid() || needed < tight.needed)

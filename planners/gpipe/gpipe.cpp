@@ -58,13 +58,14 @@ Status fit(const Problem &problem, const Settings &settings, plan::Plan &plan)
         };
         const DeviceId device = stage.devices.front();
         const double usable = memory.usable(device);
-        stage.recompute = settings.recompute == "always" || (settings.recompute == "auto" && needed(false) > usable);
-        if (needed(stage.recompute) <= usable)
+        const bool again = settings.recompute == "always" || (settings.recompute == "auto" && needed(false) > usable);
+        stage.recompute = again ? plan::Recompute::Full : plan::Recompute::None;
+        if (needed(again) <= usable)
             continue;
         const auto bytes = [](double value) { return format(Bytes(static_cast<std::int64_t>(value))); };
         return infeasible(fmt::format("{} does not fit: with {} micro-batches in flight it needs {}, but device {} has {} usable; use more stages, a smaller batch{}",
-                                      stage.name, plan.microBatches, bytes(needed(stage.recompute)), problem.subject.cluster->device(device).name, bytes(usable),
-                                      stage.recompute ? "" : " or recompute=auto"));
+                                      stage.name, plan.microBatches, bytes(needed(again)), problem.subject.cluster->device(device).name, bytes(usable),
+                                      again ? "" : " or recompute=auto"));
     }
     return {};
 }
@@ -80,7 +81,7 @@ plan::Estimate estimateOf(const Problem &problem, const plan::Plan &plan)
         const Seconds forward = costs.forward(stage.firstLayer, stage.lastLayer, samples, type);
         const Seconds pass = forward + costs.backward(stage.firstLayer, stage.lastLayer, samples, type);
         one += pass.value();
-        slowest = std::max(slowest, (pass + (stage.recompute ? forward : Seconds(0))).value());
+        slowest = std::max(slowest, (pass + (stage.recompute == plan::Recompute::Full ? forward : Seconds(0))).value());
     }
     const auto count = static_cast<double>(plan.microBatches);
     const double seconds = slowest * (count + static_cast<double>(plan.stages.size()) - 1);

@@ -20,7 +20,7 @@ struct Settings {
     std::size_t data = 0;
     std::size_t tensor = 1;
     std::size_t pipeline = 1;
-    bool recompute = false;
+    plan::Recompute recompute = plan::Recompute::None;
     int registers = 0;
     plan::ScheduleKind schedule = plan::ScheduleKind::OneF1B;
     sharding::MegatronOptions layout;
@@ -33,7 +33,8 @@ Result<Settings> settingsFrom(const Options &options, const std::vector<OptionIn
     settings.data = static_cast<std::size_t>(reader.integer("data", 0, kMostDevices));
     settings.tensor = static_cast<std::size_t>(reader.integer("tensor", 1, kMostDevices));
     settings.pipeline = static_cast<std::size_t>(reader.integer("pipeline", 1, kMostDevices));
-    settings.recompute = reader.choice("recompute", {"never", "always"}) == "always";
+    const std::string again = reader.choice("recompute", {"never", "selective", "layers", "always"});
+    settings.recompute = plan::recomputeFromName(again == "always" ? "full" : again).value_or(plan::Recompute::None);
     settings.registers = static_cast<int>(reader.integer("registers", 0, kMostDevices));
     settings.layout.sequenceParallel = reader.choice("sequence", {"off", "on"}) == "on";
     settings.layout.vocabularyParallel = reader.choice("vocabulary", {"off", "on"}) == "on";
@@ -115,8 +116,9 @@ plan::Estimate estimateOf(const Problem &problem, const Settings &settings, cons
         const std::size_t type = problem.subject.cluster->device(stage.devices.front()).type;
         const Seconds forward = costs.forward(stage.firstLayer, stage.lastLayer, samples, type);
         const Seconds pass = forward + costs.backward(stage.firstLayer, stage.lastLayer, samples, type);
+        const bool again = stage.recompute == plan::Recompute::Full || stage.recompute == plan::Recompute::Layers;
         one += pass.value() * static_cast<double>(settings.data);
-        slowest = std::max(slowest, (pass + (stage.recompute ? forward : Seconds(0))).value() / static_cast<double>(settings.tensor));
+        slowest = std::max(slowest, (pass + (again ? forward : Seconds(0))).value() / static_cast<double>(settings.tensor));
     }
     const auto count = static_cast<double>(plan.microBatches);
     const double seconds = slowest * (count + static_cast<double>(plan.stages.size()) - 1);
@@ -133,7 +135,7 @@ std::vector<OptionInfo> ManualPlanner::options() const
             {"sequence", "off", "on: between the blocks activations are split along the tokens"},
             {"vocabulary", "off", "on: the token table and the head are split over the vocabulary"},
             {"schedule", "1f1b", "1f1b, gpipe, dapple-a or dapple-b"},
-            {"recompute", "never", "always: every stage keeps only its inputs and runs forward again before backward"},
+            {"recompute", "never", "always: every stage keeps only its inputs and runs forward again before backward; layers: each layer does; selective: attention"},
             {"registers", "0", "slots of the buffers at the ends of stages; 0: as many as the schedule can use"}};
 }
 

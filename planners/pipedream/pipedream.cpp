@@ -94,7 +94,7 @@ plan::Plan planOf(const Problem &problem, const Options &options, const Settings
     plan::Plan plan = emptyPlan(problem, "pipedream", options);
     std::size_t most = 1;
     for (plan::Stage &stage : found.stages) {
-        stage.recompute = settings.recompute == "always";
+        stage.recompute = settings.recompute == "always" ? plan::Recompute::Full : plan::Recompute::None;
         most = std::max(most, stage.devices.size());
     }
     // PipeDream's replicas take whole micro-batches in turn; here each takes its slice of a micro-batch as many times larger.

@@ -110,7 +110,7 @@ Choice choiceOf(const Problem &problem, const Options &options, const Settings &
         stage.firstLayer = part.first;
         stage.lastLayer = part.last;
         stage.devices = line.devicesOf(part);
-        stage.recompute = line.recomputes(part);
+        stage.recompute = line.recomputes(part) ? plan::Recompute::Full : plan::Recompute::None;
         stage.zero = stage.devices.size() > 1 ? problem.zero : 0;
         plan.stages.push_back(std::move(stage));
     }

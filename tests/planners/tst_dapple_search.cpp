@@ -390,7 +390,7 @@ private slots:
         Options recompute = gpipe;
         recompute["recompute"] = "auto";
         const PlanReport report = testing::planned(problem, "dapple", recompute);
-        QVERIFY(report.plan.stages[0].recompute || report.plan.stages[1].recompute);
+        QVERIFY(report.plan.stages[0].recompute == plan::Recompute::Full || report.plan.stages[1].recompute == plan::Recompute::Full);
         QVERIFY(report.predicted.fits);
         QCOMPARE(report.plan.schedule.kind, plan::ScheduleKind::GPipe);
     }

@@ -299,7 +299,7 @@ private slots:
         QCOMPARE(error.code, ErrorCode::Infeasible);
         QVERIFY2(error.message.find("stage0") != std::string::npos && error.message.find("16 micro-batches") != std::string::npos, error.message.c_str());
         const PlanReport report = planned(problem, "gpipe", {{"recompute", "auto"}});
-        QVERIFY(report.plan.stages[0].recompute);
+        QCOMPARE(report.plan.stages[0].recompute, plan::Recompute::Full);
         QVERIFY(report.predicted.fits);
     }
 

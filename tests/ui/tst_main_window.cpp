@@ -138,11 +138,11 @@ void TestMainWindow::undoByKey()
 {
     QVERIFY(testing::loadSample(*m_state));
     const auto before = m_state->document();
-    QVERIFY(m_state->editPlan(QStringLiteral("recompute"), [](plan::Plan &plan) { plan.stages[1].recompute = true; }));
+    QVERIFY(m_state->editPlan(QStringLiteral("recompute"), [](plan::Plan &plan) { plan.stages[1].recompute = plan::Recompute::Full; }));
     QTest::keyClick(m_window.get(), Qt::Key_Z, Qt::ControlModifier);
     QCOMPARE(m_state->document(), before);
     QTest::keyClick(m_window.get(), Qt::Key_Z, Qt::ControlModifier | Qt::ShiftModifier);
-    QVERIFY(m_state->document()->plan.stages[1].recompute);
+    QCOMPARE(m_state->document()->plan.stages[1].recompute, plan::Recompute::Full);
 }
 
 void TestMainWindow::dropOpensFiles()

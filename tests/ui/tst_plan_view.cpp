@@ -351,10 +351,10 @@ void TestPlanView::recomputeIsAClick()
     table->scrollTo(index);
     const QRect cell = table->visualRect(index);
     QTest::mouseClick(table->viewport(), Qt::LeftButton, {}, QPoint(cell.left() + 12, cell.center().y()));
-    QVERIFY(bench.plan().stages[1].recompute);
+    QCOMPARE(bench.plan().stages[1].recompute, plan::Recompute::Full);
     QCOMPARE(index.data(Qt::CheckStateRole).toInt(), int(Qt::Checked));
     bench.state.undoStack()->undo();
-    QVERIFY(!bench.plan().stages[1].recompute);
+    QCOMPARE(bench.plan().stages[1].recompute, plan::Recompute::None);
 }
 
 void TestPlanView::selectionIsLinked()

@@ -145,7 +145,7 @@ void LayerBars::paintStage(QPainter &painter, std::size_t stage) const
     const double share = m_stageSeconds[stage] / std::max(1e-30, *std::max_element(m_stageSeconds.begin(), m_stageSeconds.end()));
     const QString longText = tr("%1  ·  %2 (%3 of the slowest)  ·  %4%5")
                               .arg(qt(which.name), secondsText(m_stageSeconds[stage]), percentText(share, 0),
-                                   qt(deviceText(*m_document->subject.cluster, which.devices)), which.recompute ? tr("  ·  recompute") : QString());
+                                   qt(deviceText(*m_document->subject.cluster, which.devices)), which.recompute != plan::Recompute::None ? tr("  ·  recompute") : QString());
     const QString shortText = secondsText(m_stageSeconds[stage]);
     const QRectF room = box.adjusted(badge + 6, 0, -6, 0);
     painter.setPen(textOn(body));

@@ -117,7 +117,7 @@ void PlanView::makeCommands()
     add(tr("Take a replica from the stage"), [this] { changeReplicas(-1); });
     add(tr("Recompute the stage's activations, or keep them"), [this] {
         if (const int stage = pickedStage(); stage >= 0)
-            editStage(*state(), static_cast<std::size_t>(stage), StageColumn::Recompute, !state()->document()->plan.stages[static_cast<std::size_t>(stage)].recompute);
+            editStage(*state(), static_cast<std::size_t>(stage), StageColumn::Recompute, state()->document()->plan.stages[static_cast<std::size_t>(stage)].recompute == plan::Recompute::None);
     });
     add(tr("Show all layers"), [this] { m_bars->fit(); });
     add(tr("Next stage boundary"), [this] { m_bars->setCurrentBoundary(m_bars->currentBoundary() + 1); });

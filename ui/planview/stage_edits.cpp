@@ -114,7 +114,7 @@ Result<plan::Plan> mergeWithNext(const plan::Plan &before, std::size_t stage)
     std::vector<DeviceId> devices = plan.stages[stage].devices;
     devices.insert(devices.end(), next.devices.begin(), next.devices.end());
     plan.stages[stage].lastLayer = next.lastLayer;
-    plan.stages[stage].recompute = plan.stages[stage].recompute || next.recompute;
+    plan.stages[stage].recompute = std::max(plan.stages[stage].recompute, next.recompute);
     plan.stages.erase(plan.stages.begin() + static_cast<std::ptrdiff_t>(stage) + 1);
     setDevices(plan, stage, std::move(devices));
     if (std::vector<int> &caps = plan.schedule.warmup; stage + 1 < caps.size())

@@ -23,6 +23,17 @@ Cell typed(const QString &text, std::optional<double> number, const QString &too
     return cell;
 }
 
+QString recomputeText(plan::Recompute recompute)
+{
+    switch (recompute) {
+    case plan::Recompute::None: return QObject::tr("no");
+    case plan::Recompute::Selective: return QObject::tr("attention");
+    case plan::Recompute::Layers: return QObject::tr("layers");
+    case plan::Recompute::Full: break;
+    }
+    return QObject::tr("yes");
+}
+
 Cell warmUpCell(const plan::Plan &plan, std::size_t stage, int depth)
 {
     const int cap = warmupCap(plan, stage);
@@ -127,8 +138,8 @@ TableData stageTable(const plan::Document &document, const simulate::Report *rep
         const std::int64_t parameters = document.subject.costs->parameterBytes(stage.firstLayer, stage.lastLayer).value();
         Cell name = typed(qt(stage.name), std::nullopt, QObject::tr("Double click or F2 to rename it"));
         name.swatch = theme().ofSeries(static_cast<int>(s));
-        Cell recompute{stage.recompute ? QObject::tr("yes") : QObject::tr("no"), std::nullopt};
-        recompute.check = stage.recompute;
+        Cell recompute{recomputeText(stage.recompute), std::nullopt};
+        recompute.check = stage.recompute != plan::Recompute::None;
         recompute.toolTip = QObject::tr("Keep only the stage's inputs and run forward again before backward: less memory, more time");
         Cell time{secondsText(seconds[s]), seconds[s]};
         time.bar = slowest > 0 ? seconds[s] / slowest : 0;
@@ -163,7 +174,7 @@ bool editStage(StudioState &state, std::size_t stage, StageColumn column, const 
     }
     case StageColumn::Recompute:
         return state.editPlan(value.toBool() ? QObject::tr("Recompute stage %1").arg(stage) : QObject::tr("Keep the activations of stage %1").arg(stage),
-                              [&](plan::Plan &plan) { plan.stages[stage].recompute = value.toBool(); });
+                              [&](plan::Plan &plan) { plan.stages[stage].recompute = value.toBool() ? plan::Recompute::Full : plan::Recompute::None; });
     case StageColumn::WarmUp: return editWarmUp(state, stage, text);
     case StageColumn::Time:
     case StageColumn::Parameters:

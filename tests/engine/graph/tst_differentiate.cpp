@@ -149,6 +149,8 @@ std::vector<Row> rows()
         {"Gemm", {{"transA", kOne}, {"alpha", 2.0}, {"beta", 0.5}}, {f({4, 3}), f({4, 5}), f({3, 5})}, 0, "x0 x1"},
         {"Attention", heads, {b({3, 12})}, 0, "x0 y y1"},
         {"Attention", {{"heads", std::int64_t{4}}, {"kv_heads", std::int64_t{2}}}, {b({3, 16}), b({3})}, 2, "x0 y y1"},
+        {"UnfusedAttention", heads, {b({3, 12})}, 0, "x0 y1 y2 y3"},
+        {"MaskedDropout", {{"ratio", 0.5}}, {b({3})}, 0, "y1"},
         {"RotaryEmbedding", heads, {b({3, 12})}, 0, ""},
         {"Conv", {{"strides", Sizes{2, 2}}}, {b({2, 5, 5}), f({3, 2, 3, 3}), f({3})}, 0, "x0 x1"},
         {"MaxPool", window, {b({2, 4, 4})}, 0, "x0 y"},

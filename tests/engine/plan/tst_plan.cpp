@@ -321,14 +321,14 @@ private slots:
         b.stages[0].lastLayer = 2;
         b.stages[1].firstLayer = 2;
         b.stages[1].devices = devices(8, 14);
-        b.stages[1].recompute = true;
+        b.stages[1].recompute = Recompute::Full;
         b.schedule.kind = ScheduleKind::DappleA;
         b.schedule.warmup = {2, 1};
         const std::vector<std::string> expected{"micro-batches 4 -> 2",
                                                 "stage 0: layers 0..3 -> 0..2",
                                                 "stage 1: layers 3..6 -> 2..6",
                                                 "stage 1: devices 8-15 -> 8-13",
-                                                "stage 1: recompute off -> on",
+                                                "stage 1: recompute none -> full",
                                                 "schedule 1f1b -> dapple-a",
                                                 "warm-up by kind -> 2,1"};
         QCOMPARE(difference(a, b), expected);
@@ -342,7 +342,7 @@ private slots:
     {
         Plan plan = good();
         plan.planner = {"dapple", {{"policy", "a"}}, 0.25};
-        plan.stages[0].recompute = true;
+        plan.stages[0].recompute = Recompute::Full;
         plan.stages[1].replicaShares = {0.25, 0.75};
         plan.stages[1].mesh = {2, 4};
         plan.stages[1].shardings["x"] = "S(0),B";

@@ -72,26 +72,26 @@ private slots:
     {
         QTest::addColumn<QList<int>>("replicas");
         QTest::addColumn<QString>("schedule");
-        QTest::addColumn<bool>("recompute");
+        QTest::addColumn<QString>("recompute");
         QTest::addColumn<bool>("tied");
         for (const QString schedule : {"gpipe", "1f1b", "dapple-a", "dapple-b"})
-            for (const bool recompute : {false, true})
+            for (const QString recompute : {"none", "selective", "layers", "full"})
                 for (const bool tied : {false, true})
                     for (const QList<int> &replicas : {QList<int>{1}, QList<int>{2}, QList<int>{1, 1}, QList<int>{2, 2}, QList<int>{3, 1}, QList<int>{1, 2, 1}})
-                        QTest::addRow("%d stages, %d first, %s%s%s", int(replicas.size()), replicas[0], qPrintable(schedule), recompute ? ", recompute" : "", tied ? ", tied" : "")
+                        QTest::addRow("%d stages, %d first, %s, recompute %s%s", int(replicas.size()), replicas[0], qPrintable(schedule), qPrintable(recompute), tied ? ", tied" : "")
                             << replicas << schedule << recompute << tied;
     }
     void layouts()
     {
         QFETCH(QList<int>, replicas);
         QFETCH(QString, schedule);
-        QFETCH(bool, recompute);
+        QFETCH(QString, recompute);
         QFETCH(bool, tied);
         const plan::Subject about = subject(4, tied);
         plan::Plan plan = pipeline(about, {replicas.begin(), replicas.end()}, 24, 6);
         plan.schedule.kind = *plan::scheduleFromName(schedule.toStdString());
         for (plan::Stage &stage : plan.stages)
-            stage.recompute = recompute;
+            stage.recompute = *plan::recomputeFromName(recompute.toStdString());
         const program::Program program = compiled(plan, about);
         checkIds(program);
         checkPlaces(program);
@@ -104,15 +104,20 @@ private slots:
     {
         const plan::Subject about = subject(2);
         plan::Plan plan = pipeline(about, {1, 1}, 32, 8);
-        const auto first = [&](plan::ScheduleKind kind, bool recompute) {
+        const auto first = [&](plan::ScheduleKind kind, plan::Recompute recompute) {
             plan.schedule.kind = kind;
             plan.stages[0].recompute = recompute;
             return compiled(plan, about, false).ranks[0].arenaBytes;
         };
-        const auto early = first(plan::ScheduleKind::OneF1B, false);
-        QVERIFY(first(plan::ScheduleKind::GPipe, false) > early);
-        QVERIFY(first(plan::ScheduleKind::GPipe, true) < first(plan::ScheduleKind::GPipe, false));
-        QVERIFY(first(plan::ScheduleKind::OneF1B, true) <= early);
+        using enum plan::Recompute;
+        using enum plan::ScheduleKind;
+        const auto early = first(OneF1B, None);
+        QVERIFY(first(GPipe, None) > early);
+        QVERIFY(first(GPipe, Full) < first(GPipe, None));
+        QVERIFY(first(OneF1B, Full) <= early);
+        QVERIFY(first(GPipe, Selective) < first(GPipe, None));
+        QVERIFY(first(GPipe, Layers) < first(GPipe, Selective));
+        QVERIFY(first(OneF1B, Layers) < early);
     }
 
     void tiedTableIsReducedOverBothStages()

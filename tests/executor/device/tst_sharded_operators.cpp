@@ -262,7 +262,7 @@ private slots:
     {
         const std::set<std::string> wholeOnly{"ProfiledLayer", "DropoutGrad", "Pack", "Unpack", "LSTM", "LSTMGrad", "GRU", "GRUGrad", "RNN", "RNNGrad"};
         std::set<std::string> emitted;
-        for (const auto family : {graph::boxingSchemas, graph::flatSchemas})
+        for (const auto family : {graph::boxingSchemas, graph::flatSchemas, graph::unfusedSchemas})
             for (const graph::OpSchema &schema : family())
                 emitted.insert(schema.type);
         for (const std::string &type : graph::knownTypes()) {

@@ -34,7 +34,7 @@ inline std::shared_ptr<const cluster::Cluster> cpus(int count)
 
 struct StageLayout {
     std::vector<double> shares = {1.0}; ///< one per replica
-    bool recompute = false;
+    plan::Recompute recompute = plan::Recompute::None;
 };
 
 struct Layout {

@@ -138,8 +138,10 @@ void TestParity::layoutsAgree_data()
     using plan::ScheduleKind;
     const StageLayout one;
     const StageLayout two{{0.5, 0.5}};
-    const StageLayout again{{1.0}, true};
-    const StageLayout twoAgain{{0.5, 0.5}, true};
+    const StageLayout again{{1.0}, plan::Recompute::Full};
+    const StageLayout twoAgain{{0.5, 0.5}, plan::Recompute::Full};
+    const StageLayout layers{{0.5, 0.5}, plan::Recompute::Layers};
+    const StageLayout attention{{0.5, 0.5}, plan::Recompute::Selective};
     const auto row = [](const char *name, const Layout &layout, bool tied = true) { QTest::newRow(name) << layout << tied; };
     row("1 rank, 4 micro-batches", {{one}, 8, 4});
     row("1 rank, unequal micro-batches", {{one}, 8, 3});
@@ -154,6 +156,9 @@ void TestParity::layoutsAgree_data()
     row("2 stages, unequal replicas", {{{{0.7, 0.3}}, {{0.4, 0.6}}}, 12, 3});
     row("3 stages, 1:2:1", {{one, two, one}, 8, 4});
     row("2 stages x 2, recompute", {{twoAgain, twoAgain}, 8, 4});
+    row("2 stages x 2, layers recompute", {{layers, layers}, 8, 4});
+    row("2 stages x 2, attention recomputes", {{attention, attention}, 8, 4});
+    row("2 data-parallel, layers recompute", {{layers}, 8, 4});
     row("recompute in one stage", {{again, one}, 8, 4});
     const std::pair<const char *, ScheduleKind> schedules[] = {
         {"gpipe", ScheduleKind::GPipe}, {"1f1b", ScheduleKind::OneF1B}, {"dapple-a", ScheduleKind::DappleA}, {"dapple-b", ScheduleKind::DappleB}};

@@ -18,14 +18,14 @@ using Shardings = std::map<std::string, std::string>;
 
 /// A run of the model on a mesh.
 struct MeshStage {
-    MeshStage(std::vector<int> sizes = {1}, Shardings pins = {}, int level = 0, bool again = false)
+    MeshStage(std::vector<int> sizes = {1}, Shardings pins = {}, int level = 0, plan::Recompute again = plan::Recompute::None)
         : mesh(std::move(sizes)), shardings(std::move(pins)), zero(level), recompute(again)
     {
     }
     std::vector<int> mesh;
     Shardings shardings;
     int zero;
-    bool recompute;
+    plan::Recompute recompute;
 };
 
 struct MeshLayout {
@@ -191,7 +191,12 @@ void TestShardedTraining::layoutsAgree_data()
     const auto row = [](const char *name, const MeshLayout &layout, bool communicates = true) { QTest::newRow(name) << layout << communicates; };
     row("2 data", {{{{2}}}});
     row("2 tensor", {{{{1, 2}, tensor}}});
-    row("2 tensor, recompute", {{{{1, 2}, tensor, 0, true}}, 2});
+    const auto again = [](const Shardings &pins, plan::Recompute what) { return MeshLayout{{{{1, 2}, pins, 0, what}}, 2}; };
+    row("2 tensor, recompute", again(tensor, plan::Recompute::Full));
+    row("2 tensor, layers recompute", again(tensor, plan::Recompute::Layers));
+    row("2 tensor, attention recomputes", again(tensor, plan::Recompute::Selective));
+    row("sequence, layers recompute", again(sequence, plan::Recompute::Layers));
+    row("sequence, attention recomputes", again(sequence, plan::Recompute::Selective));
     row("4 tensor", {{{{1, 4}, tensor}}});
     row("2 data x 2 tensor", {{{{2, 2}, tensor}}, 2});
     row("2 x 2 tensor", {{{{1, 2, 2}, with(tensorParallel("B,B,"), {})}}});
@@ -213,7 +218,8 @@ void TestShardedTraining::layoutsAgree_data()
         };
         zero("2 data", {{{{2}}}});
         zero("4 data, 2 micro-batches", {{{{4}}}, 2});
-        zero("2 data, recompute", {{{{2}, {}, 0, true}}, 2});
+        zero("2 data, recompute", {{{{2}, {}, 0, plan::Recompute::Full}}, 2});
+        zero("2 data, layers recompute", {{{{2}, {}, 0, plan::Recompute::Layers}}, 2});
         zero("2 stages x 2 data", {{{{2}}, {{2}}}, 4});
         zero("2 data x 2 tensor", {{{{2, 2}, tensor}}, 2});
         zero("2 data x sequence", {{{{2, 2}, sequence}}, 2});
