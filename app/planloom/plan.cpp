@@ -243,7 +243,7 @@ Status plan(const PlanOptions &options, Output &output)
     if (!annotations)
         return annotations.error();
     const auto precision = plan::precisionFromName(options.precision).value_or(plan::Precision::Float32);
-    const planners::Problem problem{*subject, options.batch, options.microBatch, optimizerOf(options), precision, options.zero, *std::move(annotations)};
+    const planners::Problem problem{plan::inPrecision(*subject, precision), options.batch, options.microBatch, optimizerOf(options), precision, options.zero, *std::move(annotations)};
 
     std::vector<Row> rows;
     if (all) {
@@ -257,7 +257,7 @@ Status plan(const PlanOptions &options, Output &output)
         return cancelled("stopped on request; no plan was written");
     if (!report)
         return report.error();
-    const plan::Document document{report->plan, *subject};
+    const plan::Document document{report->plan, problem.subject};
     if (auto saved = save(options, document); !saved)
         return saved;
     if (all)

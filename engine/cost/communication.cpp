@@ -187,6 +187,14 @@ Seconds CostModel::collective(Collective kind, std::span<const DeviceId> devices
     return allReduce(devices, comparableAllReduce(kind, bytes, static_cast<double>(devices.size()))) * 0.5;
 }
 
+Seconds CostModel::collectiveAtOnce(Collective kind, std::span<const std::vector<DeviceId>> groups, double bytes) const
+{
+    Seconds slowest(0);
+    for (const std::vector<DeviceId> &group : groups)
+        slowest = std::max(slowest, collective(kind, group, bytes));
+    return slowest;
+}
+
 Seconds CostModel::transfer(std::span<const DeviceId> from, std::span<const DeviceId> to, double bytes) const
 {
     if (from.empty() || to.empty() || !(bytes > 0))

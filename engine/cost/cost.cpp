@@ -199,8 +199,8 @@ struct CostModel::PrefixSums {
     }
 };
 
-CostModel::CostModel(std::shared_ptr<const graph::Graph> graph, std::shared_ptr<const cluster::Cluster> cluster, std::shared_ptr<const Profile> profile)
-    : m_graph(std::move(graph)), m_cluster(std::move(cluster)), m_profile(std::move(profile)), m_layers(graph::layersOf(*m_graph))
+CostModel::CostModel(std::shared_ptr<const graph::Graph> graph, std::shared_ptr<const cluster::Cluster> cluster, std::shared_ptr<const Profile> profile, bool half)
+    : m_graph(std::move(graph)), m_cluster(std::move(cluster)), m_profile(std::move(profile)), m_half(half), m_layers(graph::layersOf(*m_graph))
 {
     auto sums = std::make_shared<PrefixSums>();
     sums->ops.reserve(m_graph->ops().size());

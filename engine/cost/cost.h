@@ -61,17 +61,19 @@ Result<Profile> profileFromJson(std::string_view text);
 
 /// The time of work on devices. Immutable and cheap to share; forward/backward sums over layer ranges cost O(1).
 ///
-/// Where a profile covers an operator on the device type at hand its figure is used, scaled to the samples; elsewhere the
-/// roofline max(FLOPs / (peak * kComputeEfficiency), bytes / (bandwidth * kMemoryEfficiency)).
+/// Where a profile covers an operator on the device type at hand its figure is used, scaled to the samples; elsewhere the model of that GPU
+/// (device_model.h), or for other devices the roofline max(FLOPs / (peak * kComputeEfficiency), bytes / (bandwidth * kMemoryEfficiency)).
 class CostModel {
 public:
     CostModel(std::shared_ptr<const graph::Graph> graph, std::shared_ptr<const cluster::Cluster> cluster,
-              std::shared_ptr<const Profile> profile = nullptr);
+              std::shared_ptr<const Profile> profile = nullptr, bool half = false);
 
     [[nodiscard]] const graph::Graph &graph() const { return *m_graph; }
     [[nodiscard]] const cluster::Cluster &cluster() const { return *m_cluster; }
     [[nodiscard]] const graph::LayerView &layers() const { return m_layers; }
     [[nodiscard]] const std::shared_ptr<const Profile> &profile() const { return m_profile; }
+    /// Whether activations and products are taken to be 16 bits wide, of a model that is written in float32.
+    [[nodiscard]] bool half() const { return m_half; }
 
     /// Layers [first, last) for @p samples (a fraction is allowed: a share of a micro-batch) on a device of type index @p type.
     [[nodiscard]] Seconds forward(std::size_t first, std::size_t last, double samples, std::size_t type) const;
@@ -88,6 +90,9 @@ public:
     /// Any collective; @p bytes as collectives.h counts them (of an all-gather: one member's part). From the profile's curves within a node,
     /// elsewhere a share of the all-reduce that moves as much.
     [[nodiscard]] Seconds collective(Collective kind, std::span<const DeviceId> devices, double bytes) const;
+    /// The same in several groups at once, such as the data-parallel groups of a tensor-parallel stage: they share links, a machine's only port for
+    /// one. The slowest counts.
+    [[nodiscard]] Seconds collectiveAtOnce(Collective kind, std::span<const std::vector<DeviceId>> groups, double bytes) const;
 
     /// One operator of any graph, such as a stage's differentiated and sharded one, as @p samples samples run through it on a device of
     /// type index @p type: the profile's kernel of that signature, else the roofline. LocalCosts (local_costs.h) does it for whole graphs.
@@ -105,6 +110,7 @@ private:
     std::shared_ptr<const graph::Graph> m_graph;
     std::shared_ptr<const cluster::Cluster> m_cluster;
     std::shared_ptr<const Profile> m_profile;
+    bool m_half = false;
     graph::LayerView m_layers;
     std::shared_ptr<const PrefixSums> m_sums;
 };

@@ -134,6 +134,15 @@ Subject makeSubject(std::shared_ptr<const graph::Graph> graph, std::shared_ptr<c
     return {std::move(graph), std::move(cluster), std::move(profile), std::move(costs), std::move(modelSource)};
 }
 
+Subject inPrecision(const Subject &subject, Precision precision)
+{
+    const bool half = precision == Precision::BFloat16;
+    Subject made = subject;
+    if (subject.costs->half() != half)
+        made.costs = std::make_shared<const cost::CostModel>(subject.graph, subject.cluster, subject.profile, half);
+    return made;
+}
+
 SampleRange microBatchRange(const Plan &plan, std::int64_t microBatch)
 {
     const std::int64_t size = plan.globalBatch / plan.microBatches;

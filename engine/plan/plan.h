@@ -154,6 +154,8 @@ struct Subject {
 };
 Subject makeSubject(std::shared_ptr<const graph::Graph> graph, std::shared_ptr<const cluster::Cluster> cluster,
                     std::shared_ptr<const cost::Profile> profile, std::string modelSource);
+/// The same, with costs of computing in @p precision.
+Subject inPrecision(const Subject &subject, Precision precision);
 
 /// A plan with its subject: what a plan file holds.
 struct Document {

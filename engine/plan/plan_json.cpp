@@ -407,7 +407,8 @@ Result<Document> documentFromJson(std::string_view text)
         error.line = lineOfField(text, field);
         return error;
     }
-    return Document{std::move(plan), *std::move(subject)};
+    Subject costed = inPrecision(*subject, plan.precision);
+    return Document{std::move(plan), std::move(costed)};
 }
 
 Result<Document> readPlan(const std::string &path)
