@@ -3,6 +3,7 @@
 #include "planners/data_parallel/data_parallel.h"
 #include "planners/gpipe/gpipe.h"
 #include "planners/manual/manual.h"
+#include "planners/oneflow/oneflow.h"
 #include "planners/pipedream/pipedream.h"
 #include "planners/planner.h"
 #include "planners/spp/spp.h"
@@ -16,8 +17,9 @@ std::vector<const Planner *> allPlanners()
     static const dapple::DapplePlanner dapple;
     static const pipedream::PipeDreamPlanner pipedream;
     static const spp::SppPlanner spp;
+    static const oneflow::OneFlowPlanner oneflow;
     static const manual::ManualPlanner manual;
-    return {&dataParallel, &gpipe, &pipedream, &dapple, &spp, &manual};
+    return {&dataParallel, &gpipe, &pipedream, &dapple, &spp, &oneflow, &manual};
 }
 
 Result<const Planner *> findPlanner(const std::string &name)

@@ -173,9 +173,17 @@ Status checkMesh(const Plan &plan, std::size_t index)
     return {};
 }
 
-/// One entry of a stage's shardings, for the tensor or pattern @p tensor.
-Status checkSharding(const graph::Graph &graph, const std::string &tensor, const std::string &text, std::size_t dimensions)
+/// The model's tensor, or pattern of some, that a name is about: gradients are called after theirs (graph/differentiate.h).
+std::string withoutGradient(const std::string &name)
 {
+    constexpr std::string_view kGradient = "grad/";
+    return name.starts_with(kGradient) ? name.substr(kGradient.size(), name.rfind('#') - kGradient.size()) : name;
+}
+
+/// One entry of a stage's shardings, for the tensor or pattern @p name.
+Status checkSharding(const graph::Graph &graph, const std::string &name, const std::string &text, std::size_t dimensions)
+{
+    const std::string tensor = graph.find(name).valid() ? name : withoutGradient(name);
     const auto tensors = graph.tensors();
     const auto matching = [&](const graph::Tensor &candidate) { return matches(std::string_view(tensor), candidate.name); };
     const bool pattern = tensor.find('*') != std::string::npos;

@@ -157,6 +157,8 @@ Status StageModel::shardStage(const plan::Plan &plan, const StageModel *before, 
         shares = std::move(sharded->parameters);
         m_outputs = std::move(sharded->outputs);
         local = std::move(sharded->local);
+        m_whole = workOf(logical);
+        m_own = workOf(local);
     }
     auto lowered = lower(std::move(local), plan);
     if (!lowered)
@@ -166,6 +168,23 @@ Status StageModel::shardStage(const plan::Plan &plan, const StageModel *before, 
     for (const graph::Tensor &tensor : m_training->graph.tensors())
         holdOther(tensor, m_holdings);
     return {};
+}
+
+StageModel::Work StageModel::workOf(const graph::TrainingGraph &training) const
+{
+    return {std::make_shared<const cost::LocalCosts>(*m_subject->costs, training.graph), training.forwardOps, training.graph.ops().size()};
+}
+
+double StageModel::share(bool backward, double samples, std::size_t type) const
+{
+    const double even = 1.0 / static_cast<double>(m_stage.shards());
+    if (!m_whole.costs)
+        return even;
+    const auto seconds = [&](const Work &work) {
+        return work.costs->seconds(backward ? work.forwardOps : 0, backward ? work.ops : work.forwardOps, samples, type).value();
+    };
+    const double whole = seconds(m_whole);
+    return whole > 0 ? seconds(m_own) / whole : even;
 }
 
 void StageModel::describeParameters(const graph::TrainingGraph &logical, const std::vector<sharding::ParameterShare> &shares)

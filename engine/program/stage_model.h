@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "engine/cost/local_costs.h"
 #include "engine/program/layout.h"
 #include "engine/program/persistent.h"
 #include "engine/program/program.h"
@@ -8,6 +9,7 @@
 #include "engine/program/zero.h"
 
 #include <map>
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -30,6 +32,9 @@ public:
     [[nodiscard]] const sharding::Mesh &mesh() const { return m_holdings.mesh; }
     StageHoldings &holdings() { return m_holdings; }
     [[nodiscard]] const StageHoldings &holdings() const { return m_holdings; }
+    /// What a device that shares the stage's tensors does of a forward (or backward) pass of @p samples, 0..1: its own operators against the whole
+    /// ones. Operators that nothing splits are done by every device in full.
+    [[nodiscard]] double share(bool backward, double samples, std::size_t type) const;
     /// How activations leave, per entry of training()->outputs.
     [[nodiscard]] const std::vector<sharding::NdSbp> &outputs() const { return m_outputs; }
 
@@ -57,6 +62,14 @@ private:
     std::optional<graph::TrainingGraph> m_training;
     StageHoldings m_holdings;
     std::vector<sharding::NdSbp> m_outputs;
+    /// Times of a graph's forward operators, and of all.
+    struct Work {
+        std::shared_ptr<const cost::LocalCosts> costs; ///< null: everything is whole
+        std::size_t forwardOps = 0;
+        std::size_t ops = 0;
+    };
+    [[nodiscard]] Work workOf(const graph::TrainingGraph &training) const;
+    Work m_whole, m_own;
     Shards m_shards;
     std::map<double, StageLayout> m_layouts;
 };

@@ -236,6 +236,15 @@ private:
         return entry->second;
     }
 
+    /// A device's share of a pass, remembered: micro-batches and ranks are alike.
+    double share(const RankSite &site, bool backward, double samples, std::size_t type)
+    {
+        const auto [entry, isNew] = m_shares.try_emplace(std::make_tuple(site.stage.index(), backward, samples, type));
+        if (isNew)
+            entry->second = m_all.stages[site.stage.index()].share(backward, samples, type);
+        return entry->second;
+    }
+
     void addPasses(RankId rank)
     {
         const RankSite &site = m_all.sites[rank.index()];
@@ -243,13 +252,12 @@ private:
         const plan::Stage &stage = m_all.stageOf(site);
         const std::size_t here = site.stage.index();
         const std::size_t type = m_all.subject.cluster->device(stage.devices[site.device]).type;
-        const double share = 1.0 / static_cast<double>(stage.shards());
         const bool gradientIn = !m_all.isLast(site) && m_all.stages[here].returnsGradient();
         const bool gradientOut = !m_all.isFirst(site) && m_all.stages[here - 1].returnsGradient();
         for (std::int64_t m = 0; m < m_all.plan.microBatches; ++m) {
             const double samples = m_all.samples.slice(site, m);
-            const Seconds forward = m_costs.forward(stage.firstLayer, stage.lastLayer, samples, type) * share;
-            const Seconds backward = m_costs.backward(stage.firstLayer, stage.lastLayer, samples, type) * share;
+            const Seconds forward = m_costs.forward(stage.firstLayer, stage.lastLayer, samples, type) * share(site, false, samples, type);
+            const Seconds backward = m_costs.backward(stage.firstLayer, stage.lastLayer, samples, type) * share(site, true, samples, type);
             if (!m_all.isFirst(site))
                 tasks.receiveActivation.push_back(add(rank, Kind::Receive, m_lanes.activationIn, Pass::Forward, m, transferTime(here, m, Pass::Forward)));
             tasks.forward.push_back(addPass(rank, Kind::Forward, Pass::Forward, m, forward));
@@ -478,6 +486,7 @@ private:
     std::vector<RankTasks> m_tasks; ///< per rank
     std::vector<StageParts> m_parts; ///< per stage
     std::map<std::vector<RankId>, std::int32_t> m_teams;
+    std::map<std::tuple<std::size_t, bool, double, std::size_t>, double> m_shares; ///< by stage, pass, samples, type of device
     std::map<std::tuple<std::int32_t, Pass, std::int64_t, std::int32_t>, std::vector<TaskId>> m_boxing; ///< by team, pass, micro-batch, operator
     std::vector<std::pair<TaskId, TaskId>> m_edges; ///< (task, what it waits for)
     std::map<std::tuple<std::size_t, double, Pass>, Seconds> m_transferTimes;

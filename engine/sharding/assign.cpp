@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <tuple>
 
 namespace planloom::sharding {
 namespace {
@@ -14,8 +15,18 @@ constexpr double kLastResort = 1e24;
 
 struct Price {
     double bytes = 0;
+    bool whole = false; ///< every device does all, and what comes out is asked for in some layout whichever way it is made
     int conversions = 0;
+
+    friend bool operator<(const Price &a, const Price &b) { return std::tie(a.bytes, a.whole, a.conversions) < std::tie(b.bytes, b.whole, b.conversions); }
 };
+
+/// Bytes of a sample. What carries the batch weighs more than what does not, as there is more than one sample.
+double bytesOf(const graph::Tensor &tensor)
+{
+    constexpr double kBatch = 1 + 1e-6;
+    return static_cast<double>(tensor.bytes().value()) * (tensor.shape.batched() ? kBatch : 1);
+}
 
 /// How the bytes of a conversion are weighed.
 struct Weights {
@@ -37,28 +48,33 @@ double weigh(const Sbp &from, const Sbp &to, double bytes, const Weights &weight
 
 Price inputPrice(const Candidate &input, const graph::Tensor &tensor, const Sbp &want, const Weights &weights)
 {
-    const auto bytes = static_cast<double>(tensor.bytes().value());
+    const double bytes = bytesOf(tensor);
     if (input.fixed)
-        return {isBroadcast(want) ? 0 : kNever, 0};
+        return {isBroadcast(want) ? 0 : kNever, false, 0};
     if (input.have.empty())
-        return {isPartial(want) ? kLastResort : 0, isPartial(want) ? 1 : 0};
+        return {isPartial(want) ? kLastResort : 0, false, isPartial(want) ? 1 : 0};
     if (std::find(input.have.begin(), input.have.end(), want) != input.have.end())
         return {};
     if (input.parameter && isPartial(want))
-        return {isBroadcast(input.have.front()) ? kLastResort : kNever, 1};
+        return {isBroadcast(input.have.front()) ? kLastResort : kNever, false, 1};
     if (input.pinned)
-        return {isBroadcast(input.have.front()) ? bytes * weights.parts : kNever, 1};
+        return {isBroadcast(input.have.front()) ? bytes * weights.parts : kNever, false, 1};
     double least = kNever;
     for (const Sbp &have : input.have)
         least = std::min(least, weigh(have, want, bytes, weights));
-    return {least, 1};
+    return {least, false, 1};
 }
 
 Price outputPrice(const Goal &goal, const graph::Tensor &tensor, const Sbp &made, int parts)
 {
     if (!goal.sbp || made == *goal.sbp || (goal.partialToo && isPartial(made)))
         return {};
-    return {weigh(made, *goal.sbp, static_cast<double>(tensor.bytes().value()), {parts, false, true}), 1};
+    return {weigh(made, *goal.sbp, bytesOf(tensor), {parts, false, true}), false, 1};
+}
+
+bool splits(const Signature &signature)
+{
+    return std::any_of(signature.inputs.begin(), signature.inputs.end(), isSplit) || std::any_of(signature.outputs.begin(), signature.outputs.end(), isSplit);
 }
 
 } // namespace
@@ -69,8 +85,10 @@ std::optional<Signature> choose(const OpAtHand &at, const std::vector<Candidate>
     Price least;
     const Weights weights{at.parts, std::any_of(outputs.begin(), outputs.end(), [](const Goal &goal) { return goal.partialToo; }),
                           std::any_of(outputs.begin(), outputs.end(), [](const Goal &goal) { return goal.sbp && isSplit(*goal.sbp); })};
+    const bool asked = !outputs.empty() && std::all_of(outputs.begin(), outputs.end(), [](const Goal &goal) { return goal.sbp && !goal.partialToo; });
     for (Signature &signature : signatures(at)) {
         Price price;
+        price.whole = asked && !splits(signature);
         const auto add = [&price](const Price &more) {
             price.bytes += more.bytes;
             price.conversions += more.conversions;
@@ -80,8 +98,7 @@ std::optional<Signature> choose(const OpAtHand &at, const std::vector<Candidate>
                 add(inputPrice(inputs[i], *at.inputs[i], signature.inputs[i], weights));
         for (std::size_t i = 0; i < outputs.size(); ++i)
             add(outputPrice(outputs[i], *at.outputs[i], signature.outputs[i], at.parts));
-        const bool better = !best || price.bytes < least.bytes || (price.bytes == least.bytes && price.conversions < least.conversions);
-        if (price.bytes == kNever || !better)
+        if (price.bytes == kNever || (best && !(price < least)))
             continue;
         best = std::move(signature);
         least = price;

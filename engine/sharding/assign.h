@@ -22,8 +22,8 @@ struct Goal {
     bool partialToo = false; ///< ... unless it is P: the gradient of a parameter that is B, which buckets add up
 };
 
-/// The signature of @p at that costs the fewest bytes of boxing, now and for the goals; nullptr if none is possible. Ties go to fewer conversions, then
-/// to the earlier (all-B first). Two prices are not the bytes of the conversion itself: P -> S where no output is asked to be S costs as much as
+/// The signature of @p at that costs the fewest bytes of boxing, now and for the goals; nullptr if none is possible. Ties go to a split
+/// where all outputs have goals (each device does less, and nothing behind it changes), then to fewer conversions, then to the earlier (all-B first). Two prices are not the bytes of the conversion itself: P -> S where no output is asked to be S costs as much as
 /// P -> B, as somebody will want all of it, and making P out of something else costs as OneFlow's PEN does, as it only puts off what is to come.
 std::optional<Signature> choose(const OpAtHand &at, const std::vector<Candidate> &inputs, const std::vector<Goal> &outputs);
 

@@ -213,6 +213,9 @@ private:
         if (!parameter.valid() || versions(parameter).empty())
             return {m_goals[output.index()], false};
         const Sbp &sbp = versions(parameter).front().sbp;
+        const std::optional<Sbp> &pin = m_goals[output.index()];
+        if (isBroadcast(sbp) && m_pinned[output.index()] && pin && !isSplit(*pin))
+            return {pin, false}; // asked to be made in parts, or whole, although either would do
         return {sbp, isBroadcast(sbp)};
     }
 

@@ -340,8 +340,13 @@ private Q_SLOTS:
         const QJsonObject plan = QJsonDocument::fromJson(done.out).object();
         const QJsonArray rows = plan["comparison"].toArray();
         QStringList names;
+        QStringList refusals; // a profile of layers has no operators to lay out
         double before = 0;
         for (const QJsonValue &row : rows) {
+            if (row.toObject().contains("error")) {
+                refusals << row["planner"].toString();
+                continue;
+            }
             names << row["planner"].toString();
             QVERIFY2(row["iteration_seconds"].toDouble() >= before, qPrintable(names.last() + row["error"].toString()));
             before = row["iteration_seconds"].toDouble();
@@ -349,6 +354,7 @@ private Q_SLOTS:
         }
         names.sort();
         QCOMPARE(names, (QStringList{"dapple", "data-parallel", "gpipe", "pipedream", "spp"}));
+        QCOMPARE(refusals, (QStringList{"oneflow"}));
         QCOMPARE(plan["predicted"].toObject()["iteration_seconds"], rows.first()["iteration_seconds"]);
         QCOMPARE(plan["planner"].toObject()["name"], rows.first()["planner"]);
         QVERIFY(QFile::exists(at("best.json")));

@@ -95,7 +95,7 @@ private slots:
     // Every fallback is a value that the planner itself accepts.
     void fallbacksAreValid()
     {
-        const Problem problem = randomProblem(1, 6, 1, 2, 8);
+        const Problem problem = testing::problemOf(smallGpt(), testing::smallCluster(1, 2), 8);
         for (const planners::Planner *planner : planners::allPlanners()) {
             Options options;
             for (const planners::OptionInfo &option : planner->options())
