@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <limits>
 #include <optional>
 
 namespace planloom::planners::oneflow {
@@ -222,6 +223,7 @@ private:
                     if (const Status done = consider(pins, "from_megatron", nullptr); !done)
                         return done.error();
         double price = 0;
+        double least = std::numeric_limits<double>::infinity();
         for (std::size_t step = 0; !m_progress.stopped(); price = kMemoryPrices[step++] * priceOfMemory()) {
             const auto search = searchLayout(layout, price, m_settings.solve);
             if (!search)
@@ -229,8 +231,9 @@ private:
             const std::size_t before = m_found.size();
             if (const Status done = consider(search->pins, "from_search", &*search); !done)
                 return done.error();
-            if (m_found[before].fits || step == std::size(kMemoryPrices))
+            if (m_found[before].fits || step == std::size(kMemoryPrices) || search->memoryBytes >= least)
                 break;
+            least = search->memoryBytes;
         }
         return fits;
     }

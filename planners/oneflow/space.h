@@ -33,6 +33,8 @@ struct Price {
     double memory = 0;  ///< bytes that one device holds at its peak
 };
 
+struct SpaceData;
+
 /// Everything that can be chosen along a line, as OneFlow sees it (§2.4, §5 of its brief): operators choose signatures, tensors that several
 /// operators read and parameters choose the layout in which they lie, edges cost boxing. An activation's layout is what it is pinned to: converted
 /// once after its producer, and once more for the readers of a pass together. Blocks that repeat (h/1, h/2 ...) choose alike, all but the first and
@@ -55,9 +57,7 @@ public:
     [[nodiscard]] std::size_t operators() const;
 
 private:
-    class Builder;
-    struct Data;
-    std::unique_ptr<Data> m_data;
+    std::unique_ptr<const SpaceData> m_data;
 };
 
 /// What it costs to turn @p from into @p to once, for a tensor of @p bytes. Infinity where it is not done: making P out of something else.
