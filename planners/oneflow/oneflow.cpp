@@ -258,7 +258,7 @@ private:
         stage.lastLayer = m_problem.subject.layers().size();
         stage.devices.assign(m_devices.begin(), m_devices.begin() + layout.mesh.devices());
         stage.mesh = layout.mesh.sizes;
-        stage.recompute = recompute;
+        stage.recompute = recompute ? plan::Recompute::Full : plan::Recompute::None;
         stage.zero = stage.replicas() > 1 ? m_problem.zero : 0;
         for (const auto &[name, pin] : pins)
             stage.shardings[name] = sharding::toText(pin);
