@@ -107,7 +107,7 @@ void Replica::betweenOperators() { m_ends.push_back(runtime::monotonicNanosecond
 
 void Replica::note(const program::Task &task, std::int64_t begin)
 {
-    const bool backward = task.kind == trace::Kind::Backward;
+    const bool backward = task.kind != trace::Kind::Forward;
     const std::int64_t samples = m_bodyMade->slices[static_cast<std::size_t>(task.microBatch)].size;
     PassTimes &times = (backward ? m_backward : m_forward)[samples];
     const auto first = static_cast<std::size_t>(task.firstOp) - (backward ? m_bodyMade->training.forwardOps : 0);
@@ -133,6 +133,8 @@ void Replica::run(const program::Task &task, bool record)
         m_body->forward(task.microBatch, m_step, part, *this);
     else if (task.kind == trace::Kind::Backward)
         m_body->backward(task.microBatch, part, *this);
+    else if (task.kind == trace::Kind::WeightGradient)
+        m_body->weightGradient(task.microBatch, part, *this);
     else
         m_body->recompute(task.microBatch, part, *this);
     if (record && task.kind != trace::Kind::Recompute)

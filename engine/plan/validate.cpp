@@ -89,22 +89,43 @@ Status checkLayers(const Plan &plan, const graph::LayerView &view, Field &field)
     return {};
 }
 
+std::vector<int> meshOf(const Stage &stage) { return stage.mesh.empty() ? std::vector<int>{static_cast<int>(stage.devices.size())} : stage.mesh; }
+
+/// Stages that have the device @p shared in common must lie on the same devices altogether.
+Status checkSharedDevice(const Plan &plan, std::size_t first, std::size_t second, const std::string &shared)
+{
+    const Stage &a = plan.stages[first];
+    const Stage &b = plan.stages[second];
+    if (a.devices != b.devices)
+        return badInput(fmt::format("device {} is in {} and in {}, which do not list the same devices in the same order; give both the same list, or each devices of its own",
+                                    shared, label(plan, first), label(plan, second)));
+    if (meshOf(a) != meshOf(b))
+        return badInput(fmt::format("{} and {} lie on the same devices, as a mesh of {} and of {}; give both the same mesh", label(plan, first), label(plan, second),
+                                    fmt::join(meshOf(a), " x "), fmt::join(meshOf(b), " x ")));
+    if (a.replicaShares != b.replicaShares)
+        return badInput(fmt::format("{} and {} lie on the same devices with different replica shares; give both the same", label(plan, first), label(plan, second)));
+    return {};
+}
+
 Status checkDevices(const Plan &plan, const cluster::Cluster &cluster, Field &field)
 {
-    std::map<DeviceId, std::size_t> taken;
+    std::map<DeviceId, std::size_t> taken; // the first stage on a device
     for (std::size_t i = 0; i < plan.stages.size(); ++i) {
         field = stageField(i);
         if (plan.stages[i].devices.empty())
             return badInput(fmt::format("{} has no devices; give it at least one", label(plan, i)));
+        std::set<DeviceId> own;
         for (const DeviceId device : plan.stages[i].devices) {
             if (!device.valid() || device.index() >= cluster.devices().size())
                 return badInput(fmt::format("{}: device {} does not exist; cluster {} has {} devices, {} to {}", label(plan, i), device.value, cluster.name(),
                                             cluster.devices().size(), cluster.devices().front().name, cluster.devices().back().name));
-            const auto [at, fresh] = taken.emplace(device, i);
-            if (!fresh && at->second == i)
+            if (!own.insert(device).second)
                 return badInput(fmt::format("{} lists device {} twice; list each replica's device once", label(plan, i), cluster.device(device).name));
-            if (!fresh)
-                return badInput(fmt::format("device {} is in {} and in {}; a device belongs to one stage", cluster.device(device).name, label(plan, at->second), label(plan, i)));
+            const auto [at, fresh] = taken.emplace(device, i);
+            if (fresh)
+                continue;
+            if (Status status = checkSharedDevice(plan, at->second, i, cluster.device(device).name); !status)
+                return status;
         }
     }
     return {};
@@ -211,26 +232,83 @@ Status checkShardings(const Plan &plan, std::size_t index, const graph::Graph &g
     return {};
 }
 
-/// A hand-made order of one device: every forward and backward of its stage once, each backward after its forward.
-Status checkOrder(const Plan &plan, std::size_t index, const std::string &device)
+/// A hand-made order of one device: every pass of its stages once, each after the one that it needs.
+Status checkOrder(const Plan &plan, const std::vector<std::size_t> &stages, const std::string &device)
 {
+    const std::size_t first = stages.front();
     const auto found = plan.schedule.order.find(device);
     if (found == plan.schedule.order.end())
-        return badInput(fmt::format("schedule custom has no order for device {} of {}; list its tasks s{}.F.m0, s{}.B.m0 and so on", device, label(plan, index), index, index));
+        return badInput(fmt::format("schedule custom has no order for device {} of {}; list its tasks s{}.F.m0, s{}.B.m0 and so on", device, label(plan, first), first, first));
     std::set<std::string> open;
-    for (std::int64_t m = 0; m < plan.microBatches; ++m) {
-        open.insert(fmt::format("s{}.F.m{}", index, m));
-        open.insert(fmt::format("s{}.B.m{}", index, m));
+    std::size_t all = 0;
+    std::vector<std::string> labels;
+    for (const std::size_t stage : stages) {
+        labels.push_back(label(plan, stage));
+        const bool splits = splitsBackward(plan.schedule, stage);
+        all += (splits ? 3 : 2) * static_cast<std::size_t>(plan.microBatches);
+        for (std::int64_t m = 0; m < plan.microBatches; ++m) {
+            open.insert(fmt::format("s{}.F.m{}", stage, m));
+            open.insert(fmt::format("s{}.B.m{}", stage, m));
+            if (splits)
+                open.insert(fmt::format("s{}.W.m{}", stage, m));
+        }
     }
+    const auto isOpen = [&open](const std::string &task, std::string_view pass, std::string_view needed) {
+        const std::size_t at = task.find(pass);
+        return at != std::string::npos && open.contains(task.substr(0, at) + std::string(needed) + task.substr(at + pass.size()));
+    };
     for (const std::string &task : found->second) {
-        const std::size_t pass = task.find(".B.");
-        if (pass != std::string::npos && open.contains(task.substr(0, pass) + ".F." + task.substr(pass + 3)))
+        if (isOpen(task, ".B.", ".F."))
             return badInput(fmt::format("the order of device {} has {} before its forward", device, task));
+        if (isOpen(task, ".W.", ".B."))
+            return badInput(fmt::format("the order of device {} has {} before its backward", device, task));
         if (open.erase(task) == 0)
-            return badInput(fmt::format("the order of device {} has {} twice, or it is no task of {} with {} micro-batches", device, task, label(plan, index), plan.microBatches));
+            return badInput(fmt::format("the order of device {} has {} twice, or it is no task of {} with {} micro-batches", device, task, fmt::join(labels, " or "), plan.microBatches));
     }
     if (!open.empty())
-        return badInput(fmt::format("the order of device {} misses {} of {} tasks, such as {}", device, open.size(), 2 * plan.microBatches, *open.begin()));
+        return badInput(fmt::format("the order of device {} misses {} of {} tasks, such as {}", device, open.size(), all, *open.begin()));
+    return {};
+}
+
+Status checkOrders(const Plan &plan, const cluster::Cluster &cluster)
+{
+    std::set<std::string> used;
+    for (const std::vector<std::size_t> &stages : stageGroups(plan)) {
+        for (const DeviceId device : plan.stages[stages.front()].devices) {
+            if (Status status = checkOrder(plan, stages, cluster.device(device).name); !status)
+                return status;
+            used.insert(cluster.device(device).name);
+        }
+    }
+    for (const auto &[device, order] : plan.schedule.order) {
+        if (!used.contains(device))
+            return badInput(fmt::format("the schedule has an order for device {}, which no stage uses", device));
+    }
+    return {};
+}
+
+/// What a named kind can say about stages that share devices.
+Status checkInterleaving(const Plan &plan)
+{
+    const ScheduleKind kind = plan.schedule.kind;
+    const std::vector<std::vector<std::size_t>> groups = stageGroups(plan);
+    const auto shared = std::find_if(groups.begin(), groups.end(), [](const auto &stages) { return stages.size() > 1; });
+    if (kind == ScheduleKind::Interleaved1F1B && !plan.schedule.warmup.empty())
+        return badInput("schedule interleaved-1f1b sets its own warm-up; leave warmup out, or give a custom order");
+    if (shared == groups.end() || kind == ScheduleKind::GPipe || kind == ScheduleKind::Custom)
+        return {};
+    if (kind != ScheduleKind::Interleaved1F1B)
+        return badInput(fmt::format("{} and {} share their devices, which schedule {} has no order for; use interleaved-1f1b, gpipe or custom",
+                                    label(plan, shared->at(0)), label(plan, shared->at(1)), name(kind)));
+    if (plan.stages.size() % groups.size() != 0)
+        return badInput(fmt::format("schedule interleaved-1f1b goes round the {} groups of devices with {} stages; give each group as many, or a custom order", groups.size(),
+                                    plan.stages.size()));
+    for (std::size_t stage = 0; stage < plan.stages.size(); ++stage) {
+        const std::size_t wanted = stage % groups.size();
+        if (plan.stages[stage].devices != plan.stages[wanted].devices)
+            return badInput(fmt::format("schedule interleaved-1f1b goes round the {} groups of devices, so {} must lie on the devices of {}; move it, or give a custom order",
+                                        groups.size(), label(plan, stage), label(plan, wanted)));
+    }
     return {};
 }
 
@@ -245,25 +323,12 @@ Status checkSchedule(const Plan &plan, const cluster::Cluster &cluster)
         if (schedule.warmup[i] < 1)
             return badInput(fmt::format("the warm-up of {} is {}; it must be at least 1", label(plan, i), schedule.warmup[i]));
     }
-    if (schedule.kind == ScheduleKind::ZeroBubbleH1)
-        return unsupported("schedule zb-h1 does not run yet; use 1f1b");
-    if (schedule.kind != ScheduleKind::Custom) {
-        if (!schedule.order.empty())
-            return badInput(fmt::format("the schedule lists an order of tasks but is of kind {}; make it custom or leave the order out", name(schedule.kind)));
-        return {};
-    }
-    std::set<std::string> used;
-    for (std::size_t i = 0; i < plan.stages.size(); ++i) {
-        for (const DeviceId device : plan.stages[i].devices) {
-            if (Status status = checkOrder(plan, i, cluster.device(device).name); !status)
-                return status;
-            used.insert(cluster.device(device).name);
-        }
-    }
-    for (const auto &[device, order] : schedule.order) {
-        if (!used.contains(device))
-            return badInput(fmt::format("the schedule has an order for device {}, which no stage uses", device));
-    }
+    if (Status status = checkInterleaving(plan); !status)
+        return status;
+    if (schedule.kind == ScheduleKind::Custom)
+        return checkOrders(plan, cluster);
+    if (!schedule.order.empty())
+        return badInput(fmt::format("the schedule lists an order of tasks but is of kind {}; make it custom or leave the order out", name(schedule.kind)));
     return {};
 }
 

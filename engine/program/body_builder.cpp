@@ -54,7 +54,7 @@ public:
     {
     }
 
-    void place(const PersistentLayout &persistent, const StageLayout &layout)
+    void place(const std::vector<std::int64_t> &others, const StageLayout &layout)
     {
         const StageHoldings &holdings = m_model.holdings();
         std::map<std::string, const HeldParameter *> byName;
@@ -63,14 +63,15 @@ public:
         for (const std::int32_t b : m_mine) {
             const Bucket &bucket = m_program.buckets[static_cast<std::size_t>(b)];
             for (const Bucket::Entry &entry : bucket.entries)
-                placeParameter(bucket, entry, byName.at(entry.parameter)->id);
+                if (const auto own = byName.find(entry.parameter); own != byName.end()) // else of another stage on the same rank
+                    placeParameter(bucket, entry, own->second->id);
         }
         for (const BucketTensor &shard : m_model.shards().parameters)
             set(shard.id, readBase(bucketAt(shard.ordinal)));
         for (const BucketTensor &shard : m_model.shards().gradients)
             m_body.accumulators.push_back({shard.id, bucketAt(shard.ordinal).gradients[position(bucketAt(shard.ordinal))]});
         for (std::size_t i = 0; i < holdings.others.size(); ++i)
-            set(holdings.others[i].id, persistent.others[i]);
+            set(holdings.others[i].id, others[i]);
         for (const StageLayout::View &view : layout.views)
             set(view.id, m_body.forwardPlaces[view.root.index()].offset + view.offset);
     }
@@ -106,45 +107,140 @@ private:
     Body &m_body;
 };
 
+/// Lays out the arena of one rank and makes its bodies.
+class RankBuilder {
+public:
+    RankBuilder(Compilation &all, RankId id) : m_all(all), m_id(id), m_rank(all.program.ranks[id.index()])
+    {
+        for (const std::int32_t b : m_rank.bodies) {
+            RankSite &site = all.sites[static_cast<std::size_t>(b)];
+            m_sites.push_back(&site);
+            m_layouts.push_back(&all.stages[site.stage.index()].layout(all.samples.largestSlice(site)));
+        }
+    }
+
+    void build(bool complete)
+    {
+        const PersistentLayout persistent = layPersistent();
+        const std::int32_t frames = jointFrames();
+        const std::int64_t frameBytes = largest(Area::Frame);
+        const std::int64_t framesBegin = m_rank.arenaBytes;
+        m_rank.arenaBytes += frames * frameBytes;
+        for (std::size_t i = 0; i < m_sites.size(); ++i) {
+            Body body = emptyBody(*m_sites[i]);
+            for (int area = 0; area < kAreas; ++area)
+                body.pools.push_back(pool(i, static_cast<Area>(area)));
+            if (i == 0) // one for all
+                body.pools[at(Area::Persistent)] = {0, persistent.bytes, persistent.bytes > 0 ? 1 : 0};
+            if (frames > 0 && m_layouts[i]->slotBytes[at(Area::Frame)] > 0)
+                body.pools[at(Area::Frame)] = {framesBegin, frameBytes, frames};
+            if (complete)
+                fill(body, i, persistent.others[i]);
+            m_all.program.bodies[static_cast<std::size_t>(m_rank.bodies[i])] = std::move(body);
+        }
+        // A rank computes one pass at a time: its stages share the workspace.
+        for (const std::int32_t b : m_rank.bodies)
+            m_all.program.bodies[static_cast<std::size_t>(b)].pools[at(Area::Workspace)].begin = m_rank.arenaBytes;
+        m_rank.arenaBytes += largest(Area::Workspace);
+    }
+
+private:
+    static std::size_t at(Area area) { return static_cast<std::size_t>(area); }
+
+    PersistentLayout layPersistent()
+    {
+        std::vector<const StageHoldings *> holdings;
+        for (const RankSite *site : m_sites)
+            holdings.push_back(&m_all.stages[site->stage.index()].holdings());
+        PersistentLayout persistent = layoutPersistent(holdings, m_id, m_all.plan.optimizer.stateTensors(), m_all.program);
+        m_rank.persistentBytes = persistent.bytes;
+        m_rank.arenaBytes = persistent.bytes;
+        return persistent;
+    }
+
+    [[nodiscard]] std::int64_t largest(Area area) const
+    {
+        std::int64_t most = 0;
+        for (const StageLayout *layout : m_layouts)
+            most = std::max(most, layout->slotBytes[at(area)]);
+        return most;
+    }
+
+    /// Lets the stages share slots for what they keep, if that takes less than as many as each needs at its own worst moment. Returns how many; 0: no.
+    std::int32_t jointFrames()
+    {
+        if (m_sites.size() < 2)
+            return 0;
+        std::int64_t apart = 0;
+        std::vector<std::int64_t> stages;
+        for (std::size_t i = 0; i < m_sites.size(); ++i) {
+            const std::int64_t bytes = m_layouts[i]->slotBytes[at(Area::Frame)];
+            apart += bytes * m_sites[i]->slotPlan.counts[at(Area::Frame)];
+            stages.push_back(bytes > 0 ? m_sites[i]->stage.value : -1);
+        }
+        const JointSlots joint = planJointSlots(m_all.orders[m_id.index()], stages, m_all.plan.microBatches);
+        if (joint.count * largest(Area::Frame) >= apart)
+            return 0;
+        for (std::size_t i = 0; i < m_sites.size(); ++i)
+            for (std::size_t m = 0; m < joint.slots[i].size(); ++m)
+                m_sites[i]->slotPlan.slotTable[m].slot[at(Area::Frame)] = joint.slots[i][m];
+        return joint.count;
+    }
+
+    Pool pool(std::size_t i, Area area)
+    {
+        Pool pool;
+        pool.begin = m_rank.arenaBytes;
+        pool.slotBytes = m_layouts[i]->slotBytes[at(area)];
+        pool.count = pool.slotBytes > 0 ? m_sites[i]->slotPlan.counts[at(area)] : 0;
+        const bool own = area != Area::Workspace && area != Area::Persistent;
+        if (area == Area::Persistent)
+            return {};
+        m_rank.arenaBytes += own ? pool.bytes() : 0;
+        return pool;
+    }
+
+    [[nodiscard]] Body emptyBody(const RankSite &site) const
+    {
+        Body body;
+        body.stage = site.stage;
+        body.rank = m_id;
+        body.replica = site.replica;
+        body.device = site.device;
+        body.coordinates = m_all.stages[site.stage.index()].mesh().coordinates(static_cast<int>(site.device));
+        body.recompute = m_all.stages[site.stage.index()].runsAgain();
+        body.maxSamples = static_cast<std::int64_t>(std::ceil(m_all.samples.largestSlice(site)));
+        body.slotTable = site.slotPlan.slotTable;
+        return body;
+    }
+
+    void fill(Body &body, std::size_t i, const std::vector<std::int64_t> &others)
+    {
+        const RankSite &site = *m_sites[i];
+        const StageModel &model = m_all.stages[site.stage.index()];
+        body.training = *model.training();
+        body.forwardPlaces = m_layouts[i]->forwardPlaces;
+        body.backwardPlaces = m_layouts[i]->backwardPlaces;
+        HeldPlaces(m_all, model, m_id, body).place(others, *m_layouts[i]);
+        const auto buckets = m_all.bucketsAt(static_cast<std::size_t>(m_rank.bodies[i]));
+        body.held = heldBy(model.holdings(), m_id, m_all.plan.optimizer.stateTensors(), buckets, others, m_all.program);
+        fillSlices(m_all, site, body);
+    }
+
+    Compilation &m_all;
+    RankId m_id;
+    Rank &m_rank;
+    std::vector<RankSite *> m_sites;
+    std::vector<const StageLayout *> m_layouts;
+};
+
 } // namespace
 
-void buildBody(Compilation &all, RankId id, bool complete)
+void buildBodies(Compilation &all, bool complete)
 {
-    const RankSite &site = all.sites[id.index()];
-    StageModel &model = all.stages[site.stage.index()];
-    const double samples = all.samples.largestSlice(site);
-    const StageLayout &layout = model.layout(samples);
-    const int moments = all.plan.optimizer.stateTensors();
-    const PersistentLayout persistent = layoutPersistent(model.holdings(), id, moments, all.program);
-    Body body;
-    body.stage = site.stage;
-    body.rank = id;
-    body.replica = site.replica;
-    body.device = site.device;
-    body.coordinates = model.mesh().coordinates(static_cast<int>(site.device));
-    body.recompute = model.runsAgain();
-    body.maxSamples = static_cast<std::int64_t>(std::ceil(samples));
-    body.slotTable = site.slotPlan.slotTable;
-    Rank &rank = all.program.ranks[id.index()];
-    rank.persistentBytes = persistent.bytes;
-    for (std::size_t area = 0; area < kAreas; ++area) {
-        Pool pool;
-        pool.begin = rank.arenaBytes;
-        pool.slotBytes = area == static_cast<std::size_t>(Area::Persistent) ? persistent.bytes : layout.slotBytes[area];
-        pool.count = pool.slotBytes > 0 ? site.slotPlan.counts[area] : 0;
-        rank.arenaBytes += pool.bytes();
-        body.pools.push_back(pool);
-    }
-    if (complete) {
-        body.training = *model.training();
-        body.forwardPlaces = layout.forwardPlaces;
-        body.backwardPlaces = layout.backwardPlaces;
-        HeldPlaces(all, model, id, body).place(persistent, layout);
-        body.held = heldBy(model.holdings(), id, moments, persistent, all.program);
-        fillSlices(all, site, body);
-    }
-    rank.bodies.push_back(static_cast<std::int32_t>(all.program.bodies.size()));
-    all.program.bodies.push_back(std::move(body));
+    all.program.bodies.resize(all.sites.size());
+    for (std::size_t r = 0; r < all.program.ranks.size(); ++r)
+        RankBuilder(all, RankId(static_cast<std::int64_t>(r))).build(complete);
 }
 
 } // namespace planloom::program

@@ -58,7 +58,7 @@ private:
             return;
         const int depth = m_chain.gpipe ? micro() : (m_chain.depth.empty() ? m_count - s : m_chain.depth[index]);
         for (const PassStep &step : earlyBackwardOrder(m_chain.microBatches, depth))
-            m_program.ranks[index].order.push_back(TaskId(step.forward ? forwardOf(s, step.microBatch) : backwardOf(s, step.microBatch)));
+            m_program.ranks[index].order.push_back(TaskId(step.forward() ? forwardOf(s, step.microBatch) : backwardOf(s, step.microBatch)));
     }
 
     void addAllReduce(std::int32_t s)

@@ -4,6 +4,7 @@
 #include "engine/program/site.h"
 
 #include <algorithm>
+#include <map>
 
 namespace planloom::program {
 namespace {
@@ -19,33 +20,50 @@ Status makeStages(Compilation &all, bool mustRun)
     return {};
 }
 
-/// Ranks in the order of stages and, within one, of replicas.
-Status makeSites(Compilation &all)
+/// Ranks in the order of stages and, within one, of its mesh: one for each device, whatever the number of stages on it.
+Status makeRanks(Compilation &all)
+{
+    std::map<DeviceId, RankId> rankOf;
+    for (const std::vector<std::size_t> &stages : plan::stageGroups(all.plan)) {
+        for (const DeviceId device : all.plan.stages[stages.front()].devices) {
+            auto order = passOrder(all.plan, stages, all.subject.cluster->device(device).name);
+            if (!order)
+                return order.error();
+            rankOf[device] = RankId(static_cast<std::int64_t>(all.program.ranks.size()));
+            all.orders.push_back(*std::move(order));
+            Rank rank;
+            rank.device = device;
+            all.program.ranks.push_back(std::move(rank));
+        }
+    }
+    for (std::size_t s = 0; s < all.plan.stages.size(); ++s)
+        for (const DeviceId device : all.plan.stages[s].devices)
+            all.stages[s].holdings().ranks.push_back(rankOf.at(device));
+    return {};
+}
+
+/// The bodies of the ranks, stage by stage.
+void makeSites(Compilation &all)
 {
     int inFlightBefore = 0;
     for (std::size_t s = 0; s < all.plan.stages.size(); ++s) {
         const plan::Stage &stage = all.plan.stages[s];
         int inFlight = 0;
+        all.firstSite.push_back(all.sites.size());
         for (std::size_t device = 0; device < stage.devices.size(); ++device) {
             RankSite site;
             site.stage = StageId(static_cast<std::int64_t>(s));
+            site.rank = all.ranksOf(s)[device];
             site.replica = device / stage.shards();
             site.device = device;
-            auto order = passOrder(all.plan, site.stage, all.subject.cluster->device(stage.devices[device]).name);
-            if (!order)
-                return order.error();
-            site.order = *std::move(order);
-            site.slotPlan = planSlots(site.order, all.plan.microBatches, inFlightBefore, stage.registers);
-            inFlight = std::max(inFlight, maxInFlight(site.order));
-            all.stages[s].holdings().ranks.emplace_back(static_cast<std::int64_t>(all.sites.size()));
-            Rank rank;
-            rank.device = stage.devices[device];
-            all.program.ranks.push_back(std::move(rank));
+            const std::vector<PassStep> order = stepsOf(all.orders[site.rank.index()], s);
+            site.slotPlan = planSlots(order, all.plan.microBatches, inFlightBefore, stage.registers, all.stages[s].keepsSentGradients());
+            inFlight = std::max(inFlight, maxInFlight(order));
+            all.program.ranks[site.rank.index()].bodies.push_back(static_cast<std::int32_t>(all.sites.size()));
             all.sites.push_back(std::move(site));
         }
         inFlightBefore = inFlight;
     }
-    return {};
 }
 
 std::vector<StageHoldings> holdings(const Compilation &all)
@@ -70,6 +88,30 @@ void boundTime(Compilation &all)
 }
 
 } // namespace
+
+bool Compilation::hasParameter(std::size_t stage, const std::string &name) const
+{
+    const auto &parameters = stages[stage].holdings().parameters;
+    return std::any_of(parameters.begin(), parameters.end(), [&](const HeldParameter &held) { return held.name == name; });
+}
+
+std::size_t Compilation::ownerOf(const Rank &rank, const std::string &parameter) const
+{
+    for (const std::int32_t site : rank.bodies)
+        if (hasParameter(sites[static_cast<std::size_t>(site)].stage.index(), parameter))
+            return static_cast<std::size_t>(site);
+    return static_cast<std::size_t>(rank.bodies.front());
+}
+
+std::vector<std::int32_t> Compilation::bucketsAt(std::size_t site) const
+{
+    const RankId rank = sites[site].rank;
+    std::vector<std::int32_t> buckets = bucketsOf(program, rank);
+    // All parameters of a bucket are of the same stages.
+    if (program.ranks[rank.index()].bodies.size() > 1)
+        std::erase_if(buckets, [&](std::int32_t b) { return ownerOf(program.ranks[rank.index()], program.buckets[static_cast<std::size_t>(b)].entries.front().parameter) != site; });
+    return buckets;
+}
 
 double Samples::microBatch(std::int64_t m) const
 {
@@ -99,24 +141,28 @@ Result<Program> compile(const plan::Plan &plan, const plan::Subject &subject, co
 {
     if (const Status valid = plan::validate(plan, subject); !valid)
         return valid.error();
-    Compilation all{plan, subject, Samples(plan, *subject.graph), {}, {}, {}};
+    Compilation all{plan, subject, Samples(plan, *subject.graph), {}, {}, {}, {}, {}};
     all.program.microBatches = plan.microBatches;
     all.program.globalBatch = plan.globalBatch;
     if (const Status made = makeStages(all, options.bodies); !made)
         return made.error();
-    if (const Status made = makeSites(all); !made)
+    if (const Status made = makeRanks(all); !made)
         return made.error();
     if (const Status made = makeBuckets(holdings(all), all.program); !made)
         return made.error();
-    for (StageModel &stage : all.stages)
+    for (StageModel &stage : all.stages) {
         if (const Status cut = stage.applyZero(all.program); !cut)
             return cut.error();
-    for (std::size_t r = 0; r < all.sites.size(); ++r)
-        buildBody(all, RankId(static_cast<std::int64_t>(r)), options.bodies);
+        if (const Status cut = stage.applySplit(); !cut)
+            return cut.error();
+    }
+    makeSites(all);
+    buildBodies(all, options.bodies);
     buildTasks(all);
     boundTime(all);
     const bool limited = std::any_of(plan.stages.begin(), plan.stages.end(), [](const plan::Stage &stage) { return stage.registers > 0; });
-    if (plan.schedule.kind == plan::ScheduleKind::Custom || limited)
+    const bool shared = all.sites.size() > all.program.ranks.size();
+    if (plan.schedule.kind == plan::ScheduleKind::Custom || limited || shared)
         if (const Status runs = checkRuns(all.program); !runs)
             return runs.error();
     return std::move(all.program);

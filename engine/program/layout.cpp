@@ -62,15 +62,35 @@ private:
     [[nodiscard]] Area areaOf(const Tensor &tensor, bool forwardPass) const
     {
         const std::size_t t = tensor.id.index();
+        const bool weights = keptForWeights(tensor.id);
         if (tensor.role == TensorRole::Input)
-            return m_incoming[t] ? Area::Inbox : m_gradientIn[t] ? Area::GradientInbox : Area::Frame;
+            return m_incoming[t] ? Area::Inbox : m_gradientIn[t] ? Area::GradientInbox : weights ? Area::WeightStash : Area::Frame;
         if (tensor.role != TensorRole::Activation)
             return Area::Persistent;
         if (!madeForward(tensor))
-            return m_gradientOut[t] ? Area::GradientOutbox : Area::Workspace;
+            return m_gradientOut[t] ? Area::GradientOutbox : weights ? Area::WeightFrame : Area::Workspace;
         if (m_stashed[t] && !m_recompute)
-            return Area::Frame;
-        return m_outgoing[t] && forwardPass ? Area::Outbox : Area::Workspace;
+            return weights ? Area::WeightStash : Area::Frame;
+        if (m_outgoing[t] && forwardPass)
+            return Area::Outbox;
+        return weights && !forwardPass ? Area::WeightFrame : Area::Workspace;
+    }
+
+    /// True if something in the memory of @p root that is there before the pass for gradients of weights is needed in it.
+    [[nodiscard]] bool keptForWeights(TensorId root) const
+    {
+        if (m_training.weightOps == 0)
+            return false;
+        const auto begin = static_cast<std::int32_t>(m_training.weightsBegin());
+        bool before = false;
+        bool within = false;
+        for (const TensorId id : m_aliases.members(root)) {
+            const auto readers = m_training.graph.consumers(id);
+            const bool made = m_training.graph.tensor(id).producer.value >= begin;
+            before = before || !made;
+            within = within || made || (!readers.empty() && readers.back().value >= begin);
+        }
+        return before && within;
     }
 
     /// Tensors that have a place of their own: all but the workspace and what is persistent.
@@ -224,7 +244,7 @@ std::int64_t packIntervals(std::vector<Interval> &blocks)
 }
 
 std::array<std::int64_t, kAreas> estimateSlots(const graph::Graph &graph, const graph::LayerView &layers, std::size_t firstLayer,
-                                               std::size_t lastLayer, double samples, bool recompute)
+                                               std::size_t lastLayer, double samples, bool recompute, bool splits)
 {
     double kept = 0;
     double largest = 0;
@@ -245,6 +265,12 @@ std::array<std::int64_t, kAreas> estimateSlots(const graph::Graph &graph, const 
     bytes[at(Area::Frame)] = recompute ? 0 : wholeBytes(kept);
     bytes[at(Area::Outbox)] = recompute ? out : 0;
     bytes[at(Area::Workspace)] = wholeBytes(2 * largest) + (recompute ? wholeBytes(kept) : 0);
+    if (splits) {
+        const std::int64_t half = wholeBytes(kept / 2);
+        bytes[at(Area::WeightStash)] = recompute ? 0 : half;
+        bytes[at(Area::Frame)] = recompute ? 0 : half;
+        bytes[at(Area::WeightFrame)] = recompute ? 2 * half : half;
+    }
     return bytes;
 }
 

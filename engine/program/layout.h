@@ -44,8 +44,9 @@ struct Interval {
 std::int64_t packIntervals(std::vector<Interval> &blocks);
 
 /// Sizes for a part of a model that cannot be differentiated here (layer profiles, unknown operators): every activation that
-/// operators [first, last) make is kept for backward, @p samples (a fraction is allowed) at a time.
+/// operators [first, last) make is kept for backward, @p samples (a fraction is allowed) at a time. Where backward is split (@p splits), half of them, and
+/// as much of their gradients, are kept for the gradients of weights.
 std::array<std::int64_t, kAreas> estimateSlots(const graph::Graph &graph, const graph::LayerView &layers, std::size_t firstLayer,
-                                               std::size_t lastLayer, double samples, bool recompute);
+                                               std::size_t lastLayer, double samples, bool recompute, bool splits = false);
 
 } // namespace planloom::program

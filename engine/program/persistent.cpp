@@ -63,22 +63,27 @@ public:
     }
 
 private:
-    using Key = std::tuple<std::vector<std::vector<RankId>>, int, std::size_t, graph::DType>;
+    using Key = std::tuple<std::vector<std::size_t>, std::vector<std::vector<RankId>>, int, std::size_t, graph::DType>; ///< stages, teams, ...
 
     Status add(const std::vector<Use> &uses)
     {
         std::vector<std::vector<RankId>> teams;
-        for (const Use &use : uses)
+        std::vector<std::size_t> stages;
+        for (const Use &use : uses) {
             if (const Status joined = join(uses.front(), use, teams); !joined)
                 return joined;
-        for (auto &team : teams)
+            stages.push_back(use.stage);
+        }
+        for (auto &team : teams) { // a rank that has several of the stages holds the parameter once
             std::sort(team.begin(), team.end());
+            team.erase(std::unique(team.begin(), team.end()), team.end());
+        }
         const HeldParameter &parameter = *uses.front().parameter;
         const bool alone = teams.front().size() < 2;
         const int zero = alone ? 0 : std::min(m_stages[uses.front().stage].zero, uses.size() > 1 ? 1 : 3);
         // What one gather brings is what one layer needs.
         const std::size_t layer = zero >= 2 ? parameter.layer + 1 : 0;
-        const auto [entry, isNew] = m_byKey.try_emplace(Key(teams, zero, layer, parameter.type), m_program.buckets.size());
+        const auto [entry, isNew] = m_byKey.try_emplace(Key(stages, teams, zero, layer, parameter.type), m_program.buckets.size());
         for (std::size_t t = 0; t < teams.size(); ++t) {
             if (isNew)
                 m_program.buckets.push_back(emptyBucket(teams[t], zero, parameter.type));
@@ -180,7 +185,7 @@ Shard shardOf(const Program &program, const Bucket &bucket, std::size_t position
     return {static_cast<std::int64_t>(position) * each, each};
 }
 
-PersistentLayout layoutPersistent(const StageHoldings &stage, RankId rank, int moments, Program &program)
+PersistentLayout layoutPersistent(const std::vector<const StageHoldings *> &stages, RankId rank, int moments, Program &program)
 {
     PersistentLayout layout;
     const auto place = [&layout](std::int64_t bytes) {
@@ -209,8 +214,11 @@ PersistentLayout layoutPersistent(const StageHoldings &stage, RankId rank, int m
     });
     for (int m = 0; m < moments; ++m)
         each([&](Bucket &bucket, std::size_t at) { bucket.moments[m][at] = place(shardOf(program, bucket, at, 1).count * graph::sizeOf(graph::DType::F32)); });
-    for (const HeldTensor &other : stage.others)
-        layout.others.push_back(place(other.bytes));
+    for (const StageHoldings *stage : stages) {
+        layout.others.emplace_back();
+        for (const HeldTensor &other : stage->others)
+            layout.others.back().push_back(place(other.bytes));
+    }
     return layout;
 }
 
@@ -250,14 +258,15 @@ Held heldEntry(const Program &program, const Bucket &bucket, const Bucket::Entry
 
 } // namespace
 
-std::vector<Held> heldBy(const StageHoldings &stage, RankId rank, int moments, const PersistentLayout &layout, const Program &program)
+std::vector<Held> heldBy(const StageHoldings &stage, RankId rank, int moments, const std::vector<std::int32_t> &buckets, const std::vector<std::int64_t> &others,
+                         const Program &program)
 {
     const auto device = static_cast<int>(std::find(stage.ranks.begin(), stage.ranks.end(), rank) - stage.ranks.begin());
     std::unordered_map<std::string, const HeldParameter *> byName;
     for (const HeldParameter &parameter : stage.parameters)
         byName.emplace(parameter.name, &parameter);
     std::vector<Held> all;
-    for (const std::int32_t b : bucketsOf(program, rank)) {
+    for (const std::int32_t b : buckets) {
         const Bucket &bucket = program.buckets[static_cast<std::size_t>(b)];
         const std::size_t position = program.teams[static_cast<std::size_t>(bucket.team)].position(rank);
         for (const Bucket::Entry &entry : bucket.entries) {
@@ -284,7 +293,7 @@ std::vector<Held> heldBy(const StageHoldings &stage, RankId rank, int moments, c
         held.type = other.type;
         held.sizes = other.sizes;
         held.count = other.bytes / graph::sizeOf(other.type);
-        held.offset = layout.others[i];
+        held.offset = others[i];
         held.saves = device == 0;
         for (const std::int64_t size : other.sizes)
             held.region.push_back({{0, size}});

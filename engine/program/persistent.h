@@ -42,8 +42,8 @@ struct StageHoldings {
 };
 
 /// Groups parameters that the same teams exchange; with ZeRO 2 and 3 also by layer, as that is what is gathered at a time. Parallel buckets, one per
-/// team of a stage, follow each other and have the same entries. A parameter that several stages use belongs to the ranks of all; it is
-/// sharded up to ZeRO 1. Error: Unsupported, if those stages cut it differently.
+/// team of a stage, follow each other and have the same entries. The parameters of a bucket are used by the same stages. One that several stages use
+/// belongs to the ranks of all, once to each; it is sharded up to ZeRO 1. Error: Unsupported, if those stages cut it differently.
 Status makeBuckets(const std::vector<StageHoldings> &stages, Program &program);
 
 /// Buckets that @p rank is a member of, in order.
@@ -58,13 +58,14 @@ Shard shardOf(const Program &program, const Bucket &bucket, std::size_t position
 
 /// Where a rank's persistent tensors lie.
 struct PersistentLayout {
-    std::vector<std::int64_t> others; ///< per entry of StageHoldings::others
+    std::vector<std::vector<std::int64_t>> others; ///< per stage, per entry of StageHoldings::others
     std::int64_t bytes = 0;
 };
-/// Lays out what @p rank holds and notes in its buckets where.
-PersistentLayout layoutPersistent(const StageHoldings &stage, RankId rank, int moments, Program &program);
+/// Lays out what @p rank, which runs @p stages, holds and notes in its buckets where. A parameter that several of them use lies there once.
+PersistentLayout layoutPersistent(const std::vector<const StageHoldings *> &stages, RankId rank, int moments, Program &program);
 
-/// The rank's share of every parameter, state and constant, once laid out.
-std::vector<Held> heldBy(const StageHoldings &stage, RankId rank, int moments, const PersistentLayout &layout, const Program &program);
+/// The rank's share of the parameters of @p buckets, all of this stage, and of its states and constants, once laid out at @p others.
+std::vector<Held> heldBy(const StageHoldings &stage, RankId rank, int moments, const std::vector<std::int32_t> &buckets, const std::vector<std::int64_t> &others,
+                         const Program &program);
 
 } // namespace planloom::program

@@ -3,6 +3,7 @@
 
 #include "engine/base/result.h"
 #include "engine/plan/plan.h"
+#include "engine/program/program.h"
 
 #include <cstdint>
 #include <string>
@@ -10,22 +11,40 @@
 
 namespace planloom::program {
 
-/// One compute pass of a stage over a micro-batch.
+/// One compute pass of a stage over a micro-batch. Recompute is none: it comes right before its Backward.
 struct PassStep {
-    bool forward = true;
+    Pass pass = Pass::Forward; ///< Forward, Backward or WeightGradient
     std::int32_t microBatch = 0;
+    std::int32_t stage = 0;
+    [[nodiscard]] bool forward() const { return pass == Pass::Forward; }
     friend bool operator==(const PassStep &, const PassStep &) = default;
 };
 
 /// Early backward scheduling (DAPPLE §5.3): `depth` forwards, then one backward and one forward in turn until the forwards run out,
 /// then the remaining backwards. depth == microBatches is GPipe's order.
-std::vector<PassStep> earlyBackwardOrder(std::int64_t microBatches, int depth);
+std::vector<PassStep> earlyBackwardOrder(std::int64_t microBatches, int depth, std::int32_t stage = 0);
 
-/// The order of stage @p stage's replica on @p device: by kind, or as Schedule::order lists it. Error (BadInput): a task id that
-/// is not one of this stage's, or one that is missing, repeated, or a backward before its forward.
-Result<std::vector<PassStep>> passOrder(const plan::Plan &plan, StageId stage, const std::string &device);
+/// Interleaved 1F1B (Narayanan et al., 2021, §2.2) on rank @p rank of @p ranks, each with @p chunks stages, stage c * ranks + rank being its chunk c.
+/// Micro-batches go through the chunks in groups of as many as there are ranks; (chunks - 1) * ranks + 2 (ranks - rank - 1) forwards come first, then
+/// one forward and one backward in turn. Where micro-batches do not divide so, groups are larger, as even as can be, and so is the warm-up.
+std::vector<PassStep> interleavedOrder(std::int64_t microBatches, std::int32_t rank, std::int32_t ranks, std::int32_t chunks);
 
-/// Forwards that are in flight (begun, their backward not ended) at most.
+/// ZB-H1 (Qi et al., 2024, §2.3): the order of early backward, with the weight gradients of each micro-batch @p delay backwards behind its own, so that
+/// they fill the bubble at the end. At most depth + delay micro-batches are in flight.
+std::vector<PassStep> zeroBubbleOrder(std::int64_t microBatches, int depth, int delay, std::int32_t stage = 0);
+
+/// The order on @p device, on which the stages @p stages lie: by kind, or as Schedule::order lists it. Error (BadInput): a task id that is none of
+/// these stages', or one that is missing, repeated, or before what it needs.
+Result<std::vector<PassStep>> passOrder(const plan::Plan &plan, const std::vector<std::size_t> &stages, const std::string &device);
+
+/// The passes of stage @p stage in @p order.
+std::vector<PassStep> stepsOf(const std::vector<PassStep> &order, std::size_t stage);
+
+/// Micro-batches at most that have begun pass @p from and not ended pass @p to of @p order, which is of one stage.
+int mostBetween(const std::vector<PassStep> &order, Pass from, Pass to);
+/// The pass after which nothing of a micro-batch is kept: WeightGradient where there is one, else Backward.
+Pass closingPass(const std::vector<PassStep> &order);
+/// Forwards that are in flight (begun, their closing pass not ended) at most.
 int maxInFlight(const std::vector<PassStep> &order);
 
 } // namespace planloom::program

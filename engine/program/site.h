@@ -10,12 +10,12 @@
 
 namespace planloom::program {
 
-/// A rank's place in the plan: one replica of one stage, and what it does in which order.
+/// A body's place in the plan: one replica of one stage, or a shard of it, on one rank.
 struct RankSite {
     StageId stage;
+    RankId rank;
     std::size_t replica = 0;
     std::size_t device = 0; ///< in the stage's mesh
-    std::vector<PassStep> order;
     SlotPlan slotPlan;
 };
 
@@ -40,16 +40,29 @@ struct Compilation {
     Samples samples;
     Program program;
     std::vector<StageModel> stages;
-    std::vector<RankSite> sites; ///< per rank
+    std::vector<RankSite> sites; ///< per body
+    std::vector<std::vector<PassStep>> orders; ///< per rank
+    std::vector<std::size_t> firstSite; ///< per stage: of those of its devices, which follow in the order of its mesh
 
     [[nodiscard]] const plan::Stage &stageOf(const RankSite &site) const { return plan.stages[site.stage.index()]; }
     [[nodiscard]] bool isFirst(const RankSite &site) const { return site.stage.value == 0; }
     [[nodiscard]] bool isLast(const RankSite &site) const { return site.stage.index() + 1 == plan.stages.size(); }
     [[nodiscard]] const std::vector<RankId> &ranksOf(std::size_t stage) const { return stages[stage].holdings().ranks; }
+    /// True if nothing has to travel from stage @p stage to the next: both lie on the same devices.
+    [[nodiscard]] bool staysOnDevice(std::size_t stage) const
+    {
+        return stage + 1 < plan.stages.size() && plan.stages[stage].devices == plan.stages[stage + 1].devices;
+    }
+    [[nodiscard]] bool splits(std::size_t stage) const { return stages[stage].splits(); }
+    [[nodiscard]] bool hasParameter(std::size_t stage, const std::string &name) const;
+    /// The first site of @p rank whose stage has a parameter of that name.
+    [[nodiscard]] std::size_t ownerOf(const Rank &rank, const std::string &parameter) const;
+    /// Buckets that the body at @p site updates: those of its rank whose parameters no earlier stage there has.
+    [[nodiscard]] std::vector<std::int32_t> bucketsAt(std::size_t site) const;
 };
 
-/// Lays out the arena of @p rank and appends its Body; operators, places and messages only if @p complete.
-void buildBody(Compilation &all, RankId rank, bool complete);
+/// Makes the body of every site, in their order, and lays out the ranks' arenas; operators, places and messages only if @p complete.
+void buildBodies(Compilation &all, bool complete);
 
 /// Appends every rank's tasks with dependencies and groups, and the bounds on time.
 void buildTasks(Compilation &all);

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <deque>
+#include <map>
 
 namespace planloom::program {
 namespace {
@@ -36,31 +37,42 @@ private:
 
 class SlotPlanner {
 public:
-    SlotPlanner(const std::vector<PassStep> &order, std::int64_t microBatches, int inFlightBefore, int registers) : m_order(order), m_microBatches(microBatches)
+    SlotPlanner(const std::vector<PassStep> &order, std::int64_t microBatches, int inFlightBefore, int registers, bool keepsSent)
+        : m_order(order), m_microBatches(microBatches), m_closing(closingPass(order)), m_keepsSent(keepsSent && splits())
     {
         const auto all = static_cast<std::int32_t>(microBatches);
-        const std::int32_t flight = maxInFlight(order);
+        const std::int32_t flight = mostBetween(order, Pass::Forward, m_closing);
+        const std::int32_t open = splits() ? mostBetween(order, Pass::Backward, m_closing) : 0;
+        const std::int32_t transfers = registers > 0 ? registers : kTransferRegisters;
         count(Area::Persistent) = 1;
         count(Area::Workspace) = 1;
-        count(Area::Frame) = flight;
-        // An input stays until its backward pass: fewer slots than are in flight would never be enough.
+        count(Area::Frame) = mostBetween(order, Pass::Forward, Pass::Backward);
+        count(Area::WeightStash) = splits() ? flight : 0;
+        count(Area::WeightFrame) = open;
+        // An input stays until its closing pass: fewer slots than are in flight would never be enough.
         count(Area::Inbox) = std::min(all, registers > 0 ? std::max(flight, registers) : std::max(flight + 1, inFlightBefore));
-        for (const Area area : {Area::Outbox, Area::GradientInbox, Area::GradientOutbox})
-            count(area) = std::min(all, registers > 0 ? registers : kTransferRegisters);
+        count(Area::Outbox) = std::min(all, transfers);
+        count(Area::GradientInbox) = std::min(all, std::max(transfers, registers > 0 ? open : open + 1));
+        count(Area::GradientOutbox) = std::min(all, m_keepsSent ? std::max(transfers, open) : transfers);
         m_plan.slotTable.resize(static_cast<std::size_t>(microBatches));
     }
 
     SlotPlan plan()
     {
-        heldUntilBackward(Area::Inbox);
-        heldUntilBackward(Area::Frame);
-        inTurn(Area::Outbox, true);
-        inTurn(Area::GradientInbox, false);
-        inTurn(Area::GradientOutbox, false);
+        held(Area::Inbox, Pass::Forward, m_closing);
+        held(Area::Frame, Pass::Forward, Pass::Backward);
+        inTurn(Area::Outbox, Pass::Forward);
+        heldIf(splits(), Area::GradientInbox);
+        heldIf(m_keepsSent, Area::GradientOutbox);
+        if (splits()) {
+            held(Area::WeightStash, Pass::Forward, m_closing);
+            held(Area::WeightFrame, Pass::Backward, m_closing);
+        }
         return std::move(m_plan);
     }
 
 private:
+    [[nodiscard]] bool splits() const { return m_closing != Pass::Backward; }
     std::int32_t &count(Area area) { return m_plan.counts[static_cast<std::size_t>(area)]; }
     void note(Area area, std::int32_t microBatch, std::int32_t slot, std::int32_t previous)
     {
@@ -69,29 +81,37 @@ private:
     }
     void begin(Area area) { m_plan.previous[static_cast<std::size_t>(area)].assign(static_cast<std::size_t>(m_microBatches), -1); }
 
-    /// Taken by forward, given back by backward.
-    void heldUntilBackward(Area area)
+    void heldIf(bool kept, Area area)
+    {
+        if (kept)
+            held(area, Pass::Backward, m_closing);
+        else
+            inTurn(area, Pass::Backward);
+    }
+
+    /// Taken by @p taker, given back by @p giver.
+    void held(Area area, Pass taker, Pass giver)
     {
         begin(area);
         Registers registers(count(area), m_microBatches);
         for (const PassStep &step : m_order) {
-            if (!step.forward) {
+            if (step.pass == giver) {
                 registers.give(step.microBatch);
-                continue;
+            } else if (step.pass == taker) {
+                const std::int32_t previous = registers.take(step.microBatch);
+                note(area, step.microBatch, registers.slotOf(step.microBatch), previous);
             }
-            const std::int32_t previous = registers.take(step.microBatch);
-            note(area, step.microBatch, registers.slotOf(step.microBatch), previous);
         }
     }
 
     /// Taken and given back in the order of one pass.
-    void inTurn(Area area, bool forward)
+    void inTurn(Area area, Pass pass)
     {
         begin(area);
         std::vector<std::int32_t> users(static_cast<std::size_t>(count(area)), -1);
         std::size_t next = 0;
         for (const PassStep &step : m_order) {
-            if (step.forward != forward)
+            if (step.pass != pass)
                 continue;
             note(area, step.microBatch, static_cast<std::int32_t>(next), users[next]);
             users[next] = step.microBatch;
@@ -101,14 +121,45 @@ private:
 
     const std::vector<PassStep> &m_order;
     std::int64_t m_microBatches;
+    Pass m_closing;
+    bool m_keepsSent;
     SlotPlan m_plan;
 };
 
 } // namespace
 
-SlotPlan planSlots(const std::vector<PassStep> &order, std::int64_t microBatches, int inFlightBefore, int registers)
+SlotPlan planSlots(const std::vector<PassStep> &order, std::int64_t microBatches, int inFlightBefore, int registers, bool keepsSent)
 {
-    return SlotPlanner(order, microBatches, inFlightBefore, registers).plan();
+    return SlotPlanner(order, microBatches, inFlightBefore, registers, keepsSent).plan();
+}
+
+JointSlots planJointSlots(const std::vector<PassStep> &order, const std::vector<std::int64_t> &stages, std::int64_t microBatches)
+{
+    JointSlots joint;
+    joint.slots.resize(stages.size());
+    std::map<std::int64_t, std::size_t> indexOf;
+    for (std::size_t i = 0; i < stages.size(); ++i) {
+        if (stages[i] < 0)
+            continue;
+        indexOf[stages[i]] = i;
+        joint.slots[i].assign(static_cast<std::size_t>(microBatches), -1);
+    }
+    std::vector<std::int32_t> free; // the last that was given back goes first: fewer are touched
+    for (const PassStep &step : order) {
+        const auto found = indexOf.find(step.stage);
+        if (found == indexOf.end())
+            continue;
+        std::int32_t &slot = joint.slots[found->second][static_cast<std::size_t>(step.microBatch)];
+        if (step.forward()) {
+            if (free.empty())
+                free.push_back(joint.count++);
+            slot = free.back();
+            free.pop_back();
+        } else if (step.pass == Pass::Backward) {
+            free.push_back(slot);
+        }
+    }
+    return joint;
 }
 
 } // namespace planloom::program

@@ -20,9 +20,18 @@ struct SlotPlan {
 /// Two registers let a transfer run while the next pass computes (OneFlow's double buffering).
 inline constexpr std::int32_t kTransferRegisters = 2;
 
-/// Gives out slots along the compute order. The inbox holds one micro-batch more than are in flight, so that the next can arrive early,
+/// Gives out slots along the compute order of one stage. The inbox holds one micro-batch more than are in flight, so that the next can arrive early,
 /// and at least as many as the stage before runs ahead (@p inFlightBefore), so that its warm-up never waits for room here.
-/// @p registers, unless 0, is the number of slots at the stage's ends, within what the order needs at least.
-SlotPlan planSlots(const std::vector<PassStep> &order, std::int64_t microBatches, int inFlightBefore, int registers = 0);
+/// @p registers, unless 0, is the number of slots at the stage's ends, within what the order needs at least. Where gradients of weights are a pass of
+/// their own, what came in stays until then, and what goes back to the stage in front too if that pass reads it (@p keepsSent).
+SlotPlan planSlots(const std::vector<PassStep> &order, std::int64_t microBatches, int inFlightBefore, int registers = 0, bool keepsSent = false);
+
+/// Slots of one area that stages on the same rank share, taken by forwards and given back by backwards.
+struct JointSlots {
+    std::int32_t count = 0;
+    std::vector<std::vector<std::int32_t>> slots; ///< per stage asked for and micro-batch
+};
+/// @p order: of the rank. @p stages: those that take part, -1 where one does not.
+JointSlots planJointSlots(const std::vector<PassStep> &order, const std::vector<std::int64_t> &stages, std::int64_t microBatches);
 
 } // namespace planloom::program

@@ -2,6 +2,7 @@
 #include "engine/program/stage_model.h"
 
 #include "engine/graph/recompute.h"
+#include "engine/graph/split_backward.h"
 #include "engine/program/lower.h"
 #include "engine/program/zero.h"
 
@@ -97,6 +98,7 @@ Result<StageModel> StageModel::make(const plan::Plan &plan, const plan::Subject 
     model.m_stage = plan.stages[stage.index()];
     model.m_holdings.mesh = meshOf(model.m_stage);
     model.m_holdings.zero = model.m_stage.zero;
+    model.m_splits = plan::splitsBackward(plan.schedule, stage.index());
     const graph::LayerView &layers = subject.layers();
     const OpId first = layers.layers[model.m_stage.firstLayer].first;
     const OpId last = layers.layers[model.m_stage.lastLayer - 1].last;
@@ -213,14 +215,45 @@ Status StageModel::applyZero(const Program &program)
     auto cut = cutParameters(*m_training, m_holdings, program);
     if (!cut)
         return cut.error();
-    m_training = std::move(cut->training);
     m_shards = {std::move(cut->parameters), std::move(cut->gradients)};
+    adopt(std::move(cut->training));
+    return {};
+}
+
+Status StageModel::applySplit()
+{
+    if (!m_training || !m_splits)
+        return {};
+    auto split = graph::splitBackward(*m_training);
+    if (!split)
+        return split.error();
+    for (auto *shards : {&m_shards.parameters, &m_shards.gradients})
+        for (BucketTensor &shard : *shards)
+            shard.id = split->graph.find(m_training->graph.tensor(shard.id).name);
+    adopt(*std::move(split));
+    return {};
+}
+
+bool StageModel::keepsSentGradients() const
+{
+    if (!m_training || !m_splits)
+        return false;
+    const auto isRead = [this](TensorId id) {
+        const auto readers = id.valid() ? m_training->graph.consumers(id) : std::span<const OpId>();
+        return !readers.empty() && readers.back().index() >= m_training->weightsBegin();
+    };
+    return std::any_of(m_training->inputGradients.begin(), m_training->inputGradients.end(), isRead);
+}
+
+/// Takes @p training, whose parameters are listed as before, for what devices run.
+void StageModel::adopt(graph::TrainingGraph training)
+{
+    m_training = std::move(training);
     for (std::size_t p = 0; p < m_holdings.parameters.size(); ++p)
         m_holdings.parameters[p].id = m_training->parameters[p];
     m_holdings.others.clear();
     for (const graph::Tensor &tensor : m_training->graph.tensors())
         holdOther(tensor, m_holdings);
-    return {};
 }
 
 const StageLayout &StageModel::layout(double samples)
@@ -233,7 +266,7 @@ const StageLayout &StageModel::layout(double samples)
     if (m_training)
         made = layoutStage(*m_training, static_cast<std::int64_t>(key), runsAgain());
     else
-        made.slotBytes = estimateSlots(*m_subject->graph, m_subject->layers(), m_stage.firstLayer, m_stage.lastLayer, key, runsAgain());
+        made.slotBytes = estimateSlots(*m_subject->graph, m_subject->layers(), m_stage.firstLayer, m_stage.lastLayer, key, runsAgain(), m_splits);
     return m_layouts.emplace(key, std::move(made)).first->second;
 }
 

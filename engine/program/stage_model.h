@@ -41,6 +41,13 @@ public:
     /// Cuts parameters and gradients as the buckets say (ZeRO 2 and 3): to be called once they are made.
     Status applyZero(const Program &program);
 
+    /// True if gradients of weights are a pass of their own.
+    [[nodiscard]] bool splits() const { return m_splits; }
+    /// Cuts the backward pass there, if it is: after applyZero, as the exchange of gradients goes with them.
+    Status applySplit();
+    /// True if that pass reads what goes back to the stage in front, so that it cannot be given away before.
+    [[nodiscard]] bool keepsSentGradients() const;
+
     /// Shards of buckets among the tensors of training().
     struct Shards {
         std::vector<BucketTensor> parameters, gradients;
@@ -55,10 +62,12 @@ public:
 private:
     StageModel() = default;
     Status shardStage(const plan::Plan &plan, const StageModel *before, graph::TrainingGraph logical);
+    void adopt(graph::TrainingGraph training);
     void describeParameters(const graph::TrainingGraph &logical, const std::vector<sharding::ParameterShare> &shares);
 
     const plan::Subject *m_subject = nullptr;
     plan::Stage m_stage;
+    bool m_splits = false;
     std::optional<graph::TrainingGraph> m_training;
     StageHoldings m_holdings;
     std::vector<sharding::NdSbp> m_outputs;

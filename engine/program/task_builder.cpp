@@ -22,9 +22,9 @@ struct PassTasks {
     std::vector<TaskId> runs; ///< all on the compute lane, in order
 };
 
-/// The tasks of one rank, by what they are.
-struct RankTasks {
-    std::vector<PassTasks> forward, recompute, backward; ///< per micro-batch; empty where the stage has no such pass
+/// The tasks of one body, by what they are.
+struct SiteTasks {
+    std::vector<PassTasks> forward, recompute, backward, weights; ///< per micro-batch; empty where the stage has no such pass
     std::vector<TaskId> receiveActivation, sendActivation, receiveGradient, sendGradient;
     std::vector<TaskId> exchange; ///< of gradients, before the optimizer
     std::vector<TaskId> restore;  ///< of parameters, behind it
@@ -33,8 +33,8 @@ struct RankTasks {
 
 /// How boxing cuts the passes of a stage, and what part of a pass's time each run takes.
 struct StageParts {
-    std::vector<PassPart> forward, backward;
-    std::vector<double> forwardWeights, backwardWeights;
+    std::vector<PassPart> forward, backward, weights;
+    std::vector<double> forwardShares, backwardShares, weightShares; ///< the last two sum to 1
     std::shared_ptr<const cost::LocalCosts> costs; ///< of the stage's own operators, where the profile knows them; else null
 };
 
@@ -63,30 +63,34 @@ public:
 
     void build()
     {
-        for (const StageModel &stage : m_all.stages)
+        for (std::size_t stage = 0; stage < m_all.stages.size(); ++stage)
             m_parts.push_back(partsOfStage(stage));
-        for (std::size_t r = 0; r < m_all.sites.size(); ++r) {
-            const RankId rank(static_cast<std::int64_t>(r));
-            addPasses(rank);
-            addUpdate(rank);
-            connect(rank);
+        for (std::size_t site = 0; site < m_all.sites.size(); ++site) {
+            addPasses(site);
+            addUpdate(site);
         }
+        handOver();
+        for (std::size_t site = 0; site < m_all.sites.size(); ++site)
+            connect(site);
+        for (std::size_t rank = 0; rank < m_program.ranks.size(); ++rank)
+            connectOrder(RankId(static_cast<std::int64_t>(rank)));
         flattenDependencies();
         groupTasks();
     }
 
 private:
-    TaskId add(RankId rank, Kind kind, Lane lane, Pass pass, std::int64_t microBatch, Seconds duration)
+    TaskId add(std::size_t site, Kind kind, Lane lane, Pass pass, std::int64_t microBatch, Seconds duration)
     {
+        const RankId rank = m_all.sites[site].rank;
         const TaskId id(static_cast<std::int64_t>(m_program.tasks.size()));
         Task task;
         task.kind = kind;
         task.lane = lane;
         task.pass = pass;
         task.rank = rank;
-        task.stage = m_all.sites[rank.index()].stage;
+        task.stage = m_all.sites[site].stage;
         task.microBatch = static_cast<std::int32_t>(microBatch);
-        task.body = m_program.ranks[rank.index()].bodies.front();
+        task.body = static_cast<std::int32_t>(site);
         task.duration = duration;
         m_program.tasks.push_back(task);
         m_program.ranks[rank.index()].tasks.push_back(id);
@@ -105,32 +109,52 @@ private:
         return weight;
     }
 
-    static std::vector<double> weights(const graph::TrainingGraph &training, const std::vector<PassPart> &parts)
+    /// What part of the time of @p runs each of them takes.
+    static std::vector<double> sharesOf(const graph::TrainingGraph &training, const std::vector<PassPart> &runs)
     {
-        std::vector<double> all(parts.size(), 1);
-        if (parts.size() == 1)
+        std::vector<double> all(runs.size(), 1);
+        if (runs.size() == 1)
             return all;
         double sum = 0;
-        for (std::size_t i = 0; i < parts.size(); ++i)
-            sum += all[i] = weightOf(training, parts[i]);
-        for (double &weight : all)
-            weight = sum > 0 ? weight / sum : 0;
+        for (std::size_t i = 0; i < runs.size(); ++i)
+            sum += all[i] = weightOf(training, runs[i]);
+        for (double &share : all)
+            share = sum > 0 ? share / sum : 0;
         return all;
     }
 
-    [[nodiscard]] StageParts partsOfStage(const StageModel &stage) const
+    /// Where operators are not known half of a backward pass makes the gradients of weights; all of it where no gradient goes further back.
+    [[nodiscard]] StageParts roughParts(std::size_t stage) const
     {
+        const double weights = !m_all.splits(stage) ? 0 : stage == 0 ? 1 : 0.5;
+        return {{PassPart{}}, {PassPart{}}, {PassPart{}}, {1}, {1 - weights}, {weights}, nullptr};
+    }
+
+    [[nodiscard]] StageParts partsOfStage(std::size_t index) const
+    {
+        const StageModel &stage = m_all.stages[index];
         if (!stage.training())
-            return {{PassPart{}}, {PassPart{}}, {1}, {1}, nullptr};
-        const auto forwardOps = static_cast<std::int32_t>(stage.training()->forwardOps);
-        const auto allOps = static_cast<std::int32_t>(stage.training()->graph.ops().size());
-        StageParts parts{partsOf(*stage.training(), 0, forwardOps), partsOf(*stage.training(), forwardOps, allOps), {}, {}, nullptr};
+            return roughParts(index);
+        const graph::TrainingGraph &training = *stage.training();
+        const auto forwardEnd = static_cast<std::int32_t>(training.forwardOps);
+        const auto backwardEnd = static_cast<std::int32_t>(training.weightsBegin());
+        const auto end = static_cast<std::int32_t>(training.graph.ops().size());
+        StageParts parts;
+        parts.forward = partsOf(training, 0, forwardEnd);
+        parts.backward = partsOf(training, forwardEnd, backwardEnd);
+        parts.forwardShares = sharesOf(training, parts.forward);
+        if (m_all.splits(index))
+            parts.weights = partsOf(training, backwardEnd, end);
+        std::vector<PassPart> both = parts.backward;
+        both.insert(both.end(), parts.weights.begin(), parts.weights.end());
+        const std::vector<double> shares = sharesOf(training, both);
+        const auto cut = shares.begin() + static_cast<std::ptrdiff_t>(parts.backward.size());
+        parts.backwardShares.assign(shares.begin(), cut);
+        parts.weightShares.assign(cut, shares.end());
         if (m_costs.profile() && !m_costs.profile()->kernels.empty()) {
-            auto kernels = std::make_shared<const cost::LocalCosts>(m_costs, stage.training()->graph);
+            auto kernels = std::make_shared<const cost::LocalCosts>(m_costs, training.graph);
             parts.costs = kernels->measured() ? std::move(kernels) : nullptr;
         }
-        parts.forwardWeights = weights(*stage.training(), parts.forward);
-        parts.backwardWeights = weights(*stage.training(), parts.backward);
         return parts;
     }
 
@@ -149,19 +173,20 @@ private:
     }
 
     /// One pass of one micro-batch: its runs and the boxing between them.
-    PassTasks addPass(RankId rank, Kind kind, Pass pass, std::int64_t m, Seconds duration)
+    PassTasks addPass(std::size_t index, Kind kind, Pass pass, std::int64_t m, Seconds duration)
     {
-        const RankSite &site = m_all.sites[rank.index()];
+        const RankSite &site = m_all.sites[index];
         const StageParts &stage = m_parts[site.stage.index()];
-        const std::vector<PassPart> &parts = pass == Pass::Backward ? stage.backward : stage.forward;
-        const std::vector<double> &weights = pass == Pass::Backward ? stage.backwardWeights : stage.forwardWeights;
+        const std::vector<PassPart> &parts = pass == Pass::Backward ? stage.backward : pass == Pass::WeightGradient ? stage.weights : stage.forward;
+        const std::vector<double> &shares = pass == Pass::Backward ? stage.backwardShares : pass == Pass::WeightGradient ? stage.weightShares : stage.forwardShares;
         PassTasks tasks;
         std::vector<TaskId> made;
         std::int16_t run = 0;
         std::int16_t box = 0;
         for (std::size_t i = 0; i < parts.size(); ++i) {
             const PassPart &part = parts[i];
-            const TaskId id = part.boxing ? addBoxing(rank, pass, m, part.first, ++box) : add(rank, kind, Lane::Compute, pass, m, runTime(site, m, part, duration * weights[i]));
+            const TaskId id = part.boxing ? addBoxing(index, pass, m, part.first, ++box)
+                                          : add(index, kind, Lane::Compute, pass, m, runTime(site, m, part, duration * shares[i]));
             Task &task = m_program.tasks[id.index()];
             task.firstOp = part.first;
             task.lastOp = part.last;
@@ -182,9 +207,9 @@ private:
         return tasks;
     }
 
-    TaskId addBoxing(RankId rank, Pass pass, std::int64_t m, std::int32_t op, std::int16_t number)
+    TaskId addBoxing(std::size_t index, Pass pass, std::int64_t m, std::int32_t op, std::int16_t number)
     {
-        const RankSite &site = m_all.sites[rank.index()];
+        const RankSite &site = m_all.sites[index];
         const StageModel &stage = m_all.stages[site.stage.index()];
         const graph::Graph &graph = stage.training()->graph;
         const graph::Op &boxing = graph.ops()[static_cast<std::size_t>(op)];
@@ -192,12 +217,12 @@ private:
         const std::int32_t team = teamOf(lineOf(stage, site.device, boxing));
         const auto samples = static_cast<std::int64_t>(std::ceil(m_all.samples.slice(site, m)));
         const std::int64_t whole = graph.tensor(kind == Kind::AllGather ? boxing.outputs.front() : boxing.inputs.front()).bytes(samples).value();
-        const TaskId id = add(rank, kind, Lane::Collective, pass, m, collectiveTime(kind, team, whole));
+        const TaskId id = add(index, kind, Lane::Collective, pass, m, collectiveTime(kind, team, whole));
         Task &task = m_program.tasks[id.index()];
         task.part = number;
         task.team = team;
-        task.bytes = sentBytes(kind, team, whole, rank, graph.tensor(boxing.inputs.front()).type);
-        m_boxing[{team, pass, m, op}].push_back(id);
+        task.bytes = sentBytes(kind, team, whole, site.rank, graph.tensor(boxing.inputs.front()).type);
+        m_boxing[{site.stage.value, team, pass, m, op}].push_back(id);
         return id;
     }
 
@@ -245,68 +270,84 @@ private:
         return entry->second;
     }
 
-    void addPasses(RankId rank)
+    void addPasses(std::size_t index)
     {
-        const RankSite &site = m_all.sites[rank.index()];
-        RankTasks &tasks = m_tasks[rank.index()];
+        const RankSite &site = m_all.sites[index];
+        SiteTasks &tasks = m_tasks[index];
         const plan::Stage &stage = m_all.stageOf(site);
         const std::size_t here = site.stage.index();
         const std::size_t type = m_all.subject.cluster->device(stage.devices[site.device]).type;
         const bool gradientIn = !m_all.isLast(site) && m_all.stages[here].returnsGradient();
-        const bool gradientOut = !m_all.isFirst(site) && m_all.stages[here - 1].returnsGradient();
+        const bool gradientOut = !m_all.isFirst(site) && m_all.stages[here - 1].returnsGradient() && !m_all.staysOnDevice(here - 1);
+        const bool activationOut = !m_all.isLast(site) && !m_all.staysOnDevice(here);
         for (std::int64_t m = 0; m < m_all.plan.microBatches; ++m) {
             const double samples = m_all.samples.slice(site, m);
             const Seconds forward = m_costs.forward(stage.firstLayer, stage.lastLayer, samples, type) * share(site, false, samples, type);
             const Seconds backward = m_costs.backward(stage.firstLayer, stage.lastLayer, samples, type) * share(site, true, samples, type);
             if (!m_all.isFirst(site))
-                tasks.receiveActivation.push_back(add(rank, Kind::Receive, m_lanes.activationIn, Pass::Forward, m, transferTime(here, m, Pass::Forward)));
-            tasks.forward.push_back(addPass(rank, Kind::Forward, Pass::Forward, m, forward));
-            if (!m_all.isLast(site))
-                tasks.sendActivation.push_back(add(rank, Kind::Send, m_lanes.activationOut, Pass::Forward, m, transferTime(here + 1, m, Pass::Forward)));
+                tasks.receiveActivation.push_back(add(index, Kind::Receive, m_lanes.activationIn, Pass::Forward, m, transferTime(here, m, Pass::Forward)));
+            tasks.forward.push_back(addPass(index, Kind::Forward, Pass::Forward, m, forward));
+            if (activationOut)
+                tasks.sendActivation.push_back(add(index, Kind::Send, m_lanes.activationOut, Pass::Forward, m, transferTime(here + 1, m, Pass::Forward)));
             if (gradientIn)
-                tasks.receiveGradient.push_back(add(rank, Kind::Receive, m_lanes.gradientIn, Pass::Backward, m, transferTime(here + 1, m, Pass::Backward)));
+                tasks.receiveGradient.push_back(add(index, Kind::Receive, m_lanes.gradientIn, Pass::Backward, m, transferTime(here + 1, m, Pass::Backward)));
             if (m_all.stages[here].runsAgain())
-                tasks.recompute.push_back(addPass(rank, Kind::Recompute, Pass::Recompute, m, forward));
-            tasks.backward.push_back(addPass(rank, Kind::Backward, Pass::Backward, m, backward));
+                tasks.recompute.push_back(addPass(index, Kind::Recompute, Pass::Recompute, m, forward));
+            tasks.backward.push_back(addPass(index, Kind::Backward, Pass::Backward, m, backward));
             if (gradientOut)
-                tasks.sendGradient.push_back(add(rank, Kind::Send, m_lanes.gradientOut, Pass::Backward, m, transferTime(here, m, Pass::Backward)));
+                tasks.sendGradient.push_back(add(index, Kind::Send, m_lanes.gradientOut, Pass::Backward, m, transferTime(here, m, Pass::Backward)));
+            if (m_all.splits(here))
+                tasks.weights.push_back(addPass(index, Kind::WeightGradient, Pass::WeightGradient, m, backward));
         }
     }
 
-    TaskId addExchange(RankId rank, Kind kind, std::int32_t index)
+    /// Between stages on the same devices one task does both: what receives takes it from where it was made.
+    void handOver()
+    {
+        for (std::size_t stage = 0; stage < m_all.stages.size(); ++stage) {
+            for (std::size_t device = 0; m_all.staysOnDevice(stage) && device < m_all.plan.stages[stage].devices.size(); ++device) {
+                SiteTasks &here = m_tasks[m_all.firstSite[stage] + device];
+                SiteTasks &next = m_tasks[m_all.firstSite[stage + 1] + device];
+                here.sendActivation = next.receiveActivation;
+                next.sendGradient = here.receiveGradient;
+            }
+        }
+    }
+
+    TaskId addExchange(std::size_t site, Kind kind, std::int32_t index)
     {
         const Bucket &bucket = m_program.buckets[static_cast<std::size_t>(index)];
         const std::int64_t bytes = kind == Kind::AllGather ? bucket.elements * graph::sizeOf(bucket.type) : bucket.bytes();
-        const TaskId id = add(rank, kind, Lane::Collective, Pass::Backward, -1, collectiveTime(kind, bucket.team, bytes));
+        const TaskId id = add(site, kind, Lane::Collective, Pass::Backward, -1, collectiveTime(kind, bucket.team, bytes));
         Task &task = m_program.tasks[id.index()];
         task.bucket = index;
         task.team = bucket.team;
-        task.bytes = sentBytes(kind, bucket.team, bytes, rank, kind == Kind::AllGather ? bucket.type : graph::DType::F32);
+        task.bytes = sentBytes(kind, bucket.team, bytes, m_all.sites[site].rank, kind == Kind::AllGather ? bucket.type : graph::DType::F32);
         return id;
     }
 
-    void addUpdate(RankId rank)
+    void addUpdate(std::size_t at)
     {
-        const RankSite &site = m_all.sites[rank.index()];
-        RankTasks &tasks = m_tasks[rank.index()];
+        const RankSite &site = m_all.sites[at];
+        SiteTasks &tasks = m_tasks[at];
         std::int64_t bytes = 0;
-        const std::vector<std::int32_t> mine = bucketsOf(m_program, rank);
+        const std::vector<std::int32_t> mine = m_all.bucketsAt(at);
         for (const std::int32_t index : mine) {
             const Bucket &bucket = m_program.buckets[static_cast<std::size_t>(index)];
             const auto members = static_cast<std::int64_t>(m_program.teams[static_cast<std::size_t>(bucket.team)].ranks.size());
             bytes += bucket.zero > 0 ? bucket.bytes() / members : bucket.bytes();
             if (members > 1 && bucket.zero < 2)
-                tasks.exchange.push_back(addExchange(rank, bucket.zero == 0 ? Kind::AllReduce : Kind::ReduceScatter, index));
+                tasks.exchange.push_back(addExchange(at, bucket.zero == 0 ? Kind::AllReduce : Kind::ReduceScatter, index));
         }
         if (bytes == 0)
             return;
         const std::size_t type = m_all.subject.cluster->device(m_all.stageOf(site).devices[site.device]).type;
-        tasks.optimizer = add(rank, Kind::Optimizer, Lane::Compute, Pass::Backward, -1,
+        tasks.optimizer = add(at, Kind::Optimizer, Lane::Compute, Pass::Backward, -1,
                               m_costs.optimizerStep(Bytes(bytes), m_all.plan.optimizer.stateTensors(), type));
         for (const std::int32_t index : mine) {
             const Bucket &bucket = m_program.buckets[static_cast<std::size_t>(index)];
             if (bucket.zero == 1 || bucket.zero == 2)
-                tasks.restore.push_back(addExchange(rank, Kind::AllGather, index));
+                tasks.restore.push_back(addExchange(at, Kind::AllGather, index));
         }
     }
 
@@ -319,9 +360,22 @@ private:
             const auto &before = m_all.plan.stages[after - 1].devices;
             const auto &behind = m_all.plan.stages[after].devices;
             const auto perSample = static_cast<double>(m_all.subject.layers().cutBytes(*m_all.subject.graph, m_all.plan.stages[after].firstLayer, 1).value());
-            entry->second = pass == Pass::Forward ? m_costs.transfer(before, behind, perSample * samples) : m_costs.transfer(behind, before, perSample * samples);
+            if (m_all.staysOnDevice(after - 1))
+                entry->second = copyTime(before, perSample * samples);
+            else
+                entry->second = pass == Pass::Forward ? m_costs.transfer(before, behind, perSample * samples) : m_costs.transfer(behind, before, perSample * samples);
         }
         return entry->second;
+    }
+
+    /// Reads and writes @p bytes, which @p devices hold a part of each, in their own memory.
+    [[nodiscard]] Seconds copyTime(const std::vector<DeviceId> &devices, double bytes) const
+    {
+        double slowest = 0;
+        for (const DeviceId device : devices)
+            if (const double bandwidth = m_all.subject.cluster->typeOf(device).memoryBandwidth; bandwidth > 0)
+                slowest = std::max(slowest, 2 * bytes / static_cast<double>(devices.size()) / bandwidth);
+        return Seconds(slowest);
     }
 
     /// @p whole: bytes of what is reduced, gathered or exchanged, all parts together.
@@ -374,43 +428,76 @@ private:
     static TaskId firstOf(const std::vector<PassTasks> &passes, std::int64_t m) { return passes[static_cast<std::size_t>(m)].first; }
     static TaskId lastOf(const std::vector<PassTasks> &passes, std::int64_t m) { return m >= 0 ? passes[static_cast<std::size_t>(m)].last : TaskId(); }
 
-    void connect(RankId rank)
+    void connect(std::size_t index)
     {
-        const RankSite &site = m_all.sites[rank.index()];
-        const RankTasks &t = m_tasks[rank.index()];
+        const RankSite &site = m_all.sites[index];
+        const SiteTasks &t = m_tasks[index];
         const auto before = [&site](Area area, std::int64_t m) { return site.slotPlan.previous[static_cast<std::size_t>(area)][static_cast<std::size_t>(m)]; };
+        const std::vector<PassTasks> &closing = t.weights.empty() ? t.backward : t.weights; // after it nothing of a micro-batch is kept
         for (std::int64_t m = 0; m < m_all.plan.microBatches; ++m) {
             depend(firstOf(t.forward, m), taskAt(t.receiveActivation, m));
             depend(taskAt(t.sendActivation, m), lastOf(t.forward, m));
             depend(firstOf(t.backward, m), taskAt(t.receiveGradient, m));
             depend(taskAt(t.sendGradient, m), lastOf(t.backward, m));
             // A slot is taken again only when whoever had it before is done with it.
-            depend(taskAt(t.receiveActivation, m), lastOf(t.backward, before(Area::Inbox, m)));
+            depend(taskAt(t.receiveActivation, m), lastOf(closing, before(Area::Inbox, m)));
             depend(firstOf(t.forward, m), taskAt(t.sendActivation, before(Area::Outbox, m)));
-            depend(taskAt(t.receiveGradient, m), lastOf(t.backward, before(Area::GradientInbox, m)));
+            depend(taskAt(t.receiveGradient, m), lastOf(closing, before(Area::GradientInbox, m)));
             depend(taskAt(t.receiveGradient, m), taskAt(t.sendGradient, before(Area::GradientInbox, m)));
             depend(firstOf(t.backward, m), taskAt(t.sendGradient, before(Area::GradientOutbox, m)));
         }
-        connectOrder(m_program.ranks[rank.index()], site.order, t);
     }
 
-    void connectOrder(Rank &rank, const std::vector<PassStep> &order, const RankTasks &t)
+    void connectOrder(RankId id)
     {
+        Rank &rank = m_program.ranks[id.index()];
+        for (const PassStep &step : m_all.orders[id.index()])
+            appendPass(rank, step);
+        std::vector<TaskId> exchanges;
+        for (const std::int32_t b : rank.bodies) {
+            for (const TaskId exchange : m_tasks[static_cast<std::size_t>(b)].exchange) {
+                depend(exchange, lastUser(rank, m_program.tasks[exchange.index()].bucket));
+                exchanges.push_back(exchange);
+            }
+        }
+        for (const std::int32_t b : rank.bodies) {
+            const SiteTasks &t = m_tasks[static_cast<std::size_t>(b)];
+            if (t.optimizer.valid())
+                rank.order.push_back(t.optimizer);
+            for (const TaskId exchange : exchanges) // all of them, as the length of a gradient is that of all
+                depend(t.optimizer, exchange);
+            for (const TaskId restore : t.restore)
+                depend(restore, t.optimizer);
+        }
+    }
+
+    void appendPass(Rank &rank, const PassStep &step)
+    {
+        const SiteTasks &t = m_tasks[siteOn(rank, step.stage)];
+        const auto m = static_cast<std::size_t>(step.microBatch);
         const auto append = [&rank](const PassTasks &pass) { rank.order.insert(rank.order.end(), pass.runs.begin(), pass.runs.end()); };
-        for (const PassStep &step : order) {
-            const auto m = static_cast<std::size_t>(step.microBatch);
-            if (!step.forward && !t.recompute.empty())
-                append(t.recompute[m]);
-            append(step.forward ? t.forward[m] : t.backward[m]);
-        }
-        for (const TaskId exchange : t.exchange) {
-            depend(exchange, rank.order.back());
-            depend(t.optimizer, exchange);
-        }
-        if (t.optimizer.valid())
-            rank.order.push_back(t.optimizer);
-        for (const TaskId restore : t.restore)
-            depend(restore, t.optimizer);
+        if (step.pass == Pass::Backward && !t.recompute.empty())
+            append(t.recompute[m]);
+        append(step.forward() ? t.forward[m] : step.pass == Pass::Backward ? t.backward[m] : t.weights[m]);
+    }
+
+    [[nodiscard]] std::size_t siteOn(const Rank &rank, std::int32_t stage) const
+    {
+        for (const std::int32_t b : rank.bodies)
+            if (m_all.sites[static_cast<std::size_t>(b)].stage.value == stage)
+                return static_cast<std::size_t>(b);
+        return static_cast<std::size_t>(rank.bodies.front());
+    }
+
+    /// The last compute task of the stages on @p rank that have the parameters of bucket @p index.
+    [[nodiscard]] TaskId lastUser(const Rank &rank, std::int32_t index) const
+    {
+        if (rank.bodies.size() == 1)
+            return rank.order.back();
+        const std::string &parameter = m_program.buckets[static_cast<std::size_t>(index)].entries.front().parameter;
+        const auto uses = [&](TaskId id) { return m_all.hasParameter(m_program.tasks[id.index()].stage.index(), parameter); };
+        const auto found = std::find_if(rank.order.rbegin(), rank.order.rend(), uses);
+        return found == rank.order.rend() ? rank.order.back() : *found;
     }
 
     void flattenDependencies()
@@ -442,10 +529,10 @@ private:
         m_program.groups.push_back({first, static_cast<std::int32_t>(m_program.groupMembers.size())});
     }
 
-    void collect(std::size_t stage, std::vector<TaskId> RankTasks::*list, std::int64_t m, std::vector<TaskId> &members) const
+    void collect(std::size_t stage, std::vector<TaskId> SiteTasks::*list, std::int64_t m, std::vector<TaskId> &members) const
     {
-        for (const RankId rank : m_all.ranksOf(stage))
-            if (const TaskId id = taskAt(m_tasks[rank.index()].*list, m); id.valid())
+        for (std::size_t device = 0; device < m_all.plan.stages[stage].devices.size(); ++device)
+            if (const TaskId id = taskAt(m_tasks[m_all.firstSite[stage] + device].*list, m); id.valid())
                 members.push_back(id);
     }
 
@@ -454,19 +541,21 @@ private:
         std::vector<TaskId> members;
         for (std::int64_t m = 0; m < m_all.plan.microBatches; ++m) {
             for (std::size_t s = 0; s + 1 < m_all.stages.size(); ++s) {
+                if (m_all.staysOnDevice(s))
+                    continue;
                 members.clear();
-                collect(s, &RankTasks::sendActivation, m, members);
-                collect(s + 1, &RankTasks::receiveActivation, m, members);
+                collect(s, &SiteTasks::sendActivation, m, members);
+                collect(s + 1, &SiteTasks::receiveActivation, m, members);
                 addGroup(members);
                 members.clear();
-                collect(s + 1, &RankTasks::sendGradient, m, members);
-                collect(s, &RankTasks::receiveGradient, m, members);
+                collect(s + 1, &SiteTasks::sendGradient, m, members);
+                collect(s, &SiteTasks::receiveGradient, m, members);
                 addGroup(members);
             }
         }
         std::vector<std::vector<TaskId>> perBucket(m_program.buckets.size());
         auto restores = perBucket;
-        for (const RankTasks &tasks : m_tasks) {
+        for (const SiteTasks &tasks : m_tasks) {
             for (const TaskId id : tasks.exchange)
                 perBucket[static_cast<std::size_t>(m_program.tasks[id.index()].bucket)].push_back(id);
             for (const TaskId id : tasks.restore)
@@ -483,11 +572,11 @@ private:
     Program &m_program;
     const cost::CostModel &m_costs;
     BoundaryLanes m_lanes;
-    std::vector<RankTasks> m_tasks; ///< per rank
+    std::vector<SiteTasks> m_tasks; ///< per site
     std::vector<StageParts> m_parts; ///< per stage
     std::map<std::vector<RankId>, std::int32_t> m_teams;
     std::map<std::tuple<std::size_t, bool, double, std::size_t>, double> m_shares; ///< by stage, pass, samples, type of device
-    std::map<std::tuple<std::int32_t, Pass, std::int64_t, std::int32_t>, std::vector<TaskId>> m_boxing; ///< by team, pass, micro-batch, operator
+    std::map<std::tuple<std::int32_t, std::int32_t, Pass, std::int64_t, std::int32_t>, std::vector<TaskId>> m_boxing; ///< by stage, team, pass, micro-batch, operator
     std::vector<std::pair<TaskId, TaskId>> m_edges; ///< (task, what it waits for)
     std::map<std::tuple<std::size_t, double, Pass>, Seconds> m_transferTimes;
     std::map<std::tuple<std::size_t, std::int32_t, std::int32_t, double, std::size_t>, Seconds> m_runTimes; ///< by stage, operators, samples and device type

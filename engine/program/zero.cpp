@@ -38,7 +38,7 @@ public:
         const std::vector<std::int32_t> mine = bucketsOf(program, holdings.ranks.front());
         for (std::size_t b = 0; b < mine.size(); ++b) {
             const Bucket &bucket = program.buckets[static_cast<std::size_t>(mine[b])];
-            if (bucket.zero < 2)
+            if (bucket.zero < 2 || !index.contains(bucket.entries.front().parameter)) // else of another stage on the same rank
                 continue;
             Cut cut;
             cut.bucket = &bucket;

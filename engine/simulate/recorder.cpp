@@ -19,13 +19,16 @@ struct Footprint {
     std::vector<Area> gives;
 };
 
-const Footprint &footprint(const program::Task &task, bool recompute)
+const Footprint &footprint(const program::Task &task, bool recompute, bool splits)
 {
     static const Footprint none;
-    static const Footprint forward{{Area::Frame, Area::Outbox, Area::Workspace}, {Area::Workspace}};
+    static const Footprint forward{{Area::Frame, Area::WeightStash, Area::Outbox, Area::Workspace}, {Area::Workspace}};
     static const Footprint recomputed{{Area::Workspace}, {}};
-    static const Footprint backward{{Area::GradientOutbox, Area::Workspace}, {Area::Inbox, Area::Frame, Area::GradientInbox, Area::Workspace}};
-    static const Footprint backwardAfterRecompute{{Area::GradientOutbox}, {Area::Inbox, Area::Frame, Area::GradientInbox, Area::Workspace}};
+    static const std::vector<Area> whole{Area::Inbox, Area::Frame, Area::GradientInbox, Area::Workspace};
+    static const std::vector<Area> part{Area::Frame, Area::Workspace};
+    static const Footprint backward[] = {{{Area::GradientOutbox, Area::Workspace}, whole}, {{Area::GradientOutbox, Area::WeightFrame, Area::Workspace}, part}};
+    static const Footprint backwardAfterRecompute[] = {{{Area::GradientOutbox}, whole}, {{Area::GradientOutbox, Area::WeightFrame}, part}};
+    static const Footprint weights{{Area::Workspace}, {Area::Inbox, Area::GradientInbox, Area::WeightFrame, Area::WeightStash, Area::Workspace}};
     static const Footprint receiveActivation{{Area::Inbox}, {}};
     static const Footprint receiveGradient{{Area::GradientInbox}, {}};
     static const Footprint sendActivation{{}, {Area::Outbox}};
@@ -34,7 +37,8 @@ const Footprint &footprint(const program::Task &task, bool recompute)
     switch (task.kind) {
     case Kind::Forward: return forward;
     case Kind::Recompute: return recomputed;
-    case Kind::Backward: return recompute ? backwardAfterRecompute : backward;
+    case Kind::Backward: return (recompute ? backwardAfterRecompute : backward)[splits ? 1 : 0];
+    case Kind::WeightGradient: return weights;
     case Kind::Receive: return ahead ? receiveActivation : receiveGradient;
     case Kind::Send: return ahead ? sendActivation : sendGradient;
     default: return none;
@@ -55,6 +59,10 @@ Recorder::Recorder(const program::Program &program, const Options &options) : m_
         m_records.reserve(program.tasks.size());
     if (!options.memory)
         return;
+    m_splits.assign(program.bodies.size(), false);
+    for (const program::Task &task : program.tasks)
+        if (task.kind == Kind::WeightGradient)
+            m_splits[static_cast<std::size_t>(task.body)] = true;
     m_memory.resize(ranks);
     for (std::size_t r = 0; r < ranks; ++r)
         m_memory[r].push_back({0, program.ranks[r].persistentBytes, 0, 0, 0});
@@ -96,10 +104,24 @@ void Recorder::changeMemory(const program::Task &task, double seconds, bool star
     if (task.body < 0 || !(start ? task.opens : task.closes))
         return;
     const program::Body &body = m_program.bodies[static_cast<std::size_t>(task.body)];
-    const Footprint &print = footprint(task, body.recompute);
+    const Footprint &print = footprint(task, body.recompute, m_splits[static_cast<std::size_t>(task.body)]);
     for (const Area area : start ? print.takes : print.gives) {
         const std::int64_t bytes = body.pools[static_cast<std::size_t>(area)].slotBytes;
         add(task.rank, seconds, area, start ? bytes : -bytes);
+    }
+    if (!start && task.kind == Kind::Receive && task.group < 0)
+        handedOver(task, seconds);
+}
+
+/// Between stages on one rank nothing is sent: what was received has left where the other one made it.
+void Recorder::handedOver(const program::Task &task, double seconds)
+{
+    const bool ahead = task.pass == program::Pass::Forward;
+    const Area area = ahead ? Area::Outbox : Area::GradientOutbox;
+    for (const std::int32_t b : m_program.ranks[task.rank.index()].bodies) {
+        const program::Body &body = m_program.bodies[static_cast<std::size_t>(b)];
+        if (body.stage.value == task.stage.value + (ahead ? -1 : 1))
+            add(task.rank, seconds, area, -body.pools[static_cast<std::size_t>(area)].slotBytes);
     }
 }
 
@@ -115,7 +137,7 @@ void Recorder::add(RankId rank, double seconds, Area area, std::int64_t bytes)
     MemoryPoint &now = points.back();
     if (area == Area::Workspace)
         now.workspace += bytes;
-    else if (area == Area::GradientInbox || area == Area::GradientOutbox)
+    else if (area == Area::GradientInbox || area == Area::GradientOutbox || area == Area::WeightFrame)
         now.gradients += bytes;
     else
         now.activations += bytes;

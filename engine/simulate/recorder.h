@@ -20,6 +20,7 @@ public:
 
 private:
     void changeMemory(const program::Task &task, double seconds, bool start);
+    void handedOver(const program::Task &task, double seconds);
     void add(RankId rank, double seconds, program::Area area, std::int64_t bytes);
     [[nodiscard]] std::vector<trace::Record> byLane() const;
     void countCommunication(RankId rank, double seconds, int change);
@@ -29,6 +30,7 @@ private:
     std::vector<trace::Record> m_records;
     std::vector<double> m_start;           ///< per task
     std::vector<std::vector<MemoryPoint>> m_memory;
+    std::vector<bool> m_splits;            ///< per body: gradients of weights are a pass of their own
     std::vector<double> m_compute;         ///< per rank
     std::vector<double> m_communication;   ///< per rank: time with at least one communication lane busy
     std::vector<int> m_communicating;      ///< per rank: communication lanes busy now

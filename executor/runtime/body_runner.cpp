@@ -234,7 +234,7 @@ const Script *BodyRunner::scriptOf(program::Pass pass, std::int32_t microBatch) 
     const SizedScripts *scripts = scriptsFor(microBatch);
     if (scripts == nullptr)
         return nullptr;
-    return pass == program::Pass::Forward ? &scripts->forward : pass == program::Pass::Backward ? &scripts->backward : &scripts->recompute;
+    return pass == program::Pass::Forward ? &scripts->forward : pass == program::Pass::Recompute ? &scripts->recompute : &scripts->backward;
 }
 
 Communication BodyRunner::communication(program::Pass pass, std::int32_t microBatch, std::int32_t op)
@@ -302,6 +302,18 @@ void BodyRunner::backward(std::int32_t microBatch, const Part &part, Between &be
     if (part.opens && m_lossGradient.area >= 0)
         *reinterpret_cast<float *>(at(m_lossGradient)) = static_cast<float>(scripts->samples) / static_cast<float>(m_globalBatch);
     run(scripts->backward, part, between);
+}
+
+void BodyRunner::weightGradient(std::int32_t microBatch, const Part &part, Between &between)
+{
+    const SizedScripts *scripts = scriptsFor(microBatch);
+    if (scripts == nullptr)
+        return;
+    setSlots(microBatch);
+    drawFor(*scripts, microBatch, true);
+    Part rest = part;
+    rest.opens = false; // what comes in as a gradient was added when the pass before began
+    run(scripts->backward, rest, between);
 }
 
 void BodyRunner::prepareUpdate(const plan::Optimizer &how)

@@ -63,6 +63,8 @@ public:
     void forward(std::int32_t microBatch, std::int64_t step, const Part &part, Between &between);
     void recompute(std::int32_t microBatch, const Part &part, Between &between);
     void backward(std::int32_t microBatch, const Part &part, Between &between);
+    /// The rest of the backward pass, where the schedule cuts it.
+    void weightGradient(std::int32_t microBatch, const Part &part, Between &between);
     /// Whole passes, of stages without boxing.
     void forward(std::int32_t microBatch, std::int64_t step, Between &between) { forward(microBatch, step, forwardPart(), between); }
     void backward(std::int32_t microBatch, Between &between) { backward(microBatch, backwardPart(), between); }

@@ -44,25 +44,26 @@ Result<Evaluation> RankExecutor::evaluate()
 Result<Scores> RankExecutor::scoreOnce(std::int64_t first)
 {
     Scores all;
-    if (const Status status = exchangeOnce(Kind::Receive); !status)
-        return status.error();
-    for (const auto &body : m_bodies) {
-        const Scores scores = body->score(first, *this);
+    for (m_scoring = 0; m_scoring < m_bodies.size(); ++m_scoring) { // in the order of the pipeline
+        const auto body = static_cast<std::int32_t>(m_scoring);
+        if (const Status status = exchangeOnce(Kind::Receive, body); !status)
+            return status.error();
+        const Scores scores = m_bodies[m_scoring]->score(first, *this);
         all.loss += scores.loss;
         all.right += scores.right;
         all.rows += scores.rows;
+        if (const Status status = exchangeOnce(Kind::Send, body); !status)
+            return status.error();
     }
-    if (const Status status = exchangeOnce(Kind::Send); !status)
-        return status.error();
     return all;
 }
 
 /// The activations of micro-batch 0 from the previous stage, or to the next.
-Status RankExecutor::exchangeOnce(Kind kind)
+Status RankExecutor::exchangeOnce(Kind kind, std::int32_t body)
 {
     for (std::size_t i = 0; i < m_tasks.size(); ++i) {
         const program::Task &task = m_program.task(m_tasks[i].id);
-        if (task.kind != kind || task.pass != program::Pass::Forward || task.microBatch != 0)
+        if (task.kind != kind || task.pass != program::Pass::Forward || task.microBatch != 0 || m_tasks[i].body != body)
             continue;
         startTransfers(static_cast<std::int32_t>(i));
         m_lastProgress = now();

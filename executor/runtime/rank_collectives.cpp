@@ -91,7 +91,7 @@ void RankExecutor::collected(const LocalTask &task)
 /// Boxing of a forward pass that is no task: evaluation.
 bool RankExecutor::communicate(std::int32_t op, const Communication &what)
 {
-    const LocalTask &task = m_tasks[static_cast<std::size_t>(m_boxingTasks[static_cast<std::size_t>(op)])];
+    const LocalTask &task = m_tasks[static_cast<std::size_t>(m_boxingTasks[m_scoring][static_cast<std::size_t>(op)])];
     const auto team = static_cast<std::size_t>(task.team);
     Result<comm::Request> request = box(task.kind, m_groups[team], m_program.teams[team].ranks.size(), what);
     if (!request) {

@@ -17,7 +17,7 @@ namespace {
 
 bool isCompute(Kind kind)
 {
-    return kind == Kind::Forward || kind == Kind::Backward || kind == Kind::Recompute || kind == Kind::Optimizer;
+    return kind == Kind::Forward || kind == Kind::Backward || kind == Kind::WeightGradient || kind == Kind::Recompute || kind == Kind::Optimizer;
 }
 
 } // namespace
@@ -68,6 +68,8 @@ Status RankExecutor::prepareBodies(const graph::Graph &subject, const Feed &feed
         if (const Status status = (*body)->initialize(subject, m_options.seed, m_options.modelFolder); !status)
             return status;
         (*body)->prepareUpdate(m_options.optimizer);
+        const auto &held = m_program.bodies[static_cast<std::size_t>(index)].held;
+        m_held.insert(m_held.end(), held.begin(), held.end());
         m_bodies.push_back(std::move(*body));
     }
     return {};
@@ -93,8 +95,10 @@ Status RankExecutor::prepareTasks()
         local.pass = task.pass;
         local.part = {task.firstOp, task.lastOp, task.opens, task.closes};
         if (task.team >= 0 && task.bucket < 0) {
-            m_boxingTasks.resize(std::max(m_boxingTasks.size(), static_cast<std::size_t>(task.firstOp) + 1), -1);
-            m_boxingTasks[static_cast<std::size_t>(task.firstOp)] = static_cast<std::int32_t>(i);
+            m_boxingTasks.resize(rank.bodies.size());
+            std::vector<std::int32_t> &boxing = m_boxingTasks[static_cast<std::size_t>(local.body)];
+            boxing.resize(std::max(boxing.size(), static_cast<std::size_t>(task.firstOp) + 1), -1);
+            boxing[static_cast<std::size_t>(task.firstOp)] = static_cast<std::int32_t>(i);
         }
         for (const TaskId before : m_program.dependenciesOf(task)) {
             ++local.dependencies;
@@ -115,11 +119,6 @@ Status RankExecutor::prepareTasks()
     m_started.resize(m_tasks.size());
     m_running.reserve(m_tasks.size());
     return {};
-}
-
-std::span<const program::Held> RankExecutor::held() const
-{
-    return m_program.bodies[static_cast<std::size_t>(m_program.ranks[m_rank.index()].bodies.front())].held;
 }
 
 // --- Steps ----------------------------------------------------------------------------------------------------------
@@ -200,8 +199,12 @@ void RankExecutor::compute(std::int32_t index)
     case Kind::Backward:
         body.backward(task.microBatch, task.part, *this);
         break;
+    case Kind::WeightGradient:
+        body.weightGradient(task.microBatch, task.part, *this);
+        break;
     default:
-        m_failure = scaleGradients();
+        if (!m_scaled)
+            m_failure = scaleGradients();
         if (!m_failure)
             return;
         body.optimize(m_options.optimizer, {m_step, learningRate(), m_gradientScale});
@@ -238,6 +241,10 @@ void RankExecutor::startTransfers(std::int32_t index)
             data = &stamp;
         } else {
             data = m_arena.use(transfer.offset, transfer.bytes);
+        }
+        if (transfer.from >= 0) {
+            std::memcpy(data, m_arena.use(transfer.from, transfer.bytes), static_cast<std::size_t>(transfer.bytes));
+            continue;
         }
         if (transfer.peer < 0) {
             std::memset(data, 0, static_cast<std::size_t>(transfer.bytes));

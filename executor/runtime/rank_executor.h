@@ -63,8 +63,8 @@ public:
     /// Collective. Forward only, over the held-out samples; their number must not be 0.
     Result<Evaluation> evaluate();
 
-    /// What stays from step to step, and where it lies now.
-    [[nodiscard]] std::span<const program::Held> held() const;
+    /// What stays from step to step, of all stages on this rank, and where it lies now.
+    [[nodiscard]] std::span<const program::Held> held() const { return m_held; }
     [[nodiscard]] std::byte *address(std::int64_t arenaOffset) { return m_arena.use(arenaOffset, 0); }
     [[nodiscard]] comm::Communicator &communicator() { return m_comm; }
     [[nodiscard]] std::chrono::nanoseconds deadline() const { return m_options.deadline; }
@@ -126,7 +126,7 @@ private:
 
     Status agree(std::span<float> sums, std::string_view what);
     Result<Scores> scoreOnce(std::int64_t first);
-    Status exchangeOnce(trace::Kind kind);
+    Status exchangeOnce(trace::Kind kind, std::int32_t body);
 
     const program::Program &m_program;
     RankId m_rank;
@@ -136,7 +136,9 @@ private:
     Arena m_arena;
     std::vector<std::unique_ptr<BodyRunner>> m_bodies;
     std::vector<comm::Group> m_groups; ///< per team
-    std::vector<std::int32_t> m_boxingTasks; ///< per operator of the stage: a task that boxes it; -1: none
+    std::vector<std::vector<std::int32_t>> m_boxingTasks; ///< per body and operator: a task that boxes it; -1: none
+    std::size_t m_scoring = 0; ///< the body that is evaluated
+    std::vector<program::Held> m_held;
     std::vector<LocalTask> m_tasks;
     std::vector<std::int32_t> m_order; ///< compute tasks
     TransferTable m_transfers;

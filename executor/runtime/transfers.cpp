@@ -66,27 +66,37 @@ private:
         for (const Message &message : messages) {
             if (task.pass == Pass::Forward ? !message.activation : !message.gradient)
                 continue;
-            const auto theirs = crossings(bodyOf(message.peer, task.stage.value + (towardsNext ? 1 : -1)), !towardsNext);
+            const Body &other = bodyOf(message.peer, task.stage.value + (towardsNext ? 1 : -1));
             // Messages cover the slice from its first sample on; several may be about the same samples, one per shard of the other side.
             const std::int64_t row = message.samples.begin - messages.front().samples.begin;
-            if (const Status status = addMessage(task, body, message, row, mine, theirs); !status)
+            if (const Status status = addMessage(task, {body, other, message, row}, mine, crossings(other, !towardsNext)); !status)
                 return status;
         }
         return {};
     }
 
-    Status addMessage(const Task &task, const Body &body, const Message &message, std::int64_t row, const std::map<std::string_view, Crossing> &mine,
-                      const std::map<std::string_view, Crossing> &theirs)
+    /// Rows of this rank's slice, from @c row on, that @c other, a body of another stage, has or needs.
+    struct Exchange {
+        const Body &body;
+        const Body &other;
+        const Message &message;
+        std::int64_t row = 0;
+    };
+
+    Status addMessage(const Task &task, const Exchange &exchange, const std::map<std::string_view, Crossing> &mine, const std::map<std::string_view, Crossing> &theirs)
     {
+        const Message &message = exchange.message;
         if (mine.size() != theirs.size())
             return failed("ranks " + std::to_string(m_rank.value) + " and " + std::to_string(message.peer.value) + " disagree on the tensors between them");
         std::int64_t number = 0;
         for (auto left = mine.begin(), right = theirs.begin(); left != mine.end(); ++left, ++right, ++number) {
             if (left->first != right->first)
                 return failed("tensor " + std::string(left->first) + " leaves one stage and does not enter the next");
-            if (const Status status = addTensor(task, body, message, row, left->second, right->second, number); !status)
+            if (const Status status = addTensor(task, exchange, left->second, right->second, number); !status)
                 return status;
         }
+        if (message.peer == m_rank)
+            return {};
         const Result<std::int32_t> tag = tagOf(task, number);
         if (!tag)
             return tag.error();
@@ -94,27 +104,43 @@ private:
         return {};
     }
 
-    Status addTensor(const Task &task, const Body &body, const Message &message, std::int64_t row, const Crossing &mine, const Crossing &theirs, std::int64_t number)
+    Status addTensor(const Task &task, const Exchange &exchange, const Crossing &mine, const Crossing &theirs, std::int64_t number)
     {
         const bool forward = task.pass == Pass::Forward;
         const TensorId id = forward ? mine.activation : mine.gradient;
-        const bool peerHasIt = forward || theirs.gradient.valid();
+        const TensorId peers = forward ? theirs.activation : theirs.gradient;
         const bool sends = task.kind == trace::Kind::Send;
-        if (!id.valid() || (sends && !peerHasIt))
+        if (!id.valid() || (sends && !peers.valid()))
             return {};
-        const program::Placement &place = (forward ? body.forwardPlaces : body.backwardPlaces)[id.index()];
-        if (place.offset < 0)
-            return failed("tensor " + body.training.graph.tensor(id).name + " crosses between stages and has no place");
+        const Result<std::int64_t> offset = offsetOf(task, exchange.body, id);
+        if (!offset)
+            return offset.error();
         const Result<std::int32_t> tag = tagOf(task, number);
         if (!tag)
             return tag.error();
+        const std::int64_t perSample = exchange.body.training.graph.tensor(id).bytes(1).value();
+        const Message &message = exchange.message;
+        Transfer transfer{*offset + exchange.row * perSample, message.samples.size * perSample, peers.valid() ? message.peer.value : -1, *tag};
+        if (message.peer == m_rank && peers.valid()) {
+            const Result<std::int64_t> from = offsetOf(task, exchange.other, peers);
+            if (!from)
+                return from.error();
+            transfer.from = *from + exchange.row * perSample; // both have the same slice
+        }
+        m_table.transfers.push_back(transfer);
+        return {};
+    }
+
+    /// In its rank's arena, for the micro-batch of @p task.
+    static Result<std::int64_t> offsetOf(const Task &task, const Body &body, TensorId id)
+    {
+        const program::Placement &place = (task.pass == Pass::Forward ? body.forwardPlaces : body.backwardPlaces)[id.index()];
+        if (place.offset < 0)
+            return failed("tensor " + body.training.graph.tensor(id).name + " crosses between stages and has no place");
         const auto area = static_cast<std::size_t>(place.area);
         const program::Pool &pool = body.pools[area];
         const std::int64_t slot = std::max(body.slotTable[static_cast<std::size_t>(task.microBatch)].slot[area], 0);
-        const std::int64_t perSample = body.training.graph.tensor(id).bytes(1).value();
-        const std::int64_t offset = pool.begin + slot * pool.slotBytes + place.offset + row * perSample;
-        m_table.transfers.push_back({offset, message.samples.size * perSample, peerHasIt ? message.peer.value : -1, *tag, false});
-        return {};
+        return pool.begin + slot * pool.slotBytes + place.offset;
     }
 
     [[nodiscard]] const Body &bodyOf(RankId rank, std::int32_t stage) const

@@ -17,6 +17,7 @@ struct Transfer {
     std::int32_t peer = -1;  ///< -1: no message; the peer has no gradient for these rows, which therefore are 0
     std::int32_t tag = 0;
     bool stamp = false;
+    std::int64_t from = -1;  ///< unless -1: in the same arena, where another stage on this rank made them; nothing is sent
 };
 
 /// What each Send and Receive task of a rank moves. Every (tensor, peer, micro-batch) is a message with a tag of its own, the same on

@@ -191,9 +191,32 @@ private:
                         checkPlace(body, graph.tensor(id), (forward ? body.forwardPlaces : body.backwardPlaces)[id.index()]);
                     }
             }
-            for (std::size_t a = 1; a < body.pools.size(); ++a)
-                QCOMPARE(body.pools[a].begin, body.pools[a - 1].begin + body.pools[a - 1].bytes());
         }
+        for (const program::Rank &rank : program.ranks)
+            checkArena(program, rank);
+    }
+    /// The pools of a rank follow each other without gaps; only what its stages share overlaps: workspace, and frames.
+    static void checkArena(const program::Program &program, const program::Rank &rank)
+    {
+        std::map<std::int64_t, std::int64_t> ends;
+        std::int64_t bytes = 0;
+        for (const std::int32_t b : rank.bodies) {
+            const program::Body &body = program.bodies[static_cast<std::size_t>(b)];
+            for (std::size_t a = 0; a < body.pools.size(); ++a) {
+                const program::Pool &pool = body.pools[a];
+                if (pool.bytes() == 0)
+                    continue;
+                const auto [entry, isNew] = ends.try_emplace(pool.begin, pool.begin + pool.bytes());
+                const auto area = static_cast<program::Area>(a);
+                QVERIFY(isNew || area == program::Area::Workspace || area == program::Area::Frame);
+                entry->second = std::max(entry->second, pool.begin + pool.bytes());
+            }
+        }
+        for (const auto &[begin, end] : ends) {
+            QCOMPARE(begin, bytes);
+            bytes = end;
+        }
+        QCOMPARE(bytes, rank.arenaBytes);
     }
     static void checkPlace(const program::Body &body, const graph::Tensor &tensor, const program::Placement &place)
     {

@@ -42,6 +42,7 @@ struct Layout {
     std::int64_t globalBatch = 8;
     std::int64_t microBatches = 1;
     plan::ScheduleKind schedule = plan::ScheduleKind::OneF1B;
+    std::size_t groups = 0; ///< of devices, which the stages go round; 0: every stage has its own
 };
 
 /// Layers cut into equal runs, devices given out in order.
@@ -63,8 +64,11 @@ inline plan::Plan planOf(const plan::Subject &subject, const Layout &layout, con
         stage.firstLayer = layers * s / layout.stages.size();
         stage.lastLayer = layers * (s + 1) / layout.stages.size();
         stage.recompute = layout.stages[s].recompute;
-        for (std::size_t replica = 0; replica < layout.stages[s].shares.size(); ++replica)
+        const bool again = layout.groups > 0 && s >= layout.groups;
+        for (std::size_t replica = 0; !again && replica < layout.stages[s].shares.size(); ++replica)
             stage.devices.emplace_back(device++);
+        if (again)
+            stage.devices = plan.stages[s - layout.groups].devices;
         if (layout.stages[s].shares.size() > 1)
             stage.replicaShares = layout.stages[s].shares;
         plan.stages.push_back(std::move(stage));

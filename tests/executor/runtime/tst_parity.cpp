@@ -168,6 +168,22 @@ void TestParity::layoutsAgree_data()
         QTest::addRow("%s, 2 x 2", name) << Layout{{two, two}, 8, 4, kind} << true;
         QTest::addRow("%s, untied 2 x 2", name) << Layout{{two, two}, 8, 4, kind} << false;
     }
+    const ScheduleKind turns = ScheduleKind::Interleaved1F1B;
+    row("interleaved, 2 devices x 2 stages", {{one, one, one, one}, 8, 4, turns, 2});
+    row("interleaved, 2 devices x 2 stages, untied", {{one, one, one, one}, 8, 4, turns, 2}, false);
+    row("interleaved, 2 x 2 devices x 2 stages", {{two, two, two, two}, 8, 4, turns, 2});
+    row("interleaved, unequal replicas", {{{{0.7, 0.3}}, {{0.4, 0.6}}, {{0.7, 0.3}}, {{0.4, 0.6}}}, 12, 3, turns, 2});
+    row("interleaved, recompute", {{again, again, again, again}, 8, 8, turns, 2});
+    row("gpipe, 2 devices x 2 stages", {{one, one, one, one}, 8, 4, ScheduleKind::GPipe, 2});
+    row("2 stages on one device", {{one, one}, 8, 4, ScheduleKind::GPipe, 1});
+    row("2 stages on 2 devices", {{two, two}, 8, 4, turns, 1});
+    const ScheduleKind cut = ScheduleKind::ZeroBubbleH1;
+    row("zb-h1, 1 stage", {{one}, 8, 4, cut});
+    row("zb-h1, 2 stages", {{one, one}, 8, 4, cut});
+    row("zb-h1, 2 stages, untied", {{one, one}, 8, 4, cut}, false);
+    row("zb-h1, 4 stages", {{one, one, one, one}, 8, 8, cut});
+    row("zb-h1, 2 stages x 2", {{two, two}, 8, 4, cut});
+    row("zb-h1, recompute", {{again, again, again}, 8, 8, cut});
 }
 
 void TestParity::layoutsAgree()
