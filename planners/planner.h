@@ -31,12 +31,14 @@ using Options = std::map<std::string, std::string>;
 struct Candidate {
     plan::Plan plan;
     double simulatedSeconds = 0;
+    std::int64_t peakBytes = 0; ///< of the fullest device; 0: not known
 };
 
 struct PlanReport {
     plan::Plan plan;                  ///< with planner, estimate and predictedJson filled in
     simulate::Report predicted;       ///< the simulator's word
     std::vector<Candidate> alternatives; ///< runners-up, best first, at most ten
+    std::vector<Candidate> pareto;    ///< of planners that look at memory, too: fastest first, each needs less memory than those before it
     bool complete = true;             ///< false: stopped early, the best so far
 };
 

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 namespace planloom::planners {
@@ -24,6 +25,9 @@ Status validate(const Problem &problem, Annotations annotations)
             return badInput("the optimizer has a figure that is not finite; correct its learning rate, momentum or decay");
     if (problem.zero < 0 || problem.zero > 3)
         return badInput(fmt::format("there is no ZeRO level {}; give 0 (none) to 3", problem.zero));
+    const auto ops = subject.graph->ops();
+    if (problem.zero > 1 && std::any_of(ops.begin(), ops.end(), [](const graph::Op &op) { return op.type == "ProfiledLayer"; }))
+        return badInput(fmt::format("ZeRO level {} gathers and scatters within layers, which layer profile {} says nothing of; use level 0 or 1", problem.zero, subject.graph->name()));
     if (problem.annotations.empty())
         return {};
     if (annotations == Annotations::Refused)

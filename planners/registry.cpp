@@ -2,6 +2,7 @@
 #include "planners/dapple/dapple.h"
 #include "planners/data_parallel/data_parallel.h"
 #include "planners/gpipe/gpipe.h"
+#include "planners/joint/joint.h"
 #include "planners/manual/manual.h"
 #include "planners/oneflow/oneflow.h"
 #include "planners/pipedream/pipedream.h"
@@ -18,8 +19,9 @@ std::vector<const Planner *> allPlanners()
     static const pipedream::PipeDreamPlanner pipedream;
     static const spp::SppPlanner spp;
     static const oneflow::OneFlowPlanner oneflow;
+    static const joint::JointPlanner joint;
     static const manual::ManualPlanner manual;
-    return {&dataParallel, &gpipe, &pipedream, &dapple, &spp, &oneflow, &manual};
+    return {&dataParallel, &gpipe, &pipedream, &dapple, &spp, &oneflow, &joint, &manual};
 }
 
 Result<const Planner *> findPlanner(const std::string &name)

@@ -71,16 +71,19 @@ std::int64_t largestPeak(const simulate::Report &report)
     return largest;
 }
 
-std::string alternativesJson(const planners::PlanReport &report)
+std::string candidatesJson(const std::vector<planners::Candidate> &candidates)
 {
     JsonArray all;
-    for (const auto &candidate : report.alternatives)
-        all.raw(JsonObject()
-                    .add("notation", plan::notation(candidate.plan))
-                    .add("micro_batches", candidate.plan.microBatches)
-                    .add("schedule", plan::name(candidate.plan.schedule.kind))
-                    .add("iteration_seconds", candidate.simulatedSeconds)
-                    .text());
+    for (const auto &candidate : candidates) {
+        JsonObject json;
+        json.add("notation", plan::notation(candidate.plan))
+            .add("micro_batches", candidate.plan.microBatches)
+            .add("schedule", plan::name(candidate.plan.schedule.kind))
+            .add("iteration_seconds", candidate.simulatedSeconds);
+        if (candidate.peakBytes > 0)
+            json.add("peak_bytes", candidate.peakBytes);
+        all.raw(json.text());
+    }
     return all.text();
 }
 
@@ -121,7 +124,9 @@ std::string resultJson(const plan::Document &document, const planners::PlanRepor
         .add("block_split", plan::blockSplit(document.plan, document.subject.layers()))
         .add("search_seconds", document.plan.planner.searchSeconds)
         .add("complete", report.complete)
-        .raw("alternatives", alternativesJson(report));
+        .raw("alternatives", candidatesJson(report.alternatives));
+    if (!report.pareto.empty())
+        json.raw("pareto", candidatesJson(report.pareto));
     if (!rows.empty())
         json.raw("comparison", comparisonJson(rows));
     const std::string search = json.text();
@@ -145,6 +150,14 @@ void printResult(const plan::Document &document, const planners::PlanReport &rep
         Table table({"RUNNER-UP", "MICRO-BATCHES", "SCHEDULE", "ITERATION"});
         for (const auto &candidate : report.alternatives)
             table.row({plan::notation(candidate.plan), std::to_string(candidate.plan.microBatches), plan::name(candidate.plan.schedule.kind),
+                       format(Seconds(candidate.simulatedSeconds))});
+        table.print(output);
+    }
+    if (report.pareto.size() > 1) {
+        output.line();
+        Table table({"LESS MEMORY", "PLAN", "MICRO-BATCHES", "SCHEDULE", "ITERATION"});
+        for (const auto &candidate : report.pareto)
+            table.row({format(Bytes(candidate.peakBytes)), plan::notation(candidate.plan), std::to_string(candidate.plan.microBatches), plan::name(candidate.plan.schedule.kind),
                        format(Seconds(candidate.simulatedSeconds))});
         table.print(output);
     }

@@ -225,6 +225,10 @@ Status checkSharding(const graph::Graph &graph, const std::string &name, const s
 Status checkShardings(const Plan &plan, std::size_t index, const graph::Graph &graph)
 {
     const Stage &stage = plan.stages[index];
+    const bool profiled = std::any_of(graph.ops().begin(), graph.ops().end(), [](const graph::Op &op) { return op.type == "ProfiledLayer"; });
+    if (profiled && (stage.zero > 1 || stage.shards() > 1))
+        return badInput(fmt::format("{}: model {} is a layer profile, which does not say what its layers would gather and scatter; use ZeRO level 0 or 1 and meshes of replicas only",
+                                    label(plan, index), graph.name()));
     for (const auto &[tensor, text] : stage.shardings) {
         if (Status status = checkSharding(graph, tensor, text, stage.mesh.empty() ? 1 : stage.mesh.size()); !status)
             return badInput(fmt::format("{}: {}", label(plan, index), status.error().message));

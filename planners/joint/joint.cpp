@@ -1,0 +1,329 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "planners/joint/joint.h"
+
+#include "planners/joint/cuts.h"
+#include "planners/joint/enumerate.h"
+#include "planners/joint/simulations.h"
+#include "planners/joint/space.h"
+#include "planners/options.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace planloom::planners::joint {
+namespace {
+
+/// Planners that search, but for this one: names that `seeds` may list.
+std::vector<std::string> searchers()
+{
+    std::vector<std::string> names;
+    for (const Planner *planner : allPlanners())
+        if (planner->name() != "auto" && planner->name() != "manual") // one is this, the other does what it is told
+            names.push_back(planner->name());
+    return names;
+}
+
+/// A part of the whole's progress.
+class Portion final : public Progress {
+public:
+    Portion(Progress &whole, double from, double to) : m_whole(whole), m_from(from), m_to(to) {}
+    void report(double fraction, std::string_view what) override { m_whole.report(m_from + (m_to - m_from) * std::clamp(fraction, 0.0, 1.0), what); }
+    [[nodiscard]] bool stopped() const override { return m_whole.stopped(); }
+
+private:
+    Progress &m_whole;
+    double m_from;
+    double m_to;
+};
+
+struct Scored {
+    Sketch sketch;
+    Score score;
+};
+
+class Driver {
+public:
+    Driver(const Problem &problem, const Options &options, Settings settings, Progress &progress)
+        : m_problem(problem), m_options(options), m_settings(std::move(settings)), m_progress(progress), m_costs(problem, m_settings.reserve),
+          m_lines(deviceLines(*problem.subject.cluster, m_settings.windows)), m_scorer(problem, m_costs, m_lines),
+          m_simulations(problem.subject, std::numeric_limits<std::size_t>::max())
+    {
+    }
+
+    Result<PlanReport> run()
+    {
+        makeShapes();
+        seed(0, 0.3);
+        if (countAll() <= static_cast<double>(m_settings.exact))
+            searchWhole(0.3, 1);
+        else
+            searchLarge(0.3, 1);
+        return report();
+    }
+
+private:
+    void makeShapes()
+    {
+        for (std::size_t line = 0; line < m_lines.size(); ++line)
+            for (const Degree &degree : degrees(m_problem, m_costs, m_settings.mostTensor))
+                for (const std::int64_t count : microBatchCounts(m_problem))
+                    for (const plan::ScheduleKind schedule : m_settings.schedules)
+                        for (const int zero : zeroLevels(m_problem, m_settings))
+                            m_shapes.push_back({line, degree, count, schedule, zero});
+    }
+
+    [[nodiscard]] double countAll() const
+    {
+        double count = 0;
+        for (const Shape &shape : m_shapes)
+            count += sketchCount(m_costs.layers(), m_lines[shape.line].devices.size() / m_lines[shape.line].unit);
+        return count;
+    }
+
+    /// The other planners' answers. Where one finds none the search goes on without it.
+    void seed(double from, double to)
+    {
+        for (std::size_t i = 0; i < m_settings.seeds.size() && !m_progress.stopped(); ++i) {
+            const auto planner = findPlanner(m_settings.seeds[i]);
+            const double step = (to - from) / static_cast<double>(m_settings.seeds.size());
+            Portion portion(m_progress, from + step * static_cast<double>(i), from + step * static_cast<double>(i + 1));
+            auto found = (*planner)->plan(m_problem, {}, portion);
+            if (found)
+                m_simulations.add({std::move(found->plan), std::move(found->predicted), m_settings.seeds[i], 0});
+        }
+    }
+
+    // --- Small problems: every plan, those first that may be fastest -----------------------------------------------
+
+    void searchWhole(double from, double to)
+    {
+        std::vector<Scored> all;
+        for (const Shape &shape : m_shapes)
+            everySketch(shape, m_lines[shape.line], m_costs.layers(), [&](const Sketch &sketch) {
+                if (m_settings.mostStages == 0 || sketch.parts.size() <= m_settings.mostStages)
+                    if (const Score score = m_scorer.score(sketch); score.seconds < kNever)
+                        all.push_back({sketch, score});
+                return !m_progress.stopped();
+            });
+        m_scored += all.size();
+        std::stable_sort(all.begin(), all.end(), [](const Scored &a, const Scored &b) { return a.score.bound < b.score.bound; });
+        constexpr std::size_t kBatch = 64;
+        std::size_t next = 0;
+        for (; next < all.size() && all[next].score.bound < m_simulations.bestSeconds() && !m_progress.stopped(); next += kBatch) {
+            m_progress.report(from + (to - from) * static_cast<double>(next) / static_cast<double>(all.size()), describe());
+            simulate(all, next, std::min(all.size(), next + kBatch));
+        }
+        m_exact = !m_progress.stopped();
+        m_bound = m_exact ? m_simulations.bestSeconds() : next < all.size() ? all[next].score.bound : 0;
+    }
+
+    void simulate(const std::vector<Scored> &scored, std::size_t begin, std::size_t end)
+    {
+        std::vector<plan::Plan> plans;
+        for (std::size_t i = begin; i < end; ++i)
+            plans.push_back(planOf(scored[i].sketch, m_scorer, m_options));
+        m_simulations.run(std::move(plans), "auto", m_progress);
+    }
+
+    // --- Large problems: best cuts per shape, then steps from the best --------------------------------------------
+
+    void searchLarge(double from, double to)
+    {
+        const double middle = from + 0.6 * (to - from);
+        std::vector<Scored> sketches = sketchShapes(from, middle);
+        std::stable_sort(sketches.begin(), sketches.end(), [](const Scored &a, const Scored &b) { return a.score.seconds < b.score.seconds; });
+        constexpr std::size_t kBatch = 16;
+        const std::size_t most = std::min(sketches.size(), m_settings.simulations / 2);
+        for (std::size_t i = 0; i < most && !m_progress.stopped(); i += kBatch) {
+            m_progress.report(middle + 0.2 * (to - from) * static_cast<double>(i) / static_cast<double>(most), describe());
+            simulate(sketches, i, std::min(most, i + kBatch));
+        }
+        improve(middle + 0.2 * (to - from), to);
+    }
+
+    /// Best cuts of every shape that may beat what is known, at the problem's ZeRO level; at higher ones where that leaves devices too full.
+    std::vector<Scored> sketchShapes(double from, double to)
+    {
+        std::vector<Scored> sketches;
+        m_bound = kNever;
+        for (const int zero : zeroLevels(m_problem, m_settings)) {
+            sketchLevel(zero, from, to, sketches);
+            const auto recomputes = [](const Scored &scored) { return std::any_of(scored.sketch.parts.begin(), scored.sketch.parts.end(), [](const Part &part) { return part.recompute; }); };
+            if (m_progress.stopped() || std::any_of(sketches.begin(), sketches.end(), [&](const Scored &scored) { return !recomputes(scored); }))
+                break;
+        }
+        if (m_progress.stopped())
+            m_bound = 0;
+        return sketches;
+    }
+
+    void sketchLevel(int zero, double from, double to, std::vector<Scored> &sketches)
+    {
+        const std::vector<Degree> degrees = joint::degrees(m_problem, m_costs, m_settings.mostTensor);
+        const std::vector<std::int64_t> counts = microBatchCounts(m_problem);
+        const double groups = static_cast<double>(m_lines.size() * degrees.size() * counts.size());
+        double done = 0;
+        for (std::size_t line = 0; line < m_lines.size(); ++line)
+            for (const Degree &degree : degrees)
+                for (const std::int64_t count : counts) {
+                    m_progress.report(from + (to - from) * done++ / groups, describe());
+                    if (m_progress.stopped())
+                        return;
+                    sketchGroup({line, degree, count, plan::ScheduleKind::OneF1B, zero}, sketches);
+                }
+    }
+
+    /// Shapes that differ in the schedule only share a table.
+    void sketchGroup(Shape shape, std::vector<Scored> &sketches)
+    {
+        const StageTable table(m_scorer, shape, m_progress);
+        m_tableBytes = std::max(m_tableBytes, table.bytes());
+        const double least = leastSeconds(table, false, zeroLevels(m_problem, m_settings).back() == 3 ? 0.5 : 1, m_progress);
+        m_bound = std::min(m_bound, least);
+        if (least >= m_simulations.bestSeconds())
+            return;
+        const std::size_t most = m_settings.mostStages > 0 ? m_settings.mostStages : m_costs.layers();
+        for (const plan::ScheduleKind schedule : m_settings.schedules) {
+            shape.schedule = schedule;
+            // What is estimated far above the best that is known will not be simulated.
+            constexpr double kFar = 1.2;
+            for (Sketch &sketch : bestCuts(m_scorer, table, shape, most, kFar * m_simulations.bestSeconds(), m_progress)) {
+                const Score score = m_scorer.score(sketch);
+                ++m_scored;
+                sketches.push_back({std::move(sketch), score});
+            }
+        }
+    }
+
+    /// Steps from the best few plans as long as one helps and the budget lasts.
+    void improve(double from, double to)
+    {
+        const std::size_t budget = m_simulations.count() + m_settings.simulations / 2;
+        bool better = true;
+        for (std::size_t round = 0; better && !m_progress.stopped() && m_simulations.count() < budget; ++round) {
+            m_progress.report(from + (to - from) * static_cast<double>(round) / static_cast<double>(round + 4), describe());
+            better = false;
+            constexpr std::size_t kFrom = 4;
+            std::vector<plan::Plan> starts;
+            for (std::size_t i = 0; i < std::min(kFrom, m_simulations.kept().size()); ++i)
+                starts.push_back(m_simulations.kept()[i].plan);
+            for (const plan::Plan &start : starts)
+                better = m_simulations.run(neighbours(start, m_problem, m_settings), "auto", m_progress) || better;
+        }
+    }
+
+    // --- The answer ------------------------------------------------------------------------------------------------
+
+    [[nodiscard]] std::string describe() const
+    {
+        const Known *best = m_simulations.best();
+        return best != nullptr ? fmt::format("best so far {} ({})", format(Seconds(best->seconds())), plan::notation(best->plan)) : "nothing that fits yet";
+    }
+
+    Result<PlanReport> report()
+    {
+        const Known *best = m_simulations.best();
+        if (best == nullptr) {
+            if (m_progress.stopped())
+                return cancelled("stopped before a plan was found");
+            if (m_simulations.tightest())
+                return doesNotFit(*m_simulations.tightest());
+            return nothingFits();
+        }
+        PlanReport report;
+        report.plan = best->plan;
+        report.plan.planner = emptyPlan(m_problem, "auto", m_options).planner;
+        report.plan.predictedJson = simulate::toJson(best->report);
+        report.predicted = best->report;
+        const double bound = std::min(m_bound, best->seconds());
+        report.plan.estimate = {{"iteration_seconds", best->seconds()}, {"lower_bound_seconds", bound}, {"gap", best->seconds() / bound - 1},
+                                {"exact", m_exact ? 1 : 0}, {"plans_scored", static_cast<double>(m_scored)},
+                                {"plans_simulated", static_cast<double>(m_simulations.count())}, {"search_bytes", static_cast<double>(m_tableBytes)}, {"speedup_over_one_device", best->report.speedupOverOneDevice}};
+        for (std::size_t i = 1; i < m_simulations.kept().size() && i <= 10; ++i)
+            report.alternatives.push_back({m_simulations.kept()[i].plan, m_simulations.kept()[i].seconds()});
+        for (const Known &known : m_simulations.front())
+            report.pareto.push_back({known.plan, known.seconds(), known.peakBytes});
+        report.complete = !m_progress.stopped();
+        return report;
+    }
+
+    [[nodiscard]] Error nothingFits() const
+    {
+        const auto devices = m_problem.subject.cluster->devices();
+        double room = 0;
+        for (const cluster::Device &device : devices)
+            room += m_costs.memory().usable(device.id);
+        const double needed = m_costs.memory().persistent(0, m_costs.layers());
+        return infeasible(fmt::format("no plan fits: weights, gradients and optimizer state take {}, and {} devices have {} usable; use {} devices of this kind or more, or a smaller "
+                                      "--micro-batch",
+                                      format(Bytes(static_cast<std::int64_t>(needed))), devices.size(), format(Bytes(static_cast<std::int64_t>(room))),
+                                      static_cast<std::int64_t>(std::ceil(needed / room * static_cast<double>(devices.size()))) + 1));
+    }
+
+    const Problem &m_problem;
+    const Options &m_options;
+    Settings m_settings;
+    Progress &m_progress;
+    StageCosts m_costs;
+    std::vector<DeviceLine> m_lines;
+    Scorer m_scorer;
+    Simulations m_simulations;
+    std::vector<Shape> m_shapes;
+    std::size_t m_scored = 0;
+    double m_bound = 0;
+    std::size_t m_tableBytes = 0;
+    bool m_exact = false;
+};
+
+Result<Settings> read(const Options &options, const std::vector<OptionInfo> &known)
+{
+    OptionReader reader(options, known);
+    Settings settings;
+    std::vector<std::string> seeds = searchers();
+    seeds.emplace_back("none");
+    settings.seeds = reader.choices("seeds", seeds);
+    std::erase(settings.seeds, "none");
+    for (const std::string &name : reader.choices("schedules", {"gpipe", "1f1b", "dapple-a", "dapple-b"}))
+        settings.schedules.push_back(*plan::scheduleFromName(name));
+    settings.mostStages = static_cast<std::size_t>(reader.integer("max_stages", 0, 1 << 20));
+    settings.mostTensor = static_cast<int>(reader.integer("max_tensor", 0, 1 << 20));
+    settings.zero = reader.choice("zero", {"search", "keep"}) == "search";
+    settings.windows = static_cast<std::size_t>(reader.integer("windows", 1, 64));
+    settings.simulations = static_cast<std::size_t>(reader.integer("simulations", 2, 1 << 30));
+    settings.exact = static_cast<std::size_t>(reader.integer("exact", 0, 1 << 30));
+    settings.reserve = reader.number("memory_reserve", 0, 0.9);
+    if (!reader.status())
+        return reader.status().error();
+    return settings;
+}
+
+} // namespace
+
+std::vector<OptionInfo> JointPlanner::options() const
+{
+    return {{"seeds", fmt::format("{}", fmt::join(searchers(), ",")), "planners whose answers begin the search, by commas, or none"},
+            {"schedules", "1f1b,dapple-b", "orders of passes to search, by commas: gpipe, 1f1b, dapple-a, dapple-b; or all"},
+            {"max_stages", "0", "most pipeline stages; 0: any number"},
+            {"max_tensor", "0", "most devices that share the tensors of a replica; 0: those of a machine"},
+            {"zero", "search", "search: levels from --zero up to 3; keep: --zero as it is"},
+            {"windows", "16", "parts that the line of devices is cut into at most; the search costs their square"},
+            {"simulations", "512", "plans that are simulated beside the seeds"},
+            {"exact", "20000", "a space of at most this many plans is searched whole"},
+            {"memory_reserve", "0.05", "share of a device's memory left to driver, libraries and fragmentation"}};
+}
+
+Result<PlanReport> JointPlanner::plan(const Problem &problem, const Options &options, Progress &progress) const
+{
+    if (Status status = validate(problem); !status)
+        return status.error();
+    Result<Settings> settings = read(options, this->options());
+    if (!settings)
+        return settings.error();
+    Result<PlanReport> report = Driver(problem, options, *std::move(settings), progress).run();
+    if (report)
+        progress.report(1, "done");
+    return report;
+}
+
+} // namespace planloom::planners::joint

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "planners/planner.h"
+
+namespace planloom::planners::joint {
+
+/// `auto`: stages, replicas, placement, tensor parallelism, micro-batches, schedule, recomputation and ZeRO in one search, seeded by the other planners'
+/// answers and judged by the simulator. Small problems are searched whole. Reports a proven lower bound over what it searches.
+class JointPlanner final : public Planner {
+public:
+    [[nodiscard]] std::string name() const override { return "auto"; }
+    [[nodiscard]] std::string about() const override { return "all decisions in one search, seeded by every other planner, with a proven lower bound"; }
+    [[nodiscard]] std::vector<OptionInfo> options() const override;
+    [[nodiscard]] Result<PlanReport> plan(const Problem &problem, const Options &options, Progress &progress) const override;
+};
+
+} // namespace planloom::planners::joint

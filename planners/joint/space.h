@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "planners/joint/score.h"
+
+#include <string>
+#include <vector>
+
+namespace planloom::planners::joint {
+
+/// What `--set` leaves open.
+struct Settings {
+    std::vector<std::string> seeds;               ///< planners whose answers begin the search
+    std::vector<plan::ScheduleKind> schedules;
+    std::size_t mostStages = 0;                   ///< 0: any number
+    int mostTensor = 0;                           ///< devices that may share a replica's tensors; 0: a machine's
+    bool zero = true;                             ///< levels above the problem's may be chosen
+    std::size_t windows = 16;
+    std::size_t simulations = 512;
+    std::size_t exact = 20000;                    ///< a space of at most so many plans is searched whole
+    double reserve = 0.05;
+};
+
+/// Numbers of micro-batches worth a search, descending: those that give some number of replicas a slice of the sizes that planners try.
+std::vector<std::int64_t> microBatchCounts(const Problem &problem);
+
+/// Degrees that the model can be laid out in on some machine of the cluster, whole replicas first.
+std::vector<Degree> degrees(const Problem &problem, StageCosts &costs, int most);
+
+/// ZeRO levels from the problem's on, up to 3, of a layer profile up to 1; only the problem's if there is one device.
+std::vector<int> zeroLevels(const Problem &problem, const Settings &settings);
+
+/// The plan that a sketch stands for.
+plan::Plan planOf(const Sketch &sketch, Scorer &scorer, const Options &options);
+
+/// Plans one step away from @p plan: a boundary moved by a layer, more or fewer micro-batches, another schedule, a stage that recomputes or stops to,
+/// another ZeRO level.
+std::vector<plan::Plan> neighbours(const plan::Plan &plan, const Problem &problem, const Settings &settings);
+
+} // namespace planloom::planners::joint

@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: Apache-2.0
+// The joint search: scores against the simulator, the dynamic programme against every sketch, small problems against brute force.
+#include "planners/joint/cuts.h"
+#include "planners/joint/enumerate.h"
+#include "planners/joint/space.h"
+#include "tests/planners/planner_helpers.h"
+
+#include <QTest>
+
+#include <cmath>
+
+using namespace planloom;
+using namespace planloom::planners::joint;
+using planners::Problem;
+using testing::must;
+
+namespace {
+
+Problem randomProblem(unsigned seed, std::size_t layers, int nodes, int perNode, double memoryGb, std::int64_t batch)
+{
+    std::mt19937 random(seed);
+    const double weight = std::uniform_real_distribution<double>(0.5, 40)(random);
+    return testing::problemOf(testing::randomModel(random, layers, weight), testing::smallCluster(nodes, perNode, memoryGb), batch);
+}
+
+/// Two kinds of devices on one network.
+cluster::Cluster mixedCluster(int perKind)
+{
+    cluster::ClusterBuilder builder("mixed");
+    const std::size_t switchVertex = builder.vertex({cluster::Vertex::Kind::Network, "net", {}, {}});
+    for (const char *name : {"V100", "P100"}) {
+        const std::size_t type = builder.type(*cluster::knownDeviceType(name));
+        const NodeId node = builder.node(name);
+        for (int i = 0; i < perKind; ++i)
+            builder.link({cluster::Link::Kind::Network, builder.vertexOf(builder.device(node, type)), switchVertex, 5e9, 5e9, Seconds(1e-5), true});
+    }
+    return must(std::move(builder).build());
+}
+
+struct Bench {
+    explicit Bench(const Problem &p) : problem(p), costs(problem, 0), lines(deviceLines(*problem.subject.cluster, 16)), scorer(problem, costs, lines) {}
+    Problem problem;
+    StageCosts costs;
+    std::vector<DeviceLine> lines;
+    Scorer scorer;
+};
+
+/// Never where the plan language refuses it: a replica without a sample.
+double simulated(Bench &bench, const Sketch &sketch)
+{
+    const plan::Plan plan = planOf(sketch, bench.scorer, {});
+    return plan::validate(plan, bench.problem.subject) ? must(simulate::simulatePlan(plan, bench.problem.subject, {false, false})).report.iterationSeconds : kNever;
+}
+
+std::vector<Shape> shapesOf(const Problem &problem)
+{
+    std::vector<Shape> shapes;
+    for (const std::int64_t count : microBatchCounts(problem))
+        for (const auto schedule : {plan::ScheduleKind::GPipe, plan::ScheduleKind::OneF1B, plan::ScheduleKind::DappleB})
+            for (const int zero : {0, 1})
+                shapes.push_back({0, {1, false}, count, schedule, zero});
+    return shapes;
+}
+
+/// The best simulated time of all plans, made without the search's own enumeration: cuts and counts of devices as bit patterns.
+double bruteForce(const Problem &problem)
+{
+    const std::size_t layers = problem.subject.layers().size();
+    const std::size_t devices = problem.subject.cluster->devices().size();
+    double best = kNever;
+    for (unsigned cuts = 0; cuts < 1U << (layers - 1); ++cuts) {
+        const auto stages = static_cast<std::size_t>(std::popcount(cuts)) + 1;
+        // A bit is set behind the last device of each stage.
+        for (unsigned ends = 0; ends < 1U << devices; ++ends) {
+            if (static_cast<std::size_t>(std::popcount(ends)) != stages)
+                continue;
+            for (unsigned recompute = 0; recompute < 1U << stages; ++recompute) {
+                for (const Shape &shape : shapesOf(problem)) {
+                    plan::Plan plan = planners::emptyPlan(problem, "brute", {});
+                    plan.microBatches = shape.microBatches;
+                    plan.schedule.kind = shape.schedule;
+                    plan.stages.emplace_back();
+                    for (std::size_t layer = 0; layer < layers; ++layer) {
+                        plan.stages.back().lastLayer = layer + 1;
+                        if ((cuts >> layer & 1U) != 0 && layer + 1 < layers) {
+                            plan.stages.emplace_back();
+                            plan.stages.back().firstLayer = layer + 1;
+                        }
+                    }
+                    std::size_t stage = 0;
+                    for (std::size_t device = 0; device < devices && stage < stages; ++device) {
+                        plan.stages[stage].devices.emplace_back(static_cast<std::int64_t>(device));
+                        stage += ends >> device & 1U;
+                    }
+                    for (std::size_t s = 0; s < stages; ++s) {
+                        plan.stages[s].name = "s" + std::to_string(s);
+                        plan.stages[s].recompute = (recompute >> s & 1U) != 0 ? plan::Recompute::Full : plan::Recompute::None;
+                        plan.stages[s].zero = plan.stages[s].devices.size() > 1 ? shape.zero : 0;
+                    }
+                    const auto simulation = simulate::simulatePlan(plan, problem.subject, {false, false});
+                    if (simulation && simulation->report.fits)
+                        best = std::min(best, simulation->report.iterationSeconds);
+                }
+            }
+        }
+    }
+    return best;
+}
+
+} // namespace
+
+class TestJoint : public QObject {
+    Q_OBJECT
+
+private slots:
+    void boundsHold_data()
+    {
+        QTest::addColumn<unsigned>("seed");
+        QTest::addColumn<bool>("mixed");
+        for (unsigned seed = 1; seed <= 6; ++seed)
+            QTest::addRow("%s, seed %u", seed % 3 == 0 ? "mixed" : "alike", seed) << seed << (seed % 3 == 0);
+    }
+
+    /// No bound lies above the simulator's time, and estimates are close to it.
+    void boundsHold()
+    {
+        QFETCH(unsigned, seed);
+        QFETCH(bool, mixed);
+        Problem problem = randomProblem(seed, 4, 2, 2, 64, 12);
+        if (mixed)
+            problem.subject = plan::makeSubject(problem.subject.graph, std::make_shared<const cluster::Cluster>(mixedCluster(2)), problem.subject.profile, "random");
+        Bench bench(problem);
+        std::size_t count = 0;
+        double off = 0;
+        for (const Shape &shape : shapesOf(problem))
+            everySketch(shape, bench.lines[0], 4, [&](const Sketch &sketch) {
+                const double seconds = simulated(bench, sketch);
+                const Score score = bench.scorer.score(sketch);
+                if (seconds == kNever)
+                    return true;
+                if (score.bound > seconds * (1 + 1e-9))
+                    qWarning("bound %g above %g with %zu stages, %lld micro-batches", score.bound, seconds, sketch.parts.size(), static_cast<long long>(shape.microBatches));
+                off += std::abs(score.seconds / seconds - 1);
+                ++count;
+                return score.bound <= seconds * (1 + 1e-9);
+            });
+        QVERIFY(count > 1000);
+        QVERIFY2(off / static_cast<double>(count) < 0.1, qPrintable(QString("estimates are off by %1 %").arg(100 * off / static_cast<double>(count))));
+    }
+
+    void everySketchIsCounted()
+    {
+        Bench bench(randomProblem(3, 4, 2, 2, 64, 12));
+        double count = 0;
+        QVERIFY(everySketch({}, bench.lines[0], 4, [&](const Sketch &) { ++count; return true; }));
+        QCOMPARE(count, sketchCount(4, 4));
+    }
+
+    void cutsAreTheBestOfTheEstimate_data()
+    {
+        QTest::addColumn<unsigned>("seed");
+        for (unsigned seed = 10; seed < 18; ++seed)
+            QTest::addRow("seed %u", seed) << seed;
+    }
+
+    /// The dynamic programme finds what the estimate likes best among all sketches, and its bound holds for all.
+    void cutsAreTheBestOfTheEstimate()
+    {
+        QFETCH(unsigned, seed);
+        Bench bench(randomProblem(seed, 5, 2, 2, seed % 2 == 0 ? 64 : 0.3, 16));
+        const NoProgress progress;
+        for (const Shape &shape : shapesOf(bench.problem)) {
+            const StageTable table(bench.scorer, shape, progress);
+            double best = kNever;
+            double least = kNever;
+            everySketch(shape, bench.lines[0], 5, [&](const Sketch &sketch) {
+                const Score score = bench.scorer.score(sketch);
+                if (score.seconds < kNever)
+                    least = std::min(least, score.bound);
+                if (score.fullest <= 1)
+                    best = std::min(best, score.seconds);
+                return true;
+            });
+            double found = kNever;
+            for (const Sketch &sketch : bestCuts(bench.scorer, table, shape, 99, kNever, progress))
+                found = std::min(found, bench.scorer.score(sketch).seconds);
+            if (best < kNever)
+                QVERIFY2(found <= best * 1.02, qPrintable(QString("%1 instead of %2").arg(found).arg(best)));
+            else
+                QCOMPARE(found, kNever);
+            QVERIFY(leastSeconds(table, false, 1, progress) <= least * (1 + 1e-9));
+        }
+    }
+
+    void smallProblemsAreExact_data()
+    {
+        QTest::addColumn<unsigned>("seed");
+        QTest::addColumn<int>("devices");
+        QTest::addColumn<double>("memory");
+        QTest::newRow("roomy") << 31U << 3 << 64.0;
+        QTest::newRow("two machines") << 32U << 4 << 64.0;
+        QTest::newRow("tight") << 33U << 3 << 0.7;
+        QTest::newRow("one device") << 34U << 1 << 64.0;
+    }
+
+    void smallProblemsAreExact()
+    {
+        QFETCH(unsigned, seed);
+        QFETCH(int, devices);
+        QFETCH(double, memory);
+        const Problem problem = randomProblem(seed, 4, devices == 4 ? 2 : 1, devices == 4 ? 2 : devices, memory, 8);
+        const auto report = testing::planned(problem, "auto", {{"seeds", "none"}, {"schedules", "gpipe,1f1b,dapple-b"}, {"memory_reserve", "0"}});
+        QCOMPARE(report.plan.estimate.at("exact"), 1.0);
+        QCOMPARE(report.predicted.iterationSeconds, bruteForce(problem));
+        QCOMPARE(report.plan.estimate.at("lower_bound_seconds"), report.predicted.iterationSeconds);
+    }
+
+    /// With the others' answers to begin with it is never worse than the best of them; the bound holds for them, too.
+    void neverWorseThanTheOthers_data()
+    {
+        QTest::addColumn<QString>("model");
+        QTest::addColumn<QString>("cluster");
+        QTest::addColumn<int>("batch");
+        QTest::newRow("vgg-19 on A") << "vgg-19-layers" << "dapple-a" << 2048;
+        QTest::newRow("gnmt-16 on C") << "gnmt-16" << "dapple-c" << 1024;
+        QTest::newRow("xlnet-36 on V100 + P100") << "xlnet-36" << "v100-p100" << 128;
+    }
+
+    void neverWorseThanTheOthers()
+    {
+        QFETCH(QString, model);
+        QFETCH(QString, cluster);
+        QFETCH(int, batch);
+        const Problem problem = testing::zooProblem(model.toStdString(), cluster.toStdString(), batch);
+        const auto best = testing::planned(problem, "auto", {{"simulations", "64"}});
+        const double bound = best.plan.estimate.at("lower_bound_seconds");
+        QVERIFY(bound > 0 && bound <= best.predicted.iterationSeconds);
+        NoProgress progress;
+        for (const planners::Planner *planner : planners::allPlanners()) {
+            if (planner->name() == "auto" || planner->name() == "manual")
+                continue;
+            const auto other = planner->plan(problem, {}, progress);
+            if (other && other->predicted.fits)
+                QVERIFY2(best.predicted.iterationSeconds <= other->predicted.iterationSeconds, planner->name().c_str());
+        }
+    }
+
+    void badOptions_data()
+    {
+        QTest::addColumn<QString>("key");
+        QTest::addColumn<QString>("value");
+        QTest::addColumn<QString>("says");
+        QTest::newRow("unknown seed") << "seeds" << "megatron" << "megatron";
+        QTest::newRow("unknown schedule") << "schedules" << "2f2b" << "2f2b";
+        QTest::newRow("no simulations") << "simulations" << "0" << "simulations";
+    }
+
+    void badOptions()
+    {
+        QFETCH(QString, key);
+        QFETCH(QString, value);
+        QFETCH(QString, says);
+        NoProgress progress;
+        const auto report = must(planners::findPlanner("auto"))->plan(randomProblem(1, 3, 1, 2, 16, 4), {{key.toStdString(), value.toStdString()}}, progress);
+        QVERIFY(!report);
+        QVERIFY2(report.error().text().find(says.toStdString()) != std::string::npos, report.error().text().c_str());
+    }
+};
+
+QTEST_GUILESS_MAIN(TestJoint)
+#include "tst_joint.moc"
