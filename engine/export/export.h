@@ -25,7 +25,7 @@ std::string chromeTrace(const trace::Trace &trace);
 Status writeChromeTrace(const trace::Trace &trace, const std::string &path);
 
 /// The schedule as torch.distributed.pipelining reads it (`_load_csv(..., format="compute_comms")`): a line per pipeline rank, cells such
-/// as 0F3, 1B0, 1SEND_F3. Replicas of a stage share its line. Written for PyTorch 2.5 and later. Recompute is PyTorch's own business
+/// as 0F3, 1B0, 1SEND_F3; 1I0 and 1W0 where backward passes are cut. Replicas of a stage share its line. Written for PyTorch 2.5 and later. Recompute is PyTorch's own business
 /// and left out. Error: Unsupported for plans with replicated stages of unequal count, which that format cannot say.
 Result<std::string> pytorchScheduleCsv(const program::Program &program);
 

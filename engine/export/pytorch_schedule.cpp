@@ -16,9 +16,10 @@ using program::Task;
 /// A compute task as that format sees it.
 struct Action {
     int stage = 0;
-    bool forward = true;
+    char pass = 'F'; ///< F(orward), B(ackward), or its halves: I(nput gradients) and W(eight gradients)
     int microBatch = 0;
-    [[nodiscard]] std::string text() const { return fmt::format("{}{}{}", stage, forward ? 'F' : 'B', microBatch); }
+    [[nodiscard]] bool forward() const { return pass == 'F'; }
+    [[nodiscard]] std::string text() const { return fmt::format("{}{}{}", stage, pass, microBatch); }
 };
 
 /// A rank of the pipeline: one line of the file, all replicas of its stages together.
@@ -31,12 +32,21 @@ struct Line {
 
 std::vector<Action> actionsOf(const Program &program, const program::Rank &rank)
 {
+    std::set<int> split; // stages whose backward passes are in two halves
+    for (const TaskId id : rank.order)
+        if (const Task &task = program.task(id); task.kind == trace::Kind::WeightGradient)
+            split.insert(task.stage.value);
     std::vector<Action> actions;
     for (const TaskId id : rank.order) {
         const Task &task = program.task(id);
-        const bool forward = task.kind == trace::Kind::Forward;
-        if (forward || task.kind == trace::Kind::Backward)
-            actions.push_back({task.stage.value, forward, task.microBatch});
+        if (!task.closes)
+            continue;
+        if (task.kind == trace::Kind::Forward)
+            actions.push_back({task.stage.value, 'F', task.microBatch});
+        else if (task.kind == trace::Kind::Backward)
+            actions.push_back({task.stage.value, split.contains(task.stage.value) ? 'I' : 'B', task.microBatch});
+        else if (task.kind == trace::Kind::WeightGradient)
+            actions.push_back({task.stage.value, 'W', task.microBatch});
     }
     return actions;
 }
@@ -105,9 +115,11 @@ public:
 private:
     [[nodiscard]] bool ready(const Action &action) const
     {
-        const bool first = action.forward ? action.stage == m_lineOf.begin()->first : action.stage == m_lineOf.rbegin()->first;
-        return first ? (action.forward || done(action.stage, true, action.microBatch))
-                     : m_arrived.count({action.stage, action.forward, action.microBatch}) > 0;
+        if (action.pass == 'W')
+            return done(action.stage, false, action.microBatch);
+        const bool first = action.forward() ? action.stage == m_lineOf.begin()->first : action.stage == m_lineOf.rbegin()->first;
+        return first ? (action.forward() || done(action.stage, true, action.microBatch))
+                     : m_arrived.count({action.stage, action.forward(), action.microBatch}) > 0;
     }
     [[nodiscard]] bool done(int stage, bool forward, int microBatch) const { return m_done.count({stage, forward, microBatch}) > 0; }
 
@@ -118,14 +130,16 @@ private:
             return false;
         const Action action = line.actions[line.next++];
         line.cells.push_back(action.text());
-        m_done.insert({action.stage, action.forward, action.microBatch});
-        const int neighbour = action.stage + (action.forward ? 1 : -1);
+        if (action.pass == 'W')
+            return true;
+        m_done.insert({action.stage, action.forward(), action.microBatch});
+        const int neighbour = action.stage + (action.forward() ? 1 : -1);
         const auto other = m_lineOf.find(neighbour);
         if (other == m_lineOf.end())
             return true;
-        m_arrived.insert({neighbour, action.forward, action.microBatch});
+        m_arrived.insert({neighbour, action.forward(), action.microBatch});
         if (other->second != index) {
-            const char direction = action.forward ? 'F' : 'B';
+            const char direction = action.forward() ? 'F' : 'B';
             line.cells.push_back(fmt::format("{}SEND_{}{}", action.stage, direction, action.microBatch));
             m_lines[other->second].cells.push_back(fmt::format("{}RECV_{}{}", neighbour, direction, action.microBatch));
         }

@@ -213,9 +213,10 @@ std::string notation(const Plan &plan)
         replicas.push_back(stage.shards() > 1 ? fmt::format("{}x{}", stage.replicas(), stage.shards()) : std::to_string(stage.replicas()));
         layers.push_back(stage.lastLayer - stage.firstLayer);
     }
-    if (std::all_of(plan.stages.begin(), plan.stages.end(), [](const Stage &stage) { return stage.devices.size() == 1; }))
-        return "straight";
-    return fmt::format("{} ({})", fmt::join(replicas, ":"), fmt::join(layers, ":"));
+    const bool straight = std::all_of(plan.stages.begin(), plan.stages.end(), [](const Stage &stage) { return stage.devices.size() == 1; });
+    const std::string stages = straight ? "straight" : fmt::format("{} ({})", fmt::join(replicas, ":"), fmt::join(layers, ":"));
+    const std::size_t places = stageGroups(plan).size();
+    return places == plan.stages.size() ? stages : fmt::format("{}, {} stages on {} places", stages, plan.stages.size(), places);
 }
 
 } // namespace planloom::plan

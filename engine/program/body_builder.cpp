@@ -122,18 +122,14 @@ public:
     void build(bool complete)
     {
         const PersistentLayout persistent = layPersistent();
-        const std::int32_t frames = jointFrames();
-        const std::int64_t frameBytes = largest(Area::Frame);
-        const std::int64_t framesBegin = m_rank.arenaBytes;
-        m_rank.arenaBytes += frames * frameBytes;
+        m_frames = {m_rank.arenaBytes, largest(Area::Frame), jointFrames()};
+        m_rank.arenaBytes += m_frames.bytes();
         for (std::size_t i = 0; i < m_sites.size(); ++i) {
             Body body = emptyBody(*m_sites[i]);
             for (int area = 0; area < kAreas; ++area)
                 body.pools.push_back(pool(i, static_cast<Area>(area)));
             if (i == 0) // one for all
                 body.pools[at(Area::Persistent)] = {0, persistent.bytes, persistent.bytes > 0 ? 1 : 0};
-            if (frames > 0 && m_layouts[i]->slotBytes[at(Area::Frame)] > 0)
-                body.pools[at(Area::Frame)] = {framesBegin, frameBytes, frames};
             if (complete)
                 fill(body, i, persistent.others[i]);
             m_all.program.bodies[static_cast<std::size_t>(m_rank.bodies[i])] = std::move(body);
@@ -187,16 +183,19 @@ private:
         return joint.count;
     }
 
+    /// The pool of a stage's own slots; Persistent, Workspace and joint frames are laid out for all stages together.
     Pool pool(std::size_t i, Area area)
     {
         Pool pool;
-        pool.begin = m_rank.arenaBytes;
         pool.slotBytes = m_layouts[i]->slotBytes[at(area)];
-        pool.count = pool.slotBytes > 0 ? m_sites[i]->slotPlan.counts[at(area)] : 0;
-        const bool own = area != Area::Workspace && area != Area::Persistent;
-        if (area == Area::Persistent)
+        pool.begin = m_rank.arenaBytes;
+        if (area == Area::Persistent || pool.slotBytes == 0)
             return {};
-        m_rank.arenaBytes += own ? pool.bytes() : 0;
+        if (area == Area::Frame && m_frames.count > 0)
+            return m_frames;
+        pool.count = m_sites[i]->slotPlan.counts[at(area)];
+        if (area != Area::Workspace)
+            m_rank.arenaBytes += pool.bytes();
         return pool;
     }
 
@@ -232,6 +231,7 @@ private:
     Rank &m_rank;
     std::vector<RankSite *> m_sites;
     std::vector<const StageLayout *> m_layouts;
+    Pool m_frames; ///< that all stages share, if it has slots
 };
 
 } // namespace

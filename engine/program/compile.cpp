@@ -43,7 +43,7 @@ Status makeRanks(Compilation &all)
 }
 
 /// The bodies of the ranks, stage by stage.
-void makeSites(Compilation &all)
+void makeSites(Compilation &all, bool roomy)
 {
     int inFlightBefore = 0;
     for (std::size_t s = 0; s < all.plan.stages.size(); ++s) {
@@ -57,7 +57,7 @@ void makeSites(Compilation &all)
             site.replica = device / stage.shards();
             site.device = device;
             const std::vector<PassStep> order = stepsOf(all.orders[site.rank.index()], s);
-            site.slotPlan = planSlots(order, all.plan.microBatches, inFlightBefore, stage.registers, all.stages[s].keepsSentGradients());
+            site.slotPlan = planSlots(order, all.plan.microBatches, {inFlightBefore, stage.registers, all.stages[s].keepsSentGradients(), roomy});
             inFlight = std::max(inFlight, maxInFlight(order));
             all.program.ranks[site.rank.index()].bodies.push_back(static_cast<std::int32_t>(all.sites.size()));
             all.sites.push_back(std::move(site));
@@ -137,14 +137,15 @@ double Samples::largestSlice(const RankSite &site) const
     return most;
 }
 
-Result<Program> compile(const plan::Plan &plan, const plan::Subject &subject, const CompileOptions &options)
+namespace {
+
+/// @p roomy: with a place for every micro-batch wherever stages meet, so that an order runs if it can.
+Result<Program> compileWith(const plan::Plan &plan, const plan::Subject &subject, bool bodies, bool roomy)
 {
-    if (const Status valid = plan::validate(plan, subject); !valid)
-        return valid.error();
     Compilation all{plan, subject, Samples(plan, *subject.graph), {}, {}, {}, {}, {}};
     all.program.microBatches = plan.microBatches;
     all.program.globalBatch = plan.globalBatch;
-    if (const Status made = makeStages(all, options.bodies); !made)
+    if (const Status made = makeStages(all, bodies); !made)
         return made.error();
     if (const Status made = makeRanks(all); !made)
         return made.error();
@@ -156,16 +157,35 @@ Result<Program> compile(const plan::Plan &plan, const plan::Subject &subject, co
         if (const Status cut = stage.applySplit(); !cut)
             return cut.error();
     }
-    makeSites(all);
-    buildBodies(all, options.bodies);
+    makeSites(all, roomy);
+    buildBodies(all, bodies);
     buildTasks(all);
     boundTime(all);
-    const bool limited = std::any_of(plan.stages.begin(), plan.stages.end(), [](const plan::Stage &stage) { return stage.registers > 0; });
-    const bool shared = all.sites.size() > all.program.ranks.size();
-    if (plan.schedule.kind == plan::ScheduleKind::Custom || limited || shared)
-        if (const Status runs = checkRuns(all.program); !runs)
-            return runs.error();
     return std::move(all.program);
+}
+
+} // namespace
+
+Result<Program> compile(const plan::Plan &plan, const plan::Subject &subject, const CompileOptions &options)
+{
+    if (const Status valid = plan::validate(plan, subject); !valid)
+        return valid.error();
+    auto program = compileWith(plan, subject, options.bodies, false);
+    if (!program)
+        return program;
+    const bool limited = std::any_of(plan.stages.begin(), plan.stages.end(), [](const plan::Stage &stage) { return stage.registers > 0; });
+    const bool shared = program->bodies.size() > program->ranks.size();
+    if (plan.schedule.kind != plan::ScheduleKind::Custom && !limited && !shared)
+        return program;
+    const Status runs = checkRuns(*program);
+    if (runs)
+        return program;
+    if (limited)
+        return runs.error();
+    program = compileWith(plan, subject, options.bodies, true);
+    if (const Status roomy = program ? checkRuns(*program) : Status(); !roomy)
+        return roomy.error();
+    return program;
 }
 
 } // namespace planloom::program

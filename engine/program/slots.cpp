@@ -37,12 +37,13 @@ private:
 
 class SlotPlanner {
 public:
-    SlotPlanner(const std::vector<PassStep> &order, std::int64_t microBatches, int inFlightBefore, int registers, bool keepsSent)
-        : m_order(order), m_microBatches(microBatches), m_closing(closingPass(order)), m_keepsSent(keepsSent && splits())
+    SlotPlanner(const std::vector<PassStep> &order, std::int64_t microBatches, const SlotRules &rules)
+        : m_order(order), m_microBatches(microBatches), m_closing(closingPass(order)), m_keepsSent(rules.keepsSent && splits())
     {
         const auto all = static_cast<std::int32_t>(microBatches);
         const std::int32_t flight = mostBetween(order, Pass::Forward, m_closing);
         const std::int32_t open = splits() ? mostBetween(order, Pass::Backward, m_closing) : 0;
+        const int registers = rules.registers;
         const std::int32_t transfers = registers > 0 ? registers : kTransferRegisters;
         count(Area::Persistent) = 1;
         count(Area::Workspace) = 1;
@@ -50,10 +51,12 @@ public:
         count(Area::WeightStash) = splits() ? flight : 0;
         count(Area::WeightFrame) = open;
         // An input stays until its closing pass: fewer slots than are in flight would never be enough.
-        count(Area::Inbox) = std::min(all, registers > 0 ? std::max(flight, registers) : std::max(flight + 1, inFlightBefore));
+        count(Area::Inbox) = std::min(all, registers > 0 ? std::max(flight, registers) : std::max(flight + 1, rules.inFlightBefore));
         count(Area::Outbox) = std::min(all, transfers);
         count(Area::GradientInbox) = std::min(all, std::max(transfers, registers > 0 ? open : open + 1));
         count(Area::GradientOutbox) = std::min(all, m_keepsSent ? std::max(transfers, open) : transfers);
+        if (rules.roomy)
+            count(Area::Inbox) = count(Area::GradientInbox) = all;
         m_plan.slotTable.resize(static_cast<std::size_t>(microBatches));
     }
 
@@ -128,9 +131,9 @@ private:
 
 } // namespace
 
-SlotPlan planSlots(const std::vector<PassStep> &order, std::int64_t microBatches, int inFlightBefore, int registers, bool keepsSent)
+SlotPlan planSlots(const std::vector<PassStep> &order, std::int64_t microBatches, const SlotRules &rules)
 {
-    return SlotPlanner(order, microBatches, inFlightBefore, registers, keepsSent).plan();
+    return SlotPlanner(order, microBatches, rules).plan();
 }
 
 JointSlots planJointSlots(const std::vector<PassStep> &order, const std::vector<std::int64_t> &stages, std::int64_t microBatches)

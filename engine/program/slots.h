@@ -20,11 +20,17 @@ struct SlotPlan {
 /// Two registers let a transfer run while the next pass computes (OneFlow's double buffering).
 inline constexpr std::int32_t kTransferRegisters = 2;
 
-/// Gives out slots along the compute order of one stage. The inbox holds one micro-batch more than are in flight, so that the next can arrive early,
-/// and at least as many as the stage before runs ahead (@p inFlightBefore), so that its warm-up never waits for room here.
-/// @p registers, unless 0, is the number of slots at the stage's ends, within what the order needs at least. Where gradients of weights are a pass of
-/// their own, what came in stays until then, and what goes back to the stage in front too if that pass reads it (@p keepsSent).
-SlotPlan planSlots(const std::vector<PassStep> &order, std::int64_t microBatches, int inFlightBefore, int registers = 0, bool keepsSent = false);
+/// What counts for a stage's slots beside its order.
+struct SlotRules {
+    int inFlightBefore = 0; ///< micro-batches that the stage in front runs ahead: its warm-up must not wait for room here
+    int registers = 0;      ///< unless 0, the number of slots at the stage's ends, within what the order needs at least
+    bool keepsSent = false; ///< gradients of weights are a pass of their own that reads what goes back to the stage in front
+    bool roomy = false;     ///< what arrives never waits for a slot: one for each micro-batch
+};
+
+/// Gives out slots along the compute order of one stage. The inbox holds one micro-batch more than are in flight, so that the next can arrive early.
+/// Where gradients of weights are a pass of their own, what came in stays until then.
+SlotPlan planSlots(const std::vector<PassStep> &order, std::int64_t microBatches, const SlotRules &rules = {});
 
 /// Slots of one area that stages on the same rank share, taken by forwards and given back by backwards.
 struct JointSlots {

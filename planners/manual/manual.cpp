@@ -20,11 +20,26 @@ struct Settings {
     std::size_t data = 0;
     std::size_t tensor = 1;
     std::size_t pipeline = 1;
+    std::size_t interleave = 1;
     plan::Recompute recompute = plan::Recompute::None;
     int registers = 0;
     plan::ScheduleKind schedule = plan::ScheduleKind::OneF1B;
     sharding::MegatronOptions layout;
+    [[nodiscard]] std::size_t stages() const { return pipeline * interleave; }
 };
+
+/// 1f1b means the interleaved kind where devices have several stages.
+Status settleSchedule(Settings &settings)
+{
+    if (settings.interleave == 1)
+        return {};
+    if (settings.schedule == plan::ScheduleKind::OneF1B)
+        settings.schedule = plan::ScheduleKind::Interleaved1F1B;
+    if (settings.schedule == plan::ScheduleKind::Interleaved1F1B || settings.schedule == plan::ScheduleKind::GPipe)
+        return {};
+    return badInput(fmt::format("option interleave={} gives each device several stages, which schedule={} has no order for; use 1f1b or gpipe, or interleave=1",
+                                settings.interleave, plan::name(settings.schedule)));
+}
 
 Result<Settings> settingsFrom(const Options &options, const std::vector<OptionInfo> &known)
 {
@@ -33,16 +48,19 @@ Result<Settings> settingsFrom(const Options &options, const std::vector<OptionIn
     settings.data = static_cast<std::size_t>(reader.integer("data", 0, kMostDevices));
     settings.tensor = static_cast<std::size_t>(reader.integer("tensor", 1, kMostDevices));
     settings.pipeline = static_cast<std::size_t>(reader.integer("pipeline", 1, kMostDevices));
+    settings.interleave = static_cast<std::size_t>(reader.integer("interleave", 1, kMostDevices));
     const std::string again = reader.choice("recompute", {"never", "selective", "layers", "always"});
     settings.recompute = plan::recomputeFromName(again == "always" ? "full" : again).value_or(plan::Recompute::None);
     settings.registers = static_cast<int>(reader.integer("registers", 0, kMostDevices));
     settings.layout.sequenceParallel = reader.choice("sequence", {"off", "on"}) == "on";
     settings.layout.vocabularyParallel = reader.choice("vocabulary", {"off", "on"}) == "on";
-    settings.schedule = plan::scheduleFromName(reader.choice("schedule", {"1f1b", "gpipe", "dapple-a", "dapple-b"})).value_or(settings.schedule);
+    settings.schedule = plan::scheduleFromName(reader.choice("schedule", {"1f1b", "gpipe", "dapple-a", "dapple-b", "interleaved-1f1b", "zb-h1"})).value_or(settings.schedule);
     if (!reader.status())
         return reader.status().error();
     if (settings.layout.sequenceParallel && settings.tensor == 1)
         return badInput("option sequence=on splits activations over the tensor-parallel devices; give tensor=2 or more");
+    if (const Status status = settleSchedule(settings); !status)
+        return status.error();
     return settings;
 }
 
@@ -57,6 +75,9 @@ Status settle(const Problem &problem, Settings &settings)
     if (settings.data * others > devices)
         return badInput(fmt::format("data={} x tensor={} x pipeline={} are {} devices, but cluster {} has {}; ask for fewer", settings.data, settings.tensor,
                                     settings.pipeline, settings.data * others, problem.subject.cluster->name(), devices));
+    if (settings.stages() > layers && settings.interleave > 1)
+        return badInput(fmt::format("pipeline={} x interleave={} are {} stages, more than the {} layers of model {}; ask for fewer", settings.pipeline, settings.interleave,
+                                    settings.stages(), layers, problem.subject.graph->name()));
     if (settings.pipeline > layers)
         return badInput(fmt::format("pipeline={} is more than the {} layers of model {}; give at most that many", settings.pipeline, layers, problem.subject.graph->name()));
     return {};
@@ -71,14 +92,14 @@ std::int64_t microBatchesFor(const Problem &problem, const Settings &settings)
     return settings.pipeline == 1 ? 1 : std::min(most, kMicroBatchesPerStage * static_cast<std::int64_t>(settings.pipeline));
 }
 
-/// Devices are taken in the cluster's order, tensor-parallel ones next to each other, then replicas, then stages.
+/// Devices are taken in the cluster's order, tensor-parallel ones next to each other, then replicas, then stages, which go round the pipeline's places.
 std::vector<plan::Stage> stagesFor(const Problem &problem, const Settings &settings, double samples)
 {
     const cost::CostModel &costs = *problem.subject.costs;
     const auto devices = problem.subject.cluster->devices();
     const std::size_t each = settings.data * settings.tensor;
-    const std::vector<std::size_t> cuts = balancedCuts(costs.layers().size(), settings.pipeline, [&](std::size_t index, std::size_t first, std::size_t last) {
-        const std::size_t type = devices[index * each].type;
+    const std::vector<std::size_t> cuts = balancedCuts(costs.layers().size(), settings.stages(), [&](std::size_t index, std::size_t first, std::size_t last) {
+        const std::size_t type = devices[index % settings.pipeline * each].type;
         return (costs.forward(first, last, samples, type) + costs.backward(first, last, samples, type)).value();
     });
     sharding::Mesh mesh;
@@ -87,14 +108,14 @@ std::vector<plan::Stage> stagesFor(const Problem &problem, const Settings &setti
     if (settings.tensor > 1)
         for (const auto &[tensor, sbp] : sharding::megatronPins(*problem.subject.graph, mesh, settings.layout))
             shardings[tensor] = sharding::toText(sbp);
-    std::vector<plan::Stage> stages(settings.pipeline);
+    std::vector<plan::Stage> stages(settings.stages());
     for (std::size_t s = 0; s < stages.size(); ++s) {
         plan::Stage &stage = stages[s];
         stage.name = fmt::format("stage{}", s);
         stage.firstLayer = s == 0 ? 0 : cuts[s - 1];
         stage.lastLayer = s + 1 < stages.size() ? cuts[s] : costs.layers().size();
         for (std::size_t d = 0; d < each; ++d)
-            stage.devices.push_back(devices[s * each + d].id);
+            stage.devices.push_back(devices[s % settings.pipeline * each + d].id);
         if (settings.tensor > 1) {
             stage.mesh = mesh.sizes;
             stage.shardings = shardings;
@@ -106,22 +127,24 @@ std::vector<plan::Stage> stagesFor(const Problem &problem, const Settings &setti
     return stages;
 }
 
-/// The slowest stage sets the pace; communication is not part of it.
+/// The slowest place sets the pace, and the pipeline fills in a part of that where places have several stages; communication is not part of it.
 plan::Estimate estimateOf(const Problem &problem, const Settings &settings, const plan::Plan &plan, double samples)
 {
     const cost::CostModel &costs = *problem.subject.costs;
-    double slowest = 0;
+    std::vector<double> places(settings.pipeline, 0);
     double one = 0;
-    for (const plan::Stage &stage : plan.stages) {
+    for (std::size_t s = 0; s < plan.stages.size(); ++s) {
+        const plan::Stage &stage = plan.stages[s];
         const std::size_t type = problem.subject.cluster->device(stage.devices.front()).type;
         const Seconds forward = costs.forward(stage.firstLayer, stage.lastLayer, samples, type);
         const Seconds pass = forward + costs.backward(stage.firstLayer, stage.lastLayer, samples, type);
         const bool again = stage.recompute == plan::Recompute::Full || stage.recompute == plan::Recompute::Layers;
         one += pass.value() * static_cast<double>(settings.data);
-        slowest = std::max(slowest, (pass + (again ? forward : Seconds(0))).value() / static_cast<double>(settings.tensor));
+        places[s % settings.pipeline] += (pass + (again ? forward : Seconds(0))).value() / static_cast<double>(settings.tensor);
     }
+    const double slowest = *std::max_element(places.begin(), places.end());
     const auto count = static_cast<double>(plan.microBatches);
-    const double seconds = slowest * (count + static_cast<double>(plan.stages.size()) - 1);
+    const double seconds = slowest * (count + (static_cast<double>(settings.pipeline) - 1) / static_cast<double>(settings.interleave));
     return {{"iteration_seconds", seconds}, {"speedup_over_one_device", seconds > 0 ? one * count / seconds : 1}};
 }
 
@@ -132,9 +155,10 @@ std::vector<OptionInfo> ManualPlanner::options() const
     return {{"data", "0", "replicas of each stage; 0: as many as the cluster has devices for"},
             {"tensor", "1", "devices that share the tensors of a replica"},
             {"pipeline", "1", "stages, cut so that the slowest is as fast as can be"},
+            {"interleave", "1", "stages on each device: the pipeline goes round its devices that many times"},
             {"sequence", "off", "on: between the blocks activations are split along the tokens"},
             {"vocabulary", "off", "on: the token table and the head are split over the vocabulary"},
-            {"schedule", "1f1b", "1f1b, gpipe, dapple-a or dapple-b"},
+            {"schedule", "1f1b", "1f1b (interleaved-1f1b where interleave is above 1), gpipe, dapple-a, dapple-b or zb-h1"},
             {"recompute", "never", "always: every stage keeps only its inputs and runs forward again before backward; layers: each layer does; selective: attention"},
             {"registers", "0", "slots of the buffers at the ends of stages; 0: as many as the schedule can use"}};
 }

@@ -107,7 +107,7 @@ private slots:
         QFETCH(int, depth);
         QFETCH(int, before);
         const auto order = earlyBackwardOrder(microBatches, depth);
-        const SlotPlan plan = planSlots(order, microBatches, before);
+        const SlotPlan plan = planSlots(order, microBatches, {.inFlightBefore = before});
         for (const Area area : {Area::Inbox, Area::Frame}) {
             const auto a = static_cast<std::size_t>(area);
             std::set<int> busy;

@@ -86,6 +86,9 @@ private slots:
         QTest::addRow("pipedream recomputes") << "pipedream" << "recompute" << "always";
         QTest::addRow("gpipe stages=4") << "gpipe" << "stages" << "4";
         QTest::addRow("manual tensor=2") << "manual" << "tensor" << "2";
+        QTest::addRow("manual interleave=2") << "manual" << "pipeline,interleave" << "2,2";
+        QTest::addRow("manual interleave=2 tensor=2") << "manual" << "pipeline,interleave,tensor" << "2,2,2";
+        QTest::addRow("manual zb-h1") << "manual" << "pipeline,schedule" << "4,zb-h1";
     }
 
     void plansTrain()
@@ -94,8 +97,10 @@ private slots:
         QFETCH(QString, key);
         QFETCH(QString, value);
         planners::Options options;
-        if (!key.isEmpty())
-            options[key.toStdString()] = value.toStdString();
+        const QStringList keys = key.split(',', Qt::SkipEmptyParts);
+        const QStringList values = value.split(',');
+        for (qsizetype i = 0; i < keys.size(); ++i)
+            options[keys[i].toStdString()] = values[i].toStdString();
         NoProgress progress;
         const auto report = (*planners::findPlanner(planner.toStdString()))->plan(m_problem, options, progress);
         QVERIFY2(static_cast<bool>(report), report ? "" : report.error().text().c_str());

@@ -42,7 +42,7 @@ struct Layout {
     std::int64_t globalBatch = 8;
     std::int64_t microBatches = 1;
     plan::ScheduleKind schedule = plan::ScheduleKind::OneF1B;
-    std::size_t groups = 0; ///< of devices, which the stages go round; 0: every stage has its own
+    std::vector<std::size_t> places = {}; ///< per stage: stages of one place have the same devices; empty: every stage has its own
 };
 
 /// Layers cut into equal runs, devices given out in order.
@@ -64,11 +64,11 @@ inline plan::Plan planOf(const plan::Subject &subject, const Layout &layout, con
         stage.firstLayer = layers * s / layout.stages.size();
         stage.lastLayer = layers * (s + 1) / layout.stages.size();
         stage.recompute = layout.stages[s].recompute;
-        const bool again = layout.groups > 0 && s >= layout.groups;
-        for (std::size_t replica = 0; !again && replica < layout.stages[s].shares.size(); ++replica)
+        for (std::size_t before = 0; before < s && !layout.places.empty(); ++before)
+            if (layout.places[before] == layout.places[s])
+                stage.devices = plan.stages[before].devices;
+        for (std::size_t replica = stage.devices.size(); replica < layout.stages[s].shares.size(); ++replica)
             stage.devices.emplace_back(device++);
-        if (again)
-            stage.devices = plan.stages[s - layout.groups].devices;
         if (layout.stages[s].shares.size() > 1)
             stage.replicaShares = layout.stages[s].shares;
         plan.stages.push_back(std::move(stage));

@@ -23,13 +23,19 @@ private slots:
     void layoutsAgree();
     void sameSeedSameBits();
     void sgdLayoutsAgree();
+    void zeroBubbleIsOneForwardOneBackwardToTheBit();
+    void customOrderWithWeightPasses();
     void stopsTogether();
     void evaluationIsTheSameInEveryLayout();
     void digitsAreLearned();
 
 private:
     void compareWithOneRank(const Layout &layout, bool tied, const plan::Optimizer &optimizer);
-    Outcome run(const plan::Subject &subject, const Layout &layout, const plan::Optimizer &optimizer, const Training &how, double holdout = 0);
+    Outcome run(const plan::Subject &subject, const Layout &layout, const plan::Optimizer &optimizer, const Training &how, double holdout = 0)
+    {
+        return run(subject, planOf(subject, layout, optimizer), how, holdout);
+    }
+    Outcome run(const plan::Subject &subject, const plan::Plan &plan, const Training &how, double holdout = 0);
     static plan::Subject subjectOf(Result<graph::Graph> graph);
 
     QTemporaryDir m_folder;
@@ -75,10 +81,10 @@ void TestParity::initTestCase()
     QVERIFY(m_tied.layers().size() >= 4);
 }
 
-Outcome TestParity::run(const plan::Subject &subject, const Layout &layout, const plan::Optimizer &optimizer, const Training &how, double holdout)
+Outcome TestParity::run(const plan::Subject &subject, const plan::Plan &plan, const Training &how, double holdout)
 {
     Outcome failed;
-    const auto program = program::compile(planOf(subject, layout, optimizer), subject);
+    const auto program = program::compile(plan, subject);
     if (!program) {
         failed.problem = program.error().text();
         return failed;
@@ -90,7 +96,7 @@ Outcome TestParity::run(const plan::Subject &subject, const Layout &layout, cons
         return failed;
     }
     const runtime::Feed feed{data->get(), *needs, data::SampleOrder((*data)->samples(), how.seed, holdout)};
-    Outcome outcome = train(*program, subject, optimizer, feed, how);
+    Outcome outcome = train(*program, subject, plan.optimizer, feed, how);
     for (std::size_t rank = 0; rank < program->ranks.size() && outcome.problem.empty(); ++rank) {
         const program::Rank &planned = program->ranks[rank];
         if (outcome.peaks[rank] != planned.arenaBytes)
@@ -169,14 +175,18 @@ void TestParity::layoutsAgree_data()
         QTest::addRow("%s, untied 2 x 2", name) << Layout{{two, two}, 8, 4, kind} << false;
     }
     const ScheduleKind turns = ScheduleKind::Interleaved1F1B;
-    row("interleaved, 2 devices x 2 stages", {{one, one, one, one}, 8, 4, turns, 2});
-    row("interleaved, 2 devices x 2 stages, untied", {{one, one, one, one}, 8, 4, turns, 2}, false);
-    row("interleaved, 2 x 2 devices x 2 stages", {{two, two, two, two}, 8, 4, turns, 2});
-    row("interleaved, unequal replicas", {{{{0.7, 0.3}}, {{0.4, 0.6}}, {{0.7, 0.3}}, {{0.4, 0.6}}}, 12, 3, turns, 2});
-    row("interleaved, recompute", {{again, again, again, again}, 8, 8, turns, 2});
-    row("gpipe, 2 devices x 2 stages", {{one, one, one, one}, 8, 4, ScheduleKind::GPipe, 2});
-    row("2 stages on one device", {{one, one}, 8, 4, ScheduleKind::GPipe, 1});
-    row("2 stages on 2 devices", {{two, two}, 8, 4, turns, 1});
+    row("interleaved, 2 devices x 2 stages", {{one, one, one, one}, 8, 4, turns, {0, 1, 0, 1}});
+    row("interleaved, 2 devices x 2 stages, untied", {{one, one, one, one}, 8, 4, turns, {0, 1, 0, 1}}, false);
+    row("interleaved, 2 x 2 devices x 2 stages", {{two, two, two, two}, 8, 4, turns, {0, 1, 0, 1}});
+    row("interleaved, unequal replicas", {{{{0.7, 0.3}}, {{0.4, 0.6}}, {{0.7, 0.3}}, {{0.4, 0.6}}}, 12, 3, turns, {0, 1, 0, 1}});
+    row("interleaved, recompute", {{again, again, again, again}, 8, 8, turns, {0, 1, 0, 1}});
+    row("gpipe, 2 devices x 2 stages", {{one, one, one, one}, 8, 4, ScheduleKind::GPipe, {0, 1, 0, 1}});
+    row("2 stages on one device", {{one, one}, 8, 4, ScheduleKind::GPipe, {0, 0}});
+    row("2 stages on 2 devices", {{two, two}, 8, 4, turns, {0, 0}});
+    // First and last stage, which share the token table, on one device; the middle ones hand over within the other.
+    row("there and back, tied on one device", {{one, one, one, one}, 8, 4, ScheduleKind::GPipe, {0, 1, 1, 0}});
+    row("there and back, 2 x 2 devices", {{two, two, two, two}, 8, 4, ScheduleKind::GPipe, {0, 1, 1, 0}});
+    row("there and back, recompute", {{again, again, again, again}, 8, 4, ScheduleKind::GPipe, {0, 1, 1, 0}});
     const ScheduleKind cut = ScheduleKind::ZeroBubbleH1;
     row("zb-h1, 1 stage", {{one}, 8, 4, cut});
     row("zb-h1, 2 stages", {{one, one}, 8, 4, cut});
@@ -205,6 +215,32 @@ void TestParity::sgdLayoutsAgree()
     optimizer.momentum = 0;
     m_oneRank.clear();
     compareWithOneRank({{{}, {}}, 8, 4}, true, optimizer);
+}
+
+/// Gradients add up over micro-batches in the same order: cutting the backward pass changes no bit.
+void TestParity::zeroBubbleIsOneForwardOneBackwardToTheBit()
+{
+    for (const std::size_t stages : {2, 4}) {
+        const std::vector<StageLayout> each(stages);
+        const Outcome whole = run(m_tied, {each, 8, 8, plan::ScheduleKind::OneF1B}, {}, {});
+        const Outcome cut = run(m_tied, {each, 8, 8, plan::ScheduleKind::ZeroBubbleH1}, {}, {});
+        QVERIFY2(whole.problem.empty(), whole.problem.c_str());
+        QVERIFY2(cut.problem.empty(), cut.problem.c_str());
+        QVERIFY(whole.losses == cut.losses);
+    }
+}
+
+/// Two places with two stages each, there and back, where one stage of the four cuts its backward passes.
+void TestParity::customOrderWithWeightPasses()
+{
+    plan::Plan plan = planOf(m_tied, {{{}, {}, {}, {}}, 8, 2, plan::ScheduleKind::Custom, {0, 1, 1, 0}});
+    plan.schedule.order[m_tied.cluster->device(DeviceId(0)).name] = {"s0.F.m0", "s0.F.m1", "s3.F.m0", "s3.B.m0", "s3.F.m1", "s3.B.m1", "s0.B.m0", "s0.B.m1"};
+    plan.schedule.order[m_tied.cluster->device(DeviceId(1)).name] = {"s1.F.m0", "s2.F.m0", "s1.F.m1", "s2.F.m1", "s2.B.m0", "s1.B.m0", "s2.B.m1", "s2.W.m1", "s1.B.m1", "s2.W.m0"};
+    const Outcome custom = run(m_tied, plan, {});
+    const Outcome one = run(m_tied, {{{}}, 8, 2}, {}, {});
+    QVERIFY2(custom.problem.empty(), custom.problem.c_str());
+    for (std::size_t step = 0; step < one.losses.size(); ++step)
+        QVERIFY(std::fabs(custom.losses[step] - one.losses[step]) <= 1e-4 * one.losses[step]);
 }
 
 void TestParity::sameSeedSameBits()

@@ -29,10 +29,15 @@ struct MeshStage {
 };
 
 struct MeshLayout {
-    MeshLayout(std::vector<MeshStage> all = {}, std::int64_t micro = 1, int slots = 0) : stages(std::move(all)), microBatches(micro), registers(slots) {}
+    MeshLayout(std::vector<MeshStage> all = {}, std::int64_t micro = 1, int slots = 0, plan::ScheduleKind kind = plan::ScheduleKind::OneF1B, std::size_t turns = 0)
+        : stages(std::move(all)), microBatches(micro), registers(slots), schedule(kind), places(turns)
+    {
+    }
     std::vector<MeshStage> stages;
     std::int64_t microBatches;
     int registers;
+    plan::ScheduleKind schedule;
+    std::size_t places; ///< which the stages go round; 0: each has its own
 };
 
 /// Column-parallel, then row-parallel products (Shoeybi et al., Megatron-LM, 2019, §3), on the last dimension of the mesh.
@@ -122,6 +127,7 @@ plan::Plan TestShardedTraining::planFor(const MeshLayout &layout) const
     plan.clusterName = m_subject.cluster->name();
     plan.globalBatch = 8;
     plan.microBatches = layout.microBatches;
+    plan.schedule.kind = layout.schedule;
     plan.optimizer.learningRate = 3e-3;
     std::int64_t device = 0;
     const std::size_t layers = m_subject.layers().size();
@@ -139,8 +145,11 @@ plan::Plan TestShardedTraining::planFor(const MeshLayout &layout) const
         int count = 1;
         for (const int size : given.mesh)
             count *= size;
-        for (int i = 0; i < count; ++i)
+        const bool again = layout.places > 0 && s >= layout.places;
+        for (int i = 0; i < count && !again; ++i)
             stage.devices.emplace_back(device++);
+        if (again)
+            stage.devices = plan.stages[s - layout.places].devices;
         plan.stages.push_back(std::move(stage));
     }
     return plan;
@@ -210,6 +219,16 @@ void TestShardedTraining::layoutsAgree_data()
     row("untied, 2 tensor then 2 data", {{{{1, 2}, tensor}, {{2}}}, 2});
     row("untied, 1 then 2 tensor", {{{{1}}, {{1, 2}, tensor}}, 4});
     row("untied, 4 tensor then 2", {{{{1, 4}, tensor}, {{1, 2}, tensor}}, 4});
+    const plan::ScheduleKind turns = plan::ScheduleKind::Interleaved1F1B;
+    const plan::ScheduleKind cut = plan::ScheduleKind::ZeroBubbleH1;
+    row("2 places x 2 stages", {{{{1}}, {{1}}, {{1}}, {{1}}}, 4, 0, turns, 2});
+    row("2 places x 2 stages, one register", {{{{1}}, {{1}}, {{1}}, {{1}}}, 4, 1, turns, 2});
+    row("2 places x 2 stages x 2 tensor", {{{{1, 2}, tensor}, {{1, 2}, tensor}, {{1, 2}, tensor}, {{1, 2}, tensor}}, 4, 0, turns, 2});
+    row("2 places x 2 stages x 2 data x 2 tensor", {{{{2, 2}, tensor}, {{2, 2}, tensor}, {{2, 2}, tensor}, {{2, 2}, tensor}}, 4, 0, turns, 2});
+    row("zb-h1, 2 stages x 2 tensor", {{{{1, 2}, tensor}, {{1, 2}, tensor}}, 4, 0, cut});
+    row("zb-h1, sequence", {{{{1, 2}, sequence}, {{1, 2}, with(tensor, {{"*residual", "S(0),S(1)"}})}}, 4, 0, cut});
+    row("zb-h1, layers recompute", {{{{1, 2}, tensor, 0, plan::Recompute::Layers}, {{1, 2}, tensor, 0, plan::Recompute::Layers}}, 4, 0, cut});
+    row("zb-h1, one register", {{{{1}}, {{1}}}, 4, 1, cut}, false);
     for (const int level : {1, 2, 3}) {
         const auto zero = [&](const char *name, MeshLayout layout) {
             for (MeshStage &stage : layout.stages)
@@ -223,6 +242,8 @@ void TestShardedTraining::layoutsAgree_data()
         zero("2 stages x 2 data", {{{{2}}, {{2}}}, 4});
         zero("2 data x 2 tensor", {{{{2, 2}, tensor}}, 2});
         zero("2 data x sequence", {{{{2, 2}, sequence}}, 2});
+        zero("2 places x 2 stages x 2 data", {{{{2}}, {{2}}, {{2}}, {{2}}}, 4, 0, turns, 2});
+        zero("zb-h1, 2 stages x 2 data", {{{{2}}, {{2}}}, 4, 0, cut});
     }
     row("2 stages, one register", {{{{1}}, {{1}}}, 4, 1}, false);
 }
@@ -258,7 +279,8 @@ void TestShardedTraining::clippingIsTheSameInEveryLayout()
     QVERIFY2(one.problem.empty(), one.problem.c_str());
     QVERIFY(std::fabs(one.losses.back() - m_expected.back()) > 1e-6);
     const Shardings tensor = tensorParallel("B,");
-    for (const MeshLayout &layout : {MeshLayout{{{{2, 2}, tensor}}, 2}, MeshLayout{{{{2}, {}, 1}, {{2}, {}, 3}}, 2}}) {
+    for (const MeshLayout &layout : {MeshLayout{{{{2, 2}, tensor}}, 2}, MeshLayout{{{{2}, {}, 1}, {{2}, {}, 3}}, 2},
+                                     MeshLayout{{{{1}}, {{1}}, {{1}}, {{1}}}, 2, 0, plan::ScheduleKind::Interleaved1F1B, 2}}) {
         const Outcome many = run(layout, clipping, bytes);
         QVERIFY2(many.problem.empty(), many.problem.c_str());
         for (std::size_t step = 0; step < one.losses.size(); ++step)
