@@ -4,6 +4,7 @@
 #include "app/planloom/sources.h"
 #include "app/planloom/verbs.h"
 #include "engine/base/files.h"
+#include "engine/cost/transformer.h"
 #include "engine/graph/operators.h"
 #include "engine/import/import.h"
 #include "executor/checkpoint/restore.h"
@@ -81,6 +82,29 @@ LayerFigures figuresOf(const graph::Graph &graph, const graph::Layer &layer)
     return sum;
 }
 
+/// What a transformer keeps of one sample for its backward pass on one device in 16 bits, by part; an empty object for other models.
+std::string keptByPart(const graph::Graph &graph, Output &output)
+{
+    const auto shape = cost::transformerOf(graph);
+    if (!shape)
+        return "{}";
+    const cost::TransformerCosts costs(*shape);
+    cost::TransformerLayout layout;
+    const cost::LayerActivations layer = costs.activations(layout);
+    const double all = costs.activationBytes(layout);
+    layout.kept = cost::Kept::Selective;
+    const double selective = costs.activationBytes(layout);
+    layout.kept = cost::Kept::Inputs;
+    const double inputs = costs.activationBytes(layout);
+    const auto bytes = [](double number) { return format(Bytes(static_cast<std::int64_t>(number))); };
+    output.line(fmt::format("kept          {} a sample in 16 bits: attention {}, MLP {}, norms {}; embedding {}, head {} besides", bytes(all), bytes(layer.attention * shape->layers),
+                            bytes(layer.mlp * shape->layers), bytes(layer.norms * shape->layers), bytes(costs.embeddingActivations(layout)), bytes(costs.headActivations(layout))));
+    output.line(fmt::format("recomputing   keeps {} (selective) or {} (every layer)", bytes(selective), bytes(inputs)));
+    return JsonObject().add("attention_bytes", layer.attention * shape->layers).add("mlp_bytes", layer.mlp * shape->layers).add("norm_bytes", layer.norms * shape->layers)
+        .add("embedding_bytes", costs.embeddingActivations(layout)).add("head_bytes", costs.headActivations(layout))
+        .add("selective_bytes", selective).add("layer_input_bytes", inputs).text();
+}
+
 Status inspectModel(const std::string &source, Output &output)
 {
     const auto model = import::loadModel(source);
@@ -106,6 +130,7 @@ Status inspectModel(const std::string &source, Output &output)
     output.line(fmt::format("operators     {} in {} layers", count(static_cast<std::int64_t>(graph.ops().size())), layers.size()));
     output.line(fmt::format("parameters    {}  ({})", count(graph.parameterCount()), format(graph.parameterBytes())));
     output.line(fmt::format("a sample      {} forward, {} backward", format(Flops(total.forward)), format(Flops(total.backward))));
+    const std::string kept = keptByPart(graph, output);
     for (const TensorId id : graph.withRole(graph::TensorRole::Input))
         output.line(fmt::format("input         {} {} {}", graph.tensor(id).name, graph::name(graph.tensor(id).type), graph.tensor(id).shape.text()));
     if (model->profile)
@@ -118,7 +143,7 @@ Status inspectModel(const std::string &source, Output &output)
                     .add("layers", layers.size()).add("parameters", graph.parameterCount()).add("parameter_bytes", graph.parameterBytes().value())
                     .add("forward_flops_per_sample", total.forward).add("backward_flops_per_sample", total.backward)
                     .add("trainable", graph.loss().valid()).add("has_times", model->profile != nullptr)
-                    .raw("warnings", jsonStrings(model->warnings).text()).raw("layer_list", list.text()).text());
+                    .raw("kept_per_sample", kept).raw("warnings", jsonStrings(model->warnings).text()).raw("layer_list", list.text()).text());
     return {};
 }
 

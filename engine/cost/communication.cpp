@@ -1,55 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/cost/cost.h"
 
+#include "engine/cost/link_loads.h"
+#include "engine/cost/prefix_sums.h"
+
 #include <algorithm>
-#include <limits>
 
 namespace planloom::cost {
 namespace {
 
 using cluster::Cluster;
 using cluster::Link;
-
-/// Bytes over each direction of each link; a half-duplex link has one lane for both.
-class LinkLoads {
-public:
-    explicit LinkLoads(const Cluster &cluster) : m_cluster(cluster) {}
-
-    void add(DeviceId from, DeviceId to, double bytes)
-    {
-        std::size_t at = m_cluster.vertexOf(from);
-        double latency = 0;
-        for (const std::size_t index : m_cluster.route(from, to)) {
-            const Link &link = m_cluster.links()[index];
-            const bool forwards = link.a == at;
-            m_loads.emplace_back(2 * index + (link.fullDuplex && !forwards ? 1 : 0), bytes);
-            latency += link.latency.value();
-            at = forwards ? link.b : link.a;
-        }
-        m_latency = std::max(m_latency, latency);
-    }
-
-    /// Seconds of the link that is busy longest, at the rate that @p rate names.
-    [[nodiscard]] double busiest(double Link::*rate)
-    {
-        std::sort(m_loads.begin(), m_loads.end());
-        double longest = 0;
-        double load = 0;
-        for (std::size_t i = 0; i < m_loads.size(); ++i) {
-            load = i > 0 && m_loads[i].first == m_loads[i - 1].first ? load + m_loads[i].second : m_loads[i].second;
-            longest = std::max(longest, load / (m_cluster.links()[m_loads[i].first / 2].*rate));
-        }
-        return longest;
-    }
-
-    /// Of the longest route.
-    [[nodiscard]] double latency() const { return m_latency; }
-
-private:
-    const Cluster &m_cluster;
-    std::vector<std::pair<std::size_t, double>> m_loads;
-    double m_latency = 0;
-};
 
 /// DAPPLE's release decides from the smallest and the largest id; a node's devices have consecutive ids.
 bool crosses(const Cluster &cluster, std::span<const DeviceId> devices)
@@ -97,51 +58,6 @@ double allReduceTwoLevel(const Cluster &cluster, std::span<const DeviceId> devic
     return moved / cluster.twoLevel().intraNode / static_cast<double>(devices.size() / 2);
 }
 
-/// Devices of @p sorted by node.
-std::vector<std::vector<DeviceId>> byNode(const Cluster &cluster, const std::vector<DeviceId> &sorted)
-{
-    std::vector<std::vector<DeviceId>> nodes;
-    for (const DeviceId device : sorted) {
-        if (nodes.empty() || cluster.device(nodes.back().back()).node != cluster.device(device).node)
-            nodes.emplace_back();
-        nodes.back().push_back(device);
-    }
-    return nodes;
-}
-
-/// @p rings rings at once, each with its part of the bytes. Ring r begins each node r places later, so that nodes with a port per
-/// device are left through all of them, as NCCL's channels do.
-double ringsTime(const Cluster &cluster, const std::vector<std::vector<DeviceId>> &nodes, std::size_t count, std::size_t rings, double moved)
-{
-    LinkLoads loads(cluster);
-    for (std::size_t r = 0; r < rings; ++r) {
-        std::vector<DeviceId> ring;
-        ring.reserve(count);
-        for (const std::vector<DeviceId> &node : nodes) {
-            const std::size_t start = r * node.size() / rings;
-            for (std::size_t i = 0; i < node.size(); ++i)
-                ring.push_back(node[(start + i) % node.size()]);
-        }
-        for (std::size_t i = 0; i < count; ++i)
-            loads.add(ring[i], ring[(i + 1) % count], moved / static_cast<double>(rings));
-    }
-    return loads.busiest(&Link::collective) + 2 * static_cast<double>(count - 1) * loads.latency();
-}
-
-double allReduceOverLinks(const Cluster &cluster, std::span<const DeviceId> devices, double moved)
-{
-    std::vector<DeviceId> sorted(devices.begin(), devices.end());
-    std::sort(sorted.begin(), sorted.end());
-    const auto nodes = byNode(cluster, sorted);
-    const double oneRing = ringsTime(cluster, nodes, sorted.size(), 1, moved);
-    std::size_t rings = std::numeric_limits<std::size_t>::max();
-    for (const auto &node : nodes)
-        rings = std::min(rings, node.size());
-    if (nodes.size() == 1 || rings == 1)
-        return oneRing;
-    return std::min(oneRing, ringsTime(cluster, nodes, sorted.size(), rings, moved));
-}
-
 /// Linear between two points; below the first its time, which is latency, beyond the last in proportion to the bytes.
 double onCurve(const std::vector<CurvePoint> &curve, double bytes)
 {
@@ -153,12 +69,6 @@ double onCurve(const std::vector<CurvePoint> &curve, double bytes)
     const CurvePoint &below = *std::prev(above);
     const double share = (bytes - below.bytes) / (above->bytes - below.bytes);
     return below.seconds.value() + share * (above->seconds.value() - below.seconds.value());
-}
-
-/// An all-reduce of so many bytes moves twice what the collective does.
-double comparableAllReduce(Collective kind, double bytes, double members)
-{
-    return kind == Collective::AllReduce || kind == Collective::Broadcast ? bytes : bytes * members;
 }
 
 } // namespace
@@ -176,6 +86,25 @@ const std::vector<CurvePoint> *CostModel::curve(const std::string &name, std::sp
     return it != m_profile->curves.end() && !it->second.empty() ? &it->second : nullptr;
 }
 
+namespace {
+
+/// Bytes a second that a profile found collectives of one machine to move, for devices that it holds for; else 0.
+double measuredRate(const Profile *profile, const Cluster &cluster, std::span<const DeviceId> devices)
+{
+    if (profile == nullptr || crosses(cluster, devices) || profile->deviceType != cluster.typeOf(devices.front()).name)
+        return 0;
+    const auto measured = profile->extra.find("allreduce_bytes_per_second");
+    return measured != profile->extra.end() ? measured->second : 0;
+}
+
+/// An all-reduce of so many bytes moves twice what the collective does.
+double comparableAllReduce(Collective kind, double bytes, double members)
+{
+    return kind == Collective::AllReduce || kind == Collective::Broadcast ? bytes : bytes * members;
+}
+
+} // namespace
+
 Seconds CostModel::collective(Collective kind, std::span<const DeviceId> devices, double bytes) const
 {
     if (devices.size() < 2 || !(bytes > 0))
@@ -184,11 +113,18 @@ Seconds CostModel::collective(Collective kind, std::span<const DeviceId> devices
         return Seconds(onCurve(*measured, bytes));
     if (kind == Collective::AllReduce)
         return allReduce(devices, bytes);
+    const bool overLinks = m_cluster->commModel() == cluster::CommModel::Links && measuredRate(m_profile.get(), *m_cluster, devices) <= 0;
+    if (overLinks)
+        return m_sums->links.of(*m_cluster, {{devices.begin(), devices.end()}})->cost(kind, bytes).seconds;
     return allReduce(devices, comparableAllReduce(kind, bytes, static_cast<double>(devices.size()))) * 0.5;
 }
 
 Seconds CostModel::collectiveAtOnce(Collective kind, std::span<const std::vector<DeviceId>> groups, double bytes) const
 {
+    const bool alone = groups.size() < 2 || m_cluster->commModel() == cluster::CommModel::TwoLevel;
+    const bool inside = std::none_of(groups.begin(), groups.end(), [&](const auto &group) { return group.empty() || crosses(*m_cluster, group); });
+    if (!alone && !inside && groups.front().size() > 1 && bytes > 0)
+        return m_sums->links.of(*m_cluster, {groups.begin(), groups.end()})->cost(kind, bytes).seconds;
     Seconds slowest(0);
     for (const std::vector<DeviceId> &group : groups)
         slowest = std::max(slowest, collective(kind, group, bytes));
@@ -218,12 +154,9 @@ Seconds CostModel::allReduce(std::span<const DeviceId> devices, double bytes) co
         return Seconds(allReduceTwoLevel(*m_cluster, devices, moved));
     if (const auto *measured = curve(curveName(Collective::AllReduce, devices.size()), devices))
         return Seconds(onCurve(*measured, bytes));
-    if (m_profile && !crosses(*m_cluster, devices) && m_profile->deviceType == m_cluster->typeOf(devices.front()).name) {
-        const auto measured = m_profile->extra.find("allreduce_bytes_per_second");
-        if (measured != m_profile->extra.end() && measured->second > 0)
-            return Seconds(moved / measured->second);
-    }
-    return Seconds(allReduceOverLinks(*m_cluster, devices, moved));
+    if (const double rate = measuredRate(m_profile.get(), *m_cluster, devices); rate > 0)
+        return Seconds(moved / rate);
+    return m_sums->links.of(*m_cluster, {{devices.begin(), devices.end()}})->cost(Collective::AllReduce, bytes).seconds;
 }
 
 } // namespace planloom::cost

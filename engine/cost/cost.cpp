@@ -2,6 +2,7 @@
 #include "engine/cost/cost.h"
 
 #include "engine/cost/local_costs.h"
+#include "engine/cost/prefix_sums.h"
 #include "engine/graph/operators.h"
 #include "engine/sharding/shard.h"
 
@@ -22,25 +23,6 @@ constexpr double kMemoryEfficiency = 0.85;
 
 // Planners ask for a few dozen slice sizes; beyond this many the answers are not kept.
 constexpr std::size_t kMostKept = 4096;
-
-/// A figure that grows by `perSample`: every operator's FLOPs and bytes are of this form.
-struct Affine {
-    double fixed = 0;
-    double perSample = 0;
-
-    static Affine through(double one, double two) { return {one - (two - one), two - one}; }
-    [[nodiscard]] double at(double samples) const { return std::max(0.0, fixed + perSample * samples); }
-};
-
-struct OpFigures {
-    Affine forward;
-    Affine backward;
-    Affine forwardBytes;
-    Affine backwardBytes;
-    std::string dtype;
-    const std::vector<OpTime> *measured = nullptr; ///< of the profile
-    std::vector<OpTime> declared;                  ///< of a ProfiledLayer without profile
-};
 
 double asDouble(Bytes bytes)
 {
@@ -80,6 +62,19 @@ double measuredTime(const std::vector<OpTime> &times, double samples, bool backw
     return timeOf(below, backward) + share * (timeOf(*above, backward) - timeOf(below, backward));
 }
 
+Models modelsOf(const cluster::Cluster &cluster)
+{
+    Models models;
+    for (const cluster::DeviceType &type : cluster.types())
+        models.push_back(DeviceModel::of(type));
+    return models;
+}
+
+bool anyKnown(const Models &models)
+{
+    return std::any_of(models.begin(), models.end(), [](const auto &model) { return model.has_value(); });
+}
+
 double rooflineTime(const OpFigures &op, const cluster::DeviceType &type, double samples, bool backward)
 {
     auto peak = type.peakFlops.find(op.dtype);
@@ -110,16 +105,6 @@ double profileScale(const Profile &profile, const cluster::Cluster &cluster, con
     return measured->peakFlops.at("float32") / type.peakFlops.at("float32");
 }
 
-/// Bytes of parameters over layer ranges: those of one layer by prefix sums, the few that several layers share one by one.
-struct ParameterBytes {
-    struct Shared {
-        std::vector<std::size_t> layers;
-        std::int64_t bytes = 0;
-    };
-    std::vector<std::int64_t> before;
-    std::vector<Shared> shared;
-};
-
 ParameterBytes parametersOf(const graph::Graph &graph, const graph::LayerView &layers)
 {
     ParameterBytes made;
@@ -142,74 +127,67 @@ ParameterBytes parametersOf(const graph::Graph &graph, const graph::LayerView &l
 
 } // namespace
 
-/// Times of layers [0, k) for k = 0..n, made once per slice size and device type. Thread-safe: readers share the kept sums.
-struct CostModel::PrefixSums {
-    struct Sums {
-        std::vector<double> forward;
-        std::vector<double> backward;
-    };
-    using Key = std::pair<std::size_t, double>;
+double CostModel::PrefixSums::opTime(const OpFigures &op, std::size_t type, const cluster::DeviceType &device, double samples, bool backward) const
+{
+    if (op.measured && scale[type] > 0)
+        return measuredTime(*op.measured, samples, backward) * scale[type];
+    if (!op.declared.empty())
+        return measuredTime(op.declared, samples, backward);
+    if (models[type])
+        return models[type]->seconds(backward ? op.backwardWork : op.forwardWork, samples).value();
+    return rooflineTime(op, device, samples, backward);
+}
 
-    std::vector<OpFigures> ops;
-    std::vector<double> scale; ///< per device type, see profileScale
-    ParameterBytes parameters;
-    mutable std::shared_mutex guard;
-    mutable std::map<Key, std::shared_ptr<const Sums>> kept;
-
-    [[nodiscard]] double opTime(const OpFigures &op, std::size_t type, const cluster::DeviceType &device, double samples, bool backward) const
-    {
-        if (op.measured && scale[type] > 0)
-            return measuredTime(*op.measured, samples, backward) * scale[type];
-        if (!op.declared.empty())
-            return measuredTime(op.declared, samples, backward);
-        return rooflineTime(op, device, samples, backward);
-    }
-
-    [[nodiscard]] Sums make(const graph::LayerView &layers, std::size_t type, const cluster::DeviceType &device, double samples) const
-    {
-        Sums made;
-        made.forward.assign(layers.size() + 1, 0.0);
-        made.backward.assign(layers.size() + 1, 0.0);
-        for (std::size_t layer = 0; layer < layers.size(); ++layer) {
-            double forward = 0;
-            double backward = 0;
-            for (std::size_t op = layers.layers[layer].first.index(); op < layers.layers[layer].last.index(); ++op) {
-                forward += opTime(ops[op], type, device, samples, false);
-                backward += opTime(ops[op], type, device, samples, true);
-            }
-            made.forward[layer + 1] = made.forward[layer] + forward;
-            made.backward[layer + 1] = made.backward[layer] + backward;
+CostModel::PrefixSums::Sums CostModel::PrefixSums::make(const graph::LayerView &layers, std::size_t type, const cluster::DeviceType &device, double samples) const
+{
+    Sums made;
+    made.forward.assign(layers.size() + 1, 0.0);
+    made.backward.assign(layers.size() + 1, 0.0);
+    for (std::size_t layer = 0; layer < layers.size(); ++layer) {
+        double forward = 0;
+        double backward = 0;
+        for (std::size_t op = layers.layers[layer].first.index(); op < layers.layers[layer].last.index(); ++op) {
+            forward += opTime(ops[op], type, device, samples, false);
+            backward += opTime(ops[op], type, device, samples, true);
         }
-        return made;
+        made.forward[layer + 1] = made.forward[layer] + forward;
+        made.backward[layer + 1] = made.backward[layer] + backward;
     }
+    return made;
+}
 
-    [[nodiscard]] std::shared_ptr<const Sums> at(const graph::LayerView &layers, std::size_t type, const cluster::DeviceType &device, double samples) const
+std::shared_ptr<const CostModel::PrefixSums::Sums> CostModel::PrefixSums::at(const graph::LayerView &layers, std::size_t type, const cluster::DeviceType &device, double samples) const
+{
+    const Key key(type, samples);
     {
-        const Key key(type, samples);
-        {
-            const std::shared_lock lock(guard);
-            if (const auto it = kept.find(key); it != kept.end())
-                return it->second;
-        }
-        auto made = std::make_shared<const Sums>(make(layers, type, device, samples));
-        const std::unique_lock lock(guard);
-        if (kept.size() < kMostKept)
-            kept.emplace(key, made);
-        return made;
+        const std::shared_lock lock(guard);
+        if (const auto it = kept.find(key); it != kept.end())
+            return it->second;
     }
-};
+    auto made = std::make_shared<const Sums>(make(layers, type, device, samples));
+    const std::unique_lock lock(guard);
+    if (kept.size() < kMostKept)
+        kept.emplace(key, made);
+    return made;
+}
 
 CostModel::CostModel(std::shared_ptr<const graph::Graph> graph, std::shared_ptr<const cluster::Cluster> cluster, std::shared_ptr<const Profile> profile, bool half)
     : m_graph(std::move(graph)), m_cluster(std::move(cluster)), m_profile(std::move(profile)), m_half(half), m_layers(graph::layersOf(*m_graph))
 {
     auto sums = std::make_shared<PrefixSums>();
     sums->ops.reserve(m_graph->ops().size());
+    sums->models = modelsOf(*m_cluster);
+    const bool known = anyKnown(sums->models);
     for (const graph::Op &op : m_graph->ops()) {
-        sums->ops.push_back(figuresOf(*m_graph, op));
+        OpFigures &figures = sums->ops.emplace_back(figuresOf(*m_graph, op));
+        if (known) {
+            figures.forwardWork = forwardWork(*m_graph, op, m_half);
+            figures.backwardWork = backwardWork(*m_graph, op, m_half);
+        }
         if (!m_profile)
             continue;
         if (const auto it = m_profile->ops.find(op.name); it != m_profile->ops.end() && !it->second.empty())
-            sums->ops.back().measured = &it->second;
+            figures.measured = &it->second;
     }
     for (const cluster::DeviceType &type : m_cluster->types())
         sums->scale.push_back(m_profile ? profileScale(*m_profile, *m_cluster, type) : 0.0);
@@ -256,7 +234,9 @@ Seconds CostModel::optimizerStep(Bytes parameters, int stateTensors, std::size_t
         if (const auto it = m_profile->extra.find("optimizer_seconds_per_parameter"); it != m_profile->extra.end())
             return Seconds(it->second * asDouble(parameters) / 4 * m_sums->scale[type]);
     }
-    // Reads and writes the parameters and each moment, reads the gradients: a step is bound by memory.
+    // Reads and writes the parameters and each moment, reads the gradients and clears them, writes the 16 bit copy: a step is bound by memory.
+    if (const auto &model = m_sums->models[type])
+        return model->streaming(asDouble(parameters) * (4 + 2 * stateTensors + (m_half ? 0.5 : 0)));
     const double traffic = asDouble(parameters) * (3 + 2 * stateTensors);
     return Seconds(traffic / (m_cluster->types()[type].memoryBandwidth * kMemoryEfficiency));
 }
@@ -300,7 +280,7 @@ struct LocalCosts::Entry {
 
 LocalCosts::LocalCosts(const CostModel &costs, const graph::Graph &local) : LocalCosts(costs, local, 0, local.ops().size()) {}
 
-LocalCosts::LocalCosts(const CostModel &costs, const graph::Graph &local, std::size_t first, std::size_t last) : m_costs(costs), m_first(first)
+LocalCosts::LocalCosts(const CostModel &costs, const graph::Graph &local, std::size_t first, std::size_t last) : m_costs(costs), m_first(first), m_models(modelsOf(costs.cluster()))
 {
     const Profile *profile = costs.profile().get();
     for (std::size_t i = first; i < last; ++i) {
@@ -311,8 +291,11 @@ LocalCosts::LocalCosts(const CostModel &costs, const graph::Graph &local, std::s
             entry.kernel = it != profile->kernels.end() && !it->second.empty() ? &it->second : nullptr;
         }
         m_covered += entry.kernel != nullptr ? 1 : 0;
-        if (entry.kernel == nullptr && !sharding::communicates(op.type))
+        if (entry.kernel == nullptr && !sharding::communicates(op.type)) {
             entry.figures = figuresOf(local, op);
+            if (anyKnown(m_models))
+                entry.figures.forwardWork = forwardWork(local, op);
+        }
         m_entries.push_back(std::move(entry));
     }
 }
@@ -328,7 +311,10 @@ Seconds LocalCosts::seconds(std::size_t first, std::size_t last, double samples,
     for (std::size_t i = first; i < last && samples > 0; ++i) {
         const Entry &entry = m_entries[i - m_first];
         const bool measured = entry.kernel != nullptr && scale > 0;
-        sum += measured ? interpolated(*entry.kernel, samples) * scale : rooflineTime(entry.figures, device, samples, false);
+        if (measured)
+            sum += interpolated(*entry.kernel, samples) * scale;
+        else
+            sum += m_models[type] ? m_models[type]->seconds(entry.figures.forwardWork, samples).value() : rooflineTime(entry.figures, device, samples, false);
     }
     return Seconds(sum);
 }

@@ -2,9 +2,11 @@
 #pragma once
 
 #include "engine/cost/cost.h"
+#include "engine/cost/device_model.h"
 #include "engine/cost/signature.h"
 
 #include <cstddef>
+#include <optional>
 #include <vector>
 
 namespace planloom::cost {
@@ -26,12 +28,15 @@ public:
     [[nodiscard]] bool measured() const { return m_covered > 0; }
     /// Operators whose kernel the profile knows.
     [[nodiscard]] std::size_t covered() const { return m_covered; }
+    /// True if type index @p type has a model of its GPU: times are then finer than a layer's, too.
+    [[nodiscard]] bool modelled(std::size_t type) const { return m_models[type].has_value(); }
 
 private:
     struct Entry;
     const CostModel &m_costs;
     std::size_t m_first;
     std::size_t m_covered = 0;
+    std::vector<std::optional<DeviceModel>> m_models; ///< by type index of the cluster
     std::vector<Entry> m_entries;
 };
 

@@ -44,6 +44,7 @@ Table makeTable()
         {"SoftmaxCrossEntropyLoss", {"h-", "f"}},
         {"SoftmaxCrossEntropyLossGrad", {"fh-f", "h"}},
         {"Gather", {"h-", "h"}},
+        {"ShardGather", {"h-", "h"}},
         {"GatherGrad", {"-", "f"}},
         {"ReduceSumTo", {"-", "f"}},
     };
@@ -104,9 +105,19 @@ private:
         });
     }
 
+    /// Whether the operator only moves what it reads, or sums it over devices: it does so in the type that it gets.
+    static bool moves(std::string_view type)
+    {
+        static const std::set<std::string_view> kTypes{"AllReduce",  "AllGather", "ReduceScatter", "AllToAll", "ShardSlice",
+                                                       "ShardPad", "Partition", "Assemble",      "KeepOnFirst"};
+        return kTypes.contains(type);
+    }
+
     /// A sum of contributions is made in the type that they have: float32 for a parameter's.
     [[nodiscard]] Slots slots(const Op &op) const
     {
+        if (moves(op.type))
+            return m_half[op.inputs[0].index()].valid() ? kHalf : kSingle;
         if (op.type != "AddN")
             return slotsOf(op);
         const bool single = std::all_of(op.inputs.begin(), op.inputs.end(), [&](TensorId id) { return !m_half[id.index()].valid(); });

@@ -24,6 +24,12 @@ public:
 
     /// What every device of the stage runs.
     [[nodiscard]] const std::optional<graph::TrainingGraph> &training() const { return m_training; }
+    [[nodiscard]] const plan::Stage &stage() const { return m_stage; }
+    /// True if parts of forward run again within the backward pass.
+    [[nodiscard]] bool repeats() const
+    {
+        return m_training && (m_stage.recompute == plan::Recompute::Selective || m_stage.recompute == plan::Recompute::Layers);
+    }
     /// True if forward runs again as a whole before backward. A stage without operators cannot do it a layer at a time.
     [[nodiscard]] bool runsAgain() const
     {

@@ -35,7 +35,7 @@ struct SiteTasks {
 struct StageParts {
     std::vector<PassPart> forward, backward, weights;
     std::vector<double> forwardShares, backwardShares, weightShares; ///< the last two sum to 1
-    std::shared_ptr<const cost::LocalCosts> costs; ///< of the stage's own operators, where the profile knows them; else null
+    std::shared_ptr<const cost::LocalCosts> costs; ///< of the stage's own operators; null where only layers have times
 };
 
 /// Which lane each end of a stage uses.
@@ -151,11 +151,23 @@ private:
         const auto cut = shares.begin() + static_cast<std::ptrdiff_t>(parts.backward.size());
         parts.backwardShares.assign(shares.begin(), cut);
         parts.weightShares.assign(cut, shares.end());
-        if (m_costs.profile() && !m_costs.profile()->kernels.empty()) {
-            auto kernels = std::make_shared<const cost::LocalCosts>(m_costs, training.graph);
-            parts.costs = kernels->measured() ? std::move(kernels) : nullptr;
-        }
+        parts.costs = localCosts(stage);
         return parts;
+    }
+
+    /// Used where the profile knows the stage's own operators, where nothing is measured and its GPUs have models, and where operators run again
+    /// within the backward pass, which the times of layers do not tell. Else null.
+    [[nodiscard]] std::shared_ptr<const cost::LocalCosts> localCosts(const StageModel &stage) const
+    {
+        const auto profile = m_costs.profile();
+        const bool byKernel = profile && !profile->kernels.empty();
+        const bool byLayer = profile && !profile->ops.empty();
+        if (byLayer && !byKernel && !stage.repeats())
+            return nullptr;
+        auto costs = std::make_shared<const cost::LocalCosts>(m_costs, stage.training()->graph);
+        const auto &devices = stage.stage().devices;
+        const bool modelled = !byLayer && std::all_of(devices.begin(), devices.end(), [&](DeviceId id) { return costs->modelled(m_all.subject.cluster->device(id).type); });
+        return costs->measured() || modelled || stage.repeats() ? std::move(costs) : nullptr;
     }
 
     /// A run of operators: what the profile says of them, or @p share, its part of the pass as the model's layers have it.

@@ -201,15 +201,23 @@ Made makeShardGather(const Request &request)
     const std::int64_t lookups = request.inputs[1].elements();
     if (request.outputs[0].elements() != view.outer * lookups * view.inner)
         return wrong(request, text(request.in(0)) + " indexed by " + text(request.in(1)) + " is not " + text(request.out()));
-    return makeFunction([view, lookups](Inputs in, Outputs out) {
+    const graph::DType type = request.inputs[0].type;
+    if (type != request.outputs[0].type || (type != graph::DType::F32 && type != graph::DType::BF16))
+        return wrong(request, "the rows must be float32 or bfloat16");
+    const std::int64_t bytes = view.inner * graph::sizeOf(type);
+    return makeFunction([view, lookups, bytes, half = type == graph::DType::BF16](Inputs in, Outputs out) {
         parallelFor(view.outer * lookups, rowGrain(view.inner), [&](std::int64_t begin, std::int64_t end) {
             for (std::int64_t i = begin; i < end; ++i) {
                 const std::int64_t row = ints(in[1])[i % lookups];
-                float *to = floats(out[0]) + i * view.inner;
+                std::byte *to = static_cast<std::byte *>(out[0]) + i * bytes;
                 if (row >= 0 && row < view.n)
-                    std::memcpy(to, floats(in[0]) + (i / lookups * view.n + row) * view.inner, static_cast<std::size_t>(view.inner) * sizeof(float));
-                else // a row that nobody has reads as NaN, as Gather's does
-                    std::fill_n(to, view.inner, row == kElsewhere ? 0.0F : std::numeric_limits<float>::quiet_NaN());
+                    std::memcpy(to, static_cast<const std::byte *>(in[0]) + (i / lookups * view.n + row) * bytes, static_cast<std::size_t>(bytes));
+                else if (row == kElsewhere)
+                    std::memset(to, 0, static_cast<std::size_t>(bytes));
+                else if (half) // a row that nobody has reads as NaN, as Gather's does
+                    std::fill_n(reinterpret_cast<std::uint16_t *>(to), view.inner, std::uint16_t{0x7fc0});
+                else
+                    std::fill_n(reinterpret_cast<float *>(to), view.inner, std::numeric_limits<float>::quiet_NaN());
             }
         });
     });
@@ -313,7 +321,7 @@ constexpr KernelEntry kEntries[] = {
     {"Assemble", "*", "*", makeAssemble},
     {"KeepOnFirst", "*", "*", makeKeepOnFirst},
     {"ShiftIndices", "i", "i", makeShiftIndices},
-    {"ShardGather", "fi", "f", makeShardGather},
+    {"ShardGather", "*i", "*", makeShardGather},
     {"LossStatistics", "fi", "f", makeLossStatistics},
     {"CombineLossStatistics", "f", "f", makeCombine},
     {"LossFromStatistics", "fi", "ff?", makeLossFromStatistics},

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "engine/base/units.h"
+#include "engine/cluster/cluster.h"
+#include "engine/cost/collectives.h"
+
+#include <map>
+#include <memory>
+#include <shared_mutex>
+#include <span>
+#include <vector>
+
+namespace planloom::cost {
+
+/// How a library carries out a collective.
+enum class Algorithm : std::uint8_t {
+    Ring,         ///< every member sends to the next one
+    Rings,        ///< as many rings as the machines have members, each leaving them by another one
+    Hierarchical, ///< reduce-scatter inside the machines, rings of counterparts between them, all-gather inside
+    Tree,         ///< chains inside the machines, two binary trees over them
+    Direct,       ///< every member sends to every other one
+};
+const char *name(Algorithm algorithm);
+
+/// How it hands data on: the faster a message arrives, the less of the bandwidth it gets (NCCL's LL, LL128 and Simple protocols).
+struct Protocol {
+    const char *name;
+    double latency;   ///< of the links' own
+    double bandwidth; ///< likewise
+};
+
+struct CollectiveCost {
+    Seconds seconds;
+    Algorithm algorithm = Algorithm::Ring;
+    const char *protocol = "";
+};
+
+/// What a collective costs over the links of a cluster, whatever its size: latencies and seconds per byte of each algorithm, worked out once from the
+/// loads on the links. Groups that communicate at once share links. Making one costs O(members * links of a route), asking it O(1). Immutable.
+class LinkCollectives {
+public:
+    /// @p groups: at least one, of two or more members each. Of the algorithms and protocols only what CPUs run (executor/comm: one ring) where
+    /// @p library is false.
+    LinkCollectives(const cluster::Cluster &cluster, std::span<const std::vector<DeviceId>> groups, bool library);
+
+    /// The fastest way. @p bytes as collectives.h counts them.
+    [[nodiscard]] CollectiveCost cost(Collective kind, double bytes) const;
+    /// An all-reduce done in one way; infinite where the way does not exist, such as a hierarchy of one machine.
+    [[nodiscard]] Seconds allReduce(Algorithm algorithm, double bytes, const Protocol &protocol) const;
+    static std::span<const Protocol> protocols();
+
+private:
+    using Machines = std::vector<std::vector<DeviceId>>; ///< members of a group by machine
+    struct Way {
+        bool exists = false;
+        double perByte = 0; ///< seconds of the busiest link for each byte that is reduced
+        double latency = 0; ///< of all steps, one after the other
+    };
+    void makeRings(const cluster::Cluster &cluster, std::span<const Machines> groups);
+    void makeHierarchy(const cluster::Cluster &cluster, std::span<const Machines> groups);
+    void makeDirect(const cluster::Cluster &cluster, std::span<const Machines> groups);
+
+    double m_members = 0;
+    bool m_library = false;
+    Way m_ring, m_rings, m_inside, m_between, m_tree, m_direct;
+    double m_treeDepth = 0; ///< steps down and up
+};
+
+/// LinkCollectives of the groups asked for so far. Thread-safe.
+class LinkCache {
+public:
+    std::shared_ptr<const LinkCollectives> of(const cluster::Cluster &cluster, std::vector<std::vector<DeviceId>> groups) const;
+
+private:
+    mutable std::shared_mutex m_guard;
+    mutable std::map<std::vector<std::vector<DeviceId>>, std::shared_ptr<const LinkCollectives>> m_kept;
+};
+
+} // namespace planloom::cost

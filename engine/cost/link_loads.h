@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "engine/cluster/cluster.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+namespace planloom::cost {
+
+/// Bytes over each direction of each link; a half-duplex link has one lane for both. Cost: the links of the routes that are added.
+class LinkLoads {
+public:
+    explicit LinkLoads(const cluster::Cluster &cluster) : m_cluster(cluster) {}
+
+    void add(DeviceId from, DeviceId to, double bytes)
+    {
+        std::size_t at = m_cluster.vertexOf(from);
+        double latency = 0;
+        for (const std::size_t index : m_cluster.route(from, to)) {
+            const cluster::Link &link = m_cluster.links()[index];
+            const bool forwards = link.a == at;
+            m_loads.emplace_back(2 * index + (link.fullDuplex && !forwards ? 1 : 0), bytes);
+            latency += link.latency.value();
+            at = forwards ? link.b : link.a;
+        }
+        m_latency = std::max(m_latency, latency);
+    }
+
+    /// Seconds of the link that is busy longest, at the rate that @p rate names.
+    [[nodiscard]] double busiest(double cluster::Link::*rate)
+    {
+        if (m_loads.size() > 2 * m_cluster.links().size())
+            return busiestOfMany(rate);
+        std::sort(m_loads.begin(), m_loads.end());
+        double longest = 0;
+        double load = 0;
+        for (std::size_t i = 0; i < m_loads.size(); ++i) {
+            load = i > 0 && m_loads[i].first == m_loads[i - 1].first ? load + m_loads[i].second : m_loads[i].second;
+            longest = std::max(longest, load / (m_cluster.links()[m_loads[i].first / 2].*rate));
+        }
+        return longest;
+    }
+
+    /// Of the longest route.
+    [[nodiscard]] double latency() const { return m_latency; }
+
+private:
+    [[nodiscard]] double busiestOfMany(double cluster::Link::*rate) const
+    {
+        std::vector<double> sums(2 * m_cluster.links().size(), 0.0);
+        for (const auto &[lane, bytes] : m_loads)
+            sums[lane] += bytes;
+        double longest = 0;
+        for (std::size_t lane = 0; lane < sums.size(); ++lane)
+            longest = std::max(longest, sums[lane] / (m_cluster.links()[lane / 2].*rate));
+        return longest;
+    }
+
+    const cluster::Cluster &m_cluster;
+    std::vector<std::pair<std::size_t, double>> m_loads;
+    double m_latency = 0;
+};
+
+} // namespace planloom::cost

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "engine/cost/transformer.h"
+#include "engine/import/zoo.h"
+#include "engine/program/program.h"
+#include "engine/simulate/simulate.h"
+#include "planners/planner.h"
+
+#include <algorithm>
+#include <set>
+#include <string>
+#include <vector>
+
+/// The runs of Korthikanti et al., "Reducing Activation Recomputation in Large Transformer Models" (arXiv 2205.05198), on A100 80 GB in machines of
+/// eight, in 16 bits with Adam, and what this tree predicts of them on the way that `planloom plan` goes. For tests and benchmarks.
+namespace planloom::test {
+
+struct MegatronRun {
+    const char *name;
+    const char *model;
+    const char *cluster;
+    planners::Options options;
+    std::int64_t globalBatch;
+    std::int64_t microBatch;
+    double publishedSeconds; ///< Table 5 (end-to-end iteration time); 0: not published
+};
+
+/// "recompute", "sequence" and the rest as the manual planner's options.
+inline planners::Options megatronOptions(int tensor, int pipeline, int interleave, const char *recompute, bool sequence)
+{
+    planners::Options options{{"tensor", std::to_string(tensor)}, {"pipeline", std::to_string(pipeline)}, {"data", "1"},
+                              {"vocabulary", "on"},               {"recompute", recompute},               {"sequence", sequence ? "on" : "off"}};
+    if (interleave > 1)
+        options["interleave"] = std::to_string(interleave);
+    return options;
+}
+
+inline std::vector<MegatronRun> megatronRuns()
+{
+    return {
+        {"22B, full recompute", "gpt-22b-2022", "a100-8", megatronOptions(8, 1, 1, "always", false), 4, 4, 1.42},
+        {"22B, sequence parallel, selective", "gpt-22b-2022", "a100-8", megatronOptions(8, 1, 1, "selective", true), 4, 4, 1.10},
+        {"175B, full recompute", "gpt-175b-2022", "a100-128", megatronOptions(8, 8, 3, "layers", false), 64, 1, 18.13},
+        {"175B, sequence parallel, selective", "gpt-175b-2022", "a100-128", megatronOptions(8, 8, 3, "selective", true), 64, 1, 13.75},
+    };
+}
+
+inline bool interleaves(const MegatronRun &run)
+{
+    const auto manual = planners::findPlanner("manual");
+    const auto options = (*manual)->options();
+    return run.options.count("interleave") == 0 || std::any_of(options.begin(), options.end(), [](const auto &option) { return option.key == "interleave"; });
+}
+
+inline Result<planners::Problem> megatronProblem(const MegatronRun &run)
+{
+    auto model = import::zooModel(run.model);
+    if (!model)
+        return model.error();
+    auto cluster = cluster::preset(run.cluster);
+    if (!cluster)
+        return cluster.error();
+    planners::Problem problem;
+    problem.precision = plan::Precision::BFloat16;
+    problem.subject = plan::inPrecision(plan::makeSubject(model->graph, std::make_shared<const cluster::Cluster>(*std::move(cluster)), nullptr, model->source), problem.precision);
+    problem.globalBatch = run.globalBatch;
+    problem.microBatch = run.microBatch;
+    return problem;
+}
+
+inline constexpr double kGibi = 1024.0 * 1024 * 1024;
+
+inline Result<planners::PlanReport> planned(const planners::Problem &problem, const planners::Options &options)
+{
+    const auto manual = planners::findPlanner("manual");
+    NoProgress progress;
+    return (*manual)->plan(problem, options, progress);
+}
+
+/// What the first device holds.
+struct Held {
+    double state = 0;       ///< parameters, their sums of gradients, moments and 16 bit copies
+    double activations = 0; ///< kept between forward and backward by the blocks (Table 2; embedding and head aside), of all micro-batches in flight
+};
+
+/// Bytes of a slot that blocks keep, of what is placed there in forward passes.
+inline double keptByBlocks(const program::Body &body)
+{
+    const graph::Graph &graph = body.training.graph;
+    std::set<std::int64_t> counted; // views lie where their input lies
+    double bytes = 0;
+    for (const TensorId id : body.training.stash) {
+        const program::Placement &place = body.forwardPlaces[id.index()];
+        const graph::Tensor &tensor = graph.tensor(id);
+        const bool block = graph.op(tensor.producer).scope.starts_with("h/");
+        if (block && place.area == program::Area::Frame && counted.insert(place.offset).second)
+            bytes += static_cast<double>(tensor.bytes(body.maxSamples).value());
+    }
+    return bytes;
+}
+
+inline Result<Held> heldBy(const plan::Plan &plan, const plan::Subject &subject)
+{
+    const auto program = program::compile(plan, subject);
+    if (!program)
+        return program.error();
+    Held held;
+    held.state = static_cast<double>(program->ranks[0].persistentBytes);
+    for (const std::int32_t index : program->ranks[0].bodies) {
+        const program::Body &body = program->bodies[static_cast<std::size_t>(index)];
+        held.activations += keptByBlocks(body) * body.pools[static_cast<std::size_t>(program::Area::Frame)].count;
+    }
+    return held;
+}
+
+} // namespace planloom::test
