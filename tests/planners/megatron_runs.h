@@ -84,7 +84,7 @@ struct Held {
     double activations = 0; ///< kept between forward and backward by the blocks (Table 2; embedding and head aside), of all micro-batches in flight
 };
 
-/// Bytes of a slot that blocks keep, of what is placed there in forward passes.
+/// Bytes of a slot that the backward passes of blocks read.
 inline double keptByBlocks(const program::Body &body)
 {
     const graph::Graph &graph = body.training.graph;
@@ -93,7 +93,10 @@ inline double keptByBlocks(const program::Body &body)
     for (const TensorId id : body.training.stash) {
         const program::Placement &place = body.forwardPlaces[id.index()];
         const graph::Tensor &tensor = graph.tensor(id);
-        const bool block = graph.op(tensor.producer).scope.starts_with("h/");
+        const auto readers = graph.consumers(id);
+        const bool block = std::any_of(readers.begin(), readers.end(), [&](OpId reader) {
+            return reader.index() >= body.training.forwardOps && graph.op(reader).scope.starts_with("h/");
+        });
         if (block && place.area == program::Area::Frame && counted.insert(place.offset).second)
             bytes += static_cast<double>(tensor.bytes(body.maxSamples).value());
     }
