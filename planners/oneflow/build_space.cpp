@@ -2,7 +2,6 @@
 #include "planners/oneflow/space_data.h"
 
 #include "engine/sharding/boxing.h"
-#include "engine/sharding/megatron.h"
 
 #include <algorithm>
 #include <array>
@@ -51,6 +50,12 @@ double copying(const LineSetting &setting, double bytes)
 double collective(const LineSetting &setting, cost::Collective kind, double bytes)
 {
     return setting.costs->collective(kind, setting.line, bytes).value();
+}
+
+void appendOnce(std::vector<Sbp> &layouts, const Sbp &layout)
+{
+    if (std::find(layouts.begin(), layouts.end(), layout) == layouts.end())
+        layouts.push_back(layout);
 }
 
 /// What joins two nodes.
@@ -105,63 +110,18 @@ private:
 
     void findRepresentatives()
     {
-        m_data.tensorStandsFor.resize(m_graph.tensors().size());
-        for (std::size_t t = 0; t < m_data.tensorStandsFor.size(); ++t)
-            m_data.tensorStandsFor[t] = t;
-        for (std::size_t o = 0; o < m_data.ops.size(); ++o) {
-            const Op &op = m_data.op(o);
-            const Op &other = m_data.op(m_data.standsFor[o]);
-            for (std::size_t i = 0; i < op.outputs.size(); ++i)
-                m_data.tensorStandsFor[op.outputs[i].index()] = other.outputs[i].index();
-            for (std::size_t i = 0; i < op.inputs.size(); ++i) {
-                if (!op.inputs[i].valid())
-                    continue;
-                m_reads[op.inputs[i].index()].emplace_back(o, static_cast<int>(i));
-                if (m_graph.tensor(op.inputs[i]).role == TensorRole::Parameter && other.inputs[i] != op.inputs[i])
-                    m_data.tensorStandsFor[op.inputs[i].index()] = m_data.tensorStandsFor[other.inputs[i].index()];
-            }
-        }
+        m_data.tensorStandsFor = tensorRepresentatives(m_graph, m_data.standsFor);
+        for (std::size_t o = 0; o < m_data.ops.size(); ++o)
+            for (std::size_t i = 0; i < m_data.op(o).inputs.size(); ++i)
+                if (const TensorId input = m_data.op(o).inputs[i]; input.valid())
+                    m_reads[input.index()].emplace_back(o, static_cast<int>(i));
     }
 
-    /// Signatures of every operator that chooses: the plain ones, and those with the segments that may come in.
     void proposeSignatures()
     {
-        std::vector<std::vector<Sbp>> segmented(m_graph.tensors().size());
-        sharding::Mesh mesh;
-        mesh.sizes = {1, parts()};
-        for (const auto &[name, pin] : sharding::megatronPins(m_graph, mesh))
-            if (const TensorId id = m_graph.find(name); id.valid() && !pin[1].segments.empty())
-                segmented[id.index()].push_back(pin[1]);
-        for (std::size_t o = 0; o < m_data.ops.size(); ++o) {
-            if (m_data.standsFor[o] != o)
-                continue;
-            const Op &op = m_data.op(o);
-            sharding::OpAtHand at = sharding::atHand(m_graph, op, parts());
-            at.have.assign(op.inputs.size(), sharding::broadcast());
-            std::vector<Signature> &found = m_data.ops[o].signatures;
-            found = sharding::signatures(at);
-            for (std::size_t i = 0; i < op.inputs.size(); ++i) {
-                if (!op.inputs[i].valid())
-                    continue;
-                for (const Sbp &layout : segmented[m_data.tensorStandsFor[op.inputs[i].index()]]) {
-                    at.have[i] = layout;
-                    for (Signature &signature : sharding::signatures(at))
-                        if (std::find(found.begin(), found.end(), signature) == found.end())
-                            found.push_back(std::move(signature));
-                }
-                at.have[i] = sharding::broadcast();
-            }
-            for (const Signature &signature : found)
-                for (std::size_t i = 0; i < op.outputs.size(); ++i)
-                    if (!signature.outputs[i].segments.empty())
-                        appendOnce(segmented[op.outputs[i].index()], signature.outputs[i]);
-        }
-    }
-
-    static void appendOnce(std::vector<Sbp> &layouts, const Sbp &layout)
-    {
-        if (std::find(layouts.begin(), layouts.end(), layout) == layouts.end())
-            layouts.push_back(layout);
+        std::vector<std::vector<Signature>> found = candidateSignatures(m_graph, parts(), m_data.standsFor, m_data.tensorStandsFor);
+        for (std::size_t o = 0; o < found.size(); ++o)
+            m_data.ops[o].signatures = std::move(found[o]);
     }
 
     /// Layouts of the tensors that have nodes, B first.

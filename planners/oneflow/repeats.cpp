@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "planners/oneflow/space.h"
 
+#include "engine/sharding/megatron.h"
+
+#include <algorithm>
 #include <charconv>
 #include <optional>
 
@@ -69,6 +72,62 @@ std::vector<std::size_t> representatives(const graph::Graph &graph)
                 chosen[member->second] = second;
     }
     return chosen;
+}
+
+std::vector<std::size_t> tensorRepresentatives(const graph::Graph &graph, const std::vector<std::size_t> &standsFor)
+{
+    std::vector<std::size_t> chosen(graph.tensors().size());
+    for (std::size_t t = 0; t < chosen.size(); ++t)
+        chosen[t] = t;
+    for (std::size_t o = 0; o < standsFor.size(); ++o) {
+        const graph::Op &op = graph.ops()[o];
+        const graph::Op &other = graph.ops()[standsFor[o]];
+        for (std::size_t i = 0; i < op.outputs.size(); ++i)
+            chosen[op.outputs[i].index()] = other.outputs[i].index();
+        for (std::size_t i = 0; i < op.inputs.size(); ++i)
+            if (op.inputs[i].valid() && graph.tensor(op.inputs[i]).role == graph::TensorRole::Parameter && other.inputs[i] != op.inputs[i])
+                chosen[op.inputs[i].index()] = chosen[other.inputs[i].index()];
+    }
+    return chosen;
+}
+
+std::vector<std::vector<sharding::Signature>> candidateSignatures(const graph::Graph &graph, int parts, const std::vector<std::size_t> &standsFor,
+                                                                  const std::vector<std::size_t> &tensorStandsFor)
+{
+    std::vector<std::vector<sharding::Sbp>> segmented(graph.tensors().size());
+    const auto appendOnce = [](auto &list, auto entry) {
+        if (std::find(list.begin(), list.end(), entry) == list.end())
+            list.push_back(std::move(entry));
+    };
+    sharding::Mesh mesh;
+    mesh.sizes = {1, parts};
+    for (const auto &[name, pin] : sharding::megatronPins(graph, mesh))
+        if (const TensorId id = graph.find(name); id.valid() && !pin[1].segments.empty())
+            segmented[id.index()].push_back(pin[1]);
+    std::vector<std::vector<sharding::Signature>> all(standsFor.size());
+    for (std::size_t o = 0; o < standsFor.size(); ++o) {
+        if (standsFor[o] != o)
+            continue;
+        const graph::Op &op = graph.ops()[o];
+        sharding::OpAtHand at = sharding::atHand(graph, op, parts);
+        at.have.assign(op.inputs.size(), sharding::broadcast());
+        all[o] = sharding::signatures(at);
+        for (std::size_t i = 0; i < op.inputs.size(); ++i) {
+            if (!op.inputs[i].valid())
+                continue;
+            for (const sharding::Sbp &layout : segmented[tensorStandsFor[op.inputs[i].index()]]) {
+                at.have[i] = layout;
+                for (sharding::Signature &signature : sharding::signatures(at))
+                    appendOnce(all[o], std::move(signature));
+            }
+            at.have[i] = sharding::broadcast();
+        }
+        for (const sharding::Signature &signature : all[o])
+            for (std::size_t i = 0; i < op.outputs.size(); ++i)
+                if (!signature.outputs[i].segments.empty())
+                    appendOnce(segmented[op.outputs[i].index()], signature.outputs[i]);
+    }
+    return all;
 }
 
 } // namespace planloom::planners::oneflow

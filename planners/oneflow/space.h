@@ -65,5 +65,12 @@ Price conversion(const LineSetting &setting, const sharding::Sbp &from, const sh
 
 /// For every operator the one that chooses for it: itself, or its counterpart in the second block of a series of at least four.
 std::vector<std::size_t> representatives(const graph::Graph &graph);
+/// The same for tensors.
+std::vector<std::size_t> tensorRepresentatives(const graph::Graph &graph, const std::vector<std::size_t> &standsFor);
+
+/// Signatures of every operator that chooses for itself, on a line of @p parts devices: the plain ones, and those with the segments that may come in
+/// from weights that attention reads packed.
+std::vector<std::vector<sharding::Signature>> candidateSignatures(const graph::Graph &graph, int parts, const std::vector<std::size_t> &standsFor,
+                                                                  const std::vector<std::size_t> &tensorStandsFor);
 
 } // namespace planloom::planners::oneflow
