@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "planners/automap/automap.h"
 #include "planners/dapple/dapple.h"
 #include "planners/data_parallel/data_parallel.h"
 #include "planners/gpipe/gpipe.h"
@@ -19,9 +20,10 @@ std::vector<const Planner *> allPlanners()
     static const pipedream::PipeDreamPlanner pipedream;
     static const spp::SppPlanner spp;
     static const oneflow::OneFlowPlanner oneflow;
+    static const automap::AutoMapPlanner automap;
     static const joint::JointPlanner joint;
     static const manual::ManualPlanner manual;
-    return {&dataParallel, &gpipe, &pipedream, &dapple, &spp, &oneflow, &joint, &manual};
+    return {&dataParallel, &gpipe, &pipedream, &dapple, &spp, &oneflow, &automap, &joint, &manual};
 }
 
 Result<const Planner *> findPlanner(const std::string &name)

@@ -171,6 +171,24 @@ private:
     std::deque<int> m_queue;
 };
 
+/// A split of several pieces for each device is no split of the batch.
+bool inSegments(const Signature &signature)
+{
+    const auto segmented = [](const Sbp &sbp) { return !sbp.segments.empty(); };
+    return std::any_of(signature.inputs.begin(), signature.inputs.end(), segmented) || std::any_of(signature.outputs.begin(), signature.outputs.end(), segmented);
+}
+
+/// Every device has its own samples' logits and labels, and its part of the loss. On the data dimension of a mesh nothing else happens; the table of
+/// signatures is about the others, where labels are whole.
+Signature alongSamples(const graph::Op &loss)
+{
+    Signature signature{std::vector<Sbp>(loss.inputs.size(), sharding::split(0)), std::vector<Sbp>(loss.outputs.size(), sharding::split(0))};
+    for (std::size_t i = 2; i < loss.inputs.size(); ++i)
+        signature.inputs[i] = sharding::broadcast(); // weights of classes
+    signature.outputs[0] = sharding::partial();
+    return signature;
+}
+
 /// The update: a parameter and its gradient lie alike.
 void addUpdates(Maker &maker, const graph::TrainingGraph &training)
 {
@@ -219,7 +237,11 @@ RuleGraph batchRulesOf(const graph::Graph &graph, int parts, std::int64_t sample
             at.inputs[i] = op.inputs[i].valid() ? &whole[op.inputs[i].index()] : nullptr;
         for (std::size_t i = 0; i < op.outputs.size(); ++i)
             at.outputs[i] = &whole[op.outputs[i].index()];
-        maker.add(op, sharding::signatures(at), op.id.index());
+        std::vector<Signature> signatures = sharding::signatures(at);
+        std::erase_if(signatures, inSegments);
+        if (op.type == "SoftmaxCrossEntropyLoss")
+            signatures.push_back(alongSamples(op));
+        maker.add(op, signatures, op.id.index());
     }
     return maker.finish();
 }
