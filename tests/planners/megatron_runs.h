@@ -46,13 +46,6 @@ inline std::vector<MegatronRun> megatronRuns()
     };
 }
 
-inline bool interleaves(const MegatronRun &run)
-{
-    const auto manual = planners::findPlanner("manual");
-    const auto options = (*manual)->options();
-    return run.options.count("interleave") == 0 || std::any_of(options.begin(), options.end(), [](const auto &option) { return option.key == "interleave"; });
-}
-
 inline Result<planners::Problem> megatronProblem(const MegatronRun &run)
 {
     auto model = import::zooModel(run.model);
@@ -78,10 +71,10 @@ inline Result<planners::PlanReport> planned(const planners::Problem &problem, co
     return (*manual)->plan(problem, options, progress);
 }
 
-/// What the first device holds.
+/// What the first device holds of the model's blocks; the published figures leave embedding and head out.
 struct Held {
     double state = 0;       ///< parameters, their sums of gradients, moments and 16 bit copies
-    double activations = 0; ///< kept between forward and backward by the blocks (Table 2; embedding and head aside), of all micro-batches in flight
+    double activations = 0; ///< kept between forward and backward (Table 2), of all micro-batches in flight
 };
 
 /// Bytes of a slot that the backward passes of blocks read.
@@ -103,16 +96,32 @@ inline double keptByBlocks(const program::Body &body)
     return bytes;
 }
 
+/// Bytes of parameters, sums of gradients, moments and 16 bit copies of the blocks.
+inline double stateOfBlocks(const program::Body &body)
+{
+    double bytes = 0;
+    for (const program::Held &held : body.held) {
+        if (held.kind != program::Held::Kind::Parameter || held.name.find(".h.") == std::string::npos)
+            continue;
+        const auto moments = static_cast<double>(std::count_if(std::begin(held.moments), std::end(held.moments), [](std::int64_t offset) { return offset >= 0; }));
+        bytes += 4.0 * static_cast<double>(held.count) + 2.0 * static_cast<double>(held.copyCount) + 4.0 * (1 + moments) * static_cast<double>(held.updateCount);
+    }
+    return bytes;
+}
+
 inline Result<Held> heldBy(const plan::Plan &plan, const plan::Subject &subject)
 {
     const auto program = program::compile(plan, subject);
     if (!program)
         return program.error();
     Held held;
-    held.state = static_cast<double>(program->ranks[0].persistentBytes);
+    std::set<std::int64_t> pools; // stages of one device share their slots
     for (const std::int32_t index : program->ranks[0].bodies) {
         const program::Body &body = program->bodies[static_cast<std::size_t>(index)];
-        held.activations += keptByBlocks(body) * body.pools[static_cast<std::size_t>(program::Area::Frame)].count;
+        const program::Pool &frames = body.pools[static_cast<std::size_t>(program::Area::Frame)];
+        held.state += stateOfBlocks(body);
+        if (pools.insert(frames.begin).second)
+            held.activations += keptByBlocks(body) * frames.count;
     }
     return held;
 }
