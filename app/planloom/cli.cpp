@@ -123,6 +123,8 @@ void addSimulate(Command &command)
                              [&command](Output &output) { return simulate(command.simulate, output); });
     verb->add_option("plan", command.simulate.plan, "Plan file")->required()->type_name("PLAN");
     verb->add_option("--trace", command.simulate.trace, "Write the timeline: FILE.json in Chrome's format, else Planloom's own")->type_name("FILE");
+    verb->add_option("--order", command.simulate.order, "Compute in the order of a schedule of torch.distributed.pipelining")->type_name("CSV");
+    verb->add_option("-o,--output", command.simulate.out, "Plan file to write, with that order")->type_name("PLAN");
 }
 
 void addProfile(Command &command)

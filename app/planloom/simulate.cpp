@@ -4,23 +4,51 @@
 #include "app/planloom/report.h"
 #include "app/planloom/sources.h"
 #include "app/planloom/verbs.h"
+#include "engine/base/files.h"
 #include "engine/export/export.h"
+#include "engine/import/pytorch_schedule.h"
 
 namespace planloom::cli {
+namespace {
+
+/// Gives the plan the order of the schedule in @p file, if one is named.
+Status takeOrder(const std::string &file, plan::Document &document)
+{
+    if (file.empty())
+        return {};
+    const auto text = readFile(file);
+    if (!text)
+        return text.error();
+    auto schedule = import::readPytorchSchedule(*text, file, document.plan, *document.subject.cluster);
+    if (!schedule)
+        return schedule.error();
+    document.plan.schedule = *std::move(schedule);
+    return {};
+}
+
+} // namespace
 
 Status simulate(const SimulateOptions &options, Output &output)
 {
-    if (auto good = checkWritable(options.trace); !good)
-        return good;
-    const auto document = readPlanOrRun(options.plan);
+    for (const std::string &file : {options.trace, options.out})
+        if (auto good = checkWritable(file); !good)
+            return good;
+    auto document = readPlanOrRun(options.plan);
     if (!document)
         return document.error();
+    if (const Status ordered = takeOrder(options.order, *document); !ordered)
+        return ordered;
     const auto simulation = simulate::simulatePlan(document->plan, document->subject, {!options.trace.empty(), false});
     if (!simulation)
         return simulation.error().in(options.plan);
     if (!options.trace.empty()) {
         const bool chrome = options.trace.ends_with(".json");
         if (auto written = chrome ? exporting::writeChromeTrace(simulation->trace, options.trace) : trace::writeTrace(simulation->trace, options.trace); !written)
+            return written;
+    }
+    if (!options.out.empty()) {
+        document->plan.predictedJson = simulate::toJson(simulation->report);
+        if (auto written = plan::writePlan(*document, options.out); !written)
             return written;
     }
     printPlan(document->plan, document->subject, output);

@@ -52,6 +52,8 @@ Status plan(const PlanOptions &options, Output &output);
 struct SimulateOptions {
     std::string plan;
     std::string trace; ///< .json: Chrome's format, else ours; empty: none
+    std::string order; ///< PyTorch's schedule in CSV, instead of the plan's; empty: none
+    std::string out;   ///< plan file to write; empty: none
 };
 Status simulate(const SimulateOptions &options, Output &output);
 

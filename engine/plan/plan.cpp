@@ -47,6 +47,18 @@ int leadingForwards(const Plan &plan, const std::string &task)
     return 0;
 }
 
+/// Forwards before the first backward on the place of @p stage, whichever of its stages they are of (Narayanan et al., 2021).
+std::int64_t interleavedDepth(const Plan &plan, std::size_t stage)
+{
+    const auto places = static_cast<std::int64_t>(stageGroups(plan).size());
+    const auto stages = static_cast<std::int64_t>(plan.stages.size());
+    const auto index = static_cast<std::int64_t>(stage);
+    if (places == stages)
+        return stages - index;
+    const std::int64_t groups = std::max<std::int64_t>(1, plan.microBatches / places);
+    return (stages / places - 1) * ((plan.microBatches + groups - 1) / groups) + 2 * (places - index % places - 1) + 1;
+}
+
 std::int64_t depthByKind(const Plan &plan, std::size_t stage)
 {
     const auto behind = static_cast<std::int64_t>(plan.stages.size() - stage);
@@ -55,9 +67,10 @@ std::int64_t depthByKind(const Plan &plan, std::size_t stage)
         return plan.microBatches;
     case ScheduleKind::OneF1B:
     case ScheduleKind::DappleA:
-    case ScheduleKind::Interleaved1F1B:
     case ScheduleKind::ZeroBubbleH1:
         return behind;
+    case ScheduleKind::Interleaved1F1B:
+        return interleavedDepth(plan, stage);
     case ScheduleKind::DappleB:
         return 2 * behind - 1;
     case ScheduleKind::Custom:

@@ -421,6 +421,23 @@ private Q_SLOTS:
         QVERIFY2(bytes.startsWith(begins), bytes.left(60).constData());
     }
 
+    /// A schedule that goes out to PyTorch and comes back is the same iteration, as an order of its own.
+    void schedulesComeBackFromPytorch()
+    {
+        QVERIFY(run({"plan", "--model", "zoo:gpt-nano", "--cluster", "preset:h100-8", "--planner", "manual", "--batch", "16", "--set", "data=1", "--set", "pipeline=2", "--set",
+                     "interleave=2", "-o", "turns.plan.json", "--quiet"}).status == 0);
+        QVERIFY(run({"export", "turns.plan.json", "--to", "pytorch-csv", "-o", "turns.csv", "--quiet"}).status == 0);
+        QVERIFY(readAll(at("turns.csv")).contains("2F0"));
+        const Done done = run({"simulate", "turns.plan.json", "--order", "turns.csv", "-o", "custom.plan.json", "--json"});
+        QVERIFY2(done.status == 0, done.err.constData());
+        QCOMPARE(done.out, run({"simulate", "turns.plan.json", "--json"}).out);
+        const QJsonObject plan = QJsonDocument::fromJson(readAll(at("custom.plan.json"))).object();
+        QCOMPARE(plan["schedule"].toObject()["kind"].toString(), QString("custom"));
+        const Done wrong = run({"simulate", "nano.plan.json", "--order", "turns.csv"});
+        QCOMPARE(wrong.status, 2);
+        QVERIFY2(wrong.err.contains("turns.csv"), wrong.err.constData());
+    }
+
     void exportedModelAndClusterCanBePlannedWith()
     {
         QVERIFY(run({"export", "nano.plan.json", "--to", "model", "-o", "again.json", "--quiet"}).status == 0);

@@ -22,6 +22,7 @@ private Q_SLOTS:
     void wrongDeviceNames_data();
     void wrongDeviceNames();
     void capsSurviveOtherMicroBatches();
+    void stagesThatShareDevicesStayTogether();
     void summarySaysWhatChanged();
 };
 
@@ -145,6 +146,30 @@ void TestPlanValues::capsSurviveOtherMicroBatches()
     QCOMPARE(warmupCap(plan, 1), 2);
     setWarmupCap(plan, 1, 0);
     QVERIFY(plan.schedule.warmup.empty());
+}
+
+/// Two stages on each of two devices: edits keep those that share devices together.
+void TestPlanValues::stagesThatShareDevicesStayTogether()
+{
+    plan::Document document;
+    document.subject.cluster = std::make_shared<const cluster::Cluster>(*cluster::preset("dapple-a"));
+    plan::Plan &plan = document.plan;
+    plan.stages.resize(4);
+    for (std::size_t s = 0; s < 4; ++s) {
+        plan.stages[s].firstLayer = 2 * s;
+        plan.stages[s].lastLayer = 2 * s + 2;
+        plan.stages[s].devices = {DeviceId(static_cast<std::int64_t>(s % 2))};
+    }
+    const auto split = splitStage(document, 2, 5);
+    QVERIFY(split.ok());
+    QCOMPARE(split->stages.size(), std::size_t{5});
+    QVERIFY(split->stages[2].devices == plan.stages[0].devices && split->stages[3].devices == plan.stages[0].devices);
+    const auto merged = mergeWithNext(plan, 0);
+    QVERIFY(merged.ok());
+    QVERIFY(merged->stages[0].devices == plan.stages[0].devices);
+    setDevices(plan, 1, {DeviceId(4), DeviceId(5)});
+    QVERIFY(plan.stages[3].devices == plan.stages[1].devices);
+    QVERIFY(plan.stages[2].devices == plan.stages[0].devices);
 }
 
 void TestPlanValues::summarySaysWhatChanged()

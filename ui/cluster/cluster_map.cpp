@@ -67,10 +67,16 @@ void ClusterMap::setCluster(const ClusterPtr &cluster)
     describeForReaders();
 }
 
-void ClusterMap::setStages(std::vector<int> stages)
+void ClusterMap::setStages(std::vector<std::vector<int>> stages)
 {
     m_stages = std::move(stages);
     update();
+}
+
+const std::vector<int> &ClusterMap::stagesOn(DeviceId device) const
+{
+    static const std::vector<int> none;
+    return device.index() < m_stages.size() ? m_stages[device.index()] : none;
 }
 
 void ClusterMap::setSelection(DeviceId device, int stage)
@@ -219,8 +225,9 @@ QString ClusterMap::describeLink(std::size_t link) const
 QString ClusterMap::describeDevice(DeviceId device) const
 {
     const cluster::DeviceType &type = m_cluster->typeOf(device);
-    const int stage = device.index() < m_stages.size() ? m_stages[device.index()] : -1;
-    return tr("%1: %2, %3\n%4").arg(qt(m_cluster->device(device).name), qt(type.name), bytesText(type.memory.value()), stage >= 0 ? tr("stage %1").arg(stage) : tr("idle"));
+    const std::vector<int> &stages = stagesOn(device);
+    const QString held = stages.empty() ? tr("idle") : stages.size() == 1 ? tr("stage %1").arg(stages.front()) : tr("stages %1").arg(numbersText(stages));
+    return tr("%1: %2, %3\n%4").arg(qt(m_cluster->device(device).name), qt(type.name), bytesText(type.memory.value()), held);
 }
 
 QString ClusterMap::describeNode(std::size_t node) const

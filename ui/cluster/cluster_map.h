@@ -25,7 +25,7 @@ public:
 
     void setCluster(const ClusterPtr &cluster);
     /// @p stages: by device, -1 for idle ones.
-    void setStages(std::vector<int> stages);
+    void setStages(std::vector<std::vector<int>> stages); ///< per device, in the order of the pipeline
     void setSelection(DeviceId device, int stage);
     void setLink(int link); ///< highlighted; -1: none
     void fit();
@@ -90,7 +90,8 @@ private:
 
     ClusterPtr m_cluster;
     ClusterLayout m_layout;
-    std::vector<int> m_stages;
+    [[nodiscard]] const std::vector<int> &stagesOn(DeviceId device) const;
+    std::vector<std::vector<int>> m_stages;
     QStringList m_legend;
     double m_slowest = 1;  ///< bandwidths of the links
     double m_fastest = 1;

@@ -154,7 +154,8 @@ void ClusterMap::paintCount(QPainter &painter, std::size_t node) const
     const double strip = std::max(box.height() / 3, std::min(box.height(), 3.0));
     const double each = box.width() / static_cast<double>(devices.size());
     for (std::size_t i = 0; i < devices.size(); ++i) {
-        const int stage = devices[i].index() < m_stages.size() ? m_stages[devices[i].index()] : -1;
+        const std::vector<int> &stages = stagesOn(devices[i]);
+        const int stage = stages.empty() ? -1 : stages.front();
         const QRectF place(box.left() + static_cast<double>(i) * each, box.bottom() - strip, each, strip);
         painter.fillRect(place, stage < 0 ? QBrush(theme().bubble) : stageBrush(stage));
     }
@@ -195,9 +196,10 @@ void ClusterMap::paintVertex(QPainter &painter, std::size_t vertex) const
 void ClusterMap::paintDevice(QPainter &painter, DeviceId device) const
 {
     const QRectF box = boxOf(device);
-    const int stage = device.index() < m_stages.size() ? m_stages[device.index()] : -1;
+    const std::vector<int> &stages = stagesOn(device);
+    const int stage = stages.empty() ? -1 : stages.front();
     const bool selected = device == m_device;
-    const bool ofStage = stage >= 0 && stage == m_stage;
+    const bool ofStage = std::find(stages.begin(), stages.end(), m_stage) != stages.end();
     painter.setPen(ofStage || selected ? QPen(theme().text, 2) : QPen(theme().border, 1));
     painter.setBrush(stage < 0 ? QBrush(theme().bubble) : stageBrush(stage));
     painter.drawRoundedRect(box, 3, 3);
@@ -208,7 +210,7 @@ void ClusterMap::paintDevice(QPainter &painter, DeviceId device) const
     }
     const double line = painter.fontMetrics().height();
     const QString name = qt(m_cluster->device(device).name).section(QLatin1Char(':'), -1);
-    const QString mark = stage < 0 ? tr("idle") : tr("S%1").arg(stage);
+    const QString mark = stage < 0 ? tr("idle") : tr("S%1").arg(numbersText(stages));
     const bool two = box.height() >= 2 * line + 6;
     if (box.height() < kRoomForText || box.width() < 16)
         return;

@@ -131,22 +131,22 @@ void ClusterView::refreshCluster()
 
 void ClusterView::refreshStages()
 {
-    m_map->setStages(stageOfDevice());
+    m_map->setStages(stagesOfDevices());
     refreshTable();
 }
 
-std::vector<int> ClusterView::stageOfDevice() const
+std::vector<std::vector<int>> ClusterView::stagesOfDevices() const
 {
     if (!state()->cluster())
         return {};
-    std::vector<int> stages(state()->cluster()->devices().size(), -1);
+    std::vector<std::vector<int>> stages(state()->cluster()->devices().size());
     if (!state()->document())
         return stages;
     const auto &planned = state()->document()->plan.stages;
     for (std::size_t s = 0; s < planned.size(); ++s) {
         for (const DeviceId device : planned[s].devices) {
             if (device.index() < stages.size())
-                stages[device.index()] = static_cast<int>(s);
+                stages[device.index()].push_back(static_cast<int>(s));
         }
     }
     return stages;
@@ -171,15 +171,15 @@ TableData ClusterView::devices() const
     if (!state()->cluster())
         return table;
     const cluster::Cluster &cluster = *state()->cluster();
-    const std::vector<int> stages = stageOfDevice();
+    const std::vector<std::vector<int>> stages = stagesOfDevices();
     for (const cluster::Device &device : cluster.devices()) {
         const cluster::DeviceType &type = cluster.typeOf(device.id);
         const auto peak = type.peakFlops.find("float32");
         const double rate = peak == type.peakFlops.end() ? 0 : peak->second;
-        const int stage = stages[device.id.index()];
-        Cell held{stage < 0 ? tr("idle") : QString::number(stage), static_cast<double>(stage)};
-        if (stage >= 0)
-            held.swatch = theme().ofSeries(stage);
+        const std::vector<int> &own = stages[device.id.index()];
+        Cell held{own.empty() ? tr("idle") : numbersText(own), own.empty() ? -1.0 : own.front()};
+        if (!own.empty())
+            held.swatch = theme().ofSeries(own.front());
         table.rows.push_back({{qt(device.name), {}}, held, {qt(cluster.nodes()[device.node.index()].name), {}}, {qt(type.name), {}},
                              {bytesText(type.memory.value()), static_cast<double>(type.memory.value())},
                              {qt(format(Flops(rate))) + QStringLiteral("/s"), rate}, rateCell(type.memoryBandwidth)});

@@ -35,7 +35,7 @@ private:
     void refreshTable();
     void showSelection();
     void pickLink(int link);
-    [[nodiscard]] std::vector<int> stageOfDevice() const;
+    [[nodiscard]] std::vector<std::vector<int>> stagesOfDevices() const;
     [[nodiscard]] TableData devices() const;
     [[nodiscard]] TableData links() const;
 

@@ -95,6 +95,8 @@ void PlanControls::setSchedule(int index)
         plan.schedule.kind = kind;
         if (kind != plan::ScheduleKind::Custom)
             plan.schedule.order.clear();
+        if (kind == plan::ScheduleKind::Interleaved1F1B) // has a warm-up of its own
+            plan.schedule.warmup.clear();
     });
 }
 

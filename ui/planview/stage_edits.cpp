@@ -31,6 +31,13 @@ std::vector<DeviceId> idleDevices(const plan::Document &document, std::size_t st
     return idle;
 }
 
+/// True if another stage lies on the devices of @p stage.
+bool sharesDevices(const plan::Plan &plan, std::size_t stage)
+{
+    const auto same = [&](const plan::Stage &other) { return other.devices == plan.stages[stage].devices; };
+    return std::count_if(plan.stages.begin(), plan.stages.end(), same) > 1;
+}
+
 /// A name that no stage has yet: stages are called stage0, stage1, ... where nobody named them.
 std::string freshName(const plan::Plan &plan)
 {
@@ -58,6 +65,15 @@ int unboundCap(const plan::Plan &plan)
     return static_cast<int>(std::clamp<std::int64_t>(plan.microBatches, 1, std::numeric_limits<int>::max()));
 }
 
+void giveDevices(plan::Stage &stage, std::vector<DeviceId> devices)
+{
+    stage.devices = std::move(devices);
+    // Shares, mesh and shardings were said of the devices that it had.
+    stage.replicaShares.clear();
+    stage.mesh.clear();
+    stage.shardings.clear();
+}
+
 void setPlainNames(plan::Plan &plan)
 {
     for (std::size_t s = 0; s < plan.stages.size(); ++s)
@@ -81,8 +97,9 @@ Result<plan::Plan> splitStage(const plan::Document &document, std::size_t stage,
     if (layer <= whole.firstLayer || layer >= whole.lastLayer)
         return badInput(label(plan, stage) + " can be split before layers " + std::to_string(whole.firstLayer + 1) + " to " +
                         std::to_string(whole.lastLayer - 1) + ", not before " + std::to_string(layer));
+    const bool shared = sharesDevices(plan, stage); // then both parts stay with the others
     std::vector<DeviceId> devices = whole.devices;
-    if (devices.size() < 2) {
+    if (devices.size() < 2 && !shared) {
         const std::vector<DeviceId> idle = idleDevices(document, stage);
         if (idle.empty())
             return badInput(label(plan, stage) + " has one device and the cluster has no idle one; free a device of another stage before splitting it");
@@ -95,8 +112,10 @@ Result<plan::Plan> splitStage(const plan::Document &document, std::size_t stage,
     second.firstLayer = layer;
     plan.stages[stage].lastLayer = layer;
     plan.stages.insert(plan.stages.begin() + static_cast<std::ptrdiff_t>(stage) + 1, std::move(second));
-    setDevices(plan, stage, {devices.begin(), half});
-    setDevices(plan, stage + 1, {half, devices.end()});
+    if (!shared) {
+        giveDevices(plan.stages[stage], {devices.begin(), half});
+        giveDevices(plan.stages[stage + 1], {half, devices.end()});
+    }
     if (std::vector<int> &caps = plan.schedule.warmup; stage < caps.size())
         caps.insert(caps.begin() + static_cast<std::ptrdiff_t>(stage), caps[stage]);
     if (plain)
@@ -112,11 +131,14 @@ Result<plan::Plan> mergeWithNext(const plan::Plan &before, std::size_t stage)
     const bool plain = hasPlainNames(plan);
     const plan::Stage next = plan.stages[stage + 1];
     std::vector<DeviceId> devices = plan.stages[stage].devices;
-    devices.insert(devices.end(), next.devices.begin(), next.devices.end());
+    const bool shared = sharesDevices(plan, stage) || sharesDevices(plan, stage + 1); // then the merged one stays where the first was
+    if (!shared)
+        devices.insert(devices.end(), next.devices.begin(), next.devices.end());
     plan.stages[stage].lastLayer = next.lastLayer;
     plan.stages[stage].recompute = std::max(plan.stages[stage].recompute, next.recompute);
     plan.stages.erase(plan.stages.begin() + static_cast<std::ptrdiff_t>(stage) + 1);
-    setDevices(plan, stage, std::move(devices));
+    if (!shared)
+        giveDevices(plan.stages[stage], std::move(devices));
     if (std::vector<int> &caps = plan.schedule.warmup; stage + 1 < caps.size())
         caps.erase(caps.begin() + static_cast<std::ptrdiff_t>(stage) + 1);
     if (plain)
@@ -136,12 +158,10 @@ void setLayers(plan::Plan &plan, std::size_t stage, std::size_t first, std::size
 
 void setDevices(plan::Plan &plan, std::size_t stage, std::vector<DeviceId> devices)
 {
-    plan::Stage &which = plan.stages[stage];
-    which.devices = std::move(devices);
-    // Shares, mesh and shardings were said of the devices that it had.
-    which.replicaShares.clear();
-    which.mesh.clear();
-    which.shardings.clear();
+    const std::vector<DeviceId> before = plan.stages[stage].devices;
+    for (plan::Stage &each : plan.stages)
+        if (each.devices == before)
+            giveDevices(each, devices);
 }
 
 Result<std::vector<DeviceId>> withReplicas(const plan::Document &document, std::size_t stage, std::size_t count)

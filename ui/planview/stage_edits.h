@@ -15,16 +15,18 @@ namespace planloom::ui {
 void moveBoundary(plan::Plan &plan, std::size_t boundary, std::size_t layer);
 
 /// Cuts a stage before layer @p layer and divides its devices, the first half (rounded up) stays. A stage of one device takes an idle
-/// one of the cluster. Error: the cut is not inside of the stage, or there is no second device.
+/// one of the cluster. Error: the cut is not inside of the stage, or there is no second device. Both parts of a
+/// stage that shares its devices with others stay on them.
 Result<plan::Plan> splitStage(const plan::Document &document, std::size_t stage, std::size_t layer);
 
-/// Joins a stage with the one after it; its devices become replicas of the joint stage. Error: it is the last one.
+/// Joins a stage with the one after it; its devices become replicas of the joint stage; where one of the two shares
+/// devices with others, the joint stage lies where the first one did. Error: it is the last one.
 Result<plan::Plan> mergeWithNext(const plan::Plan &plan, std::size_t stage);
 
 /// Layers [first, last) for a stage; its neighbours end and begin there.
 void setLayers(plan::Plan &plan, std::size_t stage, std::size_t first, std::size_t last);
 
-/// Replaces the devices of a stage, with equal shares.
+/// Replaces the devices of a stage, and of those that lie on the same ones, with equal shares.
 void setDevices(plan::Plan &plan, std::size_t stage, std::vector<DeviceId> devices);
 
 /// @p count replicas: devices are taken from the end, or idle ones are added, those of the stage's own nodes first. Error: too few idle.

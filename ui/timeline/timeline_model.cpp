@@ -141,6 +141,8 @@ void TimelineModel::layOut()
                     y += height + kRowGap;
                     if (lane == kComputeLane && m_groups[g].stage < 0 && all[k].size() > 0)
                         m_groups[g].stage = task(measured, all[k].record(0).task).stage;
+                    if (lane == kComputeLane)
+                        noteStages(measured, all[k], m_groups[g].stages);
                 }
             }
         }
@@ -149,6 +151,17 @@ void TimelineModel::layOut()
     }
     m_height = y;
     measureIdle();
+}
+
+void TimelineModel::noteStages(bool measured, const trace::Row &row, std::vector<int> &stages) const
+{
+    constexpr std::size_t kMostSlices = 4096;
+    for (std::size_t i = 0; i < std::min(row.size(), kMostSlices); ++i) {
+        const int stage = task(measured, row.record(i).task).stage;
+        const auto place = std::lower_bound(stages.begin(), stages.end(), stage);
+        if (stage >= 0 && (place == stages.end() || *place != stage))
+            stages.insert(place, stage);
+    }
 }
 
 void TimelineModel::measureIdle()

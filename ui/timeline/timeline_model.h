@@ -38,6 +38,7 @@ public:
     struct Group {
         std::string device;
         int stage = -1; ///< of its first compute task
+        std::vector<int> stages; ///< of all its compute tasks, sorted
         int y = 0;
         int height = 0;
         double predictedIdle = -1; ///< share of the iteration in which the compute lane is idle; -1: no such rows
@@ -107,6 +108,8 @@ private:
     [[nodiscard]] std::optional<std::size_t> groupOf(const std::string &device) const;
     void noteSteps(const trace::Trace &measured, std::size_t first);
     void layOut();
+    /// Adds the stages of @p row's tasks to @p stages; of a long row those of its beginning, in which every stage has its turn.
+    void noteStages(bool measured, const trace::Row &row, std::vector<int> &stages) const;
     std::size_t groupFor(const std::string &device);
     void addRows(std::size_t group, bool measured, std::int16_t rank, int &y);
     void measureIdle();

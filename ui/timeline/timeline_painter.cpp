@@ -148,7 +148,7 @@ void TimelinePainter::paintLabels(QPainter &painter, const TimelineScene &scene)
         const int y = scene.area.y() + group.y - scene.scroll;
         if (group.height == 0 || y > gutter.bottom() || y + group.height < gutter.top())
             continue;
-        const bool selected = group.device == scene.selectedDevice || (scene.selectedStage >= 0 && group.stage == scene.selectedStage);
+        const bool selected = group.device == scene.selectedDevice || std::binary_search(group.stages.begin(), group.stages.end(), scene.selectedStage);
         if (selected)
             fill(painter, QRect(0, y - 2, 4, group.height + 2), theme().accent);
         if (group.stage >= 0)
@@ -164,7 +164,7 @@ void TimelinePainter::paintLabels(QPainter &painter, const TimelineScene &scene)
         const int line = small.height();
         QStringList facts;
         if (group.stage >= 0)
-            facts << QObject::tr("stage %1").arg(group.stage);
+            facts << (group.stages.size() > 1 ? QObject::tr("stages %1").arg(numbersText(group.stages)) : QObject::tr("stage %1").arg(group.stage));
         if (group.predictedIdle >= 0)
             facts << QObject::tr("bubble %1").arg(percentText(group.predictedIdle));
         for (int k = 0; k < facts.size() && 18 + (k + 1) * line <= group.height + 4; ++k)

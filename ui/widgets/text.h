@@ -6,6 +6,7 @@
 #include "engine/base/units.h"
 
 #include <cmath>
+#include <vector>
 
 namespace planloom::ui {
 
@@ -28,6 +29,14 @@ inline QString nanosecondsText(std::int64_t nanoseconds)
 inline QString percentText(double fraction, int digits = 1)
 {
     return QStringLiteral("%1 %").arg(fraction * 100, 0, 'f', digits);
+}
+/// "0, 4, 8".
+inline QString numbersText(const std::vector<int> &numbers)
+{
+    QString text;
+    for (const int number : numbers)
+        text += (text.isEmpty() ? QString() : QStringLiteral(", ")) + QString::number(number);
+    return text;
 }
 /// "▲ 3.1 %", "▼ 0.4 %", "no change": what a figure did from @p before to @p after, readable without colour.
 inline QString changeText(double before, double after)

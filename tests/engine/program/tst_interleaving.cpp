@@ -201,7 +201,8 @@ private slots:
             const auto frames = [&](std::size_t body) { return program->bodies[static_cast<std::size_t>(rank.bodies[body])].pools[static_cast<std::size_t>(program::Area::Frame)]; };
             QCOMPARE(frames(0).begin, frames(1).begin);
         }
-        // As many as the warm-up has forwards, and one.
+        QCOMPARE(plan::warmupDepths(planOf(m_subject, plan::ScheduleKind::Interleaved1F1B, 2)), (std::vector<int>{11, 9, 7, 5, 11, 9, 7, 5}));
+        // As many as there are forwards before the first backward.
         QCOMPARE(program->bodies[0].pools[static_cast<std::size_t>(program::Area::Frame)].count, 11);
         // One compute order over both stages.
         QCOMPARE(program::idOf(program->task(program->ranks[0].order[3])), std::string("s0.F.m3"));

@@ -45,14 +45,17 @@ inline Result<std::string> smallPlan(int ranks, int stages, std::int64_t batch =
     plan.planner.name = "manual";
     plan.globalBatch = batch;
     plan.microBatches = microBatches;
-    const int replicas = ranks / stages;
+    const int places = std::min(ranks, stages); // more stages than ranks go round them
+    const int replicas = ranks / places;
+    if (stages > ranks)
+        plan.schedule.kind = plan::ScheduleKind::Interleaved1F1B;
     for (int s = 0; s < stages; ++s) {
         plan::Stage stage;
         stage.name = fmt::format("stage {}", s);
         stage.firstLayer = layers * static_cast<std::size_t>(s) / static_cast<std::size_t>(stages);
         stage.lastLayer = layers * static_cast<std::size_t>(s + 1) / static_cast<std::size_t>(stages);
         for (int r = 0; r < replicas; ++r)
-            stage.devices.emplace_back(s * replicas + r);
+            stage.devices.emplace_back(s % places * replicas + r);
         plan.stages.push_back(stage);
     }
     if (const Status good = plan::validate(plan, document.subject); !good)

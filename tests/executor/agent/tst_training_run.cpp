@@ -155,6 +155,9 @@ void TestTrainingRun::resumes_data()
     QTest::newRow("two stages") << 2 << 2 << 2 << 2 << 0.0;
     QTest::newRow("two stages, then one rank") << 2 << 2 << 1 << 1 << 1e-5;
     QTest::newRow("one rank, then two replicas") << 1 << 1 << 2 << 1 << 1e-5;
+    QTest::newRow("two stages on one rank") << 1 << 2 << 1 << 2 << 0.0;
+    QTest::newRow("two stages on one rank, then on two") << 1 << 2 << 2 << 2 << 1e-5;
+    QTest::newRow("two stages on two ranks, then on one") << 2 << 2 << 1 << 2 << 1e-5;
 }
 
 /// A run that is stopped and resumed has the losses of one that was not; of the same layout bit for bit.
