@@ -145,9 +145,9 @@ double leastSeconds(const StageTable &table, bool anyOrder, double reduced, cons
                     if (!entry.possible)
                         continue;
                     const StageTimes &times = entry.times;
-                    pass = std::min(pass, std::max(times.work, (anyOrder ? 0 : times.forward + times.backward) + passes[index(last, end)]));
-                    const double exposed = times.work - times.backward + reduced * times.least;
-                    reduce = std::min(reduce, std::max(exposed, (anyOrder ? 0 : times.forward) + reduces[index(last, end)]));
+                    pass = std::min(pass, std::max(times.leastWork, (anyOrder ? 0 : times.leastForward + times.leastBackward) + passes[index(last, end)]));
+                    const double exposed = times.leastWork - times.leastBackward + reduced * times.leastReduce;
+                    reduce = std::min(reduce, std::max(exposed, (anyOrder ? 0 : times.leastForward) + reduces[index(last, end)]));
                 }
             }
         }

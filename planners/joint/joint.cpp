@@ -68,7 +68,7 @@ private:
         for (std::size_t line = 0; line < m_lines.size(); ++line)
             for (const Degree &degree : degrees(m_problem, m_costs, m_settings.mostTensor))
                 for (const std::int64_t count : microBatchCounts(m_problem))
-                    for (const plan::ScheduleKind schedule : m_settings.schedules)
+                    for (const plan::ScheduleKind schedule : m_settings.cutSchedules())
                         for (const int zero : zeroLevels(m_problem, m_settings))
                             m_shapes.push_back({line, degree, count, schedule, zero});
     }
@@ -115,6 +115,8 @@ private:
             simulate(all, next, std::min(all.size(), next + kBatch));
         }
         m_exact = !m_progress.stopped();
+        if (m_exact && m_settings.anyOrder()) // orders that were not enumerated, from the best that were
+            improve(to, to);
         m_bound = m_exact ? m_simulations.bestSeconds() : next < all.size() ? all[next].score.bound : 0;
     }
 
@@ -179,12 +181,12 @@ private:
     {
         const StageTable table(m_scorer, shape, m_progress);
         m_tableBytes = std::max(m_tableBytes, table.bytes());
-        const double least = leastSeconds(table, false, zeroLevels(m_problem, m_settings).back() == 3 ? 0.5 : 1, m_progress);
-        m_bound = std::min(m_bound, least);
-        if (least >= m_simulations.bestSeconds())
+        const double reduced = zeroLevels(m_problem, m_settings).back() == 3 ? 0.5 : 1;
+        m_bound = std::min(m_bound, leastSeconds(table, m_settings.anyOrder(), reduced, m_progress));
+        if (leastSeconds(table, false, reduced, m_progress) >= m_simulations.bestSeconds())
             return;
         const std::size_t most = m_settings.mostStages > 0 ? m_settings.mostStages : m_costs.layers();
-        for (const plan::ScheduleKind schedule : m_settings.schedules) {
+        for (const plan::ScheduleKind schedule : m_settings.cutSchedules()) {
             shape.schedule = schedule;
             // What is estimated far above the best that is known will not be simulated.
             constexpr double kFar = 1.2;
@@ -284,8 +286,11 @@ Result<Settings> read(const Options &options, const std::vector<OptionInfo> &kno
     seeds.emplace_back("none");
     settings.seeds = reader.choices("seeds", seeds);
     std::erase(settings.seeds, "none");
-    for (const std::string &name : reader.choices("schedules", {"gpipe", "1f1b", "dapple-a", "dapple-b"}))
+    for (const std::string &name : reader.choices("schedules", {"gpipe", "1f1b", "dapple-a", "dapple-b", "zb-h1", "interleaved-1f1b"}))
         settings.schedules.push_back(*plan::scheduleFromName(name));
+    settings.interleave = std::erase(settings.schedules, plan::ScheduleKind::Interleaved1F1B) > 0;
+    if (settings.cutSchedules().empty())
+        return badInput("option schedules needs one of gpipe, 1f1b, dapple-a and dapple-b, from which zero-bubble and interleaved plans are made; add 1f1b");
     settings.mostStages = static_cast<std::size_t>(reader.integer("max_stages", 0, 1 << 20));
     settings.mostTensor = static_cast<int>(reader.integer("max_tensor", 0, 1 << 20));
     settings.zero = reader.choice("zero", {"search", "keep"}) == "search";
@@ -303,7 +308,7 @@ Result<Settings> read(const Options &options, const std::vector<OptionInfo> &kno
 std::vector<OptionInfo> JointPlanner::options() const
 {
     return {{"seeds", fmt::format("{}", fmt::join(searchers(), ",")), "planners whose answers begin the search, by commas, or none"},
-            {"schedules", "1f1b,dapple-b", "orders of passes to search, by commas: gpipe, 1f1b, dapple-a, dapple-b; or all"},
+            {"schedules", "1f1b,dapple-b,zb-h1,interleaved-1f1b", "orders of passes to search, by commas: gpipe, 1f1b, dapple-a, dapple-b, zb-h1, interleaved-1f1b; or all"},
             {"max_stages", "0", "most pipeline stages; 0: any number"},
             {"max_tensor", "0", "most devices that share the tensors of a replica; 0: those of a machine"},
             {"zero", "search", "search: levels from --zero up to 3; keep: --zero as it is"},

@@ -66,7 +66,13 @@ bool Scorer::passes(const Shape &shape, const Part &part, StageTimes &times)
     times.forward = (*rest)->forwardOf(part.first, part.last);
     times.backward = (*rest)->backwardOf(part.first, part.last);
     const auto larger = exact ? 0.0 : static_cast<double>(m_problem.globalBatch % shape.microBatches);
-    times.work = larger * pass(**whole) + (static_cast<double>(shape.microBatches) - larger) * pass(**rest);
+    const double smaller = static_cast<double>(shape.microBatches) - larger;
+    times.work = larger * pass(**whole) + smaller * pass(**rest);
+    times.leastForward = (*rest)->busyForwardOf(part.first, part.last);
+    times.leastBackward = (*rest)->busyBackwardOf(part.first, part.last);
+    // What operators recompute is less than a forward pass: what backward does not read is left out.
+    const auto busy = [&](const PassTimes &t) { return t.busyForwardOf(part.first, part.last) * (part.recompute && exact ? 2 : 1) + t.busyBackwardOf(part.first, part.last); };
+    times.leastWork = larger * busy(**whole) + smaller * busy(**rest);
     return true;
 }
 
@@ -118,6 +124,9 @@ bool Scorer::mixedPasses(const Shape &shape, const Part &part, StageTimes &times
     times.forward = 1 / forwards;
     times.backward = 1 / backwards;
     times.work = static_cast<double>(shape.microBatches) / passes;
+    times.leastForward = times.forward;
+    times.leastBackward = times.backward;
+    times.leastWork = part.recompute && !m_costs.proportional() ? static_cast<double>(shape.microBatches) * (times.forward + times.backward) : times.work;
     return true;
 }
 
@@ -129,11 +138,11 @@ void Scorer::updates(const Shape &shape, const Part &part, StageTimes &times)
     const double replicas = static_cast<double>(part.devices()) / shape.degree.tensor;
     const std::size_t unit = m_lines[shape.line].unit;
     times.allReduce = m_links[shape.line].allReduce(part.begin / unit, part.end / unit, shape.degree.tensor, bytes);
-    times.least = m_links[shape.line].allReduceAtLeast(part.begin / unit, part.end / unit, shape.degree.tensor, bytes);
+    times.leastReduce = m_links[shape.line].allReduceAtLeast(part.begin / unit, part.end / unit, shape.degree.tensor, bytes);
     if (shape.zero >= 2) // reduced once a micro-batch instead of once a step; level 3 gathers parameters in both passes, too
         times.allReduce *= (shape.zero == 3 ? 1.5 : 0.5) * static_cast<double>(shape.microBatches) + (shape.zero == 2 ? 0.5 : 0);
     if (shape.zero == 3) // nothing is gathered at the end
-        times.least /= 2;
+        times.leastReduce /= 2;
     times.optimizer = costs.optimizerStep(Bytes(static_cast<std::int64_t>(shape.zero > 0 ? bytes / replicas : bytes)), m_problem.optimizer.stateTensors(), type).value();
 }
 
@@ -206,11 +215,11 @@ Score scoreOf(const Shape &shape, std::span<const StageTimes> stages, std::span<
     for (std::size_t s = 0; s < stages.size(); ++s) {
         const StageTimes &stage = stages[s];
         score.seconds = std::max(score.seconds, ends - drain + stage.allReduce + stage.optimizer);
-        score.bound = std::max({score.bound, fill + stage.work + onlyPasses, fill + stage.work - stage.backward + stage.least + stage.optimizer});
+        score.bound = std::max({score.bound, fill + stage.leastWork + onlyPasses, fill + stage.leastWork - stage.leastBackward + stage.leastReduce});
         const double link = s < last ? links[s] : 0;
         drain += stage.backward + link;
-        fill += stage.forward;
-        onlyPasses += stage.backward;
+        fill += stage.leastForward;
+        onlyPasses += stage.leastBackward;
     }
     return score;
 }

@@ -20,7 +20,11 @@ struct StageTimes {
     double work = 0;       ///< all passes of the iteration
     double allReduce = 0;  ///< of its gradients, and what ZeRO gathers
     double optimizer = 0;
-    double least = 0;      ///< part of allReduce that no overlap and no algorithm can save
+    // What no overlap, no order and no algorithm can save of it, for the bound:
+    double leastForward = 0;
+    double leastBackward = 0;
+    double leastWork = 0;
+    double leastReduce = 0;
 };
 
 /// What is known of a sketch before it is simulated.

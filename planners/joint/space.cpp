@@ -2,6 +2,7 @@
 #include "planners/joint/space.h"
 
 #include "engine/program/stage_model.h"
+#include "planners/common/balance.h"
 #include "planners/common/micro_batch.h"
 
 #include <fmt/format.h>
@@ -55,7 +56,51 @@ std::vector<std::int64_t> countsBeside(std::int64_t count, std::vector<std::int6
     return beside;
 }
 
+/// True if every stage has devices of its own, and all as many in the same mesh.
+bool isEvenPipeline(const plan::Plan &plan)
+{
+    std::set<DeviceId> seen;
+    for (const plan::Stage &stage : plan.stages)
+        for (const DeviceId device : stage.devices)
+            if (!seen.insert(device).second)
+                return false;
+    return plan.stages.size() > 1 && std::all_of(plan.stages.begin(), plan.stages.end(), [&plan](const plan::Stage &stage) {
+               return stage.devices.size() == plan.stages.front().devices.size() && stage.mesh == plan.stages.front().mesh && stage.replicaShares.empty();
+           });
+}
+
+/// @p plan with @p chunks stages on each group of devices, taken in turn (Narayanan et al., 2021, §2.2), cut so that the slowest is as fast as can be.
+plan::Plan interleaved(const plan::Plan &plan, const Problem &problem, std::size_t chunks)
+{
+    const cost::CostModel &costs = *problem.subject.costs;
+    const std::size_t groups = plan.stages.size();
+    const double samples = static_cast<double>(plan.globalBatch) / static_cast<double>(plan.microBatches) / static_cast<double>(plan.stages.front().replicas());
+    const auto cuts = balancedCuts(problem.subject.layers().size(), groups * chunks, [&](std::size_t index, std::size_t first, std::size_t last) {
+        const std::size_t type = problem.subject.cluster->device(plan.stages[index % groups].devices.front()).type;
+        return (costs.forward(first, last, samples, type) + costs.backward(first, last, samples, type)).value();
+    });
+    plan::Plan made = plan;
+    made.stages.clear();
+    for (std::size_t s = 0; s < groups * chunks; ++s) {
+        plan::Stage stage = plan.stages[s % groups];
+        stage.name = fmt::format("stage{}", s);
+        stage.firstLayer = s == 0 ? 0 : cuts[s - 1];
+        stage.lastLayer = s + 1 < groups * chunks ? cuts[s] : problem.subject.layers().size();
+        made.stages.push_back(std::move(stage));
+    }
+    made.schedule = {};
+    made.schedule.kind = plan::ScheduleKind::Interleaved1F1B;
+    return made;
+}
+
 } // namespace
+
+std::vector<plan::ScheduleKind> Settings::cutSchedules() const
+{
+    std::vector<plan::ScheduleKind> kinds = schedules;
+    std::erase(kinds, plan::ScheduleKind::ZeroBubbleH1);
+    return kinds;
+}
 
 std::vector<std::int64_t> microBatchCounts(const Problem &problem)
 {
@@ -120,8 +165,12 @@ std::vector<plan::Plan> neighbours(const plan::Plan &plan, const Problem &proble
     for (const std::int64_t count : countsBeside(plan.microBatches, microBatchCounts(problem)))
         with([count](plan::Plan &p) { p.microBatches = count; p.schedule.warmup.clear(); });
     for (const plan::ScheduleKind kind : settings.schedules)
-        if (plan.stages.size() > 1 && (kind != plan.schedule.kind || !plan.schedule.warmup.empty()))
+        if (plan.stages.size() > 1 && plan.schedule.kind != plan::ScheduleKind::Interleaved1F1B && (kind != plan.schedule.kind || !plan.schedule.warmup.empty()))
             with([kind](plan::Plan &p) { p.schedule.kind = kind; p.schedule.warmup.clear(); });
+    constexpr std::size_t kMostChunks = 4;
+    if (settings.interleave && isEvenPipeline(plan))
+        for (std::size_t chunks = 2; chunks <= kMostChunks && chunks * plan.stages.size() <= problem.subject.layers().size(); ++chunks)
+            all.push_back(interleaved(plan, problem, chunks));
     const bool profile = program::isLayerProfile(*problem.subject.graph);
     for (std::size_t s = 0; s < plan.stages.size(); ++s)
         for (const auto kind : {plan::Recompute::None, plan::Recompute::Selective, plan::Recompute::Layers, plan::Recompute::Full})

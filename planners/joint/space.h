@@ -11,7 +11,12 @@ namespace planloom::planners::joint {
 /// What `--set` leaves open.
 struct Settings {
     std::vector<std::string> seeds;               ///< planners whose answers begin the search
-    std::vector<plan::ScheduleKind> schedules;
+    std::vector<plan::ScheduleKind> schedules;    ///< with a stage on each group of devices
+    bool interleave = true;                       ///< several stages on each group of devices, too
+    /// Schedules that the dynamic programme and the enumeration take: all but zero-bubble, which steps from their plans try.
+    [[nodiscard]] std::vector<plan::ScheduleKind> cutSchedules() const;
+    /// Whether a schedule may be chosen that the bounds of ordinary pipelines do not hold for.
+    [[nodiscard]] bool anyOrder() const { return interleave || cutSchedules().size() < schedules.size(); }
     std::size_t mostStages = 0;                   ///< 0: any number
     int mostTensor = 0;                           ///< devices that may share a replica's tensors; 0: a machine's
     bool zero = true;                             ///< levels above the problem's may be chosen
@@ -33,8 +38,8 @@ std::vector<int> zeroLevels(const Problem &problem, const Settings &settings);
 /// The plan that a sketch stands for.
 plan::Plan planOf(const Sketch &sketch, Scorer &scorer, const Options &options);
 
-/// Plans one step away from @p plan: a boundary moved by a layer, more or fewer micro-batches, another schedule, a stage that recomputes or stops to,
-/// another ZeRO level.
+/// Plans one step away from @p plan: a boundary moved by a layer, more or fewer micro-batches, another schedule, several stages on each group of devices,
+/// a stage that recomputes more or less, another ZeRO level.
 std::vector<plan::Plan> neighbours(const plan::Plan &plan, const Problem &problem, const Settings &settings);
 
 } // namespace planloom::planners::joint

@@ -25,24 +25,27 @@ std::vector<DeviceId> neighbours(const cluster::Cluster &cluster, std::size_t ty
     return {};
 }
 
-/// Per stage: what a pass over one micro-batch takes on its first rank, waiting for boxing included.
+/// Per stage: what a pass over one micro-batch takes on its first rank, with and without waiting for boxing.
 PassTimes passTimes(const program::Program &program, std::size_t stages)
 {
-    std::vector<double> forward(stages), backward(stages);
+    std::vector<double> seconds[4]; // forward and backward, all and computing
+    for (std::vector<double> &each : seconds)
+        each.assign(stages, 0);
     for (const program::Task &task : program.tasks) {
-        const bool pass = task.lane == program::Lane::Compute || task.lane == program::Lane::Collective;
-        if (task.rank != RankId(0) || task.microBatch != 0 || !pass)
+        const bool computes = task.lane == program::Lane::Compute;
+        const bool pass = task.pass == program::Pass::Forward || task.pass == program::Pass::Backward;
+        if (task.rank != RankId(0) || task.microBatch != 0 || !pass || (!computes && task.lane != program::Lane::Collective))
             continue;
-        if (task.pass == program::Pass::Forward)
-            forward[task.stage.index()] += task.duration.value();
-        else if (task.pass == program::Pass::Backward)
-            backward[task.stage.index()] += task.duration.value();
+        const std::size_t which = task.pass == program::Pass::Forward ? 0 : 1;
+        seconds[which][task.stage.index()] += task.duration.value();
+        if (computes)
+            seconds[2 + which][task.stage.index()] += task.duration.value();
     }
-    PassTimes times{{0}, {0}};
-    for (std::size_t s = 0; s < stages; ++s) {
-        times.forward.push_back(times.forward.back() + forward[s]);
-        times.backward.push_back(times.backward.back() + backward[s]);
-    }
+    PassTimes times{{0}, {0}, {0}, {0}};
+    std::vector<double> *sums[] = {&times.forward, &times.backward, &times.busyForward, &times.busyBackward};
+    for (std::size_t s = 0; s < stages; ++s)
+        for (std::size_t which = 0; which < 4; ++which)
+            sums[which]->push_back(sums[which]->back() + seconds[which][s]);
     return times;
 }
 
@@ -88,7 +91,7 @@ Result<const PassTimes *> StageCosts::times(std::size_t type, const Degree &degr
 Result<PassTimes> StageCosts::whole(std::size_t type, double samples) const
 {
     const cost::CostModel &costs = *m_problem.subject.costs;
-    PassTimes times{{0}, {0}};
+    PassTimes times{{0}, {0}, {}, {}};
     for (std::size_t i = 0; i < layers(); ++i) {
         times.forward.push_back(times.forward.back() + costs.forward(i, i + 1, samples, type).value());
         times.backward.push_back(times.backward.back() + costs.backward(i, i + 1, samples, type).value());

@@ -13,9 +13,15 @@ namespace planloom::planners::joint {
 
 /// Seconds of one slice through layers, as prefix sums.
 struct PassTimes {
-    std::vector<double> forward, backward; ///< size: layers + 1
+    std::vector<double> forward, backward; ///< size: layers + 1; waiting for devices that share tensors included
+    std::vector<double> busyForward, busyBackward; ///< computing alone; empty: the same
     [[nodiscard]] double forwardOf(std::size_t first, std::size_t last) const { return forward[last] - forward[first]; }
     [[nodiscard]] double backwardOf(std::size_t first, std::size_t last) const { return backward[last] - backward[first]; }
+    [[nodiscard]] double busyForwardOf(std::size_t first, std::size_t last) const { return busyForward.empty() ? forwardOf(first, last) : busyForward[last] - busyForward[first]; }
+    [[nodiscard]] double busyBackwardOf(std::size_t first, std::size_t last) const
+    {
+        return busyBackward.empty() ? backwardOf(first, last) : busyBackward[last] - busyBackward[first];
+    }
 };
 
 /// What layers cost, by device type, degree and slice. Figures are those that a compiled plan has: of whole replicas from the cost model, of

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The joint search: scores against the simulator, the dynamic programme against every sketch, small problems against brute force.
+#include "engine/graph/zoo.h"
 #include "planners/joint/cuts.h"
 #include "planners/joint/enumerate.h"
 #include "planners/joint/space.h"
@@ -132,6 +133,7 @@ private slots:
         Bench bench(problem);
         std::size_t count = 0;
         double off = 0;
+        bool good = true;
         for (const Shape &shape : shapesOf(problem))
             everySketch(shape, bench.lines[0], 4, [&](const Sketch &sketch) {
                 const double seconds = simulated(bench, sketch);
@@ -142,10 +144,59 @@ private slots:
                     qWarning("bound %g above %g with %zu stages, %lld micro-batches", score.bound, seconds, sketch.parts.size(), static_cast<long long>(shape.microBatches));
                 off += std::abs(score.seconds / seconds - 1);
                 ++count;
-                return score.bound <= seconds * (1 + 1e-9);
+                good = good && score.bound <= seconds * (1 + 1e-9);
+                return good;
             });
+        QVERIFY(good);
         QVERIFY(count > 1000);
         QVERIFY2(off / static_cast<double>(count) < 0.1, qPrintable(QString("estimates are off by %1 %").arg(100 * off / static_cast<double>(count))));
+    }
+
+    void boundsHoldForOperators_data()
+    {
+        QTest::addColumn<int>("tensor");
+        QTest::addColumn<bool>("sequence");
+        QTest::newRow("whole") << 1 << false;
+        QTest::newRow("tensors over two") << 2 << false;
+        QTest::newRow("tokens, too") << 2 << true;
+    }
+
+    /// The same on a model of operators, whose tensors may be shared: 2 of 4 devices on one switch.
+    void boundsHoldForOperators()
+    {
+        QFETCH(int, tensor);
+        QFETCH(bool, sequence);
+        graph::TransformerConfig config;
+        config.layers = 3;
+        config.heads = 2;
+        config.hidden = 64;
+        config.feedForward = 256;
+        config.vocabulary = 256;
+        config.context = 64;
+        import::Model model;
+        model.graph = std::make_shared<const graph::Graph>(must(graph::gpt(config)));
+        Bench bench(testing::problemOf(model, must(cluster::preset("h100-8")), 12));
+        bench.lines[0].devices.resize(4);
+        double off = 0;
+        bool good = true;
+        std::size_t count = 0;
+        for (Shape shape : shapesOf(bench.problem)) {
+            shape.degree = {tensor, sequence};
+            everySketch(shape, bench.lines[0], bench.costs.layers(), [&](const Sketch &sketch) {
+                const Score score = bench.scorer.score(sketch);
+                const double seconds = score.seconds < kNever && ++count % 7 == 0 ? simulated(bench, sketch) : kNever;
+                if (seconds == kNever)
+                    return true;
+                if (score.bound > seconds * (1 + 1e-9))
+                    qWarning("bound %g above %g with %zu stages, %lld micro-batches", score.bound, seconds, sketch.parts.size(), static_cast<long long>(shape.microBatches));
+                off += std::abs(score.seconds / seconds - 1);
+                good = good && score.bound <= seconds * (1 + 1e-9);
+                return good;
+            });
+        }
+        QVERIFY(good);
+        qInfo("estimates are off by %.1f %% on average", 700 * off / static_cast<double>(count));
+        QVERIFY(count > 100);
     }
 
     void everySketchIsCounted()

@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every planner on a grid of models and clusters, judged by one simulator: a table in Markdown, row by row as they are found, and the ratios that the page
+// on the comparison speaks of. Arguments: [MODEL or -] [CLUSTER or -] take only what contains these words.
+#include "engine/import/import.h"
+#include "planners/planner.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace {
+
+using namespace planloom;
+
+struct ModelRow {
+    const char *name;
+    std::int64_t batch;
+    plan::Precision precision;
+};
+
+constexpr ModelRow kModels[] = {
+    {"vgg-19-layers", 2048, plan::Precision::Float32}, {"xlnet-36", 128, plan::Precision::Float32},  {"bert-48", 64, plan::Precision::Float32},
+    {"amoebanet-36", 128, plan::Precision::Float32},   {"gnmt-16", 1024, plan::Precision::Float32},  {"resnet-50", 512, plan::Precision::Float32},
+    {"lstm-lm", 512, plan::Precision::Float32},        {"bert-large", 128, plan::Precision::BFloat16}, {"gpt2", 128, plan::Precision::BFloat16},
+    {"gpt-22b", 64, plan::Precision::BFloat16},        {"gpt-175b", 128, plan::Precision::BFloat16},
+};
+
+constexpr const char *kClusters[] = {"dapple-a", "dapple-b", "dapple-c", "v100-p100", "v100-t4", "h100-8", "a100-128", "h100-1024"};
+
+struct Answer {
+    double seconds = 0; ///< 0: none
+    double search = 0;
+    std::string plan;
+    double bound = 0;
+};
+
+Answer ask(const planners::Planner &planner, const planners::Problem &problem)
+{
+    NoProgress progress;
+    const auto begun = std::chrono::steady_clock::now();
+    const auto report = planner.plan(problem, {}, progress);
+    Answer answer;
+    answer.search = std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
+    if (!report || !report->predicted.fits)
+        return answer;
+    answer.seconds = report->predicted.iterationSeconds;
+    answer.plan = plan::notation(report->plan);
+    if (const auto bound = report->plan.estimate.find("lower_bound_seconds"); bound != report->plan.estimate.end())
+        answer.bound = bound->second;
+    return answer;
+}
+
+std::string milliseconds(double seconds)
+{
+    if (seconds <= 0)
+        return "-";
+    char text[32];
+    std::snprintf(text, sizeof text, seconds < 0.1 ? "%.1f" : "%.0f", seconds * 1e3);
+    return text;
+}
+
+/// Ratios of one pair of planners over the grid.
+class Ratios {
+public:
+    void add(double ratio) { m_values.push_back(ratio); }
+    void print(const char *what)
+    {
+        if (m_values.empty())
+            return;
+        std::sort(m_values.begin(), m_values.end());
+        const auto better = std::count_if(m_values.begin(), m_values.end(), [](double ratio) { return ratio > 1 + 1e-6; });
+        const auto worse = std::count_if(m_values.begin(), m_values.end(), [](double ratio) { return ratio < 1 - 1e-6; });
+        std::printf("%-34s median %.3f x, least %.3f x, most %.3f x; better in %td, worse in %td of %zu\n", what, m_values[m_values.size() / 2], m_values.front(), m_values.back(),
+                    better, worse, m_values.size());
+    }
+
+private:
+    std::vector<double> m_values;
+};
+
+class Grid {
+public:
+    Grid()
+    {
+        for (const planners::Planner *planner : planners::allPlanners())
+            if (planner->name() != "manual") // it does what it is told
+                m_planners.push_back(planner);
+    }
+
+    void printHead() const
+    {
+        std::printf("| model | cluster |");
+        for (const planners::Planner *planner : m_planners)
+            std::printf(" %s |", planner->name().c_str());
+        std::printf(" gap of auto | plan of auto | search of auto |\n|---|---|");
+        for (std::size_t i = 0; i < m_planners.size(); ++i)
+            std::printf("--:|");
+        std::printf("--:|---|--:|\n");
+    }
+
+    void row(const ModelRow &model, const import::Model &imported, const cluster::Cluster &cluster)
+    {
+        planners::Problem problem;
+        problem.subject =
+            plan::inPrecision(plan::makeSubject(imported.graph, std::make_shared<const cluster::Cluster>(cluster), imported.profile, imported.source), model.precision);
+        problem.globalBatch = std::max(model.batch, static_cast<std::int64_t>(2 * cluster.devices().size()));
+        problem.precision = model.precision;
+        std::map<std::string, Answer> answers;
+        for (const planners::Planner *planner : m_planners)
+            answers[planner->name()] = ask(*planner, problem);
+        print(model, cluster, answers);
+        compare(answers);
+    }
+
+    void printRatios()
+    {
+        std::printf("\n");
+        m_auto.print("best of the others against auto");
+        for (auto &[name, ratios] : m_spp)
+            ratios.print((name + " against spp").c_str());
+    }
+
+private:
+    void print(const ModelRow &model, const cluster::Cluster &cluster, const std::map<std::string, Answer> &answers) const
+    {
+        std::printf("| %s | %s |", model.name, cluster.name().c_str());
+        for (const planners::Planner *planner : m_planners)
+            std::printf(" %s |", milliseconds(answers.at(planner->name()).seconds).c_str());
+        const Answer &best = answers.at("auto");
+        if (best.seconds > 0)
+            std::printf(" %.1f %% | %s | %.1f s |\n", 100 * (best.seconds / best.bound - 1), best.plan.c_str(), best.search);
+        else
+            std::printf(" | nothing fits | %.1f s |\n", best.search);
+        std::fflush(stdout);
+    }
+
+    void compare(const std::map<std::string, Answer> &answers)
+    {
+        double best = INFINITY;
+        for (const auto &[name, answer] : answers)
+            if (name != "auto" && answer.seconds > 0)
+                best = std::min(best, answer.seconds);
+        if (answers.at("auto").seconds > 0 && std::isfinite(best))
+            m_auto.add(best / answers.at("auto").seconds);
+        for (const char *other : {"gpipe", "pipedream", "dapple"})
+            if (answers.at("spp").seconds > 0 && answers.at(other).seconds > 0)
+                m_spp[other].add(answers.at(other).seconds / answers.at("spp").seconds);
+    }
+
+    std::vector<const planners::Planner *> m_planners;
+    Ratios m_auto;
+    std::map<std::string, Ratios> m_spp;
+};
+
+bool wanted(const char *name, int argc, char **argv, int index)
+{
+    return argc <= index || std::string(argv[index]) == "-" || std::string(name).find(argv[index]) != std::string::npos;
+}
+
+} // namespace
+
+int main(int argc, char **argv)
+{
+    std::printf("Milliseconds of one iteration, by the simulator; -: nothing found that fits.\n\n");
+    Grid grid;
+    grid.printHead();
+    for (const ModelRow &model : kModels) {
+        if (!wanted(model.name, argc, argv, 1))
+            continue;
+        const auto imported = import::loadModel(std::string("zoo:") + model.name);
+        if (!imported) {
+            std::fprintf(stderr, "%s\n", imported.error().text().c_str());
+            return 1;
+        }
+        for (const char *name : kClusters) {
+            if (!wanted(name, argc, argv, 2))
+                continue;
+            const auto cluster = cluster::preset(name);
+            if (!cluster) {
+                std::fprintf(stderr, "%s\n", cluster.error().text().c_str());
+                return 1;
+            }
+            grid.row(model, *imported, *cluster);
+        }
+    }
+    grid.printRatios();
+}
