@@ -62,16 +62,16 @@ bool Scorer::passes(const Shape &shape, const Part &part, StageTimes &times)
     const auto rest = m_costs.times(type, shape.degree, small);
     if (!whole || !rest)
         return false;
-    const auto pass = [&part](const PassTimes &t) { return t.forwardOf(part.first, part.last) * (part.recompute ? 2 : 1) + t.backwardOf(part.first, part.last); };
-    times.forward = (*rest)->forwardOf(part.first, part.last);
-    times.backward = (*rest)->backwardOf(part.first, part.last);
+    const auto pass = [&part](const LayerTimes &t) { return t.forward.of(part.first, part.last) * (part.recompute ? 2 : 1) + t.backward.of(part.first, part.last); };
+    times.forward = (*rest)->forward.of(part.first, part.last);
+    times.backward = (*rest)->backward.of(part.first, part.last);
     const auto larger = exact ? 0.0 : static_cast<double>(m_problem.globalBatch % shape.microBatches);
     const double smaller = static_cast<double>(shape.microBatches) - larger;
     times.work = larger * pass(**whole) + smaller * pass(**rest);
-    times.leastForward = (*rest)->busyForwardOf(part.first, part.last);
-    times.leastBackward = (*rest)->busyBackwardOf(part.first, part.last);
+    times.leastForward = (*rest)->busyForward.of(part.first, part.last);
+    times.leastBackward = (*rest)->busyBackward.of(part.first, part.last);
     // What operators recompute is less than a forward pass: what backward does not read is left out.
-    const auto busy = [&](const PassTimes &t) { return t.busyForwardOf(part.first, part.last) * (part.recompute && exact ? 2 : 1) + t.busyBackwardOf(part.first, part.last); };
+    const auto busy = [&](const LayerTimes &t) { return t.busyForward.of(part.first, part.last) * (part.recompute && exact ? 2 : 1) + t.busyBackward.of(part.first, part.last); };
     times.leastWork = larger * busy(**whole) + smaller * busy(**rest);
     return true;
 }
@@ -85,7 +85,7 @@ std::vector<double> Scorer::shares(const Shape &shape, const Part &part)
     double sum = 0;
     for (std::size_t d = part.begin; d < part.end; ++d) {
         const auto times = m_costs.times(cluster.device(devices[d]).type, shape.degree, m_costs.proportional() ? even : std::ceil(even));
-        const double seconds = times ? (*times)->forwardOf(part.first, part.last) + (*times)->backwardOf(part.first, part.last) : 0;
+        const double seconds = times ? (*times)->forward.of(part.first, part.last) + (*times)->backward.of(part.first, part.last) : 0;
         speeds.push_back(seconds > 0 ? 1 / seconds : 1);
         sum += speeds.back();
     }
@@ -114,8 +114,8 @@ bool Scorer::mixedPasses(const Shape &shape, const Part &part, StageTimes &times
         const auto found = m_costs.times(type, shape.degree, slice);
         if (!found)
             return false;
-        const double forward = (*found)->forwardOf(part.first, part.last);
-        const double backward = (*found)->backwardOf(part.first, part.last);
+        const double forward = (*found)->forward.of(part.first, part.last);
+        const double backward = (*found)->backward.of(part.first, part.last);
         const double share = static_cast<double>(count) * slice / batch;
         forwards += share / std::max(forward, kInstant);
         backwards += share / std::max(backward, kInstant);

@@ -5,8 +5,11 @@
 #include "engine/program/stage_model.h"
 #include "engine/sharding/megatron.h"
 
-#include <algorithm>
 #include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <numeric>
 
 namespace planloom::planners::joint {
 namespace {
@@ -25,10 +28,12 @@ std::vector<DeviceId> neighbours(const cluster::Cluster &cluster, std::size_t ty
     return {};
 }
 
-/// Per stage: what a pass over one micro-batch takes on its first rank, with and without waiting for boxing.
-PassTimes passTimes(const program::Program &program, std::size_t stages)
+/// What the passes over one micro-batch take on the first rank, by stage: forward and backward, all of it and computing alone.
+using StageSeconds = std::array<std::vector<double>, 4>;
+
+StageSeconds secondsOf(const program::Program &program, std::size_t stages)
 {
-    std::vector<double> seconds[4]; // forward and backward, all and computing
+    StageSeconds seconds;
     for (std::vector<double> &each : seconds)
         each.assign(stages, 0);
     for (const program::Task &task : program.tasks) {
@@ -41,15 +46,27 @@ PassTimes passTimes(const program::Program &program, std::size_t stages)
         if (computes)
             seconds[2 + which][task.stage.index()] += task.duration.value();
     }
-    PassTimes times{{0}, {0}, {0}, {0}};
-    std::vector<double> *sums[] = {&times.forward, &times.backward, &times.busyForward, &times.busyBackward};
-    for (std::size_t s = 0; s < stages; ++s)
-        for (std::size_t which = 0; which < 4; ++which)
-            sums[which]->push_back(sums[which]->back() + seconds[which][s]);
-    return times;
+    return seconds;
+}
+
+/// Beginnings of stages of two layers each, the first of which begins at @p from.
+std::vector<std::size_t> pairs(std::size_t layers, std::size_t from)
+{
+    std::vector<std::size_t> begins{0};
+    for (std::size_t i = from; i < layers; i += 2)
+        if (i > 0)
+            begins.push_back(i);
+    return begins;
 }
 
 } // namespace
+
+PassTimes::PassTimes(const std::vector<double> &layers, std::vector<double> saved) : m_sums{0}, m_saved(std::move(saved))
+{
+    for (std::size_t i = 0; i < layers.size(); ++i)
+        m_sums.push_back(m_sums.back() + layers[i] - m_saved[i]);
+    m_saved.push_back(0);
+}
 
 StageCosts::StageCosts(const Problem &problem, double reserve)
     : m_problem(problem), m_memory(*problem.subject.costs, problem.optimizer, reserve), m_proportional(program::isLayerProfile(*problem.subject.graph)), m_inputs{0}
@@ -78,28 +95,28 @@ const std::map<std::string, std::string> &StageCosts::pins(const Degree &degree)
     return entry->second;
 }
 
-Result<const PassTimes *> StageCosts::times(std::size_t type, const Degree &degree, double samples)
+Result<const LayerTimes *> StageCosts::times(std::size_t type, const Degree &degree, double samples)
 {
     auto &entry = m_times[{type, degree, samples}];
     if (!entry)
-        entry = std::make_unique<Result<PassTimes>>(degree.tensor == 1 ? whole(type, samples) : probed(type, degree, static_cast<std::int64_t>(samples)));
+        entry = std::make_unique<Result<LayerTimes>>(m_proportional ? Result<LayerTimes>(whole(type, samples)) : probed(type, degree, static_cast<std::int64_t>(samples)));
     if (!*entry)
         return entry->error();
     return &**entry;
 }
 
-Result<PassTimes> StageCosts::whole(std::size_t type, double samples) const
+LayerTimes StageCosts::whole(std::size_t type, double samples) const
 {
     const cost::CostModel &costs = *m_problem.subject.costs;
-    PassTimes times{{0}, {0}, {}, {}};
+    std::vector<double> forward, backward;
     for (std::size_t i = 0; i < layers(); ++i) {
-        times.forward.push_back(times.forward.back() + costs.forward(i, i + 1, samples, type).value());
-        times.backward.push_back(times.backward.back() + costs.backward(i, i + 1, samples, type).value());
+        forward.push_back(costs.forward(i, i + 1, samples, type).value());
+        backward.push_back(costs.backward(i, i + 1, samples, type).value());
     }
-    return times;
+    return {PassTimes(forward), PassTimes(backward), PassTimes(forward), PassTimes(backward)};
 }
 
-Result<PassTimes> StageCosts::probed(std::size_t type, const Degree &degree, std::int64_t samples)
+Result<program::Program> StageCosts::probe(std::size_t type, const Degree &degree, std::int64_t samples, const std::vector<std::size_t> &begins)
 {
     plan::Plan probe = emptyPlan(m_problem, "auto", {});
     probe.globalBatch = samples;
@@ -108,20 +125,47 @@ Result<PassTimes> StageCosts::probed(std::size_t type, const Degree &degree, std
     const std::vector<DeviceId> devices = neighbours(*m_problem.subject.cluster, type, static_cast<std::size_t>(degree.tensor));
     if (devices.empty())
         return infeasible(fmt::format("no machine has {} devices of one type", degree.tensor));
-    for (std::size_t i = 0; i < layers(); ++i) {
+    for (std::size_t i = 0; i < begins.size(); ++i) {
         plan::Stage stage;
-        stage.name = fmt::format("layer{}", i);
-        stage.firstLayer = i;
-        stage.lastLayer = i + 1;
+        stage.name = fmt::format("layer{}", begins[i]);
+        stage.firstLayer = begins[i];
+        stage.lastLayer = i + 1 < begins.size() ? begins[i + 1] : layers();
         stage.devices = devices;
-        stage.mesh = {1, degree.tensor};
-        stage.shardings = pins(degree);
+        if (degree.tensor > 1) {
+            stage.mesh = {1, degree.tensor};
+            stage.shardings = pins(degree);
+        }
         probe.stages.push_back(std::move(stage));
     }
-    const auto program = program::compile(probe, m_problem.subject, {.bodies = false});
-    if (!program)
-        return program.error();
-    return passTimes(*program, layers());
+    return program::compile(probe, m_problem.subject, {.bodies = false});
+}
+
+/// One probe has a layer a stage, two more have two, so that every cut is inside a stage once.
+Result<LayerTimes> StageCosts::probed(std::size_t type, const Degree &degree, std::int64_t samples)
+{
+    std::vector<std::size_t> each(layers());
+    std::iota(each.begin(), each.end(), std::size_t{0});
+    const auto single = probe(type, degree, samples, each);
+    if (!single)
+        return single.error();
+    const StageSeconds alone = secondsOf(*single, layers());
+    StageSeconds saved;
+    for (std::vector<double> &list : saved)
+        list.assign(layers(), 0);
+    for (const std::size_t from : {std::size_t{0}, std::size_t{1}}) {
+        const std::vector<std::size_t> begins = pairs(layers(), from);
+        const auto joined = probe(type, degree, samples, begins);
+        if (!joined)
+            return joined.error();
+        const StageSeconds together = secondsOf(*joined, begins.size());
+        for (std::size_t s = 0; s < begins.size(); ++s) {
+            const std::size_t first = begins[s];
+            const std::size_t end = s + 1 < begins.size() ? begins[s + 1] : layers();
+            for (std::size_t which = 0; which < saved.size() && end == first + 2; ++which)
+                saved[which][first + 1] = alone[which][first] + alone[which][first + 1] - together[which][s];
+        }
+    }
+    return LayerTimes{PassTimes(alone[0], saved[0]), PassTimes(alone[1], saved[1]), PassTimes(alone[2], saved[2]), PassTimes(alone[3], saved[3])};
 }
 
 } // namespace planloom::planners::joint

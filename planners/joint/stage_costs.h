@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "engine/program/program.h"
 #include "planners/common/memory.h"
 #include "planners/joint/sketch.h"
 
@@ -11,27 +12,34 @@
 
 namespace planloom::planners::joint {
 
-/// Seconds of one slice through layers, as prefix sums.
-struct PassTimes {
-    std::vector<double> forward, backward; ///< size: layers + 1; waiting for devices that share tensors included
-    std::vector<double> busyForward, busyBackward; ///< computing alone; empty: the same
-    [[nodiscard]] double forwardOf(std::size_t first, std::size_t last) const { return forward[last] - forward[first]; }
-    [[nodiscard]] double backwardOf(std::size_t first, std::size_t last) const { return backward[last] - backward[first]; }
-    [[nodiscard]] double busyForwardOf(std::size_t first, std::size_t last) const { return busyForward.empty() ? forwardOf(first, last) : busyForward[last] - busyForward[first]; }
-    [[nodiscard]] double busyBackwardOf(std::size_t first, std::size_t last) const
-    {
-        return busyBackward.empty() ? backwardOf(first, last) : busyBackward[last] - busyBackward[first];
-    }
+/// Seconds of one slice through runs of layers. A run may take less than its layers one by one, as operators are fused over the cuts between them: what
+/// each cut saves is part of the sums.
+class PassTimes {
+public:
+    /// @p layers: each layer by itself; @p saved: what joining layer i to the one before it saves (0 for the first).
+    PassTimes(const std::vector<double> &layers, std::vector<double> saved);
+    explicit PassTimes(const std::vector<double> &layers) : PassTimes(layers, std::vector<double>(layers.size(), 0)) {}
+    [[nodiscard]] double of(std::size_t first, std::size_t last) const { return m_sums[last] - m_sums[first] + m_saved[first]; }
+
+private:
+    std::vector<double> m_sums;  ///< size: layers + 1
+    std::vector<double> m_saved; ///< per layer
 };
 
-/// What layers cost, by device type, degree and slice. Figures are those that a compiled plan has: of whole replicas from the cost model, of
-/// replicas that share tensors read off a compiled probe, a plan with one stage per layer. Remembered; a query is O(log of what is remembered).
+/// The passes of one slice, with and without waiting for devices that share tensors.
+struct LayerTimes {
+    PassTimes forward, backward;
+    PassTimes busyForward, busyBackward;
+};
+
+/// What layers cost, by device type, degree and slice. Figures are those that a compiled plan has: of a layer profile the cost model's own, of operators read
+/// off compiled probes, plans with one or two layers a stage, all on the same devices. Remembered; a query costs O(1) after that.
 class StageCosts {
 public:
     StageCosts(const Problem &problem, double reserve);
 
     /// Error: that of the probe's compilation, for a degree that the model cannot be laid out in.
-    Result<const PassTimes *> times(std::size_t type, const Degree &degree, double samples);
+    Result<const LayerTimes *> times(std::size_t type, const Degree &degree, double samples);
 
     [[nodiscard]] const MemoryModel &memory() const { return m_memory; }
     [[nodiscard]] std::size_t layers() const { return m_problem.subject.layers().size(); }
@@ -47,8 +55,10 @@ public:
     const std::map<std::string, std::string> &pins(const Degree &degree);
 
 private:
-    Result<PassTimes> whole(std::size_t type, double samples) const;
-    Result<PassTimes> probed(std::size_t type, const Degree &degree, std::int64_t samples);
+    LayerTimes whole(std::size_t type, double samples) const;
+    Result<LayerTimes> probed(std::size_t type, const Degree &degree, std::int64_t samples);
+    /// A probe whose stages begin at @p begins.
+    Result<program::Program> probe(std::size_t type, const Degree &degree, std::int64_t samples, const std::vector<std::size_t> &begins);
 
     const Problem &m_problem;
     MemoryModel m_memory;
@@ -68,7 +78,7 @@ private:
             return static_cast<std::size_t>((std::bit_cast<std::uint64_t>(key.samples) ^ (head << 44U)) * 0x9E3779B97F4A7C15U >> 20U);
         }
     };
-    std::unordered_map<Key, std::unique_ptr<Result<PassTimes>>, KeyHash> m_times;
+    std::unordered_map<Key, std::unique_ptr<Result<LayerTimes>>, KeyHash> m_times;
     std::map<Degree, std::map<std::string, std::string>> m_pins;
 };
 
