@@ -145,7 +145,7 @@ private Q_SLOTS:
         QTest::newRow("clusters") << QStringList{"clusters"} << QStringList{"clusters"};
         QTest::newRow("bench") << QStringList{"bench"} << QStringList{"benchmarks"};
         QTest::newRow("inspect model") << QStringList{"inspect", "zoo:mlp"}
-                                       << QStringList{"backward_flops_per_sample", "forward_flops_per_sample", "has_times", "kind", "layer_list", "layers", "name", "operators",
+                                       << QStringList{"backward_flops_per_sample", "forward_flops_per_sample", "has_times", "kept_per_sample", "kind", "layer_list", "layers", "name", "operators",
                                                       "parameter_bytes", "parameters", "source", "trainable", "warnings"};
         QTest::newRow("inspect cluster") << QStringList{"inspect", "preset:dapple-b"} << QStringList{"devices", "kind", "links", "name", "nodes"};
         QTest::newRow("inspect plan") << QStringList{"inspect", "nano.plan.json"}
