@@ -20,6 +20,7 @@ private Q_SLOTS:
     void init();
     void cleanup();
     void rowsOfEveryDevice();
+    void stagesThatShareADevice();
     void boxesAreDrawnWhereTheModelSays();
     void clickSelectsAndEscapeClears();
     void selectionElsewhereIsShown();
@@ -99,6 +100,28 @@ void TestTimelineView::rowsOfEveryDevice()
     QVERIFY(std::abs(idle - m_state->simulation()->report.bubbleFraction) < 1e-6);
     QVERIFY(!canvas().accessibleName().isEmpty());
     QVERIFY(canvas().accessibleDescription().contains(QStringLiteral("4 devices")));
+}
+
+/// Two devices with two stages each: each row says both, and shows when either is selected.
+void TestTimelineView::stagesThatShareADevice()
+{
+    QVERIFY(m_state->editPlan(QStringLiteral("two places"), [](plan::Plan &plan) {
+        plan.schedule.kind = plan::ScheduleKind::Interleaved1F1B;
+        plan.schedule.warmup.clear();
+        plan.stages[2].devices = plan.stages[0].devices;
+        plan.stages[3].devices = plan.stages[1].devices;
+    }));
+    QVERIFY(QTest::qWaitFor([this] { return m_state->simulationCurrent() && m_view->model().groups().size() == 2; }, 30'000));
+    const auto &groups = m_view->model().groups();
+    QCOMPARE(groups[0].stages, (std::vector<int>{0, 2}));
+    QCOMPARE(groups[1].stages, (std::vector<int>{1, 3}));
+    QVERIFY(m_view->model().find("s2.F.m0", groups[0].device).has_value());
+    m_state->selectStage(StageId(2));
+    const QImage later = canvas().grab().toImage();
+    m_state->selectStage(StageId(0));
+    QCOMPARE(canvas().grab().toImage().copy(0, 0, 4, later.height()), later.copy(0, 0, 4, later.height())); // the same device is marked
+    m_state->selectStage(StageId(1));
+    QVERIFY(canvas().grab().toImage().copy(0, 0, 4, later.height()) != later.copy(0, 0, 4, later.height()));
 }
 
 void TestTimelineView::boxesAreDrawnWhereTheModelSays()
