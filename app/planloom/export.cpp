@@ -13,6 +13,7 @@
 
 #include <filesystem>
 #include <fmt/format.h>
+#include <map>
 
 namespace planloom::cli {
 namespace {
@@ -109,7 +110,34 @@ Status writeWeights(const ExportOptions &options, Output &output)
     return checkpoint::exportWeights(*manifest, options.out, options.dtype == "bf16" ? graph::DType::BF16 : graph::DType::F32);
 }
 
-Status writeFormat(const ExportOptions &options, const plan::Document &document, Output &output)
+/// Configurations of other programs by format.
+using Configure = Result<exporting::Configuration> (*)(const plan::Document &);
+Configure configureOf(const std::string &format)
+{
+    static const std::map<std::string, Configure> table = {
+        {"megatron", exporting::megatronArguments}, {"deepspeed", exporting::deepSpeedConfig}, {"torchtitan", exporting::torchtitanConfig}};
+    const auto found = table.find(format);
+    return found == table.end() ? nullptr : found->second;
+}
+
+/// @p notes: what the file cannot say, with its own name in it.
+Status writeConfiguration(const ExportOptions &options, const plan::Document &document, std::vector<std::string> &notes)
+{
+    auto made = configureOf(options.format)(document);
+    if (!made)
+        return made.error().in(options.what);
+    if (auto written = writeFileAtomically(options.out, made->text); !written)
+        return written;
+    constexpr std::string_view kPlaceholder = "FILE";
+    for (std::string &note : made->notes) {
+        if (const std::size_t at = note.find(kPlaceholder); at != std::string::npos)
+            note.replace(at, kPlaceholder.size(), options.out);
+        notes.push_back(std::move(note));
+    }
+    return {};
+}
+
+Status writeFormat(const ExportOptions &options, const plan::Document &document, Output &output, std::vector<std::string> &notes)
 {
     const std::string &format = options.format;
     if (format == "plan")
@@ -120,6 +148,8 @@ Status writeFormat(const ExportOptions &options, const plan::Document &document,
         return writeFileAtomically(options.out, cluster::toJson(*document.subject.cluster) + "\n");
     if (format == "safetensors")
         return writeWeights(options, output);
+    if (configureOf(format))
+        return writeConfiguration(options, document, notes);
     if (format == "dot")
         return writeFileAtomically(options.out, dotOf(document));
     if (format == "svg") {
@@ -161,10 +191,17 @@ Status exportTo(const ExportOptions &options, Output &output)
     const auto document = readPlanOrRun(options.what);
     if (!document)
         return document.error();
-    if (auto written = writeFormat(options, *document, output); !written)
+    std::vector<std::string> notes;
+    if (auto written = writeFormat(options, *document, output, notes); !written)
         return written;
     output.line(fmt::format("{} written to {}", options.format, options.out));
-    output.json(JsonObject().add("format", options.format).add("path", options.out).text());
+    for (const std::string &note : notes)
+        output.line("  " + note);
+    JsonObject json;
+    json.add("format", options.format).add("path", options.out);
+    if (!notes.empty())
+        json.raw("notes", jsonStrings(notes).text());
+    output.json(json.text());
     return {};
 }
 

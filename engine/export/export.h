@@ -33,6 +33,20 @@ Result<std::string> pytorchScheduleCsv(const program::Program &program);
 /// eight ranks are drawn as stubs that name their producer: dot's time grows with the sum of the spans.
 std::string graphvizDot(const graph::Graph &graph, const plan::Plan *plan, const graph::LayerView *layers);
 
+/// Another program's configuration that says what a plan says.
+struct Configuration {
+    std::string text;               ///< the file
+    std::vector<std::string> notes; ///< what it cannot say and a person must know: how to start it, what differs
+};
+
+/// Arguments of Megatron-LM (Megatron-Core 0.12), one a line, for `torchrun ... pretrain_gpt.py $(cat FILE)`; resources/docs/formats/exports.md has the
+/// mapping. Error (Unsupported) with what to change: the model is no transformer that Megatron-LM builds, or the plan something that it cannot do.
+Result<Configuration> megatronArguments(const plan::Document &document);
+/// Configuration of DeepSpeed (0.16) as JSON. Error (Unsupported): pipelines, tensors that are split and recomputation are made in code there.
+Result<Configuration> deepSpeedConfig(const plan::Document &document);
+/// Configuration of torchtitan (0.2) as TOML. Error (Unsupported): models other than LLaMA's, and what its parallelisms do not go together with.
+Result<Configuration> torchtitanConfig(const plan::Document &document);
+
 /// Formats that `planloom export --to` knows for plans and runs, with one line on each.
 struct Format {
     std::string name;
