@@ -72,6 +72,22 @@ std::int64_t OptionReader::integer(const std::string &key, std::int64_t least, s
     return value;
 }
 
+std::vector<std::int64_t> OptionReader::integers(const std::string &key, std::int64_t least, std::int64_t most)
+{
+    std::vector<std::int64_t> values;
+    if (textOf(key).empty())
+        return values;
+    for (const std::string &part : split(textOf(key))) {
+        std::int64_t value = 0;
+        if (!parse(part, value) || value < least || value > most) {
+            refuse(fmt::format("option {}={} is not a list of whole numbers from {} to {}, such as 4,7; correct it", key, textOf(key), least, most));
+            return {};
+        }
+        values.push_back(value);
+    }
+    return values;
+}
+
 double OptionReader::number(const std::string &key, double least, double most)
 {
     double value = 0;

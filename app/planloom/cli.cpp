@@ -102,8 +102,15 @@ void addPlan(Command &command)
     verb->add_option("--cluster", options.cluster, kCluster)->required();
     verb->add_option("--profile", options.profile, "Measured times, from planloom profile");
     verb->add_option("--planner", options.planner, "Planner to use (see planloom planners); all: every one that searches, side by side")->capture_default_str();
-    verb->add_option("--batch", options.batch, "Samples of one training step")->required();
-    verb->add_option("--micro-batch", options.microBatch, "Samples of one micro-batch on one device; the planner chooses if not given");
+    CLI::Option *from = verb->add_option("--from", options.from, "Make the plan of another program's configuration instead (planner manual): arguments of Megatron-LM in a file or a script, DeepSpeed's JSON, torchtitan's TOML");
+    from->type_name("FILE");
+    CLI::Option *batch = verb->add_option("--batch", options.batch, "Samples of one training step; needed unless --from says it");
+    batch->excludes(from);
+    verb->parse_complete_callback([batch, from] {
+        if (batch->empty() && from->empty())
+            throw CLI::RequiredError("--batch");
+    });
+    verb->add_option("--micro-batch", options.microBatch, "Samples of one micro-batch on one device; the planner chooses if not given")->excludes(from);
     verb->add_option("--set", command.planSet, "Option of the planner, KEY=VALUE; may be given several times")->type_name("KEY=VALUE");
     verb->add_option("--annotate", options.annotate, "What a scope of the model shall be: SCOPE=split:4, SCOPE=replicate:2, *=STRATEGY for the rest; may be given several times")
         ->type_name("SCOPE=STRATEGY");

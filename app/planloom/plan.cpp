@@ -4,7 +4,9 @@
 #include "app/planloom/sources.h"
 #include "app/planloom/terminal.h"
 #include "app/planloom/verbs.h"
+#include "engine/import/setup.h"
 #include "engine/plan/training.h"
+#include "planners/manual/from_setup.h"
 #include "planners/planner.h"
 
 #include <algorithm>
@@ -38,8 +40,25 @@ plan::Optimizer optimizerOf(const PlanOptions &options)
     return optimizer;
 }
 
+/// What the configuration says is not to be said twice.
+Status checkFrom(const PlanOptions &options)
+{
+    const PlanOptions untouched;
+    if (options.planner != untouched.planner && options.planner != "manual")
+        return badInput(fmt::format("--from makes the plan that FILE stands for, with planner manual, not {}; leave out --planner", options.planner));
+    if (!options.annotate.empty())
+        return badInput("--annotate does not go with --from, whose planner (manual) has no use for it; leave one out");
+    if (options.optimizer != untouched.optimizer || options.learningRate || options.momentum || options.weightDecay || !options.noDecay.empty() || options.clipNorm != 0 ||
+        options.learningRateSchedule != untouched.learningRateSchedule || options.warmupSteps != 0 || options.decaySteps != 0 || options.minimumLearningRate != 0 ||
+        options.precision != untouched.precision || options.zero != 0)
+        return badInput("--from says how the plan is trained: optimizer, learning rate, precision, ZeRO; leave those options out, or change FILE");
+    return checkWritable(options.out);
+}
+
 Status checkOptions(const PlanOptions &options)
 {
+    if (!options.from.empty())
+        return checkFrom(options);
     if (options.batch < 1 || options.batch > kLargestBatch)
         return badInput(fmt::format("--batch {} is not a batch that can be planned; give 1 to {}", options.batch, kLargestBatch));
     if (options.microBatch && (*options.microBatch < 1 || *options.microBatch > options.batch))
@@ -203,11 +222,11 @@ Status save(const PlanOptions &options, const plan::Document &document)
 }
 
 /// Runs the planner and notes how long it took.
-Result<planners::PlanReport> search(const planners::Planner &planner, const planners::Problem &problem, const PlanOptions &options, Output &output)
+Result<planners::PlanReport> search(const planners::Planner &planner, const planners::Problem &problem, const planners::Options &set, Output &output)
 {
     TerminalProgress progress(output.showsProgress());
     const auto begun = std::chrono::steady_clock::now();
-    auto report = planner.plan(problem, options.set, progress);
+    auto report = planner.plan(problem, set, progress);
     progress.clear();
     if (report)
         report->plan.planner.searchSeconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
@@ -223,7 +242,7 @@ Result<std::vector<Row>> searchAll(const planners::Problem &problem, const PlanO
     for (const planners::Planner *planner : planners::allPlanners()) {
         if (planner->name() == "manual") // it does what it is told
             continue;
-        rows.push_back({planner, search(*planner, problem, options, output)});
+        rows.push_back({planner, search(*planner, problem, {}, output)});
         if (interrupted())
             return cancelled("stopped on request; no plan was written");
     }
@@ -237,6 +256,37 @@ Result<std::vector<Row>> searchAll(const planners::Problem &problem, const PlanO
     return rows;
 }
 
+/// What is asked of one planner.
+struct Asked {
+    planners::Problem problem;
+    planners::Options set;
+};
+
+/// By the options, or by the configuration of another program.
+Result<Asked> askedOf(const PlanOptions &options, Output &output)
+{
+    auto subject = loadSubject(options.model, options.cluster, options.profile, output);
+    if (!subject)
+        return subject.error();
+    if (!options.from.empty()) {
+        const auto setup = import::loadSetup(options.from);
+        if (!setup)
+            return setup.error();
+        auto request = planners::manual::requestFrom(*setup, *std::move(subject), options.set);
+        if (!request)
+            return request.error();
+        output.note(fmt::format("{}: {}", options.from, setup->format));
+        for (const std::string &note : setup->notes)
+            output.note(fmt::format("{}: {}", options.from, note));
+        return Asked{std::move(request->problem), std::move(request->options)};
+    }
+    auto annotations = annotationsOf(options);
+    if (!annotations)
+        return annotations.error();
+    const auto precision = plan::precisionFromName(options.precision).value_or(plan::Precision::Float32);
+    return Asked{{plan::inPrecision(*subject, precision), options.batch, options.microBatch, optimizerOf(options), precision, options.zero, *std::move(annotations)}, options.set};
+}
+
 } // namespace
 
 Status plan(const PlanOptions &options, Output &output)
@@ -244,19 +294,16 @@ Status plan(const PlanOptions &options, Output &output)
     if (auto good = checkOptions(options); !good)
         return good;
     const bool all = options.planner == "all";
-    const Result<const planners::Planner *> planner = all ? planners::allPlanners().front() : planners::findPlanner(options.planner);
+    const std::string name = options.from.empty() ? options.planner : "manual";
+    const Result<const planners::Planner *> planner = all ? planners::allPlanners().front() : planners::findPlanner(name);
     if (!planner)
         return planner.error();
-    auto subject = loadSubject(options.model, options.cluster, options.profile, output);
-    if (!subject)
-        return subject.error();
+    const auto asked = askedOf(options, output);
     if (interrupted())
         return cancelled("stopped on request; no plan was made");
-    auto annotations = annotationsOf(options);
-    if (!annotations)
-        return annotations.error();
-    const auto precision = plan::precisionFromName(options.precision).value_or(plan::Precision::Float32);
-    const planners::Problem problem{plan::inPrecision(*subject, precision), options.batch, options.microBatch, optimizerOf(options), precision, options.zero, *std::move(annotations)};
+    if (!asked)
+        return asked.error();
+    const planners::Problem &problem = asked->problem;
 
     std::vector<Row> rows;
     if (all) {
@@ -265,7 +312,7 @@ Status plan(const PlanOptions &options, Output &output)
             return found.error();
         rows = *std::move(found);
     }
-    const auto report = all ? rows.front().report : search(**planner, problem, options, output);
+    const auto report = all ? rows.front().report : search(**planner, problem, asked->set, output);
     if (interrupted())
         return cancelled("stopped on request; no plan was written");
     if (!report)

@@ -27,6 +27,7 @@ struct PlanOptions {
     std::string model;
     std::string cluster;
     std::string profile; ///< empty: none
+    std::string from;    ///< another program's configuration to make the plan of, with planner manual; empty: none
     std::string planner = "dapple";
     std::int64_t batch = 0;
     std::optional<std::int64_t> microBatch;

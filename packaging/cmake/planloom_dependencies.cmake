@@ -21,6 +21,12 @@ find_package(OpenMP REQUIRED COMPONENTS CXX)
 find_package(PkgConfig REQUIRED)
 pkg_check_modules(hwloc IMPORTED_TARGET hwloc) # without it ranks are pinned by the kernel's own numbering
 
+# Without toml++ configurations of torchtitan are not read (they are still written).
+find_path(TOMLPLUSPLUS_INCLUDE_DIR toml++/toml.h)
+if(NOT TOMLPLUSPLUS_INCLUDE_DIR)
+  message(STATUS "toml++ (libtomlplusplus-dev) is missing: planloom plan --from cannot read torchtitan's TOML")
+endif()
+
 # Debian's dnnl CMake package asks for OpenCL's development files, which nothing here uses: take header and library.
 find_path(DNNL_INCLUDE_DIR oneapi/dnnl/dnnl.hpp REQUIRED)
 find_library(DNNL_LIBRARY dnnl REQUIRED)

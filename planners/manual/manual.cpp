@@ -6,6 +6,7 @@
 #include "planners/options.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 
@@ -26,6 +27,7 @@ struct Settings {
     plan::ScheduleKind schedule = plan::ScheduleKind::OneF1B;
     sharding::MegatronOptions layout;
     [[nodiscard]] std::size_t stages() const { return pipeline * interleave; }
+    std::vector<std::size_t> cuts; ///< first layers of all stages but the first; empty: balanced
 };
 
 /// 1f1b means the interleaved kind where devices have several stages.
@@ -55,6 +57,8 @@ Result<Settings> settingsFrom(const Options &options, const std::vector<OptionIn
     settings.layout.sequenceParallel = reader.choice("sequence", {"off", "on"}) == "on";
     settings.layout.vocabularyParallel = reader.choice("vocabulary", {"off", "on"}) == "on";
     settings.schedule = plan::scheduleFromName(reader.choice("schedule", {"1f1b", "gpipe", "dapple-a", "dapple-b", "interleaved-1f1b", "zb-h1"})).value_or(settings.schedule);
+    for (const std::int64_t cut : reader.integers("cuts", 1, kMostDevices))
+        settings.cuts.push_back(static_cast<std::size_t>(cut));
     if (!reader.status())
         return reader.status().error();
     if (settings.layout.sequenceParallel && settings.tensor == 1)
@@ -62,6 +66,20 @@ Result<Settings> settingsFrom(const Options &options, const std::vector<OptionIn
     if (const Status status = settleSchedule(settings); !status)
         return status.error();
     return settings;
+}
+
+/// Cuts that a person gave.
+Status checkCuts(const Settings &settings, std::size_t layers)
+{
+    if (settings.cuts.empty())
+        return {};
+    if (settings.cuts.size() + 1 != settings.stages())
+        return badInput(fmt::format("option cuts={} makes {} stages, but there are {}; give the first layer of each stage but the first", fmt::join(settings.cuts, ","),
+                                    settings.cuts.size() + 1, settings.stages()));
+    for (std::size_t i = 0; i < settings.cuts.size(); ++i)
+        if (settings.cuts[i] >= layers || (i > 0 && settings.cuts[i] <= settings.cuts[i - 1]))
+            return badInput(fmt::format("option cuts={} does not rise, or goes beyond the model's {} layers; correct it", fmt::join(settings.cuts, ","), layers));
+    return {};
 }
 
 /// Fills in what was left open and checks that devices and layers suffice.
@@ -80,7 +98,7 @@ Status settle(const Problem &problem, Settings &settings)
                                     settings.stages(), layers, problem.subject.graph->name()));
     if (settings.pipeline > layers)
         return badInput(fmt::format("pipeline={} is more than the {} layers of model {}; give at most that many", settings.pipeline, layers, problem.subject.graph->name()));
-    return {};
+    return checkCuts(settings, layers);
 }
 
 std::int64_t microBatchesFor(const Problem &problem, const Settings &settings)
@@ -98,7 +116,7 @@ std::vector<plan::Stage> stagesFor(const Problem &problem, const Settings &setti
     const cost::CostModel &costs = *problem.subject.costs;
     const auto devices = problem.subject.cluster->devices();
     const std::size_t each = settings.data * settings.tensor;
-    const std::vector<std::size_t> cuts = balancedCuts(costs.layers().size(), settings.stages(), [&](std::size_t index, std::size_t first, std::size_t last) {
+    const std::vector<std::size_t> cuts = !settings.cuts.empty() ? settings.cuts : balancedCuts(costs.layers().size(), settings.stages(), [&](std::size_t index, std::size_t first, std::size_t last) {
         const std::size_t type = devices[index % settings.pipeline * each].type;
         return (costs.forward(first, last, samples, type) + costs.backward(first, last, samples, type)).value();
     });
@@ -160,6 +178,7 @@ std::vector<OptionInfo> ManualPlanner::options() const
             {"vocabulary", "off", "on: the token table and the head are split over the vocabulary"},
             {"schedule", "1f1b", "1f1b (interleaved-1f1b where interleave is above 1), gpipe, dapple-a, dapple-b or zb-h1"},
             {"recompute", "never", "always: every stage keeps only its inputs and runs forward again before backward; layers: each layer does; selective: attention"},
+            {"cuts", "", "first layers of all stages but the first, such as 4,7; empty: balanced"},
             {"registers", "0", "slots of the buffers at the ends of stages; 0: as many as the schedule can use"}};
 }
 

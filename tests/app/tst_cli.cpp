@@ -229,6 +229,10 @@ private Q_SLOTS:
         QTest::newRow("no CPU device") << with(4, "local:0") << 2 << QStringList{"local:0"};
         QTest::newRow("negative batch") << with(6, "-8") << 2 << QStringList{"-8"};
         QTest::newRow("no batch") << with(6, "0") << 2 << QStringList{"--batch 0"};
+        QTest::newRow("no batch") << plan.mid(0, 5) << 2 << QStringList{"--batch"};
+        QTest::newRow("from and batch") << plan + QStringList{"--from", "foreign.args"} << 2 << QStringList{"--batch", "--from"};
+        QTest::newRow("from and rate") << plan.mid(0, 5) + QStringList{"--from", "foreign.args", "--learning-rate", "1"} << 2 << QStringList{"--from", "optimizer"};
+        QTest::newRow("from nowhere") << plan.mid(0, 5) + QStringList{"--from", "none.args"} << 2 << QStringList{"none.args"};
         QTest::newRow("batch of text") << with(6, "many") << 2 << QStringList{"--batch", "many"};
         QTest::newRow("batch too large") << with(6, "99999999999999999999") << 2 << QStringList{"--batch"};
         QTest::newRow("micro-batch larger than batch") << plan + QStringList{"--micro-batch", "9"} << 2 << QStringList{"--micro-batch 9", "8"};
@@ -445,6 +449,28 @@ private Q_SLOTS:
         const Done done = run({"plan", "--model", "again.json", "--cluster", "cluster.json", "--planner", "data-parallel", "--batch", "16", "--micro-batch", "4", "-o", "again.plan.json"});
         QVERIFY2(done.status == 0, done.err.constData());
         QCOMPARE(run({"simulate", "again.plan.json", "--json"}).out, run({"simulate", "nano.plan.json", "--json"}).out);
+    }
+
+    /// Another program's configuration of a plan, and the plan of the configuration.
+    void configurationsComeBackAsPlans()
+    {
+        const Done planned = run({"plan", "--model", "zoo:gpt-nano", "--cluster", "preset:h100-8", "--planner", "manual", "--set", "pipeline=2", "--set", "cuts=3", "--batch", "32",
+                                  "--micro-batch", "2", "--weight-decay", "0", "--zero", "1", "--precision", "bf16", "-o", "foreign.plan.json"});
+        QVERIFY2(planned.status == 0, planned.err.constData());
+        const Done exported = run({"export", "foreign.plan.json", "--to", "megatron", "-o", "foreign.args"});
+        QVERIFY2(exported.status == 0, exported.err.constData());
+        QVERIFY2(exported.out.contains("torchrun --nnodes 1 --nproc-per-node 8 pretrain_gpt.py $(cat foreign.args)"), exported.out.constData());
+        QVERIFY(readAll(at("foreign.args")).startsWith("--num-layers 4\n"));
+        const Done again = run({"plan", "--from", "foreign.args", "--model", "zoo:gpt-nano", "--cluster", "preset:h100-8", "-o", "again.foreign.json"});
+        QVERIFY2(again.status == 0, again.err.constData());
+        QCOMPARE(run({"simulate", "again.foreign.json", "--json"}).out, run({"simulate", "foreign.plan.json", "--json"}).out);
+
+        const Done refused = run({"export", "foreign.plan.json", "--to", "deepspeed", "-o", "foreign.json"});
+        QCOMPARE(refused.status, 2);
+        QVERIFY2(refused.err.contains("foreign.plan.json: the plan is a pipeline of 2 stages"), refused.err.constData());
+        QVERIFY(!QFile::exists(at("foreign.json")));
+        const QJsonObject json = QJsonDocument::fromJson(run({"export", "foreign.plan.json", "--to", "megatron", "-o", "foreign.args", "--json"}).out).object();
+        QVERIFY(json["notes"].toArray().size() > 1);
     }
 
     void aFullDiskLosesNothing()

@@ -61,6 +61,7 @@ HOMES = [
     ("SQLite", re.compile(r"sqlite3(ext)?\.h$"), ("engine/store",)),
     ("gRPC", re.compile(r"grpc(pp|\+\+)?/|.*\.grpc\.pb\.h$"), ("executor/agent",)),
     ("ONNX", re.compile(r"onnx/"), ("engine/import",)),
+    ("toml++", re.compile(r"toml\+\+/"), ("engine/import",)),
     ("CUDA", re.compile(r"(cuda|cublas|cudnn|nccl|cupti)\w*\.h$"), ("executor/device/cuda", "profiler/cupti")),
     ("oneDNN", re.compile(r"oneapi/dnnl/|dnnl"), ("executor/device",)),
     ("Graphviz", re.compile(r"(gvc|cgraph|graphviz/\w+)\.h$"), ()),  # dot is a child process, never linked

@@ -36,7 +36,7 @@ struct Asked {
     std::int64_t batch = 64;
     std::int64_t microBatches = 8;
     bool sequence = false;
-    std::vector<std::size_t> blocks; ///< of each stage; empty: equal
+    std::vector<std::size_t> blocks = {}; ///< of each stage; empty: equal
 };
 
 inline import::Model modelOf(const std::string &name)
