@@ -221,6 +221,12 @@ Status checkDecay(const plan::Optimizer &optimizer)
     return {};
 }
 
+/// Without the noise of the last binary digits.
+std::string productText(double value)
+{
+    return fmt::format("{:.12g}", value);
+}
+
 void addLearningRate(const plan::Optimizer &optimizer, Arguments &out)
 {
     using Kind = plan::LearningRateSchedule::Kind;
@@ -228,14 +234,14 @@ void addLearningRate(const plan::Optimizer &optimizer, Arguments &out)
     out.value("lr", numberText(optimizer.learningRate));
     out.value("lr-decay-style", schedule.kind == Kind::Linear ? "linear" : schedule.kind == Kind::Cosine ? "cosine" : "constant");
     if (schedule.kind != Kind::Constant) {
-        out.value("min-lr", numberText(optimizer.learningRate * schedule.minimum));
+        out.value("min-lr", productText(optimizer.learningRate * schedule.minimum));
         if (schedule.totalSteps > 0)
             out.value("lr-decay-iters", schedule.totalSteps);
     }
     if (schedule.warmupSteps == 0)
         return;
     out.value("lr-warmup-iters", schedule.warmupSteps);
-    out.value("lr-warmup-init", numberText(optimizer.learningRate / static_cast<double>(schedule.warmupSteps + 1)));
+    out.value("lr-warmup-init", productText(optimizer.learningRate / static_cast<double>(schedule.warmupSteps + 1)));
 }
 
 Status addTraining(const plan::Plan &plan, const Uniform &uniform, Arguments &out)

@@ -155,8 +155,13 @@ bool isWhole(const sharding::NdSbp &sbp)
 
 using Pins = std::map<std::string, sharding::NdSbp>;
 
-/// The first tensor of the stage that is not laid out as @p wanted says; empty: all are.
-std::string firstDifference(const plan::Document &document, const Stage &stage, const Pins &wanted)
+/// Tensors that are not laid out as somebody wants them, and a word on the first.
+struct Differences {
+    std::size_t count = 0;
+    std::string first;
+};
+
+void addDifferences(const plan::Document &document, const Stage &stage, const Pins &wanted, Differences &found)
 {
     for (const std::int32_t id : tensorsOf(document, stage)) {
         const graph::Tensor &tensor = document.subject.graph->tensor(TensorId(id));
@@ -168,10 +173,19 @@ std::string firstDifference(const plan::Document &document, const Stage &stage, 
         const auto sbp = have ? sharding::fromText(*have) : Result<sharding::NdSbp>(sharding::NdSbp{});
         if (have && whole && sbp && isWhole(*sbp))
             continue;
-        if (!have || whole || !sbp || *sbp != want->second)
-            return fmt::format("tensor {} lies as {} where it has {}", tensor.name, have ? *have : "B", want == wanted.end() ? "B" : sharding::toText(want->second));
+        if (have && !whole && sbp && *sbp == want->second)
+            continue;
+        if (found.count++ == 0)
+            found.first = fmt::format("tensor {} lies as {} where it has {}", tensor.name, have ? *have : "B", want == wanted.end() ? "B" : sharding::toText(want->second));
     }
-    return {};
+}
+
+/// True if some table that the tokens are looked up in has no pin: the vocabulary does not divide.
+bool isPadded(const graph::Graph &graph, const Pins &pins)
+{
+    return std::any_of(graph.ops().begin(), graph.ops().end(), [&](const graph::Op &op) {
+        return op.type == "Gather" && graph.tensor(op.inputs[1]).role == graph::TensorRole::Input && !pins.contains(graph.tensor(op.inputs[0]).name);
+    });
 }
 
 } // namespace
@@ -230,29 +244,24 @@ Result<std::vector<std::int64_t>> blocksOf(const plan::Document &document, const
 
 Result<TensorLayout> tensorLayoutOf(const plan::Document &document, const Uniform &uniform, const std::string &target)
 {
-    TensorLayout layout;
     if (uniform.tensor == 1)
-        return layout;
+        return TensorLayout{};
     const sharding::Mesh mesh{{static_cast<int>(uniform.data), static_cast<int>(uniform.tensor)}};
     const graph::Graph &graph = *document.subject.graph;
-    std::string difference;
+    Differences least;
     for (const bool sequence : {false, true}) {
         const Pins wanted = sharding::megatronPins(graph, mesh, {sequence, true});
-        std::string found;
+        Differences found;
         for (const Stage &stage : document.plan.stages)
-            found = found.empty() ? firstDifference(document, stage, wanted) : found;
-        if (found.empty()) {
-            layout.sequence = sequence;
-            layout.padded = wanted.size() > 0 && std::none_of(graph.ops().begin(), graph.ops().end(), [&](const graph::Op &op) {
-                return op.type == "Gather" && graph.tensor(op.inputs[1]).role == graph::TensorRole::Input && wanted.contains(graph.tensor(op.inputs[0]).name);
-            });
-            return layout;
-        }
-        difference = difference.empty() ? found : difference;
+            addDifferences(document, stage, wanted, found);
+        if (found.count == 0)
+            return TensorLayout{sequence, isPadded(graph, wanted)};
+        if (!sequence || found.count < least.count)
+            least = found;
     }
     return unsupported(fmt::format("over its {} tensor-parallel devices {} lays tensors out in one way, with table and head split over the vocabulary: {}; plan with planner manual, "
                                    "tensor={}, vocabulary=on",
-                                   uniform.tensor, target, difference, uniform.tensor));
+                                   uniform.tensor, target, least.first, uniform.tensor));
 }
 
 std::string numberText(double value)

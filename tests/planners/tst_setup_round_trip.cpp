@@ -75,9 +75,12 @@ Drawn draw(std::mt19937 &random)
         drawn.options["vocabulary"] = "on";
         drawn.options["sequence"] = pick(random, {"on", "off"});
     }
+    const int chunks = pipeline > 1 ? pick(random, {1, 1, 2}) : 1;
+    if (chunks > 1)
+        drawn.options["interleave"] = std::to_string(chunks);
     if (pipeline > 1)
-        drawn.options["cuts"] = cutsOf(random, pipeline, pick(random, {true, false}));
-    if (pipeline > 1 && microBatches > 1) // of one micro-batch all orders are the same
+        drawn.options["cuts"] = cutsOf(random, pipeline * chunks, chunks > 1 || pick(random, {true, false}));
+    if (chunks == 1 && pipeline > 1 && microBatches > 1) // of one micro-batch all orders are the same
         drawn.options["schedule"] = pick(random, {"1f1b", "1f1b", "gpipe"});
     drawn.options["recompute"] = pick(random, {"never", "never", "selective", "layers", "always"});
     planners::Problem &problem = drawn.problem;

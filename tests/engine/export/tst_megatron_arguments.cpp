@@ -95,7 +95,7 @@ private Q_SLOTS:
         row("gpipe", plain, "order of passes (gpipe)", [](plan::Document &document) { document.plan.schedule.kind = plan::ScheduleKind::GPipe; });
         row("dapple-b", plain, "order of passes (dapple-b)", [](plan::Document &document) { document.plan.schedule.kind = plan::ScheduleKind::DappleB; });
         row("zero bubble", plain, "order of passes", [](plan::Document &document) { document.plan.schedule.kind = plan::ScheduleKind::ZeroBubbleH1; });
-        row("warm-up by hand", plain, "order of passes (1f1b)", [](plan::Document &document) { document.plan.schedule.warmup = {8, 3, 2, 1}; });
+        row("warm-up by hand", plain, "order of passes (1f1b)", [](plan::Document &document) { document.plan.schedule.warmup = {2, 3, 2, 1}; });
         row("custom", plain, "order of passes (custom)", [](plan::Document &document) { document.plan.schedule.kind = plan::ScheduleKind::Custom; });
         row("uneven micro-batches", plain, "a batch of 60 does not divide evenly into 8 micro-batches on 2 replicas", [](plan::Document &document) { document.plan.globalBatch = 60; });
         row("a cut behind the head's end", plain, "stage 3 ('stage3') has no transformer block", [](plan::Document &document) {
@@ -111,11 +111,11 @@ private Q_SLOTS:
         row("stages out of turn", {.data = 4, .pipeline = 4, .chunks = 3}, "does not lie on the devices of its turn", [](plan::Document &document) {
             std::swap(document.plan.stages[4].devices, document.plan.stages[5].devices);
         });
-        row("replicas across nodes", plain, "numbers the devices of a node one after the other", [](plan::Document &document) {
+        row("replicas across nodes", {.data = 4, .pipeline = 4}, "numbers the devices of a node one after the other", [](plan::Document &document) {
             std::swap(document.plan.stages[0].devices[1], document.plan.stages[3].devices[1]);
         });
         row("unequal nodes", {.data = 3, .pipeline = 4}, "8 devices of one node and 4 of another", [](plan::Document &document) { document.plan.globalBatch = 24; });
-        row("a whole table", tensors, "tensor transformer.wte.weight lies as S", [](plan::Document &document) {
+        row("a whole table", tensors, "tensor transformer.wte.weight lies as B,S(1) where it has B", [](plan::Document &document) {
             for (plan::Stage &stage : document.plan.stages)
                 stage.shardings["transformer.wte.weight"] = "B,S(1)";
         });

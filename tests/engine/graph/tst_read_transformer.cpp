@@ -40,7 +40,7 @@ graph::Graph spoiled(const Spoiled &how)
     for (int i = 0; i < 2; ++i) {
         const std::string at = std::to_string(i) + ".";
         const auto norm = [&](TensorId id, const std::string &name) {
-            return how.norm ? b.add("RMSNormalization", {id, parameter(at + name, Shape::of({16}))}, {{"axis", std::int64_t{-1}}}, at + name) : id;
+            return how.norm ? b.add("RMSNormalization", {id, parameter(at + name + ".scale", Shape::of({16}))}, {{"axis", std::int64_t{-1}}}, at + name) : id;
         };
         const TensorId qkv = b.add("MatMul", {norm(x, "norm1"), parameter(at + "qkv", Shape::of({16, 48}))});
         const TensorId mixed = b.add("Attention", {qkv}, {{"heads", i == 0 ? std::int64_t{4} : how.heads}, {"causal", std::int64_t{1}}}, at + "attention");
@@ -65,7 +65,7 @@ graph::Graph spoiled(const Spoiled &how)
 
 } // namespace
 
-class TestTransformer : public QObject {
+class TestReadTransformer : public QObject {
     Q_OBJECT
 
 private Q_SLOTS:
@@ -144,5 +144,5 @@ private Q_SLOTS:
     }
 };
 
-QTEST_GUILESS_MAIN(TestTransformer)
-#include "tst_transformer.moc"
+QTEST_GUILESS_MAIN(TestReadTransformer)
+#include "tst_read_transformer.moc"
