@@ -64,12 +64,12 @@ struct Drawn {
 
 Drawn draw(std::mt19937 &random)
 {
-    const int tensor = pick(random, {1, 2, 4});
+    const int tensor = pick(random, {1, 2});
     const int pipeline = pick(random, {1, 2, 4});
-    const int data = 16 / tensor / pipeline;
+    const int data = 8 / tensor / pipeline;
     const int microBatches = pick(random, {1, 4, 8});
     const int each = pick(random, {1, 2, 3});
-    Drawn drawn{problemOf("llama", "h100-16", std::int64_t{each} * data * microBatches, each), {}};
+    Drawn drawn{problemOf("llama", "h100-8", std::int64_t{each} * data * microBatches, each), {}};
     drawn.options = {{"data", std::to_string(data)}, {"tensor", std::to_string(tensor)}, {"pipeline", std::to_string(pipeline)}};
     if (tensor > 1) {
         drawn.options["vocabulary"] = "on";
@@ -83,6 +83,8 @@ Drawn draw(std::mt19937 &random)
     if (chunks == 1 && pipeline > 1 && microBatches > 1) // of one micro-batch all orders are the same
         drawn.options["schedule"] = pick(random, {"1f1b", "1f1b", "gpipe"});
     drawn.options["recompute"] = pick(random, {"never", "never", "selective", "layers", "always"});
+    if (pipeline * chunks == 8) // of one block a stage, whole stages are layers
+        drawn.options["recompute"] = "layers";
     planners::Problem &problem = drawn.problem;
     problem.zero = pick(random, {0, 0, 1, 2, 3});
     problem.precision = pick(random, {plan::Precision::Float32, plan::Precision::BFloat16});
@@ -134,7 +136,7 @@ private Q_SLOTS:
             QSKIP("built without toml++");
         std::mt19937 random(20 + static_cast<unsigned>(format));
         int compared = 0;
-        for (int i = 0; i < 3000 && compared < 12; ++i) {
+        for (int i = 0; i < 3000 && compared < 10; ++i) {
             const Drawn drawn = draw(random);
             NoProgress progress;
             const auto report = must(planners::findPlanner("manual"))->plan(drawn.problem, drawn.options, progress);
@@ -151,7 +153,7 @@ private Q_SLOTS:
             again.predictedJson = report->plan.predictedJson;
             QVERIFY2(plan::difference(report->plan, again).empty(), qPrintable(join(plan::difference(report->plan, again)) + "\n" + QString::fromStdString(made->text)));
         }
-        QCOMPARE(compared, 12);
+        QCOMPARE(compared, 10);
     }
 
     /// Notes say what a person has to know, and a file's own words are taken for less than what is set.
