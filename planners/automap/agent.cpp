@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <cmath>
 #include <deque>
+#include <limits>
+#include <map>
 #include <random>
 
 namespace planloom::planners::automap {
@@ -98,6 +100,58 @@ private:
     std::vector<Transition> m_transitions;
 };
 
+/// The ways that were played, so that none is played twice: games are deterministic. A node is closed once all that follows it was played.
+class Played {
+public:
+    Played() : m_nodes(1) {}
+
+    void begin() { m_way = {0}; }
+
+    /// Of what is legal here, the actions behind which there is something new.
+    std::vector<char> open(const std::vector<char> &legal)
+    {
+        Node &here = m_nodes[m_way.back()];
+        here.left = here.left == kUnknown ? static_cast<std::size_t>(std::count_if(legal.begin(), legal.end(), [](char c) { return c != 0; })) : here.left;
+        std::vector<char> result = legal;
+        for (const auto &[action, child] : here.children)
+            if (m_nodes[child].left == 0)
+                result[action] = 0;
+        return result;
+    }
+
+    void take(std::size_t action)
+    {
+        const auto known = m_nodes[m_way.back()].children.find(action);
+        const std::size_t child = known != m_nodes[m_way.back()].children.end() ? known->second : m_nodes.size();
+        if (child == m_nodes.size()) {
+            m_nodes[m_way.back()].children.emplace(action, child);
+            m_nodes.emplace_back();
+        }
+        m_way.push_back(child);
+    }
+
+    /// The way ended here.
+    void end()
+    {
+        if (m_nodes[m_way.back()].left == 0)
+            return; // again, as it was asked for
+        m_nodes[m_way.back()].left = 0;
+        for (std::size_t at = m_way.size() - 1; at > 0 && m_nodes[m_way[at]].left == 0; --at)
+            --m_nodes[m_way[at - 1]].left;
+    }
+
+    [[nodiscard]] bool all() const { return m_nodes.front().left == 0; }
+
+private:
+    static constexpr std::size_t kUnknown = std::numeric_limits<std::size_t>::max();
+    struct Node {
+        std::map<std::size_t, std::size_t> children; ///< by action
+        std::size_t left = kUnknown;                 ///< legal actions that are not closed
+    };
+    std::vector<Node> m_nodes;
+    std::vector<std::size_t> m_way;
+};
+
 class Agent {
 public:
     Agent(Environment &game, const AgentSettings &settings)
@@ -119,6 +173,10 @@ public:
                 outcome.best = episode;
             if (watch)
                 watch(outcome.episodes + 1, outcome.best);
+            if (m_played.all()) { // nothing new is left
+                outcome.episodes = m_settings.episodes;
+                break;
+            }
         }
         return outcome;
     }
@@ -136,28 +194,32 @@ private:
         Episode episode;
         std::deque<Step> recent;
         m_game.reset();
+        m_played.begin();
         while (!m_game.over()) {
             Step step{m_game.state(), 0, 0};
             const std::size_t at = episode.actions.size();
-            step.action = at < given.size() && given[at] < m_game.legal().size() && m_game.legal()[given[at]] != 0 ? given[at] : choose(step.state);
+            const std::vector<char> open = m_played.open(m_game.legal());
+            step.action = at < given.size() && given[at] < open.size() && open[given[at]] != 0 ? given[at] : choose(step.state, open);
             episode.actions.push_back(step.action);
+            m_played.take(step.action);
             step.reward = m_game.act(step.action);
             recent.push_back(std::move(step));
             remember(recent);
             if (++m_actions % m_settings.trainEvery == 0 && m_replay.size() >= m_settings.batch)
                 train();
         }
+        m_played.end();
         episode.score = m_game.score();
         return episode;
     }
 
-    std::size_t choose(const std::vector<float> &state)
+    std::size_t choose(const std::vector<float> &state, const std::vector<char> &open)
     {
         const double falling = std::min(1.0, m_done / 0.7);
         const double explore = m_settings.explore + (m_settings.exploreEnd - m_settings.explore) * falling;
         if (unit(m_random) < explore)
-            return randomLegal(m_game.legal(), m_random);
-        return bestLegal(m_game.legal(), m_network.values(state));
+            return randomLegal(open, m_random);
+        return bestLegal(open, m_network.values(state));
     }
 
     /// The oldest step of n goes into the replay; at the end all of them do, with what is left of the way.
@@ -219,6 +281,7 @@ private:
     Network m_network;
     Network m_target;
     Replay m_replay;
+    Played m_played;
     double m_done = 0; ///< share of the episodes
     std::size_t m_actions = 0;
     std::size_t m_trained = 0;

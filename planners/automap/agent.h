@@ -32,7 +32,7 @@ struct AgentSettings {
     std::size_t replay = 8192;
     std::size_t steps = 3;            ///< n of n-step returns
     std::size_t targetPeriod = 100;   ///< training steps between copies of the network
-    std::size_t trainEvery = 2;       ///< actions
+    std::size_t trainEvery = 1;       ///< actions
     double discount = 0.99;
     double learningRate = 1e-3;
     double explore = 1, exploreEnd = 0.05; ///< share of random actions, falling linearly over seven tenths of the episodes
@@ -44,7 +44,7 @@ struct AgentSettings {
 using Watch = std::function<void(std::size_t episode, const Episode &best)>;
 
 /// Double, duelling deep Q-learning with prioritised replay, n-step returns and masked actions. Plays @p begin first, if it has actions, so that an
-/// earlier search goes on from its best. Returns the best end that was seen, not the last policy's. Equal settings, equal answer.
+/// earlier search goes on from its best; games are deterministic, so no way is played twice, and it ends early where all were. Returns the best end that was seen, not the last policy's. Equal settings, equal answer.
 Outcome learn(Environment &game, const AgentSettings &settings, const Progress &progress, const std::vector<std::size_t> &begin = {}, const Watch &watch = {});
 
 /// As many games with random legal actions.

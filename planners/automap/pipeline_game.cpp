@@ -129,7 +129,7 @@ double PipelineGame::act(std::size_t action)
         m_score = kLost;
         return 0;
     }
-    return m_score == kLost ? -1 : std::sqrt(m_score);
+    return m_score == kLost ? -1 : std::sqrt(m_score / static_cast<double>(m_devices));
 }
 
 } // namespace planloom::planners::automap

@@ -24,7 +24,7 @@ inline constexpr std::size_t kLayersAround = 8;
 inline constexpr std::size_t kMostDeviceCuts = 32;
 
 /// Pipeline partitioning (§3.3): the last stage is cut in two until there are as many stages as asked for. At the end the reward is sqrt(L0 / L): L is the
-/// length of the pipeline by events (all sizes of a micro-batch are tried), L0 that of one device.
+/// length of the pipeline by events (all sizes of a micro-batch are tried), L0 an even share of one device's time.
 class PipelineGame final : public Environment {
 public:
     /// @p scorers: one per size of a micro-batch.

@@ -217,11 +217,9 @@ private:
                 return done.error();
             return fits;
         }
-        for (const bool sequence : {false, true})
-            for (const bool vocabulary : {false, true})
-                if (const auto pins = sharding::megatronPins(*m_problem.subject.graph, layout.mesh, {sequence, vocabulary}); !pins.empty())
-                    if (const Status done = consider(pins, "from_megatron", nullptr); !done)
-                        return done.error();
+        for (const auto &pins : megatronLayouts(layout.mesh))
+            if (const Status done = consider(pins, "from_megatron", nullptr); !done)
+                return done.error();
         double price = 0;
         double least = std::numeric_limits<double>::infinity();
         for (std::size_t step = 0; !m_progress.stopped(); price = kMemoryPrices[step++] * priceOfMemory()) {
@@ -236,6 +234,19 @@ private:
             least = search->memoryBytes;
         }
         return fits;
+    }
+
+    /// Megatron-LM's layouts that differ: where the vocabulary does not divide, or nothing is between blocks, some are the same.
+    [[nodiscard]] std::vector<std::map<std::string, sharding::NdSbp>> megatronLayouts(const sharding::Mesh &mesh) const
+    {
+        std::vector<std::map<std::string, sharding::NdSbp>> layouts;
+        for (const bool sequence : {false, true})
+            for (const bool vocabulary : {false, true}) {
+                auto pins = sharding::megatronPins(*m_problem.subject.graph, mesh, {sequence, vocabulary});
+                if (!pins.empty() && std::find(layouts.begin(), layouts.end(), pins) == layouts.end())
+                    layouts.push_back(std::move(pins));
+            }
+        return layouts;
     }
 
     /// Seconds for a byte at which a whole device costs as much as an iteration.

@@ -85,6 +85,10 @@ private slots:
         QTest::addRow("spp recomputes") << "spp" << "recompute" << "always";
         QTest::addRow("pipedream recomputes") << "pipedream" << "recompute" << "always";
         QTest::addRow("gpipe stages=4") << "gpipe" << "stages" << "4";
+        for (const char *mesh : {"4", "2,2", "1,4", "1,2,2", "1,2"})
+            QTest::addRow("oneflow mesh=%s", mesh) << "oneflow" << "mesh" << mesh;
+        for (const char *family : {"opp", "adp", "pp"})
+            QTest::addRow("automap families=%s", family) << "automap" << "families" << family;
         QTest::addRow("manual tensor=2") << "manual" << "tensor" << "2";
         QTest::addRow("manual interleave=2") << "manual" << "pipeline,interleave" << "2,2";
         QTest::addRow("manual interleave=2 tensor=2") << "manual" << "pipeline,interleave,tensor" << "2,2,2";
