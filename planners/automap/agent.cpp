@@ -240,15 +240,28 @@ private:
         }
     }
 
-    [[nodiscard]] double targetOf(const Transition &transition) const
+    /// What Q should be of every transition drawn. Double Q-learning: the network chooses the next action, the older copy judges it. Both only among
+    /// what is legal.
+    [[nodiscard]] std::vector<double> targetsOf(const std::vector<std::size_t> &drawn) const
     {
-        if (transition.legal.empty())
-            return transition.reward;
-        // Double Q-learning: the network chooses, the older copy judges. Both only among what is legal.
-        const std::size_t action = bestLegal(transition.legal, m_network.values(transition.next));
-        if (action == transition.legal.size())
-            return transition.reward;
-        return transition.reward + transition.discount * static_cast<double>(m_target.values(transition.next)[action]);
+        std::vector<const std::vector<float> *> next;
+        for (const std::size_t index : drawn)
+            if (!m_replay[index].legal.empty())
+                next.push_back(&m_replay[index].next);
+        const auto chosen = m_network.values(next);
+        const auto judged = m_target.values(next);
+        std::vector<double> targets;
+        std::size_t at = 0;
+        for (const std::size_t index : drawn) {
+            const Transition &transition = m_replay[index];
+            targets.push_back(transition.reward);
+            if (transition.legal.empty())
+                continue;
+            if (const std::size_t action = bestLegal(transition.legal, chosen[at]); action < transition.legal.size())
+                targets.back() += transition.discount * static_cast<double>(judged[at][action]);
+            ++at;
+        }
+        return targets;
     }
 
     void train()
@@ -258,12 +271,13 @@ private:
         std::vector<std::size_t> drawn;
         std::vector<Network::Sample> batch;
         float most = 0;
-        for (std::size_t i = 0; i < m_settings.batch; ++i) {
-            // One from each of equal shares of the sum.
+        for (std::size_t i = 0; i < m_settings.batch; ++i) // one from each of equal shares of the sum
             drawn.push_back(m_replay.draw((static_cast<double>(i) + unit(m_random)) / static_cast<double>(m_settings.batch)));
-            const Transition &transition = m_replay[drawn.back()];
-            const double weight = std::pow(static_cast<double>(m_replay.size()) * m_replay.probability(drawn.back()), -importance);
-            batch.push_back({&transition.state, transition.action, static_cast<float>(targetOf(transition)), static_cast<float>(weight)});
+        const std::vector<double> targets = targetsOf(drawn);
+        for (std::size_t i = 0; i < drawn.size(); ++i) {
+            const Transition &transition = m_replay[drawn[i]];
+            const double weight = std::pow(static_cast<double>(m_replay.size()) * m_replay.probability(drawn[i]), -importance);
+            batch.push_back({&transition.state, transition.action, static_cast<float>(targets[i]), static_cast<float>(weight)});
             most = std::max(most, batch.back().weight);
         }
         for (Network::Sample &sample : batch)

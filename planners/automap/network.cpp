@@ -128,6 +128,20 @@ std::vector<float> Network::values(const std::vector<float> &state) const
     return {pass.values.data(), pass.values.data() + pass.values.size()};
 }
 
+std::vector<std::vector<float>> Network::values(const std::vector<const std::vector<float> *> &states) const
+{
+    if (states.empty())
+        return {};
+    Matrix input(static_cast<Eigen::Index>(states.front()->size()), static_cast<Eigen::Index>(states.size()));
+    for (std::size_t i = 0; i < states.size(); ++i)
+        input.col(static_cast<Eigen::Index>(i)) = Eigen::Map<const Vector>(states[i]->data(), input.rows());
+    const Pass pass = forward(m_parameters->layers, std::move(input));
+    std::vector<std::vector<float>> result;
+    for (Eigen::Index i = 0; i < pass.values.cols(); ++i)
+        result.emplace_back(pass.values.col(i).data(), pass.values.col(i).data() + pass.values.rows());
+    return result;
+}
+
 std::vector<float> Network::train(const std::vector<Sample> &batch, float learningRate)
 {
     constexpr float kMean = 0.9F;

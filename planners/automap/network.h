@@ -20,6 +20,8 @@ public:
 
     /// Q of every action.
     [[nodiscard]] std::vector<float> values(const std::vector<float> &state) const;
+    /// The same for several states at once, which is much faster than one by one.
+    [[nodiscard]] std::vector<std::vector<float>> values(const std::vector<const std::vector<float> *> &states) const;
 
     struct Sample {
         const std::vector<float> *state = nullptr;
