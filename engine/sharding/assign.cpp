@@ -21,10 +21,10 @@ struct Price {
     friend bool operator<(const Price &a, const Price &b) { return std::tie(a.bytes, a.whole, a.conversions) < std::tie(b.bytes, b.whole, b.conversions); }
 };
 
-/// Bytes of a sample. What carries the batch weighs more than what does not, as there is more than one sample.
+/// Bytes of a few samples: how many there will be is not known here, but it is rarely one.
 double bytesOf(const graph::Tensor &tensor)
 {
-    constexpr double kBatch = 1 + 1e-6;
+    constexpr double kBatch = 8;
     return static_cast<double>(tensor.bytes().value()) * (tensor.shape.batched() ? kBatch : 1);
 }
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <limits>
+#include <optional>
 #include <tuple>
 
 namespace planloom::planners::oneflow {
@@ -45,6 +46,41 @@ double copying(const LineSetting &setting, double bytes)
 {
     const double bandwidth = setting.costs->cluster().types()[setting.type].memoryBandwidth;
     return bandwidth > 0 ? 2 * bytes / bandwidth : 0;
+}
+
+/// The operator alone in a graph, with the sizes that one device has; empty where it does not stand alone (it needs a constant's value, or becomes
+/// several operators).
+std::optional<graph::Graph> alone(const graph::Graph &graph, const Op &op, const Signature &signature, int parts)
+{
+    graph::GraphBuilder builder("alone");
+    std::vector<TensorId> inputs;
+    for (std::size_t i = 0; i < op.inputs.size(); ++i) {
+        if (!op.inputs[i].valid()) {
+            inputs.emplace_back();
+            continue;
+        }
+        const Tensor &tensor = graph.tensor(op.inputs[i]);
+        const std::string name = "in" + std::to_string(i);
+        const graph::Shape shape = sharding::localShape(tensor.shape, signature.inputs[i], parts);
+        inputs.push_back(tensor.role == TensorRole::Parameter ? builder.parameter(name, shape, {}, tensor.type) : builder.input(name, tensor.type, shape));
+    }
+    std::vector<TensorId> outputs;
+    for (std::size_t i = 0; i < op.outputs.size(); ++i) {
+        const Tensor &tensor = graph.tensor(op.outputs[i]);
+        outputs.push_back(builder.activation("out" + std::to_string(i), tensor.type, sharding::localShape(tensor.shape, signature.outputs[i], parts), true));
+    }
+    builder.addOp(op.type, op.name, "", std::move(inputs), std::move(outputs), sharding::localAttributes(sharding::atHand(graph, op, parts), signature));
+    auto built = std::move(builder).build();
+    return built ? std::optional(std::move(*built)) : std::nullopt;
+}
+
+double localSeconds(const LineSetting &setting, const graph::Graph &graph, const Op &op, const Signature &signature)
+{
+    const auto parts = static_cast<int>(setting.line.size());
+    if (splits(signature))
+        if (const auto own = alone(graph, op, signature, parts))
+            return setting.costs->opTime(*own, OpId(0), setting.samples, setting.type).value();
+    return setting.costs->opTime(graph, op.id, setting.samples, setting.type).value() / (splits(signature) ? parts : 1);
 }
 
 double collective(const LineSetting &setting, cost::Collective kind, double bytes)
@@ -216,7 +252,8 @@ private:
     {
         const LineSetting &setting = m_data.setting;
         const Op &op = m_data.op(o);
-        Price price{timeOf(o) * setting.microBatches * (splits(signature) ? 1.0 / parts() : 1.0), 0, 0};
+        // Of equal choices the one where each device does its part, as sharding::choose() has it.
+        Price price{timeOf(o, signature) * setting.microBatches + (splits(signature) ? 0 : kStep), 0, 0};
         for (std::size_t i = 0; i < op.inputs.size(); ++i) {
             if (!op.inputs[i].valid())
                 continue;
@@ -250,12 +287,15 @@ private:
         return times({collective(setting, cost::Collective::AllGather, part), part * parts() * (parts() - 1) * setting.lines, 0}, setting.microBatches);
     }
 
-    double timeOf(std::size_t o)
+    /// Seconds of the operator on its parts, on one device.
+    double timeOf(std::size_t o, const Signature &signature)
     {
         const std::size_t own = m_data.standsFor[o];
-        const auto [found, fresh] = m_times.emplace(own, 0);
+        const auto &list = m_data.ops[own].signatures;
+        const auto index = static_cast<std::size_t>(std::find(list.begin(), list.end(), signature) - list.begin());
+        const auto [found, fresh] = m_times.emplace(std::pair{own, index}, 0);
         if (fresh)
-            found->second = m_data.setting.costs->opTime(m_graph, OpId(static_cast<std::int32_t>(own)), m_data.setting.samples, m_data.setting.type).value();
+            found->second = localSeconds(m_data.setting, m_graph, m_data.op(own), signature);
         return found->second;
     }
 
@@ -380,7 +420,7 @@ private:
     const graph::Graph &m_graph;
     std::vector<std::vector<std::pair<std::size_t, int>>> m_reads; ///< by tensor: operators and inputs
     std::map<Link, int> m_links;
-    std::map<std::size_t, double> m_times;
+    std::map<std::pair<std::size_t, std::size_t>, double> m_times; ///< by operator and signature
     std::map<std::tuple<std::string, double>, Price> m_prices;
 };
 
