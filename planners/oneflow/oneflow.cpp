@@ -12,7 +12,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <limits>
 #include <optional>
 
 namespace planloom::planners::oneflow {
@@ -220,20 +219,28 @@ private:
         for (const auto &pins : megatronLayouts(layout.mesh))
             if (const Status done = consider(pins, "from_megatron", nullptr); !done)
                 return done.error();
-        double price = 0;
-        double least = std::numeric_limits<double>::infinity();
-        for (std::size_t step = 0; !m_progress.stopped(); price = kMemoryPrices[step++] * priceOfMemory()) {
-            const auto search = searchLayout(layout, price, m_settings.solve);
-            if (!search)
-                return search.error();
-            const std::size_t before = m_found.size();
-            if (const Status done = consider(search->pins, "from_search", &*search); !done)
+        const auto search = [&](double price) -> Result<bool> {
+            const auto found = searchLayout(layout, price, m_settings.solve);
+            if (!found)
+                return found.error();
+            if (const Status done = consider(found->pins, "from_search", &*found); !done)
                 return done.error();
-            if (m_found[before].fits || step == std::size(kMemoryPrices) || search->memoryBytes >= least)
+            return m_found.back().fits;
+        };
+        auto fitted = search(0);
+        if (!fitted || *fitted || m_progress.stopped())
+            return fitted ? Result<bool>(fits) : fitted;
+        // The highest price says whether anything fits at all; then the lowest that does.
+        const double unit = priceOfMemory();
+        fitted = search(kMemoryPrices[std::size(kMemoryPrices) - 1] * unit);
+        for (std::size_t step = 0; fitted && *fitted && step + 1 < std::size(kMemoryPrices) && !m_progress.stopped(); ++step) {
+            const auto cheaper = search(kMemoryPrices[step] * unit);
+            if (!cheaper)
+                return cheaper.error();
+            if (*cheaper)
                 break;
-            least = search->memoryBytes;
         }
-        return fits;
+        return fitted ? Result<bool>(fits) : fitted;
     }
 
     /// Megatron-LM's layouts that differ: where the vocabulary does not divide, or nothing is between blocks, some are the same.
