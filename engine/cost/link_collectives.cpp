@@ -164,6 +164,8 @@ LinkCollectives::LinkCollectives(const Cluster &cluster, std::span<const std::ve
         m_members = std::max(m_members, static_cast<double>(group.size()));
     }
     makeRings(cluster, all);
+    if (!library)
+        return;
     makeHierarchy(cluster, all);
     makeDirect(cluster, all);
 }
@@ -280,8 +282,8 @@ CollectiveCost LinkCollectives::cost(Collective kind, double bytes) const
 
 std::shared_ptr<const LinkCollectives> LinkCache::of(const Cluster &cluster, std::vector<std::vector<DeviceId>> groups) const
 {
-    // Planners ask for the spans of a cluster and their parts; beyond this many nothing is kept.
-    constexpr std::size_t kMostKept = 16384;
+    // Planners ask for the spans of a cluster and their parts; beyond so many devices in all nothing more is kept.
+    constexpr std::size_t kMostKept = std::size_t{1} << 22;
     {
         const std::shared_lock lock(m_guard);
         if (const auto found = m_kept.find(groups); found != m_kept.end())
@@ -290,8 +292,11 @@ std::shared_ptr<const LinkCollectives> LinkCache::of(const Cluster &cluster, std
     const bool library = DeviceModel::of(cluster.typeOf(groups.front().front())).has_value();
     auto made = std::make_shared<const LinkCollectives>(cluster, groups, library);
     const std::unique_lock lock(m_guard);
-    if (m_kept.size() < kMostKept)
-        m_kept.emplace(std::move(groups), made);
+    std::size_t devices = 1;
+    for (const auto &group : groups)
+        devices += group.size();
+    if (m_keptDevices + devices <= kMostKept && m_kept.emplace(std::move(groups), made).second)
+        m_keptDevices += devices;
     return made;
 }
 

@@ -74,6 +74,7 @@ public:
 
 private:
     mutable std::shared_mutex m_guard;
+    mutable std::size_t m_keptDevices = 0; ///< in the groups that are kept
     mutable std::map<std::vector<std::vector<DeviceId>>, std::shared_ptr<const LinkCollectives>> m_kept;
 };
 

@@ -330,7 +330,7 @@ private:
     {
         const Bucket &bucket = m_program.buckets[static_cast<std::size_t>(index)];
         const std::int64_t bytes = kind == Kind::AllGather ? bucket.elements * graph::sizeOf(bucket.type) : bucket.bytes();
-        const TaskId id = add(site, kind, Lane::Collective, Pass::Backward, -1, collectiveTime(kind, bucket.team, bytes));
+        const TaskId id = add(site, kind, Lane::Collective, Pass::Backward, -1, exchangeTime(m_all.sites[site].stage, kind, bucket.team, bytes));
         Task &task = m_program.tasks[id.index()];
         task.bucket = index;
         task.team = bucket.team;
@@ -390,13 +390,48 @@ private:
         return Seconds(slowest);
     }
 
-    /// @p whole: bytes of what is reduced, gathered or exchanged, all parts together.
-    [[nodiscard]] Seconds collectiveTime(Kind kind, std::int32_t team, std::int64_t whole) const
+    [[nodiscard]] std::vector<DeviceId> devicesOf(std::int32_t team) const
     {
         std::vector<DeviceId> devices;
         for (const RankId rank : m_program.teams[static_cast<std::size_t>(team)].ranks)
             devices.push_back(m_program.ranks[rank.index()].device);
-        return m_costs.collective(collectiveOf(kind), devices, static_cast<double>(bytesOfCall(kind, devices.size(), whole)));
+        return devices;
+    }
+
+    /// @p whole: bytes of what is reduced, gathered or exchanged, all parts together.
+    Seconds collectiveTime(Kind kind, std::int32_t team, std::int64_t whole)
+    {
+        const auto [entry, isNew] = m_collectiveTimes.try_emplace(std::make_tuple(StageId(), kind, team, whole));
+        if (isNew) {
+            const std::vector<DeviceId> devices = devicesOf(team);
+            entry->second = m_costs.collective(collectiveOf(kind), devices, static_cast<double>(bytesOfCall(kind, devices.size(), whole)));
+        }
+        return entry->second;
+    }
+
+    /// The same after the last micro-batch, when all groups of replicas of a tensor-parallel stage exchange at once.
+    Seconds exchangeTime(StageId stage, Kind kind, std::int32_t team, std::int64_t whole)
+    {
+        const auto key = std::make_tuple(stage, kind, team, whole);
+        if (const auto known = m_collectiveTimes.find(key); known != m_collectiveTimes.end())
+            return known->second;
+        const auto groups = replicaGroups(stage, devicesOf(team));
+        const Seconds time = groups.size() < 2 ? collectiveTime(kind, team, whole)
+                                               : m_costs.collectiveAtOnce(collectiveOf(kind), groups, static_cast<double>(bytesOfCall(kind, groups.front().size(), whole)));
+        return m_collectiveTimes.emplace(key, time).first->second;
+    }
+
+    /// For each shard of the stage the devices that hold it, if @p own is one of them; else nothing.
+    [[nodiscard]] std::vector<std::vector<DeviceId>> replicaGroups(StageId id, std::vector<DeviceId> own) const
+    {
+        const plan::Stage &stage = m_all.plan.stages[id.index()];
+        std::vector<std::vector<DeviceId>> groups(stage.shards());
+        for (std::size_t d = 0; d < stage.devices.size(); ++d)
+            groups[d % stage.shards()].push_back(stage.devices[d]);
+        std::sort(own.begin(), own.end());
+        for (std::vector<DeviceId> &group : groups)
+            std::sort(group.begin(), group.end());
+        return std::find(groups.begin(), groups.end(), own) != groups.end() ? groups : std::vector<std::vector<DeviceId>>{};
     }
 
     static cost::Collective collectiveOf(Kind kind)
@@ -591,6 +626,7 @@ private:
     std::map<std::tuple<std::int32_t, std::int32_t, Pass, std::int64_t, std::int32_t>, std::vector<TaskId>> m_boxing; ///< by stage, team, pass, micro-batch, operator
     std::vector<std::pair<TaskId, TaskId>> m_edges; ///< (task, what it waits for)
     std::map<std::tuple<std::size_t, double, Pass>, Seconds> m_transferTimes;
+    std::map<std::tuple<StageId, Kind, std::int32_t, std::int64_t>, Seconds> m_collectiveTimes; ///< by stage (of exchanges), kind, team and bytes
     std::map<std::tuple<std::size_t, std::int32_t, std::int32_t, double, std::size_t>, Seconds> m_runTimes; ///< by stage, operators, samples and device type
 };
 

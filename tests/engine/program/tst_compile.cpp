@@ -120,6 +120,30 @@ private slots:
         QVERIFY(first(OneF1B, Layers) < early);
     }
 
+    /// Two machines of two devices with one port each: the replicas of both shards exchange their gradients through it at the same time.
+    void groupsOfReplicasShareAPort()
+    {
+        cluster::RegularCluster spec{"ports", 2, 2, *cluster::knownDeviceType("A100-80GB"), 1e11, Seconds(1e-6), 1e9, 1e9, Seconds(1e-5), true, false};
+        const plan::Subject model = subject(4);
+        const plan::Subject about = plan::makeSubject(model.graph, std::make_shared<const cluster::Cluster>(*cluster::regular(spec)), nullptr, "test");
+        plan::Plan plan = pipeline(about, {4}, 8, 1);
+        plan.stages[0].mesh = {2, 2};
+        plan.stages[0].replicaShares.clear();
+        const program::Program program = compiled(plan, about, false);
+        int exchanges = 0;
+        for (const program::Task &task : program.tasks) {
+            if (task.kind != trace::Kind::AllReduce || task.bucket < 0)
+                continue;
+            ++exchanges;
+            const auto bytes = static_cast<double>(program.buckets[static_cast<std::size_t>(task.bucket)].bytes());
+            const std::vector<DeviceId> alone{DeviceId(0), DeviceId(2)};
+            const std::vector<std::vector<DeviceId>> both{alone, {DeviceId(1), DeviceId(3)}};
+            QCOMPARE(task.duration.value(), about.costs->collectiveAtOnce(cost::Collective::AllReduce, both, bytes).value());
+            QVERIFY(task.duration > about.costs->allReduce(alone, bytes));
+        }
+        QCOMPARE(exchanges, 4);
+    }
+
     void tiedTableIsReducedOverBothStages()
     {
         const plan::Subject about = subject(2, true);
