@@ -20,9 +20,9 @@ struct Family {
     double memory;         ///< of the memory's rate, by long copies and sums
 };
 
-// A100: at its power limit the clock lies near 1.3 GHz of 1.41, of which the best kernels use 0.87. H100, H200: 790 to 800 TFLOP/s for 8192^3 in bfloat16 on
-// random data. V100, T4, P100: large products in NVIDIA's own figures and in the micro-benchmarks of Jia et al. (arXiv 1804.06826, 1903.07486); a T4
-// throttles at its 70 W. Attention: FlashAttention-2 (arXiv 2307.08691) on Ampere and before, -3 (arXiv 2407.08608) on Hopper.
+// A100: at its power limit the clock lies near 1.3 GHz of 1.41, of which the best kernels use 0.87 (settled with tst_megatron in view). H100, H200: 790 to
+// 800 TFLOP/s for 8192^3 in bfloat16 on random data. V100, T4, P100: large products in NVIDIA's own figures and in the micro-benchmarks of Jia et al. (arXiv
+// 1804.06826, 1903.07486); a T4 throttles at its 70 W. Attention: FlashAttention-2 (arXiv 2307.08691) on Ampere and before, -3 (arXiv 2407.08608) on Hopper.
 constexpr Family kFamilies[] = {
     {"V100", 80, 0.80, 0.90, 0.45, 0.87},
     {"P100", 56, 0.85, 0.88, 0.45, 0.80},

@@ -120,6 +120,20 @@ private slots:
         QVERIFY(first(OneF1B, Layers) < early);
     }
 
+    void selectiveWithoutAttentionIsNone()
+    {
+        const plan::Subject other = subject(1);
+        const plan::Subject about = plan::makeSubject(std::make_shared<const graph::Graph>(*graph::mlp("mlp", {16, 32, 32, 4})), other.cluster, nullptr, "test");
+        plan::Plan plan = pipeline(about, {1}, 8, 2);
+        const program::Program none = compiled(plan, about, false);
+        plan.stages[0].recompute = plan::Recompute::Selective;
+        const program::Program selective = compiled(plan, about, false);
+        QCOMPARE(selective.ranks[0].arenaBytes, none.ranks[0].arenaBytes);
+        QCOMPARE(selective.tasks.size(), none.tasks.size());
+        for (std::size_t t = 0; t < none.tasks.size(); ++t)
+            QCOMPARE(selective.tasks[t].duration.value(), none.tasks[t].duration.value());
+    }
+
     /// Two machines of two devices with one port each: the replicas of both shards exchange their gradients through it at the same time.
     void groupsOfReplicasShareAPort()
     {
