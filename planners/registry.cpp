@@ -9,6 +9,7 @@
 #include "planners/pipedream/pipedream.h"
 #include "planners/planner.h"
 #include "planners/spp/spp.h"
+#include "planners/whale/whale.h"
 
 namespace planloom::planners {
 
@@ -21,9 +22,10 @@ std::vector<const Planner *> allPlanners()
     static const spp::SppPlanner spp;
     static const oneflow::OneFlowPlanner oneflow;
     static const automap::AutoMapPlanner automap;
+    static const whale::WhalePlanner whale;
     static const joint::JointPlanner joint;
     static const manual::ManualPlanner manual;
-    return {&dataParallel, &gpipe, &pipedream, &dapple, &spp, &oneflow, &automap, &joint, &manual};
+    return {&dataParallel, &gpipe, &pipedream, &dapple, &spp, &oneflow, &automap, &whale, &joint, &manual};
 }
 
 Result<const Planner *> findPlanner(const std::string &name)
