@@ -55,6 +55,8 @@ public:
     [[nodiscard]] virtual std::string name() const = 0;
     [[nodiscard]] virtual std::string about() const = 0; ///< one line, with the paper
     [[nodiscard]] virtual std::vector<OptionInfo> options() const = 0;
+    /// Whether Problem::annotations means something to it; others refuse them.
+    [[nodiscard]] virtual bool takesAnnotations() const { return false; }
     /// Errors: BadInput (options), Infeasible (which limit binds and what would help), Cancelled (nothing found yet).
     [[nodiscard]] virtual Result<PlanReport> plan(const Problem &problem, const Options &options, Progress &progress) const = 0;
 };

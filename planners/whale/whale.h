@@ -12,6 +12,7 @@ public:
     [[nodiscard]] std::string name() const override { return "whale"; }
     [[nodiscard]] std::string about() const override { return "replicate and split as annotated, loads balanced over unequal devices within their memory (Whale, USENIX ATC 2022)"; }
     [[nodiscard]] std::vector<OptionInfo> options() const override;
+    [[nodiscard]] bool takesAnnotations() const override { return true; }
     [[nodiscard]] Result<PlanReport> plan(const Problem &problem, const Options &options, Progress &progress) const override;
 };
 

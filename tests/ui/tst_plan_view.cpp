@@ -64,19 +64,19 @@ struct Bench {
     }
     [[nodiscard]] const plan::Plan &plan() const { return state.document()->plan; }
     [[nodiscard]] LayerBars *bars() const { return view->findChild<LayerBars *>(); }
-    [[nodiscard]] DataTable *table() const
+    [[nodiscard]] DataTable *table(const QString &name = QStringLiteral("Stages of the plan")) const
     {
         for (DataTable *each : view->findChildren<DataTable *>()) {
-            if (each->accessibleName() == QStringLiteral("Stages of the plan"))
+            if (each->accessibleName() == name)
                 return each;
         }
         return nullptr;
     }
     /// Writes into a cell as a person does: double click, text, Enter.
-    void write(int row, StageColumn column, const QString &text) const
+    void write(int row, StageColumn column, const QString &text) const { write(table(), row, static_cast<int>(column), text); }
+    static void write(DataTable *stages, int row, int column, const QString &text)
     {
-        DataTable *stages = table();
-        const QModelIndex index = stages->model()->index(row, static_cast<int>(column));
+        const QModelIndex index = stages->model()->index(row, column);
         stages->scrollTo(index);
         stages->setCurrentIndex(index);
         stages->edit(index);
@@ -128,7 +128,20 @@ private Q_SLOTS:
     void selectionIsLinked();
     void controlsEditAndAreReset();
     void alternativeIsTaken();
+    void annotationsAreWritten();
+    void planningAgainFollowsAnnotations();
+
+private:
+    static int rowOf(DataTable *table, const QString &scope);
 };
+
+int TestPlanView::rowOf(DataTable *table, const QString &scope)
+{
+    for (int row = 0; row < table->model()->rowCount(); ++row)
+        if (table->model()->index(row, 0).data().toString() == scope)
+            return row;
+    return -1;
+}
 
 void TestPlanView::figuresAddUp()
 {
@@ -422,6 +435,63 @@ void TestPlanView::alternativeIsTaken()
     QCOMPARE(plan::notation(bench.plan()), plan::notation(bench.state.alternatives()[0].plan));
     bench.state.undoStack()->undo();
     QCOMPARE(bench.state.document(), before);
+}
+
+void TestPlanView::annotationsAreWritten()
+{
+    Bench bench;
+    QVERIFY(bench.ready);
+    bench.view->findChild<QTabWidget *>()->setCurrentIndex(2);
+    DataTable *table = bench.table(QStringLiteral("Annotations of scopes"));
+    QVERIFY(table);
+    const int row = rowOf(table, QStringLiteral("h/3"));
+    QVERIFY(row >= 0);
+    QVERIFY(rowOf(table, QStringLiteral("*")) >= 0 && rowOf(table, QStringLiteral("h")) >= 0);
+    const int strategy = static_cast<int>(AnnotationColumn::Strategy);
+    Bench::write(table, row, strategy, QStringLiteral("split:4"));
+    QCOMPARE(bench.plan().annotations, (std::vector<plan::Annotation>{{"h/3", plan::Annotation::Kind::Split, 4}}));
+    QCOMPARE(bench.state.undoStack()->undoText(), QStringLiteral("Annotate h/3 as split:4"));
+    QVERIFY(table->model()->index(row, static_cast<int>(AnnotationColumn::InThePlan)).data().toString().contains(QStringLiteral("plan again")));
+    // Refused: nested, and what is no strategy. The plan stays as it is.
+    Bench::write(table, rowOf(table, QStringLiteral("h")), strategy, QStringLiteral("replicate:2"));
+    QVERIFY2(bench.message.contains(QStringLiteral("do not nest")), qPrintable(bench.message));
+    Bench::write(table, row, strategy, QStringLiteral("shred:4"));
+    QVERIFY2(bench.message.contains(QStringLiteral("SCOPE=split:4")), qPrintable(bench.message));
+    QCOMPARE(bench.plan().annotations.size(), std::size_t(1));
+    // Two replicas: as the stage of four is.
+    Bench::write(table, row, strategy, QStringLiteral("replicate:2"));
+    QCOMPARE(table->model()->index(row, static_cast<int>(AnnotationColumn::InThePlan)).data().toString(), QStringLiteral("stage 0"));
+    Bench::write(table, row, strategy, QString());
+    QVERIFY(bench.plan().annotations.empty());
+    bench.state.undoStack()->undo();
+    bench.state.undoStack()->undo();
+    QCOMPARE(bench.plan().annotations, (std::vector<plan::Annotation>{{"h/3", plan::Annotation::Kind::Split, 4}}));
+    bench.state.undoStack()->undo();
+    QVERIFY(bench.plan().annotations.empty());
+}
+
+void TestPlanView::planningAgainFollowsAnnotations()
+{
+    Bench bench;
+    QVERIFY(bench.ready);
+    QAction *again = nullptr;
+    for (QAction *action : bench.view->commands())
+        if (action->text() == QStringLiteral("Plan again as annotated"))
+            again = action;
+    QVERIFY(again);
+    again->trigger();
+    QVERIFY2(bench.message.contains(QStringLiteral("Nothing is annotated")), qPrintable(bench.message));
+    QVERIFY(editAnnotation(bench.state, "embedding..h/5", QStringLiteral("replicate:4")));
+    QVERIFY(editAnnotation(bench.state, "h/6..h/11", QStringLiteral("split:4")));
+    const auto annotations = bench.plan().annotations;
+    again->trigger();
+    QVERIFY(QTest::qWaitFor([&] { return bench.plan().planner.name == "whale"; }, 60'000));
+    QCOMPARE(bench.plan().annotations, annotations);
+    QCOMPARE(bench.plan().stages.size(), std::size_t(2));
+    QCOMPARE(bench.plan().stages[1].mesh, (std::vector<int>{1, 4}));
+    bench.state.undoStack()->undo();
+    QCOMPARE(bench.plan().planner.name, std::string("manual"));
+    QCOMPARE(bench.plan().annotations, annotations);
 }
 
 QTEST_MAIN(TestPlanView)

@@ -20,7 +20,7 @@ constexpr double kSideBySide = 2.2; // width over height from which bars and tab
 PlanView::PlanView(StudioState *state, QWidget *parent)
     : View(state, parent), m_controls(new PlanControls(state, this)), m_summary(new QLabel(this)), m_estimate(new QLabel(this)),
       m_splitter(new QSplitter(Qt::Horizontal, this)), m_bars(new LayerBars(this)), m_tabs(new QTabWidget(this)), m_search(new QLineEdit(this)),
-      m_stages(new DataTable(this)), m_alternatives(new DataTable(this))
+      m_stages(new DataTable(this)), m_alternatives(new DataTable(this)), m_annotations(new DataTable(this))
 {
     build();
     connectParts();
@@ -37,6 +37,7 @@ PlanView::~PlanView()
 {
     disconnect(state(), nullptr, this, nullptr);
     disconnect(m_stages->tableModel(), nullptr, this, nullptr);
+    disconnect(m_annotations->tableModel(), nullptr, this, nullptr);
 }
 
 void PlanView::build()
@@ -49,15 +50,17 @@ void PlanView::build()
     m_summary->setAccessibleName(tr("Prediction"));
     m_estimate->setAccessibleName(tr("The planner's own estimate"));
     m_estimate->setForegroundRole(QPalette::PlaceholderText);
-    m_search->setPlaceholderText(tr("Search stages"));
+    m_search->setPlaceholderText(tr("Search stages, scopes"));
     m_search->setClearButtonEnabled(true);
-    m_search->setAccessibleName(tr("Search stages"));
+    m_search->setAccessibleName(tr("Search stages and scopes"));
     m_search->setMaximumWidth(150);
     m_stages->setAccessibleName(tr("Stages of the plan"));
     m_alternatives->setAccessibleName(tr("Alternative plans"));
+    m_annotations->setAccessibleName(tr("Annotations of scopes"));
     m_tabs->setDocumentMode(true);
     m_tabs->addTab(m_stages, tr("Stages"));
     m_tabs->addTab(m_alternatives, tr("Alternatives"));
+    m_tabs->addTab(m_annotations, tr("Annotations"));
     m_tabs->setCornerWidget(m_search);
     m_splitter->addWidget(m_bars);
     m_splitter->addWidget(m_tabs);
@@ -75,6 +78,17 @@ void PlanView::build()
 void PlanView::connectParts()
 {
     connect(m_search, &QLineEdit::textChanged, m_stages, &DataTable::setFilter);
+    connect(m_search, &QLineEdit::textChanged, m_annotations, &DataTable::setFilter);
+    connect(m_annotations->tableModel(), &TableModel::edited, this, [this](int row, int, const QVariant &value) {
+        editAnnotation(*state(), m_scopes.all()[static_cast<std::size_t>(row)].name, value.toString());
+    });
+    connect(m_annotations, &DataTable::rowPicked, this, [this](int row) {
+        const AnnotationScopes::Scope &scope = m_scopes.all()[static_cast<std::size_t>(row)];
+        Selection next;
+        next.time = state()->selection().time;
+        next.layers = {scope.first, scope.last};
+        state()->select(next);
+    });
     connect(m_stages, &DataTable::rowPicked, this, [this](int row) { state()->selectStage(StageId(row)); });
     connect(m_stages->tableModel(), &TableModel::edited, this, [this](int row, int column, const QVariant &value) {
         editStage(*state(), static_cast<std::size_t>(row), static_cast<StageColumn>(column), value);
@@ -119,6 +133,11 @@ void PlanView::makeCommands()
         if (const int stage = pickedStage(); stage >= 0)
             editStage(*state(), static_cast<std::size_t>(stage), StageColumn::Recompute, state()->document()->plan.stages[static_cast<std::size_t>(stage)].recompute == plan::Recompute::None);
     });
+    add(tr("Annotate a scope"), [this] {
+        m_tabs->setCurrentWidget(m_annotations);
+        m_search->setFocus();
+    });
+    add(tr("Plan again as annotated"), [this] { planAsAnnotated(*state()); });
     add(tr("Show all layers"), [this] { m_bars->fit(); });
     add(tr("Next stage boundary"), [this] { m_bars->setCurrentBoundary(m_bars->currentBoundary() + 1); });
     add(tr("Find a stage"), [this] {
@@ -195,6 +214,7 @@ void PlanView::refresh()
 {
     const auto &document = state()->document();
     m_bars->setDocument(document);
+    refreshAnnotations();
     refreshPrediction();
     showSelection();
 }
@@ -230,6 +250,18 @@ void PlanView::refreshAlternatives()
     const auto &alternatives = state()->alternatives();
     m_alternatives->set(alternativesTable(alternatives, report()));
     m_tabs->setTabText(1, alternatives.empty() ? tr("Alternatives") : tr("Alternatives (%1)").arg(alternatives.size()));
+}
+
+void PlanView::refreshAnnotations()
+{
+    if (!state()->document()) {
+        m_annotations->set({});
+        return;
+    }
+    m_scopes.read(*state()->document());
+    m_annotations->set(annotationTable(*state()->document(), m_scopes));
+    const auto count = state()->document()->plan.annotations.size();
+    m_tabs->setTabText(2, count == 0 ? tr("Annotations") : tr("Annotations (%1)").arg(count));
 }
 
 void PlanView::showSelection()

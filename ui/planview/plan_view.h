@@ -6,6 +6,7 @@
 #include <QSplitter>
 #include <QTabWidget>
 
+#include "ui/planview/annotation_table.h"
 #include "ui/planview/layer_bars.h"
 #include "ui/planview/plan_controls.h"
 #include "ui/planview/stage_table.h"
@@ -42,6 +43,7 @@ private:
     void refresh();
     void refreshPrediction();
     void refreshAlternatives();
+    void refreshAnnotations();
     void showSelection();
     [[nodiscard]] const simulate::Report *report() const; ///< of the document as it is; null while it is simulated
     [[nodiscard]] int pickedStage();                      ///< -1, after a word why
@@ -57,6 +59,8 @@ private:
     QLineEdit *m_search;
     DataTable *m_stages;
     DataTable *m_alternatives;
+    DataTable *m_annotations;
+    AnnotationScopes m_scopes;
     QList<QAction *> m_commands;
 };
 

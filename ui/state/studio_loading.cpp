@@ -150,6 +150,8 @@ bool StudioState::runPlanner(const PlanRequest &request)
     problem.globalBatch = request.globalBatch;
     problem.microBatch = request.microBatch;
     problem.optimizer = request.optimizer;
+    if ((*planner)->takesAnnotations() && m_document)
+        problem.annotations = m_document->plan.annotations;
     const QString title = tr("Planning with %1").arg(QString::fromStdString(request.planner));
     return m_planJob.start(title, [this, planner = *planner, problem, options = request.options](Progress &progress) -> Job::Completion {
         const auto begin = std::chrono::steady_clock::now();
@@ -170,6 +172,9 @@ void StudioState::adoptPlan(Result<planners::PlanReport> report, const plan::Sub
         say(MessageLevel::Warning, tr("The model or the cluster changed while the planner ran; its plan is not used."));
         return;
     }
+    // What a person asked of scopes outlives a planner that made nothing of it.
+    if (report->plan.annotations.empty() && m_document && m_document->subject.graph == subject.graph)
+        report->plan.annotations = m_document->plan.annotations;
     m_alternatives = std::move(report->alternatives);
     if (!report->complete)
         say(MessageLevel::Info, tr("The search was stopped; this is the best plan that it had found."));
