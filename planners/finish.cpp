@@ -1,12 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "planners/planner.h"
 
+#include "planners/common/why.h"
+
 namespace planloom::planners {
 namespace {
 
 constexpr std::size_t kMaxAlternatives = 10;
 
 } // namespace
+
+Result<PlanReport> planAndExplain(const Planner &planner, const Problem &problem, const Options &options, Progress &progress)
+{
+    Result<PlanReport> report = planner.plan(problem, options, progress);
+    if (!report)
+        return report;
+    Result<plan::Why> why = explain(report->plan, problem.subject);
+    if (!why)
+        return report;
+    if (!report->alternatives.empty())
+        why->runnerUp = runnerUpOf(report->plan, report->alternatives.front().plan, report->alternatives.front().simulatedSeconds);
+    report->plan.why = *std::move(why);
+    return report;
+}
 
 Result<PlanReport> finish(plan::Plan plan, const Problem &problem, std::vector<Candidate> alternatives)
 {

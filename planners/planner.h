@@ -74,6 +74,10 @@ Status validate(const Problem &problem, Annotations annotations = Annotations::R
 /// A plan for @p problem with everything but stages and schedule filled in.
 plan::Plan emptyPlan(const Problem &problem, const std::string &planner, const Options &options);
 
+/// Runs @p planner, and then fills in why its plan is what it is (plan::Why): what people and files get. A plan that cannot be explained, which a plan that
+/// was simulated can, is handed on as it stands.
+Result<PlanReport> planAndExplain(const Planner &planner, const Problem &problem, const Options &options, Progress &progress);
+
 /// Simulates @p plan and fills report fields that every planner fills the same way. For planners' last step.
 Result<PlanReport> finish(plan::Plan plan, const Problem &problem, std::vector<Candidate> alternatives = {});
 

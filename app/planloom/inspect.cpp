@@ -212,7 +212,12 @@ std::string planJson(const plan::Document &document)
     JsonObject json;
     json.add("kind", "plan").add("notation", plan::notation(plan)).add("model", plan.modelName).add("cluster", plan.clusterName).add("planner", plan.planner.name)
         .add("global_batch", plan.globalBatch).add("micro_batches", plan.microBatches).add("schedule", plan::name(plan.schedule.kind)).raw("stages", stages.text());
+    JsonArray annotations;
+    for (const plan::Annotation &annotation : plan.annotations)
+        annotations.add(plan::toText(annotation));
+    json.raw("annotations", annotations.text());
     json.raw("predicted", plan.predictedJson.empty() ? "null" : plan.predictedJson);
+    json.raw("why", plan.why ? plan::toJson(*plan.why) : "null");
     return json.text();
 }
 
@@ -222,6 +227,10 @@ Status inspectPlan(const std::string &path, Output &output)
     if (!document)
         return document.error();
     printPlan(document->plan, document->subject, output);
+    if (document->plan.why) {
+        output.line();
+        printWhy(*document->plan.why, 0, output);
+    }
     output.json(planJson(*document));
     return {};
 }

@@ -6,6 +6,7 @@
 #include "app/planloom/verbs.h"
 #include "engine/import/setup.h"
 #include "engine/plan/training.h"
+#include "planners/common/why.h"
 #include "planners/manual/from_setup.h"
 #include "planners/planner.h"
 
@@ -158,6 +159,10 @@ void printResult(const plan::Document &document, const planners::PlanReport &rep
     output.line();
     output.line("predicted by the simulator");
     printReport(report.predicted, output);
+    if (document.plan.why) {
+        output.line();
+        printWhy(*document.plan.why, report.predicted.iterationSeconds, output);
+    }
     if (!document.plan.estimate.empty()) {
         output.line();
         output.line("the planner's own estimate");
@@ -228,9 +233,21 @@ Result<planners::PlanReport> search(const planners::Planner &planner, const plan
     const auto begun = std::chrono::steady_clock::now();
     auto report = planner.plan(problem, set, progress);
     progress.clear();
-    if (report)
-        report->plan.planner.searchSeconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
-    return report;
+    if (!report)
+        return report;
+    report->plan.planner.searchSeconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
+    return planners::withReasons(*std::move(report), problem);
+}
+
+/// The best of all was preferred to the second planner's plan, if that is better than its own planner's runner-up.
+void preferred(std::vector<Row> &rows)
+{
+    if (rows.size() < 2 || !rows[1].report || !rows[0].report->plan.why)
+        return;
+    const planners::PlanReport &second = *rows[1].report;
+    plan::Plan &best = rows[0].report->plan;
+    if (!best.why->runnerUp || second.predicted.iterationSeconds < best.why->runnerUp->iterationSeconds)
+        best.why->runnerUp = planners::runnerUpOf(best, second.plan, second.predicted.iterationSeconds);
 }
 
 /// Every planner that searches, fastest answer first. Error: of the first planner, if none found a plan.
@@ -253,6 +270,7 @@ Result<std::vector<Row>> searchAll(const planners::Problem &problem, const PlanO
     });
     if (!rows.front().report)
         return rows.front().report.error();
+    preferred(rows);
     return rows;
 }
 

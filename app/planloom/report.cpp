@@ -37,6 +37,31 @@ std::string deviceList(const std::vector<DeviceId> &devices, const cluster::Clus
     return text;
 }
 
+void printWhy(const plan::Why &why, double iterationSeconds, Output &output)
+{
+    output.line(fmt::format("limited by    {}: {}", why.limit, why.detail));
+    const auto seconds = [](double value) { return value > 0 ? format(Seconds(value)) : std::string("-"); };
+    const auto bytes = [](std::int64_t value) { return format(Bytes(value)); };
+    Table times({"STAGE", "BUSIEST", "FORWARD", "BACKWARD", "RECOMPUTE", "OPTIMIZER", "BOXING", "TRANSFERS", "ALL-REDUCE", "EXPOSED", "IDLE", "LIMIT"});
+    Table memory({"STAGE", "PARAMETERS", "GRADIENTS", "OPTIMIZER", "ACTIVATIONS", "OTHER", "OF"});
+    for (std::size_t s = 0; s < why.stages.size(); ++s) {
+        const plan::StageWhy &stage = why.stages[s];
+        times.row({std::to_string(s), stage.device, seconds(stage.forwardSeconds), seconds(stage.backwardSeconds), seconds(stage.recomputeSeconds), seconds(stage.optimizerSeconds),
+                   seconds(stage.boxingSeconds), seconds(stage.transferSeconds), seconds(stage.exchangeSeconds), seconds(stage.exposedExchangeSeconds),
+                   seconds(stage.idleSeconds), stage.limit});
+        memory.row({std::to_string(s), bytes(stage.parameterBytes), bytes(stage.gradientBytes), bytes(stage.optimizerBytes), bytes(stage.activationBytes),
+                    bytes(stage.otherBytes), bytes(stage.capacityBytes)});
+    }
+    times.print(output);
+    memory.print(output);
+    if (!why.runnerUp)
+        return;
+    const std::string longer = iterationSeconds > 0 ? fmt::format(" ({:.1f} % longer)", 100 * (why.runnerUp->iterationSeconds / iterationSeconds - 1)) : "";
+    output.line(fmt::format("runner-up     {}, {}{}", why.runnerUp->notation, format(Seconds(why.runnerUp->iterationSeconds)), longer));
+    for (const std::string &line : why.runnerUp->differences)
+        output.line("  " + line);
+}
+
 void printPlan(const plan::Plan &plan, const plan::Subject &subject, Output &output)
 {
     output.line(fmt::format("model         {}  ({} layers)", plan.modelName, subject.layers().size()));

@@ -9,12 +9,12 @@
 namespace planloom::planners::whale {
 namespace {
 
-constexpr double kMostFlops = 1.0; // a device without a float32 figure counts as one unit of speed
+constexpr double kUnknownSpeed = 1; // of a device without a float32 figure
 
 double peakOf(const cluster::DeviceType &type)
 {
     const auto found = type.peakFlops.find("float32");
-    return found == type.peakFlops.end() ? kMostFlops : found->second;
+    return found == type.peakFlops.end() ? kUnknownSpeed : found->second;
 }
 
 std::vector<DeviceId> allDevices(const Placed &placed)

@@ -156,7 +156,7 @@ private:
         for (const std::vector<DeviceId> &replica : placed.replicas)
             stage.devices.insert(stage.devices.end(), replica.begin(), replica.end());
         stage.replicaShares = sharesOf(placed);
-        stage.recompute = placed.recompute;
+        stage.recompute = placed.recompute ? plan::Recompute::Full : plan::Recompute::None;
         stage.zero = placed.replicas.size() > 1 ? m_problem.zero : 0;
         if (placed.parts == 1)
             return stage;
@@ -216,13 +216,17 @@ private:
         return report;
     }
 
+    /// The closest of the compiled plans that do not fit, by its fullest device.
     void noteMisfit(const simulate::Report &report)
     {
+        Shortage worst;
         for (const simulate::DeviceReport &device : report.devices) {
             const Shortage each{"", m_problem.subject.cluster->find(device.id), static_cast<double>(device.peakBytes), static_cast<double>(device.capacityBytes)};
-            if (each.factor() > 1 && (!m_misfit || each.factor() > m_misfit->factor()))
-                m_misfit = each;
+            if (!worst.device.valid() || each.factor() > worst.factor())
+                worst = each;
         }
+        if (!m_misfit || worst.factor() < m_misfit->factor())
+            m_misfit = worst;
     }
 
     Result<PlanReport> choose()

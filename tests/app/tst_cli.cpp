@@ -149,14 +149,33 @@ private Q_SLOTS:
                                                       "parameter_bytes", "parameters", "source", "trainable", "warnings"};
         QTest::newRow("inspect cluster") << QStringList{"inspect", "preset:dapple-b"} << QStringList{"devices", "kind", "links", "name", "nodes"};
         QTest::newRow("inspect plan") << QStringList{"inspect", "nano.plan.json"}
-                                      << QStringList{"cluster", "global_batch", "kind", "micro_batches", "model", "notation", "planner", "predicted", "schedule", "stages"};
+                                      << QStringList{"annotations", "cluster", "global_batch", "kind", "micro_batches", "model", "notation", "planner", "predicted", "schedule", "stages", "why"};
         QTest::newRow("simulate") << QStringList{"simulate", "nano.plan.json"}
                                   << QStringList{"bubble_fraction", "devices", "fits", "iteration_seconds", "lower_bound_seconds", "samples_per_second", "speedup_over_one_device"};
         QTest::newRow("compare") << QStringList{"compare", "nano.plan.json", "nano.plan.json"} << QStringList{"a", "b", "differences", "speedup_of_b", "tasks"};
         QTest::newRow("export") << QStringList{"export", "nano.plan.json", "--to", "dot", "-o", "model.dot"} << QStringList{"format", "path"};
         QTest::newRow("plan") << QStringList{"plan", "--model", "zoo:mlp", "--cluster", "preset:h100-8", "--planner", "gpipe", "--batch", "8"}
                               << QStringList{"alternatives", "block_split", "cluster", "complete", "embedded", "estimate", "exchange", "global_batch", "micro_batches", "model", "notation", "optimizer",
-                                             "planner", "predicted", "schedule", "schema", "search_seconds", "stages"};
+                                             "planner", "predicted", "schedule", "schema", "search_seconds", "stages", "why"};
+    }
+
+    // What a person asked for and why the plan is what it is: told when it is made, kept in the file, told again.
+    void annotationsAndReasonsAreKept()
+    {
+        const QStringList plan{"plan", "--model", "zoo:gpt-nano", "--cluster", "preset:h100-8", "--planner", "whale", "--batch", "32", "-o", "annotated.plan.json"};
+        const Done made = run(plan + QStringList{"--annotate", "embedding..h/1=replicate:2", "--annotate", "h/2..h/3=split:2"});
+        QVERIFY2(made.status == 0, made.err.constData());
+        const Done shown = run({"inspect", "annotated.plan.json"});
+        for (const QByteArray &text : {made.out, shown.out}) {
+            QVERIFY2(text.contains("annotated     embedding..h/1 as replicate:2") && text.contains("annotated     h/2..h/3 as split:2"), text.constData());
+            QVERIFY2(text.contains("limited by") && text.contains("sets the pace"), text.constData());
+        }
+        const QJsonObject json = QJsonDocument::fromJson(run({"inspect", "annotated.plan.json", "--json"}).out).object();
+        QCOMPARE(json["annotations"].toArray(), (QJsonArray{"embedding..h/1=replicate:2", "h/2..h/3=split:2"}));
+        const QJsonArray stages = json["why"].toObject()["stages"].toArray();
+        QCOMPARE(stages.size(), 2);
+        QVERIFY(stages[0].toObject()["forward_seconds"].toDouble() > 0 && stages[0].toObject()["parameter_bytes"].toDouble() > 0);
+        QVERIFY(QFile::remove(at("annotated.plan.json")));
     }
 
     void jsonKeys()
@@ -243,6 +262,7 @@ private Q_SLOTS:
         QTest::newRow("setting twice") << plan + QStringList{"--set", "recompute=auto", "--set", "recompute=never"} << 2 << QStringList{"recompute", "twice"};
         QTest::newRow("annotation without strategy") << plan + QStringList{"--annotate", "fc1"} << 2 << QStringList{"--annotate", "SCOPE=split:4"};
         QTest::newRow("annotation that the planner does not take") << plan + QStringList{"--annotate", "fc1=split:2"} << 2 << QStringList{"fc1=split:2", "whale"};
+        QTest::newRow("annotation of no scope") << plan + QStringList{"--planner", "whale", "--annotate", "layer9=split:2"} << 2 << QStringList{"layer9", "near it are"};
         QTest::newRow("unknown optimizer") << plan + QStringList{"--optimizer", "adagrad"} << 2 << QStringList{"adagrad", "adamw"};
         QTest::newRow("learning rate NaN") << plan + QStringList{"--learning-rate", "nan"} << 2 << QStringList{"nan"};
         QTest::newRow("momentum of adamw") << plan + QStringList{"--momentum", "0.9"} << 2 << QStringList{"--momentum", "sgd"};

@@ -130,6 +130,7 @@ private Q_SLOTS:
     void alternativeIsTaken();
     void annotationsAreWritten();
     void planningAgainFollowsAnnotations();
+    void whyIsToldAfterEveryEdit();
 
 private:
     static int rowOf(DataTable *table, const QString &scope);
@@ -492,6 +493,27 @@ void TestPlanView::planningAgainFollowsAnnotations()
     bench.state.undoStack()->undo();
     QCOMPARE(bench.plan().planner.name, std::string("manual"));
     QCOMPARE(bench.plan().annotations, annotations);
+}
+
+void TestPlanView::whyIsToldAfterEveryEdit()
+{
+    Bench bench;
+    QVERIFY(bench.ready);
+    DataTable *table = bench.table(QStringLiteral("What the stages' time and memory consist of"));
+    QVERIFY(table);
+    QLabel *text = nullptr;
+    for (QLabel *label : bench.view->findChildren<QLabel *>())
+        if (label->accessibleName() == QStringLiteral("What limits the plan"))
+            text = label;
+    QVERIFY(text && text->text().contains(QStringLiteral("Limited by")));
+    QCOMPARE(table->model()->rowCount(), 2);
+    const QString idle = table->model()->index(1, 10).data().toString();
+    QVERIFY(bench.view->moveBoundaryTo(0, kFirstCut + 3));
+    QVERIFY(text->text().contains(QStringLiteral("once the plan is simulated")));
+    QVERIFY(bench.simulated());
+    QVERIFY(table->model()->index(1, 10).data().toString() != idle);
+    table->setCurrentIndex(table->model()->index(1, 0));
+    QCOMPARE(bench.state.selection().stage, StageId(1));
 }
 
 QTEST_MAIN(TestPlanView)

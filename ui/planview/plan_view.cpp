@@ -4,6 +4,8 @@
 #include "ui/planview/plan_summary.h"
 #include "ui/planview/stage_edits.h"
 #include "ui/planview/stage_figures.h"
+#include "ui/planview/why_table.h"
+#include "planners/common/why.h"
 #include "ui/widgets/text.h"
 
 #include <QResizeEvent>
@@ -20,7 +22,8 @@ constexpr double kSideBySide = 2.2; // width over height from which bars and tab
 PlanView::PlanView(StudioState *state, QWidget *parent)
     : View(state, parent), m_controls(new PlanControls(state, this)), m_summary(new QLabel(this)), m_estimate(new QLabel(this)),
       m_splitter(new QSplitter(Qt::Horizontal, this)), m_bars(new LayerBars(this)), m_tabs(new QTabWidget(this)), m_search(new QLineEdit(this)),
-      m_stages(new DataTable(this)), m_alternatives(new DataTable(this)), m_annotations(new DataTable(this))
+      m_stages(new DataTable(this)), m_alternatives(new DataTable(this)), m_annotations(new DataTable(this)),
+      m_whyText(new QLabel(this)), m_why(new DataTable(this))
 {
     build();
     connectParts();
@@ -61,6 +64,7 @@ void PlanView::build()
     m_tabs->addTab(m_stages, tr("Stages"));
     m_tabs->addTab(m_alternatives, tr("Alternatives"));
     m_tabs->addTab(m_annotations, tr("Annotations"));
+    m_tabs->addTab(whyTab(), tr("Why"));
     m_tabs->setCornerWidget(m_search);
     m_splitter->addWidget(m_bars);
     m_splitter->addWidget(m_tabs);
@@ -75,8 +79,24 @@ void PlanView::build()
     layout->addWidget(m_splitter, 1);
 }
 
+QWidget *PlanView::whyTab()
+{
+    m_whyText->setWordWrap(true);
+    m_whyText->setTextInteractionFlags(Qt::TextSelectableByMouse);
+    m_whyText->setContentsMargins(8, 4, 8, 0);
+    m_whyText->setAccessibleName(tr("What limits the plan"));
+    m_why->setAccessibleName(tr("What the stages' time and memory consist of"));
+    auto *tab = new QWidget(m_tabs);
+    auto *layout = new QVBoxLayout(tab);
+    layout->setContentsMargins(0, 0, 0, 0);
+    layout->addWidget(m_whyText);
+    layout->addWidget(m_why, 1);
+    return tab;
+}
+
 void PlanView::connectParts()
 {
+    connect(m_why, &DataTable::rowPicked, this, [this](int row) { state()->selectStage(StageId(row)); });
     connect(m_search, &QLineEdit::textChanged, m_stages, &DataTable::setFilter);
     connect(m_search, &QLineEdit::textChanged, m_annotations, &DataTable::setFilter);
     connect(m_annotations->tableModel(), &TableModel::edited, this, [this](int row, int, const QVariant &value) {
@@ -227,6 +247,7 @@ void PlanView::refreshPrediction()
         m_estimate->hide();
         m_stages->set({});
         m_alternatives->set({});
+        refreshWhy();
         m_tabs->setTabText(1, tr("Alternatives"));
         return;
     }
@@ -243,6 +264,23 @@ void PlanView::refreshPrediction()
     }
     m_stages->set(stageTable(*document, report()));
     refreshAlternatives();
+    refreshWhy();
+}
+
+void PlanView::refreshWhy()
+{
+    if (!report() || !state()->why()) {
+        m_whyText->setText(state()->document() ? tr("Known once the plan is simulated.") : QString());
+        m_why->set({});
+        return;
+    }
+    plan::Why why = *state()->why();
+    if (!state()->alternatives().empty()) {
+        const planners::Candidate &other = state()->alternatives().front();
+        why.runnerUp = planners::runnerUpOf(state()->document()->plan, other.plan, other.simulatedSeconds);
+    }
+    m_whyText->setText(whyText(why, report()->iterationSeconds));
+    m_why->set(whyTable(why, report()->iterationSeconds));
 }
 
 void PlanView::refreshAlternatives()

@@ -38,12 +38,14 @@ protected:
 
 private:
     void build();
+    QWidget *whyTab();
     void connectParts();
     void makeCommands();
     void refresh();
     void refreshPrediction();
     void refreshAlternatives();
     void refreshAnnotations();
+    void refreshWhy();
     void showSelection();
     [[nodiscard]] const simulate::Report *report() const; ///< of the document as it is; null while it is simulated
     [[nodiscard]] int pickedStage();                      ///< -1, after a word why
@@ -60,6 +62,8 @@ private:
     DataTable *m_stages;
     DataTable *m_alternatives;
     DataTable *m_annotations;
+    QLabel *m_whyText;
+    DataTable *m_why;
     AnnotationScopes m_scopes;
     QList<QAction *> m_commands;
 };

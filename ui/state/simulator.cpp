@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "ui/state/simulator.h"
 
+#include "planners/common/why.h"
+
 #include <QMetaObject>
-#include <QString>
 
 #include <utility>
 
@@ -43,25 +44,37 @@ void Simulator::work(const std::stop_token &stop)
                 return;
             request = std::exchange(m_next, {});
         }
-        auto result = simulate::simulatePlan(request.document->plan, request.document->subject);
-        SimulationPtr simulation;
-        QString error;
-        if (result)
-            simulation = std::make_shared<const simulate::Simulation>(std::move(*result));
-        else
-            error = QString::fromStdString(result.error().text());
+        const Answer made = answer(*request.document);
         QMetaObject::invokeMethod(
-            this, [this, request, simulation, error] { deliver(request.number, request.document, simulation, error); },
+            this, [this, request, made] { deliver(request.number, request.document, made); },
             Qt::QueuedConnection);
     }
 }
 
-void Simulator::deliver(std::uint64_t number, const DocumentPtr &document, const SimulationPtr &simulation, const QString &error)
+Simulator::Answer Simulator::answer(const plan::Document &document)
+{
+    Answer answer;
+    const auto program = program::compile(document.plan, document.subject, {.bodies = false});
+    if (!program) {
+        answer.error = QString::fromStdString(program.error().text());
+        return answer;
+    }
+    auto simulation = simulate::simulate(*program, *document.subject.cluster);
+    if (!simulation) {
+        answer.error = QString::fromStdString(simulation.error().text());
+        return answer;
+    }
+    answer.why = std::make_shared<const plan::Why>(planners::whyOf(document.plan, document.subject, *program, *simulation));
+    answer.simulation = std::make_shared<const simulate::Simulation>(std::move(*simulation));
+    return answer;
+}
+
+void Simulator::deliver(std::uint64_t number, const DocumentPtr &document, const Answer &answer)
 {
     if (number != m_asked)
         return;
     m_answered = number;
-    Q_EMIT finished(document, simulation, error);
+    Q_EMIT finished(document, answer.simulation, answer.why, answer.error);
 }
 
 } // namespace planloom::ui

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <QObject>
+#include <QString>
 
 #include "engine/plan/plan.h"
 #include "engine/simulate/simulate.h"
@@ -31,17 +32,24 @@ public:
     [[nodiscard]] bool busy() const { return m_answered != m_asked; }
 
 Q_SIGNALS:
-    /// @p simulation is null on failure; @p error then says why.
+    /// @p simulation and @p why, its reasons, are null on failure; @p error then says what is wrong.
     void finished(std::shared_ptr<const plan::Document> document, std::shared_ptr<const simulate::Simulation> simulation,
-                  const QString &error);
+                  std::shared_ptr<const plan::Why> why, const QString &error);
 
 private:
+    using WhyPtr = std::shared_ptr<const plan::Why>;
+    struct Answer {
+        SimulationPtr simulation;
+        WhyPtr why;
+        QString error;
+    };
     struct Request {
         DocumentPtr document;
         std::uint64_t number = 0;
     };
     void work(const std::stop_token &stop);
-    void deliver(std::uint64_t number, const DocumentPtr &document, const SimulationPtr &simulation, const QString &error);
+    static Answer answer(const plan::Document &document);
+    void deliver(std::uint64_t number, const DocumentPtr &document, const Answer &answer);
 
     std::uint64_t m_asked = 0;    // UI thread
     std::uint64_t m_answered = 0; // UI thread

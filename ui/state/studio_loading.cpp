@@ -155,7 +155,7 @@ bool StudioState::runPlanner(const PlanRequest &request)
     const QString title = tr("Planning with %1").arg(QString::fromStdString(request.planner));
     return m_planJob.start(title, [this, planner = *planner, problem, options = request.options](Progress &progress) -> Job::Completion {
         const auto begin = std::chrono::steady_clock::now();
-        auto report = planner->plan(problem, options, progress);
+        auto report = planners::planAndExplain(*planner, problem, options, progress);
         if (report)
             report->plan.planner.searchSeconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
         return [this, report = std::move(report), subject = problem.subject, name = planner->name()] {

@@ -69,6 +69,7 @@ bool StudioState::replacePlan(const QString &what, plan::Plan plan)
         return false;
     }
     plan.predictedJson.clear(); // of the plan before the edit; the simulation that follows says it anew
+    plan.why.reset();
     return push(what, {std::move(plan), *subject});
 }
 
@@ -139,10 +140,11 @@ void StudioState::dropDocument()
     Q_EMIT selectionChanged();
 }
 
-void StudioState::onSimulated(const DocumentPtr &document, const SimulationPtr &simulation, const QString &error)
+void StudioState::onSimulated(const DocumentPtr &document, const SimulationPtr &simulation, const std::shared_ptr<const plan::Why> &why, const QString &error)
 {
     if (simulation) {
         m_simulation = simulation;
+        m_why = why;
         m_simulatedDocument = document;
         Q_EMIT simulationChanged();
     } else {

@@ -54,6 +54,8 @@ public:
     /// Of the newest document that could be simulated; look at simulationCurrent() before calling it the document's.
     [[nodiscard]] const SimulationPtr &simulation() const { return m_simulation; }
     [[nodiscard]] bool simulationCurrent() const { return m_simulation && m_simulatedDocument == m_document; }
+    /// What that simulation's time and memory consist of.
+    [[nodiscard]] const std::shared_ptr<const plan::Why> &why() const { return m_why; }
     /// The report before the last edit, for "what did it change"; missing at first.
     [[nodiscard]] const std::optional<simulate::Report> &previousReport() const { return m_previousReport; }
     /// What the last planner run found besides its best plan.
@@ -123,7 +125,7 @@ private:
     void applyDocument(const DocumentPtr &document);
     void dropDocument();
     void adoptPlan(Result<planners::PlanReport> report, const plan::Subject &subject, const std::string &planner);
-    void onSimulated(const DocumentPtr &document, const SimulationPtr &simulation, const QString &error);
+    void onSimulated(const DocumentPtr &document, const SimulationPtr &simulation, const std::shared_ptr<const plan::Why> &why, const QString &error);
     void clampSelection();
     bool load(const QString &title, Job::Work work);
     void join(const std::shared_ptr<const import::Model> &model, const std::shared_ptr<const cluster::Cluster> &cluster);
@@ -136,6 +138,7 @@ private:
     DocumentPtr m_document;
     SimulationPtr m_simulation;
     DocumentPtr m_simulatedDocument;
+    std::shared_ptr<const plan::Why> m_why;
     std::optional<simulate::Report> m_previousReport;
     std::vector<planners::Candidate> m_alternatives;
     std::optional<trace::Trace> m_openedTrace;

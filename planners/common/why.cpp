@@ -1,0 +1,335 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "planners/common/why.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <set>
+
+namespace planloom::planners {
+namespace {
+
+using program::Lane;
+using program::Task;
+
+constexpr double kNanosecond = 1e-9;
+constexpr std::size_t kMostDifferences = 12;
+constexpr double kFull = 0.95; // of a device's memory: another micro-batch in flight, or a larger one, would hardly fit
+
+struct Interval {
+    std::int64_t begin = 0;
+    std::int64_t end = 0;
+};
+using Intervals = std::vector<Interval>;
+
+/// Sorted, without overlaps.
+Intervals merged(Intervals all)
+{
+    std::sort(all.begin(), all.end(), [](const Interval &a, const Interval &b) { return a.begin < b.begin; });
+    Intervals result;
+    for (const Interval &each : all) {
+        if (!result.empty() && each.begin <= result.back().end)
+            result.back().end = std::max(result.back().end, each.end);
+        else
+            result.push_back(each);
+    }
+    return result;
+}
+
+double lengthOf(const Intervals &intervals)
+{
+    std::int64_t sum = 0;
+    for (const Interval &each : intervals)
+        sum += each.end - each.begin;
+    return static_cast<double>(sum) * kNanosecond;
+}
+
+/// Of @p intervals, what lies outside of @p others; both merged.
+double outside(const Intervals &intervals, const Intervals &others)
+{
+    std::int64_t inside = 0;
+    std::size_t at = 0;
+    for (const Interval &each : intervals) {
+        while (at < others.size() && others[at].end <= each.begin)
+            ++at;
+        for (std::size_t i = at; i < others.size() && others[i].begin < each.end; ++i)
+            inside += std::min(each.end, others[i].end) - std::max(each.begin, others[i].begin);
+    }
+    return lengthOf(intervals) - static_cast<double>(inside) * kNanosecond;
+}
+
+/// What a rank sends and receives for, by how it is told.
+enum class Traffic : std::size_t { Boxing, Transfer, Exchange };
+constexpr const char *kTrafficNames[] = {"collectives within a replica", "activations and gradients between stages", "the exchange of gradients"};
+
+std::optional<Traffic> trafficOf(const Task &task)
+{
+    if (task.lane == Lane::Send || task.lane == Lane::Receive)
+        return Traffic::Transfer;
+    if (task.lane == Lane::Collective)
+        return task.bucket >= 0 ? Traffic::Exchange : Traffic::Boxing;
+    return std::nullopt;
+}
+
+/// What one rank did for one stage.
+struct Ledger {
+    Intervals compute; ///< of the rank, whatever the stage
+    Intervals traffic[3];
+    std::optional<std::size_t> longest[3]; ///< task
+};
+
+class Explanation {
+public:
+    Explanation(const plan::Plan &plan, const plan::Subject &subject, const program::Program &program, const simulate::Simulation &simulation)
+        : m_plan(plan), m_cluster(*subject.cluster), m_program(program), m_simulation(simulation), m_seconds(simulation.report.iterationSeconds)
+    {
+    }
+
+    plan::Why make()
+    {
+        plan::Why why;
+        std::optional<std::size_t> pace;
+        double most = 0;
+        const std::vector<RankId> busiest = busiestRanks();
+        for (std::size_t s = 0; s < m_plan.stages.size(); ++s) {
+            why.stages.push_back(stage(StageId(static_cast<std::int64_t>(s)), busiest[s]));
+            const plan::StageWhy &made = why.stages.back();
+            const double busy = made.forwardSeconds + made.backwardSeconds + made.recomputeSeconds + made.optimizerSeconds;
+            if (!pace || busy > most) {
+                pace = s;
+                most = busy;
+            }
+        }
+        if (pace) {
+            why.limit = why.stages[*pace].limit;
+            why.detail = fmt::format("{} sets the pace: {}", m_plan.stages.size() == 1 ? "its only stage" : "stage " + std::to_string(*pace), why.stages[*pace].detail);
+        }
+        const auto tight = std::find_if(m_simulation.report.devices.begin(), m_simulation.report.devices.end(),
+                                        [](const simulate::DeviceReport &device) { return device.peakBytes > device.capacityBytes; });
+        if (tight != m_simulation.report.devices.end()) {
+            why.limit = "memory";
+            why.detail = fmt::format("{} does not fit: {} of {}", tight->id, format(Bytes(tight->peakBytes)), format(Bytes(tight->capacityBytes)));
+        }
+        return why;
+    }
+
+private:
+    /// Per stage, the rank that computes for it longest; the first of equals.
+    [[nodiscard]] std::vector<RankId> busiestRanks() const
+    {
+        std::map<std::pair<StageId, RankId>, double> busy;
+        for (const Task &task : m_program.tasks)
+            if (task.lane == Lane::Compute)
+                busy[{task.stage, task.rank}] += task.duration.value();
+        std::vector<RankId> ranks(m_plan.stages.size());
+        std::vector<double> most(m_plan.stages.size(), -1);
+        for (const auto &[key, seconds] : busy) {
+            const std::size_t s = key.first.index();
+            if (s < ranks.size() && seconds > most[s]) {
+                most[s] = seconds;
+                ranks[s] = key.second;
+            }
+        }
+        return ranks;
+    }
+
+    [[nodiscard]] Ledger ledgerOf(StageId stage, RankId rank) const
+    {
+        Ledger ledger;
+        const auto &records = m_simulation.trace.records;
+        const auto before = [](const trace::Record &record, std::int64_t wanted) { return record.rank < wanted; };
+        for (auto record = std::lower_bound(records.begin(), records.end(), static_cast<std::int64_t>(rank.value), before);
+             record != records.end() && record->rank == rank.value; ++record) {
+            const Task &task = m_program.tasks[static_cast<std::size_t>(record->task)];
+            const Interval interval{record->start, record->start + record->duration};
+            if (task.lane == Lane::Compute)
+                ledger.compute.push_back(interval);
+            const auto traffic = trafficOf(task);
+            if (!traffic || task.stage != stage)
+                continue;
+            const auto kind = static_cast<std::size_t>(*traffic);
+            ledger.traffic[kind].push_back(interval);
+            if (!ledger.longest[kind] || task.duration > m_program.tasks[*ledger.longest[kind]].duration)
+                ledger.longest[kind] = static_cast<std::size_t>(record->task);
+        }
+        ledger.compute = merged(std::move(ledger.compute));
+        for (Intervals &each : ledger.traffic)
+            each = merged(std::move(each));
+        return ledger;
+    }
+
+    plan::StageWhy stage(StageId id, RankId rank) const
+    {
+        plan::StageWhy why;
+        if (!rank.valid())
+            return why;
+        why.device = m_cluster.device(m_program.ranks[rank.index()].device).name;
+        for (const TaskId task : m_program.ranks[rank.index()].tasks)
+            if (m_program.task(task).lane == Lane::Compute && m_program.task(task).stage == id)
+                count(m_program.task(task), why);
+        const Ledger ledger = ledgerOf(id, rank);
+        why.boxingSeconds = lengthOf(ledger.traffic[0]);
+        why.transferSeconds = lengthOf(ledger.traffic[1]);
+        why.exchangeSeconds = lengthOf(ledger.traffic[2]);
+        why.exposedExchangeSeconds = outside(ledger.traffic[2], ledger.compute);
+        why.idleSeconds = std::max(0.0, m_seconds - lengthOf(ledger.compute));
+        memory(id, rank, why);
+        limit(ledger, rank, why);
+        return why;
+    }
+
+    static void count(const Task &task, plan::StageWhy &why)
+    {
+        const double seconds = task.duration.value();
+        switch (task.kind) {
+        case trace::Kind::Forward: why.forwardSeconds += seconds; break;
+        case trace::Kind::Backward:
+        case trace::Kind::WeightGradient: why.backwardSeconds += seconds; break;
+        case trace::Kind::Recompute: why.recomputeSeconds += seconds; break;
+        case trace::Kind::Optimizer: why.optimizerSeconds += seconds; break;
+        default: break;
+        }
+    }
+
+    /// From the compiled arena, to the byte; what persists is divided as the optimizer and ZeRO have it.
+    void memory(StageId id, RankId rank, plan::StageWhy &why) const
+    {
+        using program::Area;
+        const program::Rank &owner = m_program.ranks[rank.index()];
+        why.capacityBytes = m_cluster.typeOf(owner.device).memory.value();
+        std::int64_t persistent = owner.persistentBytes;
+        for (const std::int32_t index : owner.bodies) {
+            const program::Body &body = m_program.bodies[static_cast<std::size_t>(index)];
+            if (body.stage != id)
+                continue;
+            for (std::size_t area = 0; area < body.pools.size(); ++area) {
+                const std::int64_t bytes = body.pools[area].bytes();
+                const bool kept = area == static_cast<std::size_t>(Area::Inbox) || area == static_cast<std::size_t>(Area::Frame) ||
+                                  area == static_cast<std::size_t>(Area::WeightFrame) || area == static_cast<std::size_t>(Area::WeightStash);
+                if (area == static_cast<std::size_t>(Area::Persistent))
+                    persistent = bytes;
+                else
+                    (kept ? why.activationBytes : why.otherBytes) += bytes;
+            }
+        }
+        const plan::Stage &stage = m_plan.stages[id.index()];
+        const double shared = 1.0 / static_cast<double>(std::max<std::size_t>(1, stage.replicas()));
+        const double weights = stage.zero >= 3 ? shared : 1;
+        const double gradients = stage.zero >= 2 ? shared : 1;
+        const double moments = m_plan.optimizer.stateTensors() * (stage.zero >= 1 ? shared : 1);
+        const double one = static_cast<double>(persistent) / (weights + gradients + moments);
+        why.gradientBytes = static_cast<std::int64_t>(one * gradients);
+        why.optimizerBytes = static_cast<std::int64_t>(one * moments);
+        why.parameterBytes = persistent - why.gradientBytes - why.optimizerBytes;
+    }
+
+    void limit(const Ledger &ledger, RankId rank, plan::StageWhy &why) const
+    {
+        Intervals all;
+        std::size_t worst = 0;
+        double longest = -1;
+        for (std::size_t kind = 0; kind < 3; ++kind) {
+            all.insert(all.end(), ledger.traffic[kind].begin(), ledger.traffic[kind].end());
+            const double exposed = outside(ledger.traffic[kind], ledger.compute);
+            if (exposed > longest && ledger.longest[kind]) {
+                longest = exposed;
+                worst = kind;
+            }
+        }
+        const double waiting = outside(merged(std::move(all)), ledger.compute);
+        const double computing = why.forwardSeconds + why.backwardSeconds + why.optimizerSeconds;
+        const auto share = [this](double seconds) { return m_seconds > 0 ? 100 * seconds / m_seconds : 0.0; };
+        why.detail = fmt::format("{} computes {:.0f} % of the iteration", why.device, share(computing + why.recomputeSeconds));
+        if (why.recomputeSeconds > 0)
+            why.detail += fmt::format(", {:.0f} % of it again for want of memory", share(why.recomputeSeconds));
+        if (longest > 0)
+            why.detail += fmt::format(", {:.0f} % waits for {} over {}", share(longest), kTrafficNames[worst], linkOf(m_program.tasks[*ledger.longest[worst]]));
+        if (const double bubble = share(std::max(0.0, why.idleSeconds - waiting)); bubble >= 0.5)
+            why.detail += fmt::format(", {:.0f} % for other stages", bubble);
+        const std::int64_t peak = m_program.ranks[rank.index()].arenaBytes;
+        if (static_cast<double>(peak) > kFull * static_cast<double>(why.capacityBytes))
+            why.detail += fmt::format("; its memory is {:.0f} % full", 100 * static_cast<double>(peak) / static_cast<double>(why.capacityBytes));
+        why.limit = "compute";
+        if (waiting > computing)
+            why.limit = "link";
+        if (why.recomputeSeconds > std::max(waiting, computing) || peak > why.capacityBytes)
+            why.limit = "memory";
+    }
+
+    /// Devices that take part in a communication, in ring order.
+    [[nodiscard]] std::vector<DeviceId> membersOf(const Task &task) const
+    {
+        std::vector<DeviceId> devices;
+        const auto add = [&](RankId rank) {
+            if (rank.index() < m_program.ranks.size())
+                devices.push_back(m_program.ranks[rank.index()].device);
+        };
+        if (task.team >= 0) {
+            for (const RankId rank : m_program.teams[static_cast<std::size_t>(task.team)].ranks)
+                add(rank);
+        } else if (task.group >= 0) {
+            const program::Group &group = m_program.groups[static_cast<std::size_t>(task.group)];
+            for (std::int32_t i = group.first; i < group.last; ++i)
+                add(m_program.task(m_program.groupMembers[static_cast<std::size_t>(i)]).rank);
+        }
+        return devices;
+    }
+
+    /// The narrowest link on the way round, by name.
+    [[nodiscard]] std::string linkOf(const Task &task) const
+    {
+        const std::vector<DeviceId> devices = membersOf(task);
+        const cluster::Link *narrowest = nullptr;
+        const auto rate = [&](const cluster::Link &link) { return task.lane == Lane::Collective ? link.collective : link.pointToPoint; };
+        for (std::size_t i = 0; i < devices.size(); ++i) {
+            for (const std::size_t index : m_cluster.route(devices[i], devices[(i + 1) % devices.size()])) {
+                const cluster::Link &link = m_cluster.links()[index];
+                if (!narrowest || rate(link) < rate(*narrowest))
+                    narrowest = &link;
+            }
+        }
+        if (!narrowest)
+            return "no link";
+        return fmt::format("{} - {} ({}/s)", m_cluster.vertices()[narrowest->a].name, m_cluster.vertices()[narrowest->b].name,
+                           format(Bytes(static_cast<std::int64_t>(rate(*narrowest)))));
+    }
+
+    const plan::Plan &m_plan;
+    const cluster::Cluster &m_cluster;
+    const program::Program &m_program;
+    const simulate::Simulation &m_simulation;
+    double m_seconds;
+};
+
+} // namespace
+
+plan::Why whyOf(const plan::Plan &plan, const plan::Subject &subject, const program::Program &program, const simulate::Simulation &simulation)
+{
+    return Explanation(plan, subject, program, simulation).make();
+}
+
+Result<plan::Why> explain(const plan::Plan &plan, const plan::Subject &subject)
+{
+    const auto program = program::compile(plan, subject, {.bodies = false});
+    if (!program)
+        return program.error();
+    const auto simulation = simulate::simulate(*program, *subject.cluster, {.trace = true, .memory = false});
+    if (!simulation)
+        return simulation.error();
+    return whyOf(plan, subject, *program, *simulation);
+}
+
+plan::RunnerUp runnerUpOf(const plan::Plan &chosen, const plan::Plan &other, double seconds)
+{
+    plan::RunnerUp runnerUp{plan::notation(other), seconds, plan::difference(chosen, other)};
+    if (runnerUp.differences.size() > kMostDifferences) {
+        const std::size_t more = runnerUp.differences.size() - kMostDifferences;
+        runnerUp.differences.resize(kMostDifferences);
+        runnerUp.differences.push_back(fmt::format("and {} more", more));
+    }
+    return runnerUp;
+}
+
+} // namespace planloom::planners

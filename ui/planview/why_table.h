@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#pragma once
+
+#include <QString>
+
+#include "engine/plan/why.h"
+#include "ui/widgets/data_table.h"
+
+namespace planloom::ui {
+
+/// What limits the plan, and its runner-up if @p why has one, a line each.
+QString whyText(const plan::Why &why, double iterationSeconds);
+
+/// A row per stage: what its time and its memory consist of, and what limits it. Bars compare with the iteration and with the device's memory.
+TableData whyTable(const plan::Why &why, double iterationSeconds);
+
+} // namespace planloom::ui
