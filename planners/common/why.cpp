@@ -16,6 +16,7 @@ using program::Task;
 
 constexpr double kNanosecond = 1e-9;
 constexpr std::size_t kMostDifferences = 12;
+constexpr double kWorthSaying = 0.5; // percent: less is shown as none
 constexpr double kFull = 0.95; // of a device's memory: another micro-batch in flight, or a larger one, would hardly fit
 
 struct Interval {
@@ -244,9 +245,9 @@ private:
         why.detail = fmt::format("{} computes {:.0f} % of the iteration", why.device, share(computing + why.recomputeSeconds));
         if (why.recomputeSeconds > 0)
             why.detail += fmt::format(", {:.0f} % of it again for want of memory", share(why.recomputeSeconds));
-        if (longest > 0)
+        if (share(longest) >= kWorthSaying)
             why.detail += fmt::format(", {:.0f} % waits for {} over {}", share(longest), kTrafficNames[worst], linkOf(m_program.tasks[*ledger.longest[worst]]));
-        if (const double bubble = share(std::max(0.0, why.idleSeconds - waiting)); bubble >= 0.5)
+        if (const double bubble = share(std::max(0.0, why.idleSeconds - waiting)); bubble >= kWorthSaying)
             why.detail += fmt::format(", {:.0f} % for other stages", bubble);
         const std::int64_t peak = m_program.ranks[rank.index()].arenaBytes;
         if (static_cast<double>(peak) > kFull * static_cast<double>(why.capacityBytes))

@@ -33,7 +33,11 @@ struct Range {
 /// The walk: one layout per tensor over the devices that split the task graph.
 class Walk {
 public:
-    Walk(const graph::Graph &graph, int parts, Pins pins) : m_graph(graph), m_parts(parts), m_pins(std::move(pins)) {}
+    Walk(const graph::Graph &graph, int parts, Pins pins, const std::set<std::string> &whole) : m_graph(graph), m_parts(parts), m_pins(std::move(pins))
+    {
+        for (const std::string &parameter : whole)
+            m_pins[parameter] = sharding::NdSbp(2);
+    }
 
     Pins run(const Range &range)
     {
@@ -192,7 +196,10 @@ std::optional<Patterns> measured(const graph::TrainingGraph &logical, Pins pins,
 
 class Chooser {
 public:
-    Chooser(const graph::Graph &graph, const Range &range, const graph::TrainingGraph &logical) : m_graph(graph), m_range(range), m_logical(logical) {}
+    Chooser(const graph::Graph &graph, const Range &range, const graph::TrainingGraph &logical, const std::set<std::string> &whole)
+        : m_graph(graph), m_range(range), m_logical(logical), m_whole(whole)
+    {
+    }
 
     [[nodiscard]] std::optional<Patterns> best(int parts, PatternChoice choice) const
     {
@@ -203,7 +210,7 @@ public:
             Pins pins = layers ? layerPins(m_graph, m_range, parts) : Pins();
             if (layers && pins.empty() && choice == PatternChoice::Least)
                 continue;
-            auto found = measured(m_logical, Walk(m_graph, parts, std::move(pins)).run(m_range), parts);
+            auto found = measured(m_logical, Walk(m_graph, parts, std::move(pins), m_whole).run(m_range), parts);
             if (found && (!best || found->bytes < best->bytes))
                 best = std::move(found);
         }
@@ -214,19 +221,38 @@ private:
     const graph::Graph &m_graph;
     Range m_range;
     const graph::TrainingGraph &m_logical;
+    const std::set<std::string> &m_whole;
 };
 
 } // namespace
 
+std::set<std::string> sharedParameters(const graph::Graph &graph, const graph::LayerView &layers, std::size_t first, std::size_t last)
+{
+    std::set<std::string> shared;
+    for (const graph::Tensor &tensor : graph.tensors()) {
+        if (tensor.role != TensorRole::Parameter)
+            continue;
+        bool inside = false;
+        bool elsewhere = false;
+        for (const OpId reader : graph.consumers(tensor.id)) {
+            const bool in = reader >= layers.layers[first].first && reader < layers.layers[last - 1].last;
+            (in ? inside : elsewhere) = true;
+        }
+        if (inside && elsewhere)
+            shared.insert(tensor.name);
+    }
+    return shared;
+}
+
 Result<Patterns> choosePatterns(const graph::Graph &graph, const graph::LayerView &layers, std::size_t first, std::size_t last, int parts, PatternChoice choice,
-                                const std::string &scope)
+                                const std::string &scope, const std::set<std::string> &whole)
 {
     const std::vector<TensorId> none;
     const Range range{layers.layers[first].first, layers.layers[last - 1].last};
     const auto logical = graph::differentiate(graph, range.first, range.last, first > 0 ? layers.cuts[first] : none, last < layers.size() ? layers.cuts[last] : none);
     if (!logical)
         return unsupported(fmt::format("scope \"{}\" cannot be split: {}; replicate it", scope, logical.error().message));
-    const Chooser chooser(graph, range, *logical);
+    const Chooser chooser(graph, range, *logical, whole);
     if (auto found = chooser.best(parts, choice))
         return *std::move(found);
     for (int fewer = std::min(parts - 1, kMostSuggested); fewer > 1; --fewer)

@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -27,11 +28,15 @@ struct Patterns {
     double splitShare = 0;                       ///< of the parameters' bytes, what is split
 };
 
+/// Parameters that operators of layers inside [first, last) read and operators of other layers, too: tied weights.
+std::set<std::string> sharedParameters(const graph::Graph &graph, const graph::LayerView &layers, std::size_t first, std::size_t last);
+
 /// A walk over the operators of @p layers [first, last) in topological order. An operator with a weight takes the signature with split weight that
 /// costs the least boxing (engine/sharding) for what comes in and for adding up what goes out; one without takes what its inputs are. Where the least is
 /// sought, both walks are sharded as they would run and their boxing is counted. Error: Unsupported, naming @p scope and the largest number of parts
 /// below that divides, if no weight can be split.
+/// Parameters in @p whole are not split: other task graphs have them, too.
 Result<Patterns> choosePatterns(const graph::Graph &graph, const graph::LayerView &layers, std::size_t first, std::size_t last, int parts, PatternChoice choice,
-                                const std::string &scope);
+                                const std::string &scope, const std::set<std::string> &whole = {});
 
 } // namespace planloom::planners::whale

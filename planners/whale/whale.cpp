@@ -90,18 +90,38 @@ private:
             return taskGraphs.error();
         if (const Status resolved = resolveDevices(*taskGraphs, static_cast<int>(m_problem.subject.cluster->devices().size())); !resolved)
             return resolved;
+        if (const Status alike = tiedAlike(*taskGraphs); !alike)
+            return alike;
         std::vector<int> counts;
         for (const TaskGraph &each : *taskGraphs) {
             counts.push_back(each.devices);
             if (each.kind != plan::Annotation::Kind::Split || each.devices == 1)
                 continue;
-            auto patterns = choosePatterns(*m_problem.subject.graph, m_problem.subject.layers(), each.first, each.last, each.devices, m_settings.pattern, each.name);
+            auto patterns = choosePatterns(*m_problem.subject.graph, m_problem.subject.layers(), each.first, each.last, each.devices, m_settings.pattern, each.name,
+                                           sharedParameters(*m_problem.subject.graph, m_problem.subject.layers(), each.first, each.last));
             if (!patterns)
                 return patterns.error();
             m_splitShares[each.name] = patterns->splitShare;
             m_patterns[each.name] = *std::move(patterns);
         }
         return add(*taskGraphs, counts);
+    }
+
+    /// Task graphs that share a parameter hold the same parts of it, or its gradients could not be added up.
+    [[nodiscard]] Status tiedAlike(const std::vector<TaskGraph> &taskGraphs) const
+    {
+        std::map<std::string, std::size_t> known;
+        const auto partsOf = [&](std::size_t i) { return taskGraphs[i].kind == plan::Annotation::Kind::Split ? taskGraphs[i].devices : 1; };
+        for (std::size_t i = 0; i < taskGraphs.size(); ++i) {
+            for (const std::string &parameter : sharedParameters(*m_problem.subject.graph, m_problem.subject.layers(), taskGraphs[i].first, taskGraphs[i].last)) {
+                const auto [first, isNew] = known.emplace(parameter, i);
+                if (isNew || partsOf(first->second) == partsOf(i))
+                    continue;
+                return unsupported(fmt::format("task graphs {} and {} share the parameter {}, so that both must be cut into as many parts; split both alike, or put them "
+                                               "under one annotation", taskGraphs[first->second].name, taskGraphs[i].name, parameter));
+            }
+        }
+        return {};
     }
 
     /// Every placement and number of micro-batches.

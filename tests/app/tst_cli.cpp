@@ -163,15 +163,15 @@ private Q_SLOTS:
     void annotationsAndReasonsAreKept()
     {
         const QStringList plan{"plan", "--model", "zoo:gpt-nano", "--cluster", "preset:h100-8", "--planner", "whale", "--batch", "32", "-o", "annotated.plan.json"};
-        const Done made = run(plan + QStringList{"--annotate", "embedding..h/1=replicate:2", "--annotate", "h/2..h/3=split:2"});
+        const Done made = run(plan + QStringList{"--annotate", "embedding..h/1=split:4", "--annotate", "h/2..h/3=split:4"});
         QVERIFY2(made.status == 0, made.err.constData());
         const Done shown = run({"inspect", "annotated.plan.json"});
         for (const QByteArray &text : {made.out, shown.out}) {
-            QVERIFY2(text.contains("annotated     embedding..h/1 as replicate:2") && text.contains("annotated     h/2..h/3 as split:2"), text.constData());
+            QVERIFY2(text.contains("annotated     embedding..h/1 as split:4") && text.contains("annotated     h/2..h/3 as split:4"), text.constData());
             QVERIFY2(text.contains("limited by") && text.contains("sets the pace"), text.constData());
         }
         const QJsonObject json = QJsonDocument::fromJson(run({"inspect", "annotated.plan.json", "--json"}).out).object();
-        QCOMPARE(json["annotations"].toArray(), (QJsonArray{"embedding..h/1=replicate:2", "h/2..h/3=split:2"}));
+        QCOMPARE(json["annotations"].toArray(), (QJsonArray{"embedding..h/1=split:4", "h/2..h/3=split:4"}));
         const QJsonArray stages = json["why"].toObject()["stages"].toArray();
         QCOMPARE(stages.size(), 2);
         QVERIFY(stages[0].toObject()["forward_seconds"].toDouble() > 0 && stages[0].toObject()["parameter_bytes"].toDouble() > 0);

@@ -482,7 +482,7 @@ void TestPlanView::planningAgainFollowsAnnotations()
     QVERIFY(again);
     again->trigger();
     QVERIFY2(bench.message.contains(QStringLiteral("Nothing is annotated")), qPrintable(bench.message));
-    QVERIFY(editAnnotation(bench.state, "embedding..h/5", QStringLiteral("replicate:4")));
+    QVERIFY(editAnnotation(bench.state, "embedding..h/5", QStringLiteral("split:4")));
     QVERIFY(editAnnotation(bench.state, "h/6..h/11", QStringLiteral("split:4")));
     const auto annotations = bench.plan().annotations;
     again->trigger();

@@ -62,6 +62,7 @@ private slots:
         config.feedForward = 128;
         config.vocabulary = 256;
         config.context = 16;
+        config.tiedEmbeddings = false; // so that replicas and parts may follow each other
         auto graph = graph::gpt(config);
         QVERIFY(graph);
         m_problem.subject = plan::makeSubject(std::make_shared<const graph::Graph>(std::move(*graph)), fastAndSlow(), nullptr, "zoo:tiny");

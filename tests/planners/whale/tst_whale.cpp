@@ -32,6 +32,7 @@ import::Model smallGpt(int layers = 6)
     config.feedForward = 256;
     config.vocabulary = 256;
     config.context = 32;
+    config.tiedEmbeddings = false;
     import::Model model;
     model.graph = std::make_shared<const graph::Graph>(must(graph::gpt(config)));
     model.source = "zoo:small";
@@ -119,7 +120,7 @@ private slots:
         QVERIFY(report.predicted.fits && report.complete);
         // The planner's formula and the simulator see the same plan.
         const double ratio = report.plan.estimate.at("iteration_seconds") / report.predicted.iterationSeconds;
-        QVERIFY2(ratio > 0.5 && ratio < 1.1, qPrintable(QString::number(ratio)));
+        QVERIFY2(ratio > 0.4 && ratio < 1.1, qPrintable(QString::number(ratio)));
     }
 
     // Balance against even shares, simulated: at least what it can gain, at most mean over minimum speed.
@@ -237,6 +238,29 @@ private slots:
         const PlanReport report = planned(problem, "whale");
         QCOMPARE(report.plan.estimate.at("bridges_fused"), 1.0);
         QCOMPARE(report.plan.estimate.at("bridge_bytes"), 0.0);
+    }
+
+    // Tied weights: parts must be the same ones, and the weights themselves stay whole.
+    void tiedWeights()
+    {
+        graph::TransformerConfig config;
+        config.name = "tied";
+        config.layers = 4;
+        config.heads = 4;
+        config.hidden = 64;
+        config.feedForward = 256;
+        config.vocabulary = 256;
+        config.context = 32;
+        import::Model model;
+        model.graph = std::make_shared<const graph::Graph>(must(graph::gpt(config)));
+        const Problem problem = testing::problemOf(model, testing::smallCluster(1, 8), 32);
+        const PlanReport report = planned(annotated(problem, {"embedding..h/1=split:2", "h/2..h/3=split:2"}), "whale");
+        for (const plan::Stage &stage : report.plan.stages)
+            for (const auto &[tensor, sbp] : stage.shardings)
+                QVERIFY2(tensor.find("wte") == std::string::npos || sbp.ends_with(",B"), (tensor + " " + sbp).c_str());
+        const Error error = errorOf(annotated(problem, {"embedding..h/1=replicate:2", "h/2..h/3=split:2"}));
+        QCOMPARE(error.code, ErrorCode::Unsupported);
+        QVERIFY2(error.message.find("share the parameter") != std::string::npos, error.message.c_str());
     }
 
     void annotationsThatDoNotWork_data()
