@@ -154,8 +154,12 @@ private:
         std::set<std::int64_t> counts;
         if (!m_problem.microBatch && devices.size() == 1)
             counts.insert(1);
+        // Unequal devices get unequal shares of whole samples: a few at a time cannot be shared out finely, whatever a profile was measured at.
+        const bool finer = !m_problem.microBatch && m_problem.subject.cluster->types().size() > 1;
         for (const std::int64_t samples : microBatchChoices(m_problem))
-            counts.insert(std::max<std::int64_t>(1, m_problem.globalBatch / (samples * static_cast<std::int64_t>(replicas))));
+            for (const std::int64_t more : {1, 2, 4})
+                if (finer || more == 1)
+                    counts.insert(std::max<std::int64_t>(1, m_problem.globalBatch / (more * samples * static_cast<std::int64_t>(replicas))));
         return counts;
     }
 
@@ -295,24 +299,41 @@ private:
 
     [[nodiscard]] std::string smallestChange(const Shortage &shortage) const
     {
-        if (m_settings.recompute == Recompute::Never && fitsWith([](Settings &settings, Problem &) { settings.recompute = Recompute::Auto; }))
+        if (m_settings.sharing == Sharing::Even && fitsWith([](Settings &settings, Problem &, Attempt &) { settings.sharing = Sharing::Algorithm1; }))
+            return "balance=memory makes one fit";
+        const bool asked = m_problem.microBatch || m_settings.microBatches > 0;
+        if (asked && fitsWith([this](Settings &, Problem &, Attempt &attempt) { attempt.microBatches = mostMicroBatches(attempt); }))
+            return "smaller micro-batches make one fit";
+        if (m_settings.recompute == Recompute::Never && fitsWith([](Settings &settings, Problem &, Attempt &) { settings.recompute = Recompute::Auto; }))
             return "recompute=auto makes one fit";
-        if (m_problem.zero < 1 && m_problem.optimizer.stateTensors() > 0 && fitsWith([](Settings &, Problem &problem) { problem.optimizer.kind = plan::Optimizer::Kind::Sgd; }))
+        if (m_problem.zero < 1 && m_problem.optimizer.stateTensors() > 0 &&
+            fitsWith([](Settings &, Problem &problem, Attempt &) { problem.optimizer.kind = plan::Optimizer::Kind::Sgd; }))
             return "an optimizer without state (--optimizer sgd) makes one fit";
         return fmt::format("it would take {:.0f} % more memory there, a smaller batch or model, or more devices for each copy", (shortage.factor() - 1) * 100 + 1);
+    }
+
+    /// One sample for each replica at a time.
+    [[nodiscard]] std::int64_t mostMicroBatches(const Attempt &attempt) const
+    {
+        std::size_t replicas = 1;
+        for (const auto &copies : attempt.devices)
+            replicas = std::max(replicas, copies.size() * copies.front().size());
+        return std::max<std::int64_t>(1, m_problem.globalBatch / static_cast<std::int64_t>(replicas));
     }
 
     template <class Change>
     [[nodiscard]] bool fitsWith(const Change &change) const
     {
-        Settings settings = m_settings;
-        Problem problem = m_problem;
-        change(settings, problem);
-        NoProgress silent;
-        Run other(problem, m_options, settings, silent);
-        other.m_splitShares = m_splitShares;
-        other.m_patterns = m_patterns;
-        for (const Attempt &attempt : m_attempts) {
+        for (Attempt attempt : m_attempts) {
+            if (m_progress.stopped())
+                break;
+            Settings settings = m_settings;
+            Problem problem = m_problem;
+            change(settings, problem, attempt);
+            NoProgress silent;
+            Run other(problem, m_options, settings, silent);
+            other.m_splitShares = m_splitShares;
+            other.m_patterns = m_patterns;
             const auto laid = other.lay(attempt);
             if (!laid)
                 continue;

@@ -86,6 +86,7 @@ struct Bench {
         QTest::keyClicks(editor, text);
         QTest::keyClick(editor, Qt::Key_Return);
         QCoreApplication::processEvents(); // the table takes it over when the key has been dealt with
+        QCoreApplication::sendPostedEvents(nullptr, QEvent::DeferredDelete); // or the next one would write into an editor that is closed
     }
     /// Presses the mouse on a boundary and lets it go before @p layer.
     void drag(int boundary, std::size_t layer, QString *preview = nullptr) const

@@ -171,7 +171,7 @@ private slots:
         // Even shares do not fit at all.
         const Error even = errorOf(problem, {{"task_graphs", "1"}, {"micro_batches", "1"}, {"balance", "even"}});
         QCOMPARE(even.code, ErrorCode::Infeasible);
-        QVERIFY2(even.message.find("P100") != std::string::npos, even.message.c_str());
+        QVERIFY2(even.message.find("P100") != std::string::npos && even.message.find("balance=memory makes one fit") != std::string::npos, even.message.c_str());
     }
 
     // In a pipeline across kinds the larger memory comes first, and the faster device gets more layers.
@@ -310,6 +310,8 @@ private slots:
         const Error error = errorOf(problem, {{"task_graphs", "1"}, {"micro_batches", "1"}});
         QCOMPARE(error.code, ErrorCode::Infeasible);
         QVERIFY2(error.message.find("memory of device") != std::string::npos, error.message.c_str());
+        QVERIFY2(error.message.find("smaller micro-batches make one fit") != std::string::npos, error.message.c_str());
+        QVERIFY(planned(problem, "whale", {{"task_graphs", "1"}}).predicted.fits);
         const Problem heavy = testing::problemOf(profile(2, 1, 2000), mixed(6, 3), 16);
         const Error weights = errorOf(heavy);
         QVERIFY2(weights.message.find("P100") != std::string::npos || weights.message.find("V100") != std::string::npos, weights.message.c_str());
