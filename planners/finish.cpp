@@ -18,8 +18,7 @@ Result<PlanReport> planAndExplain(const Planner &planner, const Problem &problem
     Result<plan::Why> why = explain(report->plan, problem.subject);
     if (!why)
         return report;
-    if (!report->alternatives.empty())
-        why->runnerUp = runnerUpOf(report->plan, report->alternatives.front().plan, report->alternatives.front().simulatedSeconds);
+    why->runnerUp = runnerUpAmong(report->plan, report->alternatives);
     report->plan.why = *std::move(why);
     return report;
 }

@@ -333,4 +333,14 @@ plan::RunnerUp runnerUpOf(const plan::Plan &chosen, const plan::Plan &other, dou
     return runnerUp;
 }
 
+std::optional<plan::RunnerUp> runnerUpAmong(const plan::Plan &chosen, const std::vector<Candidate> &alternatives)
+{
+    for (const Candidate &other : alternatives) {
+        plan::RunnerUp runnerUp = runnerUpOf(chosen, other.plan, other.simulatedSeconds);
+        if (!runnerUp.differences.empty())
+            return runnerUp;
+    }
+    return std::nullopt;
+}
+
 } // namespace planloom::planners

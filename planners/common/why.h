@@ -4,6 +4,10 @@
 #include "engine/plan/plan.h"
 #include "engine/program/program.h"
 #include "engine/simulate/simulate.h"
+#include "planners/planner.h"
+
+#include <optional>
+#include <vector>
 
 namespace planloom::planners {
 
@@ -16,5 +20,8 @@ Result<plan::Why> explain(const plan::Plan &plan, const plan::Subject &subject);
 
 /// What @p other would have been, and how it differs from @p chosen; long lists of differences are cut short.
 plan::RunnerUp runnerUpOf(const plan::Plan &chosen, const plan::Plan &other, double seconds);
+
+/// The first of @p alternatives, best first, that is another plan than @p chosen.
+std::optional<plan::RunnerUp> runnerUpAmong(const plan::Plan &chosen, const std::vector<Candidate> &alternatives);
 
 } // namespace planloom::planners

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Whale's hardware-aware balance against even shares, on nodes of unequal devices: simulated iteration times of both, their ratio, and the most that
-// balance can gain (mean over minimum float32 rate). Prints the table of resources/docs/planners/whale.md.
+// balance can gain (mean over minimum rate of the devices, by the cost model). Prints the table of resources/docs/planners/whale.md.
 #include "engine/import/import.h"
 #include "planners/planner.h"
 
@@ -16,16 +16,24 @@ using namespace planloom;
 
 constexpr std::int64_t kBatch = 1024;
 
-double bound(const cluster::Cluster &cluster)
+/// What a device of type @p type does of the whole model in a second, by the cost model, for equal slices of the batch.
+double rateOf(const planners::Problem &problem, std::size_t type)
+{
+    const cost::CostModel &costs = *problem.subject.costs;
+    const double samples = static_cast<double>(kBatch) / static_cast<double>(problem.subject.cluster->devices().size());
+    return samples / (costs.forward(0, costs.layers().size(), samples, type) + costs.backward(0, costs.layers().size(), samples, type)).value();
+}
+
+double bound(const planners::Problem &problem)
 {
     double sum = 0;
     double least = 0;
-    for (const cluster::Device &device : cluster.devices()) {
-        const double rate = cluster.typeOf(device.id).peakFlops.at("float32");
+    for (const cluster::Device &device : problem.subject.cluster->devices()) {
+        const double rate = rateOf(problem, device.type);
         sum += rate;
         least = least > 0 ? std::min(least, rate) : rate;
     }
-    return sum / static_cast<double>(cluster.devices().size()) / least;
+    return sum / static_cast<double>(problem.subject.cluster->devices().size()) / least;
 }
 
 std::string secondsOf(const planners::Problem &problem, planners::Options options, const char *balance, double &seconds)
@@ -63,7 +71,7 @@ int main()
                 row += fmt::format(" {} |", secondsOf(problem, options, "memory", balanced));
                 row += even > 0 && balanced > 0 ? fmt::format(" {:.2f} x |", even / balanced) : " |";
             }
-            std::puts(fmt::format("{} {:.2f} x |", row, bound(*problem.subject.cluster)).c_str());
+            std::puts(fmt::format("{} {:.2f} x |", row, bound(problem)).c_str());
             std::fflush(stdout);
         }
     }

@@ -85,18 +85,18 @@ private slots:
     void everyPlannerSaysWhy()
     {
         QFETCH(QString, planner);
-        Problem problem = testing::problemOf(even(8, 2, 2, 20), testing::smallCluster(2, 2), 32);
-        if (planner == "oneflow") // it needs operators
-            problem = testing::problemOf(smallGpt(), testing::smallCluster(2, 2), 32);
+        const Problem problem = testing::problemOf(smallGpt(), testing::smallCluster(2, 2), 32);
         const PlanReport report = explained(problem, planner.toLatin1().constData());
         QVERIFY(report.plan.why.has_value());
         const plan::Why &why = *report.plan.why;
         QCOMPARE(why.stages.size(), report.plan.stages.size());
         QVERIFY(!why.limit.empty() && !why.detail.empty());
-        QCOMPARE(why.runnerUp.has_value(), !report.alternatives.empty());
-        if (why.runnerUp) {
-            QCOMPARE(why.runnerUp->iterationSeconds, report.alternatives.front().simulatedSeconds);
+        if (why.runnerUp) { // the first that is another plan
+            QVERIFY(!report.alternatives.empty() && why.runnerUp->iterationSeconds >= report.alternatives.front().simulatedSeconds);
             QVERIFY(!why.runnerUp->differences.empty());
+        } else {
+            for (const planners::Candidate &other : report.alternatives)
+                QVERIFY(plan::difference(report.plan, other.plan).empty());
         }
         for (const plan::StageWhy &stage : why.stages) {
             const simulate::DeviceReport &device = deviceOf(report.predicted, stage.device);

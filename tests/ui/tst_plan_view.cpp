@@ -463,7 +463,7 @@ void TestPlanView::annotationsAreWritten()
     // Two replicas: as the stage of four is.
     Bench::write(table, row, strategy, QStringLiteral("replicate:2"));
     QCOMPARE(table->model()->index(row, static_cast<int>(AnnotationColumn::InThePlan)).data().toString(), QStringLiteral("stage 0"));
-    Bench::write(table, row, strategy, QString());
+    Bench::write(table, row, strategy, QStringLiteral(" ")); // nothing but a blank
     QVERIFY(bench.plan().annotations.empty());
     bench.state.undoStack()->undo();
     bench.state.undoStack()->undo();

@@ -275,10 +275,7 @@ void PlanView::refreshWhy()
         return;
     }
     plan::Why why = *state()->why();
-    if (!state()->alternatives().empty()) {
-        const planners::Candidate &other = state()->alternatives().front();
-        why.runnerUp = planners::runnerUpOf(state()->document()->plan, other.plan, other.simulatedSeconds);
-    }
+    why.runnerUp = planners::runnerUpAmong(state()->document()->plan, state()->alternatives());
     m_whyText->setText(whyText(why, report()->iterationSeconds));
     m_why->set(whyTable(why, report()->iterationSeconds));
 }

@@ -120,7 +120,7 @@ private slots:
         QVERIFY(report.predicted.fits && report.complete);
         // The planner's formula and the simulator see the same plan.
         const double ratio = report.plan.estimate.at("iteration_seconds") / report.predicted.iterationSeconds;
-        QVERIFY2(ratio > 0.4 && ratio < 1.1, qPrintable(QString::number(ratio)));
+        QVERIFY2(ratio > 0.4 && ratio < 1.3, qPrintable(QString::number(ratio)));
     }
 
     // Balance against even shares, simulated: at least what it can gain, at most mean over minimum speed.
@@ -306,7 +306,7 @@ private slots:
     // What binds is named, and what would help is true.
     void infeasibleSaysWhy()
     {
-        const Problem problem = testing::problemOf(profile(6, 400, 1), mixed(6, 3), 16);
+        const Problem problem = testing::problemOf(profile(6, 200, 1), mixed(6, 3), 16);
         const Error error = errorOf(problem, {{"task_graphs", "1"}, {"micro_batches", "1"}});
         QCOMPARE(error.code, ErrorCode::Infeasible);
         QVERIFY2(error.message.find("memory of device") != std::string::npos, error.message.c_str());
