@@ -15,12 +15,7 @@ Result<PlanReport> planAndExplain(const Planner &planner, const Problem &problem
     Result<PlanReport> report = planner.plan(problem, options, progress);
     if (!report)
         return report;
-    Result<plan::Why> why = explain(report->plan, problem.subject);
-    if (!why)
-        return report;
-    why->runnerUp = runnerUpAmong(report->plan, report->alternatives);
-    report->plan.why = *std::move(why);
-    return report;
+    return withReasons(*std::move(report), problem);
 }
 
 Result<PlanReport> finish(plan::Plan plan, const Problem &problem, std::vector<Candidate> alternatives)

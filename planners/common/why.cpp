@@ -343,4 +343,14 @@ std::optional<plan::RunnerUp> runnerUpAmong(const plan::Plan &chosen, const std:
     return std::nullopt;
 }
 
+PlanReport withReasons(PlanReport report, const Problem &problem)
+{
+    Result<plan::Why> why = explain(report.plan, problem.subject);
+    if (!why)
+        return report;
+    why->runnerUp = runnerUpAmong(report.plan, report.alternatives);
+    report.plan.why = *std::move(why);
+    return report;
+}
+
 } // namespace planloom::planners

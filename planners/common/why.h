@@ -24,4 +24,7 @@ plan::RunnerUp runnerUpOf(const plan::Plan &chosen, const plan::Plan &other, dou
 /// The first of @p alternatives, best first, that is another plan than @p chosen.
 std::optional<plan::RunnerUp> runnerUpAmong(const plan::Plan &chosen, const std::vector<Candidate> &alternatives);
 
+/// Fills in @p report why its plan is what it is. A plan that cannot be compiled and simulated, which no planner returns, is handed back as it is.
+PlanReport withReasons(PlanReport report, const Problem &problem);
+
 } // namespace planloom::planners
