@@ -211,7 +211,7 @@ Result<Cluster> ClusterBuilder::build() &&
     if (const std::size_t lost = firstUnreached(c.m_vertices, c.m_links, c.m_deviceVertices[0]); lost < c.m_vertices.size())
         return badInput(fmt::format("device {} cannot be reached from {}; add a link or a network between them", c.m_vertices[lost].name, c.m_devices[0].name));
 
-    auto routes = makeRoutes(c.m_vertices.size(), c.m_links);
+    auto routes = makeRoutes(c.m_vertices.size(), c.m_links, c.m_deviceVertices);
     if (!routes)
         return routes.error();
     c.m_routes = *std::move(routes);

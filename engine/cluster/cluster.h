@@ -68,14 +68,23 @@ struct TwoLevelRates {
     double interCollective = 0;
 };
 
-/// How to get from vertex to vertex. Most clusters are trees (devices on a switch on a network), so trees are cut off and climbed
-/// by `parentLink`; only what is left, the core with its cycles, has a table. 65,536 devices on switches cost 1 MB, not 17 GB.
+/// How to get from vertex to vertex. Blocks are the largest parts without a vertex that all ways between two others go through: a link that is part of
+/// no cycle, a machine with a port per device and the network behind them. They hang together as a tree, so that only the ways within each have a
+/// table: 65,536 devices on switches cost 3 MB, not 17 GB. Depth counts blocks from the root, the vertex with most links.
 struct Routes {
-    std::vector<std::int32_t> parentLink; ///< per vertex: link towards the core; -1 in the core
-    std::vector<std::int32_t> depth;      ///< per vertex: links to the core
-    std::vector<std::int32_t> corePlace;  ///< per vertex: its row in nextLink; -1 outside of the core
-    std::vector<std::int32_t> nextLink;   ///< [target][vertex] over core places: link towards the target; -1: unreachable
-    std::size_t coreSize = 0;
+    std::vector<std::int32_t> block; ///< per vertex: the one towards the root; -1: the root, or nothing is linked to it
+    std::vector<std::int32_t> depth; ///< per vertex
+    std::vector<std::int32_t> place; ///< per vertex: in its block, from 1 on
+    std::vector<std::int32_t> top;   ///< per block: the vertex nearest the root, its place is 0
+    std::vector<std::int32_t> size;  ///< per block: vertices
+    std::vector<std::size_t> table;  ///< per block: where its ways begin in nextLink
+    std::vector<std::int32_t> nextLink; ///< per block [target place][place]: link towards the target
+
+    /// What is alike (shape.h): blocks of one kind can be laid over each other so that vertices of one role meet, and so that equal legs change places.
+    std::vector<std::int32_t> kind; ///< per block
+    std::vector<std::int32_t> role; ///< per vertex, in its block
+    std::vector<std::int32_t> leg;  ///< per vertex: the chain of vertices between two corners of its block that it is on, numbered through; -1: none
+    std::int32_t legs = 0;
 };
 
 /// Nodes, devices and the links between them. Immutable; made by ClusterBuilder, which checks it.
@@ -100,6 +109,8 @@ public:
     /// Links from @p from to @p to (indices into links()), the fewest; among equals those whose narrowest link is widest, then the
     /// lowest index. Empty if from == to. Cost: O(route length); routes are computed at build.
     [[nodiscard]] std::vector<std::size_t> route(DeviceId from, DeviceId to) const;
+    /// What route() reads, for loops over many pairs (routes.h).
+    [[nodiscard]] const Routes &routes() const { return m_routes; }
 
 private:
     friend class ClusterBuilder;

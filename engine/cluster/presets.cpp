@@ -144,6 +144,7 @@ const std::array kPresets{
     Preset{"h100-16", [] { return portPerDevice("h100-16", 2, 8, *knownDeviceType("H100-SXM"), kH100NvLink, kPort400); }},
     Preset{"a100-128", [] { return portPerDevice("a100-128", 16, 8, *knownDeviceType("A100-80GB"), kA100NvLink, kPort200); }},
     Preset{"h100-1024", [] { return portPerDevice("h100-1024", 128, 8, *knownDeviceType("H100-SXM"), kH100NvLink, kPort400); }},
+    Preset{"h100-16384", [] { return portPerDevice("h100-16384", 2048, 8, *knownDeviceType("H100-SXM"), kH100NvLink, kPort400); }},
 };
 
 Status checkCounts(const RegularCluster &spec)

@@ -1,174 +1,113 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/cluster/routes.h"
 
+#include "engine/cluster/blocks.h"
+
 #include <algorithm>
 #include <fmt/format.h>
-#include <tuple>
 
 namespace planloom::cluster {
 namespace {
 
 // About a second of breadth-first search and at most 150 MB of table.
-constexpr std::uint64_t kMostCoreWork = 400'000'000;
-constexpr std::uint64_t kMostCoreSize = 6000;
+constexpr std::uint64_t kMostWork = 400'000'000;
+constexpr std::uint64_t kMostBlockSize = 6000;
 
-struct Edge {
-    std::size_t neighbour = 0;
-    std::int32_t link = -1;
-};
-using Adjacency = std::vector<std::vector<Edge>>;
-
-std::size_t otherEnd(const Link &link, std::size_t vertex)
-{
-    return link.a == vertex ? link.b : link.a;
-}
-
-/// Neighbours of each vertex; of parallel links the widest, then the first.
-Adjacency neighbours(std::size_t vertexCount, std::span<const Link> links)
-{
-    using Parallel = std::tuple<std::size_t, std::size_t, double, std::int32_t>;
-    std::vector<Parallel> sorted;
-    sorted.reserve(links.size());
-    for (std::size_t i = 0; i < links.size(); ++i)
-        sorted.emplace_back(std::min(links[i].a, links[i].b), std::max(links[i].a, links[i].b), -links[i].pointToPoint, static_cast<std::int32_t>(i));
-    std::sort(sorted.begin(), sorted.end());
-    const auto sameEnds = [](const Parallel &x, const Parallel &y) {
-        return std::get<0>(x) == std::get<0>(y) && std::get<1>(x) == std::get<1>(y);
-    };
-    sorted.erase(std::unique(sorted.begin(), sorted.end(), sameEnds), sorted.end());
-    Adjacency adjacency(vertexCount);
-    for (const auto &[a, b, width, link] : sorted) {
-        adjacency[a].push_back({b, link});
-        adjacency[b].push_back({a, link});
-    }
-    return adjacency;
-}
-
-/// Cuts off leaves until none is left; fills parentLink and depth.
-void cutTrees(const Adjacency &adjacency, std::span<const Link> links, Routes &routes)
-{
-    const std::size_t count = adjacency.size();
-    std::vector<std::size_t> degree(count);
-    std::vector<bool> cut(count, false);
-    std::vector<std::size_t> leaves;
-    for (std::size_t v = 0; v < count; ++v) {
-        degree[v] = adjacency[v].size();
-        if (degree[v] == 1)
-            leaves.push_back(v);
-    }
-    for (std::size_t next = 0; next < leaves.size(); ++next) {
-        const std::size_t leaf = leaves[next];
-        if (degree[leaf] != 1)
-            continue; // the other half of a pair went first and left it alone in the core
-        for (const Edge &edge : adjacency[leaf]) {
-            if (cut[edge.neighbour])
-                continue;
-            routes.parentLink[leaf] = edge.link;
-            if (--degree[edge.neighbour] == 1)
-                leaves.push_back(edge.neighbour);
-        }
-        cut[leaf] = true;
-    }
-    for (std::size_t i = leaves.size(); i-- > 0;) {
-        const std::size_t leaf = leaves[i];
-        if (routes.parentLink[leaf] >= 0)
-            routes.depth[leaf] = routes.depth[otherEnd(links[static_cast<std::size_t>(routes.parentLink[leaf])], leaf)] + 1;
-    }
-}
-
-/// Breadth-first from @p target over the core. A vertex leaves the queue after every vertex one link nearer to the target, so
-/// its best width is settled by then.
-void searchFrom(std::size_t target, const std::vector<std::size_t> &core, const Adjacency &adjacency, std::span<const Link> links, Routes &routes)
+/// Breadth-first from @p target over @p block. A vertex leaves the queue after every vertex one link nearer to the target, so its best width is settled
+/// by then. Returns true if for one of the places @p ends two ways were equally good: which of them is taken then hangs on the links' numbers.
+bool searchFrom(std::size_t target, const Block &block, std::span<const Link> links, const std::vector<std::size_t> &ends, std::int32_t *next)
 {
     struct Reach {
         std::int32_t distance = -1;
         double width = 0;
+        bool tied = false;
     };
-    std::vector<Reach> reach(core.size());
-    std::int32_t *next = routes.nextLink.data() + target * core.size();
+    std::vector<Reach> reach(block.vertices.size());
     std::vector<std::size_t> queue{target};
-    reach[target] = {0, 1e300};
+    reach[target] = {0, 1e300, false};
     for (std::size_t head = 0; head < queue.size(); ++head) {
         const std::size_t nearer = queue[head];
-        for (const Edge &edge : adjacency[core[nearer]]) {
-            const std::int32_t place = routes.corePlace[edge.neighbour];
-            if (place < 0)
-                continue;
-            const auto at = static_cast<std::size_t>(place);
+        for (const Block::Edge &edge : block.neighbours[nearer]) {
+            Reach &at = reach[edge.neighbour];
             const double width = std::min(reach[nearer].width, links[static_cast<std::size_t>(edge.link)].pointToPoint);
-            if (reach[at].distance < 0) {
-                queue.push_back(at);
-            } else if (reach[at].distance != reach[nearer].distance + 1 ||
-                       std::tuple(-reach[at].width, next[at]) <= std::tuple(-width, edge.link)) {
+            if (at.distance < 0)
+                queue.push_back(edge.neighbour);
+            else if (at.distance != reach[nearer].distance + 1 || width < at.width)
                 continue;
-            }
-            reach[at] = {reach[nearer].distance + 1, width};
-            next[at] = edge.link;
+            const bool tie = at.distance >= 0 && width == at.width;
+            at.tied = tie || reach[nearer].tied;
+            if (tie && next[edge.neighbour] <= edge.link)
+                continue;
+            at.distance = reach[nearer].distance + 1;
+            at.width = width;
+            next[edge.neighbour] = edge.link;
         }
     }
+    return std::any_of(ends.begin(), ends.end(), [&reach](std::size_t place) { return reach[place].tied; });
+}
+
+/// Where ways through blocks begin and end: at devices, and where blocks meet.
+std::vector<bool> endsOf(const BlockTree &tree, std::span<const std::size_t> devices)
+{
+    std::vector<bool> ends(tree.blockOf.size(), false);
+    for (const std::size_t device : devices)
+        ends[device] = true;
+    for (const Block &block : tree.blocks)
+        ends[block.vertices.front()] = true;
+    return ends;
 }
 
 } // namespace
 
-Result<Routes> makeRoutes(std::size_t vertexCount, std::span<const Link> links)
+Result<Routes> makeRoutes(std::size_t vertexCount, std::span<const Link> links, std::span<const std::size_t> devices)
 {
+    const BlockTree tree = blocksOf(vertexCount, links);
+    const std::vector<bool> isEnd = endsOf(tree, devices);
     Routes routes;
-    routes.parentLink.assign(vertexCount, -1);
+    routes.block = tree.blockOf;
     routes.depth.assign(vertexCount, 0);
-    routes.corePlace.assign(vertexCount, -1);
-    const Adjacency adjacency = neighbours(vertexCount, links);
-    cutTrees(adjacency, links, routes);
-
-    std::vector<std::size_t> core;
-    std::uint64_t ends = 0;
-    for (std::size_t v = 0; v < vertexCount; ++v) {
-        // A vertex without links reaches nothing: it needs no place in the table.
-        if (routes.parentLink[v] >= 0 || adjacency[v].empty())
-            continue;
-        routes.corePlace[v] = static_cast<std::int32_t>(core.size());
-        core.push_back(v);
-        ends += adjacency[v].size();
+    routes.place.assign(vertexCount, 0);
+    routes.role.assign(vertexCount, -1);
+    routes.leg.assign(vertexCount, -1);
+    for (const Block &block : tree.blocks) { // those nearer the root come first
+        for (std::size_t i = 1; i < block.vertices.size(); ++i) {
+            routes.depth[block.vertices[i]] = routes.depth[block.vertices.front()] + 1;
+            routes.place[block.vertices[i]] = static_cast<std::int32_t>(i);
+        }
     }
-    if (core.size() > kMostCoreSize || core.size() * (core.size() + ends) > kMostCoreWork)
-        return badInput(fmt::format("{} devices and switches form one mesh with cycles, more than routes can be found for; "
-                                    "connect nodes through one network vertex each",
-                                    core.size()));
-    routes.coreSize = core.size();
-    routes.nextLink.assign(core.size() * core.size(), -1);
-    for (std::size_t target = 0; target < core.size(); ++target)
-        searchFrom(target, core, adjacency, links, routes);
+    BlockKinds kinds(links, routes);
+    std::uint64_t work = 0;
+    for (const Block &block : tree.blocks) {
+        const std::size_t size = block.vertices.size();
+        work += size * (size + block.links);
+        if (size > kMostBlockSize || work > kMostWork)
+            return badInput(fmt::format("{} devices and switches form one mesh with cycles, more than routes can be found for; "
+                                        "connect nodes through one network vertex each",
+                                        size));
+        routes.top.push_back(static_cast<std::int32_t>(block.vertices.front()));
+        routes.size.push_back(static_cast<std::int32_t>(size));
+        routes.table.push_back(routes.nextLink.size());
+        routes.nextLink.resize(routes.nextLink.size() + size * size, -1);
+        std::vector<std::size_t> ends;
+        for (std::size_t i = 0; i < size; ++i)
+            if (isEnd[block.vertices[i]])
+                ends.push_back(i);
+        bool tie = false;
+        for (std::size_t target = 0; target < size; ++target) {
+            const bool tied = searchFrom(target, block, links, ends, routes.nextLink.data() + routes.table.back() + target * size);
+            tie = tie || (tied && isEnd[block.vertices[target]]);
+        }
+        kinds.add(block, tie);
+    }
     return routes;
 }
 
 std::vector<std::size_t> routeBetween(const Routes &routes, std::span<const Link> links, std::size_t from, std::size_t to)
 {
-    std::vector<std::size_t> up;
-    std::vector<std::size_t> down; // from the far end
-    const auto climb = [&](std::size_t &vertex, std::vector<std::size_t> &path) {
-        const auto link = static_cast<std::size_t>(routes.parentLink[vertex]);
-        path.push_back(link);
-        vertex = otherEnd(links[link], vertex);
-    };
-    while (routes.depth[from] > routes.depth[to])
-        climb(from, up);
-    while (routes.depth[to] > routes.depth[from])
-        climb(to, down);
-    while (from != to && routes.depth[from] > 0) {
-        climb(from, up);
-        climb(to, down);
-    }
-    if (from != to && (routes.corePlace[from] < 0 || routes.corePlace[to] < 0))
+    std::vector<std::size_t> route;
+    if (!walkRoute(routes, links, from, to, [&route](std::size_t link, std::size_t, std::size_t) { route.push_back(link); }))
         return {};
-    while (from != to) {
-        const std::size_t row = static_cast<std::size_t>(routes.corePlace[to]) * routes.coreSize;
-        const std::int32_t link = routes.nextLink[row + static_cast<std::size_t>(routes.corePlace[from])];
-        if (link < 0)
-            return {};
-        up.push_back(static_cast<std::size_t>(link));
-        from = otherEnd(links[static_cast<std::size_t>(link)], from);
-    }
-    up.insert(up.end(), down.rbegin(), down.rend());
-    return up;
+    return route;
 }
 
 } // namespace planloom::cluster

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "engine/cluster/cluster.h"
+#include "engine/cluster/routes.h"
 
 #include <algorithm>
 #include <utility>
@@ -16,15 +17,12 @@ public:
 
     void add(DeviceId from, DeviceId to, double bytes)
     {
-        std::size_t at = m_cluster.vertexOf(from);
         double latency = 0;
-        for (const std::size_t index : m_cluster.route(from, to)) {
+        cluster::walkRoute(m_cluster.routes(), m_cluster.links(), m_cluster.vertexOf(from), m_cluster.vertexOf(to), [&](std::size_t index, std::size_t start, std::size_t) {
             const cluster::Link &link = m_cluster.links()[index];
-            const bool forwards = link.a == at;
-            m_loads.emplace_back(2 * index + (link.fullDuplex && !forwards ? 1 : 0), bytes);
+            m_loads.emplace_back(2 * index + (link.fullDuplex && link.a != start ? 1 : 0), bytes);
             latency += link.latency.value();
-            at = forwards ? link.b : link.a;
-        }
+        });
         m_latency = std::max(m_latency, latency);
     }
 
