@@ -2,6 +2,8 @@
 #include "engine/simulate/clock.h"
 
 #include <algorithm>
+#include <limits>
+#include <tuple>
 
 namespace planloom::simulate {
 namespace {
@@ -28,6 +30,31 @@ CostClock::CostClock(const program::Program &program) : m_program(program)
     m_waiting.resize(m_laneBusy.size());
     countDependencies();
     indexSuccessors();
+    rankUnits();
+}
+
+void CostClock::rankUnits()
+{
+    // Places are counted through the stages, so that one number tells both.
+    std::vector<std::int32_t> place(m_program.tasks.size());
+    std::vector<std::int32_t> stageBegin;
+    for (const program::Rank &rank : m_program.ranks) {
+        for (std::size_t i = 0; i < rank.tasks.size(); ++i) {
+            place[rank.tasks[i].index()] = static_cast<std::int32_t>(i);
+            const auto after = static_cast<std::size_t>(std::max(0, m_program.task(rank.tasks[i]).stage.value) + 1);
+            if (stageBegin.size() <= after)
+                stageBegin.resize(after + 1, 0);
+            stageBegin[after] = std::max(stageBegin[after], static_cast<std::int32_t>(rank.tasks.size()));
+        }
+    }
+    for (std::size_t s = 1; s < stageBegin.size(); ++s)
+        stageBegin[s] += stageBegin[s - 1];
+    m_precedence.assign(m_missing.size(), std::numeric_limits<std::int32_t>::max());
+    for (std::size_t t = 0; t < m_program.tasks.size(); ++t) {
+        const auto stage = static_cast<std::size_t>(std::max(0, m_program.tasks[t].stage.value));
+        std::int32_t &first = m_precedence[static_cast<std::size_t>(m_unitOf[t])];
+        first = std::min(first, stageBegin[stage] + place[t]);
+    }
 }
 
 void CostClock::countDependencies()
@@ -81,31 +108,29 @@ Result<double> CostClock::run(Listener *listener)
     m_listener = listener;
     for (Unit unit = 0; unit < static_cast<Unit>(m_missing.size()); ++unit)
         if (m_missing[static_cast<std::size_t>(unit)] == 0)
-            startOrQueue(unit, 0);
+            becomesReady(unit, 0);
+    startReady(0);
     while (!m_events.empty()) {
-        std::pop_heap(m_events.begin(), m_events.end(), kLater);
-        const Event event = m_events.back();
-        m_events.pop_back();
-        m_now = event.seconds;
-        finish(event);
+        m_now = m_events.front().seconds;
+        while (!m_events.empty() && m_events.front().seconds == m_now) {
+            std::pop_heap(m_events.begin(), m_events.end(), kLater);
+            const Event event = m_events.back();
+            m_events.pop_back();
+            finish(event);
+        }
+        startReady(m_now);
     }
     if (m_done != m_program.tasks.size())
         return stuck();
     return m_now;
 }
 
-void CostClock::startOrQueue(Unit unit, double now)
+void CostClock::becomesReady(Unit unit, double now) { m_ready.push_back({now, unit}); }
+
+void CostClock::start(Unit unit, double now)
 {
-    const auto tasks = members(unit);
-    for (const TaskId task : tasks) {
-        const std::size_t lane = laneOf(task);
-        if (m_laneBusy[lane]) {
-            m_waiting[lane].push_back(unit);
-            return;
-        }
-    }
     double seconds = 0;
-    for (const TaskId task : tasks) {
+    for (const TaskId task : members(unit)) {
         m_laneBusy[laneOf(task)] = true;
         seconds = std::max(seconds, m_program.task(task).duration.value());
         if (m_listener)
@@ -115,37 +140,41 @@ void CostClock::startOrQueue(Unit unit, double now)
     std::push_heap(m_events.begin(), m_events.end(), kLater);
 }
 
+/// Starts what is ready, the longest waiting first, as far as lanes are free.
+void CostClock::startReady(double now)
+{
+    const auto precedence = [this](Unit unit) { return m_precedence[static_cast<std::size_t>(unit)]; };
+    if (m_ready.size() > 1)
+        std::sort(m_ready.begin(), m_ready.end(), [&](const Ready &a, const Ready &b) {
+            return std::tuple(a.since, precedence(a.unit), a.unit) < std::tuple(b.since, precedence(b.unit), b.unit);
+        });
+    for (const Ready &ready : m_ready) {
+        const auto tasks = members(ready.unit);
+        const auto blocked = std::find_if(tasks.begin(), tasks.end(), [this](TaskId task) { return m_laneBusy[laneOf(task)]; });
+        if (blocked == tasks.end())
+            start(ready.unit, now);
+        else
+            m_waiting[laneOf(*blocked)].push_back(ready);
+    }
+    m_ready.clear();
+}
+
 void CostClock::finish(const Event &event)
 {
     const auto tasks = members(event.unit);
     m_done += tasks.size();
     for (const TaskId task : tasks) {
-        m_laneBusy[laneOf(task)] = false;
+        const std::size_t lane = laneOf(task);
+        m_laneBusy[lane] = false;
         if (m_listener)
             m_listener->ended(task, event.seconds);
-    }
-    // Who waited longest comes first, before what has become ready only now.
-    for (const TaskId task : tasks)
-        release(laneOf(task), event.seconds);
-    for (const TaskId task : tasks) {
+        m_ready.insert(m_ready.end(), m_waiting[lane].begin(), m_waiting[lane].end());
+        m_waiting[lane].clear();
         const auto begin = static_cast<std::size_t>(m_successorBegin[task.index()]);
         const auto end = static_cast<std::size_t>(m_successorBegin[task.index() + 1]);
         for (std::size_t i = begin; i < end; ++i)
             if (--m_missing[static_cast<std::size_t>(m_successors[i])] == 0)
-                startOrQueue(m_successors[i], event.seconds);
-    }
-}
-
-void CostClock::release(std::size_t lane, double now)
-{
-    // A unit that finds another of its lanes busy queues there; the next one may still fit.
-    std::vector<Unit> waiting;
-    waiting.swap(m_waiting[lane]);
-    for (const Unit unit : waiting) {
-        if (m_laneBusy[lane])
-            m_waiting[lane].push_back(unit);
-        else
-            startOrQueue(unit, now);
+                becomesReady(m_successors[i], event.seconds);
     }
 }
 
