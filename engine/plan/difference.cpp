@@ -141,6 +141,7 @@ std::vector<std::string> difference(const Plan &a, const Plan &b)
     if (a.schedule.order != b.schedule.order)
         lines.add("order of tasks changed");
     lines.compare("exchange", a.exchange, b.exchange);
+    lines.compare("bytes of a bucket", std::to_string(a.bucketBytes), std::to_string(b.bucketBytes));
     compareTraining(lines, a, b);
     return lines.take();
 }

@@ -163,6 +163,16 @@ SampleRange microBatchRange(const Plan &plan, std::int64_t microBatch)
     return {microBatch * size + std::min(microBatch, larger), size + (microBatch < larger ? 1 : 0)};
 }
 
+std::vector<std::int64_t> replicaSizes(const Stage &stage, std::int64_t samples)
+{
+    if (stage.replicaShares.size() == stage.replicas() && std::accumulate(stage.replicaShares.begin(), stage.replicaShares.end(), 0.0) > 0)
+        return sliceSizes(stage.replicaShares, samples);
+    const auto count = static_cast<std::int64_t>(stage.replicas());
+    std::vector<std::int64_t> sizes(stage.replicas(), samples / count);
+    std::fill_n(sizes.begin(), samples % count, samples / count + 1);
+    return sizes;
+}
+
 SampleRange replicaRange(const Stage &stage, std::size_t replica, std::int64_t samples)
 {
     const double total = std::accumulate(stage.replicaShares.begin(), stage.replicaShares.end(), 0.0);

@@ -134,6 +134,10 @@ struct Plan {
     std::vector<Stage> stages;
     Schedule schedule;
     std::string exchange = "all-reduce";
+    /// Replicas sum up their gradients in buckets of about so many bytes, each as soon as the last of its gradients is there; 0: all at once. What
+    /// PyTorch's DistributedDataParallel takes (bucket_cap_mb=25).
+    std::int64_t bucketBytes = kBucketBytes;
+    static constexpr std::int64_t kBucketBytes = 25 << 20;
     Precision precision = Precision::Float32;
     Optimizer optimizer;
     Estimate estimate;
@@ -172,6 +176,8 @@ struct SampleRange {
 SampleRange microBatchRange(const Plan &plan, std::int64_t microBatch);
 /// Slice of @p replica within a micro-batch of @p samples.
 SampleRange replicaRange(const Stage &stage, std::size_t replica, std::int64_t samples);
+/// The sizes of all of them, at the cost of one where shares are given.
+std::vector<std::int64_t> replicaSizes(const Stage &stage, std::int64_t samples);
 
 /// Stages by where they lie: for each list of devices, in the order of first appearance, the stages on it, in the order of the pipeline.
 std::vector<std::vector<std::size_t>> stageGroups(const Plan &plan);

@@ -317,6 +317,20 @@ PlannerInfo plannerFrom(JsonReader reader)
     return planner;
 }
 
+void exchangeFrom(JsonReader reader, Plan &plan)
+{
+    plan.exchange = reader.text("kind");
+    plan.bucketBytes = reader.integerOr("bucket_bytes", Plan::kBucketBytes, 0, std::int64_t{1} << 40);
+}
+
+json exchangeToJson(const Plan &plan)
+{
+    json exchange = {{"kind", plan.exchange}};
+    if (plan.bucketBytes != Plan::kBucketBytes)
+        exchange["bucket_bytes"] = plan.bucketBytes;
+    return exchange;
+}
+
 Plan planFrom(JsonReader &top, const cluster::Cluster &cluster)
 {
     Plan plan;
@@ -331,7 +345,7 @@ Plan planFrom(JsonReader &top, const cluster::Cluster &cluster)
     top.each("stages", [&](JsonReader &entry) { plan.stages.push_back(stageFrom(entry, cluster)); });
     plan.schedule = scheduleFrom(top.object("schedule"));
     if (top.has("exchange"))
-        plan.exchange = top.object("exchange").text("kind");
+        exchangeFrom(top.object("exchange"), plan);
     const std::string precision = top.text("precision", name(plan.precision));
     if (const auto known = precisionFromName(precision))
         plan.precision = *known;
@@ -373,7 +387,7 @@ std::string toJson(const Document &document)
     writer.field("micro_batches", plan.microBatches);
     writer.list("stages", stages);
     writer.field("schedule", {{"kind", name(plan.schedule.kind)}, {"warmup", plan.schedule.warmup}, {"order", plan.schedule.order}});
-    writer.field("exchange", {{"kind", plan.exchange}});
+    writer.field("exchange", exchangeToJson(plan));
     if (plan.precision != Precision::Float32)
         writer.field("precision", name(plan.precision));
     writer.field("optimizer", optimizerToJson(plan.optimizer));

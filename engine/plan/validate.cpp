@@ -8,8 +8,10 @@
 #include <cmath>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <limits>
 #include <numeric>
 #include <set>
+#include <utility>
 
 namespace planloom::plan {
 namespace {
@@ -109,23 +111,28 @@ Status checkSharedDevice(const Plan &plan, std::size_t first, std::size_t second
 
 Status checkDevices(const Plan &plan, const cluster::Cluster &cluster, Field &field)
 {
-    std::map<DeviceId, std::size_t> taken; // the first stage on a device
+    constexpr std::size_t kNone = std::numeric_limits<std::size_t>::max();
+    std::vector<std::size_t> first(cluster.devices().size(), kNone); // stage on a device
+    std::vector<std::size_t> last(first);
     for (std::size_t i = 0; i < plan.stages.size(); ++i) {
         field = stageField(i);
+        std::size_t checked = kNone; // stage that lies on the same devices
         if (plan.stages[i].devices.empty())
             return badInput(fmt::format("{} has no devices; give it at least one", label(plan, i)));
-        std::set<DeviceId> own;
         for (const DeviceId device : plan.stages[i].devices) {
             if (!device.valid() || device.index() >= cluster.devices().size())
                 return badInput(fmt::format("{}: device {} does not exist; cluster {} has {} devices, {} to {}", label(plan, i), device.value, cluster.name(),
                                             cluster.devices().size(), cluster.devices().front().name, cluster.devices().back().name));
-            if (!own.insert(device).second)
+            if (std::exchange(last[device.index()], i) == i)
                 return badInput(fmt::format("{} lists device {} twice; list each replica's device once", label(plan, i), cluster.device(device).name));
-            const auto [at, fresh] = taken.emplace(device, i);
-            if (fresh)
+            const std::size_t other = first[device.index()];
+            if (other == kNone)
+                first[device.index()] = i;
+            if (other == kNone || other == checked)
                 continue;
-            if (Status status = checkSharedDevice(plan, at->second, i, cluster.device(device).name); !status)
+            if (Status status = checkSharedDevice(plan, other, i, cluster.device(device).name); !status)
                 return status;
+            checked = other;
         }
     }
     return {};
@@ -157,8 +164,9 @@ Status checkSlices(const Plan &plan, std::size_t index, const cluster::Cluster &
     const std::int64_t largest = microBatchRange(plan, 0).size;
     const auto replicas = static_cast<std::int64_t>(stage.replicas());
     for (const std::int64_t samples : {smallest, largest}) {
+        const std::vector<std::int64_t> sizes = replicaSizes(stage, samples);
         for (std::size_t i = 0; i < stage.replicas(); ++i) {
-            if (replicaRange(stage, i, samples).size > 0)
+            if (sizes[i] > 0)
                 continue;
             const std::string device = cluster.device(stage.devices[i * stage.shards()]).name;
             if (samples >= replicas)
@@ -409,6 +417,8 @@ Status validate(const Plan &plan, const Subject &subject, Field &field)
     field = {"exchange"};
     if (plan.exchange != "all-reduce")
         return unsupported(fmt::format("gradient exchange \"{}\" is not known; there is all-reduce", plan.exchange));
+    if (plan.bucketBytes < 0)
+        return badInput(fmt::format("gradients are exchanged in buckets of {} bytes; give at least 1, or 0 for all at once", plan.bucketBytes));
     field = {"micro_batches"};
     if (Status status = checkBatch(plan); !status)
         return status;

@@ -2,17 +2,34 @@
 #include "engine/program/deadlock.h"
 #include "engine/program/program.h"
 #include "engine/program/site.h"
+#include "engine/sharding/shard.h"
 
 #include <algorithm>
 #include <map>
+#include <tuple>
 
 namespace planloom::program {
 namespace {
 
+/// True if what stages @p a and @p b take comes in the same layouts.
+bool sameInputs(const Compilation &all, std::size_t a, std::size_t b) { return all.stages[a - 1].outputs() == all.stages[b - 1].outputs(); }
+
 Status makeStages(Compilation &all, bool mustRun)
 {
+    all.stages.reserve(all.plan.stages.size());
     for (std::size_t s = 0; s < all.plan.stages.size(); ++s) {
-        auto model = StageModel::make(all.plan, all.subject, StageId(static_cast<std::int64_t>(s)), s > 0 ? &all.stages.back() : nullptr, mustRun);
+        const StageId stage(static_cast<std::int64_t>(s));
+        // Stages of repeated blocks are alike. Where nothing has to run, one of them says it all but names.
+        std::optional<Renaming> names;
+        std::size_t like = s;
+        while (!mustRun && !names && like > 1 && --like > 0)
+            if (all.stages[like].training() && sameInputs(all, like, s))
+                names = renaming(all.plan, all.subject, StageId(static_cast<std::int64_t>(like)), stage);
+        if (names) {
+            all.stages.push_back(all.stages[like].again(all.plan, stage, *names));
+            continue;
+        }
+        auto model = StageModel::make(all.plan, all.subject, stage, s > 0 ? &all.stages.back() : nullptr, mustRun);
         if (!model)
             return model.error();
         all.stages.push_back(*std::move(model));
@@ -20,25 +37,112 @@ Status makeStages(Compilation &all, bool mustRun)
     return {};
 }
 
-/// Ranks in the order of stages and, within one, of its mesh: one for each device, whatever the number of stages on it.
-Status makeRanks(Compilation &all)
-{
-    std::map<DeviceId, RankId> rankOf;
-    for (const std::vector<std::size_t> &stages : plan::stageGroups(all.plan)) {
-        for (const DeviceId device : all.plan.stages[stages.front()].devices) {
-            auto order = passOrder(all.plan, stages, all.subject.cluster->device(device).name);
-            if (!order)
-                return order.error();
-            rankOf[device] = RankId(static_cast<std::int64_t>(all.program.ranks.size()));
-            all.orders.push_back(*std::move(order));
-            Rank rank;
-            rank.device = device;
-            all.program.ranks.push_back(std::move(rank));
+/// The ranks of the plan: one for each device, whatever the number of stages on it; in the order of stages and, within one, of its mesh.
+class PlanRanks {
+public:
+    explicit PlanRanks(Compilation &all) : m_all(all), m_groups(plan::stageGroups(all.plan))
+    {
+        for (const std::vector<std::size_t> &stages : m_groups) {
+            m_begins.push_back(m_devices.size());
+            const std::vector<DeviceId> &devices = all.plan.stages[stages.front()].devices;
+            m_devices.insert(m_devices.end(), devices.begin(), devices.end());
+            for (const std::size_t stage : stages)
+                for (std::size_t device = 0; device < devices.size(); ++device)
+                    all.stages[stage].holdings().ranks.emplace_back(static_cast<std::int64_t>(m_begins.back() + device));
         }
     }
-    for (std::size_t s = 0; s < all.plan.stages.size(); ++s)
-        for (const DeviceId device : all.plan.stages[s].devices)
-            all.stages[s].holdings().ranks.push_back(rankOf.at(device));
+
+    [[nodiscard]] const std::vector<DeviceId> &devices() const { return m_devices; }
+
+    /// A number each, equal where stages, types of devices, orders and samples are.
+    [[nodiscard]] std::vector<std::int32_t> kinds() const
+    {
+        std::map<std::tuple<std::size_t, std::size_t, std::int32_t, double, double>, std::int32_t> known;
+        std::vector<std::int32_t> kinds;
+        for (std::size_t g = 0; g < m_groups.size(); ++g) {
+            const std::size_t first = m_groups[g].front();
+            const plan::Stage &stage = m_all.plan.stages[first];
+            std::map<const std::vector<std::string> *, std::int32_t, ByContent> orders;
+            for (std::size_t device = 0; device < stage.devices.size(); ++device) {
+                RankSite site;
+                site.stage = StageId(static_cast<std::int64_t>(first));
+                site.replica = device / stage.shards();
+                // Micro-batches have one of two sizes: that of the first and that of the last.
+                const double largest = m_all.samples.slice(site, 0);
+                const double smallest = m_all.samples.slice(site, m_all.plan.microBatches - 1);
+                const std::size_t type = m_all.subject.cluster->device(stage.devices[device]).type;
+                kinds.push_back(known.try_emplace({g, type, orderOf(stage.devices[device], orders), largest, smallest}, static_cast<std::int32_t>(known.size())).first->second);
+            }
+        }
+        return kinds;
+    }
+
+    /// The program's ranks: those that stand for all.
+    Status make()
+    {
+        for (const RankId planned : m_all.fold.representatives) {
+            const auto group = static_cast<std::size_t>(std::upper_bound(m_begins.begin(), m_begins.end(), planned.index()) - m_begins.begin()) - 1;
+            const DeviceId device = m_devices[planned.index()];
+            auto order = passOrder(m_all.plan, m_groups[group], m_all.subject.cluster->device(device).name);
+            if (!order)
+                return order.error();
+            m_all.orders.push_back(*std::move(order));
+            Rank rank;
+            rank.device = device;
+            rank.standsFor = 0;
+            m_all.program.ranks.push_back(std::move(rank));
+        }
+        for (const RankId standIn : m_all.fold.standIn)
+            ++m_all.program.ranks[standIn.index()].standsFor;
+        return {};
+    }
+
+private:
+    struct ByContent {
+        bool operator()(const std::vector<std::string> *a, const std::vector<std::string> *b) const { return *a < *b; }
+    };
+
+    [[nodiscard]] std::int32_t orderOf(DeviceId device, std::map<const std::vector<std::string> *, std::int32_t, ByContent> &orders) const
+    {
+        if (m_all.plan.schedule.kind != plan::ScheduleKind::Custom)
+            return 0;
+        const std::vector<std::string> &order = m_all.plan.schedule.order.at(m_all.subject.cluster->device(device).name);
+        return orders.try_emplace(&order, static_cast<std::int32_t>(orders.size())).first->second;
+    }
+
+    Compilation &m_all;
+    std::vector<std::vector<std::size_t>> m_groups; ///< of stages
+    std::vector<std::size_t> m_begins;              ///< per group: its first rank
+    std::vector<DeviceId> m_devices;                ///< per rank
+};
+
+/// Finds every team, makes the ranks, as many as are needed to stand for all, and groups parameters into buckets.
+Status makeRanks(Compilation &all, bool fold)
+{
+    PlanRanks planned(all);
+    std::vector<const StageHoldings *> holdings;
+    for (StageModel &stage : all.stages)
+        holdings.push_back(&stage.holdings());
+    all.sets = TeamSets(holdings);
+    const auto shared = shareParameters(holdings, all.sets);
+    if (!shared)
+        return shared.error();
+    for (std::size_t s = 0; s < all.stages.size(); ++s)
+        if (all.stages[s].training())
+            for (const graph::Op &op : all.stages[s].training()->graph.ops())
+                if (sharding::communicates(op.type))
+                    all.sets.of({{s, dimensionsOf(op)}});
+    cluster::Shapes shapes(*all.subject.cluster);
+    all.fold = fold ? foldRanks(planned.kinds(), planned.devices(), all.sets, shapes) : noFold(planned.devices().size());
+    if (const Status made = planned.make(); !made)
+        return made;
+    all.teams.emplace(all.sets, all.fold, planned.devices(), shapes, all.program);
+    for (StageModel &stage : all.stages)
+        for (RankId &rank : stage.holdings().ranks)
+            rank = all.fold.standIn[rank.index()];
+    makeBuckets(*shared, *all.teams, all.plan.bucketBytes, all.program);
+    for (std::size_t r = 0; fold && r < planned.devices().size(); ++r)
+        all.program.places.push_back({planned.devices()[r], all.fold.standIn[r]});
     return {};
 }
 
@@ -49,29 +153,25 @@ void makeSites(Compilation &all, bool roomy)
     for (std::size_t s = 0; s < all.plan.stages.size(); ++s) {
         const plan::Stage &stage = all.plan.stages[s];
         int inFlight = 0;
-        all.firstSite.push_back(all.sites.size());
+        all.sitesOf.emplace_back();
         for (std::size_t device = 0; device < stage.devices.size(); ++device) {
+            const RankId rank = all.ranksOf(s)[device];
+            if (all.program.ranks[rank.index()].device != stage.devices[device])
+                continue; // another stands for it
             RankSite site;
             site.stage = StageId(static_cast<std::int64_t>(s));
-            site.rank = all.ranksOf(s)[device];
+            site.rank = rank;
             site.replica = device / stage.shards();
             site.device = device;
             const std::vector<PassStep> order = stepsOf(all.orders[site.rank.index()], s);
             site.slotPlan = planSlots(order, all.plan.microBatches, {inFlightBefore, stage.registers, all.stages[s].keepsSentGradients(), roomy});
             inFlight = std::max(inFlight, maxInFlight(order));
             all.program.ranks[site.rank.index()].bodies.push_back(static_cast<std::int32_t>(all.sites.size()));
+            all.sitesOf.back().push_back(all.sites.size());
             all.sites.push_back(std::move(site));
         }
         inFlightBefore = inFlight;
     }
-}
-
-std::vector<StageHoldings> holdings(const Compilation &all)
-{
-    std::vector<StageHoldings> held;
-    for (const StageModel &stage : all.stages)
-        held.push_back(stage.holdings());
-    return held;
 }
 
 void boundTime(Compilation &all)
@@ -124,32 +224,35 @@ double Samples::slice(const RankSite &site, std::int64_t m) const
 {
     const plan::Stage &stage = m_plan.stages[site.stage.index()];
     if (!m_proportional)
-        return static_cast<double>(plan::replicaRange(stage, site.replica, plan::microBatchRange(m_plan, m).size).size);
+        return static_cast<double>(sizes(site.stage.index(), plan::microBatchRange(m_plan, m).size)[site.replica]);
     const double equal = 1.0 / static_cast<double>(stage.replicas());
     return microBatch(m) * (stage.replicaShares.empty() ? equal : stage.replicaShares[site.replica]);
 }
 
+const std::vector<std::int64_t> &Samples::sizes(std::size_t stage, std::int64_t samples) const
+{
+    const auto [entry, isNew] = m_sizes.try_emplace({stage, samples});
+    if (isNew)
+        entry->second = plan::replicaSizes(m_plan.stages[stage], samples);
+    return entry->second;
+}
+
 double Samples::largestSlice(const RankSite &site) const
 {
-    double most = 0;
-    for (std::int64_t m = 0; m < m_plan.microBatches; ++m)
-        most = std::max(most, slice(site, m));
-    return most;
+    return std::max(slice(site, 0), slice(site, m_plan.microBatches - 1)); // micro-batches have one of two sizes, the larger ones first
 }
 
 namespace {
 
 /// @p roomy: with a place for every micro-batch wherever stages meet, so that an order runs if it can.
-Result<Program> compileWith(const plan::Plan &plan, const plan::Subject &subject, bool bodies, bool roomy)
+Result<Program> compileWith(const plan::Plan &plan, const plan::Subject &subject, const CompileOptions &options, bool roomy)
 {
-    Compilation all{plan, subject, Samples(plan, *subject.graph), {}, {}, {}, {}, {}};
+    Compilation all{plan, subject, Samples(plan, *subject.graph), {}, {}, {}, {}, {}, TeamSets({}), {}, {}};
     all.program.microBatches = plan.microBatches;
     all.program.globalBatch = plan.globalBatch;
-    if (const Status made = makeStages(all, bodies); !made)
+    if (const Status made = makeStages(all, options.bodies); !made)
         return made.error();
-    if (const Status made = makeRanks(all); !made)
-        return made.error();
-    if (const Status made = makeBuckets(holdings(all), all.program); !made)
+    if (const Status made = makeRanks(all, options.fold); !made)
         return made.error();
     for (StageModel &stage : all.stages) {
         if (const Status cut = stage.applyZero(all.program); !cut)
@@ -158,7 +261,7 @@ Result<Program> compileWith(const plan::Plan &plan, const plan::Subject &subject
             return cut.error();
     }
     makeSites(all, roomy);
-    buildBodies(all, bodies);
+    buildBodies(all, options.bodies);
     buildTasks(all);
     boundTime(all);
     return std::move(all.program);
@@ -170,7 +273,9 @@ Result<Program> compile(const plan::Plan &plan, const plan::Subject &subject, co
 {
     if (const Status valid = plan::validate(plan, subject); !valid)
         return valid.error();
-    auto program = compileWith(plan, subject, options.bodies, false);
+    if (options.fold && options.bodies)
+        return badInput("ranks that stand for others cannot be executed; fold them without bodies");
+    auto program = compileWith(plan, subject, options, false);
     if (!program)
         return program;
     const bool limited = std::any_of(plan.stages.begin(), plan.stages.end(), [](const plan::Stage &stage) { return stage.registers > 0; });
@@ -182,7 +287,7 @@ Result<Program> compile(const plan::Plan &plan, const plan::Subject &subject, co
         return program;
     if (limited)
         return runs.error();
-    program = compileWith(plan, subject, options.bodies, true);
+    program = compileWith(plan, subject, options, true);
     if (const Status roomy = program ? checkRuns(*program) : Status(); !roomy)
         return roomy.error();
     return program;

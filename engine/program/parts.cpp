@@ -18,9 +18,13 @@ public:
                 m_waits[waitOf(training, op, last)].push_back(op);
     }
 
-    std::vector<PassPart> make()
+    std::vector<PassPart> make(const std::vector<std::int32_t> &ends)
     {
+        auto end = ends.begin();
         for (std::int32_t op = m_start; op < m_last; ++op) {
+            for (; end != ends.end() && *end < op; ++end)
+                if (*end + 1 == op)
+                    close(op);
             const bool boxing = sharding::communicates(m_training.graph.ops()[static_cast<std::size_t>(op)].type);
             const auto awaited = m_waits.find(op);
             if (boxing) {
@@ -38,7 +42,7 @@ public:
                 m_pending.insert(m_pending.end(), waits.begin(), waits.end());
             }
         }
-        end();
+        finish();
         return std::move(m_parts);
     }
 
@@ -53,7 +57,7 @@ private:
         m_start = op;
     }
 
-    void end()
+    void finish()
     {
         const auto rest = m_waits.find(m_last);
         const bool openRun = m_start < m_last || !m_pending.empty() || m_parts.empty();
@@ -83,7 +87,10 @@ private:
 
 } // namespace
 
-std::vector<PassPart> partsOf(const graph::TrainingGraph &training, std::int32_t first, std::int32_t last) { return Partition(training, first, last).make(); }
+std::vector<PassPart> partsOf(const graph::TrainingGraph &training, std::int32_t first, std::int32_t last, const std::vector<std::int32_t> &ends)
+{
+    return Partition(training, first, last).make(ends);
+}
 
 std::int32_t waitOf(const graph::TrainingGraph &training, std::int32_t op, std::int32_t passEnd)
 {

@@ -18,7 +18,8 @@ struct PassPart {
 
 /// Cuts the pass over operators [first, last) where boxing begins and where its result is read for the first time. The first and the last part are
 /// runs, so that a pass begins and ends on the compute lane; one run follows the other, and boxing follows the run in front of it.
-std::vector<PassPart> partsOf(const graph::TrainingGraph &training, std::int32_t first, std::int32_t last);
+/// Behind the operators @p ends, ascending, a run ends too.
+std::vector<PassPart> partsOf(const graph::TrainingGraph &training, std::int32_t first, std::int32_t last, const std::vector<std::int32_t> &ends = {});
 
 /// The operator of the pass that ends at @p passEnd before which communicating operator @p op must be done.
 std::int32_t waitOf(const graph::TrainingGraph &training, std::int32_t op, std::int32_t passEnd);

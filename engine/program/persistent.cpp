@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/program/persistent.h"
 
+#include "engine/program/fold.h"
 #include "engine/program/layout.h"
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <numeric>
 #include <tuple>
@@ -17,37 +19,21 @@ constexpr std::int64_t kFlatAlignment = 32;
 
 std::int64_t roundUp(std::int64_t value, std::int64_t unit) { return (value + unit - 1) / unit * unit; }
 
-/// The devices of @p mesh that differ in the dimensions @p over only, for each choice of the others.
-std::vector<std::vector<int>> teamsOver(const sharding::Mesh &mesh, const std::vector<int> &over)
-{
-    std::map<std::vector<int>, std::vector<int>> byRest;
-    for (int device = 0; device < mesh.devices(); ++device) {
-        std::vector<int> rest = mesh.coordinates(device);
-        for (const int dimension : over)
-            rest[static_cast<std::size_t>(dimension)] = 0;
-        byRest[rest].push_back(device);
-    }
-    std::vector<std::vector<int>> teams;
-    for (auto &[rest, devices] : byRest)
-        teams.push_back(std::move(devices));
-    return teams;
-}
-
 /// One use of a parameter by a stage.
 struct Use {
     std::size_t stage = 0;
     const HeldParameter *parameter = nullptr;
 };
 
-/// Makes the buckets of a whole program.
-class BucketMaker {
+/// Finds out who shares which parameters.
+class Sharing {
 public:
-    BucketMaker(const std::vector<StageHoldings> &stages, Program &program) : m_stages(stages), m_program(program) {}
+    Sharing(const std::vector<const StageHoldings *> &stages, TeamSets &sets) : m_stages(stages), m_sets(sets) {}
 
-    Status make()
+    Result<std::vector<SharedParameter>> find()
     {
         for (std::size_t s = 0; s < m_stages.size(); ++s) {
-            for (const HeldParameter &parameter : m_stages[s].parameters) {
+            for (const HeldParameter &parameter : m_stages[s]->parameters) {
                 auto &uses = m_uses[parameter.name];
                 if (uses.empty())
                     m_names.push_back(&parameter.name);
@@ -56,102 +42,118 @@ public:
         }
         for (const std::string *name : m_names)
             if (const Status added = add(m_uses[*name]); !added)
-                return added;
-        for (Bucket &bucket : m_program.buckets)
-            finish(bucket);
-        return {};
+                return added.error();
+        return std::move(m_shared);
     }
 
 private:
-    using Key = std::tuple<std::vector<std::size_t>, std::vector<std::vector<RankId>>, int, std::size_t, graph::DType>; ///< stages, teams, ...
-
     Status add(const std::vector<Use> &uses)
     {
-        std::vector<std::vector<RankId>> teams;
-        std::vector<std::size_t> stages;
+        std::vector<TeamSets::Use> joined;
         for (const Use &use : uses) {
-            if (const Status joined = join(uses.front(), use, teams); !joined)
-                return joined;
-            stages.push_back(use.stage);
+            if (uses.size() > 1 && !fit(uses.front(), use))
+                return unsupported("parameter " + use.parameter->name + " is used by stages " + std::to_string(uses.front().stage) + " and " + std::to_string(use.stage)
+                                   + ", which cut it differently; give both the same mesh beyond its first dimension and the same sharding, or put both uses into one stage");
+            joined.emplace_back(use.stage, use.parameter->reduceOver);
         }
-        for (auto &team : teams) { // a rank that has several of the stages holds the parameter once
-            std::sort(team.begin(), team.end());
-            team.erase(std::unique(team.begin(), team.end()), team.end());
-        }
-        const HeldParameter &parameter = *uses.front().parameter;
-        const bool alone = teams.front().size() < 2;
-        const int zero = alone ? 0 : std::min(m_stages[uses.front().stage].zero, uses.size() > 1 ? 1 : 3);
+        const std::int32_t set = m_sets.of(joined);
+        const bool alone = m_sets.set(set).team(0).size() < 2;
+        const int zero = alone ? 0 : std::min(m_stages[uses.front().stage]->zero, uses.size() > 1 ? 1 : 3);
         // What one gather brings is what one layer needs.
-        const std::size_t layer = zero >= 2 ? parameter.layer + 1 : 0;
-        const auto [entry, isNew] = m_byKey.try_emplace(Key(stages, teams, zero, layer, parameter.type), m_program.buckets.size());
-        for (std::size_t t = 0; t < teams.size(); ++t) {
-            if (isNew)
-                m_program.buckets.push_back(emptyBucket(teams[t], zero, parameter.type));
-            Bucket &bucket = m_program.buckets[entry->second + t];
-            bucket.entries.push_back({parameter.name, bucket.elements, parameter.elements});
-            bucket.elements += roundUp(parameter.elements, kFlatAlignment);
-        }
+        m_shared.push_back({uses.front().parameter, set, zero, zero >= 2 ? uses.front().parameter->layer + 1 : 0});
         return {};
     }
 
-    /// Adds the ranks of one stage's use to the teams.
-    Status join(const Use &first, const Use &use, std::vector<std::vector<RankId>> &teams) const
+    [[nodiscard]] bool fit(const Use &first, const Use &use) const
     {
-        const StageHoldings &stage = m_stages[use.stage];
-        const auto own = teamsOver(stage.mesh, use.parameter->reduceOver);
-        if (teams.empty())
-            teams.resize(own.size());
-        const bool fits = teams.size() == own.size() && use.parameter->elements == first.parameter->elements && use.parameter->type == first.parameter->type
-            && sameParts(first, use, own);
-        if (!fits)
-            return unsupported("parameter " + use.parameter->name + " is used by stages " + std::to_string(first.stage) + " and " + std::to_string(use.stage)
-                               + ", which cut it differently; give both the same mesh beyond its first dimension and the same sharding, or put both uses into one stage");
-        for (std::size_t t = 0; t < own.size(); ++t)
-            for (const int device : own[t])
-                teams[t].push_back(stage.ranks[static_cast<std::size_t>(device)]);
-        return {};
+        return m_sets.teamsOver({first.stage, first.parameter->reduceOver}) == m_sets.teamsOver({use.stage, use.parameter->reduceOver})
+            && use.parameter->elements == first.parameter->elements && use.parameter->type == first.parameter->type && sameParts(first, use);
     }
 
-    [[nodiscard]] bool sameParts(const Use &first, const Use &use, const std::vector<std::vector<int>> &teams) const
+    /// Each team's part of the parameter is that of its first device.
+    [[nodiscard]] bool sameParts(const Use &first, const Use &use) const { return partsOf(first) == partsOf(use); }
+
+    [[nodiscard]] std::vector<sharding::Region> partsOf(const Use &use) const
     {
-        const auto others = teamsOver(m_stages[first.stage].mesh, first.parameter->reduceOver);
-        for (std::size_t t = 0; t < teams.size() && t < others.size(); ++t) {
-            const auto a = sharding::regionOf(first.parameter->sizes, first.parameter->sbp, m_stages[first.stage].mesh, others[t].front());
-            const auto b = sharding::regionOf(use.parameter->sizes, use.parameter->sbp, m_stages[use.stage].mesh, teams[t].front());
-            if (a != b)
-                return false;
-        }
-        return true;
+        const sharding::Mesh &mesh = m_stages[use.stage]->mesh;
+        std::vector<sharding::Region> parts;
+        const std::vector<std::int32_t> teamOf = teamOfDevices(mesh, use.parameter->reduceOver);
+        for (std::size_t device = 0; device < teamOf.size(); ++device)
+            if (static_cast<std::size_t>(teamOf[device]) == parts.size())
+                parts.push_back(sharding::regionOf(use.parameter->sizes, use.parameter->sbp, mesh, static_cast<int>(device)));
+        return parts;
     }
 
-    Bucket emptyBucket(const std::vector<RankId> &ranks, int zero, graph::DType type)
-    {
-        const auto [entry, isNew] = m_teams.try_emplace(ranks, static_cast<std::int32_t>(m_program.teams.size()));
-        if (isNew)
-            m_program.teams.push_back({ranks});
-        Bucket bucket;
-        bucket.team = entry->second;
-        bucket.zero = zero;
-        bucket.type = type;
-        return bucket;
-    }
-
-    void finish(Bucket &bucket)
-    {
-        const std::size_t members = m_program.teams[static_cast<std::size_t>(bucket.team)].ranks.size();
-        if (bucket.zero > 0)
-            bucket.elements = roundUp(bucket.elements, kFlatAlignment * static_cast<std::int64_t>(members));
-        for (auto *offsets : {&bucket.parameters, &bucket.copies, &bucket.gradients, &bucket.sums, &bucket.moments[0], &bucket.moments[1]})
-            offsets->assign(members, -1);
-    }
-
-    const std::vector<StageHoldings> &m_stages;
-    Program &m_program;
+    const std::vector<const StageHoldings *> &m_stages;
+    TeamSets &m_sets;
     std::vector<const std::string *> m_names; ///< in the order of first appearance
     std::unordered_map<std::string, std::vector<Use>> m_uses;
-    std::map<Key, std::size_t> m_byKey;
-    std::map<std::vector<RankId>, std::int32_t> m_teams;
+    std::vector<SharedParameter> m_shared;
 };
+
+Bucket emptyBucket(std::int32_t team, const SharedParameter &shared)
+{
+    Bucket bucket;
+    bucket.team = team;
+    bucket.zero = shared.zero;
+    bucket.type = shared.parameter->type;
+    return bucket;
+}
+
+void finish(Bucket &bucket, const Team &team)
+{
+    if (bucket.zero > 0)
+        bucket.elements = roundUp(bucket.elements, kFlatAlignment * static_cast<std::int64_t>(team.size()));
+    for (auto *offsets : {&bucket.parameters, &bucket.copies, &bucket.gradients, &bucket.sums, &bucket.moments[0], &bucket.moments[1]})
+        offsets->assign(team.ranks.size(), -1);
+}
+
+/// One bucket for each of the parallel teams.
+void addBuckets(const std::vector<const SharedParameter *> &parameters, const std::vector<std::int32_t> &parallel, Program &program)
+{
+    for (const std::int32_t team : parallel) {
+        Bucket bucket = emptyBucket(team, *parameters.front());
+        for (const SharedParameter *shared : parameters) {
+            bucket.entries.push_back({shared->parameter->name, bucket.elements, shared->parameter->elements});
+            bucket.elements += roundUp(shared->parameter->elements, kFlatAlignment);
+        }
+        program.buckets.push_back(std::move(bucket));
+    }
+}
+
+// A bucket costs tasks on every rank and a start on the network: beyond this many the overlap gains nothing more.
+constexpr std::int64_t kMostBuckets = 32;
+
+/// Runs of about @p bytes of the parameters by when their gradients are ready; each in the order given.
+std::vector<std::vector<const SharedParameter *>> chunksOf(const std::vector<const SharedParameter *> &parameters, std::int64_t bytes)
+{
+    std::vector<std::size_t> byReady(parameters.size());
+    std::iota(byReady.begin(), byReady.end(), std::size_t{0});
+    std::stable_sort(byReady.begin(), byReady.end(), [&](std::size_t a, std::size_t b) { return parameters[a]->parameter->ready < parameters[b]->parameter->ready; });
+    const auto bytesOf = [&](std::size_t p) { return parameters[p]->parameter->elements * graph::sizeOf(graph::DType::F32); };
+    std::int64_t all = 0;
+    for (const std::size_t p : byReady)
+        all += bytesOf(p);
+    const std::int64_t most = std::max(bytes, all / kMostBuckets);
+    std::vector<std::vector<std::size_t>> chunks(1);
+    std::int64_t filled = 0;
+    for (const std::size_t p : byReady) {
+        if (filled > 0 && filled + bytesOf(p) > most) {
+            chunks.emplace_back();
+            filled = 0;
+        }
+        chunks.back().push_back(p);
+        filled += bytesOf(p);
+    }
+    std::vector<std::vector<const SharedParameter *>> made;
+    for (std::vector<std::size_t> &chunk : chunks) {
+        std::sort(chunk.begin(), chunk.end());
+        made.emplace_back();
+        for (const std::size_t p : chunk)
+            made.back().push_back(parameters[p]);
+    }
+    return made;
+}
 
 /// What two ranges have in common.
 Shard common(Shard a, Shard b)
@@ -163,7 +165,29 @@ Shard common(Shard a, Shard b)
 
 } // namespace
 
-Status makeBuckets(const std::vector<StageHoldings> &stages, Program &program) { return BucketMaker(stages, program).make(); }
+Result<std::vector<SharedParameter>> shareParameters(const std::vector<const StageHoldings *> &stages, TeamSets &sets) { return Sharing(stages, sets).find(); }
+
+void makeBuckets(const std::vector<SharedParameter> &parameters, const FoldedTeams &teams, std::int64_t bytes, Program &program)
+{
+    using Key = std::tuple<std::int32_t, int, std::size_t, graph::DType>;
+    std::vector<Key> keys; // in the order of first appearance
+    std::map<Key, std::vector<const SharedParameter *>> byKey;
+    for (const SharedParameter &shared : parameters) {
+        const Key key(shared.set, shared.zero, shared.layer, shared.parameter->type);
+        if (byKey[key].empty())
+            keys.push_back(key);
+        byKey[key].push_back(&shared);
+    }
+    for (const Key &key : keys) {
+        const std::vector<std::int32_t> &parallel = teams.teams(std::get<0>(key));
+        const bool alone = program.teams[static_cast<std::size_t>(parallel.front())].size() < 2;
+        const bool whole = alone || bytes == 0 || std::get<1>(key) > 0;
+        for (const auto &chunk : chunksOf(byKey[key], whole ? std::numeric_limits<std::int64_t>::max() : bytes))
+            addBuckets(chunk, parallel, program);
+    }
+    for (Bucket &bucket : program.buckets)
+        finish(bucket, program.teams[static_cast<std::size_t>(bucket.team)]);
+}
 
 std::vector<std::int32_t> bucketsOf(const Program &program, RankId rank)
 {
@@ -180,7 +204,7 @@ Shard shardOf(const Program &program, const Bucket &bucket, std::size_t position
 {
     if (bucket.zero < level)
         return {0, bucket.elements};
-    const auto members = static_cast<std::int64_t>(program.teams[static_cast<std::size_t>(bucket.team)].ranks.size());
+    const auto members = static_cast<std::int64_t>(program.teams[static_cast<std::size_t>(bucket.team)].size());
     const std::int64_t each = bucket.elements / members;
     return {static_cast<std::int64_t>(position) * each, each};
 }

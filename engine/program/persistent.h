@@ -20,6 +20,8 @@ struct HeldParameter {
     std::int64_t elements = 0;             ///< of one device's part
     bool trains = true;
     std::size_t layer = 0;                 ///< of the first operator that reads it
+    std::int32_t ready = -1;               ///< operator behind which a micro-batch's gradient is there; kMadeTogether: one that communicates makes it
+    static constexpr std::int32_t kMadeTogether = 1 << 30;
 };
 
 /// A constant or an untrained state; every device has all of it.
@@ -41,10 +43,25 @@ struct StageHoldings {
     std::vector<RankId> ranks; ///< in the order of the mesh
 };
 
-/// Groups parameters that the same teams exchange; with ZeRO 2 and 3 also by layer, as that is what is gathered at a time. Parallel buckets, one per
-/// team of a stage, follow each other and have the same entries. The parameters of a bucket are used by the same stages. One that several stages use
-/// belongs to the ranks of all, once to each; it is sharded up to ZeRO 1. Error: Unsupported, if those stages cut it differently.
-Status makeBuckets(const std::vector<StageHoldings> &stages, Program &program);
+class FoldedTeams;
+class TeamSets;
+
+/// A parameter and who adds up its gradients.
+struct SharedParameter {
+    const HeldParameter *parameter = nullptr; ///< as the first stage that uses it holds it
+    std::int32_t set = -1;                    ///< of TeamSets
+    int zero = 0;
+    std::size_t layer = 0;                    ///< with ZeRO 2 and 3 parameters of a layer are exchanged together: from 1 on; else 0
+};
+
+/// Every parameter, in the order of first appearance. One that several stages use belongs to the ranks of all, once to each; it is sharded up to
+/// ZeRO 1. Error: Unsupported, if those stages cut it differently.
+Result<std::vector<SharedParameter>> shareParameters(const std::vector<const StageHoldings *> &stages, TeamSets &sets);
+
+/// Groups parameters that the same teams exchange; with ZeRO 2 and 3 also by layer, as that is what is gathered at a time; without ZeRO into buckets of
+/// about @p bytes (0: one) in the order in which gradients become ready, so that exchange begins before the last backward pass ends. Parallel buckets, one per
+/// team of a set, follow each other and have the same entries. The parameters of a bucket are used by the same stages.
+void makeBuckets(const std::vector<SharedParameter> &parameters, const FoldedTeams &teams, std::int64_t bytes, Program &program);
 
 /// Buckets that @p rank is a member of, in order.
 std::vector<std::int32_t> bucketsOf(const Program &program, RankId rank);

@@ -151,6 +151,8 @@ struct Body {
 /// Ranks that communicate together, sorted.
 struct Team {
     std::vector<RankId> ranks;
+    std::vector<DeviceId> devices; ///< of all members, those that ranks of a folded program stand for too
+    [[nodiscard]] std::size_t size() const { return devices.size(); }
     [[nodiscard]] std::size_t position(RankId rank) const;
 };
 
@@ -181,13 +183,22 @@ struct Rank {
     std::vector<TaskId> tasks;   ///< all, any lane
     std::vector<TaskId> order;   ///< compute tasks in execution order
     std::vector<std::int32_t> bodies;
+    std::int64_t standsFor = 1;  ///< ranks of the plan; more than itself in a folded program
     std::int64_t arenaBytes = 0; ///< what the rank allocates, once: the predicted peak
     std::int64_t persistentBytes = 0;
 };
 
 /// A plan compiled: per rank, tasks on lanes, their dependencies, and a place for every buffer. Both clocks run it: the simulator
 /// (engine/simulate) and the executor (executor/runtime). Task ids (idOf) are stable: they depend on the plan only.
+///
+/// A folded Program has one rank for all that do the same at the same times; it is for the simulator only. What the clock makes of it is what it makes of
+/// the whole, to the last bit. Its teams, buckets and tasks are those of the ranks that it has, with the durations of the whole teams.
 struct Program {
+    /// A rank of the plan and who stands for it.
+    struct Place {
+        DeviceId device;
+        RankId rank;
+    };
     std::vector<Rank> ranks;
     std::vector<Task> tasks;
     std::vector<TaskId> dependencies;
@@ -196,6 +207,7 @@ struct Program {
     std::vector<Body> bodies;   ///< per stage replica; without operators and places where CompileOptions::bodies was false
     std::vector<Team> teams;
     std::vector<Bucket> buckets;
+    std::vector<Place> places;  ///< every rank of the plan, in order; only in a folded program
     std::int64_t microBatches = 0;
     std::int64_t globalBatch = 0;
     Seconds lowerBound;         ///< busiest lane's work: no order of the tasks can be faster
@@ -216,10 +228,13 @@ std::vector<trace::RankInfo> rankInfos(const Program &program, const cluster::Cl
 struct CompileOptions {
     /// False: durations, order and memory only. Memory is the same to the byte; operators stay on the plan's subject.
     bool bodies = true;
+    /// True: ranks that do the same are there once (Program::places says for which). Only without bodies.
+    bool fold = false;
 };
 
 /// Compiles @p plan, which must be valid for @p subject (validate() is called). Errors: those of validate, Unsupported (an operator
-/// without gradient), BadInput (a custom order that cannot run, with the cycle named). Cost: O(tasks + operators * distinct stages).
+/// without gradient), BadInput (a custom order that cannot run, with the cycle named). Cost: O(tasks + operators * distinct stages),
+/// of the tasks of the ranks that are left if they are folded, and O(devices).
 Result<Program> compile(const plan::Plan &plan, const plan::Subject &subject, const CompileOptions &options = {});
 
 /// A pipeline as the literature's formulas see it: a list of resources, each with a forward and a backward time, network stages

@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "engine/program/fold.h"
 #include "engine/program/program.h"
 #include "engine/program/schedule.h"
 #include "engine/program/slots.h"
 #include "engine/program/stage_model.h"
+#include "engine/program/teams.h"
 
+#include <map>
+#include <optional>
 #include <vector>
 
 namespace planloom::program {
@@ -29,8 +33,11 @@ public:
     [[nodiscard]] double largestSlice(const RankSite &site) const;
 
 private:
+    [[nodiscard]] const std::vector<std::int64_t> &sizes(std::size_t stage, std::int64_t samples) const;
+
     const plan::Plan &m_plan;
     bool m_proportional;
+    mutable std::map<std::pair<std::size_t, std::int64_t>, std::vector<std::int64_t>> m_sizes; ///< of the replicas' slices, by stage and samples
 };
 
 /// What the steps of compile() share. `program` grows from step to step.
@@ -42,7 +49,10 @@ struct Compilation {
     std::vector<StageModel> stages;
     std::vector<RankSite> sites; ///< per body
     std::vector<std::vector<PassStep>> orders; ///< per rank
-    std::vector<std::size_t> firstSite; ///< per stage: of those of its devices, which follow in the order of its mesh
+    std::vector<std::vector<std::size_t>> sitesOf; ///< per stage, in the order of its mesh
+    TeamSets sets;
+    Fold fold;
+    std::optional<FoldedTeams> teams;
 
     [[nodiscard]] const plan::Stage &stageOf(const RankSite &site) const { return plan.stages[site.stage.index()]; }
     [[nodiscard]] bool isFirst(const RankSite &site) const { return site.stage.value == 0; }

@@ -5,6 +5,7 @@
 #include "engine/graph/split_backward.h"
 #include "engine/program/lower.h"
 #include "engine/program/zero.h"
+#include "engine/sharding/shard.h"
 
 #include <algorithm>
 #include <cmath>
@@ -86,6 +87,13 @@ std::vector<int> inner(const sharding::Mesh &mesh) { return {mesh.sizes.begin() 
 
 } // namespace
 
+std::int32_t readyAt(const graph::TrainingGraph &training, TensorId gradient)
+{
+    const OpId producer = gradient.valid() ? training.graph.tensor(gradient).producer : OpId();
+    const bool together = producer.valid() && sharding::communicates(training.graph.op(producer).type);
+    return together ? HeldParameter::kMadeTogether : producer.value;
+}
+
 bool isLayerProfile(const graph::Graph &graph)
 {
     return std::any_of(graph.ops().begin(), graph.ops().end(), [](const graph::Op &op) { return op.type == "ProfiledLayer"; });
@@ -120,6 +128,26 @@ Result<StageModel> StageModel::make(const plan::Plan &plan, const plan::Subject 
         }
     }
     holdWhole(*subject.graph, first, last, model.m_holdings);
+    return model;
+}
+
+StageModel StageModel::again(const plan::Plan &plan, StageId stage, const Renaming &names) const
+{
+    StageModel model = *this;
+    const auto rename = [&names](std::string &name) {
+        if (const auto found = names.find(name); found != names.end())
+            name = found->second;
+    };
+    model.m_stage = plan.stages[stage.index()];
+    for (HeldParameter &parameter : model.m_holdings.parameters) {
+        rename(parameter.name);
+        parameter.layer += model.m_stage.firstLayer - m_stage.firstLayer;
+    }
+    for (HeldTensor &other : model.m_holdings.others)
+        rename(other.name);
+    // What is cut later on, bucket by bucket, is laid out for itself.
+    if (m_splits || m_stage.zero > 1)
+        model.m_layouts = std::make_shared<std::map<double, StageLayout>>();
     return model;
 }
 
@@ -204,6 +232,7 @@ void StageModel::describeParameters(const graph::TrainingGraph &logical, const s
         held.elements = tensor.shape.elements(1);
         held.trains = m_training->gradients[p].valid();
         held.layer = layerOf(*m_training, tensor.id, m_subject->layers(), *m_subject->graph);
+        held.ready = readyAt(*m_training, m_training->gradients[p]);
         m_holdings.parameters.push_back(std::move(held));
     }
 }
@@ -259,15 +288,15 @@ void StageModel::adopt(graph::TrainingGraph training)
 const StageLayout &StageModel::layout(double samples)
 {
     const double key = m_training ? std::ceil(samples) : samples;
-    const auto found = m_layouts.find(key);
-    if (found != m_layouts.end())
+    const auto found = m_layouts->find(key);
+    if (found != m_layouts->end())
         return found->second;
     StageLayout made;
     if (m_training)
         made = layoutStage(*m_training, static_cast<std::int64_t>(key), runsAgain());
     else
         made.slotBytes = estimateSlots(*m_subject->graph, m_subject->layers(), m_stage.firstLayer, m_stage.lastLayer, key, runsAgain(), m_splits);
-    return m_layouts.emplace(key, std::move(made)).first->second;
+    return m_layouts->emplace(key, std::move(made)).first->second;
 }
 
 bool StageModel::returnsGradient() { return layout(1).slotBytes[static_cast<std::size_t>(Area::GradientInbox)] > 0; }

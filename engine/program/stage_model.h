@@ -6,6 +6,7 @@
 #include "engine/program/persistent.h"
 #include "engine/program/program.h"
 #include "engine/program/schedule.h"
+#include "engine/program/stage_alike.h"
 #include "engine/program/zero.h"
 
 #include <map>
@@ -21,6 +22,9 @@ public:
     /// @p before: the stage in front, whose outputs this one takes as they leave there; nullptr for the first.
     /// Error: Unsupported if the stage cannot be differentiated and @p mustRun; otherwise memory is estimated from activations. Errors of sharding.
     static Result<StageModel> make(const plan::Plan &plan, const plan::Subject &subject, StageId stage, const StageModel *before, bool mustRun);
+
+    /// Stage @p stage, which is this one again with other tensors (stage_alike.h): for programs without bodies. Before applyZero.
+    [[nodiscard]] StageModel again(const plan::Plan &plan, StageId stage, const Renaming &names) const;
 
     /// What every device of the stage runs.
     [[nodiscard]] const std::optional<graph::TrainingGraph> &training() const { return m_training; }
@@ -86,8 +90,11 @@ private:
     [[nodiscard]] Work workOf(const graph::TrainingGraph &training) const;
     Work m_whole, m_own;
     Shards m_shards;
-    std::map<double, StageLayout> m_layouts;
+    std::shared_ptr<std::map<double, StageLayout>> m_layouts = std::make_shared<std::map<double, StageLayout>>(); ///< shared with what is alike
 };
+
+/// The operator that makes @p gradient; -1: none; HeldParameter::kMadeTogether: one that communicates.
+std::int32_t readyAt(const graph::TrainingGraph &training, TensorId gradient);
 
 /// True if the graph is a layer profile: it has times and sizes but nothing to execute, and slices of it need not be whole samples.
 bool isLayerProfile(const graph::Graph &graph);

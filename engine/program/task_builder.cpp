@@ -1,14 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/cost/local_costs.h"
-#include "engine/graph/operators.h"
-#include "engine/program/parts.h"
 #include "engine/program/site.h"
+#include "engine/program/stage_parts.h"
 
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <memory>
-#include <string_view>
 #include <tuple>
 
 namespace planloom::program {
@@ -26,16 +22,10 @@ struct PassTasks {
 struct SiteTasks {
     std::vector<PassTasks> forward, recompute, backward, weights; ///< per micro-batch; empty where the stage has no such pass
     std::vector<TaskId> receiveActivation, sendActivation, receiveGradient, sendGradient;
+    std::vector<TaskId> lastParts; ///< of the last pass that makes gradients of parameters, runs and boxing
     std::vector<TaskId> exchange; ///< of gradients, before the optimizer
     std::vector<TaskId> restore;  ///< of parameters, behind it
     TaskId optimizer;
-};
-
-/// How boxing cuts the passes of a stage, and what part of a pass's time each run takes.
-struct StageParts {
-    std::vector<PassPart> forward, backward, weights;
-    std::vector<double> forwardShares, backwardShares, weightShares; ///< the last two sum to 1
-    std::shared_ptr<const cost::LocalCosts> costs; ///< of the stage's own operators; null where only layers have times
 };
 
 /// Which lane each end of a stage uses.
@@ -64,7 +54,7 @@ public:
     void build()
     {
         for (std::size_t stage = 0; stage < m_all.stages.size(); ++stage)
-            m_parts.push_back(partsOfStage(stage));
+            m_parts.push_back(partsOfStage(m_all, stage));
         for (std::size_t site = 0; site < m_all.sites.size(); ++site) {
             addPasses(site);
             addUpdate(site);
@@ -97,79 +87,6 @@ private:
         return id;
     }
 
-    /// Operations and traffic of a run in one measure: a byte of memory traffic weighs as much as ten operations on today's devices.
-    static double weightOf(const graph::TrainingGraph &training, const PassPart &part)
-    {
-        constexpr double kOperationsPerByte = 10;
-        double weight = 0;
-        for (std::int32_t op = part.first; !part.boxing && op < part.last; ++op) {
-            const graph::OpCostFigures cost = graph::figures(training.graph, OpId(op), 1);
-            weight += cost.forward.value() + kOperationsPerByte * static_cast<double>(cost.forwardBytes.value());
-        }
-        return weight;
-    }
-
-    /// What part of the time of @p runs each of them takes.
-    static std::vector<double> sharesOf(const graph::TrainingGraph &training, const std::vector<PassPart> &runs)
-    {
-        std::vector<double> all(runs.size(), 1);
-        if (runs.size() == 1)
-            return all;
-        double sum = 0;
-        for (std::size_t i = 0; i < runs.size(); ++i)
-            sum += all[i] = weightOf(training, runs[i]);
-        for (double &share : all)
-            share = sum > 0 ? share / sum : 0;
-        return all;
-    }
-
-    /// Where operators are not known half of a backward pass makes the gradients of weights; all of it where no gradient goes further back.
-    [[nodiscard]] StageParts roughParts(std::size_t stage) const
-    {
-        const double weights = !m_all.splits(stage) ? 0 : stage == 0 ? 1 : 0.5;
-        return {{PassPart{}}, {PassPart{}}, {PassPart{}}, {1}, {1 - weights}, {weights}, nullptr};
-    }
-
-    [[nodiscard]] StageParts partsOfStage(std::size_t index) const
-    {
-        const StageModel &stage = m_all.stages[index];
-        if (!stage.training())
-            return roughParts(index);
-        const graph::TrainingGraph &training = *stage.training();
-        const auto forwardEnd = static_cast<std::int32_t>(training.forwardOps);
-        const auto backwardEnd = static_cast<std::int32_t>(training.weightsBegin());
-        const auto end = static_cast<std::int32_t>(training.graph.ops().size());
-        StageParts parts;
-        parts.forward = partsOf(training, 0, forwardEnd);
-        parts.backward = partsOf(training, forwardEnd, backwardEnd);
-        parts.forwardShares = sharesOf(training, parts.forward);
-        if (m_all.splits(index))
-            parts.weights = partsOf(training, backwardEnd, end);
-        std::vector<PassPart> both = parts.backward;
-        both.insert(both.end(), parts.weights.begin(), parts.weights.end());
-        const std::vector<double> shares = sharesOf(training, both);
-        const auto cut = shares.begin() + static_cast<std::ptrdiff_t>(parts.backward.size());
-        parts.backwardShares.assign(shares.begin(), cut);
-        parts.weightShares.assign(cut, shares.end());
-        parts.costs = localCosts(stage);
-        return parts;
-    }
-
-    /// Used where the profile knows the stage's own operators, where nothing is measured and its GPUs have models, and where operators run again
-    /// within the backward pass, which the times of layers do not tell. Else null.
-    [[nodiscard]] std::shared_ptr<const cost::LocalCosts> localCosts(const StageModel &stage) const
-    {
-        const auto profile = m_costs.profile();
-        const bool byKernel = profile && !profile->kernels.empty();
-        const bool byLayer = profile && !profile->ops.empty();
-        if (byLayer && !byKernel && !stage.repeats())
-            return nullptr;
-        auto costs = std::make_shared<const cost::LocalCosts>(m_costs, stage.training()->graph);
-        const auto &devices = stage.stage().devices;
-        const bool modelled = !byLayer && std::all_of(devices.begin(), devices.end(), [&](DeviceId id) { return costs->modelled(m_all.subject.cluster->device(id).type); });
-        return costs->measured() || modelled || stage.repeats() ? std::move(costs) : nullptr;
-    }
-
     /// A run of operators: what the profile says of them, or @p share, its part of the pass as the model's layers have it.
     Seconds runTime(const RankSite &site, std::int64_t m, const PassPart &part, Seconds share)
     {
@@ -189,8 +106,10 @@ private:
     {
         const RankSite &site = m_all.sites[index];
         const StageParts &stage = m_parts[site.stage.index()];
-        const std::vector<PassPart> &parts = pass == Pass::Backward ? stage.backward : pass == Pass::WeightGradient ? stage.weights : stage.forward;
-        const std::vector<double> &shares = pass == Pass::Backward ? stage.backwardShares : pass == Pass::WeightGradient ? stage.weightShares : stage.forwardShares;
+        const bool last = !stage.last.empty() && m == lastMicroBatch(site) && pass == (m_all.splits(site.stage.index()) ? Pass::WeightGradient : Pass::Backward);
+        const std::vector<PassPart> &parts = last ? stage.last : pass == Pass::Backward ? stage.backward : pass == Pass::WeightGradient ? stage.weights : stage.forward;
+        const std::vector<double> &shares =
+            last ? stage.lastShares : pass == Pass::Backward ? stage.backwardShares : pass == Pass::WeightGradient ? stage.weightShares : stage.forwardShares;
         PassTasks tasks;
         std::vector<TaskId> made;
         std::int16_t run = 0;
@@ -216,61 +135,33 @@ private:
         }
         tasks.first = tasks.runs.front();
         tasks.last = tasks.runs.back();
+        if (last)
+            m_tasks[index].lastParts = std::move(made);
         return tasks;
+    }
+
+    /// The micro-batch whose passes over the stage come last.
+    [[nodiscard]] std::int64_t lastMicroBatch(const RankSite &site) const
+    {
+        const std::vector<PassStep> &order = m_all.orders[site.rank.index()];
+        const auto found = std::find_if(order.rbegin(), order.rend(), [&](const PassStep &step) { return step.stage == site.stage.value; });
+        return found == order.rend() ? -1 : found->microBatch;
     }
 
     TaskId addBoxing(std::size_t index, Pass pass, std::int64_t m, std::int32_t op, std::int16_t number)
     {
         const RankSite &site = m_all.sites[index];
-        const StageModel &stage = m_all.stages[site.stage.index()];
-        const graph::Graph &graph = stage.training()->graph;
-        const graph::Op &boxing = graph.ops()[static_cast<std::size_t>(op)];
-        const Kind kind = kindOf(boxing.type);
-        const std::int32_t team = teamOf(lineOf(stage, site.device, boxing));
+        const Boxing &boxing = m_parts[site.stage.index()].boxing.at(op);
+        const std::int32_t team = m_all.teams->teamOf(boxing.set, site.rank);
         const auto samples = static_cast<std::int64_t>(std::ceil(m_all.samples.slice(site, m)));
-        const std::int64_t whole = graph.tensor(kind == Kind::AllGather ? boxing.outputs.front() : boxing.inputs.front()).bytes(samples).value();
-        const TaskId id = add(index, kind, Lane::Collective, pass, m, collectiveTime(kind, team, whole));
+        const std::int64_t whole = m_all.stages[site.stage.index()].training()->graph.tensor(boxing.whole).bytes(samples).value();
+        const TaskId id = add(index, boxing.kind, Lane::Collective, pass, m, collectiveTime(boxing.kind, team, whole));
         Task &task = m_program.tasks[id.index()];
         task.part = number;
         task.team = team;
-        task.bytes = sentBytes(kind, team, whole, site.rank, graph.tensor(boxing.inputs.front()).type);
+        task.bytes = sentBytes(boxing.kind, team, whole, site.rank, boxing.type);
         m_boxing[{site.stage.value, team, pass, m, op}].push_back(id);
         return id;
-    }
-
-    static Kind kindOf(std::string_view type)
-    {
-        return type == "AllGather" ? Kind::AllGather : type == "ReduceScatter" ? Kind::ReduceScatter : type == "AllToAll" ? Kind::AllToAll : Kind::AllReduce;
-    }
-
-    /// The ranks that boxing on @p device of the stage's mesh talks to.
-    static std::vector<RankId> lineOf(const StageModel &stage, std::size_t device, const graph::Op &boxing)
-    {
-        std::vector<std::int64_t> over = boxing.integers("mesh_dims");
-        if (over.empty())
-            over.push_back(boxing.integer("mesh_dim"));
-        std::vector<RankId> ranks;
-        const std::vector<int> own = stage.mesh().coordinates(static_cast<int>(device));
-        for (int other = 0; other < stage.mesh().devices(); ++other) {
-            const std::vector<int> theirs = stage.mesh().coordinates(other);
-            bool same = true;
-            for (std::size_t d = 0; d < own.size(); ++d)
-                same = same && (own[d] == theirs[d] || std::find(over.begin(), over.end(), static_cast<std::int64_t>(d)) != over.end());
-            if (same)
-                ranks.push_back(stage.holdings().ranks[static_cast<std::size_t>(other)]);
-        }
-        return ranks;
-    }
-
-    std::int32_t teamOf(std::vector<RankId> ranks)
-    {
-        if (m_teams.empty())
-            for (std::size_t t = 0; t < m_program.teams.size(); ++t)
-                m_teams.emplace(m_program.teams[t].ranks, static_cast<std::int32_t>(t));
-        const auto [entry, isNew] = m_teams.try_emplace(ranks, static_cast<std::int32_t>(m_program.teams.size()));
-        if (isNew)
-            m_program.teams.push_back({std::move(ranks)});
-        return entry->second;
     }
 
     /// A device's share of a pass, remembered: micro-batches and ranks are alike.
@@ -317,9 +208,10 @@ private:
     void handOver()
     {
         for (std::size_t stage = 0; stage < m_all.stages.size(); ++stage) {
-            for (std::size_t device = 0; m_all.staysOnDevice(stage) && device < m_all.plan.stages[stage].devices.size(); ++device) {
-                SiteTasks &here = m_tasks[m_all.firstSite[stage] + device];
-                SiteTasks &next = m_tasks[m_all.firstSite[stage + 1] + device];
+            const bool stays = m_all.staysOnDevice(stage);
+            for (std::size_t i = 0; stays && i < m_all.sitesOf[stage].size(); ++i) {
+                SiteTasks &here = m_tasks[m_all.sitesOf[stage][i]];
+                SiteTasks &next = m_tasks[m_all.sitesOf[stage + 1][i]];
                 here.sendActivation = next.receiveActivation;
                 next.sendGradient = here.receiveGradient;
             }
@@ -346,7 +238,7 @@ private:
         const std::vector<std::int32_t> mine = m_all.bucketsAt(at);
         for (const std::int32_t index : mine) {
             const Bucket &bucket = m_program.buckets[static_cast<std::size_t>(index)];
-            const auto members = static_cast<std::int64_t>(m_program.teams[static_cast<std::size_t>(bucket.team)].ranks.size());
+            const auto members = static_cast<std::int64_t>(m_program.teams[static_cast<std::size_t>(bucket.team)].size());
             bytes += bucket.zero > 0 ? bucket.bytes() / members : bucket.bytes();
             if (members > 1 && bucket.zero < 2)
                 tasks.exchange.push_back(addExchange(at, bucket.zero == 0 ? Kind::AllReduce : Kind::ReduceScatter, index));
@@ -390,20 +282,12 @@ private:
         return Seconds(slowest);
     }
 
-    [[nodiscard]] std::vector<DeviceId> devicesOf(std::int32_t team) const
-    {
-        std::vector<DeviceId> devices;
-        for (const RankId rank : m_program.teams[static_cast<std::size_t>(team)].ranks)
-            devices.push_back(m_program.ranks[rank.index()].device);
-        return devices;
-    }
-
     /// @p whole: bytes of what is reduced, gathered or exchanged, all parts together.
     Seconds collectiveTime(Kind kind, std::int32_t team, std::int64_t whole)
     {
-        const auto [entry, isNew] = m_collectiveTimes.try_emplace(std::make_tuple(StageId(), kind, team, whole));
+        const auto [entry, isNew] = m_collectiveTimes.try_emplace(std::make_tuple(kind, m_all.teams->shape(team), whole));
         if (isNew) {
-            const std::vector<DeviceId> devices = devicesOf(team);
+            const std::vector<DeviceId> &devices = m_program.teams[static_cast<std::size_t>(team)].devices;
             entry->second = m_costs.collective(collectiveOf(kind), devices, static_cast<double>(bytesOfCall(kind, devices.size(), whole)));
         }
         return entry->second;
@@ -412,13 +296,16 @@ private:
     /// The same after the last micro-batch, when all groups of replicas of a tensor-parallel stage exchange at once.
     Seconds exchangeTime(StageId stage, Kind kind, std::int32_t team, std::int64_t whole)
     {
-        const auto key = std::make_tuple(stage, kind, team, whole);
-        if (const auto known = m_collectiveTimes.find(key); known != m_collectiveTimes.end())
-            return known->second;
-        const auto groups = replicaGroups(stage, devicesOf(team));
-        const Seconds time = groups.size() < 2 ? collectiveTime(kind, team, whole)
-                                               : m_costs.collectiveAtOnce(collectiveOf(kind), groups, static_cast<double>(bytesOfCall(kind, groups.front().size(), whole)));
-        return m_collectiveTimes.emplace(key, time).first->second;
+        const auto [entry, isNew] = m_exchangeTimes.try_emplace(std::make_tuple(stage, kind, team, whole));
+        if (isNew) {
+            const auto [known, isFirst] = m_replicaGroups.try_emplace({stage, team});
+            if (isFirst)
+                known->second = replicaGroups(stage, m_program.teams[static_cast<std::size_t>(team)].devices);
+            const auto &groups = known->second;
+            entry->second = groups.size() < 2 ? collectiveTime(kind, team, whole)
+                                              : m_costs.collectiveAtOnce(collectiveOf(kind), groups, static_cast<double>(bytesOfCall(kind, groups.front().size(), whole)));
+        }
+        return entry->second;
     }
 
     /// For each shard of the stage the devices that hold it, if @p own is one of them; else nothing.
@@ -458,8 +345,13 @@ private:
     [[nodiscard]] std::int64_t sentBytes(Kind kind, std::int32_t team, std::int64_t whole, RankId rank, graph::DType type) const
     {
         const Team &members = m_program.teams[static_cast<std::size_t>(team)];
-        const std::int64_t bytes = bytesOfCall(kind, members.ranks.size(), whole);
-        return cost::collectiveBytesOf(collectiveOf(kind), bytes, static_cast<int>(members.ranks.size()), static_cast<int>(members.position(rank)), graph::sizeOf(type));
+        const std::int64_t bytes = bytesOfCall(kind, members.size(), whole);
+        std::size_t position = members.position(rank);
+        if (members.ranks.size() < members.size()) { // folded
+            const DeviceId device = m_program.ranks[rank.index()].device;
+            position = static_cast<std::size_t>(std::find(members.devices.begin(), members.devices.end(), device) - members.devices.begin());
+        }
+        return cost::collectiveBytesOf(collectiveOf(kind), bytes, static_cast<int>(members.size()), static_cast<int>(position), graph::sizeOf(type));
     }
 
     // --- Dependencies ---------------------------------------------------------------------------------------------
@@ -503,7 +395,7 @@ private:
         std::vector<TaskId> exchanges;
         for (const std::int32_t b : rank.bodies) {
             for (const TaskId exchange : m_tasks[static_cast<std::size_t>(b)].exchange) {
-                depend(exchange, lastUser(rank, m_program.tasks[exchange.index()].bucket));
+                depend(exchange, completes(rank, m_tasks[static_cast<std::size_t>(b)], m_program.tasks[exchange.index()]));
                 exchanges.push_back(exchange);
             }
         }
@@ -534,6 +426,14 @@ private:
             if (m_all.sites[static_cast<std::size_t>(b)].stage.value == stage)
                 return static_cast<std::size_t>(b);
         return static_cast<std::size_t>(rank.bodies.front());
+    }
+
+    /// The compute task behind which what @p exchange sums up is there.
+    [[nodiscard]] TaskId completes(const Rank &rank, const SiteTasks &site, const Task &exchange) const
+    {
+        const StageParts &parts = m_parts[exchange.stage.index()];
+        const auto run = parts.complete.find(m_program.buckets[static_cast<std::size_t>(exchange.bucket)].entries.front().parameter);
+        return run == parts.complete.end() ? lastUser(rank, exchange.bucket) : site.lastParts[run->second];
     }
 
     /// The last compute task of the stages on @p rank that have the parameters of bucket @p index.
@@ -578,8 +478,8 @@ private:
 
     void collect(std::size_t stage, std::vector<TaskId> SiteTasks::*list, std::int64_t m, std::vector<TaskId> &members) const
     {
-        for (std::size_t device = 0; device < m_all.plan.stages[stage].devices.size(); ++device)
-            if (const TaskId id = taskAt(m_tasks[m_all.firstSite[stage] + device].*list, m); id.valid())
+        for (const std::size_t site : m_all.sitesOf[stage])
+            if (const TaskId id = taskAt(m_tasks[site].*list, m); id.valid())
                 members.push_back(id);
     }
 
@@ -621,12 +521,13 @@ private:
     BoundaryLanes m_lanes;
     std::vector<SiteTasks> m_tasks; ///< per site
     std::vector<StageParts> m_parts; ///< per stage
-    std::map<std::vector<RankId>, std::int32_t> m_teams;
     std::map<std::tuple<std::size_t, bool, double, std::size_t>, double> m_shares; ///< by stage, pass, samples, type of device
+    std::map<std::tuple<Kind, std::int32_t, std::int64_t>, Seconds> m_collectiveTimes; ///< by kind, shape of the team and bytes
     std::map<std::tuple<std::int32_t, std::int32_t, Pass, std::int64_t, std::int32_t>, std::vector<TaskId>> m_boxing; ///< by stage, team, pass, micro-batch, operator
     std::vector<std::pair<TaskId, TaskId>> m_edges; ///< (task, what it waits for)
     std::map<std::tuple<std::size_t, double, Pass>, Seconds> m_transferTimes;
-    std::map<std::tuple<StageId, Kind, std::int32_t, std::int64_t>, Seconds> m_collectiveTimes; ///< by stage (of exchanges), kind, team and bytes
+    std::map<std::tuple<StageId, Kind, std::int32_t, std::int64_t>, Seconds> m_exchangeTimes; ///< by stage, kind, team and bytes
+    std::map<std::pair<StageId, std::int32_t>, std::vector<std::vector<DeviceId>>> m_replicaGroups; ///< by stage and team
     std::map<std::tuple<std::size_t, std::int32_t, std::int32_t, double, std::size_t>, Seconds> m_runTimes; ///< by stage, operators, samples and device type
 };
 

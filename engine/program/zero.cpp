@@ -43,7 +43,7 @@ public:
             Cut cut;
             cut.bucket = &bucket;
             cut.ordinal = b;
-            cut.parts = static_cast<std::int64_t>(program.teams[static_cast<std::size_t>(bucket.team)].ranks.size());
+            cut.parts = static_cast<std::int64_t>(program.teams[static_cast<std::size_t>(bucket.team)].size());
             for (const Bucket::Entry &entry : bucket.entries)
                 cut.members.push_back(index.at(entry.parameter));
             for (const int dimension : holdings.parameters[cut.members.front()].reduceOver)

@@ -4,6 +4,8 @@
 #include "engine/simulate/clock.h"
 #include "engine/simulate/recorder.h"
 
+#include <algorithm>
+#include <map>
 #include <nlohmann/json.hpp>
 
 namespace planloom::simulate {
@@ -18,19 +20,23 @@ Report makeReport(const program::Program &program, const cluster::Cluster &clust
     report.speedupOverOneDevice = seconds > 0 ? program.oneDevice.value() / seconds : 0;
     report.fits = true;
     double busy = 0;
-    for (std::size_t r = 0; r < program.ranks.size(); ++r) {
-        const program::Rank &rank = program.ranks[r];
+    const auto add = [&](DeviceId id, RankId rank) {
         DeviceReport device;
-        device.id = cluster.device(rank.device).name;
-        device.peakBytes = rank.arenaBytes;
-        device.capacityBytes = cluster.typeOf(rank.device).memory.value();
-        device.busyFraction = seconds > 0 ? recorder.computeSeconds(r) / seconds : 0;
-        device.commFraction = seconds > 0 ? recorder.communicationSeconds(r) / seconds : 0;
+        device.id = cluster.device(id).name;
+        device.peakBytes = program.ranks[rank.index()].arenaBytes;
+        device.capacityBytes = cluster.typeOf(id).memory.value();
+        device.busyFraction = seconds > 0 ? recorder.computeSeconds(rank.index()) / seconds : 0;
+        device.commFraction = seconds > 0 ? recorder.communicationSeconds(rank.index()) / seconds : 0;
         report.fits = report.fits && device.peakBytes <= device.capacityBytes;
         busy += device.busyFraction;
         report.devices.push_back(std::move(device));
-    }
-    report.bubbleFraction = program.ranks.empty() ? 0 : 1.0 - busy / static_cast<double>(program.ranks.size());
+    };
+    report.devices.reserve(std::max(program.places.size(), program.ranks.size()));
+    for (const program::Program::Place &place : program.places)
+        add(place.device, place.rank);
+    for (std::size_t r = 0; r < program.ranks.size() && program.places.empty(); ++r)
+        add(program.ranks[r].device, RankId(static_cast<std::int64_t>(r)));
+    report.bubbleFraction = report.devices.empty() ? 0 : 1.0 - busy / static_cast<double>(report.devices.size());
     return report;
 }
 
@@ -50,7 +56,8 @@ Result<Simulation> simulate(const program::Program &program, const cluster::Clus
 
 Result<Simulation> simulatePlan(const plan::Plan &plan, const plan::Subject &subject, const Options &options)
 {
-    const auto program = program::compile(plan, subject, {.bodies = false});
+    const bool whole = options.trace || options.memory;
+    const auto program = program::compile(plan, subject, {.bodies = false, .fold = !whole});
     if (!program)
         return program.error();
     return simulate(*program, *subject.cluster, options);
@@ -60,15 +67,28 @@ Result<double> iterationSeconds(const program::Program &program) { return CostCl
 
 std::string toJson(const Report &report)
 {
-    nlohmann::ordered_json devices = nlohmann::ordered_json::array();
-    for (const DeviceReport &device : report.devices)
-        devices.push_back({{"id", device.id}, {"peak_bytes", device.peakBytes}, {"capacity_bytes", device.capacityBytes},
-                           {"busy_fraction", device.busyFraction}, {"comm_fraction", device.commFraction}});
     const nlohmann::ordered_json json = {{"iteration_seconds", report.iterationSeconds}, {"samples_per_second", report.samplesPerSecond},
-                                         {"bubble_fraction", report.bubbleFraction}, {"fits", report.fits}, {"devices", std::move(devices)},
+                                         {"bubble_fraction", report.bubbleFraction}, {"fits", report.fits}, {"devices", nlohmann::json::array()},
                                          {"lower_bound_seconds", report.lowerBoundSeconds},
                                          {"speedup_over_one_device", report.speedupOverOneDevice}};
-    return json.dump();
+    // Thousands of devices make long lists with few different numbers: written piece by piece, each number once.
+    std::map<double, std::string> numbers;
+    const auto number = [&numbers](double value) -> const std::string & {
+        const auto [entry, isNew] = numbers.try_emplace(value);
+        if (isNew)
+            entry->second = nlohmann::json(value).dump();
+        return entry->second;
+    };
+    std::string devices = "[";
+    for (const DeviceReport &device : report.devices) {
+        devices += (devices.size() > 1 ? ",{\"id\":" : "{\"id\":") + nlohmann::json(device.id).dump();
+        devices += ",\"peak_bytes\":" + std::to_string(device.peakBytes) + ",\"capacity_bytes\":" + std::to_string(device.capacityBytes);
+        devices += ",\"busy_fraction\":" + number(device.busyFraction) + ",\"comm_fraction\":" + number(device.commFraction) + "}";
+    }
+    devices += "]";
+    const std::string empty = "\"devices\":[]";
+    std::string text = json.dump();
+    return text.replace(text.find(empty) + empty.size() - 2, 2, devices);
 }
 
 } // namespace planloom::simulate

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/program/stage_parts.h"
+
+#include "engine/graph/operators.h"
+#include "engine/sharding/shard.h"
+
+#include <algorithm>
+#include <string_view>
+
+namespace planloom::program {
+namespace {
+
+using trace::Kind;
+
+Kind kindOf(std::string_view type)
+{
+    return type == "AllGather" ? Kind::AllGather : type == "ReduceScatter" ? Kind::ReduceScatter : type == "AllToAll" ? Kind::AllToAll : Kind::AllReduce;
+}
+
+/// Operations and traffic of a run in one measure: a byte of memory traffic weighs as much as ten operations on today's devices.
+double weightOf(const graph::TrainingGraph &training, const PassPart &part)
+{
+    constexpr double kOperationsPerByte = 10;
+    double weight = 0;
+    for (std::int32_t op = part.first; !part.boxing && op < part.last; ++op) {
+        const graph::OpCostFigures cost = graph::figures(training.graph, OpId(op), 1);
+        weight += cost.forward.value() + kOperationsPerByte * static_cast<double>(cost.forwardBytes.value());
+    }
+    return weight;
+}
+
+/// What part of the time of @p runs each of them takes.
+std::vector<double> sharesOf(const graph::TrainingGraph &training, const std::vector<PassPart> &runs)
+{
+    std::vector<double> all(runs.size(), 1);
+    if (runs.size() == 1)
+        return all;
+    double sum = 0;
+    for (std::size_t i = 0; i < runs.size(); ++i)
+        sum += all[i] = weightOf(training, runs[i]);
+    for (double &share : all)
+        share = sum > 0 ? share / sum : 0;
+    return all;
+}
+
+/// Where operators are not known half of a backward pass makes the gradients of weights; all of it where no gradient goes further back.
+StageParts roughParts(const Compilation &all, std::size_t stage)
+{
+    const double weights = !all.splits(stage) ? 0 : stage == 0 ? 1 : 0.5;
+    return {{PassPart{}}, {PassPart{}}, {PassPart{}}, {1}, {1 - weights}, {weights}, {}, {}, {}, {}, nullptr};
+}
+
+/// Used where the profile knows the stage's own operators, where nothing is measured and its GPUs have models, and where operators run again
+/// within the backward pass, which the times of layers do not tell. Else null.
+std::shared_ptr<const cost::LocalCosts> localCosts(const Compilation &all, const StageModel &stage)
+{
+    const auto profile = all.subject.costs->profile();
+    const bool byKernel = profile && !profile->kernels.empty();
+    const bool byLayer = profile && !profile->ops.empty();
+    if (byLayer && !byKernel && !stage.repeats())
+        return nullptr;
+    auto costs = std::make_shared<const cost::LocalCosts>(*all.subject.costs, stage.training()->graph);
+    const auto &devices = stage.stage().devices;
+    const bool modelled = !byLayer && std::all_of(devices.begin(), devices.end(), [&](DeviceId id) { return costs->modelled(all.subject.cluster->device(id).type); });
+    return costs->measured() || modelled || stage.repeats() ? std::move(costs) : nullptr;
+}
+
+/// True if several stages on @p rank have the parameters of @p bucket.
+bool usedTwice(const Compilation &all, RankId rank, const Bucket &bucket)
+{
+    const std::vector<std::int32_t> &bodies = all.program.ranks[rank.index()].bodies;
+    return bodies.size() > 1 && std::count_if(bodies.begin(), bodies.end(), [&](std::int32_t b) {
+        return all.hasParameter(all.sites[static_cast<std::size_t>(b)].stage.index(), bucket.entries.front().parameter);
+    }) > 1;
+}
+
+/// Where the buckets of stage @p index that need not wait for the end of the last pass are complete: by their first parameter, the operator.
+std::map<std::string, std::int32_t> completions(const Compilation &all, std::size_t index)
+{
+    const StageModel &stage = all.stages[index];
+    if (all.plan.bucketBytes == 0)
+        return {};
+    std::map<std::string, std::int32_t> ready;
+    for (std::size_t p = 0; p < stage.training()->parameters.size(); ++p)
+        ready[stage.holdings().parameters[p].name] = readyAt(*stage.training(), stage.training()->gradients[p]);
+    std::map<std::string, std::int32_t> complete;
+    const std::size_t site = all.sitesOf[index].front();
+    std::int32_t end = -1;
+    for (const std::int32_t b : all.bucketsAt(site)) {
+        const Bucket &bucket = all.program.buckets[static_cast<std::size_t>(b)];
+        std::int32_t last = -1;
+        for (const Bucket::Entry &entry : bucket.entries)
+            last = std::max(last, ready.at(entry.parameter));
+        end = std::max(end, last);
+        const bool exchanged = bucket.zero == 0 && all.program.teams[static_cast<std::size_t>(bucket.team)].size() > 1;
+        if (exchanged && last != HeldParameter::kMadeTogether && !usedTwice(all, all.sites[site].rank, bucket))
+            complete.emplace(bucket.entries.front().parameter, last);
+    }
+    // What comes last may as well wait for the end of the pass.
+    std::erase_if(complete, [end](const auto &entry) { return entry.second == end; });
+    return complete;
+}
+
+void cutLast(const Compilation &all, std::size_t index, StageParts &parts)
+{
+    const graph::TrainingGraph &training = *all.stages[index].training();
+    const std::map<std::string, std::int32_t> complete = completions(all, index);
+    if (complete.empty())
+        return;
+    const bool splits = all.splits(index);
+    const auto begin = static_cast<std::int32_t>(splits ? training.weightsBegin() : training.forwardOps);
+    std::vector<std::int32_t> ends;
+    for (const auto &[parameter, op] : complete)
+        if (op >= begin)
+            ends.push_back(op);
+    std::sort(ends.begin(), ends.end());
+    parts.last = partsOf(training, begin, static_cast<std::int32_t>(training.graph.ops().size()), ends);
+    std::vector<PassPart> runs = splits ? parts.backward : std::vector<PassPart>();
+    runs.insert(runs.end(), parts.last.begin(), parts.last.end());
+    const std::vector<double> shares = sharesOf(training, runs);
+    parts.lastShares.assign(shares.end() - static_cast<std::ptrdiff_t>(parts.last.size()), shares.end());
+    for (const auto &[parameter, op] : complete) {
+        std::size_t run = 0;
+        for (std::size_t i = 0; i < parts.last.size(); ++i)
+            if (!parts.last[i].boxing && parts.last[i].first <= op)
+                run = i;
+        parts.complete.emplace(parameter, run);
+    }
+}
+
+Boxing boxingOf(Compilation &all, std::size_t stage, const graph::Op &op)
+{
+    const graph::Graph &graph = all.stages[stage].training()->graph;
+    const Kind kind = kindOf(op.type);
+    return {kind, all.sets.of({{stage, dimensionsOf(op)}}), kind == Kind::AllGather ? op.outputs.front() : op.inputs.front(), graph.tensor(op.inputs.front()).type};
+}
+
+} // namespace
+
+StageParts partsOfStage(Compilation &all, std::size_t index)
+{
+    const StageModel &stage = all.stages[index];
+    if (!stage.training())
+        return roughParts(all, index);
+    const graph::TrainingGraph &training = *stage.training();
+    const auto forwardEnd = static_cast<std::int32_t>(training.forwardOps);
+    const auto backwardEnd = static_cast<std::int32_t>(training.weightsBegin());
+    const auto end = static_cast<std::int32_t>(training.graph.ops().size());
+    StageParts parts;
+    parts.forward = partsOf(training, 0, forwardEnd);
+    parts.backward = partsOf(training, forwardEnd, backwardEnd);
+    parts.forwardShares = sharesOf(training, parts.forward);
+    if (all.splits(index))
+        parts.weights = partsOf(training, backwardEnd, end);
+    std::vector<PassPart> both = parts.backward;
+    both.insert(both.end(), parts.weights.begin(), parts.weights.end());
+    const std::vector<double> shares = sharesOf(training, both);
+    const auto cut = shares.begin() + static_cast<std::ptrdiff_t>(parts.backward.size());
+    parts.backwardShares.assign(shares.begin(), cut);
+    parts.weightShares.assign(cut, shares.end());
+    cutLast(all, index, parts);
+    for (const graph::Op &op : training.graph.ops())
+        if (sharding::communicates(op.type))
+            parts.boxing.emplace(op.id.value, boxingOf(all, index, op));
+    parts.costs = localCosts(all, stage);
+    return parts;
+}
+
+} // namespace planloom::program

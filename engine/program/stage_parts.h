@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "engine/cost/local_costs.h"
+#include "engine/program/parts.h"
+#include "engine/program/site.h"
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace planloom::program {
+
+/// A communicating operator.
+struct Boxing {
+    trace::Kind kind = trace::Kind::Other;
+    std::int32_t set = -1; ///< of the teams that do it
+    TensorId whole;        ///< what all parts together are
+    graph::DType type = graph::DType::F32;
+};
+
+/// How boxing cuts the passes of a stage, and what part of a pass's time each run takes.
+struct StageParts {
+    std::vector<PassPart> forward, backward, weights;
+    std::vector<double> forwardShares, backwardShares, weightShares; ///< the last two sum to 1
+    /// The last pass that makes gradients of parameters ends a run wherever a bucket of them is complete. Empty if it is cut like the others.
+    std::vector<PassPart> last;
+    std::vector<double> lastShares;
+    std::map<std::string, std::size_t> complete; ///< by a bucket's first parameter: the run of `last` behind which it is complete
+    std::map<std::int32_t, Boxing> boxing; ///< by operator
+    std::shared_ptr<const cost::LocalCosts> costs; ///< of the stage's own operators; null where only layers have times
+};
+
+/// Of stage @p stage, once its buckets and sites are made.
+StageParts partsOfStage(Compilation &all, std::size_t stage);
+
+} // namespace planloom::program

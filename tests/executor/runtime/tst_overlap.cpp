@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/simulate/simulate.h"
+#include "executor/runtime/training_fixture.h"
+
+#include <QFile>
+#include <QTemporaryDir>
+#include <QTest>
+
+#include <algorithm>
+#include <map>
+
+using namespace planloom;
+using namespace planloom::test;
+
+Q_DECLARE_METATYPE(planloom::test::Layout)
+
+namespace {
+
+/// Starts and ends of the tasks of one step, by id.
+using Times = std::map<std::string, std::pair<std::int64_t, std::int64_t>>;
+
+Times timesOf(const program::Program &program, const std::vector<trace::Record> &records, std::int32_t step, std::int16_t rank)
+{
+    Times times;
+    for (const trace::Record &record : records)
+        if (record.step == step && record.rank == rank)
+            times[program::idOf(program.task(TaskId(record.task)))] = {record.start, record.start + record.duration};
+    return times;
+}
+
+/// True if one of the all-reduces of stage @p stage began before its last backward pass had ended.
+bool overlaps(const Times &times, int stage)
+{
+    const std::string prefix = "s" + std::to_string(stage) + ".";
+    std::int64_t firstExchange = std::numeric_limits<std::int64_t>::max();
+    std::int64_t lastBackward = 0;
+    for (const auto &[id, time] : times) {
+        if (id.starts_with(prefix + "AR.b"))
+            firstExchange = std::min(firstExchange, time.first);
+        if (id.starts_with(prefix + "B.m") || id.starts_with(prefix + "W.m"))
+            lastBackward = std::max(lastBackward, time.second);
+    }
+    return firstExchange < lastBackward;
+}
+
+} // namespace
+
+/// Gradients of replicas are summed in buckets while the last backward pass still runs.
+class TestOverlap : public QObject {
+    Q_OBJECT
+
+private slots:
+    void initTestCase()
+    {
+        m_text = m_folder.filePath("text.txt").toStdString();
+        QFile file(QString::fromStdString(m_text));
+        QVERIFY(file.open(QIODevice::WriteOnly));
+        for (int i = 0; i < 200; ++i)
+            file.write(i % 3 ? "a stage of micro batches " : "the plan weaves ");
+        file.close();
+        graph::TransformerConfig config;
+        config.name = "tiny";
+        config.layers = 4;
+        config.heads = 2;
+        config.hidden = 32;
+        config.feedForward = 128;
+        config.vocabulary = 256;
+        config.context = 16;
+        for (const bool tied : {false, true}) {
+            config.tiedEmbeddings = tied;
+            auto graph = graph::gpt(config);
+            QVERIFY(graph.ok());
+            m_subjects[tied] = plan::makeSubject(std::make_shared<const graph::Graph>(*std::move(graph)), cpus(8), nullptr, "zoo:tiny");
+        }
+    }
+
+    void bucketsLeaveEarly_data()
+    {
+        QTest::addColumn<Layout>("layout");
+        QTest::addColumn<bool>("tied");
+        const StageLayout one;
+        const StageLayout two{{0.5, 0.5}};
+        const StageLayout again{{0.5, 0.5}, plan::Recompute::Full};
+        using plan::ScheduleKind;
+        QTest::newRow("two replicas") << Layout{{two}, 8, 1, ScheduleKind::OneF1B, {}} << false;
+        QTest::newRow("two replicas, three micro-batches") << Layout{{two}, 9, 3, ScheduleKind::OneF1B, {}} << true;
+        QTest::newRow("unequal shares") << Layout{{StageLayout{{0.25, 0.75}}}, 8, 2, ScheduleKind::OneF1B, {}} << false;
+        QTest::newRow("pipeline of replicas, tied") << Layout{{two, two}, 8, 4, ScheduleKind::OneF1B, {}} << true;
+        QTest::newRow("pipeline, recompute") << Layout{{again, again}, 8, 2, ScheduleKind::GPipe, {}} << false;
+        QTest::newRow("replicas and one") << Layout{{two, one}, 8, 2, ScheduleKind::OneF1B, {}} << false;
+        QTest::newRow("zero bubble") << Layout{{two, two}, 8, 4, ScheduleKind::ZeroBubbleH1, {}} << false;
+        QTest::newRow("interleaved") << Layout{{two, two, two, two}, 8, 4, ScheduleKind::Interleaved1F1B, {0, 1, 0, 1}} << true;
+    }
+    void bucketsLeaveEarly()
+    {
+        QFETCH(Layout, layout);
+        QFETCH(bool, tied);
+        const plan::Subject &subject = m_subjects[tied];
+        plan::Plan plan = planOf(subject, layout);
+        const Outcome whole = run(plan, subject, 0, !layout.places.empty());
+        plan.bucketBytes = 1;
+        const Outcome cut = run(plan, subject, 1, !layout.places.empty());
+        // Two addends have one sum: the bits are the same.
+        QVERIFY2(whole.problem.empty() && cut.problem.empty(), (whole.problem + cut.problem).c_str());
+        QCOMPARE(cut.losses.size(), std::size_t(5));
+        QCOMPARE(cut.losses, whole.losses);
+    }
+
+    void smallModelsHaveOneBucket()
+    {
+        const plan::Plan plan = planOf(m_subjects[false], {{StageLayout{{0.5, 0.5}}}});
+        const auto program = program::compile(plan, m_subjects[false]);
+        QVERIFY(program.ok());
+        QCOMPARE(program->buckets.size(), std::size_t(1));
+    }
+
+private:
+    /// Trains it; the bucket size is 0 (one bucket, nothing overlaps) or so small that every stage has several.
+    Outcome run(plan::Plan plan, const plan::Subject &subject, std::int64_t bucketBytes, bool shared)
+    {
+        Outcome failed;
+        plan.bucketBytes = bucketBytes;
+        const auto program = program::compile(plan, subject);
+        const auto needs = data::needsOf(*subject.graph);
+        const auto data = data::openDataSet(m_text, *needs);
+        if (!program || !data) {
+            failed.problem = program ? data.error().text() : program.error().text();
+            return failed;
+        }
+        const runtime::Feed feed{data->get(), *needs, data::SampleOrder((*data)->samples(), 1, 0)};
+        Outcome outcome = train(*program, subject, plan.optimizer, feed, {});
+        const auto simulation = simulate::simulate(*program, *subject.cluster);
+        if (!simulation)
+            outcome.problem = simulation.error().text();
+        // An exchange waits for the slowest replica, so that a fast one may be done with its pass before it begins: one that overlaps is enough.
+        std::map<std::int32_t, std::pair<bool, bool>> overlapping; // by stage: simulated, executed
+        for (std::size_t rank = 0; rank < program->ranks.size() && outcome.problem.empty(); ++rank) {
+            if (outcome.peaks[rank] != program->ranks[rank].arenaBytes)
+                outcome.problem = "the arena was not as predicted";
+            for (const std::int32_t b : program->ranks[rank].bodies) {
+                const StageId stage = program->bodies[static_cast<std::size_t>(b)].stage;
+                if (plan.stages[stage.index()].devices.size() < 2)
+                    continue;
+                const auto number = static_cast<std::int16_t>(rank);
+                auto &[simulated, executed] = overlapping[stage.value];
+                simulated = overlaps(timesOf(*program, simulation->trace.records, 0, number), stage.value) || simulated;
+                executed = overlaps(timesOf(*program, outcome.records[rank], 2, number), stage.value) || executed;
+            }
+        }
+        // Where stages share devices the exchange of one may fill the lane until the other's last pass has ended.
+        int simulated = 0;
+        int executed = 0;
+        for (const auto &[stage, found] : overlapping) {
+            simulated += found.first ? 1 : 0;
+            executed += found.second ? 1 : 0;
+        }
+        const int all = static_cast<int>(overlapping.size());
+        const int least = bucketBytes == 0 ? 0 : shared ? 1 : all;
+        const int most = bucketBytes == 0 ? 0 : all;
+        if (simulated < least || executed < least || simulated > most || executed > most)
+            outcome.problem += "of " + std::to_string(all) + " stages " + std::to_string(simulated) + " overlap when simulated, " + std::to_string(executed) + " when executed";
+        return outcome;
+    }
+
+    QTemporaryDir m_folder;
+    std::string m_text;
+    plan::Subject m_subjects[2];
+};
+
+QTEST_GUILESS_MAIN(TestOverlap)
+#include "tst_overlap.moc"
