@@ -75,7 +75,7 @@ std::int64_t OptionReader::integer(const std::string &key, std::int64_t least, s
 std::vector<std::int64_t> OptionReader::integers(const std::string &key, std::int64_t least, std::int64_t most)
 {
     std::vector<std::int64_t> values;
-    if (textOf(key).empty())
+    if (textOf(key).empty() || textOf(key) == fallbackOf(key))
         return values;
     for (const std::string &part : split(textOf(key))) {
         std::int64_t value = 0;

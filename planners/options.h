@@ -16,7 +16,7 @@ public:
     OptionReader(const Options &options, std::vector<OptionInfo> known);
 
     std::int64_t integer(const std::string &key, std::int64_t least, std::int64_t most);
-    /// A comma-separated list, perhaps empty.
+    /// A comma-separated list; the fallback is a word for an empty one.
     std::vector<std::int64_t> integers(const std::string &key, std::int64_t least, std::int64_t most);
     double number(const std::string &key, double least, double most);
     std::string choice(const std::string &key, const std::vector<std::string> &allowed);

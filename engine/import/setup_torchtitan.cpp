@@ -8,6 +8,10 @@
 #include <algorithm>
 #include <array>
 #include <map>
+// toml++ 3.3 takes for granted that a table's name begins with a letter or the like ("[~" does not) where it could say so, as an assertion or, in
+// release builds, as an assumption. Without either its own check of the character comes next and is an error like any other.
+#undef NDEBUG
+#define TOML_ASSERT(expression) static_cast<void>(0)
 #define TOML_EXCEPTIONS 0
 #define TOML_HEADER_ONLY 1
 #define TOML_ENABLE_FORMATTERS 0
@@ -338,7 +342,10 @@ private:
 
 Result<plan::Setup> readTorchtitanConfig(std::string_view text, const std::string &name)
 {
-    const toml::parse_result parsed = toml::parse(text);
+    // Some characters outside of ASCII lead toml++ 3.3 into undefined behaviour; nothing that is read here has any.
+    std::string ascii(text);
+    std::replace_if(ascii.begin(), ascii.end(), [](char c) { return static_cast<unsigned char>(c) > 0x7f; }, '?');
+    const toml::parse_result parsed = toml::parse(ascii);
     if (!parsed)
         return badInput(fmt::format("is not TOML: {}; correct it", parsed.error().description())).in(name, static_cast<int>(parsed.error().source().begin.line));
     return Reader(parsed.table(), name).read();

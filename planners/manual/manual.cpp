@@ -178,7 +178,7 @@ std::vector<OptionInfo> ManualPlanner::options() const
             {"vocabulary", "off", "on: the token table and the head are split over the vocabulary"},
             {"schedule", "1f1b", "1f1b (interleaved-1f1b where interleave is above 1), gpipe, dapple-a, dapple-b or zb-h1"},
             {"recompute", "never", "always: every stage keeps only its inputs and runs forward again before backward; layers: each layer does; selective: attention"},
-            {"cuts", "", "first layers of all stages but the first, such as 4,7; empty: balanced"},
+            {"cuts", "balanced", "first layers of all stages but the first, such as 4,7"},
             {"registers", "0", "slots of the buffers at the ends of stages; 0: as many as the schedule can use"}};
 }
 

@@ -142,6 +142,7 @@ private Q_SLOTS:
         row("batches", "{\"train_batch_size\": 10, \"train_micro_batch_size_per_gpu\": 4, \"gradient_accumulation_steps\": 1}", 1, "not a multiple of 4 samples in 1 steps");
         row("elastic", "{\"train_batch_size\": 8,\n\"elasticity\": {}}", 2, "field \"elasticity\": is set");
         row("broken TOML", "[training]\nlocal_batch_size = = 1", 2, "is not TOML");
+        row("no name", "[training]\n[~~training]", 2, "is not TOML");
         row("other TOML", "[package]\nname = \"x\"", 0, "no configuration of torchtitan");
         row("context of torchtitan", replaced(kTorchtitan, "data_parallel_shard", "context_parallel"), 12, "[parallelism] context_parallel_degree splits attention");
         row("hybrid", replaced(kTorchtitan, "data_parallel_shard_degree = 4", "data_parallel_replicate_degree = 2"), 12, "makes groups of replicas");
