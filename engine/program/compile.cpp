@@ -2,6 +2,7 @@
 #include "engine/program/deadlock.h"
 #include "engine/program/program.h"
 #include "engine/program/site.h"
+#include "engine/program/stage_cache.h"
 #include "engine/sharding/shard.h"
 
 #include <algorithm>
@@ -14,8 +15,9 @@ namespace {
 /// True if what stages @p a and @p b take comes in the same layouts.
 bool sameInputs(const Compilation &all, std::size_t a, std::size_t b) { return all.stages[a - 1].outputs() == all.stages[b - 1].outputs(); }
 
-Status makeStages(Compilation &all, bool mustRun)
+Status makeStages(Compilation &all, const CompileOptions &options)
 {
+    const bool mustRun = options.bodies;
     all.stages.reserve(all.plan.stages.size());
     for (std::size_t s = 0; s < all.plan.stages.size(); ++s) {
         const StageId stage(static_cast<std::int64_t>(s));
@@ -29,7 +31,9 @@ Status makeStages(Compilation &all, bool mustRun)
             all.stages.push_back(all.stages[like].again(all.plan, stage, *names));
             continue;
         }
-        auto model = StageModel::make(all.plan, all.subject, stage, s > 0 ? &all.stages.back() : nullptr, mustRun);
+        const StageModel *before = s > 0 ? &all.stages.back() : nullptr;
+        auto model = options.stages != nullptr ? options.stages->make(all.plan, all.subject, stage, before, mustRun)
+                                               : StageModel::make(all.plan, all.subject, stage, before, mustRun);
         if (!model)
             return model.error();
         all.stages.push_back(*std::move(model));
@@ -250,7 +254,7 @@ Result<Program> compileWith(const plan::Plan &plan, const plan::Subject &subject
     Compilation all{plan, subject, Samples(plan, *subject.graph), {}, {}, {}, {}, {}, TeamSets({}), {}, {}};
     all.program.microBatches = plan.microBatches;
     all.program.globalBatch = plan.globalBatch;
-    if (const Status made = makeStages(all, options.bodies); !made)
+    if (const Status made = makeStages(all, options); !made)
         return made.error();
     if (const Status made = makeRanks(all, options.fold); !made)
         return made.error();

@@ -225,11 +225,15 @@ std::string idOf(const Task &task);
 std::vector<trace::TaskInfo> taskInfos(const Program &program);
 std::vector<trace::RankInfo> rankInfos(const Program &program, const cluster::Cluster &cluster);
 
+class StageCache;
+
 struct CompileOptions {
     /// False: durations, order and memory only. Memory is the same to the byte; operators stay on the plan's subject.
     bool bodies = true;
     /// True: ranks that do the same are there once (Program::places says for which). Only without bodies.
     bool fold = false;
+    /// Remembers stages from one compilation to the next, for searches that compile many plans for one subject (stage_cache.h). May be null.
+    StageCache *stages = nullptr;
 };
 
 /// Compiles @p plan, which must be valid for @p subject (validate() is called). Errors: those of validate, Unsupported (an operator

@@ -131,6 +131,14 @@ Result<StageModel> StageModel::make(const plan::Plan &plan, const plan::Subject 
     return model;
 }
 
+StageModel StageModel::copyFor(const plan::Plan &plan, const plan::Subject &subject, StageId stage) const
+{
+    StageModel model = *this;
+    model.m_subject = &subject;
+    model.m_stage = plan.stages[stage.index()];
+    return model;
+}
+
 StageModel StageModel::again(const plan::Plan &plan, StageId stage, const Renaming &names) const
 {
     StageModel model = *this;
@@ -147,7 +155,7 @@ StageModel StageModel::again(const plan::Plan &plan, StageId stage, const Renami
         rename(other.name);
     // What is cut later on, bucket by bucket, is laid out for itself.
     if (m_splits || m_stage.zero > 1)
-        model.m_layouts = std::make_shared<std::map<double, StageLayout>>();
+        model.m_layouts = std::make_shared<Layouts>();
     return model;
 }
 
@@ -193,7 +201,7 @@ Status StageModel::shardStage(const plan::Plan &plan, const StageModel *before, 
     auto lowered = lower(std::move(local), plan);
     if (!lowered)
         return lowered.error();
-    m_training = *std::move(lowered);
+    m_training = std::make_shared<const graph::TrainingGraph>(*std::move(lowered));
     describeParameters(logical, shares);
     for (const graph::Tensor &tensor : m_training->graph.tensors())
         holdOther(tensor, m_holdings);
@@ -277,7 +285,8 @@ bool StageModel::keepsSentGradients() const
 /// Takes @p training, whose parameters are listed as before, for what devices run.
 void StageModel::adopt(graph::TrainingGraph training)
 {
-    m_training = std::move(training);
+    m_training = std::make_shared<const graph::TrainingGraph>(std::move(training));
+    m_layouts = std::make_shared<Layouts>();
     for (std::size_t p = 0; p < m_holdings.parameters.size(); ++p)
         m_holdings.parameters[p].id = m_training->parameters[p];
     m_holdings.others.clear();
@@ -288,15 +297,18 @@ void StageModel::adopt(graph::TrainingGraph training)
 const StageLayout &StageModel::layout(double samples)
 {
     const double key = m_training ? std::ceil(samples) : samples;
-    const auto found = m_layouts->find(key);
-    if (found != m_layouts->end())
-        return found->second;
+    {
+        const std::lock_guard lock(m_layouts->guard);
+        if (const auto found = m_layouts->made.find(key); found != m_layouts->made.end())
+            return found->second;
+    }
     StageLayout made;
     if (m_training)
         made = layoutStage(*m_training, static_cast<std::int64_t>(key), runsAgain());
     else
         made.slotBytes = estimateSlots(*m_subject->graph, m_subject->layers(), m_stage.firstLayer, m_stage.lastLayer, key, runsAgain(), m_splits);
-    return m_layouts->emplace(key, std::move(made)).first->second;
+    const std::lock_guard lock(m_layouts->guard);
+    return m_layouts->made.emplace(key, std::move(made)).first->second;
 }
 
 bool StageModel::returnsGradient() { return layout(1).slotBytes[static_cast<std::size_t>(Area::GradientInbox)] > 0; }

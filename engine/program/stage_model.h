@@ -11,6 +11,7 @@
 
 #include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <vector>
 
@@ -26,8 +27,11 @@ public:
     /// Stage @p stage, which is this one again with other tensors (stage_alike.h): for programs without bodies. Before applyZero.
     [[nodiscard]] StageModel again(const plan::Plan &plan, StageId stage, const Renaming &names) const;
 
+    /// The same stage in another plan for the same subject: everything that does not depend on devices is shared with this one.
+    [[nodiscard]] StageModel copyFor(const plan::Plan &plan, const plan::Subject &subject, StageId stage) const;
+
     /// What every device of the stage runs.
-    [[nodiscard]] const std::optional<graph::TrainingGraph> &training() const { return m_training; }
+    [[nodiscard]] const std::shared_ptr<const graph::TrainingGraph> &training() const { return m_training; }
     [[nodiscard]] const plan::Stage &stage() const { return m_stage; }
     /// True if parts of forward run again within the backward pass.
     [[nodiscard]] bool repeats() const
@@ -78,7 +82,7 @@ private:
     const plan::Subject *m_subject = nullptr;
     plan::Stage m_stage;
     bool m_splits = false;
-    std::optional<graph::TrainingGraph> m_training;
+    std::shared_ptr<const graph::TrainingGraph> m_training; ///< shared with what is alike
     StageHoldings m_holdings;
     std::vector<sharding::NdSbp> m_outputs;
     /// Times of a graph's forward operators, and of all.
@@ -90,7 +94,12 @@ private:
     [[nodiscard]] Work workOf(const graph::TrainingGraph &training) const;
     Work m_whole, m_own;
     Shards m_shards;
-    std::shared_ptr<std::map<double, StageLayout>> m_layouts = std::make_shared<std::map<double, StageLayout>>(); ///< shared with what is alike
+    /// By samples; shared with what is alike, which may be on other threads.
+    struct Layouts {
+        std::mutex guard;
+        std::map<double, StageLayout> made;
+    };
+    std::shared_ptr<Layouts> m_layouts = std::make_shared<Layouts>();
 };
 
 /// The operator that makes @p gradient; -1: none; HeldParameter::kMadeTogether: one that communicates.

@@ -57,7 +57,7 @@ Result<Simulation> simulate(const program::Program &program, const cluster::Clus
 Result<Simulation> simulatePlan(const plan::Plan &plan, const plan::Subject &subject, const Options &options)
 {
     const bool whole = options.trace || options.memory;
-    const auto program = program::compile(plan, subject, {.bodies = false, .fold = !whole});
+    const auto program = program::compile(plan, subject, {.bodies = false, .fold = !whole, .stages = options.stages});
     if (!program)
         return program.error();
     return simulate(*program, *subject.cluster, options);

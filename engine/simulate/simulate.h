@@ -42,6 +42,7 @@ struct Report {
 struct Options {
     bool trace = true;   ///< fill Simulation::trace
     bool memory = true;  ///< fill Simulation::memory
+    program::StageCache *stages = nullptr; ///< simulatePlan() only: remembers stages from plan to plan
 };
 
 struct Simulation {

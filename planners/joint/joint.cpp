@@ -45,9 +45,9 @@ struct Scored {
 class Driver {
 public:
     Driver(const Problem &problem, const Options &options, Settings settings, Progress &progress)
-        : m_problem(problem), m_options(options), m_settings(std::move(settings)), m_progress(progress), m_costs(problem, m_settings.reserve),
+        : m_problem(problem), m_options(options), m_settings(std::move(settings)), m_progress(progress), m_costs(problem, m_settings.reserve, m_stages),
           m_lines(deviceLines(*problem.subject.cluster, m_settings.windows)), m_scorer(problem, m_costs, m_lines),
-          m_simulations(problem.subject, std::numeric_limits<std::size_t>::max())
+          m_simulations(problem.subject, std::numeric_limits<std::size_t>::max(), m_stages)
     {
     }
 
@@ -267,6 +267,7 @@ private:
     const Options &m_options;
     Settings m_settings;
     Progress &m_progress;
+    program::StageCache m_stages;
     StageCosts m_costs;
     std::vector<DeviceLine> m_lines;
     Scorer m_scorer;

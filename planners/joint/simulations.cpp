@@ -66,7 +66,7 @@ bool Simulations::run(std::vector<plan::Plan> plans, const std::string &source, 
     for (std::size_t begin = 0; begin < plans.size() && !exhausted() && !progress.stopped(); begin += kBatch) {
         const std::size_t count = std::min({kBatch, plans.size() - begin, m_budget - m_count});
         std::vector<std::optional<Result<simulate::Simulation>>> results(count);
-        inParallel(count, [&](std::size_t i) { results[i] = simulate::simulatePlan(plans[begin + i], m_subject, {false, false}); });
+        inParallel(count, [&](std::size_t i) { results[i] = simulate::simulatePlan(plans[begin + i], m_subject, {.trace = false, .memory = false, .stages = &m_stages}); });
         for (std::size_t i = 0; i < count; ++i)
             better = take(std::move(plans[begin + i]), *std::move(results[i]), source) || better;
     }

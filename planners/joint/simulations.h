@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "engine/program/stage_cache.h"
 #include "planners/planner.h"
 
 #include <map>
@@ -23,7 +24,8 @@ struct Known {
 /// The same plans in the same order give the same answer, whatever the cores.
 class Simulations {
 public:
-    Simulations(const plan::Subject &subject, std::size_t budget) : m_subject(subject), m_budget(budget) {}
+    /// @p stages must outlive it.
+    Simulations(const plan::Subject &subject, std::size_t budget, program::StageCache &stages) : m_subject(subject), m_budget(budget), m_stages(stages) {}
 
     /// Those of @p plans that were not simulated before, as long as the budget lasts; true if one is the best so far. Plans that cannot be compiled or do
     /// not fit are counted and forgotten. Stops early where @p progress is.
@@ -47,6 +49,7 @@ private:
     static constexpr std::size_t kKept = 16;
     plan::Subject m_subject;
     std::size_t m_budget;
+    program::StageCache &m_stages;
     std::size_t m_count = 0;
     std::map<std::string, bool> m_seen; ///< by what decides the time
     std::vector<Known> m_kept;

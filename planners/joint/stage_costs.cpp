@@ -68,8 +68,8 @@ PassTimes::PassTimes(const std::vector<double> &layers, std::vector<double> save
     m_saved.push_back(0);
 }
 
-StageCosts::StageCosts(const Problem &problem, double reserve)
-    : m_problem(problem), m_memory(*problem.subject.costs, problem.optimizer, reserve), m_proportional(program::isLayerProfile(*problem.subject.graph)), m_inputs{0}
+StageCosts::StageCosts(const Problem &problem, double reserve, program::StageCache &stages)
+    : m_problem(problem), m_stages(stages), m_memory(*problem.subject.costs, problem.optimizer, reserve), m_proportional(program::isLayerProfile(*problem.subject.graph)), m_inputs{0}
 {
     for (std::size_t i = 0; i < layers(); ++i) {
         const double input = m_memory.cutBytes(i);
@@ -137,7 +137,7 @@ Result<program::Program> StageCosts::probe(std::size_t type, const Degree &degre
         }
         probe.stages.push_back(std::move(stage));
     }
-    return program::compile(probe, m_problem.subject, {.bodies = false});
+    return program::compile(probe, m_problem.subject, {.bodies = false, .stages = &m_stages});
 }
 
 /// One probe has a layer a stage, two more have two, so that every cut is inside a stage once.

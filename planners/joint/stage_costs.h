@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "engine/program/program.h"
+#include "engine/program/stage_cache.h"
 #include "planners/common/memory.h"
 #include "planners/joint/sketch.h"
 
@@ -36,7 +36,8 @@ struct LayerTimes {
 /// off compiled probes, plans with one or two layers a stage, all on the same devices. Remembered; a query costs O(1) after that.
 class StageCosts {
 public:
-    StageCosts(const Problem &problem, double reserve);
+    /// @p stages, which must outlive it: where probes remember their stages.
+    StageCosts(const Problem &problem, double reserve, program::StageCache &stages);
 
     /// Error: that of the probe's compilation, for a degree that the model cannot be laid out in.
     Result<const LayerTimes *> times(std::size_t type, const Degree &degree, double samples);
@@ -61,6 +62,7 @@ private:
     Result<program::Program> probe(std::size_t type, const Degree &degree, std::int64_t samples, const std::vector<std::size_t> &begins);
 
     const Problem &m_problem;
+    program::StageCache &m_stages;
     MemoryModel m_memory;
     bool m_proportional;
     std::vector<double> m_inputs; ///< prefix sums over layers, bytes per sample

@@ -65,7 +65,8 @@ int main()
     Problem problem;
     problem.subject = plan::makeSubject(model->graph, std::make_shared<const cluster::Cluster>(*cluster), nullptr, "gpt");
     problem.globalBatch = 2048;
-    joint::StageCosts costs(problem, 0.05);
+    program::StageCache stages;
+    joint::StageCosts costs(problem, 0.05, stages);
     const auto lines = joint::deviceLines(*problem.subject.cluster, 32);
     joint::Scorer scorer(problem, costs, lines);
     std::mt19937 random(1);
@@ -77,7 +78,7 @@ int main()
         sum += scorer.score(sketch).bound;
     const double scored = rate([&](std::size_t i) { sum += scorer.score(sketches[i % sketches.size()]).bound; });
     const double simulated = rate([&](std::size_t i) {
-        const auto simulation = simulate::simulatePlan(planOf(sketches[i % sketches.size()], scorer, {}), problem.subject, {false, false});
+        const auto simulation = simulate::simulatePlan(planOf(sketches[i % sketches.size()], scorer, {}), problem.subject, {.trace = false, .memory = false, .stages = &stages});
         sum += simulation ? simulation->report.iterationSeconds : 0;
     });
     std::printf("96-layer transformer, 128 A100, 1 to 16 stages, one core (check sum %.3g)\n", sum);

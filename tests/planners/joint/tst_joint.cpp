@@ -39,8 +39,9 @@ cluster::Cluster mixedCluster(int perKind)
 }
 
 struct Bench {
-    explicit Bench(const Problem &p) : problem(p), costs(problem, 0), lines(deviceLines(*problem.subject.cluster, 16)), scorer(problem, costs, lines) {}
+    explicit Bench(const Problem &p) : problem(p), costs(problem, 0, stages), lines(deviceLines(*problem.subject.cluster, 16)), scorer(problem, costs, lines) {}
     Problem problem;
+    program::StageCache stages;
     StageCosts costs;
     std::vector<DeviceLine> lines;
     Scorer scorer;
