@@ -279,14 +279,19 @@ private:
     bool m_exact = false;
 };
 
-Result<Settings> read(const Options &options, const std::vector<OptionInfo> &known)
+/// On more devices only the planners that answer within seconds there are asked.
+constexpr std::size_t kFewDevices = 64;
+
+Result<Settings> read(const Options &options, const std::vector<OptionInfo> &known, std::size_t devices)
 {
     OptionReader reader(options, known);
     Settings settings;
     std::vector<std::string> seeds = searchers();
-    seeds.emplace_back("none");
+    seeds.insert(seeds.end(), {"auto", "none"});
     settings.seeds = reader.choices("seeds", seeds);
     std::erase(settings.seeds, "none");
+    if (std::erase(settings.seeds, "auto") > 0)
+        settings.seeds = devices <= kFewDevices ? searchers() : std::vector<std::string>{"data-parallel", "gpipe", "pipedream", "spp", "whale"};
     for (const std::string &name : reader.choices("schedules", {"gpipe", "1f1b", "dapple-a", "dapple-b", "zb-h1", "interleaved-1f1b"}))
         settings.schedules.push_back(*plan::scheduleFromName(name));
     settings.interleave = std::erase(settings.schedules, plan::ScheduleKind::Interleaved1F1B) > 0;
@@ -308,7 +313,7 @@ Result<Settings> read(const Options &options, const std::vector<OptionInfo> &kno
 
 std::vector<OptionInfo> JointPlanner::options() const
 {
-    return {{"seeds", fmt::format("{}", fmt::join(searchers(), ",")), "planners whose answers begin the search, by commas, or none"},
+    return {{"seeds", "auto", fmt::format("planners whose answers begin the search, by commas, or none; auto: all of them, on more than {} devices the quick ones", kFewDevices)},
             {"schedules", "1f1b,dapple-b,zb-h1,interleaved-1f1b", "orders of passes to search, by commas: gpipe, 1f1b, dapple-a, dapple-b, zb-h1, interleaved-1f1b; or all"},
             {"max_stages", "0", "most pipeline stages; 0: any number"},
             {"max_tensor", "0", "most devices that share the tensors of a replica; 0: those of a machine"},
@@ -323,7 +328,7 @@ Result<PlanReport> JointPlanner::plan(const Problem &problem, const Options &opt
 {
     if (Status status = validate(problem); !status)
         return status.error();
-    Result<Settings> settings = read(options, this->options());
+    Result<Settings> settings = read(options, this->options(), problem.subject.cluster->devices().size());
     if (!settings)
         return settings.error();
     Result<PlanReport> report = Driver(problem, options, *std::move(settings), progress).run();
