@@ -178,8 +178,8 @@ private:
         if (joint.count * largest(Area::Frame) >= apart)
             return 0;
         for (std::size_t i = 0; i < m_sites.size(); ++i)
-            for (std::size_t m = 0; m < joint.slots[i].size(); ++m)
-                m_sites[i]->slotPlan.slotTable[m].slot[at(Area::Frame)] = joint.slots[i][m];
+            for (std::size_t m = 0; m < joint.taken[i].size(); ++m)
+                m_sites[i]->slotPlan.slotTable[m].slot[at(Area::Frame)] = joint.taken[i][m];
         return joint.count;
     }
 

@@ -139,20 +139,20 @@ SlotPlan planSlots(const std::vector<PassStep> &order, std::int64_t microBatches
 JointSlots planJointSlots(const std::vector<PassStep> &order, const std::vector<std::int64_t> &stages, std::int64_t microBatches)
 {
     JointSlots joint;
-    joint.slots.resize(stages.size());
+    joint.taken.resize(stages.size());
     std::map<std::int64_t, std::size_t> indexOf;
     for (std::size_t i = 0; i < stages.size(); ++i) {
         if (stages[i] < 0)
             continue;
         indexOf[stages[i]] = i;
-        joint.slots[i].assign(static_cast<std::size_t>(microBatches), -1);
+        joint.taken[i].assign(static_cast<std::size_t>(microBatches), -1);
     }
     std::vector<std::int32_t> free; // the last that was given back goes first: fewer are touched
     for (const PassStep &step : order) {
         const auto found = indexOf.find(step.stage);
         if (found == indexOf.end())
             continue;
-        std::int32_t &slot = joint.slots[found->second][static_cast<std::size_t>(step.microBatch)];
+        std::int32_t &slot = joint.taken[found->second][static_cast<std::size_t>(step.microBatch)];
         if (step.forward()) {
             if (free.empty())
                 free.push_back(joint.count++);

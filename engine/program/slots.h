@@ -35,7 +35,7 @@ SlotPlan planSlots(const std::vector<PassStep> &order, std::int64_t microBatches
 /// Slots of one area that stages on the same rank share, taken by forwards and given back by backwards.
 struct JointSlots {
     std::int32_t count = 0;
-    std::vector<std::vector<std::int32_t>> slots; ///< per stage asked for and micro-batch
+    std::vector<std::vector<std::int32_t>> taken; ///< per stage asked for and micro-batch
 };
 /// @p order: of the rank. @p stages: those that take part, -1 where one does not.
 JointSlots planJointSlots(const std::vector<PassStep> &order, const std::vector<std::int64_t> &stages, std::int64_t microBatches);

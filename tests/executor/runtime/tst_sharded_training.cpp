@@ -29,8 +29,8 @@ struct MeshStage {
 };
 
 struct MeshLayout {
-    MeshLayout(std::vector<MeshStage> all = {}, std::int64_t micro = 1, int slots = 0, plan::ScheduleKind kind = plan::ScheduleKind::OneF1B, std::size_t turns = 0)
-        : stages(std::move(all)), microBatches(micro), registers(slots), schedule(kind), places(turns)
+    MeshLayout(std::vector<MeshStage> all = {}, std::int64_t micro = 1, int slotCount = 0, plan::ScheduleKind kind = plan::ScheduleKind::OneF1B, std::size_t turns = 0)
+        : stages(std::move(all)), microBatches(micro), registers(slotCount), schedule(kind), places(turns)
     {
     }
     std::vector<MeshStage> stages;
