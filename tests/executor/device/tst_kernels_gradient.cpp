@@ -270,8 +270,9 @@ private slots:
         std::set<std::string> covered;
         for (const Case &c : gradientCases())
             covered.insert(c.type);
+        const std::set<std::string> plannedOnly{"MaskedDropout", "UnfusedAttention"}; // operators.h: no device computes them
         for (const std::string &type : graph::differentiableTypes())
-            QVERIFY2(covered.count(type) == 1, type.c_str());
+            QVERIFY2(covered.count(type) == (plannedOnly.count(type) == 0 ? 1U : 0U), type.c_str());
     }
 };
 
