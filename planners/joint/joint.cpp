@@ -239,9 +239,13 @@ private:
         report.plan.predictedJson = simulate::toJson(best->report);
         report.predicted = best->report;
         const double bound = std::min(m_bound, best->seconds());
-        report.plan.estimate = {{"iteration_seconds", best->seconds()}, {"lower_bound_seconds", bound}, {"gap", best->seconds() / bound - 1},
+        report.plan.estimate = {{"iteration_seconds", best->seconds()},
                                 {"exact", m_exact ? 1 : 0}, {"plans_scored", static_cast<double>(m_scored)},
                                 {"plans_simulated", static_cast<double>(m_simulations.count())}, {"search_bytes", static_cast<double>(m_tableBytes)}, {"speedup_over_one_device", best->report.speedupOverOneDevice}};
+        if (bound > 0) { // nothing is proven of a search that was stopped
+            report.plan.estimate["lower_bound_seconds"] = bound;
+            report.plan.estimate["gap"] = best->seconds() / bound - 1;
+        }
         for (std::size_t i = 1; i < m_simulations.kept().size() && i <= 10; ++i)
             report.alternatives.push_back({m_simulations.kept()[i].plan, m_simulations.kept()[i].seconds()});
         for (const Known &known : m_simulations.front())

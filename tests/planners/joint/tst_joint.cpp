@@ -297,6 +297,24 @@ private slots:
         }
     }
 
+    /// Stopped half way it gives the best so far, marked so, and claims nothing that it did not prove.
+    void stoppedHalfWay()
+    {
+        class StopsAfter final : public Progress {
+        public:
+            void report(double fraction, std::string_view) override { m_seen = fraction; }
+            [[nodiscard]] bool stopped() const override { return m_seen > 0.35; }
+
+        private:
+            double m_seen = 0;
+        } progress;
+        const auto report = must(must(planners::findPlanner("auto"))->plan(testing::zooProblem("gnmt-16", "dapple-a", 1024), {{"seeds", "data-parallel"}}, progress));
+        QVERIFY(!report.complete);
+        QVERIFY(report.predicted.fits);
+        QCOMPARE(report.plan.estimate.count("lower_bound_seconds"), std::size_t{0});
+        QCOMPARE(report.plan.estimate.count("gap"), std::size_t{0});
+    }
+
     void badOptions_data()
     {
         QTest::addColumn<QString>("key");
