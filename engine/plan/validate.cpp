@@ -212,11 +212,14 @@ std::string withoutGradient(const std::string &name)
 /// One entry of a stage's shardings, for the tensor or pattern @p name.
 Status checkSharding(const graph::Graph &graph, const std::string &name, const std::string &text, std::size_t dimensions)
 {
-    const std::string tensor = graph.find(name).valid() ? name : withoutGradient(name);
+    TensorId id = graph.find(name);
+    const std::string tensor = id.valid() ? name : withoutGradient(name);
+    if (!id.valid() && tensor != name)
+        id = graph.find(tensor);
     const auto tensors = graph.tensors();
     const auto matching = [&](const graph::Tensor &candidate) { return matches(std::string_view(tensor), candidate.name); };
     const bool pattern = tensor.find('*') != std::string::npos;
-    if (pattern ? std::none_of(tensors.begin(), tensors.end(), matching) : !graph.find(tensor).valid())
+    if (pattern ? std::none_of(tensors.begin(), tensors.end(), matching) : !id.valid())
         return badInput(pattern ? fmt::format("a sharding is given for \"{}\", which no tensor of model {} matches", tensor, graph.name())
                                 : fmt::format("a sharding is given for tensor \"{}\", which model {} does not have", tensor, graph.name()));
     const auto sbp = sharding::fromText(text);
@@ -224,7 +227,7 @@ Status checkSharding(const graph::Graph &graph, const std::string &name, const s
         return badInput(fmt::format("sharding of \"{}\": {}", tensor, sbp.error().message));
     if (sbp->size() != dimensions)
         return badInput(fmt::format("the sharding \"{}\" of \"{}\" has {} parts for a mesh of {} dimensions", text, tensor, sbp->size(), dimensions));
-    const bool parameter = !pattern && graph.tensor(graph.find(tensor)).role == graph::TensorRole::Parameter;
+    const bool parameter = !pattern && graph.tensor(id).role == graph::TensorRole::Parameter;
     if (parameter && sbp->front().kind != sharding::Sbp::Kind::Broadcast)
         return badInput(fmt::format("the sharding \"{}\" of parameter \"{}\" must begin with B, as replicas share it; memory.zero spreads parameters over them", text, tensor));
     return {};
@@ -237,6 +240,9 @@ Status checkShardings(const Plan &plan, std::size_t index, const graph::Graph &g
     if (profiled && (stage.zero > 1 || stage.shards() > 1))
         return badInput(fmt::format("{}: model {} is a layer profile, which does not say what its layers would gather and scatter; use ZeRO level 0 or 1 and meshes of replicas only",
                                     label(plan, index), graph.name()));
+    // Often the shardings of a whole model are given to each of its stages.
+    if (index > 0 && stage.shardings == plan.stages[index - 1].shardings && stage.mesh.size() == plan.stages[index - 1].mesh.size())
+        return {};
     for (const auto &[tensor, text] : stage.shardings) {
         if (Status status = checkSharding(graph, tensor, text, stage.mesh.empty() ? 1 : stage.mesh.size()); !status)
             return badInput(fmt::format("{}: {}", label(plan, index), status.error().message));

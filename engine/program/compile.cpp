@@ -136,11 +136,10 @@ Status makeRanks(Compilation &all, bool fold)
             for (const graph::Op &op : all.stages[s].training()->graph.ops())
                 if (sharding::communicates(op.type))
                     all.sets.of({{s, dimensionsOf(op)}});
-    cluster::Shapes shapes(*all.subject.cluster);
-    all.fold = fold ? foldRanks(planned.kinds(), planned.devices(), all.sets, shapes) : noFold(planned.devices().size());
+    all.fold = fold ? foldRanks(planned.kinds(), planned.devices(), all.sets, all.shapes) : noFold(planned.devices().size());
     if (const Status made = planned.make(); !made)
         return made;
-    all.teams.emplace(all.sets, all.fold, planned.devices(), shapes, all.program);
+    all.teams.emplace(all.sets, all.fold, planned.devices(), all.shapes, all.program);
     for (StageModel &stage : all.stages)
         for (RankId &rank : stage.holdings().ranks)
             rank = all.fold.standIn[rank.index()];
@@ -251,7 +250,7 @@ namespace {
 /// @p roomy: with a place for every micro-batch wherever stages meet, so that an order runs if it can.
 Result<Program> compileWith(const plan::Plan &plan, const plan::Subject &subject, const CompileOptions &options, bool roomy)
 {
-    Compilation all{plan, subject, Samples(plan, *subject.graph), {}, {}, {}, {}, {}, TeamSets({}), {}, {}};
+    Compilation all{plan, subject, Samples(plan, *subject.graph), {}, {}, {}, {}, {}, TeamSets({}), cluster::Shapes(*subject.cluster), {}, {}};
     all.program.microBatches = plan.microBatches;
     all.program.globalBatch = plan.globalBatch;
     if (const Status made = makeStages(all, options); !made)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "engine/cluster/shape.h"
 #include "engine/program/fold.h"
 #include "engine/program/program.h"
 #include "engine/program/schedule.h"
@@ -51,6 +52,7 @@ struct Compilation {
     std::vector<std::vector<PassStep>> orders; ///< per rank
     std::vector<std::vector<std::size_t>> sitesOf; ///< per stage, in the order of its mesh
     TeamSets sets;
+    cluster::Shapes shapes;
     Fold fold;
     std::optional<FoldedTeams> teams;
 

@@ -79,7 +79,8 @@ private:
             return met->second == b;
         const graph::Tensor &one = m_graph.tensor(a);
         const graph::Tensor &other = m_graph.tensor(b);
-        m_names[one.name] = other.name;
+        if (one.role != graph::TensorRole::Activation)
+            m_names[one.name] = other.name;
         return one.type == other.type && one.shape == other.shape && one.role == other.role && one.layout == other.layout && sameProducer(one, other)
             && pin(m_a, one.name) == pin(m_b, other.name);
     }

@@ -82,6 +82,14 @@ std::vector<graph::Rerun> rerunsOf(const plan::Stage &stage, const graph::LayerV
     return runs;
 }
 
+/// True if operators have times of their own on every device (stage_parts.cpp), so that nobody asks for a device's share of a layer's.
+bool timesOperators(const plan::Subject &subject)
+{
+    const auto profile = subject.costs->profile();
+    const auto types = subject.cluster->types();
+    return (!profile || profile->ops.empty()) && std::all_of(types.begin(), types.end(), [](const cluster::DeviceType &type) { return cost::DeviceModel::of(type).has_value(); });
+}
+
 /// The dimensions behind the data-parallel one.
 std::vector<int> inner(const sharding::Mesh &mesh) { return {mesh.sizes.begin() + 1, mesh.sizes.end()}; }
 
@@ -103,22 +111,22 @@ Result<StageModel> StageModel::make(const plan::Plan &plan, const plan::Subject 
 {
     StageModel model;
     model.m_subject = &subject;
-    model.m_stage = plan.stages[stage.index()];
-    model.m_holdings.mesh = meshOf(model.m_stage);
-    model.m_holdings.zero = model.m_stage.zero;
+    model.m_stage = &plan.stages[stage.index()];
+    model.m_holdings.mesh = meshOf(*model.m_stage);
+    model.m_holdings.zero = model.m_stage->zero;
     model.m_splits = plan::splitsBackward(plan.schedule, stage.index());
     const graph::LayerView &layers = subject.layers();
-    const OpId first = layers.layers[model.m_stage.firstLayer].first;
-    const OpId last = layers.layers[model.m_stage.lastLayer - 1].last;
+    const OpId first = layers.layers[model.m_stage->firstLayer].first;
+    const OpId last = layers.layers[model.m_stage->lastLayer - 1].last;
     const std::vector<TensorId> none;
-    const auto &incoming = model.m_stage.firstLayer > 0 ? layers.cuts[model.m_stage.firstLayer] : none;
-    const auto &outgoing = model.m_stage.lastLayer < layers.size() ? layers.cuts[model.m_stage.lastLayer] : none;
+    const auto &incoming = model.m_stage->firstLayer > 0 ? layers.cuts[model.m_stage->firstLayer] : none;
+    const auto &outgoing = model.m_stage->lastLayer < layers.size() ? layers.cuts[model.m_stage->lastLayer] : none;
     if (mustRun || !isLayerProfile(*subject.graph)) {
         auto training = graph::differentiate(*subject.graph, first, last, incoming, outgoing);
         if (!training && (mustRun || training.error().code != ErrorCode::Unsupported))
             return training.error();
         if (training) {
-            if (const auto runs = rerunsOf(model.m_stage, layers, *training); !runs.empty())
+            if (const auto runs = rerunsOf(*model.m_stage, layers, *training); !runs.empty())
                 training = graph::rerun(*training, runs);
             if (!training)
                 return training.error();
@@ -135,7 +143,7 @@ StageModel StageModel::copyFor(const plan::Plan &plan, const plan::Subject &subj
 {
     StageModel model = *this;
     model.m_subject = &subject;
-    model.m_stage = plan.stages[stage.index()];
+    model.m_stage = &plan.stages[stage.index()];
     return model;
 }
 
@@ -146,15 +154,15 @@ StageModel StageModel::again(const plan::Plan &plan, StageId stage, const Renami
         if (const auto found = names.find(name); found != names.end())
             name = found->second;
     };
-    model.m_stage = plan.stages[stage.index()];
+    model.m_stage = &plan.stages[stage.index()];
     for (HeldParameter &parameter : model.m_holdings.parameters) {
         rename(parameter.name);
-        parameter.layer += model.m_stage.firstLayer - m_stage.firstLayer;
+        parameter.layer += model.m_stage->firstLayer - m_stage->firstLayer;
     }
     for (HeldTensor &other : model.m_holdings.others)
         rename(other.name);
     // What is cut later on, bucket by bucket, is laid out for itself.
-    if (m_splits || m_stage.zero > 1)
+    if (m_splits || m_stage->zero > 1)
         model.m_layouts = std::make_shared<Layouts>();
     return model;
 }
@@ -172,7 +180,10 @@ Status StageModel::shardStage(const plan::Plan &plan, const StageModel *before, 
     } else {
         sharding::Request request;
         request.mesh = mesh();
-        for (const auto &[tensor, text] : m_stage.shardings) {
+        for (const auto &[tensor, text] : m_stage->shardings) {
+            // Often the shardings of a whole model are given to each of its stages.
+            if (tensor.find('*') == std::string::npos && !logical.graph.find(tensor).valid())
+                continue;
             auto sbp = sharding::fromText(text);
             if (!sbp)
                 return sbp.error();
@@ -182,10 +193,10 @@ Status StageModel::shardStage(const plan::Plan &plan, const StageModel *before, 
         if (before != nullptr && inner(before->mesh()) == inner(mesh()))
             request.inputs = before->outputs();
         // Behind the last stage of the same inner mesh everything leaves whole: the next one cuts it as it likes.
-        const bool last = m_stage.lastLayer == m_subject->layers().size();
+        const bool last = m_stage->lastLayer == m_subject->layers().size();
         const plan::Stage *next = nullptr;
         for (const plan::Stage &stage : plan.stages)
-            if (!last && stage.firstLayer == m_stage.lastLayer)
+            if (!last && stage.firstLayer == m_stage->lastLayer)
                 next = &stage;
         const bool alike = next != nullptr && inner(meshOf(*next)) == inner(mesh());
         request.outputs.assign(logical.outputs.size(), alike ? sharding::NdSbp{} : whole);
@@ -195,8 +206,10 @@ Status StageModel::shardStage(const plan::Plan &plan, const StageModel *before, 
         shares = std::move(sharded->parameters);
         m_outputs = std::move(sharded->outputs);
         local = std::move(sharded->local);
-        m_whole = workOf(logical);
-        m_own = workOf(local);
+        if (!timesOperators(*m_subject)) {
+            m_whole = workOf(logical);
+            m_own = workOf(local);
+        }
     }
     auto lowered = lower(std::move(local), plan);
     if (!lowered)
@@ -215,7 +228,7 @@ StageModel::Work StageModel::workOf(const graph::TrainingGraph &training) const
 
 double StageModel::share(bool backward, double samples, std::size_t type) const
 {
-    const double even = 1.0 / static_cast<double>(m_stage.shards());
+    const double even = 1.0 / static_cast<double>(m_stage->shards());
     if (!m_whole.costs)
         return even;
     const auto seconds = [&](const Work &work) {
@@ -247,7 +260,7 @@ void StageModel::describeParameters(const graph::TrainingGraph &logical, const s
 
 Status StageModel::applyZero(const Program &program)
 {
-    if (!m_training || m_holdings.ranks.empty())
+    if (!m_training || m_holdings.ranks.empty() || m_stage->zero < 2)
         return {};
     auto cut = cutParameters(*m_training, m_holdings, program);
     if (!cut)
@@ -306,7 +319,7 @@ const StageLayout &StageModel::layout(double samples)
     if (m_training)
         made = layoutStage(*m_training, static_cast<std::int64_t>(key), runsAgain());
     else
-        made.slotBytes = estimateSlots(*m_subject->graph, m_subject->layers(), m_stage.firstLayer, m_stage.lastLayer, key, runsAgain(), m_splits);
+        made.slotBytes = estimateSlots(*m_subject->graph, m_subject->layers(), m_stage->firstLayer, m_stage->lastLayer, key, runsAgain(), m_splits);
     const std::lock_guard lock(m_layouts->guard);
     return m_layouts->made.emplace(key, std::move(made)).first->second;
 }

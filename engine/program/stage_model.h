@@ -32,16 +32,16 @@ public:
 
     /// What every device of the stage runs.
     [[nodiscard]] const std::shared_ptr<const graph::TrainingGraph> &training() const { return m_training; }
-    [[nodiscard]] const plan::Stage &stage() const { return m_stage; }
+    [[nodiscard]] const plan::Stage &stage() const { return *m_stage; }
     /// True if parts of forward run again within the backward pass.
     [[nodiscard]] bool repeats() const
     {
-        return m_training && (m_stage.recompute == plan::Recompute::Selective || m_stage.recompute == plan::Recompute::Layers);
+        return m_training && (m_stage->recompute == plan::Recompute::Selective || m_stage->recompute == plan::Recompute::Layers);
     }
     /// True if forward runs again as a whole before backward. A stage without operators cannot do it a layer at a time.
     [[nodiscard]] bool runsAgain() const
     {
-        return m_stage.recompute == plan::Recompute::Full || (m_stage.recompute == plan::Recompute::Layers && !m_training);
+        return m_stage->recompute == plan::Recompute::Full || (m_stage->recompute == plan::Recompute::Layers && !m_training);
     }
     [[nodiscard]] const sharding::Mesh &mesh() const { return m_holdings.mesh; }
     StageHoldings &holdings() { return m_holdings; }
@@ -80,7 +80,7 @@ private:
     void describeParameters(const graph::TrainingGraph &logical, const std::vector<sharding::ParameterShare> &shares);
 
     const plan::Subject *m_subject = nullptr;
-    plan::Stage m_stage;
+    const plan::Stage *m_stage = nullptr; ///< of the plan that is compiled, which outlives this, as the subject does
     bool m_splits = false;
     std::shared_ptr<const graph::TrainingGraph> m_training; ///< shared with what is alike
     StageHoldings m_holdings;

@@ -5,7 +5,9 @@
 #include "engine/sharding/shard.h"
 
 #include <algorithm>
+#include <set>
 #include <string_view>
+#include <utility>
 
 namespace planloom::program {
 namespace {
@@ -29,11 +31,11 @@ double weightOf(const graph::TrainingGraph &training, const PassPart &part)
     return weight;
 }
 
-/// What part of the time of @p runs each of them takes.
-std::vector<double> sharesOf(const graph::TrainingGraph &training, const std::vector<PassPart> &runs)
+/// What part of the time of @p runs each of them takes, unless operators have @p costs of their own.
+std::vector<double> sharesOf(const graph::TrainingGraph &training, const std::vector<PassPart> &runs, const cost::LocalCosts *costs)
 {
     std::vector<double> all(runs.size(), 1);
-    if (runs.size() == 1)
+    if (runs.size() == 1 || costs != nullptr)
         return all;
     double sum = 0;
     for (std::size_t i = 0; i < runs.size(); ++i)
@@ -50,19 +52,28 @@ StageParts roughParts(const Compilation &all, std::size_t stage)
     return {{PassPart{}}, {PassPart{}}, {PassPart{}}, {1}, {1 - weights}, {weights}, {}, {}, {}, {}, nullptr};
 }
 
+/// True if every one of @p devices has a model of its GPU.
+bool modelled(const Compilation &all, const std::vector<DeviceId> &devices)
+{
+    const cluster::Cluster &cluster = *all.subject.cluster;
+    std::set<std::size_t> types;
+    for (const DeviceId device : devices)
+        types.insert(cluster.device(device).type);
+    return std::all_of(types.begin(), types.end(), [&](std::size_t type) { return cost::DeviceModel::of(cluster.types()[type]).has_value(); });
+}
+
 /// Used where the profile knows the stage's own operators, where nothing is measured and its GPUs have models, and where operators run again
-/// within the backward pass, which the times of layers do not tell. Else null.
-std::shared_ptr<const cost::LocalCosts> localCosts(const Compilation &all, const StageModel &stage)
+/// within the backward pass, which the times of layers do not tell. Else null. @p onModels: all of its devices have models.
+std::shared_ptr<const cost::LocalCosts> localCosts(const Compilation &all, const StageModel &stage, bool onModels)
 {
     const auto profile = all.subject.costs->profile();
     const bool byKernel = profile && !profile->kernels.empty();
     const bool byLayer = profile && !profile->ops.empty();
-    if (byLayer && !byKernel && !stage.repeats())
+    const bool wanted = stage.repeats() || (!byLayer && onModels);
+    if (!wanted && !byKernel)
         return nullptr;
     auto costs = std::make_shared<const cost::LocalCosts>(*all.subject.costs, stage.training()->graph);
-    const auto &devices = stage.stage().devices;
-    const bool modelled = !byLayer && std::all_of(devices.begin(), devices.end(), [&](DeviceId id) { return costs->modelled(all.subject.cluster->device(id).type); });
-    return costs->measured() || modelled || stage.repeats() ? std::move(costs) : nullptr;
+    return wanted || costs->measured() ? std::move(costs) : nullptr;
 }
 
 /// True if several stages on @p rank have the parameters of @p bucket.
@@ -117,7 +128,7 @@ void cutLast(const Compilation &all, std::size_t index, StageParts &parts)
     parts.last = partsOf(training, begin, static_cast<std::int32_t>(training.graph.ops().size()), ends);
     std::vector<PassPart> runs = splits ? parts.backward : std::vector<PassPart>();
     runs.insert(runs.end(), parts.last.begin(), parts.last.end());
-    const std::vector<double> shares = sharesOf(training, runs);
+    const std::vector<double> shares = sharesOf(training, runs, parts.costs.get());
     parts.lastShares.assign(shares.end() - static_cast<std::ptrdiff_t>(parts.last.size()), shares.end());
     for (const auto &[parameter, op] : complete) {
         std::size_t run = 0;
@@ -128,42 +139,61 @@ void cutLast(const Compilation &all, std::size_t index, StageParts &parts)
     }
 }
 
-Boxing boxingOf(Compilation &all, std::size_t stage, const graph::Op &op)
+Boxing boxingOf(const graph::Graph &graph, const graph::Op &op)
 {
-    const graph::Graph &graph = all.stages[stage].training()->graph;
     const Kind kind = kindOf(op.type);
-    return {kind, all.sets.of({{stage, dimensionsOf(op)}}), kind == Kind::AllGather ? op.outputs.front() : op.inputs.front(), graph.tensor(op.inputs.front()).type};
+    return {kind, -1, kind == Kind::AllGather ? op.outputs.front() : op.inputs.front(), graph.tensor(op.inputs.front()).type};
 }
 
-} // namespace
-
-StageParts partsOfStage(Compilation &all, std::size_t index)
+/// What depends on the operators of a stage and its kind of devices only; communicating operators have no teams yet.
+StageParts plainParts(const Compilation &all, std::size_t index, bool onModels)
 {
     const StageModel &stage = all.stages[index];
-    if (!stage.training())
-        return roughParts(all, index);
     const graph::TrainingGraph &training = *stage.training();
     const auto forwardEnd = static_cast<std::int32_t>(training.forwardOps);
     const auto backwardEnd = static_cast<std::int32_t>(training.weightsBegin());
     const auto end = static_cast<std::int32_t>(training.graph.ops().size());
     StageParts parts;
+    parts.costs = localCosts(all, stage, onModels);
     parts.forward = partsOf(training, 0, forwardEnd);
     parts.backward = partsOf(training, forwardEnd, backwardEnd);
-    parts.forwardShares = sharesOf(training, parts.forward);
+    parts.forwardShares = sharesOf(training, parts.forward, parts.costs.get());
     if (all.splits(index))
         parts.weights = partsOf(training, backwardEnd, end);
     std::vector<PassPart> both = parts.backward;
     both.insert(both.end(), parts.weights.begin(), parts.weights.end());
-    const std::vector<double> shares = sharesOf(training, both);
+    const std::vector<double> shares = sharesOf(training, both, parts.costs.get());
     const auto cut = shares.begin() + static_cast<std::ptrdiff_t>(parts.backward.size());
     parts.backwardShares.assign(shares.begin(), cut);
     parts.weightShares.assign(cut, shares.end());
-    cutLast(all, index, parts);
     for (const graph::Op &op : training.graph.ops())
         if (sharding::communicates(op.type))
-            parts.boxing.emplace(op.id.value, boxingOf(all, index, op));
-    parts.costs = localCosts(all, stage);
+            parts.boxing.emplace(op.id.value, boxingOf(training.graph, op));
     return parts;
+}
+
+} // namespace
+
+std::vector<StageParts> partsOfStages(Compilation &all)
+{
+    std::vector<StageParts> stages;
+    std::map<std::pair<const graph::TrainingGraph *, bool>, StageParts> known;
+    for (std::size_t s = 0; s < all.stages.size(); ++s) {
+        const graph::TrainingGraph *training = all.stages[s].training().get();
+        if (training == nullptr) {
+            stages.push_back(roughParts(all, s));
+            continue;
+        }
+        const bool onModels = modelled(all, all.plan.stages[s].devices);
+        const auto [plain, isNew] = known.try_emplace({training, onModels});
+        if (isNew)
+            plain->second = plainParts(all, s, onModels);
+        stages.push_back(plain->second);
+        cutLast(all, s, stages.back());
+        for (auto &[op, boxing] : stages.back().boxing)
+            boxing.set = all.sets.of({{s, dimensionsOf(training->graph.op(OpId(op)))}});
+    }
+    return stages;
 }
 
 } // namespace planloom::program

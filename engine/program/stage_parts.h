@@ -23,7 +23,7 @@ struct Boxing {
 /// How boxing cuts the passes of a stage, and what part of a pass's time each run takes.
 struct StageParts {
     std::vector<PassPart> forward, backward, weights;
-    std::vector<double> forwardShares, backwardShares, weightShares; ///< the last two sum to 1
+    std::vector<double> forwardShares, backwardShares, weightShares; ///< the last two sum to 1; of nobody's interest where there are `costs`
     /// The last pass that makes gradients of parameters ends a run wherever a bucket of them is complete. Empty if it is cut like the others.
     std::vector<PassPart> last;
     std::vector<double> lastShares;
@@ -32,7 +32,7 @@ struct StageParts {
     std::shared_ptr<const cost::LocalCosts> costs; ///< of the stage's own operators; null where only layers have times
 };
 
-/// Of stage @p stage, once its buckets and sites are made.
-StageParts partsOfStage(Compilation &all, std::size_t stage);
+/// Of every stage, once buckets and sites are made. Stages that run the same graph share what is worked out of it alone.
+std::vector<StageParts> partsOfStages(Compilation &all);
 
 } // namespace planloom::program

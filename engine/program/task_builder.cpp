@@ -53,8 +53,7 @@ public:
 
     void build()
     {
-        for (std::size_t stage = 0; stage < m_all.stages.size(); ++stage)
-            m_parts.push_back(partsOfStage(m_all, stage));
+        m_parts = partsOfStages(m_all);
         for (std::size_t site = 0; site < m_all.sites.size(); ++site) {
             addPasses(site);
             addUpdate(site);
@@ -160,16 +159,21 @@ private:
         task.part = number;
         task.team = team;
         task.bytes = sentBytes(boxing.kind, team, whole, site.rank, boxing.type);
-        m_boxing[{site.stage.value, team, pass, m, op}].push_back(id);
+        m_boxing.push_back({{site.stage.value, team, pass, m, op}, id});
         return id;
     }
 
-    /// A device's share of a pass, remembered: micro-batches and ranks are alike.
-    double share(const RankSite &site, bool backward, double samples, std::size_t type)
+    /// A device's share of a pass over the stage's layers, remembered: micro-batches and ranks are alike. Nothing where each operator has its time.
+    Seconds layersTime(const RankSite &site, bool backward, double samples, std::size_t type)
     {
-        const auto [entry, isNew] = m_shares.try_emplace(std::make_tuple(site.stage.index(), backward, samples, type));
-        if (isNew)
-            entry->second = m_all.stages[site.stage.index()].share(backward, samples, type);
+        if (m_parts[site.stage.index()].costs)
+            return Seconds(0);
+        const auto [entry, isNew] = m_layersTimes.try_emplace(std::make_tuple(site.stage.index(), backward, samples, type));
+        if (isNew) {
+            const plan::Stage &stage = m_all.stageOf(site);
+            const Seconds whole = backward ? m_costs.backward(stage.firstLayer, stage.lastLayer, samples, type) : m_costs.forward(stage.firstLayer, stage.lastLayer, samples, type);
+            entry->second = whole * m_all.stages[site.stage.index()].share(backward, samples, type);
+        }
         return entry->second;
     }
 
@@ -185,8 +189,8 @@ private:
         const bool activationOut = !m_all.isLast(site) && !m_all.staysOnDevice(here);
         for (std::int64_t m = 0; m < m_all.plan.microBatches; ++m) {
             const double samples = m_all.samples.slice(site, m);
-            const Seconds forward = m_costs.forward(stage.firstLayer, stage.lastLayer, samples, type) * share(site, false, samples, type);
-            const Seconds backward = m_costs.backward(stage.firstLayer, stage.lastLayer, samples, type) * share(site, true, samples, type);
+            const Seconds forward = layersTime(site, false, samples, type);
+            const Seconds backward = layersTime(site, true, samples, type);
             if (!m_all.isFirst(site))
                 tasks.receiveActivation.push_back(add(index, Kind::Receive, m_lanes.activationIn, Pass::Forward, m, transferTime(here, m, Pass::Forward)));
             tasks.forward.push_back(addPass(index, Kind::Forward, Pass::Forward, m, forward));
@@ -261,14 +265,26 @@ private:
         const double samples = m_all.samples.microBatch(m);
         const auto [entry, isNew] = m_transferTimes.try_emplace(std::make_tuple(after, samples, pass));
         if (isNew) {
-            const auto &before = m_all.plan.stages[after - 1].devices;
-            const auto &behind = m_all.plan.stages[after].devices;
             const auto perSample = static_cast<double>(m_all.subject.layers().cutBytes(*m_all.subject.graph, m_all.plan.stages[after].firstLayer, 1).value());
-            if (m_all.staysOnDevice(after - 1))
-                entry->second = copyTime(before, perSample * samples);
-            else
-                entry->second = pass == Pass::Forward ? m_costs.transfer(before, behind, perSample * samples) : m_costs.transfer(behind, before, perSample * samples);
+            entry->second = m_all.staysOnDevice(after - 1) ? copyTime(m_all.plan.stages[after].devices, perSample * samples) : crossingTime(after, perSample * samples, pass);
         }
+        return entry->second;
+    }
+
+    /// From one side of the cut to the other: as long as over another cut whose devices lie alike.
+    Seconds crossingTime(std::size_t after, double bytes, Pass pass)
+    {
+        const auto &before = m_all.plan.stages[after - 1].devices;
+        const auto &behind = m_all.plan.stages[after].devices;
+        const auto [shape, isNewCut] = m_cutShapes.try_emplace(after);
+        if (isNewCut) {
+            std::vector<DeviceId> both = before;
+            both.insert(both.end(), behind.begin(), behind.end());
+            shape->second = m_all.shapes.of(both);
+        }
+        const auto [entry, isNew] = m_crossingTimes.try_emplace(std::make_tuple(shape->second, before.size(), bytes, pass));
+        if (isNew)
+            entry->second = pass == Pass::Forward ? m_costs.transfer(before, behind, bytes) : m_costs.transfer(behind, before, bytes);
         return entry->second;
     }
 
@@ -511,8 +527,20 @@ private:
         for (const auto *exchanges : {&perBucket, &restores})
             for (const auto &bucket : *exchanges)
                 addGroup(bucket);
-        for (const auto &[key, tasks] : m_boxing)
-            addGroup(tasks);
+        groupBoxing();
+    }
+
+    void groupBoxing()
+    {
+        std::sort(m_boxing.begin(), m_boxing.end());
+        std::vector<TaskId> members;
+        for (std::size_t i = 0; i < m_boxing.size(); ++i) {
+            members.push_back(m_boxing[i].second);
+            if (i + 1 < m_boxing.size() && m_boxing[i + 1].first == m_boxing[i].first)
+                continue;
+            addGroup(members);
+            members.clear();
+        }
     }
 
     Compilation &m_all;
@@ -521,11 +549,13 @@ private:
     BoundaryLanes m_lanes;
     std::vector<SiteTasks> m_tasks; ///< per site
     std::vector<StageParts> m_parts; ///< per stage
-    std::map<std::tuple<std::size_t, bool, double, std::size_t>, double> m_shares; ///< by stage, pass, samples, type of device
+    std::map<std::tuple<std::size_t, bool, double, std::size_t>, Seconds> m_layersTimes; ///< by stage, pass, samples, type of device
     std::map<std::tuple<Kind, std::int32_t, std::int64_t>, Seconds> m_collectiveTimes; ///< by kind, shape of the team and bytes
-    std::map<std::tuple<std::int32_t, std::int32_t, Pass, std::int64_t, std::int32_t>, std::vector<TaskId>> m_boxing; ///< by stage, team, pass, micro-batch, operator
+    std::vector<std::pair<std::tuple<std::int32_t, std::int32_t, Pass, std::int64_t, std::int32_t>, TaskId>> m_boxing; ///< by stage, team, pass, micro-batch, operator
     std::vector<std::pair<TaskId, TaskId>> m_edges; ///< (task, what it waits for)
-    std::map<std::tuple<std::size_t, double, Pass>, Seconds> m_transferTimes;
+    std::map<std::tuple<std::size_t, double, Pass>, Seconds> m_transferTimes; ///< by the stage behind the cut, samples and pass
+    std::map<std::size_t, std::int32_t> m_cutShapes; ///< by the stage behind the cut
+    std::map<std::tuple<std::int32_t, std::size_t, double, Pass>, Seconds> m_crossingTimes; ///< by shape, devices before the cut, bytes and pass
     std::map<std::tuple<StageId, Kind, std::int32_t, std::int64_t>, Seconds> m_exchangeTimes; ///< by stage, kind, team and bytes
     std::map<std::pair<StageId, std::int32_t>, std::vector<std::vector<DeviceId>>> m_replicaGroups; ///< by stage and team
     std::map<std::tuple<std::size_t, std::int32_t, std::int32_t, double, std::size_t>, Seconds> m_runTimes; ///< by stage, operators, samples and device type

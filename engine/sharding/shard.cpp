@@ -41,7 +41,8 @@ std::map<std::string, NdSbp> pinsOf(const graph::Graph &graph, const std::map<st
     std::map<std::string, NdSbp> found;
     std::vector<const std::pair<const std::string, NdSbp> *> patterns;
     for (const auto &pin : pins)
-        patterns.push_back(&pin);
+        if (pin.first.find('*') != std::string::npos)
+            patterns.push_back(&pin);
     std::stable_sort(patterns.begin(), patterns.end(), [](const auto *a, const auto *b) { return a->first.size() > b->first.size(); });
     for (const Tensor &tensor : graph.tensors()) {
         if (const auto exact = pins.find(tensor.name); exact != pins.end()) {
@@ -49,7 +50,7 @@ std::map<std::string, NdSbp> pinsOf(const graph::Graph &graph, const std::map<st
             continue;
         }
         for (const auto *pattern : patterns)
-            if (pattern->first.find('*') != std::string::npos && matches(pattern->first, tensor.name)) {
+            if (matches(pattern->first, tensor.name)) {
                 found.emplace(tensor.name, pattern->second);
                 break;
             }

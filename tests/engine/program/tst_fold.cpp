@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <map>
 #include <random>
+#include <set>
 
 using namespace planloom;
 
@@ -31,7 +32,7 @@ std::shared_ptr<const graph::Graph> tinyGpt(bool tied, int blocks = 4)
 /// What a random cluster is like.
 struct ClusterShape {
     std::vector<int> nodes;      ///< devices of each
-    std::vector<int> types;      ///< of each node: 0 or 1
+    std::vector<int> types;      ///< of each node: 0 or 1, or 2, of which there is no model
     bool twoLevel = false;
     bool fullDuplex = true;
     bool portPerDevice = false;
@@ -41,7 +42,9 @@ struct ClusterShape {
 cluster::Cluster made(const ClusterShape &shape)
 {
     cluster::ClusterBuilder builder("made");
-    const std::size_t types[] = {builder.type(*cluster::knownDeviceType("A100-80GB")), builder.type(*cluster::knownDeviceType("V100-16GB"))};
+    cluster::DeviceType other = *cluster::knownDeviceType("A100-80GB");
+    other.name = "another";
+    const std::size_t types[] = {builder.type(*cluster::knownDeviceType("A100-80GB")), builder.type(*cluster::knownDeviceType("V100-16GB")), builder.type(other)};
     using cluster::Link;
     using cluster::Vertex;
     const bool many = shape.nodes.size() > 1;
@@ -386,6 +389,61 @@ private slots:
         QVERIFY(!program::renaming(plan, about, StageId(0), StageId(1)).has_value());
         plan.stages[2].zero = zero == 0 ? 1 : 0;
         QVERIFY(!program::renaming(plan, about, StageId(1), StageId(2)).has_value());
+    }
+
+    void repeatedStagesOnUnlikeDevices_data()
+    {
+        QTest::addColumn<std::vector<int>>("types");
+        QTest::addRow("two models") << std::vector<int>{0, 0, 1, 0, 1, 1, 0};
+        QTest::addRow("one without a model") << std::vector<int>{0, 0, 2, 1, 2, 1, 0};
+        QTest::addRow("the first without a model") << std::vector<int>{2, 2, 2, 0, 2, 1, 0};
+    }
+    void repeatedStagesOnUnlikeDevices()
+    {
+        // Stages of the same operators, each on a machine of its own: those of other devices take other times.
+        QFETCH(std::vector<int>, types);
+        ClusterShape shape = equalNodes(7, 4);
+        shape.types = types;
+        const plan::Subject about = subjectOf(tinyGpt(true, 12), shape);
+        const plan::Plan plan = planOf(about, std::vector<StageShape>(about.layers().size() / 2, {2, 2}), 16, 4);
+        const auto made = program::compile(plan, about);
+        QVERIFY2(made.ok(), made.ok() ? "" : made.error().text().c_str());
+        const program::Program copied = compiled(plan, about, false);
+        QCOMPARE(copied.tasks.size(), made->tasks.size());
+        std::map<int, std::set<double>> forward; ///< by type
+        for (std::size_t t = 0; t < copied.tasks.size(); ++t) {
+            const program::Task &task = copied.tasks[t];
+            QVERIFY(task.duration == made->tasks[t].duration);
+            if (task.kind == trace::Kind::Forward && task.stage.value > 0 && task.stage.index() + 1 < plan.stages.size() && task.firstOp == 0)
+                forward[types[task.stage.index()]].insert(task.duration.value());
+        }
+        double previous = 0;
+        for (const auto &[type, times] : forward) {
+            QVERIFY(*times.rbegin() < *times.begin() * (1 + 1e-9)); // layers' times are differences of sums
+            QVERIFY(!times.contains(previous));
+            previous = *times.begin();
+        }
+        checkSame(plan, about);
+    }
+
+    void cutsTakeWhatTheirLinksTake()
+    {
+        // Replicas of 3 lie inside of a machine of 4, or across two: cuts that do not lie alike take different times.
+        const plan::Subject about = subjectOf(tinyGpt(false, 12), equalNodes(5, 4));
+        const plan::Plan plan = planOf(about, std::vector<StageShape>(6, {3, 1}), 18, 2);
+        const program::Program program = compiled(plan, about, false);
+        std::set<double> different;
+        for (const program::Task &task : program.tasks) {
+            if (task.kind != trace::Kind::Send)
+                continue;
+            const std::size_t here = task.stage.index();
+            const std::size_t to = task.pass == program::Pass::Forward ? here + 1 : here - 1;
+            const std::size_t cut = plan.stages[std::max(here, to)].firstLayer;
+            const auto bytes = static_cast<double>(about.layers().cutBytes(*about.graph, cut, 1).value()) * 9;
+            QVERIFY(task.duration == about.costs->transfer(plan.stages[here].devices, plan.stages[to].devices, bytes));
+            different.insert(task.duration.value());
+        }
+        QVERIFY(different.size() > 1);
     }
 
     void simulatePlanFoldsUnlessRanksAreAskedFor()
