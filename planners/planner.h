@@ -46,6 +46,7 @@ struct OptionInfo {
     std::string key;
     std::string fallback;
     std::string about;
+    std::string relaxed = {}; ///< the value with which most plans fit, where that is another than may be set; empty: no value makes more fit
 };
 
 /// A planner is a function from a problem to a plan: no clock, file or global in it, deterministic for equal input.
@@ -57,7 +58,8 @@ public:
     [[nodiscard]] virtual std::vector<OptionInfo> options() const = 0;
     /// Whether Problem::annotations means something to it; others refuse them.
     [[nodiscard]] virtual bool takesAnnotations() const { return false; }
-    /// Errors: BadInput (options), Infeasible (which limit binds and what would help), Cancelled (nothing found yet).
+    /// A search that is stopped returns the best so far, not complete. Errors: BadInput (options), Infeasible (which limit binds; remedyFor() finds what
+    /// would help), Cancelled (nothing found yet).
     [[nodiscard]] virtual Result<PlanReport> plan(const Problem &problem, const Options &options, Progress &progress) const = 0;
 };
 
@@ -75,8 +77,13 @@ Status validate(const Problem &problem, Annotations annotations = Annotations::R
 plan::Plan emptyPlan(const Problem &problem, const std::string &planner, const Options &options);
 
 /// Runs @p planner, and then fills in why its plan is what it is (plan::Why): what people and files get. A plan that cannot be explained, which a plan that
-/// was simulated can, is handed on as it stands.
+/// was simulated can, is handed on as it stands; one that is the best so far is marked so. Where nothing fits, the error says what would help.
 Result<PlanReport> planAndExplain(const Planner &planner, const Problem &problem, const Options &options, Progress &progress);
+
+/// The two halves of it, for who times the search alone. A report's plan with its reasons and, if the search was stopped, with `stopped_early` in its estimate.
+PlanReport explained(PlanReport report, const Problem &problem);
+/// An Infeasible error with the smallest change that helps, which is searched for with @p planner itself; other errors as they are.
+Error withRemedy(Error error, const Planner &planner, const Problem &problem, const Options &options, Progress &progress);
 
 /// Simulates @p plan and fills report fields that every planner fills the same way. For planners' last step.
 Result<PlanReport> finish(plan::Plan plan, const Problem &problem, std::vector<Candidate> alternatives = {});

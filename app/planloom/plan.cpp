@@ -236,7 +236,14 @@ Result<planners::PlanReport> search(const planners::Planner &planner, const plan
     if (!report)
         return report;
     report->plan.planner.searchSeconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
-    return planners::withReasons(*std::move(report), problem);
+    return planners::explained(*std::move(report), problem);
+}
+
+/// Why there is no plan, with what would help.
+Error helped(Error error, const planners::Planner &planner, const planners::Problem &problem, const planners::Options &set, Output &output)
+{
+    TerminalProgress progress(output.showsProgress());
+    return planners::withRemedy(std::move(error), planner, problem, set, progress);
 }
 
 /// The best of all was preferred to the second planner's plan, if that is better than its own planner's runner-up.
@@ -269,7 +276,7 @@ Result<std::vector<Row>> searchAll(const planners::Problem &problem, const PlanO
         return a.report->predicted.iterationSeconds < b.report->predicted.iterationSeconds;
     });
     if (!rows.front().report)
-        return rows.front().report.error();
+        return helped(rows.front().report.error(), *rows.front().planner, problem, {}, output);
     preferred(rows);
     return rows;
 }
@@ -334,7 +341,7 @@ Status plan(const PlanOptions &options, Output &output)
     if (interrupted())
         return cancelled("stopped on request; no plan was written");
     if (!report)
-        return report.error();
+        return all ? report.error() : helped(report.error(), **planner, problem, asked->set, output);
     const plan::Document document{report->plan, problem.subject};
     if (auto saved = save(options, document); !saved)
         return saved;

@@ -271,8 +271,8 @@ private:
         });
         if (fits)
             m_found.push_back({std::move(plan), std::move(simulation->report)});
-        else if (!m_misfit || simulation->report.iterationSeconds < m_misfit->iterationSeconds)
-            m_misfit = std::move(simulation->report);
+        else if (const MemoryLimit limit = limitOf(plan, m_problem.subject, simulation->report, m_settings.reserve); !m_misfit || limit.factor() < m_misfit->factor())
+            m_misfit = limit;
         return fits;
     }
 
@@ -281,7 +281,10 @@ private:
         if (m_found.empty() && m_stopped)
             return cancelled("stopped before a plan was found");
         if (m_found.empty() && m_misfit)
-            return doesNotFit(*m_misfit);
+            return memoryBinds(*m_problem.subject.cluster, *m_misfit);
+        const double samples = static_cast<double>(m_scorers.front().perDevice());
+        if (const auto limit = m_found.empty() ? leastMemory(*m_problem.subject.costs, m_memory, samples, false) : std::nullopt; limit && limit->needed > limit->usable)
+            return memoryBinds(*m_problem.subject.cluster, *limit);
         if (m_found.empty())
             return infeasible(fmt::format("no plan of the families searched can use {} layers, {} devices and a batch of {} within the devices' memory; allow more families, a larger "
                                           "batch, more devices or a smaller micro-batch",
@@ -309,7 +312,7 @@ private:
     std::vector<dapple::Scorer> m_scorers; ///< one per size of a micro-batch
     std::vector<Cut> m_cuts;
     std::vector<Found> m_found; ///< what fits
-    std::optional<simulate::Report> m_misfit;
+    std::optional<MemoryLimit> m_misfit;
     plan::Estimate m_scores;
     Memory m_left;
     std::size_t m_games = 1;
@@ -321,10 +324,10 @@ private:
 
 std::vector<OptionInfo> AutoMapPlanner::options() const
 {
-    return {{"families", "opp,adp,pp", "what is explored: opp (operators), adp (the batch), pp (pipelines)"},
+    return {{"families", "opp,adp,pp", "what is explored: opp (operators), adp (the batch), pp (pipelines)", "opp,adp,pp"},
             {"episodes", "200", "games that each exploration plays"},
             {"seed", "1", "of the exploration; equal seeds give equal plans"},
-            {"stages", "0", "pipeline stages; 0: one to eight"},
+            {"stages", "0", "pipeline stages; 0: one to eight", "0"},
             {"radius", "0.05", "how far from balanced a pipeline may be cut, as a share of the whole time; at least 8 layers"},
             {"communication", "0.05", "what all-reduced bytes take off the score of a partitioning, per byte of the parameters"},
             {"linkage", "on", "off: splits that contradict what is decided may be tried"},

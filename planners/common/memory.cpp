@@ -3,6 +3,7 @@
 
 #include "engine/graph/differentiate.h"
 #include "engine/program/stage_model.h"
+#include "planners/common/balance.h"
 
 #include <fmt/format.h>
 
@@ -96,13 +97,52 @@ double MemoryModel::usable(DeviceId device) const
     return static_cast<double>(m_costs->cluster().typeOf(device).memory.value()) * (1 - m_reserve);
 }
 
-Error doesNotFit(const simulate::Report &report)
+MemoryLimit limitOf(const plan::Plan &plan, const plan::Subject &subject, const simulate::Report &report, double reserve)
 {
-    const auto worst = std::max_element(report.devices.begin(), report.devices.end(), [](const auto &a, const auto &b) {
-        return a.peakBytes - a.capacityBytes < b.peakBytes - b.capacityBytes;
-    });
-    return infeasible(fmt::format("no plan fits: the fastest needs {} of {} on device {}; use more devices, a smaller micro-batch or --set recompute=auto",
-                                  format(Bytes(worst->peakBytes)), format(Bytes(worst->capacityBytes)), worst->id));
+    MemoryLimit worst;
+    for (const simulate::DeviceReport &device : report.devices) {
+        const MemoryLimit each{"", subject.cluster->find(device.id), static_cast<double>(device.peakBytes), static_cast<double>(device.capacityBytes) * (1 - reserve)};
+        if (!worst.device.valid() || each.factor() > worst.factor())
+            worst = each;
+    }
+    for (const plan::Stage &stage : plan.stages)
+        if (std::find(stage.devices.begin(), stage.devices.end(), worst.device) != stage.devices.end())
+            worst.holds += fmt::format("{}{} (layers {} to {})", worst.holds.empty() ? "" : ", ", stage.name, stage.firstLayer, stage.lastLayer);
+    return worst;
+}
+
+std::optional<MemoryLimit> leastMemory(const cost::CostModel &costs, const MemoryModel &memory, double samples, bool recompute)
+{
+    constexpr std::size_t kMostCuts = 20'000'000; // what the search below looks at, within a second
+    const auto devices = costs.cluster().devices();
+    const std::size_t layers = costs.layers().size();
+    const std::size_t parts = std::min(layers, devices.size());
+    if (parts * layers * layers > kMostCuts)
+        return std::nullopt;
+    const auto limit = [&](std::size_t index, std::size_t first, std::size_t last) {
+        const StageFootprint footprint = memory.footprint(first, last, samples, recompute);
+        return MemoryLimit{fmt::format("stage {} (layers {} to {})", index, first, last), devices[index].id, footprint.fixed + footprint.perMicroBatch, memory.usable(devices[index].id)};
+    };
+    const auto factor = [&](std::size_t index, std::size_t first, std::size_t last) {
+        const StageFootprint footprint = memory.footprint(first, last, samples, recompute);
+        return (footprint.fixed + footprint.perMicroBatch) / std::max(1.0, memory.usable(devices[index].id));
+    };
+    const std::vector<std::size_t> cuts = balancedCuts(layers, parts, factor);
+    MemoryLimit worst;
+    for (std::size_t i = 0; i < parts; ++i) {
+        MemoryLimit each = limit(i, i == 0 ? 0 : cuts[i - 1], i < cuts.size() ? cuts[i] : layers);
+        if (!worst.device.valid() || each.factor() > worst.factor())
+            worst = std::move(each);
+    }
+    return worst;
+}
+
+Error memoryBinds(const cluster::Cluster &cluster, const MemoryLimit &limit, const std::string &more)
+{
+    const auto bytes = [](double value) { return format(Bytes(static_cast<std::int64_t>(value))); };
+    return infeasible(fmt::format("no plan fits: the memory of device {} ({}) is what binds{}: {} are needed{} and {} usable, {} short", cluster.device(limit.device).name,
+                                  cluster.typeOf(limit.device).name, limit.holds.empty() ? "" : " for " + limit.holds, bytes(limit.needed), more, bytes(limit.usable),
+                                  bytes(std::max(0.0, limit.needed - limit.usable))));
 }
 
 } // namespace planloom::planners

@@ -6,6 +6,7 @@
 #include "engine/simulate/simulate.h"
 
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -49,7 +50,23 @@ private:
     std::vector<double> m_gradient; ///< per layer: parameter bytes
 };
 
-/// Infeasible, naming the device that a compiled plan overflows most, and what would help.
-Error doesNotFit(const simulate::Report &report);
+/// What keeps a plan from fitting: a device that would have to hold more than it can.
+struct MemoryLimit {
+    std::string holds; ///< "stage0, layers 4 to 8"
+    DeviceId device;
+    double needed = 0; ///< bytes
+    double usable = 0;
+    [[nodiscard]] double factor() const { return usable > 0 ? needed / usable : 1e300; }
+};
+
+/// The device that a simulated plan overflows most, or that is fullest if none is; @p reserve: share of a device's memory that is not used.
+MemoryLimit limitOf(const plan::Plan &plan, const plan::Subject &subject, const simulate::Report &report, double reserve = 0);
+
+/// The limit of the layers cut over the devices, each its own run of them and one micro-batch of @p samples at a time, so that the fullest is as empty as
+/// can be: what pipelines cannot go below. None where it would take too long to say.
+std::optional<MemoryLimit> leastMemory(const cost::CostModel &costs, const MemoryModel &memory, double samples, bool recompute);
+
+/// Infeasible: which device's memory binds, for what, and how many bytes are short. @p more: what else there is to say about what is needed.
+Error memoryBinds(const cluster::Cluster &cluster, const MemoryLimit &limit, const std::string &more = {});
 
 } // namespace planloom::planners

@@ -144,7 +144,7 @@ private:
                 misfit = *std::move(report);
         }
         if (reports.empty())
-            return misfit ? doesNotFit(misfit->predicted) : *refused;
+            return misfit ? memoryBinds(*m_problem.subject.cluster, limitOf(misfit->plan, m_problem.subject, misfit->predicted)) : *refused;
         return rank(std::move(reports));
     }
 
@@ -195,13 +195,8 @@ private:
         if (!std::isfinite(least->missing))
             return infeasible(fmt::format("no plan of the families searched can use {} layers, {} devices and a batch of {}; allow more families or a larger batch",
                                           m_problem.subject.layers().size(), cluster.devices().size(), m_problem.globalBatch));
-        const auto bytes = [](double value) { return format(Bytes(static_cast<std::int64_t>(value))); };
-        return infeasible(fmt::format("no plan fits the devices' memory: the closest, with {} stage{}, needs {} for layers {} to {} on {}, of which {} are weights, "
-                                      "gradients and optimizer state, but only {} of {} are usable; use more devices, a smaller micro-batch, "
-                                      "an optimizer with less state{} or a lower memory_reserve",
-                                      least->stages, least->stages == 1 ? "" : "s", bytes(least->needed), least->span.first, least->span.last,
-                                      cluster.device(least->span.devices.front()).name, bytes(least->persistent), bytes(least->usable),
-                                      format(cluster.typeOf(least->span.devices.front()).memory), m_settings.recompute ? "" : ", --set recompute=auto"));
+        const MemoryLimit limit{fmt::format("layers {} to {}, a stage of {}", least->span.first, least->span.last, least->stages), least->span.devices.front(), least->needed, least->usable};
+        return memoryBinds(cluster, limit, fmt::format(" ({} of weights, gradients and optimizer state)", format(Bytes(static_cast<std::int64_t>(least->persistent)))));
     }
 
     const Problem &m_problem;

@@ -19,13 +19,6 @@ struct Settings {
     double reserve = 0;
 };
 
-/// How far the layout that came closest was from fitting.
-struct Tightness {
-    double needed = 0;
-    double usable = 0;
-    DeviceId device;
-};
-
 plan::Plan planOf(const Problem &problem, const Options &options, std::int64_t microBatches)
 {
     plan::Plan plan = emptyPlan(problem, "data-parallel", options);
@@ -58,13 +51,13 @@ plan::Estimate estimateOf(const Problem &problem, const plan::Plan &plan)
     const double exposed = std::min(exchange, devices.size() > 1 ? exposedExchange(costs, slice) : 0.0);
     return {{"iteration_seconds", compute + exchange},
             {"iteration_seconds_with_overlap", compute + exposed},
-            {"speedup_over_one_device", one / (compute + exchange)},
-            {"speedup_with_overlap", one / (compute + exposed)},
+            {"speedup_over_one_device", compute + exchange > 0 ? one / (compute + exchange) : 1},
+            {"speedup_with_overlap", compute + exposed > 0 ? one / (compute + exposed) : 1},
             {"all_reduce_seconds", exchange}};
 }
 
 /// True if the plan, perhaps with recomputation, fits every device by the planners' memory model; @p tight keeps the closest miss.
-bool fit(const Problem &problem, const MemoryModel &memory, const Settings &settings, plan::Plan &plan, Tightness &tight)
+bool fit(const Problem &problem, const MemoryModel &memory, const Settings &settings, plan::Plan &plan, MemoryLimit &tight)
 {
     plan::Stage &stage = plan.stages.front();
     const double slice = static_cast<double>(plan.globalBatch) / static_cast<double>(plan.microBatches) / static_cast<double>(stage.devices.size());
@@ -78,18 +71,9 @@ bool fit(const Problem &problem, const MemoryModel &memory, const Settings &sett
         if (needed <= memory.usable(*least))
             return true;
         if (!tight.device.valid() || needed < tight.needed)
-            tight = {needed, memory.usable(*least), *least};
+            tight = {"the whole model (all layers)", *least, needed, memory.usable(*least)};
     }
     return false;
-}
-
-Error tooTight(const Problem &problem, const Tightness &tight)
-{
-    const cluster::Cluster &cluster = *problem.subject.cluster;
-    const auto bytes = [](double value) { return format(Bytes(static_cast<std::int64_t>(value))); };
-    return infeasible(fmt::format("the whole model does not fit on one device: it needs {}, but device {} has {} usable of {}; use a planner that cuts it into stages, "
-                                  "a smaller micro-batch, recompute=auto or an optimizer with less state",
-                                  bytes(tight.needed), cluster.device(tight.device).name, bytes(tight.usable), format(cluster.typeOf(tight.device).memory)));
 }
 
 bool beats(const PlanReport &report, const PlanReport &other)
@@ -104,7 +88,7 @@ Result<PlanReport> fastest(const Problem &problem, const Options &options, const
 {
     const MemoryModel memory(*problem.subject.costs, problem.optimizer, settings.reserve);
     std::optional<PlanReport> best;
-    Tightness tight;
+    MemoryLimit tight;
     for (const std::int64_t count : counts) {
         if (progress.stopped())
             break;
@@ -119,17 +103,17 @@ Result<PlanReport> fastest(const Problem &problem, const Options &options, const
             best = *std::move(report);
     }
     if (best && !best->predicted.fits)
-        return doesNotFit(best->predicted);
+        return memoryBinds(*problem.subject.cluster, limitOf(best->plan, problem.subject, best->predicted));
     if (best)
         return *std::move(best);
-    return progress.stopped() ? cancelled("stopped before a plan was found") : tooTight(problem, tight);
+    return progress.stopped() ? cancelled("stopped before a plan was found") : memoryBinds(*problem.subject.cluster, tight);
 }
 
 } // namespace
 
 std::vector<OptionInfo> DataParallelPlanner::options() const
 {
-    return {{"recompute", "never", "never, or auto: run the forward pass again before backward where the model does not fit otherwise"},
+    return {{"recompute", "never", "never, or auto: run the forward pass again before backward where the model does not fit otherwise", "auto"},
             {"memory_reserve", "0.05", "share of a device's memory left to driver, libraries and fragmentation"}};
 }
 

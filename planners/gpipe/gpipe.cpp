@@ -62,10 +62,8 @@ Status fit(const Problem &problem, const Settings &settings, plan::Plan &plan)
         stage.recompute = again ? plan::Recompute::Full : plan::Recompute::None;
         if (needed(again) <= usable)
             continue;
-        const auto bytes = [](double value) { return format(Bytes(static_cast<std::int64_t>(value))); };
-        return infeasible(fmt::format("{} does not fit: with {} micro-batches in flight it needs {}, but device {} has {} usable; use more stages, a smaller batch{}",
-                                      stage.name, plan.microBatches, bytes(needed(again)), problem.subject.cluster->device(device).name, bytes(usable),
-                                      again ? "" : " or recompute=auto"));
+        return memoryBinds(*problem.subject.cluster, {fmt::format("{} (layers {} to {})", stage.name, stage.firstLayer, stage.lastLayer), device, needed(again), usable},
+                           fmt::format(" with {} micro-batches in flight", plan.microBatches));
     }
     return {};
 }
@@ -92,8 +90,8 @@ plan::Estimate estimateOf(const Problem &problem, const plan::Plan &plan)
 
 std::vector<OptionInfo> GpipePlanner::options() const
 {
-    return {{"stages", "0", "pipeline stages; 0: as many as there are devices (or layers)"},
-            {"recompute", "never", "run forward again before backward: never, always, or auto (stages that do not fit otherwise)"},
+    return {{"stages", "0", "pipeline stages; 0: as many as there are devices (or layers)", "0"},
+            {"recompute", "never", "run forward again before backward: never, always, or auto (stages that do not fit otherwise)", "auto"},
             {"memory_reserve", "0.05", "share of a device's memory left to driver, libraries and fragmentation"}};
 }
 
@@ -122,7 +120,7 @@ Result<PlanReport> GpipePlanner::plan(const Problem &problem, const Options &opt
     plan.estimate = estimateOf(problem, plan);
     Result<PlanReport> report = finish(std::move(plan), problem);
     if (report && !report->predicted.fits)
-        return doesNotFit(report->predicted);
+        return memoryBinds(*problem.subject.cluster, limitOf(report->plan, problem.subject, report->predicted));
     progress.report(1, "done");
     return report;
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "planners/joint/joint.h"
 
+#include "planners/common/micro_batch.h"
 #include "planners/joint/cuts.h"
 #include "planners/joint/enumerate.h"
 #include "planners/joint/simulations.h"
@@ -230,7 +231,7 @@ private:
             if (m_progress.stopped())
                 return cancelled("stopped before a plan was found");
             if (m_simulations.tightest())
-                return doesNotFit(*m_simulations.tightest());
+                return memoryBinds(*m_problem.subject.cluster, *m_simulations.tightest());
             return nothingFits();
         }
         PlanReport report;
@@ -256,15 +257,17 @@ private:
 
     [[nodiscard]] Error nothingFits() const
     {
+        const double samples = static_cast<double>(microBatchChoices(m_problem).front());
+        if (const auto limit = leastMemory(*m_problem.subject.costs, m_costs.memory(), samples, true); limit && limit->needed > limit->usable)
+            return memoryBinds(*m_problem.subject.cluster, *limit);
         const auto devices = m_problem.subject.cluster->devices();
+        const double needed = m_costs.memory().persistent(0, m_costs.layers());
         double room = 0;
         for (const cluster::Device &device : devices)
             room += m_costs.memory().usable(device.id);
-        const double needed = m_costs.memory().persistent(0, m_costs.layers());
-        return infeasible(fmt::format("no plan fits: weights, gradients and optimizer state take {}, and {} devices have {} usable; use {} devices of this kind or more, or a smaller "
-                                      "--micro-batch",
-                                      format(Bytes(static_cast<std::int64_t>(needed))), devices.size(), format(Bytes(static_cast<std::int64_t>(room))),
-                                      static_cast<std::int64_t>(std::ceil(needed / room * static_cast<double>(devices.size()))) + 1));
+        const auto bytes = [](double value) { return format(Bytes(static_cast<std::int64_t>(value))); };
+        return infeasible(fmt::format("no plan fits a batch of {}: weights, gradients and optimizer state take {}, and {} devices have {} usable for them and for activations",
+                                      m_problem.globalBatch, bytes(needed), devices.size(), bytes(room)));
     }
 
     const Problem &m_problem;
@@ -319,9 +322,9 @@ std::vector<OptionInfo> JointPlanner::options() const
 {
     return {{"seeds", "auto", fmt::format("planners whose answers begin the search, by commas, or none; auto: all of them, on more than {} devices the quick ones", kFewDevices)},
             {"schedules", "1f1b,dapple-b,zb-h1,interleaved-1f1b", "orders of passes to search, by commas: gpipe, 1f1b, dapple-a, dapple-b, zb-h1, interleaved-1f1b; or all"},
-            {"max_stages", "0", "most pipeline stages; 0: any number"},
-            {"max_tensor", "0", "most devices that share the tensors of a replica; 0: those of a machine"},
-            {"zero", "search", "search: levels from --zero up to 3; keep: --zero as it is"},
+            {"max_stages", "0", "most pipeline stages; 0: any number", "0"},
+            {"max_tensor", "0", "most devices that share the tensors of a replica; 0: those of a machine", "0"},
+            {"zero", "search", "search: levels from --zero up to 3; keep: --zero as it is", "search"},
             {"windows", "16", "parts that the line of devices is cut into at most; the search costs their square"},
             {"simulations", "512", "plans that are simulated beside the seeds"},
             {"exact", "20000", "a space of at most this many plans is searched whole"},

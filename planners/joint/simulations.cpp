@@ -86,13 +86,8 @@ bool Simulations::add(Known known)
 {
     known.peakBytes = peakOf(known.report);
     if (!known.report.fits) {
-        double overflow = 0;
-        for (const simulate::DeviceReport &device : known.report.devices)
-            overflow = std::max(overflow, static_cast<double>(device.peakBytes) / static_cast<double>(device.capacityBytes));
-        if (!m_tightest || overflow < m_overflow) {
-            m_tightest = std::move(known.report);
-            m_overflow = overflow;
-        }
+        if (MemoryLimit limit = limitOf(known.plan, m_subject, known.report); !m_tightest || limit.factor() < m_tightest->factor())
+            m_tightest = std::move(limit);
         return false;
     }
     m_seen.try_emplace(fingerprint(known.plan), true);

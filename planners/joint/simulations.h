@@ -2,6 +2,7 @@
 #pragma once
 
 #include "engine/program/stage_cache.h"
+#include "planners/common/memory.h"
 #include "planners/planner.h"
 
 #include <map>
@@ -39,8 +40,8 @@ public:
     [[nodiscard]] const std::vector<Known> &front() const { return m_front; } ///< fastest first, each with less memory than those before it
     [[nodiscard]] std::size_t count() const { return m_count; }
     [[nodiscard]] bool exhausted() const { return m_count >= m_budget; }
-    /// The one that exceeds its devices least, if nothing fitted.
-    [[nodiscard]] const std::optional<simulate::Report> &tightest() const { return m_tightest; }
+    /// What the one that exceeds its devices least would have needed, if nothing fitted.
+    [[nodiscard]] const std::optional<MemoryLimit> &tightest() const { return m_tightest; }
 
 private:
     bool take(plan::Plan plan, Result<simulate::Simulation> simulation, const std::string &source);
@@ -54,8 +55,7 @@ private:
     std::map<std::string, bool> m_seen; ///< by what decides the time
     std::vector<Known> m_kept;
     std::vector<Known> m_front;
-    std::optional<simulate::Report> m_tightest;
-    double m_overflow = 0;
+    std::optional<MemoryLimit> m_tightest;
 };
 
 } // namespace planloom::planners::joint

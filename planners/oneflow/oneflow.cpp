@@ -315,7 +315,7 @@ private:
             return cancelled("stopped before a plan was found");
         std::stable_sort(m_found.begin(), m_found.end(), beats);
         if (!m_found.front().fits)
-            return tooTight();
+            return complete ? tooTight() : cancelled("stopped before a plan was found");
         std::vector<Candidate> others;
         for (std::size_t i = 1; i < m_found.size(); ++i)
             if (m_found[i].fits)
@@ -336,7 +336,7 @@ private:
             return most;
         };
         const auto least = std::min_element(m_found.begin(), m_found.end(), [&](const Found &a, const Found &b) { return peak(a) < peak(b); });
-        return doesNotFit(least->report);
+        return memoryBinds(*m_problem.subject.cluster, limitOf(least->plan, m_problem.subject, least->report, m_settings.reserve));
     }
 
     const Problem &m_problem;
@@ -352,9 +352,9 @@ private:
 
 std::vector<OptionInfo> OneFlowPlanner::options() const
 {
-    return {{"mesh", "auto", "sizes of the device mesh, data parallel first, such as 2,4; auto: every mesh of all devices"},
+    return {{"mesh", "auto", "sizes of the device mesh, data parallel first, such as 2,4; auto: every mesh of all devices", "auto"},
             {"dimensions", "3", "dimensions that a mesh may have at most"},
-            {"recompute", "never", "never, or auto: run the forward pass again before backward where nothing fits otherwise"},
+            {"recompute", "never", "never, or auto: run the forward pass again before backward where nothing fits otherwise", "auto"},
             {"largest_table", "1048576", "entries of the largest table that elimination may leave; what needs more is refined locally"},
             {"memory_reserve", "0.05", "share of a device's memory left to driver, libraries and fragmentation"}};
 }

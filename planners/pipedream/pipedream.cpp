@@ -166,7 +166,7 @@ std::vector<Level> levelsOf(const cluster::Cluster &cluster)
 std::vector<OptionInfo> PipeDreamPlanner::options() const
 {
     return {{"cuts", "branches", "branches: cuts may go through branches of the model at different depths, where stages stay runs of layers; chain: between layers of the chain only"},
-            {"recompute", "never", "run forward again before backward: never or always"}};
+            {"recompute", "never", "run forward again before backward: never or always", "always"}};
 }
 
 Result<PlanReport> PipeDreamPlanner::plan(const Problem &problem, const Options &options, Progress &progress) const
@@ -201,7 +201,7 @@ Result<PlanReport> PipeDreamPlanner::plan(const Problem &problem, const Options 
         return progress.stopped() ? cancelled("stopped before a plan was found")
                                   : infeasible(fmt::format("a batch of {} samples leaves replicas without one; use a larger batch", problem.globalBatch));
     if (!best->predicted.fits)
-        return doesNotFit(best->predicted);
+        return memoryBinds(*problem.subject.cluster, limitOf(best->plan, problem.subject, best->predicted));
     best->complete = !progress.stopped();
     progress.report(1, "done");
     return *std::move(best);

@@ -117,7 +117,7 @@ Choice choiceOf(const Problem &problem, const Options &options, const Settings &
     const double one = instance.passes(0, instance.layers, 0, 1).sum() * instance.microBatches;
     plan.estimate = {{"iteration_seconds", execution.seconds}, {"load_seconds", partition.load}, {"bound_seconds", execution.bound}};
     if (one < std::numeric_limits<double>::infinity())
-        plan.estimate["speedup_over_one_device"] = one / execution.seconds;
+        plan.estimate["speedup_over_one_device"] = execution.seconds > 0 ? one / execution.seconds : 1;
     return choice;
 }
 
@@ -169,11 +169,11 @@ private:
                 return report.error();
             if (report->predicted.fits)
                 reports.push_back(*std::move(report));
-            else if (!m_tight)
-                m_tight = std::move(report->predicted);
+            else if (const MemoryLimit limit = limitOf(report->plan, m_problem.subject, report->predicted); !m_tight || limit.factor() < m_tight->factor())
+                m_tight = limit;
         }
         if (reports.empty())
-            return doesNotFit(*m_tight);
+            return memoryBinds(*m_problem.subject.cluster, *m_tight);
         std::stable_sort(reports.begin(), reports.end(),
                          [](const PlanReport &a, const PlanReport &b) { return a.predicted.iterationSeconds < b.predicted.iterationSeconds; });
         PlanReport chosen = std::move(reports.front());
@@ -185,15 +185,11 @@ private:
 
     [[nodiscard]] Error nothingFits() const
     {
-        const auto bytes = [](double value) { return format(Bytes(static_cast<std::int64_t>(value))); };
         const auto devices = m_problem.subject.cluster->devices();
-        double room = 0;
-        for (const cluster::Device &device : devices)
-            room += m_memory.usable(device.id);
-        const double needed = m_memory.persistent(0, m_problem.subject.layers().size());
-        if (needed > room)
-            return infeasible(fmt::format("weights, gradients and optimizer state take {}, but all {} devices together have {} usable; use more or larger devices",
-                                          bytes(needed), devices.size(), bytes(room)));
+        const double samples = static_cast<double>(m_problem.globalBatch) / static_cast<double>(m_counts.front());
+        const bool again = m_settings.recompute != Recompute::Never;
+        if (const auto limit = leastMemory(*m_problem.subject.costs, m_memory, samples, again); limit && limit->needed > limit->usable)
+            return memoryBinds(*m_problem.subject.cluster, *limit);
         return infeasible(fmt::format("no way to cut {} layers onto {} devices keeps even one micro-batch on each; use a smaller --micro-batch{}, or let {} devices stay apart "
                                       "with windows={}",
                                       m_problem.subject.layers().size(), devices.size(), m_settings.recompute == Recompute::Never ? ", recompute=auto" : "",
@@ -207,20 +203,20 @@ private:
     MemoryModel m_memory;
     std::vector<std::int64_t> m_counts;
     std::vector<Choice> m_choices;
-    std::optional<simulate::Report> m_tight;
+    std::optional<MemoryLimit> m_tight;
 };
 
 } // namespace
 
 std::vector<OptionInfo> SppPlanner::options() const
 {
-    return {{"stages", "0", "pipeline stages; 0: every number is tried"},
-            {"micro_batches", "0", "micro-batches of an iteration; 0: several numbers are tried"},
+    return {{"stages", "0", "pipeline stages; 0: every number is tried", "0"},
+            {"micro_batches", "0", "micro-batches of an iteration; 0: several numbers are tried", "0"},
             {"order", "cuts", "line of devices: cuts (recursive minimum cuts) or ids"},
             {"communication", "cluster", "cluster: the cluster's own model; pairs: every sender with every receiver at once, the slowest pair decides"},
             {"tie", "backward", "what runs first where two passes fall into one cycle: backward or forward"},
             {"duplex", "auto", "whether a channel's directions wait for each other: half, full, or auto (as the cluster's links)"},
-            {"recompute", "never", "run forward again before backward: never, always, or auto (stages that do not fit otherwise)"},
+            {"recompute", "never", "run forward again before backward: never, always, or auto (stages that do not fit otherwise)", "auto"},
             {"max_in_flight", "0", "micro-batches that a stage may keep at once; 0: as many as the schedule wants and memory holds"},
             {"windows", fmt::format("{}", kMostWindows), "parts that the line of devices is cut into at most; the search costs their cube"},
             {"candidates", "8", "plans that are simulated whole before the fastest is chosen"},

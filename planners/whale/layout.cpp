@@ -97,10 +97,10 @@ Balance Layouter::share(const Load &load) const
 
 void Layouter::note(const Placed &placed, const Load &load, const Balance &balance)
 {
-    Shortage worst;
+    MemoryLimit worst;
     for (std::size_t i = 0; i < load.workers.size(); ++i) {
         const auto smallest = std::min_element(placed.replicas[i].begin(), placed.replicas[i].end(), [&](DeviceId a, DeviceId b) { return usable(a) < usable(b); });
-        const Shortage each{placed.taskGraph.name, *smallest, load.memory.of(balance.units[i]), load.workers[i].memory};
+        const MemoryLimit each{fmt::format("{} (layers {} to {})", placed.taskGraph.name, placed.taskGraph.first, placed.taskGraph.last), *smallest, load.memory.of(balance.units[i]), load.workers[i].memory};
         if (!worst.device.valid() || each.factor() > worst.factor())
             worst = each;
     }

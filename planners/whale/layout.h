@@ -25,15 +25,6 @@ struct Placed {
     double splitShare = 0;                       ///< of the weights, what the parts share out
 };
 
-/// What keeps a layout from fitting: the device that lacks most.
-struct Shortage {
-    std::string taskGraph;
-    DeviceId device;
-    double needed = 0; ///< bytes
-    double usable = 0;
-    [[nodiscard]] double factor() const { return usable > 0 ? needed / usable : 1e300; }
-};
-
 /// Task graphs, devices and a number of micro-batches made into stages.
 struct Laid {
     std::vector<Placed> placed;
@@ -60,7 +51,7 @@ public:
     std::optional<std::vector<TaskGraph>> cut(const std::vector<std::vector<std::vector<DeviceId>>> &devices, std::int64_t microBatches);
 
     /// The smallest shortage met so far.
-    [[nodiscard]] const std::optional<Shortage> &shortage() const { return m_shortage; }
+    [[nodiscard]] const std::optional<MemoryLimit> &shortage() const { return m_shortage; }
 
 private:
     struct Load {
@@ -83,7 +74,7 @@ private:
     const cost::CostModel *m_costs;
     MemoryModel m_memory;
     std::map<DeviceId, double> m_tightened;
-    std::optional<Shortage> m_shortage;
+    std::optional<MemoryLimit> m_shortage;
 };
 
 } // namespace planloom::planners::whale

@@ -10,16 +10,16 @@ namespace planloom::planners::whale {
 
 std::vector<OptionInfo> optionList()
 {
-    return {{"task_graphs", "0", "task graphs that a model without annotations is cut into; 0: 1, 2, 4, 8 and 16 are tried"},
-            {"micro_batches", "0", "micro-batches of an iteration; 0: several numbers are tried"},
+    return {{"task_graphs", "0", "task graphs that a model without annotations is cut into; 0: 1, 2, 4, 8 and 16 are tried", "0"},
+            {"balance", "memory", "shares of unequal devices: memory (in proportion to speed, moved where memory is short), time (shortest slowest device) or even", "memory"},
+            {"micro_batches", "0", "micro-batches of an iteration; 0: several numbers are tried", "0"},
             {"order", "backward", "what runs first where two passes could: backward, forward, or optimizer (backward, one forward further ahead)"},
-            {"balance", "memory", "shares of unequal devices: memory (in proportion to speed, moved where memory is short), time (shortest slowest device) or even"},
             {"cut", "exact", "how task graphs are cut: exact (fastest slowest), walk (the paper's, operators to the nearest target) or buckets (the released one's)"},
             {"pattern", "least", "sharding of what is split: least (bytes sent), layers (attention and feed-forward layers as units) or single (operator by operator)"},
             {"speed", "measured", "what a device is worth: measured (by the cost model) or peak (its float32 data sheet)"},
             {"memory", "fixed", "memory of a share: fixed (weights in full, the rest in proportion) or proportional (all of it, as the paper has it)"},
-            {"place", "all", "inside (a copy of the model within a node), across (over the nodes in turn), or all: both are tried"},
-            {"recompute", "never", "run forward again before backward: never, always, or auto (task graphs that do not fit otherwise)"},
+            {"place", "all", "inside (a copy of the model within a node), across (over the nodes in turn), or all: both are tried", "all"},
+            {"recompute", "never", "run forward again before backward: never, always, or auto (task graphs that do not fit otherwise)", "auto"},
             {"candidates", "8", "plans that are simulated whole before the fastest is chosen"},
             {"memory_reserve", "0.05", "share of a device's memory left to driver, libraries and fragmentation"}};
 }

@@ -62,7 +62,7 @@ public:
             }
         }
         if (m_good.empty())
-            return m_progress.stopped() ? cancelled("stopped before a plan was found") : nothingFits();
+            return nothingFits();
         return choose();
     }
 
@@ -234,23 +234,11 @@ private:
                 break;
             report = finish(planOf(*laid), m_problem);
         }
-        if (report && !report->predicted.fits)
-            noteMisfit(report->predicted);
+        if (report && !report->predicted.fits) // the closest of those that were compiled
+            if (const MemoryLimit limit = limitOf(report->plan, m_problem.subject, report->predicted); !m_misfit || limit.factor() < m_misfit->factor())
+                m_misfit = limit;
         m_layouter = std::move(fresh);
         return report;
-    }
-
-    /// The closest of the compiled plans that do not fit, by its fullest device.
-    void noteMisfit(const simulate::Report &report)
-    {
-        Shortage worst;
-        for (const simulate::DeviceReport &device : report.devices) {
-            const Shortage each{"", m_problem.subject.cluster->find(device.id), static_cast<double>(device.peakBytes), static_cast<double>(device.capacityBytes)};
-            if (!worst.device.valid() || each.factor() > worst.factor())
-                worst = each;
-        }
-        if (!m_misfit || worst.factor() < m_misfit->factor())
-            m_misfit = worst;
     }
 
     Result<PlanReport> choose()
@@ -282,66 +270,15 @@ private:
         return best;
     }
 
-    /// What lacks least, and what would do: recomputation if that alone makes a plan, else memory.
     [[nodiscard]] Error nothingFits() const
     {
-        const cluster::Cluster &cluster = *m_problem.subject.cluster;
-        const std::optional<Shortage> &shortage = m_misfit ? m_misfit : m_layouter.shortage();
-        if (!shortage)
-            return infeasible(fmt::format("a batch of {} leaves some replica of {} devices without a sample of a micro-batch; use a larger batch, fewer micro-batches, or "
-                                          "annotations with more devices each", m_problem.globalBatch, cluster.devices().size()));
-        const auto bytes = [](double value) { return format(Bytes(static_cast<std::int64_t>(value))); };
-        const std::string limit = fmt::format("no plan fits: the memory of device {} ({}) is what binds{}: {} are needed and {} usable", cluster.device(shortage->device).name,
-                                              cluster.typeOf(shortage->device).name, shortage->taskGraph.empty() ? "" : " for task graph " + shortage->taskGraph,
-                                              bytes(shortage->needed), bytes(shortage->usable));
-        return infeasible(fmt::format("{}; {}", limit, smallestChange(*shortage)));
-    }
-
-    [[nodiscard]] std::string smallestChange(const Shortage &shortage) const
-    {
-        if (m_settings.sharing == Sharing::Even && fitsWith([](Settings &settings, Problem &, Attempt &) { settings.sharing = Sharing::Algorithm1; }))
-            return "balance=memory makes one fit";
-        const bool asked = m_problem.microBatch || m_settings.microBatches > 0;
-        if (asked && fitsWith([this](Settings &, Problem &, Attempt &attempt) { attempt.microBatches = mostMicroBatches(attempt); }))
-            return "smaller micro-batches make one fit";
-        if (m_settings.recompute == Recompute::Never && fitsWith([](Settings &settings, Problem &, Attempt &) { settings.recompute = Recompute::Auto; }))
-            return "recompute=auto makes one fit";
-        if (m_problem.zero < 1 && m_problem.optimizer.stateTensors() > 0 &&
-            fitsWith([](Settings &, Problem &problem, Attempt &) { problem.optimizer.kind = plan::Optimizer::Kind::Sgd; }))
-            return "an optimizer without state (--optimizer sgd) makes one fit";
-        return fmt::format("it would take {:.0f} % more memory there, a smaller batch or model, or more devices for each copy", (shortage.factor() - 1) * 100 + 1);
-    }
-
-    /// One sample for each replica at a time.
-    [[nodiscard]] std::int64_t mostMicroBatches(const Attempt &attempt) const
-    {
-        std::size_t replicas = 1;
-        for (const auto &copies : attempt.devices)
-            replicas = std::max(replicas, copies.size() * copies.front().size());
-        return std::max<std::int64_t>(1, m_problem.globalBatch / static_cast<std::int64_t>(replicas));
-    }
-
-    template <class Change>
-    [[nodiscard]] bool fitsWith(const Change &change) const
-    {
-        for (Attempt attempt : m_attempts) {
-            if (m_progress.stopped())
-                break;
-            Settings settings = m_settings;
-            Problem problem = m_problem;
-            change(settings, problem, attempt);
-            NoProgress silent;
-            Run other(problem, m_options, settings, silent);
-            other.m_splitShares = m_splitShares;
-            other.m_patterns = m_patterns;
-            const auto laid = other.lay(attempt);
-            if (!laid)
-                continue;
-            const Result<PlanReport> report = other.fitted({attempt.taskGraphs, attempt.devices, attempt.microBatches, *laid});
-            if (report && report->predicted.fits)
-                return true;
-        }
-        return false;
+        if (m_progress.stopped())
+            return cancelled("stopped before a plan was found");
+        const std::optional<MemoryLimit> &limit = m_misfit ? m_misfit : m_layouter.shortage();
+        if (limit)
+            return memoryBinds(*m_problem.subject.cluster, *limit);
+        return infeasible(fmt::format("a batch of {} leaves some replica of {} devices without a sample of a micro-batch; use a larger batch, fewer micro-batches, or "
+                                      "annotations with more devices each", m_problem.globalBatch, m_problem.subject.cluster->devices().size()));
     }
 
     const Problem &m_problem;
@@ -353,7 +290,7 @@ private:
     std::vector<std::size_t> m_good;
     std::map<std::string, double> m_splitShares;
     std::map<std::string, Patterns> m_patterns;
-    std::optional<Shortage> m_misfit;
+    std::optional<MemoryLimit> m_misfit;
 };
 
 } // namespace

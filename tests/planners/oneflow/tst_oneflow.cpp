@@ -300,7 +300,7 @@ private slots:
         const auto none = must(planners::findPlanner("oneflow"))->plan(testing::problemOf(model, testing::smallCluster(1, 4, 0.02), 8), {}, progress);
         QVERIFY(!none);
         QCOMPARE(none.error().code, ErrorCode::Infeasible);
-        QVERIFY2(none.error().message.find("needs") != std::string::npos, none.error().message.c_str());
+        QVERIFY2(none.error().message.find("needed") != std::string::npos, none.error().message.c_str());
     }
 
     void meshes_data()
