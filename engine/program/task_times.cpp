@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/program/task_times.h"
+
+#include <algorithm>
+#include <tuple>
+
+namespace planloom::program {
+namespace {
+
+using trace::Kind;
+
+cost::Collective collectiveOf(Kind kind)
+{
+    switch (kind) {
+    case Kind::AllGather:
+        return cost::Collective::AllGather;
+    case Kind::ReduceScatter:
+        return cost::Collective::ReduceScatter;
+    case Kind::AllToAll:
+        return cost::Collective::AllToAll;
+    default:
+        return cost::Collective::AllReduce;
+    }
+}
+
+/// The bytes that cost/collectives.h counts by, of a collective on @p whole bytes, all parts together.
+std::int64_t bytesOfCall(Kind kind, std::size_t members, std::int64_t whole)
+{
+    return kind == Kind::AllReduce ? whole : whole / static_cast<std::int64_t>(members);
+}
+
+} // namespace
+
+Seconds TaskTimes::run(const RankSite &site, std::int64_t m, const PassPart &part, Seconds share)
+{
+    const StageParts &stage = m_parts[site.stage.index()];
+    if (!stage.costs)
+        return share;
+    const double samples = m_all.samples.slice(site, m);
+    const std::size_t type = typeOf(site);
+    const auto [entry, isNew] = m_runs.try_emplace(std::make_tuple(site.stage.index(), part.first, part.last, samples, type));
+    if (isNew)
+        entry->second = stage.costs->seconds(static_cast<std::size_t>(part.first), static_cast<std::size_t>(part.last), samples, type) + m_costs.taskOverhead(type);
+    return entry->second;
+}
+
+Seconds TaskTimes::layers(const RankSite &site, std::int64_t m, bool backward)
+{
+    if (m_parts[site.stage.index()].costs)
+        return Seconds(0);
+    const double samples = m_all.samples.slice(site, m);
+    const std::size_t type = typeOf(site);
+    const auto [entry, isNew] = m_layers.try_emplace(std::make_tuple(site.stage.index(), backward, samples, type));
+    if (isNew) {
+        const plan::Stage &stage = m_all.stageOf(site);
+        const Seconds whole = backward ? m_costs.backward(stage.firstLayer, stage.lastLayer, samples, type) : m_costs.forward(stage.firstLayer, stage.lastLayer, samples, type);
+        entry->second = whole * m_all.stages[site.stage.index()].share(backward, samples, type);
+    }
+    return entry->second;
+}
+
+Seconds TaskTimes::transfer(std::size_t after, std::int64_t m, Pass pass)
+{
+    const double samples = m_all.samples.microBatch(m);
+    const auto [entry, isNew] = m_transfers.try_emplace(std::make_tuple(after, samples, pass));
+    if (isNew) {
+        const auto perSample = static_cast<double>(m_all.subject.layers().cutBytes(*m_all.subject.graph, m_all.plan.stages[after].firstLayer, 1).value());
+        entry->second = m_all.staysOnDevice(after - 1) ? copy(m_all.plan.stages[after].devices, perSample * samples) : crossing(after, perSample * samples, pass);
+    }
+    return entry->second;
+}
+
+Seconds TaskTimes::crossing(std::size_t after, double bytes, Pass pass)
+{
+    const auto &before = m_all.plan.stages[after - 1].devices;
+    const auto &behind = m_all.plan.stages[after].devices;
+    const auto [shape, isNewCut] = m_cutShapes.try_emplace(after);
+    if (isNewCut) {
+        std::vector<DeviceId> both = before;
+        both.insert(both.end(), behind.begin(), behind.end());
+        shape->second = m_all.shapes.of(both);
+    }
+    const auto [entry, isNew] = m_crossings.try_emplace(std::make_tuple(shape->second, before.size(), bytes, pass));
+    if (isNew)
+        entry->second = pass == Pass::Forward ? m_costs.transfer(before, behind, bytes) : m_costs.transfer(behind, before, bytes);
+    return entry->second;
+}
+
+Seconds TaskTimes::copy(const std::vector<DeviceId> &devices, double bytes) const
+{
+    double slowest = 0;
+    for (const DeviceId device : devices)
+        if (const double bandwidth = m_all.subject.cluster->typeOf(device).memoryBandwidth; bandwidth > 0)
+            slowest = std::max(slowest, 2 * bytes / static_cast<double>(devices.size()) / bandwidth);
+    return Seconds(slowest);
+}
+
+Seconds TaskTimes::collective(Kind kind, std::int32_t team, std::int64_t whole)
+{
+    const auto [entry, isNew] = m_collectives.try_emplace(std::make_tuple(kind, m_all.teams->shape(team), whole));
+    if (isNew) {
+        const std::vector<DeviceId> &devices = m_all.program.teams[static_cast<std::size_t>(team)].devices;
+        entry->second = m_costs.collective(collectiveOf(kind), devices, static_cast<double>(bytesOfCall(kind, devices.size(), whole)));
+    }
+    return entry->second;
+}
+
+Seconds TaskTimes::exchange(StageId stage, Kind kind, std::int32_t team, std::int64_t whole)
+{
+    const auto [entry, isNew] = m_exchanges.try_emplace(std::make_tuple(stage, kind, team, whole));
+    if (isNew) {
+        const auto [known, isFirst] = m_replicaGroups.try_emplace({stage, team});
+        if (isFirst)
+            known->second = replicaGroups(stage, m_all.program.teams[static_cast<std::size_t>(team)].devices);
+        const auto &groups = known->second;
+        entry->second = groups.size() < 2 ? collective(kind, team, whole)
+                                          : m_costs.collectiveAtOnce(collectiveOf(kind), groups, static_cast<double>(bytesOfCall(kind, groups.front().size(), whole)));
+    }
+    return entry->second;
+}
+
+std::vector<std::vector<DeviceId>> TaskTimes::replicaGroups(StageId id, std::vector<DeviceId> own) const
+{
+    const plan::Stage &stage = m_all.plan.stages[id.index()];
+    std::vector<std::vector<DeviceId>> groups(stage.shards());
+    for (std::size_t d = 0; d < stage.devices.size(); ++d)
+        groups[d % stage.shards()].push_back(stage.devices[d]);
+    std::sort(own.begin(), own.end());
+    for (std::vector<DeviceId> &group : groups)
+        std::sort(group.begin(), group.end());
+    return std::find(groups.begin(), groups.end(), own) != groups.end() ? groups : std::vector<std::vector<DeviceId>>{};
+}
+
+Seconds TaskTimes::optimizer(const RankSite &site, std::int64_t bytes) const { return m_costs.optimizerStep(Bytes(bytes), m_all.plan.optimizer.stateTensors(), typeOf(site)); }
+
+std::int64_t TaskTimes::sentBytes(Kind kind, std::int32_t team, std::int64_t whole, RankId rank, graph::DType type) const
+{
+    const Team &members = m_all.program.teams[static_cast<std::size_t>(team)];
+    const std::int64_t bytes = bytesOfCall(kind, members.size(), whole);
+    std::size_t position = members.position(rank);
+    if (members.ranks.size() < members.size()) { // folded
+        const DeviceId device = m_all.program.ranks[rank.index()].device;
+        position = static_cast<std::size_t>(std::find(members.devices.begin(), members.devices.end(), device) - members.devices.begin());
+    }
+    return cost::collectiveBytesOf(collectiveOf(kind), bytes, static_cast<int>(members.size()), static_cast<int>(position), graph::sizeOf(type));
+}
+
+} // namespace planloom::program
