@@ -7,6 +7,7 @@
 #include "engine/import/onnx_node.h"
 #include "engine/import/onnx_order.h"
 #include "engine/import/onnx_parse.h"
+#include "engine/import/onnx_sizes.h"
 #include "engine/import/onnx_tensor.h"
 #include "engine/import/onnx_weights.h"
 #include "engine/import/patterns.h"
@@ -19,13 +20,9 @@
 namespace planloom::import {
 namespace {
 
-using graph::Dim;
 using graph::DType;
 using graph::Shape;
 using graph::TensorInfo;
-
-/// Sizes other than the batch that a file leaves open (a sequence length, an image size) are bound to this.
-constexpr std::int64_t kOpenDimension = 128;
 
 /// What a name in the file stands for.
 struct Value {
@@ -128,13 +125,13 @@ private:
             if (const Status added = addBareWeight(input); !added)
                 return added;
         }
-        findBatch(fed);
+        m_reading.batchSize = m_sizes.findBatch(m_proto, fed);
         for (const onnx::ValueInfoProto *input : fed) {
             Value value;
             const auto &tensor = input->type().tensor_type();
             if (!dataType(tensor.elem_type(), value.info.type))
                 return unsupported(fmt::format("input '{}' has ONNX element type {}; only floats and integers can be fed", input->name(), tensor.elem_type()));
-            const auto shape = declaredShape(tensor.shape(), input->name(), batchAxisOf(m_proto, input->name()));
+            const auto shape = m_sizes.shapeOf(tensor.shape(), input->name(), batchAxisOf(m_proto, input->name()));
             if (!shape)
                 return shape.error();
             value.info.shape = *shape;
@@ -162,51 +159,17 @@ private:
         return {};
     }
 
-    void findBatch(const std::vector<const onnx::ValueInfoProto *> &inputs)
-    {
-        for (const onnx::ValueInfoProto *input : inputs) {
-            const auto &shape = input->type().tensor_type().shape();
-            const int axis = batchAxisOf(m_proto, input->name());
-            if (shape.dim_size() <= axis)
-                continue;
-            m_batchName = shape.dim(axis).dim_param();
-            m_reading.batchSize = shape.dim(axis).has_dim_value() ? shape.dim(axis).dim_value() : 0;
-            return;
-        }
-    }
-
-    Result<Shape> declaredShape(const onnx::TensorShapeProto &proto, const std::string &name, int batchAxis = 0)
-    {
-        std::vector<Dim> dims;
-        for (int axis = 0; axis < proto.dim_size(); ++axis) {
-            const auto &dim = proto.dim(axis);
-            if (dim.has_dim_value() && dim.dim_value() < 0)
-                return badInput(fmt::format("'{}' has a negative size; the file is damaged", name));
-            const bool isBatch = axis == batchAxis && (dim.has_dim_value() ? m_reading.batchSize > 0 && dim.dim_value() == m_reading.batchSize : dim.dim_param() == m_batchName);
-            if (isBatch)
-                dims.push_back({1, true});
-            else if (dim.has_dim_value())
-                dims.push_back({dim.dim_value(), false});
-            else {
-                m_open.insert(dim.dim_param().empty() ? fmt::format("dimension {} of '{}'", axis, name) : dim.dim_param());
-                dims.push_back({kOpenDimension, false});
-            }
-        }
-        return Shape(std::move(dims));
-    }
-
     void readDeclaredShapes()
     {
+        DeclaredSizes sizes = m_sizes; // only what the inputs leave open is worth a word
         for (const onnx::ValueInfoProto &info : m_proto.value_info()) {
             TensorInfo declared;
             if (!info.type().has_tensor_type() || !dataType(info.type().tensor_type().elem_type(), declared.type, m_reading.floats()))
                 continue;
-            const auto open = m_open;
-            if (const auto shape = declaredShape(info.type().tensor_type().shape(), info.name())) {
+            if (const auto shape = sizes.shapeOf(info.type().tensor_type().shape(), info.name())) {
                 declared.shape = *shape;
                 m_declared[info.name()] = declared;
             }
-            m_open = open; // only what the inputs leave open is worth a word
         }
     }
 
@@ -459,8 +422,8 @@ private:
                 types += (types.empty() ? "" : ", ") + type;
             all.push_back("operators that are kept but cannot be trained: " + types);
         }
-        for (const std::string &open : m_open)
-            all.push_back(fmt::format("the size '{}' is left open and taken as {}", open, kOpenDimension));
+        for (const std::string &open : m_sizes.open())
+            all.push_back(fmt::format("the size '{}' is left open and taken as {}", open, DeclaredSizes::kOpenDimension));
         if (!m_lossNote.empty())
             all.push_back(m_lossNote);
         return all;
@@ -472,13 +435,12 @@ private:
     const std::vector<FedInput> *m_fed;
     graph::GraphBuilder m_builder;
     Reading m_reading;
-    std::string m_batchName;
+    DeclaredSizes m_sizes;
     std::map<std::string, Value> m_values;
     std::map<std::string, std::string> m_alias;
     std::map<std::string, TensorInfo> m_declared;
     std::set<std::string> m_names;
     std::set<std::string> m_unknown;
-    std::set<std::string> m_open;
     std::string m_lossNote;
 };
 
