@@ -1,19 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // PLANLOOM_UPDATE_GOLDEN=1 rewrites tests/engine/export/golden; look at the difference before committing it.
-#include "engine/export/export.h"
-#include "uniform_plan.h"
-
-#include <QTest>
-
-#include <functional>
+#include "configuration_checks.h"
 
 using namespace planloom;
 using namespace planloom::testing;
 
-using Edit = std::function<void(plan::Document &)>;
 using Kind = plan::LearningRateSchedule::Kind;
-Q_DECLARE_METATYPE(Asked)
-Q_DECLARE_METATYPE(Edit)
 
 class TestDeepSpeedConfig : public QObject {
     Q_OBJECT
@@ -47,13 +39,7 @@ private Q_SLOTS:
         plan::Document document = uniformPlan({.data = 16, .pipeline = 1, .batch = 128, .microBatches = 4});
         document.plan.optimizer.groups.clear();
         edit(document);
-        const auto made = exporting::deepSpeedConfig(document);
-        QVERIFY2(made.ok(), made.ok() ? "" : made.error().text().c_str());
-        std::string text = made->text;
-        for (const std::string &note : made->notes)
-            text += "note: " + note + "\n";
-        const QString name = QString("deepspeed %1.txt").arg(QTest::currentDataTag()).remove(',').replace(' ', '-');
-        QCOMPARE(QString::fromStdString(text), QString::fromStdString(golden(name.toStdString(), text)));
+        compareWithGolden(exporting::deepSpeedConfig(document), "deepspeed");
     }
 
     void refuses_data()
@@ -90,11 +76,7 @@ private Q_SLOTS:
         plan::Document document = uniformPlan(asked);
         document.plan.optimizer.groups.clear();
         edit(document);
-        const auto made = exporting::deepSpeedConfig(document);
-        QVERIFY(!made.ok());
-        QCOMPARE(made.error().code, ErrorCode::Unsupported);
-        const QString message = QString::fromStdString(made.error().message);
-        QVERIFY2(message.contains(why) && message.contains("DeepSpeed") && message.contains(';'), qPrintable(message));
+        compareWithRefusal(exporting::deepSpeedConfig(document), why, {"DeepSpeed"});
     }
 
     /// It is about replicas only: any model will do.

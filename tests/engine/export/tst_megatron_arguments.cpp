@@ -1,18 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // PLANLOOM_UPDATE_GOLDEN=1 rewrites tests/engine/export/golden; look at the difference before committing it.
-#include "engine/export/export.h"
-#include "uniform_plan.h"
-
-#include <QTest>
-
-#include <functional>
+#include "configuration_checks.h"
 
 using namespace planloom;
 using namespace planloom::testing;
-
-using Edit = std::function<void(plan::Document &)>;
-Q_DECLARE_METATYPE(Asked)
-Q_DECLARE_METATYPE(Edit)
 
 class TestMegatronArguments : public QObject {
     Q_OBJECT
@@ -54,13 +45,7 @@ private Q_SLOTS:
         QFETCH(Edit, edit);
         plan::Document document = uniformPlan(asked);
         edit(document);
-        const auto made = exporting::megatronArguments(document);
-        QVERIFY2(made.ok(), made.ok() ? "" : made.error().text().c_str());
-        std::string text = made->text;
-        for (const std::string &note : made->notes)
-            text += "note: " + note + "\n";
-        QString name = QString("megatron %1.txt").arg(QTest::currentDataTag()).replace(' ', '-');
-        QCOMPARE(QString::fromStdString(text), QString::fromStdString(golden(name.toStdString(), text)));
+        compareWithGolden(exporting::megatronArguments(document), "megatron");
     }
 
     void refuses_data()
@@ -141,13 +126,7 @@ private Q_SLOTS:
             asked.blocks = {1};
         plan::Document document = uniformPlan(asked);
         edit(document);
-        const auto made = exporting::megatronArguments(document);
-        QVERIFY(!made.ok());
-        QCOMPARE(made.error().code, ErrorCode::Unsupported);
-        const QString message = QString::fromStdString(made.error().message);
-        QVERIFY2(message.contains(why), qPrintable(message));
-        QVERIFY2(message.contains("Megatron-LM") || message.contains("ranks are started"), qPrintable(message));
-        QVERIFY2(message.contains(';') || message.contains(", or "), qPrintable(message)); // and what to do
+        compareWithRefusal(exporting::megatronArguments(document), why, {"Megatron-LM", "ranks are started"});
     }
 
     /// Orders that come to the same are the same: DAPPLE's early backward without a bound is 1f1b, and so is anything with one micro-batch.

@@ -1,13 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // What every planner proposes for a small model is trained as it stands, a thread a rank: losses equal one rank's, arenas are as planned.
-#include "planners/planner.h"
-#include "tests/executor/runtime/training_fixture.h"
+#include "planned_training.h"
 
-#include <QFile>
-#include <QTemporaryDir>
 #include <QTest>
-
-#include <cmath>
 
 using namespace planloom;
 using namespace planloom::test;
@@ -42,33 +37,10 @@ class TestPlannedTraining : public QObject {
 private slots:
     void initTestCase()
     {
-        m_text = m_folder.filePath("words.txt").toStdString();
-        QFile file(QString::fromStdString(m_text));
-        QVERIFY(file.open(QIODevice::WriteOnly));
-        std::uint32_t state = 1;
-        for (int i = 0; i < 2000; ++i) {
-            const char *words[] = {"plans ", "weave ", "stages\n", "of "};
-            file.write(words[(state = state * 1664525U + 1013904223U) >> 30]);
-        }
-        file.close();
-        graph::TransformerConfig config;
-        config.name = "tiny";
-        config.layers = 4;
-        config.heads = 2;
-        config.hidden = 32;
-        config.feedForward = 128;
-        config.vocabulary = 256;
-        config.context = 16;
-        auto graph = graph::gpt(config);
-        QVERIFY(graph);
-        m_problem.subject = plan::makeSubject(std::make_shared<const graph::Graph>(std::move(*graph)), twoMachines(), nullptr, "zoo:tiny");
-        m_problem.globalBatch = kBatch;
-        Layout one;
-        one.globalBatch = kBatch;
-        const Outcome outcome = trained(planOf(m_problem.subject, one, m_problem.optimizer));
-        QVERIFY2(outcome.problem.empty(), outcome.problem.c_str());
-        m_expected = outcome.losses;
-        QCOMPARE(m_expected.size(), std::size_t{5});
+        m_training.problem.subject = tinySubject(tinyConfig(4, 2), twoMachines());
+        m_training.problem.globalBatch = kBatch;
+        const std::string wrong = m_training.begin();
+        QVERIFY2(wrong.empty(), wrong.c_str());
     }
 
     void plansTrain_data()
@@ -106,41 +78,14 @@ private slots:
         for (qsizetype i = 0; i < keys.size(); ++i)
             options[keys[i].toStdString()] = values[i].toStdString();
         NoProgress progress;
-        const auto report = (*planners::findPlanner(planner.toStdString()))->plan(m_problem, options, progress);
+        const auto report = (*planners::findPlanner(planner.toStdString()))->plan(m_training.problem, options, progress);
         QVERIFY2(static_cast<bool>(report), report ? "" : report.error().text().c_str());
-        const Outcome outcome = trained(report->plan);
-        QVERIFY2(outcome.problem.empty(), (plan::notation(report->plan) + ": " + outcome.problem).c_str());
-        QCOMPARE(outcome.losses.size(), m_expected.size());
-        for (std::size_t step = 0; step < m_expected.size(); ++step) {
-            QVERIFY2(std::fabs(outcome.losses[step] - m_expected[step]) <= 1e-4 * m_expected[step],
-                     qPrintable(QString("step %1: %2, on one rank %3").arg(step).arg(outcome.losses[step]).arg(m_expected[step])));
-        }
+        const std::string wrong = m_training.check(report->plan);
+        QVERIFY2(wrong.empty(), wrong.c_str());
     }
 
 private:
-    Outcome trained(const plan::Plan &plan)
-    {
-        Outcome outcome;
-        const auto program = program::compile(plan, m_problem.subject);
-        const auto needs = data::needsOf(*m_problem.subject.graph);
-        const auto data = needs ? data::openDataSet(m_text, *needs) : Result<std::unique_ptr<data::DataSet>>(needs.error());
-        if (!program || !data) {
-            outcome.problem = !program ? program.error().text() : data.error().text();
-            return outcome;
-        }
-        const runtime::Feed feed{data->get(), *needs, data::SampleOrder((*data)->samples(), 1, 0)};
-        outcome = train(*program, m_problem.subject, plan.optimizer, feed, {});
-        for (std::size_t rank = 0; rank < program->ranks.size() && outcome.problem.empty(); ++rank) {
-            if (outcome.peaks[rank] != program->ranks[rank].arenaBytes)
-                outcome.problem = "rank " + std::to_string(rank) + " used another arena than planned";
-        }
-        return outcome;
-    }
-
-    QTemporaryDir m_folder;
-    std::string m_text;
-    planners::Problem m_problem;
-    std::vector<double> m_expected;
+    PlannedTraining m_training{{"plans ", "weave ", "stages\n", "of "}};
 };
 
 QTEST_GUILESS_MAIN(TestPlannedTraining)

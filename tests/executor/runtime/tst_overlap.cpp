@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/simulate/simulate.h"
-#include "executor/runtime/training_fixture.h"
+#include "executor/runtime/tiny_training.h"
 
-#include <QFile>
-#include <QTemporaryDir>
 #include <QTest>
 
 #include <algorithm>
@@ -52,25 +50,9 @@ class TestOverlap : public QObject {
 private slots:
     void initTestCase()
     {
-        m_text = m_folder.filePath("text.txt").toStdString();
-        QFile file(QString::fromStdString(m_text));
-        QVERIFY(file.open(QIODevice::WriteOnly));
-        for (int i = 0; i < 200; ++i)
-            file.write(i % 3 ? "a stage of micro batches " : "the plan weaves ");
-        file.close();
-        graph::TransformerConfig config;
-        config.name = "tiny";
-        config.layers = 4;
-        config.heads = 2;
-        config.hidden = 32;
-        config.feedForward = 128;
-        config.vocabulary = 256;
-        config.context = 16;
         for (const bool tied : {false, true}) {
-            config.tiedEmbeddings = tied;
-            auto graph = graph::gpt(config);
-            QVERIFY(graph.ok());
-            m_subjects[tied] = plan::makeSubject(std::make_shared<const graph::Graph>(*std::move(graph)), cpus(8), nullptr, "zoo:tiny");
+            m_subjects[tied] = tinySubject(tinyConfig(4, 2, tied), cpus(8));
+            QVERIFY(m_subjects[tied].graph && m_subjects[tied].cluster);
         }
     }
 
@@ -118,33 +100,29 @@ private:
     /// Trains it; the bucket size is 0 (one bucket, nothing overlaps) or so small that every stage has several.
     Outcome run(plan::Plan plan, const plan::Subject &subject, std::int64_t bucketBytes, bool shared)
     {
-        Outcome failed;
         plan.bucketBytes = bucketBytes;
-        const auto program = program::compile(plan, subject);
-        const auto needs = data::needsOf(*subject.graph);
-        const auto data = data::openDataSet(m_text, *needs);
-        if (!program || !data) {
-            failed.problem = program ? data.error().text() : program.error().text();
-            return failed;
-        }
-        const runtime::Feed feed{data->get(), *needs, data::SampleOrder((*data)->samples(), 1, 0)};
-        Outcome outcome = train(*program, subject, plan.optimizer, feed, {});
-        const auto simulation = simulate::simulate(*program, *subject.cluster);
-        if (!simulation)
+        return trainOn(m_text.path(), subject, plan, {}, 0,
+                       [&](const program::Program &program, Outcome &outcome) { checkOverlap(program, plan, *subject.cluster, shared, outcome); });
+    }
+
+    static void checkOverlap(const program::Program &program, const plan::Plan &plan, const cluster::Cluster &cluster, bool shared, Outcome &outcome)
+    {
+        const auto simulation = simulate::simulate(program, cluster);
+        if (!simulation) {
             outcome.problem = simulation.error().text();
+            return;
+        }
         // An exchange waits for the slowest replica, so that a fast one may be done with its pass before it begins: one that overlaps is enough.
         std::map<std::int32_t, std::pair<bool, bool>> overlapping; // by stage: simulated, executed
-        for (std::size_t rank = 0; rank < program->ranks.size() && outcome.problem.empty(); ++rank) {
-            if (outcome.peaks[rank] != program->ranks[rank].arenaBytes)
-                outcome.problem = "the arena was not as predicted";
-            for (const std::int32_t b : program->ranks[rank].bodies) {
-                const StageId stage = program->bodies[static_cast<std::size_t>(b)].stage;
+        for (std::size_t rank = 0; rank < program.ranks.size(); ++rank) {
+            for (const std::int32_t b : program.ranks[rank].bodies) {
+                const StageId stage = program.bodies[static_cast<std::size_t>(b)].stage;
                 if (plan.stages[stage.index()].devices.size() < 2)
                     continue;
                 const auto number = static_cast<std::int16_t>(rank);
                 auto &[simulated, executed] = overlapping[stage.value];
-                simulated = overlaps(timesOf(*program, simulation->trace.records, 0, number), stage.value) || simulated;
-                executed = overlaps(timesOf(*program, outcome.records[rank], 2, number), stage.value) || executed;
+                simulated = overlaps(timesOf(program, simulation->trace.records, 0, number), stage.value) || simulated;
+                executed = overlaps(timesOf(program, outcome.records[rank], 2, number), stage.value) || executed;
             }
         }
         // Where stages share devices the exchange of one may fill the lane until the other's last pass has ended.
@@ -155,15 +133,13 @@ private:
             executed += found.second ? 1 : 0;
         }
         const int all = static_cast<int>(overlapping.size());
-        const int least = bucketBytes == 0 ? 0 : shared ? 1 : all;
-        const int most = bucketBytes == 0 ? 0 : all;
+        const int least = plan.bucketBytes == 0 ? 0 : shared ? 1 : all;
+        const int most = plan.bucketBytes == 0 ? 0 : all;
         if (simulated < least || executed < least || simulated > most || executed > most)
             outcome.problem += "of " + std::to_string(all) + " stages " + std::to_string(simulated) + " overlap when simulated, " + std::to_string(executed) + " when executed";
-        return outcome;
     }
 
-    QTemporaryDir m_folder;
-    std::string m_text;
+    TextFile m_text{{"a ", "stage ", "of ", "micro ", "batches ", "the ", "plan ", "weaves "}};
     plan::Subject m_subjects[2];
 };
 
