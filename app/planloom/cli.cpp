@@ -289,15 +289,18 @@ Status checkVerb(const Command &command, int argc, char **argv)
     return notFound(fmt::format("there is no verb '{}'; choose one of {}", argv[1], known));
 }
 
-Status runVerb(Command &command)
+/// The exit status.
+Result<int> runVerb(Command &command)
 {
     if (auto good = parseSettings(command); !good)
-        return good;
+        return good.error();
     catchInterrupts();
     Output output(command.output);
     if (auto done = command.chosen(output); !done)
-        return done;
-    return output.finish();
+        return done.error();
+    if (auto written = output.finish(); !written)
+        return written.error();
+    return output.isStoppedEarly() ? kStoppedEarly : 0;
 }
 
 } // namespace
@@ -307,7 +310,7 @@ int run(int argc, char **argv)
     Command command;
     command.app.set_version_flag("--version", "planloom " PLANLOOM_VERSION);
     command.app.require_subcommand(1);
-    command.app.footer("planloom VERB --help shows a verb's options and an example.\nExit status: 0 done, 1 failed while running, 2 the input or the options are wrong.");
+    command.app.footer("planloom VERB --help shows a verb's options and an example.\nExit status: 0 done, 1 failed while running, 2 the input or the options are wrong,\n130 stopped by Ctrl-C with the best result so far.");
     addBuiltIn(command);
     addInspect(command);
     addPlan(command);
@@ -326,8 +329,8 @@ int run(int argc, char **argv)
     if (command.process)
         return command.process();
     try {
-        const Status done = runVerb(command);
-        return done ? 0 : report(done.error());
+        const Result<int> done = runVerb(command);
+        return done ? *done : report(done.error());
     } catch (const std::bad_alloc &) {
         return report(failed("there is not enough memory; close other programs or use a smaller model"));
     } catch (const std::exception &unexpected) { // a library's: ours do not throw across folders

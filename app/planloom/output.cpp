@@ -55,6 +55,12 @@ void Output::note(std::string_view text)
         fmt::print(stderr, "planloom: {}\n", text);
 }
 
+void Output::stoppedEarly(std::string_view what)
+{
+    m_stoppedEarly = true;
+    fmt::print(stderr, "planloom: {}\n", what);
+}
+
 Status Output::finish()
 {
     if (std::fflush(stdout) != 0 && !m_failed) {

@@ -15,6 +15,9 @@ struct OutputOptions {
     bool quiet = false; ///< no text for people, no progress; errors still
 };
 
+/// Exit status of a verb that was stopped and has a result all the same; shells give it to programs that Ctrl-C ended.
+inline constexpr int kStoppedEarly = 130;
+
 /// Where a verb's results go. Thread contract: one thread at a time.
 class Output {
 public:
@@ -32,10 +35,16 @@ public:
     /// Something that a person should know but that is no error: on stderr.
     void note(std::string_view text);
 
+    /// The result is whole, but only the best that there was when a person asked to stop: @p what goes to stderr, even if quiet, and the process ends with
+    /// kStoppedEarly.
+    void stoppedEarly(std::string_view what);
+    [[nodiscard]] bool isStoppedEarly() const { return m_stoppedEarly; }
+
     /// Error: Io, if anything could not be written.
     Status finish();
 
 private:
+    bool m_stoppedEarly = false;
     OutputOptions m_options;
     bool m_failed = false;
     int m_errno = 0;

@@ -257,7 +257,7 @@ void preferred(std::vector<Row> &rows)
         best.why->runnerUp = planners::runnerUpOf(best, second.plan, second.predicted.iterationSeconds);
 }
 
-/// Every planner that searches, fastest answer first. Error: of the first planner, if none found a plan.
+/// Every planner that searches, fastest answer first; those that were asked before a person stopped it. Error: of the first planner, if none found a plan.
 Result<std::vector<Row>> searchAll(const planners::Problem &problem, const PlanOptions &options, Output &output)
 {
     if (!options.set.empty())
@@ -266,18 +266,24 @@ Result<std::vector<Row>> searchAll(const planners::Problem &problem, const PlanO
     for (const planners::Planner *planner : planners::allPlanners()) {
         if (planner->name() == "manual") // it does what it is told
             continue;
+        if (!rows.empty() && interrupted())
+            break;
         rows.push_back({planner, search(*planner, problem, {}, output)});
-        if (interrupted())
-            return cancelled("stopped on request; no plan was written");
     }
     std::stable_sort(rows.begin(), rows.end(), [](const Row &a, const Row &b) {
         if (!a.report || !b.report)
             return static_cast<bool>(a.report) && !b.report;
         return a.report->predicted.iterationSeconds < b.report->predicted.iterationSeconds;
     });
+    if (!rows.front().report && interrupted())
+        return cancelled("stopped on request; no plan was written");
     if (!rows.front().report)
         return helped(rows.front().report.error(), *rows.front().planner, problem, {}, output);
     preferred(rows);
+    if (interrupted()) { // the others were not asked, or not to their end
+        rows.front().report->complete = false;
+        rows.front().report->plan.estimate["stopped_early"] = 1;
+    }
     return rows;
 }
 
@@ -338,7 +344,7 @@ Status plan(const PlanOptions &options, Output &output)
         rows = *std::move(found);
     }
     const auto report = all ? rows.front().report : search(**planner, problem, asked->set, output);
-    if (interrupted())
+    if (!report && interrupted())
         return cancelled("stopped on request; no plan was written");
     if (!report)
         return all ? report.error() : helped(report.error(), **planner, problem, asked->set, output);
@@ -351,6 +357,8 @@ Status plan(const PlanOptions &options, Output &output)
     if (!options.out.empty())
         output.line("written to " + options.out);
     output.json(resultJson(document, *report, rows));
+    if (!report->complete)
+        output.stoppedEarly(fmt::format("stopped on request; the plan{} is the best so far, not the whole search's", options.out.empty() ? "" : " in " + options.out));
     return {};
 }
 

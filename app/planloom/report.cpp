@@ -67,7 +67,8 @@ void printPlan(const plan::Plan &plan, const plan::Subject &subject, Output &out
     output.line(fmt::format("model         {}  ({} layers)", plan.modelName, subject.layers().size()));
     output.line(fmt::format("cluster       {}  ({} devices)", plan.clusterName, subject.cluster->devices().size()));
     const std::string blocks = plan::blockSplit(plan, subject.layers());
-    output.line(fmt::format("plan          {}  by {}{}", plan::notation(plan), plan.planner.name, blocks.empty() ? "" : ", repeated blocks split " + blocks));
+    output.line(fmt::format("plan          {}  by {}{}{}", plan::notation(plan), plan.planner.name, blocks.empty() ? "" : ", repeated blocks split " + blocks,
+                            plan.estimate.contains("stopped_early") ? "; the search was stopped early" : ""));
     output.line(fmt::format("batch         {} in {} micro-batch{}, schedule {}", plan.globalBatch, plan.microBatches, plan.microBatches == 1 ? "" : "es",
                             plan::name(plan.schedule.kind)));
     for (const plan::Annotation &annotation : plan.annotations)

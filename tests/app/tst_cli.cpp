@@ -12,6 +12,7 @@
 #include <QTest>
 #include <csignal>
 #include <sys/resource.h>
+#include <unistd.h>
 
 namespace {
 
@@ -49,6 +50,14 @@ bool catchesInterrupts(qint64 id)
             return (line.mid(7).trimmed().toULongLong(nullptr, 16) >> (SIGINT - 1)) & 1;
     }
     return false;
+}
+
+/// Seconds of processor time that process @p id has had in user mode.
+double computedSeconds(qint64 id)
+{
+    const QByteArray stat = readAll(QString("/proc/%1/stat").arg(id));
+    const QList<QByteArray> fields = stat.mid(stat.lastIndexOf(')') + 2).split(' '); // from the third field on
+    return fields.size() > 11 ? fields[11].toDouble() / static_cast<double>(::sysconf(_SC_CLK_TCK)) : 0;
 }
 
 QStringList keysOf(const QJsonObject &object) { return object.keys(); } // sorted by Qt
@@ -538,13 +547,14 @@ private Q_SLOTS:
         QVERIFY(roofline != withProfile);
     }
 
-    void ctrlCDuringASearchLeavesNothing()
+    void ctrlCBeforeThereIsAPlanLeavesNothing()
     {
         const QStringList before = entries();
         QProcess process;
         prepare(process);
-        process.start(binary(), {"plan", "--model", "zoo:amoebanet-36", "--cluster", "preset:dapple-b", "--batch", "512", "--set", "families=all", "--set", "policies=all",
-                                 "--set", "beam=8", "--set", "candidates=256", "-o", "never.json"});
+        // Nothing fits, but the search would be long.
+        process.start(binary(), {"plan", "--model", "zoo:gpt-175b", "--cluster", "preset:h100-8", "--batch", "512", "--planner", "automap", "--set", "episodes=1000000", "-o",
+                                 "never.json"});
         QVERIFY(process.waitForStarted(kWait));
         QTRY_VERIFY_WITH_TIMEOUT(catchesInterrupts(process.processId()), kWait);
         QCOMPARE(::kill(static_cast<pid_t>(process.processId()), SIGINT), 0);
@@ -555,6 +565,40 @@ private Q_SLOTS:
         QVERIFY2(err.startsWith("planloom: error: stopped on request") && err.count('\n') == 1, err.constData());
         QCOMPARE(process.readAllStandardOutput(), QByteArray());
         QCOMPARE(entries(), before);
+    }
+
+    void ctrlCKeepsTheBestPlanSoFar_data()
+    {
+        QTest::addColumn<QString>("planner");
+        QTest::newRow("one planner") << "automap";
+        QTest::newRow("all") << "all";
+    }
+
+    void ctrlCKeepsTheBestPlanSoFar()
+    {
+        QFETCH(QString, planner);
+        const QString path = "best-" + planner + ".json";
+        QStringList arguments{"plan", "--model", "zoo:amoebanet-36", "--cluster", "preset:dapple-b", "--batch", "512", "--planner", planner, "--json", "-o", path};
+        if (planner == "automap")
+            arguments << "--set" << "families=pp" << "--set" << "episodes=1000000";
+        QProcess process;
+        prepare(process);
+        process.start(binary(), arguments);
+        QVERIFY(process.waitForStarted(kWait));
+        QTRY_VERIFY_WITH_TIMEOUT(computedSeconds(process.processId()) > 0.7, kWait); // the first plans take some milliseconds, the rest much longer
+        QCOMPARE(::kill(static_cast<pid_t>(process.processId()), SIGINT), 0);
+        QVERIFY(process.waitForFinished(kWait));
+        const QByteArray err = process.readAllStandardError();
+        QCOMPARE(process.exitStatus(), QProcess::NormalExit);
+        QVERIFY2(process.exitCode() == 130, err.constData());
+        QVERIFY2(err.startsWith("planloom: stopped on request; the plan in " + path.toUtf8() + " is the best so far") && err.count('\n') == 1, err.constData());
+        const QJsonObject printed = QJsonDocument::fromJson(process.readAllStandardOutput()).object();
+        QCOMPARE(printed["complete"].toBool(true), false);
+        QCOMPARE(printed["estimate"].toObject()["stopped_early"].toInt(), 1);
+        const QJsonObject written = QJsonDocument::fromJson(readAll(at(path))).object();
+        QCOMPARE(written["estimate"].toObject()["stopped_early"].toInt(), 1);
+        QCOMPARE(run({"simulate", path}).status, 0);
+        QVERIFY(run({"inspect", path}).out.contains("the search was stopped early"));
     }
 
     void workspaceRecordsPlans()

@@ -193,6 +193,9 @@ void TestPlanValues::summarySaysWhatChanged()
     plan.planner.name = "dapple";
     plan.estimate["iteration_seconds"] = 0.010;
     QVERIFY2(estimateText(plan, after).contains(QString::fromUtf8("▲ 10.00 %")), qPrintable(estimateText(plan, after)));
+    QVERIFY(!estimateText(plan, after).contains(QStringLiteral("stopped")));
+    plan.estimate["stopped_early"] = 1;
+    QVERIFY(estimateText(plan, after).startsWith(QStringLiteral("! the best when its search was stopped")));
 }
 
 QTEST_GUILESS_MAIN(TestPlanValues)

@@ -23,6 +23,7 @@ private Q_SLOTS:
     void whatCannotBeLoadedIsSaid();
     void plansAreSavedAndOpened();
     void plannerErrorsAreSaid();
+    void aStoppedSearchKeepsItsBest();
     void aRunIsFollowed();
     void aRunCanBeStopped();
     void aRunThatFailsSaysWhy();
@@ -212,6 +213,30 @@ void TestStudioState::plannerErrorsAreSaid()
     QVERIFY(state.runPlanner(request));
     QTRY_COMPARE(heard.size(), 1);
     QVERIFY2(heard[0].contains(QStringLiteral("no-such-option")), qPrintable(heard[0]));
+}
+
+void TestStudioState::aStoppedSearchKeepsItsBest()
+{
+    StudioState state;
+    state.loadModel(QStringLiteral("zoo:amoebanet-36"));
+    QTRY_VERIFY_WITH_TIMEOUT(state.model() && !state.loadJob()->running(), 20'000);
+    state.loadCluster(QStringLiteral("preset:dapple-b"));
+    QTRY_VERIFY_WITH_TIMEOUT(state.subject() && !state.loadJob()->running(), 20'000);
+    QStringList heard;
+    listen(state, heard);
+    PlanRequest request;
+    request.planner = "automap";
+    request.globalBatch = 512;
+    request.options = {{"families", "pp"}, {"episodes", "1000000"}};
+    QVERIFY(state.runPlanner(request));
+    // Its progress names the best plan once there is one.
+    QTRY_VERIFY_WITH_TIMEOUT(state.planJob()->what().contains(QStringLiteral("plan so far")), 20'000);
+    state.planJob()->cancel();
+    QTRY_VERIFY_WITH_TIMEOUT(!state.planJob()->running(), 20'000);
+    QCOMPARE(state.document()->plan.planner.name, std::string("automap"));
+    QCOMPARE(state.document()->plan.estimate.at("stopped_early"), 1.0);
+    QVERIFY2(heard.value(0).contains(QStringLiteral("best plan that it had found")), qPrintable(heard.value(0)));
+    QVERIFY2(state.undoStack()->undoText().contains(QStringLiteral("stopped early")), qPrintable(state.undoStack()->undoText()));
 }
 
 void TestStudioState::aRunIsFollowed()

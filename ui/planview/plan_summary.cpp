@@ -63,6 +63,8 @@ QString estimateText(const plan::Plan &plan, const simulate::Report &now)
                     .arg(secondsText(now.iterationSeconds), change(seconds->second, now.iterationSeconds, QObject::tr("longer"), QObject::tr("shorter")));
     if (const auto speedup = plan.estimate.find("speedup_over_one_device"); speedup != plan.estimate.end())
         text += QObject::tr("  ·  estimated speed-up %1×").arg(speedup->second, 0, 'f', 2);
+    if (plan.estimate.contains("stopped_early"))
+        text = QObject::tr("! the best when its search was stopped  ·  ") + text;
     return text + QObject::tr("  ·  no schedule is faster than %1").arg(secondsText(now.lowerBoundSeconds));
 }
 

@@ -218,7 +218,7 @@ void MainWindow::makeStatusBar()
     m_facts->setAccessibleName(tr("Status"));
     m_progress->setMaximumWidth(180);
     m_progress->setAccessibleName(tr("Progress of the work in the background"));
-    m_cancel->setToolTip(tr("Stop the work in the background"));
+    m_cancel->setToolTip(tr("Stop the work in the background. A search for a plan then keeps the best that it has found"));
     statusBar()->addWidget(m_facts, 1);
     statusBar()->addPermanentWidget(m_busy);
     statusBar()->addPermanentWidget(m_progress);

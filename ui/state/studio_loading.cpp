@@ -178,7 +178,8 @@ void StudioState::adoptPlan(Result<planners::PlanReport> report, const plan::Sub
     m_alternatives = std::move(report->alternatives);
     if (!report->complete)
         say(MessageLevel::Info, tr("The search was stopped; this is the best plan that it had found."));
-    push(tr("Plan with %1").arg(QString::fromStdString(planner)), {std::move(report->plan), subject});
+    const QString title = report->complete ? tr("Plan with %1") : tr("Plan with %1, stopped early");
+    push(title.arg(QString::fromStdString(planner)), {std::move(report->plan), subject});
 }
 
 } // namespace planloom::ui
