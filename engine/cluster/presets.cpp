@@ -86,22 +86,39 @@ RegularCluster oneNode(const char *name, int devices, const char *type, double b
     return spec;
 }
 
-/// Machines as NVIDIA sells them: NVSwitch between the devices, and a port of its own into the network for each device, so that
-/// eight transfers leave a machine side by side.
-Result<Cluster> portPerDevice(const char *name, int nodes, int perNode, const DeviceType &type, double nvLink, double port)
+/// Machines of one type of device, as NVIDIA sells them.
+struct Machines {
+    int count = 0;
+    int devices = 8; ///< in each
+    DeviceType type;
+    double nvLink = 0;
+    double port = 0; ///< into the network, of each device
+};
+
+Machines h100Machines(int count) { return {count, 8, *knownDeviceType("H100-SXM"), kH100NvLink, kPort400}; }
+Machines a100Machines(int count) { return {count, 8, *knownDeviceType("A100-80GB"), kA100NvLink, kPort200}; }
+
+/// NVSwitch between the devices of a machine, and a port of its own into the network for each device, so that eight transfers leave a machine side by side.
+Result<Cluster> portPerDevice(const char *name, const std::vector<Machines> &kinds)
 {
     ClusterBuilder builder(name);
-    const std::size_t typeIndex = builder.type(type);
+    std::vector<std::size_t> types;
+    for (const Machines &machines : kinds)
+        types.push_back(builder.type(machines.type));
     const std::size_t network = builder.vertex({Vertex::Kind::Network, "network", {}, {}});
-    for (int n = 0; n < nodes; ++n) {
-        const NodeId node = builder.node(fmt::format("n{}", n));
-        const std::size_t nvSwitch = builder.vertex({Vertex::Kind::Switch, fmt::format("n{}:nvswitch", n), {}, node});
-        for (int g = 0; g < perNode; ++g) {
-            const std::size_t device = builder.vertexOf(builder.device(node, typeIndex));
-            const std::size_t nic = builder.vertex({Vertex::Kind::Nic, fmt::format("n{}:nic{}", n, g), {}, node});
-            builder.link({Link::Kind::NvLink, device, nvSwitch, nvLink, nvLink, Seconds(1.5e-6), true});
-            builder.link({Link::Kind::Pcie, device, nic, port, port, Seconds(1e-6), true});
-            builder.link({Link::Kind::Network, nic, network, port, port, Seconds(4e-6), true});
+    int number = 0;
+    for (std::size_t kind = 0; kind < kinds.size(); ++kind) {
+        const Machines &machines = kinds[kind];
+        for (int n = 0; n < machines.count; ++n, ++number) {
+            const NodeId node = builder.node(fmt::format("n{}", number));
+            const std::size_t nvSwitch = builder.vertex({Vertex::Kind::Switch, fmt::format("n{}:nvswitch", number), {}, node});
+            for (int g = 0; g < machines.devices; ++g) {
+                const std::size_t device = builder.vertexOf(builder.device(node, types[kind]));
+                const std::size_t nic = builder.vertex({Vertex::Kind::Nic, fmt::format("n{}:nic{}", number, g), {}, node});
+                builder.link({Link::Kind::NvLink, device, nvSwitch, machines.nvLink, machines.nvLink, Seconds(1.5e-6), true});
+                builder.link({Link::Kind::Pcie, device, nic, machines.port, machines.port, Seconds(1e-6), true});
+                builder.link({Link::Kind::Network, nic, network, machines.port, machines.port, Seconds(4e-6), true});
+            }
         }
     }
     return std::move(builder).build();
@@ -141,10 +158,11 @@ const std::array kPresets{
     Preset{"h100-8", [] { return regular(oneNode("h100-8", 8, "H100-SXM", kH100NvLink)); }},
     Preset{"h200-8", [] { return regular(oneNode("h200-8", 8, "H200-SXM", kH100NvLink)); }},
     Preset{"b200-8", [] { return regular(oneNode("b200-8", 8, "B200", kB200NvLink)); }},
-    Preset{"h100-16", [] { return portPerDevice("h100-16", 2, 8, *knownDeviceType("H100-SXM"), kH100NvLink, kPort400); }},
-    Preset{"a100-128", [] { return portPerDevice("a100-128", 16, 8, *knownDeviceType("A100-80GB"), kA100NvLink, kPort200); }},
-    Preset{"h100-1024", [] { return portPerDevice("h100-1024", 128, 8, *knownDeviceType("H100-SXM"), kH100NvLink, kPort400); }},
-    Preset{"h100-16384", [] { return portPerDevice("h100-16384", 2048, 8, *knownDeviceType("H100-SXM"), kH100NvLink, kPort400); }},
+    Preset{"h100-16", [] { return portPerDevice("h100-16", {h100Machines(2)}); }},
+    Preset{"a100-128", [] { return portPerDevice("a100-128", {a100Machines(16)}); }},
+    Preset{"h100-1024", [] { return portPerDevice("h100-1024", {h100Machines(128)}); }},
+    Preset{"h100-a100-1024", [] { return portPerDevice("h100-a100-1024", {h100Machines(64), a100Machines(64)}); }},
+    Preset{"h100-16384", [] { return portPerDevice("h100-16384", {h100Machines(2048)}); }},
 };
 
 Status checkCounts(const RegularCluster &spec)

@@ -221,7 +221,7 @@ private:
         body.forwardPlaces = m_layouts[i]->forwardPlaces;
         body.backwardPlaces = m_layouts[i]->backwardPlaces;
         HeldPlaces(m_all, model, m_id, body).place(others, *m_layouts[i]);
-        const auto buckets = m_all.bucketsAt(static_cast<std::size_t>(m_rank.bodies[i]));
+        const auto &buckets = m_all.bucketsAt[static_cast<std::size_t>(m_rank.bodies[i])];
         body.held = heldBy(model.holdings(), m_id, m_all.plan.optimizer.stateTensors(), buckets, others, m_all.program);
         fillSlices(m_all, site, body);
     }

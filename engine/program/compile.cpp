@@ -7,7 +7,9 @@
 
 #include <algorithm>
 #include <map>
+#include <string_view>
 #include <tuple>
+#include <unordered_map>
 
 namespace planloom::program {
 namespace {
@@ -177,6 +179,29 @@ void makeSites(Compilation &all, bool roomy)
     }
 }
 
+/// Fills in which body updates which buckets.
+void placeBuckets(Compilation &all)
+{
+    for (StageModel &stage : all.stages) {
+        all.parameters.emplace_back();
+        for (const HeldParameter &held : stage.holdings().parameters)
+            all.parameters.back().insert(held.name);
+    }
+    all.bucketsAt.resize(all.sites.size());
+    for (std::size_t r = 0; r < all.program.ranks.size(); ++r) {
+        const std::vector<std::int32_t> &bodies = all.program.ranks[r].bodies;
+        std::unordered_map<std::string_view, std::int32_t> owner;
+        for (const std::int32_t site : bodies)
+            for (const std::string &name : all.parameters[all.sites[static_cast<std::size_t>(site)].stage.index()])
+                owner.try_emplace(name, site);
+        // All parameters of a bucket are of the same stages.
+        for (const std::int32_t b : bucketsOf(all.program, RankId(static_cast<std::int64_t>(r)))) {
+            const auto found = owner.find(all.program.buckets[static_cast<std::size_t>(b)].entries.front().parameter);
+            all.bucketsAt[static_cast<std::size_t>(found == owner.end() ? bodies.front() : found->second)].push_back(b);
+        }
+    }
+}
+
 void boundTime(Compilation &all)
 {
     std::vector<Seconds> work(all.program.ranks.size() * kLanes);
@@ -191,30 +216,6 @@ void boundTime(Compilation &all)
 }
 
 } // namespace
-
-bool Compilation::hasParameter(std::size_t stage, const std::string &name) const
-{
-    const auto &parameters = stages[stage].holdings().parameters;
-    return std::any_of(parameters.begin(), parameters.end(), [&](const HeldParameter &held) { return held.name == name; });
-}
-
-std::size_t Compilation::ownerOf(const Rank &rank, const std::string &parameter) const
-{
-    for (const std::int32_t site : rank.bodies)
-        if (hasParameter(sites[static_cast<std::size_t>(site)].stage.index(), parameter))
-            return static_cast<std::size_t>(site);
-    return static_cast<std::size_t>(rank.bodies.front());
-}
-
-std::vector<std::int32_t> Compilation::bucketsAt(std::size_t site) const
-{
-    const RankId rank = sites[site].rank;
-    std::vector<std::int32_t> buckets = bucketsOf(program, rank);
-    // All parameters of a bucket are of the same stages.
-    if (program.ranks[rank.index()].bodies.size() > 1)
-        std::erase_if(buckets, [&](std::int32_t b) { return ownerOf(program.ranks[rank.index()], program.buckets[static_cast<std::size_t>(b)].entries.front().parameter) != site; });
-    return buckets;
-}
 
 double Samples::microBatch(std::int64_t m) const
 {
@@ -250,7 +251,7 @@ namespace {
 /// @p roomy: with a place for every micro-batch wherever stages meet, so that an order runs if it can.
 Result<Program> compileWith(const plan::Plan &plan, const plan::Subject &subject, const CompileOptions &options, bool roomy)
 {
-    Compilation all{plan, subject, Samples(plan, *subject.graph), {}, {}, {}, {}, {}, TeamSets({}), cluster::Shapes(*subject.cluster), {}, {}};
+    Compilation all{plan, subject, Samples(plan, *subject.graph), {}, {}, {}, {}, {}, {}, {}, TeamSets({}), cluster::Shapes(*subject.cluster), {}, {}};
     all.program.microBatches = plan.microBatches;
     all.program.globalBatch = plan.globalBatch;
     if (const Status made = makeStages(all, options); !made)
@@ -264,6 +265,7 @@ Result<Program> compileWith(const plan::Plan &plan, const plan::Subject &subject
             return cut.error();
     }
     makeSites(all, roomy);
+    placeBuckets(all);
     buildBodies(all, options.bodies);
     buildTasks(all);
     boundTime(all);

@@ -11,6 +11,8 @@
 
 #include <map>
 #include <optional>
+#include <string>
+#include <unordered_set>
 #include <vector>
 
 namespace planloom::program {
@@ -51,6 +53,9 @@ struct Compilation {
     std::vector<RankSite> sites; ///< per body
     std::vector<std::vector<PassStep>> orders; ///< per rank
     std::vector<std::vector<std::size_t>> sitesOf; ///< per stage, in the order of its mesh
+    std::vector<std::unordered_set<std::string>> parameters; ///< per stage: their names
+    /// Per site: the buckets that its body updates, those of its rank whose parameters no earlier stage there has.
+    std::vector<std::vector<std::int32_t>> bucketsAt;
     TeamSets sets;
     cluster::Shapes shapes;
     Fold fold;
@@ -66,11 +71,7 @@ struct Compilation {
         return stage + 1 < plan.stages.size() && plan.stages[stage].devices == plan.stages[stage + 1].devices;
     }
     [[nodiscard]] bool splits(std::size_t stage) const { return stages[stage].splits(); }
-    [[nodiscard]] bool hasParameter(std::size_t stage, const std::string &name) const;
-    /// The first site of @p rank whose stage has a parameter of that name.
-    [[nodiscard]] std::size_t ownerOf(const Rank &rank, const std::string &parameter) const;
-    /// Buckets that the body at @p site updates: those of its rank whose parameters no earlier stage there has.
-    [[nodiscard]] std::vector<std::int32_t> bucketsAt(std::size_t site) const;
+    [[nodiscard]] bool hasParameter(std::size_t stage, const std::string &name) const { return parameters[stage].contains(name); }
 };
 
 /// Makes the body of every site, in their order, and lays out the ranks' arenas; operators, places and messages only if @p complete.

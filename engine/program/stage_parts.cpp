@@ -97,7 +97,7 @@ std::map<std::string, std::int32_t> completions(const Compilation &all, std::siz
     std::map<std::string, std::int32_t> complete;
     const std::size_t site = all.sitesOf[index].front();
     std::int32_t end = -1;
-    for (const std::int32_t b : all.bucketsAt(site)) {
+    for (const std::int32_t b : all.bucketsAt[site]) {
         const Bucket &bucket = all.program.buckets[static_cast<std::size_t>(b)];
         std::int32_t last = -1;
         for (const Bucket::Entry &entry : bucket.entries)

@@ -187,7 +187,7 @@ private:
         const RankSite &site = m_all.sites[at];
         SiteTasks &tasks = m_draft.sites[at];
         std::int64_t bytes = 0;
-        const std::vector<std::int32_t> mine = m_all.bucketsAt(at);
+        const std::vector<std::int32_t> &mine = m_all.bucketsAt[at];
         for (const std::int32_t index : mine) {
             const Bucket &bucket = m_program.buckets[static_cast<std::size_t>(index)];
             const auto members = static_cast<std::int64_t>(m_program.teams[static_cast<std::size_t>(bucket.team)].size());

@@ -80,6 +80,7 @@ private slots:
         QTest::newRow("v100-t4") << 2 << 16 << false << true;
         QTest::newRow("a100-128") << 16 << 128 << false << true;
         QTest::newRow("h100-1024") << 128 << 1024 << false << true;
+        QTest::newRow("h100-a100-1024") << 128 << 1024 << false << true;
         QTest::newRow("h100-16384") << 2048 << 16384 << false << true;
     }
     void presetsHaveTheirShape()
@@ -97,7 +98,7 @@ private slots:
 
     void everyPresetIsTested()
     {
-        QCOMPARE(presetNames().size(), std::size_t{14});
+        QCOMPARE(presetNames().size(), std::size_t{15});
         for (const std::string &name : presetNames())
             QVERIFY2(preset(name).ok(), name.c_str());
     }
