@@ -227,10 +227,10 @@ private slots:
             double least = kNever;
             everySketch(shape, bench.lines[0], 5, [&](const Sketch &sketch) {
                 const Score score = bench.scorer.score(sketch);
-                if (score.seconds < kNever)
+                if (score.fullest <= 1) {
                     least = std::min(least, score.bound);
-                if (score.fullest <= 1)
                     best = std::min(best, score.seconds);
+                }
                 return true;
             });
             double found = kNever;
