@@ -246,26 +246,32 @@ double Samples::largestSlice(const RankSite &site) const
     return std::max(slice(site, 0), slice(site, m_plan.microBatches - 1)); // micro-batches have one of two sizes, the larger ones first
 }
 
-namespace {
-
-/// @p roomy: with a place for every micro-batch wherever stages meet, so that an order runs if it can.
-Result<Program> compileWith(const plan::Plan &plan, const plan::Subject &subject, const CompileOptions &options, bool roomy)
+Status prepare(Compilation &all, const CompileOptions &options, bool roomy)
 {
-    Compilation all{plan, subject, Samples(plan, *subject.graph), {}, {}, {}, {}, {}, {}, {}, TeamSets({}), cluster::Shapes(*subject.cluster), {}, {}};
-    all.program.microBatches = plan.microBatches;
-    all.program.globalBatch = plan.globalBatch;
+    all.program.microBatches = all.plan.microBatches;
+    all.program.globalBatch = all.plan.globalBatch;
     if (const Status made = makeStages(all, options); !made)
-        return made.error();
+        return made;
     if (const Status made = makeRanks(all, options.fold); !made)
-        return made.error();
+        return made;
     for (StageModel &stage : all.stages) {
         if (const Status cut = stage.applyZero(all.program); !cut)
-            return cut.error();
+            return cut;
         if (const Status cut = stage.applySplit(); !cut)
-            return cut.error();
+            return cut;
     }
     makeSites(all, roomy);
     placeBuckets(all);
+    return {};
+}
+
+namespace {
+
+Result<Program> compileWith(const plan::Plan &plan, const plan::Subject &subject, const CompileOptions &options, bool roomy)
+{
+    Compilation all(plan, subject);
+    if (const Status prepared = prepare(all, options, roomy); !prepared)
+        return prepared.error();
     buildBodies(all, options.bodies);
     buildTasks(all);
     boundTime(all);

@@ -45,6 +45,11 @@ private:
 
 /// What the steps of compile() share. `program` grows from step to step.
 struct Compilation {
+    Compilation(const plan::Plan &thePlan, const plan::Subject &theSubject)
+        : plan(thePlan), subject(theSubject), samples(thePlan, *theSubject.graph), sets({}), shapes(*theSubject.cluster)
+    {
+    }
+
     const plan::Plan &plan;
     const plan::Subject &subject;
     Samples samples;
@@ -73,6 +78,10 @@ struct Compilation {
     [[nodiscard]] bool splits(std::size_t stage) const { return stages[stage].splits(); }
     [[nodiscard]] bool hasParameter(std::size_t stage, const std::string &name) const { return parameters[stage].contains(name); }
 };
+
+/// Fills in everything of @p all, which has a plan and a subject, up to what bodies and tasks are made from. @p roomy: with a place for every micro-batch
+/// wherever stages meet, so that an order runs if it can.
+Status prepare(Compilation &all, const CompileOptions &options, bool roomy = false);
 
 /// Makes the body of every site, in their order, and lays out the ranks' arenas; operators, places and messages only if @p complete.
 void buildBodies(Compilation &all, bool complete);

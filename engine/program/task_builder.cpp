@@ -3,7 +3,6 @@
 #include "engine/program/task_times.h"
 
 #include <algorithm>
-#include <cmath>
 
 namespace planloom::program {
 namespace {
@@ -69,7 +68,8 @@ private:
     PassTasks addPass(std::size_t index, Kind kind, Pass pass, std::int64_t m, Seconds duration)
     {
         const RankSite &site = m_all.sites[index];
-        const StageParts &stage = m_draft.parts[site.stage.index()];
+        const TaskTimes::Slice slice = m_times.slice(site, m);
+        const StageParts &stage = m_draft.parts[slice.stage];
         const bool last = !stage.last.empty() && m == lastMicroBatch(site) && pass == (m_all.splits(site.stage.index()) ? Pass::WeightGradient : Pass::Backward);
         const std::vector<PassPart> &parts = last ? stage.last : pass == Pass::Backward ? stage.backward : pass == Pass::WeightGradient ? stage.weights : stage.forward;
         const std::vector<double> &shares =
@@ -81,7 +81,7 @@ private:
         for (std::size_t i = 0; i < parts.size(); ++i) {
             const PassPart &part = parts[i];
             const TaskId id = part.boxing ? addBoxing(index, pass, m, part.first, ++box)
-                                          : add(index, kind, Lane::Compute, pass, m, m_times.run(site, m, part, duration * shares[i]));
+                                          : add(index, kind, Lane::Compute, pass, m, m_times.run(slice, part, duration * shares[i]));
             Task &task = m_program.tasks[id.index()];
             task.firstOp = part.first;
             task.lastOp = part.last;
@@ -117,8 +117,7 @@ private:
         const RankSite &site = m_all.sites[index];
         const Boxing &boxing = m_draft.parts[site.stage.index()].boxing.at(op);
         const std::int32_t team = m_all.teams->teamOf(boxing.set, site.rank);
-        const auto samples = static_cast<std::int64_t>(std::ceil(m_all.samples.slice(site, m)));
-        const std::int64_t whole = m_all.stages[site.stage.index()].training()->graph.tensor(boxing.whole).bytes(samples).value();
+        const std::int64_t whole = m_times.boxedBytes(m_times.slice(site, m), op);
         const TaskId id = add(index, boxing.kind, Lane::Collective, pass, m, m_times.collective(boxing.kind, team, whole));
         Task &task = m_program.tasks[id.index()];
         task.part = number;
@@ -137,8 +136,9 @@ private:
         const bool gradientOut = !m_all.isFirst(site) && m_all.stages[here - 1].returnsGradient() && !m_all.staysOnDevice(here - 1);
         const bool activationOut = !m_all.isLast(site) && !m_all.staysOnDevice(here);
         for (std::int64_t m = 0; m < m_all.plan.microBatches; ++m) {
-            const Seconds forward = m_times.layers(site, m, false);
-            const Seconds backward = m_times.layers(site, m, true);
+            const TaskTimes::Slice slice = m_times.slice(site, m);
+            const Seconds forward = m_times.layers(slice, false);
+            const Seconds backward = m_times.layers(slice, true);
             if (!m_all.isFirst(site))
                 tasks.receiveActivation.push_back(add(index, Kind::Receive, m_lanes.activationIn, Pass::Forward, m, m_times.transfer(here, m, Pass::Forward)));
             tasks.forward.push_back(addPass(index, Kind::Forward, Pass::Forward, m, forward));

@@ -2,6 +2,7 @@
 #include "engine/program/task_times.h"
 
 #include <algorithm>
+#include <cmath>
 #include <tuple>
 
 namespace planloom::program {
@@ -31,32 +32,35 @@ std::int64_t bytesOfCall(Kind kind, std::size_t members, std::int64_t whole)
 
 } // namespace
 
-Seconds TaskTimes::run(const RankSite &site, std::int64_t m, const PassPart &part, Seconds share)
+Seconds TaskTimes::run(const Slice &slice, const PassPart &part, Seconds share)
 {
-    const StageParts &stage = m_parts[site.stage.index()];
+    const StageParts &stage = m_parts[slice.stage];
     if (!stage.costs)
         return share;
-    const double samples = m_all.samples.slice(site, m);
-    const std::size_t type = typeOf(site);
-    const auto [entry, isNew] = m_runs.try_emplace(std::make_tuple(site.stage.index(), part.first, part.last, samples, type));
+    const auto [entry, isNew] = m_runs.try_emplace(std::make_tuple(stage.costs.get(), part.first, part.last, slice.samples, slice.type));
     if (isNew)
-        entry->second = stage.costs->seconds(static_cast<std::size_t>(part.first), static_cast<std::size_t>(part.last), samples, type) + m_costs.taskOverhead(type);
+        entry->second = stage.costs->seconds(static_cast<std::size_t>(part.first), static_cast<std::size_t>(part.last), slice.samples, slice.type) + m_costs.taskOverhead(slice.type);
     return entry->second;
 }
 
-Seconds TaskTimes::layers(const RankSite &site, std::int64_t m, bool backward)
+Seconds TaskTimes::layers(const Slice &slice, bool backward)
 {
-    if (m_parts[site.stage.index()].costs)
+    if (m_parts[slice.stage].costs)
         return Seconds(0);
-    const double samples = m_all.samples.slice(site, m);
-    const std::size_t type = typeOf(site);
-    const auto [entry, isNew] = m_layers.try_emplace(std::make_tuple(site.stage.index(), backward, samples, type));
+    const auto [entry, isNew] = m_layers.try_emplace(std::make_tuple(slice.stage, backward, slice.samples, slice.type));
     if (isNew) {
-        const plan::Stage &stage = m_all.stageOf(site);
-        const Seconds whole = backward ? m_costs.backward(stage.firstLayer, stage.lastLayer, samples, type) : m_costs.forward(stage.firstLayer, stage.lastLayer, samples, type);
-        entry->second = whole * m_all.stages[site.stage.index()].share(backward, samples, type);
+        const plan::Stage &stage = m_all.plan.stages[slice.stage];
+        const Seconds whole = backward ? m_costs.backward(stage.firstLayer, stage.lastLayer, slice.samples, slice.type)
+                                       : m_costs.forward(stage.firstLayer, stage.lastLayer, slice.samples, slice.type);
+        entry->second = whole * m_all.stages[slice.stage].share(backward, slice.samples, slice.type);
     }
     return entry->second;
+}
+
+std::int64_t TaskTimes::boxedBytes(const Slice &slice, std::int32_t op) const
+{
+    const TensorId whole = m_parts[slice.stage].boxing.at(op).whole;
+    return m_all.stages[slice.stage].training()->graph.tensor(whole).bytes(static_cast<std::int64_t>(std::ceil(slice.samples))).value();
 }
 
 Seconds TaskTimes::transfer(std::size_t after, std::int64_t m, Pass pass)

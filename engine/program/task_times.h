@@ -17,10 +17,20 @@ public:
     /// Both must outlive it, and teams and buckets must be made.
     TaskTimes(Compilation &all, const std::vector<StageParts> &parts) : m_all(all), m_parts(parts), m_costs(*all.subject.costs) {}
 
+    /// What a device passes over: a slice of a micro-batch.
+    struct Slice {
+        std::size_t stage = 0;
+        double samples = 0;
+        std::size_t type = 0; ///< of the device
+    };
+    [[nodiscard]] Slice slice(const RankSite &site, std::int64_t m) const { return {site.stage.index(), m_all.samples.slice(site, m), typeOf(site)}; }
+
     /// A device's share of a pass over the layers of its stage. Nothing where each operator has its own time.
-    Seconds layers(const RankSite &site, std::int64_t m, bool backward);
+    Seconds layers(const Slice &slice, bool backward);
     /// A run of operators: what the profile says of them, or @p share, its part of the pass as the model's layers have it.
-    Seconds run(const RankSite &site, std::int64_t m, const PassPart &part, Seconds share);
+    Seconds run(const Slice &slice, const PassPart &part, Seconds share);
+    /// Bytes of what communicating operator @p op works on, all parts together.
+    [[nodiscard]] std::int64_t boxedBytes(const Slice &slice, std::int32_t op) const;
     /// A micro-batch's activations over the cut before stage @p after, or their gradients back.
     Seconds transfer(std::size_t after, std::int64_t m, Pass pass);
     /// @p whole: bytes of what is reduced, gathered or exchanged, all parts together.
@@ -46,7 +56,7 @@ private:
     const std::vector<StageParts> &m_parts;
     const cost::CostModel &m_costs;
     std::map<std::tuple<std::size_t, bool, double, std::size_t>, Seconds> m_layers; ///< by stage, pass, samples, type of device
-    std::map<std::tuple<std::size_t, std::int32_t, std::int32_t, double, std::size_t>, Seconds> m_runs; ///< by stage, operators, samples and type of device
+    std::map<std::tuple<const cost::LocalCosts *, std::int32_t, std::int32_t, double, std::size_t>, Seconds> m_runs; ///< by what stages have in common, operators, samples and type of device
     std::map<std::tuple<std::size_t, double, Pass>, Seconds> m_transfers; ///< by the stage behind the cut, samples and pass
     std::map<std::size_t, std::int32_t> m_cutShapes; ///< by the stage behind the cut
     std::map<std::tuple<std::int32_t, std::size_t, double, Pass>, Seconds> m_crossings; ///< by shape, devices before the cut, bytes and pass

@@ -268,8 +268,7 @@ private:
                 devices.push_back(m_program.ranks[rank.index()].device);
         };
         if (task.team >= 0) {
-            for (const RankId rank : m_program.teams[static_cast<std::size_t>(task.team)].ranks)
-                add(rank);
+            devices = m_program.teams[static_cast<std::size_t>(task.team)].devices;
         } else if (task.group >= 0) {
             const program::Group &group = m_program.groups[static_cast<std::size_t>(task.group)];
             for (std::int32_t i = group.first; i < group.last; ++i)
@@ -313,7 +312,7 @@ plan::Why whyOf(const plan::Plan &plan, const plan::Subject &subject, const prog
 
 Result<plan::Why> explain(const plan::Plan &plan, const plan::Subject &subject)
 {
-    const auto program = program::compile(plan, subject, {.bodies = false});
+    const auto program = program::compile(plan, subject, {.bodies = false, .fold = true});
     if (!program)
         return program.error();
     const auto simulation = simulate::simulate(*program, *subject.cluster, {.trace = true, .memory = false});

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "planners/joint/stage_costs.h"
 
-#include "engine/program/program.h"
 #include "engine/program/stage_model.h"
 #include "engine/sharding/megatron.h"
 
@@ -28,23 +27,18 @@ std::vector<DeviceId> neighbours(const cluster::Cluster &cluster, std::size_t ty
     return {};
 }
 
-/// What the passes over one micro-batch take on the first rank, by stage: forward and backward, all of it and computing alone.
+/// What passes take, by stage: forward and backward, all of it and computing alone.
 using StageSeconds = std::array<std::vector<double>, 4>;
 
-StageSeconds secondsOf(const program::Program &program, std::size_t stages)
+StageSeconds secondsOf(program::PassClock &clock, std::size_t stages, double samples)
 {
     StageSeconds seconds;
-    for (std::vector<double> &each : seconds)
-        each.assign(stages, 0);
-    for (const program::Task &task : program.tasks) {
-        const bool computes = task.lane == program::Lane::Compute;
-        const bool pass = task.pass == program::Pass::Forward || task.pass == program::Pass::Backward;
-        if (task.rank != RankId(0) || task.microBatch != 0 || !pass || (!computes && task.lane != program::Lane::Collective))
-            continue;
-        const std::size_t which = task.pass == program::Pass::Forward ? 0 : 1;
-        seconds[which][task.stage.index()] += task.duration.value();
-        if (computes)
-            seconds[2 + which][task.stage.index()] += task.duration.value();
+    for (std::size_t s = 0; s < stages; ++s) {
+        const program::PassClock::Passes passes = clock.of(s, samples);
+        seconds[0].push_back(passes.forward.whole.value());
+        seconds[1].push_back(passes.backward.whole.value());
+        seconds[2].push_back(passes.forward.computing.value());
+        seconds[3].push_back(passes.backward.computing.value());
     }
     return seconds;
 }
@@ -99,7 +93,7 @@ Result<const LayerTimes *> StageCosts::times(std::size_t type, const Degree &deg
 {
     auto &entry = m_times[{type, degree, samples}];
     if (!entry)
-        entry = std::make_unique<Result<LayerTimes>>(m_proportional ? Result<LayerTimes>(whole(type, samples)) : probed(type, degree, static_cast<std::int64_t>(samples)));
+        entry = std::make_unique<Result<LayerTimes>>(m_proportional ? Result<LayerTimes>(whole(type, samples)) : probed(type, degree, samples));
     if (!*entry)
         return entry->error();
     return &**entry;
@@ -116,10 +110,10 @@ LayerTimes StageCosts::whole(std::size_t type, double samples) const
     return {PassTimes(forward), PassTimes(backward), PassTimes(forward), PassTimes(backward)};
 }
 
-Result<program::Program> StageCosts::probe(std::size_t type, const Degree &degree, std::int64_t samples, const std::vector<std::size_t> &begins)
+Result<program::PassClock> StageCosts::probe(std::size_t type, const Degree &degree, const std::vector<std::size_t> &begins)
 {
     plan::Plan probe = emptyPlan(m_problem, "auto", {});
-    probe.globalBatch = samples;
+    probe.globalBatch = 1;
     probe.microBatches = 1;
     probe.schedule.kind = plan::ScheduleKind::GPipe;
     const std::vector<DeviceId> devices = neighbours(*m_problem.subject.cluster, type, static_cast<std::size_t>(degree.tensor));
@@ -137,27 +131,42 @@ Result<program::Program> StageCosts::probe(std::size_t type, const Degree &degre
         }
         probe.stages.push_back(std::move(stage));
     }
-    return program::compile(probe, m_problem.subject, {.bodies = false, .stages = &m_stages});
+    return program::PassClock::make(std::move(probe), m_problem.subject, &m_stages);
 }
 
-/// One probe has a layer a stage, two more have two, so that every cut is inside a stage once.
-Result<LayerTimes> StageCosts::probed(std::size_t type, const Degree &degree, std::int64_t samples)
+Result<StageCosts::Probes> StageCosts::makeProbes(std::size_t type, const Degree &degree)
 {
     std::vector<std::size_t> each(layers());
     std::iota(each.begin(), each.end(), std::size_t{0});
-    const auto single = probe(type, degree, samples, each);
+    auto single = probe(type, degree, each);
     if (!single)
         return single.error();
-    const StageSeconds alone = secondsOf(*single, layers());
+    Probes probes{*std::move(single), {}};
+    for (const std::size_t from : {std::size_t{0}, std::size_t{1}}) {
+        const std::vector<std::size_t> begins = pairs(layers(), from);
+        auto joined = probe(type, degree, begins);
+        if (!joined)
+            return joined.error();
+        probes.joined.push_back({begins, *std::move(joined)});
+    }
+    return probes;
+}
+
+Result<LayerTimes> StageCosts::probed(std::size_t type, const Degree &degree, double samples)
+{
+    auto known = m_probes.find({type, degree});
+    if (known == m_probes.end())
+        known = m_probes.emplace(std::pair{type, degree}, makeProbes(type, degree)).first;
+    if (!known->second)
+        return known->second.error();
+    Probes &probes = *known->second;
+    const StageSeconds alone = secondsOf(probes.single, layers(), samples);
     StageSeconds saved;
     for (std::vector<double> &list : saved)
         list.assign(layers(), 0);
-    for (const std::size_t from : {std::size_t{0}, std::size_t{1}}) {
-        const std::vector<std::size_t> begins = pairs(layers(), from);
-        const auto joined = probe(type, degree, samples, begins);
-        if (!joined)
-            return joined.error();
-        const StageSeconds together = secondsOf(*joined, begins.size());
+    for (Probes::Joined &joined : probes.joined) {
+        const std::vector<std::size_t> &begins = joined.begins;
+        const StageSeconds together = secondsOf(joined.clock, begins.size(), samples);
         for (std::size_t s = 0; s < begins.size(); ++s) {
             const std::size_t first = begins[s];
             const std::size_t end = s + 1 < begins.size() ? begins[s + 1] : layers();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "engine/program/pass_clock.h"
 #include "engine/program/stage_cache.h"
 #include "planners/common/memory.h"
 #include "planners/joint/sketch.h"
@@ -33,7 +34,7 @@ struct LayerTimes {
 };
 
 /// What layers cost, by device type, degree and slice. Figures are those that a compiled plan has: of a layer profile the cost model's own, of operators read
-/// off compiled probes, plans with one or two layers a stage, all on the same devices. Remembered; a query costs O(1) after that.
+/// off probes, plans with one or two layers a stage, all on the same devices. Remembered; a query costs O(1) after that.
 class StageCosts {
 public:
     /// @p stages, which must outlive it: where probes remember their stages.
@@ -57,9 +58,18 @@ public:
 
 private:
     LayerTimes whole(std::size_t type, double samples) const;
-    Result<LayerTimes> probed(std::size_t type, const Degree &degree, std::int64_t samples);
-    /// A probe whose stages begin at @p begins.
-    Result<program::Program> probe(std::size_t type, const Degree &degree, std::int64_t samples, const std::vector<std::size_t> &begins);
+    /// Plans for one machine whose stages have a layer each, and two layers each, so that every cut is inside a stage once.
+    struct Probes {
+        struct Joined {
+            std::vector<std::size_t> begins; ///< of stages
+            program::PassClock clock;
+        };
+        program::PassClock single;
+        std::vector<Joined> joined;
+    };
+    Result<LayerTimes> probed(std::size_t type, const Degree &degree, double samples);
+    Result<Probes> makeProbes(std::size_t type, const Degree &degree);
+    Result<program::PassClock> probe(std::size_t type, const Degree &degree, const std::vector<std::size_t> &begins);
 
     const Problem &m_problem;
     program::StageCache &m_stages;
@@ -82,6 +92,7 @@ private:
     };
     std::unordered_map<Key, std::unique_ptr<Result<LayerTimes>>, KeyHash> m_times;
     std::map<Degree, std::map<std::string, std::string>> m_pins;
+    std::map<std::pair<std::size_t, Degree>, Result<Probes>> m_probes; ///< by type
 };
 
 } // namespace planloom::planners::joint

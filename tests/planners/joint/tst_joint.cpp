@@ -227,7 +227,7 @@ private slots:
             double least = kNever;
             everySketch(shape, bench.lines[0], 5, [&](const Sketch &sketch) {
                 const Score score = bench.scorer.score(sketch);
-                if (score.fullest <= 1) {
+                if (score.seconds < kNever && score.fullest <= 1) {
                     least = std::min(least, score.bound);
                     best = std::min(best, score.seconds);
                 }
