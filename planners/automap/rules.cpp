@@ -57,7 +57,7 @@ private:
 class Maker {
 public:
     Maker(const graph::Graph &graph, std::vector<std::size_t> tensorStandsFor, std::int64_t samples)
-        : m_graph(graph), m_standsFor(std::move(tensorStandsFor)), m_ids(graph.tensors().size(), -1)
+        : m_standsFor(std::move(tensorStandsFor)), m_ids(graph.tensors().size(), -1)
     {
         for (std::size_t t = 0; t < m_standsFor.size(); ++t) {
             int &id = m_ids[m_standsFor[t]];
@@ -112,7 +112,6 @@ public:
     RuleGraph rules;
 
 private:
-    const graph::Graph &m_graph;
     std::vector<std::size_t> m_standsFor;
     std::vector<int> m_ids; ///< by representative
     std::set<std::string> m_unknown;

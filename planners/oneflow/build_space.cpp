@@ -356,7 +356,9 @@ private:
     {
         const std::vector<int> ops = operatorsByNode();
         std::map<std::pair<int, int>, std::size_t> known;
-        for (const auto &[link, count] : m_links) {
+        for (const auto &entry : m_links) {
+            const Link &link = entry.first;
+            const int count = entry.second;
             const std::size_t rows = m_data.nodes[static_cast<std::size_t>(link.a)].size();
             const std::size_t columns = m_data.nodes[static_cast<std::size_t>(link.b)].size();
             const auto layout = [&](int node, int slot, std::size_t state, bool output) -> const Sbp & {
