@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Operators that choose elements by index or condition, or change their type.
+#include "executor/device/adding_kernel.h"
 #include "executor/device/kernel_support.h"
 #include "executor/device/narrow_floats.h"
 #include "executor/device/strided.h"
@@ -69,30 +70,49 @@ Made makeGather(const Request &request)
 }
 
 /// Adds up rows of equal index. Threads share out the columns, so each sum is made in the order of the indices.
+class GatherGradient final : public AddingKernel {
+public:
+    GatherGradient(const Table &table, std::int64_t elements) : m_table(table), m_elements(elements) {}
+
+    void run(Inputs in, Outputs out) override
+    {
+        float *dx = floats(out[0]);
+        parallelFor(m_elements, 8 * kGrain, [=](std::int64_t begin, std::int64_t end) { std::fill(dx + begin, dx + end, 0.0F); });
+        add(in, out);
+    }
+
+    void add(Inputs in, Outputs out) override
+    {
+        const AxisView &view = m_table.view;
+        const float *dy = floats(in[0]);
+        const std::int64_t *indices = ints(in[1]);
+        float *dx = floats(out[0]);
+        const std::int64_t lookups = m_table.lookups;
+        const std::int64_t columns = std::max<std::int64_t>(16, kGrain / std::max<std::int64_t>(1, lookups));
+        parallelFor(view.inner, columns, [=](std::int64_t begin, std::int64_t end) {
+            for (std::int64_t i = 0; i < view.outer * lookups; ++i) {
+                const std::int64_t row = rowOf(indices[i % lookups], view.n);
+                if (row < 0)
+                    continue;
+                const float *from = dy + i * view.inner;
+                float *to = dx + (i / lookups * view.n + row) * view.inner;
+                for (std::int64_t c = begin; c < end; ++c)
+                    to[c] += from[c];
+            }
+        });
+    }
+
+private:
+    Table m_table;
+    std::int64_t m_elements;
+};
+
 Made makeGatherGrad(const Request &request)
 {
     auto made = tableOf(request, request.outputs[0], request.inputs[1], request.inputs[0]);
     if (!made)
         return made.error();
-    return makeFunction([table = *made, n = request.outputs[0].elements()](Inputs in, Outputs out) {
-        const AxisView &view = table.view;
-        const float *dy = floats(in[0]);
-        const std::int64_t *indices = ints(in[1]);
-        float *dx = floats(out[0]);
-        parallelFor(n, 8 * kGrain, [=](std::int64_t begin, std::int64_t end) { std::fill(dx + begin, dx + end, 0.0F); });
-        const std::int64_t columns = std::max<std::int64_t>(16, kGrain / std::max<std::int64_t>(1, table.lookups));
-        parallelFor(view.inner, columns, [=](std::int64_t begin, std::int64_t end) {
-            for (std::int64_t i = 0; i < view.outer * table.lookups; ++i) {
-                const std::int64_t row = rowOf(indices[i % table.lookups], view.n);
-                if (row < 0)
-                    continue;
-                const float *from = dy + i * view.inner;
-                float *to = dx + (i / table.lookups * view.n + row) * view.inner;
-                for (std::int64_t c = begin; c < end; ++c)
-                    to[c] += from[c];
-            }
-        });
-    });
+    return Made(std::make_unique<GatherGradient>(*made, request.outputs[0].elements()));
 }
 
 template <class T>

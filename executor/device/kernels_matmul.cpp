@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // MatMul, Gemm and the weight gradient of MatMul, all by oneDNN.
+#include "executor/device/adding_kernel.h"
 #include "executor/device/kernel_support.h"
 #include "executor/device/onednn.h"
 #include "executor/device/strided.h"
@@ -94,6 +95,25 @@ Made makeMatMul(const Request &request)
     return makeProduct(request, viewA, viewB, viewY, bias);
 }
 
+class WeightGradient final : public AddingKernel {
+public:
+    WeightGradient(onednn::Primitive writes, onednn::Primitive adds) : m_writes(std::move(writes)), m_adds(std::move(adds)) {}
+    void run(Inputs in, Outputs out) override { execute(m_writes, in, out); }
+    void add(Inputs in, Outputs out) override { execute(m_adds, in, out); }
+
+private:
+    static void execute(onednn::Primitive &primitive, Inputs in, Outputs out)
+    {
+        primitive.set(0, in[0]);
+        primitive.set(1, in[1]);
+        primitive.set(2, out[0]);
+        primitive.run();
+    }
+
+    onednn::Primitive m_writes;
+    onednn::Primitive m_adds;
+};
+
 /// X (.., K), dY (.., M) -> (K, M): the sum over all rows.
 Made makeMatMulWeightGrad(const Request &request)
 {
@@ -106,7 +126,18 @@ Made makeMatMulWeightGrad(const Request &request)
     const std::int64_t rows = product(x, 0, x.size() - 1);
     if (rows != product(dy, 0, dy.size() - 1) || request.out() != Dims{k, m})
         return wrong(request, text(x) + " and " + text(dy) + " do not make " + text(request.out()));
-    return makeProduct(request, View{{k, rows}, {1, k}}, View{{rows, m}, {m, 1}}, View{{k, m}, {m, 1}});
+    const View a{{k, rows}, {1, k}};
+    const View b{{rows, m}, {m, 1}};
+    const View y{{k, m}, {m, 1}};
+    if (rows == 0 || k == 0 || m == 0 || request.outputs[0].type != graph::DType::F32)
+        return makeProduct(request, a, b, y);
+    const View left = typed(a, request.inputs[0]);
+    const View right = typed(b, request.inputs[1]);
+    auto writes = onednn::matmul(left, right, y, Bias::None, 1.0F);
+    auto adds = onednn::matmul(left, right, y, Bias::None, 1.0F, true);
+    if (!writes || !adds)
+        return cannot(request, (writes ? adds : writes).error().message);
+    return Made(std::make_unique<WeightGradient>(std::move(*writes), std::move(*adds)));
 }
 
 struct GemmShape {

@@ -34,7 +34,7 @@ memory::desc plain(const View &view)
 
 } // namespace
 
-Result<Primitive> matmul(const View &a, const View &b, const View &y, Bias bias, float alpha)
+Result<Primitive> matmul(const View &a, const View &b, const View &y, Bias bias, float alpha, bool add)
 {
     return guarded("matrix product", [&](Primitive::State &state) {
         memory::desc row;
@@ -44,11 +44,13 @@ Result<Primitive> matmul(const View &a, const View &b, const View &y, Bias bias,
             row = rowMajor(dims, type(bias == Bias::Half));
         }
         dnnl::primitive_attr attr = attributes();
-        if (alpha != 1.0F) {
-            dnnl::post_ops ops;
+        dnnl::post_ops ops;
+        if (alpha != 1.0F)
             appendElementwise(ops, dnnl::algorithm::eltwise_linear, alpha, 0.0F);
+        if (add)
+            ops.append_sum();
+        if (ops.len() > 0)
             attr.set_post_ops(ops);
-        }
         const auto made = describeMatmul(plain(a), plain(b), bias != Bias::None ? &row : nullptr, plain(y), attr);
         state.add(DNNL_ARG_SRC, plain(a), made.src_desc(), false);
         state.add(DNNL_ARG_WEIGHTS, plain(b), made.weights_desc(), false);

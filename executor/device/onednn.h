@@ -36,10 +36,10 @@ private:
 
 enum class Bias { None, Float, Half };
 
-/// y = alpha * a b + bias. Arguments: a (.., m, k), b (.., k, n), y (.., m, n), bias (.., 1, n) if there is one. Leading dimensions
+/// y = alpha * a b + bias, or y += with @p add. Arguments: a (.., m, k), b (.., k, n), y (.., m, n), bias (.., 1, n) if there is one. Leading dimensions
 /// are equal in number; one that is 1 repeats. Sums are float32 whatever the arguments are. Errors: Unsupported, among them
 /// bfloat16 on a processor without its products (oneDNN wants AVX-512).
-Result<Primitive> matmul(const View &a, const View &b, const View &y, Bias bias, float alpha);
+Result<Primitive> matmul(const View &a, const View &b, const View &y, Bias bias, float alpha, bool add = false);
 
 /// c = alpha * op(a) op(b) + beta * c for small row-major matrices, on the calling thread's share of the cores (one, inside an
 /// OpenMP loop).

@@ -194,10 +194,10 @@ void BodyRunner::run(const Script &script, const Part &part, Between &between, S
         add(script.accumulations[static_cast<std::size_t>(a)]);
     for (std::int32_t op = part.first; op < part.last; ++op) {
         const Call &call = script.calls[static_cast<std::size_t>(op - script.firstOp)];
-        if (call.kernel == nullptr) {
+        if (call.kernel == nullptr && !call.idle) {
             if (!between.communicate(op, communicationOf(script, op)))
                 return;
-        } else {
+        } else if (!call.idle) {
             runCall(script, call);
         }
         for (std::int32_t a = call.firstAccumulation; a < call.lastAccumulation; ++a)
@@ -217,7 +217,10 @@ void BodyRunner::runCall(const Script &script, const Call &call)
         m_inputPointers[i] = place->area < 0 ? nullptr : at(*place);
     for (std::size_t i = 0; i < outputs; ++i, ++place)
         m_outputPointers[i] = place->area < 0 ? nullptr : at(*place);
-    call.kernel->run({m_inputPointers.data(), inputs}, {m_outputPointers.data(), outputs});
+    if (call.adding != nullptr)
+        call.adding->add({m_inputPointers.data(), inputs}, {m_outputPointers.data(), outputs});
+    else
+        call.kernel->run({m_inputPointers.data(), inputs}, {m_outputPointers.data(), outputs});
 }
 
 Communication BodyRunner::communicationOf(const Script &script, std::int32_t op)

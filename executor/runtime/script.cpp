@@ -26,10 +26,60 @@ std::vector<device::Argument> argumentsOf(const graph::Graph &graph, const std::
     return arguments;
 }
 
+/// Which operators add to a gradient's accumulator by themselves.
+class StraightGradients {
+public:
+    StraightGradients(const Body &body, const SizedScripts &sized) : m_body(body), m_sized(sized), m_accumulator(graph().ops().size(), -1), m_idle(graph().ops().size(), false)
+    {
+        for (const Body::Accumulator &accumulator : body.accumulators)
+            find(accumulator);
+    }
+
+    /// The accumulator's offset in the arena; -1: @p op makes its output where it has its place.
+    [[nodiscard]] std::int64_t accumulator(OpId op) const { return m_accumulator[op.index()]; }
+    /// A sum whose terms are all added to the accumulator instead.
+    [[nodiscard]] bool isIdle(OpId op) const { return m_idle[op.index()]; }
+    [[nodiscard]] device::AddingKernel *kernel(OpId op) const { return dynamic_cast<device::AddingKernel *>(m_sized.kernels[op.index()].get()); }
+
+private:
+    [[nodiscard]] const graph::Graph &graph() const { return m_body.training.graph; }
+
+    void find(const Body::Accumulator &accumulator)
+    {
+        const graph::Tensor &gradient = graph().tensor(accumulator.gradient);
+        const auto same = [&](const Body::Accumulator &other) { return other.gradient == accumulator.gradient; };
+        if (!gradient.producer.valid() || !graph().consumers(gradient.id).empty() || std::count_if(m_body.accumulators.begin(), m_body.accumulators.end(), same) != 1)
+            return;
+        const graph::Op &op = graph().op(gradient.producer);
+        if (canAdd(gradient)) {
+            m_accumulator[op.id.index()] = accumulator.offset;
+            return;
+        }
+        const bool sum = op.type == "AddN" && op.id.index() >= m_body.training.forwardOps;
+        const auto isTerm = [&](TensorId id) { return graph().consumers(id).size() == 1 && std::count(op.inputs.begin(), op.inputs.end(), id) == 1 && canAdd(graph().tensor(id)); };
+        if (!sum || !std::all_of(op.inputs.begin(), op.inputs.end(), isTerm))
+            return;
+        m_idle[op.id.index()] = true;
+        for (const TensorId id : op.inputs)
+            m_accumulator[graph().tensor(id).producer.index()] = accumulator.offset;
+    }
+
+    [[nodiscard]] bool canAdd(const graph::Tensor &made) const
+    {
+        const bool backward = made.producer.valid() && made.producer.index() >= m_body.training.forwardOps;
+        return backward && made.type == graph::DType::F32 && kernel(made.producer) != nullptr;
+    }
+
+    const Body &m_body;
+    const SizedScripts &m_sized;
+    std::vector<std::int64_t> m_accumulator;
+    std::vector<bool> m_idle;
+};
+
 /// Writes the calls of operators [first, last) with the tensors where @p places says.
 class ScriptWriter {
 public:
-    ScriptWriter(const Body &body, const std::vector<Placement> &places, const SizedScripts &sized) : m_body(body), m_places(places), m_sized(sized) {}
+    ScriptWriter(const Body &body, const std::vector<Placement> &places, const SizedScripts &sized) : m_body(body), m_places(places), m_sized(sized), m_straight(body, sized) {}
 
     Result<Script> write(std::size_t first, std::size_t last)
     {
@@ -55,11 +105,16 @@ private:
         if (const Status status = addPlaces(op, op.inputs); !status)
             return status;
         call.firstOutput = here();
-        if (const Status status = addPlaces(op, op.outputs); !status)
+        call.idle = m_straight.isIdle(op.id);
+        if (m_straight.accumulator(op.id) >= 0) {
+            call.adding = m_straight.kernel(op.id);
+            m_script.places.push_back({static_cast<std::int32_t>(program::Area::Persistent), m_straight.accumulator(op.id), m_body.training.graph.tensor(op.outputs[0]).bytes(1).value()});
+        } else if (const Status status = addPlaces(op, op.outputs); !status) {
             return status;
+        }
         call.lastOutput = here();
         call.firstAccumulation = static_cast<std::int32_t>(m_script.accumulations.size());
-        if (backward)
+        if (backward && call.adding == nullptr && !call.idle)
             accumulate(op.id);
         call.lastAccumulation = static_cast<std::int32_t>(m_script.accumulations.size());
         m_script.mostArguments = std::max(m_script.mostArguments, call.lastOutput - call.firstInput);
@@ -97,6 +152,7 @@ private:
     const Body &m_body;
     const std::vector<Placement> &m_places;
     const SizedScripts &m_sized;
+    StraightGradients m_straight;
     Script m_script;
 };
 

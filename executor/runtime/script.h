@@ -2,6 +2,7 @@
 #pragma once
 
 #include "engine/program/program.h"
+#include "executor/device/adding_kernel.h"
 #include "executor/device/kernel.h"
 #include "executor/device/random_kernel.h"
 
@@ -18,7 +19,7 @@ struct Place {
     std::int64_t bytes = 0;
 };
 
-/// A parameter's gradient, to be added to its accumulator as soon as it is made.
+/// A parameter's gradient, to be added to its accumulator as soon as it is made, where the operator that makes it cannot add it by itself.
 struct Accumulation {
     Place gradient;
     std::int64_t accumulator = 0; ///< offset in Persistent
@@ -28,6 +29,8 @@ struct Accumulation {
 /// One operator, ready to run.
 struct Call {
     device::Kernel *kernel = nullptr;
+    device::AddingKernel *adding = nullptr; ///< adds to its output, a gradient's accumulator
+    bool idle = false;                      ///< a sum of gradients that went straight into the accumulator one by one
     std::int32_t firstInput = 0; ///< ranges in Script::places and Script::accumulations
     std::int32_t firstOutput = 0;
     std::int32_t lastOutput = 0;
