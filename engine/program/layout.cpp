@@ -3,6 +3,7 @@
 
 #include "engine/program/alias.h"
 #include "engine/program/parts.h"
+#include "engine/program/straight.h"
 #include "engine/sharding/shard.h"
 
 #include <algorithm>
@@ -33,7 +34,7 @@ public:
     StagePlacer(const TrainingGraph &training, std::int64_t samples, bool recompute)
         : m_training(training), m_samples(samples), m_recompute(recompute), m_aliases(training, samples), m_incoming(marked(training, training.inputs)),
           m_outgoing(marked(training, training.outputs)), m_gradientIn(marked(training, training.outputGradients)),
-          m_gradientOut(marked(training, training.inputGradients)), m_stashed(marked(training, training.stash))
+          m_gradientOut(marked(training, training.inputGradients)), m_stashed(marked(training, training.stash)), m_unplaced(straightGradients(training).unplaced)
     {
         m_layout.forwardPlaces.resize(training.graph.tensors().size());
         m_layout.backwardPlaces.resize(training.graph.tensors().size());
@@ -45,7 +46,7 @@ public:
     StageLayout place()
     {
         for (const Tensor &tensor : m_training.graph.tensors())
-            if (m_aliases.home(tensor.id).root == tensor.id)
+            if (hasPlace(tensor.id))
                 placeFixed(tensor);
         shareWorkspace(m_layout.forwardPlaces, 0, forwardSteps());
         shareWorkspace(m_layout.backwardPlaces, m_recompute ? 0 : forwardSteps(), allSteps());
@@ -55,6 +56,14 @@ public:
     }
 
 private:
+    /// True for the tensors that memory is given to: others lie within those, or go straight into an accumulator.
+    [[nodiscard]] bool hasPlace(TensorId id) const
+    {
+        if (m_aliases.home(id).root != id)
+            return false;
+        const auto &members = m_aliases.members(id);
+        return !std::all_of(members.begin(), members.end(), [&](TensorId member) { return m_unplaced[member.index()]; });
+    }
     [[nodiscard]] std::int32_t forwardSteps() const { return static_cast<std::int32_t>(m_training.forwardOps); }
     [[nodiscard]] std::int32_t allSteps() const { return static_cast<std::int32_t>(m_training.graph.ops().size()); }
     [[nodiscard]] bool madeForward(const Tensor &tensor) const { return tensor.producer.value < forwardSteps(); }
@@ -171,8 +180,7 @@ private:
         std::vector<Interval> blocks;
         std::vector<std::size_t> owners;
         for (const Tensor &tensor : m_training.graph.tensors()) {
-            const bool root = m_aliases.home(tensor.id).root == tensor.id;
-            if (!root || places[tensor.id.index()].area != Area::Workspace || !madeWithin(tensor.id, begin, end))
+            if (!hasPlace(tensor.id) || places[tensor.id.index()].area != Area::Workspace || !madeWithin(tensor.id, begin, end))
                 continue;
             blocks.push_back(lifetime(tensor, begin, end));
             owners.push_back(tensor.id.index());
@@ -187,7 +195,7 @@ private:
     std::int64_t m_samples;
     bool m_recompute;
     Aliases m_aliases;
-    std::vector<bool> m_incoming, m_outgoing, m_gradientIn, m_gradientOut, m_stashed;
+    std::vector<bool> m_incoming, m_outgoing, m_gradientIn, m_gradientOut, m_stashed, m_unplaced;
     StageLayout m_layout;
 };
 

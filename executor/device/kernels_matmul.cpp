@@ -95,6 +95,17 @@ Made makeMatMul(const Request &request)
     return makeProduct(request, viewA, viewB, viewY, bias);
 }
 
+/// The sum over no rows.
+class NoTerms final : public AddingKernel {
+public:
+    explicit NoTerms(std::int64_t elements) : m_elements(elements) {}
+    void run(Inputs, Outputs out) override { std::fill_n(floats(out[0]), m_elements, 0.0F); }
+    void add(Inputs, Outputs) override {}
+
+private:
+    std::int64_t m_elements;
+};
+
 class WeightGradient final : public AddingKernel {
 public:
     WeightGradient(onednn::Primitive writes, onednn::Primitive adds) : m_writes(std::move(writes)), m_adds(std::move(adds)) {}
@@ -129,7 +140,9 @@ Made makeMatMulWeightGrad(const Request &request)
     const View a{{k, rows}, {1, k}};
     const View b{{rows, m}, {m, 1}};
     const View y{{k, m}, {m, 1}};
-    if (rows == 0 || k == 0 || m == 0 || request.outputs[0].type != graph::DType::F32)
+    if (rows == 0 || k == 0 || m == 0)
+        return request.outputs[0].type == graph::DType::F32 ? Made(std::make_unique<NoTerms>(k * m)) : makeProduct(request, a, b, y);
+    if (request.outputs[0].type != graph::DType::F32)
         return makeProduct(request, a, b, y);
     const View left = typed(a, request.inputs[0]);
     const View right = typed(b, request.inputs[1]);

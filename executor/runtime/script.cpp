@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "executor/runtime/script.h"
 
+#include "engine/program/straight.h"
 #include "engine/sharding/shard.h"
 
 #include <algorithm>
@@ -26,60 +27,13 @@ std::vector<device::Argument> argumentsOf(const graph::Graph &graph, const std::
     return arguments;
 }
 
-/// Which operators add to a gradient's accumulator by themselves.
-class StraightGradients {
-public:
-    StraightGradients(const Body &body, const SizedScripts &sized) : m_body(body), m_sized(sized), m_accumulator(graph().ops().size(), -1), m_idle(graph().ops().size(), false)
-    {
-        for (const Body::Accumulator &accumulator : body.accumulators)
-            find(accumulator);
-    }
-
-    /// The accumulator's offset in the arena; -1: @p op makes its output where it has its place.
-    [[nodiscard]] std::int64_t accumulator(OpId op) const { return m_accumulator[op.index()]; }
-    /// A sum whose terms are all added to the accumulator instead.
-    [[nodiscard]] bool isIdle(OpId op) const { return m_idle[op.index()]; }
-    [[nodiscard]] device::AddingKernel *kernel(OpId op) const { return dynamic_cast<device::AddingKernel *>(m_sized.kernels[op.index()].get()); }
-
-private:
-    [[nodiscard]] const graph::Graph &graph() const { return m_body.training.graph; }
-
-    void find(const Body::Accumulator &accumulator)
-    {
-        const graph::Tensor &gradient = graph().tensor(accumulator.gradient);
-        const auto same = [&](const Body::Accumulator &other) { return other.gradient == accumulator.gradient; };
-        if (!gradient.producer.valid() || !graph().consumers(gradient.id).empty() || std::count_if(m_body.accumulators.begin(), m_body.accumulators.end(), same) != 1)
-            return;
-        const graph::Op &op = graph().op(gradient.producer);
-        if (canAdd(gradient)) {
-            m_accumulator[op.id.index()] = accumulator.offset;
-            return;
-        }
-        const bool sum = op.type == "AddN" && op.id.index() >= m_body.training.forwardOps;
-        const auto isTerm = [&](TensorId id) { return graph().consumers(id).size() == 1 && std::count(op.inputs.begin(), op.inputs.end(), id) == 1 && canAdd(graph().tensor(id)); };
-        if (!sum || !std::all_of(op.inputs.begin(), op.inputs.end(), isTerm))
-            return;
-        m_idle[op.id.index()] = true;
-        for (const TensorId id : op.inputs)
-            m_accumulator[graph().tensor(id).producer.index()] = accumulator.offset;
-    }
-
-    [[nodiscard]] bool canAdd(const graph::Tensor &made) const
-    {
-        const bool backward = made.producer.valid() && made.producer.index() >= m_body.training.forwardOps;
-        return backward && made.type == graph::DType::F32 && kernel(made.producer) != nullptr;
-    }
-
-    const Body &m_body;
-    const SizedScripts &m_sized;
-    std::vector<std::int64_t> m_accumulator;
-    std::vector<bool> m_idle;
-};
-
 /// Writes the calls of operators [first, last) with the tensors where @p places says.
 class ScriptWriter {
 public:
-    ScriptWriter(const Body &body, const std::vector<Placement> &places, const SizedScripts &sized) : m_body(body), m_places(places), m_sized(sized), m_straight(body, sized) {}
+    ScriptWriter(const Body &body, const std::vector<Placement> &places, const SizedScripts &sized)
+        : m_body(body), m_places(places), m_sized(sized), m_straight(program::straightGradients(body.training))
+    {
+    }
 
     Result<Script> write(std::size_t first, std::size_t last)
     {
@@ -102,23 +56,38 @@ private:
         call.kernel = m_sized.kernels[op.id.index()].get();
         call.loss = op.type == "SoftmaxCrossEntropyLoss";
         call.firstInput = here();
-        if (const Status status = addPlaces(op, op.inputs); !status)
+        call.idle = m_straight.routes[op.id.index()] == program::Route::Idle;
+        if (const Status status = call.idle ? Status() : addPlaces(op, op.inputs); !status)
             return status;
         call.firstOutput = here();
-        call.idle = m_straight.isIdle(op.id);
-        if (m_straight.accumulator(op.id) >= 0) {
-            call.adding = m_straight.kernel(op.id);
-            m_script.places.push_back({static_cast<std::int32_t>(program::Area::Persistent), m_straight.accumulator(op.id), m_body.training.graph.tensor(op.outputs[0]).bytes(1).value()});
-        } else if (const Status status = addPlaces(op, op.outputs); !status) {
+        if (const Status status = addOutputs(op, call); !status)
             return status;
-        }
         call.lastOutput = here();
         call.firstAccumulation = static_cast<std::int32_t>(m_script.accumulations.size());
-        if (backward && call.adding == nullptr && !call.idle)
+        if (backward)
             accumulate(op.id);
         call.lastAccumulation = static_cast<std::int32_t>(m_script.accumulations.size());
         m_script.mostArguments = std::max(m_script.mostArguments, call.lastOutput - call.firstInput);
         m_script.calls.push_back(call);
+        return {};
+    }
+
+    Status addOutputs(const graph::Op &op, Call &call)
+    {
+        if (call.idle)
+            return {};
+        if (m_straight.routes[op.id.index()] == program::Route::Made)
+            return addPlaces(op, op.outputs);
+        const TensorId gradient = m_straight.gradients[op.id.index()];
+        const auto found = std::find_if(m_body.accumulators.begin(), m_body.accumulators.end(), [&](const Body::Accumulator &a) { return a.gradient == gradient; });
+        if (found == m_body.accumulators.end()) {
+            call.idle = true; // nobody asks for it
+            return {};
+        }
+        call.adding = dynamic_cast<device::AddingKernel *>(call.kernel);
+        if (call.adding == nullptr)
+            return failed("the kernel of " + op.type + " " + op.name + " cannot add to an accumulator");
+        m_script.places.push_back({static_cast<std::int32_t>(program::Area::Persistent), found->offset, m_body.training.graph.tensor(op.outputs[0]).bytes(1).value()});
         return {};
     }
 
@@ -144,7 +113,7 @@ private:
         const graph::TrainingGraph &training = m_body.training;
         for (const Body::Accumulator &accumulator : m_body.accumulators) {
             const graph::Tensor &gradient = training.graph.tensor(accumulator.gradient);
-            if (gradient.producer == producer)
+            if (gradient.producer == producer && !m_straight.unplaced[gradient.id.index()])
                 m_script.accumulations.push_back({placeOf(m_body, m_places, gradient.id, m_sized.samples), accumulator.offset, gradient.shape.elements(1)});
         }
     }
@@ -152,7 +121,7 @@ private:
     const Body &m_body;
     const std::vector<Placement> &m_places;
     const SizedScripts &m_sized;
-    StraightGradients m_straight;
+    program::StraightGradients m_straight;
     Script m_script;
 };
 

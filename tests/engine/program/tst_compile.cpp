@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/graph/zoo.h"
+#include "engine/program/straight.h"
 #include "engine/simulate/simulate.h"
 
 #include <QTest>
@@ -203,6 +204,28 @@ private slots:
         QVERIFY(*seconds >= program.lowerBound.value());
     }
 
+    /// A tied table's gradient is the sum of two products that both go straight; biases are made and then added.
+    void straightGradients()
+    {
+        for (const bool tied : {false, true}) {
+            const plan::Subject whole = subject(1, tied);
+            const auto training = graph::differentiate(*whole.graph, OpId(0), OpId(static_cast<std::int64_t>(whole.graph->ops().size())), {}, {});
+            QVERIFY(training.ok());
+            const program::StraightGradients found = program::straightGradients(*training);
+            int idle = 0;
+            for (const graph::Op &op : training->graph.ops()) {
+                const bool adds = op.type == "MatMulWeightGrad" || op.type == "GatherGrad";
+                const program::Route route = found.routes[op.id.index()];
+                idle += route == program::Route::Idle ? 1 : 0;
+                QCOMPARE(route == program::Route::Straight, adds);
+                QCOMPARE(found.unplaced[op.outputs[0].index()], route != program::Route::Made);
+                if (adds)
+                    QVERIFY(std::count(training->gradients.begin(), training->gradients.end(), found.gradients[op.id.index()]) == 1);
+            }
+            QCOMPARE(idle, tied ? 1 : 0);
+        }
+    }
+
 private:
     static void checkIds(const program::Program &program)
     {
@@ -215,17 +238,22 @@ private:
         }
     }
 
-    /// Every tensor that an operator touches has a place inside its slot, and no two tensors alive at once overlap in the workspace.
+    /// Every tensor that an operator touches has a place inside its slot, but gradients that go straight into accumulators, and no two tensors alive at once overlap in the workspace.
     static void checkPlaces(const program::Program &program)
     {
         for (const program::Body &body : program.bodies) {
             const auto &graph = body.training.graph;
+            const std::vector<bool> unplaced = program::straightGradients(body.training).unplaced;
             for (const graph::Op &op : graph.ops()) {
                 const bool forward = op.id.index() < body.training.forwardOps;
                 for (const auto *list : {&op.inputs, &op.outputs})
                     for (const TensorId id : *list) {
                         if (!id.valid())
                             continue;
+                        if (unplaced[id.index()]) {
+                            QCOMPARE(body.backwardPlaces[id.index()].offset, std::int64_t(-1));
+                            continue;
+                        }
                         checkPlace(body, graph.tensor(id), (forward ? body.forwardPlaces : body.backwardPlaces)[id.index()]);
                     }
             }
