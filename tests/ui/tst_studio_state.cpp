@@ -61,6 +61,11 @@ void TestStudioState::filesAreToldApart_data()
     row("smi.txt", "\tGPU0\tGPU1\nGPU0\t X \tNV12", FileKind::Cluster);
     row("profile.txt", "node1 -- Input", FileKind::Model);
     row("run.pltrace", "", FileKind::Trace);
+    row("gpt.args", "", FileKind::Setup);
+    row("pretrain.txt", "--num-layers 12\n--hidden-size 768", FileKind::Setup);
+    row("ds.json", R"({"train_batch_size": 64)", FileKind::Setup);
+    row("llama.toml", "", FileKind::Setup);
+    row("order.csv", "", FileKind::Order);
     row("letter.odt", "", FileKind::Unknown);
 }
 

@@ -53,6 +53,7 @@ public:
     // What menus do, for the demo and for tests.
     void askForPlan();
     void askForTraining();
+    void askForExport();
     void showPalette(const QString &text = {});
     void showHelp(const QString &page);
 
@@ -80,7 +81,6 @@ private:
     bool savePlan(bool ask);
     void exportText(const QString &title, const QString &suffix, const std::function<Result<std::string>()> &make);
     void exportTimeline();
-    void exportSchedule();
     void exportGraph();
     void exportCurrentView();
     void focusView(QDockWidget *dock);

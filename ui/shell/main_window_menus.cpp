@@ -3,7 +3,7 @@
 #include "engine/base/files.h"
 #include "engine/export/export.h"
 #include "engine/import/import.h"
-#include "engine/program/program.h"
+#include "ui/shell/export_dialog.h"
 #include "ui/shell/help_window.h"
 #include "ui/shell/main_window.h"
 #include "ui/theme/theme.h"
@@ -54,7 +54,7 @@ void MainWindow::makeFileMenu()
     QMenu *file = menuBar()->addMenu(tr("&File"));
     action(file, tr("&Open…"), QKeySequence::Open, QStringLiteral("open"), [this] {
         open(QFileDialog::getOpenFileNames(this, tr("Open a model, cluster, plan or trace"), {},
-                                           tr("Everything that Planloom knows (*.onnx *.json *.txt *.yaml *.yml *.xml *.plan *.pltrace);;All files (*)")));
+                                           tr("Everything that Planloom knows (*.onnx *.json *.txt *.yaml *.yml *.xml *.plan *.pltrace *.toml *.args *.sh *.csv);;All files (*)")));
     });
     QMenu *model = file->addMenu(tr("Open &model"));
     QMenu *cluster = file->addMenu(tr("Open &cluster"));
@@ -69,10 +69,22 @@ void MainWindow::makeFileMenu()
     m_save = action(file, tr("&Save plan"), QKeySequence::Save, QStringLiteral("save"), [this] { savePlan(false); });
     m_needPlan << m_save << action(file, tr("Save plan &as…"), QKeySequence::SaveAs, {}, [this] { savePlan(true); });
     QMenu *exports = file->addMenu(tr("&Export"));
+    m_needPlan << action(exports, tr("&Plan for another program…"), QKeySequence(Qt::CTRL | Qt::SHIFT | Qt::Key_E), {}, [this] { askForExport(); });
     action(exports, tr("&View as image…"), QKeySequence(Qt::CTRL | Qt::Key_E), QStringLiteral("export"), [this] { exportCurrentView(); });
     m_needPlan << action(exports, tr("&Timeline as Chrome trace…"), {}, {}, [this] { exportTimeline(); });
-    m_needPlan << action(exports, tr("&Schedule as PyTorch CSV…"), {}, {}, [this] { exportSchedule(); });
     action(exports, tr("&Model as Graphviz DOT…"), {}, {}, [this] { exportGraph(); });
+    file->addSeparator();
+    QMenu *imports = file->addMenu(tr("&Import"));
+    action(imports, tr("&Configuration of another program…"), {}, {}, [this] {
+        const QString path = QFileDialog::getOpenFileName(this, tr("Megatron-LM arguments, DeepSpeed or torchtitan configuration"), {}, tr("Configurations (*.args *.sh *.txt *.json *.toml);;All files (*)"));
+        if (!path.isEmpty())
+            m_state->importSetup(path);
+    });
+    m_needPlan << action(imports, tr("&Order of passes (PyTorch CSV)…"), {}, {}, [this] {
+        const QString path = QFileDialog::getOpenFileName(this, tr("Schedule of torch.distributed.pipelining"), {}, tr("Schedules (*.csv);;All files (*)"));
+        if (!path.isEmpty())
+            m_state->importOrder(path);
+    });
     file->addSeparator();
     action(file, tr("&Quit"), QKeySequence::Quit, {}, [this] { close(); });
 }
@@ -271,14 +283,12 @@ void MainWindow::exportTimeline()
     });
 }
 
-void MainWindow::exportSchedule()
+void MainWindow::askForExport()
 {
-    exportText(tr("Schedule as PyTorch CSV"), QStringLiteral("csv"), [this]() -> Result<std::string> {
-        const auto program = program::compile(m_state->document()->plan, m_state->document()->subject, {.bodies = false});
-        if (!program)
-            return program.error();
-        return exporting::pytorchScheduleCsv(*program);
-    });
+    auto *dialog = new ExportDialog(*m_state, this);
+    dialog->setAttribute(Qt::WA_DeleteOnClose);
+    connect(dialog, &ExportDialog::written, this, [this](const QString &path) { m_state->say(MessageLevel::Info, tr("Wrote %1").arg(path)); });
+    dialog->open();
 }
 
 void MainWindow::exportGraph()

@@ -21,11 +21,16 @@ FileKind classifyJson(std::string_view head)
         return FileKind::Plan;
     if (contains(head, "planloom.cluster/"))
         return FileKind::Cluster;
+    if (!contains(head, "planloom.") && (contains(head, "\"train_batch_size\"") || contains(head, "\"train_micro_batch_size_per_gpu\"") || contains(head, "\"zero_optimization\"")))
+        return FileKind::Setup; // DeepSpeed's
     return FileKind::Model; // planloom.graph/1, or the config.json of Hugging Face: the importer tells them apart
 }
 
 FileKind classifyText(std::string_view head)
 {
+    for (const char *argument : {"--micro-batch-size", "--tensor-model-parallel-size", "--pipeline-model-parallel-size", "--num-layers"})
+        if (contains(head, argument))
+            return FileKind::Setup; // Megatron-LM's
     // `nvidia-smi topo -m` starts with a header line of GPU0 GPU1 ...; everything else in text is a layer profile.
     return contains(head, "GPU0") && !contains(head, "node1 ") ? FileKind::Cluster : FileKind::Model;
 }
@@ -43,6 +48,10 @@ FileKind classify(const QString &name, std::string_view head)
         return FileKind::Cluster;
     if (lower.endsWith(QLatin1String(".pltrace")))
         return FileKind::Trace;
+    if (lower.endsWith(QLatin1String(".toml")) || lower.endsWith(QLatin1String(".args")) || lower.endsWith(QLatin1String(".sh")))
+        return FileKind::Setup;
+    if (lower.endsWith(QLatin1String(".csv")))
+        return FileKind::Order;
     if (lower.endsWith(QLatin1String(".json")) || lower.endsWith(QLatin1String(".plan")))
         return classifyJson(head);
     if (lower.endsWith(QLatin1String(".txt")))

@@ -8,7 +8,15 @@
 namespace planloom::ui {
 
 /// What a name or file that a person opens or drops is.
-enum class FileKind { Model, Cluster, Plan, Trace, Unknown };
+enum class FileKind {
+    Model,
+    Cluster,
+    Plan,
+    Trace,
+    Setup, ///< another program's configuration of a training
+    Order, ///< a schedule of torch.distributed.pipelining
+    Unknown,
+};
 
 /// Told from the name ("zoo:gpt2", "preset:h100-8", "local:4", the suffix) and, for JSON and text, from the first bytes @p head.
 FileKind classify(const QString &name, std::string_view head);

@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // The part of StudioState that loads and plans in the background.
+#include "engine/base/files.h"
+#include "engine/import/pytorch_schedule.h"
+#include "engine/import/setup.h"
+#include "planners/manual/from_setup.h"
 #include "ui/state/file_kind.h"
 #include "ui/state/studio_state.h"
 
@@ -15,10 +19,12 @@ bool StudioState::open(const QString &nameOrPath)
     case FileKind::Cluster: return loadCluster(nameOrPath);
     case FileKind::Plan: return openPlan(nameOrPath);
     case FileKind::Trace: return openTrace(nameOrPath);
+    case FileKind::Setup: return importSetup(nameOrPath);
+    case FileKind::Order: return importOrder(nameOrPath);
     case FileKind::Unknown: break;
     }
     say(MessageLevel::Error, tr("%1: not a model, cluster, plan or trace that Planloom knows; open .onnx, config.json, a layer "
-                                "profile, .yaml, a topology file, a plan or .pltrace")
+                                "profile, .yaml, a topology file, a plan, .pltrace, or a configuration of Megatron-LM, DeepSpeed or torchtitan")
                                  .arg(nameOrPath));
     return false;
 }
@@ -132,6 +138,53 @@ bool StudioState::openTrace(const QString &path)
             Q_EMIT measuredReset();
         };
     });
+}
+
+bool StudioState::importSetup(const QString &path)
+{
+    whenLoaded([this, path] { planSetup(path); });
+    return true;
+}
+
+bool StudioState::planSetup(const QString &path)
+{
+    if (!m_subject) {
+        say(MessageLevel::Warning, tr("%1 says how a training is laid out, not of what and where; open its model and cluster first.").arg(path));
+        return false;
+    }
+    return m_planJob.start(tr("Planning as %1 says").arg(path), [this, path, subject = *m_subject](Progress &progress) -> Job::Completion {
+        const auto setup = import::loadSetup(path.toStdString());
+        if (!setup)
+            return [this, error = setup.error()] { sayError(error); };
+        const auto request = planners::manual::requestFrom(*setup, subject);
+        if (!request)
+            return [this, error = request.error()] { sayError(error); };
+        auto report = planners::planAndExplain(**planners::findPlanner("manual"), request->problem, request->options, progress);
+        return [this, report = std::move(report), planned = request->problem.subject, name = setup->format, notes = setup->notes] {
+            for (const std::string &note : notes)
+                say(MessageLevel::Info, QString::fromStdString(note));
+            adoptPlan(report, planned, name);
+        };
+    });
+}
+
+bool StudioState::importOrder(const QString &path)
+{
+    if (!m_document) {
+        say(MessageLevel::Warning, tr("%1 is the order of a plan's passes; open the plan first.").arg(path));
+        return false;
+    }
+    const auto text = readFile(path.toStdString());
+    if (!text) {
+        sayError(text.error());
+        return false;
+    }
+    auto schedule = import::readPytorchSchedule(*text, path.toStdString(), m_document->plan, *m_document->subject.cluster);
+    if (!schedule) {
+        sayError(schedule.error());
+        return false;
+    }
+    return editPlan(tr("Take the order of %1").arg(path), [&](plan::Plan &plan) { plan.schedule = *std::move(schedule); });
 }
 
 bool StudioState::runPlanner(const PlanRequest &request)

@@ -82,6 +82,10 @@ public:
     bool loadCluster(const QString &source);
     bool openPlan(const QString &path);
     bool openTrace(const QString &path);
+    /// The plan that another program's configuration stands for, on the model and cluster that are open (planner manual).
+    bool importSetup(const QString &path);
+    /// The order of passes in a schedule of torch.distributed.pipelining, for the plan that is open.
+    bool importOrder(const QString &path);
     /// By what it is (file_kind.h).
     bool open(const QString &nameOrPath);
     /// Calls @p next when everything that was asked to be loaded is loaded (or has failed); at once if nothing is.
@@ -124,6 +128,7 @@ private:
     bool push(const QString &what, plan::Document document);
     void applyDocument(const DocumentPtr &document);
     void dropDocument();
+    bool planSetup(const QString &path);
     void adoptPlan(Result<planners::PlanReport> report, const plan::Subject &subject, const std::string &planner);
     void onSimulated(const DocumentPtr &document, const SimulationPtr &simulation, const std::shared_ptr<const plan::Why> &why, const QString &error);
     void clampSelection();
