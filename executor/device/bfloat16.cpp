@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "executor/device/bfloat16.h"
 
+#include "executor/device/adding_kernel.h"
 #include "executor/device/parallel.h"
 #include "executor/device/simd.h"
 
@@ -86,6 +87,19 @@ public:
 
     void run(Inputs in, Outputs out) override
     {
+        compute(in, out, [](Kernel &kernel, Inputs from, Outputs to) { kernel.run(from, to); });
+    }
+
+    /// As AddingKernel::add, if the kernel is one.
+    void add(Inputs in, Outputs out)
+    {
+        compute(in, out, [](Kernel &kernel, Inputs from, Outputs to) { static_cast<AddingKernel &>(kernel).add(from, to); });
+    }
+
+private:
+    template <class F>
+    void compute(Inputs in, Outputs out, F run)
+    {
         for (std::size_t i = 0; i < in.size(); ++i) {
             m_in[i] = in[i];
             if (m_inputs[i].offset < 0)
@@ -96,14 +110,13 @@ public:
         }
         for (std::size_t i = 0; i < out.size(); ++i)
             m_out[i] = m_outputs[i].offset < 0 ? out[i] : m_scratch->data() + m_outputs[i].offset;
-        m_kernel->run({m_in.data(), in.size()}, {m_out.data(), out.size()});
+        run(*m_kernel, {m_in.data(), in.size()}, {m_out.data(), out.size()});
         for (std::size_t i = 0; i < out.size(); ++i) {
             if (m_outputs[i].offset >= 0 && out[i] != nullptr)
                 narrowAll(m_scratch->data() + m_outputs[i].offset, static_cast<BFloat16Bits *>(out[i]), m_outputs[i].elements);
         }
     }
 
-private:
     static std::vector<Converted> place(const std::vector<Argument> &arguments, std::int64_t *offset)
     {
         constexpr std::int64_t kAlignment = 16;
@@ -122,6 +135,17 @@ private:
     std::shared_ptr<Scratch> m_scratch;
     std::vector<const void *> m_in;
     std::vector<void *> m_out;
+};
+
+/// Around a kernel that can add to its output, which is float32.
+class AddingWholeTensors final : public AddingKernel {
+public:
+    AddingWholeTensors(const Request &request, std::unique_ptr<Kernel> kernel) : m_whole(request, std::move(kernel)) {}
+    void run(Inputs in, Outputs out) override { m_whole.run(in, out); }
+    void add(Inputs in, Outputs out) override { m_whole.add(in, out); }
+
+private:
+    WholeTensors m_whole;
 };
 
 /// Element-wise: a piece of every argument is converted, computed and converted back while it is in cache. The kernels for pieces keep
@@ -229,6 +253,8 @@ Made makeConverting(const Request &request, bool elementwise, const KernelMaker 
     auto kernel = make(Request{request.op, inputs, outputs});
     if (!kernel)
         return kernel;
+    if (dynamic_cast<AddingKernel *>(kernel->get()) != nullptr && !isHalf(request.outputs[0]))
+        return Made(std::make_unique<AddingWholeTensors>(request, std::move(*kernel)));
     return Made(std::make_unique<WholeTensors>(request, std::move(*kernel)));
 }
 

@@ -68,6 +68,29 @@ private slots:
         }
     }
 
+    /// bfloat16 factors, a float32 sum: by the processor's own products or converted around ours.
+    void addsProductsOfHalves()
+    {
+        graph::Op op;
+        op.type = op.name = "MatMulWeightGrad";
+        const Argument x{graph::DType::BF16, {4, 2}};
+        const Argument dy{graph::DType::BF16, {4, 3}};
+        const Argument y{graph::DType::F32, {2, 3}};
+        auto kernel = device::makeKernel(op, {x, dy}, {y});
+        QVERIFY2(kernel.ok(), kernel ? "" : kernel.error().text().c_str());
+        auto *adding = dynamic_cast<device::AddingKernel *>(kernel->get());
+        QVERIFY(adding != nullptr);
+        const std::vector<std::uint16_t> twos(8, 0x4000);
+        const std::vector<std::uint16_t> ones(12, 0x3f80);
+        std::vector<float> sums(6, 0.5F);
+        const void *inputs[] = {twos.data(), ones.data()};
+        void *to = sums.data();
+        adding->add(inputs, {&to, 1});
+        QCOMPARE(sums, std::vector<float>(6, 8.5F));
+        adding->run(inputs, {&to, 1});
+        QCOMPARE(sums, std::vector<float>(6, 8.0F));
+    }
+
 private:
     static std::vector<float> values(std::int64_t n, double step)
     {
