@@ -8,6 +8,7 @@
 #include "executor/device/tile_product.h"
 
 #include <array>
+#include <cstring>
 
 namespace planloom::device {
 
@@ -103,11 +104,46 @@ PLANLOOM_CLONES void copyRows(const float *from, std::int64_t stride, std::int64
     }
 }
 
-/// As copyRows, transposed: the tile has n rows of a key tile's columns.
-void copyColumns(const float *from, std::int64_t stride, std::int64_t rows, std::int64_t n, float *tile)
+using Eight = float __attribute__((vector_size(32)));
+using Lanes = int __attribute__((vector_size(32)));
+
+/// Eight rows of eight floats, `stride` apart, as rows of a tile that hold their columns.
+[[gnu::always_inline]] inline void transposeEight(const float *from, std::int64_t stride, float *tile)
 {
+    Eight in[8];
+    for (int i = 0; i < 8; ++i)
+        std::memcpy(&in[i], from + i * stride, sizeof in[i]);
+    Eight pairs[8];
+    for (int i = 0; i < 8; i += 2) {
+        pairs[i] = __builtin_shuffle(in[i], in[i + 1], Lanes{0, 8, 1, 9, 4, 12, 5, 13});
+        pairs[i + 1] = __builtin_shuffle(in[i], in[i + 1], Lanes{2, 10, 3, 11, 6, 14, 7, 15});
+    }
+    Eight fours[8];
+    for (int i = 0; i < 8; i += 4) {
+        for (int j = 0; j < 2; ++j) {
+            fours[i + 2 * j] = __builtin_shuffle(pairs[i + j], pairs[i + j + 2], Lanes{0, 1, 8, 9, 4, 5, 12, 13});
+            fours[i + 2 * j + 1] = __builtin_shuffle(pairs[i + j], pairs[i + j + 2], Lanes{2, 3, 10, 11, 6, 7, 14, 15});
+        }
+    }
+    for (int i = 0; i < 4; ++i) {
+        const Eight low = __builtin_shuffle(fours[i], fours[i + 4], Lanes{0, 1, 2, 3, 8, 9, 10, 11});
+        const Eight high = __builtin_shuffle(fours[i], fours[i + 4], Lanes{4, 5, 6, 7, 12, 13, 14, 15});
+        std::memcpy(tile + i * kScores, &low, sizeof low);
+        std::memcpy(tile + (i + 4) * kScores, &high, sizeof high);
+    }
+}
+
+/// As copyRows, transposed: the tile has n rows of a key tile's columns.
+PLANLOOM_CLONES void copyColumns(const float *from, std::int64_t stride, std::int64_t rows, std::int64_t n, float *tile)
+{
+    const std::int64_t wholeRows = rows / 8 * 8;
+    const std::int64_t wholeColumns = n / 8 * 8;
+    for (std::int64_t r = 0; r < wholeRows; r += 8) {
+        for (std::int64_t i = 0; i < wholeColumns; i += 8)
+            transposeEight(from + r * stride + i, stride, tile + i * kScores + r);
+    }
     for (std::int64_t r = 0; r < rows; ++r) {
-        for (std::int64_t i = 0; i < n; ++i)
+        for (std::int64_t i = r < wholeRows ? wholeColumns : 0; i < n; ++i)
             tile[i * kScores + r] = from[r * stride + i];
     }
 }
@@ -254,7 +290,8 @@ class AttentionGrad final : public Kernel {
 public:
     explicit AttentionGrad(const Shape &shape)
         : m_shape(shape), m_threads(threadCount()), m_row(tileStride(shape.d)),
-          m_perThread(shape.group() * shape.t + 2 * (shape.d + kQueryTile) * kScores + 3 * (kKeyTile + kQueryTile) * m_row),
+          m_queries((shape.t + kQueryTile - 1) / kQueryTile * kQueryTile),
+          m_perThread(shape.t + 2 * (shape.d + kQueryTile) * kScores + 3 * (kKeyTile + m_queries) * m_row),
           m_scratch(static_cast<std::size_t>(m_threads * m_perThread))
     {
     }
@@ -273,33 +310,40 @@ public:
     }
 
 private:
-    /// Keys and values of a tile as rows and transposed, their gradients, and what belongs to one tile of queries.
+    /// A head's queries (scaled), the gradients of its outputs and of its queries; keys and values of a tile as rows and transposed, and their
+    /// gradients; what belongs to a tile of both.
     struct Rows {
+        float *q = nullptr, *dy = nullptr, *dq = nullptr;
         float *keys = nullptr, *keysTransposed = nullptr, *valuesTransposed = nullptr, *dKeys = nullptr, *dValues = nullptr;
-        float *q = nullptr, *dy = nullptr, *dq = nullptr, *weights = nullptr, *gradient = nullptr;
-        const float *delta = nullptr; ///< of each query of each of the group's heads: its output times that output's gradient
+        float *weights = nullptr, *gradient = nullptr;
+        float *delta = nullptr; ///< of each query: its output times that output's gradient
     };
 
     void differentiate(std::int64_t sample, std::int64_t kvHead, float *scratch) const
     {
         const Shape &s = m_shape;
         Tiles tiles(scratch);
-        float *delta = tiles.take(s.group(), s.t);
-        Rows rows{tiles.take(kKeyTile, m_row), tiles.take(s.d, kScores), tiles.take(s.d, kScores), tiles.take(kKeyTile, m_row), tiles.take(kKeyTile, m_row),
-                  tiles.take(kQueryTile, m_row), tiles.take(kQueryTile, m_row), tiles.take(kQueryTile, m_row),
-                  tiles.take(kQueryTile, kScores), tiles.take(kQueryTile, kScores), delta};
+        const Rows rows{tiles.take(m_queries, m_row), tiles.take(m_queries, m_row), tiles.take(m_queries, m_row),
+                        tiles.take(kKeyTile, m_row), tiles.take(s.d, kScores), tiles.take(s.d, kScores), tiles.take(kKeyTile, m_row), tiles.take(kKeyTile, m_row),
+                        tiles.take(kQueryTile, kScores), tiles.take(kQueryTile, kScores), tiles.take(1, s.t)};
         for (std::int64_t g = 0; g < s.group(); ++g) {
-            const std::int64_t base = sample * s.t * s.width() + (kvHead * s.group() + g) * s.d;
+            const std::int64_t head = kvHead * s.group() + g;
+            const std::int64_t at = sample * s.t * s.width() + head * s.d;
+            const std::int64_t packed = sample * s.t * s.packed() + s.q(head);
+            copyRows(m_qkv + packed, s.packed(), s.t, s.d, s.scale, rows.q);
+            copyRows(m_dy + at, s.width(), s.t, s.d, 1.0F, rows.dy);
             for (std::int64_t i = 0; i < s.t; ++i)
-                delta[g * s.t + i] = dot(m_dy + base + i * s.width(), m_y + base + i * s.width(), s.d);
+                rows.delta[i] = dot(m_dy + at + i * s.width(), m_y + at + i * s.width(), s.d);
+            for (std::int64_t k0 = 0; k0 < s.t; k0 += kKeyTile)
+                differentiateKeys(k0, sample, head, rows);
+            storeRows(rows.dq, s.t, s.d, s.scale, false, m_dqkv + packed, s.packed());
         }
-        for (std::int64_t k0 = 0; k0 < s.t; k0 += kKeyTile)
-            differentiateKeys(k0, sample, kvHead, rows);
     }
 
-    void differentiateKeys(std::int64_t k0, std::int64_t sample, std::int64_t kvHead, const Rows &rows) const
+    void differentiateKeys(std::int64_t k0, std::int64_t sample, std::int64_t head, const Rows &rows) const
     {
         const Shape &s = m_shape;
+        const std::int64_t kvHead = head / s.group();
         const std::int64_t columns = std::min(kKeyTile, s.t - k0);
         const std::int64_t at = (sample * s.t + k0) * s.packed();
         copyRows(m_qkv + at + s.k(kvHead), s.packed(), columns, s.d, 1.0F, rows.keys);
@@ -307,44 +351,41 @@ private:
         copyColumns(m_qkv + at + s.v(kvHead), s.packed(), columns, s.d, rows.valuesTransposed);
         std::fill_n(rows.dKeys, kKeyTile * m_row, 0.0F);
         std::fill_n(rows.dValues, kKeyTile * m_row, 0.0F);
-        for (std::int64_t g = 0; g < s.group(); ++g) {
-            for (std::int64_t q0 = s.causal ? k0 / kQueryTile * kQueryTile : 0; q0 < s.t; q0 += kQueryTile) {
-                Tile tile{q0, std::min(kQueryTile, s.t - q0), k0, 0};
-                tile.columns = std::min(columns, s.keysFor(q0 + tile.rows) - k0);
-                differentiateTile(tile, sample, kvHead, g, rows);
-            }
+        for (std::int64_t q0 = s.causal ? k0 / kQueryTile * kQueryTile : 0; q0 < s.t; q0 += kQueryTile) {
+            Tile tile{q0, std::min(kQueryTile, s.t - q0), k0, 0};
+            tile.columns = std::min(columns, s.keysFor(q0 + tile.rows) - k0);
+            differentiateTile(tile, sample, head, rows);
         }
-        storeRows(rows.dKeys, columns, s.d, 1.0F, false, m_dqkv + at + s.k(kvHead), s.packed());
-        storeRows(rows.dValues, columns, s.d, 1.0F, false, m_dqkv + at + s.v(kvHead), s.packed());
+        const bool add = head % s.group() != 0;
+        storeRows(rows.dKeys, columns, s.d, 1.0F, add, m_dqkv + at + s.k(kvHead), s.packed());
+        storeRows(rows.dValues, columns, s.d, 1.0F, add, m_dqkv + at + s.v(kvHead), s.packed());
     }
 
-    void differentiateTile(const Tile &tile, std::int64_t sample, std::int64_t kvHead, std::int64_t g, const Rows &rows) const
+    void differentiateTile(const Tile &tile, std::int64_t sample, std::int64_t head, const Rows &rows) const
     {
         const Shape &s = m_shape;
-        const std::int64_t head = kvHead * s.group() + g;
-        const std::int64_t token = sample * s.t + tile.q0;
         const float *lse = m_lse + (sample * s.heads + head) * s.t + tile.q0;
-        const float *delta = rows.delta + g * s.t + tile.q0;
+        const float *delta = rows.delta + tile.q0;
+        const TileView q{rows.q + tile.q0 * m_row, m_row};
+        const TileView dy{rows.dy + tile.q0 * m_row, m_row};
         const std::int64_t m = tileRows(tile.rows);
         const std::int64_t n = tileColumns(tile.columns);
         const std::int64_t d = tileColumns(s.d);
-        copyRows(m_qkv + token * s.packed() + s.q(head), s.packed(), tile.rows, s.d, s.scale, rows.q);
-        copyRows(m_dy + token * s.width() + head * s.d, s.width(), tile.rows, s.d, 1.0F, rows.dy);
-        tileProduct(m, n, s.d, {rows.q, m_row}, {rows.keysTransposed, kScores}, rows.weights, kScores, false);
-        tileProduct(m, n, s.d, {rows.dy, m_row}, {rows.valuesTransposed, kScores}, rows.gradient, kScores, false);
+        tileProduct(m, n, s.d, q, {rows.keysTransposed, kScores}, rows.weights, kScores, false);
+        tileProduct(m, n, s.d, dy, {rows.valuesTransposed, kScores}, rows.gradient, kScores, false);
         hide(s, tile, m_mask != nullptr ? m_mask + sample * s.t : nullptr, rows.weights);
         for (std::int64_t r = 0; r < tile.rows; ++r)
             scoreGradient(rows.weights + r * kScores, rows.gradient + r * kScores, tile.columns, lse[r], delta[r]);
         const std::int64_t keys = tileRows(tile.columns);
-        tileProduct(keys, d, tile.rows, TileView{rows.weights, kScores}.transposed(), {rows.dy, m_row}, rows.dValues, m_row, true);
-        tileProduct(keys, d, tile.rows, TileView{rows.gradient, kScores}.transposed(), {rows.q, m_row}, rows.dKeys, m_row, true);
-        tileProduct(m, d, tile.columns, {rows.gradient, kScores}, {rows.keys, m_row}, rows.dq, m_row, false);
-        storeRows(rows.dq, tile.rows, s.d, s.scale, tile.k0 > 0, m_dqkv + token * s.packed() + s.q(head), s.packed());
+        tileProduct(keys, d, tile.rows, TileView{rows.weights, kScores}.transposed(), dy, rows.dValues, m_row, true);
+        tileProduct(keys, d, tile.rows, TileView{rows.gradient, kScores}.transposed(), q, rows.dKeys, m_row, true);
+        tileProduct(m, d, tile.columns, {rows.gradient, kScores}, {rows.keys, m_row}, rows.dq + tile.q0 * m_row, m_row, tile.k0 > 0);
     }
 
     Shape m_shape;
     int m_threads;
     std::int64_t m_row; ///< floats from one row of a head's tile to the next
+    std::int64_t m_queries; ///< in whole tiles
     std::int64_t m_perThread;
     std::vector<float> m_scratch;
     const float *m_dy = nullptr, *m_qkv = nullptr, *m_y = nullptr, *m_lse = nullptr;
