@@ -85,11 +85,21 @@ bool usedTwice(const Compilation &all, RankId rank, const Bucket &bucket)
     }) > 1;
 }
 
+/// True if an exchange within the last pass would hold up other stages: they wait for the gradient that the pass sends on, and its collectives among the
+/// devices that share tensors would stand behind the exchange on the collective lane.
+bool keepsOthersWaiting(Compilation &all, std::size_t index)
+{
+    const graph::TrainingGraph &training = *all.stages[index].training();
+    const auto &ops = training.graph.ops();
+    return index > 0 && all.stages[index - 1].returnsGradient()
+        && std::any_of(ops.begin() + static_cast<std::ptrdiff_t>(training.forwardOps), ops.end(), [](const graph::Op &op) { return sharding::communicates(op.type); });
+}
+
 /// Where the buckets of stage @p index that need not wait for the end of the last pass are complete: by their first parameter, the operator.
-std::map<std::string, std::int32_t> completions(const Compilation &all, std::size_t index)
+std::map<std::string, std::int32_t> completions(Compilation &all, std::size_t index)
 {
     const StageModel &stage = all.stages[index];
-    if (all.plan.bucketBytes == 0)
+    if (all.plan.bucketBytes == 0 || keepsOthersWaiting(all, index))
         return {};
     std::map<std::string, std::int32_t> ready;
     for (std::size_t p = 0; p < stage.training()->parameters.size(); ++p)
@@ -112,7 +122,7 @@ std::map<std::string, std::int32_t> completions(const Compilation &all, std::siz
     return complete;
 }
 
-void cutLast(const Compilation &all, std::size_t index, StageParts &parts)
+void cutLast(Compilation &all, std::size_t index, StageParts &parts)
 {
     const graph::TrainingGraph &training = *all.stages[index].training();
     const std::map<std::string, std::int32_t> complete = completions(all, index);

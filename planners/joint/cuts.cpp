@@ -6,12 +6,12 @@
 namespace planloom::planners::joint {
 namespace {
 
-/// The best suffix that begins at a layer and a device.
+/// The best suffix that begins at a chunk of layers and a device.
 struct Suffix {
     double ends = kNever; ///< from its first forward to its last backward
     double over = 0;      ///< what all-reduces and updates take beyond that
     double trip = 0;      ///< a micro-batch's way through it and back
-    std::size_t layer = 0, place = 0; ///< where the stage behind its first one begins
+    std::size_t chunk = 0, place = 0; ///< where the stage behind its first one begins
     bool recompute = false;
     [[nodiscard]] double seconds() const { return ends + over; }
 };
@@ -19,7 +19,7 @@ struct Suffix {
 class Programme {
 public:
     Programme(Scorer &scorer, const StageTable &table, const Shape &shape, double limit)
-        : m_scorer(scorer), m_table(table), m_shape(shape), m_limit(limit), m_layers(table.layers()), m_places(table.places()),
+        : m_scorer(scorer), m_table(table), m_shape(shape), m_limit(limit), m_chunks(table.chunks()), m_places(table.places()),
           m_unit(scorer.lines()[shape.line].unit), m_count(static_cast<double>(shape.microBatches))
     {
     }
@@ -28,15 +28,15 @@ public:
     {
         std::vector<Sketch> sketches;
         m_suffixes.emplace_back();
-        for (std::size_t stages = 1; stages <= std::min({most, m_layers, m_places}); ++stages) {
-            m_suffixes.emplace_back((m_layers + 1) * (m_places + 1));
+        for (std::size_t stages = 1; stages <= std::min({most, m_chunks, m_places}); ++stages) {
+            m_suffixes.emplace_back((m_chunks + 1) * (m_places + 1));
             m_inFlight = static_cast<double>(Scorer::inFlight(m_shape, stages));
-            for (std::size_t layer = 0; layer + stages <= m_layers; ++layer)
+            for (std::size_t chunk = 0; chunk + stages <= m_chunks; ++chunk)
                 for (std::size_t place = 0; place + stages <= m_places; ++place) {
                     if (progress.stopped())
                         return sketches;
-                    if ((layer == 0) == (place == 0))
-                        at(stages, layer, place) = best(stages, layer, place);
+                    if ((chunk == 0) == (place == 0))
+                        at(stages, chunk, place) = best(stages, chunk, place);
                 }
             if (at(stages, 0, 0).seconds() < m_limit)
                 sketches.push_back(sketchOf(stages));
@@ -45,15 +45,15 @@ public:
     }
 
 private:
-    Suffix &at(std::size_t stages, std::size_t layer, std::size_t place) { return m_suffixes[stages][layer * (m_places + 1) + place]; }
+    Suffix &at(std::size_t stages, std::size_t chunk, std::size_t place) { return m_suffixes[stages][chunk * (m_places + 1) + place]; }
 
-    Suffix best(std::size_t stages, std::size_t layer, std::size_t place)
+    Suffix best(std::size_t stages, std::size_t chunk, std::size_t place)
     {
         Suffix best;
         const bool isLast = stages == 1;
         for (std::size_t end = place + 1; end + (stages - 1) <= m_places; ++end) {
-            for (std::size_t last = isLast ? m_layers : layer + 1; last + (stages - 1) <= m_layers; ++last) {
-                const StageTable::Entry &entry = m_table.at(layer, last, place, end);
+            for (std::size_t last = isLast ? m_chunks : chunk + 1; last + (stages - 1) <= m_chunks; ++last) {
+                const StageTable::Entry &entry = m_table.at(chunk, last, place, end);
                 if (!entry.possible || entry.times.work >= best.seconds())
                     continue;
                 const Suffix *behind = isLast ? nullptr : &at(stages - 1, last, end);
@@ -75,14 +75,15 @@ private:
         if (made.recompute && !fits(entry.recomputedMemory))
             return {};
         const StageTimes &times = entry.times;
-        made.layer = last;
+        made.chunk = last;
         made.place = end;
         made.trip = times.forward + times.backward;
         made.over = times.allReduce + times.optimizer;
         made.ends = made.recompute ? entry.recomputedWork : times.work;
         if (behind == nullptr)
             return made;
-        const double link = m_scorer.transfer(m_shape, {0, last, place * m_unit, end * m_unit, false}, {last, behind->layer, end * m_unit, behind->place * m_unit, false});
+        const std::size_t cut = m_table.layerAt(last);
+        const double link = m_scorer.transfer(m_shape, {0, cut, place * m_unit, end * m_unit, false}, {cut, m_table.layerAt(behind->chunk), end * m_unit, behind->place * m_unit, false});
         made.trip += 2 * link + behind->trip;
         made.over = std::max(made.over, behind->over - times.backward - link);
         const double serial = times.forward + times.backward + 2 * link + behind->ends;
@@ -95,12 +96,12 @@ private:
     Sketch sketchOf(std::size_t stages)
     {
         Sketch sketch{m_shape, {}};
-        std::size_t layer = 0;
+        std::size_t chunk = 0;
         std::size_t place = 0;
         for (; stages > 0; --stages) {
-            const Suffix &suffix = at(stages, layer, place);
-            sketch.parts.push_back({layer, suffix.layer, place * m_unit, suffix.place * m_unit, suffix.recompute});
-            layer = suffix.layer;
+            const Suffix &suffix = at(stages, chunk, place);
+            sketch.parts.push_back({m_table.layerAt(chunk), m_table.layerAt(suffix.chunk), place * m_unit, suffix.place * m_unit, suffix.recompute});
+            chunk = suffix.chunk;
             place = suffix.place;
         }
         return sketch;
@@ -110,12 +111,12 @@ private:
     const StageTable &m_table;
     Shape m_shape;
     double m_limit;
-    std::size_t m_layers;
+    std::size_t m_chunks;
     std::size_t m_places;
     std::size_t m_unit;
     double m_count;          ///< of micro-batches
     double m_inFlight = 1;   ///< of them on the stage that is being chosen
-    std::vector<std::vector<Suffix>> m_suffixes; ///< per count of stages: by layer and place
+    std::vector<std::vector<Suffix>> m_suffixes; ///< per count of stages: by chunk and place
 };
 
 } // namespace
@@ -127,21 +128,21 @@ std::vector<Sketch> bestCuts(Scorer &scorer, const StageTable &table, const Shap
 
 double leastSeconds(const StageTable &table, bool anyOrder, double reduced, const Progress &progress)
 {
-    const std::size_t layers = table.layers();
+    const std::size_t chunks = table.chunks();
     const std::size_t places = table.places();
     // Least bounds of suffixes, for passes and for all-reduces apart: each is below what any plan has of it.
-    const auto index = [places](std::size_t layer, std::size_t place) { return layer * (places + 1) + place; };
-    std::vector<double> passes((layers + 1) * (places + 1), kNever);
+    const auto index = [places](std::size_t chunk, std::size_t place) { return chunk * (places + 1) + place; };
+    std::vector<double> passes((chunks + 1) * (places + 1), kNever);
     std::vector<double> reduces = passes;
     for (std::size_t place = 0; place <= places; ++place) // devices at the end of the line may be left out
-        passes[index(layers, place)] = reduces[index(layers, place)] = 0;
-    for (std::size_t layer = layers; layer-- > 0;) {
+        passes[index(chunks, place)] = reduces[index(chunks, place)] = 0;
+    for (std::size_t chunk = chunks; chunk-- > 0;) {
         for (std::size_t place = 0; place < places && !progress.stopped(); ++place) {
-            double &pass = passes[index(layer, place)];
-            double &reduce = reduces[index(layer, place)];
+            double &pass = passes[index(chunk, place)];
+            double &reduce = reduces[index(chunk, place)];
             for (std::size_t end = place + 1; end <= places; ++end) {
-                for (std::size_t last = layer + 1; last <= layers; ++last) {
-                    const StageTable::Entry &entry = table.at(layer, last, place, end);
+                for (std::size_t last = chunk + 1; last <= chunks; ++last) {
+                    const StageTable::Entry &entry = table.at(chunk, last, place, end);
                     if (!entry.possible)
                         continue;
                     const StageTimes &times = entry.times;

@@ -38,6 +38,9 @@ private:
     double m_to;
 };
 
+/// Chunks of layers that a model with more than twice as many is cut between at first.
+constexpr std::size_t kCoarse = 32;
+
 struct Scored {
     Sketch sketch;
     Score score;
@@ -117,7 +120,7 @@ private:
         }
         m_exact = !m_progress.stopped();
         if (m_exact && m_settings.anyOrder()) // orders that were not enumerated, from the best that were
-            improve(to, to);
+            improve(m_settings.simulations / 2, to, to);
         m_bound = m_exact ? m_simulations.bestSeconds() : next < all.size() ? all[next].score.bound : 0;
     }
 
@@ -133,25 +136,35 @@ private:
 
     void searchLarge(double from, double to)
     {
+        const double early = m_costs.layers() > 2 * kCoarse ? from + 0.2 * (to - from) : from;
+        if (early > from) // an answer soon, that the rest of the search has to beat
+            searchOn(coarseLayers(*m_problem.subject.costs, kCoarse), m_settings.simulations / 8, from, early);
+        m_bounds = true;
+        searchOn(everyLayer(m_costs.layers()), m_settings.simulations, early, to);
+    }
+
+    /// The best cuts on @p grid, half of @p simulations for the best of these, the other half for steps from the best.
+    void searchOn(const LayerGrid &grid, std::size_t simulations, double from, double to)
+    {
         const double middle = from + 0.6 * (to - from);
-        std::vector<Scored> sketches = sketchShapes(from, middle);
+        std::vector<Scored> sketches = sketchShapes(grid, from, middle);
         std::stable_sort(sketches.begin(), sketches.end(), [](const Scored &a, const Scored &b) { return a.score.seconds < b.score.seconds; });
         constexpr std::size_t kBatch = 16;
-        const std::size_t most = std::min(sketches.size(), m_settings.simulations / 2);
+        const std::size_t most = std::min(sketches.size(), simulations / 2);
         for (std::size_t i = 0; i < most && !m_progress.stopped(); i += kBatch) {
             m_progress.report(middle + 0.2 * (to - from) * static_cast<double>(i) / static_cast<double>(most), describe());
             simulate(sketches, i, std::min(most, i + kBatch));
         }
-        improve(middle + 0.2 * (to - from), to);
+        improve(simulations / 2, middle + 0.2 * (to - from), to);
     }
 
     /// Best cuts of every shape that may beat what is known, at the problem's ZeRO level; at higher ones where that leaves devices too full.
-    std::vector<Scored> sketchShapes(double from, double to)
+    std::vector<Scored> sketchShapes(const LayerGrid &grid, double from, double to)
     {
         std::vector<Scored> sketches;
-        m_bound = kNever;
+        m_bound = m_bounds ? kNever : 0;
         for (const int zero : zeroLevels(m_problem, m_settings)) {
-            sketchLevel(zero, from, to, sketches);
+            sketchLevel(grid, zero, from, to, sketches);
             const auto recomputes = [](const Scored &scored) { return std::any_of(scored.sketch.parts.begin(), scored.sketch.parts.end(), [](const Part &part) { return part.recompute; }); };
             if (m_progress.stopped() || std::any_of(sketches.begin(), sketches.end(), [&](const Scored &scored) { return !recomputes(scored); }))
                 break;
@@ -161,7 +174,7 @@ private:
         return sketches;
     }
 
-    void sketchLevel(int zero, double from, double to, std::vector<Scored> &sketches)
+    void sketchLevel(const LayerGrid &grid, int zero, double from, double to, std::vector<Scored> &sketches)
     {
         const std::vector<Degree> degrees = joint::degrees(m_problem, m_costs, m_settings.mostTensor);
         const std::vector<std::int64_t> counts = microBatchCounts(m_problem);
@@ -173,19 +186,21 @@ private:
                     m_progress.report(from + (to - from) * done++ / groups, describe());
                     if (m_progress.stopped())
                         return;
-                    sketchGroup({line, degree, count, plan::ScheduleKind::OneF1B, zero}, sketches);
+                    sketchGroup(grid, {line, degree, count, plan::ScheduleKind::OneF1B, zero}, sketches);
                 }
     }
 
     /// Shapes that differ in the schedule only share a table.
-    void sketchGroup(Shape shape, std::vector<Scored> &sketches)
+    void sketchGroup(const LayerGrid &grid, Shape shape, std::vector<Scored> &sketches)
     {
-        const StageTable table(m_scorer, shape, m_progress);
+        const StageTable table(m_scorer, shape, grid, m_progress);
         m_tableBytes = std::max(m_tableBytes, table.bytes());
-        const double reduced = zeroLevels(m_problem, m_settings).back() == 3 ? 0.5 : 1;
-        m_bound = std::min(m_bound, leastSeconds(table, m_settings.anyOrder(), reduced, m_progress));
-        if (leastSeconds(table, false, reduced, m_progress) >= m_simulations.bestSeconds())
-            return;
+        if (m_bounds) {
+            const double reduced = zeroLevels(m_problem, m_settings).back() == 3 ? 0.5 : 1;
+            m_bound = std::min(m_bound, leastSeconds(table, m_settings.anyOrder(), reduced, m_progress));
+            if (leastSeconds(table, false, reduced, m_progress) >= m_simulations.bestSeconds())
+                return;
+        }
         const std::size_t most = m_settings.mostStages > 0 ? m_settings.mostStages : m_costs.layers();
         for (const plan::ScheduleKind schedule : m_settings.cutSchedules()) {
             shape.schedule = schedule;
@@ -199,20 +214,23 @@ private:
         }
     }
 
-    /// Steps from the best few plans as long as one helps and the budget lasts.
-    void improve(double from, double to)
+    /// Steps from the best few plans as long as one helps and @p simulations last: first changes of the whole plan, then of a stage or a boundary.
+    void improve(std::size_t simulations, double from, double to)
     {
-        const std::size_t budget = m_simulations.count() + m_settings.simulations / 2;
+        const std::size_t budget = m_simulations.count() + simulations;
         bool better = true;
         for (std::size_t round = 0; better && !m_progress.stopped() && m_simulations.count() < budget; ++round) {
             m_progress.report(from + (to - from) * static_cast<double>(round) / static_cast<double>(round + 4), describe());
             better = false;
-            constexpr std::size_t kFrom = 4;
-            std::vector<plan::Plan> starts;
-            for (std::size_t i = 0; i < std::min(kFrom, m_simulations.kept().size()); ++i)
-                starts.push_back(m_simulations.kept()[i].plan);
-            for (const plan::Plan &start : starts)
-                better = m_simulations.run(neighbours(start, m_problem, m_settings), "auto", m_progress) || better;
+            for (const auto &changed : {variants, neighbours}) {
+                constexpr std::size_t kFrom = 4;
+                std::vector<plan::Plan> starts;
+                for (std::size_t i = 0; i < std::min(kFrom, m_simulations.kept().size()); ++i)
+                    starts.push_back(m_simulations.kept()[i].plan);
+                for (const plan::Plan &start : starts)
+                    if (m_simulations.count() < budget)
+                        better = m_simulations.run(changed(start, m_problem, m_settings), "auto", m_progress) || better;
+            }
         }
     }
 
@@ -283,6 +301,7 @@ private:
     std::size_t m_scored = 0;
     double m_bound = 0;
     std::size_t m_tableBytes = 0;
+    bool m_bounds = false; ///< what is searched now gives bounds, too
     bool m_exact = false;
 };
 

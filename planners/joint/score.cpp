@@ -168,28 +168,21 @@ double Scorer::transfer(const Shape &shape, const Part &before, const Part &afte
 
 Scorer::Memory Scorer::memory(const Shape &shape, const Part &part) const
 {
-    const MemoryModel &memory = m_costs.memory();
+    const StageCosts::RunBytes &bytes = m_costs.bytes(part.first, part.last, part.recompute);
     const double tensor = shape.degree.tensor;
     const double replicas = static_cast<double>(part.devices()) / tensor;
     const double slice = m_costs.proportional() ? microBatch(shape) / replicas : std::ceil(microBatch(shape) / replicas);
-    StageFootprint footprint = memory.footprint(part.first, part.last, slice, part.recompute);
-    if (part.recompute && m_costs.recomputed() == plan::Recompute::Layers) {
-        footprint.fixed -= memory.footprint(part.first, part.last, slice, false).perMicroBatch - memory.cutBytes(part.first) * slice;
-        footprint.fixed += m_costs.largestKept(part.first, part.last) * slice;
-        footprint.perMicroBatch = m_costs.inputBytes(part.first, part.last) * slice;
-    }
     const double copies = 2.0 + m_problem.optimizer.stateTensors();
     // Of parameters + gradients + moments, what level z leaves whole: all, but for moments (1), gradients (2), parameters (3).
     const double whole = shape.zero == 0 ? copies : shape.zero == 1 ? 2 : shape.zero == 2 ? 1 : 0;
-    const double persistent = memory.persistent(part.first, part.last) / tensor;
-    const double kept = persistent * (whole / copies + (1 - whole / copies) / replicas);
+    const double kept = bytes.persistent / tensor * (whole / copies + (1 - whole / copies) / replicas);
     // Activations between the blocks are whole on every device unless they are split along the tokens (Korthikanti et al., 2022, table 2).
     const double split = tensor == 1 || shape.degree.sequence ? 1 / tensor : (10.0 + 24.0 / tensor) / 34.0;
     double room = kNever;
     for (std::size_t type = 0; type < m_counts[shape.line].size(); ++type)
         if (countOf(shape.line, type, part.begin, part.end) > 0)
             room = std::min(room, m_usable[type]);
-    return {(kept + (footprint.fixed - memory.persistent(part.first, part.last)) * split) / room, footprint.perMicroBatch * split / room};
+    return {(kept + (bytes.once + bytes.perSample * slice) * split) / room, bytes.keptPerSample * slice * split / room};
 }
 
 Score scoreOf(const Shape &shape, std::span<const StageTimes> stages, std::span<const double> links, bool halfDuplex)

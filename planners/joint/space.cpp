@@ -148,7 +148,32 @@ plan::Plan planOf(const Sketch &sketch, Scorer &scorer, const Options &options)
     return plan;
 }
 
-std::vector<plan::Plan> neighbours(const plan::Plan &plan, const Problem &problem, const Settings &settings)
+std::vector<plan::Plan> variants(const plan::Plan &plan, const Problem &problem, const Settings &settings)
+{
+    std::vector<plan::Plan> all;
+    const auto with = [&](const auto &change) {
+        plan::Plan changed = plan;
+        change(changed);
+        all.push_back(std::move(changed));
+    };
+    for (const plan::ScheduleKind kind : settings.schedules)
+        if (plan.stages.size() > 1 && plan.schedule.kind != plan::ScheduleKind::Interleaved1F1B && (kind != plan.schedule.kind || !plan.schedule.warmup.empty()))
+            with([kind](plan::Plan &p) { p.schedule.kind = kind; p.schedule.warmup.clear(); });
+    for (const std::int64_t count : countsBeside(plan.microBatches, microBatchCounts(problem)))
+        with([count](plan::Plan &p) { p.microBatches = count; p.schedule.warmup.clear(); });
+    constexpr std::size_t kMostChunks = 4;
+    if (settings.interleave && isEvenPipeline(plan))
+        for (std::size_t chunks = 2; chunks <= kMostChunks && chunks * plan.stages.size() <= problem.subject.layers().size(); ++chunks)
+            all.push_back(interleaved(plan, problem, chunks));
+    for (const int level : zeroLevels(problem, settings))
+        with([level](plan::Plan &p) {
+            for (plan::Stage &stage : p.stages)
+                stage.zero = stage.replicas() > 1 ? level : 0;
+        });
+    return all;
+}
+
+std::vector<plan::Plan> neighbours(const plan::Plan &plan, const Problem &problem, const Settings &)
 {
     std::vector<plan::Plan> all;
     const auto with = [&](const auto &change) {
@@ -162,25 +187,11 @@ std::vector<plan::Plan> neighbours(const plan::Plan &plan, const Problem &proble
         if (plan.stages[s + 1].lastLayer - plan.stages[s + 1].firstLayer > 1)
             with([s](plan::Plan &p) { p.stages[s + 1].firstLayer = ++p.stages[s].lastLayer; });
     }
-    for (const std::int64_t count : countsBeside(plan.microBatches, microBatchCounts(problem)))
-        with([count](plan::Plan &p) { p.microBatches = count; p.schedule.warmup.clear(); });
-    for (const plan::ScheduleKind kind : settings.schedules)
-        if (plan.stages.size() > 1 && plan.schedule.kind != plan::ScheduleKind::Interleaved1F1B && (kind != plan.schedule.kind || !plan.schedule.warmup.empty()))
-            with([kind](plan::Plan &p) { p.schedule.kind = kind; p.schedule.warmup.clear(); });
-    constexpr std::size_t kMostChunks = 4;
-    if (settings.interleave && isEvenPipeline(plan))
-        for (std::size_t chunks = 2; chunks <= kMostChunks && chunks * plan.stages.size() <= problem.subject.layers().size(); ++chunks)
-            all.push_back(interleaved(plan, problem, chunks));
     const bool profile = program::isLayerProfile(*problem.subject.graph);
     for (std::size_t s = 0; s < plan.stages.size(); ++s)
         for (const auto kind : {plan::Recompute::None, plan::Recompute::Selective, plan::Recompute::Layers, plan::Recompute::Full})
             if (kind != plan.stages[s].recompute && (!profile || kind == plan::Recompute::None || kind == plan::Recompute::Full))
                 with([s, kind](plan::Plan &p) { p.stages[s].recompute = kind; });
-    for (const int level : zeroLevels(problem, settings))
-        with([level](plan::Plan &p) {
-            for (plan::Stage &stage : p.stages)
-                stage.zero = stage.replicas() > 1 ? level : 0;
-        });
     return all;
 }
 

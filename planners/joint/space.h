@@ -38,8 +38,10 @@ std::vector<int> zeroLevels(const Problem &problem, const Settings &settings);
 /// The plan that a sketch stands for.
 plan::Plan planOf(const Sketch &sketch, Scorer &scorer, const Options &options);
 
-/// Plans one step away from @p plan: a boundary moved by a layer, more or fewer micro-batches, another schedule, several stages on each group of devices,
-/// a stage that recomputes more or less, another ZeRO level.
+/// Plans that differ from @p plan as a whole: more or fewer micro-batches, another schedule, several stages on each group of devices, another ZeRO level.
+std::vector<plan::Plan> variants(const plan::Plan &plan, const Problem &problem, const Settings &settings);
+
+/// Plans one step away from @p plan: a boundary moved by a layer, a stage that recomputes more or less.
 std::vector<plan::Plan> neighbours(const plan::Plan &plan, const Problem &problem, const Settings &settings);
 
 } // namespace planloom::planners::joint

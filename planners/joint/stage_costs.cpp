@@ -63,18 +63,38 @@ PassTimes::PassTimes(const std::vector<double> &layers, std::vector<double> save
 }
 
 StageCosts::StageCosts(const Problem &problem, double reserve, program::StageCache &stages)
-    : m_problem(problem), m_stages(stages), m_memory(*problem.subject.costs, problem.optimizer, reserve), m_proportional(program::isLayerProfile(*problem.subject.graph)), m_inputs{0}
+    : m_problem(problem), m_stages(stages), m_memory(*problem.subject.costs, problem.optimizer, reserve), m_proportional(program::isLayerProfile(*problem.subject.graph))
 {
-    for (std::size_t i = 0; i < layers(); ++i) {
-        const double input = m_memory.cutBytes(i);
-        m_inputs.push_back(m_inputs.back() + input);
-        m_kept.push_back(m_memory.footprint(i, i + 1, 1, false).perMicroBatch - input);
-    }
+    sumBytes();
 }
 
-double StageCosts::largestKept(std::size_t first, std::size_t last) const
+void StageCosts::sumBytes()
 {
-    return *std::max_element(m_kept.begin() + static_cast<std::ptrdiff_t>(first), m_kept.begin() + static_cast<std::ptrdiff_t>(last));
+    const auto bytesOf = [this](std::size_t first, std::size_t last, bool recompute) { // a footprint is linear in the samples
+        const StageFootprint none = m_memory.footprint(first, last, 0, recompute);
+        const StageFootprint one = m_memory.footprint(first, last, 1, recompute);
+        const double persistent = m_memory.persistent(first, last);
+        return RunBytes{persistent, none.fixed - persistent, one.fixed - none.fixed, one.perMicroBatch};
+    };
+    for (auto &list : m_bytes)
+        list.resize(layers() * layers());
+    for (std::size_t first = 0; first < layers(); ++first) {
+        double inputs = 0;      // what layers that recompute one by one keep
+        double largestKept = 0; // what the largest of them keeps beside
+        for (std::size_t last = first + 1; last <= layers(); ++last) {
+            const double input = m_memory.cutBytes(last - 1);
+            inputs += input;
+            largestKept = std::max(largestKept, m_memory.footprint(last - 1, last, 1, false).perMicroBatch - input);
+            const RunBytes plain = bytesOf(first, last, false);
+            RunBytes again = bytesOf(first, last, true);
+            if (recomputed() == plan::Recompute::Layers) {
+                again.perSample += largestKept - (plain.keptPerSample - m_memory.cutBytes(first));
+                again.keptPerSample = inputs;
+            }
+            m_bytes[0][first * layers() + last - 1] = plain;
+            m_bytes[1][first * layers() + last - 1] = again;
+        }
+    }
 }
 
 const std::map<std::string, std::string> &StageCosts::pins(const Degree &degree)
@@ -115,6 +135,7 @@ Result<program::PassClock> StageCosts::probe(std::size_t type, const Degree &deg
     plan::Plan probe = emptyPlan(m_problem, "auto", {});
     probe.globalBatch = 1;
     probe.microBatches = 1;
+    probe.bucketBytes = 0;
     probe.schedule.kind = plan::ScheduleKind::GPipe;
     const std::vector<DeviceId> devices = neighbours(*m_problem.subject.cluster, type, static_cast<std::size_t>(degree.tensor));
     if (devices.empty())

@@ -49,14 +49,20 @@ public:
     [[nodiscard]] bool proportional() const { return m_proportional; }
     /// What recomputing means: layer by layer, or of a profile, which has no inner sizes, all of the stage.
     [[nodiscard]] plan::Recompute recomputed() const { return m_proportional ? plan::Recompute::Full : plan::Recompute::Layers; }
-    /// Bytes of a sample that layers [first, last) keep where each recomputes: their inputs.
-    [[nodiscard]] double inputBytes(std::size_t first, std::size_t last) const { return m_inputs[last] - m_inputs[first]; }
-    /// Bytes of a sample that the largest of layers [first, last) keeps beside its input. Cost: O(layers).
-    [[nodiscard]] double largestKept(std::size_t first, std::size_t last) const;
+    /// What a run of layers holds, as MemoryModel bounds it: bytes, once and for each sample.
+    struct RunBytes {
+        double persistent = 0;
+        double once = 0;       ///< beside what persists
+        double perSample = 0;  ///< once for each sample of a slice
+        double keptPerSample = 0; ///< for each micro-batch in flight
+    };
+    /// Of layers [first, last), without recomputation and with it (recomputed()). O(1).
+    [[nodiscard]] const RunBytes &bytes(std::size_t first, std::size_t last, bool recompute) const { return m_bytes[recompute ? 1 : 0][first * layers() + last - 1]; }
     /// Pins of the layout that @p degree means, for mesh {replicas, degree.tensor}; empty where nothing can be cut.
     const std::map<std::string, std::string> &pins(const Degree &degree);
 
 private:
+    void sumBytes();
     LayerTimes whole(std::size_t type, double samples) const;
     /// Plans for one machine whose stages have a layer each, and two layers each, so that every cut is inside a stage once.
     struct Probes {
@@ -75,8 +81,7 @@ private:
     program::StageCache &m_stages;
     MemoryModel m_memory;
     bool m_proportional;
-    std::vector<double> m_inputs; ///< prefix sums over layers, bytes per sample
-    std::vector<double> m_kept;   ///< per layer, bytes per sample
+    std::array<std::vector<RunBytes>, 2> m_bytes; ///< by recomputation: by first and last layer
     struct Key {
         std::size_t type;
         Degree degree;

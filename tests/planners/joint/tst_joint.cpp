@@ -222,7 +222,7 @@ private slots:
         Bench bench(randomProblem(seed, 5, 2, 2, seed % 2 == 0 ? 64 : 0.3, 16));
         const NoProgress progress;
         for (const Shape &shape : shapesOf(bench.problem)) {
-            const StageTable table(bench.scorer, shape, progress);
+            const StageTable table(bench.scorer, shape, everyLayer(bench.costs.layers()), progress);
             double best = kNever;
             double least = kNever;
             everySketch(shape, bench.lines[0], 5, [&](const Sketch &sketch) {
