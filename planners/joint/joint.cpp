@@ -11,6 +11,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 
 namespace planloom::planners::joint {
 namespace {
@@ -136,26 +137,50 @@ private:
 
     void searchLarge(double from, double to)
     {
-        const double early = m_costs.layers() > 2 * kCoarse ? from + 0.2 * (to - from) : from;
-        if (early > from) // an answer soon, that the rest of the search has to beat
-            searchOn(coarseLayers(*m_problem.subject.costs, kCoarse), m_settings.simulations / 8, from, early);
+        double early = from;
+        if (m_costs.layers() > 2 * kCoarse) {
+            early = from + 0.2 * (to - from);
+            searchPromising(from, early);
+        }
         m_bounds = true;
-        searchOn(everyLayer(m_costs.layers()), m_settings.simulations, early, to);
+        const double middle = early + 0.6 * (to - early);
+        const std::vector<Scored> sketches = sketchShapes(everyLayer(m_costs.layers()), early, middle);
+        simulateBest(sketches, m_settings.simulations / 2, middle, 0.5 * (middle + to));
+        improve(m_settings.simulations / 2, 0.5 * (middle + to), to);
     }
 
-    /// The best cuts on @p grid, half of @p simulations for the best of these, the other half for steps from the best.
-    void searchOn(const LayerGrid &grid, std::size_t simulations, double from, double to)
+    /// An answer soon, that the rest of the search has to beat: the shapes that look best on coarse layers, cut exactly.
+    void searchPromising(double from, double to)
     {
-        const double middle = from + 0.6 * (to - from);
-        std::vector<Scored> sketches = sketchShapes(grid, from, middle);
+        constexpr std::size_t kShapes = 8;
+        std::vector<Scored> coarse = sketchShapes(coarseLayers(*m_problem.subject.costs, kCoarse), from, 0.5 * (from + to));
+        sortByEstimate(coarse);
+        std::set<Shape> shapes;
+        std::vector<Scored> sketches;
+        for (auto scored = coarse.begin(); scored != coarse.end() && shapes.size() < kShapes && !m_progress.stopped(); ++scored) {
+            Shape shape = scored->sketch.shape;
+            shape.schedule = plan::ScheduleKind::OneF1B; // the table is for all of them
+            if (shapes.insert(shape).second)
+                sketchGroup(everyLayer(m_costs.layers()), shape, sketches);
+        }
+        simulateBest(sketches, m_settings.simulations / 16, 0.5 * (from + to), to);
+        improve(m_settings.simulations / 8, to, to);
+    }
+
+    static void sortByEstimate(std::vector<Scored> &sketches)
+    {
         std::stable_sort(sketches.begin(), sketches.end(), [](const Scored &a, const Scored &b) { return a.score.seconds < b.score.seconds; });
+    }
+
+    void simulateBest(std::vector<Scored> sketches, std::size_t simulations, double from, double to)
+    {
+        sortByEstimate(sketches);
         constexpr std::size_t kBatch = 16;
-        const std::size_t most = std::min(sketches.size(), simulations / 2);
+        const std::size_t most = std::min(sketches.size(), simulations);
         for (std::size_t i = 0; i < most && !m_progress.stopped(); i += kBatch) {
-            m_progress.report(middle + 0.2 * (to - from) * static_cast<double>(i) / static_cast<double>(most), describe());
+            m_progress.report(from + (to - from) * static_cast<double>(i) / static_cast<double>(most), describe());
             simulate(sketches, i, std::min(most, i + kBatch));
         }
-        improve(simulations / 2, middle + 0.2 * (to - from), to);
     }
 
     /// Best cuts of every shape that may beat what is known, at the problem's ZeRO level; at higher ones where that leaves devices too full.
