@@ -2,6 +2,7 @@
 #include "planners/common/memory.h"
 
 #include "engine/graph/differentiate.h"
+#include "engine/graph/precision.h"
 #include "engine/program/stage_model.h"
 #include "planners/common/balance.h"
 
@@ -11,6 +12,8 @@
 
 namespace planloom::planners {
 namespace {
+
+constexpr double kHalfCopy = 0.5; ///< of float32 weights: the bfloat16 ones that operators read
 
 double bytesPerSample(const graph::Tensor &tensor) { return static_cast<double>(tensor.bytes(1).value()); }
 
@@ -25,43 +28,56 @@ double madeBytes(const graph::Graph &graph, const graph::Layer &layer)
     return bytes;
 }
 
-double keptBytes(const graph::Graph &graph, const graph::LayerView &layers, std::size_t index)
-{
-    const graph::Layer &layer = layers.layers[index];
-    if (graph.op(layer.first).type == "ProfiledLayer")
-        return madeBytes(graph, layer);
-    const std::vector<TensorId> outgoing = index + 1 < layers.size() ? layers.cuts[index + 1] : std::vector<TensorId>{};
-    const Result<graph::TrainingGraph> training = graph::differentiate(graph, layer.first, layer.last, layers.cuts[index], outgoing);
-    if (!training)
-        return madeBytes(graph, layer);
-    double bytes = 0;
-    for (const TensorId kept : training->stash)
-        bytes += bytesPerSample(training->graph.tensor(kept));
-    return bytes;
-}
+/// What a layer's backward pass reads again, and the largest tensor that its forward pass makes, in bytes of a sample.
+struct LayerBytes {
+    double kept = 0;
+    double largest = 0;
+};
 
-double largestBytes(const graph::Graph &graph, const graph::Layer &layer)
+/// The largest output of operators [first, last).
+double largestBytes(const graph::Graph &graph, std::size_t first, std::size_t last)
 {
     double largest = 0;
-    for (OpId op = layer.first; op < layer.last; op = OpId(op.value + 1))
-        for (const TensorId output : graph.op(op).outputs)
+    for (std::size_t op = first; op < last; ++op)
+        for (const TensorId output : graph.ops()[op].outputs)
             if (output.valid())
                 largest = std::max(largest, bytesPerSample(graph.tensor(output)));
     return largest;
 }
 
+LayerBytes layerBytes(const graph::Graph &graph, const graph::LayerView &layers, std::size_t index, bool half)
+{
+    const graph::Layer &layer = layers.layers[index];
+    LayerBytes bytes{madeBytes(graph, layer), largestBytes(graph, layer.first.index(), layer.last.index())};
+    if (graph.op(layer.first).type == "ProfiledLayer")
+        return bytes;
+    const std::vector<TensorId> outgoing = index + 1 < layers.size() ? layers.cuts[index + 1] : std::vector<TensorId>{};
+    Result<graph::TrainingGraph> training = graph::differentiate(graph, layer.first, layer.last, layers.cuts[index], outgoing);
+    if (training && half)
+        training = graph::toBFloat16(*training);
+    if (!training)
+        return bytes;
+    bytes.kept = 0;
+    for (const TensorId kept : training->stash)
+        bytes.kept += bytesPerSample(training->graph.tensor(kept));
+    if (half)
+        bytes.largest = largestBytes(training->graph, 0, training->forwardOps);
+    return bytes;
+}
+
 } // namespace
 
 MemoryModel::MemoryModel(const cost::CostModel &costs, const plan::Optimizer &optimizer, double reserve)
-    : m_costs(&costs), m_isProfile(program::isLayerProfile(costs.graph())), m_copies(2.0 + optimizer.stateTensors()), m_reserve(reserve)
+    : m_costs(&costs), m_isProfile(program::isLayerProfile(costs.graph())), m_copies(2.0 + optimizer.stateTensors() + (costs.half() && !m_isProfile ? kHalfCopy : 0)), m_reserve(reserve)
 {
     const graph::Graph &graph = costs.graph();
     const graph::LayerView &layers = costs.layers();
     m_kept.push_back(0);
     for (std::size_t i = 0; i < layers.size(); ++i) {
-        m_kept.push_back(m_kept.back() + keptBytes(graph, layers, i));
+        const LayerBytes bytes = layerBytes(graph, layers, i, costs.half());
+        m_kept.push_back(m_kept.back() + bytes.kept);
         m_cut.push_back(static_cast<double>(layers.cutBytes(graph, i, 1).value()));
-        m_largest.push_back(largestBytes(graph, layers.layers[i]));
+        m_largest.push_back(bytes.largest);
         m_gradient.push_back(static_cast<double>(costs.parameterBytes(i, i + 1).value()));
     }
     m_cut.push_back(0);

@@ -23,11 +23,12 @@ struct StageFootprint {
 ///   + per micro-batch in flight: the activations that the backward pass reads again, and the stage's input;
 ///   + once: two slots each for gradients at both boundaries (and for outputs that are not kept), an inbox two micro-batches deeper than
 ///     what is in flight, the two largest activations of a pass, the fresh gradient of the largest layer.
-/// For a profiled layer the kept activations are its output; for real operators those that differentiation stashes.
+/// For a profiled layer the kept activations are its output; for real operators those that differentiation stashes. Where the costs are those of bfloat16
+/// (plan::inPrecision) so are activations, as engine/graph/precision.h has them, and there is a copy of the weights of half their size more.
 /// Prefix sums: O(1) a query but for parameters that several layers share.
 class MemoryModel {
 public:
-    /// @p reserve: share of each device's memory that is left to the driver, to libraries and to fragmentation.
+    /// In the precision that @p costs are for. @p reserve: share of each device's memory that is left to the driver, to libraries and to fragmentation.
     MemoryModel(const cost::CostModel &costs, const plan::Optimizer &optimizer, double reserve);
 
     /// Layers [first, last) for slices of @p samples.
