@@ -17,7 +17,8 @@ namespace {
 
 /// Times the memory that devices have: steps of a quarter or less up to twice, as people buy devices after that.
 constexpr std::array<double, 14> kMemory{1.02, 1.05, 1.1, 1.25, 1.5, 1.75, 2, 3, 4, 6, 8, 16, 32, 64};
-constexpr std::array<int, 4> kCopies{2, 3, 4, 8};
+constexpr double kSoldToo = 1.5; ///< so many times the memory may be had on another model of the same device
+constexpr std::array<int, 5> kCopies{2, 3, 4, 8, 16};
 constexpr std::size_t kMostDevices = 1024; ///< beyond, more devices are not tried: their costs are slow to make
 
 /// Reports to nobody, stops with the search that it is for.
@@ -41,8 +42,8 @@ public:
     std::optional<Remedy> run()
     {
         using Step = std::optional<Remedy> (Search::*)();
-        for (const Step step : {&Search::byOptions, &Search::byMicroBatch, &Search::byOptionsAndMicroBatch, &Search::byZero, &Search::bySmallerBatch, &Search::byOptimizer, &Search::byMemory,
-                                &Search::byDevices, &Search::byLargerBatch})
+        for (const Step step : {&Search::byOptions, &Search::byMicroBatch, &Search::byOptionsAndMicroBatch, &Search::byZero, &Search::bySmallerBatch, &Search::byOptimizer, &Search::byHardware,
+                                &Search::byLargerBatch})
             if (auto found = (this->*step)())
                 return found;
         return std::nullopt;
@@ -211,7 +212,8 @@ private:
 
     std::optional<Remedy> byMemory()
     {
-        return firstOf(kMemory.size(), [&](std::size_t i) {
+        m_memoryFactor = kMemory.back();
+        auto found = firstOf(kMemory.size(), [&](std::size_t i) {
             auto change = on(withMemory(*m_problem.subject.cluster, kMemory[i]));
             if (change) {
                 std::set<std::string> types;
@@ -223,6 +225,25 @@ private:
             }
             return change;
         });
+        if (found) {
+            const auto memoryOf = [](const Problem &problem) { return static_cast<double>(problem.subject.cluster->types().front().memory.value()); };
+            m_memoryFactor = memoryOf(found->problem) / memoryOf(m_problem);
+        }
+        return found;
+    }
+
+    /// A little more memory; where it would have to be much more, more devices, with the memory said beside.
+    std::optional<Remedy> byHardware()
+    {
+        auto memory = byMemory();
+        if (memory && m_memoryFactor <= kSoldToo)
+            return memory;
+        auto devices = byDevices();
+        if (!devices)
+            return memory;
+        if (memory)
+            devices->text += ", or with " + memory->text;
+        return devices;
     }
 
     std::optional<Remedy> byDevices()
@@ -245,6 +266,7 @@ private:
     const Problem &m_problem;
     const Options &m_options;
     Progress &m_progress;
+    double m_memoryFactor = 0; ///< of the memory that byMemory() found, or looked up to
 };
 
 } // namespace
