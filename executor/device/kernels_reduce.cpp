@@ -95,9 +95,18 @@ struct Minimum {
 /// sums[c] += x[r * stride + c] for rows r in order.
 PLANLOOM_CLONES void addRows(const float *x, std::int64_t stride, std::int64_t rows, std::int64_t columns, double *sums)
 {
-    for (std::int64_t r = 0; r < rows; ++r) {
+    std::int64_t r = 0;
+    for (; r + 4 <= rows; r += 4, x += 4 * stride) { // the same additions in the same order, with fewer loads and stores of the sums
+        for (std::int64_t c = 0; c < columns; ++c) {
+            double sum = sums[c] + static_cast<double>(x[c]);
+            sum += static_cast<double>(x[stride + c]);
+            sum += static_cast<double>(x[2 * stride + c]);
+            sums[c] = sum + static_cast<double>(x[3 * stride + c]);
+        }
+    }
+    for (; r < rows; ++r, x += stride) {
         for (std::int64_t c = 0; c < columns; ++c)
-            sums[c] += static_cast<double>(x[r * stride + c]);
+            sums[c] += static_cast<double>(x[c]);
     }
 }
 
