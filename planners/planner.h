@@ -61,6 +61,8 @@ public:
     /// A search that is stopped returns the best so far, not complete. Errors: BadInput (options), Infeasible (which limit binds; remedyFor() finds what
     /// would help), Cancelled (nothing found yet).
     [[nodiscard]] virtual Result<PlanReport> plan(const Problem &problem, const Options &options, Progress &progress) const = 0;
+    /// Whether there is a plan that fits: what plan() finds, unless a planner knows sooner. Of a search that is stopped: what is known by then.
+    [[nodiscard]] virtual bool fits(const Problem &problem, const Options &options, Progress &progress) const;
 };
 
 /// Everything built in, in the order that `planloom planners` prints.

@@ -8,6 +8,12 @@
 
 namespace planloom::planners {
 
+bool Planner::fits(const Problem &problem, const Options &options, Progress &progress) const
+{
+    const auto report = plan(problem, options, progress);
+    return report && report->predicted.fits;
+}
+
 Status validate(const Problem &problem, Annotations annotations)
 {
     const plan::Subject &subject = problem.subject;

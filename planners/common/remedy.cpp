@@ -59,8 +59,7 @@ private:
             return false;
         m_progress.report(-1, "nothing fits; looking for what would help: " + change.text);
         Quiet quiet(m_progress);
-        const auto report = m_planner.plan(change.problem, change.options, quiet);
-        return report && report->predicted.fits;
+        return m_planner.fits(change.problem, change.options, quiet);
     }
 
     /// The first of @p count changes, ordered by how much they change, that helps, if each helps where one before it does.

@@ -58,6 +58,8 @@ public:
 
     Result<PlanReport> run()
     {
+        if (neededBytes() > roomBytes())
+            return nothingFits();
         makeShapes();
         seed(0, 0.3);
         if (countAll() <= static_cast<double>(m_settings.exact))
@@ -65,6 +67,27 @@ public:
         else
             searchLarge(0.3, 1);
         return report();
+    }
+
+    /// True if some plan fits; the first that does ends the search.
+    bool findsAny()
+    {
+        if (neededBytes() > roomBytes())
+            return false;
+        const LayerGrid grid = coarseLayers(*m_problem.subject.costs, kCoarse);
+        for (const int zero : zeroLevels(m_problem, m_settings))
+            for (std::size_t line = 0; line < m_lines.size(); ++line)
+                for (const Degree &degree : joint::degrees(m_problem, m_costs, m_settings.mostTensor))
+                    for (const std::int64_t count : microBatchCounts(m_problem)) {
+                        std::vector<Scored> sketches;
+                        sketchGroup(grid, {line, degree, count, plan::ScheduleKind::OneF1B, zero}, sketches);
+                        std::stable_sort(sketches.begin(), sketches.end(), [](const Scored &a, const Scored &b) { return a.score.fullest < b.score.fullest; });
+                        constexpr std::size_t kEmptiest = 2;
+                        simulate(sketches, 0, std::min(kEmptiest, sketches.size()));
+                        if (m_simulations.best() != nullptr || m_progress.stopped())
+                            return m_simulations.best() != nullptr;
+                    }
+        return false;
     }
 
 private:
@@ -298,19 +321,25 @@ private:
         return report;
     }
 
+    /// Of weights, gradients and optimizer state, once.
+    [[nodiscard]] double neededBytes() const { return m_costs.memory().persistent(0, m_costs.layers()); }
+
+    /// Of all devices.
+    [[nodiscard]] double roomBytes() const
+    {
+        double room = 0;
+        for (const cluster::Device &device : m_problem.subject.cluster->devices())
+            room += m_costs.memory().usable(device.id);
+        return room;
+    }
+
     [[nodiscard]] Error nothingFits() const
     {
-        const double samples = static_cast<double>(microBatchChoices(m_problem).front());
-        if (const auto limit = leastMemory(*m_problem.subject.costs, m_costs.memory(), samples, true); limit && limit->needed > limit->usable)
-            return memoryBinds(*m_problem.subject.cluster, *limit);
-        const auto devices = m_problem.subject.cluster->devices();
-        const double needed = m_costs.memory().persistent(0, m_costs.layers());
-        double room = 0;
-        for (const cluster::Device &device : devices)
-            room += m_costs.memory().usable(device.id);
-        const auto bytes = [](double value) { return format(Bytes(static_cast<std::int64_t>(value))); };
-        return infeasible(fmt::format("no plan fits a batch of {}: weights, gradients and optimizer state take {}, and {} devices have {} usable for them and for activations",
-                                      m_problem.globalBatch, bytes(needed), devices.size(), bytes(room)));
+        const std::size_t devices = m_problem.subject.cluster->devices().size();
+        return infeasible(fmt::format("no plan fits: weights, gradients and optimizer state take {}, and {} devices have {} usable; use {} devices of this kind or more, or a smaller "
+                                      "--micro-batch",
+                                      format(Bytes(static_cast<std::int64_t>(neededBytes()))), devices, format(Bytes(static_cast<std::int64_t>(roomBytes()))),
+                                      static_cast<std::int64_t>(std::ceil(neededBytes() / roomBytes() * static_cast<double>(devices))) + 1));
     }
 
     const Problem &m_problem;
@@ -386,6 +415,12 @@ Result<PlanReport> JointPlanner::plan(const Problem &problem, const Options &opt
     if (report)
         progress.report(1, "done");
     return report;
+}
+
+bool JointPlanner::fits(const Problem &problem, const Options &options, Progress &progress) const
+{
+    const Result<Settings> settings = read(options, this->options(), problem.subject.cluster->devices().size());
+    return validate(problem) && settings && Driver(problem, options, *settings, progress).findsAny();
 }
 
 } // namespace planloom::planners::joint

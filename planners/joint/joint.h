@@ -13,6 +13,8 @@ public:
     [[nodiscard]] std::string about() const override { return "all decisions in one search, seeded by every other planner, with a proven lower bound"; }
     [[nodiscard]] std::vector<OptionInfo> options() const override;
     [[nodiscard]] Result<PlanReport> plan(const Problem &problem, const Options &options, Progress &progress) const override;
+    /// Ends with the first plan that fits.
+    [[nodiscard]] bool fits(const Problem &problem, const Options &options, Progress &progress) const override;
 };
 
 } // namespace planloom::planners::joint

@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // Every planner on a grid of models and clusters, judged by one simulator: a table in Markdown, row by row as they are found, and the ratios that the page
-// on the comparison speaks of. Arguments: [MODEL or -] [CLUSTER or -] take only what contains these words.
+// on the comparison speaks of. Arguments: [MODEL or -] [CLUSTER or -] [SECONDS]: only what contains these words; a planner that takes longer than so many
+// seconds of processor time is stopped and gives the best that it has by then, marked by a star.
 #include "engine/import/import.h"
 #include "planners/planner.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <cstdio>
+#include <cstdlib>
+#include <ctime>
+#include <limits>
 #include <map>
 #include <optional>
 #include <string>
@@ -35,17 +38,33 @@ constexpr const char *kClusters[] = {"dapple-a", "dapple-b", "dapple-c", "v100-p
 struct Answer {
     double seconds = 0; ///< 0: none
     double search = 0;
+    bool stopped = false;
     std::string plan;
     double bound = 0;
 };
 
-Answer ask(const planners::Planner &planner, const planners::Problem &problem)
+/// Of processor time, on all cores: what else runs on the machine does not matter.
+double secondsSince(std::clock_t begun) { return static_cast<double>(std::clock() - begun) / CLOCKS_PER_SEC; }
+
+class Deadline final : public Progress {
+public:
+    explicit Deadline(double seconds) : m_seconds(seconds) {}
+    void report(double, std::string_view) override {}
+    [[nodiscard]] bool stopped() const override { return secondsSince(m_begun) >= m_seconds; }
+
+private:
+    std::clock_t m_begun = std::clock();
+    double m_seconds;
+};
+
+Answer ask(const planners::Planner &planner, const planners::Problem &problem, double limit)
 {
-    NoProgress progress;
-    const auto begun = std::chrono::steady_clock::now();
-    const auto report = planner.plan(problem, {}, progress);
+    Deadline deadline(limit);
+    const std::clock_t begun = std::clock();
+    const auto report = planner.plan(problem, {}, deadline);
     Answer answer;
-    answer.search = std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
+    answer.search = secondsSince(begun);
+    answer.stopped = deadline.stopped();
     if (!report || !report->predicted.fits)
         return answer;
     answer.seconds = report->predicted.iterationSeconds;
@@ -85,7 +104,7 @@ private:
 
 class Grid {
 public:
-    Grid()
+    explicit Grid(double limit) : m_limit(limit)
     {
         for (const planners::Planner *planner : planners::allPlanners())
             if (planner->name() != "manual") // it does what it is told
@@ -112,7 +131,7 @@ public:
         problem.precision = model.precision;
         std::map<std::string, Answer> answers;
         for (const planners::Planner *planner : m_planners)
-            answers[planner->name()] = ask(*planner, problem);
+            answers[planner->name()] = ask(*planner, problem, m_limit);
         print(model, cluster, answers);
         compare(answers);
     }
@@ -130,9 +149,11 @@ private:
     {
         std::printf("| %s | %s |", model.name, cluster.name().c_str());
         for (const planners::Planner *planner : m_planners)
-            std::printf(" %s |", milliseconds(answers.at(planner->name()).seconds).c_str());
+            std::printf(" %s%s |", milliseconds(answers.at(planner->name()).seconds).c_str(), answers.at(planner->name()).stopped ? "*" : "");
         const Answer &best = answers.at("auto");
-        if (best.seconds > 0)
+        if (best.seconds > 0 && best.bound <= 0)
+            std::printf(" - | %s | %.1f s |\n", best.plan.c_str(), best.search);
+        else if (best.seconds > 0)
             std::printf(" %.1f %% | %s | %.1f s |\n", 100 * (best.seconds / best.bound - 1), best.plan.c_str(), best.search);
         else
             std::printf(" | nothing fits | %.1f s |\n", best.search);
@@ -152,6 +173,7 @@ private:
                 m_spp[other].add(answers.at(other).seconds / answers.at("spp").seconds);
     }
 
+    double m_limit; ///< seconds for each planner
     std::vector<const planners::Planner *> m_planners;
     Ratios m_auto;
     std::map<std::string, Ratios> m_spp;
@@ -166,8 +188,8 @@ bool wanted(const char *name, int argc, char **argv, int index)
 
 int main(int argc, char **argv)
 {
-    std::printf("Milliseconds of one iteration, by the simulator; -: nothing found that fits.\n\n");
-    Grid grid;
+    std::printf("Milliseconds of one iteration, by the simulator; -: nothing found that fits; *: stopped, the best by then.\n\n");
+    Grid grid(argc > 3 ? std::atof(argv[3]) : std::numeric_limits<double>::infinity());
     grid.printHead();
     for (const ModelRow &model : kModels) {
         if (!wanted(model.name, argc, argv, 1))
