@@ -153,6 +153,17 @@ std::optional<MemoryLimit> leastMemory(const cost::CostModel &costs, const Memor
     return worst;
 }
 
+MemoryLimit spreadMemory(const cost::CostModel &costs, const MemoryModel &memory, const std::vector<DeviceId> &devices)
+{
+    double room = 0;
+    for (const DeviceId device : devices)
+        room += memory.usable(device);
+    const std::size_t layers = costs.layers().size();
+    const double usable = memory.usable(devices.front());
+    return {fmt::format("its part of weights, gradients and optimizer state of all {} layers, spread over {} devices", layers, devices.size()), devices.front(),
+            memory.persistent(0, layers) * usable / room, usable};
+}
+
 Error memoryBinds(const cluster::Cluster &cluster, const MemoryLimit &limit, const std::string &more)
 {
     const auto bytes = [](double value) { return format(Bytes(static_cast<std::int64_t>(value))); };

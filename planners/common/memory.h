@@ -67,6 +67,9 @@ MemoryLimit limitOf(const plan::Plan &plan, const plan::Subject &subject, const 
 /// can be: what pipelines cannot go below. None where it would take too long to say.
 std::optional<MemoryLimit> leastMemory(const cost::CostModel &costs, const MemoryModel &memory, double samples, bool recompute);
 
+/// The limit that no plan can go below on @p devices: weights, gradients and optimizer state, of which each device holds a part by its memory.
+MemoryLimit spreadMemory(const cost::CostModel &costs, const MemoryModel &memory, const std::vector<DeviceId> &devices);
+
 /// Infeasible: which device's memory binds, for what, and how many bytes are short. @p more: what else there is to say about what is needed.
 Error memoryBinds(const cluster::Cluster &cluster, const MemoryLimit &limit, const std::string &more = {});
 

@@ -58,21 +58,23 @@ public:
 
     Result<PlanReport> run()
     {
-        if (neededBytes() > roomBytes())
-            return nothingFits();
+        if (const MemoryLimit limit = spread(); limit.factor() > 1)
+            return memoryBinds(*m_problem.subject.cluster, limit);
         makeShapes();
         seed(0, 0.3);
         if (countAll() <= static_cast<double>(m_settings.exact))
             searchWhole(0.3, 1);
         else
             searchLarge(0.3, 1);
+        if (m_simulations.best() == nullptr && !m_progress.stopped() && findsAny())
+            improve(m_settings.simulations / 2, 1, 1);
         return report();
     }
 
     /// True if some plan fits; the first that does ends the search.
     bool findsAny()
     {
-        if (neededBytes() > roomBytes())
+        if (spread().factor() > 1)
             return false;
         const LayerGrid grid = coarseLayers(*m_problem.subject.costs, kCoarse);
         for (const int zero : zeroLevels(m_problem, m_settings))
@@ -298,7 +300,7 @@ private:
                 return cancelled("stopped before a plan was found");
             if (m_simulations.tightest())
                 return memoryBinds(*m_problem.subject.cluster, *m_simulations.tightest());
-            return nothingFits();
+            return infeasible("no plan fits: by the estimate every cut of the layers leaves a device too full; use more devices, a smaller --micro-batch or a larger max_tensor");
         }
         PlanReport report;
         report.plan = best->plan;
@@ -321,25 +323,13 @@ private:
         return report;
     }
 
-    /// Of weights, gradients and optimizer state, once.
-    [[nodiscard]] double neededBytes() const { return m_costs.memory().persistent(0, m_costs.layers()); }
-
-    /// Of all devices.
-    [[nodiscard]] double roomBytes() const
+    /// What no plan can go below.
+    [[nodiscard]] MemoryLimit spread() const
     {
-        double room = 0;
+        std::vector<DeviceId> devices;
         for (const cluster::Device &device : m_problem.subject.cluster->devices())
-            room += m_costs.memory().usable(device.id);
-        return room;
-    }
-
-    [[nodiscard]] Error nothingFits() const
-    {
-        const std::size_t devices = m_problem.subject.cluster->devices().size();
-        return infeasible(fmt::format("no plan fits: weights, gradients and optimizer state take {}, and {} devices have {} usable; use {} devices of this kind or more, or a smaller "
-                                      "--micro-batch",
-                                      format(Bytes(static_cast<std::int64_t>(neededBytes()))), devices, format(Bytes(static_cast<std::int64_t>(roomBytes()))),
-                                      static_cast<std::int64_t>(std::ceil(neededBytes() / roomBytes() * static_cast<double>(devices))) + 1));
+            devices.push_back(device.id);
+        return spreadMemory(*m_problem.subject.costs, m_costs.memory(), devices);
     }
 
     const Problem &m_problem;

@@ -348,16 +348,6 @@ private:
     std::vector<Found> m_found;
 };
 
-/// What binds if weights, gradients and optimizer state do not fit even where all devices share all of them.
-std::optional<MemoryLimit> tooLargeToSpread(const Problem &problem, double reserve)
-{
-    const MemoryModel memory(*problem.subject.costs, problem.optimizer, reserve);
-    const std::vector<DeviceId> devices = strongestKind(problem.subject);
-    const double share = memory.persistent(0, problem.subject.layers().size()) / static_cast<double>(devices.size());
-    const MemoryLimit limit{"the whole model, spread over all devices", devices.front(), share, memory.usable(devices.front())};
-    return limit.factor() > 1 ? std::optional(limit) : std::nullopt;
-}
-
 } // namespace
 
 std::vector<OptionInfo> OneFlowPlanner::options() const
@@ -378,8 +368,9 @@ Result<PlanReport> OneFlowPlanner::plan(const Problem &problem, const Options &o
         return settings.error();
     if (progress.stopped())
         return cancelled("stopped before a plan was found");
-    if (const auto limit = tooLargeToSpread(problem, settings->reserve))
-        return memoryBinds(*problem.subject.cluster, *limit);
+    const cost::CostModel &costs = *problem.subject.costs;
+    if (const MemoryLimit limit = spreadMemory(costs, MemoryModel(costs, problem.optimizer, settings->reserve), strongestKind(problem.subject)); limit.factor() > 1)
+        return memoryBinds(*problem.subject.cluster, limit);
     const graph::Graph &graph = *problem.subject.graph;
     if (program::isLayerProfile(graph))
         return unsupported(fmt::format("model {} is a profile of layers without operators, so there is nothing to lay out; give an .onnx file, a config.json or a zoo model "
