@@ -3,10 +3,10 @@
 // which gives the best plan so far. Prints how much slower that is than the final one, and the memory of the process. Arguments: [MODEL [CLUSTER [BATCH]]].
 #include "engine/import/import.h"
 #include "planners/planner.h"
+#include "tests/bench/deadline.h"
 
 #include <sys/resource.h>
 
-#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <limits>
@@ -15,21 +15,7 @@
 namespace {
 
 using namespace planloom;
-using Clock = std::chrono::steady_clock;
-
-double secondsSince(Clock::time_point begun) { return std::chrono::duration<double>(Clock::now() - begun).count(); }
-
-/// Stops a search after some seconds.
-class Deadline final : public Progress {
-public:
-    explicit Deadline(double seconds) : m_seconds(seconds) {}
-    void report(double, std::string_view) override {}
-    [[nodiscard]] bool stopped() const override { return secondsSince(m_begun) >= m_seconds; }
-
-private:
-    Clock::time_point m_begun = Clock::now();
-    double m_seconds;
-};
+using bench::Watch;
 
 struct Answer {
     double iteration = 0; ///< seconds; 0: none yet
@@ -41,11 +27,11 @@ struct Answer {
 Answer ask(const planners::Problem &problem, double limit)
 {
     const planners::Planner &planner = **planners::findPlanner("auto");
-    Deadline deadline(limit);
-    const auto begun = Clock::now();
+    bench::Deadline deadline(Watch::Clock::Wall, limit);
+    const Watch watch(Watch::Clock::Wall);
     const auto report = planner.plan(problem, {}, deadline);
     Answer answer;
-    answer.search = secondsSince(begun);
+    answer.search = watch.seconds();
     if (!report)
         return answer;
     answer.iteration = report->predicted.iterationSeconds;

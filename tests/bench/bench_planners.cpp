@@ -4,12 +4,12 @@
 // seconds of processor time is stopped and gives the best that it has by then, marked by a star.
 #include "engine/import/import.h"
 #include "planners/planner.h"
+#include "tests/bench/deadline.h"
 
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
-#include <ctime>
 #include <limits>
 #include <map>
 #include <optional>
@@ -43,27 +43,15 @@ struct Answer {
     double bound = 0;
 };
 
-/// Of processor time, on all cores: what else runs on the machine does not matter.
-double secondsSince(std::clock_t begun) { return static_cast<double>(std::clock() - begun) / CLOCKS_PER_SEC; }
-
-class Deadline final : public Progress {
-public:
-    explicit Deadline(double seconds) : m_seconds(seconds) {}
-    void report(double, std::string_view) override {}
-    [[nodiscard]] bool stopped() const override { return secondsSince(m_begun) >= m_seconds; }
-
-private:
-    std::clock_t m_begun = std::clock();
-    double m_seconds;
-};
+using bench::Watch;
 
 Answer ask(const planners::Planner &planner, const planners::Problem &problem, double limit)
 {
-    Deadline deadline(limit);
-    const std::clock_t begun = std::clock();
+    bench::Deadline deadline(Watch::Clock::Processor, limit);
+    const Watch watch(Watch::Clock::Processor);
     const auto report = planner.plan(problem, {}, deadline);
     Answer answer;
-    answer.search = secondsSince(begun);
+    answer.search = watch.seconds();
     answer.stopped = deadline.stopped();
     if (!report || !report->predicted.fits)
         return answer;
