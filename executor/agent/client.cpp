@@ -85,6 +85,7 @@ private:
         std::string runId;
         bool stopAsked = false;
     };
+    Status attend(const TrainRequest &request, const RunEvents &events);
     void watchForStop(const std::stop_token &done, Call &call);
     void sendStop(Call &call);
     void dispatch(const wire::TrainEvent &event, const RunEvents &events, Call &call);
@@ -152,8 +153,14 @@ void GrpcClient::dispatch(const wire::TrainEvent &event, const RunEvents &events
 Status GrpcClient::train(const TrainRequest &request, const RunEvents &events)
 {
     const std::lock_guard lock(m_training);
-    std::uint64_t stale = 0; // a stop from before this call is not for it
-    [[maybe_unused]] const auto got = ::read(m_wake, &stale, sizeof stale);
+    const Status outcome = attend(request, events);
+    std::uint64_t late = 0; // a stop that came after the run's end is not for the next one; what comes before train() is
+    [[maybe_unused]] const auto got = ::read(m_wake, &late, sizeof late);
+    return outcome;
+}
+
+Status GrpcClient::attend(const TrainRequest &request, const RunEvents &events)
+{
     Call call;
     const std::jthread watcher([&](const std::stop_token &done) { watchForStop(done, call); });
     const auto reader = m_stub->Train(&call.context, toWire(request));

@@ -113,7 +113,8 @@ public:
     /// Runs to the end, calling @p events; blocks. Errors: what the agent refused (bad plan, unreadable data, run folder in use),
     /// or why the run failed; everything is already cleaned up then. Cancelled if stop() ended it.
     virtual Status train(const TrainRequest &request, const RunEvents &events) = 0;
-    /// Asks the running train() to stop after the current step; asked again, to stop by force. Returns at once; callable from any thread and signal-safe code paths.
+    /// Asks the running train(), or else the next one, to stop after the current step; asked again, to stop by force. Returns at once; callable from
+    /// any thread and signal-safe code paths.
     virtual void stop() = 0;
 };
 

@@ -73,7 +73,7 @@ std::string randomHex(std::size_t bytes)
     return text;
 }
 
-Result<std::shared_ptr<Run>> Run::start(const TrainRequest &request, const std::string &root, const std::string &socketPath)
+Result<std::shared_ptr<Run>> Run::make(const TrainRequest &request, const std::string &root, const std::string &socketPath)
 {
     if (const Status good = checkRequest(request); !good)
         return good.error();
@@ -90,8 +90,12 @@ Result<std::shared_ptr<Run>> Run::start(const TrainRequest &request, const std::
     std::shared_ptr<Run> run(new Run(request, std::move(*prediction), std::move(*folder), socketPath));
     if (run->m_id.empty() || run->m_token.empty())
         return failed("the system has no random numbers to give");
-    run->m_supervisor = std::jthread([raw = run.get()] { raw->supervise(); });
     return run;
+}
+
+void Run::start()
+{
+    m_supervisor = std::jthread([this] { supervise(); });
 }
 
 Run::Run(TrainRequest request, Prediction prediction, RunFolder folder, std::string socketPath)

@@ -70,11 +70,14 @@ struct RunNews {
 /// another one that begins at the newest checkpoint. Everything else is thread-safe. Destroying a run kills it.
 class Run {
 public:
-    /// Checks the request, makes the run folder and starts. Errors: BadInput and NotFound (plan, data, folder), Io.
-    static Result<std::shared_ptr<Run>> start(const TrainRequest &request, const std::string &root, const std::string &socketPath);
+    /// Checks the request and makes the run folder. Errors: BadInput and NotFound (plan, data, folder), Io.
+    static Result<std::shared_ptr<Run>> make(const TrainRequest &request, const std::string &root, const std::string &socketPath);
     Run(const Run &) = delete;
     Run &operator=(const Run &) = delete;
     ~Run();
+
+    /// Once: from here on workers come, and look for the run that has their token.
+    void start();
 
     [[nodiscard]] const std::string &id() const { return m_id; }
     /// Each gang has its own: workers of one that is over cannot come in any more.

@@ -133,12 +133,14 @@ Result<std::shared_ptr<Run>> Runs::start(const TrainRequest &request)
             return failed("the agent already runs as many trainings as it may at a time; wait for one to end");
         ++m_starting;
     }
-    auto run = Run::start(request, m_root, m_socketPath);
+    auto run = Run::make(request, m_root, m_socketPath);
     const std::lock_guard lock(m_mutex);
     --m_starting;
-    if (run)
-        m_runs.emplace((*run)->id(), *run);
-    if (run && m_closed)
+    if (!run)
+        return run;
+    m_runs.emplace((*run)->id(), *run); // before its workers ask for it
+    (*run)->start();
+    if (m_closed)
         (*run)->requestStop();
     return run;
 }

@@ -16,7 +16,7 @@ namespace planloom::agent {
 class Runs {
 public:
     Runs(std::string root, std::string socketPath) : m_root(std::move(root)), m_socketPath(std::move(socketPath)) {}
-    /// Errors: those of Run::start; Failed while the agent shuts down or has too many runs.
+    /// Errors: those of Run::make; Failed while the agent shuts down or has too many runs.
     Result<std::shared_ptr<Run>> start(const TrainRequest &request);
     [[nodiscard]] std::shared_ptr<Run> byId(const std::string &id) const;
     [[nodiscard]] std::shared_ptr<Run> byToken(const std::string &token) const;

@@ -7,15 +7,8 @@
 
 namespace planloom::device {
 
-// ThreadSanitizer does not see the barriers of libgomp and would report every loop.
-#if defined(__SANITIZE_THREAD__)
+#if defined(__SANITIZE_THREAD__) // GCC's: it does not see the barriers of libgomp and would report every loop. LLVM's OpenMP tells clang's of its own.
 inline constexpr bool kThreaded = false;
-#elif defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-inline constexpr bool kThreaded = false;
-#else
-inline constexpr bool kThreaded = true;
-#endif
 #else
 inline constexpr bool kThreaded = true;
 #endif

@@ -106,6 +106,7 @@ private slots:
     void failures_data();
     void failures();
     void stopsOnRequest();
+    void stopsARunThatHasNotBegun();
     void stopsByForce();
     void aClientThatLeavesStopsItsRun();
     void refusals_data();
@@ -255,6 +256,27 @@ void TestAgent::stopsOnRequest()
     QCOMPARE(heard.summary->steps, static_cast<std::int64_t>(heard.steps.size()));
     QVERIFY(summaryFromJson(*readFile(heard.runDir + "/summary.json")).ok());
     nothingIsLeft("stopped");
+}
+
+void TestAgent::stopsARunThatHasNotBegun()
+{
+    constexpr std::size_t kTooMany = 500;
+    Heard heard;
+    heard.onStep = [&] {
+        if (heard.steps.size() == kTooMany) // the stop was lost: no reason to run for ever
+            m_client->stop();
+    };
+    TrainRequest asked = request(RunsUntilStopped, 1, "stopped-before");
+    asked.steps = 1'000'000;
+    m_client->stop();
+    QCOMPARE(m_client->train(asked, heard.events()).error().code, ErrorCode::Cancelled);
+    QVERIFY(heard.steps.size() < kTooMany);
+    QCOMPARE(heard.states.back(), RunState::Stopped);
+    nothingIsLeft("stopped-before");
+
+    Heard after; // the stop was for one run
+    const Status next = m_client->train(request(Good, 1, "not-stopped"), after.events());
+    QVERIFY2(next.ok(), next.ok() ? "" : next.error().text().c_str());
 }
 
 void TestAgent::stopsByForce()
