@@ -10,13 +10,18 @@
 #else
 #define PLANLOOM_ADD
 #endif
+#ifdef __clang__ // has no such pragma, and makes vectors without it
+#define PLANLOOM_INDEPENDENT
+#else
+#define PLANLOOM_INDEPENDENT _Pragma("GCC ivdep")
+#endif
 
 namespace planloom::comm {
 namespace {
 
 PLANLOOM_ADD void addFloat32(const float *a, const float *b, float *sum, std::size_t count)
 {
-#pragma GCC ivdep
+    PLANLOOM_INDEPENDENT
     for (std::size_t i = 0; i < count; ++i)
         sum[i] = a[i] + b[i];
 }
@@ -37,7 +42,7 @@ std::uint16_t narrow(float value)
 
 PLANLOOM_ADD void addBFloat16(const std::uint16_t *a, const std::uint16_t *b, std::uint16_t *sum, std::size_t count)
 {
-#pragma GCC ivdep
+    PLANLOOM_INDEPENDENT
     for (std::size_t i = 0; i < count; ++i)
         sum[i] = narrow(widen(a[i]) + widen(b[i]));
 }

@@ -105,7 +105,6 @@ PLANLOOM_CLONES void copyRows(const float *from, std::int64_t stride, std::int64
 }
 
 using Eight = float __attribute__((vector_size(32)));
-using Lanes = int __attribute__((vector_size(32)));
 
 /// Eight rows of eight floats, `stride` apart, as rows of a tile that hold their columns.
 [[gnu::always_inline]] inline void transposeEight(const float *from, std::int64_t stride, float *tile)
@@ -115,19 +114,19 @@ using Lanes = int __attribute__((vector_size(32)));
         std::memcpy(&in[i], from + i * stride, sizeof in[i]);
     Eight pairs[8];
     for (int i = 0; i < 8; i += 2) {
-        pairs[i] = __builtin_shuffle(in[i], in[i + 1], Lanes{0, 8, 1, 9, 4, 12, 5, 13});
-        pairs[i + 1] = __builtin_shuffle(in[i], in[i + 1], Lanes{2, 10, 3, 11, 6, 14, 7, 15});
+        pairs[i] = __builtin_shufflevector(in[i], in[i + 1], 0, 8, 1, 9, 4, 12, 5, 13);
+        pairs[i + 1] = __builtin_shufflevector(in[i], in[i + 1], 2, 10, 3, 11, 6, 14, 7, 15);
     }
     Eight fours[8];
     for (int i = 0; i < 8; i += 4) {
         for (int j = 0; j < 2; ++j) {
-            fours[i + 2 * j] = __builtin_shuffle(pairs[i + j], pairs[i + j + 2], Lanes{0, 1, 8, 9, 4, 5, 12, 13});
-            fours[i + 2 * j + 1] = __builtin_shuffle(pairs[i + j], pairs[i + j + 2], Lanes{2, 3, 10, 11, 6, 7, 14, 15});
+            fours[i + 2 * j] = __builtin_shufflevector(pairs[i + j], pairs[i + j + 2], 0, 1, 8, 9, 4, 5, 12, 13);
+            fours[i + 2 * j + 1] = __builtin_shufflevector(pairs[i + j], pairs[i + j + 2], 2, 3, 10, 11, 6, 7, 14, 15);
         }
     }
     for (int i = 0; i < 4; ++i) {
-        const Eight low = __builtin_shuffle(fours[i], fours[i + 4], Lanes{0, 1, 2, 3, 8, 9, 10, 11});
-        const Eight high = __builtin_shuffle(fours[i], fours[i + 4], Lanes{4, 5, 6, 7, 12, 13, 14, 15});
+        const Eight low = __builtin_shufflevector(fours[i], fours[i + 4], 0, 1, 2, 3, 8, 9, 10, 11);
+        const Eight high = __builtin_shufflevector(fours[i], fours[i + 4], 4, 5, 6, 7, 12, 13, 14, 15);
         std::memcpy(tile + i * kScores, &low, sizeof low);
         std::memcpy(tile + (i + 4) * kScores, &high, sizeof high);
     }
