@@ -6,6 +6,7 @@
 #include "executor/device/parallel.h"
 #include "executor/device/simd.h"
 #include "executor/device/tile_product.h"
+#include "executor/device/transpose_eight.h"
 
 #include <array>
 #include <cstring>
@@ -104,32 +105,15 @@ PLANLOOM_CLONES void copyRows(const float *from, std::int64_t stride, std::int64
     }
 }
 
-using Eight = float __attribute__((vector_size(32)));
-
 /// Eight rows of eight floats, `stride` apart, as rows of a tile that hold their columns.
-[[gnu::always_inline]] inline void transposeEight(const float *from, std::int64_t stride, float *tile)
+[[gnu::always_inline]] inline void copyEight(const float *from, std::int64_t stride, float *tile)
 {
-    Eight in[8];
+    EightFloats rows[8];
     for (int i = 0; i < 8; ++i)
-        std::memcpy(&in[i], from + i * stride, sizeof in[i]);
-    Eight pairs[8];
-    for (int i = 0; i < 8; i += 2) {
-        pairs[i] = __builtin_shufflevector(in[i], in[i + 1], 0, 8, 1, 9, 4, 12, 5, 13);
-        pairs[i + 1] = __builtin_shufflevector(in[i], in[i + 1], 2, 10, 3, 11, 6, 14, 7, 15);
-    }
-    Eight fours[8];
-    for (int i = 0; i < 8; i += 4) {
-        for (int j = 0; j < 2; ++j) {
-            fours[i + 2 * j] = __builtin_shufflevector(pairs[i + j], pairs[i + j + 2], 0, 1, 8, 9, 4, 5, 12, 13);
-            fours[i + 2 * j + 1] = __builtin_shufflevector(pairs[i + j], pairs[i + j + 2], 2, 3, 10, 11, 6, 7, 14, 15);
-        }
-    }
-    for (int i = 0; i < 4; ++i) {
-        const Eight low = __builtin_shufflevector(fours[i], fours[i + 4], 0, 1, 2, 3, 8, 9, 10, 11);
-        const Eight high = __builtin_shufflevector(fours[i], fours[i + 4], 4, 5, 6, 7, 12, 13, 14, 15);
-        std::memcpy(tile + i * kScores, &low, sizeof low);
-        std::memcpy(tile + (i + 4) * kScores, &high, sizeof high);
-    }
+        std::memcpy(&rows[i], from + i * stride, sizeof rows[i]);
+    transposeEight(rows);
+    for (int i = 0; i < 8; ++i)
+        std::memcpy(tile + i * kScores, &rows[i], sizeof rows[i]);
 }
 
 /// As copyRows, transposed: the tile has n rows of a key tile's columns.
@@ -139,7 +123,7 @@ PLANLOOM_CLONES void copyColumns(const float *from, std::int64_t stride, std::in
     const std::int64_t wholeColumns = n / 8 * 8;
     for (std::int64_t r = 0; r < wholeRows; r += 8) {
         for (std::int64_t i = 0; i < wholeColumns; i += 8)
-            transposeEight(from + r * stride + i, stride, tile + i * kScores + r);
+            copyEight(from + r * stride + i, stride, tile + i * kScores + r);
     }
     for (std::int64_t r = 0; r < rows; ++r) {
         for (std::int64_t i = r < wholeRows ? wholeColumns : 0; i < n; ++i)

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// MatMul, Gemm and the weight gradient of MatMul, all by oneDNN.
+// MatMul, Gemm and the weight gradient of MatMul.
 #include "executor/device/adding_kernel.h"
 #include "executor/device/kernel_support.h"
 #include "executor/device/onednn.h"
+#include "executor/device/packed_product.h"
 #include "executor/device/strided.h"
 
 #include <cstring>
+#include <optional>
 
 namespace planloom::device {
 
@@ -28,6 +30,50 @@ View typed(View view, const Argument &argument)
 
 Bias biasOf(const Argument &row) { return row.type == graph::DType::BF16 ? Bias::Half : Bias::Float; }
 
+/// y = alpha a b, plus a row if there is a bias; or y += alpha a b. By oneDNN unless packed_product.h is faster here.
+class Product {
+public:
+    static Result<Product> make(const View &a, const View &b, const View &y, Bias bias, float alpha, bool add)
+    {
+        Product made;
+        made.m_bias = bias != Bias::None;
+        made.m_add = add;
+        const bool floats = !a.half && !b.half && !y.half && bias != Bias::Half && alpha == 1.0F && !(made.m_bias && add);
+        if (floats && y.dims.size() == 2 && y.strides[1] == 1) {
+            const PackedProduct packed{y.dims[0], y.dims[1], a.dims[1], {a.strides[0], a.strides[1]}, {b.strides[0], b.strides[1]}, y.strides[0]};
+            if (packed.pays()) {
+                made.m_packed = packed;
+                return made;
+            }
+        }
+        auto primitive = onednn::matmul(a, b, y, bias, alpha, add);
+        if (!primitive)
+            return primitive.error();
+        made.m_primitive = std::move(*primitive);
+        return made;
+    }
+
+    /// The bias is input 2.
+    void run(Inputs in, Outputs out)
+    {
+        if (!m_primitive) {
+            m_packed.run(floats(in[0]), floats(in[1]), m_bias ? floats(in[2]) : nullptr, floats(out[0]), m_add);
+            return;
+        }
+        m_primitive->set(0, in[0]);
+        m_primitive->set(1, in[1]);
+        m_primitive->set(2, out[0]);
+        if (m_bias)
+            m_primitive->set(3, in[2]);
+        m_primitive->run();
+    }
+
+private:
+    bool m_bias = false, m_add = false;
+    PackedProduct m_packed; ///< used where there is no primitive
+    std::optional<onednn::Primitive> m_primitive;
+};
+
 /// @p bias: input 2 is added to every row.
 Made makeProduct(const Request &request, const View &a, const View &b, const View &y, bool bias = false)
 {
@@ -35,17 +81,10 @@ Made makeProduct(const Request &request, const View &a, const View &b, const Vie
     if (elements == 0 || (a.dims.back() == 0 && !bias))
         return makeZeros(elements * graph::sizeOf(request.outputs[0].type));
     const Bias row = bias ? biasOf(request.inputs[2]) : Bias::None;
-    auto primitive = onednn::matmul(typed(a, request.inputs[0]), typed(b, request.inputs[1]), typed(y, request.outputs[0]), row, 1.0F);
-    if (!primitive)
-        return cannot(request, primitive.error().message);
-    return makeFunction([p = std::move(*primitive), bias](Inputs in, Outputs out) mutable {
-        p.set(0, in[0]);
-        p.set(1, in[1]);
-        p.set(2, out[0]);
-        if (bias)
-            p.set(3, in[2]);
-        p.run();
-    });
+    auto made = Product::make(typed(a, request.inputs[0]), typed(b, request.inputs[1]), typed(y, request.outputs[0]), row, 1.0F, false);
+    if (!made)
+        return cannot(request, made.error().message);
+    return makeFunction([p = std::move(*made)](Inputs in, Outputs out) mutable { p.run(in, out); });
 }
 
 /// The last two dimensions, swapped if @p transposed, behind the leading ones broadcast to @p batch.
@@ -108,21 +147,13 @@ private:
 
 class WeightGradient final : public AddingKernel {
 public:
-    WeightGradient(onednn::Primitive writes, onednn::Primitive adds) : m_writes(std::move(writes)), m_adds(std::move(adds)) {}
-    void run(Inputs in, Outputs out) override { execute(m_writes, in, out); }
-    void add(Inputs in, Outputs out) override { execute(m_adds, in, out); }
+    WeightGradient(Product writes, Product adds) : m_writes(std::move(writes)), m_adds(std::move(adds)) {}
+    void run(Inputs in, Outputs out) override { m_writes.run(in, out); }
+    void add(Inputs in, Outputs out) override { m_adds.run(in, out); }
 
 private:
-    static void execute(onednn::Primitive &primitive, Inputs in, Outputs out)
-    {
-        primitive.set(0, in[0]);
-        primitive.set(1, in[1]);
-        primitive.set(2, out[0]);
-        primitive.run();
-    }
-
-    onednn::Primitive m_writes;
-    onednn::Primitive m_adds;
+    Product m_writes;
+    Product m_adds;
 };
 
 /// X (.., K), dY (.., M) -> (K, M): the sum over all rows.
@@ -146,8 +177,8 @@ Made makeMatMulWeightGrad(const Request &request)
         return makeProduct(request, a, b, y);
     const View left = typed(a, request.inputs[0]);
     const View right = typed(b, request.inputs[1]);
-    auto writes = onednn::matmul(left, right, y, Bias::None, 1.0F);
-    auto adds = onednn::matmul(left, right, y, Bias::None, 1.0F, true);
+    auto writes = Product::make(left, right, y, Bias::None, 1.0F, false);
+    auto adds = Product::make(left, right, y, Bias::None, 1.0F, true);
     if (!writes || !adds)
         return cannot(request, (writes ? adds : writes).error().message);
     return Made(std::make_unique<WeightGradient>(std::move(*writes), std::move(*adds)));
@@ -185,20 +216,6 @@ void addScaled(const LoopNest<2> &nest, float beta, const float *c, float *y)
     });
 }
 
-Made makeGemmWithBias(const Request &request, const GemmShape &shape)
-{
-    auto primitive = onednn::matmul(shape.a, shape.b, shape.y, Bias::Float, 1.0F);
-    if (!primitive)
-        return cannot(request, primitive.error().message);
-    return makeFunction([p = std::move(*primitive)](Inputs in, Outputs out) mutable {
-        p.set(0, in[0]);
-        p.set(1, in[1]);
-        p.set(2, out[0]);
-        p.set(3, in[2]);
-        p.run();
-    });
-}
-
 Made makeGemm(const Request &request)
 {
     if (request.in(0).size() != 2 || request.in(1).size() != 2)
@@ -214,10 +231,10 @@ Made makeGemm(const Request &request)
     if (product(shape.y.dims) == 0)
         return makeZeros(0);
     if (isPlainBias(request, shape))
-        return makeGemmWithBias(request, shape);
-    auto primitive = onednn::matmul(shape.a, shape.b, shape.y, Bias::None, shape.alpha);
-    if (!primitive)
-        return cannot(request, primitive.error().message);
+        return makeProduct(request, shape.a, shape.b, shape.y, true);
+    auto made = Product::make(shape.a, shape.b, shape.y, Bias::None, shape.alpha, false);
+    if (!made)
+        return cannot(request, made.error().message);
     std::vector<LoopNest<2>> addend;
     if (request.hasInput(2) && shape.beta != 0.0F) {
         auto nest = addendNest(request);
@@ -225,11 +242,8 @@ Made makeGemm(const Request &request)
             return nest.error();
         addend.push_back(std::move(*nest));
     }
-    return makeFunction([p = std::move(*primitive), addend = std::move(addend), beta = shape.beta](Inputs in, Outputs out) mutable {
-        p.set(0, in[0]);
-        p.set(1, in[1]);
-        p.set(2, out[0]);
-        p.run();
+    return makeFunction([p = std::move(*made), addend = std::move(addend), beta = shape.beta](Inputs in, Outputs out) mutable {
+        p.run(in, out);
         if (!addend.empty())
             addScaled(addend[0], beta, floats(in[2]), floats(out[0]));
     });
