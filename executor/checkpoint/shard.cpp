@@ -10,6 +10,7 @@
 #include <cstring>
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <limits>
 #include <set>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -150,7 +151,11 @@ void Shard::planCopy()
 
 void Shard::copy()
 {
+#ifdef __SANITIZE_THREAD__ // does not see libgomp's threads wait for each other
+    constexpr std::int64_t kWorthThreads = std::numeric_limits<std::int64_t>::max();
+#else
     constexpr std::int64_t kWorthThreads = 8 << 20;
+#endif
     const auto count = std::ssize(m_copies);
 #pragma omp parallel for schedule(static) if (m_bytes > kWorthThreads)
     for (std::ptrdiff_t i = 0; i < count; ++i)

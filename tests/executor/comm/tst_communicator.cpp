@@ -22,7 +22,7 @@ using namespace planloom::comm;
 
 namespace {
 
-constexpr std::chrono::seconds kDeadline{20};
+constexpr std::chrono::seconds kDeadline{60}; ///< for what comes, however slow the machine
 
 #define REQUIRE(condition) \
     do { \
@@ -327,7 +327,7 @@ void TestCommunicator::threadsExchange()
 {
     QFETCH(int, ranks);
     for (const std::string &problem : onThreads(ranks, everything))
-        QCOMPARE(problem, std::string());
+        QVERIFY2(problem.empty(), problem.c_str());
 }
 
 void TestCommunicator::reductionOrderIsFixed()
