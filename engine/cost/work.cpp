@@ -42,7 +42,7 @@ public:
         const std::string_view type = m_op.type;
         if (isView(type))
             return {};
-        if (type == "MatMul" || type == "Gemm")
+        if (type == "MatMul" || type == "MatMulGelu" || type == "MatMulGeluGrad" || type == "Gemm")
             matMul();
         else if (type == "MatMulWeightGrad")
             weightGradient();

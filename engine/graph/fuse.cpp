@@ -11,7 +11,7 @@ namespace {
 class Fusion {
 public:
     explicit Fusion(const TrainingGraph &from)
-        : m_from(from), m_rewriter(from), m_partner(from.graph.ops().size()), m_gone(from.graph.ops().size(), false), m_kept(from.graph.tensors().size(), false)
+        : m_from(from), m_rewriter(from), m_partner(from.graph.ops().size()), m_gelu(from.graph.ops().size()), m_gone(from.graph.ops().size(), false), m_kept(from.graph.tensors().size(), false)
     {
         for (const auto *ids : {&from.outputs, &from.inputGradients, &from.gradients}) {
             for (const TensorId id : *ids)
@@ -29,6 +29,8 @@ public:
                 joinNormalization(op);
             else if (op.type == "AddN")
                 joinGradient(op);
+            else if (op.type == "GeluGrad")
+                joinGeluGradient(op);
         }
         for (const Op &op : m_from.graph.ops()) {
             if (op.id.index() == m_from.forwardOps)
@@ -81,11 +83,37 @@ private:
             if (!isRow || tensor(product->inputs[1]).shape.rank() != 2)
                 continue;
             join(add, *product);
+            joinGelu(add);
             if (const Op *cast = castOf(add.inputs[1 - at], add))
                 m_gone[cast->id.index()] = true;
             return true;
         }
         return false;
+    }
+
+    /// GELU of a sum that is written as a product with its bias.
+    void joinGelu(const Op &add)
+    {
+        if (tensor(add.outputs[0]).type != DType::F32)
+            return;
+        for (const OpId reader : m_from.graph.consumers(add.outputs[0])) {
+            const Op &gelu = m_from.graph.op(reader);
+            if (gelu.type != "Gelu" || !isFree(gelu) || isForward(gelu) != isForward(add))
+                continue;
+            m_gelu[add.id.index()] = gelu.id;
+            m_gone[gelu.id.index()] = true;
+            return;
+        }
+    }
+
+    void joinGeluGradient(const Op &gradient)
+    {
+        const Op *product = soleSource(gradient.inputs[0], "MatMul", gradient);
+        if (product == nullptr || product->inputs.size() != 2 || product->integer("transA") != 0 || tensor(gradient.outputs[0]).type != DType::F32)
+            return;
+        const bool samePlace = tensor(product->inputs[1]).shape.rank() == 2 && tensor(product->outputs[0]).shape == tensor(gradient.outputs[0]).shape;
+        if (samePlace)
+            join(gradient, *product);
     }
 
     /// The Cast from float32 that makes @p bias for @p add alone.
@@ -151,6 +179,8 @@ private:
             m_rewriter.copy(op);
         else if (op.type == "AddN")
             writeGradient(op, m_from.graph.op(partner));
+        else if (op.type == "GeluGrad")
+            writeGeluGradient(op, m_from.graph.op(partner));
         else if (m_from.graph.op(partner).type == "MatMul")
             writeProduct(op, m_from.graph.op(partner));
         else
@@ -164,7 +194,26 @@ private:
             bias = cast->inputs[0];
         std::vector<TensorId> inputs = mapped(product.inputs);
         inputs.push_back(m_rewriter.to(bias));
-        m_rewriter.replace(product.type, product.name, std::move(inputs), product.attributes, product, add.outputs);
+        const OpId gelu = m_gelu[add.id.index()];
+        if (!gelu.valid()) {
+            m_rewriter.replace(product.type, product.name, std::move(inputs), product.attributes, product, add.outputs);
+            return;
+        }
+        const Op &activation = m_from.graph.op(gelu);
+        m_rewriter.replace("MatMulGelu", product.name, std::move(inputs), both(product, activation), product, {activation.outputs[0], add.outputs[0]});
+    }
+
+    void writeGeluGradient(const Op &gradient, const Op &product)
+    {
+        const std::vector<TensorId> inputs = mapped({product.inputs[0], product.inputs[1], gradient.inputs[1]});
+        m_rewriter.replace("MatMulGeluGrad", product.name, inputs, both(product, gradient), product, gradient.outputs);
+    }
+
+    static Attributes both(const Op &product, const Op &activation)
+    {
+        Attributes attributes = product.attributes;
+        attributes["approximate"] = activation.text("approximate", "none");
+        return attributes;
     }
 
     void writeNormalization(const Op &add, const Op &norm)
@@ -189,6 +238,7 @@ private:
     const TrainingGraph &m_from;
     Rewriter m_rewriter;
     std::vector<OpId> m_partner; ///< by the operator at whose place a fused one is written: the other that goes into it
+    std::vector<OpId> m_gelu;    ///< by the Add of a bias: the GELU of its sum that goes into the product too
     std::vector<bool> m_gone;    ///< operators that are not written by themselves
     std::vector<bool> m_kept;    ///< tensors that the TrainingGraph's lists name
 };

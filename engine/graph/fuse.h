@@ -7,6 +7,8 @@ namespace planloom::graph {
 
 /// Joins operators that pass large tensors from one to the next, so that each is read and written once:
 ///   MatMul(A, B), Add bias                      -> MatMul(A, B, bias)
+///   .. and Gelu behind it, in float32            -> MatMulGelu
+///   MatMul, GeluGrad, in float32                 -> MatMulGeluGrad
 ///   Add (residual), LayerNormalization          -> AddLayerNormalization; with RMSNormalization AddRMSNormalization
 ///   LayerNormalizationGrad, AddN (residual)     -> LayerNormalizationGrad with an addend; RMSNormalizationGrad likewise
 /// where nothing else reads what disappears. Results agree with the separate operators' to rounding (1e-6, tst_fuse). What a fused operator

@@ -25,6 +25,14 @@ const Table &table()
 
 } // namespace
 
+std::vector<OpSchema> fusedSchemas()
+{
+    std::vector<OpSchema> all = fusedProductSchemas();
+    for (OpSchema &schema : fusedNormalizationSchemas())
+        all.push_back(std::move(schema));
+    return all;
+}
+
 const OpSchema *findSchema(std::string_view type)
 {
     const auto found = table().find(type);

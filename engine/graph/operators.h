@@ -127,6 +127,8 @@ OpCostFigures figures(const Graph &graph, OpId op, std::int64_t samples);
 
    FUSED, made by fuse() only
    MatMul(A, B, bias): B a matrix, bias (columns) float32 whatever A is
+   MatMulGelu{transB, approximate}(A, B, bias) -> Y, Z: Z = A B + bias, Y = Gelu(Z)
+   MatMulGeluGrad{transB, approximate}(dY, B, Z): GeluGrad(dY B, Z), where another product read what GELU made of Z
    AddLayerNormalization{axis, epsilon}(A, B, scale, bias?) -> Y, A + B, Mean, InvStdDev
    AddRMSNormalization{axis, epsilon}(A, B, scale) -> Y, A + B, InvRms
    LayerNormalizationGrad{..}(dY, X, scale, Mean, InvStdDev, addend)  RMSNormalizationGrad{..}(dY, X, scale, InvRms, addend): dX + addend

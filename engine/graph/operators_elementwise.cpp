@@ -7,7 +7,6 @@ namespace {
 
 /// Polynomial or table work of one transcendental function, in floating-point operations; only its order of magnitude matters,
 /// since element-wise operators are bound by memory.
-constexpr double kTranscendental = 8;
 
 Result<Infos> inferBinary(const OpView &view)
 {

@@ -22,10 +22,15 @@ std::vector<OpSchema> recurrentSchemas();
 std::vector<OpSchema> scatterSchemas();
 std::vector<OpSchema> unfusedSchemas(); ///< planned and simulated only: no kernels
 std::vector<OpSchema> flatSchemas();  ///< only rewrites emit these
-std::vector<OpSchema> fusedSchemas(); ///< likewise: several operators in one
+std::vector<OpSchema> fusedSchemas(); ///< likewise: several operators in one; of the next two
+std::vector<OpSchema> fusedProductSchemas();
+std::vector<OpSchema> fusedNormalizationSchemas();
 std::vector<OpSchema> boxingSchemas(); ///< only rewrites emit these; they are not differentiated
 
 // What several families need.
+
+/// Floating-point operations counted for an element of a function like exp.
+inline constexpr double kTranscendental = 8;
 
 /// The common shape of two under numpy's broadcasting. Error: BadInput with both shapes.
 Result<Shape> broadcast(const Shape &a, const Shape &b);

@@ -43,7 +43,7 @@ Result<Infos> inferMatMul(const OpView &view)
     std::vector<Dim> out = batch->dims();
     out.push_back(dims->rows);
     out.push_back(dims->columns);
-    if (view.op.type == "MatMul" && view.inputs.size() > 2 && view.inputs[2] && (b.rank() != 2 || view.inputs[2]->shape != Shape({dims->columns})))
+    if (view.op.type.starts_with("MatMul") && view.inputs.size() > 2 && view.inputs[2] && (b.rank() != 2 || view.inputs[2]->shape != Shape({dims->columns})))
         return badInput("the bias " + view.inputs[2]->shape.text() + " is not a row of the product");
     return Infos{{view.inputs[0]->type, Shape(std::move(out))}};
 }
@@ -53,6 +53,29 @@ double matMulFlops(const OpView &view, const Infos &outputs, std::int64_t sample
     const Shape &a = view.inputs[0]->shape;
     const Dim inner = a[a.rank() - (view.op.integer("transA") != 0 ? 2 : 1)];
     return 2.0 * static_cast<double>(outputs[0].shape.elements(samples)) * static_cast<double>(inner.at(samples));
+}
+
+/// The product, and what GELU makes of it.
+Result<Infos> inferMatMulGelu(const OpView &view)
+{
+    Result<Infos> infos = inferMatMul(view);
+    if (infos)
+        infos->push_back(infos->front());
+    return infos;
+}
+
+Result<Infos> inferMatMulGeluGrad(const OpView &view)
+{
+    const OpView factors{view.op, {view.inputs.begin(), view.inputs.begin() + 2}};
+    Result<Infos> infos = inferMatMul(factors);
+    if (infos && infos->front().shape != view.inputs[2]->shape)
+        return badInput("GELU's input " + view.inputs[2]->shape.text() + " is not shaped like the product " + infos->front().shape.text());
+    return infos;
+}
+
+double matMulGeluFlops(const OpView &view, const Infos &outputs, std::int64_t samples)
+{
+    return matMulFlops(view, outputs, samples) + kTranscendental * static_cast<double>(outputs[0].shape.elements(samples));
 }
 
 Result<Infos> inferGemm(const OpView &view)
@@ -160,6 +183,14 @@ std::vector<OpSchema> matrixSchemas()
         {"AttentionGrad", 4, 5, inferAttentionGrad, attentionGradFlops},
         {"RotaryEmbedding", 1, 1, inferRotary, perOutput(3)},
         {"RotaryEmbeddingGrad", 1, 1, inferRotary, perOutput(3)},
+    };
+}
+
+std::vector<OpSchema> fusedProductSchemas()
+{
+    return {
+        {"MatMulGelu", 3, 3, inferMatMulGelu, matMulGeluFlops},
+        {"MatMulGeluGrad", 3, 3, inferMatMulGeluGrad, matMulGeluFlops},
     };
 }
 

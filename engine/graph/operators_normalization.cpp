@@ -120,7 +120,7 @@ std::vector<OpSchema> normalizationSchemas()
     };
 }
 
-std::vector<OpSchema> fusedSchemas()
+std::vector<OpSchema> fusedNormalizationSchemas()
 {
     return {
         {"AddLayerNormalization", 3, 4, [](const OpView &view) { return inferAddNormalization(view, 2); }, perOutput(9)},

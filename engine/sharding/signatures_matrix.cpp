@@ -37,6 +37,27 @@ void matMul(const OpAtHand &at, Proposals &to)
         to.row({aligned(at.inputs[0]->shape, axis, out), aligned(at.inputs[1]->shape, axis, out)}, {static_cast<int>(axis)});
 }
 
+/// GELU is not linear: the product must be whole wherever it is applied.
+void matMulGelu(const OpAtHand &at, Proposals &to)
+{
+    const Factors f = factorsOf(at);
+    to.row({f.rows, kAll, kAll}, {f.outRows, f.outRows});
+    to.row({kAll, f.columns, 0}, {f.outColumns, f.outColumns});
+    const graph::Shape &out = at.outputs[0]->shape;
+    for (int axis = 0; axis + 2 < static_cast<int>(out.rank()); ++axis)
+        to.row({axis, kAll, kAll}, {axis, axis});
+}
+
+void matMulGeluGrad(const OpAtHand &at, Proposals &to)
+{
+    const Factors f = factorsOf(at);
+    to.row({f.rows, kAll, f.outRows}, {f.outRows});
+    to.row({kAll, f.columns, f.outColumns}, {f.outColumns});
+    const graph::Shape &out = at.outputs[0]->shape;
+    for (int axis = 0; axis + 2 < static_cast<int>(out.rank()); ++axis)
+        to.row({axis, kAll, axis}, {axis});
+}
+
 /// The added term goes with the axes that it has; where the product is a partial sum, it must be one, too.
 void gemm(const OpAtHand &at, Proposals &to)
 {
@@ -136,6 +157,8 @@ std::vector<SignatureRule> matrixRules()
         {"MatMul", matMul},
         {"Gemm", gemm},
         {"MatMulWeightGrad", weightGrad},
+        {"MatMulGelu", matMulGelu},
+        {"MatMulGeluGrad", matMulGeluGrad},
         {"Attention", attention, localizeHeads},
         {"AttentionGrad", attentionGrad, localizeHeads},
         {"UnfusedAttention", unfusedAttention, localizeHeads},

@@ -18,7 +18,7 @@ Table makeTable()
 {
     Table table;
     for (const auto &family :
-         {unaryKernels(), unaryGradientKernels(), binaryKernels(), matmulKernels(), attentionKernels(), rotaryKernels(), normKernels(),
+         {unaryKernels(), unaryGradientKernels(), binaryKernels(), matmulKernels(), matmulGeluKernels(), attentionKernels(), rotaryKernels(), normKernels(),
           batchNormKernels(), convolutionKernels(), poolingKernels(), shapeKernels(), indexKernels(), gatherKernels(), softmaxKernels(), lossKernels(), boxingKernels(), flatKernels(),
           layoutKernels(), reduceKernels(), lstmKernels(), gruKernels(), scatterKernels()}) {
         for (const KernelEntry &entry : family)

@@ -42,6 +42,7 @@ std::span<const KernelEntry> unaryKernels();
 std::span<const KernelEntry> unaryGradientKernels();
 std::span<const KernelEntry> binaryKernels();
 std::span<const KernelEntry> matmulKernels();
+std::span<const KernelEntry> matmulGeluKernels();
 /// A product of bfloat16 matrices as they lie. Errors: Unsupported for other operator types and on a processor that lacks such products.
 Made makeHalfProduct(const Request &request);
 std::span<const KernelEntry> attentionKernels();

@@ -2,12 +2,10 @@
 // MatMul, Gemm and the weight gradient of MatMul.
 #include "executor/device/adding_kernel.h"
 #include "executor/device/kernel_support.h"
-#include "executor/device/onednn.h"
-#include "executor/device/packed_product.h"
+#include "executor/device/matrix_product.h"
 #include "executor/device/strided.h"
 
 #include <cstring>
-#include <optional>
 
 namespace planloom::device {
 
@@ -22,57 +20,7 @@ Made makeZeros(std::int64_t bytes)
     return makeFunction([bytes](Inputs, Outputs out) { std::memset(out[0], 0, static_cast<std::size_t>(bytes)); });
 }
 
-View typed(View view, const Argument &argument)
-{
-    view.half = argument.type == graph::DType::BF16;
-    return view;
-}
-
 Bias biasOf(const Argument &row) { return row.type == graph::DType::BF16 ? Bias::Half : Bias::Float; }
-
-/// y = alpha a b, plus a row if there is a bias; or y += alpha a b. By oneDNN unless packed_product.h is faster here.
-class Product {
-public:
-    static Result<Product> make(const View &a, const View &b, const View &y, Bias bias, float alpha, bool add)
-    {
-        Product made;
-        made.m_bias = bias != Bias::None;
-        made.m_add = add;
-        const bool floats = !a.half && !b.half && !y.half && bias != Bias::Half && alpha == 1.0F && !(made.m_bias && add);
-        if (floats && y.dims.size() == 2 && y.strides[1] == 1) {
-            const PackedProduct packed{y.dims[0], y.dims[1], a.dims[1], {a.strides[0], a.strides[1]}, {b.strides[0], b.strides[1]}, y.strides[0]};
-            if (packed.pays()) {
-                made.m_packed = packed;
-                return made;
-            }
-        }
-        auto primitive = onednn::matmul(a, b, y, bias, alpha, add);
-        if (!primitive)
-            return primitive.error();
-        made.m_primitive = std::move(*primitive);
-        return made;
-    }
-
-    /// The bias is input 2.
-    void run(Inputs in, Outputs out)
-    {
-        if (!m_primitive) {
-            m_packed.run(floats(in[0]), floats(in[1]), m_bias ? floats(in[2]) : nullptr, floats(out[0]), m_add);
-            return;
-        }
-        m_primitive->set(0, in[0]);
-        m_primitive->set(1, in[1]);
-        m_primitive->set(2, out[0]);
-        if (m_bias)
-            m_primitive->set(3, in[2]);
-        m_primitive->run();
-    }
-
-private:
-    bool m_bias = false, m_add = false;
-    PackedProduct m_packed; ///< used where there is no primitive
-    std::optional<onednn::Primitive> m_primitive;
-};
 
 /// @p bias: input 2 is added to every row.
 Made makeProduct(const Request &request, const View &a, const View &b, const View &y, bool bias = false)
@@ -81,23 +29,10 @@ Made makeProduct(const Request &request, const View &a, const View &b, const Vie
     if (elements == 0 || (a.dims.back() == 0 && !bias))
         return makeZeros(elements * graph::sizeOf(request.outputs[0].type));
     const Bias row = bias ? biasOf(request.inputs[2]) : Bias::None;
-    auto made = Product::make(typed(a, request.inputs[0]), typed(b, request.inputs[1]), typed(y, request.outputs[0]), row, 1.0F, false);
+    auto made = MatrixProduct::make(typed(a, request.inputs[0]), typed(b, request.inputs[1]), typed(y, request.outputs[0]), row, 1.0F, false);
     if (!made)
         return cannot(request, made.error().message);
-    return makeFunction([p = std::move(*made)](Inputs in, Outputs out) mutable { p.run(in, out); });
-}
-
-/// The last two dimensions, swapped if @p transposed, behind the leading ones broadcast to @p batch.
-View matrixView(const Dims &dims, bool transposed, std::size_t rank)
-{
-    View view{Dims(rank - dims.size(), 1), {}};
-    view.dims.insert(view.dims.end(), dims.begin(), dims.end());
-    view.strides = rowMajorStrides(view.dims);
-    if (transposed) {
-        std::swap(view.dims[rank - 1], view.dims[rank - 2]);
-        std::swap(view.strides[rank - 1], view.strides[rank - 2]);
-    }
-    return view;
+    return makeFunction([p = std::move(*made), bias](Inputs in, Outputs out) mutable { p.run(in[0], in[1], bias ? in[2] : nullptr, out[0]); });
 }
 
 Made makeMatMul(const Request &request)
@@ -147,13 +82,13 @@ private:
 
 class WeightGradient final : public AddingKernel {
 public:
-    WeightGradient(Product writes, Product adds) : m_writes(std::move(writes)), m_adds(std::move(adds)) {}
-    void run(Inputs in, Outputs out) override { m_writes.run(in, out); }
-    void add(Inputs in, Outputs out) override { m_adds.run(in, out); }
+    WeightGradient(MatrixProduct writes, MatrixProduct adds) : m_writes(std::move(writes)), m_adds(std::move(adds)) {}
+    void run(Inputs in, Outputs out) override { m_writes.run(in[0], in[1], nullptr, out[0]); }
+    void add(Inputs in, Outputs out) override { m_adds.run(in[0], in[1], nullptr, out[0]); }
 
 private:
-    Product m_writes;
-    Product m_adds;
+    MatrixProduct m_writes;
+    MatrixProduct m_adds;
 };
 
 /// X (.., K), dY (.., M) -> (K, M): the sum over all rows.
@@ -177,8 +112,8 @@ Made makeMatMulWeightGrad(const Request &request)
         return makeProduct(request, a, b, y);
     const View left = typed(a, request.inputs[0]);
     const View right = typed(b, request.inputs[1]);
-    auto writes = Product::make(left, right, y, Bias::None, 1.0F, false);
-    auto adds = Product::make(left, right, y, Bias::None, 1.0F, true);
+    auto writes = MatrixProduct::make(left, right, y, Bias::None, 1.0F, false);
+    auto adds = MatrixProduct::make(left, right, y, Bias::None, 1.0F, true);
     if (!writes || !adds)
         return cannot(request, (writes ? adds : writes).error().message);
     return Made(std::make_unique<WeightGradient>(std::move(*writes), std::move(*adds)));
@@ -232,7 +167,7 @@ Made makeGemm(const Request &request)
         return makeZeros(0);
     if (isPlainBias(request, shape))
         return makeProduct(request, shape.a, shape.b, shape.y, true);
-    auto made = Product::make(shape.a, shape.b, shape.y, Bias::None, shape.alpha, false);
+    auto made = MatrixProduct::make(shape.a, shape.b, shape.y, Bias::None, shape.alpha, false);
     if (!made)
         return cannot(request, made.error().message);
     std::vector<LoopNest<2>> addend;
@@ -243,7 +178,7 @@ Made makeGemm(const Request &request)
         addend.push_back(std::move(*nest));
     }
     return makeFunction([p = std::move(*made), addend = std::move(addend), beta = shape.beta](Inputs in, Outputs out) mutable {
-        p.run(in, out);
+        p.run(in[0], in[1], nullptr, out[0]);
         if (!addend.empty())
             addScaled(addend[0], beta, floats(in[2]), floats(out[0]));
     });

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Element-wise operators of one input. A function here works on one piece of a tensor; a and b are the operator's attributes.
+#include "executor/device/gelu.h"
 #include "executor/device/kernel_support.h"
 #include "executor/device/parallel.h"
 #include "executor/device/simd.h"
@@ -100,19 +101,6 @@ PLANLOOM_CLONES void hardSwish(const float *x, float *y, std::int64_t n, float, 
         y[i] = x[i] * std::min(std::max(x[i] * (1.0F / 6.0F) + 0.5F, 0.0F), 1.0F);
 }
 
-PLANLOOM_CLONES void geluTanh(const float *x, float *y, std::int64_t n, float, float)
-{
-    constexpr float kScale = 0.7978845608028654F; // sqrt(2 / pi)
-    for (std::int64_t i = 0; i < n; ++i) // 0.5 (1 + tanh u) is the sigmoid of 2u
-        y[i] = x[i] * simd::sigmoid(2.0F * kScale * (x[i] + 0.044715F * x[i] * x[i] * x[i]));
-}
-
-PLANLOOM_CLONES void geluErf(const float *x, float *y, std::int64_t n, float, float)
-{
-    for (std::int64_t i = 0; i < n; ++i)
-        y[i] = 0.5F * x[i] * (1.0F + simd::erf(x[i] * 0.7071067811865476F));
-}
-
 PLANLOOM_CLONES void silu(const float *x, float *y, std::int64_t n, float, float)
 {
     for (std::int64_t i = 0; i < n; ++i)
@@ -194,7 +182,12 @@ Made makeHardSigmoid(const Request &r)
 {
     return makePiecewise(r, hardSigmoid, static_cast<float>(r.op.number("alpha", 0.2)), static_cast<float>(r.op.number("beta", 0.5)));
 }
-Made makeGelu(const Request &r) { return makePiecewise(r, r.op.text("approximate", "none") == "tanh" ? geluTanh : geluErf); }
+Made makeGelu(const Request &r)
+{
+    const Piece byTanh = [](const float *x, float *y, std::int64_t n, float, float) { geluTanh(x, y, n); };
+    const Piece byErf = [](const float *x, float *y, std::int64_t n, float, float) { geluErf(x, y, n); };
+    return makePiecewise(r, r.op.text("approximate", "none") == "tanh" ? byTanh : byErf);
+}
 Made makeClip(const Request &r)
 {
     constexpr double kInfinity = std::numeric_limits<double>::infinity();

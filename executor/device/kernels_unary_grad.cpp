@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Gradients of element-wise operators: dx = dy * f'(.), where the second argument is the operator's input x or its output y.
+#include "executor/device/gelu.h"
 #include "executor/device/kernel_support.h"
 #include "executor/device/parallel.h"
 #include "executor/device/simd.h"
@@ -32,25 +33,6 @@ PLANLOOM_CLONES void sqrtGrad(const float *dy, const float *y, float *dx, std::i
 {
     for (std::int64_t i = 0; i < n; ++i)
         dx[i] = 0.5F * dy[i] / y[i];
-}
-
-PLANLOOM_CLONES void geluTanhGrad(const float *dy, const float *x, float *dx, std::int64_t n, float, float)
-{
-    constexpr float kScale = 2.0F * 0.7978845608028654F; // 2 sqrt(2 / pi): the sigmoid of 2u is 0.5 (1 + tanh u)
-    for (std::int64_t i = 0; i < n; ++i) {
-        const float square = x[i] * x[i];
-        const float s = simd::sigmoid(kScale * (x[i] + 0.044715F * x[i] * square));
-        dx[i] = dy[i] * (s + x[i] * s * (1.0F - s) * kScale * (1.0F + 3.0F * 0.044715F * square));
-    }
-}
-
-PLANLOOM_CLONES void geluErfGrad(const float *dy, const float *x, float *dx, std::int64_t n, float, float)
-{
-    constexpr float kDensity = 0.3989422804014327F; // 1 / sqrt(2 pi)
-    for (std::int64_t i = 0; i < n; ++i) {
-        const float below = 0.5F * (1.0F + simd::erf(x[i] * 0.7071067811865476F));
-        dx[i] = dy[i] * (below + x[i] * kDensity * simd::exp(-0.5F * x[i] * x[i]));
-    }
 }
 
 PLANLOOM_CLONES void siluGrad(const float *dy, const float *x, float *dx, std::int64_t n, float, float)
@@ -153,7 +135,12 @@ Made makeHardSigmoid(const Request &r)
 {
     return makePiecewise(r, hardSigmoidGrad, static_cast<float>(r.op.number("alpha", 0.2)), static_cast<float>(r.op.number("beta", 0.5)));
 }
-Made makeGelu(const Request &r) { return makePiecewise(r, r.op.text("approximate", "none") == "tanh" ? geluTanhGrad : geluErfGrad); }
+Made makeGelu(const Request &r)
+{
+    const Piece byTanh = [](const float *dy, const float *x, float *dx, std::int64_t n, float, float) { geluTanhGrad(dy, x, dx, n); };
+    const Piece byErf = [](const float *dy, const float *x, float *dx, std::int64_t n, float, float) { geluErfGrad(dy, x, dx, n); };
+    return makePiecewise(r, r.op.text("approximate", "none") == "tanh" ? byTanh : byErf);
+}
 Made makeClip(const Request &r)
 {
     constexpr double kInfinity = std::numeric_limits<double>::infinity();

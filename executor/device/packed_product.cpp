@@ -305,7 +305,8 @@ private:
     std::int64_t m_floats = 0;
 };
 
-void multiplyShare(const Share &share)
+/// @p done counts rows and columns from the share's own first ones.
+void multiplyShare(const Share &share, const PartDone &done)
 {
     thread_local Scratch scratch;
     const std::int64_t depth = equalBlocks(share.k, kDepth, 8);
@@ -326,6 +327,8 @@ void multiplyShare(const Share &share)
                 if (!wholeA || at.column == 0)
                     packBlock(share, at, block);
                 multiplyBlock(share, at, block, packedB);
+                if (done && at.term + at.terms == share.k)
+                    done(at.row, at.column, at.rows, at.columns);
             }
         }
     }
@@ -346,7 +349,7 @@ bool PackedProduct::pays() const
     return kBest && plain && m >= 48 && n >= 256 && k >= 256 && m * n * k >= 32'000'000;
 }
 
-void PackedProduct::run(const float *left, const float *right, const float *bias, float *c, bool add) const
+void PackedProduct::run(const float *left, const float *right, const float *bias, float *c, bool add, const PartDone &done) const
 {
     const std::int64_t threads = threadCount();
     // Each thread packs what it needs of both operands: the longer side of C is cut, so that this is least.
@@ -366,7 +369,11 @@ void PackedProduct::run(const float *left, const float *right, const float *bias
             share.to.c += begin;
             share.to.bias = bias != nullptr ? bias + begin : nullptr;
         }
-        multiplyShare(share);
+        const std::int64_t firstRow = cutRows ? begin : 0;
+        const std::int64_t firstColumn = cutRows ? 0 : begin;
+        multiplyShare(share, !done ? PartDone{} : [&](std::int64_t row, std::int64_t column, std::int64_t rows, std::int64_t columns) {
+            done(firstRow + row, firstColumn + column, rows, columns);
+        });
     });
 }
 
@@ -375,7 +382,7 @@ void PackedProduct::run(const float *left, const float *right, const float *bias
 bool PackedProduct::possible() { return false; }
 bool PackedProduct::pays() const { return false; }
 
-void PackedProduct::run(const float *, const float *, const float *, float *, bool) const {}
+void PackedProduct::run(const float *, const float *, const float *, float *, bool, const PartDone &) const {}
 
 #endif
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 
 namespace planloom::device {
 
@@ -10,6 +11,9 @@ struct MatrixStrides {
     std::int64_t row = 0;
     std::int64_t column = 1;
 };
+
+/// Called for the part [row, row + rows) x [column, column + columns) of a product as soon as it is there, by the thread that made it.
+using PartDone = std::function<void(std::int64_t row, std::int64_t column, std::int64_t rows, std::int64_t columns)>;
 
 /// C (m x n) = A (m x k) times B (k x n) in float32, all threads together, by blocks that fit the levels of the cache (Goto and van de Geijn,
 /// Anatomy of high-performance matrix multiplication, 2008). A sum runs over k in the same order whatever the number of threads is, so the
@@ -27,7 +31,8 @@ struct PackedProduct {
     [[nodiscard]] bool pays() const;
 
     /// c = a b, plus a row of n floats unless @p bias is null; or c += a b with @p add, which takes no bias.
-    void run(const float *a, const float *b, const float *bias, float *c, bool add) const;
+    /// @p done, unless empty, is called while the parts are still in a cache: any number of them at the same time, each once.
+    void run(const float *a, const float *b, const float *bias, float *c, bool add, const PartDone &done = {}) const;
 };
 
 } // namespace planloom::device

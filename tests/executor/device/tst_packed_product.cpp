@@ -121,6 +121,34 @@ private slots:
         omp_set_num_threads(threads);
     }
 
+    /// Each element is in one part, and has its value when that is told.
+    void tellsOfEachPartOnce()
+    {
+        if (!PackedProduct::possible())
+            QSKIP("this processor has no AVX2");
+        for (const auto &[m, n] : {std::pair{400, 130}, std::pair{130, 2200}}) {
+            const Case c(m, n, 600, false, false);
+            const std::vector<float> expected = c.run(true, false);
+            std::vector<float> got = c.before;
+            std::vector<float> copies(got.size());
+            std::vector<int> told(got.size());
+            c.product.run(c.a.data(), c.b.data(), c.bias.data(), got.data(), false, [&](std::int64_t row, std::int64_t column, std::int64_t rows, std::int64_t columns) {
+                for (std::int64_t r = row; r < row + rows; ++r) {
+                    for (std::int64_t i = r * (n + 2) + column; i < r * (n + 2) + column + columns; ++i) {
+                        copies[static_cast<std::size_t>(i)] = got[static_cast<std::size_t>(i)];
+                        ++told[static_cast<std::size_t>(i)];
+                    }
+                }
+            });
+            for (std::size_t i = 0; i < got.size(); ++i) {
+                const bool inside = static_cast<int>(i) % (n + 2) < n;
+                QCOMPARE(told[i], inside ? 1 : 0);
+                if (inside)
+                    QCOMPARE(copies[i], expected[i]);
+            }
+        }
+    }
+
     void smallOnesAreLeftToOthers()
     {
         const auto pays = [](std::int64_t m, std::int64_t n, std::int64_t k) { return PackedProduct{m, n, k, {k, 1}, {n, 1}, n}.pays(); };
