@@ -6,7 +6,7 @@
 #include "executor/device/parallel.h"
 #include "executor/device/simd.h"
 #include "executor/device/tile_product.h"
-#include "executor/device/transpose_eight.h"
+#include "executor/device/eight_floats.h"
 
 #include <array>
 #include <cstring>

@@ -2,6 +2,7 @@
 // Batch normalisation of (N, C, ...), with the ReLU and the residual that a rewrite may have fused into it. A group of channels is one work
 // item: its data is read once for the sums and, while it is still in a cache, once more for the result.
 #include "executor/device/channel_lanes.h"
+#include "executor/device/eight_floats.h"
 #include "executor/device/parallel.h"
 #include "executor/device/simd.h"
 
@@ -12,21 +13,15 @@ namespace planloom::device {
 
 namespace {
 
-/// A vector of the compiler's; longer ones than the processor's are taken apart float by float where there is a choice in them.
-/// Used inside functions only.
 constexpr std::int64_t kWide = 8;
-using Vector = float __attribute__((vector_size(kWide * sizeof(float)), aligned(4), may_alias));
 struct alignas(64) PerLane : std::array<float, kLanes> {};
 using Sums = std::array<double, kLanes>;
 
 /// Floats that are summed in single precision before the sum goes into a double: 32 additions a lane.
 constexpr std::int64_t kChunk = 32 * kLanes;
 
-const Vector &wide(const float *p) { return *reinterpret_cast<const Vector *>(p); }
-Vector &wide(float *p) { return *reinterpret_cast<Vector *>(p); }
-
 /// Adds a chunk's sums.
-inline void collect(const Vector (&part)[2], Sums &sum)
+inline void collect(const EightFloats (&part)[2], Sums &sum)
 {
     for (std::int64_t l = 0; l < kLanes; ++l)
         sum[static_cast<std::size_t>(l)] += static_cast<double>(part[l / kWide][l % kWide]);
@@ -38,11 +33,11 @@ PLANLOOM_CLONES void addMoments(const float *x, std::int64_t n, const PerLane &s
     const std::int64_t whole = n - n % kLanes;
     for (std::int64_t begin = 0; begin < whole; begin += kChunk) {
         const std::int64_t end = std::min(whole, begin + kChunk);
-        Vector s[2] = {};
-        Vector q[2] = {};
+        EightFloats s[2] = {};
+        EightFloats q[2] = {};
         for (std::int64_t i = begin; i < end; i += kLanes) {
             for (std::int64_t h = 0; h < 2; ++h) {
-                const Vector d = wide(x + i + h * kWide) - wide(shift.data() + h * kWide);
+                const EightFloats d = load(x + i + h * kWide) - load(shift.data() + h * kWide);
                 s[h] += d;
                 q[h] += d * d;
             }
@@ -68,16 +63,16 @@ float rectified(float v, bool relu) { return relu && v < 0.0F ? 0.0F : v; }
 /// y = factor x + shift (+ residual), rectified if @p relu.
 PLANLOOM_CLONES void applyLine(const float *x, const float *residual, const Line &line, bool relu, float *y, std::int64_t n)
 {
-    const Vector zero{};
+    const EightFloats zero{};
     const std::int64_t whole = n - n % kLanes;
     for (std::int64_t i = 0; i < whole; i += kLanes) {
         for (std::int64_t h = 0; h < kLanes; h += kWide) {
-            Vector v = wide(x + i + h) * wide(line.factor.data() + h) + wide(line.shift.data() + h);
+            EightFloats v = load(x + i + h) * load(line.factor.data() + h) + load(line.shift.data() + h);
             if (residual != nullptr)
-                v += wide(residual + i + h);
+                v += load(residual + i + h);
             if (relu)
                 v = v < zero ? zero : v;
-            wide(y + i + h) = v;
+            store(y + i + h, v);
         }
     }
     for (std::int64_t i = whole; i < n; ++i) {
@@ -99,18 +94,18 @@ struct Incoming {
         return {dy + offset, moved(dy2), x + offset, moved(y), relu};
     }
     /// Floats @p i to i + 7, which are lanes @p lane to lane + 7.
-    void eight(std::int64_t i, const Line &line, std::int64_t lane, Vector &g) const
+    void eight(std::int64_t i, const Line &line, std::int64_t lane, EightFloats &g) const
     {
-        g = wide(dy + i);
+        g = load(dy + i);
         if (dy2 != nullptr)
-            g += wide(dy2 + i);
+            g += load(dy2 + i);
         if (!relu)
             return;
-        const Vector zero{};
+        const EightFloats zero{};
         if (y != nullptr)
-            g = wide(y + i) > zero ? g : zero;
+            g = load(y + i) > zero ? g : zero;
         else
-            g = wide(x + i) * wide(line.factor.data() + lane) + wide(line.shift.data() + lane) > zero ? g : zero;
+            g = load(x + i) * load(line.factor.data() + lane) + load(line.shift.data() + lane) > zero ? g : zero;
     }
     [[nodiscard]] float one(std::int64_t i, float factor, float shift) const
     {
@@ -126,17 +121,17 @@ PLANLOOM_CLONES void addGradientSums(const Incoming &in, std::int64_t n, const L
     const std::int64_t whole = n - n % kLanes;
     for (std::int64_t begin = 0; begin < whole; begin += kChunk) {
         const std::int64_t end = std::min(whole, begin + kChunk);
-        Vector s[2] = {};
-        Vector p[2] = {};
+        EightFloats s[2] = {};
+        EightFloats p[2] = {};
         for (std::int64_t i = begin; i < end; i += kLanes) {
             for (std::int64_t h = 0; h < 2; ++h) {
                 const std::int64_t at = i + h * kWide;
-                Vector g;
+                EightFloats g;
                 in.eight(at, line, h * kWide, g);
                 if (kept != nullptr)
-                    wide(kept + at) = g;
+                    store(kept + at, g);
                 s[h] += g;
-                p[h] += g * (wide(in.x + at) - wide(mean.data() + h * kWide));
+                p[h] += g * (load(in.x + at) - load(mean.data() + h * kWide));
             }
         }
         collect(s, sum);
@@ -162,9 +157,9 @@ PLANLOOM_CLONES void applyPlane(const Incoming &in, const Line &line, const Plan
     const std::int64_t whole = n - n % kLanes;
     for (std::int64_t i = 0; i < whole; i += kLanes) {
         for (std::int64_t h = 0; h < kLanes; h += kWide) {
-            Vector g;
+            EightFloats g;
             in.eight(i + h, line, h, g);
-            wide(dx + i + h) = wide(plane.a.data() + h) * g + wide(plane.b.data() + h) * wide(in.x + i + h) + wide(plane.c.data() + h);
+            store(dx + i + h, load(plane.a.data() + h) * g + load(plane.b.data() + h) * load(in.x + i + h) + load(plane.c.data() + h));
         }
     }
     for (std::int64_t i = whole; i < n; ++i) {

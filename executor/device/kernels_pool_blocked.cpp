@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Pooling of blocked tensors: a vector holds the same pixel of neighbouring channels, so that windows are walked once for all of them.
 #include "executor/device/channel_lanes.h"
+#include "executor/device/eight_floats.h"
 #include "executor/device/pool_geometry.h"
 #include "executor/device/simd.h"
 
@@ -10,11 +11,7 @@ namespace {
 
 /// Half of the longest block, a whole one of the other: a plane here is eight channels of a sample.
 constexpr std::int64_t kWide = 8;
-using Vector = float __attribute__((vector_size(kWide * sizeof(float)), aligned(4), may_alias));
 using Counters = std::int32_t __attribute__((vector_size(kWide * sizeof(std::int32_t))));
-
-const Vector &at(const float *p) { return *reinterpret_cast<const Vector *>(p); }
-Vector &at(float *p) { return *reinterpret_cast<Vector *>(p); }
 
 /// Eight channels of a sample within a block of `width`.
 struct Planes {
@@ -31,34 +28,34 @@ struct Planes {
 [[gnu::flatten]] PLANLOOM_CLONES void maximum(const Pool &pool, std::int64_t stride, const float *x, float *y)
 {
     pool.forPositions([&](std::int64_t position, const Place &place) {
-        Vector best = Vector{} - std::numeric_limits<float>::infinity();
+        EightFloats best = EightFloats{} - std::numeric_limits<float>::infinity();
         bool any = false;
         pool.forTaps(place, [&](std::int64_t i) {
-            const Vector &v = at(x + i * stride);
+            const EightFloats v = load(x + i * stride);
             best = v > best ? v : best;
             any = true;
         });
-        at(y + position * stride) = any ? best : Vector{};
+        store(y + position * stride, any ? best : EightFloats{});
     });
 }
 
 [[gnu::flatten]] PLANLOOM_CLONES void maximumGradient(const Pool &pool, std::int64_t stride, const float *dy, const float *x, float *dx)
 {
     pool.forPositions([&](std::int64_t position, const Place &place) {
-        Vector best = Vector{} - std::numeric_limits<float>::infinity();
+        EightFloats best = EightFloats{} - std::numeric_limits<float>::infinity();
         Counters winner{}; // the first maximum's number among the taps
         std::int32_t tap = 0;
         pool.forTaps(place, [&](std::int64_t i) {
-            const Vector &v = at(x + i * stride);
+            const EightFloats v = load(x + i * stride);
             const Counters better = v > best;
             winner = better ? Counters{} + tap : winner;
             best = better ? v : best;
             ++tap;
         });
-        const Vector g = at(dy + position * stride);
+        const EightFloats g = load(dy + position * stride);
         tap = 0;
         pool.forTaps(place, [&](std::int64_t i) {
-            at(dx + i * stride) += winner == tap ? g : Vector{};
+            store(dx + i * stride, load(dx + i * stride) + (winner == tap ? g : EightFloats{}));
             ++tap;
         });
     });
@@ -67,17 +64,17 @@ struct Planes {
 [[gnu::flatten]] PLANLOOM_CLONES void average(const Pool &pool, std::int64_t stride, const float *x, float *y)
 {
     pool.forPositions([&](std::int64_t position, const Place &place) {
-        Vector sum{};
-        pool.forTaps(place, [&](std::int64_t i) { sum += at(x + i * stride); });
-        at(y + position * stride) = sum / pool.divisor(place);
+        EightFloats sum{};
+        pool.forTaps(place, [&](std::int64_t i) { sum += load(x + i * stride); });
+        store(y + position * stride, sum / pool.divisor(place));
     });
 }
 
 [[gnu::flatten]] PLANLOOM_CLONES void averageGradient(const Pool &pool, std::int64_t stride, const float *dy, float *dx)
 {
     pool.forPositions([&](std::int64_t position, const Place &place) {
-        const Vector share = at(dy + position * stride) / pool.divisor(place);
-        pool.forTaps(place, [&](std::int64_t i) { at(dx + i * stride) += share; });
+        const EightFloats share = load(dy + position * stride) / pool.divisor(place);
+        pool.forTaps(place, [&](std::int64_t i) { store(dx + i * stride, load(dx + i * stride) + share); });
     });
 }
 
@@ -85,7 +82,7 @@ struct Planes {
 void clear(float *dx, std::int64_t area, std::int64_t stride)
 {
     for (std::int64_t i = 0; i < area; ++i)
-        at(dx + i * stride) = Vector{};
+        store(dx + i * stride, EightFloats{});
 }
 
 struct Blocked {
@@ -204,9 +201,9 @@ Made makeBlockedGlobalAverageGrad(const Request &request)
     return makeFunction([how = globalOf(request.outputs[0])](Inputs in, Outputs out) {
         forPlanes(how, [&](std::int64_t plane) {
             float *dx = floats(out[0]) + how.where.begin(plane, how.area);
-            const Vector share = at(floats(in[0]) + plane * kWide) / static_cast<float>(how.area);
+            const EightFloats share = load(floats(in[0]) + plane * kWide) / static_cast<float>(how.area);
             for (std::int64_t i = 0; i < how.area; ++i)
-                at(dx + i * how.where.width) = share;
+                store(dx + i * how.where.width, share);
         });
     });
 }

@@ -2,7 +2,7 @@
 #include "executor/device/packed_product.h"
 
 #include "executor/device/parallel.h"
-#include "executor/device/transpose_eight.h"
+#include "executor/device/eight_floats.h"
 
 #include <algorithm>
 #include <cstdlib>
@@ -45,12 +45,6 @@ constexpr std::int64_t equalBlocks(std::int64_t n, std::int64_t most, std::int64
 
 inline void fetch(const float *line) { __builtin_prefetch(line, 0, 3); }
 
-using LooseEight = float __attribute__((vector_size(32), aligned(4), may_alias));
-
-/// Eight floats of an array, wherever they begin.
-inline const LooseEight &eight(const float *at) { return *reinterpret_cast<const LooseEight *>(at); }
-inline LooseEight &eight(float *at) { return *reinterpret_cast<LooseEight *>(at); }
-
 /// What a panel's sum does with C.
 struct Destination {
     float *c = nullptr;
@@ -77,12 +71,14 @@ template <bool kCopy>
     const std::int64_t rowB = kCopy ? o.rowB : kColumns;
 #pragma GCC unroll 4
     for (std::int64_t i = 0; i < steps; ++i, o.a += kRows, o.b += rowB) {
-        const EightFloats b0 = eight(o.b);
-        const EightFloats b1 = eight(o.b + 8);
+        EightFloats b0;
+        EightFloats b1;
+        load(o.b, b0);
+        load(o.b + 8, b1);
         fetch(o.a + 16 * kRows);
         if constexpr (kCopy) {
-            eight(o.copy) = b0;
-            eight(o.copy + 8) = b1;
+            store(o.copy, b0);
+            store(o.copy + 8, b1);
             o.copy += kColumns;
             fetch(o.b + 8 * rowB);
             fetch(o.b + 8 * rowB + kColumns - 1);
@@ -101,21 +97,25 @@ template <bool kCopy>
     EightFloats bias0{};
     EightFloats bias1{};
     if (to.bias != nullptr) {
-        bias0 = eight(to.bias);
-        bias1 = eight(to.bias + 8);
+        load(to.bias, bias0);
+        load(to.bias + 8, bias1);
     }
 #pragma GCC unroll 6
     for (std::int64_t r = 0; r < kRows; ++r) {
         float *c = to.c + r * to.stride;
         if (to.add) {
-            eight(c) = eight(c) + sums.of[r][0];
-            eight(c + 8) = eight(c + 8) + sums.of[r][1];
+            EightFloats before0;
+            EightFloats before1;
+            load(c, before0);
+            load(c + 8, before1);
+            store(c, before0 + sums.of[r][0]);
+            store(c + 8, before1 + sums.of[r][1]);
         } else if (to.bias != nullptr) {
-            eight(c) = sums.of[r][0] + bias0;
-            eight(c + 8) = sums.of[r][1] + bias1;
+            store(c, sums.of[r][0] + bias0);
+            store(c + 8, sums.of[r][1] + bias1);
         } else {
-            eight(c) = sums.of[r][0];
-            eight(c + 8) = sums.of[r][1];
+            store(c, sums.of[r][0]);
+            store(c + 8, sums.of[r][1]);
         }
     }
 }
@@ -156,7 +156,7 @@ PLANLOOM_AVX2 void packRows(const float *from, const MatrixStrides &strides, std
         for (; i + 8 <= k; i += 8) {
             EightFloats lines[8] = {};
             for (std::int64_t r = 0; r < kRows; ++r)
-                lines[r] = eight(from + r * strides.row + i);
+                load(from + r * strides.row + i, lines[r]);
             transposeEight(lines);
             for (std::int64_t t = 0; t < 8; ++t)
                 std::memcpy(packed + (i + t) * kRows, &lines[t], kRows * sizeof(float));
@@ -185,10 +185,10 @@ PLANLOOM_AVX2 void packColumns(const float *from, const MatrixStrides &strides, 
             for (std::int64_t half = 0; half < kColumns; half += 8) {
                 EightFloats lines[8];
                 for (std::int64_t c = 0; c < 8; ++c)
-                    lines[c] = eight(from + (half + c) * strides.column + i);
+                    load(from + (half + c) * strides.column + i, lines[c]);
                 transposeEight(lines);
                 for (std::int64_t t = 0; t < 8; ++t)
-                    eight(packed + (i + t) * kColumns + half) = lines[t];
+                    store(packed + (i + t) * kColumns + half, lines[t]);
             }
         }
     }

@@ -182,8 +182,8 @@ int main(int argc, char **argv)
     }
     std::printf("planloom: %.1f ms a step, loss %.5f -> %.5f\n", 1e3 * median(seconds), losses.front(), losses.back());
 
-    const fs::path script = fs::path(__FILE__).parent_path() / "peer" / "lstm.py";
-    const std::string command = std::string(argc > 1 ? argv[1] : "python3") + " '" + script.string() + "' '" + folder.string() + "'";
+    const fs::path script = fs::path(PLANLOOM_PEERS) / "lstm.py";
+    const std::string command = std::string(argc > 1 ? argv[1] : "/usr/bin/python3") + " '" + script.string() + "' '" + folder.string() + "'";
     std::string answer;
     if (std::FILE *pipe = ::popen(command.c_str(), "r")) {
         char buffer[4096];
@@ -194,7 +194,7 @@ int main(int argc, char **argv)
     fs::remove_all(folder);
     const auto peer = nlohmann::json::parse(answer, nullptr, false);
     if (peer.is_discarded()) {
-        std::fprintf(stderr, "PyTorch gave no answer; is python3-torch installed for '%s'?\n", argc > 1 ? argv[1] : "python3");
+        std::fprintf(stderr, "PyTorch gave no answer; is python3-torch installed for '%s'?\n", argc > 1 ? argv[1] : "/usr/bin/python3");
         return 1;
     }
     double difference = 0;

@@ -6,7 +6,21 @@
 
 namespace planloom::device {
 
+/// A vector of the compiler's, taken apart where the processor's are shorter. Used inside functions only: how it is passed depends on the processor.
 using EightFloats = float __attribute__((vector_size(32)));
+
+/// Eight floats of an array, wherever they begin.
+[[gnu::always_inline]] inline void load(const float *from, EightFloats &to) { std::memcpy(&to, from, sizeof to); }
+
+/// The same, in functions that are compiled for what the file is: clang returns no vector to another target's.
+[[gnu::always_inline]] inline EightFloats load(const float *from)
+{
+    EightFloats value;
+    std::memcpy(&value, from, sizeof value);
+    return value;
+}
+
+[[gnu::always_inline]] inline void store(float *to, const EightFloats &value) { std::memcpy(to, &value, sizeof value); }
 
 /// Eight rows of eight floats, in place of them their columns.
 [[gnu::always_inline]] inline void transposeEight(EightFloats (&rows)[8])
