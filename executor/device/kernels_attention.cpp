@@ -17,11 +17,11 @@ namespace {
 
 // Queries and keys of a tile: its scores and the rows that they are made of stay in a second-level cache. Both are whole groups of rows and columns.
 constexpr std::int64_t kQueryTile = 4 * kTileRows;
-constexpr std::int64_t kKeyTile = 6 * kTileColumns;
+constexpr std::int64_t kKeyTile = 9 * kTileColumns;
 static_assert(kKeyTile % kTileRows == 0);
 constexpr std::int64_t kScores = tileStride(kKeyTile); ///< floats from one query's scores to the next one's
 /// Query tiles of a forward work item: each copy of a key tile serves them all.
-constexpr std::int64_t kTilesPerBlock = 4;
+constexpr std::int64_t kTilesPerBlock = 8;
 constexpr std::int64_t kQueryBlock = kTilesPerBlock * kQueryTile;
 constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "executor/device/packed_product.h"
 
-#include "executor/device/parallel.h"
 #include "executor/device/eight_floats.h"
+#include "executor/device/parallel.h"
 
 #include <algorithm>
 #include <cstdlib>
@@ -198,29 +198,35 @@ PLANLOOM_AVX2 void packColumns(const float *from, const MatrixStrides &strides, 
     }
 }
 
-/// Fetches the next panel of B into a second-level cache, some lines with each panel of A.
+/// Fetches the next panel of B into a second-level cache, some lines with each panel of A. A row of lines is one of B's columns where
+/// these have neighbours in them, and the whole panel where its rows do.
 class NextPanel {
 public:
     NextPanel() = default;
     NextPanel(const float *from, const MatrixStrides &strides, std::int64_t k, std::int64_t turns)
-        : m_from(from), m_line(strides.column == 1 ? strides.row : kFloatsOfLine), m_perRow(strides.column == 1 ? k : k / kFloatsOfLine + 1),
-          m_row(strides.column == 1 ? 0 : strides.column), m_lines(strides.column == 1 ? k : kColumns * m_perRow), m_perTurn(m_lines / turns + 1)
+        : m_row(from), m_line(from), m_toRow(strides.column), m_toLine(strides.column == 1 ? strides.row : kFloatsOfLine),
+          m_perRow(strides.column == 1 ? k : k / kFloatsOfLine + 1), m_left(strides.column == 1 ? k : kColumns * m_perRow), m_perTurn(m_left / turns + 1)
     {
     }
 
     void turn()
     {
-        const std::int64_t end = std::min(m_lines, m_at + m_perTurn);
-        for (; m_at < end; ++m_at)
-            __builtin_prefetch(m_from + m_at / m_perRow * m_row + m_at % m_perRow * m_line, 0, 2);
+        for (std::int64_t i = std::min(m_left, m_perTurn); i > 0; --i, --m_left) {
+            __builtin_prefetch(m_line, 0, 2);
+            m_line += m_toLine;
+            if (++m_inRow == m_perRow) {
+                m_inRow = 0;
+                m_row += m_toRow;
+                m_line = m_row;
+            }
+        }
     }
 
 private:
-    const float *m_from = nullptr;
-    std::int64_t m_line = 0;   ///< floats from one line of a row to the next
-    std::int64_t m_perRow = 1; ///< lines
-    std::int64_t m_row = 0;    ///< floats from one row of lines to the next
-    std::int64_t m_lines = 0, m_perTurn = 0, m_at = 0;
+    const float *m_row = nullptr, *m_line = nullptr;
+    std::int64_t m_toRow = 0, m_toLine = 0; ///< floats from one to the next
+    std::int64_t m_perRow = 1;              ///< lines
+    std::int64_t m_left = 0, m_perTurn = 0, m_inRow = 0;
 };
 
 /// One thread's share of a product.

@@ -19,7 +19,7 @@ using PartDone = std::function<void(std::int64_t row, std::int64_t column, std::
 /// Anatomy of high-performance matrix multiplication, 2008). A sum runs over k in the same order whatever the number of threads is, so the
 /// results are equal bit for bit. Scratch: at most 11 MiB a thread, kept from the first run on and shared by all products.
 struct PackedProduct {
-    std::int64_t m = 0, n = 0, k = 0;
+    std::int64_t m = 0, n = 0, k = 0; ///< none is 0 when it runs
     MatrixStrides a, b;
     std::int64_t stride = 0; ///< floats from one row of C to the next
 

@@ -4,6 +4,7 @@
 #include "engine/graph/differentiate.h"
 #include "engine/graph/zoo.h"
 #include "executor/device/kernel.h"
+#include "executor/runtime/sleeping_threads.h"
 
 #include <nlohmann/json.hpp>
 #include <omp.h>
@@ -142,6 +143,7 @@ double median(std::vector<double> values)
 
 int main(int argc, char **argv)
 {
+    runtime::restartWithSleepingThreads(argv); // PyTorch gets the same: its own threads spin in each other's way
     namespace fs = std::filesystem;
     const graph::LstmConfig config;
     auto model = graph::lstmLanguageModel(config);
