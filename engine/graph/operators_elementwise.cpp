@@ -5,9 +5,6 @@
 namespace planloom::graph {
 namespace {
 
-/// Polynomial or table work of one transcendental function, in floating-point operations; only its order of magnitude matters,
-/// since element-wise operators are bound by memory.
-
 Result<Infos> inferBinary(const OpView &view)
 {
     if (view.inputs[0]->type != view.inputs[1]->type)

@@ -29,7 +29,8 @@ std::vector<OpSchema> boxingSchemas(); ///< only rewrites emit these; they are n
 
 // What several families need.
 
-/// Floating-point operations counted for an element of a function like exp.
+/// Polynomial or table work of one transcendental function, in floating-point operations; only its order of magnitude matters,
+/// since element-wise operators are bound by memory.
 inline constexpr double kTranscendental = 8;
 
 /// The common shape of two under numpy's broadcasting. Error: BadInput with both shapes.

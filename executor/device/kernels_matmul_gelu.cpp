@@ -9,7 +9,7 @@ namespace planloom::device {
 namespace {
 
 struct Made2D {
-    MatrixProduct product;
+    std::optional<MatrixProduct> product; ///< none where there are no rows
     std::int64_t columns = 0;
 };
 
@@ -24,8 +24,10 @@ Result<Made2D> makeRows(const Request &request, onednn::Bias bias)
     const onednn::View y = matrixView({rows[0], b.dims[1]}, false, 2);
     if (a.dims[1] != b.dims[0] || product(y.dims) != request.outputs[0].elements())
         return wrong(request, text(request.in(0)) + " times " + text(request.in(1)) + " is not " + text(request.out()));
-    if (product(y.dims) == 0 || a.dims[1] == 0)
-        return cannot(request, "a product without elements or terms");
+    if (a.dims[1] == 0)
+        return cannot(request, "a product without terms");
+    if (product(y.dims) == 0)
+        return Made2D{{}, y.dims[1]};
     auto made = MatrixProduct::make(a, b, y, bias, 1.0F, false);
     if (!made)
         return cannot(request, made.error().message);
@@ -55,7 +57,9 @@ Made makeMatMulGelu(const Request &request)
     return makeFunction([p = std::move(made->product), width = made->columns, gelu](Inputs in, Outputs out) mutable {
         float *y = floats(out[0]);
         float *z = floats(out[1]);
-        p.run(in[0], in[1], in[2], z, [=](std::int64_t row, std::int64_t column, std::int64_t rows, std::int64_t columns) {
+        if (!p)
+            return;
+        p->run(in[0], in[1], in[2], z, [=](std::int64_t row, std::int64_t column, std::int64_t rows, std::int64_t columns) {
             forRows(width, row, column, rows, columns, [=](std::int64_t at, std::int64_t n) { gelu(z + at, y + at, n); });
         });
     });
@@ -72,7 +76,9 @@ Made makeMatMulGeluGrad(const Request &request)
     return makeFunction([p = std::move(made->product), width = made->columns, gradient](Inputs in, Outputs out) mutable {
         const float *z = floats(in[2]);
         float *dz = floats(out[0]);
-        p.run(in[0], in[1], nullptr, dz, [=](std::int64_t row, std::int64_t column, std::int64_t rows, std::int64_t columns) {
+        if (!p)
+            return;
+        p->run(in[0], in[1], nullptr, dz, [=](std::int64_t row, std::int64_t column, std::int64_t rows, std::int64_t columns) {
             forRows(width, row, column, rows, columns, [=](std::int64_t at, std::int64_t n) { gradient(dz + at, z + at, dz + at, n); });
         });
     });

@@ -6,15 +6,14 @@
 #include "executor/device/packed_product.h"
 #include "executor/runtime/arena.h"
 #include "executor/runtime/sleeping_threads.h"
+#include "tests/bench/peer_process.h"
 
 #include <algorithm>
 #include <array>
 #include <cstdio>
 #include <cstdlib>
-#include <ctime>
 #include <functional>
 #include <string>
-#include <thread>
 #include <vector>
 
 namespace {
@@ -60,12 +59,10 @@ std::vector<Shape> shapes()
     return all;
 }
 
+/// Per core.
 double now()
 {
-    timespec time{};
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
-    static const double kThreads = std::max(1U, std::thread::hardware_concurrency());
-    return (static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec)) / kThreads;
+    return bench::processorSeconds() / bench::cores();
 }
 
 /// Lower quartiles of the seconds of both, taken in turn.

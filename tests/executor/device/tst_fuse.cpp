@@ -35,7 +35,24 @@ private slots:
     void sameResults();
     void whatIsFused();
     void keepsWhatOthersRead();
+    void geluOfNoRows();
 };
+
+/// A slice without samples: nothing is read or written.
+void Fuse::geluOfNoRows()
+{
+    const auto f = [](std::vector<std::int64_t> dims) { return device::Argument{graph::DType::F32, std::move(dims)}; };
+    for (const bool gradient : {false, true}) {
+        graph::Op op;
+        op.type = op.name = gradient ? "MatMulGeluGrad" : "MatMulGelu";
+        const std::vector<device::Argument> outputs(gradient ? 1 : 2, f({0, 3}));
+        auto kernel = device::makeKernel(op, {f({0, 4}), f({4, 3}), gradient ? f({0, 3}) : f({3})}, outputs);
+        QVERIFY2(kernel.ok(), kernel ? "" : kernel.error().text().c_str());
+        const void *inputs[] = {nullptr, nullptr, nullptr};
+        void *none[] = {nullptr, nullptr};
+        (*kernel)->run(inputs, {none, outputs.size()});
+    }
+}
 
 void Fuse::sameResults_data()
 {
