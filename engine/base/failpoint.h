@@ -9,7 +9,8 @@
 
 namespace planloom {
 
-/// Every place where a test can make the program fail, in the order in which a checkpoint passes them. The environment variable
+/// Every place where a test can make the program fail, in the order in which a checkpoint passes them; then those of the
+/// run around it. The environment variable
 /// PLANLOOM_FAILPOINTS arms them: "checkpoint.shard-fsync=kill@3;lease.write=error;checkpoint.prune=sleep:50", each NAME=ACTION[@N] with
 ///     kill      SIGKILL to this process           stop      SIGSTOP
 ///     error     an Io error from here             full      the same, as a full disk says it
@@ -36,6 +37,8 @@ inline constexpr std::string_view kFailpoints[] = {
     "checkpoint.restore-file",
     "lease.write",
     "lease.written",
+    "metrics.send",                ///< steps are done, whoever started the rank has not heard of them
+    "metrics.write",               ///< it has, their metrics are not in the run's folder yet
 };
 
 /// The names above.

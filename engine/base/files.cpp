@@ -167,9 +167,15 @@ Status AtomicFile::commit()
         return ioError("cannot be put in place: " + reason()).in(m_path.string());
     ::close(std::exchange(m_fd, -1));
     const auto parent = m_path.has_parent_path() ? m_path.parent_path() : std::filesystem::path(".");
-    const Descriptor folder(::open(parent.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-    if (folder.valid())
-        ::fsync(folder.get());
+    [[maybe_unused]] const Status synced = syncToDisk(parent); // the file is there whatever this says
+    return {};
+}
+
+Status syncToDisk(const std::filesystem::path &path)
+{
+    const Descriptor entry(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+    if (!entry.valid() || ::fsync(entry.get()) != 0)
+        return ioError("cannot be made to last: " + reason()).in(path.string());
     return {};
 }
 

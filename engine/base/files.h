@@ -38,6 +38,9 @@ private:
 /// and a full disk leaves the old one and no debris. Errors: Io.
 Status writeFileAtomically(const std::filesystem::path &path, std::string_view contents);
 
+/// Makes a file's bytes, or which entries a folder has, outlive a power cut. Error: Io.
+Status syncToDisk(const std::filesystem::path &path);
+
 /// The bytes of @p relative under @p folder, opened so that no "..", absolute path, symbolic link or hard link leads out of
 /// it (openat2 RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS, regular file, one link). @p length < 0 reads to the end.
 /// Errors: BadInput (escapes, out of range), NotFound, Io.

@@ -69,6 +69,20 @@ public:
         send(message);
     }
 
+    void keepMetrics(std::int64_t steps) override
+    {
+        wire::WorkerMessage message;
+        message.mutable_keep_metrics()->set_steps(steps);
+        send(message);
+    }
+
+    [[nodiscard]] std::optional<std::int64_t> metricsKept() override
+    {
+        if (!m_stream || m_broken || m_ended)
+            return std::nullopt;
+        return m_metricsKept;
+    }
+
     void progress(std::int64_t done, bool training) override
     {
         m_done = done;
@@ -142,6 +156,8 @@ private:
         while (m_stream->Read(&message)) {
             if (message.stop())
                 m_stop = true;
+            if (message.metrics_kept() > 0)
+                m_metricsKept = message.metrics_kept();
         }
         m_stop = true; // the agent is gone
         m_ended = true;
@@ -176,6 +192,7 @@ private:
     std::unique_ptr<grpc::ClientReaderWriter<wire::WorkerMessage, wire::AgentMessage>> m_stream;
     std::atomic<bool> m_stop{false};
     std::atomic<bool> m_ended{false};
+    std::atomic<std::int64_t> m_metricsKept{0};
     bool m_broken = false;
     ErrorCode m_code = ErrorCode::Failed;
     std::chrono::steady_clock::time_point m_beaten;

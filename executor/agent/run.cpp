@@ -137,7 +137,7 @@ RunNews Run::next()
 
 void Run::requestStop()
 {
-    std::vector<std::function<void()>> stops;
+    std::vector<std::shared_ptr<WorkerLine>> lines;
     {
         const std::lock_guard lock(m_mutex);
         if (m_stopAsked)
@@ -147,12 +147,12 @@ void Run::requestStop()
         const Clock::duration grace = m_state == RunState::Running ? kStopGrace : kShortGrace;
         endBy(Clock::now() + std::max(grace, std::chrono::duration_cast<Clock::duration>(threeSteps)));
         for (const Worker &worker : m_workers) {
-            if (worker.stop)
-                stops.push_back(worker.stop);
+            if (worker.line)
+                lines.push_back(worker.line);
         }
     }
-    for (const auto &stop : stops)
-        stop();
+    for (const auto &line : lines)
+        line->stop();
 }
 
 void Run::kill()
@@ -180,9 +180,9 @@ Status Run::outcome() const
     return m_outcome ? *m_outcome : Status(failed("the run is not over"));
 }
 
-Result<Seat> Run::attach(const std::string &token, int rank, std::int64_t pid, std::function<void()> stop)
+Result<Seat> Run::attach(const std::string &token, int rank, std::int64_t pid, std::shared_ptr<WorkerLine> line)
 {
-    std::function<void()> stopNow;
+    bool stopNow = false;
     Seat seat{0, rank};
     {
         const std::lock_guard lock(m_mutex);
@@ -197,9 +197,8 @@ Result<Seat> Run::attach(const std::string &token, int rank, std::int64_t pid, s
         worker.attached = true;
         worker.heard = Clock::now();
         worker.process = static_cast<int>(::syscall(SYS_pidfd_open, static_cast<pid_t>(pid), 0));
-        worker.stop = std::move(stop);
-        if (m_stopAsked)
-            stopNow = worker.stop;
+        worker.line = line;
+        stopNow = m_stopAsked;
         if (std::ranges::all_of(m_workers, &Worker::attached)) {
             m_traceBegin = m_traceBegin.value_or(Clock::now());
             m_traceShift = std::chrono::nanoseconds(Clock::now() - *m_traceBegin).count();
@@ -208,7 +207,7 @@ Result<Seat> Run::attach(const std::string &token, int rank, std::int64_t pid, s
         }
     }
     if (stopNow)
-        stopNow();
+        line->stop();
     return seat;
 }
 
@@ -234,6 +233,13 @@ void Run::onValidation(Seat seat, const Validation &validation)
         return;
     m_toWrite.emplace_back(validation);
     publish(validation);
+}
+
+void Run::onKeepMetrics(Seat seat, std::int64_t steps)
+{
+    const std::lock_guard lock(m_mutex);
+    if (seated(seat))
+        m_toKeep = steps;
 }
 
 void Run::onRecords(Seat seat, std::span<const trace::Record> records, std::int64_t dropped)
@@ -310,7 +316,7 @@ void Run::detach(Seat seat)
     if (!worker)
         return;
     worker->detached = true;
-    worker->stop = {};
+    worker->line = nullptr;
     if (!worker->finished)
         lose(*worker);
 }

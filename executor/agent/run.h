@@ -11,7 +11,6 @@
 #include <chrono>
 #include <condition_variable>
 #include <deque>
-#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -48,6 +47,16 @@ using RunEvent = std::variant<StateChange, StepMetrics, Validation, RunSummary>;
 struct Seat {
     int gang = 0;
     int rank = 0;
+};
+
+/// What a worker is told. Calls come from any thread and after the worker has gone, too; they must not call the run back.
+class WorkerLine {
+public:
+    virtual ~WorkerLine() = default;
+    /// Stop after the step at hand.
+    virtual void stop() = 0;
+    /// The metrics of the steps before @p steps are in the run's folder.
+    virtual void metricsKept(std::int64_t steps) = 0;
 };
 
 /// Bytes, as runtime::MemoryUse says.
@@ -97,11 +106,12 @@ public:
     /// Once over: success, Cancelled, or why it failed.
     [[nodiscard]] Status outcome() const;
 
-    // The workers' side. @p stop is called, once, when the worker should stop; it must not call back.
+    // The workers' side.
     /// Errors: BadInput (no such rank, it reported before, or @p token is that of a gang that is over).
-    Result<Seat> attach(const std::string &token, int rank, std::int64_t pid, std::function<void()> stop);
+    Result<Seat> attach(const std::string &token, int rank, std::int64_t pid, std::shared_ptr<WorkerLine> line);
     void onMetrics(Seat seat, StepMetrics step); ///< samplesPerSecond is filled in
     void onValidation(Seat seat, const Validation &validation);
+    void onKeepMetrics(Seat seat, std::int64_t steps); ///< answered once all metrics said so far are written
     void onRecords(Seat seat, std::span<const trace::Record> records, std::int64_t dropped);
     void onEvaluation(Seat seat, double loss, double accuracy, std::int64_t samples);
     /// An @p error without text is none.
@@ -124,7 +134,7 @@ private:
         Clock::time_point progressed; ///< while it trains
         std::int64_t progress = 0;
         bool training = false;
-        std::function<void()> stop;
+        std::shared_ptr<WorkerLine> line; ///< while it is attached
     };
 
     Run(TrainRequest request, Prediction prediction, RunFolder folder, std::string socketPath);
@@ -184,6 +194,7 @@ private:
     std::vector<Worker> m_workers;
     std::vector<StepMetrics> m_steps;
     std::deque<std::variant<StepMetrics, Validation>> m_toWrite;
+    std::int64_t m_toKeep = 0; ///< steps that rank 0 wants to hear of once they are written; 0: none
     std::optional<Clock::time_point> m_traceBegin; ///< when the first gang was complete
     std::int64_t m_traceShift = 0;                 ///< nanoseconds from there to the present gang's
     std::int64_t m_droppedBefore = 0;              ///< by workers of gangs that are over

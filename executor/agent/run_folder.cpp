@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "executor/agent/run_folder.h"
 
+#include "engine/base/failpoint.h"
 #include "engine/base/files.h"
 
 #include <array>
@@ -190,6 +191,7 @@ Status RunFolder::begin(const TrainRequest &request)
 
 Status RunFolder::appendMetrics(const std::string &line)
 {
+    PLANLOOM_FAILPOINT("metrics.write");
     const std::string text = line + "\n";
     const auto put = ::pwrite(m_metrics, text.data(), text.size(), m_metricsLength);
     if (put != static_cast<ssize_t>(text.size())) {

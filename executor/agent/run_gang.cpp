@@ -45,6 +45,11 @@ Status Run::open()
     auto steps = metricsFromJson(*lines);
     if (!steps)
         return steps.error().in(m_folder.file("metrics.jsonl"));
+    const auto validations = validationsFromJson(*lines);
+    if (!validations)
+        return validations.error().in(m_folder.file("metrics.jsonl"));
+    if (const Status same = m_metrics ? m_metrics->catchUp(*steps, *validations) : Status(); !same)
+        note(same.error().text());
     const std::lock_guard lock(m_mutex);
     m_steps = std::move(*steps);
     return {};
@@ -129,6 +134,7 @@ bool Run::restart()
     m_firstLost.reset();
     m_deadline.reset();
     m_evaluation.reset();
+    m_toKeep = 0;
     ++m_gang;
     m_token = randomHex(16);
     m_state = RunState::Restarting;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "executor/agent/run_metrics.h"
 
+#include <cmath>
+
 namespace planloom::agent {
 namespace {
 
@@ -31,8 +33,29 @@ Result<RunMetrics> RunMetrics::open(const std::string &path, const store::Run &r
     return metrics;
 }
 
-void RunMetrics::add(const StepMetrics &step, std::int64_t samples)
+Status RunMetrics::catchUp(std::span<const StepMetrics> steps, std::span<const Validation> validations)
 {
+    const auto stored = m_workspace.steps(m_run);
+    if (!stored)
+        return stored.error();
+    const auto seen = m_workspace.validations(m_run);
+    if (!seen)
+        return seen.error();
+    // Both were written in the order of steps.
+    for (const StepMetrics &step : steps) {
+        if (stored->empty() || step.step > stored->back().step)
+            add(step);
+    }
+    for (const Validation &validation : validations) {
+        if (seen->empty() || validation.step > seen->back().step)
+            add(validation);
+    }
+    return flush(true);
+}
+
+void RunMetrics::add(const StepMetrics &step)
+{
+    const auto samples = std::llround(step.samplesPerSecond * step.seconds);
     m_steps.push_back({step.step, step.loss, step.seconds, step.learningRate, step.gradientNorm, samples});
 }
 

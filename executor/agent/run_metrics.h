@@ -7,6 +7,7 @@
 #include <chrono>
 #include <optional>
 #include <string>
+#include <span>
 #include <vector>
 
 namespace planloom::agent {
@@ -17,7 +18,9 @@ class RunMetrics {
 public:
     /// Opens or makes the file. Error: Io, BadInput (damaged).
     static Result<RunMetrics> open(const std::string &path, const store::Run &run);
-    void add(const StepMetrics &step, std::int64_t samples);
+    /// What metrics.jsonl has and the data base does not, as an agent that was killed had no time for it. Errors: those of store::Workspace.
+    Status catchUp(std::span<const StepMetrics> steps, std::span<const Validation> validations);
+    void add(const StepMetrics &step);
     void add(const Validation &validation);
     /// Writes what was added if a second has passed since the last time, or now. Error: Io; what was added is then forgotten.
     Status flush(bool now);

@@ -8,6 +8,7 @@
 #include <poll.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+#include <utility>
 
 namespace planloom::agent {
 namespace {
@@ -156,9 +157,13 @@ void Run::writeOut()
 void Run::writeMetrics(bool last)
 {
     std::deque<std::variant<StepMetrics, Validation>> lines;
+    std::int64_t kept = 0;
+    std::shared_ptr<WorkerLine> asked;
     {
         const std::lock_guard lock(m_mutex);
         lines.swap(m_toWrite);
+        kept = std::exchange(m_toKeep, 0);
+        asked = m_failure ? nullptr : m_workers.front().line; // metrics may have been lost
     }
     Status written;
     for (const auto &line : lines) {
@@ -167,13 +172,15 @@ void Run::writeMetrics(bool last)
         if (!m_metrics)
             continue;
         if (const auto *step = std::get_if<StepMetrics>(&line))
-            m_metrics->add(*step, m_prediction.globalBatch);
+            m_metrics->add(*step);
         else
             m_metrics->add(std::get<Validation>(line));
     }
     if (!written) {
         const std::lock_guard lock(m_mutex);
         fail(written.error());
+    } else if (kept > 0 && asked) {
+        asked->metricsKept(kept);
     }
     if (const Status flushed = m_metrics ? m_metrics->flush(last) : Status(); !flushed) {
         note(flushed.error().text() + "; the run goes on without it");

@@ -81,17 +81,21 @@ private:
 };
 
 /// The way back to a worker, for as long as its call lasts.
-class StopLine {
+class StreamLine final : public WorkerLine {
 public:
     using Stream = grpc::ServerReaderWriter<wire::AgentMessage, wire::WorkerMessage>;
-    explicit StopLine(Stream *stream) : m_stream(stream) {}
-    void send()
+    explicit StreamLine(Stream *stream) : m_stream(stream) {}
+    void stop() override
     {
-        const std::lock_guard lock(m_mutex);
-        wire::AgentMessage stop;
-        stop.set_stop(true);
-        if (m_stream)
-            m_stream->Write(stop);
+        wire::AgentMessage message;
+        message.set_stop(true);
+        send(message);
+    }
+    void metricsKept(std::int64_t steps) override
+    {
+        wire::AgentMessage message;
+        message.set_metrics_kept(steps);
+        send(message);
     }
     void close()
     {
@@ -100,6 +104,13 @@ public:
     }
 
 private:
+    void send(const wire::AgentMessage &message)
+    {
+        const std::lock_guard lock(m_mutex);
+        if (m_stream)
+            m_stream->Write(message);
+    }
+
     std::mutex m_mutex;
     Stream *m_stream;
 };
@@ -110,6 +121,8 @@ void hear(Run &run, Seat seat, const wire::WorkerMessage &message)
         run.onMetrics(seat, fromWire(message.metrics()));
     else if (message.has_validation() && seat.rank == 0)
         run.onValidation(seat, fromWire(message.validation()));
+    else if (message.has_keep_metrics() && seat.rank == 0)
+        run.onKeepMetrics(seat, message.keep_metrics().steps());
     else if (message.has_records())
         run.onRecords(seat, fromWire(message.records()), message.records().dropped());
     else if (message.has_evaluation() && seat.rank == 0)
@@ -237,8 +250,8 @@ grpc::Status WorkerService::Report(grpc::ServerContext *, grpc::ServerReaderWrit
     const auto run = m_runs.byToken(message.hello().token());
     if (!run)
         return {grpc::StatusCode::PERMISSION_DENIED, "no run has this token"};
-    const auto line = std::make_shared<StopLine>(stream);
-    const auto seat = run->attach(message.hello().token(), message.hello().rank(), message.hello().pid(), [line] { line->send(); });
+    const auto line = std::make_shared<StreamLine>(stream);
+    const auto seat = run->attach(message.hello().token(), message.hello().rank(), message.hello().pid(), line);
     if (!seat)
         return {grpc::StatusCode::INVALID_ARGUMENT, seat.error().text()};
     while (stream->Read(&message))

@@ -54,7 +54,7 @@ Status finish(const std::string &runDir, const Manifest &manifest, std::string &
         return ioError("cannot be renamed: " + why()).in(folder);
     folder = name;
     PLANLOOM_FAILPOINT("checkpoint.folder-renamed");
-    if (Status synced = syncFolder(checkpointsFolder(runDir)); !synced)
+    if (Status synced = syncToDisk(checkpointsFolder(runDir)); !synced)
         return synced;
     PLANLOOM_FAILPOINT("checkpoint.manifest-write");
     const std::string place = folder + "/" + kManifestName;
@@ -77,10 +77,10 @@ void removeAll(const std::string &folder)
 Status settle(const std::string &runDir, const std::string &folder)
 {
     PLANLOOM_FAILPOINT("checkpoint.manifest-renamed");
-    if (Status synced = syncFolder(folder); !synced)
+    if (Status synced = syncToDisk(folder); !synced)
         return synced;
     PLANLOOM_FAILPOINT("checkpoint.parent-fsync");
-    return syncFolder(checkpointsFolder(runDir));
+    return syncToDisk(checkpointsFolder(runDir));
 }
 
 /// Manifest first: from then on it is no checkpoint, whatever else is still there.
@@ -89,7 +89,7 @@ Status removeCheckpoint(const std::string &folder)
     PLANLOOM_FAILPOINT("checkpoint.prune");
     if (::unlink((folder + "/" + kManifestName).c_str()) != 0)
         return ioError("cannot be removed: " + why()).in(folder);
-    if (Status synced = syncFolder(folder); !synced)
+    if (Status synced = syncToDisk(folder); !synced)
         return synced;
     PLANLOOM_FAILPOINT("checkpoint.prune-manifest");
     removeAll(folder);
@@ -129,7 +129,7 @@ Result<std::string> publish(const std::string &runDir, const Manifest &head, con
 {
     std::string folder = checkpointsFolder(runDir) + "/" + unfinishedName(head.state.step, head.lease);
     const auto manifest = gather(folder, head);
-    Status done = manifest ? syncFolder(folder) : Status(manifest.error());
+    Status done = manifest ? syncToDisk(folder) : Status(manifest.error());
     bool exists = false;
     if (done)
         done = lease.whileHeld([&]() -> Status {

@@ -90,16 +90,6 @@ std::string unfinishedName(std::int64_t step, std::int64_t lease) { return fmt::
 std::string shardName(int rank) { return fmt::format("rank-{:05d}.safetensors", rank); }
 std::string partName(int rank) { return fmt::format("rank-{:05d}.json", rank); }
 
-Status syncFolder(const std::string &folder)
-{
-    const int fd = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd < 0)
-        return ioError("cannot be opened: " + why()).in(folder);
-    const Status synced = syncFile(fd);
-    ::close(fd);
-    return synced ? Status() : Status(synced.error().in(folder));
-}
-
 Result<std::unique_ptr<Shard>> Shard::create(std::vector<Piece> pieces, int rank)
 {
     std::unique_ptr<Shard> shard(new Shard);

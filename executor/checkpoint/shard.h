@@ -22,9 +22,6 @@ std::string unfinishedName(std::int64_t step, std::int64_t lease);
 std::string shardName(int rank);
 std::string partName(int rank);
 
-/// Makes what was created, renamed or removed in @p folder last. Error: Io.
-Status syncFolder(const std::string &folder);
-
 /// What one rank saves: a second copy of its pieces in memory, made once, and the file that it becomes.
 /// Thread contract: copy() and write() may be on different threads, one after the other.
 class Shard {

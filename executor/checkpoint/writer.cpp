@@ -170,6 +170,10 @@ Status CheckpointWriter::perform(Job job, const std::stop_token &stop)
         PLANLOOM_FAILPOINT("checkpoint.snapshot");
         return m_shard->write(folder(), m_head, stop);
     }
+    if (m_options.beforePublish) {
+        if (Status ready = m_options.beforePublish(m_head.state.step, stop); !ready)
+            return ready;
+    }
     const auto published = publish(m_options.runDir, m_head, m_lease);
     if (!published)
         return published.error();

@@ -8,6 +8,7 @@
 
 #include <condition_variable>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -24,6 +25,9 @@ struct WriterOptions {
     int world = 1;
     std::int64_t lease = 0;  ///< epoch of the gang's lease, on all ranks
     int keep = 2;            ///< newest checkpoints that stay; 0: all
+    /// On rank 0's writing thread, before a checkpoint of @p step exists: what else must outlive the processes by then. May take its time, until
+    /// @p giveUp. Where it fails there is no checkpoint.
+    std::function<Status(std::int64_t step, const std::stop_token &giveUp)> beforePublish = {};
 };
 
 /// What a rank contributes to the sum over all ranks that follows each step. Whole numbers, so that sums are exact.

@@ -131,7 +131,8 @@ Result<std::unique_ptr<Checkpointing>> Checkpointing::create(RankExecutor &execu
                                                                                 .rank = comm.rank(),
                                                                                 .world = comm.size(),
                                                                                 .lease = made->m_options.lease,
-                                                                                .keep = made->m_options.keep});
+                                                                                .keep = made->m_options.keep,
+                                                                                .beforePublish = made->m_options.beforePublish});
     if (!writer)
         return writer.error();
     made->m_writer = std::move(*writer);

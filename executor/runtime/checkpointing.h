@@ -26,6 +26,7 @@ struct CheckpointOptions {
     checkpoint::TrainingState state; ///< all but the figures that follow from the step
     std::int64_t globalBatch = 1;
     std::int64_t samples = 1; ///< that are trained on in one pass over the data
+    std::function<Status(std::int64_t step, const std::stop_token &giveUp)> beforePublish; ///< as WriterOptions has it
 };
 
 /// A rank's share of the run's checkpoints: when they begin, and how the ranks agree on them. A checkpoint that cannot be written (a full disk)

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "executor/runtime/drain.h"
 
+#include "engine/base/failpoint.h"
+
+#include <algorithm>
 #include <chrono>
 
 namespace planloom::runtime {
@@ -8,7 +11,15 @@ namespace planloom::runtime {
 namespace {
 
 constexpr std::chrono::milliseconds kPeriod{50};
+constexpr std::chrono::milliseconds kShortPeriod{2}; ///< while somebody waits for an answer
 constexpr std::size_t kResultsAhead = 4096; ///< steps that fit one period without growing the list
+
+/// A place to die at; there is nothing here that could go wrong otherwise.
+Status sending()
+{
+    PLANLOOM_FAILPOINT("metrics.send");
+    return {};
+}
 
 } // namespace
 
@@ -44,6 +55,16 @@ void Drain::report(const Evaluation &evaluation)
     m_evaluation = evaluation;
 }
 
+Status Drain::keepMetrics(std::int64_t steps, const std::stop_token &giveUp)
+{
+    std::unique_lock lock(m_mutex);
+    m_toKeep = std::max(m_toKeep, steps);
+    m_wake.notify_one();
+    if (!m_news.wait(lock, giveUp, [this, steps] { return !m_kept || *m_kept >= steps; }))
+        return cancelled("the metrics are not waited for any more");
+    return m_kept ? Status() : failed("nobody is left to write down the metrics of its steps");
+}
+
 void Drain::loop(const std::stop_token &ended)
 {
     while (!ended.stop_requested()) {
@@ -51,27 +72,44 @@ void Drain::loop(const std::stop_token &ended)
         m_channel.progress(m_recording.tasks() + m_delivered, m_training.load(std::memory_order_relaxed));
         if (!m_stopWish.load(std::memory_order_relaxed) && m_channel.stopRequested())
             m_stopWish.store(true, std::memory_order_relaxed);
+        hearOfMetrics();
         std::unique_lock lock(m_mutex);
-        m_wake.wait_for(lock, ended, kPeriod, [] { return false; });
+        m_wake.wait_for(lock, ended, m_kept && *m_kept < m_askedToKeep ? kShortPeriod : kPeriod, [this] { return m_toKeep > m_askedToKeep; });
     }
     deliver();
     m_channel.progress(m_recording.tasks() + m_delivered, false);
 }
 
+void Drain::hearOfMetrics()
+{
+    if (m_askedToKeep == 0)
+        return;
+    const auto kept = m_channel.metricsKept();
+    const std::lock_guard lock(m_mutex);
+    m_kept = kept;
+    m_news.notify_all();
+}
+
 void Drain::deliver()
 {
     std::optional<Evaluation> evaluation;
+    std::int64_t toKeep = 0;
     {
         const std::lock_guard lock(m_mutex);
         m_results.swap(m_delivering);
         evaluation.swap(m_evaluation);
+        toKeep = m_toKeep;
     }
+    if (!m_delivering.empty())
+        [[maybe_unused]] const Status passed = sending();
     for (const Item &result : m_delivering) {
         if (const auto *step = std::get_if<StepReport>(&result))
             m_channel.metrics(*step);
         else
             m_channel.validation(std::get<ValidationReport>(result));
     }
+    if (toKeep > m_askedToKeep)
+        m_channel.keepMetrics(m_askedToKeep = toKeep);
     m_delivered += static_cast<std::int64_t>(m_delivering.size());
     m_delivering.clear();
     if (evaluation)

@@ -32,6 +32,9 @@ public:
     void report(const StepReport &result);
     void report(const ValidationReport &result);
     void report(const Evaluation &evaluation);
+    /// From any thread but the drain's own: waits until whoever started us has written the metrics of the steps before @p steps, which were reported.
+    /// Errors: Failed (nobody is left to do so), Cancelled (@p giveUp).
+    Status keepMetrics(std::int64_t steps, const std::stop_token &giveUp);
     /// While true the computing thread is expected to finish tasks; the channel is told, so that one that hangs is noticed.
     void setTraining(bool training) { m_training.store(training, std::memory_order_relaxed); }
     [[nodiscard]] const std::atomic<bool> &stopWish() const { return m_stopWish; }
@@ -39,16 +42,21 @@ public:
 private:
     void loop(const std::stop_token &ended);
     void deliver();
+    void hearOfMetrics();
 
     Recording &m_recording;
     WorkerChannel &m_channel;
     std::atomic<bool> m_stopWish{false};
     std::mutex m_mutex;
     std::condition_variable_any m_wake;
+    std::condition_variable_any m_news; ///< of m_kept
     using Item = std::variant<StepReport, ValidationReport>;
     std::atomic<bool> m_training{false};
     std::vector<Item> m_results; ///< guarded by m_mutex
     std::optional<Evaluation> m_evaluation; ///< guarded by m_mutex
+    std::int64_t m_toKeep = 0; ///< guarded by m_mutex: metrics of the steps before this one shall be written
+    std::optional<std::int64_t> m_kept = 0; ///< guarded by m_mutex: and of those before this one are; nothing: nobody writes them any more
+    std::int64_t m_askedToKeep = 0;
     std::vector<Item> m_delivering;
     std::int64_t m_delivered = 0; ///< results
     std::vector<trace::Record> m_batch;

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <filesystem>
 #include <fmt/format.h>
 
 namespace planloom::runtime {
@@ -25,6 +26,15 @@ checkpoint::TrainingState stateOf(const RunRequest &request, const plan::Plan &p
     state.optimizer = plan.optimizer.kind == plan::Optimizer::Kind::AdamW ? "adamw" : "sgd";
     state.layout = plan::notation(plan);
     return state;
+}
+
+/// A checkpoint exists only where the metrics of the steps before it do: whoever goes on from it reports none of them again.
+Status keepMetrics(Drain &drain, const std::string &runDir, std::int64_t steps, const std::stop_token &giveUp)
+{
+    const std::string file = runDir + "/metrics.jsonl";
+    if (const Status kept = drain.keepMetrics(steps, giveUp); !kept)
+        return kept;
+    return std::filesystem::exists(file) ? syncToDisk(file) : Status();
 }
 
 } // namespace
@@ -59,7 +69,10 @@ Status TrainingWatch::begin(const plan::Plan &plan, const Feed &feed, const std:
                                                           .firstStep = m_request.firstStep,
                                                           .state = stateOf(m_request, plan, runDir),
                                                           .globalBatch = plan.globalBatch,
-                                                          .samples = std::max<std::int64_t>(1, feed.order.trained())});
+                                                          .samples = std::max<std::int64_t>(1, feed.order.trained()),
+                                                          .beforePublish = [&drain = m_drain, runDir](std::int64_t step, const std::stop_token &giveUp) {
+                                                              return keepMetrics(drain, runDir, step, giveUp);
+                                                          }});
     if (!checkpoints)
         return checkpoints.error();
     m_checkpoints = std::move(*checkpoints);

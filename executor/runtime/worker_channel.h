@@ -6,6 +6,8 @@
 #include "executor/runtime/memory_use.h"
 
 #include <cstdint>
+#include <limits>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -41,6 +43,11 @@ public:
     virtual void metrics(const StepReport &report) = 0;
     /// Only rank 0 reports, between the steps' metrics.
     virtual void validation(const ValidationReport &report) { (void)report; }
+    /// Asks for the metrics of the steps before @p steps, all reported, to be written where a run that goes on finds them. Only rank 0 asks.
+    virtual void keepMetrics(std::int64_t steps) { (void)steps; }
+    /// The metrics of the steps before this one are written; nothing: nobody is left to write them. Where nobody was to do so in the first place,
+    /// none have to be.
+    [[nodiscard]] virtual std::optional<std::int64_t> metricsKept() { return std::numeric_limits<std::int64_t>::max(); }
     /// Records of this rank, in the order in which they ended; @p dropped counts all that were lost so far.
     virtual void records(std::span<const trace::Record> records, std::int64_t dropped) = 0;
     /// Mean loss and share of right answers over the held-out samples, after the last step. Only rank 0 reports, and only where

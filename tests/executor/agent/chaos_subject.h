@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "engine/store/store.h"
 #include "executor/agent/agent_fixture.h"
 #include "executor/agent/chaos_faults.h"
 #include "executor/agent/chaos_processes.h"
@@ -114,6 +115,24 @@ inline std::vector<std::string> lossesOf(const std::string &run)
         const auto begin = line.find("\"loss\":") + 7;
         losses.push_back(line.substr(begin, line.find(',', begin) - begin));
     }
+    return losses;
+}
+
+/// The same, as the data base has them.
+inline Result<std::vector<double>> storedLossesOf(const std::string &run)
+{
+    auto workspace = store::Workspace::open(run + "/metrics.db");
+    if (!workspace)
+        return workspace.error();
+    const auto runs = workspace->listRuns();
+    if (!runs)
+        return runs.error();
+    const auto steps = workspace->steps(runs->front().id);
+    if (!steps)
+        return steps.error();
+    std::vector<double> losses;
+    for (const store::Step &step : *steps)
+        losses.push_back(step.loss);
     return losses;
 }
 

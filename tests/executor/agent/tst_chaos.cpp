@@ -314,6 +314,20 @@ private:
         return *theirs == *ours ? std::string() : fmt::format("the tensors in {} are not those in {}", manifest.folder, good->folder);
     }
 
+    /// A run goes on without its data base where the disk is full, and says so.
+    static std::string forgottenByTheDataBase(const std::string &run)
+    {
+        if (textOf(run + "/log").find("the run goes on without it") != std::string::npos)
+            return {};
+        const auto stored = storedLossesOf(run);
+        if (!stored)
+            return stored.error().text();
+        std::vector<double> written;
+        for (const std::string &loss : lossesOf(run))
+            written.push_back(std::stod(loss));
+        return *stored == written ? std::string() : fmt::format("the data base has {} of {} steps, or other losses", stored->size(), written.size());
+    }
+
     /// What no gang finished, and what is no checkpoint any more.
     static std::string debris(const std::string &run)
     {
@@ -438,6 +452,8 @@ void Chaos::runRound(const Fault &fault, const std::string &run, SmallDisk &disk
         QVERIFY2(finished, (said + textOf(run + "/log")).c_str()); // another gang came through
     if (finished) {
         QCOMPARE(lossesOf(run), m_expected[fault.first]);
+        const std::string forgotten = forgottenByTheDataBase(run);
+        QVERIFY2(forgotten.empty(), forgotten.c_str());
         if (fault.kind != Kind::CutShard)
             return;
     }
@@ -460,6 +476,8 @@ void Chaos::resumed(const Fault &fault, const std::string &run, std::int64_t fro
     const auto clean = reference(fault.first, from, fault.then);
     QVERIFY2(clean.ok(), clean.ok() ? "" : clean.error().text().c_str());
     QCOMPARE(lossesOf(run), lossesOf(*clean));
+    const std::string forgotten = forgottenByTheDataBase(run);
+    QVERIFY2(forgotten.empty(), forgotten.c_str());
     const auto last = checkpoint::newestCheckpoint(run);
     QVERIFY(last.ok());
     const std::string wrong = different(*last, *clean);

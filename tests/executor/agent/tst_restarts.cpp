@@ -4,6 +4,7 @@
 #include "executor/agent/agent_fixture.h"
 #include "executor/agent/grpc_worker_channel.h"
 #include "executor/agent/launch.h"
+#include "executor/agent/run_metrics.h"
 
 #include <QTemporaryDir>
 #include <cmath>
@@ -16,7 +17,7 @@ using namespace planloom::testing;
 namespace {
 
 /// What rank 1 does after its third step; the request's seed says which. Once: only the first gang's.
-enum Pretend { Good = 1, DiesOnce, DiesAlways, FreezesOnce, StallsOnce, ReportsError, InputIsWrong };
+enum Pretend { Good = 1, DiesOnce, DiesAlways, FreezesOnce, StallsOnce, ReportsError, InputIsWrong, AsksToKeep };
 constexpr int kSteps = 6;
 
 /// True for one caller per run folder.
@@ -50,6 +51,19 @@ const char *misbehave(Pretend how, const std::string &folder, runtime::WorkerCha
     return how == ReportsError || how == InputIsWrong ? "row 3 of the data is odd; mend it" : "";
 }
 
+/// Rank 0's question, after @p steps steps, whether they will be found again; what is wrong with the answer.
+std::string wrongAnswer(runtime::WorkerChannel &channel, const std::string &folder, std::int64_t steps)
+{
+    if (channel.metricsKept() != std::optional<std::int64_t>(0))
+        return "the metrics were said to be kept before anybody asked";
+    channel.keepMetrics(steps);
+    while (channel.metricsKept() == std::optional<std::int64_t>(0))
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    const auto lines = readFile(folder + "/metrics.jsonl");
+    const bool kept = channel.metricsKept() == steps && lines && std::ssize(*metricsFromJson(*lines)) == steps && validationsFromJson(*lines)->size() == 1;
+    return kept ? "" : "metrics that were said to be kept are not there";
+}
+
 int pretendWorker(const std::string &folder, const std::string &socket)
 {
     const auto request = readFile(folder + "/request.json");
@@ -65,6 +79,8 @@ int pretendWorker(const std::string &folder, const std::string &socket)
             channel->metrics({.step = step, .loss = 2.0 / static_cast<double>(step + 1), .seconds = 0.02, .learningRate = 1e-3, .gradientNorm = 0.5});
         if (rank == 0 && step == 3)
             channel->validation({.step = step, .loss = 1, .accuracy = 0.5, .samples = 40});
+        if (how == AsksToKeep && rank == 0 && step == 3)
+            error = wrongAnswer(*channel, folder, step + 1);
         std::this_thread::sleep_for(std::chrono::milliseconds(20));
         if (rank == 1 && step == 2)
             error = misbehave(how, folder, *channel);
@@ -170,6 +186,42 @@ private slots:
         QCOMPARE(steps->back().gradientNorm, 0.5);
         QCOMPARE(steps->back().samples, std::int64_t{8});
         QCOMPARE(workspace->validations(runs->front().id)->front().step, std::int64_t{3});
+    }
+
+    /// A worker hears that its metrics are kept once they are in the folder, the last one, too.
+    void metricsAreKept()
+    {
+        Heard heard;
+        const Status status = m_client->train(request(AsksToKeep, "kept", 0), heard.events());
+        QVERIFY2(status.ok(), status.ok() ? "" : status.error().text().c_str());
+        QCOMPARE(heard.summary->steps, std::int64_t{kSteps});
+    }
+
+    /// What an agent that was killed had not yet put into the data base is there once the run goes on.
+    void theDataBaseCatchesUp()
+    {
+        Heard first;
+        QVERIFY(m_client->train(request(Good, "behind", 0), first.events()).ok());
+        const std::string file = path("behind/metrics.db");
+        {
+            auto workspace = store::Workspace::open(file);
+            QVERIFY(workspace.ok() && workspace->forgetFrom(workspace->listRuns()->front().id, 2).ok());
+        }
+        store::Run run;
+        run.folder = path("behind");
+        auto metrics = RunMetrics::open(file, run);
+        QVERIFY(metrics.ok());
+        const auto lines = readFile(path("behind/metrics.jsonl"));
+        QVERIFY(metrics->catchUp(*metricsFromJson(*lines), *validationsFromJson(*lines)).ok());
+        auto workspace = store::Workspace::open(file);
+        const auto steps = workspace->steps(workspace->listRuns()->front().id);
+        QCOMPARE(steps->size(), std::size_t{kSteps});
+        for (std::size_t step = 0; step < std::size_t{kSteps}; ++step) {
+            QCOMPARE((*steps)[step].step, static_cast<std::int64_t>(step));
+            QCOMPARE((*steps)[step].loss, 2.0 / static_cast<double>(step + 1));
+            QCOMPARE((*steps)[step].samples, std::int64_t{8});
+        }
+        QCOMPARE(workspace->validations(workspace->listRuns()->front().id)->size(), std::size_t{1});
     }
 
     void givesUp_data()

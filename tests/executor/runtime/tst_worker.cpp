@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "executor/checkpoint/lease.h"
+#include "executor/checkpoint/restore.h"
 #include "executor/runtime/training_fixture.h"
 #include "executor/runtime/worker.h"
 
@@ -11,6 +13,8 @@
 
 #include <csignal>
 #include <cstring>
+#include <filesystem>
+#include <fmt/format.h>
 #include <fstream>
 #include <sstream>
 
@@ -32,6 +36,25 @@ public:
             ::raise(SIGSTOP);
     }
     void metrics(const runtime::StepReport &report) override { m_out << "step " << report.step << ' ' << report.loss << '\n'; }
+    void keepMetrics(std::int64_t steps) override
+    {
+        m_out << "keep " << steps << '\n';
+        m_toKeep = steps;
+        m_lookedAt = 0;
+    }
+    /// Takes its time; meanwhile there must be no checkpoint of that step.
+    [[nodiscard]] std::optional<std::int64_t> metricsKept() override
+    {
+        constexpr int kLooks = 10;
+        if (m_mode == "--keep-nothing")
+            return std::nullopt;
+        if (m_lookedAt++ < kLooks) {
+            if (std::filesystem::exists(fmt::format("{}/checkpoints/step-{:08}/{}", m_folder, m_toKeep, checkpoint::kManifestName)))
+                m_out << "early " << m_toKeep << '\n';
+            return 0;
+        }
+        return m_toKeep;
+    }
     void records(std::span<const trace::Record> records, std::int64_t dropped) override
     {
         m_records += records.size();
@@ -57,6 +80,8 @@ private:
     std::size_t m_records = 0;
     std::int64_t m_dropped = 0;
     std::int64_t m_done = 0;
+    std::int64_t m_toKeep = 0;
+    int m_lookedAt = 0;
 };
 
 std::vector<std::string> linesOf(const QString &path)
@@ -93,6 +118,8 @@ private slots:
     void traces_data();
     void traces();
     void stops();
+    void checkpointsWaitForMetrics();
+    void noCheckpointWithoutMetrics();
     void wrongInput_data();
     void wrongInput();
     void silenceEndsAtTheDeadline();
@@ -244,6 +271,42 @@ void TestWorker::stops()
     QVERIFY2(start(1, "--stop") == 0, m_output.constData());
     QVERIFY(!valuesOf(rankLines(0), "step").empty());
     QCOMPARE(valuesOf(rankLines(0), "error").size(), std::size_t{0});
+}
+
+/// Whoever goes on from a checkpoint reports none of the steps before it: it must not exist before their metrics do.
+void TestWorker::checkpointsWaitForMetrics()
+{
+    const auto lease = checkpoint::Lease::acquire(m_folder->path().toStdString(), "test");
+    QVERIFY(lease.ok());
+    writeRun({}, request(qPrintable(QString(R"(, "checkpoint_every": 2, "keep": 9, "lease": %1)").arg(lease->epoch()))));
+    QVERIFY2(start(1) == 0, m_output.constData());
+    std::int64_t told = 0;
+    std::vector<std::int64_t> asked;
+    for (const std::string &line : rankLines(0)) {
+        if (line.starts_with("step "))
+            ++told;
+        if (!line.starts_with("keep "))
+            continue;
+        asked.push_back(std::stoll(line.substr(5)));
+        QVERIFY(told >= asked.back());
+    }
+    QCOMPARE(valuesOf(rankLines(0), "early").size(), std::size_t{0});
+    QCOMPARE(asked.back(), std::int64_t{6});
+    std::vector<std::int64_t> kept;
+    for (const checkpoint::Manifest &manifest : checkpoint::checkpoints(m_folder->path().toStdString()))
+        kept.insert(kept.begin(), manifest.state.step);
+    QCOMPARE(kept, asked);
+}
+
+void TestWorker::noCheckpointWithoutMetrics()
+{
+    const auto lease = checkpoint::Lease::acquire(m_folder->path().toStdString(), "test");
+    QVERIFY(lease.ok());
+    writeRun({}, request(qPrintable(QString(R"(, "checkpoint_every": 2, "lease": %1)").arg(lease->epoch()))));
+    QVERIFY2(start(1, "--keep-nothing") == 0, m_output.constData());
+    QCOMPARE(valuesOf(rankLines(0), "step").size(), std::size_t{6});
+    QVERIFY2(m_output.contains("there is no checkpoint of step 2: nobody is left to write down the metrics"), m_output.constData());
+    QVERIFY(checkpoint::checkpoints(m_folder->path().toStdString()).empty());
 }
 
 void TestWorker::wrongInput_data()
