@@ -9,9 +9,9 @@
 
 namespace planloom {
 
-/// Every place where a test can make the program fail, in the order in which a checkpoint passes them; then those of the
-/// run around it. The environment variable
-/// PLANLOOM_FAILPOINTS arms them: "checkpoint.shard-fsync=kill@3;lease.write=error;checkpoint.prune=sleep:50", each NAME=ACTION[@N] with
+/// Every place where a test can make the program fail, in the order in which a checkpoint passes them; then those of the run
+/// around it. The environment variable PLANLOOM_FAILPOINTS arms them: "checkpoint.shard-fsync=kill@3;lease.write=error;checkpoint.prune=sleep:50", each
+/// NAME=ACTION[@N] with
 ///     kill      SIGKILL to this process           stop      SIGSTOP
 ///     error     an Io error from here             full      the same, as a full disk says it
 ///     sleep:MS  a delay

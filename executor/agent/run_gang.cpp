@@ -135,6 +135,7 @@ bool Run::restart()
     m_deadline.reset();
     m_evaluation.reset();
     m_toKeep = 0;
+    m_toWrite.clear(); // what came too late to be written before the files are cut is done again
     ++m_gang;
     m_token = randomHex(16);
     m_state = RunState::Restarting;

@@ -6,8 +6,8 @@
 
 #include <chrono>
 #include <optional>
-#include <string>
 #include <span>
+#include <string>
 #include <vector>
 
 namespace planloom::agent {
