@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # One library per folder of the house: planloom_folder(<target> [PUBLIC libs] [PRIVATE libs]) compiles every .cpp beside
-# the CMakeLists.txt that calls it (and beneath, with RECURSE), so that a new file needs no edit of a build file. FAILPOINTS: its sources
-# have PLANLOOM_FAILPOINT, which works where the option of that name is on. OWN_FLAGS: the caller adds compile options to the target.
+# the CMakeLists.txt that calls it (and beneath, with RECURSE), so that a new file needs no edit of a build file. OWN_FLAGS: the caller
+# adds compile options to the target.
 
 set(CMAKE_CXX_STANDARD 20)
 set(CMAKE_CXX_STANDARD_REQUIRED ON)
@@ -23,6 +23,10 @@ if(PLANLOOM_SANITIZE)
   target_compile_options(planloom_flags INTERFACE -fsanitize=${PLANLOOM_SANITIZE} -fno-omit-frame-pointer
                          -fno-sanitize-recover=undefined)
   target_link_options(planloom_flags INTERFACE -fsanitize=${PLANLOOM_SANITIZE})
+endif()
+
+if(PLANLOOM_FAILPOINTS)
+  target_compile_definitions(planloom_flags INTERFACE PLANLOOM_FAILPOINTS)
 endif()
 
 if(PLANLOOM_FUZZ) # coverage of the library's own code is what guides the fuzzer
@@ -65,7 +69,7 @@ if(PLANLOOM_PRECOMPILE)
 endif()
 
 function(planloom_folder target)
-  cmake_parse_arguments(ARG "RECURSE;FAILPOINTS;OWN_FLAGS" "" "PUBLIC;PRIVATE" ${ARGN})
+  cmake_parse_arguments(ARG "RECURSE;OWN_FLAGS" "" "PUBLIC;PRIVATE" ${ARGN})
   if(ARG_RECURSE)
     file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cpp ${CMAKE_CURRENT_SOURCE_DIR}/*.h)
   else()
@@ -86,8 +90,5 @@ function(planloom_folder target)
       set(openmp "_openmp")
     endif()
     target_precompile_headers(${target} REUSE_FROM planloom_precompiled${openmp}_headers)
-  endif()
-  if(ARG_FAILPOINTS AND PLANLOOM_FAILPOINTS)
-    target_compile_definitions(${target} PRIVATE PLANLOOM_FAILPOINTS)
   endif()
 endfunction()

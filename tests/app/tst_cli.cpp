@@ -1,108 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 // Drives the real planloom command. PLANLOOM_UPDATE_GOLDEN=1 rewrites tests/app/golden; look at the difference before committing it.
-#include <QDir>
-#include <QFile>
+#include "app/cli_fixture.h"
+
 #include <QFileInfo>
 #include <QJsonArray>
 #include <QJsonDocument>
 #include <QJsonObject>
-#include <QProcess>
 #include <QSet>
-#include <QTemporaryDir>
 #include <QTest>
-#include <csignal>
-#include <sys/resource.h>
-#include <unistd.h>
+
+using namespace planloom::testing;
 
 namespace {
-
-constexpr int kWait = 120'000; // a hang, not a speed: nothing here takes seconds
-
-QString binary()
-{
-    const QString other = qEnvironmentVariable("PLANLOOM_BINARY");
-    return other.isEmpty() ? QStringLiteral(PLANLOOM_BINARY_DIR "/planloom") : other;
-}
-
-struct Done {
-    int status = -1;
-    QByteArray out;
-    QByteArray err;
-};
-
-QByteArray readAll(const QString &path)
-{
-    QFile file(path);
-    return file.open(QIODevice::ReadOnly) ? file.readAll() : QByteArray();
-}
-
-bool write(const QString &path, const QByteArray &bytes)
-{
-    QFile file(path);
-    return file.open(QIODevice::WriteOnly) && file.write(bytes) == bytes.size();
-}
-
-/// True once the process @p id has a handler for SIGINT.
-bool catchesInterrupts(qint64 id)
-{
-    for (const QByteArray &line : readAll(QString("/proc/%1/status").arg(id)).split('\n')) {
-        if (line.startsWith("SigCgt:"))
-            return (line.mid(7).trimmed().toULongLong(nullptr, 16) >> (SIGINT - 1)) & 1;
-    }
-    return false;
-}
-
-/// Seconds of processor time that process @p id has had in user mode.
-double computedSeconds(qint64 id)
-{
-    const QByteArray stat = readAll(QString("/proc/%1/stat").arg(id));
-    const QList<QByteArray> fields = stat.mid(stat.lastIndexOf(')') + 2).split(' '); // from the third field on
-    return fields.size() > 11 ? fields[11].toDouble() / static_cast<double>(::sysconf(_SC_CLK_TCK)) : 0;
-}
 
 QStringList keysOf(const QJsonObject &object) { return object.keys(); } // sorted by Qt
 
 } // namespace
 
-class TestCli : public QObject {
+class TestCli : public CliTest {
     Q_OBJECT
 
 private:
-    QTemporaryDir m_folder;
-
-    [[nodiscard]] QString at(const QString &name) const { return m_folder.filePath(name); }
-
-    void prepare(QProcess &process) const
-    {
-        QProcessEnvironment environment = QProcessEnvironment::systemEnvironment();
-        environment.insert("XDG_DATA_HOME", at("data-home"));
-        environment.insert("OMPI_ALLOW_RUN_AS_ROOT", "1");
-        environment.insert("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
-        process.setProcessEnvironment(environment);
-        process.setWorkingDirectory(m_folder.path());
-    }
-
-    [[nodiscard]] Done run(const QStringList &arguments, const std::function<void()> &inChild = {}) const
-    {
-        QProcess process;
-        prepare(process);
-        if (inChild)
-            process.setChildProcessModifier(inChild);
-        process.start(binary(), arguments);
-        process.closeWriteChannel();
-        if (!process.waitForFinished(kWait)) {
-            process.kill();
-            process.waitForFinished();
-            return {-2, {}, "did not end"};
-        }
-        return {process.exitStatus() == QProcess::NormalExit ? process.exitCode() : -3, process.readAllStandardOutput(), process.readAllStandardError()};
-    }
-
-    [[nodiscard]] QStringList entries(const QString &folder = {}) const
-    {
-        return QDir(folder.isEmpty() ? m_folder.path() : folder).entryList(QDir::AllEntries | QDir::NoDotAndDotDot | QDir::Hidden);
-    }
-
     void makePlan(const QString &name, const QString &cluster = "preset:h100-8", const QString &planner = "data-parallel") const
     {
         const Done done = run({"plan", "--model", "zoo:gpt-nano", "--cluster", cluster, "--planner", planner, "--batch", "16", "--micro-batch", "4", "-o", name, "--quiet"});
@@ -502,33 +420,6 @@ private Q_SLOTS:
         QVERIFY(json["notes"].toArray().size() > 1);
     }
 
-    void aFullDiskLosesNothing()
-    {
-        const auto limit = [] {
-            const rlimit low{4096, 4096};
-            setrlimit(RLIMIT_FSIZE, &low);
-            std::signal(SIGXFSZ, SIG_IGN);
-        };
-        QVERIFY(write(at("kept.json"), "the old plan"));
-        const QStringList before = entries();
-        const Done done = run({"plan", "--model", "zoo:gpt2", "--cluster", "preset:h100-8", "--planner", "data-parallel", "--batch", "8", "-o", "kept.json"}, limit);
-        QCOMPARE(done.status, 1);
-        QVERIFY2(done.err.contains("kept.json") && done.err.contains("space"), done.err.constData());
-        QCOMPARE(readAll(at("kept.json")), QByteArray("the old plan"));
-        QCOMPARE(entries(), before);
-    }
-
-    void stdoutThatCannotBeWritten()
-    {
-        QProcess process;
-        prepare(process);
-        process.setStandardOutputFile("/dev/full");
-        process.start(binary(), {"models"});
-        QVERIFY(process.waitForFinished(kWait));
-        QCOMPARE(process.exitCode(), 1);
-        QVERIFY(process.readAllStandardError().startsWith("planloom: error: "));
-    }
-
     void profileIsUsedByPlan()
     {
         const Done measured = run({"profile", "--model", "zoo:mlp", "--samples", "4,8", "--repetitions", "3", "--threads", "1", "-o", "mlp.profile.json", "--json"});
@@ -545,60 +436,6 @@ private Q_SLOTS:
         const double withProfile = seconds(plan + QStringList{"--profile", "mlp.profile.json"});
         QVERIFY(roofline > 0 && withProfile > 0);
         QVERIFY(roofline != withProfile);
-    }
-
-    void ctrlCBeforeThereIsAPlanLeavesNothing()
-    {
-        const QStringList before = entries();
-        QProcess process;
-        prepare(process);
-        // Nothing fits, but the search would be long.
-        process.start(binary(), {"plan", "--model", "zoo:gpt-175b", "--cluster", "preset:h100-8", "--batch", "512", "--planner", "automap", "--set", "episodes=1000000", "-o",
-                                 "never.json"});
-        QVERIFY(process.waitForStarted(kWait));
-        QTRY_VERIFY_WITH_TIMEOUT(catchesInterrupts(process.processId()), kWait);
-        QCOMPARE(::kill(static_cast<pid_t>(process.processId()), SIGINT), 0);
-        QVERIFY(process.waitForFinished(kWait));
-        QCOMPARE(process.exitStatus(), QProcess::NormalExit);
-        QCOMPARE(process.exitCode(), 1);
-        const QByteArray err = process.readAllStandardError();
-        QVERIFY2(err.startsWith("planloom: error: stopped on request") && err.count('\n') == 1, err.constData());
-        QCOMPARE(process.readAllStandardOutput(), QByteArray());
-        QCOMPARE(entries(), before);
-    }
-
-    void ctrlCKeepsTheBestPlanSoFar_data()
-    {
-        QTest::addColumn<QString>("planner");
-        QTest::newRow("one planner") << "automap";
-        QTest::newRow("all") << "all";
-    }
-
-    void ctrlCKeepsTheBestPlanSoFar()
-    {
-        QFETCH(QString, planner);
-        const QString path = "best-" + planner + ".json";
-        QStringList arguments{"plan", "--model", "zoo:amoebanet-36", "--cluster", "preset:dapple-b", "--batch", "512", "--planner", planner, "--json", "-o", path};
-        if (planner == "automap")
-            arguments << "--set" << "families=pp" << "--set" << "episodes=1000000";
-        QProcess process;
-        prepare(process);
-        process.start(binary(), arguments);
-        QVERIFY(process.waitForStarted(kWait));
-        QTRY_VERIFY_WITH_TIMEOUT(computedSeconds(process.processId()) > 0.7, kWait); // the first plans take some milliseconds, the rest much longer
-        QCOMPARE(::kill(static_cast<pid_t>(process.processId()), SIGINT), 0);
-        QVERIFY(process.waitForFinished(kWait));
-        const QByteArray err = process.readAllStandardError();
-        QCOMPARE(process.exitStatus(), QProcess::NormalExit);
-        QVERIFY2(process.exitCode() == 130, err.constData());
-        QVERIFY2(err.startsWith("planloom: stopped on request; the plan in " + path.toUtf8() + " is the best so far") && err.count('\n') == 1, err.constData());
-        const QJsonObject printed = QJsonDocument::fromJson(process.readAllStandardOutput()).object();
-        QCOMPARE(printed["complete"].toBool(true), false);
-        QCOMPARE(printed["estimate"].toObject()["stopped_early"].toInt(), 1);
-        const QJsonObject written = QJsonDocument::fromJson(readAll(at(path))).object();
-        QCOMPARE(written["estimate"].toObject()["stopped_early"].toInt(), 1);
-        QCOMPARE(run({"simulate", path}).status, 0);
-        QVERIFY(run({"inspect", path}).out.contains("the search was stopped early"));
     }
 
     void workspaceRecordsPlans()

@@ -1,18 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // `planloom train` as a person runs it: agent, launcher and workers are real processes.
-#include <QDir>
-#include <QFile>
+#include "app/cli_fixture.h"
+
 #include <QJsonArray>
 #include <QJsonDocument>
 #include <QJsonObject>
-#include <QProcess>
-#include <QTemporaryDir>
 #include <QTest>
 #include <csignal>
 
-namespace {
+using namespace planloom::testing;
 
-constexpr int kWait = 180'000; // a hang, not a speed
+namespace {
 
 /// Command lines of all processes that name @p folder or work in it: nothing of a run may be left.
 QStringList processesIn(const QString &folder)
@@ -42,43 +40,8 @@ QList<QJsonObject> linesOf(const QByteArray &bytes)
 
 } // namespace
 
-class TestTrainCli : public QObject {
+class TestTrainCli : public CliTest {
     Q_OBJECT
-
-private:
-    QTemporaryDir m_folder;
-
-    [[nodiscard]] QString at(const QString &name) const { return m_folder.filePath(name); }
-
-    void start(QProcess &process, const QStringList &arguments) const
-    {
-        QProcessEnvironment environment = QProcessEnvironment::systemEnvironment();
-        environment.insert("XDG_DATA_HOME", at("data-home"));
-        environment.insert("OMPI_ALLOW_RUN_AS_ROOT", "1");
-        environment.insert("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
-        process.setProcessEnvironment(environment);
-        process.setWorkingDirectory(m_folder.path());
-        const QString other = qEnvironmentVariable("PLANLOOM_BINARY");
-        process.start(other.isEmpty() ? QStringLiteral(PLANLOOM_BINARY_DIR "/planloom") : other, arguments);
-        process.closeWriteChannel();
-    }
-
-    struct Done {
-        int status = -1;
-        QByteArray out;
-        QByteArray err;
-    };
-    [[nodiscard]] Done run(const QStringList &arguments) const
-    {
-        QProcess process;
-        start(process, arguments);
-        if (!process.waitForFinished(kWait)) {
-            process.kill();
-            process.waitForFinished();
-            return {-2, {}, "did not end"};
-        }
-        return {process.exitCode(), process.readAllStandardOutput(), process.readAllStandardError()};
-    }
 
 private Q_SLOTS:
     void initTestCase()

@@ -46,6 +46,18 @@ struct Outcome {
     }
 };
 
+/// The failpoints at which nothing happened though each kind of fault was to: no process passes them, or their failpoint is not compiled in.
+inline std::string neverHappened(const std::vector<Outcome> &all)
+{
+    std::string points;
+    for (const auto point : failpoints()) {
+        const auto here = [point](const Outcome &one) { return one.point == point; };
+        if (std::count_if(all.begin(), all.end(), here) >= kKinds && std::none_of(all.begin(), all.end(), [&](const Outcome &one) { return here(one) && one.struck; }))
+            points += fmt::format("{} ", point);
+    }
+    return points;
+}
+
 /// The table of all rounds, and how long things took.
 inline void printTable(const std::vector<Outcome> &all)
 {

@@ -402,7 +402,13 @@ private slots:
             qInfo("the run is in %s", run.c_str());
     }
 
-    void cleanupTestCase() { printTable(Outcome::read(m_record)); }
+    void cleanupTestCase()
+    {
+        const auto all = Outcome::read(m_record);
+        printTable(all);
+        const std::string never = neverHappened(all);
+        QVERIFY2(never.empty(), ("passed by nobody: " + never).c_str());
+    }
 };
 
 void Chaos::runRound(const Fault &fault, const std::string &run, SmallDisk &disk, Outcome &outcome)
