@@ -2,10 +2,12 @@
 #include "executor/runtime/body_runner.h"
 
 #include "engine/plan/training.h"
+#include "executor/device/bfloat16.h"
 
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <span>
 #include <utility>
 
 namespace planloom::runtime {
@@ -202,7 +204,7 @@ void BodyRunner::run(const Script &script, const Part &part, Between &between, S
         }
         for (std::int32_t a = call.firstAccumulation; a < call.lastAccumulation; ++a)
             add(script.accumulations[static_cast<std::size_t>(a)]);
-        if (scoring != nullptr && call.loss)
+        if (scoring != nullptr && call.scored != Scored::Nothing)
             countHits(script, call, *scoring);
         between.betweenOperators();
     }
@@ -386,23 +388,48 @@ Scores BodyRunner::score(std::int64_t first, Between &between)
     return m_countsLoss ? scoring.scores : Scores();
 }
 
-void BodyRunner::countHits(const Script &script, const Call &loss, Scoring &scoring) const
+namespace {
+
+/// As LossStatistics has it; @p first says whether the label is the first of the largest.
+struct RowStatistics {
+    double most = 0;
+    double sum = 0;
+    double target = 0;
+    bool first = false;
+};
+
+RowStatistics statisticsOf(std::span<const float> logits, std::int64_t label)
+{
+    const auto best = std::max_element(logits.begin(), logits.end());
+    RowStatistics row{.most = *best, .target = logits[static_cast<std::size_t>(label)], .first = best - logits.begin() == label};
+    for (const float logit : logits)
+        row.sum += std::exp(static_cast<double>(logit) - row.most);
+    return row;
+}
+
+} // namespace
+
+void BodyRunner::countHits(const Script &script, const Call &loss, Scoring &scoring)
 {
     const Place *places = script.places.data() + loss.firstInput;
-    const auto *logits = static_cast<const float *>(m_inputPointers[0]);
     const auto *labels = static_cast<const std::int64_t *>(m_inputPointers[1]);
+    const bool half = loss.scored == Scored::HalfLogits;
     const std::int64_t rows = places[1].bytes / static_cast<std::int64_t>(sizeof(std::int64_t));
-    const std::int64_t classes = places[0].bytes / static_cast<std::int64_t>(sizeof(float)) / rows;
+    const std::int64_t width = places[0].bytes / static_cast<std::int64_t>(half ? sizeof(device::BFloat16Bits) : sizeof(float)) / rows;
     const std::int64_t counted = rows / scoring.samples * scoring.counted;
-    for (std::int64_t row = 0; row < counted; ++row, logits += classes) {
-        if (labels[row] < 0)
+    m_widened.resize(half ? static_cast<std::size_t>(width) : 0);
+    for (std::int64_t r = 0; r < counted; ++r) {
+        if (labels[r] == loss.ignored)
             continue;
-        const float *best = std::max_element(logits, logits + classes);
-        double sum = 0;
-        for (std::int64_t c = 0; c < classes; ++c)
-            sum += std::exp(static_cast<double>(logits[c]) - *best);
-        scoring.scores.loss += std::log(sum) + *best - logits[labels[row]];
-        scoring.scores.right += best - logits == labels[row] ? 1 : 0;
+        const auto *values = static_cast<const float *>(m_inputPointers[0]) + (half ? 0 : r * width);
+        if (half) {
+            device::widenBFloat16(static_cast<const device::BFloat16Bits *>(m_inputPointers[0]) + r * width, m_widened.data(), width);
+            values = m_widened.data();
+        }
+        const RowStatistics row = loss.scored == Scored::Statistics ? RowStatistics{values[0], values[1], values[2], values[2] >= values[0]}
+                                                                    : statisticsOf({values, static_cast<std::size_t>(width)}, labels[r]);
+        scoring.scores.loss += std::log(row.sum) + row.most - row.target;
+        scoring.scores.right += row.first ? 1 : 0;
         scoring.scores.rows += 1;
     }
 }

@@ -122,7 +122,7 @@ private:
     void run(const Script &script, const Part &part, Between &between, Scoring *scoring = nullptr);
     void runCall(const Script &script, const Call &call);
     Communication communicationOf(const Script &script, std::int32_t op);
-    void countHits(const Script &script, const Call &loss, Scoring &scoring) const;
+    void countHits(const Script &script, const Call &loss, Scoring &scoring);
     void add(const Accumulation &accumulation);
 
     const program::Body &m_body;
@@ -143,6 +143,7 @@ private:
     std::vector<float> m_rateFactors;
     bool m_countsLoss = true; ///< ranks that share a slice all have its loss: one of them counts
     std::vector<const void *> m_inputPointers;
+    std::vector<float> m_widened; ///< a row of bfloat16 logits that is scored
     std::vector<void *> m_outputPointers;
     double m_lossSum = 0;
 };

@@ -54,7 +54,8 @@ private:
     {
         Call call;
         call.kernel = m_sized.kernels[op.id.index()].get();
-        call.loss = op.type == "SoftmaxCrossEntropyLoss";
+        call.scored = scoredOf(op);
+        call.ignored = op.integer("ignore_index", -100);
         call.firstInput = here();
         call.idle = m_straight.routes[op.id.index()] == program::Route::Idle;
         if (const Status status = call.idle ? Status() : addPlaces(op, op.inputs); !status)
@@ -70,6 +71,15 @@ private:
         m_script.mostArguments = std::max(m_script.mostArguments, call.lastOutput - call.firstInput);
         m_script.calls.push_back(call);
         return {};
+    }
+
+    [[nodiscard]] Scored scoredOf(const graph::Op &op) const
+    {
+        if (op.type == "LossFromStatistics")
+            return Scored::Statistics;
+        if (op.type != "SoftmaxCrossEntropyLoss")
+            return Scored::Nothing;
+        return m_body.training.graph.tensor(op.inputs[0]).type == graph::DType::BF16 ? Scored::HalfLogits : Scored::Logits;
     }
 
     Status addOutputs(const graph::Op &op, Call &call)

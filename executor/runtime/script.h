@@ -26,6 +26,14 @@ struct Accumulation {
     std::int64_t elements = 0;
 };
 
+/// What an operator's first input says of how good the model is; its second one has the labels.
+enum class Scored : std::uint8_t {
+    Nothing,
+    Logits,     ///< float32 (M, V)
+    HalfLogits, ///< bfloat16 (M, V)
+    Statistics, ///< (M, 3), where the loss is computed in parts: LossStatistics in engine/graph/operators.h
+};
+
 /// One operator, ready to run.
 struct Call {
     device::Kernel *kernel = nullptr;
@@ -36,7 +44,8 @@ struct Call {
     std::int32_t lastOutput = 0;
     std::int32_t firstAccumulation = 0;
     std::int32_t lastAccumulation = 0;
-    bool loss = false; ///< SoftmaxCrossEntropyLoss: its inputs are logits and labels
+    Scored scored = Scored::Nothing;
+    std::int64_t ignored = 0; ///< label that does not count, of one that is scored
 };
 
 /// What a communicating operator moves.

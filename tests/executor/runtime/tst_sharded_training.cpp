@@ -65,6 +65,7 @@ private slots:
     void layoutsAgree_data();
     void layoutsAgree();
     void clippingIsTheSameInEveryLayout();
+    void halfPrecisionIsEvaluatedAsItComputes();
     void zeroSavesMemory();
 
 private:
@@ -76,6 +77,8 @@ private:
     plan::Subject m_untied;
     std::vector<double> m_expected;
     std::vector<double> m_expectedUntied;
+    runtime::Evaluation m_evaluation; ///< on one rank
+    runtime::Evaluation m_evaluationUntied;
 };
 
 void TestShardedTraining::initTestCase()
@@ -87,10 +90,13 @@ void TestShardedTraining::initTestCase()
     const Outcome one = run({{MeshStage{}}}, {}, bytes);
     QVERIFY2(one.problem.empty(), one.problem.c_str());
     m_expected = one.losses;
+    m_evaluation = one.evaluation;
     QVERIFY(m_expected.back() < m_expected.front());
     QCOMPARE(bytes, 0);
     std::swap(m_subject, m_untied);
-    m_expectedUntied = run({{MeshStage{}}}, {}, bytes).losses;
+    const Outcome untied = run({{MeshStage{}}}, {}, bytes);
+    m_expectedUntied = untied.losses;
+    m_evaluationUntied = untied.evaluation;
     std::swap(m_subject, m_untied);
     QCOMPARE(m_expectedUntied.size(), m_expected.size());
 }
@@ -224,7 +230,11 @@ void TestShardedTraining::layoutsAgree()
     const std::string wrong = differs(outcome, untied ? m_expectedUntied : m_expected);
     QVERIFY2(wrong.empty(), wrong.c_str());
     QVERIFY(bytes > 0 || !communicates);
-    QVERIFY(outcome.evaluation.samples > 0);
+    const runtime::Evaluation &one = untied ? m_evaluationUntied : m_evaluation;
+    QVERIFY(one.samples > 0 && one.loss > 1);
+    QCOMPARE(outcome.evaluation.samples, one.samples);
+    QVERIFY2(std::fabs(outcome.evaluation.loss - one.loss) <= 1e-4 * one.loss, qPrintable(QString::number(outcome.evaluation.loss)));
+    QVERIFY2(std::fabs(outcome.evaluation.accuracy - one.accuracy) <= 0.01, qPrintable(QString::number(outcome.evaluation.accuracy)));
 }
 
 void TestShardedTraining::clippingIsTheSameInEveryLayout()
@@ -242,6 +252,22 @@ void TestShardedTraining::clippingIsTheSameInEveryLayout()
         QVERIFY2(many.problem.empty(), many.problem.c_str());
         for (std::size_t step = 0; step < one.losses.size(); ++step)
             QVERIFY(std::fabs(many.losses[step] - one.losses[step]) <= 1e-4 * one.losses[step]);
+    }
+}
+
+void TestShardedTraining::halfPrecisionIsEvaluatedAsItComputes()
+{
+    const Shardings vocabulary = with(tensorParallel("B,"), {{"transformer.wte.weight", "B,S(0)"}});
+    for (const MeshLayout &layout : {MeshLayout{{MeshStage{}}}, MeshLayout{{{{1, 2}, vocabulary}}}}) {
+        plan::Plan plan = planFor(layout);
+        plan.precision = plan::Precision::BFloat16;
+        Training how;
+        how.evaluate = true;
+        const Outcome outcome = trainOn(m_text.path(), m_subject, plan, how, 0.1);
+        QVERIFY2(outcome.problem.empty(), outcome.problem.c_str());
+        QCOMPARE(outcome.evaluation.samples, m_evaluation.samples);
+        QVERIFY2(std::fabs(outcome.evaluation.loss - m_evaluation.loss) < 0.02, qPrintable(QString::number(outcome.evaluation.loss)));
+        QVERIFY2(std::fabs(outcome.evaluation.accuracy - m_evaluation.accuracy) < 0.1, qPrintable(QString::number(outcome.evaluation.accuracy)));
     }
 }
 
