@@ -222,6 +222,7 @@ void Run::onMetrics(Seat seat, StepMetrics step)
     worker->progressed = worker->heard = Clock::now();
     step.samplesPerSecond = step.seconds > 0 ? static_cast<double>(m_prediction.globalBatch) / step.seconds : 0;
     m_steps.push_back(step);
+    m_anyStep = true;
     m_toWrite.emplace_back(step);
     publish(step);
 }

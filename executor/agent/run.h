@@ -156,6 +156,8 @@ private:
     void enforceDeadline();
     void reapWorkers();
     void finish();
+    Result<std::vector<StepMetrics>> catchUp();
+    void takeBack();
     void recordEnd(const Status &outcome, const std::optional<RunSummary> &summary);
     Status judge();
     RunSummary summarize() const;
@@ -199,6 +201,7 @@ private:
     std::int64_t m_traceShift = 0;                 ///< nanoseconds from there to the present gang's
     std::int64_t m_droppedBefore = 0;              ///< by workers of gangs that are over
     bool m_stoppedEarly = false;
+    bool m_anyStep = false; ///< since this run was made, by whichever gang
     std::vector<trace::Record> m_toFile;
     std::vector<trace::Record> m_toClient;
     std::int64_t m_fileDropped = 0;

@@ -112,6 +112,8 @@ RunFolder &RunFolder::operator=(RunFolder &&other) noexcept
     std::swap(m_path, other.m_path);
     std::swap(m_reopened, other.m_reopened);
     std::swap(m_made, other.m_made);
+    std::swap(m_before, other.m_before);
+    std::swap(m_cut, other.m_cut);
     std::swap(m_lock, other.m_lock);
     std::swap(m_metrics, other.m_metrics);
     std::swap(m_log, other.m_log);
@@ -156,6 +158,11 @@ Status RunFolder::writeRequest(const TrainRequest &request, const Beginning &fro
 /// What an earlier part of the run left: its trace gets a number, as it has a clock of its own, and its last word no longer holds.
 Status RunFolder::putAside()
 {
+    const auto textOf = [this](const char *name) {
+        auto text = readFile(file(name));
+        return text ? std::optional(std::move(*text)) : std::nullopt;
+    };
+    m_before = {.plan = textOf("plan.json"), .request = textOf("request.json"), .summary = textOf("summary.json"), .trace = {}};
     std::error_code error;
     fs::remove(file("summary.json"), error);
     if (!fs::exists(file("trace.pltrace")))
@@ -166,11 +173,27 @@ Status RunFolder::putAside()
         if (fs::exists(name))
             continue;
         fs::rename(file("trace.pltrace"), name, error);
+        m_before.trace = error ? "" : name;
         break;
     }
     if (error)
         return ioError(fmt::format("the trace cannot be put aside: {}", error.message())).in(file("trace.pltrace"));
     return {};
+}
+
+/// The run did not go on: what it was before still holds.
+void RunFolder::goBack()
+{
+    const std::pair<const char *, const std::optional<std::string> &> files[] = {{"plan.json", m_before.plan}, {"request.json", m_before.request}, {"summary.json", m_before.summary}};
+    for (const auto &[name, text] : files) {
+        if (text)
+            [[maybe_unused]] const Status written = writeFileAtomically(file(name), *text); // nothing more can be done about a disk that is full
+    }
+    std::error_code error;
+    fs::remove(file("trace.pltrace"), error);
+    if (!m_before.trace.empty())
+        fs::rename(m_before.trace, file("trace.pltrace"), error);
+    m_cut = false;
 }
 
 Status RunFolder::begin(const TrainRequest &request)
@@ -192,6 +215,8 @@ Status RunFolder::begin(const TrainRequest &request)
 Status RunFolder::appendMetrics(const std::string &line)
 {
     PLANLOOM_FAILPOINT("metrics.write");
+    if (const Status shortened = shortenMetrics(); !shortened)
+        return shortened;
     const std::string text = line + "\n";
     const auto put = ::pwrite(m_metrics, text.data(), text.size(), m_metricsLength);
     if (put != static_cast<ssize_t>(text.size())) {
@@ -221,9 +246,18 @@ Status RunFolder::cutMetrics(std::int64_t step)
             break; // lines are in the order of steps
         length = static_cast<std::int64_t>(end) + 1;
     }
-    if (::ftruncate(m_metrics, length) != 0)
-        return ioError(fmt::format("cannot be shortened: {}", why())).in(file("metrics.jsonl"));
+    m_cut = true;
     m_metricsLength = length;
+    return {};
+}
+
+Status RunFolder::shortenMetrics()
+{
+    if (!m_cut)
+        return {};
+    if (::ftruncate(m_metrics, m_metricsLength) != 0)
+        return ioError(fmt::format("cannot be shortened: {}", why())).in(file("metrics.jsonl"));
+    m_cut = false;
     return {};
 }
 
@@ -237,8 +271,10 @@ Status RunFolder::writeSummary(const RunSummary &summary) { return writeFileAtom
 
 void RunFolder::discard()
 {
-    if (m_reopened)
+    if (m_reopened) {
+        goBack();
         return;
+    }
     for (const char *name : kFiles)
         ::unlink(file(name).c_str());
     std::error_code error;

@@ -4,6 +4,7 @@
 #include "engine/base/result.h"
 #include "executor/agent/client.h"
 
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -40,12 +41,14 @@ public:
     Status writeRequest(const TrainRequest &request, const Beginning &from);
     /// A line of metrics.jsonl.
     Status appendMetrics(const std::string &line);
-    /// Takes out of metrics.jsonl what is about @p step and later, as the run goes on from there. Error: BadInput (damaged), Io.
+    /// What metrics.jsonl has about @p step and later shall go, as the run goes on from there: with the next line, or when shortened.
+    /// Error: BadInput (damaged), Io.
     Status cutMetrics(std::int64_t step);
+    Status shortenMetrics();
     /// Workers' output. A log that cannot be written stops no run.
     void appendLog(std::string_view text);
     Status writeSummary(const RunSummary &summary);
-    /// Takes back what create() and begin() made, for a run that did no step; a log that says why stays. Nothing of a folder that was reopened.
+    /// Takes back what create() and begin() made, for a run that did no step; a log that says why stays. A folder that was reopened is as it was before.
     void discard();
     /// Closes the files and lets go of the lock; only path() and file() are of use afterwards.
     void release();
@@ -54,13 +57,22 @@ private:
     RunFolder() = default;
     static Result<RunFolder> lock(const std::string &path);
     Status putAside();
+    void goBack();
+
+    /// What begin() replaces in a folder that was reopened.
+    struct Before {
+        std::optional<std::string> plan, request, summary; ///< contents, where there were any
+        std::string trace;                                 ///< where it was put; empty: there was none
+    };
     std::string m_path;
+    Before m_before;
     bool m_reopened = false;
     bool m_made = false; ///< the folder was not there before
     int m_lock = -1;
     int m_metrics = -1;
     int m_log = -1;
     std::int64_t m_metricsLength = 0;
+    bool m_cut = false; ///< metrics.jsonl is longer
 };
 
 } // namespace planloom::agent

@@ -39,6 +39,17 @@ Status Run::open()
         note(metrics.error().text() + "; the run goes on without it");
     if (!m_request.resume)
         return {};
+    auto steps = catchUp();
+    if (!steps)
+        return steps.error();
+    const std::lock_guard lock(m_mutex);
+    m_steps = std::move(*steps);
+    return {};
+}
+
+/// What metrics.jsonl has, then in the data base, too.
+Result<std::vector<StepMetrics>> Run::catchUp()
+{
     const auto lines = readFile(m_folder.file("metrics.jsonl"));
     if (!lines)
         return lines.error();
@@ -50,9 +61,7 @@ Status Run::open()
         return validations.error().in(m_folder.file("metrics.jsonl"));
     if (const Status same = m_metrics ? m_metrics->catchUp(*steps, *validations) : Status(); !same)
         note(same.error().text());
-    const std::lock_guard lock(m_mutex);
-    m_steps = std::move(*steps);
-    return {};
+    return steps;
 }
 
 /// Into the run's log, with our name, as workers write there, too.
@@ -158,6 +167,17 @@ Run::Clock::duration Run::hungAfter() const
 }
 
 std::int64_t Run::stepsDone() const { return m_steps.empty() ? m_from.step : m_steps.back().step + 1; }
+
+/// A run that did no step leaves its folder as it found it: whoever asked for something that cannot be asks again.
+void Run::takeBack()
+{
+    if (!m_request.resume)
+        m_metrics.reset(); // its file goes, too
+    m_folder.discard();
+    if (m_metrics)
+        [[maybe_unused]] const auto same = catchUp(); // or when the run goes on
+    m_metrics.reset();
+}
 
 /// The data base's last word on the run.
 void Run::recordEnd(const Status &outcome, const std::optional<RunSummary> &summary)

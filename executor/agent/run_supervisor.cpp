@@ -308,15 +308,17 @@ void Run::finish()
     Status outcome = judge();
     const bool stopped = !outcome && outcome.error().code == ErrorCode::Cancelled;
     std::optional<RunSummary> summary;
+    const bool vain = m_request.resume ? !m_anyStep && !outcome : m_steps.empty();
     if ((outcome || stopped) && !m_steps.empty()) {
         summary = summarize();
-        if (const Status written = m_folder.writeSummary(*summary); !written)
+        Status written = vain ? Status() : m_folder.shortenMetrics();
+        if (written && !vain)
+            written = m_folder.writeSummary(*summary);
+        if (!written)
             outcome = written.error();
     }
-    if (m_steps.empty()) {
-        m_metrics.reset();
-        m_folder.discard();
-    }
+    if (vain)
+        takeBack();
     m_state = outcome ? RunState::Finished : outcome.error().code == ErrorCode::Cancelled ? RunState::Stopped : RunState::Failed;
     publish(StateChange{m_state, outcome ? std::string() : outcome.error().text()});
     if (summary && m_state != RunState::Failed)

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // The whole way: client, agent, Open MPI, two real workers, and back.
+#include "engine/store/store.h"
 #include "executor/agent/agent_fixture.h"
 
 #include "engine/program/program.h"
 
 #include <QTemporaryDir>
 #include <cmath>
+#include <map>
 #include <set>
 
 using namespace planloom;
@@ -42,6 +44,8 @@ private slots:
     void dataThatDoesNotFitIsNamed();
     void resumes_data();
     void resumes();
+    void aResumeInVainChangesNothing_data();
+    void aResumeInVainChangesNothing();
     void stopsEarly();
 };
 
@@ -196,6 +200,72 @@ void TestTrainingRun::resumes()
         QVERIFY2(off <= tolerance * whole.steps[i].loss, fmt::format("step {}: {} and {}", i, (*steps)[i].loss, whole.steps[i].loss).c_str());
     }
     nothingIsLeft("parts" + name);
+}
+
+void TestTrainingRun::aResumeInVainChangesNothing_data()
+{
+    QTest::addColumn<QString>("what");
+    QTest::addColumn<int>("checkpointEvery");
+    QTest::addColumn<QString>("why");
+    QTest::newRow("another seed") << "seed" << 4 << "begun with seed 5, not 2";
+    QTest::newRow("data that do not fit") << "data" << 4 << "odd.csv";
+    QTest::newRow("data that do not fit, no checkpoint") << "data" << 0 << "odd.csv";
+    QTest::newRow("another model") << "model" << 4 << "";
+}
+
+/// What cannot go on is refused, and the folder is as it was: the next wish to resume finds all that the run was.
+void TestTrainingRun::aResumeInVainChangesNothing()
+{
+    QFETCH(QString, what);
+    QFETCH(int, checkpointEvery);
+    QFETCH(QString, why);
+    const std::string run = "vain-" + what.toStdString() + std::to_string(checkpointEvery);
+    TrainRequest asked = request(1, 1, 6, run);
+    asked.checkpointEvery = checkpointEvery;
+    asked.holdout = 0.2;
+    asked.validateEvery = 2;
+    QVERIFY(m_client->train(asked, {}).ok());
+    const auto contents = [&] {
+        std::map<std::string, std::string> all;
+        for (const char *name : {"plan.json", "request.json", "summary.json", "metrics.jsonl", "trace.pltrace"})
+            all[name] = *readFile(path(run) + "/" + name);
+        return all;
+    };
+    const auto before = contents();
+
+    TrainRequest other = asked;
+    other.resume = true;
+    other.steps = 9;
+    if (what == "seed")
+        other.seed = 2;
+    if (what == "data") {
+        other.dataPath = path("odd.csv");
+        QVERIFY(writeFileAtomically(other.dataPath, "1,2,3\n4,5\n").ok());
+    }
+    if (what == "model") {
+        auto document = *plan::documentFromJson(asked.planJson);
+        auto model = graph::mlp("small", {16, 24, 32, 4});
+        document.subject = plan::makeSubject(std::make_shared<graph::Graph>(std::move(*model)), document.subject.cluster, nullptr, "zoo:small");
+        other.planJson = plan::toJson(document);
+    }
+    const Status refused = m_client->train(other, {});
+    QCOMPARE(refused.error().code, ErrorCode::BadInput);
+    QVERIFY2(refused.error().text().find(why.toStdString()) != std::string::npos, refused.error().text().c_str());
+    QCOMPARE(contents(), before);
+    QVERIFY(!std::filesystem::exists(path(run) + "/trace.1.pltrace"));
+    {
+        auto store = store::Workspace::open(path(run) + "/metrics.db");
+        QVERIFY(store.ok());
+        const auto row = store->listRuns()->front();
+        QCOMPARE(row.state, std::string("finished"));
+        QCOMPARE(std::ssize(*store->steps(row.id)), std::ptrdiff_t{6});
+        QCOMPARE(std::ssize(*store->validations(row.id)), std::ptrdiff_t{3});
+    }
+    asked.resume = true;
+    asked.steps = 9;
+    const Status status = m_client->train(asked, {});
+    QVERIFY2(status.ok(), status.ok() ? "" : status.error().text().c_str());
+    QCOMPARE(std::ssize(*metricsFromJson(*readFile(path(run) + "/metrics.jsonl"))), std::ptrdiff_t{9});
 }
 
 /// With a learning rate of 0 nothing gets better: the second validation after the first ends the run.
