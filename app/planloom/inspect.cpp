@@ -258,8 +258,7 @@ std::optional<std::string> metricsOfRun(const std::string &folder, Output &outpu
     if (best == validations->end())
         return json.text();
     json.add("validation_loss_best", best->loss).add("validation_step_best", best->step).add("validation_perplexity_best", best->perplexity);
-    output.line(fmt::format("held out      best of {} at step {}: loss {:.6g}, {} right, perplexity {:.5g}", validations->size(), best->step, best->loss,
-                            percent(best->accuracy), best->perplexity));
+    output.line(fmt::format("held out      best of {} at step {}: {}", validations->size(), best->step, scores(best->loss, best->accuracy, best->perplexity)));
     return json.text();
 }
 

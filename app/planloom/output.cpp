@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cmath>
 #include <cstdio>
 #include <cstring>
 #include <fmt/format.h>
@@ -93,6 +94,12 @@ void Table::print(Output &output) const
     printRow(m_headings);
     for (const auto &row : m_rows)
         printRow(row);
+}
+
+std::string scores(double loss, double accuracy, double perplexity)
+{
+    const std::string right = std::isnan(accuracy) ? "" : percent(accuracy) + " right, ";
+    return fmt::format("loss {:.6g}, {}perplexity {:.5g}", loss, right, perplexity);
 }
 
 std::string percent(double fraction) { return fmt::format("{:.1f} %", fraction * 100); }

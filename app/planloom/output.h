@@ -64,6 +64,7 @@ private:
 };
 
 std::string percent(double fraction);     ///< "12.3 %"
+std::string scores(double loss, double accuracy, double perplexity); ///< "loss 1.5, 12.3 % right, perplexity 4.4817"; an accuracy that is no number is left out
 std::string count(std::int64_t number);   ///< "124,439,808"
 
 } // namespace planloom::cli

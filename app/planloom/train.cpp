@@ -111,8 +111,8 @@ void printSummary(const agent::RunSummary &summary, const std::vector<trace::Ran
     output.line(fmt::format("iteration     {} (median), predicted {} ({:+.1f} %)", format(Seconds(summary.iterationSecondsMedian)),
                             format(Seconds(summary.predictedIterationSeconds)), summary.predictionError * 100));
     if (summary.evaluationSamples > 0)
-        output.line(fmt::format("held out      {} samples: loss {:.6g}, {} right, perplexity {:.5g}", summary.evaluationSamples, summary.evaluationLoss,
-                                percent(summary.evaluationAccuracy), std::exp(summary.evaluationLoss)));
+        output.line(fmt::format("held out      {} samples: {}", summary.evaluationSamples,
+                                scores(summary.evaluationLoss, summary.evaluationAccuracy, std::exp(summary.evaluationLoss))));
     if (summary.stoppedEarly)
         output.line("stopped       early: the loss of what is held out got no better");
     if (summary.restarts > 0)
@@ -250,7 +250,7 @@ Status train(const TrainOptions &given, Output &output)
         output.json(agent::toJson(seen));
         record.add(seen);
         progress.clear();
-        output.line(fmt::format("step {:>6}  held out: loss {:.6g}, {} right, perplexity {:.5g}", seen.step, seen.loss, percent(seen.accuracy), seen.perplexity));
+        output.line(fmt::format("step {:>6}  held out: {}", seen.step, scores(seen.loss, seen.accuracy, seen.perplexity)));
     };
     events.onState = [&](agent::RunState state, const std::string &message) {
         if (state != agent::RunState::Restarting)

@@ -7,7 +7,9 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <set>
 #include <span>
+#include <string_view>
 #include <utility>
 
 namespace planloom::runtime {
@@ -32,6 +34,26 @@ Result<std::unique_ptr<BodyRunner>> BodyRunner::create(const program::Program &p
     return runner;
 }
 
+namespace {
+
+/// Whether the loss is what one operator says of logits and labels, moved about at most.
+bool isMeanOverLabels(const graph::TrainingGraph &training)
+{
+    static const std::set<std::string_view> kMoves{"AllReduce", "Cast", "Identity", "KeepOnFirst", "Reshape", "Squeeze", "Unsqueeze"};
+    TensorId value = training.loss;
+    while (training.graph.tensor(value).producer.valid()) {
+        const graph::Op &op = training.graph.op(training.graph.tensor(value).producer);
+        if (scoredOf(training.graph, op) != Scored::Nothing)
+            return value == op.outputs[0];
+        if (!kMoves.contains(op.type))
+            return false;
+        value = op.inputs[0];
+    }
+    return false;
+}
+
+} // namespace
+
 Status BodyRunner::prepareInputs()
 {
     const graph::TrainingGraph &training = m_body.training;
@@ -55,6 +77,7 @@ Status BodyRunner::prepareInputs()
     if (!holdsLoss)
         return {};
     m_loss = placeOf(m_body, m_body.forwardPlaces, training.loss, 1);
+    m_scoresLabels = isMeanOverLabels(training);
     if (lossGradient.valid())
         m_lossGradient = placeOf(m_body, m_body.backwardPlaces, lossGradient, 1);
     return {};
@@ -385,7 +408,14 @@ Scores BodyRunner::score(std::int64_t first, Between &between)
     scoring.samples = scripts->samples;
     scoring.counted = std::clamp<std::int64_t>(heldOut - begin, 0, scripts->samples);
     run(scripts->forward, forwardPart(), between, &scoring);
-    return m_countsLoss ? scoring.scores : Scores();
+    if (!m_countsLoss)
+        return {};
+    Scores scores = scoring.scores;
+    if (m_loss.area >= 0 && !m_scoresLabels) { // of the whole slice: where held-out samples do not fill it, some count more than others
+        scores.weight = static_cast<double>(scoring.counted);
+        scores.loss = scoring.counted > 0 ? scores.weight * static_cast<double>(*reinterpret_cast<const float *>(at(m_loss))) : 0;
+    }
+    return scores;
 }
 
 namespace {
@@ -428,6 +458,7 @@ void BodyRunner::countHits(const Script &script, const Call &loss, Scoring &scor
         }
         const RowStatistics row = loss.scored == Scored::Statistics ? RowStatistics{values[0], values[1], values[2], values[2] >= values[0]}
                                                                     : statisticsOf({values, static_cast<std::size_t>(width)}, labels[r]);
+        scoring.scores.weight += 1;
         scoring.scores.loss += std::log(row.sum) + row.most - row.target;
         scoring.scores.right += row.first ? 1 : 0;
         scoring.scores.rows += 1;

@@ -21,9 +21,10 @@ struct Feed {
 
 /// Loss and hits of some samples.
 struct Scores {
-    double loss = 0;
+    double loss = 0;   ///< summed up, each as often as weight says
+    double weight = 0; ///< labels that count; samples where the model's loss is more than the cross-entropy of its labels
     double right = 0;
-    double rows = 0; ///< labels counted; those of -100 are not
+    double rows = 0; ///< labels that are right or wrong
 };
 
 /// Called between two operators, so that communication moves on while this rank computes.
@@ -136,6 +137,7 @@ private:
     std::vector<InputTensor> m_inputs;
     Place m_loss;         ///< area -1: the loss lies in another stage
     Place m_lossGradient;
+    bool m_scoresLabels = false; ///< the loss is the mean over labels: it is summed up label by label
     std::int64_t m_base[program::kAreas] = {}; ///< arena offset of each area's slot of the micro-batch at hand
     /// One entry per Held that this rank updates.
     std::vector<device::UpdateRange> m_updates;

@@ -18,26 +18,27 @@ Result<Evaluation> RankExecutor::evaluate()
     }
     Evaluation evaluation;
     evaluation.samples = m_bodies.front()->heldOut();
+    double weight = 0;
+    double right = 0;
     double rows = 0;
     for (std::int64_t first = 0; first < evaluation.samples; first += microBatchSize) {
         const Result<Scores> scores = scoreOnce(first);
         if (!scores)
             return scores.error();
         // One small sum a micro-batch: counts stay exact in single precision, and no stage runs ahead.
-        float sums[3] = {static_cast<float>(scores->loss), static_cast<float>(scores->right), static_cast<float>(scores->rows)};
-        Result<comm::Request> request = m_comm.allReduce(m_comm.world(), sums, 3);
+        float sums[4] = {static_cast<float>(scores->loss), static_cast<float>(scores->weight), static_cast<float>(scores->right), static_cast<float>(scores->rows)};
+        Result<comm::Request> request = m_comm.allReduce(m_comm.world(), sums, std::size(sums));
         if (!request)
             return request.error();
         if (const Status status = m_comm.wait(*request, m_options.deadline, "the other ranks' evaluation"); !status)
             return status.error();
         evaluation.loss += static_cast<double>(sums[0]);
-        evaluation.accuracy += static_cast<double>(sums[1]);
-        rows += static_cast<double>(sums[2]);
+        weight += static_cast<double>(sums[1]);
+        right += static_cast<double>(sums[2]);
+        rows += static_cast<double>(sums[3]);
     }
-    if (rows > 0) {
-        evaluation.loss /= rows;
-        evaluation.accuracy /= rows;
-    }
+    evaluation.loss /= weight; // NaN: nothing held out counts
+    evaluation.accuracy = right / rows;
     return evaluation;
 }
 
@@ -50,6 +51,7 @@ Result<Scores> RankExecutor::scoreOnce(std::int64_t first)
             return status.error();
         const Scores scores = m_bodies[m_scoring]->score(first, *this);
         all.loss += scores.loss;
+        all.weight += scores.weight;
         all.right += scores.right;
         all.rows += scores.rows;
         if (const Status status = exchangeOnce(Kind::Send, body); !status)

@@ -28,8 +28,8 @@ struct StepResult {
 
 /// Mean loss and share of right answers over the held-out samples.
 struct Evaluation {
-    double loss = 0;
-    double accuracy = 0;
+    double loss = 0;     ///< what is trained: of labels that count, or, where it is another function than their cross-entropy, of samples
+    double accuracy = 0; ///< of labels that count; NaN where the model compares none with logits
     std::int64_t samples = 0;
 };
 

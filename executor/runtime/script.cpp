@@ -54,7 +54,7 @@ private:
     {
         Call call;
         call.kernel = m_sized.kernels[op.id.index()].get();
-        call.scored = scoredOf(op);
+        call.scored = scoredOf(m_body.training.graph, op);
         call.ignored = op.integer("ignore_index", -100);
         call.firstInput = here();
         call.idle = m_straight.routes[op.id.index()] == program::Route::Idle;
@@ -71,15 +71,6 @@ private:
         m_script.mostArguments = std::max(m_script.mostArguments, call.lastOutput - call.firstInput);
         m_script.calls.push_back(call);
         return {};
-    }
-
-    [[nodiscard]] Scored scoredOf(const graph::Op &op) const
-    {
-        if (op.type == "LossFromStatistics")
-            return Scored::Statistics;
-        if (op.type != "SoftmaxCrossEntropyLoss")
-            return Scored::Nothing;
-        return m_body.training.graph.tensor(op.inputs[0]).type == graph::DType::BF16 ? Scored::HalfLogits : Scored::Logits;
     }
 
     Status addOutputs(const graph::Op &op, Call &call)
@@ -136,6 +127,15 @@ private:
 };
 
 } // namespace
+
+Scored scoredOf(const graph::Graph &graph, const graph::Op &op)
+{
+    if (op.type == "LossFromStatistics")
+        return Scored::Statistics;
+    if (op.type != "SoftmaxCrossEntropyLoss")
+        return Scored::Nothing;
+    return graph.tensor(op.inputs[0]).type == graph::DType::BF16 ? Scored::HalfLogits : Scored::Logits;
+}
 
 Place placeOf(const Body &body, const std::vector<Placement> &places, TensorId id, std::int64_t samples)
 {

@@ -48,6 +48,8 @@ struct Call {
     std::int64_t ignored = 0; ///< label that does not count, of one that is scored
 };
 
+Scored scoredOf(const graph::Graph &graph, const graph::Op &op);
+
 /// What a communicating operator moves.
 struct Communication {
     const void *input = nullptr;

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "engine/base/files.h"
 #include "executor/runtime/tiny_training.h"
 
 #include <QTest>
@@ -25,6 +26,7 @@ private slots:
     void customOrderWithWeightPasses();
     void stopsTogether();
     void evaluationIsTheSameInEveryLayout();
+    void evaluationHasTheModelsLoss();
     void digitsAreLearned();
 
 private:
@@ -230,6 +232,71 @@ void TestParity::evaluationIsTheSameInEveryLayout()
     QVERIFY(one.evaluation.loss > 1 && one.evaluation.loss < 6);
     QVERIFY(std::fabs(one.evaluation.loss - many.evaluation.loss) < 1e-3);
     QVERIFY(std::fabs(one.evaluation.accuracy - many.evaluation.accuracy) < 0.01);
+}
+
+namespace {
+
+/// Four features against three classes, with a loss of its own made of their cross-entropy.
+std::shared_ptr<const graph::Graph> withLoss(const std::string &how)
+{
+    graph::GraphBuilder builder(how);
+    const TensorId x = builder.input("x", graph::DType::F32, graph::Shape({{1, true}, {4, false}}));
+    const TensorId labels = builder.input("labels", graph::DType::I64, graph::Shape(std::vector<graph::Dim>{{1, true}}));
+    const TensorId weight = builder.parameter("w", graph::Shape::of({4, 3}), {graph::Initializer::Kind::Normal, 0, 1, nullptr, {}, 0});
+    const TensorId logits = builder.add("MatMul", {x, weight});
+    TensorId loss;
+    if (how == "logarithms") { // the same by other operators
+        const TensorId picked = builder.add("GatherElements", {builder.add("LogSoftmax", {logits}, {{"axis", std::int64_t{1}}}),
+                                                               builder.add("Unsqueeze", {labels}, {{"axes", std::vector<std::int64_t>{1}}})},
+                                            {{"axis", std::int64_t{1}}});
+        loss = builder.add("Neg", {builder.add("ReduceMean", {picked}, {{"axes", std::vector<std::int64_t>{0, 1}}, {"keepdims", std::int64_t{0}}})});
+    } else {
+        loss = builder.add("SoftmaxCrossEntropyLoss", {logits, labels}, {{"ignore_index", std::int64_t{how == "ignored" ? 0 : -100}}});
+    }
+    if (how == "twice")
+        loss = builder.add("Add", {loss, loss});
+    builder.output(loss);
+    builder.loss(loss);
+    auto graph = std::move(builder).build();
+    return graph ? std::make_shared<const graph::Graph>(*std::move(graph)) : nullptr;
+}
+
+} // namespace
+
+/// What is held out is judged by the loss that is trained.
+void TestParity::evaluationHasTheModelsLoss()
+{
+    QTemporaryDir folder;
+    const std::string path = folder.filePath("data.csv").toStdString();
+    std::string rows;
+    for (int i = 0; i < 40; ++i)
+        rows += std::to_string(i % 7) + "," + std::to_string(i % 5) + "," + std::to_string(i % 3) + ",1," + std::to_string(i % 3) + "\n";
+    QVERIFY(writeFileAtomically(path, rows).ok());
+    plan::Optimizer still;
+    still.learningRate = 0;
+    still.weightDecay = 0;
+    const auto evaluated = [&](const std::string &how, const Layout &layout) {
+        const plan::Subject subject = plan::makeSubject(withLoss(how), cpus(8), nullptr, "zoo:" + how);
+        Training training;
+        training.steps = 1;
+        training.evaluate = true;
+        const Outcome outcome = trainOn(path, subject, planOf(subject, layout, still), training, 0.2);
+        QTest::qVerify(outcome.problem.empty(), "outcome", outcome.problem.c_str(), __FILE__, __LINE__);
+        return outcome.evaluation;
+    };
+    for (const Layout &layout : {Layout{{{}}, 8, 2}, Layout{{{{0.5, 0.5}}}, 8, 1}}) {
+        const runtime::Evaluation plain = evaluated("plain", layout);
+        QCOMPARE(plain.samples, 8);
+        QVERIFY(plain.loss > 0.1);
+        const runtime::Evaluation twice = evaluated("twice", layout);
+        QVERIFY2(std::fabs(twice.loss - 2 * plain.loss) < 1e-4, qPrintable(QString::number(twice.loss)));
+        QCOMPARE(twice.accuracy, plain.accuracy);
+        const runtime::Evaluation logarithms = evaluated("logarithms", layout);
+        QVERIFY2(std::fabs(logarithms.loss - plain.loss) < 1e-4, qPrintable(QString::number(logarithms.loss)));
+        QVERIFY(std::isnan(logarithms.accuracy));
+        const runtime::Evaluation ignored = evaluated("ignored", layout);
+        QVERIFY(std::fabs(ignored.loss - plain.loss) > 1e-3);
+    }
 }
 
 void TestParity::digitsAreLearned()
