@@ -183,7 +183,7 @@ int main(int argc, char **argv)
     state.setClientFactory(ui::localAgent());
     ui::MainWindow window(&state);
     const bool alone = options.demo || !options.screenshot.isEmpty();
-    window.setAsksOnClose(!alone);
+    window.setAsks(!alone);
     window.show();
     window.resetLayout();
     if (options.demo)

@@ -175,7 +175,7 @@ void TestExportDialog::importsSayWhatIsMissing()
 void TestExportDialog::theMenuOpensIt()
 {
     MainWindow window(m_state.get());
-    window.setAsksOnClose(false);
+    window.setAsks(false);
     window.show();
     QVERIFY(QTest::qWaitForWindowExposed(&window));
     QTest::keyClick(&window, Qt::Key_E, Qt::ControlModifier | Qt::ShiftModifier);

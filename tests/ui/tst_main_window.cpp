@@ -16,9 +16,11 @@
 #include <QDragEnterEvent>
 #include <QDropEvent>
 #include <QLineSeries>
+#include <QMessageBox>
 #include <QMimeData>
 #include <QSignalSpy>
 #include <QTest>
+#include <QTimer>
 
 using namespace planloom;
 using namespace planloom::ui;
@@ -39,14 +41,23 @@ private Q_SLOTS:
     void dropOpensFiles();
     void viewsAreExported();
     void sessionIsRestored();
+    void anUnsavedPlanIsNotDroppedUnasked();
+    void closingAsksAboutARun();
+    void aModelThatCannotBeLoadedIsNotPlannedFor();
     void plannerDialogAsksForEverything();
+    void plannerDialogShowsItsHintsWhole();
     void trainDialogNeedsData();
     void memoryViewShowsPeaksAndCapacity();
+    void replicasShareALineOfMemory();
     void runViewComparesPredictedAndMeasured();
     void helpHasPages();
     void theWholeStory();
 
 private:
+    /// Answers the next question with @p button, and counts it.
+    void answer(QMessageBox::StandardButton button);
+    int m_asked = 0;
+
     std::unique_ptr<testing::OwnSettings> m_settings;
     testing::FakeRun m_run;
     std::unique_ptr<StudioState> m_state;
@@ -64,7 +75,7 @@ void TestMainWindow::init()
     m_state = std::make_unique<StudioState>();
     m_state->setClientFactory(testing::fakeAgent(m_run));
     m_window = std::make_unique<MainWindow>(m_state.get());
-    m_window->setAsksOnClose(false);
+    m_window->setAsks(false);
     m_window->show();
     QVERIFY(QTest::qWaitForWindowExposed(m_window.get()));
 }
@@ -190,13 +201,115 @@ void TestMainWindow::sessionIsRestored()
 
     StudioState state;
     MainWindow other(&state);
-    other.setAsksOnClose(false);
+    other.setAsks(false);
     other.show();
     other.restoreSession();
     QTRY_VERIFY_WITH_TIMEOUT(state.simulationCurrent(), 20'000);
     QCOMPARE(state.planPath(), m_state->planPath());
     QVERIFY(other.docks()[1]->isHidden());
     QVERIFY(!other.docks()[3]->isHidden());
+}
+
+void TestMainWindow::answer(QMessageBox::StandardButton button)
+{
+    QTimer::singleShot(0, this, [this, button] {
+        auto *box = qobject_cast<QMessageBox *>(QApplication::activeModalWidget());
+        if (!box)
+            return;
+        ++m_asked;
+        box->button(button)->click();
+    });
+}
+
+void TestMainWindow::anUnsavedPlanIsNotDroppedUnasked()
+{
+    QVERIFY(testing::loadSample(*m_state));
+    m_window->setAsks(true);
+    m_asked = 0;
+    const auto plan = m_state->document();
+    answer(QMessageBox::Cancel);
+    m_window->open({QStringLiteral("zoo:mlp")});
+    answer(QMessageBox::Cancel);
+    m_window->findPlan({}, QStringLiteral("local:2"), {});
+    QCOMPARE(m_asked, 2);
+    QVERIFY(!m_state->loadJob()->running());
+    QCOMPARE(m_state->document(), plan);
+
+    QTemporaryDir folder;
+    QVERIFY(m_state->savePlan(folder.filePath(QStringLiteral("kept.json")))); // what is saved can go
+    QVERIFY(!m_window->isWindowModified());
+    m_window->open({QStringLiteral("zoo:mlp")});
+    QCOMPARE(m_asked, 2);
+    QTRY_VERIFY_WITH_TIMEOUT(!m_state->document(), 20'000);
+    m_window->setAsks(false);
+}
+
+void TestMainWindow::closingAsksAboutARun()
+{
+    QVERIFY(testing::loadSample(*m_state));
+    QTemporaryDir folder;
+    QVERIFY(m_state->savePlan(folder.filePath(QStringLiteral("kept.json"))));
+    m_run.hold = true;
+    QVERIFY(m_state->startRun({}));
+    QTRY_COMPARE(m_state->run().phase, RunData::Phase::Running);
+    m_window->setAsks(true);
+    m_asked = 0;
+    answer(QMessageBox::Cancel);
+    QVERIFY(!m_window->close());
+    QCOMPARE(m_asked, 1);
+    QVERIFY(m_state->run().active());
+    answer(QMessageBox::Close);
+    QVERIFY(m_window->close());
+    QCOMPARE(m_asked, 2);
+    QTRY_VERIFY_WITH_TIMEOUT(!m_state->run().active(), 20'000);
+    m_run.hold = false;
+    m_window->setAsks(false);
+}
+
+void TestMainWindow::aModelThatCannotBeLoadedIsNotPlannedFor()
+{
+    QVERIFY(testing::loadSample(*m_state));
+    const auto plan = m_state->document();
+    PlanRequest request;
+    request.planner = "data-parallel";
+    request.globalBatch = 8;
+    m_window->findPlan(QStringLiteral("zoo:no-such-model"), {}, request);
+    bool done = false;
+    m_state->whenLoaded([&done] { done = true; });
+    QTRY_VERIFY_WITH_TIMEOUT(done, 20'000);
+    QVERIFY(!m_state->planJob()->running());
+    QCOMPARE(m_state->document(), plan);
+    QVERIFY(m_window->messageBar()->text().contains(QStringLiteral("no-such-model")));
+
+    m_window->findPlan(QStringLiteral("zoo:mlp"), QStringLiteral("local:2"), request);
+    QTRY_VERIFY_WITH_TIMEOUT(m_state->document() && m_state->document() != plan, 20'000);
+    QCOMPARE(m_state->document()->plan.modelName, std::string("mlp"));
+    QCOMPARE(m_state->document()->subject.cluster->devices().size(), std::size_t(2));
+}
+
+void TestMainWindow::plannerDialogShowsItsHintsWhole()
+{
+    PlannerDialog dialog(*m_state);
+    dialog.show();
+    QVERIFY(QTest::qWaitForWindowExposed(&dialog));
+    QVERIFY(dialog.height() <= dialog.screen()->availableGeometry().height());
+    int hints = 0;
+    for (const QLabel *label : dialog.findChildren<QLabel *>()) {
+        if (!label->isVisible() || !label->wordWrap())
+            continue;
+        ++hints;
+        QVERIFY2(label->height() >= label->heightForWidth(label->width()), qPrintable(label->text()));
+    }
+    QVERIFY(hints > 10);
+    PlanRequest few;
+    few.planner = "data-parallel"; // two options: no empty room below them
+    dialog.setRequest(few);
+    QVERIFY2(dialog.height() < 480, qPrintable(QString::number(dialog.height())));
+    PlannerDialog fresh(*m_state);
+    fresh.setRequest(few);
+    QVERIFY2(fresh.height() < 480, qPrintable(QString::number(fresh.height())));
+    auto *buttons = dialog.findChild<QDialogButtonBox *>();
+    QVERIFY(dialog.rect().contains(buttons->geometry()));
 }
 
 void TestMainWindow::plannerDialogAsksForEverything()
@@ -207,12 +320,18 @@ void TestMainWindow::plannerDialogAsksForEverything()
     wanted.planner = "dapple";
     wanted.globalBatch = 24;
     wanted.microBatch = 2;
+    wanted.precision = plan::Precision::BFloat16;
+    wanted.zero = 2;
+    wanted.optimizer.learningRate = 0.5; // has no field of its own
     dialog.setRequest(wanted);
     const PlanRequest given = dialog.request();
     QCOMPARE(given.planner, std::string("dapple"));
     QCOMPARE(given.globalBatch, std::int64_t(24));
     QCOMPARE(given.microBatch, std::optional<std::int64_t>(2));
     QVERIFY(given.options.empty());
+    QCOMPARE(given.precision, plan::Precision::BFloat16);
+    QCOMPARE(given.zero, 2);
+    QCOMPARE(given.optimizer.learningRate, 0.5);
     QCOMPARE(dialog.modelSource(), QStringLiteral("zoo:gpt-nano"));
     QVERIFY(dialog.clusterSource().isEmpty()); // keeps the one that is open
 }
@@ -241,6 +360,28 @@ void TestMainWindow::memoryViewShowsPeaksAndCapacity()
         if (auto *line = qobject_cast<QLineSeries *>(series))
             QVERIFY(line->count() <= 2000);
     }
+}
+
+void TestMainWindow::replicasShareALineOfMemory()
+{
+    QVERIFY(testing::loadSample(*m_state));
+    auto *view = static_cast<MemoryView *>(m_window->view(QStringLiteral("Memory")));
+    const auto lines = [view] {
+        const auto all = view->chart()->chart()->series();
+        const auto isCurve = [](const QAbstractSeries *series) { return series->type() == QAbstractSeries::SeriesTypeLine && series->name() != QStringLiteral("capacity"); };
+        return std::count_if(all.begin(), all.end(), isCurve);
+    };
+    QCOMPARE(lines(), 4); // four stages
+    const auto before = m_state->document();
+    PlanRequest request;
+    request.planner = "data-parallel";
+    request.globalBatch = 8;
+    QVERIFY(m_state->runPlanner(request));
+    QTRY_VERIFY_WITH_TIMEOUT(m_state->document() != before && m_state->simulationCurrent(), 20'000);
+    QCOMPARE(lines(), 1);
+    const auto &rows = view->table()->tableModel()->table().rows;
+    QCOMPARE(rows.size(), std::size_t(4));
+    QCOMPARE(rows[3][0].swatch, rows[0][0].swatch);
 }
 
 void TestMainWindow::runViewComparesPredictedAndMeasured()

@@ -14,6 +14,7 @@ private Q_SLOTS:
     void staircaseHoldsEachLevel();
     void thinningKeepsThePeak();
     void shortCurvesAreUntouched();
+    void alikeDevicesShareACurve();
     void units();
     void roundFigures();
 };
@@ -59,6 +60,16 @@ void TestMemoryCurve::shortCurvesAreUntouched()
 {
     const QList<QPointF> points{{0, 1}, {1, 5}, {2, 3}};
     QCOMPARE(thin(points), points);
+}
+
+void TestMemoryCurve::alikeDevicesShareACurve()
+{
+    const std::vector<simulate::MemoryPoint> low{at(0, 1), at(1, 2)};
+    const std::vector<simulate::MemoryPoint> high{at(0, 1), at(1, 3)};
+    const std::vector<simulate::MemoryPoint> longer{at(0, 1), at(1, 2), at(2, 0)};
+    const std::vector<std::size_t> expected{0, 1, 0, 2, 1};
+    QCOMPARE(numberCurves({low, high, low, longer, high}), expected);
+    QVERIFY(numberCurves({}).empty());
 }
 
 void TestMemoryCurve::units()

@@ -24,6 +24,7 @@ private Q_SLOTS:
     void plansAreSavedAndOpened();
     void plannerErrorsAreSaid();
     void aStoppedSearchKeepsItsBest();
+    void planningAgainKeepsHowThePlanIsTrained();
     void aRunIsFollowed();
     void aRunCanBeStopped();
     void aRunThatFailsSaysWhy();
@@ -242,6 +243,43 @@ void TestStudioState::aStoppedSearchKeepsItsBest()
     QCOMPARE(state.document()->plan.estimate.at("stopped_early"), 1.0);
     QVERIFY2(heard.value(0).contains(QStringLiteral("best plan that it had found")), qPrintable(heard.value(0)));
     QVERIFY2(state.undoStack()->undoText().contains(QStringLiteral("stopped early")), qPrintable(state.undoStack()->undoText()));
+}
+
+void TestStudioState::planningAgainKeepsHowThePlanIsTrained()
+{
+    StudioState state;
+    QVERIFY(testing::loadSample(state));
+    PlanRequest request;
+    request.planner = "data-parallel";
+    request.globalBatch = 8;
+    request.precision = plan::Precision::BFloat16;
+    request.zero = 1;
+    request.optimizer.kind = plan::Optimizer::Kind::Sgd;
+    request.optimizer.learningRate = 0.25;
+    const auto before = state.document();
+    QVERIFY(state.runPlanner(request));
+    QTRY_VERIFY_WITH_TIMEOUT(state.document() != before && state.simulationCurrent(), 20'000);
+    QCOMPARE(state.document()->plan.precision, plan::Precision::BFloat16);
+    QCOMPARE(state.document()->plan.stages[0].zero, 1);
+    QVERIFY(state.document()->subject.costs->half());
+
+    PlanRequest last;
+    last.planner = "gpipe";
+    const PlanRequest next = state.requestLikeDocument(last);
+    QCOMPARE(next.planner, std::string("gpipe"));
+    QCOMPARE(next.globalBatch, std::int64_t(8));
+    QCOMPARE(next.precision, plan::Precision::BFloat16);
+    QCOMPARE(next.zero, 1);
+    QCOMPARE(next.optimizer.kind, plan::Optimizer::Kind::Sgd);
+    QCOMPARE(next.optimizer.learningRate, 0.25);
+
+    // A cluster that is edited to what it was costs what it did: the figures stay those of bfloat16.
+    const double seconds = state.simulation()->report.iterationSeconds;
+    const auto planned = state.document();
+    QVERIFY(state.editCluster(QStringLiteral("nothing"), std::make_shared<const cluster::Cluster>(*state.cluster())));
+    QTRY_VERIFY_WITH_TIMEOUT(state.document() != planned && state.simulationCurrent(), 20'000);
+    QVERIFY(state.document()->subject.costs->half());
+    QCOMPARE(state.simulation()->report.iterationSeconds, seconds);
 }
 
 void TestStudioState::aRunIsFollowed()

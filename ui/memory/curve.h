@@ -25,6 +25,9 @@ QList<QPointF> staircase(const std::vector<simulate::MemoryPoint> &points, const
 /// Any curve, thinned the same way.
 QList<QPointF> thin(const QList<QPointF> &points, std::size_t limit = kCurvePoints);
 
+/// For each device the number of its curve: replicas do alike and share one. Numbered from 0 as they first occur. Cost: O(devices * curves).
+std::vector<std::size_t> numberCurves(const std::vector<std::vector<simulate::MemoryPoint>> &devices);
+
 /// The point of largest total, the first of equals; nullptr if there is none.
 const simulate::MemoryPoint *peakOf(const std::vector<simulate::MemoryPoint> &points);
 

@@ -34,6 +34,9 @@ constexpr std::array<Category, 4> kCategories{{
     {QT_TR_NOOP("workspace"), 3, Qt::DiagCrossPattern, &simulate::MemoryPoint::workspace},
 }};
 
+constexpr std::size_t kAllCurvesPoints = 12'000; // of all devices' lines together: they are stroked within a few frames
+constexpr std::size_t kLeastCurvePoints = 128;
+
 double total(const simulate::MemoryPoint &point)
 {
     return static_cast<double>(point.total());
@@ -91,7 +94,7 @@ MemoryView::MemoryView(StudioState *state, QWidget *parent)
     refresh();
 }
 
-/// Areas, the capacity line and the peak once; a line for each of @p lines devices.
+/// Areas, the capacity line and the peak once; a line for each of @p lines curves.
 void MemoryView::makeSeries(int lines)
 {
     m_chart->chart()->removeAllSeries();
@@ -131,6 +134,7 @@ void MemoryView::paintSeries()
 
 void MemoryView::refresh()
 {
+    m_curves = state()->simulation() ? numberCurves(state()->simulation()->memory) : std::vector<std::size_t>();
     refreshDevices();
     refreshCurves();
     refreshTable();
@@ -179,9 +183,11 @@ void MemoryView::refreshCurves()
 void MemoryView::showAllDevices()
 {
     const simulate::Simulation &simulation = *state()->simulation();
-    const auto count = static_cast<int>(simulation.memory.size());
-    if (m_lines.size() != count)
-        makeSeries(count);
+    // Replicas lie on each other: one line for all of them. QtCharts strokes each line anew at every change.
+    const std::size_t count = m_curves.empty() ? 0 : *std::max_element(m_curves.begin(), m_curves.end()) + 1;
+    if (m_lines.size() != static_cast<qsizetype>(count))
+        makeSeries(static_cast<int>(count));
+    const std::size_t limit = std::clamp(kAllCurvesPoints / std::max<std::size_t>(count, 1), kLeastCurvePoints, kCurvePoints);
     double largest = 0;
     double capacity = 0;
     for (const auto &device : simulation.report.devices) {
@@ -192,11 +198,13 @@ void MemoryView::showAllDevices()
     const Unit time = timeUnit(simulation.report.iterationSeconds);
     const double end = simulation.report.iterationSeconds;
     const simulate::MemoryPoint *peak = nullptr;
-    for (int k = 0; k < count; ++k) {
-        const auto &points = simulation.memory[static_cast<std::size_t>(k)];
-        m_lines[k]->setName(qt(simulation.report.devices[static_cast<std::size_t>(k)].id));
-        m_lines[k]->setVisible(true);
-        m_lines[k]->replace(staircase(points, total, end, time.factor, unit.factor));
+    for (std::size_t k = 0; k < count; ++k) {
+        const auto device = static_cast<std::size_t>(std::find(m_curves.begin(), m_curves.end(), k) - m_curves.begin());
+        const auto &points = simulation.memory[device];
+        QLineSeries *line = m_lines[static_cast<qsizetype>(k)];
+        line->setName(qt(simulation.report.devices[device].id));
+        line->setVisible(true);
+        line->replace(staircase(points, total, end, time.factor, unit.factor, limit));
         const auto *own = peakOf(points);
         if (own && (!peak || own->total() > peak->total()))
             peak = own;
@@ -261,7 +269,7 @@ void MemoryView::refreshTable()
             used.bar = share;
             used.warn = share > 1;
             used.toolTip = share > 1 ? tr("Does not fit: use more stages, smaller micro-batches or recompute") : QString();
-            table.rows.push_back({{qt(device.id), {}, theme().ofSeries(static_cast<int>(k))}, used,
+            table.rows.push_back({{qt(device.id), {}, theme().ofSeries(k < m_curves.size() ? static_cast<int>(m_curves[k]) : 0)}, used,
                                   {bytesText(device.peakBytes), static_cast<double>(device.peakBytes)}, measured,
                                   {bytesText(device.capacityBytes), static_cast<double>(device.capacityBytes)}});
         }

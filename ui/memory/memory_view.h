@@ -11,6 +11,7 @@
 #include "ui/widgets/data_table.h"
 
 #include <array>
+#include <vector>
 
 class QAreaSeries;
 class QLineSeries;
@@ -54,7 +55,8 @@ private:
     DataTable *m_table;
     std::array<QAreaSeries *, kAreas> m_areas{};
     std::array<QLineSeries *, kAreas + 1> m_edges{}; ///< m_edges[k + 1] is the upper edge of area k
-    QList<QLineSeries *> m_lines;                         ///< one a device
+    QList<QLineSeries *> m_lines;                         ///< one for each curve of m_curves
+    std::vector<std::size_t> m_curves;                    ///< of each device, as numberCurves() has them
     QLineSeries *m_capacity = nullptr;
     QScatterSeries *m_peak = nullptr;
 };

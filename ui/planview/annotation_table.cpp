@@ -125,10 +125,8 @@ bool planAsAnnotated(StudioState &state)
         state.say(MessageLevel::Warning, QObject::tr("Nothing is annotated: write a strategy, such as split:4, beside a scope first."));
         return false;
     }
-    PlanRequest request;
+    PlanRequest request = state.requestLikeDocument({});
     request.planner = "whale";
-    request.globalBatch = plan.globalBatch;
-    request.optimizer = plan.optimizer;
     return state.runPlanner(request);
 }
 

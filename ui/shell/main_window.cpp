@@ -9,6 +9,7 @@
 #include "ui/shell/help_window.h"
 #include "ui/shell/planner_dialog.h"
 #include "ui/shell/train_dialog.h"
+#include "ui/state/file_kind.h"
 #include "ui/theme/theme.h"
 #include "ui/timeline/timeline_view.h"
 #include "ui/widgets/text.h"
@@ -154,10 +155,25 @@ void MainWindow::focusView(QDockWidget *dock)
 
 void MainWindow::open(const QStringList &namesOrPaths)
 {
+    const auto replaces = [](const QString &name) {
+        const FileKind kind = classifyFile(name);
+        return kind == FileKind::Model || kind == FileKind::Cluster || kind == FileKind::Plan;
+    };
+    if (std::any_of(namesOrPaths.begin(), namesOrPaths.end(), replaces) && !mayDropPlan())
+        return;
     for (const QString &name : namesOrPaths) {
         if (m_state->open(name))
             remember(name);
     }
+}
+
+bool MainWindow::mayDropPlan()
+{
+    if (!m_asks || !isWindowModified())
+        return true;
+    const auto answer = QMessageBox::question(this, tr("Unsaved plan"), tr("The plan has changes that are not saved."),
+                                              QMessageBox::Save | QMessageBox::Discard | QMessageBox::Cancel, QMessageBox::Save);
+    return answer == QMessageBox::Discard || (answer == QMessageBox::Save && savePlan(false));
 }
 
 void MainWindow::dragEnterEvent(QDragEnterEvent *event)
@@ -184,20 +200,35 @@ void MainWindow::dropEvent(QDropEvent *event)
 void MainWindow::askForPlan()
 {
     PlannerDialog dialog(*m_state, this);
-    if (m_state->document() || !m_lastRequest.options.empty())
-        dialog.setRequest(m_lastRequest);
-    if (dialog.exec() != QDialog::Accepted)
-        return;
-    m_lastRequest = dialog.request();
-    const QString model = dialog.modelSource();
-    const QString cluster = dialog.clusterSource();
-    if (!model.isEmpty() && (!m_state->model() || qt(m_state->model()->source) != model)) {
-        if (m_state->loadModel(model))
-            remember(model);
+    if (m_state->document() || m_hasPlanned) {
+        PlanRequest last = m_lastRequest;
+        if (!m_hasPlanned && planners::findPlanner(m_state->document()->plan.planner.name))
+            last.planner = m_state->document()->plan.planner.name;
+        dialog.setRequest(m_state->requestLikeDocument(std::move(last)));
     }
-    if (!cluster.isEmpty() && m_state->loadCluster(cluster))
+    if (dialog.exec() == QDialog::Accepted)
+        findPlan(dialog.modelSource(), dialog.clusterSource(), dialog.request());
+}
+
+void MainWindow::findPlan(const QString &model, const QString &cluster, const PlanRequest &request)
+{
+    const bool otherModel = !model.isEmpty() && (!m_state->model() || qt(m_state->model()->source) != model);
+    const bool otherCluster = !cluster.isEmpty();
+    if ((otherModel || otherCluster) && !mayDropPlan())
+        return;
+    m_lastRequest = request;
+    m_hasPlanned = true;
+    const auto modelBefore = m_state->model();
+    const auto clusterBefore = m_state->cluster();
+    if (otherModel && m_state->loadModel(model))
+        remember(model);
+    if (otherCluster && m_state->loadCluster(cluster))
         remember(cluster);
-    m_state->whenLoaded([this] { m_state->runPlanner(m_lastRequest); });
+    m_state->whenLoaded([=, this] {
+        const bool loaded = (!otherModel || m_state->model() != modelBefore) && (!otherCluster || m_state->cluster() != clusterBefore);
+        if (loaded) // else the bar says why not, and a plan for what was open before was not asked for
+            m_state->runPlanner(request);
+    });
 }
 
 void MainWindow::askForTraining()
@@ -298,15 +329,19 @@ void MainWindow::restoreSession()
         m_state->openPlan(plan);
 }
 
+bool MainWindow::mayStopRun()
+{
+    if (!m_asks || !m_state->run().active())
+        return true;
+    return QMessageBox::question(this, tr("A run is active"), tr("The plan is being trained. Closing the window stops the run after its current step."),
+                                 QMessageBox::Close | QMessageBox::Cancel, QMessageBox::Cancel) == QMessageBox::Close;
+}
+
 void MainWindow::closeEvent(QCloseEvent *event)
 {
-    if (m_asksOnClose && isWindowModified()) {
-        const auto answer = QMessageBox::question(this, tr("Unsaved plan"), tr("The plan has changes that are not saved."),
-                                                  QMessageBox::Save | QMessageBox::Discard | QMessageBox::Cancel, QMessageBox::Save);
-        if (answer == QMessageBox::Cancel || (answer == QMessageBox::Save && !savePlan(false)))
-            return event->ignore();
-    }
-    if (m_asksOnClose)
+    if (!mayStopRun() || !mayDropPlan())
+        return event->ignore();
+    if (m_asks)
         saveSession();
     m_state->stopRun();
     event->accept();

@@ -47,11 +47,13 @@ public:
     [[nodiscard]] std::vector<Command> commands();
     /// Writes the view as .png or .svg. False and a message on failure.
     bool exportView(View *view, const QString &path);
-    /// False: do not ask about an unsaved plan on closing.
-    void setAsksOnClose(bool asks) { m_asksOnClose = asks; }
+    /// False: ask neither about an unsaved plan that would be lost nor about a run that closing would stop.
+    void setAsks(bool asks) { m_asks = asks; }
 
     // What menus do, for the demo and for tests.
     void askForPlan();
+    /// What the dialog of askForPlan() asks for. Empty names keep the model or the cluster that is open.
+    void findPlan(const QString &model, const QString &cluster, const PlanRequest &request);
     void askForTraining();
     void askForExport();
     void showPalette(const QString &text = {});
@@ -79,6 +81,9 @@ private:
     void openRecentMenu();
     void remember(const QString &nameOrPath);
     bool savePlan(bool ask);
+    /// Before the open plan is replaced by something that undo does not bring back. False: a person wants to keep it.
+    [[nodiscard]] bool mayDropPlan();
+    [[nodiscard]] bool mayStopRun();
     void exportText(const QString &title, const QString &suffix, const std::function<Result<std::string>()> &make);
     void exportTimeline();
     void exportGraph();
@@ -110,7 +115,8 @@ private:
     HelpWindow *m_help = nullptr;
     PlanRequest m_lastRequest;
     TrainOptions m_lastTraining;
-    bool m_asksOnClose = true;
+    bool m_hasPlanned = false; ///< m_lastRequest is one that a person made
+    bool m_asks = true;
 };
 
 } // namespace planloom::ui

@@ -7,8 +7,9 @@
 #include "ui/widgets/text.h"
 
 #include <QDialogButtonBox>
-#include <QGroupBox>
 #include <QPushButton>
+#include <QScreen>
+#include <QStyle>
 #include <QVBoxLayout>
 
 #include <algorithm>
@@ -21,7 +22,8 @@ constexpr int kLargestBatch = 1'000'000;
 
 PlannerDialog::PlannerDialog(const StudioState &state, QWidget *parent)
     : QDialog(parent), m_model(new QComboBox(this)), m_cluster(new QComboBox(this)), m_planner(new QComboBox(this)), m_about(new QLabel(this)),
-      m_batch(new QSpinBox(this)), m_microBatch(new QSpinBox(this)), m_options(nullptr)
+      m_batch(new QSpinBox(this)), m_microBatch(new QSpinBox(this)), m_precision(new QComboBox(this)), m_zero(new QComboBox(this)), m_group(new QGroupBox(tr("Options of the planner"), this)),
+      m_scroll(new QScrollArea(this)), m_options(nullptr)
 {
     setWindowTitle(tr("Find a plan"));
     setMinimumWidth(520);
@@ -37,6 +39,11 @@ PlannerDialog::PlannerDialog(const StudioState &state, QWidget *parent)
     m_microBatch->setRange(0, kLargestBatch);
     m_microBatch->setSpecialValueText(tr("planner chooses"));
     m_microBatch->setToolTip(tr("Samples of one micro-batch on one device"));
+    for (const plan::Precision each : {plan::Precision::Float32, plan::Precision::BFloat16})
+        m_precision->addItem(qt(plan::name(each)));
+    m_precision->setToolTip(tr("What activations and matrix products are computed in"));
+    m_zero->addItems({tr("0: nothing is sharded"), tr("1: optimizer state"), tr("2: gradients, too"), tr("3: parameters, too")});
+    m_zero->setToolTip(tr("What the replicas of a stage share out among themselves"));
     const auto devices = state.cluster() ? static_cast<int>(state.cluster()->devices().size()) : 4;
     m_batch->setValue(state.document() ? static_cast<int>(state.document()->plan.globalBatch) : 8 * devices);
 
@@ -47,14 +54,20 @@ PlannerDialog::PlannerDialog(const StudioState &state, QWidget *parent)
     form->addRow(QString(), m_about);
     form->addRow(tr("Global &batch"), m_batch);
     form->addRow(tr("M&icro-batch"), m_microBatch);
-    auto *group = new QGroupBox(tr("Options of the planner"), this);
-    m_options = new QFormLayout(group);
+    form->addRow(tr("Pr&ecision"), m_precision);
+    form->addRow(tr("&ZeRO"), m_zero);
+    auto *inside = new QWidget;
+    m_options = new QFormLayout(inside);
+    m_scroll->setWidget(inside);
+    m_scroll->setWidgetResizable(true);
+    m_scroll->setFrameShape(QFrame::NoFrame);
+    m_scroll->setHorizontalScrollBarPolicy(Qt::ScrollBarAlwaysOff);
+    (new QVBoxLayout(m_group))->addWidget(m_scroll);
     auto *buttons = new QDialogButtonBox(QDialogButtonBox::Ok | QDialogButtonBox::Cancel, this);
     buttons->button(QDialogButtonBox::Ok)->setText(tr("Find a plan"));
     auto *layout = new QVBoxLayout(this);
     layout->addLayout(form);
-    layout->addWidget(group);
-    layout->addStretch(1);
+    layout->addWidget(m_group, 1);
     layout->addWidget(buttons);
     connect(buttons, &QDialogButtonBox::accepted, this, &QDialog::accept);
     connect(buttons, &QDialogButtonBox::rejected, this, &QDialog::reject);
@@ -103,15 +116,35 @@ void PlannerDialog::showPlanner()
         m_options->addRow(QString(), about);
         m_fields.emplace_back(option.key, field);
     }
-    m_options->parentWidget()->setVisible(!m_fields.empty());
-    adjustSize();
+    m_group->setVisible(!m_fields.empty());
+    fitHeight();
+}
+
+/// As high as its options need, but no higher than the screen: they can be scrolled.
+void PlannerDialog::fitHeight()
+{
+    constexpr int kLeastOptions = 90; // pixels: two of them
+    resize(std::max(width(), minimumWidth()), height());
+    layout()->activate(); // so that the options know their width, shown or not
+    m_group->layout()->activate();
+    const int room = m_scroll->width() - style()->pixelMetric(QStyle::PM_ScrollBarExtent);
+    const int needed = m_options->hasHeightForWidth() ? m_options->heightForWidth(room) : m_options->sizeHint().height();
+    m_scroll->setMinimumHeight(std::min(needed, kLeastOptions));
+    layout()->activate();
+    const int without = layout()->minimumSize().height() - (m_fields.empty() ? 0 : m_scroll->minimumHeight());
+    const int largest = screen()->availableGeometry().height() * 9 / 10;
+    resize(width(), std::min(largest, without + (m_fields.empty() ? 0 : needed)));
 }
 
 PlanRequest PlannerDialog::request() const
 {
-    PlanRequest request;
+    PlanRequest request = m_given;
     request.planner = m_planner->currentText().toStdString();
     request.globalBatch = m_batch->value();
+    request.precision = *plan::precisionFromName(m_precision->currentText().toStdString());
+    request.zero = m_zero->currentIndex();
+    request.microBatch.reset();
+    request.options.clear();
     if (m_microBatch->value() > 0)
         request.microBatch = m_microBatch->value();
     for (const auto &[key, field] : m_fields) {
@@ -123,7 +156,10 @@ PlanRequest PlannerDialog::request() const
 
 void PlannerDialog::setRequest(const PlanRequest &request)
 {
+    m_given = request;
     m_planner->setCurrentText(qt(request.planner));
+    m_precision->setCurrentText(qt(plan::name(request.precision)));
+    m_zero->setCurrentIndex(request.zero);
     m_batch->setValue(static_cast<int>(request.globalBatch));
     m_microBatch->setValue(static_cast<int>(request.microBatch.value_or(0)));
     for (const auto &[key, field] : m_fields) {

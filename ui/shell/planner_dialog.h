@@ -4,8 +4,10 @@
 #include <QComboBox>
 #include <QDialog>
 #include <QFormLayout>
+#include <QGroupBox>
 #include <QLabel>
 #include <QLineEdit>
+#include <QScrollArea>
 #include <QSpinBox>
 
 #include "ui/state/studio_state.h"
@@ -15,7 +17,8 @@
 
 namespace planloom::ui {
 
-/// Asks for everything that a planner needs: model, cluster, planner with its options, batch.
+/// Asks for everything that a planner needs: model, cluster, planner with its options, batch, precision, ZeRO. The optimizer is that of the
+/// request that it was given.
 class PlannerDialog final : public QDialog {
     Q_OBJECT
 
@@ -29,6 +32,7 @@ public:
 private:
     void fillSources(const StudioState &state);
     void showPlanner();
+    void fitHeight();
 
     QComboBox *m_model;
     QComboBox *m_cluster;
@@ -36,7 +40,12 @@ private:
     QLabel *m_about;
     QSpinBox *m_batch;
     QSpinBox *m_microBatch;
+    QComboBox *m_precision;
+    QComboBox *m_zero;
+    QGroupBox *m_group;
+    QScrollArea *m_scroll;
     QFormLayout *m_options;
+    PlanRequest m_given; ///< what the dialog has no field for goes through unchanged
     std::vector<std::pair<std::string, QLineEdit *>> m_fields;
 };
 

@@ -7,6 +7,7 @@
 #include "ui/state/file_kind.h"
 #include "ui/state/studio_state.h"
 
+#include <algorithm>
 #include <chrono>
 #include <utility>
 
@@ -187,6 +188,20 @@ bool StudioState::importOrder(const QString &path)
     return editPlan(tr("Take the order of %1").arg(path), [&](plan::Plan &plan) { plan.schedule = *std::move(schedule); });
 }
 
+PlanRequest StudioState::requestLikeDocument(PlanRequest last) const
+{
+    if (!m_document)
+        return last;
+    const plan::Plan &plan = m_document->plan;
+    last.globalBatch = plan.globalBatch;
+    last.optimizer = plan.optimizer;
+    last.precision = plan.precision;
+    last.zero = 0;
+    for (const plan::Stage &stage : plan.stages)
+        last.zero = std::max(last.zero, stage.zero);
+    return last;
+}
+
 bool StudioState::runPlanner(const PlanRequest &request)
 {
     if (!m_subject) {
@@ -199,10 +214,12 @@ bool StudioState::runPlanner(const PlanRequest &request)
         return false;
     }
     planners::Problem problem;
-    problem.subject = *m_subject;
+    problem.subject = plan::inPrecision(*m_subject, request.precision);
     problem.globalBatch = request.globalBatch;
     problem.microBatch = request.microBatch;
     problem.optimizer = request.optimizer;
+    problem.precision = request.precision;
+    problem.zero = request.zero;
     if ((*planner)->takesAnnotations() && m_document)
         problem.annotations = m_document->plan.annotations;
     const QString title = tr("Planning with %1").arg(QString::fromStdString(request.planner));

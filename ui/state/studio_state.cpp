@@ -89,7 +89,7 @@ bool StudioState::editCluster(const QString &what, std::shared_ptr<const cluster
         say(MessageLevel::Warning, tr("The plan names devices that the changed cluster does not have; make a new plan for it."));
         return false;
     }
-    plan::Document next{m_document->plan, std::move(subject)};
+    plan::Document next{m_document->plan, plan::inPrecision(subject, m_document->plan.precision)};
     if (const Status status = plan::validate(next.plan, next.subject); !status) {
         sayError(status.error());
         return false;

@@ -32,6 +32,8 @@ struct PlanRequest {
     std::optional<std::int64_t> microBatch;
     planners::Options options;
     plan::Optimizer optimizer;
+    plan::Precision precision = plan::Precision::Float32;
+    int zero = 0; ///< ZeRO level of stages with replicas
 };
 
 /// Everything that the studio knows: see README.md. All calls and signals on the UI thread.
@@ -91,6 +93,8 @@ public:
     /// Calls @p next when everything that was asked to be loaded is loaded (or has failed); at once if nothing is.
     void whenLoaded(std::function<void()> next);
     bool runPlanner(const PlanRequest &request);
+    /// @p last with what the open plan says of the training: batch, optimizer, precision, ZeRO. As it is where no plan is open.
+    [[nodiscard]] PlanRequest requestLikeDocument(PlanRequest last) const;
     [[nodiscard]] Job *loadJob() { return &m_loadJob; }
     [[nodiscard]] Job *planJob() { return &m_planJob; }
     [[nodiscard]] bool simulating() const { return m_simulator.busy(); }

@@ -102,6 +102,7 @@ void TimelineView::makeBody()
     m_table->setAccessibleName(tr("Slices in view"));
     m_footer->setTextInteractionFlags(Qt::TextSelectableByMouse);
     m_footer->setContentsMargins(8, 2, 8, 4);
+    m_footer->setWordWrap(true); // a long line must not make the window wider
     auto *layout = new QVBoxLayout(this);
     layout->setContentsMargins(0, 0, 0, 0);
     layout->setSpacing(0);
