@@ -149,6 +149,7 @@ Status RunFolder::writeRequest(const TrainRequest &request, const Beginning &fro
     put("validate_every", request.validateEvery);
     put("early_stop", request.earlyStop);
     put("first_step", from.step);
+    put("first_sample", from.sample);
     put("lease", from.lease);
     if (!from.checkpoint.empty())
         json["checkpoint"] = from.checkpoint;

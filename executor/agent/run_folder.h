@@ -13,6 +13,7 @@ namespace planloom::agent {
 /// Where a gang of workers begins.
 struct Beginning {
     std::int64_t step = 0;
+    std::int64_t sample = 0; ///< samples that were consumed before it
     std::string checkpoint;  ///< folder that holds the state before that step; empty: first values
     std::int64_t lease = 0;  ///< epoch of the gang; 0: it writes no checkpoints
 };

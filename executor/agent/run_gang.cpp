@@ -93,6 +93,7 @@ Result<Beginning> Run::newestBeginning()
     if (newest->state.seed != m_request.seed)
         return badInput(fmt::format("the run was begun with seed {}, not {}; resume it with the same", newest->state.seed, m_request.seed)).in(newest->folder);
     from.step = newest->state.step;
+    from.sample = newest->state.samples;
     from.checkpoint = newest->folder;
     return from;
 }

@@ -13,8 +13,13 @@ public:
     /// @p holdout in [0, 1): the share of the samples that is never trained on (at least one sample is trained on).
     SampleOrder(std::int64_t samples, std::int64_t seed, double holdout);
 
+    /// From step @p step on go on behind the first @p samples, whatever the global batch was until then.
+    void goOn(std::int64_t step, std::int64_t globalBatch, std::int64_t samples) { m_ahead = samples - step * globalBatch; }
+
     [[nodiscard]] std::int64_t trained() const { return m_trained; }
     [[nodiscard]] std::int64_t heldOut() const { return m_samples - m_trained; }
+    /// How many samples are consumed when @p steps steps are done.
+    [[nodiscard]] std::int64_t consumed(std::int64_t steps, std::int64_t globalBatch) const { return steps * globalBatch + m_ahead; }
     /// The sample at @p position of the global batch of @p step (from 0).
     [[nodiscard]] std::int64_t sampleIndex(std::int64_t step, std::int64_t globalBatch, std::int64_t position) const;
     /// The @p i-th held-out sample.
@@ -24,6 +29,7 @@ private:
     std::int64_t m_samples;
     std::int64_t m_trained;
     std::uint64_t m_seed;
+    std::int64_t m_ahead = 0; ///< samples consumed beyond those of the steps, had their batch always been the present one; may be negative
 };
 
 /// The @p i-th element of a pseudo-random order of 0..n-1 chosen by @p key: a Feistel network of the next power of four, walked until it

@@ -169,8 +169,8 @@ void Checkpointing::begin(std::int64_t stepsDone, const std::map<std::string, st
 {
     checkpoint::TrainingState state = m_options.state;
     state.step = stepsDone;
-    state.samples = stepsDone * m_options.globalBatch;
-    state.epoch = state.samples / m_options.samples;
+    state.samples = m_options.order.consumed(stepsDone, m_options.globalBatch);
+    state.epoch = state.samples / m_options.order.trained();
     state.notes = notes;
     m_writer->begin(state);
     m_begun = stepsDone;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "executor/checkpoint/writer.h"
+#include "executor/data/order.h"
 #include "executor/runtime/rank_executor.h"
 
 #include <functional>
@@ -25,7 +26,7 @@ struct CheckpointOptions {
     std::int64_t firstStep = 0; ///< of which there is a checkpoint, or nothing to keep
     checkpoint::TrainingState state; ///< all but the figures that follow from the step
     std::int64_t globalBatch = 1;
-    std::int64_t samples = 1; ///< that are trained on in one pass over the data
+    data::SampleOrder order; ///< of the samples that are trained on
     std::function<Status(std::int64_t step, const std::stop_token &giveUp)> beforePublish; ///< as WriterOptions has it
 };
 

@@ -30,6 +30,7 @@ Result<RunRequest> readRequest(const std::string &path)
     request.keep = reader.integerOr("keep", 0, 0, 1'000'000);
     request.lease = reader.integerOr("lease", 0, 0, kMost);
     request.firstStep = reader.integerOr("first_step", 0, 0, kMost);
+    request.firstSample = reader.integerOr("first_sample", -1, -1, kMost);
     request.checkpoint = reader.text("checkpoint", std::string());
     if (!(request.holdout >= 0 && request.holdout < 1))
         reader.fail("holdout", "must be at least 0 and less than 1");

@@ -23,6 +23,7 @@ struct RunRequest {
     std::int64_t keep = 0;
     std::int64_t lease = 0;
     std::int64_t firstStep = 0;
+    std::int64_t firstSample = -1; ///< samples that were consumed before it; -1: as many as these steps take
     std::string checkpoint; ///< folder to begin from; empty: first values
 };
 

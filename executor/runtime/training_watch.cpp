@@ -69,7 +69,7 @@ Status TrainingWatch::begin(const plan::Plan &plan, const Feed &feed, const std:
                                                           .firstStep = m_request.firstStep,
                                                           .state = stateOf(m_request, plan, runDir),
                                                           .globalBatch = plan.globalBatch,
-                                                          .samples = std::max<std::int64_t>(1, feed.order.trained()),
+                                                          .order = feed.order,
                                                           .beforePublish = [&drain = m_drain, runDir](std::int64_t step, const std::stop_token &giveUp) {
                                                               return keepMetrics(drain, runDir, step, giveUp);
                                                           }});

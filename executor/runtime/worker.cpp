@@ -65,7 +65,9 @@ public:
         const auto data = data::openDataSet(m_request.data, *needs);
         if (!data)
             return data.error();
-        const Feed feed{data->get(), *needs, data::SampleOrder((*data)->samples(), m_request.seed, m_request.holdout)};
+        Feed feed{data->get(), *needs, data::SampleOrder((*data)->samples(), m_request.seed, m_request.holdout)};
+        if (m_request.firstSample >= 0)
+            feed.order.goOn(m_request.firstStep, m_document.plan.globalBatch, m_request.firstSample);
         const int threads = pinToShare(m_comm.localRank(), m_comm.localSize());
         omp_set_num_threads(m_request.threads > 0 ? static_cast<int>(m_request.threads) : threads);
         return train(*program, feed, drain);

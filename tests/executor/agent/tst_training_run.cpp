@@ -2,6 +2,7 @@
 // The whole way: client, agent, Open MPI, two real workers, and back.
 #include "engine/store/store.h"
 #include "executor/agent/agent_fixture.h"
+#include "executor/checkpoint/restore.h"
 
 #include "engine/program/program.h"
 
@@ -44,6 +45,7 @@ private slots:
     void dataThatDoesNotFitIsNamed();
     void resumes_data();
     void resumes();
+    void anotherBatchGoesOnInTheData();
     void aResumeInVainChangesNothing_data();
     void aResumeInVainChangesNothing();
     void stopsEarly();
@@ -200,6 +202,24 @@ void TestTrainingRun::resumes()
         QVERIFY2(off <= tolerance * whole.steps[i].loss, fmt::format("step {}: {} and {}", i, (*steps)[i].loss, whole.steps[i].loss).c_str());
     }
     nothingIsLeft("parts" + name);
+}
+
+/// Whatever the batches were, no sample is trained on twice before all were.
+void TestTrainingRun::anotherBatchGoesOnInTheData()
+{
+    TrainRequest asked = request(1, 1, 3, "batches");
+    asked.checkpointEvery = 100;
+    QVERIFY(m_client->train(asked, {}).ok());
+    asked.resume = true;
+    for (const auto &[batch, steps, samples] : {std::tuple{4, 8, 44}, std::tuple{16, 10, 76}, std::tuple{8, 11, 84}}) {
+        asked.planJson = *smallPlan(1, 1, batch);
+        asked.steps = steps;
+        QVERIFY(m_client->train(asked, {}).ok());
+        const auto newest = checkpoint::newestCheckpoint(path("batches"));
+        QVERIFY(newest.ok());
+        QCOMPARE(newest->state.step, std::int64_t{steps});
+        QCOMPARE(newest->state.samples, std::int64_t{samples});
+    }
 }
 
 void TestTrainingRun::aResumeInVainChangesNothing_data()

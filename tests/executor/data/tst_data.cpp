@@ -326,6 +326,15 @@ void TestData::orderIgnoresTheLayout()
     const SampleOrder order(100, 3, 0.1);
     for (std::int64_t i = 0; i < 240; ++i)
         QCOMPARE(order.sampleIndex(i / 12, 12, i % 12), order.sampleIndex(i / 4, 4, i % 4));
+    // Five batches of 12, and then ones of 4 and of 24: the same walk, too.
+    SampleOrder changed = order;
+    changed.goOn(5, 4, 60);
+    for (std::int64_t i = 60; i < 120; ++i)
+        QCOMPARE(changed.sampleIndex(5 + (i - 60) / 4, 4, (i - 60) % 4), order.sampleIndex(i / 12, 12, i % 12));
+    QCOMPARE(changed.consumed(20, 4), 120);
+    changed.goOn(20, 24, 120);
+    for (std::int64_t i = 120; i < 240; ++i)
+        QCOMPARE(changed.sampleIndex(20 + (i - 120) / 24, 24, (i - 120) % 24), order.sampleIndex(i / 12, 12, i % 12));
     const SampleOrder other(100, 4, 0.1);
     int equal = 0;
     for (std::int64_t i = 0; i < 90; ++i)
