@@ -49,7 +49,7 @@ OpCostFigures figures(const Graph &graph, OpId op, std::int64_t samples);
    float32, indices and labels int64. N is the batch. {a, b=1} are attributes with defaults; (X, B?) inputs, ? optional.
 
    In mixed precision (precision.h) tensors are bfloat16 wherever the table there says h; an operator's output has the type of its first
-   input, but what MatMulWeightGrad, ReduceSumTo and GatherGrad add up is float32 even then, as are Mean, InvStdDev, LogSumExp, Stats.
+   input, but what MatMulWeightGrad, ConvGradWeight, ReduceSumTo and GatherGrad add up is float32 even then, as are Mean, InvStdDev, LogSumExp, Stats.
 
    FORWARD
    element-wise      Add Sub Mul Div Pow Min Max Mod{fmod=0} Equal Less Greater LessOrEqual GreaterOrEqual And Or Xor (A, B), numpy's

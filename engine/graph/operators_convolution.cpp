@@ -145,7 +145,7 @@ Result<Infos> inferFromAttributes(const OpView &view)
 
 Result<Infos> inferConvGradWeight(const OpView &view)
 {
-    const DType type = view.inputs[0]->type;
+    const DType type = sumType(view.inputs[0]->type);
     Infos infos{{type, Shape::of(view.op.integers("w_shape"))}};
     if (view.op.outputs.size() > 1)
         infos.push_back({type, Shape({view.inputs[0]->shape[1]})}); // the bias's

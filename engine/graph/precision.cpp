@@ -47,9 +47,15 @@ Table makeTable()
         {"ShardGather", {"h-", "h"}},
         {"GatherGrad", {"-", "f"}},
         {"ReduceSumTo", {"-", "f"}},
+        {"Conv", {"hhf", "h"}},
+        {"ConvGradWeight", {"h", "f"}},
+        {"BatchNormalization", {"hf", "hf"}},
+        {"BatchNormalizationGrad", {"hhf", "hf"}},
     };
     for (const char *type : {"RotaryEmbedding", "RotaryEmbeddingGrad", "Add", "Sub", "Mul", "Gelu", "GeluGrad", "Silu", "SiluGrad", "Relu", "ReluGrad", "Tanh",
-                             "TanhGrad", "Sigmoid", "SigmoidGrad", "Identity", "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Transpose", "Concat", "Split"})
+                             "TanhGrad", "Sigmoid", "SigmoidGrad", "Identity", "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Transpose", "Concat", "Split", "ConvGradInput",
+                             "ConvTranspose", "MaxPool", "MaxPoolGrad", "AveragePool", "AveragePoolGrad", "GlobalAveragePool", "GlobalAveragePoolGrad",
+                             "GlobalMaxPool", "GlobalMaxPoolGrad"})
         table.emplace(type, kHalf);
     return table;
 }
@@ -74,7 +80,9 @@ public:
     {
         for (const Tensor &tensor : m_from.graph.tensors()) {
             if (tensor.role == TensorRole::Parameter && isMatrixOfProducts(tensor)) {
-                const TensorId made = m_rewriter.builder().parameter(tensor.name, tensor.shape, tensor.init, DType::BF16);
+                // Its first value is the float32 one's: data that are stored as float32 are not this copy's.
+                const Initializer init = tensor.init.kind == Initializer::Kind::Data ? Initializer{} : tensor.init;
+                const TensorId made = m_rewriter.builder().parameter(tensor.name, tensor.shape, init, DType::BF16);
                 m_rewriter.map(tensor.id, made);
                 m_half[tensor.id.index()] = made;
             }

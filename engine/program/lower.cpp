@@ -10,15 +10,20 @@ namespace planloom::program {
 
 Result<graph::TrainingGraph> lower(graph::TrainingGraph training, const plan::Plan &plan)
 {
-    if (plan.precision == plan::Precision::BFloat16) {
-        const auto mixed = graph::toBFloat16(training);
-        return mixed ? graph::fuse(*mixed) : mixed.error();
+    const bool mixed = plan.precision == plan::Precision::BFloat16;
+    if (mixed) {
+        auto half = graph::toBFloat16(training);
+        if (!half)
+            return half.error();
+        training = std::move(*half);
     }
     const auto images = graph::fuseBatchNormalization(training);
     if (!images)
         return images.error();
-    const auto fused = graph::fuse(*images);
-    return fused ? graph::chooseLayouts(*fused) : fused.error();
+    auto fused = graph::fuse(*images);
+    if (!fused || mixed) // blocks of channels are for float32
+        return fused;
+    return graph::chooseLayouts(*fused);
 }
 
 } // namespace planloom::program

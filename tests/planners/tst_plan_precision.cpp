@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Memory in the precision that a plan computes in: what planners think before they compile, against what the compiler lays out, and what they find.
+#include "engine/cluster/cluster.h"
 #include "engine/graph/zoo.h"
 #include "planners/common/memory.h"
 #include "tests/planners/planner_helpers.h"
@@ -89,6 +90,27 @@ private slots:
             const double ratio = bound / static_cast<double>(report.predicted.devices[s].peakBytes);
             QVERIFY2(ratio > 0.85 && ratio < 1.3, qPrintable(QString("stage %1: %2 of %3").arg(s).arg(ratio).arg(report.predicted.devices[s].peakBytes)));
         }
+    }
+
+    // Matrix units take most of a ResNet-50's time off an H100, and its images take half the memory.
+    void convolutionsGain()
+    {
+        import::Model model;
+        model.graph = std::make_shared<const graph::Graph>(must(graph::resnet50()));
+        model.source = "resnet-50";
+        const auto predictedIn = [&](plan::Precision precision) {
+            Problem problem = testing::problemOf(model, must(cluster::preset("h100-8")), 1024);
+            problem.subject = plan::inPrecision(problem.subject, precision);
+            problem.precision = precision;
+            problem.microBatch = 128;
+            return testing::planned(problem, "data-parallel").predicted;
+        };
+        const auto whole = predictedIn(plan::Precision::Float32);
+        const auto half = predictedIn(plan::Precision::BFloat16);
+        const double time = half.iterationSeconds / whole.iterationSeconds;
+        QVERIFY2(time < 0.4, qPrintable(QString::number(time)));
+        const double memory = static_cast<double>(half.devices[0].peakBytes) / static_cast<double>(whole.devices[0].peakBytes);
+        QVERIFY2(memory < 0.65, qPrintable(QString::number(memory)));
     }
 
     void halfFitsOnLess_data()
