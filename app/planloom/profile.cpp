@@ -36,6 +36,10 @@ Result<Task> taskOf(const ProfileOptions &options)
         auto document = plan::readPlan(options.plan);
         if (!document)
             return document.error();
+        auto whole = import::withFirstValues(document->subject.graph, document->plan.modelSource);
+        if (!whole)
+            return whole.error();
+        document->subject.graph = *std::move(whole);
         task.graph = document->subject.graph;
         task.how.samples = profiler::samplesOf(document->plan);
         task.how.ranks = profiler::ranksOf(document->plan);

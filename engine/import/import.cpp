@@ -5,6 +5,7 @@
 #include "engine/import/huggingface_weights.h"
 #include "engine/import/zoo.h"
 
+#include <algorithm>
 #include <filesystem>
 
 namespace planloom::import {
@@ -44,7 +45,39 @@ Result<Model> readModelFile(const std::string &source)
     return extension == ".json" ? readModelJson(*bytes, source) : readLayerProfile(*bytes, source);
 }
 
+bool lacksFirstValue(const graph::Tensor &tensor)
+{
+    const bool kept = tensor.role == graph::TensorRole::Parameter || tensor.role == graph::TensorRole::State;
+    return kept && tensor.init.kind == graph::Initializer::Kind::None;
+}
+
+/// Whether both are the same operators on the same tensors. Values do not count.
+bool sameNetwork(const graph::Graph &a, const graph::Graph &b)
+{
+    const auto sameOp = [](const graph::Op &x, const graph::Op &y) { return x.type == y.type && x.name == y.name && x.inputs == y.inputs && x.outputs == y.outputs; };
+    const auto sameTensor = [](const graph::Tensor &x, const graph::Tensor &y) { return x.name == y.name && x.type == y.type && x.shape == y.shape && x.role == y.role; };
+    return std::equal(a.ops().begin(), a.ops().end(), b.ops().begin(), b.ops().end(), sameOp)
+        && std::equal(a.tensors().begin(), a.tensors().end(), b.tensors().begin(), b.tensors().end(), sameTensor);
+}
+
 } // namespace
+
+Result<std::shared_ptr<const graph::Graph>> withFirstValues(std::shared_ptr<const graph::Graph> graph, const std::string &source)
+{
+    const auto &tensors = graph->tensors();
+    const auto lacking = std::find_if(tensors.begin(), tensors.end(), lacksFirstValue);
+    if (lacking == tensors.end() || source.empty() || source.starts_with(kZoo))
+        return graph;
+    auto model = loadModel(source);
+    if (!model) {
+        Error error = model.error();
+        error.message += " (a plan leaves large weights in its model's file, such as '" + lacking->name + "')";
+        return error;
+    }
+    if (!sameNetwork(*graph, *model->graph))
+        return badInput("is not the model that the plan was made for, which keeps the first value of '" + lacking->name + "' in this file; plan again").in(source);
+    return model->graph;
+}
 
 Result<Model> loadModel(const std::string &source)
 {

@@ -26,6 +26,9 @@ struct Model {
 /// (.txt), our own graph JSON.
 /// Errors: NotFound (with the names that exist), BadInput (file, line, fix), Unsupported, Io.
 Result<Model> loadModel(const std::string &source);
+/// @p graph as a plan file holds it, which leaves large first values of parameters out, with these: from the model's file @p source, read again.
+/// Graphs that lack none and built-in models come back as they are. Errors: those of loadModel, BadInput for a file that is no longer the model.
+Result<std::shared_ptr<const graph::Graph>> withFirstValues(std::shared_ptr<const graph::Graph> graph, const std::string &source);
 /// "preset:NAME", "local[:N]", .yaml/.yml/.json, NCCL .xml, text of `nvidia-smi topo -m`.
 Result<std::shared_ptr<const cluster::Cluster>> loadCluster(const std::string &source);
 /// Names behind "zoo:", with one line on each.

@@ -128,7 +128,7 @@ int runAgent(const AgentOptions &options)
     return status;
 }
 
-int runWorkerProcess(const std::string &runFolder, const std::string &socketPath)
+int runWorkerProcess(const std::string &runFolder, const std::string &socketPath, runtime::FirstValues firstValues)
 {
     const char *token = std::getenv(kTokenVariable);
     if (!token || !*token) {
@@ -137,7 +137,7 @@ int runWorkerProcess(const std::string &runFolder, const std::string &socketPath
     }
     const auto channel = connectWorkerChannel(socketPath, token);
     ::unsetenv(kTokenVariable);
-    return runtime::runWorker({runFolder, channel.get()});
+    return runtime::runWorker({runFolder, channel.get(), std::move(firstValues)});
 }
 
 } // namespace planloom::agent

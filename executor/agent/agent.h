@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "executor/runtime/worker.h"
+
 #include <string>
 
 namespace planloom::agent {
@@ -16,6 +18,6 @@ struct AgentOptions {
 int runAgent(const AgentOptions &options);
 
 /// `planloom worker`: one training process of a run, started by an agent only. Returns the process's exit status.
-int runWorkerProcess(const std::string &runFolder, const std::string &socketPath);
+int runWorkerProcess(const std::string &runFolder, const std::string &socketPath, runtime::FirstValues firstValues);
 
 } // namespace planloom::agent

@@ -96,6 +96,13 @@ private:
         options.firstStep = m_request.firstStep;
         options.seed = m_request.seed;
         options.optimizer = m_document.plan.optimizer;
+        std::shared_ptr<const graph::Graph> model = m_document.subject.graph;
+        if (m_options.firstValues) {
+            auto whole = m_options.firstValues(model, m_document.plan.modelSource);
+            if (!whole)
+                return whole.error();
+            model = *std::move(whole);
+        }
         options.modelFolder = modelFolder(m_document.plan.modelSource);
         options.deadline = std::chrono::nanoseconds(static_cast<std::int64_t>(m_request.timeoutSeconds * 1e9));
         options.stop = &drain.stopWish();
@@ -106,7 +113,8 @@ private:
         TrainingWatch *watch = nullptr; // known once there is an executor
         if (m_request.checkpointEvery > 0 || m_request.validateEvery > 0)
             options.afterStep = [&watch](const StepResult &result, bool &stop) { return watch->afterStep(result, stop); };
-        auto executor = RankExecutor::create(program, *m_document.subject.graph, m_comm, feed, m_recording, std::move(options));
+        auto executor = RankExecutor::create(program, *model, m_comm, feed, m_recording, std::move(options));
+        model.reset();
         if (!executor)
             return executor.error();
         auto made = TrainingWatch::create(**executor, m_request, m_document.plan, feed, m_options.runDir, drain);

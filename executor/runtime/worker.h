@@ -1,11 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "engine/graph/graph.h"
 #include "executor/runtime/worker_channel.h"
 
+#include <functional>
+#include <memory>
 #include <string>
 
 namespace planloom::runtime {
+
+/// A plan's graph with the first values that a plan file leaves out, by the model's source (plan::Plan::modelSource): import::withFirstValues,
+/// handed down from above, as nothing here reads models.
+using FirstValues = std::function<Result<std::shared_ptr<const graph::Graph>>(std::shared_ptr<const graph::Graph> graph, const std::string &source)>;
 
 /// One training process. It finds in runDir: plan.json (a plan file) and request.json:
 ///     {"data": PATH, "steps": N, "seed": S}            and, all optional,
@@ -14,6 +21,7 @@ namespace planloom::runtime {
 struct WorkerOptions {
     std::string runDir;
     WorkerChannel *channel = nullptr; ///< must outlive the call
+    FirstValues firstValues;          ///< empty: the plan's graph has them all
 };
 
 /// Runs this process's rank of the run to its end and returns the process's exit status: 0 done or stopped on request, 1 failed

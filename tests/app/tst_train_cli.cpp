@@ -6,7 +6,10 @@
 #include <QJsonDocument>
 #include <QJsonObject>
 #include <QTest>
+#include <cmath>
 #include <csignal>
+#include <cstring>
+#include <vector>
 
 using namespace planloom::testing;
 
@@ -36,6 +39,27 @@ QList<QJsonObject> linesOf(const QByteArray &bytes)
             objects << QJsonDocument::fromJson(line).object();
     }
     return objects;
+}
+
+/// What the first step of trainsFromStoredWeights loses: the mean over 16 samples of 64 values, by 64 x 20 weights.
+double firstLoss(const QByteArray &weights)
+{
+    double sum = 0;
+    for (int i = 0; i < 16; ++i) {
+        std::vector<double> logits(20);
+        for (int j = 0; j < 64; ++j) {
+            for (int k = 0; k < 20; ++k) {
+                float weight = 0;
+                std::memcpy(&weight, weights.constData() + (j * 20 + k) * 4, sizeof weight);
+                logits[static_cast<std::size_t>(k)] += (i * 7 + j * 3) % 11 / 10.0 * static_cast<double>(weight); // data are scaled by the largest
+            }
+        }
+        double exponentials = 0;
+        for (const double logit : logits)
+            exponentials += std::exp(logit);
+        sum += std::log(exponentials) - logits[static_cast<std::size_t>(i % 20)];
+    }
+    return sum / 16;
 }
 
 } // namespace
@@ -109,6 +133,51 @@ private Q_SLOTS:
         QCOMPARE(trace["clock"].toString(), QString("wall"));
         QCOMPARE(trace["steps"].toInt(), 6);
         QCOMPARE(trace["dropped"].toInt(), 0);
+    }
+
+    // A plan file leaves large weights out: ranks and measurements take them from the file that the model was read from.
+    void trainsFromStoredWeights()
+    {
+        QByteArray weights;
+        for (int i = 0; i < 64 * 20; ++i) {
+            const float value = static_cast<float>(i * 37 % 101 - 50) / 500;
+            weights.append(reinterpret_cast<const char *>(&value), sizeof value);
+        }
+        QByteArray model = R"({"schema": "planloom.graph/1", "name": "stored", "tensors": [
+            {"name": "x", "type": "float32", "shape": ["N", 64], "role": "input"}, {"name": "labels", "type": "int64", "shape": ["N"], "role": "input"},
+            {"name": "w", "type": "float32", "shape": [64, 20], "role": "parameter", "init": {"kind": "data", "data": "WEIGHTS"}},
+            {"name": "y", "type": "float32", "shape": ["N", 20], "role": "activation"}, {"name": "loss", "type": "float32", "shape": [], "role": "activation"},
+            {"name": "loss:1", "type": "float32", "shape": ["N", 2], "role": "activation"}], "ops": [
+            {"type": "MatMul", "name": "product", "scope": "head", "inputs": ["x", "w"], "outputs": ["y"]},
+            {"type": "SoftmaxCrossEntropyLoss", "name": "loss", "inputs": ["y", "labels"], "outputs": ["loss", "loss:1"], "attributes": {}}],
+            "outputs": ["loss"], "loss": "loss"})";
+        model.replace("WEIGHTS", weights.toBase64());
+        QVERIFY(write(at("stored.json"), model));
+        QByteArray samples;
+        for (int i = 0; i < 16; ++i) {
+            for (int j = 0; j < 64; ++j)
+                samples += QByteArray::number((i * 7 + j * 3) % 11) + ',';
+            samples += QByteArray::number(i % 20) + '\n';
+        }
+        QVERIFY(write(at("samples.csv"), samples));
+        const Done planned = run({"plan", "--model", "stored.json", "--cluster", "local:2", "--planner", "data-parallel", "--batch", "16", "-o", "stored.plan.json", "--quiet"});
+        QVERIFY2(planned.status == 0, planned.err.constData());
+        const QStringList train{"train", "stored.plan.json", "--data", "samples.csv", "--steps", "1", "--json", "--run-dir"};
+        const Done trained = run(train + QStringList{"stored.run"});
+        QVERIFY2(trained.status == 0, trained.err.constData());
+        const double loss = linesOf(trained.out).value(0)["loss"].toDouble();
+        QVERIFY2(std::abs(loss - firstLoss(weights)) < 1e-4, qPrintable(QString("%1, not %2").arg(loss).arg(firstLoss(weights))));
+        const Done measured = run({"profile", "--plan", "stored.plan.json", "-o", "stored.profile.json", "--quiet"});
+        QVERIFY2(measured.status == 0, measured.err.constData());
+
+        QVERIFY(write(at("stored.json"), QByteArray(model).replace("\"product\"", "\"other\"")));
+        const Done other = run(train + QStringList{"other.run"});
+        QCOMPARE(other.status, 2);
+        QVERIFY2(other.err.contains("stored.json") && other.err.contains("plan again"), other.err.constData());
+        QVERIFY(QFile::remove(at("stored.json")));
+        const Done gone = run(train + QStringList{"gone.run"});
+        QCOMPARE(gone.status, 2);
+        QVERIFY2(gone.err.contains("stored.json") && gone.err.contains("'w'"), gone.err.constData());
     }
 
     void tracesTheStepsThatAreAskedFor_data()
