@@ -39,6 +39,7 @@ struct Fault {
     int restarts = 0;
     bool letGo = true;         ///< whoever was suspended at the failpoint and is not the victim goes on
     double room = 0;           ///< on the disk, as a share of what a run needs
+    bool lateMetrics = false;  ///< the agent hears of steps long after they are done
     bool smallFiles = false;   ///< not the disk is small, but the largest file
     Layout first = Layout::One;
     Layout then = Layout::One; ///< resumed
@@ -47,10 +48,11 @@ struct Fault {
     [[nodiscard]] bool inAgent() const { return point.starts_with("lease.") || point == "metrics.write"; } ///< it passes the failpoint, no rank does
     [[nodiscard]] std::string armed() const
     {
+        const std::string late = lateMetrics && point != "metrics.send" ? "metrics.send=sleep:100;" : "";
         if (point.empty())
-            return {};
+            return late;
         const char *action = kind == Kind::Error ? "error" : kind == Kind::FullDisk ? "full" : "stop"; // and then it is killed, or another one
-        return fmt::format("{}={}@{}", point, action, pass);
+        return fmt::format("{}{}={}@{}", late, point, action, pass);
     }
     [[nodiscard]] std::string text() const
     {
@@ -83,6 +85,7 @@ inline Fault faultOf(unsigned seed, unsigned round)
     fault.room = 0.02 + 0.98 * upTo(1000) / 1000;
     fault.smallFiles = upTo(4) == 0; // that is seldom more than a start that fails
     fault.letGo = upTo(4) != 0;
+    fault.lateMetrics = failpointsWork() && upTo(3) == 0;
     fault.milliseconds = static_cast<int>(upTo(40));
     fault.afterLines = 1 + upTo(kSteps - 3);
     if (fault.kind == Kind::KillRank || fault.kind == Kind::StopRank)
