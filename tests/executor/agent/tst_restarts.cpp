@@ -38,8 +38,20 @@ void stall(runtime::WorkerChannel &channel)
     }
 }
 
+/// Nothing happens to a gang that is not yet complete: its run would never be said to be running.
+void waitForTheOther(const std::string &folder)
+{
+    for (bool there = false; !there;) {
+        const auto lines = readFile(folder + "/metrics.jsonl");
+        there = lines && !lines->empty();
+        std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    }
+}
+
 const char *misbehave(Pretend how, const std::string &folder, runtime::WorkerChannel &channel)
 {
+    if (how != Good && how != AsksToKeep)
+        waitForTheOther(folder);
     if (how == DiesAlways || (how == DiesOnce && firstTime(folder)))
         ::raise(SIGKILL);
     if (how == FreezesOnce && firstTime(folder))
