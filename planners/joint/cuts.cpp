@@ -119,6 +119,29 @@ private:
     std::vector<std::vector<Suffix>> m_suffixes; ///< per count of stages: by chunk and place
 };
 
+/// Cuts of a byte a sample whose devices before them are the units [place, end), and behind them some that begin at `end`: by [place][end].
+std::vector<CutTimes> leastCuts(Scorer &scorer, const Shape &shape, std::size_t places)
+{
+    std::vector<CutTimes> all(places * (places + 1));
+    for (std::size_t place = 0; place < places; ++place) {
+        for (std::size_t end = place + 1; end < places; ++end) {
+            CutTimes least{kNever, kNever, kNever};
+            for (std::size_t behind = end + 1; behind <= places; ++behind) {
+                const CutTimes cut = scorer.leastTransfer(shape, 1, place, end, behind);
+                least = {std::min(least.there, cut.there), std::min(least.back, cut.back), std::min(least.lane, cut.lane)};
+            }
+            all[place * (places + 1) + end] = least;
+        }
+    }
+    return all;
+}
+
+/// At ZeRO level 3, from the stage's first forward pass on. Parameters may be gathered before that, unless the stage is the first one.
+double sharded(const StageTimes &times, double count, bool isFirst)
+{
+    return std::max(times.leastSharded(count), isFirst ? count * (times.leastGather + times.leastScatter) : 0);
+}
+
 } // namespace
 
 std::vector<Sketch> bestCuts(Scorer &scorer, const StageTable &table, const Shape &shape, std::size_t mostStages, double limit, const Progress &progress)
@@ -126,34 +149,39 @@ std::vector<Sketch> bestCuts(Scorer &scorer, const StageTable &table, const Shap
     return Programme(scorer, table, shape, limit).run(mostStages, progress);
 }
 
-double leastSeconds(const StageTable &table, bool anyOrder, double reduced, const Progress &progress)
+LeastSeconds leastSeconds(Scorer &scorer, const StageTable &table, const Shape &shape, int mostZero, const Progress &progress)
 {
     const std::size_t chunks = table.chunks();
     const std::size_t places = table.places();
-    // Least bounds of suffixes, for passes and for all-reduces apart: each is below what any plan has of it.
     const auto index = [places](std::size_t chunk, std::size_t place) { return chunk * (places + 1) + place; };
+    const auto count = static_cast<double>(shape.microBatches);
+    const std::vector<CutTimes> cuts = leastCuts(scorer, shape, places);
+    // Least times of suffixes. By passes: their first stage's forward and backward pass and transfers lie around the rest. By ends: the first forward and
+    // transfer lie before the rest, whose all-reduces end with it, or all weight gradients that were put off.
     std::vector<double> passes((chunks + 1) * (places + 1), kNever);
-    std::vector<double> reduces = passes;
+    std::vector<double> ends = passes;
     for (std::size_t place = 0; place <= places; ++place) // devices at the end of the line may be left out
-        passes[index(chunks, place)] = reduces[index(chunks, place)] = 0;
+        passes[index(chunks, place)] = ends[index(chunks, place)] = 0;
     for (std::size_t chunk = chunks; chunk-- > 0;) {
         for (std::size_t place = 0; place < places && !progress.stopped(); ++place) {
             double &pass = passes[index(chunk, place)];
-            double &reduce = reduces[index(chunk, place)];
+            double &last = ends[index(chunk, place)];
             for (std::size_t end = place + 1; end <= places; ++end) {
-                for (std::size_t last = chunk + 1; last <= chunks; ++last) {
-                    const StageTable::Entry &entry = table.at(chunk, last, place, end);
-                    if (!entry.possible)
+                for (std::size_t next = chunk + 1; next <= chunks; ++next) {
+                    const StageTable::Entry &entry = table.at(chunk, next, place, end);
+                    if (!entry.possible || passes[index(next, end)] == kNever)
                         continue;
                     const StageTimes &times = entry.times;
-                    pass = std::min(pass, std::max(times.leastWork, (anyOrder ? 0 : times.leastForward + times.leastBackward) + passes[index(last, end)]));
-                    const double exposed = times.leastWork - times.leastBackward + reduced * times.leastReduce;
-                    reduce = std::min(reduce, std::max(exposed, (anyOrder ? 0 : times.leastForward) + reduces[index(last, end)]));
+                    const CutTimes cut = next < chunks ? cuts[index(place, end)] * scorer.costs().memory().cutBytes(table.layerAt(next)) : CutTimes{};
+                    const double own = times.leastForward + times.leastBackward;
+                    const double exposed = std::min(entry.whole ? times.leastExchanged() : kNever, mostZero == 3 ? sharded(times, count, chunk == 0) : kNever);
+                    pass = std::min(pass, std::max({times.leastWork, own + cut.lane, own + cut.there + cut.back + passes[index(next, end)]}));
+                    last = std::min(last, std::max({times.leastWork, exposed, times.leastForward + cut.lane, times.leastForward + cut.there + ends[index(next, end)]}));
                 }
             }
         }
     }
-    return std::max(passes[0], reduces[0]);
+    return {std::max(passes[0], ends[0]), ends[0]};
 }
 
 } // namespace planloom::planners::joint

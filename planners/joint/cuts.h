@@ -14,9 +14,13 @@ namespace planloom::planners::joint {
 /// @p shape in the schedule only. Cost: O(stages * layers^2 * units^2).
 std::vector<Sketch> bestCuts(Scorer &scorer, const StageTable &table, const Shape &shape, std::size_t mostStages, double limit, const Progress &progress);
 
-/// No plan of the table's shape, whatever its cuts, stages and recomputation, takes less than this. With @p anyOrder it also holds for schedules that
-/// interleave stages or put off weight gradients. @p reduced: share of an all-reduce that is left after the last backward at least, 1/2 where ZeRO level 3
-/// may be chosen, which only scatters there. Cost: O(layers^2 * units^2).
-double leastSeconds(const StageTable &table, bool anyOrder, double reduced, const Progress &progress);
+/// What no plan takes less than that has @p table's shape and one stage on each run of devices, whatever its cuts and recomputation.
+struct LeastSeconds {
+    double inOrder = 0;  ///< where a micro-batch's backward passes are whole
+    double anyOrder = 0; ///< weight gradients may be put off, too
+};
+/// @p mostZero: the table's. Each stage is taken at the ZeRO level that is fastest for it. A dynamic programme from the last stage to the first: the least that
+/// the rest of a plan can take, by its first layer and device. Cost: O(layers^2 * units^2 + units^3).
+LeastSeconds leastSeconds(Scorer &scorer, const StageTable &table, const Shape &shape, int mostZero, const Progress &progress);
 
 } // namespace planloom::planners::joint

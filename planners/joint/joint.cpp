@@ -243,12 +243,13 @@ private:
     /// Shapes that differ in the schedule only share a table.
     void sketchGroup(const LayerGrid &grid, Shape shape, std::vector<Scored> &sketches)
     {
-        const StageTable table(m_scorer, shape, grid, m_progress);
+        const int mostZero = m_bounds ? zeroLevels(m_problem, m_settings).back() : shape.zero;
+        const StageTable table(m_scorer, shape, mostZero, grid, m_progress);
         m_tableBytes = std::max(m_tableBytes, table.bytes());
         if (m_bounds) {
-            const double reduced = zeroLevels(m_problem, m_settings).back() == 3 ? 0.5 : 1;
-            m_bound = std::min(m_bound, leastSeconds(table, m_settings.anyOrder(), reduced, m_progress));
-            if (leastSeconds(table, false, reduced, m_progress) >= m_simulations.bestSeconds())
+            const LeastSeconds least = leastSeconds(m_scorer, table, shape, mostZero, m_progress);
+            m_bound = std::min(m_bound, m_settings.anyOrder() ? least.anyOrder : least.inOrder);
+            if (least.inOrder >= m_simulations.bestSeconds())
                 return;
         }
         const std::size_t most = m_settings.mostStages > 0 ? m_settings.mostStages : m_costs.layers();

@@ -138,11 +138,12 @@ void Scorer::updates(const Shape &shape, const Part &part, StageTimes &times)
     const double replicas = static_cast<double>(part.devices()) / shape.degree.tensor;
     const std::size_t unit = m_lines[shape.line].unit;
     times.allReduce = m_links[shape.line].allReduce(part.begin / unit, part.end / unit, shape.degree.tensor, bytes);
-    times.leastReduce = m_links[shape.line].allReduceAtLeast(part.begin / unit, part.end / unit, shape.degree.tensor, bytes);
+    const Links::Exchange &least = m_links[shape.line].exchangeAtLeast(part.begin / unit, part.end / unit, shape.degree.tensor);
+    times.leastReduce = std::min(least.reduce, least.scatter + least.gather) * bytes;
+    times.leastScatter = least.scatter * bytes;
+    times.leastGather = least.gather * bytes;
     if (shape.zero >= 2) // reduced once a micro-batch instead of once a step; level 3 gathers parameters in both passes, too
         times.allReduce *= (shape.zero == 3 ? 1.5 : 0.5) * static_cast<double>(shape.microBatches) + (shape.zero == 2 ? 0.5 : 0);
-    if (shape.zero == 3) // nothing is gathered at the end
-        times.leastReduce /= 2;
     times.optimizer = costs.optimizerStep(Bytes(static_cast<std::int64_t>(shape.zero > 0 ? bytes / replicas : bytes)), m_problem.optimizer.stateTensors(), type).value();
 }
 
@@ -166,6 +167,15 @@ double Scorer::transfer(const Shape &shape, const Part &before, const Part &afte
     return m_links[shape.line].transfer(before.begin / unit, before.end / unit, after.end / unit, m_costs.memory().cutBytes(after.first) * microBatch(shape));
 }
 
+CutTimes Scorer::leastTransfer(const Shape &shape, double bytes, std::size_t a, std::size_t b, std::size_t c)
+{
+    const Links::Crossing &rates = m_links[shape.line].crossingAtLeast(a, b, c);
+    const double batch = microBatch(shape);
+    const double smallest = bytes * (m_costs.proportional() ? batch : std::floor(batch));
+    const double all = bytes * static_cast<double>(m_problem.globalBatch);
+    return {rates.there * smallest, rates.back * smallest, all * (m_halfDuplex ? rates.there + rates.back : std::max(rates.there, rates.back))};
+}
+
 Scorer::Memory Scorer::memory(const Shape &shape, const Part &part) const
 {
     const StageCosts::RunBytes &bytes = m_costs.bytes(part.first, part.last, part.recompute);
@@ -185,7 +195,7 @@ Scorer::Memory Scorer::memory(const Shape &shape, const Part &part) const
     return {(kept + (bytes.once + bytes.perSample * slice) * split) / room, bytes.keptPerSample * slice * split / room};
 }
 
-Score scoreOf(const Shape &shape, std::span<const StageTimes> stages, std::span<const double> links, bool halfDuplex)
+Score scoreOf(const Shape &shape, std::span<const StageTimes> stages, std::span<const double> links, std::span<const CutTimes> cuts, bool halfDuplex)
 {
     const auto count = static_cast<double>(shape.microBatches);
     const std::size_t last = stages.size() - 1;
@@ -208,11 +218,15 @@ Score scoreOf(const Shape &shape, std::span<const StageTimes> stages, std::span<
     for (std::size_t s = 0; s < stages.size(); ++s) {
         const StageTimes &stage = stages[s];
         score.seconds = std::max(score.seconds, ends - drain + stage.allReduce + stage.optimizer);
-        score.bound = std::max({score.bound, fill + stage.leastWork + onlyPasses, fill + stage.leastWork - stage.leastBackward + stage.leastReduce});
-        const double link = s < last ? links[s] : 0;
-        drain += stage.backward + link;
-        fill += stage.leastForward;
-        onlyPasses += stage.leastBackward;
+        const bool sharded = shape.zero == 3;
+        score.bound = std::max({score.bound, fill + stage.leastWork + onlyPasses, fill + (sharded ? stage.leastSharded(count) : stage.leastExchanged()),
+                                sharded ? count * (stage.leastGather + stage.leastScatter) : 0});
+        if (s == last)
+            break;
+        score.bound = std::max(score.bound, fill + stage.leastForward + cuts[s].lane + stage.leastBackward + onlyPasses);
+        drain += stage.backward + links[s];
+        fill += stage.leastForward + cuts[s].there;
+        onlyPasses += stage.leastBackward + cuts[s].back;
     }
     return score;
 }
@@ -221,6 +235,8 @@ Score Scorer::score(const Sketch &sketch)
 {
     std::vector<StageTimes> times;
     std::vector<double> links;
+    std::vector<CutTimes> cuts;
+    const std::size_t unit = m_lines[sketch.shape.line].unit;
     times.reserve(sketch.parts.size());
     double fullest = 0;
     for (std::size_t s = 0; s < sketch.parts.size(); ++s) {
@@ -230,10 +246,14 @@ Score Scorer::score(const Sketch &sketch)
         times.push_back(*stage);
         const Memory memory = this->memory(sketch.shape, sketch.parts[s]);
         fullest = std::max(fullest, memory.fixed + memory.perMicroBatch * static_cast<double>(inFlight(sketch.shape, sketch.parts.size() - s)));
-        if (s > 0)
-            links.push_back(transfer(sketch.shape, sketch.parts[s - 1], sketch.parts[s]));
+        if (s == 0)
+            continue;
+        const Part &before = sketch.parts[s - 1];
+        const Part &behind = sketch.parts[s];
+        links.push_back(transfer(sketch.shape, before, behind));
+        cuts.push_back(leastTransfer(sketch.shape, m_costs.memory().cutBytes(behind.first), before.begin / unit, before.end / unit, behind.end / unit));
     }
-    Score score = scoreOf(sketch.shape, times, links, m_halfDuplex);
+    Score score = scoreOf(sketch.shape, times, links, cuts, m_halfDuplex);
     score.fullest = fullest;
     return score;
 }

@@ -4,6 +4,7 @@
 #include "planners/joint/links.h"
 #include "planners/joint/stage_costs.h"
 
+#include <algorithm>
 #include <limits>
 #include <optional>
 #include <span>
@@ -24,7 +25,21 @@ struct StageTimes {
     double leastForward = 0;
     double leastBackward = 0;
     double leastWork = 0;
-    double leastReduce = 0;
+    double leastReduce = 0;   ///< of an exchange of all gradients, by which way ever
+    double leastScatter = 0;  ///< of handing each replica its share of them, as ZeRO level 3 does for each micro-batch
+    double leastGather = 0;   ///< of gathering all parameters, as that does before
+    /// From a stage's first forward pass until its gradients are exchanged, which begins with the last backward pass at the earliest.
+    [[nodiscard]] double leastExchanged() const { return leastWork - leastBackward + leastReduce; }
+    /// The same where gradients are handed out with every one of @p count micro-batches and nothing is left to gather.
+    [[nodiscard]] double leastSharded(double count) const { return std::max(leastWork - leastBackward + leastScatter, leastForward + count * leastScatter); }
+};
+
+/// What no order of passes can save of a cut, in seconds.
+struct CutTimes {
+    double there = 0; ///< the smallest micro-batch, forward
+    double back = 0;  ///< and its gradient
+    double lane = 0;  ///< all micro-batches of an iteration, on the lane that they keep busiest
+    CutTimes operator*(double factor) const { return {there * factor, back * factor, lane * factor}; }
 };
 
 /// What is known of a sketch before it is simulated.
@@ -40,8 +55,8 @@ struct Score {
 ///   e_s = max(work_s, f_s + x + e_(s+1) + x' + b_s, M x, M r_s / K_s) is the time from its first forward to its last backward, where x is the transfer,
 ///   r_s the way of one micro-batch to the end and back, and K_s how many of them the schedule lets be on that way;
 ///   the iteration ends when the last all-reduce and update do, a stage's all-reduce beginning while the stages before still go backward.
-/// The bound keeps what holds for any order of passes: a stage's work, the first micro-batch's way to it and the last one's way back, and the
-/// bandwidth term of its all-reduce after all but one backward.
+/// The bound keeps what holds for any order of passes: a stage's work or all transfers over a cut, the first micro-batch's way there and the last one's way
+/// back, and the bandwidth term of a stage's all-reduce after all but one backward.
 class Scorer {
 public:
     Scorer(const Problem &problem, StageCosts &costs, const std::vector<DeviceLine> &lines);
@@ -58,6 +73,8 @@ public:
     [[nodiscard]] Memory memory(const Shape &shape, const Part &part) const;
     /// A micro-batch over the cut between neighbouring parts.
     double transfer(const Shape &shape, const Part &before, const Part &after);
+    /// A cut of @p bytes a sample between the units [a, b) and [b, c) of the line, as bandwidth alone has it: in proportion to the bytes.
+    CutTimes leastTransfer(const Shape &shape, double bytes, std::size_t a, std::size_t b, std::size_t c);
     /// Samples by which each of the replicas of [begin, end) works, as shares; empty: equal.
     std::vector<double> shares(const Shape &shape, const Part &part);
 
@@ -85,7 +102,7 @@ private:
     bool m_halfDuplex;
 };
 
-/// Estimate and bound of a pipeline of @p stages with transfers @p links (one fewer), by the formulas above.
-Score scoreOf(const Shape &shape, std::span<const StageTimes> stages, std::span<const double> links, bool halfDuplex);
+/// Estimate and bound of a pipeline of @p stages with transfers @p links and what is left of them at least, @p cuts (both one fewer), by the formulas above.
+Score scoreOf(const Shape &shape, std::span<const StageTimes> stages, std::span<const double> links, std::span<const CutTimes> cuts, bool halfDuplex);
 
 } // namespace planloom::planners::joint

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "planners/joint/stage_table.h"
 
+#include <algorithm>
 #include <numeric>
 
 namespace planloom::planners::joint {
@@ -33,25 +34,33 @@ LayerGrid coarseLayers(const cost::CostModel &costs, std::size_t chunks)
     return grid;
 }
 
-StageTable::StageTable(Scorer &scorer, const Shape &shape, LayerGrid grid, const Progress &progress)
+StageTable::StageTable(Scorer &scorer, const Shape &shape, int mostZero, LayerGrid grid, const Progress &progress)
     : m_grid(std::move(grid)), m_chunks(m_grid.size() - 1), m_places(scorer.lines()[shape.line].devices.size() / scorer.lines()[shape.line].unit),
       m_chunkPairs(m_chunks * (m_chunks + 1) / 2), m_entries(m_chunkPairs * (m_places * (m_places + 1) / 2))
 {
     const std::size_t unit = scorer.lines()[shape.line].unit;
+    const auto mayFit = [&](const Part &part, int zero) {
+        Shape smallest = shape;
+        smallest.zero = zero;
+        const Scorer::Memory memory = scorer.memory(smallest, part);
+        return memory.fixed + memory.perMicroBatch <= kFarTooFull;
+    };
     for (std::size_t begin = 0; begin < m_places; ++begin)
         for (std::size_t end = begin + 1; end <= m_places && !progress.stopped(); ++end)
             for (std::size_t first = 0; first < m_chunks; ++first)
                 for (std::size_t last = first + 1; last <= m_chunks; ++last) {
                     Part part{m_grid[first], m_grid[last], begin * unit, end * unit, true};
-                    const Scorer::Memory recomputed = scorer.memory(shape, part);
-                    if (recomputed.fixed + recomputed.perMicroBatch > kFarTooFull)
+                    if (!mayFit(part, mostZero))
                         continue;
+                    const Scorer::Memory recomputed = scorer.memory(shape, part);
+                    const bool whole = mayFit(part, std::min(mostZero, 2));
                     part.recompute = false;
                     const auto times = scorer.stage(shape, part);
                     if (!times)
                         continue;
                     Entry &entry = m_entries[pair(begin, end, m_places) * m_chunkPairs + pair(first, last, m_chunks)];
                     entry.possible = true;
+                    entry.whole = whole;
                     entry.times = *times;
                     entry.recomputedWork = times->work + static_cast<double>(shape.microBatches) * times->forward;
                     entry.memory = scorer.memory(shape, part);

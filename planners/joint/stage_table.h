@@ -24,10 +24,12 @@ public:
         double recomputedWork = 0;
         Scorer::Memory memory;
         Scorer::Memory recomputedMemory;
-        bool possible = false;
+        bool possible = false; ///< at some ZeRO level that may be chosen
+        bool whole = false;    ///< at one below 3
     };
 
-    StageTable(Scorer &scorer, const Shape &shape, LayerGrid grid, const Progress &progress);
+    /// @p mostZero: the highest ZeRO level that may be chosen, the shape's or one above it.
+    StageTable(Scorer &scorer, const Shape &shape, int mostZero, LayerGrid grid, const Progress &progress);
 
     [[nodiscard]] const Entry &at(std::size_t first, std::size_t last, std::size_t begin, std::size_t end) const
     {

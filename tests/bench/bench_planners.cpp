@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Every planner on a grid of models and clusters, judged by one simulator: a table in Markdown, row by row as they are found, and the ratios that the page
-// on the comparison speaks of. Arguments: [MODEL or -] [CLUSTER or -] [SECONDS]: only what contains these words; a planner that takes longer than so many
-// seconds of processor time is stopped and gives the best that it has by then, marked by a star.
+// on the comparison speaks of. Arguments: [MODEL or -] [CLUSTER or -] [SECONDS] [auto]: only what contains these words; a planner that takes longer than so many
+// seconds of processor time is stopped and gives the best that it has by then, marked by a star; with the last word only auto is asked.
 #include "engine/import/import.h"
 #include "planners/planner.h"
 #include "tests/bench/deadline.h"
@@ -92,10 +92,10 @@ private:
 
 class Grid {
 public:
-    explicit Grid(double limit) : m_limit(limit)
+    Grid(double limit, bool onlyAuto) : m_limit(limit)
     {
         for (const planners::Planner *planner : planners::allPlanners())
-            if (planner->name() != "manual") // it does what it is told
+            if (planner->name() != "manual" && (!onlyAuto || planner->name() == "auto")) // manual does what it is told
                 m_planners.push_back(planner);
     }
 
@@ -121,7 +121,8 @@ public:
         for (const planners::Planner *planner : m_planners)
             answers[planner->name()] = ask(*planner, problem, m_limit);
         print(model, cluster, answers);
-        compare(answers);
+        if (m_planners.size() > 1)
+            compare(answers);
     }
 
     void printRatios()
@@ -177,7 +178,7 @@ bool wanted(const char *name, int argc, char **argv, int index)
 int main(int argc, char **argv)
 {
     std::printf("Milliseconds of one iteration, by the simulator; -: nothing found that fits; *: stopped, the best by then.\n\n");
-    Grid grid(argc > 3 ? std::atof(argv[3]) : std::numeric_limits<double>::infinity());
+    Grid grid(argc > 3 ? std::atof(argv[3]) : std::numeric_limits<double>::infinity(), argc > 4 && std::string(argv[4]) == "auto");
     grid.printHead();
     for (const ModelRow &model : kModels) {
         if (!wanted(model.name, argc, argv, 1))

@@ -54,12 +54,12 @@ double simulated(Bench &bench, const Sketch &sketch)
     return plan::validate(plan, bench.problem.subject) ? must(simulate::simulatePlan(plan, bench.problem.subject, {false, false})).report.iterationSeconds : kNever;
 }
 
-std::vector<Shape> shapesOf(const Problem &problem)
+std::vector<Shape> shapesOf(const Problem &problem, int mostZero = 1)
 {
     std::vector<Shape> shapes;
     for (const std::int64_t count : microBatchCounts(problem))
         for (const auto schedule : {plan::ScheduleKind::GPipe, plan::ScheduleKind::OneF1B, plan::ScheduleKind::DappleB})
-            for (const int zero : {0, 1})
+            for (int zero = 0; zero <= mostZero; ++zero)
                 shapes.push_back({0, {1, false}, count, schedule, zero});
     return shapes;
 }
@@ -181,23 +181,74 @@ private slots:
         double off = 0;
         bool good = true;
         std::size_t count = 0;
-        for (Shape shape : shapesOf(bench.problem)) {
+        constexpr int kMostZero = 3;
+        const NoProgress progress;
+        for (Shape shape : shapesOf(bench.problem, kMostZero)) {
             shape.degree = {tensor, sequence};
+            const StageTable table(bench.scorer, shape, kMostZero, everyLayer(bench.costs.layers()), progress);
+            const double least = leastSeconds(bench.scorer, table, shape, kMostZero, progress).inOrder;
             everySketch(shape, bench.lines[0], bench.costs.layers(), [&](const Sketch &sketch) {
                 const Score score = bench.scorer.score(sketch);
-                const double seconds = score.seconds < kNever && ++count % 7 == 0 ? simulated(bench, sketch) : kNever;
+                const double seconds = score.seconds < kNever && ++count % 13 == 0 ? simulated(bench, sketch) : kNever;
                 if (seconds == kNever)
                     return true;
-                if (score.bound > seconds * (1 + 1e-9))
-                    qWarning("bound %g above %g with %zu stages, %lld micro-batches", score.bound, seconds, sketch.parts.size(), static_cast<long long>(shape.microBatches));
+                const double bound = std::max(score.bound, least);
+                if (bound > seconds * (1 + 1e-9))
+                    qWarning("bound %g (of all: %g) above %g with %zu stages, %lld micro-batches, ZeRO %d", score.bound, least, seconds, sketch.parts.size(),
+                             static_cast<long long>(shape.microBatches), shape.zero);
                 off += std::abs(score.seconds / seconds - 1);
-                good = good && score.bound <= seconds * (1 + 1e-9);
+                good = good && bound <= seconds * (1 + 1e-9);
                 return good;
             });
         }
         QVERIFY(good);
-        qInfo("estimates are off by %.1f %% on average", 700 * off / static_cast<double>(count));
+        qInfo("estimates are off by %.1f %% on average", 1300 * off / static_cast<double>(count));
         QVERIFY(count > 100);
+    }
+
+    void noPlanIsBelowTheLeast_data()
+    {
+        QTest::addColumn<unsigned>("seed");
+        QTest::addColumn<bool>("mixed");
+        for (unsigned seed = 21; seed <= 26; ++seed)
+            QTest::addRow("%s, seed %u", seed % 3 == 0 ? "mixed" : "alike", seed) << seed << (seed % 3 == 0);
+    }
+
+    /// What the dynamic programme proves of a shape, against every plan of it, with weight gradients in their pass and put off.
+    void noPlanIsBelowTheLeast()
+    {
+        QFETCH(unsigned, seed);
+        QFETCH(bool, mixed);
+        Problem problem = randomProblem(seed, 4, 2, 2, 64, 12);
+        if (mixed)
+            problem.subject = plan::makeSubject(problem.subject.graph, std::make_shared<const cluster::Cluster>(mixedCluster(2)), problem.subject.profile, "random");
+        Bench bench(problem);
+        const NoProgress progress;
+        double closest = kNever;
+        for (const std::int64_t count : microBatchCounts(problem)) {
+            const Shape shape{0, {1, false}, count, plan::ScheduleKind::OneF1B, 0};
+            const StageTable table(bench.scorer, shape, shape.zero, everyLayer(bench.costs.layers()), progress);
+            const LeastSeconds least = leastSeconds(bench.scorer, table, shape, shape.zero, progress);
+            QVERIFY(least.anyOrder > 0 && least.anyOrder <= least.inOrder);
+            bool good = true;
+            everySketch(shape, bench.lines[0], 4, [&](const Sketch &sketch) {
+                for (const auto kind : {plan::ScheduleKind::OneF1B, plan::ScheduleKind::GPipe, plan::ScheduleKind::ZeroBubbleH1}) {
+                    plan::Plan plan = planOf(sketch, bench.scorer, {});
+                    plan.schedule.kind = kind;
+                    if (!plan::validate(plan, bench.problem.subject))
+                        continue;
+                    const double seconds = must(simulate::simulatePlan(plan, bench.problem.subject, {false, false})).report.iterationSeconds;
+                    const double bound = kind == plan::ScheduleKind::ZeroBubbleH1 ? least.anyOrder : least.inOrder;
+                    closest = std::min(closest, seconds / bound);
+                    good = good && bound <= seconds * (1 + 1e-9);
+                    if (!good)
+                        qWarning("bound %g above %g with %zu stages, %lld micro-batches, schedule %d", bound, seconds, sketch.parts.size(), static_cast<long long>(count), int(kind));
+                }
+                return good;
+            });
+            QVERIFY(good);
+        }
+        QVERIFY2(closest < 1.5, qPrintable(QString("nothing comes near the bound: %1").arg(closest)));
     }
 
     void everySketchIsCounted()
@@ -222,7 +273,7 @@ private slots:
         Bench bench(randomProblem(seed, 5, 2, 2, seed % 2 == 0 ? 64 : 0.3, 16));
         const NoProgress progress;
         for (const Shape &shape : shapesOf(bench.problem)) {
-            const StageTable table(bench.scorer, shape, everyLayer(bench.costs.layers()), progress);
+            const StageTable table(bench.scorer, shape, shape.zero, everyLayer(bench.costs.layers()), progress);
             double best = kNever;
             double least = kNever;
             everySketch(shape, bench.lines[0], 5, [&](const Sketch &sketch) {
@@ -240,7 +291,7 @@ private slots:
                 QVERIFY2(found <= best * 1.02, qPrintable(QString("%1 instead of %2").arg(found).arg(best)));
             else
                 QCOMPARE(found, kNever);
-            QVERIFY(leastSeconds(table, false, 1, progress) <= least * (1 + 1e-9));
+            QVERIFY(leastSeconds(bench.scorer, table, shape, shape.zero, progress).inOrder <= least * (1 + 1e-9));
         }
     }
 
