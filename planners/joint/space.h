@@ -15,7 +15,7 @@ struct Settings {
     bool interleave = true;                       ///< several stages on each group of devices, too
     /// Schedules that the dynamic programme and the enumeration take: all but zero-bubble, which steps from their plans try.
     [[nodiscard]] std::vector<plan::ScheduleKind> cutSchedules() const;
-    /// Whether a schedule may be chosen that the bounds of ordinary pipelines do not hold for.
+    /// Whether a schedule may be chosen that is no ordinary pipeline's.
     [[nodiscard]] bool anyOrder() const { return interleave || cutSchedules().size() < schedules.size(); }
     std::size_t mostStages = 0;                   ///< 0: any number
     int mostTensor = 0;                           ///< devices that may share a replica's tensors; 0: a machine's
