@@ -188,8 +188,10 @@ int main(int argc, char **argv)
     window.resetLayout();
     if (options.demo)
         return playDemo(app, state, window, options, offscreen);
+    if (!alone)
+        window.keepUnsaved(QStandardPaths::writableLocation(QStandardPaths::AppLocalDataLocation) + QStringLiteral("/unsaved"));
     if (!alone && !options.freshSession)
-        window.restoreSession();
+        window.restoreSession(!options.files.isEmpty());
     window.open(options.files);
     if (!options.screenshot.isEmpty())
         return takeScreenshot(app, state, window, options.screenshot);

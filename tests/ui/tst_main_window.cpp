@@ -13,6 +13,7 @@
 #include <QApplication>
 #include <QDialogButtonBox>
 #include <QMenuBar>
+#include <QDir>
 #include <QDragEnterEvent>
 #include <QDropEvent>
 #include <QLineSeries>
@@ -41,6 +42,7 @@ private Q_SLOTS:
     void dropOpensFiles();
     void viewsAreExported();
     void sessionIsRestored();
+    void sessionIsRestoredFromAnotherFolder();
     void anUnsavedPlanIsNotDroppedUnasked();
     void closingAsksAboutARun();
     void aModelThatCannotBeLoadedIsNotPlannedFor();
@@ -208,6 +210,28 @@ void TestMainWindow::sessionIsRestored()
     QCOMPARE(state.planPath(), m_state->planPath());
     QVERIFY(other.docks()[1]->isHidden());
     QVERIFY(!other.docks()[3]->isHidden());
+}
+
+void TestMainWindow::sessionIsRestoredFromAnotherFolder()
+{
+    QVERIFY(testing::loadSample(*m_state));
+    QTemporaryDir folder;
+    const QString before = QDir::currentPath();
+    QVERIFY(QDir::setCurrent(folder.path()));
+    QVERIFY(m_state->savePlan(QStringLiteral("kept.json")));
+    m_window->open({QStringLiteral("kept.json")}); // as on the command line
+    bool opened = false;
+    m_state->whenLoaded([&opened] { opened = true; });
+    QTRY_VERIFY_WITH_TIMEOUT(opened, 20'000);
+    m_window->saveSession();
+    QVERIFY(QDir::setCurrent(before));
+
+    StudioState state;
+    MainWindow other(&state);
+    other.setAsks(false);
+    other.restoreSession();
+    QTRY_VERIFY_WITH_TIMEOUT(state.simulationCurrent(), 20'000);
+    QCOMPARE(QFileInfo(state.planPath()).canonicalFilePath(), QFileInfo(folder.filePath(QStringLiteral("kept.json"))).canonicalFilePath());
 }
 
 void TestMainWindow::answer(QMessageBox::StandardButton button)

@@ -9,6 +9,7 @@
 #include "ui/shell/help_window.h"
 #include "ui/shell/planner_dialog.h"
 #include "ui/shell/train_dialog.h"
+#include "ui/state/autosave.h"
 #include "ui/state/file_kind.h"
 #include "ui/theme/theme.h"
 #include "ui/timeline/timeline_view.h"
@@ -314,7 +315,12 @@ void MainWindow::saveSession()
     settings.setValue(QStringLiteral("session/data"), m_lastTraining.dataPath);
 }
 
-void MainWindow::restoreSession()
+void MainWindow::keepUnsaved(const QString &folder)
+{
+    m_autosave = std::make_unique<Autosave>(m_state, folder);
+}
+
+void MainWindow::restoreSession(bool otherFiles)
 {
     const QSettings settings;
     restoreGeometry(settings.value(QStringLiteral("window/geometry")).toByteArray());
@@ -324,6 +330,10 @@ void MainWindow::restoreSession()
     const QString text = settings.value(QStringLiteral("session/data")).toString();
     if (QFileInfo::exists(text))
         m_lastTraining.dataPath = text;
+    if (m_autosave && !otherFiles && m_autosave->recover())
+        return;
+    if (m_autosave && m_autosave->hasLeftover())
+        m_state->say(MessageLevel::Warning, tr("An earlier studio ended with a plan unsaved; it is kept. Start the studio without a file to get it back."));
     const QString plan = settings.value(QStringLiteral("session/plan")).toString();
     if (!plan.isEmpty() && QFileInfo::exists(plan))
         m_state->openPlan(plan);

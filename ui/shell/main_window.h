@@ -18,10 +18,12 @@
 #include "ui/state/studio_state.h"
 
 #include <functional>
+#include <memory>
 #include <vector>
 
 namespace planloom::ui {
 
+class Autosave;
 class HelpWindow;
 class MemoryView;
 class RunView;
@@ -36,7 +38,10 @@ public:
     ~MainWindow() override;
 
     void open(const QStringList &namesOrPaths);
-    void restoreSession(); ///< geometry, docks, theme, and what was open
+    /// Geometry, docks, theme, and what was open: first of all what was left unsaved, unless @p otherFiles are about to be opened.
+    void restoreSession(bool otherFiles = false);
+    /// From now on what is not saved is kept in @p folder (autosave.h).
+    void keepUnsaved(const QString &folder);
     void saveSession();
     void resetLayout();    ///< docks as on the first start
     [[nodiscard]] const QList<QDockWidget *> &docks() const { return m_docks; }
@@ -113,6 +118,7 @@ private:
     QAction *m_stop = nullptr;
     QList<QAction *> m_needPlan;
     HelpWindow *m_help = nullptr;
+    std::unique_ptr<Autosave> m_autosave;
     PlanRequest m_lastRequest;
     TrainOptions m_lastTraining;
     bool m_hasPlanned = false; ///< m_lastRequest is one that a person made

@@ -62,6 +62,12 @@ void Job::cancel()
     m_stop = true;
 }
 
+void Job::wait()
+{
+    if (m_thread.joinable())
+        m_thread.join();
+}
+
 void Job::setProgress(double fraction, const QString &what)
 {
     if (!m_running)

@@ -29,6 +29,8 @@ public:
     /// Refused (false) while an earlier piece of work is still running.
     bool start(const QString &title, Work work);
     void cancel();
+    /// Blocks until the piece of work has left its thread. Its completion is still to come.
+    void wait();
     [[nodiscard]] bool running() const { return m_running; }
     [[nodiscard]] QString title() const { return m_title; }
     [[nodiscard]] double fraction() const { return m_fraction; } ///< negative: unknown

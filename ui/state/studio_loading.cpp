@@ -7,6 +7,8 @@
 #include "ui/state/file_kind.h"
 #include "ui/state/studio_state.h"
 
+#include <QFileInfo>
+
 #include <algorithm>
 #include <chrono>
 #include <utility>
@@ -105,11 +107,24 @@ void StudioState::setSubject(std::shared_ptr<const import::Model> model, std::sh
 
 bool StudioState::openPlan(const QString &path)
 {
-    return load(tr("Opening %1").arg(path), [this, path](Progress &) -> Job::Completion {
-        auto document = plan::readPlan(path.toStdString());
+    return loadPlan(path, [this, path](plan::Document opened) { startDocument(std::move(opened), path); });
+}
+
+bool StudioState::recoverPlan(const QString &file, const QString &planPath)
+{
+    return loadPlan(file, [this, planPath](plan::Document opened) {
+        startDocument(std::move(opened), planPath);
+        m_undo.resetClean();
+    });
+}
+
+bool StudioState::loadPlan(const QString &file, const std::function<void(plan::Document)> &use)
+{
+    return load(tr("Opening %1").arg(file), [this, file, use](Progress &) -> Job::Completion {
+        auto document = plan::readPlan(file.toStdString());
         if (!document)
             return [this, error = document.error()] { sayError(error); };
-        return [this, path, opened = std::move(*document)] { startDocument(opened, path); };
+        return [use, opened = std::move(*document)] { use(opened); };
     });
 }
 
@@ -120,7 +135,7 @@ void StudioState::startDocument(plan::Document document, const QString &path)
     model.profile = document.subject.profile;
     model.source = document.subject.modelSource;
     setSubject(std::make_shared<const import::Model>(std::move(model)), document.subject.cluster, document.subject);
-    m_planPath = path;
+    m_planPath = path.isEmpty() ? QString() : QFileInfo(path).absoluteFilePath(); // the next session may start in another folder
     applyDocument(std::make_shared<const plan::Document>(std::move(document)));
 }
 

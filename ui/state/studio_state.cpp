@@ -4,6 +4,8 @@
 #include "ui/state/commands.h"
 #include "ui/state/file_kind.h"
 
+#include <QFileInfo>
+
 #include <algorithm>
 #include <cstdio>
 #include <utility>
@@ -264,7 +266,7 @@ bool StudioState::savePlan(const QString &path)
         sayError(status.error());
         return false;
     }
-    m_planPath = path;
+    m_planPath = QFileInfo(path).absoluteFilePath();
     m_undo.setClean();
     return true;
 }

@@ -83,6 +83,8 @@ public:
     bool loadModel(const QString &source);
     bool loadCluster(const QString &source);
     bool openPlan(const QString &path);
+    /// The plan in @p file as an unsaved version of that in @p planPath (empty: it never had a file).
+    bool recoverPlan(const QString &file, const QString &planPath);
     bool openTrace(const QString &path);
     /// The plan that another program's configuration stands for, on the model and cluster that are open (planner manual).
     bool importSetup(const QString &path);
@@ -132,6 +134,7 @@ private:
     bool push(const QString &what, plan::Document document);
     void applyDocument(const DocumentPtr &document);
     void dropDocument();
+    bool loadPlan(const QString &file, const std::function<void(plan::Document)> &use);
     bool planSetup(const QString &path);
     void adoptPlan(Result<planners::PlanReport> report, const plan::Subject &subject, const std::string &planner);
     void onSimulated(const DocumentPtr &document, const SimulationPtr &simulation, const std::shared_ptr<const plan::Why> &why, const QString &error);
