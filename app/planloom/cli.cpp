@@ -259,7 +259,7 @@ int statusOf(const Error &error)
 
 int report(const Error &error)
 {
-    fmt::print(stderr, "planloom: error: {}\n", error.text());
+    say(fmt::format("planloom: error: {}\n", error.text()));
     return statusOf(error);
 }
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "app/planloom/output.h"
 
+#include "app/planloom/terminal.h"
+
 #include <algorithm>
 #include <cerrno>
 #include <cmath>
@@ -53,13 +55,13 @@ void Output::json(std::string_view text)
 void Output::note(std::string_view text)
 {
     if (!m_options.quiet)
-        fmt::print(stderr, "planloom: {}\n", text);
+        say(fmt::format("planloom: {}\n", text));
 }
 
 void Output::stoppedEarly(std::string_view what)
 {
     m_stoppedEarly = true;
-    fmt::print(stderr, "planloom: {}\n", what);
+    say(fmt::format("planloom: {}\n", what));
 }
 
 Status Output::finish()

@@ -36,6 +36,12 @@ int columnsOf(int fd)
 
 } // namespace
 
+void say(std::string_view text)
+{
+    std::fwrite(text.data(), 1, text.size(), stderr);
+    std::fflush(stderr);
+}
+
 void catchInterrupts()
 {
     struct sigaction action {};
@@ -72,8 +78,7 @@ void TerminalProgress::report(double fraction, std::string_view what)
     m_last = now;
     m_drawn = true;
     const double seconds = std::chrono::duration<double>(now - m_begun).count();
-    fmt::print(stderr, "\r\033[K{}", barText(fraction, seconds, what, columnsOf(STDERR_FILENO)));
-    std::fflush(stderr);
+    say(fmt::format("\r\033[K{}", barText(fraction, seconds, what, columnsOf(STDERR_FILENO))));
 }
 
 void TerminalProgress::clear()
@@ -81,8 +86,7 @@ void TerminalProgress::clear()
     if (!m_drawn)
         return;
     m_drawn = false;
-    fmt::print(stderr, "\r\033[K");
-    std::fflush(stderr);
+    say("\r\033[K");
 }
 
 std::string barText(double fraction, double secondsSoFar, std::string_view what, int columns)

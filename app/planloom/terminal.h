@@ -6,9 +6,13 @@
 #include <chrono>
 #include <functional>
 #include <string>
+#include <string_view>
 #include <thread>
 
 namespace planloom::cli {
+
+/// @p text on stderr. Nobody may be there to read it any more (a terminal that was closed, a pipe without a reader): that is no reason to end.
+void say(std::string_view text);
 
 /// From now on Ctrl-C and SIGTERM ask for a clean stop; a second one ends the process at once. Also: a reader that goes away
 /// (`planloom ... | head`) is a failed write, not a signal.

@@ -64,6 +64,22 @@ private Q_SLOTS:
         QVERIFY(process.readAllStandardError().startsWith("planloom: error: "));
     }
 
+    // A terminal that was closed: the result and the exit status are as ever.
+    void stderrThatCannotBeWritten()
+    {
+        const auto runMute = [this](const QStringList &arguments) {
+            QProcess process;
+            prepare(process);
+            process.setStandardErrorFile("/dev/full");
+            process.start(binary(), arguments);
+            return process.waitForFinished(kWait) && process.exitStatus() == QProcess::NormalExit ? process.exitCode() : -1;
+        };
+        QCOMPARE(runMute({"inspect", "no-such-file"}), 2);
+        QCOMPARE(runMute({"plan", "--model", "zoo:vgg-19", "--cluster", "local:2", "--planner", "gpipe", "--batch", "4", "-o", "mute.json"}), 0);
+        QCOMPARE(runMute({"export", "mute.json", "--to", "deepspeed", "-o", "mute.ds.json"}), 2);
+        QVERIFY(QFile::exists(at("mute.json")));
+    }
+
     void ctrlCBeforeThereIsAPlanLeavesNothing()
     {
         const QStringList before = entries();
