@@ -330,6 +330,8 @@ private:
         const bool trains = stored.type == DType::F32 && !stored.dims.empty() && !hasBufferName(name) && (isWeightPosition(op.type, input) || hasWeightName(name) || isLearnedAddend(stored, op.type));
         if (trains)
             return m_builder.parameter(name, value.info.shape, stored.init, stored.type);
+        if (stored.type == DType::F32 && looksNamed(name, stored) && !hasBufferName(name))
+            m_fixed += (m_fixed.empty() ? "'" : ", '") + name + "'";
         if (stored.init.kind == graph::Initializer::Kind::Data)
             return m_builder.constant(name, stored.type, value.info.shape, *stored.init.data);
         return m_builder.state(name, value.info.shape, stored.init, stored.type);
@@ -424,6 +426,8 @@ private:
         }
         for (const std::string &open : m_sizes.open())
             all.push_back(fmt::format("the size '{}' is left open and taken as {}", open, DeclaredSizes::kOpenDimension));
+        if (!m_fixed.empty() && !m_fed)
+            all.push_back("stays as it is, as nothing says that it is a weight: " + m_fixed + "; a name that ends in weight, bias or scale does");
         if (!m_lossNote.empty())
             all.push_back(m_lossNote);
         return all;
@@ -436,6 +440,7 @@ private:
     graph::GraphBuilder m_builder;
     Reading m_reading;
     DeclaredSizes m_sizes;
+    std::string m_fixed; ///< stored tensors that somebody named and that are not trained
     std::map<std::string, Value> m_values;
     std::map<std::string, std::string> m_alias;
     std::map<std::string, TensorInfo> m_declared;

@@ -2,6 +2,7 @@
 #include "engine/import/onnx_weights.h"
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 #include <map>
 #include <set>
@@ -39,6 +40,13 @@ bool hasBufferName(const std::string &name)
 {
     static const std::vector<std::string> endings = {"cos_cached", "sin_cached", "inv_freq"};
     return std::any_of(endings.begin(), endings.end(), [&](const std::string &ending) { return name.ends_with(ending); });
+}
+
+bool looksNamed(const std::string &name, const StoredTensor &tensor)
+{
+    const bool generated = name.find(':') != std::string::npos || name.find('/') != std::string::npos || name.find("__") != std::string::npos
+        || std::all_of(name.begin(), name.end(), [](unsigned char c) { return std::isdigit(c) != 0; });
+    return !tensor.dims.empty() && !generated;
 }
 
 int batchAxisOf(const onnx::GraphProto &graph, const std::string &input)

@@ -15,6 +15,8 @@ bool isWeightPosition(const std::string &type, std::size_t input);
 bool hasWeightName(const std::string &name);
 /// What modules keep beside their weights and compute with: tables of rotated positions.
 bool hasBufferName(const std::string &name);
+/// Whether a person seems to have named @p tensor, not an exporter that needed a constant.
+bool looksNamed(const std::string &name, const StoredTensor &tensor);
 
 /// The dimension of an input that counts samples: the second one of what feeds a recurrent layer, whose first is time.
 int batchAxisOf(const onnx::GraphProto &graph, const std::string &input);

@@ -137,6 +137,25 @@ private slots:
         QVERIFY2(QString::fromStdString(training.error().message).contains("FancyThing"), training.error().message.c_str());
     }
 
+    /// A parameter that looks like a constant is not trained, which nobody should find out from the losses.
+    void whatIsNotTrainedIsSaid()
+    {
+        onnx::ModelProto model = emptyModel();
+        addNode(model, "MatMul", {"x", "w"}, "a");
+        addWeight(model, "w", {4, 4})->set_raw_data(std::string(64, '\0'));
+        addNode(model, "Mul", {"a", "alpha"}, "b");
+        addWeight(model, "alpha", {1})->set_raw_data(std::string(4, '\0'));
+        addNode(model, "Mul", {"b", "head.scale"}, "c");
+        addWeight(model, "head.scale", {1})->set_raw_data(std::string(4, '\0'));
+        addNode(model, "Add", {"c", "onnx::Add_7"}, "y");
+        addWeight(model, "onnx::Add_7", {1})->set_raw_data(std::string(4, '\0'));
+        const auto result = read(model);
+        QVERIFY2(result.ok(), result ? "" : result.error().text().c_str());
+        QCOMPARE(result->graph->withRole(graph::TensorRole::Parameter).size(), std::size_t{2});
+        const QString warning = QString::fromStdString(result->warnings.front());
+        QVERIFY2(warning.startsWith("stays as it is") && warning.contains("'alpha';"), qPrintable(warning));
+    }
+
     void badModels_data()
     {
         QTest::addColumn<QByteArray>("bytes");
