@@ -142,4 +142,7 @@ inline std::optional<int> actAsPlanloom(int argc, char **argv, int (*worker)(con
     return std::nullopt;
 }
 
+/// A worker that trains; plans of tests hold all weights.
+inline int realWorker(const std::string &folder, const std::string &socket) { return agent::runWorkerProcess(folder, socket, {}); }
+
 } // namespace planloom::testing

@@ -495,7 +495,7 @@ void Chaos::resumed(const Fault &fault, const std::string &run, std::int64_t fro
 
 int main(int argc, char **argv)
 {
-    if (const auto status = actAsPlanloom(argc, argv, agent::runWorkerProcess))
+    if (const auto status = actAsPlanloom(argc, argv, realWorker))
         return *status;
     if (argc == 10 && std::string_view(argv[1]) == "train")
         return trainHere(argv);

@@ -331,7 +331,7 @@ void TestTrainingRun::dataThatDoesNotFitIsNamed()
 
 int main(int argc, char **argv)
 {
-    if (const auto status = actAsPlanloom(argc, argv, agent::runWorkerProcess))
+    if (const auto status = actAsPlanloom(argc, argv, realWorker))
         return *status;
     QCoreApplication application(argc, argv);
     TestTrainingRun test;
