@@ -32,6 +32,7 @@ private Q_SLOTS:
     void searchFindsHiddenTasks();
     void marks();
     void measuredRowsLieUnderPredictedOnes();
+    void aRunOfAnotherModelIsNotCompared();
     void tableShowsTheSame();
     void mergedSlicesLookDifferent();
     void everyThemePaints();
@@ -264,7 +265,14 @@ void TestTimelineView::searchFindsHiddenTasks()
     QTest::keyClick(field, Qt::Key_Return);
     QCOMPARE(m_state->selection().task, std::string("s0.F.m1"));
     field->setText(QStringLiteral("no such task"));
-    QVERIFY(field->toolTip().contains(QStringLiteral("no such")));
+    QVERIFY2(m_view->footerText().startsWith(QStringLiteral("no task \"no such task\"")), qPrintable(m_view->footerText()));
+    field->setText(QStringLiteral("s0.F.m3"));
+    QVERIFY2(m_view->footerText().startsWith(QStringLiteral("task 1 of ")), qPrintable(m_view->footerText()));
+    QTest::keyClick(field, Qt::Key_Escape);
+    QVERIFY(canvas().hasFocus()); // Enter and Escape of the search leave it to the keys of the picture
+    QCOMPARE(m_state->selection().task, std::string("s0.F.m3"));
+    field->clear();
+    QVERIFY(m_view->footerText().startsWith(QStringLiteral("predicted")));
 }
 
 void TestTimelineView::marks()
@@ -294,6 +302,23 @@ void TestTimelineView::measuredRowsLieUnderPredictedOnes()
     QVERIFY(canvas().boxOf(*measured).top() > canvas().boxOf(predicted).top());
     // The prediction begins where the anchor step does.
     QCOMPARE(model.step(model.anchorStep()).begin, model.offset() + m_state->simulation()->trace.begin());
+}
+
+void TestTimelineView::aRunOfAnotherModelIsNotCompared()
+{
+    trainFake();
+    QTRY_VERIFY2(m_view->footerText().contains(QStringLiteral("× predicted")), qPrintable(m_view->footerText()));
+    QVERIFY(m_state->loadModel(QStringLiteral("zoo:mlp")));
+    m_state->whenLoaded([this] {
+        PlanRequest request;
+        request.planner = "data-parallel";
+        request.globalBatch = 8;
+        m_state->runPlanner(request);
+    });
+    QTRY_VERIFY_WITH_TIMEOUT(m_state->document() && m_state->document()->plan.modelName == "mlp" && m_state->simulationCurrent(), 20'000);
+    QVERIFY(!m_state->runIsOfDocument());
+    QVERIFY2(m_view->footerText().contains(QStringLiteral("measured step")), qPrintable(m_view->footerText()));
+    QVERIFY2(!m_view->footerText().contains(QStringLiteral("× predicted")), qPrintable(m_view->footerText()));
 }
 
 void TestTimelineView::tableShowsTheSame()

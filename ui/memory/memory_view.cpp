@@ -20,7 +20,7 @@ namespace planloom::ui {
 
 namespace {
 
-/// What is stacked, from the bottom up: name, hue and texture.
+/// What is stacked, from the bottom up: name (short: the legend is narrow), hue and texture.
 struct Category {
     const char *name;
     int color;
@@ -28,9 +28,9 @@ struct Category {
     std::int64_t simulate::MemoryPoint::*bytes;
 };
 constexpr std::array<Category, 4> kCategories{{
-    {QT_TR_NOOP("parameters and optimizer"), 0, Qt::SolidPattern, &simulate::MemoryPoint::persistent},
+    {QT_TR_NOOP("model state"), 0, Qt::SolidPattern, &simulate::MemoryPoint::persistent},
     {QT_TR_NOOP("activations"), 1, Qt::BDiagPattern, &simulate::MemoryPoint::activations},
-    {QT_TR_NOOP("gradients in transit"), 2, Qt::Dense4Pattern, &simulate::MemoryPoint::gradients},
+    {QT_TR_NOOP("in transit"), 2, Qt::Dense4Pattern, &simulate::MemoryPoint::gradients},
     {QT_TR_NOOP("workspace"), 3, Qt::DiagCrossPattern, &simulate::MemoryPoint::workspace},
 }};
 
@@ -176,6 +176,10 @@ void MemoryView::refreshCurves()
         auto *line = qobject_cast<QLineSeries *>(marker->series());
         const bool one = picked >= 0;
         const bool area = marker->series()->type() == QAbstractSeries::SeriesTypeArea;
+        if (area) { // of themselves they stay white
+            marker->setPen(static_cast<QAreaSeries *>(marker->series())->pen());
+            marker->setBrush(static_cast<QAreaSeries *>(marker->series())->brush());
+        }
         marker->setVisible(area ? one : !m_lines.contains(line) && marker->series()->isVisible()); // lines are named by the table's swatches
     }
 }
@@ -263,7 +267,7 @@ void MemoryView::refreshTable()
             const auto &device = simulation->report.devices[k];
             const double share = device.capacityBytes > 0 ? static_cast<double>(device.peakBytes) / static_cast<double>(device.capacityBytes) : 0;
             Cell measured{QStringLiteral("–"), 0.0};
-            if (summary && k < summary->peakBytesMeasured.size())
+            if (summary && state()->runIsOfDocument() && k < summary->peakBytesMeasured.size())
                 measured = {bytesText(summary->peakBytesMeasured[k]), static_cast<double>(summary->peakBytesMeasured[k])};
             Cell used{percentText(share), share};
             used.bar = share;

@@ -242,10 +242,17 @@ bool StudioState::startRun(const TrainOptions &options)
     if (simulationCurrent())
         predicted = m_simulation->report;
     m_openedTrace.reset();
+    if (!m_run.data().active())
+        m_runOf = {m_document->plan.modelSource, m_document->plan.clusterName};
     if (m_run.start(m_clientFactory, plan::toJson(*m_document), options, std::move(predicted)))
         return true;
     say(MessageLevel::Warning, tr("A run is active already; stop it first."));
     return false;
+}
+
+bool StudioState::runIsOfDocument() const
+{
+    return m_document && m_runOf == std::pair(m_document->plan.modelSource, m_document->plan.clusterName);
 }
 
 void StudioState::stopRun()

@@ -106,6 +106,10 @@ public:
     bool startRun(const TrainOptions &options);
     void stopRun();
     [[nodiscard]] const RunData &run() const { return m_run.data(); }
+    /// False where the run was of another model or cluster than the plan that is open: its figures say nothing of this plan.
+    [[nodiscard]] bool runIsOfDocument() const;
+    /// The same of measured(). Of an opened file nothing is known: yes.
+    [[nodiscard]] bool measuredIsOfDocument() const { return m_openedTrace || runIsOfDocument(); }
     /// Of the run, or of an opened file; no ranks: there is none. Grows while a run lasts.
     [[nodiscard]] const trace::Trace &measured() const { return m_openedTrace ? *m_openedTrace : m_run.trace(); }
 
@@ -158,6 +162,7 @@ private:
     QUndoStack m_undo;
     QString m_planPath;
     ClientFactory m_clientFactory;
+    std::pair<std::string, std::string> m_runOf; ///< source of the model and name of the cluster that the run is of
     std::deque<std::function<void()>> m_line; ///< what waits for the loading job
     // Last, so that their threads end before what they post to goes.
     Simulator m_simulator;

@@ -8,6 +8,7 @@
 #include <QEvent>
 #include <QGridLayout>
 #include <QGuiApplication>
+#include <QShortcut>
 #include <QVBoxLayout>
 
 #include <algorithm>
@@ -80,6 +81,8 @@ void TimelineView::makeToolBar()
     m_search->setMaximumWidth(200);
     m_bar->addWidget(m_search);
     connect(m_search, &QLineEdit::textChanged, this, [this] { search(0); });
+    auto *leave = new QShortcut(QKeySequence(Qt::Key_Escape), m_search, nullptr, nullptr, Qt::WidgetShortcut);
+    connect(leave, &QShortcut::activated, m_canvas, qOverload<>(&QWidget::setFocus)); // where the single keys work again
     connect(m_search, &QLineEdit::returnPressed, this, [this] { search(QGuiApplication::keyboardModifiers() & Qt::ShiftModifier ? -1 : +1); });
     connect(m_stepBox, &QSpinBox::valueChanged, this, [this](int step) {
         m_autoStep = false;
@@ -230,6 +233,8 @@ void TimelineView::refreshScrollBars()
 void TimelineView::refreshFooter()
 {
     QStringList facts;
+    if (!m_search->text().isEmpty())
+        facts << (m_hits.empty() ? tr("no task \"%1\"").arg(m_search->text()) : tr("task %1 of %2").arg(m_hit + 1).arg(m_hits.size()));
     if (const auto &simulation = state()->simulation()) {
         facts << tr("predicted iteration %1").arg(secondsText(simulation->report.iterationSeconds));
         facts << tr("bubbles %1 of compute time").arg(percentText(simulation->report.bubbleFraction));
@@ -240,7 +245,7 @@ void TimelineView::refreshFooter()
         const trace::Window step = m_model.step(m_model.anchorStep());
         const double measured = static_cast<double>(step.end - step.begin) * 1e-9;
         facts << tr("measured step %1: %2").arg(m_model.anchorStep()).arg(secondsText(measured));
-        if (state()->simulation() && state()->simulation()->report.iterationSeconds > 0)
+        if (state()->measuredIsOfDocument() && state()->simulation() && state()->simulation()->report.iterationSeconds > 0)
             facts.last() += tr(" (%1 × predicted)").arg(measured / state()->simulation()->report.iterationSeconds, 0, 'f', 2);
         facts << (m_model.dropped() > 0 ? tr("! %1 records lost").arg(m_model.dropped()) : tr("no record lost"));
     }
@@ -324,10 +329,8 @@ void TimelineView::search(int by)
 
 void TimelineView::showFound()
 {
-    if (m_search->text().isEmpty())
-        return m_search->setToolTip({});
-    m_search->setToolTip(m_hits.empty() ? tr("no such task") : tr("%1 of %2").arg(m_hit + 1).arg(m_hits.size()));
-    if (m_hits.empty())
+    refreshFooter();
+    if (m_search->text().isEmpty() || m_hits.empty())
         return;
     const auto hit = m_hits[m_hit];
     onPicked(m_model.task(hit).id, m_model.device(hit));

@@ -27,6 +27,7 @@ public:
     [[nodiscard]] QString title() const override { return tr("Timeline"); }
     [[nodiscard]] QList<QAction *> commands() const override { return m_commands; }
     [[nodiscard]] QWidget *focusTarget() override { return m_canvas; }
+    [[nodiscard]] QString footerText() const { return m_footer->text(); }
     [[nodiscard]] TimelineCanvas *canvas() { return m_canvas; }
     [[nodiscard]] TimelineModel &model() { return m_model; }
 
