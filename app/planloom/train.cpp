@@ -253,6 +253,8 @@ Status train(const TrainOptions &given, Output &output)
         output.line(fmt::format("step {:>6}  held out: {}", seen.step, scores(seen.loss, seen.accuracy, seen.perplexity)));
     };
     events.onState = [&](agent::RunState state, const std::string &message) {
+        if (state == agent::RunState::Starting && !message.empty())
+            output.line("resumed       " + message);
         if (state != agent::RunState::Restarting)
             return;
         output.json(JsonObject().add("state", "restarting").add("message", message).text());

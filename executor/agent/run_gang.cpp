@@ -116,9 +116,14 @@ Status Run::prepareGang()
     goOnFrom(from->step);
     if (const Status cut = m_folder.cutMetrics(from->step); !cut)
         return cut;
-    if (m_gang > 0 || m_request.resume)
-        note(from->checkpoint.empty() ? std::string("begins at the first step; there is no checkpoint yet")
-                                      : fmt::format("goes on from step {}, {}", from->step, from->checkpoint));
+    if (m_gang > 0 || m_request.resume) {
+        const std::string text = from->checkpoint.empty() ? std::string("begins at the first step; there is no checkpoint yet")
+                                                          : fmt::format("goes on from step {}, {}", from->step, from->checkpoint);
+        note(text);
+        const std::lock_guard lock(m_mutex);
+        if (m_gang == 0)
+            publish(StateChange{RunState::Starting, text});
+    }
     return m_folder.writeRequest(m_request, *from);
 }
 

@@ -233,6 +233,11 @@ private Q_SLOTS:
         const QJsonObject inspected = linesOf(run({"inspect", "part", "--json"}).out).value(0);
         QCOMPARE(inspected["metrics"].toObject()["steps"].toInt(), 8);
         QCOMPARE(inspected["checkpoints"].toArray().first().toInt(), 8);
+        const Done said = run({"train", "part", "--resume", "--steps", "9"});
+        QVERIFY2(said.out.contains("resumed       goes on from step 8"), said.out.constData());
+        QVERIFY(run({"train", "nano1.json", "--data", "text", "--steps", "1", "--run-dir", "unkept", "--quiet"}).status == 0);
+        const Done anew = run({"train", "unkept", "--resume", "--steps", "2"});
+        QVERIFY2(anew.out.contains("resumed       begins at the first step; there is no checkpoint yet"), anew.out.constData());
         const Done without = run({"train", "part"});
         QCOMPARE(without.status, 2);
         QVERIFY2(without.err.contains("--resume"), without.err.constData());
