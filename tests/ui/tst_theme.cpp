@@ -4,6 +4,9 @@
 
 #include <QApplication>
 #include <QImage>
+#include <QPainter>
+#include <QStyle>
+#include <QStyleOption>
 #include <QTest>
 
 #include <set>
@@ -18,6 +21,8 @@ private Q_SLOTS:
     void contrastByHand();
     void textReads_data();
     void textReads();
+    void edgesOfFieldsAreSeen_data() { textReads_data(); }
+    void edgesOfFieldsAreSeen();
     void kindsDifferWithoutColour();
     void iconsAreThere_data();
     void iconsAreThere();
@@ -58,6 +63,28 @@ void TestTheme::textReads()
         QVERIFY(contrast(textOn(color), color) >= kAa);
     for (const QColor &color : t.series)
         QVERIFY(contrast(textOn(color), color) >= kAa);
+}
+
+void TestTheme::edgesOfFieldsAreSeen()
+{
+    QFETCH(int, number);
+    constexpr ThemeKind kKinds[] = {ThemeKind::Light, ThemeKind::Dark, ThemeKind::HighContrast};
+    applyTheme(*qApp, kKinds[number]);
+    QStyleOptionButton box;
+    box.rect = QRect(0, 0, 16, 16);
+    box.palette = qApp->palette();
+    box.state = QStyle::State_Enabled | QStyle::State_Off;
+    QImage picture(16, 16, QImage::Format_RGB32);
+    picture.fill(theme().base);
+    QPainter painter(&picture);
+    qApp->style()->drawPrimitive(QStyle::PE_IndicatorItemViewItemCheck, &box, &painter);
+    painter.end();
+    double best = 0;
+    for (int x = 0; x < 3; ++x) // the edge's place is the style's own
+        best = std::max(best, contrast(picture.pixelColor(x, 8), theme().base));
+    const double enough = theme().dark ? 3.0 : 1.3; // WCAG 1.4.11; the light theme has Fusion's own
+    QVERIFY2(best >= enough, qPrintable(QString::number(best)));
+    applyTheme(*qApp, ThemeKind::Light);
 }
 
 void TestTheme::kindsDifferWithoutColour()

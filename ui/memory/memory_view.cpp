@@ -176,11 +176,15 @@ void MemoryView::refreshCurves()
         auto *line = qobject_cast<QLineSeries *>(marker->series());
         const bool one = picked >= 0;
         const bool area = marker->series()->type() == QAbstractSeries::SeriesTypeArea;
-        if (area) { // of themselves they stay white
+        if (area) { // in the shape of its series it stays white
+            marker->setShape(QLegend::MarkerShapeRectangle);
             marker->setPen(static_cast<QAreaSeries *>(marker->series())->pen());
             marker->setBrush(static_cast<QAreaSeries *>(marker->series())->brush());
         }
-        marker->setVisible(area ? one : !m_lines.contains(line) && marker->series()->isVisible()); // lines are named by the table's swatches
+        if (marker->series() == m_peak)
+            marker->setVisible(!one); // said beside the picker then; the areas need the room
+        else
+            marker->setVisible(area ? one : !m_lines.contains(line) && marker->series()->isVisible()); // lines are named by the table's swatches
     }
 }
 

@@ -6,8 +6,9 @@
 #include <QPainter>
 #include <QPalette>
 #include <QPixmap>
-#include <QStyle>
+#include <QProxyStyle>
 #include <QStyleFactory>
+#include <QStyleOption>
 #include <QSvgRenderer>
 
 #include <algorithm>
@@ -168,6 +169,39 @@ double luminance(const QColor &c)
     return 0.2126 * linear(c.redF()) + 0.7152 * linear(c.greenF()) + 0.0722 * linear(c.blueF());
 }
 
+/// Fusion draws the edges of fields and boxes darker than the window: on dark themes nobody sees them.
+class EdgedStyle final : public QProxyStyle {
+public:
+    EdgedStyle() : QProxyStyle(QStyleFactory::create(QStringLiteral("Fusion"))) {}
+
+    void drawPrimitive(PrimitiveElement element, const QStyleOption *option, QPainter *painter, const QWidget *widget) const override
+    {
+        QProxyStyle::drawPrimitive(element, option, painter, widget);
+        const bool field = element == PE_FrameLineEdit || element == PE_IndicatorCheckBox || element == PE_IndicatorItemViewItemCheck;
+        if (field && !(option->state & State_HasFocus))
+            drawEdge(*option, painter);
+    }
+    void drawComplexControl(ComplexControl control, const QStyleOptionComplex *option, QPainter *painter, const QWidget *widget) const override
+    {
+        QProxyStyle::drawComplexControl(control, option, painter, widget);
+        const auto *spin = qstyleoption_cast<const QStyleOptionSpinBox *>(option);
+        if (spin && spin->frame && !(option->state & State_HasFocus))
+            drawEdge(*option, painter);
+    }
+
+private:
+    static void drawEdge(const QStyleOption &option, QPainter *painter)
+    {
+        if (!theme().dark)
+            return;
+        painter->save();
+        painter->setPen(option.state & State_Enabled ? theme().dimText : theme().border);
+        painter->setBrush(Qt::NoBrush);
+        painter->drawRect(option.rect.adjusted(0, 0, -1, -1));
+        painter->restore();
+    }
+};
+
 } // namespace
 
 const Theme &theme()
@@ -187,7 +221,7 @@ void applyTheme(QApplication &app, ThemeKind kind)
     if (kind == ThemeKind::System)
         kind = systemIsDark ? ThemeKind::Dark : ThemeKind::Light;
     g_theme = kind == ThemeKind::HighContrast ? highContrast() : (kind == ThemeKind::Dark ? dark() : light());
-    app.setStyle(QStyleFactory::create(QStringLiteral("Fusion")));
+    app.setStyle(new EdgedStyle);
     app.setPalette(paletteOf(g_theme));
     app.setStyleSheet(sheetOf(g_theme));
 }
