@@ -449,6 +449,24 @@ private:
     std::string m_lossNote;
 };
 
+/// What to do about operators that do not fit one another in a file that was exported for a fixed number of samples: not every place that this
+/// number went to can be told from others of the same size.
+std::string remedyOf(const Error &error, const onnx::GraphProto &graph)
+{
+    if (!error.message.starts_with("operator '"))
+        return {};
+    for (const onnx::ValueInfoProto &input : graph.input()) {
+        const auto isThis = [&](const onnx::TensorProto &stored) { return stored.name() == input.name(); };
+        if (std::any_of(graph.initializer().begin(), graph.initializer().end(), isThis) || looksLikeWeight(graph, input))
+            continue;
+        const auto &shape = input.type().tensor_type().shape();
+        const int axis = batchAxisOf(graph, input.name());
+        if (axis < shape.dim_size() && shape.dim(axis).has_dim_value())
+            return fmt::format(" (the file was exported for a batch of {}: export it with the first dimension of its inputs left open, dynamic_axes)", shape.dim(axis).dim_value());
+    }
+    return {};
+}
+
 } // namespace
 
 Result<Model> readOnnx(std::string_view bytes, const std::string &name, const std::string &folder)
@@ -457,7 +475,11 @@ Result<Model> readOnnx(std::string_view bytes, const std::string &name, const st
     if (!model)
         return model.error().in(name);
     auto result = OnnxReader(**model, name, folder).read();
-    return result ? std::move(result) : result.error().in(name);
+    if (result)
+        return result;
+    Error error = result.error();
+    error.message += remedyOf(error, (*model)->graph());
+    return error.in(name);
 }
 
 Result<Model> readOnnxExactly(std::string_view bytes, const std::string &name, const std::string &folder, const std::vector<FedInput> &inputs)

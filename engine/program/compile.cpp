@@ -212,7 +212,8 @@ void boundTime(Compilation &all)
     const std::size_t type = all.subject.cluster->device(all.plan.stages.front().devices.front()).type;
     const auto batch = static_cast<double>(all.plan.globalBatch);
     const std::size_t layers = all.subject.layers().size();
-    all.program.oneDevice = costs.forward(0, layers, batch, type) + costs.backward(0, layers, batch, type);
+    all.program.oneDevice = costs.forward(0, layers, batch, type) + costs.backward(0, layers, batch, type)
+        + costs.optimizerStep(costs.parameterBytes(0, layers), all.plan.optimizer.stateTensors(), type);
 }
 
 } // namespace

@@ -232,6 +232,8 @@ private slots:
         QCOMPARE(report.plan.estimate.at("all_reduce_seconds"), 0.0);
         QCOMPARE(report.plan.estimate.at("speedup_over_one_device"), 1.0);
         QCOMPARE(report.plan.estimate.at("speedup_with_overlap"), 1.0);
+        const double speedup = report.predicted.speedupOverOneDevice; // one device takes the optimizer's step, too
+        QVERIFY2(std::abs(speedup - 1) < 1e-6, qPrintable(QString::number(speedup)));
     }
 
     void dataParallelNeedsASampleEach()

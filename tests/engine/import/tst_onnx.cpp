@@ -182,6 +182,9 @@ private slots:
         addNode(misfit, "MatMul", {"x", "w"}, "y");
         addWeight(misfit, "w", {5, 2})->set_raw_data(std::string(40, '\0'));
         row("shapes that do not fit", misfit, "y_node");
+        onnx::ModelProto fixed = misfit;
+        fixed.mutable_graph()->mutable_input(0)->mutable_type()->mutable_tensor_type()->mutable_shape()->mutable_dim(0)->set_dim_value(3);
+        row("shapes that do not fit, batch of 3 baked in", fixed, "exported for a batch of 3: export it with the first dimension");
         onnx::ModelProto torn = emptyModel();
         addNode(torn, "MatMul", {"x", "w"}, "y");
         addWeight(torn, "w", {4, 2})->set_raw_data("short");
