@@ -3,8 +3,21 @@
 
 #include "app/planloom/verbs.h"
 
+#include <filesystem>
+#include <string>
+
 namespace planloom::cli {
 
-int agent(const AgentOptions &options) { return agent::runAgent({options.socket, options.root, options.exitWithParent}); }
+namespace {
+
+std::string absolute(const std::string &path)
+{
+    std::error_code unknown; // the folder we are in may be gone
+    return path.empty() ? path : std::filesystem::absolute(path, unknown).lexically_normal().string();
+}
+
+} // namespace
+
+int agent(const AgentOptions &options) { return agent::runAgent({absolute(options.socket), absolute(options.root), options.exitWithParent}); }
 
 } // namespace planloom::cli

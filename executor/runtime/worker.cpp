@@ -10,6 +10,7 @@
 #include "executor/runtime/run_request.h"
 #include "executor/runtime/training_watch.h"
 
+#include <fmt/format.h>
 #include <omp.h>
 #include <sys/prctl.h>
 #include <unistd.h>
@@ -66,6 +67,8 @@ public:
         if (!data)
             return data.error();
         Feed feed{data->get(), *needs, data::SampleOrder((*data)->samples(), m_request.seed, m_request.holdout)};
+        if (m_request.validateEvery > 0 && feed.order.heldOut() == 0)
+            return badInput(fmt::format("a share of {:g} of {} samples leaves none to validate with; hold out more", m_request.holdout, (*data)->samples())).in(m_request.data);
         if (m_request.firstSample >= 0)
             feed.order.goOn(m_request.firstStep, m_document.plan.globalBatch, m_request.firstSample);
         const int threads = pinToShare(m_comm.localRank(), m_comm.localSize());

@@ -21,7 +21,7 @@ using FirstValues = std::function<Result<std::shared_ptr<const graph::Graph>>(st
 struct WorkerOptions {
     std::string runDir;
     WorkerChannel *channel = nullptr; ///< must outlive the call
-    FirstValues firstValues;          ///< empty: the plan's graph has them all
+    FirstValues firstValues = {};     ///< empty: the plan's graph has them all
 };
 
 /// Runs this process's rank of the run to its end and returns the process's exit status: 0 done or stopped on request, 1 failed

@@ -243,6 +243,21 @@ private Q_SLOTS:
         QVERIFY2(without.err.contains("--resume"), without.err.constData());
     }
 
+    /// The socket's name means the same to both, also where it is a relative one.
+    void trainsWithAnAgentThatIsThere()
+    {
+        QProcess agent;
+        prepare(agent);
+        agent.start(binary(), {"agent", "--socket", "here.sock", "--root", "runs", "--exit-with-parent"});
+        QTRY_VERIFY_WITH_TIMEOUT(QFile::exists(at("here.sock")) || agent.state() == QProcess::NotRunning, kWait);
+        QVERIFY2(agent.state() == QProcess::Running, agent.readAllStandardError().constData());
+        const Done done = run({"train", "nano1.json", "--data", "text", "--steps", "2", "--agent", "here.sock", "--json"});
+        QVERIFY2(done.status == 0, done.err.constData());
+        QVERIFY(linesOf(done.out).last()["summary"].toObject()["trace"].toString().startsWith(at("runs/")));
+        agent.closeWriteChannel();
+        QVERIFY(agent.waitForFinished(kWait));
+    }
+
     void aFolderHoldsOneRun()
     {
         QVERIFY(run({"train", "nano1.json", "--data", "text", "--steps", "1", "--run-dir", "once", "--quiet"}).status == 0);

@@ -43,6 +43,7 @@ private slots:
     void killedWorkerIsOneClearError();
     void stopsAfterTheStep();
     void dataThatDoesNotFitIsNamed();
+    void nothingToValidateWithIsSaid();
     void resumes_data();
     void resumes();
     void anotherBatchGoesOnInTheData();
@@ -313,6 +314,16 @@ void TestTrainingRun::stopsEarly()
     QCOMPARE(heard.steps.size(), std::size_t{9});
     QVERIFY(heard.summary->stoppedEarly);
     QCOMPARE(heard.summary->evaluationLoss, seen[0].loss);
+}
+
+void TestTrainingRun::nothingToValidateWithIsSaid()
+{
+    TrainRequest asked = request(1, 1, 3, "none-held-out");
+    asked.holdout = 0.001; // of 200 rows
+    asked.validateEvery = 1;
+    const Status status = m_client->train(asked, {});
+    QCOMPARE(status.error().code, ErrorCode::BadInput);
+    QVERIFY2(status.error().text().find("0.001 of 200 samples leaves none") != std::string::npos, status.error().text().c_str());
 }
 
 void TestTrainingRun::dataThatDoesNotFitIsNamed()
