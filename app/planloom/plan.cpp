@@ -315,6 +315,8 @@ Result<Asked> askedOf(const PlanOptions &options, Output &output)
     if (!annotations)
         return annotations.error();
     const auto precision = plan::precisionFromName(options.precision).value_or(plan::Precision::Float32);
+    if (precision == plan::Precision::BFloat16 && subject->profile && !subject->profile->ops.empty() && subject->profile->kernels.empty())
+        output.note("warning: the profile's times were measured in float32 and are taken as they are: bf16 saves memory in this prediction, not time");
     return Asked{{plan::inPrecision(*subject, precision), options.batch, options.microBatch, optimizerOf(options), precision, options.zero, *std::move(annotations)}, options.set};
 }
 

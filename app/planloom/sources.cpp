@@ -4,6 +4,7 @@
 #include "engine/base/files.h"
 #include "engine/import/import.h"
 
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <unistd.h>
@@ -11,6 +12,20 @@
 namespace planloom::cli {
 
 namespace fs = std::filesystem;
+
+namespace {
+
+/// Operators have equal names in models of one family: a profile of another model gives wrong times without any sign.
+void warnOfAnotherModel(const cost::Profile &profile, const graph::Graph &graph, const std::string &path, Output &output)
+{
+    if (profile.ops.empty() || profile.model.empty() || fs::path(profile.model).filename() == fs::path(graph.name()).filename())
+        return;
+    const bool named = std::any_of(graph.ops().begin(), graph.ops().end(), [&](const graph::Op &op) { return profile.ops.contains(op.name); });
+    if (named)
+        output.note("warning: " + path + " is a profile of " + profile.model + ", not of " + graph.name() + ", whose operators of the same name are given its times; measure this model");
+}
+
+} // namespace
 
 Result<plan::Subject> loadSubject(const std::string &model, const std::string &cluster, const std::string &profile, Output &output)
 {
@@ -27,6 +42,7 @@ Result<plan::Subject> loadSubject(const std::string &model, const std::string &c
         auto read = loadProfile(profile);
         if (!read)
             return read.error();
+        warnOfAnotherModel(*read, *loaded->graph, profile, output);
         times = std::make_shared<const cost::Profile>(*std::move(read));
     }
     return plan::makeSubject(loaded->graph, *devices, times, loaded->source);

@@ -436,6 +436,22 @@ private Q_SLOTS:
         const double withProfile = seconds(plan + QStringList{"--profile", "mlp.profile.json"});
         QVERIFY(roofline > 0 && withProfile > 0);
         QVERIFY(roofline != withProfile);
+
+        QVERIFY(!run(plan + QStringList{"--profile", "mlp.profile.json"}).err.contains("warning"));
+        QJsonObject renamed = profile;
+        renamed["model"] = "another";
+        QVERIFY(write(at("another.profile.json"), QJsonDocument(renamed).toJson()));
+        const Done warned = run(plan + QStringList{"--profile", "another.profile.json"});
+        QCOMPARE(warned.status, 0);
+        QVERIFY2(warned.err.contains("profile of another, not of mlp"), warned.err.constData());
+    }
+
+    // Published times are of float32: that they stand for bf16 as well is said.
+    void timesOfAnotherPrecision()
+    {
+        const QStringList plan{"plan", "--model", "zoo:vgg-19", "--cluster", "preset:a100-8", "--planner", "data-parallel", "--batch", "64", "--precision"};
+        QVERIFY(!run(plan + QStringList{"fp32"}).err.contains("warning"));
+        QVERIFY(run(plan + QStringList{"bf16"}).err.contains("measured in float32"));
     }
 
     void workspaceRecordsPlans()
