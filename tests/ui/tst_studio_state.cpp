@@ -22,6 +22,7 @@ private Q_SLOTS:
     void selectionIsSharedAndClamped();
     void whatCannotBeLoadedIsSaid();
     void plansAreSavedAndOpened();
+    void theFolderOfARunIsOpened();
     void plannerErrorsAreSaid();
     void aStoppedSearchKeepsItsBest();
     void planningAgainKeepsHowThePlanIsTrained();
@@ -198,6 +199,26 @@ void TestStudioState::plansAreSavedAndOpened()
     QCOMPARE(other.simulation()->report.iterationSeconds, state.simulation()->report.iterationSeconds);
     QCOMPARE(other.planPath(), path);
     QVERIFY(!state.savePlan(folder.filePath(QStringLiteral("no/such/folder/plan.json"))));
+}
+
+void TestStudioState::theFolderOfARunIsOpened()
+{
+    QTemporaryDir folder;
+    {
+        StudioState state;
+        QVERIFY(testing::loadSample(state));
+        QVERIFY(state.savePlan(folder.filePath(QStringLiteral("plan.json"))));
+        QVERIFY(trace::writeTrace(state.simulation()->trace, folder.filePath(QStringLiteral("trace.pltrace")).toStdString()));
+    }
+    StudioState state;
+    QCOMPARE(classifyFile(folder.path()), FileKind::Run);
+    QVERIFY(state.open(folder.path()));
+    QTRY_VERIFY_WITH_TIMEOUT(state.simulationCurrent() && !state.measured().records.empty(), 20'000);
+    QVERIFY(state.measuredIsOfDocument());
+    QVERIFY(state.planPath().isEmpty()); // saving asks where: the run keeps the plan that it was trained by
+
+    QTemporaryDir other;
+    QCOMPARE(classifyFile(other.path()), FileKind::Unknown);
 }
 
 void TestStudioState::plannerErrorsAreSaid()

@@ -158,7 +158,7 @@ void MainWindow::open(const QStringList &namesOrPaths)
 {
     const auto replaces = [](const QString &name) {
         const FileKind kind = classifyFile(name);
-        return kind == FileKind::Model || kind == FileKind::Cluster || kind == FileKind::Plan;
+        return kind == FileKind::Model || kind == FileKind::Cluster || kind == FileKind::Plan || kind == FileKind::Run;
     };
     if (std::any_of(namesOrPaths.begin(), namesOrPaths.end(), replaces) && !mayDropPlan())
         return;

@@ -3,6 +3,7 @@
 
 #include <QByteArray>
 #include <QFile>
+#include <QFileInfo>
 
 namespace planloom::ui {
 
@@ -61,6 +62,8 @@ FileKind classify(const QString &name, std::string_view head)
 
 FileKind classifyFile(const QString &name)
 {
+    if (QFileInfo(name).isDir())
+        return QFileInfo::exists(name + QStringLiteral("/plan.json")) ? FileKind::Run : FileKind::Unknown;
     QFile file(name);
     QByteArray head;
     if (file.open(QIODevice::ReadOnly))

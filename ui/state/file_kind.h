@@ -13,6 +13,7 @@ enum class FileKind {
     Cluster,
     Plan,
     Trace,
+    Run,   ///< the folder that a training leaves
     Setup, ///< another program's configuration of a training
     Order, ///< a schedule of torch.distributed.pipelining
     Unknown,

@@ -7,6 +7,7 @@
 #include "ui/state/file_kind.h"
 #include "ui/state/studio_state.h"
 
+#include <QDir>
 #include <QFileInfo>
 
 #include <algorithm>
@@ -22,11 +23,12 @@ bool StudioState::open(const QString &nameOrPath)
     case FileKind::Cluster: return loadCluster(nameOrPath);
     case FileKind::Plan: return openPlan(nameOrPath);
     case FileKind::Trace: return openTrace(nameOrPath);
+    case FileKind::Run: return openRun(nameOrPath);
     case FileKind::Setup: return importSetup(nameOrPath);
     case FileKind::Order: return importOrder(nameOrPath);
     case FileKind::Unknown: break;
     }
-    say(MessageLevel::Error, tr("%1: not a model, cluster, plan or trace that Planloom knows; open .onnx, config.json, a layer "
+    say(MessageLevel::Error, tr("%1: not a model, cluster, plan or trace that Planloom knows; open .onnx, config.json, a run's folder, a layer "
                                 "profile, .yaml, a topology file, a plan, .pltrace, or a configuration of Megatron-LM, DeepSpeed or torchtitan")
                                  .arg(nameOrPath));
     return false;
@@ -137,6 +139,21 @@ void StudioState::startDocument(plan::Document document, const QString &path)
     setSubject(std::make_shared<const import::Model>(std::move(model)), document.subject.cluster, document.subject);
     m_planPath = path.isEmpty() ? QString() : QFileInfo(path).absoluteFilePath(); // the next session may start in another folder
     applyDocument(std::make_shared<const plan::Document>(std::move(document)));
+}
+
+bool StudioState::openRun(const QString &folder)
+{
+    if (run().active()) {
+        say(MessageLevel::Warning, tr("A run is active; stop it before opening another one."));
+        return false;
+    }
+    const QDir files(folder);
+    loadPlan(files.filePath(QStringLiteral("plan.json")), [this](plan::Document opened) { startDocument(std::move(opened), {}); });
+    const QString trace = files.filePath(QStringLiteral("trace.pltrace"));
+    if (QFileInfo::exists(trace))
+        return openTrace(trace);
+    say(MessageLevel::Info, tr("%1: the run has no trace yet; this is its plan.").arg(folder));
+    return true;
 }
 
 bool StudioState::openTrace(const QString &path)

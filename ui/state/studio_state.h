@@ -86,6 +86,8 @@ public:
     /// The plan in @p file as an unsaved version of that in @p planPath (empty: it never had a file).
     bool recoverPlan(const QString &file, const QString &planPath);
     bool openTrace(const QString &path);
+    /// A run's folder: its plan, without a file of its own (saving must not change the run), and its trace.
+    bool openRun(const QString &folder);
     /// The plan that another program's configuration stands for, on the model and cluster that are open (planner manual).
     bool importSetup(const QString &path);
     /// The order of passes in a schedule of torch.distributed.pipelining, for the plan that is open.
