@@ -33,6 +33,7 @@ private Q_SLOTS:
     void marks();
     void measuredRowsLieUnderPredictedOnes();
     void aRunOfAnotherModelIsNotCompared();
+    void anOpenedTraceIsComparedByALaterStep();
     void tableShowsTheSame();
     void mergedSlicesLookDifferent();
     void everyThemePaints();
@@ -319,6 +320,20 @@ void TestTimelineView::aRunOfAnotherModelIsNotCompared()
     QVERIFY(!m_state->runIsOfDocument());
     QVERIFY2(m_view->footerText().contains(QStringLiteral("measured step")), qPrintable(m_view->footerText()));
     QVERIFY2(!m_view->footerText().contains(QStringLiteral("× predicted")), qPrintable(m_view->footerText()));
+}
+
+void TestTimelineView::anOpenedTraceIsComparedByALaterStep()
+{
+    trainFake();
+    QTemporaryDir folder;
+    const QString path = folder.filePath(QStringLiteral("trace.pltrace"));
+    QVERIFY(trace::writeTrace(m_state->measured(), path.toStdString()));
+    StudioState state;
+    TimelineView view(&state);
+    QVERIFY(state.openTrace(path));
+    QTRY_COMPARE_WITH_TIMEOUT(view.model().steps(), 3, 20'000);
+    QCOMPARE(view.model().anchorStep(), 1);
+    QVERIFY2(view.footerText().contains(QStringLiteral("measured step 1")), qPrintable(view.footerText()));
 }
 
 void TestTimelineView::tableShowsTheSame()

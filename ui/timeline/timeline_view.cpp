@@ -165,6 +165,7 @@ void TimelineView::onSimulation()
 void TimelineView::onMeasuredReset()
 {
     m_model.resetMeasured(state()->measured());
+    m_model.setAnchorStep(std::max(m_model.steps() - 2, 0)); // of a file: the first step warms up, the last may be cut short
     m_hits.clear();
     m_autoStep = true;
     refreshStepBox();
