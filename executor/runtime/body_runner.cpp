@@ -223,7 +223,7 @@ void BodyRunner::run(const Script &script, const Part &part, Between &between, S
             if (!between.communicate(op, communicationOf(script, op)))
                 return;
         } else if (!call.idle) {
-            runCall(script, call);
+            runCall(script, call, scoring != nullptr ? *call.inference : *call.kernel);
         }
         for (std::int32_t a = call.firstAccumulation; a < call.lastAccumulation; ++a)
             add(script.accumulations[static_cast<std::size_t>(a)]);
@@ -233,7 +233,7 @@ void BodyRunner::run(const Script &script, const Part &part, Between &between, S
     }
 }
 
-void BodyRunner::runCall(const Script &script, const Call &call)
+void BodyRunner::runCall(const Script &script, const Call &call, device::Kernel &kernel)
 {
     const Place *place = script.places.data() + call.firstInput;
     const auto inputs = static_cast<std::size_t>(call.firstOutput - call.firstInput);
@@ -245,7 +245,7 @@ void BodyRunner::runCall(const Script &script, const Call &call)
     if (call.adding != nullptr)
         call.adding->add({m_inputPointers.data(), inputs}, {m_outputPointers.data(), outputs});
     else
-        call.kernel->run({m_inputPointers.data(), inputs}, {m_outputPointers.data(), outputs});
+        kernel.run({m_inputPointers.data(), inputs}, {m_outputPointers.data(), outputs});
 }
 
 Communication BodyRunner::communicationOf(const Script &script, std::int32_t op)

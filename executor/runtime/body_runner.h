@@ -121,7 +121,7 @@ private:
     void fillInputs(std::int64_t samples, const IndexOf &indexOf);
     void drawFor(const SizedScripts &scripts, std::int32_t microBatch, bool training);
     void run(const Script &script, const Part &part, Between &between, Scoring *scoring = nullptr);
-    void runCall(const Script &script, const Call &call);
+    void runCall(const Script &script, const Call &call, device::Kernel &kernel);
     Communication communicationOf(const Script &script, std::int32_t op);
     void countHits(const Script &script, const Call &loss, Scoring &scoring);
     void add(const Accumulation &accumulation);

@@ -54,6 +54,7 @@ private:
     {
         Call call;
         call.kernel = m_sized.kernels[op.id.index()].get();
+        call.inference = m_sized.inference[op.id.index()] ? m_sized.inference[op.id.index()].get() : call.kernel;
         call.scored = scoredOf(m_body.training.graph, op);
         call.ignored = op.integer("ignore_index", -100);
         call.firstInput = here();
@@ -149,6 +150,7 @@ Result<SizedScripts> makeScripts(const Body &body, std::int64_t samples)
     sized.samples = samples;
     const graph::Graph &graph = body.training.graph;
     for (graph::Op op : graph.ops()) {
+        sized.inference.emplace_back();
         if (sharding::communicates(op.type)) {
             sized.kernels.emplace_back();
             continue;
@@ -161,6 +163,13 @@ Result<SizedScripts> makeScripts(const Body &body, std::int64_t samples)
         if (auto *random = dynamic_cast<device::RandomKernel *>(kernel->get()))
             sized.random.push_back(random);
         sized.kernels.push_back(std::move(*kernel));
+        if (op.type != "BatchNormalization" || op.integer("training_mode", 1) == 0)
+            continue;
+        op.attributes["training_mode"] = std::int64_t{0}; // with the running statistics, which stay as they are
+        auto inference = device::makeKernel(op, argumentsOf(graph, op.inputs, samples), argumentsOf(graph, op.outputs, samples));
+        if (!inference)
+            return inference.error();
+        sized.inference.back() = std::move(*inference);
     }
     const std::size_t forwardOps = body.training.forwardOps;
     const std::size_t allOps = graph.ops().size();

@@ -37,6 +37,7 @@ enum class Scored : std::uint8_t {
 /// One operator, ready to run.
 struct Call {
     device::Kernel *kernel = nullptr;
+    device::Kernel *inference = nullptr;    ///< instead of kernel where nothing is trained
     device::AddingKernel *adding = nullptr; ///< adds to its output, a gradient's accumulator
     bool idle = false;                      ///< a sum of gradients that went straight into the accumulator one by one
     std::int32_t firstInput = 0; ///< ranges in Script::places and Script::accumulations
@@ -73,6 +74,7 @@ struct Script {
 struct SizedScripts {
     std::int64_t samples = 0;
     std::vector<std::unique_ptr<device::Kernel>> kernels; ///< per operator
+    std::vector<std::unique_ptr<device::Kernel>> inference; ///< per operator: of those that compute something else there
     std::vector<device::RandomKernel *> random;           ///< those that draw numbers
     Script forward;
     Script recompute; ///< empty unless the body recomputes

@@ -243,7 +243,16 @@ std::shared_ptr<const graph::Graph> withLoss(const std::string &how)
     const TensorId x = builder.input("x", graph::DType::F32, graph::Shape({{1, true}, {4, false}}));
     const TensorId labels = builder.input("labels", graph::DType::I64, graph::Shape(std::vector<graph::Dim>{{1, true}}));
     const TensorId weight = builder.parameter("w", graph::Shape::of({4, 3}), {graph::Initializer::Kind::Normal, 0, 1, nullptr, {}, 0});
-    const TensorId logits = builder.add("MatMul", {x, weight});
+    TensorId features = x;
+    if (how == "normalised") { // running statistics that stay 0 and 1: nothing happens, but in training
+        const auto all = [](graph::Initializer::Kind kind) { return graph::Initializer{kind, 0, 0, nullptr, {}, 0}; };
+        const graph::Shape four = graph::Shape::of({4});
+        features = builder.add("BatchNormalization",
+                               {x, builder.parameter("scale", four, all(graph::Initializer::Kind::Ones)), builder.parameter("bias", four, all(graph::Initializer::Kind::Zeros)),
+                                builder.state("mean", four, all(graph::Initializer::Kind::Zeros)), builder.state("variance", four, all(graph::Initializer::Kind::Ones))},
+                               {{"epsilon", 1e-9}, {"momentum", 1.0}, {"training_mode", std::int64_t{1}}});
+    }
+    const TensorId logits = builder.add("MatMul", {features, weight});
     TensorId loss;
     if (how == "logarithms") { // the same by other operators
         const TensorId picked = builder.add("GatherElements", {builder.add("LogSoftmax", {logits}, {{"axis", std::int64_t{1}}}),
@@ -294,6 +303,8 @@ void TestParity::evaluationHasTheModelsLoss()
         const runtime::Evaluation logarithms = evaluated("logarithms", layout);
         QVERIFY2(std::fabs(logarithms.loss - plain.loss) < 1e-4, qPrintable(QString::number(logarithms.loss)));
         QVERIFY(std::isnan(logarithms.accuracy));
+        const runtime::Evaluation normalised = evaluated("normalised", layout);
+        QVERIFY2(std::fabs(normalised.loss - plain.loss) < 1e-4, qPrintable(QString::number(normalised.loss)));
         const runtime::Evaluation ignored = evaluated("ignored", layout);
         QVERIFY(std::fabs(ignored.loss - plain.loss) > 1e-3);
     }
