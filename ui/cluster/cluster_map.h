@@ -37,7 +37,7 @@ public:
     [[nodiscard]] bool aggregated() const; ///< nodes show counts instead of devices
     [[nodiscard]] QString describeLink(std::size_t link) const;
     [[nodiscard]] QString describeDevice(DeviceId device) const;
-    [[nodiscard]] QSize minimumSizeHint() const override { return {200, 120}; }
+    [[nodiscard]] QSize minimumSizeHint() const override { return {200, 70}; }
     [[nodiscard]] QSize sizeHint() const override { return {480, 320}; }
 
 Q_SIGNALS:

@@ -31,7 +31,7 @@ PlainChart::PlainChart(const QString &name, const QString &xTitle, const QString
 {
     setAccessibleName(name);
     setFrameShape(NoFrame);
-    setMinimumSize(170, 84);
+    setMinimumSize(170, 62);
     chart()->setAnimationOptions(QChart::NoAnimation);
     chart()->setMargins({2, 2, 6, 2});
     chart()->setBackgroundRoundness(0);
