@@ -209,6 +209,13 @@ std::string withoutGradient(const std::string &name)
     return name.starts_with(kGradient) ? name.substr(kGradient.size(), name.rfind('#') - kGradient.size()) : name;
 }
 
+/// Whether @p name is of a tensor on the way to gradients, which is called after the operator behind whose backward pass it is.
+bool isOnTheWayBack(const graph::Graph &graph, const std::string &name)
+{
+    const std::string rest = withoutGradient(name);
+    return rest != name && std::any_of(graph.ops().begin(), graph.ops().end(), [&](const graph::Op &op) { return !op.name.empty() && rest.starts_with(op.name + "/"); });
+}
+
 /// One entry of a stage's shardings, for the tensor or pattern @p name.
 Status checkSharding(const graph::Graph &graph, const std::string &name, const std::string &text, std::size_t dimensions)
 {
@@ -219,7 +226,8 @@ Status checkSharding(const graph::Graph &graph, const std::string &name, const s
     const auto tensors = graph.tensors();
     const auto matching = [&](const graph::Tensor &candidate) { return matches(std::string_view(tensor), candidate.name); };
     const bool pattern = tensor.find('*') != std::string::npos;
-    if (pattern ? std::none_of(tensors.begin(), tensors.end(), matching) : !id.valid())
+    const bool known = pattern ? std::any_of(tensors.begin(), tensors.end(), matching) : id.valid() || isOnTheWayBack(graph, name);
+    if (!known)
         return badInput(pattern ? fmt::format("a sharding is given for \"{}\", which no tensor of model {} matches", tensor, graph.name())
                                 : fmt::format("a sharding is given for tensor \"{}\", which model {} does not have", tensor, graph.name()));
     const auto sbp = sharding::fromText(text);
@@ -227,7 +235,7 @@ Status checkSharding(const graph::Graph &graph, const std::string &name, const s
         return badInput(fmt::format("sharding of \"{}\": {}", tensor, sbp.error().message));
     if (sbp->size() != dimensions)
         return badInput(fmt::format("the sharding \"{}\" of \"{}\" has {} parts for a mesh of {} dimensions", text, tensor, sbp->size(), dimensions));
-    const bool parameter = !pattern && graph.tensor(id).role == graph::TensorRole::Parameter;
+    const bool parameter = !pattern && id.valid() && graph.tensor(id).role == graph::TensorRole::Parameter;
     if (parameter && sbp->front().kind != sharding::Sbp::Kind::Broadcast)
         return badInput(fmt::format("the sharding \"{}\" of parameter \"{}\" must begin with B, as replicas share it; memory.zero spreads parameters over them", text, tensor));
     return {};

@@ -250,6 +250,7 @@ private slots:
         row("negative share", "replica share of -", [](Plan &p) { p.stages[0].replicaShares = {-1, 1, 1, 0, 0, 0, 0, 0}; });
         row("mesh", "mesh 3 x 3 has 9 places for 8 devices", [](Plan &p) { p.stages[0].mesh = {3, 3}; });
         row("sharding of nothing", "tensor \"nothing\"", [](Plan &p) { p.stages[0].shardings["nothing"] = "B"; });
+        row("sharding of nothing's gradient", "tensor \"nothing/GemmGrad:0\"", [](Plan &p) { p.stages[0].shardings["grad/nothing/GemmGrad:0"] = "B"; });
         row("sharding text", "is not a sharding", [](Plan &p) { p.stages[0].shardings["x"] = "Q"; });
         row("sharding parts", "has 2 parts for a mesh of 1", [](Plan &p) { p.stages[0].shardings["x"] = "S(0),B"; });
         row("sharding pattern", "which no tensor of model chain matches", [](Plan &p) { p.stages[0].shardings["v*"] = "B"; });

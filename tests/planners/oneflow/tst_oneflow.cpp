@@ -361,6 +361,23 @@ private slots:
         QVERIFY2(name.find("V100") != std::string::npos, name.c_str());
     }
 
+    /// A recurrent layer's backward pass makes tensors that are no tensor's gradient: what nobody trains, for one. They have layouts, too.
+    void recurrentLayers()
+    {
+        const auto init = graph::Initializer{graph::Initializer::Kind::Normal, 0, 0.1, nullptr, {}, 0};
+        graph::GraphBuilder builder("recurrent");
+        const TensorId x = builder.input("x", graph::DType::F32, graph::Shape::batched({7, 16}));
+        const TensorId gates = builder.parameter("gates.weight", graph::Shape::of({1, 96, 16}), init);
+        const TensorId states = builder.parameter("states.weight", graph::Shape::of({1, 96, 32}), init);
+        const TensorId all = builder.add("GRU", {x, gates, states}, {{"layout", std::int64_t{1}}, {"hidden_size", std::int64_t{32}}});
+        builder.loss(builder.add("ReduceMean", {all}, {{"axes", std::vector<std::int64_t>{0, 1, 2, 3}}, {"keepdims", std::int64_t{0}}}));
+        const Problem problem = testing::problemOf(modelOf(std::move(builder).build()), must(cluster::preset("h100-8")), 64);
+        const PlanReport report = planned(problem, "oneflow");
+        QVERIFY(report.predicted.fits);
+        const auto pins = report.plan.stages.front().shardings;
+        QVERIFY(std::any_of(pins.begin(), pins.end(), [](const auto &pin) { return pin.first.find("GRUGrad") != std::string::npos; }));
+    }
+
     void layerProfilesAreRefused()
     {
         NoProgress progress;
