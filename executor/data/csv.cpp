@@ -94,12 +94,17 @@ Result<Table> readCsv(std::string_view contents, const std::string &path)
     table.rowWord = "line";
     table.firstRow = 1;
     std::vector<double> row;
+    constexpr std::string_view kMark = "\xEF\xBB\xBF"; // that a text is UTF-8, as some spreadsheets write it
+    if (contents.starts_with(kMark))
+        contents.remove_prefix(kMark.size());
     for (int number = 1; !contents.empty(); ++number) {
         const std::string_view line = trimmed(takeUntil(contents, '\n'));
-        if (line.empty() && trimmed(contents).empty())
+        if (line.empty() && contents.find_first_not_of(" \t\r\n") == std::string_view::npos)
             break;
         if (line.empty())
             return badInput("is an empty line; remove it").in(path, number);
+        if (number == 1 && line.find(',') == std::string_view::npos && line.find(';') != std::string_view::npos)
+            return badInput("has semicolons between its cells; separate them by commas, and write decimals with a point").in(path, number);
         if (number == 1 && isHeader(line)) {
             table.firstRow = 2;
             continue;

@@ -155,7 +155,7 @@ void TestData::tokenFiles()
 void TestData::csv()
 {
     const std::string text = "1,-4,0\r\n2,3,1\r\n";
-    for (const std::string &path : {write("a.csv", text), write("h.csv", "width,height,kind\n" + text), write("a.csv.gz", gzip(text))}) {
+    for (const std::string &path : {write("a.csv", text), write("marked.csv", "\xEF\xBB\xBF" + text), write("ends.csv", text + "\n \r\n\n"), write("h.csv", "width,height,kind\n" + text), write("a.csv.gz", gzip(text))}) {
         const auto data = openDataSet(path, featuresOf(2, 2));
         QVERIFY2(data.ok(), data.ok() ? "" : data.error().text().c_str());
         QCOMPARE((*data)->samples(), 2);
@@ -229,6 +229,7 @@ void TestData::malformed_data()
     row("csv nan", "m.csv", "1,2,0\n1,nan,0\n", false, "column 2 is \"nan\"", 2);
     row("csv ragged", "m.csv", "1,2,0\n1,0\n", false, "has 2 columns where the rows before have 3", 2);
     row("csv gap", "m.csv", "1,2,0\n\n1,2,0\n", false, "empty line", 2);
+    row("csv semicolons", "m.csv", "1.5;2;0\n1;2;0\n", false, "semicolons", 1);
     row("csv header only", "m.csv", "a,b,c\n", false, "no samples");
     row("csv fractional label", "m.csv", "1,2,0.5\n", false, "no whole number", 1);
     row("csv unknown class", "m.csv", "a,b,c\n1,2,0\n1,2,9\n", false, "label 9", 3);
