@@ -136,6 +136,20 @@ inline Result<std::vector<double>> storedLossesOf(const std::string &run)
     return losses;
 }
 
+/// A run goes on without its data base where the disk is full, and says so.
+inline std::string forgottenByTheDataBase(const std::string &run)
+{
+    if (textOf(run + "/log").find("the run goes on without it") != std::string::npos)
+        return {};
+    const auto stored = storedLossesOf(run);
+    if (!stored)
+        return stored.error().text();
+    std::vector<double> written;
+    for (const std::string &loss : lossesOf(run))
+        written.push_back(std::stod(loss));
+    return *stored == written ? std::string() : fmt::format("the data base has {} of {} steps, or other losses", stored->size(), written.size());
+}
+
 /// The largest step of which the run's own log says that there is a checkpoint.
 inline std::int64_t committedBy(const std::string &run)
 {

@@ -314,20 +314,6 @@ private:
         return *theirs == *ours ? std::string() : fmt::format("the tensors in {} are not those in {}", manifest.folder, good->folder);
     }
 
-    /// A run goes on without its data base where the disk is full, and says so.
-    static std::string forgottenByTheDataBase(const std::string &run)
-    {
-        if (textOf(run + "/log").find("the run goes on without it") != std::string::npos)
-            return {};
-        const auto stored = storedLossesOf(run);
-        if (!stored)
-            return stored.error().text();
-        std::vector<double> written;
-        for (const std::string &loss : lossesOf(run))
-            written.push_back(std::stod(loss));
-        return *stored == written ? std::string() : fmt::format("the data base has {} of {} steps, or other losses", stored->size(), written.size());
-    }
-
     /// What no gang finished, and what is no checkpoint any more.
     static std::string debris(const std::string &run)
     {

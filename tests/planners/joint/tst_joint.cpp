@@ -38,6 +38,24 @@ cluster::Cluster mixedCluster(int perKind)
     return must(std::move(builder).build());
 }
 
+bool isMixed(unsigned seed) { return seed % 3 == 0; }
+
+/// Four layers on four devices, of every third seed on two kinds of them.
+Problem seededProblem(unsigned seed)
+{
+    Problem problem = randomProblem(seed, 4, 2, 2, 64, 12);
+    if (isMixed(seed))
+        problem.subject = plan::makeSubject(problem.subject.graph, std::make_shared<const cluster::Cluster>(mixedCluster(2)), problem.subject.profile, "random");
+    return problem;
+}
+
+void addSeeds(unsigned first, unsigned last)
+{
+    QTest::addColumn<unsigned>("seed");
+    for (unsigned seed = first; seed <= last; ++seed)
+        QTest::addRow("%s, seed %u", isMixed(seed) ? "mixed" : "alike", seed) << seed;
+}
+
 struct Bench {
     explicit Bench(const Problem &p) : problem(p), costs(problem, 0, stages), lines(deviceLines(*problem.subject.cluster, 16)), scorer(problem, costs, lines) {}
     Problem problem;
@@ -117,25 +135,18 @@ class TestJoint : public QObject {
 private slots:
     void boundsHold_data()
     {
-        QTest::addColumn<unsigned>("seed");
-        QTest::addColumn<bool>("mixed");
-        for (unsigned seed = 1; seed <= 6; ++seed)
-            QTest::addRow("%s, seed %u", seed % 3 == 0 ? "mixed" : "alike", seed) << seed << (seed % 3 == 0);
+        addSeeds(1, 6);
     }
 
     /// No bound lies above the simulator's time, and estimates are close to it.
     void boundsHold()
     {
         QFETCH(unsigned, seed);
-        QFETCH(bool, mixed);
-        Problem problem = randomProblem(seed, 4, 2, 2, 64, 12);
-        if (mixed)
-            problem.subject = plan::makeSubject(problem.subject.graph, std::make_shared<const cluster::Cluster>(mixedCluster(2)), problem.subject.profile, "random");
-        Bench bench(problem);
+        Bench bench(seededProblem(seed));
         std::size_t count = 0;
         double off = 0;
         bool good = true;
-        for (const Shape &shape : shapesOf(problem))
+        for (const Shape &shape : shapesOf(bench.problem))
             everySketch(shape, bench.lines[0], 4, [&](const Sketch &sketch) {
                 const double seconds = simulated(bench, sketch);
                 const Score score = bench.scorer.score(sketch);
@@ -208,24 +219,17 @@ private slots:
 
     void noPlanIsBelowTheLeast_data()
     {
-        QTest::addColumn<unsigned>("seed");
-        QTest::addColumn<bool>("mixed");
-        for (unsigned seed = 21; seed <= 26; ++seed)
-            QTest::addRow("%s, seed %u", seed % 3 == 0 ? "mixed" : "alike", seed) << seed << (seed % 3 == 0);
+        addSeeds(21, 26);
     }
 
     /// What the dynamic programme proves of a shape, against every plan of it, with weight gradients in their pass and put off.
     void noPlanIsBelowTheLeast()
     {
         QFETCH(unsigned, seed);
-        QFETCH(bool, mixed);
-        Problem problem = randomProblem(seed, 4, 2, 2, 64, 12);
-        if (mixed)
-            problem.subject = plan::makeSubject(problem.subject.graph, std::make_shared<const cluster::Cluster>(mixedCluster(2)), problem.subject.profile, "random");
-        Bench bench(problem);
+        Bench bench(seededProblem(seed));
         const NoProgress progress;
         double closest = kNever;
-        for (const std::int64_t count : microBatchCounts(problem)) {
+        for (const std::int64_t count : microBatchCounts(bench.problem)) {
             const Shape shape{0, {1, false}, count, plan::ScheduleKind::OneF1B, 0};
             const StageTable table(bench.scorer, shape, shape.zero, everyLayer(bench.costs.layers()), progress);
             const LeastSeconds least = leastSeconds(bench.scorer, table, shape, shape.zero, progress);
