@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "planners/registry.h"
+
+#include "planners/auto/auto.h"
 #include "planners/automap/automap.h"
 #include "planners/dapple/dapple.h"
 #include "planners/data_parallel/data_parallel.h"
 #include "planners/gpipe/gpipe.h"
-#include "planners/joint/joint.h"
 #include "planners/manual/manual.h"
 #include "planners/oneflow/oneflow.h"
 #include "planners/pipedream/pipedream.h"
-#include "planners/planner.h"
 #include "planners/spp/spp.h"
 #include "planners/whale/whale.h"
 
@@ -23,9 +24,10 @@ std::vector<const Planner *> allPlanners()
     static const oneflow::OneFlowPlanner oneflow;
     static const automap::AutoMapPlanner automap;
     static const whale::WhalePlanner whale;
-    static const joint::JointPlanner joint;
+    static const automatic::AutoPlanner automatic(
+        {&dataParallel, &gpipe, &pipedream, &dapple, &spp, &oneflow, &automap, &whale});
     static const manual::ManualPlanner manual;
-    return {&dataParallel, &gpipe, &pipedream, &dapple, &spp, &oneflow, &automap, &whale, &joint, &manual};
+    return {&dataParallel, &gpipe, &pipedream, &dapple, &spp, &oneflow, &automap, &whale, &automatic, &manual};
 }
 
 Result<const Planner *> findPlanner(const std::string &name)

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "profiler/comparison.h"
 
+#include "engine/base/statistics.h"
+#include "engine/trace/waits.h"
+#include "profiler/measurement.h"
+
 #include <algorithm>
 #include <cmath>
 #include <fmt/format.h>
@@ -12,26 +16,14 @@
 namespace planloom::profiler {
 namespace {
 
-constexpr double kNanosecond = 1e-9;
-
-double median(std::vector<double> values)
-{
-    if (values.empty())
-        return 0;
-    const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-    std::ranges::nth_element(values, middle);
-    if (values.size() % 2 == 1)
-        return *middle;
-    return (*middle + *std::max_element(values.begin(), middle)) / 2;
-}
-
-/// What one trace says of one task of one rank.
+/// The records of one task of one rank in one trace.
 struct Measured {
     trace::Kind kind = trace::Kind::Other;
-    std::size_t order = 0; ///< row of the task table
-    std::vector<double> seconds;
+    std::size_t order = 0;    ///< row of the task table
+    std::vector<double> work; ///< seconds, per step
+    std::vector<double> waiting;
 };
-using Tasks = std::map<std::pair<std::int16_t, std::string>, Measured>;
+using Tasks = std::map<std::pair<std::int32_t, std::string>, Measured>;
 
 /// The first step that counts: where there are several, the first of them warms up.
 std::int32_t firstSteady(const trace::Trace &trace)
@@ -48,6 +40,8 @@ std::int32_t firstSteady(const trace::Trace &trace)
 Tasks collect(const trace::Trace &trace, std::int32_t from)
 {
     Tasks tasks;
+    trace::Waits waits;
+    waits.append(trace, trace.records);
     for (const trace::Record &record : trace.records) {
         if (record.task < 0 || record.step < from)
             continue;
@@ -55,7 +49,9 @@ Tasks collect(const trace::Trace &trace, std::int32_t from)
         Measured &task = tasks[{record.rank, info.id}];
         task.kind = info.kind;
         task.order = static_cast<std::size_t>(record.task);
-        task.seconds.push_back(static_cast<double>(record.duration) * kNanosecond);
+        const std::int64_t waiting = waits.of(trace, record);
+        task.work.push_back(static_cast<double>(record.duration - waiting) * kNanosecond);
+        task.waiting.push_back(static_cast<double>(waiting) * kNanosecond);
     }
     return tasks;
 }
@@ -92,7 +88,7 @@ std::vector<std::string> without(const Tasks &tasks, const Tasks &others)
 
 void sumKinds(Comparison &comparison)
 {
-    std::map<std::pair<std::int16_t, trace::Kind>, KindComparison> kinds;
+    std::map<std::pair<std::int32_t, trace::Kind>, KindComparison> kinds;
     for (const TaskComparison &task : comparison.tasks) {
         KindComparison &kind = kinds[{task.rank, task.kind}];
         kind.rank = task.rank;
@@ -100,9 +96,17 @@ void sumKinds(Comparison &comparison)
         ++kind.tasks;
         kind.predicted += task.predicted;
         kind.measured += task.measured;
+        kind.predictedWaiting += task.predictedWaiting;
+        kind.measuredWaiting += task.measuredWaiting;
     }
     for (const auto &entry : kinds)
         comparison.kinds.push_back(entry.second);
+}
+
+std::string nameOf(const Comparison &comparison, trace::Kind kind)
+{
+    const auto index = static_cast<std::size_t>(kind);
+    return index < comparison.kindTable.size() ? comparison.kindTable[index].name : "?";
 }
 
 std::string milliseconds(double seconds) { return fmt::format("{:.3f}", seconds * 1e3); }
@@ -126,12 +130,16 @@ Comparison compare(const trace::Trace &predicted, const trace::Trace &measured)
     comparison.onlyPredicted = without(a, b);
     comparison.onlyMeasured = without(b, a);
     comparison.dropped = measured.dropped;
+    comparison.kindTable = measured.kinds;
     std::vector<std::pair<std::size_t, TaskComparison>> joined;
     for (const auto &[key, task] : b) {
         const auto partner = a.find(key);
         if (partner == a.end())
             continue;
-        joined.push_back({task.order, {key.first, key.second, task.kind, median(partner->second.seconds), median(task.seconds), static_cast<std::int64_t>(task.seconds.size())}});
+        joined.push_back(
+            {task.order,
+             {key.first, key.second, task.kind, median(partner->second.work), median(task.work),
+              static_cast<std::int64_t>(task.work.size()), median(partner->second.waiting), median(task.waiting)}});
     }
     std::ranges::stable_sort(joined, {}, [](const auto &entry) { return std::pair(entry.second.rank, entry.first); });
     for (auto &entry : joined)
@@ -142,21 +150,30 @@ Comparison compare(const trace::Trace &predicted, const trace::Trace &measured)
 
 std::string toText(const Comparison &comparison, std::size_t worst)
 {
-    std::string text = fmt::format("iteration  predicted {} ms  measured {} ms  {}\n", milliseconds(comparison.predictedIterationSeconds),
-                                   milliseconds(comparison.measuredIterationSeconds), percent(comparison.predictedIterationSeconds, comparison.measuredIterationSeconds));
-    text += fmt::format("\n{:<6}{:<12}{:>6}{:>16}{:>16}{:>10}\n", "rank", "kind", "tasks", "predicted (ms)", "measured (ms)", "error");
+    std::string text = fmt::format("iteration  predicted {} ms  measured {} ms  {}\n",
+                                   milliseconds(comparison.predictedIterationSeconds),
+                                   milliseconds(comparison.measuredIterationSeconds),
+                                   percent(comparison.predictedIterationSeconds, comparison.measuredIterationSeconds));
+    text += fmt::format("\n{:<6}{:<16}{:>6}{:>16}{:>16}{:>10}{:>16}\n", "rank", "kind", "tasks", "predicted (ms)",
+                        "measured (ms)", "error", "waited (ms)");
     for (const KindComparison &kind : comparison.kinds)
-        text += fmt::format("{:<6}{:<12}{:>6}{:>16}{:>16}{:>10}\n", kind.rank, trace::name(kind.kind), kind.tasks, milliseconds(kind.predicted), milliseconds(kind.measured), percent(kind.predicted, kind.measured));
+        text += fmt::format("{:<6}{:<16}{:>6}{:>16}{:>16}{:>10}{:>16}\n", kind.rank, nameOf(comparison, kind.kind),
+                            kind.tasks, milliseconds(kind.predicted), milliseconds(kind.measured),
+                            percent(kind.predicted, kind.measured), milliseconds(kind.measuredWaiting));
     std::vector<const TaskComparison *> order;
     for (const TaskComparison &task : comparison.tasks)
         order.push_back(&task);
-    std::ranges::stable_sort(order, std::greater(), [](const TaskComparison *task) { return std::abs(task->predicted - task->measured); });
+    std::ranges::stable_sort(order, std::greater(),
+                             [](const TaskComparison *task) { return std::abs(task->predicted - task->measured); });
     order.resize(std::min(order.size(), worst));
     if (!order.empty())
-        text += fmt::format("\n{:<6}{:<18}{:>16}{:>16}{:>10}\n", "rank", "task", "predicted (ms)", "measured (ms)", "error");
+        text += fmt::format("\n{:<6}{:<18}{:>16}{:>16}{:>10}\n", "rank", "task", "predicted (ms)", "measured (ms)",
+                            "error");
     for (const TaskComparison *task : order)
-        text += fmt::format("{:<6}{:<18}{:>16}{:>16}{:>10}\n", task->rank, task->id, milliseconds(task->predicted), milliseconds(task->measured), percent(task->predicted, task->measured));
-    for (const auto &[names, what] : {std::pair(&comparison.onlyPredicted, "predicted but not measured"), std::pair(&comparison.onlyMeasured, "measured but not predicted")}) {
+        text += fmt::format("{:<6}{:<18}{:>16}{:>16}{:>10}\n", task->rank, task->id, milliseconds(task->predicted),
+                            milliseconds(task->measured), percent(task->predicted, task->measured));
+    for (const auto &[names, what] : {std::pair(&comparison.onlyPredicted, "predicted but not measured"),
+                                      std::pair(&comparison.onlyMeasured, "measured but not predicted")}) {
         if (!names->empty())
             text += fmt::format("\n{} tasks {}, such as {}\n", names->size(), what, names->front());
     }
@@ -170,10 +187,25 @@ std::string toJson(const Comparison &comparison)
     using nlohmann::ordered_json;
     ordered_json kinds = ordered_json::array();
     for (const KindComparison &kind : comparison.kinds)
-        kinds.push_back({{"rank", kind.rank}, {"kind", trace::name(kind.kind)}, {"tasks", kind.tasks}, {"predicted_seconds", kind.predicted}, {"measured_seconds", kind.measured}, {"ratio", kind.ratio()}});
+        kinds.push_back({{"rank", kind.rank},
+                         {"kind", nameOf(comparison, kind.kind)},
+                         {"tasks", kind.tasks},
+                         {"predicted_seconds", kind.predicted},
+                         {"measured_seconds", kind.measured},
+                         {"ratio", kind.ratio()},
+                         {"predicted_waiting_seconds", kind.predictedWaiting},
+                         {"measured_waiting_seconds", kind.measuredWaiting}});
     ordered_json tasks = ordered_json::array();
     for (const TaskComparison &task : comparison.tasks)
-        tasks.push_back({{"rank", task.rank}, {"id", task.id}, {"kind", trace::name(task.kind)}, {"predicted_seconds", task.predicted}, {"measured_seconds", task.measured}, {"ratio", task.ratio()}, {"runs", task.runs}});
+        tasks.push_back({{"rank", task.rank},
+                         {"id", task.id},
+                         {"kind", nameOf(comparison, task.kind)},
+                         {"predicted_seconds", task.predicted},
+                         {"measured_seconds", task.measured},
+                         {"ratio", task.ratio()},
+                         {"runs", task.runs},
+                         {"predicted_waiting_seconds", task.predictedWaiting},
+                         {"measured_waiting_seconds", task.measuredWaiting}});
     const ordered_json json{
         {"predicted_iteration_seconds", comparison.predictedIterationSeconds},
         {"measured_iteration_seconds", comparison.measuredIterationSeconds},

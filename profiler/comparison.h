@@ -11,24 +11,29 @@
 
 namespace planloom::profiler {
 
-/// One task of one rank: what was predicted and what was measured.
+/// One task of one rank, predicted and measured. Only work is compared: a member of a transfer or collective works from
+/// the start of its last member (trace::Waits); before that it waits.
 struct TaskComparison {
-    std::int16_t rank = 0;
-    std::string id; ///< "s1.F.m3"
-    trace::Kind kind = trace::Kind::Other;
-    double predicted = 0;  ///< seconds; median over the steps of the predicted trace
-    double measured = 0;   ///< seconds; median over the steps of the measured trace
-    std::int64_t runs = 0; ///< steps in which it was measured
+    std::int32_t rank = 0;
+    std::string id;                        ///< "s1.F.m3"
+    trace::Kind kind = trace::Kind::Other; ///< row of Comparison::kindTable
+    double predicted = 0;                  ///< seconds of work; median over the steps of the predicted trace
+    double measured = 0;                   ///< seconds of work; median over the steps of the measured trace
+    std::int64_t runs = 0;                 ///< steps in which it was measured
+    double predictedWaiting = 0;           ///< seconds before the work; medians likewise
+    double measuredWaiting = 0;
     [[nodiscard]] double ratio() const { return measured > 0 ? predicted / measured : 0; }
 };
 
 /// All tasks of one kind on one rank, per step.
 struct KindComparison {
-    std::int16_t rank = 0;
-    trace::Kind kind = trace::Kind::Other;
+    std::int32_t rank = 0;
+    trace::Kind kind = trace::Kind::Other; ///< row of Comparison::kindTable
     std::int64_t tasks = 0;
-    double predicted = 0; ///< seconds a step, summed over the tasks
+    double predicted = 0; ///< seconds of work a step, summed over the tasks
     double measured = 0;
+    double predictedWaiting = 0; ///< seconds of waiting a step, summed over the tasks
+    double measuredWaiting = 0;
     [[nodiscard]] double ratio() const { return measured > 0 ? predicted / measured : 0; }
 };
 
@@ -36,20 +41,26 @@ struct KindComparison {
 struct Comparison {
     double predictedIterationSeconds = 0; ///< median over the steps, from the first start of any task to the last end
     double measuredIterationSeconds = 0;
-    std::vector<TaskComparison> tasks;    ///< by rank, then in the order of the measured trace's task table
-    std::vector<KindComparison> kinds;    ///< by rank, then kind
+    std::vector<trace::KindInfo> kindTable; ///< the measured trace's
+    std::vector<TaskComparison> tasks;      ///< by rank, then in the order of the measured trace's task table
+    std::vector<KindComparison> kinds;      ///< by rank, then kind
     std::vector<std::string> onlyPredicted; ///< "rank 1: s1.F.m3": tasks without a partner, none if all is well
     std::vector<std::string> onlyMeasured;
-    std::int64_t dropped = 0;             ///< records that the measured trace lost
+    std::int64_t dropped = 0; ///< records that the measured trace lost
     /// predicted / measured - 1: 0.1 is ten percent too long.
-    [[nodiscard]] double error() const { return measuredIterationSeconds > 0 ? predictedIterationSeconds / measuredIterationSeconds - 1 : 0; }
+    [[nodiscard]] double error() const
+    {
+        return measuredIterationSeconds > 0 ? predictedIterationSeconds / measuredIterationSeconds - 1 : 0;
+    }
 };
 
-/// Joins two traces by (rank, task id). Of the measured trace the first step is left out where there are more: it warms up.
-/// Which is which is the caller's word, not the clock's: two predictions can be compared, too. Cost: O(records log records).
+/// Joins two traces by (rank, task id). Of the measured trace the first step is left out where there are more: it warms
+/// up. The caller decides which is which, not the clock: two predictions can be compared, too. Cost: O(records log
+/// records).
 Comparison compare(const trace::Trace &predicted, const trace::Trace &measured);
 
-/// The iterations, then a line per rank and kind, then the @p worst tasks by absolute difference: aligned columns for people.
+/// The iterations, then a line per rank and kind, then the @p worst tasks by absolute difference: aligned columns for
+/// people.
 std::string toText(const Comparison &comparison, std::size_t worst = 10);
 /// The same with every task, one JSON object.
 std::string toJson(const Comparison &comparison);

@@ -1,19 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "profiler/kernel_times.h"
 
+#include "engine/base/statistics.h"
 #include "engine/cost/signature.h"
 #include "engine/sharding/shard.h"
 
 namespace planloom::profiler {
 
-void KernelTimes::addPass(const RankTimes &rank, RankTimes::BySamples RankTimes::*pass, std::size_t firstOp, double skew)
+void KernelTimes::addPass(const RankTimes &rank, RankTimes::BySamples RankTimes::*pass, std::size_t firstOp,
+                          double skew)
 {
     const graph::Graph &graph = rank.body->training.graph;
     for (const auto &[samples, times] : rank.*pass) {
         const std::vector<double> operators = medianOperators({rank}, pass, samples);
         for (std::size_t i = 0; i < operators.size(); ++i) {
             const graph::Op &op = graph.ops()[firstOp + i];
-            if (sharding::communicates(op.type))
+            if (op.traits().communicates())
                 continue;
             Sum &sum = m_kernels[{cost::signatureOf(graph, op), samples}];
             sum.seconds += operators[i] * skew;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "profiler/measurement.h"
 
+#include "engine/base/statistics.h"
 #include "profiler/rank_threads.h"
 
 #include <algorithm>
@@ -12,14 +13,11 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr int kFewest = 3;
-constexpr int kMost = 300;
-constexpr int kAlone = 3;         ///< steps while the others are idle
+constexpr int kFewestRepetitions = 3;
+constexpr int kMostRepetitions = 300;
+constexpr int kAlone = 3; ///< steps while the others are idle
 
-double secondsSince(Clock::time_point begin)
-{
-    return std::chrono::duration<double>(Clock::now() - begin).count();
-}
+double secondsSince(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
 
 /// Seconds of all passes of @p pass in one of @p steps, by their medians.
 double sumOfMedians(const RankTimes::BySamples &pass, std::size_t steps)
@@ -32,19 +30,15 @@ double sumOfMedians(const RankTimes::BySamples &pass, std::size_t steps)
 
 } // namespace
 
-double median(std::vector<double> values)
-{
-    if (values.empty())
-        return 0;
-    const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-    std::ranges::nth_element(values, middle);
-    if (values.size() % 2 == 1)
-        return *middle;
-    return (*middle + *std::max_element(values.begin(), middle)) / 2;
-}
-
-Measurement::Measurement(const program::Program &program, std::vector<RankId> ranks, const graph::Graph &subject, const data::Needs &needs, const ProfileOptions &options)
-    : m_program(program), m_rankOf(std::move(ranks)), m_subject(subject), m_needs(needs), m_options(options), m_data(needs), m_times(m_rankOf.size())
+Measurement::Measurement(const program::Program &program, std::vector<RankId> ranks, const graph::Graph &subject,
+                         const data::Needs &needs, const ProfileOptions &options)
+    : m_program(program),
+      m_rankOf(std::move(ranks)),
+      m_subject(subject),
+      m_needs(needs),
+      m_options(options),
+      m_data(needs),
+      m_times(m_rankOf.size())
 {
 }
 
@@ -62,7 +56,9 @@ Status Measurement::run(const std::function<bool()> &stopped)
 void Measurement::measure(std::size_t thread, RankThreads &all, const std::function<bool()> &stopped)
 {
     RankTimes &times = m_times[thread];
-    auto replica = Replica::create(m_program, m_rankOf[thread], m_subject, {&m_data, m_needs, data::SampleOrder(m_data.samples(), m_options.seed, 0)}, m_options);
+    auto replica =
+        Replica::create(m_program, m_rankOf[thread], m_subject,
+                        {&m_data, m_needs, data::SampleOrder(m_data.samples(), m_options.seed, 0)}, m_options);
     if (!replica) {
         times.status = replica.error();
         all.leave();
@@ -70,10 +66,11 @@ void Measurement::measure(std::size_t thread, RankThreads &all, const std::funct
     if (!all.sync())
         return;
     Replica &own = **replica;
-    own.step(false); // makes what kernels make at their first run, and touches the memory
+    own.step(false); // runs the first-time setup of kernels, and touches the memory
     if (!all.sync())
         return;
     passes(own, times, thread == 0, stopped);
+    times.status = own.status();
     times.body = &own.body();
     times.forward = own.forward();
     times.backward = own.backward();
@@ -94,8 +91,10 @@ void Measurement::passes(Replica &replica, RankTimes &times, bool first, const s
     const auto begin = Clock::now();
     const double longEnough = m_options.seconds * static_cast<double>(std::max<std::size_t>(replica.sizes(), 1));
     std::vector<double> rounds;
-    for (int done = 0; !m_enough || done < kFewest; ++done) {
-        const bool often = m_options.repetitions > 0 ? done >= m_options.repetitions : done >= kMost || (done >= kFewest && secondsSince(begin) > longEnough);
+    for (int done = 0; !m_enough || done < kFewestRepetitions; ++done) {
+        const bool often = m_options.repetitions > 0
+            ? done >= m_options.repetitions
+            : done >= kMostRepetitions || (done >= kFewestRepetitions && secondsSince(begin) > longEnough);
         if (first && stopped())
             m_stopped = true;
         if (m_stopped || (first && often)) {
@@ -119,7 +118,9 @@ double skewOf(const std::vector<RankTimes> &ranks)
     std::vector<double> slowest; // of all ranks, per step, over the sum of the parts' medians
     for (const RankTimes &rank : ranks) {
         const std::size_t steps = rank.steps.size();
-        const double parts = steps > 0 ? sumOfMedians(rank.forward, steps) + sumOfMedians(rank.backward, steps) + median(rank.optimizer) : 0;
+        const double parts = steps > 0
+            ? sumOfMedians(rank.forward, steps) + sumOfMedians(rank.backward, steps) + median(rank.optimizer)
+            : 0;
         if (!(parts > 0))
             continue; // nothing comes by here
         slowest.resize(slowest.empty() ? steps : std::min(slowest.size(), steps), 0);
@@ -129,7 +130,8 @@ double skewOf(const std::vector<RankTimes> &ranks)
     return std::max(median(std::move(slowest)), 1.0);
 }
 
-std::vector<double> medianOperators(const std::vector<RankTimes> &ranks, RankTimes::BySamples RankTimes::*pass, std::int64_t samples)
+std::vector<double> medianOperators(const std::vector<RankTimes> &ranks, RankTimes::BySamples RankTimes::*pass,
+                                    std::int64_t samples)
 {
     std::vector<double> whole;
     std::vector<std::vector<double>> each;

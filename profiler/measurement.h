@@ -10,9 +10,11 @@
 
 namespace planloom::profiler {
 
+inline constexpr double kNanosecond = 1e-9; ///< in seconds
+
 class RankThreads;
 
-/// What one rank measured.
+/// Measurements of one rank.
 struct RankTimes {
     using BySamples = std::map<std::int64_t, PassTimes>; ///< samples of the slice
     Status status;
@@ -21,17 +23,18 @@ struct RankTimes {
     BySamples backward;
     std::vector<double> optimizer; ///< seconds of steps
     std::int64_t updated = 0;      ///< parameters that each step updates
-    std::vector<double> steps;     ///< seconds of what was recorded of each step
+    std::vector<double> steps;     ///< recorded seconds of each step
     double busy = 0;               ///< seconds of a step while all ranks are at work
     double alone = 0;              ///< and while the others are idle; 0: not measured
 };
 
-/// Ranks of a Program at work on threads, each on its own share of the cores, without communication: every rank does its steps again and
-/// again, until the first has done so often enough; so all share memory bandwidth as in a run.
+/// Ranks of a Program at work on threads, each on its own share of the cores, without communication: every rank does
+/// its steps again and again, until the first has done so often enough; so all share memory bandwidth as in a run.
 class Measurement {
 public:
     /// Thread i is @p ranks[i] of @p program. All arguments are borrowed.
-    Measurement(const program::Program &program, std::vector<RankId> ranks, const graph::Graph &subject, const data::Needs &needs, const ProfileOptions &options);
+    Measurement(const program::Program &program, std::vector<RankId> ranks, const graph::Graph &subject,
+                const data::Needs &needs, const ProfileOptions &options);
 
     /// Errors: those of Replica::create; Cancelled once @p stopped, which the first rank asks between passes.
     Status run(const std::function<bool()> &stopped);
@@ -55,15 +58,13 @@ private:
     std::atomic<bool> m_stopped{false};
 };
 
-/// Median; 0 of nothing.
-double median(std::vector<double> values);
-
-/// By how much the median step of @p ranks is longer than the sum of the medians of its parts: the parts vary, each for itself, and ranks wait for
-/// the one that is slowest this time. 1 or more.
+/// By how much the median step of @p ranks is longer than the sum of the medians of its parts: the parts vary, each for
+/// itself, and ranks wait for the one that is slowest this time. 1 or more.
 double skewOf(const std::vector<RankTimes> &ranks);
 
-/// Median time of each operator over all ranks, which have the same body, and repetitions, scaled so that the sum is the median of the
-/// whole pass: medians of parts add up to less than the median of their sum.
-std::vector<double> medianOperators(const std::vector<RankTimes> &ranks, RankTimes::BySamples RankTimes::*pass, std::int64_t samples);
+/// Median time of each operator over all ranks, which have the same body, and repetitions, scaled so that the sum is
+/// the median of the whole pass: medians of parts add up to less than the median of their sum.
+std::vector<double> medianOperators(const std::vector<RankTimes> &ranks, RankTimes::BySamples RankTimes::*pass,
+                                    std::int64_t samples);
 
 } // namespace planloom::profiler

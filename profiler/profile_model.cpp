@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "profiler/profile_model.h"
 
+#include "engine/compile/compile.h"
 #include "profiler/kernel_times.h"
 #include "profiler/measurement.h"
 #include "profiler/shared_reduction.h"
@@ -25,24 +26,29 @@ Status check(const ProfileOptions &options)
         return badInput("no sample count is given to measure at; name at least one, such as 1");
     for (const std::int64_t samples : options.samples) {
         if (samples < 1 || samples > kMostSamples)
-            return badInput(fmt::format("{} samples cannot be measured; name counts from 1 to {}", samples, kMostSamples));
+            return badInput(
+                fmt::format("{} samples cannot be measured; name counts from 1 to {}", samples, kMostSamples));
     }
     if (options.ranks < 1 || options.ranks > kMostRanks || options.threads < 0 || options.repetitions < 0)
-        return badInput(fmt::format("{} ranks of {} threads, {} times, cannot be measured", options.ranks, options.threads, options.repetitions));
+        return badInput(fmt::format("{} ranks of {} threads, {} times, cannot be measured", options.ranks,
+                                    options.threads, options.repetitions));
     return {};
 }
 
-/// The model on one device, one slice of @p samples per step: what each rank measures.
-Result<program::Program> programOf(const std::shared_ptr<const graph::Graph> &graph, std::int64_t samples, const plan::Optimizer &optimizer)
+/// The model on one device, one slice of @p samples per step: measured by each rank.
+Result<program::Program> programOf(const std::shared_ptr<const graph::Graph> &graph, std::int64_t samples,
+                                   const plan::Optimizer &optimizer)
 {
     cluster::RegularCluster spec;
     spec.name = "profiled";
-    spec.type = {"CPU", {{"float32", 1e11}}, Bytes(std::int64_t{1} << 50), 1e10}; // only its memory matters: it must not bind
+    spec.type = {
+        "CPU", {{"float32", 1e11}}, Bytes(std::int64_t{1} << 50), 1e10}; // only its memory matters: it must not bind
     spec.intraBandwidth = spec.interPointToPoint = spec.interCollective = 1e9;
     auto cluster = cluster::regular(spec);
     if (!cluster)
         return cluster.error();
-    const auto subject = plan::makeSubject(graph, std::make_shared<const cluster::Cluster>(std::move(*cluster)), nullptr, {});
+    const auto subject =
+        plan::makeSubject(graph, std::make_shared<const cluster::Cluster>(std::move(*cluster)), nullptr, {});
     plan::Plan plan;
     plan.globalBatch = samples;
     plan.optimizer = optimizer;
@@ -51,7 +57,7 @@ Result<program::Program> programOf(const std::shared_ptr<const graph::Graph> &gr
     stage.lastLayer = subject.layers().size();
     stage.devices = {DeviceId(0)};
     plan.stages.push_back(std::move(stage));
-    return program::compile(plan, subject);
+    return compile::compilePlan(plan, subject);
 }
 
 /// Which operator of the model each operator of the training graph works for.
@@ -101,8 +107,10 @@ void addOperators(cost::Profile &profile, const graph::Graph &graph, const Measu
 
 std::string sourceText(const ProfileOptions &options, int ranks)
 {
-    return fmt::format("measured on this machine ({} cores) by planloom: {} rank(s) at a time, {} thread(s) each", std::thread::hardware_concurrency(), ranks,
-                       options.threads > 0 ? std::to_string(options.threads) : std::string("its share of the cores in"));
+    return fmt::format("measured on this machine ({} cores) by planloom: {} rank(s) at a time, {} thread(s) each",
+                       std::thread::hardware_concurrency(), ranks,
+                       options.threads > 0 ? std::to_string(options.threads)
+                                           : std::string("its share of the cores in"));
 }
 
 } // namespace
@@ -129,7 +137,8 @@ int ranksOf(const plan::Plan &plan)
     return static_cast<int>(devices.size());
 }
 
-Result<cost::Profile> profileModel(const std::shared_ptr<const graph::Graph> &graph, const ProfileOptions &options, Progress &progress)
+Result<cost::Profile> profileModel(const std::shared_ptr<const graph::Graph> &graph, const ProfileOptions &options,
+                                   Progress &progress)
 {
     if (const Status good = check(options); !good)
         return good.error();
@@ -145,11 +154,13 @@ Result<cost::Profile> profileModel(const std::shared_ptr<const graph::Graph> &gr
     const std::set<std::int64_t> sizes(options.samples.begin(), options.samples.end());
     std::size_t done = 0;
     for (const std::int64_t samples : sizes) {
-        progress.report(static_cast<double>(done++) / static_cast<double>(sizes.size()), fmt::format("measuring {} sample(s)", samples));
+        progress.report(static_cast<double>(done++) / static_cast<double>(sizes.size()),
+                        fmt::format("measuring {} sample(s)", samples));
         const auto program = programOf(graph, samples, options.optimizer);
         if (!program)
             return program.error();
-        Measurement measurement(*program, std::vector<RankId>(static_cast<std::size_t>(options.ranks), RankId(0)), *graph, *needs, options);
+        Measurement measurement(*program, std::vector<RankId>(static_cast<std::size_t>(options.ranks), RankId(0)),
+                                *graph, *needs, options);
         if (const Status measured = measurement.run([&] { return progress.stopped(); }); !measured)
             return measured.error();
         addOperators(profile, *graph, measurement, samples);
@@ -162,7 +173,8 @@ Result<cost::Profile> profileModel(const std::shared_ptr<const graph::Graph> &gr
     return profile;
 }
 
-Result<cost::Profile> profilePlan(const plan::Plan &plan, const plan::Subject &subject, const ProfileOptions &options, Progress &progress)
+Result<cost::Profile> profilePlan(const plan::Plan &plan, const plan::Subject &subject, const ProfileOptions &options,
+                                  Progress &progress)
 {
     if (const Status good = check(options); !good)
         return good.error();
@@ -170,7 +182,7 @@ Result<cost::Profile> profilePlan(const plan::Plan &plan, const plan::Subject &s
     if (!needs)
         return needs.error();
     progress.report(0, "measuring the plan's operators");
-    const auto program = program::compile(plan, subject);
+    const auto program = compile::compilePlan(plan, subject);
     if (!program)
         return program.error();
     std::vector<RankId> ranks;

@@ -16,13 +16,15 @@ namespace planloom::profiler {
 
 struct ProfileOptions {
     std::string device = "cpu";
-    /// Samples of a slice (a replica's share of a micro-batch) to measure at; costs between two are interpolated. Best the very
-    /// sizes that the plan uses: see samplesOf().
+    /// Samples of a slice (a replica's share of a micro-batch) to measure at; costs between two are interpolated. Best
+    /// the very sizes that the plan uses: see samplesOf().
     std::vector<std::int64_t> samples{1, 2, 4, 8};
-    int repetitions = 0; ///< of each pass; 0: for as long as `seconds` says, 3 times at least
-    double seconds = 1;  ///< of steps for each size of a slice: a median over a second is steady to about 1 % on a machine that does nothing else
-    int ranks = 1;       ///< workers that will share this machine: as many copies are measured at the same time, on disjoint cores
-    int threads = 0;     ///< OpenMP threads of one rank; 0: its share of the cores
+    int repetitions = 0; ///< of each pass; 0: for `seconds`, at least 3 times
+    double seconds = 1;  ///< of steps for each size of a slice: a median over a second is steady to about 1 % on a
+                         ///< machine that does nothing else
+    int ranks =
+        1; ///< workers that will share this machine: as many copies are measured at the same time, on disjoint cores
+    int threads = 0; ///< OpenMP threads of one rank; 0: its share of the cores
     std::int64_t seed = 1;
     std::string modelFolder;   ///< where weights that come from files lie
     plan::Optimizer optimizer; ///< whose step is measured
@@ -33,18 +35,21 @@ std::vector<std::int64_t> samplesOf(const plan::Plan &plan);
 /// Workers that a plan starts: its devices, each once.
 int ranksOf(const plan::Plan &plan);
 
-/// Measures what @p plan's ranks execute, all of them at the same time, on threads: Profile::kernels, for every operator of every rank, and in
-/// Profile::extra optimizer_seconds_per_parameter and busy_slowdown. The sizes are those of the plan's slices; `samples` and `ranks` of
+/// Measures the kernels of @p plan's ranks, all ranks at the same time, on threads: Profile::kernels, for every
+/// operator of every rank, and in Profile::extra optimizer_seconds_per_parameter and busy_slowdown. The sizes are those
+/// of the plan's slices; `samples` and `ranks` of
 /// @p options do not count. Errors: as of profileModel, and those of compiling the plan.
-Result<cost::Profile> profilePlan(const plan::Plan &plan, const plan::Subject &subject, const ProfileOptions &options, Progress &progress);
+Result<cost::Profile> profilePlan(const plan::Plan &plan, const plan::Subject &subject, const ProfileOptions &options,
+                                  Progress &progress);
 
-/// Measures @p graph on this machine: the whole model as one rank of the executor holds it, its own kernels, order and memory
-/// layout, so that caches are as full as in a run. Gives Profile::kernels, the median forward and backward time of every operator (a pass's sum is the
-/// pass's own median) and, in Profile::extra, optimizer_seconds_per_parameter, and, for more than one rank,
-/// allreduce_bytes_per_second (through memory that the ranks share, at the size of the model's gradients).
-/// Takes a second or, for large models, a few passes per sample count; needs the memory of the run, per rank. @p progress is asked
-/// between passes, on another thread while this one waits.
-/// Errors: Unsupported (device; operator without kernel or gradient, named), BadInput (options), Cancelled, Failed (memory).
-Result<cost::Profile> profileModel(const std::shared_ptr<const graph::Graph> &graph, const ProfileOptions &options, Progress &progress);
+/// Measures @p graph on this machine: the whole model as one rank of the executor holds it, its own kernels, order and
+/// memory layout, so that caches are as full as in a run. Gives Profile::kernels, the median forward and backward time
+/// of every operator (a pass's sum is the pass's own median) and, in Profile::extra, optimizer_seconds_per_parameter,
+/// and, for more than one rank, allreduce_bytes_per_second (through memory that the ranks share, at the size of the
+/// model's gradients). Takes a second or, for large models, a few passes per sample count; needs the memory of the run,
+/// per rank. @p progress is asked between passes, on another thread while this one waits. Errors: Unsupported (device;
+/// operator without kernel or gradient, named), BadInput (options), Cancelled, Failed (memory).
+Result<cost::Profile> profileModel(const std::shared_ptr<const graph::Graph> &graph, const ProfileOptions &options,
+                                   Progress &progress);
 
 } // namespace planloom::profiler

@@ -7,14 +7,15 @@
 
 namespace planloom::profiler {
 
-/// Threads that stand for the workers of one machine: each pinned to its share of the cores, with an OpenMP team of its own, all doing
-/// the same at the same time.
+/// Threads that stand for the workers of one machine: each pinned to its share of the cores, with an OpenMP team of its
+/// own, all doing the same at the same time.
 class RankThreads {
 public:
-    /// What a rank does; every rank must call sync() equally often.
+    /// The work of a rank; every rank must call sync() equally often.
     using Work = std::function<void(int rank, RankThreads &all)>;
 
-    /// Runs @p work on @p ranks threads and waits for all. @p threads: OpenMP threads of each, 0: its share of the cores.
+    /// Runs @p work on @p ranks threads and waits for all. @p threads: OpenMP threads of each, 0: its share of the
+    /// cores.
     static void run(int ranks, int threads, const Work &work);
 
     /// Waits until all ranks are here. Returns false, on all of them alike, once one has called leave() before.

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "profiler/replica.h"
 
+#include "executor/device/cpu/cpu_device.h"
 #include "executor/runtime/clock.h"
+#include "profiler/measurement.h"
 
 #include <algorithm>
 #include <set>
@@ -10,7 +12,6 @@
 namespace planloom::profiler {
 namespace {
 
-constexpr double kNanosecond = 1e-9;
 /// Micro-batches of a step that are done: as many as fill the slots of usual pipelines.
 constexpr std::int32_t kMostMicroBatches = 4;
 
@@ -43,7 +44,8 @@ void MadeUpData::fillInputAt(std::size_t input, std::int64_t sample, void *out) 
         if (need.type == graph::DType::F32)
             static_cast<float *>(out)[i] = static_cast<float>(value % 2048) / 1024 - 1;
         else if (need.type == graph::DType::I64) // without a table: a mask, of which nothing is hidden
-            static_cast<std::int64_t *>(out)[i] = need.limit > 0 ? static_cast<std::int64_t>(value % static_cast<std::uint64_t>(need.limit)) : 1;
+            static_cast<std::int64_t *>(out)[i] =
+                need.limit > 0 ? static_cast<std::int64_t>(value % static_cast<std::uint64_t>(need.limit)) : 1;
         else
             static_cast<std::uint8_t *>(out)[i] = 1;
     }
@@ -58,23 +60,32 @@ void MadeUpData::fillLabels(std::int64_t sample, std::int64_t *out) const
         out[i] = static_cast<std::int64_t>(scramble(static_cast<std::uint64_t>(sample * count + i)) % classes);
 }
 
-Result<std::unique_ptr<Replica>> Replica::create(const program::Program &program, RankId rank, const graph::Graph &subject, const runtime::Feed &feed,
+Result<std::unique_ptr<Replica>> Replica::create(const program::Program &program, RankId rank,
+                                                 const graph::Graph &subject, const runtime::Feed &feed,
                                                  const ProfileOptions &options)
 {
     const program::Rank &place = program.ranks[rank.index()];
-    const program::Body &made = program.bodies[static_cast<std::size_t>(place.bodies.front())];
+    const program::Body &made = program.body(place.bodies.front());
     std::unique_ptr<Replica> replica(new Replica(feed, made, options.optimizer));
-    auto arena = runtime::Arena::allocate(place.arenaBytes);
+    device::Device &device = device::cpuDevice();
+    auto arena = runtime::Arena::allocate(device, place.arenaBytes);
     if (!arena)
         return arena.error();
     replica->m_arena = std::move(*arena);
-    auto body = runtime::BodyRunner::create(program, made, replica->m_arena, replica->m_feed);
-    if (!body)
-        return body.error();
-    if (const Status ready = (*body)->initialize(subject, options.seed, options.modelFolder); !ready)
-        return ready.error();
-    (*body)->prepareUpdate(options.optimizer);
-    replica->m_body = std::move(*body);
+    auto queue = device.makeQueue();
+    if (!queue)
+        return queue.error();
+    replica->m_queue = std::move(*queue);
+    auto norms = runtime::UpdateNorms::create(program, options.optimizer.rule.formula().norms, device);
+    if (!norms)
+        return norms.error();
+    replica->m_norms = std::move(*norms);
+    auto stage = runtime::StageReplica::create(program, made, {device, *replica->m_queue, replica->m_arena},
+                                               {subject, replica->m_feed, options.seed, options.modelFolder,
+                                                options.optimizer, replica->m_norms});
+    if (!stage)
+        return stage.error();
+    replica->m_stage.emplace(std::move(*stage));
     replica->m_ends.reserve(made.training.graph.ops().size());
     replica->chooseTasks(program, place);
     return replica;
@@ -88,9 +99,10 @@ void Replica::chooseTasks(const program::Program &program, const program::Rank &
     for (std::size_t m = 0; m < slices.size(); ++m)
         chosen[m] = slices[m].size > 0 && (sizes.insert(slices[m].size).second || m < kMostMicroBatches);
     m_sizes = sizes.size();
-    for (const TaskId id : rank.order) {
+    for (const TaskId id : rank.computeOrder()) {
         const program::Task &task = program.task(id);
-        if (task.body == rank.bodies.front() && task.microBatch >= 0 && chosen[static_cast<std::size_t>(task.microBatch)])
+        if (task.body == rank.bodies.front() && task.microBatch >= 0
+            && chosen[static_cast<std::size_t>(task.microBatch)])
             m_tasks.push_back(task);
     }
 }
@@ -107,10 +119,11 @@ void Replica::betweenOperators() { m_ends.push_back(runtime::monotonicNanosecond
 
 void Replica::note(const program::Task &task, std::int64_t begin)
 {
-    const bool backward = task.kind != trace::Kind::Forward;
+    const program::Compute &part = *task.as<program::Compute>();
+    const bool backward = part.pass != program::Pass::Forward;
     const std::int64_t samples = m_bodyMade->slices[static_cast<std::size_t>(task.microBatch)].size;
     PassTimes &times = (backward ? m_backward : m_forward)[samples];
-    const auto first = static_cast<std::size_t>(task.firstOp) - (backward ? m_bodyMade->training.forwardOps : 0);
+    const auto first = static_cast<std::size_t>(part.firstOp) - (backward ? m_bodyMade->training.forwardOps : 0);
     times.operators.resize(std::max(times.operators.size(), first + m_ends.size()));
     double &passSeconds = m_passSeconds[backward ? 1 : 0];
     for (std::size_t i = 0; i < m_ends.size(); ++i) {
@@ -120,34 +133,37 @@ void Replica::note(const program::Task &task, std::int64_t begin)
         m_stepSeconds += seconds;
         begin = m_ends[i];
     }
-    if (task.closes)
+    if (part.closes)
         times.whole.push_back(std::exchange(passSeconds, 0));
 }
 
 void Replica::run(const program::Task &task, bool record)
 {
-    const runtime::Part part{task.firstOp, task.lastOp, task.opens, task.closes};
+    const program::Compute &run = *task.as<program::Compute>();
+    const runtime::Part part{run.firstOp, run.lastOp, run.opens, run.closes};
     m_ends.clear();
+    runtime::StageRunner &runner = *m_stage->runner;
     const std::int64_t begin = runtime::monotonicNanoseconds();
-    if (task.kind == trace::Kind::Forward)
-        m_body->forward(task.microBatch, m_step, part, *this);
-    else if (task.kind == trace::Kind::Backward)
-        m_body->backward(task.microBatch, part, *this);
-    else if (task.kind == trace::Kind::WeightGradient)
-        m_body->weightGradient(task.microBatch, part, *this);
+    if (run.pass == program::Pass::Forward)
+        m_status = runner.forward(task.microBatch, m_step, part, *this);
+    else if (run.pass == program::Pass::Backward)
+        runner.backward(task.microBatch, part, *this);
+    else if (run.pass == program::Pass::WeightGradient)
+        runner.weightGradient(task.microBatch, part, *this);
     else
-        m_body->recompute(task.microBatch, part, *this);
-    if (record && task.kind != trace::Kind::Recompute)
+        runner.recompute(task.microBatch, part, *this);
+    if (record && run.pass != program::Pass::Recompute)
         note(task, begin);
 }
 
 void Replica::step(bool record)
 {
-    for (const program::Task &task : m_tasks)
-        run(task, record);
-    m_body->takeLoss();
+    for (std::size_t i = 0; i < m_tasks.size() && m_status; ++i)
+        run(m_tasks[i], record);
+    m_stage->runner->takeLoss();
     const std::int64_t begin = runtime::monotonicNanoseconds();
-    m_body->optimize(m_how, {m_step++, m_how.learningRate, 1});
+    if (const Status updated = m_stage->updater.updateAlone({m_step++, m_how.learningRate}); !updated && m_status)
+        m_status = updated;
     if (!record)
         return;
     m_optimizer.push_back(static_cast<double>(runtime::monotonicNanoseconds() - begin) * kNanosecond);

@@ -2,16 +2,17 @@
 #pragma once
 
 #include "engine/program/program.h"
-#include "executor/runtime/body_runner.h"
+#include "executor/runtime/stage_replica.h"
 #include "profiler/profile_model.h"
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <vector>
 
 namespace planloom::profiler {
 
-/// Samples made up for a model: what they hold does not change how long they take, as long as every index is in range.
+/// Synthetic samples for a model: their values do not change the times, as long as every index is in range.
 class MadeUpData final : public data::DataSet {
 public:
     explicit MadeUpData(const data::Needs &needs) : m_needs(needs) {}
@@ -30,18 +31,23 @@ struct PassTimes {
     std::vector<double> whole;
 };
 
-/// One rank's stage as the executor holds it, with a stopwatch at every operator's end. What the stage would receive from others is what lies there.
-/// Thread contract: one thread makes it, uses it, and has set the number of OpenMP threads before.
-class Replica final : private runtime::Between {
+/// One rank's stage as the executor holds it, with a stopwatch at every operator's end. Inputs from other stages have
+/// whatever values the buffers hold. Thread contract: one thread makes it, uses it, and has set the number of OpenMP
+/// threads before.
+class Replica final : private runtime::PassHooks {
 public:
-    /// The first body of rank @p rank of @p program, which is borrowed, as @p subject and the feed's data are. Of @p options, seed, optimizer and
-    /// model folder count. Errors: those of kernels, initialisers and memory.
-    static Result<std::unique_ptr<Replica>> create(const program::Program &program, RankId rank, const graph::Graph &subject, const runtime::Feed &feed,
+    /// The first body of rank @p rank of @p program, which is borrowed, as @p subject and the feed's data are. Of @p
+    /// options, seed, optimizer and model folder count. Errors: those of kernels, initialisers and memory.
+    static Result<std::unique_ptr<Replica>> create(const program::Program &program, RankId rank,
+                                                   const graph::Graph &subject, const runtime::Feed &feed,
                                                    const ProfileOptions &options);
-    /// A training step without its communication: the passes in the rank's own order, so that each finds caches and memory as in a run, then the
-    /// optimizer. Of many micro-batches some are done. @p record adds to the times of their sizes and of the optimizer.
+    /// A training step without its communication: the passes in the rank's own order, so that each finds caches and
+    /// memory as in a run, then the optimizer. Of many micro-batches some are done. @p record adds to the times of
+    /// their sizes and of the optimizer.
     void step(bool record);
-    /// Seconds of what was recorded of each step, all together.
+    /// The first error of a step: those of runtime::StageRunner::forward.
+    [[nodiscard]] const Status &status() const { return m_status; }
+    /// Recorded seconds of each step, summed.
     [[nodiscard]] const std::vector<double> &steps() const { return m_steps; }
     /// Seconds of the optimizer's steps.
     [[nodiscard]] const std::vector<double> &optimizer() const { return m_optimizer; }
@@ -55,20 +61,27 @@ public:
     [[nodiscard]] std::int64_t updated() const;
 
 private:
-    Replica(const runtime::Feed &feed, const program::Body &body, const plan::Optimizer &optimizer) : m_feed(feed), m_bodyMade(&body), m_how(optimizer) {}
+    Replica(const runtime::Feed &feed, const program::Body &body, const plan::Optimizer &optimizer)
+        : m_feed(feed),
+          m_bodyMade(&body),
+          m_how(optimizer)
+    {
+    }
     void chooseTasks(const program::Program &program, const program::Rank &rank);
     void run(const program::Task &task, bool record);
     void betweenOperators() override;
-    bool communicate(std::int32_t /*op*/, const runtime::Communication & /*what*/) override { return true; }
     void note(const program::Task &task, std::int64_t begin);
 
     runtime::Feed m_feed;
     const program::Body *m_bodyMade;
     runtime::Arena m_arena;
-    std::unique_ptr<runtime::BodyRunner> m_body;
+    std::unique_ptr<device::Queue> m_queue;
+    runtime::UpdateNorms m_norms;
+    std::optional<runtime::StageReplica> m_stage;
     plan::Optimizer m_how;
     std::vector<program::Task> m_tasks; ///< of a step
     std::size_t m_sizes = 0;
+    Status m_status;
     std::vector<std::int64_t> m_ends; ///< of the operators of the task at hand
     double m_passSeconds[2] = {};     ///< of the forward and the backward pass at hand, so far
     std::vector<double> m_optimizer;

@@ -25,7 +25,8 @@ void reduceOnce(RankThreads &all, std::size_t rank, std::vector<float> &own, std
     const std::size_t end = own.size() * (rank + 1) / ranks;
     for (std::size_t other = 0; other < ranks; ++other) {
         if (other != rank)
-            device::accumulate(segments[other].data() + begin, segments[rank].data() + begin, static_cast<std::int64_t>(end - begin));
+            device::accumulate(segments[other].data() + begin, segments[rank].data() + begin,
+                               static_cast<std::int64_t>(end - begin));
     }
     all.sync();
     for (std::size_t other = 0; other < ranks; ++other) {

@@ -2,6 +2,7 @@
 #include "profiler/transport.h"
 
 #include "engine/base/files.h"
+#include "engine/base/statistics.h"
 #include "executor/comm/mpi_communicator.h"
 #include "executor/runtime/affinity.h"
 #include "profiler/measurement.h"
@@ -20,13 +21,15 @@ using cost::Collective;
 constexpr std::chrono::seconds kDeadline{60};
 constexpr std::int64_t kFirstBytes = 64;
 constexpr std::int64_t kFactor = 8;
-constexpr int kFewest = 5;
-constexpr int kMost = 200;
+constexpr int kFewestRounds = 5;
+constexpr int kMostRounds = 200;
 constexpr int kTag = 1;
 
 class Transport {
 public:
-    Transport(comm::Communicator &communicator, const TransportOptions &options) : m_comm(communicator), m_options(options)
+    Transport(comm::Communicator &communicator, const TransportOptions &options)
+        : m_comm(communicator),
+          m_options(options)
     {
         m_data.resize(static_cast<std::size_t>(options.mostBytes) / sizeof(float));
         m_more.resize(m_data.size());
@@ -58,7 +61,8 @@ public:
 private:
     Status collective(Collective kind, comm::Group group, int members)
     {
-        const bool parts = kind != Collective::AllReduce && kind != Collective::Broadcast; // the whole data is a part of each member
+        const bool parts =
+            kind != Collective::AllReduce && kind != Collective::Broadcast; // the whole data is a part of each member
         for (std::int64_t bytes = kFirstBytes; bytes * (parts ? members : 1) <= m_options.mostBytes; bytes *= kFactor) {
             const auto once = [&]() -> Status {
                 if (m_comm.rank() >= members)
@@ -66,7 +70,8 @@ private:
                 Result<comm::Request> request = start(kind, group, bytes);
                 return request ? m_comm.wait(*request, kDeadline, cost::name(kind)) : Status(request.error());
             };
-            if (const Status status = measure(cost::curveName(kind, static_cast<std::size_t>(members)), bytes, once, 1); !status)
+            if (const Status status = measure(cost::curveName(kind, static_cast<std::size_t>(members)), bytes, once, 1);
+                !status)
                 return status;
         }
         return {};
@@ -76,16 +81,12 @@ private:
     {
         const std::int64_t floats = bytes / static_cast<std::int64_t>(sizeof(float));
         switch (kind) {
-        case Collective::AllReduce:
-            return m_comm.allReduce(group, m_data.data(), floats);
+        case Collective::AllReduce: return m_comm.allReduce(group, m_data.data(), floats);
         case Collective::ReduceScatter:
             return m_comm.reduceScatter(group, comm::Element::Float32, m_data.data(), m_more.data(), floats);
-        case Collective::AllGather:
-            return m_comm.allGather(group, m_more.data(), m_data.data(), bytes);
-        case Collective::AllToAll:
-            return m_comm.allToAll(group, m_data.data(), m_more.data(), bytes);
-        default:
-            return m_comm.broadcast(group, 0, m_data.data(), bytes);
+        case Collective::AllGather: return m_comm.allGather(group, m_more.data(), m_data.data(), bytes);
+        case Collective::AllToAll: return m_comm.allToAll(group, m_data.data(), m_more.data(), bytes);
+        default: return m_comm.broadcast(group, 0, m_data.data(), bytes);
         }
     }
 
@@ -96,8 +97,11 @@ private:
             const auto once = [&]() -> Status {
                 for (int turn = 0; turn < 2 && m_comm.rank() < 2; ++turn) {
                     const bool sends = m_comm.rank() == turn;
-                    Result<comm::Request> request = sends ? m_comm.isend(m_data.data(), bytes, 1 - m_comm.rank(), kTag) : m_comm.irecv(m_more.data(), bytes, 1 - m_comm.rank(), kTag);
-                    if (const Status status = request ? m_comm.wait(*request, kDeadline, "a message") : Status(request.error()); !status)
+                    Result<comm::Request> request = sends ? m_comm.isend(m_data.data(), bytes, 1 - m_comm.rank(), kTag)
+                                                          : m_comm.irecv(m_more.data(), bytes, 1 - m_comm.rank(), kTag);
+                    if (const Status status =
+                            request ? m_comm.wait(*request, kDeadline, "a message") : Status(request.error());
+                        !status)
                         return status;
                 }
                 return {};
@@ -112,7 +116,7 @@ private:
     template <class Once>
     Status measure(const std::string &curve, std::int64_t bytes, const Once &once, double share)
     {
-        double rounds = kFewest;
+        double rounds = kFewestRounds;
         std::vector<double> seconds;
         for (int round = 0; round < static_cast<int>(rounds); ++round) {
             if (const Status status = m_comm.barrier(kDeadline); !status)
@@ -123,10 +127,11 @@ private:
             double spent = std::chrono::duration<double>(Clock::now() - begin).count();
             if (const Status status = slowest(spent); !status)
                 return status;
-            if (round > 0) // the first one makes what is kept
+            if (round > 0) // the first one is for setup
                 seconds.push_back(spent);
             if (round == 1)
-                rounds = std::clamp(m_options.secondsPerPoint / std::max(spent, 1e-9), static_cast<double>(kFewest), static_cast<double>(kMost));
+                rounds = std::clamp(m_options.secondsPerPoint / std::max(spent, 1e-9),
+                                    static_cast<double>(kFewestRounds), static_cast<double>(kMostRounds));
         }
         m_curves[curve].push_back({static_cast<double>(bytes), Seconds(median(std::move(seconds)) / share)});
         return {};

@@ -17,12 +17,13 @@ struct TransportOptions {
     double secondsPerPoint = 0.02;
 };
 
-/// Collective: every rank of @p communicator calls it, each already on its own cores. Times of every collective among the first 2, 4, 8 ... and
-/// all ranks, and of messages between ranks 0 and 1, over sizes from 64 bytes on by factors of 8; medians, of the slowest member. Rank 0
-/// gets the curves by cost::curveName, the others get nothing. Errors: those of the transport.
+/// Collective: every rank of @p communicator calls it, each already on its own cores. Times of every collective among
+/// the first 2, 4, 8 ... and all ranks, and of messages between ranks 0 and 1, over sizes from 64 bytes on by factors
+/// of 8; medians, of the slowest member. Rank 0 gets the curves by cost::curveName, the others get nothing. Errors:
+/// those of the transport.
 Result<Curves> measureTransport(comm::Communicator &communicator, const TransportOptions &options = {});
 
-/// Curves as a file carries them from the ranks that measured to whoever asked; the same text as in a profile.
+/// Curves as the file in which ranks return them; the same text as in a profile.
 std::string curvesText(const Curves &curves);
 Result<Curves> curvesFromText(const std::string &text);
 

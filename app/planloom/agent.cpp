@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "executor/agent/agent.h"
 
+#include "app/planloom/sources.h"
 #include "app/planloom/verbs.h"
 
 #include <filesystem>
@@ -8,16 +9,9 @@
 
 namespace planloom::cli {
 
-namespace {
-
-std::string absolute(const std::string &path)
+int agent(const AgentOptions &options)
 {
-    std::error_code unknown; // the folder we are in may be gone
-    return path.empty() ? path : std::filesystem::absolute(path, unknown).lexically_normal().string();
+    return agent::runAgent({absolutePath(options.socket), absolutePath(options.root), options.exitWithParent});
 }
-
-} // namespace
-
-int agent(const AgentOptions &options) { return agent::runAgent({absolute(options.socket), absolute(options.root), options.exitWithParent}); }
 
 } // namespace planloom::cli

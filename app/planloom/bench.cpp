@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "app/planloom/json_text.h"
 #include "app/planloom/verbs.h"
 
 #include <algorithm>
@@ -7,9 +6,12 @@
 #include <cstring>
 #include <filesystem>
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 #include <unistd.h>
 
 namespace planloom::cli {
+
+using nlohmann::ordered_json;
 namespace {
 
 namespace fs = std::filesystem;
@@ -45,18 +47,20 @@ Status bench(const BenchOptions &options, Output &output)
             output.line(name);
         if (known.empty())
             output.line("This build has no benchmarks; build with -DPLANLOOM_BENCH=ON.");
-        output.json(JsonObject().raw("benchmarks", jsonStrings(known).text()).text());
+        output.result(ordered_json{{"benchmarks", known}});
         return {};
     }
     if (known.empty())
-        return notFound(fmt::format("there is no benchmark '{}': this build has none; build with -DPLANLOOM_BENCH=ON", options.name));
+        return notFound(fmt::format("there is no benchmark '{}': this build has none; build with -DPLANLOOM_BENCH=ON",
+                                    options.name));
     if (std::find(known.begin(), known.end(), options.name) == known.end())
-        return notFound(fmt::format("there is no benchmark '{}'; choose one of: {}", options.name, fmt::join(known, ", ")));
+        return notFound(
+            fmt::format("there is no benchmark '{}'; choose one of: {}", options.name, fmt::join(known, ", ")));
     const std::string program = (folder() / (std::string(kPrefix) + options.name)).string();
     std::string first = program;
     char *arguments[] = {first.data(), nullptr};
     ::execv(program.c_str(), arguments);
-    return ioError(fmt::format("cannot be started: {}", std::strerror(errno))).in(program);
+    return ioError(fmt::format("cannot be started: {}", systemReason())).in(program);
 }
 
 } // namespace planloom::cli

@@ -16,7 +16,7 @@ namespace {
 
 using Verb = std::function<Status(Output &)>;
 
-/// The parser, where its values go, and what is to be run.
+/// The parser, the places of its values, and the chosen command.
 struct Command {
     CLI::App app{"Plans, simulates, runs and explains the parallel training of neural networks", "planloom"};
     OutputOptions output;
@@ -36,13 +36,16 @@ struct Command {
     std::function<int()> process; ///< agent and worker: they print for themselves
 };
 
-constexpr const char *kModel = "FILE.onnx, config.json of Hugging Face, a layer profile FILE.txt, or zoo:NAME (see planloom models)";
-constexpr const char *kCluster = "FILE.yaml, FILE.json, NCCL FILE.xml, text of `nvidia-smi topo -m`, local[:N] or preset:NAME (see planloom clusters)";
+constexpr const char *kModel =
+    "FILE.onnx, config.json of Hugging Face, a layer profile FILE.txt, or zoo:NAME (see planloom models)";
+constexpr const char *kCluster = "FILE.yaml, FILE.json, NCCL FILE.xml, text of `nvidia-smi topo -m`, local[:N] or "
+                                 "preset:NAME (see planloom clusters)";
 
-CLI::App *addVerb(Command &command, const std::string &name, const std::string &about, const std::string &example, Verb run)
+CLI::App *addVerb(Command &command, const std::string &name, const std::string &about, const std::string &example,
+                  Verb run)
 {
     CLI::App *verb = command.app.add_subcommand(name, about);
-    verb->add_flag("--json", command.output.json, "Print the result as JSON on stdout, and nothing else there");
+    verb->add_flag("--json", command.output.json, "Print only the result, as JSON, on stdout");
     verb->add_flag("--quiet", command.output.quiet, "Print no text for people and no progress, only errors");
     verb->footer("Example:\n  " + example);
     verb->callback([&command, run = std::move(run)] { command.chosen = run; });
@@ -63,33 +66,49 @@ CLI::Validator finite()
 
 void addBuiltIn(Command &command)
 {
-    addVerb(command, "models", "List the built-in models", "planloom models", [](Output &output) { return models(output); });
-    addVerb(command, "planners", "List the planners and their options", "planloom planners", [](Output &output) { return planners(output); });
-    addVerb(command, "clusters", "List the built-in clusters", "planloom clusters --json", [](Output &output) { return clusters(output); });
+    addVerb(command, "models", "List the built-in models", "planloom models",
+            [](Output &output) { return models(output); });
+    addVerb(command, "planners", "List the planners and their options", "planloom planners",
+            [](Output &output) { return planners(output); });
+    addVerb(command, "clusters", "List the built-in clusters", "planloom clusters --json",
+            [](Output &output) { return clusters(output); });
 }
 
 void addInspect(Command &command)
 {
-    CLI::App *verb = addVerb(command, "inspect", "Say what a model, cluster, profile, plan, run, trace or workspace is", "planloom inspect zoo:gpt2",
-                             [&command](Output &output) { return inspect(command.inspect, output); });
-    verb->add_option("what", command.inspect.what, "A file, the folder of a run, zoo:NAME, preset:NAME or local[:N]")->required();
+    CLI::App *verb =
+        addVerb(command, "inspect", "Describe a model, cluster, profile, plan, run, trace or workspace",
+                "planloom inspect zoo:gpt2", [&command](Output &output) { return inspect(command.inspect, output); });
+    verb->add_option("what", command.inspect.what, "A file, the folder of a run, zoo:NAME, preset:NAME or local[:N]")
+        ->required();
 }
 
-/// What a plan says about training beyond its layout.
+/// The training settings of a plan, beyond its layout.
 void addTrainingSettings(CLI::App *verb, PlanOptions &options)
 {
     constexpr std::int64_t kMostSteps = std::int64_t{1} << 40;
-    verb->add_option("--no-decay", options.noDecay, "Parameters without weight decay: a name, a pattern with *, or rank<2 (biases and norms); may be given several times")
+    verb->add_option("--no-decay", options.noDecay,
+                     "Parameters without weight decay: a name, a pattern with *, or rank<2 (biases and norms); may be "
+                     "given several times")
         ->type_name("PATTERN");
-    verb->add_option("--lr-schedule", options.learningRateSchedule, "How the learning rate falls after the warm-up")
+    verb->add_option("--lr-schedule", options.learningRateSchedule, "Decay of the learning rate after the warm-up")
         ->check(CLI::IsMember({"constant", "linear", "cosine"}))
         ->capture_default_str();
-    verb->add_option("--warmup-steps", options.warmupSteps, "Steps in which the learning rate rises to its full")->check(CLI::Range(std::int64_t{0}, kMostSteps));
-    verb->add_option("--decay-steps", options.decaySteps, "Step at which the fall ends; default: the run's last")->check(CLI::Range(std::int64_t{1}, kMostSteps));
-    verb->add_option("--lr-minimum", options.minimumLearningRate, "Share of the learning rate that is left after the fall")->check(CLI::Range(0.0, 1.0));
-    verb->add_option("--clip-norm", options.clipNorm, "Scale gradients down to this 2-norm over all parameters")->check(finite() & CLI::NonNegativeNumber);
-    verb->add_option("--precision", options.precision, "What activations and matrix products are computed in")->check(CLI::IsMember({"fp32", "bf16"}))->capture_default_str();
-    verb->add_option("--zero", options.zero, "What replicas share out: 1 optimizer state, 2 gradients too, 3 parameters too")->check(CLI::Range(0, 3))->capture_default_str();
+    verb->add_option("--warmup-steps", options.warmupSteps, "Learning-rate warm-up steps")
+        ->check(CLI::Range(std::int64_t{0}, kMostSteps));
+    verb->add_option("--decay-steps", options.decaySteps, "Step at which the decay ends; default: the run's last")
+        ->check(CLI::Range(std::int64_t{1}, kMostSteps));
+    verb->add_option("--lr-minimum", options.minimumLearningRate, "Share of the learning rate after the decay")
+        ->check(CLI::Range(0.0, 1.0));
+    verb->add_option("--clip-norm", options.clipNorm, "Scale gradients down to this 2-norm over all parameters")
+        ->check(finite() & CLI::NonNegativeNumber);
+    verb->add_option("--precision", options.precision, "Precision of activations and matrix products")
+        ->check(CLI::IsMember({"fp32", "bf16"}))
+        ->capture_default_str();
+    verb->add_option("--zero", options.zero,
+                     "ZeRO stage: 1 shards optimizer state, 2 also gradients, 3 also parameters")
+        ->check(CLI::Range(0, 3))
+        ->capture_default_str();
 }
 
 void addPlan(Command &command)
@@ -101,23 +120,37 @@ void addPlan(Command &command)
     verb->add_option("--model", options.model, kModel)->required();
     verb->add_option("--cluster", options.cluster, kCluster)->required();
     verb->add_option("--profile", options.profile, "Measured times, from planloom profile");
-    verb->add_option("--planner", options.planner, "Planner to use (see planloom planners); all: every one that searches, side by side")->capture_default_str();
-    CLI::Option *from = verb->add_option("--from", options.from, "Make the plan of another program's configuration instead (planner manual): arguments of Megatron-LM in a file or a script, DeepSpeed's JSON, torchtitan's TOML");
+    verb->add_option("--planner", options.planner,
+                     "Planner to use (see planloom planners); all: compare every planner that searches")
+        ->capture_default_str();
+    CLI::Option *from = verb->add_option("--from", options.from,
+                                         "Plan from another program's configuration (planner manual): arguments of "
+                                         "Megatron-LM in a file or a script, DeepSpeed's JSON, torchtitan's TOML");
     from->type_name("FILE");
-    CLI::Option *batch = verb->add_option("--batch", options.batch, "Samples of one training step; needed unless --from says it");
+    CLI::Option *batch =
+        verb->add_option("--batch", options.batch, "Samples of one training step; required without --from");
     batch->excludes(from);
     verb->parse_complete_callback([batch, from] {
         if (batch->empty() && from->empty())
             throw CLI::RequiredError("--batch");
     });
-    verb->add_option("--micro-batch", options.microBatch, "Samples of one micro-batch on one device; the planner chooses if not given")->excludes(from);
-    verb->add_option("--set", command.planSet, "Option of the planner, KEY=VALUE; may be given several times")->type_name("KEY=VALUE");
-    verb->add_option("--annotate", options.annotate, "What a scope of the model shall be: SCOPE=split:4, SCOPE=replicate:2, *=STRATEGY for the rest; may be given several times")
+    verb->add_option("--micro-batch", options.microBatch,
+                     "Samples of one micro-batch on one device; the planner chooses if not given")
+        ->excludes(from);
+    verb->add_option("--set", command.planSet, "Option of the planner, KEY=VALUE; may be given several times")
+        ->type_name("KEY=VALUE");
+    verb->add_option("--annotate", options.annotate,
+                     "Parallel strategy for a scope: SCOPE=split:4, SCOPE=replicate:2, *=STRATEGY for the rest; "
+                     "may be given several times")
         ->type_name("SCOPE=STRATEGY");
-    verb->add_option("--optimizer", options.optimizer, "Optimizer of the training")->check(CLI::IsMember({"adamw", "sgd"}))->capture_default_str();
-    verb->add_option("--learning-rate", options.learningRate, "Its learning rate")->check(finite() & CLI::NonNegativeNumber);
+    verb->add_option("--optimizer", options.optimizer, "Optimizer of the training: " + update::ruleNames())
+        ->type_name("NAME[,SETTING=VALUE...]")
+        ->capture_default_str();
+    verb->add_option("--learning-rate", options.learningRate, "Its learning rate")
+        ->check(finite() & CLI::NonNegativeNumber);
     verb->add_option("--momentum", options.momentum, "Momentum of sgd")->check(CLI::Range(0.0, 1.0));
-    verb->add_option("--weight-decay", options.weightDecay, "Its weight decay")->check(finite() & CLI::NonNegativeNumber);
+    verb->add_option("--weight-decay", options.weightDecay, "Its weight decay")
+        ->check(finite() & CLI::NonNegativeNumber);
     addTrainingSettings(verb, options);
     verb->add_option("-o,--output", options.out, "Plan file to write")->type_name("PLAN");
     verb->add_option("--workspace", options.workspace, "Workspace to record the plan in")->type_name("FILE");
@@ -129,24 +162,38 @@ void addSimulate(Command &command)
                              "planloom simulate nano.plan.json --trace nano.trace.json",
                              [&command](Output &output) { return simulate(command.simulate, output); });
     verb->add_option("plan", command.simulate.plan, "Plan file")->required()->type_name("PLAN");
-    verb->add_option("--trace", command.simulate.trace, "Write the timeline: FILE.json in Chrome's format, else Planloom's own")->type_name("FILE");
-    verb->add_option("--order", command.simulate.order, "Compute in the order of a schedule of torch.distributed.pipelining")->type_name("CSV");
+    verb->add_option("--trace", command.simulate.trace,
+                     "Write the timeline: FILE.json in Chrome's format, else Planloom's own")
+        ->type_name("FILE");
+    verb->add_option("--order", command.simulate.order,
+                     "Compute in the order of a schedule of torch.distributed.pipelining")
+        ->type_name("CSV");
     verb->add_option("-o,--output", command.simulate.out, "Plan file to write, with that order")->type_name("PLAN");
 }
 
 void addProfile(Command &command)
 {
     ProfileOptions &options = command.profile;
-    CLI::App *verb = addVerb(command, "profile", "Measure how long a model's operators take on a device of this machine",
-                             "planloom profile --model zoo:gpt-nano --device cpu --samples 4 -o nano.profile.json",
-                             [&command](Output &output) { return profile(command.profile, output); });
+    CLI::App *verb =
+        addVerb(command, "profile", "Measure how long a model's operators take on a device of this machine",
+                "planloom profile --model zoo:gpt-nano --device cpu --samples 4 -o nano.profile.json",
+                [&command](Output &output) { return profile(command.profile, output); });
     CLI::Option *model = verb->add_option("--model", options.model, kModel);
-    verb->add_option("--plan", options.plan, "Measure a plan's model with as many ranks and samples as the plan uses")->type_name("PLAN")->excludes(model);
+    verb->add_option("--plan", options.plan, "Measure a plan's model with as many ranks and samples as the plan uses")
+        ->type_name("PLAN")
+        ->excludes(model);
     verb->add_option("--device", options.device, "Device to measure on")->capture_default_str();
-    verb->add_option("--samples", options.samples, "Sizes of a slice to measure, such as 1,4,16")->delimiter(',')->check(CLI::Range(1, 1 << 20))->type_name("N,...");
-    verb->add_option("--ranks", options.ranks, "Workers that will share this machine; default 1, or the plan's")->check(CLI::Range(1, 1024));
-    verb->add_option("--threads", options.threads, "OpenMP threads of a rank; default: its share of the cores")->check(CLI::Range(1, 4096));
-    verb->add_option("--repetitions", options.repetitions, "Runs of each pass; default: as many as a steady median needs")->check(CLI::Range(1, 10000));
+    verb->add_option("--samples", options.samples, "Sizes of a slice to measure, such as 1,4,16")
+        ->delimiter(',')
+        ->check(CLI::Range(1, 1 << 20))
+        ->type_name("N,...");
+    verb->add_option("--ranks", options.ranks, "Workers that will share this machine; default 1, or the plan's")
+        ->check(CLI::Range(1, 1024));
+    verb->add_option("--threads", options.threads, "OpenMP threads of a rank; default: its share of the cores")
+        ->check(CLI::Range(1, 4096));
+    verb->add_option("--repetitions", options.repetitions,
+                     "Runs of each pass; default: as many as a steady median needs")
+        ->check(CLI::Range(1, 10000));
     verb->add_option("-o,--output", options.out, "Profile file to write")->type_name("PROFILE");
     verb->add_option("--workspace", options.workspace, "Workspace to record the profile in")->type_name("FILE");
 }
@@ -154,29 +201,63 @@ void addProfile(Command &command)
 void addTrain(Command &command)
 {
     TrainOptions &options = command.train;
-    CLI::App *verb = addVerb(command, "train", "Train a plan's model for real, one process a device",
-                             "planloom train nano.plan.json --data /usr/share/common-licenses/GPL-3 --steps 100 --seed 1",
-                             [&command](Output &output) { return train(command.train, output); });
+    CLI::App *verb =
+        addVerb(command, "train", "Train a plan's model, one process a device",
+                "planloom train nano.plan.json --data /usr/share/common-licenses/GPL-3 --steps 100 --seed 1",
+                [&command](Output &output) { return train(command.train, output); });
+    run::Settings &settings = options.settings;
     constexpr std::int64_t kMostSteps = std::int64_t{1} << 40;
-    verb->add_option("plan", options.plan, "Plan file; with --resume also the folder of the run")->required()->type_name("PLAN");
-    verb->add_option("--data", options.data, "Text, token file, .npy, CSV(.gz), IDX, or a folder of .npy files; needed unless a run is resumed");
-    verb->add_option("--steps", options.steps, "Training steps; default 100")->check(CLI::Range(std::int64_t{1}, kMostSteps));
-    verb->add_option("--seed", options.seed, "Seed of weights and order of samples; default 1");
-    verb->add_option("--run-dir", options.runDir, "Folder of the run, for its trace and metrics; default: a new one")->type_name("FOLDER");
-    verb->add_option("--holdout", options.holdout, "Share of the samples that is kept for evaluation")->check(CLI::Range(0.0, 0.9));
-    verb->add_option("--threads", options.threads, "OpenMP threads of each rank; default: its share of the cores")->check(CLI::Range(1, 4096));
-    verb->add_option("--validate-every", options.validateEvery, "Steps between evaluations of what is held out")->check(CLI::Range(std::int64_t{1}, kMostSteps));
-    verb->add_option("--early-stop", options.earlyStop, "End after so many validations without a better loss")->check(CLI::Range(1, 1 << 20));
-    verb->add_option("--checkpoint-every", options.checkpointEvery, "Steps between checkpoints; a run that has them also leaves one when it ends or is stopped")
+    constexpr int kMostOften = 1 << 20;
+    /// An option that sets one of run::Settings, which has @p key in a request.
+    const auto setting = [&](const char *name, const char *key, auto &value, const char *about) {
+        return verb->add_option(name, value, about)->each([&options, key](const std::string &) {
+            options.given.insert(key);
+        });
+    };
+    verb->add_option("plan", options.plan, "Plan file; with --resume also the folder of the run")
+        ->required()
+        ->type_name("PLAN");
+    setting("--data", "data", settings.data,
+            "Text, token file, .npy, CSV(.gz), IDX, or a folder of .npy files; needed unless a run is resumed");
+    setting("--steps", "steps", settings.steps, "Training steps; default 100")
         ->check(CLI::Range(std::int64_t{1}, kMostSteps));
-    verb->add_option("--keep", options.keep, "Newest checkpoints that are kept; 0: all")->capture_default_str()->check(CLI::Range(0, 1 << 20));
-    verb->add_flag("--resume", options.resume, "Go on from the newest whole checkpoint of the run; what is not given is as it was");
-    verb->add_option("--restarts", options.restarts, "How often to start again from the newest checkpoint when a rank dies or hangs")->check(CLI::Range(0, 1 << 20));
-    verb->add_option("--hung-after", options.hungAfter, "Seconds without progress after which a rank hangs; default 30, always at least five steps")
+    setting("--seed", "seed", settings.seed, "Seed of weights and order of samples; default 1");
+    verb->add_option("--run-dir", options.runDir, "Folder of the run, for its trace and metrics; default: a new one")
+        ->type_name("FOLDER");
+    setting("--holdout", "holdout", settings.holdout, "Share of the samples held out for validation")
+        ->check(CLI::Range(0.0, 0.9));
+    setting("--threads", "threads", settings.threads, "OpenMP threads of each rank; default: its share of the cores")
+        ->check(CLI::Range(1, 4096));
+    setting("--validate-every", "validate_every", settings.validateEvery,
+            "Steps between evaluations on the validation set")
+        ->check(CLI::Range(std::int64_t{1}, kMostSteps));
+    setting("--early-stop", "early_stop", settings.earlyStop,
+            "Number of validations without a better loss after which training ends")
+        ->check(CLI::Range(1, kMostOften));
+    setting("--checkpoint-every", "checkpoint_every", settings.checkpointEvery,
+            "Steps between checkpoints; one more is written when the run ends or is stopped")
+        ->check(CLI::Range(std::int64_t{1}, kMostSteps));
+    setting("--keep", "keep", settings.keep, "Number of newest checkpoints to keep; 0: all")
+        ->capture_default_str()
+        ->check(CLI::Range(0, kMostOften));
+    verb->add_flag("--resume", options.resume,
+                   "Resume from the run's newest complete checkpoint; options not given keep their values");
+    setting("--restarts", "restarts", settings.restarts,
+            "Number of restarts from the newest checkpoint after a rank died or hung")
+        ->check(CLI::Range(0, kMostOften));
+    setting("--hung-after", "hung_seconds", settings.hungSeconds,
+            "Seconds without progress after which a rank is considered hung; default 30, at least five steps")
         ->check(finite() & CLI::PositiveNumber);
-    verb->add_option("--trace", options.trace, "Which steps are recorded in the run's trace: on (all), off (none), or a number N: one in N")
-        ->check(CLI::IsMember({"on", "off"}) | CLI::Range(std::int64_t{1}, kMostSteps))->type_name("WHICH");
-    verb->add_option("--agent", options.agent, "Socket of an agent that is running; default: one of its own")->type_name("SOCKET");
+    verb->add_option_function<std::string>(
+            "--trace",
+            [&options](const std::string &which) {
+                options.given.insert("trace_every");
+                options.settings.traceEvery = which == "on" ? 1 : which == "off" ? 0 : std::stoll(which);
+            },
+            "Steps recorded in the run's trace: on (all), off (none), or a number N: one in N")
+        ->check(CLI::IsMember({"on", "off"}) | CLI::Range(std::int64_t{1}, kMostSteps))
+        ->type_name("WHICH");
+    verb->add_option("--agent", options.agent, "Socket of a running agent; default: start one")->type_name("SOCKET");
     verb->add_option("--workspace", options.workspace, "Workspace to record the run in")->type_name("FILE");
 }
 
@@ -190,8 +271,9 @@ std::string formatList()
 
 void addRest(Command &command)
 {
-    CLI::App *compareVerb = addVerb(command, "compare", "Lay two plans or runs side by side", "planloom compare a.plan.json b.plan.json",
-                                    [&command](Output &output) { return compare(command.compare, output); });
+    CLI::App *compareVerb =
+        addVerb(command, "compare", "Lay two plans or runs side by side", "planloom compare a.plan.json b.plan.json",
+                [&command](Output &output) { return compare(command.compare, output); });
     compareVerb->add_option("a", command.compare.a, "Plan file or folder of a run")->required();
     compareVerb->add_option("b", command.compare.b, "Plan file or folder of a run")->required();
 
@@ -201,7 +283,9 @@ void addRest(Command &command)
     exportVerb->add_option("what", command.exportTo.what, "Plan file or folder of a run")->required();
     exportVerb->add_option("--to", command.exportTo.format, "Format to write")->required()->type_name("FORMAT");
     exportVerb->add_option("-o,--output", command.exportTo.out, "File to write")->required()->type_name("PATH");
-    exportVerb->add_option("--dtype", command.exportTo.dtype, "Numbers of safetensors")->check(CLI::IsMember({"fp32", "bf16"}))->capture_default_str();
+    exportVerb->add_option("--dtype", command.exportTo.dtype, "Numbers of safetensors")
+        ->check(CLI::IsMember({"fp32", "bf16"}))
+        ->capture_default_str();
 
     CLI::App *benchVerb = addVerb(command, "bench", "Run a benchmark of this build, or list them", "planloom bench",
                                   [&command](Output &output) { return bench(command.bench, output); });
@@ -210,21 +294,31 @@ void addRest(Command &command)
 
 void addProcesses(Command &command)
 {
-    CLI::App *agentVerb = command.app.add_subcommand("agent", "Serve training runs to studios and command lines on a private Unix socket");
-    agentVerb->add_flag("--json", command.output.json, "Accepted for uniformity: the agent's answers go over its socket");
+    CLI::App *agentVerb =
+        command.app.add_subcommand("agent",
+                                   "Serve training runs to studios and command lines on a private Unix socket");
+    agentVerb->add_flag("--json", command.output.json,
+                        "Accepted for uniformity: the agent's answers go over its socket");
     agentVerb->add_flag("--quiet", command.output.quiet, "Accepted for uniformity");
     agentVerb->footer("Example:\n  planloom agent --socket ~/agent.sock");
-    agentVerb->add_option("--socket", command.agent.socket, "Socket to make, with mode 0600; default: in a new private folder, printed on stdout");
-    agentVerb->add_option("--root", command.agent.root, "Where runs without a folder go; default: ~/.local/share/planloom/runs")->type_name("FOLDER");
+    agentVerb->add_option("--socket", command.agent.socket,
+                          "Socket to make, with mode 0600; default: in a new private folder, printed on stdout");
+    agentVerb
+        ->add_option("--root", command.agent.root,
+                     "Where runs without a folder go; default: ~/.local/share/planloom/runs")
+        ->type_name("FOLDER");
     agentVerb->add_flag("--exit-with-parent", command.agent.exitWithParent, "End when standard input ends");
     agentVerb->callback([&command] { command.process = [&command] { return agent(command.agent); }; });
 
-    CLI::App *workerVerb = command.app.add_subcommand("worker", "One training process of a run; started by an agent")->group("");
+    CLI::App *workerVerb =
+        command.app.add_subcommand("worker", "One training process of a run; started by an agent")->group("");
     workerVerb->add_option("--run-dir", command.worker.runDir, "Folder of the run")->required();
     workerVerb->add_option("--agent", command.worker.agent, "Socket of the agent")->required();
     workerVerb->callback([&command] { command.process = [&command] { return worker(command.worker); }; });
 
-    CLI::App *transportVerb = command.app.add_subcommand("transport", "One of the ranks that measure messages; started by profile")->group("");
+    CLI::App *transportVerb =
+        command.app.add_subcommand("transport", "One of the ranks that measure messages; started by profile")
+            ->group("");
     transportVerb->add_option("--out", command.transport.out, "File that rank 0 writes")->required();
     transportVerb->callback([&command] { command.process = [&command] { return transport(command.transport); }; });
 }
@@ -247,12 +341,10 @@ int statusOf(const Error &error)
     case ErrorCode::BadInput:
     case ErrorCode::NotFound:
     case ErrorCode::Unsupported:
-    case ErrorCode::Infeasible:
-        return 2;
+    case ErrorCode::Infeasible: return 2;
     case ErrorCode::Cancelled:
     case ErrorCode::Io:
-    case ErrorCode::Failed:
-        return 1;
+    case ErrorCode::Failed: return 1;
     }
     return 1;
 }
@@ -274,7 +366,7 @@ int parseFailure(const Command &command, const CLI::ParseError &failure)
     return report(badInput(fmt::format("{}; see {}", firstLine(failure.what()), help)));
 }
 
-/// CLI11 takes an unknown verb for a missing one; a person wants to hear which.
+/// CLI11 reports an unknown verb as a missing one; this names it.
 Status checkVerb(const Command &command, int argc, char **argv)
 {
     if (argc < 2 || argv[1][0] == '-')
@@ -310,7 +402,9 @@ int run(int argc, char **argv)
     Command command;
     command.app.set_version_flag("--version", "planloom " PLANLOOM_VERSION);
     command.app.require_subcommand(1);
-    command.app.footer("planloom VERB --help shows a verb's options and an example.\nExit status: 0 done, 1 failed while running, 2 the input or the options are wrong,\n130 stopped by Ctrl-C with the best result so far.");
+    command.app.footer(
+        "planloom VERB --help shows a verb's options and an example.\nExit status: 0 done, 1 failed while running, 2 "
+        "the input or the options are wrong,\n130 stopped by Ctrl-C with the best result so far.");
     addBuiltIn(command);
     addInspect(command);
     addPlan(command);

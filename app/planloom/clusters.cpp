@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "app/planloom/json_text.h"
 #include "app/planloom/verbs.h"
 #include "engine/cluster/cluster.h"
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 #include <set>
 
 namespace planloom::cli {
+
+using nlohmann::ordered_json;
 namespace {
 
 std::string typesOf(const cluster::Cluster &cluster)
@@ -21,25 +23,25 @@ std::string typesOf(const cluster::Cluster &cluster)
 
 Status clusters(Output &output)
 {
-    JsonArray all;
+    ordered_json all = ordered_json::array();
     Table table({"CLUSTER", "NODES", "DEVICES", "KIND"});
     for (const auto &name : cluster::presetNames()) {
         const auto made = cluster::preset(name);
         if (!made)
             return made.error();
-        table.row({"preset:" + name, std::to_string(made->nodes().size()), std::to_string(made->devices().size()), typesOf(*made)});
-        all.raw(JsonObject()
-                    .add("name", "preset:" + name)
-                    .add("nodes", made->nodes().size())
-                    .add("devices", made->devices().size())
-                    .add("types", typesOf(*made))
-                    .text());
+        table.row({"preset:" + name, std::to_string(made->nodes().size()), std::to_string(made->devices().size()),
+                   typesOf(*made)});
+        all.push_back(ordered_json{{"name", "preset:" + name},
+                                   {"nodes", made->nodes().size()},
+                                   {"devices", made->devices().size()},
+                                   {"types", typesOf(*made)}});
     }
     table.print(output);
     output.line();
-    output.line("Also: local, local:N (this machine as N CPU devices), FILE.yaml, FILE.json, an NCCL topology FILE.xml,");
+    output.line(
+        "Also: local, local:N (this machine as N CPU devices), FILE.yaml, FILE.json, an NCCL topology FILE.xml,");
     output.line("the text of `nvidia-smi topo -m`.");
-    output.json(JsonObject().raw("clusters", all.text()).text());
+    output.result(ordered_json{{"clusters", all}});
     return {};
 }
 

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "app/planloom/json_text.h"
 #include "app/planloom/sources.h"
 #include "app/planloom/verbs.h"
 #include "engine/simulate/simulate.h"
@@ -7,20 +6,26 @@
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 namespace planloom::cli {
+
+using nlohmann::ordered_json;
 namespace {
 
-/// A plan with what the simulator says today or, for a run, what was measured.
+/// A plan with its simulated or, for a run, its measured figures.
 struct Side {
     std::string path;
     plan::Document document;
     simulate::Report predicted;
-    std::optional<agent::RunSummary> measured;
+    std::optional<run::Summary> measured;
     bool isRun = false;
 
-    /// What counts: measured where there is something measured.
-    [[nodiscard]] double iterationSeconds() const { return measured ? measured->iterationSecondsMedian : predicted.iterationSeconds; }
+    /// The figure to compare: measured if available.
+    [[nodiscard]] double iterationSeconds() const
+    {
+        return measured ? measured->iterationSecondsMedian : predicted.iterationSeconds;
+    }
     [[nodiscard]] double samplesPerSecond() const
     {
         const double seconds = iterationSeconds();
@@ -31,7 +36,9 @@ struct Side {
         std::int64_t peak = 0;
         for (const auto &device : predicted.devices)
             peak = std::max(peak, device.peakBytes);
-        return measured && !measured->peakBytesMeasured.empty() ? *std::max_element(measured->peakBytesMeasured.begin(), measured->peakBytesMeasured.end()) : peak;
+        return measured && !measured->peakBytesMeasured.empty()
+            ? *std::max_element(measured->peakBytesMeasured.begin(), measured->peakBytesMeasured.end())
+            : peak;
     }
 };
 
@@ -59,7 +66,7 @@ Result<Side> load(const std::string &path)
     return side;
 }
 
-/// What each task took: measured for a run, else predicted.
+/// The time of each task: measured for a run, else predicted.
 Result<trace::Trace> traceOf(const Side &side)
 {
     if (side.isRun)
@@ -86,13 +93,20 @@ Result<std::optional<profiler::Comparison>> compareTasks(const Side &a, const Si
     return std::optional(b.isRun ? profiler::compare(*first, *second) : profiler::compare(*second, *first));
 }
 
-std::string sideJson(const Side &side)
+ordered_json sideJson(const Side &side)
 {
-    JsonObject json;
-    json.add("path", side.path).add("kind", side.isRun ? "run" : "plan").add("model", side.document.plan.modelName).add("cluster", side.document.plan.clusterName)
-        .add("notation", plan::notation(side.document.plan)).add("iteration_seconds", side.iterationSeconds())
-        .add("samples_per_second", side.samplesPerSecond()).add("peak_bytes", side.peakBytes()).raw("predicted", simulate::toJson(side.predicted));
-    return json.raw("summary", side.measured ? agent::toJson(*side.measured) : "null").text();
+    ordered_json json = ordered_json::object();
+    json["path"] = side.path;
+    json["kind"] = side.isRun ? "run" : "plan";
+    json["model"] = side.document.plan.modelName;
+    json["cluster"] = side.document.plan.clusterName;
+    json["notation"] = plan::notation(side.document.plan);
+    json["iteration_seconds"] = side.iterationSeconds();
+    json["samples_per_second"] = side.samplesPerSecond();
+    json["peak_bytes"] = side.peakBytes();
+    json["predicted"] = ordered_json::parse(simulate::toJson(side.predicted));
+    json["summary"] = side.measured ? ordered_json::parse(run::toJson(*side.measured)) : ordered_json();
+    return json;
 }
 
 void printSides(const Side &a, const Side &b, Output &output)
@@ -105,13 +119,19 @@ void printSides(const Side &a, const Side &b, Output &output)
     row("plan", [](const Side &side) { return plan::notation(side.document.plan); });
     row("planner", [](const Side &side) { return side.document.plan.planner.name; });
     row("schedule", [](const Side &side) { return std::string(plan::name(side.document.plan.schedule.kind)); });
-    row("batch", [](const Side &side) { return fmt::format("{} in {}", side.document.plan.globalBatch, side.document.plan.microBatches); });
+    row("batch", [](const Side &side) {
+        return fmt::format("{} in {}", side.document.plan.globalBatch, side.document.plan.microBatches);
+    });
     row("predicted", [](const Side &side) { return format(Seconds(side.predicted.iterationSeconds)); });
-    row("measured", [](const Side &side) { return side.measured ? format(Seconds(side.measured->iterationSecondsMedian)) : std::string("-"); });
+    row("measured", [](const Side &side) {
+        return side.measured ? format(Seconds(side.measured->iterationSecondsMedian)) : std::string("-");
+    });
     row("samples/s", [](const Side &side) { return fmt::format("{:.4g}", side.samplesPerSecond()); });
     row("bubble", [](const Side &side) { return percent(side.predicted.bubbleFraction); });
     row("fullest device", [](const Side &side) { return format(Bytes(side.peakBytes())); });
-    row("last loss", [](const Side &side) { return side.measured ? fmt::format("{:.6g}", side.measured->lossLast) : std::string("-"); });
+    row("last loss", [](const Side &side) {
+        return side.measured ? fmt::format("{:.6g}", side.measured->lossLast) : std::string("-");
+    });
     table.print(output);
 }
 
@@ -142,8 +162,11 @@ Status compare(const CompareOptions &options, Output &output)
         output.line();
         output.line(profiler::toText(**tasks));
     }
-    output.json(JsonObject().raw("a", sideJson(*a)).raw("b", sideJson(*b)).add("speedup_of_b", speedup).raw("differences", jsonStrings(differences).text())
-                    .raw("tasks", *tasks ? profiler::toJson(**tasks) : "null").text());
+    output.result(ordered_json{{"a", sideJson(*a)},
+                               {"b", sideJson(*b)},
+                               {"speedup_of_b", speedup},
+                               {"differences", differences},
+                               {"tasks", *tasks ? ordered_json::parse(profiler::toJson(**tasks)) : ordered_json()}});
     return {};
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "engine/compile/compile.h"
 #include "engine/export/export.h"
 
-#include "app/planloom/json_text.h"
 #include "app/planloom/sources.h"
 #include "app/planloom/terminal.h"
 #include "app/planloom/verbs.h"
@@ -14,14 +14,17 @@
 #include <filesystem>
 #include <fmt/format.h>
 #include <map>
+#include <nlohmann/json.hpp>
 
 namespace planloom::cli {
+
+using nlohmann::ordered_json;
 namespace {
 
 namespace fs = std::filesystem;
 constexpr int kPollMilliseconds = 50;
 
-/// The predicted timeline of a plan, or what a run recorded.
+/// The predicted timeline of a plan, or the recorded one of a run.
 Result<trace::Trace> traceOf(const ExportOptions &options, const plan::Document &document)
 {
     if (isRunFolder(options.what))
@@ -91,14 +94,17 @@ Result<std::string> svgOf(const plan::Document &document, Output &output)
             return cancelled(); // the child goes with its owner
     }
     if (end->status != 0 || end->signal != 0)
-        return failed(fmt::format("Graphviz's dot failed ({}): {}", agent::describe(*end), messages.substr(0, messages.find('\n'))));
+        return failed(fmt::format("Graphviz's dot failed ({}): {}", agent::describe(*end),
+                                  messages.substr(0, messages.find('\n'))));
     return readFile(folder->file("model.svg"));
 }
 
 Status writeWeights(const ExportOptions &options, Output &output)
 {
     if (!isRunFolder(options.what))
-        return badInput("is a plan, which holds no trained weights; name the folder of a run that was trained with --checkpoint-every").in(options.what);
+        return badInput("is a plan, which holds no trained weights; name the folder of a run that was trained with "
+                        "--checkpoint-every")
+            .in(options.what);
     std::vector<std::string> skipped;
     const auto manifest = checkpoint::newestCheckpoint(options.what, &skipped);
     for (const std::string &why : skipped)
@@ -107,20 +113,22 @@ Status writeWeights(const ExportOptions &options, Output &output)
         return notFound("holds no whole checkpoint; train it with --checkpoint-every").in(options.what);
     if (!manifest)
         return manifest.error();
-    return checkpoint::exportWeights(*manifest, options.out, options.dtype == "bf16" ? graph::DType::BF16 : graph::DType::F32);
+    return checkpoint::exportWeights(*manifest, options.out,
+                                     options.dtype == "bf16" ? graph::DType::BF16 : graph::DType::F32);
 }
 
 /// Configurations of other programs by format.
 using Configure = Result<exporting::Configuration> (*)(const plan::Document &);
 Configure configureOf(const std::string &format)
 {
-    static const std::map<std::string, Configure> table = {
-        {"megatron", exporting::megatronArguments}, {"deepspeed", exporting::deepSpeedConfig}, {"torchtitan", exporting::torchtitanConfig}};
+    static const std::map<std::string, Configure> table = {{"megatron", exporting::megatronArguments},
+                                                           {"deepspeed", exporting::deepSpeedConfig},
+                                                           {"torchtitan", exporting::torchtitanConfig}};
     const auto found = table.find(format);
     return found == table.end() ? nullptr : found->second;
 }
 
-/// @p notes: what the file cannot say, with its own name in it.
+/// @p notes: facts outside of the file, with its name in them.
 Status writeConfiguration(const ExportOptions &options, const plan::Document &document, std::vector<std::string> &notes)
 {
     auto made = configureOf(options.format)(document);
@@ -137,7 +145,8 @@ Status writeConfiguration(const ExportOptions &options, const plan::Document &do
     return {};
 }
 
-Status writeFormat(const ExportOptions &options, const plan::Document &document, Output &output, std::vector<std::string> &notes)
+Status writeFormat(const ExportOptions &options, const plan::Document &document, Output &output,
+                   std::vector<std::string> &notes)
 {
     const std::string &format = options.format;
     if (format == "plan")
@@ -160,9 +169,13 @@ Status writeFormat(const ExportOptions &options, const plan::Document &document,
         const auto trace = traceOf(options, document);
         if (!trace)
             return trace.error();
-        return format == "trace" ? trace::writeTrace(*trace, options.out) : exporting::writeChromeTrace(*trace, options.out);
+        return format == "trace" ? trace::writeTrace(*trace, options.out)
+                                 : exporting::writeChromeTrace(*trace, options.out);
     }
-    const auto program = program::compile(document.plan, document.subject, {false}); // pytorch-csv
+    if (format != "pytorch-csv")
+        return failed(
+            fmt::format("format {} has no writer", format)); // a row of exporting::formats() without a branch here
+    const auto program = compile::compilePlan(document.plan, document.subject, {false});
     if (!program)
         return program.error().in(options.what);
     const auto csv = exporting::pytorchScheduleCsv(*program);
@@ -197,11 +210,12 @@ Status exportTo(const ExportOptions &options, Output &output)
     output.line(fmt::format("{} written to {}", options.format, options.out));
     for (const std::string &note : notes)
         output.line("  " + note);
-    JsonObject json;
-    json.add("format", options.format).add("path", options.out);
+    ordered_json json = ordered_json::object();
+    json["format"] = options.format;
+    json["path"] = options.out;
     if (!notes.empty())
-        json.raw("notes", jsonStrings(notes).text());
-    output.json(json.text());
+        json["notes"] = notes;
+    output.result(json);
     return {};
 }
 

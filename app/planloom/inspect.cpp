@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "app/planloom/json_text.h"
 #include "app/planloom/report.h"
 #include "app/planloom/sources.h"
 #include "app/planloom/verbs.h"
 #include "engine/base/files.h"
 #include "engine/cost/transformer.h"
-#include "engine/graph/operators.h"
+#include "engine/graph/operators/operators.h"
 #include "engine/import/import.h"
 #include "executor/checkpoint/restore.h"
 
@@ -13,9 +12,12 @@
 #include <filesystem>
 #include <fmt/format.h>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <optional>
 
 namespace planloom::cli {
+
+using nlohmann::ordered_json;
 namespace {
 
 namespace fs = std::filesystem;
@@ -23,18 +25,21 @@ constexpr std::int64_t kSniffBytes = 64 << 20;
 
 enum class What { Model, Cluster, Profile, Plan, Run, Trace, Workspace };
 
-/// Text files say what they are by their schema or, if foreign, by how they begin.
+/// Text files are told apart by their schema or, if foreign, by their beginning.
 Result<What> sniffText(const std::string &path)
 {
     const auto text = readFile(path, std::int64_t{1} << 30);
     if (!text)
         return text.error();
     const std::string_view head = std::string_view(*text).substr(0, kSniffBytes);
-    const std::pair<const char *, What> schemas[] = {
-        {"\"planloom.plan/1\"", What::Plan}, {"\"planloom.profile/1\"", What::Profile}, {"\"planloom.cluster/1\"", What::Cluster}, {"\"planloom.graph/1\"", What::Model}};
+    const std::pair<const char *, What> schemas[] = {{"\"planloom.plan/1\"", What::Plan},
+                                                     {"\"planloom.profile/1\"", What::Profile},
+                                                     {"\"planloom.cluster/1\"", What::Cluster},
+                                                     {"\"planloom.graph/1\"", What::Model}};
     // A plan embeds the others: the schema that comes first is the file's own.
     std::size_t first = std::string_view::npos;
-    What what = fs::path(path).extension() == ".txt" && head.find("GPU0") != std::string_view::npos ? What::Cluster : What::Model;
+    What what = fs::path(path).extension() == ".txt" && head.find("GPU0") != std::string_view::npos ? What::Cluster
+                                                                                                    : What::Model;
     for (const auto &[schema, kind] : schemas) {
         const std::size_t at = head.find(schema);
         if (at < first) {
@@ -54,8 +59,9 @@ Result<What> whatIs(const std::string &source)
     if (isRunFolder(source))
         return What::Run;
     const std::string extension = fs::path(source).extension().string();
-    const std::map<std::string, What> byExtension = {{".onnx", What::Model}, {".yaml", What::Cluster}, {".yml", What::Cluster},
-                                                     {".xml", What::Cluster}, {".pltrace", What::Trace}, {".planloom", What::Workspace}};
+    const std::map<std::string, What> byExtension = {{".onnx", What::Model},    {".yaml", What::Cluster},
+                                                     {".yml", What::Cluster},   {".xml", What::Cluster},
+                                                     {".pltrace", What::Trace}, {".planloom", What::Workspace}};
     const auto known = byExtension.find(extension);
     return known != byExtension.end() ? Result<What>(known->second) : sniffText(source);
 }
@@ -75,19 +81,21 @@ LayerFigures figuresOf(const graph::Graph &graph, const graph::Layer &layer)
         sum.backward += one.backward.value();
         for (const TensorId id : graph.op(OpId(at)).inputs) {
             // A shared parameter counts where it is read first.
-            if (id.valid() && graph.tensor(id).role == graph::TensorRole::Parameter && graph.consumers(id).front() == OpId(at))
+            if (id.valid() && graph.tensor(id).role == graph::TensorRole::Parameter
+                && graph.consumers(id).front() == OpId(at))
                 sum.parameters += graph.tensor(id).shape.elements(1);
         }
     }
     return sum;
 }
 
-/// What a transformer keeps of one sample for its backward pass on one device in 16 bits, by part; an empty object for other models.
-std::string keptByPart(const graph::Graph &graph, Output &output)
+/// Activations that a transformer keeps of one sample for its backward pass on one device in 16 bits, by part; an empty
+/// object for other models.
+ordered_json keptByPart(const graph::Graph &graph, Output &output)
 {
     const auto shape = cost::transformerOf(graph);
     if (!shape)
-        return "{}";
+        return ordered_json::object();
     const cost::TransformerCosts costs(*shape);
     cost::TransformerLayout layout;
     const cost::LayerActivations layer = costs.activations(layout);
@@ -97,12 +105,19 @@ std::string keptByPart(const graph::Graph &graph, Output &output)
     layout.kept = cost::Kept::Inputs;
     const double inputs = costs.activationBytes(layout);
     const auto bytes = [](double number) { return format(Bytes(static_cast<std::int64_t>(number))); };
-    output.line(fmt::format("kept          {} a sample in 16 bits: attention {}, MLP {}, norms {}; embedding {}, head {} besides", bytes(all), bytes(layer.attention * shape->layers),
-                            bytes(layer.mlp * shape->layers), bytes(layer.norms * shape->layers), bytes(costs.embeddingActivations(layout)), bytes(costs.headActivations(layout))));
+    output.line(fmt::format(
+        "kept          {} a sample in 16 bits: attention {}, MLP {}, norms {}; embedding {}, head {} besides",
+        bytes(all), bytes(layer.attention * shape->layers), bytes(layer.mlp * shape->layers),
+        bytes(layer.norms * shape->layers), bytes(costs.embeddingActivations(layout)),
+        bytes(costs.headActivations(layout))));
     output.line(fmt::format("recomputing   keeps {} (selective) or {} (every layer)", bytes(selective), bytes(inputs)));
-    return JsonObject().add("attention_bytes", layer.attention * shape->layers).add("mlp_bytes", layer.mlp * shape->layers).add("norm_bytes", layer.norms * shape->layers)
-        .add("embedding_bytes", costs.embeddingActivations(layout)).add("head_bytes", costs.headActivations(layout))
-        .add("selective_bytes", selective).add("layer_input_bytes", inputs).text();
+    return ordered_json{{"attention_bytes", layer.attention * shape->layers},
+                        {"mlp_bytes", layer.mlp * shape->layers},
+                        {"norm_bytes", layer.norms * shape->layers},
+                        {"embedding_bytes", costs.embeddingActivations(layout)},
+                        {"head_bytes", costs.headActivations(layout)},
+                        {"selective_bytes", selective},
+                        {"layer_input_bytes", inputs}};
 }
 
 Status inspectModel(const std::string &source, Output &output)
@@ -112,7 +127,7 @@ Status inspectModel(const std::string &source, Output &output)
         return model.error();
     const graph::Graph &graph = *model->graph;
     const auto layers = graph::layersOf(graph);
-    JsonArray list;
+    ordered_json list = ordered_json::array();
     Table table({"LAYER", "NAME", "OPERATORS", "PARAMETERS", "FORWARD", "CROSSES IN"});
     LayerFigures total;
     for (std::size_t k = 0; k < layers.size(); ++k) {
@@ -122,28 +137,45 @@ Status inspectModel(const std::string &source, Output &output)
         total.backward += figures.backward;
         const Bytes cut = layers.cutBytes(graph, k, 1);
         const int operators = layer.last.value - layer.first.value;
-        table.row({std::to_string(k), layer.name, std::to_string(operators), count(figures.parameters), format(Flops(figures.forward)), format(cut)});
-        list.raw(JsonObject().add("name", layer.name).add("operators", operators).add("parameters", figures.parameters)
-                     .add("forward_flops", figures.forward).add("backward_flops", figures.backward).add("cut_bytes", cut.value()).text());
+        table.row({std::to_string(k), layer.name, std::to_string(operators), count(figures.parameters),
+                   format(Flops(figures.forward)), format(cut)});
+        list.push_back(ordered_json{{"name", layer.name},
+                                    {"operators", operators},
+                                    {"parameters", figures.parameters},
+                                    {"forward_flops", figures.forward},
+                                    {"backward_flops", figures.backward},
+                                    {"cut_bytes", cut.value()}});
     }
     output.line(fmt::format("model         {}", graph.name()));
-    output.line(fmt::format("operators     {} in {} layers", count(static_cast<std::int64_t>(graph.ops().size())), layers.size()));
+    output.line(fmt::format("operators     {} in {} layers", count(static_cast<std::int64_t>(graph.ops().size())),
+                            layers.size()));
     output.line(fmt::format("parameters    {}  ({})", count(graph.parameterCount()), format(graph.parameterBytes())));
-    output.line(fmt::format("a sample      {} forward, {} backward", format(Flops(total.forward)), format(Flops(total.backward))));
-    const std::string kept = keptByPart(graph, output);
+    output.line(fmt::format("a sample      {} forward, {} backward", format(Flops(total.forward)),
+                            format(Flops(total.backward))));
+    const ordered_json kept = keptByPart(graph, output);
     for (const TensorId id : graph.withRole(graph::TensorRole::Input))
-        output.line(fmt::format("input         {} {} {}", graph.tensor(id).name, graph::name(graph.tensor(id).type), graph.tensor(id).shape.text()));
+        output.line(fmt::format("input         {} {} {}", graph.tensor(id).name, graph::name(graph.tensor(id).type),
+                                graph.tensor(id).shape.text()));
     if (model->profile)
         output.line(fmt::format("times         {} layers, {}", model->profile->ops.size(), model->profile->source));
     for (const auto &warning : model->warnings)
         output.line("warning       " + warning);
     output.line();
     table.print(output);
-    output.json(JsonObject().add("kind", "model").add("name", graph.name()).add("source", model->source).add("operators", graph.ops().size())
-                    .add("layers", layers.size()).add("parameters", graph.parameterCount()).add("parameter_bytes", graph.parameterBytes().value())
-                    .add("forward_flops_per_sample", total.forward).add("backward_flops_per_sample", total.backward)
-                    .add("trainable", graph.loss().valid()).add("has_times", model->profile != nullptr)
-                    .raw("kept_per_sample", kept).raw("warnings", jsonStrings(model->warnings).text()).raw("layer_list", list.text()).text());
+    output.result(ordered_json{{"kind", "model"},
+                               {"name", graph.name()},
+                               {"source", model->source},
+                               {"operators", graph.ops().size()},
+                               {"layers", layers.size()},
+                               {"parameters", graph.parameterCount()},
+                               {"parameter_bytes", graph.parameterBytes().value()},
+                               {"forward_flops_per_sample", total.forward},
+                               {"backward_flops_per_sample", total.backward},
+                               {"trainable", graph.loss().valid()},
+                               {"has_times", model->profile != nullptr},
+                               {"kept_per_sample", kept},
+                               {"warnings", model->warnings},
+                               {"layer_list", list}});
     return {};
 }
 
@@ -153,26 +185,39 @@ Status inspectCluster(const std::string &source, Output &output)
     if (!loaded)
         return loaded.error();
     const cluster::Cluster &cluster = **loaded;
-    output.line(fmt::format("cluster       {}: {} nodes, {} devices, {} links", cluster.name(), cluster.nodes().size(), cluster.devices().size(), cluster.links().size()));
-    JsonArray devices;
+    output.line(fmt::format("cluster       {}: {} nodes, {} devices, {} links", cluster.name(), cluster.nodes().size(),
+                            cluster.devices().size(), cluster.links().size()));
+    ordered_json devices = ordered_json::array();
     Table table({"DEVICE", "NODE", "TYPE", "FLOAT32", "MEMORY", "BANDWIDTH"});
     for (const auto &device : cluster.devices()) {
         const auto &type = cluster.typeOf(device.id);
         const auto peak = type.peakFlops.find("float32");
         const double flops = peak == type.peakFlops.end() ? 0 : peak->second;
         const std::string &node = cluster.nodes()[device.node.index()].name;
-        table.row({device.name, node, type.name, format(Flops(flops)) + "/s", format(type.memory), format(Bytes(static_cast<std::int64_t>(type.memoryBandwidth))) + "/s"});
-        devices.raw(JsonObject().add("name", device.name).add("node", node).add("type", type.name).add("float32_flops", flops)
-                        .add("memory_bytes", type.memory.value()).add("memory_bandwidth", type.memoryBandwidth).text());
+        table.row({device.name, node, type.name, format(Flops(flops)) + "/s", format(type.memory),
+                   format(Bytes(static_cast<std::int64_t>(type.memoryBandwidth))) + "/s"});
+        devices.push_back(ordered_json{{"name", device.name},
+                                       {"node", node},
+                                       {"type", type.name},
+                                       {"float32_flops", flops},
+                                       {"memory_bytes", type.memory.value()},
+                                       {"memory_bandwidth", type.memoryBandwidth}});
     }
     table.print(output);
-    JsonArray links;
+    ordered_json links = ordered_json::array();
     for (const auto &link : cluster.links()) {
-        links.raw(JsonObject().add("a", cluster.vertices()[link.a].name).add("b", cluster.vertices()[link.b].name).add("point_to_point", link.pointToPoint)
-                      .add("collective", link.collective).add("latency_seconds", link.latency.value()).add("full_duplex", link.fullDuplex).text());
+        links.push_back(ordered_json{{"a", cluster.vertices()[link.a].name},
+                                     {"b", cluster.vertices()[link.b].name},
+                                     {"point_to_point", link.pointToPoint},
+                                     {"collective", link.collective},
+                                     {"latency_seconds", link.latency.value()},
+                                     {"full_duplex", link.fullDuplex}});
     }
-    output.json(JsonObject().add("kind", "cluster").add("name", cluster.name()).add("nodes", cluster.nodes().size()).raw("devices", devices.text())
-                    .raw("links", links.text()).text());
+    output.result(ordered_json{{"kind", "cluster"},
+                               {"name", cluster.name()},
+                               {"nodes", cluster.nodes().size()},
+                               {"devices", devices},
+                               {"links", links}});
     return {};
 }
 
@@ -181,7 +226,8 @@ Status inspectProfile(const std::string &path, Output &output)
     const auto profile = loadProfile(path);
     if (!profile)
         return profile.error();
-    output.line(fmt::format("profile       {} on {}", profile->model, profile->deviceType.empty() ? "any device" : profile->deviceType));
+    output.line(fmt::format("profile       {} on {}", profile->model,
+                            profile->deviceType.empty() ? "any device" : profile->deviceType));
     output.line(fmt::format("source        {}", profile->source));
     Table table({"OPERATOR", "SAMPLES", "FORWARD", "BACKWARD"});
     for (const auto &[name, times] : profile->ops) {
@@ -189,36 +235,48 @@ Status inspectProfile(const std::string &path, Output &output)
             table.row({name, fmt::format("{:g}", time.samples), format(time.forward), format(time.backward)});
     }
     table.print(output);
-    JsonObject extra;
+    ordered_json extra = ordered_json::object();
     for (const auto &[key, value] : profile->extra) {
         output.line(fmt::format("{:<32} {:.6g}", key, value));
-        extra.add(key, value);
+        extra[key] = value;
     }
-    output.json(JsonObject().add("kind", "profile").add("model", profile->model).add("device_type", profile->deviceType).add("source", profile->source)
-                    .add("operators", profile->ops.size()).raw("extra", extra.text()).text());
+    output.result(ordered_json{{"kind", "profile"},
+                               {"model", profile->model},
+                               {"device_type", profile->deviceType},
+                               {"source", profile->source},
+                               {"operators", profile->ops.size()},
+                               {"extra", extra}});
     return {};
 }
 
-std::string planJson(const plan::Document &document)
+ordered_json planJson(const plan::Document &document)
 {
     const auto &plan = document.plan;
-    JsonArray stages;
+    ordered_json stages = ordered_json::array();
     for (const auto &stage : plan.stages) {
-        JsonArray devices;
+        ordered_json devices = ordered_json::array();
         for (const DeviceId id : stage.devices)
-            devices.add(document.subject.cluster->device(id).name);
-        stages.raw(JsonObject().add("name", stage.name).raw("layers", fmt::format("[{},{}]", stage.firstLayer, stage.lastLayer)).raw("devices", devices.text()).text());
+            devices.push_back(document.subject.cluster->device(id).name);
+        stages.push_back(
+            ordered_json{{"name", stage.name}, {"layers", {stage.firstLayer, stage.lastLayer}}, {"devices", devices}});
     }
-    JsonObject json;
-    json.add("kind", "plan").add("notation", plan::notation(plan)).add("model", plan.modelName).add("cluster", plan.clusterName).add("planner", plan.planner.name)
-        .add("global_batch", plan.globalBatch).add("micro_batches", plan.microBatches).add("schedule", plan::name(plan.schedule.kind)).raw("stages", stages.text());
-    JsonArray annotations;
+    ordered_json json = ordered_json::object();
+    json["kind"] = "plan";
+    json["notation"] = plan::notation(plan);
+    json["model"] = plan.modelName;
+    json["cluster"] = plan.clusterName;
+    json["planner"] = plan.planner.name;
+    json["global_batch"] = plan.globalBatch;
+    json["micro_batches"] = plan.microBatches;
+    json["schedule"] = plan::name(plan.schedule.kind);
+    json["stages"] = stages;
+    ordered_json annotations = ordered_json::array();
     for (const plan::Annotation &annotation : plan.annotations)
-        annotations.add(plan::toText(annotation));
-    json.raw("annotations", annotations.text());
-    json.raw("predicted", plan.predictedJson.empty() ? "null" : plan.predictedJson);
-    json.raw("why", plan.why ? plan::toJson(*plan.why) : "null");
-    return json.text();
+        annotations.push_back(plan::toText(annotation));
+    json["annotations"] = annotations;
+    json["predicted"] = plan.predictedJson.empty() ? ordered_json() : ordered_json::parse(plan.predictedJson);
+    json["why"] = plan.why ? ordered_json::parse(plan::toJson(*plan.why)) : ordered_json();
+    return json;
 }
 
 Status inspectPlan(const std::string &path, Output &output)
@@ -231,49 +289,57 @@ Status inspectPlan(const std::string &path, Output &output)
         output.line();
         printWhy(*document->plan.why, 0, output);
     }
-    output.json(planJson(*document));
+    output.result(planJson(*document));
     return {};
 }
 
-/// What metrics.db tells of a run, also while it goes on; nothing if it has none.
-std::optional<std::string> metricsOfRun(const std::string &folder, Output &output)
+/// The content of a run's metrics.db, also while it runs; null if it has none.
+ordered_json metricsOfRun(const std::string &folder, Output &output)
 {
     std::error_code unknown;
     if (!fs::exists(folder + "/metrics.db", unknown))
-        return std::nullopt;
+        return nullptr;
     auto workspace = store::Workspace::open(folder + "/metrics.db");
     const auto runs = workspace ? workspace->listRuns() : Result<std::vector<store::Run>>(workspace.error());
     if (!runs || runs->empty())
-        return std::nullopt;
+        return nullptr;
     const auto steps = workspace->steps(runs->front().id);
     const auto validations = workspace->validations(runs->front().id);
     if (!steps || !validations || steps->empty())
-        return std::nullopt;
-    const store::Step &last = steps->back();
-    JsonObject json;
-    json.add("state", runs->front().state).add("steps", steps->size()).add("loss_first", steps->front().loss).add("loss_last", last.loss);
-    json.add("learning_rate_last", last.learningRate).add("gradient_norm_last", last.gradientNorm).add("validations", validations->size());
-    output.line(fmt::format("metrics       {} steps, loss {:.6g} -> {:.6g}, learning rate {:.4g}", steps->size(), steps->front().loss, last.loss, last.learningRate));
-    const auto best = std::ranges::min_element(*validations, {}, &store::Validation::loss);
+        return nullptr;
+    const run::StepMetrics &last = steps->back();
+    ordered_json json = ordered_json::object();
+    json["state"] = runs->front().state;
+    json["steps"] = steps->size();
+    json["loss_first"] = steps->front().loss;
+    json["loss_last"] = last.loss;
+    json["learning_rate_last"] = last.learningRate;
+    json["gradient_norm_last"] = last.gradientNorm;
+    json["validations"] = validations->size();
+    output.line(fmt::format("metrics       {} steps, loss {:.6g} -> {:.6g}, learning rate {:.4g}", steps->size(),
+                            steps->front().loss, last.loss, last.learningRate));
+    const auto best = std::ranges::min_element(*validations, {}, &run::Validation::loss);
     if (best == validations->end())
-        return json.text();
-    json.add("validation_loss_best", best->loss).add("validation_step_best", best->step).add("validation_perplexity_best", best->perplexity);
-    output.line(fmt::format("held out      best of {} at step {}: {}", validations->size(), best->step, scores(best->loss, best->accuracy, best->perplexity)));
-    return json.text();
+        return json;
+    json["validation_loss_best"] = best->loss;
+    json["validation_step_best"] = best->step;
+    json["validation_perplexity_best"] = best->perplexity();
+    output.line(fmt::format("validation    best of {} at step {}: {}", validations->size(), best->step, scores(*best)));
+    return json;
 }
 
 /// The steps of the run's checkpoints, newest first.
-std::string checkpointsOfRun(const std::string &folder, Output &output)
+ordered_json checkpointsOfRun(const std::string &folder, Output &output)
 {
-    JsonArray steps;
+    ordered_json steps = ordered_json::array();
     std::string text;
     for (const checkpoint::Manifest &manifest : checkpoint::checkpoints(folder)) {
-        steps.raw(std::to_string(manifest.state.step));
+        steps.push_back(manifest.state.step);
         text += (text.empty() ? "" : ", ") + std::to_string(manifest.state.step);
     }
     if (!text.empty())
         output.line("checkpoints   after steps " + text);
-    return steps.text();
+    return steps;
 }
 
 Status inspectRun(const std::string &folder, Output &output)
@@ -286,15 +352,21 @@ Status inspectRun(const std::string &folder, Output &output)
     if (run->summary) {
         output.line(fmt::format("steps         {}", run->summary->steps));
         output.line(fmt::format("loss          {:.6g} -> {:.6g}", run->summary->lossFirst, run->summary->lossLast));
-        output.line(fmt::format("iteration     {} (median), predicted {}", format(Seconds(run->summary->iterationSecondsMedian)), format(Seconds(run->summary->predictedIterationSeconds))));
+        output.line(fmt::format("iteration     {} (median), predicted {}",
+                                format(Seconds(run->summary->iterationSecondsMedian)),
+                                format(Seconds(run->summary->predictedIterationSeconds))));
     } else {
         output.line("has no summary: it is running, it failed, or it ended before its first step");
     }
-    const auto metrics = metricsOfRun(folder, output);
-    const std::string checkpoints = checkpointsOfRun(folder, output);
-    output.json(JsonObject().add("kind", "run").add("folder", folder).raw("plan", planJson(run->document))
-                    .raw("summary", run->summary ? agent::toJson(*run->summary) : "null").raw("metrics", metrics.value_or("null"))
-                    .raw("checkpoints", checkpoints).text());
+    const ordered_json metrics = metricsOfRun(folder, output);
+    const ordered_json checkpoints = checkpointsOfRun(folder, output);
+    output.result(
+        ordered_json{{"kind", "run"},
+                     {"folder", folder},
+                     {"plan", planJson(run->document)},
+                     {"summary", run->summary ? ordered_json::parse(run::toJson(*run->summary)) : ordered_json()},
+                     {"metrics", metrics},
+                     {"checkpoints", checkpoints}});
     return {};
 }
 
@@ -307,10 +379,19 @@ Status inspectTrace(const std::string &path, Output &output)
     for (const auto &record : trace->records)
         steps = std::max(steps, record.step + 1);
     const double seconds = static_cast<double>(trace->end() - trace->begin()) * 1e-9;
-    output.line(fmt::format("trace         {} clock, {} ranks, {} tasks, {} steps", trace->clock, trace->ranks.size(), trace->tasks.size(), steps));
-    output.line(fmt::format("records       {} over {}, {} lost", count(static_cast<std::int64_t>(trace->records.size())), format(Seconds(seconds)), trace->dropped));
-    output.json(JsonObject().add("kind", "trace").add("clock", trace->clock).add("ranks", trace->ranks.size()).add("tasks", trace->tasks.size())
-                    .add("steps", steps).add("records", trace->records.size()).add("dropped", trace->dropped).add("seconds", seconds).text());
+    output.line(fmt::format("trace         {} clock, {} ranks, {} tasks, {} steps", trace->clock, trace->ranks.size(),
+                            trace->tasks.size(), steps));
+    output.line(fmt::format("records       {} over {}, {} lost",
+                            count(static_cast<std::int64_t>(trace->records.size())), format(Seconds(seconds)),
+                            trace->dropped));
+    output.result(ordered_json{{"kind", "trace"},
+                               {"clock", trace->clock},
+                               {"ranks", trace->ranks.size()},
+                               {"tasks", trace->tasks.size()},
+                               {"steps", steps},
+                               {"records", trace->records.size()},
+                               {"dropped", trace->dropped},
+                               {"seconds", seconds}});
     return {};
 }
 
@@ -322,31 +403,38 @@ Status inspectWorkspace(const std::string &path, Output &output)
     auto workspace = store::Workspace::open(path);
     if (!workspace)
         return workspace.error();
-    JsonObject json;
-    json.add("kind", "workspace");
+    ordered_json json = ordered_json::object();
+    json["kind"] = "workspace";
     Table table({"KIND", "NAME", "FROM"});
     for (const store::Kind kind : {store::Kind::Model, store::Kind::Cluster, store::Kind::Plan, store::Kind::Profile}) {
         const auto entries = workspace->list(kind);
         if (!entries)
             return entries.error();
-        JsonArray names;
+        ordered_json names = ordered_json::array();
         for (const auto &entry : *entries) {
             table.row({store::name(kind), entry.name, entry.source});
-            names.add(entry.name);
+            names.push_back(entry.name);
         }
-        json.raw(fmt::format("{}s", store::name(kind)), names.text());
+        json[fmt::format("{}s", store::name(kind))] = names;
     }
     const auto runs = workspace->listRuns();
     if (!runs)
         return runs.error();
-    JsonArray list;
+    ordered_json list = ordered_json::array();
     for (const auto &run : *runs) {
         table.row({"run", fmt::format("{} on {}: {}", run.model, run.cluster, run.state), run.folder});
-        list.raw(JsonObject().add("folder", run.folder).add("state", run.state).add("model", run.model).add("cluster", run.cluster).add("plan", run.plan)
-                     .add("steps", run.steps).add("loss_last", run.lossLast).add("iteration_seconds_median", run.iterationSecondsMedian).text());
+        list.push_back(ordered_json{{"folder", run.folder},
+                                    {"state", run.state},
+                                    {"model", run.model},
+                                    {"cluster", run.cluster},
+                                    {"plan", run.plan},
+                                    {"steps", run.steps},
+                                    {"loss_last", run.lossLast},
+                                    {"iteration_seconds_median", run.iterationSecondsMedian}});
     }
     table.print(output);
-    output.json(json.raw("runs", list.text()).text());
+    json["runs"] = list;
+    output.result(json);
     return {};
 }
 

@@ -1,22 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "app/planloom/json_text.h"
 #include "app/planloom/verbs.h"
 #include "engine/import/import.h"
 
+#include <nlohmann/json.hpp>
+
 namespace planloom::cli {
+
+using nlohmann::ordered_json;
 
 Status models(Output &output)
 {
-    JsonArray all;
+    ordered_json all = ordered_json::array();
     Table table({"MODEL", "WHAT IT IS"});
     for (const auto &entry : import::zooEntries()) {
         table.row({"zoo:" + entry.name, entry.about});
-        all.raw(JsonObject().add("name", "zoo:" + entry.name).add("about", entry.about).text());
+        all.push_back(ordered_json{{"name", "zoo:" + entry.name}, {"about", entry.about}});
     }
     table.print(output);
     output.line();
     output.line("Also: FILE.onnx, a Hugging Face config.json, a layer profile of DAPPLE or PipeDream, graph JSON.");
-    output.json(JsonObject().raw("models", all.text()).text());
+    output.result(ordered_json{{"models", all}});
     return {};
 }
 

@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <cstring>
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 namespace planloom::cli {
 namespace {
@@ -16,11 +17,16 @@ namespace {
 /// Characters, not bytes: device names may have umlauts.
 std::size_t width(const std::string &text)
 {
-    return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xc0U) != 0x80U; }));
+    return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), [](char c) {
+        return (static_cast<unsigned char>(c) & 0xc0U) != 0x80U;
+    }));
 }
 
 /// Figures, with or without a unit.
-bool isNumber(const std::string &text) { return !text.empty() && (text[0] == '-' || (text[0] >= '0' && text[0] <= '9')); }
+bool isNumber(const std::string &text)
+{
+    return !text.empty() && (text[0] == '-' || (text[0] >= '0' && text[0] <= '9'));
+}
 
 std::string padded(const std::string &text, std::size_t columns, bool right)
 {
@@ -34,7 +40,8 @@ void Output::line(std::string_view text)
 {
     if (!isText())
         return;
-    const bool written = std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fputc('\n', stdout) != EOF;
+    const bool written =
+        std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fputc('\n', stdout) != EOF;
     if (!written && !m_failed) {
         m_failed = true;
         m_errno = errno;
@@ -45,11 +52,18 @@ void Output::json(std::string_view text)
 {
     if (!m_options.json)
         return;
-    const bool written = std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fputc('\n', stdout) != EOF && std::fflush(stdout) == 0;
+    const bool written = std::fwrite(text.data(), 1, text.size(), stdout) == text.size()
+        && std::fputc('\n', stdout) != EOF && std::fflush(stdout) == 0;
     if (!written && !m_failed) {
         m_failed = true;
         m_errno = errno;
     }
+}
+
+void Output::result(const nlohmann::ordered_json &json)
+{
+    if (m_options.json)
+        this->json(json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
 }
 
 void Output::note(std::string_view text)
@@ -84,7 +98,8 @@ void Table::print(Output &output) const
         for (const auto &row : m_rows)
             widest = std::max(widest, width(row[column]));
         widths.push_back(widest);
-        right.push_back(std::all_of(m_rows.begin(), m_rows.end(), [&](const auto &row) { return isNumber(row[column]); }));
+        right.push_back(
+            std::all_of(m_rows.begin(), m_rows.end(), [&](const auto &row) { return isNumber(row[column]); }));
     }
     const auto printRow = [&](const std::vector<std::string> &cells) {
         std::string line;
@@ -98,10 +113,10 @@ void Table::print(Output &output) const
         printRow(row);
 }
 
-std::string scores(double loss, double accuracy, double perplexity)
+std::string scores(const run::Validation &validation)
 {
-    const std::string right = std::isnan(accuracy) ? "" : percent(accuracy) + " right, ";
-    return fmt::format("loss {:.6g}, {}perplexity {:.5g}", loss, right, perplexity);
+    const std::string right = std::isnan(validation.accuracy) ? "" : percent(validation.accuracy) + " right, ";
+    return fmt::format("loss {:.6g}, {}perplexity {:.5g}", validation.loss, right, validation.perplexity());
 }
 
 std::string percent(double fraction) { return fmt::format("{:.1f} %", fraction * 100); }

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "engine/base/result.h"
+#include "engine/run/metrics.h"
 
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
 #include <vector>
 
 namespace planloom::cli {
 
-/// What every verb takes.
+/// Options of every verb.
 struct OutputOptions {
     bool json = false;  ///< the result as JSON on stdout, and nothing else there
     bool quiet = false; ///< no text for people, no progress; errors still
@@ -23,7 +24,6 @@ class Output {
 public:
     explicit Output(OutputOptions options) : m_options(options) {}
 
-    [[nodiscard]] bool isJson() const { return m_options.json; }
     /// True if text for people is wanted.
     [[nodiscard]] bool isText() const { return !m_options.json && !m_options.quiet; }
     [[nodiscard]] bool showsProgress() const { return !m_options.quiet; }
@@ -32,11 +32,13 @@ public:
     void line(std::string_view text = {});
     /// A line of JSON, in --json mode only, at once visible to a reader.
     void json(std::string_view text);
-    /// Something that a person should know but that is no error: on stderr.
+    /// The same; text that is not UTF-8 gets replacement characters, and numbers that are none become null.
+    void result(const nlohmann::ordered_json &json);
+    /// A note that is not an error: on stderr.
     void note(std::string_view text);
 
-    /// The result is whole, but only the best that there was when a person asked to stop: @p what goes to stderr, even if quiet, and the process ends with
-    /// kStoppedEarly.
+    /// The result is complete, but the best of a search that the user stopped: @p what goes to stderr, even
+    /// if quiet, and the process ends with kStoppedEarly.
     void stoppedEarly(std::string_view what);
     [[nodiscard]] bool isStoppedEarly() const { return m_stoppedEarly; }
 
@@ -63,8 +65,9 @@ private:
     std::vector<std::vector<std::string>> m_rows;
 };
 
-std::string percent(double fraction);     ///< "12.3 %"
-std::string scores(double loss, double accuracy, double perplexity); ///< "loss 1.5, 12.3 % right, perplexity 4.4817"; an accuracy that is no number is left out
-std::string count(std::int64_t number);   ///< "124,439,808"
+std::string percent(double fraction); ///< "12.3 %"
+/// "loss 1.5, 12.3 % right, perplexity 4.4817"; an accuracy that is no number is left out.
+std::string scores(const run::Validation &validation);
+std::string count(std::int64_t number); ///< "124,439,808"
 
 } // namespace planloom::cli

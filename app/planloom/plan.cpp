@@ -1,38 +1,73 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "app/planloom/json_text.h"
 #include "app/planloom/report.h"
 #include "app/planloom/sources.h"
 #include "app/planloom/terminal.h"
 #include "app/planloom/verbs.h"
-#include "engine/import/setup.h"
+#include "engine/import/setup/setup.h"
+#include "engine/plan/plan_json.h"
 #include "engine/plan/training.h"
+#include "planners/common/explain.h"
 #include "planners/common/why.h"
 #include "planners/manual/from_setup.h"
-#include "planners/planner.h"
+#include "planners/registry.h"
 
 #include <algorithm>
+#include <charconv>
 #include <chrono>
 #include <filesystem>
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 namespace planloom::cli {
+
+using nlohmann::ordered_json;
 namespace {
 
 /// Beyond this no training is known, and tables of micro-batches would fill the memory.
 constexpr std::int64_t kLargestBatch = std::int64_t{1} << 24;
 
-plan::Optimizer optimizerOf(const PlanOptions &options)
+/// "NAME" or "NAME,SETTING=VALUE,..."
+Result<update::ConfiguredRule> ruleOf(const std::string &text)
 {
-    plan::Optimizer optimizer;
-    if (options.optimizer == "sgd") {
-        optimizer.kind = plan::Optimizer::Kind::Sgd;
-        optimizer.weightDecay = 0;
+    const std::size_t end = text.find(',');
+    auto rule = update::ConfiguredRule::named(text.substr(0, end));
+    if (!rule)
+        return badInput("--optimizer: " + rule.error().message);
+    for (std::size_t begin = end; begin != std::string::npos;) {
+        const std::size_t next = text.find(',', begin + 1);
+        const std::string setting = text.substr(begin + 1, next == std::string::npos ? next : next - begin - 1);
+        begin = next;
+        const std::size_t equals = setting.find('=');
+        const std::string name = setting.substr(0, equals);
+        double value = 0;
+        const char *last = setting.data() + setting.size();
+        const char *first = equals == std::string::npos ? last : setting.data() + equals + 1;
+        const auto read = std::from_chars(first, last, value);
+        if (read.ec != std::errc() || read.ptr != last)
+            return badInput(fmt::format("--optimizer: '{}' is no setting; write it as NAME=NUMBER", setting));
+        if (const Status known = rule->set(name, value); !known)
+            return badInput("--optimizer: " + known.error().message);
     }
-    optimizer.learningRate = options.learningRate.value_or(optimizer.learningRate);
-    optimizer.momentum = options.momentum.value_or(optimizer.momentum);
-    optimizer.weightDecay = options.weightDecay.value_or(optimizer.weightDecay);
+    return rule;
+}
+
+Result<plan::Optimizer> optimizerOf(const PlanOptions &options)
+{
+    auto rule = ruleOf(options.optimizer);
+    if (!rule)
+        return rule.error();
+    if (options.momentum)
+        if (const Status known = rule->set("momentum", *options.momentum); !known)
+            return badInput("--momentum goes with --optimizer sgd; leave it out or change the optimizer");
+    if (const Status good = rule->check(); !good)
+        return badInput("--optimizer: " + good.error().message);
+    plan::Optimizer optimizer;
+    optimizer.learningRate = options.learningRate.value_or(rule->rule().learningRate);
+    optimizer.weightDecay = options.weightDecay.value_or(rule->rule().weightDecay);
+    optimizer.rule = *std::move(rule);
     optimizer.clipNorm = options.clipNorm;
-    optimizer.schedule.kind = plan::learningRateKindFromName(options.learningRateSchedule).value_or(plan::LearningRateSchedule::Kind::Constant);
+    optimizer.schedule.kind = plan::learningRateKindFromName(options.learningRateSchedule)
+                                  .value_or(plan::LearningRateSchedule::Kind::Constant);
     optimizer.schedule.warmupSteps = options.warmupSteps;
     optimizer.schedule.totalSteps = options.decaySteps;
     optimizer.schedule.minimum = options.minimumLearningRate;
@@ -41,18 +76,22 @@ plan::Optimizer optimizerOf(const PlanOptions &options)
     return optimizer;
 }
 
-/// What the configuration says is not to be said twice.
+/// Settings of the configuration must not be given twice.
 Status checkFrom(const PlanOptions &options)
 {
     const PlanOptions untouched;
     if (options.planner != untouched.planner && options.planner != "manual")
-        return badInput(fmt::format("--from makes the plan that FILE stands for, with planner manual, not {}; leave out --planner", options.planner));
+        return badInput(fmt::format("--from plans with planner manual, not {}; leave out --planner", options.planner));
     if (!options.annotate.empty())
-        return badInput("--annotate does not go with --from, whose planner (manual) has no use for it; leave one out");
-    if (options.optimizer != untouched.optimizer || options.learningRate || options.momentum || options.weightDecay || !options.noDecay.empty() || options.clipNorm != 0 ||
-        options.learningRateSchedule != untouched.learningRateSchedule || options.warmupSteps != 0 || options.decaySteps != 0 || options.minimumLearningRate != 0 ||
-        options.precision != untouched.precision || options.zero != 0)
-        return badInput("--from says how the plan is trained: optimizer, learning rate, precision, ZeRO; leave those options out, or change FILE");
+        return badInput(
+            "--annotate and --from exclude each other (planner manual reads no annotations); leave one out");
+    if (options.optimizer != untouched.optimizer || options.learningRate || options.momentum || options.weightDecay
+        || !options.noDecay.empty() || options.clipNorm != 0
+        || options.learningRateSchedule != untouched.learningRateSchedule || options.warmupSteps != 0
+        || options.decaySteps != 0 || options.minimumLearningRate != 0 || options.precision != untouched.precision
+        || options.zero != 0)
+        return badInput("--from sets the training: optimizer, learning rate, precision, ZeRO; leave out these options, "
+                        "or change FILE");
     return checkWritable(options.out);
 }
 
@@ -61,13 +100,16 @@ Status checkOptions(const PlanOptions &options)
     if (!options.from.empty())
         return checkFrom(options);
     if (options.batch < 1 || options.batch > kLargestBatch)
-        return badInput(fmt::format("--batch {} is not a batch that can be planned; give 1 to {}", options.batch, kLargestBatch));
+        return badInput(
+            fmt::format("--batch {} is not a batch that can be planned; give 1 to {}", options.batch, kLargestBatch));
     if (options.microBatch && (*options.microBatch < 1 || *options.microBatch > options.batch))
-        return badInput(fmt::format("--micro-batch {} does not fit a batch of {}; give 1 to {}", *options.microBatch, options.batch, options.batch));
-    if (options.momentum && options.optimizer != "sgd")
-        return badInput("--momentum goes with --optimizer sgd; leave it out or change the optimizer");
+        return badInput(fmt::format("--micro-batch {} does not fit a batch of {}; give 1 to {}", *options.microBatch,
+                                    options.batch, options.batch));
+    if (const auto optimizer = optimizerOf(options); !optimizer)
+        return optimizer.error();
     if ((options.decaySteps > 0 || options.minimumLearningRate > 0) && options.learningRateSchedule == "constant")
-        return badInput("--decay-steps and --lr-minimum go with --lr-schedule linear or cosine; leave them out or change the schedule");
+        return badInput("--decay-steps and --lr-minimum go with --lr-schedule linear or cosine; leave them out or "
+                        "change the schedule");
     return checkWritable(options.out);
 }
 
@@ -91,66 +133,67 @@ std::int64_t largestPeak(const simulate::Report &report)
     return largest;
 }
 
-std::string candidatesJson(const std::vector<planners::Candidate> &candidates)
+ordered_json candidatesJson(const std::vector<planners::Candidate> &candidates)
 {
-    JsonArray all;
+    ordered_json all = ordered_json::array();
     for (const auto &candidate : candidates) {
-        JsonObject json;
-        json.add("notation", plan::notation(candidate.plan))
-            .add("micro_batches", candidate.plan.microBatches)
-            .add("schedule", plan::name(candidate.plan.schedule.kind))
-            .add("iteration_seconds", candidate.simulatedSeconds);
+        ordered_json json = ordered_json::object();
+        json["notation"] = plan::notation(candidate.plan);
+        json["micro_batches"] = candidate.plan.microBatches;
+        json["schedule"] = plan::name(candidate.plan.schedule.kind);
+        json["iteration_seconds"] = candidate.simulatedSeconds;
         if (candidate.peakBytes > 0)
-            json.add("peak_bytes", candidate.peakBytes);
-        all.raw(json.text());
+            json["peak_bytes"] = candidate.peakBytes;
+        all.push_back(json);
     }
-    return all.text();
+    return all;
 }
 
-/// What one planner of `--planner all` found.
+/// The result of one planner of `--planner all`.
 struct Row {
     const planners::Planner *planner = nullptr;
     Result<planners::PlanReport> report = cancelled("not run");
 };
 
-std::string comparisonJson(const std::vector<Row> &rows)
+ordered_json comparisonJson(const std::vector<Row> &rows)
 {
-    JsonArray all;
+    ordered_json all = ordered_json::array();
     for (const Row &row : rows) {
-        JsonObject json;
-        json.add("planner", row.planner->name());
+        ordered_json json = ordered_json::object();
+        json["planner"] = row.planner->name();
         if (row.report) {
-            json.add("notation", plan::notation(row.report->plan))
-                .add("micro_batches", row.report->plan.microBatches)
-                .add("schedule", plan::name(row.report->plan.schedule.kind))
-                .add("iteration_seconds", row.report->predicted.iterationSeconds)
-                .add("peak_bytes", largestPeak(row.report->predicted))
-                .add("search_seconds", row.report->plan.planner.searchSeconds)
-                .add("complete", row.report->complete);
+            json["notation"] = plan::notation(row.report->plan);
+            json["micro_batches"] = row.report->plan.microBatches;
+            json["schedule"] = plan::name(row.report->plan.schedule.kind);
+            json["iteration_seconds"] = row.report->predicted.iterationSeconds;
+            json["peak_bytes"] = largestPeak(row.report->predicted);
+            json["search_seconds"] = row.report->plan.planner.searchSeconds;
+            json["complete"] = row.report->complete;
         } else {
-            json.add("error", row.report.error().text());
+            json["error"] = row.report.error().text();
         }
-        all.raw(json.text());
+        all.push_back(json);
     }
-    return all.text();
+    return all;
 }
 
-/// The plan file with what is about the search in front: itself a plan file, so that `planloom plan --json > PLAN` works, too.
+/// The plan file with the search's figures in front: itself a plan file, so that `planloom plan --json > PLAN`
+/// works, too.
 std::string resultJson(const plan::Document &document, const planners::PlanReport &report, const std::vector<Row> &rows)
 {
-    const std::string file = plan::toJson(document);
-    JsonObject json;
-    json.add("notation", plan::notation(document.plan))
-        .add("block_split", plan::blockSplit(document.plan, document.subject.layers()))
-        .add("search_seconds", document.plan.planner.searchSeconds)
-        .add("complete", report.complete)
-        .raw("alternatives", candidatesJson(report.alternatives));
+    ordered_json json = ordered_json::object();
+    json["notation"] = plan::notation(document.plan);
+    json["block_split"] = plan::blockSplit(document.plan, document.subject.layers());
+    json["search_seconds"] = document.plan.planner.searchSeconds;
+    json["complete"] = report.complete;
+    json["alternatives"] = candidatesJson(report.alternatives);
     if (!report.pareto.empty())
-        json.raw("pareto", candidatesJson(report.pareto));
+        json["pareto"] = candidatesJson(report.pareto);
     if (!rows.empty())
-        json.raw("comparison", comparisonJson(rows));
-    const std::string search = json.text();
-    return search.substr(0, search.size() - 1) + "," + file.substr(file.find('{') + 1);
+        json["comparison"] = comparisonJson(rows);
+    std::string text = plan::toJson(document, json);
+    text.pop_back(); // the file's last line end
+    return text;
 }
 
 void printResult(const plan::Document &document, const planners::PlanReport &report, Output &output)
@@ -173,23 +216,25 @@ void printResult(const plan::Document &document, const planners::PlanReport &rep
         output.line();
         Table table({"RUNNER-UP", "MICRO-BATCHES", "SCHEDULE", "ITERATION"});
         for (const auto &candidate : report.alternatives)
-            table.row({plan::notation(candidate.plan), std::to_string(candidate.plan.microBatches), plan::name(candidate.plan.schedule.kind),
-                       format(Seconds(candidate.simulatedSeconds))});
+            table.row({plan::notation(candidate.plan), std::to_string(candidate.plan.microBatches),
+                       plan::name(candidate.plan.schedule.kind), format(Seconds(candidate.simulatedSeconds))});
         table.print(output);
     }
     if (report.pareto.size() > 1) {
         output.line();
         Table table({"LESS MEMORY", "PLAN", "MICRO-BATCHES", "SCHEDULE", "ITERATION"});
         for (const auto &candidate : report.pareto)
-            table.row({format(Bytes(candidate.peakBytes)), plan::notation(candidate.plan), std::to_string(candidate.plan.microBatches), plan::name(candidate.plan.schedule.kind),
+            table.row({format(Bytes(candidate.peakBytes)), plan::notation(candidate.plan),
+                       std::to_string(candidate.plan.microBatches), plan::name(candidate.plan.schedule.kind),
                        format(Seconds(candidate.simulatedSeconds))});
         table.print(output);
     }
     output.line();
-    output.line(fmt::format("searched for {}{}", format(Seconds(document.plan.planner.searchSeconds)), report.complete ? "" : "; stopped early, this is the best so far"));
+    output.line(fmt::format("searched for {}{}", format(Seconds(document.plan.planner.searchSeconds)),
+                            report.complete ? "" : "; stopped early, this is the best so far"));
 }
 
-/// Fastest first; then those that found nothing, with the reason.
+/// Fastest first; then planners without a plan, with the reason.
 void printComparison(const std::vector<Row> &rows, Output &output)
 {
     Table table({"PLANNER", "PLAN", "MICRO-BATCHES", "SCHEDULE", "ITERATION", "AGAINST BEST", "PEAK", "SEARCH"});
@@ -197,10 +242,12 @@ void printComparison(const std::vector<Row> &rows, Output &output)
         if (!row.report)
             continue;
         const planners::PlanReport &report = *row.report;
-        table.row({row.planner->name(), plan::notation(report.plan), std::to_string(report.plan.microBatches), plan::name(report.plan.schedule.kind),
-                   format(Seconds(report.predicted.iterationSeconds)),
-                   fmt::format("{:.3f} x", report.predicted.iterationSeconds / rows.front().report->predicted.iterationSeconds),
-                   format(Bytes(largestPeak(report.predicted))), format(Seconds(report.plan.planner.searchSeconds)) + (report.complete ? "" : ", stopped")});
+        table.row({row.planner->name(), plan::notation(report.plan), std::to_string(report.plan.microBatches),
+                   plan::name(report.plan.schedule.kind), format(Seconds(report.predicted.iterationSeconds)),
+                   fmt::format("{:.3f} x",
+                               report.predicted.iterationSeconds / rows.front().report->predicted.iterationSeconds),
+                   format(Bytes(largestPeak(report.predicted))),
+                   format(Seconds(report.plan.planner.searchSeconds)) + (report.complete ? "" : ", stopped")});
     }
     table.print(output);
     for (const Row &row : rows) {
@@ -221,13 +268,15 @@ Status save(const PlanOptions &options, const plan::Document &document)
         return workspace.error();
     if (!*workspace)
         return {};
-    const std::string name = fmt::format("{} on {}: {}", document.plan.modelName, document.plan.clusterName, plan::notation(document.plan));
+    const std::string name =
+        fmt::format("{} on {}: {}", document.plan.modelName, document.plan.clusterName, plan::notation(document.plan));
     const auto put = (*workspace)->put(store::Kind::Plan, name, options.out, plan::toJson(document));
     return put ? Status{} : Status(put.error());
 }
 
 /// Runs the planner and notes how long it took.
-Result<planners::PlanReport> search(const planners::Planner &planner, const planners::Problem &problem, const planners::Options &set, Output &output)
+Result<planners::PlanReport> search(const planners::Planner &planner, const planners::Problem &problem,
+                                    const planners::Options &set, Output &output)
 {
     TerminalProgress progress(output.showsProgress());
     const auto begun = std::chrono::steady_clock::now();
@@ -235,12 +284,14 @@ Result<planners::PlanReport> search(const planners::Planner &planner, const plan
     progress.clear();
     if (!report)
         return report;
-    report->plan.planner.searchSeconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
+    report->plan.planner.searchSeconds =
+        std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
     return planners::explained(*std::move(report), problem);
 }
 
-/// Why there is no plan, with what would help.
-Error helped(Error error, const planners::Planner &planner, const planners::Problem &problem, const planners::Options &set, Output &output)
+/// Why there is no plan, with a remedy.
+Error helped(Error error, const planners::Planner &planner, const planners::Problem &problem,
+             const planners::Options &set, Output &output)
 {
     TerminalProgress progress(output.showsProgress());
     return planners::withRemedy(std::move(error), planner, problem, set, progress);
@@ -257,14 +308,15 @@ void preferred(std::vector<Row> &rows)
         best.why->runnerUp = planners::runnerUpOf(best, second.plan, second.predicted.iterationSeconds);
 }
 
-/// Every planner that searches, fastest answer first; those that were asked before a person stopped it. Error: of the first planner, if none found a plan.
+/// Every planner that searches and ran before the user stopped it, fastest answer first. Error: of the
+/// first planner, if none found a plan.
 Result<std::vector<Row>> searchAll(const planners::Problem &problem, const PlanOptions &options, Output &output)
 {
     if (!options.set.empty())
         return badInput("--set goes with one planner, not with --planner all; leave it out or name the planner");
     std::vector<Row> rows;
     for (const planners::Planner *planner : planners::allPlanners()) {
-        if (planner->name() == "manual") // it does what it is told
+        if (planner->name() == "manual") // it does not search
             continue;
         if (!rows.empty() && interrupted())
             break;
@@ -287,7 +339,7 @@ Result<std::vector<Row>> searchAll(const planners::Problem &problem, const PlanO
     return rows;
 }
 
-/// What is asked of one planner.
+/// The problem of one planner.
 struct Asked {
     planners::Problem problem;
     planners::Options set;
@@ -315,9 +367,13 @@ Result<Asked> askedOf(const PlanOptions &options, Output &output)
     if (!annotations)
         return annotations.error();
     const auto precision = plan::precisionFromName(options.precision).value_or(plan::Precision::Float32);
-    if (precision == plan::Precision::BFloat16 && subject->profile && !subject->profile->ops.empty() && subject->profile->kernels.empty())
-        output.note("warning: the profile's times were measured in float32 and are taken as they are: bf16 saves memory in this prediction, not time");
-    return Asked{{plan::inPrecision(*subject, precision), options.batch, options.microBatch, optimizerOf(options), precision, options.zero, *std::move(annotations)}, options.set};
+    if (precision == plan::Precision::BFloat16 && subject->profile && !subject->profile->ops.empty()
+        && subject->profile->kernels.empty())
+        output.note("warning: the profile's times were measured in float32 and are taken as they are: bf16 saves "
+                    "memory in this prediction, not time");
+    return Asked{{plan::inPrecision(*subject, precision), options.batch, options.microBatch, *optimizerOf(options),
+                  precision, options.zero, *std::move(annotations)},
+                 options.set};
 }
 
 } // namespace
@@ -328,7 +384,8 @@ Status plan(const PlanOptions &options, Output &output)
         return good;
     const bool all = options.planner == "all";
     const std::string name = options.from.empty() ? options.planner : "manual";
-    const Result<const planners::Planner *> planner = all ? planners::allPlanners().front() : planners::findPlanner(name);
+    const Result<const planners::Planner *> planner =
+        all ? planners::allPlanners().front() : planners::findPlanner(name);
     if (!planner)
         return planner.error();
     const auto asked = askedOf(options, output);
@@ -360,7 +417,8 @@ Status plan(const PlanOptions &options, Output &output)
         output.line("written to " + options.out);
     output.json(resultJson(document, *report, rows));
     if (!report->complete)
-        output.stoppedEarly(fmt::format("stopped on request; the plan{} is the best so far, not the whole search's", options.out.empty() ? "" : " in " + options.out));
+        output.stoppedEarly(fmt::format("stopped on request; the plan{} is the best of an incomplete search",
+                                        options.out.empty() ? "" : " in " + options.out));
     return {};
 }
 

@@ -1,28 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "app/planloom/json_text.h"
 #include "app/planloom/verbs.h"
-#include "planners/planner.h"
+#include "planners/registry.h"
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 namespace planloom::cli {
 
+using nlohmann::ordered_json;
+
 Status planners(Output &output)
 {
-    JsonArray all;
+    ordered_json all = ordered_json::array();
     for (const planners::Planner *planner : planners::allPlanners()) {
         output.line(fmt::format("{}: {}", planner->name(), planner->about()));
-        JsonArray options;
+        ordered_json options = ordered_json::array();
         Table table({"  --set KEY=DEFAULT", ""});
         for (const auto &option : planner->options()) {
             table.row({fmt::format("  {}={}", option.key, option.fallback), option.about});
-            options.raw(JsonObject().add("key", option.key).add("default", option.fallback).add("about", option.about).text());
+            options.push_back(ordered_json{{"key", option.key}, {"default", option.fallback}, {"about", option.about}});
         }
         table.print(output);
         output.line();
-        all.raw(JsonObject().add("name", planner->name()).add("about", planner->about()).raw("options", options.text()).text());
+        all.push_back(ordered_json{{"name", planner->name()}, {"about", planner->about()}, {"options", options}});
     }
-    output.json(JsonObject().raw("planners", all.text()).text());
+    output.result(ordered_json{{"planners", all}});
     return {};
 }
 

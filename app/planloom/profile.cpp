@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "app/planloom/json_text.h"
 #include "app/planloom/sources.h"
 #include "app/planloom/terminal.h"
 #include "app/planloom/verbs.h"
@@ -20,7 +19,7 @@
 namespace planloom::cli {
 namespace {
 
-/// What is to be measured, and how.
+/// The measurement and its settings.
 struct Task {
     std::shared_ptr<const graph::Graph> graph;
     profiler::ProfileOptions how;
@@ -31,7 +30,7 @@ Result<Task> taskOf(const ProfileOptions &options)
 {
     Task task;
     if (options.model.empty() == options.plan.empty())
-        return badInput("what is to be measured is not clear; give --model or --plan");
+        return badInput("nothing to measure; give --model or --plan");
     if (!options.plan.empty()) {
         auto document = plan::readPlan(options.plan);
         if (!document)
@@ -66,7 +65,7 @@ Result<Task> taskOf(const ProfileOptions &options)
 Status runRanks(int ranks, const std::string &file, Progress &progress)
 {
     constexpr std::chrono::seconds kLimit{120};
-    constexpr int kPollMilliseconds = 50;
+    constexpr int kReadMilliseconds = 50;
     const agent::Scratch scratch;
     const auto command = agent::ranksCommand(ranks, {"transport", "--out", file}, scratch);
     if (!command)
@@ -78,14 +77,16 @@ Status runRanks(int ranks, const std::string &file, Progress &progress)
     std::string said;
     auto exit = child->poll();
     for (; !exit; exit = child->poll()) {
-        said += child->read(kPollMilliseconds);
+        said += child->read(kReadMilliseconds);
         if (progress.stopped())
             return cancelled();
         if (std::chrono::steady_clock::now() > end)
-            return failed(fmt::format("the ranks that measure messages did not end within {} s: {}", kLimit.count(), said));
+            return failed(
+                fmt::format("the ranks that measure messages did not end within {} s: {}", kLimit.count(), said));
     }
     if (exit->status != 0 || exit->signal != 0)
-        return failed(fmt::format("the ranks that measure messages ended with {}: {}", agent::describe(*exit), said + child->read(0)));
+        return failed(fmt::format("the ranks that measure messages ended with {}: {}", agent::describe(*exit),
+                                  said + child->read(0)));
     return {};
 }
 
@@ -93,7 +94,8 @@ Status runRanks(int ranks, const std::string &file, Progress &progress)
 Result<profiler::Curves> measureCurves(int ranks, Progress &progress)
 {
     progress.report(1, "measuring messages and collectives");
-    const std::string file = (std::filesystem::temp_directory_path() / fmt::format("planloom-transport-{}.json", ::getpid())).string();
+    const std::string file =
+        (std::filesystem::temp_directory_path() / fmt::format("planloom-transport-{}.json", ::getpid())).string();
     const Status ran = runRanks(ranks, file, progress);
     const auto text = ran ? readFile(file) : Result<std::string>(ran.error());
     std::error_code ignored;
@@ -105,7 +107,7 @@ Result<profiler::Curves> measureCurves(int ranks, Progress &progress)
 
 Result<cost::Profile> measure(const Task &task, Progress &progress)
 {
-    // What a plan's ranks do disturb each other and are disturbed; what is measured besides only fills in.
+    // A plan's ranks disturb each other; other measurements only fill gaps.
     constexpr double kPlanSeconds = 2;
     constexpr double kFillInSeconds = 0.3;
     profiler::ProfileOptions how = task.how;
@@ -144,12 +146,14 @@ double total(const cost::Profile &profile, double samples, bool backward)
 
 void printProfile(const cost::Profile &profile, const Task &task, Output &output)
 {
-    output.line(fmt::format("profile       {} on {}, {} operators", profile.model, profile.deviceType, profile.ops.size()));
+    output.line(
+        fmt::format("profile       {} on {}, {} operators", profile.model, profile.deviceType, profile.ops.size()));
     output.line(fmt::format("source        {}", profile.source));
     Table table({"SAMPLES", "FORWARD", "BACKWARD"});
     for (const std::int64_t samples : task.how.samples) {
         const auto n = static_cast<double>(samples);
-        table.row({std::to_string(samples), format(Seconds(total(profile, n, false))), format(Seconds(total(profile, n, true)))});
+        table.row({std::to_string(samples), format(Seconds(total(profile, n, false))),
+                   format(Seconds(total(profile, n, true)))});
     }
     table.print(output);
     output.line(fmt::format("kernels       {}", profile.kernels.size()));
@@ -181,7 +185,11 @@ Status profile(const ProfileOptions &options, Output &output)
             return written;
     }
     if (*workspace) {
-        if (const auto put = (*workspace)->put(store::Kind::Profile, fmt::format("{} on {}", measured->model, measured->deviceType), options.out, text); !put)
+        if (const auto put =
+                (*workspace)
+                    ->put(store::Kind::Profile, fmt::format("{} on {}", measured->model, measured->deviceType),
+                          options.out, text);
+            !put)
             return put.error();
     }
     printProfile(*measured, *task, output);

@@ -7,7 +7,8 @@ namespace planloom::cli {
 
 void printReport(const simulate::Report &report, Output &output)
 {
-    output.line(fmt::format("iteration     {}  ({:.4g} samples/s, at least {})", format(Seconds(report.iterationSeconds)), report.samplesPerSecond,
+    output.line(fmt::format("iteration     {}  ({:.4g} samples/s, at least {})",
+                            format(Seconds(report.iterationSeconds)), report.samplesPerSecond,
                             format(Seconds(report.lowerBoundSeconds))));
     output.line(fmt::format("bubble        {}", percent(report.bubbleFraction)));
     if (report.speedupOverOneDevice > 0)
@@ -16,8 +17,8 @@ void printReport(const simulate::Report &report, Output &output)
     Table table({"DEVICE", "PEAK", "OF", "BUSY", "COMMUNICATION"});
     for (const auto &device : report.devices) {
         const bool over = device.peakBytes > device.capacityBytes;
-        table.row({device.id, format(Bytes(device.peakBytes)) + (over ? " !" : ""), format(Bytes(device.capacityBytes)), percent(device.busyFraction),
-                   percent(device.commFraction)});
+        table.row({device.id, format(Bytes(device.peakBytes)) + (over ? " !" : ""), format(Bytes(device.capacityBytes)),
+                   percent(device.busyFraction), percent(device.commFraction)});
     }
     table.print(output);
 }
@@ -42,22 +43,28 @@ void printWhy(const plan::Why &why, double iterationSeconds, Output &output)
     output.line(fmt::format("limited by    {}: {}", why.limit, why.detail));
     const auto seconds = [](double value) { return value > 0 ? format(Seconds(value)) : std::string("-"); };
     const auto bytes = [](std::int64_t value) { return format(Bytes(value)); };
-    Table times({"STAGE", "BUSIEST", "FORWARD", "BACKWARD", "RECOMPUTE", "OPTIMIZER", "BOXING", "TRANSFERS", "ALL-REDUCE", "EXPOSED", "IDLE", "LIMIT"});
+    Table times({"STAGE", "BUSIEST", "FORWARD", "BACKWARD", "RECOMPUTE", "OPTIMIZER", "BOXING", "TRANSFERS",
+                 "ALL-REDUCE", "EXPOSED", "IDLE", "LIMIT"});
     Table memory({"STAGE", "PARAMETERS", "GRADIENTS", "OPTIMIZER", "ACTIVATIONS", "OTHER", "OF"});
     for (std::size_t s = 0; s < why.stages.size(); ++s) {
         const plan::StageWhy &stage = why.stages[s];
-        times.row({std::to_string(s), stage.device, seconds(stage.forwardSeconds), seconds(stage.backwardSeconds), seconds(stage.recomputeSeconds), seconds(stage.optimizerSeconds),
-                   seconds(stage.boxingSeconds), seconds(stage.transferSeconds), seconds(stage.exchangeSeconds), seconds(stage.exposedExchangeSeconds),
-                   seconds(stage.idleSeconds), stage.limit});
-        memory.row({std::to_string(s), bytes(stage.parameterBytes), bytes(stage.gradientBytes), bytes(stage.optimizerBytes), bytes(stage.activationBytes),
-                    bytes(stage.otherBytes), bytes(stage.capacityBytes)});
+        times.row({std::to_string(s), stage.device, seconds(stage.forwardSeconds), seconds(stage.backwardSeconds),
+                   seconds(stage.recomputeSeconds), seconds(stage.optimizerSeconds), seconds(stage.boxingSeconds),
+                   seconds(stage.transferSeconds), seconds(stage.exchangeSeconds),
+                   seconds(stage.exposedExchangeSeconds), seconds(stage.idleSeconds), stage.limit});
+        memory.row({std::to_string(s), bytes(stage.parameterBytes), bytes(stage.gradientBytes),
+                    bytes(stage.optimizerBytes), bytes(stage.activationBytes), bytes(stage.otherBytes),
+                    bytes(stage.capacityBytes)});
     }
     times.print(output);
     memory.print(output);
     if (!why.runnerUp)
         return;
-    const std::string longer = iterationSeconds > 0 ? fmt::format(" ({:.1f} % longer)", 100 * (why.runnerUp->iterationSeconds / iterationSeconds - 1)) : "";
-    output.line(fmt::format("runner-up     {}, {}{}", why.runnerUp->notation, format(Seconds(why.runnerUp->iterationSeconds)), longer));
+    const std::string longer = iterationSeconds > 0
+        ? fmt::format(" ({:.1f} % longer)", 100 * (why.runnerUp->iterationSeconds / iterationSeconds - 1))
+        : "";
+    output.line(fmt::format("runner-up     {}, {}{}", why.runnerUp->notation,
+                            format(Seconds(why.runnerUp->iterationSeconds)), longer));
     for (const std::string &line : why.runnerUp->differences)
         output.line("  " + line);
 }
@@ -67,17 +74,19 @@ void printPlan(const plan::Plan &plan, const plan::Subject &subject, Output &out
     output.line(fmt::format("model         {}  ({} layers)", plan.modelName, subject.layers().size()));
     output.line(fmt::format("cluster       {}  ({} devices)", plan.clusterName, subject.cluster->devices().size()));
     const std::string blocks = plan::blockSplit(plan, subject.layers());
-    output.line(fmt::format("plan          {}  by {}{}{}", plan::notation(plan), plan.planner.name, blocks.empty() ? "" : ", repeated blocks split " + blocks,
+    output.line(fmt::format("plan          {}  by {}{}{}", plan::notation(plan), plan.planner.name,
+                            blocks.empty() ? "" : ", repeated blocks split " + blocks,
                             plan.estimate.contains("stopped_early") ? "; the search was stopped early" : ""));
-    output.line(fmt::format("batch         {} in {} micro-batch{}, schedule {}", plan.globalBatch, plan.microBatches, plan.microBatches == 1 ? "" : "es",
-                            plan::name(plan.schedule.kind)));
+    output.line(fmt::format("batch         {} in {} micro-batch{}, schedule {}", plan.globalBatch, plan.microBatches,
+                            plan.microBatches == 1 ? "" : "es", plan::name(plan.schedule.kind)));
     for (const plan::Annotation &annotation : plan.annotations)
         output.line(fmt::format("annotated     {} as {}", annotation.scope, plan::strategyText(annotation)));
     Table table({"STAGE", "LAYERS", "REPLICAS", "PARAMETERS", "RECOMPUTE", "DEVICES"});
     for (const auto &stage : plan.stages) {
         const Bytes parameters = subject.costs->parameterBytes(stage.firstLayer, stage.lastLayer);
-        table.row({stage.name, fmt::format("{}..{}", stage.firstLayer, stage.lastLayer), std::to_string(stage.devices.size()), format(parameters),
-                   plan::name(stage.recompute), deviceList(stage.devices, *subject.cluster)});
+        table.row({stage.name, fmt::format("{}..{}", stage.firstLayer, stage.lastLayer),
+                   std::to_string(stage.devices.size()), format(parameters), plan::name(stage.recompute),
+                   deviceList(stage.devices, *subject.cluster)});
     }
     table.print(output);
 }

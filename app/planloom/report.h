@@ -11,8 +11,8 @@ namespace planloom::cli {
 void printReport(const simulate::Report &report, Output &output);
 /// Stages, schedule and micro-batches for people.
 void printPlan(const plan::Plan &plan, const plan::Subject &subject, Output &output);
-/// What limits a plan, what its stages' time and memory consist of, and the runner-up, for people. @p iterationSeconds: of the plan, to compare the
-/// runner-up with; 0: not known.
+/// The limits of a plan, the breakdown of its stages' time and memory, and the runner-up, as text. @p iterationSeconds:
+/// of the plan, to compare the runner-up with; 0: not known.
 void printWhy(const plan::Why &why, double iterationSeconds, Output &output);
 /// "n0:g0..n0:g7, n1:g3": names of devices, runs of neighbours folded.
 std::string deviceList(const std::vector<DeviceId> &devices, const cluster::Cluster &cluster);

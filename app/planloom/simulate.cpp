@@ -43,7 +43,9 @@ Status simulate(const SimulateOptions &options, Output &output)
         return simulation.error().in(options.plan);
     if (!options.trace.empty()) {
         const bool chrome = options.trace.ends_with(".json");
-        if (auto written = chrome ? exporting::writeChromeTrace(simulation->trace, options.trace) : trace::writeTrace(simulation->trace, options.trace); !written)
+        if (auto written = chrome ? exporting::writeChromeTrace(simulation->trace, options.trace)
+                                  : trace::writeTrace(simulation->trace, options.trace);
+            !written)
             return written;
     }
     if (!options.out.empty()) {

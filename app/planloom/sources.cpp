@@ -16,18 +16,23 @@ namespace fs = std::filesystem;
 namespace {
 
 /// Operators have equal names in models of one family: a profile of another model gives wrong times without any sign.
-void warnOfAnotherModel(const cost::Profile &profile, const graph::Graph &graph, const std::string &path, Output &output)
+void warnOfAnotherModel(const cost::Profile &profile, const graph::Graph &graph, const std::string &path,
+                        Output &output)
 {
-    if (profile.ops.empty() || profile.model.empty() || fs::path(profile.model).filename() == fs::path(graph.name()).filename())
+    if (profile.ops.empty() || profile.model.empty()
+        || fs::path(profile.model).filename() == fs::path(graph.name()).filename())
         return;
-    const bool named = std::any_of(graph.ops().begin(), graph.ops().end(), [&](const graph::Op &op) { return profile.ops.contains(op.name); });
+    const bool named = std::any_of(graph.ops().begin(), graph.ops().end(),
+                                   [&](const graph::Op &op) { return profile.ops.contains(op.name); });
     if (named)
-        output.note("warning: " + path + " is a profile of " + profile.model + ", not of " + graph.name() + ", whose operators of the same name are given its times; measure this model");
+        output.note("warning: " + path + " is a profile of " + profile.model + ", not of " + graph.name()
+                    + ", whose operators of the same name are given its times; measure this model");
 }
 
 } // namespace
 
-Result<plan::Subject> loadSubject(const std::string &model, const std::string &cluster, const std::string &profile, Output &output)
+Result<plan::Subject> loadSubject(const std::string &model, const std::string &cluster, const std::string &profile,
+                                  Output &output)
 {
     auto loaded = import::loadModel(model);
     if (!loaded)
@@ -59,6 +64,12 @@ Result<cost::Profile> loadProfile(const std::string &path)
     return profile;
 }
 
+std::string absolutePath(const std::string &path)
+{
+    std::error_code unknown; // the working folder may be gone
+    return path.empty() ? path : std::filesystem::absolute(path, unknown).lexically_normal().string();
+}
+
 bool isRunFolder(const std::string &path)
 {
     std::error_code unknown;
@@ -70,7 +81,8 @@ Result<RunFiles> readRun(const std::string &folder)
     const fs::path base(folder);
     std::error_code unknown;
     if (!fs::exists(base / "plan.json", unknown))
-        return badInput("is not the folder of a run (it has no plan.json); name one that planloom train made").in(folder);
+        return badInput("is not the folder of a run (it has no plan.json); name one that planloom train made")
+            .in(folder);
     auto document = plan::readPlan((base / "plan.json").string());
     if (!document)
         return document.error();
@@ -81,7 +93,7 @@ Result<RunFiles> readRun(const std::string &folder)
     const auto text = readFile(summaryPath);
     if (!text)
         return text.error();
-    const auto summary = agent::summaryFromJson(*text);
+    const auto summary = run::summaryFromJson(*text);
     if (!summary)
         return summary.error().in(summaryPath);
     run.summary = *summary;
@@ -98,7 +110,10 @@ Result<plan::Document> readPlanOrRun(const std::string &path)
     return std::move(run->document);
 }
 
-Result<trace::Trace> readRunTrace(const std::string &folder) { return trace::readTrace((fs::path(folder) / "trace.pltrace").string()); }
+Result<trace::Trace> readRunTrace(const std::string &folder)
+{
+    return trace::readTrace((fs::path(folder) / "trace.pltrace").string());
+}
 
 Result<std::optional<store::Workspace>> openWorkspace(const std::string &path)
 {
@@ -120,7 +135,8 @@ Status checkWritable(const std::string &path)
         return badInput("is a folder, not a file; name a file in it").in(path);
     const fs::path parent = fs::path(path).has_parent_path() ? fs::path(path).parent_path() : fs::path(".");
     if (!fs::is_directory(parent, unknown))
-        return badInput("cannot be written: its folder does not exist; make the folder or choose another place").in(path);
+        return badInput("cannot be written: its folder does not exist; make the folder or choose another place")
+            .in(path);
     if (::access(parent.c_str(), W_OK) != 0)
         return ioError("cannot be written: its folder is not yours to write in; choose another place").in(path);
     return {};
@@ -128,7 +144,8 @@ Status checkWritable(const std::string &path)
 
 std::int64_t now()
 {
-    return std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch()).count();
+    return std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch())
+        .count();
 }
 
 } // namespace planloom::cli

@@ -12,16 +12,19 @@
 
 namespace planloom::cli {
 
-/// Model, cluster and, if @p profile is not empty, measured times. What the importer warned of is noted.
-Result<plan::Subject> loadSubject(const std::string &model, const std::string &cluster, const std::string &profile, Output &output);
+/// Model, cluster and, if @p profile is not empty, measured times. The importer's warnings become notes.
+Result<plan::Subject> loadSubject(const std::string &model, const std::string &cluster, const std::string &profile,
+                                  Output &output);
 Result<cost::Profile> loadProfile(const std::string &path);
 
 /// A run's folder, read back (resources/docs/formats/run.md).
 struct RunFiles {
     std::string folder;
     plan::Document document;
-    std::optional<agent::RunSummary> summary; ///< missing while it runs, or if it did not get that far
+    std::optional<run::Summary> summary; ///< missing while it runs, or if it did not get that far
 };
+/// @p path from the root of the file system; an empty one stays empty.
+std::string absolutePath(const std::string &path);
 /// True if @p path is a folder.
 bool isRunFolder(const std::string &path);
 /// Errors: BadInput (not a run's folder), and those of reading.
@@ -33,7 +36,8 @@ Result<trace::Trace> readRunTrace(const std::string &folder);
 /// The workspace named with --workspace; nothing if the name is empty.
 Result<std::optional<store::Workspace>> openWorkspace(const std::string &path);
 
-/// Says at once, before long work, that its result could not be saved at @p path (empty: it is not to be). Errors: BadInput, Io.
+/// Says at once, before long work, that its result could not be saved at @p path (empty: it is not to be). Errors:
+/// BadInput, Io.
 Status checkWritable(const std::string &path);
 
 /// Seconds since 1970.

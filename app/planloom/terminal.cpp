@@ -56,7 +56,7 @@ bool interrupted() { return g_interrupted.load(std::memory_order_relaxed); }
 
 InterruptWatch::InterruptWatch(std::function<void()> onInterrupt)
     : m_thread([call = std::move(onInterrupt)](const std::stop_token &stop) {
-          // A signal handler may not notify a condition variable, so the flag is looked at.
+          // A signal handler may not notify a condition variable, so the flag is polled.
           while (!stop.stop_requested() && !interrupted())
               std::this_thread::sleep_for(kWatch);
           if (interrupted())
@@ -95,7 +95,8 @@ std::string barText(double fraction, double secondsSoFar, std::string_view what,
     if (fraction >= 0) {
         const double done = std::min(fraction, 1.0);
         const int full = static_cast<int>(done * kBarWidth);
-        line = fmt::format("[{:=<{}}{}{: <{}}] {:3.0f} %", "", full, full < kBarWidth ? ">" : "", "", std::max(0, kBarWidth - full - 1), done * 100);
+        line = fmt::format("[{:=<{}}{}{: <{}}] {:3.0f} %", "", full, full < kBarWidth ? ">" : "", "",
+                           std::max(0, kBarWidth - full - 1), done * 100);
         if (done > 0.02 && done < 1)
             line += fmt::format("  {:.0f} s left", secondsSoFar * (1 - done) / done);
     } else {

@@ -11,16 +11,18 @@
 
 namespace planloom::cli {
 
-/// @p text on stderr. Nobody may be there to read it any more (a terminal that was closed, a pipe without a reader): that is no reason to end.
+/// @p text on stderr. Its reader may be gone (a closed terminal, a pipe without a reader):
+/// that is no reason to end.
 void say(std::string_view text);
 
-/// From now on Ctrl-C and SIGTERM ask for a clean stop; a second one ends the process at once. Also: a reader that goes away
+/// From now on Ctrl-C and SIGTERM ask for a clean stop; a second one ends the process at once. Also: a reader that goes
+/// away
 /// (`planloom ... | head`) is a failed write, not a signal.
 void catchInterrupts();
-/// True once a person asked to stop. Any thread.
+/// True once the user asked to stop. Any thread.
 bool interrupted();
 
-/// Calls @p onInterrupt, once, from a thread of its own, if a person asks to stop while this exists.
+/// Calls @p onInterrupt, once, from a separate thread, if the user asks to stop while this exists.
 class InterruptWatch {
 public:
     explicit InterruptWatch(std::function<void()> onInterrupt);
@@ -29,8 +31,8 @@ private:
     std::jthread m_thread;
 };
 
-/// A bar on stderr where that is a terminal, and nothing elsewhere; stopped by Ctrl-C. The bar goes when the object does.
-/// Thread contract: as Progress, one thread.
+/// A bar on stderr where that is a terminal, and nothing elsewhere; stopped by Ctrl-C. The bar goes when the object
+/// does. Thread contract: as Progress, one thread.
 class TerminalProgress final : public Progress {
 public:
     explicit TerminalProgress(bool shown);
@@ -51,7 +53,8 @@ private:
     Clock::time_point m_last{};
 };
 
-/// The bar's line, without the terminal's control characters: "[=====>    ]  52 %  3 s left  searching". Fraction < 0: unknown.
+/// The bar's line, without the terminal's control characters: "[=====>    ]  52 %  3 s left  searching". Fraction < 0:
+/// unknown.
 std::string barText(double fraction, double secondsSoFar, std::string_view what, int columns);
 
 } // namespace planloom::cli

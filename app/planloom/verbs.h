@@ -3,16 +3,19 @@
 
 #include "app/planloom/output.h"
 #include "engine/base/result.h"
+#include "engine/run/settings.h"
 
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
 namespace planloom::cli {
 
-// A verb is a function from its options to an exit: it prints through Output and returns its error. One file each, of the verb's name.
+// A verb is a function from its options to an exit: it prints through Output and returns its error. One file each, of
+// the verb's name.
 
 Status models(Output &output);
 Status planners(Output &output);
@@ -33,7 +36,7 @@ struct PlanOptions {
     std::optional<std::int64_t> microBatch;
     std::map<std::string, std::string> set;
     std::vector<std::string> annotate; ///< "h/3=split:4"
-    std::string optimizer = "adamw";
+    std::string optimizer = "adamw";   ///< with settings: "adamw,beta2=0.95"
     std::optional<double> learningRate;
     std::optional<double> momentum;
     std::optional<double> weightDecay;
@@ -41,7 +44,7 @@ struct PlanOptions {
     double clipNorm = 0;
     std::string learningRateSchedule = "constant";
     std::int64_t warmupSteps = 0;
-    std::int64_t decaySteps = 0; ///< where the fall of the learning rate ends; 0: the run's last step
+    std::int64_t decaySteps = 0;    ///< where the fall of the learning rate ends; 0: the run's last step
     double minimumLearningRate = 0; ///< as a factor
     std::string precision = "fp32";
     int zero = 0;
@@ -73,21 +76,11 @@ Status profile(const ProfileOptions &options, Output &output);
 
 struct TrainOptions {
     std::string plan; ///< or the folder of a run to resume
-    std::string data;
-    std::optional<std::int64_t> steps; ///< default 100
-    std::optional<std::int64_t> seed;  ///< default 1
-    std::string runDir; ///< empty: a new folder in the agent's place for runs
-    std::optional<double> holdout;
-    int threads = 0;
-    std::int64_t checkpointEvery = 0;
-    int keep = 3;
-    bool resume = false; ///< what is not given is as the run began
-    int restarts = 0;
-    std::int64_t validateEvery = 0;
-    int earlyStop = 0;
-    std::string trace; ///< "on", "off" or one step in how many; empty: on, or as the run began
-    double hungAfter = 0; ///< seconds; 0: the agent's default
-    std::string agent; ///< socket of an agent that is running; empty: a child of this process
+    run::Settings settings;
+    std::set<std::string> given; ///< keys of the settings that were given
+    std::string runDir;          ///< empty: a new folder in the agent's place for runs
+    bool resume = false;         ///< settings that are not given are as the run began
+    std::string agent;           ///< socket of an agent that is running; empty: a child of this process
     std::string workspace;
 };
 Status train(const TrainOptions &options, Output &output);

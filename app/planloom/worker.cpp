@@ -5,6 +5,9 @@
 
 namespace planloom::cli {
 
-int worker(const WorkerOptions &options) { return agent::runWorkerProcess(options.runDir, options.agent, import::withFirstValues); }
+int worker(const WorkerOptions &options)
+{
+    return agent::runWorkerProcess(options.runDir, options.agent, import::withFirstValues);
+}
 
 } // namespace planloom::cli

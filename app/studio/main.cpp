@@ -25,7 +25,7 @@ using namespace planloom;
 constexpr int kDone = 0;
 constexpr int kFailed = 1;
 constexpr int kBadInput = 2;
-constexpr int kDemoPause = 1500; // milliseconds between two acts of the demo, where somebody can watch
+constexpr int kDemoPause = 1500; // milliseconds between two acts of the demo, if it is shown
 
 bool hasDisplay()
 {
@@ -56,7 +56,9 @@ int complain(const QString &what)
 /// @p folder, or a new one under the temporary folder. Empty if it cannot be made.
 QString demoFolder(const QString &folder)
 {
-    const QString path = folder.isEmpty() ? QDir::tempPath() + QStringLiteral("/planloom-demo-%1").arg(QCoreApplication::applicationPid()) : folder;
+    const QString path = folder.isEmpty()
+        ? QDir::tempPath() + QStringLiteral("/planloom-demo-%1").arg(QCoreApplication::applicationPid())
+        : folder;
     return QDir().mkpath(path) ? QDir(path).absolutePath() : QString();
 }
 
@@ -113,9 +115,11 @@ int takeScreenshot(QApplication &app, ui::StudioState &state, ui::MainWindow &wi
 {
     int status = kFailed;
     // When all is loaded and simulated, and the docks are laid out.
+    int quiet = 0; // times in a row that nothing was going on
     QTimer poll;
     QObject::connect(&poll, &QTimer::timeout, &app, [&] {
-        if (state.loadJob()->running() || state.simulating())
+        quiet = state.loadJob()->running() || state.simulating() ? 0 : quiet + 1;
+        if (quiet < 2) // the newest content is not laid out yet
             return;
         status = window.grab().save(path) ? kDone : kFailed;
         app.exit(status);
@@ -123,24 +127,35 @@ int takeScreenshot(QApplication &app, ui::StudioState &state, ui::MainWindow &wi
     poll.start(200);
     app.exec();
     if (status != kDone)
-        QTextStream(stderr) << "planloom-studio: error: " << path << ": cannot be written; choose another folder" << Qt::endl;
+        QTextStream(stderr) << "planloom-studio: error: " << path << ": cannot be written; choose another folder"
+                            << Qt::endl;
     return status;
 }
 
 Options parse(const QApplication &app)
 {
     QCommandLineParser parser;
-    parser.setApplicationDescription(QStringLiteral("The studio of Planloom: load a model and a cluster, find plans, see and change them, train."));
+    parser.setApplicationDescription(
+        QStringLiteral("The studio of Planloom: load a model and a cluster, find plans, see and change them, train."));
     parser.addHelpOption();
     parser.addVersionOption();
-    parser.addPositionalArgument(QStringLiteral("FILE"), QStringLiteral("models, clusters, plans or traces to open: net.onnx, zoo:gpt2, preset:h100-8, local:4, plan.json"),
-                                 QStringLiteral("[FILE...]"));
-    const QCommandLineOption demo(QStringLiteral("demo"), QStringLiteral("Play the whole story by itself; the first FILE is the folder for its pictures, "
-                                                                         "plan and trace. Without a display it draws offscreen and ends by itself."));
-    const QCommandLineOption steps(QStringLiteral("demo-steps"), QStringLiteral("Training steps of the demo."), QStringLiteral("N"), QStringLiteral("12"));
-    const QCommandLineOption screenshot(QStringLiteral("screenshot"), QStringLiteral("Save a picture of the window and end."), QStringLiteral("PNG"));
-    const QCommandLineOption theme(QStringLiteral("theme"), QStringLiteral("light, dark or high-contrast."), QStringLiteral("NAME"));
-    const QCommandLineOption fresh(QStringLiteral("fresh"), QStringLiteral("Do not open what was open the last time."));
+    parser.addPositionalArgument(
+        QStringLiteral("FILE"),
+        QStringLiteral(
+            "models, clusters, plans or traces to open: net.onnx, zoo:gpt2, preset:h100-8, local:4, plan.json"),
+        QStringLiteral("[FILE...]"));
+    const QCommandLineOption demo(QStringLiteral("demo"),
+                                  QStringLiteral(
+                                      "Play the whole story by itself; the first FILE is the folder for its pictures, "
+                                      "plan and trace. Without a display it draws offscreen and ends by itself."));
+    const QCommandLineOption steps(QStringLiteral("demo-steps"), QStringLiteral("Training steps of the demo."),
+                                   QStringLiteral("N"), QStringLiteral("12"));
+    const QCommandLineOption screenshot(QStringLiteral("screenshot"),
+                                        QStringLiteral("Save a picture of the window and end."), QStringLiteral("PNG"));
+    const QCommandLineOption theme(QStringLiteral("theme"), QStringLiteral("light, dark or high-contrast."),
+                                   QStringLiteral("NAME"));
+    const QCommandLineOption fresh(QStringLiteral("fresh"),
+                                   QStringLiteral("Do not reopen the files of the last start."));
     parser.addOptions({demo, steps, screenshot, theme, fresh});
     parser.process(app);
     Options options;
@@ -172,7 +187,9 @@ int main(int argc, char **argv)
     QApplication::setApplicationName(QStringLiteral("planloom-studio"));
     QApplication::setApplicationVersion(QStringLiteral(PLANLOOM_VERSION));
     const Options options = parse(app);
-    if (!options.theme.isEmpty() && !QStringList{QStringLiteral("light"), QStringLiteral("dark"), QStringLiteral("high-contrast")}.contains(options.theme))
+    if (!options.theme.isEmpty()
+        && !QStringList{QStringLiteral("light"), QStringLiteral("dark"), QStringLiteral("high-contrast")}.contains(
+            options.theme))
         return complain(QStringLiteral("--theme %1: unknown; use light, dark or high-contrast").arg(options.theme));
     if (QFontInfo(QApplication::font()).family().isEmpty())
         return complain(QStringLiteral("there is no font on this machine; install fonts-dejavu-core"));
@@ -189,13 +206,15 @@ int main(int argc, char **argv)
     if (options.demo)
         return playDemo(app, state, window, options, offscreen);
     if (!alone)
-        window.keepUnsaved(QStandardPaths::writableLocation(QStandardPaths::AppLocalDataLocation) + QStringLiteral("/unsaved"));
+        window.keepUnsaved(QStandardPaths::writableLocation(QStandardPaths::AppLocalDataLocation)
+                           + QStringLiteral("/unsaved"));
     if (!alone && !options.freshSession)
         window.restoreSession(!options.files.isEmpty());
     window.open(options.files);
     if (!options.screenshot.isEmpty())
         return takeScreenshot(app, state, window, options.screenshot);
     if (offscreen && !std::getenv("PLANLOOM_STUDIO_OFFSCREEN"))
-        return complain(QStringLiteral("there is no display (DISPLAY and WAYLAND_DISPLAY are not set); use --demo or --screenshot, or the planloom command"));
+        return complain(QStringLiteral("there is no display (DISPLAY and WAYLAND_DISPLAY are not set); use --demo or "
+                                       "--screenshot, or the planloom command"));
     return app.exec();
 }

@@ -38,12 +38,11 @@ private:
     int m_fd;
 };
 
-std::string reason() { return std::strerror(errno); }
-
 Error openError(const std::string &path)
 {
     const bool missing = errno == ENOENT || errno == ENOTDIR;
-    return Error{missing ? ErrorCode::NotFound : ErrorCode::Io, fmt::format("cannot be opened: {}; check the path and its permissions", reason()), path, 0};
+    return Error{missing ? ErrorCode::NotFound : ErrorCode::Io,
+                 fmt::format("cannot be opened: {}; check the path and its permissions", systemReason()), path, 0};
 }
 
 Result<std::string> readRange(int fd, std::int64_t offset, std::int64_t length, const std::string &path)
@@ -55,7 +54,7 @@ Result<std::string> readRange(int fd, std::int64_t offset, std::int64_t length, 
         if (got < 0 && errno == EINTR)
             continue;
         if (got < 0)
-            return ioError("cannot be read: " + reason()).in(path);
+            return ioError("cannot be read: " + systemReason()).in(path);
         if (got == 0)
             return ioError("became shorter while it was read; try again").in(path);
         done += got;
@@ -70,7 +69,7 @@ Status writeAll(int fd, std::string_view contents)
         if (put < 0 && errno == EINTR)
             continue;
         if (put < 0)
-            return ioError("cannot be written: " + reason() + "; free some space or choose another place");
+            return ioError("cannot be written: " + systemReason() + "; free some space or choose another place");
         contents.remove_prefix(static_cast<std::size_t>(put));
     }
     return {};
@@ -82,7 +81,8 @@ struct OpenRange {
     std::int64_t length = 0;
 };
 
-Result<OpenRange> openBeneath(const std::filesystem::path &folder, const std::string &relative, std::int64_t offset, std::int64_t length)
+Result<OpenRange> openBeneath(const std::filesystem::path &folder, const std::string &relative, std::int64_t offset,
+                              std::int64_t length)
 {
     const std::string shown = (folder / relative).string();
     const Descriptor base(::open(folder.empty() ? "." : folder.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
@@ -93,17 +93,21 @@ Result<OpenRange> openBeneath(const std::filesystem::path &folder, const std::st
     how.resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS;
     Descriptor file(static_cast<int>(::syscall(SYS_openat2, base.get(), relative.c_str(), &how, sizeof how)));
     if (!file.valid() && (errno == EXDEV || errno == ELOOP))
-        return badInput(fmt::format("'{}' leads out of the model's folder; external data may only lie beneath it", relative)).in(shown);
+        return badInput(
+                   fmt::format("'{}' leads out of the model's folder; external data may only lie beneath it", relative))
+            .in(shown);
     if (!file.valid())
         return openError(shown);
     struct stat info {};
     if (::fstat(file.get(), &info) != 0)
-        return ioError("cannot be read: " + reason()).in(shown);
+        return ioError("cannot be read: " + systemReason()).in(shown);
     if (!S_ISREG(info.st_mode) || info.st_nlink != 1)
-        return badInput("is not a plain file of its own (a link or a device); copy it into the model's folder").in(shown);
+        return badInput("is a hard link or not a regular file; copy it into the model's folder").in(shown);
     const std::int64_t wanted = length < 0 ? info.st_size - offset : length;
     if (offset < 0 || wanted < 0 || offset > info.st_size || wanted > info.st_size - offset)
-        return badInput(fmt::format("holds {} bytes, but offset {} and length {} are asked for", info.st_size, offset, length)).in(shown);
+        return badInput(fmt::format("holds {} bytes, but offset {} and length {} are asked for", info.st_size, offset,
+                                    length))
+            .in(shown);
     return OpenRange{std::move(file), wanted};
 }
 
@@ -116,13 +120,14 @@ Result<std::string> readFile(const std::filesystem::path &path, std::int64_t lim
         return openError(path.string());
     struct stat info {};
     if (::fstat(file.get(), &info) != 0)
-        return ioError("cannot be read: " + reason()).in(path.string());
+        return ioError("cannot be read: " + systemReason()).in(path.string());
     if (S_ISDIR(info.st_mode))
         return badInput("is a folder, not a file; name a file in it").in(path.string());
     if (!S_ISREG(info.st_mode))
         return badInput("is not a regular file").in(path.string());
     if (info.st_size > limit)
-        return badInput(fmt::format("is {} bytes long, more than the {} that are read", info.st_size, limit)).in(path.string());
+        return badInput(fmt::format("is {} bytes long, more than the {} that are read", info.st_size, limit))
+            .in(path.string());
     return readRange(file.get(), 0, info.st_size, path.string());
 }
 
@@ -134,13 +139,16 @@ Result<AtomicFile> AtomicFile::create(const std::filesystem::path &path)
     std::string temporary = path.string() + ".XXXXXX";
     const int fd = ::mkostemp(temporary.data(), O_CLOEXEC);
     if (fd < 0)
-        return ioError("cannot be written: " + reason() + "; check that its folder exists and can be written").in(path.string());
+        return ioError("cannot be written: " + systemReason() + "; check that its folder exists and can be written")
+            .in(path.string());
     ::fchmod(fd, 0644);
     return AtomicFile(path, std::move(temporary), fd);
 }
 
 AtomicFile::AtomicFile(AtomicFile &&other) noexcept
-    : m_path(std::move(other.m_path)), m_temporary(std::move(other.m_temporary)), m_fd(std::exchange(other.m_fd, -1))
+    : m_path(std::move(other.m_path)),
+      m_temporary(std::move(other.m_temporary)),
+      m_fd(std::exchange(other.m_fd, -1))
 {
 }
 
@@ -162,12 +170,13 @@ Status AtomicFile::write(std::string_view bytes)
 Status AtomicFile::commit()
 {
     if (::fsync(m_fd) != 0)
-        return ioError("cannot be written: " + reason() + "; free some space or choose another place").in(m_path.string());
+        return ioError("cannot be written: " + systemReason() + "; free some space or choose another place")
+            .in(m_path.string());
     if (::rename(m_temporary.c_str(), m_path.c_str()) != 0)
-        return ioError("cannot be put in place: " + reason()).in(m_path.string());
+        return ioError("cannot be put in place: " + systemReason()).in(m_path.string());
     ::close(std::exchange(m_fd, -1));
     const auto parent = m_path.has_parent_path() ? m_path.parent_path() : std::filesystem::path(".");
-    [[maybe_unused]] const Status synced = syncToDisk(parent); // the file is there whatever this says
+    [[maybe_unused]] const Status synced = syncToDisk(parent); // the file is in place even if this fails
     return {};
 }
 
@@ -175,7 +184,7 @@ Status syncToDisk(const std::filesystem::path &path)
 {
     const Descriptor entry(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
     if (!entry.valid() || ::fsync(entry.get()) != 0)
-        return ioError("cannot be made to last: " + reason()).in(path.string());
+        return ioError("cannot be made to last: " + systemReason()).in(path.string());
     return {};
 }
 
@@ -189,7 +198,8 @@ Status writeFileAtomically(const std::filesystem::path &path, std::string_view c
     return file->commit();
 }
 
-Result<std::string> readBeneath(const std::filesystem::path &folder, const std::string &relative, std::int64_t offset, std::int64_t length)
+Result<std::string> readBeneath(const std::filesystem::path &folder, const std::string &relative, std::int64_t offset,
+                                std::int64_t length)
 {
     auto range = openBeneath(folder, relative, offset, length);
     if (!range)
@@ -197,7 +207,8 @@ Result<std::string> readBeneath(const std::filesystem::path &folder, const std::
     return readRange(range->file.get(), offset, range->length, (folder / relative).string());
 }
 
-Status checkBeneath(const std::filesystem::path &folder, const std::string &relative, std::int64_t offset, std::int64_t length)
+Status checkBeneath(const std::filesystem::path &folder, const std::string &relative, std::int64_t offset,
+                    std::int64_t length)
 {
     const auto range = openBeneath(folder, relative, offset, length);
     if (!range)

@@ -8,7 +8,8 @@
 
 namespace planloom {
 
-/// A position in one of the house's tables, typed so that an operator's is not taken for a device's. 4 bytes; -1 is "none".
+/// A position in one of the house's tables, typed so that an operator's is not taken for a device's. 4 bytes; -1 is
+/// "none".
 template <class Tag>
 struct Id {
     std::int32_t value = -1;
@@ -27,6 +28,10 @@ using NodeId = Id<struct NodeTag>;     ///< a node (machine) of a Cluster
 using StageId = Id<struct StageTag>;   ///< a pipeline stage of a Plan
 using RankId = Id<struct RankTag>;     ///< a position in a Program's rank table; one rank runs on one device
 using TaskId = Id<struct TaskTag>;     ///< a task of a Program
+using BodyId = Id<struct BodyTag>;     ///< the operators of one rank for one stage of a Program
+using GroupId = Id<struct GroupTag>;   ///< tasks of a Program that start together on several ranks
+using TeamId = Id<struct TeamTag>;     ///< ranks of a Program that communicate together
+using BucketId = Id<struct BucketTag>; ///< parameters of a Program whose gradients are exchanged together
 
 } // namespace planloom
 

@@ -77,19 +77,23 @@ public:
 
     [[nodiscard]] int line() const
     {
-        return 1 + static_cast<int>(std::count(m_text.begin(), m_text.begin() + static_cast<std::ptrdiff_t>(std::min(m_at, m_text.size())), '\n'));
+        return 1
+            + static_cast<int>(std::count(
+                m_text.begin(), m_text.begin() + static_cast<std::ptrdiff_t>(std::min(m_at, m_text.size())), '\n'));
     }
 
     void skipSpace()
     {
-        while (m_at < m_text.size() && (m_text[m_at] == ' ' || m_text[m_at] == '\n' || m_text[m_at] == '\r' || m_text[m_at] == '\t'))
+        while (m_at < m_text.size()
+               && (m_text[m_at] == ' ' || m_text[m_at] == '\n' || m_text[m_at] == '\r' || m_text[m_at] == '\t'))
             ++m_at;
     }
 
 private:
     [[nodiscard]] char peek() const { return m_at < m_text.size() ? m_text[m_at] : '\0'; }
 
-    /// The text between quotes as it is written: escaped keys are not found, and then the line of their parent is given.
+    /// The text between quotes as it is written: escaped keys are not found, and then the line of their parent is
+    /// given.
     std::string quoted()
     {
         const std::size_t begin = ++m_at;
@@ -119,10 +123,7 @@ private:
     std::size_t m_at = 0;
 };
 
-std::string join(const std::string &path, const std::string &key)
-{
-    return path.empty() ? key : path + "." + key;
-}
+std::string join(const std::string &path, const std::string &key) { return path.empty() ? key : path + "." + key; }
 
 } // namespace
 
@@ -157,12 +158,18 @@ Result<nlohmann::json> parseJson(std::string_view text)
 }
 
 JsonReader::JsonReader(const nlohmann::json &document, std::string path)
-    : m_value(&document), m_path(std::move(path)), m_failure(std::make_shared<Failure>())
+    : m_value(&document),
+      m_path(std::move(path)),
+      m_failure(std::make_shared<Failure>())
 {
 }
 
 JsonReader::JsonReader(const JsonReader &parent, const nlohmann::json &value, std::string path, std::string name)
-    : m_value(&value), m_path(std::move(path)), m_name(std::move(name)), m_keys(parent.m_keys), m_failure(parent.m_failure)
+    : m_value(&value),
+      m_path(std::move(path)),
+      m_name(std::move(name)),
+      m_keys(parent.m_keys),
+      m_failure(parent.m_failure)
 {
     m_keys.push_back(m_name);
 }
@@ -231,15 +238,9 @@ std::int64_t JsonReader::integer(const char *key, std::int64_t least, std::int64
     return found ? JsonReader(*this, *found, join(m_path, key), key).asInteger(least, most) : least;
 }
 
-std::string JsonReader::text(const char *key, const std::string &fallback)
-{
-    return has(key) ? text(key) : fallback;
-}
+std::string JsonReader::text(const char *key, const std::string &fallback) { return has(key) ? text(key) : fallback; }
 
-double JsonReader::number(const char *key, double fallback)
-{
-    return has(key) ? number(key) : fallback;
-}
+double JsonReader::number(const char *key, double fallback) { return has(key) ? number(key) : fallback; }
 
 std::int64_t JsonReader::integerOr(const char *key, std::int64_t fallback, std::int64_t least, std::int64_t most)
 {
@@ -275,12 +276,15 @@ double JsonReader::asNumber()
 
 std::int64_t JsonReader::asInteger(std::int64_t least, std::int64_t most)
 {
-    const bool fits = m_value->is_number_integer() &&
-                      (!m_value->is_number_unsigned() ||
-                       m_value->get<std::uint64_t>() <= static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max()));
+    const bool fits = m_value->is_number_integer()
+        && (!m_value->is_number_unsigned()
+            || m_value->get<std::uint64_t>() <= static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max()));
     if (fits && m_value->get<std::int64_t>() >= least && m_value->get<std::int64_t>() <= most)
         return m_value->get<std::int64_t>();
-    if (most == std::numeric_limits<std::int64_t>::max())
+    using Limits = std::numeric_limits<std::int64_t>;
+    if (most == Limits::max() && least == Limits::min())
+        fail({}, "must be a whole number of 64 bits");
+    else if (most == Limits::max())
         fail({}, fmt::format("must be a whole number, at least {}", least));
     else
         fail({}, fmt::format("must be a whole number from {} to {}", least, most));
@@ -292,6 +296,15 @@ void JsonReader::each(const char *key, const std::function<void(JsonReader &)> &
     if (!has(key) || failed())
         return;
     JsonReader(*this, (*m_value)[key], join(m_path, key), key).each(visit);
+}
+
+void JsonReader::list(const char *key, const std::function<void(JsonReader &)> &visit)
+{
+    const nlohmann::json *found = find(key);
+    if (found && !found->is_array())
+        fail(key, "a list is needed here");
+    else if (found)
+        each(key, visit);
 }
 
 void JsonReader::each(const std::function<void(JsonReader &)> &visit)

@@ -16,13 +16,16 @@
 
 namespace planloom {
 
-/// Parses JSON text. A syntax error names its line and column. For .cpp files only: this header costs seconds to compile.
+/// Parses JSON text. A syntax error names its line and column. For .cpp files only: this header costs seconds to
+/// compile.
 Result<nlohmann::json> parseJson(std::string_view text);
 
-/// The line, from 1, of the value that @p keys (names and list positions from the top) lead to, or of the last one found on the way.
+/// The line, from 1, of the value that @p keys (names and list positions from the top) lead to, or of the last one
+/// found on the way.
 int lineOfField(std::string_view text, const std::vector<std::string> &keys);
 
-/// Reads the fields of one JSON value out of a hostile document. The first thing wrong is kept, with the path of its field
+/// Reads the fields of one JSON value out of a hostile document. The first thing wrong is kept, with the path of its
+/// field
 /// ("nodes[3].name"); from then on every read returns its fallback, so that callers check failure() once, at the end.
 /// Readers made from one another share that memory. Not thread-safe; must not outlive the document.
 class JsonReader {
@@ -36,7 +39,8 @@ public:
     /// The field, which must be there and be of the kind asked for.
     std::string text(const char *key);
     double number(const char *key);
-    std::int64_t integer(const char *key, std::int64_t least, std::int64_t most = std::numeric_limits<std::int64_t>::max());
+    std::int64_t integer(const char *key, std::int64_t least,
+                         std::int64_t most = std::numeric_limits<std::int64_t>::max());
     JsonReader object(const char *key);
 
     /// The field, or @p fallback where it is left out.
@@ -49,6 +53,8 @@ public:
     void each(const char *key, const std::function<void(JsonReader &)> &visit);
     /// The same over this value's own entries; keys are the last part of an entry's name().
     void each(const std::function<void(JsonReader &)> &visit);
+    /// The same over a list, which must be there.
+    void list(const char *key, const std::function<void(JsonReader &)> &visit);
     [[nodiscard]] const std::string &name() const { return m_name; }
 
     // This value itself.
@@ -59,7 +65,7 @@ public:
     /// Says that the field @p key (empty: this value) is wrong; only the first call of a document counts.
     void fail(const std::string &key, const std::string &what);
     [[nodiscard]] bool failed() const { return m_failure->error.has_value(); }
-    /// What went wrong first, or success. With the document's text, the error says the line of the field.
+    /// The first error, or success. With the document's text, the error names the line of the field.
     [[nodiscard]] Status failure(std::string_view text = {}) const;
 
 private:

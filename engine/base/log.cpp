@@ -35,10 +35,4 @@ spdlog::logger &logger()
 
 void log(LogLevel level, std::string_view message) { logger().log(spdLevel(level), message); }
 
-void setLogLevel(LogLevel level)
-{
-    if (!std::getenv("PLANLOOM_LOG"))
-        logger().set_level(spdLevel(level));
-}
-
 } // namespace planloom

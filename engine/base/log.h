@@ -7,10 +7,8 @@ namespace planloom {
 
 enum class LogLevel { Debug, Info, Warning, Error };
 
-/// Writes one line to stderr (`planloom: warning: ...`), thread-safe. Info and Debug appear only when asked for.
+/// Writes one line to stderr (`planloom: warning: ...`), thread-safe. Lines below Warning appear only where the
+/// environment variable PLANLOOM_LOG=debug|info|warning|error asks for them.
 void log(LogLevel level, std::string_view message);
-
-/// What is written from now on; the default is Warning. PLANLOOM_LOG=debug|info|warning|error overrides it.
-void setLogLevel(LogLevel level);
 
 } // namespace planloom

@@ -1,7 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/base/result.h"
 
+#include <cerrno>
+#include <cstring>
+
 namespace planloom {
+
+std::string systemReason() { return std::strerror(errno); }
 
 std::string Error::text() const
 {

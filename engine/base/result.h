@@ -9,14 +9,14 @@
 
 namespace planloom {
 
-/// What kind of failure an Error is. The command line maps BadInput, NotFound, Unsupported and Infeasible to exit status 2
-/// (the input or the options are wrong) and the others to 1 (failed while running).
+/// What kind of failure an Error is. The command line maps BadInput, NotFound, Unsupported and Infeasible to exit
+/// status 2 (the input or the options are wrong) and the others to 1 (failed while running).
 enum class ErrorCode : std::uint8_t {
     BadInput,    ///< a file, option or request that is malformed or inconsistent
     NotFound,    ///< a named file, model, device ... that does not exist
     Unsupported, ///< well-formed, but something that Planloom cannot do; the message names it
-    Infeasible,  ///< no answer exists under the given limits; the message says which limit binds
-    Cancelled,   ///< a person stopped it
+    Infeasible,  ///< no answer exists under the given limits; the message names the limit
+    Cancelled,   ///< the user stopped it
     Io,          ///< the operating system refused: disk full, permission, broken connection
     Failed,      ///< failed while running
 };
@@ -28,10 +28,10 @@ struct Error {
     std::string file;    ///< path or "zoo:NAME"; empty if the error is not about a file
     int line = 0;        ///< 1-based; 0 if unknown
 
-    /// "FILE:LINE: message", leaving out what is not known.
+    /// "FILE:LINE: message", leaving out missing parts.
     [[nodiscard]] std::string text() const;
 
-    /// The same error, said to be in @p path (unless it already names a file).
+    /// The same error with @p path as its file (unless it already names one).
     [[nodiscard]] Error in(std::string path, int atLine = 0) const;
 };
 
@@ -39,9 +39,15 @@ inline Error badInput(std::string message) { return {ErrorCode::BadInput, std::m
 inline Error notFound(std::string message) { return {ErrorCode::NotFound, std::move(message), {}, 0}; }
 inline Error unsupported(std::string message) { return {ErrorCode::Unsupported, std::move(message), {}, 0}; }
 inline Error infeasible(std::string message) { return {ErrorCode::Infeasible, std::move(message), {}, 0}; }
-inline Error cancelled(std::string message = "stopped on request") { return {ErrorCode::Cancelled, std::move(message), {}, 0}; }
+inline Error cancelled(std::string message = "stopped on request")
+{
+    return {ErrorCode::Cancelled, std::move(message), {}, 0};
+}
 inline Error ioError(std::string message) { return {ErrorCode::Io, std::move(message), {}, 0}; }
 inline Error failed(std::string message) { return {ErrorCode::Failed, std::move(message), {}, 0}; }
+
+/// Why the last call of the operating system failed (errno), in its words.
+std::string systemReason();
 
 /// The value of a fallible call, or why there is none.
 ///
@@ -51,8 +57,8 @@ inline Error failed(std::string message) { return {ErrorCode::Failed, std::move(
 template <class T>
 class [[nodiscard]] Result {
 public:
-    Result(T value) : m_state(std::in_place_index<0>, std::move(value)) {}       // NOLINT: implicit by design
-    Result(Error error) : m_state(std::in_place_index<1>, std::move(error)) {}   // NOLINT: implicit by design
+    Result(T value) : m_state(std::in_place_index<0>, std::move(value)) {}     // NOLINT: implicit by design
+    Result(Error error) : m_state(std::in_place_index<1>, std::move(error)) {} // NOLINT: implicit by design
 
     [[nodiscard]] bool ok() const { return m_state.index() == 0; }
     explicit operator bool() const { return ok(); }

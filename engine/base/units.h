@@ -21,9 +21,20 @@ public:
     friend constexpr Quantity operator*(Quantity a, Rep s) { return Quantity(a.m_value * s); }
     friend constexpr Quantity operator*(Rep s, Quantity a) { return Quantity(a.m_value * s); }
     friend constexpr Quantity operator/(Quantity a, Rep s) { return Quantity(a.m_value / s); }
-    friend constexpr double operator/(Quantity a, Quantity b) { return static_cast<double>(a.m_value) / static_cast<double>(b.m_value); }
-    constexpr Quantity &operator+=(Quantity b) { m_value += b.m_value; return *this; }
-    constexpr Quantity &operator-=(Quantity b) { m_value -= b.m_value; return *this; }
+    friend constexpr double operator/(Quantity a, Quantity b)
+    {
+        return static_cast<double>(a.m_value) / static_cast<double>(b.m_value);
+    }
+    constexpr Quantity &operator+=(Quantity b)
+    {
+        m_value += b.m_value;
+        return *this;
+    }
+    constexpr Quantity &operator-=(Quantity b)
+    {
+        m_value -= b.m_value;
+        return *this;
+    }
 
 private:
     Rep m_value = 0;
@@ -31,7 +42,8 @@ private:
 
 using Bytes = Quantity<struct BytesTag, std::int64_t>;
 using Seconds = Quantity<struct SecondsTag, double>;
-using Flops = Quantity<struct FlopsTag, double>; ///< a count of floating-point operations (a multiply-add is 2), not a rate
+using Flops =
+    Quantity<struct FlopsTag, double>; ///< a count of floating-point operations (a multiply-add is 2), not a rate
 
 std::string format(Bytes bytes);     ///< "1.50 GiB"
 std::string format(Seconds seconds); ///< "12.3 ms"

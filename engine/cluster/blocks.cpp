@@ -21,7 +21,8 @@ Adjacency neighbours(std::size_t vertexCount, std::span<const Link> links)
     std::vector<Parallel> sorted;
     sorted.reserve(links.size());
     for (std::size_t i = 0; i < links.size(); ++i)
-        sorted.emplace_back(std::min(links[i].a, links[i].b), std::max(links[i].a, links[i].b), -links[i].pointToPoint, static_cast<std::int32_t>(i));
+        sorted.emplace_back(std::min(links[i].a, links[i].b), std::max(links[i].a, links[i].b), -links[i].pointToPoint,
+                            static_cast<std::int32_t>(i));
     std::sort(sorted.begin(), sorted.end());
     const auto sameEnds = [](const Parallel &x, const Parallel &y) {
         return std::get<0>(x) == std::get<0>(y) && std::get<1>(x) == std::get<1>(y);
@@ -39,7 +40,11 @@ Adjacency neighbours(std::size_t vertexCount, std::span<const Link> links)
 class Search {
 public:
     Search(std::size_t vertexCount, std::span<const Link> links)
-        : m_links(links), m_adjacency(neighbours(vertexCount, links)), m_number(vertexCount, -1), m_low(vertexCount, -1), m_place(vertexCount, 0)
+        : m_links(links),
+          m_adjacency(neighbours(vertexCount, links)),
+          m_number(vertexCount, -1),
+          m_low(vertexCount, -1),
+          m_place(vertexCount, 0)
     {
         m_tree.blockOf.assign(vertexCount, -1);
     }
@@ -49,7 +54,9 @@ public:
         std::vector<std::size_t> starts(m_adjacency.size());
         for (std::size_t v = 0; v < starts.size(); ++v)
             starts[v] = v;
-        std::stable_sort(starts.begin(), starts.end(), [this](std::size_t a, std::size_t b) { return m_adjacency[a].size() > m_adjacency[b].size(); });
+        std::stable_sort(starts.begin(), starts.end(), [this](std::size_t a, std::size_t b) {
+            return m_adjacency[a].size() > m_adjacency[b].size();
+        });
         for (const std::size_t start : starts)
             if (m_number[start] < 0)
                 from(start);
@@ -140,7 +147,7 @@ private:
     std::span<const Link> m_links;
     Adjacency m_adjacency;
     std::vector<std::int32_t> m_number; ///< per vertex, in the order of the search
-    std::vector<std::int32_t> m_low;    ///< per vertex: the lowest number that it or what was found from it is linked to
+    std::vector<std::int32_t> m_low;    ///< per vertex: the lowest number linked to it or to its descendants
     std::vector<std::size_t> m_place;
     std::int32_t m_count = 0;
     std::vector<std::int32_t> m_open; ///< links of blocks that are not complete
@@ -153,12 +160,16 @@ std::vector<std::int32_t> kindsOf(std::span<const Link> links)
     std::vector<std::int32_t> kindOf;
     kindOf.reserve(links.size());
     for (const Link &link : links)
-        kindOf.push_back(kinds.try_emplace({link.pointToPoint, link.collective, link.latency.value(), link.fullDuplex}, static_cast<std::int32_t>(kinds.size())).first->second);
+        kindOf.push_back(kinds
+                             .try_emplace({link.pointToPoint, link.collective, link.latency.value(), link.fullDuplex},
+                                          static_cast<std::int32_t>(kinds.size()))
+                             .first->second);
     return kindOf;
 }
 
 /// The chain of vertices that are no corners and that @p start is an end of; from a vertex between, its half.
-std::vector<std::size_t> chainFrom(const Block &block, std::size_t start, const std::vector<std::int32_t> &corner, std::vector<bool> &seen)
+std::vector<std::size_t> chainFrom(const Block &block, std::size_t start, const std::vector<std::int32_t> &corner,
+                                   std::vector<bool> &seen)
 {
     std::vector<std::size_t> chain;
     for (bool more = true; more;) {
@@ -187,14 +198,16 @@ std::int32_t BlockKinds::roleOf(const std::tuple<std::int32_t, std::int32_t, std
 }
 
 /// The links of a leg from its first vertex on, corners by their numbers.
-BlockKinds::Description BlockKinds::describe(const Block &block, const std::vector<std::size_t> &leg, const std::vector<std::int32_t> &corner) const
+BlockKinds::Description BlockKinds::describe(const Block &block, const std::vector<std::size_t> &leg,
+                                             const std::vector<std::int32_t> &corner) const
 {
     Description description;
     for (std::size_t i = 0; i < leg.size(); ++i) {
         Description corners;
         for (const Block::Edge &edge : block.neighbours[leg[i]])
             if (corner[edge.neighbour] >= 0)
-                corners.push_back(corner[edge.neighbour] * static_cast<std::int32_t>(m_linkKind.size()) + kindOf(edge.link));
+                corners.push_back(corner[edge.neighbour] * static_cast<std::int32_t>(m_linkKind.size())
+                                  + kindOf(edge.link));
         std::sort(corners.begin(), corners.end());
         description.push_back(static_cast<std::int32_t>(corners.size()));
         description.insert(description.end(), corners.begin(), corners.end());
@@ -213,7 +226,8 @@ void BlockKinds::add(const Block &block, bool tie)
     for (std::size_t i = 0; i < size; ++i)
         if (i == 0 || tie || block.neighbours[i].size() > 2)
             corner[i] = corners++;
-    Description description{corners, tie ? static_cast<std::int32_t>(m_routes.kind.size()) : -1}; // with ties of a kind of its own
+    Description description{corners,
+                            tie ? static_cast<std::int32_t>(m_routes.kind.size()) : -1}; // with its own kind of ties
     std::vector<std::array<std::int32_t, 3>> between;
     for (std::size_t i = 0; i < size; ++i)
         for (const Block::Edge &edge : block.neighbours[i])
@@ -241,7 +255,8 @@ void BlockKinds::add(const Block &block, bool tie)
             std::reverse(leg.begin(), leg.end());
             back = std::move(there);
         }
-        legs.push_back(m_legKinds.try_emplace(std::move(back), static_cast<std::int32_t>(m_legKinds.size())).first->second);
+        legs.push_back(
+            m_legKinds.try_emplace(std::move(back), static_cast<std::int32_t>(m_legKinds.size())).first->second);
         for (std::size_t place = 0; place < leg.size(); ++place) {
             m_routes.role[block.vertices[leg[place]]] = roleOf({-1, legs.back(), static_cast<std::int32_t>(place)});
             m_routes.leg[block.vertices[leg[place]]] = m_routes.legs;
@@ -250,7 +265,8 @@ void BlockKinds::add(const Block &block, bool tie)
     }
     std::sort(legs.begin(), legs.end());
     description.insert(description.end(), legs.begin(), legs.end());
-    m_routes.kind.push_back(m_kinds.try_emplace(std::move(description), static_cast<std::int32_t>(m_kinds.size())).first->second);
+    m_routes.kind.push_back(
+        m_kinds.try_emplace(std::move(description), static_cast<std::int32_t>(m_kinds.size())).first->second);
 }
 
 } // namespace planloom::cluster

@@ -12,25 +12,26 @@
 namespace planloom::cluster {
 namespace {
 
-bool positive(double value)
-{
-    return std::isfinite(value) && value > 0;
-}
+bool positive(double value) { return std::isfinite(value) && value > 0; }
 
 Status checkType(const DeviceType &type)
 {
     if (type.name.empty())
         return badInput("a device type has no name; name it, such as V100-16GB");
     if (!type.peakFlops.contains("float32"))
-        return badInput(fmt::format("device type {} has no peak FLOP/s for float32; give at least that one", type.name));
+        return badInput(
+            fmt::format("device type {} has no peak FLOP/s for float32; give at least that one", type.name));
     for (const auto &[dtype, rate] : type.peakFlops) {
         if (!positive(rate))
-            return badInput(fmt::format("device type {}: peak FLOP/s for {} is {}; it must be a positive number", type.name, dtype, rate));
+            return badInput(fmt::format("device type {}: peak FLOP/s for {} is {}; it must be a positive number",
+                                        type.name, dtype, rate));
     }
     if (type.memory.value() <= 0)
-        return badInput(fmt::format("device type {}: memory is {} bytes; it must be positive", type.name, type.memory.value()));
+        return badInput(
+            fmt::format("device type {}: memory is {} bytes; it must be positive", type.name, type.memory.value()));
     if (!positive(type.memoryBandwidth))
-        return badInput(fmt::format("device type {}: memory bandwidth is {}; it must be a positive number of bytes/s", type.name, type.memoryBandwidth));
+        return badInput(fmt::format("device type {}: memory bandwidth is {}; it must be a positive number of bytes/s",
+                                    type.name, type.memoryBandwidth));
     return {};
 }
 
@@ -42,8 +43,9 @@ Status checkLink(const Link &link, std::span<const Vertex> vertices)
     if (link.a == link.b)
         return badInput(where + " connects a thing with itself; name two ends");
     if (!positive(link.pointToPoint) || !positive(link.collective))
-        return badInput(fmt::format("{} has bandwidth {} (point to point) and {} (collective); both must be positive numbers of bytes/s",
-                                    where, link.pointToPoint, link.collective));
+        return badInput(fmt::format(
+            "{} has bandwidth {} (point to point) and {} (collective); both must be positive numbers of bytes/s", where,
+            link.pointToPoint, link.collective));
     if (!std::isfinite(link.latency.value()) || link.latency.value() < 0)
         return badInput(fmt::format("{} has a latency of {} s; it must be zero or more", where, link.latency.value()));
     return {};
@@ -56,7 +58,8 @@ Status checkNodes(std::span<const Node> nodes)
             return badInput(fmt::format("node {} has no devices; leave it out", node.name));
         for (std::size_t i = 1; i < node.devices.size(); ++i) {
             if (node.devices[i].value != node.devices[i - 1].value + 1)
-                return badInput(fmt::format("the devices of node {} are mixed with another node's; list each node's together", node.name));
+                return badInput(fmt::format(
+                    "the devices of node {} are mixed with another node's; list each node's together", node.name));
         }
     }
     return {};
@@ -78,9 +81,11 @@ Status checkNames(const Things &things, const char *kind)
 Status checkRates(const TwoLevelRates &rates, std::size_t nodes)
 {
     if (!positive(rates.intraNode))
-        return badInput(fmt::format("the bandwidth inside a node is {}; it must be a positive number of bytes/s", rates.intraNode));
+        return badInput(
+            fmt::format("the bandwidth inside a node is {}; it must be a positive number of bytes/s", rates.intraNode));
     if (nodes > 1 && (!positive(rates.interPointToPoint) || !positive(rates.interCollective)))
-        return badInput(fmt::format("the bandwidth between nodes is {} (point to point) and {} (collective); both must be positive numbers of bytes/s",
+        return badInput(fmt::format("the bandwidth between nodes is {} (point to point) and {} (collective); both must "
+                                    "be positive numbers of bytes/s",
                                     rates.interPointToPoint, rates.interCollective));
     return {};
 }
@@ -110,7 +115,9 @@ std::size_t firstUnreached(std::span<const Vertex> vertices, std::span<const Lin
 
 DeviceId Cluster::find(std::string_view deviceName) const
 {
-    const auto nameOf = [this](std::int32_t id) -> const std::string & { return m_devices[static_cast<std::size_t>(id)].name; };
+    const auto nameOf = [this](std::int32_t id) -> const std::string & {
+        return m_devices[static_cast<std::size_t>(id)].name;
+    };
     const auto it = std::lower_bound(m_devicesByName.begin(), m_devicesByName.end(), deviceName,
                                      [&](std::int32_t id, std::string_view wanted) { return nameOf(id) < wanted; });
     if (it == m_devicesByName.end() || nameOf(*it) != deviceName)
@@ -128,10 +135,7 @@ std::vector<std::size_t> Cluster::route(DeviceId from, DeviceId to) const
     return routeBetween(m_routes, m_links, vertexOf(from), vertexOf(to));
 }
 
-ClusterBuilder::ClusterBuilder(std::string name)
-{
-    m_cluster.m_name = std::move(name);
-}
+ClusterBuilder::ClusterBuilder(std::string name) { m_cluster.m_name = std::move(name); }
 
 std::size_t ClusterBuilder::type(DeviceType type)
 {
@@ -158,10 +162,7 @@ DeviceId ClusterBuilder::device(NodeId node, std::size_t type, std::string name)
     return id;
 }
 
-std::size_t ClusterBuilder::vertexOf(DeviceId device) const
-{
-    return m_cluster.m_deviceVertices[device.index()];
-}
+std::size_t ClusterBuilder::vertexOf(DeviceId device) const { return m_cluster.m_deviceVertices[device.index()]; }
 
 std::size_t ClusterBuilder::vertex(Vertex vertex)
 {
@@ -169,10 +170,7 @@ std::size_t ClusterBuilder::vertex(Vertex vertex)
     return m_cluster.m_vertices.size() - 1;
 }
 
-void ClusterBuilder::link(Link link)
-{
-    m_cluster.m_links.push_back(link);
-}
+void ClusterBuilder::link(Link link) { m_cluster.m_links.push_back(link); }
 
 void ClusterBuilder::twoLevel(TwoLevelRates rates)
 {
@@ -186,7 +184,8 @@ Result<Cluster> ClusterBuilder::build() &&
     if (c.m_devices.empty())
         return badInput("the cluster has no devices; give at least one node with a device");
     if (c.m_devices.size() > kMostDevices)
-        return badInput(fmt::format("the cluster has {} devices; at most {} are supported", c.m_devices.size(), kMostDevices));
+        return badInput(
+            fmt::format("the cluster has {} devices; at most {} are supported", c.m_devices.size(), kMostDevices));
     for (const DeviceType &type : c.m_types) {
         if (Status status = checkType(type); !status)
             return status.error();
@@ -199,8 +198,8 @@ Result<Cluster> ClusterBuilder::build() &&
         if (Status status = checkLink(link, c.m_vertices); !status)
             return status.error();
     }
-    for (const Status &status : {checkNames(c.m_types, "device type"), checkNames(c.m_nodes, "node"), checkNames(c.m_vertices, "device or switch"),
-                                 checkNodes(c.m_nodes)}) {
+    for (const Status &status : {checkNames(c.m_types, "device type"), checkNames(c.m_nodes, "node"),
+                                 checkNames(c.m_vertices, "device or switch"), checkNodes(c.m_nodes)}) {
         if (!status)
             return status.error();
     }
@@ -208,8 +207,10 @@ Result<Cluster> ClusterBuilder::build() &&
         if (Status status = checkRates(c.m_twoLevel, c.m_nodes.size()); !status)
             return status.error();
     }
-    if (const std::size_t lost = firstUnreached(c.m_vertices, c.m_links, c.m_deviceVertices[0]); lost < c.m_vertices.size())
-        return badInput(fmt::format("device {} cannot be reached from {}; add a link or a network between them", c.m_vertices[lost].name, c.m_devices[0].name));
+    if (const std::size_t lost = firstUnreached(c.m_vertices, c.m_links, c.m_deviceVertices[0]);
+        lost < c.m_vertices.size())
+        return badInput(fmt::format("device {} cannot be reached from {}; add a link or a network between them",
+                                    c.m_vertices[lost].name, c.m_devices[0].name));
 
     auto routes = makeRoutes(c.m_vertices.size(), c.m_links, c.m_deviceVertices);
     if (!routes)

@@ -14,7 +14,7 @@
 
 namespace planloom::cluster {
 
-/// What a kind of device can do. Rates are nominal; engine/cost turns them into times.
+/// The figures of a device type. Rates are nominal; engine/cost turns them into times.
 struct DeviceType {
     std::string name;                        ///< "V100", "H100-SXM", "CPU"
     std::map<std::string, double> peakFlops; ///< FLOP/s by dtype name ("float32", "bfloat16"); at least float32
@@ -68,9 +68,10 @@ struct TwoLevelRates {
     double interCollective = 0;
 };
 
-/// How to get from vertex to vertex. Blocks are the largest parts without a vertex that all ways between two others go through: a link that is part of
-/// no cycle, a machine with a port per device and the network behind them. They hang together as a tree, so that only the ways within each have a
-/// table: 65,536 devices on switches cost 3 MB, not 17 GB. Depth counts blocks from the root, the vertex with most links.
+/// How to get from vertex to vertex. Blocks are the largest parts without a vertex that all ways between two others go
+/// through: a link that is part of no cycle, a machine with a port per device and the network behind them. They hang
+/// together as a tree, so that only the ways within each have a table: 65,536 devices on switches cost 3 MB, not 17 GB.
+/// Depth counts blocks from the root, the vertex with most links.
 struct Routes {
     std::vector<std::int32_t> block; ///< per vertex: the one towards the root; -1: the root, or nothing is linked to it
     std::vector<std::int32_t> depth; ///< per vertex
@@ -80,10 +81,12 @@ struct Routes {
     std::vector<std::size_t> table;  ///< per block: where its ways begin in nextLink
     std::vector<std::int32_t> nextLink; ///< per block [target place][place]: link towards the target
 
-    /// What is alike (shape.h): blocks of one kind can be laid over each other so that vertices of one role meet, and so that equal legs change places.
+    /// Identical parts (shape.h): blocks of one kind can be laid over each other so that vertices of one role meet, and
+    /// so that equal legs change places.
     std::vector<std::int32_t> kind; ///< per block
     std::vector<std::int32_t> role; ///< per vertex, in its block
-    std::vector<std::int32_t> leg;  ///< per vertex: the chain of vertices between two corners of its block that it is on, numbered through; -1: none
+    std::vector<std::int32_t> leg;  ///< per vertex: the chain of vertices between two corners of its block that it is
+                                    ///< on, numbered through; -1: none
     std::int32_t legs = 0;
 };
 
@@ -106,10 +109,10 @@ public:
     /// Index into vertices() of the device's own vertex.
     [[nodiscard]] std::size_t vertexOf(DeviceId id) const { return m_deviceVertices[id.index()]; }
 
-    /// Links from @p from to @p to (indices into links()), the fewest; among equals those whose narrowest link is widest, then the
-    /// lowest index. Empty if from == to. Cost: O(route length); routes are computed at build.
+    /// Links from @p from to @p to (indices into links()), the fewest; among equals those whose narrowest link is
+    /// widest, then the lowest index. Empty if from == to. Cost: O(route length); routes are computed at build.
     [[nodiscard]] std::vector<std::size_t> route(DeviceId from, DeviceId to) const;
-    /// What route() reads, for loops over many pairs (routes.h).
+    /// The tables behind route(), for loops over many pairs (routes.h).
     [[nodiscard]] const Routes &routes() const { return m_routes; }
 
 private:
@@ -139,8 +142,9 @@ public:
     std::size_t vertex(Vertex vertex);
     void link(Link link);
     void twoLevel(TwoLevelRates rates); ///< switches to CommModel::TwoLevel
-    /// Errors (BadInput): no devices, more than kMostDevices, duplicate names, a node's devices not added one after the other,
-    /// non-positive or non-finite figures, devices that cannot reach each other, a mesh too large for a routing table.
+    /// Errors (BadInput): no devices, more than kMostDevices, duplicate names, a node's devices not added one after the
+    /// other, non-positive or non-finite figures, devices that cannot reach each other, a mesh too large for a routing
+    /// table.
     Result<Cluster> build() &&;
 
 private:

@@ -26,7 +26,10 @@ std::size_t kindFrom(JsonReader &reader, const std::array<const char *, N> &name
 
 nlohmann::json typeToJson(const DeviceType &type)
 {
-    return {{"name", type.name}, {"peak_flops", type.peakFlops}, {"memory", type.memory.value()}, {"memory_bandwidth", type.memoryBandwidth}};
+    return {{"name", type.name},
+            {"peak_flops", type.peakFlops},
+            {"memory", type.memory.value()},
+            {"memory_bandwidth", type.memoryBandwidth}};
 }
 
 DeviceType typeFrom(JsonReader &reader)
@@ -113,7 +116,7 @@ private:
         const auto it = known.find(name);
         if (it != known.end())
             return it->second;
-        reader.fail(key, fmt::format("nothing above is called \"{}\"", name));
+        reader.fail(key, fmt::format("\"{}\" is not defined above", name));
         return Value{};
     }
 
@@ -150,8 +153,9 @@ std::string toJson(const Cluster &cluster)
     for (const Link &link : cluster.links())
         links.push_back(linkToJson(link, cluster.vertices()));
 
-    nlohmann::json document{{"schema", kSchema},          {"name", cluster.name()},          {"types", std::move(types)},
-                            {"nodes", std::move(nodes)}, {"vertices", std::move(vertices)}, {"links", std::move(links)}};
+    nlohmann::json document{
+        {"schema", kSchema},         {"name", cluster.name()},          {"types", std::move(types)},
+        {"nodes", std::move(nodes)}, {"vertices", std::move(vertices)}, {"links", std::move(links)}};
     if (cluster.commModel() == CommModel::TwoLevel) {
         const TwoLevelRates &rates = cluster.twoLevel();
         document["two_level"] = {{"intra_node", rates.intraNode},
@@ -168,7 +172,8 @@ Result<Cluster> clusterFromJson(std::string_view text)
         return document.error();
     JsonReader reader(*document);
     if (const std::string schema = reader.text("schema"); !reader.failed() && schema != kSchema)
-        return unsupported(fmt::format("field \"schema\": \"{}\" is not \"{}\"; this Planloom reads no other", schema, kSchema));
+        return unsupported(
+            fmt::format("field \"schema\": \"{}\" is not \"{}\"; this Planloom reads no other", schema, kSchema));
     ClusterBuilder builder(reader.text("name"));
     Parts parts(builder);
     reader.each("types", [&](JsonReader &entry) { parts.type(entry); });
@@ -177,7 +182,8 @@ Result<Cluster> clusterFromJson(std::string_view text)
     reader.each("links", [&](JsonReader &entry) { parts.link(entry); });
     if (reader.has("two_level")) {
         JsonReader rates = reader.object("two_level");
-        builder.twoLevel({rates.number("intra_node"), rates.number("inter_point_to_point", 0.0), rates.number("inter_collective", 0.0)});
+        builder.twoLevel({rates.number("intra_node"), rates.number("inter_point_to_point", 0.0),
+                          rates.number("inter_collective", 0.0)});
     }
     if (Status status = reader.failure(text); !status)
         return status.error();

@@ -13,9 +13,11 @@ namespace {
 constexpr std::uint64_t kMostWork = 400'000'000;
 constexpr std::uint64_t kMostBlockSize = 6000;
 
-/// Breadth-first from @p target over @p block. A vertex leaves the queue after every vertex one link nearer to the target, so its best width is settled
-/// by then. Returns true if for one of the places @p ends two ways were equally good: which of them is taken then hangs on the links' numbers.
-bool searchFrom(std::size_t target, const Block &block, std::span<const Link> links, const std::vector<std::size_t> &ends, std::int32_t *next)
+/// Breadth-first from @p target over @p block. A vertex leaves the queue after every vertex one link nearer to the
+/// target, so its best width is settled by then. Returns true if for one of the places @p ends two ways were equally
+/// good: which of them is taken then hangs on the links' numbers.
+bool searchFrom(std::size_t target, const Block &block, std::span<const Link> links,
+                const std::vector<std::size_t> &ends, std::int32_t *next)
 {
     struct Reach {
         std::int32_t distance = -1;
@@ -81,9 +83,10 @@ Result<Routes> makeRoutes(std::size_t vertexCount, std::span<const Link> links, 
         const std::size_t size = block.vertices.size();
         work += size * (size + block.links);
         if (size > kMostBlockSize || work > kMostWork)
-            return badInput(fmt::format("{} devices and switches form one mesh with cycles, more than routes can be found for; "
-                                        "connect nodes through one network vertex each",
-                                        size));
+            return badInput(
+                fmt::format("{} devices and switches form one mesh with cycles, more than routes can be found for; "
+                            "connect nodes through one network vertex each",
+                            size));
         routes.top.push_back(static_cast<std::int32_t>(block.vertices.front()));
         routes.size.push_back(static_cast<std::int32_t>(size));
         routes.table.push_back(routes.nextLink.size());
@@ -94,7 +97,8 @@ Result<Routes> makeRoutes(std::size_t vertexCount, std::span<const Link> links, 
                 ends.push_back(i);
         bool tie = false;
         for (std::size_t target = 0; target < size; ++target) {
-            const bool tied = searchFrom(target, block, links, ends, routes.nextLink.data() + routes.table.back() + target * size);
+            const bool tied =
+                searchFrom(target, block, links, ends, routes.nextLink.data() + routes.table.back() + target * size);
             tie = tie || (tied && isEnd[block.vertices[target]]);
         }
         kinds.add(block, tie);
@@ -102,10 +106,12 @@ Result<Routes> makeRoutes(std::size_t vertexCount, std::span<const Link> links, 
     return routes;
 }
 
-std::vector<std::size_t> routeBetween(const Routes &routes, std::span<const Link> links, std::size_t from, std::size_t to)
+std::vector<std::size_t> routeBetween(const Routes &routes, std::span<const Link> links, std::size_t from,
+                                      std::size_t to)
 {
     std::vector<std::size_t> route;
-    if (!walkRoute(routes, links, from, to, [&route](std::size_t link, std::size_t, std::size_t) { route.push_back(link); }))
+    if (!walkRoute(routes, links, from, to,
+                   [&route](std::size_t link, std::size_t, std::size_t) { route.push_back(link); }))
         return {};
     return route;
 }

@@ -9,13 +9,17 @@
 namespace planloom::cluster {
 namespace {
 
-// What precedes a number in a description says what it counts.
+// The text before a number in a description names the counted thing.
 enum Mark : std::int32_t { kNextDevice = -2, kMet = -3, kRoot = -4, kUnordered = -5 };
 
 } // namespace
 
 Shapes::Shapes(const Cluster &cluster)
-    : m_cluster(cluster), m_vertex(cluster.vertices().size()), m_node(cluster.nodes().size()), m_block(cluster.routes().top.size()), m_leg(static_cast<std::size_t>(cluster.routes().legs))
+    : m_cluster(cluster),
+      m_vertex(cluster.vertices().size()),
+      m_node(cluster.nodes().size()),
+      m_block(cluster.routes().top.size()),
+      m_leg(static_cast<std::size_t>(cluster.routes().legs))
 {
 }
 
@@ -24,7 +28,8 @@ std::int32_t Shapes::of(std::span<const DeviceId> devices)
     m_description.clear();
     for (const DeviceId device : devices) {
         const auto node = m_node.of(m_cluster.device(device).node.index());
-        m_description.insert(m_description.end(), {kNextDevice, static_cast<std::int32_t>(m_cluster.device(device).type), node.number});
+        m_description.insert(m_description.end(),
+                             {kNextDevice, static_cast<std::int32_t>(m_cluster.device(device).type), node.number});
         describeWay(m_cluster.vertexOf(device));
     }
     describeOrder(devices);
@@ -49,7 +54,8 @@ void Shapes::describeWay(std::size_t vertex)
         }
         const auto index = static_cast<std::size_t>(routes.block[vertex]);
         const auto block = m_block.of(index);
-        const std::int32_t leg = routes.leg[vertex] < 0 ? -1 : m_leg.of(static_cast<std::size_t>(routes.leg[vertex])).number;
+        const std::int32_t leg =
+            routes.leg[vertex] < 0 ? -1 : m_leg.of(static_cast<std::size_t>(routes.leg[vertex])).number;
         m_description.insert(m_description.end(), {routes.role[vertex], leg, block.number});
         if (!block.isNew)
             return;
@@ -65,7 +71,9 @@ void Shapes::describeOrder(std::span<const DeviceId> devices)
         return;
     std::vector<std::int32_t> byId(devices.size());
     std::iota(byId.begin(), byId.end(), 0);
-    std::sort(byId.begin(), byId.end(), [&](std::int32_t a, std::int32_t b) { return devices[static_cast<std::size_t>(a)] < devices[static_cast<std::size_t>(b)]; });
+    std::sort(byId.begin(), byId.end(), [&](std::int32_t a, std::int32_t b) {
+        return devices[static_cast<std::size_t>(a)] < devices[static_cast<std::size_t>(b)];
+    });
     m_description.push_back(kUnordered);
     m_description.insert(m_description.end(), byId.begin(), byId.end());
 }

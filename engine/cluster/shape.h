@@ -10,10 +10,11 @@
 
 namespace planloom::cluster {
 
-/// Tells how lists of devices lie in a cluster. Two lists get the same number only if the links that join the devices of the one can be laid over
-/// those of the other, device i on device i, so that links of equal figures cover each other, as do nodes, types and the order of ids. Whatever is
-/// worked out of links, routes, nodes and types is then equal for both, to the last bit. (Lists that get different numbers may still be alike: within a
-/// block of links only legs are taken for each other, see Routes.) Not thread-safe. Cost: O(devices * depth of the blocks), plus a look-up.
+/// Tells how lists of devices lie in a cluster. Two lists get the same number only if the links that join the devices
+/// of the one can be laid over those of the other, device i on device i, so that links of equal figures cover each
+/// other, as do nodes, types and the order of ids. Whatever is worked out of links, routes, nodes and types is then
+/// equal for both, to the last bit. (Lists that get different numbers may still be alike: within a block of links only
+/// legs are taken for each other, see Routes.) Not thread-safe. Cost: O(devices * depth of the blocks), plus a look-up.
 class Shapes {
 public:
     explicit Shapes(const Cluster &cluster);

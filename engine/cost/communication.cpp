@@ -19,24 +19,28 @@ bool crosses(const Cluster &cluster, std::span<const DeviceId> devices)
     return cluster.device(*least).node != cluster.device(*most).node;
 }
 
-double transferTwoLevel(const Cluster &cluster, std::span<const DeviceId> from, std::span<const DeviceId> to, double bytes)
+double transferTwoLevel(const Cluster &cluster, std::span<const DeviceId> from, std::span<const DeviceId> to,
+                        double bytes)
 {
     const cluster::TwoLevelRates &rates = cluster.twoLevel();
     if (crosses(cluster, to))
         return bytes / rates.interCollective;
     const NodeId home = cluster.device(to.front()).node;
-    const auto outside = std::count_if(from.begin(), from.end(), [&](DeviceId sender) { return cluster.device(sender).node != home; });
+    const auto outside =
+        std::count_if(from.begin(), from.end(), [&](DeviceId sender) { return cluster.device(sender).node != home; });
     if (outside == 0)
         return bytes / rates.intraNode;
     return bytes / static_cast<double>(from.size()) * static_cast<double>(outside) / rates.interPointToPoint;
 }
 
-double transferOverLinks(const Cluster &cluster, std::span<const DeviceId> from, std::span<const DeviceId> to, double bytes)
+double transferOverLinks(const Cluster &cluster, std::span<const DeviceId> from, std::span<const DeviceId> to,
+                         double bytes)
 {
     LinkLoads loads(cluster);
     const auto senders = static_cast<double>(from.size());
     const auto receivers = static_cast<double>(to.size());
-    // Both sides cut the same samples, into equal slices: walk over the pieces that a sender and a receiver have in common.
+    // Both sides cut the same samples, into equal slices: walk over the pieces that a sender and a receiver have in
+    // common.
     double begin = 0;
     for (std::size_t i = 0, j = 0; i < from.size() && j < to.size();) {
         const double sent = static_cast<double>(i + 1) / senders;
@@ -61,7 +65,8 @@ double allReduceTwoLevel(const Cluster &cluster, std::span<const DeviceId> devic
 /// Linear between two points; below the first its time, which is latency, beyond the last in proportion to the bytes.
 double onCurve(const std::vector<CurvePoint> &curve, double bytes)
 {
-    const auto above = std::lower_bound(curve.begin(), curve.end(), bytes, [](const CurvePoint &point, double wanted) { return point.bytes < wanted; });
+    const auto above = std::lower_bound(curve.begin(), curve.end(), bytes,
+                                        [](const CurvePoint &point, double wanted) { return point.bytes < wanted; });
     if (above == curve.begin())
         return above->seconds.value();
     if (above == curve.end())
@@ -97,7 +102,7 @@ double measuredRate(const Profile *profile, const Cluster &cluster, std::span<co
     return measured != profile->extra.end() ? measured->second : 0;
 }
 
-/// An all-reduce of so many bytes moves twice what the collective does.
+/// An all-reduce of so many bytes moves twice the bytes of the collective.
 double comparableAllReduce(Collective kind, double bytes, double members)
 {
     return kind == Collective::AllReduce || kind == Collective::Broadcast ? bytes : bytes * members;
@@ -113,7 +118,8 @@ Seconds CostModel::collective(Collective kind, std::span<const DeviceId> devices
         return Seconds(onCurve(*measured, bytes));
     if (kind == Collective::AllReduce)
         return allReduce(devices, bytes);
-    const bool overLinks = m_cluster->commModel() == cluster::CommModel::Links && measuredRate(m_profile.get(), *m_cluster, devices) <= 0;
+    const bool overLinks =
+        m_cluster->commModel() == cluster::CommModel::Links && measuredRate(m_profile.get(), *m_cluster, devices) <= 0;
     if (overLinks)
         return m_sums->links.of(*m_cluster, {{devices.begin(), devices.end()}})->cost(kind, bytes).seconds;
     return allReduce(devices, comparableAllReduce(kind, bytes, static_cast<double>(devices.size()))) * 0.5;
@@ -122,7 +128,8 @@ Seconds CostModel::collective(Collective kind, std::span<const DeviceId> devices
 Seconds CostModel::collectiveAtOnce(Collective kind, std::span<const std::vector<DeviceId>> groups, double bytes) const
 {
     const bool alone = groups.size() < 2 || m_cluster->commModel() == cluster::CommModel::TwoLevel;
-    const bool inside = std::none_of(groups.begin(), groups.end(), [&](const auto &group) { return group.empty() || crosses(*m_cluster, group); });
+    const bool inside = std::none_of(groups.begin(), groups.end(),
+                                     [&](const auto &group) { return group.empty() || crosses(*m_cluster, group); });
     if (!alone && !inside && groups.front().size() > 1 && bytes > 0)
         return m_sums->links.of(*m_cluster, {groups.begin(), groups.end()})->cost(kind, bytes).seconds;
     Seconds slowest(0);
@@ -139,7 +146,8 @@ Seconds CostModel::transfer(std::span<const DeviceId> from, std::span<const Devi
         return Seconds(transferTwoLevel(*m_cluster, from, to, bytes));
     std::vector<DeviceId> ends(from.begin(), from.end());
     ends.insert(ends.end(), to.begin(), to.end());
-    if (const auto *measured = curve(kMessageCurve, ends)) // each message goes its own way through memory: the largest one counts
+    if (const auto *measured =
+            curve(kMessageCurve, ends)) // each message goes its own way through memory: the largest one counts
         return Seconds(onCurve(*measured, bytes / static_cast<double>(std::max(from.size(), to.size()))));
     return Seconds(transferOverLinks(*m_cluster, from, to, bytes));
 }

@@ -3,7 +3,7 @@
 
 #include "engine/cost/local_costs.h"
 #include "engine/cost/prefix_sums.h"
-#include "engine/graph/operators.h"
+#include "engine/graph/operators/operators.h"
 #include "engine/sharding/shard.h"
 
 #include <algorithm>
@@ -15,19 +15,16 @@
 namespace planloom::cost {
 namespace {
 
-// What a good kernel reaches of the nominal rates. Large matrix products reach 0.8 of an H100's dense peak (cuBLAS, 8192^3,
-// random data) and 0.9 of a CPU core's (oneDNN); a layer's smaller products and its softmax take it down to about 0.7. Copies
-// reach 3.0 of 3.35 TB/s on an H100 and 1.7 of 2.0 on an A100.
+// Efficiency of good kernels against nominal rates. Large matrix products reach 0.8 of an H100's dense peak (cuBLAS,
+// 8192^3, random data) and 0.9 of a CPU core's (oneDNN); a layer's smaller products and its softmax take it down to
+// about 0.7. Copies reach 3.0 of 3.35 TB/s on an H100 and 1.7 of 2.0 on an A100.
 constexpr double kComputeEfficiency = 0.7;
 constexpr double kMemoryEfficiency = 0.85;
 
 // Planners ask for a few dozen slice sizes; beyond this many the answers are not kept.
 constexpr std::size_t kMostKept = 4096;
 
-double asDouble(Bytes bytes)
-{
-    return static_cast<double>(bytes.value());
-}
+double asDouble(Bytes bytes) { return static_cast<double>(bytes.value()); }
 
 OpFigures figuresOf(const graph::Graph &graph, const graph::Op &op)
 {
@@ -38,21 +35,21 @@ OpFigures figuresOf(const graph::Graph &graph, const graph::Op &op)
     made.backward = Affine::through(one.backward.value(), two.backward.value());
     made.forwardBytes = Affine::through(asDouble(one.forwardBytes), asDouble(two.forwardBytes));
     made.backwardBytes = Affine::through(asDouble(one.backwardBytes), asDouble(two.backwardBytes));
-    made.dtype = op.outputs.empty() || !op.outputs[0].valid() ? "float32" : graph::name(graph.tensor(op.outputs[0]).type);
+    made.dtype =
+        op.outputs.empty() || !op.outputs[0].valid() ? "float32" : graph::name(graph.tensor(op.outputs[0]).type);
     if (op.has("forward_seconds"))
-        made.declared = {{std::max(op.number("profile_batch", 1), 1e-9), Seconds(op.number("forward_seconds")), Seconds(op.number("backward_seconds"))}};
+        made.declared = {{std::max(op.number("profile_batch", 1), 1e-9), Seconds(op.number("forward_seconds")),
+                          Seconds(op.number("backward_seconds"))}};
     return made;
 }
 
-double timeOf(const OpTime &entry, bool backward)
-{
-    return (backward ? entry.backward : entry.forward).value();
-}
+double timeOf(const OpTime &entry, bool backward) { return (backward ? entry.backward : entry.forward).value(); }
 
 /// As interpolated() does.
 double measuredTime(const std::vector<OpTime> &times, double samples, bool backward)
 {
-    const auto above = std::lower_bound(times.begin(), times.end(), samples, [](const OpTime &entry, double wanted) { return entry.samples < wanted; });
+    const auto above = std::lower_bound(times.begin(), times.end(), samples,
+                                        [](const OpTime &entry, double wanted) { return entry.samples < wanted; });
     if (above == times.begin() || above == times.end()) {
         const OpTime &nearest = above == times.end() ? times.back() : *above;
         return timeOf(nearest, backward) * samples / nearest.samples;
@@ -81,7 +78,8 @@ double rooflineTime(const OpFigures &op, const cluster::DeviceType &type, double
     if (peak == type.peakFlops.end())
         peak = type.peakFlops.find("float32");
     const double compute = (backward ? op.backward : op.forward).at(samples) / (peak->second * kComputeEfficiency);
-    const double memory = (backward ? op.backwardBytes : op.forwardBytes).at(samples) / (type.memoryBandwidth * kMemoryEfficiency);
+    const double memory =
+        (backward ? op.backwardBytes : op.forwardBytes).at(samples) / (type.memoryBandwidth * kMemoryEfficiency);
     return std::max(compute, memory);
 }
 
@@ -90,7 +88,8 @@ bool isNamed(const cluster::DeviceType &type, const std::string &profiled)
     return profiled.empty() || type.name.starts_with(profiled);
 }
 
-/// What a profile's times are multiplied by to hold for @p type; 0 where its device is unknown and the roofline must do.
+/// Factor of a profile's times for @p type; 0 where its device is unknown and the roofline must
+/// do.
 double profileScale(const Profile &profile, const cluster::Cluster &cluster, const cluster::DeviceType &type)
 {
     if (isNamed(type, profile.deviceType))
@@ -127,7 +126,8 @@ ParameterBytes parametersOf(const graph::Graph &graph, const graph::LayerView &l
 
 } // namespace
 
-double CostModel::PrefixSums::opTime(const OpFigures &op, std::size_t type, const cluster::DeviceType &device, double samples, bool backward) const
+double CostModel::PrefixSums::opTime(const OpFigures &op, std::size_t type, const cluster::DeviceType &device,
+                                     double samples, bool backward) const
 {
     if (op.measured && scale[type] > 0)
         return measuredTime(*op.measured, samples, backward) * scale[type];
@@ -138,7 +138,8 @@ double CostModel::PrefixSums::opTime(const OpFigures &op, std::size_t type, cons
     return rooflineTime(op, device, samples, backward);
 }
 
-CostModel::PrefixSums::Sums CostModel::PrefixSums::make(const graph::LayerView &layers, std::size_t type, const cluster::DeviceType &device, double samples) const
+CostModel::PrefixSums::Sums CostModel::PrefixSums::make(const graph::LayerView &layers, std::size_t type,
+                                                        const cluster::DeviceType &device, double samples) const
 {
     Sums made;
     made.forward.assign(layers.size() + 1, 0.0);
@@ -156,7 +157,10 @@ CostModel::PrefixSums::Sums CostModel::PrefixSums::make(const graph::LayerView &
     return made;
 }
 
-std::shared_ptr<const CostModel::PrefixSums::Sums> CostModel::PrefixSums::at(const graph::LayerView &layers, std::size_t type, const cluster::DeviceType &device, double samples) const
+std::shared_ptr<const CostModel::PrefixSums::Sums> CostModel::PrefixSums::at(const graph::LayerView &layers,
+                                                                             std::size_t type,
+                                                                             const cluster::DeviceType &device,
+                                                                             double samples) const
 {
     const Key key(type, samples);
     {
@@ -171,8 +175,13 @@ std::shared_ptr<const CostModel::PrefixSums::Sums> CostModel::PrefixSums::at(con
     return made;
 }
 
-CostModel::CostModel(std::shared_ptr<const graph::Graph> graph, std::shared_ptr<const cluster::Cluster> cluster, std::shared_ptr<const Profile> profile, bool half)
-    : m_graph(std::move(graph)), m_cluster(std::move(cluster)), m_profile(std::move(profile)), m_half(half), m_layers(graph::layersOf(*m_graph))
+CostModel::CostModel(std::shared_ptr<const graph::Graph> graph, std::shared_ptr<const cluster::Cluster> cluster,
+                     std::shared_ptr<const Profile> profile, bool half)
+    : m_graph(std::move(graph)),
+      m_cluster(std::move(cluster)),
+      m_profile(std::move(profile)),
+      m_half(half),
+      m_layers(graph::layersOf(*m_graph))
 {
     auto sums = std::make_shared<PrefixSums>();
     sums->ops.reserve(m_graph->ops().size());
@@ -228,23 +237,20 @@ Bytes CostModel::parameterBytes(std::size_t first, std::size_t last) const
     return Bytes(bytes);
 }
 
-Seconds CostModel::optimizerStep(Bytes parameters, int stateTensors, std::size_t type) const
+Seconds CostModel::optimizerStep(Bytes parameters, int streams, std::size_t type) const
 {
     if (m_profile && m_sums->scale[type] > 0) {
         if (const auto it = m_profile->extra.find("optimizer_seconds_per_parameter"); it != m_profile->extra.end())
             return Seconds(it->second * asDouble(parameters) / 4 * m_sums->scale[type]);
     }
-    // Reads and writes the parameters and each moment, reads the gradients and clears them, writes the 16 bit copy: a step is bound by memory.
+    // The 16 bit copy is written, too. A step is bound by memory.
     if (const auto &model = m_sums->models[type])
-        return model->streaming(asDouble(parameters) * (4 + 2 * stateTensors + (m_half ? 0.5 : 0)));
-    const double traffic = asDouble(parameters) * (3 + 2 * stateTensors);
+        return model->streaming(asDouble(parameters) * (streams + (m_half ? 0.5 : 0)));
+    const double traffic = asDouble(parameters) * (streams - 1); // gradients are not cleared
     return Seconds(traffic / (m_cluster->types()[type].memoryBandwidth * kMemoryEfficiency));
 }
 
-double CostModel::profileScaleOf(std::size_t type) const
-{
-    return m_sums->scale[type];
-}
+double CostModel::profileScaleOf(std::size_t type) const { return m_sums->scale[type]; }
 
 Seconds CostModel::taskOverhead(std::size_t type) const
 {
@@ -261,7 +267,8 @@ Seconds CostModel::opTime(const graph::Graph &local, OpId op, double samples, st
 
 double interpolated(const std::vector<KernelTime> &times, double samples)
 {
-    const auto above = std::lower_bound(times.begin(), times.end(), samples, [](const KernelTime &entry, double wanted) { return entry.samples < wanted; });
+    const auto above = std::lower_bound(times.begin(), times.end(), samples,
+                                        [](const KernelTime &entry, double wanted) { return entry.samples < wanted; });
     if (above == times.begin() || above == times.end()) {
         const KernelTime &nearest = above == times.end() ? times.back() : *above;
         return nearest.seconds.value() * samples / nearest.samples;
@@ -278,9 +285,15 @@ struct LocalCosts::Entry {
     const std::vector<KernelTime> *kernel = nullptr;
 };
 
-LocalCosts::LocalCosts(const CostModel &costs, const graph::Graph &local) : LocalCosts(costs, local, 0, local.ops().size()) {}
+LocalCosts::LocalCosts(const CostModel &costs, const graph::Graph &local)
+    : LocalCosts(costs, local, 0, local.ops().size())
+{
+}
 
-LocalCosts::LocalCosts(const CostModel &costs, const graph::Graph &local, std::size_t first, std::size_t last) : m_costs(costs), m_first(first), m_models(modelsOf(costs.cluster()))
+LocalCosts::LocalCosts(const CostModel &costs, const graph::Graph &local, std::size_t first, std::size_t last)
+    : m_costs(costs),
+      m_first(first),
+      m_models(modelsOf(costs.cluster()))
 {
     const Profile *profile = costs.profile().get();
     for (std::size_t i = first; i < last; ++i) {
@@ -291,7 +304,7 @@ LocalCosts::LocalCosts(const CostModel &costs, const graph::Graph &local, std::s
             entry.kernel = it != profile->kernels.end() && !it->second.empty() ? &it->second : nullptr;
         }
         m_covered += entry.kernel != nullptr ? 1 : 0;
-        if (entry.kernel == nullptr && !sharding::communicates(op.type)) {
+        if (entry.kernel == nullptr && !op.traits().communicates()) {
             entry.figures = figuresOf(local, op);
             if (anyKnown(m_models))
                 entry.figures.forwardWork = forwardWork(local, op);
@@ -314,7 +327,8 @@ Seconds LocalCosts::seconds(std::size_t first, std::size_t last, double samples,
         if (measured)
             sum += interpolated(*entry.kernel, samples) * scale;
         else
-            sum += m_models[type] ? m_models[type]->seconds(entry.figures.forwardWork, samples).value() : rooflineTime(entry.figures, device, samples, false);
+            sum += m_models[type] ? m_models[type]->seconds(entry.figures.forwardWork, samples).value()
+                                  : rooflineTime(entry.figures, device, samples, false);
     }
     return Seconds(sum);
 }

@@ -38,18 +38,18 @@ struct CurvePoint {
 };
 
 /// Times of operators on one kind of device, by operator name; several sample counts may be given. Between two they are
-/// interpolated, beyond them continued in proportion to the nearest. Kernels and curves, where there are any, are finer: they were
-/// measured as ranks run, `ranks` of them at a time on one machine with its share of the cores each.
+/// interpolated, beyond them continued in proportion to the nearest. Kernels and curves, where there are any, are
+/// finer: they were measured as ranks run, `ranks` of them at a time on one machine with its share of the cores each.
 struct Profile {
     std::string model;
-    std::string deviceType;             ///< "V100", "CPU"; empty: holds for every device
-    std::string source;                 ///< where the figures come from, for people
+    std::string deviceType;                         ///< "V100", "CPU"; empty: holds for every device
+    std::string source;                             ///< where the figures come from, for people
     std::map<std::string, std::vector<OpTime>> ops; ///< sorted by samples
     int ranks = 1;
     std::map<std::string, std::vector<KernelTime>> kernels; ///< by signatureOf (signature.h), sorted by samples
     std::map<std::string, std::vector<CurvePoint>> curves;  ///< by curveName, sorted by bytes
-    std::map<std::string, double> extra; ///< named rates measured beside: "allreduce_bytes_per_second", "task_overhead_seconds",
-                                         ///< "optimizer_seconds_per_parameter"
+    std::map<std::string, double> extra; ///< named rates measured beside: "allreduce_bytes_per_second",
+                                         ///< "task_overhead_seconds", "optimizer_seconds_per_parameter"
 };
 
 /// "all-reduce/4": among 4 ranks of one machine. "message": from one rank to another.
@@ -61,8 +61,9 @@ Result<Profile> profileFromJson(std::string_view text);
 
 /// The time of work on devices. Immutable and cheap to share; forward/backward sums over layer ranges cost O(1).
 ///
-/// Where a profile covers an operator on the device type at hand its figure is used, scaled to the samples; elsewhere the model of that GPU
-/// (device_model.h), or for other devices the roofline max(FLOPs / (peak * kComputeEfficiency), bytes / (bandwidth * kMemoryEfficiency)).
+/// Where a profile covers an operator on the device type at hand its figure is used, scaled to the samples; elsewhere
+/// the model of that GPU (device_model.h), or for other devices the roofline max(FLOPs / (peak * kComputeEfficiency),
+/// bytes / (bandwidth * kMemoryEfficiency)).
 class CostModel {
 public:
     CostModel(std::shared_ptr<const graph::Graph> graph, std::shared_ptr<const cluster::Cluster> cluster,
@@ -75,38 +76,47 @@ public:
     /// Whether activations and products are taken to be 16 bits wide, of a model that is written in float32.
     [[nodiscard]] bool half() const { return m_half; }
 
-    /// Layers [first, last) for @p samples (a fraction is allowed: a share of a micro-batch) on a device of type index @p type.
+    /// Layers [first, last) for @p samples (a fraction is allowed: a share of a micro-batch) on a device of type index
+    /// @p type.
     [[nodiscard]] Seconds forward(std::size_t first, std::size_t last, double samples, std::size_t type) const;
     [[nodiscard]] Seconds backward(std::size_t first, std::size_t last, double samples, std::size_t type) const;
-    [[nodiscard]] Bytes parameterBytes(std::size_t first, std::size_t last) const; ///< shared parameters counted once in the range
-    /// One optimizer step over @p parameters bytes of fp32 parameters, @p stateTensors moments each.
-    [[nodiscard]] Seconds optimizerStep(Bytes parameters, int stateTensors, std::size_t type) const;
+    [[nodiscard]] Bytes parameterBytes(std::size_t first,
+                                       std::size_t last) const; ///< shared parameters counted once in the range
+    /// One optimizer step over @p parameters bytes of fp32 parameters, which reads or writes @p streams tensors of
+    /// their size (update::Footprint).
+    [[nodiscard]] Seconds optimizerStep(Bytes parameters, int streams, std::size_t type) const;
 
     /// Activations of the whole cut sent from the replicas @p from, each holding its share of the samples, to @p to.
-    /// @p bytes is the total. CommModel::TwoLevel: the DAPPLE release's rules (papers' brief §2.4); Links: the busiest link.
+    /// @p bytes is the total. CommModel::TwoLevel: the DAPPLE release's rules; Links: the busiest
+    /// link.
     [[nodiscard]] Seconds transfer(std::span<const DeviceId> from, std::span<const DeviceId> to, double bytes) const;
     /// Ring all-reduce of @p bytes over @p devices; 0 for one device.
     [[nodiscard]] Seconds allReduce(std::span<const DeviceId> devices, double bytes) const;
-    /// Any collective; @p bytes as collectives.h counts them (of an all-gather: one member's part). From the profile's curves within a node,
-    /// elsewhere a share of the all-reduce that moves as much.
+    /// Any collective; @p bytes as collectives.h counts them (of an all-gather: one member's part). From the profile's
+    /// curves within a node, elsewhere a share of the all-reduce that moves as much.
     [[nodiscard]] Seconds collective(Collective kind, std::span<const DeviceId> devices, double bytes) const;
-    /// The same in several groups at once, such as the data-parallel groups of a tensor-parallel stage: they share links, a machine's only port for
-    /// one. The slowest counts.
-    [[nodiscard]] Seconds collectiveAtOnce(Collective kind, std::span<const std::vector<DeviceId>> groups, double bytes) const;
+    /// The same in several groups at once, such as the data-parallel groups of a tensor-parallel stage: they share
+    /// links, a machine's only port for one. The slowest counts.
+    [[nodiscard]] Seconds collectiveAtOnce(Collective kind, std::span<const std::vector<DeviceId>> groups,
+                                           double bytes) const;
 
-    /// One operator of any graph, such as a stage's differentiated and sharded one, as @p samples samples run through it on a device of
-    /// type index @p type: the profile's kernel of that signature, else the roofline. LocalCosts (local_costs.h) does it for whole graphs.
+    /// One operator of any graph, such as a stage's differentiated and sharded one, as @p samples samples run through
+    /// it on a device of type index @p type: the profile's kernel of that signature, else the roofline. LocalCosts
+    /// (local_costs.h) does it for whole graphs.
     [[nodiscard]] Seconds opTime(const graph::Graph &local, OpId op, double samples, std::size_t type) const;
-    /// What the profile's times are multiplied by on type index @p type; 0 where they do not hold, or there is no profile.
+    /// Factor of the profile's times on type index @p type; 0 where they do not hold, or there is no
+    /// profile.
     [[nodiscard]] double profileScaleOf(std::size_t type) const;
-    /// What a rank spends around each task: profile's task_overhead_seconds, else 0.
+    /// A rank's overhead per task: profile's task_overhead_seconds, else 0.
     [[nodiscard]] Seconds taskOverhead(std::size_t type) const;
 
 private:
     struct PrefixSums;
     /// The profile's curve for devices of one node that it was measured on; nullptr: none.
-    [[nodiscard]] const std::vector<CurvePoint> *curve(const std::string &name, std::span<const DeviceId> devices) const;
-    [[nodiscard]] Seconds sum(std::size_t first, std::size_t last, double samples, std::size_t type, bool backward) const;
+    [[nodiscard]] const std::vector<CurvePoint> *curve(const std::string &name,
+                                                       std::span<const DeviceId> devices) const;
+    [[nodiscard]] Seconds sum(std::size_t first, std::size_t last, double samples, std::size_t type,
+                              bool backward) const;
     std::shared_ptr<const graph::Graph> m_graph;
     std::shared_ptr<const cluster::Cluster> m_cluster;
     std::shared_ptr<const Profile> m_profile;

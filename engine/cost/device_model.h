@@ -11,19 +11,22 @@
 
 namespace planloom::cost {
 
-/// How long kernels take on one type of GPU: a roofline whose efficiency depends on sizes. Products are cut into tiles, which run in waves over the
-/// processors; the best of several tile sizes counts, as a library's heuristic would choose. Everything else is bound by memory. Every kernel pays
-/// for its launch. The figures and their sources: resources/docs/cost.md. Immutable.
+/// How long kernels take on one type of GPU: a roofline whose efficiency depends on sizes. Products are cut into tiles,
+/// which run in waves over the processors; the best of several tile sizes counts, as a library's heuristic would
+/// choose. Everything else is bound by memory. Every kernel pays for its launch. The figures and their sources:
+/// resources/docs/cost.md. Immutable.
 class DeviceModel {
 public:
-    /// Of the family that the type's name begins with: V100, P100, T4, A100, H100, H200, B200. None for others, CPUs among them: CostModel's plain roofline.
+    /// Of the family that the type's name begins with: V100, P100, T4, A100, H100, H200, B200. None for others, CPUs
+    /// among them: CostModel's plain roofline.
     static std::optional<DeviceModel> of(const cluster::DeviceType &type);
     static std::vector<std::string> families();
 
     [[nodiscard]] Seconds seconds(const KernelWork &work, double samples) const;
     [[nodiscard]] Seconds seconds(std::span<const KernelWork> work, double samples) const;
     /// @p batch products of (rows, inner) by (inner, columns) that read and write @p bytes.
-    [[nodiscard]] Seconds product(double rows, double columns, double inner, double batch, double bytes, graph::DType type) const;
+    [[nodiscard]] Seconds product(double rows, double columns, double inner, double batch, double bytes,
+                                  graph::DType type) const;
     /// A kernel that reads and writes @p bytes.
     [[nodiscard]] Seconds streaming(double bytes) const;
     /// FLOP/s of the largest products.

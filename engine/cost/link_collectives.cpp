@@ -19,10 +19,11 @@ using cluster::Link;
 /// Members of one group by machine.
 using Machines = std::vector<std::vector<DeviceId>>;
 
-// The ratios of NCCL's tuning model (src/graph/tuning.cc, 2.8): a step of a ring takes 0.47, 1.9 or 3.4 us on NVLink and 2.7, 4.0 or 9.6 us over a network
-// by its protocols LL, LL128 and Simple, which have a quarter, 0.92 and all of the bandwidth. A cluster's latencies are those of whole messages.
+// The ratios of NCCL's tuning model (src/graph/tuning.cc, 2.8): a step of a ring takes 0.47, 1.9 or 3.4 us on NVLink
+// and 2.7, 4.0 or 9.6 us over a network by its protocols LL, LL128 and Simple, which have a quarter, 0.92 and all of
+// the bandwidth. A cluster's latencies are those of whole messages.
 constexpr std::array<Protocol, 3> kProtocols{{{"Simple", 1, 1}, {"LL128", 0.5, 0.92}, {"LL", 0.25, 0.25}}};
-/// What trees reach of the bandwidth, in the same model.
+/// Efficiency of trees against the bandwidth, in the same model.
 constexpr double kTreeBandwidth = 0.9;
 /// Pieces that data is cut into, so that one is inside a machine while another is between machines.
 constexpr std::array<double, 7> kPieces{1, 2, 4, 8, 16, 32, 64};
@@ -50,7 +51,8 @@ std::size_t fewest(const Machines &machines)
 
 bool alike(const Machines &machines)
 {
-    return std::all_of(machines.begin(), machines.end(), [&](const auto &machine) { return machine.size() == machines.front().size(); });
+    return std::all_of(machines.begin(), machines.end(),
+                       [&](const auto &machine) { return machine.size() == machines.front().size(); });
 }
 
 std::size_t countOf(const Machines &machines)
@@ -74,7 +76,8 @@ void addRing(LinkLoads &loads, const Machines &machines, std::size_t ring, std::
         loads.add(order[i], order[(i + 1) % order.size()], bytes);
 }
 
-/// As many rings as machines have members: together they use each step inside a machine but one in turn, and each way out once.
+/// As many rings as machines have members: together they use each step inside a machine but one in turn, and each way
+/// out once.
 void addRings(LinkLoads &loads, const Machines &machines, double bytes)
 {
     const std::size_t rings = fewest(machines);
@@ -123,7 +126,8 @@ void addBetween(LinkLoads &loads, const Machines &machines, double bytes)
     }
 }
 
-/// Everybody sends a piece of @p bytes to everybody else: what leaves a machine goes over its members' ways to the next one.
+/// Every member sends a piece of @p bytes to every other: traffic out of a machine goes over its members' ways to the
+/// next one.
 void addDirect(LinkLoads &loads, const Machines &machines, double bytes)
 {
     const auto all = static_cast<double>(countOf(machines));
@@ -140,7 +144,7 @@ void addDirect(LinkLoads &loads, const Machines &machines, double bytes)
     }
 }
 
-/// An all-reduce that moves as much: twice what the others do.
+/// An all-reduce moves twice as much as the others.
 double comparable(Collective kind, double bytes, double members)
 {
     return kind == Collective::AllReduce || kind == Collective::Broadcast ? bytes : bytes * members;
@@ -156,7 +160,8 @@ const char *name(Algorithm algorithm)
 
 std::span<const Protocol> LinkCollectives::protocols() { return kProtocols; }
 
-LinkCollectives::LinkCollectives(const Cluster &cluster, std::span<const std::vector<DeviceId>> groups, bool library) : m_library(library)
+LinkCollectives::LinkCollectives(const Cluster &cluster, std::span<const std::vector<DeviceId>> groups, bool library)
+    : m_library(library)
 {
     std::vector<Machines> all;
     for (const std::vector<DeviceId> &group : groups) {
@@ -209,7 +214,8 @@ void LinkCollectives::makeHierarchy(const Cluster &cluster, std::span<const Mach
     m_inside = {true, inside.busiest(&Link::collective), 2 * (members - 1) * inside.latency()};
     m_between = {true, between.busiest(&Link::collective), 2 * (machines - 1) * between.latency()};
     m_treeDepth = 2 * (std::ceil(std::log2(machines)) + members - 1);
-    m_tree = {true, tree.busiest(&Link::collective) / kTreeBandwidth, 2 * (std::ceil(std::log2(machines)) * between.latency() + (members - 1) * inside.latency())};
+    m_tree = {true, tree.busiest(&Link::collective) / kTreeBandwidth,
+              2 * (std::ceil(std::log2(machines)) * between.latency() + (members - 1) * inside.latency())};
 }
 
 void LinkCollectives::makeDirect(const Cluster &cluster, std::span<const Machines> groups)
@@ -223,14 +229,13 @@ void LinkCollectives::makeDirect(const Cluster &cluster, std::span<const Machine
 Seconds LinkCollectives::allReduce(Algorithm algorithm, double bytes, const Protocol &protocol) const
 {
     const double faster = 1 / protocol.bandwidth;
-    const auto plain = [&](const Way &way) { return Seconds(way.exists ? way.perByte * bytes * faster + way.latency * protocol.latency : kNever); };
+    const auto plain = [&](const Way &way) {
+        return Seconds(way.exists ? way.perByte * bytes * faster + way.latency * protocol.latency : kNever);
+    };
     switch (algorithm) {
-    case Algorithm::Ring:
-        return plain(m_ring);
-    case Algorithm::Rings:
-        return plain(m_rings);
-    case Algorithm::Direct:
-        return Seconds(kNever); // of what is exchanged, not summed up
+    case Algorithm::Ring: return plain(m_ring);
+    case Algorithm::Rings: return plain(m_rings);
+    case Algorithm::Direct: return Seconds(kNever); // of exchanges, not reductions
     case Algorithm::Tree: {
         if (!m_tree.exists)
             return Seconds(kNever);
@@ -239,8 +244,7 @@ Seconds LinkCollectives::allReduce(Algorithm algorithm, double bytes, const Prot
         const double stream = m_tree.perByte * bytes * faster;
         return Seconds(latency + stream + 2 * std::sqrt(latency * stream * (m_treeDepth - 1) / m_treeDepth));
     }
-    case Algorithm::Hierarchical:
-        break;
+    case Algorithm::Hierarchical: break;
     }
     if (!m_between.exists)
         return Seconds(kNever);
@@ -267,9 +271,12 @@ CollectiveCost LinkCollectives::cost(Collective kind, double bytes) const
     const bool exchange = kind == Collective::AllToAll && m_library;
     for (const Protocol &protocol : kProtocols) {
         if (exchange)
-            consider(Seconds(m_direct.perByte * bytes / protocol.bandwidth + m_direct.latency * protocol.latency), Algorithm::Direct, protocol);
-        for (const Algorithm algorithm : {Algorithm::Ring, Algorithm::Rings, Algorithm::Hierarchical, Algorithm::Tree}) {
-            const bool known = (m_library || algorithm == Algorithm::Ring || algorithm == Algorithm::Rings) && !exchange;
+            consider(Seconds(m_direct.perByte * bytes / protocol.bandwidth + m_direct.latency * protocol.latency),
+                     Algorithm::Direct, protocol);
+        for (const Algorithm algorithm :
+             {Algorithm::Ring, Algorithm::Rings, Algorithm::Hierarchical, Algorithm::Tree}) {
+            const bool known =
+                (m_library || algorithm == Algorithm::Ring || algorithm == Algorithm::Rings) && !exchange;
             const bool trees = kind == Collective::AllReduce || kind == Collective::Broadcast;
             if (known && (trees || algorithm != Algorithm::Tree))
                 consider(allReduce(algorithm, reduced, protocol) * part, algorithm, protocol);
@@ -280,7 +287,8 @@ CollectiveCost LinkCollectives::cost(Collective kind, double bytes) const
     return best;
 }
 
-std::shared_ptr<const LinkCollectives> LinkCache::of(const Cluster &cluster, std::vector<std::vector<DeviceId>> groups) const
+std::shared_ptr<const LinkCollectives> LinkCache::of(const Cluster &cluster,
+                                                     std::vector<std::vector<DeviceId>> groups) const
 {
     // Planners ask for the spans of a cluster and their parts; beyond so many devices in all nothing more is kept.
     constexpr std::size_t kMostKept = std::size_t{1} << 22;

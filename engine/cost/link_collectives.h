@@ -23,7 +23,8 @@ enum class Algorithm : std::uint8_t {
 };
 const char *name(Algorithm algorithm);
 
-/// How it hands data on: the faster a message arrives, the less of the bandwidth it gets (NCCL's LL, LL128 and Simple protocols).
+/// How it hands data on: the faster a message arrives, the less of the bandwidth it gets (NCCL's LL, LL128 and Simple
+/// protocols).
 struct Protocol {
     const char *name;
     double latency;   ///< of the links' own
@@ -36,11 +37,13 @@ struct CollectiveCost {
     const char *protocol = "";
 };
 
-/// What a collective costs over the links of a cluster, whatever its size: latencies and seconds per byte of each algorithm, worked out once from the
-/// loads on the links. Groups that communicate at once share links. Making one costs O(members * links of a route), asking it O(1). Immutable.
+/// Cost of a collective over the links of a cluster, for any size: latencies and seconds per byte of each
+/// algorithm, worked out once from the loads on the links. Groups that communicate at once share links. Making one
+/// costs O(members * links of a route), asking it O(1). Immutable.
 class LinkCollectives {
 public:
-    /// @p groups: at least one, of two or more members each. Of the algorithms and protocols only what CPUs run (executor/comm: one ring) where
+    /// @p groups: at least one, of two or more members each. Of the algorithms and protocols only those CPUs run
+    /// (executor/comm: one ring) where
     /// @p library is false.
     LinkCollectives(const cluster::Cluster &cluster, std::span<const std::vector<DeviceId>> groups, bool library);
 
@@ -70,7 +73,8 @@ private:
 /// LinkCollectives of the groups asked for so far. Thread-safe.
 class LinkCache {
 public:
-    std::shared_ptr<const LinkCollectives> of(const cluster::Cluster &cluster, std::vector<std::vector<DeviceId>> groups) const;
+    std::shared_ptr<const LinkCollectives> of(const cluster::Cluster &cluster,
+                                              std::vector<std::vector<DeviceId>> groups) const;
 
 private:
     mutable std::shared_mutex m_guard;

@@ -10,7 +10,8 @@
 
 namespace planloom::cost {
 
-/// Bytes over each direction of each link; a half-duplex link has one lane for both. Cost: the links of the routes that are added.
+/// Bytes over each direction of each link; a half-duplex link has one lane for both. Cost: the links of the routes that
+/// are added.
 class LinkLoads {
 public:
     explicit LinkLoads(const cluster::Cluster &cluster) : m_cluster(cluster) {}
@@ -18,11 +19,12 @@ public:
     void add(DeviceId from, DeviceId to, double bytes)
     {
         double latency = 0;
-        cluster::walkRoute(m_cluster.routes(), m_cluster.links(), m_cluster.vertexOf(from), m_cluster.vertexOf(to), [&](std::size_t index, std::size_t start, std::size_t) {
-            const cluster::Link &link = m_cluster.links()[index];
-            m_loads.emplace_back(2 * index + (link.fullDuplex && link.a != start ? 1 : 0), bytes);
-            latency += link.latency.value();
-        });
+        cluster::walkRoute(m_cluster.routes(), m_cluster.links(), m_cluster.vertexOf(from), m_cluster.vertexOf(to),
+                           [&](std::size_t index, std::size_t start, std::size_t) {
+                               const cluster::Link &link = m_cluster.links()[index];
+                               m_loads.emplace_back(2 * index + (link.fullDuplex && link.a != start ? 1 : 0), bytes);
+                               latency += link.latency.value();
+                           });
         m_latency = std::max(m_latency, latency);
     }
 

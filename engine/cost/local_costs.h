@@ -11,9 +11,9 @@
 
 namespace planloom::cost {
 
-/// The times of a local graph's operators: the differentiated, sharded, rewritten graph that a rank executes, of which every forward and
-/// gradient operator is an operator of its own. Signatures are looked up once, when it is made; communicating operators cost nothing here.
-/// Immutable; @p costs must outlive it.
+/// The times of a local graph's operators: the differentiated, sharded, rewritten graph that a rank executes, of which
+/// every forward and gradient operator is separate. Signatures are looked up once, when it is made;
+/// communicating operators cost nothing here. Immutable; @p costs must outlive it.
 class LocalCosts {
 public:
     LocalCosts(const CostModel &costs, const graph::Graph &local);

@@ -8,7 +8,7 @@
 
 #include <shared_mutex>
 
-// What a CostModel works out and keeps; for engine/cost only.
+// Precomputed tables of a CostModel; for engine/cost only.
 namespace planloom::cost {
 
 struct OpFigures {
@@ -25,7 +25,8 @@ struct OpFigures {
 
 using Models = std::vector<std::optional<DeviceModel>>; ///< by type index of the cluster
 
-/// Bytes of parameters over layer ranges: those of one layer by prefix sums, the few that several layers share one by one.
+/// Bytes of parameters over layer ranges: those of one layer by prefix sums, the few that several layers share one by
+/// one.
 struct ParameterBytes {
     struct Shared {
         std::vector<std::size_t> layers;
@@ -35,7 +36,8 @@ struct ParameterBytes {
     std::vector<Shared> shared;
 };
 
-/// Times of layers [0, k) for k = 0..n, made once per slice size and device type. Thread-safe: readers share the kept sums.
+/// Times of layers [0, k) for k = 0..n, made once per slice size and device type. Thread-safe: readers share the kept
+/// sums.
 struct CostModel::PrefixSums {
     struct Sums {
         std::vector<double> forward;
@@ -50,9 +52,12 @@ struct CostModel::PrefixSums {
     LinkCache links;
     mutable std::shared_mutex guard;
     mutable std::map<Key, std::shared_ptr<const Sums>> kept;
-    [[nodiscard]] double opTime(const OpFigures &op, std::size_t type, const cluster::DeviceType &device, double samples, bool backward) const;
-    [[nodiscard]] Sums make(const graph::LayerView &layers, std::size_t type, const cluster::DeviceType &device, double samples) const;
-    [[nodiscard]] std::shared_ptr<const Sums> at(const graph::LayerView &layers, std::size_t type, const cluster::DeviceType &device, double samples) const;
+    [[nodiscard]] double opTime(const OpFigures &op, std::size_t type, const cluster::DeviceType &device,
+                                double samples, bool backward) const;
+    [[nodiscard]] Sums make(const graph::LayerView &layers, std::size_t type, const cluster::DeviceType &device,
+                            double samples) const;
+    [[nodiscard]] std::shared_ptr<const Sums> at(const graph::LayerView &layers, std::size_t type,
+                                                 const cluster::DeviceType &device, double samples) const;
 };
 
 } // namespace planloom::cost

@@ -27,7 +27,8 @@ std::vector<OpTime> timesFrom(JsonReader &reader)
     if (times.empty())
         reader.fail({}, "needs at least one entry {samples, forward, backward}");
     std::sort(times.begin(), times.end(), [](const OpTime &a, const OpTime &b) { return a.samples < b.samples; });
-    const auto twice = std::adjacent_find(times.begin(), times.end(), [](const OpTime &a, const OpTime &b) { return a.samples == b.samples; });
+    const auto twice = std::adjacent_find(times.begin(), times.end(),
+                                          [](const OpTime &a, const OpTime &b) { return a.samples == b.samples; });
     if (twice != times.end())
         reader.fail({}, fmt::format("has two entries for {} samples", twice->samples));
     return times;
@@ -62,7 +63,8 @@ std::vector<Entry> sortedBy(JsonReader &reader, const From &from, double Entry::
     if (entries.empty())
         reader.fail({}, "needs at least one entry");
     std::sort(entries.begin(), entries.end(), [key](const Entry &a, const Entry &b) { return a.*key < b.*key; });
-    const auto twice = std::adjacent_find(entries.begin(), entries.end(), [key](const Entry &a, const Entry &b) { return a.*key == b.*key; });
+    const auto twice = std::adjacent_find(entries.begin(), entries.end(),
+                                          [key](const Entry &a, const Entry &b) { return a.*key == b.*key; });
     if (twice != entries.end())
         reader.fail({}, fmt::format("has two entries for {} {}", (*twice).*key, keyName));
     return entries;
@@ -96,10 +98,11 @@ std::string toJson(const Profile &profile)
     for (const auto &[name, times] : profile.ops) {
         nlohmann::json entries = nlohmann::json::array();
         for (const OpTime &time : times)
-            entries.push_back({{"samples", time.samples}, {"forward", time.forward.value()}, {"backward", time.backward.value()}});
+            entries.push_back(
+                {{"samples", time.samples}, {"forward", time.forward.value()}, {"backward", time.backward.value()}});
         ops[name] = std::move(entries);
     }
-    nlohmann::json document{{"schema", kSchema},         {"model", profile.model}, {"device_type", profile.deviceType},
+    nlohmann::json document{{"schema", kSchema},        {"model", profile.model}, {"device_type", profile.deviceType},
                             {"source", profile.source}, {"ops", std::move(ops)},  {"extra", profile.extra}};
     if (profile.ranks != 1)
         document["ranks"] = profile.ranks;
@@ -117,7 +120,8 @@ Result<Profile> profileFromJson(std::string_view text)
         return document.error();
     JsonReader reader(*document);
     if (const std::string schema = reader.text("schema"); !reader.failed() && schema != kSchema)
-        return unsupported(fmt::format("field \"schema\": \"{}\" is not \"{}\"; this Planloom reads no other", schema, kSchema));
+        return unsupported(
+            fmt::format("field \"schema\": \"{}\" is not \"{}\"; this Planloom reads no other", schema, kSchema));
     Profile profile;
     profile.model = reader.text("model", std::string());
     profile.deviceType = reader.text("device_type", std::string());
@@ -125,8 +129,12 @@ Result<Profile> profileFromJson(std::string_view text)
     reader.each("ops", [&profile](JsonReader &entry) { profile.ops[entry.name()] = timesFrom(entry); });
     constexpr std::int64_t kMostRanks = 1 << 20;
     profile.ranks = static_cast<int>(reader.integerOr("ranks", 1, 1, kMostRanks));
-    reader.each("kernels", [&profile](JsonReader &entry) { profile.kernels[entry.name()] = sortedBy<KernelTime>(entry, kernelFrom, &KernelTime::samples, "samples"); });
-    reader.each("curves", [&profile](JsonReader &entry) { profile.curves[entry.name()] = sortedBy<CurvePoint>(entry, pointFrom, &CurvePoint::bytes, "bytes"); });
+    reader.each("kernels", [&profile](JsonReader &entry) {
+        profile.kernels[entry.name()] = sortedBy<KernelTime>(entry, kernelFrom, &KernelTime::samples, "samples");
+    });
+    reader.each("curves", [&profile](JsonReader &entry) {
+        profile.curves[entry.name()] = sortedBy<CurvePoint>(entry, pointFrom, &CurvePoint::bytes, "bytes");
+    });
     reader.each("extra", [&profile](JsonReader &entry) { profile.extra[entry.name()] = entry.asNumber(); });
     if (Status status = reader.failure(text); !status)
         return status.error();

@@ -7,8 +7,9 @@
 
 namespace planloom::cost {
 
-/// What decides how long an operator takes, without its name and place: type, attributes, and type, sizes (the batch as N) and layout of what it
-/// reads and writes. Operators of equal signature take equally long for equally many samples:
+/// The properties that determine an operator's time, without its name and place: type, attributes, and type, sizes (the
+/// batch as N) and layout of its inputs and outputs. Operators of equal signature take equally long for equally many
+/// samples:
 ///     Gemm{transB=1}(f32[64N,128],f32[512,128],f32[512])->(f32[64N,512])
 std::string signatureOf(const graph::Graph &graph, const graph::Op &op);
 

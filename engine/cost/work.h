@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "engine/cost/collectives.h"
 #include "engine/graph/graph.h"
 
 #include <vector>
@@ -20,12 +21,12 @@ struct Affine {
     }
 };
 
-/// What one kernel on a GPU does.
+/// The work of one GPU kernel.
 struct KernelWork {
     enum class Kind {
         Product,   ///< `batch` products of (rows, inner) by (inner, columns)
         Attention, ///< a fused one: `flops`, on matrix units all the time
-        Streaming, ///< passes `bytes` through; what it computes is hidden behind that
+        Streaming, ///< passes `bytes` through; computing is hidden behind that
         Computing, ///< neither of these: `flops` and `bytes`, whichever takes longer
     };
     Kind kind = Kind::Streaming;
@@ -35,10 +36,14 @@ struct KernelWork {
     Affine bytes; ///< read and written
 };
 
-/// The kernels that @p op of @p graph launches: none for a view, one for most, several for attention in pieces. @p half: the graph is float32, but
-/// is costed as if activations and products were 16 bits wide (Precision::BFloat16; masters are not touched by forward or backward).
+/// The kernels that @p op of @p graph launches: none for a view, one for most, several for attention in pieces. @p
+/// half: the graph is float32, but is costed as if activations and products were 16 bits wide (Precision::BFloat16;
+/// masters are not touched by forward or backward).
 std::vector<KernelWork> forwardWork(const graph::Graph &graph, const graph::Op &op, bool half = false);
-/// What its gradients take, where @p graph is not differentiated. Operators without gradient: none.
+/// The work of its gradients, where @p graph is not differentiated. Operators without gradient: none.
 std::vector<KernelWork> backwardWork(const graph::Graph &graph, const graph::Op &op, bool half = false);
+
+/// The collective that @p op, which communicates, stands for.
+Collective collectiveOf(const graph::Op &op);
 
 } // namespace planloom::cost

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The trace-event format, as its reference document gives it: metadata events ("ph": "M") name processes and threads, complete
-// events ("ph": "X") are slices, times are microseconds. Written by hand: a JSON tree of millions of events would not fit.
+// The trace-event format, as its reference document gives it: metadata events ("ph": "M") name processes and threads,
+// complete events ("ph": "X") are slices, times are microseconds. Written by hand: a JSON tree of millions of events
+// would not fit.
 #include "engine/base/files.h"
 #include "engine/export/export.h"
 
 #include <fmt/format.h>
-#include <iterator>
 #include <set>
 
 namespace planloom::exporting {
@@ -27,17 +27,12 @@ std::string jsonText(std::string_view text)
     return out + '"';
 }
 
-const char *laneName(int lane)
-{
-    constexpr const char *kNames[] = {"compute", "send", "receive", "collective", "host"};
-    return lane >= 0 && lane < static_cast<int>(std::size(kNames)) ? kNames[lane] : "lane";
-}
-
 /// Microseconds with all nanoseconds kept; a double's text would lose them after some hours.
 std::string microseconds(std::int64_t nanoseconds)
 {
     const bool negative = nanoseconds < 0;
-    const std::uint64_t magnitude = negative ? 0 - static_cast<std::uint64_t>(nanoseconds) : static_cast<std::uint64_t>(nanoseconds);
+    const std::uint64_t magnitude =
+        negative ? 0 - static_cast<std::uint64_t>(nanoseconds) : static_cast<std::uint64_t>(nanoseconds);
     return fmt::format("{}{}.{:03}", negative ? "-" : "", magnitude / 1000, magnitude % 1000);
 }
 
@@ -73,18 +68,20 @@ private:
 
 Status addNames(const trace::Trace &trace, Events &events)
 {
-    std::set<std::pair<int, int>> lanes;
+    std::set<std::pair<std::int32_t, std::int32_t>> lanes;
     for (const auto &record : trace.records)
         lanes.emplace(record.rank, record.lane);
     for (std::size_t rank = 0; rank < trace.ranks.size(); ++rank) {
         const std::string name = fmt::format("rank {}: {}", rank, trace.ranks[rank].device);
-        const Status done = events.add(fmt::format(R"({{"name":"process_name","ph":"M","pid":{},"tid":0,"args":{{"name":{}}}}})", rank, jsonText(name)));
+        const Status done =
+            events.add(fmt::format(R"({{"name":"process_name","ph":"M","pid":{},"tid":0,"args":{{"name":{}}}}})", rank,
+                                   jsonText(name)));
         if (!done)
             return done;
     }
     for (const auto &[rank, lane] : lanes) {
-        constexpr const char *kEvent = R"({{"name":"thread_name","ph":"M","pid":{},"tid":{},"args":{{"name":"{}"}}}})";
-        if (auto done = events.add(fmt::format(kEvent, rank, lane, laneName(lane))); !done)
+        constexpr const char *kEvent = R"({{"name":"thread_name","ph":"M","pid":{},"tid":{},"args":{{"name":{}}}}})";
+        if (auto done = events.add(fmt::format(kEvent, rank, lane, jsonText(trace.lane(lane).name))); !done)
             return done;
     }
     return {};
@@ -92,19 +89,21 @@ Status addNames(const trace::Trace &trace, Events &events)
 
 Status addSlices(const trace::Trace &trace, Events &events)
 {
-    // What does not change from step to step is put into words once per task.
+    // The constant part of a task is formatted once.
     std::vector<std::string> heads, arguments;
     for (const auto &task : trace.tasks) {
-        heads.push_back(fmt::format(R"({{"name":{},"cat":"{}","ph":"X")", jsonText(task.id), trace::name(task.kind)));
+        heads.push_back(
+            fmt::format(R"({{"name":{},"cat":{},"ph":"X")", jsonText(task.id), jsonText(trace.kind(task.kind).name)));
         arguments.push_back(fmt::format(R"("stage":{},"micro_batch":{})", task.stage, task.microBatch));
     }
     for (const auto &record : trace.records) {
         const auto task = static_cast<std::size_t>(record.task);
         const bool known = record.task >= 0 && task < trace.tasks.size();
-        const Status done = events.add(fmt::format(R"({},"pid":{},"tid":{},"ts":{},"dur":{},"args":{{"step":{}{}{}}}}})",
-                                                   known ? heads[task] : R"({"name":"?","cat":"other","ph":"X")", record.rank, record.lane,
-                                                   microseconds(record.start), microseconds(record.duration), record.step, known ? "," : "",
-                                                   known ? arguments[task] : ""));
+        const Status done =
+            events.add(fmt::format(R"({},"pid":{},"tid":{},"ts":{},"dur":{},"args":{{"step":{}{}{}}}}})",
+                                   known ? heads[task] : R"({"name":"?","cat":"other","ph":"X")", record.rank,
+                                   record.lane, microseconds(record.start), microseconds(record.duration), record.step,
+                                   known ? "," : "", known ? arguments[task] : ""));
         if (!done)
             return done;
     }
@@ -116,7 +115,8 @@ Status addSlices(const trace::Trace &trace, Events &events)
 Status chromeTrace(const trace::Trace &trace, const Writer &write)
 {
     Events events(write);
-    constexpr const char *kHead = R"({{"displayTimeUnit":"ms","otherData":{{"clock":{},"dropped":"{}"}},"traceEvents":[)";
+    constexpr const char *kHead =
+        R"({{"displayTimeUnit":"ms","otherData":{{"clock":{},"dropped":"{}"}},"traceEvents":[)";
     if (auto done = events.raw(fmt::format(kHead, jsonText(trace.clock), trace.dropped)); !done)
         return done;
     if (auto done = addNames(trace, events); !done)

@@ -16,35 +16,39 @@ namespace planloom::exporting {
 /// Takes a piece of the output; an error ends the export and is handed on.
 using Writer = std::function<Status(std::string_view)>;
 
-/// Chrome trace-event JSON (opens in Perfetto and chrome://tracing): a process per rank, a thread per lane, task ids as names.
-/// Pieces of about 64 KiB go to @p write, so that a trace of any length needs little memory.
+/// Chrome trace-event JSON (opens in Perfetto and chrome://tracing): a process per rank, a thread per lane, task ids as
+/// names. Pieces of about 64 KiB go to @p write, so that a trace of any length needs little memory.
 Status chromeTrace(const trace::Trace &trace, const Writer &write);
 /// The same in one string; for small traces.
 std::string chromeTrace(const trace::Trace &trace);
 /// The same into a file that appears when it is whole.
 Status writeChromeTrace(const trace::Trace &trace, const std::string &path);
 
-/// The schedule as torch.distributed.pipelining reads it (`_load_csv(..., format="compute_comms")`): a line per pipeline rank, cells such
-/// as 0F3, 1B0, 1SEND_F3; 1I0 and 1W0 where backward passes are cut. Replicas of a stage share its line. Written for PyTorch 2.5 and later. Recompute is PyTorch's own business
-/// and left out. Error: Unsupported for plans with replicated stages of unequal count, which that format cannot say.
+/// The schedule as torch.distributed.pipelining reads it (`_load_csv(..., format="compute_comms")`): a line per
+/// pipeline rank, cells such as 0F3, 1B0, 1SEND_F3; 1I0 and 1W0 where backward passes are cut. Replicas of a stage
+/// share its line. Written for PyTorch 2.5 and later. Recompute is PyTorch's own business and left out. Error:
+/// Unsupported for plans with replicated stages of unequal count, which that format cannot express.
 Result<std::string> pytorchScheduleCsv(const program::Program &program);
 
-/// The model as Graphviz DOT, scopes as clusters; coloured by stage if @p plan is given. Edges that would cross more than
-/// eight ranks are drawn as stubs that name their producer: dot's time grows with the sum of the spans.
+/// The model as Graphviz DOT, scopes as clusters; coloured by stage if @p plan is given. Edges that would cross more
+/// than eight ranks are drawn as stubs that name their producer: dot's time grows with the sum of the spans.
 std::string graphvizDot(const graph::Graph &graph, const plan::Plan *plan, const graph::LayerView *layers);
 
-/// Another program's configuration that says what a plan says.
+/// The configuration of another program for the same plan.
 struct Configuration {
     std::string text;               ///< the file
-    std::vector<std::string> notes; ///< what it cannot say and a person must know: how to start it, what differs
+    std::vector<std::string> notes; ///< facts outside of the file: how to start it, differences
 };
 
-/// Arguments of Megatron-LM (Megatron-Core 0.12), one a line, for `torchrun ... pretrain_gpt.py $(cat FILE)`; resources/docs/formats/exports.md has the
-/// mapping. Error (Unsupported) with what to change: the model is no transformer that Megatron-LM builds, or the plan something that it cannot do.
+/// Arguments of Megatron-LM (Megatron-Core 0.12), one a line, for `torchrun ... pretrain_gpt.py $(cat FILE)`;
+/// resources/docs/formats/exports.md has the mapping. Error (Unsupported) with a remedy: the model is no
+/// transformer that Megatron-LM builds, or the plan something that it cannot do.
 Result<Configuration> megatronArguments(const plan::Document &document);
-/// Configuration of DeepSpeed (0.16) as JSON. Error (Unsupported): pipelines, tensors that are split and recomputation are made in code there.
+/// Configuration of DeepSpeed (0.16) as JSON. Error (Unsupported): pipelines, tensors that are split and recomputation
+/// are made in code there.
 Result<Configuration> deepSpeedConfig(const plan::Document &document);
-/// Configuration of torchtitan (0.2) as TOML. Error (Unsupported): models other than LLaMA's, and what its parallelisms do not go together with.
+/// Configuration of torchtitan (0.2) as TOML. Error (Unsupported): models other than LLaMA's, and plans that its
+/// parallelisms do not go together with.
 Result<Configuration> torchtitanConfig(const plan::Document &document);
 
 /// Formats that `planloom export --to` knows for plans and runs, with one line on each.

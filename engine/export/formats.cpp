@@ -9,13 +9,19 @@ std::vector<Format> formats()
         {"plan", "the plan file itself (planloom.plan/1)"},
         {"model", "the model as graph JSON (planloom.graph/1)"},
         {"cluster", "the cluster as JSON (planloom.cluster/1)"},
-        {"chrome-trace", "Chrome trace-event JSON: a plan's simulated iteration, or what a run recorded; opens in Perfetto"},
+        {"chrome-trace",
+         "Chrome trace-event JSON: a plan's simulated iteration, or the steps that a run recorded; opens in Perfetto"},
         {"trace", "the same as Planloom's columnar trace file"},
         {"pytorch-csv", "schedule for torch.distributed.pipelining"},
-        {"megatron", "arguments of Megatron-LM that train the plan: model sizes, parallelism, batches, optimizer (Megatron-Core 0.12)"},
+        {"megatron",
+         "arguments of Megatron-LM that train the plan: model sizes, parallelism, batches, optimizer (Megatron-Core "
+         "0.12)"},
         {"deepspeed", "configuration of DeepSpeed for a plan of replicas: batches, optimizer, precision, ZeRO (0.16)"},
-        {"torchtitan", "configuration of torchtitan for models built as LLaMA is: parallelism, training, optimizer (0.2)"},
-        {"safetensors", "trained weights of a run, from its newest checkpoint; a model's own names, which are Hugging Face's for gpt2, llama and bert"},
+        {"torchtitan",
+         "configuration of torchtitan for models built as LLaMA is: parallelism, training, optimizer (0.2)"},
+        {"safetensors",
+         "trained weights of a run, from its newest checkpoint; a model's own names, which are Hugging Face's for "
+         "gpt2, llama and bert"},
         {"dot", "the model as Graphviz DOT, coloured by stage"},
         {"svg", "the same as a picture, laid out by Graphviz's dot"},
     };

@@ -11,11 +11,13 @@
 namespace planloom::exporting {
 namespace {
 
-/// dot puts a virtual node on every rank that an edge crosses: densenet121 took more than a minute, and 20 ms with this limit.
+/// dot puts a virtual node on every rank that an edge crosses: densenet121 took more than a minute, and 20 ms with this
+/// limit.
 constexpr int kLongestSpan = 8;
 
 /// Okabe-Ito's hues, light enough for black text; the stage's number is in the label, too.
-constexpr std::array kStageColours = {"#f2d38c", "#a8d8f2", "#8fd3bd", "#f7f0a6", "#9fc4e3", "#f0b183", "#e3b7d0", "#c9c9c9"};
+constexpr std::array kStageColours = {"#f2d38c", "#a8d8f2", "#8fd3bd", "#f7f0a6",
+                                      "#9fc4e3", "#f0b183", "#e3b7d0", "#c9c9c9"};
 
 std::string dotText(std::string_view text)
 {
@@ -39,7 +41,10 @@ struct Scope {
 class Drawing {
 public:
     Drawing(const graph::Graph &graph, const plan::Plan *plan, const graph::LayerView *layers)
-        : m_graph(graph), m_plan(plan), m_layers(layers), m_rank(graph.ops().size(), 0)
+        : m_graph(graph),
+          m_plan(plan),
+          m_layers(layers),
+          m_rank(graph.ops().size(), 0)
     {
         for (const auto &op : graph.ops()) {
             findRank(op);
@@ -49,9 +54,11 @@ public:
 
     std::string text()
     {
-        m_out = fmt::format("digraph {} {{\n  graph [rankdir=TB, fontname=\"DejaVu Sans\", labeljust=l];\n"
-                            "  node [shape=box, style=filled, fillcolor=white, fontname=\"DejaVu Sans\", fontsize=10];\n"
-                            "  edge [arrowsize=0.6];\n", dotText(m_graph.name()));
+        m_out =
+            fmt::format("digraph {} {{\n  graph [rankdir=TB, fontname=\"DejaVu Sans\", labeljust=l];\n"
+                        "  node [shape=box, style=filled, fillcolor=white, fontname=\"DejaVu Sans\", fontsize=10];\n"
+                        "  edge [arrowsize=0.6];\n",
+                        dotText(m_graph.name()));
         inputs();
         scope(m_root, "", "  ");
         for (const auto &op : m_graph.ops())
@@ -103,16 +110,18 @@ private:
     {
         for (const TensorId id : m_graph.withRole(graph::TensorRole::Input)) {
             const auto &tensor = m_graph.tensor(id);
-            m_out += fmt::format("  t{} [label={}, shape=ellipse];\n", id.value, dotText(tensor.name + " " + tensor.shape.text()));
+            m_out += fmt::format("  t{} [label={}, shape=ellipse];\n", id.value,
+                                 dotText(tensor.name + " " + tensor.shape.text()));
         }
     }
 
     void node(const graph::Op &op, const std::string &indent)
     {
         const int stage = stageOf(op.id);
-        const std::string label = stage < 0 ? op.type : fmt::format("{} (s{})", op.type, stage);
+        const std::string label = stage < 0 ? op.type.name() : fmt::format("{} (s{})", op.type.name(), stage);
         const std::string colour = stage < 0 ? "" : fmt::format(", fillcolor=\"{}\"", colourOf(stage));
-        m_out += fmt::format("{}o{} [label={}, tooltip={}{}];\n", indent, op.id.value, dotText(label), dotText(op.name), colour);
+        m_out += fmt::format("{}o{} [label={}, tooltip={}{}];\n", indent, op.id.value, dotText(label), dotText(op.name),
+                             colour);
     }
 
     void scope(const Scope &scope, const std::string &path, const std::string &indent)
@@ -121,7 +130,8 @@ private:
             node(m_graph.op(op), indent);
         for (const auto &[name, inner] : scope.inner) {
             const std::string full = path + "/" + name;
-            m_out += fmt::format("{}subgraph {} {{\n{}  label={}; color=\"#909090\";\n", indent, dotText("cluster" + full), indent, dotText(name));
+            m_out += fmt::format("{}subgraph {} {{\n{}  label={}; color=\"#909090\";\n", indent,
+                                 dotText("cluster" + full), indent, dotText(name));
             this->scope(*inner, full, indent + "  ");
             m_out += indent + "}\n";
         }
@@ -138,7 +148,8 @@ private:
             if (tensor.role == graph::TensorRole::Input)
                 edge(fmt::format("t{}", id.value), 0, tensor.name, op.id);
             else if (tensor.producer.valid())
-                edge(fmt::format("o{}", tensor.producer.value), m_rank[tensor.producer.index()], m_graph.op(tensor.producer).name, op.id);
+                edge(fmt::format("o{}", tensor.producer.value), m_rank[tensor.producer.index()],
+                     m_graph.op(tensor.producer).name, op.id);
         }
     }
 
@@ -148,8 +159,9 @@ private:
             m_out += fmt::format("  {} -> o{};\n", from, to.value);
             return;
         }
-        m_out += fmt::format("  stub{} [label={}, shape=plain, fontsize=8, style=\"\"];\n  stub{} -> o{} [style=dashed];\n", m_stubs,
-                             dotText("from " + name), m_stubs, to.value);
+        m_out +=
+            fmt::format("  stub{} [label={}, shape=plain, fontsize=8, style=\"\"];\n  stub{} -> o{} [style=dashed];\n",
+                        m_stubs, dotText("from " + name), m_stubs, to.value);
         ++m_stubs;
     }
 
@@ -160,7 +172,8 @@ private:
         m_out += "  subgraph \"cluster legend\" {\n    label=\"stages\"; color=\"#909090\";\n";
         for (int stage = 0; stage < static_cast<int>(m_plan->stages.size()); ++stage) {
             const auto &s = m_plan->stages[static_cast<std::size_t>(stage)];
-            const std::string label = fmt::format("s{}: layers {} to {}, devices: {}", stage, s.firstLayer, s.lastLayer, s.devices.size());
+            const std::string label =
+                fmt::format("s{}: layers {} to {}, devices: {}", stage, s.firstLayer, s.lastLayer, s.devices.size());
             m_out += fmt::format("    stage{} [label={}, fillcolor=\"{}\"];\n", stage, dotText(label), colourOf(stage));
         }
         m_out += "  }\n";

@@ -11,6 +11,7 @@ namespace planloom::exporting {
 namespace {
 
 using program::Program;
+using program::Pass;
 using program::Task;
 
 /// A compute task as that format sees it.
@@ -33,19 +34,20 @@ struct Line {
 std::vector<Action> actionsOf(const Program &program, const program::Rank &rank)
 {
     std::set<int> split; // stages whose backward passes are in two halves
-    for (const TaskId id : rank.order)
-        if (const Task &task = program.task(id); task.kind == trace::Kind::WeightGradient)
+    for (const TaskId id : rank.computeOrder())
+        if (const Task &task = program.task(id); task.pass() == Pass::WeightGradient)
             split.insert(task.stage.value);
     std::vector<Action> actions;
-    for (const TaskId id : rank.order) {
+    for (const TaskId id : rank.computeOrder()) {
         const Task &task = program.task(id);
-        if (!task.closes)
+        const auto *run = task.as<program::Compute>();
+        if (run == nullptr || !run->closes)
             continue;
-        if (task.kind == trace::Kind::Forward)
+        if (run->pass == Pass::Forward)
             actions.push_back({task.stage.value, 'F', task.microBatch});
-        else if (task.kind == trace::Kind::Backward)
+        else if (run->pass == Pass::Backward)
             actions.push_back({task.stage.value, split.contains(task.stage.value) ? 'I' : 'B', task.microBatch});
-        else if (task.kind == trace::Kind::WeightGradient)
+        else if (run->pass == Pass::WeightGradient)
             actions.push_back({task.stage.value, 'W', task.microBatch});
     }
     return actions;
@@ -71,19 +73,23 @@ Result<std::vector<Line>> linesOf(const Program &program)
     for (auto &[stages, line] : byStages) {
         for (const int stage : stages) {
             if (!seen.insert(stage).second)
-                return unsupported(fmt::format("stage {} shares its devices with other stages in part; PyTorch's schedule has one rank for a stage: "
-                                               "give its replicas devices of their own", stage));
+                return unsupported(fmt::format("stage {} shares its devices with other stages in part; PyTorch's "
+                                               "schedule has one rank for a stage: "
+                                               "give its replicas devices of their own",
+                                               stage));
         }
         if (!lines.empty() && lines.front().replicas != line.replicas)
-            return unsupported(fmt::format("stage {} has {} replicas and stage 0 has {}, but PyTorch's schedule needs the same number everywhere; "
-                                           "change the plan or export another format", *stages.begin(), line.replicas, lines.front().replicas));
+            return unsupported(fmt::format(
+                "stage {} has {} replicas and stage 0 has {}, but PyTorch's schedule needs the same number everywhere; "
+                "change the plan or export another format",
+                *stages.begin(), line.replicas, lines.front().replicas));
         lines.push_back(std::move(line));
     }
     return lines;
 }
 
-/// Puts sends and receives between the compute actions. A receive enters the other rank's line at the moment of its send, so that any two
-/// ranks see their transfers in the same order and cannot wait for each other.
+/// Puts sends and receives between the compute actions. A receive enters the other rank's line at the moment of its
+/// send, so that any two ranks see their transfers in the same order and cannot wait for each other.
 class Weaver {
 public:
     explicit Weaver(std::vector<Line> lines) : m_lines(std::move(lines))
@@ -104,7 +110,8 @@ public:
         }
         for (const auto &line : m_lines) {
             if (line.next < line.actions.size())
-                return badInput(fmt::format("the schedule cannot run: {} waits for ever; check the plan's order", line.actions[line.next].text()));
+                return badInput(fmt::format("the schedule cannot run: {} waits for ever; check the plan's order",
+                                            line.actions[line.next].text()));
         }
         std::string csv;
         for (const auto &line : m_lines)
@@ -117,11 +124,15 @@ private:
     {
         if (action.pass == 'W')
             return done(action.stage, false, action.microBatch);
-        const bool first = action.forward() ? action.stage == m_lineOf.begin()->first : action.stage == m_lineOf.rbegin()->first;
+        const bool first =
+            action.forward() ? action.stage == m_lineOf.begin()->first : action.stage == m_lineOf.rbegin()->first;
         return first ? (action.forward() || done(action.stage, true, action.microBatch))
                      : m_arrived.count({action.stage, action.forward(), action.microBatch}) > 0;
     }
-    [[nodiscard]] bool done(int stage, bool forward, int microBatch) const { return m_done.count({stage, forward, microBatch}) > 0; }
+    [[nodiscard]] bool done(int stage, bool forward, int microBatch) const
+    {
+        return m_done.count({stage, forward, microBatch}) > 0;
+    }
 
     bool advance(std::size_t index)
     {

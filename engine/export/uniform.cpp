@@ -28,23 +28,31 @@ Status checkEqualStages(const Plan &plan, const std::string &target)
     for (std::size_t s = 0; s < plan.stages.size(); ++s) {
         const Stage &stage = plan.stages[s];
         if (stage.replicas() != first.replicas() || stage.shards() != first.shards())
-            return unsupported(fmt::format("{} has {} replicas of {} devices and stage 0 has {} of {}, but {} needs the same on every stage; plan with planner manual, "
+            return unsupported(fmt::format("{} has {} replicas of {} devices and stage 0 has {} of {}, but {} needs "
+                                           "the same on every stage; plan with planner manual, "
                                            "or give the stages equal devices",
-                                           quoted(plan, s), stage.replicas(), stage.shards(), first.replicas(), first.shards(), target));
+                                           quoted(plan, s), stage.replicas(), stage.shards(), first.replicas(),
+                                           first.shards(), target));
         if (stage.mesh.size() > 2)
-            return unsupported(fmt::format("{} lies on a mesh of {} dimensions, but {} has one for replicas and one for tensors; give it a mesh of two", quoted(plan, s),
-                                           stage.mesh.size(), target));
+            return unsupported(fmt::format("{} lies on a mesh of {} dimensions, but {} has one for replicas and one "
+                                           "for tensors; give it a mesh of two",
+                                           quoted(plan, s), stage.mesh.size(), target));
         const auto [least, most] = std::minmax_element(stage.replicaShares.begin(), stage.replicaShares.end());
         if (least != stage.replicaShares.end() && *most - *least > 1e-9)
-            return unsupported(fmt::format("the replicas of {} take unequal shares of a micro-batch, but {} cuts it evenly; give them equal shares", quoted(plan, s), target));
+            return unsupported(fmt::format("the replicas of {} take unequal shares of a micro-batch, but {} cuts it "
+                                           "evenly; give them equal shares",
+                                           quoted(plan, s), target));
         if (stage.recompute != first.recompute)
-            return unsupported(fmt::format("{} recomputes '{}' and stage 0 '{}', but {} has one setting for all stages; make them equal", quoted(plan, s),
-                                           plan::name(stage.recompute), plan::name(first.recompute), target));
+            return unsupported(fmt::format(
+                "{} recomputes '{}' and stage 0 '{}', but {} has one setting for all stages; make them equal",
+                quoted(plan, s), plan::name(stage.recompute), plan::name(first.recompute), target));
         if (stage.zero != first.zero)
-            return unsupported(fmt::format("{} has ZeRO level {} and stage 0 level {}, but {} has one level for all stages; make them equal", quoted(plan, s), stage.zero,
-                                           first.zero, target));
+            return unsupported(fmt::format(
+                "{} has ZeRO level {} and stage 0 level {}, but {} has one level for all stages; make them equal",
+                quoted(plan, s), stage.zero, first.zero, target));
         if (stage.registers != 0)
-            return unsupported(fmt::format("{} bounds its buffers to {} slots, which {} cannot; set registers to 0", quoted(plan, s), stage.registers, target));
+            return unsupported(fmt::format("{} bounds its buffers to {} slots, which {} cannot; set registers to 0",
+                                           quoted(plan, s), stage.registers, target));
     }
     return {};
 }
@@ -56,7 +64,8 @@ Status checkGroups(const Plan &plan, const std::vector<std::vector<std::size_t>>
         for (std::size_t i = 0; i < groups[g].size(); ++i) {
             if (groups[g].size() == groups.front().size() && groups[g][i] == g + i * groups.size())
                 continue;
-            return unsupported(fmt::format("{} does not lie on the devices of its turn, but {} deals stages to devices in turn; put stage s on the devices of stage s mod {}",
+            return unsupported(fmt::format("{} does not lie on the devices of its turn, but {} deals stages to devices "
+                                           "in turn; put stage s on the devices of stage s mod {}",
                                            quoted(plan, groups[g][i]), target, groups.size()));
         }
     }
@@ -68,21 +77,25 @@ Uniform::Order orderOf(const Plan &plan, std::size_t chunks)
     const plan::ScheduleKind kind = plan.schedule.kind;
     if (kind == plan::ScheduleKind::Interleaved1F1B && plan.schedule.warmup.empty())
         return chunks > 1 ? Uniform::Order::Interleaved : Uniform::Order::OneF1B;
-    const bool early = kind == plan::ScheduleKind::GPipe || kind == plan::ScheduleKind::OneF1B || kind == plan::ScheduleKind::DappleA || kind == plan::ScheduleKind::DappleB;
+    const bool early = kind == plan::ScheduleKind::GPipe || kind == plan::ScheduleKind::OneF1B
+        || kind == plan::ScheduleKind::DappleA || kind == plan::ScheduleKind::DappleB;
     if (!early || chunks > 1)
         return Uniform::Order::Other;
     const std::vector<int> depths = plan::warmupDepths(plan);
     bool oneByOne = true;
     bool allFirst = true;
     for (std::size_t s = 0; s < depths.size(); ++s) {
-        oneByOne = oneByOne && depths[s] == std::min<std::int64_t>(plan.microBatches, static_cast<std::int64_t>(depths.size() - s));
+        oneByOne = oneByOne
+            && depths[s] == std::min<std::int64_t>(plan.microBatches, static_cast<std::int64_t>(depths.size() - s));
         allFirst = allFirst && depths[s] == plan.microBatches;
     }
     return oneByOne ? Uniform::Order::OneF1B : allFirst ? Uniform::Order::AllForwardsFirst : Uniform::Order::Other;
 }
 
-/// Places the ranks on nodes. A node's ranks must follow one another; in which order nodes and their devices come is said at the start.
-Status placeRanks(const plan::Document &document, const std::vector<std::vector<std::size_t>> &groups, const std::string &target, Uniform &uniform)
+/// Places the ranks on nodes. A node's ranks must follow one another; in which order nodes and their devices come is
+/// said at the start.
+Status placeRanks(const plan::Document &document, const std::vector<std::vector<std::size_t>> &groups,
+                  const std::string &target, Uniform &uniform)
 {
     const cluster::Cluster &cluster = *document.subject.cluster;
     std::vector<std::vector<DeviceId>> nodes;
@@ -92,9 +105,11 @@ Status placeRanks(const plan::Document &document, const std::vector<std::vector<
             const NodeId node = cluster.device(id).node;
             if (nodes.empty() || cluster.device(nodes.back().front()).node != node) {
                 if (!seen.insert(node.value).second)
-                    return unsupported(fmt::format("{} numbers the devices of a node one after the other, tensor-parallel ones first, then replicas, then stages, but {} comes after "
-                                                   "devices of another node; give each stage devices that follow one another",
-                                                   target, cluster.device(id).name));
+                    return unsupported(
+                        fmt::format("{} numbers the devices of a node one after the other, tensor-parallel ones first, "
+                                    "then replicas, then stages, but {} comes after "
+                                    "devices of another node; give each stage devices that follow one another",
+                                    target, cluster.device(id).name));
                 nodes.emplace_back();
             }
             nodes.back().push_back(id);
@@ -105,9 +120,11 @@ Status placeRanks(const plan::Document &document, const std::vector<std::vector<
     bool ordered = true;
     for (std::size_t n = 0; n < nodes.size(); ++n) {
         if (nodes[n].size() != uniform.perNode)
-            return unsupported(fmt::format("the plan uses {} devices of one node and {} of another, but ranks are started with as many on each; use as many devices of each node",
+            return unsupported(fmt::format("the plan uses {} devices of one node and {} of another, but ranks are "
+                                           "started with as many on each; use as many devices of each node",
                                            uniform.perNode, nodes[n].size()));
-        ordered = ordered && std::is_sorted(nodes[n].begin(), nodes[n].end()) && (n == 0 || nodes[n - 1].front() < nodes[n].front());
+        ordered = ordered && std::is_sorted(nodes[n].begin(), nodes[n].end())
+            && (n == 0 || nodes[n - 1].front() < nodes[n].front());
     }
     const std::size_t whole = cluster.nodes()[cluster.device(nodes.front().front()).node.index()].devices.size();
     for (std::size_t n = 0; n < nodes.size() && (!ordered || uniform.perNode != whole); ++n) {
@@ -115,7 +132,8 @@ Status placeRanks(const plan::Document &document, const std::vector<std::vector<
         std::vector<std::int64_t> places;
         for (const DeviceId id : nodes[n])
             places.push_back(id.value - node.devices.front().value);
-        uniform.launch.push_back(fmt::format("node rank {} is {}, with CUDA_VISIBLE_DEVICES={}", n, node.name, fmt::join(places, ",")));
+        uniform.launch.push_back(
+            fmt::format("node rank {} is {}, with CUDA_VISIBLE_DEVICES={}", n, node.name, fmt::join(places, ",")));
     }
     return {};
 }
@@ -143,19 +161,21 @@ const std::string *pinOf(const Stage &stage, const std::string &tensor)
         return &exact->second;
     const std::pair<const std::string, std::string> *best = nullptr;
     for (const auto &pin : stage.shardings)
-        if (pin.first.find('*') != std::string::npos && plan::matches(pin.first, tensor) && (!best || pin.first.size() > best->first.size()))
+        if (pin.first.find('*') != std::string::npos && plan::matches(pin.first, tensor)
+            && (!best || pin.first.size() > best->first.size()))
             best = &pin;
     return best ? &best->second : nullptr;
 }
 
 bool isWhole(const sharding::NdSbp &sbp)
 {
-    return std::all_of(sbp.begin() + (sbp.empty() ? 0 : 1), sbp.end(), [](const sharding::Sbp &one) { return one.kind == sharding::Sbp::Kind::Broadcast; });
+    return std::all_of(sbp.begin() + (sbp.empty() ? 0 : 1), sbp.end(),
+                       [](const sharding::Sbp &one) { return one.kind == sharding::Sbp::Kind::Broadcast; });
 }
 
 using Pins = std::map<std::string, sharding::NdSbp>;
 
-/// Tensors that are not laid out as somebody wants them, and a word on the first.
+/// Number of tensors with another layout than required, and a text on the first.
 struct Differences {
     std::size_t count = 0;
     std::string first;
@@ -169,14 +189,15 @@ void addDifferences(const plan::Document &document, const Stage &stage, const Pi
         const bool whole = want == wanted.end() || isWhole(want->second);
         const std::string *have = pinOf(stage, tensor.name);
         if (!have && whole)
-            continue; // what nobody says stays whole, or follows
+            continue; // tensors without a requirement stay whole, or follow
         const auto sbp = have ? sharding::fromText(*have) : Result<sharding::NdSbp>(sharding::NdSbp{});
         if (have && whole && sbp && isWhole(*sbp))
             continue;
         if (have && !whole && sbp && *sbp == want->second)
             continue;
         if (found.count++ == 0)
-            found.first = fmt::format("tensor {} lies as {} where it has {}", tensor.name, have ? *have : "B", want == wanted.end() ? "B" : sharding::toText(want->second));
+            found.first = fmt::format("tensor {} lies as {} where it has {}", tensor.name, have ? *have : "B",
+                                      want == wanted.end() ? "B" : sharding::toText(want->second));
     }
 }
 
@@ -184,7 +205,8 @@ void addDifferences(const plan::Document &document, const Stage &stage, const Pi
 bool isPadded(const graph::Graph &graph, const Pins &pins)
 {
     return std::any_of(graph.ops().begin(), graph.ops().end(), [&](const graph::Op &op) {
-        return op.type == "Gather" && graph.tensor(op.inputs[1]).role == graph::TensorRole::Input && !pins.contains(graph.tensor(op.inputs[0]).name);
+        return op.type == "Gather" && graph.tensor(op.inputs[1]).role == graph::TensorRole::Input
+            && !pins.contains(graph.tensor(op.inputs[0]).name);
     });
 }
 
@@ -209,7 +231,8 @@ Result<Uniform> uniformOf(const plan::Document &document, const std::string &tar
     uniform.order = orderOf(plan, uniform.chunks);
     const std::int64_t slices = plan.microBatches * static_cast<std::int64_t>(uniform.data);
     if (plan.globalBatch % slices != 0)
-        return unsupported(fmt::format("a batch of {} does not divide evenly into {} micro-batches on {} replicas, but {} has micro-batches of one size; choose a batch that is a multiple of {}",
+        return unsupported(fmt::format("a batch of {} does not divide evenly into {} micro-batches on {} replicas, but "
+                                       "{} has micro-batches of one size; choose a batch that is a multiple of {}",
                                        plan.globalBatch, plan.microBatches, uniform.data, target, slices));
     uniform.microBatch = plan.globalBatch / slices;
     if (Status placed = placeRanks(document, groups, target, uniform); !placed)
@@ -217,28 +240,35 @@ Result<Uniform> uniformOf(const plan::Document &document, const std::string &tar
     return uniform;
 }
 
-Result<std::vector<std::int64_t>> blocksOf(const plan::Document &document, const graph::Transformer &model, const std::string &target)
+Result<std::vector<std::int64_t>> blocksOf(const plan::Document &document, const graph::Transformer &model,
+                                           const std::string &target)
 {
     const auto &stages = document.plan.stages;
     const graph::LayerView &layers = document.subject.layers();
     const auto stageOf = [&](OpId op) {
         const std::size_t layer = layers.layerOf(op);
-        return static_cast<std::size_t>(std::find_if(stages.begin(), stages.end(), [&](const Stage &stage) { return layer < stage.lastLayer; }) - stages.begin());
+        return static_cast<std::size_t>(
+            std::find_if(stages.begin(), stages.end(), [&](const Stage &stage) { return layer < stage.lastLayer; })
+            - stages.begin());
     };
     if (stageOf(model.embedding) != 0 || stageOf(model.head) != stages.size() - 1)
-        return unsupported(fmt::format("{} has the table of tokens on the first stage and the head on the last; move the cuts between stages so", target));
+        return unsupported(fmt::format("{} has the token embedding on the first stage and the head on the last; move "
+                                       "the cuts between stages accordingly",
+                                       target));
     std::vector<std::int64_t> blocks(stages.size(), 0);
     for (std::size_t b = 0; b < model.blocks.size(); ++b) {
         const std::size_t first = stageOf(model.blocks[b].first);
         if (first != stageOf(model.blocks[b].last))
-            return unsupported(fmt::format("block {} is cut between {} and {}, but {} cuts between blocks; move the cut", b, quoted(document.plan, first),
-                                           quoted(document.plan, first + 1), target));
+            return unsupported(
+                fmt::format("block {} is cut between {} and {}, but {} cuts between blocks; move the cut", b,
+                            quoted(document.plan, first), quoted(document.plan, first + 1), target));
         ++blocks[first];
     }
     const auto empty = std::find(blocks.begin(), blocks.end(), 0);
     if (empty != blocks.end())
-        return unsupported(fmt::format("{} has no transformer block, but every stage of {} has one; move the cuts, or use fewer stages",
-                                       quoted(document.plan, static_cast<std::size_t>(empty - blocks.begin())), target));
+        return unsupported(fmt::format(
+            "{} has no transformer block, but every stage of {} has one; move the cuts, or use fewer stages",
+            quoted(document.plan, static_cast<std::size_t>(empty - blocks.begin())), target));
     return blocks;
 }
 
@@ -259,14 +289,12 @@ Result<TensorLayout> tensorLayoutOf(const plan::Document &document, const Unifor
         if (!sequence || found.count < least.count)
             least = found;
     }
-    return unsupported(fmt::format("over its {} tensor-parallel devices {} lays tensors out in one way, with table and head split over the vocabulary: {}; plan with planner manual, "
+    return unsupported(fmt::format("over its {} tensor-parallel devices {} lays tensors out in one way, with table and "
+                                   "head split over the vocabulary: {}; plan with planner manual, "
                                    "tensor={}, vocabulary=on",
                                    uniform.tensor, target, least.first, uniform.tensor));
 }
 
-std::string numberText(double value)
-{
-    return fmt::format("{}", value);
-}
+std::string numberText(double value) { return fmt::format("{}", value); }
 
 } // namespace planloom::exporting

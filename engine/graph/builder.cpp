@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/graph/graph.h"
-#include "engine/graph/operators.h"
+#include "engine/graph/operators/operators.h"
 
 #include <algorithm>
 #include <cstring>
@@ -13,10 +13,7 @@ namespace {
 /// More elements than any tensor of a real model; a larger product means a corrupt or hostile file.
 constexpr std::int64_t kMostTensorElements = std::int64_t{1} << 46;
 
-std::string describe(const Op &op)
-{
-    return "operator '" + op.name + "' (" + op.type + ")";
-}
+std::string describe(const Op &op) { return "operator '" + op.name + "' (" + op.type + ")"; }
 
 std::string inputShapes(const OpView &view)
 {
@@ -54,42 +51,44 @@ std::string nameCycle(const std::vector<Op> &ops, const std::vector<Tensor> &ten
     return text;
 }
 
-/// Keeps what inference computes with far from overflow.
+/// Keeps inference far from overflow.
 Status checkShape(const Tensor &tensor)
 {
     const auto &dims = tensor.shape.dims();
-    const bool outside = std::any_of(dims.begin(), dims.end(), [](const Dim &dim) { return dim.size < 0 || dim.size > kMostTensorElements; });
+    const bool outside = std::any_of(dims.begin(), dims.end(),
+                                     [](const Dim &dim) { return dim.size < 0 || dim.size > kMostTensorElements; });
     if (outside || tensor.shape.elements(1) > kMostTensorElements)
-        return badInput("tensor '" + tensor.name + "' has an impossible shape " + tensor.shape.text() + "; correct its sizes");
+        return badInput("tensor '" + tensor.name + "' has an impossible shape " + tensor.shape.text()
+                        + "; correct its sizes");
     return {};
 }
 
 Status checkData(const Tensor &tensor)
 {
     if (tensor.shape.batched() && tensor.role != TensorRole::Input && tensor.role != TensorRole::Activation)
-        return badInput("tensor '" + tensor.name + "' is fixed but its shape " + tensor.shape.text() + " depends on the batch; give it fixed sizes");
+        return badInput("tensor '" + tensor.name + "' is fixed but its shape " + tensor.shape.text()
+                        + " depends on the batch; give it fixed sizes");
     if (tensor.role == TensorRole::Constant && tensor.init.kind == Initializer::Kind::None)
         return badInput("constant '" + tensor.name + "' has no value; give it an initializer");
     if (tensor.init.kind != Initializer::Kind::Data)
         return {};
     const std::int64_t have = tensor.init.data ? static_cast<std::int64_t>(tensor.init.data->size()) : 0;
     if (have != tensor.bytes().value())
-        return badInput("tensor '" + tensor.name + "' holds " + std::to_string(have) + " bytes of data where its shape " + tensor.shape.text() +
-                        " of " + name(tensor.type) + " needs " + std::to_string(tensor.bytes().value()));
+        return badInput("tensor '" + tensor.name + "' holds " + std::to_string(have) + " bytes of data where its shape "
+                        + tensor.shape.text() + " of " + name(tensor.type) + " needs "
+                        + std::to_string(tensor.bytes().value()));
     return {};
 }
 
 } // namespace
 
-GraphBuilder::GraphBuilder(std::string name)
-{
-    m_graph.m_name = std::move(name);
-}
+GraphBuilder::GraphBuilder(std::string name) { m_graph.m_name = std::move(name); }
 
 TensorId GraphBuilder::addTensor(std::string name, DType type, Shape shape, TensorRole role, Initializer init)
 {
     const TensorId id(static_cast<std::int64_t>(m_graph.m_tensors.size()));
-    m_graph.m_tensors.push_back({id, std::move(name), type, std::move(shape), Layout::RowMajor, role, {}, std::move(init)});
+    m_graph.m_tensors.push_back(
+        {id, std::move(name), type, std::move(shape), Layout::RowMajor, role, {}, std::move(init)});
     m_shapeKnown.push_back(role != TensorRole::Activation);
     return id;
 }
@@ -122,7 +121,8 @@ TensorId GraphBuilder::constantInts(std::string name, const std::vector<std::int
     std::vector<std::byte> data(values.size() * sizeof(std::int64_t));
     if (!data.empty())
         std::memcpy(data.data(), values.data(), data.size());
-    return constant(std::move(name), DType::I64, Shape::of({static_cast<std::int64_t>(values.size())}), std::move(data));
+    return constant(std::move(name), DType::I64, Shape::of({static_cast<std::int64_t>(values.size())}),
+                    std::move(data));
 }
 
 void GraphBuilder::pushScope(const std::string &name)
@@ -148,19 +148,21 @@ std::string GraphBuilder::freshName(const std::string &stem)
     return number == 0 ? stem : stem + "_" + std::to_string(number);
 }
 
-TensorId GraphBuilder::add(const std::string &type, std::vector<TensorId> inputs, Attributes attributes, std::string name)
+TensorId GraphBuilder::add(const OpType &type, std::vector<TensorId> inputs, Attributes attributes, std::string name)
 {
-    const std::string local = name.empty() ? type : std::move(name);
+    const std::string local = name.empty() ? type.name() : std::move(name);
     const std::string full = freshName(m_scope.empty() ? local : m_scope + "/" + local);
     const TensorId output = activation(full);
     addOp(type, full, m_scope, std::move(inputs), {output}, std::move(attributes));
     return output;
 }
 
-OpId GraphBuilder::addOp(std::string type, std::string name, std::string scope, std::vector<TensorId> inputs, std::vector<TensorId> outputs, Attributes attributes)
+OpId GraphBuilder::addOp(OpType type, std::string name, std::string scope, std::vector<TensorId> inputs,
+                         std::vector<TensorId> outputs, Attributes attributes)
 {
     const OpId id(static_cast<std::int64_t>(m_graph.m_ops.size()));
-    m_graph.m_ops.push_back({id, std::move(type), std::move(name), std::move(scope), std::move(inputs), std::move(outputs), std::move(attributes)});
+    m_graph.m_ops.push_back({id, std::move(type), std::move(name), std::move(scope), std::move(inputs),
+                             std::move(outputs), std::move(attributes)});
     return id;
 }
 
@@ -171,20 +173,11 @@ TensorId GraphBuilder::activation(std::string name, DType type, Shape shape, boo
     return id;
 }
 
-void GraphBuilder::rename(TensorId id, std::string name)
-{
-    m_graph.m_tensors[id.index()].name = std::move(name);
-}
+void GraphBuilder::rename(TensorId id, std::string name) { m_graph.m_tensors[id.index()].name = std::move(name); }
 
-void GraphBuilder::output(TensorId id)
-{
-    m_graph.m_outputs.push_back(id);
-}
+void GraphBuilder::output(TensorId id) { m_graph.m_outputs.push_back(id); }
 
-void GraphBuilder::loss(TensorId id)
-{
-    m_graph.m_loss = id;
-}
+void GraphBuilder::loss(TensorId id) { m_graph.m_loss = id; }
 
 Status GraphBuilder::checkTensors() const
 {
@@ -218,7 +211,8 @@ Status GraphBuilder::linkProducers()
             if (tensor.role != TensorRole::Activation)
                 return badInput(describe(op) + " writes '" + tensor.name + "', which is not an activation");
             if (tensor.producer.valid())
-                return badInput("tensor '" + tensor.name + "' has two producers, '" + m_graph.op(tensor.producer).name + "' and '" + op.name + "'; rename one output");
+                return badInput("tensor '" + tensor.name + "' has two producers, '" + m_graph.op(tensor.producer).name
+                                + "' and '" + op.name + "'; rename one output");
             tensor.producer = op.id;
         }
     }
@@ -255,7 +249,8 @@ Status GraphBuilder::sort()
                 ready.push(reader);
     }
     if (order.size() < ops.size())
-        return badInput("the operators form a cycle: " + nameCycle(ops, m_graph.m_tensors, waiting) + "; a model must be acyclic");
+        return badInput("the operators form a cycle: " + nameCycle(ops, m_graph.m_tensors, waiting)
+                        + "; a model must be acyclic");
 
     std::vector<Op> sorted;
     sorted.reserve(ops.size());
@@ -280,29 +275,33 @@ void GraphBuilder::appendOutputs(Op &op, std::size_t count)
 
 Status GraphBuilder::inferOp(Op &op)
 {
-    const OpSchema *schema = findSchema(op.type);
-    if (!schema)
+    const Operator *row = op.type.row();
+    if (!row)
         return {};
     const auto count = static_cast<int>(op.inputs.size());
-    if (count < schema->minInputs || (schema->maxInputs >= 0 && count > schema->maxInputs))
-        return badInput(describe(op) + " has " + std::to_string(count) + " inputs; it takes " + std::to_string(schema->minInputs) +
-                        (schema->maxInputs < 0 ? " or more" : " to " + std::to_string(schema->maxInputs)));
+    const InputCount takes = row->inputs;
+    if (!takes.allows(count))
+        return badInput(describe(op) + " has " + std::to_string(count) + " inputs; it takes "
+                        + std::to_string(takes.least)
+                        + (takes.most < 0 ? " or more" : " to " + std::to_string(takes.most)));
     OpView view{op, {}};
     bool known = true;
     for (const TensorId input : op.inputs) {
-        if (!input.valid() && static_cast<int>(view.inputs.size()) < schema->minInputs)
-            return badInput(describe(op) + " lacks input " + std::to_string(view.inputs.size()) + ", which is not optional");
+        if (!input.valid() && static_cast<int>(view.inputs.size()) < takes.least)
+            return badInput(describe(op) + " lacks input " + std::to_string(view.inputs.size())
+                            + ", which is not optional");
         view.inputs.push_back(input.valid() ? &m_graph.m_tensors[input.index()] : nullptr);
         known = known && (!input.valid() || m_shapeKnown[input.index()]);
     }
-    if (!known || !schema->infer)
+    if (!known || !row->infer)
         return {};
-    Result<std::vector<TensorInfo>> infos = schema->infer(view);
+    Result<std::vector<TensorInfo>> infos = row->infer(view);
     if (!infos)
         return badInput(describe(op) + " does not fit its inputs " + inputShapes(view) + ": " + infos.error().message);
     appendOutputs(op, infos->size()); // from here on view's pointers may be stale
     if (op.outputs.size() > infos->size())
-        return badInput(describe(op) + " has " + std::to_string(op.outputs.size()) + " outputs; it makes " + std::to_string(infos->size()));
+        return badInput(describe(op) + " has " + std::to_string(op.outputs.size()) + " outputs; it makes "
+                        + std::to_string(infos->size()));
     for (std::size_t i = 0; i < infos->size(); ++i) {
         Tensor &output = m_graph.m_tensors[op.outputs[i].index()];
         output.type = (*infos)[i].type;
@@ -358,8 +357,8 @@ Result<Graph> GraphBuilder::build() &&
     if (m_graph.m_loss.value >= count)
         return badInput("model '" + m_graph.m_name + "' names a loss that does not exist");
     if (m_graph.m_loss.valid() && m_graph.tensor(m_graph.m_loss).shape.elements(2) != 1)
-        return badInput("the loss '" + m_graph.tensor(m_graph.m_loss).name + "' has shape " + m_graph.tensor(m_graph.m_loss).shape.text() +
-                        "; a loss is one number");
+        return badInput("the loss '" + m_graph.tensor(m_graph.m_loss).name + "' has shape "
+                        + m_graph.tensor(m_graph.m_loss).shape.text() + "; a loss is one number");
     indexTensors();
     return std::move(m_graph);
 }

@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Cost figures of operators: what a roofline is fed with.
-#include "engine/graph/differentiate.h"
-#include "engine/graph/operators.h"
+// Cost figures of operators: the inputs of a roofline.
+#include "engine/graph/operators/operators.h"
 
 #include <algorithm>
-#include <array>
 
 namespace planloom::graph {
 namespace {
@@ -14,7 +12,7 @@ bool isFloat(DType type)
     return type == DType::F32 || type == DType::F16 || type == DType::BF16 || type == DType::F64;
 }
 
-/// Parameters and what operators made of them; not pixels, labels or constants.
+/// Parameters and tensors computed from them; not pixels, labels or constants.
 bool wantsGradient(const Tensor &tensor)
 {
     return isFloat(tensor.type) && (tensor.role == TensorRole::Parameter || tensor.role == TensorRole::Activation);
@@ -22,33 +20,27 @@ bool wantsGradient(const Tensor &tensor)
 
 std::size_t gradientInputs(const OpView &view)
 {
-    return static_cast<std::size_t>(
-        std::count_if(view.inputs.begin(), view.inputs.end(), [](const Tensor *tensor) { return tensor && wantsGradient(*tensor); }));
+    return static_cast<std::size_t>(std::count_if(view.inputs.begin(), view.inputs.end(), [](const Tensor *tensor) {
+        return tensor && wantsGradient(*tensor);
+    }));
 }
 
-/// Backward work as a multiple of the forward work. Products and convolutions do the forward work again for each factor that wants
-/// a gradient; attention computes its probabilities again (five products for two); the rest reads and writes what forward did.
-double backwardFactor(const OpView &view)
+/// Backward work as a multiple of the forward work.
+double backwardFactor(const OpView &view, const Operator &row)
 {
-    static constexpr std::array kBilinear{"MatMul", "Gemm", "Conv"};
-    if (std::find(kBilinear.begin(), kBilinear.end(), view.op.type) != kBilinear.end()) {
-        const std::size_t factors = std::min<std::size_t>(view.inputs.size(), 2);
-        return static_cast<double>(gradientInputs({view.op, {view.inputs.begin(), view.inputs.begin() + static_cast<std::ptrdiff_t>(factors)}}));
-    }
-    if (view.op.type == "Attention")
-        return 2.5;
-    if (view.op.type == "UnfusedAttention")
-        return 2;
-    return view.op.type.find("Normalization") != std::string::npos ? 2 : 1;
+    if (row.backwardFlops != kEachFactor)
+        return row.backwardFlops;
+    const auto factors = static_cast<std::ptrdiff_t>(std::min<std::size_t>(view.inputs.size(), 2));
+    return static_cast<double>(gradientInputs({view.op, {view.inputs.begin(), view.inputs.begin() + factors}}));
 }
 
-/// Bytes of inputs that are read. A Gather reads the rows that it picks, not the table.
+/// Bytes of inputs that are read.
 Bytes inputBytes(const OpView &view, Bytes outputs, std::int64_t samples)
 {
     Bytes bytes;
     for (std::size_t i = 0; i < view.inputs.size(); ++i)
         if (view.inputs[i])
-            bytes += view.op.type == "Gather" && i == 0 ? outputs : view.inputs[i]->bytes(samples);
+            bytes += view.op.traits().picksRows && i == 0 ? outputs : view.inputs[i]->bytes(samples);
     return bytes;
 }
 
@@ -68,12 +60,12 @@ OpCostFigures figures(const Graph &graph, OpId id, std::int64_t samples)
     }
     OpCostFigures result;
     result.forwardBytes = inputBytes(view, outputBytes, samples) + outputBytes;
-    const OpSchema *schema = findSchema(op.type);
-    if (schema && schema->infer && schema->infer(view)) // else a shape in the file is missing, and its figures are not known
-        result.forward = Flops(schema->flops(view, outputs, samples));
-    if (gradientInputs(view) == 0 || !isDifferentiable(op.type))
+    const Operator *row = op.type.row();
+    if (row && row->infer && row->infer(view)) // else a shape in the file is missing, and its figures are not known
+        result.forward = Flops(row->flops(view, outputs, samples));
+    if (gradientInputs(view) == 0 || !gradientOf(op.type))
         return result;
-    result.backward = result.forward * backwardFactor(view);
+    result.backward = result.forward * backwardFactor(view, *row);
     result.backwardBytes = result.forwardBytes;
     for (const Tensor *input : view.inputs)
         if (input && wantsGradient(*input))

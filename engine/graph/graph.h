@@ -3,6 +3,7 @@
 
 #include "engine/base/ids.h"
 #include "engine/base/result.h"
+#include "engine/graph/operators/traits.h"
 #include "engine/graph/shape.h"
 
 #include <cstdint>
@@ -16,7 +17,7 @@
 
 namespace planloom::graph {
 
-/// What a tensor is to training.
+/// Role of a tensor in training.
 enum class TensorRole : std::uint8_t {
     Input,      ///< fed for each batch: tokens, pixels, labels
     Parameter,  ///< trained
@@ -25,23 +26,23 @@ enum class TensorRole : std::uint8_t {
     Activation, ///< made by an operator
 };
 
-/// How a tensor's elements lie in memory. Everything outside kernels is row-major; a rewrite that chooses another layout puts
-/// Reorder operators at the borders.
+/// How a tensor's elements lie in memory. Everything outside kernels is row-major; a rewrite that chooses another
+/// layout puts Reorder operators at the borders.
 enum class Layout : std::uint8_t {
     RowMajor,
     Blocked, ///< (N, C, H, W) as N, C/b, H, W, b; C is a multiple of 16, b is 16 or 8, as the device's vectors are long
 };
 
-/// Where the first value of a parameter, state or constant comes from. Random values are drawn from a generator seeded by
-/// (run seed, tensor name), so that every layout of ranks starts from the same weights.
+/// Where the first value of a parameter, state or constant comes from. Random values are drawn from a generator seeded
+/// by (run seed, tensor name), so that every layout of ranks starts from the same weights.
 struct Initializer {
     enum class Kind : std::uint8_t { None, Zeros, Ones, Normal, Uniform, Data, File };
     Kind kind = Kind::None;
-    double a = 0;                                   ///< mean, or lower end
-    double b = 0;                                   ///< standard deviation, or upper end
+    double a = 0;                                       ///< mean, or lower end
+    double b = 0;                                       ///< standard deviation, or upper end
     std::shared_ptr<const std::vector<std::byte>> data; ///< Data: the elements, row-major, little-endian
-    std::string file;                               ///< File: path beneath the model's folder
-    std::int64_t offset = 0;                        ///< File: where in it
+    std::string file;                                   ///< File: path beneath the model's folder
+    std::int64_t offset = 0;                            ///< File: where in it
 };
 
 struct Tensor {
@@ -60,21 +61,56 @@ struct Tensor {
 using Attribute = std::variant<std::int64_t, double, std::string, std::vector<std::int64_t>, std::vector<double>>;
 using Attributes = std::map<std::string, Attribute, std::less<>>;
 
-/// An operator. `type` is an ONNX operator name where ONNX has the operator at all; Planloom's own (fused or gradient) types
-/// are listed in operators.h. An unknown type is kept: it has shapes only if the file gave them, and cannot be trained.
+struct Operator;
+
+/// The name of an operator type, with its row in the registry (operators/operators.h), which is looked up once, when
+/// the value is made. An ONNX operator name where ONNX has the operator; Planloom's own (fused, gradient, sharding)
+/// types stand beside them in the registry. An unknown name is kept: it has no row and default traits. Reads like the
+/// text of its name.
+class OpType {
+public:
+    OpType(std::string name = {});                          // NOLINT(google-explicit-constructor)
+    OpType(const char *name) : OpType(std::string(name)) {} // NOLINT(google-explicit-constructor)
+
+    [[nodiscard]] const std::string &name() const { return m_name; }
+    operator const std::string &() const { return m_name; } // NOLINT(google-explicit-constructor)
+    operator std::string_view() const { return m_name; }    // NOLINT(google-explicit-constructor)
+
+    /// nullptr if the type is unknown.
+    [[nodiscard]] const Operator *row() const { return m_row; }
+    [[nodiscard]] const OpTraits &traits() const { return *m_traits; }
+
+    friend bool operator==(const OpType &a, const OpType &b) { return a.m_name == b.m_name; }
+    friend bool operator==(const OpType &a, const std::string &b) { return a.m_name == b; }
+    friend bool operator==(const OpType &a, std::string_view b) { return a.m_name == b; }
+    friend bool operator==(const OpType &a, const char *b) { return a.m_name == b; }
+
+private:
+    std::string m_name;
+    const Operator *m_row = nullptr;
+    const OpTraits *m_traits;
+};
+
+inline std::string operator+(const OpType &a, const char *b) { return a.name() + b; }
+inline std::string operator+(std::string a, const OpType &b) { return std::move(a) + b.name(); }
+inline std::string operator+(const char *a, const OpType &b) { return a + b.name(); }
+
+/// An operator. One of an unknown type has shapes only if the file gave them, and cannot be trained.
 struct Op {
     OpId id;
-    std::string type;
-    std::string name;  ///< unique
-    std::string scope; ///< module path, "/"-separated: "h/3/attn"; empty at the top
+    OpType type;
+    std::string name;             ///< unique
+    std::string scope;            ///< module path, "/"-separated: "h/3/attn"; empty at the top
     std::vector<TensorId> inputs; ///< an invalid id is an optional input left out
     std::vector<TensorId> outputs;
     Attributes attributes;
 
+    [[nodiscard]] const OpTraits &traits() const { return type.traits(); }
     [[nodiscard]] std::int64_t integer(std::string_view key, std::int64_t fallback = 0) const;
     [[nodiscard]] double number(std::string_view key, double fallback = 0) const;
     [[nodiscard]] std::string text(std::string_view key, std::string fallback = {}) const;
-    [[nodiscard]] std::vector<std::int64_t> integers(std::string_view key, std::vector<std::int64_t> fallback = {}) const;
+    [[nodiscard]] std::vector<std::int64_t> integers(std::string_view key,
+                                                     std::vector<std::int64_t> fallback = {}) const;
     [[nodiscard]] bool has(std::string_view key) const { return attributes.find(key) != attributes.end(); }
 };
 
@@ -109,10 +145,14 @@ private:
     TensorId m_loss;
 };
 
-/// Makes a Graph. Operators may be added in any order; build() sorts them (stably: operators that are in order stay where they
-/// are) and infers shapes. What inference says replaces what was declared; a declared shape stays where the operator's type is
-/// unknown or opaque (ProfiledLayer), or where an input's shape is not known. Outputs that the operator's type has beyond the
-/// ones that were added (a normalisation's saved statistics) are appended, named "OPERATOR:1", "OPERATOR:2". Not thread-safe.
+/// True if the graph stands for a layer profile: operators that carry measured times and no shapes to compute with.
+bool isLayerProfile(const Graph &graph);
+
+/// Makes a Graph. Operators may be added in any order; build() sorts them (stably: operators that are in order stay
+/// where they are) and infers shapes. Inferred types and shapes replace declared ones; a declared shape stays where the
+/// operator's type is unknown or opaque (ProfiledLayer), or where an input's shape is not known. Outputs that the
+/// operator's type has beyond the ones that were added (a normalisation's saved statistics) are appended, named
+/// "OPERATOR:1", "OPERATOR:2". Not thread-safe.
 class GraphBuilder {
 public:
     explicit GraphBuilder(std::string name);
@@ -128,9 +168,10 @@ public:
     void popScope();
 
     /// Adds an operator with one output, named after it; its shape is inferred at build().
-    TensorId add(const std::string &type, std::vector<TensorId> inputs, Attributes attributes = {}, std::string name = {});
+    TensorId add(const OpType &type, std::vector<TensorId> inputs, Attributes attributes = {}, std::string name = {});
     /// Adds an operator with outputs declared before by activation(). Used by importers and differentiation.
-    OpId addOp(std::string type, std::string name, std::string scope, std::vector<TensorId> inputs, std::vector<TensorId> outputs, Attributes attributes);
+    OpId addOp(OpType type, std::string name, std::string scope, std::vector<TensorId> inputs,
+               std::vector<TensorId> outputs, Attributes attributes);
     /// Declares an activation whose producer is added later. Its shape may be left for inference.
     TensorId activation(std::string name, DType type = DType::F32, Shape shape = {}, bool shapeKnown = false);
 
@@ -140,8 +181,8 @@ public:
     void loss(TensorId id);
     [[nodiscard]] const Tensor &tensor(TensorId id) const { return m_graph.m_tensors[id.index()]; }
 
-    /// Errors (BadInput): duplicate names, a cycle (named), a tensor without producer, an operator whose inputs do not fit
-    /// (named, with the shapes), an empty graph. Cost: O(operators log operators + edges).
+    /// Errors (BadInput): duplicate names, a cycle (named), a tensor without producer, an operator whose inputs do not
+    /// fit (named, with the shapes), an empty graph. Cost: O(operators log operators + edges).
     Result<Graph> build() &&;
 
 private:
@@ -158,13 +199,13 @@ private:
     std::vector<bool> m_shapeKnown;
     std::string m_scope;
     std::vector<std::size_t> m_scopeLengths; ///< of the names pushed, innermost last
-    std::map<std::string, int> m_used; ///< operator names given out by freshName, with the next number of each
+    std::map<std::string, int> m_used;       ///< operator names given out by freshName, with the next number of each
 };
 
 /// Native JSON (`planloom.graph/1`, resources/docs/formats/graph.md), without the data of parameters larger than
-/// @p inlineLimit bytes (constants are always written). graphFromJson checks as build() does, and that what the file says of
-/// shapes is what inference says; safe against hostile input: sizes, nesting, names and references are checked, and an error
-/// (BadInput) names the field, such as ops[3].inputs[1].
+/// @p inlineLimit bytes (constants are always written). graphFromJson checks as build() does, and that the file's
+/// shapes equal the inferred ones; safe against hostile input: sizes, nesting, names and references are checked, and an
+/// error (BadInput) names the field, such as ops[3].inputs[1].
 std::string toJson(const Graph &graph, std::int64_t inlineLimit = 4096);
 Result<Graph> graphFromJson(std::string_view text);
 

@@ -1,11 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/graph/base64.h"
+#include "engine/base/base64.h"
+#include "engine/base/json_reader.h"
 #include "engine/graph/graph.h"
+#include "engine/graph/operators/operators.h"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
+#include <fmt/format.h>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <span>
 #include <unordered_map>
 
 namespace planloom::graph {
@@ -17,12 +22,10 @@ constexpr const char *kSchema = "planloom.graph/1";
 constexpr std::array kRoles{"input", "parameter", "state", "constant", "activation"};
 constexpr std::array kInitializers{"none", "zeros", "ones", "normal", "uniform", "data", "file"};
 
-// Bounds on what a file may hold: far above any real model, low enough that a hostile one cannot exhaust memory by a number.
-constexpr std::size_t kMostEntries = 4'000'000;
+// Bounds on files: far above any real model, low enough that a hostile one cannot exhaust memory by a
+// number.
 constexpr std::size_t kMostRank = 16;
-constexpr int kMostNesting = 24;
 constexpr std::int64_t kMostSize = std::int64_t{1} << 40;
-constexpr std::size_t kLongestName = 4096;
 
 // ---- writing
 
@@ -72,15 +75,15 @@ Json initializerToJson(const Tensor &tensor, std::int64_t inlineLimit)
         json["b"] = init.b;
         break;
     case Initializer::Kind::Data:
-        if (init.data && (tensor.role == TensorRole::Constant || static_cast<std::int64_t>(init.data->size()) <= inlineLimit))
+        if (init.data
+            && (tensor.role == TensorRole::Constant || static_cast<std::int64_t>(init.data->size()) <= inlineLimit))
             json["data"] = toBase64(*init.data);
         break;
     case Initializer::Kind::File:
         json["file"] = init.file;
         json["offset"] = init.offset;
         break;
-    default:
-        break;
+    default: break;
     }
     return json;
 }
@@ -104,7 +107,7 @@ Json opToJson(const Graph &graph, const Op &op)
             list.push_back(id.valid() ? Json(graph.tensor(id).name) : Json(nullptr));
         return list;
     };
-    Json json{{"type", op.type}, {"name", op.name}};
+    Json json{{"type", op.type.name()}, {"name", op.name}};
     if (!op.scope.empty())
         json["scope"] = op.scope;
     json["inputs"] = names(op.inputs);
@@ -120,304 +123,237 @@ Json opToJson(const Graph &graph, const Op &op)
 
 // ---- reading
 
-/// What is wrong at which field. Thrown inside this file only: it saves a check after each of some fifty field accesses.
-struct FieldError {
-    std::string where;
-    std::string what;
-};
-
-std::string at(const std::string &list, std::size_t index)
+std::size_t choice(JsonReader &from, const char *key, std::span<const char *const> names)
 {
-    return list + "[" + std::to_string(index) + "]";
+    const std::string value = from.text(key);
+    const auto found = std::find(names.begin(), names.end(), value);
+    if (found != names.end())
+        return static_cast<std::size_t>(found - names.begin());
+    from.fail(key, fmt::format("is '{}'; one of {} is expected", value, fmt::join(names, ", ")));
+    return 0;
 }
 
-const Json &member(const Json &json, const char *key, const std::string &where)
+double wideNumber(JsonReader &from)
 {
-    if (!json.is_object())
-        throw FieldError{where, "is not an object"};
-    const auto found = json.find(key);
-    if (found == json.end())
-        throw FieldError{where + "." + key, "is missing"};
-    return *found;
-}
-
-const Json &list(const Json &json, const std::string &where)
-{
-    if (!json.is_array())
-        throw FieldError{where, "is not a list"};
-    if (json.size() > kMostEntries)
-        throw FieldError{where, "has too many entries"};
-    return json;
-}
-
-std::string text(const Json &json, const std::string &where)
-{
-    if (!json.is_string())
-        throw FieldError{where, "is not a text"};
-    const auto &value = json.get_ref<const std::string &>();
-    if (value.size() > kLongestName)
-        throw FieldError{where, "is too long a text"};
-    return value;
-}
-
-std::int64_t integer(const Json &json, const std::string &where)
-{
-    if (!json.is_number_integer() || (json.is_number_unsigned() && json.get<std::uint64_t>() > std::numeric_limits<std::int64_t>::max()))
-        throw FieldError{where, "is not an integer of 64 bits"};
-    return json.get<std::int64_t>();
-}
-
-double number(const Json &json, const std::string &where)
-{
-    if (json.is_number())
-        return json.get<double>();
-    const std::string word = json.is_string() ? json.get<std::string>() : std::string();
+    if (!from.value().is_string())
+        return from.asNumber();
+    const std::string word = from.asText();
     if (word == "inf")
         return std::numeric_limits<double>::infinity();
     if (word == "-inf")
         return -std::numeric_limits<double>::infinity();
-    if (word == "nan")
-        return std::numeric_limits<double>::quiet_NaN();
-    throw FieldError{where, "is not a number"};
+    if (word != "nan")
+        from.fail({}, "is '" + word + "'; a number, \"inf\", \"-inf\" or \"nan\" is expected");
+    return std::numeric_limits<double>::quiet_NaN();
 }
 
-template <class Names>
-std::size_t choice(const Names &names, const std::string &value, const std::string &where)
+std::int64_t anyInteger(JsonReader &from)
 {
-    std::string known;
-    for (std::size_t i = 0; i < names.size(); ++i) {
-        if (value == names[i])
-            return i;
-        known += std::string(known.empty() ? "" : ", ") + names[i];
-    }
-    throw FieldError{where, "is '" + value + "'; one of " + known + " is expected"};
+    return from.asInteger(std::numeric_limits<std::int64_t>::min(), std::numeric_limits<std::int64_t>::max());
 }
 
-Dim dimFromJson(const Json &json, const std::string &where)
+Dim dimOf(JsonReader &from)
 {
-    Dim dim;
-    if (json.is_string()) {
-        const std::string word = text(json, where);
-        const std::string digits = word.substr(0, word.empty() ? 0 : word.size() - 1);
-        const bool numeric = digits.size() <= 13 && digits.find_first_not_of("0123456789") == std::string::npos;
-        if (word.empty() || word.back() != 'N' || !numeric)
-            throw FieldError{where, "is '" + word + "'; a size such as 768, \"N\" or \"128N\" is expected"};
-        dim = {digits.empty() ? 1 : std::stoll(digits), true};
-    } else {
-        dim = {integer(json, where), false};
-    }
-    if (dim.size < 0 || dim.size > kMostSize)
-        throw FieldError{where, "is out of range"};
+    if (!from.value().is_string())
+        return {from.asInteger(0, kMostSize), false};
+    const std::string word = from.asText();
+    const std::string digits = word.substr(0, word.empty() ? 0 : word.size() - 1);
+    const bool numeric = digits.size() <= 13 && digits.find_first_not_of("0123456789") == std::string::npos;
+    Dim dim{1, true};
+    if (word.empty() || word.back() != 'N' || !numeric)
+        from.fail({}, "is '" + word + "'; a size such as 768, \"N\" or \"128N\" is expected");
+    else if (!digits.empty())
+        dim.size = std::stoll(digits);
+    if (dim.size > kMostSize)
+        from.fail({}, fmt::format("is out of range; at most {} is expected", kMostSize));
     return dim;
 }
 
-Shape shapeFromJson(const Json &json, const std::string &where)
+Shape shapeOf(JsonReader &from)
 {
-    if (list(json, where).size() > kMostRank)
-        throw FieldError{where, "has more than " + std::to_string(kMostRank) + " dimensions"};
     std::vector<Dim> dims;
-    for (std::size_t i = 0; i < json.size(); ++i)
-        dims.push_back(dimFromJson(json[i], at(where, i)));
+    from.list("shape", [&](JsonReader &dim) {
+        if (dims.size() < kMostRank)
+            dims.push_back(dimOf(dim));
+        else
+            from.fail("shape", fmt::format("has more than {} dimensions", kMostRank));
+    });
     return Shape(std::move(dims));
 }
 
-Initializer initializerFromJson(const Json &json, const std::string &where)
+Initializer initializerOf(JsonReader from)
 {
     Initializer init;
-    init.kind = static_cast<Initializer::Kind>(choice(kInitializers, text(member(json, "kind", where), where + ".kind"), where + ".kind"));
+    init.kind = static_cast<Initializer::Kind>(choice(from, "kind", kInitializers));
     if (init.kind == Initializer::Kind::Normal || init.kind == Initializer::Kind::Uniform) {
-        init.a = number(member(json, "a", where), where + ".a");
-        init.b = number(member(json, "b", where), where + ".b");
+        init.a = from.number("a");
+        init.b = from.number("b");
     }
     if (init.kind == Initializer::Kind::File) {
-        init.file = text(member(json, "file", where), where + ".file");
-        init.offset = integer(member(json, "offset", where), where + ".offset");
-        if (init.offset < 0)
-            throw FieldError{where + ".offset", "is negative"};
+        init.file = from.text("file");
+        init.offset = from.integer("offset", 0);
     }
     if (init.kind != Initializer::Kind::Data)
         return init;
-    if (!json.contains("data"))
+    if (!from.has("data"))
         return {}; // written without its large data: the value is unknown, the shape is not
-    const Json &data = json.at("data");
-    std::vector<std::byte> bytes;
-    if (!data.is_string() || !fromBase64(data.get_ref<const std::string &>(), bytes))
-        throw FieldError{where + ".data", "is not base64"};
-    init.data = std::make_shared<const std::vector<std::byte>>(std::move(bytes));
+    auto bytes = fromBase64(from.text("data"));
+    if (bytes)
+        init.data = std::make_shared<const std::vector<std::byte>>(std::move(*bytes));
+    else
+        from.fail("data", bytes.error().message);
     return init;
 }
 
-Attribute attributeFromJson(const Json &json, const std::string &where)
+Attribute attributeOf(JsonReader &from)
 {
-    if (json.is_number_integer())
-        return integer(json, where);
-    if (json.is_number_float())
-        return json.get<double>();
-    if (json.is_string())
-        return json.get<std::string>();
-    if (json.is_array()) {
+    const nlohmann::json &value = from.value();
+    if (value.is_number_float())
+        return from.asNumber();
+    if (value.is_string())
+        return from.asText();
+    if (value.is_array()) {
         std::vector<std::int64_t> values;
-        for (std::size_t i = 0; i < list(json, where).size(); ++i)
-            values.push_back(integer(json[i], at(where, i)));
+        from.each([&](JsonReader &entry) { values.push_back(anyInteger(entry)); });
         return values;
     }
-    if (json.is_object() && json.contains("float"))
-        return number(json.at("float"), where + ".float");
-    const Json &floats = list(member(json, "floats", where), where + ".floats");
+    if (!value.is_object())
+        return anyInteger(from);
     std::vector<double> values;
-    for (std::size_t i = 0; i < floats.size(); ++i)
-        values.push_back(number(floats[i], at(where + ".floats", i)));
-    return values;
+    const auto add = [&](JsonReader &entry) { values.push_back(wideNumber(entry)); };
+    if (!from.has("float")) {
+        from.list("floats", add);
+        return values;
+    }
+    from.each([&](JsonReader &entry) {
+        if (entry.name() == "float")
+            add(entry);
+    });
+    return values.empty() ? 0 : values.front();
 }
 
 /// Fills a GraphBuilder from the document.
 class Reader {
 public:
-    explicit Reader(const Json &json) : m_json(json), m_builder(text(member(json, "name", "graph"), "name")) {}
+    explicit Reader(const nlohmann::json &document) : m_top(document), m_builder(nameOf()) {}
 
-    GraphBuilder read()
+    /// Error: the first mistake, with its line in @p text; those of GraphBuilder::build.
+    Result<Graph> read(std::string_view text)
     {
-        readTensors(list(member(m_json, "tensors", "graph"), "tensors"));
-        readOps(list(member(m_json, "ops", "graph"), "ops"));
-        if (const auto outputs = m_json.find("outputs"); outputs != m_json.end())
-            for (std::size_t i = 0; i < list(*outputs, "outputs").size(); ++i)
-                m_builder.output(tensor((*outputs)[i], at("outputs", i)));
-        if (const auto loss = m_json.find("loss"); loss != m_json.end() && !loss->is_null())
-            m_builder.loss(tensor(*loss, "loss"));
-        return std::move(m_builder);
+        m_top.list("tensors", [this](JsonReader &from) { readTensor(from); });
+        m_top.list("ops", [this](JsonReader &from) { readOp(from); });
+        m_top.each("outputs", [this](JsonReader &from) {
+            if (const TensorId id = tensor(from); id.valid())
+                m_builder.output(id);
+        });
+        if (m_top.has("loss") && !m_top.value()["loss"].is_null())
+            if (const TensorId id = tensorNamed(m_top, "loss", m_top.text("loss")); id.valid())
+                m_builder.loss(id);
+        if (const Status failure = m_top.failure(text); !failure)
+            return failure.error();
+        Result<Graph> graph = std::move(m_builder).build();
+        if (!graph)
+            return graph;
+        if (const Status same = agrees(*graph); !same)
+            return same.error();
+        return graph;
     }
 
 private:
-    void readTensors(const Json &tensors)
+    std::string nameOf()
     {
-        for (std::size_t i = 0; i < tensors.size(); ++i) {
-            const std::string where = at("tensors", i);
-            std::string tensorName = text(member(tensors[i], "name", where), where + ".name");
-            if (m_ids.count(tensorName) != 0)
-                throw FieldError{where + ".name", "repeats '" + tensorName + "'"};
-            const TensorId id = addTensor(tensors[i], tensorName, where);
-            m_ids.emplace(std::move(tensorName), id);
-        }
+        if (const std::string schema = m_top.text("schema"); schema != kSchema)
+            m_top.fail("schema", fmt::format("is '{}'; this version reads {}", schema, kSchema));
+        return m_top.text("name");
     }
 
-    TensorId addTensor(const Json &json, const std::string &tensorName, const std::string &where)
+    void readTensor(JsonReader &from)
     {
-        DType type{};
-        const std::string typeName = text(member(json, "type", where), where + ".type");
-        if (!fromName(typeName, type))
-            throw FieldError{where + ".type", "is '" + typeName + "', which is not a data type"};
-        Shape shape = shapeFromJson(member(json, "shape", where), where + ".shape");
-        const auto role = static_cast<TensorRole>(choice(kRoles, text(member(json, "role", where), where + ".role"), where + ".role"));
+        const std::string tensorName = from.text("name");
+        if (m_ids.contains(tensorName))
+            from.fail("name", "repeats '" + tensorName + "'");
+        TensorInfo declared;
+        if (const std::string typeName = from.text("type"); !fromName(typeName, declared.type))
+            from.fail("type", "is '" + typeName + "', which is not a data type");
+        declared.shape = shapeOf(from);
+        const auto role = static_cast<TensorRole>(choice(from, "role", kRoles));
         Initializer init;
-        if (const auto found = json.find("init"); found != json.end())
-            init = initializerFromJson(*found, where + ".init");
-        switch (role) {
-        case TensorRole::Input:
-            return m_builder.input(tensorName, type, std::move(shape));
-        case TensorRole::Parameter:
-            return m_builder.parameter(tensorName, std::move(shape), std::move(init), type);
-        case TensorRole::State:
-            return m_builder.state(tensorName, std::move(shape), std::move(init), type);
-        case TensorRole::Constant:
-            if (init.kind != Initializer::Kind::Data)
-                throw FieldError{where + ".init", "must give the constant's data"};
-            return m_builder.constant(tensorName, type, std::move(shape), *init.data);
-        case TensorRole::Activation:
-            break;
-        }
-        return m_builder.activation(tensorName, type, std::move(shape), true);
+        if (from.has("init"))
+            init = initializerOf(from.object("init"));
+        if (role == TensorRole::Constant && !init.data)
+            from.fail("init", "must give the constant's data");
+        if (!from.failed())
+            m_ids.emplace(tensorName, addTensor(tensorName, declared, role, std::move(init)));
+        m_declared.push_back(std::move(declared));
     }
 
-    TensorId tensor(const Json &json, const std::string &where) const
+    TensorId addTensor(const std::string &tensorName, const TensorInfo &declared, TensorRole role, Initializer init)
     {
-        const std::string wanted = text(json, where);
-        const auto found = m_ids.find(wanted);
-        if (found == m_ids.end())
-            throw FieldError{where, "names tensor '" + wanted + "', which does not exist"};
-        return found->second;
+        const auto &[type, shape] = declared;
+        switch (role) {
+        case TensorRole::Input: return m_builder.input(tensorName, type, shape);
+        case TensorRole::Parameter: return m_builder.parameter(tensorName, shape, std::move(init), type);
+        case TensorRole::State: return m_builder.state(tensorName, shape, std::move(init), type);
+        case TensorRole::Constant: return m_builder.constant(tensorName, type, shape, *init.data);
+        case TensorRole::Activation: break;
+        }
+        return m_builder.activation(tensorName, type, shape, true);
     }
 
-    std::vector<TensorId> tensors(const Json &json, const std::string &where) const
+    TensorId tensorNamed(JsonReader &from, const std::string &key, const std::string &wanted)
+    {
+        const auto found = m_ids.find(wanted);
+        if (found != m_ids.end())
+            return found->second;
+        from.fail(key, "names tensor '" + wanted + "', which does not exist");
+        return {};
+    }
+    TensorId tensor(JsonReader &from) { return tensorNamed(from, {}, from.asText()); }
+
+    std::vector<TensorId> tensors(JsonReader &from, const char *key)
     {
         std::vector<TensorId> ids;
-        for (std::size_t i = 0; i < list(json, where).size(); ++i)
-            ids.push_back(json[i].is_null() ? TensorId{} : tensor(json[i], at(where, i)));
+        from.list(key, [&](JsonReader &entry) { ids.push_back(entry.value().is_null() ? TensorId{} : tensor(entry)); });
         return ids;
     }
 
-    void readOps(const Json &ops)
+    void readOp(JsonReader &from)
     {
-        for (std::size_t i = 0; i < ops.size(); ++i) {
-            const std::string where = at("ops", i);
-            const Json &json = ops[i];
-            std::string type = text(member(json, "type", where), where + ".type");
-            std::string opName = text(member(json, "name", where), where + ".name");
-            const auto scope = json.find("scope");
-            Attributes attributes;
-            if (const auto found = json.find("attributes"); found != json.end()) {
-                if (!found->is_object())
-                    throw FieldError{where + ".attributes", "is not an object"};
-                for (const auto &[key, value] : found->items())
-                    attributes[key] = attributeFromJson(value, where + ".attributes." + key);
-            }
-            m_builder.addOp(std::move(type), std::move(opName), scope == json.end() ? std::string() : text(*scope, where + ".scope"),
-                            tensors(member(json, "inputs", where), where + ".inputs"),
-                            tensors(member(json, "outputs", where), where + ".outputs"), std::move(attributes));
-        }
+        std::string type = from.text("type");
+        std::string opName = from.text("name");
+        std::string scope = from.text("scope", std::string());
+        Attributes attributes;
+        if (from.has("attributes"))
+            from.object("attributes").each([&](JsonReader &entry) { attributes[entry.name()] = attributeOf(entry); });
+        std::vector<TensorId> inputs = tensors(from, "inputs");
+        std::vector<TensorId> outputs = tensors(from, "outputs");
+        if (!from.failed())
+            m_builder.addOp(std::move(type), std::move(opName), std::move(scope), std::move(inputs), std::move(outputs),
+                            std::move(attributes));
     }
 
-    const Json &m_json;
+    /// Shapes and types in the file must equal the inferred ones.
+    [[nodiscard]] Status agrees(const Graph &graph) const
+    {
+        for (std::size_t i = 0; i < m_declared.size(); ++i) {
+            const Tensor &tensor = graph.tensors()[i];
+            if (m_declared[i].shape != tensor.shape)
+                return badInput(fmt::format("field \"tensors[{}].shape\": is {} for '{}', but its operator makes {}; "
+                                            "correct it",
+                                            i, m_declared[i].shape.text(), tensor.name, tensor.shape.text()));
+            if (m_declared[i].type != tensor.type)
+                return badInput(fmt::format("field \"tensors[{}].type\": is {} for '{}', but its operator makes {}; "
+                                            "correct it",
+                                            i, name(m_declared[i].type), tensor.name, name(tensor.type)));
+        }
+        return {};
+    }
+
+    JsonReader m_top;
     GraphBuilder m_builder;
+    std::vector<TensorInfo> m_declared; ///< of the tensors, in the document's order
     std::unordered_map<std::string, TensorId> m_ids;
 };
-
-/// Nested lists of a hostile file could exhaust the memory of whatever walks them.
-bool nestsTooDeep(std::string_view json)
-{
-    int depth = 0;
-    bool quoted = false;
-    for (std::size_t i = 0; i < json.size(); ++i) {
-        const char c = json[i];
-        if (quoted && c == '\\')
-            ++i;
-        else if (c == '"')
-            quoted = !quoted;
-        else if (!quoted && (c == '[' || c == '{') && ++depth > kMostNesting)
-            return true;
-        else if (!quoted && (c == ']' || c == '}'))
-            --depth;
-    }
-    return false;
-}
-
-/// Shapes and types in the file must be what inference says of the operators.
-Status agrees(const Graph &graph, const Json &tensors)
-{
-    for (std::size_t i = 0; i < tensors.size(); ++i) {
-        const Tensor &tensor = graph.tensors()[i];
-        const Shape declared = shapeFromJson(tensors[i].at("shape"), "shape");
-        if (declared != tensor.shape)
-            return badInput(at("tensors", i) + ".shape says " + declared.text() + " for '" + tensor.name + "', but its operator makes " +
-                            tensor.shape.text() + "; correct it");
-        if (tensors[i].at("type") != name(tensor.type))
-            return badInput(at("tensors", i) + ".type is not what the operator of '" + tensor.name + "' makes (" + name(tensor.type) + "); correct it");
-    }
-    return {};
-}
-
-Result<Graph> readDocument(std::string_view document)
-{
-    const Json json = Json::parse(document);
-    const std::string schema = text(member(json, "schema", "graph"), "schema");
-    if (schema != kSchema)
-        return badInput("schema is '" + schema + "'; this version reads " + kSchema);
-    Result<Graph> graph = Reader(json).read().build();
-    if (!graph)
-        return graph;
-    if (const Status same = agrees(*graph, json.at("tensors")); !same)
-        return same.error();
-    return graph;
-}
 
 } // namespace
 
@@ -437,19 +373,12 @@ std::string toJson(const Graph &graph, std::int64_t inlineLimit)
     return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
-Result<Graph> graphFromJson(std::string_view document)
+Result<Graph> graphFromJson(std::string_view text)
 {
-    if (nestsTooDeep(document))
-        return badInput("the graph's JSON nests deeper than " + std::to_string(kMostNesting) + " levels; it is not a planloom.graph/1 file");
-    try {
-        return readDocument(document);
-    } catch (const FieldError &error) {
-        return badInput(error.where + " " + error.what + "; see the format planloom.graph/1");
-    } catch (const Json::parse_error &error) {
-        return badInput("not JSON at byte " + std::to_string(error.byte) + "; export the graph again");
-    } catch (const Json::exception &error) {
-        return badInput(std::string("malformed graph: ") + error.what() + "; see the format planloom.graph/1");
-    }
+    const Result<nlohmann::json> document = parseJson(text);
+    if (!document)
+        return document.error();
+    return Reader(*document).read(text);
 }
 
 } // namespace planloom::graph

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/graph/layers.h"
 
+#include "engine/graph/operators/operators.h"
+
 #include <algorithm>
-#include <array>
 #include <map>
 #include <set>
 #include <unordered_map>
@@ -10,7 +11,7 @@
 namespace planloom::graph {
 namespace {
 
-/// Operators [first, last), named after what they share.
+/// Operators [first, last), named after their common scope.
 struct Group {
     std::size_t first;
     std::size_t last;
@@ -31,7 +32,8 @@ std::size_t seriesStem(std::string_view component)
     return component[digits] == '.' ? digits : std::string_view::npos;
 }
 
-/// Calls f(series, prefix) for each numbered component of @p scope from outermost to innermost: "h/3/mlp" gives ("h/", "h/3").
+/// Calls f(series, prefix) for each numbered component of @p scope from outermost to innermost: "h/3/mlp" gives ("h/",
+/// "h/3").
 template <class F>
 void eachBlock(std::string_view scope, F f)
 {
@@ -46,12 +48,14 @@ void eachBlock(std::string_view scope, F f)
     }
 }
 
-/// For each operator the outermost repeated block that it lies in, or empty. A block is repeated if its series has two members.
+/// For each operator the outermost repeated block that it lies in, or empty. A block is repeated if its series has two
+/// members.
 std::vector<std::string> blockKeys(const Graph &graph)
 {
     std::map<std::string, std::set<std::string>, std::less<>> series;
     for (const Op &op : graph.ops())
-        eachBlock(op.scope, [&](std::string_view stem, std::string_view prefix) { series[std::string(stem)].emplace(prefix); });
+        eachBlock(op.scope,
+                  [&](std::string_view stem, std::string_view prefix) { series[std::string(stem)].emplace(prefix); });
     std::vector<std::string> keys;
     keys.reserve(graph.ops().size());
     for (const Op &op : graph.ops()) {
@@ -73,7 +77,8 @@ void fillGaps(std::vector<std::string> &keys)
         if (keys[i].empty())
             continue;
         if (last < i && keys[last] == keys[i])
-            std::fill(keys.begin() + static_cast<std::ptrdiff_t>(last), keys.begin() + static_cast<std::ptrdiff_t>(i), keys[i]);
+            std::fill(keys.begin() + static_cast<std::ptrdiff_t>(last), keys.begin() + static_cast<std::ptrdiff_t>(i),
+                      keys[i]);
         last = i;
     }
 }
@@ -87,25 +92,25 @@ std::string_view scopePrefix(std::string_view scope, int depth)
     return scope.substr(0, end);
 }
 
-/// Worth a layer of its own: reads weights (scales and biases of normalisations aside) or computes a lot.
+/// Worth a separate layer: reads weights (scales and biases of normalisations aside) or computes a lot.
 bool isHeavy(const Graph &graph, const Op &op)
 {
-    static constexpr std::array kHeavy{"MatMul", "Gemm", "Conv", "ConvTranspose", "Attention", "UnfusedAttention", "MaxPool", "AveragePool", "LSTM", "GRU", "RNN",
-                                       "SoftmaxCrossEntropyLoss"};
-    if (std::find(kHeavy.begin(), kHeavy.end(), op.type) != kHeavy.end())
+    if (op.traits().ownLayer)
         return true;
-    return std::any_of(op.inputs.begin(), op.inputs.end(),
-                       [&](TensorId id) { return id.valid() && graph.tensor(id).role == TensorRole::Parameter && graph.tensor(id).shape.rank() > 1; });
+    return std::any_of(op.inputs.begin(), op.inputs.end(), [&](TensorId id) {
+        return id.valid() && graph.tensor(id).role == TensorRole::Parameter && graph.tensor(id).shape.rank() > 1;
+    });
 }
 
 std::size_t heavyOps(const Graph &graph, const Group &group)
 {
     const auto ops = graph.ops().subspan(group.first, group.last - group.first);
-    return static_cast<std::size_t>(std::count_if(ops.begin(), ops.end(), [&](const Op &op) { return isHeavy(graph, op); }));
+    return static_cast<std::size_t>(
+        std::count_if(ops.begin(), ops.end(), [&](const Op &op) { return isHeavy(graph, op); }));
 }
 
-/// Cuts operators without a repeated block where the scope's first @p depth components change, deeper where a part is still more
-/// than @p limit heavy operators. An operator without so deep a scope stands alone.
+/// Cuts operators without a repeated block where the scope's first @p depth components change, deeper where a part is
+/// still more than @p limit heavy operators. An operator without so deep a scope stands alone.
 void splitByScope(const Graph &graph, const Group &whole, int depth, std::size_t limit, std::vector<Group> &groups)
 {
     std::size_t first = whole.first;
@@ -123,8 +128,8 @@ void splitByScope(const Graph &graph, const Group &whole, int depth, std::size_t
     }
 }
 
-/// First groups, before illegal boundaries and weak groups are merged away: repeated blocks, and what lies between two of them as
-/// one group, unless that is most of the graph: then its scopes.
+/// First groups, before illegal boundaries and weak groups are merged away: repeated blocks, and the operators between
+/// two of them as one group, unless that is most of the graph: then its scopes.
 std::vector<Group> rawGroups(const Graph &graph)
 {
     std::vector<std::string> keys = blockKeys(graph);
@@ -146,7 +151,7 @@ std::vector<Group> rawGroups(const Graph &graph)
     return groups;
 }
 
-/// One past the last reader of each tensor, as an operator position; 0 if nobody reads it.
+/// One past the last reader of each tensor, as an operator position; 0 if unread.
 std::vector<std::size_t> lastReads(const Graph &graph)
 {
     std::vector<std::size_t> last(graph.tensors().size(), 0);
@@ -234,7 +239,8 @@ std::vector<Layer> nameLayers(const Graph &graph, const std::vector<Group> &grou
         const int count = ++used[name];
         if (count > 1)
             name += "#" + std::to_string(count);
-        layers.push_back({std::move(name), OpId(static_cast<std::int64_t>(group.first)), OpId(static_cast<std::int64_t>(group.last))});
+        layers.push_back({std::move(name), OpId(static_cast<std::int64_t>(group.first)),
+                          OpId(static_cast<std::int64_t>(group.last))});
     }
     return layers;
 }
@@ -242,7 +248,7 @@ std::vector<Layer> nameLayers(const Graph &graph, const std::vector<Group> &grou
 std::vector<Group> groupsOf(const Graph &graph)
 {
     const auto ops = graph.ops();
-    if (std::any_of(ops.begin(), ops.end(), [](const Op &op) { return op.type == "ProfiledLayer"; })) {
+    if (isLayerProfile(graph)) {
         std::vector<Group> each;
         for (const Op &op : ops)
             each.push_back({op.id.index(), op.id.index() + 1, op.name});
@@ -263,7 +269,8 @@ Bytes LayerView::cutBytes(const Graph &graph, std::size_t k, std::int64_t sample
 
 std::size_t LayerView::layerOf(OpId op) const
 {
-    const auto after = std::upper_bound(layers.begin(), layers.end(), op, [](OpId id, const Layer &layer) { return id < layer.first; });
+    const auto after = std::upper_bound(layers.begin(), layers.end(), op,
+                                        [](OpId id, const Layer &layer) { return id < layer.first; });
     return static_cast<std::size_t>(after - layers.begin()) - 1;
 }
 

@@ -33,29 +33,21 @@ std::int64_t cappedProduct(std::int64_t a, std::int64_t b)
 
 } // namespace
 
-std::int64_t sizeOf(DType type)
-{
-    return kTypes[static_cast<std::size_t>(type)].size;
-}
+std::int64_t sizeOf(DType type) { return kTypes[static_cast<std::size_t>(type)].size; }
 
-const char *name(DType type)
-{
-    return kTypes[static_cast<std::size_t>(type)].name;
-}
+const char *name(DType type) { return kTypes[static_cast<std::size_t>(type)].name; }
 
 bool fromName(const std::string &text, DType &type)
 {
-    const auto found = std::find_if(kTypes.begin(), kTypes.end(), [&](const TypeFacts &facts) { return text == facts.name; });
+    const auto found =
+        std::find_if(kTypes.begin(), kTypes.end(), [&](const TypeFacts &facts) { return text == facts.name; });
     if (found == kTypes.end())
         return false;
     type = found->type;
     return true;
 }
 
-Shape Shape::of(std::initializer_list<std::int64_t> sizes)
-{
-    return of(std::vector<std::int64_t>(sizes));
-}
+Shape Shape::of(std::initializer_list<std::int64_t> sizes) { return of(std::vector<std::int64_t>(sizes)); }
 
 Shape Shape::of(const std::vector<std::int64_t> &sizes)
 {

@@ -18,8 +18,8 @@ std::int64_t sizeOf(DType type);
 const char *name(DType type);
 bool fromName(const std::string &text, DType &type);
 
-/// One dimension: `size`, or `size` times the batch (the number of samples that pass through together). A symbolic batch
-/// therefore survives reshapes such as (N, T, C) -> (N*T, C), whose first dimension is T times the batch.
+/// One dimension: `size`, or `size` times the batch (the number of samples that pass through together). A symbolic
+/// batch therefore survives reshapes such as (N, T, C) -> (N*T, C), whose first dimension is T times the batch.
 struct Dim {
     std::int64_t size = 1;
     bool batch = false;

@@ -14,10 +14,7 @@ struct Misfit {
     std::string what;
 };
 
-[[noreturn]] void misfit(std::string what)
-{
-    throw Misfit{std::move(what)};
-}
+[[noreturn]] void misfit(std::string what) { throw Misfit{std::move(what)}; }
 
 /// A linear layer: product, then perhaps a bias.
 struct Linear {
@@ -26,14 +23,14 @@ struct Linear {
     TensorId out;
 };
 
-class Reader {
+class TransformerReader {
 public:
-    explicit Reader(const Graph &graph) : m_graph(graph) {}
+    explicit TransformerReader(const Graph &graph) : m_graph(graph) {}
 
     Transformer read()
     {
         for (const Op &op : m_graph.ops())
-            if (op.type == "Attention" || op.type == "UnfusedAttention")
+            if (op.traits().isAttention())
                 readBlock(op);
         if (m_found.blocks.empty())
             misfit("has no attention");
@@ -45,17 +42,30 @@ public:
 private:
     [[nodiscard]] const Tensor &tensor(TensorId id) const { return m_graph.tensor(id); }
     [[nodiscard]] bool isParameter(TensorId id) const { return id.valid() && tensor(id).role == TensorRole::Parameter; }
-    [[nodiscard]] bool isActivation(TensorId id) const { return id.valid() && tensor(id).role == TensorRole::Activation; }
-    [[nodiscard]] const Op *producer(TensorId id) const { return isActivation(id) ? &m_graph.op(tensor(id).producer) : nullptr; }
+    [[nodiscard]] bool isActivation(TensorId id) const
+    {
+        return id.valid() && tensor(id).role == TensorRole::Activation;
+    }
+    [[nodiscard]] const Op *producer(TensorId id) const
+    {
+        return isActivation(id) ? &m_graph.op(tensor(id).producer) : nullptr;
+    }
 
     [[nodiscard]] bool isProduct(const Op &op) const
     {
-        return (op.type == "MatMul" || op.type == "Gemm") && op.inputs.size() > 1 && isParameter(op.inputs[1]) && tensor(op.inputs[1]).shape.rank() == 2;
+        return op.traits().cost == CostClass::Product && op.inputs.size() > 1 && isParameter(op.inputs[1])
+            && tensor(op.inputs[1]).shape.rank() == 2;
     }
     static bool isNorm(const Op &op) { return op.type == "LayerNormalization" || op.type == "RMSNormalization"; }
     static bool isDropout(const Op &op) { return op.type == "Dropout" || op.type == "MaskedDropout"; }
-    [[nodiscard]] bool isBias(const Op &op) const { return op.type == "Add" && (isParameter(op.inputs[0]) || isParameter(op.inputs[1])); }
-    [[nodiscard]] bool isResidual(const Op &op) const { return op.type == "Add" && isActivation(op.inputs[0]) && isActivation(op.inputs[1]); }
+    [[nodiscard]] bool isBias(const Op &op) const
+    {
+        return op.type == "Add" && (isParameter(op.inputs[0]) || isParameter(op.inputs[1]));
+    }
+    [[nodiscard]] bool isResidual(const Op &op) const
+    {
+        return op.type == "Add" && isActivation(op.inputs[0]) && isActivation(op.inputs[1]);
+    }
     static bool isPassedBy(const Op &op) { return op.type == "Reshape" || op.type == "Cast" || op.type == "Identity"; }
 
     /// Readers of the forward pass.
@@ -64,7 +74,7 @@ private:
         std::vector<const Op *> all;
         for (const OpId reader : m_graph.consumers(id)) {
             const Op &op = m_graph.op(reader);
-            if (!op.type.ends_with("Grad") && !op.name.starts_with("grad/"))
+            if (op.traits().origin != Origin::Gradient && !op.name.starts_with("grad/"))
                 all.push_back(&op);
         }
         return all;
@@ -87,7 +97,7 @@ private:
             misfit(fmt::format("its blocks differ: {} of {} is not that of the first block", what, where.name));
     }
 
-    /// Forward from a product: its bias and what passes it on.
+    /// Forward from a product: its bias and operators that pass it on.
     Linear linearFrom(const Op &product) const
     {
         Linear linear{&product, product.inputs.size() > 2 && isParameter(product.inputs[2]), product.outputs[0]};
@@ -104,7 +114,10 @@ private:
     {
         return tensor(product.inputs[1]).shape[product.integer("transB") != 0 ? 0 : 1].size;
     }
-    [[nodiscard]] std::int64_t rows(const Op &product) const { return tensor(product.inputs[1]).shape[product.integer("transB") != 0 ? 1 : 0].size; }
+    [[nodiscard]] std::int64_t rows(const Op &product) const
+    {
+        return tensor(product.inputs[1]).shape[product.integer("transB") != 0 ? 1 : 0].size;
+    }
 
     /// From where a product's result is ready to the addition with the way around it.
     const Op &residualAfter(TensorId id)
@@ -116,7 +129,8 @@ private:
             op = &onlyReader(op->outputs[0]);
         }
         if (!isResidual(*op))
-            misfit(fmt::format("{} ({}) follows a block's product, where the way around is added", op->name, op->type));
+            misfit(fmt::format("{} ({}) follows a block's product, where the way around is added", op->name,
+                               op->type.name()));
         same(m_found.hiddenDropout, ratio, "dropout", *op);
         return *op;
     }
@@ -124,7 +138,8 @@ private:
     void readBlock(const Op &attention)
     {
         same(m_found.heads, attention.integer("heads"), "the number of heads", attention);
-        same(m_found.kvHeads, attention.integer("kv_heads", attention.integer("heads")), "the number of key and value heads", attention);
+        same(m_found.kvHeads, attention.integer("kv_heads", attention.integer("heads")),
+             "the number of key and value heads", attention);
         same(m_found.causal, attention.integer("causal") != 0, "the mask", attention);
         same(m_found.attentionDropout, attention.number("ratio", 0), "dropout", attention);
         const Shape &mixed = tensor(attention.outputs[0]).shape;
@@ -151,7 +166,7 @@ private:
         m_found.blocks.push_back(m_block);
     }
 
-    /// Backward from attention to what its projections read.
+    /// Backward from attention to the input of its projections.
     TensorId readProjections(const Op &attention)
     {
         const Op *op = producer(attention.inputs[0]);
@@ -165,7 +180,7 @@ private:
             op = open.back();
             open.pop_back();
             if (!op)
-                misfit(fmt::format("{} does not read projections of its own", attention.name));
+                misfit(fmt::format("{} does not read separate projections", attention.name));
             if (op->type == "RotaryEmbedding") {
                 positions = Transformer::Positions::Rotary;
                 base = op->number("theta", 10000);
@@ -177,14 +192,15 @@ private:
             }
             const bool many = op->type == "Concat";
             if (!many && !isBias(*op) && !isPassedBy(*op) && op->type != "RotaryEmbedding")
-                misfit(fmt::format("{} ({}) lies between the projections and {}", op->name, op->type, attention.name));
+                misfit(fmt::format("{} ({}) lies between the projections and {}", op->name, op->type.name(),
+                                   attention.name));
             m_qkvBias = m_qkvBias || isBias(*op);
             for (const TensorId id : op->inputs)
                 if (isActivation(id))
                     open.push_back(producer(id));
         }
         if (products.empty())
-            misfit(fmt::format("{} does not read projections of its own", attention.name));
+            misfit(fmt::format("{} does not read separate projections", attention.name));
         for (const Op *product : products) {
             if (product->inputs[0] != products.front()->inputs[0])
                 misfit(fmt::format("the projections of {} read different tensors", attention.name));
@@ -217,13 +233,15 @@ private:
             if (isProduct(*reader))
                 up.push_back(reader);
         if (up.empty() || up.size() > 2)
-            misfit(fmt::format("{} linear layers read {}, where a feed-forward network has one or two", up.size(), norm->name));
+            misfit(fmt::format("{} linear layers read {}, where a feed-forward network has one or two", up.size(),
+                               norm->name));
         same(m_found.gated, up.size() == 2, "the feed-forward network", *up.front());
         same(m_found.feedForward, columns(*up.front()), "the width of the feed-forward network", *up.front());
         const TensorId active = readActivation(up);
         const Op &down = onlyReader(active);
         if (!isProduct(down) || columns(down) != m_found.hidden)
-            misfit(fmt::format("{} ({}) follows an activation, where a linear layer does", down.name, down.type));
+            misfit(
+                fmt::format("{} ({}) follows an activation, where a linear layer does", down.name, down.type.name()));
         m_downBias = linearFrom(down).bias;
         const Op &end = residualAfter(linearFrom(down).out);
         m_block.last = end.id;
@@ -248,13 +266,15 @@ private:
             if (op.type == "Mul")
                 continue; // the other branch of a gated one
             if (op.type == "Gelu")
-                found = op.text("approximate", "none") == "tanh" ? Transformer::Activation::GeluTanh : Transformer::Activation::Gelu;
+                found = op.text("approximate", "none") == "tanh" ? Transformer::Activation::GeluTanh
+                                                                 : Transformer::Activation::Gelu;
             else if (op.type == "Relu")
                 found = Transformer::Activation::Relu;
             else if (op.type == "Silu")
                 found = Transformer::Activation::Silu;
             else
-                misfit(fmt::format("{} ({}) is no activation of a feed-forward network that is known", op.name, op.type));
+                misfit(fmt::format("{} ({}) is no activation of a feed-forward network that is known", op.name,
+                                   op.type.name()));
             ends.back() = op.outputs[0];
         }
         if (!found)
@@ -273,7 +293,11 @@ private:
         const bool rest = m_outBias;
         if (m_upBias != rest || m_downBias != rest || (rest && !m_qkvBias))
             misfit(fmt::format("some linear layers of {}'s block have a bias and others have none", attention.name));
-        same(m_found.biases, rest ? Transformer::Biases::All : m_qkvBias ? Transformer::Biases::OnlyQkv : Transformer::Biases::None, "biases", attention);
+        same(m_found.biases,
+             rest            ? Transformer::Biases::All
+                 : m_qkvBias ? Transformer::Biases::OnlyQkv
+                             : Transformer::Biases::None,
+             "biases", attention);
     }
 
     /// True if a constant counts 0, 1, 2 ...
@@ -290,7 +314,8 @@ private:
     void readEmbedding()
     {
         for (const Op &op : m_graph.ops()) {
-            if (op.type != "Gather" || op.integer("axis") != 0 || !isParameter(op.inputs[0]) || tensor(op.inputs[0]).shape.rank() != 2)
+            if (op.type != "Gather" || op.integer("axis") != 0 || !isParameter(op.inputs[0])
+                || tensor(op.inputs[0]).shape.rank() != 2)
                 continue;
             const Tensor &table = tensor(op.inputs[0]);
             const Tensor &index = tensor(op.inputs[1]);
@@ -344,7 +369,7 @@ private:
 Result<Transformer> readTransformer(const Graph &graph)
 {
     try {
-        return Reader(graph).read();
+        return TransformerReader(graph).read();
     } catch (const Misfit &misfit) {
         return unsupported(fmt::format("model {} is not a stack of transformer blocks: {}", graph.name(), misfit.what));
     }

@@ -2,8 +2,8 @@
 #include "engine/import/import.h"
 
 #include "engine/base/files.h"
-#include "engine/import/huggingface_weights.h"
-#include "engine/import/zoo.h"
+#include "engine/import/model/huggingface_weights.h"
+#include "engine/import/model/zoo.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -22,7 +22,7 @@ Result<Model> readGraphJson(std::string_view text, const std::string &name)
     return Model{std::make_shared<const graph::Graph>(*std::move(graph)), nullptr, name, {}};
 }
 
-/// A .json file is our own graph if it says so, else a Hugging Face configuration.
+/// A .json file is our own graph if marked so, else a Hugging Face configuration.
 Result<Model> readModelJson(std::string_view text, const std::string &name)
 {
     if (text.find("\"planloom.graph/1\"") != std::string_view::npos)
@@ -36,7 +36,8 @@ Result<Model> readModelFile(const std::string &source)
     const std::filesystem::path path(source);
     const std::string extension = path.extension().string();
     if (extension != ".onnx" && extension != ".json" && extension != ".txt")
-        return badInput("is not a model: name an .onnx file, a config.json, a layer profile (.txt) or zoo:NAME").in(source);
+        return badInput("is not a model: name an .onnx file, a config.json, a layer profile (.txt) or zoo:NAME")
+            .in(source);
     const auto bytes = extension == ".onnx" ? readFile(path) : readFile(path, kMostTextBytes);
     if (!bytes)
         return bytes.error();
@@ -54,15 +55,20 @@ bool lacksFirstValue(const graph::Tensor &tensor)
 /// Whether both are the same operators on the same tensors. Values do not count.
 bool sameNetwork(const graph::Graph &a, const graph::Graph &b)
 {
-    const auto sameOp = [](const graph::Op &x, const graph::Op &y) { return x.type == y.type && x.name == y.name && x.inputs == y.inputs && x.outputs == y.outputs; };
-    const auto sameTensor = [](const graph::Tensor &x, const graph::Tensor &y) { return x.name == y.name && x.type == y.type && x.shape == y.shape && x.role == y.role; };
+    const auto sameOp = [](const graph::Op &x, const graph::Op &y) {
+        return x.type == y.type && x.name == y.name && x.inputs == y.inputs && x.outputs == y.outputs;
+    };
+    const auto sameTensor = [](const graph::Tensor &x, const graph::Tensor &y) {
+        return x.name == y.name && x.type == y.type && x.shape == y.shape && x.role == y.role;
+    };
     return std::equal(a.ops().begin(), a.ops().end(), b.ops().begin(), b.ops().end(), sameOp)
         && std::equal(a.tensors().begin(), a.tensors().end(), b.tensors().begin(), b.tensors().end(), sameTensor);
 }
 
 } // namespace
 
-Result<std::shared_ptr<const graph::Graph>> withFirstValues(std::shared_ptr<const graph::Graph> graph, const std::string &source)
+Result<std::shared_ptr<const graph::Graph>> withFirstValues(std::shared_ptr<const graph::Graph> graph,
+                                                            const std::string &source)
 {
     const auto &tensors = graph->tensors();
     const auto lacking = std::find_if(tensors.begin(), tensors.end(), lacksFirstValue);
@@ -75,7 +81,9 @@ Result<std::shared_ptr<const graph::Graph>> withFirstValues(std::shared_ptr<cons
         return error;
     }
     if (!sameNetwork(*graph, *model->graph))
-        return badInput("is not the model that the plan was made for, which keeps the first value of '" + lacking->name + "' in this file; plan again").in(source);
+        return badInput("is not the model that the plan was made for, which keeps the first value of '" + lacking->name
+                        + "' in this file; plan again")
+            .in(source);
     return model->graph;
 }
 

@@ -14,21 +14,24 @@
 
 namespace planloom::import {
 
-/// A model and, where the source says how long its layers take, their times.
+/// A model and, where the source has them, the times of its layers.
 struct Model {
     std::shared_ptr<const graph::Graph> graph;
     std::shared_ptr<const cost::Profile> profile; ///< may be null
     std::string source;                           ///< "zoo:gpt2", or the file with its whole path
-    std::vector<std::string> warnings;            ///< what was kept but not understood, for people
+    std::vector<std::string> warnings;            ///< parts that were kept but not understood
 };
 
-/// By what @p source says: "zoo:NAME", FILE.onnx, config.json of Hugging Face (with the safetensors that lie beside it), a layer profile
+/// Reads @p source: "zoo:NAME", FILE.onnx, config.json of Hugging Face (with the safetensors that lie beside
+/// it), a layer profile
 /// (.txt), our own graph JSON.
 /// Errors: NotFound (with the names that exist), BadInput (file, line, fix), Unsupported, Io.
 Result<Model> loadModel(const std::string &source);
-/// @p graph as a plan file holds it, which leaves large first values of parameters out, with these: from the model's file @p source, read again.
-/// Graphs that lack none and built-in models come back as they are. Errors: those of loadModel, BadInput for a file that is no longer the model.
-Result<std::shared_ptr<const graph::Graph>> withFirstValues(std::shared_ptr<const graph::Graph> graph, const std::string &source);
+/// @p graph as a plan file holds it, which leaves large first values of parameters out, with these: from the model's
+/// file @p source, read again. Graphs that lack none and built-in models come back as they are. Errors: those of
+/// loadModel, BadInput for a file that is no longer the model.
+Result<std::shared_ptr<const graph::Graph>> withFirstValues(std::shared_ptr<const graph::Graph> graph,
+                                                            const std::string &source);
 /// "preset:NAME", "local[:N]", .yaml/.yml/.json, NCCL .xml, text of `nvidia-smi topo -m`.
 Result<std::shared_ptr<const cluster::Cluster>> loadCluster(const std::string &source);
 /// Names behind "zoo:", with one line on each.
@@ -41,13 +44,14 @@ std::vector<ZooEntry> zooEntries();
 // The readers themselves, on bytes, for tests and fuzzing. @p name is used in errors.
 Result<Model> readOnnx(std::string_view bytes, const std::string &name, const std::string &folder);
 Result<Model> readHuggingFaceConfig(std::string_view text, const std::string &name);
-/// Text profiles of the DAPPLE and PipeDream repositories; which of the two is told from the contents. @p profileBatch 0: from the
-/// file name ("...-pbs-32.txt"), else 1.
+/// Text profiles of the DAPPLE and PipeDream repositories; the contents decide which of the two. @p profileBatch
+/// 0: from the file name ("...-pbs-32.txt"), else 1.
 Result<Model> readLayerProfile(std::string_view text, const std::string &name, double profileBatch = 0);
 Result<cluster::Cluster> readClusterYaml(std::string_view text, const std::string &name);
 Result<cluster::Cluster> readNcclTopology(std::string_view text, const std::string &name);
 Result<cluster::Cluster> readNvidiaSmiTopology(std::string_view text, const std::string &name);
-/// This machine by hwloc: its GPUs, or @p cpuDevices devices that share its cores and memory evenly (0: all cores as one).
+/// This machine by hwloc: its GPUs, or @p cpuDevices devices that share its cores and memory evenly (0: all cores as
+/// one).
 Result<cluster::Cluster> localCluster(int cpuDevices);
 
 } // namespace planloom::import

@@ -39,17 +39,23 @@ bool readNumber(std::string_view &text, Number &number)
     return true;
 }
 
-/// What a plan works out by itself.
+/// Actions that a plan derives by itself.
 bool isCommunication(std::string_view action)
 {
-    constexpr std::array<std::string_view, 7> kKnown{"SEND_F", "RECV_F", "SEND_B", "RECV_B", "UNSHARD", "RESHARD", "REDUCE_GRAD"};
-    return std::any_of(kKnown.begin(), kKnown.end(), [action](std::string_view known) { return action.starts_with(known); });
+    constexpr std::array<std::string_view, 7> kKnown{"SEND_F",  "RECV_F",  "SEND_B",     "RECV_B",
+                                                     "UNSHARD", "RESHARD", "REDUCE_GRAD"};
+    return std::any_of(kKnown.begin(), kKnown.end(),
+                       [action](std::string_view known) { return action.starts_with(known); });
 }
 
 class Reader {
 public:
     Reader(const std::string &name, const plan::Plan &plan, const cluster::Cluster &cluster)
-        : m_name(name), m_plan(plan), m_cluster(cluster), m_groups(plan::stageGroups(plan)), m_taken(m_groups.size(), false)
+        : m_name(name),
+          m_plan(plan),
+          m_cluster(cluster),
+          m_groups(plan::stageGroups(plan)),
+          m_taken(m_groups.size(), false)
     {
     }
 
@@ -73,12 +79,16 @@ public:
                 return placed.error();
         for (std::size_t group = 0; group < m_groups.size(); ++group)
             if (!m_taken[group])
-                return badInput(fmt::format("{}: no line computes stage {}; the file is of another plan", m_name, m_groups[group].front()));
+                return badInput(fmt::format("{}: no line computes stage {}; the file is of another plan", m_name,
+                                            m_groups[group].front()));
         return schedule;
     }
 
 private:
-    [[nodiscard]] Error wrong(std::string_view what) const { return badInput(fmt::format("{}:{}: {}", m_name, m_line, what)); }
+    [[nodiscard]] Error wrong(std::string_view what) const
+    {
+        return badInput(fmt::format("{}:{}: {}", m_name, m_line, what));
+    }
 
     Status readLine(std::string_view line, std::vector<std::vector<Cell>> &lines) const
     {
@@ -106,17 +116,23 @@ private:
         std::string_view rest = text;
         Cell cell;
         if (!readNumber(rest, cell.stage) || rest.empty())
-            return wrong(fmt::format("\"{}\" is no action; write a stage, F, B, I or W, and a micro-batch, such as 0F3", text));
+            return wrong(
+                fmt::format("\"{}\" is no action; write a stage, F, B, I or W, and a micro-batch, such as 0F3", text));
         if (isCommunication(rest))
             return std::optional<Cell>();
         cell.pass = rest.front();
         rest.remove_prefix(1);
-        if (std::string_view("FBIW").find(cell.pass) == std::string_view::npos || !readNumber(rest, cell.microBatch) || !rest.empty())
-            return wrong(fmt::format("\"{}\" is no action; write a stage, F, B, I or W, and a micro-batch, such as 0F3", text));
+        if (std::string_view("FBIW").find(cell.pass) == std::string_view::npos || !readNumber(rest, cell.microBatch)
+            || !rest.empty())
+            return wrong(
+                fmt::format("\"{}\" is no action; write a stage, F, B, I or W, and a micro-batch, such as 0F3", text));
         if (cell.stage >= m_plan.stages.size())
-            return wrong(fmt::format("\"{}\" is of stage {}, but the plan has {} stages", text, cell.stage, m_plan.stages.size()));
+            return wrong(fmt::format("\"{}\" is of stage {}, but the plan has {} stages", text, cell.stage,
+                                     m_plan.stages.size()));
         if (cell.microBatch >= m_plan.microBatches)
-            return wrong(fmt::format("\"{}\" is of micro-batch {}, but the plan has {}; set as many as the schedule is for", text, cell.microBatch, m_plan.microBatches));
+            return wrong(
+                fmt::format("\"{}\" is of micro-batch {}, but the plan has {}; set as many as the schedule is for",
+                            text, cell.microBatch, m_plan.microBatches));
         return std::optional<Cell>(cell);
     }
 
@@ -129,26 +145,32 @@ private:
         const std::vector<std::size_t> sorted(stages.begin(), stages.end());
         const auto found = std::find(m_groups.begin(), m_groups.end(), sorted);
         if (found == m_groups.end())
-            return badInput(fmt::format("{}: a line computes stages {}, which in the plan are not those of one list of devices; give them the same devices, and no others",
+            return badInput(fmt::format("{}: a line computes stages {}, which in the plan are not those of one list of "
+                                        "devices; give them the same devices, and no others",
                                         m_name, fmt::join(sorted, ", ")));
         const auto group = static_cast<std::size_t>(found - m_groups.begin());
         if (m_taken[group])
-            return badInput(fmt::format("{}: two lines compute stage {}; all its replicas share one", m_name, sorted.front()));
+            return badInput(
+                fmt::format("{}: two lines compute stage {}; all its replicas share one", m_name, sorted.front()));
         m_taken[group] = true;
-        const std::vector<std::string> order = tasks(cells);
+        const std::vector<schedule::PassStep> order = steps(cells);
         for (const DeviceId device : m_plan.stages[sorted.front()].devices)
             schedule.order[m_cluster.device(device).name] = order;
         return {};
     }
 
-    [[nodiscard]] std::vector<std::string> tasks(const std::vector<Cell> &cells) const
+    [[nodiscard]] std::vector<schedule::PassStep> steps(const std::vector<Cell> &cells) const
     {
-        std::vector<std::string> order;
+        using schedule::Pass;
+        std::vector<schedule::PassStep> order;
         for (const Cell &cell : cells) {
-            const char pass = cell.pass == 'I' ? 'B' : cell.pass;
-            order.push_back(fmt::format("s{}.{}.m{}", cell.stage, pass, cell.microBatch));
+            const auto add = [&](Pass pass) {
+                order.push_back(
+                    {pass, static_cast<std::int32_t>(cell.microBatch), static_cast<std::int32_t>(cell.stage)});
+            };
+            add(cell.pass == 'F' ? Pass::Forward : cell.pass == 'W' ? Pass::WeightGradient : Pass::Backward);
             if (cell.pass == 'B' && m_split.contains(cell.stage)) // whole here and cut elsewhere: both halves in a row
-                order.push_back(fmt::format("s{}.W.m{}", cell.stage, cell.microBatch));
+                add(Pass::WeightGradient);
         }
         return order;
     }
@@ -164,7 +186,8 @@ private:
 
 } // namespace
 
-Result<plan::Schedule> readPytorchSchedule(std::string_view text, const std::string &name, const plan::Plan &plan, const cluster::Cluster &cluster)
+Result<plan::Schedule> readPytorchSchedule(std::string_view text, const std::string &name, const plan::Plan &plan,
+                                           const cluster::Cluster &cluster)
 {
     return Reader(name, plan, cluster).read(text);
 }

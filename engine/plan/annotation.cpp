@@ -76,8 +76,9 @@ Result<AnnotatedLayers> layersOfOne(std::string_view scope, const graph::Graph &
     for (std::size_t i = 0; i < layers.size(); ++i) {
         const Covers how = covers(scope, graph, layers.layers[i]);
         if (how == Covers::Part)
-            return badInput(fmt::format("scope \"{}\" is a part of layer {} ({}), and task graphs are made of whole layers; annotate \"{}\"", scope, i,
-                                        layers.layers[i].name, layers.layers[i].name));
+            return badInput(fmt::format(
+                "scope \"{}\" is a part of layer {} ({}), and task graphs are made of whole layers; annotate \"{}\"",
+                scope, i, layers.layers[i].name, layers.layers[i].name));
         if (how == Covers::None)
             continue;
         range.first = std::min(range.first, i);
@@ -85,33 +86,32 @@ Result<AnnotatedLayers> layersOfOne(std::string_view scope, const graph::Graph &
         ++count;
     }
     if (count == 0)
-        return notFound(fmt::format("model {} has no scope \"{}\"; near it are {}", graph.name(), scope, fmt::join(nearNames(scope, annotatableScopes(graph, layers)), ", ")));
+        return notFound(fmt::format("model {} has no scope \"{}\"; near it are {}", graph.name(), scope,
+                                    fmt::join(nearNames(scope, annotatableScopes(graph, layers)), ", ")));
     if (count != range.last - range.first)
-        return badInput(fmt::format("the layers of scope \"{}\" do not lie together, and a task graph is a run of layers; annotate parts of it, such as \"{}\"", scope,
-                                    layers.layers[range.first].name));
+        return badInput(fmt::format("the layers of scope \"{}\" do not lie together, and a task graph is a run of "
+                                    "layers; annotate parts of it, such as \"{}\"",
+                                    scope, layers.layers[range.first].name));
     return range;
 }
 
 } // namespace
 
-const char *name(Annotation::Kind kind)
-{
-    return kind == Annotation::Kind::Split ? "split" : "replicate";
-}
+const char *name(Annotation::Kind kind) { return kind == Annotation::Kind::Split ? "split" : "replicate"; }
 
 std::string strategyText(const Annotation &annotation)
 {
-    return annotation.devices > 0 ? fmt::format("{}:{}", name(annotation.kind), annotation.devices) : std::string(name(annotation.kind));
+    return annotation.devices > 0 ? fmt::format("{}:{}", name(annotation.kind), annotation.devices)
+                                  : std::string(name(annotation.kind));
 }
 
-std::string toText(const Annotation &annotation)
-{
-    return annotation.scope + "=" + strategyText(annotation);
-}
+std::string toText(const Annotation &annotation) { return annotation.scope + "=" + strategyText(annotation); }
 
 Result<Annotation> annotationFromText(std::string_view text)
 {
-    const Error form = badInput(fmt::format("\"{}\" is not an annotation; write SCOPE=split:4, SCOPE=replicate:2 or SCOPE=replicate, with 1 to {} devices", text, kMostDevices));
+    const Error form = badInput(fmt::format(
+        "\"{}\" is not an annotation; write SCOPE=split:4, SCOPE=replicate:2 or SCOPE=replicate, with 1 to {} devices",
+        text, kMostDevices));
     const std::size_t equals = text.rfind('=');
     if (equals == std::string_view::npos || equals == 0)
         return form;
@@ -122,7 +122,8 @@ Result<Annotation> annotationFromText(std::string_view text)
     if (colon != std::string_view::npos) {
         const std::string_view number = strategy.substr(colon + 1);
         const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), annotation.devices);
-        if (error != std::errc() || end != number.data() + number.size() || annotation.devices < 1 || annotation.devices > kMostDevices)
+        if (error != std::errc() || end != number.data() + number.size() || annotation.devices < 1
+            || annotation.devices > kMostDevices)
             return form;
         strategy = strategy.substr(0, colon);
     }
@@ -145,11 +146,13 @@ Result<AnnotatedLayers> layersOfScope(std::string_view scope, const graph::Graph
     if (!end)
         return end.error();
     if (end->last <= begin->first)
-        return badInput(fmt::format("scope \"{}\" ends before it begins; give the one that comes first in the model first", scope));
+        return badInput(
+            fmt::format("scope \"{}\" ends before it begins; give the one that comes first in the model first", scope));
     return AnnotatedLayers{begin->first, end->last, 0};
 }
 
-Result<std::vector<AnnotatedLayers>> annotatedLayers(const std::vector<Annotation> &annotations, const graph::Graph &graph, const graph::LayerView &layers)
+Result<std::vector<AnnotatedLayers>> annotatedLayers(const std::vector<Annotation> &annotations,
+                                                     const graph::Graph &graph, const graph::LayerView &layers)
 {
     std::vector<AnnotatedLayers> ranges;
     bool others = false;
@@ -165,7 +168,8 @@ Result<std::vector<AnnotatedLayers>> annotatedLayers(const std::vector<Annotatio
         range->annotation = i;
         ranges.push_back(*range);
     }
-    std::stable_sort(ranges.begin(), ranges.end(), [](const AnnotatedLayers &a, const AnnotatedLayers &b) { return a.first < b.first; });
+    std::stable_sort(ranges.begin(), ranges.end(),
+                     [](const AnnotatedLayers &a, const AnnotatedLayers &b) { return a.first < b.first; });
     for (std::size_t i = 1; i < ranges.size(); ++i) {
         if (ranges[i].first >= ranges[i - 1].last)
             continue;
@@ -173,8 +177,9 @@ Result<std::vector<AnnotatedLayers>> annotatedLayers(const std::vector<Annotatio
         const std::string &b = annotations[ranges[i].annotation].scope;
         if (a == b)
             return badInput(fmt::format("scope \"{}\" is annotated twice; leave one annotation out", a));
-        return badInput(fmt::format("annotations do not nest, but layer {} ({}) is in scope \"{}\" and in \"{}\"; annotate one of them", ranges[i].first,
-                                    layers.layers[ranges[i].first].name, a, b));
+        return badInput(fmt::format(
+            "annotations do not nest, but layer {} ({}) is in scope \"{}\" and in \"{}\"; annotate one of them",
+            ranges[i].first, layers.layers[ranges[i].first].name, a, b));
     }
     return ranges;
 }
@@ -191,7 +196,8 @@ std::vector<std::string> annotatableScopes(const graph::Graph &graph, const grap
     };
     std::set<std::string, std::less<>> refused;
     for (const graph::Layer &layer : layers.layers) {
-        for (std::size_t slash = layer.name.find('/'); slash != std::string::npos; slash = layer.name.find('/', slash + 1)) {
+        for (std::size_t slash = layer.name.find('/'); slash != std::string::npos;
+             slash = layer.name.find('/', slash + 1)) {
             const std::string outer = layer.name.substr(0, slash);
             if (seen.contains(outer) || refused.contains(outer))
                 continue;

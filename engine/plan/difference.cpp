@@ -16,7 +16,8 @@ std::string deviceText(const std::vector<DeviceId> &devices)
         std::size_t end = i + 1;
         while (end < devices.size() && devices[end].value == devices[end - 1].value + 1)
             ++end;
-        runs.push_back(end - i == 1 ? fmt::format("{}", devices[i].value) : fmt::format("{}-{}", devices[i].value, devices[end - 1].value));
+        runs.push_back(end - i == 1 ? fmt::format("{}", devices[i].value)
+                                    : fmt::format("{}-{}", devices[i].value, devices[end - 1].value));
         i = end;
     }
     return fmt::format("{}", fmt::join(runs, ","));
@@ -37,10 +38,7 @@ std::string warmupText(const std::vector<int> &warmup)
     return warmup.empty() ? "by kind" : fmt::format("{}", fmt::join(warmup, ","));
 }
 
-std::string registersText(int registers)
-{
-    return registers == 0 ? "by schedule" : std::to_string(registers);
-}
+std::string registersText(int registers) { return registers == 0 ? "by schedule" : std::to_string(registers); }
 
 std::string annotationsText(const std::vector<Annotation> &annotations)
 {
@@ -68,16 +66,19 @@ void compareStages(Lines &lines, std::size_t index, const Stage &a, const Stage 
 {
     const std::string stage = fmt::format("stage {}:", index);
     lines.compare(stage + " name", a.name, b.name);
-    lines.compare(stage + " layers", fmt::format("{}..{}", a.firstLayer, a.lastLayer), fmt::format("{}..{}", b.firstLayer, b.lastLayer));
+    lines.compare(stage + " layers", fmt::format("{}..{}", a.firstLayer, a.lastLayer),
+                  fmt::format("{}..{}", b.firstLayer, b.lastLayer));
     lines.compare(stage + " devices", deviceText(a.devices), deviceText(b.devices));
     lines.compare(stage + " replica shares", sharesText(a.replicaShares), sharesText(b.replicaShares));
     lines.compare(stage + " recompute", name(a.recompute), name(b.recompute));
     lines.compare(stage + " ZeRO", std::to_string(a.zero), std::to_string(b.zero));
     lines.compare(stage + " registers", registersText(a.registers), registersText(b.registers));
-    lines.compare(stage + " device mesh", fmt::format("[{}]", fmt::join(a.mesh, ",")), fmt::format("[{}]", fmt::join(b.mesh, ",")));
+    lines.compare(stage + " device mesh", fmt::format("[{}]", fmt::join(a.mesh, ",")),
+                  fmt::format("[{}]", fmt::join(b.mesh, ",")));
     for (const auto &[tensor, text] : a.shardings) {
         const auto other = b.shardings.find(tensor);
-        lines.compare(fmt::format("{} sharding of {}", stage, tensor), text, other == b.shardings.end() ? "none" : other->second);
+        lines.compare(fmt::format("{} sharding of {}", stage, tensor), text,
+                      other == b.shardings.end() ? "none" : other->second);
     }
     for (const auto &[tensor, text] : b.shardings) {
         if (!a.shardings.contains(tensor))
@@ -87,10 +88,11 @@ void compareStages(Lines &lines, std::size_t index, const Stage &a, const Stage 
 
 std::string optimizerText(const Optimizer &optimizer)
 {
-    if (optimizer.kind == Optimizer::Kind::Sgd)
-        return fmt::format("sgd (rate {:g}, momentum {:g}, decay {:g})", optimizer.learningRate, optimizer.momentum, optimizer.weightDecay);
-    return fmt::format("adamw (rate {:g}, betas {:g} and {:g}, epsilon {:g}, decay {:g})", optimizer.learningRate, optimizer.beta1, optimizer.beta2,
-                       optimizer.epsilon, optimizer.weightDecay);
+    std::string settings;
+    for (const auto &[name, value] : optimizer.rule.formula().settings)
+        settings += fmt::format("{} {:g}, ", name, value);
+    return fmt::format("{} (rate {:g}, {}decay {:g})", optimizer.rule.name(), optimizer.learningRate, settings,
+                       optimizer.weightDecay);
 }
 
 std::string learningRateText(const LearningRateSchedule &schedule)
@@ -98,22 +100,33 @@ std::string learningRateText(const LearningRateSchedule &schedule)
     const std::string end = schedule.totalSteps == 0 ? "the end" : fmt::format("step {}", schedule.totalSteps);
     if (schedule.kind == LearningRateSchedule::Kind::Constant)
         return fmt::format("constant after {} warm-up steps", schedule.warmupSteps);
-    return fmt::format("{} to {:g} at {} after {} warm-up steps", name(schedule.kind), schedule.minimum, end, schedule.warmupSteps);
+    return fmt::format("{} to {:g} at {} after {} warm-up steps", name(schedule.kind), schedule.minimum, end,
+                       schedule.warmupSteps);
 }
 
 std::string groupsText(const std::vector<ParameterGroup> &groups)
 {
     std::vector<std::string> parts;
     for (const ParameterGroup &group : groups)
-        parts.push_back(fmt::format("{} (decay {:g}, rate x {:g})", group.match, group.weightDecay, group.learningRateFactor));
+        parts.push_back(
+            fmt::format("{} (decay {:g}, rate x {:g})", group.match, group.weightDecay, group.learningRateFactor));
     return parts.empty() ? "none" : fmt::format("{}", fmt::join(parts, ", "));
+}
+
+std::string exchangeText(const Exchange &exchange)
+{
+    std::string text = name(exchange.policy);
+    for (const ExchangeGroup &group : exchange.groups)
+        text += fmt::format(", {}: {}", group.match, name(group.policy));
+    return text;
 }
 
 void compareTraining(Lines &lines, const Plan &a, const Plan &b)
 {
     lines.compare("precision", name(a.precision), name(b.precision));
     lines.compare("optimizer", optimizerText(a.optimizer), optimizerText(b.optimizer));
-    lines.compare("gradients clipped to norm", fmt::format("{:g}", a.optimizer.clipNorm), fmt::format("{:g}", b.optimizer.clipNorm));
+    lines.compare("gradients clipped to norm", fmt::format("{:g}", a.optimizer.clipNorm),
+                  fmt::format("{:g}", b.optimizer.clipNorm));
     lines.compare("learning rate", learningRateText(a.optimizer.schedule), learningRateText(b.optimizer.schedule));
     lines.compare("parameter groups", groupsText(a.optimizer.groups), groupsText(b.optimizer.groups));
 }
@@ -138,9 +151,11 @@ std::vector<std::string> difference(const Plan &a, const Plan &b)
         lines.add(fmt::format("stage {}: added, {}", i, stageText(b.stages[i])));
     lines.compare("schedule", name(a.schedule.kind), name(b.schedule.kind));
     lines.compare("warm-up", warmupText(a.schedule.warmup), warmupText(b.schedule.warmup));
+    lines.compare("lane policy", a.schedule.lanePolicy.empty() ? "fifo" : a.schedule.lanePolicy,
+                  b.schedule.lanePolicy.empty() ? "fifo" : b.schedule.lanePolicy);
     if (a.schedule.order != b.schedule.order)
         lines.add("order of tasks changed");
-    lines.compare("exchange", a.exchange, b.exchange);
+    lines.compare("exchange", exchangeText(a.exchange), exchangeText(b.exchange));
     lines.compare("bytes of a bucket", std::to_string(a.bucketBytes), std::to_string(b.bucketBytes));
     compareTraining(lines, a, b);
     return lines.take();

@@ -12,7 +12,8 @@
 namespace planloom::plan {
 namespace {
 
-constexpr std::array kScheduleNames{"gpipe", "1f1b", "dapple-a", "dapple-b", "interleaved-1f1b", "zb-h1", "custom"}; // order of ScheduleKind
+constexpr std::array kScheduleNames{"gpipe", "1f1b",  "dapple-a", "dapple-b", "interleaved-1f1b",
+                                    "zb-h1", "custom"}; // order of ScheduleKind
 
 /// Samples of each replica by largest remainder; ties go to the lower index.
 std::vector<std::int64_t> sliceSizes(const std::vector<double> &shares, std::int64_t samples)
@@ -29,25 +30,30 @@ std::vector<std::int64_t> sliceSizes(const std::vector<double> &shares, std::int
     }
     std::vector<std::size_t> order(shares.size());
     std::iota(order.begin(), order.end(), std::size_t{0});
-    std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return remainders[a] > remainders[b]; });
+    std::stable_sort(order.begin(), order.end(),
+                     [&](std::size_t a, std::size_t b) { return remainders[a] > remainders[b]; });
     for (std::size_t i = 0; left > 0; i = (i + 1) % order.size(), --left)
         ++sizes[order[i]];
     return sizes;
 }
 
 /// Forwards before the first backward in a hand-made order, 0 if there is none for @p device.
-int leadingForwards(const Plan &plan, const std::string &task)
+int leadingForwards(const Plan &plan, std::size_t stage)
 {
+    const auto isForward = [stage](const schedule::PassStep &step) {
+        return step.forward() && step.stage == static_cast<std::int32_t>(stage);
+    };
     for (const auto &[device, order] : plan.schedule.order) {
-        if (order.empty() || !order.front().starts_with(task))
+        if (order.empty() || !isForward(order.front()))
             continue;
-        const auto firstOther = std::find_if(order.begin(), order.end(), [&](const std::string &id) { return !id.starts_with(task); });
+        const auto firstOther = std::find_if_not(order.begin(), order.end(), isForward);
         return static_cast<int>(firstOther - order.begin());
     }
     return 0;
 }
 
-/// Forwards before the first backward on the place of @p stage, whichever of its stages they are of (Narayanan et al., 2021).
+/// Forwards before the first backward on the place of @p stage, whichever of its stages they are of (Narayanan et al.,
+/// 2021).
 std::int64_t interleavedDepth(const Plan &plan, std::size_t stage)
 {
     const auto places = static_cast<std::int64_t>(stageGroups(plan).size());
@@ -63,20 +69,15 @@ std::int64_t depthByKind(const Plan &plan, std::size_t stage)
 {
     const auto behind = static_cast<std::int64_t>(plan.stages.size() - stage);
     switch (plan.schedule.kind) {
-    case ScheduleKind::GPipe:
-        return plan.microBatches;
+    case ScheduleKind::GPipe: return plan.microBatches;
     case ScheduleKind::OneF1B:
     case ScheduleKind::DappleA:
-    case ScheduleKind::ZeroBubbleH1:
-        return behind;
-    case ScheduleKind::Interleaved1F1B:
-        return interleavedDepth(plan, stage);
-    case ScheduleKind::DappleB:
-        return 2 * behind - 1;
-    case ScheduleKind::Custom:
-        break;
+    case ScheduleKind::ZeroBubbleH1: return behind;
+    case ScheduleKind::Interleaved1F1B: return interleavedDepth(plan, stage);
+    case ScheduleKind::DappleB: return 2 * behind - 1;
+    case ScheduleKind::Custom: break;
     }
-    const int given = leadingForwards(plan, fmt::format("s{}.F.", stage));
+    const int given = leadingForwards(plan, stage);
     return given > 0 ? given : behind;
 }
 
@@ -121,10 +122,7 @@ std::optional<Recompute> recomputeFromName(std::string_view text)
     return std::nullopt;
 }
 
-const char *name(Precision precision)
-{
-    return precision == Precision::BFloat16 ? "bf16" : "fp32";
-}
+const char *name(Precision precision) { return precision == Precision::BFloat16 ? "bf16" : "fp32"; }
 
 std::optional<Precision> precisionFromName(std::string_view text)
 {
@@ -135,10 +133,7 @@ std::optional<Precision> precisionFromName(std::string_view text)
     return std::nullopt;
 }
 
-std::vector<std::string> scheduleNames()
-{
-    return {kScheduleNames.begin(), kScheduleNames.end()};
-}
+std::vector<std::string> scheduleNames() { return {kScheduleNames.begin(), kScheduleNames.end()}; }
 
 Subject makeSubject(std::shared_ptr<const graph::Graph> graph, std::shared_ptr<const cluster::Cluster> cluster,
                     std::shared_ptr<const cost::Profile> profile, std::string modelSource)
@@ -165,7 +160,8 @@ SampleRange microBatchRange(const Plan &plan, std::int64_t microBatch)
 
 std::vector<std::int64_t> replicaSizes(const Stage &stage, std::int64_t samples)
 {
-    if (stage.replicaShares.size() == stage.replicas() && std::accumulate(stage.replicaShares.begin(), stage.replicaShares.end(), 0.0) > 0)
+    if (stage.replicaShares.size() == stage.replicas()
+        && std::accumulate(stage.replicaShares.begin(), stage.replicaShares.end(), 0.0) > 0)
         return sliceSizes(stage.replicaShares, samples);
     const auto count = static_cast<std::int64_t>(stage.replicas());
     std::vector<std::int64_t> sizes(stage.replicas(), samples / count);
@@ -204,10 +200,12 @@ bool splitsBackward(const Schedule &schedule, std::size_t stage)
 {
     if (schedule.kind == ScheduleKind::ZeroBubbleH1)
         return true;
-    const std::string prefix = fmt::format("s{}.W.", stage);
-    const auto isWeights = [&](const std::string &task) { return task.starts_with(prefix); };
-    return std::any_of(schedule.order.begin(), schedule.order.end(),
-                       [&](const auto &entry) { return std::any_of(entry.second.begin(), entry.second.end(), isWeights); });
+    const auto isWeights = [&](const schedule::PassStep &step) {
+        return step.pass == schedule::Pass::WeightGradient && step.stage == static_cast<std::int32_t>(stage);
+    };
+    return std::any_of(schedule.order.begin(), schedule.order.end(), [&](const auto &entry) {
+        return std::any_of(entry.second.begin(), entry.second.end(), isWeights);
+    });
 }
 
 std::vector<int> warmupDepths(const Plan &plan)
@@ -217,7 +215,8 @@ std::vector<int> warmupDepths(const Plan &plan)
     for (std::size_t stage = 0; stage < plan.stages.size(); ++stage) {
         std::int64_t depth = depthByKind(plan, stage);
         if (stage < given.size())
-            depth = plan.schedule.kind == ScheduleKind::Custom ? given[stage] : std::min<std::int64_t>(depth, given[stage]);
+            depth =
+                plan.schedule.kind == ScheduleKind::Custom ? given[stage] : std::min<std::int64_t>(depth, given[stage]);
         const std::int64_t most = std::clamp<std::int64_t>(plan.microBatches, 1, std::numeric_limits<int>::max());
         depths.push_back(static_cast<int>(std::clamp<std::int64_t>(depth, 1, most)));
     }
@@ -233,13 +232,17 @@ std::string notation(const Plan &plan)
     std::vector<std::string> replicas;
     std::vector<std::size_t> layers;
     for (const Stage &stage : plan.stages) {
-        replicas.push_back(stage.shards() > 1 ? fmt::format("{}x{}", stage.replicas(), stage.shards()) : std::to_string(stage.replicas()));
+        replicas.push_back(stage.shards() > 1 ? fmt::format("{}x{}", stage.replicas(), stage.shards())
+                                              : std::to_string(stage.replicas()));
         layers.push_back(stage.lastLayer - stage.firstLayer);
     }
-    const bool straight = std::all_of(plan.stages.begin(), plan.stages.end(), [](const Stage &stage) { return stage.devices.size() == 1; });
-    const std::string stages = straight ? "straight" : fmt::format("{} ({})", fmt::join(replicas, ":"), fmt::join(layers, ":"));
+    const bool straight = std::all_of(plan.stages.begin(), plan.stages.end(),
+                                      [](const Stage &stage) { return stage.devices.size() == 1; });
+    const std::string stages =
+        straight ? "straight" : fmt::format("{} ({})", fmt::join(replicas, ":"), fmt::join(layers, ":"));
     const std::size_t places = stageGroups(plan).size();
-    return places == plan.stages.size() ? stages : fmt::format("{}, {} stages on {} places", stages, plan.stages.size(), places);
+    return places == plan.stages.size() ? stages
+                                        : fmt::format("{}, {} stages on {} places", stages, plan.stages.size(), places);
 }
 
 } // namespace planloom::plan

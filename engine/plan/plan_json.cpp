@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/base/files.h"
 #include "engine/base/json_reader.h"
+#include "engine/plan/plan_json.h"
 #include "engine/plan/training.h"
 #include "engine/plan/validate.h"
 
+#include <algorithm>
+#include <array>
 #include <cmath>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -23,16 +26,10 @@ constexpr int kMostWarmup = std::numeric_limits<int>::max();
 constexpr std::int64_t kMostSteps = std::int64_t{1} << 40;
 
 /// One line, keys sorted: the form whose SHA-256 stands in the file.
-std::string canonical(const json &value)
-{
-    return value.dump(-1, ' ', false, json::error_handler_t::replace);
-}
+std::string canonical(const json &value) { return value.dump(-1, ' ', false, json::error_handler_t::replace); }
 
 /// Text that our own writers made.
-json parsed(const std::string &text)
-{
-    return json::parse(text, nullptr, false);
-}
+json parsed(const std::string &text) { return json::parse(text, nullptr, false); }
 
 json finiteOnly(const std::map<std::string, double> &numbers)
 {
@@ -44,7 +41,8 @@ json finiteOnly(const std::map<std::string, double> &numbers)
     return made;
 }
 
-// Fields that came with sharding and real training are written only where they say something: files without them read as before.
+// Fields that came with sharding and real training are written only where they say something: files without them read
+// as before.
 
 json recomputeToJson(Recompute recompute)
 {
@@ -69,7 +67,9 @@ json stageToJson(const Stage &stage, const cluster::Cluster &cluster)
 {
     json devices = json::array();
     for (const DeviceId device : stage.devices) // a draft that is being edited may name what does not exist
-        devices.push_back(device.valid() && device.index() < cluster.devices().size() ? cluster.device(device).name : fmt::format("device {}", device.value));
+        devices.push_back(device.valid() && device.index() < cluster.devices().size()
+                              ? cluster.device(device).name
+                              : fmt::format("device {}", device.value));
     json made{{"name", stage.name},
               {"layers", {stage.firstLayer, stage.lastLayer}},
               {"devices", std::move(devices)},
@@ -82,25 +82,44 @@ json stageToJson(const Stage &stage, const cluster::Cluster &cluster)
     return made;
 }
 
+json scheduleToJson(const Schedule &from)
+{
+    json made{{"kind", name(from.kind)}, {"warmup", from.warmup}, {"order", json::object()}};
+    for (const auto &[device, order] : from.order) {
+        json &ids = made["order"][device] = json::array();
+        for (const schedule::PassStep &step : order)
+            ids.push_back(schedule::textOf(step));
+    }
+    if (!from.lanePolicy.empty())
+        made["lane_policy"] = from.lanePolicy;
+    return made;
+}
+
 json scheduleToJson(const LearningRateSchedule &schedule)
 {
-    return {{"kind", name(schedule.kind)}, {"warmup_steps", schedule.warmupSteps}, {"total_steps", schedule.totalSteps}, {"minimum", schedule.minimum}};
+    return {{"kind", name(schedule.kind)},
+            {"warmup_steps", schedule.warmupSteps},
+            {"total_steps", schedule.totalSteps},
+            {"minimum", schedule.minimum}};
 }
 
 json optimizerToJson(const Optimizer &optimizer)
 {
-    json made{{"learning_rate", optimizer.learningRate}, {"weight_decay", optimizer.weightDecay}};
-    if (optimizer.kind == Optimizer::Kind::Sgd)
-        made.update({{"kind", "sgd"}, {"momentum", optimizer.momentum}});
-    else
-        made.update({{"kind", "adamw"}, {"beta1", optimizer.beta1}, {"beta2", optimizer.beta2}, {"epsilon", optimizer.epsilon}});
+    json made{{"kind", optimizer.rule.name()},
+              {"learning_rate", optimizer.learningRate},
+              {"weight_decay", optimizer.weightDecay}};
+    for (const auto &[name, value] : optimizer.rule.formula().settings)
+        made[name] = value;
     if (optimizer.clipNorm != 0)
         made["clip_norm"] = optimizer.clipNorm;
     const LearningRateSchedule &schedule = optimizer.schedule;
-    if (schedule.kind != LearningRateSchedule::Kind::Constant || schedule.warmupSteps != 0 || schedule.totalSteps != 0 || schedule.minimum != 0)
+    if (schedule.kind != LearningRateSchedule::Kind::Constant || schedule.warmupSteps != 0 || schedule.totalSteps != 0
+        || schedule.minimum != 0)
         made["schedule"] = scheduleToJson(schedule);
     for (const ParameterGroup &group : optimizer.groups)
-        made["groups"].push_back({{"match", group.match}, {"weight_decay", group.weightDecay}, {"learning_rate_factor", group.learningRateFactor}});
+        made["groups"].push_back({{"match", group.match},
+                                  {"weight_decay", group.weightDecay},
+                                  {"learning_rate_factor", group.learningRateFactor}});
     return made;
 }
 
@@ -116,10 +135,16 @@ json annotationsToJson(const std::vector<Annotation> &annotations)
     return made;
 }
 
-/// One top-level field a line, one stage a line: a person can edit the plan, and the embedded model stays out of the way.
+/// One top-level field a line, one stage a line: the plan can be edited by hand, and the embedded model stays out of
+/// the way.
 class Writer {
 public:
     void field(const char *key, const json &value) { raw(key, canonical(value)); }
+    /// @p value is JSON.
+    void raw(const std::string &key, const std::string &value)
+    {
+        m_lines.push_back(fmt::format("  \"{}\": {}", key, value));
+    }
     void list(const char *key, const json &entries)
     {
         std::vector<std::string> lines;
@@ -130,7 +155,6 @@ public:
     [[nodiscard]] std::string text() const { return fmt::format("{{\n{}\n}}\n", fmt::join(m_lines, ",\n")); }
 
 private:
-    void raw(const char *key, const std::string &value) { m_lines.push_back(fmt::format("  \"{}\": {}", key, value)); }
     std::vector<std::string> m_lines;
 };
 
@@ -147,7 +171,10 @@ Result<Subject> subjectFrom(JsonReader &top)
     const auto check = [](JsonReader &named, const std::string &text, const char *what) {
         const std::string given = named.text("sha256", std::string());
         if (!given.empty() && given != sha256(text))
-            named.fail("sha256", fmt::format("the embedded {} is not the one that the plan was made for; plan again, or delete this field to accept it", what));
+            named.fail("sha256",
+                       fmt::format("the embedded {} is not the one that the plan was made for; plan again, or delete "
+                                   "this field to accept it",
+                                   what));
     };
     const std::string graphText = canonical(graphField.value());
     const std::string clusterText = canonical(clusterField.value());
@@ -171,8 +198,8 @@ Result<Subject> subjectFrom(JsonReader &top)
     const std::string source = model.text("source", std::string());
     if (Status status = top.failure(); !status)
         return status.error();
-    return makeSubject(std::make_shared<const graph::Graph>(*std::move(graph)), std::make_shared<const cluster::Cluster>(*std::move(cluster)),
-                       std::move(profile), source);
+    return makeSubject(std::make_shared<const graph::Graph>(*std::move(graph)),
+                       std::make_shared<const cluster::Cluster>(*std::move(cluster)), std::move(profile), source);
 }
 
 void memoryFrom(JsonReader &reader, Stage &stage)
@@ -186,9 +213,13 @@ void memoryFrom(JsonReader &reader, Stage &stage)
         memory.each("recompute", [&stage](JsonReader &entry) {
             const std::string what = entry.asText();
             if (what != kWholeStage && what != kAttention && what != kLayers)
-                entry.fail({}, "must be \"*\", the whole stage, \"layers\", each by itself, or \"attention\", its core only");
+                entry.fail(
+                    {}, "must be \"*\", the whole stage, \"layers\", each by itself, or \"attention\", its core only");
             // The one that keeps the least counts.
-            stage.recompute = std::max(stage.recompute, what == kWholeStage ? Recompute::Full : what == kLayers ? Recompute::Layers : Recompute::Selective);
+            stage.recompute = std::max(stage.recompute,
+                                       what == kWholeStage   ? Recompute::Full
+                                           : what == kLayers ? Recompute::Layers
+                                                             : Recompute::Selective);
         });
     }
     stage.zero = static_cast<int>(memory.integerOr("zero", 0, 0, 3));
@@ -202,7 +233,9 @@ void layersFrom(JsonReader &reader, Stage &stage)
     std::vector<std::int64_t> bounds;
     if (!reader.has("layers"))
         reader.fail("layers", "is missing; give [first, one past the last]");
-    reader.each("layers", [&bounds](JsonReader &entry) { bounds.push_back(entry.asInteger(0, std::numeric_limits<std::int32_t>::max())); });
+    reader.each("layers", [&bounds](JsonReader &entry) {
+        bounds.push_back(entry.asInteger(0, std::numeric_limits<std::int32_t>::max()));
+    });
     if (bounds.size() != 2) {
         reader.fail("layers", "must be [first, one past the last]");
         return;
@@ -220,11 +253,14 @@ Stage stageFrom(JsonReader &reader, const cluster::Cluster &cluster)
         const std::string name = entry.asText();
         const DeviceId device = cluster.find(name);
         if (!device.valid())
-            entry.fail({}, fmt::format("device \"{}\" is not in cluster {}, whose {} devices are {} to {}", name, cluster.name(), cluster.devices().size(),
-                                       cluster.devices().front().name, cluster.devices().back().name));
+            entry.fail({},
+                       fmt::format("device \"{}\" is not in cluster {}, whose {} devices are {} to {}", name,
+                                   cluster.name(), cluster.devices().size(), cluster.devices().front().name,
+                                   cluster.devices().back().name));
         stage.devices.push_back(device);
     });
-    reader.each("mesh", [&stage](JsonReader &entry) { stage.mesh.push_back(static_cast<int>(entry.asInteger(1, 1 << 20))); });
+    reader.each("mesh",
+                [&stage](JsonReader &entry) { stage.mesh.push_back(static_cast<int>(entry.asInteger(1, 1 << 20))); });
     reader.each("replica_shares", [&stage](JsonReader &entry) { stage.replicaShares.push_back(entry.asNumber()); });
     reader.each("shardings", [&stage](JsonReader &entry) { stage.shardings[entry.name()] = entry.asText(); });
     memoryFrom(reader, stage);
@@ -234,18 +270,30 @@ Stage stageFrom(JsonReader &reader, const cluster::Cluster &cluster)
 
 Schedule scheduleFrom(JsonReader reader)
 {
-    Schedule schedule;
+    Schedule made;
     const std::string kind = reader.text("kind");
     if (const auto known = scheduleFromName(kind))
-        schedule.kind = *known;
+        made.kind = *known;
     else
         reader.fail("kind", fmt::format("\"{}\" is not known; there are {}", kind, fmt::join(scheduleNames(), ", ")));
-    reader.each("warmup", [&schedule](JsonReader &entry) { schedule.warmup.push_back(static_cast<int>(entry.asInteger(1, kMostWarmup))); });
-    reader.each("order", [&schedule](JsonReader &device) {
-        std::vector<std::string> &tasks = schedule.order[device.name()];
-        device.each([&tasks](JsonReader &task) { tasks.push_back(task.asText()); });
+    reader.each("warmup", [&made](JsonReader &entry) {
+        made.warmup.push_back(static_cast<int>(entry.asInteger(1, kMostWarmup)));
     });
-    return schedule;
+    reader.each("order", [&made](JsonReader &device) {
+        std::vector<schedule::PassStep> &order = made.order[device.name()];
+        device.each([&order](JsonReader &entry) {
+            const std::string text = entry.asText();
+            if (const auto step = schedule::passStepFrom(text))
+                order.push_back(*step);
+            else
+                entry.fail(
+                    "",
+                    fmt::format("\"{}\" is no pass; write a stage, F, B or W, and a micro-batch, such as s0.F.m0",
+                                text));
+        });
+    });
+    made.lanePolicy = reader.text("lane_policy", "");
+    return made;
 }
 
 LearningRateSchedule learningRateFrom(JsonReader reader)
@@ -262,19 +310,35 @@ LearningRateSchedule learningRateFrom(JsonReader reader)
     return schedule;
 }
 
+/// The rule with its settings, which are the fields that are not every rule's.
+update::ConfiguredRule ruleFrom(JsonReader &reader)
+{
+    constexpr std::array kOfAll{"kind", "learning_rate", "weight_decay", "clip_norm", "schedule", "groups"};
+    auto rule = update::ConfiguredRule::named(reader.text("kind"));
+    if (!rule) {
+        reader.fail("kind", rule.error().message);
+        return {};
+    }
+    constexpr std::array kOnceOfAll{"momentum", "beta1", "beta2", "epsilon"}; // plan files had them for every rule
+    const auto contains = [](const auto &names, const std::string &name) {
+        return std::find(names.begin(), names.end(), name) != names.end();
+    };
+    reader.each([&](JsonReader &field) {
+        const std::string name = field.name();
+        const bool isSetting = rule->rule().setting(name) != nullptr;
+        if (contains(kOfAll, name) || (!isSetting && contains(kOnceOfAll, name)))
+            return;
+        if (const Status known = rule->set(name, isSetting ? field.asNumber() : 0); !known)
+            reader.fail(name, known.error().message);
+    });
+    return *rule;
+}
+
 Optimizer optimizerFrom(JsonReader reader)
 {
     Optimizer optimizer;
-    const std::string kind = reader.text("kind");
-    if (kind == "sgd")
-        optimizer.kind = Optimizer::Kind::Sgd;
-    else if (kind != "adamw")
-        reader.fail("kind", fmt::format("\"{}\" is not known; there are adamw and sgd", kind));
+    optimizer.rule = ruleFrom(reader);
     optimizer.learningRate = reader.number("learning_rate", optimizer.learningRate);
-    optimizer.momentum = reader.number("momentum", optimizer.momentum);
-    optimizer.beta1 = reader.number("beta1", optimizer.beta1);
-    optimizer.beta2 = reader.number("beta2", optimizer.beta2);
-    optimizer.epsilon = reader.number("epsilon", optimizer.epsilon);
     optimizer.weightDecay = reader.number("weight_decay", optimizer.weightDecay);
     optimizer.clipNorm = reader.number("clip_norm", optimizer.clipNorm);
     if (reader.has("schedule"))
@@ -290,7 +354,8 @@ Optimizer optimizerFrom(JsonReader reader)
 
 Annotation annotationFrom(JsonReader &reader)
 {
-    Annotation annotation{reader.text("scope"), Annotation::Kind::Replicate, static_cast<int>(reader.integerOr("devices", 0, 1, cluster::kMostDevices))};
+    Annotation annotation{reader.text("scope"), Annotation::Kind::Replicate,
+                          static_cast<int>(reader.integerOr("devices", 0, 1, cluster::kMostDevices))};
     const std::string strategy = reader.text("strategy");
     if (strategy == name(Annotation::Kind::Split))
         annotation.kind = Annotation::Kind::Split;
@@ -319,13 +384,24 @@ PlannerInfo plannerFrom(JsonReader reader)
 
 void exchangeFrom(JsonReader reader, Plan &plan)
 {
-    plan.exchange = reader.text("kind");
+    const auto policyOf = [](JsonReader &from) {
+        const auto policy = findExchangePolicy(from.text("kind"));
+        if (!policy)
+            from.fail("kind", policy.error().message);
+        return policy ? *policy : ExchangePolicy::AllReduce;
+    };
+    plan.exchange.policy = policyOf(reader);
+    reader.each("groups", [&](JsonReader &entry) {
+        plan.exchange.groups.push_back({entry.text("match"), policyOf(entry)});
+    });
     plan.bucketBytes = reader.integerOr("bucket_bytes", Plan::kBucketBytes, 0, std::int64_t{1} << 40);
 }
 
 json exchangeToJson(const Plan &plan)
 {
-    json exchange = {{"kind", plan.exchange}};
+    json exchange = {{"kind", name(plan.exchange.policy)}};
+    for (const ExchangeGroup &group : plan.exchange.groups)
+        exchange["groups"].push_back({{"match", group.match}, {"kind", name(group.policy)}});
     if (plan.bucketBytes != Plan::kBucketBytes)
         exchange["bucket_bytes"] = plan.bucketBytes;
     return exchange;
@@ -363,7 +439,9 @@ Plan planFrom(JsonReader &top, const cluster::Cluster &cluster)
 
 } // namespace
 
-std::string toJson(const Document &document)
+std::string toJson(const Document &document) { return toJson(document, nlohmann::ordered_json::object()); }
+
+std::string toJson(const Document &document, const nlohmann::ordered_json &leading)
 {
     const Plan &plan = document.plan;
     const Subject &subject = document.subject;
@@ -377,16 +455,22 @@ std::string toJson(const Document &document)
         predicted = nullptr;
 
     Writer writer;
+    for (const auto &[key, value] : leading.items())
+        writer.raw(key, value.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
     writer.field("schema", kSchema);
-    writer.field("model", {{"name", plan.modelName}, {"source", plan.modelSource}, {"sha256", sha256(canonical(graph))}});
+    writer.field("model",
+                 {{"name", plan.modelName}, {"source", plan.modelSource}, {"sha256", sha256(canonical(graph))}});
     writer.field("cluster", {{"name", plan.clusterName}, {"sha256", sha256(canonical(cluster))}});
-    writer.field("planner", {{"name", plan.planner.name}, {"options", plan.planner.options}, {"search_seconds", plan.planner.searchSeconds}});
+    writer.field("planner",
+                 {{"name", plan.planner.name},
+                  {"options", plan.planner.options},
+                  {"search_seconds", plan.planner.searchSeconds}});
     if (!plan.annotations.empty())
         writer.list("annotations", annotationsToJson(plan.annotations));
     writer.field("global_batch", plan.globalBatch);
     writer.field("micro_batches", plan.microBatches);
     writer.list("stages", stages);
-    writer.field("schedule", {{"kind", name(plan.schedule.kind)}, {"warmup", plan.schedule.warmup}, {"order", plan.schedule.order}});
+    writer.field("schedule", scheduleToJson(plan.schedule));
     writer.field("exchange", exchangeToJson(plan));
     if (plan.precision != Precision::Float32)
         writer.field("precision", name(plan.precision));
@@ -395,7 +479,10 @@ std::string toJson(const Document &document)
     writer.field("predicted", predicted);
     if (plan.why)
         writer.field("why", parsed(toJson(*plan.why)));
-    writer.field("embedded", {{"graph", graph}, {"cluster", cluster}, {"profile", subject.profile ? parsed(cost::toJson(*subject.profile)) : json()}});
+    writer.field("embedded",
+                 {{"graph", graph},
+                  {"cluster", cluster},
+                  {"profile", subject.profile ? parsed(cost::toJson(*subject.profile)) : json()}});
     return writer.text();
 }
 
@@ -406,7 +493,8 @@ Result<Document> documentFromJson(std::string_view text)
         return parsedText.error();
     JsonReader top(*parsedText);
     if (const std::string schema = top.text("schema"); !top.failed() && schema != kSchema)
-        return unsupported(fmt::format("field \"schema\": \"{}\" is not \"{}\"; this Planloom reads no other", schema, kSchema));
+        return unsupported(
+            fmt::format("field \"schema\": \"{}\" is not \"{}\"; this Planloom reads no other", schema, kSchema));
     auto subject = subjectFrom(top);
     if (Status status = top.failure(text); !status)
         return status.error();

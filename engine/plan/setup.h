@@ -11,20 +11,22 @@
 
 namespace planloom::plan {
 
-/// What another program's configuration says of a training, before it is known for which model and cluster: what planner `manual` makes a plan of.
+/// The training in another program's configuration, before its model and cluster are known; planner `manual` makes a
+/// plan of it.
 struct Setup {
     std::string format; ///< "Megatron-LM arguments"
     std::string file;
 
     std::size_t data = 0; ///< replicas of each stage; 0: as many as there are devices for
     std::size_t tensor = 1;
-    std::size_t pipeline = 1;          ///< groups of devices
-    std::size_t chunks = 1;            ///< stages of each group
-    std::vector<std::int64_t> blocks;  ///< of each stage, pipeline x chunks of them (a last one of 0: what is left); empty: as many in each
-    /// Where blocks is empty: so many fewer blocks on the first and on the last stage than an even share of all and these together; what does not
-    /// divide goes to the first stages, one each (torchtitan).
+    std::size_t pipeline = 1; ///< groups of devices
+    std::size_t chunks = 1;   ///< stages of each group
+    std::vector<std::int64_t>
+        blocks; ///< of each stage, pipeline x chunks of them (a last one of 0: what is left); empty: as many in each
+    /// Where blocks is empty: so many fewer blocks on the first and on the last stage than an even share of all and
+    /// these together; what does not divide goes to the first stages, one each (torchtitan).
     std::optional<std::pair<std::int64_t, std::int64_t>> fewer;
-    bool sequence = false;             ///< activations are split along the tokens between the blocks
+    bool sequence = false; ///< activations are split along the tokens between the blocks
     ScheduleKind schedule = ScheduleKind::OneF1B;
     Recompute recompute = Recompute::None;
     int zero = 0;
@@ -32,7 +34,7 @@ struct Setup {
     std::int64_t globalBatch = 0;  ///< 0: what the micro-batches on all replicas come to
     std::int64_t microBatch = 1;   ///< samples of one micro-batch on one replica; 0: what the batch comes to
     std::int64_t accumulation = 1; ///< micro-batches, where one of the two above is 0
-    std::int64_t perReplica = 0;   ///< samples of a batch on one replica, where the file says it besides; 0: it does not
+    std::int64_t perReplica = 0; ///< samples of a batch on one replica, where the file says it besides; 0: it does not
     Precision precision = Precision::Float32;
     Optimizer optimizer;
 
@@ -45,7 +47,7 @@ struct Setup {
         int line = 0;
     };
     std::vector<Claim> model;
-    std::vector<std::string> notes; ///< what was passed by, or comes out a little different, for people
+    std::vector<std::string> notes; ///< settings left out, or read with a small difference, for display
 };
 
 } // namespace planloom::plan

@@ -39,7 +39,8 @@ double learningRateFactor(const LearningRateSchedule &schedule, std::int64_t ste
     const std::int64_t end = schedule.totalSteps > 0 ? schedule.totalSteps : runSteps;
     if (step >= end)
         return schedule.minimum;
-    const double done = static_cast<double>(step - schedule.warmupSteps) / static_cast<double>(end - schedule.warmupSteps);
+    const double done =
+        static_cast<double>(step - schedule.warmupSteps) / static_cast<double>(end - schedule.warmupSteps);
     const double left = schedule.kind == Kind::Linear ? 1 - done : 0.5 * (1 + std::cos(std::numbers::pi * done));
     return schedule.minimum + (1 - schedule.minimum) * left;
 }
@@ -47,7 +48,7 @@ double learningRateFactor(const LearningRateSchedule &schedule, std::int64_t ste
 ParameterSettings settingsOf(const Optimizer &optimizer, std::string_view parameter, std::size_t rank)
 {
     for (const ParameterGroup &group : optimizer.groups) {
-        if (matches(group, parameter, rank))
+        if (matchesParameter(group.match, parameter, rank))
             return {group.weightDecay, group.learningRateFactor};
     }
     return {optimizer.weightDecay, 1};
@@ -76,11 +77,11 @@ bool matches(std::string_view pattern, std::string_view text)
     return pattern.find_first_not_of('*', p) == std::string_view::npos;
 }
 
-bool matches(const ParameterGroup &group, std::string_view parameter, std::size_t rank)
+bool matchesParameter(std::string_view match, std::string_view parameter, std::size_t rank)
 {
-    if (const auto limit = rankLimit(group.match))
+    if (const auto limit = rankLimit(match))
         return rank < *limit;
-    return matches(std::string_view(group.match), parameter);
+    return matches(match, parameter);
 }
 
 const char *name(Kind kind)

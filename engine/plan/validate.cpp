@@ -21,10 +21,7 @@ constexpr double kMostPasses = 1e7;
 constexpr std::int64_t kLargestBatch = 1'000'000'000;
 constexpr std::size_t kMostMeshDimensions = 8;
 
-Field stageField(std::size_t stage)
-{
-    return {"stages", std::to_string(stage)};
-}
+Field stageField(std::size_t stage) { return {"stages", std::to_string(stage)}; }
 
 std::string label(const Plan &plan, std::size_t stage)
 {
@@ -37,23 +34,26 @@ std::string layersAre(const graph::LayerView &view, std::size_t first, std::size
 {
     if (last - first == 1)
         return fmt::format("layer {} ({}) is", first, view.layers[first].name);
-    return fmt::format("layers {}..{} ({} to {}) are", first, last, view.layers[first].name, view.layers[last - 1].name);
+    return fmt::format("layers {}..{} ({} to {}) are", first, last, view.layers[first].name,
+                       view.layers[last - 1].name);
 }
 
 Status checkBatch(const Plan &plan)
 {
     if (plan.globalBatch < 1 || plan.globalBatch > kLargestBatch)
-        return badInput(fmt::format("the global batch is {}; it must be from 1 to {}", plan.globalBatch, kLargestBatch));
+        return badInput(
+            fmt::format("the global batch is {}; it must be from 1 to {}", plan.globalBatch, kLargestBatch));
     if (plan.microBatches < 1)
         return badInput(fmt::format("there are {} micro-batches; at least 1 is needed", plan.microBatches));
     if (plan.microBatches > plan.globalBatch)
-        return badInput(fmt::format("{} micro-batches are more than the {} samples of the global batch; use at most {}", plan.microBatches,
-                                    plan.globalBatch, plan.globalBatch));
+        return badInput(fmt::format("{} micro-batches are more than the {} samples of the global batch; use at most {}",
+                                    plan.microBatches, plan.globalBatch, plan.globalBatch));
     double passes = 0;
     for (const Stage &stage : plan.stages)
         passes += static_cast<double>(stage.devices.size()) * static_cast<double>(plan.microBatches);
     if (passes > kMostPasses)
-        return badInput(fmt::format("{} micro-batches over all replicas make {:.0f} passes, more than the {:.0f} that are supported; use larger micro-batches",
+        return badInput(fmt::format("{} micro-batches over all replicas make {:.0f} passes, more than the {:.0f} that "
+                                    "are supported; use larger micro-batches",
                                     plan.microBatches, passes, kMostPasses));
     return {};
 }
@@ -63,16 +63,21 @@ Status checkStageLayers(const Plan &plan, std::size_t index, std::size_t begin, 
 {
     const Stage &stage = plan.stages[index];
     if (stage.firstLayer >= stage.lastLayer)
-        return badInput(fmt::format("{} has no layers ({}..{}); give it at least one or remove the stage", label(plan, index), stage.firstLayer, stage.lastLayer));
+        return badInput(fmt::format("{} has no layers ({}..{}); give it at least one or remove the stage",
+                                    label(plan, index), stage.firstLayer, stage.lastLayer));
     if (stage.lastLayer > view.size())
-        return badInput(fmt::format("{} ends at layer {}, but the model has only {} layers", label(plan, index), stage.lastLayer, view.size()));
+        return badInput(fmt::format("{} ends at layer {}, but the model has only {} layers", label(plan, index),
+                                    stage.lastLayer, view.size()));
     if (stage.firstLayer > begin && index == 0)
-        return badInput(fmt::format("{} in no stage; {} must begin at layer 0", layersAre(view, 0, stage.firstLayer), label(plan, 0)));
+        return badInput(fmt::format("{} in no stage; {} must begin at layer 0", layersAre(view, 0, stage.firstLayer),
+                                    label(plan, 0)));
     if (stage.firstLayer > begin)
-        return badInput(fmt::format("{} in no stage; end {} at {} or begin {} at {}", layersAre(view, begin, stage.firstLayer),
-                                    label(plan, index - 1), stage.firstLayer, label(plan, index), begin));
+        return badInput(fmt::format("{} in no stage; end {} at {} or begin {} at {}",
+                                    layersAre(view, begin, stage.firstLayer), label(plan, index - 1), stage.firstLayer,
+                                    label(plan, index), begin));
     if (stage.firstLayer < begin)
-        return badInput(fmt::format("{} in {} and again in {}; begin {} at layer {}", layersAre(view, stage.firstLayer, std::min(begin, stage.lastLayer)),
+        return badInput(fmt::format("{} in {} and again in {}; begin {} at layer {}",
+                                    layersAre(view, stage.firstLayer, std::min(begin, stage.lastLayer)),
                                     label(plan, index - 1), label(plan, index), label(plan, index), begin));
     return {};
 }
@@ -87,11 +92,15 @@ Status checkLayers(const Plan &plan, const graph::LayerView &view, Field &field)
         begin = plan.stages[i].lastLayer;
     }
     if (begin < view.size())
-        return badInput(fmt::format("{} in no stage; end {} at layer {}", layersAre(view, begin, view.size()), label(plan, plan.stages.size() - 1), view.size()));
+        return badInput(fmt::format("{} in no stage; end {} at layer {}", layersAre(view, begin, view.size()),
+                                    label(plan, plan.stages.size() - 1), view.size()));
     return {};
 }
 
-std::vector<int> meshOf(const Stage &stage) { return stage.mesh.empty() ? std::vector<int>{static_cast<int>(stage.devices.size())} : stage.mesh; }
+std::vector<int> meshOf(const Stage &stage)
+{
+    return stage.mesh.empty() ? std::vector<int>{static_cast<int>(stage.devices.size())} : stage.mesh;
+}
 
 /// Stages that have the device @p shared in common must lie on the same devices altogether.
 Status checkSharedDevice(const Plan &plan, std::size_t first, std::size_t second, const std::string &shared)
@@ -99,13 +108,18 @@ Status checkSharedDevice(const Plan &plan, std::size_t first, std::size_t second
     const Stage &a = plan.stages[first];
     const Stage &b = plan.stages[second];
     if (a.devices != b.devices)
-        return badInput(fmt::format("device {} is in {} and in {}, which do not list the same devices in the same order; give both the same list, or each devices of its own",
+        return badInput(fmt::format("device {} is in {} and in {}, which do not list the same devices in the same "
+                                    "order; give both the same list, or each devices of its own",
                                     shared, label(plan, first), label(plan, second)));
     if (meshOf(a) != meshOf(b))
-        return badInput(fmt::format("{} and {} lie on the same devices, as a mesh of {} and of {}; give both the same mesh", label(plan, first), label(plan, second),
-                                    fmt::join(meshOf(a), " x "), fmt::join(meshOf(b), " x ")));
+        return badInput(
+            fmt::format("{} and {} lie on the same devices, as a mesh of {} and of {}; give both the same mesh",
+                        label(plan, first), label(plan, second), fmt::join(meshOf(a), " x "),
+                        fmt::join(meshOf(b), " x ")));
     if (a.replicaShares != b.replicaShares)
-        return badInput(fmt::format("{} and {} lie on the same devices with different replica shares; give both the same", label(plan, first), label(plan, second)));
+        return badInput(
+            fmt::format("{} and {} lie on the same devices with different replica shares; give both the same",
+                        label(plan, first), label(plan, second)));
     return {};
 }
 
@@ -121,10 +135,12 @@ Status checkDevices(const Plan &plan, const cluster::Cluster &cluster, Field &fi
             return badInput(fmt::format("{} has no devices; give it at least one", label(plan, i)));
         for (const DeviceId device : plan.stages[i].devices) {
             if (!device.valid() || device.index() >= cluster.devices().size())
-                return badInput(fmt::format("{}: device {} does not exist; cluster {} has {} devices, {} to {}", label(plan, i), device.value, cluster.name(),
-                                            cluster.devices().size(), cluster.devices().front().name, cluster.devices().back().name));
+                return badInput(fmt::format("{}: device {} does not exist; cluster {} has {} devices, {} to {}",
+                                            label(plan, i), device.value, cluster.name(), cluster.devices().size(),
+                                            cluster.devices().front().name, cluster.devices().back().name));
             if (std::exchange(last[device.index()], i) == i)
-                return badInput(fmt::format("{} lists device {} twice; list each replica's device once", label(plan, i), cluster.device(device).name));
+                return badInput(fmt::format("{} lists device {} twice; list each replica's device once", label(plan, i),
+                                            cluster.device(device).name));
             const std::size_t other = first[device.index()];
             if (other == kNone)
                 first[device.index()] = i;
@@ -144,15 +160,17 @@ Status checkShares(const Plan &plan, std::size_t index)
     if (stage.replicaShares.empty())
         return {};
     if (stage.replicaShares.size() != stage.replicas())
-        return badInput(fmt::format("{} has {} replica shares for {} replicas; give one each, or none for equal shares", label(plan, index),
-                                    stage.replicaShares.size(), stage.replicas()));
+        return badInput(fmt::format("{} has {} replica shares for {} replicas; give one each, or none for equal shares",
+                                    label(plan, index), stage.replicaShares.size(), stage.replicas()));
     for (const double share : stage.replicaShares) {
         if (!std::isfinite(share) || share <= 0)
-            return badInput(fmt::format("{} has a replica share of {}; each must be greater than 0", label(plan, index), share));
+            return badInput(
+                fmt::format("{} has a replica share of {}; each must be greater than 0", label(plan, index), share));
     }
     const double sum = std::accumulate(stage.replicaShares.begin(), stage.replicaShares.end(), 0.0);
     if (std::abs(sum - 1) > 1e-6)
-        return badInput(fmt::format("the replica shares of {} sum to {:.6g}; they must sum to 1", label(plan, index), sum));
+        return badInput(
+            fmt::format("the replica shares of {} sum to {:.6g}; they must sum to 1", label(plan, index), sum));
     return {};
 }
 
@@ -170,10 +188,12 @@ Status checkSlices(const Plan &plan, std::size_t index, const cluster::Cluster &
                 continue;
             const std::string device = cluster.device(stage.devices[i * stage.shards()]).name;
             if (samples >= replicas)
-                return badInput(fmt::format("{}: replica {} on {} gets no sample of a micro-batch of {}; raise its share ({:.3g}) or use larger micro-batches",
+                return badInput(fmt::format("{}: replica {} on {} gets no sample of a micro-batch of {}; raise its "
+                                            "share ({:.3g}) or use larger micro-batches",
                                             label(plan, index), i, device, samples, stage.replicaShares[i]));
             const std::int64_t most = plan.globalBatch / replicas;
-            return badInput(fmt::format("{} has {} replicas but micro-batches of {} samples: the one on {} would have none; use at most {} replicas{}",
+            return badInput(fmt::format("{} has {} replicas but micro-batches of {} samples: the one on {} would have "
+                                        "none; use at most {} replicas{}",
                                         label(plan, index), replicas, samples, device, samples,
                                         most >= 1 ? fmt::format(" or at most {} micro-batches", most) : std::string()));
         }
@@ -187,69 +207,87 @@ Status checkMesh(const Plan &plan, std::size_t index)
     std::int64_t product = 1;
     for (const int size : stage.mesh) {
         if (size < 1 || size > 1 << 20)
-            return badInput(fmt::format("{}: a dimension of the device mesh is {}; each must be at least 1", label(plan, index), size));
+            return badInput(fmt::format("{}: a dimension of the device mesh is {}; each must be at least 1",
+                                        label(plan, index), size));
         product = std::min<std::int64_t>(product * size, std::int64_t{1} << 40);
     }
     if (stage.mesh.size() > kMostMeshDimensions)
-        return badInput(fmt::format("{}: the device mesh has {} dimensions; at most {} are supported", label(plan, index), stage.mesh.size(), kMostMeshDimensions));
+        return badInput(fmt::format("{}: the device mesh has {} dimensions; at most {} are supported",
+                                    label(plan, index), stage.mesh.size(), kMostMeshDimensions));
     if (!stage.mesh.empty() && product != static_cast<std::int64_t>(stage.devices.size()))
-        return badInput(fmt::format("{}: the device mesh {} has {} places for {} devices; make them equal", label(plan, index), fmt::join(stage.mesh, " x "),
-                                    product, stage.devices.size()));
+        return badInput(fmt::format("{}: the device mesh {} has {} places for {} devices; make them equal",
+                                    label(plan, index), fmt::join(stage.mesh, " x "), product, stage.devices.size()));
     if (stage.zero < 0 || stage.zero > 3)
-        return badInput(fmt::format("{}: there is no ZeRO level {}; give 0 (none) to 3", label(plan, index), stage.zero));
+        return badInput(
+            fmt::format("{}: there is no ZeRO level {}; give 0 (none) to 3", label(plan, index), stage.zero));
     if (stage.registers < 0)
-        return badInput(fmt::format("{} has {} registers; give at least 1, or 0 for as many as the schedule can use", label(plan, index), stage.registers));
+        return badInput(fmt::format("{} has {} registers; give at least 1, or 0 for as many as the schedule can use",
+                                    label(plan, index), stage.registers));
     return {};
 }
 
-/// The model's tensor, or pattern of some, that a name is about: gradients are called after theirs (graph/differentiate.h).
+/// The model's tensor, or pattern of some, that a name is about: gradients are called after theirs
+/// (graph/differentiate.h).
 std::string withoutGradient(const std::string &name)
 {
     constexpr std::string_view kGradient = "grad/";
     return name.starts_with(kGradient) ? name.substr(kGradient.size(), name.rfind('#') - kGradient.size()) : name;
 }
 
-/// Whether @p name is of a tensor on the way to gradients, which is called after the operator behind whose backward pass it is.
+/// Whether @p name is of a tensor on the way to gradients, which is called after the operator behind whose backward
+/// pass it is.
 bool isOnTheWayBack(const graph::Graph &graph, const std::string &name)
 {
     const std::string rest = withoutGradient(name);
-    return rest != name && std::any_of(graph.ops().begin(), graph.ops().end(), [&](const graph::Op &op) { return !op.name.empty() && rest.starts_with(op.name + "/"); });
+    return rest != name && std::any_of(graph.ops().begin(), graph.ops().end(), [&](const graph::Op &op) {
+               return !op.name.empty() && rest.starts_with(op.name + "/");
+           });
 }
 
 /// One entry of a stage's shardings, for the tensor or pattern @p name.
-Status checkSharding(const graph::Graph &graph, const std::string &name, const std::string &text, std::size_t dimensions)
+Status checkSharding(const graph::Graph &graph, const std::string &name, const std::string &text,
+                     std::size_t dimensions)
 {
     TensorId id = graph.find(name);
     const std::string tensor = id.valid() ? name : withoutGradient(name);
     if (!id.valid() && tensor != name)
         id = graph.find(tensor);
     const auto tensors = graph.tensors();
-    const auto matching = [&](const graph::Tensor &candidate) { return matches(std::string_view(tensor), candidate.name); };
+    const auto matching = [&](const graph::Tensor &candidate) {
+        return matches(std::string_view(tensor), candidate.name);
+    };
     const bool pattern = tensor.find('*') != std::string::npos;
-    const bool known = pattern ? std::any_of(tensors.begin(), tensors.end(), matching) : id.valid() || isOnTheWayBack(graph, name);
+    const bool known =
+        pattern ? std::any_of(tensors.begin(), tensors.end(), matching) : id.valid() || isOnTheWayBack(graph, name);
     if (!known)
-        return badInput(pattern ? fmt::format("a sharding is given for \"{}\", which no tensor of model {} matches", tensor, graph.name())
-                                : fmt::format("a sharding is given for tensor \"{}\", which model {} does not have", tensor, graph.name()));
+        return badInput(pattern ? fmt::format("a sharding is given for \"{}\", which no tensor of model {} matches",
+                                              tensor, graph.name())
+                                : fmt::format("a sharding is given for tensor \"{}\", which model {} does not have",
+                                              tensor, graph.name()));
     const auto sbp = sharding::fromText(text);
     if (!sbp)
         return badInput(fmt::format("sharding of \"{}\": {}", tensor, sbp.error().message));
     if (sbp->size() != dimensions)
-        return badInput(fmt::format("the sharding \"{}\" of \"{}\" has {} parts for a mesh of {} dimensions", text, tensor, sbp->size(), dimensions));
+        return badInput(fmt::format("the sharding \"{}\" of \"{}\" has {} parts for a mesh of {} dimensions", text,
+                                    tensor, sbp->size(), dimensions));
     const bool parameter = !pattern && id.valid() && graph.tensor(id).role == graph::TensorRole::Parameter;
     if (parameter && sbp->front().kind != sharding::Sbp::Kind::Broadcast)
-        return badInput(fmt::format("the sharding \"{}\" of parameter \"{}\" must begin with B, as replicas share it; memory.zero spreads parameters over them", text, tensor));
+        return badInput(fmt::format("the sharding \"{}\" of parameter \"{}\" must begin with B, as replicas share it; "
+                                    "memory.zero spreads parameters over them",
+                                    text, tensor));
     return {};
 }
 
 Status checkShardings(const Plan &plan, std::size_t index, const graph::Graph &graph)
 {
     const Stage &stage = plan.stages[index];
-    const bool profiled = std::any_of(graph.ops().begin(), graph.ops().end(), [](const graph::Op &op) { return op.type == "ProfiledLayer"; });
-    if (profiled && (stage.zero > 1 || stage.shards() > 1))
-        return badInput(fmt::format("{}: model {} is a layer profile, which does not say what its layers would gather and scatter; use ZeRO level 0 or 1 and meshes of replicas only",
+    if (graph::isLayerProfile(graph) && (stage.zero > 1 || stage.shards() > 1))
+        return badInput(fmt::format("{}: model {} is a layer profile, which does not say what its layers would gather "
+                                    "and scatter; use ZeRO level 0 or 1 and meshes of replicas only",
                                     label(plan, index), graph.name()));
     // Often the shardings of a whole model are given to each of its stages.
-    if (index > 0 && stage.shardings == plan.stages[index - 1].shardings && stage.mesh.size() == plan.stages[index - 1].mesh.size())
+    if (index > 0 && stage.shardings == plan.stages[index - 1].shardings
+        && stage.mesh.size() == plan.stages[index - 1].mesh.size())
         return {};
     for (const auto &[tensor, text] : stage.shardings) {
         if (Status status = checkSharding(graph, tensor, text, stage.mesh.empty() ? 1 : stage.mesh.size()); !status)
@@ -264,35 +302,14 @@ Status checkOrder(const Plan &plan, const std::vector<std::size_t> &stages, cons
     const std::size_t first = stages.front();
     const auto found = plan.schedule.order.find(device);
     if (found == plan.schedule.order.end())
-        return badInput(fmt::format("schedule custom has no order for device {} of {}; list its tasks s{}.F.m0, s{}.B.m0 and so on", device, label(plan, first), first, first));
-    std::set<std::string> open;
-    std::size_t all = 0;
-    std::vector<std::string> labels;
-    for (const std::size_t stage : stages) {
-        labels.push_back(label(plan, stage));
-        const bool splits = splitsBackward(plan.schedule, stage);
-        all += (splits ? 3 : 2) * static_cast<std::size_t>(plan.microBatches);
-        for (std::int64_t m = 0; m < plan.microBatches; ++m) {
-            open.insert(fmt::format("s{}.F.m{}", stage, m));
-            open.insert(fmt::format("s{}.B.m{}", stage, m));
-            if (splits)
-                open.insert(fmt::format("s{}.W.m{}", stage, m));
-        }
-    }
-    const auto isOpen = [&open](const std::string &task, std::string_view pass, std::string_view needed) {
-        const std::size_t at = task.find(pass);
-        return at != std::string::npos && open.contains(task.substr(0, at) + std::string(needed) + task.substr(at + pass.size()));
-    };
-    for (const std::string &task : found->second) {
-        if (isOpen(task, ".B.", ".F."))
-            return badInput(fmt::format("the order of device {} has {} before its forward", device, task));
-        if (isOpen(task, ".W.", ".B."))
-            return badInput(fmt::format("the order of device {} has {} before its backward", device, task));
-        if (open.erase(task) == 0)
-            return badInput(fmt::format("the order of device {} has {} twice, or it is no task of {} with {} micro-batches", device, task, fmt::join(labels, " or "), plan.microBatches));
-    }
-    if (!open.empty())
-        return badInput(fmt::format("the order of device {} misses {} of {} tasks, such as {}", device, open.size(), all, *open.begin()));
+        return badInput(
+            fmt::format("schedule custom has no order for device {} of {}; list its tasks s{}.F.m0, s{}.B.m0 and so on",
+                        device, label(plan, first), first, first));
+    std::vector<schedule::OrderedStage> ordered;
+    for (const std::size_t stage : stages)
+        ordered.push_back({static_cast<std::int32_t>(stage), splitsBackward(plan.schedule, stage)});
+    if (const Status status = schedule::checkOrder(found->second, ordered, plan.microBatches); !status)
+        return badInput(fmt::format("the order of device {} {}", device, status.error().message));
     return {};
 }
 
@@ -318,21 +335,25 @@ Status checkInterleaving(const Plan &plan)
 {
     const ScheduleKind kind = plan.schedule.kind;
     const std::vector<std::vector<std::size_t>> groups = stageGroups(plan);
-    const auto shared = std::find_if(groups.begin(), groups.end(), [](const auto &stages) { return stages.size() > 1; });
+    const auto shared =
+        std::find_if(groups.begin(), groups.end(), [](const auto &stages) { return stages.size() > 1; });
     if (kind == ScheduleKind::Interleaved1F1B && !plan.schedule.warmup.empty())
         return badInput("schedule interleaved-1f1b sets its own warm-up; leave warmup out, or give a custom order");
     if (shared == groups.end() || kind == ScheduleKind::GPipe || kind == ScheduleKind::Custom)
         return {};
     if (kind != ScheduleKind::Interleaved1F1B)
-        return badInput(fmt::format("{} and {} share their devices, which schedule {} has no order for; use interleaved-1f1b, gpipe or custom",
-                                    label(plan, shared->at(0)), label(plan, shared->at(1)), name(kind)));
+        return badInput(fmt::format(
+            "{} and {} share their devices, which schedule {} has no order for; use interleaved-1f1b, gpipe or custom",
+            label(plan, shared->at(0)), label(plan, shared->at(1)), name(kind)));
     if (plan.stages.size() % groups.size() != 0)
-        return badInput(fmt::format("schedule interleaved-1f1b goes round the {} groups of devices with {} stages; give each group as many, or a custom order", groups.size(),
-                                    plan.stages.size()));
+        return badInput(fmt::format("schedule interleaved-1f1b goes round the {} groups of devices with {} stages; "
+                                    "give each group as many, or a custom order",
+                                    groups.size(), plan.stages.size()));
     for (std::size_t stage = 0; stage < plan.stages.size(); ++stage) {
         const std::size_t wanted = stage % groups.size();
         if (plan.stages[stage].devices != plan.stages[wanted].devices)
-            return badInput(fmt::format("schedule interleaved-1f1b goes round the {} groups of devices, so {} must lie on the devices of {}; move it, or give a custom order",
+            return badInput(fmt::format("schedule interleaved-1f1b goes round the {} groups of devices, so {} must lie "
+                                        "on the devices of {}; move it, or give a custom order",
                                         groups.size(), label(plan, stage), label(plan, wanted)));
     }
     return {};
@@ -342,19 +363,24 @@ Status checkSchedule(const Plan &plan, const cluster::Cluster &cluster)
 {
     const Schedule &schedule = plan.schedule;
     if (!scheduleFromName(name(schedule.kind)))
-        return badInput(fmt::format("the schedule is of an unknown kind; there are {}", fmt::join(scheduleNames(), ", ")));
+        return badInput(
+            fmt::format("the schedule is of an unknown kind; there are {}", fmt::join(scheduleNames(), ", ")));
     if (!schedule.warmup.empty() && schedule.warmup.size() != plan.stages.size())
-        return badInput(fmt::format("the schedule gives {} warm-up depths for {} stages; give one each, or none", schedule.warmup.size(), plan.stages.size()));
+        return badInput(fmt::format("the schedule gives {} warm-up depths for {} stages; give one each, or none",
+                                    schedule.warmup.size(), plan.stages.size()));
     for (std::size_t i = 0; i < schedule.warmup.size(); ++i) {
         if (schedule.warmup[i] < 1)
-            return badInput(fmt::format("the warm-up of {} is {}; it must be at least 1", label(plan, i), schedule.warmup[i]));
+            return badInput(
+                fmt::format("the warm-up of {} is {}; it must be at least 1", label(plan, i), schedule.warmup[i]));
     }
     if (Status status = checkInterleaving(plan); !status)
         return status;
     if (schedule.kind == ScheduleKind::Custom)
         return checkOrders(plan, cluster);
     if (!schedule.order.empty())
-        return badInput(fmt::format("the schedule lists an order of tasks but is of kind {}; make it custom or leave the order out", name(schedule.kind)));
+        return badInput(
+            fmt::format("the schedule lists an order of tasks but is of kind {}; make it custom or leave the order out",
+                        name(schedule.kind)));
     return {};
 }
 
@@ -368,31 +394,55 @@ Status checkLearningRate(const LearningRateSchedule &schedule)
     if (!learningRateKindFromName(name(schedule.kind)))
         return badInput("the learning-rate schedule is of an unknown kind; there are constant, linear and cosine");
     if (schedule.warmupSteps < 0 || schedule.totalSteps < 0)
-        return badInput(fmt::format("the learning-rate schedule has {} warm-up steps and ends at step {}; neither may be negative", schedule.warmupSteps, schedule.totalSteps));
+        return badInput(
+            fmt::format("the learning-rate schedule has {} warm-up steps and ends at step {}; neither may be negative",
+                        schedule.warmupSteps, schedule.totalSteps));
     if (schedule.totalSteps > 0 && schedule.totalSteps <= schedule.warmupSteps)
-        return badInput(fmt::format("the learning-rate schedule ends at step {}, within its {} warm-up steps; let it end later, or at 0 for the run's last step",
+        return badInput(fmt::format("the learning-rate schedule ends at step {}, within its {} warm-up steps; let it "
+                                    "end later, or at 0 for the run's last step",
                                     schedule.totalSteps, schedule.warmupSteps));
     if (!(schedule.minimum >= 0 && schedule.minimum <= 1))
-        return badInput(fmt::format("the learning rate falls to {} times itself; give a factor from 0 to 1", schedule.minimum));
+        return badInput(
+            fmt::format("the learning rate falls to {} times itself; give a factor from 0 to 1", schedule.minimum));
     return {};
 }
 
 /// A parameter's place in the graph, as groups see it.
-bool matchesParameter(const ParameterGroup &group, const graph::Graph &graph)
+bool matchesAny(const std::string &match, const graph::Graph &graph)
 {
     return std::any_of(graph.tensors().begin(), graph.tensors().end(), [&](const graph::Tensor &tensor) {
-        return tensor.role == graph::TensorRole::Parameter && matches(group, tensor.name, tensor.shape.dims().size());
+        return tensor.role == graph::TensorRole::Parameter
+            && matchesParameter(match, tensor.name, tensor.shape.dims().size());
     });
+}
+
+Status checkExchange(const Exchange &exchange, const graph::Graph &graph)
+{
+    const auto isKnown = [](ExchangePolicy policy) { return findExchangePolicy(name(policy)); };
+    if (const auto known = isKnown(exchange.policy); !known)
+        return known.error();
+    for (const ExchangeGroup &group : exchange.groups) {
+        if (const auto known = isKnown(group.policy); !known)
+            return known.error();
+        if (!matchesAny(group.match, graph))
+            return badInput(fmt::format(
+                "exchange group \"{}\" matches no parameter of model {}; give a name, a pattern with *, or rank<N",
+                group.match, graph.name()));
+    }
+    return {};
 }
 
 Status checkGroups(const Optimizer &optimizer, const graph::Graph &graph)
 {
     for (const ParameterGroup &group : optimizer.groups) {
         if (!within(group.weightDecay, 0, 1e9) || !within(group.learningRateFactor, 0, 1e9))
-            return badInput(fmt::format("parameter group \"{}\" has a weight decay of {} and a learning rate factor of {}; neither may be negative", group.match,
-                                        group.weightDecay, group.learningRateFactor));
-        if (!matchesParameter(group, graph))
-            return badInput(fmt::format("parameter group \"{}\" matches no parameter of model {}; give a name, a pattern with *, or rank<N", group.match, graph.name()));
+            return badInput(fmt::format("parameter group \"{}\" has a weight decay of {} and a learning rate factor of "
+                                        "{}; neither may be negative",
+                                        group.match, group.weightDecay, group.learningRateFactor));
+        if (!matchesAny(group.match, graph))
+            return badInput(fmt::format(
+                "parameter group \"{}\" matches no parameter of model {}; give a name, a pattern with *, or rank<N",
+                group.match, graph.name()));
     }
     return {};
 }
@@ -401,14 +451,13 @@ Status checkOptimizer(const Optimizer &optimizer)
 {
     if (!within(optimizer.learningRate, 0, 1e9))
         return badInput(fmt::format("the learning rate is {}; it must not be negative", optimizer.learningRate));
-    if (!within(optimizer.momentum, 0, 1) || !within(optimizer.beta1, 0, 1) || !within(optimizer.beta2, 0, 1))
-        return badInput(fmt::format("momentum {}, beta1 {} and beta2 {} must each be from 0 to below 1", optimizer.momentum, optimizer.beta1, optimizer.beta2));
-    if (!within(optimizer.epsilon, 0, 1e9) || optimizer.epsilon == 0)
-        return badInput(fmt::format("the optimizer's epsilon is {}; it must be greater than 0", optimizer.epsilon));
+    if (Status status = optimizer.rule.check(); !status)
+        return status;
     if (!within(optimizer.weightDecay, 0, 1e9))
         return badInput(fmt::format("the weight decay is {}; it must not be negative", optimizer.weightDecay));
     if (!within(optimizer.clipNorm, 0, 1e30))
-        return badInput(fmt::format("gradients are clipped to a norm of {}; give one above 0, or 0 for no clipping", optimizer.clipNorm));
+        return badInput(fmt::format("gradients are clipped to a norm of {}; give one above 0, or 0 for no clipping",
+                                    optimizer.clipNorm));
     return checkLearningRate(optimizer.schedule);
 }
 
@@ -429,10 +478,11 @@ Status validate(const Plan &plan, const Subject &subject, Field &field)
     if (plan.stages.empty())
         return badInput("the plan has no stages; it needs at least one");
     field = {"exchange"};
-    if (plan.exchange != "all-reduce")
-        return unsupported(fmt::format("gradient exchange \"{}\" is not known; there is all-reduce", plan.exchange));
+    if (Status status = checkExchange(plan.exchange, *subject.graph); !status)
+        return status;
     if (plan.bucketBytes < 0)
-        return badInput(fmt::format("gradients are exchanged in buckets of {} bytes; give at least 1, or 0 for all at once", plan.bucketBytes));
+        return badInput(fmt::format(
+            "gradients are exchanged in buckets of {} bytes; give at least 1, or 0 for all at once", plan.bucketBytes));
     field = {"micro_batches"};
     if (Status status = checkBatch(plan); !status)
         return status;

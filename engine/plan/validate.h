@@ -8,7 +8,7 @@ namespace planloom::plan {
 /// A place in the plan file: keys and list positions from the top ("stages", "1").
 using Field = std::vector<std::string>;
 
-/// validate() that also says in @p field what an error is about, so that a reader can name the line.
+/// validate() that also sets @p field to the field of an error, so that a reader of files can name the line.
 Status validate(const Plan &plan, const Subject &subject, Field &field);
 
 } // namespace planloom::plan

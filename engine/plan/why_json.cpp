@@ -23,9 +23,9 @@ constexpr std::array kSeconds{
     std::pair{"idle_seconds", &StageWhy::idleSeconds},
 };
 constexpr std::array kBytes{
-    std::pair{"parameter_bytes", &StageWhy::parameterBytes},   std::pair{"gradient_bytes", &StageWhy::gradientBytes},
-    std::pair{"optimizer_bytes", &StageWhy::optimizerBytes},   std::pair{"activation_bytes", &StageWhy::activationBytes},
-    std::pair{"other_bytes", &StageWhy::otherBytes},           std::pair{"capacity_bytes", &StageWhy::capacityBytes},
+    std::pair{"parameter_bytes", &StageWhy::parameterBytes}, std::pair{"gradient_bytes", &StageWhy::gradientBytes},
+    std::pair{"optimizer_bytes", &StageWhy::optimizerBytes}, std::pair{"activation_bytes", &StageWhy::activationBytes},
+    std::pair{"other_bytes", &StageWhy::otherBytes},         std::pair{"capacity_bytes", &StageWhy::capacityBytes},
 };
 
 json stageToJson(const StageWhy &stage)
@@ -60,7 +60,9 @@ std::string toJson(const Why &why)
         stages.push_back(stageToJson(stage));
     json made{{"stages", std::move(stages)}, {"limit", why.limit}, {"detail", why.detail}};
     if (why.runnerUp)
-        made["runner_up"] = {{"notation", why.runnerUp->notation}, {"iteration_seconds", why.runnerUp->iterationSeconds}, {"differences", why.runnerUp->differences}};
+        made["runner_up"] = {{"notation", why.runnerUp->notation},
+                             {"iteration_seconds", why.runnerUp->iterationSeconds},
+                             {"differences", why.runnerUp->differences}};
     return made.dump(-1, ' ', false, json::error_handler_t::replace);
 }
 

@@ -15,17 +15,19 @@ public:
         m_nodeOf.resize(program.tasks.size());
         std::int32_t next = groups;
         for (std::size_t t = 0; t < program.tasks.size(); ++t)
-            m_nodeOf[t] = program.tasks[t].group >= 0 ? program.tasks[t].group : next++;
+            m_nodeOf[t] = program.tasks[t].group.valid() ? program.tasks[t].group.value : next++;
         m_waitsFor.resize(static_cast<std::size_t>(next));
         m_example.resize(static_cast<std::size_t>(next));
         for (std::size_t t = 0; t < program.tasks.size(); ++t) {
             m_example[node(t)] = TaskId(static_cast<std::int64_t>(t));
-            for (const TaskId before : program.dependenciesOf(program.tasks[t]))
-                m_waitsFor[node(t)].push_back(m_nodeOf[before.index()]);
+            for (const Dependency &before : program.dependenciesOf(program.tasks[t]))
+                if (before.stepsBack == 0)
+                    m_waitsFor[node(t)].push_back(m_nodeOf[before.task.index()]);
         }
         for (const Rank &rank : program.ranks)
-            for (std::size_t i = 1; i < rank.order.size(); ++i)
-                m_waitsFor[node(rank.order[i].index())].push_back(m_nodeOf[rank.order[i - 1].index()]);
+            for (const std::vector<TaskId> &order : rank.orders)
+                for (std::size_t i = 1; i < order.size(); ++i)
+                    m_waitsFor[node(order[i].index())].push_back(m_nodeOf[order[i - 1].index()]);
     }
 
     /// Nodes on a cycle, in the order of waiting; empty if there is none.

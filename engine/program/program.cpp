@@ -3,42 +3,86 @@
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <unordered_set>
+#include <utility>
 
 namespace planloom::program {
 namespace {
 
-/// The letters of a task id between stage and micro-batch.
-const char *code(const Task &task)
+using schedule::letter;
+
+consteval bool lanesInOrder()
 {
-    const bool forward = task.pass == Pass::Forward;
-    switch (task.kind) {
-    case trace::Kind::Forward: return "F";
-    case trace::Kind::Backward: return "B";
-    case trace::Kind::Recompute: return "R";
-    case trace::Kind::WeightGradient: return "W";
-    case trace::Kind::Send: return forward ? "SF" : "SB";
-    case trace::Kind::Receive: return forward ? "RF" : "RB";
-    case trace::Kind::AllReduce: return "AR";
-    case trace::Kind::AllGather: return "AG";
-    case trace::Kind::ReduceScatter: return "RS";
-    case trace::Kind::AllToAll: return "AA";
-    case trace::Kind::Optimizer: return "O";
-    case trace::Kind::Load: return "L";
-    case trace::Kind::Other: break;
+    std::size_t next = 0;
+    for (const LaneRow &row : kLaneTable) {
+        if (static_cast<std::size_t>(row.lane) != next++)
+            return false;
+    }
+    return true;
+}
+static_assert(lanesInOrder());
+
+const char *letters(cost::Collective collective)
+{
+    switch (collective) {
+    case cost::Collective::AllReduce: return "AR";
+    case cost::Collective::AllGather: return "AG";
+    case cost::Collective::ReduceScatter: return "RS";
+    case cost::Collective::AllToAll: return "AA";
+    case cost::Collective::Broadcast: return "BC";
     }
     return "X";
 }
 
-const char *code(Pass pass)
+trace::Kind kindOf(Pass pass)
 {
     switch (pass) {
-    case Pass::Forward: return "F";
-    case Pass::Backward: return "B";
-    case Pass::Recompute: return "R";
-    case Pass::WeightGradient: return "W";
+    case Pass::Forward: return trace::Kind::Forward;
+    case Pass::Backward: return trace::Kind::Backward;
+    case Pass::Recompute: return trace::Kind::Recompute;
+    case Pass::WeightGradient: return trace::Kind::WeightGradient;
     }
-    return "X";
+    return trace::Kind::Other;
 }
+
+trace::Kind kindOf(cost::Collective collective)
+{
+    switch (collective) {
+    case cost::Collective::AllReduce: return trace::Kind::AllReduce;
+    case cost::Collective::AllGather: return trace::Kind::AllGather;
+    case cost::Collective::ReduceScatter: return trace::Kind::ReduceScatter;
+    case cost::Collective::AllToAll: return trace::Kind::AllToAll;
+    case cost::Collective::Broadcast: break;
+    }
+    return trace::Kind::Other;
+}
+
+/// Calls the first of @p cases that takes the alternative.
+template <class... Case>
+struct Cases : Case... {
+    using Case::operator()...;
+};
+
+/// Appends to a task id. Piece by piece: a trace has an id for each of a hundred thousand tasks, and parsing a format
+/// is most of the work.
+class IdText {
+public:
+    IdText &operator<<(const char *text)
+    {
+        m_text += text;
+        return *this;
+    }
+    IdText &operator<<(std::int32_t number)
+    {
+        const fmt::format_int digits(number);
+        m_text.append(digits.data(), digits.size());
+        return *this;
+    }
+    std::string take() { return std::move(m_text); }
+
+private:
+    std::string m_text;
+};
 
 } // namespace
 
@@ -63,53 +107,136 @@ const char *name(Area area)
     return "?";
 }
 
-std::span<const TaskId> Program::dependenciesOf(const Task &task) const
+namespace {
+
+template <class T>
+std::span<const T> slice(const std::vector<T> &table, const Range &range)
 {
-    return std::span(dependencies).subspan(static_cast<std::size_t>(task.firstDependency),
-                                           static_cast<std::size_t>(task.lastDependency - task.firstDependency));
+    return std::span(table).subspan(static_cast<std::size_t>(range.first),
+                                    static_cast<std::size_t>(range.last - range.first));
 }
+
+} // namespace
+
+std::span<const Dependency> Program::dependenciesOf(const Task &task) const
+{
+    return slice(dependencies, task.dependencies);
+}
+
+std::span<const Effect> Program::effectsOf(const Task &task) const { return slice(effects, task.effects); }
+
+std::vector<std::string_view> Program::parameters() const
+{
+    std::vector<std::string_view> names;
+    std::unordered_set<std::string_view> seen;
+    for (const Bucket &bucket : buckets)
+        for (const Bucket::Entry &entry : bucket.entries)
+            if (seen.insert(entry.parameter).second)
+                names.push_back(entry.parameter);
+    return names;
+}
+
+std::span<const TaskId> Program::membersOf(GroupId group) const { return slice(groupMembers, groups[group.index()]); }
+
+std::optional<Pass> Task::pass() const
+{
+    using Answer = std::optional<Pass>;
+    return std::visit(Cases{[](const Compute &compute) -> Answer { return compute.pass; },
+                            [](const Transfer &transfer) -> Answer { return transfer.pass; },
+                            [](const Copy &copy) -> Answer { return copy.pass; },
+                            [](const Boxing &boxing) -> Answer { return boxing.pass; },
+                            [](const auto &) -> Answer { return std::nullopt; }},
+                      payload);
+}
+
+TeamId Task::team() const
+{
+    if (const auto *boxing = as<Boxing>())
+        return boxing->team;
+    const auto *exchange = as<Exchange>();
+    return exchange != nullptr ? exchange->team : TeamId();
+}
+
+std::int64_t Task::bytes() const
+{
+    if (const auto *boxing = as<Boxing>())
+        return boxing->bytes;
+    const auto *exchange = as<Exchange>();
+    return exchange != nullptr ? exchange->bytes : 0;
+}
+
+trace::Kind Task::kind() const
+{
+    using trace::Kind;
+    return std::visit(Cases{[](const Compute &compute) { return kindOf(compute.pass); },
+                            [](const Transfer &transfer) { return transfer.sends ? Kind::Send : Kind::Receive; },
+                            [](const Copy &) { return Kind::Receive; },
+                            [](const Boxing &boxing) { return kindOf(boxing.collective); },
+                            [](const Exchange &exchange) { return kindOf(exchange.collective); },
+                            [](const Update &) { return Kind::Optimizer; },
+                            [](const Agreement &) { return Kind::Agreement; }},
+                      payload);
+}
+
+namespace {
+
+const char *nameOf(Agreement::Subject subject)
+{
+    switch (subject) {
+    case Agreement::Subject::Step: return "step";
+    case Agreement::Subject::GradientNorm: return "norm";
+    case Agreement::Subject::UpdateNorms: return "update";
+    }
+    return "?";
+}
+
+} // namespace
 
 std::string idOf(const Task &task)
 {
-    // Written piece by piece: a trace has an id for each of a hundred thousand tasks, and parsing a format is most of the work.
-    std::string id = "s";
-    const auto add = [&id](std::int32_t number) {
-        const fmt::format_int digits(number);
-        id.append(digits.data(), digits.size());
-    };
-    add(task.stage.value);
-    id += '.';
-    const bool boxing = task.team >= 0 && task.bucket < 0;
-    id += boxing ? code(task.pass) : code(task);
-    if (task.bucket < 0 && task.microBatch < 0)
-        return id;
-    id += task.bucket >= 0 ? ".b" : ".m";
-    add(task.bucket >= 0 ? task.bucket : task.microBatch);
-    if (task.part == 0)
-        return id;
-    id += '.';
-    if (boxing)
-        id += code(task);
-    add(task.part);
-    return id;
+    IdText id;
+    if (const auto *agreement = task.as<Agreement>())
+        return (id << "A." << nameOf(agreement->subject)).take();
+    id << "s" << task.stage.value << ".";
+    std::visit(Cases{[&](const Compute &compute) {
+                         id << letter(compute.pass) << ".m" << task.microBatch;
+                         if (compute.run > 0)
+                             id << "." << compute.run;
+                     },
+                     [&](const Transfer &transfer) {
+                         id << (transfer.sends ? "S" : "R") << letter(transfer.pass) << ".m" << task.microBatch;
+                     },
+                     [&](const Copy &copy) { id << "R" << letter(copy.pass) << ".m" << task.microBatch; },
+                     [&](const Boxing &boxing) {
+                         id << letter(boxing.pass) << ".m" << task.microBatch << "." << letters(boxing.collective)
+                            << boxing.number;
+                     },
+                     [&](const Exchange &exchange) {
+                         id << letters(exchange.collective) << ".b" << exchange.bucket.value;
+                     },
+                     [&](const Update &update) {
+                         id << "O";
+                         if (update.phase > 0)
+                             id << "." << static_cast<int>(update.phase);
+                     },
+                     [](const Agreement &) {}},
+               task.payload);
+    return id.take();
 }
 
-std::vector<trace::TaskInfo> taskInfos(const Program &program)
+trace::Tables traceTables(const Program &program, const cluster::Cluster &cluster)
 {
-    std::vector<trace::TaskInfo> infos;
-    infos.reserve(program.tasks.size());
-    for (const Task &task : program.tasks)
-        infos.push_back({idOf(task), task.kind, static_cast<std::int16_t>(task.stage.value), task.microBatch});
-    return infos;
-}
-
-std::vector<trace::RankInfo> rankInfos(const Program &program, const cluster::Cluster &cluster)
-{
-    std::vector<trace::RankInfo> infos;
-    infos.reserve(program.ranks.size());
+    trace::Tables tables;
+    for (const LaneRow &row : kLaneTable)
+        tables.lanes.push_back({row.name, row.work, row.capacity});
+    tables.kinds = trace::standardKinds();
+    tables.ranks.reserve(program.ranks.size());
     for (const Rank &rank : program.ranks)
-        infos.push_back({cluster.device(rank.device).name});
-    return infos;
+        tables.ranks.push_back({cluster.device(rank.device).name});
+    tables.tasks.reserve(program.tasks.size());
+    for (const Task &task : program.tasks)
+        tables.tasks.push_back({idOf(task), task.kind(), task.stage.value, task.microBatch, task.group.value});
+    return tables;
 }
 
 } // namespace planloom::program

@@ -15,10 +15,13 @@ constexpr double kLastResort = 1e24;
 
 struct Price {
     double bytes = 0;
-    bool whole = false; ///< every device does all, and what comes out is asked for in some layout whichever way it is made
+    bool whole = false; ///< every device computes all, and the output's layout is required either way
     int conversions = 0;
 
-    friend bool operator<(const Price &a, const Price &b) { return std::tie(a.bytes, a.whole, a.conversions) < std::tie(b.bytes, b.whole, b.conversions); }
+    friend bool operator<(const Price &a, const Price &b)
+    {
+        return std::tie(a.bytes, a.whole, a.conversions) < std::tie(b.bytes, b.whole, b.conversions);
+    }
 };
 
 /// Bytes of a few samples: how many there will be is not known here, but it is rarely one.
@@ -74,18 +77,22 @@ Price outputPrice(const Goal &goal, const graph::Tensor &tensor, const Sbp &made
 
 bool splits(const Signature &signature)
 {
-    return std::any_of(signature.inputs.begin(), signature.inputs.end(), isSplit) || std::any_of(signature.outputs.begin(), signature.outputs.end(), isSplit);
+    return std::any_of(signature.inputs.begin(), signature.inputs.end(), isSplit)
+        || std::any_of(signature.outputs.begin(), signature.outputs.end(), isSplit);
 }
 
 } // namespace
 
-std::optional<Signature> choose(const OpAtHand &at, const std::vector<Candidate> &inputs, const std::vector<Goal> &outputs)
+std::optional<Signature> choose(const OpAtHand &at, const std::vector<Candidate> &inputs,
+                                const std::vector<Goal> &outputs)
 {
     std::optional<Signature> best;
     Price least;
-    const Weights weights{at.parts, std::any_of(outputs.begin(), outputs.end(), [](const Goal &goal) { return goal.partialToo; }),
-                          std::any_of(outputs.begin(), outputs.end(), [](const Goal &goal) { return goal.sbp && isSplit(*goal.sbp); })};
-    const bool asked = !outputs.empty() && std::all_of(outputs.begin(), outputs.end(), [](const Goal &goal) { return goal.sbp && !goal.partialToo; });
+    const Weights weights{
+        at.parts, std::any_of(outputs.begin(), outputs.end(), [](const Goal &goal) { return goal.partialToo; }),
+        std::any_of(outputs.begin(), outputs.end(), [](const Goal &goal) { return goal.sbp && isSplit(*goal.sbp); })};
+    const bool asked = !outputs.empty()
+        && std::all_of(outputs.begin(), outputs.end(), [](const Goal &goal) { return goal.sbp && !goal.partialToo; });
     for (Signature &signature : signatures(at)) {
         Price price;
         price.whole = asked && !splits(signature);

@@ -21,9 +21,17 @@ struct Version {
 class LinePass {
 public:
     LinePass(const TrainingGraph &logical, const LineRequest &request)
-        : m_logical(logical), m_graph(logical.graph), m_request(request), m_parts(request.line.parts), m_to(logical), m_versions(m_graph.tensors().size()),
-          m_goals(m_graph.tensors().size()), m_arrives(m_graph.tensors().size()), m_hasArrival(m_graph.tensors().size(), false),
-          m_pinned(m_graph.tensors().size(), false), m_made(m_graph.tensors().size())
+        : m_logical(logical),
+          m_graph(logical.graph),
+          m_request(request),
+          m_parts(request.line.parts),
+          m_to(logical),
+          m_versions(m_graph.tensors().size()),
+          m_goals(m_graph.tensors().size()),
+          m_arrives(m_graph.tensors().size()),
+          m_hasArrival(m_graph.tensors().size(), false),
+          m_pinned(m_graph.tensors().size(), false),
+          m_made(m_graph.tensors().size())
     {
     }
 
@@ -43,7 +51,7 @@ public:
     }
 
 private:
-    // --- what is asked
+    // --- requirements
 
     Status arrives(TensorId id, const Sbp &sbp)
     {
@@ -66,14 +74,20 @@ private:
                 return fits;
         for (std::size_t i = 0; i < m_logical.outputs.size(); ++i)
             if (m_request.outputs[i])
-                if (const std::string reason = whyNot(m_graph.tensor(m_logical.outputs[i]), *m_request.outputs[i], m_parts); !reason.empty() || isPartial(*m_request.outputs[i]))
-                    return badInput((reason.empty() ? "tensor '" + m_graph.tensor(m_logical.outputs[i]).name + "' cannot leave as P" : reason) + "; choose another sharding for it");
+                if (const std::string reason =
+                        whyNot(m_graph.tensor(m_logical.outputs[i]), *m_request.outputs[i], m_parts);
+                    !reason.empty() || isPartial(*m_request.outputs[i]))
+                    return badInput(
+                        (reason.empty() ? "tensor '" + m_graph.tensor(m_logical.outputs[i]).name + "' cannot leave as P"
+                                        : reason)
+                        + "; choose another sharding for it");
         for (const Tensor &tensor : m_graph.tensors())
             if (const auto pin = m_request.pins.find(tensor.name); pin != m_request.pins.end())
                 if (const Status fits = readPin(tensor, pin->second); !fits)
                     return fits;
         for (std::size_t i = 0; i < m_logical.inputGradients.size(); ++i)
-            if (const TensorId id = m_logical.inputGradients[i]; id.valid() && m_graph.tensor(id).role == TensorRole::Activation)
+            if (const TensorId id = m_logical.inputGradients[i];
+                id.valid() && m_graph.tensor(id).role == TensorRole::Activation)
                 m_goals[id.index()] = m_request.inputs[i];
         return {};
     }
@@ -81,21 +95,25 @@ private:
     Status readPin(const Tensor &tensor, const Sbp &pin)
     {
         if (const std::string reason = whyNot(tensor, pin, m_parts); !reason.empty())
-            return badInput(reason + "; its pin " + toText({pin}) + " is not possible on " + std::to_string(m_parts) + " devices");
+            return badInput(reason + "; its pin " + toText({pin}) + " is not possible on " + std::to_string(m_parts)
+                            + " devices");
         const bool held = tensor.role == TensorRole::Parameter || tensor.role == TensorRole::State;
         if (held && isPartial(pin))
             return badInput("tensor '" + tensor.name + "' is kept between steps and cannot be P; pin it to B or S");
         if (tensor.role == TensorRole::State && !isBroadcast(pin))
-            return unsupported("tensor '" + tensor.name + "' is a state that operators update in place; only B is possible");
+            return unsupported("tensor '" + tensor.name
+                               + "' is a state that operators update in place; only B is possible");
         m_pinned[tensor.id.index()] = true;
         m_goals[tensor.id.index()] = pin;
         if (held || isPartial(pin))
             return {};
-        if (const TensorId again = m_graph.find("again/" + tensor.name); again.valid() && !m_request.pins.count(m_graph.tensor(again).name))
+        if (const TensorId again = m_graph.find("again/" + tensor.name);
+            again.valid() && !m_request.pins.count(m_graph.tensor(again).name))
             m_goals[again.index()] = pin;
         for (const char *suffix : {"", "#sum"}) {
             const TensorId gradient = m_graph.find("grad/" + tensor.name + suffix);
-            if (gradient.valid() && m_graph.tensor(gradient).role == TensorRole::Activation && !m_request.pins.count(m_graph.tensor(gradient).name))
+            if (gradient.valid() && m_graph.tensor(gradient).role == TensorRole::Activation
+                && !m_request.pins.count(m_graph.tensor(gradient).name))
                 m_goals[gradient.index()] = pin;
         }
         return {};
@@ -126,7 +144,8 @@ private:
     /// True for a parameter whose layout is still open.
     [[nodiscard]] bool isOpen(TensorId id) const
     {
-        return m_graph.tensor(id).role == TensorRole::Parameter && m_versions[id.index()].empty() && !m_pinned[id.index()];
+        return m_graph.tensor(id).role == TensorRole::Parameter && m_versions[id.index()].empty()
+            && !m_pinned[id.index()];
     }
 
     void ensure(TensorId id, const Op &reader)
@@ -150,7 +169,8 @@ private:
             if (version.sbp == want)
                 return version.id;
         const auto price = [&](const Version &version) { return rank(version.sbp, want); };
-        const Version from = *std::min_element(have.begin(), have.end(), [&](const Version &a, const Version &b) { return price(a) < price(b); });
+        const Version from = *std::min_element(have.begin(), have.end(),
+                                               [&](const Version &a, const Version &b) { return price(a) < price(b); });
         const TensorId made = convert(m_to, from.id, m_graph.tensor(id), from.sbp, want, m_request.line, like);
         if (isPartial(from.sbp))
             have = {{want, made}}; // whatever comes later starts as cheaply from here
@@ -191,7 +211,7 @@ private:
         return m_logical.forwardOps >= ops.size() ? endForward() : Status();
     }
 
-    /// Gradients of parameters, and what is added up to them, are wanted as the parameter is.
+    /// Gradients of parameters, and their addends, are wanted in the parameter's layout.
     void findGradients()
     {
         m_parameterOf.assign(m_graph.tensors().size(), TensorId{});
@@ -272,7 +292,7 @@ private:
         }
     }
 
-    /// False for what is only added to a parameter's gradient: the sum is converted, not the addends.
+    /// False for addends of a parameter's gradient: the sum is converted, not the addends.
     [[nodiscard]] bool isWhole(TensorId gradient) const
     {
         return std::find(m_logical.gradients.begin(), m_logical.gradients.end(), gradient) != m_logical.gradients.end();
@@ -283,14 +303,16 @@ private:
         std::string text;
         for (std::size_t i = 0; i < at.inputs.size(); ++i)
             if (at.inputs[i] && m_pinned[at.op.inputs[i].index()] && at.inputs[i]->role == TensorRole::Parameter)
-                text += (text.empty() ? "" : ", ") + ("'" + at.inputs[i]->name + "' to " + toText({*m_goals[at.op.inputs[i].index()]}));
-        return badInput("operator '" + at.op.name + "' (" + at.op.type + ") has no signature that allows the pins of " + text + " on " + std::to_string(m_parts) +
-                        " devices; pin the tensor to B or along another axis");
+                text += (text.empty() ? "" : ", ")
+                    + ("'" + at.inputs[i]->name + "' to " + toText({*m_goals[at.op.inputs[i].index()]}));
+        return badInput("operator '" + at.op.name + "' (" + at.op.type + ") has no signature that allows the pins of "
+                        + text + " on " + std::to_string(m_parts)
+                        + " devices; pin the tensor to B or along another axis");
     }
 
     // --- borders
 
-    /// Outputs and the loss leave; only what is needed is kept for the backward pass.
+    /// Outputs and the loss leave; only needed tensors are kept for the backward pass.
     Status endForward()
     {
         const Op &last = m_graph.ops()[m_logical.forwardOps - 1];
@@ -304,7 +326,9 @@ private:
                 leaves = broadcast();
             m_outputIds.push_back(box(id, leaves, last));
             m_result.outputs.push_back(leaves);
-            if (const Status fits = arrives(m_logical.outputGradients.size() > i ? m_logical.outputGradients[i] : TensorId{}, leaves); !fits)
+            if (const Status fits =
+                    arrives(m_logical.outputGradients.size() > i ? m_logical.outputGradients[i] : TensorId{}, leaves);
+                !fits)
                 return fits;
         }
         if (m_logical.loss.valid())
@@ -325,7 +349,7 @@ private:
     Status end()
     {
         const Op &last = m_graph.ops().back();
-        for (const Tensor &tensor : m_graph.tensors()) // what nobody reads comes in all the same
+        for (const Tensor &tensor : m_graph.tensors()) // unread inputs arrive all the same
             if (tensor.role == TensorRole::Input)
                 ensure(tensor.id, last);
         for (std::size_t i = 0; i < m_logical.outputs.size(); ++i)
@@ -338,7 +362,8 @@ private:
         endParameters();
         for (const Tensor &tensor : m_graph.tensors())
             if (!versions(tensor.id).empty())
-                m_result.chosen[tensor.name] = tensor.producer.valid() ? m_made[tensor.id.index()] : versions(tensor.id).front().sbp;
+                m_result.chosen[tensor.name] =
+                    tensor.producer.valid() ? m_made[tensor.id.index()] : versions(tensor.id).front().sbp;
         return {};
     }
 
@@ -359,13 +384,13 @@ private:
     const LineRequest &m_request;
     int m_parts;
     graph::Rewriter m_to;
-    std::vector<std::vector<Version>> m_versions; ///< by tensor; the first is what it is taken to be
-    std::vector<std::optional<Sbp>> m_goals;      ///< by tensor: what it is pinned to
+    std::vector<std::vector<Version>> m_versions; ///< by tensor; the first is its own layout
+    std::vector<std::optional<Sbp>> m_goals;      ///< by tensor: its pin
     std::vector<Sbp> m_arrives;
     std::vector<bool> m_hasArrival;
     std::vector<bool> m_pinned;
-    std::vector<Sbp> m_made;                ///< by tensor: as its producer makes it
-    std::vector<TensorId> m_parameterOf;    ///< by tensor: the parameter whose gradient it is, or is added to
+    std::vector<Sbp> m_made;             ///< by tensor: as its producer makes it
+    std::vector<TensorId> m_parameterOf; ///< by tensor: the parameter whose gradient it is, or is added to
     std::vector<TensorId> m_outputIds;
     std::map<std::int32_t, TensorId> m_listed;
     LineResult m_result;

@@ -9,11 +9,11 @@
 
 namespace planloom::sharding {
 
-/// What is asked along one dimension of the mesh.
+/// Requested layouts along one dimension of the mesh.
 struct LineRequest {
     Line line;
-    std::map<std::string, Sbp> pins; ///< by the exact name of a tensor
-    std::vector<Sbp> inputs;         ///< per entry of TrainingGraph::inputs
+    std::map<std::string, Sbp> pins;  ///< by the exact name of a tensor
+    std::vector<Sbp> inputs;          ///< per entry of TrainingGraph::inputs
     std::vector<const Sbp *> outputs; ///< per entry of TrainingGraph::outputs; nullptr: as it falls
 };
 

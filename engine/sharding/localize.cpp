@@ -26,14 +26,16 @@ class Emitter {
 public:
     Emitter(Rewriter &to, const Op &like, const Line &line) : m_to(to), m_like(like), m_line(line)
     {
-        m_like.name += "@" + std::to_string(line.dimension); // names stay unique when another dimension is sharded after this one
+        m_like.name +=
+            "@" + std::to_string(line.dimension); // names stay unique when another dimension is sharded after this one
     }
 
     TensorId emit(const std::string &type, std::vector<TensorId> inputs, Attributes attributes = {})
     {
         return m_to.emit(type, std::move(inputs), std::move(attributes), m_like);
     }
-    std::vector<TensorId> emit(const std::string &type, std::vector<TensorId> inputs, Attributes attributes, std::size_t outputs)
+    std::vector<TensorId> emit(const std::string &type, std::vector<TensorId> inputs, Attributes attributes,
+                               std::size_t outputs)
     {
         return m_to.emit(type, std::move(inputs), std::move(attributes), m_like, outputs);
     }
@@ -42,16 +44,28 @@ public:
     {
         return emit(type, {x}, {{"mesh_dim", std::int64_t{m_line.dimension}}, {"parts", std::int64_t{m_line.parts}}});
     }
-    TensorId slice(TensorId x, const Tensor &whole, const Sbp &sbp) { return emit("ShardSlice", {x}, cut(whole, sbp, true)); }
-    TensorId pad(TensorId x, const Tensor &whole, const Sbp &sbp) { return emit("ShardPad", {x}, cut(whole, sbp, true)); }
-    TensorId partition(TensorId x, const Tensor &whole, const Sbp &sbp) { return emit("Partition", {x}, cut(whole, sbp, false)); }
+    TensorId slice(TensorId x, const Tensor &whole, const Sbp &sbp)
+    {
+        return emit("ShardSlice", {x}, cut(whole, sbp, true));
+    }
+    TensorId pad(TensorId x, const Tensor &whole, const Sbp &sbp)
+    {
+        return emit("ShardPad", {x}, cut(whole, sbp, true));
+    }
+    TensorId partition(TensorId x, const Tensor &whole, const Sbp &sbp)
+    {
+        return emit("Partition", {x}, cut(whole, sbp, false));
+    }
     TensorId assemble(TensorId x, const Tensor &whole, const Sbp &sbp)
     {
         Attributes attributes = cut(whole, sbp, false);
         attributes.erase("parts");
         return emit("Assemble", {x}, std::move(attributes));
     }
-    TensorId keepOnFirst(TensorId x) { return emit("KeepOnFirst", {x}, {{"mesh_dim", std::int64_t{m_line.dimension}}}); }
+    TensorId keepOnFirst(TensorId x)
+    {
+        return emit("KeepOnFirst", {x}, {{"mesh_dim", std::int64_t{m_line.dimension}}});
+    }
 
     /// Positions of an axis of @p size as one device of the line has them.
     TensorId shift(TensorId indices, std::int64_t size, Attributes attributes)
@@ -65,7 +79,9 @@ public:
 private:
     [[nodiscard]] Attributes cut(const Tensor &whole, const Sbp &sbp, bool own) const
     {
-        Attributes attributes{{"parts", std::int64_t{m_line.parts}}, {"axis", std::int64_t{sbp.axis}}, {"segments", segmentsOf(whole, sbp)}};
+        Attributes attributes{{"parts", std::int64_t{m_line.parts}},
+                              {"axis", std::int64_t{sbp.axis}},
+                              {"segments", segmentsOf(whole, sbp)}};
         if (own)
             attributes["mesh_dim"] = std::int64_t{m_line.dimension};
         return attributes;
@@ -86,7 +102,7 @@ std::vector<TensorId> plain(Rewriter &to, const OpAtHand &at, const Signature &s
     return outputs;
 }
 
-/// Gives what stands for the operator's outputs their names.
+/// Names the replacements of the operator's outputs.
 std::vector<TensorId> named(Rewriter &to, const OpAtHand &at, std::vector<TensorId> outputs)
 {
     for (std::size_t i = 0; i < outputs.size() && i < at.outputs.size(); ++i)
@@ -95,15 +111,9 @@ std::vector<TensorId> named(Rewriter &to, const OpAtHand &at, std::vector<Tensor
     return outputs;
 }
 
-std::int64_t sizeAt(const Tensor &tensor, int axis)
-{
-    return tensor.shape[static_cast<std::size_t>(axis)].size;
-}
+std::int64_t sizeAt(const Tensor &tensor, int axis) { return tensor.shape[static_cast<std::size_t>(axis)].size; }
 
-bool splitAt(const Sbp &sbp, int axis)
-{
-    return isSplit(sbp) && sbp.axis == axis;
-}
+bool splitAt(const Sbp &sbp, int axis) { return isSplit(sbp) && sbp.axis == axis; }
 
 int gatherAxis(const OpAtHand &at, const Tensor &table)
 {
@@ -111,16 +121,10 @@ int gatherAxis(const OpAtHand &at, const Tensor &table)
     return static_cast<int>(axis < 0 ? axis + static_cast<std::int64_t>(table.shape.rank()) : axis);
 }
 
-Attributes fromEnd(const OpAtHand &at)
-{
-    return {{"from_end", std::int64_t{at.op.type == "ShardGather" ? 0 : 1}}};
-}
+Attributes fromEnd(const OpAtHand &at) { return {{"from_end", std::int64_t{at.op.type == "ShardGather" ? 0 : 1}}}; }
 
 /// The same loss operator, whose labels have gone through ShiftIndices.
-Attributes keeping(const Op &op)
-{
-    return {{"keep", op.integer("ignore_index", -100)}};
-}
+Attributes keeping(const Op &op) { return {{"keep", op.integer("ignore_index", -100)}}; }
 const Attributes kIgnoresKept{{"ignore_index", kKept}};
 
 /// (M, 3) of all classes from logits of some.
@@ -131,7 +135,8 @@ TensorId statisticsOverClasses(Emitter &emitter, const OpAtHand &at, const std::
     return emitter.emit("CombineLossStatistics", {emitter.communicate("AllGather", statistics)});
 }
 
-std::vector<TensorId> crossEntropy(Rewriter &to, const OpAtHand &at, const Signature &signature, const std::vector<TensorId> &inputs, Emitter &emitter)
+std::vector<TensorId> crossEntropy(Rewriter &to, const OpAtHand &at, const Signature &signature,
+                                   const std::vector<TensorId> &inputs, Emitter &emitter)
 {
     const Attributes ignored{{"ignore_index", at.op.integer("ignore_index", -100)}};
     TensorId statistics;
@@ -145,7 +150,8 @@ std::vector<TensorId> crossEntropy(Rewriter &to, const OpAtHand &at, const Signa
     return named(to, at, emitter.emit("LossFromStatistics", {statistics, inputs[1]}, ignored, 2));
 }
 
-std::vector<TensorId> crossEntropyGrad(Rewriter &to, const OpAtHand &at, const Signature &signature, std::vector<TensorId> inputs, Emitter &emitter)
+std::vector<TensorId> crossEntropyGrad(Rewriter &to, const OpAtHand &at, const Signature &signature,
+                                       std::vector<TensorId> inputs, Emitter &emitter)
 {
     if (splitAt(signature.outputs[0], 1)) {
         inputs[2] = emitter.shift(inputs[2], sizeAt(*at.outputs[0], 1), keeping(at.op));
@@ -153,14 +159,16 @@ std::vector<TensorId> crossEntropyGrad(Rewriter &to, const OpAtHand &at, const S
         return {to.to(at.op.outputs[0])};
     }
     const TensorId own = emitter.slice(inputs[2], *at.inputs[2], split(0));
-    inputs[0] = emitter.emit("LossRowShare", {inputs[0], own, inputs[2]}, {{"ignore_index", at.op.integer("ignore_index", -100)}});
+    inputs[0] = emitter.emit("LossRowShare", {inputs[0], own, inputs[2]},
+                             {{"ignore_index", at.op.integer("ignore_index", -100)}});
     inputs[2] = own;
     return plain(to, at, signature, std::move(inputs));
 }
 
 } // namespace
 
-std::vector<TensorId> localize(Rewriter &to, const OpAtHand &at, const Signature &signature, const std::vector<TensorId> &inputs, const Line &line)
+std::vector<TensorId> localize(Rewriter &to, const OpAtHand &at, const Signature &signature,
+                               const std::vector<TensorId> &inputs, const Line &line)
 {
     const std::string &type = at.op.type;
     Emitter emitter(to, at.op, line);
@@ -171,7 +179,8 @@ std::vector<TensorId> localize(Rewriter &to, const OpAtHand &at, const Signature
         return named(to, at, {emitter.emit("ShardGather", {inputs[0], own}, {{"axis", std::int64_t{axis}}})});
     }
     if (type == "GatherGrad" && splitAt(signature.outputs[0], gatherAxis(at, *at.outputs[0]))) {
-        const TensorId own = emitter.shift(inputs[1], sizeAt(*at.outputs[0], gatherAxis(at, *at.outputs[0])), fromEnd(at));
+        const TensorId own =
+            emitter.shift(inputs[1], sizeAt(*at.outputs[0], gatherAxis(at, *at.outputs[0])), fromEnd(at));
         return plain(to, at, signature, {inputs[0], own});
     }
     if (type == "SoftmaxCrossEntropyLoss" && isSplit(signature.inputs[0]))
@@ -183,7 +192,8 @@ std::vector<TensorId> localize(Rewriter &to, const OpAtHand &at, const Signature
     return plain(to, at, signature, inputs);
 }
 
-TensorId convert(Rewriter &to, TensorId value, const Tensor &whole, const Sbp &from, const Sbp &want, const Line &line, const Op &like)
+TensorId convert(Rewriter &to, TensorId value, const Tensor &whole, const Sbp &from, const Sbp &want, const Line &line,
+                 const Op &like)
 {
     if (from == want)
         return value;

@@ -17,7 +17,12 @@ using Segments = std::vector<std::int64_t>;
 
 class Megatron {
 public:
-    Megatron(const graph::Graph &graph, const Mesh &mesh, const MegatronOptions &options) : m_graph(graph), m_mesh(mesh), m_options(options) {}
+    Megatron(const graph::Graph &graph, const Mesh &mesh, const MegatronOptions &options)
+        : m_graph(graph),
+          m_mesh(mesh),
+          m_options(options)
+    {
+    }
 
     std::map<std::string, NdSbp> run()
     {
@@ -36,23 +41,28 @@ private:
     [[nodiscard]] bool isParameter(TensorId id) const { return id.valid() && tensor(id).role == TensorRole::Parameter; }
     [[nodiscard]] bool isProduct(const Op &op) const
     {
-        return (op.type == "MatMul" || op.type == "Gemm") && isParameter(op.inputs[1]) && tensor(op.inputs[1]).shape.rank() == 2 && op.integer("transA") == 0;
+        return op.traits().cost == graph::CostClass::Product && isParameter(op.inputs[1])
+            && tensor(op.inputs[1]).shape.rank() == 2 && op.integer("transA") == 0;
     }
 
     /// The axis of a product's weight that its columns (or rows) are split along.
-    static int weightAxis(const Op &product, bool columns) { return (product.integer("transB") != 0) == columns ? 0 : 1; }
-
-    static bool isElementwise(std::string_view type)
+    static int weightAxis(const Op &product, bool columns)
     {
-        constexpr std::array<std::string_view, 23> kTypes{"Add",      "Mul",       "Div",         "Gelu",      "Relu", "Silu", "Tanh",    "Sigmoid", "Elu",  "Erf",      "LeakyRelu",
-                                                          "HardSwish", "Softplus", "HardSigmoid", "Identity", "Cast", "Pow",  "Dropout", "MaskedDropout", "Concat",  "Split", "RotaryEmbedding", "Clip"};
-        return std::find(kTypes.begin(), kTypes.end(), type) != kTypes.end();
+        return (product.integer("transB") != 0) == columns ? 0 : 1;
+    }
+
+    /// Whether a split along the features stays one through the operator.
+    static bool keepsSplit(const Op &op)
+    {
+        return op.traits().elementWise != graph::ElementWise::No || op.type == "Concat" || op.type == "Split"
+            || op.type == "RotaryEmbedding";
     }
 
     /// An addition of two activations: the residual stream.
     [[nodiscard]] bool isResidual(const Op &op) const
     {
-        return op.type == "Add" && tensor(op.inputs[0]).role == TensorRole::Activation && tensor(op.inputs[1]).role == TensorRole::Activation;
+        return op.type == "Add" && tensor(op.inputs[0]).role == TensorRole::Activation
+            && tensor(op.inputs[1]).role == TensorRole::Activation;
     }
 
     /// Where a product's result goes.
@@ -69,20 +79,21 @@ private:
     {
         for (const OpId reader : m_graph.consumers(id)) {
             const Op &op = m_graph.op(reader);
-            if (op.type.ends_with("Grad") || op.name.starts_with("grad/") || !seen.insert(reader.value).second)
+            if (op.traits().origin == graph::Origin::Gradient || op.name.starts_with("grad/")
+                || !seen.insert(reader.value).second)
                 continue; // the backward pass of a training graph
             if (isProduct(op) && op.inputs[0] == id) {
                 path.ends.insert(reader.value);
                 continue;
             }
-            const bool attention = op.type == "Attention" || op.type == "UnfusedAttention";
-            if (!attention && (!isElementwise(op.type) || isResidual(op))) {
+            const bool attention = op.traits().isAttention();
+            if (!attention && (!keepsSplit(op) || isResidual(op))) {
                 path.leaves = true;
                 continue;
             }
             path.attention = attention ? &op : path.attention;
             path.packed = path.packed && (op.type != "Concat" || path.attention != nullptr);
-            path.bends = path.bends || attention || (op.type != "Add" && op.type != "Identity" && op.type != "Cast");
+            path.bends = path.bends || attention || op.traits().linear != graph::Linear::InAll;
             for (const TensorId input : op.inputs)
                 if (op.type == "Add" && isParameter(input))
                     path.terms.push_back(input);
@@ -167,14 +178,15 @@ private:
         m_pins[tensor(id).name] = std::move(pin);
     }
 
-    /// The head, by what the loss reads, and tables that are indexed by what is fed.
+    /// The head, found from the loss, and tables that are indexed by inputs.
     void vocabulary()
     {
         for (const Op &op : m_graph.ops())
             if (op.type == "SoftmaxCrossEntropyLoss")
                 head(op);
         for (const Op &op : m_graph.ops()) {
-            if (op.type != "Gather" || op.integer("axis") != 0 || !isParameter(op.inputs[0]) || tensor(op.inputs[1]).role != TensorRole::Input)
+            if (op.type != "Gather" || op.integer("axis") != 0 || !isParameter(op.inputs[0])
+                || tensor(op.inputs[1]).role != TensorRole::Input)
                 continue;
             add(m_pins, op.inputs[0], 0, {});
             whole(op.outputs[0]);
@@ -204,11 +216,12 @@ private:
         }
     }
 
-    /// The residual stream and what starts it.
+    /// The residual stream and its start.
     void tokens()
     {
         for (const Op &op : m_graph.ops()) {
-            const bool table = op.type == "Gather" && isParameter(op.inputs[0]) && tensor(op.inputs[1]).role == TensorRole::Input;
+            const bool table =
+                op.type == "Gather" && isParameter(op.inputs[0]) && tensor(op.inputs[1]).role == TensorRole::Input;
             const graph::Shape &shape = tensor(op.outputs[0]).shape;
             const bool between = shape.rank() == 3 && shape[0].batch;
             if ((table || isResidual(op)) && between && !op.name.starts_with("grad/"))

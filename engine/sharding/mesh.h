@@ -8,7 +8,8 @@
 
 namespace planloom::sharding {
 
-/// Devices arranged in n dimensions, row-major. Dimension 0 is data parallel: devices that differ in it work on different samples.
+/// Devices arranged in n dimensions, row-major. Dimension 0 is data parallel: devices that differ in it work on
+/// different samples.
 struct Mesh {
     std::vector<int> sizes{1};
 

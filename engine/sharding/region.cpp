@@ -33,7 +33,7 @@ std::int64_t length(const std::vector<Interval> &intervals)
 }
 
 /// The part of an axis that is left of @p have after splitting it for device @p index of @p parts.
-std::vector<Interval> split(const std::vector<Interval> &have, const Sbp &sbp, int parts, int index)
+std::vector<Interval> splitIntervals(const std::vector<Interval> &have, const Sbp &sbp, int parts, int index)
 {
     std::vector<std::int64_t> segments = sbp.segments;
     if (segments.empty())
@@ -59,7 +59,7 @@ Region regionOf(const std::vector<std::int64_t> &sizes, const NdSbp &sbp, const 
     for (std::size_t d = 0; d < sbp.size() && d < place.size(); ++d)
         if (sbp[d].kind == Sbp::Kind::Split) {
             std::vector<Interval> &axis = region[static_cast<std::size_t>(sbp[d].axis)];
-            axis = split(axis, sbp[d], mesh.sizes[d], place[d]);
+            axis = splitIntervals(axis, sbp[d], mesh.sizes[d], place[d]);
         }
     return region;
 }

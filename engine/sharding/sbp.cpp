@@ -47,9 +47,11 @@ Result<Sbp> parseOne(std::string_view word)
         sbp.kind = Sbp::Kind::Partial;
         return sbp;
     }
-    if (word.size() > 3 && word.starts_with("S(") && word.ends_with(")") && parseSplit(word.substr(2, word.size() - 3), sbp))
+    if (word.size() > 3 && word.starts_with("S(") && word.ends_with(")")
+        && parseSplit(word.substr(2, word.size() - 3), sbp))
         return sbp;
-    return badInput("'" + std::string(word) + "' is not a sharding; write S(axis), S(axis:size+size), B or P, separated by commas");
+    return badInput("'" + std::string(word)
+                    + "' is not a sharding; write S(axis), S(axis:size+size), B or P, separated by commas");
 }
 
 std::string splitText(const Sbp &sbp)

@@ -14,8 +14,8 @@ struct Sbp {
     enum class Kind : std::uint8_t { Split, Broadcast, Partial };
     Kind kind = Kind::Broadcast;
     int axis = 0; ///< Split only
-    /// Split only: the axis is a row of segments of these sizes and each is split by itself, so that a packed Q|K|V keeps whole heads together.
-    /// Empty: one segment.
+    /// Split only: the axis is a row of segments of these sizes and each is split by itself, so that a packed Q|K|V
+    /// keeps whole heads together. Empty: one segment.
     std::vector<std::int64_t> segments;
     friend bool operator==(const Sbp &, const Sbp &) = default;
 };

@@ -43,7 +43,8 @@ std::map<std::string, NdSbp> pinsOf(const graph::Graph &graph, const std::map<st
     for (const auto &pin : pins)
         if (pin.first.find('*') != std::string::npos)
             patterns.push_back(&pin);
-    std::stable_sort(patterns.begin(), patterns.end(), [](const auto *a, const auto *b) { return a->first.size() > b->first.size(); });
+    std::stable_sort(patterns.begin(), patterns.end(),
+                     [](const auto *a, const auto *b) { return a->first.size() > b->first.size(); });
     for (const Tensor &tensor : graph.tensors()) {
         if (const auto exact = pins.find(tensor.name); exact != pins.end()) {
             found.emplace(tensor.name, exact->second);
@@ -71,14 +72,19 @@ Status checkDimensions(const std::string &what, const NdSbp &sbp, const Mesh &me
 {
     if (sbp.size() == mesh.sizes.size())
         return {};
-    return badInput(what + " has " + std::to_string(sbp.size()) + " entries ('" + toText(sbp) + "'); the mesh has " + std::to_string(mesh.sizes.size()) +
-                    " dimensions, so write as many");
+    return badInput(what + " has " + std::to_string(sbp.size()) + " entries ('" + toText(sbp) + "'); the mesh has "
+                    + std::to_string(mesh.sizes.size()) + " dimensions, so write as many");
 }
 
 /// Shards one dimension of the mesh after the other.
 class Shard {
 public:
-    Shard(const TrainingGraph &logical, const Request &request) : m_logical(logical), m_request(request), m_pins(pinsOf(logical.graph, request.pins)) {}
+    Shard(const TrainingGraph &logical, const Request &request)
+        : m_logical(logical),
+          m_request(request),
+          m_pins(pinsOf(logical.graph, request.pins))
+    {
+    }
 
     Result<Sharded> run()
     {
@@ -98,21 +104,27 @@ private:
         if (mesh.sizes.empty() || std::any_of(mesh.sizes.begin(), mesh.sizes.end(), [](int size) { return size < 1; }))
             return badInput("a device mesh needs at least one dimension, each of at least one device");
         if (m_request.inputs.size() != m_logical.inputs.size() || m_request.outputs.size() != m_logical.outputs.size())
-            return badInput("a sharding must be given for each of the " + std::to_string(m_logical.inputs.size()) + " inputs and " +
-                            std::to_string(m_logical.outputs.size()) + " outputs of a part of model '" + m_logical.graph.name() + "'");
+            return badInput("a sharding must be given for each of the " + std::to_string(m_logical.inputs.size())
+                            + " inputs and " + std::to_string(m_logical.outputs.size())
+                            + " outputs of a part of model '" + m_logical.graph.name() + "'");
         for (std::size_t i = 0; i < m_request.inputs.size(); ++i)
-            if (const Status fits = checkDimensions("the sharding of input '" + name(m_logical.inputs[i]) + "'", m_request.inputs[i], mesh); !fits)
+            if (const Status fits = checkDimensions("the sharding of input '" + name(m_logical.inputs[i]) + "'",
+                                                    m_request.inputs[i], mesh);
+                !fits)
                 return fits;
         for (std::size_t i = 0; i < m_request.outputs.size(); ++i)
             if (!m_request.outputs[i].empty())
-                if (const Status fits = checkDimensions("the sharding of output '" + name(m_logical.outputs[i]) + "'", m_request.outputs[i], mesh); !fits)
+                if (const Status fits = checkDimensions("the sharding of output '" + name(m_logical.outputs[i]) + "'",
+                                                        m_request.outputs[i], mesh);
+                    !fits)
                     return fits;
         for (const auto &[tensor, pin] : m_pins) {
             if (const Status fits = checkDimensions("the pin of '" + tensor + "'", pin, mesh); !fits)
                 return fits;
             const TensorRole role = m_logical.graph.tensor(m_logical.graph.find(tensor)).role;
             if ((role == TensorRole::Parameter || role == TensorRole::State) && !isBroadcast(pin[0]))
-                return badInput("the pin '" + toText(pin) + "' of '" + tensor + "' shards a parameter over dimension 0, which is data parallel; write B there");
+                return badInput("the pin '" + toText(pin) + "' of '" + tensor
+                                + "' shards a parameter over dimension 0, which is data parallel; write B there");
         }
         return {};
     }
@@ -186,15 +198,6 @@ private:
 
 } // namespace
 
-Result<Sharded> shard(const TrainingGraph &logical, const Request &request)
-{
-    return Shard(logical, request).run();
-}
-
-bool communicates(std::string_view opType)
-{
-    constexpr std::array<std::string_view, 4> kTypes{"AllReduce", "AllGather", "ReduceScatter", "AllToAll"};
-    return std::find(kTypes.begin(), kTypes.end(), opType) != kTypes.end();
-}
+Result<Sharded> shard(const TrainingGraph &logical, const Request &request) { return Shard(logical, request).run(); }
 
 } // namespace planloom::sharding

@@ -5,19 +5,20 @@
 
 #include <span>
 
-// What the files with signatures share. A rule is written as rows: for each axis along which an operator can be split, the axis of every
-// input and output that goes with it.
+// Shared by the files with signatures. A rule is written as rows: for each axis along which an operator can be split,
+// the axis of every input and output that goes with it.
 namespace planloom::sharding {
 
 inline constexpr int kAll = -1; ///< instead of an axis: every device has the whole tensor
 inline constexpr int kSum = -2; ///< the whole tensor is the sum over the devices
 
-/// Collects signatures; keeps only those that fit the tensors.
+/// Collects the signatures that fit the tensors.
 class Proposals {
 public:
     explicit Proposals(const OpAtHand &at);
 
-    /// Axes of the inputs and outputs; missing ones are kAll. Splits with segments that come in on a split input are proposed as well.
+    /// Axes of the inputs and outputs; missing ones are kAll. Splits with segments that come in on a split input are
+    /// proposed as well.
     void row(std::vector<int> inputs, std::vector<int> outputs);
     /// The same without segments.
     void plainRow(const std::vector<int> &inputs, const std::vector<int> &outputs);
@@ -29,18 +30,21 @@ public:
 
 private:
     [[nodiscard]] std::vector<std::vector<std::int64_t>> incomingSegments(const std::vector<int> &inputs) const;
-    void addRow(const std::vector<int> &inputs, const std::vector<int> &outputs, const std::vector<std::int64_t> &segments);
+    void addRow(const std::vector<int> &inputs, const std::vector<int> &outputs,
+                const std::vector<std::int64_t> &segments);
     const OpAtHand &m_at;
     std::vector<Signature> m_found;
 };
 
 struct SignatureRule {
     const char *type;
-    void (*propose)(const OpAtHand &, Proposals &);
+    void (*propose)(const OpAtHand &, Proposals &); ///< nullptr: all-B only, on purpose
     /// Rewrites attributes that hold sizes; nullptr if there are none.
     void (*localize)(const OpAtHand &, const Signature &, graph::Attributes &) = nullptr;
 };
 
+/// The rule of an element-wise type without its own row: nullptr for others.
+const SignatureRule *ruleByTraits(const graph::OpTraits &traits);
 std::vector<SignatureRule> elementwiseRules();
 std::vector<SignatureRule> matrixRules();
 std::vector<SignatureRule> layerRules(); ///< normalisations, softmax, images, losses
@@ -49,13 +53,15 @@ std::vector<SignatureRule> reductionRules();
 std::vector<SignatureRule> indexingRules();
 std::vector<SignatureRule> boxingRules();
 
-const SignatureRule *findRule(std::string_view type);
+/// nullptr if the type has none. Cost: O(1).
+const SignatureRule *findRule(const graph::OpType &type);
 
 // Helpers for rules.
 
 /// The operator's attribute `axis`, counted from the front.
 int axisOf(const OpAtHand &at, std::int64_t fallback, std::size_t rank);
-/// Where axis @p axis of a tensor of rank @p rank lies in @p shape under numpy's broadcasting; kAll if it is not there or repeated.
+/// Where axis @p axis of a tensor of rank @p rank lies in @p shape under numpy's broadcasting; kAll if it is not there
+/// or repeated.
 int aligned(const graph::Shape &shape, std::size_t axis, const graph::Shape &whole);
 /// Sets attributes `shape` and `batch_axis` to output 0's local shape.
 void localizeShape(const OpAtHand &at, const Signature &signature, graph::Attributes &attributes);

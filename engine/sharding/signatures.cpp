@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/sharding/signatures.h"
+#include "engine/graph/operators/operators.h"
 #include "engine/sharding/signature_rules.h"
 
 #include <algorithm>
-#include <map>
 #include <numeric>
 
 namespace planloom::sharding {
@@ -96,7 +96,8 @@ std::vector<std::vector<std::int64_t>> Proposals::incomingSegments(const std::ve
     return all;
 }
 
-void Proposals::addRow(const std::vector<int> &inputs, const std::vector<int> &outputs, const std::vector<std::int64_t> &segments)
+void Proposals::addRow(const std::vector<int> &inputs, const std::vector<int> &outputs,
+                       const std::vector<std::int64_t> &segments)
 {
     Signature signature;
     for (const int axis : inputs)
@@ -123,23 +124,21 @@ void Proposals::linear()
     plainRow(std::vector<int>(m_at.inputs.size(), kSum), std::vector<int>(m_at.outputs.size(), kSum));
 }
 
-const SignatureRule *findRule(std::string_view type)
+const SignatureRule *findRule(const graph::OpType &type)
 {
-    static const std::map<std::string_view, SignatureRule> rules = [] {
-        std::map<std::string_view, SignatureRule> all;
-        for (const auto family : {elementwiseRules, matrixRules, layerRules, shapingRules, reductionRules, indexingRules, boxingRules})
+    static const graph::OperatorTable<SignatureRule> kRules = [] {
+        graph::OperatorTable<SignatureRule> all;
+        for (const auto family :
+             {elementwiseRules, matrixRules, layerRules, shapingRules, reductionRules, indexingRules, boxingRules})
             for (const SignatureRule &rule : family())
-                all.emplace(rule.type, rule);
+                all.add(rule);
         return all;
     }();
-    const auto found = rules.find(type);
-    return found == rules.end() ? nullptr : &found->second;
+    const SignatureRule *own = kRules.find(type);
+    return own != nullptr ? own : ruleByTraits(type.traits());
 }
 
-bool hasSignatures(std::string_view type)
-{
-    return findRule(type) != nullptr;
-}
+bool hasSignatures(const graph::OpType &type) { return findRule(type) != nullptr; }
 
 std::vector<Signature> signatures(const OpAtHand &at)
 {

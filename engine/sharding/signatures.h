@@ -4,7 +4,6 @@
 #include "engine/graph/graph.h"
 #include "engine/sharding/sbp.h"
 
-#include <string_view>
 #include <vector>
 
 namespace planloom::sharding {
@@ -21,8 +20,8 @@ inline bool isSplit(const Sbp &sbp) { return sbp.kind == Sbp::Kind::Split; }
 inline bool isPartial(const Sbp &sbp) { return sbp.kind == Sbp::Kind::Partial; }
 inline bool isBroadcast(const Sbp &sbp) { return sbp.kind == Sbp::Kind::Broadcast; }
 
-/// How an operator may lie on one dimension of a mesh: with its inputs like this, each device makes its outputs like that from what it
-/// has. Inputs that are left out are B.
+/// How an operator may lie on one dimension of a mesh: with its inputs like this, each device makes its outputs like
+/// that from its inputs. Inputs that are left out are B.
 struct Signature {
     std::vector<Sbp> inputs;
     std::vector<Sbp> outputs;
@@ -34,21 +33,24 @@ struct OpAtHand {
     const graph::Op &op;
     std::vector<const graph::Tensor *> inputs; ///< nullptr: left out
     std::vector<const graph::Tensor *> outputs;
-    int parts = 1;              ///< devices in a line
-    std::vector<Sbp> have = {}; ///< how the inputs lie so far (or nothing): splits with segments are proposed only where one comes in
+    int parts = 1; ///< devices in a line
+    std::vector<Sbp> have =
+        {}; ///< how the inputs lie so far (or nothing): splits with segments are proposed only where one comes in
 };
 OpAtHand atHand(const graph::Graph &graph, const graph::Op &op, int parts);
 
-/// The 1-D signatures of OneFlow §2.4 and ours; all-B comes first. Only what divides: every segment of a split axis by the parts; an axis that
-/// carries the batch is split inside each sample. On n dimensions an operator has their product, one dimension after the other, each on the
-/// local operator of those before it. A type without rules has all-B only.
+/// The 1-D signatures of OneFlow §2.4 and ours; all-B comes first. Only divisible ones: every segment of a split axis
+/// by the parts; an axis that carries the batch is split inside each sample. On n dimensions an operator has their
+/// product, one dimension after the other, each on the local operator of those before it. A type without rules has
+/// all-B only.
 std::vector<Signature> signatures(const OpAtHand &at);
-/// Whether the type has a row in the table.
-bool hasSignatures(std::string_view type);
+/// Whether the type has a rule; an all-B rule counts, too.
+bool hasSignatures(const graph::OpType &type);
 
 /// The tensor's sizes on one device of a line of @p parts.
 graph::Shape localShape(const graph::Shape &shape, const Sbp &sbp, int parts);
-/// Whether @p sbp can lie on @p tensor: its axis is there, segments add up, and sizes divide. Empty if so; otherwise what is wrong.
+/// Whether @p sbp can lie on @p tensor: its axis is there, segments add up, and sizes divide. Empty if so; otherwise
+/// what is wrong.
 std::string whyNot(const graph::Tensor &tensor, const Sbp &sbp, int parts);
 
 /// The operator's attributes with sizes, head counts and groups as one device has them.

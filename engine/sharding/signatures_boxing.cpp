@@ -15,31 +15,16 @@ void shifted(const OpAtHand &at, Proposals &to, int shift, int except)
     to.linear();
 }
 
-void inPlace(const OpAtHand &at, Proposals &to)
-{
-    shifted(at, to, 0, -1);
-}
+void inPlace(const OpAtHand &at, Proposals &to) { shifted(at, to, 0, -1); }
 
-void allGather(const OpAtHand &at, Proposals &to)
-{
-    shifted(at, to, 1, -1);
-}
+void allGather(const OpAtHand &at, Proposals &to) { shifted(at, to, 1, -1); }
 
-void reduceScatter(const OpAtHand &at, Proposals &to)
-{
-    shifted(at, to, -1, 0);
-}
+void reduceScatter(const OpAtHand &at, Proposals &to) { shifted(at, to, -1, 0); }
 
 /// The blocks stay whole.
-void allToAll(const OpAtHand &at, Proposals &to)
-{
-    shifted(at, to, 0, 0);
-}
+void allToAll(const OpAtHand &at, Proposals &to) { shifted(at, to, 0, 0); }
 
-void onOtherAxes(const OpAtHand &at, Proposals &to)
-{
-    shifted(at, to, 0, axisOf(at, 0, at.inputs[0]->shape.rank()));
-}
+void onOtherAxes(const OpAtHand &at, Proposals &to) { shifted(at, to, 0, axisOf(at, 0, at.inputs[0]->shape.rank())); }
 
 std::vector<std::int64_t> equalSegments(std::int64_t size, std::int64_t count)
 {

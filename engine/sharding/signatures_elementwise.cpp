@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Element-wise operators: any axis of the output can be split; inputs that are repeated along it are whole (OneFlow §2.4, broadcast add/mul/div).
+// Element-wise operators: any axis of the output can be split; inputs that are repeated along it are whole (OneFlow
+// §2.4, broadcast add/mul/div). Most have no row here: their traits suffice.
 #include "engine/sharding/signature_rules.h"
 
 namespace planloom::sharding {
@@ -43,7 +44,7 @@ void where(const OpAtHand &at, Proposals &to)
     to.plainRow({kAll, kSum, kSum}, {kSum});
 }
 
-/// What drops draws its mask by the element's place, forward and backward: both must see the whole tensor.
+/// Dropout draws its mask by the element's place, forward and backward: both must see the whole tensor.
 void dropout(const OpAtHand &at, Proposals &to)
 {
     if (at.op.number("ratio", 0) > 0)
@@ -65,27 +66,30 @@ void sumTo(const OpAtHand &at, Proposals &to)
 
 } // namespace
 
+const SignatureRule *ruleByTraits(const graph::OpTraits &traits)
+{
+    static constexpr SignatureRule kNonlinear{"", everyAxis};
+    static constexpr SignatureRule kInFirst{"", linearInFirst};
+    static constexpr SignatureRule kInAll{"", linearInAll};
+    if (traits.elementWise == graph::ElementWise::No)
+        return nullptr;
+    switch (traits.linear) {
+    case graph::Linear::InFirst: return &kInFirst;
+    case graph::Linear::InAll: return &kInAll;
+    case graph::Linear::No: break;
+    }
+    return &kNonlinear;
+}
+
 std::vector<SignatureRule> elementwiseRules()
 {
-    std::vector<SignatureRule> rules;
-    for (const char *type : {"Min", "Max", "Pow", "Equal", "Less", "Greater", "And", "Or", "Not", "Abs", "Relu", "Clip", "Floor", "Ceil", "Round", "Sign",
-                             "LeakyRelu", "HardSigmoid", "HardSwish", "Reciprocal", "Sqrt", "Exp", "Log", "Erf", "Tanh", "Sigmoid", "Elu", "Softplus", "Gelu",
-                             "Silu", "Sin", "Cos", "Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "Cosh", "Sinh", "Xor", "LessOrEqual", "GreaterOrEqual",
-                             "Mod"})
-        rules.push_back({type, everyAxis});
-    for (const char *type : {"Add", "Sub", "AddN", "Neg", "Identity", "Cast"})
-        rules.push_back({type, linearInAll});
-    for (const char *type : {"Div", "ReluGrad", "TanhGrad", "SigmoidGrad", "SqrtGrad", "AbsGrad", "LeakyReluGrad", "HardSwishGrad", "HardSigmoidGrad", "ClipGrad",
-                             "GeluGrad", "SiluGrad", "ErfGrad", "EluGrad", "SoftplusGrad", "SinGrad", "CosGrad", "MinMaxGrad"})
-        rules.push_back({type, linearInFirst});
-    rules.push_back({"Mul", product});
-    rules.push_back({"Where", where});
-    rules.push_back({"Dropout", dropout});
-    rules.push_back({"DropoutGrad", dropout});
-    rules.push_back({"MaskedDropout", everyAxis}); // the mask lies with what it masks
-    rules.push_back({"MaskedDropoutGrad", everyAxis});
-    rules.push_back({"ReduceSumTo", sumTo, localizeShape});
-    return rules;
+    return {
+        {"Mul", product},
+        {"Where", where},
+        {"Dropout", dropout},
+        {"DropoutGrad", dropout},
+        {"ReduceSumTo", sumTo, localizeShape},
+    };
 }
 
 } // namespace planloom::sharding

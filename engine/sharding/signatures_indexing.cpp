@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Elements and slices picked by index tensors, and padding that repeats: data can be split where it is not indexed, indices anywhere.
+// Elements and slices picked by index tensors, and padding that repeats: data can be split where it is not indexed,
+// indices anywhere.
 #include "engine/sharding/signature_rules.h"
 
 namespace planloom::sharding {
@@ -29,7 +30,8 @@ void gatherElementsGrad(const OpAtHand &at, Proposals &to)
 }
 
 struct Slices {
-    int blocks, prefix, first; ///< batch dimensions; dimensions of the indices but the last; first dimension of a slice in the data
+    int blocks, prefix,
+        first; ///< batch dimensions; dimensions of the indices but the last; first dimension of a slice in the data
 };
 
 Slices slicesOf(const OpAtHand &at)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Normalisations, softmax, convolutions, pools and losses. What runs over several channels or classes at once keeps them together, but for
-// sums, which may stay partial.
+// Normalisations, softmax, convolutions, pools and losses. What runs over several channels or classes at once keeps
+// them together, but for sums, which may stay partial.
 #include "engine/sharding/signature_rules.h"
 
 namespace planloom::sharding {
@@ -47,25 +47,13 @@ void normalizationGrad(const OpAtHand &at, Proposals &to)
 }
 
 /// Channels by themselves; over samples the statistics would differ.
-void batchNormalization(const OpAtHand &, Proposals &to)
-{
-    to.row({1, 0, 0, 0, 0}, {1, 0, 0});
-}
+void batchNormalization(const OpAtHand &, Proposals &to) { to.row({1, 0, 0, 0, 0}, {1, 0, 0}); }
 
-void batchNormalizationGrad(const OpAtHand &, Proposals &to)
-{
-    to.row({1, 1, 0, 0, 0}, {1, 0, 0});
-}
+void batchNormalizationGrad(const OpAtHand &, Proposals &to) { to.row({1, 1, 0, 0, 0}, {1, 0, 0}); }
 
-bool grouped(const OpAtHand &at)
-{
-    return at.op.integer("group", 1) != 1;
-}
+bool grouped(const OpAtHand &at) { return at.op.integer("group", 1) != 1; }
 
-bool groupsDivide(const OpAtHand &at)
-{
-    return at.op.integer("group", 1) % at.parts == 0;
-}
+bool groupsDivide(const OpAtHand &at) { return at.op.integer("group", 1) % at.parts == 0; }
 
 void conv(const OpAtHand &at, Proposals &to)
 {
@@ -157,10 +145,7 @@ void lossStatistics(const OpAtHand &, Proposals &to)
     to.row({0, 0}, {0});
 }
 
-void combineStatistics(const OpAtHand &, Proposals &to)
-{
-    to.row({1}, {0});
-}
+void combineStatistics(const OpAtHand &, Proposals &to) { to.row({1}, {0}); }
 
 } // namespace
 
@@ -205,6 +190,7 @@ std::vector<SignatureRule> layerRules()
         {"LossRowShare", nullptr},
         {"Reorder", nullptr},
         {"ProfiledLayer", nullptr},
+        {"Shape", nullptr},
     };
 }
 

@@ -5,10 +5,7 @@
 namespace planloom::sharding {
 namespace {
 
-int last(const graph::Tensor &tensor, int fromEnd)
-{
-    return static_cast<int>(tensor.shape.rank()) - fromEnd;
-}
+int last(const graph::Tensor &tensor, int fromEnd) { return static_cast<int>(tensor.shape.rank()) - fromEnd; }
 
 struct Factors {
     int rows, innerA, innerB, columns; ///< axes of A, A, B, B
@@ -21,7 +18,8 @@ Factors factorsOf(const OpAtHand &at)
     const bool transB = at.op.integer("transB") != 0;
     const graph::Tensor &a = *at.inputs[0];
     const graph::Tensor &b = *at.inputs[1];
-    return {last(a, transA ? 1 : 2), last(a, transA ? 2 : 1), last(b, transB ? 1 : 2), last(b, transB ? 2 : 1), last(*at.outputs[0], 2), last(*at.outputs[0], 1)};
+    return {last(a, transA ? 1 : 2), last(a, transA ? 2 : 1), last(b, transB ? 1 : 2),
+            last(b, transB ? 2 : 1), last(*at.outputs[0], 2), last(*at.outputs[0], 1)};
 }
 
 void matMul(const OpAtHand &at, Proposals &to)
@@ -34,7 +32,8 @@ void matMul(const OpAtHand &at, Proposals &to)
     to.plainRow({kAll, kSum}, {kSum});
     const graph::Shape &out = at.outputs[0]->shape;
     for (std::size_t axis = 0; axis + 2 < out.rank(); ++axis)
-        to.row({aligned(at.inputs[0]->shape, axis, out), aligned(at.inputs[1]->shape, axis, out)}, {static_cast<int>(axis)});
+        to.row({aligned(at.inputs[0]->shape, axis, out), aligned(at.inputs[1]->shape, axis, out)},
+               {static_cast<int>(axis)});
 }
 
 /// GELU is not linear: the product must be whole wherever it is applied.
@@ -141,7 +140,10 @@ void rotaryGrad(const OpAtHand &at, Proposals &to)
 
 void localizeHeads(const OpAtHand &at, const Signature &signature, graph::Attributes &attributes)
 {
-    const Sbp &packed = signature.inputs[at.op.type.ends_with("AttentionGrad") ? 1 : 0];
+    const graph::CostClass cost = at.op.traits().cost;
+    const bool behindGradient =
+        cost == graph::CostClass::AttentionGradient || cost == graph::CostClass::AttentionInPiecesGradient;
+    const Sbp &packed = signature.inputs[behindGradient ? 1 : 0];
     if (!isSplit(packed) || packed.axis != 2)
         return;
     for (const char *key : {"heads", "kv_heads"})

@@ -14,13 +14,14 @@ std::size_t positive(std::int64_t axis, std::size_t rank)
     return static_cast<std::size_t>(axis < 0 ? axis + static_cast<std::int64_t>(rank) : axis);
 }
 
-/// Axes [first, last) of the input that hold the same elements, in the same order, as axes [outFirst, outLast) of the output.
+/// Axes [first, last) of the input that hold the same elements, in the same order, as axes [outFirst, outLast) of the
+/// output.
 struct Group {
     std::size_t first, last, outFirst, outLast;
 };
 
-/// Cuts both shapes into the smallest groups of equal products (OneFlow §2.4, reshape). The batch, if a group has it, is outermost on both sides;
-/// other groups are left out.
+/// Cuts both shapes into the smallest groups of equal products (OneFlow §2.4, reshape). The batch, if a group has it,
+/// is outermost on both sides; other groups are left out.
 std::vector<Group> groupsOf(const graph::Shape &in, const graph::Shape &out)
 {
     std::vector<Group> groups;
@@ -33,7 +34,9 @@ std::vector<Group> groupsOf(const graph::Shape &in, const graph::Shape &out)
         const bool outermost = left.batch == right.batch;
         bool batchInside = false;
         while (left != right && (i < in.rank() || o < out.rank())) {
-            const bool growLeft = i < in.rank() && (left.size < right.size || o == out.rank() || (left.size == right.size && !left.batch && right.batch));
+            const bool growLeft = i < in.rank()
+                && (left.size < right.size || o == out.rank()
+                    || (left.size == right.size && !left.batch && right.batch));
             const graph::Dim &more = growLeft ? in[i++] : out[o++];
             graph::Dim &side = growLeft ? left : right;
             side.size *= more.size;
@@ -63,8 +66,10 @@ std::size_t firstWide(const graph::Shape &shape, std::size_t first, std::size_t 
     return first;
 }
 
-/// An inner axis of the wide side goes with the same positions of the joined axis: equal segments, one for each index before it.
-void innerAxes(const graph::Shape &wide, std::size_t first, std::size_t last, int joined, bool wideIsInput, Proposals &to)
+/// An inner axis of the wide side goes with the same positions of the joined axis: equal segments, one for each index
+/// before it.
+void innerAxes(const graph::Shape &wide, std::size_t first, std::size_t last, int joined, bool wideIsInput,
+               Proposals &to)
 {
     for (std::size_t axis = first + 1; axis < last; ++axis) {
         const std::int64_t before = sizeOf(wide, first, axis);
@@ -126,7 +131,8 @@ void everyAxisBut(const OpAtHand &at, Proposals &to, const std::vector<std::size
 {
     for (std::size_t axis = 0; axis < at.outputs[0]->shape.rank(); ++axis)
         if (std::find(kept.begin(), kept.end(), axis) == kept.end())
-            to.row(std::vector<int>(at.inputs.size(), static_cast<int>(axis)), std::vector<int>(at.outputs.size(), static_cast<int>(axis)));
+            to.row(std::vector<int>(at.inputs.size(), static_cast<int>(axis)),
+                   std::vector<int>(at.outputs.size(), static_cast<int>(axis)));
 }
 
 /// Along its own axis, Concat lays the parts of each input side by side: a segment for each, or the input's own.
@@ -137,7 +143,8 @@ void concat(const OpAtHand &at, Proposals &to)
     Signature joined;
     Sizes segments;
     for (std::size_t i = 0; i < at.inputs.size(); ++i) {
-        const bool own = i < at.have.size() && isSplit(at.have[i]) && at.have[i].axis == static_cast<int>(axis) && !at.have[i].segments.empty();
+        const bool own = i < at.have.size() && isSplit(at.have[i]) && at.have[i].axis == static_cast<int>(axis)
+            && !at.have[i].segments.empty();
         joined.inputs.push_back(own ? at.have[i] : split(static_cast<int>(axis)));
         const Sizes mine = own ? at.have[i].segments : Sizes{at.inputs[i]->shape[axis].size};
         segments.insert(segments.end(), mine.begin(), mine.end());
@@ -154,7 +161,8 @@ void splitUp(const OpAtHand &at, Proposals &to)
     Sizes segments;
     for (const graph::Tensor *output : at.outputs)
         segments.push_back(output->shape[axis].size);
-    to.add({{split(static_cast<int>(axis), segments)}, std::vector<Sbp>(at.outputs.size(), split(static_cast<int>(axis)))});
+    to.add({{split(static_cast<int>(axis), segments)},
+            std::vector<Sbp>(at.outputs.size(), split(static_cast<int>(axis)))});
     to.linear();
 }
 
@@ -164,7 +172,8 @@ void localizeSplit(const OpAtHand &at, const Signature &signature, graph::Attrib
     const auto axis = axisOf(at, 0, at.inputs[0]->shape.rank());
     Sizes sizes;
     for (const graph::Tensor *output : at.outputs)
-        sizes.push_back(output->shape[static_cast<std::size_t>(axis)].size / (isSplit(sbp) && sbp.axis == axis ? at.parts : 1));
+        sizes.push_back(output->shape[static_cast<std::size_t>(axis)].size
+                        / (isSplit(sbp) && sbp.axis == axis ? at.parts : 1));
     attributes["split"] = std::move(sizes);
 }
 
@@ -182,7 +191,8 @@ std::vector<Window> windowsOf(const graph::Op &op, const graph::Shape &whole)
     const Sizes steps = op.integers("steps");
     std::vector<Window> windows;
     for (std::size_t i = 0; i < starts.size(); ++i) {
-        Window window{axes.empty() ? i : positive(axes[i], whole.rank()), starts[i], ends[i], steps.empty() ? 1 : steps[i]};
+        Window window{axes.empty() ? i : positive(axes[i], whole.rank()), starts[i], ends[i],
+                      steps.empty() ? 1 : steps[i]};
         const std::int64_t size = whole[window.axis].size;
         if (window.step == 1) {
             window.start = std::clamp<std::int64_t>(window.start < 0 ? window.start + size : window.start, 0, size);
@@ -221,13 +231,17 @@ void slice(const OpAtHand &at, Proposals &to, bool gradient)
         if (takesAll(window, whole))
             continue;
         cut.push_back(window.axis);
-        const bool incoming = !at.have.empty() && isSplit(at.have[0]) && at.have[0].axis == static_cast<int>(window.axis);
+        const bool incoming =
+            !at.have.empty() && isSplit(at.have[0]) && at.have[0].axis == static_cast<int>(window.axis);
         if (gradient || !incoming || window.step != 1)
             continue;
         const Sizes &segments = at.have[0].segments;
         const auto [first, last] = segmentsIn(segments, window);
         if (last > first)
-            to.add({{at.have[0]}, {split(static_cast<int>(window.axis), Sizes(segments.begin() + static_cast<std::ptrdiff_t>(first), segments.begin() + static_cast<std::ptrdiff_t>(last)))}});
+            to.add({{at.have[0]},
+                    {split(static_cast<int>(window.axis),
+                           Sizes(segments.begin() + static_cast<std::ptrdiff_t>(first),
+                                 segments.begin() + static_cast<std::ptrdiff_t>(last)))}});
     }
     everyAxisBut(at, to, cut);
     to.linear();
@@ -252,15 +266,9 @@ void localizeSlice(const OpAtHand &at, const Signature &signature, graph::Attrib
     attributes["ends"] = std::move(ends);
 }
 
-void sliceForward(const OpAtHand &at, Proposals &to)
-{
-    slice(at, to, false);
-}
+void sliceForward(const OpAtHand &at, Proposals &to) { slice(at, to, false); }
 
-void sliceGrad(const OpAtHand &at, Proposals &to)
-{
-    slice(at, to, true);
-}
+void sliceGrad(const OpAtHand &at, Proposals &to) { slice(at, to, true); }
 
 /// An axis that is repeated can be split after the fact: each device repeats less.
 void expand(const OpAtHand &at, Proposals &to)

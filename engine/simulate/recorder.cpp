@@ -1,48 +1,35 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/simulate/recorder.h"
 
+#include <array>
 #include <cmath>
 
 namespace planloom::simulate {
 namespace {
 
 using program::Area;
-using trace::Kind;
 
 constexpr double kNanosecondsPerSecond = 1e9;
 
 std::int64_t nanoseconds(double seconds) { return std::llround(seconds * kNanosecondsPerSecond); }
 
-/// Which areas a task takes a slot of when it starts, and gives one back of when it ends (DESIGN §4; Area's comments).
-struct Footprint {
-    std::vector<Area> takes;
-    std::vector<Area> gives;
-};
-
-const Footprint &footprint(const program::Task &task, bool recompute, bool splits)
+bool isCommunication(program::Lane lane)
 {
-    static const Footprint none;
-    static const Footprint forward{{Area::Frame, Area::WeightStash, Area::Outbox, Area::Workspace}, {Area::Workspace}};
-    static const Footprint recomputed{{Area::Workspace}, {}};
-    static const std::vector<Area> whole{Area::Inbox, Area::Frame, Area::GradientInbox, Area::Workspace};
-    static const std::vector<Area> part{Area::Frame, Area::Workspace};
-    static const Footprint backward[] = {{{Area::GradientOutbox, Area::Workspace}, whole}, {{Area::GradientOutbox, Area::WeightFrame, Area::Workspace}, part}};
-    static const Footprint backwardAfterRecompute[] = {{{Area::GradientOutbox}, whole}, {{Area::GradientOutbox, Area::WeightFrame}, part}};
-    static const Footprint weights{{Area::Workspace}, {Area::Inbox, Area::GradientInbox, Area::WeightFrame, Area::WeightStash, Area::Workspace}};
-    static const Footprint receiveActivation{{Area::Inbox}, {}};
-    static const Footprint receiveGradient{{Area::GradientInbox}, {}};
-    static const Footprint sendActivation{{}, {Area::Outbox}};
-    static const Footprint sendGradient{{}, {Area::GradientOutbox}};
-    const bool ahead = task.pass == program::Pass::Forward;
-    switch (task.kind) {
-    case Kind::Forward: return forward;
-    case Kind::Recompute: return recomputed;
-    case Kind::Backward: return (recompute ? backwardAfterRecompute : backward)[splits ? 1 : 0];
-    case Kind::WeightGradient: return weights;
-    case Kind::Receive: return ahead ? receiveActivation : receiveGradient;
-    case Kind::Send: return ahead ? sendActivation : sendGradient;
-    default: return none;
-    }
+    return program::kLaneTable[static_cast<std::size_t>(lane)].work == trace::Work::Communication;
+}
+
+/// Which member of a MemoryPoint counts an area.
+std::int64_t MemoryPoint::*memoryOf(Area area)
+{
+    static const auto members = [] {
+        std::array<std::int64_t MemoryPoint::*, program::kAreas> made{};
+        for (const MemoryKind &kind : memoryKinds()) {
+            for (const Area counted : kind.areas)
+                made[static_cast<std::size_t>(counted)] = kind.bytes;
+        }
+        return made;
+    }();
+    return members[static_cast<std::size_t>(area)];
 }
 
 } // namespace
@@ -59,10 +46,6 @@ Recorder::Recorder(const program::Program &program, const Options &options) : m_
         m_records.reserve(program.tasks.size());
     if (!options.memory)
         return;
-    m_splits.assign(program.bodies.size(), false);
-    for (const program::Task &task : program.tasks)
-        if (task.kind == Kind::WeightGradient)
-            m_splits[static_cast<std::size_t>(task.body)] = true;
     m_memory.resize(ranks);
     for (std::size_t r = 0; r < ranks; ++r)
         m_memory[r].push_back({0, program.ranks[r].persistentBytes, 0, 0, 0});
@@ -74,7 +57,7 @@ void Recorder::started(TaskId id, double seconds)
     m_start[id.index()] = seconds;
     if (m_options.memory)
         changeMemory(task, seconds, true);
-    if (task.lane != program::Lane::Compute && task.lane != program::Lane::Host)
+    if (isCommunication(task.lane))
         countCommunication(task.rank, seconds, 1);
 }
 
@@ -86,7 +69,7 @@ void Recorder::ended(TaskId id, double seconds)
         changeMemory(task, seconds, false);
     if (task.lane == program::Lane::Compute)
         m_compute[task.rank.index()] += seconds - start;
-    else if (task.lane != program::Lane::Host)
+    else if (isCommunication(task.lane))
         countCommunication(task.rank, seconds, -1);
     if (!m_options.trace)
         return;
@@ -94,34 +77,20 @@ void Recorder::ended(TaskId id, double seconds)
     record.start = nanoseconds(start);
     record.duration = nanoseconds(seconds) - record.start;
     record.task = id.value;
-    record.rank = static_cast<std::int16_t>(task.rank.value);
-    record.lane = static_cast<std::int16_t>(task.lane);
+    record.rank = task.rank.value;
+    record.lane = static_cast<std::int32_t>(task.lane);
     m_records.push_back(record);
 }
 
+/// A slot is taken when the task starts and given back when it ends.
 void Recorder::changeMemory(const program::Task &task, double seconds, bool start)
 {
-    if (task.body < 0 || !(start ? task.opens : task.closes))
-        return;
-    const program::Body &body = m_program.bodies[static_cast<std::size_t>(task.body)];
-    const Footprint &print = footprint(task, body.recompute, m_splits[static_cast<std::size_t>(task.body)]);
-    for (const Area area : start ? print.takes : print.gives) {
-        const std::int64_t bytes = body.pools[static_cast<std::size_t>(area)].slotBytes;
-        add(task.rank, seconds, area, start ? bytes : -bytes);
-    }
-    if (!start && task.kind == Kind::Receive && task.group < 0)
-        handedOver(task, seconds);
-}
-
-/// Between stages on one rank nothing is sent: what was received has left where the other one made it.
-void Recorder::handedOver(const program::Task &task, double seconds)
-{
-    const bool ahead = task.pass == program::Pass::Forward;
-    const Area area = ahead ? Area::Outbox : Area::GradientOutbox;
-    for (const std::int32_t b : m_program.ranks[task.rank.index()].bodies) {
-        const program::Body &body = m_program.bodies[static_cast<std::size_t>(b)];
-        if (body.stage.value == task.stage.value + (ahead ? -1 : 1))
-            add(task.rank, seconds, area, -body.pools[static_cast<std::size_t>(area)].slotBytes);
+    using Action = program::Effect::Action;
+    for (const program::Effect &effect : m_program.effectsOf(task)) {
+        if (effect.action != (start ? Action::Takes : Action::Gives))
+            continue;
+        const std::int64_t bytes = m_program.body(effect.body).pools[static_cast<std::size_t>(effect.area)].slotBytes;
+        add(task.rank, seconds, effect.area, start ? bytes : -bytes);
     }
 }
 
@@ -134,13 +103,7 @@ void Recorder::add(RankId rank, double seconds, Area area, std::int64_t bytes)
         points.push_back(points.back());
         points.back().seconds = seconds;
     }
-    MemoryPoint &now = points.back();
-    if (area == Area::Workspace)
-        now.workspace += bytes;
-    else if (area == Area::GradientInbox || area == Area::GradientOutbox || area == Area::WeightFrame)
-        now.gradients += bytes;
-    else
-        now.activations += bytes;
+    points.back().*memoryOf(area) += bytes;
 }
 
 void Recorder::countCommunication(RankId rank, double seconds, int change)
@@ -153,10 +116,13 @@ void Recorder::countCommunication(RankId rank, double seconds, int change)
         m_communication[r] += seconds - m_communicatingSince[r];
 }
 
-/// The records by rank and lane. A lane runs one task after the other, so they came in the order of their starts and counting is enough.
+/// The records by rank and lane. A lane runs one task after the other, so they came in the order of their starts and
+/// counting is enough.
 std::vector<trace::Record> Recorder::byLane() const
 {
-    const auto laneOf = [](const trace::Record &record) { return static_cast<std::size_t>(record.rank * program::kLanes + record.lane); };
+    const auto laneOf = [](const trace::Record &record) {
+        return static_cast<std::size_t>(record.rank) * program::kLanes + static_cast<std::size_t>(record.lane);
+    };
     std::vector<std::size_t> next(m_program.ranks.size() * program::kLanes + 1, 0);
     for (const trace::Record &record : m_records)
         ++next[laneOf(record) + 1];
@@ -173,9 +139,8 @@ void Recorder::into(Simulation &simulation, const cluster::Cluster &cluster)
     simulation.memory = std::move(m_memory);
     if (!m_options.trace)
         return;
+    static_cast<trace::Tables &>(simulation.trace) = program::traceTables(m_program, cluster);
     simulation.trace.clock = "cost";
-    simulation.trace.ranks = program::rankInfos(m_program, cluster);
-    simulation.trace.tasks = program::taskInfos(m_program);
     simulation.trace.records = byLane();
 }
 

@@ -6,7 +6,7 @@
 
 namespace planloom::simulate {
 
-/// Turns starts and ends into what a Simulation holds: records, memory curves, busy times.
+/// Turns starts and ends into the content of a Simulation: records, memory curves, busy times.
 class Recorder final : public Listener {
 public:
     Recorder(const program::Program &program, const Options &options);
@@ -20,7 +20,6 @@ public:
 
 private:
     void changeMemory(const program::Task &task, double seconds, bool start);
-    void handedOver(const program::Task &task, double seconds);
     void add(RankId rank, double seconds, program::Area area, std::int64_t bytes);
     [[nodiscard]] std::vector<trace::Record> byLane() const;
     void countCommunication(RankId rank, double seconds, int change);
@@ -28,12 +27,12 @@ private:
     const program::Program &m_program;
     Options m_options;
     std::vector<trace::Record> m_records;
-    std::vector<double> m_start;           ///< per task
+    std::vector<double> m_start; ///< per task
     std::vector<std::vector<MemoryPoint>> m_memory;
-    std::vector<bool> m_splits;            ///< per body: gradients of weights are a pass of their own
-    std::vector<double> m_compute;         ///< per rank
-    std::vector<double> m_communication;   ///< per rank: time with at least one communication lane busy
-    std::vector<int> m_communicating;      ///< per rank: communication lanes busy now
+    std::vector<bool> m_splits;          ///< per body: gradients of weights are a pass of their own
+    std::vector<double> m_compute;       ///< per rank
+    std::vector<double> m_communication; ///< per rank: time with at least one communication lane busy
+    std::vector<int> m_communicating;    ///< per rank: communication lanes busy now
     std::vector<double> m_communicatingSince;
 };
 

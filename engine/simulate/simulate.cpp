@@ -1,17 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/simulate/simulate.h"
 
+#include "engine/compile/compile.h"
 #include "engine/simulate/clock.h"
 #include "engine/simulate/recorder.h"
 
 #include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 namespace planloom::simulate {
 namespace {
 
-Report makeReport(const program::Program &program, const cluster::Cluster &cluster, const Recorder &recorder, double seconds)
+Report makeReport(const program::Program &program, const cluster::Cluster &cluster, const Recorder &recorder,
+                  double seconds)
 {
     Report report;
     report.iterationSeconds = seconds;
@@ -42,6 +45,20 @@ Report makeReport(const program::Program &program, const cluster::Cluster &clust
 
 } // namespace
 
+const std::vector<MemoryKind> &memoryKinds()
+{
+    using program::Area;
+    static const std::vector<MemoryKind> kinds{
+        {"model state", &MemoryPoint::persistent, {Area::Persistent}},
+        {"activations", &MemoryPoint::activations, {Area::Inbox, Area::Frame, Area::Outbox, Area::WeightStash}},
+        {"activation gradients",
+         &MemoryPoint::gradients,
+         {Area::GradientInbox, Area::GradientOutbox, Area::WeightFrame}},
+        {"workspace", &MemoryPoint::workspace, {Area::Workspace}},
+    };
+    return kinds;
+}
+
 Result<Simulation> simulate(const program::Program &program, const cluster::Cluster &cluster, const Options &options)
 {
     Recorder recorder(program, options);
@@ -57,7 +74,8 @@ Result<Simulation> simulate(const program::Program &program, const cluster::Clus
 Result<Simulation> simulatePlan(const plan::Plan &plan, const plan::Subject &subject, const Options &options)
 {
     const bool whole = options.trace || options.memory;
-    const auto program = program::compile(plan, subject, {.bodies = false, .fold = !whole, .stages = options.stages});
+    const auto program =
+        compile::compilePlan(plan, subject, {.bodies = false, .fold = !whole, .stages = options.stages});
     if (!program)
         return program.error();
     return simulate(*program, *subject.cluster, options);
@@ -67,10 +85,6 @@ Result<double> iterationSeconds(const program::Program &program) { return CostCl
 
 std::string toJson(const Report &report)
 {
-    const nlohmann::ordered_json json = {{"iteration_seconds", report.iterationSeconds}, {"samples_per_second", report.samplesPerSecond},
-                                         {"bubble_fraction", report.bubbleFraction}, {"fits", report.fits}, {"devices", nlohmann::json::array()},
-                                         {"lower_bound_seconds", report.lowerBoundSeconds},
-                                         {"speedup_over_one_device", report.speedupOverOneDevice}};
     // Thousands of devices make long lists with few different numbers: written piece by piece, each number once.
     std::map<double, std::string> numbers;
     const auto number = [&numbers](double value) -> const std::string & {
@@ -79,16 +93,24 @@ std::string toJson(const Report &report)
             entry->second = nlohmann::json(value).dump();
         return entry->second;
     };
-    std::string devices = "[";
+    std::string text;
+    const auto field = [&text](const char *before, const std::string &value) { (text += before) += value; };
+    field("{\"iteration_seconds\":", number(report.iterationSeconds));
+    field(",\"samples_per_second\":", number(report.samplesPerSecond));
+    field(",\"bubble_fraction\":", number(report.bubbleFraction));
+    field(",\"fits\":", report.fits ? "true" : "false");
+    const char *before = ",\"devices\":[{\"id\":";
     for (const DeviceReport &device : report.devices) {
-        devices += (devices.size() > 1 ? ",{\"id\":" : "{\"id\":") + nlohmann::json(device.id).dump();
-        devices += ",\"peak_bytes\":" + std::to_string(device.peakBytes) + ",\"capacity_bytes\":" + std::to_string(device.capacityBytes);
-        devices += ",\"busy_fraction\":" + number(device.busyFraction) + ",\"comm_fraction\":" + number(device.commFraction) + "}";
+        field(std::exchange(before, "},{\"id\":"), nlohmann::json(device.id).dump());
+        field(",\"peak_bytes\":", std::to_string(device.peakBytes));
+        field(",\"capacity_bytes\":", std::to_string(device.capacityBytes));
+        field(",\"busy_fraction\":", number(device.busyFraction));
+        field(",\"comm_fraction\":", number(device.commFraction));
     }
-    devices += "]";
-    const std::string empty = "\"devices\":[]";
-    std::string text = json.dump();
-    return text.replace(text.find(empty) + empty.size() - 2, 2, devices);
+    text += report.devices.empty() ? ",\"devices\":[]" : "}]";
+    field(",\"lower_bound_seconds\":", number(report.lowerBoundSeconds));
+    field(",\"speedup_over_one_device\":", number(report.speedupOverOneDevice));
+    return text + "}";
 }
 
 } // namespace planloom::simulate

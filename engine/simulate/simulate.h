@@ -2,6 +2,7 @@
 #pragma once
 
 #include "engine/base/result.h"
+#include "engine/compile/compile.h"
 #include "engine/program/program.h"
 #include "engine/trace/trace.h"
 
@@ -10,25 +11,34 @@
 
 namespace planloom::simulate {
 
-/// Live bytes of one rank from `seconds` on, by what they are for.
+/// Live bytes of one rank from `seconds` on, by kind of memory (memoryKinds()).
 struct MemoryPoint {
     double seconds = 0;
-    std::int64_t persistent = 0;  ///< parameters, gradients, optimizer state
-    std::int64_t activations = 0; ///< Inbox, Frame, Outbox
-    std::int64_t gradients = 0;   ///< GradientInbox, GradientOutbox
+    std::int64_t persistent = 0;
+    std::int64_t activations = 0;
+    std::int64_t gradients = 0;
     std::int64_t workspace = 0;
     [[nodiscard]] std::int64_t total() const { return persistent + activations + gradients + workspace; }
 };
 
+/// Purpose of bytes: a row per member of MemoryPoint.
+struct MemoryKind {
+    const char *name;
+    std::int64_t MemoryPoint::*bytes;
+    std::vector<program::Area> areas; ///< of the arena, that are counted there
+};
+/// In the order in which views stack them, from the bottom up.
+const std::vector<MemoryKind> &memoryKinds();
+
 struct DeviceReport {
-    std::string id;            ///< the cluster's name
+    std::string id;             ///< the cluster's name
     std::int64_t peakBytes = 0; ///< arena of the rank
     std::int64_t capacityBytes = 0;
-    double busyFraction = 0;   ///< compute lane
-    double commFraction = 0;   ///< any communication lane
+    double busyFraction = 0; ///< compute lane
+    double commFraction = 0; ///< any communication lane
 };
 
-/// What `simulate --json` prints (DESIGN §5.2).
+/// The figures that `simulate --json` prints.
 struct Report {
     double iterationSeconds = 0;
     double samplesPerSecond = 0;
@@ -40,23 +50,25 @@ struct Report {
 };
 
 struct Options {
-    bool trace = true;   ///< fill Simulation::trace
-    bool memory = true;  ///< fill Simulation::memory
-    program::StageCache *stages = nullptr; ///< simulatePlan() only: remembers stages from plan to plan
+    bool trace = true;                     ///< fill Simulation::trace
+    bool memory = true;                    ///< fill Simulation::memory
+    compile::StageCache *stages = nullptr; ///< simulatePlan() only: remembers stages from plan to plan
 };
 
 struct Simulation {
     Report report;
-    trace::Trace trace;                            ///< one iteration, step 0, clock "cost"
-    std::vector<std::vector<MemoryPoint>> memory;  ///< per rank, in time order
+    trace::Trace trace;                           ///< one iteration, step 0, clock "cost"
+    std::vector<std::vector<MemoryPoint>> memory; ///< per rank, in time order
 };
 
-/// Runs @p program on the cost clock: event-driven, deterministic, O(tasks log ranks). A dependency cycle (only possible for a
-/// hand-made Program) is an error that names the tasks that wait.
-Result<Simulation> simulate(const program::Program &program, const cluster::Cluster &cluster, const Options &options = {});
+/// Runs @p program on the cost clock: event-driven, deterministic, O(tasks log ranks). A dependency cycle (only
+/// possible for a hand-made Program) is an error that names the tasks that wait.
+Result<Simulation> simulate(const program::Program &program, const cluster::Cluster &cluster,
+                            const Options &options = {});
 
-/// compile + simulate, without bodies. Ranks that do the same are folded unless a trace or memory curves of each are wanted: with neither, plans for
-/// tens of thousands of devices take milliseconds, and the report is the same to the last bit.
+/// compile + simulate, without bodies. Ranks that do the same are folded unless a trace or memory curves of each are
+/// wanted: with neither, plans for tens of thousands of devices take milliseconds, and the report is the same to the
+/// last bit.
 Result<Simulation> simulatePlan(const plan::Plan &plan, const plan::Subject &subject, const Options &options = {});
 
 /// Seconds of one iteration only; no cluster needed. For planners' inner loops and worked examples.

@@ -8,7 +8,7 @@
 namespace planloom::store {
 namespace {
 
-/// Another process holds a write lock for milliseconds; a second is ample, and still answers a person in time.
+/// Another process holds a write lock for milliseconds; a second is ample, and is still short for the user.
 constexpr int kBusyMilliseconds = 1000;
 
 struct Finalize {
@@ -20,21 +20,17 @@ Error explain(int code, const char *message)
     switch (code & 0xff) {
     case SQLITE_NOTADB:
     case SQLITE_CORRUPT:
-        return badInput("is not a Planloom workspace, or it is damaged; restore it from a backup or choose another file");
+        return badInput(
+            "is not a Planloom workspace, or it is damaged; restore it from a backup or choose another file");
     case SQLITE_BUSY:
-    case SQLITE_LOCKED:
-        return ioError("is in use by another program; close that or try again");
-    case SQLITE_FULL:
-        return ioError("cannot be written: the disk is full; free some space, nothing was lost");
+    case SQLITE_LOCKED: return ioError("is in use by another program; close that or try again");
+    case SQLITE_FULL: return ioError("cannot be written: the disk is full; free some space, no data were lost");
     case SQLITE_READONLY:
-    case SQLITE_PERM:
-        return ioError("cannot be written; check its permissions and those of its folder");
-    case SQLITE_CANTOPEN:
-        return ioError("cannot be opened; check that its folder exists and can be written");
+    case SQLITE_PERM: return ioError("cannot be written; check its permissions and those of its folder");
+    case SQLITE_CANTOPEN: return ioError("cannot be opened; check that its folder exists and can be written");
     case SQLITE_IOERR:
         return ioError(fmt::format("cannot be written or read ({}); check the disk and its free space", message));
-    default:
-        return failed(fmt::format("the workspace failed: {}", message));
+    default: return failed(fmt::format("the workspace failed: {}", message));
     }
 }
 
@@ -51,7 +47,8 @@ std::int64_t Row::integer(int column) const { return sqlite3_column_int64(m_stat
 double Row::number(int column) const
 {
     // SQLite keeps a NaN as NULL.
-    return sqlite3_column_type(m_statement, column) == SQLITE_NULL ? std::numeric_limits<double>::quiet_NaN() : sqlite3_column_double(m_statement, column);
+    return sqlite3_column_type(m_statement, column) == SQLITE_NULL ? std::numeric_limits<double>::quiet_NaN()
+                                                                   : sqlite3_column_double(m_statement, column);
 }
 
 Binder &Binder::text(std::string_view value)
@@ -83,7 +80,8 @@ Result<Connection> Connection::open(const std::string &path)
 {
     Connection connection(path);
     sqlite3 *handle = nullptr;
-    const int opened = sqlite3_open_v2(path.c_str(), &handle, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX, nullptr);
+    const int opened = sqlite3_open_v2(path.c_str(), &handle,
+                                       SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX, nullptr);
     connection.m_handle.reset(handle); // SQLite gives a handle even for most failures
     if (opened != SQLITE_OK)
         return explain(opened, handle ? sqlite3_errmsg(handle) : sqlite3_errstr(opened)).in(path);
@@ -101,7 +99,8 @@ Status Connection::execute(const char *sql)
     return {};
 }
 
-Status Connection::run(const char *sql, const std::function<void(Binder &)> &bind, const std::function<void(const Row &)> &row)
+Status Connection::run(const char *sql, const std::function<void(Binder &)> &bind,
+                       const std::function<void(const Row &)> &row)
 {
     sqlite3_stmt *prepared = nullptr;
     if (sqlite3_prepare_v2(m_handle.get(), sql, -1, &prepared, nullptr) != SQLITE_OK)
@@ -133,7 +132,6 @@ Status Connection::transaction(const std::function<Status()> &work)
     return done;
 }
 
-std::int64_t Connection::lastInsertId() const { return sqlite3_last_insert_rowid(m_handle.get()); }
 std::int64_t Connection::changes() const { return sqlite3_changes64(m_handle.get()); }
 
 } // namespace planloom::store

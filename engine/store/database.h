@@ -39,7 +39,7 @@ private:
     int m_next = 1;
 };
 
-/// A connection to one SQLite file: statements, transactions, and SQLite's error codes in Planloom's words.
+/// A connection to one SQLite file: statements, transactions, and SQLite's error codes as Planloom's errors.
 /// Thread contract: one thread at a time.
 class Connection {
 public:
@@ -50,10 +50,10 @@ public:
     /// Several statements without values or results.
     Status execute(const char *sql);
     /// One statement; @p row is called for every row.
-    Status run(const char *sql, const std::function<void(Binder &)> &bind, const std::function<void(const Row &)> &row = {});
+    Status run(const char *sql, const std::function<void(Binder &)> &bind,
+               const std::function<void(const Row &)> &row = {});
     /// @p work in one transaction: all of it or nothing.
     Status transaction(const std::function<Status()> &work);
-    [[nodiscard]] std::int64_t lastInsertId() const;
     [[nodiscard]] std::int64_t changes() const; ///< rows that the last statement changed
     [[nodiscard]] const std::string &path() const { return m_path; }
 

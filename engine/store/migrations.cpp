@@ -62,10 +62,13 @@ Status checkOwner(Connection &connection, std::int64_t version)
         return tables.error();
     const bool empty = *tables == 0 && *owner == 0 && version == 0;
     if (!empty && *owner != kApplicationId)
-        return badInput("is a database of another program; choose another file for the workspace").in(connection.path());
+        return badInput("is a database of another program; choose another file for the workspace")
+            .in(connection.path());
     if (version > newestSchema() || version < 0) {
-        return badInput(fmt::format("was written by a newer Planloom (schema {}, this one knows up to {}); update Planloom or choose another file",
-                                    version, newestSchema())).in(connection.path());
+        return badInput(fmt::format("was written by a newer Planloom (schema {}, this one knows up to {}); update "
+                                    "Planloom or choose another file",
+                                    version, newestSchema()))
+            .in(connection.path());
     }
     return {};
 }
@@ -74,7 +77,8 @@ Status apply(Connection &connection, std::int64_t number)
 {
     if (auto done = connection.execute(kMigrations[number - 1]); !done)
         return done;
-    return connection.execute(fmt::format("PRAGMA application_id = {}; PRAGMA user_version = {}", kApplicationId, number).c_str());
+    return connection.execute(
+        fmt::format("PRAGMA application_id = {}; PRAGMA user_version = {}", kApplicationId, number).c_str());
 }
 
 } // namespace

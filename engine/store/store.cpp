@@ -5,9 +5,13 @@
 #include "engine/store/database.h"
 #include "engine/store/migrations.h"
 
+#include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include <filesystem>
 #include <fmt/format.h>
+#include <functional>
+#include <variant>
 
 namespace planloom::store {
 namespace {
@@ -23,8 +27,9 @@ const char *tableOf(Kind kind)
     return "models";
 }
 
-constexpr const char *kRunColumns = "id, folder, plan, model, cluster, state, error, started_at, ended_at, steps, loss_first, loss_last, "
-                                    "iteration_seconds_median, predicted_iteration_seconds, peak_bytes_measured, peak_bytes_predicted";
+constexpr const char *kRunColumns =
+    "id, folder, plan, model, cluster, state, error, started_at, ended_at, steps, loss_first, loss_last, "
+    "iteration_seconds_median, predicted_iteration_seconds, peak_bytes_measured, peak_bytes_predicted";
 
 Run runOf(const Row &row)
 {
@@ -56,7 +61,109 @@ void bindRun(Binder &values, const Run &run)
     values.integer(run.peakBytesMeasured).integer(run.peakBytesPredicted);
 }
 
+void bind(Binder &values, std::int64_t value) { values.integer(value); }
+void bind(Binder &values, double value) { values.number(value); }
+
+/// A column of a value's table, and how it is written and read.
+template <class Value>
+struct Column {
+    const char *name;
+    std::variant<std::int64_t Value::*, double Value::*, std::int64_t (*)(const Value &), double (Value::*)() const>
+        from;
+    void (*read)(Value &, std::int64_t) = nullptr; ///< where it is no member
+};
+
+std::int64_t samplesOf(const run::StepMetrics &step) { return std::llround(step.samplesPerSecond * step.seconds); }
+/// After the column of the seconds.
+void readSamples(run::StepMetrics &step, std::int64_t samples)
+{
+    step.samplesPerSecond = step.seconds > 0 ? static_cast<double>(samples) / step.seconds : 0;
+}
+
+constexpr Column<run::StepMetrics> kStepColumns[] = {
+    {"step", &run::StepMetrics::step},
+    {"loss", &run::StepMetrics::loss},
+    {"seconds", &run::StepMetrics::seconds},
+    {"learning_rate", &run::StepMetrics::learningRate},
+    {"gradient_norm", &run::StepMetrics::gradientNorm},
+    {"samples", samplesOf, readSamples},
+};
+
+constexpr Column<run::Validation> kValidationColumns[] = {
+    {"step", &run::Validation::step},         {"loss", &run::Validation::loss},
+    {"accuracy", &run::Validation::accuracy}, {"perplexity", &run::Validation::perplexity},
+    {"samples", &run::Validation::samples},
+};
+
+template <class Value, std::size_t N>
+std::string namesOf(const Column<Value> (&columns)[N])
+{
+    std::string names;
+    for (const Column<Value> &column : columns)
+        names += (names.empty() ? "" : ", ") + std::string(column.name);
+    return names;
+}
+
+template <class Value, std::size_t N>
+Status insert(Connection &database, const char *table, const Column<Value> (&columns)[N], std::int64_t run,
+              const Value &value)
+{
+    std::string sql = fmt::format("INSERT OR REPLACE INTO {} (run, {}) VALUES (?1", table, namesOf(columns));
+    for (std::size_t i = 0; i < N; ++i)
+        sql += fmt::format(", ?{}", i + 2);
+    return database.run((sql + ")").c_str(), [&](Binder &values) {
+        values.integer(run);
+        for (const Column<Value> &column : columns)
+            std::visit([&](auto from) { bind(values, std::invoke(from, value)); }, column.from);
+    });
+}
+
+/// By step.
+template <class Value, std::size_t N>
+Result<std::vector<Value>> select(Connection &database, const char *table, const Column<Value> (&columns)[N],
+                                  std::int64_t run)
+{
+    std::vector<Value> all;
+    const Status done = database.run(
+        fmt::format("SELECT {} FROM {} WHERE run = ?1 ORDER BY step", namesOf(columns), table).c_str(),
+        [&](Binder &values) { values.integer(run); },
+        [&](const Row &row) {
+            Value &value = all.emplace_back();
+            for (int i = 0; i < static_cast<int>(N); ++i) {
+                const Column<Value> &column = columns[i];
+                if (const auto *integer = std::get_if<std::int64_t Value::*>(&column.from))
+                    value.**integer = row.integer(i);
+                else if (const auto *number = std::get_if<double Value::*>(&column.from))
+                    value.**number = row.number(i);
+                else if (column.read)
+                    column.read(value, row.integer(i));
+            }
+        });
+    if (!done)
+        return done.error();
+    return all;
+}
+
 } // namespace
+
+void conclude(Run &run, const Status &outcome, const std::optional<run::Summary> &summary)
+{
+    run.state = outcome ? "finished" : outcome.error().code == ErrorCode::Cancelled ? "stopped" : "failed";
+    run.error = outcome ? "" : outcome.error().text();
+    if (!summary)
+        return;
+    run.steps = summary->steps;
+    run.lossFirst = std::isfinite(summary->lossFirst) ? summary->lossFirst : 0;
+    run.lossLast = std::isfinite(summary->lossLast) ? summary->lossLast : 0;
+    run.iterationSecondsMedian = summary->iterationSecondsMedian;
+    run.predictedIterationSeconds = summary->predictedIterationSeconds;
+    const auto fullest = std::ranges::max_element(summary->peakBytesMeasured);
+    if (fullest == summary->peakBytesMeasured.end())
+        return;
+    const auto rank = static_cast<std::size_t>(fullest - summary->peakBytesMeasured.begin());
+    run.peakBytesMeasured = *fullest;
+    run.peakBytesPredicted = rank < summary->peakBytesPredicted.size() ? summary->peakBytesPredicted[rank] : 0;
+}
 
 const char *name(Kind kind)
 {
@@ -79,13 +186,12 @@ Workspace::Workspace(Workspace &&) noexcept = default;
 Workspace &Workspace::operator=(Workspace &&) noexcept = default;
 Workspace::~Workspace() = default;
 
-int Workspace::schemaVersion() { return newestSchema(); }
-
 std::string Workspace::defaultPath()
 {
     const char *data = std::getenv("XDG_DATA_HOME");
     const char *home = std::getenv("HOME");
-    std::filesystem::path base = data && *data ? std::filesystem::path(data) : std::filesystem::path(home ? home : ".") / ".local/share";
+    std::filesystem::path base =
+        data && *data ? std::filesystem::path(data) : std::filesystem::path(home ? home : ".") / ".local/share";
     return (base / "planloom" / "workspace.planloom").string();
 }
 
@@ -100,22 +206,28 @@ Result<Workspace> Workspace::open(const std::string &path)
     // NORMAL is safe with WAL: a power cut may lose the last transaction, never the file.
     if (auto ready = migrate(*connection); !ready)
         return ready.error();
-    if (auto set = connection->execute("PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA foreign_keys = ON"); !set)
+    if (auto set =
+            connection->execute("PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA foreign_keys = ON");
+        !set)
         return set.error();
     return Workspace(std::make_unique<Database>(std::move(*connection)));
 }
 
-Result<std::int64_t> Workspace::put(Kind kind, const std::string &name, const std::string &source, std::string_view text)
+Result<std::int64_t> Workspace::put(Kind kind, const std::string &name, const std::string &source,
+                                    std::string_view text)
 {
     if (name.empty())
         return badInput(fmt::format("a {} needs a name", store::name(kind)));
     const std::string digest = sha256(text);
-    const std::string sql = fmt::format("INSERT INTO {} (name, source, sha256, saved_at, text) VALUES (?1, ?2, ?3, unixepoch(), ?4) "
-                                        "ON CONFLICT (name) DO UPDATE SET source = ?2, sha256 = ?3, saved_at = unixepoch(), text = ?4 "
-                                        "RETURNING id", tableOf(kind));
+    const std::string sql =
+        fmt::format("INSERT INTO {} (name, source, sha256, saved_at, text) VALUES (?1, ?2, ?3, unixepoch(), ?4) "
+                    "ON CONFLICT (name) DO UPDATE SET source = ?2, sha256 = ?3, saved_at = unixepoch(), text = ?4 "
+                    "RETURNING id",
+                    tableOf(kind));
     std::int64_t id = 0;
-    const Status done = m_database->run(sql.c_str(), [&](Binder &values) { values.text(name).text(source).text(digest).text(text); },
-                                        [&](const Row &row) { id = row.integer(0); });
+    const Status done = m_database->run(
+        sql.c_str(), [&](Binder &values) { values.text(name).text(source).text(digest).text(text); },
+        [&](const Row &row) { id = row.integer(0); });
     if (!done)
         return done.error();
     return id;
@@ -126,8 +238,12 @@ Result<std::string> Workspace::get(Kind kind, const std::string &name)
     const std::string sql = fmt::format("SELECT text FROM {} WHERE name = ?1", tableOf(kind));
     std::string text;
     bool found = false;
-    const Status done = m_database->run(sql.c_str(), [&](Binder &values) { values.text(name); },
-                                        [&](const Row &row) { text = row.text(0); found = true; });
+    const Status done = m_database->run(
+        sql.c_str(), [&](Binder &values) { values.text(name); },
+        [&](const Row &row) {
+            text = row.text(0);
+            found = true;
+        });
     if (!done)
         return done.error();
     if (!found)
@@ -138,7 +254,8 @@ Result<std::string> Workspace::get(Kind kind, const std::string &name)
 Result<std::vector<Entry>> Workspace::list(Kind kind)
 {
     const std::string sql = fmt::format("SELECT id, name, source, sha256, octet_length, saved_at FROM "
-                                        "(SELECT *, length(CAST(text AS BLOB)) AS octet_length FROM {}) ORDER BY name", tableOf(kind));
+                                        "(SELECT *, length(CAST(text AS BLOB)) AS octet_length FROM {}) ORDER BY name",
+                                        tableOf(kind));
     std::vector<Entry> entries;
     const Status done = m_database->run(sql.c_str(), {}, [&](const Row &row) {
         entries.push_back({row.integer(0), row.text(1), row.text(2), row.text(3), row.integer(4), row.integer(5)});
@@ -164,9 +281,11 @@ Result<std::int64_t> Workspace::recordRun(const Run &run)
         return badInput("a run needs its folder");
     std::int64_t id = 0;
     const Status done = m_database->run(
-        "INSERT OR REPLACE INTO runs (folder, plan, model, cluster, state, error, started_at, ended_at, steps, loss_first, loss_last, "
+        "INSERT OR REPLACE INTO runs (folder, plan, model, cluster, state, error, started_at, ended_at, steps, "
+        "loss_first, loss_last, "
         "iteration_seconds_median, predicted_iteration_seconds, peak_bytes_measured, peak_bytes_predicted) "
-        "VALUES (?1, ?2, ?3, ?4, ?5, ?6, CASE WHEN ?7 = 0 THEN unixepoch() ELSE ?7 END, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15) RETURNING id",
+        "VALUES (?1, ?2, ?3, ?4, ?5, ?6, CASE WHEN ?7 = 0 THEN unixepoch() ELSE ?7 END, ?8, ?9, ?10, ?11, ?12, ?13, "
+        "?14, ?15) RETURNING id",
         [&](Binder &values) { bindRun(values, run); }, [&](const Row &row) { id = row.integer(0); });
     if (!done)
         return done.error();
@@ -175,15 +294,17 @@ Result<std::int64_t> Workspace::recordRun(const Run &run)
 
 Status Workspace::updateRun(const Run &run)
 {
-    const Status done = m_database->run(
-        "UPDATE runs SET folder = ?1, plan = ?2, model = ?3, cluster = ?4, state = ?5, error = ?6, "
-        "started_at = CASE WHEN ?7 = 0 THEN started_at ELSE ?7 END, ended_at = ?8, steps = ?9, loss_first = ?10, loss_last = ?11, "
-        "iteration_seconds_median = ?12, predicted_iteration_seconds = ?13, peak_bytes_measured = ?14, peak_bytes_predicted = ?15 "
-        "WHERE id = ?16",
-        [&](Binder &values) {
-            bindRun(values, run);
-            values.integer(run.id);
-        });
+    const Status done =
+        m_database->run("UPDATE runs SET folder = ?1, plan = ?2, model = ?3, cluster = ?4, state = ?5, error = ?6, "
+                        "started_at = CASE WHEN ?7 = 0 THEN started_at ELSE ?7 END, ended_at = ?8, steps = ?9, "
+                        "loss_first = ?10, loss_last = ?11, "
+                        "iteration_seconds_median = ?12, predicted_iteration_seconds = ?13, peak_bytes_measured = ?14, "
+                        "peak_bytes_predicted = ?15 "
+                        "WHERE id = ?16",
+                        [&](Binder &values) {
+                            bindRun(values, run);
+                            values.integer(run.id);
+                        });
     if (!done)
         return done;
     if (m_database->changes() == 0)
@@ -205,7 +326,8 @@ Result<Run> Workspace::run(std::int64_t id)
 {
     Run found;
     const std::string sql = fmt::format("SELECT {} FROM runs WHERE id = ?1", kRunColumns);
-    const Status done = m_database->run(sql.c_str(), [&](Binder &values) { values.integer(id); }, [&](const Row &row) { found = runOf(row); });
+    const Status done = m_database->run(
+        sql.c_str(), [&](Binder &values) { values.integer(id); }, [&](const Row &row) { found = runOf(row); });
     if (!done)
         return done.error();
     if (found.id == 0)
@@ -213,23 +335,15 @@ Result<Run> Workspace::run(std::int64_t id)
     return found;
 }
 
-Status Workspace::record(std::int64_t run, std::span<const Step> steps, std::span<const Validation> validations)
+Status Workspace::record(std::int64_t run, std::span<const run::StepMetrics> steps,
+                         std::span<const run::Validation> validations)
 {
     return m_database->transaction([&]() -> Status {
         Status done;
-        for (std::size_t i = 0; done && i < steps.size(); ++i) {
-            done = m_database->run("INSERT OR REPLACE INTO steps (run, step, loss, seconds, learning_rate, gradient_norm, samples) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
-                                   [&, &step = steps[i]](Binder &values) {
-                                       values.integer(run).integer(step.step).number(step.loss).number(step.seconds);
-                                       values.number(step.learningRate).number(step.gradientNorm).integer(step.samples);
-                                   });
-        }
-        for (std::size_t i = 0; done && i < validations.size(); ++i) {
-            done = m_database->run("INSERT OR REPLACE INTO validations (run, step, loss, accuracy, perplexity, samples) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
-                                   [&, &seen = validations[i]](Binder &values) {
-                                       values.integer(run).integer(seen.step).number(seen.loss).number(seen.accuracy).number(seen.perplexity).integer(seen.samples);
-                                   });
-        }
+        for (std::size_t i = 0; done && i < steps.size(); ++i)
+            done = insert(*m_database, "steps", kStepColumns, run, steps[i]);
+        for (std::size_t i = 0; done && i < validations.size(); ++i)
+            done = insert(*m_database, "validations", kValidationColumns, run, validations[i]);
         return done;
     });
 }
@@ -237,7 +351,8 @@ Status Workspace::record(std::int64_t run, std::span<const Step> steps, std::spa
 Status Workspace::forgetFrom(std::int64_t run, std::int64_t step)
 {
     return m_database->transaction([&]() -> Status {
-        for (const char *sql : {"DELETE FROM steps WHERE run = ?1 AND step >= ?2", "DELETE FROM validations WHERE run = ?1 AND step >= ?2"}) {
+        for (const char *sql : {"DELETE FROM steps WHERE run = ?1 AND step >= ?2",
+                                "DELETE FROM validations WHERE run = ?1 AND step >= ?2"}) {
             if (auto done = m_database->run(sql, [&](Binder &values) { values.integer(run).integer(step); }); !done)
                 return done;
         }
@@ -245,33 +360,20 @@ Status Workspace::forgetFrom(std::int64_t run, std::int64_t step)
     });
 }
 
-Result<std::vector<Step>> Workspace::steps(std::int64_t run)
+Result<std::vector<run::StepMetrics>> Workspace::steps(std::int64_t run)
 {
-    std::vector<Step> all;
-    const Status done = m_database->run("SELECT step, loss, seconds, learning_rate, gradient_norm, samples FROM steps WHERE run = ?1 ORDER BY step",
-                                        [&](Binder &values) { values.integer(run); },
-                                        [&](const Row &row) {
-                                            all.push_back({row.integer(0), row.number(1), row.number(2), row.number(3), row.number(4), row.integer(5)});
-                                        });
-    if (!done)
-        return done.error();
-    return all;
+    return select<run::StepMetrics>(*m_database, "steps", kStepColumns, run);
 }
 
-Result<std::vector<Validation>> Workspace::validations(std::int64_t run)
+Result<std::vector<run::Validation>> Workspace::validations(std::int64_t run)
 {
-    std::vector<Validation> all;
-    const Status done = m_database->run("SELECT step, loss, accuracy, perplexity, samples FROM validations WHERE run = ?1 ORDER BY step",
-                                        [&](Binder &values) { values.integer(run); },
-                                        [&](const Row &row) { all.push_back({row.integer(0), row.number(1), row.number(2), row.number(3), row.integer(4)}); });
-    if (!done)
-        return done.error();
-    return all;
+    return select<run::Validation>(*m_database, "validations", kValidationColumns, run);
 }
 
 Status Workspace::removeRun(std::int64_t id)
 {
-    if (auto done = m_database->run("DELETE FROM runs WHERE id = ?1", [&](Binder &values) { values.integer(id); }); !done)
+    if (auto done = m_database->run("DELETE FROM runs WHERE id = ?1", [&](Binder &values) { values.integer(id); });
+        !done)
         return done;
     if (m_database->changes() == 0)
         return notFound(fmt::format("has no run {}", id)).in(m_database->path());

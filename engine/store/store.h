@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "engine/base/result.h"
+#include "engine/run/summary.h"
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -12,7 +13,7 @@
 
 namespace planloom::store {
 
-/// What is kept as a named document, each as the JSON text that its own folder writes and reads.
+/// Kinds of named documents, each stored as the JSON text of its own folder.
 enum class Kind : std::uint8_t { Model, Cluster, Plan, Profile };
 const char *name(Kind kind); ///< "model"
 
@@ -26,11 +27,11 @@ struct Entry {
     std::int64_t savedAt = 0; ///< seconds since 1970, UTC
 };
 
-/// One training run and what came of it. Figures are 0 until they are known.
+/// One training run and its result. Figures are 0 until they are known.
 struct Run {
     std::int64_t id = 0;
-    std::string folder;          ///< absolute; unique
-    std::string plan;            ///< name of the plan, for people: the run's folder holds the plan itself
+    std::string folder; ///< absolute; unique
+    std::string plan;   ///< name of the plan, for people: the run's folder holds the plan itself
     std::string model;
     std::string cluster;
     std::string state = "running"; ///< running, finished, stopped, failed
@@ -46,30 +47,16 @@ struct Run {
     std::int64_t peakBytesPredicted = 0; ///< of the same rank
 };
 
-/// One training step of a run. A loss that is no number is kept as none.
-struct Step {
-    std::int64_t step = 0; ///< from 0
-    double loss = 0;
-    double seconds = 0;
-    double learningRate = 0;
-    double gradientNorm = 0; ///< before clipping; 0: not computed
-    std::int64_t samples = 0; ///< of this step
-};
+/// The end of @p run: its state and why it failed, by its @p outcome (an error Cancelled: it was stopped), and the
+/// figures of its summary, if it has one. Losses that are no numbers are left at 0.
+void conclude(Run &run, const Status &outcome, const std::optional<run::Summary> &summary);
 
-/// The held-out samples after a step.
-struct Validation {
-    std::int64_t step = 0;
-    double loss = 0;
-    double accuracy = 0;
-    double perplexity = 0;
-    std::int64_t samples = 0;
-};
-
-/// The workspace: one SQLite file (WAL, so that a studio reads while a run is recorded). Every change is one transaction: it is in
-/// the file when the call returns, or not at all. Thread contract: one thread at a time; several processes may share the file.
+/// The workspace: one SQLite file (WAL, so that a studio reads while a run is recorded). Every change is one
+/// transaction: it is in the file when the call returns, or not at all. Thread contract: one thread at a time; several
+/// processes may share the file.
 ///
-/// Errors, each naming the file: BadInput (not a workspace, damaged, written by a newer Planloom), Io (in use, full disk, no
-/// permission), NotFound (no such entry).
+/// Errors, each naming the file: BadInput (not a workspace, damaged, written by a newer Planloom), Io (in use, full
+/// disk, no permission), NotFound (no such entry).
 class Workspace {
 public:
     /// Opens or creates the file, and brings an older one up to date.
@@ -81,7 +68,7 @@ public:
     Workspace &operator=(Workspace &&) noexcept;
     ~Workspace();
 
-    /// Saves @p text under @p name, in place of what had that name. Returns the entry's id.
+    /// Saves @p text under @p name, replacing a document of that name. Returns the entry's id.
     Result<std::int64_t> put(Kind kind, const std::string &name, const std::string &source, std::string_view text);
     Result<std::string> get(Kind kind, const std::string &name);
     /// By name.
@@ -98,16 +85,17 @@ public:
     /// Its steps and validations, too.
     Status removeRun(std::int64_t id);
 
-    /// Adds to what run @p run has reported, all in one transaction; what it said before of the same steps is replaced.
-    Status record(std::int64_t run, std::span<const Step> steps, std::span<const Validation> validations);
-    /// Forgets what the run reported of @p step and later ones: it goes on from there.
+    /// Adds reports of run @p run, all in one transaction; earlier reports of the same steps are replaced. A
+    /// number that is none is kept as NULL. Of the throughput the step's number of samples is kept.
+    Status record(std::int64_t run, std::span<const run::StepMetrics> steps,
+                  std::span<const run::Validation> validations);
+    /// Deletes reports of @p step and later ones: the run resumes there.
     Status forgetFrom(std::int64_t run, std::int64_t step);
     /// By step.
-    Result<std::vector<Step>> steps(std::int64_t run);
-    Result<std::vector<Validation>> validations(std::int64_t run);
+    Result<std::vector<run::StepMetrics>> steps(std::int64_t run);
+    Result<std::vector<run::Validation>> validations(std::int64_t run);
 
     /// The schema's number in a file that this Planloom wrote.
-    static int schemaVersion();
 
 private:
     class Database;

@@ -8,7 +8,8 @@
 namespace planloom::trace {
 namespace {
 
-/// 16 slices an aggregate: 2 bytes a slice for all levels together, and at most 30 slices looked at one by one in a query.
+/// 16 slices an aggregate: 2 bytes a slice for all levels together, and at most 30 slices visited one by one in a
+/// query.
 constexpr std::size_t kBlock = 16;
 
 template <class Column>
@@ -21,7 +22,7 @@ void insertAt(std::vector<Column> &column, std::size_t position, Column value)
 
 Record Row::record(std::size_t slice) const
 {
-    return {m_starts[slice], m_durations[slice], m_tasks[slice], m_steps[slice], m_rank, m_lane, 0};
+    return {m_starts[slice], m_durations[slice], m_tasks[slice], m_steps[slice], m_rank, m_lane};
 }
 
 bool Row::fits(const Record &record) const
@@ -143,7 +144,8 @@ std::pair<std::uint32_t, std::uint32_t> Row::within(Window window) const
 {
     const std::size_t first = firstEndingAfter(window.begin);
     const auto last = std::lower_bound(m_starts.begin(), m_starts.end(), window.end) - m_starts.begin();
-    return {static_cast<std::uint32_t>(first), static_cast<std::uint32_t>(std::max<std::ptrdiff_t>(last, static_cast<std::ptrdiff_t>(first)))};
+    return {static_cast<std::uint32_t>(first),
+            static_cast<std::uint32_t>(std::max<std::ptrdiff_t>(last, static_cast<std::ptrdiff_t>(first)))};
 }
 
 void Row::query(Window window, int pixels, std::vector<Bar> &out) const
@@ -165,7 +167,7 @@ void Row::query(Window window, int pixels, std::vector<Bar> &out) const
         }
         std::size_t j = firstStartingAt(edge, i);
         if (endOf(j - 1) >= edge)
-            --j; // reaches over the edge: a bar of its own
+            --j; // reaches over the edge: a separate bar
         out.push_back(summary(static_cast<std::uint32_t>(i), static_cast<std::uint32_t>(j)));
         i = j;
     }
@@ -195,7 +197,7 @@ void LevelOfDetail::add(const Record &record)
     m_begin = m_size == 0 ? record.start : std::min(m_begin, record.start);
     m_end = m_size == 0 ? end : std::max(m_end, end);
     ++m_size;
-    for (std::int16_t depth = 0; depth < kMaxDepth; ++depth) {
+    for (std::int32_t depth = 0; depth < kMaxDepth; ++depth) {
         const auto row = find(record.rank, record.lane, depth);
         if (row->fits(record))
             return row->insert(record);
@@ -208,23 +210,18 @@ void LevelOfDetail::add(const Record &record)
     last->insert(cut);
 }
 
-std::vector<Row>::iterator LevelOfDetail::find(std::int16_t rank, std::int16_t lane, std::int16_t depth)
+std::vector<Row>::iterator LevelOfDetail::find(std::int32_t rank, std::int32_t lane, std::int32_t depth)
 {
     const auto key = std::tuple(rank, lane, depth);
     const auto keyOf = [](const Row &row) { return std::tuple(row.rank(), row.lane(), row.depth()); };
-    const auto place = std::lower_bound(m_rows.begin(), m_rows.end(), key, [&](const Row &row, const auto &k) { return keyOf(row) < k; });
-    if (place != m_rows.end() && keyOf(*place) == key)
-        return place;
-    return m_rows.insert(place, Row(rank, lane, depth));
-}
-
-const Row *LevelOfDetail::row(std::int16_t rank, std::int16_t lane, std::int16_t depth) const
-{
-    for (const Row &candidate : m_rows) {
-        if (candidate.rank() == rank && candidate.lane() == lane && candidate.depth() == depth)
-            return &candidate;
-    }
-    return nullptr;
+    if (m_last < m_rows.size() && keyOf(m_rows[m_last]) == key)
+        return m_rows.begin() + static_cast<std::ptrdiff_t>(m_last);
+    auto place = std::lower_bound(m_rows.begin(), m_rows.end(), key,
+                                  [&](const Row &row, const auto &k) { return keyOf(row) < k; });
+    if (place == m_rows.end() || keyOf(*place) != key)
+        place = m_rows.insert(place, Row(rank, lane, depth));
+    m_last = static_cast<std::size_t>(place - m_rows.begin());
+    return place;
 }
 
 } // namespace planloom::trace

@@ -17,27 +17,31 @@ struct Window {
     std::int64_t end = 0;
 };
 
-/// What a view paints: one slice that reaches over a pixel's edge, or all the slices that lie within one pixel.
+/// Element that a view paints: one slice that reaches over a pixel's edge, or all the slices that lie within one pixel.
 struct Bar {
-    std::int64_t begin = 0;  ///< start of the (first) slice
-    std::int64_t end = 0;    ///< end of the (last) slice
-    std::int64_t busy = 0;   ///< nanoseconds that are covered by slices: busy / pixel width is the density to paint
-    std::uint32_t slice = 0; ///< index in the row of the longest slice, the first of equals: its kind and label are the ones to show
+    std::int64_t begin = 0; ///< start of the (first) slice
+    std::int64_t end = 0;   ///< end of the (last) slice
+    std::int64_t busy = 0;  ///< nanoseconds that are covered by slices: busy / pixel width is the density to paint
+    std::uint32_t slice =
+        0; ///< index in the row of the longest slice, the first of equals: its kind and label are the ones to show
     std::uint32_t count = 0; ///< slices
 };
 
-/// Slices of one (rank, lane) that do not overlap, sorted by start, with an aggregate per 16 slices and per power of two of these
-/// above. 26 bytes a slice. A value; thread contract: as for a vector.
+/// Slices of one (rank, lane) that do not overlap, sorted by start, with an aggregate per 16 slices and per power of
+/// two of these above. 26 bytes a slice. A value; thread contract: as for a vector.
 class Row {
 public:
-    Row(std::int16_t rank, std::int16_t lane, std::int16_t depth) : m_rank(rank), m_lane(lane), m_depth(depth) {}
+    Row(std::int32_t rank, std::int32_t lane, std::int32_t depth) : m_rank(rank), m_lane(lane), m_depth(depth) {}
 
-    [[nodiscard]] std::int16_t rank() const { return m_rank; }
-    [[nodiscard]] std::int16_t lane() const { return m_lane; }
+    [[nodiscard]] std::int32_t rank() const { return m_rank; }
+    [[nodiscard]] std::int32_t lane() const { return m_lane; }
     /// 0, or more for slices that overlap one of the rows above.
-    [[nodiscard]] std::int16_t depth() const { return m_depth; }
+    [[nodiscard]] std::int32_t depth() const { return m_depth; }
     [[nodiscard]] std::size_t size() const { return m_starts.size(); }
     [[nodiscard]] Record record(std::size_t slice) const;
+    [[nodiscard]] std::int64_t start(std::size_t slice) const { return m_starts[slice]; }
+    [[nodiscard]] std::int32_t task(std::size_t slice) const { return m_tasks[slice]; }
+    [[nodiscard]] std::int32_t step(std::size_t slice) const { return m_steps[slice]; }
     [[nodiscard]] std::int64_t begin() const { return m_starts.empty() ? 0 : m_starts.front(); }
     [[nodiscard]] std::int64_t end() const { return m_starts.empty() ? 0 : endOf(m_starts.size() - 1); }
 
@@ -71,7 +75,7 @@ private:
     void combine(Aggregate &into, const Aggregate &right) const;
     void aggregateNewBlocks();
 
-    std::int16_t m_rank, m_lane, m_depth;
+    std::int32_t m_rank, m_lane, m_depth;
     std::vector<std::int64_t> m_starts;
     std::vector<std::int64_t> m_durations;
     std::vector<std::int32_t> m_tasks;
@@ -79,8 +83,9 @@ private:
     std::vector<std::vector<Aggregate>> m_levels; ///< [k][j] covers slices [j, j+1) * 16 * 2^k; whole ones only
 };
 
-/// All rows of a trace, for views: append() as records arrive, in any order; query() what to paint. Slices of a lane that overlap
-/// go to further rows, up to kMaxDepth; beyond that they are cut short to fit, and counted. Thread contract: one thread at a time.
+/// All rows of a trace, for views: append() as records arrive, in any order; query() for the visible part. Slices of a
+/// lane that overlap go to further rows, up to kMaxDepth; beyond that they are cut short to fit, and counted. Thread
+/// contract: one thread at a time.
 class LevelOfDetail {
 public:
     static constexpr int kMaxDepth = 8;
@@ -92,8 +97,6 @@ public:
     /// Sorted by rank, lane, depth. Valid until the next append() or clear().
     [[nodiscard]] const std::vector<Row> &rows() const { return m_rows; }
     [[nodiscard]] std::vector<Row> &rows() { return m_rows; }
-    /// nullptr if there is none.
-    [[nodiscard]] const Row *row(std::int16_t rank, std::int16_t lane, std::int16_t depth = 0) const;
     [[nodiscard]] std::size_t size() const { return m_size; } ///< slices
     [[nodiscard]] std::int64_t begin() const { return m_begin; }
     [[nodiscard]] std::int64_t end() const { return m_end; }
@@ -102,9 +105,10 @@ public:
 
 private:
     void add(const Record &record);
-    std::vector<Row>::iterator find(std::int16_t rank, std::int16_t lane, std::int16_t depth);
+    std::vector<Row>::iterator find(std::int32_t rank, std::int32_t lane, std::int32_t depth);
 
     std::vector<Row> m_rows;
+    std::size_t m_last = 0; ///< the row found last: the next record is mostly of the same
     std::size_t m_size = 0;
     std::int64_t m_begin = 0;
     std::int64_t m_end = 0;

@@ -7,7 +7,8 @@
 namespace planloom::trace {
 
 Ring::Ring(std::size_t capacity)
-    : m_mask(std::bit_ceil(std::max<std::size_t>(capacity, 1)) - 1), m_records(std::make_unique<Record[]>(m_mask + 1))
+    : m_mask(std::bit_ceil(std::max<std::size_t>(capacity, 1)) - 1),
+      m_records(std::make_unique<Record[]>(m_mask + 1))
 {
 }
 

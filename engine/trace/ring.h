@@ -8,8 +8,8 @@
 
 namespace planloom::trace {
 
-/// Single producer, single consumer, lock-free, fixed capacity. A full ring drops the newest record and counts it: the producer
-/// never waits. Thread contract: write() from one thread, drain() from one other.
+/// Single producer, single consumer, lock-free, fixed capacity. A full ring drops the newest record and counts it: the
+/// producer never waits. Thread contract: write() from one thread, drain() from one other.
 class Ring final : public Sink {
 public:
     /// @p capacity is rounded up to a power of two; 32 bytes each.

@@ -6,24 +6,91 @@
 
 namespace planloom::trace {
 
-const char *name(Kind kind)
+namespace {
+
+/// Made as data, checked by the compiler: row k describes kind k.
+struct KindRow {
+    Kind kind;
+    const char *name;
+    Work work;
+    const char *hue;
+    const char *texture;
+    const char *legend;
+};
+constexpr KindRow kKinds[] = {
+    {Kind::Forward, "forward", Work::Compute, "sky", "plain", "forward"},
+    {Kind::Backward, "backward", Work::Compute, "orange", "diagonal", "backward"},
+    {Kind::Recompute, "recompute", Work::Compute, "yellow", "dots", "recompute"},
+    {Kind::Send, "send", Work::Communication, "green", "plain", "send, receive"},
+    {Kind::Receive, "receive", Work::Communication, "green", "plain", "send, receive"},
+    {Kind::AllReduce, "all-reduce", Work::Communication, "purple", "plain", "collectives"},
+    {Kind::Optimizer, "optimizer", Work::Update, "vermilion", "lines", "optimizer"},
+    {Kind::Load, "load", Work::Host, "grey", "plain", "load"},
+    {Kind::Other, "other", Work::Host, "grey", "plain", ""},
+    {Kind::AllGather, "all-gather", Work::Communication, "purple", "plain", "collectives"},
+    {Kind::ReduceScatter, "reduce-scatter", Work::Communication, "purple", "plain", "collectives"},
+    {Kind::AllToAll, "all-to-all", Work::Communication, "purple", "plain", "collectives"},
+    {Kind::WeightGradient, "weight-gradient", Work::Compute, "orange", "points", "weight gradient"},
+    {Kind::Agreement, "agreement", Work::Host, "grey", "plain", "agreement"},
+};
+
+consteval bool inOrder()
 {
-    switch (kind) {
-    case Kind::Forward: return "forward";
-    case Kind::Backward: return "backward";
-    case Kind::Recompute: return "recompute";
-    case Kind::Send: return "send";
-    case Kind::Receive: return "receive";
-    case Kind::AllReduce: return "all-reduce";
-    case Kind::Optimizer: return "optimizer";
-    case Kind::Load: return "load";
-    case Kind::Other: return "other";
-    case Kind::AllGather: return "all-gather";
-    case Kind::ReduceScatter: return "reduce-scatter";
-    case Kind::AllToAll: return "all-to-all";
-    case Kind::WeightGradient: return "weight-gradient";
+    std::size_t next = 0;
+    for (const KindRow &row : kKinds) {
+        if (static_cast<std::size_t>(row.kind) != next++)
+            return false;
     }
-    return "other";
+    return true;
+}
+static_assert(inOrder());
+
+template <class Rows, class Row>
+const Row &rowOr(const Rows &rows, std::int64_t index, const Row &none)
+{
+    return index >= 0 && static_cast<std::size_t>(index) < rows.size() ? rows[static_cast<std::size_t>(index)] : none;
+}
+
+} // namespace
+
+const char *name(Work work)
+{
+    switch (work) {
+    case Work::Compute: return "compute";
+    case Work::Communication: return "communication";
+    case Work::Update: return "update";
+    case Work::Host: return "host";
+    }
+    return "?";
+}
+
+const std::vector<KindInfo> &standardKinds()
+{
+    static const std::vector<KindInfo> kinds = [] {
+        std::vector<KindInfo> made;
+        for (const KindRow &row : kKinds)
+            made.push_back({row.name, row.work, row.hue, row.texture, row.legend});
+        return made;
+    }();
+    return kinds;
+}
+
+const LaneInfo &Tables::lane(std::int32_t index) const
+{
+    static const LaneInfo none{"?", Work::Host, 1};
+    return rowOr(lanes, index, none);
+}
+
+const KindInfo &Tables::kind(Kind index) const
+{
+    static const KindInfo none{"?", Work::Host, "grey", "plain", ""};
+    return rowOr(kinds, static_cast<std::int64_t>(index), none);
+}
+
+const TaskInfo *Tables::task(std::int32_t index) const
+{
+    return index >= 0 && static_cast<std::size_t>(index) < tasks.size() ? &tasks[static_cast<std::size_t>(index)]
+                                                                        : nullptr;
 }
 
 void Trace::sort()

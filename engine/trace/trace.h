@@ -11,34 +11,87 @@
 
 namespace planloom::trace {
 
-/// What kind of work a slice is; views choose hue and texture by it.
-enum class Kind : std::uint8_t { Forward, Backward, Recompute, Send, Receive, AllReduce, Optimizer, Load, Other, AllGather, ReduceScatter, AllToAll, WeightGradient };
-/// The last one; what comes from outside is checked against it.
-inline constexpr Kind kLastKind = Kind::WeightGradient;
-const char *name(Kind kind);
+/// Category of a lane or a kind of task; views and comparisons filter by it.
+enum class Work : std::uint8_t { Compute, Communication, Update, Host };
+inline constexpr Work kLastWork = Work::Host;
+const char *name(Work work);
 
-/// One task, run once. The same record from the simulator, a worker's ring, the wire and the file. 32 bytes, little-endian.
+/// Kind of a task: a row of a trace's table of kinds. The enumerators are the rows of standardKinds(), which programs
+/// use; a file may bring further ones.
+enum class Kind : std::uint8_t {
+    Forward,
+    Backward,
+    Recompute,
+    Send,
+    Receive,
+    AllReduce,
+    Optimizer,
+    Load,
+    Other,
+    AllGather,
+    ReduceScatter,
+    AllToAll,
+    WeightGradient,
+    Agreement
+};
+
+/// A row of the table of kinds. Views draw a kind by its hue and texture, and outline communication.
+struct KindInfo {
+    std::string name; ///< "all-reduce"
+    Work work = Work::Host;
+    std::string hue;     ///< sky, orange, yellow, green, purple, vermilion or grey
+    std::string texture; ///< plain, diagonal, dots, points or lines
+    std::string legend;  ///< the legend's entry, which kinds that are drawn alike share; empty: none
+    friend bool operator==(const KindInfo &, const KindInfo &) = default;
+};
+/// By Kind.
+const std::vector<KindInfo> &standardKinds();
+inline const KindInfo &standard(Kind kind) { return standardKinds()[static_cast<std::size_t>(kind)]; }
+
+/// A row of the table of lanes; the lanes of a rank work concurrently.
+struct LaneInfo {
+    std::string name; ///< "compute"
+    Work work = Work::Host;
+    std::int32_t capacity = 1; ///< tasks that may run at once
+    friend bool operator==(const LaneInfo &, const LaneInfo &) = default;
+};
+
+/// One task, run once. The same record from the simulator, a worker's ring and the wire. 32 bytes, little-endian.
 struct Record {
     std::int64_t start = 0;    ///< nanoseconds since the trace's origin
     std::int64_t duration = 0; ///< nanoseconds
-    std::int32_t task = -1;    ///< index into Trace::tasks (the Program's task table)
+    std::int32_t task = -1;    ///< index into Tables::tasks (the Program's task table)
     std::int32_t step = 0;     ///< training step, from 0
-    std::int16_t rank = 0;
-    std::int16_t lane = 0;     ///< within the rank: 0 compute, 1 send, 2 receive, 3 collective, 4 host
-    std::int32_t reserved = 0;
+    std::int32_t rank = 0;     ///< index into Tables::ranks
+    std::int32_t lane = 0;     ///< index into Tables::lanes
 };
 static_assert(sizeof(Record) == 32);
 
-/// What a task is: the part of a slice that does not change from step to step.
+/// Description of a task: the part of a slice that does not change from step to step.
 struct TaskInfo {
     std::string id; ///< "s1.F.m3": unique within its rank
     Kind kind = Kind::Other;
-    std::int16_t stage = -1;
+    std::int32_t stage = -1;
     std::int32_t microBatch = -1;
+    std::int32_t group = -1; ///< the members of one transfer or collective, on different ranks, share it; -1: alone
 };
 
 struct RankInfo {
     std::string device; ///< the cluster's name for it
+};
+
+/// The tables that records and tasks index.
+struct Tables {
+    std::vector<LaneInfo> lanes;
+    std::vector<KindInfo> kinds;
+    std::vector<RankInfo> ranks;
+    std::vector<TaskInfo> tasks;
+
+    /// The row, or one called "?" if the table has none.
+    [[nodiscard]] const LaneInfo &lane(std::int32_t index) const;
+    [[nodiscard]] const KindInfo &kind(Kind index) const;
+    /// nullptr for -1 and indices outside of the table.
+    [[nodiscard]] const TaskInfo *task(std::int32_t index) const;
 };
 
 /// Where a running program puts its records. Thread contract: one writer at a time; never blocks; may drop, and counts.
@@ -49,11 +102,9 @@ public:
     [[nodiscard]] virtual std::int64_t dropped() const noexcept = 0;
 };
 
-/// Everything that was recorded, in columns. 32 bytes a slice. Records of one (rank, lane) are sorted by start.
-struct Trace {
+/// Everything that was recorded. 32 bytes a slice. Records of one (rank, lane) are sorted by start.
+struct Trace : Tables {
     std::string clock; ///< "cost" (predicted) or "wall" (measured)
-    std::vector<RankInfo> ranks;
-    std::vector<TaskInfo> tasks;
     std::vector<Record> records;
     std::int64_t dropped = 0; ///< records lost on the way, all ranks
 
@@ -63,15 +114,15 @@ struct Trace {
     [[nodiscard]] std::int64_t end() const;   ///< largest start + duration
 };
 
-/// The columnar file (`.pltrace`, resources/docs/formats/trace.md): header, task table, then blocks of columns, each with a
-/// checksum; a file cut short reads up to its last whole block. Errors: BadInput, Io.
+/// The columnar file (`.pltrace`, resources/docs/formats/trace.md): header, tables, then blocks of columns, each with a
+/// checksum; a file cut short reads up to its last whole block. Older versions are read, too. Errors: BadInput, Io.
 Status writeTrace(const Trace &trace, const std::string &path);
 Result<Trace> readTrace(const std::string &path);
 
-/// Appends blocks to a file as records arrive; what was flushed survives a crash of the writer.
+/// Appends blocks to a file as records arrive; flushed blocks survive a crash of the writer.
 class TraceWriter {
 public:
-    static Result<TraceWriter> create(const std::string &path, const std::string &clock, const std::vector<RankInfo> &ranks, const std::vector<TaskInfo> &tasks);
+    static Result<TraceWriter> create(const std::string &path, const std::string &clock, const Tables &tables);
     TraceWriter(TraceWriter &&) noexcept;
     TraceWriter &operator=(TraceWriter &&) noexcept;
     ~TraceWriter();

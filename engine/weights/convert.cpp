@@ -28,22 +28,13 @@ std::uint16_t toHalf(float value)
         return static_cast<std::uint16_t>(sign | 0x7e00U); // NaN
     if (magnitude >= 0x477ff000U)
         return static_cast<std::uint16_t>(sign | 0x7c00U); // 65520 and more round to infinity
-    if (magnitude < 0x38800000U) { // below the smallest normal half: adding 1/2 leaves multiples of 2^-24 in the low bits, rounded
+    if (magnitude < 0x38800000U) { // below the smallest normal half: adding 1/2 leaves multiples of 2^-24 in the low
+                                   // bits, rounded
         const float shifted = std::bit_cast<float>(magnitude) + 0.5F;
         return static_cast<std::uint16_t>(sign | (std::bit_cast<std::uint32_t>(shifted) - 0x3f000000U));
     }
     const std::uint32_t rounded = magnitude + 0xfffU + (magnitude >> 13 & 1U);
     return static_cast<std::uint16_t>(sign | ((rounded - (112U << 23)) >> 13));
-}
-
-float fromBFloat16(std::uint16_t value) { return std::bit_cast<float>(std::uint32_t{value} << 16); }
-
-std::uint16_t toBFloat16(float value)
-{
-    const auto bits = std::bit_cast<std::uint32_t>(value);
-    if ((bits & 0x7fffffffU) > 0x7f800000U) // NaN: rounding could carry it into infinity
-        return static_cast<std::uint16_t>(bits >> 16 | 0x40U);
-    return static_cast<std::uint16_t>((bits + 0x7fffU + (bits >> 16 & 1U)) >> 16);
 }
 
 namespace {

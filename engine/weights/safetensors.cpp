@@ -34,15 +34,28 @@ struct Format {
 };
 
 constexpr std::array<Format, 16> kFormats{{
-    {"F32", 4, DType::F32}, {"F16", 2, DType::F16}, {"BF16", 2, DType::BF16}, {"F64", 8, DType::F64},
-    {"I64", 8, DType::I64}, {"I32", 4, DType::I32}, {"I8", 1, DType::I8}, {"U8", 1, DType::U8},
-    {"BOOL", 1, DType::Bool}, {"I16", 2, std::nullopt}, {"U16", 2, std::nullopt}, {"U32", 4, std::nullopt},
-    {"U64", 8, std::nullopt}, {"F8_E4M3", 1, std::nullopt}, {"F8_E5M2", 1, std::nullopt}, {"F8_E8M0", 1, std::nullopt},
+    {"F32", 4, DType::F32},
+    {"F16", 2, DType::F16},
+    {"BF16", 2, DType::BF16},
+    {"F64", 8, DType::F64},
+    {"I64", 8, DType::I64},
+    {"I32", 4, DType::I32},
+    {"I8", 1, DType::I8},
+    {"U8", 1, DType::U8},
+    {"BOOL", 1, DType::Bool},
+    {"I16", 2, std::nullopt},
+    {"U16", 2, std::nullopt},
+    {"U32", 4, std::nullopt},
+    {"U64", 8, std::nullopt},
+    {"F8_E4M3", 1, std::nullopt},
+    {"F8_E5M2", 1, std::nullopt},
+    {"F8_E8M0", 1, std::nullopt},
 }};
 
 const Format *findFormat(std::string_view name)
 {
-    const auto *found = std::find_if(kFormats.begin(), kFormats.end(), [&](const Format &format) { return name == format.name; });
+    const auto *found =
+        std::find_if(kFormats.begin(), kFormats.end(), [&](const Format &format) { return name == format.name; });
     return found == kFormats.end() ? nullptr : found;
 }
 
@@ -60,7 +73,8 @@ Result<json> parseHeader(std::string_view text)
             names.emplace_back();
         else if (event == json::parse_event_t::object_end)
             names.pop_back();
-        else if (event == json::parse_event_t::key && !names.back().insert(parsed.get_ref<const std::string &>()).second)
+        else if (event == json::parse_event_t::key
+                 && !names.back().insert(parsed.get_ref<const std::string &>()).second)
             twice = parsed.get<std::string>();
         return !deep;
     };
@@ -81,7 +95,8 @@ Error wrongTensor(const std::string &name, const std::string &what)
 
 std::optional<std::int64_t> count(const json &value)
 {
-    if (!value.is_number_unsigned() || value.get<std::uint64_t>() > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max()))
+    if (!value.is_number_unsigned()
+        || value.get<std::uint64_t>() > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max()))
         return std::nullopt;
     return static_cast<std::int64_t>(value.get<std::uint64_t>());
 }
@@ -99,14 +114,17 @@ std::optional<std::int64_t> bytesOf(const std::vector<std::int64_t> &sizes, std:
 /// One entry of the header; offsets still count from the first byte of data.
 Result<StoredTensor> readTensor(const std::string &name, const json &entry)
 {
-    if (!entry.is_object() || entry.size() != 3 || !entry.contains("dtype") || !entry.contains("shape") || !entry.contains("data_offsets"))
+    if (!entry.is_object() || entry.size() != 3 || !entry.contains("dtype") || !entry.contains("shape")
+        || !entry.contains("data_offsets"))
         return wrongTensor(name, "does not have exactly dtype, shape and data_offsets");
     const json &dtype = entry["dtype"];
     const json &shape = entry["shape"];
     const json &offsets = entry["data_offsets"];
     const Format *format = dtype.is_string() ? findFormat(dtype.get_ref<const std::string &>()) : nullptr;
     if (format == nullptr)
-        return unsupported(fmt::format("tensor '{}' has the data type {}, which is not known; convert it to F32, F16 or BF16", name, dtype.dump(-1, ' ', true, json::error_handler_t::replace)));
+        return unsupported(
+            fmt::format("tensor '{}' has the data type {}, which is not known; convert it to F32, F16 or BF16", name,
+                        dtype.dump(-1, ' ', true, json::error_handler_t::replace)));
     StoredTensor tensor{name, format->name, format->type, {}, 0, 0};
     constexpr std::size_t kMostAxes = 32;
     if (!shape.is_array() || shape.size() > kMostAxes)
@@ -122,7 +140,8 @@ Result<StoredTensor> readTensor(const std::string &name, const json &entry)
     if (!end || *begin > *end)
         return wrongTensor(name, "has no valid data_offsets");
     if (bytesOf(tensor.sizes, format->bytes) != *end - *begin)
-        return wrongTensor(name, fmt::format("of type {} has sizes that do not make its {} bytes", tensor.format, *end - *begin));
+        return wrongTensor(
+            name, fmt::format("of type {} has sizes that do not make its {} bytes", tensor.format, *end - *begin));
     tensor.begin = *begin;
     tensor.end = *end;
     return tensor;
@@ -146,11 +165,15 @@ Status checkCover(const std::vector<StoredTensor> &tensors, std::int64_t dataByt
     std::int64_t at = 0;
     for (const StoredTensor &tensor : tensors) {
         if (tensor.begin != at)
-            return wrongTensor(tensor.name, fmt::format("begins at byte {} of the data where {} is next: there is a hole or an overlap", tensor.begin, at));
+            return wrongTensor(
+                tensor.name,
+                fmt::format("begins at byte {} of the data where {} is next: there is a hole or an overlap",
+                            tensor.begin, at));
         at = tensor.end;
     }
     if (at != dataBytes)
-        return badInput(fmt::format("has {} bytes of data where its header describes {}; the file is damaged or cut short", dataBytes, at));
+        return badInput(fmt::format(
+            "has {} bytes of data where its header describes {}; the file is damaged or cut short", dataBytes, at));
     return {};
 }
 
@@ -160,13 +183,15 @@ std::string why() { return std::strerror(errno); }
 
 const StoredTensor *Header::find(std::string_view name) const
 {
-    const auto found = std::find_if(tensors.begin(), tensors.end(), [&](const StoredTensor &tensor) { return tensor.name == name; });
+    const auto found =
+        std::find_if(tensors.begin(), tensors.end(), [&](const StoredTensor &tensor) { return tensor.name == name; });
     return found == tensors.end() ? nullptr : &*found;
 }
 
 const char *formatName(DType type)
 {
-    return std::find_if(kFormats.begin(), kFormats.end(), [&](const Format &format) { return format.type == type; })->name;
+    return std::find_if(kFormats.begin(), kFormats.end(), [&](const Format &format) { return format.type == type; })
+        ->name;
 }
 
 Result<Header> readHeader(std::string_view bytes, std::int64_t fileSize)
@@ -175,8 +200,10 @@ Result<Header> readHeader(std::string_view bytes, std::int64_t fileSize)
         return badInput("is too short for a safetensors file");
     std::uint64_t length = 0;
     std::memcpy(&length, bytes.data(), sizeof length);
-    if (length > static_cast<std::uint64_t>(kMostHeader) || length > static_cast<std::uint64_t>(std::min<std::int64_t>(fileSize, std::ssize(bytes)) - kLengthBytes))
-        return badInput(fmt::format("says that its header is {} bytes long, which it cannot be; the file is damaged or not safetensors", length));
+    if (length > static_cast<std::uint64_t>(kMostHeader)
+        || length > static_cast<std::uint64_t>(std::min<std::int64_t>(fileSize, std::ssize(bytes)) - kLengthBytes))
+        return badInput(fmt::format(
+            "declares a header of {} bytes, which is impossible; the file is damaged or not safetensors", length));
     const std::string_view text = bytes.substr(kLengthBytes, length);
     if (!text.starts_with('{'))
         return badInput("the header does not begin with '{'; this is not a safetensors file");
@@ -235,7 +262,9 @@ Result<SafetensorsFile> SafetensorsFile::open(const std::string &path)
 }
 
 SafetensorsFile::SafetensorsFile(SafetensorsFile &&other) noexcept
-    : m_header(std::move(other.m_header)), m_bytes(std::exchange(other.m_bytes, nullptr)), m_size(std::exchange(other.m_size, 0))
+    : m_header(std::move(other.m_header)),
+      m_bytes(std::exchange(other.m_bytes, nullptr)),
+      m_size(std::exchange(other.m_size, 0))
 {
 }
 
@@ -259,7 +288,9 @@ std::string makeHeader(std::vector<StoredTensor> &tensors, const std::map<std::s
     for (StoredTensor &tensor : tensors) {
         tensor.begin = at;
         tensor.end = at = at + *bytesOf(tensor.sizes, findFormat(tensor.format)->bytes);
-        document[tensor.name] = {{"dtype", tensor.format}, {"shape", tensor.sizes}, {"data_offsets", {tensor.begin, tensor.end}}};
+        document[tensor.name] = {{"dtype", tensor.format},
+                                 {"shape", tensor.sizes},
+                                 {"data_offsets", {tensor.begin, tensor.end}}};
     }
     std::string text = document.dump(-1, ' ', false, json::error_handler_t::replace);
     constexpr std::size_t kAlignment = 8;
@@ -274,7 +305,8 @@ std::string makeHeader(std::vector<StoredTensor> &tensors, const std::map<std::s
     return bytes;
 }
 
-Status writeSafetensors(const std::string &path, std::span<const TensorToWrite> tensors, const std::map<std::string, std::string> &metadata)
+Status writeSafetensors(const std::string &path, std::span<const TensorToWrite> tensors,
+                        const std::map<std::string, std::string> &metadata)
 {
     std::vector<StoredTensor> stored;
     std::set<std::string_view> names{kMetadata};
@@ -282,7 +314,9 @@ Status writeSafetensors(const std::string &path, std::span<const TensorToWrite> 
         if (!names.insert(tensor.name).second)
             return badInput(fmt::format("two tensors are called '{}'; rename one", tensor.name)).in(path);
         if (bytesOf(tensor.sizes, graph::sizeOf(tensor.type)) != std::ssize(tensor.data))
-            return badInput(fmt::format("tensor '{}' has {} bytes, which its sizes do not make", tensor.name, tensor.data.size())).in(path);
+            return badInput(fmt::format("tensor '{}' has {} bytes, which its sizes do not make", tensor.name,
+                                        tensor.data.size()))
+                .in(path);
         stored.push_back({tensor.name, formatName(tensor.type), tensor.type, tensor.sizes, 0, 0});
     }
     auto file = AtomicFile::create(path);
@@ -291,7 +325,8 @@ Status writeSafetensors(const std::string &path, std::span<const TensorToWrite> 
     if (Status written = file->write(makeHeader(stored, metadata)); !written)
         return written;
     for (const TensorToWrite &tensor : tensors)
-        if (Status written = file->write({reinterpret_cast<const char *>(tensor.data.data()), tensor.data.size()}); !written)
+        if (Status written = file->write({reinterpret_cast<const char *>(tensor.data.data()), tensor.data.size()});
+            !written)
             return written;
     return file->commit();
 }

@@ -37,7 +37,7 @@ std::string defaultRoot()
     return std::string(home && *home == '/' ? home : "/tmp") + "/.local/share/planloom/runs";
 }
 
-/// SIGINT and SIGTERM come as a file's bytes from now on, in this thread and those that it starts.
+/// SIGINT and SIGTERM come as a file's bytes from now on, in this thread and its children.
 int catchSignals()
 {
     std::signal(SIGPIPE, SIG_IGN);
@@ -76,7 +76,7 @@ std::unique_ptr<grpc::Server> listen(const std::string &socketPath, AgentService
     builder.AddListeningPort("unix:" + socketPath, grpc::experimental::LocalServerCredentials(UDS));
     builder.RegisterService(&agent);
     builder.RegisterService(&workers);
-    const mode_t before = ::umask(0177); // the socket is nobody else's from its first moment on
+    const mode_t before = ::umask(0177); // the socket is private from the start
     auto server = builder.BuildAndStart();
     ::umask(before);
     return server;

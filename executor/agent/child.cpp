@@ -51,7 +51,8 @@ std::vector<char *> pointers(std::vector<std::string> &texts)
 }
 
 /// Between fork and exec: only calls that are safe in the child of a process with threads.
-[[noreturn]] void becomeCommand(const Command &command, char *const *argv, char *const *envp, int output, int failure, pid_t parent)
+[[noreturn]] void becomeCommand(const Command &command, char *const *argv, char *const *envp, int output, int failure,
+                                pid_t parent)
 {
     ::setpgid(0, 0);
     if (command.dieWithThread) {
@@ -91,7 +92,7 @@ Result<Child> Child::start(const Command &command)
     Pipe output;
     Pipe failure;
     if ((command.captureOutput && !output.open()) || !failure.open())
-        return ioError(fmt::format("{} cannot be started: {}", command.program, std::strerror(errno)));
+        return ioError(fmt::format("{} cannot be started: {}", command.program, systemReason()));
     std::vector<std::string> arguments = command.arguments;
     arguments.insert(arguments.begin(), command.program);
     std::vector<std::string> environment = command.environment;
@@ -103,13 +104,16 @@ Result<Child> Child::start(const Command &command)
     if (child.m_pid == 0)
         becomeCommand(command, argv.data(), envp.data(), output.ends[1], failure.ends[1], parent);
     if (child.m_pid < 0)
-        return ioError(fmt::format("{} cannot be started: {}", command.program, std::strerror(errno)));
-    ::setpgid(child.m_pid, child.m_pid); // also done by the child: whoever comes first
+        return ioError(fmt::format("{} cannot be started: {}", command.program, systemReason()));
+    ::setpgid(child.m_pid, child.m_pid); // also done by the child; the first one takes effect
     output.close(1);
     failure.close(1);
     int reason = 0;
     if (::read(failure.ends[0], &reason, sizeof reason) == sizeof reason) {
-        const Error error{reason == ENOENT ? ErrorCode::NotFound : ErrorCode::Io, fmt::format("{} cannot be started: {}", command.program, std::strerror(reason)), {}, 0};
+        const Error error{reason == ENOENT ? ErrorCode::NotFound : ErrorCode::Io,
+                          fmt::format("{} cannot be started: {}", command.program, std::strerror(reason)),
+                          {},
+                          0};
         return error;
     }
     child.m_output = output.release(0);
@@ -119,7 +123,9 @@ Result<Child> Child::start(const Command &command)
 }
 
 Child::Child(Child &&other) noexcept
-    : m_pid(std::exchange(other.m_pid, -1)), m_output(std::exchange(other.m_output, -1)), m_exit(std::exchange(other.m_exit, std::nullopt))
+    : m_pid(std::exchange(other.m_pid, -1)),
+      m_output(std::exchange(other.m_output, -1)),
+      m_exit(std::exchange(other.m_exit, std::nullopt))
 {
 }
 
@@ -181,14 +187,18 @@ void Child::signalGroup(int signal) const
 
 std::vector<std::string> allowedEnvironment()
 {
-    constexpr std::array<std::string_view, 14> kNames{"PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "LC_CTYPE", "TMPDIR", "XDG_RUNTIME_DIR", "LD_LIBRARY_PATH", "ASAN_OPTIONS", "LSAN_OPTIONS", "UBSAN_OPTIONS", "TSAN_OPTIONS"};
+    constexpr std::array<std::string_view, 14> kNames{
+        "PATH",         "HOME",         "USER",          "LOGNAME",         "LANG",
+        "LC_ALL",       "LC_CTYPE",     "TMPDIR",        "XDG_RUNTIME_DIR", "LD_LIBRARY_PATH",
+        "ASAN_OPTIONS", "LSAN_OPTIONS", "UBSAN_OPTIONS", "TSAN_OPTIONS"};
     constexpr std::array<std::string_view, 6> kPrefixes{"OMPI_", "PMIX_", "OMP_", "GOMP_", "DNNL_", "PLANLOOM_"};
     std::vector<std::string> allowed;
     for (char **variable = environ; *variable; ++variable) {
         const std::string_view text(*variable);
         const std::string_view name = text.substr(0, text.find('='));
         const bool named = std::ranges::find(kNames, name) != kNames.end();
-        const bool prefixed = std::ranges::any_of(kPrefixes, [&](std::string_view prefix) { return name.starts_with(prefix); });
+        const bool prefixed =
+            std::ranges::any_of(kPrefixes, [&](std::string_view prefix) { return name.starts_with(prefix); });
         if (named || prefixed)
             allowed.emplace_back(text);
     }
@@ -217,7 +227,8 @@ Result<std::string> planloomBinary()
     const auto self = std::filesystem::read_symlink("/proc/self/exe", error);
     const std::string beside = (self.parent_path() / "planloom").string();
     if (error || ::access(beside.c_str(), X_OK) != 0)
-        return notFound(fmt::format("the planloom command is not at {}; install it there or set PLANLOOM_BINARY", beside));
+        return notFound(
+            fmt::format("the planloom command is not at {}; install it there or set PLANLOOM_BINARY", beside));
     return beside;
 }
 

@@ -10,7 +10,7 @@
 
 namespace planloom::agent {
 
-/// A program to run: no shell, nothing inherited but what is named here.
+/// A program to run: no shell, nothing inherited but the members below.
 struct Command {
     std::string program;                  ///< absolute path
     std::vector<std::string> arguments;   ///< without the program's name
@@ -27,7 +27,8 @@ struct Exit {
 /// "exit status 3", "killed by signal 9 (Killed)".
 std::string describe(const Exit &exit);
 
-/// A child process that leads its own process group. Destroying it kills the group and waits. Thread contract: one thread.
+/// A child process that leads its own process group. Destroying it kills the group and waits. Thread contract: one
+/// thread.
 class Child {
 public:
     /// Errors: NotFound (no such program), Io.
@@ -37,7 +38,7 @@ public:
     ~Child();
 
     [[nodiscard]] pid_t pid() const { return m_pid; }
-    /// What it wrote since the last call, on stdout and stderr; waits up to @p milliseconds for the first of it.
+    /// Its output since the last call, on stdout and stderr; waits up to @p milliseconds for the first of it.
     std::string read(int milliseconds);
     /// Its end, once it has ended; never waits.
     std::optional<Exit> poll();
@@ -50,8 +51,8 @@ private:
     std::optional<Exit> m_exit;
 };
 
-/// This process's variables that a started program may see: paths, locale, and the settings of MPI, OpenMP, sanitizers and
-/// Planloom itself.
+/// This process's variables that a started program may see: paths, locale, and the settings of MPI, OpenMP, sanitizers
+/// and Planloom itself.
 std::vector<std::string> allowedEnvironment();
 /// The first @p name on PATH. Error: NotFound.
 Result<std::string> findProgram(const std::string &name);

@@ -59,7 +59,9 @@ LocalAgent::~LocalAgent()
 class GrpcClient final : public Client {
 public:
     GrpcClient(std::shared_ptr<grpc::Channel> channel, std::unique_ptr<LocalAgent> local)
-        : m_local(std::move(local)), m_stub(wire::Agent::NewStub(channel)), m_wake(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK))
+        : m_local(std::move(local)),
+          m_stub(wire::Agent::NewStub(channel)),
+          m_wake(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK))
     {
     }
     GrpcClient(const GrpcClient &) = delete;
@@ -133,10 +135,7 @@ void GrpcClient::dispatch(const wire::TrainEvent &event, const RunEvents &events
         if (events.onStarted)
             events.onStarted(event.started().run_id(), event.started().run_dir());
     } else if (event.has_tables() && events.onTraceTables) {
-        std::vector<trace::RankInfo> ranks;
-        std::vector<trace::TaskInfo> tasks;
-        fromWire(event.tables(), ranks, tasks);
-        events.onTraceTables(ranks, tasks);
+        events.onTraceTables(fromWire(event.tables()));
     } else if (event.has_records() && events.onRecords) {
         events.onRecords(fromWire(event.records()), event.records().dropped());
     } else if (event.has_step() && events.onStep) {
@@ -154,7 +153,8 @@ Status GrpcClient::train(const TrainRequest &request, const RunEvents &events)
 {
     const std::lock_guard lock(m_training);
     const Status outcome = attend(request, events);
-    std::uint64_t late = 0; // a stop that came after the run's end is not for the next one; what comes before train() is
+    std::uint64_t late =
+        0; // a stop that came after the run's end is not for the next one; what comes before train() is
     [[maybe_unused]] const auto got = ::read(m_wake, &late, sizeof late);
     return outcome;
 }
@@ -177,7 +177,8 @@ Status GrpcClient::attend(const TrainRequest &request, const RunEvents &events)
         return *outcome;
     if (ended.error_code() == grpc::StatusCode::RESOURCE_EXHAUSTED)
         return badInput("the plan is larger than an agent takes; leave out inlined weights");
-    return ioError(fmt::format("the connection to the agent broke ({}); the run's folder holds what was done until then", ended.error_message()));
+    return ioError(fmt::format("the connection to the agent broke ({}); the run's folder holds everything up to then",
+                               ended.error_message()));
 }
 
 Result<std::shared_ptr<grpc::Channel>> openChannel(const std::string &socketPath, Child *agent)
@@ -188,13 +189,14 @@ Result<std::shared_ptr<grpc::Channel>> openChannel(const std::string &socketPath
     arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 20);
     arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 20);
     arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 100);
-    auto channel = grpc::CreateCustomChannel("unix:" + socketPath, grpc::experimental::LocalCredentials(UDS), arguments);
+    auto channel =
+        grpc::CreateCustomChannel("unix:" + socketPath, grpc::experimental::LocalCredentials(UDS), arguments);
     const auto until = std::chrono::steady_clock::now() + kAnswerLimit;
     while (std::chrono::steady_clock::now() < until) {
         if (channel->WaitForConnected(std::chrono::system_clock::now() + 100ms))
             return channel;
         if (const auto exit = agent ? agent->poll() : std::nullopt)
-            return failed(fmt::format("the agent ended at once ({}); what it wrote on stderr says why", describe(*exit)));
+            return failed(fmt::format("the agent ended at once ({}); see its output on stderr", describe(*exit)));
     }
     return ioError(fmt::format("no agent answers at {}; start it again", socketPath));
 }
@@ -214,7 +216,7 @@ Result<std::unique_ptr<Client>> Client::startLocal(const std::string &given)
     local->socketPath = *folder + "/agent.sock";
     int pipe[2];
     if (::pipe2(pipe, O_CLOEXEC) != 0)
-        return ioError(fmt::format("the agent cannot be started: {}", std::strerror(errno)));
+        return ioError(fmt::format("the agent cannot be started: {}", systemReason()));
     local->lifeline = pipe[1];
     Command command;
     command.program = *binary;

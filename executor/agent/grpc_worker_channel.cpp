@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <cmath>
 #include <grpcpp/create_channel.h>
 #include <grpcpp/security/credentials.h>
 #include <thread>
@@ -20,7 +19,7 @@ using namespace std::chrono_literals;
 
 constexpr auto kHeartbeat = 1s;
 constexpr auto kConnectLimit = 10s;
-constexpr auto kFarewell = 5s; ///< for the agent to take the last message
+constexpr auto kLastMessage = 5s; ///< for the agent to take the last message
 
 class GrpcWorkerChannel final : public runtime::WorkerChannel {
 public:
@@ -28,7 +27,8 @@ public:
     {
         grpc::ChannelArguments arguments;
         arguments.SetMaxReceiveMessageSize(kLargestMessage);
-        m_channel = grpc::CreateCustomChannel("unix:" + socketPath, grpc::experimental::LocalCredentials(UDS), arguments);
+        m_channel =
+            grpc::CreateCustomChannel("unix:" + socketPath, grpc::experimental::LocalCredentials(UDS), arguments);
         m_stub = wire::Workers::NewStub(m_channel);
     }
     GrpcWorkerChannel(const GrpcWorkerChannel &) = delete;
@@ -50,22 +50,17 @@ public:
         send(message);
     }
 
-    void metrics(const runtime::StepReport &report) override
+    void metrics(const run::StepMetrics &report) override
     {
         wire::WorkerMessage message;
-        wire::Step &step = *message.mutable_metrics();
-        step.set_step(report.step);
-        step.set_loss(report.loss);
-        step.set_seconds(report.seconds);
-        step.set_learning_rate(report.learningRate);
-        step.set_gradient_norm(report.gradientNorm);
+        *message.mutable_metrics() = toWire(report);
         send(message);
     }
 
-    void validation(const runtime::ValidationReport &report) override
+    void validation(const run::Validation &report) override
     {
         wire::WorkerMessage message;
-        *message.mutable_validation() = toWire(Validation{report.step, report.loss, report.accuracy, std::exp(report.loss), report.samples});
+        *message.mutable_validation() = toWire(report);
         send(message);
     }
 
@@ -103,12 +98,10 @@ public:
         } while (!records.empty());
     }
 
-    void evaluation(double loss, double accuracy, std::int64_t samples) override
+    void evaluation(const run::Validation &report) override
     {
         wire::WorkerMessage message;
-        message.mutable_evaluation()->set_loss(loss);
-        message.mutable_evaluation()->set_accuracy(accuracy);
-        message.mutable_evaluation()->set_samples(samples);
+        *message.mutable_evaluation() = toWire(report);
         send(message);
     }
 
@@ -172,7 +165,7 @@ private:
             m_stream->WritesDone();
         // The agent ends the call once it has read everything; one that hangs is not waited for.
         std::jthread watchdog([this](const std::stop_token &stop) {
-            const auto until = std::chrono::steady_clock::now() + kFarewell;
+            const auto until = std::chrono::steady_clock::now() + kLastMessage;
             while (!stop.stop_requested() && std::chrono::steady_clock::now() < until)
                 std::this_thread::sleep_for(5ms);
             if (!stop.stop_requested())

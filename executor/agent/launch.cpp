@@ -15,7 +15,7 @@ namespace {
 
 constexpr const char *kMemory = "/dev/shm";
 constexpr const char *kPrefix = "planloom-";
-constexpr std::time_t kYoung = 60; ///< seconds in which whoever made a folder has locked it
+constexpr std::time_t kYoung = 60; ///< seconds in which the maker of a folder has locked it
 
 int cores()
 {
@@ -24,9 +24,12 @@ int cores()
     return ::sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
 }
 
-void addAll(std::vector<std::string> &list, const std::vector<std::string> &more) { list.insert(list.end(), more.begin(), more.end()); }
+void addAll(std::vector<std::string> &list, const std::vector<std::string> &more)
+{
+    list.insert(list.end(), more.begin(), more.end());
+}
 
-/// @p path's descriptor, once nobody else holds it; -1 while somebody does.
+/// @p path's descriptor, once it is unlocked; -1 while it is locked.
 int lockFolder(const std::string &path)
 {
     const int fd = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -37,14 +40,15 @@ int lockFolder(const std::string &path)
     return -1;
 }
 
-/// What agents left that were killed.
+/// Files left by killed agents.
 void removeAbandoned()
 {
     std::error_code ignored;
     for (const auto &entry : std::filesystem::directory_iterator(kMemory, ignored)) {
         struct stat info {};
         const std::string path = entry.path().string();
-        const bool old = ::lstat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode) && info.st_uid == ::geteuid() && info.st_mtime + kYoung < std::time(nullptr);
+        const bool old = ::lstat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode) && info.st_uid == ::geteuid()
+            && info.st_mtime + kYoung < std::time(nullptr);
         const int fd = old && entry.path().filename().string().starts_with(kPrefix) ? lockFolder(path) : -1;
         if (fd < 0)
             continue;
@@ -87,11 +91,14 @@ Result<Command> ranksCommand(int ranks, const std::vector<std::string> &argument
     command.environment = allowedEnvironment();
     command.program = *mpirun;
     command.arguments = {"-np", std::to_string(ranks), "--oversubscribe", "--bind-to", "none"};
-    addAll(command.arguments, {"--mca", "odls_base_sigkill_timeout", "0"}); // else it sleeps for a second between the signals that end its ranks
+    addAll(command.arguments,
+           {"--mca", "odls_base_sigkill_timeout",
+            "0"}); // else it sleeps for a second between the signals that end its ranks
     if (ranks > cores())
         addAll(command.arguments, {"--mca", "mpi_yield_when_idle", "1"});
     if (!scratch.path().empty()) // sessions of the launcher, and memory that ranks share
-        addAll(command.arguments, {"--mca", "orte_tmpdir_base", scratch.path(), "--mca", "btl_vader_backing_directory", scratch.path()});
+        addAll(command.arguments,
+               {"--mca", "orte_tmpdir_base", scratch.path(), "--mca", "btl_vader_backing_directory", scratch.path()});
     command.arguments.push_back(*binary);
     addAll(command.arguments, arguments);
     if (::geteuid() == 0) {
@@ -101,7 +108,8 @@ Result<Command> ranksCommand(int ranks, const std::vector<std::string> &argument
     return command;
 }
 
-Result<Command> workerCommand(int ranks, const std::string &runFolder, const std::string &socketPath, const std::string &token, const Scratch &scratch)
+Result<Command> workerCommand(int ranks, const std::string &runFolder, const std::string &socketPath,
+                              const std::string &token, const Scratch &scratch)
 {
     const std::vector<std::string> worker{"worker", "--run-dir", runFolder, "--agent", socketPath};
     const std::string secret = std::string(kTokenVariable) + "=" + token;

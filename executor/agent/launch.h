@@ -8,27 +8,34 @@
 
 namespace planloom::agent {
 
-/// Name of the environment variable that carries a run's token to its workers (never in an argument, where others could read it).
+/// Processes that one machine can be asked to hold.
+inline constexpr std::size_t kMostRanks = 128;
+
+/// Name of the environment variable that carries a run's token to its workers (never in an argument, where others could
+/// read it).
 inline constexpr const char *kTokenVariable = "PLANLOOM_RUN_TOKEN";
 
-/// A folder in memory for what a launcher and its ranks share. It goes with this object, whatever they left in it: where they are killed they
-/// clean up nothing, and each of them has megabytes there. A new one also removes those of agents that were killed.
+/// A folder in memory shared by a launcher and its ranks. Removed with its content by the destructor:
+/// where they are killed they clean up nothing, and each of them has megabytes there. A new one also removes those of
+/// agents that were killed.
 class Scratch {
 public:
     Scratch();
     Scratch(const Scratch &) = delete;
     Scratch &operator=(const Scratch &) = delete;
     ~Scratch();
-    [[nodiscard]] const std::string &path() const { return m_path; } ///< empty: none could be made; the launcher then has places of its own
+    /// Empty: none could be made; the launcher then uses its own defaults.
+    [[nodiscard]] const std::string &path() const { return m_path; }
 
 private:
     std::string m_path;
-    int m_lock = -1; ///< held as long as somebody needs the folder
+    int m_lock = -1; ///< held as long as the folder is in use
 };
 
 /// The command that starts @p ranks workers on this machine: the worker itself for one rank, else Open MPI's mpirun.
 /// Errors: NotFound (no planloom beside the running program, no mpirun).
-Result<Command> workerCommand(int ranks, const std::string &runFolder, const std::string &socketPath, const std::string &token, const Scratch &scratch);
+Result<Command> workerCommand(int ranks, const std::string &runFolder, const std::string &socketPath,
+                              const std::string &token, const Scratch &scratch);
 
 /// The command that starts @p ranks processes of planloom with @p arguments on this machine by Open MPI's mpirun.
 /// Errors: NotFound (no planloom beside the running program, no mpirun).

@@ -14,8 +14,6 @@
 namespace planloom::agent {
 namespace {
 
-std::string why() { return std::strerror(errno); }
-
 bool answers(const std::string &socketPath)
 {
     const int probe = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -39,7 +37,7 @@ Result<std::string> makePrivateFolder()
         if (::mkdtemp(folder.data())) // mode 0700
             return folder;
     }
-    return ioError("no private folder for the agent's socket can be made in /tmp: " + why());
+    return ioError("no private folder for the agent's socket can be made in /tmp: " + systemReason());
 }
 
 Status prepareSocket(const std::string &socketPath)
@@ -48,15 +46,18 @@ Status prepareSocket(const std::string &socketPath)
     if (!path.is_absolute())
         return badInput(fmt::format("the socket '{}' is not an absolute path", socketPath));
     if (socketPath.size() >= sizeof(sockaddr_un::sun_path))
-        return badInput(fmt::format("the socket's path has {} bytes, more than the {} that the system allows; choose a shorter one", socketPath.size(), sizeof(sockaddr_un::sun_path) - 1));
+        return badInput(
+            fmt::format("the socket's path has {} bytes, more than the {} that the system allows; choose a shorter one",
+                        socketPath.size(), sizeof(sockaddr_un::sun_path) - 1));
     const std::string folder = path.parent_path().string();
     if (::mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST)
-        return ioError(fmt::format("the socket's folder {} cannot be made: {}", folder, why()));
+        return ioError(fmt::format("the socket's folder {} cannot be made: {}", folder, systemReason()));
     struct stat info {};
     if (::stat(folder.c_str(), &info) != 0 || !S_ISDIR(info.st_mode))
         return badInput(fmt::format("the socket's folder {} is not a folder", folder));
     if (info.st_uid != ::geteuid() || (info.st_mode & 077) != 0)
-        return badInput(fmt::format("the socket's folder {} may be entered by others; use a folder of your own with mode 0700", folder));
+        return badInput(fmt::format(
+            "the socket's folder {} may be entered by others; use a folder of your own with mode 0700", folder));
     if (::lstat(socketPath.c_str(), &info) != 0)
         return {};
     if (!S_ISSOCK(info.st_mode))
@@ -71,7 +72,8 @@ Status checkSocket(const std::string &socketPath)
 {
     struct stat info {};
     if (::stat(socketPath.c_str(), &info) != 0)
-        return notFound(fmt::format("no agent's socket is at {}; start one with 'planloom agent --socket {}'", socketPath, socketPath));
+        return notFound(fmt::format("no agent's socket is at {}; start one with 'planloom agent --socket {}'",
+                                    socketPath, socketPath));
     if (!S_ISSOCK(info.st_mode) || info.st_uid != ::geteuid())
         return badInput(fmt::format("{} is not a socket of yours", socketPath));
     return {};

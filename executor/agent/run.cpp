@@ -1,96 +1,122 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "executor/agent/run.h"
 
+#include "executor/agent/launch.h"
+#include "executor/agent/resumption.h"
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <fcntl.h>
 #include <filesystem>
 #include <fmt/format.h>
-#include <sys/random.h>
-#include <sys/syscall.h>
 #include <unistd.h>
+#include <utility>
 
 namespace planloom::agent {
 namespace {
 
 using namespace std::chrono_literals;
 
-/// As measured over gRPC: batches of 256 records reach 14 M records/s, smaller ones much less (one: 0.3 M/s).
-constexpr std::size_t kBatch = 256;
-constexpr auto kBatchWait = 50ms;
-/// 32 MB: what a client may lag behind before it loses records. Only its own: the file gets them all.
-constexpr std::size_t kClientBacklog = 1 << 20;
-constexpr std::size_t kFileBacklog = 1 << 22;
-constexpr auto kShortGrace = 1s; ///< for the other workers after one failed: to say what they know of it
-constexpr auto kStopGrace = 10s; ///< for a step to end after a stop; at least three steps
+constexpr auto kStartingGrace = 1s; ///< for a stop while workers start
+constexpr auto kStopGrace = 10s;    ///< for a step to end after a stop; at least three steps
+constexpr auto kHungAfter = 30s;
+constexpr double kHungSteps = 5; ///< medians of a step
+/// Until every worker has reported; at least this long, as the limit for hung workers is for training ones.
+constexpr auto kStartLimit = 10s;
 
+/// Settings and data that can be trained with.
 Status checkRequest(const TrainRequest &request)
 {
-    if (request.steps < 1)
-        return badInput(fmt::format("{} steps cannot be trained; ask for at least 1", request.steps));
-    if (!(request.holdout >= 0 && request.holdout < 1))
-        return badInput(fmt::format("a share of {} of the samples cannot be held out; give one from 0 to below 1", request.holdout));
-    if (request.threads < 0 || request.threads > 1024 || !(request.timeoutSeconds >= 0))
-        return badInput("threads and time limit must not be negative");
-    if (request.checkpointEvery < 0 || request.keep < 0 || request.restarts < 0 || request.validateEvery < 0 || request.earlyStop < 0 || request.traceEvery < 0 || !(request.hungSeconds >= 0))
-        return badInput("steps between checkpoints and validations, and numbers of checkpoints, restarts and validations must not be negative");
+    const run::Settings &settings = request.settings;
+    if (const Status good = run::check(settings); !good)
+        return good;
     if (request.resume && request.runDir.empty())
         return badInput("a run can only be resumed in its folder; name it");
-    if ((request.validateEvery > 0 || request.earlyStop > 0) && request.holdout == 0)
-        return badInput("there is nothing to validate with; hold out a share of the samples, such as 0.1");
-    if (request.earlyStop > 0 && request.validateEvery == 0)
-        return badInput("an early stop needs validations on the way; say after how many steps");
-    if (request.dataPath.empty())
-        return badInput("no data was named; give a text, token, .npy, CSV or IDX file, or a folder of .npy files");
-    if (!std::filesystem::path(request.dataPath).is_absolute())
-        return badInput(fmt::format("the data path '{}' is not absolute", request.dataPath));
-    if (::access(request.dataPath.c_str(), R_OK) != 0) {
+    if (!std::filesystem::path(settings.data).is_absolute())
+        return badInput(fmt::format("the data path '{}' is not absolute", settings.data));
+    if (::access(settings.data.c_str(), R_OK) != 0) {
         const bool missing = errno == ENOENT || errno == ENOTDIR;
-        return Error{missing ? ErrorCode::NotFound : ErrorCode::Io, fmt::format("the data cannot be read: {}; check the path and its permissions", std::strerror(errno)), request.dataPath, 0};
+        return Error{missing ? ErrorCode::NotFound : ErrorCode::Io,
+                     fmt::format("the data cannot be read: {}; check the path and its permissions", systemReason()),
+                     settings.data, 0};
     }
     return {};
 }
 
-bool sound(const trace::Record &record, std::size_t tasks)
+Result<simulate::Prediction> predict(const std::string &planJson)
+{
+    const auto document = plan::documentFromJson(planJson);
+    if (!document)
+        return document.error();
+    auto prediction = simulate::predict(*document);
+    if (prediction && prediction->tables.ranks.size() > kMostRanks)
+        return unsupported(
+            fmt::format("the plan needs {} workers, more than the {} that an agent starts on one machine",
+                        prediction->tables.ranks.size(), kMostRanks));
+    return prediction;
+}
+
+bool isSound(const trace::Record &record, const trace::Tables &tables)
 {
     constexpr std::int64_t kFarthest = std::int64_t{1} << 60;
-    return record.task >= -1 && record.task < static_cast<std::int64_t>(tasks) && record.lane >= 0 && record.duration >= 0 && record.duration < kFarthest
-        && record.start > -kFarthest && record.start < kFarthest;
+    return record.task >= -1 && record.task < static_cast<std::int64_t>(tables.tasks.size()) && record.lane >= 0
+        && record.lane < static_cast<std::int64_t>(tables.lanes.size()) && record.duration >= 0
+        && record.duration < kFarthest && record.start > -kFarthest && record.start < kFarthest;
 }
+
+WorkerGroup::Clock::duration ticks(double seconds)
+{
+    return std::chrono::duration_cast<WorkerGroup::Clock::duration>(std::chrono::duration<double>(seconds));
+}
+
+double secondsOf(WorkerGroup::Clock::duration duration) { return std::chrono::duration<double>(duration).count(); }
 
 } // namespace
 
-std::string randomHex(std::size_t bytes)
-{
-    std::string raw(bytes, '\0');
-    if (::getrandom(raw.data(), raw.size(), 0) != static_cast<ssize_t>(raw.size()))
-        return {};
-    std::string text;
-    for (const char c : raw)
-        text += fmt::format("{:02x}", static_cast<unsigned char>(c));
-    return text;
-}
-
-Result<std::shared_ptr<Run>> Run::make(const TrainRequest &request, const std::string &root, const std::string &socketPath)
+Result<std::shared_ptr<Run>> Run::make(const TrainRequest &request, const std::string &root,
+                                       const std::string &socketPath)
 {
     if (const Status good = checkRequest(request); !good)
         return good.error();
     auto prediction = predict(request.planJson);
     if (!prediction)
         return prediction.error();
-    auto folder = request.resume           ? RunFolder::reopen(request.runDir)
-                  : request.runDir.empty() ? RunFolder::createBeneath(root, prediction->modelName)
-                                           : RunFolder::create(request.runDir);
+    auto folder = request.resume ? RunFolder::reopen(request.runDir)
+        : request.runDir.empty() ? RunFolder::createBeneath(root, prediction->modelName)
+                                 : RunFolder::create(request.runDir);
     if (!folder)
         return folder.error();
     if (const Status begun = folder->begin(request); !begun)
         return begun.error();
     std::shared_ptr<Run> run(new Run(request, std::move(*prediction), std::move(*folder), socketPath));
-    if (run->m_id.empty() || run->m_token.empty())
+    if (run->m_id.empty() || run->m_group->token().empty())
         return failed("the system has no random numbers to give");
     return run;
+}
+
+Run::Run(TrainRequest request, simulate::Prediction prediction, RunFolder folder, std::string socketPath)
+    : m_request(std::move(request)),
+      m_prediction(std::move(prediction)),
+      m_socketPath(std::move(socketPath)),
+      m_id(randomHex(8)),
+      m_folder(std::move(folder)),
+      m_recorder(m_folder),
+      m_group(makeGroup(0))
+{
+}
+
+Run::~Run()
+{
+    kill();
+    m_supervisor = {}; // joins
+}
+
+std::shared_ptr<WorkerGroup> Run::makeGroup(int number) const
+{
+    std::vector<std::string> devices;
+    for (const trace::RankInfo &rank : m_prediction.tables.ranks)
+        devices.push_back(rank.device);
+    return std::make_shared<WorkerGroup>(number, std::move(devices));
 }
 
 void Run::start()
@@ -98,68 +124,36 @@ void Run::start()
     m_supervisor = std::jthread([this] { supervise(); });
 }
 
-Run::Run(TrainRequest request, Prediction prediction, RunFolder folder, std::string socketPath)
-    : m_request(std::move(request)), m_prediction(std::move(prediction)), m_socketPath(std::move(socketPath)), m_id(randomHex(8)), m_folder(std::move(folder)),
-      m_token(randomHex(16)), m_workers(m_prediction.ranks.size())
-{
-}
+// --- The client's side ----------------------------------------------------------------------------------------------
 
 std::string Run::token() const
 {
     const std::lock_guard lock(m_mutex);
-    return m_token;
-}
-
-Run::~Run()
-{
-    kill();
-    m_supervisor = {}; // joins
-    for (const Worker &worker : m_workers) {
-        if (worker.process >= 0)
-            ::close(worker.process);
-    }
-}
-
-RunNews Run::next()
-{
-    std::unique_lock lock(m_mutex);
-    m_news.wait_for(lock, kBatchWait, [&] { return !m_events.empty() || m_toClient.size() >= kBatch || m_outcome; });
-    RunNews news;
-    news.events.assign(m_events.begin(), m_events.end());
-    m_events.clear();
-    news.records.swap(m_toClient);
-    news.dropped = m_clientDropped + m_droppedBefore;
-    for (const Worker &worker : m_workers)
-        news.dropped += worker.dropped;
-    news.last = m_outcome.has_value();
-    return news;
+    return m_group->token();
 }
 
 void Run::requestStop()
 {
-    std::vector<std::shared_ptr<WorkerLine>> lines;
+    std::shared_ptr<WorkerGroup> group;
     {
         const std::lock_guard lock(m_mutex);
         if (m_stopAsked)
             return;
         m_stopAsked = true;
-        const std::chrono::duration<double> threeSteps(m_steps.empty() ? 0 : 3 * m_steps.back().seconds);
-        const Clock::duration grace = m_state == RunState::Running ? kStopGrace : kShortGrace;
-        endBy(Clock::now() + std::max(grace, std::chrono::duration_cast<Clock::duration>(threeSteps)));
-        for (const Worker &worker : m_workers) {
-            if (worker.line)
-                lines.push_back(worker.line);
-        }
+        group = m_group;
+        const auto steps = m_recorder.steps();
+        const Clock::duration threeSteps = ticks(steps.empty() ? 0 : 3 * steps.back().seconds);
+        const Clock::duration grace = m_state == RunState::Running ? kStopGrace : kStartingGrace;
+        group->endBy(Clock::now() + std::max(grace, threeSteps));
     }
-    for (const auto &line : lines)
-        line->stop();
+    group->stop();
 }
 
 void Run::kill()
 {
     const std::lock_guard lock(m_mutex);
     m_stopAsked = true;
-    endBy(Clock::now());
+    m_group->endBy(Clock::now());
 }
 
 bool Run::stopAsked() const
@@ -180,169 +174,296 @@ Status Run::outcome() const
     return m_outcome ? *m_outcome : Status(failed("the run is not over"));
 }
 
-Result<Seat> Run::attach(const std::string &token, int rank, std::int64_t pid, std::shared_ptr<WorkerLine> line)
+// --- The workers' side ----------------------------------------------------------------------------------------------
+
+Result<WorkerId> Run::attach(const std::string &token, int rank, std::int64_t process,
+                             std::shared_ptr<WorkerConnection> connection)
 {
-    bool stopNow = false;
-    Seat seat{0, rank};
-    {
-        const std::lock_guard lock(m_mutex);
-        if (token != m_token)
-            return badInput("a worker of a gang that is over wants to report");
-        if (rank < 0 || rank >= static_cast<int>(m_workers.size()))
-            return badInput(fmt::format("a worker says that it is rank {}, but the run has {} ranks", rank, m_workers.size()));
-        Worker &worker = m_workers[static_cast<std::size_t>(rank)];
-        if (worker.attached)
-            return badInput(fmt::format("two workers say that they are rank {}", rank));
-        seat.gang = m_gang;
-        worker.attached = true;
-        worker.heard = Clock::now();
-        worker.process = static_cast<int>(::syscall(SYS_pidfd_open, static_cast<pid_t>(pid), 0));
-        worker.line = line;
-        stopNow = m_stopAsked;
-        if (std::ranges::all_of(m_workers, &Worker::attached)) {
-            m_traceBegin = m_traceBegin.value_or(Clock::now());
-            m_traceShift = std::chrono::nanoseconds(Clock::now() - *m_traceBegin).count();
-            m_state = RunState::Running;
-            publish(StateChange{m_state, {}});
-        }
+    std::unique_lock lock(m_mutex);
+    if (token != m_group->token())
+        return badInput("a worker of an earlier group wants to report");
+    if (const Status attached = m_group->attach(rank, process, connection); !attached)
+        return attached.error();
+    if (m_group->complete()) {
+        m_traceBegin = m_traceBegin.value_or(Clock::now());
+        m_traceShift = std::chrono::nanoseconds(Clock::now() - *m_traceBegin).count();
+        m_state = RunState::Running;
+        m_events.publish(StateChange{m_state, {}});
     }
+    const WorkerId worker{m_group->number(), rank};
+    const bool stopNow = m_stopAsked;
+    lock.unlock();
     if (stopNow)
-        line->stop();
-    return seat;
+        connection->stop();
+    return worker;
 }
 
-Run::Worker *Run::seated(Seat seat) { return seat.gang == m_gang ? &m_workers[static_cast<std::size_t>(seat.rank)] : nullptr; }
-
-void Run::onMetrics(Seat seat, StepMetrics step)
+void Run::onMetrics(WorkerId worker, run::StepMetrics step)
 {
     const std::lock_guard lock(m_mutex);
-    Worker *worker = seated(seat);
-    if (!worker)
+    if (!isCurrent(worker))
         return;
-    worker->progressed = worker->heard = Clock::now();
+    m_group->progressed(worker.rank);
     step.samplesPerSecond = step.seconds > 0 ? static_cast<double>(m_prediction.globalBatch) / step.seconds : 0;
-    m_steps.push_back(step);
     m_anyStep = true;
-    m_toWrite.emplace_back(step);
-    publish(step);
+    m_recorder.add(step);
+    m_events.publish(step);
 }
 
-void Run::onValidation(Seat seat, const Validation &validation)
+void Run::onValidation(WorkerId worker, const run::Validation &validation)
 {
     const std::lock_guard lock(m_mutex);
-    if (!seated(seat))
+    if (!isCurrent(worker))
         return;
-    m_toWrite.emplace_back(validation);
-    publish(validation);
+    m_recorder.add(validation);
+    m_events.publish(validation);
 }
 
-void Run::onKeepMetrics(Seat seat, std::int64_t steps)
+void Run::onKeepMetrics(WorkerId worker, std::int64_t steps)
 {
     const std::lock_guard lock(m_mutex);
-    if (seated(seat))
-        m_toKeep = steps;
+    if (isCurrent(worker))
+        m_recorder.askFor(steps);
 }
 
-void Run::onRecords(Seat seat, std::span<const trace::Record> records, std::int64_t dropped)
+void Run::onRecords(WorkerId worker, std::span<const trace::Record> records, std::int64_t dropped)
 {
     const std::lock_guard lock(m_mutex);
-    Worker *worker = seated(seat);
-    if (!worker)
+    if (!isCurrent(worker))
         return;
-    worker->dropped = dropped;
-    worker->heard = worker->progressed = Clock::now();
+    m_group->progressed(worker.rank, dropped);
+    std::vector<trace::Record> good;
+    good.reserve(records.size());
     for (trace::Record record : records) {
-        record.rank = static_cast<std::int16_t>(seat.rank);
-        record.reserved = 0;
-        const bool good = sound(record, m_prediction.tasks.size());
+        if (!isSound(record, m_prediction.tables))
+            continue;
+        record.rank = worker.rank;
         record.start += m_traceShift;
-        const bool kept = good && m_toFile.size() < kFileBacklog;
-        if (kept)
-            m_toFile.push_back(record);
-        else
-            ++m_fileDropped;
-        if (good && m_toClient.size() < kClientBacklog)
-            m_toClient.push_back(record);
-        else
-            ++m_clientDropped;
+        good.push_back(record);
     }
-    if (m_toClient.size() >= kBatch)
-        m_news.notify_all();
+    m_lostBefore += static_cast<std::int64_t>(records.size() - good.size());
+    const std::int64_t lost = m_lostBefore + m_group->dropped();
+    m_recorder.add(good, lost);
+    m_events.add(good, lost);
 }
 
-void Run::onEvaluation(Seat seat, double loss, double accuracy, std::int64_t samples)
+void Run::onEvaluation(WorkerId worker, const run::Validation &evaluation)
 {
     const std::lock_guard lock(m_mutex);
-    if (!seated(seat))
-        return;
-    m_evaluation.emplace();
-    m_evaluation->evaluationLoss = loss;
-    m_evaluation->evaluationAccuracy = accuracy;
-    m_evaluation->evaluationSamples = samples;
+    if (isCurrent(worker))
+        m_evaluation = evaluation;
 }
 
-void Run::onFinished(Seat seat, const WorkerMemory &memory, bool stoppedEarly, Error error)
+void Run::onFinished(WorkerId worker, const WorkerMemory &memory, bool stoppedEarly, Error error)
 {
     const std::lock_guard lock(m_mutex);
-    Worker *worker = seated(seat);
-    if (!worker)
-        return;
-    worker->finished = true;
-    worker->memory = memory;
-    m_stoppedEarly = m_stoppedEarly || stoppedEarly;
-    if (error.message.empty())
-        return;
-    if (m_workers.size() > 1)
-        error.message = fmt::format("rank {} ({}): {}", seat.rank, m_prediction.ranks[static_cast<std::size_t>(seat.rank)].device, error.message);
-    fail(std::move(error));
+    if (isCurrent(worker))
+        m_group->finished(worker.rank, memory, stoppedEarly, std::move(error));
 }
 
-void Run::onHeartbeat(Seat seat, std::int64_t progress, bool training)
+void Run::onHeartbeat(WorkerId worker, std::int64_t progress, bool training)
 {
     const std::lock_guard lock(m_mutex);
-    Worker *worker = seated(seat);
-    if (!worker)
-        return;
-    worker->heard = Clock::now();
-    if (progress != worker->progress || training != worker->training)
-        worker->progressed = worker->heard;
-    worker->progress = progress;
-    worker->training = training;
+    if (isCurrent(worker))
+        m_group->heartbeat(worker.rank, progress, training);
 }
 
-void Run::detach(Seat seat)
+void Run::detach(WorkerId worker)
 {
     const std::lock_guard lock(m_mutex);
-    Worker *worker = seated(seat);
-    if (!worker)
-        return;
-    worker->detached = true;
-    worker->line = nullptr;
-    if (!worker->finished)
-        lose(*worker);
+    if (isCurrent(worker))
+        m_group->detach(worker.rank);
 }
 
-/// @p worker is gone without a last word.
-void Run::lose(Worker &worker)
+// --- The supervisor's thread ----------------------------------------------------------------------------------------
+
+void Run::supervise()
 {
-    if (!m_firstLost)
-        m_firstLost = static_cast<int>(&worker - m_workers.data());
-    endBy(Clock::now() + kShortGrace);
+    m_events.publish(StateChange{RunState::Starting, {}});
+    Status ready = m_recorder.open(m_prediction, m_request.resume);
+    do {
+        if (ready)
+            ready = launch();
+        if (ready)
+            watch();
+        else
+            m_group->fail(ready.error());
+    } while (ready && restart());
+    finish();
 }
 
-void Run::publish(RunEvent event)
+/// Starts the current group from where the newest checkpoint is.
+Status Run::launch()
 {
-    m_events.push_back(std::move(event));
-    m_news.notify_all();
+    const int number = m_group->number();
+    const auto lease = takeLease(folder(), m_request.settings, fmt::format("{}/{}", m_id, number));
+    if (!lease)
+        return lease.error();
+    run::Beginning from;
+    const bool again = number > 0 || m_request.resume;
+    if (again) {
+        std::vector<std::string> skipped;
+        const auto newest = newestBeginning(folder(), m_request.settings, skipped);
+        for (const std::string &why : skipped)
+            m_recorder.note(why);
+        if (!newest)
+            return newest.error();
+        from = *newest;
+    }
+    from.lease = *lease;
+    if (const Status cut = m_recorder.goOnFrom(from.step); !cut)
+        return cut;
+    if (again) {
+        const std::string text = from.checkpoint.empty()
+            ? std::string("begins at the first step; there is no checkpoint yet")
+            : fmt::format("goes on from step {}, {}", from.step, from.checkpoint);
+        m_recorder.note(text);
+        if (number == 0)
+            m_events.publish(StateChange{RunState::Starting, text});
+    }
+    if (const Status written = m_folder.writeRequest(m_request, from); !written)
+        return written;
+    return m_group->launch(folder(), m_socketPath);
 }
 
-void Run::fail(Error error)
+/// Until the current group's last process has ended.
+void Run::watch()
 {
-    if (!m_failure)
-        m_failure = std::move(error);
-    endBy(Clock::now() + kShortGrace);
+    const auto startLimit = std::max<Clock::duration>(kStartLimit, hungAfter());
+    const auto startBy = Clock::now() + startLimit;
+    while (true) {
+        write(m_group->poll());
+        if (m_group->hasExited())
+            break;
+        m_group->check(hungAfter());
+        if (Clock::now() > startBy && !m_group->complete())
+            m_group->fail(failed(fmt::format("the workers did not start within {:.3g} s: one hangs or was suspended; "
+                                             "see {}",
+                                             secondsOf(startLimit), m_folder.file("log"))));
+        m_group->enforceDeadline();
+    }
+    write(m_group->reap());
 }
 
-void Run::endBy(Clock::time_point deadline) { m_deadline = m_deadline ? std::min(*m_deadline, deadline) : deadline; }
+/// The reports, and the workers' @p output.
+void Run::write(const std::string &output)
+{
+    m_recorder.appendLog(output);
+    const auto written = m_recorder.write(m_group->hasExited());
+    if (!written)
+        m_group->fail(written.error());
+    else if (*written > 0)
+        m_group->acknowledge(*written);
+}
+
+Run::Clock::duration Run::hungAfter() const
+{
+    const double asked = m_request.settings.hungSeconds;
+    const double least = asked > 0 ? asked : secondsOf(kHungAfter);
+    return ticks(std::max(least, kHungSteps * m_recorder.recentSeconds()));
+}
+
+/// How the run ended, if the current group is the last one.
+Status Run::judge() const
+{
+    if (const auto failure = m_group->failure())
+        return *failure;
+    const std::int64_t done = m_recorder.stepsDone();
+    const std::int64_t steps = m_request.settings.steps;
+    const bool clean = m_group->endedCleanly();
+    if (clean && (done >= steps || m_group->stoppedEarly()))
+        return {};
+    if (m_stopAsked)
+        return cancelled(fmt::format("stopped {} after {} of {} steps",
+                                     m_group->endedByForce() ? "by force" : "on request", done, steps));
+    if (clean)
+        return failed(fmt::format("the workers ended after {} of {} steps without an error; see {}", done, steps,
+                                  m_folder.file("log")));
+    return m_group->unexpectedEnd(done, m_folder.file("log"));
+}
+
+/// After a group: whether there is to be another one, which is then the current one. Only a failure that another try
+/// can repair is tried again.
+bool Run::restart()
+{
+    std::shared_ptr<WorkerGroup> ended; // outlives the lock: its end takes time
+    const std::lock_guard lock(m_mutex);
+    const Status outcome = judge();
+    const int number = m_group->number() + 1;
+    if (outcome || outcome.error().code != ErrorCode::Failed || m_stopAsked || number > m_request.settings.restarts)
+        return false;
+    m_lostBefore += m_group->dropped();
+    m_evaluation.reset();
+    ended = std::exchange(m_group, makeGroup(number));
+    m_state = RunState::Restarting;
+    const std::string text =
+        fmt::format("{}; starting again, {} of {}", outcome.error().text(), number, m_request.settings.restarts);
+    m_recorder.note(text);
+    m_events.publish(StateChange{m_state, text});
+    return !m_group->token().empty();
+}
+
+run::Summary Run::summarize() const
+{
+    const auto steps = m_recorder.steps();
+    run::Summary summary;
+    summary.steps = static_cast<std::int64_t>(steps.size());
+    summary.lossFirst = steps.front().loss;
+    summary.lossLast = steps.back().loss;
+    summary.iterationSecondsMedian = run::medianSeconds(steps);
+    summary.predictedIterationSeconds = m_prediction.iterationSeconds;
+    if (summary.iterationSecondsMedian > 0)
+        summary.predictionError = summary.predictedIterationSeconds / summary.iterationSecondsMedian - 1;
+    summary.peakBytesPredicted = m_prediction.peakBytes;
+    for (const WorkerMemory &memory : m_group->memory()) {
+        summary.peakBytesMeasured.push_back(memory.peak);
+        summary.beyondArenaBytes.push_back(memory.beyondArena);
+        summary.sharedBytes.push_back(memory.shared);
+    }
+    summary.traceDropped = m_recorder.lostRecords();
+    summary.tracePath = m_folder.file("trace.pltrace");
+    summary.evaluation = m_evaluation;
+    summary.restarts = m_group->number();
+    summary.stoppedEarly = m_group->stoppedEarly();
+    return summary;
+}
+
+/// Writes the run's end into the folder: nothing, if it did no step. @p outcome becomes an error if it cannot be
+/// written.
+std::optional<run::Summary> Run::writeEnd(Status &outcome)
+{
+    const bool stopped = !outcome && outcome.error().code == ErrorCode::Cancelled;
+    const bool anyStep = !m_recorder.steps().empty();
+    const bool inVain = m_request.resume ? !m_anyStep && !outcome : !anyStep;
+    std::optional<run::Summary> summary;
+    if ((outcome || stopped) && anyStep) {
+        summary = summarize();
+        if (const Status written = inVain ? Status() : m_recorder.writeSummary(*summary); !written)
+            outcome = written.error();
+    }
+    if (inVain)
+        m_recorder.discard(m_request.resume);
+    return summary;
+}
+
+void Run::finish()
+{
+    if (const Status closed = m_recorder.closeTrace(); !closed)
+        m_group->fail(closed.error());
+    const std::lock_guard lock(m_mutex);
+    Status outcome = judge();
+    const auto summary = writeEnd(outcome);
+    m_state = outcome                                  ? RunState::Finished
+        : outcome.error().code == ErrorCode::Cancelled ? RunState::Stopped
+                                                       : RunState::Failed;
+    m_events.publish(StateChange{m_state, outcome ? std::string() : outcome.error().text()});
+    if (summary && m_state != RunState::Failed)
+        m_events.publish(*summary);
+    m_recorder.conclude(outcome, summary);
+    m_group->freeScratch();
+    m_folder.release(); // free before the end is reported
+    m_outcome = outcome;
+    m_events.close();
+}
 
 } // namespace planloom::agent

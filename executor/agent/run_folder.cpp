@@ -12,7 +12,6 @@
 #include <fcntl.h>
 #include <filesystem>
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 #include <sys/file.h>
 #include <unistd.h>
 #include <utility>
@@ -22,16 +21,19 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::string why() { return std::strerror(errno); }
-
-int openToAppend(const std::string &path) { return ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644); }
+int openToAppend(const std::string &path)
+{
+    return ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+}
 
 /// A file name out of a model's name.
 std::string plain(const std::string &name)
 {
     std::string text;
     for (const char c : name.substr(0, 40))
-        text += std::isalnum(static_cast<unsigned char>(c)) || c == '-' || c == '_' || (c == '.' && !text.empty()) ? c : '-';
+        text += std::isalnum(static_cast<unsigned char>(c)) || c == '-' || c == '_' || (c == '.' && !text.empty())
+            ? c
+            : '-';
     return text.empty() ? "run" : text;
 }
 
@@ -45,7 +47,8 @@ std::string timeNow()
     return text;
 }
 
-constexpr std::array<const char *, 6> kFiles{"plan.json", "request.json", "metrics.jsonl", "metrics.db", "trace.pltrace", "summary.json"};
+constexpr std::array<const char *, 6> kFiles{"plan.json",  "request.json",  "metrics.jsonl",
+                                             "metrics.db", "trace.pltrace", "summary.json"};
 
 } // namespace
 
@@ -55,9 +58,11 @@ Result<RunFolder> RunFolder::lock(const std::string &path)
     folder.m_path = fs::path(path).lexically_normal().string();
     folder.m_lock = ::open(folder.m_path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (folder.m_lock < 0)
-        return ioError(fmt::format("the run folder cannot be read: {}; choose another", why())).in(folder.m_path);
+        return ioError(fmt::format("the run folder cannot be read: {}; choose another", systemReason()))
+            .in(folder.m_path);
     if (::flock(folder.m_lock, LOCK_EX | LOCK_NB) != 0)
-        return badInput("another training is running in this folder; wait for its end or choose another folder").in(folder.m_path);
+        return badInput("another training is running in this folder; wait for its end or choose another folder")
+            .in(folder.m_path);
     return folder;
 }
 
@@ -68,14 +73,19 @@ Result<RunFolder> RunFolder::create(const std::string &path)
     std::error_code error;
     const bool made = fs::create_directories(fs::path(path).lexically_normal(), error);
     if (error || !fs::is_directory(path))
-        return ioError(fmt::format("the run folder cannot be made: {}; choose another", error ? error.message() : "a file of that name is there")).in(path);
+        return ioError(fmt::format("the run folder cannot be made: {}; choose another",
+                                   error ? error.message() : "a file of that name is there"))
+            .in(path);
     Result<RunFolder> folder = lock(path);
     if (!folder)
         return folder;
     folder->m_made = made;
     for (const char *name : kFiles) {
         if (fs::exists(folder->file(name)))
-            return badInput(fmt::format("this folder already holds a run ({} is there); choose another folder, or resume it", name)).in(folder->m_path);
+            return badInput(
+                       fmt::format("this folder already holds a run ({} is there); choose another folder, or resume it",
+                                   name))
+                .in(folder->m_path);
     }
     return folder;
 }
@@ -86,7 +96,7 @@ Result<RunFolder> RunFolder::reopen(const std::string &path)
         return badInput(fmt::format("the run folder '{}' is not an absolute path", path));
     std::error_code unknown;
     if (!fs::exists(path + "/request.json", unknown))
-        return notFound("holds no run that could be resumed; check the folder's name, or leave out the wish to resume").in(path);
+        return notFound("holds no run to resume; check the folder's name, or leave out --resume").in(path);
     Result<RunFolder> folder = lock(path);
     if (folder)
         folder->m_reopened = true;
@@ -131,39 +141,21 @@ void RunFolder::release()
     }
 }
 
-Status RunFolder::writeRequest(const TrainRequest &request, const Beginning &from)
+Status RunFolder::writeRequest(const TrainRequest &request, const run::Beginning &from)
 {
-    nlohmann::ordered_json json{{"data", request.dataPath}, {"steps", request.steps}, {"seed", request.seed}};
-    const auto put = [&json](const char *key, auto value) {
-        if (value > 0)
-            json[key] = value;
-    };
-    put("holdout", request.holdout);
-    put("threads", request.threads);
-    put("timeout_seconds", request.timeoutSeconds);
-    put("checkpoint_every", request.checkpointEvery);
-    if (request.checkpointEvery > 0)
-        json["keep"] = request.keep;
-    if (request.traceEvery != 1)
-        json["trace_every"] = request.traceEvery;
-    put("validate_every", request.validateEvery);
-    put("early_stop", request.earlyStop);
-    put("first_step", from.step);
-    put("first_sample", from.sample);
-    put("lease", from.lease);
-    if (!from.checkpoint.empty())
-        json["checkpoint"] = from.checkpoint;
-    return writeFileAtomically(file("request.json"), json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n");
+    return writeFileAtomically(file("request.json"), run::toJson({request.settings, from}));
 }
 
-/// What an earlier part of the run left: its trace gets a number, as it has a clock of its own, and its last word no longer holds.
+/// Files of an earlier part of the run: its trace gets a number, as it has its own clock, and its summary no
+/// longer holds.
 Status RunFolder::putAside()
 {
     const auto textOf = [this](const char *name) {
         auto text = readFile(file(name));
         return text ? std::optional(std::move(*text)) : std::nullopt;
     };
-    m_before = {.plan = textOf("plan.json"), .request = textOf("request.json"), .summary = textOf("summary.json"), .trace = {}};
+    m_before = {
+        .plan = textOf("plan.json"), .request = textOf("request.json"), .summary = textOf("summary.json"), .trace = {}};
     std::error_code error;
     fs::remove(file("summary.json"), error);
     if (!fs::exists(file("trace.pltrace")))
@@ -182,13 +174,16 @@ Status RunFolder::putAside()
     return {};
 }
 
-/// The run did not go on: what it was before still holds.
+/// The run did not go on: its earlier state still holds.
 void RunFolder::goBack()
 {
-    const std::pair<const char *, const std::optional<std::string> &> files[] = {{"plan.json", m_before.plan}, {"request.json", m_before.request}, {"summary.json", m_before.summary}};
+    const std::pair<const char *, const std::optional<std::string> &> files[] = {{"plan.json", m_before.plan},
+                                                                                 {"request.json", m_before.request},
+                                                                                 {"summary.json", m_before.summary}};
     for (const auto &[name, text] : files) {
-        if (text)
-            [[maybe_unused]] const Status written = writeFileAtomically(file(name), *text); // nothing more can be done about a disk that is full
+        if (text) [[maybe_unused]]
+            const Status written =
+                writeFileAtomically(file(name), *text); // nothing more can be done about a disk that is full
     }
     std::error_code error;
     fs::remove(file("trace.pltrace"), error);
@@ -207,7 +202,7 @@ Status RunFolder::begin(const TrainRequest &request)
     m_log = openToAppend(file("log"));
     m_metrics = ::open(file("metrics.jsonl").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
     if (done && (m_log < 0 || m_metrics < 0))
-        done = ioError(fmt::format("the run folder cannot be written: {}; choose another", why())).in(m_path);
+        done = ioError(fmt::format("the run folder cannot be written: {}; choose another", systemReason())).in(m_path);
     if (!done)
         discard();
     return done;
@@ -221,9 +216,10 @@ Status RunFolder::appendMetrics(const std::string &line)
     const std::string text = line + "\n";
     const auto put = ::pwrite(m_metrics, text.data(), text.size(), m_metricsLength);
     if (put != static_cast<ssize_t>(text.size())) {
-        const std::string reason = put < 0 ? why() : "No space left on device";
+        const std::string reason = put < 0 ? systemReason() : "No space left on device";
         [[maybe_unused]] const int cut = ::ftruncate(m_metrics, m_metricsLength);
-        return ioError(fmt::format("cannot be written: {}; free some space or choose another run folder", reason)).in(file("metrics.jsonl"));
+        return ioError(fmt::format("cannot be written: {}; free some space or choose another run folder", reason))
+            .in(file("metrics.jsonl"));
     }
     m_metricsLength += put;
     return {};
@@ -236,14 +232,16 @@ Status RunFolder::cutMetrics(std::int64_t step)
         return text.error();
     std::int64_t length = 0;
     for (std::size_t end = text->find('\n'); end != std::string::npos; end = text->find('\n', end + 1)) {
-        const std::string_view line = std::string_view(*text).substr(static_cast<std::size_t>(length), end + 1 - static_cast<std::size_t>(length));
-        const auto steps = metricsFromJson(line);
+        const std::string_view line = std::string_view(*text).substr(static_cast<std::size_t>(length),
+                                                                     end + 1 - static_cast<std::size_t>(length));
+        const auto steps = run::metricsFromJson(line);
         if (!steps)
             return steps.error().in(file("metrics.jsonl"));
-        const auto validations = validationsFromJson(line);
+        const auto validations = run::validationsFromJson(line);
         if (!validations)
             return validations.error().in(file("metrics.jsonl"));
-        if ((!steps->empty() && steps->front().step >= step) || (!validations->empty() && validations->front().step >= step))
+        if ((!steps->empty() && steps->front().step >= step)
+            || (!validations->empty() && validations->front().step >= step))
             break; // lines are in the order of steps
         length = static_cast<std::int64_t>(end) + 1;
     }
@@ -257,18 +255,21 @@ Status RunFolder::shortenMetrics()
     if (!m_cut)
         return {};
     if (::ftruncate(m_metrics, m_metricsLength) != 0)
-        return ioError(fmt::format("cannot be shortened: {}", why())).in(file("metrics.jsonl"));
+        return ioError(fmt::format("cannot be shortened: {}", systemReason())).in(file("metrics.jsonl"));
     m_cut = false;
     return {};
 }
 
 void RunFolder::appendLog(std::string_view text)
 {
-    if (m_log >= 0 && !text.empty())
-        [[maybe_unused]] const auto put = ::write(m_log, text.data(), text.size());
+    if (m_log >= 0 && !text.empty()) [[maybe_unused]]
+        const auto put = ::write(m_log, text.data(), text.size());
 }
 
-Status RunFolder::writeSummary(const RunSummary &summary) { return writeFileAtomically(file("summary.json"), toJson(summary) + "\n"); }
+Status RunFolder::writeSummary(const run::Summary &summary)
+{
+    return writeFileAtomically(file("summary.json"), run::toJson(summary) + "\n");
+}
 
 void RunFolder::discard()
 {

@@ -10,24 +10,17 @@
 
 namespace planloom::agent {
 
-/// Where a gang of workers begins.
-struct Beginning {
-    std::int64_t step = 0;
-    std::int64_t sample = 0; ///< samples that were consumed before it
-    std::string checkpoint;  ///< folder that holds the state before that step; empty: first values
-    std::int64_t lease = 0;  ///< epoch of the gang; 0: it writes no checkpoints
-};
-
-/// Where a run lives (resources/docs/formats/run.md): plan.json, request.json, trace.pltrace, metrics.jsonl, summary.json, log.
-/// Holds a lock on the folder while it exists, so that there is one writer. Thread contract: one thread at a time.
+/// Where a run lives (resources/docs/formats/run.md): plan.json, request.json, trace.pltrace, metrics.jsonl,
+/// summary.json, log. Holds a lock on the folder while it exists, so that there is one writer. Thread contract: one
+/// thread at a time.
 class RunFolder {
 public:
-    /// Makes @p path (and its parents) where it is missing. Errors: BadInput (not absolute, in use by another run, holds a run
-    /// already), Io.
+    /// Makes @p path (and its parents) where it is missing. Errors: BadInput (not absolute, in use by another run,
+    /// holds a run already), Io.
     static Result<RunFolder> create(const std::string &path);
-    /// A folder beneath @p root that nobody has yet: its name is the time and @p name.
+    /// A new folder beneath @p root: its name is the time and @p name.
     static Result<RunFolder> createBeneath(const std::string &root, const std::string &name);
-    /// The folder of a run that shall go on. Errors: NotFound (no run there), BadInput (not absolute, in use), Io.
+    /// The folder of a run to resume. Errors: NotFound (no run there), BadInput (not absolute, in use), Io.
     static Result<RunFolder> reopen(const std::string &path);
     RunFolder(RunFolder &&other) noexcept;
     RunFolder &operator=(RunFolder &&other) noexcept;
@@ -36,20 +29,22 @@ public:
     [[nodiscard]] const std::string &path() const { return m_path; }
     [[nodiscard]] std::string file(const char *name) const { return m_path + "/" + name; }
 
-    /// plan.json and request.json, as the workers read them; a trace and a summary of before are put aside. Error: Io; nothing is left behind then.
+    /// plan.json and request.json, as the workers read them; a trace and a summary of before are put aside. Error: Io;
+    /// nothing is left behind then.
     Status begin(const TrainRequest &request);
-    /// request.json for another gang of the same run.
-    Status writeRequest(const TrainRequest &request, const Beginning &from);
+    /// request.json for another worker group of the same run.
+    Status writeRequest(const TrainRequest &request, const run::Beginning &from);
     /// A line of metrics.jsonl.
     Status appendMetrics(const std::string &line);
-    /// What metrics.jsonl has about @p step and later shall go, as the run goes on from there: with the next line, or when shortened.
-    /// Error: BadInput (damaged), Io.
+    /// Removes @p step and later ones from metrics.jsonl, as the run resumes there: with the next line, or
+    /// when shortened. Error: BadInput (damaged), Io.
     Status cutMetrics(std::int64_t step);
     Status shortenMetrics();
     /// Workers' output. A log that cannot be written stops no run.
     void appendLog(std::string_view text);
-    Status writeSummary(const RunSummary &summary);
-    /// Takes back what create() and begin() made, for a run that did no step; a log that says why stays. A folder that was reopened is as it was before.
+    Status writeSummary(const run::Summary &summary);
+    /// Takes back what create() and begin() made, for a run that did no step; a log with the reason stays. A folder
+    /// that was reopened is as it was before.
     void discard();
     /// Closes the files and lets go of the lock; only path() and file() are of use afterwards.
     void release();
@@ -60,7 +55,7 @@ private:
     Status putAside();
     void goBack();
 
-    /// What begin() replaces in a folder that was reopened.
+    /// Files that begin() replaces in a reopened folder.
     struct Before {
         std::optional<std::string> plan, request, summary; ///< contents, where there were any
         std::string trace;                                 ///< where it was put; empty: there was none

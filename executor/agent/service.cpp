@@ -22,14 +22,19 @@ bool sameToken(const std::string &a, const std::string &b)
     return different == 0;
 }
 
-/// Tells a client what happens, until the run is over. A client that has gone stops the run.
-class Teller {
+/// Sends a client a run's events. A client that has gone stops the run.
+class EventSender {
 public:
-    Teller(grpc::ServerContext &context, grpc::ServerWriter<wire::TrainEvent> &writer) : m_context(context), m_writer(writer) {}
-
-    void tell(Run &run)
+    EventSender(grpc::ServerContext &context, grpc::ServerWriter<wire::TrainEvent> &writer)
+        : m_context(context),
+          m_writer(writer)
     {
-        greet(run);
+    }
+
+    /// Until the run is over.
+    void send(Run &run)
+    {
+        begin(run);
         for (bool last = false; !last;) {
             const RunNews news = run.next();
             last = news.last;
@@ -49,14 +54,14 @@ public:
     }
 
 private:
-    void greet(const Run &run)
+    void begin(const Run &run)
     {
         wire::TrainEvent started;
         started.mutable_started()->set_run_id(run.id());
         started.mutable_started()->set_run_dir(run.folder());
         send(started);
         wire::TrainEvent tables;
-        *tables.mutable_tables() = toWire(run.prediction().ranks, run.prediction().tasks);
+        *tables.mutable_tables() = toWire(run.prediction().tables);
         send(tables);
     }
     void records(const RunNews &news)
@@ -81,10 +86,10 @@ private:
 };
 
 /// The way back to a worker, for as long as its call lasts.
-class StreamLine final : public WorkerLine {
+class StreamConnection final : public WorkerConnection {
 public:
     using Stream = grpc::ServerReaderWriter<wire::AgentMessage, wire::WorkerMessage>;
-    explicit StreamLine(Stream *stream) : m_stream(stream) {}
+    explicit StreamConnection(Stream *stream) : m_stream(stream) {}
     void stop() override
     {
         wire::AgentMessage message;
@@ -115,23 +120,27 @@ private:
     Stream *m_stream;
 };
 
-void hear(Run &run, Seat seat, const wire::WorkerMessage &message)
+/// Passes a worker's message on to its run.
+void report(Run &run, WorkerId worker, const wire::WorkerMessage &message)
 {
-    if (message.has_metrics() && seat.rank == 0)
-        run.onMetrics(seat, fromWire(message.metrics()));
-    else if (message.has_validation() && seat.rank == 0)
-        run.onValidation(seat, fromWire(message.validation()));
-    else if (message.has_keep_metrics() && seat.rank == 0)
-        run.onKeepMetrics(seat, message.keep_metrics().steps());
+    if (message.has_metrics() && worker.rank == 0)
+        run.onMetrics(worker, fromWire(message.metrics()));
+    else if (message.has_validation() && worker.rank == 0)
+        run.onValidation(worker, fromWire(message.validation()));
+    else if (message.has_keep_metrics() && worker.rank == 0)
+        run.onKeepMetrics(worker, message.keep_metrics().steps());
     else if (message.has_records())
-        run.onRecords(seat, fromWire(message.records()), message.records().dropped());
-    else if (message.has_evaluation() && seat.rank == 0)
-        run.onEvaluation(seat, message.evaluation().loss(), message.evaluation().accuracy(), message.evaluation().samples());
+        run.onRecords(worker, fromWire(message.records()), message.records().dropped());
+    else if (message.has_evaluation() && worker.rank == 0)
+        run.onEvaluation(worker, fromWire(message.evaluation()));
     else if (message.has_finished())
-        run.onFinished(seat, {message.finished().peak_bytes(), message.finished().beyond_arena_bytes(), message.finished().shared_bytes()}, message.finished().stopped_early(),
+        run.onFinished(worker,
+                       {message.finished().peak_bytes(), message.finished().beyond_arena_bytes(),
+                        message.finished().shared_bytes()},
+                       message.finished().stopped_early(),
                        {codeFromWire(message.finished().code()), message.finished().error(), {}, 0});
     else
-        run.onHeartbeat(seat, message.heartbeat().progress(), message.heartbeat().training());
+        run.onHeartbeat(worker, message.heartbeat().progress(), message.heartbeat().training());
 }
 
 } // namespace
@@ -217,17 +226,18 @@ grpc::Status AgentService::Describe(grpc::ServerContext *, const wire::DescribeR
     return grpc::Status::OK;
 }
 
-grpc::Status AgentService::Train(grpc::ServerContext *context, const wire::TrainRequest *request, grpc::ServerWriter<wire::TrainEvent> *writer)
+grpc::Status AgentService::Train(grpc::ServerContext *context, const wire::TrainRequest *request,
+                                 grpc::ServerWriter<wire::TrainEvent> *writer)
 {
-    Teller teller(*context, *writer);
+    EventSender sender(*context, *writer);
     auto run = m_runs.start(fromWire(*request));
     if (!run) {
-        teller.outcome(run.error());
+        sender.outcome(run.error());
         return grpc::Status::OK;
     }
-    teller.tell(**run);
+    sender.send(**run);
     m_runs.remove((*run)->id());
-    teller.outcome((*run)->outcome());
+    sender.outcome((*run)->outcome());
     return grpc::Status::OK;
 }
 
@@ -242,22 +252,23 @@ grpc::Status AgentService::Stop(grpc::ServerContext *, const wire::StopRequest *
     return grpc::Status::OK;
 }
 
-grpc::Status WorkerService::Report(grpc::ServerContext *, grpc::ServerReaderWriter<wire::AgentMessage, wire::WorkerMessage> *stream)
+grpc::Status WorkerService::Report(grpc::ServerContext *,
+                                   grpc::ServerReaderWriter<wire::AgentMessage, wire::WorkerMessage> *stream)
 {
     wire::WorkerMessage message;
     if (!stream->Read(&message) || !message.has_hello())
-        return {grpc::StatusCode::INVALID_ARGUMENT, "a worker says hello first"};
+        return {grpc::StatusCode::INVALID_ARGUMENT, "a worker must send its hello first"};
     const auto run = m_runs.byToken(message.hello().token());
     if (!run)
         return {grpc::StatusCode::PERMISSION_DENIED, "no run has this token"};
-    const auto line = std::make_shared<StreamLine>(stream);
-    const auto seat = run->attach(message.hello().token(), message.hello().rank(), message.hello().pid(), line);
-    if (!seat)
-        return {grpc::StatusCode::INVALID_ARGUMENT, seat.error().text()};
+    const auto connection = std::make_shared<StreamConnection>(stream);
+    const auto worker = run->attach(message.hello().token(), message.hello().rank(), message.hello().pid(), connection);
+    if (!worker)
+        return {grpc::StatusCode::INVALID_ARGUMENT, worker.error().text()};
     while (stream->Read(&message))
-        hear(*run, *seat, message);
-    line->close();
-    run->detach(*seat);
+        report(*run, *worker, message);
+    connection->close();
+    run->detach(*worker);
     return grpc::Status::OK;
 }
 

@@ -21,7 +21,7 @@ public:
     [[nodiscard]] std::shared_ptr<Run> byId(const std::string &id) const;
     [[nodiscard]] std::shared_ptr<Run> byToken(const std::string &token) const;
     void remove(const std::string &id);
-    /// Refuses new runs, stops the others, and kills what still runs after @p seconds.
+    /// Refuses new runs, stops the others, and kills the ones still running after @p seconds.
     void close(double seconds);
     [[nodiscard]] const std::string &root() const { return m_root; }
 
@@ -39,8 +39,10 @@ private:
 class AgentService final : public wire::Agent::Service {
 public:
     explicit AgentService(Runs &runs) : m_runs(runs) {}
-    grpc::Status Describe(grpc::ServerContext *context, const wire::DescribeRequest *request, wire::DescribeReply *reply) override;
-    grpc::Status Train(grpc::ServerContext *context, const wire::TrainRequest *request, grpc::ServerWriter<wire::TrainEvent> *writer) override;
+    grpc::Status Describe(grpc::ServerContext *context, const wire::DescribeRequest *request,
+                          wire::DescribeReply *reply) override;
+    grpc::Status Train(grpc::ServerContext *context, const wire::TrainRequest *request,
+                       grpc::ServerWriter<wire::TrainEvent> *writer) override;
     grpc::Status Stop(grpc::ServerContext *context, const wire::StopRequest *request, wire::StopReply *reply) override;
 
 private:
@@ -51,7 +53,8 @@ private:
 class WorkerService final : public wire::Workers::Service {
 public:
     explicit WorkerService(Runs &runs) : m_runs(runs) {}
-    grpc::Status Report(grpc::ServerContext *context, grpc::ServerReaderWriter<wire::AgentMessage, wire::WorkerMessage> *stream) override;
+    grpc::Status Report(grpc::ServerContext *context,
+                        grpc::ServerReaderWriter<wire::AgentMessage, wire::WorkerMessage> *stream) override;
 
 private:
     Runs &m_runs;

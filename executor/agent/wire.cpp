@@ -3,42 +3,95 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
+#include <tuple>
 
 namespace planloom::agent {
 namespace {
 
-wire::Step toWire(const StepMetrics &step)
+/// A number of a value and the field of the message that carries it.
+template <class Value, class Type, class Message, class Field>
+struct Row {
+    Type Value::*member;
+    Field (Message::*get)() const;
+    void (Message::*set)(Field);
+};
+
+constexpr std::tuple kStep{
+    Row{&run::StepMetrics::step, &wire::Step::step, &wire::Step::set_step},
+    Row{&run::StepMetrics::loss, &wire::Step::loss, &wire::Step::set_loss},
+    Row{&run::StepMetrics::seconds, &wire::Step::seconds, &wire::Step::set_seconds},
+    Row{&run::StepMetrics::samplesPerSecond, &wire::Step::samples_per_second, &wire::Step::set_samples_per_second},
+    Row{&run::StepMetrics::learningRate, &wire::Step::learning_rate, &wire::Step::set_learning_rate},
+    Row{&run::StepMetrics::gradientNorm, &wire::Step::gradient_norm, &wire::Step::set_gradient_norm},
+};
+
+constexpr std::tuple kValidation{
+    Row{&run::Validation::step, &wire::Validation::step, &wire::Validation::set_step},
+    Row{&run::Validation::loss, &wire::Validation::loss, &wire::Validation::set_loss},
+    Row{&run::Validation::accuracy, &wire::Validation::accuracy, &wire::Validation::set_accuracy},
+    Row{&run::Validation::samples, &wire::Validation::samples, &wire::Validation::set_samples},
+};
+
+using run::Summary;
+constexpr std::tuple kSummary{
+    Row{&Summary::steps, &wire::Summary::steps, &wire::Summary::set_steps},
+    Row{&Summary::lossFirst, &wire::Summary::loss_first, &wire::Summary::set_loss_first},
+    Row{&Summary::lossLast, &wire::Summary::loss_last, &wire::Summary::set_loss_last},
+    Row{&Summary::iterationSecondsMedian, &wire::Summary::iteration_seconds_median,
+        &wire::Summary::set_iteration_seconds_median},
+    Row{&Summary::predictedIterationSeconds, &wire::Summary::predicted_iteration_seconds,
+        &wire::Summary::set_predicted_iteration_seconds},
+    Row{&Summary::predictionError, &wire::Summary::prediction_error, &wire::Summary::set_prediction_error},
+    Row{&Summary::traceDropped, &wire::Summary::trace_dropped, &wire::Summary::set_trace_dropped},
+    Row{&Summary::restarts, &wire::Summary::restarts, &wire::Summary::set_restarts},
+    Row{&Summary::stoppedEarly, &wire::Summary::stopped_early, &wire::Summary::set_stopped_early},
+};
+
+using run::Settings;
+constexpr std::tuple kSettings{
+    Row{&Settings::steps, &wire::Settings::steps, &wire::Settings::set_steps},
+    Row{&Settings::seed, &wire::Settings::seed, &wire::Settings::set_seed},
+    Row{&Settings::holdout, &wire::Settings::holdout, &wire::Settings::set_holdout},
+    Row{&Settings::threads, &wire::Settings::threads, &wire::Settings::set_threads},
+    Row{&Settings::timeoutSeconds, &wire::Settings::timeout_seconds, &wire::Settings::set_timeout_seconds},
+    Row{&Settings::checkpointEvery, &wire::Settings::checkpoint_every, &wire::Settings::set_checkpoint_every},
+    Row{&Settings::keep, &wire::Settings::keep, &wire::Settings::set_keep},
+    Row{&Settings::restarts, &wire::Settings::restarts, &wire::Settings::set_restarts},
+    Row{&Settings::validateEvery, &wire::Settings::validate_every, &wire::Settings::set_validate_every},
+    Row{&Settings::earlyStop, &wire::Settings::early_stop, &wire::Settings::set_early_stop},
+    Row{&Settings::traceEvery, &wire::Settings::trace_every, &wire::Settings::set_trace_every},
+    Row{&Settings::hungSeconds, &wire::Settings::hung_seconds, &wire::Settings::set_hung_seconds},
+};
+
+template <class Value, class Message, class... Rows>
+void write(Message &message, const Value &value, const std::tuple<Rows...> &rows)
 {
-    wire::Step message;
-    message.set_step(step.step);
-    message.set_loss(step.loss);
-    message.set_seconds(step.seconds);
-    message.set_samples_per_second(step.samplesPerSecond);
-    message.set_learning_rate(step.learningRate);
-    message.set_gradient_norm(step.gradientNorm);
-    return message;
+    std::apply([&](const auto &...row) { ((message.*row.set)(value.*row.member), ...); }, rows);
 }
 
-wire::Summary toWire(const RunSummary &summary)
+template <class Value, class Message, class... Rows>
+void read(const Message &message, Value &value, const std::tuple<Rows...> &rows)
+{
+    std::apply([&](const auto &...row) { ((value.*row.member = (message.*row.get)()), ...); }, rows);
+}
+
+using Integers = std::vector<std::int64_t>;
+using WireIntegers = google::protobuf::RepeatedField<std::int64_t>;
+WireIntegers toWire(const Integers &list) { return {list.begin(), list.end()}; }
+Integers fromWire(const WireIntegers &list) { return {list.begin(), list.end()}; }
+
+wire::Summary toWire(const run::Summary &summary)
 {
     wire::Summary message;
-    message.set_steps(summary.steps);
-    message.set_loss_first(summary.lossFirst);
-    message.set_loss_last(summary.lossLast);
-    message.set_iteration_seconds_median(summary.iterationSecondsMedian);
-    message.set_predicted_iteration_seconds(summary.predictedIterationSeconds);
-    message.set_prediction_error(summary.predictionError);
-    message.mutable_peak_bytes_predicted()->Assign(summary.peakBytesPredicted.begin(), summary.peakBytesPredicted.end());
-    message.mutable_peak_bytes_measured()->Assign(summary.peakBytesMeasured.begin(), summary.peakBytesMeasured.end());
-    message.mutable_beyond_arena_bytes()->Assign(summary.beyondArenaBytes.begin(), summary.beyondArenaBytes.end());
-    message.mutable_shared_bytes()->Assign(summary.sharedBytes.begin(), summary.sharedBytes.end());
-    message.set_trace_dropped(summary.traceDropped);
+    write(message, summary, kSummary);
     message.set_trace_path(summary.tracePath);
-    message.set_evaluation_loss(summary.evaluationLoss);
-    message.set_evaluation_accuracy(summary.evaluationAccuracy);
-    message.set_evaluation_samples(summary.evaluationSamples);
-    message.set_restarts(summary.restarts);
-    message.set_stopped_early(summary.stoppedEarly);
+    *message.mutable_peak_bytes_predicted() = toWire(summary.peakBytesPredicted);
+    *message.mutable_peak_bytes_measured() = toWire(summary.peakBytesMeasured);
+    *message.mutable_beyond_arena_bytes() = toWire(summary.beyondArenaBytes);
+    *message.mutable_shared_bytes() = toWire(summary.sharedBytes);
+    if (summary.evaluation)
+        *message.mutable_evaluation() = agent::toWire(*summary.evaluation);
     return message;
 }
 
@@ -54,21 +107,10 @@ wire::TrainRequest toWire(const TrainRequest &request)
 {
     wire::TrainRequest message;
     message.set_plan_json(request.planJson);
-    message.set_data_path(request.dataPath);
-    message.set_steps(request.steps);
-    message.set_seed(request.seed);
     message.set_run_dir(request.runDir);
-    message.set_holdout(request.holdout);
-    message.set_threads(request.threads);
-    message.set_timeout_seconds(request.timeoutSeconds);
-    message.set_checkpoint_every(request.checkpointEvery);
-    message.set_keep(request.keep);
     message.set_resume(request.resume);
-    message.set_restarts(request.restarts);
-    message.set_validate_every(request.validateEvery);
-    message.set_early_stop(request.earlyStop);
-    message.set_hung_seconds(request.hungSeconds);
-    message.set_trace_every(request.traceEvery);
+    write(*message.mutable_settings(), request.settings, kSettings);
+    message.mutable_settings()->set_data(request.settings.data);
     return message;
 }
 
@@ -76,45 +118,58 @@ TrainRequest fromWire(const wire::TrainRequest &message)
 {
     TrainRequest request;
     request.planJson = message.plan_json();
-    request.dataPath = message.data_path();
-    request.steps = message.steps();
-    request.seed = message.seed();
     request.runDir = message.run_dir();
-    request.holdout = message.holdout();
-    request.threads = message.threads();
-    request.timeoutSeconds = message.timeout_seconds();
-    request.checkpointEvery = message.checkpoint_every();
-    request.keep = message.keep();
     request.resume = message.resume();
-    request.restarts = message.restarts();
-    request.validateEvery = message.validate_every();
-    request.earlyStop = message.early_stop();
-    request.hungSeconds = message.hung_seconds();
-    request.traceEvery = message.has_trace_every() ? message.trace_every() : 1;
+    read(message.settings(), request.settings, kSettings);
+    request.settings.data = message.settings().data();
     return request;
 }
 
-wire::Tables toWire(const std::vector<trace::RankInfo> &ranks, const std::vector<trace::TaskInfo> &tasks)
+wire::Tables toWire(const trace::Tables &tables)
 {
     wire::Tables message;
-    for (const auto &rank : ranks)
+    for (const auto &rank : tables.ranks)
         message.add_devices(rank.device);
-    for (const auto &task : tasks) {
+    for (const auto &task : tables.tasks) {
         auto *added = message.add_tasks();
         added->set_id(task.id);
         added->set_kind(static_cast<int>(task.kind));
         added->set_stage(task.stage);
         added->set_micro_batch(task.microBatch);
+        added->set_group(task.group);
+    }
+    for (const auto &lane : tables.lanes) {
+        auto *added = message.add_lanes();
+        added->set_name(lane.name);
+        added->set_work(static_cast<int>(lane.work));
+        added->set_capacity(lane.capacity);
+    }
+    for (const auto &kind : tables.kinds) {
+        auto *added = message.add_kinds();
+        added->set_name(kind.name);
+        added->set_work(static_cast<int>(kind.work));
+        added->set_hue(kind.hue);
+        added->set_texture(kind.texture);
+        added->set_legend(kind.legend);
     }
     return message;
 }
 
-void fromWire(const wire::Tables &message, std::vector<trace::RankInfo> &ranks, std::vector<trace::TaskInfo> &tasks)
+trace::Tables fromWire(const wire::Tables &message)
 {
+    trace::Tables tables;
     for (const auto &device : message.devices())
-        ranks.push_back({device});
+        tables.ranks.push_back({device});
+    constexpr auto kUnknown = static_cast<trace::Kind>(std::numeric_limits<std::uint8_t>::max());
     for (const auto &task : message.tasks())
-        tasks.push_back({task.id(), bounded(task.kind(), trace::kLastKind), static_cast<std::int16_t>(task.stage()), task.micro_batch()});
+        tables.tasks.push_back(
+            {task.id(), bounded(task.kind(), kUnknown), task.stage(), task.micro_batch(), task.group()});
+    for (const auto &lane : message.lanes())
+        tables.lanes.push_back({lane.name(), bounded(lane.work(), trace::kLastWork), lane.capacity()});
+    for (const auto &kind : message.kinds())
+        tables.kinds.push_back(
+            {kind.name(), bounded(kind.work(), trace::kLastWork), kind.hue(), kind.texture(), kind.legend()});
+    return tables;
 }
 
 wire::Records toWire(std::span<const trace::Record> records, std::int64_t dropped)
@@ -139,57 +194,55 @@ wire::TrainEvent toWire(const RunEvent &event)
     if (const auto *change = std::get_if<StateChange>(&event)) {
         message.mutable_state()->set_state(static_cast<int>(change->state));
         message.mutable_state()->set_message(change->message);
-    } else if (const auto *step = std::get_if<StepMetrics>(&event)) {
+    } else if (const auto *step = std::get_if<run::StepMetrics>(&event)) {
         *message.mutable_step() = toWire(*step);
-    } else if (const auto *validation = std::get_if<Validation>(&event)) {
+    } else if (const auto *validation = std::get_if<run::Validation>(&event)) {
         *message.mutable_validation() = toWire(*validation);
-    } else if (const auto *summary = std::get_if<RunSummary>(&event)) {
+    } else if (const auto *summary = std::get_if<run::Summary>(&event)) {
         *message.mutable_summary() = toWire(*summary);
     }
     return message;
 }
 
-wire::Validation toWire(const Validation &validation)
+wire::Step toWire(const run::StepMetrics &step)
 {
-    wire::Validation message;
-    message.set_step(validation.step);
-    message.set_loss(validation.loss);
-    message.set_accuracy(validation.accuracy);
-    message.set_perplexity(validation.perplexity);
-    message.set_samples(validation.samples);
+    wire::Step message;
+    write(message, step, kStep);
     return message;
 }
 
-Validation fromWire(const wire::Validation &message)
+run::StepMetrics fromWire(const wire::Step &message)
 {
-    return {message.step(), message.loss(), message.accuracy(), message.perplexity(), message.samples()};
+    run::StepMetrics step;
+    read(message, step, kStep);
+    return step;
 }
 
-StepMetrics fromWire(const wire::Step &message)
+wire::Validation toWire(const run::Validation &validation)
 {
-    return {message.step(), message.loss(), message.seconds(), message.samples_per_second(), message.learning_rate(), message.gradient_norm()};
+    wire::Validation message;
+    write(message, validation, kValidation);
+    return message;
 }
 
-RunSummary fromWire(const wire::Summary &message)
+run::Validation fromWire(const wire::Validation &message)
 {
-    RunSummary summary;
-    summary.steps = message.steps();
-    summary.lossFirst = message.loss_first();
-    summary.lossLast = message.loss_last();
-    summary.iterationSecondsMedian = message.iteration_seconds_median();
-    summary.predictedIterationSeconds = message.predicted_iteration_seconds();
-    summary.predictionError = message.prediction_error();
-    summary.peakBytesPredicted.assign(message.peak_bytes_predicted().begin(), message.peak_bytes_predicted().end());
-    summary.peakBytesMeasured.assign(message.peak_bytes_measured().begin(), message.peak_bytes_measured().end());
-    summary.beyondArenaBytes.assign(message.beyond_arena_bytes().begin(), message.beyond_arena_bytes().end());
-    summary.sharedBytes.assign(message.shared_bytes().begin(), message.shared_bytes().end());
-    summary.traceDropped = message.trace_dropped();
+    run::Validation validation;
+    read(message, validation, kValidation);
+    return validation;
+}
+
+run::Summary fromWire(const wire::Summary &message)
+{
+    run::Summary summary;
+    read(message, summary, kSummary);
     summary.tracePath = message.trace_path();
-    summary.evaluationLoss = message.evaluation_loss();
-    summary.evaluationAccuracy = message.evaluation_accuracy();
-    summary.evaluationSamples = message.evaluation_samples();
-    summary.restarts = message.restarts();
-    summary.stoppedEarly = message.stopped_early();
+    summary.peakBytesPredicted = fromWire(message.peak_bytes_predicted());
+    summary.peakBytesMeasured = fromWire(message.peak_bytes_measured());
+    summary.beyondArenaBytes = fromWire(message.beyond_arena_bytes());
+    summary.sharedBytes = fromWire(message.shared_bytes());
+    if (message.has_evaluation())
+        summary.evaluation = fromWire(message.evaluation());
     return summary;
 }
 

@@ -26,7 +26,9 @@ std::vector<WholeTensor> tensorsOf(const Manifest &manifest)
         const Piece &part = stored.what;
         if ((part.kind != Kind::Parameter && part.kind != Kind::State) || !seen.insert(part.name).second)
             continue;
-        WholeTensor tensor{{part.name, part.kind, part.type, part.shape, wholeRegion(part.shape), 0, wholeElements(part.shape), nullptr, false}, {}};
+        WholeTensor tensor{{part.name, part.kind, part.type, part.shape, wholeRegion(part.shape), 0,
+                            wholeElements(part.shape), nullptr, false},
+                           {}};
         tensor.bytes.resize(static_cast<std::size_t>(tensor.piece.bytes()));
         tensor.piece.data = tensor.bytes.data();
         tensors.push_back(std::move(tensor));

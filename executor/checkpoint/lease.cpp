@@ -19,7 +19,8 @@ namespace {
 
 constexpr std::int64_t kMostEpochs = 1 << 23; // exact as a float, which is how ranks tell each other
 
-/// RUN/lease.lock, locked while this exists. The file stays: removing it would let two lock different files of one name.
+/// RUN/lease.lock, locked while this exists. The file stays: removing it would let two lock different files of one
+/// name.
 class Lock {
 public:
     static Result<Lock> take(const std::string &runDir, std::chrono::milliseconds patience)
@@ -27,13 +28,17 @@ public:
         const std::string path = runDir + "/lease.lock";
         Lock lock(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644));
         if (lock.m_fd < 0)
-            return ioError(fmt::format("cannot be opened: {}", std::strerror(errno))).in(path);
+            return ioError(fmt::format("cannot be opened: {}", systemReason())).in(path);
         const auto end = std::chrono::steady_clock::now() + patience;
         while (::flock(lock.m_fd, LOCK_EX | LOCK_NB) != 0) {
             if (errno != EWOULDBLOCK && errno != EINTR)
-                return ioError(fmt::format("cannot be locked: {}; checkpoints need a file system with locks", std::strerror(errno))).in(path);
+                return ioError(fmt::format("cannot be locked: {}; checkpoints need a file system with locks",
+                                           systemReason()))
+                    .in(path);
             if (std::chrono::steady_clock::now() >= end)
-                return failed("another gang of this run holds the lock and does not let go; end its processes").in(path);
+                return failed(
+                           "another worker group of this run holds the lock and does not release it; end its processes")
+                    .in(path);
             std::this_thread::sleep_for(std::chrono::milliseconds(2));
         }
         return lock;
@@ -58,11 +63,15 @@ std::string host()
     return name;
 }
 
-Status writeLease(const std::string &runDir, std::int64_t epoch, const std::string &gang)
+Status writeLease(const std::string &runDir, std::int64_t epoch, const std::string &group)
 {
     PLANLOOM_FAILPOINT("lease.write");
-    const nlohmann::ordered_json json{{"epoch", epoch}, {"gang", gang}, {"pid", ::getpid()}, {"host", host()}, {"time", std::time(nullptr)}};
-    if (Status written = writeFileAtomically(runDir + "/lease.json", json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n"); !written)
+    const nlohmann::ordered_json json{
+        {"epoch", epoch}, {"gang", group}, {"pid", ::getpid()}, {"host", host()}, {"time", std::time(nullptr)}};
+    if (Status written =
+            writeFileAtomically(runDir + "/lease.json",
+                                json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n");
+        !written)
         return written;
     PLANLOOM_FAILPOINT("lease.written");
     return {};
@@ -88,7 +97,7 @@ Result<std::int64_t> Lease::newestEpoch(const std::string &runDir)
     return epoch;
 }
 
-Result<Lease> Lease::acquire(const std::string &runDir, const std::string &gang, std::chrono::milliseconds patience)
+Result<Lease> Lease::acquire(const std::string &runDir, const std::string &group, std::chrono::milliseconds patience)
 {
     const auto lock = Lock::take(runDir, patience);
     if (!lock)
@@ -96,7 +105,7 @@ Result<Lease> Lease::acquire(const std::string &runDir, const std::string &gang,
     const auto newest = newestEpoch(runDir);
     if (!newest)
         return newest.error();
-    if (const Status written = writeLease(runDir, *newest + 1, gang); !written)
+    if (const Status written = writeLease(runDir, *newest + 1, group); !written)
         return written.error();
     return Lease(runDir, *newest + 1);
 }
@@ -110,7 +119,10 @@ Status Lease::whileHeld(const std::function<Status()> &publish) const
     if (!newest)
         return newest.error();
     if (*newest != m_epoch)
-        return failed(fmt::format("a newer gang of this run (epoch {}) has taken over from epoch {}: nothing more is written here", *newest, m_epoch)).in(m_runDir);
+        return failed(fmt::format("a newer worker group of this run (epoch {}) has replaced epoch {}, which may not "
+                                  "write any more",
+                                  *newest, m_epoch))
+            .in(m_runDir);
     return publish();
 }
 

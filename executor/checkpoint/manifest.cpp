@@ -32,15 +32,25 @@ ordered_json toJson(const StoredPiece &stored)
             intervals.push_back({interval.begin, interval.end});
         region.push_back(std::move(intervals));
     }
-    return {{"name", piece.name}, {"kind", name(piece.kind)}, {"type", graph::name(piece.type)}, {"shape", piece.shape}, {"region", std::move(region)},
-            {"flat", {piece.flatBegin, piece.flatCount}}, {"file", stored.file}, {"key", stored.key}};
+    return {{"name", piece.name},
+            {"kind", piece.kind.text()},
+            {"type", graph::name(piece.type)},
+            {"shape", piece.shape},
+            {"region", std::move(region)},
+            {"flat", {piece.flatBegin, piece.flatCount}},
+            {"file", stored.file},
+            {"key", stored.key}};
 }
 
-std::string dump(const ordered_json &value) { return value.dump(-1, ' ', false, ordered_json::error_handler_t::replace); }
+std::string dump(const ordered_json &value)
+{
+    return value.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
+}
 
 bool isPlainName(const std::string &name)
 {
-    return !name.empty() && name.size() < 200 && name[0] != '.' && name.find('/') == std::string::npos && name.find('\0') == std::string::npos;
+    return !name.empty() && name.size() < 200 && name[0] != '.' && name.find('/') == std::string::npos
+        && name.find('\0') == std::string::npos;
 }
 
 void readState(JsonReader &reader, TrainingState &state)
@@ -57,7 +67,7 @@ void readState(JsonReader &reader, TrainingState &state)
     reader.each("notes", [&](JsonReader &note) { state.notes[note.name()] = note.asText(); });
 }
 
-void readFile(JsonReader &reader, Manifest &manifest)
+void readFileEntry(JsonReader &reader, Manifest &manifest)
 {
     StoredFile file{reader.text("name"), reader.integer("bytes", 0, kMost), 0};
     const std::string digits = reader.text("crc32c");
@@ -96,14 +106,10 @@ void readPiece(JsonReader &reader, Manifest &manifest)
     Piece &piece = stored.what;
     piece.name = reader.text("name");
     const std::string kind = reader.text("kind");
-    bool known = false;
-    for (const Kind candidate : {Kind::Parameter, Kind::Moment1, Kind::Moment2, Kind::State})
-        if (kind == name(candidate)) {
-            piece.kind = candidate;
-            known = true;
-        }
-    if (!known)
-        reader.fail("kind", "is none of parameter, moment1, moment2, state");
+    if (const auto known = Kind::fromText(kind))
+        piece.kind = *known;
+    else
+        reader.fail("kind", "is none of parameter, moment1, moment2, optimizer:NAME, state");
     if (!graph::fromName(reader.text("type"), piece.type))
         reader.fail("type", "is no data type");
     reader.each("shape", [&](JsonReader &size) { piece.shape.push_back(size.asInteger(0, kMost)); });
@@ -127,11 +133,12 @@ Error damaged(const std::string &what) { return badInput(what + "; this checkpoi
 Result<std::string_view> checkedBody(std::string_view text)
 {
     const std::size_t head = kPrefix.size() + kDigits + kSuffix.size();
-    if (text.size() < head || !text.starts_with(kPrefix) || text.substr(kPrefix.size() + kDigits, kSuffix.size()) != kSuffix)
+    if (text.size() < head || !text.starts_with(kPrefix)
+        || text.substr(kPrefix.size() + kDigits, kSuffix.size()) != kSuffix)
         return damaged("does not begin with its checksum");
     const std::string_view body = text.substr(head);
     if (text.substr(kPrefix.size(), kDigits) != fmt::format("{:08x}", checksumOf(body)))
-        return damaged("does not have the checksum that it says it has: the file is damaged");
+        return damaged("does not match its checksum: the file is damaged");
     return body;
 }
 
@@ -143,7 +150,8 @@ std::vector<const StoredPiece *> sorted(const Manifest &manifest)
     std::vector<const StoredPiece *> pieces;
     for (const StoredPiece &piece : manifest.pieces)
         pieces.push_back(&piece);
-    std::stable_sort(pieces.begin(), pieces.end(), [](const StoredPiece *a, const StoredPiece *b) { return identity(*a) < identity(*b); });
+    std::stable_sort(pieces.begin(), pieces.end(),
+                     [](const StoredPiece *a, const StoredPiece *b) { return identity(*a) < identity(*b); });
     return pieces;
 }
 
@@ -152,15 +160,18 @@ std::vector<const StoredPiece *> sorted(const Manifest &manifest)
 std::string toJson(const Manifest &manifest)
 {
     const TrainingState &state = manifest.state;
-    // One file and one piece a line: a person can read it, and differences show.
-    std::string body = fmt::format("\"schema\": {},\n\"step\": {}, \"seed\": {}, \"lease\": {}, \"world\": {},\n", dump(kSchema), state.step, state.seed,
-                                   manifest.lease, manifest.world);
+    // One file and one piece a line: readable, and differences show.
+    std::string body = fmt::format("\"schema\": {},\n\"step\": {}, \"seed\": {}, \"lease\": {}, \"world\": {},\n",
+                                   dump(kSchema), state.step, state.seed, manifest.lease, manifest.world);
     body += fmt::format("\"data\": {{\"samples\": {}, \"epoch\": {}}},\n", state.samples, state.epoch);
-    body += fmt::format("\"plan\": {}, \"model\": {}, \"optimizer\": {}, \"layout\": {},\n", dump(state.plan), dump(state.model), dump(state.optimizer), dump(state.layout));
-    body += fmt::format("\"notes\": {},\n\"files\": [", dump(state.notes.empty() ? ordered_json::object() : ordered_json(state.notes)));
+    body += fmt::format("\"plan\": {}, \"model\": {}, \"optimizer\": {}, \"layout\": {},\n", dump(state.plan),
+                        dump(state.model), dump(state.optimizer), dump(state.layout));
+    body += fmt::format("\"notes\": {},\n\"files\": [",
+                        dump(state.notes.empty() ? ordered_json::object() : ordered_json(state.notes)));
     for (std::size_t i = 0; i < manifest.files.size(); ++i) {
         const StoredFile &file = manifest.files[i];
-        body += (i == 0 ? "\n" : ",\n") + dump({{"name", file.name}, {"bytes", file.bytes}, {"crc32c", fmt::format("{:08x}", file.checksum)}});
+        body += (i == 0 ? "\n" : ",\n")
+            + dump({{"name", file.name}, {"bytes", file.bytes}, {"crc32c", fmt::format("{:08x}", file.checksum)}});
     }
     body += "],\n\"pieces\": [";
     for (std::size_t i = 0; i < manifest.pieces.size(); ++i)
@@ -184,7 +195,7 @@ Result<Manifest> manifestFromJson(std::string_view text)
     readState(reader, manifest.state);
     manifest.lease = reader.integer("lease", 0, kMost);
     manifest.world = static_cast<int>(reader.integer("world", 1, 1 << 24));
-    reader.each("files", [&](JsonReader &file) { readFile(file, manifest); });
+    reader.each("files", [&](JsonReader &file) { readFileEntry(file, manifest); });
     reader.each("pieces", [&](JsonReader &piece) { readPiece(piece, manifest); });
     if (const Status good = reader.failure(text); !good)
         return good.error();
@@ -193,7 +204,7 @@ Result<Manifest> manifestFromJson(std::string_view text)
         const Piece &a = pieces[i - 1]->what;
         const Piece &b = pieces[i]->what;
         if (identity(*pieces[i - 1]) == identity(*pieces[i]) && (a.type != b.type || a.shape != b.shape))
-            return damaged(fmt::format("describes {} of '{}' in two ways", name(a.kind), a.name));
+            return damaged(fmt::format("describes {} of '{}' in two ways", a.kind.text(), a.name));
     }
     return manifest;
 }
@@ -209,7 +220,8 @@ Status checkComplete(const Manifest &manifest)
                 return damaged("holds more elements than there are numbers");
         const Piece &piece = pieces[i]->what;
         if (held != wholeElements(piece.shape))
-            return damaged(fmt::format("holds {} elements of {} '{}', which has {}", held, name(piece.kind), piece.name, wholeElements(piece.shape)));
+            return damaged(fmt::format("holds {} elements of {} '{}', which has {}", held, piece.kind.text(),
+                                       piece.name, wholeElements(piece.shape)));
         i = next;
     }
     return {};

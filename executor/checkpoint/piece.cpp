@@ -37,7 +37,10 @@ std::vector<Segment> common(const Intervals &from, const Intervals &to)
     return segments;
 }
 
-bool whole(const Intervals &axis, std::int64_t size) { return axis.size() == 1 && axis[0].begin == 0 && axis[0].end == size; }
+bool whole(const Intervals &axis, std::int64_t size)
+{
+    return axis.size() == 1 && axis[0].begin == 0 && axis[0].end == size;
+}
 
 std::int64_t extent(const Intervals &axis)
 {
@@ -47,7 +50,7 @@ std::int64_t extent(const Intervals &axis)
     return sum;
 }
 
-/// Axes of both pieces; those that neither cuts are folded into the one before.
+/// Axes of both pieces; axes that neither cuts are folded into the one before.
 struct Axes {
     std::vector<std::vector<Segment>> segments;
     std::vector<std::int64_t> fromStride; ///< elements of the local tensor per position of the axis
@@ -93,7 +96,10 @@ private:
 class Walk {
 public:
     Walk(const Piece &from, const Piece &to, const std::function<void(std::int64_t, std::int64_t, std::int64_t)> &visit)
-        : m_axes(from, to), m_from(from), m_to(to), m_visit(visit)
+        : m_axes(from, to),
+          m_from(from),
+          m_to(to),
+          m_visit(visit)
     {
     }
 
@@ -127,7 +133,8 @@ private:
     void emit(std::int64_t from, std::int64_t to, std::int64_t count) const
     {
         const std::int64_t skip = std::max({std::int64_t{0}, m_from.flatBegin - from, m_to.flatBegin - to});
-        const std::int64_t end = std::min({count, m_from.flatBegin + m_from.flatCount - from, m_to.flatBegin + m_to.flatCount - to});
+        const std::int64_t end =
+            std::min({count, m_from.flatBegin + m_from.flatCount - from, m_to.flatBegin + m_to.flatCount - to});
         if (skip < end)
             m_visit(from + skip - m_from.flatBegin, to + skip - m_to.flatBegin, end - skip);
     }
@@ -140,15 +147,13 @@ private:
 
 } // namespace
 
-const char *name(Kind kind)
+std::optional<Kind> Kind::fromText(std::string_view text)
 {
-    switch (kind) {
-    case Kind::Parameter: return "parameter";
-    case Kind::Moment1: return "moment1";
-    case Kind::Moment2: return "moment2";
-    case Kind::State: return "state";
-    }
-    return "";
+    // Checkpoints of AdamW and SGD call the optimizer's states so.
+    constexpr std::string_view kOptimizer = "optimizer:";
+    const bool known = text == "parameter" || text == "state" || text == "moment1" || text == "moment2"
+        || (text.starts_with(kOptimizer) && text.size() > kOptimizer.size());
+    return known ? std::optional(Kind(std::string(text))) : std::nullopt;
 }
 
 sharding::Region wholeRegion(const std::vector<std::int64_t> &shape)
@@ -172,7 +177,7 @@ std::int64_t wholeElements(const std::vector<std::int64_t> &shape)
 Status check(const Piece &piece)
 {
     const auto wrong = [&](const char *what) {
-        return badInput(fmt::format("{} of '{}' {}", name(piece.kind), piece.name, what));
+        return badInput(fmt::format("{} of '{}' {}", piece.kind.text(), piece.name, what));
     };
     if (wholeElements(piece.shape) < 0)
         return wrong("has impossible sizes");
@@ -190,12 +195,14 @@ Status check(const Piece &piece)
     }
     if (piece.flatCount == 0) // a rank that holds none of the tensor: where that would begin means nothing
         return {};
-    if (piece.flatBegin < 0 || piece.flatCount < 0 || piece.flatBegin > local || piece.flatCount > local - piece.flatBegin)
+    if (piece.flatBegin < 0 || piece.flatCount < 0 || piece.flatBegin > local
+        || piece.flatCount > local - piece.flatBegin)
         return wrong("has a range outside its region");
     return {};
 }
 
-void eachCommonRun(const Piece &from, const Piece &to, const std::function<void(std::int64_t, std::int64_t, std::int64_t)> &visit)
+void eachCommonRun(const Piece &from, const Piece &to,
+                   const std::function<void(std::int64_t, std::int64_t, std::int64_t)> &visit)
 {
     if (from.flatCount > 0 && to.flatCount > 0) // else sizes may be anything
         Walk(from, to, visit).run();

@@ -5,20 +5,41 @@
 #include "engine/graph/shape.h"
 #include "engine/sharding/region.h"
 
+#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace planloom::checkpoint {
 
-/// Which tensor of a parameter. State is what is kept without being trained: running means.
-enum class Kind : std::uint8_t { Parameter, Moment1, Moment2, State };
-const char *name(Kind kind); ///< "parameter", "moment1", "moment2", "state"
+/// Which tensor of a parameter: itself, or a state of its optimizer. Or a state of the model, which is kept without
+/// being trained: a running mean.
+class Kind {
+public:
+    static const Kind Parameter;
+    static const Kind State;
+    /// @p text: update::State::kind(), such as "moment1" or "optimizer:exp_avg".
+    static Kind ofOptimizer(std::string text) { return Kind(std::move(text)); }
+    /// Nothing for a text that no kind has.
+    static std::optional<Kind> fromText(std::string_view text);
 
-/// A part of a tensor, as one rank holds it: `region` is what the rank's local, row-major tensor covers of the whole one, and of that local
-/// tensor's elements the rank holds [flatBegin, flatBegin + flatCount), as ZeRO cuts it; perhaps none.
+    [[nodiscard]] const std::string &text() const { return m_text; } ///< as manifests have it
+    friend auto operator<=>(const Kind &, const Kind &) = default;
+
+private:
+    explicit Kind(std::string text) : m_text(std::move(text)) {}
+    std::string m_text;
+};
+inline const Kind Kind::Parameter{"parameter"};
+inline const Kind Kind::State{"state"};
+
+/// A part of a tensor, as one rank holds it: `region` is the part that the rank's local, row-major tensor covers of the
+/// whole one, and of that local tensor's elements the rank holds [flatBegin, flatBegin + flatCount), as ZeRO cuts it;
+/// perhaps none.
 struct Piece {
     std::string name; ///< of the parameter or state in the model
     Kind kind = Kind::Parameter;
@@ -41,8 +62,10 @@ std::int64_t wholeElements(const std::vector<std::int64_t> &shape);
 /// Errors (BadInput), naming the tensor: intervals out of order or outside the tensor, a flat range outside the region.
 Status check(const Piece &piece);
 
-/// Calls @p visit for each run of elements that both pieces hold of the same tensor: where it lies in either's data, and how many. Runs come in
-/// row-major order. Both pieces pass check() and have the same shape. Cost: O(rows of the overlap), one for what neither cuts.
-void eachCommonRun(const Piece &from, const Piece &to, const std::function<void(std::int64_t from, std::int64_t to, std::int64_t count)> &visit);
+/// Calls @p visit for each run of elements that both pieces hold of the same tensor: where it lies in either's data,
+/// and how many. Runs come in row-major order. Both pieces pass check() and have the same shape. Cost: O(rows of the
+/// overlap), one for axes that neither cuts.
+void eachCommonRun(const Piece &from, const Piece &to,
+                   const std::function<void(std::int64_t from, std::int64_t to, std::int64_t count)> &visit);
 
 } // namespace planloom::checkpoint

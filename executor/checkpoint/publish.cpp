@@ -19,26 +19,26 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::string why() { return std::strerror(errno); }
-
 Status writeLasting(const std::string &path, std::string_view text)
 {
     const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
     if (fd < 0)
-        return ioError("cannot be made: " + why()).in(path);
+        return ioError("cannot be made: " + systemReason()).in(path);
     const ssize_t put = ::write(fd, text.data(), text.size());
     const bool whole = put == static_cast<ssize_t>(text.size());
-    const std::string reason = put < 0 ? why() : std::strerror(ENOSPC);
+    const std::string reason = put < 0 ? systemReason() : std::strerror(ENOSPC);
     const auto sync = [&]() -> Status {
         PLANLOOM_FAILPOINT("checkpoint.manifest-fsync");
-        return ::fsync(fd) == 0 ? Status() : ioError("cannot be made to last: " + why());
+        return ::fsync(fd) == 0 ? Status() : ioError("cannot be made to last: " + systemReason());
     };
-    const Status synced = whole ? sync() : ioError("cannot be written: " + reason + "; free some space or choose another run folder");
+    const Status synced =
+        whole ? sync() : ioError("cannot be written: " + reason + "; free some space or choose another run folder");
     ::close(fd);
     return synced ? Status() : Status(synced.error().in(path));
 }
 
-/// The checkpoint's name; where an older gang left one of the same step, a name beside it: nothing that exists is replaced.
+/// The checkpoint's name; where an older worker group left one of the same step, a name beside it: nothing that exists
+/// is replaced.
 std::string freeName(const std::string &runDir, const Manifest &head)
 {
     const std::string plain = checkpointsFolder(runDir) + "/" + finishedName(head.state.step);
@@ -51,7 +51,7 @@ Status finish(const std::string &runDir, const Manifest &manifest, std::string &
     PLANLOOM_FAILPOINT("checkpoint.folder-rename");
     const std::string name = freeName(runDir, manifest);
     if (::rename(folder.c_str(), name.c_str()) != 0)
-        return ioError("cannot be renamed: " + why()).in(folder);
+        return ioError("cannot be renamed: " + systemReason()).in(folder);
     folder = name;
     PLANLOOM_FAILPOINT("checkpoint.folder-renamed");
     if (Status synced = syncToDisk(checkpointsFolder(runDir)); !synced)
@@ -62,11 +62,11 @@ Status finish(const std::string &runDir, const Manifest &manifest, std::string &
         return written;
     PLANLOOM_FAILPOINT("checkpoint.manifest-rename");
     if (::rename((place + ".part").c_str(), place.c_str()) != 0)
-        return ioError("cannot be put in place: " + why()).in(place);
+        return ioError("cannot be put in place: " + systemReason()).in(place);
     return {};
 }
 
-/// The shards and descriptions of all ranks, and what finish() made.
+/// The shards and descriptions of all ranks, and the files of finish().
 void removeAll(const std::string &folder)
 {
     std::error_code ignored;
@@ -88,7 +88,7 @@ Status removeCheckpoint(const std::string &folder)
 {
     PLANLOOM_FAILPOINT("checkpoint.prune");
     if (::unlink((folder + "/" + kManifestName).c_str()) != 0)
-        return ioError("cannot be removed: " + why()).in(folder);
+        return ioError("cannot be removed: " + systemReason()).in(folder);
     if (Status synced = syncToDisk(folder); !synced)
         return synced;
     PLANLOOM_FAILPOINT("checkpoint.prune-manifest");
@@ -161,7 +161,8 @@ void removeDebris(const std::string &runDir, const Lease &lease)
         std::error_code ignored;
         for (const auto &entry : fs::directory_iterator(checkpointsFolder(runDir), ignored)) {
             const std::string name = entry.path().filename().string();
-            const bool unfinished = name.starts_with(".step-") || (name.starts_with("step-") && !fs::exists(entry.path() / kManifestName));
+            const bool unfinished =
+                name.starts_with(".step-") || (name.starts_with("step-") && !fs::exists(entry.path() / kManifestName));
             if (unfinished && entry.is_directory(ignored))
                 removeAll(entry.path().string());
         }

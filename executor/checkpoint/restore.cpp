@@ -28,7 +28,10 @@ namespace fs = std::filesystem;
 
 Error otherBytes(const std::string &path)
 {
-    return badInput("is not as it was written (its checksum differs): the disk or somebody changed it; use an older checkpoint").in(path);
+    return badInput(
+               "is not as it was written (its checksum differs): it was changed or the disk is faulty; use an older "
+               "checkpoint")
+        .in(path);
 }
 
 Status checkSizes(const Manifest &manifest)
@@ -66,7 +69,7 @@ Result<std::uint32_t> checksumOfFile(const std::string &path)
 {
     const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
     if (fd < 0)
-        return ioError(fmt::format("cannot be opened: {}", std::strerror(errno))).in(path);
+        return ioError(fmt::format("cannot be opened: {}", systemReason())).in(path);
     std::uint32_t sum = 0;
     std::vector<std::byte> chunk(1 << 20);
     ssize_t got = 0;
@@ -77,7 +80,7 @@ Result<std::uint32_t> checksumOfFile(const std::string &path)
             break;
         sum = crc32c({chunk.data(), static_cast<std::size_t>(got)}, sum);
     }
-    const std::string reason = std::strerror(errno);
+    const std::string reason = systemReason();
     ::close(fd);
     if (got < 0)
         return ioError("cannot be read: " + reason).in(path);
@@ -98,7 +101,10 @@ using Identity = std::pair<Kind, std::string>;
 /// Files of a checkpoint, opened as they are needed.
 class Reader {
 public:
-    Reader(const Manifest &manifest, Checksums checksums) : m_manifest(manifest), m_checksums(checksums), m_files(manifest.files.size())
+    Reader(const Manifest &manifest, Checksums checksums)
+        : m_manifest(manifest),
+          m_checksums(checksums),
+          m_files(manifest.files.size())
     {
         for (const StoredPiece &piece : manifest.pieces)
             m_pieces[{piece.what.kind, piece.what.name}].push_back(&piece);
@@ -113,14 +119,18 @@ public:
             return failure(piece, "is not in it; resume with the model and the optimizer that it was made with");
         const Piece &first = found->second.front()->what;
         if (first.type != piece.type)
-            return failure(piece, fmt::format("is {} in it and {} here", graph::name(first.type), graph::name(piece.type)));
+            return failure(piece,
+                           fmt::format("is {} in it and {} here", graph::name(first.type), graph::name(piece.type)));
         if (first.shape != piece.shape)
-            return failure(piece, fmt::format("has sizes [{}] in it and [{}] here", fmt::join(first.shape, ", "), fmt::join(piece.shape, ", ")));
+            return failure(piece,
+                           fmt::format("has sizes [{}] in it and [{}] here", fmt::join(first.shape, ", "),
+                                       fmt::join(piece.shape, ", ")));
         std::vector<Range> filled;
         for (const StoredPiece *stored : found->second)
             if (const Status copied = copy(*stored, piece, filled); !copied)
                 return copied;
-        return coveredOnce(piece, filled) ? Status() : failure(piece, "is not stored exactly once: the manifest is wrong");
+        return coveredOnce(piece, filled) ? Status()
+                                          : failure(piece, "is not stored exactly once: the manifest is wrong");
     }
 
 private:
@@ -128,7 +138,7 @@ private:
 
     [[nodiscard]] Status failure(const Piece &piece, const std::string &what) const
     {
-        return badInput(fmt::format("{} '{}' {}", name(piece.kind), piece.name, what)).in(m_manifest.folder);
+        return badInput(fmt::format("{} '{}' {}", piece.kind.text(), piece.name, what)).in(m_manifest.folder);
     }
 
     Result<const std::byte *> dataOf(const StoredPiece &stored)
@@ -147,7 +157,8 @@ private:
         }
         const weights::StoredTensor *tensor = open->header().find(stored.key);
         if (tensor == nullptr || tensor->type != stored.what.type || tensor->bytes() != stored.what.bytes())
-            return badInput(fmt::format("does not hold '{}' as the manifest says", stored.key)).in(m_manifest.folder + "/" + file.name);
+            return badInput(fmt::format("does not hold '{}' as in the manifest", stored.key))
+                .in(m_manifest.folder + "/" + file.name);
         return open->data(*tensor).data();
     }
 
@@ -198,7 +209,8 @@ std::vector<Manifest> checkpoints(const std::string &runDir, std::vector<std::st
     std::vector<Manifest> found;
     std::error_code ignored;
     for (const auto &entry : fs::directory_iterator(checkpointsFolder(runDir), ignored)) {
-        if (!entry.path().filename().string().starts_with("step-") || !fs::exists(entry.path() / kManifestName, ignored))
+        if (!entry.path().filename().string().starts_with("step-")
+            || !fs::exists(entry.path() / kManifestName, ignored))
             continue;
         auto manifest = readCheckpoint(entry.path().string());
         if (manifest)
@@ -214,7 +226,8 @@ std::vector<Manifest> checkpoints(const std::string &runDir, std::vector<std::st
 
 Status verify(const Manifest &manifest, int share, int shares)
 {
-    for (std::size_t i = static_cast<std::size_t>(share); i < manifest.files.size(); i += static_cast<std::size_t>(shares))
+    for (std::size_t i = static_cast<std::size_t>(share); i < manifest.files.size();
+         i += static_cast<std::size_t>(shares))
         if (Status good = verifyFile(manifest, manifest.files[i]); !good)
             return good;
     return {};

@@ -19,12 +19,13 @@
 namespace planloom::checkpoint {
 namespace {
 
-std::string why() { return std::strerror(errno); }
-
 /// A file made anew; closed at the end.
 class NewFile {
 public:
-    explicit NewFile(const std::string &path) : m_fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644)) {}
+    explicit NewFile(const std::string &path)
+        : m_fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644))
+    {
+    }
     NewFile(const NewFile &) = delete;
     NewFile &operator=(const NewFile &) = delete;
     ~NewFile()
@@ -45,29 +46,26 @@ Status writeAll(int fd, const std::byte *data, std::int64_t bytes)
         if (put < 0 && errno == EINTR)
             continue;
         if (put <= 0)
-            return ioError("cannot be written: " + why() + "; free some space or choose another run folder");
+            return ioError("cannot be written: " + systemReason() + "; free some space or choose another run folder");
         data += put;
         bytes -= put;
     }
     return {};
 }
 
-Status syncFile(int fd)
-{
-    return ::fsync(fd) == 0 ? Status() : ioError("cannot be made to last: " + why());
-}
+Status syncFile(int fd) { return ::fsync(fd) == 0 ? Status() : ioError("cannot be made to last: " + systemReason()); }
 
 /// How a piece is called in its rank's file: parameters by their own name, so that other programs can read them.
 std::string keyOf(const Piece &piece, std::set<std::string> &taken)
 {
-    const std::string stem = piece.kind == Kind::Parameter ? piece.name : std::string(name(piece.kind)) + "/" + piece.name;
+    const std::string stem = piece.kind == Kind::Parameter ? piece.name : piece.kind.text() + "/" + piece.name;
     std::string key = stem;
     for (int i = 2; !taken.insert(key).second; ++i)
         key = stem + "#" + std::to_string(i);
     return key;
 }
 
-/// Sizes of what the rank holds: its local tensor, or a row of elements where it holds only a range of that.
+/// Sizes of the rank's part: its local tensor, or a row of elements where it holds only a range of that.
 std::vector<std::int64_t> storedSizes(const Piece &piece)
 {
     std::vector<std::int64_t> sizes;
@@ -86,7 +84,10 @@ std::vector<std::int64_t> storedSizes(const Piece &piece)
 
 std::string checkpointsFolder(const std::string &runDir) { return runDir + "/checkpoints"; }
 std::string finishedName(std::int64_t step) { return fmt::format("step-{:08d}", step); }
-std::string unfinishedName(std::int64_t step, std::int64_t lease) { return fmt::format(".step-{:08d}.epoch-{}", step, lease); }
+std::string unfinishedName(std::int64_t step, std::int64_t lease)
+{
+    return fmt::format(".step-{:08d}.epoch-{}", step, lease);
+}
 std::string shardName(int rank) { return fmt::format("rank-{:05d}.safetensors", rank); }
 std::string partName(int rank) { return fmt::format("rank-{:05d}.json", rank); }
 
@@ -109,9 +110,12 @@ Result<std::unique_ptr<Shard>> Shard::create(std::vector<Piece> pieces, int rank
     shard->m_header = weights::makeHeader(tensors, {{"format", "pt"}});
     if (shard->m_bytes == 0)
         return shard;
-    void *copy = ::mmap(nullptr, static_cast<std::size_t>(shard->m_bytes), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    void *copy = ::mmap(nullptr, static_cast<std::size_t>(shard->m_bytes), PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (copy == MAP_FAILED)
-        return failed(fmt::format("no memory for the {} bytes that a checkpoint copies aside; train without checkpoints or on more ranks", shard->m_bytes));
+        return failed(fmt::format(
+            "no memory for the {} bytes that a checkpoint copies aside; train without checkpoints or on more ranks",
+            shard->m_bytes));
     shard->m_copy = static_cast<std::byte *>(copy);
     // Touched now, so that the first copy does not wait for pages.
     ::madvise(copy, static_cast<std::size_t>(shard->m_bytes), MADV_HUGEPAGE);
@@ -149,7 +153,8 @@ void Shard::copy()
     const auto count = std::ssize(m_copies);
 #pragma omp parallel for schedule(static) if (m_bytes > kWorthThreads)
     for (std::ptrdiff_t i = 0; i < count; ++i)
-        std::memcpy(m_copies[static_cast<std::size_t>(i)].to, m_copies[static_cast<std::size_t>(i)].from, m_copies[static_cast<std::size_t>(i)].bytes);
+        std::memcpy(m_copies[static_cast<std::size_t>(i)].to, m_copies[static_cast<std::size_t>(i)].from,
+                    m_copies[static_cast<std::size_t>(i)].bytes);
 }
 
 Status Shard::writeData(int fd, const std::stop_token &stop, StoredFile &stored) const
@@ -173,7 +178,7 @@ Status Shard::writeShard(const std::string &folder, const std::stop_token &stop,
     PLANLOOM_FAILPOINT("checkpoint.shard-create");
     const NewFile file(folder + "/" + stored.name);
     if (file.get() < 0)
-        return ioError("cannot be made: " + why());
+        return ioError("cannot be made: " + systemReason());
     PLANLOOM_FAILPOINT("checkpoint.shard-header");
     const auto header = std::as_bytes(std::span(m_header));
     if (Status written = writeAll(file.get(), header.data(), std::ssize(header)); !written)
@@ -189,7 +194,8 @@ Status Shard::writeShard(const std::string &folder, const std::stop_token &stop,
 Status Shard::write(const std::string &folder, Manifest head, const std::stop_token &stop) const
 {
     if (::mkdir(folder.c_str(), 0755) != 0 && errno != EEXIST) // the first rank makes it
-        return ioError("cannot be made: " + why() + "; free some space or choose another run folder").in(folder);
+        return ioError("cannot be made: " + systemReason() + "; free some space or choose another run folder")
+            .in(folder);
     if (!m_pieces.empty()) {
         StoredFile stored{shardName(m_rank), 0, 0};
         if (Status written = writeShard(folder, stop, stored); !written)
@@ -204,7 +210,7 @@ Status Shard::write(const std::string &folder, Manifest head, const std::stop_to
     const std::string path = folder + "/" + partName(m_rank);
     const NewFile part(path);
     if (part.get() < 0)
-        return ioError("cannot be made: " + why()).in(path);
+        return ioError("cannot be made: " + systemReason()).in(path);
     const std::string text = toJson(head);
     Status done = writeAll(part.get(), std::as_bytes(std::span(text)).data(), std::ssize(text));
     if (done)

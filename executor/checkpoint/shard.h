@@ -18,11 +18,11 @@ std::string checkpointsFolder(const std::string &runDir);
 /// "step-00000120"; where it is not finished, ".step-00000120.epoch-7".
 std::string finishedName(std::int64_t step);
 std::string unfinishedName(std::int64_t step, std::int64_t lease);
-/// Names of what rank @p rank writes into the unfinished folder: its tensors, and their description.
+/// Names of rank @p rank's files in the unfinished folder: its tensors, and their description.
 std::string shardName(int rank);
 std::string partName(int rank);
 
-/// What one rank saves: a second copy of its pieces in memory, made once, and the file that it becomes.
+/// The saved data of one rank: a second copy of its pieces in memory, made once, and the file written from it.
 /// Thread contract: copy() and write() may be on different threads, one after the other.
 class Shard {
 public:
@@ -36,7 +36,8 @@ public:
     [[nodiscard]] std::int64_t bytes() const { return m_bytes; }
     /// Copies the pieces, with all OpenMP threads of the caller: all that training has to wait for.
     void copy();
-    /// Writes the copy into @p folder and makes it last, then its description, which rank 0 reads. Errors: Io; Cancelled on @p stop.
+    /// Writes the copy into @p folder and makes it last, then its description, which rank 0 reads. Errors: Io;
+    /// Cancelled on @p stop.
     Status write(const std::string &folder, Manifest head, const std::stop_token &stop) const;
 
 private:

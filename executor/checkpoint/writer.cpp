@@ -80,7 +80,7 @@ Votes CheckpointWriter::votes() const
     if (m_phase == Phase::Idle)
         return {};
     const std::lock_guard lock(m_mutex);
-    // Those that only wait for rank 0 to publish have no say.
+    // Ranks that only wait for rank 0 to publish have no vote.
     const bool ready = m_jobs.empty() && (m_phase != Phase::Publishing || m_options.rank == 0);
     if (m_phase == Phase::Discarding)
         return {ready ? 1.0F : 0.0F, 0};
@@ -128,7 +128,8 @@ double CheckpointWriter::writeSeconds() const
     return m_writeSeconds;
 }
 
-// --- The thread ---------------------------------------------------------------------------------------------------------------------
+// --- The thread
+// ---------------------------------------------------------------------------------------------------------------------
 
 void CheckpointWriter::start(Job job)
 {
@@ -154,7 +155,8 @@ void CheckpointWriter::work(const std::stop_token &stop)
         lock.lock();
         if (job == Job::Write)
             m_writeSeconds = secondsSince(begin);
-        if (!done && !m_error && done.error().code != ErrorCode::Cancelled) // given up because of another rank's failure
+        if (!done && !m_error
+            && done.error().code != ErrorCode::Cancelled) // given up because of another rank's failure
             m_error = done.error();
         m_jobs.erase(m_jobs.begin());
     }

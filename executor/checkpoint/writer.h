@@ -20,39 +20,41 @@
 namespace planloom::checkpoint {
 
 struct WriterOptions {
-    std::string runDir;      ///< the same folder on all ranks
+    std::string runDir; ///< the same folder on all ranks
     int rank = 0;
     int world = 1;
-    std::int64_t lease = 0;  ///< epoch of the gang's lease, on all ranks
-    int keep = 2;            ///< newest checkpoints that stay; 0: all
-    /// On rank 0's writing thread, before a checkpoint of @p step exists: what else must outlive the processes by then. May take its time, until
+    std::int64_t lease = 0; ///< epoch of the worker group's lease, on all ranks
+    int keep = 2;           ///< newest checkpoints that stay; 0: all
+    /// On rank 0's writing thread, before a checkpoint of @p step exists: stores other data that must be durable by
+    /// then. May take its time, until
     /// @p giveUp. Where it fails there is no checkpoint.
     std::function<Status(std::int64_t step, const std::stop_token &giveUp)> beforePublish = {};
 };
 
-/// What a rank contributes to the sum over all ranks that follows each step. Whole numbers, so that sums are exact.
+/// A rank's contribution to the sum over all ranks after each step. Whole numbers, so that sums are exact.
 struct Votes {
     float ready = 0;
     float failures = 0;
 };
 
-/// Writes checkpoints while training goes on. The ranks agree without waiting for a disk: at each step boundary every rank gives its votes(), the
-/// runtime sums them over all ranks (together with the loss), and every rank calls agree() with the sums. Because all see the same sums
-/// in the same order, all are in the same phase at every boundary:
+/// Writes checkpoints while training goes on. The ranks agree without waiting for a disk: at each step boundary every
+/// rank gives its votes(), the runtime sums them over all ranks (together with the loss), and every rank calls agree()
+/// with the sums. Because all see the same sums in the same order, all are in the same phase at every boundary:
 ///
 ///     Idle --begin()--> Writing --all ready--> Publishing --rank 0 ready--> Idle (Published)
 ///                          \------ any failure ------\-> Discarding --all ready--> Idle (Failed)
 ///
-/// begin() only copies (that is the stall); a thread of each rank writes its shard, and rank 0's then publishes. While a checkpoint is in the
-/// making idle() is false and the next one has to wait for a later boundary. Thread contract: one thread; it has a thread of its own.
+/// begin() only copies (that is the stall); a thread of each rank writes its shard, and rank 0's then publishes. While
+/// a checkpoint is in the making idle() is false and the next one has to wait for a later boundary. Thread contract:
+/// one thread; it starts its own writing thread.
 class CheckpointWriter {
 public:
-    /// Allocates a copy of what this rank writes; the pieces' data must stay where they are. Rank 0 also removes what earlier gangs left
-    /// unfinished. Errors: those of Shard::create, Io.
+    /// Allocates a copy of this rank's pieces, whose data must stay in place. Rank 0 also removes unfinished folders of
+    /// earlier worker groups. Errors: those of Shard::create, Io.
     static Result<std::unique_ptr<CheckpointWriter>> create(std::vector<Piece> pieces, WriterOptions options);
     CheckpointWriter(const CheckpointWriter &) = delete;
     CheckpointWriter &operator=(const CheckpointWriter &) = delete;
-    /// Gives up what is in the making.
+    /// Gives up the checkpoint in progress.
     ~CheckpointWriter();
 
     /// The same on all ranks at the same boundary.
@@ -62,7 +64,8 @@ public:
 
     [[nodiscard]] Votes votes() const;
     enum class Outcome : std::uint8_t { Nothing, Published, Failed };
-    /// @p sums of all ranks' votes. Published or Failed is said once per checkpoint, on all ranks at the same boundary.
+    /// @p sums of all ranks' votes. Published or Failed is returned once per checkpoint, on all ranks at the same
+    /// boundary.
     Outcome agree(Votes sums);
 
     /// The step of the checkpoint that is in the making or was agreed upon last.
@@ -78,7 +81,11 @@ private:
     enum class Phase : std::uint8_t { Idle, Writing, Publishing, Discarding };
     enum class Job : std::uint8_t { None, Write, Publish, Discard };
 
-    explicit CheckpointWriter(WriterOptions options) : m_options(std::move(options)), m_lease(Lease::of(m_options.runDir, m_options.lease)) {}
+    explicit CheckpointWriter(WriterOptions options)
+        : m_options(std::move(options)),
+          m_lease(Lease::of(m_options.runDir, m_options.lease))
+    {
+    }
     void start(Job job);
     void work(const std::stop_token &stop);
     Status perform(Job job, const std::stop_token &stop);
@@ -91,7 +98,7 @@ private:
     Phase m_phase = Phase::Idle;
     double m_stallSeconds = 0;
 
-    mutable std::mutex m_mutex; ///< guards what follows
+    mutable std::mutex m_mutex; ///< guards the members below
     std::condition_variable_any m_wake;
     std::vector<Job> m_jobs; ///< first is the one at hand
     std::optional<Error> m_error;

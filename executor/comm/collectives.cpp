@@ -5,19 +5,14 @@ namespace planloom::comm {
 
 namespace {
 
-bool isStepDone(const Pipe &pipe, const SendStep &step)
-{
-    return pipe.sendsDone() > step.number;
-}
+bool isStepDone(const Pipe &pipe, const SendStep &step) { return pipe.sendsDone() > step.number; }
 
-bool isStepDone(const Pipe &pipe, const ReceiveStep &step)
-{
-    return pipe.receivesDone() > step.number;
-}
+bool isStepDone(const Pipe &pipe, const ReceiveStep &step) { return pipe.receivesDone() > step.number; }
 
 /// Whether step @p index of @p steps, of which @p begun were begun, is done; -1 stands for nothing.
 template <class Step>
-bool isStepDone(const std::vector<std::unique_ptr<Pipe>> &pipes, const std::vector<Step> &steps, std::size_t begun, std::int32_t index)
+bool isStepDone(const std::vector<std::unique_ptr<Pipe>> &pipes, const std::vector<Step> &steps, std::size_t begun,
+                std::int32_t index)
 {
     if (index < 0)
         return true;
@@ -87,7 +82,8 @@ Status Collectives::advance(Members &members)
         Operation &operation = *m_operations[static_cast<std::size_t>(members.queue.front())];
         if (const Status status = beginSteps(members, operation); !status)
             return status;
-        if (operation.sendsDone < operation.script.sends().size() || operation.receivesDone < operation.script.receives().size())
+        if (operation.sendsDone < operation.script.sends().size()
+            || operation.receivesDone < operation.script.receives().size())
             return {};
         operation.done = true;
         members.queue.erase(members.queue.begin());
@@ -99,7 +95,9 @@ Status Collectives::advance(Members &members)
 /// Gives steps to the pipes as long as that goes on.
 Status Collectives::beginSteps(Members &members, Operation &operation)
 {
-    const auto state = [&] { return operation.sendsBegun + operation.sendsDone + operation.receivesBegun + operation.receivesDone; };
+    const auto state = [&] {
+        return operation.sendsBegun + operation.sendsDone + operation.receivesBegun + operation.receivesDone;
+    };
     for (std::size_t before = state() + 1; before != state();) {
         before = state();
         if (const Status status = beginReceives(members, operation); !status)
@@ -117,7 +115,8 @@ Status Collectives::beginReceives(Members &members, Operation &operation)
     for (; operation.receivesBegun < steps.size(); ++operation.receivesBegun) {
         ReceiveStep &step = steps[operation.receivesBegun];
         Pipe &pipe = *members.pipes[static_cast<std::size_t>(step.peer)];
-        if (pipe.receivesGiven() - pipe.receivesDone() == Pipe::kWindow || !isStepDone(members.pipes, steps, operation.receivesBegun, step.after)
+        if (pipe.receivesGiven() - pipe.receivesDone() == Pipe::kWindow
+            || !isStepDone(members.pipes, steps, operation.receivesBegun, step.after)
             || !isStepDone(members.pipes, sends, operation.sendsBegun, step.afterSend))
             break;
         step.number = pipe.receivesGiven();
@@ -126,8 +125,9 @@ Status Collectives::beginReceives(Members &members, Operation &operation)
         if (const Status status = pipe.progress(); !status)
             return status;
     }
-    while (operation.receivesDone < operation.receivesBegun
-           && isStepDone(members.pipes, steps, operation.receivesBegun, static_cast<std::int32_t>(operation.receivesDone)))
+    while (
+        operation.receivesDone < operation.receivesBegun
+        && isStepDone(members.pipes, steps, operation.receivesBegun, static_cast<std::int32_t>(operation.receivesDone)))
         ++operation.receivesDone;
     return {};
 }
@@ -139,13 +139,15 @@ Status Collectives::beginSends(Members &members, Operation &operation)
     for (; operation.sendsBegun < steps.size(); ++operation.sendsBegun) {
         SendStep &step = steps[operation.sendsBegun];
         Pipe &pipe = *members.pipes[static_cast<std::size_t>(step.peer)];
-        if (pipe.sendsGiven() - pipe.sendsDone() == Pipe::kWindow || !isStepDone(members.pipes, receives, operation.receivesBegun, step.after))
+        if (pipe.sendsGiven() - pipe.sendsDone() == Pipe::kWindow
+            || !isStepDone(members.pipes, receives, operation.receivesBegun, step.after))
             break;
         step.number = pipe.sendsGiven();
         if (const Status status = pipe.send(step.data, step.bytes, operation.label); !status)
             return status;
     }
-    while (operation.sendsDone < operation.sendsBegun && isStepDone(members.pipes, steps, operation.sendsBegun, static_cast<std::int32_t>(operation.sendsDone)))
+    while (operation.sendsDone < operation.sendsBegun
+           && isStepDone(members.pipes, steps, operation.sendsBegun, static_cast<std::int32_t>(operation.sendsDone)))
         ++operation.sendsDone;
     return {};
 }

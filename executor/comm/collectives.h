@@ -10,20 +10,30 @@
 
 namespace planloom::comm {
 
-/// The collectives of one rank: state machines that hand the steps of their scripts to pipes. Knows groups and order, not transports. Each
-/// group has one collective at work; those that were started behind it wait.
+/// The collectives of one rank: state machines that hand the steps of their scripts to pipes. Knows groups and order,
+/// not transports. Each group has one collective at work; later ones wait.
 class Collectives {
 public:
     /// @p pipes: per position; nullptr at the rank's own. All empty: this rank is no member.
     std::int32_t addGroup(std::vector<std::unique_ptr<Pipe>> pipes, int position);
     [[nodiscard]] std::int32_t groups() const { return static_cast<std::int32_t>(m_groups.size()); }
-    [[nodiscard]] bool isMember(Group group) const { return !m_groups[static_cast<std::size_t>(group.index)].pipes.empty(); }
-    [[nodiscard]] int members(Group group) const { return static_cast<int>(m_groups[static_cast<std::size_t>(group.index)].pipes.size()); }
+    [[nodiscard]] bool isMember(Group group) const
+    {
+        return !m_groups[static_cast<std::size_t>(group.index)].pipes.empty();
+    }
+    [[nodiscard]] int members(Group group) const
+    {
+        return static_cast<int>(m_groups[static_cast<std::size_t>(group.index)].pipes.size());
+    }
+
+    [[nodiscard]] int position(Group group) const { return m_groups[static_cast<std::size_t>(group.index)].position; }
 
     Result<Request> start(Group group, const Call &call);
-    [[nodiscard]] bool isDone(Request request) const { return m_operations[static_cast<std::size_t>(request.slot)]->done; }
+    [[nodiscard]] bool isDone(Request request) const
+    {
+        return m_operations[static_cast<std::size_t>(request.slot)]->done;
+    }
     void release(Request request) { m_free.push_back(request.slot); }
-    [[nodiscard]] bool isIdle() const { return m_underWay == 0; }
     Status progress();
 
     [[nodiscard]] std::int64_t bytesSent(Collective kind) const { return m_sent[static_cast<std::size_t>(kind)]; }

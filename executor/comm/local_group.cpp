@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "executor/comm/local_group.h"
 
+#include "executor/comm/pipe_communicator.h"
 #include "executor/comm/ring_pipe.h"
 #include "executor/comm/shared_memory.h"
 
@@ -35,11 +36,11 @@ struct LocalGroup::State {
     std::mutex mutex;
     std::vector<Half> sends;
     std::vector<Half> receives;
-    std::vector<std::vector<SlotState>> slots; ///< per rank
-    std::map<std::int32_t, SharedMemory> pipes; ///< per group: what its members' pipes go through
+    std::vector<std::vector<SlotState>> slots;  ///< per rank
+    std::map<std::int32_t, SharedMemory> pipes; ///< per group: the memory of its members' pipes
     std::map<std::int32_t, std::vector<int>> groups;
-    std::string failure;                ///< why everything stopped; empty: it has not
-    std::atomic<bool> isFailed{false}; ///< looked at without the mutex
+    std::string failure;               ///< why everything stopped; empty: it has not
+    std::atomic<bool> isFailed{false}; ///< read without the mutex
 
     explicit State(int size) : slots(static_cast<std::size_t>(size)) {}
 
@@ -55,7 +56,10 @@ struct LocalGroup::State {
         return static_cast<std::int32_t>(slot - mine.begin());
     }
 
-    SlotState &slot(int rank, std::int32_t index) { return slots[static_cast<std::size_t>(rank)][static_cast<std::size_t>(index)]; }
+    SlotState &slot(int rank, std::int32_t index)
+    {
+        return slots[static_cast<std::size_t>(rank)][static_cast<std::size_t>(index)];
+    }
 
     void fail(const std::string &why)
     {
@@ -67,7 +71,9 @@ struct LocalGroup::State {
     /// Pairs @p half with the oldest fitting one of @p others, or leaves it in @p mine.
     void meet(const Half &half, std::vector<Half> &mine, std::vector<Half> &others, bool sending)
     {
-        const auto other = std::find_if(others.begin(), others.end(), [&](const Half &o) { return o.from == half.from && o.to == half.to && o.tag == half.tag; });
+        const auto other = std::find_if(others.begin(), others.end(), [&](const Half &o) {
+            return o.from == half.from && o.to == half.to && o.tag == half.tag;
+        });
         if (other == others.end()) {
             mine.push_back(half);
             return;
@@ -75,8 +81,8 @@ struct LocalGroup::State {
         const Half &send = sending ? half : *other;
         const Half &receive = sending ? *other : half;
         if (send.bytes != receive.bytes) {
-            fail("rank " + std::to_string(send.from) + " sent " + std::to_string(send.bytes) + " bytes and rank " + std::to_string(send.to) + " expected "
-                 + std::to_string(receive.bytes));
+            fail("rank " + std::to_string(send.from) + " sent " + std::to_string(send.bytes) + " bytes and rank "
+                 + std::to_string(send.to) + " expected " + std::to_string(receive.bytes));
             return;
         }
         if (send.bytes > 0)
@@ -104,7 +110,7 @@ struct LocalGroup::State {
     }
 };
 
-class LocalGroup::End final : public Communicator {
+class LocalGroup::End final : public PipeCommunicator {
 public:
     End(std::shared_ptr<State> state, int rank) : m_state(std::move(state)), m_rank(rank) {}
     ~End() override { dropCollectives(); }
@@ -203,7 +209,7 @@ std::unique_ptr<Communicator> LocalGroup::end(int rank)
     std::vector<int> all(static_cast<std::size_t>(m_state->size()));
     std::iota(all.begin(), all.end(), 0);
     if (const Result<Group> world = made->makeGroup(all); !world)
-        made->abort(world.error().message); // every call fails and says so
+        made->abort(world.error().message); // every call fails with this error
     return made;
 }
 

@@ -7,9 +7,9 @@
 
 namespace planloom::comm {
 
-/// Ranks that are threads of one process. Transfers are copied straight from the sender's buffer to the receiver's once both have
-/// called (a sender is never done before): the strictest reading of Communicator. Collectives go through RingPipes.
-/// Thread contract: the group is shared by all threads, each end belongs to one.
+/// Ranks that are threads of one process. Transfers are copied directly from the sender's buffer to the receiver's once
+/// both have called (a sender is never done before): the strictest reading of Communicator. Collectives go through
+/// RingPipes. Thread contract: the group is shared by all threads, each end belongs to one.
 class LocalGroup {
 public:
     explicit LocalGroup(int size);

@@ -3,6 +3,7 @@
 
 #include "engine/base/log.h"
 #include "executor/comm/add.h"
+#include "executor/comm/pipe_communicator.h"
 #include "executor/comm/ring_pipe.h"
 #include "executor/comm/shared_memory.h"
 
@@ -39,7 +40,8 @@ Result<Extent> extentOf(std::int64_t bytes)
     const bool floats = bytes % 4 == 0;
     const std::int64_t count = floats ? bytes / 4 : bytes;
     if (count > std::numeric_limits<int>::max())
-        return unsupported("a message of " + std::to_string(bytes) + " bytes is too large for MPI; use more micro-batches");
+        return unsupported("a message of " + std::to_string(bytes)
+                           + " bytes is too large for MPI; use more micro-batches");
     return Extent{static_cast<int>(count), floats ? MPI_FLOAT : MPI_BYTE};
 }
 
@@ -62,7 +64,8 @@ public:
             m_scratch.resize(static_cast<std::size_t>(kWindow * kChunk));
         void *data = piece.addend == nullptr ? piece.data : scratch(slot);
         m_pieces[slot] = piece;
-        const int code = MPI_Irecv(data, static_cast<int>(piece.bytes), MPI_BYTE, m_peer, m_tag, m_context, &m_receives[slot]);
+        const int code =
+            MPI_Irecv(data, static_cast<int>(piece.bytes), MPI_BYTE, m_peer, m_tag, m_context, &m_receives[slot]);
         return code == MPI_SUCCESS ? Status() : mpiError(code, "MPI_Irecv failed");
     }
 
@@ -106,10 +109,10 @@ private:
     std::array<MPI_Request, kWindow> m_sends{};
     std::array<MPI_Request, kWindow> m_receives{};
     std::array<Incoming, kWindow> m_pieces{};
-    std::vector<std::byte> m_scratch; ///< what is added, on its way in
+    std::vector<std::byte> m_scratch; ///< addends, on their way in
 };
 
-class MpiCommunicator final : public Communicator {
+class MpiCommunicator final : public PipeCommunicator {
 public:
     explicit MpiCommunicator(const MpiOptions &options)
     {
@@ -159,7 +162,9 @@ public:
         if (!extent)
             return extent.error();
         const Request request = takeSlot();
-        return started(request, MPI_Isend(data, extent->count, extent->type, peer, tag, MPI_COMM_WORLD, &handle(request)), "MPI_Isend failed");
+        return started(request,
+                       MPI_Isend(data, extent->count, extent->type, peer, tag, MPI_COMM_WORLD, &handle(request)),
+                       "MPI_Isend failed");
     }
 
     Result<Request> irecv(void *data, std::int64_t bytes, int peer, int tag) override
@@ -168,7 +173,9 @@ public:
         if (!extent)
             return extent.error();
         const Request request = takeSlot();
-        return started(request, MPI_Irecv(data, extent->count, extent->type, peer, tag, MPI_COMM_WORLD, &handle(request)), "MPI_Irecv failed");
+        return started(request,
+                       MPI_Irecv(data, extent->count, extent->type, peer, tag, MPI_COMM_WORLD, &handle(request)),
+                       "MPI_Irecv failed");
     }
 
     void abort(std::string_view reason) override
@@ -197,16 +204,18 @@ protected:
     {
         if (m_free.size() == m_requests.size())
             return {};
-        int any = 0; // what is asked for does not matter: MPI moves messages on while it looks
+        int any = 0; // the probed message does not matter: MPI makes progress while it probes
         const int code = MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_WORLD, &any, MPI_STATUS_IGNORE);
         return code == MPI_SUCCESS ? Status() : mpiError(code, "a transfer failed");
     }
 
-    /// Ranks of one machine go through shared memory: every one of them reckons with the same offsets in the machine's file.
+    /// Ranks of one machine go through shared memory: every one of them reckons with the same offsets in the machine's
+    /// file.
     Result<std::vector<std::unique_ptr<Pipe>>> makePipes(std::int32_t group, std::span<const int> ranks) override
     {
         std::vector<int> here;
-        std::set_intersection(ranks.begin(), ranks.end(), m_ranksHere.begin(), m_ranksHere.end(), std::back_inserter(here));
+        std::set_intersection(ranks.begin(), ranks.end(), m_ranksHere.begin(), m_ranksHere.end(),
+                              std::back_inserter(here));
         const auto count = static_cast<std::int64_t>(here.size());
         const std::int64_t offset = m_fileUsed;
         const std::int64_t bytes = count > 1 ? count * count * RingPipe::kBytes : 0;
@@ -227,7 +236,8 @@ protected:
             if (peer == m_rank)
                 pipes.push_back(nullptr);
             else if (shares && there != here.end())
-                pipes.push_back(ringBetween(m_memory.back().data(), here, static_cast<std::size_t>(mine - here.begin()), static_cast<std::size_t>(there - here.begin())));
+                pipes.push_back(ringBetween(m_memory.back().data(), here, static_cast<std::size_t>(mine - here.begin()),
+                                            static_cast<std::size_t>(there - here.begin())));
             else
                 pipes.push_back(std::make_unique<MpiPipe>(m_context, group, peer));
         }
@@ -235,7 +245,8 @@ protected:
     }
 
 private:
-    static constexpr std::int64_t kFileBytes = std::int64_t{1} << 38; ///< a sparse file's length; only touched pages take space
+    static constexpr std::int64_t kFileBytes = std::int64_t{1}
+        << 38; ///< a sparse file's length; only touched pages take space
 
     /// The machine's first rank makes a file in memory, the others open it; if one of them cannot, none uses it.
     void shareMemory(MPI_Comm machine)
@@ -255,7 +266,8 @@ private:
         if (good != 0)
             m_file = std::move(*file);
         else if (m_localRank == 0)
-            log(LogLevel::Warning, "the ranks of this machine cannot share memory; collectives go through MPI's messages, more slowly");
+            log(LogLevel::Warning,
+                "the ranks of this machine cannot share memory; collectives go through MPI's messages, more slowly");
     }
 
     Request takeSlot()

@@ -11,12 +11,13 @@ namespace planloom::comm {
 bool underMpiLauncher();
 
 struct MpiOptions {
-    bool sharedMemory = true; ///< collectives of ranks on one machine go through memory that they share; otherwise through MPI's messages
+    bool sharedMemory = true; ///< collectives of ranks on one machine go through memory that they share; otherwise
+                              ///< through MPI's messages
 };
 
-/// Joins this process to its launcher's other processes (MPI_Init, MPI_THREAD_FUNNELED). Once per process, on the thread that will
-/// communicate. Ranks must meet before it is destroyed (barrier), which ends MPI; after an error call abort() instead.
-/// Error: Failed (MPI could not start).
+/// Joins this process to its launcher's other processes (MPI_Init, MPI_THREAD_FUNNELED). Once per process, on the
+/// thread that will communicate. Ranks must meet before it is destroyed (barrier), which ends MPI; after an error call
+/// abort() instead. Error: Failed (MPI could not start).
 Result<std::unique_ptr<Communicator>> joinMpi(const MpiOptions &options = {});
 
 } // namespace planloom::comm

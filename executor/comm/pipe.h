@@ -7,10 +7,12 @@
 
 namespace planloom::comm {
 
-/// What one member does in a collective, as the others must do, too.
+inline constexpr std::int64_t kUnequal = -1;
+
+/// The arguments of a collective, which must be equal on all members.
 struct Label {
     Collective kind = Collective::AllReduce;
-    std::int64_t bytes = 0;    ///< as in cost::collectiveBytes
+    std::int64_t bytes = 0;    ///< as in cost::collectiveBytes; kUnequal: of an all-to-all with unequal pieces
     std::int64_t sequence = 0; ///< of the group's collectives
 };
 
@@ -22,11 +24,11 @@ struct Incoming {
     Element element = Element::Float32;
 };
 
-/// Both directions between two members of a group, in order and without tags. At most kWindow pieces of at most kChunk bytes are under way
-/// in each direction. Both ends cut the data alike.
+/// Both directions between two members of a group, in order and without tags. At most kWindow pieces of at most kChunk
+/// bytes are under way in each direction. Both ends cut the data alike.
 class Pipe {
 public:
-    static constexpr std::int64_t kChunk = 128 * 1024; ///< fits a core's L2 twice: what was added is sent on from the cache
+    static constexpr std::int64_t kChunk = 128 * 1024; ///< fits a core's L2 twice: sums are sent on from the cache
     static constexpr std::int64_t kWindow = 4;
 
     virtual ~Pipe() = default;
@@ -36,7 +38,7 @@ public:
     /// Moves both directions on.
     virtual Status progress() = 0;
 
-    /// Pieces that were given, and those that are done (their buffers are free, or hold what came).
+    /// Pieces that were given, and pieces that are done (their buffers are free, or hold the received data).
     [[nodiscard]] std::int64_t sendsGiven() const { return m_sendsGiven; }
     [[nodiscard]] std::int64_t sendsDone() const { return m_sendsDone; }
     [[nodiscard]] std::int64_t receivesGiven() const { return m_receivesGiven; }

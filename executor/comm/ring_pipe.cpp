@@ -6,19 +6,18 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <memory>
 
 namespace planloom::comm {
 
 namespace {
 
-constexpr std::int64_t kLine = 64;             ///< of a cache; everything in a ring begins on one
-constexpr std::int64_t kPublish = 32 * 1024;   ///< copied at a time, so that the receiver begins early (16 to 64 KiB measured the same)
+constexpr std::int64_t kLine = 64; ///< of a cache; everything in a ring begins on one
+constexpr std::int64_t kPublish =
+    32 * 1024; ///< copied at a time, so that the receiver begins early (16 to 64 KiB measured the same)
 constexpr std::int64_t kHeader = 4096;
 
-std::int64_t padded(std::int64_t bytes)
-{
-    return (bytes + kLine - 1) / kLine * kLine;
-}
+std::int64_t padded(std::int64_t bytes) { return (bytes + kLine - 1) / kLine * kLine; }
 
 } // namespace
 
@@ -36,7 +35,11 @@ struct RingPipe::Line {
     std::int64_t kind;
 };
 
-RingPipe::RingPipe(std::byte *outgoing, std::byte *incoming, int rank, int peer) : m_out(outgoing), m_in(incoming), m_rank(rank), m_peer(peer)
+RingPipe::RingPipe(std::byte *outgoing, std::byte *incoming, int rank, int peer)
+    : m_out(outgoing),
+      m_in(incoming),
+      m_rank(rank),
+      m_peer(peer)
 {
     static_assert(std::atomic<std::uint64_t>::is_always_lock_free, "counters are shared between processes");
     static_assert(sizeof(Control) <= kHeader && sizeof(Line) <= kLine && kCapacity % kLine == 0);
@@ -45,7 +48,8 @@ RingPipe::RingPipe(std::byte *outgoing, std::byte *incoming, int rank, int peer)
 Status RingPipe::send(const std::byte *data, std::int64_t bytes, const Label &label)
 {
     m_sends[static_cast<std::size_t>(m_sendsGiven++ % kWindow)] = {data, bytes, label};
-    while (pushSome()) { }
+    while (pushSome()) {
+    }
     return {};
 }
 
@@ -57,7 +61,8 @@ Status RingPipe::receive(const Incoming &piece, const Label &label)
 
 Status RingPipe::progress()
 {
-    while (pushSome()) { }
+    while (pushSome()) {
+    }
     while (true) {
         const Result<bool> moved = pullSome();
         if (!moved)
@@ -83,7 +88,8 @@ bool RingPipe::pushSome()
         return false;
     std::byte *ring = m_out + kHeader;
     if (m_sent < 0) {
-        const Line line{piece.bytes, piece.label.bytes, piece.label.sequence, static_cast<std::int64_t>(piece.label.kind)};
+        const Line line{piece.bytes, piece.label.bytes, piece.label.sequence,
+                        static_cast<std::int64_t>(piece.label.kind)};
         std::memcpy(ring + m_written % kCapacity, &line, sizeof line);
         m_written += kLine;
         free -= kLine;
@@ -141,21 +147,34 @@ Result<bool> RingPipe::pullSome()
     return true;
 }
 
+namespace {
+
+std::string sizeText(std::int64_t bytes)
+{
+    return bytes == kUnequal ? std::string("unequal pieces") : std::to_string(bytes) + " bytes";
+}
+
+} // namespace
+
 Status RingPipe::compare(const Line &line, const In &expected) const
 {
     const Label &mine = expected.label;
-    if (line.pieceBytes == expected.piece.bytes && line.bytes == mine.bytes && line.sequence == mine.sequence && line.kind == static_cast<std::int64_t>(mine.kind))
+    if (line.pieceBytes == expected.piece.bytes && line.bytes == mine.bytes && line.sequence == mine.sequence
+        && line.kind == static_cast<std::int64_t>(mine.kind))
         return {};
     const bool known = line.kind >= 0 && line.kind < static_cast<std::int64_t>(cost::kCollectives);
     const std::string theirs = known ? cost::name(static_cast<Collective>(line.kind)) : "something else";
-    return failed("ranks " + std::to_string(m_rank) + " and " + std::to_string(m_peer) + " do different things with one group: " + cost::name(mine.kind) + " of "
-                  + std::to_string(mine.bytes) + " bytes here (number " + std::to_string(mine.sequence) + "), " + theirs + " of " + std::to_string(line.bytes)
-                  + " bytes there (number " + std::to_string(line.sequence) + ")");
+    return failed("ranks " + std::to_string(m_rank) + " and " + std::to_string(m_peer)
+                  + " do different things with one group: " + cost::name(mine.kind) + " of " + sizeText(mine.bytes)
+                  + " here (number " + std::to_string(mine.sequence) + "), " + theirs + " of " + sizeText(line.bytes)
+                  + " there (number " + std::to_string(line.sequence) + ")");
 }
 
 std::unique_ptr<Pipe> ringBetween(std::byte *memory, std::span<const int> ranks, std::size_t mine, std::size_t peer)
 {
-    const auto direction = [&](std::size_t from, std::size_t to) { return memory + static_cast<std::int64_t>(from * ranks.size() + to) * RingPipe::kBytes; };
+    const auto direction = [&](std::size_t from, std::size_t to) {
+        return memory + static_cast<std::int64_t>(from * ranks.size() + to) * RingPipe::kBytes;
+    };
     return std::make_unique<RingPipe>(direction(mine, peer), direction(peer, mine), ranks[mine], ranks[peer]);
 }
 

@@ -5,11 +5,14 @@
 
 #include <array>
 #include <cstddef>
+#include <memory>
+#include <span>
 
 namespace planloom::comm {
 
-/// A Pipe through memory that two threads or two processes share: one ring of bytes per direction. The sender copies in; the receiver adds, or copies, straight
-/// out of the ring. Every piece goes behind a line that says what it is, so that members that do different things are told so.
+/// A Pipe through memory that two threads or two processes share: one ring of bytes per direction. The sender copies
+/// in; the receiver adds, or copies, directly out of the ring. Every piece has a header line, so that members that call
+/// different collectives get an error.
 class RingPipe final : public Pipe {
 public:
     /// Memory of one direction. It must begin as zeros, on a page.
@@ -44,15 +47,17 @@ private:
     int m_peer;
     std::array<Out, kWindow> m_sends{};
     std::array<In, kWindow> m_receives{};
-    std::int64_t m_sent = -1;     ///< bytes of the piece at hand that are in the ring; -1: its line is not there yet
-    std::int64_t m_received = -1; ///< bytes of the piece at hand that are out of the ring; -1: its line was not read yet
-    std::uint64_t m_written = 0;  ///< this end's copies of the ring's counters
+    std::int64_t m_sent = -1; ///< bytes of the piece at hand that are in the ring; -1: its line is not there yet
+    std::int64_t m_received =
+        -1;                      ///< bytes of the piece at hand that are out of the ring; -1: its line was not read yet
+    std::uint64_t m_written = 0; ///< this end's copies of the ring's counters
     std::uint64_t m_freed = 0;
     std::uint64_t m_read = 0;
     std::uint64_t m_filled = 0;
 };
 
-/// The pipe from position @p mine to @p peer of @p ranks, in memory of ranks.size() squared times RingPipe::kBytes that all of them share.
+/// The pipe from position @p mine to @p peer of @p ranks, in memory of ranks.size() squared times RingPipe::kBytes that
+/// all of them share.
 std::unique_ptr<Pipe> ringBetween(std::byte *memory, std::span<const int> ranks, std::size_t mine, std::size_t peer);
 
 } // namespace planloom::comm

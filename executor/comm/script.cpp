@@ -8,7 +8,8 @@ namespace planloom::comm {
 
 namespace {
 
-/// Chunks that are added up before the first of them is handed round: the others have then likely sent theirs, and it is still cached.
+/// Chunks that are added up before the first of them is handed round: the others have then likely sent theirs, and it
+/// is still cached.
 constexpr std::int64_t kLag = 1;
 
 void copyUnlessThere(std::byte *to, const std::byte *from, std::int64_t bytes)
@@ -30,9 +31,7 @@ void Script::write(const Call &call, int members, int position)
     const bool round = cost::goesRound(call.label.kind, call.label.bytes, members);
     const Range mine = m_ranges[static_cast<std::size_t>(position)];
     switch (call.label.kind) {
-    case Collective::AllReduce:
-        round ? allReduceRound(call.to) : allReduceDirectly(call.to);
-        break;
+    case Collective::AllReduce: round ? allReduceRound(call.to) : allReduceDirectly(call.to); break;
     case Collective::ReduceScatter:
         if (members == 1)
             copyUnlessThere(call.to, call.from, mine.size);
@@ -47,12 +46,11 @@ void Script::write(const Call &call, int members, int position)
             gatherChunk(chunk, call.to, false);
         break;
     case Collective::AllToAll:
-        copyUnlessThere(call.to + mine.begin, call.from + mine.begin, mine.size);
+        copyUnlessThere(call.to + m_incoming[static_cast<std::size_t>(position)].begin, call.from + mine.begin,
+                        mine.size);
         exchange(call.from, call.to);
         break;
-    case Collective::Broadcast:
-        broadcast(call, round);
-        break;
+    case Collective::Broadcast: broadcast(call, round); break;
     }
 }
 
@@ -64,7 +62,7 @@ std::int64_t Script::bytesSent() const
     return bytes;
 }
 
-/// Who holds what, and in how many chunks it is sent.
+/// The owner of each piece, and the number of its chunks.
 void Script::cut(const Call &call)
 {
     m_ranges.resize(static_cast<std::size_t>(m_members));
@@ -81,14 +79,34 @@ void Script::cut(const Call &call)
             range = {position * call.label.bytes, call.label.bytes};
         largest = std::max(largest, range.size);
     }
+    if (call.label.kind == Collective::AllToAll) {
+        m_incoming = m_ranges;
+        if (call.label.bytes == kUnequal) {
+            setRanges(call.bytesTo, m_ranges);
+            setRanges(call.bytesFrom, m_incoming);
+        }
+        for (const auto *ranges : {&m_ranges, &m_incoming}) {
+            for (const Range &range : *ranges)
+                largest = std::max(largest, range.size);
+        }
+    }
     m_chunks = (largest + Pipe::kChunk - 1) / Pipe::kChunk;
     m_received.assign(static_cast<std::size_t>(m_chunks), -1);
     m_sentFrom.assign(static_cast<std::size_t>(m_chunks * m_members), -1);
 }
 
-Script::Range Script::chunkOf(int position, std::int64_t chunk) const
+/// One behind the other.
+void Script::setRanges(std::span<const std::int64_t> bytes, std::vector<Range> &ranges)
 {
-    const Range &range = m_ranges[static_cast<std::size_t>(position)];
+    std::int64_t begin = 0;
+    for (std::size_t position = 0; position < bytes.size(); ++position) {
+        ranges[position] = {begin, bytes[position]};
+        begin += bytes[position];
+    }
+}
+
+Script::Range Script::chunkOf(const Range &range, std::int64_t chunk)
+{
     const std::int64_t begin = chunk * Pipe::kChunk;
     return {range.begin + begin, std::clamp<std::int64_t>(range.size - begin, 0, Pipe::kChunk)};
 }
@@ -110,10 +128,11 @@ std::int32_t Script::addReceive(const Incoming &piece, int peer, std::int32_t af
 }
 
 // --- Every member with every other one -------------------------------------------------------------------------------
-// In step t a member sends to the one t places before it and receives from the one t places behind: what one sends as its nth piece
-// is what the other expects as its nth, so the order alone keeps all of them going.
+// In step t a member sends to the one t places before it and receives from the one t places behind: the nth piece sent
+// is the nth piece expected, so the order alone keeps all of them going.
 
-/// One chunk of everybody's range goes to whoever adds it up: its own first, then those of the members behind it in order.
+/// One chunk of every member's range goes to the member that adds it up: its own first, then those of the members
+/// behind it in order.
 void Script::reduceChunk(std::int64_t chunk, const std::byte *all, std::byte *mine)
 {
     const Range own = chunkOf(m_position, chunk);
@@ -127,7 +146,7 @@ void Script::reduceChunk(std::int64_t chunk, const std::byte *all, std::byte *mi
     }
 }
 
-/// One chunk of everybody's range goes to all others. @p reduced: it is a sum that was made here.
+/// One chunk of every member's range goes to all others. @p reduced: it is a sum that was made here.
 void Script::gatherChunk(std::int64_t chunk, std::byte *all, bool reduced)
 {
     const Range own = chunkOf(m_position, chunk);
@@ -136,7 +155,8 @@ void Script::gatherChunk(std::int64_t chunk, std::byte *all, bool reduced)
         addSend(all + own.begin, own.size, towards(-t), sum);
         const int from = towards(t);
         const Range theirs = chunkOf(from, chunk);
-        addReceive({all + theirs.begin, nullptr, theirs.size, m_element}, from, -1, reduced ? sentFrom(from, chunk) : -1);
+        addReceive({all + theirs.begin, nullptr, theirs.size, m_element}, from, -1,
+                   reduced ? sentFrom(from, chunk) : -1);
     }
 }
 
@@ -151,12 +171,14 @@ void Script::allReduceDirectly(std::byte *data)
     }
 }
 
+/// Steps of all members are in order of (chunk, t), so that unequal pieces cannot make them wait for each other in a
+/// circle: the first step that is not done can always go on.
 void Script::exchange(const std::byte *from, std::byte *to)
 {
     for (std::int64_t chunk = 0; chunk < m_chunks; ++chunk) {
         for (int t = 1; t < m_members; ++t) {
             const Range out = chunkOf(towards(-t), chunk);
-            const Range in = chunkOf(towards(t), chunk);
+            const Range in = chunkOf(m_incoming[static_cast<std::size_t>(towards(t))], chunk);
             addSend(from + out.begin, out.size, towards(-t));
             addReceive({to + in.begin, nullptr, in.size, m_element}, towards(t));
         }
@@ -166,8 +188,8 @@ void Script::exchange(const std::byte *from, std::byte *to)
 // --- Round a ring ---------------------------------------------------------------------------------------------------
 // Every member receives from the one before it and sends to the one behind it.
 
-/// In step s a member passes on the sums of range (position - 1 - s), until its own range has been everywhere (Patarasuk and Yuan,
-/// 2009, section 3), then the sums.
+/// In step s a member passes on the sums of range (position - 1 - s), until its own range has been everywhere
+/// (Patarasuk and Yuan, 2009, section 3), then the sums.
 void Script::allReduceRound(std::byte *data)
 {
     for (int s = 0; s + 1 < m_members; ++s) {
@@ -177,7 +199,8 @@ void Script::allReduceRound(std::byte *data)
             const Range added = chunkOf((out + m_members - 1) % m_members, chunk);
             const std::int32_t before = s == 0 ? -1 : received(chunk);
             sentFrom(out, chunk) = addSend(data + sent.begin, sent.size, towards(1), before);
-            received(chunk) = addReceive({data + added.begin, data + added.begin, added.size, m_element}, towards(-1), before);
+            received(chunk) =
+                addReceive({data + added.begin, data + added.begin, added.size, m_element}, towards(-1), before);
         }
     }
     gatherRound(data, true);
@@ -192,7 +215,8 @@ void Script::gatherRound(std::byte *all, bool reduced)
             const Range taken = chunkOf(in, chunk);
             const std::int32_t before = s == 0 && !reduced ? -1 : received(chunk);
             addSend(all + sent.begin, sent.size, towards(1), before);
-            received(chunk) = addReceive({all + taken.begin, nullptr, taken.size, m_element}, towards(-1), before, reduced ? sentFrom(in, chunk) : -1);
+            received(chunk) = addReceive({all + taken.begin, nullptr, taken.size, m_element}, towards(-1), before,
+                                         reduced ? sentFrom(in, chunk) : -1);
         }
     }
 }

@@ -15,7 +15,8 @@ namespace {
 
 Error refused(const char *what)
 {
-    return failed(std::string("the system gives no memory that ranks can share (") + what + ": " + std::strerror(errno) + ")");
+    return failed(std::string("shared memory for the ranks cannot be allocated (") + what + ": " + systemReason()
+                  + ")");
 }
 
 } // namespace
@@ -26,7 +27,11 @@ SharedMemory::~SharedMemory()
         ::munmap(m_data, static_cast<std::size_t>(m_bytes));
 }
 
-SharedMemory::SharedMemory(SharedMemory &&other) noexcept : m_data(std::exchange(other.m_data, nullptr)), m_bytes(std::exchange(other.m_bytes, 0)) {}
+SharedMemory::SharedMemory(SharedMemory &&other) noexcept
+    : m_data(std::exchange(other.m_data, nullptr)),
+      m_bytes(std::exchange(other.m_bytes, 0))
+{
+}
 
 SharedMemory &SharedMemory::operator=(SharedMemory &&other) noexcept
 {
@@ -47,10 +52,7 @@ Result<SharedMemory> SharedMemory::map(int file, std::int64_t offset, std::int64
     return memory;
 }
 
-Result<SharedMemory> SharedMemory::forThreads(std::int64_t bytes)
-{
-    return map(-1, 0, bytes);
-}
+Result<SharedMemory> SharedMemory::forThreads(std::int64_t bytes) { return map(-1, 0, bytes); }
 
 Result<SharedMemory> SharedMemory::ofFile(int file, std::int64_t offset, std::int64_t bytes)
 {

@@ -9,8 +9,8 @@
 
 namespace planloom::comm {
 
-/// Memory that several threads or processes see, zero at first. Only what is touched takes space. It has no name that could be left behind:
-/// it goes with the last process that holds it, however that ends. Move-only.
+/// Memory that several threads or processes see, zero at first. Only touched pages take space. It has no name that
+/// could be left behind: it goes with the last process that holds it, however that ends. Move-only.
 class SharedMemory {
 public:
     SharedMemory() = default;

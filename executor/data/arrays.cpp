@@ -25,9 +25,11 @@ struct Column {
     void fill(std::int64_t sample, void *out) const
     {
         const std::int64_t first = sample * perSample;
-        const bool asStored = (type == DType::F32 && array.type == "f4") || (type == DType::I64 && array.type == "i8") || (type == DType::Bool && array.type == "b1");
+        const bool asStored = (type == DType::F32 && array.type == "f4") || (type == DType::I64 && array.type == "i8")
+            || (type == DType::Bool && array.type == "b1");
         if (asStored) {
-            std::memcpy(out, array.elements.data() + static_cast<std::size_t>(first) * array.width, static_cast<std::size_t>(perSample) * array.width);
+            std::memcpy(out, array.elements.data() + static_cast<std::size_t>(first) * array.width,
+                        static_cast<std::size_t>(perSample) * array.width);
             return;
         }
         const double scale = array.type == "u1" ? 1.0 / 255 : 1;
@@ -45,10 +47,17 @@ struct Column {
 
 class ArrayData final : public DataSet {
 public:
-    ArrayData(std::vector<std::unique_ptr<Column>> inputs, std::unique_ptr<Column> labels) : m_inputs(std::move(inputs)), m_labels(std::move(labels)) {}
+    ArrayData(std::vector<std::unique_ptr<Column>> inputs, std::unique_ptr<Column> labels)
+        : m_inputs(std::move(inputs)),
+          m_labels(std::move(labels))
+    {
+    }
     [[nodiscard]] std::int64_t samples() const override { return m_labels->samples(); }
     void fillInput(std::int64_t sample, void *out) const override { m_inputs.front()->fill(sample, out); }
-    void fillInputAt(std::size_t input, std::int64_t sample, void *out) const override { m_inputs[input]->fill(sample, out); }
+    void fillInputAt(std::size_t input, std::int64_t sample, void *out) const override
+    {
+        m_inputs[input]->fill(sample, out);
+    }
     void fillLabels(std::int64_t sample, std::int64_t *out) const override { m_labels->fill(sample, out); }
 
 private:
@@ -56,9 +65,12 @@ private:
     std::unique_ptr<Column> m_labels;
 };
 
-std::string sampleText(std::int64_t element, const Column &column) { return "sample " + std::to_string(element / column.perSample); }
+std::string sampleText(std::int64_t element, const Column &column)
+{
+    return "sample " + std::to_string(element / column.perSample);
+}
 
-/// Integers below @p limit, of labels also the one that says "ignore", or real numbers that are finite.
+/// Integers below @p limit, of labels also the ignored one, or real numbers that are finite.
 Status checkElements(const Column &column, const std::string &path, bool labels, std::int64_t limit)
 {
     if (column.type == DType::I64 && column.array.isReal())
@@ -66,12 +78,13 @@ Status checkElements(const Column &column, const std::string &path, bool labels,
     const std::int64_t count = column.samples() * column.perSample;
     for (std::int64_t i = 0; i < count; ++i) {
         const double value = column.array.at(i);
-                if (!std::isfinite(value))
+        if (!std::isfinite(value))
             return badInput(sampleText(i, column) + " is not finite; clean the data").in(path);
         const bool bounded = column.type == DType::I64 && limit > 0;
         const bool inside = (value >= 0 && value < static_cast<double>(limit)) || (labels && value == kIgnoredLabel);
         if (bounded && !inside)
-            return badInput(sampleText(i, column) + " holds " + std::to_string(static_cast<std::int64_t>(value)) + ", and the model takes 0 to " + std::to_string(limit - 1)
+            return badInput(sampleText(i, column) + " holds " + std::to_string(static_cast<std::int64_t>(value))
+                            + ", and the model takes 0 to " + std::to_string(limit - 1)
                             + "; use data made for this model")
                 .in(path);
     }
@@ -96,8 +109,9 @@ Result<std::unique_ptr<Column>> readColumn(const std::string &path, const Needs:
     for (std::size_t axis = 1; axis < column->array.shape.size(); ++axis)
         column->perSample *= column->array.shape[axis];
     if (column->array.shape.empty() || column->perSample != need.perSample)
-        return badInput("has " + std::to_string(column->perSample) + " elements in a sample, and the model's input \"" + need.name + "\" wants "
-                        + std::to_string(need.perSample) + "; use data or a model that fits the other")
+        return badInput("has " + std::to_string(column->perSample) + " elements in a sample, and the model's input \""
+                        + need.name + "\" wants " + std::to_string(need.perSample)
+                        + "; use data or a model that fits the other")
             .in(path);
     if (const Status status = checkElements(*column, path, labels, need.limit); !status)
         return status.error();
@@ -134,7 +148,8 @@ Result<std::unique_ptr<DataSet>> readArrays(const std::string &folder, const Nee
         if (!column)
             return column.error();
         if ((*column)->samples() != (*labels)->samples())
-            return badInput("has " + std::to_string((*column)->samples()) + " samples and " + needs.labels + ".npy has " + std::to_string((*labels)->samples()) + "; save as many of each")
+            return badInput("has " + std::to_string((*column)->samples()) + " samples and " + needs.labels + ".npy has "
+                            + std::to_string((*labels)->samples()) + "; save as many of each")
                 .in((in / (need.name + ".npy")).string());
         inputs.push_back(*std::move(column));
     }

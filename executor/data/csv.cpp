@@ -45,7 +45,8 @@ Status parseLine(std::string_view line, std::vector<double> &row)
         const std::string_view cell = trimmed(takeUntil(line, ','));
         const std::optional<double> value = numberFrom(cell);
         if (!value)
-            return badInput("column " + std::to_string(i + 1) + " is \"" + std::string(cell.substr(0, 40)) + "\", not a number; every cell must be a finite number");
+            return badInput("column " + std::to_string(i + 1) + " is \"" + std::string(cell.substr(0, 40))
+                            + "\", not a number; every cell must be a finite number");
         row.push_back(*value);
     }
     return {};
@@ -67,7 +68,8 @@ Status appendRow(const std::vector<double> &row, Table &table)
     if (row.size() < 2)
         return badInput("has one column; a row is its features and, last, its label, separated by commas");
     if (static_cast<std::int64_t>(row.size()) - 1 != table.columns)
-        return badInput("has " + std::to_string(row.size()) + " columns where the rows before have " + std::to_string(table.columns + 1) + "; make all rows equally long");
+        return badInput("has " + std::to_string(row.size()) + " columns where the rows before have "
+                        + std::to_string(table.columns + 1) + "; make all rows equally long");
     const Result<std::int64_t> label = labelFrom(row.back());
     if (!label)
         return label.error();
@@ -104,7 +106,9 @@ Result<Table> readCsv(std::string_view contents, const std::string &path)
         if (line.empty())
             return badInput("is an empty line; remove it").in(path, number);
         if (number == 1 && line.find(',') == std::string_view::npos && line.find(';') != std::string_view::npos)
-            return badInput("has semicolons between its cells; separate them by commas, and write decimals with a point").in(path, number);
+            return badInput(
+                       "has semicolons between its cells; separate them by commas, and write decimals with a point")
+                .in(path, number);
         if (number == 1 && isHeader(line)) {
             table.firstRow = 2;
             continue;

@@ -23,7 +23,10 @@ public:
     {
         std::copy_n(m_table.features.data() + sample * m_table.columns, m_table.columns, static_cast<float *>(out));
     }
-    void fillLabels(std::int64_t sample, std::int64_t *out) const override { *out = m_table.labels[static_cast<std::size_t>(sample)]; }
+    void fillLabels(std::int64_t sample, std::int64_t *out) const override
+    {
+        *out = m_table.labels[static_cast<std::size_t>(sample)];
+    }
 
 private:
     Table m_table;
@@ -37,7 +40,7 @@ std::string listed(const std::vector<const Tensor *> &inputs)
     return text.empty() ? "none" : text;
 }
 
-/// How many classes the loss tells apart: the last dimension of its logits; 0 if the graph does not say.
+/// How many classes the loss tells apart: the last dimension of its logits; 0 if unknown.
 std::int64_t classesOf(const graph::Graph &graph)
 {
     for (const graph::Op &op : graph.ops()) {
@@ -67,8 +70,9 @@ Status checkTable(const Table &table, const std::string &path, const Needs &need
     if (table.labels.empty())
         return badInput("no samples; give at least one row").in(path);
     if (table.columns != needs.perSample)
-        return badInput("has " + std::to_string(table.columns) + " features in a sample, and the model's input \"" + needs.input + "\" wants "
-                        + std::to_string(needs.perSample) + "; use data or a model that fits the other")
+        return badInput("has " + std::to_string(table.columns) + " features in a sample, and the model's input \""
+                        + needs.input + "\" wants " + std::to_string(needs.perSample)
+                        + "; use data or a model that fits the other")
             .in(path);
     for (std::size_t row = 0; row < table.labels.size(); ++row) {
         const std::int64_t label = table.labels[row];
@@ -76,8 +80,9 @@ Status checkTable(const Table &table, const std::string &path, const Needs &need
         if (label >= 0 && known)
             continue;
         const std::int64_t number = table.firstRow + static_cast<std::int64_t>(row);
-        return badInput(table.rowWord + " " + std::to_string(number) + " has label " + std::to_string(label) + ", and the model tells "
-                        + std::to_string(needs.classes) + " classes apart, 0 to " + std::to_string(needs.classes - 1) + "; renumber the labels or change the model")
+        return badInput(table.rowWord + " " + std::to_string(number) + " has label " + std::to_string(label)
+                        + ", and the model tells " + std::to_string(needs.classes) + " classes apart, 0 to "
+                        + std::to_string(needs.classes - 1) + "; renumber the labels or change the model")
             .in(path, table.rowWord == "line" ? static_cast<int>(number) : 0);
     }
     return {};
@@ -91,7 +96,9 @@ Result<Table> readTable(std::string_view contents, const std::string &path)
         return readIdx(contents, path);
     if (path.find(".csv") != std::string::npos)
         return readCsv(contents, path);
-    return badInput("is neither .npy, IDX nor .csv, and the model wants rows of features with a label; convert the data to one of them").in(path);
+    return badInput("is neither .npy, IDX nor .csv, and the model wants rows of features with a label; convert the "
+                    "data to one of them")
+        .in(path);
 }
 
 } // namespace
@@ -102,7 +109,8 @@ Result<Needs> needsOf(const graph::Graph &graph)
     for (const TensorId id : graph.withRole(graph::TensorRole::Input))
         inputs.push_back(&graph.tensor(id));
     const Error unfit = unsupported("the model's inputs are " + listed(inputs)
-                                    + "; training can feed int64, float32 and bool inputs together with \"labels\" (int64), all with the samples as first dimension");
+                                    + "; training can feed int64, float32 and bool inputs together with \"labels\" "
+                                      "(int64), all with the samples as first dimension");
     Needs needs;
     for (const Tensor *tensor : inputs) {
         const bool known = tensor->type == DType::I64 || tensor->type == DType::F32 || tensor->type == DType::Bool;
@@ -147,7 +155,8 @@ Result<std::string> readMaybeCompressed(const std::string &path)
 Result<std::int64_t> labelFrom(double value)
 {
     if (std::nearbyint(value) != value || std::fabs(value) > 1e15)
-        return badInput("label " + std::to_string(value) + " is no whole number; the last column must be the class, counted from 0");
+        return badInput("label " + std::to_string(value)
+                        + " is no whole number; the last column must be the class, counted from 0");
     return static_cast<std::int64_t>(value);
 }
 
@@ -157,7 +166,9 @@ Result<std::unique_ptr<DataSet>> openDataSet(const std::string &path, const Need
     if (std::filesystem::is_directory(path, unknown))
         return readArrays(path, needs);
     if (needs.kind == Needs::Kind::Arrays)
-        return badInput("is one file, and the model's inputs are fed from a folder: one .npy file for each, named " + arrayNames(needs)).in(path);
+        return badInput("is one file, and the model's inputs are fed from a folder: one .npy file for each, named "
+                        + arrayNames(needs))
+            .in(path);
     Result<std::string> contents = readMaybeCompressed(path);
     if (!contents)
         return contents.error();
@@ -165,7 +176,9 @@ Result<std::unique_ptr<DataSet>> openDataSet(const std::string &path, const Need
         return badInput("is empty; give a file with samples").in(path);
     if (needs.kind == Needs::Kind::Tokens) {
         if (looksLikeNpy(*contents))
-            return badInput("is a .npy file, and a language model wants text or a token file (.bin, .u16, .u32); write the tokens without a header").in(path);
+            return badInput("is a .npy file, and a language model wants text or a token file (.bin, .u16, .u32); write "
+                            "the tokens without a header")
+                .in(path);
         return makeTokenData(std::move(*contents), tokenWidth(path), path, needs);
     }
     Result<Table> table = readTable(*contents, path);

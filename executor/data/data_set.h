@@ -11,7 +11,7 @@
 
 namespace planloom::data {
 
-/// What a model wants to be fed, read off its graph's inputs.
+/// The inputs that a model needs, from its graph.
 struct Needs {
     enum class Kind : std::uint8_t {
         Tokens,   ///< one input, int64, with a label each
@@ -23,18 +23,19 @@ struct Needs {
         std::string name;
         graph::DType type = graph::DType::F32; ///< F32, I64 or Bool
         std::int64_t perSample = 0;            ///< elements
-        std::int64_t limit = 0;                ///< what it holds is smaller than this: it looks up rows of a table; 0: anything goes
+        std::int64_t limit = 0; ///< exclusive upper bound of its values, as it looks up rows of a table; 0: no bound
     };
     Kind kind = Kind::Features;
-    std::string input;              ///< name of the first graph input: "tokens", "x"
-    std::string labels;             ///< "labels"
-    std::int64_t perSample = 0;     ///< tokens (int64) or features (float32) of one sample, of the first input
-    std::int64_t classes = 0;       ///< labels, and tokens, are smaller than this; 0: not known
+    std::string input;          ///< name of the first graph input: "tokens", "x"
+    std::string labels;         ///< "labels"
+    std::int64_t perSample = 0; ///< tokens (int64) or features (float32) of one sample, of the first input
+    std::int64_t classes = 0;   ///< labels, and tokens, are smaller than this; 0: not known
     std::int64_t labelsPerSample = 0;
     std::vector<Input> inputs = {}; ///< all, in the graph's order
 };
 
-/// Error: Unsupported, if there is not at least one input (int64, float32, bool) with labels (int64), all with the samples as first dimension.
+/// Error: Unsupported, if there is not at least one input (int64, float32, bool) with labels (int64), all with the
+/// samples as first dimension.
 Result<Needs> needsOf(const graph::Graph &graph);
 
 /// Samples of one file, all in memory. Immutable: any number of threads may read. Reading allocates nothing.
@@ -44,14 +45,15 @@ public:
     [[nodiscard]] virtual std::int64_t samples() const = 0;
     /// Needs::perSample elements of sample @p sample: int64 tokens or float32 features.
     virtual void fillInput(std::int64_t sample, void *out) const = 0;
-    /// The same of the model's @p input-th input: Needs::inputs says how many elements of which type.
+    /// The same of the model's @p input-th input: Needs::inputs has the number and type of its elements.
     virtual void fillInputAt(std::size_t /*input*/, std::int64_t sample, void *out) const { fillInput(sample, out); }
     /// Its labels: one per token, or one.
     virtual void fillLabels(std::int64_t sample, std::int64_t *out) const = 0;
 };
 
-/// Reads @p path, a file or a folder with a file for each input; the README of this folder lists the formats. Errors, each naming the file and, where there is one, the line or row:
-/// NotFound, Io, BadInput (malformed, or not what @p needs wants: says what the data has and what the model wants).
+/// Reads @p path, a file or a folder with a file for each input; the README of this folder lists the formats. Errors,
+/// each naming the file and, where there is one, the line or row: NotFound, Io, BadInput (malformed, or a mismatch with
+/// @p needs, with the figures of data and model).
 Result<std::unique_ptr<DataSet>> openDataSet(const std::string &path, const Needs &needs);
 
 } // namespace planloom::data

@@ -8,8 +8,8 @@ namespace planloom::data {
 
 namespace {
 
-/// An IDX file (LeCun's MNIST format): two zero bytes, the element type, the number of dimensions, each dimension as a big-endian
-/// 32-bit number, then the elements.
+/// An IDX file (LeCun's MNIST format): two zero bytes, the element type, the number of dimensions, each dimension as a
+/// big-endian 32-bit number, then the elements.
 struct Idx {
     std::vector<std::int64_t> shape;
     std::string_view elements;
@@ -35,14 +35,15 @@ Result<Idx> parseIdx(std::string_view contents, const std::string &path)
         for (std::size_t byte = 0; byte < 4; ++byte)
             size = size << 8 | static_cast<unsigned char>(contents[4 + 4 * d + byte]);
         if (size == 0)
-            return badInput("is an IDX file with nothing in it: one of its dimensions is 0").in(path);
+            return badInput("is an empty IDX file: one of its dimensions is 0").in(path);
         idx.shape.push_back(static_cast<std::int64_t>(size));
         overflow = __builtin_mul_overflow(wanted, size, &wanted) || overflow;
     }
     idx.elements = contents.substr(header);
     if (overflow || idx.elements.size() != wanted)
         return badInput("has " + std::to_string(idx.elements.size()) + " bytes of elements where its header promises "
-                        + (overflow ? std::string("more than a file can hold") : std::to_string(wanted)) + "; the file is cut short or damaged")
+                        + (overflow ? std::string("more than a file can hold") : std::to_string(wanted))
+                        + "; the file is cut short or damaged")
             .in(path);
     return idx;
 }
@@ -65,7 +66,8 @@ std::optional<std::string> labelPathFor(const std::string &path)
 
 bool looksLikeIdx(std::string_view contents)
 {
-    return contents.size() >= 4 && contents[0] == 0 && contents[1] == 0 && contents[2] >= 0x08 && contents[2] <= 0x0E && contents[3] >= 1 && contents[3] <= 4;
+    return contents.size() >= 4 && contents[0] == 0 && contents[1] == 0 && contents[2] >= 0x08 && contents[2] <= 0x0E
+        && contents[3] >= 1 && contents[3] <= 4;
 }
 
 Result<Table> readIdx(std::string_view contents, const std::string &path)
@@ -75,7 +77,9 @@ Result<Table> readIdx(std::string_view contents, const std::string &path)
         return images.error();
     const std::optional<std::string> labelPath = labelPathFor(path);
     if (images->shape.size() < 2 || !labelPath)
-        return badInput("is an IDX file, but not one of images with labels beside it; name it ...images..., and its labels the same with \"labels\" for \"images\"").in(path);
+        return badInput("is an IDX file, but not one of images with labels beside it; name it ...images..., and its "
+                        "labels the same with \"labels\" for \"images\"")
+            .in(path);
     const Result<std::string> labelContents = readMaybeCompressed(*labelPath);
     if (!labelContents)
         return labelContents.error();
@@ -85,7 +89,9 @@ Result<Table> readIdx(std::string_view contents, const std::string &path)
     if (!labels)
         return labels.error();
     if (labels->shape.size() != 1 || labels->shape[0] != images->shape[0])
-        return badInput("must hold one label for each of the " + std::to_string(images->shape[0]) + " images, in one dimension").in(*labelPath);
+        return badInput("must hold one label for each of the " + std::to_string(images->shape[0])
+                        + " images, in one dimension")
+            .in(*labelPath);
 
     Table table;
     table.columns = images->shape[0] == 0 ? 0 : static_cast<std::int64_t>(images->elements.size()) / images->shape[0];

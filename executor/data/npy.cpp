@@ -30,12 +30,13 @@ struct ElementType {
 };
 
 constexpr ElementType kTypes[] = {
-    {"f4", 4, readAs<float>},         {"f8", 8, readAs<double>},       {"u1", 1, readAs<std::uint8_t>},
-    {"b1", 1, readAs<std::uint8_t>},  {"i1", 1, readAs<std::int8_t>},   {"u2", 2, readAs<std::uint16_t>}, {"i2", 2, readAs<std::int16_t>},
-    {"u4", 4, readAs<std::uint32_t>}, {"i4", 4, readAs<std::int32_t>}, {"i8", 8, readAs<std::int64_t>},
+    {"f4", 4, readAs<float>},        {"f8", 8, readAs<double>},        {"u1", 1, readAs<std::uint8_t>},
+    {"b1", 1, readAs<std::uint8_t>}, {"i1", 1, readAs<std::int8_t>},   {"u2", 2, readAs<std::uint16_t>},
+    {"i2", 2, readAs<std::int16_t>}, {"u4", 4, readAs<std::uint32_t>}, {"i4", 4, readAs<std::int32_t>},
+    {"i8", 8, readAs<std::int64_t>},
 };
 
-/// What stands after 'key': in the header's dictionary.
+/// The value of 'key': in the header's dictionary.
 std::string_view valueOf(std::string_view header, std::string_view key)
 {
     const std::size_t at = header.find(key);
@@ -96,11 +97,15 @@ Result<NpyArray> parseNpy(std::string_view contents, const std::string &path)
     NpyArray array;
     const std::string_view descr = valueOf(header, "descr'");
     if (descr.size() < 3 || descr.front() == '>' || descr.front() == '[')
-        return badInput("has elements of a type that is not read; save plain little-endian numbers (float32, float64, uint8, integers)").in(path);
+        return badInput("has elements of a type that is not read; save plain little-endian numbers (float32, float64, "
+                        "uint8, integers)")
+            .in(path);
     const std::string_view typeName = descr.substr(1, 2);
-    const auto *type = std::find_if(std::begin(kTypes), std::end(kTypes), [&](const ElementType &known) { return known.name == typeName; });
+    const auto *type = std::find_if(std::begin(kTypes), std::end(kTypes),
+                                    [&](const ElementType &known) { return known.name == typeName; });
     if (type == std::end(kTypes))
-        return badInput("has elements of type " + std::string(typeName) + "; save float32, float64, uint8 or integers").in(path);
+        return badInput("has elements of type " + std::string(typeName) + "; save float32, float64, uint8 or integers")
+            .in(path);
     array.type = type->name;
     array.width = type->bytes;
     array.read = type->read;
@@ -115,7 +120,8 @@ Result<NpyArray> parseNpy(std::string_view contents, const std::string &path)
             return badInput("has a shape that no file can hold; write the file again").in(path);
     }
     if (array.elements.size() != wanted)
-        return badInput("has " + std::to_string(array.elements.size()) + " bytes of elements where its header promises " + std::to_string(wanted) + "; the file is cut short or damaged")
+        return badInput("has " + std::to_string(array.elements.size()) + " bytes of elements where its header promises "
+                        + std::to_string(wanted) + "; the file is cut short or damaged")
             .in(path);
     return array;
 }
@@ -133,7 +139,8 @@ Result<std::vector<std::int64_t>> readLabels(const std::string &path, std::int64
     if (!array)
         return array.error();
     if (array->shape.size() != 1 || array->shape[0] != rows)
-        return badInput("must hold one label for each of the " + std::to_string(rows) + " samples, in one dimension").in(path);
+        return badInput("must hold one label for each of the " + std::to_string(rows) + " samples, in one dimension")
+            .in(path);
     std::vector<std::int64_t> labels;
     for (std::int64_t row = 0; row < rows; ++row) {
         const Result<std::int64_t> label = labelFrom(array->at(row));
@@ -151,7 +158,8 @@ Status appendRow(const NpyArray &array, std::int64_t row, std::int64_t width, bo
     for (std::int64_t column = 0; column < table.columns; ++column) {
         const double value = array.at(row * width + column);
         if (!std::isfinite(value))
-            return badInput("row " + std::to_string(row) + ", column " + std::to_string(column) + " is not finite; clean the data");
+            return badInput("row " + std::to_string(row) + ", column " + std::to_string(column)
+                            + " is not finite; clean the data");
         table.features.push_back(static_cast<float>(value) / scale);
     }
     if (labelled)
@@ -165,10 +173,7 @@ Status appendRow(const NpyArray &array, std::int64_t row, std::int64_t width, bo
 
 } // namespace
 
-bool looksLikeNpy(std::string_view contents)
-{
-    return contents.starts_with(kMagic);
-}
+bool looksLikeNpy(std::string_view contents) { return contents.starts_with(kMagic); }
 
 Result<Table> readNpy(std::string_view contents, const std::string &path)
 {
@@ -176,7 +181,9 @@ Result<Table> readNpy(std::string_view contents, const std::string &path)
     if (!array)
         return array.error();
     if (array->shape.size() < 2)
-        return badInput("has " + std::to_string(array->shape.size()) + " dimensions; the first must be the samples, the others their features").in(path);
+        return badInput("has " + std::to_string(array->shape.size())
+                        + " dimensions; the first must be the samples, the others their features")
+            .in(path);
     const std::int64_t rows = array->shape[0];
     std::int64_t width = 1;
     for (std::size_t axis = 1; axis < array->shape.size(); ++axis)
@@ -191,7 +198,9 @@ Result<Table> readNpy(std::string_view contents, const std::string &path)
             return labels.error();
         table.labels = std::move(*labels);
     } else if (array->shape.size() != 2 || width < 2) {
-        return badInput("has no labels; put them into " + labelPath + " or into the last column of a two-dimensional array").in(path);
+        return badInput("has no labels; put them into " + labelPath
+                        + " or into the last column of a two-dimensional array")
+            .in(path);
     }
     table.columns = labelled ? width : width - 1;
     for (std::int64_t row = 0; row < rows; ++row) {

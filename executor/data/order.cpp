@@ -49,7 +49,8 @@ std::int64_t permuted(std::int64_t i, std::int64_t n, std::uint64_t key)
 }
 
 SampleOrder::SampleOrder(std::int64_t samples, std::int64_t seed, double holdout)
-    : m_samples(samples), m_seed(mix(static_cast<std::uint64_t>(seed)))
+    : m_samples(samples),
+      m_seed(mix(static_cast<std::uint64_t>(seed)))
 {
     const auto wanted = static_cast<std::int64_t>(std::llround(static_cast<double>(samples) * holdout));
     m_trained = samples - std::clamp<std::int64_t>(wanted, 0, std::max<std::int64_t>(samples - 1, 0));
@@ -60,13 +61,11 @@ std::int64_t SampleOrder::sampleIndex(std::int64_t step, std::int64_t globalBatc
     const std::int64_t ordinal = consumed(step, globalBatch) + position;
     const std::int64_t epoch = ordinal / m_trained;
     // The split into trained and held out is itself a permutation, the same for all epochs.
-    const std::int64_t within = permuted(ordinal % m_trained, m_trained, mix(m_seed ^ static_cast<std::uint64_t>(epoch + 1)));
+    const std::int64_t within =
+        permuted(ordinal % m_trained, m_trained, mix(m_seed ^ static_cast<std::uint64_t>(epoch + 1)));
     return permuted(within, m_samples, m_seed);
 }
 
-std::int64_t SampleOrder::heldOutIndex(std::int64_t i) const
-{
-    return permuted(m_trained + i, m_samples, m_seed);
-}
+std::int64_t SampleOrder::heldOutIndex(std::int64_t i) const { return permuted(m_trained + i, m_samples, m_seed); }
 
 } // namespace planloom::data

@@ -35,7 +35,10 @@ struct NpyArray {
     std::size_t width = 0;     ///< bytes of an element
     double (*read)(const char *at) = nullptr;
 
-    [[nodiscard]] double at(std::int64_t index) const { return read(elements.data() + static_cast<std::size_t>(index) * width); }
+    [[nodiscard]] double at(std::int64_t index) const
+    {
+        return read(elements.data() + static_cast<std::size_t>(index) * width);
+    }
     [[nodiscard]] bool isReal() const { return type == "f4" || type == "f8"; }
 };
 Result<NpyArray> parseNpy(std::string_view contents, const std::string &path);
@@ -46,7 +49,8 @@ Result<std::unique_ptr<DataSet>> readArrays(const std::string &folder, const Nee
 std::string arrayNames(const Needs &needs);
 
 /// Tokens of @p width bytes each (1: text), cut into samples of needs.perSample.
-Result<std::unique_ptr<DataSet>> makeTokenData(std::string contents, int width, const std::string &path, const Needs &needs);
+Result<std::unique_ptr<DataSet>> makeTokenData(std::string contents, int width, const std::string &path,
+                                               const Needs &needs);
 /// 1: text; 2, 4: a token file by its name.
 int tokenWidth(const std::string &path);
 

@@ -12,13 +12,18 @@ namespace {
 class TokenData final : public DataSet {
 public:
     TokenData(std::string contents, int width, std::int64_t context)
-        : m_contents(std::move(contents)), m_width(width), m_context(context)
+        : m_contents(std::move(contents)),
+          m_width(width),
+          m_context(context)
     {
     }
 
     [[nodiscard]] std::int64_t tokens() const { return static_cast<std::int64_t>(m_contents.size()) / m_width; }
     [[nodiscard]] std::int64_t samples() const override { return (tokens() - 1) / m_context; }
-    void fillInput(std::int64_t sample, void *out) const override { copy(sample * m_context, static_cast<std::int64_t *>(out)); }
+    void fillInput(std::int64_t sample, void *out) const override
+    {
+        copy(sample * m_context, static_cast<std::int64_t *>(out));
+    }
     void fillLabels(std::int64_t sample, std::int64_t *out) const override { copy(sample * m_context + 1, out); }
 
     [[nodiscard]] std::int64_t token(std::int64_t index) const
@@ -61,22 +66,26 @@ int tokenWidth(const std::string &path)
     return extension == ".u32" ? 4 : 1;
 }
 
-Result<std::unique_ptr<DataSet>> makeTokenData(std::string contents, int width, const std::string &path, const Needs &needs)
+Result<std::unique_ptr<DataSet>> makeTokenData(std::string contents, int width, const std::string &path,
+                                               const Needs &needs)
 {
     const std::size_t bytes = contents.size();
     if (bytes % static_cast<std::size_t>(width) != 0)
         return badInput("has " + std::to_string(bytes) + " bytes, which is no whole number of " + std::to_string(width)
-                        + "-byte tokens; the file is cut short or has another extension's format (.bin, .u16: uint16; .u32: uint32)")
+                        + "-byte tokens; the file is cut short or has another extension's format (.bin, .u16: uint16; "
+                          ".u32: uint32)")
             .in(path);
     auto data = std::make_unique<TokenData>(std::move(contents), width, needs.perSample);
     if (data->tokens() <= needs.perSample)
-        return badInput("has " + std::to_string(data->tokens()) + " tokens, and one sample of the model takes " + std::to_string(needs.perSample)
+        return badInput("has " + std::to_string(data->tokens()) + " tokens, and one sample of the model takes "
+                        + std::to_string(needs.perSample)
                         + " and the one that follows; give a longer text or a shorter context")
             .in(path);
     for (std::int64_t i = 0; needs.classes > 0 && i < data->tokens(); ++i) {
         if (data->token(i) < needs.classes)
             continue;
-        return badInput("token " + std::to_string(i) + " is " + std::to_string(data->token(i)) + ", and the model's vocabulary is " + std::to_string(needs.classes)
+        return badInput("token " + std::to_string(i) + " is " + std::to_string(data->token(i))
+                        + ", and the model's vocabulary is " + std::to_string(needs.classes)
                         + "; use data made with the model's tokenizer")
             .in(path);
     }

@@ -5,11 +5,11 @@
 
 namespace planloom::device {
 
-/// A kernel that can also add its result to what is there: a weight's gradient goes straight into its accumulator, without a pass of its own
-/// over both. Its operator has one output, of float32.
+/// A kernel that can also add its result to its output: a weight's gradient goes directly into its accumulator, without
+/// a separate pass over both. Its operator has one output, of float32.
 class AddingKernel : public Kernel {
 public:
-    /// As run(), but outputs[0] += what run() would write there.
+    /// As run(), but adds the result to outputs[0].
     virtual void add(std::span<const void *const> inputs, std::span<void *const> outputs) = 0;
 };
 

@@ -1,35 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "executor/device/kernel.h"
 
-#include "engine/graph/layouts.h"
-#include "executor/device/bfloat16.h"
+#include "engine/graph/operators/operators.h"
+#include "executor/device/cpu/bfloat16.h"
 #include "executor/device/kernel_support.h"
 
 #include <algorithm>
-#include <map>
 
 namespace planloom::device {
 
 namespace {
 
-using Table = std::map<std::string_view, KernelEntry>;
+using Table = graph::OperatorTable<KernelEntry>;
 
-Table makeTable()
-{
-    Table table;
-    for (const auto &family :
-         {unaryKernels(), unaryGradientKernels(), binaryKernels(), matmulKernels(), matmulGeluKernels(), attentionKernels(), rotaryKernels(), normKernels(),
-          batchNormKernels(), convolutionKernels(), poolingKernels(), shapeKernels(), indexKernels(), gatherKernels(), softmaxKernels(), lossKernels(), boxingKernels(), flatKernels(),
-          layoutKernels(), reduceKernels(), lstmKernels(), gruKernels(), scatterKernels()}) {
-        for (const KernelEntry &entry : family)
-            table.emplace(entry.type, entry);
-    }
-    return table;
-}
-
+/// Kernels in float32 and int64.
 const Table &table()
 {
-    static const Table kTable = makeTable();
+    static const Table kTable = [] {
+        Table made;
+        for (const auto family :
+             {unaryKernels,     unaryGradientKernels, binaryKernels, matmulKernels,    matmulGeluKernels,
+              attentionKernels, rotaryKernels,        normKernels,   batchNormKernels, convolutionKernels,
+              poolingKernels,   shapeKernels,         indexKernels,  gatherKernels,    softmaxKernels,
+              lossKernels,      boxingKernels,        flatKernels,   layoutKernels,    reduceKernels,
+              lstmKernels,      gruKernels,           scatterKernels})
+            for (const KernelEntry &entry : family())
+                made.add(entry);
+        return made;
+    }();
     return kTable;
 }
 
@@ -38,7 +36,7 @@ const Table &typedTable()
     static const Table kTable = [] {
         Table made;
         for (const KernelEntry &entry : typedKernels())
-            made.emplace(entry.type, entry);
+            made.add(entry);
         return made;
     }();
     return kTable;
@@ -55,7 +53,8 @@ bool fits(char letter, graph::DType type)
     }
 }
 
-Status checkArguments(const Request &request, std::string_view signature, const std::vector<Argument> &arguments, const char *side)
+Status checkArguments(const Request &request, std::string_view signature, const std::vector<Argument> &arguments,
+                      const char *side)
 {
     std::size_t next = 0;
     for (std::size_t at = 0; at < signature.size();) {
@@ -70,27 +69,25 @@ Status checkArguments(const Request &request, std::string_view signature, const 
             if (!given && !optional)
                 return wrong(request, std::string(side) + " " + std::to_string(next) + " is missing");
             if (given && arguments[next].dims.size() > kMaxRank)
-                return cannot(request, std::string(side) + " " + std::to_string(next) + " has more than " + std::to_string(kMaxRank) + " dimensions");
+                return cannot(request,
+                              std::string(side) + " " + std::to_string(next) + " has more than "
+                                  + std::to_string(kMaxRank) + " dimensions");
             if (given && !fits(letter, arguments[next].type))
-                return cannot(request, std::string(side) + " " + std::to_string(next) + " has type " + graph::name(arguments[next].type) +
-                                           ", which the kernel does not compute in; convert it with Cast");
-            if (given && arguments[next].layout == graph::Layout::Blocked && !graph::understandsBlocked(request.op.type))
-                return cannot(request, std::string(side) + " " + std::to_string(next) + " is blocked, which the kernel does not compute in; put a Reorder before it");
+                return cannot(request,
+                              std::string(side) + " " + std::to_string(next) + " has type "
+                                  + graph::name(arguments[next].type)
+                                  + ", which the kernel does not compute in; convert it with Cast");
+            if (given && arguments[next].layout == graph::Layout::Blocked
+                && request.op.traits().blocked == graph::Blocked::No)
+                return cannot(request,
+                              std::string(side) + " " + std::to_string(next)
+                                  + " is blocked, which the kernel does not compute in; put a Reorder before it");
         }
     }
     if (arguments.size() > next)
-        return wrong(request, "takes " + std::to_string(next) + " " + side + "s, got " + std::to_string(arguments.size()));
+        return wrong(request,
+                     "takes " + std::to_string(next) + " " + side + "s, got " + std::to_string(arguments.size()));
     return {};
-}
-
-/// The element-wise families: element i of the result depends on elements i only, unless an input is broadcast.
-bool isElementwise(std::string_view type)
-{
-    for (const auto &family : {unaryKernels(), unaryGradientKernels(), binaryKernels()}) {
-        if (std::any_of(family.begin(), family.end(), [&](const KernelEntry &entry) { return entry.type == type; }))
-            return true;
-    }
-    return false;
 }
 
 char letterAt(std::string_view signature, std::size_t index)
@@ -113,7 +110,8 @@ bool needsConversion(const Request &request, const KernelEntry &entry, bool elem
     const auto meets = [&](std::string_view signature, const std::vector<Argument> &arguments) {
         for (std::size_t i = 0; i < arguments.size(); ++i) {
             const char letter = letterAt(signature, i);
-            if (arguments[i].present && arguments[i].type == graph::DType::BF16 && (letter == 'f' || (letter == '*' && elementwise)))
+            if (arguments[i].present && arguments[i].type == graph::DType::BF16
+                && (letter == 'f' || (letter == '*' && elementwise)))
                 return true;
         }
         return false;
@@ -131,10 +129,7 @@ bool isHalfCast(const Request &request)
 
 } // namespace
 
-std::int64_t Argument::elements() const
-{
-    return product(dims);
-}
+std::int64_t Argument::elements() const { return product(dims); }
 
 std::string text(const Dims &dims)
 {
@@ -184,37 +179,35 @@ Made makeFrom(const KernelEntry &entry, const Request &request)
 Made makeKernel(const graph::Op &op, const std::vector<Argument> &inputs, const std::vector<Argument> &outputs)
 {
     const Request request{op, inputs, outputs};
-    const auto found = table().find(op.type);
-    const auto typed = typedTable().find(op.type);
-    if (found == table().end() && typed == typedTable().end())
+    const KernelEntry *entry = table().find(op.type);
+    const KernelEntry *typed = typedTable().find(op.type);
+    if (entry == nullptr && typed == nullptr)
         return cannot(request, "there is no CPU kernel for this operator type; replace it or simulate the plan only");
-    if (found == table().end())
-        return makeFrom(typed->second, request);
+    if (entry == nullptr)
+        return makeFrom(*typed, request);
     if (isHalfCast(request))
         return makeHalfCast(request);
-    const KernelEntry &entry = found->second;
-    const bool elementwise = isElementwise(op.type);
-    if (needsConversion(request, entry, elementwise)) {
+    const bool elementwise = op.traits().elementWise == graph::ElementWise::Computes;
+    if (needsConversion(request, *entry, elementwise)) {
         auto half = makeHalfProduct(request);
         if (half || half.error().code != ErrorCode::Unsupported)
             return half;
-        return makeConverting(request, elementwise, [&](const Request &asFloats) { return makeFrom(entry, asFloats); });
+        return makeConverting(request, elementwise,
+                              [&](const Request &asFloats) { return makeFrom(*entry, asFloats); });
     }
-    auto made = makeFrom(entry, request);
-    if (made || made.error().code != ErrorCode::Unsupported || typed == typedTable().end())
+    auto made = makeFrom(*entry, request);
+    if (made || made.error().code != ErrorCode::Unsupported || typed == nullptr)
         return made;
-    auto other = makeFrom(typed->second, request);
+    auto other = makeFrom(*typed, request);
     return other ? std::move(other) : std::move(made);
 }
 
 std::vector<std::string> kernelTypes()
 {
     std::vector<std::string> types;
-    for (const auto &[type, entry] : table())
-        types.emplace_back(type);
-    for (const auto &[type, entry] : typedTable())
-        if (!table().contains(type))
-            types.emplace_back(type);
+    for (const graph::Operator &row : graph::operators())
+        if (table().find(row) != nullptr || typedTable().find(row) != nullptr)
+            types.emplace_back(row.type);
     return types;
 }
 

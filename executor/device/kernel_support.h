@@ -6,7 +6,7 @@
 #include <span>
 #include <utility>
 
-// What the kernel files share: how a factory is asked, how it answers, and the table of all of them.
+// Shared by the kernel files: request and answer of a factory, and the table of all factories.
 namespace planloom::device {
 
 using Dims = std::vector<std::int64_t>;
@@ -16,7 +16,8 @@ using Outputs = std::span<void *const>;
 inline constexpr std::size_t kMaxRank = 8;
 using Made = Result<std::unique_ptr<Kernel>>;
 
-/// What a factory is told. Counts, presence and data types of the arguments have been checked against the entry's signature.
+/// Request to a factory. Counts, presence and data types of the arguments have been checked against the entry's
+/// signature.
 struct Request {
     const graph::Op &op;
     const std::vector<Argument> &inputs;
@@ -43,7 +44,8 @@ std::span<const KernelEntry> unaryGradientKernels();
 std::span<const KernelEntry> binaryKernels();
 std::span<const KernelEntry> matmulKernels();
 std::span<const KernelEntry> matmulGeluKernels();
-/// A product of bfloat16 matrices as they lie. Errors: Unsupported for other operator types and on a processor that lacks such products.
+/// A product of bfloat16 matrices as they lie. Errors: Unsupported for other operator types and on a processor that
+/// lacks such products.
 Made makeHalfProduct(const Request &request);
 std::span<const KernelEntry> attentionKernels();
 std::span<const KernelEntry> rotaryKernels();

@@ -2,6 +2,7 @@
 #include "executor/runtime/affinity.h"
 
 #include "engine/base/log.h"
+#include "engine/base/result.h"
 
 #ifdef PLANLOOM_HWLOC
 #include <hwloc.h>
@@ -17,7 +18,6 @@ namespace planloom::runtime {
 
 namespace {
 
-
 struct Share {
     std::size_t begin;
     std::size_t end;
@@ -32,7 +32,8 @@ Share shareOf(std::size_t cores, std::size_t rank, std::size_t ranks)
 
 void warn(const char *what)
 {
-    log(LogLevel::Warning, std::string("a worker could not be pinned to its ") + what + " (" + std::strerror(errno) + "); times will vary more");
+    log(LogLevel::Warning,
+        std::string("a worker could not be pinned to its ") + what + " (" + systemReason() + "); times will vary more");
 }
 
 #ifdef PLANLOOM_HWLOC
@@ -43,7 +44,8 @@ public:
     Machine()
     {
         // Only processors, caches and memory matter: no search for devices.
-        m_good = hwloc_topology_init(&m_topology) == 0 && hwloc_topology_set_io_types_filter(m_topology, HWLOC_TYPE_FILTER_KEEP_NONE) == 0
+        m_good = hwloc_topology_init(&m_topology) == 0
+            && hwloc_topology_set_io_types_filter(m_topology, HWLOC_TYPE_FILTER_KEEP_NONE) == 0
             && hwloc_topology_load(m_topology) == 0;
         hwloc_bitmap_t allowed = hwloc_bitmap_alloc();
         m_good = m_good && hwloc_get_cpubind(m_topology, allowed, HWLOC_CPUBIND_THREAD) == 0;
@@ -59,7 +61,8 @@ public:
     {
         std::vector<hwloc_obj_t> found;
         for (const hwloc_obj_type_t type : {HWLOC_OBJ_CORE, HWLOC_OBJ_PU}) {
-            for (hwloc_obj_t core = nullptr; m_good && found.size() < kMost && (core = hwloc_get_next_obj_by_type(m_topology, type, core)) != nullptr;)
+            for (hwloc_obj_t core = nullptr; m_good && found.size() < kMost
+                 && (core = hwloc_get_next_obj_by_type(m_topology, type, core)) != nullptr;)
                 found.push_back(core);
             if (!found.empty())
                 break; // a virtual machine may know no cores: its processors stand for them
@@ -74,7 +77,8 @@ public:
             hwloc_bitmap_or(set, set, cores[i]->cpuset);
         if (hwloc_set_cpubind(m_topology, set, HWLOC_CPUBIND_THREAD) != 0)
             warn("processors");
-        if (hwloc_get_nbobjs_by_type(m_topology, HWLOC_OBJ_NUMANODE) > 1 && hwloc_set_membind(m_topology, set, HWLOC_MEMBIND_BIND, HWLOC_MEMBIND_THREAD) != 0)
+        if (hwloc_get_nbobjs_by_type(m_topology, HWLOC_OBJ_NUMANODE) > 1
+            && hwloc_set_membind(m_topology, set, HWLOC_MEMBIND_BIND, HWLOC_MEMBIND_THREAD) != 0)
             warn("memory");
         hwloc_bitmap_free(set);
     }
@@ -108,7 +112,8 @@ int pin(int localRank, int localSize)
         if (CPU_ISSET(cpu, &allowed))
             processors.push_back(cpu);
     }
-    const Share share = shareOf(processors.size(), static_cast<std::size_t>(localRank), static_cast<std::size_t>(localSize));
+    const Share share =
+        shareOf(processors.size(), static_cast<std::size_t>(localRank), static_cast<std::size_t>(localSize));
     cpu_set_t mine;
     CPU_ZERO(&mine);
     for (std::size_t i = share.begin; i < share.end; ++i)
@@ -122,10 +127,7 @@ int pin(int localRank, int localSize)
 
 } // namespace
 
-int pinToShare(int localRank, int localSize)
-{
-    return pin(localRank, localSize);
-}
+int pinToShare(int localRank, int localSize) { return pin(localRank, localSize); }
 
 std::string processorsHere()
 {

@@ -6,6 +6,7 @@
 #include "engine/weights/convert.h"
 #include "executor/checkpoint/restore.h"
 
+#include <algorithm>
 #include <fmt/format.h>
 #include <thread>
 
@@ -15,74 +16,109 @@ namespace {
 
 using checkpoint::Piece;
 
-constexpr std::int64_t kFloat = sizeof(float);
 constexpr std::chrono::milliseconds kPause{2}; ///< between looks at the disk, when there is nothing else to do
 
-/// The elements [begin, begin + count) of what @p held is a part of.
-Piece pieceOf(const program::Held &held, checkpoint::Kind kind, std::int64_t begin, std::int64_t count, std::byte *data)
+/// The elements [begin, begin + count) of the tensor of which @p held is a part; data: none yet.
+Piece pieceOf(const program::Held &held, const checkpoint::Kind &kind, std::int64_t begin, std::int64_t count)
 {
-    return {.name = held.name, .kind = kind, .type = held.type, .shape = held.sizes, .region = held.region, .flatBegin = begin, .flatCount = count, .data = data,
+    return {.name = held.name,
+            .kind = kind,
+            .type = held.type,
+            .shape = held.sizes,
+            .region = held.region,
+            .flatBegin = begin,
+            .flatCount = count,
             .writes = held.saves};
 }
 
-void addMoments(std::vector<Piece> &pieces, RankExecutor &executor, const program::Held &held)
+Status addStates(HostPieces &pieces, const program::Held &held, const update::ConfiguredRule &rule)
 {
-    constexpr checkpoint::Kind kMoments[] = {checkpoint::Kind::Moment1, checkpoint::Kind::Moment2};
-    for (std::size_t i = 0; i < std::size(kMoments); ++i) {
-        if (held.moments[i] >= 0 && held.updateCount > 0)
-            pieces.push_back(pieceOf(held, kMoments[i], held.updateBegin, held.updateCount, executor.address(held.moments[i])));
+    for (std::size_t i = 0; i < held.states.size() && held.updateCount > 0; ++i) {
+        const auto kind = checkpoint::Kind::ofOptimizer(rule.states()[i].kind());
+        const Piece piece = pieceOf(held, kind, held.updateBegin, held.updateCount);
+        if (const Status added = pieces.add(piece, held.states[i]); !added)
+            return added;
     }
+    return {};
 }
 
-/// What this rank writes: of parameters what it updates, as what others update may be on its way here.
-std::vector<Piece> piecesToSave(RankExecutor &executor)
+Status addSaved(HostPieces &pieces, const program::Held &held, const update::ConfiguredRule &rule)
 {
-    std::vector<Piece> pieces;
+    if (held.kind == program::Held::Kind::State)
+        return pieces.add(pieceOf(held, checkpoint::Kind::State, held.begin, held.count), held.offset);
+    if (held.kind != program::Held::Kind::Parameter || held.updateCount == 0) // another rank's, under ZeRO
+        return {};
+    const Piece piece = pieceOf(held, checkpoint::Kind::Parameter, held.updateBegin, held.updateCount);
+    const std::int64_t begin = held.offset + (held.updateBegin - held.begin) * graph::sizeOf(graph::DType::F32);
+    if (const Status added = pieces.add(piece, begin); !added)
+        return added;
+    return addStates(pieces, held, rule);
+}
+
+/// The pieces that this rank writes: of parameters the elements that it updates, as updates of others may be on their
+/// way here.
+Result<HostPieces> piecesToSave(RankExecutor &executor)
+{
+    auto pieces = HostPieces::create(executor.context());
+    if (!pieces)
+        return pieces;
     for (const program::Held &held : executor.held()) {
-        if (held.kind == program::Held::Kind::Parameter && held.updateCount == 0) // another rank's, under ZeRO
-            continue;
-        if (held.kind == program::Held::Kind::Parameter) {
-            std::byte *data = executor.address(held.offset) + (held.updateBegin - held.begin) * kFloat;
-            pieces.push_back(pieceOf(held, checkpoint::Kind::Parameter, held.updateBegin, held.updateCount, data));
-            addMoments(pieces, executor, held);
-        } else if (held.kind == program::Held::Kind::State) {
-            pieces.push_back(pieceOf(held, checkpoint::Kind::State, held.begin, held.count, executor.address(held.offset)));
-        }
+        if (const Status added = addSaved(*pieces, held, executor.updateRule()); !added)
+            return added.error();
     }
     return pieces;
 }
 
-/// All that lies here, and the numbers that copies in bfloat16 are made of.
-struct Wanted {
-    struct Copy {
-        std::vector<float> numbers;
-        std::byte *to = nullptr;
-    };
-    std::vector<Piece> pieces;
-    std::vector<std::unique_ptr<Copy>> copies;
-};
-
-Wanted everythingHeld(RankExecutor &executor)
+/// Tensors held here in the type of checkpoints.
+Status addStored(HostPieces &pieces, const program::Held &held, const update::ConfiguredRule &rule)
 {
-    Wanted wanted;
-    for (const program::Held &held : executor.held()) {
-        if (held.kind == program::Held::Kind::Constant)
-            continue;
-        const bool state = held.kind == program::Held::Kind::State;
-        if (held.offset >= 0 && held.count > 0)
-            wanted.pieces.push_back(pieceOf(held, state ? checkpoint::Kind::State : checkpoint::Kind::Parameter, held.begin, held.count, executor.address(held.offset)));
-        if (!state)
-            addMoments(wanted.pieces, executor, held);
-        if (held.copy < 0 || held.copyCount == 0)
-            continue;
-        auto copy = std::make_unique<Wanted::Copy>();
-        copy->numbers.resize(static_cast<std::size_t>(held.copyCount));
-        copy->to = executor.address(held.copy);
-        wanted.pieces.push_back(pieceOf(held, checkpoint::Kind::Parameter, held.copyBegin, held.copyCount, reinterpret_cast<std::byte *>(copy->numbers.data())));
-        wanted.copies.push_back(std::move(copy));
+    if (held.kind == program::Held::Kind::Constant)
+        return {};
+    const bool state = held.kind == program::Held::Kind::State;
+    if (held.offset >= 0 && held.count > 0) {
+        const Piece piece =
+            pieceOf(held, state ? checkpoint::Kind::State : checkpoint::Kind::Parameter, held.begin, held.count);
+        if (const Status added = pieces.add(piece, held.offset); !added)
+            return added;
     }
-    return wanted;
+    return state ? Status() : addStates(pieces, held, rule);
 }
+
+/// Parameters whose copies in bfloat16 lie here; the numbers that these are made of go with them.
+class Copies {
+public:
+    void add(const program::Held &held)
+    {
+        if (held.kind == program::Held::Kind::Constant || held.copy < 0 || held.copyCount == 0)
+            return;
+        m_held.push_back(&held);
+        m_numbers.emplace_back(static_cast<std::size_t>(held.copyCount));
+        m_pieces.push_back(pieceOf(held, checkpoint::Kind::Parameter, held.copyBegin, held.copyCount));
+        m_pieces.back().data = reinterpret_cast<std::byte *>(m_numbers.back().data());
+    }
+    [[nodiscard]] const std::vector<Piece> &pieces() const { return m_pieces; }
+
+    Status upload(const ComputeContext &context) const
+    {
+        auto rounded = HostPieces::create(context);
+        if (!rounded)
+            return rounded.error();
+        for (std::size_t i = 0; i < m_held.size(); ++i) {
+            Piece piece = m_pieces[i];
+            piece.type = graph::DType::BF16;
+            if (const Status added = rounded->add(std::move(piece), m_held[i]->copy); !added)
+                return added;
+            auto *to = reinterpret_cast<std::uint16_t *>(rounded->pieces().back().data);
+            std::transform(m_numbers[i].begin(), m_numbers[i].end(), to, weights::toBFloat16);
+        }
+        return rounded->upload();
+    }
+
+private:
+    std::vector<const program::Held *> m_held;
+    std::vector<std::vector<float>> m_numbers;
+    std::vector<Piece> m_pieces;
+};
 
 Result<checkpoint::Manifest> manifestIn(const std::string &folder)
 {
@@ -104,15 +140,22 @@ Status restoreHeld(RankExecutor &executor, const std::string &folder)
     const auto manifest = manifestIn(folder);
     if (!manifest)
         return manifest.error();
-    const Wanted wanted = everythingHeld(executor);
-    if (const Status restored = checkpoint::restore(*manifest, wanted.pieces, checkpoint::Checksums::Trust); !restored)
-        return restored;
-    for (const auto &copy : wanted.copies) {
-        auto *to = reinterpret_cast<std::uint16_t *>(copy->to);
-        for (const float number : copy->numbers)
-            *to++ = weights::toBFloat16(number);
+    auto stored = HostPieces::create(executor.context());
+    if (!stored)
+        return stored.error();
+    Copies copies;
+    for (const program::Held &held : executor.held()) {
+        if (const Status added = addStored(*stored, held, executor.updateRule()); !added)
+            return added;
+        copies.add(held);
     }
-    return {};
+    std::vector<Piece> pieces(stored->pieces().begin(), stored->pieces().end());
+    pieces.insert(pieces.end(), copies.pieces().begin(), copies.pieces().end());
+    if (const Status restored = checkpoint::restore(*manifest, pieces, checkpoint::Checksums::Trust); !restored)
+        return restored;
+    if (const Status uploaded = stored->upload(); !uploaded)
+        return uploaded;
+    return copies.upload(executor.context());
 }
 
 Result<std::map<std::string, std::string>> notesOf(const std::string &folder)
@@ -125,14 +168,19 @@ Result<std::map<std::string, std::string>> notesOf(const std::string &folder)
 
 Result<std::unique_ptr<Checkpointing>> Checkpointing::create(RankExecutor &executor, CheckpointOptions options)
 {
-    std::unique_ptr<Checkpointing> made(new Checkpointing(executor, std::move(options)));
+    auto pieces = piecesToSave(executor);
+    if (!pieces)
+        return pieces.error();
+    std::unique_ptr<Checkpointing> made(new Checkpointing(executor, std::move(options), std::move(*pieces)));
     const comm::Communicator &comm = executor.communicator();
-    auto writer = checkpoint::CheckpointWriter::create(piecesToSave(executor), {.runDir = made->m_options.runDir,
-                                                                                .rank = comm.rank(),
-                                                                                .world = comm.size(),
-                                                                                .lease = made->m_options.lease,
-                                                                                .keep = made->m_options.keep,
-                                                                                .beforePublish = made->m_options.beforePublish});
+    const std::span<const Piece> saved = made->m_pieces.pieces();
+    auto writer = checkpoint::CheckpointWriter::create({saved.begin(), saved.end()},
+                                                       {.runDir = made->m_options.runDir,
+                                                        .rank = comm.rank(),
+                                                        .world = comm.size(),
+                                                        .lease = made->m_options.lease,
+                                                        .keep = made->m_options.keep,
+                                                        .beforePublish = made->m_options.beforePublish});
     if (!writer)
         return writer.error();
     made->m_writer = std::move(*writer);
@@ -147,7 +195,7 @@ Status Checkpointing::afterStep(std::int64_t stepsDone, const std::map<std::stri
     }
     m_due = m_due || stepsDone % m_options.every == 0;
     if (m_due && m_writer->idle())
-        begin(stepsDone, notes);
+        return begin(stepsDone, notes);
     return {};
 }
 
@@ -161,20 +209,24 @@ Status Checkpointing::finish(std::int64_t stepsDone, const std::map<std::string,
         }
         if (m_begun == stepsDone)
             return {};
-        begin(stepsDone, notes);
+        if (const Status begun = begin(stepsDone, notes); !begun)
+            return begun;
     }
 }
 
-void Checkpointing::begin(std::int64_t stepsDone, const std::map<std::string, std::string> &notes)
+Status Checkpointing::begin(std::int64_t stepsDone, const std::map<std::string, std::string> &notes)
 {
     checkpoint::TrainingState state = m_options.state;
     state.step = stepsDone;
     state.samples = m_options.order.consumed(stepsDone, m_options.globalBatch);
     state.epoch = state.samples / m_options.order.trained();
     state.notes = notes;
+    if (Status read = m_pieces.download(); !read)
+        return read;
     m_writer->begin(state);
     m_begun = stepsDone;
     m_due = false;
+    return {};
 }
 
 /// The ranks' votes, summed up: whole numbers, so that every rank sees the same.
@@ -197,11 +249,13 @@ void Checkpointing::tell(checkpoint::CheckpointWriter::Outcome outcome) const
     using Outcome = checkpoint::CheckpointWriter::Outcome;
     const bool first = m_executor.communicator().rank() == 0;
     if (outcome == Outcome::Published && first)
-        log(LogLevel::Info, fmt::format("checkpoint of step {}: {} bytes of rank 0 in {:.3g} s, training waited {:.3g} s", m_writer->step(), m_writer->bytes(),
-                                        m_writer->writeSeconds(), m_writer->stallSeconds()));
+        log(LogLevel::Info,
+            fmt::format("checkpoint of step {}: {} bytes of rank 0 in {:.3g} s, training waited {:.3g} s",
+                        m_writer->step(), m_writer->bytes(), m_writer->writeSeconds(), m_writer->stallSeconds()));
     if (outcome == Outcome::Failed && (first || !m_writer->failure().empty()))
-        log(LogLevel::Warning, fmt::format("there is no checkpoint of step {}: {}; training goes on", m_writer->step(),
-                                           m_writer->failure().empty() ? "another rank failed" : m_writer->failure()));
+        log(LogLevel::Warning,
+            fmt::format("there is no checkpoint of step {}: {}; training goes on", m_writer->step(),
+                        m_writer->failure().empty() ? "another rank failed" : m_writer->failure()));
 }
 
 } // namespace planloom::runtime

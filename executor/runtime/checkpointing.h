@@ -3,6 +3,7 @@
 
 #include "executor/checkpoint/writer.h"
 #include "executor/data/order.h"
+#include "executor/runtime/host_pieces.h"
 #include "executor/runtime/rank_executor.h"
 
 #include <functional>
@@ -12,8 +13,8 @@
 
 namespace planloom::runtime {
 
-/// Fills what @p executor holds from the checkpoint in @p folder, cut in whichever way; whoever chose it has compared the checksums. Errors: those
-/// of checkpoint::restore.
+/// Fills the state of @p executor from the checkpoint in @p folder, cut in whichever way; its caller has compared
+/// the checksums. Errors: those of checkpoint::restore.
 Status restoreHeld(RankExecutor &executor, const std::string &folder);
 /// The notes that were kept with the checkpoint in @p folder.
 Result<std::map<std::string, std::string>> notesOf(const std::string &folder);
@@ -22,34 +23,43 @@ struct CheckpointOptions {
     std::string runDir;
     std::int64_t every = 1; ///< steps
     int keep = 0;
-    std::int64_t lease = 0; ///< epoch
-    std::int64_t firstStep = 0; ///< of which there is a checkpoint, or nothing to keep
+    std::int64_t lease = 0;          ///< epoch
+    std::int64_t firstStep = 0;      ///< of which there is a checkpoint, or nothing to keep
     checkpoint::TrainingState state; ///< all but the figures that follow from the step
     std::int64_t globalBatch = 1;
     data::SampleOrder order; ///< of the samples that are trained on
     std::function<Status(std::int64_t step, const std::stop_token &giveUp)> beforePublish; ///< as WriterOptions has it
 };
 
-/// A rank's share of the run's checkpoints: when they begin, and how the ranks agree on them. A checkpoint that cannot be written (a full disk)
-/// is reported and training goes on. Thread contract: the thread of the executor, between steps.
+/// A rank's share of the run's checkpoints: when they begin, and how the ranks agree on them. A checkpoint that cannot
+/// be written (a full disk) is reported and training goes on. Thread contract: the thread of the executor, between
+/// steps.
 class Checkpointing {
 public:
     /// Collective. Errors: those of CheckpointWriter::create.
     static Result<std::unique_ptr<Checkpointing>> create(RankExecutor &executor, CheckpointOptions options);
 
-    /// Collective, after each step; @p stepsDone of the run, those before it resumed included. Error: Failed (communication).
+    /// Collective, after each step; @p stepsDone of the run, those before it resumed included. Error: Failed
+    /// (communication, the device).
     Status afterStep(std::int64_t stepsDone, const std::map<std::string, std::string> &notes);
     /// Collective, after the last step: sees to it that it is kept, and waits for the disk.
     Status finish(std::int64_t stepsDone, const std::map<std::string, std::string> &notes);
 
 private:
-    Checkpointing(RankExecutor &executor, CheckpointOptions options) : m_executor(executor), m_options(std::move(options)), m_begun(m_options.firstStep) {}
-    void begin(std::int64_t stepsDone, const std::map<std::string, std::string> &notes);
+    Checkpointing(RankExecutor &executor, CheckpointOptions options, HostPieces pieces)
+        : m_executor(executor),
+          m_options(std::move(options)),
+          m_pieces(std::move(pieces)),
+          m_begun(m_options.firstStep)
+    {
+    }
+    Status begin(std::int64_t stepsDone, const std::map<std::string, std::string> &notes);
     Status agree();
     void tell(checkpoint::CheckpointWriter::Outcome outcome) const;
 
     RankExecutor &m_executor;
     CheckpointOptions m_options;
+    HostPieces m_pieces; ///< the pieces that this rank writes
     std::unique_ptr<checkpoint::CheckpointWriter> m_writer;
     bool m_due = false;       ///< a checkpoint was due while another one was in the making
     std::int64_t m_begun = 0; ///< step of the last one

@@ -13,7 +13,12 @@ constexpr int kTag = 0;
 
 class Pair {
 public:
-    Pair(comm::Communicator &communicator, int peer, std::chrono::nanoseconds deadline) : m_comm(communicator), m_peer(peer), m_deadline(deadline) {}
+    Pair(comm::Communicator &communicator, int peer, std::chrono::nanoseconds deadline)
+        : m_comm(communicator),
+          m_peer(peer),
+          m_deadline(deadline)
+    {
+    }
 
     Status send(std::int64_t value) { return done(m_comm.isend(&value, sizeof value, m_peer, kTag)); }
     Status receive(std::int64_t &value) { return done(m_comm.irecv(&value, sizeof value, m_peer, kTag)); }
@@ -31,7 +36,7 @@ private:
     std::chrono::nanoseconds m_deadline;
 };
 
-/// Rank 0's side: tells the peer what its clock showed at @p origin.
+/// Rank 0's side: sends the peer its clock's time at @p origin.
 Status tellOrigin(Pair pair, std::int64_t origin)
 {
     std::int64_t shortest = std::numeric_limits<std::int64_t>::max();
@@ -68,7 +73,8 @@ Status hearOrigin(Pair pair, std::int64_t &origin)
 
 std::int64_t monotonicNanoseconds()
 {
-    return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch()).count();
+    return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
+        .count();
 }
 
 Result<std::int64_t> agreeOnOrigin(comm::Communicator &communicator, std::chrono::nanoseconds deadline)

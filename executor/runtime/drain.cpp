@@ -11,8 +11,8 @@ namespace planloom::runtime {
 namespace {
 
 constexpr std::chrono::milliseconds kPeriod{50};
-constexpr std::chrono::milliseconds kShortPeriod{2}; ///< while somebody waits for an answer
-constexpr std::size_t kResultsAhead = 4096; ///< steps that fit one period without growing the list
+constexpr std::chrono::milliseconds kShortPeriod{2}; ///< while an answer is awaited
+constexpr std::size_t kResultsAhead = 4096;          ///< steps that fit one period without growing the list
 
 /// A place to die at; there is nothing here that could go wrong otherwise.
 Status sending()
@@ -37,19 +37,19 @@ Drain::~Drain()
     m_thread.join();
 }
 
-void Drain::report(const StepReport &result)
+void Drain::report(const run::StepMetrics &result)
 {
     const std::lock_guard lock(m_mutex);
     m_results.emplace_back(result);
 }
 
-void Drain::report(const ValidationReport &result)
+void Drain::report(const run::Validation &result)
 {
     const std::lock_guard lock(m_mutex);
     m_results.emplace_back(result);
 }
 
-void Drain::report(const Evaluation &evaluation)
+void Drain::reportLast(const run::Validation &evaluation)
 {
     const std::lock_guard lock(m_mutex);
     m_evaluation = evaluation;
@@ -61,8 +61,8 @@ Status Drain::keepMetrics(std::int64_t steps, const std::stop_token &giveUp)
     m_toKeep = std::max(m_toKeep, steps);
     m_wake.notify_one();
     if (!m_news.wait(lock, giveUp, [this, steps] { return !m_kept || *m_kept >= steps; }))
-        return cancelled("the metrics are not waited for any more");
-    return m_kept ? Status() : failed("nobody is left to write down the metrics of its steps");
+        return cancelled("waiting for the metrics was cancelled");
+    return m_kept ? Status() : failed("the connection over which step metrics are stored has ended");
 }
 
 void Drain::loop(const std::stop_token &ended)
@@ -74,7 +74,8 @@ void Drain::loop(const std::stop_token &ended)
             m_stopWish.store(true, std::memory_order_relaxed);
         hearOfMetrics();
         std::unique_lock lock(m_mutex);
-        m_wake.wait_for(lock, ended, m_kept && *m_kept < m_askedToKeep ? kShortPeriod : kPeriod, [this] { return m_toKeep > m_askedToKeep; });
+        m_wake.wait_for(lock, ended, m_kept && *m_kept < m_askedToKeep ? kShortPeriod : kPeriod,
+                        [this] { return m_toKeep > m_askedToKeep; });
     }
     deliver();
     m_channel.progress(m_recording.tasks() + m_delivered, false);
@@ -92,7 +93,7 @@ void Drain::hearOfMetrics()
 
 void Drain::deliver()
 {
-    std::optional<Evaluation> evaluation;
+    std::optional<run::Validation> evaluation;
     std::int64_t toKeep = 0;
     {
         const std::lock_guard lock(m_mutex);
@@ -100,20 +101,20 @@ void Drain::deliver()
         evaluation.swap(m_evaluation);
         toKeep = m_toKeep;
     }
-    if (!m_delivering.empty())
-        [[maybe_unused]] const Status passed = sending();
+    if (!m_delivering.empty()) [[maybe_unused]]
+        const Status passed = sending();
     for (const Item &result : m_delivering) {
-        if (const auto *step = std::get_if<StepReport>(&result))
+        if (const auto *step = std::get_if<run::StepMetrics>(&result))
             m_channel.metrics(*step);
         else
-            m_channel.validation(std::get<ValidationReport>(result));
+            m_channel.validation(std::get<run::Validation>(result));
     }
     if (toKeep > m_askedToKeep)
         m_channel.keepMetrics(m_askedToKeep = toKeep);
     m_delivered += static_cast<std::int64_t>(m_delivering.size());
     m_delivering.clear();
     if (evaluation)
-        m_channel.evaluation(evaluation->loss, evaluation->accuracy, evaluation->samples);
+        m_channel.evaluation(*evaluation);
     do {
         m_batch.clear();
         m_recording.ring().drain(m_batch, kBatch);

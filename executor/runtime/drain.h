@@ -15,27 +15,29 @@
 
 namespace planloom::runtime {
 
-/// Carries records and step results from the computing thread to the channel, and the wish to stop back, on a thread of its own: every
-/// 50 ms, and in batches of at most kBatch records. The computing thread waits for nothing longer than the copy of one result.
+/// Carries records and step results from the computing thread to the channel, and stop requests in the other direction,
+/// on a separate thread: every 50 ms, and in batches of at most kBatch records. The computing thread waits for
+/// nothing longer than the copy of one result.
 class Drain {
 public:
-    static constexpr std::size_t kBatch = 16384; ///< 512 KiB: gRPC's rate is flat from 256 records on (environment measurements)
+    static constexpr std::size_t kBatch = 16384; ///< 512 KiB: gRPC's rate is flat from 256 records on
 
     /// @p recording and @p channel must outlive it.
     Drain(Recording &recording, WorkerChannel &channel);
-    /// Delivers what is left.
+    /// Delivers the rest.
     ~Drain();
     Drain(const Drain &) = delete;
     Drain &operator=(const Drain &) = delete;
 
     /// From the computing thread.
-    void report(const StepReport &result);
-    void report(const ValidationReport &result);
-    void report(const Evaluation &evaluation);
-    /// From any thread but the drain's own: waits until whoever started us has written the metrics of the steps before @p steps, which were reported.
-    /// Errors: Failed (nobody is left to do so), Cancelled (@p giveUp).
+    void report(const run::StepMetrics &result);
+    void report(const run::Validation &result);
+    void reportLast(const run::Validation &evaluation);
+    /// From any thread but the drain's own: waits until the metrics of the steps before @p steps, which were reported,
+    /// are durable. Errors: Failed (the channel is disconnected), Cancelled (@p giveUp).
     Status keepMetrics(std::int64_t steps, const std::stop_token &giveUp);
-    /// While true the computing thread is expected to finish tasks; the channel is told, so that one that hangs is noticed.
+    /// While true the computing thread is expected to finish tasks; the channel is told, so that a hung one is
+    /// noticed.
     void setTraining(bool training) { m_training.store(training, std::memory_order_relaxed); }
     [[nodiscard]] const std::atomic<bool> &stopWish() const { return m_stopWish; }
 
@@ -50,12 +52,13 @@ private:
     std::mutex m_mutex;
     std::condition_variable_any m_wake;
     std::condition_variable_any m_news; ///< of m_kept
-    using Item = std::variant<StepReport, ValidationReport>;
+    using Item = std::variant<run::StepMetrics, run::Validation>;
     std::atomic<bool> m_training{false};
-    std::vector<Item> m_results; ///< guarded by m_mutex
-    std::optional<Evaluation> m_evaluation; ///< guarded by m_mutex
-    std::int64_t m_toKeep = 0; ///< guarded by m_mutex: metrics of the steps before this one shall be written
-    std::optional<std::int64_t> m_kept = 0; ///< guarded by m_mutex: and of those before this one are; nothing: nobody writes them any more
+    std::vector<Item> m_results;                 ///< guarded by m_mutex
+    std::optional<run::Validation> m_evaluation; ///< guarded by m_mutex
+    std::int64_t m_toKeep = 0; ///< guarded by m_mutex: metrics of the steps before this one are to be durable
+    std::optional<std::int64_t> m_kept =
+        0; ///< guarded by m_mutex: metrics of the steps before this one are durable; nullopt after disconnect
     std::int64_t m_askedToKeep = 0;
     std::vector<Item> m_delivering;
     std::int64_t m_delivered = 0; ///< results

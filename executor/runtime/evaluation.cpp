@@ -1,23 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "executor/runtime/rank_executor.h"
+#include "executor/runtime/evaluation.h"
+
+#include "executor/runtime/clock.h"
+
+#include <sched.h>
 
 #include <algorithm>
 
 namespace planloom::runtime {
 
-using trace::Kind;
-
-Result<Evaluation> RankExecutor::evaluate()
+Result<run::Validation> Evaluator::run()
 {
-    const program::Body &own = m_program.bodies[static_cast<std::size_t>(m_program.ranks[m_rank.index()].bodies.front())];
+    const program::Body &own = m_parts.program.body(m_parts.own().bodies.front());
     std::int64_t microBatchSize = 0;
-    for (const program::Body &body : m_program.bodies) {
-        const bool firstOfReplica = std::all_of(body.coordinates.begin() + (body.coordinates.empty() ? 0 : 1), body.coordinates.end(), [](int at) { return at == 0; });
-        if (body.stage == own.stage && firstOfReplica) // those that share a slice count once
+    for (const program::Body &body : m_parts.program.bodies) {
+        if (body.stage == own.stage && countsLoss(body)) // ranks that share a slice count once
             microBatchSize += body.slices[0].size;
     }
-    Evaluation evaluation;
-    evaluation.samples = m_bodies.front()->heldOut();
+    run::Validation evaluation;
+    evaluation.samples = m_parts.stages.front().runner->heldOut();
     double weight = 0;
     double right = 0;
     double rows = 0;
@@ -26,11 +27,12 @@ Result<Evaluation> RankExecutor::evaluate()
         if (!scores)
             return scores.error();
         // One small sum a micro-batch: counts stay exact in single precision, and no stage runs ahead.
-        float sums[4] = {static_cast<float>(scores->loss), static_cast<float>(scores->weight), static_cast<float>(scores->right), static_cast<float>(scores->rows)};
-        Result<comm::Request> request = m_comm.allReduce(m_comm.world(), sums, std::size(sums));
+        float sums[4] = {static_cast<float>(scores->loss), static_cast<float>(scores->weight),
+                         static_cast<float>(scores->right), static_cast<float>(scores->rows)};
+        Result<comm::Request> request = m_parts.comm.allReduce(m_parts.comm.world(), sums, std::size(sums));
         if (!request)
             return request.error();
-        if (const Status status = m_comm.wait(*request, m_options.deadline, "the other ranks' evaluation"); !status)
+        if (const Status status = m_parts.comm.wait(*request, m_parts.deadline, "the other ranks' evaluation"); !status)
             return status.error();
         evaluation.loss += static_cast<double>(sums[0]);
         weight += static_cast<double>(sums[1]);
@@ -42,39 +44,61 @@ Result<Evaluation> RankExecutor::evaluate()
     return evaluation;
 }
 
-Result<Scores> RankExecutor::scoreOnce(std::int64_t first)
+Result<Scores> Evaluator::scoreOnce(std::int64_t first)
 {
     Scores all;
-    for (m_scoring = 0; m_scoring < m_bodies.size(); ++m_scoring) { // in the order of the pipeline
-        const auto body = static_cast<std::int32_t>(m_scoring);
-        if (const Status status = exchangeOnce(Kind::Receive, body); !status)
+    for (const BodyId body : m_parts.own().bodies) { // in the order of the pipeline
+        m_scoring = body;
+        if (const Status status = exchangeOnce(false, body); !status)
             return status.error();
-        const Scores scores = m_bodies[m_scoring]->score(first, *this);
-        all.loss += scores.loss;
-        all.weight += scores.weight;
-        all.right += scores.right;
-        all.rows += scores.rows;
-        if (const Status status = exchangeOnce(Kind::Send, body); !status)
+        StageReplica &stage = m_parts.stage(body);
+        const Result<Scores> scores = stage.scorer.score(*stage.runner, first, *this);
+        if (!scores || !m_status)
+            return scores ? m_status.error() : scores.error();
+        all.loss += scores->loss;
+        all.weight += scores->weight;
+        all.right += scores->right;
+        all.rows += scores->rows;
+        if (const Status status = exchangeOnce(true, body); !status)
             return status.error();
     }
     return all;
 }
 
 /// The activations of micro-batch 0 from the previous stage, or to the next.
-Status RankExecutor::exchangeOnce(Kind kind, std::int32_t body)
+Status Evaluator::exchangeOnce(bool sends, BodyId body)
 {
-    for (std::size_t i = 0; i < m_tasks.size(); ++i) {
-        const program::Task &task = m_program.task(m_tasks[i].id);
-        if (task.kind != kind || task.pass != program::Pass::Forward || task.microBatch != 0 || m_tasks[i].body != body)
+    const std::vector<TaskId> &tasks = m_parts.own().tasks;
+    for (std::size_t i = 0; i < tasks.size(); ++i) {
+        const program::Task &task = m_parts.program.task(tasks[i]);
+        const auto *transfer = task.as<program::Transfer>();
+        const bool moves =
+            transfer != nullptr ? transfer->sends == sends : !sends && task.as<program::Copy>() != nullptr;
+        if (!moves || task.pass() != program::Pass::Forward || task.microBatch != 0 || task.body != body)
             continue;
-        startTransfers(static_cast<std::int32_t>(i));
-        m_lastProgress = now();
-        while (m_failure && !finished(static_cast<std::int32_t>(i))) {
-            if (const Status status = waitWhileIdle(); !status)
-                return status;
+        if (const Status status = m_transfers.start(i); !status)
+            return status;
+        const std::int64_t begin = monotonicNanoseconds();
+        for (Result<bool> done = false; !*done;) {
+            done = m_transfers.test(i);
+            if (!done)
+                return done.error();
+            if (!*done && monotonicNanoseconds() - begin > m_parts.deadline.count())
+                return failed("rank " + std::to_string(m_parts.rank.value) + " waits in vain for " + program::idOf(task)
+                              + " of an evaluation; look at the other ranks' messages");
+            if (!*done)
+                sched_yield();
         }
+        if (const Status status = m_parts.drain(task.lane); !status)
+            return status;
     }
-    return m_failure;
+    return {};
+}
+
+bool Evaluator::communicate(std::int32_t op, const Communication &what)
+{
+    m_status = m_collectives.boxNow(m_scoring, op, what);
+    return static_cast<bool>(m_status);
 }
 
 } // namespace planloom::runtime

@@ -8,8 +8,8 @@
 
 namespace planloom::runtime {
 
-/// What becomes of a rank's records: all tasks are counted, as a sign of life, and those of the steps that are traced go on into a ring.
-/// Thread contract: as of trace::Ring; anybody may ask for the count.
+/// Destination of a rank's records: all tasks are counted, as a sign of life, and those of the steps that are traced
+/// go on into a ring. Thread contract: as of trace::Ring; any thread may ask for the count.
 class Recording final : public trace::Sink {
 public:
     /// @p capacity records.

@@ -1,40 +1,47 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "engine/run/settings.h"
 #include "executor/runtime/checkpointing.h"
 #include "executor/runtime/drain.h"
-#include "executor/runtime/run_request.h"
 
 #include <limits>
 #include <memory>
 
 namespace planloom::runtime {
 
-/// What happens between the steps of a run: validation, early stop, checkpoints. Every rank has one and all decide alike, as they see the
-/// same figures. Thread contract: the thread of the executor.
+/// Work between the steps of a run: validation, early stop, checkpoints. Every rank has one and all decide
+/// alike, as they see the same figures. Thread contract: the thread of the executor.
 class TrainingWatch {
 public:
-    /// Collective. Restores the checkpoint that the request names. Errors: those of restoreHeld and Checkpointing::create.
-    static Result<std::unique_ptr<TrainingWatch>> create(RankExecutor &executor, const RunRequest &request, const plan::Plan &plan, const Feed &feed,
+    /// Collective. Restores the checkpoint that the request names. Errors: those of restoreHeld and
+    /// Checkpointing::create.
+    static Result<std::unique_ptr<TrainingWatch>> create(RankExecutor &executor, const run::Request &request,
+                                                         const plan::Plan &plan, const Feed &feed,
                                                          const std::string &runDir, Drain &drain);
     /// Collective.
-    Status afterStep(const StepResult &result, bool &stop);
+    Status afterStep(const run::StepMetrics &result, bool &stop);
     /// Collective, after the last step: that one is kept, too.
     Status finish();
     [[nodiscard]] bool stoppedEarly() const { return m_stoppedEarly; }
 
 private:
-    TrainingWatch(RankExecutor &executor, const RunRequest &request, Drain &drain) : m_executor(executor), m_request(request), m_drain(drain) {}
+    TrainingWatch(RankExecutor &executor, const run::Request &request, Drain &drain)
+        : m_executor(executor),
+          m_request(request),
+          m_drain(drain)
+    {
+    }
     Status begin(const plan::Plan &plan, const Feed &feed, const std::string &runDir);
     Status validate(std::int64_t step, bool &stop);
     [[nodiscard]] std::map<std::string, std::string> notes() const;
 
     RankExecutor &m_executor;
-    const RunRequest &m_request;
+    const run::Request &m_request;
     Drain &m_drain;
-    std::unique_ptr<Checkpointing> m_checkpoints; ///< none: not asked for
+    std::unique_ptr<Checkpointing> m_checkpoints;            ///< none: not asked for
     double m_best = std::numeric_limits<double>::infinity(); ///< held-out loss
-    std::int64_t m_waited = 0; ///< validations since the best one
+    std::int64_t m_waited = 0;                               ///< validations since the best one
     bool m_stoppedEarly = false;
 };
 

@@ -3,32 +3,51 @@
 
 #include "engine/program/program.h"
 #include "executor/comm/communicator.h"
-#include "executor/runtime/arena.h"
+#include "executor/runtime/rank_parts.h"
 
 #include <cstdint>
 #include <vector>
 
 namespace planloom::runtime {
 
-/// One message: rows of one tensor between this rank and another, or the moment at which the sender was ready.
-struct Transfer {
-    std::int64_t offset = 0; ///< in the arena; of a stamp: index of the task's stamps
+/// One message: rows of one tensor between this rank and another.
+struct Message {
+    std::int64_t offset = 0; ///< in the arena
     std::int64_t bytes = 0;
-    std::int32_t peer = -1;  ///< -1: no message; the peer has no gradient for these rows, which therefore are 0
+    std::int32_t peer = -1; ///< -1: no message; the peer has no gradient for these rows, which therefore are 0
     std::int32_t tag = 0;
-    bool stamp = false;
-    std::int64_t from = -1;  ///< unless -1: in the same arena, where another stage on this rank made them; nothing is sent
+    std::int64_t from = -1; ///< unless -1: in the same arena, where another stage on this rank made them; nothing is
+                            ///< sent
 };
 
-/// What each Send and Receive task of a rank moves. Every (tensor, peer, micro-batch) is a message with a tag of its own, the same on
-/// both ends; each peer also gets one stamp, so that a receive is not taken to last while its sender still computes.
+/// The messages of a rank's transfers and copies. Every (tensor, peer, micro-batch) is a message with its own tag,
+/// the same on both ends.
 struct TransferTable {
-    std::vector<Transfer> transfers;
-    std::vector<std::int32_t> first; ///< per entry of Rank::tasks, and one past the end: range in transfers
-    std::int32_t stamps = 0;
+    std::vector<Message> messages;
+    std::vector<std::int32_t> first; ///< per entry of Rank::tasks, and one past the end: range in messages
 };
 
 /// Errors: Failed (the two ends of a cut do not list the same tensors), Unsupported (more messages than tags).
 Result<TransferTable> makeTransfers(const program::Program &program, RankId rank, int maxTag);
+
+/// Executes the transfers and copies of a rank. Thread contract: one thread.
+class Transfers {
+public:
+    /// Errors: those of makeTransfers.
+    Status prepare(RankParts &parts);
+
+    /// Starts task @p task of Rank::tasks. Error: Failed.
+    Status start(std::size_t task);
+    /// True once all messages have arrived or left. Copies within the device are done when the queue of the task's lane
+    /// has ended them. Error: Failed.
+    Result<bool> test(std::size_t task);
+
+private:
+    Status startMessage(std::size_t index, const program::Task &task);
+
+    RankParts *m_parts = nullptr;
+    TransferTable m_table;
+    std::vector<comm::Request> m_requests; ///< per message
+};
 
 } // namespace planloom::runtime

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "executor/runtime/worker.h"
 
+#include "engine/compile/compile.h"
 #include "engine/plan/plan.h"
+#include "engine/run/settings.h"
 #include "executor/comm/local_group.h"
 #include "executor/comm/mpi_communicator.h"
 #include "executor/runtime/affinity.h"
 #include "executor/runtime/drain.h"
 #include "executor/runtime/rank_executor.h"
-#include "executor/runtime/run_request.h"
 #include "executor/runtime/training_watch.h"
 
 #include <fmt/format.h>
@@ -31,7 +32,7 @@ std::string modelFolder(const std::string &source)
     return source.starts_with("zoo:") ? std::string() : std::filesystem::path(source).parent_path().string();
 }
 
-/// This process dies when whoever started it does, however that happens.
+/// This process dies with its parent, however that ends.
 void followParent()
 {
     const pid_t parent = ::getppid();
@@ -54,25 +55,28 @@ public:
 
     Status run()
     {
-        Drain drain(m_recording, *m_options.channel); // from here on whoever started us hears that we live
+        Drain drain(m_recording, *m_options.channel); // from here on the parent gets heartbeats
         if (const Status status = load(); !status)
             return status;
-        Result<program::Program> program = program::compile(m_document.plan, m_document.subject);
+        Result<program::Program> program = compile::compilePlan(m_document.plan, m_document.subject);
         if (!program)
             return program.error();
         const Result<data::Needs> needs = data::needsOf(*m_document.subject.graph);
         if (!needs)
             return needs.error();
-        const auto data = data::openDataSet(m_request.data, *needs);
+        const auto data = data::openDataSet(m_request.settings.data, *needs);
         if (!data)
             return data.error();
-        Feed feed{data->get(), *needs, data::SampleOrder((*data)->samples(), m_request.seed, m_request.holdout)};
-        if (m_request.validateEvery > 0 && feed.order.heldOut() == 0)
-            return badInput(fmt::format("a share of {:g} of {} samples leaves none to validate with; hold out more", m_request.holdout, (*data)->samples())).in(m_request.data);
-        if (m_request.firstSample >= 0)
-            feed.order.goOn(m_request.firstStep, m_document.plan.globalBatch, m_request.firstSample);
+        Feed feed{data->get(), *needs,
+                  data::SampleOrder((*data)->samples(), m_request.settings.seed, m_request.settings.holdout)};
+        if (m_request.settings.validateEvery > 0 && feed.order.heldOut() == 0)
+            return badInput(fmt::format("a share of {:g} of {} samples leaves none to validate with; hold out more",
+                                        m_request.settings.holdout, (*data)->samples()))
+                .in(m_request.settings.data);
+        if (m_request.from.sample >= 0)
+            feed.order.goOn(m_request.from.step, m_document.plan.globalBatch, m_request.from.sample);
         const int threads = pinToShare(m_comm.localRank(), m_comm.localSize());
-        omp_set_num_threads(m_request.threads > 0 ? static_cast<int>(m_request.threads) : threads);
+        omp_set_num_threads(m_request.settings.threads > 0 ? static_cast<int>(m_request.settings.threads) : threads);
         return train(*program, feed, drain);
     }
 
@@ -81,7 +85,7 @@ public:
 private:
     Status load()
     {
-        Result<RunRequest> request = readRequest(m_options.runDir + "/request.json");
+        auto request = run::readRequest(m_options.runDir + "/request.json");
         if (!request)
             return request.error();
         m_request = std::move(*request);
@@ -95,9 +99,9 @@ private:
     Status train(const program::Program &program, const Feed &feed, Drain &drain)
     {
         ExecutorOptions options;
-        options.steps = m_request.steps;
-        options.firstStep = m_request.firstStep;
-        options.seed = m_request.seed;
+        options.steps = m_request.settings.steps;
+        options.firstStep = m_request.from.step;
+        options.seed = m_request.settings.seed;
         options.optimizer = m_document.plan.optimizer;
         std::shared_ptr<const graph::Graph> model = m_document.subject.graph;
         if (m_options.firstValues) {
@@ -107,15 +111,15 @@ private:
             model = *std::move(whole);
         }
         options.modelFolder = modelFolder(m_document.plan.modelSource);
-        options.deadline = std::chrono::nanoseconds(static_cast<std::int64_t>(m_request.timeoutSeconds * 1e9));
+        options.deadline = std::chrono::nanoseconds(static_cast<std::int64_t>(m_request.settings.timeout() * 1e9));
         options.stop = &drain.stopWish();
         if (m_comm.rank() == 0)
-            options.onStep = [&drain](const StepResult &result) {
-                drain.report(StepReport{result.step, result.loss, result.seconds, result.learningRate, result.gradientNorm});
-            };
+            options.onStep = [&drain](const run::StepMetrics &result) { drain.report(result); };
         TrainingWatch *watch = nullptr; // known once there is an executor
-        if (m_request.checkpointEvery > 0 || m_request.validateEvery > 0)
-            options.afterStep = [&watch](const StepResult &result, bool &stop) { return watch->afterStep(result, stop); };
+        if (m_request.settings.checkpointEvery > 0 || m_request.settings.validateEvery > 0)
+            options.afterStep = [&watch](const run::StepMetrics &result, bool &stop) {
+                return watch->afterStep(result, stop);
+            };
         auto executor = RankExecutor::create(program, *model, m_comm, feed, m_recording, std::move(options));
         model.reset();
         if (!executor)
@@ -124,7 +128,7 @@ private:
         if (!made)
             return made.error();
         watch = made->get();
-        m_recording.traceEvery(m_request.traceEvery);
+        m_recording.traceEvery(m_request.settings.traceEvery);
         drain.setTraining(true);
         Status status = (*executor)->run();
         drain.setTraining(false);
@@ -142,20 +146,21 @@ private:
     Status evaluate(RankExecutor &executor, const Feed &feed, Drain &drain)
     {
         if (feed.order.heldOut() > 0) {
-            const Result<Evaluation> evaluation = executor.evaluate();
+            Result<run::Validation> evaluation = executor.evaluate();
             if (!evaluation)
                 return evaluation.error();
+            evaluation->step = m_request.from.step + executor.stepsDone() - 1;
             if (m_comm.rank() == 0)
-                drain.report(*evaluation);
+                drain.reportLast(*evaluation);
         }
-        // Nobody leaves before all have arrived: whoever ends early would look like a crash to the others.
-        return m_comm.barrier(std::chrono::nanoseconds(static_cast<std::int64_t>(m_request.timeoutSeconds * 1e9)));
+        // No rank leaves before all have arrived: an early end would look like a crash to the others.
+        return m_comm.barrier(std::chrono::nanoseconds(static_cast<std::int64_t>(m_request.settings.timeout() * 1e9)));
     }
 
     const WorkerOptions &m_options;
     comm::Communicator &m_comm;
     Recording m_recording{kRingRecords};
-    RunRequest m_request;
+    run::Request m_request;
     plan::Document m_document;
     MemoryUse m_memory;
 };
@@ -166,10 +171,8 @@ int exitStatus(const Error &error)
     case ErrorCode::BadInput:
     case ErrorCode::NotFound:
     case ErrorCode::Unsupported:
-    case ErrorCode::Infeasible:
-        return 2;
-    default:
-        return 1;
+    case ErrorCode::Infeasible: return 2;
+    default: return 1;
     }
 }
 
@@ -192,7 +195,7 @@ int runWorker(const WorkerOptions &options)
     options.channel->finished(worker.memory(), status ? std::string() : status.error().text());
     if (status)
         return 0;
-    // The others may be waiting for this rank: nobody is left to wait for it.
+    // The others may be waiting for this rank, so that their collectives cannot end.
     (*communicator)->abort(status.error().text());
     return exitStatus(status.error());
 }

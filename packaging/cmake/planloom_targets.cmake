@@ -37,11 +37,11 @@ find_program(PLANLOOM_CCACHE ccache)
 if(PLANLOOM_CCACHE)
   set(CMAKE_CXX_COMPILER_LAUNCHER ${PLANLOOM_CCACHE})
 endif()
-if(PLANLOOM_PRECOMPILE AND PLANLOOM_CCACHE) # without these, ccache passes by what uses a precompiled header
+if(PLANLOOM_WHOLE_BUILD AND PLANLOOM_CCACHE) # without these, ccache passes by what uses a precompiled header
   set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime ${PLANLOOM_CCACHE})
   target_compile_options(planloom_flags INTERFACE -fpch-preprocess)
 endif()
-if(PLANLOOM_PRECOMPILE) # -pthread sets macros that a precompiled header must agree with; one that does not fit is passed by
+if(PLANLOOM_WHOLE_BUILD) # -pthread sets macros that a precompiled header must agree with; one that does not fit is passed by
   target_compile_options(planloom_flags INTERFACE -pthread -Wno-error=invalid-pch)
 endif()
 find_program(PLANLOOM_LLD ld.lld)
@@ -50,7 +50,7 @@ if(PLANLOOM_LLD)
 endif()
 
 # planloom_precompiled(<target> HEADERS headers [LIBRARIES libs]): headers that other targets of the same flags can take compiled, by
-# target_precompile_headers(... REUSE_FROM <target>). Only with PLANLOOM_PRECOMPILE: a build of everything parses them a few times, not hundreds, but
+# target_precompile_headers(... REUSE_FROM <target>). Only with PLANLOOM_WHOLE_BUILD: a build of everything parses them a few times, not hundreds, but
 # every file then sees more than it includes.
 function(planloom_precompiled target)
   cmake_parse_arguments(ARG "" "" "HEADERS;LIBRARIES" ${ARGN})
@@ -63,10 +63,27 @@ endfunction()
 
 set(PLANLOOM_COMMON_HEADERS <algorithm> <array> <charconv> <chrono> <cmath> <cstdint> <cstring> <filesystem> <functional> <limits> <map> <memory>
     <numeric> <optional> <set> <span> <string> <string_view> <unordered_map> <utility> <variant> <vector>)
-if(PLANLOOM_PRECOMPILE)
+if(PLANLOOM_WHOLE_BUILD)
   planloom_precompiled(planloom_precompiled_headers HEADERS ${PLANLOOM_COMMON_HEADERS})
   planloom_precompiled(planloom_precompiled_openmp_headers HEADERS ${PLANLOOM_COMMON_HEADERS} LIBRARIES OpenMP::OpenMP_CXX)
 endif()
+
+# planloom_unity(<target> <sources>): with PLANLOOM_WHOLE_BUILD the files of one folder are compiled as one, which parses their headers once.
+# Files of one folder therefore do not define the same local name twice.
+function(planloom_unity target)
+  if(NOT PLANLOOM_WHOLE_BUILD)
+    return()
+  endif()
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
+  # GCC takes a file that is included for a header.
+  target_compile_options(${target} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
+  foreach(source ${ARGN})
+    cmake_path(RELATIVE_PATH source BASE_DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR} OUTPUT_VARIABLE group)
+    cmake_path(GET group PARENT_PATH group)
+    string(MAKE_C_IDENTIFIER "${target}/${group}" group)
+    set_source_files_properties(${source} PROPERTIES UNITY_GROUP ${group})
+  endforeach()
+endfunction()
 
 function(planloom_folder target)
   cmake_parse_arguments(ARG "RECURSE;OWN_FLAGS" "" "PUBLIC;PRIVATE" ${ARGN})
@@ -82,9 +99,10 @@ function(planloom_folder target)
   endif()
   add_library(${target} STATIC ${sources})
   target_link_libraries(${target} PUBLIC planloom_flags ${ARG_PUBLIC} PRIVATE ${ARG_PRIVATE})
-  if(PLANLOOM_PRECOMPILE AND ARG_OWN_FLAGS)
+  planloom_unity(${target} ${sources})
+  if(PLANLOOM_WHOLE_BUILD AND ARG_OWN_FLAGS)
     target_precompile_headers(${target} PRIVATE ${PLANLOOM_COMMON_HEADERS})
-  elseif(PLANLOOM_PRECOMPILE)
+  elseif(PLANLOOM_WHOLE_BUILD)
     set(openmp "")
     if("OpenMP::OpenMP_CXX" IN_LIST ARG_PRIVATE OR "OpenMP::OpenMP_CXX" IN_LIST ARG_PUBLIC)
       set(openmp "_openmp")

@@ -15,7 +15,10 @@ namespace {
 
 /// Uniform below @p count, the same with every standard library.
 std::size_t below(std::mt19937_64 &random, std::size_t count) { return static_cast<std::size_t>(random() % count); }
-double unit(std::mt19937_64 &random) { return static_cast<double>(random() >> 11U) / static_cast<double>(std::uint64_t{1} << 53U); }
+double unit(std::mt19937_64 &random)
+{
+    return static_cast<double>(random() >> 11U) / static_cast<double>(std::uint64_t{1} << 53U);
+}
 
 std::size_t randomLegal(const std::vector<char> &legal, std::mt19937_64 &random)
 {
@@ -35,14 +38,14 @@ std::size_t bestLegal(const std::vector<char> &legal, const std::vector<float> &
     return best;
 }
 
-/// n steps of a game: what was gained on the way, and where they led.
+/// n steps of a game: the reward on the way, and the final state.
 struct Transition {
     std::vector<float> state;
     std::size_t action = 0;
     double reward = 0;
     std::vector<float> next;
     std::vector<char> legal; ///< there; empty: the game was over
-    double discount = 0;     ///< of what comes after
+    double discount = 0;     ///< of later rewards
 };
 
 /// Transitions drawn in proportion to their priorities: a binary tree of sums.
@@ -100,18 +103,21 @@ private:
     std::vector<Transition> m_transitions;
 };
 
-/// The ways that were played, so that none is played twice: games are deterministic. A node is closed once all that follows it was played.
+/// The ways that were played, so that none is played twice: games are deterministic. A node is closed once all that
+/// follows it was played.
 class Played {
 public:
     Played() : m_nodes(1) {}
 
     void begin() { m_way = {0}; }
 
-    /// Of what is legal here, the actions behind which there is something new.
+    /// The legal actions that lead to something new.
     std::vector<char> open(const std::vector<char> &legal)
     {
         Node &here = m_nodes[m_way.back()];
-        here.left = here.left == kUnknown ? static_cast<std::size_t>(std::count_if(legal.begin(), legal.end(), [](char c) { return c != 0; })) : here.left;
+        here.left = here.left == kUnknown
+            ? static_cast<std::size_t>(std::count_if(legal.begin(), legal.end(), [](char c) { return c != 0; }))
+            : here.left;
         std::vector<char> result = legal;
         for (const auto &[action, child] : here.children)
             if (m_nodes[child].left == 0)
@@ -155,7 +161,12 @@ private:
 class Agent {
 public:
     Agent(Environment &game, const AgentSettings &settings)
-        : m_game(game), m_settings(settings), m_random(settings.seed), m_network(game.stateSize(), settings.hidden, game.actionCount(), m_random), m_target(m_network), m_replay(settings.replay)
+        : m_game(game),
+          m_settings(settings),
+          m_random(settings.seed),
+          m_network(game.stateSize(), settings.hidden, game.actionCount(), m_random),
+          m_target(m_network),
+          m_replay(settings.replay)
     {
     }
 
@@ -188,7 +199,7 @@ private:
         double reward = 0;
     };
 
-    /// @p given says the first actions, as far as they are legal.
+    /// @p given: the first actions, as far as they are legal.
     Episode play(const std::vector<std::size_t> &given)
     {
         Episode episode;
@@ -199,7 +210,9 @@ private:
             Step step{m_game.state(), 0, 0};
             const std::size_t at = episode.actions.size();
             const std::vector<char> open = m_played.open(m_game.legal());
-            step.action = at < given.size() && given[at] < open.size() && open[given[at]] != 0 ? given[at] : choose(step.state, open);
+            step.action = at < given.size() && given[at] < open.size() && open[given[at]] != 0
+                ? given[at]
+                : choose(step.state, open);
             episode.actions.push_back(step.action);
             m_played.take(step.action);
             step.reward = m_game.act(step.action);
@@ -222,7 +235,7 @@ private:
         return bestLegal(open, m_network.values(state));
     }
 
-    /// The oldest step of n goes into the replay; at the end all of them do, with what is left of the way.
+    /// The oldest step of n goes into the replay; at the end all of them do, with the rest of the way.
     void remember(std::deque<Step> &recent)
     {
         while (!recent.empty() && (recent.size() >= m_settings.steps || m_game.over())) {
@@ -240,8 +253,8 @@ private:
         }
     }
 
-    /// What Q should be of every transition drawn. Double Q-learning: the network chooses the next action, the older copy judges it. Both only among
-    /// what is legal.
+    /// Targets of Q for every transition drawn. Double Q-learning: the network chooses the next action, the older
+    /// copy judges it. Both only among legal actions.
     [[nodiscard]] std::vector<double> targetsOf(const std::vector<std::size_t> &drawn) const
     {
         std::vector<const std::vector<float> *> next;
@@ -272,19 +285,23 @@ private:
         std::vector<Network::Sample> batch;
         float most = 0;
         for (std::size_t i = 0; i < m_settings.batch; ++i) // one from each of equal shares of the sum
-            drawn.push_back(m_replay.draw((static_cast<double>(i) + unit(m_random)) / static_cast<double>(m_settings.batch)));
+            drawn.push_back(
+                m_replay.draw((static_cast<double>(i) + unit(m_random)) / static_cast<double>(m_settings.batch)));
         const std::vector<double> targets = targetsOf(drawn);
         for (std::size_t i = 0; i < drawn.size(); ++i) {
             const Transition &transition = m_replay[drawn[i]];
-            const double weight = std::pow(static_cast<double>(m_replay.size()) * m_replay.probability(drawn[i]), -importance);
-            batch.push_back({&transition.state, transition.action, static_cast<float>(targets[i]), static_cast<float>(weight)});
+            const double weight =
+                std::pow(static_cast<double>(m_replay.size()) * m_replay.probability(drawn[i]), -importance);
+            batch.push_back(
+                {&transition.state, transition.action, static_cast<float>(targets[i]), static_cast<float>(weight)});
             most = std::max(most, batch.back().weight);
         }
         for (Network::Sample &sample : batch)
             sample.weight /= most;
         const std::vector<float> errors = m_network.train(batch, static_cast<float>(m_settings.learningRate));
         for (std::size_t i = 0; i < drawn.size(); ++i)
-            m_replay.setPriority(drawn[i], std::pow(std::fabs(static_cast<double>(errors[i])) + kLeastError, m_settings.priority));
+            m_replay.setPriority(
+                drawn[i], std::pow(std::fabs(static_cast<double>(errors[i])) + kLeastError, m_settings.priority));
         if (++m_trained % m_settings.targetPeriod == 0)
             m_target = m_network;
     }
@@ -303,7 +320,8 @@ private:
 
 } // namespace
 
-Outcome learn(Environment &game, const AgentSettings &settings, const Progress &progress, const std::vector<std::size_t> &begin, const Watch &watch)
+Outcome learn(Environment &game, const AgentSettings &settings, const Progress &progress,
+              const std::vector<std::size_t> &begin, const Watch &watch)
 {
     return Agent(game, settings).run(progress, begin, watch);
 }
@@ -322,33 +340,6 @@ Outcome rollOut(Environment &game, std::size_t episodes, std::uint64_t seed)
         if (outcome.best.actions.empty() || episode.score > outcome.best.score)
             outcome.best = std::move(episode);
     }
-    return outcome;
-}
-
-Outcome exhaust(Environment &game)
-{
-    Outcome outcome;
-    std::vector<std::size_t> actions;
-    const auto from = [&](const auto &self) -> void {
-        game.reset();
-        for (const std::size_t action : actions)
-            game.act(action);
-        if (game.over()) {
-            ++outcome.episodes;
-            if (outcome.best.actions.empty() || game.score() > outcome.best.score)
-                outcome.best = {actions, game.score()};
-            return;
-        }
-        const std::vector<char> legal = game.legal();
-        for (std::size_t a = 0; a < legal.size(); ++a) {
-            if (legal[a] == 0)
-                continue;
-            actions.push_back(a);
-            self(self);
-            actions.pop_back();
-        }
-    };
-    from(from);
     return outcome;
 }
 

@@ -10,7 +10,8 @@
 
 namespace planloom::planners::automap {
 
-/// A game that an agent plays: from reset() on it takes legal actions until it is over; score() then says how good the end is. Deterministic.
+/// A game that an agent plays: from reset() on it takes legal actions until it is over; score() then rates the
+/// end is. Deterministic.
 class Environment {
 public:
     virtual ~Environment() = default;
@@ -30,13 +31,13 @@ inline constexpr double kLost = -std::numeric_limits<double>::infinity();
 
 struct PartitionSettings {
     Consistency consistency = Consistency::BreadthFirst;
-    bool linkage = true;         ///< actions whose linkage group contradicts what is decided are illegal
-    double communication = 0.05; ///< what all-reduced bytes take off the score, per byte of the variables
-    bool countTensors = false;   ///< score by split tensors (data parallelism) instead of by split bytes of the variables
+    bool linkage = true;         ///< actions whose linkage group contradicts earlier decisions are illegal
+    double communication = 0.05; ///< penalty of all-reduced bytes in the score, per byte of the variables
+    bool countTensors = false; ///< score by split tensors (data parallelism) instead of by split bytes of the variables
 };
 
-/// Operator partitioning and automatic data parallelism (§3.1, 3.2 of the brief): the next undecided dimension of the next variable is split over
-/// all devices (action 1) or not (action 0), and what that implies is decided with it.
+/// Operator partitioning and automatic data parallelism: the next undecided dimension of the
+/// next variable is split over all devices (action 1) or not (action 0), together with all implied decisions.
 class PartitionGame final : public Environment {
 public:
     PartitionGame(const RuleGraph &graph, const std::vector<int> &variables, PartitionSettings settings);
@@ -54,7 +55,7 @@ public:
     [[nodiscard]] std::vector<int> decisions() const;
     /// Once it is over and not lost: all tensors.
     [[nodiscard]] const Allowed &allowed() const { return m_allowed; }
-    /// Takes the dimension next whatever the order says. For examples.
+    /// Takes this dimension next, against the order. For examples.
     void choose(int variable, int dimension);
     [[nodiscard]] std::size_t dimensions() const { return m_dims.size(); }
     [[nodiscard]] const std::vector<int> &variables() const { return m_variables; }

@@ -25,11 +25,12 @@ Layers like(const Layers &layers)
 {
     Layers zeros;
     for (std::size_t i = 0; i < layers.size(); ++i)
-        zeros[i] = {Matrix::Zero(layers[i].weight.rows(), layers[i].weight.cols()), Vector::Zero(layers[i].bias.size())};
+        zeros[i] = {Matrix::Zero(layers[i].weight.rows(), layers[i].weight.cols()),
+                    Vector::Zero(layers[i].bias.size())};
     return zeros;
 }
 
-/// What a pass over a batch makes, a column per sample.
+/// Outputs of a pass over a batch, a column per sample.
 struct Pass {
     Matrix input, first, second, values;
 };
@@ -86,7 +87,8 @@ Matrix slope(const Pass &pass, const std::vector<Network::Sample> &batch)
     Matrix byValues = Matrix::Zero(pass.values.rows(), pass.values.cols());
     for (std::size_t i = 0; i < batch.size(); ++i) {
         const float error = std::fmin(1.0F, std::fmax(-1.0F, errorOf(pass, batch[i], i)));
-        byValues(static_cast<Eigen::Index>(batch[i].action), static_cast<Eigen::Index>(i)) = -error * batch[i].weight / static_cast<float>(batch.size());
+        byValues(static_cast<Eigen::Index>(batch[i].action), static_cast<Eigen::Index>(i)) =
+            -error * batch[i].weight / static_cast<float>(batch.size());
     }
     return byValues;
 }
@@ -99,14 +101,17 @@ struct Network::Parameters {
     std::int64_t steps = 0;
 };
 
-Network::Network(std::size_t states, std::size_t hidden, std::size_t actions, std::mt19937_64 &random) : m_parameters(std::make_unique<Parameters>())
+Network::Network(std::size_t states, std::size_t hidden, std::size_t actions, std::mt19937_64 &random)
+    : m_parameters(std::make_unique<Parameters>())
 {
     const auto make = [&random](std::size_t outputs, std::size_t inputs) {
         // He et al.: keeps the variance through ReLU. Drawn bit by bit, so that every standard library gives the same.
         const auto deviation = static_cast<float>(std::sqrt(6.0 / static_cast<double>(inputs)));
-        Layer layer{Matrix(static_cast<Eigen::Index>(outputs), static_cast<Eigen::Index>(inputs)), Vector::Zero(static_cast<Eigen::Index>(outputs))};
+        Layer layer{Matrix(static_cast<Eigen::Index>(outputs), static_cast<Eigen::Index>(inputs)),
+                    Vector::Zero(static_cast<Eigen::Index>(outputs))};
         for (Eigen::Index i = 0; i < layer.weight.size(); ++i)
-            layer.weight.data()[i] = deviation * (2 * static_cast<float>(random() >> 40U) / static_cast<float>(1 << 24) - 1);
+            layer.weight.data()[i] =
+                deviation * (2 * static_cast<float>(random() >> 40U) / static_cast<float>(1 << 24) - 1);
         return layer;
     };
     m_parameters->layers = {make(hidden, states), make(hidden, hidden), make(1, hidden), make(actions, hidden)};
@@ -124,7 +129,8 @@ Network &Network::operator=(const Network &other)
 
 std::vector<float> Network::values(const std::vector<float> &state) const
 {
-    const Pass pass = forward(m_parameters->layers, Eigen::Map<const Vector>(state.data(), static_cast<Eigen::Index>(state.size())));
+    const Pass pass =
+        forward(m_parameters->layers, Eigen::Map<const Vector>(state.data(), static_cast<Eigen::Index>(state.size())));
     return {pass.values.data(), pass.values.data() + pass.values.size()};
 }
 

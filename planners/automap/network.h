@@ -9,8 +9,9 @@
 
 namespace planloom::planners::automap {
 
-/// A small multi-layer perceptron with duelling heads (Wang et al., 2016): two hidden layers with ReLU, then Q(s, a) = V(s) + A(s, a) - mean A(s, .).
-/// Trained with Adam on the Huber loss. Single-threaded; equal seeds give equal networks. Copyable: a target network is a copy.
+/// A small multi-layer perceptron with duelling heads (Wang et al., 2016): two hidden layers with ReLU, then Q(s, a) =
+/// V(s) + A(s, a) - mean A(s, .). Trained with Adam on the Huber loss. Single-threaded; equal seeds give equal
+/// networks. Copyable: a target network is a copy.
 class Network {
 public:
     Network(std::size_t states, std::size_t hidden, std::size_t actions, std::mt19937_64 &random);
@@ -26,7 +27,7 @@ public:
     struct Sample {
         const std::vector<float> *state = nullptr;
         std::size_t action = 0;
-        float target = 0; ///< what Q(state, action) should be
+        float target = 0; ///< target of Q(state, action)
         float weight = 1; ///< of its error
     };
     /// One step of Adam on the mean weighted Huber loss; the errors target - Q before it, per sample.

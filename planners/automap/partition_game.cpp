@@ -6,7 +6,11 @@
 namespace planloom::planners::automap {
 
 PartitionGame::PartitionGame(const RuleGraph &graph, const std::vector<int> &variables, PartitionSettings settings)
-    : m_graph(graph), m_variables(byReach(graph, variables, settings.consistency)), m_settings(settings), m_start(everything(graph)), m_legal(2, 0)
+    : m_graph(graph),
+      m_variables(byReach(graph, variables, settings.consistency)),
+      m_settings(settings),
+      m_start(everything(graph)),
+      m_legal(2, 0)
 {
     const std::vector<Linkage> groups = linkageGroups(graph, m_variables, settings.consistency);
     for (const Linkage &group : groups) {
@@ -54,12 +58,13 @@ double PartitionGame::splitBytes() const
 {
     double bytes = 0;
     for (const int variable : m_variables)
-        if (const std::uint32_t set = m_allowed[static_cast<std::size_t>(variable)]; isDecided(set) && splitOf(set) != kReplicated)
+        if (const std::uint32_t set = m_allowed[static_cast<std::size_t>(variable)];
+            isDecided(set) && splitOf(set) != kReplicated)
             bytes += m_graph.tensors[static_cast<std::size_t>(variable)].bytes;
     return bytes;
 }
 
-/// Splitting is legal unless its group alone says that it cannot be, or that it contradicts what is decided.
+/// Splitting is legal unless its group alone forbids it, or contradicts earlier decisions.
 bool PartitionGame::mayBeSplit(const Dimension &dimension) const
 {
     if ((m_allowed[static_cast<std::size_t>(dimension.variable)] & bitOf(dimension.axis)) == 0)
@@ -67,9 +72,10 @@ bool PartitionGame::mayBeSplit(const Dimension &dimension) const
     if (!m_settings.linkage)
         return true;
     const Linkage &group = m_groups[m_next];
-    return group.feasible && std::all_of(group.implied.begin(), group.implied.end(), [&](const std::pair<int, int> &implied) {
-        return (m_allowed[static_cast<std::size_t>(implied.first)] & bitOf(implied.second)) != 0;
-    });
+    return group.feasible
+        && std::all_of(group.implied.begin(), group.implied.end(), [&](const std::pair<int, int> &implied) {
+               return (m_allowed[static_cast<std::size_t>(implied.first)] & bitOf(implied.second)) != 0;
+           });
 }
 
 void PartitionGame::choose(int variable, int dimension)
@@ -104,7 +110,8 @@ void PartitionGame::end()
     if (!complete(m_graph, m_allowed, reduced))
         return;
     if (m_settings.countTensors) {
-        const auto tensors = std::count_if(m_allowed.begin(), m_allowed.end(), [](std::uint32_t set) { return splitOf(set) != kReplicated; });
+        const auto tensors = std::count_if(m_allowed.begin(), m_allowed.end(),
+                                           [](std::uint32_t set) { return splitOf(set) != kReplicated; });
         m_score = static_cast<double>(tensors) / static_cast<double>(std::max<std::size_t>(1, m_allowed.size()));
         return;
     }
@@ -116,8 +123,9 @@ double PartitionGame::act(std::size_t action)
     constexpr double kConflict = -1;
     const Dimension dimension = m_dims[m_next];
     const double before = splitBytes();
-    const bool consistent = action == 1 ? decide(m_graph, m_allowed, dimension.variable, dimension.axis, m_settings.consistency)
-                                        : exclude(m_graph, m_allowed, dimension.variable, dimension.axis, m_settings.consistency);
+    const bool consistent = action == 1
+        ? decide(m_graph, m_allowed, dimension.variable, dimension.axis, m_settings.consistency)
+        : exclude(m_graph, m_allowed, dimension.variable, dimension.axis, m_settings.consistency);
     if (!consistent) {
         m_over = true;
         m_legal = {0, 0};
@@ -129,7 +137,7 @@ double PartitionGame::act(std::size_t action)
         return m_settings.countTensors ? 0 : gained;
     if (m_score == kLost)
         return kConflict;
-    // What was gained on the way, less the communication that only the end knows.
+    // The reward on the way, less the communication that only the end knows.
     return m_settings.countTensors ? m_score : gained + m_score - (m_total > 0 ? splitBytes() / m_total : 0);
 }
 

@@ -39,13 +39,16 @@ std::vector<Cut> candidateCuts(const plan::Subject &subject, double radius)
     const std::vector<double> seconds = prefixSeconds(*subject.costs, devices.front().type);
     std::vector<double> speed{0};
     for (const cluster::Device &device : devices) {
-        const double pass = (subject.costs->forward(0, layers, 1, device.type) + subject.costs->backward(0, layers, 1, device.type)).value();
+        const double pass =
+            (subject.costs->forward(0, layers, 1, device.type) + subject.costs->backward(0, layers, 1, device.type))
+                .value();
         speed.push_back(speed.back() + (pass > 0 ? 1 / pass : 1));
     }
     std::vector<Cut> cuts;
     for (const std::size_t before : deviceCuts(*subject.cluster)) {
         const double balanced = seconds.back() * speed[before] / speed.back();
-        const auto at = static_cast<std::size_t>(std::lower_bound(seconds.begin(), seconds.end(), balanced) - seconds.begin());
+        const auto at =
+            static_cast<std::size_t>(std::lower_bound(seconds.begin(), seconds.end(), balanced) - seconds.begin());
         for (std::size_t layer = 1; layer < layers; ++layer) {
             const std::size_t away = layer > at ? layer - at : at - layer;
             if (away <= kLayersAround || std::fabs(seconds[layer] - balanced) <= radius * seconds.back())
@@ -56,7 +59,11 @@ std::vector<Cut> candidateCuts(const plan::Subject &subject, double radius)
 }
 
 PipelineGame::PipelineGame(std::vector<dapple::Scorer> &scorers, std::vector<Cut> cuts, std::size_t stages)
-    : m_scorers(scorers), m_cuts(std::move(cuts)), m_stages(stages), m_layers(scorers.front().layerCount()), m_devices(scorers.front().subject().cluster->devices().size())
+    : m_scorers(scorers),
+      m_cuts(std::move(cuts)),
+      m_stages(stages),
+      m_layers(scorers.front().layerCount()),
+      m_devices(scorers.front().subject().cluster->devices().size())
 {
     reset();
 }
@@ -116,7 +123,9 @@ std::vector<float> PipelineGame::state() const
         result[2 * i + 1] = static_cast<float>(m_made[i].devices) / static_cast<float>(m_devices);
     }
     result[stateSize() - 2] = static_cast<float>(m_made.size()) / static_cast<float>(m_stages);
-    result[stateSize() - 1] = m_best && m_best->objective > 0 ? static_cast<float>(std::sqrt(m_best->objective / m_scorers.front().oneDeviceSeconds())) : 0;
+    result[stateSize() - 1] = m_best && m_best->objective > 0
+        ? static_cast<float>(std::sqrt(m_best->objective / m_scorers.front().oneDeviceSeconds()))
+        : 0;
     return result;
 }
 

@@ -16,15 +16,16 @@ struct Cut {
     friend bool operator==(const Cut &, const Cut &) = default;
 };
 
-/// Device-cut-centred pruning (§3.5 of the brief). For every device cut the layer at which both sides work equally long for their devices, and those
-/// around it: layers within @p radius of the whole time, at least kLayersAround on each side. Device cuts are those between machines and, up to
-/// kMostDeviceCuts of them, those within, evenly spaced.
+/// Device-cut-centred pruning. For every device cut the layer at which both sides work equally long
+/// for their devices, and those around it: layers within @p radius of the whole time, at least kLayersAround on each
+/// side. Device cuts are those between machines and, up to kMostDeviceCuts of them, those within, evenly spaced.
 std::vector<Cut> candidateCuts(const plan::Subject &subject, double radius);
 inline constexpr std::size_t kLayersAround = 8;
 inline constexpr std::size_t kMostDeviceCuts = 32;
 
-/// Pipeline partitioning (§3.3): the last stage is cut in two until there are as many stages as asked for. At the end the reward is sqrt(L0 / L): L is the
-/// length of the pipeline by events (all sizes of a micro-batch are tried), L0 an even share of one device's time.
+/// Pipeline partitioning (§3.3): the last stage is cut in two until there are as many stages as asked for. At the end
+/// the reward is sqrt(L0 / L): L is the length of the pipeline by events (all sizes of a micro-batch are tried), L0 an
+/// even share of one device's time.
 class PipelineGame final : public Environment {
 public:
     /// @p scorers: one per size of a micro-batch.

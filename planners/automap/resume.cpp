@@ -44,7 +44,9 @@ Result<Memory> memoryFrom(const std::string &text)
     for (const std::string_view part : pieces(text, ';')) {
         const std::size_t equals = part.find('=');
         const auto wrong = [&] {
-            return badInput(fmt::format("option resume: '{}' is nothing that a search left; copy the option resume of a plan by automap, such as episodes=200;opp=1.0.0;pp2=13", part));
+            return badInput(fmt::format("option resume: '{}' is not the state of a search; copy the option resume of "
+                                        "a plan by automap, such as episodes=200;opp=1.0.0;pp2=13",
+                                        part));
         };
         if (equals == std::string_view::npos || equals == 0)
             return wrong();

@@ -10,8 +10,8 @@
 
 namespace planloom::planners::automap {
 
-/// What a search leaves for the next one to go on from: the episodes that were played, and the best actions of each game ("opp", "adp", "pp2" ...). As
-/// text it fits into an option: "episodes=200;opp=1.0.0;pp2=13".
+/// The state from which the next search continues: the episodes that were played, and the best actions of each
+/// game ("opp", "adp", "pp2" ...). As text it fits into an option: "episodes=200;opp=1.0.0;pp2=13".
 struct Memory {
     std::size_t episodes = 0;
     std::map<std::string, std::vector<std::size_t>> best;

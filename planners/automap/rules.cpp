@@ -17,7 +17,8 @@ using sharding::Signature;
 
 int splitOf(const Sbp &sbp) { return sharding::isSplit(sbp) ? sbp.axis : kReplicated; }
 
-/// Rows of an operator, one after the other; those that take partial sums in are left out, as the encoding does not know them.
+/// Rows of an operator, one after the other; rows that take partial sums are left out, as the encoding does not
+/// know them.
 class Rows {
 public:
     Rows(const std::vector<int> &tensors, const std::vector<RuleTensor> &known) : m_tensors(tensors), m_known(known) {}
@@ -39,7 +40,8 @@ public:
             if (sharding::isPartial(signature.outputs[i]))
                 row.reduceBytes += m_known[static_cast<std::size_t>(m_tensors[at])].bytes;
         }
-        const auto same = std::find_if(rows.begin(), rows.end(), [&](const Row &other) { return other.splits == row.splits; });
+        const auto same =
+            std::find_if(rows.begin(), rows.end(), [&](const Row &other) { return other.splits == row.splits; });
         if (same == rows.end())
             rows.push_back(std::move(row));
         else
@@ -57,14 +59,16 @@ private:
 class Maker {
 public:
     Maker(const graph::Graph &graph, std::vector<std::size_t> tensorStandsFor, std::int64_t samples)
-        : m_standsFor(std::move(tensorStandsFor)), m_ids(graph.tensors().size(), -1)
+        : m_standsFor(std::move(tensorStandsFor)),
+          m_ids(graph.tensors().size(), -1)
     {
         for (std::size_t t = 0; t < m_standsFor.size(); ++t) {
             int &id = m_ids[m_standsFor[t]];
             const graph::Tensor &tensor = graph.tensors()[t];
             if (id < 0) {
                 id = static_cast<int>(rules.tensors.size());
-                rules.tensors.push_back({graph.tensors()[m_standsFor[t]].name, static_cast<int>(tensor.shape.rank()), 0});
+                rules.tensors.push_back(
+                    {graph.tensors()[m_standsFor[t]].name, static_cast<int>(tensor.shape.rank()), 0});
                 rules.members.emplace_back();
                 if (tensor.role == graph::TensorRole::Parameter && tensor.shape.elements(1) > 1)
                     rules.trainable.push_back(id);
@@ -94,7 +98,7 @@ public:
             rows.add(op, signature);
         instruction.rows = std::move(rows.rows);
         if (!sharding::hasSignatures(op.type))
-            m_unknown.insert(op.type);
+            m_unknown.insert(op.type.name());
         rules.instructions.push_back(std::move(instruction));
     }
 
@@ -103,7 +107,8 @@ public:
         rules.mentions.resize(rules.tensors.size());
         for (std::size_t i = 0; i < rules.instructions.size(); ++i)
             for (const int tensor : rules.instructions[i].tensors)
-                if (auto &list = rules.mentions[static_cast<std::size_t>(tensor)]; list.empty() || list.back() != static_cast<int>(i))
+                if (auto &list = rules.mentions[static_cast<std::size_t>(tensor)];
+                    list.empty() || list.back() != static_cast<int>(i))
                     list.push_back(static_cast<int>(i));
         rules.unknown.assign(m_unknown.begin(), m_unknown.end());
         return std::move(rules);
@@ -121,7 +126,12 @@ private:
 /// Queue of tensors whose sets have shrunk.
 class Propagation {
 public:
-    Propagation(const RuleGraph &graph, Allowed &allowed, Consistency consistency) : m_graph(graph), m_allowed(allowed), m_arc(consistency == Consistency::Arc) {}
+    Propagation(const RuleGraph &graph, Allowed &allowed, Consistency consistency)
+        : m_graph(graph),
+          m_allowed(allowed),
+          m_arc(consistency == Consistency::Arc)
+    {
+    }
 
     bool shrink(int tensor, std::uint32_t set)
     {
@@ -174,14 +184,16 @@ private:
 bool inSegments(const Signature &signature)
 {
     const auto segmented = [](const Sbp &sbp) { return !sbp.segments.empty(); };
-    return std::any_of(signature.inputs.begin(), signature.inputs.end(), segmented) || std::any_of(signature.outputs.begin(), signature.outputs.end(), segmented);
+    return std::any_of(signature.inputs.begin(), signature.inputs.end(), segmented)
+        || std::any_of(signature.outputs.begin(), signature.outputs.end(), segmented);
 }
 
-/// Every device has its own samples' logits and labels, and its part of the loss. On the data dimension of a mesh nothing else happens; the table of
-/// signatures is about the others, where labels are whole.
+/// Every device has its own samples' logits and labels, and its part of the loss. On the data dimension of a mesh
+/// nothing else happens; the table of signatures is about the others, where labels are whole.
 Signature alongSamples(const graph::Op &loss)
 {
-    Signature signature{std::vector<Sbp>(loss.inputs.size(), sharding::split(0)), std::vector<Sbp>(loss.outputs.size(), sharding::split(0))};
+    Signature signature{std::vector<Sbp>(loss.inputs.size(), sharding::split(0)),
+                        std::vector<Sbp>(loss.outputs.size(), sharding::split(0))};
     for (std::size_t i = 2; i < loss.inputs.size(); ++i)
         signature.inputs[i] = sharding::broadcast(); // weights of classes
     signature.outputs[0] = sharding::partial();
@@ -198,7 +210,9 @@ void addUpdates(Maker &maker, const graph::TrainingGraph &training)
         const std::pair both{maker.id(training.parameters[i]), maker.id(training.gradients[i])};
         if (!seen.insert(both).second)
             continue;
-        Instruction update{"update " + maker.rules.tensors[static_cast<std::size_t>(both.first)].name, {both.first, both.second}, {}};
+        Instruction update{"update " + maker.rules.tensors[static_cast<std::size_t>(both.first)].name,
+                           {both.first, both.second},
+                           {}};
         for (int split = kReplicated; split < maker.rules.tensors[static_cast<std::size_t>(both.first)].rank; ++split)
             update.rows.push_back({{split, split}, 0});
         maker.rules.instructions.push_back(std::move(update));
@@ -215,7 +229,8 @@ RuleGraph rulesOf(const graph::TrainingGraph &training, int parts)
     std::vector<std::size_t> tensorStandsFor = oneflow::tensorRepresentatives(training.graph, standsFor);
     const auto signatures = oneflow::candidateSignatures(training.graph, parts, standsFor, tensorStandsFor);
     Maker maker(training.graph, std::move(tensorStandsFor), 1);
-    for (std::size_t o = 0; o < standsFor.size(); ++o) // what one block hands to the next has the same rows, perhaps between other tensors
+    for (std::size_t o = 0; o < standsFor.size();
+         ++o) // what one block hands to the next has the same rows, perhaps between other tensors
         maker.add(training.graph.ops()[o], signatures[standsFor[o]], standsFor[o]);
     addUpdates(maker, training);
     return maker.finish();
@@ -255,7 +270,7 @@ Allowed everything(const RuleGraph &graph)
 
 bool decide(const RuleGraph &graph, Allowed &allowed, int tensor, int split, Consistency consistency)
 {
-    // Even a tensor that is down to this one is followed: the caller wants to know what it implies.
+    // Even a tensor that is down to this one is followed: the caller wants its implications.
     Propagation propagation(graph, allowed, consistency);
     if ((allowed[static_cast<std::size_t>(tensor)] & bitOf(split)) == 0)
         return false;
@@ -300,26 +315,6 @@ bool complete(const RuleGraph &graph, Allowed &allowed, double &reduceBytes)
         reduceBytes += chosen->reduceBytes;
     }
     return true;
-}
-
-std::vector<std::vector<int>> consistentAssignments(const RuleGraph &graph)
-{
-    std::vector<std::vector<int>> found;
-    const auto search = [&](const auto &self, const Allowed &allowed, std::size_t tensor) -> void {
-        if (tensor == allowed.size()) {
-            found.emplace_back();
-            for (const std::uint32_t set : allowed)
-                found.back().push_back(splitOf(set));
-            return;
-        }
-        for (int split = kReplicated; split < graph.tensors[tensor].rank; ++split) {
-            Allowed next = allowed;
-            if (decide(graph, next, static_cast<int>(tensor), split, Consistency::Arc))
-                self(self, next, tensor + 1);
-        }
-    };
-    search(search, everything(graph), 0);
-    return found;
 }
 
 std::vector<Linkage> linkageGroups(const RuleGraph &graph, const std::vector<int> &variables, Consistency consistency)

@@ -5,8 +5,8 @@
 
 namespace planloom::planners {
 
-/// Bytes/s of one transfer between two different devices that has the way to itself: the narrowest link on its route, or the two-level rules'
-/// figure. O(route length).
+/// Bytes/s of one transfer between two different devices that has the way to itself: the narrowest link on its route,
+/// or the two-level rules' figure. O(route length).
 double bandwidthBetween(const cluster::Cluster &cluster, DeviceId from, DeviceId to);
 
 } // namespace planloom::planners

@@ -36,23 +36,28 @@ public:
     Result<cluster::Cluster> build() && { return std::move(m_builder).build(); }
 
 private:
-    [[nodiscard]] static std::string named(const std::string &name, int copy) { return copy == 0 ? name : fmt::format("{}+{}", name, copy); }
+    [[nodiscard]] static std::string named(const std::string &name, int copy)
+    {
+        return copy == 0 ? name : fmt::format("{}+{}", name, copy);
+    }
 
     void addDevices(int copy, bool oneNode)
     {
         for (const cluster::Node &node : m_cluster.nodes()) {
             const NodeId id = oneNode ? node.id : m_builder.node(named(node.name, copy));
             for (const DeviceId device : node.devices) {
-                const DeviceId added = m_builder.device(id, m_cluster.device(device).type, named(m_cluster.device(device).name, copy));
+                const DeviceId added =
+                    m_builder.device(id, m_cluster.device(device).type, named(m_cluster.device(device).name, copy));
                 m_places[static_cast<std::size_t>(copy)][m_cluster.vertexOf(device)] = m_builder.vertexOf(added);
             }
         }
     }
 
-    /// What all copies hang on: the network, or the switches of the only node.
+    /// The common connection of all copies: the network, or the switches of the only node.
     [[nodiscard]] static bool isShared(const cluster::Vertex &vertex, bool oneNode)
     {
-        return vertex.kind == cluster::Vertex::Kind::Network || (oneNode && vertex.kind != cluster::Vertex::Kind::Device);
+        return vertex.kind == cluster::Vertex::Kind::Network
+            || (oneNode && vertex.kind != cluster::Vertex::Kind::Device);
     }
 
     void addLinks(int copy, bool oneNode)
@@ -69,7 +74,9 @@ private:
             }
             vertex.name = named(vertex.name, copy);
             if (vertex.node.valid())
-                vertex.node = NodeId(vertex.node.value + static_cast<std::int64_t>(copy) * static_cast<std::int64_t>(m_cluster.nodes().size()));
+                vertex.node =
+                    NodeId(vertex.node.value
+                           + static_cast<std::int64_t>(copy) * static_cast<std::int64_t>(m_cluster.nodes().size()));
             places[v] = m_builder.vertex(std::move(vertex));
         }
         for (cluster::Link link : m_cluster.links()) {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "planners/common/memory.h"
 
-#include "engine/graph/differentiate.h"
-#include "engine/graph/precision.h"
-#include "engine/program/stage_model.h"
+#include "engine/graph/gradients/differentiate.h"
+#include "engine/graph/rewrite/precision.h"
+#include "engine/compile/stage_model.h"
 #include "planners/common/balance.h"
 
 #include <fmt/format.h>
@@ -28,7 +28,8 @@ double madeBytes(const graph::Graph &graph, const graph::Layer &layer)
     return bytes;
 }
 
-/// What a layer's backward pass reads again, and the largest tensor that its forward pass makes, in bytes of a sample.
+/// Tensors that a layer's backward pass reads, and the largest tensor that its forward pass makes, in bytes of a
+/// sample.
 struct LayerBytes {
     double kept = 0;
     double largest = 0;
@@ -49,10 +50,11 @@ LayerBytes layerBytes(const graph::Graph &graph, const graph::LayerView &layers,
 {
     const graph::Layer &layer = layers.layers[index];
     LayerBytes bytes{madeBytes(graph, layer), largestBytes(graph, layer.first.index(), layer.last.index())};
-    if (graph.op(layer.first).type == "ProfiledLayer")
+    if (graph.op(layer.first).traits().cost == graph::CostClass::Measured)
         return bytes;
     const std::vector<TensorId> outgoing = index + 1 < layers.size() ? layers.cuts[index + 1] : std::vector<TensorId>{};
-    Result<graph::TrainingGraph> training = graph::differentiate(graph, layer.first, layer.last, layers.cuts[index], outgoing);
+    Result<graph::TrainingGraph> training =
+        graph::differentiate(graph, layer.first, layer.last, layers.cuts[index], outgoing);
     if (training && half)
         training = graph::toBFloat16(*training);
     if (!training)
@@ -68,7 +70,10 @@ LayerBytes layerBytes(const graph::Graph &graph, const graph::LayerView &layers,
 } // namespace
 
 MemoryModel::MemoryModel(const cost::CostModel &costs, const plan::Optimizer &optimizer, double reserve)
-    : m_costs(&costs), m_isProfile(program::isLayerProfile(costs.graph())), m_copies(2.0 + optimizer.stateTensors() + (costs.half() && !m_isProfile ? kHalfCopy : 0)), m_reserve(reserve)
+    : m_costs(&costs),
+      m_isProfile(graph::isLayerProfile(costs.graph())),
+      m_copies(2.0 + optimizer.rule.footprint().states + (costs.half() && !m_isProfile ? kHalfCopy : 0)),
+      m_reserve(reserve)
 {
     const graph::Graph &graph = costs.graph();
     const graph::LayerView &layers = costs.layers();
@@ -91,7 +96,8 @@ double MemoryModel::persistent(std::size_t first, std::size_t last) const
 StageFootprint MemoryModel::footprint(std::size_t first, std::size_t last, double samples, bool recompute) const
 {
     const auto range = [&](const std::vector<double> &values) {
-        return *std::max_element(values.begin() + static_cast<std::ptrdiff_t>(first), values.begin() + static_cast<std::ptrdiff_t>(last));
+        return *std::max_element(values.begin() + static_cast<std::ptrdiff_t>(first),
+                                 values.begin() + static_cast<std::ptrdiff_t>(last));
     };
     constexpr double kSlots = 2; // a transfer and a pass at a time
     const double kept = (m_kept[last] - m_kept[first]) * samples;
@@ -113,23 +119,27 @@ double MemoryModel::usable(DeviceId device) const
     return static_cast<double>(m_costs->cluster().typeOf(device).memory.value()) * (1 - m_reserve);
 }
 
-MemoryLimit limitOf(const plan::Plan &plan, const plan::Subject &subject, const simulate::Report &report, double reserve)
+MemoryLimit limitOf(const plan::Plan &plan, const plan::Subject &subject, const simulate::Report &report,
+                    double reserve)
 {
     MemoryLimit worst;
     for (const simulate::DeviceReport &device : report.devices) {
-        const MemoryLimit each{"", subject.cluster->find(device.id), static_cast<double>(device.peakBytes), static_cast<double>(device.capacityBytes) * (1 - reserve)};
+        const MemoryLimit each{"", subject.cluster->find(device.id), static_cast<double>(device.peakBytes),
+                               static_cast<double>(device.capacityBytes) * (1 - reserve)};
         if (!worst.device.valid() || each.factor() > worst.factor())
             worst = each;
     }
     for (const plan::Stage &stage : plan.stages)
         if (std::find(stage.devices.begin(), stage.devices.end(), worst.device) != stage.devices.end())
-            worst.holds += fmt::format("{}{} (layers {} to {})", worst.holds.empty() ? "" : ", ", stage.name, stage.firstLayer, stage.lastLayer);
+            worst.holds += fmt::format("{}{} (layers {} to {})", worst.holds.empty() ? "" : ", ", stage.name,
+                                       stage.firstLayer, stage.lastLayer);
     return worst;
 }
 
-std::optional<MemoryLimit> leastMemory(const cost::CostModel &costs, const MemoryModel &memory, double samples, bool recompute)
+std::optional<MemoryLimit> leastMemory(const cost::CostModel &costs, const MemoryModel &memory, double samples,
+                                       bool recompute)
 {
-    constexpr std::size_t kMostCuts = 20'000'000; // what the search below looks at, within a second
+    constexpr std::size_t kMostCuts = 20'000'000; // visited by the search below within a second
     const auto devices = costs.cluster().devices();
     const std::size_t layers = costs.layers().size();
     const std::size_t parts = std::min(layers, devices.size());
@@ -137,7 +147,8 @@ std::optional<MemoryLimit> leastMemory(const cost::CostModel &costs, const Memor
         return std::nullopt;
     const auto limit = [&](std::size_t index, std::size_t first, std::size_t last) {
         const StageFootprint footprint = memory.footprint(first, last, samples, recompute);
-        return MemoryLimit{fmt::format("stage {} (layers {} to {})", index, first, last), devices[index].id, footprint.fixed + footprint.perMicroBatch, memory.usable(devices[index].id)};
+        return MemoryLimit{fmt::format("stage {} (layers {} to {})", index, first, last), devices[index].id,
+                           footprint.fixed + footprint.perMicroBatch, memory.usable(devices[index].id)};
     };
     const auto factor = [&](std::size_t index, std::size_t first, std::size_t last) {
         const StageFootprint footprint = memory.footprint(first, last, samples, recompute);
@@ -160,16 +171,19 @@ MemoryLimit spreadMemory(const cost::CostModel &costs, const MemoryModel &memory
         room += memory.usable(device);
     const std::size_t layers = costs.layers().size();
     const double usable = memory.usable(devices.front());
-    return {fmt::format("its part of weights, gradients and optimizer state of all {} layers, spread over {} devices", layers, devices.size()), devices.front(),
-            memory.persistent(0, layers) * usable / room, usable};
+    return {fmt::format("its part of weights, gradients and optimizer state of all {} layers, spread over {} devices",
+                        layers, devices.size()),
+            devices.front(), memory.persistent(0, layers) * usable / room, usable};
 }
 
 Error memoryBinds(const cluster::Cluster &cluster, const MemoryLimit &limit, const std::string &more)
 {
     const auto bytes = [](double value) { return format(Bytes(static_cast<std::int64_t>(value))); };
-    return infeasible(fmt::format("no plan fits: the memory of device {} ({}) is what binds{}: {} are needed{} and {} usable, {} short", cluster.device(limit.device).name,
-                                  cluster.typeOf(limit.device).name, limit.holds.empty() ? "" : " for " + limit.holds, bytes(limit.needed), more, bytes(limit.usable),
-                                  bytes(std::max(0.0, limit.needed - limit.usable))));
+    return infeasible(
+        fmt::format("no plan fits: the memory of device {} ({}) is too small{}: {} needed{} and {} usable, {} short",
+                    cluster.device(limit.device).name, cluster.typeOf(limit.device).name,
+                    limit.holds.empty() ? "" : " for " + limit.holds, bytes(limit.needed), more, bytes(limit.usable),
+                    bytes(std::max(0.0, limit.needed - limit.usable))));
 }
 
 } // namespace planloom::planners

@@ -10,7 +10,8 @@ namespace {
 const graph::Op *profiledOp(const graph::Graph &graph)
 {
     const auto ops = graph.ops();
-    const auto found = std::find_if(ops.begin(), ops.end(), [](const graph::Op &op) { return op.type == "ProfiledLayer"; });
+    const auto found = std::find_if(ops.begin(), ops.end(),
+                                    [](const graph::Op &op) { return op.traits().cost == graph::CostClass::Measured; });
     return found == ops.end() ? nullptr : &*found;
 }
 

@@ -21,7 +21,7 @@ constexpr double kSoldToo = 1.5; ///< so many times the memory may be had on ano
 constexpr std::array<int, 5> kCopies{2, 3, 4, 8, 16};
 constexpr std::size_t kMostDevices = 1024; ///< beyond, more devices are not tried: their costs are slow to make
 
-/// Reports to nobody, stops with the search that it is for.
+/// Discards reports, stops with its search.
 class Quiet final : public Progress {
 public:
     explicit Quiet(const Progress &outer) : m_outer(outer) {}
@@ -35,15 +35,19 @@ private:
 class Search {
 public:
     Search(const Planner &planner, const Problem &problem, const Options &options, Progress &progress)
-        : m_planner(planner), m_problem(problem), m_options(options), m_progress(progress)
+        : m_planner(planner),
+          m_problem(problem),
+          m_options(options),
+          m_progress(progress)
     {
     }
 
     std::optional<Remedy> run()
     {
         using Step = std::optional<Remedy> (Search::*)();
-        for (const Step step : {&Search::byOptions, &Search::byMicroBatch, &Search::byOptionsAndMicroBatch, &Search::byZero, &Search::bySmallerBatch, &Search::byOptimizer, &Search::byHardware,
-                                &Search::byLargerBatch})
+        for (const Step step :
+             {&Search::byOptions, &Search::byMicroBatch, &Search::byOptionsAndMicroBatch, &Search::byZero,
+              &Search::bySmallerBatch, &Search::byOptimizer, &Search::byHardware, &Search::byLargerBatch})
             if (auto found = (this->*step)())
                 return found;
         return std::nullopt;
@@ -57,12 +61,13 @@ private:
     {
         if (m_progress.stopped())
             return false;
-        m_progress.report(-1, "nothing fits; looking for what would help: " + change.text);
+        m_progress.report(-1, "nothing fits; looking for a remedy: " + change.text);
         Quiet quiet(m_progress);
         return m_planner.fits(change.problem, change.options, quiet);
     }
 
-    /// The first of @p count changes, ordered by how much they change, that helps, if each helps where one before it does.
+    /// The first of @p count changes, ordered by how much they change, that helps, if each helps where one before it
+    /// does.
     std::optional<Remedy> firstOf(std::size_t count, const std::function<std::optional<Remedy>(std::size_t)> &change)
     {
         std::optional<Remedy> best;
@@ -86,7 +91,8 @@ private:
         std::vector<OptionInfo> all = m_planner.options();
         std::erase_if(all, [this](const OptionInfo &option) {
             const auto given = m_options.find(option.key);
-            return option.relaxed.empty() || (given == m_options.end() ? option.fallback : given->second) == option.relaxed;
+            return option.relaxed.empty()
+                || (given == m_options.end() ? option.fallback : given->second) == option.relaxed;
         });
         return all;
     }
@@ -103,7 +109,7 @@ private:
         return std::nullopt;
     }
 
-    /// Smaller than those that the planner tries of itself, the largest first.
+    /// Smaller than those the planner tries by default, the largest first.
     [[nodiscard]] std::vector<std::int64_t> smallerMicroBatches() const
     {
         std::vector<std::int64_t> sizes;
@@ -177,7 +183,8 @@ private:
         std::vector<std::int64_t> sizes;
         constexpr std::int64_t kMostTimes = 64;
         const auto devices = static_cast<std::int64_t>(m_problem.subject.cluster->devices().size());
-        for (std::int64_t samples = 2 * m_problem.globalBatch; samples <= std::max(devices, kMostTimes * m_problem.globalBatch); samples *= 2)
+        for (std::int64_t samples = 2 * m_problem.globalBatch;
+             samples <= std::max(devices, kMostTimes * m_problem.globalBatch); samples *= 2)
             sizes.push_back(samples);
         if (m_problem.globalBatch < devices) {
             sizes.push_back(devices);
@@ -189,11 +196,10 @@ private:
 
     std::optional<Remedy> byOptimizer()
     {
-        if (m_problem.optimizer.stateTensors() == 0)
+        if (m_problem.optimizer.rule.footprint().states == 0)
             return std::nullopt;
         Remedy change = unchanged();
-        change.problem.optimizer.kind = plan::Optimizer::Kind::Sgd;
-        change.problem.optimizer.momentum = 0;
+        change.problem.optimizer.rule = *update::ConfiguredRule::named("sgd");
         change.text = "an optimizer without state (sgd)";
         return helps(change) ? std::optional(std::move(change)) : std::nullopt;
     }
@@ -205,7 +211,11 @@ private:
             return std::nullopt;
         Remedy change = unchanged();
         const plan::Subject &old = m_problem.subject;
-        change.problem.subject = plan::inPrecision(plan::makeSubject(old.graph, std::make_shared<const cluster::Cluster>(*std::move(cluster)), old.profile, old.modelSource), m_problem.precision);
+        change.problem.subject =
+            plan::inPrecision(plan::makeSubject(old.graph,
+                                                std::make_shared<const cluster::Cluster>(*std::move(cluster)),
+                                                old.profile, old.modelSource),
+                              m_problem.precision);
         return change;
     }
 
@@ -220,12 +230,14 @@ private:
                     const cluster::DeviceType &type = change->problem.subject.cluster->types()[device.type];
                     types.insert(fmt::format("{} on each {}", format(type.memory), type.name));
                 }
-                change->text = fmt::format("{}, {:g} times what there is", fmt::join(types, " and "), kMemory[i]);
+                change->text = fmt::format("{}, {:g} times the present memory", fmt::join(types, " and "), kMemory[i]);
             }
             return change;
         });
         if (found) {
-            const auto memoryOf = [](const Problem &problem) { return static_cast<double>(problem.subject.cluster->types().front().memory.value()); };
+            const auto memoryOf = [](const Problem &problem) {
+                return static_cast<double>(problem.subject.cluster->types().front().memory.value());
+            };
             m_memoryFactor = memoryOf(found->problem) / memoryOf(m_problem);
         }
         return found;
@@ -254,7 +266,8 @@ private:
             auto change = on(withCopies(*m_problem.subject.cluster, copies));
             if (!change)
                 break;
-            change->text = fmt::format("{} devices in place of {}", devices * static_cast<std::size_t>(copies), devices);
+            change->text =
+                fmt::format("{} devices in place of {}", devices * static_cast<std::size_t>(copies), devices);
             if (helps(*change))
                 return change;
         }
@@ -270,7 +283,8 @@ private:
 
 } // namespace
 
-std::optional<Remedy> remedyFor(const Planner &planner, const Problem &problem, const Options &options, Progress &progress)
+std::optional<Remedy> remedyFor(const Planner &planner, const Problem &problem, const Options &options,
+                                Progress &progress)
 {
     return Search(planner, problem, options, progress).run();
 }

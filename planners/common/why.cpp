@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "planners/common/why.h"
+#include "engine/compile/compile.h"
 
 #include <fmt/format.h>
 
@@ -47,7 +48,7 @@ double lengthOf(const Intervals &intervals)
     return static_cast<double>(sum) * kNanosecond;
 }
 
-/// Of @p intervals, what lies outside of @p others; both merged.
+/// The parts of @p intervals outside of @p others; both merged.
 double outside(const Intervals &intervals, const Intervals &others)
 {
     std::int64_t inside = 0;
@@ -61,30 +62,36 @@ double outside(const Intervals &intervals, const Intervals &others)
     return lengthOf(intervals) - static_cast<double>(inside) * kNanosecond;
 }
 
-/// What a rank sends and receives for, by how it is told.
+/// Purposes of a rank's messages, with their names.
 enum class Traffic : std::size_t { Boxing, Transfer, Exchange };
-constexpr const char *kTrafficNames[] = {"collectives within a replica", "activations and gradients between stages", "the exchange of gradients"};
+constexpr const char *kTrafficNames[] = {"collectives within a replica", "activations and gradients between stages",
+                                         "the exchange of gradients"};
 
 std::optional<Traffic> trafficOf(const Task &task)
 {
     if (task.lane == Lane::Send || task.lane == Lane::Receive)
         return Traffic::Transfer;
     if (task.lane == Lane::Collective)
-        return task.bucket >= 0 ? Traffic::Exchange : Traffic::Boxing;
+        return task.as<program::Exchange>() != nullptr ? Traffic::Exchange : Traffic::Boxing;
     return std::nullopt;
 }
 
-/// What one rank did for one stage.
+/// The work of one rank for one stage.
 struct Ledger {
-    Intervals compute; ///< of the rank, whatever the stage
+    Intervals compute; ///< of the rank, over all stages
     Intervals traffic[3];
     std::optional<std::size_t> longest[3]; ///< task
 };
 
 class Explanation {
 public:
-    Explanation(const plan::Plan &plan, const plan::Subject &subject, const program::Program &program, const simulate::Simulation &simulation)
-        : m_plan(plan), m_cluster(*subject.cluster), m_program(program), m_simulation(simulation), m_seconds(simulation.report.iterationSeconds)
+    Explanation(const plan::Plan &plan, const plan::Subject &subject, const program::Program &program,
+                const simulate::Simulation &simulation)
+        : m_plan(plan),
+          m_cluster(*subject.cluster),
+          m_program(program),
+          m_simulation(simulation),
+          m_seconds(simulation.report.iterationSeconds)
     {
     }
 
@@ -97,7 +104,8 @@ public:
         for (std::size_t s = 0; s < m_plan.stages.size(); ++s) {
             why.stages.push_back(stage(StageId(static_cast<std::int64_t>(s)), busiest[s]));
             const plan::StageWhy &made = why.stages.back();
-            const double busy = made.forwardSeconds + made.backwardSeconds + made.recomputeSeconds + made.optimizerSeconds;
+            const double busy =
+                made.forwardSeconds + made.backwardSeconds + made.recomputeSeconds + made.optimizerSeconds;
             if (!pace || busy > most) {
                 pace = s;
                 most = busy;
@@ -105,13 +113,17 @@ public:
         }
         if (pace) {
             why.limit = why.stages[*pace].limit;
-            why.detail = fmt::format("{} sets the pace: {}", m_plan.stages.size() == 1 ? "its only stage" : "stage " + std::to_string(*pace), why.stages[*pace].detail);
+            why.detail = fmt::format("{} sets the pace: {}",
+                                     m_plan.stages.size() == 1 ? "its only stage" : "stage " + std::to_string(*pace),
+                                     why.stages[*pace].detail);
         }
-        const auto tight = std::find_if(m_simulation.report.devices.begin(), m_simulation.report.devices.end(),
-                                        [](const simulate::DeviceReport &device) { return device.peakBytes > device.capacityBytes; });
+        const auto tight =
+            std::find_if(m_simulation.report.devices.begin(), m_simulation.report.devices.end(),
+                         [](const simulate::DeviceReport &device) { return device.peakBytes > device.capacityBytes; });
         if (tight != m_simulation.report.devices.end()) {
             why.limit = "memory";
-            why.detail = fmt::format("{} does not fit: {} of {}", tight->id, format(Bytes(tight->peakBytes)), format(Bytes(tight->capacityBytes)));
+            why.detail = fmt::format("{} does not fit: {} of {}", tight->id, format(Bytes(tight->peakBytes)),
+                                     format(Bytes(tight->capacityBytes)));
         }
         return why;
     }
@@ -141,7 +153,8 @@ private:
         Ledger ledger;
         const auto &records = m_simulation.trace.records;
         const auto before = [](const trace::Record &record, std::int64_t wanted) { return record.rank < wanted; };
-        for (auto record = std::lower_bound(records.begin(), records.end(), static_cast<std::int64_t>(rank.value), before);
+        for (auto record =
+                 std::lower_bound(records.begin(), records.end(), static_cast<std::int64_t>(rank.value), before);
              record != records.end() && record->rank == rank.value; ++record) {
             const Task &task = m_program.tasks[static_cast<std::size_t>(record->task)];
             const Interval interval{record->start, record->start + record->duration};
@@ -184,7 +197,7 @@ private:
     static void count(const Task &task, plan::StageWhy &why)
     {
         const double seconds = task.duration.value();
-        switch (task.kind) {
+        switch (task.kind()) {
         case trace::Kind::Forward: why.forwardSeconds += seconds; break;
         case trace::Kind::Backward:
         case trace::Kind::WeightGradient: why.backwardSeconds += seconds; break;
@@ -194,21 +207,23 @@ private:
         }
     }
 
-    /// From the compiled arena, to the byte; what persists is divided as the optimizer and ZeRO have it.
+    /// From the compiled arena, to the byte; persistent memory is divided as the optimizer and ZeRO have it.
     void memory(StageId id, RankId rank, plan::StageWhy &why) const
     {
         using program::Area;
         const program::Rank &owner = m_program.ranks[rank.index()];
         why.capacityBytes = m_cluster.typeOf(owner.device).memory.value();
         std::int64_t persistent = owner.persistentBytes;
-        for (const std::int32_t index : owner.bodies) {
-            const program::Body &body = m_program.bodies[static_cast<std::size_t>(index)];
+        for (const BodyId index : owner.bodies) {
+            const program::Body &body = m_program.body(index);
             if (body.stage != id)
                 continue;
             for (std::size_t area = 0; area < body.pools.size(); ++area) {
                 const std::int64_t bytes = body.pools[area].bytes();
-                const bool kept = area == static_cast<std::size_t>(Area::Inbox) || area == static_cast<std::size_t>(Area::Frame) ||
-                                  area == static_cast<std::size_t>(Area::WeightFrame) || area == static_cast<std::size_t>(Area::WeightStash);
+                const bool kept = area == static_cast<std::size_t>(Area::Inbox)
+                    || area == static_cast<std::size_t>(Area::Frame)
+                    || area == static_cast<std::size_t>(Area::WeightFrame)
+                    || area == static_cast<std::size_t>(Area::WeightStash);
                 if (area == static_cast<std::size_t>(Area::Persistent))
                     persistent = bytes;
                 else
@@ -219,7 +234,7 @@ private:
         const double shared = 1.0 / static_cast<double>(std::max<std::size_t>(1, stage.replicas()));
         const double weights = stage.zero >= 3 ? shared : 1;
         const double gradients = stage.zero >= 2 ? shared : 1;
-        const double moments = m_plan.optimizer.stateTensors() * (stage.zero >= 1 ? shared : 1);
+        const double moments = m_plan.optimizer.rule.footprint().states * (stage.zero >= 1 ? shared : 1);
         const double one = static_cast<double>(persistent) / (weights + gradients + moments);
         why.gradientBytes = static_cast<std::int64_t>(one * gradients);
         why.optimizerBytes = static_cast<std::int64_t>(one * moments);
@@ -242,16 +257,19 @@ private:
         const double waiting = outside(merged(std::move(all)), ledger.compute);
         const double computing = why.forwardSeconds + why.backwardSeconds + why.optimizerSeconds;
         const auto share = [this](double seconds) { return m_seconds > 0 ? 100 * seconds / m_seconds : 0.0; };
-        why.detail = fmt::format("{} computes {:.0f} % of the iteration", why.device, share(computing + why.recomputeSeconds));
+        why.detail =
+            fmt::format("{} computes {:.0f} % of the iteration", why.device, share(computing + why.recomputeSeconds));
         if (why.recomputeSeconds > 0)
             why.detail += fmt::format(", {:.0f} % of it again for want of memory", share(why.recomputeSeconds));
         if (share(longest) >= kWorthSaying)
-            why.detail += fmt::format(", {:.0f} % waits for {} over {}", share(longest), kTrafficNames[worst], linkOf(m_program.tasks[*ledger.longest[worst]]));
+            why.detail += fmt::format(", {:.0f} % waits for {} over {}", share(longest), kTrafficNames[worst],
+                                      linkOf(m_program.tasks[*ledger.longest[worst]]));
         if (const double bubble = share(std::max(0.0, why.idleSeconds - waiting)); bubble >= kWorthSaying)
             why.detail += fmt::format(", {:.0f} % for other stages", bubble);
         const std::int64_t peak = m_program.ranks[rank.index()].arenaBytes;
         if (static_cast<double>(peak) > kFull * static_cast<double>(why.capacityBytes))
-            why.detail += fmt::format("; its memory is {:.0f} % full", 100 * static_cast<double>(peak) / static_cast<double>(why.capacityBytes));
+            why.detail += fmt::format("; its memory is {:.0f} % full",
+                                      100 * static_cast<double>(peak) / static_cast<double>(why.capacityBytes));
         why.limit = "compute";
         if (waiting > computing)
             why.limit = "link";
@@ -267,13 +285,11 @@ private:
             if (rank.index() < m_program.ranks.size())
                 devices.push_back(m_program.ranks[rank.index()].device);
         };
-        if (task.team >= 0) {
-            devices = m_program.teams[static_cast<std::size_t>(task.team)].devices;
-        } else if (task.group >= 0) {
-            const program::Group &group = m_program.groups[static_cast<std::size_t>(task.group)];
-            for (std::int32_t i = group.first; i < group.last; ++i)
-                add(m_program.task(m_program.groupMembers[static_cast<std::size_t>(i)]).rank);
-        }
+        if (task.team().valid())
+            devices = m_program.team(task.team()).devices;
+        else if (task.group.valid())
+            for (const TaskId member : m_program.membersOf(task.group))
+                add(m_program.task(member).rank);
         return devices;
     }
 
@@ -282,7 +298,9 @@ private:
     {
         const std::vector<DeviceId> devices = membersOf(task);
         const cluster::Link *narrowest = nullptr;
-        const auto rate = [&](const cluster::Link &link) { return task.lane == Lane::Collective ? link.collective : link.pointToPoint; };
+        const auto rate = [&](const cluster::Link &link) {
+            return task.lane == Lane::Collective ? link.collective : link.pointToPoint;
+        };
         for (std::size_t i = 0; i < devices.size(); ++i) {
             for (const std::size_t index : m_cluster.route(devices[i], devices[(i + 1) % devices.size()])) {
                 const cluster::Link &link = m_cluster.links()[index];
@@ -292,7 +310,8 @@ private:
         }
         if (!narrowest)
             return "no link";
-        return fmt::format("{} - {} ({}/s)", m_cluster.vertices()[narrowest->a].name, m_cluster.vertices()[narrowest->b].name,
+        return fmt::format("{} - {} ({}/s)", m_cluster.vertices()[narrowest->a].name,
+                           m_cluster.vertices()[narrowest->b].name,
                            format(Bytes(static_cast<std::int64_t>(rate(*narrowest)))));
     }
 
@@ -305,14 +324,15 @@ private:
 
 } // namespace
 
-plan::Why whyOf(const plan::Plan &plan, const plan::Subject &subject, const program::Program &program, const simulate::Simulation &simulation)
+plan::Why whyOf(const plan::Plan &plan, const plan::Subject &subject, const program::Program &program,
+                const simulate::Simulation &simulation)
 {
     return Explanation(plan, subject, program, simulation).make();
 }
 
 Result<plan::Why> explain(const plan::Plan &plan, const plan::Subject &subject)
 {
-    const auto program = program::compile(plan, subject, {.bodies = false, .fold = true});
+    const auto program = compile::compilePlan(plan, subject, {.bodies = false, .fold = true});
     if (!program)
         return program.error();
     const auto simulation = simulate::simulate(*program, *subject.cluster, {.trace = true, .memory = false});

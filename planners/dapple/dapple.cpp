@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "planners/dapple/dapple.h"
 
-#include "engine/program/stage_model.h"
+#include "engine/compile/stage_model.h"
 #include "planners/common/micro_batch.h"
 #include "planners/dapple/search.h"
 
@@ -60,7 +60,10 @@ plan::Estimate estimateOf(const Scored &scored, Scorer &scorer)
 class Run {
 public:
     Run(const Problem &problem, const Options &options, Settings settings, Progress &progress)
-        : m_problem(problem), m_options(options), m_settings(std::move(settings)), m_progress(progress),
+        : m_problem(problem),
+          m_options(options),
+          m_settings(std::move(settings)),
+          m_progress(progress),
           m_memory(*problem.subject.costs, problem.optimizer, m_settings.memoryReserve)
     {
         for (const std::int64_t perDevice : microBatchChoices(problem))
@@ -89,7 +92,7 @@ private:
     [[nodiscard]] bool ranksByProgram() const
     {
         if (m_settings.rescore == Rescore::Auto)
-            return !program::isLayerProfile(*m_problem.subject.graph);
+            return !graph::isLayerProfile(*m_problem.subject.graph);
         return m_settings.rescore == Rescore::Program;
     }
 
@@ -117,7 +120,8 @@ private:
 
     [[nodiscard]] Scorer *scorerOf(const Scored &scored)
     {
-        const auto at = std::find_if(m_scorers.begin(), m_scorers.end(), [&](const Scorer &scorer) { return scorer.perDevice() == scored.perDevice; });
+        const auto at = std::find_if(m_scorers.begin(), m_scorers.end(),
+                                     [&](const Scorer &scorer) { return scorer.perDevice() == scored.perDevice; });
         return &*at;
     }
 
@@ -125,7 +129,8 @@ private:
     Result<PlanReport> choose(std::vector<Scored> candidates)
     {
         if (m_settings.rescore != Rescore::None)
-            std::stable_sort(candidates.begin(), candidates.end(), [](const Scored &a, const Scored &b) { return a.events < b.events; });
+            std::stable_sort(candidates.begin(), candidates.end(),
+                             [](const Scored &a, const Scored &b) { return a.events < b.events; });
         std::vector<PlanReport> reports;
         std::optional<Error> refused;
         std::optional<PlanReport> misfit;
@@ -144,12 +149,14 @@ private:
                 misfit = *std::move(report);
         }
         if (reports.empty())
-            return misfit ? memoryBinds(*m_problem.subject.cluster, limitOf(misfit->plan, m_problem.subject, misfit->predicted)) : *refused;
+            return misfit
+                ? memoryBinds(*m_problem.subject.cluster, limitOf(misfit->plan, m_problem.subject, misfit->predicted))
+                : *refused;
         return rank(std::move(reports));
     }
 
-    /// Compiles and simulates a candidate. The compiler knows its memory to the byte: where the planner's bound was too low, stages
-    /// that do not fit keep fewer micro-batches in flight.
+    /// Compiles and simulates a candidate. The compiler knows its memory to the byte: where the planner's bound was too
+    /// low, stages that do not fit keep fewer micro-batches in flight.
     Result<PlanReport> fitted(Scored scored)
     {
         Result<PlanReport> report = finish(planOf(scored), m_problem);
@@ -159,7 +166,8 @@ private:
             for (std::size_t i = 0; i < scored.spans.size(); ++i) {
                 bool over = false;
                 for (std::size_t replica = 0; replica < scored.spans[i].devices.size(); ++replica, ++rank)
-                    over = over || report->predicted.devices[rank].peakBytes > report->predicted.devices[rank].capacityBytes;
+                    over = over
+                        || report->predicted.devices[rank].peakBytes > report->predicted.devices[rank].capacityBytes;
                 most[i] = std::max(1, most[i] - (over ? 1 : 0));
             }
             if (most == scored.depths)
@@ -193,10 +201,16 @@ private:
                 least = &scorer.shortage();
         const cluster::Cluster &cluster = *m_problem.subject.cluster;
         if (!std::isfinite(least->missing))
-            return infeasible(fmt::format("no plan of the families searched can use {} layers, {} devices and a batch of {}; allow more families or a larger batch",
-                                          m_problem.subject.layers().size(), cluster.devices().size(), m_problem.globalBatch));
-        const MemoryLimit limit{fmt::format("layers {} to {}, a stage of {}", least->span.first, least->span.last, least->stages), least->span.devices.front(), least->needed, least->usable};
-        return memoryBinds(cluster, limit, fmt::format(" ({} of weights, gradients and optimizer state)", format(Bytes(static_cast<std::int64_t>(least->persistent)))));
+            return infeasible(fmt::format("no plan of the families searched can use {} layers, {} devices and a batch "
+                                          "of {}; allow more families or a larger batch",
+                                          m_problem.subject.layers().size(), cluster.devices().size(),
+                                          m_problem.globalBatch));
+        const MemoryLimit limit{fmt::format("layers {} to {}, a stage of {}", least->span.first, least->span.last,
+                                            least->stages),
+                                least->span.devices.front(), least->needed, least->usable};
+        return memoryBinds(cluster, limit,
+                           fmt::format(" ({} of weights, gradients and optimizer state)",
+                                       format(Bytes(static_cast<std::int64_t>(least->persistent)))));
     }
 
     const Problem &m_problem;
@@ -212,7 +226,8 @@ private:
 
 std::string DapplePlanner::about() const
 {
-    return "replicated pipeline stages with early backward scheduling, placed for the shortest synchronous iteration (DAPPLE, PPoPP 2021)";
+    return "replicated pipeline stages with early backward scheduling, placed for the shortest synchronous iteration "
+           "(DAPPLE, PPoPP 2021)";
 }
 
 std::vector<OptionInfo> DapplePlanner::options() const { return optionList(); }

@@ -7,14 +7,14 @@
 namespace planloom::planners::dapple {
 namespace {
 
-double steadyOf(const program::Chain &chain, std::size_t s)
+double steadyOf(const Chain &chain, std::size_t s)
 {
     return static_cast<double>(chain.microBatches - 1) * (chain.forward[s] + chain.backward[s]);
 }
 
 } // namespace
 
-std::size_t pivotOf(const program::Chain &chain)
+std::size_t pivotOf(const Chain &chain)
 {
     std::size_t pivot = chain.forward.size() - 1;
     double between = 0; // round trip through the stages strictly between s and the pivot
@@ -29,7 +29,7 @@ std::size_t pivotOf(const program::Chain &chain)
     return pivot;
 }
 
-Latency formulaLatency(const program::Chain &chain)
+Latency formulaLatency(const Chain &chain)
 {
     Latency latency;
     latency.pivot = pivotOf(chain);
@@ -71,7 +71,7 @@ double shippedSeconds(const ShippedInput &input)
     return (count - 1) * block + input.total / (input.pipelines * count) + once + exposed;
 }
 
-double communicationRatio(const program::Chain &chain)
+double communicationRatio(const Chain &chain)
 {
     double network = 0;
     double compute = 0;
@@ -83,14 +83,15 @@ double communicationRatio(const program::Chain &chain)
     return network / static_cast<double>(links) / (compute / static_cast<double>(links + 1));
 }
 
-double lowerBound(const program::Chain &chain)
+double lowerBound(const Chain &chain)
 {
     double in = 0;    // the first forward's way to this entry
     double after = 0; // from the end of this entry's last backward to the end of everything before it
     double bound = 0;
     for (std::size_t s = 0; s < chain.forward.size(); ++s) {
         const bool duplex = !chain.fullDuplex.empty() && chain.fullDuplex[s];
-        const double once = duplex ? std::max(chain.forward[s], chain.backward[s]) : chain.forward[s] + chain.backward[s];
+        const double once =
+            duplex ? std::max(chain.forward[s], chain.backward[s]) : chain.forward[s] + chain.backward[s];
         const double reduce = chain.allReduce.empty() ? 0.0 : chain.allReduce[s];
         after = std::max(reduce, s > 0 ? chain.backward[s - 1] + after : 0.0);
         bound = std::max(bound, in + static_cast<double>(chain.microBatches) * once + after);
@@ -99,7 +100,7 @@ double lowerBound(const program::Chain &chain)
     return bound;
 }
 
-void ChainClock::forwardsUpTo(const program::Chain &chain, std::size_t entry, std::int64_t end)
+void ChainClock::forwardsUpTo(const Chain &chain, std::size_t entry, std::int64_t end)
 {
     for (; m_done[entry] < end; ++m_done[entry]) {
         const auto m = static_cast<std::size_t>(m_done[entry]);
@@ -109,7 +110,7 @@ void ChainClock::forwardsUpTo(const program::Chain &chain, std::size_t entry, st
     }
 }
 
-void ChainClock::backward(const program::Chain &chain, std::size_t entry, std::int64_t microBatch)
+void ChainClock::backward(const Chain &chain, std::size_t entry, std::int64_t microBatch)
 {
     const bool last = entry + 1 == chain.forward.size();
     const double ready = last ? m_forwardEnd[entry][static_cast<std::size_t>(microBatch)] : m_gradient;
@@ -119,7 +120,7 @@ void ChainClock::backward(const program::Chain &chain, std::size_t entry, std::i
     m_gradient = lane;
 }
 
-double ChainClock::seconds(const program::Chain &chain)
+double ChainClock::seconds(const Chain &chain)
 {
     const std::size_t entries = chain.forward.size();
     const std::int64_t count = chain.microBatches;
@@ -130,11 +131,14 @@ double ChainClock::seconds(const program::Chain &chain)
     m_lane.assign(entries, 0);
     m_back.assign(entries, 0);
     for (std::int64_t m = 0; m < count; ++m) {
-        // Before its m-th backward an entry has begun m + depth forwards; a full-duplex link passes on whatever has come.
+        // Before its m-th backward an entry has begun m + depth forwards; a full-duplex link passes on whatever has
+        // come.
         std::int64_t ahead = count;
         for (std::size_t s = 0; s < entries; ++s) {
             const bool duplex = !chain.fullDuplex.empty() && chain.fullDuplex[s];
-            const std::int64_t depth = chain.gpipe ? count : chain.depth.empty() ? static_cast<std::int64_t>(entries - s) : chain.depth[s];
+            const std::int64_t depth = chain.gpipe ? count
+                : chain.depth.empty()              ? static_cast<std::int64_t>(entries - s)
+                                                   : chain.depth[s];
             if (!duplex)
                 ahead = std::min(ahead, m + depth);
             forwardsUpTo(chain, s, ahead);
@@ -144,7 +148,8 @@ double ChainClock::seconds(const program::Chain &chain)
     }
     double end = 0;
     for (std::size_t s = 0; s < entries; ++s)
-        end = std::max(end, std::max(m_lane[s], m_back[s]) + (chain.allReduce.empty() ? 0.0 : std::max(0.0, chain.allReduce[s])));
+        end = std::max(
+            end, std::max(m_lane[s], m_back[s]) + (chain.allReduce.empty() ? 0.0 : std::max(0.0, chain.allReduce[s])));
     return end;
 }
 

@@ -46,7 +46,9 @@ const char *name(Placement placement)
 }
 
 Occupancy::Occupancy(const cluster::Cluster &cluster)
-    : m_cluster(&cluster), m_taken(cluster.devices().size(), false), m_free(cluster.devices().size())
+    : m_cluster(&cluster),
+      m_taken(cluster.devices().size(), false),
+      m_free(cluster.devices().size())
 {
 }
 
@@ -100,7 +102,8 @@ std::optional<std::vector<DeviceId>> Occupancy::choose(Placement placement, std:
     return chosen;
 }
 
-std::vector<std::vector<DeviceId>> Occupancy::choices(const std::vector<Placement> &placements, std::size_t count, ScatterOver over) const
+std::vector<std::vector<DeviceId>> Occupancy::choices(const std::vector<Placement> &placements, std::size_t count,
+                                                      ScatterOver over) const
 {
     std::vector<std::vector<DeviceId>> all;
     for (const Placement placement : placements) {

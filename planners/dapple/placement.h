@@ -17,7 +17,7 @@ enum class Placement : std::uint8_t {
 };
 const char *name(Placement placement);
 
-/// What Scatter First spreads over: the paper says used machines; the released planner takes every machine.
+/// The machines over which Scatter First spreads: in the paper used ones; the released planner takes every machine.
 enum class ScatterOver : std::uint8_t { UsedMachines, AllMachines };
 
 /// Which devices of a cluster are taken. Machines give their devices in the order of their ids.
@@ -32,9 +32,11 @@ public:
     void take(const std::vector<DeviceId> &devices);
 
     /// @p count free devices by @p placement, sorted; none where the machines that the policy looks at have too few.
-    [[nodiscard]] std::optional<std::vector<DeviceId>> choose(Placement placement, std::size_t count, ScatterOver over = ScatterOver::UsedMachines) const;
-    /// What the @p placements choose, in their order, equal answers once.
-    [[nodiscard]] std::vector<std::vector<DeviceId>> choices(const std::vector<Placement> &placements, std::size_t count,
+    [[nodiscard]] std::optional<std::vector<DeviceId>> choose(Placement placement, std::size_t count,
+                                                              ScatterOver over = ScatterOver::UsedMachines) const;
+    /// The choices of @p placements, in their order, equal ones once.
+    [[nodiscard]] std::vector<std::vector<DeviceId>> choices(const std::vector<Placement> &placements,
+                                                             std::size_t count,
                                                              ScatterOver over = ScatterOver::UsedMachines) const;
 
     friend bool operator==(const Occupancy &a, const Occupancy &b) { return a.m_taken == b.m_taken; }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "planners/dapple/score.h"
 
-#include "engine/program/stage_model.h"
+#include "engine/compile/stage_model.h"
 
 #include <algorithm>
 #include <cmath>
@@ -59,16 +59,20 @@ std::vector<Warmup> policiesOf(const Settings &settings)
 } // namespace
 
 Scorer::Scorer(const Problem &problem, const Settings &settings, const MemoryModel &memory, std::int64_t perDevice)
-    : m_problem(&problem), m_settings(&settings), m_memory(&memory), m_perDevice(perDevice),
+    : m_problem(&problem),
+      m_settings(&settings),
+      m_memory(&memory),
+      m_perDevice(perDevice),
       m_halfDuplex(isHalfDuplex(settings, *problem.subject.cluster)),
       m_sameBothWays(problem.subject.cluster->commModel() == cluster::CommModel::TwoLevel),
-      m_wholeSamples(!program::isLayerProfile(*problem.subject.graph))
+      m_wholeSamples(!graph::isLayerProfile(*problem.subject.graph))
 {
     const cost::CostModel &costs = *problem.subject.costs;
     const auto batch = static_cast<double>(problem.globalBatch);
     const double samples = std::min(batch, static_cast<double>(perDevice));
     const std::size_t type = problem.subject.cluster->devices().front().type;
-    m_oneDevice = batch / samples * (costs.forward(0, layerCount(), samples, type) + costs.backward(0, layerCount(), samples, type)).value();
+    m_oneDevice = batch / samples
+        * (costs.forward(0, layerCount(), samples, type) + costs.backward(0, layerCount(), samples, type)).value();
 }
 
 std::optional<Scorer::Slices> Scorer::slices(const Spans &spans) const
@@ -81,7 +85,8 @@ std::optional<Scorer::Slices> Scorer::slices(const Spans &spans) const
     Slices slices;
     slices.count = batch / together;
     const bool drop = m_settings->remainder == Remainder::Drop;
-    slices.samples = drop ? static_cast<double>(together) : static_cast<double>(batch) / static_cast<double>(slices.count);
+    slices.samples =
+        drop ? static_cast<double>(together) : static_cast<double>(batch) / static_cast<double>(slices.count);
     return slices;
 }
 
@@ -120,7 +125,8 @@ std::pair<double, double> Scorer::passes(const Span &span, double samples)
     return slowest;
 }
 
-/// Activations there, gradients back. The two-level rules are stated for activations; the paper takes the same time for gradients.
+/// Activations there, gradients back. The two-level rules are stated for activations; the paper takes the same time for
+/// gradients.
 std::pair<double, double> Scorer::sends(const Span &from, const Span &to, double samples) const
 {
     const double bytes = m_memory->cutBytes(to.first) * samples;
@@ -129,9 +135,9 @@ std::pair<double, double> Scorer::sends(const Span &from, const Span &to, double
     return {there, back};
 }
 
-program::Chain Scorer::chainOf(const Spans &spans, const Slices &slices)
+Chain Scorer::chainOf(const Spans &spans, const Slices &slices)
 {
-    program::Chain chain;
+    Chain chain;
     chain.microBatches = slices.count;
     chain.gpipe = m_settings->order == Order::GPipe;
     const std::size_t entries = 2 * spans.size() - 1;
@@ -160,7 +166,8 @@ program::Chain Scorer::chainOf(const Spans &spans, const Slices &slices)
 bool Scorer::holds(const Span &span) const
 {
     const double needed = m_memory->persistent(span.first, span.last);
-    return std::all_of(span.devices.begin(), span.devices.end(), [&](DeviceId device) { return needed <= m_memory->usable(device); });
+    return std::all_of(span.devices.begin(), span.devices.end(),
+                       [&](DeviceId device) { return needed <= m_memory->usable(device); });
 }
 
 void Scorer::noteShortage(const Spans &spans, const Span &span, double needed, double usable)
@@ -194,7 +201,8 @@ bool Scorer::fit(const Spans &spans, const Slices &slices, Scored &scored, std::
             needed = wants;
             available = usable;
         }
-        const double room = footprint.perMicroBatch > 0 ? (usable - footprint.fixed) / footprint.perMicroBatch : static_cast<double>(slices.count);
+        const double room = footprint.perMicroBatch > 0 ? (usable - footprint.fixed) / footprint.perMicroBatch
+                                                        : static_cast<double>(slices.count);
         int depth = static_cast<int>(std::clamp(std::floor(room), 1.0, static_cast<double>(slices.count)));
         if (m_settings->maxInFlight > 0 && m_settings->order != Order::GPipe)
             depth = std::min(depth, m_settings->maxInFlight);
@@ -206,7 +214,7 @@ bool Scorer::fit(const Spans &spans, const Slices &slices, Scored &scored, std::
     return tightest == nullptr;
 }
 
-/// Times the plan under @p policy and keeps it if it is the first or faster than what @p scored holds.
+/// Times the plan under @p policy and keeps it if it is the first or faster than @p scored.
 void Scorer::time(Scored &scored, const std::vector<int> &most, Warmup policy, bool isFirst)
 {
     std::vector<int> depths = warmupDepths(policy, most, scored.microBatches);
@@ -266,7 +274,8 @@ double Scorer::load(const Span &span, const Span *before)
 {
     auto batch = static_cast<double>(m_problem->globalBatch);
     if (m_settings->remainder == Remainder::Drop)
-        batch = std::max(0.0, batch - static_cast<double>(m_perDevice) * static_cast<double>(subject().cluster->devices().size()));
+        batch = std::max(
+            0.0, batch - static_cast<double>(m_perDevice) * static_cast<double>(subject().cluster->devices().size()));
     if (batch <= 0)
         return 0;
     const auto [forward, backward] = passes(span, batch / static_cast<double>(span.devices.size()));
@@ -298,16 +307,23 @@ ShippedInput Scorer::shippedInput(const Spans &spans)
         if (i == 0)
             continue;
         // Pipeline 0 has the first devices of each stage.
-        const auto share = [&](const Span &stage) { return std::span(stage.devices).first(stage.devices.size() / pipelines); };
+        const auto share = [&](const Span &stage) {
+            return std::span(stage.devices).first(stage.devices.size() / pipelines);
+        };
         const double samples = static_cast<double>(batch) / input.pipelines;
-        input.cut.push_back(subject().costs->transfer(share(spans[i - 1]), share(span), m_memory->cutBytes(span.first) * samples).value());
+        input.cut.push_back(
+            subject()
+                .costs->transfer(share(spans[i - 1]), share(span), m_memory->cutBytes(span.first) * samples)
+                .value());
     }
     return input;
 }
 
 void Pool::offer(Scored scored)
 {
-    const auto sameShape = [&](const Scored &other) { return other.perDevice == scored.perDevice && other.spans == scored.spans; };
+    const auto sameShape = [&](const Scored &other) {
+        return other.perDevice == scored.perDevice && other.spans == scored.spans;
+    };
     if (std::any_of(m_plans.begin(), m_plans.end(), sameShape))
         return;
     const std::vector<std::size_t> kind = replicasOf(scored.spans);
@@ -334,7 +350,10 @@ void Pool::dropOneOf(const std::vector<std::size_t> &kind)
     }
 }
 
-double Pool::bound() const { return m_plans.size() < m_capacity ? std::numeric_limits<double>::infinity() : m_plans.back().objective; }
+double Pool::bound() const
+{
+    return m_plans.size() < m_capacity ? std::numeric_limits<double>::infinity() : m_plans.back().objective;
+}
 
 bool Pool::better(double seconds, const Spans &spans, double otherSeconds, const Spans &others) const
 {

@@ -31,12 +31,12 @@ struct Scored {
     std::int64_t perDevice = 1; ///< samples of a micro-batch on a device of the most replicated stage
     std::int64_t microBatches = 1;
     Warmup warmup = Warmup::A;
-    std::vector<int> depths;      ///< K_i
+    std::vector<int> depths; ///< K_i
     std::vector<bool> recompute;
-    program::Chain chain;         ///< with its network stages
-    double objective = 0;         ///< seconds by the chosen evaluator
-    double events = 0;            ///< seconds by the event simulation of the chain
-    double speedup = 0;           ///< one device's seconds / events
+    Chain chain;          ///< with its network stages
+    double objective = 0; ///< seconds by the chosen evaluator
+    double events = 0;    ///< seconds by the event simulation of the chain
+    double speedup = 0;   ///< one device's seconds / events
 };
 
 /// How far from fitting the best of the plans that did not fit was.
@@ -54,14 +54,16 @@ class Scorer {
 public:
     Scorer(const Problem &problem, const Settings &settings, const MemoryModel &memory, std::int64_t perDevice);
 
-    /// None if a device would get no sample, if the plan does not fit, or if it cannot end within @p bound seconds (simulation only).
-    [[nodiscard]] std::optional<Scored> score(const Spans &spans, double bound = std::numeric_limits<double>::infinity());
+    /// None if a device would get no sample, if the plan does not fit, or if it cannot end within @p bound seconds
+    /// (simulation only).
+    [[nodiscard]] std::optional<Scored> score(const Spans &spans,
+                                              double bound = std::numeric_limits<double>::infinity());
 
     /// The same plan with at most @p most micro-batches in flight per stage.
     [[nodiscard]] Scored capped(Scored scored, const std::vector<int> &most);
 
-    /// Seconds that the span's devices, or its way in from @p before, are busy in one iteration, whatever the micro-batches: a lower
-    /// bound of any plan with that stage.
+    /// Seconds that the span's devices, or its way in from @p before, are busy in one iteration, whatever the
+    /// micro-batches: a lower bound of any plan with that stage.
     [[nodiscard]] double load(const Span &span, const Span *before);
     /// True if weights, gradients and optimizer state alone fit.
     [[nodiscard]] bool holds(const Span &span) const;
@@ -86,13 +88,13 @@ private:
     };
 
     [[nodiscard]] std::optional<Slices> slices(const Spans &spans) const;
-    /// Samples of a micro-batch on each of @p replicas devices: a fraction for layer profiles, as the paper has it; for real operators,
-    /// which compute whole samples, the largest slice.
+    /// Samples of a micro-batch on each of @p replicas devices: a fraction for layer profiles, as the paper has it; for
+    /// real operators, which compute whole samples, the largest slice.
     [[nodiscard]] double slice(const Slices &slices, std::size_t replicas) const;
     [[nodiscard]] const Sums &sums(std::size_t type, double samples);
     [[nodiscard]] std::pair<double, double> passes(const Span &span, double samples);
     [[nodiscard]] std::pair<double, double> sends(const Span &from, const Span &to, double samples) const;
-    [[nodiscard]] program::Chain chainOf(const Spans &spans, const Slices &slices);
+    [[nodiscard]] Chain chainOf(const Spans &spans, const Slices &slices);
     [[nodiscard]] bool fit(const Spans &spans, const Slices &slices, Scored &scored, std::vector<int> &most);
     void noteShortage(const Spans &spans, const Span &span, double needed, double usable);
     void time(Scored &scored, const std::vector<int> &most, Warmup policy, bool isFirst);
@@ -110,14 +112,19 @@ private:
     Shortage m_shortage;
 };
 
-/// The best plans seen, at most kPerShape with the same numbers of replicas so that the rest is not of one kind, in a total order that does not depend on the order of offers: objective (in parts of 1e-12 of one device's
-/// time, so that rounding does not decide), fewer stages, then layers and devices.
+/// The best plans seen, at most kPerShape with the same numbers of replicas so that the rest is not of one kind, in a
+/// total order that does not depend on the order of offers: objective (in parts of 1e-12 of one device's time, so that
+/// rounding does not decide), fewer stages, then layers and devices.
 class Pool {
 public:
-    Pool(std::size_t capacity, double oneDeviceSeconds) : m_capacity(capacity), m_unit(oneDeviceSeconds > 0 ? oneDeviceSeconds * 1e-12 : 1) {}
+    Pool(std::size_t capacity, double oneDeviceSeconds)
+        : m_capacity(capacity),
+          m_unit(oneDeviceSeconds > 0 ? oneDeviceSeconds * 1e-12 : 1)
+    {
+    }
 
     void offer(Scored scored);
-    /// What a plan must beat to be kept.
+    /// The time that a plan must beat to be kept.
     [[nodiscard]] double bound() const;
     [[nodiscard]] const std::vector<Scored> &plans() const { return m_plans; }
     [[nodiscard]] bool better(double seconds, const Spans &spans, double otherSeconds, const Spans &others) const;

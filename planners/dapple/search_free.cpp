@@ -50,8 +50,8 @@ private:
             return;
     }
 
-    /// Evaluates the plan that ends with one stage on all the rest, and keeps the prefix if it is among the best of its state. A prefix
-    /// whose last stage does not fit is kept as the worst: cut further, it may.
+    /// Evaluates the plan that ends with one stage on all the rest, and keeps the prefix if it is among the best of its
+    /// state. A prefix whose last stage does not fit is kept as the worst: cut further, it may.
     void consider(Prefix prefix, const Occupancy &before)
     {
         const Span &span = prefix.spans.back();

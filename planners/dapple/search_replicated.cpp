@@ -16,7 +16,10 @@ struct Node {
 class Bottleneck {
 public:
     Bottleneck(Search &search, std::size_t replicas)
-        : m_search(search), m_replicas(replicas), m_width(search.devices() / replicas), m_states(search.layers() + 1)
+        : m_search(search),
+          m_replicas(replicas),
+          m_width(search.devices() / replicas),
+          m_states(search.layers() + 1)
     {
     }
 
@@ -38,7 +41,10 @@ public:
     }
 
 private:
-    [[nodiscard]] bool better(const Node &a, const Node &b) const { return m_search.pool.better(a.bottleneck, a.spans, b.bottleneck, b.spans); }
+    [[nodiscard]] bool better(const Node &a, const Node &b) const
+    {
+        return m_search.pool.better(a.bottleneck, a.spans, b.bottleneck, b.spans);
+    }
 
     /// A whole plan has at least two stages, and uses every device that it may.
     void extend(const Node &node, const Occupancy &occupancy, std::size_t from)
@@ -49,7 +55,8 @@ private:
             if ((isLast && node.spans.empty()) || !m_search.allows(node.spans.size() + (isLast ? 1 : 2)))
                 continue;
             for (const std::vector<DeviceId> &devices : m_search.choices(occupancy, count * m_replicas))
-                for (std::size_t to = isLast ? m_search.layers() : from + 1; to <= (isLast ? m_search.layers() : m_search.layers() - 1); ++to)
+                for (std::size_t to = isLast ? m_search.layers() : from + 1;
+                     to <= (isLast ? m_search.layers() : m_search.layers() - 1); ++to)
                     add(node, occupancy, {from, to, devices});
         }
     }

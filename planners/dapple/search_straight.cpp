@@ -67,8 +67,9 @@ void offerAll(Search &search, const std::vector<DeviceId> &order)
     while (search.goOn(0.5, "straight pipelines") && nextCuts(cuts, search.layers()));
 }
 
-/// Runs of neighbouring cuts moved one place to the left or right, those that leave no stage empty: one layer goes from a stage to
-/// another, with the stages between them shifted. Runs of one cut only where there are more than kMostRuns cuts.
+/// Runs of neighbouring cuts moved one place to the left or right, without emptying a stage: one layer goes from
+/// a stage to another, with the stages between them shifted. Runs of one cut only where there are more than kMostRuns
+/// cuts.
 std::vector<Cuts> neighbours(const Cuts &cuts, std::size_t items)
 {
     constexpr std::size_t kMostRuns = 24;

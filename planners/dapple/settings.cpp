@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "planners/dapple/settings.h"
 
-#include "planners/options.h"
+#include "planners/interface/options.h"
 
 #include <algorithm>
 
@@ -39,19 +39,30 @@ std::vector<Enum> valuesOf(const std::vector<std::string> &names, const std::vec
 std::vector<OptionInfo> optionList()
 {
     return {
-        {"evaluator", "simulation", "what the search minimises: simulation (events), formula (the paper's eq. 1-2) or shipped (the released planner's)"},
-        {"families", "dp,two-stage,straight", "plan shapes to search, by commas: dp, two-stage, straight, replicated, free (the paper's recursion); or all"},
+        {"evaluator", "simulation",
+         "objective of the search: simulation (events), formula (the paper's eq. 1-2) or shipped (the released "
+         "planner's)"},
+        {"families", "dp,two-stage,straight",
+         "plan shapes to search, by commas: dp, two-stage, straight, replicated, free (the paper's recursion); or all"},
         {"policies", "fresh,append,scatter", "placement policies, by commas; or all"},
-        {"scatter", "used", "Scatter First spreads over used machines (the paper) or all machines (the released planner)"},
+        {"scatter", "used",
+         "Scatter First spreads over used machines (the paper) or all machines (the released planner)"},
         {"max_stages", "0", "most pipeline stages; 0: any number", "0"},
         {"schedule", "dapple", "order of passes: dapple (early backward), 1f1b or gpipe"},
         {"warmup", "auto", "DAPPLE's warm-up policy: a, b or auto (the faster of both)"},
-        {"max_in_flight", "0", "cap D on a stage's micro-batches in flight, beside what memory allows; 0: none"},
-        {"recompute", "never", "never, or auto: recompute a stage's forward pass where it does not fit otherwise", "auto"},
+        {"max_in_flight", "0", "cap D on a stage's micro-batches in flight, besides the limit by memory; 0: none"},
+        {"recompute", "never", "never, or auto: recompute a stage's forward pass where it does not fit otherwise",
+         "auto"},
         {"memory_reserve", "0.05", "share of a device's memory left to driver, libraries and fragmentation"},
-        {"remainder", "spread", "a batch that micro-batches do not divide: spread over them, or drop from the time as the published figures do"},
-        {"duplex", "auto", "links carry activations and gradients at once (full) or in turn (half); auto: half with two-level rates, else as the cluster says"},
-        {"rescore", "auto", "what ranks the best candidates: chain (events, fractional slices), program (compiled, exact slices) or none (the evaluator alone); auto: chain for layer profiles, else program"},
+        {"remainder", "spread",
+         "a batch that micro-batches do not divide: spread over them, or drop from the time as the published figures "
+         "do"},
+        {"duplex", "auto",
+         "links carry activations and gradients at once (full) or in turn (half); auto: half with two-level rates, "
+         "else as the cluster says"},
+        {"rescore", "auto",
+         "ranking of the best candidates: chain (events, fractional slices), program (compiled, exact slices) or none "
+         "(the evaluator alone); auto: chain for layer profiles, else program"},
         {"candidates", "32", "plans kept for re-scoring"},
         {"beam", "1", "prefixes kept per state of the free search; the paper keeps 1"},
     };

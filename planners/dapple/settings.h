@@ -2,7 +2,7 @@
 #pragma once
 
 #include "planners/dapple/placement.h"
-#include "planners/planner.h"
+#include "planners/interface/planner.h"
 
 #include <cstdint>
 #include <vector>
@@ -15,7 +15,8 @@ enum class Order : std::uint8_t { Dapple, OneF1B, GPipe };
 enum class WarmupChoice : std::uint8_t { Auto, A, B };
 enum class Remainder : std::uint8_t {
     Spread, ///< micro-batches share the whole batch evenly
-    Drop,   ///< micro-batches of exactly the per-device size; what is left of the batch is not timed, as in the published figures
+    Drop,   ///< micro-batches of exactly the per-device size; the rest of the batch is not timed, as in the published
+            ///< figures
 };
 enum class Rescore : std::uint8_t { Auto, Chain, Program, None };
 enum class Duplex : std::uint8_t { Auto, Half, Full };
@@ -31,11 +32,11 @@ struct Settings {
     Remainder remainder = Remainder::Spread;
     Rescore rescore = Rescore::Auto;
     Duplex duplex = Duplex::Auto;
-    bool recompute = false;         ///< allowed where a stage does not fit otherwise
-    std::size_t maxStages = 0;      ///< 0: any number
-    int maxInFlight = 0;            ///< D beside what memory allows; 0: no cap
-    std::size_t beam = 1;           ///< prefixes kept per state of the free search
-    std::size_t candidates = 32;    ///< kept for re-scoring
+    bool recompute = false;      ///< allowed where a stage does not fit otherwise
+    std::size_t maxStages = 0;   ///< 0: any number
+    int maxInFlight = 0;         ///< D, besides the limit by memory; 0: no cap
+    std::size_t beam = 1;        ///< prefixes kept per state of the free search
+    std::size_t candidates = 32; ///< kept for re-scoring
     double memoryReserve = 0.05;
 };
 

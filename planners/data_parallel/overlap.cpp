@@ -39,7 +39,9 @@ double exposedExchange(const cost::CostModel &costs, double samples)
     for (std::size_t layer = 0; layer < costs.layers().size(); ++layer) {
         const auto bytes = static_cast<double>(costs.parameterBytes(layer, layer + 1).value());
         exchange.push_back(costs.allReduce(devices, bytes).value());
-        backward.push_back((costs.forward(layer, layer + 1, samples, type) + costs.backward(layer, layer + 1, samples, type)).value() / 2);
+        backward.push_back(
+            (costs.forward(layer, layer + 1, samples, type) + costs.backward(layer, layer + 1, samples, type)).value()
+            / 2);
     }
     return exposedExchange(exchange, backward);
 }

@@ -3,7 +3,7 @@
 
 #include "planners/common/balance.h"
 #include "planners/common/memory.h"
-#include "planners/options.h"
+#include "planners/interface/options.h"
 
 #include <fmt/format.h>
 
@@ -28,15 +28,21 @@ std::int64_t microBatchesFor(const Problem &problem, std::size_t stages)
     return std::min(problem.globalBatch, kMicroBatchesPerStage * static_cast<std::int64_t>(stages));
 }
 
-double samplesOf(const plan::Plan &plan) { return static_cast<double>(plan.globalBatch) / static_cast<double>(plan.microBatches); }
+double samplesOf(const plan::Plan &plan)
+{
+    return static_cast<double>(plan.globalBatch) / static_cast<double>(plan.microBatches);
+}
 
 std::vector<plan::Stage> balancedStages(const Problem &problem, std::size_t count, double samples)
 {
     const cost::CostModel &costs = *problem.subject.costs;
     const auto devices = problem.subject.cluster->devices();
-    const std::vector<std::size_t> cuts = balancedCuts(costs.layers().size(), count, [&](std::size_t index, std::size_t first, std::size_t last) {
-        return (costs.forward(first, last, samples, devices[index].type) + costs.backward(first, last, samples, devices[index].type)).value();
-    });
+    const std::vector<std::size_t> cuts =
+        balancedCuts(costs.layers().size(), count, [&](std::size_t index, std::size_t first, std::size_t last) {
+            return (costs.forward(first, last, samples, devices[index].type)
+                    + costs.backward(first, last, samples, devices[index].type))
+                .value();
+        });
     std::vector<plan::Stage> stages(count);
     for (std::size_t i = 0; i < count; ++i) {
         stages[i].name = fmt::format("stage{}", i);
@@ -53,7 +59,8 @@ Status fit(const Problem &problem, const Settings &settings, plan::Plan &plan)
     const MemoryModel memory(*problem.subject.costs, problem.optimizer, settings.reserve);
     for (plan::Stage &stage : plan.stages) {
         const auto needed = [&](bool recompute) {
-            const StageFootprint footprint = memory.footprint(stage.firstLayer, stage.lastLayer, samplesOf(plan), recompute);
+            const StageFootprint footprint =
+                memory.footprint(stage.firstLayer, stage.lastLayer, samplesOf(plan), recompute);
             return footprint.fixed + static_cast<double>(plan.microBatches) * footprint.perMicroBatch;
         };
         const DeviceId device = stage.devices.front();
@@ -62,7 +69,9 @@ Status fit(const Problem &problem, const Settings &settings, plan::Plan &plan)
         stage.recompute = again ? plan::Recompute::Full : plan::Recompute::None;
         if (needed(again) <= usable)
             continue;
-        return memoryBinds(*problem.subject.cluster, {fmt::format("{} (layers {} to {})", stage.name, stage.firstLayer, stage.lastLayer), device, needed(again), usable},
+        return memoryBinds(*problem.subject.cluster,
+                           {fmt::format("{} (layers {} to {})", stage.name, stage.firstLayer, stage.lastLayer), device,
+                            needed(again), usable},
                            fmt::format(" with {} micro-batches in flight", plan.microBatches));
     }
     return {};
@@ -91,7 +100,8 @@ plan::Estimate estimateOf(const Problem &problem, const plan::Plan &plan)
 std::vector<OptionInfo> GpipePlanner::options() const
 {
     return {{"stages", "0", "pipeline stages; 0: as many as there are devices (or layers)", "0"},
-            {"recompute", "never", "run forward again before backward: never, always, or auto (stages that do not fit otherwise)", "auto"},
+            {"recompute", "never",
+             "run forward again before backward: never, always, or auto (stages that do not fit otherwise)", "auto"},
             {"memory_reserve", "0.05", "share of a device's memory left to driver, libraries and fragmentation"}};
 }
 
@@ -100,14 +110,15 @@ Result<PlanReport> GpipePlanner::plan(const Problem &problem, const Options &opt
     if (Status status = validate(problem); !status)
         return status.error();
     OptionReader reader(options, this->options());
-    Settings settings{static_cast<std::size_t>(reader.integer("stages", 0, 1000000)), reader.choice("recompute", {"never", "always", "auto"}),
-                      reader.number("memory_reserve", 0, 0.9)};
+    Settings settings{static_cast<std::size_t>(reader.integer("stages", 0, 1000000)),
+                      reader.choice("recompute", {"never", "always", "auto"}), reader.number("memory_reserve", 0, 0.9)};
     if (!reader.status())
         return reader.status().error();
     const std::size_t most = std::min(problem.subject.layers().size(), problem.subject.cluster->devices().size());
     if (settings.stages > most)
-        return badInput(fmt::format("option stages={} is more than {} layers on {} devices allow; give at most {}", settings.stages,
-                                    problem.subject.layers().size(), problem.subject.cluster->devices().size(), most));
+        return badInput(fmt::format("option stages={} is more than {} layers on {} devices allow; give at most {}",
+                                    settings.stages, problem.subject.layers().size(),
+                                    problem.subject.cluster->devices().size(), most));
     if (progress.stopped())
         return cancelled("stopped before a plan was found");
     const std::size_t count = settings.stages == 0 ? most : settings.stages;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "planners/planner.h"
+#include "planners/interface/planner.h"
 
 namespace planloom::planners::gpipe {
 
@@ -9,9 +9,13 @@ namespace planloom::planners::gpipe {
 class GpipePlanner final : public Planner {
 public:
     [[nodiscard]] std::string name() const override { return "gpipe"; }
-    [[nodiscard]] std::string about() const override { return "a balanced contiguous cut, one device per stage, all forwards before all backwards (GPipe, 2019)"; }
+    [[nodiscard]] std::string about() const override
+    {
+        return "a balanced contiguous cut, one device per stage, all forwards before all backwards (GPipe, 2019)";
+    }
     [[nodiscard]] std::vector<OptionInfo> options() const override;
-    [[nodiscard]] Result<PlanReport> plan(const Problem &problem, const Options &options, Progress &progress) const override;
+    [[nodiscard]] Result<PlanReport> plan(const Problem &problem, const Options &options,
+                                          Progress &progress) const override;
 };
 
 } // namespace planloom::planners::gpipe

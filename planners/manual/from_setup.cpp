@@ -20,18 +20,12 @@ constexpr std::int64_t kLargestBatch = std::int64_t{1} << 24;
 std::pair<const char *, std::int64_t> sizeOf(const graph::Transformer &model, Setup::Claim::What what)
 {
     switch (what) {
-    case Setup::Claim::What::Blocks:
-        return {"blocks", static_cast<std::int64_t>(model.blocks.size())};
-    case Setup::Claim::What::Hidden:
-        return {"for its width", model.hidden};
-    case Setup::Claim::What::FeedForward:
-        return {"for the width of its feed-forward networks", model.feedForward};
-    case Setup::Claim::What::Heads:
-        return {"heads", model.heads};
-    case Setup::Claim::What::KvHeads:
-        return {"key and value heads", model.kvHeads};
-    case Setup::Claim::What::Tokens:
-        break;
+    case Setup::Claim::What::Blocks: return {"blocks", static_cast<std::int64_t>(model.blocks.size())};
+    case Setup::Claim::What::Hidden: return {"for its width", model.hidden};
+    case Setup::Claim::What::FeedForward: return {"for the width of its feed-forward networks", model.feedForward};
+    case Setup::Claim::What::Heads: return {"heads", model.heads};
+    case Setup::Claim::What::KvHeads: return {"key and value heads", model.kvHeads};
+    case Setup::Claim::What::Tokens: break;
     }
     return {"tokens in a sample", model.sequence};
 }
@@ -41,13 +35,16 @@ Status checkClaims(const Setup &setup, const graph::Transformer &model, const st
     for (const Setup::Claim &claim : setup.model) {
         const auto [what, size] = sizeOf(model, claim.what);
         if (size != claim.value)
-            return badInput(fmt::format("{} is {}, but model {} has {} {}; give the model that the file is about", claim.key, claim.value, name, size, what)).in(setup.file, claim.line);
+            return badInput(fmt::format("{} is {}, but model {} has {} {}; give the model that the file is about",
+                                        claim.key, claim.value, name, size, what))
+                .in(setup.file, claim.line);
     }
     return {};
 }
 
-/// As many blocks on each stage, but for what the first and the last have fewer of.
-std::vector<std::int64_t> sharedOut(std::int64_t blocks, std::size_t stages, std::pair<std::int64_t, std::int64_t> fewer)
+/// As many blocks on each stage, but for the fewer ones of the first and the last.
+std::vector<std::int64_t> sharedOut(std::int64_t blocks, std::size_t stages,
+                                    std::pair<std::int64_t, std::int64_t> fewer)
 {
     const auto count = static_cast<std::int64_t>(stages);
     const std::int64_t all = blocks + fewer.first + fewer.second;
@@ -65,17 +62,29 @@ Result<std::string> cutsOf(const Setup &setup, const graph::Transformer &model, 
     const std::size_t stages = setup.pipeline * setup.chunks;
     std::vector<std::int64_t> blocks = setup.blocks;
     if (!blocks.empty() && blocks.back() == 0)
-        blocks.back() = static_cast<std::int64_t>(model.blocks.size()) - std::accumulate(blocks.begin(), blocks.end(), std::int64_t{0});
+        blocks.back() = static_cast<std::int64_t>(model.blocks.size())
+            - std::accumulate(blocks.begin(), blocks.end(), std::int64_t{0});
     if (blocks.empty() && setup.fewer)
         blocks = sharedOut(static_cast<std::int64_t>(model.blocks.size()), stages, *setup.fewer);
     if (blocks.empty() && model.blocks.size() % stages != 0)
-        return badInput(fmt::format("{} blocks do not divide evenly into {} stages; change the number of stages, or say how many blocks each has", model.blocks.size(), stages)).in(setup.file);
+        return badInput(fmt::format("{} blocks do not divide evenly into {} stages; change the number of stages, or "
+                                    "say how many blocks each has",
+                                    model.blocks.size(), stages))
+            .in(setup.file);
     if (blocks.empty())
         blocks.assign(stages, static_cast<std::int64_t>(model.blocks.size() / stages));
     if (std::any_of(blocks.begin(), blocks.end(), [](std::int64_t count) { return count < 1; }))
-        return badInput(fmt::format("one of its {} stages has none of the model's {} blocks; use fewer stages", stages, model.blocks.size())).in(setup.file);
-    if (blocks.size() != stages || std::accumulate(blocks.begin(), blocks.end(), std::int64_t{0}) != static_cast<std::int64_t>(model.blocks.size()))
-        return badInput(fmt::format("its {} stages do not have the model's {} blocks together; correct the number of blocks of each", blocks.size(), model.blocks.size())).in(setup.file);
+        return badInput(fmt::format("one of its {} stages has none of the model's {} blocks; use fewer stages", stages,
+                                    model.blocks.size()))
+            .in(setup.file);
+    if (blocks.size() != stages
+        || std::accumulate(blocks.begin(), blocks.end(), std::int64_t{0})
+            != static_cast<std::int64_t>(model.blocks.size()))
+        return badInput(
+                   fmt::format(
+                       "its {} stages do not have the model's {} blocks together; correct the number of blocks of each",
+                       blocks.size(), model.blocks.size()))
+            .in(setup.file);
     std::string text;
     std::size_t block = 0;
     for (std::size_t s = 0; s + 1 < stages; ++s) {
@@ -85,21 +94,24 @@ Result<std::string> cutsOf(const Setup &setup, const graph::Transformer &model, 
     return text;
 }
 
-/// Replicas: as given, else what is left of the devices.
+/// Replicas: as given, else the rest of the devices.
 Result<std::int64_t> replicasOf(const Setup &setup, const Options &options, const cluster::Cluster &cluster)
 {
     const auto devices = cluster.devices().size();
     const std::size_t others = setup.tensor * setup.pipeline;
     if (const auto own = options.find("data"); own != options.end() && own->second != "0")
-        return std::strtoll(own->second.c_str(), nullptr, 10); // the planner says what is wrong with it
+        return std::strtoll(own->second.c_str(), nullptr, 10); // the planner reports the error
     const std::size_t data = setup.data != 0 ? setup.data : devices / others;
     if (data * others > devices || data == 0)
-        return badInput(fmt::format("its {} replicas x {} tensor-parallel devices x {} stages are more than the {} devices of cluster {}; give a larger cluster", std::max<std::size_t>(1, data),
-                                    setup.tensor, setup.pipeline, devices, cluster.name()))
+        return badInput(fmt::format("its {} replicas x {} tensor-parallel devices x {} stages are more than the {} "
+                                    "devices of cluster {}; give a larger cluster",
+                                    std::max<std::size_t>(1, data), setup.tensor, setup.pipeline, devices,
+                                    cluster.name()))
             .in(setup.file);
     if (setup.data == 0 && devices % others != 0)
-        return badInput(fmt::format("{} tensor-parallel devices x {} stages do not divide the {} devices of cluster {}; add --set data=N for N replicas", setup.tensor, setup.pipeline, devices,
-                                    cluster.name()))
+        return badInput(fmt::format("{} tensor-parallel devices x {} stages do not divide the {} devices of cluster "
+                                    "{}; add --set data=N for N replicas",
+                                    setup.tensor, setup.pipeline, devices, cluster.name()))
             .in(setup.file);
     return static_cast<std::int64_t>(data);
 }
@@ -113,30 +125,40 @@ Result<Batches> batchesOf(const Setup &setup, std::int64_t replicas)
 {
     const std::int64_t parts = setup.accumulation * replicas;
     if (setup.microBatch == 0 && setup.globalBatch % parts != 0)
-        return badInput(fmt::format("a batch of {} does not divide evenly into {} micro-batches on {} replicas; change one of them, or the cluster", setup.globalBatch, setup.accumulation,
-                                    replicas))
+        return badInput(fmt::format("a batch of {} does not divide evenly into {} micro-batches on {} replicas; change "
+                                    "one of them, or the cluster",
+                                    setup.globalBatch, setup.accumulation, replicas))
             .in(setup.file);
     const std::int64_t each = setup.microBatch == 0 ? setup.globalBatch / parts : setup.microBatch;
     const std::int64_t all = setup.globalBatch == 0 ? each * parts : setup.globalBatch;
     if (all % (each * replicas) != 0)
-        return badInput(fmt::format("a batch of {} is not a multiple of {} samples on each of {} replicas; change one of them, or the cluster", all, each, replicas)).in(setup.file);
+        return badInput(fmt::format("a batch of {} is not a multiple of {} samples on each of {} replicas; change one "
+                                    "of them, or the cluster",
+                                    all, each, replicas))
+            .in(setup.file);
     if (setup.perReplica != 0 && all != setup.perReplica * replicas)
-        return badInput(fmt::format("a batch of {} is not one of {} on each of {} replicas, and a pipeline takes its whole batch at once; change one of them, or the cluster", all,
-                                    setup.perReplica, replicas))
+        return badInput(fmt::format("a batch of {} is not one of {} on each of {} replicas, and a pipeline takes its "
+                                    "whole batch at once; change one of them, or the cluster",
+                                    all, setup.perReplica, replicas))
             .in(setup.file);
     if (all > kLargestBatch)
-        return badInput(fmt::format("a batch of {} is more than can be planned; give at most {}", all, kLargestBatch)).in(setup.file);
+        return badInput(fmt::format("a batch of {} is more than can be planned; give at most {}", all, kLargestBatch))
+            .in(setup.file);
     return Batches{all, each};
 }
 
 const char *optionOf(plan::Recompute recompute)
 {
-    return recompute == plan::Recompute::None ? "never" : recompute == plan::Recompute::Full ? "always" : plan::name(recompute);
+    return recompute == plan::Recompute::None ? "never"
+        : recompute == plan::Recompute::Full  ? "always"
+                                              : plan::name(recompute);
 }
 
 Options optionsOf(const Setup &setup, std::int64_t replicas, const std::string &cuts)
 {
-    Options options{{"data", std::to_string(replicas)}, {"pipeline", std::to_string(setup.pipeline)}, {"tensor", std::to_string(setup.tensor)}};
+    Options options{{"data", std::to_string(replicas)},
+                    {"pipeline", std::to_string(setup.pipeline)},
+                    {"tensor", std::to_string(setup.tensor)}};
     if (setup.chunks > 1)
         options["interleave"] = std::to_string(setup.chunks);
     else
@@ -160,7 +182,9 @@ Result<Request> requestFrom(const plan::Setup &setup, plan::Subject subject, con
     if (!setup.model.empty() || setup.pipeline * setup.chunks > 1) {
         const auto model = graph::readTransformer(*subject.graph);
         if (!model)
-            return unsupported(fmt::format("is about a transformer, but {}; give the model that the file is about", model.error().message)).in(setup.file);
+            return unsupported(fmt::format("is about a transformer, but {}; give the model that the file is about",
+                                           model.error().message))
+                .in(setup.file);
         if (Status fits = checkClaims(setup, *model, subject.graph->name()); !fits)
             return fits.error();
         const auto found = cutsOf(setup, *model, subject.layers());

@@ -2,18 +2,19 @@
 #pragma once
 
 #include "engine/plan/setup.h"
-#include "planners/planner.h"
+#include "planners/interface/planner.h"
 
 namespace planloom::planners::manual {
 
-/// What planner `manual` is to be asked for.
+/// A request to planner `manual`.
 struct Request {
     Problem problem;
     Options options;
 };
 
-/// The request that @p setup stands for; options in @p own count more than what it says.
-/// Errors, in the setup's file: BadInput (the model has other sizes; batches or devices do not divide), Unsupported (no transformer, where blocks count).
+/// The request for @p setup; options in @p own override it.
+/// Errors, in the setup's file: BadInput (the model has other sizes; batches or devices do not divide), Unsupported (no
+/// transformer, where blocks count).
 Result<Request> requestFrom(const plan::Setup &setup, plan::Subject subject, const Options &own = {});
 
 } // namespace planloom::planners::manual

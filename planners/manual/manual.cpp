@@ -3,7 +3,7 @@
 
 #include "engine/sharding/megatron.h"
 #include "planners/common/balance.h"
-#include "planners/options.h"
+#include "planners/interface/options.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -39,7 +39,8 @@ Status settleSchedule(Settings &settings)
         settings.schedule = plan::ScheduleKind::Interleaved1F1B;
     if (settings.schedule == plan::ScheduleKind::Interleaved1F1B || settings.schedule == plan::ScheduleKind::GPipe)
         return {};
-    return badInput(fmt::format("option interleave={} gives each device several stages, which schedule={} has no order for; use 1f1b or gpipe, or interleave=1",
+    return badInput(fmt::format("option interleave={} gives each device several stages, which schedule={} has no order "
+                                "for; use 1f1b or gpipe, or interleave=1",
                                 settings.interleave, plan::name(settings.schedule)));
 }
 
@@ -56,33 +57,40 @@ Result<Settings> settingsFrom(const Options &options, const std::vector<OptionIn
     settings.registers = static_cast<int>(reader.integer("registers", 0, kMostDevices));
     settings.layout.sequenceParallel = reader.choice("sequence", {"off", "on"}) == "on";
     settings.layout.vocabularyParallel = reader.choice("vocabulary", {"off", "on"}) == "on";
-    settings.schedule = plan::scheduleFromName(reader.choice("schedule", {"1f1b", "gpipe", "dapple-a", "dapple-b", "interleaved-1f1b", "zb-h1"})).value_or(settings.schedule);
+    settings.schedule =
+        plan::scheduleFromName(
+            reader.choice("schedule", {"1f1b", "gpipe", "dapple-a", "dapple-b", "interleaved-1f1b", "zb-h1"}))
+            .value_or(settings.schedule);
     for (const std::int64_t cut : reader.integers("cuts", 1, kMostDevices))
         settings.cuts.push_back(static_cast<std::size_t>(cut));
     if (!reader.status())
         return reader.status().error();
     if (settings.layout.sequenceParallel && settings.tensor == 1)
-        return badInput("option sequence=on splits activations over the tensor-parallel devices; give tensor=2 or more");
+        return badInput(
+            "option sequence=on splits activations over the tensor-parallel devices; give tensor=2 or more");
     if (const Status status = settleSchedule(settings); !status)
         return status.error();
     return settings;
 }
 
-/// Cuts that a person gave.
+/// Cuts given by the user.
 Status checkCuts(const Settings &settings, std::size_t layers)
 {
     if (settings.cuts.empty())
         return {};
     if (settings.cuts.size() + 1 != settings.stages())
-        return badInput(fmt::format("option cuts={} makes {} stages, but there are {}; give the first layer of each stage but the first", fmt::join(settings.cuts, ","),
-                                    settings.cuts.size() + 1, settings.stages()));
+        return badInput(fmt::format(
+            "option cuts={} makes {} stages, but there are {}; give the first layer of each stage but the first",
+            fmt::join(settings.cuts, ","), settings.cuts.size() + 1, settings.stages()));
     for (std::size_t i = 0; i < settings.cuts.size(); ++i)
         if (settings.cuts[i] >= layers || (i > 0 && settings.cuts[i] <= settings.cuts[i - 1]))
-            return badInput(fmt::format("option cuts={} does not rise, or goes beyond the model's {} layers; correct it", fmt::join(settings.cuts, ","), layers));
+            return badInput(
+                fmt::format("option cuts={} does not rise, or goes beyond the model's {} layers; correct it",
+                            fmt::join(settings.cuts, ","), layers));
     return {};
 }
 
-/// Fills in what was left open and checks that devices and layers suffice.
+/// Fills in open settings and checks that devices and layers suffice.
 Status settle(const Problem &problem, Settings &settings)
 {
     const std::size_t devices = problem.subject.cluster->devices().size();
@@ -91,13 +99,18 @@ Status settle(const Problem &problem, Settings &settings)
     if (settings.data == 0)
         settings.data = std::max<std::size_t>(1, devices / std::max<std::size_t>(1, others));
     if (settings.data * others > devices)
-        return badInput(fmt::format("data={} x tensor={} x pipeline={} are {} devices, but cluster {} has {}; ask for fewer", settings.data, settings.tensor,
-                                    settings.pipeline, settings.data * others, problem.subject.cluster->name(), devices));
+        return badInput(
+            fmt::format("data={} x tensor={} x pipeline={} are {} devices, but cluster {} has {}; ask for fewer",
+                        settings.data, settings.tensor, settings.pipeline, settings.data * others,
+                        problem.subject.cluster->name(), devices));
     if (settings.stages() > layers && settings.interleave > 1)
-        return badInput(fmt::format("pipeline={} x interleave={} are {} stages, more than the {} layers of model {}; ask for fewer", settings.pipeline, settings.interleave,
-                                    settings.stages(), layers, problem.subject.graph->name()));
+        return badInput(
+            fmt::format("pipeline={} x interleave={} are {} stages, more than the {} layers of model {}; ask for fewer",
+                        settings.pipeline, settings.interleave, settings.stages(), layers,
+                        problem.subject.graph->name()));
     if (settings.pipeline > layers)
-        return badInput(fmt::format("pipeline={} is more than the {} layers of model {}; give at most that many", settings.pipeline, layers, problem.subject.graph->name()));
+        return badInput(fmt::format("pipeline={} is more than the {} layers of model {}; give at most that many",
+                                    settings.pipeline, layers, problem.subject.graph->name()));
     return checkCuts(settings, layers);
 }
 
@@ -107,19 +120,25 @@ std::int64_t microBatchesFor(const Problem &problem, const Settings &settings)
     if (problem.microBatch)
         return std::max<std::int64_t>(1, problem.globalBatch / (*problem.microBatch * replicas));
     const std::int64_t most = std::max<std::int64_t>(1, problem.globalBatch / replicas);
-    return settings.pipeline == 1 ? 1 : std::min(most, kMicroBatchesPerStage * static_cast<std::int64_t>(settings.pipeline));
+    return settings.pipeline == 1
+        ? 1
+        : std::min(most, kMicroBatchesPerStage * static_cast<std::int64_t>(settings.pipeline));
 }
 
-/// Devices are taken in the cluster's order, tensor-parallel ones next to each other, then replicas, then stages, which go round the pipeline's places.
+/// Devices are taken in the cluster's order, tensor-parallel ones next to each other, then replicas, then stages, which
+/// go round the pipeline's places.
 std::vector<plan::Stage> stagesFor(const Problem &problem, const Settings &settings, double samples)
 {
     const cost::CostModel &costs = *problem.subject.costs;
     const auto devices = problem.subject.cluster->devices();
     const std::size_t each = settings.data * settings.tensor;
-    const std::vector<std::size_t> cuts = !settings.cuts.empty() ? settings.cuts : balancedCuts(costs.layers().size(), settings.stages(), [&](std::size_t index, std::size_t first, std::size_t last) {
-        const std::size_t type = devices[index % settings.pipeline * each].type;
-        return (costs.forward(first, last, samples, type) + costs.backward(first, last, samples, type)).value();
-    });
+    const std::vector<std::size_t> cuts = !settings.cuts.empty()
+        ? settings.cuts
+        : balancedCuts(
+            costs.layers().size(), settings.stages(), [&](std::size_t index, std::size_t first, std::size_t last) {
+                const std::size_t type = devices[index % settings.pipeline * each].type;
+                return (costs.forward(first, last, samples, type) + costs.backward(first, last, samples, type)).value();
+            });
     sharding::Mesh mesh;
     mesh.sizes = {static_cast<int>(settings.data), static_cast<int>(settings.tensor)};
     std::map<std::string, std::string> shardings;
@@ -145,7 +164,8 @@ std::vector<plan::Stage> stagesFor(const Problem &problem, const Settings &setti
     return stages;
 }
 
-/// The slowest place sets the pace, and the pipeline fills in a part of that where places have several stages; communication is not part of it.
+/// The slowest place sets the pace, and the pipeline fills in a part of that where places have several stages;
+/// communication is not part of it.
 plan::Estimate estimateOf(const Problem &problem, const Settings &settings, const plan::Plan &plan, double samples)
 {
     const cost::CostModel &costs = *problem.subject.costs;
@@ -158,11 +178,13 @@ plan::Estimate estimateOf(const Problem &problem, const Settings &settings, cons
         const Seconds pass = forward + costs.backward(stage.firstLayer, stage.lastLayer, samples, type);
         const bool again = stage.recompute == plan::Recompute::Full || stage.recompute == plan::Recompute::Layers;
         one += pass.value() * static_cast<double>(settings.data);
-        places[s % settings.pipeline] += (pass + (again ? forward : Seconds(0))).value() / static_cast<double>(settings.tensor);
+        places[s % settings.pipeline] +=
+            (pass + (again ? forward : Seconds(0))).value() / static_cast<double>(settings.tensor);
     }
     const double slowest = *std::max_element(places.begin(), places.end());
     const auto count = static_cast<double>(plan.microBatches);
-    const double seconds = slowest * (count + (static_cast<double>(settings.pipeline) - 1) / static_cast<double>(settings.interleave));
+    const double seconds =
+        slowest * (count + (static_cast<double>(settings.pipeline) - 1) / static_cast<double>(settings.interleave));
     return {{"iteration_seconds", seconds}, {"speedup_over_one_device", seconds > 0 ? one * count / seconds : 1}};
 }
 
@@ -172,12 +194,15 @@ std::vector<OptionInfo> ManualPlanner::options() const
 {
     return {{"data", "0", "replicas of each stage; 0: as many as the cluster has devices for"},
             {"tensor", "1", "devices that share the tensors of a replica"},
-            {"pipeline", "1", "stages, cut so that the slowest is as fast as can be"},
+            {"pipeline", "1", "number of stages; cuts minimise the time of the slowest"},
             {"interleave", "1", "stages on each device: the pipeline goes round its devices that many times"},
             {"sequence", "off", "on: between the blocks activations are split along the tokens"},
             {"vocabulary", "off", "on: the token table and the head are split over the vocabulary"},
-            {"schedule", "1f1b", "1f1b (interleaved-1f1b where interleave is above 1), gpipe, dapple-a, dapple-b or zb-h1"},
-            {"recompute", "never", "always: every stage keeps only its inputs and runs forward again before backward; layers: each layer does; selective: attention"},
+            {"schedule", "1f1b",
+             "1f1b (interleaved-1f1b where interleave is above 1), gpipe, dapple-a, dapple-b or zb-h1"},
+            {"recompute", "never",
+             "always: every stage keeps only its inputs and runs forward again before backward; layers: each layer "
+             "does; selective: attention"},
             {"cuts", "balanced", "first layers of all stages but the first, such as 4,7"},
             {"registers", "0", "slots of the buffers at the ends of stages; 0: as many as the schedule can use"}};
 }
@@ -196,11 +221,13 @@ Result<PlanReport> ManualPlanner::plan(const Problem &problem, const Options &op
     plan::Plan plan = emptyPlan(problem, name(), options);
     plan.microBatches = microBatchesFor(problem, *settings);
     plan.schedule.kind = settings->schedule;
-    const double samples = static_cast<double>(plan.globalBatch) / static_cast<double>(plan.microBatches) / static_cast<double>(settings->data);
+    const double samples = static_cast<double>(plan.globalBatch) / static_cast<double>(plan.microBatches)
+        / static_cast<double>(settings->data);
     plan.stages = stagesFor(problem, *settings, samples);
     const bool tensors = plan.stages.front().shardings.empty() && settings->tensor > 1;
     if (tensors)
-        return unsupported(fmt::format("nothing of model {} can be laid out over tensor={} devices: its products do not pair up, or sizes and heads do not divide; use tensor=1",
+        return unsupported(fmt::format("model {} cannot be laid out over tensor={} devices: its products do "
+                                       "not pair up, or sizes and heads do not divide; use tensor=1",
                                        problem.subject.graph->name(), settings->tensor));
     plan.estimate = estimateOf(problem, *settings, plan, samples);
     progress.report(1, "done");

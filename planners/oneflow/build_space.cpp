@@ -21,15 +21,11 @@ using sharding::isSplit;
 using sharding::Sbp;
 using sharding::Signature;
 
-constexpr double kNever = std::numeric_limits<double>::infinity();
-/// What a conversion costs beside, so that of equal ways the one with fewer is taken.
+/// An extra cost of a conversion, so that of equal ways the one with fewer is taken.
 constexpr double kStep = 1e-9;
 constexpr double kStatisticBytes = 12; ///< of a row of a loss that is made from parts (maximum, sum, own logit)
 
-Price times(Price price, double count)
-{
-    return {price.seconds * count, price.bytes * count, price.memory * count};
-}
+Price times(Price price, double count) { return {price.seconds * count, price.bytes * count, price.memory * count}; }
 
 double bytesOf(const Tensor &tensor, double samples)
 {
@@ -38,7 +34,8 @@ double bytesOf(const Tensor &tensor, double samples)
 
 bool splits(const Signature &signature)
 {
-    return std::any_of(signature.inputs.begin(), signature.inputs.end(), isSplit) || std::any_of(signature.outputs.begin(), signature.outputs.end(), isSplit);
+    return std::any_of(signature.inputs.begin(), signature.inputs.end(), isSplit)
+        || std::any_of(signature.outputs.begin(), signature.outputs.end(), isSplit);
 }
 
 /// Seconds to read and write @p bytes once on a device.
@@ -48,8 +45,8 @@ double copying(const LineSetting &setting, double bytes)
     return bandwidth > 0 ? 2 * bytes / bandwidth : 0;
 }
 
-/// The operator alone in a graph, with the sizes that one device has; empty where it does not stand alone (it needs a constant's value, or becomes
-/// several operators).
+/// The operator alone in a graph, with the sizes that one device has; empty where it does not stand alone (it needs a
+/// constant's value, or becomes several operators).
 std::optional<graph::Graph> alone(const graph::Graph &graph, const Op &op, const Signature &signature, int parts)
 {
     graph::GraphBuilder builder("alone");
@@ -62,14 +59,17 @@ std::optional<graph::Graph> alone(const graph::Graph &graph, const Op &op, const
         const Tensor &tensor = graph.tensor(op.inputs[i]);
         const std::string name = "in" + std::to_string(i);
         const graph::Shape shape = sharding::localShape(tensor.shape, signature.inputs[i], parts);
-        inputs.push_back(tensor.role == TensorRole::Parameter ? builder.parameter(name, shape, {}, tensor.type) : builder.input(name, tensor.type, shape));
+        inputs.push_back(tensor.role == TensorRole::Parameter ? builder.parameter(name, shape, {}, tensor.type)
+                                                              : builder.input(name, tensor.type, shape));
     }
     std::vector<TensorId> outputs;
     for (std::size_t i = 0; i < op.outputs.size(); ++i) {
         const Tensor &tensor = graph.tensor(op.outputs[i]);
-        outputs.push_back(builder.activation("out" + std::to_string(i), tensor.type, sharding::localShape(tensor.shape, signature.outputs[i], parts), true));
+        outputs.push_back(builder.activation("out" + std::to_string(i), tensor.type,
+                                             sharding::localShape(tensor.shape, signature.outputs[i], parts), true));
     }
-    builder.addOp(op.type, op.name, "", std::move(inputs), std::move(outputs), sharding::localAttributes(sharding::atHand(graph, op, parts), signature));
+    builder.addOp(op.type, op.name, "", std::move(inputs), std::move(outputs),
+                  sharding::localAttributes(sharding::atHand(graph, op, parts), signature));
     auto built = std::move(builder).build();
     return built ? std::optional(std::move(*built)) : std::nullopt;
 }
@@ -94,7 +94,7 @@ void appendOnce(std::vector<Sbp> &layouts, const Sbp &layout)
         layouts.push_back(layout);
 }
 
-/// What joins two nodes.
+/// The edge between two nodes.
 struct Link {
     enum class Kind : std::uint8_t { Convert, Use, Gradient };
     Kind kind = Kind::Convert;
@@ -155,7 +155,8 @@ private:
 
     void proposeSignatures()
     {
-        std::vector<std::vector<Signature>> found = candidateSignatures(m_graph, parts(), m_data.standsFor, m_data.tensorStandsFor);
+        std::vector<std::vector<Signature>> found =
+            candidateSignatures(m_graph, parts(), m_data.standsFor, m_data.tensorStandsFor);
         for (std::size_t o = 0; o < found.size(); ++o)
             m_data.ops[o].signatures = std::move(found[o]);
     }
@@ -189,7 +190,8 @@ private:
     [[nodiscard]] std::size_t outputSlot(std::size_t t) const
     {
         const auto &outputs = m_graph.op(m_data.tensor(t).producer).outputs;
-        return static_cast<std::size_t>(std::find(outputs.begin(), outputs.end(), TensorId(static_cast<std::int32_t>(t))) - outputs.begin());
+        return static_cast<std::size_t>(
+            std::find(outputs.begin(), outputs.end(), TensorId(static_cast<std::int32_t>(t))) - outputs.begin());
     }
 
     // --- nodes
@@ -242,10 +244,12 @@ private:
         if (tensor.role != TensorRole::Parameter)
             return {0, 0, kept ? bytesOf(tensor, setting.samples) * share : 0};
         const double bytes = static_cast<double>(tensor.shape.elements(1)) * sizeof(float) * share;
-        double seconds = setting.costs->optimizerStep(Bytes(static_cast<std::int64_t>(bytes)), setting.stateTensors, setting.type).value();
+        double seconds =
+            setting.costs->optimizerStep(Bytes(static_cast<std::int64_t>(bytes)), setting.update.streams, setting.type)
+                .value();
         if (setting.replicas.size() > 1)
             seconds += setting.costs->allReduce(setting.replicas, bytes).value();
-        return {seconds, 0, bytes * (2 + setting.stateTensors)};
+        return {seconds, 0, bytes * (2 + setting.update.states)};
     }
 
     [[nodiscard]] Price opPrice(std::size_t o, const Signature &signature, const std::vector<bool> &kept)
@@ -266,9 +270,11 @@ private:
         for (std::size_t i = 0; i < op.outputs.size(); ++i) {
             const TensorId id = op.outputs[i];
             if (id == m_data.logical.loss)
-                price += convert(signature.outputs[i], sharding::broadcast(), bytesOf(m_graph.tensor(id), setting.samples));
+                price +=
+                    convert(signature.outputs[i], sharding::broadcast(), bytesOf(m_graph.tensor(id), setting.samples));
             if (kept[id.index()] && m_data.tensorChoice(id.index()).pin < 0)
-                price.memory += bytesOf(m_graph.tensor(id), setting.samples) * (isSplit(signature.outputs[i]) ? 1.0 / parts() : 1.0);
+                price.memory += bytesOf(m_graph.tensor(id), setting.samples)
+                    * (isSplit(signature.outputs[i]) ? 1.0 / parts() : 1.0);
         }
         price += statistics(op, signature);
         return price;
@@ -277,14 +283,17 @@ private:
     /// Losses whose rows or classes are split gather their statistics.
     [[nodiscard]] Price statistics(const Op &op, const Signature &signature) const
     {
-        const bool loss = op.type == "SoftmaxCrossEntropyLoss" || (op.type == "LossStatistics" && isSplit(signature.inputs[0]) && signature.inputs[0].axis == 1);
+        const bool loss = op.type == "SoftmaxCrossEntropyLoss"
+            || (op.type == "LossStatistics" && isSplit(signature.inputs[0]) && signature.inputs[0].axis == 1);
         if (!loss || !isSplit(signature.inputs[0]))
             return {};
         const LineSetting &setting = m_data.setting;
         const graph::Dim rows = m_graph.tensor(op.inputs[0]).shape[0];
         const double all = static_cast<double>(rows.size) * (rows.batch ? setting.samples : 1) * kStatisticBytes;
         const double part = signature.inputs[0].axis == 0 ? all / parts() : all;
-        return times({collective(setting, cost::Collective::AllGather, part), part * parts() * (parts() - 1) * setting.lines, 0}, setting.microBatches);
+        return times({collective(setting, cost::Collective::AllGather, part),
+                      part * parts() * (parts() - 1) * setting.lines, 0},
+                     setting.microBatches);
     }
 
     /// Seconds of the operator on its parts, on one device.
@@ -299,7 +308,10 @@ private:
         return found->second;
     }
 
-    [[nodiscard]] Price convert(const Sbp &from, const Sbp &to, double bytes) const { return times(conversion(m_data.setting, from, to, bytes), m_data.setting.microBatches); }
+    [[nodiscard]] Price convert(const Sbp &from, const Sbp &to, double bytes) const
+    {
+        return times(conversion(m_data.setting, from, to, bytes), m_data.setting.microBatches);
+    }
 
     // --- edges
 
@@ -316,7 +328,12 @@ private:
             }
             if (tensor.role != TensorRole::Activation)
                 continue;
-            Link from{Link::Kind::Convert, m_data.choiceOf(tensor.producer.index()).node, own.pin, stands, static_cast<int>(outputSlot(t)), -1};
+            Link from{Link::Kind::Convert,
+                      m_data.choiceOf(tensor.producer.index()).node,
+                      own.pin,
+                      stands,
+                      static_cast<int>(outputSlot(t)),
+                      -1};
             if (own.pin >= 0) {
                 ++m_links[from];
                 from.a = own.pin;
@@ -337,7 +354,8 @@ private:
         for (std::size_t i = 0; i < m_data.logical.gradients.size(); ++i)
             if (const TensorId gradient = m_data.logical.gradients[i]; gradient.valid()) {
                 const std::size_t parameter = m_data.logical.parameters[i].index();
-                ++m_links[{Link::Kind::Gradient, m_data.tensorChoice(parameter).pin, m_data.choiceOf(m_graph.tensor(gradient).producer.index()).node,
+                ++m_links[{Link::Kind::Gradient, m_data.tensorChoice(parameter).pin,
+                           m_data.choiceOf(m_graph.tensor(gradient).producer.index()).node,
                            m_data.tensorStandsFor[parameter], -1, static_cast<int>(outputSlot(gradient.index()))}];
             }
     }
@@ -364,13 +382,16 @@ private:
             const auto layout = [&](int node, int slot, std::size_t state, bool output) -> const Sbp & {
                 if (slot < 0)
                     return m_data.tensors[link.tensor].layouts[state];
-                const Signature &signature = m_data.ops[static_cast<std::size_t>(ops[static_cast<std::size_t>(node)])].signatures[state];
+                const Signature &signature =
+                    m_data.ops[static_cast<std::size_t>(ops[static_cast<std::size_t>(node)])].signatures[state];
                 return (output ? signature.outputs : signature.inputs)[static_cast<std::size_t>(slot)];
             };
             const auto price = [&](std::size_t i, std::size_t j) {
-                return times(linkPrice(link, layout(link.a, link.slotA, i, true), layout(link.b, link.slotB, j, link.kind == Link::Kind::Gradient)), count);
+                return times(linkPrice(link, layout(link.a, link.slotA, i, true),
+                                       layout(link.b, link.slotB, j, link.kind == Link::Kind::Gradient)),
+                             count);
             };
-            if (link.a == link.b) { // what a block hands to the next one of its kind
+            if (link.a == link.b) { // passed from a block to the next one of its kind
                 for (std::size_t i = 0; i < rows; ++i)
                     m_data.nodes[static_cast<std::size_t>(link.a)][i] += price(i, i);
                 continue;
@@ -409,7 +430,8 @@ private:
         return part ? convert(held, want, bytesOf(parameter, m_data.setting.samples)) : Price{kNever, 0, 0};
     }
 
-    /// The gradient of a parameter is wanted as the parameter lies; a sum over the line may stay one until the optimizer's exchange.
+    /// The gradient of a parameter is wanted as the parameter lies; a sum over the line may stay one until the
+    /// optimizer's exchange.
     [[nodiscard]] Price gradientPrice(const Tensor &parameter, const Sbp &held, const Sbp &made) const
     {
         const double bytes = bytesOf(parameter, m_data.setting.samples);
@@ -441,15 +463,15 @@ Price conversion(const LineSetting &setting, const Sbp &from, const Sbp &to, dou
     if (isPartial(from) && isBroadcast(to))
         return {kStep + collective(setting, cost::Collective::AllReduce, bytes), sent, 0};
     if (isPartial(from))
-        return {kStep + collective(setting, cost::Collective::ReduceScatter, bytes / parts) + copying(setting, bytes), sent, 0};
+        return {kStep + collective(setting, cost::Collective::ReduceScatter, bytes / parts) + copying(setting, bytes),
+                sent, 0};
     if (isSplit(to) && to.axis != from.axis)
-        return {kStep + collective(setting, cost::Collective::AllToAll, bytes / parts / parts) + 2 * copying(setting, bytes / parts), sent, 0};
+        return {kStep + collective(setting, cost::Collective::AllToAll, bytes / parts / parts)
+                    + 2 * copying(setting, bytes / parts),
+                sent, 0};
     return {kStep + collective(setting, cost::Collective::AllGather, bytes / parts) + copying(setting, bytes), sent, 0};
 }
 
-void buildSpace(SpaceData &data)
-{
-    Builder(data).run();
-}
+void buildSpace(SpaceData &data) { Builder(data).run(); }
 
 } // namespace planloom::planners::oneflow

@@ -8,7 +8,6 @@
 namespace planloom::planners::oneflow {
 namespace {
 
-constexpr double kNever = std::numeric_limits<double>::infinity();
 /// Better by less than this share is rounding (the repository's tolerance).
 constexpr double kTolerance = 1e-7;
 
@@ -18,7 +17,7 @@ struct Table {
     std::vector<double> values;
 };
 
-/// What a node was eliminated from: its choice follows from those of its neighbours.
+/// The neighbours of an eliminated node: its choice follows from those of its neighbours.
 struct Bucket {
     int node = 0;
     std::vector<Table> tables;
@@ -26,7 +25,12 @@ struct Bucket {
 
 class Elimination {
 public:
-    Elimination(const ChoiceGraph &graph, const SolveSettings &settings) : m_graph(graph), m_settings(settings), m_open(graph.nodes.size(), true), m_tablesOf(graph.nodes.size()), m_near(graph.nodes.size())
+    Elimination(const ChoiceGraph &graph, const SolveSettings &settings)
+        : m_graph(graph),
+          m_settings(settings),
+          m_open(graph.nodes.size(), true),
+          m_tablesOf(graph.nodes.size()),
+          m_near(graph.nodes.size())
     {
         for (std::size_t n = 0; n < graph.nodes.size(); ++n)
             place({{static_cast<int>(n)}, graph.nodes[n]});
@@ -206,7 +210,8 @@ private:
         if (a == b)
             return sum;
         for (const std::size_t index : m_tablesOf[static_cast<std::size_t>(b)])
-            if (const Table &table = m_tables[index]; !table.nodes.empty() && !std::binary_search(table.nodes.begin(), table.nodes.end(), a))
+            if (const Table &table = m_tables[index];
+                !table.nodes.empty() && !std::binary_search(table.nodes.begin(), table.nodes.end(), a))
                 sum += value(table, m_result.states);
         return sum;
     }
@@ -284,9 +289,9 @@ private:
     const ChoiceGraph &m_graph;
     const SolveSettings &m_settings;
     std::vector<bool> m_open;
-    std::vector<Table> m_tables;                          ///< without nodes: used up
-    std::vector<std::vector<std::size_t>> m_tablesOf;     ///< by node
-    std::vector<std::set<int>> m_near;                    ///< by node: others in one of its tables
+    std::vector<Table> m_tables;                      ///< without nodes: used up
+    std::vector<std::vector<std::size_t>> m_tablesOf; ///< by node
+    std::vector<std::set<int>> m_near;                ///< by node: others in one of its tables
     std::vector<Bucket> m_buckets;
     Solution m_result;
 };
@@ -299,10 +304,7 @@ int ChoiceGraph::add(std::vector<double> costs)
     return static_cast<int>(nodes.size()) - 1;
 }
 
-void ChoiceGraph::connect(int a, int b, std::vector<double> cost)
-{
-    edges.push_back({a, b, std::move(cost)});
-}
+void ChoiceGraph::connect(int a, int b, std::vector<double> cost) { edges.push_back({a, b, std::move(cost)}); }
 
 double costOf(const ChoiceGraph &graph, const std::vector<int> &states)
 {
@@ -311,7 +313,8 @@ double costOf(const ChoiceGraph &graph, const std::vector<int> &states)
         sum += graph.nodes[n][static_cast<std::size_t>(states[n])];
     for (const ChoiceGraph::Edge &edge : graph.edges) {
         const auto columns = graph.nodes[static_cast<std::size_t>(edge.b)].size();
-        sum += edge.cost[static_cast<std::size_t>(states[static_cast<std::size_t>(edge.a)]) * columns + static_cast<std::size_t>(states[static_cast<std::size_t>(edge.b)])];
+        sum += edge.cost[static_cast<std::size_t>(states[static_cast<std::size_t>(edge.a)]) * columns
+                         + static_cast<std::size_t>(states[static_cast<std::size_t>(edge.b)])];
     }
     return sum;
 }

@@ -2,6 +2,7 @@
 #include "planners/oneflow/layout.h"
 
 #include "engine/cost/local_costs.h"
+#include "engine/cost/work.h"
 
 namespace planloom::planners::oneflow {
 namespace {
@@ -36,15 +37,17 @@ LineSetting settingOf(const LayoutProblem &problem, std::size_t dimension)
     setting.type = problem.costs->cluster().device(problem.devices.front()).type;
     setting.samples = problem.samples;
     setting.microBatches = problem.microBatches;
-    setting.stateTensors = problem.stateTensors;
+    setting.update = problem.update;
     return setting;
 }
 
-/// The first @p dimensions of the mesh with what is pinned there.
-sharding::Request requestOf(const LayoutProblem &problem, const std::map<std::string, NdSbp> &pins, std::size_t dimensions)
+/// The first @p dimensions of the mesh with their pins.
+sharding::Request requestOf(const LayoutProblem &problem, const std::map<std::string, NdSbp> &pins,
+                            std::size_t dimensions)
 {
     sharding::Request request;
-    request.mesh.sizes.assign(problem.mesh.sizes.begin(), problem.mesh.sizes.begin() + static_cast<std::ptrdiff_t>(dimensions));
+    request.mesh.sizes.assign(problem.mesh.sizes.begin(),
+                              problem.mesh.sizes.begin() + static_cast<std::ptrdiff_t>(dimensions));
     for (const auto &[name, pin] : pins)
         request.pins[name].assign(pin.begin(), pin.begin() + static_cast<std::ptrdiff_t>(dimensions));
     request.inputs.assign(problem.training->inputs.size(), NdSbp(dimensions));
@@ -62,15 +65,16 @@ std::map<std::string, Sbp> along(const std::map<std::string, NdSbp> &layouts, st
 }
 
 /// A collective operator's kind and the bytes that cost/collectives.h counts it by.
-std::pair<cost::Collective, double> callOf(const graph::Graph &graph, const graph::Op &op, double samples, double members)
+std::pair<cost::Collective, double> callOf(const graph::Graph &graph, const graph::Op &op, double samples,
+                                           double members)
 {
-    const auto bytes = [samples](const graph::Tensor &tensor) { return static_cast<double>(tensor.bytes(1).value()) * (tensor.shape.batched() ? samples : 1); };
+    const auto bytes = [samples](const graph::Tensor &tensor) {
+        return static_cast<double>(tensor.bytes(1).value()) * (tensor.shape.batched() ? samples : 1);
+    };
     const double in = bytes(graph.tensor(op.inputs.front()));
-    if (op.type == "AllReduce")
-        return {cost::Collective::AllReduce, in};
-    if (op.type == "AllGather")
-        return {cost::Collective::AllGather, in};
-    return {op.type == "ReduceScatter" ? cost::Collective::ReduceScatter : cost::Collective::AllToAll, in / members};
+    const cost::Collective kind = cost::collectiveOf(op);
+    const bool divides = kind == cost::Collective::ReduceScatter || kind == cost::Collective::AllToAll;
+    return {kind, divides ? in / members : in};
 }
 
 double sentBytes(cost::Collective kind, double bytes, double members)
@@ -84,8 +88,11 @@ double parameterSeconds(const LayoutProblem &problem, const sharding::Sharded &s
     const std::size_t type = problem.costs->cluster().device(problem.devices.front()).type;
     double seconds = 0;
     for (std::size_t p = 0; p < sharded.parameters.size(); ++p) {
-        const double bytes = static_cast<double>(sharded.local.graph.tensor(sharded.local.parameters[p]).shape.elements(1)) * sizeof(float);
-        seconds += problem.costs->optimizerStep(Bytes(static_cast<std::int64_t>(bytes)), problem.stateTensors, type).value();
+        const double bytes =
+            static_cast<double>(sharded.local.graph.tensor(sharded.local.parameters[p]).shape.elements(1))
+            * sizeof(float);
+        seconds +=
+            problem.costs->optimizerStep(Bytes(static_cast<std::int64_t>(bytes)), problem.update.streams, type).value();
         for (const int dimension : sharded.parameters[p].reduceOver)
             seconds += problem.costs->allReduce(lineOf(problem, static_cast<std::size_t>(dimension)), bytes).value();
     }
@@ -135,9 +142,10 @@ Result<Price> priceOf(const LayoutProblem &problem, const std::map<std::string, 
     const graph::Graph &graph = sharded->local.graph;
     const std::size_t type = problem.costs->cluster().device(problem.devices.front()).type;
     Price price;
-    price.seconds = cost::LocalCosts(*problem.costs, graph).seconds(0, graph.ops().size(), problem.samples, type).value();
+    price.seconds =
+        cost::LocalCosts(*problem.costs, graph).seconds(0, graph.ops().size(), problem.samples, type).value();
     for (const graph::Op &op : graph.ops()) {
-        if (!sharding::communicates(op.type))
+        if (!op.traits().communicates())
             continue;
         const std::vector<DeviceId> line = lineOf(problem, static_cast<std::size_t>(op.integer("mesh_dim")));
         const auto members = static_cast<double>(line.size());

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "planners/oneflow/oneflow.h"
 
-#include "engine/program/stage_model.h"
+#include "engine/compile/stage_model.h"
 #include "engine/sharding/megatron.h"
 #include "planners/common/memory.h"
 #include "planners/oneflow/layout.h"
-#include "planners/options.h"
+#include "planners/interface/options.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -17,8 +17,8 @@
 namespace planloom::planners::oneflow {
 namespace {
 
-/// A layout that keeps an iteration's time is worth this many times its memory's share of a device at each step of the price of memory (the repository
-/// doubles its factor from a tenth to 22; ours are shares of an iteration).
+/// A layout that keeps an iteration's time is worth this many times its memory's share of a device at each step of the
+/// price of memory (the repository doubles its factor from a tenth to 22; ours are shares of an iteration).
 constexpr double kMemoryPrices[] = {0.1, 0.4, 1.6, 6.4};
 
 struct Settings {
@@ -29,7 +29,7 @@ struct Settings {
     SolveSettings solve;
 };
 
-/// What was simulated, with what the search thought of it.
+/// A simulated plan, with the search's estimate.
 struct Found {
     plan::Plan plan;
     simulate::Report report;
@@ -55,8 +55,11 @@ Result<std::vector<int>> meshFrom(const Options &options, std::size_t devices)
     for (const char *at = text.data(), *end = at + text.size(); at <= end;) {
         int size = 0;
         const auto [stop, error] = std::from_chars(at, end, size);
-        if (error != std::errc() || size < 1 || (stop != end && *stop != ',') || (product *= static_cast<std::size_t>(size)) > devices)
-            return badInput(fmt::format("option mesh={} is no mesh of up to {} devices; give auto, or sizes such as {},1", text, devices, devices));
+        if (error != std::errc() || size < 1 || (stop != end && *stop != ',')
+            || (product *= static_cast<std::size_t>(size)) > devices)
+            return badInput(
+                fmt::format("option mesh={} is no mesh of up to {} devices; give auto, or sizes such as {},1", text,
+                            devices, devices));
         sizes.push_back(size);
         at = stop + 1;
     }
@@ -118,8 +121,14 @@ void addMeshes(int devices, std::vector<int> mesh, const Settings &settings, std
 
 class Search {
 public:
-    Search(const Problem &problem, const Options &options, Settings settings, graph::TrainingGraph training, Progress &progress)
-        : m_problem(problem), m_options(options), m_settings(std::move(settings)), m_training(std::move(training)), m_progress(progress), m_devices(strongestKind(problem.subject))
+    Search(const Problem &problem, const Options &options, Settings settings, graph::TrainingGraph training,
+           Progress &progress)
+        : m_problem(problem),
+          m_options(options),
+          m_settings(std::move(settings)),
+          m_training(std::move(training)),
+          m_progress(progress),
+          m_devices(strongestKind(problem.subject))
     {
     }
 
@@ -127,7 +136,8 @@ public:
     {
         const std::vector<std::vector<int>> meshes = meshesToTry();
         if (meshes.empty())
-            return infeasible(fmt::format("no mesh of {} devices leaves every replica a sample of a batch of {}; give a larger batch or a mesh with a smaller first size",
+            return infeasible(fmt::format("no mesh of {} devices leaves every replica a sample of a batch of {}; give "
+                                          "a larger batch or a mesh with a smaller first size",
                                           m_devices.size(), m_problem.globalBatch));
         for (std::size_t i = 0; i < meshes.size() && !m_progress.stopped(); ++i) {
             m_progress.report(static_cast<double>(i) / static_cast<double>(meshes.size()), headline(meshes[i]));
@@ -146,7 +156,8 @@ private:
         if (m_found.empty())
             return at;
         const auto best = std::min_element(m_found.begin(), m_found.end(), beats);
-        return fmt::format("{}; best so far {:.4g} ms on {}", at, best->report.iterationSeconds * 1e3, fmt::join(best->plan.stages[0].mesh, " x "));
+        return fmt::format("{}; best so far {:.4g} ms on {}", at, best->report.iterationSeconds * 1e3,
+                           fmt::join(best->plan.stages[0].mesh, " x "));
     }
 
     [[nodiscard]] std::vector<std::vector<int>> meshesToTry() const
@@ -157,7 +168,8 @@ private:
         else
             addMeshes(static_cast<int>(m_devices.size()), {}, m_settings, meshes);
         std::erase_if(meshes, [&](const std::vector<int> &mesh) { return mesh.front() > m_problem.globalBatch; });
-        const auto few = static_cast<int>(std::min<std::int64_t>(m_problem.globalBatch, static_cast<std::int64_t>(m_devices.size())));
+        const auto few = static_cast<int>(
+            std::min<std::int64_t>(m_problem.globalBatch, static_cast<std::int64_t>(m_devices.size())));
         if (m_settings.mesh.empty() && few < static_cast<int>(m_devices.size()))
             meshes.push_back({few}); // more devices than samples: some stay idle
         return meshes;
@@ -172,7 +184,7 @@ private:
         layout.mesh.sizes = mesh;
         layout.samples = static_cast<double>(m_problem.globalBatch) / static_cast<double>(microBatches) / mesh.front();
         layout.microBatches = static_cast<double>(microBatches);
-        layout.stateTensors = m_problem.optimizer.stateTensors();
+        layout.update = m_problem.optimizer.rule.footprint();
         return layout;
     }
 
@@ -183,7 +195,9 @@ private:
             if (recompute && !m_settings.recompute)
                 break;
             const std::int64_t most = std::max<std::int64_t>(1, m_problem.globalBatch / sizes.front());
-            std::int64_t count = m_problem.microBatch ? std::clamp<std::int64_t>(m_problem.globalBatch / (*m_problem.microBatch * sizes.front()), 1, most) : 1;
+            std::int64_t count = m_problem.microBatch
+                ? std::clamp<std::int64_t>(m_problem.globalBatch / (*m_problem.microBatch * sizes.front()), 1, most)
+                : 1;
             for (bool last = false; !last && !m_progress.stopped(); count = std::min(2 * count, most)) {
                 last = m_problem.microBatch || count == most;
                 const auto fits = layouts(layoutProblem(sizes, count), count, recompute);
@@ -200,7 +214,8 @@ private:
     Result<bool> layouts(const LayoutProblem &layout, std::int64_t count, bool recompute)
     {
         bool fits = false;
-        const auto consider = [&](const std::map<std::string, sharding::NdSbp> &pins, const char *from, const Layout *search) -> Status {
+        const auto consider = [&](const std::map<std::string, sharding::NdSbp> &pins, const char *from,
+                                  const Layout *search) -> Status {
             auto found = simulated(layout, pins, count, recompute, search);
             if (!found && found.error().code == ErrorCode::BadInput && search == nullptr)
                 return {}; // a seed that this mesh does not allow
@@ -230,10 +245,11 @@ private:
         auto fitted = search(0);
         if (!fitted || *fitted || m_progress.stopped())
             return fitted ? Result<bool>(fits) : fitted;
-        // The highest price says whether anything fits at all; then the lowest that does.
+        // The highest price shows whether anything fits at all; then the lowest that does.
         const double unit = priceOfMemory();
         fitted = search(kMemoryPrices[std::size(kMemoryPrices) - 1] * unit);
-        for (std::size_t step = 0; fitted && *fitted && step + 1 < std::size(kMemoryPrices) && !m_progress.stopped(); ++step) {
+        for (std::size_t step = 0; fitted && *fitted && step + 1 < std::size(kMemoryPrices) && !m_progress.stopped();
+             ++step) {
             const auto cheaper = search(kMemoryPrices[step] * unit);
             if (!cheaper)
                 return cheaper.error();
@@ -243,7 +259,8 @@ private:
         return fitted ? Result<bool>(fits) : fitted;
     }
 
-    /// Megatron-LM's layouts that differ: where the vocabulary does not divide, or nothing is between blocks, some are the same.
+    /// Megatron-LM's layouts that differ: where the vocabulary does not divide, or nothing is between blocks, some are
+    /// the same.
     [[nodiscard]] std::vector<std::map<std::string, sharding::NdSbp>> megatronLayouts(const sharding::Mesh &mesh) const
     {
         std::vector<std::map<std::string, sharding::NdSbp>> layouts;
@@ -259,11 +276,13 @@ private:
     /// Seconds for a byte at which a whole device costs as much as an iteration.
     [[nodiscard]] double priceOfMemory() const
     {
-        const double capacity = static_cast<double>(m_problem.subject.cluster->typeOf(m_devices.front()).memory.value());
+        const double capacity =
+            static_cast<double>(m_problem.subject.cluster->typeOf(m_devices.front()).memory.value());
         return capacity > 0 ? m_found.back().report.iterationSeconds / capacity : 0;
     }
 
-    Result<Found> simulated(const LayoutProblem &layout, const std::map<std::string, sharding::NdSbp> &pins, std::int64_t count, bool recompute, const Layout *search)
+    Result<Found> simulated(const LayoutProblem &layout, const std::map<std::string, sharding::NdSbp> &pins,
+                            std::int64_t count, bool recompute, const Layout *search)
     {
         const auto price = priceOf(layout, pins);
         if (!price)
@@ -286,9 +305,11 @@ private:
         if (!simulation)
             return simulation.error();
         found.report = std::move(simulation->report);
-        found.fits = std::all_of(found.report.devices.begin(), found.report.devices.end(), [&](const simulate::DeviceReport &device) {
-            return static_cast<double>(device.peakBytes) <= static_cast<double>(device.capacityBytes) * (1 - m_settings.reserve);
-        });
+        found.fits = std::all_of(found.report.devices.begin(), found.report.devices.end(),
+                                 [&](const simulate::DeviceReport &device) {
+                                     return static_cast<double>(device.peakBytes)
+                                         <= static_cast<double>(device.capacityBytes) * (1 - m_settings.reserve);
+                                 });
         return found;
     }
 
@@ -299,7 +320,9 @@ private:
         const auto batch = static_cast<double>(m_problem.globalBatch);
         const std::size_t layers = costs.layers().size();
         const double one = (costs.forward(0, layers, batch, type) + costs.backward(0, layers, batch, type)).value();
-        plan::Estimate estimate{{"iteration_seconds", price.seconds}, {"speedup_over_one_device", price.seconds > 0 ? one / price.seconds : 1}, {"boxing_bytes", price.bytes}};
+        plan::Estimate estimate{{"iteration_seconds", price.seconds},
+                                {"speedup_over_one_device", price.seconds > 0 ? one / price.seconds : 1},
+                                {"boxing_bytes", price.bytes}};
         if (search != nullptr) {
             estimate["search_exact"] = search->exact ? 1 : 0;
             estimate["search_kernel"] = static_cast<double>(search->kernel);
@@ -335,8 +358,10 @@ private:
                 most = std::max(most, device.peakBytes);
             return most;
         };
-        const auto least = std::min_element(m_found.begin(), m_found.end(), [&](const Found &a, const Found &b) { return peak(a) < peak(b); });
-        return memoryBinds(*m_problem.subject.cluster, limitOf(least->plan, m_problem.subject, least->report, m_settings.reserve));
+        const auto least = std::min_element(m_found.begin(), m_found.end(),
+                                            [&](const Found &a, const Found &b) { return peak(a) < peak(b); });
+        return memoryBinds(*m_problem.subject.cluster,
+                           limitOf(least->plan, m_problem.subject, least->report, m_settings.reserve));
     }
 
     const Problem &m_problem;
@@ -352,10 +377,13 @@ private:
 
 std::vector<OptionInfo> OneFlowPlanner::options() const
 {
-    return {{"mesh", "auto", "sizes of the device mesh, data parallel first, such as 2,4; auto: every mesh of all devices", "auto"},
+    return {{"mesh", "auto",
+             "sizes of the device mesh, data parallel first, such as 2,4; auto: every mesh of all devices", "auto"},
             {"dimensions", "3", "dimensions that a mesh may have at most"},
-            {"recompute", "never", "never, or auto: run the forward pass again before backward where nothing fits otherwise", "auto"},
-            {"largest_table", "1048576", "entries of the largest table that elimination may leave; what needs more is refined locally"},
+            {"recompute", "never",
+             "never, or auto: run the forward pass again before backward where nothing fits otherwise", "auto"},
+            {"largest_table", "1048576",
+             "entries of the largest table that elimination may leave; larger ones are refined locally"},
             {"memory_reserve", "0.05", "share of a device's memory left to driver, libraries and fragmentation"}};
 }
 
@@ -369,11 +397,14 @@ Result<PlanReport> OneFlowPlanner::plan(const Problem &problem, const Options &o
     if (progress.stopped())
         return cancelled("stopped before a plan was found");
     const cost::CostModel &costs = *problem.subject.costs;
-    if (const MemoryLimit limit = spreadMemory(costs, MemoryModel(costs, problem.optimizer, settings->reserve), strongestKind(problem.subject)); limit.factor() > 1)
+    if (const MemoryLimit limit = spreadMemory(costs, MemoryModel(costs, problem.optimizer, settings->reserve),
+                                               strongestKind(problem.subject));
+        limit.factor() > 1)
         return memoryBinds(*problem.subject.cluster, limit);
     const graph::Graph &graph = *problem.subject.graph;
-    if (program::isLayerProfile(graph))
-        return unsupported(fmt::format("model {} is a profile of layers without operators, so there is nothing to lay out; give an .onnx file, a config.json or a zoo model "
+    if (graph::isLayerProfile(graph))
+        return unsupported(fmt::format("model {} is a profile of layers without operators, so there is nothing to lay "
+                                       "out; give an .onnx file, a config.json or a zoo model "
                                        "with operators, or use a pipeline planner",
                                        graph.name()));
     auto training = graph::differentiate(graph, OpId(0), OpId(static_cast<std::int32_t>(graph.ops().size())), {}, {});

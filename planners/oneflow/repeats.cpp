@@ -25,7 +25,8 @@ std::optional<Numbered> numbered(const std::string &name)
             ++end;
         int number = 0;
         const char *last = name.data() + end;
-        if (const auto [stop, error] = std::from_chars(name.data() + begin, last, number); end > begin && error == std::errc() && stop == last)
+        if (const auto [stop, error] = std::from_chars(name.data() + begin, last, number);
+            end > begin && error == std::errc() && stop == last)
             return Numbered{name.substr(0, begin) + "#" + name.substr(end), number};
         begin = end + 1;
     }
@@ -39,8 +40,10 @@ bool alike(const graph::Graph &graph, const std::vector<TensorId> &a, const std:
     for (std::size_t i = 0; i < a.size(); ++i) {
         if (a[i].valid() != b[i].valid())
             return false;
-        if (a[i].valid() && (graph.tensor(a[i]).shape != graph.tensor(b[i]).shape || graph.tensor(a[i]).role != graph.tensor(b[i]).role ||
-                             graph.consumers(a[i]).size() != graph.consumers(b[i]).size()))
+        if (a[i].valid()
+            && (graph.tensor(a[i]).shape != graph.tensor(b[i]).shape
+                || graph.tensor(a[i]).role != graph.tensor(b[i]).role
+                || graph.consumers(a[i]).size() != graph.consumers(b[i]).size()))
             return false;
     }
     return true;
@@ -48,7 +51,8 @@ bool alike(const graph::Graph &graph, const std::vector<TensorId> &a, const std:
 
 bool alike(const graph::Graph &graph, const graph::Op &a, const graph::Op &b)
 {
-    return a.type == b.type && a.attributes == b.attributes && alike(graph, a.inputs, b.inputs) && alike(graph, a.outputs, b.outputs);
+    return a.type == b.type && a.attributes == b.attributes && alike(graph, a.inputs, b.inputs)
+        && alike(graph, a.outputs, b.outputs);
 }
 
 } // namespace
@@ -85,13 +89,15 @@ std::vector<std::size_t> tensorRepresentatives(const graph::Graph &graph, const 
         for (std::size_t i = 0; i < op.outputs.size(); ++i)
             chosen[op.outputs[i].index()] = other.outputs[i].index();
         for (std::size_t i = 0; i < op.inputs.size(); ++i)
-            if (op.inputs[i].valid() && graph.tensor(op.inputs[i]).role == graph::TensorRole::Parameter && other.inputs[i] != op.inputs[i])
+            if (op.inputs[i].valid() && graph.tensor(op.inputs[i]).role == graph::TensorRole::Parameter
+                && other.inputs[i] != op.inputs[i])
                 chosen[op.inputs[i].index()] = chosen[other.inputs[i].index()];
     }
     return chosen;
 }
 
-std::vector<std::vector<sharding::Signature>> candidateSignatures(const graph::Graph &graph, int parts, const std::vector<std::size_t> &standsFor,
+std::vector<std::vector<sharding::Signature>> candidateSignatures(const graph::Graph &graph, int parts,
+                                                                  const std::vector<std::size_t> &standsFor,
                                                                   const std::vector<std::size_t> &tensorStandsFor)
 {
     std::vector<std::vector<sharding::Sbp>> segmented(graph.tensors().size());

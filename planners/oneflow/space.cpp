@@ -66,23 +66,27 @@ std::map<std::string, Sbp> LineSpace::pins(const std::vector<int> &states) const
             const OpChoice &made = m_data->choiceOf(tensor.producer.index());
             const auto &outputs = m_data->op(tensor.producer.index()).outputs;
             const auto slot = std::find(outputs.begin(), outputs.end(), tensor.id) - outputs.begin();
-            const Sbp &layout = made.signatures[static_cast<std::size_t>(states[static_cast<std::size_t>(made.node)])].outputs[static_cast<std::size_t>(slot)];
+            const Sbp &layout = made.signatures[static_cast<std::size_t>(states[static_cast<std::size_t>(made.node)])]
+                                    .outputs[static_cast<std::size_t>(slot)];
             if (!m_data->parameterOf[t].valid() || isPartial(layout))
                 found[tensor.name] = layout;
         }
     }
     for (std::size_t i = 0; i < m_data->logical.gradients.size(); ++i) // those of split parameters lie as these do
-        if (const TensorId gradient = m_data->logical.gradients[i]; gradient.valid() && isBroadcast(found.at(m_data->tensor(m_data->logical.parameters[i].index()).name)))
+        if (const TensorId gradient = m_data->logical.gradients[i];
+            gradient.valid() && isBroadcast(found.at(m_data->tensor(m_data->logical.parameters[i].index()).name)))
             found.emplace(m_data->tensor(gradient.index()).name, sharding::broadcast());
     return found;
 }
 
-std::vector<std::string> LineSpace::differing(const std::vector<int> &states, const std::map<std::string, Sbp> &chosen) const
+std::vector<std::string> LineSpace::differing(const std::vector<int> &states,
+                                              const std::map<std::string, Sbp> &chosen) const
 {
     std::vector<std::string> names;
     for (std::size_t o = 0; o < m_data->ops.size(); ++o) {
         const OpChoice &own = m_data->choiceOf(o);
-        const Signature &signature = own.signatures[static_cast<std::size_t>(states[static_cast<std::size_t>(own.node)])];
+        const Signature &signature =
+            own.signatures[static_cast<std::size_t>(states[static_cast<std::size_t>(own.node)])];
         const Op &op = m_data->op(o);
         for (std::size_t i = 0; i < op.outputs.size(); ++i) {
             const auto made = chosen.find(m_data->tensor(op.outputs[i].index()).name);
@@ -95,9 +99,6 @@ std::vector<std::string> LineSpace::differing(const std::vector<int> &states, co
     return names;
 }
 
-std::size_t LineSpace::operators() const
-{
-    return m_data->ops.size();
-}
+std::size_t LineSpace::operators() const { return m_data->ops.size(); }
 
 } // namespace planloom::planners::oneflow

@@ -15,12 +15,13 @@ struct OpChoice {
 
 /// A tensor's nodes, and their states.
 struct TensorChoice {
-    int pin = -1;                         ///< node of the layout that it lies in; parameters and what is read more than once
-    std::array<int, 2> group{-1, -1};     ///< nodes of the layout that several readers of the forward and the backward pass share
-    std::vector<sharding::Sbp> layouts;   ///< states of all three
+    int pin = -1; ///< node of its layout; for parameters and tensors with several readers
+    std::array<int, 2> group{
+        -1, -1}; ///< nodes of the layout that several readers of the forward and the backward pass share
+    std::vector<sharding::Sbp> layouts; ///< states of all three
 };
 
-/// Nodes and edges of a line, and what they stand for.
+/// Nodes and edges of a line, and their meaning.
 struct SpaceData {
     graph::TrainingGraph logical;
     LineSetting setting;
@@ -40,7 +41,10 @@ struct SpaceData {
     [[nodiscard]] const graph::Op &op(std::size_t index) const { return logical.graph.ops()[index]; }
     [[nodiscard]] const graph::Tensor &tensor(std::size_t index) const { return logical.graph.tensors()[index]; }
     [[nodiscard]] const OpChoice &choiceOf(std::size_t op) const { return ops[standsFor[op]]; }
-    [[nodiscard]] const TensorChoice &tensorChoice(std::size_t tensor) const { return tensors[tensorStandsFor[tensor]]; }
+    [[nodiscard]] const TensorChoice &tensorChoice(std::size_t tensor) const
+    {
+        return tensors[tensorStandsFor[tensor]];
+    }
 };
 
 /// Fills nodes and edges of data.logical under data.setting. Cost: O(operators * signatures^2).

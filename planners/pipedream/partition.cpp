@@ -14,14 +14,18 @@ constexpr double kNone = std::numeric_limits<double>::infinity();
 /// The best pipeline of a span on a number of parts: its last stage's replicas, and where the stages before it end.
 struct Best {
     double seconds = kNone;
-    std::int32_t before = -1; ///< last state of what comes before; -1: one stage
+    std::int32_t before = -1; ///< last state before it; -1: one stage
     std::int32_t replicas = 1;
 };
 
 class Search {
 public:
     Search(const std::vector<State> &states, const std::vector<Level> &levels, Progress &progress)
-        : m_states(states), m_levels(levels), m_progress(progress), m_n(states.size()), m_before(m_n)
+        : m_states(states),
+          m_levels(levels),
+          m_progress(progress),
+          m_n(states.size()),
+          m_before(m_n)
     {
         for (std::size_t j = 0; j < m_n; ++j) {
             for (std::size_t k = 0; k < j; ++k) {
@@ -54,14 +58,20 @@ public:
 
 private:
     /// True if the layers between states i - 1 and j make a span: the one before is part of the other.
-    [[nodiscard]] bool spans(std::size_t i, std::size_t j) const { return i == 0 || (i - 1 < j && m_states[j].includes(m_states[i - 1])); }
+    [[nodiscard]] bool spans(std::size_t i, std::size_t j) const
+    {
+        return i == 0 || (i - 1 < j && m_states[j].includes(m_states[i - 1]));
+    }
 
     [[nodiscard]] double parameters(std::size_t i, std::size_t j) const
     {
         return m_states[j].parameterBytes - (i > 0 ? m_states[i - 1].parameterBytes : 0);
     }
 
-    Best &at(std::size_t level, std::size_t i, std::size_t j, std::size_t parts) { return m_best[level][(i * m_n + j) * m_levels[level].parts + parts - 1]; }
+    Best &at(std::size_t level, std::size_t i, std::size_t j, std::size_t parts)
+    {
+        return m_best[level][(i * m_n + j) * m_levels[level].parts + parts - 1];
+    }
 
     bool fill(std::size_t level)
     {
@@ -71,7 +81,9 @@ private:
         for (std::size_t i = 0; i < (last ? 1 : m_n); ++i) {
             if (m_progress.stopped())
                 return false;
-            m_progress.report((static_cast<double>(level) + static_cast<double>(i) / static_cast<double>(m_n)) / static_cast<double>(m_levels.size()), "spans");
+            m_progress.report((static_cast<double>(level) + static_cast<double>(i) / static_cast<double>(m_n))
+                                  / static_cast<double>(m_levels.size()),
+                              "spans");
             for (std::size_t j = i; j < m_n; ++j) {
                 if (m_single[i * m_n + j] < kNone)
                     span(level, i, j);
@@ -102,7 +114,7 @@ private:
         }
     }
 
-    /// States i .. k on what is left of every number of parts, the rest on @p replicas.
+    /// States i .. k on the rest of every number of parts, the rest on @p replicas.
     void split(std::size_t level, std::size_t i, std::size_t j, std::size_t k, std::size_t replicas, double lastStage)
     {
         const Level &of = m_levels[level];
@@ -121,8 +133,10 @@ private:
         }
     }
 
-    /// The stages of a span on the first @p parts parts of a level, once for each of @p bases: the first devices of such runs of parts.
-    void unfold(std::size_t level, std::size_t i, std::size_t j, std::size_t parts, const std::vector<std::size_t> &bases, std::vector<Stage> &stages)
+    /// The stages of a span on the first @p parts parts of a level, once for each of @p bases: the first devices of
+    /// such runs of parts.
+    void unfold(std::size_t level, std::size_t i, std::size_t j, std::size_t parts,
+                const std::vector<std::size_t> &bases, std::vector<Stage> &stages)
     {
         const Best best = at(level, i, j, parts);
         const auto replicas = static_cast<std::size_t>(best.replicas);

@@ -4,7 +4,7 @@
 #include "planners/common/bandwidth.h"
 #include "planners/common/memory.h"
 #include "planners/common/micro_batch.h"
-#include "planners/options.h"
+#include "planners/interface/options.h"
 
 #include <fmt/format.h>
 
@@ -23,7 +23,8 @@ struct Settings {
 };
 
 /// The chain layers [first, last) of a stage; none if they do not follow each other.
-std::optional<std::pair<std::size_t, std::size_t>> rangeOf(const std::vector<State> &states, const Stage &stage, std::size_t layers)
+std::optional<std::pair<std::size_t, std::size_t>> rangeOf(const std::vector<State> &states, const Stage &stage,
+                                                           std::size_t layers)
 {
     std::size_t first = layers;
     std::size_t last = 0;
@@ -41,7 +42,8 @@ std::optional<std::pair<std::size_t, std::size_t>> rangeOf(const std::vector<Sta
 }
 
 /// The partition as a plan's stages; none if a stage's layers are scattered over the chain.
-std::optional<std::vector<plan::Stage>> stagesOf(const Problem &problem, const std::vector<State> &states, const Partition &partition)
+std::optional<std::vector<plan::Stage>> stagesOf(const Problem &problem, const std::vector<State> &states,
+                                                 const Partition &partition)
 {
     const auto devices = problem.subject.cluster->devices();
     std::vector<plan::Stage> stages;
@@ -89,7 +91,8 @@ std::optional<Found> search(const Problem &problem, double samples, const Settin
     return Found{std::move(found), *std::move(stages)};
 }
 
-plan::Plan planOf(const Problem &problem, const Options &options, const Settings &settings, std::int64_t samples, Found found)
+plan::Plan planOf(const Problem &problem, const Options &options, const Settings &settings, std::int64_t samples,
+                  Found found)
 {
     plan::Plan plan = emptyPlan(problem, "pipedream", options);
     std::size_t most = 1;
@@ -97,7 +100,8 @@ plan::Plan planOf(const Problem &problem, const Options &options, const Settings
         stage.recompute = settings.recompute == "always" ? plan::Recompute::Full : plan::Recompute::None;
         most = std::max(most, stage.devices.size());
     }
-    // PipeDream's replicas take whole micro-batches in turn; here each takes its slice of a micro-batch as many times larger.
+    // PipeDream's replicas take whole micro-batches in turn; here each takes its slice of a micro-batch as many times
+    // larger.
     plan.microBatches = std::max<std::int64_t>(1, problem.globalBatch / (samples * static_cast<std::int64_t>(most)));
     plan.schedule.kind = plan::ScheduleKind::OneF1B;
     plan.stages = std::move(found.stages);
@@ -137,7 +141,8 @@ std::vector<Layer> layersOf(const Problem &problem, double samples)
             continue;
         const std::size_t from = view.layerOf(tensor.producer);
         const auto readers = graph.consumers(tensor.id);
-        const bool leaves = readers.empty() || std::any_of(readers.begin(), readers.end(), [&](OpId reader) { return view.layerOf(reader) != from; });
+        const bool leaves = readers.empty()
+            || std::any_of(readers.begin(), readers.end(), [&](OpId reader) { return view.layerOf(reader) != from; });
         if (leaves)
             layers[from].outputBytes += static_cast<double>(tensor.bytes(1).value()) * samples;
     }
@@ -148,7 +153,8 @@ std::vector<Level> levelsOf(const cluster::Cluster &cluster)
 {
     const auto nodes = cluster.nodes();
     const std::size_t each = nodes.front().devices.size();
-    const bool regular = std::all_of(nodes.begin(), nodes.end(), [&](const cluster::Node &node) { return node.devices.size() == each; });
+    const bool regular =
+        std::all_of(nodes.begin(), nodes.end(), [&](const cluster::Node &node) { return node.devices.size() == each; });
     std::vector<Level> levels;
     if (regular && each > 1)
         levels.push_back({each, bandwidthBetween(cluster, nodes.front().devices[0], nodes.front().devices[1])});
@@ -165,7 +171,9 @@ std::vector<Level> levelsOf(const cluster::Cluster &cluster)
 
 std::vector<OptionInfo> PipeDreamPlanner::options() const
 {
-    return {{"cuts", "branches", "branches: cuts may go through branches of the model at different depths, where stages stay runs of layers; chain: between layers of the chain only"},
+    return {{"cuts", "branches",
+             "branches: cuts may go through branches of the model at different depths, where stages stay runs of "
+             "layers; chain: between layers of the chain only"},
             {"recompute", "never", "run forward again before backward: never or always", "always"}};
 }
 
@@ -187,19 +195,26 @@ Result<PlanReport> PipeDreamPlanner::plan(const Problem &problem, const Options 
         if (!found)
             break;
         plan::Plan plan = planOf(problem, options, settings, samples, *std::move(found));
-        const auto most = std::max_element(plan.stages.begin(), plan.stages.end(), [](const plan::Stage &a, const plan::Stage &b) { return a.devices.size() < b.devices.size(); });
+        const auto most =
+            std::max_element(plan.stages.begin(), plan.stages.end(), [](const plan::Stage &a, const plan::Stage &b) {
+                return a.devices.size() < b.devices.size();
+            });
         if (plan.globalBatch / plan.microBatches < static_cast<std::int64_t>(most->devices.size()))
             continue; // a replica would have no sample
         Result<PlanReport> report = finish(std::move(plan), problem);
         if (!report)
             return report.error();
-        const bool faster = !best || (report->predicted.fits && (!best->predicted.fits || report->predicted.iterationSeconds < best->predicted.iterationSeconds));
+        const bool faster = !best
+            || (report->predicted.fits
+                && (!best->predicted.fits || report->predicted.iterationSeconds < best->predicted.iterationSeconds));
         if (faster)
             best = *std::move(report);
     }
     if (!best)
-        return progress.stopped() ? cancelled("stopped before a plan was found")
-                                  : infeasible(fmt::format("a batch of {} samples leaves replicas without one; use a larger batch", problem.globalBatch));
+        return progress.stopped()
+            ? cancelled("stopped before a plan was found")
+            : infeasible(fmt::format("a batch of {} samples leaves replicas without one; use a larger batch",
+                                     problem.globalBatch));
     if (!best->predicted.fits)
         return memoryBinds(*problem.subject.cluster, limitOf(best->plan, problem.subject, best->predicted));
     best->complete = !progress.stopped();

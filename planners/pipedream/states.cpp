@@ -41,7 +41,8 @@ State stateOf(const Bits &bits, const std::vector<Layer> &layers, const std::vec
         state.seconds += layers[layer].seconds;
         state.parameterBytes += layers[layer].parameterBytes;
         const auto &after = readers[layer];
-        if (after.empty() || std::any_of(after.begin(), after.end(), [&](std::size_t reader) { return !test(bits, reader); }))
+        if (after.empty()
+            || std::any_of(after.begin(), after.end(), [&](std::size_t reader) { return !test(bits, reader); }))
             state.outputBytes += layers[layer].outputBytes;
     }
     return state;
@@ -68,7 +69,8 @@ std::optional<std::vector<State>> allStates(const std::vector<Layer> &layers, st
         open.pop_back();
         for (std::size_t layer = 0; layer < layers.size(); ++layer) {
             const auto &inputs = layers[layer].inputs;
-            if (test(from, layer) || std::any_of(inputs.begin(), inputs.end(), [&](std::size_t input) { return !test(from, input); }))
+            if (test(from, layer)
+                || std::any_of(inputs.begin(), inputs.end(), [&](std::size_t input) { return !test(from, input); }))
                 continue;
             Bits next = from;
             set(next, layer);

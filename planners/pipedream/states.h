@@ -16,13 +16,13 @@ struct Layer {
     std::vector<std::size_t> inputs; ///< layers that it reads
 };
 
-/// What has been computed at a cut of the model: a set of layers that holds all that its members read. A chain has one state per layer; branches
-/// have more, because a cut may go through them at different depths.
+/// The layers computed before a cut of the model: a set closed under the reads of its members. A chain has one
+/// state per layer; branches have more, because a cut may go through them at different depths.
 struct State {
     std::vector<std::uint64_t> layers; ///< one bit a layer
     double seconds = 0;                ///< of all its layers
     double parameterBytes = 0;
-    double outputBytes = 0; ///< of the layers that others still read, or that nobody reads
+    double outputBytes = 0; ///< of the layers that later ones read, or that none reads
 
     [[nodiscard]] bool holds(std::size_t layer) const { return (layers[layer / 64] >> (layer % 64) & 1U) != 0; }
     /// True if every layer of @p other is in this state too.

@@ -9,8 +9,14 @@ namespace {
 class Scheduler {
 public:
     Scheduler(const Instance &instance, const std::vector<Part> &parts, TieBreak tie, Duplex duplex)
-        : m_instance(instance), m_parts(parts), m_tie(tie), m_duplex(duplex), m_microBatches(static_cast<std::size_t>(instance.microBatches)),
-          m_free(2 * parts.size(), 0), m_freeBack(2 * parts.size(), 0), m_ready(m_microBatches, 0)
+        : m_instance(instance),
+          m_parts(parts),
+          m_tie(tie),
+          m_duplex(duplex),
+          m_microBatches(static_cast<std::size_t>(instance.microBatches)),
+          m_free(2 * parts.size(), 0),
+          m_freeBack(2 * parts.size(), 0),
+          m_ready(m_microBatches, 0)
     {
         const std::size_t last = parts.size() - 1;
         for (std::size_t n = 0; n < parts.size(); ++n) {
@@ -19,7 +25,8 @@ public:
             if (n == last)
                 break;
             const Line line = instance.channel(parts[n].begin, parts[n].end, parts[n + 1].end);
-            m_times.push_back({line.seconds(instance.forwardBytes[parts[n].last - 1]), line.seconds(instance.backwardBytes[parts[n].last - 1])});
+            m_times.push_back({line.seconds(instance.forwardBytes[parts[n].last - 1]),
+                               line.seconds(instance.backwardBytes[parts[n].last - 1])});
         }
     }
 
@@ -46,7 +53,8 @@ public:
 private:
     Block place(std::size_t resource, std::size_t microBatch, bool backward)
     {
-        double &free = backward && resource % 2 == 1 && m_duplex == Duplex::Full ? m_freeBack[resource] : m_free[resource];
+        double &free =
+            backward && resource % 2 == 1 && m_duplex == Duplex::Full ? m_freeBack[resource] : m_free[resource];
         Block block{resource, microBatch, backward, std::max(free, m_ready[microBatch]), 0};
         block.end = block.begin + (backward ? m_times[resource].backward : m_times[resource].forward);
         free = block.end;
@@ -61,7 +69,8 @@ private:
         for (const Passes &times : m_times)
             slowest = std::max(slowest, times.sum());
         for (std::size_t n = 0; n < m_parts.size(); ++n) {
-            const double reduction = m_instance.reduce(m_parts[n].first, m_parts[n].last, m_parts[n].begin, m_parts[n].end);
+            const double reduction =
+                m_instance.reduce(m_parts[n].first, m_parts[n].last, m_parts[n].begin, m_parts[n].end);
             longest = std::max(longest, reduction);
             execution.seconds = std::max(execution.seconds, m_free[2 * n] + reduction);
         }
@@ -73,10 +82,10 @@ private:
     TieBreak m_tie;
     Duplex m_duplex;
     std::size_t m_microBatches;
-    std::vector<Passes> m_times; ///< by resource
-    std::vector<double> m_free;  ///< by resource: when it has nothing left to do
+    std::vector<Passes> m_times;    ///< by resource
+    std::vector<double> m_free;     ///< by resource: when it has nothing left to do
     std::vector<double> m_freeBack; ///< the same for the way back of channels that work in both directions at once
-    std::vector<double> m_ready; ///< by micro-batch: when its latest block ended
+    std::vector<double> m_ready;    ///< by micro-batch: when its latest block ended
 };
 
 } // namespace

@@ -22,17 +22,18 @@ struct Block {
 };
 
 struct Execution {
-    double seconds = 0;       ///< T: until the last all-reduce ends
-    double bound = 0;         ///< (M + 4S - 4) C + max A, which T does not exceed
+    double seconds = 0;        ///< T: until the last all-reduce ends
+    double bound = 0;          ///< (M + 4S - 4) C + max A, which T does not exceed
     std::vector<Block> blocks; ///< in the order of cycles
 };
 
-/// The execution scheduler (SPP, PE): block j of micro-batch m has cycle m + j; every stage and channel runs its blocks in the order of their cycles,
-/// each as soon as what it needs is there; a stage's all-reduce follows its last block. O(stages * micro-batches).
+/// The execution scheduler (SPP, PE): block j of micro-batch m has cycle m + j; every stage and channel runs its blocks
+/// in the order of their cycles, each as soon as its inputs are there; a stage's all-reduce follows its last block.
+/// O(stages * micro-batches).
 Execution execute(const Instance &instance, const std::vector<Part> &parts, TieBreak tie, Duplex duplex);
 
-/// Forward passes that each stage runs before its first backward under that order: 4 (S - n) for stage n of S, counted from 1, one more with
-/// forward first; 1 for the last; at most @p microBatches.
+/// Forward passes that each stage runs before its first backward under that order: 4 (S - n) for stage n of S, counted
+/// from 1, one more with forward first; 1 for the last; at most @p microBatches.
 std::vector<int> warmupOf(std::size_t stages, std::size_t microBatches, TieBreak tie);
 
 } // namespace planloom::planners::spp

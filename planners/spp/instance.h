@@ -23,7 +23,8 @@ struct Passes {
     [[nodiscard]] double sum() const { return forward + backward; }
 };
 
-/// A chain of layers, a line of devices, and what it costs to put one on the other. A window is the devices [begin, end) of the line.
+/// A chain of layers, a line of devices, and the costs of placing one on the other. A window is the devices [begin,
+/// end) of the line.
 struct Instance {
     std::size_t layers = 0;
     std::size_t devices = 0;
@@ -45,8 +46,9 @@ struct Instance {
     }
 };
 
-/// Communication as SPP has it: every sender exchanges its share with every receiver at once, and the slowest pair decides; a ring's
-/// slowest pair decides too. @p order: the line, as devices of @p bandwidths. Cost of making: O(devices^3).
+/// Communication as SPP has it: every sender exchanges its share with every receiver at once, and the slowest pair
+/// decides; a ring's slowest pair decides too. @p order: the line, as devices of @p bandwidths. Cost of making:
+/// O(devices^3).
 void setPairwiseCommunication(Instance &instance, const Bandwidths &bandwidths, const std::vector<std::size_t> &order);
 
 } // namespace planloom::planners::spp

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "planners/spp/line.h"
 
-#include "engine/program/stage_model.h"
+#include "engine/compile/stage_model.h"
 #include "planners/common/bandwidth.h"
 
 #include <algorithm>
@@ -15,8 +15,6 @@
 namespace planloom::planners::spp {
 namespace {
 
-constexpr double kNone = std::numeric_limits<double>::infinity();
-
 double pairBandwidth(const cluster::Cluster &cluster, DeviceId from, DeviceId to, bool shared)
 {
     const NodeId a = cluster.device(from).node;
@@ -24,7 +22,8 @@ double pairBandwidth(const cluster::Cluster &cluster, DeviceId from, DeviceId to
     const double width = bandwidthBetween(cluster, from, to);
     if (a == b || !shared)
         return width;
-    return width / static_cast<double>(cluster.nodes()[a.index()].devices.size() * cluster.nodes()[b.index()].devices.size());
+    return width
+        / static_cast<double>(cluster.nodes()[a.index()].devices.size() * cluster.nodes()[b.index()].devices.size());
 }
 
 } // namespace
@@ -32,7 +31,7 @@ double pairBandwidth(const cluster::Cluster &cluster, DeviceId from, DeviceId to
 Bandwidths bandwidthsOf(const cluster::Cluster &cluster, bool shared)
 {
     const auto devices = cluster.devices();
-    Bandwidths bandwidths{devices.size(), std::vector<double>(devices.size() * devices.size(), kNone)};
+    Bandwidths bandwidths{devices.size(), std::vector<double>(devices.size() * devices.size(), kInfinite)};
     for (std::size_t a = 0; a < devices.size(); ++a) {
         for (std::size_t b = 0; b < a; ++b) {
             const double width = pairBandwidth(cluster, devices[a].id, devices[b].id, shared);
@@ -54,11 +53,12 @@ std::vector<DeviceId> orderedDevices(const cluster::Cluster &cluster)
     std::vector<std::size_t> order(nodes.size());
     std::iota(order.begin(), order.end(), std::size_t{0});
     if (nodes.size() <= kMostOrdered) {
-        Bandwidths between{nodes.size(), std::vector<double>(nodes.size() * nodes.size(), kNone)};
+        Bandwidths between{nodes.size(), std::vector<double>(nodes.size() * nodes.size(), kInfinite)};
         for (std::size_t a = 0; a < nodes.size(); ++a) {
             for (std::size_t b = 0; b < nodes.size(); ++b) {
                 if (a != b)
-                    between.values[a * nodes.size() + b] = bandwidthBetween(cluster, nodes[a].devices.front(), nodes[b].devices.front());
+                    between.values[a * nodes.size() + b] =
+                        bandwidthBetween(cluster, nodes[a].devices.front(), nodes[b].devices.front());
             }
         }
         order = recursiveOrder(between).devices;
@@ -68,7 +68,7 @@ std::vector<DeviceId> orderedDevices(const cluster::Cluster &cluster)
     return line;
 }
 
-/// What the instance's functions share: they outlive the line where the instance does.
+/// Shared by the instance's functions: they outlive the line where the instance does.
 struct DeviceLine::Shared {
     const Problem *problem;
     const MemoryModel *memory;
@@ -82,7 +82,8 @@ struct DeviceLine::Shared {
     struct Sums {
         std::vector<double> forward, backward;
     };
-    std::map<std::pair<std::size_t, std::size_t>, Sums> sums; ///< by device type and replicas: seconds of the layers before each
+    std::map<std::pair<std::size_t, std::size_t>, Sums>
+        sums; ///< by device type and replicas: seconds of the layers before each
     std::map<std::pair<std::size_t, std::size_t>, Line> reductions;
     std::map<std::pair<std::size_t, std::pair<std::size_t, std::size_t>>, Line> channels;
 
@@ -106,11 +107,15 @@ struct DeviceLine::Shared {
         return found->second;
     }
 
-    /// Micro-batches that fit beside what a replica of the layers always holds, on the smallest device of the window.
-    [[nodiscard]] int inFlight(std::size_t first, std::size_t last, std::size_t begin, std::size_t end, bool again) const
+    /// Micro-batches that fit beside the persistent memory of a replica of the layers, on the smallest device of the
+    /// window.
+    [[nodiscard]] int inFlight(std::size_t first, std::size_t last, std::size_t begin, std::size_t end,
+                               bool again) const
     {
         const StageFootprint footprint = memory->footprint(first, last, slice(end - begin), again);
-        const double room = *std::min_element(usable.begin() + static_cast<std::ptrdiff_t>(begin), usable.begin() + static_cast<std::ptrdiff_t>(end)) - footprint.fixed;
+        const double room = *std::min_element(usable.begin() + static_cast<std::ptrdiff_t>(begin),
+                                              usable.begin() + static_cast<std::ptrdiff_t>(end))
+            - footprint.fixed;
         if (room < footprint.perMicroBatch)
             return 0;
         constexpr double kMost = 1e9;
@@ -119,16 +124,17 @@ struct DeviceLine::Shared {
 
     [[nodiscard]] bool again(std::size_t first, std::size_t last, std::size_t begin, std::size_t end) const
     {
-        return recompute == Recompute::Always || (recompute == Recompute::Auto && inFlight(first, last, begin, end, false) == 0);
+        return recompute == Recompute::Always
+            || (recompute == Recompute::Auto && inFlight(first, last, begin, end, false) == 0);
     }
 
     Passes passes(std::size_t first, std::size_t last, std::size_t begin, std::size_t end)
     {
         if (static_cast<double>(end - begin) > least)
-            return {kNone, kNone}; // a replica would have nothing to do
+            return {kInfinite, kInfinite}; // a replica would have nothing to do
         const bool twice = again(first, last, begin, end);
         if (inFlight(first, last, begin, end, twice) == 0)
-            return {kNone, kNone};
+            return {kInfinite, kInfinite};
         Passes slowest;
         for (std::size_t place = begin; place < end; ++place) {
             const std::size_t type = costs().cluster().device(devices[place]).type;
@@ -137,14 +143,16 @@ struct DeviceLine::Shared {
             const Sums &times = sumsOf(type, end - begin);
             const double forward = times.forward[last] - times.forward[first];
             slowest.forward = std::max(slowest.forward, forward);
-            slowest.backward = std::max(slowest.backward, times.backward[last] - times.backward[first] + (twice ? forward : 0));
+            slowest.backward =
+                std::max(slowest.backward, times.backward[last] - times.backward[first] + (twice ? forward : 0));
         }
         return slowest;
     }
 
     [[nodiscard]] std::vector<DeviceId> window(std::size_t begin, std::size_t end) const
     {
-        std::vector<DeviceId> members(devices.begin() + static_cast<std::ptrdiff_t>(begin), devices.begin() + static_cast<std::ptrdiff_t>(end));
+        std::vector<DeviceId> members(devices.begin() + static_cast<std::ptrdiff_t>(begin),
+                                      devices.begin() + static_cast<std::ptrdiff_t>(end));
         std::sort(members.begin(), members.end());
         return members;
     }
@@ -181,9 +189,10 @@ struct DeviceLine::Shared {
     }
 };
 
-DeviceLine::DeviceLine(const Problem &problem, std::vector<DeviceId> devices, std::int64_t microBatches, Communication communication, Recompute recompute,
-                       const MemoryModel &memory)
-    : m_shared(std::make_shared<Shared>()), m_microBatches(microBatches)
+DeviceLine::DeviceLine(const Problem &problem, std::vector<DeviceId> devices, std::int64_t microBatches,
+                       Communication communication, Recompute recompute, const MemoryModel &memory)
+    : m_shared(std::make_shared<Shared>()),
+      m_microBatches(microBatches)
 {
     Shared &shared = *m_shared;
     shared.problem = &problem;
@@ -191,7 +200,7 @@ DeviceLine::DeviceLine(const Problem &problem, std::vector<DeviceId> devices, st
     shared.devices = std::move(devices);
     shared.communication = communication;
     shared.recompute = recompute;
-    shared.wholeSamples = !program::isLayerProfile(*problem.subject.graph);
+    shared.wholeSamples = !graph::isLayerProfile(*problem.subject.graph);
     const double samples = static_cast<double>(problem.globalBatch) / static_cast<double>(microBatches);
     shared.samples = shared.wholeSamples ? std::ceil(samples) : samples;
     shared.least = std::floor(samples);
@@ -207,26 +216,35 @@ Instance DeviceLine::instance() const
     instance.devices = shared.devices.size();
     instance.microBatches = static_cast<double>(m_microBatches);
     for (std::size_t layer = 0; layer < instance.layers; ++layer)
-        instance.forwardBytes.push_back(layer + 1 < instance.layers ? shared.memory->cutBytes(layer + 1) * shared.samples : 0);
+        instance.forwardBytes.push_back(
+            layer + 1 < instance.layers ? shared.memory->cutBytes(layer + 1) * shared.samples : 0);
     instance.backwardBytes = instance.forwardBytes;
     for (std::size_t layer = 0; layer <= instance.layers; ++layer)
-        instance.parameterBytes.push_back(layer == 0 ? 0 : static_cast<double>(shared.costs().parameterBytes(0, layer).value()));
+        instance.parameterBytes.push_back(
+            layer == 0 ? 0 : static_cast<double>(shared.costs().parameterBytes(0, layer).value()));
     if (shared.communication == Communication::Pairs) {
         std::vector<std::size_t> order;
         for (const DeviceId device : shared.devices)
             order.push_back(device.index());
         setPairwiseCommunication(instance, bandwidthsOf(shared.costs().cluster(), false), order);
     } else {
-        instance.channel = [s = m_shared](std::size_t begin, std::size_t middle, std::size_t end) { return s->channel(begin, middle, end); };
+        instance.channel = [s = m_shared](std::size_t begin, std::size_t middle, std::size_t end) {
+            return s->channel(begin, middle, end);
+        };
         instance.reduction = [s = m_shared](std::size_t begin, std::size_t end) { return s->reduction(begin, end); };
     }
-    instance.passes = [s = m_shared](std::size_t first, std::size_t last, std::size_t begin, std::size_t end) { return s->passes(first, last, begin, end); };
+    instance.passes = [s = m_shared](std::size_t first, std::size_t last, std::size_t begin, std::size_t end) {
+        return s->passes(first, last, begin, end);
+    };
     return instance;
 }
 
 std::vector<DeviceId> DeviceLine::devicesOf(const Part &part) const { return m_shared->window(part.begin, part.end); }
 
-bool DeviceLine::recomputes(const Part &part) const { return m_shared->again(part.first, part.last, part.begin, part.end); }
+bool DeviceLine::recomputes(const Part &part) const
+{
+    return m_shared->again(part.first, part.last, part.begin, part.end);
+}
 
 int DeviceLine::mostInFlight(const Part &part) const
 {

@@ -31,8 +31,9 @@ bool better(const Split &a, const Split &b, std::size_t all)
     return evenA != evenB ? evenA > evenB : a.side < b.side;
 }
 
-/// Stoer and Wagner's minimum cut of the complete graph on @p members: in each phase devices are added in the order of their bandwidth to
-/// those already added; the last one cut off from the rest is a candidate, and is then joined with the one before it.
+/// Stoer and Wagner's minimum cut of the complete graph on @p members: in each phase devices are added in the order of
+/// their bandwidth to those already added; the last one cut off from the rest is a candidate, and is then joined with
+/// the one before it.
 Split minimumCut(const Bandwidths &bandwidths, const Devices &members)
 {
     const std::size_t n = members.size();
@@ -52,7 +53,8 @@ Split minimumCut(const Bandwidths &bandwidths, const Devices &members)
         std::size_t before = left.front();
         std::size_t last = left.front();
         while (!waiting.empty()) {
-            const auto next = std::max_element(waiting.begin(), waiting.end(), [&](std::size_t a, std::size_t b) { return reach[a] < reach[b]; });
+            const auto next = std::max_element(waiting.begin(), waiting.end(),
+                                               [&](std::size_t a, std::size_t b) { return reach[a] < reach[b]; });
             before = last;
             last = *next;
             waiting.erase(next);

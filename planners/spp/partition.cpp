@@ -8,21 +8,26 @@
 namespace planloom::planners::spp {
 namespace {
 
-constexpr double kNone = std::numeric_limits<double>::infinity();
-
-/// W(l, r, i) of one number of stages: the first l layers on the first i windows, the last stage on the last r of them. With the choice that
-/// led there: where the stage before ended, and how many windows it had.
+/// W(l, r, i) of one number of stages: the first l layers on the first i windows, the last stage on the last r of them.
+/// With the choice that led there: where the stage before ended, and how many windows it had.
 class Table {
 public:
     struct Entry {
-        double load = kNone;
+        double load = kInfinite;
         std::uint32_t layers = 0;
         std::uint32_t windows = 0;
     };
 
-    Table(std::size_t layers, std::size_t windows) : m_windows(windows), m_entries((layers + 1) * (windows + 1) * (windows + 1)) {}
+    Table(std::size_t layers, std::size_t windows)
+        : m_windows(windows),
+          m_entries((layers + 1) * (windows + 1) * (windows + 1))
+    {
+    }
 
-    Entry &at(std::size_t layers, std::size_t replicas, std::size_t used) { return m_entries[(layers * (m_windows + 1) + replicas) * (m_windows + 1) + used]; }
+    Entry &at(std::size_t layers, std::size_t replicas, std::size_t used)
+    {
+        return m_entries[(layers * (m_windows + 1) + replicas) * (m_windows + 1) + used];
+    }
 
 private:
     std::size_t m_windows;
@@ -32,7 +37,10 @@ private:
 class Search {
 public:
     Search(const Instance &instance, std::size_t granule, Progress &progress)
-        : m_instance(instance), m_granule(granule), m_windows(instance.devices / granule), m_progress(progress)
+        : m_instance(instance),
+          m_granule(granule),
+          m_windows(instance.devices / granule),
+          m_progress(progress)
     {
     }
 
@@ -56,7 +64,7 @@ public:
     {
         const std::size_t stages = m_tables.size();
         Partition found;
-        found.load = kNone;
+        found.load = kInfinite;
         std::size_t replicas = 0;
         for (std::size_t r = 1; r <= m_windows; ++r) {
             const double load = m_tables.back().at(m_instance.layers, r, m_windows).load;
@@ -123,14 +131,15 @@ private:
 
 double stageLoad(const Instance &instance, const Part &part)
 {
-    return instance.microBatches * instance.passes(part.first, part.last, part.begin, part.end).sum() +
-           instance.reduce(part.first, part.last, part.begin, part.end);
+    return instance.microBatches * instance.passes(part.first, part.last, part.begin, part.end).sum()
+        + instance.reduce(part.first, part.last, part.begin, part.end);
 }
 
 double channelLoad(const Instance &instance, const Part &from, const Part &to)
 {
     const Line line = instance.channel(from.begin, from.end, to.end);
-    return instance.microBatches * (line.seconds(instance.forwardBytes[from.last - 1]) + line.seconds(instance.backwardBytes[from.last - 1]));
+    return instance.microBatches
+        * (line.seconds(instance.forwardBytes[from.last - 1]) + line.seconds(instance.backwardBytes[from.last - 1]));
 }
 
 std::vector<Partition> partitions(const Instance &instance, std::size_t stages, std::size_t granule, Progress &progress)

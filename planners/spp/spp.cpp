@@ -2,7 +2,7 @@
 #include "planners/spp/spp.h"
 
 #include "planners/common/micro_batch.h"
-#include "planners/options.h"
+#include "planners/interface/options.h"
 #include "planners/spp/line.h"
 
 #include <fmt/format.h>
@@ -39,12 +39,16 @@ Result<Settings> read(const Options &options, const std::vector<OptionInfo> &kno
     settings.stages = static_cast<std::size_t>(reader.integer("stages", 0, 1000000));
     settings.microBatches = reader.integer("micro_batches", 0, 1000000);
     settings.byId = reader.choice("order", {"cuts", "ids"}) == "ids";
-    settings.communication = reader.choice("communication", {"cluster", "pairs"}) == "pairs" ? Communication::Pairs : Communication::Cluster;
-    settings.tie = reader.choice("tie", {"backward", "forward"}) == "forward" ? TieBreak::ForwardFirst : TieBreak::BackwardFirst;
+    settings.communication =
+        reader.choice("communication", {"cluster", "pairs"}) == "pairs" ? Communication::Pairs : Communication::Cluster;
+    settings.tie =
+        reader.choice("tie", {"backward", "forward"}) == "forward" ? TieBreak::ForwardFirst : TieBreak::BackwardFirst;
     const std::string duplex = reader.choice("duplex", {"auto", "half", "full"});
     settings.duplex = duplex == "full" || (duplex == "auto" && cluster.fullDuplex()) ? Duplex::Full : Duplex::Half;
     const std::string recompute = reader.choice("recompute", {"never", "always", "auto"});
-    settings.recompute = recompute == "always" ? Recompute::Always : recompute == "auto" ? Recompute::Auto : Recompute::Never;
+    settings.recompute = recompute == "always" ? Recompute::Always
+        : recompute == "auto"                  ? Recompute::Auto
+                                               : Recompute::Never;
     settings.maxInFlight = static_cast<int>(reader.integer("max_in_flight", 0, 1000000));
     settings.windows = static_cast<std::size_t>(reader.integer("windows", 1, 64));
     settings.candidates = static_cast<std::size_t>(reader.integer("candidates", 1, 100));
@@ -61,7 +65,8 @@ std::vector<std::int64_t> microBatchCounts(const Problem &problem, const Setting
         return {settings.microBatches};
     std::set<std::int64_t, std::greater<>> counts;
     for (const std::int64_t samples : microBatchChoices(problem)) {
-        for (std::int64_t share = 1; share <= static_cast<std::int64_t>(problem.subject.cluster->devices().size()); share *= 2)
+        for (std::int64_t share = 1; share <= static_cast<std::int64_t>(problem.subject.cluster->devices().size());
+             share *= 2)
             counts.insert(std::max<std::int64_t>(1, problem.globalBatch / (samples * share)));
     }
     return {counts.begin(), counts.end()};
@@ -81,7 +86,8 @@ struct Choice {
     double seconds = 0; ///< T
 };
 
-/// Forwards before the first backward: the scheduler's, as far as memory and the option allow, and nowhere more than the stage before.
+/// Forwards before the first backward: the scheduler's, as far as memory and the option allow, and nowhere more than
+/// the stage before.
 std::vector<int> depthsOf(const DeviceLine &line, const std::vector<Part> &parts, const Settings &settings)
 {
     std::vector<int> depths = warmupOf(parts.size(), static_cast<std::size_t>(line.microBatches()), settings.tie);
@@ -95,8 +101,8 @@ std::vector<int> depthsOf(const DeviceLine &line, const std::vector<Part> &parts
     return depths;
 }
 
-Choice choiceOf(const Problem &problem, const Options &options, const Settings &settings, const DeviceLine &line, const Instance &instance,
-                const Partition &partition)
+Choice choiceOf(const Problem &problem, const Options &options, const Settings &settings, const DeviceLine &line,
+                const Instance &instance, const Partition &partition)
 {
     const Execution execution = execute(instance, partition.parts, settings.tie, settings.duplex);
     Choice choice{emptyPlan(problem, "spp", options), execution.seconds};
@@ -115,7 +121,9 @@ Choice choiceOf(const Problem &problem, const Options &options, const Settings &
         plan.stages.push_back(std::move(stage));
     }
     const double one = instance.passes(0, instance.layers, 0, 1).sum() * instance.microBatches;
-    plan.estimate = {{"iteration_seconds", execution.seconds}, {"load_seconds", partition.load}, {"bound_seconds", execution.bound}};
+    plan.estimate = {{"iteration_seconds", execution.seconds},
+                     {"load_seconds", partition.load},
+                     {"bound_seconds", execution.bound}};
     if (one < std::numeric_limits<double>::infinity())
         plan.estimate["speedup_over_one_device"] = execution.seconds > 0 ? one / execution.seconds : 1;
     return choice;
@@ -124,8 +132,12 @@ Choice choiceOf(const Problem &problem, const Options &options, const Settings &
 class Driver {
 public:
     Driver(const Problem &problem, const Options &options, const Settings &settings, Progress &progress)
-        : m_problem(problem), m_options(options), m_settings(settings), m_progress(progress),
-          m_memory(*problem.subject.costs, problem.optimizer, settings.reserve), m_counts(microBatchCounts(problem, settings))
+        : m_problem(problem),
+          m_options(options),
+          m_settings(settings),
+          m_progress(progress),
+          m_memory(*problem.subject.costs, problem.optimizer, settings.reserve),
+          m_counts(microBatchCounts(problem, settings))
     {
     }
 
@@ -135,7 +147,8 @@ public:
         if (m_settings.byId)
             std::sort(devices.begin(), devices.end());
         for (std::size_t i = 0; i < m_counts.size() && !m_progress.stopped(); ++i) {
-            m_progress.report(0.9 * static_cast<double>(i) / static_cast<double>(m_counts.size()), fmt::format("{} micro-batches", m_counts[i]));
+            m_progress.report(0.9 * static_cast<double>(i) / static_cast<double>(m_counts.size()),
+                              fmt::format("{} micro-batches", m_counts[i]));
             search(devices, m_counts[i]);
         }
         if (m_choices.empty())
@@ -146,20 +159,24 @@ public:
 private:
     void search(const std::vector<DeviceId> &devices, std::int64_t microBatches)
     {
-        const DeviceLine line(m_problem, devices, microBatches, m_settings.communication, m_settings.recompute, m_memory);
+        const DeviceLine line(m_problem, devices, microBatches, m_settings.communication, m_settings.recompute,
+                              m_memory);
         const Instance instance = line.instance();
         const std::size_t most = m_settings.stages > 0 ? m_settings.stages : devices.size();
-        for (const Partition &partition : partitions(instance, most, granuleOf(devices.size(), m_settings.windows), m_progress)) {
+        for (const Partition &partition :
+             partitions(instance, most, granuleOf(devices.size(), m_settings.windows), m_progress)) {
             const bool wanted = m_settings.stages == 0 || partition.parts.size() == m_settings.stages;
             if (wanted && !partition.parts.empty())
                 m_choices.push_back(choiceOf(m_problem, m_options, m_settings, line, instance, partition));
         }
     }
 
-    /// SPP chooses by the scheduler's time; here the simulator of the whole plan has the last word on the ones with the least.
+    /// SPP chooses by the scheduler's time; here the simulator of the whole plan decides among the ones with the
+    /// least.
     Result<PlanReport> best()
     {
-        std::stable_sort(m_choices.begin(), m_choices.end(), [](const Choice &a, const Choice &b) { return a.seconds < b.seconds; });
+        std::stable_sort(m_choices.begin(), m_choices.end(),
+                         [](const Choice &a, const Choice &b) { return a.seconds < b.seconds; });
         std::vector<PlanReport> reports;
         for (Choice &choice : m_choices) {
             if (reports.size() == m_settings.candidates || (!reports.empty() && m_progress.stopped()))
@@ -169,13 +186,15 @@ private:
                 return report.error();
             if (report->predicted.fits)
                 reports.push_back(*std::move(report));
-            else if (const MemoryLimit limit = limitOf(report->plan, m_problem.subject, report->predicted); !m_tight || limit.factor() < m_tight->factor())
+            else if (const MemoryLimit limit = limitOf(report->plan, m_problem.subject, report->predicted);
+                     !m_tight || limit.factor() < m_tight->factor())
                 m_tight = limit;
         }
         if (reports.empty())
             return memoryBinds(*m_problem.subject.cluster, *m_tight);
-        std::stable_sort(reports.begin(), reports.end(),
-                         [](const PlanReport &a, const PlanReport &b) { return a.predicted.iterationSeconds < b.predicted.iterationSeconds; });
+        std::stable_sort(reports.begin(), reports.end(), [](const PlanReport &a, const PlanReport &b) {
+            return a.predicted.iterationSeconds < b.predicted.iterationSeconds;
+        });
         PlanReport chosen = std::move(reports.front());
         for (std::size_t i = 1; i < reports.size() && i <= 10; ++i)
             chosen.alternatives.push_back({std::move(reports[i].plan), reports[i].predicted.iterationSeconds});
@@ -188,11 +207,14 @@ private:
         const auto devices = m_problem.subject.cluster->devices();
         const double samples = static_cast<double>(m_problem.globalBatch) / static_cast<double>(m_counts.front());
         const bool again = m_settings.recompute != Recompute::Never;
-        if (const auto limit = leastMemory(*m_problem.subject.costs, m_memory, samples, again); limit && limit->needed > limit->usable)
+        if (const auto limit = leastMemory(*m_problem.subject.costs, m_memory, samples, again);
+            limit && limit->needed > limit->usable)
             return memoryBinds(*m_problem.subject.cluster, *limit);
-        return infeasible(fmt::format("no way to cut {} layers onto {} devices keeps even one micro-batch on each; use a smaller --micro-batch{}, or let {} devices stay apart "
+        return infeasible(fmt::format("no way to cut {} layers onto {} devices keeps even one micro-batch on each; use "
+                                      "a smaller --micro-batch{}, or let {} devices stay apart "
                                       "with windows={}",
-                                      m_problem.subject.layers().size(), devices.size(), m_settings.recompute == Recompute::Never ? ", recompute=auto" : "",
+                                      m_problem.subject.layers().size(), devices.size(),
+                                      m_settings.recompute == Recompute::Never ? ", recompute=auto" : "",
                                       devices.size(), std::min<std::size_t>(64, devices.size())));
     }
 
@@ -210,17 +232,23 @@ private:
 
 std::vector<OptionInfo> SppPlanner::options() const
 {
-    return {{"stages", "0", "pipeline stages; 0: every number is tried", "0"},
-            {"micro_batches", "0", "micro-batches of an iteration; 0: several numbers are tried", "0"},
-            {"order", "cuts", "line of devices: cuts (recursive minimum cuts) or ids"},
-            {"communication", "cluster", "cluster: the cluster's own model; pairs: every sender with every receiver at once, the slowest pair decides"},
-            {"tie", "backward", "what runs first where two passes fall into one cycle: backward or forward"},
-            {"duplex", "auto", "whether a channel's directions wait for each other: half, full, or auto (as the cluster's links)"},
-            {"recompute", "never", "run forward again before backward: never, always, or auto (stages that do not fit otherwise)", "auto"},
-            {"max_in_flight", "0", "micro-batches that a stage may keep at once; 0: as many as the schedule wants and memory holds"},
-            {"windows", fmt::format("{}", kMostWindows), "parts that the line of devices is cut into at most; the search costs their cube"},
-            {"candidates", "8", "plans that are simulated whole before the fastest is chosen"},
-            {"memory_reserve", "0.05", "share of a device's memory left to driver, libraries and fragmentation"}};
+    return {
+        {"stages", "0", "pipeline stages; 0: every number is tried", "0"},
+        {"micro_batches", "0", "micro-batches of an iteration; 0: several numbers are tried", "0"},
+        {"order", "cuts", "line of devices: cuts (recursive minimum cuts) or ids"},
+        {"communication", "cluster",
+         "cluster: the cluster's own model; pairs: every sender with every receiver at once, the slowest pair decides"},
+        {"tie", "backward", "which runs first where two passes fall into one cycle: backward or forward"},
+        {"duplex", "auto",
+         "whether a channel's directions wait for each other: half, full, or auto (as the cluster's links)"},
+        {"recompute", "never",
+         "run forward again before backward: never, always, or auto (stages that do not fit otherwise)", "auto"},
+        {"max_in_flight", "0",
+         "micro-batches that a stage may keep at once; 0: as many as the schedule wants and memory holds"},
+        {"windows", fmt::format("{}", kMostWindows),
+         "parts that the line of devices is cut into at most; the search costs their cube"},
+        {"candidates", "8", "plans that are simulated whole before the fastest is chosen"},
+        {"memory_reserve", "0.05", "share of a device's memory left to driver, libraries and fragmentation"}};
 }
 
 Result<PlanReport> SppPlanner::plan(const Problem &problem, const Options &options, Progress &progress) const
@@ -230,13 +258,16 @@ Result<PlanReport> SppPlanner::plan(const Problem &problem, const Options &optio
     Result<Settings> settings = read(options, this->options(), *problem.subject.cluster);
     if (!settings)
         return settings.error();
-    const std::size_t windows = problem.subject.cluster->devices().size() / granuleOf(problem.subject.cluster->devices().size(), settings->windows);
+    const std::size_t windows = problem.subject.cluster->devices().size()
+        / granuleOf(problem.subject.cluster->devices().size(), settings->windows);
     const std::size_t most = std::min(problem.subject.layers().size(), windows);
     if (settings->stages > most)
-        return badInput(fmt::format("option stages={} is more than {} layers on {} windows of devices allow; give at most {}, or more windows", settings->stages,
-                                    problem.subject.layers().size(), windows, most));
+        return badInput(fmt::format(
+            "option stages={} is more than {} layers on {} windows of devices allow; give at most {}, or more windows",
+            settings->stages, problem.subject.layers().size(), windows, most));
     if (settings->microBatches > problem.globalBatch)
-        return badInput(fmt::format("option micro_batches={} is more than the batch of {} samples; give at most that", settings->microBatches, problem.globalBatch));
+        return badInput(fmt::format("option micro_batches={} is more than the batch of {} samples; give at most that",
+                                    settings->microBatches, problem.globalBatch));
     Result<PlanReport> report = Driver(problem, options, *settings, progress).run();
     if (report)
         progress.report(1, "done");

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "planners/planner.h"
+#include "planners/interface/planner.h"
 
 namespace planloom::planners::spp {
 
@@ -9,9 +9,13 @@ namespace planloom::planners::spp {
 class SppPlanner final : public Planner {
 public:
     [[nodiscard]] std::string name() const override { return "spp"; }
-    [[nodiscard]] std::string about() const override { return "partition and replication over a line of devices from minimum cuts, scheduled in cycles (SPP, 2022)"; }
+    [[nodiscard]] std::string about() const override
+    {
+        return "partition and replication over a line of devices from minimum cuts, scheduled in cycles (SPP, 2022)";
+    }
     [[nodiscard]] std::vector<OptionInfo> options() const override;
-    [[nodiscard]] Result<PlanReport> plan(const Problem &problem, const Options &options, Progress &progress) const override;
+    [[nodiscard]] Result<PlanReport> plan(const Problem &problem, const Options &options,
+                                          Progress &progress) const override;
 };
 
 } // namespace planloom::planners::spp

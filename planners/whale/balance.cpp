@@ -29,13 +29,14 @@ std::vector<std::int64_t> proportional(const std::vector<Worker> &workers, std::
     }
     std::vector<std::size_t> order(workers.size());
     std::iota(order.begin(), order.end(), std::size_t{0});
-    std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return remainders[a] > remainders[b]; });
+    std::stable_sort(order.begin(), order.end(),
+                     [&](std::size_t a, std::size_t b) { return remainders[a] > remainders[b]; });
     for (std::size_t i = 0; left > 0; i = (i + 1) % order.size(), --left)
         ++shares[order[i]];
     return shares;
 }
 
-/// Nobody is left without a unit: the largest shares give one each.
+/// Every device gets a unit: the largest shares give one each.
 void atLeastOne(std::vector<std::int64_t> &units)
 {
     for (std::int64_t &own : units) {
@@ -57,7 +58,9 @@ bool allFit(const std::vector<Worker> &workers, const LoadMemory &memory, const 
 class Algorithm1 {
 public:
     Algorithm1(const std::vector<Worker> &workers, const LoadMemory &memory, std::int64_t units)
-        : m_workers(workers), m_memory(memory), m_free(workers.size(), true)
+        : m_workers(workers),
+          m_memory(memory),
+          m_free(workers.size(), true)
     {
         m_balance.units = proportional(workers, units);
         atLeastOne(m_balance.units);
@@ -81,8 +84,14 @@ public:
 private:
     /// Units that worker @p i could take; below 0: that it must lose.
     [[nodiscard]] std::int64_t room(std::size_t i) const { return roomOf(m_workers[i], m_memory) - m_balance.units[i]; }
-    [[nodiscard]] double memoryUse(std::size_t i) const { return m_memory.of(m_balance.units[i]) / m_workers[i].memory; }
-    [[nodiscard]] double seconds(std::size_t i) const { return static_cast<double>(m_balance.units[i]) / m_workers[i].speed; }
+    [[nodiscard]] double memoryUse(std::size_t i) const
+    {
+        return m_memory.of(m_balance.units[i]) / m_workers[i].memory;
+    }
+    [[nodiscard]] double seconds(std::size_t i) const
+    {
+        return static_cast<double>(m_balance.units[i]) / m_workers[i].speed;
+    }
 
     [[nodiscard]] std::size_t fullest() const
     {
@@ -99,7 +108,8 @@ private:
         for (std::size_t i = 0; i < m_workers.size(); ++i) {
             if (!m_free[i])
                 continue;
-            if (valley == m_workers.size() || std::tuple(seconds(i), memoryUse(i)) < std::tuple(seconds(valley), memoryUse(valley)))
+            if (valley == m_workers.size()
+                || std::tuple(seconds(i), memoryUse(i)) < std::tuple(seconds(valley), memoryUse(valley)))
                 valley = i;
         }
         return valley;
@@ -133,7 +143,8 @@ std::int64_t roomOf(const Worker &worker, const LoadMemory &memory)
     if (memory.perUnit <= 0)
         return kMostUnits;
     // A hair of tolerance: shares that fill a memory exactly must not fail by rounding.
-    return static_cast<std::int64_t>(std::min(static_cast<double>(kMostUnits), std::floor(left / memory.perUnit * (1 + 1e-12))));
+    return static_cast<std::int64_t>(
+        std::min(static_cast<double>(kMostUnits), std::floor(left / memory.perUnit * (1 + 1e-12))));
 }
 
 Balance balanceByAlgorithm1(const std::vector<Worker> &workers, const LoadMemory &memory, std::int64_t units)

@@ -5,7 +5,8 @@
 #include <cstdint>
 #include <vector>
 
-// Hardware-aware balance inside a task graph (Whale §3.3.1, Algorithm 1). The load is counted in units that cannot be divided: samples.
+// Hardware-aware balance inside a task graph (Whale §3.3.1, Algorithm 1). The load is counted in units that cannot be
+// divided: samples.
 namespace planloom::planners::whale {
 
 struct Worker {
@@ -25,7 +26,7 @@ struct Shift {
     std::size_t peak = 0;   ///< had too little memory
     std::size_t valley = 0; ///< took over
     std::int64_t moved = 0;
-    bool fits = false;      ///< the peak fits now; otherwise the valley is full
+    bool fits = false; ///< the peak fits now; otherwise the valley is full
 };
 
 struct Balance {
@@ -37,17 +38,18 @@ struct Balance {
 /// Units that a worker's memory holds.
 std::int64_t roomOf(const Worker &worker, const LoadMemory &memory);
 
-/// Shares in proportion to speed, rounded by largest remainder; then load moves from the fullest worker to the one that is done first until all fit.
-/// "Success" of a shift, which the paper leaves open: as much moves as the peak must lose and the valley can take, and it succeeds if the peak then
-/// fits; otherwise the valley is full and drops out. Ties go to the emptier memory, then to the lower index. Finds a solution whenever
-/// there is one. Needs units >= workers. O(workers^2).
+/// Shares in proportion to speed, rounded by largest remainder; then load moves from the fullest worker to the one that
+/// is done first until all fit. "Success" of a shift, which the paper leaves open: as much moves as the peak must lose
+/// and the valley can take, and it succeeds if the peak then fits; otherwise the valley is full and drops out. Ties go
+/// to the emptier memory, then to the lower index. Finds a solution whenever there is one. Needs units >= workers.
+/// O(workers^2).
 Balance balanceByAlgorithm1(const std::vector<Worker> &workers, const LoadMemory &memory, std::int64_t units);
 
-/// The shortest time of the slowest worker, exactly: each unit goes to the worker that would be done with it first and has room.
-/// O(units log workers).
+/// The shortest time of the slowest worker, exactly: each unit goes to the worker that would be done with it first and
+/// has room. O(units log workers).
 Balance balanceByTime(const std::vector<Worker> &workers, const LoadMemory &memory, std::int64_t units);
 
-/// Equal shares, larger ones first: what is done without balance.
+/// Equal shares, larger ones first: the division without balance.
 Balance evenShares(const std::vector<Worker> &workers, const LoadMemory &memory, std::int64_t units);
 
 /// Units over speed of the slowest worker.

@@ -28,7 +28,10 @@ std::vector<DeviceId> allDevices(const Placed &placed)
 } // namespace
 
 Layouter::Layouter(const Problem &problem, const Settings &settings)
-    : m_problem(&problem), m_settings(&settings), m_costs(problem.subject.costs.get()), m_memory(*problem.subject.costs, problem.optimizer, settings.reserve)
+    : m_problem(&problem),
+      m_settings(&settings),
+      m_costs(problem.subject.costs.get()),
+      m_memory(*problem.subject.costs, problem.optimizer, settings.reserve)
 {
 }
 
@@ -51,7 +54,8 @@ double Layouter::speedOf(std::size_t first, std::size_t last, DeviceId device, d
     if (m_settings->peakSpeeds)
         return peakOf(cluster.typeOf(device));
     const std::size_t type = cluster.device(device).type;
-    const double seconds = (m_costs->forward(first, last, samples, type) + m_costs->backward(first, last, samples, type)).value();
+    const double seconds =
+        (m_costs->forward(first, last, samples, type) + m_costs->backward(first, last, samples, type)).value();
     return seconds > 0 ? samples / seconds : peakOf(cluster.types()[type]);
 }
 
@@ -62,8 +66,10 @@ LoadMemory Layouter::memoryOf(const Placed &placed, int inFlight, bool recompute
     const StageFootprint none = m_memory.footprint(first, last, 0, recompute);
     const StageFootprint one = m_memory.footprint(first, last, 1, recompute);
     const double parts = placed.parts;
-    // What the parts share out of the weights is known; activations are taken to be cut as well, and the compiled plan has the last word.
-    LoadMemory memory{none.fixed * (1 - placed.splitShare + placed.splitShare / parts), (one.fixed - none.fixed + inFlight * one.perMicroBatch) / parts};
+    // The split fraction of the weights is known; activations are taken to be cut as well, and the compiled plan
+    // decides.
+    LoadMemory memory{none.fixed * (1 - placed.splitShare + placed.splitShare / parts),
+                      (one.fixed - none.fixed + inFlight * one.perMicroBatch) / parts};
     if (m_settings->proportionalMemory)
         memory = {0, memory.of(units) / static_cast<double>(units)};
     return memory;
@@ -74,9 +80,11 @@ Layouter::Load Layouter::loadOf(const Placed &placed, int inFlight, bool recompu
     Load load{{}, memoryOf(placed, inFlight, recompute, units), units};
     const double slice = std::max(1.0, static_cast<double>(units) / static_cast<double>(placed.replicas.size()));
     for (const std::vector<DeviceId> &devices : placed.replicas) {
-        Worker worker{speedOf(placed.taskGraph.first, placed.taskGraph.last, devices.front(), slice), usable(devices.front())};
+        Worker worker{speedOf(placed.taskGraph.first, placed.taskGraph.last, devices.front(), slice),
+                      usable(devices.front())};
         for (const DeviceId device : devices) { // parts are equal: the slowest and the smallest count
-            worker.speed = std::min(worker.speed, speedOf(placed.taskGraph.first, placed.taskGraph.last, device, slice));
+            worker.speed =
+                std::min(worker.speed, speedOf(placed.taskGraph.first, placed.taskGraph.last, device, slice));
             worker.memory = std::min(worker.memory, usable(device));
         }
         worker.speed *= placed.parts;
@@ -99,8 +107,11 @@ void Layouter::note(const Placed &placed, const Load &load, const Balance &balan
 {
     MemoryLimit worst;
     for (std::size_t i = 0; i < load.workers.size(); ++i) {
-        const auto smallest = std::min_element(placed.replicas[i].begin(), placed.replicas[i].end(), [&](DeviceId a, DeviceId b) { return usable(a) < usable(b); });
-        const MemoryLimit each{fmt::format("{} (layers {} to {})", placed.taskGraph.name, placed.taskGraph.first, placed.taskGraph.last), *smallest, load.memory.of(balance.units[i]), load.workers[i].memory};
+        const auto smallest = std::min_element(placed.replicas[i].begin(), placed.replicas[i].end(),
+                                               [&](DeviceId a, DeviceId b) { return usable(a) < usable(b); });
+        const MemoryLimit each{fmt::format("{} (layers {} to {})", placed.taskGraph.name, placed.taskGraph.first,
+                                           placed.taskGraph.last),
+                               *smallest, load.memory.of(balance.units[i]), load.workers[i].memory};
         if (!worst.device.valid() || each.factor() > worst.factor())
             worst = each;
     }
@@ -127,8 +138,9 @@ bool Layouter::settle(Placed &placed, int inFlight, std::int64_t units, bool not
     return false;
 }
 
-std::optional<Laid> Layouter::lay(const std::vector<TaskGraph> &taskGraphs, const std::vector<std::vector<std::vector<DeviceId>>> &devices, std::int64_t microBatches,
-                                  const std::map<std::string, double> &splitShares)
+std::optional<Laid> Layouter::lay(const std::vector<TaskGraph> &taskGraphs,
+                                  const std::vector<std::vector<std::vector<DeviceId>>> &devices,
+                                  std::int64_t microBatches, const std::map<std::string, double> &splitShares)
 {
     Laid laid;
     laid.microBatches = microBatches;
@@ -146,7 +158,8 @@ std::optional<Laid> Layouter::lay(const std::vector<TaskGraph> &taskGraphs, cons
         placed.parts = static_cast<int>(placed.replicas.front().size());
         if (const auto share = splitShares.find(taskGraphs[i].name); split && share != splitShares.end())
             placed.splitShare = share->second;
-        if (static_cast<std::int64_t>(placed.replicas.size()) > units || !settle(placed, inFlight(m_settings->order, i, taskGraphs.size(), microBatches), units, true))
+        if (static_cast<std::int64_t>(placed.replicas.size()) > units
+            || !settle(placed, inFlight(m_settings->order, i, taskGraphs.size(), microBatches), units, true))
             return std::nullopt;
         laid.placed.push_back(std::move(placed));
     }
@@ -156,7 +169,8 @@ std::optional<Laid> Layouter::lay(const std::vector<TaskGraph> &taskGraphs, cons
     return laid;
 }
 
-std::optional<std::vector<TaskGraph>> Layouter::cut(const std::vector<std::vector<std::vector<DeviceId>>> &devices, std::int64_t microBatches)
+std::optional<std::vector<TaskGraph>> Layouter::cut(const std::vector<std::vector<std::vector<DeviceId>>> &devices,
+                                                    std::int64_t microBatches)
 {
     const std::size_t layers = m_costs->layers().size();
     const std::int64_t units = m_problem->globalBatch / microBatches;
@@ -188,7 +202,7 @@ std::optional<std::vector<TaskGraph>> Layouter::cut(const std::vector<std::vecto
         cuts = walkCuts(weights, speeds, fits);
     else if (m_settings->cut == Cut::Exact)
         cuts = exactCuts(weights, speeds, fits);
-    if (!cuts) { // as balanced as can be; what it lacks is noted when it is laid out
+    if (!cuts) { // as balanced as possible; the shortage is noted when it is laid out
         const auto all = [](std::size_t, std::size_t, std::size_t) { return true; };
         cuts = exactCuts(weights, speeds, all);
         if (m_settings->cut == Cut::Buckets) {
@@ -202,7 +216,8 @@ std::optional<std::vector<TaskGraph>> Layouter::cut(const std::vector<std::vecto
     if (cuts->size() + 1 != parts.size())
         return std::nullopt; // buckets that are too few for the devices
     for (std::size_t i = 0; i < parts.size(); ++i)
-        taskGraphs.push_back({fmt::format("stage{}", i), i == 0 ? 0 : (*cuts)[i - 1], i < cuts->size() ? (*cuts)[i] : layers, plan::Annotation::Kind::Replicate, 1});
+        taskGraphs.push_back({fmt::format("stage{}", i), i == 0 ? 0 : (*cuts)[i - 1],
+                              i < cuts->size() ? (*cuts)[i] : layers, plan::Annotation::Kind::Replicate, 1});
     return taskGraphs;
 }
 
@@ -218,23 +233,28 @@ double Layouter::secondsOf(const Laid &laid, bool even) const
         const TaskGraph &graph = placed.taskGraph;
         double slowest = 0;
         for (std::size_t r = 0; r < placed.replicas.size(); ++r) {
-            const double samples = even ? static_cast<double>(units) / static_cast<double>(placed.replicas.size()) : static_cast<double>(placed.units[r]);
+            const double samples = even ? static_cast<double>(units) / static_cast<double>(placed.replicas.size())
+                                        : static_cast<double>(placed.units[r]);
             for (const DeviceId device : placed.replicas[r]) {
                 const std::size_t type = m_costs->cluster().device(device).type;
                 const Seconds forward = m_costs->forward(graph.first, graph.last, samples, type);
-                const Seconds pass = forward + m_costs->backward(graph.first, graph.last, samples, type) + (placed.recompute ? forward : Seconds(0));
+                const Seconds pass = forward + m_costs->backward(graph.first, graph.last, samples, type)
+                    + (placed.recompute ? forward : Seconds(0));
                 slowest = std::max(slowest, pass.value() / placed.parts);
             }
         }
         once += slowest;
         pace = std::max(pace, slowest);
-        const double weights = static_cast<double>(m_costs->parameterBytes(graph.first, graph.last).value()) * (1 - placed.splitShare + placed.splitShare / placed.parts);
+        const double weights = static_cast<double>(m_costs->parameterBytes(graph.first, graph.last).value())
+            * (1 - placed.splitShare + placed.splitShare / placed.parts);
         if (placed.replicas.size() > 1)
             exchange = std::max(exchange, m_costs->allReduce(allDevices(placed), weights).value());
         if (i + 1 == laid.placed.size())
             break;
-        const double bytes = static_cast<double>(m_costs->layers().cutBytes(m_costs->graph(), graph.last, units).value());
-        const double transfer = 2 * m_costs->transfer(allDevices(placed), allDevices(laid.placed[i + 1]), bytes).value();
+        const double bytes =
+            static_cast<double>(m_costs->layers().cutBytes(m_costs->graph(), graph.last, units).value());
+        const double transfer =
+            2 * m_costs->transfer(allDevices(placed), allDevices(laid.placed[i + 1]), bytes).value();
         once += transfer;
         pace = std::max(pace, transfer / 2);
     }
@@ -246,9 +266,11 @@ void Layouter::bridges(Laid &laid, std::int64_t units) const
     for (std::size_t i = 0; i + 1 < laid.placed.size(); ++i) {
         const auto layoutOf = [](const Placed &placed) {
             const bool split = placed.taskGraph.kind == plan::Annotation::Kind::Split;
-            return Layout{placed.taskGraph.kind, split ? placed.parts : static_cast<int>(placed.replicas.size()), split ? 1 : 0};
+            return Layout{placed.taskGraph.kind, split ? placed.parts : static_cast<int>(placed.replicas.size()),
+                          split ? 1 : 0};
         };
-        const double bytes = static_cast<double>(m_costs->layers().cutBytes(m_costs->graph(), laid.placed[i].taskGraph.last, units).value());
+        const double bytes = static_cast<double>(
+            m_costs->layers().cutBytes(m_costs->graph(), laid.placed[i].taskGraph.last, units).value());
         const Bridge bridge = bridgeBetween(layoutOf(laid.placed[i]), layoutOf(laid.placed[i + 1]), bytes);
         laid.bridgeBytes += bridge.bytes;
         laid.fusedBridges += bridge.fused ? 1 : 0;

@@ -21,17 +21,18 @@ struct Placed {
     std::vector<std::vector<DeviceId>> replicas; ///< in the order of their samples; a split one has several devices
     std::vector<std::int64_t> units;             ///< samples of a micro-batch per replica
     bool recompute = false;
-    int parts = 1;                               ///< devices of a replica
-    double splitShare = 0;                       ///< of the weights, what the parts share out
+    int parts = 1;         ///< devices of a replica
+    double splitShare = 0; ///< of the weights, the fraction that is split
 };
 
 /// Task graphs, devices and a number of micro-batches made into stages.
 struct Laid {
     std::vector<Placed> placed;
     std::int64_t microBatches = 1;
-    double seconds = 0;       ///< of an iteration, by formula: fill and drain once, the slowest stage for each micro-batch, the longest all-reduce
-    double evenSeconds = 0;   ///< the same with even shares
-    double bridgeBytes = 0;   ///< gathered between task graphs, for one micro-batch
+    double seconds = 0; ///< of an iteration, by formula: fill and drain once, the slowest stage for each micro-batch,
+                        ///< the longest all-reduce
+    double evenSeconds = 0; ///< the same with even shares
+    double bridgeBytes = 0; ///< gathered between task graphs, for one micro-batch
     int fusedBridges = 0;
 };
 
@@ -40,15 +41,17 @@ class Layouter {
 public:
     Layouter(const Problem &problem, const Settings &settings);
 
-    /// Memory that compiled plans were found to need beyond what was thought, per device: what is usable shrinks by it.
+    /// Memory of compiled plans beyond the estimate, per device; subtracted from the usable memory.
     void tighten(DeviceId device, double factor);
 
     /// Samples are shared out on the given devices. Nothing if that does not fit; shortage() then knows by how much.
-    std::optional<Laid> lay(const std::vector<TaskGraph> &taskGraphs, const std::vector<std::vector<std::vector<DeviceId>>> &devices, std::int64_t microBatches,
+    std::optional<Laid> lay(const std::vector<TaskGraph> &taskGraphs,
+                            const std::vector<std::vector<std::vector<DeviceId>>> &devices, std::int64_t microBatches,
                             const std::map<std::string, double> &splitShares);
 
     /// A model without annotations: @p devices per task graph, cut in proportion to their speed. Nothing as above.
-    std::optional<std::vector<TaskGraph>> cut(const std::vector<std::vector<std::vector<DeviceId>>> &devices, std::int64_t microBatches);
+    std::optional<std::vector<TaskGraph>> cut(const std::vector<std::vector<std::vector<DeviceId>>> &devices,
+                                              std::int64_t microBatches);
 
     /// The smallest shortage met so far.
     [[nodiscard]] const std::optional<MemoryLimit> &shortage() const { return m_shortage; }

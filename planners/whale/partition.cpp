@@ -15,7 +15,8 @@ constexpr double kMostSpread = 100;
 
 double sumOf(const std::vector<double> &weights, std::size_t first, std::size_t last)
 {
-    return std::accumulate(weights.begin() + static_cast<std::ptrdiff_t>(first), weights.begin() + static_cast<std::ptrdiff_t>(last), 0.0);
+    return std::accumulate(weights.begin() + static_cast<std::ptrdiff_t>(first),
+                           weights.begin() + static_cast<std::ptrdiff_t>(last), 0.0);
 }
 
 /// Boundaries [0, cut, cut, ..., items] of parts.
@@ -27,11 +28,16 @@ public:
         m_bounds.push_back(items);
     }
     [[nodiscard]] std::size_t size() const { return m_bounds.size() - 1; }
-    [[nodiscard]] bool fits(std::size_t part, const PartFits &fits) const { return fits(part, m_bounds[part], m_bounds[part + 1]); }
-    /// The first part from @p part on, in direction @p step, that still fits with one item more at its near end; size() if there is none.
+    [[nodiscard]] bool fits(std::size_t part, const PartFits &fits) const
+    {
+        return fits(part, m_bounds[part], m_bounds[part + 1]);
+    }
+    /// The first part from @p part on, in direction @p step, that still fits with one item more at its near end; size()
+    /// if there is none.
     [[nodiscard]] std::size_t valley(std::size_t part, int step, const PartFits &fits) const
     {
-        for (auto at = static_cast<std::ptrdiff_t>(part) + step; at >= 0 && at < static_cast<std::ptrdiff_t>(size()); at += step) {
+        for (auto at = static_cast<std::ptrdiff_t>(part) + step; at >= 0 && at < static_cast<std::ptrdiff_t>(size());
+             at += step) {
             const auto i = static_cast<std::size_t>(at);
             if (fits(i, m_bounds[i] - (step > 0 ? 1 : 0), m_bounds[i + 1] + (step > 0 ? 0 : 1)))
                 return i;
@@ -101,11 +107,13 @@ std::vector<Bucket> smallestBuckets(std::vector<double> weights, std::size_t par
     while (!buckets)
         buckets = fillBuckets(weights, ++capacity, parts);
     for (std::size_t i = 0; i < buckets->size(); ++i)
-        (*buckets)[i].total = sumOf(given, (*buckets)[i].first, i + 1 < buckets->size() ? (*buckets)[i + 1].first : given.size());
+        (*buckets)[i].total =
+            sumOf(given, (*buckets)[i].first, i + 1 < buckets->size() ? (*buckets)[i + 1].first : given.size());
     return *std::move(buckets);
 }
 
-std::optional<std::vector<std::size_t>> walkCuts(const std::vector<double> &weights, const std::vector<double> &speeds, const PartFits &fits)
+std::optional<std::vector<std::size_t>> walkCuts(const std::vector<double> &weights, const std::vector<double> &speeds,
+                                                 const PartFits &fits)
 {
     Parts parts(nearestToTargets(weights, speeds), weights.size());
     const std::size_t mostMoves = weights.size() * speeds.size();
@@ -126,7 +134,8 @@ std::optional<std::vector<std::size_t>> walkCuts(const std::vector<double> &weig
     return std::nullopt;
 }
 
-std::optional<std::vector<std::size_t>> exactCuts(const std::vector<double> &weights, const std::vector<double> &speeds, const PartFits &fits)
+std::optional<std::vector<std::size_t>> exactCuts(const std::vector<double> &weights, const std::vector<double> &speeds,
+                                                  const PartFits &fits)
 {
     constexpr double kNever = std::numeric_limits<double>::infinity();
     std::vector<double> sums(weights.size() + 1, 0);

@@ -33,7 +33,10 @@ struct Range {
 /// The walk: one layout per tensor over the devices that split the task graph.
 class Walk {
 public:
-    Walk(const graph::Graph &graph, int parts, Pins pins, const std::set<std::string> &whole) : m_graph(graph), m_parts(parts), m_pins(std::move(pins))
+    Walk(const graph::Graph &graph, int parts, Pins pins, const std::set<std::string> &whole)
+        : m_graph(graph),
+          m_parts(parts),
+          m_pins(std::move(pins))
     {
         for (const std::string &parameter : whole)
             m_pins[parameter] = sharding::NdSbp(2);
@@ -48,7 +51,10 @@ public:
     }
 
 private:
-    [[nodiscard]] bool isParameter(TensorId id) const { return id.valid() && m_graph.tensor(id).role == TensorRole::Parameter; }
+    [[nodiscard]] bool isParameter(TensorId id) const
+    {
+        return id.valid() && m_graph.tensor(id).role == TensorRole::Parameter;
+    }
     [[nodiscard]] const sharding::NdSbp *pinOf(TensorId id) const
     {
         const auto pin = m_pins.find(m_graph.tensor(id).name);
@@ -63,7 +69,10 @@ private:
     }
 
     /// A weight that has no layout yet: splitting the task graph is about these.
-    [[nodiscard]] bool isOpenWeight(TensorId id) const { return isParameter(id) && !pinOf(id) && m_graph.tensor(id).shape.rank() > 1; }
+    [[nodiscard]] bool isOpenWeight(TensorId id) const
+    {
+        return isParameter(id) && !pinOf(id) && m_graph.tensor(id).shape.rank() > 1;
+    }
 
     [[nodiscard]] bool splitsWeight(const Op &op, const sharding::Signature &signature) const
     {
@@ -73,8 +82,10 @@ private:
         return false;
     }
 
-    /// Bytes for one sample: what comes in is converted, backward too, and sums of what goes out are made whole; nothing if it is not possible.
-    [[nodiscard]] std::optional<double> price(const Op &op, const sharding::Signature &signature, bool weightSplit) const
+    /// Bytes for one sample: inputs are converted, backward too, and sums of outputs are made whole;
+    /// nothing if it is not possible.
+    [[nodiscard]] std::optional<double> price(const Op &op, const sharding::Signature &signature,
+                                              bool weightSplit) const
     {
         double bytes = 0;
         for (std::size_t i = 0; i < op.inputs.size(); ++i) {
@@ -97,7 +108,8 @@ private:
         }
         for (std::size_t i = 0; i < op.outputs.size(); ++i)
             if (op.outputs[i].valid() && isPartial(signature.outputs[i]))
-                bytes += boxingBytes(sharding::partial(), sharding::broadcast(), static_cast<double>(m_graph.tensor(op.outputs[i]).bytes().value()), m_parts);
+                bytes += boxingBytes(sharding::partial(), sharding::broadcast(),
+                                     static_cast<double>(m_graph.tensor(op.outputs[i]).bytes().value()), m_parts);
         return bytes;
     }
 
@@ -132,7 +144,8 @@ private:
                 m_pins[m_graph.tensor(op.inputs[i]).name] = {sharding::broadcast(), signature.inputs[i]};
         for (std::size_t i = 0; i < op.outputs.size(); ++i)
             if (op.outputs[i].valid())
-                m_layouts[op.outputs[i]] = isPartial(signature.outputs[i]) ? sharding::broadcast() : signature.outputs[i];
+                m_layouts[op.outputs[i]] =
+                    isPartial(signature.outputs[i]) ? sharding::broadcast() : signature.outputs[i];
     }
 
     const graph::Graph &m_graph;
@@ -141,7 +154,7 @@ private:
     std::map<TensorId, Sbp> m_layouts;
 };
 
-/// What a model's attention and feed-forward layers are pinned to, as far as they lie in @p range.
+/// Pins of a model's attention and feed-forward layers, as far as they lie in @p range.
 Pins layerPins(const graph::Graph &graph, const Range &range, int parts)
 {
     sharding::MegatronOptions options;
@@ -161,13 +174,14 @@ Pins layerPins(const graph::Graph &graph, const Range &range, int parts)
 double sentBytes(const Op &op, const graph::Graph &graph, int parts)
 {
     const auto in = graph.tensor(op.inputs[0]).bytes().value();
-    if (op.type == "AllReduce")
+    const graph::Collective collective = op.traits().collective;
+    if (collective == graph::Collective::AllReduce)
         return static_cast<double>(cost::collectiveBytes(cost::Collective::AllReduce, in, parts));
-    const auto piece = op.type == "AllGather" ? in : in / parts;
+    const auto piece = collective == graph::Collective::AllGather ? in : in / parts;
     return static_cast<double>(cost::collectiveBytes(cost::Collective::AllGather, piece, parts));
 }
 
-/// Shards the task graph as @p pins say and counts; nothing if that is not possible or splits nothing.
+/// Shards the task graph by @p pins and counts; nothing if that is not possible or splits nothing.
 std::optional<Patterns> measured(const graph::TrainingGraph &logical, Pins pins, int parts)
 {
     sharding::Request request;
@@ -187,7 +201,7 @@ std::optional<Patterns> measured(const graph::TrainingGraph &logical, Pins pins,
         split += isSplit(share.sbp.back()) ? elements : 0;
     }
     for (const Op &op : sharded->local.graph.ops())
-        if (sharding::communicates(op.type))
+        if (op.traits().communicates())
             patterns.bytes += sentBytes(op, sharded->local.graph, parts);
     patterns.pins = std::move(pins);
     patterns.splitShare = all > 0 ? split / all : 0;
@@ -196,8 +210,12 @@ std::optional<Patterns> measured(const graph::TrainingGraph &logical, Pins pins,
 
 class Chooser {
 public:
-    Chooser(const graph::Graph &graph, const Range &range, const graph::TrainingGraph &logical, const std::set<std::string> &whole)
-        : m_graph(graph), m_range(range), m_logical(logical), m_whole(whole)
+    Chooser(const graph::Graph &graph, const Range &range, const graph::TrainingGraph &logical,
+            const std::set<std::string> &whole)
+        : m_graph(graph),
+          m_range(range),
+          m_logical(logical),
+          m_whole(whole)
     {
     }
 
@@ -226,7 +244,8 @@ private:
 
 } // namespace
 
-std::set<std::string> sharedParameters(const graph::Graph &graph, const graph::LayerView &layers, std::size_t first, std::size_t last)
+std::set<std::string> sharedParameters(const graph::Graph &graph, const graph::LayerView &layers, std::size_t first,
+                                       std::size_t last)
 {
     std::set<std::string> shared;
     for (const graph::Tensor &tensor : graph.tensors()) {
@@ -244,21 +263,28 @@ std::set<std::string> sharedParameters(const graph::Graph &graph, const graph::L
     return shared;
 }
 
-Result<Patterns> choosePatterns(const graph::Graph &graph, const graph::LayerView &layers, std::size_t first, std::size_t last, int parts, PatternChoice choice,
-                                const std::string &scope, const std::set<std::string> &whole)
+Result<Patterns> choosePatterns(const graph::Graph &graph, const graph::LayerView &layers, std::size_t first,
+                                std::size_t last, int parts, PatternChoice choice, const std::string &scope,
+                                const std::set<std::string> &whole)
 {
     const std::vector<TensorId> none;
     const Range range{layers.layers[first].first, layers.layers[last - 1].last};
-    const auto logical = graph::differentiate(graph, range.first, range.last, first > 0 ? layers.cuts[first] : none, last < layers.size() ? layers.cuts[last] : none);
+    const auto logical = graph::differentiate(graph, range.first, range.last, first > 0 ? layers.cuts[first] : none,
+                                              last < layers.size() ? layers.cuts[last] : none);
     if (!logical)
-        return unsupported(fmt::format("scope \"{}\" cannot be split: {}; replicate it", scope, logical.error().message));
+        return unsupported(
+            fmt::format("scope \"{}\" cannot be split: {}; replicate it", scope, logical.error().message));
     const Chooser chooser(graph, range, *logical, whole);
     if (auto found = chooser.best(parts, choice))
         return *std::move(found);
     for (int fewer = std::min(parts - 1, kMostSuggested); fewer > 1; --fewer)
         if (chooser.best(fewer, choice))
-            return unsupported(fmt::format("scope \"{}\" cannot be split into {} parts, as no weight's sizes divide; split it into {}", scope, parts, fewer));
-    return unsupported(fmt::format("scope \"{}\" cannot be split into {} parts: it has no weights whose sizes divide; replicate it", scope, parts));
+            return unsupported(
+                fmt::format("scope \"{}\" cannot be split into {} parts, as no weight's sizes divide; split it into {}",
+                            scope, parts, fewer));
+    return unsupported(
+        fmt::format("scope \"{}\" cannot be split into {} parts: it has no weights whose sizes divide; replicate it",
+                    scope, parts));
 }
 
 } // namespace planloom::planners::whale

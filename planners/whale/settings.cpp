@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "planners/whale/settings.h"
 
-#include "planners/options.h"
+#include "planners/interface/options.h"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -10,18 +10,33 @@ namespace planloom::planners::whale {
 
 std::vector<OptionInfo> optionList()
 {
-    return {{"task_graphs", "0", "task graphs that a model without annotations is cut into; 0: 1, 2, 4, 8 and 16 are tried", "0"},
-            {"balance", "memory", "shares of unequal devices: memory (in proportion to speed, moved where memory is short), time (shortest slowest device) or even", "memory"},
-            {"micro_batches", "0", "micro-batches of an iteration; 0: several numbers are tried", "0"},
-            {"order", "backward", "what runs first where two passes could: backward, forward, or optimizer (backward, one forward further ahead)"},
-            {"cut", "exact", "how task graphs are cut: exact (fastest slowest), walk (the paper's, operators to the nearest target) or buckets (the released one's)"},
-            {"pattern", "least", "sharding of what is split: least (bytes sent), layers (attention and feed-forward layers as units) or single (operator by operator)"},
-            {"speed", "measured", "what a device is worth: measured (by the cost model) or peak (its float32 data sheet)"},
-            {"memory", "fixed", "memory of a share: fixed (weights in full, the rest in proportion) or proportional (all of it, as the paper has it)"},
-            {"place", "all", "inside (a copy of the model within a node), across (over the nodes in turn), or all: both are tried", "all"},
-            {"recompute", "never", "run forward again before backward: never, always, or auto (task graphs that do not fit otherwise)", "auto"},
-            {"candidates", "8", "plans that are simulated whole before the fastest is chosen"},
-            {"memory_reserve", "0.05", "share of a device's memory left to driver, libraries and fragmentation"}};
+    return {
+        {"task_graphs", "0", "task graphs that a model without annotations is cut into; 0: 1, 2, 4, 8 and 16 are tried",
+         "0"},
+        {"balance", "memory",
+         "shares of unequal devices: memory (in proportion to speed, moved where memory is short), time (shortest "
+         "slowest device) or even",
+         "memory"},
+        {"micro_batches", "0", "micro-batches of an iteration; 0: several numbers are tried", "0"},
+        {"order", "backward",
+         "which runs first where two passes could: backward, forward, or optimizer (backward, one forward further "
+         "ahead)"},
+        {"cut", "exact",
+         "how task graphs are cut: exact (fastest slowest), walk (the paper's, operators to the nearest target) or "
+         "buckets (the released one's)"},
+        {"pattern", "least",
+         "sharding of split tensors: least (bytes sent), layers (attention and feed-forward layers as units) or single "
+         "(operator by operator)"},
+        {"speed", "measured", "speed of a device: measured (by the cost model) or peak (its float32 data sheet)"},
+        {"memory", "fixed",
+         "memory of a share: fixed (weights in full, the rest in proportion) or proportional (all of it, as the paper "
+         "has it)"},
+        {"place", "all",
+         "inside (a copy of the model within a node), across (over the nodes in turn), or all: both are tried", "all"},
+        {"recompute", "never",
+         "run forward again before backward: never, always, or auto (task graphs that do not fit otherwise)", "auto"},
+        {"candidates", "8", "plans that are simulated whole before the fastest is chosen"},
+        {"memory_reserve", "0.05", "share of a device's memory left to driver, libraries and fragmentation"}};
 }
 
 Result<Settings> readSettings(const Options &options, const Problem &problem)
@@ -31,19 +46,25 @@ Result<Settings> readSettings(const Options &options, const Problem &problem)
     settings.taskGraphs = static_cast<std::size_t>(reader.integer("task_graphs", 0, 1000000));
     settings.microBatches = reader.integer("micro_batches", 0, 1000000000);
     const std::string order = reader.choice("order", {"backward", "forward", "optimizer"});
-    settings.order = order == "forward" ? Order::ForwardFirst : order == "optimizer" ? Order::Optimizer : Order::BackwardFirst;
+    settings.order = order == "forward" ? Order::ForwardFirst
+        : order == "optimizer"          ? Order::Optimizer
+                                        : Order::BackwardFirst;
     const std::string balance = reader.choice("balance", {"memory", "time", "even"});
     settings.sharing = balance == "time" ? Sharing::Time : balance == "even" ? Sharing::Even : Sharing::Algorithm1;
     const std::string cut = reader.choice("cut", {"exact", "walk", "buckets"});
     settings.cut = cut == "walk" ? Cut::Walk : cut == "buckets" ? Cut::Buckets : Cut::Exact;
     const std::string pattern = reader.choice("pattern", {"least", "layers", "single"});
-    settings.pattern = pattern == "layers" ? PatternChoice::Layers : pattern == "single" ? PatternChoice::Single : PatternChoice::Least;
+    settings.pattern = pattern == "layers" ? PatternChoice::Layers
+        : pattern == "single"              ? PatternChoice::Single
+                                           : PatternChoice::Least;
     settings.peakSpeeds = reader.choice("speed", {"measured", "peak"}) == "peak";
     settings.proportionalMemory = reader.choice("memory", {"fixed", "proportional"}) == "proportional";
     for (const std::string &place : reader.choices("place", {"inside", "across"}))
         settings.intraNode.push_back(place == "inside");
     const std::string recompute = reader.choice("recompute", {"never", "always", "auto"});
-    settings.recompute = recompute == "always" ? Recompute::Always : recompute == "auto" ? Recompute::Auto : Recompute::Never;
+    settings.recompute = recompute == "always" ? Recompute::Always
+        : recompute == "auto"                  ? Recompute::Auto
+                                               : Recompute::Never;
     settings.candidates = static_cast<std::size_t>(reader.integer("candidates", 1, 100));
     settings.reserve = reader.number("memory_reserve", 0, 0.9);
     if (!reader.status())
@@ -51,12 +72,14 @@ Result<Settings> readSettings(const Options &options, const Problem &problem)
     const std::size_t layers = problem.subject.layers().size();
     const std::size_t devices = problem.subject.cluster->devices().size();
     if (settings.taskGraphs > 0 && !problem.annotations.empty())
-        return badInput("option task_graphs goes without annotations, which say what the task graphs are; leave one of them out");
+        return badInput(
+            "option task_graphs and annotations exclude each other, as both define the task graphs; leave one out");
     if (settings.taskGraphs > std::min(layers, devices))
-        return badInput(fmt::format("option task_graphs={} is more than {} layers on {} devices allow; give at most {}", settings.taskGraphs, layers, devices,
-                                    std::min(layers, devices)));
+        return badInput(fmt::format("option task_graphs={} is more than {} layers on {} devices allow; give at most {}",
+                                    settings.taskGraphs, layers, devices, std::min(layers, devices)));
     if (settings.microBatches > problem.globalBatch)
-        return badInput(fmt::format("option micro_batches={} is more than the batch of {} samples; give at most that", settings.microBatches, problem.globalBatch));
+        return badInput(fmt::format("option micro_batches={} is more than the batch of {} samples; give at most that",
+                                    settings.microBatches, problem.globalBatch));
     return settings;
 }
 

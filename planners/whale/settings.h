@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "planners/planner.h"
+#include "planners/interface/planner.h"
 #include "planners/whale/patterns.h"
 
 #include <cstdint>
@@ -15,15 +15,15 @@ enum class Cut : std::uint8_t { Exact, Walk, Buckets };
 enum class Recompute : std::uint8_t { Never, Always, Auto };
 
 struct Settings {
-    std::size_t taskGraphs = 0;     ///< 0: several numbers are tried
-    std::int64_t microBatches = 0;  ///< 0: several numbers are tried
+    std::size_t taskGraphs = 0;    ///< 0: several numbers are tried
+    std::int64_t microBatches = 0; ///< 0: several numbers are tried
     Order order = Order::BackwardFirst;
     Sharing sharing = Sharing::Algorithm1;
     Cut cut = Cut::Exact;
     PatternChoice pattern = PatternChoice::Least;
-    bool peakSpeeds = false;        ///< devices are as fast as their data sheet says, not as the cost model does
+    bool peakSpeeds = false;         ///< speeds of devices by data sheet, not by cost model
     bool proportionalMemory = false; ///< the paper's: a load's memory is proportional to it
-    std::vector<bool> intraNode;    ///< placements to try
+    std::vector<bool> intraNode;     ///< placements to try
     Recompute recompute = Recompute::Never;
     std::size_t candidates = 0;
     double reserve = 0;
@@ -33,8 +33,8 @@ std::vector<OptionInfo> optionList();
 /// Error: BadInput naming the option.
 Result<Settings> readSettings(const Options &options, const Problem &problem);
 
-/// Forwards that task graph @p index of @p all keeps in flight before its first backward: the orders of the released EPL (PreferBackward,
-/// PreferForward, PreferBackwardOptimizer, which runs one ahead on all but the last).
+/// Forwards that task graph @p index of @p all keeps in flight before its first backward: the orders of the released
+/// EPL (PreferBackward, PreferForward, PreferBackwardOptimizer, which runs one ahead on all but the last).
 int inFlight(Order order, std::size_t index, std::size_t all, std::int64_t microBatches);
 
 } // namespace planloom::planners::whale

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "planners/planner.h"
+#include "planners/interface/planner.h"
 
 #include <string>
 #include <vector>
@@ -17,12 +17,13 @@ struct TaskGraph {
     int devices = 0; ///< of one copy of the model; 0: as many as there are
 };
 
-/// One task graph per annotated scope, in the model's order. What is not annotated forms task graphs of its own with the strategy of "*"; without one
-/// it goes with the task graph before it, and what lies before the first with the first (the paper leaves both open).
+/// One task graph per annotated scope, in the model's order. Layers without annotation form separate task graphs with
+/// the strategy of "*"; without one they join the task graph before them, and layers before the first the first (the
+/// paper leaves both open).
 Result<std::vector<TaskGraph>> annotatedTaskGraphs(const Problem &problem);
 
-/// Gives those that did not say how many devices they want the same number each, the largest for which all together divide @p devices.
-/// Error: Infeasible where none are left.
+/// Gives task graphs without a number of devices the same number each, the largest for which all together
+/// divide @p devices. Error: Infeasible where none are left.
 Status resolveDevices(std::vector<TaskGraph> &taskGraphs, int devices);
 
 } // namespace planloom::planners::whale

@@ -35,12 +35,16 @@ Error doesNotDivide(int devices, int each)
     std::string near = above == good.begin() ? std::string() : fmt::format("{}", *(above - 1));
     if (above != good.end())
         near += fmt::format("{}{}", near.empty() ? "" : " or ", *above);
-    return infeasible(fmt::format("the task graphs ask for {} devices together, which does not divide the {} of the cluster; ask for {} together", each, devices, near));
+    return infeasible(fmt::format(
+        "the task graphs ask for {} devices together, which does not divide the {} of the cluster; ask for {} together",
+        each, devices, near));
 }
 
 } // namespace
 
-Result<std::vector<std::vector<std::vector<DeviceId>>>> virtualDevices(const cluster::Cluster &cluster, const std::vector<int> &counts, const Placement &placement)
+Result<std::vector<std::vector<std::vector<DeviceId>>>> virtualDevices(const cluster::Cluster &cluster,
+                                                                       const std::vector<int> &counts,
+                                                                       const Placement &placement)
 {
     const int each = std::accumulate(counts.begin(), counts.end(), 0);
     const auto all = static_cast<int>(cluster.devices().size());
@@ -51,7 +55,9 @@ Result<std::vector<std::vector<std::vector<DeviceId>>>> virtualDevices(const clu
     auto next = devices.begin();
     for (int copy = 0; copy < all / each; ++copy) {
         if (placement.memorySorted)
-            std::stable_sort(next, next + each, [&](DeviceId a, DeviceId b) { return cluster.typeOf(a).memory > cluster.typeOf(b).memory; });
+            std::stable_sort(next, next + each, [&](DeviceId a, DeviceId b) {
+                return cluster.typeOf(a).memory > cluster.typeOf(b).memory;
+            });
         for (std::size_t i = 0; i < counts.size(); ++i) {
             result[i].emplace_back(next, next + counts[i]);
             next += counts[i];

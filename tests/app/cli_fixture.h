@@ -10,7 +10,7 @@
 
 #include <functional>
 
-/// The planloom command, run as a person runs it: a process of its own, in a folder of its own.
+/// The planloom command, run as a user runs it: a separate process in a separate folder.
 namespace planloom::testing {
 
 constexpr int kWait = 180'000; ///< milliseconds: a hang, not a speed
@@ -41,7 +41,7 @@ struct Done {
     QByteArray err;
 };
 
-/// What tests of the command have in common.
+/// Shared by tests of the command.
 class CliTest : public QObject {
 protected:
     QTemporaryDir m_folder; ///< the processes' working directory
@@ -76,13 +76,15 @@ protected:
             process.waitForFinished();
             return {-2, {}, "did not end"};
         }
-        return {process.exitStatus() == QProcess::NormalExit ? process.exitCode() : -3, process.readAllStandardOutput(), process.readAllStandardError()};
+        return {process.exitStatus() == QProcess::NormalExit ? process.exitCode() : -3, process.readAllStandardOutput(),
+                process.readAllStandardError()};
     }
 
     /// Names of all that is in @p folder, or in m_folder.
     [[nodiscard]] QStringList entries(const QString &folder = {}) const
     {
-        return QDir(folder.isEmpty() ? m_folder.path() : folder).entryList(QDir::AllEntries | QDir::NoDotAndDotDot | QDir::Hidden);
+        return QDir(folder.isEmpty() ? m_folder.path() : folder)
+            .entryList(QDir::AllEntries | QDir::NoDotAndDotDot | QDir::Hidden);
     }
 };
 

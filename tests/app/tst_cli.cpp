@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Drives the real planloom command. PLANLOOM_UPDATE_GOLDEN=1 rewrites tests/app/golden; look at the difference before committing it.
+// Drives the real planloom command. PLANLOOM_UPDATE_GOLDEN=1 rewrites tests/app/golden; look at the difference before
+// committing it.
 #include "app/cli_fixture.h"
 
 #include <QFileInfo>
@@ -21,9 +22,11 @@ class TestCli : public CliTest {
     Q_OBJECT
 
 private:
-    void makePlan(const QString &name, const QString &cluster = "preset:h100-8", const QString &planner = "data-parallel") const
+    void makePlan(const QString &name, const QString &cluster = "preset:h100-8",
+                  const QString &planner = "data-parallel") const
     {
-        const Done done = run({"plan", "--model", "zoo:gpt-nano", "--cluster", cluster, "--planner", planner, "--batch", "16", "--micro-batch", "4", "-o", name, "--quiet"});
+        const Done done = run({"plan", "--model", "zoo:gpt-nano", "--cluster", cluster, "--planner", planner, "--batch",
+                               "16", "--micro-batch", "4", "-o", name, "--quiet"});
         QVERIFY2(done.status == 0, done.err.constData());
     }
 
@@ -38,7 +41,8 @@ private Q_SLOTS:
     void helpText_data()
     {
         QTest::addColumn<QString>("verb");
-        for (const char *verb : {"", "models", "planners", "clusters", "inspect", "plan", "simulate", "profile", "train", "compare", "export", "bench", "agent"})
+        for (const char *verb : {"", "models", "planners", "clusters", "inspect", "plan", "simulate", "profile",
+                                 "train", "compare", "export", "bench", "agent"})
             QTest::newRow(*verb ? verb : "planloom") << verb;
     }
 
@@ -48,12 +52,14 @@ private Q_SLOTS:
         const Done done = run(verb.isEmpty() ? QStringList("--help") : QStringList{verb, "--help"});
         QCOMPARE(done.status, 0);
         QVERIFY(done.err.isEmpty());
-        const QString golden = QString(PLANLOOM_SOURCE_DIR "/tests/app/golden/help_%1.txt").arg(verb.isEmpty() ? "planloom" : verb);
+        const QString golden =
+            QString(PLANLOOM_SOURCE_DIR "/tests/app/golden/help_%1.txt").arg(verb.isEmpty() ? "planloom" : verb);
         if (qEnvironmentVariableIsSet("PLANLOOM_UPDATE_GOLDEN"))
             QVERIFY(write(golden, done.out));
         QCOMPARE(QString(done.out), QString(readAll(golden)));
         if (!verb.isEmpty())
-            QVERIFY(done.out.contains("--json") && done.out.contains("--quiet") && done.out.contains("Example:\n  planloom " + verb.toUtf8()));
+            QVERIFY(done.out.contains("--json") && done.out.contains("--quiet")
+                    && done.out.contains("Example:\n  planloom " + verb.toUtf8()));
     }
 
     void versionText()
@@ -72,36 +78,69 @@ private Q_SLOTS:
         QTest::newRow("clusters") << QStringList{"clusters"} << QStringList{"clusters"};
         QTest::newRow("bench") << QStringList{"bench"} << QStringList{"benchmarks"};
         QTest::newRow("inspect model") << QStringList{"inspect", "zoo:mlp"}
-                                       << QStringList{"backward_flops_per_sample", "forward_flops_per_sample", "has_times", "kept_per_sample", "kind", "layer_list", "layers", "name", "operators",
-                                                      "parameter_bytes", "parameters", "source", "trainable", "warnings"};
-        QTest::newRow("inspect cluster") << QStringList{"inspect", "preset:dapple-b"} << QStringList{"devices", "kind", "links", "name", "nodes"};
+                                       << QStringList{"backward_flops_per_sample",
+                                                      "forward_flops_per_sample",
+                                                      "has_times",
+                                                      "kept_per_sample",
+                                                      "kind",
+                                                      "layer_list",
+                                                      "layers",
+                                                      "name",
+                                                      "operators",
+                                                      "parameter_bytes",
+                                                      "parameters",
+                                                      "source",
+                                                      "trainable",
+                                                      "warnings"};
+        QTest::newRow("inspect cluster") << QStringList{"inspect", "preset:dapple-b"}
+                                         << QStringList{"devices", "kind", "links", "name", "nodes"};
         QTest::newRow("inspect plan") << QStringList{"inspect", "nano.plan.json"}
-                                      << QStringList{"annotations", "cluster", "global_batch", "kind", "micro_batches", "model", "notation", "planner", "predicted", "schedule", "stages", "why"};
+                                      << QStringList{"annotations",   "cluster",  "global_batch", "kind",
+                                                     "micro_batches", "model",    "notation",     "planner",
+                                                     "predicted",     "schedule", "stages",       "why"};
         QTest::newRow("simulate") << QStringList{"simulate", "nano.plan.json"}
-                                  << QStringList{"bubble_fraction", "devices", "fits", "iteration_seconds", "lower_bound_seconds", "samples_per_second", "speedup_over_one_device"};
-        QTest::newRow("compare") << QStringList{"compare", "nano.plan.json", "nano.plan.json"} << QStringList{"a", "b", "differences", "speedup_of_b", "tasks"};
-        QTest::newRow("export") << QStringList{"export", "nano.plan.json", "--to", "dot", "-o", "model.dot"} << QStringList{"format", "path"};
-        QTest::newRow("plan") << QStringList{"plan", "--model", "zoo:mlp", "--cluster", "preset:h100-8", "--planner", "gpipe", "--batch", "8"}
-                              << QStringList{"alternatives", "block_split", "cluster", "complete", "embedded", "estimate", "exchange", "global_batch", "micro_batches", "model", "notation", "optimizer",
-                                             "planner", "predicted", "schedule", "schema", "search_seconds", "stages", "why"};
+                                  << QStringList{"bubble_fraction",
+                                                 "devices",
+                                                 "fits",
+                                                 "iteration_seconds",
+                                                 "lower_bound_seconds",
+                                                 "samples_per_second",
+                                                 "speedup_over_one_device"};
+        QTest::newRow("compare") << QStringList{"compare", "nano.plan.json", "nano.plan.json"}
+                                 << QStringList{"a", "b", "differences", "speedup_of_b", "tasks"};
+        QTest::newRow("export") << QStringList{"export", "nano.plan.json", "--to", "dot", "-o", "model.dot"}
+                                << QStringList{"format", "path"};
+        QTest::newRow("plan") << QStringList{"plan",      "--model", "zoo:mlp", "--cluster", "preset:h100-8",
+                                             "--planner", "gpipe",   "--batch", "8"}
+                              << QStringList{"alternatives",   "block_split", "cluster",  "complete",
+                                             "embedded",       "estimate",    "exchange", "global_batch",
+                                             "micro_batches",  "model",       "notation", "optimizer",
+                                             "planner",        "predicted",   "schedule", "schema",
+                                             "search_seconds", "stages",      "why"};
     }
 
-    // What a person asked for and why the plan is what it is: told when it is made, kept in the file, told again.
+    // Annotations and explanation of a plan: printed when it is made, kept in the file, printed again.
     void annotationsAndReasonsAreKept()
     {
-        const QStringList plan{"plan", "--model", "zoo:gpt-nano", "--cluster", "preset:h100-8", "--planner", "whale", "--batch", "32", "-o", "annotated.plan.json"};
-        const Done made = run(plan + QStringList{"--annotate", "embedding..h/1=split:4", "--annotate", "h/2..h/3=split:4"});
+        const QStringList plan{"plan",  "--model", "zoo:gpt-nano", "--cluster", "preset:h100-8",      "--planner",
+                               "whale", "--batch", "32",           "-o",        "annotated.plan.json"};
+        const Done made =
+            run(plan + QStringList{"--annotate", "embedding..h/1=split:4", "--annotate", "h/2..h/3=split:4"});
         QVERIFY2(made.status == 0, made.err.constData());
         const Done shown = run({"inspect", "annotated.plan.json"});
         for (const QByteArray &text : {made.out, shown.out}) {
-            QVERIFY2(text.contains("annotated     embedding..h/1 as split:4") && text.contains("annotated     h/2..h/3 as split:4"), text.constData());
+            QVERIFY2(text.contains("annotated     embedding..h/1 as split:4")
+                         && text.contains("annotated     h/2..h/3 as split:4"),
+                     text.constData());
             QVERIFY2(text.contains("limited by") && text.contains("sets the pace"), text.constData());
         }
-        const QJsonObject json = QJsonDocument::fromJson(run({"inspect", "annotated.plan.json", "--json"}).out).object();
+        const QJsonObject json =
+            QJsonDocument::fromJson(run({"inspect", "annotated.plan.json", "--json"}).out).object();
         QCOMPARE(json["annotations"].toArray(), (QJsonArray{"embedding..h/1=split:4", "h/2..h/3=split:4"}));
         const QJsonArray stages = json["why"].toObject()["stages"].toArray();
         QCOMPARE(stages.size(), 2);
-        QVERIFY(stages[0].toObject()["forward_seconds"].toDouble() > 0 && stages[0].toObject()["parameter_bytes"].toDouble() > 0);
+        QVERIFY(stages[0].toObject()["forward_seconds"].toDouble() > 0
+                && stages[0].toObject()["parameter_bytes"].toDouble() > 0);
         QVERIFY(QFile::remove(at("annotated.plan.json")));
     }
 
@@ -124,7 +163,8 @@ private Q_SLOTS:
         QVERIFY(report["iteration_seconds"].toDouble() >= report["lower_bound_seconds"].toDouble());
         QCOMPARE(report["fits"].toBool(), true);
         QCOMPARE(report["devices"].toArray().size(), 8);
-        QCOMPARE(keysOf(report["devices"].toArray()[0].toObject()), QStringList({"busy_fraction", "capacity_bytes", "comm_fraction", "id", "peak_bytes"}));
+        QCOMPARE(keysOf(report["devices"].toArray()[0].toObject()),
+                 QStringList({"busy_fraction", "capacity_bytes", "comm_fraction", "id", "peak_bytes"}));
     }
 
     void quietSaysNothing_data()
@@ -134,7 +174,8 @@ private Q_SLOTS:
         QTest::newRow("inspect") << QStringList{"inspect", "zoo:gpt2"};
         QTest::newRow("simulate") << QStringList{"simulate", "nano.plan.json"};
         QTest::newRow("compare") << QStringList{"compare", "nano.plan.json", "nano.plan.json"};
-        QTest::newRow("plan") << QStringList{"plan", "--model", "zoo:mlp", "--cluster", "preset:h100-8", "--batch", "8"};
+        QTest::newRow("plan") << QStringList{"plan",          "--model", "zoo:mlp", "--cluster",
+                                             "preset:h100-8", "--batch", "8"};
     }
 
     void quietSaysNothing()
@@ -160,8 +201,10 @@ private Q_SLOTS:
         };
         QTest::newRow("no verb") << QStringList{} << 2 << QStringList{"subcommand", "--help"};
         QTest::newRow("unknown verb") << QStringList{"plam"} << 2 << QStringList{"'plam'", "models, planners"};
-        QTest::newRow("unknown option") << QStringList{"models", "--frob"} << 2 << QStringList{"--frob", "planloom models --help"};
-        QTest::newRow("option missing") << QStringList{"plan", "--model", "zoo:mlp"} << 2 << QStringList{"--cluster", "planloom plan --help"};
+        QTest::newRow("unknown option") << QStringList{"models", "--frob"} << 2
+                                        << QStringList{"--frob", "planloom models --help"};
+        QTest::newRow("option missing") << QStringList{"plan", "--model", "zoo:mlp"} << 2
+                                        << QStringList{"--cluster", "planloom plan --help"};
         QTest::newRow("unknown zoo model") << with(2, "zoo:nope") << 2 << QStringList{"nope", "gpt-nano", "resnet-50"};
         QTest::newRow("missing model file") << with(2, "none.onnx") << 2 << QStringList{"none.onnx", "No such file"};
         QTest::newRow("model of no known kind") << with(2, "data.xyz") << 2 << QStringList{"data.xyz", ".onnx"};
@@ -170,64 +213,111 @@ private Q_SLOTS:
         QTest::newRow("folder as model") << with(2, "folder.onnx") << 2 << QStringList{"folder.onnx", "folder"};
         QTest::newRow("unknown preset") << with(4, "preset:nope") << 2 << QStringList{"nope", "dapple-a"};
         QTest::newRow("missing cluster file") << with(4, "none.yaml") << 2 << QStringList{"none.yaml"};
-        QTest::newRow("cluster with a negative number") << with(4, "negative.yaml") << 2 << QStringList{"negative.yaml"};
+        QTest::newRow("cluster with a negative number")
+            << with(4, "negative.yaml") << 2 << QStringList{"negative.yaml"};
         QTest::newRow("cluster that is no yaml") << with(4, "broken.yaml") << 2 << QStringList{"broken.yaml"};
         QTest::newRow("no CPU device") << with(4, "local:0") << 2 << QStringList{"local:0"};
         QTest::newRow("negative batch") << with(6, "-8") << 2 << QStringList{"-8"};
         QTest::newRow("no batch") << with(6, "0") << 2 << QStringList{"--batch 0"};
         QTest::newRow("no batch") << plan.mid(0, 5) << 2 << QStringList{"--batch"};
-        QTest::newRow("from and batch") << plan + QStringList{"--from", "foreign.args"} << 2 << QStringList{"--batch", "--from"};
-        QTest::newRow("from and rate") << plan.mid(0, 5) + QStringList{"--from", "foreign.args", "--learning-rate", "1"} << 2 << QStringList{"--from", "optimizer"};
-        QTest::newRow("from nowhere") << plan.mid(0, 5) + QStringList{"--from", "none.args"} << 2 << QStringList{"none.args"};
+        QTest::newRow("from and batch") << plan + QStringList{"--from", "foreign.args"} << 2
+                                        << QStringList{"--batch", "--from"};
+        QTest::newRow("from and rate") << plan.mid(0, 5) + QStringList{"--from", "foreign.args", "--learning-rate", "1"}
+                                       << 2 << QStringList{"--from", "optimizer"};
+        QTest::newRow("from nowhere") << plan.mid(0, 5) + QStringList{"--from", "none.args"} << 2
+                                      << QStringList{"none.args"};
         QTest::newRow("batch of text") << with(6, "many") << 2 << QStringList{"--batch", "many"};
         QTest::newRow("batch too large") << with(6, "99999999999999999999") << 2 << QStringList{"--batch"};
-        QTest::newRow("micro-batch larger than batch") << plan + QStringList{"--micro-batch", "9"} << 2 << QStringList{"--micro-batch 9", "8"};
-        QTest::newRow("options for all planners") << plan + QStringList{"--planner", "all", "--set", "stages=2"} << 2 << QStringList{"--set goes with one planner"};
-        QTest::newRow("unknown planner") << plan + QStringList{"--planner", "oracle"} << 2 << QStringList{"oracle", "dapple", "gpipe"};
-        QTest::newRow("setting without value") << plan + QStringList{"--set", "recompute"} << 2 << QStringList{"--set recompute", "KEY=VALUE"};
+        QTest::newRow("micro-batch larger than batch")
+            << plan + QStringList{"--micro-batch", "9"} << 2 << QStringList{"--micro-batch 9", "8"};
+        QTest::newRow("options for all planners") << plan + QStringList{"--planner", "all", "--set", "stages=2"} << 2
+                                                  << QStringList{"--set goes with one planner"};
+        QTest::newRow("unknown planner") << plan + QStringList{"--planner", "oracle"} << 2
+                                         << QStringList{"oracle", "dapple", "gpipe"};
+        QTest::newRow("setting without value")
+            << plan + QStringList{"--set", "recompute"} << 2 << QStringList{"--set recompute", "KEY=VALUE"};
         QTest::newRow("unknown setting") << plan + QStringList{"--set", "frob=1"} << 2 << QStringList{"frob"};
-        QTest::newRow("setting twice") << plan + QStringList{"--set", "recompute=auto", "--set", "recompute=never"} << 2 << QStringList{"recompute", "twice"};
-        QTest::newRow("annotation without strategy") << plan + QStringList{"--annotate", "fc1"} << 2 << QStringList{"--annotate", "SCOPE=split:4"};
-        QTest::newRow("annotation that the planner does not take") << plan + QStringList{"--annotate", "fc1=split:2"} << 2 << QStringList{"fc1=split:2", "whale"};
-        QTest::newRow("annotation of no scope") << plan + QStringList{"--planner", "whale", "--annotate", "layer9=split:2"} << 2 << QStringList{"layer9", "near it are"};
-        QTest::newRow("unknown optimizer") << plan + QStringList{"--optimizer", "adagrad"} << 2 << QStringList{"adagrad", "adamw"};
+        QTest::newRow("setting twice") << plan + QStringList{"--set", "recompute=auto", "--set", "recompute=never"} << 2
+                                       << QStringList{"recompute", "twice"};
+        QTest::newRow("annotation without strategy")
+            << plan + QStringList{"--annotate", "fc1"} << 2 << QStringList{"--annotate", "SCOPE=split:4"};
+        QTest::newRow("annotation that the planner does not take")
+            << plan + QStringList{"--annotate", "fc1=split:2"} << 2 << QStringList{"fc1=split:2", "whale"};
+        QTest::newRow("annotation of no scope")
+            << plan + QStringList{"--planner", "whale", "--annotate", "layer9=split:2"} << 2
+            << QStringList{"layer9", "near it are"};
+        QTest::newRow("unknown optimizer")
+            << plan + QStringList{"--optimizer", "adagrad"} << 2 << QStringList{"adagrad", "adamw"};
         QTest::newRow("learning rate NaN") << plan + QStringList{"--learning-rate", "nan"} << 2 << QStringList{"nan"};
-        QTest::newRow("momentum of adamw") << plan + QStringList{"--momentum", "0.9"} << 2 << QStringList{"--momentum", "sgd"};
-        QTest::newRow("precision of eight bits") << plan + QStringList{"--precision", "fp8"} << 2 << QStringList{"fp8", "bf16"};
+        QTest::newRow("momentum of adamw")
+            << plan + QStringList{"--momentum", "0.9"} << 2 << QStringList{"--momentum", "sgd"};
+        QTest::newRow("precision of eight bits")
+            << plan + QStringList{"--precision", "fp8"} << 2 << QStringList{"fp8", "bf16"};
         QTest::newRow("ZeRO 4") << plan + QStringList{"--zero", "4"} << 2 << QStringList{"--zero"};
-        QTest::newRow("a fall that is none") << plan + QStringList{"--decay-steps", "9"} << 2 << QStringList{"--decay-steps", "--lr-schedule"};
-        QTest::newRow("no such parameter") << plan + QStringList{"--no-decay", "nothing"} << 2 << QStringList{"\"nothing\"", "matches no parameter"};
-        QTest::newRow("resume nothing") << QStringList{"train", "nano.plan.json", "--resume"} << 2 << QStringList{"--resume", "--run-dir"};
-        QTest::newRow("resume no run") << QStringList{"train", "nano.plan.json", "--resume", "--run-dir", "no-run"} << 2 << QStringList{"no-run"};
-        QTest::newRow("train a folder") << QStringList{"train", "folder.onnx", "--data", "text"} << 2 << QStringList{"folder.onnx", "--resume"};
-        QTest::newRow("validate with nothing") << QStringList{"train", "nano.plan.json", "--data", "text", "--validate-every", "2", "--run-dir", "r"} << 2 << QStringList{"hold out"};
+        QTest::newRow("a fall that is none")
+            << plan + QStringList{"--decay-steps", "9"} << 2 << QStringList{"--decay-steps", "--lr-schedule"};
+        QTest::newRow("no such parameter")
+            << plan + QStringList{"--no-decay", "nothing"} << 2 << QStringList{"\"nothing\"", "matches no parameter"};
+        QTest::newRow("resume nothing") << QStringList{"train", "nano.plan.json", "--resume"} << 2
+                                        << QStringList{"--resume", "--run-dir"};
+        QTest::newRow("resume no run") << QStringList{"train", "nano.plan.json", "--resume", "--run-dir", "no-run"} << 2
+                                       << QStringList{"no-run"};
+        QTest::newRow("train a folder") << QStringList{"train", "folder.onnx", "--data", "text"} << 2
+                                        << QStringList{"folder.onnx", "--resume"};
+        QTest::newRow("validate with nothing")
+            << QStringList{"train", "nano.plan.json", "--data", "text", "--validate-every", "2", "--run-dir", "r"} << 2
+            << QStringList{"hold out"};
         QTest::newRow("profile of nothing") << QStringList{"profile"} << 2 << QStringList{"--model", "--plan"};
-        QTest::newRow("profile of both") << QStringList{"profile", "--model", "zoo:mlp", "--plan", "nano.plan.json"} << 2 << QStringList{"--plan", "--model"};
-        QTest::newRow("profile on no samples") << QStringList{"profile", "--model", "zoo:mlp", "--samples", "0"} << 2 << QStringList{"--samples"};
-        QTest::newRow("profile on an unknown device") << QStringList{"profile", "--model", "zoo:mlp", "--device", "tpu"} << 2 << QStringList{"tpu"};
-        QTest::newRow("missing profile") << plan + QStringList{"--profile", "none.json"} << 2 << QStringList{"none.json"};
-        QTest::newRow("profile that is a plan") << plan + QStringList{"--profile", "nano.plan.json"} << 2 << QStringList{"nano.plan.json"};
-        QTest::newRow("output into a missing folder") << plan + QStringList{"-o", "none/p.json"} << 2 << QStringList{"none/p.json", "folder"};
-        QTest::newRow("output onto a folder") << plan + QStringList{"-o", "folder.onnx"} << 2 << QStringList{"folder.onnx", "is a folder"};
-        QTest::newRow("missing plan") << QStringList{"simulate", "none.json"} << 2 << QStringList{"none.json", "No such file"};
-        QTest::newRow("plan cut short") << QStringList{"simulate", "cut.plan.json"} << 2 << QStringList{"cut.plan.json:"};
+        QTest::newRow("profile of both") << QStringList{"profile", "--model", "zoo:mlp", "--plan", "nano.plan.json"}
+                                         << 2 << QStringList{"--plan", "--model"};
+        QTest::newRow("profile on no samples")
+            << QStringList{"profile", "--model", "zoo:mlp", "--samples", "0"} << 2 << QStringList{"--samples"};
+        QTest::newRow("profile on an unknown device")
+            << QStringList{"profile", "--model", "zoo:mlp", "--device", "tpu"} << 2 << QStringList{"tpu"};
+        QTest::newRow("missing profile") << plan + QStringList{"--profile", "none.json"} << 2
+                                         << QStringList{"none.json"};
+        QTest::newRow("profile that is a plan")
+            << plan + QStringList{"--profile", "nano.plan.json"} << 2 << QStringList{"nano.plan.json"};
+        QTest::newRow("output into a missing folder")
+            << plan + QStringList{"-o", "none/p.json"} << 2 << QStringList{"none/p.json", "folder"};
+        QTest::newRow("output onto a folder")
+            << plan + QStringList{"-o", "folder.onnx"} << 2 << QStringList{"folder.onnx", "is a folder"};
+        QTest::newRow("missing plan") << QStringList{"simulate", "none.json"} << 2
+                                      << QStringList{"none.json", "No such file"};
+        QTest::newRow("plan cut short") << QStringList{"simulate", "cut.plan.json"} << 2
+                                        << QStringList{"cut.plan.json:"};
         QTest::newRow("plan that is no plan") << QStringList{"simulate", "cut.onnx"} << 2 << QStringList{"cut.onnx"};
-        QTest::newRow("plan with an unknown device") << QStringList{"simulate", "device.plan.json"} << 2 << QStringList{"device.plan.json", "warp-drive"};
-        QTest::newRow("plan with a device twice") << QStringList{"simulate", "twice.plan.json"} << 2 << QStringList{"twice.plan.json"};
-        QTest::newRow("plan of another model") << QStringList{"simulate", "model.plan.json"} << 2 << QStringList{"model.plan.json", "model"};
+        QTest::newRow("plan with an unknown device")
+            << QStringList{"simulate", "device.plan.json"} << 2 << QStringList{"device.plan.json", "warp-drive"};
+        QTest::newRow("plan with a device twice")
+            << QStringList{"simulate", "twice.plan.json"} << 2 << QStringList{"twice.plan.json"};
+        QTest::newRow("plan of another model")
+            << QStringList{"simulate", "model.plan.json"} << 2 << QStringList{"model.plan.json", "model"};
         QTest::newRow("inspect nothing") << QStringList{"inspect", "none"} << 2 << QStringList{"none"};
-        QTest::newRow("inspect a folder") << QStringList{"inspect", "folder.onnx"} << 2 << QStringList{"folder.onnx", "plan.json"};
-        QTest::newRow("inspect a trace that is none") << QStringList{"inspect", "bad.pltrace"} << 2 << QStringList{"bad.pltrace"};
-        QTest::newRow("inspect a workspace that is none") << QStringList{"inspect", "bad.planloom"} << 2 << QStringList{"bad.planloom", "workspace"};
-        QTest::newRow("compare with nothing") << QStringList{"compare", "nano.plan.json", "none"} << 2 << QStringList{"none"};
-        QTest::newRow("unknown format") << QStringList{"export", "nano.plan.json", "--to", "gif", "-o", "x.gif"} << 2 << QStringList{"gif", "chrome-trace", "svg"};
-        QTest::newRow("export nothing") << QStringList{"export", "none", "--to", "dot", "-o", "x.dot"} << 2 << QStringList{"none"};
+        QTest::newRow("inspect a folder")
+            << QStringList{"inspect", "folder.onnx"} << 2 << QStringList{"folder.onnx", "plan.json"};
+        QTest::newRow("inspect a trace that is none")
+            << QStringList{"inspect", "bad.pltrace"} << 2 << QStringList{"bad.pltrace"};
+        QTest::newRow("inspect a workspace that is none")
+            << QStringList{"inspect", "bad.planloom"} << 2 << QStringList{"bad.planloom", "workspace"};
+        QTest::newRow("compare with nothing")
+            << QStringList{"compare", "nano.plan.json", "none"} << 2 << QStringList{"none"};
+        QTest::newRow("unknown format") << QStringList{"export", "nano.plan.json", "--to", "gif", "-o", "x.gif"} << 2
+                                        << QStringList{"gif", "chrome-trace", "svg"};
+        QTest::newRow("export nothing") << QStringList{"export", "none", "--to", "dot", "-o", "x.dot"} << 2
+                                        << QStringList{"none"};
         QTest::newRow("unknown benchmark") << QStringList{"bench", "nope"} << 2 << QStringList{"nope"};
         QTest::newRow("train without data") << QStringList{"train", "nano.plan.json"} << 2 << QStringList{"--data"};
-        QTest::newRow("train on no steps") << QStringList{"train", "nano.plan.json", "--data", "text", "--steps", "0"} << 2 << QStringList{"--steps"};
-        QTest::newRow("train a missing plan") << QStringList{"train", "none.json", "--data", "text"} << 2 << QStringList{"none.json"};
-        QTest::newRow("train on unreadable data") << QStringList{"train", "nano.plan.json", "--data", "no-data", "--run-dir", "r"} << 2 << QStringList{"no-data"};
-        QTest::newRow("train with no agent there") << QStringList{"train", "nano.plan.json", "--data", "text", "--agent", "none.sock"} << 2 << QStringList{"none.sock"};
+        QTest::newRow("train on no steps")
+            << QStringList{"train", "nano.plan.json", "--data", "text", "--steps", "0"} << 2 << QStringList{"--steps"};
+        QTest::newRow("train a missing plan")
+            << QStringList{"train", "none.json", "--data", "text"} << 2 << QStringList{"none.json"};
+        QTest::newRow("train on unreadable data")
+            << QStringList{"train", "nano.plan.json", "--data", "no-data", "--run-dir", "r"} << 2
+            << QStringList{"no-data"};
+        QTest::newRow("train with no agent there")
+            << QStringList{"train", "nano.plan.json", "--data", "text", "--agent", "none.sock"} << 2
+            << QStringList{"none.sock"};
     }
 
     void badInput()
@@ -239,7 +329,9 @@ private Q_SLOTS:
         QVERIFY(write(at("cut.onnx"), QByteArray::fromHex("08071207707974") + "orch\x1a\x05"));
         QVERIFY(write(at("empty.onnx"), {}));
         QVERIFY(QDir(m_folder.path()).mkpath("folder.onnx"));
-        QVERIFY(write(at("negative.yaml"), "name: bad\ntypes:\n  - {name: X, float32: -1e12, memory: 1GiB, memory_bandwidth: 1e9}\nnodes:\n  - {name: n0, type: X, devices: 2}\n"));
+        QVERIFY(write(at("negative.yaml"),
+                      "name: bad\ntypes:\n  - {name: X, float32: -1e12, memory: 1GiB, memory_bandwidth: 1e9}\nnodes:\n "
+                      " - {name: n0, type: X, devices: 2}\n"));
         QVERIFY(write(at("broken.yaml"), "name: [unclosed\n  - {"));
         QVERIFY(write(at("data.xyz"), "?"));
         QVERIFY(write(at("text"), QByteArray("some text to learn from\n").repeated(200)));
@@ -264,20 +356,25 @@ private Q_SLOTS:
         QVERIFY2(done.err.startsWith("planloom: error: ") && done.err.count('\n') == 1, done.err.constData());
         for (const QString &part : says)
             QVERIFY2(done.err.contains(part.toUtf8()), (part.toUtf8() + " is not in: " + done.err).constData());
-        QCOMPARE(entries(), before + (before.contains("data-home") || !entries().contains("data-home") ? QStringList() : QStringList("data-home")));
+        QCOMPARE(entries(),
+                 before
+                     + (before.contains("data-home") || !entries().contains("data-home") ? QStringList()
+                                                                                         : QStringList("data-home")));
     }
 
     void planFileStandsAlone()
     {
         // A plan made in one place is simulated in another, and stdout of --json is a plan file, too.
-        const Done done = run({"plan", "--model", "zoo:gpt-nano", "--cluster", "preset:dapple-b", "--planner", "gpipe", "--batch", "32", "--set", "stages=4", "--json", "-o", "alone.json"});
+        const Done done = run({"plan", "--model", "zoo:gpt-nano", "--cluster", "preset:dapple-b", "--planner", "gpipe",
+                               "--batch", "32", "--set", "stages=4", "--json", "-o", "alone.json"});
         QVERIFY2(done.status == 0, done.err.constData());
         QVERIFY(write(at("stdout.json"), done.out));
         const QByteArray first = run({"simulate", "alone.json", "--json"}).out;
         QVERIFY(!first.isEmpty());
         QCOMPARE(run({"simulate", "stdout.json", "--json"}).out, first);
         const QJsonObject plan = QJsonDocument::fromJson(done.out).object();
-        QCOMPARE(plan["predicted"].toObject()["iteration_seconds"].toDouble(), QJsonDocument::fromJson(first).object()["iteration_seconds"].toDouble());
+        QCOMPARE(plan["predicted"].toObject()["iteration_seconds"].toDouble(),
+                 QJsonDocument::fromJson(first).object()["iteration_seconds"].toDouble());
         QCOMPARE(plan["stages"].toArray().size(), 4);
         QVERIFY(plan["search_seconds"].toDouble() >= 0);
         QVERIFY(plan["estimate"].toObject().contains("iteration_seconds"));
@@ -286,7 +383,8 @@ private Q_SLOTS:
 
     void allPlannersSideBySide()
     {
-        const Done done = run({"plan", "--model", "zoo:gnmt-16", "--cluster", "preset:dapple-a", "--planner", "all", "--batch", "1024", "--json", "-o", "best.json"});
+        const Done done = run({"plan", "--model", "zoo:gnmt-16", "--cluster", "preset:dapple-a", "--planner", "all",
+                               "--batch", "1024", "--json", "-o", "best.json"});
         QVERIFY2(done.status == 0, done.err.constData());
         const QJsonObject plan = QJsonDocument::fromJson(done.out).object();
         const QJsonArray rows = plan["comparison"].toArray();
@@ -306,7 +404,8 @@ private Q_SLOTS:
         names.sort();
         QCOMPARE(refusals, (QStringList{"oneflow"}));
         QStringList searching;
-        for (const QJsonValue &planner : QJsonDocument::fromJson(run({"planners", "--json"}).out).object()["planners"].toArray())
+        for (const QJsonValue &planner :
+             QJsonDocument::fromJson(run({"planners", "--json"}).out).object()["planners"].toArray())
             if (const QString name = planner["name"].toString(); name != "manual" && !refusals.contains(name))
                 searching << name;
         searching.sort();
@@ -319,7 +418,8 @@ private Q_SLOTS:
 
     void samePlanEveryTime()
     {
-        const QStringList arguments{"plan", "--model", "zoo:xlnet-36", "--cluster", "preset:dapple-a", "--batch", "128", "--json"};
+        const QStringList arguments{"plan",    "--model", "zoo:xlnet-36", "--cluster", "preset:dapple-a",
+                                    "--batch", "128",     "--json"};
         QJsonObject a = QJsonDocument::fromJson(run(arguments).out).object();
         QJsonObject b = QJsonDocument::fromJson(run(arguments).out).object();
         QVERIFY(a.contains("stages"));
@@ -372,14 +472,18 @@ private Q_SLOTS:
         QVERIFY2(bytes.startsWith(begins), bytes.left(60).constData());
     }
 
-    /// A schedule that goes out to PyTorch and comes back is the same iteration, as an order of its own.
+    /// A schedule that goes out to PyTorch and comes back is the same iteration, as a custom order.
     void schedulesComeBackFromPytorch()
     {
-        QVERIFY(run({"plan", "--model", "zoo:gpt-nano", "--cluster", "preset:h100-8", "--planner", "manual", "--batch", "16", "--set", "data=1", "--set", "pipeline=2", "--set",
-                     "interleave=2", "-o", "turns.plan.json", "--quiet"}).status == 0);
+        QVERIFY(run({"plan", "--model", "zoo:gpt-nano", "--cluster", "preset:h100-8", "--planner", "manual", "--batch",
+                     "16", "--set", "data=1", "--set", "pipeline=2", "--set", "interleave=2", "-o", "turns.plan.json",
+                     "--quiet"})
+                    .status
+                == 0);
         QVERIFY(run({"export", "turns.plan.json", "--to", "pytorch-csv", "-o", "turns.csv", "--quiet"}).status == 0);
         QVERIFY(readAll(at("turns.csv")).contains("2F0"));
-        const Done done = run({"simulate", "turns.plan.json", "--order", "turns.csv", "-o", "custom.plan.json", "--json"});
+        const Done done =
+            run({"simulate", "turns.plan.json", "--order", "turns.csv", "-o", "custom.plan.json", "--json"});
         QVERIFY2(done.status == 0, done.err.constData());
         QCOMPARE(done.out, run({"simulate", "turns.plan.json", "--json"}).out);
         const QJsonObject plan = QJsonDocument::fromJson(readAll(at("custom.plan.json"))).object();
@@ -393,7 +497,8 @@ private Q_SLOTS:
     {
         QVERIFY(run({"export", "nano.plan.json", "--to", "model", "-o", "again.json", "--quiet"}).status == 0);
         QVERIFY(run({"export", "nano.plan.json", "--to", "cluster", "-o", "cluster.json", "--quiet"}).status == 0);
-        const Done done = run({"plan", "--model", "again.json", "--cluster", "cluster.json", "--planner", "data-parallel", "--batch", "16", "--micro-batch", "4", "-o", "again.plan.json"});
+        const Done done = run({"plan", "--model", "again.json", "--cluster", "cluster.json", "--planner",
+                               "data-parallel", "--batch", "16", "--micro-batch", "4", "-o", "again.plan.json"});
         QVERIFY2(done.status == 0, done.err.constData());
         QCOMPARE(run({"simulate", "again.plan.json", "--json"}).out, run({"simulate", "nano.plan.json", "--json"}).out);
     }
@@ -401,36 +506,71 @@ private Q_SLOTS:
     /// Another program's configuration of a plan, and the plan of the configuration.
     void configurationsComeBackAsPlans()
     {
-        const Done planned = run({"plan", "--model", "zoo:gpt-nano", "--cluster", "preset:h100-8", "--planner", "manual", "--set", "pipeline=2", "--set", "cuts=3", "--batch", "32",
-                                  "--micro-batch", "2", "--weight-decay", "0", "--zero", "1", "--precision", "bf16", "-o", "foreign.plan.json"});
+        const Done planned = run({"plan",
+                                  "--model",
+                                  "zoo:gpt-nano",
+                                  "--cluster",
+                                  "preset:h100-8",
+                                  "--planner",
+                                  "manual",
+                                  "--set",
+                                  "pipeline=2",
+                                  "--set",
+                                  "cuts=3",
+                                  "--batch",
+                                  "32",
+                                  "--micro-batch",
+                                  "2",
+                                  "--weight-decay",
+                                  "0",
+                                  "--zero",
+                                  "1",
+                                  "--precision",
+                                  "bf16",
+                                  "-o",
+                                  "foreign.plan.json"});
         QVERIFY2(planned.status == 0, planned.err.constData());
         const Done exported = run({"export", "foreign.plan.json", "--to", "megatron", "-o", "foreign.args"});
         QVERIFY2(exported.status == 0, exported.err.constData());
-        QVERIFY2(exported.out.contains("torchrun --nnodes 1 --nproc-per-node 8 pretrain_gpt.py $(cat foreign.args)"), exported.out.constData());
+        QVERIFY2(exported.out.contains("torchrun --nnodes 1 --nproc-per-node 8 pretrain_gpt.py $(cat foreign.args)"),
+                 exported.out.constData());
         QVERIFY(readAll(at("foreign.args")).startsWith("--num-layers 4\n"));
-        const Done again = run({"plan", "--from", "foreign.args", "--model", "zoo:gpt-nano", "--cluster", "preset:h100-8", "-o", "again.foreign.json"});
+        const Done again = run({"plan", "--from", "foreign.args", "--model", "zoo:gpt-nano", "--cluster",
+                                "preset:h100-8", "-o", "again.foreign.json"});
         QVERIFY2(again.status == 0, again.err.constData());
-        QCOMPARE(run({"simulate", "again.foreign.json", "--json"}).out, run({"simulate", "foreign.plan.json", "--json"}).out);
+        QCOMPARE(run({"simulate", "again.foreign.json", "--json"}).out,
+                 run({"simulate", "foreign.plan.json", "--json"}).out);
 
         const Done refused = run({"export", "foreign.plan.json", "--to", "deepspeed", "-o", "foreign.json"});
         QCOMPARE(refused.status, 2);
-        QVERIFY2(refused.err.contains("foreign.plan.json: the plan is a pipeline of 2 stages"), refused.err.constData());
+        QVERIFY2(refused.err.contains("foreign.plan.json: the plan is a pipeline of 2 stages"),
+                 refused.err.constData());
         QVERIFY(!QFile::exists(at("foreign.json")));
-        const QJsonObject json = QJsonDocument::fromJson(run({"export", "foreign.plan.json", "--to", "megatron", "-o", "foreign.args", "--json"}).out).object();
+        const QJsonObject json =
+            QJsonDocument::fromJson(
+                run({"export", "foreign.plan.json", "--to", "megatron", "-o", "foreign.args", "--json"}).out)
+                .object();
         QVERIFY(json["notes"].toArray().size() > 1);
     }
 
     void profileIsUsedByPlan()
     {
-        const Done measured = run({"profile", "--model", "zoo:mlp", "--samples", "4,8", "--repetitions", "3", "--threads", "1", "-o", "mlp.profile.json", "--json"});
+        const Done measured = run({"profile", "--model", "zoo:mlp", "--samples", "4,8", "--repetitions", "3",
+                                   "--threads", "1", "-o", "mlp.profile.json", "--json"});
         QVERIFY2(measured.status == 0, measured.err.constData());
         const QJsonObject profile = QJsonDocument::fromJson(measured.out).object();
         QCOMPARE(profile["schema"].toString(), QString("planloom.profile/1"));
         QCOMPARE(QJsonDocument::fromJson(readAll(at("mlp.profile.json"))).object(), profile);
-        QCOMPARE(QJsonDocument::fromJson(run({"inspect", "mlp.profile.json", "--json"}).out).object()["kind"].toString(), QString("profile"));
-        const QStringList plan{"plan", "--model", "zoo:mlp", "--cluster", "local:1", "--planner", "data-parallel", "--batch", "8", "--json"};
+        QCOMPARE(
+            QJsonDocument::fromJson(run({"inspect", "mlp.profile.json", "--json"}).out).object()["kind"].toString(),
+            QString("profile"));
+        const QStringList plan{"plan",      "--model",       "zoo:mlp", "--cluster", "local:1",
+                               "--planner", "data-parallel", "--batch", "8",         "--json"};
         const auto seconds = [&](const QStringList &arguments) {
-            return QJsonDocument::fromJson(run(arguments).out).object()["predicted"].toObject()["iteration_seconds"].toDouble();
+            return QJsonDocument::fromJson(run(arguments).out)
+                .object()["predicted"]
+                .toObject()["iteration_seconds"]
+                .toDouble();
         };
         const double roofline = seconds(plan);
         const double withProfile = seconds(plan + QStringList{"--profile", "mlp.profile.json"});
@@ -449,14 +589,18 @@ private Q_SLOTS:
     // Published times are of float32: that they stand for bf16 as well is said.
     void timesOfAnotherPrecision()
     {
-        const QStringList plan{"plan", "--model", "zoo:vgg-19", "--cluster", "preset:a100-8", "--planner", "data-parallel", "--batch", "64", "--precision"};
+        const QStringList plan{"plan",      "--model",       "zoo:vgg-19", "--cluster", "preset:a100-8",
+                               "--planner", "data-parallel", "--batch",    "64",        "--precision"};
         QVERIFY(!run(plan + QStringList{"fp32"}).err.contains("warning"));
         QVERIFY(run(plan + QStringList{"bf16"}).err.contains("measured in float32"));
     }
 
     void workspaceRecordsPlans()
     {
-        QVERIFY(run({"plan", "--model", "zoo:mlp", "--cluster", "preset:h100-8", "--batch", "8", "--workspace", "w.planloom", "--quiet"}).status == 0);
+        QVERIFY(run({"plan", "--model", "zoo:mlp", "--cluster", "preset:h100-8", "--batch", "8", "--workspace",
+                     "w.planloom", "--quiet"})
+                    .status
+                == 0);
         const QJsonObject json = QJsonDocument::fromJson(run({"inspect", "w.planloom", "--json"}).out).object();
         QCOMPARE(json["plans"].toArray().size(), 1);
         QCOMPARE(json["runs"].toArray().size(), 0);
@@ -464,4 +608,5 @@ private Q_SLOTS:
 };
 
 QTEST_GUILESS_MAIN(TestCli)
+#include "planners/registry.h"
 #include "tst_cli.moc"

@@ -46,7 +46,9 @@ private Q_SLOTS:
         };
         QVERIFY(write(at("kept.json"), "the old plan"));
         const QStringList before = entries();
-        const Done done = run({"plan", "--model", "zoo:gpt2", "--cluster", "preset:h100-8", "--planner", "data-parallel", "--batch", "8", "-o", "kept.json"}, limit);
+        const Done done = run({"plan", "--model", "zoo:gpt2", "--cluster", "preset:h100-8", "--planner",
+                               "data-parallel", "--batch", "8", "-o", "kept.json"},
+                              limit);
         QCOMPARE(done.status, 1);
         QVERIFY2(done.err.contains("kept.json") && done.err.contains("space"), done.err.constData());
         QCOMPARE(readAll(at("kept.json")), QByteArray("the old plan"));
@@ -72,10 +74,13 @@ private Q_SLOTS:
             prepare(process);
             process.setStandardErrorFile("/dev/full");
             process.start(binary(), arguments);
-            return process.waitForFinished(kWait) && process.exitStatus() == QProcess::NormalExit ? process.exitCode() : -1;
+            return process.waitForFinished(kWait) && process.exitStatus() == QProcess::NormalExit ? process.exitCode()
+                                                                                                  : -1;
         };
         QCOMPARE(runMute({"inspect", "no-such-file"}), 2);
-        QCOMPARE(runMute({"plan", "--model", "zoo:vgg-19", "--cluster", "local:2", "--planner", "gpipe", "--batch", "4", "-o", "mute.json"}), 0);
+        QCOMPARE(runMute({"plan", "--model", "zoo:vgg-19", "--cluster", "local:2", "--planner", "gpipe", "--batch", "4",
+                          "-o", "mute.json"}),
+                 0);
         QCOMPARE(runMute({"export", "mute.json", "--to", "deepspeed", "-o", "mute.ds.json"}), 2);
         QVERIFY(QFile::exists(at("mute.json")));
     }
@@ -85,8 +90,9 @@ private Q_SLOTS:
         const QStringList before = entries();
         QProcess process;
         // Nothing fits, but the search would be long.
-        start(process, {"plan", "--model", "zoo:gpt-175b", "--cluster", "preset:h100-8", "--batch", "512", "--planner", "automap", "--set", "episodes=1000000", "-o",
-                        "never.json"});
+        start(process,
+              {"plan", "--model", "zoo:gpt-175b", "--cluster", "preset:h100-8", "--batch", "512", "--planner",
+               "automap", "--set", "episodes=1000000", "-o", "never.json"});
         QVERIFY(process.waitForStarted(kWait));
         QTRY_VERIFY_WITH_TIMEOUT(catchesInterrupts(process.processId()), kWait);
         QCOMPARE(::kill(static_cast<pid_t>(process.processId()), SIGINT), 0);
@@ -110,19 +116,28 @@ private Q_SLOTS:
     {
         QFETCH(QString, planner);
         const QString path = "best-" + planner + ".json";
-        QStringList arguments{"plan", "--model", "zoo:amoebanet-36", "--cluster", "preset:dapple-b", "--batch", "512", "--planner", planner, "--json", "-o", path};
+        QStringList arguments{"plan",    "--model", "zoo:amoebanet-36", "--cluster", "preset:dapple-b",
+                              "--batch", "512",     "--planner",        planner,     "--json",
+                              "-o",      path};
         if (planner == "automap")
-            arguments << "--set" << "families=pp" << "--set" << "episodes=1000000";
+            arguments << "--set"
+                      << "families=pp"
+                      << "--set"
+                      << "episodes=1000000";
         QProcess process;
         start(process, arguments);
         QVERIFY(process.waitForStarted(kWait));
-        QTRY_VERIFY_WITH_TIMEOUT(computedSeconds(process.processId()) > 0.7, kWait); // the first plans take some milliseconds, the rest much longer
+        QTRY_VERIFY_WITH_TIMEOUT(computedSeconds(process.processId()) > 0.7,
+                                 kWait); // the first plans take some milliseconds, the rest much longer
         QCOMPARE(::kill(static_cast<pid_t>(process.processId()), SIGINT), 0);
         QVERIFY(process.waitForFinished(kWait));
         const QByteArray err = process.readAllStandardError();
         QCOMPARE(process.exitStatus(), QProcess::NormalExit);
         QVERIFY2(process.exitCode() == 130, err.constData());
-        QVERIFY2(err.startsWith("planloom: stopped on request; the plan in " + path.toUtf8() + " is the best so far") && err.count('\n') == 1, err.constData());
+        QVERIFY2(err.startsWith("planloom: stopped on request; the plan in " + path.toUtf8()
+                                + " is the best of an incomplete search")
+                     && err.count('\n') == 1,
+                 err.constData());
         const QJsonObject printed = QJsonDocument::fromJson(process.readAllStandardOutput()).object();
         QCOMPARE(printed["complete"].toBool(true), false);
         QCOMPARE(printed["estimate"].toObject()["stopped_early"].toInt(), 1);
@@ -132,13 +147,14 @@ private Q_SLOTS:
         QVERIFY(run({"inspect", path}).out.contains("the search was stopped early"));
     }
 
-    /// Whoever asks twice does not want to wait for a plan.
+    /// A second interrupt ends the program without a plan.
     void aSecondSignalEndsItAtOnce()
     {
         const QStringList before = entries();
         QProcess process;
-        start(process, {"plan", "--model", "zoo:amoebanet-36", "--cluster", "preset:dapple-b", "--batch", "512", "--planner", "automap", "--set", "families=pp", "--set", "episodes=1000000",
-                        "-o", "never.json"});
+        start(process,
+              {"plan", "--model", "zoo:amoebanet-36", "--cluster", "preset:dapple-b", "--batch", "512", "--planner",
+               "automap", "--set", "families=pp", "--set", "episodes=1000000", "-o", "never.json"});
         QVERIFY(process.waitForStarted(kWait));
         QTRY_VERIFY_WITH_TIMEOUT(catchesInterrupts(process.processId()), kWait);
         const auto id = static_cast<pid_t>(process.processId());

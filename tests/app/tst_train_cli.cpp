@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// `planloom train` as a person runs it: agent, launcher and workers are real processes.
+// `planloom train` as a user runs it: agent, launcher and workers are real processes.
 #include "app/cli_fixture.h"
 
 #include <QJsonArray>
@@ -41,7 +41,7 @@ QList<QJsonObject> linesOf(const QByteArray &bytes)
     return objects;
 }
 
-/// What the first step of trainsFromStoredWeights loses: the mean over 16 samples of 64 values, by 64 x 20 weights.
+/// The first loss of trainsFromStoredWeights: the mean over 16 samples of 64 values, by 64 x 20 weights.
 double firstLoss(const QByteArray &weights)
 {
     double sum = 0;
@@ -51,7 +51,8 @@ double firstLoss(const QByteArray &weights)
             for (int k = 0; k < 20; ++k) {
                 float weight = 0;
                 std::memcpy(&weight, weights.constData() + (j * 20 + k) * 4, sizeof weight);
-                logits[static_cast<std::size_t>(k)] += (i * 7 + j * 3) % 11 / 10.0 * static_cast<double>(weight); // data are scaled by the largest
+                logits[static_cast<std::size_t>(k)] +=
+                    (i * 7 + j * 3) % 11 / 10.0 * static_cast<double>(weight); // data are scaled by the largest
             }
         }
         double exponentials = 0;
@@ -76,8 +77,9 @@ private Q_SLOTS:
             text.write(QByteArray("line ") + QByteArray::number(i) + " of a text that a small model can learn from\n");
         text.close();
         for (const char *devices : {"1", "2"}) {
-            const Done done = run({"plan", "--model", "zoo:gpt-nano", "--cluster", QString("local:%1").arg(devices), "--planner", "gpipe", "--batch", "8", "--micro-batch", "2",
-                                   "-o", QString("nano%1.json").arg(devices), "--quiet"});
+            const Done done = run({"plan", "--model", "zoo:gpt-nano", "--cluster", QString("local:%1").arg(devices),
+                                   "--planner", "gpipe", "--batch", "8", "--micro-batch", "2", "-o",
+                                   QString("nano%1.json").arg(devices), "--quiet"});
             QVERIFY2(done.status == 0, done.err.constData());
         }
     }
@@ -95,17 +97,20 @@ private Q_SLOTS:
     {
         QFETCH(int, ranks);
         const QString folder = QString("run%1").arg(ranks);
-        const Done done = run({"train", QString("nano%1.json").arg(ranks), "--data", "text", "--steps", "6", "--seed", "3", "--run-dir", folder, "--workspace", "w.planloom", "--json"});
+        const Done done = run({"train", QString("nano%1.json").arg(ranks), "--data", "text", "--steps", "6", "--seed",
+                               "3", "--run-dir", folder, "--workspace", "w.planloom", "--json"});
         QVERIFY2(done.status == 0, done.err.constData());
         const QList<QJsonObject> lines = linesOf(done.out);
         QCOMPARE(lines.size(), 7);
         for (int step = 0; step < 6; ++step) {
-            QCOMPARE(lines[step].keys(), QStringList({"learning_rate", "loss", "samples_per_second", "seconds", "step"}));
+            QCOMPARE(lines[step].keys(),
+                     QStringList({"learning_rate", "loss", "samples_per_second", "seconds", "step"}));
             QCOMPARE(lines[step]["step"].toInt(), step);
         }
         QCOMPARE(lines.last().keys(), QStringList("summary"));
         const QJsonObject summary = lines.last()["summary"].toObject();
-        for (const char *key : {"steps", "loss_first", "loss_last", "iteration_seconds_median", "predicted_iteration_seconds", "prediction_error", "peak_bytes_predicted",
+        for (const char *key : {"steps", "loss_first", "loss_last", "iteration_seconds_median",
+                                "predicted_iteration_seconds", "prediction_error", "peak_bytes_predicted",
                                 "peak_bytes_measured", "beyond_arena_bytes", "shared_bytes", "trace"})
             QVERIFY2(summary.contains(key), key);
         QCOMPARE(summary["steps"].toInt(), 6);
@@ -120,7 +125,8 @@ private Q_SLOTS:
         QCOMPARE(inspected["summary"].toObject()["steps"].toInt(), 6);
         QCOMPARE(inspected["metrics"].toObject()["steps"].toInt(), 6);
         QCOMPARE(inspected["metrics"].toObject()["state"].toString(), QString("finished"));
-        const QJsonObject compared = linesOf(run({"compare", QString("nano%1.json").arg(ranks), folder, "--json"}).out).value(0);
+        const QJsonObject compared =
+            linesOf(run({"compare", QString("nano%1.json").arg(ranks), folder, "--json"}).out).value(0);
         QCOMPARE(compared["b"].toObject()["kind"].toString(), QString("run"));
         QVERIFY(compared["differences"].toArray().isEmpty());
         QVERIFY(compared["tasks"].isObject());
@@ -135,7 +141,8 @@ private Q_SLOTS:
         QCOMPARE(trace["dropped"].toInt(), 0);
     }
 
-    // A plan file leaves large weights out: ranks and measurements take them from the file that the model was read from.
+    // A plan file leaves large weights out: ranks and measurements take them from the file that the model was read
+    // from.
     void trainsFromStoredWeights()
     {
         QByteArray weights;
@@ -160,13 +167,16 @@ private Q_SLOTS:
             samples += QByteArray::number(i % 20) + '\n';
         }
         QVERIFY(write(at("samples.csv"), samples));
-        const Done planned = run({"plan", "--model", "stored.json", "--cluster", "local:2", "--planner", "data-parallel", "--batch", "16", "-o", "stored.plan.json", "--quiet"});
+        const Done planned = run({"plan", "--model", "stored.json", "--cluster", "local:2", "--planner",
+                                  "data-parallel", "--batch", "16", "-o", "stored.plan.json", "--quiet"});
         QVERIFY2(planned.status == 0, planned.err.constData());
-        const QStringList train{"train", "stored.plan.json", "--data", "samples.csv", "--steps", "1", "--json", "--run-dir"};
+        const QStringList train{"train", "stored.plan.json", "--data",   "samples.csv", "--steps",
+                                "1",     "--json",           "--run-dir"};
         const Done trained = run(train + QStringList{"stored.run"});
         QVERIFY2(trained.status == 0, trained.err.constData());
         const double loss = linesOf(trained.out).value(0)["loss"].toDouble();
-        QVERIFY2(std::abs(loss - firstLoss(weights)) < 1e-4, qPrintable(QString("%1, not %2").arg(loss).arg(firstLoss(weights))));
+        QVERIFY2(std::abs(loss - firstLoss(weights)) < 1e-4,
+                 qPrintable(QString("%1, not %2").arg(loss).arg(firstLoss(weights))));
         const Done measured = run({"profile", "--plan", "stored.plan.json", "-o", "stored.profile.json", "--quiet"});
         QVERIFY2(measured.status == 0, measured.err.constData());
 
@@ -194,7 +204,8 @@ private Q_SLOTS:
         QFETCH(QString, which);
         QFETCH(int, last);
         const QString folder = "trace-" + which;
-        const Done done = run({"train", "nano1.json", "--data", "text", "--steps", "6", "--trace", which, "--run-dir", folder, "--json"});
+        const Done done = run(
+            {"train", "nano1.json", "--data", "text", "--steps", "6", "--trace", which, "--run-dir", folder, "--json"});
         QVERIFY2(done.status == 0, done.err.constData());
         QCOMPARE(linesOf(done.out).size(), 7);
         const QJsonObject trace = linesOf(run({"inspect", folder + "/trace.pltrace", "--json"}).out).value(0);
@@ -208,7 +219,9 @@ private Q_SLOTS:
         // The same seed gives the same losses, however many ranks share the work.
         QList<double> losses[2];
         for (int ranks : {1, 2}) {
-            for (const QJsonObject &line : linesOf(run({"train", QString("nano%1.json").arg(ranks), "--data", "text", "--steps", "4", "--json"}).out)) {
+            for (const QJsonObject &line :
+                 linesOf(run({"train", QString("nano%1.json").arg(ranks), "--data", "text", "--steps", "4", "--json"})
+                             .out)) {
                 if (line.contains("loss"))
                     losses[ranks - 1] << line["loss"].toDouble();
             }
@@ -222,7 +235,8 @@ private Q_SLOTS:
     /// A run's folder is enough to go on with it.
     void resumesByItsFolder()
     {
-        const Done begun = run({"train", "nano1.json", "--data", "text", "--steps", "5", "--checkpoint-every", "2", "--run-dir", "part", "--json"});
+        const Done begun = run({"train", "nano1.json", "--data", "text", "--steps", "5", "--checkpoint-every", "2",
+                                "--run-dir", "part", "--json"});
         QVERIFY2(begun.status == 0, begun.err.constData());
         const Done resumed = run({"train", "part", "--resume", "--steps", "8", "--json"});
         QVERIFY2(resumed.status == 0, resumed.err.constData());
@@ -235,9 +249,11 @@ private Q_SLOTS:
         QCOMPARE(inspected["checkpoints"].toArray().first().toInt(), 8);
         const Done said = run({"train", "part", "--resume", "--steps", "9"});
         QVERIFY2(said.out.contains("resumed       goes on from step 8"), said.out.constData());
-        QVERIFY(run({"train", "nano1.json", "--data", "text", "--steps", "1", "--run-dir", "unkept", "--quiet"}).status == 0);
+        QVERIFY(run({"train", "nano1.json", "--data", "text", "--steps", "1", "--run-dir", "unkept", "--quiet"}).status
+                == 0);
         const Done anew = run({"train", "unkept", "--resume", "--steps", "2"});
-        QVERIFY2(anew.out.contains("resumed       begins at the first step; there is no checkpoint yet"), anew.out.constData());
+        QVERIFY2(anew.out.contains("resumed       begins at the first step; there is no checkpoint yet"),
+                 anew.out.constData());
         const Done without = run({"train", "part"});
         QCOMPARE(without.status, 2);
         QVERIFY2(without.err.contains("--resume"), without.err.constData());
@@ -251,7 +267,8 @@ private Q_SLOTS:
         agent.start(binary(), {"agent", "--socket", "here.sock", "--root", "runs", "--exit-with-parent"});
         QTRY_VERIFY_WITH_TIMEOUT(QFile::exists(at("here.sock")) || agent.state() == QProcess::NotRunning, kWait);
         QVERIFY2(agent.state() == QProcess::Running, agent.readAllStandardError().constData());
-        const Done done = run({"train", "nano1.json", "--data", "text", "--steps", "2", "--agent", "here.sock", "--json"});
+        const Done done =
+            run({"train", "nano1.json", "--data", "text", "--steps", "2", "--agent", "here.sock", "--json"});
         QVERIFY2(done.status == 0, done.err.constData());
         QVERIFY(linesOf(done.out).last()["summary"].toObject()["trace"].toString().startsWith(at("runs/")));
         agent.closeWriteChannel();
@@ -260,7 +277,8 @@ private Q_SLOTS:
 
     void aFolderHoldsOneRun()
     {
-        QVERIFY(run({"train", "nano1.json", "--data", "text", "--steps", "1", "--run-dir", "once", "--quiet"}).status == 0);
+        QVERIFY(run({"train", "nano1.json", "--data", "text", "--steps", "1", "--run-dir", "once", "--quiet"}).status
+                == 0);
         const Done again = run({"train", "nano1.json", "--data", "text", "--steps", "1", "--run-dir", "once"});
         QCOMPARE(again.status, 2);
         QCOMPARE(again.out, QByteArray());
@@ -293,7 +311,9 @@ private Q_SLOTS:
         QFETCH(int, ranks);
         const QString folder = QString("stopped%1").arg(ranks);
         QProcess process;
-        start(process, {"train", QString("nano%1.json").arg(ranks), "--data", "text", "--steps", "1000000", "--run-dir", folder, "--workspace", "w.planloom", "--json"});
+        start(process,
+              {"train", QString("nano%1.json").arg(ranks), "--data", "text", "--steps", "1000000", "--run-dir", folder,
+               "--workspace", "w.planloom", "--json"});
         QVERIFY(process.waitForReadyRead(kWait));
         QCOMPARE(::kill(static_cast<pid_t>(process.processId()), SIGINT), 0);
         QVERIFY(process.waitForFinished(kWait));
@@ -301,7 +321,7 @@ private Q_SLOTS:
         QCOMPARE(process.exitCode(), 1);
         const QByteArray err = process.readAllStandardError();
         QVERIFY2(err.startsWith("planloom: error: stopped") && err.count('\n') == 1, err.constData());
-        // What was done until then is whole.
+        // The steps before are complete.
         const QList<QJsonObject> lines = linesOf(process.readAllStandardOutput());
         QVERIFY(lines.last().contains("summary"));
         QCOMPARE(lines.last()["summary"].toObject()["steps"].toInt(), static_cast<int>(lines.size()) - 1);
@@ -315,7 +335,8 @@ private Q_SLOTS:
     void killedWithoutWarningLeavesNoProcess()
     {
         QProcess process;
-        start(process, {"train", "nano2.json", "--data", "text", "--steps", "1000000", "--run-dir", "killed", "--json"});
+        start(process,
+              {"train", "nano2.json", "--data", "text", "--steps", "1000000", "--run-dir", "killed", "--json"});
         QVERIFY(process.waitForReadyRead(kWait));
         process.kill();
         QVERIFY(process.waitForFinished(kWait));

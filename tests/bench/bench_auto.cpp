@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// How soon `auto` is near its answer: a model of 96 blocks on 1,024 devices of two kinds is searched to the end, then again with a stop after some seconds,
-// which gives the best plan so far. Prints how much slower that is than the final one, and the memory of the process. Arguments: [MODEL [CLUSTER [BATCH]]].
+// How soon `auto` is near its answer: a model of 96 blocks on 1,024 devices of two kinds is searched to the end, then
+// again with a stop after some seconds, which gives the best plan so far. Prints how much slower that is than the final
+// one, and the memory of the process. Arguments: [MODEL [CLUSTER [BATCH]]].
 #include "engine/import/import.h"
-#include "planners/planner.h"
+#include "planners/registry.h"
 #include "tests/bench/deadline.h"
 
 #include <sys/resource.h>
@@ -35,7 +36,8 @@ Answer ask(const planners::Problem &problem, double limit)
     if (!report)
         return answer;
     answer.iteration = report->predicted.iterationSeconds;
-    answer.plan = plan::notation(report->plan) + ", " + std::string(plan::name(report->plan.schedule.kind)) + ", " + std::to_string(report->plan.microBatches) + " micro-batches";
+    answer.plan = plan::notation(report->plan) + ", " + std::string(plan::name(report->plan.schedule.kind)) + ", "
+        + std::to_string(report->plan.microBatches) + " micro-batches";
     if (const auto gap = report->plan.estimate.find("gap"); gap != report->plan.estimate.end())
         answer.gap = gap->second;
     return answer;
@@ -55,20 +57,25 @@ int main(int argc, char **argv)
     }
     planners::Problem problem;
     problem.precision = plan::Precision::BFloat16;
-    problem.subject = plan::inPrecision(plan::makeSubject(imported->graph, std::make_shared<const cluster::Cluster>(*devices), imported->profile, imported->source), problem.precision);
+    problem.subject =
+        plan::inPrecision(plan::makeSubject(imported->graph, std::make_shared<const cluster::Cluster>(*devices),
+                                            imported->profile, imported->source),
+                          problem.precision);
     problem.globalBatch = argc > 3 ? std::atol(argv[3]) : 2048;
-    std::printf("%s (%zu layers) on %s (%zu devices), %lld samples\n", model.c_str(), problem.subject.layers().size(), cluster.c_str(), devices->devices().size(),
-                static_cast<long long>(problem.globalBatch));
+    std::printf("%s (%zu layers) on %s (%zu devices), %lld samples\n", model.c_str(), problem.subject.layers().size(),
+                cluster.c_str(), devices->devices().size(), static_cast<long long>(problem.globalBatch));
     const Answer last = ask(problem, std::numeric_limits<double>::infinity());
     if (last.iteration <= 0) {
         std::fprintf(stderr, "nothing found\n");
         return 1;
     }
-    std::printf("whole search %.1f s: iteration %.4f s, %s; %.1f %% above the bound\n", last.search, last.iteration, last.plan.c_str(), 100 * last.gap);
+    std::printf("whole search %.1f s: iteration %.4f s, %s; %.1f %% above the bound\n", last.search, last.iteration,
+                last.plan.c_str(), 100 * last.gap);
     for (const double limit : {10.0, 15.0, 20.0, 30.0}) {
         const Answer early = ask(problem, limit);
         if (early.iteration > 0)
-            std::printf("stopped at %4.0f s (%.1f s): %.3f x the final time, %s\n", limit, early.search, early.iteration / last.iteration, early.plan.c_str());
+            std::printf("stopped at %4.0f s (%.1f s): %.3f x the final time, %s\n", limit, early.search,
+                        early.iteration / last.iteration, early.plan.c_str());
         else
             std::printf("stopped at %4.0f s (%.1f s): nothing yet\n", limit, early.search);
     }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the automap planner's agent finds against random games of equal number, on the games of real models: the best score of each, and the ratio.
-#include "engine/import/profile_graph.h"
-#include "engine/import/zoo.h"
+// The automap planner's agent against random games of equal number, on the games of real models: the best
+// score of each, and the ratio.
+#include "engine/import/model/profile_graph.h"
+#include "engine/import/model/zoo.h"
 #include "planners/automap/agent.h"
 #include "planners/automap/pipeline_game.h"
 
@@ -47,8 +48,10 @@ Tally compare(Environment &game, std::size_t episodes)
 
 void print(const std::string &what, std::size_t episodes, const Tally &tally)
 {
-    std::printf("%-34s %5zu games  agent %8.4f  random %8.4f  ratio %.3f  (better in %zu of %zu seeds, worse in %zu)  %.2f s a search\n", what.c_str(), episodes, tally.learnt,
-                tally.random, tally.learnt / tally.random, tally.wins, kSeeds, tally.losses, tally.seconds / kSeeds);
+    std::printf("%-34s %5zu games  agent %8.4f  random %8.4f  ratio %.3f  (better in %zu of %zu seeds, worse in %zu)  "
+                "%.2f s a search\n",
+                what.c_str(), episodes, tally.learnt, tally.random, tally.learnt / tally.random, tally.wins, kSeeds,
+                tally.losses, tally.seconds / kSeeds);
 }
 
 int operators(const std::string &name)
@@ -56,7 +59,8 @@ int operators(const std::string &name)
     const auto model = import::zooModel(name);
     if (!model)
         return 1;
-    const auto training = graph::differentiate(*model->graph, OpId(0), OpId(static_cast<std::int32_t>(model->graph->ops().size())), {}, {});
+    const auto training = graph::differentiate(*model->graph, OpId(0),
+                                               OpId(static_cast<std::int32_t>(model->graph->ops().size())), {}, {});
     if (!training)
         return 1;
     const RuleGraph rules = rulesOf(*training, 8);
@@ -73,7 +77,8 @@ int pipelines(const std::string &name, std::int64_t batch, std::size_t stages)
     if (!model || !cluster)
         return 1;
     Problem problem;
-    problem.subject = plan::makeSubject(model->graph, std::make_shared<const cluster::Cluster>(*cluster), model->profile, model->source);
+    problem.subject = plan::makeSubject(model->graph, std::make_shared<const cluster::Cluster>(*cluster),
+                                        model->profile, model->source);
     problem.globalBatch = batch;
     const MemoryModel memory(*problem.subject.costs, problem.optimizer, 0.05);
     const dapple::Settings settings;
@@ -89,5 +94,6 @@ int pipelines(const std::string &name, std::int64_t batch, std::size_t stages)
 
 int main()
 {
-    return operators("gpt2") + operators("bert-large") + pipelines("bert-48", 64, 2) + pipelines("bert-48", 64, 4) + pipelines("amoebanet-36", 128, 6);
+    return operators("gpt2") + operators("bert-large") + pipelines("bert-48", 64, 2) + pipelines("bert-48", 64, 4)
+        + pipelines("amoebanet-36", 128, 6);
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a checkpoint of a GPT-2's size (124 M parameters with both moments: 1.5 GB) costs training: the stall of the copy against writing the
-// same bytes before going on, and against how fast memory can be copied at all; and what verifying and reading it back takes.
-// bench_checkpoint [FOLDER [MILLIONS OF PARAMETERS]]
+// Cost to training of a checkpoint of GPT-2's size (124 M parameters with both moments: 1.5 GB): the stall of the
+// copy against writing the same bytes before going on, and against how fast memory can be copied at all; and what
+// verifying and reading it back takes. bench_checkpoint [FOLDER [MILLIONS OF PARAMETERS]]
 #include "executor/checkpoint/lease.h"
 #include "executor/checkpoint/restore.h"
 #include "executor/checkpoint/writer.h"
@@ -34,9 +34,10 @@ std::vector<Piece> piecesOver(std::vector<std::byte> &memory, std::int64_t param
     std::vector<Piece> pieces;
     std::byte *at = memory.data();
     for (std::int64_t t = 0; t < kTensors; ++t)
-        for (const Kind kind : {Kind::Parameter, Kind::Moment1, Kind::Moment2}) {
+        for (const Kind &kind : {Kind::Parameter, Kind::ofOptimizer("moment1"), Kind::ofOptimizer("moment2")}) {
             const std::int64_t count = parameters / kTensors;
-            pieces.push_back({"h." + std::to_string(t), kind, graph::DType::F32, {count}, wholeRegion({count}), 0, count, at, true});
+            pieces.push_back(
+                {"h." + std::to_string(t), kind, graph::DType::F32, {count}, wholeRegion({count}), 0, count, at, true});
             at += pieces.back().bytes();
         }
     return pieces;
@@ -67,8 +68,10 @@ int main(int argc, char **argv)
             std::this_thread::sleep_for(std::chrono::milliseconds(1));
         }
         const double whole = secondsSince(begin);
-        std::printf("%.2f GB: training waits %.3f s (%.1f GB/s), written and published after %.3f s: %.1f x less than waiting for the disk\n", gigabytes,
-                    (*writer)->stallSeconds(), gigabytes / (*writer)->stallSeconds(), whole, whole / (*writer)->stallSeconds());
+        std::printf("%.2f GB: training waits %.3f s (%.1f GB/s), written and published after %.3f s: %.1f x less than "
+                    "waiting for the disk\n",
+                    gigabytes, (*writer)->stallSeconds(), gigabytes / (*writer)->stallSeconds(), whole,
+                    whole / (*writer)->stallSeconds());
     }
     std::vector<std::byte> other(memory.size(), std::byte{2});
     auto begin = Clock::now();
@@ -85,7 +88,9 @@ int main(int argc, char **argv)
     if (const Status done = restore(*manifest, targets, Checksums::Trust); !done)
         return fail(done.error());
     std::printf("read back in %.3f s, %s\n", secondsSince(begin),
-                std::memcmp(other.data(), memory.data(), static_cast<std::size_t>((*writer)->bytes())) == 0 ? "equal" : "DIFFERENT");
+                std::memcmp(other.data(), memory.data(), static_cast<std::size_t>((*writer)->bytes())) == 0
+                    ? "equal"
+                    : "DIFFERENT");
     std::filesystem::remove_all(folder);
     return 0;
 }

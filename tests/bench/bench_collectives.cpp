@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// All-reduces of Planloom's own against MPI_Iallreduce, in turn in one run, on 2 ranks (or as many as the argument says) of this machine.
-// Prints the best times, bytes per second that each rank sent, and MPI's time over ours: above 1 is faster than MPI.
+// All-reduces of Planloom's own against MPI_Iallreduce, in turn in one run, on 2 ranks (or as many as the argument
+// says) of this machine. Prints the best times, bytes per second that each rank sent, and MPI's time over ours: above 1
+// is faster than MPI.
 #include "executor/comm/mpi_communicator.h"
 
 #include <mpi.h>
@@ -21,10 +22,7 @@ namespace {
 constexpr std::chrono::seconds kDeadline{60};
 constexpr double kSecondsPerSize = 0.4;
 
-double now()
-{
-    return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
+double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
 double ours(Communicator &end, std::vector<float> &data)
 {
@@ -39,7 +37,8 @@ double theirs(std::vector<float> &data)
 {
     const double begin = now();
     MPI_Request request = MPI_REQUEST_NULL;
-    MPI_Iallreduce(MPI_IN_PLACE, data.data(), static_cast<int>(data.size()), MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD, &request);
+    MPI_Iallreduce(MPI_IN_PLACE, data.data(), static_cast<int>(data.size()), MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD,
+                   &request);
     for (int done = 0; done == 0;) {
         MPI_Test(&request, &done, MPI_STATUS_IGNORE);
         if (done == 0)
@@ -77,7 +76,8 @@ int startRanks(const char *program, const std::string &ranks)
 {
     setenv("OMPI_ALLOW_RUN_AS_ROOT", "1", 0);
     setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", 0);
-    execlp("mpirun", "mpirun", "--oversubscribe", "--bind-to", "none", "-np", ranks.c_str(), program, static_cast<char *>(nullptr));
+    execlp("mpirun", "mpirun", "--oversubscribe", "--bind-to", "none", "-np", ranks.c_str(), program,
+           static_cast<char *>(nullptr));
     std::perror("mpirun cannot be started");
     return 1;
 }
@@ -93,12 +93,13 @@ int main(int argc, char **argv)
         return 1;
     if ((*end)->rank() == 0)
         std::printf("%d ranks      ours        MPI         ours GB/s   MPI / ours\n", (*end)->size());
-    for (const std::int64_t bytes : {std::int64_t{4} << 10, std::int64_t{1} << 20, std::int64_t{16} << 20, std::int64_t{64} << 20}) {
+    for (const std::int64_t bytes :
+         {std::int64_t{4} << 10, std::int64_t{1} << 20, std::int64_t{16} << 20, std::int64_t{64} << 20}) {
         const Best best = measure(**end, bytes);
         const auto sent = static_cast<double>(cost::collectiveBytesOf(Collective::AllReduce, bytes, (*end)->size(), 0));
         if ((*end)->rank() == 0)
-            std::printf("%6lld KiB   %9.1f us %9.1f us %9.2f   %9.2f\n", static_cast<long long>(bytes >> 10), best.ours * 1e6, best.theirs * 1e6, sent / best.ours * 1e-9,
-                        best.theirs / best.ours);
+            std::printf("%6lld KiB   %9.1f us %9.1f us %9.2f   %9.2f\n", static_cast<long long>(bytes >> 10),
+                        best.ours * 1e6, best.theirs * 1e6, sent / best.ours * 1e-9, best.theirs / best.ours);
     }
     return 0;
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// From the drop of a stage boundary to the redrawn timeline and memory: gpt2 on eight H100 in eight stages, 32 micro-batches.
+// From the drop of a stage boundary to the redrawn timeline and memory: gpt2 on eight H100 in eight stages, 32
+// micro-batches.
 #include "ui/memory/memory_view.h"
 #include "ui/state/studio_state.h"
 #include "ui/theme/theme.h"
@@ -88,7 +89,8 @@ int main(int argc, char **argv)
     memory.resize(560, 240);
     timeline.show();
     memory.show();
-    if (!state.replacePlan(QStringLiteral("eight stages"), evenPipeline(*state.subject())) || !waitUntil([&] { return state.simulationCurrent(); }))
+    if (!state.replacePlan(QStringLiteral("eight stages"), evenPipeline(*state.subject()))
+        || !waitUntil([&] { return state.simulationCurrent(); }))
         return complain("the plan of eight stages is refused");
 
     std::vector<double> total;
@@ -112,8 +114,9 @@ int main(int argc, char **argv)
             return complain("a view could not be drawn");
     }
     const double median = quantile(total, 0.5);
-    std::printf("edit to redrawn timeline and memory, gpt2 on h100-8, 8 stages, 32 micro-batches, %zu slices, %d edits\n",
-                state.simulation()->trace.records.size(), kEdits);
+    std::printf(
+        "edit to redrawn timeline and memory, gpt2 on h100-8, 8 stages, 32 micro-batches, %zu slices, %d edits\n",
+        state.simulation()->trace.records.size(), kEdits);
     std::printf("  all     p50 %.2f ms  p95 %.2f ms  max %.2f ms\n", median, quantile(total, 0.95), quantile(total, 1));
     std::printf("  redraw  p50 %.2f ms  p95 %.2f ms\n", quantile(redraw, 0.5), quantile(redraw, 0.95));
     std::printf("  ratio to the target of %.0f ms: %.2f\n", kTargetMilliseconds, median / kTargetMilliseconds);

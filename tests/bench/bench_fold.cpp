@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Symmetric ranks folded: compiling and simulating plans of a 96-layer transformer of GPT-3's shape, folded against whole at 256 and 1,024 H100,
-// and folded at 16,384 against the budget of 50 ms. A process's first plan makes what the cost model remembers: it is not counted.
+// Symmetric ranks folded: compiling and simulating plans of a 96-layer transformer of GPT-3's shape, folded against
+// whole at 256 and 1,024 H100, and folded at 16,384 against the budget of 50 ms. A process's first plan makes what the
+// cost model remembers: it is not counted.
+#include "engine/compile/compile.h"
 #include "engine/import/import.h"
 #include "engine/sharding/megatron.h"
 #include "engine/simulate/simulate.h"
@@ -34,7 +36,8 @@ double median(int runs, const std::function<bool()> &work)
         const auto begin = std::chrono::steady_clock::now();
         if (!work())
             std::exit(1);
-        milliseconds.push_back(std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count());
+        milliseconds.push_back(
+            std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count());
     }
     std::sort(milliseconds.begin(), milliseconds.end());
     return milliseconds[milliseconds.size() / 2];
@@ -89,10 +92,11 @@ Result<cluster::Cluster> clusterOf(int devices)
 }
 
 /// Milliseconds to compile and simulate; the time of the iteration goes to @p seconds.
-double measure(const plan::Plan &plan, const plan::Subject &subject, bool fold, int runs, double &seconds, std::size_t &ranks)
+double measure(const plan::Plan &plan, const plan::Subject &subject, bool fold, int runs, double &seconds,
+               std::size_t &ranks)
 {
     return median(runs, [&] {
-        const auto program = program::compile(plan, subject, {.bodies = false, .fold = fold});
+        const auto program = compile::compilePlan(plan, subject, {.bodies = false, .fold = fold});
         if (!program)
             std::fprintf(stderr, "%s\n", program.error().text().c_str());
         if (!program)
@@ -109,15 +113,19 @@ double measure(const plan::Plan &plan, const plan::Subject &subject, bool fold, 
 int main()
 {
     const auto model = import::readHuggingFaceConfig(
-        R"({"model_type": "gpt2", "n_layer": 96, "n_head": 96, "n_embd": 12288, "vocab_size": 50304, "n_positions": 2048})", "config.json");
-    constexpr Layout kLayouts[] = {{"data", 1, 1, 1}, {"pipeline 8 x data", 1, 8, 32}, {"tensor 8 x pipeline 16 x data", 8, 16, 32}};
+        R"({"model_type": "gpt2", "n_layer": 96, "n_head": 96, "n_embd": 12288, "vocab_size": 50304, "n_positions": 2048})",
+        "config.json");
+    constexpr Layout kLayouts[] = {{"data", 1, 1, 1},
+                                   {"pipeline 8 x data", 1, 8, 32},
+                                   {"tensor 8 x pipeline 16 x data", 8, 16, 32}};
     for (const int devices : {256, 1024, 16384}) {
         const auto begin = std::chrono::steady_clock::now();
         auto made = clusterOf(devices);
         if (!made)
             return 1;
         const auto cluster = std::make_shared<const cluster::Cluster>(*std::move(made));
-        const double built = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
+        const double built =
+            std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
         const plan::Subject subject = plan::makeSubject(model->graph, cluster, nullptr, "gpt of 96 layers");
         std::printf("%d devices (the cluster takes %.0f ms to make)\n", devices, built);
         for (const Layout &layout : kLayouts) {
@@ -133,7 +141,8 @@ int main()
                 continue;
             }
             const double slow = measure(plan, subject, false, 1, seconds, ranks);
-            std::printf(", whole %8.1f ms, ratio %6.1f%s\n", slow, slow / fast, seconds == folded ? "" : " BUT THE TIMES DIFFER");
+            std::printf(", whole %8.1f ms, ratio %6.1f%s\n", slow, slow / fast,
+                        seconds == folded ? "" : " BUT THE TIMES DIFFER");
             if (seconds != folded)
                 return 1;
         }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A training step of the LSTM language model against PyTorch's, same weights, tokens and optimizer, on all cores:
 // bench_lstm [PYTHON]. Prints the losses' largest relative difference and the ratio of the step times.
-#include "engine/graph/differentiate.h"
-#include "engine/graph/zoo.h"
+#include "engine/graph/gradients/differentiate.h"
+#include "engine/graph/zoo/zoo.h"
 #include "executor/device/kernel.h"
 #include "executor/runtime/sleeping_threads.h"
 
@@ -68,8 +68,9 @@ public:
             device::AdamWStep how;
             how.learningRate = kRate;
             how.step = number;
-            device::adamW(how, static_cast<float *>(at(m_part.parameters[i])), static_cast<float *>(at(m_part.gradients[i])), m_moments[i].data(),
-                          m_moments[i].data() + n, n);
+            device::adamW(how, static_cast<float *>(at(m_part.parameters[i])),
+                          static_cast<float *>(at(m_part.gradients[i])), m_moments[i].data(), m_moments[i].data() + n,
+                          n);
         }
         return static_cast<double>(*static_cast<float *>(at(m_part.loss)));
     }
@@ -95,7 +96,9 @@ private:
         std::vector<device::Argument> outputs;
         Call call;
         const auto argument = [&](TensorId id) {
-            return id.valid() ? device::Argument{m_part.graph.tensor(id).type, m_part.graph.tensor(id).shape.at(kBatch), true} : device::Argument{graph::DType::F32, {}, false};
+            return id.valid()
+                ? device::Argument{m_part.graph.tensor(id).type, m_part.graph.tensor(id).shape.at(kBatch), true}
+                : device::Argument{graph::DType::F32, {}, false};
         };
         for (const TensorId id : op.inputs) {
             inputs.push_back(argument(id));
@@ -167,8 +170,14 @@ int main(int argc, char **argv)
         const graph::Tensor &tensor = trainer.part().graph.tensor(id);
         writeFile(folder / tensor.name, trainer.at(id), static_cast<std::size_t>(tensor.bytes().value()));
     }
-    const nlohmann::json about = {{"layers", config.layers},   {"embedding", config.embedding}, {"hidden", config.hidden},         {"vocabulary", config.vocabulary},
-                                  {"context", config.context}, {"batch", kBatch},               {"steps", kSteps},                 {"rate", kRate},
+    const nlohmann::json about = {{"layers", config.layers},
+                                  {"embedding", config.embedding},
+                                  {"hidden", config.hidden},
+                                  {"vocabulary", config.vocabulary},
+                                  {"context", config.context},
+                                  {"batch", kBatch},
+                                  {"steps", kSteps},
+                                  {"rate", kRate},
                                   {"threads", omp_get_max_threads()}};
     std::ofstream(folder / "config.json") << about;
 
@@ -185,7 +194,8 @@ int main(int argc, char **argv)
     std::printf("planloom: %.1f ms a step, loss %.5f -> %.5f\n", 1e3 * median(seconds), losses.front(), losses.back());
 
     const fs::path script = fs::path(PLANLOOM_PEERS) / "lstm.py";
-    const std::string command = std::string(argc > 1 ? argv[1] : "/usr/bin/python3") + " '" + script.string() + "' '" + folder.string() + "'";
+    const std::string command =
+        std::string(argc > 1 ? argv[1] : "/usr/bin/python3") + " '" + script.string() + "' '" + folder.string() + "'";
     std::string answer;
     if (std::FILE *pipe = ::popen(command.c_str(), "r")) {
         char buffer[4096];
@@ -196,7 +206,8 @@ int main(int argc, char **argv)
     fs::remove_all(folder);
     const auto peer = nlohmann::json::parse(answer, nullptr, false);
     if (peer.is_discarded()) {
-        std::fprintf(stderr, "PyTorch gave no answer; is python3-torch installed for '%s'?\n", argc > 1 ? argv[1] : "/usr/bin/python3");
+        std::fprintf(stderr, "PyTorch gave no answer; is python3-torch installed for '%s'?\n",
+                     argc > 1 ? argv[1] : "/usr/bin/python3");
         return 1;
     }
     double difference = 0;

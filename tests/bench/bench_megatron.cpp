@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Iteration times and memory of Korthikanti et al. (arXiv 2205.05198) on A100, predicted on the way that `planloom plan` goes, against the published
-// figures: a row each, with the ratio.
+// Iteration times and memory of Korthikanti et al. (arXiv 2205.05198) on A100, predicted on the way that `planloom
+// plan` goes, against the published figures: a row each, with the ratio.
 #include "tests/planners/megatron_runs.h"
 
 #include <cmath>
@@ -44,7 +44,8 @@ bool memoryRows(const Memory &about, const planners::Problem &problem)
     const std::string model = about.model;
     row(model + ", parameters and optimizer", none->state / kGibi, about.stateGib, "GiB");
     row(model + ", activations, tensor parallel", none->activations / kGibi, about.noneGib, "GiB");
-    const std::pair<const char *, bool> ways[] = {{"never", true}, {"selective", false}, {"selective", true}, {"layers", false}};
+    const std::pair<const char *, bool> ways[] = {
+        {"never", true}, {"selective", false}, {"selective", true}, {"layers", false}};
     const char *names[] = {"sequence parallel", "selective", "sequence parallel, selective", "full"};
     for (std::size_t i = 0; i < std::size(ways); ++i) {
         const auto other = held(ways[i].first, ways[i].second);
@@ -69,7 +70,8 @@ int main()
         }
         row(run.name, report->predicted.iterationSeconds, run.publishedSeconds, "s");
     }
-    for (const Memory &about : {Memory{"22B", 0, 45.5625, 59.25, {66.84, 49.42, 16.18, 7.64}}, Memory{"175B", 2, 45.5625, 66.84375, {62.04, 56.53, 18.49, 8.71}}}) {
+    for (const Memory &about : {Memory{"22B", 0, 45.5625, 59.25, {66.84, 49.42, 16.18, 7.64}},
+                                Memory{"175B", 2, 45.5625, 66.84375, {62.04, 56.53, 18.49, 8.71}}}) {
         const auto problem = megatronProblem(megatronRuns()[about.run]);
         if (!problem || !memoryRows(about, *problem))
             std::fprintf(stderr, "%s: memory was not predicted\n", about.model);

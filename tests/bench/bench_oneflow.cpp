@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The oneflow planner's search on transformers of 12 and of 96 layers: what it takes, against compiling and simulating one plan.
-#include "engine/graph/zoo.h"
+// The oneflow planner's search on transformers of 12 and of 96 layers: what it takes, against compiling and simulating
+// one plan.
+#include "engine/graph/zoo/zoo.h"
 #include "planners/oneflow/layout.h"
-#include "planners/planner.h"
+#include "planners/registry.h"
 
 #include <chrono>
 #include <cstdio>
@@ -31,10 +32,12 @@ int search(std::int64_t layers)
     if (!graph || !cluster)
         return 1;
     planners::Problem problem;
-    problem.subject = plan::makeSubject(std::make_shared<const graph::Graph>(std::move(*graph)), std::make_shared<const cluster::Cluster>(std::move(*cluster)), nullptr, "gpt");
+    problem.subject = plan::makeSubject(std::make_shared<const graph::Graph>(std::move(*graph)),
+                                        std::make_shared<const cluster::Cluster>(std::move(*cluster)), nullptr, "gpt");
     problem.globalBatch = 8;
     const graph::Graph &model = *problem.subject.graph;
-    const auto training = graph::differentiate(model, OpId(0), OpId(static_cast<std::int32_t>(model.ops().size())), {}, {});
+    const auto training =
+        graph::differentiate(model, OpId(0), OpId(static_cast<std::int32_t>(model.ops().size())), {}, {});
     if (!training)
         return 1;
     planners::oneflow::LineSetting setting;
@@ -57,14 +60,13 @@ int search(std::int64_t layers)
         const auto report = (*planners::findPlanner("oneflow"))->plan(problem, {{"dimensions", "2"}}, progress);
         simulated = report ? report->plan.estimate.at("layouts_simulated") : 0;
     });
-    std::printf("%3lld layers: %zu operators, %zu nodes; costs %.3f s, elimination %.4f s (%s, largest table %zu); the planner %.2f s with %.0f layouts simulated\n",
-                static_cast<long long>(layers), training->graph.ops().size(), nodes, build, solve, solution.exact ? "exact" : "refined", solution.largestTable, whole, simulated);
+    std::printf("%3lld layers: %zu operators, %zu nodes; costs %.3f s, elimination %.4f s (%s, largest table %zu); the "
+                "planner %.2f s with %.0f layouts simulated\n",
+                static_cast<long long>(layers), training->graph.ops().size(), nodes, build, solve,
+                solution.exact ? "exact" : "refined", solution.largestTable, whole, simulated);
     return 0;
 }
 
 } // namespace
 
-int main()
-{
-    return search(12) + search(96);
-}
+int main() { return search(12) + search(96); }

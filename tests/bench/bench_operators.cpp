@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where a training step's time goes: every operator of a model's forward and backward pass on this machine, by type and shape, with
-// floating-point rate, beside the rate of one large matrix product measured in the same run.
+// Where a training step's time goes: every operator of a model's forward and backward pass on this machine, by type and
+// shape, with floating-point rate, beside the rate of one large matrix product measured in the same run.
 //     bench_operators [MODEL [SAMPLES]]        MODEL as for --model; default zoo:gpt2 and 1
-#include "engine/graph/differentiate.h"
-#include "engine/graph/fuse.h"
-#include "engine/graph/operators.h"
+#include "engine/graph/gradients/differentiate.h"
+#include "engine/graph/rewrite/fuse.h"
+#include "engine/graph/operators/operators.h"
 #include "engine/import/import.h"
 #include "executor/device/kernel.h"
+#include "executor/device/cpu/cpu_device.h"
 #include "executor/runtime/arena.h"
 #include "executor/runtime/sleeping_threads.h"
 
@@ -36,19 +37,21 @@ double now()
     return (static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec)) / kThreads;
 }
 
-std::vector<device::Argument> argumentsOf(const graph::Graph &graph, const std::vector<TensorId> &ids, std::int64_t samples)
+std::vector<device::Argument> argumentsOf(const graph::Graph &graph, const std::vector<TensorId> &ids,
+                                          std::int64_t samples)
 {
     std::vector<device::Argument> arguments;
     for (const TensorId id : ids) {
         if (id.valid())
-            arguments.push_back({graph.tensor(id).type, graph.tensor(id).shape.at(samples), true, graph.tensor(id).layout});
+            arguments.push_back(
+                {graph.tensor(id).type, graph.tensor(id).shape.at(samples), true, graph.tensor(id).layout});
         else
             arguments.push_back({DType::F32, {}, false});
     }
     return arguments;
 }
 
-/// A training graph with its kernels and a place of its own for every tensor.
+/// A training graph with its kernels and a separate place for every tensor.
 class Model {
 public:
     static Result<Model> make(const graph::TrainingGraph &training, std::int64_t samples)
@@ -59,14 +62,15 @@ public:
             model.m_offsets.push_back(bytes);
             bytes += (tensor.bytes(samples).value() + 63) / 64 * 64;
         }
-        auto arena = runtime::Arena::allocate(bytes);
+        auto arena = runtime::Arena::allocate(device::cpuDevice(), bytes);
         if (!arena)
             return arena.error();
         model.m_arena = std::move(*arena);
         for (const graph::Tensor &tensor : training.graph.tensors())
             model.fill(tensor);
         for (const graph::Op &op : training.graph.ops()) {
-            auto kernel = device::makeKernel(op, argumentsOf(training.graph, op.inputs, samples), argumentsOf(training.graph, op.outputs, samples));
+            auto kernel = device::makeKernel(op, argumentsOf(training.graph, op.inputs, samples),
+                                             argumentsOf(training.graph, op.outputs, samples));
             if (!kernel)
                 return kernel.error();
             model.m_kernels.push_back(std::move(*kernel));
@@ -97,7 +101,10 @@ public:
 private:
     Model(const graph::TrainingGraph &training, std::int64_t samples) : m_training(training), m_samples(samples) {}
 
-    std::byte *at(TensorId id) { return m_arena.use(m_offsets[id.index()], m_training.graph.tensor(id).bytes(m_samples).value()); }
+    std::byte *at(TensorId id)
+    {
+        return m_arena.use(m_offsets[id.index()], m_training.graph.tensor(id).bytes(m_samples).value());
+    }
 
     void fill(const graph::Tensor &tensor)
     {
@@ -112,7 +119,9 @@ private:
         } else if (tensor.type == DType::F32) {
             auto *values = reinterpret_cast<float *>(at(tensor.id));
             const float offset = tensor.init.kind == graph::Initializer::Kind::Ones ? 1.0F : 0.0F;
-            std::generate(values, values + n, [&] { return offset + 0.04F * (static_cast<float>(m_random() >> 8) / static_cast<float>(1 << 24) - 0.5F); });
+            std::generate(values, values + n, [&] {
+                return offset + 0.04F * (static_cast<float>(m_random() >> 8) / static_cast<float>(1 << 24) - 0.5F);
+            });
         }
     }
 
@@ -141,7 +150,8 @@ struct Row {
 
 bool isProduct(const std::string &type)
 {
-    return type.find("MatMul") != std::string::npos || type.find("Gemm") != std::string::npos || type.find("Attention") != std::string::npos;
+    return type.find("MatMul") != std::string::npos || type.find("Gemm") != std::string::npos
+        || type.find("Attention") != std::string::npos;
 }
 
 std::string describe(const graph::Graph &graph, const graph::Op &op, std::int64_t samples)
@@ -160,10 +170,7 @@ std::string describe(const graph::Graph &graph, const graph::Op &op, std::int64_
 }
 
 /// Billions per second.
-double rate(double amount, double seconds)
-{
-    return seconds > 0 ? amount / seconds * 1e-9 : 0;
-}
+double rate(double amount, double seconds) { return seconds > 0 ? amount / seconds * 1e-9 : 0; }
 
 /// GFLOP/s of one 1024 x 1024 x 1024 product, the best of many.
 double matmulRate()
@@ -202,13 +209,16 @@ double print(const graph::TrainingGraph &training, const std::vector<double> &se
             products.add(row);
     }
     std::vector<std::pair<std::string, Row>> sorted(rows.begin(), rows.end());
-    std::sort(sorted.begin(), sorted.end(), [](const auto &a, const auto &b) { return a.second.seconds > b.second.seconds; });
+    std::sort(sorted.begin(), sorted.end(),
+              [](const auto &a, const auto &b) { return a.second.seconds > b.second.seconds; });
     std::printf("%9s %6s %9s %8s  %s\n", "ms", "calls", "GFLOP/s", "GB/s", "operator");
     for (const auto &[key, row] : sorted) {
         if (row.seconds > 0.002)
-            std::printf("%9.1f %6d %9.1f %8.1f  %s\n", row.seconds * 1e3, row.count, rate(row.flops, row.seconds), rate(row.bytes, row.seconds), key.c_str());
+            std::printf("%9.1f %6d %9.1f %8.1f  %s\n", row.seconds * 1e3, row.count, rate(row.flops, row.seconds),
+                        rate(row.bytes, row.seconds), key.c_str());
     }
-    std::printf("%9.1f %6d %9.1f %8s  products and attention\n", products.seconds * 1e3, products.count, rate(products.flops, products.seconds), "");
+    std::printf("%9.1f %6d %9.1f %8s  products and attention\n", products.seconds * 1e3, products.count,
+                rate(products.flops, products.seconds), "");
     double total = 0;
     for (const double s : seconds)
         total += s;
@@ -250,7 +260,8 @@ int main(int argc, char **argv)
     if (!model)
         return refuse(model.error());
     const graph::Graph &graph = *model->graph;
-    const auto training = graph::differentiate(graph, OpId(0), OpId(static_cast<std::int64_t>(graph.ops().size())), {}, {});
+    const auto training =
+        graph::differentiate(graph, OpId(0), OpId(static_cast<std::int64_t>(graph.ops().size())), {}, {});
     if (!training)
         return refuse(training.error());
     std::printf("matrix product 1024 x 1024 x 1024: %.1f GFLOP/s\n", matmulRate());

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Models that torch.onnx.export wrote, trained by this engine and by PyTorch from the same weights on the same samples: the losses of each step, how far
-// they are apart, and what the importer recognised of what the exporter spelled out.
+// Models that torch.onnx.export wrote, trained by this engine and by PyTorch from the same weights on the same samples:
+// the losses of each step, how far they are apart, and what the importer recognised of what the exporter spelled out.
 //     bench_parity [MODEL [STEPS [small | full [PYTHON]]]]        default all 20 full /usr/bin/python3
-// MODEL: gpt2, bert, lstm, resnet50, vit_b_16, or all of these; small also llama, encoder, variants. The sizes are in peer/parity_models.py.
+// MODEL: gpt2, bert, lstm, resnet50, vit_b_16, or all of these; small also llama, encoder, variants. The sizes are in
+// peer/parity_models.py.
 #include "engine/import/import.h"
 #include "executor/runtime/sleeping_threads.h"
 #include "tests/bench/peer_process.h"
@@ -42,12 +43,12 @@ Options parse(int argc, char **argv)
     return options;
 }
 
-/// What the script printed; null if it failed.
+/// The script's output; null if it failed.
 nlohmann::json peerRun(const std::string &name, const std::filesystem::path &folder, const Options &options)
 {
     const std::filesystem::path script = std::filesystem::path(PLANLOOM_PEERS) / "parity.py";
-    const std::string command = options.python + " '" + script.string() + "' " + name + " '" + folder.string() + "' --steps " + std::to_string(options.steps)
-        + (options.small ? " --small" : "");
+    const std::string command = options.python + " '" + script.string() + "' " + name + " '" + folder.string()
+        + "' --steps " + std::to_string(options.steps) + (options.small ? " --small" : "");
     std::string answer;
     if (std::FILE *pipe = ::popen(command.c_str(), "r")) {
         char buffer[4096];
@@ -62,13 +63,12 @@ nlohmann::json peerRun(const std::string &name, const std::filesystem::path &fol
 plan::Optimizer optimizerOf(const nlohmann::json &how)
 {
     plan::Optimizer optimizer;
-    optimizer.kind = how["kind"] == "sgd" ? plan::Optimizer::Kind::Sgd : plan::Optimizer::Kind::AdamW;
+    optimizer.rule = *update::ConfiguredRule::named(how["kind"].get<std::string>());
+    for (const update::Setting &setting : optimizer.rule.rule().settings)
+        if (const std::string name(setting.name); how.contains(name))
+            (void)optimizer.rule.set(name, how[name]);
     optimizer.learningRate = how["learning_rate"];
-    optimizer.momentum = how.value("momentum", 0.0);
     optimizer.weightDecay = how["weight_decay"];
-    optimizer.beta1 = how.value("beta1", optimizer.beta1);
-    optimizer.beta2 = how.value("beta2", optimizer.beta2);
-    optimizer.epsilon = how.value("epsilon", optimizer.epsilon);
     return optimizer;
 }
 
@@ -76,11 +76,13 @@ void printRecognised(const graph::Graph &graph)
 {
     std::printf("  recognised:");
     for (const char *type : {"Attention", "LayerNormalization", "RMSNormalization", "Gelu", "Silu"}) {
-        const auto count = std::count_if(graph.ops().begin(), graph.ops().end(), [&](const graph::Op &op) { return op.type == type; });
+        const auto count =
+            std::count_if(graph.ops().begin(), graph.ops().end(), [&](const graph::Op &op) { return op.type == type; });
         if (count > 0)
             std::printf(" %s %ld", type, static_cast<long>(count));
     }
-    std::printf("; %zu operators, %.1f M parameters\n", graph.ops().size(), static_cast<double>(graph.parameterCount()) * 1e-6);
+    std::printf("; %zu operators, %.1f M parameters\n", graph.ops().size(),
+                static_cast<double>(graph.parameterCount()) * 1e-6);
 }
 
 /// Trains what the script exported; the largest relative difference of losses.
@@ -114,7 +116,8 @@ Result<double> compare(const std::filesystem::path &folder, const nlohmann::json
         worst = std::isfinite(loss) ? std::max(worst, apart) : INFINITY;
         std::printf("  step %2zu   loss %.7f   PyTorch %.7f   %.1e\n", step, loss, losses[step], apart);
     }
-    std::printf("  median step: %.3f s, PyTorch %.3f s\n", median(seconds), median(peer["seconds"].get<std::vector<double>>()));
+    std::printf("  median step: %.3f s, PyTorch %.3f s\n", median(seconds),
+                median(peer["seconds"].get<std::vector<double>>()));
     return worst;
 }
 
@@ -127,7 +130,8 @@ int main(int argc, char **argv)
     int status = 0;
     std::string summary;
     for (const std::string &name : options.models) {
-        const std::filesystem::path folder = std::filesystem::temp_directory_path() / ("planloom-parity-" + name + "-" + std::to_string(getpid()));
+        const std::filesystem::path folder =
+            std::filesystem::temp_directory_path() / ("planloom-parity-" + name + "-" + std::to_string(getpid()));
         const nlohmann::json peer = peerRun(name, folder, options);
         if (!peer.is_object()) {
             std::fprintf(stderr, "bench_parity: %s with torch and torchvision is needed\n", options.python.c_str());
@@ -138,7 +142,8 @@ int main(int argc, char **argv)
         std::filesystem::remove_all(folder);
         if (worst) {
             char line[128];
-            std::snprintf(line, sizeof line, "%-10s largest relative difference of %ld losses: %.2e\n", name.c_str(), static_cast<long>(options.steps), *worst);
+            std::snprintf(line, sizeof line, "%-10s largest relative difference of %ld losses: %.2e\n", name.c_str(),
+                          static_cast<long>(options.steps), *worst);
             summary += line;
         } else {
             std::fprintf(stderr, "bench_parity: %s: %s\n", name.c_str(), worst.error().text().c_str());

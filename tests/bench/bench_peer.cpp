@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// GPT-2 training steps of this engine and of PyTorch, taken in turn with the same weights, samples and optimizer: time, ratio, rate against
-// the machine's rate of one large matrix product, and how far the losses are apart.
-// On a machine that does other work too, the seconds of processor time per core tell more than those of the clock: both are printed.
+// GPT-2 training steps of this engine and of PyTorch, taken in turn with the same weights, samples and optimizer: time,
+// ratio, rate against the machine's rate of one large matrix product, and how far the losses are apart. On a machine
+// that does other work too, the seconds of processor time per core tell more than those of the clock: both are printed.
 //     bench_peer [MODEL [STEPS [SAMPLES [fp32 | bf16 [PYTHON]]]]]        default zoo:gpt2 5 1 fp32 /usr/bin/python3
-// FLOPs are counted as 6 N + 6 L C T a token (N parameters, the shared table once; L layers of width C over T tokens, causal).
+// FLOPs are counted as 6 N + 6 L C T a token (N parameters, the shared table once; L layers of width C over T tokens,
+// causal).
 #include "engine/import/import.h"
 #include "executor/device/kernel.h"
 #include "executor/runtime/sleeping_threads.h"
@@ -77,12 +78,13 @@ private:
     [[nodiscard]] std::int64_t token(std::int64_t sample, std::int64_t i) const
     {
         const auto mixed = (static_cast<std::uint64_t>(sample + i / 4) + 1) * 0x9e3779b97f4a7c15U >> 40;
-        return static_cast<std::int64_t>((mixed + static_cast<std::uint64_t>(i % 4) * 7) % static_cast<std::uint64_t>(m_needs.classes));
+        return static_cast<std::int64_t>((mixed + static_cast<std::uint64_t>(i % 4) * 7)
+                                         % static_cast<std::uint64_t>(m_needs.classes));
     }
     data::Needs m_needs;
 };
 
-/// What the peer has to know of the model, read off its operators.
+/// The peer's description of the model, from its operators.
 struct Sizes {
     std::int64_t layers = 0, heads = 0, width = 0, context = 0;
 };
@@ -101,14 +103,16 @@ Sizes sizesOf(const graph::Graph &graph)
     return sizes;
 }
 
-void writeExchange(const std::filesystem::path &folder, const graph::Graph &graph, const test::OneRank &ours, const Options &options)
+void writeExchange(const std::filesystem::path &folder, const graph::Graph &graph, const test::OneRank &ours,
+                   const Options &options)
 {
     const Sizes sizes = sizesOf(graph);
     const plan::Optimizer &how = ours.plan().optimizer;
     std::ofstream settings(folder / "settings.txt");
-    settings << "layers " << sizes.layers << "\nheads " << sizes.heads << "\ncontext " << sizes.context << "\nbatch " << options.samples << "\nthreads "
-             << std::thread::hardware_concurrency() << "\nlearning_rate " << how.learningRate << "\nbeta1 " << how.beta1 << "\nbeta2 " << how.beta2 << "\nepsilon "
-             << how.epsilon << "\nweight_decay " << how.weightDecay << "\n";
+    settings << "layers " << sizes.layers << "\nheads " << sizes.heads << "\ncontext " << sizes.context << "\nbatch "
+             << options.samples << "\nthreads " << std::thread::hardware_concurrency() << "\nlearning_rate "
+             << how.learningRate << "\nbeta1 " << how.rule.setting("beta1") << "\nbeta2 " << how.rule.setting("beta2")
+             << "\nepsilon " << how.rule.setting("epsilon") << "\nweight_decay " << how.weightDecay << "\n";
     std::ofstream index(folder / "weights.txt");
     std::ofstream weights(folder / "weights.bin", std::ios::binary);
     for (const graph::Tensor &tensor : graph.tensors()) {
@@ -121,7 +125,8 @@ void writeExchange(const std::filesystem::path &folder, const graph::Graph &grap
         for (const std::int64_t size : tensor.shape.at(1))
             index << " " << size;
         index << "\n";
-        weights.write(reinterpret_cast<const char *>(values.data()), static_cast<std::streamsize>(values.size() * sizeof(float)));
+        weights.write(reinterpret_cast<const char *>(values.data()),
+                      static_cast<std::streamsize>(values.size() * sizeof(float)));
     }
     std::ofstream tokens(folder / "tokens.bin", std::ios::binary);
     std::vector<std::int64_t> row(static_cast<std::size_t>(sizes.context));
@@ -133,7 +138,8 @@ void writeExchange(const std::filesystem::path &folder, const graph::Graph &grap
                     ours.feed().data->fillLabels(sample, row.data());
                 else
                     ours.feed().data->fillInput(sample, row.data());
-                tokens.write(reinterpret_cast<const char *>(row.data()), static_cast<std::streamsize>(row.size() * sizeof(std::int64_t)));
+                tokens.write(reinterpret_cast<const char *>(row.data()),
+                             static_cast<std::streamsize>(row.size() * sizeof(std::int64_t)));
             }
         }
     }
@@ -176,17 +182,21 @@ private:
 double flopsOfStep(const graph::Graph &graph, std::int64_t samples)
 {
     const Sizes sizes = sizesOf(graph);
-    const double perToken = 6.0 * static_cast<double>(graph.parameterCount()) + 6.0 * static_cast<double>(sizes.layers * sizes.width * sizes.context);
+    const double perToken = 6.0 * static_cast<double>(graph.parameterCount())
+        + 6.0 * static_cast<double>(sizes.layers * sizes.width * sizes.context);
     return perToken * static_cast<double>(samples * sizes.context);
 }
 
 void report(const Times &ours, const Times &peer, double flops, double machine)
 {
-    std::printf("median step by the clock: ours %.3f s, PyTorch %.3f s, ratio %.2f\n", median(ours.clock), median(peer.clock), median(peer.clock) / median(ours.clock));
+    std::printf("median step by the clock: ours %.3f s, PyTorch %.3f s, ratio %.2f\n", median(ours.clock),
+                median(peer.clock), median(peer.clock) / median(ours.clock));
     const double seconds = median(ours.processor);
-    std::printf("by processor time per core: ours %.3f s, PyTorch %.3f s, ratio %.2f\n", seconds, median(peer.processor), median(peer.processor) / seconds);
-    std::printf("ours %.1f GFLOP/s (6N + 6LCT), %.1f %% of the %.1f GFLOP/s of one fp32 product; PyTorch %.1f GFLOP/s\n", flops / seconds * 1e-9,
-                100 * flops / seconds / machine, machine * 1e-9, flops / median(peer.processor) * 1e-9);
+    std::printf("by processor time per core: ours %.3f s, PyTorch %.3f s, ratio %.2f\n", seconds,
+                median(peer.processor), median(peer.processor) / seconds);
+    std::printf(
+        "ours %.1f GFLOP/s (6N + 6LCT), %.1f %% of the %.1f GFLOP/s of one fp32 product; PyTorch %.1f GFLOP/s\n",
+        flops / seconds * 1e-9, 100 * flops / seconds / machine, machine * 1e-9, flops / median(peer.processor) * 1e-9);
 }
 
 int compare(test::OneRank &ours, bench::Peer &peer, const graph::Graph &graph, const Options &options)
@@ -207,8 +217,9 @@ int compare(test::OneRank &ours, bench::Peer &peer, const graph::Graph &graph, c
         }
         const double apart = std::abs(ourLoss - peerLoss) / std::abs(peerLoss);
         worstLoss = std::max(worstLoss, apart);
-        std::printf("step %3ld   loss %.6f %.6f (%.1e)   seconds %.3f %.3f   of processor %.3f %.3f\n", static_cast<long>(step), ourLoss, peerLoss, apart,
-                    ourSpent.clock, peerSpent.clock, ourSpent.processor, peerSpent.processor);
+        std::printf("step %3ld   loss %.6f %.6f (%.1e)   seconds %.3f %.3f   of processor %.3f %.3f\n",
+                    static_cast<long>(step), ourLoss, peerLoss, apart, ourSpent.clock, peerSpent.clock,
+                    ourSpent.processor, peerSpent.processor);
         std::fflush(stdout);
         if (step < kWarmUp)
             continue;
@@ -247,7 +258,8 @@ int main(int argc, char **argv)
     auto ours = test::OneRank::make(model->graph, data, how);
     if (!ours)
         return refuse(ours.error());
-    const std::filesystem::path folder = std::filesystem::temp_directory_path() / ("planloom-peer-" + std::to_string(getpid()));
+    const std::filesystem::path folder =
+        std::filesystem::temp_directory_path() / ("planloom-peer-" + std::to_string(getpid()));
     std::filesystem::create_directories(folder);
     writeExchange(folder, *model->graph, **ours, options);
     int status = 0;

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The search of PipeDream's partition against the same in plain Python, on the published profiles, 4 machines of 4 devices, 12 and 1 GB/s:
-// bench_pipedream [PYTHON] [FOLDER_OF_PROFILES]. Both must reach the same objective, the published optimizer's. Prints medians and ratios.
+// The search of PipeDream's partition against the same in plain Python, on the published profiles, 4 machines of 4
+// devices, 12 and 1 GB/s: bench_pipedream [PYTHON]. Both must reach the same objective, the published optimizer's.
+// Prints medians and ratios.
 #include "engine/cluster/cluster.h"
 #include "engine/import/import.h"
 #include "planners/pipedream/pipedream.h"
 #include "tests/bench/peer_process.h"
+#include "tests/layer_table.h"
 
 #include <nlohmann/json.hpp>
 
@@ -22,18 +24,18 @@ using namespace planloom::planners::pipedream;
 
 namespace {
 
-constexpr int kRepetitions = 15;     // of ours
+constexpr int kRepetitions = 15; // of ours
 constexpr int kPeerRepetitions = 3;
 constexpr std::size_t kMostStates = 2000;
-constexpr double kSame = 1e-9;       // of two objectives that add up in another order
-constexpr double kPrinted = 6e-4;    // the published figures have three decimals
+constexpr double kSame = 1e-9;              // of two objectives that add up in another order
+constexpr double kPrinted = 6e-4;           // the published figures have three decimals
 constexpr double kPublishedSeconds = 14.75; // of the published program on resnet50, on 2 cores
 
 struct Case {
-    const char *file;
-    double speedup; ///< over one device, the published optimizer's
+    const char *table; ///< of tests/golden/profiles
+    double speedup;    ///< over one device, the published optimizer's
 };
-constexpr Case kCases[] = {{"resnet50.txt", 9.426}, {"vgg16.txt", 9.676}, {"alexnet.txt", 4.520}, {"gnmt.txt", 7.106}};
+constexpr Case kCases[] = {{"resnet50", 9.426}, {"vgg16", 9.676}, {"alexnet", 4.520}, {"gnmt", 7.106}};
 
 struct Ours {
     Partition partition;
@@ -61,20 +63,25 @@ std::string problemText(const std::vector<Layer> &layers, const std::vector<Leve
 {
     nlohmann::json problem;
     for (const Layer &layer : layers)
-        problem["layers"].push_back({{"seconds", layer.seconds}, {"output_bytes", layer.outputBytes}, {"parameter_bytes", layer.parameterBytes}, {"inputs", layer.inputs}});
+        problem["layers"].push_back({{"seconds", layer.seconds},
+                                     {"output_bytes", layer.outputBytes},
+                                     {"parameter_bytes", layer.parameterBytes},
+                                     {"inputs", layer.inputs}});
     for (const Level &level : levels)
         problem["levels"].push_back({{"parts", level.parts}, {"bandwidth", level.bandwidth}});
     return problem.dump();
 }
 
-/// What the Python program answers; discarded if it could not run.
+/// Output of the Python program; discarded if it could not run.
 nlohmann::json askPeer(const std::string &python, const std::string &problem)
 {
     namespace fs = std::filesystem;
-    const fs::path file = fs::temp_directory_path() / ("planloom-bench-pipedream-" + std::to_string(::getpid()) + ".json");
+    const fs::path file =
+        fs::temp_directory_path() / ("planloom-bench-pipedream-" + std::to_string(::getpid()) + ".json");
     std::ofstream(file) << problem;
     const fs::path script = fs::path(PLANLOOM_PEERS) / "pipedream.py";
-    const std::string command = python + " '" + script.string() + "' '" + file.string() + "' " + std::to_string(kPeerRepetitions);
+    const std::string command =
+        python + " '" + script.string() + "' '" + file.string() + "' " + std::to_string(kPeerRepetitions);
     std::string answer;
     if (std::FILE *pipe = ::popen(command.c_str(), "r")) {
         char buffer[4096];
@@ -87,16 +94,17 @@ nlohmann::json askPeer(const std::string &python, const std::string &problem)
 }
 
 /// True if both sides reach the published objective.
-bool compare(const Case &each, const std::string &path, const std::string &python)
+bool compare(const Case &each, const std::string &python)
 {
-    const auto model = import::loadModel(path);
+    const auto model = import::readLayerProfile(testing::layerProfileText(each.table), each.table);
     auto cluster = cluster::preset("pipedream-4x4");
     if (!model || !cluster) {
         std::fprintf(stderr, "%s\n", (model ? cluster.error() : model.error()).text().c_str());
         return false;
     }
     planners::Problem problem;
-    problem.subject = plan::makeSubject(model->graph, std::make_shared<const cluster::Cluster>(*std::move(cluster)), model->profile, model->source);
+    problem.subject = plan::makeSubject(model->graph, std::make_shared<const cluster::Cluster>(*std::move(cluster)),
+                                        model->profile, model->source);
     const std::vector<Layer> layers = layersOf(problem, 1);
     const std::vector<Level> levels = levelsOf(*problem.subject.cluster);
     const Ours ours = measureOurs(layers, levels);
@@ -109,11 +117,16 @@ bool compare(const Case &each, const std::string &path, const std::string &pytho
     const double theirs = ours.total / peer["seconds"].get<double>();
     const double mine = bench::median(ours.times);
     const double python3 = bench::median(peer["times"].get<std::vector<double>>());
-    const bool same = std::fabs(speedup / theirs - 1) < kSame && peer["states"].get<std::size_t>() == ours.states && std::fabs(speedup - each.speedup) < kPrinted;
-    std::printf("%-13s %5zu states  objective %.3f x, Python %.3f x, published %.3f x%s  planloom %9.3f ms  Python %9.3f s  %7.0f x faster\n", each.file, ours.states, speedup, theirs,
-                each.speedup, same ? "" : "  NOT THE SAME", mine * 1e3, python3, python3 / mine);
-    if (std::string(each.file) == "resnet50.txt")
-        std::printf("%-13s the published program took %.2f s on this profile (measured elsewhere, on 2 cores): %.0f x\n", "", kPublishedSeconds, kPublishedSeconds / mine);
+    const bool same = std::fabs(speedup / theirs - 1) < kSame && peer["states"].get<std::size_t>() == ours.states
+        && std::fabs(speedup - each.speedup) < kPrinted;
+    std::printf("%-13s %5zu states  objective %.3f x, Python %.3f x, published %.3f x%s  planloom %9.3f ms  Python "
+                "%9.3f s  %7.0f x faster\n",
+                each.table, ours.states, speedup, theirs, each.speedup, same ? "" : "  NOT THE SAME", mine * 1e3,
+                python3, python3 / mine);
+    if (std::string(each.table) == "resnet50")
+        std::printf(
+            "%-13s the published program took %.2f s on this profile (measured elsewhere, on 2 cores): %.0f x\n", "",
+            kPublishedSeconds, kPublishedSeconds / mine);
     std::fflush(stdout);
     return same;
 }
@@ -122,16 +135,9 @@ bool compare(const Case &each, const std::string &path, const std::string &pytho
 
 int main(int argc, char **argv)
 {
-    namespace fs = std::filesystem;
     const std::string python = argc > 1 ? argv[1] : "python3";
-    const fs::path source = fs::path(PLANLOOM_PEERS).parent_path().parent_path().parent_path();
-    const fs::path profiles = argc > 2 ? fs::path(argv[2]) : source.parent_path() / "shared" / "golden" / "profiles" / "pipedream";
-    if (!fs::exists(profiles / kCases[0].file)) {
-        std::fprintf(stderr, "the published profiles are not in %s; give their folder as the second argument\n", profiles.c_str());
-        return 1;
-    }
     bool same = true;
     for (const Case &each : kCases)
-        same = compare(each, (profiles / each.file).string(), python) && same;
+        same = compare(each, python) && same;
     return same ? 0 : 1;
 }

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every planner on a grid of models and clusters, judged by one simulator: a table in Markdown, row by row as they are found, and the ratios that the page
-// on the comparison speaks of. Arguments: [MODEL or -] [CLUSTER or -] [SECONDS] [auto]: only what contains these words; a planner that takes longer than so many
-// seconds of processor time is stopped and gives the best that it has by then, marked by a star; with the last word only auto is asked.
+// Every planner on a grid of models and clusters, judged by one simulator: a table in Markdown, row by row as they are
+// found, and the ratios that the page on the comparison speaks of. Arguments: [MODEL or -] [CLUSTER or -] [SECONDS]
+// [auto]: only what contains these words; a planner that takes longer than so many seconds of processor time is stopped
+// and gives the best that it has by then, marked by a star; with the last argument only auto runs.
 #include "engine/import/import.h"
-#include "planners/planner.h"
+#include "planners/registry.h"
 #include "tests/bench/deadline.h"
 
 #include <algorithm>
@@ -27,13 +28,16 @@ struct ModelRow {
 };
 
 constexpr ModelRow kModels[] = {
-    {"vgg-19-layers", 2048, plan::Precision::Float32}, {"xlnet-36", 128, plan::Precision::Float32},  {"bert-48", 64, plan::Precision::Float32},
-    {"amoebanet-36", 128, plan::Precision::Float32},   {"gnmt-16", 1024, plan::Precision::Float32},  {"resnet-50", 512, plan::Precision::Float32},
-    {"lstm-lm", 512, plan::Precision::Float32},        {"bert-large", 128, plan::Precision::BFloat16}, {"gpt2", 128, plan::Precision::BFloat16},
-    {"gpt-22b", 64, plan::Precision::BFloat16},        {"gpt-175b", 128, plan::Precision::BFloat16},
+    {"vgg-19-layers", 2048, plan::Precision::Float32}, {"xlnet-36", 128, plan::Precision::Float32},
+    {"bert-48", 64, plan::Precision::Float32},         {"amoebanet-36", 128, plan::Precision::Float32},
+    {"gnmt-16", 1024, plan::Precision::Float32},       {"resnet-50", 512, plan::Precision::Float32},
+    {"lstm-lm", 512, plan::Precision::Float32},        {"bert-large", 128, plan::Precision::BFloat16},
+    {"gpt2", 128, plan::Precision::BFloat16},          {"gpt-22b", 64, plan::Precision::BFloat16},
+    {"gpt-175b", 128, plan::Precision::BFloat16},
 };
 
-constexpr const char *kClusters[] = {"dapple-a", "dapple-b", "dapple-c", "v100-p100", "v100-t4", "h100-8", "a100-128", "h100-1024"};
+constexpr const char *kClusters[] = {"dapple-a", "dapple-b", "dapple-c", "v100-p100",
+                                     "v100-t4",  "h100-8",   "a100-128", "h100-1024"};
 
 struct Answer {
     double seconds = 0; ///< 0: none
@@ -80,10 +84,12 @@ public:
         if (m_values.empty())
             return;
         std::sort(m_values.begin(), m_values.end());
-        const auto better = std::count_if(m_values.begin(), m_values.end(), [](double ratio) { return ratio > 1 + 1e-6; });
-        const auto worse = std::count_if(m_values.begin(), m_values.end(), [](double ratio) { return ratio < 1 - 1e-6; });
-        std::printf("%-34s median %.3f x, least %.3f x, most %.3f x; better in %td, worse in %td of %zu\n", what, m_values[m_values.size() / 2], m_values.front(), m_values.back(),
-                    better, worse, m_values.size());
+        const auto better =
+            std::count_if(m_values.begin(), m_values.end(), [](double ratio) { return ratio > 1 + 1e-6; });
+        const auto worse =
+            std::count_if(m_values.begin(), m_values.end(), [](double ratio) { return ratio < 1 - 1e-6; });
+        std::printf("%-34s median %.3f x, least %.3f x, most %.3f x; better in %td, worse in %td of %zu\n", what,
+                    m_values[m_values.size() / 2], m_values.front(), m_values.back(), better, worse, m_values.size());
     }
 
 private:
@@ -114,7 +120,9 @@ public:
     {
         planners::Problem problem;
         problem.subject =
-            plan::inPrecision(plan::makeSubject(imported.graph, std::make_shared<const cluster::Cluster>(cluster), imported.profile, imported.source), model.precision);
+            plan::inPrecision(plan::makeSubject(imported.graph, std::make_shared<const cluster::Cluster>(cluster),
+                                                imported.profile, imported.source),
+                              model.precision);
         problem.globalBatch = std::max(model.batch, static_cast<std::int64_t>(2 * cluster.devices().size()));
         problem.precision = model.precision;
         std::map<std::string, Answer> answers;
@@ -134,16 +142,19 @@ public:
     }
 
 private:
-    void print(const ModelRow &model, const cluster::Cluster &cluster, const std::map<std::string, Answer> &answers) const
+    void print(const ModelRow &model, const cluster::Cluster &cluster,
+               const std::map<std::string, Answer> &answers) const
     {
         std::printf("| %s | %s |", model.name, cluster.name().c_str());
         for (const planners::Planner *planner : m_planners)
-            std::printf(" %s%s |", milliseconds(answers.at(planner->name()).seconds).c_str(), answers.at(planner->name()).stopped ? "*" : "");
+            std::printf(" %s%s |", milliseconds(answers.at(planner->name()).seconds).c_str(),
+                        answers.at(planner->name()).stopped ? "*" : "");
         const Answer &best = answers.at("auto");
         if (best.seconds > 0 && best.bound <= 0)
             std::printf(" - | %s | %.1f s |\n", best.plan.c_str(), best.search);
         else if (best.seconds > 0)
-            std::printf(" %.1f %% | %s | %.1f s |\n", 100 * (best.seconds / best.bound - 1), best.plan.c_str(), best.search);
+            std::printf(" %.1f %% | %s | %.1f s |\n", 100 * (best.seconds / best.bound - 1), best.plan.c_str(),
+                        best.search);
         else
             std::printf(" | nothing fits | %.1f s |\n", best.search);
         std::fflush(stdout);
@@ -177,8 +188,10 @@ bool wanted(const char *name, int argc, char **argv, int index)
 
 int main(int argc, char **argv)
 {
-    std::printf("Milliseconds of one iteration, by the simulator; -: nothing found that fits; *: stopped, the best by then.\n\n");
-    Grid grid(argc > 3 ? std::atof(argv[3]) : std::numeric_limits<double>::infinity(), argc > 4 && std::string(argv[4]) == "auto");
+    std::printf("Milliseconds of one iteration, by the simulator; -: nothing found that fits; *: stopped, the best by "
+                "then.\n\n");
+    Grid grid(argc > 3 ? std::atof(argv[3]) : std::numeric_limits<double>::infinity(),
+              argc > 4 && std::string(argv[4]) == "auto");
     grid.printHead();
     for (const ModelRow &model : kModels) {
         if (!wanted(model.name, argc, argv, 1))

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Predicted against measured: pairs of model and layout are profiled (`planloom profile --plan`), predicted from that profile alone, and
-// trained for some steps by real ranks. Prints per pair the predicted and the measured seconds of an iteration and the error; the arena of the
-// fullest rank, predicted and measured to the byte, and its process's memory beyond it; and the share of the machine's time that went to other
-// programs meanwhile, which is to be next to nothing if the figures are to mean anything. Then the median and the worst error.
-// With ROUNDS every pair is profiled and trained so often, by turns, and medians are compared: for machines that have other work.
-// usage: bench_prediction [STEPS AT LEAST] [PART OF A PAIR'S NAME] [ROUNDS] [FOLDER, which keeps plan.json, profile.json and run of the last pair]
+// Predicted against measured: pairs of model and layout are profiled (`planloom profile --plan`), predicted from that
+// profile alone, and trained for some steps by real ranks. Prints per pair the predicted and the measured seconds of an
+// iteration and the error; the arena of the fullest rank, predicted and measured to the byte, and its process's memory
+// beyond it; and the share of the machine's time that went to other programs meanwhile, which is to be next to nothing
+// if the figures are to mean anything. Then the median and the worst error. With ROUNDS every pair is profiled and
+// trained so often, by turns, and medians are compared: for machines that have other work. usage: bench_prediction
+// [STEPS AT LEAST] [PART OF A PAIR'S NAME] [ROUNDS] [FOLDER, which keeps plan.json, profile.json and run of the last
+// pair]
 #include "engine/base/files.h"
-#include "engine/graph/zoo.h"
+#include "engine/graph/zoo/zoo.h"
 #include "engine/import/import.h"
 #include "engine/plan/plan.h"
 #include "engine/simulate/simulate.h"
@@ -85,7 +87,9 @@ Result<graph::Graph> convolutions()
     const TensorId labels = builder.input("labels", DType::I64, Shape::batched({}));
     const auto convolution = [&](TensorId from, std::int64_t in, std::int64_t out, int number) {
         const TensorId w = builder.parameter(fmt::format("conv{}.weight", number), Shape::of({out, in, 3, 3}), weights);
-        return builder.add("Conv", {from, w}, {{"kernel_shape", std::vector<std::int64_t>{3, 3}}, {"pads", std::vector<std::int64_t>{1, 1, 1, 1}}});
+        return builder.add("Conv", {from, w},
+                           {{"kernel_shape", std::vector<std::int64_t>{3, 3}},
+                            {"pads", std::vector<std::int64_t>{1, 1, 1, 1}}});
     };
     builder.pushScope("stem");
     x = builder.add("Relu", {convolution(x, 3, 64, 0)});
@@ -96,9 +100,11 @@ Result<graph::Graph> convolutions()
         builder.popScope();
     }
     builder.pushScope("head");
-    const TensorId pooled = builder.add("Flatten", {builder.add("GlobalAveragePool", {x})}, {{"axis", std::int64_t{1}}});
+    const TensorId pooled =
+        builder.add("Flatten", {builder.add("GlobalAveragePool", {x})}, {{"axis", std::int64_t{1}}});
     const TensorId w = builder.parameter("head.weight", Shape::of({10, 64}), weights);
-    const TensorId loss = builder.add("SoftmaxCrossEntropyLoss", {builder.add("Gemm", {pooled, w}, {{"transB", std::int64_t{1}}}), labels});
+    const TensorId loss = builder.add("SoftmaxCrossEntropyLoss",
+                                      {builder.add("Gemm", {pooled, w}, {{"transB", std::int64_t{1}}}), labels});
     builder.popScope();
     builder.loss(loss);
     builder.output(loss);
@@ -114,15 +120,22 @@ Result<graph::Graph> residual()
     using Sizes = std::vector<std::int64_t>;
     graph::GraphBuilder builder("small-resnet");
     const Initializer weights{Initializer::Kind::Normal, 0, 0.05, nullptr, {}, 0};
-    const auto filled = [](double value) { return Initializer{value == 0 ? Initializer::Kind::Zeros : Initializer::Kind::Ones, 0, 0, nullptr, {}, 0}; };
+    const auto filled = [](double value) {
+        return Initializer{value == 0 ? Initializer::Kind::Zeros : Initializer::Kind::Ones, 0, 0, nullptr, {}, 0};
+    };
     int number = 0;
     const auto unit = [&](TensorId from, std::int64_t in, std::int64_t out, std::int64_t kernel, std::int64_t stride) {
         const std::string name = "conv" + std::to_string(number++);
         const TensorId w = builder.parameter(name + ".weight", Shape::of({out, in, kernel, kernel}), weights);
-        const TensorId y = builder.add("Conv", {from, w}, {{"kernel_shape", Sizes{kernel, kernel}}, {"strides", Sizes{stride, stride}}, {"pads", Sizes(4, kernel / 2)}});
+        const TensorId y = builder.add("Conv", {from, w},
+                                       {{"kernel_shape", Sizes{kernel, kernel}},
+                                        {"strides", Sizes{stride, stride}},
+                                        {"pads", Sizes(4, kernel / 2)}});
         return builder.add("BatchNormalization",
-                           {y, builder.parameter(name + ".scale", Shape::of({out}), filled(1)), builder.parameter(name + ".bias", Shape::of({out}), filled(0)),
-                            builder.state(name + ".mean", Shape::of({out}), filled(0)), builder.state(name + ".var", Shape::of({out}), filled(1))},
+                           {y, builder.parameter(name + ".scale", Shape::of({out}), filled(1)),
+                            builder.parameter(name + ".bias", Shape::of({out}), filled(0)),
+                            builder.state(name + ".mean", Shape::of({out}), filled(0)),
+                            builder.state(name + ".var", Shape::of({out}), filled(1))},
                            {{"epsilon", 1e-5}, {"momentum", 0.9}, {"training_mode", std::int64_t{1}}});
     };
     builder.pushScope("stem");
@@ -137,9 +150,11 @@ Result<graph::Graph> residual()
         builder.popScope();
     }
     builder.pushScope("head");
-    const TensorId pooled = builder.add("Flatten", {builder.add("GlobalAveragePool", {x})}, {{"axis", std::int64_t{1}}});
+    const TensorId pooled =
+        builder.add("Flatten", {builder.add("GlobalAveragePool", {x})}, {{"axis", std::int64_t{1}}});
     const TensorId w = builder.parameter("head.weight", Shape::of({10, 256}), weights);
-    const TensorId loss = builder.add("SoftmaxCrossEntropyLoss", {builder.add("Gemm", {pooled, w}, {{"transB", std::int64_t{1}}}), labels});
+    const TensorId loss = builder.add("SoftmaxCrossEntropyLoss",
+                                      {builder.add("Gemm", {pooled, w}, {{"transB", std::int64_t{1}}}), labels});
     builder.popScope();
     builder.loss(loss);
     builder.output(loss);
@@ -161,17 +176,28 @@ std::vector<Pair> pairs()
     const auto wide = [] { return gpt("wide", 4, 256, 128); };
     const auto perceptron = [] { return graph::mlp("perceptron", {64, 2048, 2048, 10}); };
     return {
-        {"gpt-nano, 1 rank", nano, Layout::One, 32, 2},        {"gpt-nano, 2 data parallel", nano, Layout::Data, 32, 2},
-        {"gpt-nano, 2 stages", nano, Layout::Stages, 32, 4},   {"gpt-nano, tensor parallel", nano, Layout::Tensor, 32, 2},
-        {"gpt-wide, 1 rank", wide, Layout::One, 16, 2},        {"gpt-wide, 2 data parallel", wide, Layout::Data, 16, 2},
-        {"gpt-wide, 2 stages", wide, Layout::Stages, 16, 4},   {"gpt-wide, tensor parallel", wide, Layout::Tensor, 16, 2},
-        {"perceptron, 1 rank", perceptron, Layout::One, 256, 1}, {"perceptron, 2 data parallel", perceptron, Layout::Data, 256, 1},
-        {"bert-tiny, 1 rank", bertTiny, Layout::One, 16, 1},   {"bert-tiny, 2 data parallel", bertTiny, Layout::Data, 16, 1},
-        {"bert-tiny, 2 stages", bertTiny, Layout::Stages, 16, 4}, {"cnn, 1 rank", convolutions, Layout::One, 32, 1},
-        {"cnn, 2 data parallel", convolutions, Layout::Data, 32, 1}, {"lstm, 1 rank", lstm, Layout::One, 32, 1},
-        {"lstm, 2 data parallel", lstm, Layout::Data, 32, 1},  {"gpt-wide, ZeRO 2", wide, Layout::Zero, 16, 2},
-        {"perceptron, ZeRO 2", perceptron, Layout::Zero, 256, 1}, {"resnet, 1 rank", residual, Layout::One, 32, 1},
-        {"resnet, 2 data parallel", residual, Layout::Data, 32, 1}, {"gpt2-124m, 1 rank", gpt2, Layout::One, 1, 1},
+        {"gpt-nano, 1 rank", nano, Layout::One, 32, 2},
+        {"gpt-nano, 2 data parallel", nano, Layout::Data, 32, 2},
+        {"gpt-nano, 2 stages", nano, Layout::Stages, 32, 4},
+        {"gpt-nano, tensor parallel", nano, Layout::Tensor, 32, 2},
+        {"gpt-wide, 1 rank", wide, Layout::One, 16, 2},
+        {"gpt-wide, 2 data parallel", wide, Layout::Data, 16, 2},
+        {"gpt-wide, 2 stages", wide, Layout::Stages, 16, 4},
+        {"gpt-wide, tensor parallel", wide, Layout::Tensor, 16, 2},
+        {"perceptron, 1 rank", perceptron, Layout::One, 256, 1},
+        {"perceptron, 2 data parallel", perceptron, Layout::Data, 256, 1},
+        {"bert-tiny, 1 rank", bertTiny, Layout::One, 16, 1},
+        {"bert-tiny, 2 data parallel", bertTiny, Layout::Data, 16, 1},
+        {"bert-tiny, 2 stages", bertTiny, Layout::Stages, 16, 4},
+        {"cnn, 1 rank", convolutions, Layout::One, 32, 1},
+        {"cnn, 2 data parallel", convolutions, Layout::Data, 32, 1},
+        {"lstm, 1 rank", lstm, Layout::One, 32, 1},
+        {"lstm, 2 data parallel", lstm, Layout::Data, 32, 1},
+        {"gpt-wide, ZeRO 2", wide, Layout::Zero, 16, 2},
+        {"perceptron, ZeRO 2", perceptron, Layout::Zero, 256, 1},
+        {"resnet, 1 rank", residual, Layout::One, 32, 1},
+        {"resnet, 2 data parallel", residual, Layout::Data, 32, 1},
+        {"gpt2-124m, 1 rank", gpt2, Layout::One, 1, 1},
     };
 }
 
@@ -181,8 +207,12 @@ std::map<std::string, std::string> columnsThenRows(const graph::Graph &graph)
     const TensorId packed = graph.find("transformer.h.0.attn.c_attn.bias");
     const std::int64_t width = packed.valid() ? graph.tensor(packed).shape.elements(1) / 3 : 0;
     const std::string three = fmt::format("{0}+{0}+{0}", width);
-    return {{"*.attn.c_attn.weight", "B,S(1:" + three + ")"}, {"*.attn.c_attn.bias", "B,S(0:" + three + ")"}, {"*.attn.c_proj.weight", "B,S(0)"},
-            {"*.mlp.c_fc.weight", "B,S(1)"},                  {"*.mlp.c_fc.bias", "B,S(0)"},                  {"*.mlp.c_proj.weight", "B,S(0)"}};
+    return {{"*.attn.c_attn.weight", "B,S(1:" + three + ")"},
+            {"*.attn.c_attn.bias", "B,S(0:" + three + ")"},
+            {"*.attn.c_proj.weight", "B,S(0)"},
+            {"*.mlp.c_fc.weight", "B,S(1)"},
+            {"*.mlp.c_fc.bias", "B,S(0)"},
+            {"*.mlp.c_proj.weight", "B,S(0)"}};
 }
 
 plan::Plan planOf(const Pair &pair, const plan::Subject &subject)
@@ -232,7 +262,8 @@ Status writeFeatures(const std::string &path, std::int64_t columns)
     return writeFileAtomically(path, text);
 }
 
-/// Seconds that processors of this machine have worked so far: all together, and for this program and those that it has started and seen end.
+/// Seconds that processors of this machine have worked so far: all together, and for this program and the ones that it
+/// has started and seen end.
 class Work {
 public:
     static Work now()
@@ -306,7 +337,8 @@ public:
         auto profile = text ? cost::profileFromJson(*text) : Result<cost::Profile>(text.error());
         if (!profile)
             return profile.error();
-        subject = plan::makeSubject(model, *cluster, std::make_shared<const cost::Profile>(std::move(*profile)), "zoo:" + model->name());
+        subject = plan::makeSubject(model, *cluster, std::make_shared<const cost::Profile>(std::move(*profile)),
+                                    "zoo:" + model->name());
         if (const Status written = plan::writePlan({made, subject}, planFile); !written)
             return written.error();
         const auto simulated = simulate::simulatePlan(made, subject, {.trace = false, .memory = false});
@@ -351,20 +383,25 @@ private:
                 return written.error();
         }
         // Short steps are done more often: what disturbs a machine lasts for a while.
-        const int steps = std::clamp(static_cast<int>(kLongEnough / std::max(predicted, 1e-6)), m_steps, kMostTimes * m_steps);
+        const int steps =
+            std::clamp(static_cast<int>(kLongEnough / std::max(predicted, 1e-6)), m_steps, kMostTimes * m_steps);
         const std::string runFolder = m_folder + "/run";
         std::filesystem::remove_all(runFolder);
-        const auto text = bench::planloom({"train", planFile, "--data", data, "--steps", std::to_string(steps), "--run-dir", runFolder, "--json"});
+        const auto text = bench::planloom(
+            {"train", planFile, "--data", data, "--steps", std::to_string(steps), "--run-dir", runFolder, "--json"});
         if (!text)
             return text.error();
         const auto begin = text->find("{\"summary\"");
-        const auto last = begin == std::string::npos ? nlohmann::json() : nlohmann::json::parse(text->substr(begin), nullptr, false);
+        const auto last =
+            begin == std::string::npos ? nlohmann::json() : nlohmann::json::parse(text->substr(begin), nullptr, false);
         if (!last.is_object() || !last.contains("summary"))
             return failed("train said: " + *text);
         const auto &summary = last.at("summary");
         const auto measured = summary.at("peak_bytes_measured").get<std::vector<std::int64_t>>();
-        const auto fullest = static_cast<std::size_t>(std::max_element(measured.begin(), measured.end()) - measured.begin());
-        return Outcome{summary.at("predicted_iteration_seconds").get<double>(), summary.at("iteration_seconds_median").get<double>(),
+        const auto fullest =
+            static_cast<std::size_t>(std::max_element(measured.begin(), measured.end()) - measured.begin());
+        return Outcome{summary.at("predicted_iteration_seconds").get<double>(),
+                       summary.at("iteration_seconds_median").get<double>(),
                        summary.at("peak_bytes_predicted").at(fullest).get<std::int64_t>(), measured.at(fullest),
                        summary.at("beyond_arena_bytes").at(fullest).get<std::int64_t>()};
     }
@@ -381,12 +418,14 @@ int main(int argc, char **argv)
     const std::string wanted = argc > 2 ? argv[2] : "";
     const int rounds = argc > 3 ? std::max(std::atoi(argv[3]), 1) : 1;
     const bool keeps = argc > 4;
-    const std::string folder = keeps ? argv[4] : (std::filesystem::temp_directory_path() / fmt::format("planloom-prediction-{}", ::getpid())).string();
+    const std::string folder = keeps
+        ? argv[4]
+        : (std::filesystem::temp_directory_path() / fmt::format("planloom-prediction-{}", ::getpid())).string();
     std::filesystem::create_directories(folder);
     Bench pairsBench(folder, steps);
     std::vector<double> errors;
-    fmt::print("{:<26} {:>12} {:>11} {:>7}  {:>13} {:>10} {:>11} {:>6}  {:>6}\n", "", "predicted ms", "measured ms", "error", "arena bytes", "predicted", "beyond MiB", "share",
-               "others");
+    fmt::print("{:<26} {:>12} {:>11} {:>7}  {:>13} {:>10} {:>11} {:>6}  {:>6}\n", "", "predicted ms", "measured ms",
+               "error", "arena bytes", "predicted", "beyond MiB", "share", "others");
     for (const Pair &pair : pairs()) {
         if (pair.name.find(wanted) == std::string::npos)
             continue;
@@ -398,9 +437,11 @@ int main(int argc, char **argv)
         }
         const double error = outcome->predicted / outcome->measured - 1;
         errors.push_back(std::abs(error));
-        fmt::print("{:<26} {:>12.2f} {:>11.2f} {:>+6.1f}%  {:>13} {:>10} {:>11.1f} {:>5.0f}%  {:>5.1f}%\n", pair.name, outcome->predicted * 1e3, outcome->measured * 1e3,
-                   error * 100, outcome->arenaMeasured, outcome->arenaMeasured == outcome->arenaPredicted ? "equal" : "NOT EQUAL",
-                   static_cast<double>(outcome->beyond) / (1 << 20), static_cast<double>(outcome->beyond) / static_cast<double>(outcome->arenaMeasured) * 100,
+        fmt::print("{:<26} {:>12.2f} {:>11.2f} {:>+6.1f}%  {:>13} {:>10} {:>11.1f} {:>5.0f}%  {:>5.1f}%\n", pair.name,
+                   outcome->predicted * 1e3, outcome->measured * 1e3, error * 100, outcome->arenaMeasured,
+                   outcome->arenaMeasured == outcome->arenaPredicted ? "equal" : "NOT EQUAL",
+                   static_cast<double>(outcome->beyond) / (1 << 20),
+                   static_cast<double>(outcome->beyond) / static_cast<double>(outcome->arenaMeasured) * 100,
                    Work::now().othersSince(begin) * 100);
         std::fflush(stdout);
     }
@@ -410,6 +451,7 @@ int main(int argc, char **argv)
     if (errors.empty())
         return 1;
     std::sort(errors.begin(), errors.end());
-    fmt::print("{} pairs: median error {:.1f} %, worst {:.1f} %\n", errors.size(), errors[errors.size() / 2] * 100, errors.back() * 100);
+    fmt::print("{} pairs: median error {:.1f} %, worst {:.1f} %\n", errors.size(), errors[errors.size() / 2] * 100,
+               errors.back() * 100);
     return 0;
 }

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// ResNet-50's training step (forward, backward, SGD with momentum) against PyTorch's channels_last, steps in turn, from the same weights on the same
-// images: seconds of both, their ratio, and how far the losses are apart.
+// ResNet-50's training step (forward, backward, SGD with momentum) against PyTorch's channels_last, steps in turn, from
+// the same weights on the same images: seconds of both, their ratio, and how far the losses are apart.
 //     bench_resnet [STEPS [BATCH [IMAGE [PYTHON]]]]        default 6 8 224 /usr/bin/python3
-//     bench_resnet operators [BATCH [REPETITIONS]]         this engine alone: seconds by operator, with and without fused batch normalisation and
+//     bench_resnet operators [BATCH [REPETITIONS]]         this engine alone: seconds by operator, with and without
+//     fused batch normalisation and
 //                                                          blocked layouts
 // Seconds by processor count all cores: waiting threads sleep, so that they do not count.
-#include "engine/graph/fuse_batch_norm.h"
-#include "engine/graph/layouts.h"
-#include "engine/graph/zoo.h"
+#include "engine/graph/rewrite/fuse_batch_norm.h"
+#include "engine/graph/rewrite/layouts.h"
+#include "engine/graph/zoo/zoo.h"
 #include "engine/import/import.h"
 #include "executor/runtime/sleeping_threads.h"
 #include "tests/bench/peer_process.h"
@@ -38,7 +39,7 @@ struct Options {
 plan::Optimizer optimizerOf(const std::filesystem::path &folder)
 {
     plan::Optimizer optimizer;
-    optimizer.kind = plan::Optimizer::Kind::Sgd;
+    optimizer.rule = *update::ConfiguredRule::named("sgd");
     std::ifstream settings(folder / "settings.txt");
     std::string key;
     double value = 0;
@@ -46,7 +47,7 @@ plan::Optimizer optimizerOf(const std::filesystem::path &folder)
         if (key == "learning_rate")
             optimizer.learningRate = value;
         else if (key == "momentum")
-            optimizer.momentum = value;
+            optimizer.rule = *update::ConfiguredRule::named("sgd", {{"momentum", value}});
         else if (key == "weight_decay")
             optimizer.weightDecay = value;
     }
@@ -84,8 +85,9 @@ Status compareSteps(bench::Peer &peer, const std::filesystem::path &folder, cons
             return Error{ErrorCode::Failed, "the peer stopped", options.python, 0};
         const double apart = std::abs(ourLoss - peerLoss) / std::abs(peerLoss);
         worst = std::max(worst, apart);
-        std::printf("step %3ld   loss %.6f %.6f (%.1e)   seconds %.3f %.3f   of processor %.3f %.3f\n", static_cast<long>(step), ourLoss, peerLoss, apart,
-                    ourSpent.clock, peerSpent.clock, ourSpent.processor, peerSpent.processor);
+        std::printf("step %3ld   loss %.6f %.6f (%.1e)   seconds %.3f %.3f   of processor %.3f %.3f\n",
+                    static_cast<long>(step), ourLoss, peerLoss, apart, ourSpent.clock, peerSpent.clock,
+                    ourSpent.processor, peerSpent.processor);
         std::fflush(stdout);
         if (step < kWarmUp)
             continue;
@@ -93,7 +95,8 @@ Status compareSteps(bench::Peer &peer, const std::filesystem::path &folder, cons
         peerTimes.add(peerSpent);
     }
     const auto print = [](const char *what, const std::vector<double> &a, const std::vector<double> &b) {
-        std::printf("median step %s: ours %.3f s, PyTorch channels_last %.3f s, ratio %.2f\n", what, bench::median(a), bench::median(b), bench::median(b) / bench::median(a));
+        std::printf("median step %s: ours %.3f s, PyTorch channels_last %.3f s, ratio %.2f\n", what, bench::median(a),
+                    bench::median(b), bench::median(b) / bench::median(a));
     };
     print("by the clock", ourTimes.clock, peerTimes.clock);
     print("by processor time per core", ourTimes.processor, peerTimes.processor);
@@ -103,14 +106,17 @@ Status compareSteps(bench::Peer &peer, const std::filesystem::path &folder, cons
 
 int againstPeer(const Options &options)
 {
-    const std::filesystem::path folder = std::filesystem::temp_directory_path() / ("planloom-resnet-" + std::to_string(getpid()));
+    const std::filesystem::path folder =
+        std::filesystem::temp_directory_path() / ("planloom-resnet-" + std::to_string(getpid()));
     std::filesystem::create_directories(folder);
     Status status;
     {
         const auto text = [](auto value) { return std::to_string(value); };
         bench::Peer peer(options.python, PLANLOOM_PEERS "/resnet50.py",
-                         {folder.string(), text(options.batch), text(options.image), text(options.steps + kWarmUp), text(std::thread::hardware_concurrency())});
-        status = peer.waitUntilReady() ? compareSteps(peer, folder, options) : Status(unsupported(options.python + " with torch and torchvision is needed"));
+                         {folder.string(), text(options.batch), text(options.image), text(options.steps + kWarmUp),
+                          text(std::thread::hardware_concurrency())});
+        status = peer.waitUntilReady() ? compareSteps(peer, folder, options)
+                                       : Status(unsupported(options.python + " with torch and torchvision is needed"));
     }
     std::filesystem::remove_all(folder);
     if (!status)
@@ -163,7 +169,8 @@ int byOperator(std::int64_t batch, int repetitions)
     const auto model = graph::resnet50();
     if (!model)
         return 1;
-    const auto plain = graph::differentiate(*model, OpId(0), OpId(static_cast<std::int64_t>(model->ops().size())), {}, {});
+    const auto plain =
+        graph::differentiate(*model, OpId(0), OpId(static_cast<std::int64_t>(model->ops().size())), {}, {});
     if (!plain)
         return 1;
     auto fused = graph::fuseBatchNormalization(*plain);
@@ -183,7 +190,8 @@ int byOperator(std::int64_t batch, int repetitions)
     print("fused and blocked", *b, repetitions);
     const double lossA = static_cast<double>(*a->floats(a->training().loss));
     const double lossB = static_cast<double>(*b->floats(b->training().loss));
-    std::printf("plain %.1f ms, fused %.1f ms: %.2f times as fast; losses %.7f and %.7f\n", bestPlain * 1e3, bestFused * 1e3, bestPlain / bestFused, lossA, lossB);
+    std::printf("plain %.1f ms, fused %.1f ms: %.2f times as fast; losses %.7f and %.7f\n", bestPlain * 1e3,
+                bestFused * 1e3, bestPlain / bestFused, lossA, lossB);
     return 0;
 }
 
@@ -192,7 +200,9 @@ int byOperator(std::int64_t batch, int repetitions)
 int main(int argc, char **argv)
 {
     runtime::restartWithSleepingThreads(argv);
-    const auto number = [&](int at, std::int64_t otherwise) { return argc > at ? std::strtol(argv[at], nullptr, 10) : otherwise; };
+    const auto number = [&](int at, std::int64_t otherwise) {
+        return argc > at ? std::strtol(argv[at], nullptr, 10) : otherwise;
+    };
     if (argc > 1 && std::string(argv[1]) == "operators")
         return byOperator(number(2, 8), static_cast<int>(number(3, 3)));
     Options options;

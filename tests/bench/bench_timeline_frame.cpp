@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// One frame of the timeline at 64 stages x 512 micro-batches (forward, backward, send and receive lanes), all of it and closer up.
+// One frame of the timeline at 64 stages x 512 micro-batches (forward, backward, send and receive lanes), all of it and
+// closer up.
+#include "engine/program/program.h"
 #include "ui/theme/theme.h"
 #include "ui/timeline/timeline_canvas.h"
 #include "ui/timeline/timeline_model.h"
@@ -24,12 +26,12 @@ constexpr std::int64_t kForward = 1'000'000; // nanoseconds
 constexpr int kFrames = 300;
 constexpr double kBudgetMilliseconds = 12;
 
-void add(trace::Trace &trace, const char *pass, trace::Kind kind, int stage, int microBatch, int lane, std::int64_t start, std::int64_t duration)
+void add(trace::Trace &trace, const char *pass, trace::Kind kind, int stage, int microBatch, int lane,
+         std::int64_t start, std::int64_t duration)
 {
     const std::string id = "s" + std::to_string(stage) + "." + pass + ".m" + std::to_string(microBatch);
-    trace.tasks.push_back({id, kind, static_cast<std::int16_t>(stage), microBatch});
-    trace.records.push_back({start, duration, static_cast<std::int32_t>(trace.tasks.size() - 1), 0, static_cast<std::int16_t>(stage),
-                             static_cast<std::int16_t>(lane), 0});
+    trace.tasks.push_back({id, kind, stage, microBatch});
+    trace.records.push_back({start, duration, static_cast<std::int32_t>(trace.tasks.size() - 1), 0, stage, lane});
 }
 
 /// The picture of GPipe: all forwards, then all backwards, shifted by a stage.
@@ -37,6 +39,7 @@ std::shared_ptr<const simulate::Simulation> wideSchedule()
 {
     auto simulation = std::make_shared<simulate::Simulation>();
     trace::Trace &trace = simulation->trace;
+    static_cast<trace::Tables &>(trace) = program::traceTables({}, {});
     const std::int64_t turn = (kStages + kMicroBatches) * kForward;
     for (int s = 0; s < kStages; ++s) {
         trace.ranks.push_back({"d" + std::to_string(s)});
@@ -95,9 +98,10 @@ int main(int argc, char **argv)
         }
         const double p95 = quantile(frames, 0.95);
         worst = std::max(worst, p95);
-        std::printf("  zoom %5.0f x: p50 %.2f ms  p95 %.2f ms  max %.2f ms of CPU, %d rectangles\n", zoom, quantile(frames, 0.5), p95, quantile(frames, 1),
-                    canvas.painter().rectangles());
+        std::printf("  zoom %5.0f x: p50 %.2f ms  p95 %.2f ms  max %.2f ms of CPU, %d rectangles\n", zoom,
+                    quantile(frames, 0.5), p95, quantile(frames, 1), canvas.painter().rectangles());
     }
-    std::printf("  ratio of the worst p95 to the budget of %.0f ms: %.2f\n", kBudgetMilliseconds, worst / kBudgetMilliseconds);
+    std::printf("  ratio of the worst p95 to the budget of %.0f ms: %.2f\n", kBudgetMilliseconds,
+                worst / kBudgetMilliseconds);
     return 0;
 }

@@ -8,7 +8,8 @@
 
 namespace planloom::bench {
 
-/// Seconds since it was made, of the clock on the wall or of processor time on all cores, which does not mind what else runs on the machine.
+/// Seconds since it was made, of the clock on the wall or of processor time on all cores, which does not mind what else
+/// runs on the machine.
 class Watch {
 public:
     enum class Clock { Wall, Processor };

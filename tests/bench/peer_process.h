@@ -18,7 +18,7 @@ inline double now()
     return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-/// What this process has computed so far, on all cores.
+/// Processor time of this process so far, on all cores.
 inline double processorSeconds()
 {
     timespec time{};
@@ -26,17 +26,14 @@ inline double processorSeconds()
     return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
 }
 
-inline double cores()
-{
-    return static_cast<double>(std::max(1U, std::thread::hardware_concurrency()));
-}
+inline double cores() { return static_cast<double>(std::max(1U, std::thread::hardware_concurrency())); }
 
 struct Spent {
     double clock = 0;
     double processor = 0; ///< per core
 };
 
-/// What @p work took, by both clocks.
+/// The time of @p work, by both clocks.
 template <class Work>
 Spent spentBy(const Work &work)
 {
@@ -64,7 +61,8 @@ struct Times {
     }
 };
 
-/// PyTorch in a process of its own, which makes one step for each line it is sent and answers "LOSS SECONDS PROCESSOR_SECONDS".
+/// PyTorch in a separate process, which makes one step for each line it is sent and answers "LOSS SECONDS
+/// PROCESSOR_SECONDS".
 class Peer {
 public:
     Peer(const std::string &python, const std::string &script, const std::vector<std::string> &arguments)
@@ -103,7 +101,7 @@ public:
             waitpid(m_process, nullptr, 0);
     }
 
-    /// Waits until it says "ready", after what it has to prepare. False if the peer is gone.
+    /// Waits until it prints "ready" after its preparations. False if the peer is gone.
     bool waitUntilReady()
     {
         char word[16] = {};

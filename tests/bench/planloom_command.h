@@ -8,7 +8,8 @@
 
 namespace planloom::bench {
 
-/// Runs the planloom command beside this program to its end; what it wrote. Error: Failed, with what it wrote, if its exit status is not 0.
+/// Runs the planloom command beside this program to its end; what it wrote. Error: Failed, with what it wrote, if its
+/// exit status is not 0.
 inline Result<std::string> planloom(const std::vector<std::string> &arguments)
 {
     const auto binary = agent::planloomBinary();

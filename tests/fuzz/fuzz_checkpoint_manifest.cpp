@@ -19,7 +19,8 @@ std::string sealed(std::string_view body)
 
 } // namespace
 
-/// Any bytes as a manifest, bare or with the checksum put right: an error, or pieces that can be intersected and a text that reads the same.
+/// Any bytes as a manifest, bare or with the checksum put right: an error, or pieces that can be intersected and a text
+/// that reads the same.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t *data, std::size_t size)
 {
     const std::string_view input(reinterpret_cast<const char *>(data), size);
@@ -38,11 +39,12 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t *data, std::size_t size
         if (stored.what.flatCount > kMostRuns)
             continue;
         std::int64_t common = 0;
-        checkpoint::eachCommonRun(stored.what, stored.what, [&](std::int64_t from, std::int64_t to, std::int64_t count) {
-            if (from != to || count <= 0)
-                std::abort();
-            common += count;
-        });
+        checkpoint::eachCommonRun(stored.what, stored.what,
+                                  [&](std::int64_t from, std::int64_t to, std::int64_t count) {
+                                      if (from != to || count <= 0)
+                                          std::abort();
+                                      common += count;
+                                  });
         if (common != stored.what.flatCount)
             std::abort();
     }

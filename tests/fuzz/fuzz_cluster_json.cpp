@@ -10,7 +10,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t *data, std::size_t size
     const auto read = planloom::cluster::clusterFromJson({reinterpret_cast<const char *>(data), size});
     if (!read)
         return 0;
-    // What is accepted must survive being written and read again.
+    // Accepted input must survive a round trip.
     const std::string written = planloom::cluster::toJson(*read);
     const auto again = planloom::cluster::clusterFromJson(written);
     if (!again || planloom::cluster::toJson(*again) != written)

@@ -10,7 +10,7 @@ extern "C" int LLVMFuzzerTestOneInput(const unsigned char *data, std::size_t siz
     if (!graph)
         return 0;
     planloom::graph::layersOf(*graph);
-    // What was read can be written and read again.
+    // Accepted input must survive a round trip.
     if (!planloom::graph::graphFromJson(planloom::graph::toJson(*graph)))
         std::abort();
     return 0;

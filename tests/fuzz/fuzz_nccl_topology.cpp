@@ -10,7 +10,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t *data, std::size_t size
     const std::string_view text(reinterpret_cast<const char *>(data), size);
     const auto made = planloom::import::readNcclTopology(text, "topology.xml");
     // Whatever is accepted has a way between any two devices.
-    if (made && made->devices().size() > 1 && made->route(made->devices().front().id, made->devices().back().id).empty())
+    if (made && made->devices().size() > 1
+        && made->route(made->devices().front().id, made->devices().back().id).empty())
         std::abort();
     return 0;
 }

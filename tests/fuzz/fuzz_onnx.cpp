@@ -4,7 +4,8 @@
 
 extern "C" int LLVMFuzzerTestOneInput(const unsigned char *data, std::size_t size)
 {
-    const auto model = planloom::import::readOnnx({reinterpret_cast<const char *>(data), size}, "fuzz.onnx", "/nonexistent");
+    const auto model =
+        planloom::import::readOnnx({reinterpret_cast<const char *>(data), size}, "fuzz.onnx", "/nonexistent");
     if (model)
         planloom::graph::layersOf(*model->graph);
     return 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/import/onnx_exact.h"
+#include "engine/import/onnx/exact.h"
 
 /// The bytes as a tensor file, as an outline, and as a model that is read exactly for the inputs that it names.
 extern "C" int LLVMFuzzerTestOneInput(const unsigned char *data, std::size_t size)

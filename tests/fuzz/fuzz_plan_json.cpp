@@ -11,7 +11,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t *data, std::size_t size
     const auto read = planloom::plan::documentFromJson(text);
     if (!read)
         return 0;
-    // What is accepted must survive being written and read again.
+    // Accepted input must survive a round trip.
     const auto again = planloom::plan::documentFromJson(planloom::plan::toJson(*read));
     if (!again || !planloom::plan::difference(read->plan, again->plan).empty())
         std::abort();

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The small languages that stand in options and plans, one per first byte: shardings, annotations, what an Auto-MAP search left.
+// The small languages that stand in options and plans, one per first byte: shardings, annotations, what an Auto-MAP
+// search left.
 #include "engine/plan/annotation.h"
 #include "engine/sharding/sbp.h"
 #include "planners/automap/resume.h"
@@ -13,7 +14,7 @@ namespace {
 
 using namespace planloom;
 
-/// What is accepted must survive being written and read again.
+/// Accepted input must survive a round trip.
 template <class Value, class Read>
 void mustReturn(const Result<Value> &read, Read again)
 {

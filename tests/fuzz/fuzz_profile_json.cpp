@@ -10,7 +10,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t *data, std::size_t size
     const auto read = planloom::cost::profileFromJson({reinterpret_cast<const char *>(data), size});
     if (!read)
         return 0;
-    // What is accepted must survive being written and read again.
+    // Accepted input must survive a round trip.
     const std::string written = planloom::cost::toJson(*read);
     const auto again = planloom::cost::profileFromJson(written);
     if (!again || planloom::cost::toJson(*again) != written)

@@ -6,7 +6,8 @@
 
 using namespace planloom;
 
-/// Any bytes as a safetensors file: an error, or tensors whose data lie in the file, side by side, and a header that can be written again.
+/// Any bytes as a safetensors file: an error, or tensors whose data lie in the file, side by side, and a header that
+/// can be written again.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t *data, std::size_t size)
 {
     const std::string_view bytes(reinterpret_cast<const char *>(data), size);
@@ -22,7 +23,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t *data, std::size_t size
     if (at != static_cast<std::int64_t>(size))
         std::abort();
     const std::string again = weights::makeHeader(header->tensors, header->metadata);
-    const std::int64_t end = header->tensors.empty() ? static_cast<std::int64_t>(again.size()) : header->tensors.back().end;
+    const std::int64_t end =
+        header->tensors.empty() ? static_cast<std::int64_t>(again.size()) : header->tensors.back().end;
     if (const auto second = weights::readHeader(again, end); end == static_cast<std::int64_t>(again.size()) && !second)
         std::abort();
     return 0;

@@ -25,29 +25,35 @@ std::uint32_t crc32(std::string_view bytes)
 
 std::string number(std::uint32_t value) { return {reinterpret_cast<const char *>(&value), sizeof value}; }
 
-/// A file whose checksums are right, so that what lies behind them is reached: the tables' size (2 bytes), the tables, a block's columns.
-std::string sealed(std::string_view input)
+/// A file whose checksums are right, so that what lies behind them is reached: the tables' size (2 bytes), the tables,
+/// a block's columns.
+std::string sealed(std::string_view input, bool firstVersion)
 {
-    const std::size_t wanted = input.size() < 2 ? 0 : static_cast<unsigned char>(input[0]) + 256U * static_cast<unsigned char>(input[1]);
+    const std::size_t wanted =
+        input.size() < 2 ? 0 : static_cast<unsigned char>(input[0]) + 256U * static_cast<unsigned char>(input[1]);
     const std::string_view rest = input.substr(std::min<std::size_t>(2, input.size()));
     const std::string tables(rest.substr(0, wanted));
     const std::string columns(rest.substr(tables.size()));
-    constexpr std::size_t kRecord = 28;
-    const std::string block = "TBLK" + number(static_cast<std::uint32_t>(columns.size() / kRecord)) + std::string(12, '\0');
-    const std::string whole = columns.substr(0, columns.size() / kRecord * kRecord);
-    return "PLTRACE1" + number(static_cast<std::uint32_t>(tables.size())) + number(crc32(tables)) + tables + block + number(crc32(block + whole)) + whole;
+    const std::size_t record = firstVersion ? 28 : 30;
+    const std::string block =
+        "TBLK" + number(static_cast<std::uint32_t>(columns.size() / record)) + std::string(12, '\0');
+    const std::string whole = columns.substr(0, columns.size() / record * record);
+    return (firstVersion ? "PLTRACE1" : "PLTRACE2") + number(static_cast<std::uint32_t>(tables.size()))
+        + number(crc32(tables)) + tables + block + number(crc32(block + whole)) + whole;
 }
 
 } // namespace
 
-/// Any bytes as a trace file, bare or with checksums put right: an error, or a trace that can be indexed and drawn.
+/// Any bytes as a trace file, bare or with checksums put right as version 1 or 2: an error, or a trace that can be
+/// indexed and drawn.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t *data, std::size_t size)
 {
     static const std::string path = "/tmp/fuzz_trace." + std::to_string(::getpid());
     ::setenv("PLANLOOM_LOG", "off", 0);
     const std::string_view input(reinterpret_cast<const char *>(data), size);
-    const bool bare = size > 0 && data[0] % 4 == 0;
-    std::ofstream(path, std::ios::binary) << (bare ? std::string(input.substr(1)) : sealed(input));
+    const int how = size > 0 ? data[0] % 4 : 0;
+    std::ofstream(path, std::ios::binary)
+        << (how == 0 ? std::string(input.substr(std::min<std::size_t>(1, size))) : sealed(input, how != 2));
     const auto trace = trace::readTrace(path);
     if (!trace)
         return 0;

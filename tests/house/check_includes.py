@@ -9,6 +9,8 @@ The table is that of the design (resources/docs/house.md) with these additions, 
 of the other:
     plan      may include cost     (a plan's subject carries the cost model of its model and cluster)
     program   may include trace    (tasks carry the trace's kinds; a program hands out the trace's task table)
+    schedule  stands below plan    (a plan's order is a list of pass steps)
+    update    stands below plan    (a plan's optimizer is an update rule with its settings)
     simulate  may include what plan may (simulatePlan takes a plan and its subject)
     comm      may include cost/collectives.h (what collectives send: the planner and the transport must agree)
     import    may include graph, weights, cluster, cost, plan  (what it reads foreign formats into)
@@ -27,29 +29,46 @@ ENGINE = {
     "sharding": ["graph"],
     "cost": ["graph", "cluster", "sharding"],
     "trace": ["base"],
-    "plan": ["graph", "cluster", "sharding", "cost"],
-    "program": ["plan", "cost", "trace"],
-    "simulate": ["program", "trace"],
+    "schedule": ["base"],
+    "update": ["base"],
+    "plan": ["graph", "cluster", "sharding", "cost", "schedule", "update"],
+    "program": ["plan", "trace"],
+    "compile": ["program", "cost"],
+    "dispatch": ["program"],
+    "simulate": ["compile", "dispatch", "trace"],
+    "run": ["plan"],
     "import": ["graph", "weights", "cluster", "cost", "plan"],
     "export": ["graph", "plan", "program", "trace", "simulate"],
-    "store": ["simulate"],
+    "store": ["simulate", "run"],
 }
+PLANNERS = ["auto", "automap", "dapple", "data_parallel", "gpipe", "manual", "oneflow", "pipedream", "spp", "whale"]
+VIEWS = ["cluster", "memory", "model", "planview", "run", "timeline"]
 ALL_ENGINE = [f"engine/{folder}" for folder in ENGINE]
 
 # Planners and executor do not know each other; the executor knows nothing of the profiler.
 FLOORS = {f"engine/{folder}": [f"engine/{below}" for below in may] for folder, may in ENGINE.items()}
 FLOORS |= {
-    "planners": ["engine/simulate"],
+    "planners/interface": ["engine/simulate"],
+    "planners/common": ["planners/interface"],
+    **{f"planners/{planner}": ["planners/common"] for planner in PLANNERS},
+    "planners/automap": ["planners/common", "planners/dapple", "planners/oneflow"], # scores as the one, cuts as the other
+    "planners": [f"planners/{planner}" for planner in PLANNERS],
     "executor/device": ["engine/program", "engine/weights"],
     "executor/data": ["engine/graph"],
     "executor/comm": ["engine/base", "engine/cost/collectives.h"],
     "executor/checkpoint": ["engine/graph", "engine/weights", "engine/sharding"],
-    "executor/runtime": ["executor/device", "executor/data", "executor/comm", "executor/checkpoint", "engine/simulate"],
+    "executor/runtime": ["executor/device", "executor/data", "executor/comm", "executor/checkpoint", "engine/simulate", "engine/run"],
     "executor/agent": ["executor/runtime", "engine/simulate", "engine/store"],
     "profiler": ["executor/runtime", "executor/device", "engine/simulate"],
-    "ui": ["planners", "executor/agent/client.h", *ALL_ENGINE],
+    "ui/theme": [],
+    "ui/widgets": ["ui/state", "ui/theme"],
+    "ui/state": ["planners", "executor/agent/client.h", *ALL_ENGINE],
+    **{f"ui/{view}": ["ui/widgets"] for view in VIEWS},
+    "ui/run": ["ui/widgets", "ui/memory"], # the same curves
+    "ui/shell": [f"ui/{view}" for view in VIEWS],
+    "ui/demo": ["ui/shell"],
     "app/planloom": ["planners", "profiler", "executor/agent", "executor/runtime", "executor/checkpoint", *ALL_ENGINE],
-    "app/studio": ["ui", "planners", "executor/agent/client.h", *ALL_ENGINE],
+    "app/studio": ["ui/shell", "ui/demo", "planners", "executor/agent/client.h", *ALL_ENGINE],
 }
 # Tests mirror the tree and may look at everything.
 FREE = ("tests",)
@@ -123,7 +142,7 @@ def within(path, folders):
 def check_library(path, included):
     for what, pattern, homes in HOMES:
         if pattern.match(included) and not within(path, homes + ("tests/fuzz",)) and not (what != "Qt" and within(path, FREE)):
-            return f"{what} belongs to {', '.join(homes) or 'nobody: it runs as a child process'}; {included} is not for this file"
+            return f"{what} belongs to {', '.join(homes) or 'no folder: it runs as a child process'}; {included} is not for this file"
     if UMBRELLAS.match(included) or re.match(r"Qt(\w+)/Qt\1$", included):
         return f"{included} is an umbrella header; include the classes that are used"
     if path.endswith(".h") and path != "engine/base/json_reader.h" and HEAVY.match(included):
@@ -191,22 +210,25 @@ CASES = [
     ("engine/cost/a.cpp", APACHE + '#include "engine/plan/plan.h"\n', "may not include engine/plan"),
     ("engine/plan/a.cpp", APACHE + '#include "engine/cost/cost.h"\n', ""),
     ("engine/plan/a.cpp", APACHE + '#include "engine/program/program.h"\n', "may not include engine/program"),
+    ("engine/program/a.cpp", APACHE + '#include "engine/compile/compile.h"\n', "may not include engine/compile"),
+    ("ui/run/a.cpp", GPL + '#include "ui/shell/main_window.h"\n', "ui/run may not include ui/shell"),
+    ("planners/spp/a.cpp", APACHE + '#include "planners/registry.h"\n', "planners/spp may not include planners"),
     ("engine/program/a.cpp", APACHE + '#include "engine/trace/trace.h"\n', ""),
     ("engine/trace/a.cpp", APACHE + '#include "engine/program/program.h"\n', "may not include engine/program"),
     ("engine/simulate/a.cpp", APACHE + '#include "engine/cost/cost.h"\n', ""),
-    ("engine/simulate/a.cpp", APACHE + '#include "planners/planner.h"\n', "may not include planners"),
+    ("engine/simulate/a.cpp", APACHE + '#include "planners/interface/planner.h"\n', "may not include planners"),
     ("engine/import/a.cpp", APACHE + '#include "engine/simulate/simulate.h"\n', "may not include engine/simulate"),
     ("planners/dapple/a.cpp", APACHE + '#include "engine/simulate/simulate.h"\n', ""),
-    ("planners/dapple/a.cpp", APACHE + '#include "executor/agent/client.h"\n', "planners may not include executor/agent"),
-    ("executor/runtime/a.cpp", APACHE + '#include "planners/planner.h"\n', "may not include planners"),
+    ("planners/dapple/a.cpp", APACHE + '#include "executor/agent/client.h"\n', "planners/dapple may not include executor/agent"),
+    ("executor/runtime/a.cpp", APACHE + '#include "planners/interface/planner.h"\n', "may not include planners"),
     ("executor/runtime/a.cpp", APACHE + '#include "profiler/measure.h"\n', "may not include profiler"),
     ("profiler/a.cpp", APACHE + '#include "executor/runtime/rank_executor.h"\n', ""),
-    ("ui/a.cpp", GPL + '#include "executor/agent/client.h"\n', ""),
-    ("ui/a.cpp", GPL + '#include "executor/agent/service.h"\n', "ui may not include executor/agent"),
-    ("ui/a.cpp", GPL + '#include "executor/device/kernel.h"\n', "ui may not include executor/device"),
-    ("app/studio/main.cpp", GPL + '#include "ui/main_window.h"\n', ""),
-    ("app/planloom/a.cpp", APACHE + '#include "ui/main_window.h"\n', "may not include ui"),
-    ("ui/a.cpp", GPL + '#include "app/planloom/verbs.h"\n', "ui may not include app/planloom"),
+    ("ui/state/a.cpp", GPL + '#include "executor/agent/client.h"\n', ""),
+    ("ui/state/a.cpp", GPL + '#include "executor/agent/service.h"\n', "ui/state may not include executor/agent"),
+    ("ui/state/a.cpp", GPL + '#include "executor/device/kernel.h"\n', "ui/state may not include executor/device"),
+    ("app/studio/main.cpp", GPL + '#include "ui/shell/main_window.h"\n', ""),
+    ("app/planloom/a.cpp", APACHE + '#include "ui/shell/main_window.h"\n', "may not include ui"),
+    ("ui/shell/a.cpp", GPL + '#include "app/planloom/verbs.h"\n', "ui/shell may not include app/planloom"),
     ("engine/plan/a.cpp", APACHE + '#include "tests/house.h"\n', "only tests include tests"),
     ("planners/a.cpp", APACHE + "#include <QString>\n", "Qt belongs to ui"),
     ("executor/comm/a.cpp", APACHE + "#include <QtCore/QString>\n", "Qt belongs to ui"),

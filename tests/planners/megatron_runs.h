@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "engine/cost/transformer.h"
-#include "engine/import/zoo.h"
-#include "engine/program/program.h"
+#include "engine/import/model/zoo.h"
+#include "engine/compile/compile.h"
 #include "engine/simulate/simulate.h"
-#include "planners/planner.h"
+#include "planners/registry.h"
 
 #include <algorithm>
 #include <set>
 #include <string>
 #include <vector>
 
-/// The runs of Korthikanti et al., "Reducing Activation Recomputation in Large Transformer Models" (arXiv 2205.05198), on A100 80 GB in machines of
-/// eight, in 16 bits with Adam, and what this tree predicts of them on the way that `planloom plan` goes. For tests and benchmarks.
+/// The runs of Korthikanti et al., "Reducing Activation Recomputation in Large Transformer Models" (arXiv 2205.05198),
+/// on A100 80 GB in machines of eight, in 16 bits with Adam, and what this tree predicts of them on the way that
+/// `planloom plan` goes. For tests and benchmarks.
 namespace planloom::test {
 
 struct MegatronRun {
@@ -29,8 +29,9 @@ struct MegatronRun {
 /// "recompute", "sequence" and the rest as the manual planner's options.
 inline planners::Options megatronOptions(int tensor, int pipeline, int interleave, const char *recompute, bool sequence)
 {
-    planners::Options options{{"tensor", std::to_string(tensor)}, {"pipeline", std::to_string(pipeline)}, {"data", "1"},
-                              {"vocabulary", "on"},               {"recompute", recompute},               {"sequence", sequence ? "on" : "off"}};
+    planners::Options options{
+        {"tensor", std::to_string(tensor)}, {"pipeline", std::to_string(pipeline)}, {"data", "1"}, {"vocabulary", "on"},
+        {"recompute", recompute},           {"sequence", sequence ? "on" : "off"}};
     if (interleave > 1)
         options["interleave"] = std::to_string(interleave);
     return options;
@@ -40,9 +41,11 @@ inline std::vector<MegatronRun> megatronRuns()
 {
     return {
         {"22B, full recompute", "gpt-22b-2022", "a100-8", megatronOptions(8, 1, 1, "always", false), 4, 4, 1.42},
-        {"22B, sequence parallel, selective", "gpt-22b-2022", "a100-8", megatronOptions(8, 1, 1, "selective", true), 4, 4, 1.10},
+        {"22B, sequence parallel, selective", "gpt-22b-2022", "a100-8", megatronOptions(8, 1, 1, "selective", true), 4,
+         4, 1.10},
         {"175B, full recompute", "gpt-175b-2022", "a100-128", megatronOptions(8, 8, 3, "layers", false), 64, 1, 18.13},
-        {"175B, sequence parallel, selective", "gpt-175b-2022", "a100-128", megatronOptions(8, 8, 3, "selective", true), 64, 1, 13.75},
+        {"175B, sequence parallel, selective", "gpt-175b-2022", "a100-128", megatronOptions(8, 8, 3, "selective", true),
+         64, 1, 13.75},
     };
 }
 
@@ -56,7 +59,10 @@ inline Result<planners::Problem> megatronProblem(const MegatronRun &run)
         return cluster.error();
     planners::Problem problem;
     problem.precision = plan::Precision::BFloat16;
-    problem.subject = plan::inPrecision(plan::makeSubject(model->graph, std::make_shared<const cluster::Cluster>(*std::move(cluster)), nullptr, model->source), problem.precision);
+    problem.subject =
+        plan::inPrecision(plan::makeSubject(model->graph, std::make_shared<const cluster::Cluster>(*std::move(cluster)),
+                                            nullptr, model->source),
+                          problem.precision);
     problem.globalBatch = run.globalBatch;
     problem.microBatch = run.microBatch;
     return problem;
@@ -71,7 +77,7 @@ inline Result<planners::PlanReport> planned(const planners::Problem &problem, co
     return (*manual)->plan(problem, options, progress);
 }
 
-/// What the first device holds of the model's blocks; the published figures leave embedding and head out.
+/// Memory of the model's blocks on the first device; the published figures leave embedding and head out.
 struct Held {
     double state = 0;       ///< parameters, their sums of gradients, moments and 16 bit copies
     double activations = 0; ///< kept between forward and backward (Table 2), of all micro-batches in flight
@@ -103,21 +109,22 @@ inline double stateOfBlocks(const program::Body &body)
     for (const program::Held &held : body.held) {
         if (held.kind != program::Held::Kind::Parameter || held.name.find(".h.") == std::string::npos)
             continue;
-        const auto moments = static_cast<double>(std::count_if(std::begin(held.moments), std::end(held.moments), [](std::int64_t offset) { return offset >= 0; }));
-        bytes += 4.0 * static_cast<double>(held.count) + 2.0 * static_cast<double>(held.copyCount) + 4.0 * (1 + moments) * static_cast<double>(held.updateCount);
+        const auto moments = static_cast<double>(held.states.size());
+        bytes += 4.0 * static_cast<double>(held.count) + 2.0 * static_cast<double>(held.copyCount)
+            + 4.0 * (1 + moments) * static_cast<double>(held.updateCount);
     }
     return bytes;
 }
 
 inline Result<Held> heldBy(const plan::Plan &plan, const plan::Subject &subject)
 {
-    const auto program = program::compile(plan, subject);
+    const auto program = compile::compilePlan(plan, subject);
     if (!program)
         return program.error();
     Held held;
     std::set<std::int64_t> pools; // stages of one device share their slots
-    for (const std::int32_t index : program->ranks[0].bodies) {
-        const program::Body &body = program->bodies[static_cast<std::size_t>(index)];
+    for (const BodyId index : program->ranks[0].bodies) {
+        const program::Body &body = program->body(index);
         const program::Pool &frames = body.pools[static_cast<std::size_t>(program::Area::Frame)];
         held.state += stateOfBlocks(body);
         if (pools.insert(frames.begin).second)

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "engine/import/profile_graph.h"
+#include "engine/import/model/profile_graph.h"
 #include "planners/dapple/search.h"
-#include "planners/planner.h"
+#include "planners/registry.h"
 
 #include <random>
 #include <stdexcept>
@@ -25,7 +25,8 @@ T must(Result<T> result)
 inline planners::Problem problemOf(const import::Model &model, cluster::Cluster cluster, std::int64_t batch)
 {
     planners::Problem problem;
-    problem.subject = plan::makeSubject(model.graph, std::make_shared<const cluster::Cluster>(std::move(cluster)), model.profile, model.source);
+    problem.subject = plan::makeSubject(model.graph, std::make_shared<const cluster::Cluster>(std::move(cluster)),
+                                        model.profile, model.source);
     problem.globalBatch = batch;
     return problem;
 }
@@ -35,7 +36,8 @@ inline planners::Problem zooProblem(const std::string &model, const std::string 
     return problemOf(must(import::zooProfile(model)), must(cluster::preset(clusterPreset)), batch);
 }
 
-inline planners::PlanReport planned(const planners::Problem &problem, const std::string &planner, const planners::Options &options = {})
+inline planners::PlanReport planned(const planners::Problem &problem, const std::string &planner,
+                                    const planners::Options &options = {})
 {
     NoProgress progress;
     return must(must(planners::findPlanner(planner))->plan(problem, options, progress));
@@ -69,7 +71,8 @@ inline cluster::Cluster smallCluster(int nodes, int perNode, double memoryGb = 1
     return must(cluster::regular(spec));
 }
 
-/// A chain of random layers at profile batch 1: milliseconds of compute, megabytes of activations, @p weight times that of parameters.
+/// A chain of random layers at profile batch 1: milliseconds of compute, megabytes of activations, @p weight times that
+/// of parameters.
 inline import::Model randomModel(std::mt19937 &random, std::size_t layers, double weight = 4)
 {
     std::uniform_real_distribution<double> ms(0.5, 6);
@@ -79,7 +82,8 @@ inline import::Model randomModel(std::mt19937 &random, std::size_t layers, doubl
         std::vector<std::size_t> inputs;
         if (i > 0)
             inputs.push_back(i - 1);
-        specs.push_back({"layer_" + std::to_string(i), ms(random), 2 * ms(random), megabytes(random) * 1e6, megabytes(random) * weight * 1e6, inputs});
+        specs.push_back({"layer_" + std::to_string(i), ms(random), 2 * ms(random), megabytes(random) * 1e6,
+                         megabytes(random) * weight * 1e6, inputs});
     }
     return must(import::profileModel("random", 1, specs));
 }

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The published latency formula, its pivot, warm-up policies, and the planner's own clock against the engine's simulator.
+// The published latency formula, its pivot, warm-up policies, and the planner's own clock against the engine's
+// simulator.
+#include "engine/simulate/chain_program.h"
 #include "engine/simulate/simulate.h"
 #include "planners/dapple/latency.h"
 #include "planners/dapple/warmup.h"
@@ -12,9 +14,10 @@ using namespace planloom::planners::dapple;
 
 namespace {
 
-program::Chain chainOf(std::vector<double> forward, std::vector<double> backward, std::vector<double> allReduce, std::int64_t microBatches)
+planners::dapple::Chain chainOf(std::vector<double> forward, std::vector<double> backward,
+                                std::vector<double> allReduce, std::int64_t microBatches)
 {
-    program::Chain chain;
+    planners::dapple::Chain chain;
     chain.forward = std::move(forward);
     chain.backward = std::move(backward);
     chain.allReduce = std::move(allReduce);
@@ -22,12 +25,17 @@ program::Chain chainOf(std::vector<double> forward, std::vector<double> backward
     return chain;
 }
 
-double simulated(const program::Chain &chain) { return testing::must(simulate::iterationSeconds(program::chainProgram(chain))); }
+double simulated(const planners::dapple::Chain &chain)
+{
+    return testing::must(simulate::iterationSeconds(chainProgram(chain)));
+}
 
 /// The pivot rule as the paper writes it, with its sums spelled out.
-std::size_t pivotByTheBook(const program::Chain &chain)
+std::size_t pivotByTheBook(const planners::dapple::Chain &chain)
 {
-    const auto steady = [&](std::size_t s) { return static_cast<double>(chain.microBatches - 1) * (chain.forward[s] + chain.backward[s]); };
+    const auto steady = [&](std::size_t s) {
+        return static_cast<double>(chain.microBatches - 1) * (chain.forward[s] + chain.backward[s]);
+    };
     std::size_t pivot = chain.forward.size() - 1;
     for (std::size_t s = pivot; s-- > 0;) {
         double between = 0;
@@ -39,11 +47,12 @@ std::size_t pivotByTheBook(const program::Chain &chain)
     return pivot;
 }
 
-/// A chain of 1 to 6 stages with links between, on a grid of quarters: sums are exact, so that the two pivots see the same ties.
-program::Chain randomChain(std::mt19937 &random)
+/// A chain of 1 to 6 stages with links between, on a grid of quarters: sums are exact, so that the two pivots see the
+/// same ties.
+planners::dapple::Chain randomChain(std::mt19937 &random)
 {
     const auto quarters = [&](int most) { return std::uniform_int_distribution<int>(0, most)(random) / 4.0; };
-    program::Chain chain;
+    planners::dapple::Chain chain;
     const int stages = std::uniform_int_distribution<int>(1, 6)(random);
     for (int s = 0; s < 2 * stages - 1; ++s) {
         chain.forward.push_back(quarters(16));
@@ -82,11 +91,17 @@ private slots:
         QTest::addColumn<QList<double>>("phases");
         QTest::addColumn<double>("simulation");
         QTest::addColumn<double>("gpipe");
-        QTest::newRow("last is the pivot") << QList<double>{2, .5, 3} << QList<double>{4, .5, 6} << 4 << QList<double>{1, 0, 2} << 2 << QList<double>{5.5, 27, 11.5} << 44. << 44.;
-        QTest::newRow("first is the pivot") << QList<double>{3, .5, 2} << QList<double>{6, .5, 4} << 4 << QList<double>{1, 0, 2} << 0 << QList<double>{3, 27, 7} << 38. << 44.;
-        QTest::newRow("more micro-batches") << QList<double>{3, .5, 2} << QList<double>{6, .5, 4} << 32 << QList<double>{1, 0, 2} << 0 << QList<double>{3, 279, 7} << 290. << 296.;
-        QTest::newRow("the network is the pivot") << QList<double>{1, 3, 1} << QList<double>{2, 3, 2} << 8 << QList<double>{0, 0, 0} << 1 << QList<double>{4, 42, 5} << 51. << 54.;
-        QTest::newRow("same bubbles as GPipe") << QList<double>{1, 1, 1} << QList<double>{2, 2, 2} << 7 << QList<double>{0, 0, 0} << 2 << QList<double>{3, 18, 6} << 27. << 27.;
+        QTest::newRow("last is the pivot") << QList<double>{2, .5, 3} << QList<double>{4, .5, 6} << 4
+                                           << QList<double>{1, 0, 2} << 2 << QList<double>{5.5, 27, 11.5} << 44. << 44.;
+        QTest::newRow("first is the pivot") << QList<double>{3, .5, 2} << QList<double>{6, .5, 4} << 4
+                                            << QList<double>{1, 0, 2} << 0 << QList<double>{3, 27, 7} << 38. << 44.;
+        QTest::newRow("more micro-batches") << QList<double>{3, .5, 2} << QList<double>{6, .5, 4} << 32
+                                            << QList<double>{1, 0, 2} << 0 << QList<double>{3, 279, 7} << 290. << 296.;
+        QTest::newRow("the network is the pivot")
+            << QList<double>{1, 3, 1} << QList<double>{2, 3, 2} << 8 << QList<double>{0, 0, 0} << 1
+            << QList<double>{4, 42, 5} << 51. << 54.;
+        QTest::newRow("same bubbles as GPipe") << QList<double>{1, 1, 1} << QList<double>{2, 2, 2} << 7
+                                               << QList<double>{0, 0, 0} << 2 << QList<double>{3, 18, 6} << 27. << 27.;
     }
 
     void toyCases()
@@ -99,7 +114,8 @@ private slots:
         QFETCH(QList<double>, phases);
         QFETCH(double, simulation);
         QFETCH(double, gpipe);
-        program::Chain chain = chainOf({forward.begin(), forward.end()}, {backward.begin(), backward.end()}, {allReduce.begin(), allReduce.end()}, microBatches);
+        planners::dapple::Chain chain = chainOf({forward.begin(), forward.end()}, {backward.begin(), backward.end()},
+                                                {allReduce.begin(), allReduce.end()}, microBatches);
         const Latency latency = formulaLatency(chain);
         QCOMPARE(latency.pivot, static_cast<std::size_t>(pivot));
         QCOMPARE(latency.warmup, phases[0]);
@@ -115,7 +131,7 @@ private slots:
     {
         std::mt19937 random(7);
         for (int i = 0; i < 2000; ++i) {
-            const program::Chain chain = randomChain(random);
+            const planners::dapple::Chain chain = randomChain(random);
             QCOMPARE(pivotOf(chain), pivotByTheBook(chain));
         }
     }
@@ -127,7 +143,7 @@ private slots:
         std::uniform_real_distribution<double> noise(0.1, 3);
         ChainClock clock;
         for (int i = 0; i < 400; ++i) {
-            program::Chain chain = randomChain(random);
+            planners::dapple::Chain chain = randomChain(random);
             for (double &seconds : chain.forward)
                 seconds *= noise(random);
             const std::size_t stages = chain.forward.size() / 2 + 1;
@@ -142,7 +158,8 @@ private slots:
                         chain.fullDuplex.push_back(s % 2 == 1);
                     const double seconds = clock.seconds(chain);
                     QVERIFY(seconds == simulated(chain)); // QCOMPARE would forgive the last bits
-                    QVERIFY2(lowerBound(chain) <= seconds * (1 + 1e-12), qPrintable(QString("%1 > %2").arg(lowerBound(chain)).arg(seconds)));
+                    QVERIFY2(lowerBound(chain) <= seconds * (1 + 1e-12),
+                             qPrintable(QString("%1 > %2").arg(lowerBound(chain)).arg(seconds)));
                 }
             }
             chain.gpipe = true;
@@ -167,7 +184,7 @@ private slots:
         QFETCH(double, a);
         QFETCH(double, b);
         QFETCH(double, all);
-        program::Chain chain;
+        planners::dapple::Chain chain;
         chain.microBatches = 8;
         for (int s = 0; s < 2 * stages - 1; ++s) {
             const bool link = s % 2 == 1;
@@ -230,20 +247,22 @@ private slots:
         QFETCH(double, gigabytesPerSecond);
         QFETCH(double, stageMs);
         QFETCH(double, ratio);
-        program::Chain chain;
+        planners::dapple::Chain chain;
         chain.microBatches = 4;
         for (int s = 0; s < 2 * stages - 1; ++s) {
             const bool link = s % 2 == 1;
             chain.forward.push_back(link ? megabytes / gigabytesPerSecond : stageMs / 3);
             chain.backward.push_back(link ? megabytes / gigabytesPerSecond : 2 * stageMs / 3);
         }
-        QVERIFY2(std::abs(communicationRatio(chain) - ratio) < 0.001, qPrintable(QString::number(communicationRatio(chain))));
+        QVERIFY2(std::abs(communicationRatio(chain) - ratio) < 0.001,
+                 qPrintable(QString::number(communicationRatio(chain))));
         QCOMPARE(communicationRatio(chainOf({1}, {2}, {0}, 4)), 0.0);
     }
 
     void shippedEstimatorByHand()
     {
-        // Two stages of 12 and 8 s, 4 micro-batches, one cut of 1 s, 20 s in all: block 3; 3*3 + 20/4 + 1/4 + max(4 - 0, 1 - 3).
+        // Two stages of 12 and 8 s, 4 micro-batches, one cut of 1 s, 20 s in all: block 3; 3*3 + 20/4 + 1/4 + max(4 -
+        // 0, 1 - 3).
         const ShippedInput input{4, 1, 20, {12, 8}, {1}, {4, 1}};
         QCOMPARE(shippedSeconds(input), 9 + 5 + 0.25 + 4.0);
         ShippedInput none = input;

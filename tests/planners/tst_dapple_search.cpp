@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The DAPPLE planner against brute force on small chains, and its manners: ties, cancelling, limits, odd sizes.
+#include "engine/simulate/chain_program.h"
 #include "planners/dapple/dapple.h"
 #include "tests/planners/planner_helpers.h"
 
@@ -20,7 +21,8 @@ namespace {
 
 enum class Measure { Events, Formula };
 
-/// Seconds of a plan, worked out without the planner's own code but for its formula: chain, warm-up depths, the engine's simulator.
+/// Seconds of a plan, worked out without the planner's own code but for its formula: chain, warm-up depths, the
+/// engine's simulator.
 class Judge {
 public:
     Judge(const Problem &problem, Measure measure) : m_problem(problem), m_measure(measure) {}
@@ -33,7 +35,7 @@ public:
         const auto together = std::min(m_problem.globalBatch, *m_problem.microBatch * static_cast<std::int64_t>(most));
         if (m_problem.globalBatch < static_cast<std::int64_t>(most))
             return std::numeric_limits<double>::infinity();
-        program::Chain chain;
+        planners::dapple::Chain chain;
         chain.microBatches = m_problem.globalBatch / together;
         fill(chain, spans, static_cast<double>(m_problem.globalBatch) / static_cast<double>(chain.microBatches));
         if (m_measure == Measure::Formula)
@@ -42,14 +44,15 @@ public:
     }
 
 private:
-    void fill(program::Chain &chain, const Spans &spans, double samples) const
+    void fill(planners::dapple::Chain &chain, const Spans &spans, double samples) const
     {
         const cost::CostModel &costs = *m_problem.subject.costs;
         for (std::size_t i = 0; i < spans.size(); ++i) {
             const Span &span = spans[i];
             const double slice = samples / static_cast<double>(span.devices.size());
             if (i > 0) {
-                const double bytes = static_cast<double>(costs.layers().cutBytes(costs.graph(), span.first, 1).value()) * samples;
+                const double bytes =
+                    static_cast<double>(costs.layers().cutBytes(costs.graph(), span.first, 1).value()) * samples;
                 const double send = costs.transfer(spans[i - 1].devices, span.devices, bytes).value();
                 chain.forward.push_back(send);
                 chain.backward.push_back(send);
@@ -57,11 +60,13 @@ private:
             }
             chain.forward.push_back(costs.forward(span.first, span.last, slice, 0).value());
             chain.backward.push_back(costs.backward(span.first, span.last, slice, 0).value());
-            chain.allReduce.push_back(costs.allReduce(span.devices, static_cast<double>(costs.parameterBytes(span.first, span.last).value())).value());
+            chain.allReduce.push_back(
+                costs.allReduce(span.devices, static_cast<double>(costs.parameterBytes(span.first, span.last).value()))
+                    .value());
         }
     }
 
-    static double simulated(program::Chain chain, std::size_t stages, bool policyB)
+    static double simulated(planners::dapple::Chain chain, std::size_t stages, bool policyB)
     {
         for (std::size_t x = 0; x < 2 * stages - 1; ++x) {
             const auto left = static_cast<int>(stages - x / 2); // S - i
@@ -70,15 +75,17 @@ private:
             const auto all = static_cast<int>(chain.microBatches);
             chain.depth.push_back(x % 2 == 0 ? std::min(own, all) : std::min({own, next + 1, all}));
         }
-        return must(simulate::iterationSeconds(program::chainProgram(chain)));
+        return must(simulate::iterationSeconds(chainProgram(chain)));
     }
 
     const Problem &m_problem;
     Measure m_measure;
 };
 
-/// Calls @p visit with every plan of up to @p mostStages stages: every contiguous cut, every way to give all devices to the stages.
-void everyPlan(std::size_t layers, std::size_t devices, std::size_t mostStages, const std::function<void(const Spans &)> &visit)
+/// Calls @p visit with every plan of up to @p mostStages stages: every contiguous cut, every way to give all devices to
+/// the stages.
+void everyPlan(std::size_t layers, std::size_t devices, std::size_t mostStages,
+               const std::function<void(const Spans &)> &visit)
 {
     Spans spans;
     const std::function<void(std::size_t, unsigned)> extend = [&](std::size_t from, unsigned free) {
@@ -125,9 +132,11 @@ private:
     mutable int m_left;
 };
 
-Problem randomProblem(std::mt19937 &random, int nodes, int perNode, std::size_t layers, std::int64_t batch, double weight = 4)
+Problem randomProblem(std::mt19937 &random, int nodes, int perNode, std::size_t layers, std::int64_t batch,
+                      double weight = 4)
 {
-    Problem problem = testing::problemOf(testing::randomModel(random, layers, weight), testing::smallCluster(nodes, perNode), batch);
+    Problem problem =
+        testing::problemOf(testing::randomModel(random, layers, weight), testing::smallCluster(nodes, perNode), batch);
     problem.microBatch = 1;
     return problem;
 }
@@ -178,7 +187,8 @@ private slots:
         std::mt19937 random(static_cast<unsigned>(100 * nodes + perNode));
         for (int round = 0; round < 8; ++round) {
             const std::size_t layers = 2 + static_cast<std::size_t>(round) % 5;
-            const Problem problem = randomProblem(random, nodes, perNode, layers, 4 + 3 * round, round % 2 == 0 ? 4 : 40);
+            const Problem problem =
+                randomProblem(random, nodes, perNode, layers, 4 + 3 * round, round % 2 == 0 ? 4 : 40);
             const auto devices = static_cast<std::size_t>(nodes * perNode);
             const Judge judge(problem, Measure::Events);
             double best = std::numeric_limits<double>::infinity();
@@ -188,13 +198,14 @@ private slots:
             });
             const PlanReport report = testing::planned(problem, "dapple");
             const double got = report.plan.estimate.at("iteration_seconds");
-            if (layers >= devices) // else a straight plan leaves devices without work, which the brute force does not try
+            if (layers
+                >= devices) // else a straight plan leaves devices without work, which the brute force does not try
                 QCOMPARE(got, best);
             QVERIFY(got <= best * (1 + 1e-12));
         }
     }
 
-    // The same for the published formula as the objective, taken at its word.
+    // The same for the published formula as the objective.
     void bruteForceByFormula()
     {
         std::mt19937 random(5);
@@ -206,13 +217,14 @@ private slots:
                 if (spans.size() <= 2 || isStraight(spans))
                     best = std::min(best, judge.seconds(spans));
             });
-            const PlanReport report = testing::planned(problem, "dapple", {{"evaluator", "formula"}, {"rescore", "none"}});
+            const PlanReport report =
+                testing::planned(problem, "dapple", {{"evaluator", "formula"}, {"rescore", "none"}});
             QCOMPARE(report.plan.estimate.at("formula_seconds"), best);
         }
     }
 
-    // The recursion keeps one prefix per state and is a heuristic. Measured here: never more than kGap above the best of all plans, also
-    // where that is of a shape which only the recursion looks at.
+    // The recursion keeps one prefix per state and is a heuristic. Measured here: never more than kGap above the best
+    // of all plans, also where that is of a shape which only the recursion looks at.
     void freeSearchGap()
     {
         constexpr double kGap = 1.02;
@@ -234,13 +246,17 @@ private slots:
                     simple = std::min(simple, seconds);
             });
             beyond += best < simple * 0.999 ? 1 : 0;
-            const auto seconds = [&](const Options &options) { return testing::planned(problem, "dapple", options).plan.estimate.at("iteration_seconds"); };
+            const auto seconds = [&](const Options &options) {
+                return testing::planned(problem, "dapple", options).plan.estimate.at("iteration_seconds");
+            };
             const double got = seconds({{"families", "all"}});
             QVERIFY(got >= best * (1 - 1e-12));
             worst = std::max(worst, got / best);
             worstWide = std::max(worstWide, seconds({{"families", "all"}, {"beam", "8"}}) / best);
         }
-        qInfo("free search: at most %.4f of the best plan's time, %.4f with eight prefixes a state; %d of 24 only it can find", worst, worstWide, beyond);
+        qInfo("free search: at most %.4f of the best plan's time, %.4f with eight prefixes a state; %d of 24 only it "
+              "can find",
+              worst, worstWide, beyond);
         QVERIFY(beyond > 2);
         QVERIFY(worst <= kGap);
         QVERIFY(worstWide <= kGap);
@@ -251,7 +267,8 @@ private slots:
         std::mt19937 random(3);
         const Problem problem = randomProblem(random, 2, 4, 10, 32);
         for (const char *families : {"dp,two-stage,straight", "all"})
-            QCOMPARE(textOf(testing::planned(problem, "dapple", {{"families", families}})), textOf(testing::planned(problem, "dapple", {{"families", families}})));
+            QCOMPARE(textOf(testing::planned(problem, "dapple", {{"families", families}})),
+                     textOf(testing::planned(problem, "dapple", {{"families", families}})));
     }
 
     // A pool's answer does not depend on the order in which plans come.
@@ -261,8 +278,10 @@ private slots:
         Pool backwards(3, 1);
         std::vector<Scored> plans(4);
         for (int i = 0; i < 4; ++i) {
-            plans[static_cast<std::size_t>(i)].objective = i == 3 ? 2 : 1 + i * 1e-15; // three of them the same but for rounding
-            plans[static_cast<std::size_t>(i)].spans = Spans(i == 0 ? 2 : 1, Span{0, static_cast<std::size_t>(i), {DeviceId(0)}});
+            plans[static_cast<std::size_t>(i)].objective =
+                i == 3 ? 2 : 1 + i * 1e-15; // three of them the same but for rounding
+            plans[static_cast<std::size_t>(i)].spans =
+                Spans(i == 0 ? 2 : 1, Span{0, static_cast<std::size_t>(i), {DeviceId(0)}});
         }
         for (std::size_t i = 0; i < plans.size(); ++i) {
             forwards.offer(plans[i]);
@@ -284,7 +303,8 @@ private slots:
         QVERIFY(!nothing);
         QCOMPARE(nothing.error().code, ErrorCode::Cancelled);
 
-        const double whole = testing::planned(problem, "dapple", {{"families", "all"}}).plan.estimate.at("iteration_seconds");
+        const double whole =
+            testing::planned(problem, "dapple", {{"families", "all"}}).plan.estimate.at("iteration_seconds");
         double before = std::numeric_limits<double>::infinity();
         for (const int polls : {3, 60, 200, 400}) {
             Impatient later(polls);
@@ -350,7 +370,8 @@ private slots:
         hopeless.microBatch = 1;
         const Error error = mustFail(hopeless, {{"families", "all"}});
         QCOMPARE(error.code, ErrorCode::Infeasible);
-        QVERIFY2(error.message.find("memory") != std::string::npos && error.message.find("n0:g") != std::string::npos, error.message.c_str());
+        QVERIFY2(error.message.find("memory") != std::string::npos && error.message.find("n0:g") != std::string::npos,
+                 error.message.c_str());
     }
 
     // Less memory, fewer micro-batches in flight: D of the warm-up policies.
@@ -358,7 +379,8 @@ private slots:
     {
         std::vector<import::ProfileLayerSpec> layers;
         for (std::size_t i = 0; i < 8; ++i)
-            layers.push_back({"layer_" + std::to_string(i), 4, 8, 300e6, 40e6, i == 0 ? std::vector<std::size_t>{} : std::vector<std::size_t>{i - 1}});
+            layers.push_back({"layer_" + std::to_string(i), 4, 8, 300e6, 40e6,
+                              i == 0 ? std::vector<std::size_t>{} : std::vector<std::size_t>{i - 1}});
         const import::Model model = must(import::profileModel("wide", 1, layers));
         const auto depthsFor = [&](double memoryGb, const Options &more) {
             Problem problem = testing::problemOf(model, testing::smallCluster(1, 4, memoryGb), 32);
@@ -381,7 +403,8 @@ private slots:
     {
         std::vector<import::ProfileLayerSpec> layers;
         for (std::size_t i = 0; i < 8; ++i)
-            layers.push_back({"layer_" + std::to_string(i), 4, 8, i % 4 == 3 ? 1e6 : 400e6, 1e6, i == 0 ? std::vector<std::size_t>{} : std::vector<std::size_t>{i - 1}});
+            layers.push_back({"layer_" + std::to_string(i), 4, 8, i % 4 == 3 ? 1e6 : 400e6, 1e6,
+                              i == 0 ? std::vector<std::size_t>{} : std::vector<std::size_t>{i - 1}});
         const import::Model model = must(import::profileModel("deep", 1, layers));
         Problem problem = testing::problemOf(model, testing::smallCluster(1, 2, 4.5), 8);
         problem.microBatch = 1;
@@ -390,7 +413,8 @@ private slots:
         Options recompute = gpipe;
         recompute["recompute"] = "auto";
         const PlanReport report = testing::planned(problem, "dapple", recompute);
-        QVERIFY(report.plan.stages[0].recompute == plan::Recompute::Full || report.plan.stages[1].recompute == plan::Recompute::Full);
+        QVERIFY(report.plan.stages[0].recompute == plan::Recompute::Full
+                || report.plan.stages[1].recompute == plan::Recompute::Full);
         QVERIFY(report.predicted.fits);
         QCOMPARE(report.plan.schedule.kind, plan::ScheduleKind::GPipe);
     }
@@ -400,10 +424,18 @@ private slots:
         QTest::addColumn<QString>("schedule");
         QTest::addColumn<QString>("warmup");
         QTest::addColumn<QString>("kind");
-        QTest::newRow("1f1b") << "1f1b" << "auto" << "1f1b";
-        QTest::newRow("gpipe") << "gpipe" << "auto" << "gpipe";
-        QTest::newRow("a") << "dapple" << "a" << "dapple-a";
-        QTest::newRow("b") << "dapple" << "b" << "dapple-b";
+        QTest::newRow("1f1b") << "1f1b"
+                              << "auto"
+                              << "1f1b";
+        QTest::newRow("gpipe") << "gpipe"
+                               << "auto"
+                               << "gpipe";
+        QTest::newRow("a") << "dapple"
+                           << "a"
+                           << "dapple-a";
+        QTest::newRow("b") << "dapple"
+                           << "b"
+                           << "dapple-b";
     }
 
     void schedules()
@@ -413,7 +445,9 @@ private slots:
         QFETCH(QString, kind);
         std::mt19937 random(12);
         const Problem problem = randomProblem(random, 2, 2, 8, 16);
-        const PlanReport report = testing::planned(problem, "dapple", {{"schedule", schedule.toStdString()}, {"warmup", warmup.toStdString()}, {"families", "straight"}});
+        const PlanReport report = testing::planned(
+            problem, "dapple",
+            {{"schedule", schedule.toStdString()}, {"warmup", warmup.toStdString()}, {"families", "straight"}});
         QCOMPARE(QString(plan::name(report.plan.schedule.kind)), kind);
         QVERIFY(std::abs(report.predicted.iterationSeconds / report.plan.estimate.at("iteration_seconds") - 1) < 0.05);
     }
@@ -423,7 +457,8 @@ private slots:
         std::mt19937 random(13);
         const Problem problem = randomProblem(random, 4, 2, 12, 32);
         for (const int most : {1, 2, 3}) {
-            const PlanReport report = testing::planned(problem, "dapple", {{"families", "all"}, {"max_stages", std::to_string(most)}});
+            const PlanReport report =
+                testing::planned(problem, "dapple", {{"families", "all"}, {"max_stages", std::to_string(most)}});
             QVERIFY(report.plan.stages.size() <= static_cast<std::size_t>(most));
             for (const planners::Candidate &other : report.alternatives)
                 QVERIFY(other.plan.stages.size() <= static_cast<std::size_t>(most));

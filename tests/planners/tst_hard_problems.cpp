@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// What every planner does where a problem is at its edge: nothing fits, layers that cost nothing, one device, more devices than layers, a search that is
-// stopped. A planner that is added to the registry is covered by that.
-#include "engine/graph/zoo.h"
+// Every planner on edge cases: nothing fits, layers that cost nothing, one device, more
+// devices than layers, a search that is stopped. A planner that is added to the registry is covered by that.
+#include "engine/graph/zoo/zoo.h"
+#include "planners/common/explain.h"
 #include "planners/common/hardware.h"
 #include "planners/common/remedy.h"
+#include "planners/registry.h"
 #include "tests/planners/planner_helpers.h"
 
 #include <QTest>
@@ -19,20 +21,18 @@ using testing::must;
 
 namespace {
 
-import::Model gptOf(int blocks)
-{
-    graph::TransformerConfig config;
-    config.layers = blocks;
-    config.heads = 2;
-    config.hidden = 64;
-    config.feedForward = 256;
-    config.vocabulary = 256;
-    config.context = 64;
-    import::Model model;
-    model.graph = std::make_shared<const graph::Graph>(must(graph::gpt(config)));
-    model.source = "gpt";
-    return model;
-}
+import::Model gptOf(int blocks){graph::TransformerConfig config;
+config.layers = blocks;
+config.heads = 2;
+config.hidden = 64;
+config.feedForward = 256;
+config.vocabulary = 256;
+config.context = 64;
+import::Model model;
+model.graph = std::make_shared<const graph::Graph>(must(graph::gpt(config)));
+model.source = "gpt";
+return model;
+} // namespace
 
 /// Layers of a profile at batch 1: milliseconds of each pass, megabytes of what they make and of parameters.
 struct Figures {
@@ -41,13 +41,12 @@ struct Figures {
     double parameters = 1;
 };
 
-import::Model profileOf(const std::vector<Figures> &layers)
-{
-    std::vector<import::ProfileLayerSpec> specs;
-    for (std::size_t i = 0; i < layers.size(); ++i)
-        specs.push_back({"layer_" + std::to_string(i), layers[i].milliseconds, 2 * layers[i].milliseconds, layers[i].made * 1e6, layers[i].parameters * 1e6,
-                         i == 0 ? std::vector<std::size_t>{} : std::vector<std::size_t>{i - 1}});
-    return must(import::profileModel("profile", 1, specs));
+import::Model profileOf(const std::vector<Figures> &layers){std::vector<import::ProfileLayerSpec> specs;
+for (std::size_t i = 0; i < layers.size(); ++i)
+    specs.push_back({"layer_" + std::to_string(i), layers[i].milliseconds, 2 * layers[i].milliseconds,
+                     layers[i].made * 1e6, layers[i].parameters * 1e6,
+                     i == 0 ? std::vector<std::size_t>{} : std::vector<std::size_t>{i - 1}});
+return must(import::profileModel("profile", 1, specs));
 }
 
 /// Fast enough for a test; where a planner has no such option it is left out.
@@ -67,7 +66,10 @@ Result<PlanReport> ask(const Planner &planner, const Problem &problem)
     return planners::planAndExplain(planner, problem, quick(planner), progress);
 }
 
-bool isManual(const Planner &planner) { return planner.name() == "manual"; } // it does what it is told, whether that fits or not
+bool isManual(const Planner &planner)
+{
+    return planner.name() == "manual";
+} // it does what it is told, whether that fits or not
 
 /// Asks for a stop from the given question on.
 class StopsAfter final : public Progress {
@@ -81,7 +83,7 @@ public:
             --m_left;
         return m_asked;
     }
-    /// True if somebody heard of the stop.
+    /// True if the stop was seen.
     [[nodiscard]] bool wasHeard() const { return m_asked; }
 
 private:
@@ -130,7 +132,7 @@ private slots:
         }
     }
 
-    // The error says what binds, where, and by how much; and what it says would help does.
+    // The error names the limit, its place and the missing amount; and its remedy works.
     void nothingFits()
     {
         QFETCH(QString, name);
@@ -163,11 +165,16 @@ private slots:
         QTest::addColumn<int>("microBatch");
         QTest::addColumn<QString>("recompute");
         QTest::addColumn<QString>("helps");
-        QTest::newRow("an option") << 12.0 << 2 << "" << "recompute=auto";
-        QTest::newRow("smaller micro-batches") << 12.0 << 16 << "auto" << "a micro-batch of 8";
-        QTest::newRow("both") << 10.0 << 16 << "" << "a micro-batch of 1 and recompute=auto";
-        QTest::newRow("a smaller batch") << 3.2 << 1 << "auto" << "a batch of ";
-        QTest::newRow("memory") << 1.0 << 1 << "" << "on each V100-16GB";
+        QTest::newRow("an option") << 12.0 << 2 << ""
+                                   << "recompute=auto";
+        QTest::newRow("smaller micro-batches") << 12.0 << 16 << "auto"
+                                               << "a micro-batch of 8";
+        QTest::newRow("both") << 10.0 << 16 << ""
+                              << "a micro-batch of 1 and recompute=auto";
+        QTest::newRow("a smaller batch") << 3.2 << 1 << "auto"
+                                         << "a batch of ";
+        QTest::newRow("memory") << 1.0 << 1 << ""
+                                << "on each V100-16GB";
     }
 
     // The smallest of several changes that would do; people are told of it.
@@ -186,7 +193,8 @@ private slots:
         const auto report = planners::planAndExplain(plannerOf("gpipe"), problem, options, progress);
         QVERIFY(!report);
         qInfo("%s", report.error().message.c_str());
-        QVERIFY2(QString::fromStdString(report.error().message).section("; one fits with ", 1).contains(helps), report.error().message.c_str());
+        QVERIFY2(QString::fromStdString(report.error().message).section("; one fits with ", 1).contains(helps),
+                 report.error().message.c_str());
     }
 
     // More devices of the same kind, on the same network or the same switches.
@@ -197,7 +205,8 @@ private slots:
             const cluster::Cluster large = must(planners::withCopies(small, 3));
             QCOMPARE(large.devices().size(), 3 * small.devices().size());
             QCOMPARE(large.nodes().size(), nodes == 1 ? std::size_t(1) : 3 * small.nodes().size());
-            QCOMPARE(large.route(large.devices().front().id, large.devices().back().id).size(), small.route(small.devices().front().id, small.devices().back().id).size());
+            QCOMPARE(large.route(large.devices().front().id, large.devices().back().id).size(),
+                     small.route(small.devices().front().id, small.devices().back().id).size());
         }
         const cluster::Cluster more = must(planners::withMemory(testing::smallCluster(2, 2), 1.5));
         QCOMPARE(more.types().front().memory.value(), std::int64_t(24'000'000'000));
@@ -206,7 +215,7 @@ private slots:
 
     void tooFewSamples_data() { everyPlanner(); }
 
-    // Fewer samples than devices: a plan that leaves devices idle, or an error that says how many it takes.
+    // Fewer samples than devices: a plan that leaves devices idle, or an error with the needed number.
     void tooFewSamples()
     {
         QFETCH(QString, name);
@@ -214,7 +223,8 @@ private slots:
         const auto report = ask(plannerOf(name), problem);
         if (report)
             return verifyPlan(report, problem);
-        QVERIFY2(report.error().code == ErrorCode::Infeasible || report.error().code == ErrorCode::BadInput, report.error().message.c_str());
+        QVERIFY2(report.error().code == ErrorCode::Infeasible || report.error().code == ErrorCode::BadInput,
+                 report.error().message.c_str());
         QVERIFY2(report.error().message.find("batch") != std::string::npos, report.error().message.c_str());
     }
 
@@ -232,7 +242,9 @@ private slots:
         const auto made = std::move(builder).build();
         QVERIFY(!made);
         QCOMPARE(made.error().code, ErrorCode::BadInput);
-        QVERIFY2(made.error().message.find("n0:g0") != std::string::npos && made.error().message.find("n1:g0") != std::string::npos, made.error().message.c_str());
+        QVERIFY2(made.error().message.find("n0:g0") != std::string::npos
+                     && made.error().message.find("n1:g0") != std::string::npos,
+                 made.error().message.c_str());
     }
 
     void layersOfNoCost_data()
@@ -241,7 +253,8 @@ private slots:
         QTest::addColumn<int>("free"); ///< of every four layers
         for (const Planner *planner : planners::allPlanners())
             for (const int free : {1, 3, 4})
-                QTest::addRow("%s, %d of 4", planner->name().c_str(), free) << QString::fromStdString(planner->name()) << free;
+                QTest::addRow("%s, %d of 4", planner->name().c_str(), free)
+                    << QString::fromStdString(planner->name()) << free;
     }
 
     void layersOfNoCost()
@@ -253,7 +266,7 @@ private slots:
             layers.push_back(i % 4 < free ? Figures{0, 0, 0} : Figures{2, 1, 4});
         const Problem problem = testing::problemOf(profileOf(layers), testing::smallCluster(2, 2), 16);
         const auto report = ask(plannerOf(name), problem);
-        if (!report && report.error().code == ErrorCode::Unsupported) { // no operators in a profile: it says so
+        if (!report && report.error().code == ErrorCode::Unsupported) { // no operators in a profile
             QVERIFY2(report.error().message.find("profile") != std::string::npos, report.error().message.c_str());
             return;
         }
@@ -282,7 +295,9 @@ private slots:
     {
         QFETCH(QString, name);
         for (const int layers : {1, 3}) {
-            const Problem problem = testing::problemOf(profileOf(std::vector<Figures>(static_cast<std::size_t>(layers))), testing::smallCluster(2, 4), 64);
+            const Problem problem =
+                testing::problemOf(profileOf(std::vector<Figures>(static_cast<std::size_t>(layers))),
+                                   testing::smallCluster(2, 4), 64);
             const auto report = ask(plannerOf(name), problem);
             if (!report && report.error().code == ErrorCode::Unsupported)
                 continue;
@@ -294,7 +309,7 @@ private slots:
 
     void stopped_data() { everyPlanner(); }
 
-    // Wherever a search is stopped there is a whole plan, said to be the best so far, or word that there is none yet.
+    // Wherever a search is stopped there is a whole plan, marked as the best so far, or an error without one.
     void stopped()
     {
         QFETCH(QString, name);
@@ -306,7 +321,8 @@ private slots:
             const auto report = planners::planAndExplain(planner, problem, quick(planner), progress);
             if (!report) {
                 QCOMPARE(report.error().code, ErrorCode::Cancelled);
-                QVERIFY2(report.error().message.find("before a plan was found") != std::string::npos, report.error().message.c_str());
+                QVERIFY2(report.error().message.find("before a plan was found") != std::string::npos,
+                         report.error().message.c_str());
                 continue;
             }
             QVERIFY(plan::validate(report->plan, problem.subject));

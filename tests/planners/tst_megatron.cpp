@@ -8,14 +8,18 @@
 using namespace planloom;
 using namespace planloom::test;
 
-/// There is one A100, that of engine/cost/device_model.cpp, and one NVLink; nothing is fitted to a row. One of their figures, the share of the peak that
-/// large products reach (0.80), was settled with the four times in view, within what its sources leave open. See resources/docs/cost.md.
+/// There is one A100, that of engine/cost/device_model.cpp, and one NVLink; nothing is fitted to a row. One of their
+/// figures, the share of the peak that large products reach (0.80), was settled with the four times in view, within
+/// what its sources leave open. See resources/docs/cost.md.
 class MegatronTest : public QObject {
     Q_OBJECT
 
     static void within(double got, double published, double share)
     {
-        QVERIFY2(std::abs(got / published - 1) <= share, qPrintable(QString("%1 instead of %2: %3 %").arg(got).arg(published).arg(100 * (got / published - 1), 0, 'f', 2)));
+        QVERIFY2(
+            std::abs(got / published - 1) <= share,
+            qPrintable(
+                QString("%1 instead of %2: %3 %").arg(got).arg(published).arg(100 * (got / published - 1), 0, 'f', 2)));
     }
 
 private slots:
@@ -46,7 +50,7 @@ private slots:
         QTest::newRow("22B") << 0 << 45.5625 << 59.25 << QList<double>{66.84, 49.42, 16.18, 7.64};
         QTest::newRow("175B") << 2 << 45.5625 << 66.84375 << QList<double>{62.04, 56.53, 18.49, 8.71};
     }
-    /// What the compiled program gives each part in the arena, against Figure 1 and Figure 7.
+    /// The arena's bytes of each part in the compiled program, against Figure 1 and Figure 7.
     void memory()
     {
         QFETCH(int, run);

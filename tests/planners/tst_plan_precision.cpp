@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory in the precision that a plan computes in: what planners think before they compile, against what the compiler lays out, and what they find.
+// Memory in the precision that a plan computes in: what planners think before they compile, against what the compiler
+// lays out, and what they find.
 #include "engine/cluster/cluster.h"
-#include "engine/graph/zoo.h"
+#include "engine/graph/zoo/zoo.h"
 #include "planners/common/memory.h"
+#include "planners/registry.h"
 #include "tests/planners/planner_helpers.h"
 
 #include <QTest>
@@ -17,20 +19,18 @@ using testing::must;
 
 namespace {
 
-import::Model gpt()
-{
-    graph::TransformerConfig config;
-    config.layers = 4;
-    config.heads = 4;
-    config.hidden = 64;
-    config.feedForward = 256;
-    config.vocabulary = 256;
-    config.context = 128;
-    import::Model model;
-    model.graph = std::make_shared<const graph::Graph>(must(graph::gpt(config)));
-    model.source = "gpt";
-    return model;
-}
+import::Model gpt(){graph::TransformerConfig config;
+config.layers = 4;
+config.heads = 4;
+config.hidden = 64;
+config.feedForward = 256;
+config.vocabulary = 256;
+config.context = 128;
+import::Model model;
+model.graph = std::make_shared<const graph::Graph>(must(graph::gpt(config)));
+model.source = "gpt";
+return model;
+} // namespace
 
 Problem problemIn(plan::Precision precision, double megabytes)
 {
@@ -44,7 +44,8 @@ Problem problemIn(plan::Precision precision, double megabytes)
 /// Megabytes of each device, within 8 %, with which the planner finds a plan.
 double leastMegabytes(const Planner &planner, plan::Precision precision)
 {
-    const Options wanted = {{"episodes", "8"}, {"simulations", "24"}, {"seeds", "data-parallel,gpipe"}, {"max_tensor", "1"}, {"zero", "keep"}, {"mesh", "2"}};
+    const Options wanted = {{"episodes", "8"},   {"simulations", "24"}, {"seeds", "data-parallel,gpipe"},
+                            {"max_tensor", "1"}, {"zero", "keep"},      {"mesh", "2"}};
     Options options;
     for (const planners::OptionInfo &option : planner.options())
         if (const auto found = wanted.find(option.key); found != wanted.end())
@@ -81,14 +82,17 @@ private slots:
         QFETCH(int, precision);
         QFETCH(int, cut);
         const Problem problem = problemIn(static_cast<plan::Precision>(precision), 1000);
-        const auto report = testing::planned(problem, "manual", {{"pipeline", "2"}, {"schedule", "gpipe"}, {"cuts", std::to_string(cut)}});
+        const auto report = testing::planned(problem, "manual",
+                                             {{"pipeline", "2"}, {"schedule", "gpipe"}, {"cuts", std::to_string(cut)}});
         const planners::MemoryModel memory(*problem.subject.costs, problem.optimizer, 0);
         for (std::size_t s = 0; s < 2; ++s) {
             const plan::Stage &stage = report.plan.stages[s];
             const planners::StageFootprint footprint = memory.footprint(stage.firstLayer, stage.lastLayer, 8, false);
             const double bound = footprint.fixed + 4 * footprint.perMicroBatch;
             const double ratio = bound / static_cast<double>(report.predicted.devices[s].peakBytes);
-            QVERIFY2(ratio > 0.85 && ratio < 1.3, qPrintable(QString("stage %1: %2 of %3").arg(s).arg(ratio).arg(report.predicted.devices[s].peakBytes)));
+            QVERIFY2(ratio > 0.85 && ratio < 1.3,
+                     qPrintable(
+                         QString("stage %1: %2 of %3").arg(s).arg(ratio).arg(report.predicted.devices[s].peakBytes)));
         }
     }
 
@@ -109,7 +113,8 @@ private slots:
         const auto half = predictedIn(plan::Precision::BFloat16);
         const double time = half.iterationSeconds / whole.iterationSeconds;
         QVERIFY2(time < 0.4, qPrintable(QString::number(time)));
-        const double memory = static_cast<double>(half.devices[0].peakBytes) / static_cast<double>(whole.devices[0].peakBytes);
+        const double memory =
+            static_cast<double>(half.devices[0].peakBytes) / static_cast<double>(whole.devices[0].peakBytes);
         QVERIFY2(memory < 0.65, qPrintable(QString::number(memory)));
     }
 

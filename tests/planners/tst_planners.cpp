@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The planner interface, and the two planners that need no search: data-parallel and gpipe.
-#include "engine/graph/zoo.h"
+#include "engine/graph/zoo/zoo.h"
 #include "planners/common/balance.h"
 #include "planners/common/micro_batch.h"
-#include "planners/options.h"
+#include "planners/interface/options.h"
+#include "planners/registry.h"
 #include "tests/planners/planner_helpers.h"
 
 #include <QTest>
@@ -24,25 +25,24 @@ namespace {
 Problem randomProblem(unsigned seed, std::size_t layers, int nodes, int perNode, std::int64_t batch)
 {
     std::mt19937 random(seed);
-    Problem problem = testing::problemOf(testing::randomModel(random, layers), testing::smallCluster(nodes, perNode), batch);
+    Problem problem =
+        testing::problemOf(testing::randomModel(random, layers), testing::smallCluster(nodes, perNode), batch);
     problem.microBatch = 1;
     return problem;
 }
 
-import::Model smallGpt()
-{
-    graph::TransformerConfig config;
-    config.layers = 4;
-    config.heads = 2;
-    config.hidden = 64;
-    config.feedForward = 256;
-    config.vocabulary = 256;
-    config.context = 64;
-    import::Model model;
-    model.graph = std::make_shared<const graph::Graph>(must(graph::gpt(config)));
-    model.source = "gpt";
-    return model;
-}
+import::Model smallGpt(){graph::TransformerConfig config;
+config.layers = 4;
+config.heads = 2;
+config.hidden = 64;
+config.feedForward = 256;
+config.vocabulary = 256;
+config.context = 64;
+import::Model model;
+model.graph = std::make_shared<const graph::Graph>(must(graph::gpt(config)));
+model.source = "gpt";
+return model;
+} // namespace
 
 Error errorOf(const std::string &planner, const Problem &problem, const Options &options = {})
 {
@@ -52,7 +52,8 @@ Error errorOf(const std::string &planner, const Problem &problem, const Options 
 }
 
 /// Smallest largest part by trying every cut.
-double bestLargest(std::size_t items, std::size_t parts, const planners::PartCost &cost, std::size_t begin = 0, std::size_t part = 0)
+double bestLargest(std::size_t items, std::size_t parts, const planners::PartCost &cost, std::size_t begin = 0,
+                   std::size_t part = 0)
 {
     if (part + 1 == parts)
         return cost(part, begin, items);
@@ -108,12 +109,18 @@ private slots:
     {
         QTest::addColumn<QString>("what");
         QTest::addColumn<QString>("says");
-        QTest::newRow("batch 0") << "batch 0" << "batch is 0";
-        QTest::newRow("batch below 0") << "batch -5" << "batch is -5";
-        QTest::newRow("micro-batch 0") << "micro 0" << "micro-batch is 0";
-        QTest::newRow("micro-batch above the batch") << "micro 9" << "micro-batch is 9";
-        QTest::newRow("no model") << "nothing" << "no model";
-        QTest::newRow("not a number") << "nan" << "not finite";
+        QTest::newRow("batch 0") << "batch 0"
+                                 << "batch is 0";
+        QTest::newRow("batch below 0") << "batch -5"
+                                       << "batch is -5";
+        QTest::newRow("micro-batch 0") << "micro 0"
+                                       << "micro-batch is 0";
+        QTest::newRow("micro-batch above the batch") << "micro 9"
+                                                     << "micro-batch is 9";
+        QTest::newRow("no model") << "nothing"
+                                  << "no model";
+        QTest::newRow("not a number") << "nan"
+                                      << "not finite";
     }
 
     void wrongProblems()
@@ -149,7 +156,8 @@ private slots:
 
     void readerKeepsTheFirstError()
     {
-        planners::OptionReader reader({{"a", "7"}, {"b", "x,y"}, {"c", "12x"}}, {{"a", "1", ""}, {"b", "x", ""}, {"c", "3", ""}});
+        planners::OptionReader reader({{"a", "7"}, {"b", "x,y"}, {"c", "12x"}},
+                                      {{"a", "1", ""}, {"b", "x", ""}, {"c", "3", ""}});
         QCOMPARE(reader.integer("a", 0, 10), std::int64_t(7));
         QCOMPARE(reader.choices("b", {"z", "y", "x"}), (std::vector<std::string>{"y", "x"}));
         QVERIFY(reader.status());
@@ -180,7 +188,7 @@ private slots:
             std::vector<int> weights(items);
             for (int &value : weights)
                 value = weight(random);
-            // What a part costs depends on where it is, as on unequal devices.
+            // The cost of a part depends on its place, as on unequal devices.
             const planners::PartCost cost = [&](std::size_t index, std::size_t first, std::size_t last) {
                 double sum = 0;
                 for (std::size_t i = first; i < last; ++i)
@@ -248,7 +256,8 @@ private slots:
     {
         std::vector<import::ProfileLayerSpec> layers;
         for (std::size_t i = 0; i < 6; ++i)
-            layers.push_back({"layer_" + std::to_string(i), 3, 6, i == 5 ? 1e6 : 200e6, 1e6, i == 0 ? std::vector<std::size_t>{} : std::vector<std::size_t>{i - 1}});
+            layers.push_back({"layer_" + std::to_string(i), 3, 6, i == 5 ? 1e6 : 200e6, 1e6,
+                              i == 0 ? std::vector<std::size_t>{} : std::vector<std::size_t>{i - 1}});
         const import::Model model = must(import::profileModel("wide", 1, layers));
         Problem problem = testing::problemOf(model, testing::smallCluster(1, 2, 3), 8);
         QCOMPARE(planned(problem, "data-parallel").plan.microBatches, std::int64_t(4));
@@ -293,13 +302,16 @@ private slots:
     {
         std::vector<import::ProfileLayerSpec> layers;
         for (std::size_t i = 0; i < 6; ++i)
-            layers.push_back({"layer_" + std::to_string(i), 3, 6, i == 2 ? 1e6 : 100e6, 1e6, i == 0 ? std::vector<std::size_t>{} : std::vector<std::size_t>{i - 1}});
+            layers.push_back({"layer_" + std::to_string(i), 3, 6, i == 2 ? 1e6 : 100e6, 1e6,
+                              i == 0 ? std::vector<std::size_t>{} : std::vector<std::size_t>{i - 1}});
         const import::Model model = must(import::profileModel("wide", 1, layers));
         Problem problem = testing::problemOf(model, testing::smallCluster(1, 2, 3), 16);
         problem.microBatch = 1;
         const Error error = errorOf("gpipe", problem); // 16 micro-batches of 200 MB each
         QCOMPARE(error.code, ErrorCode::Infeasible);
-        QVERIFY2(error.message.find("stage0") != std::string::npos && error.message.find("16 micro-batches") != std::string::npos, error.message.c_str());
+        QVERIFY2(error.message.find("stage0") != std::string::npos
+                     && error.message.find("16 micro-batches") != std::string::npos,
+                 error.message.c_str());
         const PlanReport report = planned(problem, "gpipe", {{"recompute", "auto"}});
         QCOMPARE(report.plan.stages[0].recompute, plan::Recompute::Full);
         QVERIFY(report.predicted.fits);
@@ -323,8 +335,10 @@ private slots:
         QCOMPARE(report.plan.globalBatch, std::int64_t(16));
         for (const planners::Candidate &other : report.alternatives) // the compiled program ranks them
             QVERIFY(other.simulatedSeconds >= report.predicted.iterationSeconds);
-        QVERIFY(report.plan.estimate.count("iteration_seconds") == 1 && report.plan.estimate.count("speedup_over_one_device") == 1);
-        QCOMPARE(QString::fromStdString(report.plan.predictedJson), QString::fromStdString(simulate::toJson(report.predicted)));
+        QVERIFY(report.plan.estimate.count("iteration_seconds") == 1
+                && report.plan.estimate.count("speedup_over_one_device") == 1);
+        QCOMPARE(QString::fromStdString(report.plan.predictedJson),
+                 QString::fromStdString(simulate::toJson(report.predicted)));
     }
 };
 

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Why a plan is what it is: terms add up to the simulated iteration and the compiled memory, and limits are those that are built in here.
-#include "engine/graph/zoo.h"
+// The explanation of a plan: terms add up to the simulated iteration and the compiled memory, and limits are the ones
+// that are built in here.
+#include "engine/graph/zoo/zoo.h"
+#include "planners/common/explain.h"
 #include "planners/common/why.h"
+#include "planners/registry.h"
 #include "tests/planners/planner_helpers.h"
 
 #include <QTest>
@@ -16,28 +19,25 @@ using testing::must;
 
 namespace {
 
-import::Model even(std::size_t count, double milliseconds, double megabytes, double weightMegabytes)
-{
-    std::vector<import::ProfileLayerSpec> layers;
-    for (std::size_t i = 0; i < count; ++i)
-        layers.push_back({"layer_" + std::to_string(i), milliseconds, 2 * milliseconds, megabytes * 1e6, weightMegabytes * 1e6,
-                          i == 0 ? std::vector<std::size_t>{} : std::vector<std::size_t>{i - 1}});
-    return must(import::profileModel("even", 1, layers));
-}
+import::Model even(std::size_t count, double milliseconds, double megabytes,
+                   double weightMegabytes){std::vector<import::ProfileLayerSpec> layers;
+for (std::size_t i = 0; i < count; ++i)
+    layers.push_back({"layer_" + std::to_string(i), milliseconds, 2 * milliseconds, megabytes * 1e6,
+                      weightMegabytes * 1e6, i == 0 ? std::vector<std::size_t>{} : std::vector<std::size_t>{i - 1}});
+return must(import::profileModel("even", 1, layers));
+} // namespace
 
-import::Model smallGpt()
-{
-    graph::TransformerConfig config;
-    config.name = "small";
-    config.layers = 2;
-    config.heads = 4;
-    config.hidden = 64;
-    config.feedForward = 256;
-    config.vocabulary = 256;
-    config.context = 32;
-    import::Model model;
-    model.graph = std::make_shared<const graph::Graph>(must(graph::gpt(config)));
-    return model;
+import::Model smallGpt(){graph::TransformerConfig config;
+config.name = "small";
+config.layers = 2;
+config.heads = 4;
+config.hidden = 64;
+config.feedForward = 256;
+config.vocabulary = 256;
+config.context = 32;
+import::Model model;
+model.graph = std::make_shared<const graph::Graph>(must(graph::gpt(config)));
+return model;
 }
 
 /// Two machines of one device with a network of @p gigabytes a second between them.
@@ -92,7 +92,8 @@ private slots:
         QCOMPARE(why.stages.size(), report.plan.stages.size());
         QVERIFY(!why.limit.empty() && !why.detail.empty());
         if (why.runnerUp) { // the first that is another plan
-            QVERIFY(!report.alternatives.empty() && why.runnerUp->iterationSeconds >= report.alternatives.front().simulatedSeconds);
+            QVERIFY(!report.alternatives.empty()
+                    && why.runnerUp->iterationSeconds >= report.alternatives.front().simulatedSeconds);
             QVERIFY(!why.runnerUp->differences.empty());
         } else {
             for (const planners::Candidate &other : report.alternatives)
@@ -100,24 +101,32 @@ private slots:
         }
         for (const plan::StageWhy &stage : why.stages) {
             const simulate::DeviceReport &device = deviceOf(report.predicted, stage.device);
-            const double computing = stage.forwardSeconds + stage.backwardSeconds + stage.recomputeSeconds + stage.optimizerSeconds;
-            QVERIFY2(near(computing + stage.idleSeconds, report.predicted.iterationSeconds), qPrintable(QString::number(computing + stage.idleSeconds)));
+            const double computing =
+                stage.forwardSeconds + stage.backwardSeconds + stage.recomputeSeconds + stage.optimizerSeconds;
+            QVERIFY2(near(computing + stage.idleSeconds, report.predicted.iterationSeconds),
+                     qPrintable(QString::number(computing + stage.idleSeconds)));
             QVERIFY(near(computing, device.busyFraction * report.predicted.iterationSeconds));
-            QVERIFY(stage.exposedExchangeSeconds <= stage.exchangeSeconds + 1e-9 && stage.exposedExchangeSeconds <= stage.idleSeconds + 1e-9);
-            QCOMPARE(stage.parameterBytes + stage.gradientBytes + stage.optimizerBytes + stage.activationBytes + stage.otherBytes, device.peakBytes);
+            QVERIFY(stage.exposedExchangeSeconds <= stage.exchangeSeconds + 1e-9
+                    && stage.exposedExchangeSeconds <= stage.idleSeconds + 1e-9);
+            QCOMPARE(stage.parameterBytes + stage.gradientBytes + stage.optimizerBytes + stage.activationBytes
+                         + stage.otherBytes,
+                     device.peakBytes);
             QCOMPARE(stage.capacityBytes, device.capacityBytes);
         }
         // The plan file keeps it.
         const auto read = plan::documentFromJson(plan::toJson({report.plan, problem.subject}));
         QVERIFY2(read.ok(), read ? "" : read.error().text().c_str());
-        QVERIFY(read->plan.why.has_value() && read->plan.why->detail == why.detail && read->plan.why->stages.size() == why.stages.size());
+        QVERIFY(read->plan.why.has_value() && read->plan.why->detail == why.detail
+                && read->plan.why->stages.size() == why.stages.size());
     }
 
     void computeLimits()
     {
         const PlanReport report = explained(testing::problemOf(even(4, 5, 1, 1), pair(100), 16), "data-parallel");
         QCOMPARE(report.plan.why->limit, std::string("compute"));
-        QVERIFY2(report.plan.why->stages[0].idleSeconds < 0.1 * report.predicted.iterationSeconds && report.plan.why->detail.find("computes") != std::string::npos, report.plan.why->detail.c_str());
+        QVERIFY2(report.plan.why->stages[0].idleSeconds < 0.1 * report.predicted.iterationSeconds
+                     && report.plan.why->detail.find("computes") != std::string::npos,
+                 report.plan.why->detail.c_str());
     }
 
     // 800 MB of gradients over 0.1 GB/s, beside 12 ms of work: the network between the two, by name.
@@ -126,7 +135,9 @@ private slots:
         const PlanReport report = explained(testing::problemOf(even(4, 1, 1, 200), pair(0.1), 2), "data-parallel");
         const plan::Why &why = *report.plan.why;
         QCOMPARE(why.limit, std::string("link"));
-        QVERIFY2(why.detail.find("the exchange of gradients over") != std::string::npos && why.detail.find("network") != std::string::npos, why.detail.c_str());
+        QVERIFY2(why.detail.find("the exchange of gradients over") != std::string::npos
+                     && why.detail.find("network") != std::string::npos,
+                 why.detail.c_str());
         QVERIFY(why.stages[0].exposedExchangeSeconds > 0.9 * report.predicted.iterationSeconds);
         QVERIFY(near(why.stages[0].exchangeSeconds, 8.0) || std::abs(why.stages[0].exchangeSeconds - 8.0) < 0.1);
     }
@@ -159,7 +170,9 @@ private slots:
         const plan::StageWhy whole = bytesOf(0);
         const plan::StageWhy first = bytesOf(1);
         QVERIFY(near(static_cast<double>(whole.optimizerBytes), 2 * static_cast<double>(whole.gradientBytes)));
-        QVERIFY(std::abs(static_cast<double>(first.optimizerBytes) / (0.5 * static_cast<double>(whole.optimizerBytes)) - 1) < 0.35);
+        QVERIFY(
+            std::abs(static_cast<double>(first.optimizerBytes) / (0.5 * static_cast<double>(whole.optimizerBytes)) - 1)
+            < 0.35);
     }
 
     void longDifferencesAreCut()

@@ -14,22 +14,25 @@ constexpr std::int64_t kMs = 1'000'000;
 trace::Trace tableOf(const std::vector<std::pair<std::string, trace::Kind>> &tasks)
 {
     trace::Trace trace;
+    trace.kinds = trace::standardKinds();
     trace.ranks = {{"g0"}, {"g1"}};
     for (const auto &[id, kind] : tasks)
-        trace.tasks.push_back({id, kind, 0, 0});
+        trace.tasks.push_back({id, kind, 0, 0, kind == trace::Kind::AllReduce ? 0 : -1});
     return trace;
 }
 
-void add(trace::Trace &trace, std::int32_t step, std::int16_t rank, std::int32_t task, std::int64_t start, std::int64_t duration)
+void add(trace::Trace &trace, std::int32_t step, std::int32_t rank, std::int32_t task, std::int64_t start,
+         std::int64_t duration)
 {
-    trace.records.push_back({start * kMs, duration * kMs, task, step, rank, 0, 0});
+    trace.records.push_back({start * kMs, duration * kMs, task, step, rank, 0});
 }
 
 /// Predicted: forward 10 ms, backward 20 ms, all-reduce 5 ms on two ranks: an iteration of 35 ms.
 trace::Trace predicted()
 {
-    trace::Trace trace = tableOf({{"s0.F.m0", trace::Kind::Forward}, {"s0.B.m0", trace::Kind::Backward}, {"s0.AR.b0", trace::Kind::AllReduce}});
-    for (const std::int16_t rank : {0, 1}) {
+    trace::Trace trace = tableOf(
+        {{"s0.F.m0", trace::Kind::Forward}, {"s0.B.m0", trace::Kind::Backward}, {"s0.AR.b0", trace::Kind::AllReduce}});
+    for (const std::int32_t rank : {0, 1}) {
         add(trace, 0, rank, 0, 0, 10);
         add(trace, 0, rank, 1, 10, 20);
         add(trace, 0, rank, 2, 30, 5);
@@ -40,11 +43,12 @@ trace::Trace predicted()
 /// Measured in four steps, of which the first is slow; the task table has another order. An iteration of 40 ms.
 trace::Trace measured()
 {
-    trace::Trace trace = tableOf({{"s0.B.m0", trace::Kind::Backward}, {"s0.F.m0", trace::Kind::Forward}, {"s0.AR.b0", trace::Kind::AllReduce}});
+    trace::Trace trace = tableOf(
+        {{"s0.B.m0", trace::Kind::Backward}, {"s0.F.m0", trace::Kind::Forward}, {"s0.AR.b0", trace::Kind::AllReduce}});
     for (std::int32_t step = 0; step < 4; ++step) {
         const std::int64_t origin = step * 1000;
         const std::int64_t slow = step == 0 ? 10 : 1;
-        for (const std::int16_t rank : {0, 1}) {
+        for (const std::int32_t rank : {0, 1}) {
             add(trace, step, rank, 1, origin, 8 * slow);
             add(trace, step, rank, 0, origin + 8 * slow, 25 * slow);
             add(trace, step, rank, 2, origin + 33 * slow, rank == 0 ? 6 : 7);
@@ -61,6 +65,7 @@ class TestComparison : public QObject {
 private slots:
     void joinsByRankAndId();
     void sumsByKind();
+    void waitingIsNotWork();
     void namesWhatHasNoPartner();
     void medianOfAnEvenNumberOfSteps();
     void asText();
@@ -73,7 +78,7 @@ void TestComparison::joinsByRankAndId()
     const Comparison comparison = compare(predicted(), measured());
     QCOMPARE(comparison.tasks.size(), std::size_t{6});
     const TaskComparison &first = comparison.tasks[0];
-    QCOMPARE(first.rank, std::int16_t{0});
+    QCOMPARE(first.rank, std::int32_t{0});
     QCOMPARE(first.id, std::string("s0.B.m0")); // in the measured table's order
     QCOMPARE(first.predicted, 0.020);
     QCOMPARE(first.measured, 0.025);
@@ -103,8 +108,35 @@ void TestComparison::sumsByKind()
     QCOMPARE(comparison.kinds[0].tasks, std::int64_t{2});
     QCOMPARE(comparison.kinds[0].predicted, 0.020);
     QCOMPARE(comparison.kinds[0].measured, 0.020);
-    QCOMPARE(comparison.kinds[3].rank, std::int16_t{1});
+    QCOMPARE(comparison.kinds[3].rank, std::int32_t{1});
     QCOMPARE(comparison.kinds[3].tasks, std::int64_t{1});
+}
+
+/// Rank 1 comes to the all-reduce 4 ms after rank 0, which waits for it; both work for 3 ms then.
+void TestComparison::waitingIsNotWork()
+{
+    const trace::Trace a = predicted();
+    trace::Trace b = tableOf({{"s0.AR.b0", trace::Kind::AllReduce}});
+    for (std::int32_t step = 0; step < 3; ++step) {
+        add(b, step, 0, 0, 100 * step, 7);
+        add(b, step, 1, 0, 100 * step + 4, 3);
+    }
+    const Comparison comparison = compare(a, b);
+    QCOMPARE(comparison.tasks.size(), std::size_t{2});
+    QCOMPARE(comparison.tasks[0].measured, 0.003);
+    QCOMPARE(comparison.tasks[0].measuredWaiting, 0.004);
+    QCOMPARE(comparison.tasks[0].predicted, 0.005);
+    QCOMPARE(comparison.tasks[0].predictedWaiting, 0.0);
+    QCOMPARE(comparison.tasks[1].measured, 0.003);
+    QCOMPARE(comparison.tasks[1].measuredWaiting, 0.0);
+    QCOMPARE(comparison.kinds[0].measuredWaiting, 0.004);
+    const std::string text = toText(comparison);
+    QVERIFY2(text.find("0     all-reduce           1           5.000           3.000   +66.7 %           4.000")
+                 != std::string::npos,
+             text.c_str());
+    const auto json = nlohmann::json::parse(toJson(comparison));
+    QCOMPARE(json["kinds"][0]["measured_waiting_seconds"].get<double>(), 0.004);
+    QCOMPARE(json["tasks"][1]["measured_waiting_seconds"].get<double>(), 0.0);
 }
 
 void TestComparison::namesWhatHasNoPartner()
@@ -132,9 +164,10 @@ void TestComparison::asText()
 {
     const std::string text = toText(compare(predicted(), measured()), 1);
     QVERIFY2(text.find("iteration  predicted 35.000 ms  measured 40.000 ms  -12.5 %") == 0, text.c_str());
-    QVERIFY(text.find("0     backward         1          20.000          25.000   -20.0 %") != std::string::npos);
-    QVERIFY(text.find("s0.B.m0") != std::string::npos);   // the worst
-    QVERIFY(text.find("s0.F.m0") == std::string::npos);   // only one was asked for
+    QVERIFY(text.find("0     backward             1          20.000          25.000   -20.0 %           0.000")
+            != std::string::npos);
+    QVERIFY(text.find("s0.B.m0") != std::string::npos); // the worst
+    QVERIFY(text.find("s0.F.m0") == std::string::npos); // only one was asked for
 }
 
 void TestComparison::asJson()

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "engine/compile/compile.h"
 #include "profiler/profile_model.h"
 
 #include "engine/cost/local_costs.h"
-#include "engine/graph/zoo.h"
+#include "engine/graph/zoo/zoo.h"
 #include "profiler/measurement.h"
 #include "profiler/replica.h"
 #include "profiler/shared_reduction.h"
@@ -88,7 +89,7 @@ void TestProfileModel::coversEveryOperator()
         QCOMPARE(times.size(), std::size_t{2}); // sorted, each once
         QCOMPARE(times[0].samples, 1.0);
         QCOMPARE(times[1].samples, 4.0);
-        // A bias, a GELU or a residual sum is done by the product or the norm beside it and takes no time of its own.
+        // A bias, a GELU or a residual sum is done by the product or the norm beside it and takes no separate time.
         QVERIFY2(times[0].forward.value() > 0 || op.type == "Add" || op.type == "Gelu", op.name.c_str());
         QVERIFY(times[0].backward.value() >= 0);
     }
@@ -185,7 +186,7 @@ void TestProfileModel::planIsCoveredBySignature()
     QCOMPARE(profile->ranks, 2);
     QVERIFY(profile->extra.at("optimizer_seconds_per_parameter") > 0);
     QVERIFY(profile->extra.at("busy_slowdown") > 0);
-    const auto program = program::compile(plan, subject);
+    const auto program = compile::compilePlan(plan, subject);
     QVERIFY(program.ok());
     const cost::CostModel costs(subject.graph, cluster, std::make_shared<const cost::Profile>(std::move(*profile)));
     for (const program::Body &body : program->bodies) {
@@ -197,8 +198,8 @@ void TestProfileModel::planIsCoveredBySignature()
         QCOMPARE(times.size(), std::size_t{2}); // 2 and 3 samples
 }
 
-/// Worked by hand. Medians of rank 0's parts are 1, 2 and 1, of its steps 7: another part is late each time. Rank 1's parts are steady but for the
-/// optimizer, and it is late when rank 0 is not.
+/// Worked by hand. Medians of rank 0's parts are 1, 2 and 1, of its steps 7: another part is late each time. Rank 1's
+/// parts are steady but for the optimizer, and it is late when rank 0 is not.
 void TestProfileModel::stepsAreLongerThanTheirParts()
 {
     RankTimes uneven;

@@ -40,7 +40,8 @@ void TestTransport::measuresEveryMesh()
     for (const std::string &problem : problems)
         QCOMPARE(problem, std::string());
     QVERIFY(curves[1].empty() && curves[2].empty());
-    for (const char *name : {"all-reduce/2", "all-reduce/3", "reduce-scatter/2", "all-gather/3", "all-to-all/2", "broadcast/3", "message"}) {
+    for (const char *name : {"all-reduce/2", "all-reduce/3", "reduce-scatter/2", "all-gather/3", "all-to-all/2",
+                             "broadcast/3", "message"}) {
         QVERIFY2(curves[0].contains(name), name);
         const auto &points = curves[0].at(name);
         QCOMPARE(points[0].bytes, 64.0);

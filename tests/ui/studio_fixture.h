@@ -39,11 +39,11 @@ private:
     QTemporaryDir m_folder;
 };
 
-/// What the fake agent below is told and tells.
+/// Requests and reports of the fake agent below.
 struct FakeRun {
     std::int64_t steps = 5;
-    std::int64_t failAt = -1;       ///< fails before this step
-    std::atomic<bool> hold{false};  ///< stays before its first step until released or stopped
+    std::int64_t failAt = -1;      ///< fails before this step
+    std::atomic<bool> hold{false}; ///< stays before its first step until released or stopped
 };
 
 /// An agent client that plays a plan's own simulation back as if it had been measured, each task half as long again.
@@ -60,12 +60,12 @@ public:
         if (!simulation)
             return simulation.error();
         events.onStarted("fake-1", request.runDir);
-        events.onTraceTables(simulation->trace.ranks, simulation->trace.tasks);
+        events.onTraceTables(simulation->trace);
         events.onState(agent::RunState::Running, {});
         while (m_run.hold && !m_stop)
             std::this_thread::yield();
-        agent::RunSummary summary;
-        for (std::int64_t step = 0; step < request.steps; ++step) {
+        run::Summary summary;
+        for (std::int64_t step = 0; step < request.settings.steps; ++step) {
             if (m_stop)
                 return cancelled();
             if (step == m_run.failAt)
@@ -100,7 +100,9 @@ private:
 
 inline ClientFactory fakeAgent(FakeRun &run)
 {
-    return [&run]() -> Result<std::unique_ptr<agent::Client>> { return std::unique_ptr<agent::Client>(std::make_unique<FakeClient>(run)); };
+    return [&run]() -> Result<std::unique_ptr<agent::Client>> {
+        return std::unique_ptr<agent::Client>(std::make_unique<FakeClient>(run));
+    };
 }
 
 } // namespace planloom::ui::testing

@@ -13,7 +13,7 @@ using namespace planloom::ui;
 
 constexpr int kSoon = 5; // milliseconds
 
-/// What a studio leaves behind when it ends without being asked, and who gets it.
+/// The file that a crashed studio leaves, and its recovery.
 class TestAutosave : public QObject {
     Q_OBJECT
 
@@ -30,7 +30,10 @@ private:
     [[nodiscard]] QString folder() const { return m_folder->filePath(QStringLiteral("state/unsaved")); }
     /// A plan as a killed studio leaves it, opened from @p origin.
     void leaveBehind(const QString &origin);
-    [[nodiscard]] QStringList plans() const { return QDir(folder()).entryList({QStringLiteral("*.unsaved.json")}, QDir::Files); }
+    [[nodiscard]] QStringList plans() const
+    {
+        return QDir(folder()).entryList({QStringLiteral("*.unsaved.json")}, QDir::Files);
+    }
     std::unique_ptr<QTemporaryDir> m_folder;
 };
 
@@ -70,7 +73,8 @@ void TestAutosave::leaveBehind(const QString &origin)
     QVERIFY(testing::loadSample(state));
     QTRY_VERIFY_WITH_TIMEOUT(QFileInfo::exists(autosave.file()), 20'000);
     QVERIFY(QFile::copy(autosave.file(), folder() + QStringLiteral("/1-gone.unsaved.json")));
-    QVERIFY(writeFileAtomically((folder() + QStringLiteral("/1-gone.unsaved.json.path")).toStdString(), origin.toStdString()));
+    QVERIFY(writeFileAtomically((folder() + QStringLiteral("/1-gone.unsaved.json.path")).toStdString(),
+                                origin.toStdString()));
 }
 
 void TestAutosave::whatWasLeftBehindIsOpenedOnce()

@@ -37,7 +37,8 @@ struct Bench {
 
     explicit Bench(const char *name = nullptr)
     {
-        QObject::connect(&state, &StudioState::message, &state, [this](MessageLevel, const QString &text) { message = text; });
+        QObject::connect(&state, &StudioState::message, &state,
+                         [this](MessageLevel, const QString &text) { message = text; });
         view.resize(520, 760);
         view.show();
         if (name)
@@ -45,7 +46,7 @@ struct Bench {
     }
     [[nodiscard]] ClusterMap *map() const { return view.findChild<ClusterMap *>(); }
     [[nodiscard]] ClusterInspector *inspector() const { return view.findChild<ClusterInspector *>(); }
-    /// Writes into a field of the inspector as a person does.
+    /// Writes into a field of the inspector as a user does.
     void write(const QString &field, const QString &text) const
     {
         QLineEdit *edit = inspector()->field(field);
@@ -135,10 +136,7 @@ void TestClusterView::layoutIsTidy()
     }
 }
 
-void TestClusterView::rebuiltClusterIsTheSame_data()
-{
-    layoutIsTidy_data();
-}
+void TestClusterView::rebuiltClusterIsTheSame_data() { layoutIsTidy_data(); }
 
 void TestClusterView::rebuiltClusterIsTheSame()
 {
@@ -226,12 +224,24 @@ void TestClusterView::wrongFiguresAreRefused_data()
     QTest::addColumn<QString>("field");
     QTest::addColumn<QString>("text");
     QTest::addColumn<QString>("says");
-    QTest::newRow("negative memory") << "Memory" << "-1" << "memory";
-    QTest::newRow("no memory") << "Memory" << "0" << "must be positive";
-    QTest::newRow("too much memory") << "Memory" << "1e300" << "must be positive";
-    QTest::newRow("no bandwidth") << "Memory bandwidth" << "0" << "memory bandwidth";
-    QTest::newRow("infinite rate") << "Peak float32" << "inf" << "float32";
-    QTest::newRow("words") << "Peak float32" << "fast" << "not a number";
+    QTest::newRow("negative memory") << "Memory"
+                                     << "-1"
+                                     << "memory";
+    QTest::newRow("no memory") << "Memory"
+                               << "0"
+                               << "must be positive";
+    QTest::newRow("too much memory") << "Memory"
+                                     << "1e300"
+                                     << "must be positive";
+    QTest::newRow("no bandwidth") << "Memory bandwidth"
+                                  << "0"
+                                  << "memory bandwidth";
+    QTest::newRow("infinite rate") << "Peak float32"
+                                   << "inf"
+                                   << "float32";
+    QTest::newRow("words") << "Peak float32"
+                           << "fast"
+                           << "not a number";
 }
 
 void TestClusterView::wrongFiguresAreRefused()
@@ -298,7 +308,8 @@ void TestClusterView::zoomAndFit()
     ClusterMap *map = bench.map();
     const double fitted = map->scale();
     const QPointF place = map->boxOf(DeviceId(4)).center();
-    QWheelEvent wheel(place, map->mapToGlobal(place), {}, {0, 240}, Qt::NoButton, Qt::ControlModifier, Qt::NoScrollPhase, false);
+    QWheelEvent wheel(place, map->mapToGlobal(place), {}, {0, 240}, Qt::NoButton, Qt::ControlModifier,
+                      Qt::NoScrollPhase, false);
     QCoreApplication::sendEvent(map, &wheel);
     QVERIFY(map->scale() > fitted * 1.3);
     const QPointF moved = map->boxOf(DeviceId(4)).center() - place;
@@ -325,7 +336,8 @@ void TestClusterView::thousandDevices()
     QCOMPARE(bench.state.selection().device, DeviceId(8 * 77));
     const QPointF place = map->boxOf(DeviceId(8 * 77)).center();
     for (int notch = 0; notch < 12; ++notch) {
-        QWheelEvent wheel(place, map->mapToGlobal(place), {}, {0, 120}, Qt::NoButton, Qt::ControlModifier, Qt::NoScrollPhase, false);
+        QWheelEvent wheel(place, map->mapToGlobal(place), {}, {0, 120}, Qt::NoButton, Qt::ControlModifier,
+                          Qt::NoScrollPhase, false);
         QCoreApplication::sendEvent(map, &wheel);
     }
     QVERIFY(!map->aggregated());

@@ -46,15 +46,33 @@ void TestExportDialog::everyFormatIsShownOrRefused_data()
     QTest::addColumn<QString>("format");
     QTest::addColumn<QString>("holds");   // empty: refused
     QTest::addColumn<QString>("verdict"); // a part of it
-    QTest::newRow("megatron") << "megatron" << "" << "schedule";  // all forwards first is not what it runs
-    QTest::newRow("deepspeed") << "deepspeed" << "" << "stages";
-    QTest::newRow("torchtitan") << "torchtitan" << "" << "model";
-    QTest::newRow("pytorch-csv") << "pytorch-csv" << "0F0" << "";
-    QTest::newRow("chrome-trace") << "chrome-trace" << "s0.F.m0" << "";
-    QTest::newRow("plan") << "plan" << "planloom.plan/1" << "";
-    QTest::newRow("model") << "model" << "planloom.graph/1" << "";
-    QTest::newRow("cluster") << "cluster" << "planloom.cluster/1" << "";
-    QTest::newRow("dot") << "dot" << "digraph" << "";
+    QTest::newRow("megatron") << "megatron"
+                              << ""
+                              << "schedule"; // all forwards first is not what it runs
+    QTest::newRow("deepspeed") << "deepspeed"
+                               << ""
+                               << "stages";
+    QTest::newRow("torchtitan") << "torchtitan"
+                                << ""
+                                << "model";
+    QTest::newRow("pytorch-csv") << "pytorch-csv"
+                                 << "0F0"
+                                 << "";
+    QTest::newRow("chrome-trace") << "chrome-trace"
+                                  << "s0.F.m0"
+                                  << "";
+    QTest::newRow("plan") << "plan"
+                          << "planloom.plan/1"
+                          << "";
+    QTest::newRow("model") << "model"
+                           << "planloom.graph/1"
+                           << "";
+    QTest::newRow("cluster") << "cluster"
+                             << "planloom.cluster/1"
+                             << "";
+    QTest::newRow("dot") << "dot"
+                         << "digraph"
+                         << "";
 }
 
 void TestExportDialog::everyFormatIsShownOrRefused()
@@ -83,7 +101,8 @@ void TestExportDialog::aRefusalSaysWhatToChange()
     ExportDialog dialog(*m_state);
     dialog.choose(QStringLiteral("deepspeed"));
     QTRY_VERIFY(!dialog.busy());
-    QVERIFY2(dialog.verdict().startsWith(QString::fromUtf8("✗")) && dialog.verdict().contains(QLatin1Char(';')), qPrintable(dialog.verdict()));
+    QVERIFY2(dialog.verdict().startsWith(QString::fromUtf8("✗")) && dialog.verdict().contains(QLatin1Char(';')),
+             qPrintable(dialog.verdict()));
     QVERIFY(dialog.preview().isEmpty());
     QVERIFY(!dialog.write(QStringLiteral("/nowhere/at/all")));
     dialog.choose(QStringLiteral("plan"));
@@ -118,7 +137,10 @@ void TestExportDialog::quickChoicesShowTheLast()
 
 void TestExportDialog::configurationsComeBack()
 {
-    QVERIFY(m_state->editPlan(QStringLiteral("1f1b"), [](plan::Plan &plan) { plan.schedule = {}; plan.optimizer.weightDecay = 0; }));
+    QVERIFY(m_state->editPlan(QStringLiteral("1f1b"), [](plan::Plan &plan) {
+        plan.schedule = {};
+        plan.optimizer.weightDecay = 0;
+    }));
     QTRY_VERIFY_WITH_TIMEOUT(m_state->simulationCurrent(), 20'000);
     ExportDialog dialog(*m_state);
     dialog.choose(QStringLiteral("megatron"));
@@ -128,7 +150,8 @@ void TestExportDialog::configurationsComeBack()
     const QString path = folder.filePath(QStringLiteral("gpt.args"));
     QVERIFY(dialog.write(path));
     const auto before = m_state->document();
-    QVERIFY(m_state->editPlan(QStringLiteral("another"), [](plan::Plan &plan) { plan.stages[0].recompute = plan::Recompute::Full; }));
+    QVERIFY(m_state->editPlan(QStringLiteral("another"),
+                              [](plan::Plan &plan) { plan.stages[0].recompute = plan::Recompute::Full; }));
     QVERIFY(m_state->open(path));
     QTRY_VERIFY_WITH_TIMEOUT(m_state->document()->plan.planner.name == "manual", 20'000);
     QCOMPARE(plan::notation(m_state->document()->plan), plan::notation(before->plan));
@@ -167,9 +190,10 @@ void TestExportDialog::importsSayWhatIsMissing()
     file.close();
     empty.open(path);
     QTRY_COMPARE(heard.size(), 1);
-    QVERIFY2(heard[0].contains(QStringLiteral("open its model and cluster first")), qPrintable(heard[0]));
+    QVERIFY2(heard[0].contains(QStringLiteral("without a model and a cluster; open these first")),
+             qPrintable(heard[0]));
     QVERIFY(!empty.importOrder(path));
-    QVERIFY2(heard[1].contains(QStringLiteral("open the plan first")), qPrintable(heard[1]));
+    QVERIFY2(heard[1].contains(QStringLiteral("open its plan first")), qPrintable(heard[1]));
 }
 
 void TestExportDialog::theMenuOpensIt()

@@ -103,7 +103,8 @@ void TestMainWindow::everyViewHasADock()
     QVERIFY(m_window->isWindowModified());
     // A screen of 1024 x 640, less the window's frame, holds it all.
     const QSize least = m_window->minimumSizeHint();
-    QVERIFY2(least.width() <= 1020 && least.height() <= 610, qPrintable(QStringLiteral("%1 x %2").arg(least.width()).arg(least.height())));
+    QVERIFY2(least.width() <= 1020 && least.height() <= 610,
+             qPrintable(QStringLiteral("%1 x %2").arg(least.width()).arg(least.height())));
 }
 
 void TestMainWindow::refusedEditsAppearInTheBar()
@@ -115,7 +116,8 @@ void TestMainWindow::refusedEditsAppearInTheBar()
     }));
     QVERIFY(m_window->messageBar()->isVisible());
     QCOMPARE(m_window->messageBar()->level(), MessageLevel::Error);
-    QVERIFY2(m_window->messageBar()->text().contains(QStringLiteral("stage"), Qt::CaseInsensitive), qPrintable(m_window->messageBar()->text()));
+    QVERIFY2(m_window->messageBar()->text().contains(QStringLiteral("stage"), Qt::CaseInsensitive),
+             qPrintable(m_window->messageBar()->text()));
 }
 
 void TestMainWindow::fuzzyMatching_data()
@@ -123,9 +125,15 @@ void TestMainWindow::fuzzyMatching_data()
     QTest::addColumn<QString>("pattern");
     QTest::addColumn<QString>("better");
     QTest::addColumn<QString>("worse");
-    QTest::newRow("start of words") << "fp" << "Plan ▸ Find a plan" << "xfxpx";
-    QTest::newRow("side by side") << "undo" << "Edit ▸ Undo" << "u n d o all over";
-    QTest::newRow("in order only") << "ba" << "bar" << "ab";
+    QTest::newRow("start of words") << "fp"
+                                    << "Plan ▸ Find a plan"
+                                    << "xfxpx";
+    QTest::newRow("side by side") << "undo"
+                                  << "Edit ▸ Undo"
+                                  << "u n d o all over";
+    QTest::newRow("in order only") << "ba"
+                                   << "bar"
+                                   << "ab";
 }
 
 void TestMainWindow::fuzzyMatching()
@@ -154,7 +162,8 @@ void TestMainWindow::undoByKey()
 {
     QVERIFY(testing::loadSample(*m_state));
     const auto before = m_state->document();
-    QVERIFY(m_state->editPlan(QStringLiteral("recompute"), [](plan::Plan &plan) { plan.stages[1].recompute = plan::Recompute::Full; }));
+    QVERIFY(m_state->editPlan(QStringLiteral("recompute"),
+                              [](plan::Plan &plan) { plan.stages[1].recompute = plan::Recompute::Full; }));
     QTest::keyClick(m_window.get(), Qt::Key_Z, Qt::ControlModifier);
     QCOMPARE(m_state->document(), before);
     QTest::keyClick(m_window.get(), Qt::Key_Z, Qt::ControlModifier | Qt::ShiftModifier);
@@ -234,7 +243,8 @@ void TestMainWindow::sessionIsRestoredFromAnotherFolder()
     other.setAsks(false);
     other.restoreSession();
     QTRY_VERIFY_WITH_TIMEOUT(state.simulationCurrent(), 20'000);
-    QCOMPARE(QFileInfo(state.planPath()).canonicalFilePath(), QFileInfo(folder.filePath(QStringLiteral("kept.json"))).canonicalFilePath());
+    QCOMPARE(QFileInfo(state.planPath()).canonicalFilePath(),
+             QFileInfo(folder.filePath(QStringLiteral("kept.json"))).canonicalFilePath());
 }
 
 void TestMainWindow::answer(QMessageBox::StandardButton button)
@@ -349,7 +359,7 @@ void TestMainWindow::plannerDialogAsksForEverything()
     wanted.microBatch = 2;
     wanted.precision = plan::Precision::BFloat16;
     wanted.zero = 2;
-    wanted.optimizer.learningRate = 0.5; // has no field of its own
+    wanted.optimizer.learningRate = 0.5; // has no field in the dialog
     dialog.setRequest(wanted);
     const PlanRequest given = dialog.request();
     QCOMPARE(given.planner, std::string("dapple"));
@@ -370,7 +380,7 @@ void TestMainWindow::trainDialogNeedsData()
     QVERIFY(!buttons->button(QDialogButtonBox::Ok)->isEnabled());
     dialog.findChildren<QLineEdit *>().front()->setText(QStringLiteral("text.txt"));
     QVERIFY(buttons->button(QDialogButtonBox::Ok)->isEnabled());
-    QCOMPARE(dialog.options().dataPath, QStringLiteral("text.txt"));
+    QCOMPARE(dialog.request().settings.data, std::string("text.txt"));
 }
 
 void TestMainWindow::memoryViewShowsPeaksAndCapacity()
@@ -380,7 +390,7 @@ void TestMainWindow::memoryViewShowsPeaksAndCapacity()
     const auto &devices = m_state->simulation()->report.devices;
     QCOMPARE(view->devicePicker()->count(), static_cast<int>(devices.size()) + 1);
     QCOMPARE(view->table()->tableModel()->rowCount(), static_cast<int>(devices.size()));
-    QCOMPARE(*view->table()->tableModel()->table().rows[2][2].number, static_cast<double>(devices[2].peakBytes));
+    QCOMPARE(*view->table()->tableModel()->row(2)[2].number, static_cast<double>(devices[2].peakBytes));
     m_state->selectDevice(DeviceId(2));
     QCOMPARE(view->devicePicker()->currentText().toStdString(), devices[2].id);
     for (QAbstractSeries *series : view->chart()->chart()->series()) {
@@ -395,7 +405,9 @@ void TestMainWindow::replicasShareALineOfMemory()
     auto *view = static_cast<MemoryView *>(m_window->view(QStringLiteral("Memory")));
     const auto lines = [view] {
         const auto all = view->chart()->chart()->series();
-        const auto isCurve = [](const QAbstractSeries *series) { return series->type() == QAbstractSeries::SeriesTypeLine && series->name() != QStringLiteral("capacity"); };
+        const auto isCurve = [](const QAbstractSeries *series) {
+            return series->type() == QAbstractSeries::SeriesTypeLine && series->name() != QStringLiteral("capacity");
+        };
         return std::count_if(all.begin(), all.end(), isCurve);
     };
     QCOMPARE(lines(), 4); // four stages
@@ -406,9 +418,9 @@ void TestMainWindow::replicasShareALineOfMemory()
     QVERIFY(m_state->runPlanner(request));
     QTRY_VERIFY_WITH_TIMEOUT(m_state->document() != before && m_state->simulationCurrent(), 20'000);
     QCOMPARE(lines(), 1);
-    const auto &rows = view->table()->tableModel()->table().rows;
-    QCOMPARE(rows.size(), std::size_t(4));
-    QCOMPARE(rows[3][0].swatch, rows[0][0].swatch);
+    const TableModel &rows = *view->table()->tableModel();
+    QCOMPARE(rows.rowCount(), 4);
+    QCOMPARE(rows.row(3)[0].swatch, rows.row(0)[0].swatch);
 }
 
 void TestMainWindow::runViewComparesPredictedAndMeasured()
@@ -417,9 +429,9 @@ void TestMainWindow::runViewComparesPredictedAndMeasured()
     auto *view = static_cast<RunView *>(m_window->view(QStringLiteral("Run")));
     QVERIFY(!view->stopButton()->isEnabled());
     m_run.hold = true;
-    TrainOptions options;
-    options.steps = 4;
-    QVERIFY(m_state->startRun(options));
+    agent::TrainRequest request;
+    request.settings.steps = 4;
+    QVERIFY(m_state->startRun(request));
     QTRY_VERIFY(view->stopButton()->isEnabled());
     m_run.hold = false;
     QTRY_COMPARE_WITH_TIMEOUT(m_state->run().phase, RunData::Phase::Finished, 20'000);
@@ -427,9 +439,9 @@ void TestMainWindow::runViewComparesPredictedAndMeasured()
     QVERIFY(!view->stopButton()->isEnabled());
     QTRY_COMPARE(view->table()->tableModel()->rowCount(), 2 + 4); // time, throughput, four peaks
     // Half as long again: the prediction is a third too small.
-    QTRY_VERIFY2(view->table()->tableModel()->table().rows[0][3].text.contains(QStringLiteral("▼ 33.3 %")),
-                 qPrintable(view->table()->tableModel()->table().rows[0][3].text));
-    QCOMPARE(view->table()->tableModel()->table().rows[2][3].text, QStringLiteral("nothing"));
+    QTRY_VERIFY2(view->table()->tableModel()->row(0)[3].text.contains(QStringLiteral("▼ 33.3 %")),
+                 qPrintable(view->table()->tableModel()->row(0)[3].text));
+    QCOMPARE(view->table()->tableModel()->row(2)[3].text, QStringLiteral("exact"));
 }
 
 void TestMainWindow::helpHasPages()
@@ -459,7 +471,8 @@ void TestMainWindow::theWholeStory()
     demo.start();
     QVERIFY(finished.wait(60'000));
     QVERIFY2(finished[0][0].toBool(), qPrintable(demo.failure()));
-    for (const char *name : {"window.png", "model.png", "cluster.png", "plan.png", "timeline.png", "memory.png", "run.png", "plan.json", "trace.json"})
+    for (const char *name : {"window.png", "model.png", "cluster.png", "plan.png", "timeline.png", "memory.png",
+                             "run.png", "plan.json", "trace.json"})
         QVERIFY2(QFileInfo(folder.filePath(QString::fromLatin1(name))).size() > 100, name);
     // Plan and edit of the story are on the undo stack, the edit taken back if it made the iteration longer.
     QVERIFY(m_state->undoStack()->count() >= 2);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "ui/memory/curve.h"
+#include "ui/state/memory_curves.h"
 #include "ui/widgets/chart.h"
 
 #include <QTest>
@@ -27,10 +28,7 @@ static simulate::MemoryPoint at(double seconds, std::int64_t bytes)
     return point;
 }
 
-static double total(const simulate::MemoryPoint &point)
-{
-    return static_cast<double>(point.total());
-}
+static double total(const simulate::MemoryPoint &point) { return static_cast<double>(point.total()); }
 
 void TestMemoryCurve::staircaseHoldsEachLevel()
 {
@@ -49,7 +47,8 @@ void TestMemoryCurve::thinningKeepsThePeak()
     points[7].activations = 1;
     const auto curve = staircase(points, total, 50'000, 1, 1);
     QVERIFY(static_cast<std::size_t>(curve.size()) <= kCurvePoints);
-    const auto [low, high] = std::minmax_element(curve.begin(), curve.end(), [](auto a, auto b) { return a.y() < b.y(); });
+    const auto [low, high] =
+        std::minmax_element(curve.begin(), curve.end(), [](auto a, auto b) { return a.y() < b.y(); });
     QCOMPARE(high->y(), 1e6);
     QCOMPARE(low->y(), 1.0);
     QVERIFY(std::is_sorted(curve.begin(), curve.end(), [](auto a, auto b) { return a.x() < b.x(); }));

@@ -11,7 +11,10 @@ using namespace planloom::ui;
 
 namespace {
 
-std::shared_ptr<const graph::Graph> zoo(const char *name) { return import::loadModel(std::string("zoo:") + name)->graph; }
+std::shared_ptr<const graph::Graph> zoo(const char *name)
+{
+    return import::loadModel(std::string("zoo:") + name)->graph;
+}
 
 } // namespace
 
@@ -63,7 +66,8 @@ private Q_SLOTS:
         for (const GraphEdge &edge : visible.edges)
             far += edge.far;
         QCOMPARE(far, 1);
-        const std::string source = dotSource(visible, std::vector<std::pair<double, double>>(visible.nodes.size(), {1, 0.5}));
+        const std::string source =
+            dotSource(visible, std::vector<std::pair<double, double>>(visible.nodes.size(), {1, 0.5}));
         QVERIFY(source.find(" 0 -> 21") == std::string::npos);
         QVERIFY(source.find(" 0 -> 1;") != std::string::npos);
     }
@@ -72,7 +76,9 @@ private Q_SLOTS:
     {
         QTest::addColumn<QByteArray>("text");
         QTest::addColumn<bool>("good");
-        QTest::newRow("whole") << QByteArray("graph 1 2 3\nnode 0 1 2.5 1 0.5\nnode 1 1 0.5 1 0.5\nedge 0 1 4 1 2 1 1.5 1 1.2 1 1\nstop\n") << true;
+        QTest::newRow("whole") << QByteArray(
+            "graph 1 2 3\nnode 0 1 2.5 1 0.5\nnode 1 1 0.5 1 0.5\nedge 0 1 4 1 2 1 1.5 1 1.2 1 1\nstop\n")
+                               << true;
         QTest::newRow("cut short") << QByteArray("graph 1 2 3\nnode 0 1 2.5 1 0.5\n") << false;
         QTest::newRow("a box is missing") << QByteArray("graph 1 2 3\nnode 0 1 2.5 1 0.5\nstop\n") << false;
         QTest::newRow("a box too many") << QByteArray("graph 1 2 3\nnode 7 1 2.5 1 0.5\nstop\n") << false;
@@ -109,7 +115,9 @@ private Q_SLOTS:
         auto *search = view.findChild<QLineEdit *>();
         search->setText("loss");
         QTest::keyClick(search, Qt::Key_Return);
-        QTRY_VERIFY(canvas->current() >= 0 && QString::fromStdString(canvas->graph().nodes[std::size_t(canvas->current())].key).contains("loss"));
+        QTRY_VERIFY(
+            canvas->current() >= 0
+            && QString::fromStdString(canvas->graph().nodes[std::size_t(canvas->current())].key).contains("loss"));
         QTest::keyClick(canvas, Qt::Key_Backspace); // closes the scope around
         QTRY_COMPARE(canvas->graph().find("head") >= 0, true);
     }

@@ -114,12 +114,18 @@ void TestPlanValues::wrongDeviceNames_data()
 {
     QTest::addColumn<QString>("text");
     QTest::addColumn<QString>("says");
-    QTest::newRow("empty") << "" << "missing";
-    QTest::newRow("two commas") << "n0:g0,,n0:g1" << "missing";
-    QTest::newRow("unknown") << "n7:g0" << "\"n7:g0\"";
-    QTest::newRow("past the end") << "n0:g6-9" << "\"n0:g8\"";
-    QTest::newRow("backwards") << "n0:g3-1" << "backwards";
-    QTest::newRow("two nodes") << "n0:g3-n1:g4" << "no device";
+    QTest::newRow("empty") << ""
+                           << "missing";
+    QTest::newRow("two commas") << "n0:g0,,n0:g1"
+                                << "missing";
+    QTest::newRow("unknown") << "n7:g0"
+                             << "\"n7:g0\"";
+    QTest::newRow("past the end") << "n0:g6-9"
+                                  << "\"n0:g8\"";
+    QTest::newRow("backwards") << "n0:g3-1"
+                               << "backwards";
+    QTest::newRow("two nodes") << "n0:g3-n1:g4"
+                               << "no device";
 }
 
 void TestPlanValues::wrongDeviceNames()
@@ -148,7 +154,7 @@ void TestPlanValues::capsSurviveOtherMicroBatches()
     QVERIFY(plan.schedule.warmup.empty());
 }
 
-/// Two stages on each of two devices: edits keep those that share devices together.
+/// Two stages on each of two devices: edits keep stages on shared devices together.
 void TestPlanValues::stagesThatShareDevicesStayTogether()
 {
     plan::Document document;
@@ -185,7 +191,8 @@ void TestPlanValues::summarySaysWhatChanged()
     after.bubbleFraction = 0.25;
     after.fits = true;
     const QString text = predictionText(after, before);
-    for (const char *part : {"▲ 10.00 % longer", "▼ 10.00 % less", "▼ 5.0 points less", "fits in memory (did not before)"})
+    for (const char *part :
+         {"▲ 10.00 % longer", "▼ 10.00 % less", "▼ 5.0 points less", "fits in memory (did not before)"})
         QVERIFY2(text.contains(QString::fromUtf8(part)), qPrintable(text));
     QVERIFY(predictionText(after, after).contains(QStringLiteral("(no change)")));
     plan::Plan plan;
@@ -195,7 +202,7 @@ void TestPlanValues::summarySaysWhatChanged()
     QVERIFY2(estimateText(plan, after).contains(QString::fromUtf8("▲ 10.00 %")), qPrintable(estimateText(plan, after)));
     QVERIFY(!estimateText(plan, after).contains(QStringLiteral("stopped")));
     plan.estimate["stopped_early"] = 1;
-    QVERIFY(estimateText(plan, after).startsWith(QStringLiteral("! the best when its search was stopped")));
+    QVERIFY(estimateText(plan, after).startsWith(QStringLiteral("! search stopped early; best plan so far")));
 }
 
 QTEST_GUILESS_MAIN(TestPlanValues)

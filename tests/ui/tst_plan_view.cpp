@@ -47,7 +47,8 @@ struct Bench {
 
     Bench()
     {
-        QObject::connect(&state, &StudioState::message, &state, [this](MessageLevel, const QString &text) { message = text; });
+        QObject::connect(&state, &StudioState::message, &state,
+                         [this](MessageLevel, const QString &text) { message = text; });
         view = std::make_unique<PlanView>(&state);
         view->resize(1200, 420);
         view->show();
@@ -55,7 +56,8 @@ struct Bench {
         state.loadCluster(QStringLiteral("preset:h100-8"));
         bool loaded = false;
         state.whenLoaded([&loaded] { loaded = true; });
-        ready = QTest::qWaitFor([&] { return loaded && state.subject(); }, 30'000) && state.replacePlan(QStringLiteral("sample"), twoStages(*state.subject())) && simulated();
+        ready = QTest::qWaitFor([&] { return loaded && state.subject(); }, 30'000)
+            && state.replacePlan(QStringLiteral("sample"), twoStages(*state.subject())) && simulated();
         state.undoStack()->clear();
     }
     bool simulated()
@@ -72,8 +74,11 @@ struct Bench {
         }
         return nullptr;
     }
-    /// Writes into a cell as a person does: double click, text, Enter.
-    void write(int row, StageColumn column, const QString &text) const { write(table(), row, static_cast<int>(column), text); }
+    /// Writes into a cell as a user does: double click, text, Enter.
+    void write(int row, StageColumn column, const QString &text) const
+    {
+        write(table(), row, static_cast<int>(column), text);
+    }
     static void write(DataTable *stages, int row, int column, const QString &text)
     {
         const QModelIndex index = stages->model()->index(row, column);
@@ -86,14 +91,17 @@ struct Bench {
         QTest::keyClicks(editor, text);
         QTest::keyClick(editor, Qt::Key_Return);
         QCoreApplication::processEvents(); // the table takes it over when the key has been dealt with
-        QCoreApplication::sendPostedEvents(nullptr, QEvent::DeferredDelete); // or the next one would write into an editor that is closed
+        QCoreApplication::sendPostedEvents(
+            nullptr, QEvent::DeferredDelete); // or the next one would write into an editor that is closed
     }
     /// Presses the mouse on a boundary and lets it go before @p layer.
     void drag(int boundary, std::size_t layer, QString *preview = nullptr) const
     {
         LayerBars *widget = bars();
         const int y = widget->height() / 2;
-        const auto pixel = [&](std::size_t at) { return QPoint(static_cast<int>(std::round(widget->axis().x(static_cast<double>(at)))), y); };
+        const auto pixel = [&](std::size_t at) {
+            return QPoint(static_cast<int>(std::round(widget->axis().x(static_cast<double>(at)))), y);
+        };
         const QPoint from = pixel(plan().stages[static_cast<std::size_t>(boundary)].lastLayer);
         const QPoint to = pixel(layer);
         QTest::mousePress(widget, Qt::LeftButton, {}, from);
@@ -187,7 +195,7 @@ void TestPlanView::illegalDropIsRefused()
     QVERIFY(bench.ready);
     QString preview;
     bench.drag(0, 0, &preview);
-    QVERIFY2(preview.contains(QStringLiteral("no layers")), qPrintable(preview));
+    QVERIFY2(preview.contains(QStringLiteral("at least one layer")), qPrintable(preview));
     QVERIFY2(bench.message.contains(QStringLiteral("has no layers")), qPrintable(bench.message));
     QCOMPARE(bench.plan().stages[0].lastLayer, kFirstCut);
     QCOMPARE(bench.state.undoStack()->count(), 0);
@@ -265,14 +273,15 @@ void TestPlanView::doubleClickSplitsAndDeleteMerges()
     QCOMPARE(bench.plan().stages[0].lastLayer, kFirstCut);
     QCOMPARE(bench.state.undoStack()->count(), 2);
     QVERIFY(!bench.view->merge(1));
-    QVERIFY(bench.message.contains(QStringLiteral("last one")));
+    QVERIFY(bench.message.contains(QStringLiteral("last stage")));
 }
 
 void TestPlanView::splitNeedsADevice()
 {
     Bench bench;
     QVERIFY(bench.ready);
-    QVERIFY(bench.state.editPlan(QStringLiteral("one device"), [](plan::Plan &plan) { setDevices(plan, 0, {DeviceId(0)}); }));
+    QVERIFY(bench.state.editPlan(QStringLiteral("one device"),
+                                 [](plan::Plan &plan) { setDevices(plan, 0, {DeviceId(0)}); }));
     QVERIFY(bench.view->split(0, 2)); // takes the first idle one
     QCOMPARE(bench.plan().stages[1].devices, std::vector<DeviceId>{DeviceId(1)});
     QVERIFY(bench.state.editPlan(QStringLiteral("rest"), [](plan::Plan &plan) {
@@ -290,11 +299,15 @@ void TestPlanView::tableEdits_data()
     QTest::addColumn<int>("column");
     QTest::addColumn<QString>("text");
     QTest::addColumn<QString>("shows");
-    QTest::newRow("name") << int(StageColumn::Name) << "encoder" << "encoder";
+    QTest::newRow("name") << int(StageColumn::Name) << "encoder"
+                          << "encoder";
     QTest::newRow("layers") << int(StageColumn::Layers) << "0-8" << QStringLiteral("0 – 8");
-    QTest::newRow("devices") << int(StageColumn::Devices) << "n0:g2-3" << "n0:g2-3";
-    QTest::newRow("replicas") << int(StageColumn::Replicas) << "2" << "2";
-    QTest::newRow("cap") << int(StageColumn::WarmUp) << "1" << "1 (cap)";
+    QTest::newRow("devices") << int(StageColumn::Devices) << "n0:g2-3"
+                             << "n0:g2-3";
+    QTest::newRow("replicas") << int(StageColumn::Replicas) << "2"
+                              << "2";
+    QTest::newRow("cap") << int(StageColumn::WarmUp) << "1"
+                         << "1 (cap)";
 }
 
 void TestPlanView::tableEdits()
@@ -319,14 +332,22 @@ void TestPlanView::refusedTableEdits_data()
     QTest::addColumn<int>("column");
     QTest::addColumn<QString>("text");
     QTest::addColumn<QString>("says");
-    QTest::newRow("no range") << int(StageColumn::Layers) << "all" << "no range of layers";
-    QTest::newRow("begins late") << int(StageColumn::Layers) << "1-5" << "begins at layer 0";
-    QTest::newRow("takes everything") << int(StageColumn::Layers) << "0-99" << "layers";
-    QTest::newRow("unknown device") << int(StageColumn::Devices) << "n9:g0" << "there is no device";
-    QTest::newRow("device of another stage") << int(StageColumn::Devices) << "n0:g0-4" << "n0:g4";
-    QTest::newRow("no replica") << int(StageColumn::Replicas) << "0" << "at least one";
-    QTest::newRow("too many") << int(StageColumn::Replicas) << "5" << "idle";
-    QTest::newRow("warm-up") << int(StageColumn::WarmUp) << "-2" << "warm-up";
+    QTest::newRow("no range") << int(StageColumn::Layers) << "all"
+                              << "not a range of layers";
+    QTest::newRow("begins late") << int(StageColumn::Layers) << "1-5"
+                                 << "begins at layer 0";
+    QTest::newRow("takes everything") << int(StageColumn::Layers) << "0-99"
+                                      << "layers";
+    QTest::newRow("unknown device") << int(StageColumn::Devices) << "n9:g0"
+                                    << "there is no device";
+    QTest::newRow("device of another stage") << int(StageColumn::Devices) << "n0:g0-4"
+                                             << "n0:g4";
+    QTest::newRow("no replica") << int(StageColumn::Replicas) << "0"
+                                << "at least one";
+    QTest::newRow("too many") << int(StageColumn::Replicas) << "5"
+                              << "idle";
+    QTest::newRow("warm-up") << int(StageColumn::WarmUp) << "-2"
+                             << "warm-up";
 }
 
 void TestPlanView::refusedTableEdits()
@@ -422,7 +443,8 @@ void TestPlanView::alternativeIsTaken()
     request.planner = "dapple";
     request.globalBatch = 32;
     QVERIFY(bench.state.runPlanner(request));
-    QVERIFY(QTest::qWaitFor([&] { return !bench.state.planJob()->running() && bench.state.simulationCurrent(); }, 60'000));
+    QVERIFY(
+        QTest::qWaitFor([&] { return !bench.state.planJob()->running() && bench.state.simulationCurrent(); }, 60'000));
     QVERIFY(!bench.state.alternatives().empty());
     DataTable *alternatives = nullptr;
     for (DataTable *each : bench.view->findChildren<DataTable *>()) {
@@ -453,7 +475,11 @@ void TestPlanView::annotationsAreWritten()
     Bench::write(table, row, strategy, QStringLiteral("split:4"));
     QCOMPARE(bench.plan().annotations, (std::vector<plan::Annotation>{{"h/3", plan::Annotation::Kind::Split, 4}}));
     QCOMPARE(bench.state.undoStack()->undoText(), QStringLiteral("Annotate h/3 as split:4"));
-    QVERIFY(table->model()->index(row, static_cast<int>(AnnotationColumn::InThePlan)).data().toString().contains(QStringLiteral("plan again")));
+    QVERIFY(table->model()
+                ->index(row, static_cast<int>(AnnotationColumn::InThePlan))
+                .data()
+                .toString()
+                .contains(QStringLiteral("plan again")));
     // Refused: nested, and what is no strategy. The plan stays as it is.
     Bench::write(table, rowOf(table, QStringLiteral("h")), strategy, QStringLiteral("replicate:2"));
     QVERIFY2(bench.message.contains(QStringLiteral("do not nest")), qPrintable(bench.message));
@@ -462,7 +488,8 @@ void TestPlanView::annotationsAreWritten()
     QCOMPARE(bench.plan().annotations.size(), std::size_t(1));
     // Two replicas: as the stage of four is.
     Bench::write(table, row, strategy, QStringLiteral("replicate:2"));
-    QCOMPARE(table->model()->index(row, static_cast<int>(AnnotationColumn::InThePlan)).data().toString(), QStringLiteral("stage 0"));
+    QCOMPARE(table->model()->index(row, static_cast<int>(AnnotationColumn::InThePlan)).data().toString(),
+             QStringLiteral("stage 0"));
     Bench::write(table, row, strategy, QStringLiteral(" ")); // nothing but a blank
     QVERIFY(bench.plan().annotations.empty());
     bench.state.undoStack()->undo();
@@ -482,7 +509,7 @@ void TestPlanView::planningAgainFollowsAnnotations()
             again = action;
     QVERIFY(again);
     again->trigger();
-    QVERIFY2(bench.message.contains(QStringLiteral("Nothing is annotated")), qPrintable(bench.message));
+    QVERIFY2(bench.message.contains(QStringLiteral("There are no annotations")), qPrintable(bench.message));
     QVERIFY(editAnnotation(bench.state, "embedding..h/5", QStringLiteral("split:4")));
     QVERIFY(editAnnotation(bench.state, "h/6..h/11", QStringLiteral("split:4")));
     const auto annotations = bench.plan().annotations;
@@ -500,17 +527,17 @@ void TestPlanView::whyIsToldAfterEveryEdit()
 {
     Bench bench;
     QVERIFY(bench.ready);
-    DataTable *table = bench.table(QStringLiteral("What the stages' time and memory consist of"));
+    DataTable *table = bench.table(QStringLiteral("Time and memory by stage"));
     QVERIFY(table);
     QLabel *text = nullptr;
     for (QLabel *label : bench.view->findChildren<QLabel *>())
-        if (label->accessibleName() == QStringLiteral("What limits the plan"))
+        if (label->accessibleName() == QStringLiteral("Limiting factor of the plan"))
             text = label;
     QVERIFY(text && text->text().contains(QStringLiteral("Limited by")));
     QCOMPARE(table->model()->rowCount(), 2);
     const QString idle = table->model()->index(1, 10).data().toString();
     QVERIFY(bench.view->moveBoundaryTo(0, kFirstCut + 3));
-    QVERIFY(text->text().contains(QStringLiteral("once the plan is simulated")));
+    QVERIFY(text->text().contains(QStringLiteral("Available after the simulation")));
     QVERIFY(bench.simulated());
     QVERIFY(table->model()->index(1, 10).data().toString() != idle);
     table->setCurrentIndex(table->model()->index(1, 0));

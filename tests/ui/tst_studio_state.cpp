@@ -50,7 +50,9 @@ void TestStudioState::filesAreToldApart_data()
     QTest::addColumn<QString>("name");
     QTest::addColumn<QByteArray>("head");
     QTest::addColumn<int>("kind");
-    const auto row = [](const char *name, const char *head, FileKind kind) { QTest::newRow(name) << QString::fromLatin1(name) << QByteArray(head) << int(kind); };
+    const auto row = [](const char *name, const char *head, FileKind kind) {
+        QTest::newRow(name) << QString::fromLatin1(name) << QByteArray(head) << int(kind);
+    };
     row("zoo:gpt2", "", FileKind::Model);
     row("net.onnx", "", FileKind::Model);
     row("preset:h100-8", "", FileKind::Cluster);
@@ -111,14 +113,16 @@ void TestStudioState::illegalEditsAreRefusedWithTheReason()
     listen(state, heard);
     const auto before = state.document();
     const int commands = state.undoStack()->count();
-    const bool done = state.editPlan(QStringLiteral("leave out a layer"), [](plan::Plan &plan) { plan.stages[1].firstLayer += 1; });
+    const bool done =
+        state.editPlan(QStringLiteral("leave out a layer"), [](plan::Plan &plan) { plan.stages[1].firstLayer += 1; });
     QVERIFY(!done);
     QCOMPARE(state.document(), before);
     QCOMPARE(state.undoStack()->count(), commands);
     QCOMPARE(heard.size(), 1);
     QVERIFY2(heard[0].contains(QStringLiteral("stage"), Qt::CaseInsensitive), qPrintable(heard[0]));
 
-    QVERIFY(!state.editPlan(QStringLiteral("too many"), [](plan::Plan &plan) { plan.microBatches = plan.globalBatch + 1; }));
+    QVERIFY(!state.editPlan(QStringLiteral("too many"),
+                            [](plan::Plan &plan) { plan.microBatches = plan.globalBatch + 1; }));
     QCOMPARE(heard.size(), 2);
     QVERIFY2(heard[1].contains(QStringLiteral("micro"), Qt::CaseInsensitive), qPrintable(heard[1]));
 }
@@ -142,14 +146,15 @@ void TestStudioState::theNewestSimulationWins()
     const plan::Plan original = state.document()->plan;
     for (int k = 0; k < 20; ++k) {
         const std::int64_t microBatches = k % 2 == 0 ? 4 : 2;
-        QVERIFY(state.editPlan(QStringLiteral("micro-batches"), [microBatches](plan::Plan &plan) { plan.microBatches = microBatches; }));
+        QVERIFY(state.editPlan(QStringLiteral("micro-batches"),
+                               [microBatches](plan::Plan &plan) { plan.microBatches = microBatches; }));
     }
     QTRY_VERIFY(state.simulationCurrent());
     QTRY_VERIFY(!state.simulating());
     const auto expected = simulate::simulatePlan(state.document()->plan, state.document()->subject);
     QVERIFY(expected.ok());
     QCOMPARE(state.simulation()->report.iterationSeconds, expected->report.iterationSeconds);
-    QCOMPARE(simulated.count(), 1); // those that were overtaken are not shown
+    QCOMPARE(simulated.count(), 1); // superseded ones are not shown
 }
 
 void TestStudioState::selectionIsSharedAndClamped()
@@ -208,7 +213,8 @@ void TestStudioState::theFolderOfARunIsOpened()
         StudioState state;
         QVERIFY(testing::loadSample(state));
         QVERIFY(state.savePlan(folder.filePath(QStringLiteral("plan.json"))));
-        QVERIFY(trace::writeTrace(state.simulation()->trace, folder.filePath(QStringLiteral("trace.pltrace")).toStdString()));
+        QVERIFY(trace::writeTrace(state.simulation()->trace,
+                                  folder.filePath(QStringLiteral("trace.pltrace")).toStdString()));
     }
     StudioState state;
     QCOMPARE(classifyFile(folder.path()), FileKind::Run);
@@ -233,7 +239,7 @@ void TestStudioState::plannerErrorsAreSaid()
     request.planner = "clairvoyant";
     heard.clear();
     QVERIFY(!state.runPlanner(request));
-    QVERIFY2(heard.value(0).contains(QStringLiteral("dapple")), qPrintable(heard.value(0))); // says which there are
+    QVERIFY2(heard.value(0).contains(QStringLiteral("dapple")), qPrintable(heard.value(0))); // lists the existing ones
     request.planner = "gpipe";
     request.options["no-such-option"] = "1";
     heard.clear();
@@ -262,8 +268,10 @@ void TestStudioState::aStoppedSearchKeepsItsBest()
     QTRY_VERIFY_WITH_TIMEOUT(!state.planJob()->running(), 20'000);
     QCOMPARE(state.document()->plan.planner.name, std::string("automap"));
     QCOMPARE(state.document()->plan.estimate.at("stopped_early"), 1.0);
-    QVERIFY2(heard.value(0).contains(QStringLiteral("best plan that it had found")), qPrintable(heard.value(0)));
-    QVERIFY2(state.undoStack()->undoText().contains(QStringLiteral("stopped early")), qPrintable(state.undoStack()->undoText()));
+    QVERIFY2(heard.value(0).contains(QStringLiteral("stopped early; this is its best plan")),
+             qPrintable(heard.value(0)));
+    QVERIFY2(state.undoStack()->undoText().contains(QStringLiteral("stopped early")),
+             qPrintable(state.undoStack()->undoText()));
 }
 
 void TestStudioState::planningAgainKeepsHowThePlanIsTrained()
@@ -275,7 +283,7 @@ void TestStudioState::planningAgainKeepsHowThePlanIsTrained()
     request.globalBatch = 8;
     request.precision = plan::Precision::BFloat16;
     request.zero = 1;
-    request.optimizer.kind = plan::Optimizer::Kind::Sgd;
+    request.optimizer.rule = *update::ConfiguredRule::named("sgd");
     request.optimizer.learningRate = 0.25;
     const auto before = state.document();
     QVERIFY(state.runPlanner(request));
@@ -291,7 +299,7 @@ void TestStudioState::planningAgainKeepsHowThePlanIsTrained()
     QCOMPARE(next.globalBatch, std::int64_t(8));
     QCOMPARE(next.precision, plan::Precision::BFloat16);
     QCOMPARE(next.zero, 1);
-    QCOMPARE(next.optimizer.kind, plan::Optimizer::Kind::Sgd);
+    QCOMPARE(next.optimizer.rule.name(), std::string_view("sgd"));
     QCOMPARE(next.optimizer.learningRate, 0.25);
 
     // A cluster that is edited to what it was costs what it did: the figures stay those of bfloat16.
@@ -310,11 +318,11 @@ void TestStudioState::aRunIsFollowed()
     state.setClientFactory(testing::fakeAgent(run));
     QVERIFY(testing::loadSample(state));
     QSignalSpy appended(&state, &StudioState::measuredAppended);
-    TrainOptions options;
-    options.steps = 5;
-    QVERIFY(state.startRun(options));
+    agent::TrainRequest request;
+    request.settings.steps = 5;
+    QVERIFY(state.startRun(request));
     QVERIFY(state.run().active());
-    QVERIFY(!state.startRun(options)); // one at a time
+    QVERIFY(!state.startRun(request)); // one at a time
     QTRY_COMPARE_WITH_TIMEOUT(state.run().phase, RunData::Phase::Finished, 20'000);
     QCOMPARE(state.run().steps.size(), std::size_t(5));
     QVERIFY(state.run().summary.has_value());

@@ -59,7 +59,7 @@ void TestTheme::textReads()
     QVERIFY(contrast(t.info, t.infoBase) >= kAa);
     QVERIFY(contrast(t.warning, t.warningBase) >= kAa);
     QVERIFY(contrast(t.error, t.errorBase) >= kAa);
-    for (const QColor &color : t.kinds)
+    for (const auto &[name, color] : t.hues)
         QVERIFY(contrast(textOn(color), color) >= kAa);
     for (const QColor &color : t.series)
         QVERIFY(contrast(textOn(color), color) >= kAa);
@@ -89,7 +89,8 @@ void TestTheme::edgesOfFieldsAreSeen()
 
 void TestTheme::kindsDifferWithoutColour()
 {
-    // The eight-pixel tiles of forward, backward, recompute, optimizer and bubble as black-and-white patterns: all different.
+    // The eight-pixel tiles of forward, backward, recompute, optimizer and bubble as black-and-white patterns: all
+    // different.
     applyTheme(*qApp, ThemeKind::Light);
     const KindStyles styles;
     std::set<QByteArray> patterns;
@@ -104,19 +105,20 @@ void TestTheme::kindsDifferWithoutColour()
         }
         return bits;
     };
-    for (const auto kind : {trace::Kind::Forward, trace::Kind::Backward, trace::Kind::Recompute, trace::Kind::Optimizer, trace::Kind::WeightGradient})
-        patterns.insert(pattern(styles.of(kind).texture));
+    for (const auto kind : {trace::Kind::Forward, trace::Kind::Backward, trace::Kind::Recompute, trace::Kind::Optimizer,
+                            trace::Kind::WeightGradient})
+        patterns.insert(pattern(styles.of(trace::standard(kind)).texture));
     patterns.insert(pattern(styles.bubble()));
     QCOMPARE(patterns.size(), std::size_t(6));
     for (const auto kind : {trace::Kind::Send, trace::Kind::Receive, trace::Kind::AllReduce})
-        QVERIFY(styles.of(kind).outline.isValid());
+        QVERIFY(styles.of(trace::standard(kind)).outline.isValid());
 }
 
 void TestTheme::iconsAreThere_data()
 {
     QTest::addColumn<QString>("name");
-    for (const char *name : {"open", "save", "undo", "redo", "plan", "train", "stop", "palette", "help", "zoom-in", "zoom-out", "fit", "back", "follow",
-                             "lanes", "table", "export", "close", "planloom"})
+    for (const char *name : {"open", "save", "undo", "redo", "plan", "train", "stop", "palette", "help", "zoom-in",
+                             "zoom-out", "fit", "back", "follow", "lanes", "table", "export", "close", "planloom"})
         QTest::newRow(name) << QString::fromLatin1(name);
 }
 

@@ -50,10 +50,7 @@ private:
     std::unique_ptr<TimelineView> m_view;
 };
 
-void TestTimelineView::initTestCase()
-{
-    applyTheme(*qApp, ThemeKind::Light);
-}
+void TestTimelineView::initTestCase() { applyTheme(*qApp, ThemeKind::Light); }
 
 void TestTimelineView::init()
 {
@@ -81,9 +78,9 @@ void TestTimelineView::wheel(int delta, Qt::KeyboardModifiers modifiers, const Q
 
 void TestTimelineView::trainFake()
 {
-    TrainOptions options;
-    options.steps = 3;
-    QVERIFY(m_state->startRun(options));
+    agent::TrainRequest request;
+    request.settings.steps = 3;
+    QVERIFY(m_state->startRun(request));
     QTRY_COMPARE_WITH_TIMEOUT(m_state->run().phase, RunData::Phase::Finished, 20'000);
 }
 
@@ -92,19 +89,20 @@ void TestTimelineView::rowsOfEveryDevice()
     const TimelineModel &model = m_view->model();
     QCOMPARE(model.groups().size(), std::size_t(4));
     for (std::size_t g = 0; g < 4; ++g) {
-        QCOMPARE(model.groups()[g].stage, static_cast<int>(g));
-        QVERIFY(model.groups()[g].predictedIdle > 0 && model.groups()[g].predictedIdle < 1);
+        const double share = model.predictedIdle(model.groups()[g]);
+        QCOMPARE(model.stage(model.groups()[g]), static_cast<int>(g));
+        QVERIFY(share > 0 && share < 1);
     }
     // The share of idle time over all compute lanes is the report's bubble fraction.
     double idle = 0;
     for (const auto &group : model.groups())
-        idle += group.predictedIdle / 4;
+        idle += model.predictedIdle(group) / 4;
     QVERIFY(std::abs(idle - m_state->simulation()->report.bubbleFraction) < 1e-6);
     QVERIFY(!canvas().accessibleName().isEmpty());
     QVERIFY(canvas().accessibleDescription().contains(QStringLiteral("4 devices")));
 }
 
-/// Two devices with two stages each: each row says both, and shows when either is selected.
+/// Two devices with two stages each: each row names both, and is marked when either is selected.
 void TestTimelineView::stagesThatShareADevice()
 {
     QVERIFY(m_state->editPlan(QStringLiteral("two places"), [](plan::Plan &plan) {
@@ -113,15 +111,17 @@ void TestTimelineView::stagesThatShareADevice()
         plan.stages[2].devices = plan.stages[0].devices;
         plan.stages[3].devices = plan.stages[1].devices;
     }));
-    QVERIFY(QTest::qWaitFor([this] { return m_state->simulationCurrent() && m_view->model().groups().size() == 2; }, 30'000));
+    QVERIFY(QTest::qWaitFor([this] { return m_state->simulationCurrent() && m_view->model().groups().size() == 2; },
+                            30'000));
     const auto &groups = m_view->model().groups();
-    QCOMPARE(groups[0].stages, (std::vector<int>{0, 2}));
-    QCOMPARE(groups[1].stages, (std::vector<int>{1, 3}));
+    QCOMPARE(m_view->model().stages(groups[0]), (std::vector<int>{0, 2}));
+    QCOMPARE(m_view->model().stages(groups[1]), (std::vector<int>{1, 3}));
     QVERIFY(m_view->model().find("s2.F.m0", groups[0].device).has_value());
     m_state->selectStage(StageId(2));
     const QImage later = canvas().grab().toImage();
     m_state->selectStage(StageId(0));
-    QCOMPARE(canvas().grab().toImage().copy(0, 0, 4, later.height()), later.copy(0, 0, 4, later.height())); // the same device is marked
+    QCOMPARE(canvas().grab().toImage().copy(0, 0, 4, later.height()),
+             later.copy(0, 0, 4, later.height())); // the same device is marked
     m_state->selectStage(StageId(1));
     QVERIFY(canvas().grab().toImage().copy(0, 0, 4, later.height()) != later.copy(0, 0, 4, later.height()));
 }
@@ -131,7 +131,7 @@ void TestTimelineView::boxesAreDrawnWhereTheModelSays()
     const QRect box = canvas().boxOf(slice("s0.F.m3"));
     QVERIFY(box.width() > 4);
     const QImage picture = canvas().grab().toImage();
-    const QColor forward = theme().kind(trace::Kind::Forward);
+    const QColor forward = theme().hue(trace::standard(trace::Kind::Forward).hue);
     QCOMPARE(picture.pixelColor(box.left() + 1, box.top() + 2), forward);
     QVERIFY(picture.pixelColor(box.left() + 1, box.bottom() + 2) != forward);
 }
@@ -266,7 +266,8 @@ void TestTimelineView::searchFindsHiddenTasks()
     QTest::keyClick(field, Qt::Key_Return);
     QCOMPARE(m_state->selection().task, std::string("s0.F.m1"));
     field->setText(QStringLiteral("no such task"));
-    QVERIFY2(m_view->footerText().startsWith(QStringLiteral("no task \"no such task\"")), qPrintable(m_view->footerText()));
+    QVERIFY2(m_view->footerText().startsWith(QStringLiteral("no task \"no such task\"")),
+             qPrintable(m_view->footerText()));
     field->setText(QStringLiteral("s0.F.m3"));
     QVERIFY2(m_view->footerText().startsWith(QStringLiteral("task 1 of ")), qPrintable(m_view->footerText()));
     QTest::keyClick(field, Qt::Key_Escape);
@@ -316,7 +317,8 @@ void TestTimelineView::aRunOfAnotherModelIsNotCompared()
         request.globalBatch = 8;
         m_state->runPlanner(request);
     });
-    QTRY_VERIFY_WITH_TIMEOUT(m_state->document() && m_state->document()->plan.modelName == "mlp" && m_state->simulationCurrent(), 20'000);
+    QTRY_VERIFY_WITH_TIMEOUT(
+        m_state->document() && m_state->document()->plan.modelName == "mlp" && m_state->simulationCurrent(), 20'000);
     QVERIFY(!m_state->runIsOfDocument());
     QVERIFY2(m_view->footerText().contains(QStringLiteral("measured step")), qPrintable(m_view->footerText()));
     QVERIFY2(!m_view->footerText().contains(QStringLiteral("× predicted")), qPrintable(m_view->footerText()));
@@ -348,7 +350,8 @@ void TestTimelineView::tableShowsTheSame()
     auto *table = m_view->findChild<DataTable *>();
     QCOMPARE(static_cast<std::size_t>(table->tableModel()->rowCount()), m_state->simulation()->trace.records.size());
     table->selectRow(3);
-    QCOMPARE(m_state->selection().task, table->tableModel()->table().rows[static_cast<std::size_t>(table->sourceRow(table->currentIndex()))][0].text.toStdString());
+    QCOMPARE(m_state->selection().task,
+             table->tableModel()->row(table->sourceRow(table->currentIndex()))[0].text.toStdString());
     QVERIFY(table->selectionAsText().contains(QString::fromStdString(m_state->selection().task)));
 }
 
@@ -356,12 +359,14 @@ void TestTimelineView::mergedSlicesLookDifferent()
 {
     // A thousand slices of 100 ns each, side by side, in a second that is otherwise empty: one or two pixels.
     auto simulation = std::make_shared<simulate::Simulation>();
+    simulation->trace.lanes = {{"compute", trace::Work::Compute, 1}};
+    simulation->trace.kinds = trace::standardKinds();
     simulation->trace.ranks = {{"d0"}};
     simulation->trace.tasks = {{"s0.F.m0", trace::Kind::Forward, 0, 0}};
     for (int k = 0; k < 1000; ++k)
-        simulation->trace.records.push_back({500'000'000 + k * 100, 100, 0, 0, 0, 0, 0});
-    simulation->trace.records.push_back({999'000'000, 1'000'000, 0, 0, 0, 0, 0});
-    simulation->trace.records.push_back({0, 1'000'000, 0, 0, 0, 0, 0});
+        simulation->trace.records.push_back({500'000'000 + k * 100, 100, 0, 0, 0, 0});
+    simulation->trace.records.push_back({999'000'000, 1'000'000, 0, 0, 0, 0});
+    simulation->trace.records.push_back({0, 1'000'000, 0, 0, 0, 0});
     simulation->trace.sort();
     TimelineModel model;
     model.setPredicted(simulation);

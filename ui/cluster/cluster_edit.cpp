@@ -7,7 +7,7 @@ namespace {
 
 using cluster::Cluster;
 
-/// What a changed cluster does not share with its model.
+/// The parts of a changed cluster that differ from the original.
 struct Figures {
     std::vector<cluster::DeviceType> types;
     std::vector<cluster::Link> links;
@@ -16,7 +16,9 @@ struct Figures {
 
 Figures figuresOf(const Cluster &cluster)
 {
-    return {{cluster.types().begin(), cluster.types().end()}, {cluster.links().begin(), cluster.links().end()}, cluster.twoLevel()};
+    return {{cluster.types().begin(), cluster.types().end()},
+            {cluster.links().begin(), cluster.links().end()},
+            cluster.twoLevel()};
 }
 
 Result<Cluster> rebuild(const Cluster &cluster, const Figures &figures)
@@ -49,7 +51,8 @@ Result<Cluster> withType(const Cluster &cluster, std::size_t type, const cluster
     return rebuild(cluster, figures);
 }
 
-Result<Cluster> withLinks(const Cluster &cluster, std::span<const std::size_t> links, const std::function<void(cluster::Link &)> &change)
+Result<Cluster> withLinks(const Cluster &cluster, std::span<const std::size_t> links,
+                          const std::function<void(cluster::Link &)> &change)
 {
     Figures figures = figuresOf(cluster);
     for (const std::size_t link : links)
@@ -70,8 +73,8 @@ std::vector<std::size_t> linksLike(const Cluster &cluster, std::size_t link)
     std::vector<std::size_t> alike;
     for (std::size_t i = 0; i < cluster.links().size(); ++i) {
         const cluster::Link &each = cluster.links()[i];
-        if (each.kind == model.kind && each.pointToPoint == model.pointToPoint && each.collective == model.collective && each.latency == model.latency &&
-            each.fullDuplex == model.fullDuplex)
+        if (each.kind == model.kind && each.pointToPoint == model.pointToPoint && each.collective == model.collective
+            && each.latency == model.latency && each.fullDuplex == model.fullDuplex)
             alike.push_back(i);
     }
     return alike;

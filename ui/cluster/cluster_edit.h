@@ -9,11 +9,13 @@
 
 namespace planloom::ui {
 
-// The same cluster with other figures: built anew by ClusterBuilder, which refuses what makes no sense. Ids of devices and indices of
-// links, types and vertices stay what they were.
+// The same cluster with other figures: built anew by ClusterBuilder, which refuses illegal values. Ids of devices and
+// indices of links, types and vertices do not change.
 
-Result<cluster::Cluster> withType(const cluster::Cluster &cluster, std::size_t type, const cluster::DeviceType &changed);
-Result<cluster::Cluster> withLinks(const cluster::Cluster &cluster, std::span<const std::size_t> links, const std::function<void(cluster::Link &)> &change);
+Result<cluster::Cluster> withType(const cluster::Cluster &cluster, std::size_t type,
+                                  const cluster::DeviceType &changed);
+Result<cluster::Cluster> withLinks(const cluster::Cluster &cluster, std::span<const std::size_t> links,
+                                   const std::function<void(cluster::Link &)> &change);
 Result<cluster::Cluster> withRates(const cluster::Cluster &cluster, const cluster::TwoLevelRates &rates);
 
 /// All links with the kind and figures of link @p link, itself among them.

@@ -18,10 +18,7 @@ constexpr double kGibi = 1024.0 * 1024 * 1024;
 constexpr int kDigits = 6;
 constexpr double kMostBytes = 9e18; // that a 64-bit count holds
 
-QString shown(double value, double unit)
-{
-    return QString::number(value / unit, 'g', kDigits);
-}
+QString shown(double value, double unit) { return QString::number(value / unit, 'g', kDigits); }
 
 Bytes toBytes(double value)
 {
@@ -31,7 +28,11 @@ Bytes toBytes(double value)
 } // namespace
 
 ClusterInspector::ClusterInspector(StudioState *state, QWidget *parent)
-    : QWidget(parent), m_state(state), m_title(new QLabel(this)), m_note(new QLabel(this)), m_alike(new QCheckBox(this))
+    : QWidget(parent),
+      m_state(state),
+      m_title(new QLabel(this)),
+      m_note(new QLabel(this)),
+      m_alike(new QCheckBox(this))
 {
     QFont bold = m_title->font();
     bold.setBold(true);
@@ -89,12 +90,13 @@ void ClusterInspector::add(const QString &name, const QString &unitName, double 
         edit->setFocus();
         edit->selectAll();
     }
-    connect(edit, &QLineEdit::editingFinished, this, [this, edit, name, unit, before = edit->text(), change = std::move(change)] {
-        if (edit->parentWidget() == m_form && edit->text() != before)
-            apply(edit, name, unit, change);
-        if (edit->parentWidget() == m_form)
-            edit->setText(before); // refused; an accepted change has made the form anew
-    });
+    connect(edit, &QLineEdit::editingFinished, this,
+            [this, edit, name, unit, before = edit->text(), change = std::move(change)] {
+                if (edit->parentWidget() == m_form && edit->text() != before)
+                    apply(edit, name, unit, change);
+                if (edit->parentWidget() == m_form)
+                    edit->setText(before); // refused; an accepted change has made the form anew
+            });
 }
 
 void ClusterInspector::apply(QLineEdit *edit, const QString &name, double unit, const Change &change)
@@ -102,7 +104,8 @@ void ClusterInspector::apply(QLineEdit *edit, const QString &name, double unit, 
     bool isNumber = false;
     const double value = edit->text().trimmed().toDouble(&isNumber);
     if (!isNumber) {
-        m_state->say(MessageLevel::Error, tr("%1: \"%2\" is not a number; write it as 12.5 or 1e3").arg(name, edit->text()));
+        m_state->say(MessageLevel::Error,
+                     tr("%1: \"%2\" is not a number; write it as 12.5 or 1e3").arg(name, edit->text()));
         return;
     }
     adopt(QStringLiteral("%1: %2").arg(m_title->text(), name), change(value * unit));
@@ -126,7 +129,7 @@ void ClusterInspector::showCluster()
         begin(tr("No cluster"), tr("Open one with File ▸ Open cluster."));
         return;
     }
-    begin(qt(cluster->name()), tr("Pick a device or a link to see and change its figures."));
+    begin(qt(cluster->name()), tr("Select a device or a link to see and edit its figures."));
     addRates();
 }
 
@@ -162,7 +165,7 @@ void ClusterInspector::showDevice(DeviceId device)
     qsizetype alike = 0;
     for (const cluster::Device &each : cluster->devices())
         alike += each.type == index ? 1 : 0;
-    QString note = tr("Figures of the type %1: a change is for all %2 of them.").arg(qt(type.name)).arg(alike);
+    QString note = tr("Type %1: a change applies to all %2 devices of it.").arg(qt(type.name)).arg(alike);
     if (m_state->subject() && m_state->subject()->profile)
         note += tr(" Operators with measured times keep those.");
     begin(qt(cluster->device(device).name), note);
@@ -194,14 +197,19 @@ void ClusterInspector::showLink(std::size_t link)
     m_link = link;
     begin(tr("%1 – %2").arg(qt(cluster->vertices()[each.a].name), qt(cluster->vertices()[each.b].name)),
           cluster->commModel() == cluster::CommModel::TwoLevel
-              ? tr("Costs of this cluster follow from its rates inside of and between nodes, not from its links; press Esc on the map to see them.")
+              ? tr("Costs of this cluster follow from its rates inside of and between nodes, not from its links; press "
+                   "Esc on the map to see them.")
               : QString());
-    addLink(tr("Point to point"), tr("GB/s"), kGiga, each.pointToPoint, [](cluster::Link &l, double value) { l.pointToPoint = value; });
-    addLink(tr("Collective"), tr("GB/s"), kGiga, each.collective, [](cluster::Link &l, double value) { l.collective = value; });
-    addLink(tr("Latency"), tr("µs"), kMicro, each.latency.value(), [](cluster::Link &l, double value) { l.latency = Seconds(value); });
+    addLink(tr("Point to point"), tr("GB/s"), kGiga, each.pointToPoint,
+            [](cluster::Link &l, double value) { l.pointToPoint = value; });
+    addLink(tr("Collective"), tr("GB/s"), kGiga, each.collective,
+            [](cluster::Link &l, double value) { l.collective = value; });
+    addLink(tr("Latency"), tr("µs"), kMicro, each.latency.value(),
+            [](cluster::Link &l, double value) { l.latency = Seconds(value); });
     addDuplex(each.fullDuplex);
     const std::size_t alike = linksLike(*cluster, link).size();
-    m_alike->setText(tr("Change all %1 links like this one (%2)").arg(alike).arg(QString::fromUtf8(kindName(each.kind))));
+    m_alike->setText(
+        tr("Change all %1 links like this one (%2)").arg(alike).arg(QString::fromUtf8(kindName(each.kind))));
     m_alike->setVisible(alike > 1);
 }
 
@@ -213,7 +221,8 @@ void ClusterInspector::addDuplex(bool fullDuplex)
     duplex->setChecked(fullDuplex);
     m_rows->addRow(duplex);
     connect(duplex, &QCheckBox::clicked, this, [this](bool on) {
-        adopt(tr("%1: duplex").arg(m_title->text()), withLinks(*m_state->cluster(), linksToChange(), [on](cluster::Link &l) { l.fullDuplex = on; }));
+        adopt(tr("%1: duplex").arg(m_title->text()),
+              withLinks(*m_state->cluster(), linksToChange(), [on](cluster::Link &l) { l.fullDuplex = on; }));
     });
 }
 
@@ -222,10 +231,12 @@ std::vector<std::size_t> ClusterInspector::linksToChange() const
     return m_alike->isChecked() ? linksLike(*m_state->cluster(), m_link) : std::vector<std::size_t>{m_link};
 }
 
-void ClusterInspector::addLink(const QString &name, const QString &unitName, double unit, double value, void (*set)(cluster::Link &, double))
+void ClusterInspector::addLink(const QString &name, const QString &unitName, double unit, double value,
+                               void (*set)(cluster::Link &, double))
 {
     add(name, unitName, value, unit, [this, set](double changed) {
-        return withLinks(*m_state->cluster(), linksToChange(), [set, changed](cluster::Link &link) { set(link, changed); });
+        return withLinks(*m_state->cluster(), linksToChange(),
+                         [set, changed](cluster::Link &link) { set(link, changed); });
     });
 }
 

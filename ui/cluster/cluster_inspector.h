@@ -15,8 +15,9 @@
 
 namespace planloom::ui {
 
-/// The figures of what is picked in the cluster, to read and to change: of a device's type, of a link, or of the whole. Each change is
-/// one undoable edit of the state; what makes no sense is refused with the reason and the old figure comes back.
+/// The figures of the selection in the cluster, to read and to edit: of a device's type, of a link, or of the whole.
+/// Each change is one undoable edit of the state; illegal values are refused with the reason and the old figure
+/// comes back.
 class ClusterInspector final : public QWidget {
     Q_OBJECT
 
@@ -33,9 +34,11 @@ private:
     using Change = std::function<Result<cluster::Cluster>(double)>;
 
     void begin(const QString &title, const QString &note);
-    /// A figure of the cluster in units of @p unit (1e9 for GB/s). The change is given the figure itself, not the units.
+    /// A figure of the cluster in units of @p unit (1e9 for GB/s). The change is given the figure itself, not the
+    /// units.
     void add(const QString &name, const QString &unitName, double value, double unit, Change change);
-    void addLink(const QString &name, const QString &unitName, double unit, double value, void (*set)(cluster::Link &, double));
+    void addLink(const QString &name, const QString &unitName, double unit, double value,
+                 void (*set)(cluster::Link &, double));
     void apply(QLineEdit *edit, const QString &name, double unit, const Change &change);
     bool adopt(const QString &what, Result<cluster::Cluster> changed);
     void addRates();

@@ -16,17 +16,18 @@ namespace {
 using cluster::Cluster;
 using cluster::Vertex;
 
-constexpr std::size_t kRowLengths[] = {8, 4, 2}; // devices: machines have eight; the first that fills the place best is taken
-constexpr double kWorthIt = 1.1;      // a shorter row must make the picture larger by this
-constexpr double kGap = 12;           // between devices
-constexpr double kPadding = 12;       // inside a node's box
+constexpr std::size_t kRowLengths[] = {8, 4,
+                                       2}; // devices: machines have eight; the first that fills the place best is taken
+constexpr double kWorthIt = 1.1;           // a shorter row must make the picture larger by this
+constexpr double kGap = 12;                // between devices
+constexpr double kPadding = 12;            // inside a node's box
 constexpr double kTitle = 22;
 constexpr double kSwitchHeight = 22;
 constexpr double kNicHeight = 18;
-constexpr double kRowGap = 24;        // between the rows of a node, for the lines
-constexpr double kNodeGap = 40;       // between nodes, for the lines to the network
+constexpr double kRowGap = 24;  // between the rows of a node, for the lines
+constexpr double kNodeGap = 40; // between nodes, for the lines to the network
 constexpr double kNetworkHeight = 26;
-constexpr double kBow = 26;           // how far a line from device to device hangs below them
+constexpr double kBow = 26; // how far a line from device to device hangs below them
 
 /// The parts of one node, as indices of vertices.
 struct Parts {
@@ -41,7 +42,10 @@ struct Box {
 class Layouter {
 public:
     Layouter(const Cluster &cluster, double aspect, std::size_t inRow)
-        : m_cluster(cluster), m_aspect(aspect), m_mostInRow(inRow), m_parts(cluster.nodes().size())
+        : m_cluster(cluster),
+          m_aspect(aspect),
+          m_mostInRow(inRow),
+          m_parts(cluster.nodes().size())
     {
     }
 
@@ -73,19 +77,28 @@ private:
                 continue;
             }
             Parts &parts = m_parts[vertex.node.index()];
-            (vertex.kind == Vertex::Kind::Device ? parts.devices : vertex.kind == Vertex::Kind::Nic ? parts.nics : parts.switches).push_back(v);
+            (vertex.kind == Vertex::Kind::Device    ? parts.devices
+                 : vertex.kind == Vertex::Kind::Nic ? parts.nics
+                                                    : parts.switches)
+                .push_back(v);
         }
         for (const cluster::Link &link : m_cluster.links())
             m_bows = m_bows || bows(link);
     }
 
-    [[nodiscard]] bool isDevice(std::size_t vertex) const { return m_cluster.vertices()[vertex].kind == Vertex::Kind::Device; }
+    [[nodiscard]] bool isDevice(std::size_t vertex) const
+    {
+        return m_cluster.vertices()[vertex].kind == Vertex::Kind::Device;
+    }
     [[nodiscard]] bool sameNode(const cluster::Link &link) const
     {
         const NodeId a = m_cluster.vertices()[link.a].node;
         return a.valid() && a == m_cluster.vertices()[link.b].node;
     }
-    [[nodiscard]] bool bows(const cluster::Link &link) const { return isDevice(link.a) && isDevice(link.b) && sameNode(link); }
+    [[nodiscard]] bool bows(const cluster::Link &link) const
+    {
+        return isDevice(link.a) && isDevice(link.b) && sameNode(link);
+    }
 
     [[nodiscard]] Box sizeOf(const Parts &parts) const
     {
@@ -109,12 +122,14 @@ private:
             m_node.height = std::max(m_node.height, box.height);
         }
         const auto count = static_cast<double>(m_parts.size());
-        const double columns = std::round(std::sqrt(count * m_aspect * (m_node.height + kNodeGap) / (m_node.width + kNodeGap)));
+        const double columns =
+            std::round(std::sqrt(count * m_aspect * (m_node.height + kNodeGap) / (m_node.width + kNodeGap)));
         m_columns = static_cast<std::size_t>(std::clamp(columns, 1.0, count));
         m_rows = (m_parts.size() + m_columns - 1) / m_columns;
         const double networks = m_networks.empty() ? 0 : kNetworkHeight;
         const double width = static_cast<double>(m_columns) * (m_node.width + kNodeGap) + kNodeGap;
-        m_layout.bounds = QRectF(0, 0, width, networks + static_cast<double>(m_rows) * (m_node.height + kNodeGap) + kNodeGap / 2);
+        m_layout.bounds =
+            QRectF(0, 0, width, networks + static_cast<double>(m_rows) * (m_node.height + kNodeGap) + kNodeGap / 2);
     }
 
     void placeNodes()
@@ -124,7 +139,8 @@ private:
         for (std::size_t n = 0; n < m_parts.size(); ++n) {
             const auto column = static_cast<double>(n % m_columns);
             const auto row = static_cast<double>(n / m_columns);
-            const QRectF box(kNodeGap + column * (m_node.width + kNodeGap), top + row * (m_node.height + kNodeGap), m_node.width, m_node.height);
+            const QRectF box(kNodeGap + column * (m_node.width + kNodeGap), top + row * (m_node.height + kNodeGap),
+                             m_node.width, m_node.height);
             m_layout.nodes.push_back(box);
             fill(box, m_parts[n]);
         }
@@ -142,8 +158,10 @@ private:
             y += kSwitchHeight + kRowGap;
         }
         for (std::size_t i = 0; i < parts.devices.size(); i += m_mostInRow) {
-            const auto end = parts.devices.begin() + static_cast<std::ptrdiff_t>(std::min(i + m_mostInRow, parts.devices.size()));
-            spread({parts.devices.begin() + static_cast<std::ptrdiff_t>(i), end}, box, y, {ClusterLayout::kDeviceWidth, ClusterLayout::kDeviceHeight});
+            const auto end =
+                parts.devices.begin() + static_cast<std::ptrdiff_t>(std::min(i + m_mostInRow, parts.devices.size()));
+            spread({parts.devices.begin() + static_cast<std::ptrdiff_t>(i), end}, box, y,
+                   {ClusterLayout::kDeviceWidth, ClusterLayout::kDeviceHeight});
             y += ClusterLayout::kDeviceHeight + kGap;
         }
     }
@@ -165,7 +183,8 @@ private:
         const double pitch = width / static_cast<double>(std::max<std::size_t>(m_networks.size(), 1));
         for (std::size_t i = 0; i < m_networks.size(); ++i) {
             const double gap = m_networks.size() > 1 ? std::min(kGap, pitch / 4) : 0;
-            m_layout.vertices[m_networks[i]] = QRectF(kNodeGap + static_cast<double>(i) * pitch, kNodeGap / 4, pitch - gap, kNetworkHeight);
+            m_layout.vertices[m_networks[i]] =
+                QRectF(kNodeGap + static_cast<double>(i) * pitch, kNodeGap / 4, pitch - gap, kNetworkHeight);
         }
     }
 
@@ -190,7 +209,8 @@ private:
     [[nodiscard]] QPolygonF bow(const QPointF &a, const QPointF &b) const
     {
         constexpr int kPieces = 12;
-        const double low = ClusterLayout::kDeviceHeight / 2 + kBow * std::min(1.0, QLineF(a, b).length() / m_node.width + 0.2);
+        const double low =
+            ClusterLayout::kDeviceHeight / 2 + kBow * std::min(1.0, QLineF(a, b).length() / m_node.width + 0.2);
         QPolygonF line;
         for (int i = 0; i <= kPieces; ++i) {
             const double t = static_cast<double>(i) / kPieces;
@@ -200,7 +220,8 @@ private:
         return line;
     }
 
-    /// Up out of the node; from the second row of nodes on through the channel left of the column, so that no other node is crossed.
+    /// Up out of the node; from the second row of nodes on through the channel left of the column, so that no other
+    /// node is crossed.
     [[nodiscard]] QPolygonF toNetwork(const QPointF &from, NodeId node, const QRectF &network) const
     {
         const std::size_t row = node.index() / m_columns;
@@ -216,7 +237,8 @@ private:
         if (network.left() <= x && x <= network.right())
             return line << QPointF(x, network.bottom());
         const double below = network.bottom() + kNodeGap / 4;
-        return line << QPointF(x, below) << QPointF(network.center().x(), below) << QPointF(network.center().x(), network.bottom());
+        return line << QPointF(x, below) << QPointF(network.center().x(), below)
+                    << QPointF(network.center().x(), network.bottom());
     }
 
     const Cluster &m_cluster;

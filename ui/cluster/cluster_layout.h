@@ -10,9 +10,9 @@
 
 namespace planloom::ui {
 
-/// Where the things of a cluster are drawn, in units of a device's size: the same picture for the same cluster and shape of the
-/// window, with no random numbers in it. Networks lie across the top; nodes stand in a grid below; inside a node network cards, switches and devices
-/// come from top to bottom.
+/// Where the things of a cluster are drawn, in units of a device's size: the same picture for the same cluster and
+/// shape of the window, with no random numbers in it. Networks lie across the top; nodes stand in a grid below; inside
+/// a node network cards, switches and devices come from top to bottom.
 struct ClusterLayout {
     static constexpr double kDeviceWidth = 64;
     static constexpr double kDeviceHeight = 44;

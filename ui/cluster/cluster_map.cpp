@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// What ClusterMap shows and how mouse and keyboard change it.
+// Content of ClusterMap, and its reaction to mouse and keyboard.
 #include "ui/cluster/cluster_map.h"
 
 #include "ui/cluster/cluster_edit.h"
@@ -19,19 +19,16 @@ namespace planloom::ui {
 
 namespace {
 
-constexpr double kLeastDevice = 9;  // pixels of width, below which nodes show counts
+constexpr double kLeastDevice = 9; // pixels of width, below which nodes show counts
 constexpr double kMostScale = 4;
-constexpr double kFitScale = 1.5;   // a small cluster is not blown up further than this
-constexpr double kWheelZoom = 1.2;  // per notch
-constexpr int kNotch = 120;         // of QWheelEvent::angleDelta
-constexpr int kDragStart = 3;       // pixels
-constexpr double kLinkReach = 4;    // pixels beside a link that still hit it
+constexpr double kFitScale = 1.5;  // a small cluster is not blown up further than this
+constexpr double kWheelZoom = 1.2; // per notch
+constexpr int kNotch = 120;        // of QWheelEvent::angleDelta
+constexpr int kDragStart = 3;      // pixels
+constexpr double kLinkReach = 4;   // pixels beside a link that still hit it
 constexpr double kMargin = 4;
 
-QString rateText(double bytesPerSecond)
-{
-    return QStringLiteral("%1 GB/s").arg(bytesPerSecond / 1e9, 0, 'g', 4);
-}
+QString rateText(double bytesPerSecond) { return QStringLiteral("%1 GB/s").arg(bytesPerSecond / 1e9, 0, 'g', 4); }
 
 } // namespace
 
@@ -44,8 +41,8 @@ ClusterMap::ClusterMap(QWidget *parent) : QWidget(parent)
 
 void ClusterMap::setCluster(const ClusterPtr &cluster)
 {
-    const bool sameShape = m_cluster && cluster && m_cluster->devices().size() == cluster->devices().size() && m_cluster->links().size() == cluster->links().size() &&
-                           m_cluster->name() == cluster->name();
+    const bool sameShape = m_cluster && cluster && m_cluster->devices().size() == cluster->devices().size()
+        && m_cluster->links().size() == cluster->links().size() && m_cluster->name() == cluster->name();
     m_cluster = cluster;
     m_hoverLink = -1;
     if (!sameShape) {
@@ -70,7 +67,7 @@ void ClusterMap::setCluster(const ClusterPtr &cluster)
 void ClusterMap::setStages(std::vector<std::vector<int>> stages)
 {
     m_stages = std::move(stages);
-    update();
+    redraw();
 }
 
 const std::vector<int> &ClusterMap::stagesOn(DeviceId device) const
@@ -93,6 +90,12 @@ void ClusterMap::setLink(int link)
     update();
 }
 
+void ClusterMap::redraw()
+{
+    m_stale = true;
+    update();
+}
+
 // --- placing
 
 QRectF ClusterMap::drawingArea() const
@@ -112,10 +115,11 @@ void ClusterMap::place()
 {
     const QRectF area = drawingArea();
     if (m_fitted && !m_layout.bounds.isEmpty() && area.isValid()) {
-        m_scale = std::min({area.width() / m_layout.bounds.width(), area.height() / m_layout.bounds.height(), kFitScale});
+        m_scale =
+            std::min({area.width() / m_layout.bounds.width(), area.height() / m_layout.bounds.height(), kFitScale});
         m_origin = area.center() - m_layout.bounds.center() * m_scale;
     }
-    update();
+    redraw();
 }
 
 void ClusterMap::fit()
@@ -128,23 +132,18 @@ void ClusterMap::zoom(double factor, const QPointF &around)
 {
     if (m_layout.bounds.isEmpty())
         return;
-    const double least = 0.5 * std::min(drawingArea().width() / m_layout.bounds.width(), drawingArea().height() / m_layout.bounds.height());
+    const double least = 0.5
+        * std::min(drawingArea().width() / m_layout.bounds.width(), drawingArea().height() / m_layout.bounds.height());
     const QPointF fixed = toLayout(around);
     m_scale = std::clamp(m_scale * factor, std::min(least, kFitScale), kMostScale);
     m_origin = around - fixed * m_scale;
     m_fitted = false;
-    update();
+    redraw();
 }
 
-void ClusterMap::resizeEvent(QResizeEvent *)
-{
-    arrange();
-}
+void ClusterMap::resizeEvent(QResizeEvent *) { arrange(); }
 
-bool ClusterMap::aggregated() const
-{
-    return ClusterLayout::kDeviceWidth * m_scale < kLeastDevice;
-}
+bool ClusterMap::aggregated() const { return ClusterLayout::kDeviceWidth * m_scale < kLeastDevice; }
 
 QRectF ClusterMap::boxOf(DeviceId device) const
 {
@@ -159,7 +158,8 @@ QPointF ClusterMap::handleOf(std::size_t link) const
     for (int i = 1; i < 40; ++i) { // along the line, for a place beside all boxes
         const double at = i / 40.0 * static_cast<double>(line.size() - 1);
         const auto piece = static_cast<qsizetype>(at);
-        const QPointF point = line[piece] + (line[std::min(piece + 1, line.size() - 1)] - line[piece]) * (at - static_cast<double>(piece));
+        const QPointF point = line[piece]
+            + (line[std::min(piece + 1, line.size() - 1)] - line[piece]) * (at - static_cast<double>(piece));
         const auto covers = [&point](const QRectF &box) { return box.adjusted(-2, -2, 2, 2).contains(point); };
         if (std::none_of(m_layout.vertices.begin(), m_layout.vertices.end(), covers))
             return toPixel(point);
@@ -167,11 +167,12 @@ QPointF ClusterMap::handleOf(std::size_t link) const
     return toPixel(line[0]);
 }
 
-// --- what is where
+// --- hit tests
 
 int ClusterMap::nodeAt(const QPointF &pixel) const
 {
-    const auto found = std::find_if(m_layout.nodes.begin(), m_layout.nodes.end(), [at = toLayout(pixel)](const QRectF &box) { return box.contains(at); });
+    const auto found = std::find_if(m_layout.nodes.begin(), m_layout.nodes.end(),
+                                    [at = toLayout(pixel)](const QRectF &box) { return box.contains(at); });
     return found == m_layout.nodes.end() ? -1 : static_cast<int>(found - m_layout.nodes.begin());
 }
 
@@ -187,10 +188,7 @@ DeviceId ClusterMap::deviceAt(const QPointF &pixel) const
     return {};
 }
 
-bool ClusterMap::linkShown(std::size_t link) const
-{
-    return m_layout.between[link] || !aggregated();
-}
+bool ClusterMap::linkShown(std::size_t link) const { return m_layout.between[link] || !aggregated(); }
 
 /// Links lie beneath the nodes where these show counts.
 int ClusterMap::linkAt(const QPointF &pixel) const
@@ -218,22 +216,29 @@ QString ClusterMap::describeLink(std::size_t link) const
 {
     const cluster::Link &each = m_cluster->links()[link];
     return tr("%1 – %2 (%3)\npoint to point %4, collective %5\nlatency %6, %7")
-        .arg(qt(m_cluster->vertices()[each.a].name), qt(m_cluster->vertices()[each.b].name), QString::fromUtf8(kindName(each.kind)), rateText(each.pointToPoint),
-             rateText(each.collective), secondsText(each.latency.value()), each.fullDuplex ? tr("full duplex") : tr("half duplex"));
+        .arg(qt(m_cluster->vertices()[each.a].name), qt(m_cluster->vertices()[each.b].name),
+             QString::fromUtf8(kindName(each.kind)), rateText(each.pointToPoint), rateText(each.collective),
+             secondsText(each.latency.value()), each.fullDuplex ? tr("full duplex") : tr("half duplex"));
 }
 
 QString ClusterMap::describeDevice(DeviceId device) const
 {
     const cluster::DeviceType &type = m_cluster->typeOf(device);
     const std::vector<int> &stages = stagesOn(device);
-    const QString held = stages.empty() ? tr("idle") : stages.size() == 1 ? tr("stage %1").arg(stages.front()) : tr("stages %1").arg(numbersText(stages));
-    return tr("%1: %2, %3\n%4").arg(qt(m_cluster->device(device).name), qt(type.name), bytesText(type.memory.value()), held);
+    const QString held = stages.empty() ? tr("idle")
+        : stages.size() == 1            ? tr("stage %1").arg(stages.front())
+                                        : tr("stages %1").arg(numbersText(stages));
+    return tr("%1: %2, %3\n%4")
+        .arg(qt(m_cluster->device(device).name), qt(type.name), bytesText(type.memory.value()), held);
 }
 
 QString ClusterMap::describeNode(std::size_t node) const
 {
     const cluster::Node &each = m_cluster->nodes()[node];
-    return tr("%1: %2 × %3").arg(qt(each.name)).arg(each.devices.size()).arg(qt(m_cluster->typeOf(each.devices.front()).name));
+    return tr("%1: %2 × %3")
+        .arg(qt(each.name))
+        .arg(each.devices.size())
+        .arg(qt(m_cluster->typeOf(each.devices.front()).name));
 }
 
 QString ClusterMap::describe(const QPointF &pixel) const
@@ -253,7 +258,10 @@ void ClusterMap::describeForReaders()
 {
     QString text = tr("No cluster");
     if (m_cluster)
-        text = tr("%1 nodes, %2 devices, %3 links").arg(m_cluster->nodes().size()).arg(m_cluster->devices().size()).arg(m_cluster->links().size());
+        text = tr("%1 nodes, %2 devices, %3 links")
+                   .arg(m_cluster->nodes().size())
+                   .arg(m_cluster->devices().size())
+                   .arg(m_cluster->links().size());
     if (m_cluster && m_device.valid() && m_device.index() < m_cluster->devices().size())
         text = describeDevice(m_device);
     if (text == accessibleDescription())
@@ -279,7 +287,7 @@ void ClusterMap::mouseMoveEvent(QMouseEvent *event)
         if (m_panned) {
             m_origin += event->pos() - m_last;
             m_fitted = false;
-            update();
+            redraw();
         }
     } else if (m_cluster) {
         const DeviceId device = deviceAt(event->position());
@@ -316,7 +324,7 @@ void ClusterMap::wheelEvent(QWheelEvent *event)
         const bool sideways = event->modifiers() & Qt::ShiftModifier;
         m_origin += sideways ? QPointF(delta.y(), delta.x()) / 2 : QPointF(delta) / 2;
         m_fitted = false;
-        update();
+        redraw();
     }
     event->accept();
 }
@@ -329,8 +337,9 @@ void ClusterMap::leaveEvent(QEvent *)
 
 bool ClusterMap::event(QEvent *event)
 {
-    if (event->type() == QEvent::PaletteChange || event->type() == QEvent::StyleChange)
-        update();
+    if (event->type() == QEvent::PaletteChange || event->type() == QEvent::StyleChange
+        || event->type() == QEvent::FontChange)
+        redraw();
     return answerToolTip(event, this, [this](const QPoint &at) { return describe(at); }) || QWidget::event(event);
 }
 

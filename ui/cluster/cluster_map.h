@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #pragma once
 
+#include <QPixmap>
 #include <QPoint>
 #include <QStringList>
 #include <QWidget>
@@ -13,8 +14,9 @@
 
 namespace planloom::ui {
 
-/// The cluster as a picture: networks, nodes, devices in their stages' colours, links as wide as they are fast. Drag pans, ctrl-wheel
-/// zooms, Space fits, arrows walk over the devices. Where devices get too small, nodes show counts. Knows no state.
+/// The cluster as a picture: networks, nodes, devices in their stages' colours, links as wide as they are fast. Drag
+/// pans, ctrl-wheel zooms, Space fits, arrows walk over the devices. Where devices get too small, nodes show counts.
+/// Knows no state.
 class ClusterMap final : public QWidget {
     Q_OBJECT
 
@@ -59,6 +61,7 @@ protected:
     bool event(QEvent *event) override;
 
 private:
+    void redraw(); ///< m_picture, too
     void arrange();
     void place();
     void zoom(double factor, const QPointF &around);
@@ -77,6 +80,10 @@ private:
 
     // cluster_map_paint.cpp
     [[nodiscard]] double penWidth(std::size_t link) const;
+    void paintMap(QPainter &painter) const;
+    /// paintMap(), from m_picture where nodes show counts: thousands of them take longer than a movement of the mouse.
+    void paintPicture(QPainter &painter);
+    void paintMarkedLinks(QPainter &painter) const;
     void paintLinks(QPainter &painter) const;
     void paintLink(QPainter &painter, std::size_t link) const;
     void paintNodes(QPainter &painter) const;
@@ -93,15 +100,17 @@ private:
     [[nodiscard]] const std::vector<int> &stagesOn(DeviceId device) const;
     std::vector<std::vector<int>> m_stages;
     QStringList m_legend;
-    double m_slowest = 1;  ///< bandwidths of the links
+    double m_slowest = 1; ///< bandwidths of the links
     double m_fastest = 1;
-    double m_scale = 1;    ///< pixels per unit of the layout
-    QPointF m_origin;      ///< pixel of the layout's (0, 0)
-    bool m_fitted = true;  ///< until a person zooms or pans
+    double m_scale = 1;   ///< pixels per unit of the layout
+    QPointF m_origin;     ///< pixel of the layout's (0, 0)
+    bool m_fitted = true; ///< until the user zooms or pans
     DeviceId m_device;
     int m_stage = -1;
     int m_link = -1;
     int m_hoverLink = -1;
+    QPixmap m_picture;   ///< the map without selection and hover
+    bool m_stale = true; ///< m_picture is to be drawn anew
     bool m_pressed = false;
     bool m_panned = false;
     QPoint m_press;

@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <utility>
 
 namespace planloom::ui {
 
@@ -62,13 +63,12 @@ void ClusterMap::paintEvent(QPaintEvent *)
     painter.fillRect(rect(), theme().base);
     if (!m_cluster || m_layout.bounds.isEmpty()) {
         painter.setPen(theme().dimText);
-        painter.drawText(rect().adjusted(8, 8, -8, -8), Qt::AlignCenter | Qt::TextWordWrap, tr("No cluster. Open one with File ▸ Open cluster."));
+        painter.drawText(rect().adjusted(8, 8, -8, -8), Qt::AlignCenter | Qt::TextWordWrap,
+                         tr("No cluster. Open one with File ▸ Open cluster."));
     } else {
         painter.setRenderHint(QPainter::Antialiasing, m_scale >= kDashScale);
         painter.setClipRect(rect().adjusted(0, 0, 0, -legendHeight()));
-        paintNodes(painter);
-        paintLinks(painter);
-        paintNetworks(painter);
+        paintPicture(painter);
         painter.setClipping(false);
         legend(&painter);
         painter.setRenderHint(QPainter::Antialiasing, false);
@@ -80,17 +80,52 @@ void ClusterMap::paintEvent(QPaintEvent *)
     painter.drawRect(rect().adjusted(1, 1, -1, -1));
 }
 
+void ClusterMap::paintMap(QPainter &painter) const
+{
+    paintNodes(painter);
+    paintLinks(painter);
+    paintNetworks(painter);
+}
+
+void ClusterMap::paintPicture(QPainter &painter)
+{
+    if (!aggregated())
+        return paintMap(painter);
+    const qreal ratio = devicePixelRatioF();
+    if (m_stale || m_picture.size() != size() * ratio) {
+        m_picture = QPixmap(size() * ratio);
+        m_picture.setDevicePixelRatio(ratio);
+        m_picture.fill(theme().base);
+        QPainter drawing(&m_picture);
+        drawing.setFont(font());
+        drawing.setRenderHints(painter.renderHints());
+        const int hovered = std::exchange(m_hoverLink, -1);
+        const int selected = std::exchange(m_link, -1);
+        paintMap(drawing);
+        m_hoverLink = hovered;
+        m_link = selected;
+        m_stale = false;
+    }
+    painter.drawPixmap(0, 0, m_picture);
+    if (m_hoverLink >= 0 || m_link >= 0) {
+        paintMarkedLinks(painter);
+        paintNetworks(painter);
+    }
+    if (m_device.valid()) {
+        painter.setPen(QPen(theme().accent, 3));
+        painter.setBrush(Qt::NoBrush);
+        painter.drawRoundedRect(toPixel(m_layout.nodes[m_cluster->device(m_device).node.index()]), 3, 3);
+    }
+}
+
+/// The selected and the hovered one last, above the others; boxes above all links.
 void ClusterMap::paintLinks(QPainter &painter) const
 {
-    // The selected and the hovered one last, above the others; boxes above all links.
     for (std::size_t i = 0; i < m_layout.links.size(); ++i) {
         if (linkShown(i) && static_cast<int>(i) != m_link && static_cast<int>(i) != m_hoverLink)
             paintLink(painter, i);
     }
-    for (const int marked : {m_hoverLink, m_link}) {
-        if (marked >= 0 && static_cast<std::size_t>(marked) < m_layout.links.size())
-            paintLink(painter, static_cast<std::size_t>(marked));
-    }
+    paintMarkedLinks(painter);
     if (aggregated())
         return;
     const QRectF seen = QRectF(rect());
@@ -107,8 +142,22 @@ void ClusterMap::paintLinks(QPainter &painter) const
     }
 }
 
+void ClusterMap::paintMarkedLinks(QPainter &painter) const
+{
+    for (const int marked : {m_hoverLink, m_link}) {
+        if (marked >= 0 && static_cast<std::size_t>(marked) < m_layout.links.size())
+            paintLink(painter, static_cast<std::size_t>(marked));
+    }
+}
+
 void ClusterMap::paintLink(QPainter &painter, std::size_t link) const
 {
+    QPolygonF line = m_layout.links[link];
+    for (QPointF &point : line)
+        point = toPixel(point);
+    const QMarginsF room(kThick, kThick, kThick, kThick);
+    if (!line.boundingRect().marginsAdded(room).intersects(QRectF(rect())))
+        return;
     QPen pen = penOf(m_cluster->links()[link].kind);
     pen.setWidthF(penWidth(link));
     if (m_scale < kDashScale)
@@ -120,9 +169,6 @@ void ClusterMap::paintLink(QPainter &painter, std::size_t link) const
     }
     painter.setPen(pen);
     painter.setBrush(Qt::NoBrush);
-    QPolygonF line = m_layout.links[link];
-    for (QPointF &point : line)
-        point = toPixel(point);
     painter.drawPolyline(line);
 }
 
@@ -142,7 +188,8 @@ void ClusterMap::paintNodes(QPainter &painter) const
         }
         painter.setPen(theme().dimText);
         const double title = std::min(22.0 * m_scale, 22.0);
-        drawFitting(painter, QRectF(box.left() + 8, box.top(), box.width() - 16, title), describeNode(n), Qt::AlignLeft);
+        drawFitting(painter, QRectF(box.left() + 8, box.top(), box.width() - 16, title), describeNode(n),
+                    Qt::AlignLeft);
     }
 }
 
@@ -153,17 +200,18 @@ void ClusterMap::paintCount(QPainter &painter, std::size_t node) const
     const auto &devices = m_cluster->nodes()[node].devices;
     const double strip = std::max(box.height() / 3, std::min(box.height(), 3.0));
     const double each = box.width() / static_cast<double>(devices.size());
-    for (std::size_t i = 0; i < devices.size(); ++i) {
-        const std::vector<int> &stages = stagesOn(devices[i]);
-        const int stage = stages.empty() ? -1 : stages.front();
-        const QRectF place(box.left() + static_cast<double>(i) * each, box.bottom() - strip, each, strip);
+    const auto stageOf = [&](std::size_t device) {
+        const std::vector<int> &stages = stagesOn(devices[device]);
+        return stages.empty() ? -1 : stages.front();
+    };
+    for (std::size_t i = 0; i < devices.size();) {
+        const int stage = stageOf(i);
+        const std::size_t first = i;
+        while (i < devices.size() && stageOf(i) == stage)
+            ++i;
+        const QRectF place(box.left() + static_cast<double>(first) * each, box.bottom() - strip,
+                           static_cast<double>(i - first) * each, strip);
         painter.fillRect(place, stage < 0 ? QBrush(theme().bubble) : stageBrush(stage));
-    }
-    const bool selected = m_device.valid() && m_cluster->device(m_device).node.index() == node;
-    if (selected) {
-        painter.setPen(QPen(theme().accent, 3));
-        painter.setBrush(Qt::NoBrush);
-        painter.drawRoundedRect(box, 3, 3);
     }
     painter.setPen(theme().text);
     drawFitting(painter, box.adjusted(0, 0, 0, -strip), QString::number(devices.size()));
@@ -215,13 +263,18 @@ void ClusterMap::paintDevice(QPainter &painter, DeviceId device) const
     if (box.height() < kRoomForText || box.width() < 16)
         return;
     // On a plate of one colour, so that the hatch does not run through the letters.
-    const double wide = std::max(painter.fontMetrics().horizontalAdvance(mark), two ? painter.fontMetrics().horizontalAdvance(name) : 0) + 8;
+    const double wide =
+        std::max(painter.fontMetrics().horizontalAdvance(mark), two ? painter.fontMetrics().horizontalAdvance(name) : 0)
+        + 8;
     QRectF plate(0, 0, std::min(wide, box.width() - 4), std::min((two ? 2 : 1) * line + 2, box.height() - 4));
     plate.moveCenter(box.center());
     const QColor paper = stage < 0 ? theme().bubble : theme().ofSeries(stage);
     painter.fillRect(plate, paper);
     painter.setPen(stage < 0 ? theme().dimText : textOn(paper));
-    painter.drawText(plate, Qt::AlignCenter, two ? mark + QLatin1Char('\n') + painter.fontMetrics().elidedText(name, Qt::ElideRight, static_cast<int>(plate.width())) : mark);
+    painter.drawText(plate, Qt::AlignCenter,
+                     two ? mark + QLatin1Char('\n')
+                             + painter.fontMetrics().elidedText(name, Qt::ElideRight, static_cast<int>(plate.width()))
+                         : mark);
 }
 
 QStringList ClusterMap::legendTexts() const
@@ -239,7 +292,8 @@ QStringList ClusterMap::legendTexts() const
         if (found == rates.end())
             continue;
         const auto [least, most] = found->second;
-        texts.last() = QStringLiteral("%1 %2").arg(QString::fromUtf8(kindName(found->first))).arg(least / 1e9, 0, 'g', 4);
+        texts.last() =
+            QStringLiteral("%1 %2").arg(QString::fromUtf8(kindName(found->first))).arg(least / 1e9, 0, 'g', 4);
         if (most > least)
             texts.last() += QStringLiteral(" – %1").arg(most / 1e9, 0, 'g', 4);
         texts.last() += tr(" GB/s");
@@ -247,7 +301,7 @@ QStringList ClusterMap::legendTexts() const
     return texts;
 }
 
-/// Draws where there is a painter; else only says how many rows it would take.
+/// Draws with a painter; without one only returns the number of rows.
 int ClusterMap::legend(QPainter *painter) const
 {
     const QFontMetrics metrics(font());
@@ -277,9 +331,6 @@ int ClusterMap::legend(QPainter *painter) const
     return row + 1;
 }
 
-int ClusterMap::legendHeight() const
-{
-    return legend(nullptr) * kLegendRow + 2;
-}
+int ClusterMap::legendHeight() const { return legend(nullptr) * kLegendRow + 2; }
 
 } // namespace planloom::ui

@@ -23,8 +23,14 @@ Cell rateCell(double bytesPerSecond)
 } // namespace
 
 ClusterView::ClusterView(StudioState *state, QWidget *parent)
-    : View(state, parent), m_summary(new QLabel(this)), m_splitter(new QSplitter(Qt::Vertical, this)), m_tabs(new QTabWidget(this)),
-      m_search(new QLineEdit(this)), m_map(new ClusterMap(this)), m_devices(new DataTable(this)), m_links(new DataTable(this)),
+    : View(state, parent),
+      m_summary(new QLabel(this)),
+      m_splitter(new QSplitter(Qt::Vertical, this)),
+      m_tabs(new QTabWidget(this)),
+      m_search(new QLineEdit(this)),
+      m_map(new ClusterMap(this)),
+      m_devices(new DataTable(this)),
+      m_links(new DataTable(this)),
       m_inspector(new ClusterInspector(state, this))
 {
     build();
@@ -32,7 +38,8 @@ ClusterView::ClusterView(StudioState *state, QWidget *parent)
     connect(m_search, &QLineEdit::textChanged, m_devices, &DataTable::setFilter);
     connect(m_search, &QLineEdit::textChanged, m_links, &DataTable::setFilter);
     connect(m_tabs, &QTabWidget::currentChanged, this, &ClusterView::refreshTable);
-    connect(m_map, &ClusterMap::devicePicked, this, [this](int device) { this->state()->selectDevice(DeviceId(device)); });
+    connect(m_map, &ClusterMap::devicePicked, this,
+            [this](int device) { this->state()->selectDevice(DeviceId(device)); });
     connect(m_map, &ClusterMap::linkPicked, this, &ClusterView::pickLink);
     connect(m_map, &ClusterMap::cleared, this, [this] {
         pickLink(-1);
@@ -51,10 +58,7 @@ ClusterView::ClusterView(StudioState *state, QWidget *parent)
 }
 
 /// A field that is being written in is taken over when the window goes: that must not reach a view that is half gone.
-ClusterView::~ClusterView()
-{
-    disconnect(state(), nullptr, this, nullptr);
-}
+ClusterView::~ClusterView() { disconnect(state(), nullptr, this, nullptr); }
 
 void ClusterView::build()
 {
@@ -120,7 +124,8 @@ void ClusterView::refreshCluster()
         };
         m_summary->setText(tr("%1: %2, %3, %4")
                                .arg(qt(cluster->name()), count(cluster->nodes().size(), tr("node"), tr("nodes")),
-                                    count(cluster->devices().size(), tr("device"), tr("devices")), count(cluster->links().size(), tr("link"), tr("links"))));
+                                    count(cluster->devices().size(), tr("device"), tr("devices")),
+                                    count(cluster->links().size(), tr("link"), tr("links"))));
     }
     if (!cluster || m_link >= static_cast<int>(cluster->links().size()))
         m_link = -1;
@@ -167,37 +172,48 @@ void ClusterView::refreshTable()
 
 TableData ClusterView::devices() const
 {
-    TableData table{{tr("Device"), tr("Stage"), tr("Node"), tr("Type"), tr("Memory"), tr("float32"), tr("Memory bandwidth")}, {}};
+    TableData table{
+        {tr("Device"), tr("Stage"), tr("Node"), tr("Type"), tr("Memory"), tr("float32"), tr("Memory bandwidth")}, {}};
     if (!state()->cluster())
         return table;
-    const cluster::Cluster &cluster = *state()->cluster();
-    const std::vector<std::vector<int>> stages = stagesOfDevices();
-    for (const cluster::Device &device : cluster.devices()) {
-        const cluster::DeviceType &type = cluster.typeOf(device.id);
+    table.rows.resize(state()->cluster()->devices().size());
+    table.makeRow = [cluster = state()->cluster(), stages = stagesOfDevices()](std::size_t row) {
+        const cluster::Device &device = cluster->devices()[row];
+        const cluster::DeviceType &type = cluster->typeOf(device.id);
         const auto peak = type.peakFlops.find("float32");
         const double rate = peak == type.peakFlops.end() ? 0 : peak->second;
         const std::vector<int> &own = stages[device.id.index()];
         Cell held{own.empty() ? tr("idle") : numbersText(own), own.empty() ? -1.0 : own.front()};
         if (!own.empty())
             held.swatch = theme().ofSeries(own.front());
-        table.rows.push_back({{qt(device.name), {}}, held, {qt(cluster.nodes()[device.node.index()].name), {}}, {qt(type.name), {}},
-                             {bytesText(type.memory.value()), static_cast<double>(type.memory.value())},
-                             {qt(format(Flops(rate))) + QStringLiteral("/s"), rate}, rateCell(type.memoryBandwidth)});
-    }
+        return std::vector<Cell>{{qt(device.name), {}},
+                                 held,
+                                 {qt(cluster->nodes()[device.node.index()].name), {}},
+                                 {qt(type.name), {}},
+                                 {bytesText(type.memory.value()), static_cast<double>(type.memory.value())},
+                                 {qt(format(Flops(rate))) + QStringLiteral("/s"), rate},
+                                 rateCell(type.memoryBandwidth)};
+    };
     return table;
 }
 
 TableData ClusterView::links() const
 {
-    TableData table{{tr("From"), tr("To"), tr("Kind"), tr("Point to point"), tr("Collective"), tr("Latency"), tr("Duplex")}, {}};
+    TableData table{
+        {tr("From"), tr("To"), tr("Kind"), tr("Point to point"), tr("Collective"), tr("Latency"), tr("Duplex")}, {}};
     if (!state()->cluster())
         return table;
-    const cluster::Cluster &cluster = *state()->cluster();
-    for (const cluster::Link &link : cluster.links()) {
-        table.rows.push_back({{qt(cluster.vertices()[link.a].name), {}}, {qt(cluster.vertices()[link.b].name), {}}, {QString::fromUtf8(kindName(link.kind)), {}},
-                             rateCell(link.pointToPoint), rateCell(link.collective), {secondsText(link.latency.value()), link.latency.value()},
-                             {link.fullDuplex ? tr("full") : tr("half"), {}}});
-    }
+    table.rows.resize(state()->cluster()->links().size());
+    table.makeRow = [cluster = state()->cluster()](std::size_t row) {
+        const cluster::Link &link = cluster->links()[row];
+        return std::vector<Cell>{{qt(cluster->vertices()[link.a].name), {}},
+                                 {qt(cluster->vertices()[link.b].name), {}},
+                                 {QString::fromUtf8(kindName(link.kind)), {}},
+                                 rateCell(link.pointToPoint),
+                                 rateCell(link.collective),
+                                 {secondsText(link.latency.value()), link.latency.value()},
+                                 {link.fullDuplex ? tr("full") : tr("half"), {}}};
+    };
     return table;
 }
 

@@ -8,12 +8,12 @@
 
 #include "ui/cluster/cluster_inspector.h"
 #include "ui/cluster/cluster_map.h"
-#include "ui/shell/view.h"
+#include "ui/widgets/view.h"
 #include "ui/widgets/data_table.h"
 
 namespace planloom::ui {
 
-/// The cluster as a map and as tables of devices and of links, with the figures of what is picked below.
+/// The cluster as a map and as tables of devices and of links, with the figures of the selection below.
 class ClusterView final : public View {
     Q_OBJECT
 

@@ -31,7 +31,10 @@ QString freshFolder(const QString &parent)
 } // namespace
 
 Demo::Demo(StudioState *state, MainWindow *window, DemoOptions options, QObject *parent)
-    : QObject(parent), m_state(state), m_window(window), m_options(std::move(options))
+    : QObject(parent),
+      m_state(state),
+      m_window(window),
+      m_options(std::move(options))
 {
     m_poll.setInterval(kPollMilliseconds);
     connect(&m_poll, &QTimer::timeout, this, &Demo::poll);
@@ -52,7 +55,9 @@ void Demo::writePlanningActs()
 {
     const auto simulated = [this] { return m_state->simulationCurrent(); };
     m_acts.push_back({tr("Load the model %1 and the cluster %2").arg(m_options.model, m_options.cluster),
-                      [this] { m_window->open({m_options.model, m_options.cluster}); },
+                      [this] {
+                          m_window->open({m_options.model, m_options.cluster});
+                      },
                       [this] { return m_state->subject().has_value() && !m_state->loadJob()->running(); }});
     m_acts.push_back({tr("Find a plan with DAPPLE"),
                       [this] {
@@ -63,7 +68,8 @@ void Demo::writePlanningActs()
                       simulated});
     m_acts.push_back({tr("Cut the model into pipeline stages"),
                       [this] {
-                          // Where data parallelism wins there is no boundary to move: the story then goes on with a pipeline.
+                          // Where data parallelism wins there is no boundary to move: the story then goes on with a
+                          // pipeline.
                           if (m_state->document()->plan.stages.size() > 1)
                               return;
                           PlanRequest request;
@@ -79,15 +85,17 @@ void Demo::writePlanningActs()
                       },
                       simulated});
     m_acts.push_back({tr("Move the boundary between the first two stages"), [this] { moveBoundary(); }, simulated});
-    m_acts.push_back({tr("See what that did"),
+    m_acts.push_back({tr("Show the effect of the edit"),
                       [this] {
                           const double after = m_state->simulation()->report.iterationSeconds;
-                          m_state->say(MessageLevel::Info, tr("The iteration takes %1, was %2: %3").arg(secondsText(after), secondsText(m_secondsBefore),
-                                                                                                     changeText(m_secondsBefore, after)));
+                          m_state->say(MessageLevel::Info,
+                                       tr("The iteration takes %1, was %2: %3")
+                                           .arg(secondsText(after), secondsText(m_secondsBefore),
+                                                changeText(m_secondsBefore, after)));
                           picture(m_window, QStringLiteral("window-edited"));
                       },
                       simulated});
-    m_acts.push_back({tr("Keep the better of the two"),
+    m_acts.push_back({tr("Keep the faster plan"),
                       [this] {
                           if (m_state->simulation()->report.iterationSeconds > m_secondsBefore)
                               m_state->undoStack()->undo();
@@ -99,16 +107,16 @@ void Demo::writeRunActs()
 {
     m_acts.push_back({tr("Train it for %1 steps").arg(m_options.steps),
                       [this] {
-                          TrainOptions options;
-                          options.dataPath = m_options.data;
-                          options.steps = m_options.steps;
-                          options.runDir = freshFolder(m_options.folder);
-                          m_state->startRun(options);
+                          agent::TrainRequest request;
+                          request.settings.data = m_options.data.toStdString();
+                          request.settings.steps = m_options.steps;
+                          request.runDir = freshFolder(m_options.folder).toStdString();
+                          m_state->startRun(std::move(request));
                       },
                       [this] { return m_state->run().steps.size() * 2 >= static_cast<std::size_t>(m_options.steps); }});
     m_acts.push_back({tr("Watch it live"), [this] { picture(m_window, QStringLiteral("window-live")); },
                       [this] { return !m_state->run().active(); }});
-    m_acts.push_back({tr("Compare what happened with what was predicted"),
+    m_acts.push_back({tr("Compare measurement with prediction"),
                       [this] {
                           if (m_state->run().phase != RunData::Phase::Finished)
                               return fail(tr("the run did not finish: %1").arg(m_state->run().error));
@@ -116,7 +124,8 @@ void Demo::writeRunActs()
                               fail(tr("the run left no trace"));
                       },
                       [this] { return m_state->run().summary.has_value(); }});
-    m_acts.push_back({tr("Save the plan, the trace and a picture of every view"), [this] { exportEverything(); }, [] { return true; }});
+    m_acts.push_back({tr("Save the plan, the trace and a picture of every view"), [this] { exportEverything(); },
+                      [] { return true; }});
 }
 
 void Demo::start()
@@ -145,7 +154,7 @@ void Demo::poll()
         return fail(m_lastError);
     if (!m_acts[m_act].done()) {
         if (m_sinceBegin.elapsed() > kActLimit)
-            fail(tr("\"%1\" did not come to an end").arg(m_acts[m_act].name));
+            fail(tr("\"%1\" did not finish").arg(m_acts[m_act].name));
         return;
     }
     if (!m_sinceDone.isValid())
@@ -156,7 +165,7 @@ void Demo::poll()
         return next();
     m_ended = true;
     m_poll.stop();
-    m_state->say(MessageLevel::Info, tr("That was Planloom. Everything is in %1.").arg(m_options.folder));
+    m_state->say(MessageLevel::Info, tr("Demo finished. All files are in %1.").arg(m_options.folder));
     Q_EMIT finished(true);
 }
 
@@ -211,7 +220,8 @@ void Demo::exportEverything()
     if (!m_state->savePlan(folder.filePath(QStringLiteral("plan.json"))))
         return fail(m_lastError);
     const std::string chrome = exporting::chromeTrace(m_state->measured());
-    if (const Status status = writeFileAtomically(folder.filePath(QStringLiteral("trace.json")).toStdString(), chrome); !status)
+    if (const Status status = writeFileAtomically(folder.filePath(QStringLiteral("trace.json")).toStdString(), chrome);
+        !status)
         return fail(qt(status.error().text()));
     pictures();
 }

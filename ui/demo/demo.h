@@ -15,13 +15,13 @@
 namespace planloom::ui {
 
 struct DemoOptions {
-    QString folder;             ///< where pictures, plan and trace go; exists
+    QString folder; ///< where pictures, plan and trace go; exists
     QString model = QStringLiteral("zoo:gpt-nano");
     QString cluster = QStringLiteral("local:4");
-    QString data;               ///< text to train on
+    QString data; ///< text to train on
     std::int64_t batch = 8;
     std::int64_t steps = 12;
-    int pauseMilliseconds = 0;  ///< between two acts, for people who watch
+    int pauseMilliseconds = 0; ///< between two acts, for people who watch
 };
 
 /// Plays the acts one after the other: starts one, waits until it is done, goes on.

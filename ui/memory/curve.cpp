@@ -17,7 +17,8 @@ QList<QPointF> thin(const QList<QPointF> &points, std::size_t limit)
     for (std::size_t bucket = 0; bucket < buckets; ++bucket) {
         const auto from = points.begin() + static_cast<qsizetype>(1 + bucket * (size - 2) / buckets);
         const auto to = points.begin() + static_cast<qsizetype>(1 + (bucket + 1) * (size - 2) / buckets);
-        const auto [low, high] = std::minmax_element(from, to, [](const QPointF &a, const QPointF &b) { return a.y() < b.y(); });
+        const auto [low, high] =
+            std::minmax_element(from, to, [](const QPointF &a, const QPointF &b) { return a.y() < b.y(); });
         const auto first = std::min(low, high);
         const auto second = std::max(low, high);
         result << *first;
@@ -28,8 +29,8 @@ QList<QPointF> thin(const QList<QPointF> &points, std::size_t limit)
     return result;
 }
 
-QList<QPointF> staircase(const std::vector<simulate::MemoryPoint> &points, const MemoryValue &value, double endSeconds, double timeScale,
-                         double valueScale, std::size_t limit)
+QList<QPointF> staircase(const std::vector<simulate::MemoryPoint> &points, const MemoryValue &value, double endSeconds,
+                         double timeScale, double valueScale, std::size_t limit)
 {
     QList<QPointF> steps;
     steps.reserve(static_cast<qsizetype>(2 * points.size() + 1));
@@ -47,26 +48,10 @@ QList<QPointF> staircase(const std::vector<simulate::MemoryPoint> &points, const
     return thin(steps, limit);
 }
 
-std::vector<std::size_t> numberCurves(const std::vector<std::vector<simulate::MemoryPoint>> &devices)
-{
-    const auto samePoint = [](const simulate::MemoryPoint &a, const simulate::MemoryPoint &b) { return a.seconds == b.seconds && a.total() == b.total(); };
-    std::vector<const std::vector<simulate::MemoryPoint> *> curves;
-    std::vector<std::size_t> numbers;
-    for (const auto &points : devices) {
-        const auto same = [&](const auto *other) {
-            return points.size() == other->size() && std::equal(points.begin(), points.end(), other->begin(), samePoint);
-        };
-        const auto found = std::find_if(curves.begin(), curves.end(), same);
-        numbers.push_back(static_cast<std::size_t>(found - curves.begin()));
-        if (found == curves.end())
-            curves.push_back(&points);
-    }
-    return numbers;
-}
-
 const simulate::MemoryPoint *peakOf(const std::vector<simulate::MemoryPoint> &points)
 {
-    const auto peak = std::max_element(points.begin(), points.end(), [](const auto &a, const auto &b) { return a.total() < b.total(); });
+    const auto peak = std::max_element(points.begin(), points.end(),
+                                       [](const auto &a, const auto &b) { return a.total() < b.total(); });
     return peak == points.end() ? nullptr : &*peak;
 }
 

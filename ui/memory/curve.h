@@ -17,16 +17,14 @@ inline constexpr std::size_t kCurvePoints = 2000;
 
 using MemoryValue = std::function<double(const simulate::MemoryPoint &)>;
 
-/// A staircase of at most @p limit points: x = seconds * @p timeScale, y = value * @p valueScale, the last level held until @p endSeconds.
-/// Where points are left out, the smallest and the largest of each stretch stay, so that no peak is lost. Cost: O(points).
-QList<QPointF> staircase(const std::vector<simulate::MemoryPoint> &points, const MemoryValue &value, double endSeconds, double timeScale,
-                         double valueScale, std::size_t limit = kCurvePoints);
+/// A staircase of at most @p limit points: x = seconds * @p timeScale, y = value * @p valueScale, the last level held
+/// until @p endSeconds. Where points are left out, the smallest and the largest of each stretch stay, so that no peak
+/// is lost. Cost: O(points).
+QList<QPointF> staircase(const std::vector<simulate::MemoryPoint> &points, const MemoryValue &value, double endSeconds,
+                         double timeScale, double valueScale, std::size_t limit = kCurvePoints);
 
 /// Any curve, thinned the same way.
 QList<QPointF> thin(const QList<QPointF> &points, std::size_t limit = kCurvePoints);
-
-/// For each device the number of its curve: replicas do alike and share one. Numbered from 0 as they first occur. Cost: O(devices * curves).
-std::vector<std::size_t> numberCurves(const std::vector<std::vector<simulate::MemoryPoint>> &devices);
 
 /// The point of largest total, the first of equals; nullptr if there is none.
 const simulate::MemoryPoint *peakOf(const std::vector<simulate::MemoryPoint> &points);

@@ -20,46 +20,53 @@ namespace planloom::ui {
 
 namespace {
 
-/// What is stacked, from the bottom up: name (short: the legend is narrow), hue and texture.
-struct Category {
-    const char *name;
-    int color;
-    Qt::BrushStyle texture;
-    std::int64_t simulate::MemoryPoint::*bytes;
-};
-constexpr std::array<Category, 4> kCategories{{
-    {QT_TR_NOOP("model state"), 0, Qt::SolidPattern, &simulate::MemoryPoint::persistent},
-    {QT_TR_NOOP("activations"), 1, Qt::BDiagPattern, &simulate::MemoryPoint::activations},
-    {QT_TR_NOOP("in transit"), 2, Qt::Dense4Pattern, &simulate::MemoryPoint::gradients},
-    {QT_TR_NOOP("workspace"), 3, Qt::DiagCrossPattern, &simulate::MemoryPoint::workspace},
-}};
+/// How the kinds of memory are stacked on each other, from the bottom up; each has the hue of its number.
+constexpr std::array kTextures{Qt::SolidPattern, Qt::BDiagPattern, Qt::Dense4Pattern, Qt::DiagCrossPattern};
 
 constexpr std::size_t kAllCurvesPoints = 12'000; // of all devices' lines together: they are stroked within a few frames
 constexpr std::size_t kLeastCurvePoints = 128;
 
-double total(const simulate::MemoryPoint &point)
+std::vector<Cell> deviceRow(const simulate::DeviceReport &device, std::size_t curve,
+                            const std::optional<std::int64_t> &measured)
 {
-    return static_cast<double>(point.total());
+    const double share = device.capacityBytes > 0
+        ? static_cast<double>(device.peakBytes) / static_cast<double>(device.capacityBytes)
+        : 0;
+    Cell used{percentText(share), share};
+    used.bar = share;
+    used.warn = share > 1;
+    used.toolTip =
+        share > 1 ? MemoryView::tr("Does not fit: use more stages, smaller micro-batches or recompute") : QString();
+    return {{qt(device.id), {}, theme().ofSeries(static_cast<int>(curve))},
+            used,
+            {bytesText(device.peakBytes), static_cast<double>(device.peakBytes)},
+            measured ? Cell{bytesText(*measured), static_cast<double>(*measured)} : Cell{QStringLiteral("–"), 0.0},
+            {bytesText(device.capacityBytes), static_cast<double>(device.capacityBytes)}};
 }
 
-/// Sum of the categories below @p count.
+double total(const simulate::MemoryPoint &point) { return static_cast<double>(point.total()); }
+
+/// Sum of the kinds below @p count.
 double stacked(const simulate::MemoryPoint &point, std::size_t count)
 {
     double sum = 0;
     for (std::size_t k = 0; k < count; ++k)
-        sum += static_cast<double>(point.*kCategories[k].bytes);
+        sum += static_cast<double>(point.*simulate::memoryKinds()[k].bytes);
     return sum;
 }
 
 } // namespace
 
 MemoryView::MemoryView(StudioState *state, QWidget *parent)
-    : View(state, parent), m_devices(new QComboBox(this)), m_summary(new QLabel(this)),
-      m_chart(new PlainChart(tr("Memory over one iteration"), tr("time"), tr("memory"), this)), m_split(new QSplitter(Qt::Horizontal, this)),
+    : View(state, parent),
+      m_devices(new QComboBox(this)),
+      m_summary(new QLabel(this)),
+      m_chart(new PlainChart(tr("Memory over one iteration"), tr("time"), tr("memory"), this)),
+      m_split(new QSplitter(Qt::Horizontal, this)),
       m_table(new DataTable(this))
 {
     m_chart->setMinimumHeight(120);
-    m_devices->setAccessibleName(tr("Device whose memory is shown"));
+    m_devices->setAccessibleName(tr("Device shown in the memory chart"));
     m_table->setAccessibleName(tr("Peak memory of each device"));
     auto *top = new QHBoxLayout;
     top->addWidget(m_devices);
@@ -99,11 +106,13 @@ void MemoryView::makeSeries(int lines)
 {
     m_chart->chart()->removeAllSeries();
     m_lines.clear();
-    for (std::size_t k = 0; k < m_edges.size(); ++k)
-        m_edges[k] = new QLineSeries(m_chart);
+    m_areas.resize(simulate::memoryKinds().size());
+    m_edges.resize(m_areas.size() + 1);
+    for (QLineSeries *&edge : m_edges)
+        edge = new QLineSeries(m_chart);
     for (std::size_t k = 0; k < m_areas.size(); ++k) {
         m_areas[k] = new QAreaSeries(m_edges[k + 1], m_edges[k]);
-        m_areas[k]->setName(tr(kCategories[k].name));
+        m_areas[k]->setName(tr(simulate::memoryKinds()[k].name));
         m_chart->attach(m_areas[k]);
     }
     for (int k = 0; k < lines; ++k)
@@ -121,8 +130,8 @@ void MemoryView::paintSeries()
 {
     const Theme &t = theme();
     for (std::size_t k = 0; k < m_areas.size(); ++k) {
-        const QColor color = t.ofSeries(kCategories[k].color);
-        m_areas[k]->setBrush(QBrush(color, kCategories[k].texture));
+        const QColor color = t.ofSeries(static_cast<int>(k));
+        m_areas[k]->setBrush(QBrush(color, kTextures[k % kTextures.size()]));
         m_areas[k]->setPen(QPen(color, 1));
     }
     m_capacity->setPen(QPen(t.ofSeries(5), 2, Qt::DashLine));
@@ -134,7 +143,7 @@ void MemoryView::paintSeries()
 
 void MemoryView::refresh()
 {
-    m_curves = state()->simulation() ? numberCurves(state()->simulation()->memory) : std::vector<std::size_t>();
+    m_curves = state()->memoryCurves();
     refreshDevices();
     refreshCurves();
     refreshTable();
@@ -162,7 +171,7 @@ void MemoryView::refreshCurves()
 {
     const auto &simulation = state()->simulation();
     if (!simulation || simulation->memory.empty()) {
-        m_summary->setText(tr("No plan is simulated yet."));
+        m_summary->setText(tr("No simulation yet."));
         m_chart->hide();
         return;
     }
@@ -184,7 +193,9 @@ void MemoryView::refreshCurves()
         if (marker->series() == m_peak)
             marker->setVisible(!one); // said beside the picker then; the areas need the room
         else
-            marker->setVisible(area ? one : !m_lines.contains(line) && marker->series()->isVisible()); // lines are named by the table's swatches
+            marker->setVisible(area ? one
+                                    : !m_lines.contains(line)
+                                       && marker->series()->isVisible()); // lines are named by the table's swatches
     }
 }
 
@@ -195,12 +206,14 @@ void MemoryView::showAllDevices()
     const std::size_t count = m_curves.empty() ? 0 : *std::max_element(m_curves.begin(), m_curves.end()) + 1;
     if (m_lines.size() != static_cast<qsizetype>(count))
         makeSeries(static_cast<int>(count));
-    const std::size_t limit = std::clamp(kAllCurvesPoints / std::max<std::size_t>(count, 1), kLeastCurvePoints, kCurvePoints);
+    const std::size_t limit =
+        std::clamp(kAllCurvesPoints / std::max<std::size_t>(count, 1), kLeastCurvePoints, kCurvePoints);
     double largest = 0;
     double capacity = 0;
     for (const auto &device : simulation.report.devices) {
         largest = std::max(largest, static_cast<double>(device.peakBytes));
-        capacity = capacity == 0 ? static_cast<double>(device.capacityBytes) : std::min(capacity, static_cast<double>(device.capacityBytes));
+        capacity = capacity == 0 ? static_cast<double>(device.capacityBytes)
+                                 : std::min(capacity, static_cast<double>(device.capacityBytes));
     }
     const Unit unit = byteUnit(largest);
     const Unit time = timeUnit(simulation.report.iterationSeconds);
@@ -219,11 +232,14 @@ void MemoryView::showAllDevices()
     }
     for (QAreaSeries *area : m_areas)
         area->setVisible(false);
-    m_peak->replace(peak ? QList<QPointF>{{peak->seconds * time.factor, total(*peak) * unit.factor}} : QList<QPointF>{});
+    m_peak->replace(peak ? QList<QPointF>{{peak->seconds * time.factor, total(*peak) * unit.factor}}
+                         : QList<QPointF>{});
     m_chart->setTitles(QString::fromUtf8(time.name), QLatin1String(unit.name));
     m_chart->setRanges(end * time.factor, largest * unit.factor * 1.05);
     showCapacity(capacity, unit.factor, end * time.factor);
-    m_summary->setText(tr("Largest peak %1 of %2").arg(bytesText(static_cast<std::int64_t>(largest)), bytesText(static_cast<std::int64_t>(capacity))));
+    m_summary->setText(
+        tr("Largest peak %1 of %2")
+            .arg(bytesText(static_cast<std::int64_t>(largest)), bytesText(static_cast<std::int64_t>(capacity))));
 }
 
 void MemoryView::showDevice(std::size_t rank)
@@ -235,19 +251,21 @@ void MemoryView::showDevice(std::size_t rank)
     const Unit unit = byteUnit(static_cast<double>(device.peakBytes));
     const Unit time = timeUnit(end);
     for (std::size_t k = 0; k < m_edges.size(); ++k)
-        m_edges[k]->replace(staircase(points, [k](const auto &p) { return stacked(p, k); }, end, time.factor, unit.factor));
+        m_edges[k]->replace(staircase(
+            points, [k](const auto &p) { return stacked(p, k); }, end, time.factor, unit.factor));
     for (QAreaSeries *area : m_areas)
         area->setVisible(true);
     for (QLineSeries *line : std::as_const(m_lines))
         line->setVisible(false);
     const auto *peak = peakOf(points);
-    m_peak->replace(peak ? QList<QPointF>{{peak->seconds * time.factor, total(*peak) * unit.factor}} : QList<QPointF>{});
+    m_peak->replace(peak ? QList<QPointF>{{peak->seconds * time.factor, total(*peak) * unit.factor}}
+                         : QList<QPointF>{});
     m_chart->setTitles(QString::fromUtf8(time.name), QLatin1String(unit.name));
     m_chart->setRanges(end * time.factor, static_cast<double>(device.peakBytes) * unit.factor * 1.05);
     showCapacity(static_cast<double>(device.capacityBytes), unit.factor, end * time.factor);
-    QString text = tr("Arena %1 of %2").arg(bytesText(device.peakBytes), bytesText(device.capacityBytes));
+    QString text = tr("Reserved %1 of %2").arg(bytesText(device.peakBytes), bytesText(device.capacityBytes));
     if (peak)
-        text += tr(", most alive %1 at %2").arg(bytesText(peak->total()), secondsText(peak->seconds));
+        text += tr("; peak in use %1 at %2").arg(bytesText(peak->total()), secondsText(peak->seconds));
     m_summary->setText(text);
 }
 
@@ -267,20 +285,14 @@ void MemoryView::refreshTable()
     TableData table{{tr("Device"), tr("Used"), tr("Peak"), tr("Measured"), tr("Capacity")}, {}};
     if (const auto &simulation = state()->simulation()) {
         const auto &summary = state()->run().summary;
-        for (std::size_t k = 0; k < simulation->report.devices.size(); ++k) {
-            const auto &device = simulation->report.devices[k];
-            const double share = device.capacityBytes > 0 ? static_cast<double>(device.peakBytes) / static_cast<double>(device.capacityBytes) : 0;
-            Cell measured{QStringLiteral("–"), 0.0};
-            if (summary && state()->runIsOfDocument() && k < summary->peakBytesMeasured.size())
-                measured = {bytesText(summary->peakBytesMeasured[k]), static_cast<double>(summary->peakBytesMeasured[k])};
-            Cell used{percentText(share), share};
-            used.bar = share;
-            used.warn = share > 1;
-            used.toolTip = share > 1 ? tr("Does not fit: use more stages, smaller micro-batches or recompute") : QString();
-            table.rows.push_back({{qt(device.id), {}, theme().ofSeries(k < m_curves.size() ? static_cast<int>(m_curves[k]) : 0)}, used,
-                                  {bytesText(device.peakBytes), static_cast<double>(device.peakBytes)}, measured,
-                                  {bytesText(device.capacityBytes), static_cast<double>(device.capacityBytes)}});
-        }
+        table.rows.resize(simulation->report.devices.size());
+        table.makeRow = [simulation, curves = m_curves,
+                         measured = summary && state()->runIsOfDocument()
+                             ? summary->peakBytesMeasured
+                             : std::vector<std::int64_t>()](std::size_t row) {
+            return deviceRow(simulation->report.devices[row], row < curves.size() ? curves[row] : 0,
+                             row < measured.size() ? std::optional(measured[row]) : std::nullopt);
+        };
     }
     m_table->set(std::move(table));
 }

@@ -6,11 +6,10 @@
 #include <QList>
 #include <QSplitter>
 
-#include "ui/shell/view.h"
+#include "ui/widgets/view.h"
 #include "ui/widgets/chart.h"
 #include "ui/widgets/data_table.h"
 
-#include <array>
 #include <vector>
 
 class QAreaSeries;
@@ -36,7 +35,6 @@ protected:
     void resizeEvent(QResizeEvent *event) override; ///< chart beside the table, or above it where the view is narrow
 
 private:
-    static constexpr std::size_t kAreas = 4;
     void refresh();
     void refreshDevices();
     void refreshCurves();
@@ -53,10 +51,10 @@ private:
     PlainChart *m_chart;
     QSplitter *m_split;
     DataTable *m_table;
-    std::array<QAreaSeries *, kAreas> m_areas{};
-    std::array<QLineSeries *, kAreas + 1> m_edges{}; ///< m_edges[k + 1] is the upper edge of area k
-    QList<QLineSeries *> m_lines;                         ///< one for each curve of m_curves
-    std::vector<std::size_t> m_curves;                    ///< of each device, as numberCurves() has them
+    std::vector<QAreaSeries *> m_areas; ///< per simulate::memoryKinds()
+    std::vector<QLineSeries *> m_edges; ///< m_edges[k + 1] is the upper edge of area k
+    QList<QLineSeries *> m_lines;       ///< one for each curve of m_curves
+    std::vector<std::size_t> m_curves;  ///< of each device, as numberCurves() has them
     QLineSeries *m_capacity = nullptr;
     QScatterSeries *m_peak = nullptr;
 };

@@ -42,7 +42,8 @@ void DotProcess::end(int exitCode, QProcess::ExitStatus status)
         Q_EMIT finished(layout);
         return;
     }
-    Q_EMIT failed(complaint.isEmpty() ? tr("Graphviz's dot gave no layout") : tr("Graphviz's dot failed: %1").arg(complaint));
+    Q_EMIT failed(complaint.isEmpty() ? tr("Graphviz's dot gave no layout")
+                                      : tr("Graphviz's dot failed: %1").arg(complaint));
 }
 
 void DotProcess::drop()

@@ -9,8 +9,8 @@
 
 namespace planloom::ui {
 
-/// Lays a graph out by Graphviz's `dot` in a child process, which can be cancelled and cannot take the studio down with it. One
-/// layout at a time: starting another cancels the first. UI thread.
+/// Lays a graph out by Graphviz's `dot` in a child process, which can be cancelled and cannot take the studio down with
+/// it. One layout at a time: starting another cancels the first. UI thread.
 class DotProcess : public QObject {
     Q_OBJECT
 

@@ -62,7 +62,8 @@ GraphCanvas::GraphCanvas(QWidget *parent) : QGraphicsView(parent)
     setRenderHint(QPainter::Antialiasing);
     setTransformationAnchor(QGraphicsView::AnchorUnderMouse);
     setAccessibleName(tr("Graph of the model"));
-    setAccessibleDescription(tr("Boxes are scopes and operators. Enter opens a scope, Backspace closes it, arrows walk along edges, Space fits the graph. The layer "
+    setAccessibleDescription(tr("Boxes are scopes and operators. Enter opens a scope, Backspace closes it, arrows walk "
+                                "along edges, Space fits the graph. The layer "
                                 "table has the same data."));
 }
 
@@ -76,7 +77,8 @@ std::vector<std::pair<double, double>> GraphCanvas::boxSizes(const VisibleGraph 
     return sizes;
 }
 
-void GraphCanvas::show(const VisibleGraph &graph, const PlainLayout &layout, const std::vector<std::vector<QColor>> &stageColors)
+void GraphCanvas::show(const VisibleGraph &graph, const PlainLayout &layout,
+                       const std::vector<std::vector<QColor>> &stageColors)
 {
     const std::string before = m_current >= 0 ? m_graph.nodes[static_cast<std::size_t>(m_current)].key : std::string();
     m_scene.clear();

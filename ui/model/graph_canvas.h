@@ -13,8 +13,9 @@ namespace planloom::ui {
 
 class GraphNodeItem;
 
-/// Draws a laid-out VisibleGraph: drag pans, ctrl-wheel zooms, click selects, double-click or Enter opens or closes a scope, Backspace
-/// closes the scope around, Space fits, arrows walk along edges. Knows no state: the view above connects it.
+/// Draws a laid-out VisibleGraph: drag pans, ctrl-wheel zooms, click selects, double-click or Enter opens or closes a
+/// scope, Backspace closes the scope around, Space fits, arrows walk along edges. Knows no state: the view above
+/// connects it.
 class GraphCanvas final : public QGraphicsView {
     Q_OBJECT
 
@@ -24,7 +25,8 @@ public:
     /// Sizes of the boxes in inches, for dot.
     [[nodiscard]] std::vector<std::pair<double, double>> boxSizes(const VisibleGraph &graph) const;
     /// Replaces the picture. @p stageColors: per node, the colours of the stages that it belongs to.
-    void show(const VisibleGraph &graph, const PlainLayout &layout, const std::vector<std::vector<QColor>> &stageColors);
+    void show(const VisibleGraph &graph, const PlainLayout &layout,
+              const std::vector<std::vector<QColor>> &stageColors);
     void recolor(const std::vector<std::vector<QColor>> &stageColors);
     void highlight(const std::vector<int> &nodes); ///< the selection
     void setCurrent(int node, bool center);
@@ -56,7 +58,7 @@ private:
     std::vector<GraphNodeItem *> m_items; ///< owned by the scene
     std::vector<QGraphicsPathItem *> m_edges;
     int m_current = -1;
-    bool m_fitted = true; ///< keep the whole graph in view until a person zooms or pans
+    bool m_fitted = true; ///< keep the whole graph in view until the user zooms or pans
 };
 
 } // namespace planloom::ui

@@ -28,7 +28,10 @@ QString stubText(const GraphNode &node)
     return names.isEmpty() ? QString() : QStringLiteral("◂ ") + names.join(QStringLiteral(", "));
 }
 
-QString titleOf(const GraphNode &node) { return (node.group ? QStringLiteral("▸ ") : QString()) + QString::fromStdString(node.title); }
+QString titleOf(const GraphNode &node)
+{
+    return (node.group ? QStringLiteral("▸ ") : QString()) + QString::fromStdString(node.title);
+}
 
 QFont smaller(QFont font)
 {
@@ -45,11 +48,16 @@ QFont bold(QFont font)
 } // namespace
 
 GraphNodeItem::GraphNodeItem(const GraphNode &node, int index, const QFont &font)
-    : m_title(titleOf(node)), m_detail(QString::fromStdString(node.detail)), m_stubs(stubText(node)), m_group(node.group), m_index(index), m_size(sizeFor(node, font)),
+    : m_title(titleOf(node)),
+      m_detail(QString::fromStdString(node.detail)),
+      m_stubs(stubText(node)),
+      m_group(node.group),
+      m_index(index),
+      m_size(sizeFor(node, font)),
       m_font(font)
 {
-    setToolTip(QString::fromStdString(node.key) + (m_detail.isEmpty() ? QString() : QStringLiteral("\n") + m_detail) +
-               (m_stubs.isEmpty() ? QString() : QStringLiteral("\n") + m_stubs));
+    setToolTip(QString::fromStdString(node.key) + (m_detail.isEmpty() ? QString() : QStringLiteral("\n") + m_detail)
+               + (m_stubs.isEmpty() ? QString() : QStringLiteral("\n") + m_stubs));
 }
 
 QSizeF GraphNodeItem::sizeFor(const GraphNode &node, const QFont &font)
@@ -57,7 +65,9 @@ QSizeF GraphNodeItem::sizeFor(const GraphNode &node, const QFont &font)
     const QFontMetricsF title(node.group ? bold(font) : font);
     const QFontMetricsF small(smaller(font));
     const QString stubs = stubText(node);
-    double width = std::max({title.horizontalAdvance(titleOf(node)), small.horizontalAdvance(QString::fromStdString(node.detail)), small.horizontalAdvance(stubs)});
+    double width =
+        std::max({title.horizontalAdvance(titleOf(node)), small.horizontalAdvance(QString::fromStdString(node.detail)),
+                  small.horizontalAdvance(stubs)});
     double height = title.height();
     height += node.detail.empty() ? 0 : small.height();
     height += stubs.isEmpty() ? 0 : small.height();
@@ -85,7 +95,10 @@ void GraphNodeItem::setCurrent(bool on)
     update();
 }
 
-QRectF GraphNodeItem::boundingRect() const { return {-m_size.width() / 2 - 2, -m_size.height() / 2 - 2, m_size.width() + 4, m_size.height() + 4}; }
+QRectF GraphNodeItem::boundingRect() const
+{
+    return {-m_size.width() / 2 - 2, -m_size.height() / 2 - 2, m_size.width() + 4, m_size.height() + 4};
+}
 
 void GraphNodeItem::paintStages(QPainter *painter, const QRectF &box) const
 {
@@ -115,7 +128,8 @@ void GraphNodeItem::paint(QPainter *painter, const QStyleOptionGraphicsItem *opt
         line.setHeight(metrics.height());
         painter->setFont(font);
         painter->setPen(color);
-        painter->drawText(line, Qt::AlignLeft | Qt::AlignVCenter, metrics.elidedText(text, Qt::ElideMiddle, line.width()));
+        painter->drawText(line, Qt::AlignLeft | Qt::AlignVCenter,
+                          metrics.elidedText(text, Qt::ElideMiddle, line.width()));
         line.translate(0, line.height());
     };
     const QColor strong = m_highlighted ? colors.accentText : colors.text;

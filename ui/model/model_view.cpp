@@ -17,8 +17,14 @@ constexpr std::size_t kMostBoxes = 1500;
 } // namespace
 
 ModelView::ModelView(StudioState *state, QWidget *parent)
-    : View(state, parent), m_summary(new QLabel(this)), m_search(new QLineEdit(this)), m_cancel(new QPushButton(tr("Cancel"), this)), m_note(new QLabel(this)),
-      m_tabs(new QTabWidget(this)), m_canvas(new GraphCanvas(this)), m_table(new DataTable(this))
+    : View(state, parent),
+      m_summary(new QLabel(this)),
+      m_search(new QLineEdit(this)),
+      m_cancel(new QPushButton(tr("Cancel"), this)),
+      m_note(new QLabel(this)),
+      m_tabs(new QTabWidget(this)),
+      m_canvas(new GraphCanvas(this)),
+      m_table(new DataTable(this))
 {
     build();
     makeCommands();
@@ -59,7 +65,7 @@ void ModelView::build()
     m_note->setWordWrap(true);
     m_note->hide();
     m_cancel->hide();
-    m_cancel->setToolTip(tr("Stop laying the graph out"));
+    m_cancel->setToolTip(tr("Cancel the graph layout"));
     m_tabs->addTab(m_canvas, tr("Graph"));
     m_tabs->addTab(m_table, tr("Layers"));
     auto *bar = new QHBoxLayout;
@@ -97,8 +103,10 @@ void ModelView::modelChanged()
         return;
     }
     const graph::Graph &graph = *state()->model()->graph;
-    m_summary->setText(
-        tr("%1: %2 operators, %3 of parameters").arg(qt(graph.name())).arg(graph.ops().size()).arg(bytesText(graph.parameterBytes().value())));
+    m_summary->setText(tr("%1: %2 operators, %3 of parameters")
+                           .arg(qt(graph.name()))
+                           .arg(graph.ops().size())
+                           .arg(bytesText(graph.parameterBytes().value())));
     if (m_shown != state()->model())
         m_open.clear();
     m_shown = state()->model();
@@ -107,7 +115,8 @@ void ModelView::modelChanged()
     layOut();
 }
 
-/// Scopes that hold nothing but scopes (the list of a transformer's blocks) say little while closed: begin inside, as long as all fits.
+/// Scopes that hold nothing but scopes (the list of a transformer's blocks) say little while closed: begin inside, as
+/// long as all fits.
 void ModelView::openContainers()
 {
     constexpr std::size_t kFirstPicture = 40;
@@ -122,7 +131,8 @@ void ModelView::openContainers()
             inside.insert(node.key);
             const VisibleGraph after = m_scopes->visible(inside);
             const auto isInside = [&](const GraphNode &n) { return n.key.starts_with(node.key + "/"); };
-            const bool onlyScopes = std::all_of(after.nodes.begin(), after.nodes.end(), [&](const GraphNode &n) { return !isInside(n) || n.group; });
+            const bool onlyScopes = std::all_of(after.nodes.begin(), after.nodes.end(),
+                                                [&](const GraphNode &n) { return !isInside(n) || n.group; });
             const bool alone = before.nodes.size() == 1;
             if (after.nodes.size() > kFirstPicture || !(onlyScopes || alone))
                 continue;
@@ -145,8 +155,11 @@ void ModelView::refreshTable()
             const std::int64_t parameters = costs.parameterBytes(k, k + 1).value();
             const std::int64_t cut = view.cutBytes(graph, k, 1).value();
             const int operators = layer.last.value - layer.first.value;
-            table.rows.push_back({{qt(layer.name), {}}, stageCell(k), {QString::number(operators), operators},
-                                  {bytesText(parameters), static_cast<double>(parameters)}, {bytesText(cut), static_cast<double>(cut)}});
+            table.rows.push_back({{qt(layer.name), {}},
+                                  stageCell(k),
+                                  {QString::number(operators), operators},
+                                  {bytesText(parameters), static_cast<double>(parameters)},
+                                  {bytesText(cut), static_cast<double>(cut)}});
         }
     }
     m_table->set(std::move(table));
@@ -245,7 +258,7 @@ void ModelView::findNext()
         return;
     const auto hits = m_scopes->search(m_search->text().toStdString());
     if (hits.empty()) {
-        m_note->setText(tr("Nothing in the model is called '%1'").arg(m_search->text()));
+        m_note->setText(tr("No scope or operator matches '%1'").arg(m_search->text()));
         m_note->show();
         return;
     }

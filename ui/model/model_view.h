@@ -8,7 +8,7 @@
 
 #include "ui/model/dot_process.h"
 #include "ui/model/graph_canvas.h"
-#include "ui/shell/view.h"
+#include "ui/widgets/view.h"
 #include "ui/widgets/data_table.h"
 
 #include <memory>
@@ -55,11 +55,11 @@ private:
     DataTable *m_table;
     DotProcess m_dot;
     QList<QAction *> m_commands;
-    std::shared_ptr<const import::Model> m_shown; ///< keeps alive what m_scopes reads
+    std::shared_ptr<const import::Model> m_shown; ///< keeps the data of m_scopes alive
     std::unique_ptr<ScopeGraph> m_scopes;
     std::set<std::string> m_open;
-    VisibleGraph m_pending;    ///< being laid out
-    std::string m_reveal;      ///< becomes current after the layout
+    VisibleGraph m_pending; ///< being laid out
+    std::string m_reveal;   ///< becomes current after the layout
     QString m_lastSearch;
     std::size_t m_hit = 0;
 };

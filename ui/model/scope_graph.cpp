@@ -12,8 +12,8 @@ namespace {
 
 /// A tensor that so many boxes read is drawn as a stub on each: edges from one box to all make layouts explode.
 constexpr std::size_t kSharedReaders = 6;
-/// Ranks that an edge given to dot may span. Each rank on the way becomes a virtual node there: densenet-121 takes a minute with all
-/// edges and 0.02 s with this limit.
+/// Ranks that an edge given to dot may span. Each rank on the way becomes a virtual node there: densenet-121 takes a
+/// minute with all edges and 0.02 s with this limit.
 constexpr int kLongestSpan = 8;
 /// More operators than this directly in one scope are shown in runs.
 constexpr std::size_t kMostChildren = 120;
@@ -30,7 +30,8 @@ std::vector<std::string> splitScope(const std::string &scope)
 
 std::string lower(std::string text)
 {
-    std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+    std::transform(text.begin(), text.end(), text.begin(),
+                   [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
     return text;
 }
 
@@ -60,8 +61,8 @@ ScopeGraph::ScopeGraph(const graph::Graph &graph, const graph::LayerView *layers
         std::vector<std::string> path = splitScope(op.scope);
         if (direct[op.scope] > kMostChildren) {
             const std::size_t run = seen[op.scope]++ / kMostChildren;
-            path.push_back(fmt::format("{}{}operators {}..{}", op.scope, op.scope.empty() ? "" : "/", run * kMostChildren,
-                                       std::min((run + 1) * kMostChildren, direct[op.scope]) - 1));
+            path.push_back(fmt::format("{}{}operators {}..{}", op.scope, op.scope.empty() ? "" : "/",
+                                       run * kMostChildren, std::min((run + 1) * kMostChildren, direct[op.scope]) - 1));
         }
         m_path.push_back(std::move(path));
         m_layerOf.push_back(layers ? layers->layerOf(op.id) : 0);
@@ -90,7 +91,15 @@ VisibleGraph ScopeGraph::visible(const std::set<std::string> &open) const
         if (known != groups.end()) {
             node = known->second;
         } else {
-            GraphNode made{scope.empty() ? op.name : scope, scope.empty() ? op.type : lastPart(scope), {}, !scope.empty(), op.id, layer, layer + 1, 0, {}};
+            GraphNode made{scope.empty() ? op.name : scope,
+                           scope.empty() ? op.type.name() : lastPart(scope),
+                           {},
+                           !scope.empty(),
+                           op.id,
+                           layer,
+                           layer + 1,
+                           0,
+                           {}};
             if (scope.empty() && !op.outputs.empty() && op.outputs[0].valid())
                 made.detail = m_graph.tensor(op.outputs[0]).shape.text();
             result.nodes.push_back(std::move(made));
@@ -147,7 +156,8 @@ void ScopeGraph::connect(VisibleGraph &result, const std::vector<int> &nodeOf) c
             rank = std::max(rank, result.nodes[static_cast<std::size_t>(from)].rank + 1);
         }
     for (const auto &[from, to] : pairs) {
-        const int span = result.nodes[static_cast<std::size_t>(to)].rank - result.nodes[static_cast<std::size_t>(from)].rank;
+        const int span =
+            result.nodes[static_cast<std::size_t>(to)].rank - result.nodes[static_cast<std::size_t>(from)].rank;
         result.edges.push_back({from, to, from > to || span > kLongestSpan});
     }
 }
@@ -182,7 +192,8 @@ std::vector<std::string> ScopeGraph::search(const std::string &text) const
         for (const std::string &scope : m_path[op.id.index()])
             if (scopes.insert(scope).second && lower(lastPart(scope)).find(wanted) != std::string::npos)
                 hits.push_back(scope);
-        if (lower(lastPart(op.name)).find(wanted) != std::string::npos || lower(op.type).find(wanted) != std::string::npos)
+        if (lower(lastPart(op.name)).find(wanted) != std::string::npos
+            || lower(op.type).find(wanted) != std::string::npos)
             hits.push_back(op.name);
     }
     return hits;
@@ -198,7 +209,8 @@ std::vector<std::string> ScopeGraph::allScopes() const
 
 std::string dotSource(const VisibleGraph &graph, const std::vector<std::pair<double, double>> &sizes)
 {
-    std::string text = "digraph model {\n  graph [nodesep=0.18, ranksep=0.3];\n  node [shape=box, fixedsize=true, label=\"\"];\n";
+    std::string text =
+        "digraph model {\n  graph [nodesep=0.18, ranksep=0.3];\n  node [shape=box, fixedsize=true, label=\"\"];\n";
     for (std::size_t i = 0; i < graph.nodes.size(); ++i)
         text += fmt::format("  {} [width={:.3f}, height={:.3f}];\n", i, sizes[i].first, sizes[i].second);
     std::vector<bool> placed(graph.nodes.size(), false);

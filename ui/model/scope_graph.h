@@ -17,10 +17,10 @@ struct GraphNode {
     std::string title;  ///< last part of the path, or the operator's type
     std::string detail; ///< "42 operators", or the output's shape
     bool group = false;
-    OpId firstOp;       ///< smallest of its operators
+    OpId firstOp; ///< smallest of its operators
     std::size_t firstLayer = 0;
-    std::size_t lastLayer = 0; ///< one past the end
-    int rank = 0;       ///< longest path from a source
+    std::size_t lastLayer = 0;      ///< one past the end
+    int rank = 0;                   ///< longest path from a source
     std::vector<std::string> stubs; ///< inputs that many boxes share: named here instead of drawn as edges
 };
 
@@ -30,7 +30,7 @@ struct GraphEdge {
     bool far = false; ///< spans many ranks, or runs against the order: not for dot, drawn as a curve at the side
 };
 
-/// What is visible at one state of opened and closed scopes.
+/// The visible boxes and edges for a set of open scopes.
 struct VisibleGraph {
     std::vector<GraphNode> nodes; ///< in the order of their first operators
     std::vector<GraphEdge> edges;
@@ -70,7 +70,7 @@ struct PlainLayout {
         double x = 0, y = 0;
     };
     double width = 0, height = 0;
-    std::vector<Point> centers;                      ///< per node
+    std::vector<Point> centers;                                ///< per node
     std::map<std::pair<int, int>, std::vector<Point>> splines; ///< Bezier points per near edge
 };
 /// False if @p text is not a whole answer for @p nodes boxes.

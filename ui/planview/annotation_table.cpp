@@ -15,11 +15,12 @@ namespace {
 
 const plan::Annotation *annotationOf(const plan::Plan &plan, const std::string &scope)
 {
-    const auto found = std::find_if(plan.annotations.begin(), plan.annotations.end(), [&](const plan::Annotation &each) { return each.scope == scope; });
+    const auto found = std::find_if(plan.annotations.begin(), plan.annotations.end(),
+                                    [&](const plan::Annotation &each) { return each.scope == scope; });
     return found == plan.annotations.end() ? nullptr : &*found;
 }
 
-/// The stage that the layers lie in, if it is laid out as the annotation says; -1: none.
+/// The stage that the layers lie in, if its layout follows the annotation; -1: none.
 int stageLike(const plan::Plan &plan, const plan::Annotation &annotation, const AnnotationScopes::Scope &scope)
 {
     for (std::size_t s = 0; s < plan.stages.size(); ++s) {
@@ -28,7 +29,8 @@ int stageLike(const plan::Plan &plan, const plan::Annotation &annotation, const 
             continue;
         const bool split = stage.shards() > 1;
         const bool wanted = annotation.kind == plan::Annotation::Kind::Split;
-        const bool asMany = annotation.devices == 0 || static_cast<int>(wanted ? stage.shards() : stage.replicas()) % annotation.devices == 0;
+        const bool asMany = annotation.devices == 0
+            || static_cast<int>(wanted ? stage.shards() : stage.replicas()) % annotation.devices == 0;
         return asMany && (split == wanted || annotation.devices == 1) ? static_cast<int>(s) : -1;
     }
     return -1;
@@ -68,24 +70,28 @@ void AnnotationScopes::read(const plan::Document &document)
     m_all = m_ofModel;
     std::size_t runs = 0;
     for (const plan::Annotation &annotation : document.plan.annotations) {
-        if (std::any_of(m_ofModel.begin(), m_ofModel.end(), [&](const Scope &scope) { return scope.name == annotation.scope; }))
+        if (std::any_of(m_ofModel.begin(), m_ofModel.end(),
+                        [&](const Scope &scope) { return scope.name == annotation.scope; }))
             continue;
         if (const auto range = plan::layersOfScope(annotation.scope, *subject.graph, subject.layers()))
-            m_all.insert(m_all.begin() + static_cast<std::ptrdiff_t>(++runs), {annotation.scope, range->first, range->last});
+            m_all.insert(m_all.begin() + static_cast<std::ptrdiff_t>(++runs),
+                         {annotation.scope, range->first, range->last});
     }
 }
 
 TableData annotationTable(const plan::Document &document, const AnnotationScopes &scopes)
 {
-    TableData table{{QObject::tr("Scope"), QObject::tr("Strategy"), QObject::tr("Layers"), QObject::tr("In the plan")}, {}};
+    TableData table{{QObject::tr("Scope"), QObject::tr("Strategy"), QObject::tr("Layers"), QObject::tr("In the plan")},
+                    {}};
     for (const AnnotationScopes::Scope &scope : scopes.all()) {
         const plan::Annotation *annotation = annotationOf(document.plan, scope.name);
         Cell name{qt(scope.name), std::nullopt};
         if (scope.name == plan::kOtherScopes)
-            name.toolTip = QObject::tr("What no other annotation names");
+            name.toolTip = QObject::tr("Scopes without an annotation");
         Cell strategy{annotation ? qt(plan::strategyText(*annotation)) : QString(), std::nullopt};
         strategy.editable = true;
-        strategy.toolTip = QObject::tr("split:4 cuts the scope's tensors into four parts, replicate:2 has two copies share the samples; nothing takes the annotation away");
+        strategy.toolTip = QObject::tr("split:4 cuts the scope's tensors into four parts, replicate:2 has two copies "
+                                       "share the samples; an empty cell removes the annotation");
         Cell layers{QObject::tr("%1 – %2").arg(scope.first).arg(scope.last - 1), static_cast<double>(scope.first)};
         table.rows.push_back({name, strategy, layers, inThePlan(document.plan, annotation, scope)});
     }
@@ -108,7 +114,8 @@ bool editAnnotation(StudioState &state, const std::string &scope, const QString 
     const plan::Annotation *present = annotationOf(state.document()->plan, scope);
     if (present ? wanted == *present : !wanted)
         return true;
-    const QString what = wanted ? QObject::tr("Annotate %1 as %2").arg(qt(scope), qt(plan::strategyText(*wanted))) : QObject::tr("Take the annotation of %1 away").arg(qt(scope));
+    const QString what = wanted ? QObject::tr("Annotate %1 as %2").arg(qt(scope), qt(plan::strategyText(*wanted)))
+                                : QObject::tr("Remove the annotation of %1").arg(qt(scope));
     return state.editPlan(what, [&](plan::Plan &plan) {
         std::erase_if(plan.annotations, [&](const plan::Annotation &each) { return each.scope == scope; });
         if (wanted)
@@ -122,7 +129,9 @@ bool planAsAnnotated(StudioState &state)
         return false;
     const plan::Plan &plan = state.document()->plan;
     if (plan.annotations.empty()) {
-        state.say(MessageLevel::Warning, QObject::tr("Nothing is annotated: write a strategy, such as split:4, beside a scope first."));
+        state.say(MessageLevel::Warning,
+                  QObject::tr(
+                      "There are no annotations yet; enter a strategy, such as split:4, beside a scope first."));
         return false;
     }
     PlanRequest request = state.requestLikeDocument({});

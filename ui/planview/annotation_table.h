@@ -13,7 +13,8 @@ namespace planloom::ui {
 
 enum class AnnotationColumn { Scope, Strategy, Layers, InThePlan };
 
-/// Scopes of a model that may be annotated, with their layers; the first is "*", whatever is not annotated. Worked out once per model.
+/// Scopes of a model that may be annotated, with their layers; the first is "*", whatever is not annotated. Worked out
+/// once per model.
 class AnnotationScopes {
 public:
     struct Scope {
@@ -31,11 +32,11 @@ private:
     std::vector<Scope> m_all;
 };
 
-/// A row per scope: its annotation, which can be written, and whether the plan is as it says.
+/// A row per scope: its editable annotation, and whether the plan follows it.
 TableData annotationTable(const plan::Document &document, const AnnotationScopes &scopes);
 
-/// Carries out what a person wrote as @p scope's strategy: "split:4", "replicate:2", "replicate"; nothing takes the annotation away. One undoable edit;
-/// false if it was refused, and the state has said why.
+/// Applies the strategy that the user entered for @p scope: "split:4", "replicate:2", "replicate"; an empty text
+/// removes the annotation. One undoable edit; false if it was refused, and the state has said why.
 bool editAnnotation(StudioState &state, const std::string &scope, const QString &text);
 
 /// Plans again with whale, which follows annotations, for the document's batch and optimizer.

@@ -20,10 +20,7 @@ void LayerAxis::setPixels(double left, double width)
     m_width = std::max(width, 1.0);
 }
 
-double LayerAxis::x(double layer) const
-{
-    return m_left + (layer - m_begin) / (m_end - m_begin) * m_width;
-}
+double LayerAxis::x(double layer) const { return m_left + (layer - m_begin) / (m_end - m_begin) * m_width; }
 
 std::size_t LayerAxis::layerAt(double pixel) const
 {
@@ -83,15 +80,9 @@ void LayerAxis::reveal(std::size_t layer)
     place(at - (m_end - m_begin) / 2, m_end - m_begin);
 }
 
-std::size_t LayerAxis::firstVisible() const
-{
-    return static_cast<std::size_t>(std::max(std::floor(m_begin), 0.0));
-}
+std::size_t LayerAxis::firstVisible() const { return static_cast<std::size_t>(std::max(std::floor(m_begin), 0.0)); }
 
-std::size_t LayerAxis::lastVisible() const
-{
-    return std::min(m_layers, static_cast<std::size_t>(std::ceil(m_end)));
-}
+std::size_t LayerAxis::lastVisible() const { return std::min(m_layers, static_cast<std::size_t>(std::ceil(m_end))); }
 
 void LayerAxis::place(double begin, double span)
 {

@@ -6,8 +6,8 @@
 
 namespace planloom::ui {
 
-/// Layers on the horizontal axis: layer k takes [x(k), x(k + 1)), boundary "before layer k" stands at x(k). Shows a window of the
-/// model's layers, all of them at first. Pure geometry; no widget, no painting.
+/// Layers on the horizontal axis: layer k takes [x(k), x(k + 1)), boundary "before layer k" stands at x(k). Shows a
+/// window of the model's layers, all of them at first. Pure geometry; no widget, no painting.
 class LayerAxis {
 public:
     static constexpr double kLeastLayers = 4; ///< zoomed in as far as it goes

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// What LayerBars shows and how mouse and keyboard change it.
+// Content of LayerBars, and its reaction to mouse and keyboard.
 #include "ui/planview/layer_bars.h"
 
 #include "ui/widgets/text.h"
@@ -17,11 +17,11 @@ namespace planloom::ui {
 
 namespace {
 
-constexpr int kDragStart = 3;       // pixels
-constexpr int kFarStep = 5;         // layers that Shift+arrow moves
-constexpr double kWheelZoom = 1.2;  // per notch
-constexpr int kWheelPixels = 60;    // per notch
-constexpr int kNotch = 120;         // of QWheelEvent::angleDelta
+constexpr int kDragStart = 3;      // pixels
+constexpr int kFarStep = 5;        // layers that Shift+arrow moves
+constexpr double kWheelZoom = 1.2; // per notch
+constexpr int kWheelPixels = 60;   // per notch
+constexpr int kNotch = 120;        // of QWheelEvent::angleDelta
 
 double slowest(const std::vector<double> &seconds)
 {
@@ -43,6 +43,7 @@ void LayerBars::setDocument(const DocumentPtr &document)
     m_document = document;
     m_figures.clear();
     m_stageSeconds.clear();
+    m_stageDevices.clear();
     m_boundaries.clear();
     endDrag();
     if (document) {
@@ -50,6 +51,7 @@ void LayerBars::setDocument(const DocumentPtr &document)
         const auto &stages = document->plan.stages;
         for (std::size_t s = 0; s < stages.size(); ++s) {
             m_stageSeconds.push_back(stageSeconds(*document, s, stages[s].firstLayer, stages[s].lastLayer));
+            m_stageDevices << beginningOf(qt(deviceText(*document->subject.cluster, stages[s].devices)));
             if (s > 0)
                 m_boundaries.push_back(stages[s].firstLayer);
         }
@@ -102,7 +104,7 @@ QString LayerBars::stageText(std::size_t stage) const
         .arg(which.firstLayer)
         .arg(which.lastLayer - 1)
         .arg(secondsText(m_stageSeconds[stage]), replicas == 1 ? tr("1 replica") : tr("%1 replicas").arg(replicas),
-             qt(deviceText(*m_document->subject.cluster, which.devices)));
+             m_stageDevices[static_cast<qsizetype>(stage)]);
 }
 
 QString LayerBars::describe(const QPoint &at) const
@@ -110,16 +112,17 @@ QString LayerBars::describe(const QPoint &at) const
     if (m_figures.empty() || at.x() < bandArea().left() || at.x() > bandArea().right())
         return {};
     if (const int boundary = m_axis.boundaryAt(at.x(), m_boundaries); boundary >= 0) {
-        return tr("Boundary of stages %1 and %2, before layer %3\nDrag it, or select it with [ and ] and move it with the arrow keys")
+        return tr("Boundary of stages %1 and %2, before layer %3\nDrag it, or select it with [ and ] and move it with "
+                  "the arrow keys")
             .arg(boundary)
             .arg(boundary + 1)
             .arg(m_boundaries[static_cast<std::size_t>(boundary)]);
     }
     if (bandArea().contains(at))
-        return stageText(static_cast<std::size_t>(stageAt(at.x()))) + tr("\nDouble click splits it");
+        return stageText(static_cast<std::size_t>(stageAt(at.x()))) + tr("\nDouble-click to split it");
     const std::size_t layer = m_axis.layerAt(at.x());
     const LayerFigures &figures = m_figures[layer];
-    return tr("Layer %1: %2 (stage %3)\nforward + backward %4\nparameters %5\nreceived by it %6 a micro-batch")
+    return tr("Layer %1: %2 (stage %3)\nforward + backward %4\nparameters %5\nreceived per micro-batch %6")
         .arg(layer)
         .arg(qt(m_document->subject.layers().layers[layer].name))
         .arg(stageAt(at.x()))
@@ -133,15 +136,17 @@ QString LayerBars::previewText() const
     const auto boundary = static_cast<std::size_t>(m_drag->boundary);
     const auto &stages = m_document->plan.stages;
     if (m_drag->layer <= stages[boundary].firstLayer || m_drag->layer >= stages[boundary + 1].lastLayer)
-        return tr("Not possible: stage %1 would have no layers").arg(m_drag->layer <= stages[boundary].firstLayer ? boundary : boundary + 1);
+        return tr("Stage %1 needs at least one layer")
+            .arg(m_drag->layer <= stages[boundary].firstLayer ? boundary : boundary + 1);
     const std::vector<double> after = secondsWithBoundary(*m_document, boundary, m_drag->layer);
     const auto one = [&](std::size_t stage) {
         return tr("stage %1: %2 → %3").arg(stage).arg(secondsText(m_stageSeconds[stage]), secondsText(after[stage]));
     };
     return tr("Before layer %1 (%2)\n%3\n%4\nslowest stage: %5 → %6 (%7)")
         .arg(m_drag->layer)
-        .arg(qt(m_document->subject.layers().layers[m_drag->layer].name), one(boundary), one(boundary + 1), secondsText(slowest(m_stageSeconds)),
-             secondsText(slowest(after)), changeText(slowest(m_stageSeconds), slowest(after)));
+        .arg(qt(m_document->subject.layers().layers[m_drag->layer].name), one(boundary), one(boundary + 1),
+             secondsText(slowest(m_stageSeconds)), secondsText(slowest(after)),
+             changeText(slowest(m_stageSeconds), slowest(after)));
 }
 
 void LayerBars::describeForReaders()
@@ -151,7 +156,10 @@ void LayerBars::describeForReaders()
         text = tr("%1 stages over %2 layers").arg(m_boundaries.size() + 1).arg(m_figures.size());
     if (m_current >= 0) {
         const auto boundary = static_cast<std::size_t>(m_current);
-        text = tr("Boundary of stages %1 and %2, before layer %3").arg(m_current).arg(m_current + 1).arg(m_boundaries[boundary]);
+        text = tr("Boundary of stages %1 and %2, before layer %3")
+                   .arg(m_current)
+                   .arg(m_current + 1)
+                   .arg(m_boundaries[boundary]);
     }
     if (text == accessibleDescription())
         return;

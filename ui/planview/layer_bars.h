@@ -16,9 +16,9 @@
 
 namespace planloom::ui {
 
-/// The layers as columns (height: forward + backward time; below: parameters, and what crosses in front of the layer), the stages as
-/// spans above them with boundaries between. Boundaries are dragged, or moved by the keyboard. Changes nothing itself: the view
-/// that holds it does what the signals ask for. Keys: resources/docs/studio/keys.md.
+/// The layers as columns (height: forward + backward time; below: parameters, and the bytes that cross in front of the
+/// layer), the stages as spans above them with boundaries between. Boundaries are dragged, or moved by the keyboard.
+/// Changes nothing itself: the view that owns it reacts to its signals. Keys: resources/docs/studio/keys.md.
 class LayerBars final : public QWidget {
     Q_OBJECT
 
@@ -33,13 +33,14 @@ public:
     [[nodiscard]] int currentBoundary() const { return m_current; } ///< -1: none
     void setCurrentBoundary(int boundary);
     void fit();
-    /// What the boundary that is being dragged would do; empty while none is.
+    /// Effect of the boundary being dragged; empty while none is.
     [[nodiscard]] QString previewText() const;
     [[nodiscard]] QSize minimumSizeHint() const override { return {240, 112}; }
     [[nodiscard]] QSize sizeHint() const override { return {640, 200}; }
 
 Q_SIGNALS:
-    void boundaryMoved(int boundary, std::size_t layer); ///< dropped before @p layer, or moved there by a key; may be illegal
+    void boundaryMoved(int boundary,
+                       std::size_t layer); ///< dropped before @p layer, or moved there by a key; may be illegal
     void stagePicked(int stage);
     void layerPicked(std::size_t layer);
     void cleared();
@@ -98,6 +99,7 @@ private:
     DocumentPtr m_document;
     std::vector<LayerFigures> m_figures;
     std::vector<double> m_stageSeconds;
+    QStringList m_stageDevices;            ///< the beginning of each stage's
     std::vector<std::size_t> m_boundaries; ///< the layer behind each
     LayerAxis m_axis;
     Selection m_selection;

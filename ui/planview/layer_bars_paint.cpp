@@ -2,6 +2,7 @@
 // How LayerBars looks. From top to bottom: stages, columns of time, parameters, cuts, ruler.
 #include "ui/planview/layer_bars.h"
 
+#include "engine/trace/trace.h"
 #include "ui/theme/theme.h"
 #include "ui/widgets/stage_style.h"
 #include "ui/widgets/text.h"
@@ -16,10 +17,10 @@ namespace planloom::ui {
 
 namespace {
 
-constexpr int kGutter = 92;      // names and scales of the rows, left of the layers
+constexpr int kGutter = 92; // names and scales of the rows, left of the layers
 constexpr int kMargin = 8;
-constexpr int kBand = 26;        // height of the stages
-constexpr int kStrip = 14;       // height of parameters, of cuts
+constexpr int kBand = 26;  // height of the stages
+constexpr int kStrip = 14; // height of parameters, of cuts
 constexpr int kRuler = 16;
 constexpr int kGap = 3;
 constexpr int kRoomForStrips = 104; // of the widget's height; below, the strips give way to the columns
@@ -34,18 +35,9 @@ double most(const std::vector<LayerFigures> &figures, double (*of)(const LayerFi
     return result;
 }
 
-double secondsOf(const LayerFigures &f)
-{
-    return f.seconds;
-}
-double parametersOf(const LayerFigures &f)
-{
-    return static_cast<double>(f.parameters);
-}
-double cutOf(const LayerFigures &f)
-{
-    return static_cast<double>(f.cut);
-}
+double secondsOf(const LayerFigures &f) { return f.seconds; }
+double parametersOf(const LayerFigures &f) { return static_cast<double>(f.parameters); }
+double cutOf(const LayerFigures &f) { return static_cast<double>(f.cut); }
 
 /// A round step of about @p wanted layers between two marks of the ruler.
 std::size_t rulerStep(double wanted)
@@ -61,10 +53,7 @@ std::size_t rulerStep(double wanted)
 
 } // namespace
 
-QRect LayerBars::bandArea() const
-{
-    return {kGutter, kMargin, std::max(width() - kGutter - kMargin, 1), kBand};
-}
+QRect LayerBars::bandArea() const { return {kGutter, kMargin, std::max(width() - kGutter - kMargin, 1), kBand}; }
 
 QRect LayerBars::barArea() const
 {
@@ -92,7 +81,8 @@ void LayerBars::paintEvent(QPaintEvent *)
     painter.fillRect(rect(), theme().base);
     if (m_figures.empty()) {
         painter.setPen(theme().dimText);
-        painter.drawText(rect().adjusted(8, 8, -8, -8), Qt::AlignCenter | Qt::TextWordWrap, tr("The stages appear here as spans over the model's layers."));
+        painter.drawText(rect().adjusted(8, 8, -8, -8), Qt::AlignCenter | Qt::TextWordWrap,
+                         tr("The stages appear here as spans over the model's layers."));
     } else {
         painter.setClipRect(bandArea().adjusted(-1, -kMargin, kMargin, height()));
         paintBars(painter);
@@ -123,7 +113,8 @@ void LayerBars::paintStage(QPainter &painter, std::size_t stage) const
 {
     const plan::Stage &which = m_document->plan.stages[stage];
     const double left = std::max(m_axis.x(static_cast<double>(which.firstLayer)), static_cast<double>(kGutter));
-    const double right = std::min(m_axis.x(static_cast<double>(which.lastLayer)), static_cast<double>(bandArea().right() + 1));
+    const double right =
+        std::min(m_axis.x(static_cast<double>(which.lastLayer)), static_cast<double>(bandArea().right() + 1));
     if (right <= left)
         return;
     const int index = static_cast<int>(stage);
@@ -142,16 +133,19 @@ void LayerBars::paintStage(QPainter &painter, std::size_t stage) const
     if (badge >= painter.fontMetrics().horizontalAdvance(number))
         painter.drawText(badgeBox, Qt::AlignCenter, number);
 
-    const double share = m_stageSeconds[stage] / std::max(1e-30, *std::max_element(m_stageSeconds.begin(), m_stageSeconds.end()));
+    const double share =
+        m_stageSeconds[stage] / std::max(1e-30, *std::max_element(m_stageSeconds.begin(), m_stageSeconds.end()));
     const QString longText = tr("%1  ·  %2 (%3 of the slowest)  ·  %4%5")
-                              .arg(qt(which.name), secondsText(m_stageSeconds[stage]), percentText(share, 0),
-                                   qt(deviceText(*m_document->subject.cluster, which.devices)), which.recompute != plan::Recompute::None ? tr("  ·  recompute") : QString());
+                                 .arg(qt(which.name), secondsText(m_stageSeconds[stage]), percentText(share, 0),
+                                      m_stageDevices[static_cast<qsizetype>(stage)],
+                                      which.recompute != plan::Recompute::None ? tr("  ·  recompute") : QString());
     const QString shortText = secondsText(m_stageSeconds[stage]);
     const QRectF room = box.adjusted(badge + 6, 0, -6, 0);
     painter.setPen(textOn(body));
     const QFontMetrics metrics = painter.fontMetrics();
     if (room.width() >= metrics.horizontalAdvance(shortText) * 2)
-        painter.drawText(room, Qt::AlignVCenter | Qt::AlignLeft, metrics.elidedText(longText, Qt::ElideRight, static_cast<int>(room.width())));
+        painter.drawText(room, Qt::AlignVCenter | Qt::AlignLeft,
+                         metrics.elidedText(longText, Qt::ElideRight, static_cast<int>(room.width())));
     else if (room.width() >= metrics.horizontalAdvance(shortText))
         painter.drawText(room, Qt::AlignVCenter | Qt::AlignLeft, shortText);
 }
@@ -171,7 +165,8 @@ void LayerBars::paintBars(QPainter &painter) const
     for (std::size_t k = m_axis.firstVisible(); k < m_axis.lastVisible(); ++k) {
         const double left = m_axis.x(static_cast<double>(k)) + gap;
         const double wide = std::max(m_axis.x(static_cast<double>(k) + 1) - left, 0.5);
-        const int holder = static_cast<int>(std::upper_bound(m_boundaries.begin(), m_boundaries.end(), k) - m_boundaries.begin());
+        const int holder =
+            static_cast<int>(std::upper_bound(m_boundaries.begin(), m_boundaries.end(), k) - m_boundaries.begin());
         if (holder != stage) {
             stage = holder;
             brush = stageBrush(stage);
@@ -197,8 +192,9 @@ void LayerBars::paintCuts(QPainter &painter) const
     // A cut stands between two layers: it is drawn at the edge, as an outline, as communication is everywhere.
     const double largest = std::max(most(m_figures, cutOf), 1.0);
     const double wide = std::clamp(m_axis.layerPixels() * 0.5, 1.0, 10.0);
-    painter.setBrush(paled(theme().kind(trace::Kind::Send), 0.5));
-    painter.setPen(m_axis.layerPixels() >= kGapColumns ? QPen(theme().kind(trace::Kind::Send)) : QPen(Qt::NoPen));
+    painter.setBrush(paled(theme().hue(trace::standard(trace::Kind::Send).hue), 0.5));
+    painter.setPen(m_axis.layerPixels() >= kGapColumns ? QPen(theme().hue(trace::standard(trace::Kind::Send).hue))
+                                                       : QPen(Qt::NoPen));
     for (std::size_t k = std::max<std::size_t>(m_axis.firstVisible(), 1); k < m_axis.lastVisible(); ++k) {
         const double tall = std::max(cutOf(m_figures[k]) / largest * (area.height() - 1), 1.0);
         painter.drawRect(QRectF(m_axis.x(static_cast<double>(k)) - wide / 2, area.bottom() + 1 - tall, wide, tall));
@@ -217,7 +213,8 @@ void LayerBars::paintRuler(QPainter &painter) const
     painter.setPen(theme().dimText);
     for (std::size_t k = (m_axis.firstVisible() + step - 1) / step * step; k < m_axis.lastVisible(); k += step) {
         const double middle = m_axis.x(static_cast<double>(k) + 0.5);
-        painter.drawText(QRectF(middle - perLabel, height() - kRuler - 2, 2 * perLabel, kRuler), Qt::AlignCenter, QString::number(k));
+        painter.drawText(QRectF(middle - perLabel, height() - kRuler - 2, 2 * perLabel, kRuler), Qt::AlignCenter,
+                         QString::number(k));
     }
 }
 
@@ -229,7 +226,8 @@ void LayerBars::paintGutter(QPainter &painter) const
         const bool both = row.height() >= 2 * painter.fontMetrics().height();
         const QRect box(kMargin, row.top(), kGutter - kMargin - 6, row.height());
         painter.setPen(theme().dimText);
-        painter.drawText(box, (both ? Qt::AlignTop : Qt::AlignVCenter) | Qt::AlignRight, both ? name + QLatin1Char('\n') + scale : name);
+        painter.drawText(box, (both ? Qt::AlignTop : Qt::AlignVCenter) | Qt::AlignRight,
+                         both ? name + QLatin1Char('\n') + scale : name);
     };
     painter.setPen(theme().dimText);
     label(bandArea(), tr("stages"), {});
@@ -247,7 +245,9 @@ void LayerBars::paintBoundaries(QPainter &painter) const
         const double x = std::round(m_axis.x(static_cast<double>(m_boundaries[b])));
         const bool current = static_cast<int>(b) == m_current;
         const bool hover = static_cast<int>(b) == m_hover;
-        painter.fillRect(QRectF(x - (current ? 1.5 : 0.5), bandArea().top(), current ? 3 : 1, bottom - bandArea().top()), current ? theme().accent : theme().text);
+        painter.fillRect(QRectF(x - (current ? 1.5 : 0.5), bandArea().top(), current ? 3 : 1,
+                                bottom - bandArea().top()),
+                         current ? theme().accent : theme().text);
         const QRectF grip(x - 4, bandArea().top() - 3, 8, kBand + 6);
         painter.setRenderHint(QPainter::Antialiasing);
         painter.setPen(QPen(current || hover ? theme().accent : theme().text, current ? 2 : 1));
@@ -273,7 +273,8 @@ void LayerBars::paintGhost(QPainter &painter) const
     QRect box(0, 0, bounds.width() + 16, bounds.height() + 8);
     const int room = bandArea().right() - box.width();
     const bool onRight = x + 12 < room;
-    box.moveTopLeft({static_cast<int>(onRight ? x + 12 : std::max(x - 12 - box.width(), static_cast<double>(kGutter))), barArea().top() + 2});
+    box.moveTopLeft({static_cast<int>(onRight ? x + 12 : std::max(x - 12 - box.width(), static_cast<double>(kGutter))),
+                     barArea().top() + 2});
     painter.fillRect(box, legal ? theme().base : theme().errorBase);
     painter.setPen(legal ? theme().border : theme().error);
     painter.setBrush(Qt::NoBrush);
@@ -290,7 +291,8 @@ void LayerBars::paintSelection(QPainter &painter) const
         const plan::Stage &stage = stages[m_selection.stage.index()];
         const double left = m_axis.x(static_cast<double>(stage.firstLayer));
         painter.setPen(QPen(theme().text, 2));
-        painter.drawRect(QRectF(left + 1, bandArea().top(), m_axis.x(static_cast<double>(stage.lastLayer)) - left - 2, kBand));
+        painter.drawRect(
+            QRectF(left + 1, bandArea().top(), m_axis.x(static_cast<double>(stage.lastLayer)) - left - 2, kBand));
     }
     if (m_selection.layers.empty() || m_selection.layers.first >= m_figures.size())
         return;

@@ -13,16 +13,18 @@ namespace {
 
 constexpr int kLargestBatch = 1'000'000'000; // as plan::validate has it
 
-plan::Optimizer::Kind optimizerAt(int index)
-{
-    return index == 0 ? plan::Optimizer::Kind::AdamW : plan::Optimizer::Kind::Sgd;
-}
+int indexOf(const update::Rule &rule) { return static_cast<int>(&rule - update::allRules().data()); }
 
 } // namespace
 
 PlanControls::PlanControls(StudioState *state, QWidget *parent)
-    : QToolBar(parent), m_state(state), m_batch(new QSpinBox(this)), m_microBatches(new QSpinBox(this)), m_schedule(new QComboBox(this)),
-      m_optimizer(new QComboBox(this)), m_learningRate(new QLineEdit(this))
+    : QToolBar(parent),
+      m_state(state),
+      m_batch(new QSpinBox(this)),
+      m_microBatches(new QSpinBox(this)),
+      m_schedule(new QComboBox(this)),
+      m_optimizer(new QComboBox(this)),
+      m_learningRate(new QLineEdit(this))
 {
     for (QSpinBox *box : {m_batch, m_microBatches}) {
         box->setRange(1, kLargestBatch);
@@ -31,13 +33,16 @@ PlanControls::PlanControls(StudioState *state, QWidget *parent)
     }
     for (const std::string &name : plan::scheduleNames())
         m_schedule->addItem(qt(name));
-    m_optimizer->addItems({QStringLiteral("AdamW"), QStringLiteral("SGD")});
+    for (const update::Rule &rule : update::allRules()) {
+        m_optimizer->addItem(qt(rule.title));
+        m_optimizer->setItemData(m_optimizer->count() - 1, qt(rule.about), Qt::ToolTipRole);
+    }
     m_learningRate->setMaximumWidth(80);
     add(tr("Batch"), m_batch, tr("Samples of one iteration, over all replicas"));
-    add(tr("Micro-batches"), m_microBatches, tr("Pieces that the batch is cut into"));
+    add(tr("Micro-batches"), m_microBatches, tr("Number of parts that the batch is split into"));
     add(tr("Schedule"), m_schedule, tr("Order of forward and backward passes on each stage"));
-    add(tr("Optimizer"), m_optimizer, tr("What turns gradients into steps; AdamW keeps two more figures per parameter"));
-    add(tr("Rate"), m_learningRate, tr("Learning rate"));
+    add(tr("Optimizer"), m_optimizer, tr("Update rule; AdamW stores two extra values per parameter"));
+    add(tr("Learning rate"), m_learningRate, tr("Step size of the update rule"));
 
     connect(m_batch, &QSpinBox::valueChanged, this, [this](int value) {
         edit(tr("Batch of %1").arg(value), [value](plan::Plan &plan) { plan.globalBatch = value; });
@@ -76,8 +81,9 @@ void PlanControls::refresh()
     m_schedule->setCurrentIndex(static_cast<int>(plan.schedule.kind));
     // A custom order lists every task; it comes with a plan file and cannot be chosen.
     auto *items = qobject_cast<QStandardItemModel *>(m_schedule->model());
-    items->item(static_cast<int>(plan::ScheduleKind::Custom))->setEnabled(plan.schedule.kind == plan::ScheduleKind::Custom);
-    m_optimizer->setCurrentIndex(plan.optimizer.kind == plan::Optimizer::Kind::AdamW ? 0 : 1);
+    items->item(static_cast<int>(plan::ScheduleKind::Custom))
+        ->setEnabled(plan.schedule.kind == plan::ScheduleKind::Custom);
+    m_optimizer->setCurrentIndex(indexOf(plan.optimizer.rule.rule()));
     m_learningRate->setText(QString::number(plan.optimizer.learningRate));
     m_refreshing = false;
 }
@@ -95,14 +101,16 @@ void PlanControls::setSchedule(int index)
         plan.schedule.kind = kind;
         if (kind != plan::ScheduleKind::Custom)
             plan.schedule.order.clear();
-        if (kind == plan::ScheduleKind::Interleaved1F1B) // has a warm-up of its own
+        if (kind == plan::ScheduleKind::Interleaved1F1B) // has its own warm-up
             plan.schedule.warmup.clear();
     });
 }
 
 void PlanControls::setOptimizer(int index)
 {
-    edit(tr("Optimizer %1").arg(m_optimizer->itemText(index)), [index](plan::Plan &plan) { plan.optimizer.kind = optimizerAt(index); });
+    edit(tr("Optimizer %1").arg(m_optimizer->itemText(index)), [index](plan::Plan &plan) {
+        plan.optimizer.rule = update::ConfiguredRule(update::allRules()[static_cast<std::size_t>(index)]);
+    });
 }
 
 void PlanControls::setLearningRate()
@@ -114,7 +122,8 @@ void PlanControls::setLearningRate()
     if (isNumber && QString::number(rate) == QString::number(m_state->document()->plan.optimizer.learningRate))
         return;
     if (!isNumber) {
-        m_state->say(MessageLevel::Error, tr("The learning rate \"%1\" is not a number; write it as 0.001").arg(m_learningRate->text()));
+        m_state->say(MessageLevel::Error,
+                     tr("The learning rate \"%1\" is not a number; write it as 0.001").arg(m_learningRate->text()));
         return refresh();
     }
     edit(tr("Learning rate %1").arg(rate), [rate](plan::Plan &plan) { plan.optimizer.learningRate = rate; });

@@ -12,8 +12,8 @@
 
 namespace planloom::ui {
 
-/// The figures of the whole plan: batch, micro-batches, schedule, optimizer. Every change is one undoable edit of the state; after
-/// a refused one the old figure is shown again.
+/// The figures of the whole plan: batch, micro-batches, schedule, optimizer. Every change is one undoable edit of the
+/// state; after a refused one the old figure is shown again.
 class PlanControls final : public QToolBar {
     Q_OBJECT
 

@@ -41,7 +41,8 @@ QString predictionText(const simulate::Report &now, const std::optional<simulate
     parts << QObject::tr("bubbles %1").arg(percentText(now.bubbleFraction));
     parts << QObject::tr("speed-up %1× over one device").arg(now.speedupOverOneDevice, 0, 'f', 2);
     if (before) {
-        parts[0] += change(before->iterationSeconds, now.iterationSeconds, QObject::tr("longer"), QObject::tr("shorter"));
+        parts[0] +=
+            change(before->iterationSeconds, now.iterationSeconds, QObject::tr("longer"), QObject::tr("shorter"));
         parts[1] += change(before->samplesPerSecond, now.samplesPerSecond, QObject::tr("more"), QObject::tr("less"));
         parts[2] += points(before->bubbleFraction, now.bubbleFraction);
     }
@@ -59,13 +60,14 @@ QString estimateText(const plan::Plan &plan, const simulate::Report &now)
         return {};
     QString text = QObject::tr("%1 estimated %2").arg(qt(plan.planner.name), secondsText(seconds->second));
     if (seconds->second > 0)
-        text += QObject::tr(", the simulator says %1%2")
-                    .arg(secondsText(now.iterationSeconds), change(seconds->second, now.iterationSeconds, QObject::tr("longer"), QObject::tr("shorter")));
+        text += QObject::tr(", simulated %1%2")
+                    .arg(secondsText(now.iterationSeconds),
+                         change(seconds->second, now.iterationSeconds, QObject::tr("longer"), QObject::tr("shorter")));
     if (const auto speedup = plan.estimate.find("speedup_over_one_device"); speedup != plan.estimate.end())
         text += QObject::tr("  ·  estimated speed-up %1×").arg(speedup->second, 0, 'f', 2);
     if (plan.estimate.contains("stopped_early"))
-        text = QObject::tr("! the best when its search was stopped  ·  ") + text;
-    return text + QObject::tr("  ·  no schedule is faster than %1").arg(secondsText(now.lowerBoundSeconds));
+        text = QObject::tr("! search stopped early; best plan so far  ·  ") + text;
+    return text + QObject::tr("  ·  lower bound for any schedule %1").arg(secondsText(now.lowerBoundSeconds));
 }
 
 } // namespace planloom::ui

@@ -10,11 +10,12 @@
 
 namespace planloom::ui {
 
-/// "iteration 12.3 ms (▼ 3.10 % shorter)  ·  ..." : what the simulator predicts and what the last edit changed. Changes are told by
-/// arrow and word, not by colour.
+/// "iteration 12.3 ms (▼ 3.10 % shorter)  ·  ..." : the predicted figures and the changes by the last edit. Changes are
+/// shown by arrow and text, not by colour.
 QString predictionText(const simulate::Report &now, const std::optional<simulate::Report> &before);
 
-/// What the planner thought of its plan, beside what the simulator says of the plan as it is now; empty if it said nothing.
+/// The planner's estimate beside the simulated time of the current plan; empty if it gave
+/// nothing.
 QString estimateText(const plan::Plan &plan, const simulate::Report &now);
 
 } // namespace planloom::ui

@@ -20,10 +20,19 @@ constexpr double kSideBySide = 2.2; // width over height from which bars and tab
 } // namespace
 
 PlanView::PlanView(StudioState *state, QWidget *parent)
-    : View(state, parent), m_controls(new PlanControls(state, this)), m_summary(new QLabel(this)), m_estimate(new QLabel(this)),
-      m_splitter(new QSplitter(Qt::Horizontal, this)), m_bars(new LayerBars(this)), m_tabs(new QTabWidget(this)), m_search(new QLineEdit(this)),
-      m_stages(new DataTable(this)), m_alternatives(new DataTable(this)), m_annotations(new DataTable(this)),
-      m_whyText(new QLabel(this)), m_why(new DataTable(this))
+    : View(state, parent),
+      m_controls(new PlanControls(state, this)),
+      m_summary(new QLabel(this)),
+      m_estimate(new QLabel(this)),
+      m_splitter(new QSplitter(Qt::Horizontal, this)),
+      m_bars(new LayerBars(this)),
+      m_tabs(new QTabWidget(this)),
+      m_search(new QLineEdit(this)),
+      m_stages(new DataTable(this)),
+      m_alternatives(new DataTable(this)),
+      m_annotations(new DataTable(this)),
+      m_whyText(new QLabel(this)),
+      m_why(new DataTable(this))
 {
     build();
     connectParts();
@@ -84,8 +93,8 @@ QWidget *PlanView::whyTab()
     m_whyText->setWordWrap(true);
     m_whyText->setTextInteractionFlags(Qt::TextSelectableByMouse);
     m_whyText->setContentsMargins(8, 4, 8, 0);
-    m_whyText->setAccessibleName(tr("What limits the plan"));
-    m_why->setAccessibleName(tr("What the stages' time and memory consist of"));
+    m_whyText->setAccessibleName(tr("Limiting factor of the plan"));
+    m_why->setAccessibleName(tr("Time and memory by stage"));
     auto *tab = new QWidget(m_tabs);
     auto *layout = new QVBoxLayout(tab);
     layout->setContentsMargins(0, 0, 0, 0);
@@ -113,7 +122,8 @@ void PlanView::connectParts()
     connect(m_stages->tableModel(), &TableModel::edited, this, [this](int row, int column, const QVariant &value) {
         editStage(*state(), static_cast<std::size_t>(row), static_cast<StageColumn>(column), value);
     });
-    connect(m_alternatives, &QAbstractItemView::activated, this, [this](const QModelIndex &index) { takeAlternative(m_alternatives->sourceRow(index)); });
+    connect(m_alternatives, &QAbstractItemView::activated, this,
+            [this](const QModelIndex &index) { takeAlternative(m_alternatives->sourceRow(index)); });
     connect(m_bars, &LayerBars::boundaryMoved, this, &PlanView::moveBoundaryTo);
     connect(m_bars, &LayerBars::splitAsked, this, &PlanView::split);
     connect(m_bars, &LayerBars::mergeAsked, this, &PlanView::merge);
@@ -148,10 +158,12 @@ void PlanView::makeCommands()
             merge(stage);
     });
     add(tr("Add a replica to the stage"), [this] { changeReplicas(1); });
-    add(tr("Take a replica from the stage"), [this] { changeReplicas(-1); });
+    add(tr("Remove a replica from the stage"), [this] { changeReplicas(-1); });
     add(tr("Recompute the stage's activations, or keep them"), [this] {
         if (const int stage = pickedStage(); stage >= 0)
-            editStage(*state(), static_cast<std::size_t>(stage), StageColumn::Recompute, state()->document()->plan.stages[static_cast<std::size_t>(stage)].recompute == plan::Recompute::None);
+            editStage(*state(), static_cast<std::size_t>(stage), StageColumn::Recompute,
+                      state()->document()->plan.stages[static_cast<std::size_t>(stage)].recompute
+                          == plan::Recompute::None);
     });
     add(tr("Annotate a scope"), [this] {
         m_tabs->setCurrentWidget(m_annotations);
@@ -202,7 +214,7 @@ bool PlanView::takeAlternative(int row)
     if (row < 0 || static_cast<std::size_t>(row) >= alternatives.size())
         return false;
     const plan::Plan plan = alternatives[static_cast<std::size_t>(row)].plan;
-    return state()->replacePlan(tr("Take alternative %1").arg(row + 1), plan);
+    return state()->replacePlan(tr("Use alternative %1").arg(row + 1), plan);
 }
 
 int PlanView::pickedStage()
@@ -210,7 +222,7 @@ int PlanView::pickedStage()
     const StageId stage = state()->selection().stage;
     if (state()->document() && stage.valid() && stage.index() < state()->document()->plan.stages.size())
         return stage.value;
-    state()->say(MessageLevel::Warning, tr("Select a stage first: click it in the plan, or pick its row."));
+    state()->say(MessageLevel::Warning, tr("Select a stage first: click it in the plan, or select its row."));
     return -1;
 }
 
@@ -219,7 +231,8 @@ void PlanView::changeReplicas(int by)
     const int stage = pickedStage();
     if (stage < 0)
         return;
-    const auto replicas = static_cast<int>(state()->document()->plan.stages[static_cast<std::size_t>(stage)].devices.size());
+    const auto replicas =
+        static_cast<int>(state()->document()->plan.stages[static_cast<std::size_t>(stage)].devices.size());
     editStage(*state(), static_cast<std::size_t>(stage), StageColumn::Replicas, replicas + by);
 }
 
@@ -270,7 +283,7 @@ void PlanView::refreshPrediction()
 void PlanView::refreshWhy()
 {
     if (!report() || !state()->why()) {
-        m_whyText->setText(state()->document() ? tr("Known once the plan is simulated.") : QString());
+        m_whyText->setText(state()->document() ? tr("Available after the simulation.") : QString());
         m_why->set({});
         return;
     }

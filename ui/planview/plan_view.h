@@ -10,13 +10,13 @@
 #include "ui/planview/layer_bars.h"
 #include "ui/planview/plan_controls.h"
 #include "ui/planview/stage_table.h"
-#include "ui/shell/view.h"
+#include "ui/widgets/view.h"
 #include "ui/widgets/data_table.h"
 
 namespace planloom::ui {
 
-/// The plan as spans over the layers and as a table of stages, what the simulator says of it, and what else the planner found.
-/// Every change goes through the state: undoable, or refused with the reason.
+/// The plan as spans over the layers and as a table of stages, its simulated result, and the alternatives that the
+/// planner found. Every change goes through the state: undoable, or refused with the reason.
 class PlanView final : public View {
     Q_OBJECT
 
@@ -48,7 +48,7 @@ private:
     void refreshWhy();
     void showSelection();
     [[nodiscard]] const simulate::Report *report() const; ///< of the document as it is; null while it is simulated
-    [[nodiscard]] int pickedStage();                      ///< -1, after a word why
+    [[nodiscard]] int pickedStage();                      ///< -1 after a message with the reason
     void editPicked(StageColumn column, const QVariant &value);
     void changeReplicas(int by);
 

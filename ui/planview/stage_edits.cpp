@@ -27,7 +27,9 @@ std::vector<DeviceId> idleDevices(const plan::Document &document, std::size_t st
         if (!busy.contains(device.id))
             idle.push_back(device.id);
     }
-    std::stable_partition(idle.begin(), idle.end(), [&](DeviceId device) { return home.contains(document.subject.cluster->device(device).node); });
+    std::stable_partition(idle.begin(), idle.end(), [&](DeviceId device) {
+        return home.contains(document.subject.cluster->device(device).node);
+    });
     return idle;
 }
 
@@ -38,7 +40,7 @@ bool sharesDevices(const plan::Plan &plan, std::size_t stage)
     return std::count_if(plan.stages.begin(), plan.stages.end(), same) > 1;
 }
 
-/// A name that no stage has yet: stages are called stage0, stage1, ... where nobody named them.
+/// An unused stage name: stages are called stage0, stage1, ... by default.
 std::string freshName(const plan::Plan &plan)
 {
     for (std::size_t number = plan.stages.size();; ++number) {
@@ -95,14 +97,16 @@ Result<plan::Plan> splitStage(const plan::Document &document, std::size_t stage,
     if (whole.lastLayer - whole.firstLayer < 2)
         return badInput(label(plan, stage) + " has a single layer and cannot be split");
     if (layer <= whole.firstLayer || layer >= whole.lastLayer)
-        return badInput(label(plan, stage) + " can be split before layers " + std::to_string(whole.firstLayer + 1) + " to " +
-                        std::to_string(whole.lastLayer - 1) + ", not before " + std::to_string(layer));
+        return badInput(label(plan, stage) + " can be split before layers " + std::to_string(whole.firstLayer + 1)
+                        + " to " + std::to_string(whole.lastLayer - 1) + ", not before " + std::to_string(layer));
     const bool shared = sharesDevices(plan, stage); // then both parts stay with the others
     std::vector<DeviceId> devices = whole.devices;
     if (devices.size() < 2 && !shared) {
         const std::vector<DeviceId> idle = idleDevices(document, stage);
         if (idle.empty())
-            return badInput(label(plan, stage) + " has one device and the cluster has no idle one; free a device of another stage before splitting it");
+            return badInput(label(plan, stage)
+                            + " has one device and the cluster has no idle one; free a device of another stage before "
+                              "splitting it");
         devices.push_back(idle.front());
     }
     const bool plain = hasPlainNames(plan);
@@ -126,12 +130,13 @@ Result<plan::Plan> splitStage(const plan::Document &document, std::size_t stage,
 Result<plan::Plan> mergeWithNext(const plan::Plan &before, std::size_t stage)
 {
     if (stage + 1 >= before.stages.size())
-        return badInput(label(before, stage) + " is the last one; there is no next stage to merge it with");
+        return badInput(label(before, stage) + " is the last stage; there is no next one to merge with");
     plan::Plan plan = before;
     const bool plain = hasPlainNames(plan);
     const plan::Stage next = plan.stages[stage + 1];
     std::vector<DeviceId> devices = plan.stages[stage].devices;
-    const bool shared = sharesDevices(plan, stage) || sharesDevices(plan, stage + 1); // then the merged one stays where the first was
+    const bool shared =
+        sharesDevices(plan, stage) || sharesDevices(plan, stage + 1); // then the merged one stays where the first was
     if (!shared)
         devices.insert(devices.end(), next.devices.begin(), next.devices.end());
     plan.stages[stage].lastLayer = next.lastLayer;
@@ -176,8 +181,9 @@ Result<std::vector<DeviceId>> withReplicas(const plan::Document &document, std::
     const std::vector<DeviceId> idle = idleDevices(document, stage);
     const std::size_t missing = count - devices.size();
     if (idle.size() < missing)
-        return badInput(label(document.plan, stage) + ": " + std::to_string(count) + " replicas need " + std::to_string(missing) +
-                        " more devices, but the cluster has " + std::to_string(idle.size()) + " idle; take some from another stage first");
+        return badInput(label(document.plan, stage) + ": " + std::to_string(count) + " replicas need "
+                        + std::to_string(missing) + " more devices, but the cluster has " + std::to_string(idle.size())
+                        + " idle; take some from another stage first");
     devices.insert(devices.end(), idle.begin(), idle.begin() + static_cast<std::ptrdiff_t>(missing));
     return devices;
 }

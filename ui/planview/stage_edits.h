@@ -7,16 +7,16 @@
 
 namespace planloom::ui {
 
-// Changes of a plan that a person makes, as functions from a plan to a plan: what comes out may still be refused by
-// plan::validate, which says why. Errors (BadInput) are for what cannot even be tried. Stages are cut and joined with everything that is
-// kept per stage: warm-up caps, replica shares, meshes.
+// The user's edits of a plan, as functions from a plan to a plan: plan::validate may still refuse the result. Errors
+// (BadInput): edits that cannot be tried. Stages are cut and joined with everything that is kept per stage: warm-up
+// caps, replica shares, meshes.
 
 /// Boundary @p boundary, between stages boundary and boundary + 1, before layer @p layer.
 void moveBoundary(plan::Plan &plan, std::size_t boundary, std::size_t layer);
 
-/// Cuts a stage before layer @p layer and divides its devices, the first half (rounded up) stays. A stage of one device takes an idle
-/// one of the cluster. Error: the cut is not inside of the stage, or there is no second device. Both parts of a
-/// stage that shares its devices with others stay on them.
+/// Cuts a stage before layer @p layer and divides its devices, the first half (rounded up) stays. A stage of one device
+/// takes an idle one of the cluster. Error: the cut is not inside of the stage, or there is no second device. Both
+/// parts of a stage that shares its devices with others stay on them.
 Result<plan::Plan> splitStage(const plan::Document &document, std::size_t stage, std::size_t layer);
 
 /// Joins a stage with the one after it; its devices become replicas of the joint stage; where one of the two shares
@@ -26,10 +26,11 @@ Result<plan::Plan> mergeWithNext(const plan::Plan &plan, std::size_t stage);
 /// Layers [first, last) for a stage; its neighbours end and begin there.
 void setLayers(plan::Plan &plan, std::size_t stage, std::size_t first, std::size_t last);
 
-/// Replaces the devices of a stage, and of those that lie on the same ones, with equal shares.
+/// Replaces the devices of a stage, and of stages on the same devices, with equal shares.
 void setDevices(plan::Plan &plan, std::size_t stage, std::vector<DeviceId> devices);
 
-/// @p count replicas: devices are taken from the end, or idle ones are added, those of the stage's own nodes first. Error: too few idle.
+/// @p count replicas: devices are taken from the end, or idle ones are added, those of the stage's own nodes first.
+/// Error: too few idle.
 Result<std::vector<DeviceId>> withReplicas(const plan::Document &document, std::size_t stage, std::size_t count);
 
 /// Cuts the batch into @p count micro-batches.

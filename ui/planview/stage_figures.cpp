@@ -52,8 +52,8 @@ Status addDevices(const cluster::Cluster &cluster, std::string_view part, std::v
         devices.push_back(device);
         return {};
     }
-    const Error unknown = notFound("there is no device \"" + std::string(part) + "\"; the cluster has " + cluster.devices().front().name + " to " +
-                                   cluster.devices().back().name);
+    const Error unknown = notFound("there is no device \"" + std::string(part) + "\"; the cluster has "
+                                   + cluster.devices().front().name + " to " + cluster.devices().back().name);
     const std::size_t dash = part.rfind('-');
     if (dash == std::string_view::npos)
         return unknown;
@@ -67,7 +67,7 @@ Status addDevices(const cluster::Cluster &cluster, std::string_view part, std::v
         const std::string name = std::string(from->prefix) + std::to_string(number);
         const DeviceId device = cluster.find(name);
         if (!device.valid())
-            return notFound("there is no device \"" + name + "\", which \"" + std::string(part) + "\" names");
+            return notFound("there is no device \"" + name + "\" (in \"" + std::string(part) + "\")");
         devices.push_back(device);
     }
     return {};
@@ -106,7 +106,9 @@ double stageSeconds(const plan::Document &document, std::size_t stage, std::size
         if (type == asked)
             continue;
         asked = type;
-        slowest = std::max(slowest, (costs.forward(first, last, samples, type) + costs.backward(first, last, samples, type)).value());
+        slowest =
+            std::max(slowest,
+                     (costs.forward(first, last, samples, type) + costs.backward(first, last, samples, type)).value());
     }
     return slowest;
 }
@@ -129,7 +131,8 @@ std::size_t balancedCut(const plan::Document &document, std::size_t stage)
     std::size_t best = which.firstLayer;
     double bestSlower = 0;
     for (std::size_t cut = which.firstLayer + 1; cut < which.lastLayer; ++cut) {
-        const double slower = std::max(stageSeconds(document, stage, which.firstLayer, cut), stageSeconds(document, stage, cut, which.lastLayer));
+        const double slower = std::max(stageSeconds(document, stage, which.firstLayer, cut),
+                                       stageSeconds(document, stage, cut, which.lastLayer));
         if (best != which.firstLayer && slower >= bestSlower)
             continue;
         best = cut;
@@ -168,7 +171,8 @@ Result<std::vector<DeviceId>> devicesFromText(const cluster::Cluster &cluster, c
         const std::string_view part = trimmed(std::string_view(text).substr(begin, comma - begin));
         begin = comma + 1;
         if (part.empty())
-            return badInput("a device name is missing in \"" + text + "\"; write names with commas between, such as n0:g0-3, n0:g5");
+            return badInput("a device name is missing in \"" + text
+                            + "\"; write names with commas between, such as n0:g0-3, n0:g5");
         if (Status status = addDevices(cluster, part, devices); !status)
             return status.error();
     }

@@ -8,21 +8,22 @@
 
 namespace planloom::ui {
 
-/// What one layer costs in the plan at hand.
+/// The costs of one layer in the current plan.
 struct LayerFigures {
-    double seconds = 0;            ///< forward + backward of the slice of one replica
-    std::int64_t parameters = 0;   ///< bytes
-    std::int64_t cut = 0;          ///< bytes of one micro-batch that cross in front of the layer
+    double seconds = 0;          ///< forward + backward of the slice of one replica
+    std::int64_t parameters = 0; ///< bytes
+    std::int64_t cut = 0;        ///< bytes of one micro-batch that cross in front of the layer
 };
 
 /// Per layer of the model. Cost: O(layers + tensors of the cuts).
 std::vector<LayerFigures> layerFigures(const plan::Document &document);
 
-/// Forward + backward of the largest slice of stage @p stage, had it the layers [first, last). 0 where there are none. Cost: O(1)
-/// in the layers, so that it can be asked at every move of the mouse.
+/// Forward + backward of the largest slice of stage @p stage, had it the layers [first, last). 0 where there are none.
+/// Cost: O(1) in the layers, so that it can be asked at every move of the mouse.
 double stageSeconds(const plan::Document &document, std::size_t stage, std::size_t first, std::size_t last);
 
-/// Seconds of every stage if boundary @p boundary (between stages boundary and boundary + 1) stood before layer @p layer.
+/// Seconds of every stage if boundary @p boundary (between stages boundary and boundary + 1) stood before layer @p
+/// layer.
 std::vector<double> secondsWithBoundary(const plan::Document &document, std::size_t boundary, std::size_t layer);
 
 /// Where a stage of the plan would be cut into halves of nearly equal time; its first layer if it has one only.

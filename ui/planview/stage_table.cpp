@@ -38,30 +38,49 @@ Cell warmUpCell(const plan::Plan &plan, std::size_t stage, int depth)
 {
     const int cap = warmupCap(plan, stage);
     const QString text = cap == 0 ? QString::number(depth) : QObject::tr("%1 (cap)").arg(depth);
-    return typed(text, depth, QObject::tr("Forwards before the first backward, K. Write a number to cap it, \"auto\" to leave it to the schedule"));
+    return typed(
+        text, depth,
+        QObject::tr(
+            "Forward passes before the first backward (K): a number sets a cap, \"auto\" leaves it to the schedule"));
 }
 
-/// The fullest device of the stage.
-Cell memoryCell(const plan::Document &document, const plan::Stage &stage, const simulate::Report *report)
+double shareOf(const simulate::DeviceReport &device)
 {
-    if (!report)
-        return {QObject::tr("…"), std::nullopt};
-    const simulate::DeviceReport *fullest = nullptr;
-    const auto share = [](const simulate::DeviceReport &device) {
-        return static_cast<double>(device.peakBytes) / std::max(static_cast<double>(device.capacityBytes), 1.0);
-    };
-    for (const simulate::DeviceReport &device : report->devices) {
-        const DeviceId id = document.subject.cluster->find(device.id);
-        const bool mine = std::find(stage.devices.begin(), stage.devices.end(), id) != stage.devices.end();
-        if (mine && (!fullest || share(device) > share(*fullest)))
-            fullest = &device;
+    return static_cast<double>(device.peakBytes) / std::max(static_cast<double>(device.capacityBytes), 1.0);
+}
+
+/// Per stage; nullptr: the report has none of its devices. Cost: O(devices of the report and of the stages).
+std::vector<const simulate::DeviceReport *> fullestDevices(const plan::Document &document,
+                                                           const simulate::Report &report)
+{
+    const cluster::Cluster &cluster = *document.subject.cluster;
+    std::vector<const simulate::DeviceReport *> reports(cluster.devices().size());
+    for (const simulate::DeviceReport &device : report.devices) {
+        if (const DeviceId id = cluster.find(device.id); id.valid())
+            reports[id.index()] = &device;
     }
+    std::vector<const simulate::DeviceReport *> fullest;
+    for (const plan::Stage &stage : document.plan.stages) {
+        fullest.push_back(nullptr);
+        for (const DeviceId id : stage.devices) {
+            const simulate::DeviceReport *own = id.index() < reports.size() ? reports[id.index()] : nullptr;
+            if (own && (!fullest.back() || shareOf(*own) > shareOf(*fullest.back())))
+                fullest.back() = own;
+        }
+    }
+    return fullest;
+}
+
+/// Of the fullest device; nullptr: not simulated.
+Cell memoryCell(const simulate::DeviceReport *fullest)
+{
     if (!fullest)
         return {QObject::tr("…"), std::nullopt};
-    Cell cell{QObject::tr("%1 of %2").arg(bytesText(fullest->peakBytes), bytesText(fullest->capacityBytes)), static_cast<double>(fullest->peakBytes)};
-    cell.bar = share(*fullest);
+    Cell cell{QObject::tr("%1 of %2").arg(bytesText(fullest->peakBytes), bytesText(fullest->capacityBytes)),
+              static_cast<double>(fullest->peakBytes)};
+    cell.bar = shareOf(*fullest);
     cell.warn = fullest->peakBytes > fullest->capacityBytes;
-    cell.toolTip = QObject::tr("Peak of %1: %2 of its memory").arg(qt(fullest->id), percentText(share(*fullest)));
+    cell.toolTip = QObject::tr("Peak of %1: %2 of its memory").arg(qt(fullest->id), percentText(shareOf(*fullest)));
     return cell;
 }
 
@@ -91,21 +110,25 @@ bool editLayers(StudioState &state, std::size_t stage, const QString &text)
     const std::size_t first = match.captured(1).toUInt(&firstFits);
     const std::size_t last = match.captured(2).toUInt(&lastFits);
     if (!firstFits || !lastFits)
-        return refuse(state, QObject::tr("\"%1\" is no range of layers; write the first and the last, such as 0 – 17").arg(text));
+        return refuse(
+            state,
+            QObject::tr("\"%1\" is not a range of layers; enter the first and the last, such as 0 – 17").arg(text));
     const auto &stages = state.document()->plan.stages;
     const std::size_t layers = state.document()->subject.layers().size();
     if (stage == 0 && first != 0)
         return refuse(state, QObject::tr("The first stage begins at layer 0"));
     if (stage + 1 == stages.size() && last + 1 != layers)
         return refuse(state, QObject::tr("The last stage ends at the last layer, %1").arg(layers - 1));
-    return state.editPlan(QObject::tr("Layers of stage %1").arg(stage), [=](plan::Plan &plan) { setLayers(plan, stage, first, last + 1); });
+    return state.editPlan(QObject::tr("Layers of stage %1").arg(stage),
+                          [=](plan::Plan &plan) { setLayers(plan, stage, first, last + 1); });
 }
 
 bool editDevices(StudioState &state, std::size_t stage, const Result<std::vector<DeviceId>> &devices)
 {
     if (!devices)
         return refuse(state, qt(devices.error().text()));
-    return state.editPlan(QObject::tr("Devices of stage %1").arg(stage), [&](plan::Plan &plan) { setDevices(plan, stage, *devices); });
+    return state.editPlan(QObject::tr("Devices of stage %1").arg(stage),
+                          [&](plan::Plan &plan) { setDevices(plan, stage, *devices); });
 }
 
 bool editWarmUp(StudioState &state, std::size_t stage, const QString &text)
@@ -115,16 +138,19 @@ bool editWarmUp(StudioState &state, std::size_t stage, const QString &text)
     const int cap = plain.toInt(&isNumber);
     const bool automatic = plain.isEmpty() || plain.compare(QLatin1String("auto"), Qt::CaseInsensitive) == 0;
     if (!automatic && (!isNumber || cap < 1))
-        return refuse(state, QObject::tr("\"%1\" is no warm-up depth; write a number from 1 on, or auto").arg(text));
-    return state.editPlan(QObject::tr("Warm-up of stage %1").arg(stage), [=](plan::Plan &plan) { setWarmupCap(plan, stage, automatic ? 0 : cap); });
+        return refuse(state,
+                      QObject::tr("\"%1\" is not a warm-up depth; enter a number of at least 1, or auto").arg(text));
+    return state.editPlan(QObject::tr("Warm-up of stage %1").arg(stage),
+                          [=](plan::Plan &plan) { setWarmupCap(plan, stage, automatic ? 0 : cap); });
 }
 
 } // namespace
 
 TableData stageTable(const plan::Document &document, const simulate::Report *report)
 {
-    TableData table{{QObject::tr("Stage"), QObject::tr("Devices"), QObject::tr("Recompute"), QObject::tr("Layers"), QObject::tr("Replicas"),
-                     QObject::tr("Time"), QObject::tr("Parameters"), QObject::tr("Warm-up"), QObject::tr("Peak memory")},
+    TableData table{{QObject::tr("Stage"), QObject::tr("Devices"), QObject::tr("Recompute"), QObject::tr("Layers"),
+                     QObject::tr("Replicas"), QObject::tr("Time"), QObject::tr("Parameters"), QObject::tr("Warm-up"),
+                     QObject::tr("Peak memory")},
                     {}};
     const plan::Plan &plan = document.plan;
     const std::vector<int> depths = plan::warmupDepths(plan);
@@ -132,25 +158,39 @@ TableData stageTable(const plan::Document &document, const simulate::Report *rep
     for (std::size_t s = 0; s < plan.stages.size(); ++s)
         seconds.push_back(stageSeconds(document, s, plan.stages[s].firstLayer, plan.stages[s].lastLayer));
     const double slowest = seconds.empty() ? 0 : *std::max_element(seconds.begin(), seconds.end());
+    const auto fullest =
+        report ? fullestDevices(document, *report) : std::vector<const simulate::DeviceReport *>(plan.stages.size());
     for (std::size_t s = 0; s < plan.stages.size(); ++s) {
         const plan::Stage &stage = plan.stages[s];
         const auto replicas = static_cast<double>(stage.devices.size());
-        const std::int64_t parameters = document.subject.costs->parameterBytes(stage.firstLayer, stage.lastLayer).value();
-        Cell name = typed(qt(stage.name), std::nullopt, QObject::tr("Double click or F2 to rename it"));
+        const std::int64_t parameters =
+            document.subject.costs->parameterBytes(stage.firstLayer, stage.lastLayer).value();
+        Cell name = typed(qt(stage.name), std::nullopt, QObject::tr("Double-click or press F2 to rename it"));
         name.swatch = theme().ofSeries(static_cast<int>(s));
         Cell recompute{recomputeText(stage.recompute), std::nullopt};
         recompute.check = stage.recompute != plan::Recompute::None;
-        recompute.toolTip = QObject::tr("Keep only the stage's inputs and run forward again before backward: less memory, more time");
+        recompute.toolTip =
+            QObject::tr("Keep only the stage's inputs and run forward again before backward: less memory, more time");
         Cell time{secondsText(seconds[s]), seconds[s]};
         time.bar = slowest > 0 ? seconds[s] / slowest : 0;
-        time.toolTip = QObject::tr("Forward + backward of one replica's slice of a micro-batch; the bar compares with the slowest stage");
-        Cell layers = typed(QObject::tr("%1 – %2").arg(stage.firstLayer).arg(stage.lastLayer - 1), static_cast<double>(stage.firstLayer),
-                            QObject::tr("First and last layer; the neighbours give or take the rest"));
+        time.toolTip = QObject::tr(
+            "Forward + backward of one replica's slice of a micro-batch; the bar compares with the slowest stage");
+        Cell layers = typed(QObject::tr("%1 – %2").arg(stage.firstLayer).arg(stage.lastLayer - 1),
+                            static_cast<double>(stage.firstLayer),
+                            QObject::tr("First and last layer; the neighbouring stages are adjusted"));
         Cell devices = typed(qt(deviceText(*document.subject.cluster, stage.devices)), std::nullopt,
-                             QObject::tr("Names with commas between; n0:g0-3 stands for four"));
-        Cell count = typed(QString::number(stage.devices.size()), replicas, QObject::tr("More take idle devices, fewer free some"));
-        table.rows.push_back({name, devices, recompute, layers, count, time, {bytesText(parameters), static_cast<double>(parameters)},
-                              warmUpCell(plan, s, depths[s]), memoryCell(document, stage, report)});
+                             QObject::tr("Names separated by commas; n0:g0-3 stands for four devices"));
+        Cell count = typed(QString::number(stage.devices.size()), replicas,
+                           QObject::tr("More replicas take idle devices; fewer free devices"));
+        table.rows.push_back({name,
+                              devices,
+                              recompute,
+                              layers,
+                              count,
+                              time,
+                              {bytesText(parameters), static_cast<double>(parameters)},
+                              warmUpCell(plan, s, depths[s]),
+                              memoryCell(fullest[s])});
     }
     return table;
 }
@@ -162,19 +202,25 @@ bool editStage(StudioState &state, std::size_t stage, StageColumn column, const 
     const QString text = value.toString();
     switch (column) {
     case StageColumn::Name:
-        return state.editPlan(QObject::tr("Rename stage %1").arg(stage), [&](plan::Plan &plan) { plan.stages[stage].name = text.trimmed().toStdString(); });
+        return state.editPlan(QObject::tr("Rename stage %1").arg(stage),
+                              [&](plan::Plan &plan) { plan.stages[stage].name = text.trimmed().toStdString(); });
     case StageColumn::Layers: return editLayers(state, stage, text);
-    case StageColumn::Devices: return editDevices(state, stage, devicesFromText(*state.document()->subject.cluster, text.toStdString()));
+    case StageColumn::Devices:
+        return editDevices(state, stage, devicesFromText(*state.document()->subject.cluster, text.toStdString()));
     case StageColumn::Replicas: {
         bool isNumber = false;
         const std::size_t count = text.toUInt(&isNumber);
         if (!isNumber)
-            return refuse(state, QObject::tr("\"%1\" is no number of replicas").arg(text));
+            return refuse(state, QObject::tr("\"%1\" is not a number of replicas").arg(text));
         return editDevices(state, stage, withReplicas(*state.document(), stage, count));
     }
     case StageColumn::Recompute:
-        return state.editPlan(value.toBool() ? QObject::tr("Recompute stage %1").arg(stage) : QObject::tr("Keep the activations of stage %1").arg(stage),
-                              [&](plan::Plan &plan) { plan.stages[stage].recompute = value.toBool() ? plan::Recompute::Full : plan::Recompute::None; });
+        return state.editPlan(value.toBool() ? QObject::tr("Recompute stage %1").arg(stage)
+                                             : QObject::tr("Keep the activations of stage %1").arg(stage),
+                              [&](plan::Plan &plan) {
+                                  plan.stages[stage].recompute =
+                                      value.toBool() ? plan::Recompute::Full : plan::Recompute::None;
+                              });
     case StageColumn::WarmUp: return editWarmUp(state, stage, text);
     case StageColumn::Time:
     case StageColumn::Parameters:
@@ -185,13 +231,13 @@ bool editStage(StudioState &state, std::size_t stage, StageColumn column, const 
 
 TableData alternativesTable(const std::vector<planners::Candidate> &alternatives, const simulate::Report *report)
 {
-    TableData table{{QObject::tr("Plan"), QObject::tr("Stages"), QObject::tr("Schedule"), QObject::tr("Micro-batches"), QObject::tr("Iteration"),
-                     QObject::tr("Against this plan")},
+    TableData table{{QObject::tr("Plan"), QObject::tr("Stages"), QObject::tr("Schedule"), QObject::tr("Micro-batches"),
+                     QObject::tr("Iteration"), QObject::tr("Compared with this plan")},
                     {}};
     for (const planners::Candidate &each : alternatives) {
         const plan::Plan &plan = each.plan;
         Cell name{qt(plan::notation(plan)), std::nullopt};
-        name.toolTip = QObject::tr("Double click or Enter takes it; undo brings the plan of before back");
+        name.toolTip = QObject::tr("Double click or Enter applies it; undo restores the previous plan");
         table.rows.push_back({name,
                               {QString::number(plan.stages.size()), static_cast<double>(plan.stages.size())},
                               {QString::fromUtf8(plan::name(plan.schedule.kind)), std::nullopt},

@@ -3,7 +3,7 @@
 
 #include "engine/plan/plan.h"
 #include "engine/simulate/simulate.h"
-#include "planners/planner.h"
+#include "planners/interface/planner.h"
 #include "ui/state/studio_state.h"
 #include "ui/widgets/data_table.h"
 
@@ -16,10 +16,11 @@ enum class StageColumn { Name, Devices, Recompute, Layers, Replicas, Time, Param
 /// The plan's stages as rows; @p report, if it is of this plan, gives the memory.
 TableData stageTable(const plan::Document &document, const simulate::Report *report);
 
-/// Carries out what a person wrote into cell (@p stage, @p column). False if it was refused; the state has said why.
+/// Applies the text that the user entered into cell (@p stage, @p column). False if it was refused; the state has shown
+/// the reason.
 bool editStage(StudioState &state, std::size_t stage, StageColumn column, const QVariant &value);
 
-/// What the last planner run found besides its best plan.
+/// Alternatives of the last planner run.
 TableData alternativesTable(const std::vector<planners::Candidate> &alternatives, const simulate::Report *report);
 
 } // namespace planloom::ui

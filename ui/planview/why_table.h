@@ -8,10 +8,11 @@
 
 namespace planloom::ui {
 
-/// What limits the plan, and its runner-up if @p why has one, a line each.
+/// The limit of the plan, and its runner-up if @p why has one, a line each.
 QString whyText(const plan::Why &why, double iterationSeconds);
 
-/// A row per stage: what its time and its memory consist of, and what limits it. Bars compare with the iteration and with the device's memory.
+/// A row per stage: the breakdown of its time and memory, and its limit. Bars compare with the iteration and
+/// with the device's memory.
 TableData whyTable(const plan::Why &why, double iterationSeconds);
 
 } // namespace planloom::ui

@@ -36,19 +36,6 @@ QString phaseText(RunData::Phase phase)
     return {};
 }
 
-/// Median without the first step, which pays for warming up.
-double medianSeconds(const std::vector<agent::StepMetrics> &steps)
-{
-    std::vector<double> seconds;
-    for (std::size_t k = steps.size() > 1 ? 1 : 0; k < steps.size(); ++k)
-        seconds.push_back(steps[k].seconds);
-    if (seconds.empty())
-        return 0;
-    const auto middle = seconds.begin() + static_cast<std::ptrdiff_t>(seconds.size() / 2);
-    std::nth_element(seconds.begin(), middle, seconds.end());
-    return *middle;
-}
-
 Cell errorCell(double predicted, double measured)
 {
     if (measured == 0 || predicted == 0)
@@ -60,10 +47,17 @@ Cell errorCell(double predicted, double measured)
 } // namespace
 
 RunView::RunView(StudioState *state, QWidget *parent)
-    : View(state, parent), m_status(new QLabel(this)), m_progress(new QProgressBar(this)), m_train(new QPushButton(tr("&Train…"), this)),
-      m_stop(new QPushButton(tr("&Stop"), this)), m_lossChart(new PlainChart(tr("Loss by step"), tr("step"), tr("loss"), this)),
-      m_speedChart(new PlainChart(tr("Throughput by step"), tr("step"), tr("samples / s"), this)), m_loss(m_lossChart->addLine(tr("loss"), 0)),
-      m_speed(m_speedChart->addLine(tr("samples per second"), 2)), m_table(new DataTable(this)), m_log(new QPlainTextEdit(this))
+    : View(state, parent),
+      m_status(new QLabel(this)),
+      m_progress(new QProgressBar(this)),
+      m_train(new QPushButton(tr("&Train…"), this)),
+      m_stop(new QPushButton(tr("&Stop"), this)),
+      m_lossChart(new PlainChart(tr("Loss by step"), tr("step"), tr("loss"), this)),
+      m_speedChart(new PlainChart(tr("Throughput by step"), tr("step"), tr("samples / s"), this)),
+      m_loss(m_lossChart->addLine(tr("loss"), 0)),
+      m_speed(m_speedChart->addLine(tr("samples per second"), 2)),
+      m_table(new DataTable(this)),
+      m_log(new QPlainTextEdit(this))
 {
     m_table->setAccessibleName(tr("Predicted against measured"));
     m_log->setAccessibleName(tr("Log of the run"));
@@ -130,15 +124,17 @@ void RunView::refreshStatus()
     m_train->setEnabled(!active && state()->document() != nullptr);
     m_stop->setEnabled(active);
     m_progress->setVisible(run.phase != RunData::Phase::None);
-    m_progress->setRange(0, static_cast<int>(std::max<std::int64_t>(run.options.steps, 1)));
+    m_progress->setRange(0, static_cast<int>(std::max<std::int64_t>(run.settings.steps, 1)));
     m_progress->setValue(static_cast<int>(run.steps.size()));
     QString text = phaseText(run.phase);
     if (run.phase == RunData::Phase::None)
-        text += state()->document() ? tr(": train the plan to see what it does for real.") : tr(": it needs a plan.");
+        text += state()->document() ? tr(": train the plan to measure it.") : tr(": it needs a plan.");
     if (run.phase == RunData::Phase::Failed)
         text += QStringLiteral(": ") + run.error;
     else if (!run.steps.empty())
-        text += tr(": loss %1, %2 samples/s").arg(run.steps.back().loss, 0, 'f', 4).arg(run.steps.back().samplesPerSecond, 0, 'f', 1);
+        text += tr(": loss %1, %2 samples/s")
+                    .arg(run.steps.back().loss, 0, 'f', 4)
+                    .arg(run.steps.back().samplesPerSecond, 0, 'f', 1);
     m_status->setText(text);
 }
 
@@ -150,7 +146,7 @@ void RunView::refreshCharts()
     double low = steps.empty() ? 0 : steps.front().loss;
     double high = low;
     double fastest = 0;
-    for (const agent::StepMetrics &step : steps) {
+    for (const run::StepMetrics &step : steps) {
         const auto x = static_cast<double>(step.step);
         if (std::isfinite(step.loss)) {
             loss << QPointF(x, step.loss);
@@ -171,16 +167,22 @@ void RunView::refreshCharts()
 void RunView::refreshTable()
 {
     const RunData &run = state()->run();
-    TableData table{{tr("Figure"), tr("Predicted"), tr("Measured"), tr("Prediction is off by")}, {}};
+    TableData table{{tr("Figure"), tr("Predicted"), tr("Measured"), tr("Prediction error")}, {}};
     const auto &predicted = run.predicted;
     if (predicted && run.phase != RunData::Phase::None) {
-        const double measured = run.summary ? run.summary->iterationSecondsMedian : medianSeconds(run.steps);
+        const double measured = run.summary ? run.summary->iterationSecondsMedian : run::medianSeconds(run.steps);
         const bool known = measured > 0;
-        table.rows.push_back({{tr("Iteration time"), {}}, {secondsText(predicted->iterationSeconds), predicted->iterationSeconds},
-                              {known ? secondsText(measured) : QStringLiteral("–"), measured}, errorCell(predicted->iterationSeconds, measured)});
-        const double speed = known && predicted->iterationSeconds > 0 ? predicted->samplesPerSecond * predicted->iterationSeconds / measured : 0;
-        table.rows.push_back({{tr("Samples per second"), {}}, {QString::number(predicted->samplesPerSecond, 'f', 1), predicted->samplesPerSecond},
-                              {known ? QString::number(speed, 'f', 1) : QStringLiteral("–"), speed}, errorCell(predicted->samplesPerSecond, speed)});
+        table.rows.push_back({{tr("Iteration time"), {}},
+                              {secondsText(predicted->iterationSeconds), predicted->iterationSeconds},
+                              {known ? secondsText(measured) : QStringLiteral("–"), measured},
+                              errorCell(predicted->iterationSeconds, measured)});
+        const double speed = known && predicted->iterationSeconds > 0
+            ? predicted->samplesPerSecond * predicted->iterationSeconds / measured
+            : 0;
+        table.rows.push_back({{tr("Samples per second"), {}},
+                              {QString::number(predicted->samplesPerSecond, 'f', 1), predicted->samplesPerSecond},
+                              {known ? QString::number(speed, 'f', 1) : QStringLiteral("–"), speed},
+                              errorCell(predicted->samplesPerSecond, speed)});
         for (std::size_t k = 0; k < predicted->devices.size(); ++k) {
             const auto expected = static_cast<double>(predicted->devices[k].peakBytes);
             const bool has = run.summary && k < run.summary->peakBytesMeasured.size();
@@ -188,7 +190,9 @@ void RunView::refreshTable()
             table.rows.push_back({{tr("Peak memory of %1").arg(qt(predicted->devices[k].id)), {}},
                                   {bytesText(predicted->devices[k].peakBytes), expected},
                                   {has ? bytesText(peak) : QStringLiteral("–"), static_cast<double>(peak)},
-                                  has && peak == predicted->devices[k].peakBytes ? Cell{tr("nothing"), 0.0} : errorCell(expected, static_cast<double>(peak))});
+                                  has && peak == predicted->devices[k].peakBytes
+                                      ? Cell{tr("exact"), 0.0}
+                                      : errorCell(expected, static_cast<double>(peak))});
         }
     }
     m_table->set(std::move(table));

@@ -8,7 +8,7 @@
 #include <QPushButton>
 #include <QTimer>
 
-#include "ui/shell/view.h"
+#include "ui/widgets/view.h"
 #include "ui/widgets/chart.h"
 #include "ui/widgets/data_table.h"
 
@@ -33,7 +33,8 @@ Q_SIGNALS:
 
 protected:
     void changeEvent(QEvent *event) override;
-    void resizeEvent(QResizeEvent *event) override; ///< charts side by side, or one above the other where the view is narrow
+    void resizeEvent(
+        QResizeEvent *event) override; ///< charts side by side, or one above the other where the view is narrow
 
 private:
     void refresh();

@@ -33,7 +33,10 @@ int fuzzyScore(const QString &pattern, const QString &text)
 }
 
 CommandPalette::CommandPalette(std::vector<Command> commands, QWidget *parent)
-    : QDialog(parent, Qt::Popup), m_commands(std::move(commands)), m_input(new QLineEdit(this)), m_list(new QListWidget(this))
+    : QDialog(parent, Qt::Popup),
+      m_commands(std::move(commands)),
+      m_input(new QLineEdit(this)),
+      m_list(new QListWidget(this))
 {
     setAttribute(Qt::WA_DeleteOnClose);
     setAccessibleName(tr("Command palette"));
@@ -66,7 +69,8 @@ void CommandPalette::filter()
     m_list->clear();
     for (const auto &[score, index] : hits) {
         const Command &command = m_commands[static_cast<std::size_t>(index)];
-        const QString text = command.shortcut.isEmpty() ? command.text : command.text + QStringLiteral("    ") + command.shortcut;
+        const QString text =
+            command.shortcut.isEmpty() ? command.text : command.text + QStringLiteral("    ") + command.shortcut;
         auto *item = new QListWidgetItem(text, m_list);
         item->setData(Qt::UserRole, index);
     }

@@ -17,7 +17,8 @@ struct Command {
     std::function<void()> run;
 };
 
-/// Everything that the studio can do, by typing a part of its name: letters match in order, not necessarily side by side.
+/// Everything that the studio can do, by typing a part of its name: letters match in order, not necessarily side by
+/// side.
 class CommandPalette final : public QDialog {
     Q_OBJECT
 

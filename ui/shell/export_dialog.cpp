@@ -18,8 +18,15 @@ constexpr int kListWidth = 180;
 } // namespace
 
 ExportDialog::ExportDialog(const StudioState &state, QWidget *parent)
-    : QDialog(parent), m_document(state.document()), m_simulation(state.simulationCurrent() ? state.simulation() : nullptr), m_formats(planFormats()), m_list(new QListWidget(this)),
-      m_about(new QLabel(this)), m_verdict(new QLabel(this)), m_preview(new QPlainTextEdit(this)), m_write(new QPushButton(tr("&Write…"), this))
+    : QDialog(parent),
+      m_document(state.document()),
+      m_simulation(state.simulationCurrent() ? state.simulation() : nullptr),
+      m_formats(planFormats()),
+      m_list(new QListWidget(this)),
+      m_about(new QLabel(this)),
+      m_verdict(new QLabel(this)),
+      m_preview(new QPlainTextEdit(this)),
+      m_write(new QPushButton(tr("&Write…"), this))
 {
     setWindowTitle(tr("Export the plan"));
     resize(860, 560);
@@ -31,11 +38,11 @@ ExportDialog::ExportDialog(const StudioState &state, QWidget *parent)
         label->setWordWrap(true);
         label->setTextInteractionFlags(Qt::TextSelectableByMouse);
     }
-    m_verdict->setAccessibleName(tr("Whether the plan can be written so"));
+    m_verdict->setAccessibleName(tr("Export status"));
     m_preview->setReadOnly(true);
     m_preview->setLineWrapMode(QPlainTextEdit::NoWrap);
     m_preview->setFont(QFontDatabase::systemFont(QFontDatabase::FixedFont));
-    m_preview->setAccessibleName(tr("The file that would be written"));
+    m_preview->setAccessibleName(tr("Preview of the file"));
     auto *buttons = new QDialogButtonBox(QDialogButtonBox::Close, this);
     buttons->addButton(m_write, QDialogButtonBox::ActionRole);
     auto *right = new QVBoxLayout;
@@ -70,7 +77,10 @@ void ExportDialog::choose(const QString &format)
             m_list->setCurrentRow(row);
 }
 
-QString ExportDialog::format() const { return m_list->currentItem() ? m_list->currentItem()->data(Qt::UserRole).toString() : QString(); }
+QString ExportDialog::format() const
+{
+    return m_list->currentItem() ? m_list->currentItem()->data(Qt::UserRole).toString() : QString();
+}
 
 void ExportDialog::make()
 {
@@ -83,28 +93,33 @@ void ExportDialog::make()
     if (row < 0 || !m_document || m_again)
         return;
     m_about->setText(qt(m_formats[static_cast<std::size_t>(row)].about));
-    m_job.start(windowTitle(), [this, format = m_formats[static_cast<std::size_t>(row)].name, document = m_document, simulation = m_simulation](Progress &) -> Job::Completion {
-        auto made = exportPlan(format, *document, simulation.get());
-        return [this, made = std::move(made)] {
-            if (std::exchange(m_again, false))
-                return make();
-            present(made);
-        };
-    });
+    m_job.start(windowTitle(),
+                [this, format = m_formats[static_cast<std::size_t>(row)].name, document = m_document,
+                 simulation = m_simulation](Progress &) -> Job::Completion {
+                    auto made = exportPlan(format, *document, simulation.get());
+                    return [this, made = std::move(made)] {
+                        if (std::exchange(m_again, false))
+                            return make();
+                        present(made);
+                    };
+                });
 }
 
 void ExportDialog::present(const Result<exporting::Configuration> &made)
 {
     if (!made) {
-        m_verdict->setText(tr("✗ The plan cannot be written so: %1").arg(qt(made.error().text())));
+        m_verdict->setText(tr("✗ This plan cannot be exported to this format: %1").arg(qt(made.error().text())));
         return;
     }
-    QStringList lines{tr("✓ The plan can be written so.")};
+    QStringList lines{tr("✓ This plan can be exported to this format.")};
     for (const std::string &note : made->notes)
         lines << tr("• %1").arg(qt(note));
     m_verdict->setText(lines.join(QLatin1Char('\n')));
     const bool whole = made->text.size() <= kShown;
-    m_preview->setPlainText(qt(made->text.substr(0, kShown)) + (whole ? QString() : tr("\n… %1 more").arg(bytesText(static_cast<std::int64_t>(made->text.size() - kShown)))));
+    m_preview->setPlainText(
+        qt(made->text.substr(0, kShown))
+        + (whole ? QString()
+                 : tr("\n… %1 more").arg(bytesText(static_cast<std::int64_t>(made->text.size() - kShown)))));
     m_text = made->text;
     m_write->setEnabled(true);
 }
@@ -112,7 +127,8 @@ void ExportDialog::present(const Result<exporting::Configuration> &made)
 void ExportDialog::askAndWrite()
 {
     const PlanFormat &format = m_formats[static_cast<std::size_t>(m_list->currentRow())];
-    const QString path = QFileDialog::getSaveFileName(this, tr("Write the plan as %1").arg(qt(format.name)), qt(m_document->plan.modelName + "." + format.suffix));
+    const QString path = QFileDialog::getSaveFileName(this, tr("Write the plan as %1").arg(qt(format.name)),
+                                                      qt(m_document->plan.modelName + "." + format.suffix));
     if (!path.isEmpty() && write(path))
         accept();
 }

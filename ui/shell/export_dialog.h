@@ -16,7 +16,8 @@
 
 namespace planloom::ui {
 
-/// Writes the plan for another program. Choosing a format shows the file that would be written, or why the target cannot express the plan and what to change.
+/// Writes the plan for another program. Choosing a format shows the file that would be written, or why the target
+/// cannot express the plan, and the remedy.
 class ExportDialog final : public QDialog {
     Q_OBJECT
 
@@ -29,7 +30,7 @@ public:
     [[nodiscard]] bool canWrite() const { return m_write->isEnabled(); }
     [[nodiscard]] QString verdict() const { return m_verdict->text(); }
     [[nodiscard]] QString preview() const { return m_preview->toPlainText(); }
-    /// False, and the verdict says why, if it cannot be written.
+    /// False, with the reason in the verdict, if it cannot be exported.
     bool write(const QString &path);
 
 Q_SIGNALS:
@@ -51,7 +52,7 @@ private:
     QPushButton *m_write;
     std::optional<std::string> m_text;
     bool m_again = false; ///< another format was chosen while one was made
-    Job m_job;            ///< last: it ends before what it posts to goes
+    Job m_job;            ///< last: it ends before the objects to which it posts
 };
 
 } // namespace planloom::ui

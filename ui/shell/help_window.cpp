@@ -35,7 +35,10 @@ QString titleOf(const QString &path)
 } // namespace
 
 HelpWindow::HelpWindow(QWidget *parent)
-    : QWidget(parent, Qt::Window), m_folder(resourceFolder(QStringLiteral("docs"))), m_search(new QLineEdit(this)), m_list(new QListWidget(this)),
+    : QWidget(parent, Qt::Window),
+      m_folder(resourceFolder(QStringLiteral("docs"))),
+      m_search(new QLineEdit(this)),
+      m_list(new QListWidget(this)),
       m_browser(new QTextBrowser(this))
 {
     setWindowTitle(tr("Planloom help"));
@@ -64,7 +67,8 @@ HelpWindow::HelpWindow(QWidget *parent)
     connect(m_search, &QLineEdit::textChanged, this, &HelpWindow::filter);
     connect(m_list, &QListWidget::currentItemChanged, this, [this](QListWidgetItem *item) {
         if (item)
-            m_browser->setSource(QUrl::fromLocalFile(item->data(Qt::UserRole).toString()), QTextDocument::MarkdownResource);
+            m_browser->setSource(QUrl::fromLocalFile(item->data(Qt::UserRole).toString()),
+                                 QTextDocument::MarkdownResource);
     });
     new QShortcut(QKeySequence(Qt::Key_Escape), this, this, &QWidget::close);
 }
@@ -72,7 +76,8 @@ HelpWindow::HelpWindow(QWidget *parent)
 void HelpWindow::fill()
 {
     if (m_folder.isEmpty()) {
-        m_browser->setPlainText(tr("The help pages are not installed; set PLANLOOM_RESOURCES to the folder that holds docs."));
+        m_browser->setPlainText(
+            tr("The help pages are not installed; set PLANLOOM_RESOURCES to the folder that holds docs."));
         return;
     }
     QStringList paths;
@@ -82,7 +87,8 @@ void HelpWindow::fill()
     paths.sort();
     for (const QString &path : std::as_const(paths)) {
         const QString section = QDir(m_folder).relativeFilePath(QFileInfo(path).path());
-        const QString title = section == QLatin1String(".") ? titleOf(path) : section + QStringLiteral(" · ") + titleOf(path);
+        const QString title =
+            section == QLatin1String(".") ? titleOf(path) : section + QStringLiteral(" · ") + titleOf(path);
         auto *item = new QListWidgetItem(title, m_list);
         item->setData(Qt::UserRole, path);
     }
@@ -93,7 +99,7 @@ void HelpWindow::filter(const QString &text)
     for (int row = 0; row < m_list->count(); ++row) {
         auto *item = m_list->item(row);
         const bool fits = text.isEmpty() || item->text().contains(text, Qt::CaseInsensitive)
-                          || textOf(item->data(Qt::UserRole).toString()).contains(text, Qt::CaseInsensitive);
+            || textOf(item->data(Qt::UserRole).toString()).contains(text, Qt::CaseInsensitive);
         item->setHidden(!fits);
     }
 }

@@ -14,7 +14,7 @@ class HelpWindow final : public QWidget {
 
 public:
     explicit HelpWindow(QWidget *parent = nullptr);
-    /// @p page: path within docs, "studio/keys.md". Shows what there is if it is missing.
+    /// @p page: path within docs, "studio/keys.md". Shows the first page if it is missing.
     void showPage(const QString &page);
     [[nodiscard]] QTextBrowser *browser() { return m_browser; }
     [[nodiscard]] int pages() const { return m_list->count(); }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "ui/shell/main_window.h"
 
+#include "planners/registry.h"
 #include "ui/cluster/cluster_view.h"
 #include "ui/memory/memory_view.h"
 #include "ui/model/model_view.h"
@@ -38,7 +39,11 @@ const QString kGplText = QStringLiteral("/usr/share/common-licenses/GPL-3");
 } // namespace
 
 MainWindow::MainWindow(StudioState *state)
-    : m_state(state), m_messages(new MessageBar(this)), m_facts(new QLabel(this)), m_busy(new QLabel(this)), m_progress(new QProgressBar(this)),
+    : m_state(state),
+      m_messages(new MessageBar(this)),
+      m_facts(new QLabel(this)),
+      m_busy(new QLabel(this)),
+      m_progress(new QProgressBar(this)),
       m_cancel(new QPushButton(tr("&Cancel"), this))
 {
     setObjectName(QStringLiteral("MainWindow"));
@@ -48,21 +53,24 @@ MainWindow::MainWindow(StudioState *state)
     setTabPosition(Qt::AllDockWidgetAreas, QTabWidget::North);
     resize(1400, 900);
     if (QFileInfo::exists(kGplText))
-        m_lastTraining.dataPath = kGplText; // a text that every Debian has, so that a first run needs no download
+        m_lastTraining.settings.data =
+            kGplText.toStdString(); // a text that every Debian has, so that a first run needs no download
     makeViews();
     makeMenus();
     makeToolBar();
     makeStatusBar();
     resetLayout();
 
-    connect(m_state, &StudioState::message, this, [this](MessageLevel level, const QString &text) { m_messages->show(level, text); });
+    connect(m_state, &StudioState::message, this,
+            [this](MessageLevel level, const QString &text) { m_messages->show(level, text); });
     connect(m_state, &StudioState::busyChanged, this, &MainWindow::refreshStatus);
     connect(m_state, &StudioState::runChanged, this, [this] {
         refreshActions();
         if (m_state->run().phase == RunData::Phase::Starting)
             view(QStringLiteral("Run"))->parentWidget()->raise();
     });
-    for (const auto signal : {&StudioState::modelChanged, &StudioState::clusterChanged, &StudioState::documentChanged, &StudioState::simulationChanged}) {
+    for (const auto signal : {&StudioState::modelChanged, &StudioState::clusterChanged, &StudioState::documentChanged,
+                              &StudioState::simulationChanged}) {
         connect(m_state, signal, this, &MainWindow::refreshActions);
         connect(m_state, signal, this, &MainWindow::refreshStatus);
     }
@@ -104,12 +112,13 @@ void MainWindow::makeViews()
 
 void MainWindow::resetLayout()
 {
-    QDockWidget *model = m_docks[0], *cluster = m_docks[1], *plan = m_docks[2], *timeline = m_docks[3], *memory = m_docks[4], *run = m_docks[5];
+    QDockWidget *model = m_docks[0], *cluster = m_docks[1], *plan = m_docks[2], *timeline = m_docks[3],
+                *memory = m_docks[4], *run = m_docks[5];
     for (QDockWidget *dock : std::as_const(m_docks)) {
         removeDockWidget(dock);
         dock->setFloating(false);
     }
-    // What a person works in has the width of the window; what it is about and what comes of it stand beside it.
+    // The editors have the width of the window; inputs and results stand beside them.
     addDockWidget(Qt::LeftDockWidgetArea, model);
     addDockWidget(Qt::LeftDockWidgetArea, memory);
     tabifyDockWidget(model, cluster);
@@ -172,8 +181,9 @@ bool MainWindow::mayDropPlan()
 {
     if (!m_asks || !isWindowModified())
         return true;
-    const auto answer = QMessageBox::question(this, tr("Unsaved plan"), tr("The plan has changes that are not saved."),
-                                              QMessageBox::Save | QMessageBox::Discard | QMessageBox::Cancel, QMessageBox::Save);
+    const auto answer =
+        QMessageBox::question(this, tr("Unsaved plan"), tr("The plan has changes that are not saved."),
+                              QMessageBox::Save | QMessageBox::Discard | QMessageBox::Cancel, QMessageBox::Save);
     return answer == QMessageBox::Discard || (answer == QMessageBox::Save && savePlan(false));
 }
 
@@ -191,7 +201,7 @@ void MainWindow::dropEvent(QDropEvent *event)
             paths << url.toLocalFile();
     }
     if (paths.isEmpty())
-        return m_state->say(MessageLevel::Warning, tr("Only files of this machine can be dropped here."));
+        return m_state->say(MessageLevel::Warning, tr("Only local files can be dropped here."));
     open(paths);
     event->acceptProposedAction();
 }
@@ -226,8 +236,9 @@ void MainWindow::findPlan(const QString &model, const QString &cluster, const Pl
     if (otherCluster && m_state->loadCluster(cluster))
         remember(cluster);
     m_state->whenLoaded([=, this] {
-        const bool loaded = (!otherModel || m_state->model() != modelBefore) && (!otherCluster || m_state->cluster() != clusterBefore);
-        if (loaded) // else the bar says why not, and a plan for what was open before was not asked for
+        const bool loaded =
+            (!otherModel || m_state->model() != modelBefore) && (!otherCluster || m_state->cluster() != clusterBefore);
+        if (loaded) // else the bar shows the error, and no plan for the earlier documents is wanted
             m_state->runPlanner(request);
     });
 }
@@ -237,7 +248,7 @@ void MainWindow::askForTraining()
     TrainDialog dialog(m_lastTraining, this);
     if (dialog.exec() != QDialog::Accepted)
         return;
-    m_lastTraining = dialog.options();
+    m_lastTraining = dialog.request();
     if (m_state->startRun(m_lastTraining))
         m_lastTraining.runDir.clear(); // a folder holds one run
 }
@@ -249,8 +260,8 @@ void MainWindow::makeStatusBar()
     m_facts->setContentsMargins(6, 0, 6, 0);
     m_facts->setAccessibleName(tr("Status"));
     m_progress->setMaximumWidth(180);
-    m_progress->setAccessibleName(tr("Progress of the work in the background"));
-    m_cancel->setToolTip(tr("Stop the work in the background. A search for a plan then keeps the best that it has found"));
+    m_progress->setAccessibleName(tr("Progress of the background task"));
+    m_cancel->setToolTip(tr("Stop the background task. A stopped search keeps its best plan so far"));
     statusBar()->addWidget(m_facts, 1);
     statusBar()->addPermanentWidget(m_busy);
     statusBar()->addPermanentWidget(m_progress);
@@ -265,7 +276,9 @@ void MainWindow::refreshStatus()
 {
     QStringList facts;
     facts << (m_state->model() ? qt(m_state->model()->graph->name()) : tr("no model"));
-    facts << (m_state->cluster() ? tr("%1 (%2 devices)").arg(qt(m_state->cluster()->name())).arg(m_state->cluster()->devices().size()) : tr("no cluster"));
+    facts << (m_state->cluster()
+                  ? tr("%1 (%2 devices)").arg(qt(m_state->cluster()->name())).arg(m_state->cluster()->devices().size())
+                  : tr("no cluster"));
     if (const auto &document = m_state->document()) {
         facts << tr("plan %1, %2").arg(qt(plan::notation(document->plan)), qt(document->plan.planner.name));
         if (m_state->simulationCurrent()) {
@@ -280,7 +293,8 @@ void MainWindow::refreshStatus()
     }
     m_facts->setText(facts.join(QStringLiteral("   ·   ")));
 
-    const Job *job = m_state->planJob()->running() ? m_state->planJob() : (m_state->loadJob()->running() ? m_state->loadJob() : nullptr);
+    const Job *job = m_state->planJob()->running() ? m_state->planJob()
+                                                   : (m_state->loadJob()->running() ? m_state->loadJob() : nullptr);
     const bool simulating = !job && m_state->simulating();
     m_busy->setVisible(job || simulating);
     m_progress->setVisible(job);
@@ -312,13 +326,10 @@ void MainWindow::saveSession()
     settings.setValue(QStringLiteral("window/docks"), saveState(kLayoutVersion));
     settings.setValue(QStringLiteral("window/theme"), static_cast<int>(currentThemeKind()));
     settings.setValue(QStringLiteral("session/plan"), m_state->planPath());
-    settings.setValue(QStringLiteral("session/data"), m_lastTraining.dataPath);
+    settings.setValue(QStringLiteral("session/data"), qt(m_lastTraining.settings.data));
 }
 
-void MainWindow::keepUnsaved(const QString &folder)
-{
-    m_autosave = std::make_unique<Autosave>(m_state, folder);
-}
+void MainWindow::keepUnsaved(const QString &folder) { m_autosave = std::make_unique<Autosave>(m_state, folder); }
 
 void MainWindow::restoreSession(bool otherFiles)
 {
@@ -329,11 +340,13 @@ void MainWindow::restoreSession(bool otherFiles)
     setTheme(settings.value(QStringLiteral("window/theme"), static_cast<int>(ThemeKind::System)).toInt());
     const QString text = settings.value(QStringLiteral("session/data")).toString();
     if (QFileInfo::exists(text))
-        m_lastTraining.dataPath = text;
+        m_lastTraining.settings.data = text.toStdString();
     if (m_autosave && !otherFiles && m_autosave->recover())
         return;
     if (m_autosave && m_autosave->hasLeftover())
-        m_state->say(MessageLevel::Warning, tr("An earlier studio ended with a plan unsaved; it is kept. Start the studio without a file to get it back."));
+        m_state->say(
+            MessageLevel::Warning,
+            tr("An unsaved plan from an earlier start is kept. Start the studio without a file to recover it."));
     const QString plan = settings.value(QStringLiteral("session/plan")).toString();
     if (!plan.isEmpty() && QFileInfo::exists(plan))
         m_state->openPlan(plan);
@@ -343,8 +356,11 @@ bool MainWindow::mayStopRun()
 {
     if (!m_asks || !m_state->run().active())
         return true;
-    return QMessageBox::question(this, tr("A run is active"), tr("The plan is being trained. Closing the window stops the run after its current step."),
-                                 QMessageBox::Close | QMessageBox::Cancel, QMessageBox::Cancel) == QMessageBox::Close;
+    return QMessageBox::question(
+               this, tr("A run is active"),
+               tr("The plan is being trained. Closing the window stops the run after its current step."),
+               QMessageBox::Close | QMessageBox::Cancel, QMessageBox::Cancel)
+        == QMessageBox::Close;
 }
 
 void MainWindow::closeEvent(QCloseEvent *event)
@@ -360,7 +376,8 @@ void MainWindow::closeEvent(QCloseEvent *event)
 void MainWindow::setTheme(int kind)
 {
     const int last = static_cast<int>(ThemeKind::HighContrast);
-    applyTheme(*static_cast<QApplication *>(QCoreApplication::instance()), static_cast<ThemeKind>(std::clamp(kind, 0, last)));
+    applyTheme(*static_cast<QApplication *>(QCoreApplication::instance()),
+               static_cast<ThemeKind>(std::clamp(kind, 0, last)));
     refreshIcons();
 }
 

@@ -14,7 +14,7 @@
 
 #include "ui/shell/command_palette.h"
 #include "ui/shell/message_bar.h"
-#include "ui/shell/view.h"
+#include "ui/widgets/view.h"
 #include "ui/state/studio_state.h"
 
 #include <functional>
@@ -38,12 +38,13 @@ public:
     ~MainWindow() override;
 
     void open(const QStringList &namesOrPaths);
-    /// Geometry, docks, theme, and what was open: first of all what was left unsaved, unless @p otherFiles are about to be opened.
+    /// Geometry, docks, theme, and the open documents: first the recovered unsaved plan, unless @p otherFiles are about
+    /// to be opened.
     void restoreSession(bool otherFiles = false);
-    /// From now on what is not saved is kept in @p folder (autosave.h).
+    /// From now on unsaved plans are kept in @p folder (autosave.h).
     void keepUnsaved(const QString &folder);
     void saveSession();
-    void resetLayout();    ///< docks as on the first start
+    void resetLayout(); ///< docks as on the first start
     [[nodiscard]] const QList<QDockWidget *> &docks() const { return m_docks; }
     [[nodiscard]] View *view(const QString &dockName) const; ///< "Timeline", ...; nullptr if there is none
     [[nodiscard]] MessageBar *messageBar() { return m_messages; }
@@ -55,9 +56,9 @@ public:
     /// False: ask neither about an unsaved plan that would be lost nor about a run that closing would stop.
     void setAsks(bool asks) { m_asks = asks; }
 
-    // What menus do, for the demo and for tests.
+    // Actions of menus, for the demo and for tests.
     void askForPlan();
-    /// What the dialog of askForPlan() asks for. Empty names keep the model or the cluster that is open.
+    /// A request as from the dialog of askForPlan(). Empty names keep the model or the cluster that is open.
     void findPlan(const QString &model, const QString &cluster, const PlanRequest &request);
     void askForTraining();
     void askForExport();
@@ -71,7 +72,8 @@ protected:
     void changeEvent(QEvent *event) override;
 
 private:
-    QAction *action(QMenu *menu, const QString &text, const QKeySequence &key, const QString &iconName, const std::function<void()> &run);
+    QAction *action(QMenu *menu, const QString &text, const QKeySequence &key, const QString &iconName,
+                    const std::function<void()> &run);
     QDockWidget *addView(View *view, const QString &name);
     void makeViews();
     void makeMenus();
@@ -86,7 +88,7 @@ private:
     void openRecentMenu();
     void remember(const QString &nameOrPath);
     bool savePlan(bool ask);
-    /// Before the open plan is replaced by something that undo does not bring back. False: a person wants to keep it.
+    /// Before the open plan is replaced by something that undo does not restore. False: the user keeps it.
     [[nodiscard]] bool mayDropPlan();
     [[nodiscard]] bool mayStopRun();
     void exportText(const QString &title, const QString &suffix, const std::function<Result<std::string>()> &make);
@@ -120,8 +122,8 @@ private:
     HelpWindow *m_help = nullptr;
     std::unique_ptr<Autosave> m_autosave;
     PlanRequest m_lastRequest;
-    TrainOptions m_lastTraining;
-    bool m_hasPlanned = false; ///< m_lastRequest is one that a person made
+    agent::TrainRequest m_lastTraining;
+    bool m_hasPlanned = false; ///< m_lastRequest comes from the user
     bool m_asks = true;
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// The menus of MainWindow and what their entries do.
+// The menus of MainWindow and their actions.
 #include "engine/base/files.h"
 #include "engine/export/export.h"
 #include "engine/import/import.h"
@@ -25,9 +25,10 @@ namespace planloom::ui {
 namespace {
 constexpr int kRecentLimit = 10;
 const QString kRecentKey = QStringLiteral("session/recent");
-}
+} // namespace
 
-QAction *MainWindow::action(QMenu *menu, const QString &text, const QKeySequence &key, const QString &iconName, const std::function<void()> &run)
+QAction *MainWindow::action(QMenu *menu, const QString &text, const QKeySequence &key, const QString &iconName,
+                            const std::function<void()> &run)
 {
     auto *made = new QAction(text, this);
     made->setShortcut(key);
@@ -54,7 +55,8 @@ void MainWindow::makeFileMenu()
     QMenu *file = menuBar()->addMenu(tr("&File"));
     action(file, tr("&Open…"), QKeySequence::Open, QStringLiteral("open"), [this] {
         open(QFileDialog::getOpenFileNames(this, tr("Open a model, cluster, plan or trace"), {},
-                                           tr("Everything that Planloom knows (*.onnx *.json *.txt *.yaml *.yml *.xml *.plan *.pltrace *.toml *.args *.sh *.csv);;All files (*)")));
+                                           tr("All supported files (*.onnx *.json *.txt *.yaml *.yml *.xml "
+                                              "*.plan *.pltrace *.toml *.args *.sh *.csv);;All files (*)")));
     });
     QMenu *model = file->addMenu(tr("Open &model"));
     QMenu *cluster = file->addMenu(tr("Open &cluster"));
@@ -69,19 +71,24 @@ void MainWindow::makeFileMenu()
     m_save = action(file, tr("&Save plan"), QKeySequence::Save, QStringLiteral("save"), [this] { savePlan(false); });
     m_needPlan << m_save << action(file, tr("Save plan &as…"), QKeySequence::SaveAs, {}, [this] { savePlan(true); });
     QMenu *exports = file->addMenu(tr("&Export"));
-    m_needPlan << action(exports, tr("&Plan for another program…"), QKeySequence(Qt::CTRL | Qt::SHIFT | Qt::Key_E), {}, [this] { askForExport(); });
-    action(exports, tr("&View as image…"), QKeySequence(Qt::CTRL | Qt::Key_E), QStringLiteral("export"), [this] { exportCurrentView(); });
+    m_needPlan << action(exports, tr("&Plan for another program…"), QKeySequence(Qt::CTRL | Qt::SHIFT | Qt::Key_E), {},
+                         [this] { askForExport(); });
+    action(exports, tr("&View as image…"), QKeySequence(Qt::CTRL | Qt::Key_E), QStringLiteral("export"),
+           [this] { exportCurrentView(); });
     m_needPlan << action(exports, tr("&Timeline as Chrome trace…"), {}, {}, [this] { exportTimeline(); });
     action(exports, tr("&Model as Graphviz DOT…"), {}, {}, [this] { exportGraph(); });
     file->addSeparator();
     QMenu *imports = file->addMenu(tr("&Import"));
     action(imports, tr("&Configuration of another program…"), {}, {}, [this] {
-        const QString path = QFileDialog::getOpenFileName(this, tr("Megatron-LM arguments, DeepSpeed or torchtitan configuration"), {}, tr("Configurations (*.args *.sh *.txt *.json *.toml);;All files (*)"));
+        const QString path =
+            QFileDialog::getOpenFileName(this, tr("Megatron-LM arguments, DeepSpeed or torchtitan configuration"), {},
+                                         tr("Configurations (*.args *.sh *.txt *.json *.toml);;All files (*)"));
         if (!path.isEmpty())
             m_state->importSetup(path);
     });
-    m_needPlan << action(imports, tr("&Order of passes (PyTorch CSV)…"), {}, {}, [this] {
-        const QString path = QFileDialog::getOpenFileName(this, tr("Schedule of torch.distributed.pipelining"), {}, tr("Schedules (*.csv);;All files (*)"));
+    m_needPlan << action(imports, tr("&Pipeline schedule (PyTorch CSV)…"), {}, {}, [this] {
+        const QString path = QFileDialog::getOpenFileName(this, tr("Schedule of torch.distributed.pipelining"), {},
+                                                          tr("Schedules (*.csv);;All files (*)"));
         if (!path.isEmpty())
             m_state->importOrder(path);
     });
@@ -118,7 +125,7 @@ void MainWindow::openRecentMenu()
     for (const QString &name : recent)
         m_recent->addAction(name, this, [this, name] { open({name}); });
     if (recent.isEmpty())
-        m_recent->addAction(tr("nothing yet"))->setEnabled(false);
+        m_recent->addAction(tr("No recent files"))->setEnabled(false);
 }
 
 void MainWindow::remember(const QString &nameOrPath)
@@ -141,7 +148,7 @@ void MainWindow::makeEditAndPlanMenus()
     QAction *redo = m_state->undoStack()->createRedoAction(this);
     redo->setShortcuts({QKeySequence(Qt::CTRL | Qt::SHIFT | Qt::Key_Z), QKeySequence(Qt::CTRL | Qt::Key_Y)});
     redo->setData(QStringLiteral("redo"));
-    undo->setIconText(tr("Undo")); // the menu says what is undone; the tool bar must not change its width
+    undo->setIconText(tr("Undo")); // the menu names the edit; the tool bar must not change its width
     redo->setIconText(tr("Redo"));
     for (QAction *each : {undo, redo}) {
         each->setIcon(icon(each->data().toString()));
@@ -150,25 +157,32 @@ void MainWindow::makeEditAndPlanMenus()
     }
     edit->addSeparator();
     action(edit, tr("&Go to…"), QKeySequence(Qt::CTRL | Qt::Key_P), {}, [this] { showPalette(tr("Go to ")); });
-    action(edit, tr("Command &palette…"), QKeySequence(Qt::CTRL | Qt::SHIFT | Qt::Key_P), QStringLiteral("palette"), [this] { showPalette(); });
+    action(edit, tr("Command &palette…"), QKeySequence(Qt::CTRL | Qt::SHIFT | Qt::Key_P), QStringLiteral("palette"),
+           [this] { showPalette(); });
     action(edit, tr("&Clear the selection"), {}, {}, [this] { m_state->clearSelection(); });
 
     QMenu *plan = menuBar()->addMenu(tr("&Plan"));
-    m_plan = action(plan, tr("&Find a plan…"), QKeySequence(Qt::CTRL | Qt::Key_F5), QStringLiteral("plan"), [this] { askForPlan(); });
-    auto *alternatives = plan->addMenu(tr("&Alternatives that the search found"));
+    m_plan = action(plan, tr("&Find a plan…"), QKeySequence(Qt::CTRL | Qt::Key_F5), QStringLiteral("plan"),
+                    [this] { askForPlan(); });
+    auto *alternatives = plan->addMenu(tr("&Alternatives"));
     connect(alternatives, &QMenu::aboutToShow, this, [this, alternatives] {
         alternatives->clear();
         for (const auto &candidate : m_state->alternatives()) {
-            const QString name = tr("%1, iteration %2").arg(qt(plan::notation(candidate.plan)), secondsText(candidate.simulatedSeconds));
-            alternatives->addAction(name, this, [this, chosen = candidate.plan] { m_state->replacePlan(tr("Take an alternative"), chosen); });
+            const QString name =
+                tr("%1, iteration %2").arg(qt(plan::notation(candidate.plan)), secondsText(candidate.simulatedSeconds));
+            alternatives->addAction(name, this, [this, chosen = candidate.plan] {
+                m_state->replacePlan(tr("Use an alternative"), chosen);
+            });
         }
         if (alternatives->isEmpty())
             alternatives->addAction(tr("none"))->setEnabled(false);
     });
 
     QMenu *run = menuBar()->addMenu(tr("&Run"));
-    m_train = action(run, tr("&Train the plan…"), QKeySequence(Qt::Key_F5), QStringLiteral("train"), [this] { askForTraining(); });
-    m_stop = action(run, tr("&Stop after this step"), QKeySequence(Qt::SHIFT | Qt::Key_F5), QStringLiteral("stop"), [this] { m_state->stopRun(); });
+    m_train = action(run, tr("&Train the plan…"), QKeySequence(Qt::Key_F5), QStringLiteral("train"),
+                     [this] { askForTraining(); });
+    m_stop = action(run, tr("&Stop after this step"), QKeySequence(Qt::SHIFT | Qt::Key_F5), QStringLiteral("stop"),
+                    [this] { m_state->stopRun(); });
 }
 
 void MainWindow::makeViewMenu()
@@ -176,15 +190,16 @@ void MainWindow::makeViewMenu()
     m_docksMenu = menuBar()->addMenu(tr("&View"));
     int number = 1;
     for (QDockWidget *dock : std::as_const(m_docks))
-        action(m_docksMenu, dock->windowTitle(), QKeySequence(QStringLiteral("Ctrl+%1").arg(number++)), {}, [this, dock] { focusView(dock); });
+        action(m_docksMenu, dock->windowTitle(), QKeySequence(QStringLiteral("Ctrl+%1").arg(number++)), {},
+               [this, dock] { focusView(dock); });
     m_docksMenu->addSeparator();
     QMenu *shown = m_docksMenu->addMenu(tr("&Shown"));
     for (QDockWidget *dock : std::as_const(m_docks))
         shown->addAction(dock->toggleViewAction());
-    action(m_docksMenu, tr("&Restore the layout"), {}, {}, [this] { resetLayout(); });
+    action(m_docksMenu, tr("&Reset layout"), {}, {}, [this] { resetLayout(); });
     m_docksMenu->addSeparator();
     QMenu *themes = m_docksMenu->addMenu(tr("&Theme"));
-    const QStringList names{tr("As the system"), tr("Light"), tr("Dark"), tr("High contrast")};
+    const QStringList names{tr("Follow system"), tr("Light"), tr("Dark"), tr("High contrast")};
     for (int kind = 0; kind < names.size(); ++kind)
         action(themes, names[kind], {}, {}, [this, kind] { setTheme(kind); });
 }
@@ -192,15 +207,19 @@ void MainWindow::makeViewMenu()
 void MainWindow::makeHelpMenu()
 {
     QMenu *help = menuBar()->addMenu(tr("&Help"));
-    action(help, tr("&Help"), QKeySequence::HelpContents, QStringLiteral("help"), [this] { showHelp(QStringLiteral("studio/tour.md")); });
-    action(help, tr("&Keys and mouse"), QKeySequence(QStringLiteral("Ctrl+?")), {}, [this] { showHelp(QStringLiteral("studio/keys.md")); });
+    action(help, tr("&Help"), QKeySequence::HelpContents, QStringLiteral("help"),
+           [this] { showHelp(QStringLiteral("studio/tour.md")); });
+    action(help, tr("&Keys and mouse"), QKeySequence(QStringLiteral("Ctrl+?")), {},
+           [this] { showHelp(QStringLiteral("studio/keys.md")); });
     help->addSeparator();
     action(help, tr("&About Planloom"), {}, {}, [this] {
-        QMessageBox::about(this, tr("About Planloom"),
-                           tr("<b>Planloom %1</b><p>Plans, simulates, runs and explains the parallel training of neural networks.</p>"
-                              "<p>The studio is free software under the GNU General Public License, version 3 or later; the engine is under the "
-                              "Apache License 2.0.</p>")
-                               .arg(QCoreApplication::applicationVersion()));
+        QMessageBox::about(
+            this, tr("About Planloom"),
+            tr("<b>Planloom %1</b><p>Plans, simulates, runs and explains the parallel training of neural networks.</p>"
+               "<p>The studio is free software under the GNU General Public License, version 3 or later; the engine is "
+               "under the "
+               "Apache License 2.0.</p>")
+                .arg(QCoreApplication::applicationVersion()));
     });
 }
 
@@ -250,7 +269,8 @@ bool MainWindow::savePlan(bool ask)
 {
     QString path = m_state->planPath();
     if (ask || path.isEmpty())
-        path = QFileDialog::getSaveFileName(this, tr("Save the plan"), path.isEmpty() ? QStringLiteral("plan.json") : path, tr("Plans (*.json)"));
+        path = QFileDialog::getSaveFileName(this, tr("Save the plan"),
+                                            path.isEmpty() ? QStringLiteral("plan.json") : path, tr("Plans (*.json)"));
     if (path.isEmpty() || !m_state->savePlan(path))
         return false;
     remember(path);
@@ -259,7 +279,8 @@ bool MainWindow::savePlan(bool ask)
     return true;
 }
 
-void MainWindow::exportText(const QString &title, const QString &suffix, const std::function<Result<std::string>()> &make)
+void MainWindow::exportText(const QString &title, const QString &suffix,
+                            const std::function<Result<std::string>()> &make)
 {
     const QString path = QFileDialog::getSaveFileName(this, title, QStringLiteral("planloom.") + suffix);
     if (path.isEmpty())
@@ -287,7 +308,8 @@ void MainWindow::askForExport()
 {
     auto *dialog = new ExportDialog(*m_state, this);
     dialog->setAttribute(Qt::WA_DeleteOnClose);
-    connect(dialog, &ExportDialog::written, this, [this](const QString &path) { m_state->say(MessageLevel::Info, tr("Wrote %1").arg(path)); });
+    connect(dialog, &ExportDialog::written, this,
+            [this](const QString &path) { m_state->say(MessageLevel::Info, tr("Wrote %1").arg(path)); });
     dialog->open();
 }
 
@@ -305,8 +327,9 @@ void MainWindow::exportGraph()
 void MainWindow::exportCurrentView()
 {
     View *shown = currentView();
-    const QString path = QFileDialog::getSaveFileName(this, tr("View as image"), shown->title().toLower() + QStringLiteral(".png"),
-                                                      tr("PNG image (*.png);;SVG image (*.svg)"));
+    const QString path =
+        QFileDialog::getSaveFileName(this, tr("View as image"), shown->title().toLower() + QStringLiteral(".png"),
+                                     tr("PNG image (*.png);;SVG image (*.svg)"));
     if (!path.isEmpty() && exportView(shown, path))
         m_state->say(MessageLevel::Info, tr("Wrote %1").arg(path));
 }
@@ -342,22 +365,28 @@ std::vector<Command> MainWindow::commands()
             if (each->menu())
                 collect(each->menu(), path + text + QStringLiteral(" ▸ "));
             else if (!each->isSeparator() && each->isEnabled())
-                all.push_back({path + text, each->shortcut().toString(QKeySequence::NativeText), [each] { each->trigger(); }});
+                all.push_back(
+                    {path + text, each->shortcut().toString(QKeySequence::NativeText), [each] { each->trigger(); }});
         }
     };
     for (QAction *top : menuBar()->actions())
         collect(top->menu(), top->text().remove(QLatin1Char('&')) + QStringLiteral(" ▸ "));
     for (QDockWidget *dock : std::as_const(m_docks)) {
         for (QAction *each : static_cast<View *>(dock->widget())->commands())
-            all.push_back({dock->windowTitle() + QStringLiteral(" ▸ ") + each->text(), {}, [each] { each->trigger(); }});
+            all.push_back(
+                {dock->windowTitle() + QStringLiteral(" ▸ ") + each->text(), {}, [each] { each->trigger(); }});
     }
     if (const auto &document = m_state->document()) {
         for (std::size_t s = 0; s < document->plan.stages.size(); ++s)
-            all.push_back({tr("Go to stage %1").arg(s), {}, [this, s] { m_state->selectStage(StageId(static_cast<std::int64_t>(s))); }});
+            all.push_back({tr("Go to stage %1").arg(s), {}, [this, s] {
+                               m_state->selectStage(StageId(static_cast<std::int64_t>(s)));
+                           }});
     }
     if (const auto &cluster = m_state->cluster()) {
         for (const auto &device : cluster->devices())
-            all.push_back({tr("Go to device %1").arg(qt(device.name)), {}, [this, id = device.id] { m_state->selectDevice(id); }});
+            all.push_back({tr("Go to device %1").arg(qt(device.name)), {}, [this, id = device.id] {
+                               m_state->selectDevice(id);
+                           }});
     }
     if (const auto &subject = m_state->subject()) {
         for (std::size_t k = 0; k < subject->layers().size(); ++k)

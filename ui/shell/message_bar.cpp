@@ -13,10 +13,15 @@ namespace {
 constexpr int kInfoMilliseconds = 6000;
 }
 
-MessageBar::MessageBar(QWidget *parent) : QFrame(parent), m_sign(new QLabel(this)), m_text(new QLabel(this)), m_close(new QToolButton(this))
+MessageBar::MessageBar(QWidget *parent)
+    : QFrame(parent),
+      m_sign(new QLabel(this)),
+      m_text(new QLabel(this)),
+      m_close(new QToolButton(this))
 {
     setObjectName(QStringLiteral("messageBar"));
-    m_text->setSizePolicy(QSizePolicy::Ignored, QSizePolicy::Preferred); // a long message is cut, and whole in the tool tip
+    m_text->setSizePolicy(QSizePolicy::Ignored,
+                          QSizePolicy::Preferred); // a long message is cut, and whole in the tool tip
     m_text->setTextInteractionFlags(Qt::TextSelectableByMouse | Qt::TextSelectableByKeyboard);
     m_close->setAutoRaise(true);
     m_close->setToolTip(tr("Close this message"));
@@ -37,7 +42,9 @@ void MessageBar::show(MessageLevel level, const QString &text)
     m_level = level;
     m_text->setText(text);
     m_text->setToolTip(text);
-    m_sign->setText(level == MessageLevel::Error ? QStringLiteral("✖") : (level == MessageLevel::Warning ? QStringLiteral("⚠") : QStringLiteral("ℹ")));
+    m_sign->setText(level == MessageLevel::Error
+                        ? QStringLiteral("✖")
+                        : (level == MessageLevel::Warning ? QStringLiteral("⚠") : QStringLiteral("ℹ")));
     setAccessibleName(text);
     applyColors();
     setVisible(true);
@@ -59,9 +66,12 @@ void MessageBar::applyColors()
 {
     m_applying = true;
     const Theme &t = theme();
-    const QColor ink = m_level == MessageLevel::Error ? t.error : (m_level == MessageLevel::Warning ? t.warning : t.info);
-    const QColor base = m_level == MessageLevel::Error ? t.errorBase : (m_level == MessageLevel::Warning ? t.warningBase : t.infoBase);
-    setStyleSheet(QStringLiteral("#messageBar { background: %1; border: 1px solid %2; border-radius: 4px; } QLabel { color: %2; }")
+    const QColor ink =
+        m_level == MessageLevel::Error ? t.error : (m_level == MessageLevel::Warning ? t.warning : t.info);
+    const QColor base =
+        m_level == MessageLevel::Error ? t.errorBase : (m_level == MessageLevel::Warning ? t.warningBase : t.infoBase);
+    setStyleSheet(QStringLiteral(
+                      "#messageBar { background: %1; border: 1px solid %2; border-radius: 4px; } QLabel { color: %2; }")
                       .arg(base.name(), ink.name()));
     m_close->setIcon(icon(QStringLiteral("close")));
     m_applying = false;

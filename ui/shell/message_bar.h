@@ -10,8 +10,8 @@
 
 namespace planloom::ui {
 
-/// One line under the menus that says what went wrong or was refused, without stopping anybody. Errors and warnings stay until closed
-/// or replaced by the next one, what is merely told goes by itself.
+/// One line under the menus for errors and refusals, without a dialog. Errors and warnings stay until closed or
+/// replaced, information disappears by itself.
 class MessageBar final : public QFrame {
     Q_OBJECT
 

@@ -3,7 +3,7 @@
 
 #include "engine/cluster/cluster.h"
 #include "engine/import/import.h"
-#include "planners/planner.h"
+#include "planners/registry.h"
 #include "ui/widgets/text.h"
 
 #include <QDialogButtonBox>
@@ -21,9 +21,18 @@ constexpr int kLargestBatch = 1'000'000;
 }
 
 PlannerDialog::PlannerDialog(const StudioState &state, QWidget *parent)
-    : QDialog(parent), m_model(new QComboBox(this)), m_cluster(new QComboBox(this)), m_planner(new QComboBox(this)), m_about(new QLabel(this)),
-      m_batch(new QSpinBox(this)), m_microBatch(new QSpinBox(this)), m_precision(new QComboBox(this)), m_zero(new QComboBox(this)), m_group(new QGroupBox(tr("Options of the planner"), this)),
-      m_scroll(new QScrollArea(this)), m_options(nullptr)
+    : QDialog(parent),
+      m_model(new QComboBox(this)),
+      m_cluster(new QComboBox(this)),
+      m_planner(new QComboBox(this)),
+      m_about(new QLabel(this)),
+      m_batch(new QSpinBox(this)),
+      m_microBatch(new QSpinBox(this)),
+      m_precision(new QComboBox(this)),
+      m_zero(new QComboBox(this)),
+      m_group(new QGroupBox(tr("Options of the planner"), this)),
+      m_scroll(new QScrollArea(this)),
+      m_options(nullptr)
 {
     setWindowTitle(tr("Find a plan"));
     setMinimumWidth(520);
@@ -41,9 +50,10 @@ PlannerDialog::PlannerDialog(const StudioState &state, QWidget *parent)
     m_microBatch->setToolTip(tr("Samples of one micro-batch on one device"));
     for (const plan::Precision each : {plan::Precision::Float32, plan::Precision::BFloat16})
         m_precision->addItem(qt(plan::name(each)));
-    m_precision->setToolTip(tr("What activations and matrix products are computed in"));
-    m_zero->addItems({tr("0: nothing is sharded"), tr("1: optimizer state"), tr("2: gradients, too"), tr("3: parameters, too")});
-    m_zero->setToolTip(tr("What the replicas of a stage share out among themselves"));
+    m_precision->setToolTip(tr("Precision of activations and matrix products"));
+    m_zero->addItems(
+        {tr("0: no sharding"), tr("1: optimizer state"), tr("2: also gradients"), tr("3: also parameters")});
+    m_zero->setToolTip(tr("State sharded over the replicas of a stage"));
     const auto devices = state.cluster() ? static_cast<int>(state.cluster()->devices().size()) : 4;
     m_batch->setValue(state.document() ? static_cast<int>(state.document()->plan.globalBatch) : 8 * devices);
 
@@ -128,7 +138,8 @@ void PlannerDialog::fitHeight()
     layout()->activate(); // so that the options know their width, shown or not
     m_group->layout()->activate();
     const int room = m_scroll->width() - style()->pixelMetric(QStyle::PM_ScrollBarExtent);
-    const int needed = m_options->hasHeightForWidth() ? m_options->heightForWidth(room) : m_options->sizeHint().height();
+    const int needed =
+        m_options->hasHeightForWidth() ? m_options->heightForWidth(room) : m_options->sizeHint().height();
     m_scroll->setMinimumHeight(std::min(needed, kLeastOptions));
     layout()->activate();
     const int without = layout()->minimumSize().height() - (m_fields.empty() ? 0 : m_scroll->minimumHeight());

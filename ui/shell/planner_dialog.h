@@ -17,8 +17,8 @@
 
 namespace planloom::ui {
 
-/// Asks for everything that a planner needs: model, cluster, planner with its options, batch, precision, ZeRO. The optimizer is that of the
-/// request that it was given.
+/// Asks for everything that a planner needs: model, cluster, planner with its options, batch, precision, ZeRO. The
+/// optimizer is that of the request that it was given.
 class PlannerDialog final : public QDialog {
     Q_OBJECT
 
@@ -45,7 +45,7 @@ private:
     QGroupBox *m_group;
     QScrollArea *m_scroll;
     QFormLayout *m_options;
-    PlanRequest m_given; ///< what the dialog has no field for goes through unchanged
+    PlanRequest m_given; ///< values without a field in the dialog stay unchanged
     std::vector<std::pair<std::string, QLineEdit *>> m_fields;
 };
 

@@ -9,7 +9,8 @@ namespace planloom::ui {
 
 QString resourceFolder(const QString &name)
 {
-    QStringList roots{qEnvironmentVariable("PLANLOOM_RESOURCES"), QCoreApplication::applicationDirPath() + QStringLiteral("/../share/planloom")};
+    QStringList roots{qEnvironmentVariable("PLANLOOM_RESOURCES"),
+                      QCoreApplication::applicationDirPath() + QStringLiteral("/../share/planloom")};
     QDir above(QCoreApplication::applicationDirPath());
     for (int level = 0; level < 5 && above.cdUp(); ++level)
         roots << above.filePath(QStringLiteral("resources"));

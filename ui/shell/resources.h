@@ -5,8 +5,8 @@
 
 namespace planloom::ui {
 
-/// The folder @p name of resources (such as "docs"): PLANLOOM_RESOURCES, beside the installed program, or in the source tree above a
-/// build folder. Empty if there is none.
+/// The folder @p name of resources (such as "docs"): PLANLOOM_RESOURCES, beside the installed program, or in the source
+/// tree above a build folder. Empty if there is none.
 QString resourceFolder(const QString &name);
 
 } // namespace planloom::ui

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "ui/shell/train_dialog.h"
 
+#include "ui/widgets/text.h"
+
 #include <QDialogButtonBox>
 #include <QFileDialog>
 #include <QFormLayout>
@@ -12,18 +14,22 @@
 
 namespace planloom::ui {
 
-TrainDialog::TrainDialog(const TrainOptions &last, QWidget *parent)
-    : QDialog(parent), m_data(new QLineEdit(last.dataPath, this)), m_steps(new QSpinBox(this)), m_seed(new QSpinBox(this)),
-      m_folder(new QLineEdit(last.runDir, this)), m_start(nullptr)
+TrainDialog::TrainDialog(const agent::TrainRequest &last, QWidget *parent)
+    : QDialog(parent),
+      m_data(new QLineEdit(qt(last.settings.data), this)),
+      m_steps(new QSpinBox(this)),
+      m_seed(new QSpinBox(this)),
+      m_folder(new QLineEdit(qt(last.runDir), this)),
+      m_start(nullptr)
 {
     setWindowTitle(tr("Train the plan"));
     setMinimumWidth(560);
     m_data->setPlaceholderText(tr("text, token file, .npy, CSV(.gz) or IDX"));
     m_folder->setPlaceholderText(tr("a new folder"));
     m_steps->setRange(1, std::numeric_limits<int>::max());
-    m_steps->setValue(static_cast<int>(last.steps));
+    m_steps->setValue(static_cast<int>(last.settings.steps));
     m_seed->setRange(0, std::numeric_limits<int>::max());
-    m_seed->setValue(static_cast<int>(last.seed));
+    m_seed->setValue(static_cast<int>(last.settings.seed));
 
     auto *pick = new QPushButton(tr("&Browse…"), this);
     auto *row = new QHBoxLayout;
@@ -34,8 +40,8 @@ TrainDialog::TrainDialog(const TrainOptions &last, QWidget *parent)
     form->addRow(tr("&Steps"), m_steps);
     form->addRow(tr("S&eed"), m_seed);
     form->addRow(tr("&Run folder"), m_folder);
-    auto *note = new QLabel(tr("The run is done by an agent process of this machine, one worker per device. The window stays free; "
-                               "what happens shows up in Timeline and Run as it comes."),
+    auto *note = new QLabel(tr("An agent process on this machine runs the training, one worker per device. Timeline "
+                               "and Run show its progress."),
                             this);
     note->setWordWrap(true);
     auto *buttons = new QDialogButtonBox(QDialogButtonBox::Ok | QDialogButtonBox::Cancel, this);
@@ -56,19 +62,19 @@ TrainDialog::TrainDialog(const TrainOptions &last, QWidget *parent)
 
 void TrainDialog::browse()
 {
-    const QString path = QFileDialog::getOpenFileName(this, tr("Data to train on"), m_data->text());
+    const QString path = QFileDialog::getOpenFileName(this, tr("Training data"), m_data->text());
     if (!path.isEmpty())
         m_data->setText(path);
 }
 
-TrainOptions TrainDialog::options() const
+agent::TrainRequest TrainDialog::request() const
 {
-    TrainOptions options;
-    options.dataPath = m_data->text().trimmed();
-    options.steps = m_steps->value();
-    options.seed = m_seed->value();
-    options.runDir = m_folder->text().trimmed();
-    return options;
+    agent::TrainRequest request;
+    request.runDir = m_folder->text().trimmed().toStdString();
+    request.settings.data = m_data->text().trimmed().toStdString();
+    request.settings.steps = m_steps->value();
+    request.settings.seed = m_seed->value();
+    return request;
 }
 
 } // namespace planloom::ui

@@ -6,17 +6,17 @@
 #include <QPushButton>
 #include <QSpinBox>
 
-#include "ui/state/run_data.h"
+#include "executor/agent/client.h"
 
 namespace planloom::ui {
 
-/// Asks what to train on and for how long.
+/// Asks for the training data and the number of steps.
 class TrainDialog final : public QDialog {
     Q_OBJECT
 
 public:
-    explicit TrainDialog(const TrainOptions &last, QWidget *parent = nullptr);
-    [[nodiscard]] TrainOptions options() const;
+    explicit TrainDialog(const agent::TrainRequest &last, QWidget *parent = nullptr);
+    [[nodiscard]] agent::TrainRequest request() const; ///< without a plan
 
 private:
     void browse();

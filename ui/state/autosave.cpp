@@ -40,7 +40,10 @@ QString pathOf(const QString &file)
 } // namespace
 
 Autosave::Autosave(StudioState *state, const QString &folder, int delay)
-    : m_state(state), m_folder(folder), m_file(ownFile(folder)), m_lock(m_file + kLockSuffix)
+    : m_state(state),
+      m_folder(folder),
+      m_file(ownFile(folder)),
+      m_lock(m_file + kLockSuffix)
 {
     QDir().mkpath(folder);
     m_lock.setStaleLockTime(0); // held as long as the process lives, however long that is
@@ -76,12 +79,13 @@ void Autosave::keep()
         return m_timer.start();
     if (!document || m_state->undoStack()->isClean())
         return drop();
-    m_job.start(tr("Keeping the unsaved plan"), [this, document, file = m_file, path = m_state->planPath()](Progress &) -> Job::Completion {
-        Status status = plan::writePlan(*document, file.toStdString());
-        if (status)
-            status = writeFileAtomically((file + kPathSuffix).toStdString(), path.toStdString());
-        return [this, status] { written(status); };
-    });
+    m_job.start(tr("Saving the unsaved plan for recovery"),
+                [this, document, file = m_file, path = m_state->planPath()](Progress &) -> Job::Completion {
+                    Status status = plan::writePlan(*document, file.toStdString());
+                    if (status)
+                        status = writeFileAtomically((file + kPathSuffix).toStdString(), path.toStdString());
+                    return [this, status] { written(status); };
+                });
 }
 
 void Autosave::written(const Status &status)
@@ -89,14 +93,16 @@ void Autosave::written(const Status &status)
     if (status)
         return finishRecovery(true);
     if (!m_complained)
-        m_state->say(MessageLevel::Warning, tr("Unsaved changes would be lost in a crash: %1").arg(QString::fromStdString(status.error().text())));
+        m_state->say(
+            MessageLevel::Warning,
+            tr("Unsaved changes would be lost in a crash: %1").arg(QString::fromStdString(status.error().text())));
     m_complained = true;
 }
 
 void Autosave::drop()
 {
     removeFiles(m_file);
-    if (m_state->document()) // saved; without one, what was left behind is still on its way
+    if (m_state->document()) // saved; without one, the recovered plan is still being loaded
         finishRecovery(true);
 }
 
@@ -115,10 +121,7 @@ Autosave::Leftover Autosave::newestLeftover() const
     return {};
 }
 
-bool Autosave::hasLeftover() const
-{
-    return !newestLeftover().file.isEmpty();
-}
+bool Autosave::hasLeftover() const { return !newestLeftover().file.isEmpty(); }
 
 bool Autosave::recover()
 {
@@ -134,12 +137,13 @@ bool Autosave::recover()
             return;
         if (!m_state->document() || m_state->document() == before)
             return finishRecovery(false);
-        m_state->say(MessageLevel::Warning, tr("The studio ended with this plan unsaved (%1). Save it to keep it.").arg(when));
+        m_state->say(MessageLevel::Warning, tr("Recovered an unsaved plan (%1). Save it to keep it.").arg(when));
     });
     return true;
 }
 
-/// @p opened: the plan is safe elsewhere. Else it cannot be read; it is put aside, so that the next start does not try it again.
+/// @p opened: the plan is safe elsewhere. Else it cannot be read; it is put aside, so that the next start does not try
+/// it again.
 void Autosave::finishRecovery(bool opened)
 {
     if (!m_recovered.lock)

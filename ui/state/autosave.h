@@ -13,9 +13,10 @@
 
 namespace planloom::ui {
 
-/// Keeps the plan that is not saved in a file of its own, so that it outlives a crash, a kill or a lost display. Each studio has a file of its
-/// own in @p folder, held by a lock; what a studio left behind that is gone can be taken over by another. All calls on the UI thread, the
-/// writing is done on another one. An orderly end (the destructor) removes the file: by then a person has been asked.
+/// Keeps the unsaved plan in a separate file, so that it outlives a crash, a kill or a lost display. Each
+/// studio has its own locked file in @p folder; the file of a studio that is gone can be taken over
+/// by another. All calls on the UI thread, the writing is done on another one. An orderly end (the destructor) removes
+/// the file: by then the user has been asked.
 class Autosave final : public QObject {
     Q_OBJECT
 
@@ -24,7 +25,7 @@ public:
     Autosave(StudioState *state, const QString &folder, int delay = 1000);
     ~Autosave() override;
 
-    /// Opens the newest plan that was left behind, as unsaved; says so. False if there is none.
+    /// Opens the newest plan left by a crash, as unsaved, with a message. False if there is none.
     bool recover();
     [[nodiscard]] bool hasLeftover() const;
     /// Where this studio's unsaved plan is kept.

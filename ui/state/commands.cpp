@@ -6,18 +6,15 @@
 namespace planloom::ui {
 
 ReplaceDocument::ReplaceDocument(const QString &text, DocumentPtr before, DocumentPtr after, Apply apply)
-    : QUndoCommand(text), m_before(std::move(before)), m_after(std::move(after)), m_apply(std::move(apply))
+    : QUndoCommand(text),
+      m_before(std::move(before)),
+      m_after(std::move(after)),
+      m_apply(std::move(apply))
 {
 }
 
-void ReplaceDocument::undo()
-{
-    m_apply(m_before);
-}
+void ReplaceDocument::undo() { m_apply(m_before); }
 
-void ReplaceDocument::redo()
-{
-    m_apply(m_after);
-}
+void ReplaceDocument::redo() { m_apply(m_after); }
 
 } // namespace planloom::ui

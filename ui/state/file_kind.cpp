@@ -11,10 +11,7 @@ namespace {
 
 constexpr qint64 kHeadBytes = 4096;
 
-bool contains(std::string_view text, std::string_view part)
-{
-    return text.find(part) != std::string_view::npos;
-}
+bool contains(std::string_view text, std::string_view part) { return text.find(part) != std::string_view::npos; }
 
 FileKind classifyJson(std::string_view head)
 {
@@ -22,14 +19,17 @@ FileKind classifyJson(std::string_view head)
         return FileKind::Plan;
     if (contains(head, "planloom.cluster/"))
         return FileKind::Cluster;
-    if (!contains(head, "planloom.") && (contains(head, "\"train_batch_size\"") || contains(head, "\"train_micro_batch_size_per_gpu\"") || contains(head, "\"zero_optimization\"")))
+    if (!contains(head, "planloom.")
+        && (contains(head, "\"train_batch_size\"") || contains(head, "\"train_micro_batch_size_per_gpu\"")
+            || contains(head, "\"zero_optimization\"")))
         return FileKind::Setup; // DeepSpeed's
-    return FileKind::Model; // planloom.graph/1, or the config.json of Hugging Face: the importer tells them apart
+    return FileKind::Model;     // planloom.graph/1, or the config.json of Hugging Face: the importer tells them apart
 }
 
 FileKind classifyText(std::string_view head)
 {
-    for (const char *argument : {"--micro-batch-size", "--tensor-model-parallel-size", "--pipeline-model-parallel-size", "--num-layers"})
+    for (const char *argument :
+         {"--micro-batch-size", "--tensor-model-parallel-size", "--pipeline-model-parallel-size", "--num-layers"})
         if (contains(head, argument))
             return FileKind::Setup; // Megatron-LM's
     // `nvidia-smi topo -m` starts with a header line of GPU0 GPU1 ...; everything else in text is a layer profile.
@@ -43,13 +43,16 @@ FileKind classify(const QString &name, std::string_view head)
     const QString lower = name.toLower();
     if (lower.startsWith(QLatin1String("zoo:")) || lower.endsWith(QLatin1String(".onnx")))
         return FileKind::Model;
-    if (lower.startsWith(QLatin1String("preset:")) || lower == QLatin1String("local") || lower.startsWith(QLatin1String("local:")))
+    if (lower.startsWith(QLatin1String("preset:")) || lower == QLatin1String("local")
+        || lower.startsWith(QLatin1String("local:")))
         return FileKind::Cluster;
-    if (lower.endsWith(QLatin1String(".yaml")) || lower.endsWith(QLatin1String(".yml")) || lower.endsWith(QLatin1String(".xml")))
+    if (lower.endsWith(QLatin1String(".yaml")) || lower.endsWith(QLatin1String(".yml"))
+        || lower.endsWith(QLatin1String(".xml")))
         return FileKind::Cluster;
     if (lower.endsWith(QLatin1String(".pltrace")))
         return FileKind::Trace;
-    if (lower.endsWith(QLatin1String(".toml")) || lower.endsWith(QLatin1String(".args")) || lower.endsWith(QLatin1String(".sh")))
+    if (lower.endsWith(QLatin1String(".toml")) || lower.endsWith(QLatin1String(".args"))
+        || lower.endsWith(QLatin1String(".sh")))
         return FileKind::Setup;
     if (lower.endsWith(QLatin1String(".csv")))
         return FileKind::Order;

@@ -7,7 +7,7 @@
 
 namespace planloom::ui {
 
-/// What a name or file that a person opens or drops is.
+/// Kind of a name or file that the user opens or drops.
 enum class FileKind {
     Model,
     Cluster,
@@ -19,7 +19,8 @@ enum class FileKind {
     Unknown,
 };
 
-/// Told from the name ("zoo:gpt2", "preset:h100-8", "local:4", the suffix) and, for JSON and text, from the first bytes @p head.
+/// Told from the name ("zoo:gpt2", "preset:h100-8", "local:4", the suffix) and, for JSON and text, from the first bytes
+/// @p head.
 FileKind classify(const QString &name, std::string_view head);
 
 /// Reads the head of the file (4 KiB) where the name alone does not say. Unknown also if it cannot be read.

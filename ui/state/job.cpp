@@ -33,10 +33,7 @@ private:
 
 Job::Job(QObject *parent) : QObject(parent) {}
 
-Job::~Job()
-{
-    m_stop = true;
-}
+Job::~Job() { m_stop = true; }
 
 bool Job::start(const QString &title, Work work)
 {
@@ -57,10 +54,7 @@ bool Job::start(const QString &title, Work work)
     return true;
 }
 
-void Job::cancel()
-{
-    m_stop = true;
-}
+void Job::cancel() { m_stop = true; }
 
 void Job::wait()
 {

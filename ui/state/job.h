@@ -13,13 +13,13 @@
 
 namespace planloom::ui {
 
-/// One piece of long work on a thread of its own, with progress and cancel. Lives on the UI thread, where all signals are sent.
-/// One piece at a time.
+/// One piece of long work on a separate thread, with progress and cancel. Lives on the UI thread, where all signals
+/// are sent. One piece at a time.
 class Job : public QObject {
     Q_OBJECT
 
 public:
-    /// Runs off the UI thread; returns what is then called on the UI thread with the outcome.
+    /// Runs off the UI thread; returns the function that is then called on the UI thread.
     using Completion = std::function<void()>;
     using Work = std::function<Completion(Progress &)>;
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "ui/state/plan_export.h"
 
-#include "engine/program/program.h"
+#include "engine/compile/compile.h"
 
 #include <map>
 #include <utility>
@@ -21,7 +21,7 @@ Text text(Result<std::string> made)
 
 Text schedule(const plan::Document &document, const simulate::Simulation *)
 {
-    const auto program = program::compile(document.plan, document.subject, {.bodies = false});
+    const auto program = compile::compilePlan(document.plan, document.subject, {.bodies = false});
     return program ? text(exporting::pytorchScheduleCsv(*program)) : Text(program.error());
 }
 
@@ -42,17 +42,41 @@ struct Maker {
 const std::map<std::string, Maker> &makers()
 {
     static const std::map<std::string, Maker> table = {
-        {"megatron", {"args", "Megatron-LM", true, [](const plan::Document &document, const simulate::Simulation *) { return exporting::megatronArguments(document); }}},
-        {"deepspeed", {"json", "DeepSpeed", true, [](const plan::Document &document, const simulate::Simulation *) { return exporting::deepSpeedConfig(document); }}},
-        {"torchtitan", {"toml", "torchtitan", true, [](const plan::Document &document, const simulate::Simulation *) { return exporting::torchtitanConfig(document); }}},
+        {"megatron",
+         {"args", "Megatron-LM", true,
+          [](const plan::Document &document, const simulate::Simulation *) {
+              return exporting::megatronArguments(document);
+          }}},
+        {"deepspeed",
+         {"json", "DeepSpeed", true,
+          [](const plan::Document &document, const simulate::Simulation *) {
+              return exporting::deepSpeedConfig(document);
+          }}},
+        {"torchtitan",
+         {"toml", "torchtitan", true,
+          [](const plan::Document &document, const simulate::Simulation *) {
+              return exporting::torchtitanConfig(document);
+          }}},
         {"pytorch-csv", {"csv", "PyTorch pipelining", true, schedule}},
         {"chrome-trace", {"trace.json", "Chrome trace", false, timeline}},
-        {"plan", {"plan.json", "Plan file", false, [](const plan::Document &document, const simulate::Simulation *) { return text(plan::toJson(document)); }}},
-        {"model", {"graph.json", "Model", false, [](const plan::Document &document, const simulate::Simulation *) { return text(graph::toJson(*document.subject.graph) + "\n"); }}},
-        {"cluster", {"cluster.json", "Cluster", false, [](const plan::Document &document, const simulate::Simulation *) { return text(cluster::toJson(*document.subject.cluster) + "\n"); }}},
-        {"dot", {"dot", "Graphviz DOT", false, [](const plan::Document &document, const simulate::Simulation *) {
-                     return text(exporting::graphvizDot(*document.subject.graph, &document.plan, &document.subject.layers()));
-                 }}},
+        {"plan",
+         {"plan.json", "Plan file", false,
+          [](const plan::Document &document, const simulate::Simulation *) { return text(plan::toJson(document)); }}},
+        {"model",
+         {"graph.json", "Model", false,
+          [](const plan::Document &document, const simulate::Simulation *) {
+              return text(graph::toJson(*document.subject.graph) + "\n");
+          }}},
+        {"cluster",
+         {"cluster.json", "Cluster", false,
+          [](const plan::Document &document, const simulate::Simulation *) {
+              return text(cluster::toJson(*document.subject.cluster) + "\n");
+          }}},
+        {"dot",
+         {"dot", "Graphviz DOT", false,
+          [](const plan::Document &document, const simulate::Simulation *) {
+              return text(exporting::graphvizDot(*document.subject.graph, &document.plan, &document.subject.layers()));
+          }}},
     };
     return table;
 }
@@ -62,18 +86,20 @@ const std::map<std::string, Maker> &makers()
 std::vector<PlanFormat> planFormats()
 {
     std::vector<PlanFormat> formats;
-    for (const bool ofPrograms : {true, false}) // what other programs read first
+    for (const bool ofPrograms : {true, false}) // formats of other programs first
         for (const exporting::Format &format : exporting::formats())
-            if (const auto maker = makers().find(format.name); maker != makers().end() && maker->second.program == ofPrograms)
+            if (const auto maker = makers().find(format.name);
+                maker != makers().end() && maker->second.program == ofPrograms)
                 formats.push_back({format.name, format.about, maker->second.suffix, maker->second.title});
     return formats;
 }
 
-Result<exporting::Configuration> exportPlan(const std::string &format, const plan::Document &document, const simulate::Simulation *simulation)
+Result<exporting::Configuration> exportPlan(const std::string &format, const plan::Document &document,
+                                            const simulate::Simulation *simulation)
 {
     const auto maker = makers().find(format);
     if (maker == makers().end())
-        return notFound("the studio writes no plan as " + format + "; choose another format");
+        return notFound("the studio cannot export a plan as " + format + "; choose another format");
     return maker->second.make(document, simulation);
 }
 

@@ -11,17 +11,19 @@ namespace planloom::ui {
 
 /// A format in which a plan leaves the studio.
 struct PlanFormat {
-    std::string name;   ///< of exporting::formats()
+    std::string name; ///< of exporting::formats()
     std::string about;
     std::string suffix; ///< of its files
-    std::string title;  ///< the program that reads it, or what it is
+    std::string title;  ///< the program that reads it, or the kind of file
 };
 
 /// Those of `planloom export` that are text and made of the plan alone.
 std::vector<PlanFormat> planFormats();
 
-/// What the file would hold, and what it cannot say. @p simulation may be null; the timeline needs one. Any thread.
-/// Errors: Unsupported, where the target cannot express the plan, with what to change; BadInput for the timeline without a simulation.
-Result<exporting::Configuration> exportPlan(const std::string &format, const plan::Document &document, const simulate::Simulation *simulation);
+/// The content of the file, and notes on facts outside of it. @p simulation may be null; the timeline needs one. Any
+/// thread. Errors: Unsupported, where the target cannot express the plan, with the remedy; BadInput for the timeline
+/// without a simulation.
+Result<exporting::Configuration> exportPlan(const std::string &format, const plan::Document &document,
+                                            const simulate::Simulation *simulation);
 
 } // namespace planloom::ui

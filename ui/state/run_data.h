@@ -13,14 +13,6 @@
 
 namespace planloom::ui {
 
-/// What a person asks for in the train dialog.
-struct TrainOptions {
-    QString dataPath;
-    std::int64_t steps = 100;
-    std::int64_t seed = 1;
-    QString runDir; ///< empty: a new folder under the agent's root
-};
-
 /// A training run as the views see it. Changed on the UI thread only.
 struct RunData {
     enum class Phase { None, Starting, Running, Finished, Stopped, Failed };
@@ -28,12 +20,12 @@ struct RunData {
     Phase phase = Phase::None;
     QString id;
     QString folder;
-    QString error;                           ///< Failed: what to tell the person
-    TrainOptions options;
-    std::vector<agent::StepMetrics> steps;
-    std::optional<agent::RunSummary> summary;
-    std::optional<simulate::Report> predicted; ///< the simulator's word on the plan that runs
-    QStringList log;                         ///< a line per event, oldest first
+    QString error; ///< Failed: the message
+    run::Settings settings;
+    std::vector<run::StepMetrics> steps;
+    std::optional<run::Summary> summary;
+    std::optional<simulate::Report> predicted; ///< of the plan that runs, by the simulator
+    QStringList log;                           ///< a line per event, oldest first
 
     [[nodiscard]] bool active() const { return phase == Phase::Starting || phase == Phase::Running; }
 };

@@ -28,21 +28,24 @@ RunData::Phase phaseOf(agent::RunState state)
     return RunData::Phase::Failed;
 }
 
-QString lineOf(const agent::StepMetrics &step)
+QString lineOf(const run::StepMetrics &step)
 {
-    return QStringLiteral("step %1  loss %2  %3 s").arg(step.step).arg(step.loss, 0, 'f', 4).arg(step.seconds, 0, 'f', 3);
+    return QStringLiteral("step %1  loss %2  %3 s")
+        .arg(step.step)
+        .arg(step.loss, 0, 'f', 4)
+        .arg(step.seconds, 0, 'f', 3);
 }
 
 } // namespace
 
 struct RunSession::Inbox {
     std::optional<std::pair<QString, QString>> started; ///< id, folder
-    std::optional<std::pair<std::vector<trace::RankInfo>, std::vector<trace::TaskInfo>>> tables;
+    std::optional<trace::Tables> tables;
     std::vector<trace::Record> records;
     std::int64_t dropped = 0;
-    std::vector<agent::StepMetrics> steps;
+    std::vector<run::StepMetrics> steps;
     std::vector<std::pair<agent::RunState, QString>> states;
-    std::optional<agent::RunSummary> summary;
+    std::optional<run::Summary> summary;
 };
 
 RunSession::RunSession(QObject *parent) : QObject(parent), m_inbox(std::make_unique<Inbox>())
@@ -51,12 +54,9 @@ RunSession::RunSession(QObject *parent) : QObject(parent), m_inbox(std::make_uni
     connect(&m_timer, &QTimer::timeout, this, &RunSession::pull);
 }
 
-RunSession::~RunSession()
-{
-    stop();
-}
+RunSession::~RunSession() { stop(); }
 
-bool RunSession::start(const ClientFactory &factory, const std::string &planJson, const TrainOptions &options,
+bool RunSession::start(const ClientFactory &factory, agent::TrainRequest request,
                        std::optional<simulate::Report> predicted)
 {
     if (m_data.active() || !factory)
@@ -65,7 +65,7 @@ bool RunSession::start(const ClientFactory &factory, const std::string &planJson
         m_thread.join();
     m_data = {};
     m_data.phase = RunData::Phase::Starting;
-    m_data.options = options;
+    m_data.settings = request.settings;
     m_data.predicted = std::move(predicted);
     m_data.log << tr("starting");
     m_trace = {};
@@ -73,13 +73,7 @@ bool RunSession::start(const ClientFactory &factory, const std::string &planJson
     *m_inbox = {};
     m_stopAsked = false;
 
-    agent::TrainRequest request;
-    request.planJson = planJson;
-    request.dataPath = options.dataPath.toStdString();
-    request.steps = options.steps;
-    request.seed = options.seed;
-    request.runDir = options.runDir.toStdString();
-    m_thread = std::jthread([this, factory, request] { run(factory, request); });
+    m_thread = std::jthread([this, factory, request = std::move(request)] { run(factory, request); });
     m_timer.start();
     Q_EMIT tablesChanged();
     Q_EMIT changed();
@@ -97,7 +91,8 @@ void RunSession::stop()
 void RunSession::run(const ClientFactory &factory, const agent::TrainRequest &request)
 {
     const auto post = [this](const Status &status) {
-        QMetaObject::invokeMethod(this, [this, status] { finish(status); }, Qt::QueuedConnection);
+        QMetaObject::invokeMethod(
+            this, [this, status] { finish(status); }, Qt::QueuedConnection);
     };
     auto client = factory();
     if (!client)
@@ -117,20 +112,18 @@ void RunSession::run(const ClientFactory &factory, const agent::TrainRequest &re
     events.onStarted = [&](const std::string &id, const std::string &folder) {
         collect([&](Inbox &in) { in.started = {QString::fromStdString(id), QString::fromStdString(folder)}; });
     };
-    events.onTraceTables = [&](const std::vector<trace::RankInfo> &ranks, const std::vector<trace::TaskInfo> &tasks) {
-        collect([&](Inbox &in) { in.tables = {ranks, tasks}; });
-    };
+    events.onTraceTables = [&](const trace::Tables &tables) { collect([&](Inbox &in) { in.tables = tables; }); };
     events.onRecords = [&](const std::vector<trace::Record> &records, std::int64_t dropped) {
         collect([&](Inbox &in) {
             in.records.insert(in.records.end(), records.begin(), records.end());
             in.dropped = std::max(in.dropped, dropped);
         });
     };
-    events.onStep = [&](const agent::StepMetrics &step) { collect([&](Inbox &in) { in.steps.push_back(step); }); };
+    events.onStep = [&](const run::StepMetrics &step) { collect([&](Inbox &in) { in.steps.push_back(step); }); };
     events.onState = [&](agent::RunState state, const std::string &message) {
         collect([&](Inbox &in) { in.states.emplace_back(state, QString::fromStdString(message)); });
     };
-    events.onSummary = [&](const agent::RunSummary &summary) { collect([&](Inbox &in) { in.summary = summary; }); };
+    events.onSummary = [&](const run::Summary &summary) { collect([&](Inbox &in) { in.summary = summary; }); };
     const Status status = shared->train(request, events);
     {
         const std::lock_guard lock(m_mutex);
@@ -157,8 +150,7 @@ void RunSession::takeTables(Inbox &news)
 {
     if (!news.tables)
         return;
-    m_trace.ranks = std::move(news.tables->first);
-    m_trace.tasks = std::move(news.tables->second);
+    static_cast<trace::Tables &>(m_trace) = *std::move(news.tables);
     m_trace.records.clear();
     Q_EMIT tablesChanged();
 }

@@ -18,8 +18,8 @@ namespace planloom::ui {
 
 using ClientFactory = std::function<Result<std::unique_ptr<agent::Client>>()>;
 
-/// One training run: an agent client on a thread of its own. What it reports is collected under a lock and taken over by the UI
-/// thread at most 30 times a second, so that no number of records or steps can flood the event loop.
+/// One training run: an agent client on a separate thread. Its reports are collected under a lock and taken over
+/// by the UI thread at most 30 times a second, so that no number of records or steps can flood the event loop.
 class RunSession : public QObject {
     Q_OBJECT
 
@@ -28,18 +28,17 @@ public:
     ~RunSession() override;
 
     /// Refused (false) while a run is active.
-    bool start(const ClientFactory &factory, const std::string &planJson, const TrainOptions &options,
-               std::optional<simulate::Report> predicted);
+    bool start(const ClientFactory &factory, agent::TrainRequest request, std::optional<simulate::Report> predicted);
     /// After the current step; a second call changes nothing.
     void stop();
     [[nodiscard]] const RunData &data() const { return m_data; }
     [[nodiscard]] const trace::Trace &trace() const { return m_trace; }
 
 Q_SIGNALS:
-    void changed();                            ///< phase, steps, summary or log
-    void failed(const QString &why);           ///< once, after changed()
-    void tablesChanged();                      ///< the trace starts anew
-    void recordsAppended(std::size_t first);   ///< trace().records from here on are new
+    void changed();                          ///< phase, steps, summary or log
+    void failed(const QString &why);         ///< once, after changed()
+    void tablesChanged();                    ///< the trace starts anew
+    void recordsAppended(std::size_t first); ///< trace().records from here on are new
 
 private:
     struct Inbox; ///< filled by the client's thread

@@ -26,7 +26,7 @@ struct TimeRange {
     friend bool operator==(const TimeRange &, const TimeRange &) = default;
 };
 
-/// What a person points at, shared by all views. Every part may be missing.
+/// The selection, shared by all views. Every part may be missing.
 struct Selection {
     StageId stage;
     LayerRange layers;

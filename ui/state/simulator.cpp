@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "ui/state/simulator.h"
 
+#include "engine/compile/compile.h"
 #include "planners/common/why.h"
+#include "ui/state/freed_elsewhere.h"
+#include "ui/state/memory_curves.h"
 
 #include <QMetaObject>
 
@@ -46,15 +49,14 @@ void Simulator::work(const std::stop_token &stop)
         }
         const Answer made = answer(*request.document);
         QMetaObject::invokeMethod(
-            this, [this, request, made] { deliver(request.number, request.document, made); },
-            Qt::QueuedConnection);
+            this, [this, request, made] { deliver(request.number, request.document, made); }, Qt::QueuedConnection);
     }
 }
 
 Simulator::Answer Simulator::answer(const plan::Document &document)
 {
     Answer answer;
-    const auto program = program::compile(document.plan, document.subject, {.bodies = false});
+    const auto program = compile::compilePlan(document.plan, document.subject, {.bodies = false});
     if (!program) {
         answer.error = QString::fromStdString(program.error().text());
         return answer;
@@ -64,8 +66,12 @@ Simulator::Answer Simulator::answer(const plan::Document &document)
         answer.error = QString::fromStdString(simulation.error().text());
         return answer;
     }
-    answer.why = std::make_shared<const plan::Why>(planners::whyOf(document.plan, document.subject, *program, *simulation));
-    answer.simulation = std::make_shared<const simulate::Simulation>(std::move(*simulation));
+    answer.why =
+        std::make_shared<const plan::Why>(planners::whyOf(document.plan, document.subject, *program, *simulation));
+    answer.simulation = freedElsewhere(std::move(*simulation));
+    answer.memoryCurves = numberCurves(answer.simulation->memory);
+    answer.index =
+        freedElsewhere(trace::Index(std::shared_ptr<const trace::Trace>(answer.simulation, &answer.simulation->trace)));
     return answer;
 }
 
@@ -74,7 +80,7 @@ void Simulator::deliver(std::uint64_t number, const DocumentPtr &document, const
     if (number != m_asked)
         return;
     m_answered = number;
-    Q_EMIT finished(document, answer.simulation, answer.why, answer.error);
+    Q_EMIT finished(document, answer);
 }
 
 } // namespace planloom::ui

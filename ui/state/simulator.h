@@ -6,6 +6,7 @@
 
 #include "engine/plan/plan.h"
 #include "engine/simulate/simulate.h"
+#include "engine/trace/index.h"
 
 #include <condition_variable>
 #include <memory>
@@ -15,8 +16,8 @@
 
 namespace planloom::ui {
 
-/// Simulates documents on a thread of its own. The newest request wins: what waited is replaced, and the answer to a request that
-/// was overtaken while it ran is thrown away. Lives on the UI thread; finished() is sent there.
+/// Simulates documents on a separate thread. The newest request wins: a waiting one is replaced, and the answer to a
+/// request that was overtaken while it ran is thrown away. Lives on the UI thread; finished() is sent there.
 class Simulator : public QObject {
     Q_OBJECT
 
@@ -24,25 +25,26 @@ public:
     using DocumentPtr = std::shared_ptr<const plan::Document>;
     using SimulationPtr = std::shared_ptr<const simulate::Simulation>;
 
+    /// Null pointers on failure; `error` then has the reason.
+    struct Answer {
+        SimulationPtr simulation;
+        std::shared_ptr<const trace::Index> index; ///< of the simulation's trace
+        std::vector<std::size_t> memoryCurves;     ///< of its devices (memory_curves.h)
+        std::shared_ptr<const plan::Why> why;
+        QString error;
+    };
+
     explicit Simulator(QObject *parent = nullptr);
     ~Simulator() override;
 
     void request(DocumentPtr document);
-    void abandon(); ///< no answer to what was asked so far
+    void abandon(); ///< no answer to earlier requests
     [[nodiscard]] bool busy() const { return m_answered != m_asked; }
 
 Q_SIGNALS:
-    /// @p simulation and @p why, its reasons, are null on failure; @p error then says what is wrong.
-    void finished(std::shared_ptr<const plan::Document> document, std::shared_ptr<const simulate::Simulation> simulation,
-                  std::shared_ptr<const plan::Why> why, const QString &error);
+    void finished(std::shared_ptr<const plan::Document> document, const planloom::ui::Simulator::Answer &answer);
 
 private:
-    using WhyPtr = std::shared_ptr<const plan::Why>;
-    struct Answer {
-        SimulationPtr simulation;
-        WhyPtr why;
-        QString error;
-    };
     struct Request {
         DocumentPtr document;
         std::uint64_t number = 0;

@@ -2,9 +2,12 @@
 // The part of StudioState that loads and plans in the background.
 #include "engine/base/files.h"
 #include "engine/import/pytorch_schedule.h"
-#include "engine/import/setup.h"
+#include "engine/import/setup/setup.h"
+#include "planners/common/explain.h"
 #include "planners/manual/from_setup.h"
+#include "planners/registry.h"
 #include "ui/state/file_kind.h"
+#include "ui/state/freed_elsewhere.h"
 #include "ui/state/studio_state.h"
 
 #include <QDir>
@@ -28,9 +31,12 @@ bool StudioState::open(const QString &nameOrPath)
     case FileKind::Order: return importOrder(nameOrPath);
     case FileKind::Unknown: break;
     }
-    say(MessageLevel::Error, tr("%1: not a model, cluster, plan or trace that Planloom knows; open .onnx, config.json, a run's folder, a layer "
-                                "profile, .yaml, a topology file, a plan, .pltrace, or a configuration of Megatron-LM, DeepSpeed or torchtitan")
-                                 .arg(nameOrPath));
+    say(MessageLevel::Error,
+        tr("%1: not a supported model, cluster, plan or trace; open .onnx, config.json, a run's folder, a "
+           "layer "
+           "profile, .yaml, a topology file, a plan, .pltrace, or a configuration of Megatron-LM, DeepSpeed or "
+           "torchtitan")
+            .arg(nameOrPath));
     return false;
 }
 
@@ -82,7 +88,8 @@ bool StudioState::loadCluster(const QString &source)
     });
 }
 
-void StudioState::join(const std::shared_ptr<const import::Model> &model, const std::shared_ptr<const cluster::Cluster> &cluster)
+void StudioState::join(const std::shared_ptr<const import::Model> &model,
+                       const std::shared_ptr<const cluster::Cluster> &cluster)
 {
     if (!model || !cluster)
         return setSubject(model, cluster, std::nullopt);
@@ -92,8 +99,8 @@ void StudioState::join(const std::shared_ptr<const import::Model> &model, const 
     });
 }
 
-void StudioState::setSubject(std::shared_ptr<const import::Model> model, std::shared_ptr<const cluster::Cluster> cluster,
-                             std::optional<plan::Subject> subject)
+void StudioState::setSubject(std::shared_ptr<const import::Model> model,
+                             std::shared_ptr<const cluster::Cluster> cluster, std::optional<plan::Subject> subject)
 {
     const bool otherModel = model != m_model;
     const bool otherCluster = cluster != m_cluster;
@@ -137,7 +144,8 @@ void StudioState::startDocument(plan::Document document, const QString &path)
     model.profile = document.subject.profile;
     model.source = document.subject.modelSource;
     setSubject(std::make_shared<const import::Model>(std::move(model)), document.subject.cluster, document.subject);
-    m_planPath = path.isEmpty() ? QString() : QFileInfo(path).absoluteFilePath(); // the next session may start in another folder
+    m_planPath =
+        path.isEmpty() ? QString() : QFileInfo(path).absoluteFilePath(); // the next session may start in another folder
     applyDocument(std::make_shared<const plan::Document>(std::move(document)));
 }
 
@@ -148,7 +156,8 @@ bool StudioState::openRun(const QString &folder)
         return false;
     }
     const QDir files(folder);
-    loadPlan(files.filePath(QStringLiteral("plan.json")), [this](plan::Document opened) { startDocument(std::move(opened), {}); });
+    loadPlan(files.filePath(QStringLiteral("plan.json")),
+             [this](plan::Document opened) { startDocument(std::move(opened), {}); });
     const QString trace = files.filePath(QStringLiteral("trace.pltrace"));
     if (QFileInfo::exists(trace))
         return openTrace(trace);
@@ -166,8 +175,11 @@ bool StudioState::openTrace(const QString &path)
         auto trace = trace::readTrace(path.toStdString());
         if (!trace)
             return [this, error = trace.error()] { sayError(error); };
-        return [this, opened = std::move(*trace)] {
+        const auto opened = freedElsewhere(std::move(*trace));
+        const auto index = freedElsewhere(trace::Index(opened));
+        return [this, opened, index] {
             m_openedTrace = opened;
+            m_openedIndex = index;
             Q_EMIT measuredReset();
         };
     });
@@ -182,29 +194,33 @@ bool StudioState::importSetup(const QString &path)
 bool StudioState::planSetup(const QString &path)
 {
     if (!m_subject) {
-        say(MessageLevel::Warning, tr("%1 says how a training is laid out, not of what and where; open its model and cluster first.").arg(path));
+        say(MessageLevel::Warning,
+            tr("%1 is a parallel configuration without a model and a cluster; open these first.").arg(path));
         return false;
     }
-    return m_planJob.start(tr("Planning as %1 says").arg(path), [this, path, subject = *m_subject](Progress &progress) -> Job::Completion {
-        const auto setup = import::loadSetup(path.toStdString());
-        if (!setup)
-            return [this, error = setup.error()] { sayError(error); };
-        const auto request = planners::manual::requestFrom(*setup, subject);
-        if (!request)
-            return [this, error = request.error()] { sayError(error); };
-        auto report = planners::planAndExplain(**planners::findPlanner("manual"), request->problem, request->options, progress);
-        return [this, report = std::move(report), planned = request->problem.subject, name = setup->format, notes = setup->notes] {
-            for (const std::string &note : notes)
-                say(MessageLevel::Info, QString::fromStdString(note));
-            adoptPlan(report, planned, name);
-        };
-    });
+    return m_planJob.start(tr("Planning from %1").arg(path),
+                           [this, path, subject = *m_subject](Progress &progress) -> Job::Completion {
+                               const auto setup = import::loadSetup(path.toStdString());
+                               if (!setup)
+                                   return [this, error = setup.error()] { sayError(error); };
+                               const auto request = planners::manual::requestFrom(*setup, subject);
+                               if (!request)
+                                   return [this, error = request.error()] { sayError(error); };
+                               auto report = planners::planAndExplain(**planners::findPlanner("manual"),
+                                                                      request->problem, request->options, progress);
+                               return [this, report = std::move(report), planned = request->problem.subject,
+                                       name = setup->format, notes = setup->notes] {
+                                   for (const std::string &note : notes)
+                                       say(MessageLevel::Info, QString::fromStdString(note));
+                                   adoptPlan(report, planned, name);
+                               };
+                           });
 }
 
 bool StudioState::importOrder(const QString &path)
 {
     if (!m_document) {
-        say(MessageLevel::Warning, tr("%1 is the order of a plan's passes; open the plan first.").arg(path));
+        say(MessageLevel::Warning, tr("%1 is a pipeline schedule; open its plan first.").arg(path));
         return false;
     }
     const auto text = readFile(path.toStdString());
@@ -212,12 +228,14 @@ bool StudioState::importOrder(const QString &path)
         sayError(text.error());
         return false;
     }
-    auto schedule = import::readPytorchSchedule(*text, path.toStdString(), m_document->plan, *m_document->subject.cluster);
+    auto schedule =
+        import::readPytorchSchedule(*text, path.toStdString(), m_document->plan, *m_document->subject.cluster);
     if (!schedule) {
         sayError(schedule.error());
         return false;
     }
-    return editPlan(tr("Take the order of %1").arg(path), [&](plan::Plan &plan) { plan.schedule = *std::move(schedule); });
+    return editPlan(tr("Use the schedule of %1").arg(path),
+                    [&](plan::Plan &plan) { plan.schedule = *std::move(schedule); });
 }
 
 PlanRequest StudioState::requestLikeDocument(PlanRequest last) const
@@ -255,18 +273,21 @@ bool StudioState::runPlanner(const PlanRequest &request)
     if ((*planner)->takesAnnotations() && m_document)
         problem.annotations = m_document->plan.annotations;
     const QString title = tr("Planning with %1").arg(QString::fromStdString(request.planner));
-    return m_planJob.start(title, [this, planner = *planner, problem, options = request.options](Progress &progress) -> Job::Completion {
-        const auto begin = std::chrono::steady_clock::now();
-        auto report = planners::planAndExplain(*planner, problem, options, progress);
-        if (report)
-            report->plan.planner.searchSeconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-        return [this, report = std::move(report), subject = problem.subject, name = planner->name()] {
-            adoptPlan(report, subject, name);
-        };
-    });
+    return m_planJob.start(
+        title, [this, planner = *planner, problem, options = request.options](Progress &progress) -> Job::Completion {
+            const auto begin = std::chrono::steady_clock::now();
+            auto report = planners::planAndExplain(*planner, problem, options, progress);
+            if (report)
+                report->plan.planner.searchSeconds =
+                    std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+            return [this, report = std::move(report), subject = problem.subject, name = planner->name()] {
+                adoptPlan(report, subject, name);
+            };
+        });
 }
 
-void StudioState::adoptPlan(Result<planners::PlanReport> report, const plan::Subject &subject, const std::string &planner)
+void StudioState::adoptPlan(Result<planners::PlanReport> report, const plan::Subject &subject,
+                            const std::string &planner)
 {
     if (!report)
         return sayError(report.error());
@@ -274,12 +295,12 @@ void StudioState::adoptPlan(Result<planners::PlanReport> report, const plan::Sub
         say(MessageLevel::Warning, tr("The model or the cluster changed while the planner ran; its plan is not used."));
         return;
     }
-    // What a person asked of scopes outlives a planner that made nothing of it.
+    // The user's annotations outlive a planner without support for them.
     if (report->plan.annotations.empty() && m_document && m_document->subject.graph == subject.graph)
         report->plan.annotations = m_document->plan.annotations;
     m_alternatives = std::move(report->alternatives);
     if (!report->complete)
-        say(MessageLevel::Info, tr("The search was stopped; this is the best plan that it had found."));
+        say(MessageLevel::Info, tr("The search was stopped early; this is its best plan."));
     const QString title = report->complete ? tr("Plan with %1") : tr("Plan with %1, stopped early");
     push(title.arg(QString::fromStdString(planner)), {std::move(report->plan), subject});
 }

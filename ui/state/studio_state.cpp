@@ -7,7 +7,6 @@
 #include <QFileInfo>
 
 #include <algorithm>
-#include <cstdio>
 #include <utility>
 
 namespace planloom::ui {
@@ -29,7 +28,8 @@ StudioState::StudioState(QObject *parent) : QObject(parent)
     connect(&m_loadJob, &Job::changed, this, &StudioState::nextInLine);
     connect(&m_planJob, &Job::changed, this, &StudioState::busyChanged);
     connect(&m_run, &RunSession::changed, this, &StudioState::runChanged);
-    connect(&m_run, &RunSession::failed, this, [this](const QString &why) { say(MessageLevel::Error, tr("The run failed: %1").arg(why)); });
+    connect(&m_run, &RunSession::failed, this,
+            [this](const QString &why) { say(MessageLevel::Error, tr("The run failed: %1").arg(why)); });
     connect(&m_run, &RunSession::tablesChanged, this, &StudioState::measuredReset);
     connect(&m_run, &RunSession::recordsAppended, this, &StudioState::measuredAppended);
 }
@@ -51,7 +51,7 @@ StudioState::~StudioState()
 bool StudioState::editPlan(const QString &what, const std::function<void(plan::Plan &)> &edit)
 {
     if (!m_document) {
-        say(MessageLevel::Warning, tr("There is no plan to edit yet; make one with a planner or open a plan file."));
+        say(MessageLevel::Warning, tr("There is no plan to edit yet; find one with a planner or open a plan file."));
         return false;
     }
     plan::Plan changed = m_document->plan;
@@ -70,7 +70,7 @@ bool StudioState::replacePlan(const QString &what, plan::Plan plan)
         sayError(status.error());
         return false;
     }
-    plan.predictedJson.clear(); // of the plan before the edit; the simulation that follows says it anew
+    plan.predictedJson.clear(); // of the plan before the edit; the next simulation sets it again
     plan.why.reset();
     return push(what, {std::move(plan), *subject});
 }
@@ -88,7 +88,8 @@ bool StudioState::editCluster(const QString &what, std::shared_ptr<const cluster
         return true;
     }
     if (!sameStructure(*m_document->subject.cluster, *cluster)) {
-        say(MessageLevel::Warning, tr("The plan names devices that the changed cluster does not have; make a new plan for it."));
+        say(MessageLevel::Warning,
+            tr("The plan uses devices that the changed cluster does not have; find a new plan."));
         return false;
     }
     plan::Document next{m_document->plan, plan::inPrecision(subject, m_document->plan.precision)};
@@ -102,7 +103,8 @@ bool StudioState::editCluster(const QString &what, std::shared_ptr<const cluster
 bool StudioState::push(const QString &what, plan::Document document)
 {
     auto after = std::make_shared<const plan::Document>(std::move(document));
-    m_undo.push(new ReplaceDocument(what, m_document, std::move(after), [this](const DocumentPtr &next) { applyDocument(next); }));
+    m_undo.push(new ReplaceDocument(what, m_document, std::move(after),
+                                    [this](const DocumentPtr &next) { applyDocument(next); }));
     return true;
 }
 
@@ -125,6 +127,8 @@ void StudioState::applyDocument(const DocumentPtr &document)
     } else {
         m_simulator.abandon();
         m_simulation.reset();
+        m_predictedIndex.reset();
+        m_memoryCurves.clear();
         m_simulatedDocument.reset();
         Q_EMIT simulationChanged();
     }
@@ -142,15 +146,17 @@ void StudioState::dropDocument()
     Q_EMIT selectionChanged();
 }
 
-void StudioState::onSimulated(const DocumentPtr &document, const SimulationPtr &simulation, const std::shared_ptr<const plan::Why> &why, const QString &error)
+void StudioState::onSimulated(const DocumentPtr &document, const Simulator::Answer &answer)
 {
-    if (simulation) {
-        m_simulation = simulation;
-        m_why = why;
+    if (answer.simulation) {
+        m_simulation = answer.simulation;
+        m_predictedIndex = answer.index;
+        m_memoryCurves = answer.memoryCurves;
+        m_why = answer.why;
         m_simulatedDocument = document;
         Q_EMIT simulationChanged();
     } else {
-        say(MessageLevel::Error, tr("The plan cannot be simulated: %1").arg(error));
+        say(MessageLevel::Error, tr("The plan cannot be simulated: %1").arg(answer.error));
     }
     Q_EMIT busyChanged();
 }
@@ -185,7 +191,9 @@ void StudioState::selectDevice(DeviceId device)
     next.device = device;
     if (m_document) {
         const auto &stages = m_document->plan.stages;
-        const auto holds = [device](const plan::Stage &s) { return std::find(s.devices.begin(), s.devices.end(), device) != s.devices.end(); };
+        const auto holds = [device](const plan::Stage &s) {
+            return std::find(s.devices.begin(), s.devices.end(), device) != s.devices.end();
+        };
         const auto found = std::find_if(stages.begin(), stages.end(), holds);
         if (found != stages.end()) {
             next.stage = StageId(found - stages.begin());
@@ -201,16 +209,12 @@ void StudioState::selectTask(const std::string &task, DeviceId device)
     next.time = m_selection.time;
     next.task = task;
     next.device = device;
-    int stage = -1;
-    if (std::sscanf(task.c_str(), "s%d.", &stage) == 1)
-        next.stage = StageId(stage);
+    if (const auto stage = schedule::stageOfTask(task))
+        next.stage = StageId(*stage);
     select(next);
 }
 
-void StudioState::clearSelection()
-{
-    select({});
-}
+void StudioState::clearSelection() { select({}); }
 
 void StudioState::clampSelection()
 {
@@ -228,23 +232,26 @@ void StudioState::clampSelection()
 
 // --- training and saving
 
-bool StudioState::startRun(const TrainOptions &options)
+bool StudioState::startRun(agent::TrainRequest request)
 {
     if (!m_document) {
-        say(MessageLevel::Warning, tr("There is no plan to train; make one with a planner or open a plan file."));
+        say(MessageLevel::Warning, tr("There is no plan to train; find one with a planner or open a plan file."));
         return false;
     }
     if (!m_clientFactory) {
-        say(MessageLevel::Error, tr("This studio was started without an agent; runs are not possible in it."));
+        say(MessageLevel::Error, tr("This studio was started without an agent; training is not available."));
         return false;
     }
     std::optional<simulate::Report> predicted;
     if (simulationCurrent())
         predicted = m_simulation->report;
-    m_openedTrace.reset();
-    if (!m_run.data().active())
+    if (!m_run.data().active()) {
+        m_openedTrace.reset();
+        m_openedIndex.reset();
         m_runOf = {m_document->plan.modelSource, m_document->plan.clusterName};
-    if (m_run.start(m_clientFactory, plan::toJson(*m_document), options, std::move(predicted)))
+    }
+    request.planJson = plan::toJson(*m_document);
+    if (m_run.start(m_clientFactory, std::move(request), std::move(predicted)))
         return true;
     say(MessageLevel::Warning, tr("A run is active already; stop it first."));
     return false;
@@ -255,10 +262,7 @@ bool StudioState::runIsOfDocument() const
     return m_document && m_runOf == std::pair(m_document->plan.modelSource, m_document->plan.clusterName);
 }
 
-void StudioState::stopRun()
-{
-    m_run.stop();
-}
+void StudioState::stopRun() { m_run.stop(); }
 
 bool StudioState::savePlan(const QString &path)
 {

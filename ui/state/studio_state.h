@@ -9,7 +9,7 @@
 #include "engine/plan/plan.h"
 #include "engine/simulate/simulate.h"
 #include "engine/trace/trace.h"
-#include "planners/planner.h"
+#include "planners/interface/planner.h"
 #include "ui/state/job.h"
 #include "ui/state/run_session.h"
 #include "ui/state/selection.h"
@@ -25,7 +25,7 @@ namespace planloom::ui {
 
 enum class MessageLevel { Info, Warning, Error };
 
-/// What the planner dialog asks for.
+/// A request of the planner dialog.
 struct PlanRequest {
     std::string planner = "dapple";
     std::int64_t globalBatch = 1;
@@ -43,6 +43,7 @@ class StudioState : public QObject {
 public:
     using DocumentPtr = std::shared_ptr<const plan::Document>;
     using SimulationPtr = std::shared_ptr<const simulate::Simulation>;
+    using IndexPtr = std::shared_ptr<const trace::Index>;
 
     explicit StudioState(QObject *parent = nullptr);
     ~StudioState() override;
@@ -55,12 +56,16 @@ public:
     [[nodiscard]] const DocumentPtr &document() const { return m_document; }
     /// Of the newest document that could be simulated; look at simulationCurrent() before calling it the document's.
     [[nodiscard]] const SimulationPtr &simulation() const { return m_simulation; }
+    /// Of its trace.
+    [[nodiscard]] const IndexPtr &predictedIndex() const { return m_predictedIndex; }
+    /// For each device of the simulation the number of its curve of memory (memory_curves.h).
+    [[nodiscard]] const std::vector<std::size_t> &memoryCurves() const { return m_memoryCurves; }
     [[nodiscard]] bool simulationCurrent() const { return m_simulation && m_simulatedDocument == m_document; }
-    /// What that simulation's time and memory consist of.
+    /// Breakdown of that simulation's time and memory.
     [[nodiscard]] const std::shared_ptr<const plan::Why> &why() const { return m_why; }
-    /// The report before the last edit, for "what did it change"; missing at first.
+    /// The report before the last edit, to show its effect; missing at first.
     [[nodiscard]] const std::optional<simulate::Report> &previousReport() const { return m_previousReport; }
-    /// What the last planner run found besides its best plan.
+    /// Alternatives of the last planner run.
     [[nodiscard]] const std::vector<planners::Candidate> &alternatives() const { return m_alternatives; }
 
     // --- editing: undoable; false if refused, and message() has said why
@@ -73,7 +78,7 @@ public:
     // --- selection
     [[nodiscard]] const Selection &selection() const { return m_selection; }
     void select(const Selection &selection);
-    void selectStage(StageId stage);   ///< with its layers; keeps the time range
+    void selectStage(StageId stage); ///< with its layers; keeps the time range
     void selectDevice(DeviceId device);
     /// A task by its id ("s1.F.m3"), its stage and, where known, its device.
     void selectTask(const std::string &task, DeviceId device = {});
@@ -86,18 +91,20 @@ public:
     /// The plan in @p file as an unsaved version of that in @p planPath (empty: it never had a file).
     bool recoverPlan(const QString &file, const QString &planPath);
     bool openTrace(const QString &path);
-    /// A run's folder: its plan, without a file of its own (saving must not change the run), and its trace.
+    /// A run's folder: its plan, without its own file (saving must not change the run), and its trace.
     bool openRun(const QString &folder);
-    /// The plan that another program's configuration stands for, on the model and cluster that are open (planner manual).
+    /// The plan that another program's configuration stands for, on the model and cluster that are open (planner
+    /// manual).
     bool importSetup(const QString &path);
     /// The order of passes in a schedule of torch.distributed.pipelining, for the plan that is open.
     bool importOrder(const QString &path);
-    /// By what it is (file_kind.h).
+    /// By its kind (file_kind.h).
     bool open(const QString &nameOrPath);
     /// Calls @p next when everything that was asked to be loaded is loaded (or has failed); at once if nothing is.
     void whenLoaded(std::function<void()> next);
     bool runPlanner(const PlanRequest &request);
-    /// @p last with what the open plan says of the training: batch, optimizer, precision, ZeRO. As it is where no plan is open.
+    /// @p last with the training settings of the open plan: batch, optimizer, precision, ZeRO. As it is where no plan
+    /// is open.
     [[nodiscard]] PlanRequest requestLikeDocument(PlanRequest last) const;
     [[nodiscard]] Job *loadJob() { return &m_loadJob; }
     [[nodiscard]] Job *planJob() { return &m_planJob; }
@@ -105,15 +112,18 @@ public:
 
     // --- training
     void setClientFactory(ClientFactory factory) { m_clientFactory = std::move(factory); }
-    bool startRun(const TrainOptions &options);
+    bool startRun(agent::TrainRequest request);
     void stopRun();
     [[nodiscard]] const RunData &run() const { return m_run.data(); }
-    /// False where the run was of another model or cluster than the plan that is open: its figures say nothing of this plan.
+    /// False where the run was of another model or cluster than the plan that is open: its figures say nothing of this
+    /// plan.
     [[nodiscard]] bool runIsOfDocument() const;
     /// The same of measured(). Of an opened file nothing is known: yes.
     [[nodiscard]] bool measuredIsOfDocument() const { return m_openedTrace || runIsOfDocument(); }
     /// Of the run, or of an opened file; no ranks: there is none. Grows while a run lasts.
     [[nodiscard]] const trace::Trace &measured() const { return m_openedTrace ? *m_openedTrace : m_run.trace(); }
+    /// Of an opened file; null for a run.
+    [[nodiscard]] const IndexPtr &measuredIndex() const { return m_openedIndex; }
 
     // --- saving
     [[nodiscard]] QString planPath() const { return m_planPath; }
@@ -128,9 +138,9 @@ Q_SIGNALS:
     void simulationChanged();
     void selectionChanged();
     void runChanged();
-    void measuredReset();                      ///< measured() is another trace
-    void measuredAppended(std::size_t first);  ///< its records from here on are new
-    void busyChanged();                        ///< a job or the simulator started, progressed or ended
+    void measuredReset();                     ///< measured() is another trace
+    void measuredAppended(std::size_t first); ///< its records from here on are new
+    void busyChanged();                       ///< a job or the simulator started, progressed or ended
     void message(planloom::ui::MessageLevel level, const QString &text);
 
 private:
@@ -143,10 +153,11 @@ private:
     bool loadPlan(const QString &file, const std::function<void(plan::Document)> &use);
     bool planSetup(const QString &path);
     void adoptPlan(Result<planners::PlanReport> report, const plan::Subject &subject, const std::string &planner);
-    void onSimulated(const DocumentPtr &document, const SimulationPtr &simulation, const std::shared_ptr<const plan::Why> &why, const QString &error);
+    void onSimulated(const DocumentPtr &document, const Simulator::Answer &answer);
     void clampSelection();
     bool load(const QString &title, Job::Work work);
-    void join(const std::shared_ptr<const import::Model> &model, const std::shared_ptr<const cluster::Cluster> &cluster);
+    void join(const std::shared_ptr<const import::Model> &model,
+              const std::shared_ptr<const cluster::Cluster> &cluster);
     void nextInLine();
     void sayError(const Error &error);
 
@@ -155,18 +166,21 @@ private:
     std::optional<plan::Subject> m_subject;
     DocumentPtr m_document;
     SimulationPtr m_simulation;
+    IndexPtr m_predictedIndex; ///< of m_simulation's trace
+    std::vector<std::size_t> m_memoryCurves;
     DocumentPtr m_simulatedDocument;
     std::shared_ptr<const plan::Why> m_why;
     std::optional<simulate::Report> m_previousReport;
     std::vector<planners::Candidate> m_alternatives;
-    std::optional<trace::Trace> m_openedTrace;
+    std::shared_ptr<const trace::Trace> m_openedTrace;
+    IndexPtr m_openedIndex; ///< of m_openedTrace
     Selection m_selection;
     QUndoStack m_undo;
     QString m_planPath;
     ClientFactory m_clientFactory;
     std::pair<std::string, std::string> m_runOf; ///< source of the model and name of the cluster that the run is of
-    std::deque<std::function<void()>> m_line; ///< what waits for the loading job
-    // Last, so that their threads end before what they post to goes.
+    std::deque<std::function<void()>> m_line;    ///< tasks that wait for the loading job
+    // Last, so that their threads end before the objects to which they post.
     Simulator m_simulator;
     Job m_loadJob;
     Job m_planJob;

@@ -14,11 +14,8 @@
 #include <algorithm>
 #include <cmath>
 
-/// A static library's resources are linked only if somebody asks for them, from the global namespace.
-static void loadResources()
-{
-    Q_INIT_RESOURCE(studio);
-}
+/// A static library's resources are linked only on request, from the global namespace.
+static void loadResources() { Q_INIT_RESOURCE(studio); }
 
 namespace planloom::ui {
 
@@ -28,8 +25,8 @@ namespace {
 const QColor kOrange(0xE6, 0x9F, 0x00), kSky(0x56, 0xB4, 0xE9), kGreen(0x00, 0x9E, 0x73), kYellow(0xF0, 0xE4, 0x42);
 const QColor kBlue(0x00, 0x72, 0xB2), kVermilion(0xD5, 0x5E, 0x00), kPurple(0xCC, 0x79, 0xA7), kGrey(0x99, 0x99, 0x99);
 
-/// Forward, Backward, Recompute, Send, Receive, AllReduce, Optimizer, Load, Other.
-const std::array<QColor, kTraceKinds> kKinds{kSky, kOrange, kYellow, kGreen, kGreen, kPurple, kVermilion, kGrey, kGrey, kPurple, kPurple, kPurple, kOrange};
+const std::vector<Hue> kHues{{"sky", kSky},       {"orange", kOrange},       {"yellow", kYellow}, {"green", kGreen},
+                             {"purple", kPurple}, {"vermilion", kVermilion}, {"grey", kGrey}};
 const std::array<QColor, kSeriesColors> kSeries{kBlue, kOrange, kGreen, kPurple, kSky, kVermilion, kYellow, kGrey};
 
 Theme light()
@@ -55,7 +52,7 @@ Theme light()
     t.cursor = QColor(0x1B, 0x1F, 0x24);
     t.bubble = QColor(0xF2, 0xF3, 0xF5);
     t.bubbleHatch = QColor(0xD3, 0xD8, 0xDE);
-    t.kinds = kKinds;
+    t.hues = kHues;
     t.series = kSeries;
     return t;
 }
@@ -84,7 +81,7 @@ Theme dark()
     t.cursor = QColor(0xE6, 0xE9, 0xED);
     t.bubble = QColor(0x20, 0x24, 0x29);
     t.bubbleHatch = QColor(0x3C, 0x43, 0x4C);
-    t.kinds = kKinds;
+    t.hues = kHues;
     t.series = kSeries;
     t.series[0] = QColor(0x3D, 0x9B, 0xD9); // blue is too dark to see on black
     return t;
@@ -114,7 +111,7 @@ Theme highContrast()
     t.cursor = QColor(0xFF, 0xE1, 0x00);
     t.bubble = Qt::black;
     t.bubbleHatch = QColor(0x80, 0x80, 0x80);
-    t.kinds = kKinds;
+    t.hues = kHues;
     t.series = kSeries;
     t.series[0] = QColor(0x5C, 0xC8, 0xFF);
     return t;
@@ -169,19 +166,22 @@ double luminance(const QColor &c)
     return 0.2126 * linear(c.redF()) + 0.7152 * linear(c.greenF()) + 0.0722 * linear(c.blueF());
 }
 
-/// Fusion draws the edges of fields and boxes darker than the window: on dark themes nobody sees them.
+/// Fusion draws the edges of fields and boxes darker than the window: on dark themes they are invisible.
 class EdgedStyle final : public QProxyStyle {
 public:
     EdgedStyle() : QProxyStyle(QStyleFactory::create(QStringLiteral("Fusion"))) {}
 
-    void drawPrimitive(PrimitiveElement element, const QStyleOption *option, QPainter *painter, const QWidget *widget) const override
+    void drawPrimitive(PrimitiveElement element, const QStyleOption *option, QPainter *painter,
+                       const QWidget *widget) const override
     {
         QProxyStyle::drawPrimitive(element, option, painter, widget);
-        const bool field = element == PE_FrameLineEdit || element == PE_IndicatorCheckBox || element == PE_IndicatorItemViewItemCheck;
+        const bool field =
+            element == PE_FrameLineEdit || element == PE_IndicatorCheckBox || element == PE_IndicatorItemViewItemCheck;
         if (field && !(option->state & State_HasFocus))
             drawEdge(*option, painter);
     }
-    void drawComplexControl(ComplexControl control, const QStyleOptionComplex *option, QPainter *painter, const QWidget *widget) const override
+    void drawComplexControl(ComplexControl control, const QStyleOptionComplex *option, QPainter *painter,
+                            const QWidget *widget) const override
     {
         QProxyStyle::drawComplexControl(control, option, painter, widget);
         const auto *spin = qstyleoption_cast<const QStyleOptionSpinBox *>(option);
@@ -204,15 +204,15 @@ private:
 
 } // namespace
 
-const Theme &theme()
+const Theme &theme() { return g_theme; }
+
+const QColor &Theme::hue(std::string_view key) const
 {
-    return g_theme;
+    const auto found = std::ranges::find(hues, key, &Hue::name);
+    return found == hues.end() ? kGrey : found->color;
 }
 
-ThemeKind currentThemeKind()
-{
-    return g_kind;
-}
+ThemeKind currentThemeKind() { return g_kind; }
 
 void applyTheme(QApplication &app, ThemeKind kind)
 {
@@ -226,10 +226,7 @@ void applyTheme(QApplication &app, ThemeKind kind)
     app.setStyleSheet(sheetOf(g_theme));
 }
 
-std::vector<Theme> allThemes()
-{
-    return {light(), dark(), highContrast()};
-}
+std::vector<Theme> allThemes() { return {light(), dark(), highContrast()}; }
 
 double contrast(const QColor &a, const QColor &b)
 {

@@ -5,9 +5,8 @@
 #include <QIcon>
 #include <QString>
 
-#include "engine/trace/trace.h"
-
 #include <array>
+#include <string_view>
 #include <vector>
 
 class QApplication;
@@ -16,25 +15,34 @@ namespace planloom::ui {
 
 enum class ThemeKind { System, Light, Dark, HighContrast };
 
-inline constexpr int kTraceKinds = static_cast<int>(trace::kLastKind) + 1;
 inline constexpr int kSeriesColors = 8;
 
-/// Every colour that the studio paints with, by meaning. Text tokens have a contrast of at least 4.5:1 on `window` and `base`.
+struct Hue {
+    std::string_view name;
+    QColor color;
+};
+
+/// Every colour that the studio paints with, by meaning. Text tokens have a contrast of at least 4.5:1 on `window` and
+/// `base`.
 struct Theme {
     QString name;
     bool dark = false;
     QColor window, base, alternateBase, text, dimText, border, button;
-    QColor accent, accentText;     ///< selection background and what is written on it
-    QColor info, warning, error;   ///< text of messages
+    QColor accent, accentText;   ///< selection background and its text
+    QColor info, warning, error; ///< text of messages
     QColor infoBase, warningBase, errorBase;
-    QColor grid, cursor;           ///< lines of rulers and charts; marks under the mouse
-    QColor bubble, bubbleHatch;    ///< idle time on a compute lane
-    std::array<QColor, kTraceKinds> kinds;     ///< by trace::Kind, Okabe-Ito
-    std::array<QColor, kSeriesColors> series;  ///< Okabe-Ito, for stages, devices, curves
+    QColor grid, cursor;                      ///< lines of rulers and charts; marks under the mouse
+    QColor bubble, bubbleHatch;               ///< idle time on a compute lane
+    std::vector<Hue> hues;                    ///< of kinds of tasks, Okabe-Ito
+    std::array<QColor, kSeriesColors> series; ///< Okabe-Ito, for stages, devices, curves
 
-    [[nodiscard]] const QColor &kind(trace::Kind k) const { return kinds[static_cast<std::size_t>(k)]; }
+    /// By the name that a trace's table of kinds gives (trace::KindInfo::hue); grey if there is none of that name.
+    [[nodiscard]] const QColor &hue(std::string_view key) const;
     /// Colour of stage, device or curve number @p index; repeats after eight, so that it is never the only sign.
-    [[nodiscard]] const QColor &ofSeries(int index) const { return series[static_cast<std::size_t>(index) % kSeriesColors]; }
+    [[nodiscard]] const QColor &ofSeries(int index) const
+    {
+        return series[static_cast<std::size_t>(index) % kSeriesColors];
+    }
 };
 
 /// The theme in force. Changes with applyTheme(); widgets hear of it as QEvent::PaletteChange.

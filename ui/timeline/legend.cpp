@@ -3,10 +3,11 @@
 
 #include "ui/theme/theme.h"
 #include "ui/timeline/texture.h"
+#include "ui/widgets/text.h"
 
 #include <QPainter>
 
-#include <array>
+#include <algorithm>
 
 namespace planloom::ui {
 
@@ -14,30 +15,41 @@ namespace {
 
 constexpr int kSwatch = 18;
 constexpr int kGap = 14;
-constexpr std::array kShown{trace::Kind::Forward, trace::Kind::Backward,  trace::Kind::WeightGradient, trace::Kind::Recompute,
-                            trace::Kind::Send,    trace::Kind::AllReduce, trace::Kind::Optimizer,      trace::Kind::Load};
-
-QString nameOf(trace::Kind kind)
-{
-    if (kind == trace::Kind::AllReduce)
-        return QObject::tr("collectives");
-    return kind == trace::Kind::Send ? QObject::tr("send, receive") : kindName(kind);
-}
 
 } // namespace
 
 Legend::Legend(QWidget *parent) : QWidget(parent)
 {
     setAccessibleName(tr("Legend"));
-    setAccessibleDescription(tr("Forward plain blue, backward hatched orange, weight gradient in points on orange, recompute dotted yellow, send and receive outlined green, "
-                                "collectives outlined purple, optimizer lined vermilion, load grey, bubble cross-hatched"));
+    setKinds(trace::standardKinds());
+}
+
+void Legend::setKinds(const std::vector<trace::KindInfo> &kinds)
+{
+    std::vector<trace::KindInfo> entries;
+    for (const trace::KindInfo &kind : kinds) {
+        if (!kind.legend.empty() && std::ranges::count(entries, kind.legend, &trace::KindInfo::legend) == 0)
+            entries.push_back(kind);
+    }
+    std::ranges::stable_sort(entries, {}, &trace::KindInfo::work);
+    if (entries == m_entries)
+        return;
+    m_entries = std::move(entries);
+    QStringList texts;
+    for (const trace::KindInfo &kind : m_entries)
+        texts << tr(kind.work == trace::Work::Communication ? "%1: %2, %3, outlined" : "%1: %2, %3")
+                     .arg(qt(kind.legend), qt(kind.hue), qt(kind.texture));
+    texts << tr("bubble: cross-hatched");
+    setAccessibleDescription(texts.join(QStringLiteral("; ")));
+    updateGeometry();
+    update();
 }
 
 QSize Legend::sizeHint() const
 {
     int width = 8;
-    for (const auto kind : kShown)
-        width += kSwatch + 5 + fontMetrics().horizontalAdvance(nameOf(kind)) + kGap;
+    for (const trace::KindInfo &kind : m_entries)
+        width += kSwatch + 5 + fontMetrics().horizontalAdvance(qt(kind.legend)) + kGap;
     width += kSwatch + 5 + fontMetrics().horizontalAdvance(tr("bubble")) + kGap;
     return {width, fontMetrics().height() + 8};
 }
@@ -57,8 +69,8 @@ void Legend::paintEvent(QPaintEvent *)
         painter.drawText(QRect(swatch.right() + 6, 0, length + 2, height()), Qt::AlignVCenter | Qt::AlignLeft, text);
         x = swatch.right() + 6 + length + kGap;
     };
-    for (const auto kind : kShown)
-        entry(styles.of(kind).texture, styles.of(kind).outline, nameOf(kind));
+    for (const trace::KindInfo &kind : m_entries)
+        entry(styles.of(kind).texture, styles.of(kind).outline, qt(kind.legend));
     entry(styles.bubble(), {}, tr("bubble"));
 }
 

@@ -4,7 +4,9 @@
 #include "ui/theme/theme.h"
 
 #include <QImage>
-#include <QObject>
+
+#include <string_view>
+#include <utility>
 
 namespace planloom::ui {
 
@@ -38,70 +40,46 @@ QBrush tile(Pattern pattern, const QColor &paper, const QColor &ink)
     return QBrush(image);
 }
 
-Pattern patternOf(trace::Kind kind)
+Pattern patternOf(std::string_view texture)
 {
-    switch (kind) {
-    case trace::Kind::Backward: return Pattern::Diagonal;
-    case trace::Kind::Recompute: return Pattern::Dots;
-    case trace::Kind::WeightGradient: return Pattern::Points;
-    case trace::Kind::Optimizer: return Pattern::Lines;
-    default: return Pattern::Plain;
+    constexpr std::pair<std::string_view, Pattern> kPatterns[] = {{"diagonal", Pattern::Diagonal},
+                                                                  {"dots", Pattern::Dots},
+                                                                  {"points", Pattern::Points},
+                                                                  {"lines", Pattern::Lines}};
+    for (const auto &[name, pattern] : kPatterns) {
+        if (name == texture)
+            return pattern;
     }
+    return Pattern::Plain;
 }
 
-bool isCommunication(trace::Kind kind)
+KindStyle styleOf(const QColor &hue, Pattern pattern, bool outlined)
 {
-    switch (kind) {
-    case trace::Kind::Send:
-    case trace::Kind::Receive:
-    case trace::Kind::AllReduce:
-    case trace::Kind::AllGather:
-    case trace::Kind::ReduceScatter:
-    case trace::Kind::AllToAll: return true;
-    default: return false;
+    KindStyle style;
+    style.fill = hue;
+    if (outlined) {
+        // A pale body of the hue inside a strong edge.
+        style.outline = theme().dark ? hue.lighter(130) : hue.darker(150);
+        const QColor &base = theme().base;
+        const auto mix = [](int a, int b) { return (a * 2 + b * 3) / 5; };
+        style.fill = QColor(mix(hue.red(), base.red()), mix(hue.green(), base.green()), mix(hue.blue(), base.blue()));
     }
+    style.text = textOn(style.fill);
+    style.texture = pattern == Pattern::Plain ? QBrush(style.fill) : tile(pattern, style.fill, style.fill.darker(122));
+    return style;
 }
 
 } // namespace
 
-KindStyles::KindStyles() : m_bubble(tile(Pattern::Cross, theme().bubble, theme().bubbleHatch))
-{
-    for (int k = 0; k < kTraceKinds; ++k) {
-        const auto kind = static_cast<trace::Kind>(k);
-        KindStyle &style = m_kinds[static_cast<std::size_t>(k)];
-        style.fill = theme().kind(kind);
-        style.text = textOn(style.fill);
-        if (isCommunication(kind)) {
-            style.outline = theme().dark ? style.fill.lighter(130) : style.fill.darker(150);
-            // Communication is outlined: a pale body of its hue inside a strong edge.
-            const QColor &base = theme().base;
-            const auto mix = [&](int a, int b) { return (a * 2 + b * 3) / 5; };
-            style.fill = QColor(mix(style.fill.red(), base.red()), mix(style.fill.green(), base.green()), mix(style.fill.blue(), base.blue()));
-            style.text = textOn(style.fill);
-        }
-        const Pattern pattern = patternOf(kind);
-        style.texture = pattern == Pattern::Plain ? QBrush(style.fill) : tile(pattern, style.fill, style.fill.darker(122));
-    }
-}
+KindStyles::KindStyles() : m_bubble(tile(Pattern::Cross, theme().bubble, theme().bubbleHatch)) {}
 
-QString kindName(trace::Kind kind)
+const KindStyle &KindStyles::of(const trace::KindInfo &kind) const
 {
-    switch (kind) {
-    case trace::Kind::Forward: return QObject::tr("forward");
-    case trace::Kind::Backward: return QObject::tr("backward");
-    case trace::Kind::Recompute: return QObject::tr("recompute");
-    case trace::Kind::Send: return QObject::tr("send");
-    case trace::Kind::Receive: return QObject::tr("receive");
-    case trace::Kind::AllReduce: return QObject::tr("all-reduce");
-    case trace::Kind::Optimizer: return QObject::tr("optimizer");
-    case trace::Kind::Load: return QObject::tr("load");
-    case trace::Kind::Other: return QObject::tr("other");
-    case trace::Kind::AllGather: return QObject::tr("all-gather");
-    case trace::Kind::ReduceScatter: return QObject::tr("reduce-scatter");
-    case trace::Kind::AllToAll: return QObject::tr("all-to-all");
-    case trace::Kind::WeightGradient: return QObject::tr("weight gradient");
-    }
-    return {};
+    const bool outlined = kind.work == trace::Work::Communication;
+    const auto [style, isNew] = m_styles.try_emplace({kind.hue, kind.texture, outlined});
+    if (isNew)
+        style->second = styleOf(theme().hue(kind.hue), patternOf(kind.texture), outlined);
+    return style->second;
 }
 
 } // namespace planloom::ui

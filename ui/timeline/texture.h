@@ -6,12 +6,14 @@
 
 #include "engine/trace/trace.h"
 
-#include <array>
+#include <map>
+#include <string>
+#include <tuple>
 
 namespace planloom::ui {
 
-/// How a kind of work is filled: hue and texture together, so that either alone tells kinds apart.
-///   forward plain · backward 45° hatch · recompute dots · weight gradient points · send, receive, all-reduce outlined · optimizer horizontal lines · load plain grey
+/// How a kind of task is filled: hue and texture together, so that either alone tells kinds apart. Communication is
+/// outlined.
 struct KindStyle {
     QColor fill;    ///< for boxes too narrow for a texture
     QBrush texture; ///< the same hue, with the texture; opaque
@@ -19,19 +21,19 @@ struct KindStyle {
     QColor text;    ///< at least 4.5:1 on fill
 };
 
-/// Styles of all kinds, and of idle time, in the theme in force. Made again after a change of theme.
+/// Styles of kinds, made when first asked for, and of idle time, in the theme in force. Made again after a change of
+/// theme.
 class KindStyles {
 public:
     KindStyles();
-    [[nodiscard]] const KindStyle &of(trace::Kind kind) const { return m_kinds[static_cast<std::size_t>(kind)]; }
+    /// By hue, texture and work. The reference stays valid as long as this. Cost: some string comparisons.
+    [[nodiscard]] const KindStyle &of(const trace::KindInfo &kind) const;
     [[nodiscard]] const QBrush &bubble() const { return m_bubble; }
 
 private:
-    std::array<KindStyle, static_cast<std::size_t>(trace::kLastKind) + 1> m_kinds;
+    using Key = std::tuple<std::string, std::string, bool>; ///< hue, texture, outlined
+    mutable std::map<Key, KindStyle> m_styles;
     QBrush m_bubble;
 };
-
-/// "forward", ... for legends.
-QString kindName(trace::Kind kind);
 
 } // namespace planloom::ui

@@ -10,8 +10,8 @@ namespace planloom::ui {
 
 namespace {
 
-constexpr double kSmallestSpan = 100;  // nanoseconds: below the resolution of any clock that we record with
-constexpr double kOverscroll = 0.05;   // of the bounds, visible beyond each end
+constexpr double kSmallestSpan = 100; // nanoseconds: below the resolution of any clock that we record with
+constexpr double kOverscroll = 0.05;  // of the bounds, visible beyond each end
 constexpr int kMinorTicks = 5;
 
 double boundsSpan(std::int64_t begin, std::int64_t end)
@@ -39,10 +39,7 @@ void TimeAxis::setBounds(std::int64_t begin, std::int64_t end)
     clamp();
 }
 
-void TimeAxis::setPixels(int pixels)
-{
-    m_pixels = std::max(pixels, 1);
-}
+void TimeAxis::setPixels(int pixels) { m_pixels = std::max(pixels, 1); }
 
 void TimeAxis::zoom(double factor, double pixel)
 {
@@ -71,10 +68,7 @@ void TimeAxis::show(double begin, double end, double margin)
     clamp();
 }
 
-void TimeAxis::showAll()
-{
-    show(static_cast<double>(m_boundsBegin), static_cast<double>(m_boundsEnd));
-}
+void TimeAxis::showAll() { show(static_cast<double>(m_boundsBegin), static_cast<double>(m_boundsEnd)); }
 
 void TimeAxis::follow(double time)
 {
@@ -129,7 +123,8 @@ std::string timeLabel(double nanoseconds, double resolution)
     if (nanoseconds == 0)
         return "0";
     const double magnitude = std::max(std::abs(nanoseconds), resolution);
-    const auto *unit = std::find_if(kUnits.begin(), kUnits.end() - 1, [&](const Unit &u) { return magnitude >= u.size; });
+    const auto *unit =
+        std::find_if(kUnits.begin(), kUnits.end() - 1, [&](const Unit &u) { return magnitude >= u.size; });
     const int digits = std::max(0, static_cast<int>(std::ceil(-std::log10(resolution / unit->size) - 1e-9)));
     std::array<char, 64> buffer{};
     std::snprintf(buffer.data(), buffer.size(), "%.*f %s", digits, nanoseconds / unit->size, unit->name);

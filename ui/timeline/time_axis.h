@@ -30,7 +30,7 @@ public:
     [[nodiscard]] double toPixel(double time) const { return (time - m_begin) / nanosecondsPerPixel(); }
     [[nodiscard]] double toTime(double pixel) const { return m_begin + pixel * nanosecondsPerPixel(); }
 
-    /// @p factor > 1 zooms in; what is under @p pixel stays there unless a bound is met.
+    /// @p factor > 1 zooms in; the time under @p pixel stays there unless a bound is met.
     void zoom(double factor, double pixel);
     void pan(double pixels); ///< positive: later times come into view
     /// Shows [begin, end] with @p margin (a share of it) on both sides.

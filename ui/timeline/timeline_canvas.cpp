@@ -14,9 +14,9 @@ namespace planloom::ui {
 
 namespace {
 
-constexpr double kSliceMargin = 1;   // of a slice, left and right of it when it fills the view
+constexpr double kSliceMargin = 1; // of a slice, left and right of it when it fills the view
 constexpr std::size_t kHistoryLimit = 64;
-constexpr double kFollowShare = 2.2;  // of a step, shown while following
+constexpr double kFollowShare = 2.2; // of a step, shown while following
 
 } // namespace
 
@@ -36,15 +36,9 @@ QRect TimelineCanvas::rowsArea() const
             std::max(height() - TimelinePainter::kRuler, 1)};
 }
 
-int TimelineCanvas::rowsHeight() const
-{
-    return rowsArea().height();
-}
+int TimelineCanvas::rowsHeight() const { return rowsArea().height(); }
 
-double TimelineCanvas::timeAt(int x) const
-{
-    return m_axis.toTime(x - rowsArea().x());
-}
+double TimelineCanvas::timeAt(int x) const { return m_axis.toTime(x - rowsArea().x()); }
 
 void TimelineCanvas::modelChanged(bool keepView)
 {
@@ -52,6 +46,7 @@ void TimelineCanvas::modelChanged(bool keepView)
     m_axis.setPixels(rowsArea().width());
     m_axis.setBounds(m_model->begin(), m_model->end());
     m_hover.reset();
+    m_totals.reset();
     m_picked.reset();
     if (!m_selection.task.empty())
         m_picked = m_model->find(m_selection.task, m_selectedDevice);
@@ -59,7 +54,8 @@ void TimelineCanvas::modelChanged(bool keepView)
         const int last = m_model->steps() - 1;
         if (last >= 0) {
             const trace::Window newest = m_model->step(last);
-            const double length = static_cast<double>(m_model->step(std::max(last - 1, 0)).end - m_model->step(std::max(last - 1, 0)).begin);
+            const double length = static_cast<double>(m_model->step(std::max(last - 1, 0)).end
+                                                      - m_model->step(std::max(last - 1, 0)).begin);
             m_axis.show(static_cast<double>(newest.end) - kFollowShare * length, static_cast<double>(newest.end), 0);
         }
     } else if (!keepView || wasAll) {
@@ -118,7 +114,7 @@ void TimelineCanvas::userMoved()
     changedView();
 }
 
-// --- what a person can ask for
+// --- user actions
 
 void TimelineCanvas::setScroll(int y)
 {
@@ -179,7 +175,8 @@ void TimelineCanvas::focusSelection()
         m_axis.show(static_cast<double>(m_range->begin), static_cast<double>(m_range->end));
     } else if (m_picked) {
         const trace::Record record = m_model->record(*m_picked);
-        m_axis.show(static_cast<double>(record.start), static_cast<double>(record.start + record.duration), kSliceMargin);
+        m_axis.show(static_cast<double>(record.start), static_cast<double>(record.start + record.duration),
+                    kSliceMargin);
     } else {
         m_axis.showAll();
     }
@@ -232,7 +229,8 @@ void TimelineCanvas::removeMark()
 {
     if (m_marks.empty())
         return;
-    const double centre = m_picked ? static_cast<double>(m_model->record(*m_picked).start) : (m_axis.begin() + m_axis.end()) / 2;
+    const double centre =
+        m_picked ? static_cast<double>(m_model->record(*m_picked).start) : (m_axis.begin() + m_axis.end()) / 2;
     const auto nearest = std::min_element(m_marks.begin(), m_marks.end(), [centre](const Mark &a, const Mark &b) {
         return std::abs(static_cast<double>(a.time) - centre) < std::abs(static_cast<double>(b.time) - centre);
     });
@@ -302,7 +300,8 @@ void TimelineCanvas::paintEvent(QPaintEvent *)
     if (m_model->empty()) {
         painter.setPen(theme().dimText);
         painter.drawText(rowsArea(), Qt::AlignCenter,
-                         tr("Nothing to show yet.\nFind or open a plan to see its predicted timeline here; train it to see what really happened."));
+                         tr("No timeline yet.\nFind or open a plan to see its predicted timeline; train it to see the "
+                            "measured one."));
     }
     paintOverlay(painter);
     if (hasFocus()) {
@@ -330,6 +329,22 @@ void TimelineCanvas::paintOverlay(QPainter &painter)
     painter.setClipping(false);
 }
 
+bool TimelineCanvas::addTotals()
+{
+    constexpr std::size_t kRowsAtOnce = 20'000; // about 5 ms
+    const std::size_t rows = m_model->rows().size();
+    if (!m_totals || !(m_totals->range == *m_range) || m_totals->offset != m_model->offset() || m_totals->rows != rows)
+        m_totals = RangeTotals{*m_range, m_model->offset(), rows, 0, {}};
+    const TimelineModel::Range piece{m_totals->next, std::min(m_totals->next + kRowsAtOnce, rows)};
+    for (const bool measured : {false, true}) {
+        const auto more = m_model->totals({m_range->begin, m_range->end}, measured, piece);
+        m_totals->totals[measured ? 1 : 0].count += more.count;
+        m_totals->totals[measured ? 1 : 0].busy += more.busy;
+    }
+    m_totals->next = piece.second;
+    return m_totals->next == rows;
+}
+
 void TimelineCanvas::paintRange(QPainter &painter, const QRect &rows)
 {
     if (!m_range)
@@ -342,16 +357,23 @@ void TimelineCanvas::paintRange(QPainter &painter, const QRect &rows)
     painter.fillRect(QRect(from, 0, 1, height()), theme().accent);
     painter.fillRect(QRect(to, 0, 1, height()), theme().accent);
 
-    const trace::Window window{m_range->begin, m_range->end};
+    if (!addTotals())
+        QMetaObject::invokeMethod(
+            this, [this] { update(); }, Qt::QueuedConnection);
     QString text = QStringLiteral("Δt %1").arg(nanosecondsText(m_range->length()));
     for (const bool measured : {false, true}) {
-        const auto totals = m_model->totals(window, measured);
+        const auto &totals = m_totals->totals[measured ? 1 : 0];
         if (totals.count > 0)
-            text += tr("\n%1: %2 slices, sum %3").arg(measured ? tr("measured") : tr("predicted")).arg(totals.count).arg(nanosecondsText(totals.busy));
+            text += tr("\n%1: %2 slices, sum %3")
+                        .arg(measured ? tr("measured") : tr("predicted"))
+                        .arg(totals.count)
+                        .arg(nanosecondsText(totals.busy));
     }
     const QRect bounds = painter.fontMetrics().boundingRect(QRect(0, 0, 400, 200), Qt::AlignLeft, text);
     QRect box(0, 0, bounds.width() + 16, bounds.height() + 10);
-    box.moveTopLeft({std::clamp((from + to - box.width()) / 2, rows.x() + 4, std::max(rows.x() + 4, rows.right() - box.width())), rows.y() + 6});
+    box.moveTopLeft(
+        {std::clamp((from + to - box.width()) / 2, rows.x() + 4, std::max(rows.x() + 4, rows.right() - box.width())),
+         rows.y() + 6});
     painter.fillRect(box, theme().base);
     painter.setPen(theme().border);
     painter.drawRect(box);
@@ -379,7 +401,8 @@ QRect TimelineCanvas::boxOf(const TimelineModel::Slice &slice) const
     const trace::Record record = m_model->record(slice);
     const QRect rows = rowsArea();
     const auto pixel = [&](std::int64_t time) {
-        return rows.x() + static_cast<int>(std::floor(std::clamp(m_axis.toPixel(static_cast<double>(time)), -1e6, 1e6)));
+        return rows.x()
+            + static_cast<int>(std::floor(std::clamp(m_axis.toPixel(static_cast<double>(time)), -1e6, 1e6)));
     };
     const int x = pixel(record.start);
     const int right = std::max(pixel(record.start + record.duration), x + 1);

@@ -15,8 +15,9 @@
 
 namespace planloom::ui {
 
-/// The picture of a TimelineModel with everything that mouse and keyboard do to it. What does not move is kept as a pixmap, so that
-/// hovering and selecting repaint without asking the model. Keys and mouse: resources/docs/studio/keys.md.
+/// The picture of a TimelineModel with its mouse and keyboard control. Static content is kept as a
+/// pixmap, so that hovering and selecting repaint without asking the model. Keys and mouse:
+/// resources/docs/studio/keys.md.
 class TimelineCanvas : public QWidget {
     Q_OBJECT
 
@@ -48,13 +49,13 @@ public:
     void showAll();
     void zoomBy(double factor);
     void showStep(int step);
-    void focusSelection();          ///< again: back to all
+    void focusSelection(); ///< again: back to all
     void previousView();
     void reveal(const TimelineModel::Slice &slice); ///< scrolls and pans so that it can be seen
     void addMark(const QString &name);
 
 Q_SIGNALS:
-    void viewChanged();  ///< axis, scroll or follow
+    void viewChanged();                                              ///< axis, scroll or follow
     void picked(const std::string &task, const std::string &device); ///< empty: nothing
     void rangePicked(std::optional<planloom::ui::TimeRange> range);
     void deviceClicked(const std::string &device);
@@ -78,6 +79,14 @@ protected:
 
 private:
     enum class Drag { None, Pan, Range };
+    /// The slices within the selected range: of many rows they are summed up in pieces.
+    struct RangeTotals {
+        TimeRange range;
+        std::int64_t offset = 0;
+        std::size_t rows = 0;            ///< of the model
+        std::size_t next = 0;            ///< rows that have been added
+        TimelineModel::Totals totals[2]; ///< per clock (measured: 1)
+    };
 
     [[nodiscard]] QRect rowsArea() const;
     [[nodiscard]] std::optional<TimelineModel::Slice> sliceAt(const QPoint &at) const;
@@ -90,6 +99,8 @@ private:
     void renderCache();
     void paintOverlay(QPainter &painter);
     void paintRange(QPainter &painter, const QRect &rows);
+    /// Adds some more rows. True if all have been added.
+    bool addTotals();
     void paintMarks(QPainter &painter, const QRect &rows);
     void pick(const std::optional<TimelineModel::Slice> &slice);
     void fitSlice(const TimelineModel::Slice &slice);
@@ -112,6 +123,7 @@ private:
     std::optional<TimelineModel::Slice> m_picked;
     std::optional<TimelineModel::Slice> m_hover;
     std::optional<TimeRange> m_range;
+    std::optional<RangeTotals> m_totals;
     std::vector<Mark> m_marks;
     std::vector<TimeAxis> m_history;
     Drag m_drag = Drag::None;

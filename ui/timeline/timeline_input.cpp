@@ -57,16 +57,21 @@ QString TimelineCanvas::describe(const TimelineModel::Slice &slice) const
 {
     const trace::Record record = m_model->record(slice);
     const trace::TaskInfo &task = m_model->task(slice);
-    QStringList lines{tr("%1 — %2").arg(qt(task.id), kindName(task.kind))};
+    QStringList lines{tr("%1 — %2").arg(qt(task.id), qt(m_model->kind(slice).name))};
     QString where = qt(m_model->device(slice));
     if (task.stage >= 0)
         where += tr(", stage %1").arg(task.stage);
     if (task.microBatch >= 0)
         where += tr(", micro-batch %1").arg(task.microBatch);
     lines << where;
-    lines << tr("%1: %2 from %3").arg(slice.measured ? tr("measured") : tr("predicted"), nanosecondsText(record.duration), nanosecondsText(record.start));
+    lines << tr("%1: %2 from %3")
+                 .arg(slice.measured ? tr("measured") : tr("predicted"), nanosecondsText(record.duration),
+                      nanosecondsText(record.start));
     if (slice.measured)
         lines.last() += tr(" (step %1)").arg(record.step);
+    if (const std::int64_t waiting = m_model->waiting(slice); waiting > 0)
+        lines << tr("of that %1 waiting for others, %2 working")
+                     .arg(nanosecondsText(waiting), nanosecondsText(record.duration - waiting));
     if (const auto other = m_model->counterpart(slice)) {
         const trace::Record twin = m_model->record(*other);
         lines << tr("%1: %2").arg(other->measured ? tr("measured") : tr("predicted"), nanosecondsText(twin.duration));
@@ -116,7 +121,8 @@ void TimelineCanvas::mousePressEvent(QMouseEvent *event)
     setFocus(Qt::MouseFocusReason);
     m_press = m_last = event->pos();
     m_moved = false;
-    const bool pans = event->button() == Qt::MiddleButton || (event->button() == Qt::LeftButton && event->modifiers() & Qt::ShiftModifier);
+    const bool pans = event->button() == Qt::MiddleButton
+        || (event->button() == Qt::LeftButton && event->modifiers() & Qt::ShiftModifier);
     if (pans)
         m_drag = Drag::Pan;
     else if (event->button() == Qt::LeftButton && event->pos().x() >= rowsArea().x())
@@ -169,7 +175,7 @@ void TimelineCanvas::mouseReleaseEvent(QMouseEvent *event)
     if (event->pos().x() < rowsArea().x()) {
         const auto row = m_model->rowAt(event->pos().y() - rowsArea().y() + m_scroll);
         if (row)
-            Q_EMIT deviceClicked(m_model->groups()[m_model->rows()[*row].group].device);
+            Q_EMIT deviceClicked(std::string(m_model->groups()[m_model->rows()[*row].group].device));
         return;
     }
     if (!slice && m_range) {
@@ -199,7 +205,8 @@ void TimelineCanvas::wheelEvent(QWheelEvent *event)
         m_axis.pan(-notches * kWheelPixels);
         userMoved();
     } else {
-        setScroll(std::clamp(m_scroll - static_cast<int>(notches * kWheelPixels), 0, std::max(0, m_model->contentHeight() - rowsArea().height())));
+        setScroll(std::clamp(m_scroll - static_cast<int>(notches * kWheelPixels), 0,
+                             std::max(0, m_model->contentHeight() - rowsArea().height())));
     }
     event->accept();
 }
@@ -215,13 +222,25 @@ bool TimelineCanvas::navigationKey(const QKeyEvent &event)
     case Qt::Key_S:
     case Qt::Key_Minus: zoomBy(1 / kKeyZoom); return true;
     case Qt::Key_A:
-    case Qt::Key_Left: m_axis.pan(-kKeyPan * width); userMoved(); return true;
+    case Qt::Key_Left:
+        m_axis.pan(-kKeyPan * width);
+        userMoved();
+        return true;
     case Qt::Key_D:
-    case Qt::Key_Right: m_axis.pan(kKeyPan * width); userMoved(); return true;
+    case Qt::Key_Right:
+        m_axis.pan(kKeyPan * width);
+        userMoved();
+        return true;
     case Qt::Key_Up: setScroll(std::max(0, m_scroll - kWheelPixels)); return true;
-    case Qt::Key_Down: m_scroll += kWheelPixels; changedView(); return true;
+    case Qt::Key_Down:
+        m_scroll += kWheelPixels;
+        changedView();
+        return true;
     case Qt::Key_PageUp: setScroll(std::max(0, m_scroll - rowsArea().height())); return true;
-    case Qt::Key_PageDown: m_scroll += rowsArea().height(); changedView(); return true;
+    case Qt::Key_PageDown:
+        m_scroll += rowsArea().height();
+        changedView();
+        return true;
     case Qt::Key_0:
     case Qt::Key_Home: showAll(); return true;
     case Qt::Key_End: setFollow(true); return true;
@@ -250,7 +269,8 @@ bool TimelineCanvas::commandKey(const QKeyEvent &event)
         return true;
     }
     bool accepted = false;
-    const QString name = QInputDialog::getText(this, tr("Mark"), tr("Name of the mark:"), QLineEdit::Normal, {}, &accepted);
+    const QString name =
+        QInputDialog::getText(this, tr("Mark"), tr("Name of the mark:"), QLineEdit::Normal, {}, &accepted);
     if (accepted)
         addMark(name);
     return true;
@@ -271,15 +291,9 @@ void TimelineCanvas::leaveEvent(QEvent *)
     update();
 }
 
-void TimelineCanvas::focusInEvent(QFocusEvent *)
-{
-    update();
-}
+void TimelineCanvas::focusInEvent(QFocusEvent *) { update(); }
 
-void TimelineCanvas::focusOutEvent(QFocusEvent *)
-{
-    update();
-}
+void TimelineCanvas::focusOutEvent(QFocusEvent *) { update(); }
 
 void TimelineCanvas::changeEvent(QEvent *event)
 {
@@ -292,7 +306,9 @@ void TimelineCanvas::changeEvent(QEvent *event)
 
 void TimelineCanvas::describeForReaders()
 {
-    QString text = m_model->empty() ? tr("empty") : tr("%1 rows of %2 devices").arg(m_model->rows().size()).arg(m_model->groups().size());
+    QString text = m_model->empty()
+        ? tr("empty")
+        : tr("%1 rows of %2 devices").arg(m_model->rows().size()).arg(m_model->groups().size());
     if (m_picked)
         text += QStringLiteral("; ") + describe(*m_picked).replace(QLatin1Char('\n'), QStringLiteral("; "));
     if (text == accessibleDescription())

@@ -3,21 +3,23 @@
 #include "ui/timeline/timeline_model.h"
 
 #include <algorithm>
-#include <cctype>
 #include <cmath>
-#include <tuple>
 
 namespace planloom::ui {
 
 namespace {
 
-bool containsIgnoringCase(std::string_view text, std::string_view part)
+const std::string kNoDevice;
+
+TimelineModel::Slice shown(bool measured, const trace::Index::Slice &slice)
 {
-    const auto same = [](char a, char b) { return std::tolower(static_cast<unsigned char>(a)) == std::tolower(static_cast<unsigned char>(b)); };
-    return std::search(text.begin(), text.end(), part.begin(), part.end(), same) != text.end();
+    return {measured, slice.row, slice.index};
 }
 
-const std::string kNoDevice;
+trace::Index::Slice stored(const TimelineModel::Slice &slice)
+{
+    return {static_cast<std::uint32_t>(slice.lod), slice.index};
+}
 
 } // namespace
 
@@ -33,7 +35,7 @@ std::optional<TimelineModel::Slice> TimelineModel::sliceAt(std::size_t row, doub
 
 trace::Record TimelineModel::record(const Slice &slice) const
 {
-    trace::Record record = lod(slice.measured).rows()[slice.lod].record(slice.index);
+    trace::Record record = index(slice.measured).record(stored(slice));
     if (!slice.measured)
         record.start += m_offset;
     return record;
@@ -41,65 +43,78 @@ trace::Record TimelineModel::record(const Slice &slice) const
 
 const trace::TaskInfo &TimelineModel::task(const Slice &slice) const
 {
-    return task(slice.measured, lod(slice.measured).rows()[slice.lod].record(slice.index).task);
+    return task(slice.measured, index(slice.measured).record(stored(slice)).task);
+}
+
+const trace::KindInfo &TimelineModel::kind(const Slice &slice) const
+{
+    return tables(slice.measured).kind(task(slice).kind);
 }
 
 const std::string &TimelineModel::device(const Slice &slice) const
 {
+    const auto &ranks = tables(slice.measured).ranks;
     const auto rank = static_cast<std::size_t>(lod(slice.measured).rows()[slice.lod].rank());
-    if (slice.measured)
-        return rank < m_measuredRanks.size() ? m_measuredRanks[rank].device : kNoDevice;
-    return m_predicted && rank < m_predicted->trace.ranks.size() ? m_predicted->trace.ranks[rank].device : kNoDevice;
+    return rank < ranks.size() ? ranks[rank].device : kNoDevice;
 }
 
-std::optional<std::size_t> TimelineModel::groupOf(const std::string &device) const
+std::int64_t TimelineModel::waiting(const Slice &slice) const
 {
-    const auto found = std::find_if(m_groups.begin(), m_groups.end(), [&](const Group &g) { return g.device == device; });
-    if (found == m_groups.end())
-        return std::nullopt;
-    return static_cast<std::size_t>(found - m_groups.begin());
+    const trace::Index &own = index(slice.measured);
+    return own.waits().of(own.tables(), own.record(stored(slice)));
 }
 
-std::optional<TimelineModel::Slice> TimelineModel::findIn(bool measured, int rank, int lane, std::string_view id) const
+const TimelineModel::Group *TimelineModel::groupOf(const Slice &slice) const
 {
-    const auto &all = lod(measured).rows();
-    for (std::size_t k = 0; k < all.size(); ++k) {
-        if (all[k].rank() != rank || (lane >= 0 && all[k].lane() != lane))
-            continue;
-        std::pair<std::uint32_t, std::uint32_t> range{0, static_cast<std::uint32_t>(all[k].size())};
-        if (measured && m_anchor >= 0)
-            range = all[k].within(step(m_anchor));
-        for (std::uint32_t index = range.first; index < range.second; ++index) {
-            if (task(measured, all[k].record(index).task).id == id)
-                return Slice{measured, k, index};
-        }
-    }
-    return std::nullopt;
+    const auto &groups = m_groupOfRank[slice.measured ? 1 : 0];
+    const auto rank = static_cast<std::size_t>(lod(slice.measured).rows()[slice.lod].rank());
+    return rank < groups.size() ? &m_groups[groups[rank]] : nullptr;
+}
+
+/// Of the anchor step, if measured.
+std::optional<TimelineModel::Slice> TimelineModel::sliceOf(bool measured, std::int32_t task) const
+{
+    const auto found = index(measured).find(task, measured ? m_anchor : -1);
+    return found ? std::optional(shown(measured, *found)) : std::nullopt;
 }
 
 std::optional<TimelineModel::Slice> TimelineModel::counterpart(const Slice &slice) const
 {
-    const auto group = groupOf(device(slice));
-    if (!group)
-        return std::nullopt;
-    const int rank = slice.measured ? m_ranks[*group].first : m_ranks[*group].second;
+    const Group *group = groupOf(slice);
+    const std::int32_t rank = !group ? -1 : slice.measured ? group->predictedRank : group->measuredRank;
     if (rank < 0)
         return std::nullopt;
-    return findIn(!slice.measured, rank, lod(slice.measured).rows()[slice.lod].lane(), task(slice).id);
+    const trace::Index &other = index(!slice.measured);
+    return sliceOf(!slice.measured, other.taskOn(rank, task(slice).id));
+}
+
+std::optional<TimelineModel::Slice> TimelineModel::findAnywhere(bool measured, std::string_view id) const
+{
+    const trace::Index &own = index(measured);
+    const auto &groups = m_groupOfRank[measured ? 1 : 0];
+    std::int32_t best = -1;
+    std::uint32_t bestGroup = 0;
+    for (const std::int32_t task : own.tasksCalled(id)) {
+        const auto rank = static_cast<std::size_t>(own.rankOf(task));
+        if (rank < groups.size() && (best < 0 || groups[rank] < bestGroup)) {
+            best = task;
+            bestGroup = groups[rank];
+        }
+    }
+    return sliceOf(measured, best);
 }
 
 std::optional<TimelineModel::Slice> TimelineModel::find(std::string_view taskId, std::string_view device) const
 {
     for (const bool measured : {false, true}) {
-        for (std::size_t g = 0; g < m_groups.size(); ++g) {
-            if (!device.empty() && m_groups[g].device != device)
-                continue;
-            const int rank = measured ? m_ranks[g].second : m_ranks[g].first;
-            if (rank < 0)
-                continue;
-            if (const auto found = findIn(measured, rank, -1, taskId))
-                return found;
-        }
+        const std::int32_t rank = index(measured).rankOn(device);
+        std::optional<Slice> found;
+        if (device.empty())
+            found = findAnywhere(measured, taskId);
+        else if (rank >= 0)
+            found = sliceOf(measured, index(measured).taskOn(rank, taskId));
+        if (found)
+            return found;
     }
     return std::nullopt;
 }
@@ -115,56 +130,35 @@ std::optional<TimelineModel::Slice> TimelineModel::onRow(const Slice &slice, int
 
 std::optional<TimelineModel::Slice> TimelineModel::alongMicroBatch(const Slice &slice, int by) const
 {
-    const trace::Record here = record(slice);
-    const int microBatch = task(slice).microBatch;
-    const auto &all = lod(slice.measured).rows();
-    // A total order of the micro-batch's slices: by start, then by row, then by place in the row.
-    using Key = std::tuple<std::int64_t, std::size_t, std::uint32_t>;
-    const std::int64_t offset = slice.measured ? 0 : m_offset;
-    const Key from{here.start, slice.lod, slice.index};
-    std::optional<Key> best;
-    for (std::size_t k = 0; k < all.size(); ++k) {
-        for (std::uint32_t index = 0; index < all[k].size(); ++index) {
-            const trace::Record other = all[k].record(index);
-            if (other.step != here.step || task(slice.measured, other.task).microBatch != microBatch)
-                continue;
-            const Key key{other.start + offset, k, index};
-            const bool beyond = by > 0 ? key > from : key < from;
-            if (beyond && (!best || (by > 0 ? key < *best : key > *best)))
-                best = key;
-        }
-    }
-    if (!best)
-        return std::nullopt;
-    return Slice{slice.measured, std::get<1>(*best), std::get<2>(*best)};
+    const auto next = index(slice.measured).alongMicroBatch(stored(slice), by);
+    return next ? std::optional(shown(slice.measured, *next)) : std::nullopt;
 }
 
 std::vector<TimelineModel::Slice> TimelineModel::search(std::string_view text, std::size_t limit) const
 {
-    std::vector<Slice> hits;
-    if (text.empty())
-        return hits;
+    std::vector<std::pair<std::int64_t, Slice>> found; // by start, as shown
     for (const bool measured : {false, true}) {
-        const auto &all = lod(measured).rows();
-        for (std::size_t k = 0; k < all.size(); ++k) {
-            for (std::uint32_t index = 0; index < all[k].size() && hits.size() < limit; ++index) {
-                if (containsIgnoringCase(task(measured, all[k].record(index).task).id, text))
-                    hits.push_back({measured, k, index});
-            }
-        }
+        const std::int64_t offset = measured ? 0 : m_offset;
+        for (const trace::Index::Slice &hit : index(measured).search(text, limit - found.size()))
+            found.emplace_back(lod(measured).rows()[hit.row].start(hit.index) + offset, shown(measured, hit));
     }
-    std::stable_sort(hits.begin(), hits.end(), [this](const Slice &a, const Slice &b) { return record(a).start < record(b).start; });
+    std::ranges::stable_sort(found, {}, &std::pair<std::int64_t, Slice>::first);
+    std::vector<Slice> hits;
+    hits.reserve(found.size());
+    for (const auto &entry : found)
+        hits.push_back(entry.second);
     return hits;
 }
 
-TimelineModel::Totals TimelineModel::totals(trace::Window window, bool measured) const
+TimelineModel::Totals TimelineModel::totals(trace::Window window, bool measured, Range rows) const
 {
     if (!measured) {
         window.begin -= m_offset;
         window.end -= m_offset;
     }
     Totals totals;
-    for (const Row &row : m_rows) {
+    for (std::size_t r = rows.first; r < rows.second; ++r) {
+        const Row &row = m_rows[r];
         if (row.measured != measured)
             continue;
         const auto [first, last] = slices(row).within(window);

@@ -9,9 +9,7 @@ namespace planloom::ui {
 
 namespace {
 
-constexpr std::int16_t kComputeLane = 0;
 const trace::TaskInfo kUnknownTask;
-const std::vector<trace::RankInfo> kNoRanks;
 
 double idleShare(const trace::Row &row, trace::Window window)
 {
@@ -22,74 +20,79 @@ double idleShare(const trace::Row &row, trace::Window window)
     return std::clamp(1 - busy / static_cast<double>(window.end - window.begin), 0.0, 1.0);
 }
 
+/// Of things with y and height, sorted by y: the ones that touch the pixels [top, bottom].
+template <class Things>
+TimelineModel::Range between(const Things &things, int top, int bottom)
+{
+    const auto first = std::ranges::partition_point(things, [&](const auto &t) { return t.y + t.height < top; });
+    const auto last = std::partition_point(first, things.end(), [&](const auto &t) { return t.y <= bottom; });
+    return {static_cast<std::size_t>(first - things.begin()), static_cast<std::size_t>(last - things.begin())};
+}
+
 } // namespace
 
-void TimelineModel::setPredicted(std::shared_ptr<const simulate::Simulation> simulation)
+TimelineModel::TimelineModel()
+    : m_predicted(std::make_shared<const trace::Index>()),
+      m_growing(std::make_shared<trace::Index>())
 {
-    m_predicted = std::move(simulation);
-    m_predictedLod.clear();
-    if (m_predicted)
-        m_predictedLod.append(m_predicted->trace.records);
+    m_measured = m_growing;
+}
+
+void TimelineModel::setPredicted(std::shared_ptr<const simulate::Simulation> simulation, IndexPtr index)
+{
+    if (index)
+        m_predicted = std::move(index);
+    else if (simulation)
+        m_predicted =
+            std::make_shared<const trace::Index>(std::shared_ptr<const trace::Trace>(simulation, &simulation->trace));
+    else
+        m_predicted = std::make_shared<const trace::Index>();
     layOut();
     setAnchorStep(m_anchor);
 }
 
-void TimelineModel::resetMeasured(const trace::Trace &measured)
+void TimelineModel::resetMeasured(const trace::Trace &measured, IndexPtr index)
 {
-    m_measuredRanks = measured.ranks;
-    m_measuredTasks = measured.tasks;
-    m_measuredLod.clear();
-    m_steps.clear();
+    m_growing.reset();
+    if (!index) {
+        m_growing = std::make_shared<trace::Index>(std::make_shared<const trace::Tables>(measured));
+        m_growing->append(measured.records);
+        index = m_growing;
+    }
+    m_measured = std::move(index);
+    m_dropped = measured.dropped;
     m_anchor = -1;
     m_offset = 0;
-    appendMeasured(measured, 0);
+    if (steps() > 0)
+        setAnchorStep(0);
     layOut();
 }
 
 bool TimelineModel::appendMeasured(const trace::Trace &measured, std::size_t first)
 {
-    if (m_measuredRanks.size() != measured.ranks.size())
-        m_measuredRanks = measured.ranks;
-    if (m_measuredTasks.size() != measured.tasks.size())
-        m_measuredTasks = measured.tasks;
-    const std::size_t before = m_measuredLod.rows().size();
-    m_measuredLod.append(std::span(measured.records).subspan(first));
+    if (!m_growing)
+        return false;
+    const std::size_t before = lod(true).rows().size();
+    m_growing->append(std::span(measured.records).subspan(first));
     m_dropped = measured.dropped;
-    noteSteps(measured, first);
-    const bool added = m_measuredLod.rows().size() != before;
+    if (m_anchor < 0 && steps() > 0)
+        setAnchorStep(0);
+    const bool added = lod(true).rows().size() != before;
     if (added)
         layOut();
     return added;
 }
 
-void TimelineModel::noteSteps(const trace::Trace &measured, std::size_t first)
-{
-    constexpr std::int32_t kStepLimit = 10'000'000; // a damaged trace must not make a huge table
-    for (std::size_t k = first; k < measured.records.size(); ++k) {
-        const trace::Record &record = measured.records[k];
-        if (record.step < 0 || record.step >= kStepLimit)
-            continue;
-        const auto step = static_cast<std::size_t>(record.step);
-        if (step >= m_steps.size())
-            m_steps.resize(step + 1, {std::numeric_limits<std::int64_t>::max(), 0});
-        m_steps[step].begin = std::min(m_steps[step].begin, record.start);
-        m_steps[step].end = std::max(m_steps[step].end, record.start + record.duration);
-    }
-    if (m_anchor < 0 && !m_steps.empty())
-        setAnchorStep(0);
-}
-
 void TimelineModel::setAnchorStep(int step)
 {
-    if (m_steps.empty()) {
+    if (steps() == 0) {
         m_anchor = -1;
         m_offset = 0;
-        return measureIdle();
+        return;
     }
     m_anchor = std::clamp(step, 0, steps() - 1);
-    const std::int64_t begin = m_steps[static_cast<std::size_t>(m_anchor)].begin;
-    m_offset = begin == std::numeric_limits<std::int64_t>::max() ? 0 : begin - m_predictedLod.begin();
-    measureIdle();
+    const std::int64_t begin = this->step(m_anchor).begin;
+    m_offset = begin == std::numeric_limits<std::int64_t>::max() ? 0 : begin - lod(false).begin();
 }
 
 void TimelineModel::setShowCommunication(bool show)
@@ -100,103 +103,144 @@ void TimelineModel::setShowCommunication(bool show)
 
 // --- rows
 
-std::size_t TimelineModel::groupFor(const std::string &device)
+std::uint32_t TimelineModel::groupFor(bool measured, std::int32_t rank)
 {
-    const auto found = std::find_if(m_groups.begin(), m_groups.end(), [&](const Group &g) { return g.device == device; });
-    if (found != m_groups.end())
-        return static_cast<std::size_t>(found - m_groups.begin());
-    m_groups.push_back({});
-    m_groups.back().device = device;
-    m_ranks.emplace_back(-1, -1);
-    return m_groups.size() - 1;
+    const std::string &device = tables(measured).ranks[static_cast<std::size_t>(rank)].device;
+    const std::int32_t other = measured ? m_predicted->rankOn(device) : -1;
+    if (other >= 0)
+        return m_groupOfRank[0][static_cast<std::size_t>(other)];
+    m_groups.push_back({device});
+    return static_cast<std::uint32_t>(m_groups.size() - 1);
+}
+
+/// The predicted ones first.
+void TimelineModel::addGroups(bool measured)
+{
+    auto &groups = m_groupOfRank[measured ? 1 : 0];
+    groups.clear();
+    for (std::int32_t r = 0; r < static_cast<std::int32_t>(tables(measured).ranks.size()); ++r) {
+        const std::uint32_t group = groupFor(measured, r);
+        (measured ? m_groups[group].measuredRank : m_groups[group].predictedRank) = r;
+        groups.push_back(group);
+    }
 }
 
 void TimelineModel::layOut()
 {
     m_groups.clear();
-    m_ranks.clear();
     m_rows.clear();
-    const auto &predictedRanks = m_predicted ? m_predicted->trace.ranks : kNoRanks;
-    for (std::size_t r = 0; r < predictedRanks.size(); ++r)
-        m_ranks[groupFor(predictedRanks[r].device)].first = static_cast<int>(r);
-    for (std::size_t r = 0; r < m_measuredRanks.size(); ++r)
-        m_ranks[groupFor(m_measuredRanks[r].device)].second = static_cast<int>(r);
-
+    m_groups.reserve(tables(false).ranks.size() + tables(true).ranks.size());
+    for (const bool measured : {false, true}) {
+        addGroups(measured);
+        m_rowOfLod[measured ? 1 : 0].assign(lod(measured).rows().size(), -1);
+    }
+    m_rows.reserve(lod(false).rows().size() + lod(true).rows().size());
     int y = kGroupGap / 2;
-    for (std::size_t g = 0; g < m_groups.size(); ++g) {
+    for (std::uint32_t g = 0; g < m_groups.size(); ++g) {
         m_groups[g].y = y;
-        for (std::int16_t lane = 0; lane < 5; ++lane) {
-            if (lane != kComputeLane && !m_communication)
-                break;
-            for (const bool measured : {false, true}) {
-                const int rank = measured ? m_ranks[g].second : m_ranks[g].first;
-                if (rank < 0)
-                    continue;
-                const auto &all = lod(measured).rows();
-                for (std::size_t k = 0; k < all.size(); ++k) {
-                    if (all[k].rank() != rank || all[k].lane() != lane)
-                        continue;
-                    const int height = lane == kComputeLane ? kComputeHeight : kLaneHeight;
-                    m_rows.push_back({measured, g, k, lane, y, height});
-                    y += height + kRowGap;
-                    if (lane == kComputeLane && m_groups[g].stage < 0 && all[k].size() > 0)
-                        m_groups[g].stage = task(measured, all[k].record(0).task).stage;
-                    if (lane == kComputeLane)
-                        noteStages(measured, all[k], m_groups[g].stages);
-                }
-            }
-        }
+        addRows(g, y);
         m_groups[g].height = y - m_groups[g].y;
         y += kGroupGap;
     }
     m_height = y;
-    measureIdle();
 }
 
-void TimelineModel::noteStages(bool measured, const trace::Row &row, std::vector<int> &stages) const
+/// Lane by lane, the predicted rows above the measured ones.
+void TimelineModel::addRows(std::uint32_t group, int &y)
 {
-    constexpr std::size_t kMostSlices = 4096;
-    for (std::size_t i = 0; i < std::min(row.size(), kMostSlices); ++i) {
-        const int stage = task(measured, row.record(i).task).stage;
-        const auto place = std::lower_bound(stages.begin(), stages.end(), stage);
-        if (stage >= 0 && (place == stages.end() || *place != stage))
-            stages.insert(place, stage);
+    auto [predicted, lastPredicted] = index(false).rowsOf(m_groups[group].predictedRank);
+    auto [measured, lastMeasured] = index(true).rowsOf(m_groups[group].measuredRank);
+    constexpr std::int32_t kNone = std::numeric_limits<std::int32_t>::max();
+    while (predicted < lastPredicted || measured < lastMeasured) {
+        const std::int32_t own = predicted < lastPredicted ? lod(false).rows()[predicted].lane() : kNone;
+        const std::int32_t other = measured < lastMeasured ? lod(true).rows()[measured].lane() : kNone;
+        const std::int32_t lane = std::min(own, other);
+        addLane(group, false, lane, predicted, lastPredicted, y);
+        addLane(group, true, lane, measured, lastMeasured, y);
     }
 }
 
-void TimelineModel::measureIdle()
+void TimelineModel::addLane(std::uint32_t group, bool measured, std::int32_t lane, std::size_t &next, std::size_t last,
+                            int &y)
 {
-    const trace::Window whole{m_predictedLod.begin(), m_predictedLod.end()};
-    for (const Row &row : m_rows) {
-        if (row.lane != kComputeLane || slices(row).depth() != 0)
+    const bool computes = tables(measured).lane(lane).work == trace::Work::Compute;
+    const int height = computes ? kComputeHeight : kLaneHeight;
+    for (; next < last && lod(measured).rows()[next].lane() == lane; ++next) {
+        if (!computes && !m_communication)
             continue;
-        Group &group = m_groups[row.group];
-        if (!row.measured)
-            group.predictedIdle = idleShare(slices(row), whole);
-        else if (m_anchor >= 0)
-            group.measuredIdle = idleShare(slices(row), step(m_anchor));
+        m_rowOfLod[measured ? 1 : 0][next] = static_cast<std::int32_t>(m_rows.size());
+        m_rows.push_back({measured, computes, group, static_cast<std::uint32_t>(next), lane, y, height});
+        y += height + kRowGap;
     }
+}
+
+TimelineModel::Range TimelineModel::rowsBetween(int top, int bottom) const { return between(m_rows, top, bottom); }
+
+TimelineModel::Range TimelineModel::groupsBetween(int top, int bottom) const { return between(m_groups, top, bottom); }
+
+std::vector<int> TimelineModel::stages(const Group &group) const
+{
+    const auto own = m_predicted->stagesOf(group.predictedRank);
+    const auto other = m_measured->stagesOf(group.measuredRank);
+    std::vector<int> all;
+    std::ranges::set_union(own, other, std::back_inserter(all));
+    return all;
+}
+
+int TimelineModel::stage(const Group &group) const
+{
+    for (const bool measured : {false, true}) {
+        const auto [first, last] = index(measured).rowsOf(measured ? group.measuredRank : group.predictedRank);
+        for (std::size_t k = first; k < last; ++k) {
+            const trace::Row &row = lod(measured).rows()[k];
+            if (row.size() > 0 && tables(measured).lane(row.lane()).work == trace::Work::Compute)
+                return task(measured, row.task(0)).stage;
+        }
+    }
+    return -1;
+}
+
+double TimelineModel::predictedIdle(const Group &group) const
+{
+    const auto [first, last] = m_predicted->rowsOf(group.predictedRank);
+    for (std::size_t k = first; k < last; ++k) {
+        const trace::Row &row = lod(false).rows()[k];
+        if (row.depth() == 0 && tables(false).lane(row.lane()).work == trace::Work::Compute)
+            return idleShare(row, {lod(false).begin(), lod(false).end()});
+    }
+    return -1;
+}
+
+std::vector<trace::KindInfo> TimelineModel::kinds() const
+{
+    std::vector<trace::KindInfo> all = tables(false).kinds;
+    for (const trace::KindInfo &kind : tables(true).kinds) {
+        if (std::ranges::count(all, kind.name, &trace::KindInfo::name) == 0)
+            all.push_back(kind);
+    }
+    return all.empty() ? trace::standardKinds() : all;
 }
 
 const trace::TaskInfo &TimelineModel::task(bool measured, std::int32_t index) const
 {
-    const auto &tasks = measured || !m_predicted ? m_measuredTasks : m_predicted->trace.tasks;
-    return index >= 0 && static_cast<std::size_t>(index) < tasks.size() ? tasks[static_cast<std::size_t>(index)] : kUnknownTask;
+    const trace::TaskInfo *task = tables(measured).task(index);
+    return task ? *task : kUnknownTask;
 }
 
 std::int64_t TimelineModel::begin() const
 {
-    return hasMeasured() ? std::min(m_measuredLod.begin(), m_predictedLod.begin() + m_offset) : m_predictedLod.begin();
+    return hasMeasured() ? std::min(lod(true).begin(), lod(false).begin() + m_offset) : lod(false).begin();
 }
 
 std::int64_t TimelineModel::end() const
 {
-    return hasMeasured() ? std::max(m_measuredLod.end(), m_predictedLod.end() + m_offset) : m_predictedLod.end();
+    return hasMeasured() ? std::max(lod(true).end(), lod(false).end() + m_offset) : lod(false).end();
 }
 
 std::optional<std::size_t> TimelineModel::rowAt(int y) const
 {
-    const auto after = std::upper_bound(m_rows.begin(), m_rows.end(), y, [](int at, const Row &row) { return at < row.y; });
+    const auto after =
+        std::upper_bound(m_rows.begin(), m_rows.end(), y, [](int at, const Row &row) { return at < row.y; });
     if (after == m_rows.begin())
         return std::nullopt;
     const auto row = after - 1;
@@ -207,11 +251,10 @@ std::optional<std::size_t> TimelineModel::rowAt(int y) const
 
 std::optional<std::size_t> TimelineModel::rowOf(const Slice &slice) const
 {
-    const auto found = std::find_if(m_rows.begin(), m_rows.end(),
-                                    [&](const Row &row) { return row.measured == slice.measured && row.lod == slice.lod; });
-    if (found == m_rows.end())
+    const auto &rows = m_rowOfLod[slice.measured ? 1 : 0];
+    if (slice.lod >= rows.size() || rows[slice.lod] < 0)
         return std::nullopt;
-    return static_cast<std::size_t>(found - m_rows.begin());
+    return static_cast<std::size_t>(rows[slice.lod]);
 }
 
 } // namespace planloom::ui

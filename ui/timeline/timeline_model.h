@@ -2,13 +2,12 @@
 #pragma once
 
 #include "engine/simulate/simulate.h"
-#include "engine/trace/level_of_detail.h"
+#include "engine/trace/index.h"
 #include "engine/trace/trace.h"
 
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -17,8 +16,11 @@ namespace planloom::ui {
 
 /// The two clocks' traces as rows, one under the other per rank. No Qt in it. Thread contract: one thread at a time.
 ///
-/// The time that is shown is the measured trace's. The predicted iteration is laid over one measured step (the anchor): its records
-/// are shown offset() later than they say. Without a measured trace the offset is 0.
+/// The time that is shown is the measured trace's. The predicted iteration is laid over one measured step (the anchor):
+/// its records are shown offset() later than they say. Without a measured trace the offset is 0.
+///
+/// Indexes of whole traces are made by their loaders, away from the UI thread. The work here costs O(rows) where
+/// rows are laid out anew, and not more than the slices or tasks that it names elsewhere.
 class TimelineModel {
 public:
     static constexpr int kComputeHeight = 24; ///< pixels
@@ -26,25 +28,26 @@ public:
     static constexpr int kRowGap = 2;
     static constexpr int kGroupGap = 10;
 
+    using IndexPtr = std::shared_ptr<const trace::Index>;
+
     struct Row {
         bool measured = false;
-        std::size_t group = 0;
-        std::size_t lod = 0; ///< index into the level of detail's rows
-        std::int16_t lane = 0;
+        bool computes = false; ///< by the trace's table of lanes
+        std::uint32_t group = 0;
+        std::uint32_t lod = 0; ///< index into the level of detail's rows
+        std::int32_t lane = 0;
         int y = 0; ///< pixels from the top of the content
         int height = 0;
     };
     /// The rows of one device.
     struct Group {
-        std::string device;
-        int stage = -1; ///< of its first compute task
-        std::vector<int> stages; ///< of all its compute tasks, sorted
+        std::string_view device;
+        std::int32_t predictedRank = -1; ///< -1: none
+        std::int32_t measuredRank = -1;
         int y = 0;
         int height = 0;
-        double predictedIdle = -1; ///< share of the iteration in which the compute lane is idle; -1: no such rows
-        double measuredIdle = -1;  ///< of the anchor step
     };
-    /// A slice that somebody points at.
+    /// The slice under the mouse.
     struct Slice {
         bool measured = false;
         std::size_t lod = 0;
@@ -55,9 +58,13 @@ public:
         std::int64_t count = 0;
         std::int64_t busy = 0; ///< nanoseconds
     };
+    using Range = std::pair<std::size_t, std::size_t>; ///< [first, last)
 
-    void setPredicted(std::shared_ptr<const simulate::Simulation> simulation);
-    void resetMeasured(const trace::Trace &measured);
+    TimelineModel();
+    /// @p index: of simulation->trace; made here, if it is missing.
+    void setPredicted(std::shared_ptr<const simulate::Simulation> simulation, IndexPtr index = nullptr);
+    /// @p index: of @p measured, which then does not grow; made here, if it is missing.
+    void resetMeasured(const trace::Trace &measured, IndexPtr index = nullptr);
     /// Records of @p measured from @p first on are new. Returns true if rows were added.
     bool appendMeasured(const trace::Trace &measured, std::size_t first);
     void setShowCommunication(bool show);
@@ -66,21 +73,34 @@ public:
     [[nodiscard]] const std::vector<Group> &groups() const { return m_groups; }
     [[nodiscard]] const std::vector<Row> &rows() const { return m_rows; }
     [[nodiscard]] int contentHeight() const { return m_height; }
+    /// Rows, and groups, that touch the pixels [top, bottom]. Cost: O(log rows).
+    [[nodiscard]] Range rowsBetween(int top, int bottom) const;
+    [[nodiscard]] Range groupsBetween(int top, int bottom) const;
+    /// Stages of the group's compute tasks, sorted.
+    [[nodiscard]] std::vector<int> stages(const Group &group) const;
+    /// Of its first compute task; -1: none.
+    [[nodiscard]] int stage(const Group &group) const;
+    /// Share of the predicted iteration in which the compute lane is idle; -1: no such row.
+    [[nodiscard]] double predictedIdle(const Group &group) const;
+
     [[nodiscard]] const trace::Row &slices(const Row &row) const { return lod(row.measured).rows()[row.lod]; }
     [[nodiscard]] const trace::TaskInfo &task(bool measured, std::int32_t index) const;
+    [[nodiscard]] const trace::Tables &tables(bool measured) const { return index(measured).tables(); }
+    /// Of both clocks, each name once; the standard ones before there is a trace.
+    [[nodiscard]] std::vector<trace::KindInfo> kinds() const;
     [[nodiscard]] bool empty() const { return m_rows.empty(); }
-    [[nodiscard]] bool hasMeasured() const { return m_measuredLod.size() > 0; }
+    [[nodiscard]] bool hasMeasured() const { return lod(true).size() > 0; }
     [[nodiscard]] std::int64_t dropped() const { return m_dropped; }
 
     [[nodiscard]] std::int64_t begin() const;
     [[nodiscard]] std::int64_t end() const;
     [[nodiscard]] std::int64_t offset() const { return m_offset; } ///< of predicted records, nanoseconds
 
-    [[nodiscard]] int steps() const { return static_cast<int>(m_steps.size()); }
+    [[nodiscard]] int steps() const { return static_cast<int>(m_measured->steps().size()); }
     [[nodiscard]] int anchorStep() const { return m_anchor; }
     void setAnchorStep(int step);
     /// When the first task of @p step began and the last ended.
-    [[nodiscard]] trace::Window step(int step) const { return m_steps[static_cast<std::size_t>(step)]; }
+    [[nodiscard]] trace::Window step(int step) const { return m_measured->steps()[static_cast<std::size_t>(step)]; }
 
     [[nodiscard]] std::optional<std::size_t> rowAt(int y) const;
     [[nodiscard]] std::optional<std::size_t> rowOf(const Slice &slice) const;
@@ -88,46 +108,52 @@ public:
     /// With its start as shown.
     [[nodiscard]] trace::Record record(const Slice &slice) const;
     [[nodiscard]] const trace::TaskInfo &task(const Slice &slice) const;
+    [[nodiscard]] const trace::KindInfo &kind(const Slice &slice) const;
     [[nodiscard]] const std::string &device(const Slice &slice) const;
+    /// Nanoseconds in which it waited for the other members of its group (trace::Waits).
+    [[nodiscard]] std::int64_t waiting(const Slice &slice) const;
 
     /// The same task by the other clock: predicted → measured in the anchor step; measured → predicted.
     [[nodiscard]] std::optional<Slice> counterpart(const Slice &slice) const;
-    [[nodiscard]] std::optional<Slice> onRow(const Slice &slice, int by) const;          ///< previous or next on its row
-    [[nodiscard]] std::optional<Slice> alongMicroBatch(const Slice &slice, int by) const; ///< previous or next work on its micro-batch
+    [[nodiscard]] std::optional<Slice> onRow(const Slice &slice, int by) const; ///< previous or next on its row
+    [[nodiscard]] std::optional<Slice> alongMicroBatch(const Slice &slice,
+                                                       int by) const; ///< previous or next work on its micro-batch
     /// A slice of the task with this id on this device (any device if empty), predicted if there is one.
     [[nodiscard]] std::optional<Slice> find(std::string_view taskId, std::string_view device) const;
     /// All slices whose task id contains @p text, in time order, at most @p limit.
     [[nodiscard]] std::vector<Slice> search(std::string_view text, std::size_t limit = 100'000) const;
-    /// Slices that overlap @p window (as shown), of the rows of one clock.
-    [[nodiscard]] Totals totals(trace::Window window, bool measured) const;
+    /// Slices that overlap @p window (as shown), of those of @p rows (indexes into rows()) that are of one clock.
+    [[nodiscard]] Totals totals(trace::Window window, bool measured, Range rows) const;
+    [[nodiscard]] Totals totals(trace::Window window, bool measured) const
+    {
+        return totals(window, measured, {0, m_rows.size()});
+    }
 
 private:
-    [[nodiscard]] const trace::LevelOfDetail &lod(bool measured) const { return measured ? m_measuredLod : m_predictedLod; }
-    /// The slice of task @p id among the rows of @p rank (and of @p lane, if not negative); of the anchor step, if measured.
-    [[nodiscard]] std::optional<Slice> findIn(bool measured, int rank, int lane, std::string_view id) const;
-    [[nodiscard]] std::optional<std::size_t> groupOf(const std::string &device) const;
-    void noteSteps(const trace::Trace &measured, std::size_t first);
+    [[nodiscard]] const trace::Index &index(bool measured) const { return measured ? *m_measured : *m_predicted; }
+    [[nodiscard]] const trace::LevelOfDetail &lod(bool measured) const { return index(measured).lod(); }
+    [[nodiscard]] std::optional<Slice> sliceOf(bool measured, std::int32_t task) const;
+    [[nodiscard]] std::optional<Slice> findAnywhere(bool measured, std::string_view id) const;
+    [[nodiscard]] const Group *groupOf(const Slice &slice) const;
     void layOut();
-    /// Adds the stages of @p row's tasks to @p stages; of a long row those of its beginning, in which every stage has its turn.
-    void noteStages(bool measured, const trace::Row &row, std::vector<int> &stages) const;
-    std::size_t groupFor(const std::string &device);
-    void addRows(std::size_t group, bool measured, std::int16_t rank, int &y);
-    void measureIdle();
+    void addGroups(bool measured);
+    /// The group that the other clock has for the device of @p rank; a new one if there is none.
+    std::uint32_t groupFor(bool measured, std::int32_t rank);
+    void addRows(std::uint32_t group, int &y);
+    void addLane(std::uint32_t group, bool measured, std::int32_t lane, std::size_t &next, std::size_t last, int &y);
 
-    std::shared_ptr<const simulate::Simulation> m_predicted;
-    trace::LevelOfDetail m_predictedLod;
-    std::vector<trace::RankInfo> m_measuredRanks;
-    std::vector<trace::TaskInfo> m_measuredTasks;
-    trace::LevelOfDetail m_measuredLod;
-    std::vector<trace::Window> m_steps;
+    IndexPtr m_predicted;
+    IndexPtr m_measured;
+    std::shared_ptr<trace::Index> m_growing; ///< m_measured, if it was made here
     std::int64_t m_dropped = 0;
     int m_anchor = -1;
     std::int64_t m_offset = 0;
     bool m_communication = true;
 
     std::vector<Group> m_groups;
-    std::vector<std::pair<int, int>> m_ranks; ///< per group: predicted rank, measured rank; -1: none
+    std::vector<std::uint32_t> m_groupOfRank[2]; ///< per clock (measured: 1)
     std::vector<Row> m_rows;
+    std::vector<std::int32_t> m_rowOfLod[2]; ///< per clock: index into m_rows; -1: hidden
     int m_height = 0;
 };
 

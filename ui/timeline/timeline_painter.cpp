@@ -15,16 +15,10 @@ namespace planloom::ui {
 
 namespace {
 
-constexpr int kTextureWidth = 5;   // pixels: narrower boxes show their hue only
-constexpr int kNumberWidth = 17;   // pixels: room for a micro-batch number
-constexpr int kIdWidth = 74;       // pixels: room for a whole task id
-constexpr int kNotch = 3;          // pixels: the serrated foot of merged slices
-
-const char *laneName(int lane)
-{
-    static constexpr const char *kNames[] = {"compute", "send", "receive", "collective", "host"};
-    return lane >= 0 && lane < 5 ? kNames[lane] : "";
-}
+constexpr int kTextureWidth = 5; // pixels: narrower boxes show their hue only
+constexpr int kNumberWidth = 17; // pixels: room for a micro-batch number
+constexpr int kIdWidth = 74;     // pixels: room for a whole task id
+constexpr int kNotch = 3;        // pixels: the serrated foot of merged slices
 
 } // namespace
 
@@ -40,26 +34,38 @@ void TimelinePainter::fill(QPainter &painter, const QRect &box, const QColor &co
     ++m_rectangles;
 }
 
+void TimelinePainter::resolveStyles(const TimelineModel &model)
+{
+    for (const bool measured : {false, true}) {
+        const trace::Tables &tables = model.tables(measured);
+        auto &styles = m_ofKind[measured ? 1 : 0];
+        styles.clear();
+        for (std::size_t kind = 0; kind <= tables.kinds.size(); ++kind) // the last one is for kinds without a row
+            styles.push_back(&m_styles.of(tables.kind(static_cast<trace::Kind>(kind))));
+    }
+}
+
 void TimelinePainter::paint(QPainter &painter, const TimelineScene &scene, const QFont &font)
 {
     m_labels = 0;
     m_rectangles = 0;
+    resolveStyles(*scene.model);
     m_small = font;
     m_small.setPointSizeF(std::max(6.5, font.pointSizeF() * 0.82));
     painter.setRenderHint(QPainter::Antialiasing, false);
     fill(painter, scene.area, theme().base);
     for (const auto &tick : scene.axis.ticks()) {
         if (!tick.label.empty())
-            fill(painter, QRect(scene.area.x() + static_cast<int>(tick.pixel), scene.area.y(), 1, scene.area.height()), theme().grid);
+            fill(painter, QRect(scene.area.x() + static_cast<int>(tick.pixel), scene.area.y(), 1, scene.area.height()),
+                 theme().grid);
     }
     painter.setClipRect(scene.area);
     painter.setFont(m_small);
     const int top = scene.scroll;
     const int bottom = scene.scroll + scene.area.height();
-    for (const auto &row : scene.model->rows()) {
-        if (row.y + row.height >= top && row.y <= bottom)
-            paintRow(painter, scene, row);
-    }
+    const auto [first, last] = scene.model->rowsBetween(top, bottom);
+    for (std::size_t r = first; r < last; ++r)
+        paintRow(painter, scene, scene.model->rows()[r]);
     painter.setClipping(false);
     paintLabels(painter, scene);
     paintRuler(painter, scene, font);
@@ -73,9 +79,10 @@ void TimelinePainter::paintRow(QPainter &painter, const TimelineScene &scene, co
     const int y = scene.area.y() + row.y - scene.scroll;
     const int width = scene.area.width();
     const auto pixel = [&](std::int64_t time) {
-        return static_cast<int>(std::floor(std::clamp(scene.axis.toPixel(static_cast<double>(time + offset)), -8.0, width + 8.0)));
+        return static_cast<int>(
+            std::floor(std::clamp(scene.axis.toPixel(static_cast<double>(time + offset)), -8.0, width + 8.0)));
     };
-    if (row.lane == 0) {
+    if (row.computes) {
         const int from = pixel(slices.begin());
         const int to = pixel(slices.end());
         fill(painter, QRect(scene.area.x() + from, y, std::max(to - from, 1), row.height), m_styles.bubble());
@@ -83,19 +90,22 @@ void TimelinePainter::paintRow(QPainter &painter, const TimelineScene &scene, co
         fill(painter, QRect(scene.area.x(), y + row.height - 1, width, 1), theme().grid);
     }
     m_bars.clear();
-    slices.query({std::llround(std::floor(scene.axis.begin())) - offset, std::llround(std::ceil(scene.axis.end())) - offset}, width, m_bars);
+    slices.query({std::llround(std::floor(scene.axis.begin())) - offset,
+                  std::llround(std::ceil(scene.axis.end())) - offset},
+                 width, m_bars);
     for (const trace::Bar &bar : m_bars) {
         const int x = pixel(bar.begin);
         paintBar(painter, scene, row, bar, x, std::max(pixel(bar.end), x + 1), y);
     }
 }
 
-void TimelinePainter::paintBar(QPainter &painter, const TimelineScene &scene, const TimelineModel::Row &row, const trace::Bar &bar, int x,
-                               int right, int y)
+void TimelinePainter::paintBar(QPainter &painter, const TimelineScene &scene, const TimelineModel::Row &row,
+                               const trace::Bar &bar, int x, int right, int y)
 {
     const trace::Record record = scene.model->slices(row).record(bar.slice);
     const trace::TaskInfo &task = scene.model->task(row.measured, record.task);
-    const KindStyle &style = m_styles.of(task.kind);
+    const auto &styles = m_ofKind[row.measured ? 1 : 0];
+    const KindStyle &style = *styles[std::min(static_cast<std::size_t>(task.kind), styles.size() - 1)];
     QRect box(scene.area.x() + x, y, right - x, row.height);
     if (bar.count > 1)
         return paintMerged(painter, style, bar, scene, box);
@@ -110,7 +120,8 @@ void TimelinePainter::paintBar(QPainter &painter, const TimelineScene &scene, co
     } else {
         fill(painter, box, style.outline.isValid() ? style.outline : style.fill);
     }
-    if (row.lane == 0 && box.width() >= kNumberWidth && m_labels < kLabelLimit && (task.microBatch >= 0 || box.width() >= kIdWidth)) {
+    if (row.computes && box.width() >= kNumberWidth && m_labels < kLabelLimit
+        && (task.microBatch >= 0 || box.width() >= kIdWidth)) {
         ++m_labels;
         const QRect visible = box & scene.area;
         const QString text = box.width() >= kIdWidth ? qt(task.id) : QString::number(task.microBatch);
@@ -119,16 +130,20 @@ void TimelinePainter::paintBar(QPainter &painter, const TimelineScene &scene, co
     }
     if (!scene.selectedTask.empty() && task.id == scene.selectedTask) {
         const QRect frame = box.adjusted(-1, -1, 1, 1);
-        for (const QRect &edge : {QRect(frame.left(), frame.top(), frame.width(), 2), QRect(frame.left(), frame.bottom() - 1, frame.width(), 2),
-                                  QRect(frame.left(), frame.top(), 2, frame.height()), QRect(frame.right() - 1, frame.top(), 2, frame.height())})
+        for (const QRect &edge : {QRect(frame.left(), frame.top(), frame.width(), 2),
+                                  QRect(frame.left(), frame.bottom() - 1, frame.width(), 2),
+                                  QRect(frame.left(), frame.top(), 2, frame.height()),
+                                  QRect(frame.right() - 1, frame.top(), 2, frame.height())})
             fill(painter, edge, theme().cursor);
     }
 }
 
-void TimelinePainter::paintMerged(QPainter &painter, const KindStyle &style, const trace::Bar &bar, const TimelineScene &scene, const QRect &box)
+void TimelinePainter::paintMerged(QPainter &painter, const KindStyle &style, const trace::Bar &bar,
+                                  const TimelineScene &scene, const QRect &box)
 {
-    // As dense as the pixel is busy; the serrated foot says that there is more to see closer up.
-    const double share = std::clamp(static_cast<double>(bar.busy) / (scene.axis.nanosecondsPerPixel() * box.width()), 0.15, 1.0);
+    // As dense as the pixel is busy; the serrated foot marks more detail at a closer zoom.
+    const double share =
+        std::clamp(static_cast<double>(bar.busy) / (scene.axis.nanosecondsPerPixel() * box.width()), 0.15, 1.0);
     const QColor &ink = style.outline.isValid() ? style.outline : style.fill;
     const QColor &paper = theme().base;
     const auto mix = [share](int a, int b) { return static_cast<int>(a * share + b * (1 - share)); };
@@ -144,39 +159,49 @@ void TimelinePainter::paintLabels(QPainter &painter, const TimelineScene &scene)
     painter.setClipRect(gutter);
     const QFontMetrics metrics(painter.font());
     const QFontMetrics small(m_small);
-    for (const auto &group : scene.model->groups()) {
-        const int y = scene.area.y() + group.y - scene.scroll;
-        if (group.height == 0 || y > gutter.bottom() || y + group.height < gutter.top())
+    const int bottom = scene.scroll + scene.area.height();
+    const auto [firstGroup, lastGroup] = scene.model->groupsBetween(scene.scroll, bottom);
+    for (std::size_t g = firstGroup; g < lastGroup; ++g) {
+        const TimelineModel::Group &group = scene.model->groups()[g];
+        if (group.height == 0)
             continue;
-        const bool selected = group.device == scene.selectedDevice || std::binary_search(group.stages.begin(), group.stages.end(), scene.selectedStage);
+        const int y = scene.area.y() + group.y - scene.scroll;
+        const int stage = scene.model->stage(group);
+        const std::vector<int> stages = scene.model->stages(group);
+        const bool selected = group.device == scene.selectedDevice
+            || std::binary_search(stages.begin(), stages.end(), scene.selectedStage);
         if (selected)
             fill(painter, QRect(0, y - 2, 4, group.height + 2), theme().accent);
-        if (group.stage >= 0)
-            fill(painter, QRect(7, y + 4, 9, 9), theme().ofSeries(group.stage));
+        if (stage >= 0)
+            fill(painter, QRect(7, y + 4, 9, 9), theme().ofSeries(stage));
         painter.setPen(theme().text);
         QFont bold = m_small;
         bold.setBold(true);
         painter.setFont(bold);
         painter.drawText(QRect(20, y - 1, 80, 18), Qt::AlignLeft | Qt::AlignVCenter,
-                         QFontMetrics(bold).elidedText(qt(group.device), Qt::ElideMiddle, 78));
+                         QFontMetrics(bold).elidedText(qt(std::string(group.device)), Qt::ElideMiddle, 78));
         painter.setFont(m_small);
         painter.setPen(theme().dimText);
         const int line = small.height();
         QStringList facts;
-        if (group.stage >= 0)
-            facts << (group.stages.size() > 1 ? QObject::tr("stages %1").arg(numbersText(group.stages)) : QObject::tr("stage %1").arg(group.stage));
-        if (group.predictedIdle >= 0)
-            facts << QObject::tr("bubble %1").arg(percentText(group.predictedIdle));
+        if (stage >= 0)
+            facts << (stages.size() > 1 ? QObject::tr("stages %1").arg(numbersText(stages))
+                                        : QObject::tr("stage %1").arg(stage));
+        if (const double idle = scene.model->predictedIdle(group); idle >= 0)
+            facts << QObject::tr("bubble %1").arg(percentText(idle));
         for (int k = 0; k < facts.size() && 18 + (k + 1) * line <= group.height + 4; ++k)
-            painter.drawText(QRect(20, y + 16 + k * line, 84, line), Qt::AlignLeft | Qt::AlignVCenter, small.elidedText(facts[k], Qt::ElideRight, 84));
+            painter.drawText(QRect(20, y + 16 + k * line, 84, line), Qt::AlignLeft | Qt::AlignVCenter,
+                             small.elidedText(facts[k], Qt::ElideRight, 84));
     }
-    for (const auto &row : scene.model->rows()) {
+    const auto [firstRow, lastRow] = scene.model->rowsBetween(scene.scroll, bottom);
+    for (std::size_t r = firstRow; r < lastRow; ++r) {
+        const TimelineModel::Row &row = scene.model->rows()[r];
         const int y = scene.area.y() + row.y - scene.scroll;
-        if (y > gutter.bottom() || y + row.height < gutter.top())
-            continue;
         painter.setPen(row.measured ? theme().text : theme().dimText);
         const QString clock = row.measured ? QObject::tr("measured") : QObject::tr("predicted");
-        const QString text = row.lane == 0 ? clock : QString::fromLatin1(laneName(row.lane)) + (row.measured ? QStringLiteral(" ●") : QStringLiteral(" ○"));
+        const QString text = row.computes ? clock
+                                          : qt(scene.model->tables(row.measured).lane(row.lane).name)
+                + (row.measured ? QStringLiteral(" ●") : QStringLiteral(" ○"));
         painter.drawText(QRect(gutter.width() - 74, y, 70, row.height), Qt::AlignRight | Qt::AlignVCenter, text);
     }
     painter.setClipping(false);

@@ -14,18 +14,19 @@
 
 namespace planloom::ui {
 
-/// What of a timeline is painted, and how it is picked out.
+/// The part of a timeline to paint, and its highlights.
 struct TimelineScene {
     const TimelineModel *model = nullptr;
     TimeAxis axis;
-    int scroll = 0;          ///< pixels of content above the viewport
-    QRect area;              ///< where rows go, in widget coordinates; the ruler is above it, the labels to its left
+    int scroll = 0; ///< pixels of content above the viewport
+    QRect area;     ///< where rows go, in widget coordinates; the ruler is above it, the labels to its left
     std::string selectedTask;
     std::string selectedDevice; ///< a device's name; empty: none
     int selectedStage = -1;
 };
 
-/// Paints rows, labels and ruler. Holds styles and scratch memory only. At most kLabelLimit texts a picture; a row costs O(pixels log slices).
+/// Paints rows, labels and ruler. Holds styles and scratch memory only. At most kLabelLimit texts a picture; a row
+/// costs O(pixels log slices).
 class TimelinePainter {
 public:
     static constexpr int kGutter = 168; ///< pixels for labels
@@ -39,15 +40,20 @@ public:
     [[nodiscard]] int rectangles() const { return m_rectangles; }
 
 private:
+    void resolveStyles(const TimelineModel &model);
     void paintRow(QPainter &painter, const TimelineScene &scene, const TimelineModel::Row &row);
-    void paintBar(QPainter &painter, const TimelineScene &scene, const TimelineModel::Row &row, const trace::Bar &bar, int x, int right, int y);
-    void paintMerged(QPainter &painter, const KindStyle &style, const trace::Bar &bar, const TimelineScene &scene, const QRect &box);
+    void paintBar(QPainter &painter, const TimelineScene &scene, const TimelineModel::Row &row, const trace::Bar &bar,
+                  int x, int right, int y);
+    void paintMerged(QPainter &painter, const KindStyle &style, const trace::Bar &bar, const TimelineScene &scene,
+                     const QRect &box);
     void paintLabels(QPainter &painter, const TimelineScene &scene);
     void paintRuler(QPainter &painter, const TimelineScene &scene, const QFont &font);
     void fill(QPainter &painter, const QRect &box, const QBrush &brush);
-    void fill(QPainter &painter, const QRect &box, const QColor &color); ///< without a brush made on the way: twice as fast
+    void fill(QPainter &painter, const QRect &box,
+              const QColor &color); ///< without a brush made on the way: twice as fast
 
     KindStyles m_styles;
+    std::vector<const KindStyle *> m_ofKind[2]; ///< per clock (measured: 1), by trace::Kind; of this picture
     std::vector<trace::Bar> m_bars;
     QFont m_small;
     int m_labels = 0;

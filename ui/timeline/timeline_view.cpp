@@ -2,7 +2,6 @@
 #include "ui/timeline/timeline_view.h"
 
 #include "ui/theme/theme.h"
-#include "ui/timeline/legend.h"
 #include "ui/widgets/text.h"
 
 #include <QEvent>
@@ -24,9 +23,17 @@ constexpr std::size_t kTableLimit = 5000; // rows: more cannot be read, and the 
 } // namespace
 
 TimelineView::TimelineView(StudioState *state, QWidget *parent)
-    : View(state, parent), m_canvas(new TimelineCanvas(&m_model, this)), m_bar(new QToolBar(this)), m_stepBox(new QSpinBox(this)),
-      m_search(new QLineEdit(this)), m_footer(new QLabel(this)), m_legend(new Legend(this)), m_vertical(new QScrollBar(Qt::Vertical, this)),
-      m_horizontal(new QScrollBar(Qt::Horizontal, this)), m_pages(new QStackedWidget(this)), m_table(new DataTable(this))
+    : View(state, parent),
+      m_canvas(new TimelineCanvas(&m_model, this)),
+      m_bar(new QToolBar(this)),
+      m_stepBox(new QSpinBox(this)),
+      m_search(new QLineEdit(this)),
+      m_footer(new QLabel(this)),
+      m_legend(new Legend(this)),
+      m_vertical(new QScrollBar(Qt::Vertical, this)),
+      m_horizontal(new QScrollBar(Qt::Horizontal, this)),
+      m_pages(new QStackedWidget(this)),
+      m_table(new DataTable(this))
 {
     makeToolBar();
     makeBody();
@@ -35,7 +42,8 @@ TimelineView::TimelineView(StudioState *state, QWidget *parent)
     onMeasuredReset();
 }
 
-QAction *TimelineView::command(const QString &text, const QString &iconName, const QString &toolTip, const std::function<void()> &run)
+QAction *TimelineView::command(const QString &text, const QString &iconName, const QString &toolTip,
+                               const std::function<void()> &run)
 {
     auto *action = new QAction(icon(iconName), text, this);
     action->setToolTip(toolTip);
@@ -48,19 +56,25 @@ QAction *TimelineView::command(const QString &text, const QString &iconName, con
 void TimelineView::makeToolBar()
 {
     m_bar->setIconSize({18, 18});
-    m_bar->addAction(command(tr("Zoom in"), QStringLiteral("zoom-in"), tr("Zoom in (W, Ctrl+wheel)"), [this] { m_canvas->zoomBy(1.5); }));
-    m_bar->addAction(command(tr("Zoom out"), QStringLiteral("zoom-out"), tr("Zoom out (S, Ctrl+wheel)"), [this] { m_canvas->zoomBy(1 / 1.5); }));
-    m_bar->addAction(command(tr("Show everything"), QStringLiteral("fit"), tr("Show everything (Home or 0)"), [this] { m_canvas->showAll(); }));
-    m_bar->addAction(command(tr("Previous view"), QStringLiteral("back"), tr("Previous view (Backspace)"), [this] { m_canvas->previousView(); }));
+    m_bar->addAction(command(tr("Zoom in"), QStringLiteral("zoom-in"), tr("Zoom in (W, Ctrl+wheel)"),
+                             [this] { m_canvas->zoomBy(1.5); }));
+    m_bar->addAction(command(tr("Zoom out"), QStringLiteral("zoom-out"), tr("Zoom out (S, Ctrl+wheel)"),
+                             [this] { m_canvas->zoomBy(1 / 1.5); }));
+    m_bar->addAction(command(tr("Show everything"), QStringLiteral("fit"), tr("Show everything (Home or 0)"),
+                             [this] { m_canvas->showAll(); }));
+    m_bar->addAction(command(tr("Previous view"), QStringLiteral("back"), tr("Previous view (Backspace)"),
+                             [this] { m_canvas->previousView(); }));
     m_bar->addSeparator();
-    m_follow = command(tr("Follow the run"), QStringLiteral("follow"), tr("Follow the run (End)"), [this] { m_canvas->setFollow(m_follow->isChecked()); });
+    m_follow = command(tr("Follow the run"), QStringLiteral("follow"), tr("Follow the run (End)"),
+                       [this] { m_canvas->setFollow(m_follow->isChecked()); });
     m_follow->setCheckable(true);
     m_bar->addAction(m_follow);
     m_stepBox->setPrefix(tr("Step "));
-    m_stepBox->setToolTip(tr("The measured step that the prediction is laid over"));
-    m_stepBox->setAccessibleName(tr("Step that the prediction is laid over"));
+    m_stepBox->setToolTip(tr("Measured step to compare with the prediction"));
+    m_stepBox->setAccessibleName(tr("Measured step to compare with the prediction"));
     m_stepBoxAction = m_bar->addWidget(m_stepBox);
-    auto *communication = command(tr("Communication lanes"), QStringLiteral("lanes"), tr("Show communication lanes"), [] {});
+    auto *communication =
+        command(tr("Communication lanes"), QStringLiteral("lanes"), tr("Show communication lanes"), [] {});
     communication->setCheckable(true);
     communication->setChecked(true);
     connect(communication, &QAction::toggled, this, [this](bool on) {
@@ -82,8 +96,10 @@ void TimelineView::makeToolBar()
     m_bar->addWidget(m_search);
     connect(m_search, &QLineEdit::textChanged, this, [this] { search(0); });
     auto *leave = new QShortcut(QKeySequence(Qt::Key_Escape), m_search, nullptr, nullptr, Qt::WidgetShortcut);
-    connect(leave, &QShortcut::activated, m_canvas, qOverload<>(&QWidget::setFocus)); // where the single keys work again
-    connect(m_search, &QLineEdit::returnPressed, this, [this] { search(QGuiApplication::keyboardModifiers() & Qt::ShiftModifier ? -1 : +1); });
+    connect(leave, &QShortcut::activated, m_canvas,
+            qOverload<>(&QWidget::setFocus)); // where the single keys work again
+    connect(m_search, &QLineEdit::returnPressed, this,
+            [this] { search(QGuiApplication::keyboardModifiers() & Qt::ShiftModifier ? -1 : +1); });
     connect(m_stepBox, &QSpinBox::valueChanged, this, [this](int step) {
         m_autoStep = false;
         setStep(step);
@@ -156,7 +172,8 @@ void TimelineView::connectState()
 void TimelineView::onSimulation()
 {
     const bool first = m_model.empty();
-    m_model.setPredicted(state()->simulation());
+    m_model.setPredicted(state()->simulation(), state()->predictedIndex());
+    m_legend->setKinds(m_model.kinds());
     m_hits.clear();
     m_canvas->modelChanged(!first);
     refreshFooter();
@@ -164,8 +181,10 @@ void TimelineView::onSimulation()
 
 void TimelineView::onMeasuredReset()
 {
-    m_model.resetMeasured(state()->measured());
-    m_model.setAnchorStep(std::max(m_model.steps() - 2, 0)); // of a file: the first step warms up, the last may be cut short
+    m_model.resetMeasured(state()->measured(), state()->measuredIndex());
+    m_model.setAnchorStep(
+        std::max(m_model.steps() - 2, 0)); // of a file: the first step warms up, the last may be cut short
+    m_legend->setKinds(m_model.kinds());
     m_hits.clear();
     m_autoStep = true;
     refreshStepBox();
@@ -227,7 +246,8 @@ void TimelineView::refreshScrollBars()
     m_horizontal->setRange(0, kScrollUnits - page);
     m_horizontal->setPageStep(page);
     m_horizontal->setSingleStep(std::max(page / 10, 1));
-    m_horizontal->setValue(static_cast<int>((axis.begin() - static_cast<double>(axis.boundsBegin())) / whole * kScrollUnits));
+    m_horizontal->setValue(
+        static_cast<int>((axis.begin() - static_cast<double>(axis.boundsBegin())) / whole * kScrollUnits));
     m_settingBars = false;
 }
 
@@ -235,19 +255,24 @@ void TimelineView::refreshFooter()
 {
     QStringList facts;
     if (!m_search->text().isEmpty())
-        facts << (m_hits.empty() ? tr("no task \"%1\"").arg(m_search->text()) : tr("task %1 of %2").arg(m_hit + 1).arg(m_hits.size()));
+        facts << (m_hits.empty() ? tr("no task \"%1\"").arg(m_search->text())
+                                 : tr("task %1 of %2").arg(m_hit + 1).arg(m_hits.size()));
     if (const auto &simulation = state()->simulation()) {
         facts << tr("predicted iteration %1").arg(secondsText(simulation->report.iterationSeconds));
         facts << tr("bubbles %1 of compute time").arg(percentText(simulation->report.bubbleFraction));
         if (state()->previousReport())
-            facts << tr("last edit: %1").arg(changeText(state()->previousReport()->iterationSeconds, simulation->report.iterationSeconds));
+            facts << tr("last edit: %1")
+                         .arg(changeText(state()->previousReport()->iterationSeconds,
+                                         simulation->report.iterationSeconds));
     }
     if (m_model.anchorStep() >= 0) {
         const trace::Window step = m_model.step(m_model.anchorStep());
         const double measured = static_cast<double>(step.end - step.begin) * 1e-9;
         facts << tr("measured step %1: %2").arg(m_model.anchorStep()).arg(secondsText(measured));
-        if (state()->measuredIsOfDocument() && state()->simulation() && state()->simulation()->report.iterationSeconds > 0)
-            facts.last() += tr(" (%1 × predicted)").arg(measured / state()->simulation()->report.iterationSeconds, 0, 'f', 2);
+        if (state()->measuredIsOfDocument() && state()->simulation()
+            && state()->simulation()->report.iterationSeconds > 0)
+            facts.last() +=
+                tr(" (%1 × predicted)").arg(measured / state()->simulation()->report.iterationSeconds, 0, 'f', 2);
         facts << (m_model.dropped() > 0 ? tr("! %1 records lost").arg(m_model.dropped()) : tr("no record lost"));
     }
     m_footer->setText(facts.join(QStringLiteral("   ·   ")));
@@ -259,15 +284,21 @@ void TimelineView::refreshTable()
     if (!m_asTable->isChecked())
         return;
     m_tableSlices.clear();
-    TableData table{{tr("Task"), tr("Kind"), tr("Device"), tr("Clock"), tr("Start"), tr("Duration"), tr("Measured / predicted")}, {}};
+    TableData table{{tr("Task"), tr("Kind"), tr("Device"), tr("Clock"), tr("Start"), tr("Duration"),
+                     tr("Measured / predicted")},
+                    {}};
     const TimeAxis &axis = m_canvas->axis();
     for (const auto &row : m_model.rows()) {
+        if (m_tableSlices.size() == kTableLimit)
+            break;
         const std::int64_t offset = row.measured ? 0 : m_model.offset();
-        const auto [first, last] = m_model.slices(row).within({std::llround(axis.begin()) - offset, std::llround(axis.end()) - offset});
+        const auto [first, last] =
+            m_model.slices(row).within({std::llround(axis.begin()) - offset, std::llround(axis.end()) - offset});
         for (std::uint32_t index = first; index < last && m_tableSlices.size() < kTableLimit; ++index) {
             const TimelineModel::Slice slice{row.measured, row.lod, index};
             const trace::Record record = m_model.record(slice);
             const trace::TaskInfo &task = m_model.task(slice);
+            const trace::KindInfo &kind = m_model.kind(slice);
             Cell ratio{QStringLiteral("–"), 0.0};
             if (const auto twin = m_model.hasMeasured() ? m_model.counterpart(slice) : std::nullopt) {
                 const auto other = static_cast<double>(m_model.record(*twin).duration);
@@ -275,10 +306,13 @@ void TimelineView::refreshTable()
                 const double value = row.measured ? own / std::max(other, 1.0) : other / std::max(own, 1.0);
                 ratio = {QString::number(value, 'f', 2), value};
             }
-            table.rows.push_back({{qt(task.id), {}}, {kindName(task.kind), {}, theme().kind(task.kind)}, {qt(m_model.device(slice)), {}},
+            table.rows.push_back({{qt(task.id), {}},
+                                  {qt(kind.name), {}, theme().hue(kind.hue)},
+                                  {qt(m_model.device(slice)), {}},
                                   {row.measured ? tr("measured") : tr("predicted"), {}},
                                   {nanosecondsText(record.start), static_cast<double>(record.start)},
-                                  {nanosecondsText(record.duration), static_cast<double>(record.duration)}, ratio});
+                                  {nanosecondsText(record.duration), static_cast<double>(record.duration)},
+                                  ratio});
             m_tableSlices.push_back(slice);
         }
     }

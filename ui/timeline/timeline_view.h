@@ -9,7 +9,8 @@
 #include <QStackedWidget>
 #include <QToolBar>
 
-#include "ui/shell/view.h"
+#include "ui/widgets/view.h"
+#include "ui/timeline/legend.h"
 #include "ui/timeline/timeline_canvas.h"
 #include "ui/timeline/timeline_model.h"
 #include "ui/widgets/data_table.h"
@@ -38,7 +39,8 @@ protected:
     void changeEvent(QEvent *event) override;
 
 private:
-    QAction *command(const QString &text, const QString &iconName, const QString &toolTip, const std::function<void()> &run);
+    QAction *command(const QString &text, const QString &iconName, const QString &toolTip,
+                     const std::function<void()> &run);
     void makeToolBar();
     void makeBody();
     void connectState();
@@ -67,7 +69,7 @@ private:
     QAction *m_asTable = nullptr;
     QLineEdit *m_search;
     QLabel *m_footer;
-    QWidget *m_legend;
+    Legend *m_legend;
     QScrollBar *m_vertical;
     QScrollBar *m_horizontal;
     QStackedWidget *m_pages;

@@ -27,7 +27,9 @@ double roundUp(double value)
 }
 
 PlainChart::PlainChart(const QString &name, const QString &xTitle, const QString &yTitle, QWidget *parent)
-    : QChartView(parent), m_x(new QValueAxis(this)), m_y(new QValueAxis(this))
+    : QChartView(parent),
+      m_x(new QValueAxis(this)),
+      m_y(new QValueAxis(this))
 {
     setAccessibleName(name);
     setFrameShape(NoFrame);
@@ -67,10 +69,7 @@ QLineSeries *PlainChart::addLine(const QString &name, int color)
     return series;
 }
 
-void PlainChart::setRanges(double x, double y)
-{
-    setRange(x, 0, y > 0 ? y : 1);
-}
+void PlainChart::setRanges(double x, double y) { setRange(x, 0, y > 0 ? y : 1); }
 
 void PlainChart::setRange(double x, double yLow, double yHigh)
 {

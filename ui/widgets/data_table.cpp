@@ -2,6 +2,7 @@
 #include "ui/widgets/data_table.h"
 
 #include "ui/theme/theme.h"
+#include "ui/widgets/text.h"
 
 #include <QApplication>
 #include <QClipboard>
@@ -11,6 +12,7 @@
 #include <QStyledItemDelegate>
 
 #include <algorithm>
+#include <tuple>
 #include <utility>
 
 namespace planloom::ui {
@@ -18,7 +20,11 @@ namespace planloom::ui {
 namespace {
 
 constexpr int kRowHeight = 24;
-constexpr int kMeasuredRows = 200; // tables that grow by the second: wider columns are looked for in the small ones only
+constexpr int kRowsAtOnce = 4000; ///< about 8 ms
+constexpr int kMeasuredRows =
+    200; // tables that grow by the second: wider columns are looked for in the small ones only
+
+QString shownText(const Cell &cell) { return cell.warn ? QStringLiteral("! ") + cell.text : cell.text; }
 
 /// Draws the share bar behind a cell's text.
 class BarDelegate final : public QStyledItemDelegate {
@@ -43,6 +49,7 @@ public:
 
 void TableModel::set(TableData data)
 {
+    m_made = 0;
     if (data.headers == m_data.headers && data.rows.size() == m_data.rows.size()) {
         m_data = std::move(data);
         if (!m_data.rows.empty())
@@ -64,21 +71,47 @@ int TableModel::columnCount(const QModelIndex &parent) const
     return parent.isValid() ? 0 : static_cast<int>(m_data.headers.size());
 }
 
+const std::vector<Cell> &TableModel::row(int row) const
+{
+    const auto index = static_cast<std::size_t>(row);
+    std::vector<Cell> &cells = m_data.rows[index];
+    if (cells.empty() && m_data.makeRow)
+        cells = m_data.makeRow(index);
+    return cells;
+}
+
+bool TableModel::makeRows(int count)
+{
+    if (!m_data.makeRow)
+        return true;
+    for (const int end = std::min(rowCount(), m_made + count); m_made < end; ++m_made)
+        std::ignore = row(m_made);
+    return m_made == rowCount();
+}
+
+bool TableModel::contains(int row, const QString &text) const
+{
+    return std::ranges::any_of(this->row(row), [&text](const Cell &cell) {
+        return shownText(cell).contains(text, Qt::CaseInsensitive);
+    });
+}
+
 QVariant TableModel::data(const QModelIndex &index, int role) const
 {
-    const auto &row = m_data.rows[static_cast<std::size_t>(index.row())];
+    const auto &row = this->row(index.row());
     const auto column = static_cast<std::size_t>(index.column());
     if (column >= row.size())
         return {};
     const Cell &cell = row[column];
     switch (role) {
-    case Qt::DisplayRole: return cell.warn ? QStringLiteral("! ") + cell.text : cell.text;
+    case Qt::DisplayRole: return beginningOf(shownText(cell));
     case Qt::EditRole: return cell.text;
     case Qt::CheckStateRole: return cell.check ? QVariant(*cell.check ? Qt::Checked : Qt::Unchecked) : QVariant();
     case Qt::ToolTipRole: return cell.toolTip.isEmpty() ? QVariant() : QVariant(cell.toolTip);
     case Qt::DecorationRole: return cell.swatch.isValid() ? QVariant(cell.swatch) : QVariant();
     case Qt::ForegroundRole: return cell.warn ? QVariant(theme().error) : QVariant();
-    case Qt::TextAlignmentRole: return cell.number ? int(Qt::AlignRight | Qt::AlignVCenter) : int(Qt::AlignLeft | Qt::AlignVCenter);
+    case Qt::TextAlignmentRole:
+        return cell.number ? int(Qt::AlignRight | Qt::AlignVCenter) : int(Qt::AlignLeft | Qt::AlignVCenter);
     case kNumberRole: return cell.number ? QVariant(*cell.number) : QVariant(cell.text);
     case kBarRole: return cell.bar;
     default: return {};
@@ -97,7 +130,7 @@ Qt::ItemFlags TableModel::flags(const QModelIndex &index) const
     Qt::ItemFlags flags = QAbstractTableModel::flags(index);
     if (!index.isValid())
         return flags;
-    const auto &row = m_data.rows[static_cast<std::size_t>(index.row())];
+    const auto &row = this->row(index.row());
     const auto column = static_cast<std::size_t>(index.column());
     if (column >= row.size())
         return flags;
@@ -108,7 +141,7 @@ Qt::ItemFlags TableModel::flags(const QModelIndex &index) const
 
 bool TableModel::setData(const QModelIndex &index, const QVariant &value, int role)
 {
-    const auto &row = m_data.rows[static_cast<std::size_t>(index.row())];
+    const auto &row = this->row(index.row());
     const auto column = static_cast<std::size_t>(index.column());
     if (column >= row.size())
         return false;
@@ -120,12 +153,21 @@ bool TableModel::setData(const QModelIndex &index, const QVariant &value, int ro
     return true;
 }
 
+void TableFilter::setText(const QString &text)
+{
+    m_text = text;
+    invalidateRowsFilter();
+}
+
+bool TableFilter::filterAcceptsRow(int row, const QModelIndex &) const
+{
+    return m_text.isEmpty() || m_model.contains(row, m_text);
+}
+
 DataTable::DataTable(QWidget *parent) : QTableView(parent)
 {
     m_proxy.setSourceModel(&m_model);
     m_proxy.setSortRole(TableModel::kNumberRole);
-    m_proxy.setFilterCaseSensitivity(Qt::CaseInsensitive);
-    m_proxy.setFilterKeyColumn(-1);
     setModel(&m_proxy);
     setItemDelegate(new BarDelegate(this));
     setSelectionBehavior(SelectRows);
@@ -137,6 +179,7 @@ DataTable::DataTable(QWidget *parent) : QTableView(parent)
     verticalHeader()->hide();
     verticalHeader()->setDefaultSectionSize(kRowHeight);
     horizontalHeader()->setStretchLastSection(true);
+    horizontalHeader()->setResizeContentsPrecision(kMeasuredRows);
     horizontalHeader()->setDefaultAlignment(Qt::AlignLeft | Qt::AlignVCenter);
     setSortingEnabled(true);
     sortByColumn(-1, Qt::AscendingOrder);
@@ -144,10 +187,16 @@ DataTable::DataTable(QWidget *parent) : QTableView(parent)
 
 void DataTable::set(TableData table)
 {
-    const bool other = table.headers != m_model.table().headers || table.rows.size() != m_model.table().rows.size();
+    const bool other = table.headers != m_model.headers() || static_cast<int>(table.rows.size()) != m_model.rowCount();
+    // A filter needs every row: of a long table they are made in pieces again, and it is unfiltered until then.
+    const bool later = !m_filter.isEmpty() && table.rows.size() > kRowsAtOnce;
     m_quiet = true;
+    if (later)
+        m_proxy.setText({});
     m_model.set(std::move(table));
     m_quiet = false;
+    if (later)
+        applyFilter();
     if (other)
         return resizeColumnsToContents();
     constexpr int kSpare = 8;
@@ -159,7 +208,16 @@ void DataTable::set(TableData table)
 
 void DataTable::setFilter(const QString &text)
 {
-    m_proxy.setFilterFixedString(text);
+    m_filter = text;
+    applyFilter();
+}
+
+void DataTable::applyFilter()
+{
+    if (!m_filter.isEmpty() && !m_model.makeRows(kRowsAtOnce))
+        QMetaObject::invokeMethod(this, &DataTable::applyFilter, Qt::QueuedConnection);
+    else
+        m_proxy.setText(m_filter);
 }
 
 int DataTable::sourceRow(const QModelIndex &index) const
@@ -172,7 +230,8 @@ void DataTable::showRow(int row)
     if (row == sourceRow(currentIndex()))
         return;
     m_quiet = true;
-    const QModelIndex index = row < 0 || row >= m_model.rowCount() ? QModelIndex() : m_proxy.mapFromSource(m_model.index(row, 0));
+    const QModelIndex index =
+        row < 0 || row >= m_model.rowCount() ? QModelIndex() : m_proxy.mapFromSource(m_model.index(row, 0));
     if (index.isValid())
         setCurrentIndex(index);
     else
@@ -182,12 +241,13 @@ void DataTable::showRow(int row)
 
 QString DataTable::selectionAsText() const
 {
-    QStringList lines{m_model.table().headers.join(QLatin1Char('\t'))};
+    QStringList lines{m_model.headers().join(QLatin1Char('\t'))};
     QModelIndexList picked = selectionModel()->selectedRows();
-    std::sort(picked.begin(), picked.end(), [](const QModelIndex &a, const QModelIndex &b) { return a.row() < b.row(); });
+    std::sort(picked.begin(), picked.end(),
+              [](const QModelIndex &a, const QModelIndex &b) { return a.row() < b.row(); });
     for (const QModelIndex &index : std::as_const(picked)) {
         QStringList cells;
-        for (const Cell &cell : m_model.table().rows[static_cast<std::size_t>(sourceRow(index))])
+        for (const Cell &cell : m_model.row(sourceRow(index)))
             cells << cell.text;
         lines << cells.join(QLatin1Char('\t'));
     }

@@ -5,6 +5,7 @@
 
 #include <QImage>
 
+#include <array>
 #include <cmath>
 
 namespace planloom::ui {
@@ -27,21 +28,32 @@ bool inked(int hatch, int x, int y)
     }
 }
 
-} // namespace
-
-QBrush stageBrush(int stage)
+QBrush makeBrush(const QColor &paper, int hatch)
 {
-    const QColor &paper = theme().ofSeries(stage);
-    const QColor ink = paper.lightness() < 110 ? paper.lighter(140) : paper.darker(130);
-    const int hatch = stage % kHatches;
     if (hatch == 0)
         return QBrush(paper);
+    const QColor ink = paper.lightness() < 110 ? paper.lighter(140) : paper.darker(130);
     QImage image(kTile, kTile, QImage::Format_RGB32);
     for (int y = 0; y < kTile; ++y) {
         for (int x = 0; x < kTile; ++x)
             image.setPixelColor(x, y, inked(hatch, x, y) ? ink : paper);
     }
     return QBrush(image);
+}
+
+} // namespace
+
+QBrush stageBrush(int stage)
+{
+    struct Made {
+        QColor paper;
+        QBrush brush;
+    };
+    static std::array<Made, kSeriesColors * kHatches> all; // they repeat; a map of a cluster asks for thousands
+    Made &made = all[static_cast<std::size_t>(stage) % all.size()];
+    if (const QColor &paper = theme().ofSeries(stage); made.paper != paper)
+        made = {paper, makeBrush(paper, stage % kHatches)};
+    return made.brush;
 }
 
 QColor paled(const QColor &color, double share)

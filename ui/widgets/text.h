@@ -10,18 +10,9 @@
 
 namespace planloom::ui {
 
-inline QString qt(const std::string &text)
-{
-    return QString::fromStdString(text);
-}
-inline QString bytesText(std::int64_t bytes)
-{
-    return qt(format(Bytes(bytes)));
-}
-inline QString secondsText(double seconds)
-{
-    return qt(format(Seconds(seconds)));
-}
+inline QString qt(std::string_view text) { return QString::fromUtf8(text.data(), static_cast<qsizetype>(text.size())); }
+inline QString bytesText(std::int64_t bytes) { return qt(format(Bytes(bytes))); }
+inline QString secondsText(double seconds) { return qt(format(Seconds(seconds))); }
 inline QString nanosecondsText(std::int64_t nanoseconds)
 {
     return secondsText(static_cast<double>(nanoseconds) * 1e-9);
@@ -38,7 +29,13 @@ inline QString numbersText(const std::vector<int> &numbers)
         text += (text.isEmpty() ? QString() : QStringLiteral(", ")) + QString::number(number);
     return text;
 }
-/// "▲ 3.1 %", "▼ 0.4 %", "no change": what a figure did from @p before to @p after, readable without colour.
+/// The beginning of a long text: to lay a text out costs time per letter, and thousands of them fit into no place.
+inline QString beginningOf(const QString &text)
+{
+    constexpr qsizetype kLetters = 400;
+    return text.size() <= kLetters ? text : text.left(kLetters) + QStringLiteral("…");
+}
+/// "▲ 3.1 %", "▼ 0.4 %", "no change": the change of a figure from @p before to @p after, readable without colour.
 inline QString changeText(double before, double after)
 {
     if (before == 0 || std::abs(after / before - 1) < 5e-5)

@@ -11,8 +11,8 @@ class QWidget;
 
 namespace planloom::ui {
 
-/// Answers a tool-tip event of an own-painted widget with what @p describe says of the place under the mouse (empty: nothing).
-/// False if @p event is of another type.
+/// Answers a tool-tip event of an own-painted widget with @p describe's text for the place under the mouse (empty:
+/// nothing). False if @p event is of another type.
 bool answerToolTip(QEvent *event, QWidget *widget, const std::function<QString(const QPoint &)> &describe);
 
 } // namespace planloom::ui

@@ -1,10 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "engine/base/base64.h"
 #include "engine/base/ids.h"
 #include "engine/base/result.h"
 #include "engine/base/units.h"
 
 #include <QTest>
+#include <algorithm>
 #include <memory>
+#include <span>
+#include <string>
+#include <string_view>
 #include <unordered_set>
 
 using namespace planloom;
@@ -17,6 +22,8 @@ Result<int> half(int value)
         return badInput("is odd; give an even number");
     return value / 2;
 }
+
+std::span<const std::byte> bytesOf(std::string_view text) { return std::as_bytes(std::span(text)); }
 
 } // namespace
 
@@ -113,6 +120,62 @@ private Q_SLOTS:
         QFETCH(QString, made);
         QFETCH(QString, wanted);
         QCOMPARE(made, wanted);
+    }
+
+    void base64_data()
+    {
+        QTest::addColumn<std::string>("plain");
+        QTest::addColumn<std::string>("coded");
+        const char *const examples[][2] = {{"", ""},
+                                           {"f", "Zg=="},
+                                           {"fo", "Zm8="},
+                                           {"foo", "Zm9v"}, // RFC 4648 §10
+                                           {"foob", "Zm9vYg=="},
+                                           {"fooba", "Zm9vYmE="},
+                                           {"foobar", "Zm9vYmFy"}};
+        for (const auto &[plain, coded] : examples)
+            QTest::newRow(plain) << std::string(plain) << std::string(coded);
+    }
+
+    void base64()
+    {
+        QFETCH(std::string, plain);
+        QFETCH(std::string, coded);
+        QCOMPARE(toBase64(bytesOf(plain)), coded);
+        const auto back = fromBase64(coded);
+        QVERIFY(back.ok());
+        QVERIFY(std::ranges::equal(*back, bytesOf(plain)));
+    }
+
+    /// Longer than what OpenSSL is given at a time.
+    void base64OfMegabytes()
+    {
+        std::string plain;
+        for (int i = 0; i < (7 << 20) + 1; ++i)
+            plain += static_cast<char>(i * 37 + (i >> 8));
+        const std::string coded = toBase64(bytesOf(plain));
+        QCOMPARE(coded.size(), (plain.size() + 2) / 3 * 4);
+        QVERIFY(coded.find('=') >= coded.size() - 2);
+        const auto back = fromBase64(coded);
+        QVERIFY(back.ok());
+        QVERIFY(std::ranges::equal(*back, bytesOf(plain)));
+    }
+
+    void base64Refuses_data()
+    {
+        QTest::addColumn<std::string>("coded");
+        for (const char *bad : {"Zg=", "Z===", "====", "Zm9*", "=Zm9", "Zg==Zg==", "Zm9v\n\n\n\n", " Zm9v   ", "Zm9-",
+                                "Zh==", "Zm9v----"})
+            QTest::newRow(bad) << std::string(bad);
+    }
+
+    void base64Refuses()
+    {
+        QFETCH(std::string, coded);
+        const auto back = fromBase64(coded);
+        QVERIFY(!back.ok());
+        QCOMPARE(back.error().code, ErrorCode::BadInput);
+        QVERIFY(back.error().message.find("is not base64") == 0);
     }
 };
 

@@ -4,9 +4,9 @@
 
 #include <QTest>
 
+#include <algorithm>
 #include <csignal>
 #include <cstring>
-#include <set>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <vector>
@@ -15,12 +15,15 @@ using namespace planloom;
 
 namespace {
 
-Status pass(std::string_view name)
+// Those of this program, in any build; the code that is tested has its own where they are compiled in.
+Failpoint g_first("test.first");
+Failpoint g_second("test.second");
+Failpoint g_third("test.third");
+
+Status passesOne()
 {
-    for (std::size_t i = 0; i < failpoints().size(); ++i)
-        if (failpoints()[i] == name)
-            return passFailpoint(i);
-    return badInput("no such name");
+    PLANLOOM_FAILPOINT("test.inCode");
+    return {};
 }
 
 std::span<const std::byte> bytesOf(std::string_view text) { return std::as_bytes(std::span(text)); }
@@ -32,25 +35,27 @@ class TstFailpoint : public QObject {
 private slots:
     void cleanup() { QVERIFY(armFailpoints("").ok()); }
 
-    void namesAreUnique()
+    void namesAreUniqueAndInOrder()
     {
-        const std::set<std::string_view> names(failpoints().begin(), failpoints().end());
-        QCOMPARE(names.size(), failpoints().size());
-        QVERIFY(names.contains("checkpoint.manifest-rename"));
+        const auto names = failpoints();
+        QVERIFY(std::ranges::is_sorted(names));
+        QVERIFY(std::ranges::adjacent_find(names) == names.end());
+        for (const char *name : {"test.first", "test.second", "test.third"})
+            QVERIFY(std::ranges::find(names, name) != names.end());
     }
 
     void actsAtTheNamedPassOnly()
     {
-        QVERIFY(armFailpoints("checkpoint.shard-fsync=error@3;lease.write=full").ok());
-        QVERIFY(pass("checkpoint.shard-fsync").ok());
-        QVERIFY(pass("checkpoint.shard-fsync").ok());
-        const Status third = pass("checkpoint.shard-fsync");
+        QVERIFY(armFailpoints("test.first=error@3;test.second=full").ok());
+        QVERIFY(g_first.pass().ok());
+        QVERIFY(g_first.pass().ok());
+        const Status third = g_first.pass();
         QVERIFY(!third.ok());
         QCOMPARE(third.error().code, ErrorCode::Io);
-        QVERIFY(pass("checkpoint.shard-fsync").ok());
-        QVERIFY(pass("checkpoint.prune").ok());
+        QVERIFY(g_first.pass().ok());
+        QVERIFY(g_third.pass().ok());
         for (int i = 0; i < 2; ++i) {
-            const Status full = pass("lease.write");
+            const Status full = g_second.pass();
             QVERIFY(!full.ok() && full.error().message.find("No space left") != std::string::npos);
         }
     }
@@ -59,8 +64,8 @@ private slots:
     {
         const pid_t child = ::fork();
         if (child == 0) {
-            const bool armed = armFailpoints("checkpoint.prune=kill@2").ok() && pass("checkpoint.prune").ok();
-            [[maybe_unused]] const Status never = pass("checkpoint.prune");
+            const bool armed = armFailpoints("test.third=kill@2").ok() && g_third.pass().ok();
+            [[maybe_unused]] const Status never = g_third.pass();
             std::_Exit(armed ? 7 : 8);
         }
         int status = 0;
@@ -69,10 +74,24 @@ private slots:
         QCOMPARE(WTERMSIG(status), SIGKILL);
     }
 
+    /// Code that is linked makes its failpoint known before it is ever run.
+    void codeNamesItsFailpoint()
+    {
+        if (!failpointsWork())
+            QSKIP("failpoints are not compiled in");
+        const auto names = failpoints();
+        QVERIFY(std::ranges::find(names, "test.inCode") != names.end());
+        QVERIFY(armFailpoints("test.inCode=error").ok());
+        QVERIFY(!passesOne().ok());
+        QVERIFY(armFailpoints("").ok());
+        QVERIFY(passesOne().ok());
+    }
+
     void refusesWhatItDoesNotKnow_data()
     {
         QTest::addColumn<QString>("text");
-        for (const char *text : {"checkpoint.nowhere=kill", "lease.write", "lease.write=explode", "lease.write=kill@0", "lease.write=kill@x", "lease.write=sleep:soon"})
+        for (const char *text : {"test.nowhere=kill", "test.first", "test.first=explode", "test.first=kill@0",
+                                 "test.first=kill@x", "test.first=sleep:soon"})
             QTest::newRow(text) << QString(text);
     }
     void refusesWhatItDoesNotKnow()

@@ -18,7 +18,10 @@ class TestFiles : public QObject {
 private:
     QTemporaryDir m_folder;
     [[nodiscard]] std::string at(const char *name) const { return m_folder.filePath(name).toStdString(); }
-    [[nodiscard]] QStringList entries() const { return QDir(m_folder.path()).entryList(QDir::AllEntries | QDir::NoDotAndDotDot); }
+    [[nodiscard]] QStringList entries() const
+    {
+        return QDir(m_folder.path()).entryList(QDir::AllEntries | QDir::NoDotAndDotDot);
+    }
 
 private Q_SLOTS:
     void init()

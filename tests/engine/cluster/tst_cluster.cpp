@@ -12,10 +12,7 @@ using namespace planloom::cluster;
 
 namespace {
 
-DeviceType v100()
-{
-    return *knownDeviceType("V100");
-}
+DeviceType v100() { return *knownDeviceType("V100"); }
 
 Link wire(std::size_t a, std::size_t b, double bandwidth)
 {
@@ -33,8 +30,10 @@ ClusterBuilder loose(int count)
     return builder;
 }
 
-/// Fewest links from @p from to every vertex, and the best narrowest link among such routes: by relaxation until nothing changes.
-std::vector<std::pair<int, double>> bestByRelaxation(std::size_t vertices, std::span<const Link> links, std::size_t from)
+/// Fewest links from @p from to every vertex, and the best narrowest link among such routes: by relaxation until
+/// nothing changes.
+std::vector<std::pair<int, double>> bestByRelaxation(std::size_t vertices, std::span<const Link> links,
+                                                     std::size_t from)
 {
     constexpr int kFar = std::numeric_limits<int>::max() / 2;
     std::vector<std::pair<int, double>> best(vertices, {kFar, 0.0});
@@ -44,7 +43,8 @@ std::vector<std::pair<int, double>> bestByRelaxation(std::size_t vertices, std::
         for (const Link &link : links) {
             for (const auto &[x, y] : {std::pair(link.a, link.b), std::pair(link.b, link.a)}) {
                 const std::pair candidate(best[x].first + 1, std::min(best[x].second, link.pointToPoint));
-                const bool better = candidate.first < best[y].first || (candidate.first == best[y].first && candidate.second > best[y].second);
+                const bool better = candidate.first < best[y].first
+                    || (candidate.first == best[y].first && candidate.second > best[y].second);
                 if (best[x].first < kFar && better) {
                     best[y] = candidate;
                     changed = true;
@@ -185,7 +185,8 @@ private slots:
             const int count = 2 + static_cast<int>(random() % 12);
             ClusterBuilder builder = loose(count);
             for (int i = 1; i < count; ++i) // a random tree, so that everything is connected
-                builder.link(wire(static_cast<std::size_t>(i), random() % static_cast<unsigned>(i), 1e9 * (1 + random() % 5)));
+                builder.link(
+                    wire(static_cast<std::size_t>(i), random() % static_cast<unsigned>(i), 1e9 * (1 + random() % 5)));
             for (unsigned extra = random() % 10; extra > 0; --extra) {
                 const std::size_t a = random() % static_cast<unsigned>(count);
                 const std::size_t b = random() % static_cast<unsigned>(count);
@@ -195,7 +196,8 @@ private slots:
             const auto made = std::move(builder).build();
             QVERIFY(made.ok());
             for (int from = 0; from < count; ++from) {
-                const auto best = bestByRelaxation(made->vertices().size(), made->links(), made->vertexOf(DeviceId(from)));
+                const auto best =
+                    bestByRelaxation(made->vertices().size(), made->links(), made->vertexOf(DeviceId(from)));
                 for (int to = 0; to < count; ++to) {
                     const auto route = made->route(DeviceId(from), DeviceId(to));
                     double width = 1e300;
@@ -226,7 +228,8 @@ private slots:
     {
         QFETCH(int, nodes);
         QFETCH(int, perNode);
-        RegularCluster spec{"large", nodes, perNode, v100(), 100e9, Seconds(1e-6), 10e9, 10e9, Seconds(1e-5), true, false};
+        RegularCluster spec{"large", nodes, perNode,       v100(), 100e9, Seconds(1e-6),
+                            10e9,    10e9,  Seconds(1e-5), true,   false};
         const auto made = regular(spec);
         QVERIFY(made.ok());
         const DeviceId last(static_cast<std::int64_t>(nodes) * perNode - 1);
@@ -309,13 +312,16 @@ private slots:
         QTest::addColumn<QByteArray>("text");
         QTest::addColumn<QString>("says");
         QTest::addColumn<int>("line");
-        QTest::newRow("syntax") << QByteArray("{\n \"schema\": \"planloom.cluster/1\",\n oops") << "not valid JSON" << 3;
+        QTest::newRow("syntax") << QByteArray("{\n \"schema\": \"planloom.cluster/1\",\n oops") << "not valid JSON"
+                                << 3;
         QTest::newRow("not ours") << QByteArray(R"({"schema": "other/1", "name": "x"})") << "other/1" << 0;
         QTest::newRow("no schema") << QByteArray("{}") << "\"schema\": is missing" << 1;
         QTest::newRow("list") << QByteArray("[]") << "object in braces" << 1;
-        QTest::newRow("type") << QByteArray(R"({"schema": "planloom.cluster/1", "name": "x", "nodes": [{"name": "n", "devices": [{"name": "d", "type": "t"}]}]})")
+        QTest::newRow("type") << QByteArray(
+            R"({"schema": "planloom.cluster/1", "name": "x", "nodes": [{"name": "n", "devices": [{"name": "d", "type": "t"}]}]})")
                               << "nodes[0].devices[0].type" << 1;
-        QTest::newRow("number") << QByteArray(R"({"schema": "planloom.cluster/1", "name": "x", "types": [{"name": "t", "peak_flops": {"float32": "fast"}}]})")
+        QTest::newRow("number") << QByteArray(
+            R"({"schema": "planloom.cluster/1", "name": "x", "types": [{"name": "t", "peak_flops": {"float32": "fast"}}]})")
                                 << "types[0].peak_flops.float32\": must be a number" << 1;
         QTest::newRow("deep") << QByteArray(5000, '[') << "nested deeper" << 0;
     }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/cost/cost.h"
 #include "engine/cost/device_model.h"
-#include "engine/graph/operators.h"
-#include "engine/import/zoo.h"
+#include "engine/graph/operators/operators.h"
+#include "engine/import/model/zoo.h"
 
 #include <QTest>
 
@@ -25,7 +25,8 @@ DeviceModel modelOf(const char *type)
 
 double rate(const DeviceModel &model, double rows, double columns, double inner, DType type, double batch = 1)
 {
-    const double bytes = batch * static_cast<double>(graph::sizeOf(type)) * (rows * inner + inner * columns + rows * columns);
+    const double bytes =
+        batch * static_cast<double>(graph::sizeOf(type)) * (rows * inner + inner * columns + rows * columns);
     return 2 * batch * rows * columns * inner / model.product(rows, columns, inner, batch, bytes, type).value();
 }
 
@@ -75,7 +76,8 @@ private slots:
         double before = 0;
         for (double rows = 1; rows <= 16384; rows = rows < 64 ? rows + 1 : rows + 61) {
             const double seconds = model.product(rows, 4096, 4096, 1, 0, DType::BF16).value();
-            QVERIFY2(seconds >= before * (1 - 1e-12), qPrintable(QString("%1 rows: %2 after %3").arg(rows).arg(seconds).arg(before)));
+            QVERIFY2(seconds >= before * (1 - 1e-12),
+                     qPrintable(QString("%1 rows: %2 after %3").arg(rows).arg(seconds).arg(before)));
             before = seconds;
         }
         QVERIFY(rate(model, 256, 256, 256, DType::BF16) < 0.1 * rate(model, 8192, 8192, 8192, DType::BF16));
@@ -93,7 +95,8 @@ private slots:
         QVERIFY(std::abs(two / full - 2) < 0.02);
     }
 
-    /// 8192 x 8192 x 8192, as measured: on an A100 at its power limit 0.75 to 0.85 of the peak, on an H100 790 to 800 TFLOP/s with random data.
+    /// 8192 x 8192 x 8192, as measured: on an A100 at its power limit 0.75 to 0.85 of the peak, on an H100 790 to 800
+    /// TFLOP/s with random data.
     void largeProducts()
     {
         const double a100 = rate(modelOf("A100-80GB"), 8192, 8192, 8192, DType::BF16);
@@ -109,12 +112,13 @@ private slots:
     {
         const char *order[] = {"P100", "V100-16GB", "A100-40GB", "A100-80GB", "H100-SXM", "H200-SXM", "B200"};
         for (std::size_t i = 1; i < std::size(order); ++i) {
-            QVERIFY(rate(modelOf(order[i]), 8192, 8192, 8192, DType::BF16) >= rate(modelOf(order[i - 1]), 8192, 8192, 8192, DType::BF16));
+            QVERIFY(rate(modelOf(order[i]), 8192, 8192, 8192, DType::BF16)
+                    >= rate(modelOf(order[i - 1]), 8192, 8192, 8192, DType::BF16));
             QVERIFY(modelOf(order[i]).streaming(1e9) <= modelOf(order[i - 1]).streaming(1e9));
         }
     }
 
-    /// The kernels of an operator move what the table of operators says, and compute as much.
+    /// The kernels of an operator move and compute the figures of the table of operators.
     void workIsTheGraphs()
     {
         const auto graph = import::zooModel("gpt-nano")->graph;

@@ -30,7 +30,9 @@ Devices range(std::int64_t first, std::int64_t last, std::int64_t step = 1)
 /// Machines with one port each: 100 GB/s inside, 10 GB/s between, 1 us inside, 10 us between from device to device.
 cluster::Cluster sharedPort(int machines, int perMachine)
 {
-    cluster::RegularCluster spec{"shared", machines, perMachine, *cluster::knownDeviceType("A100"), 100e9, Seconds(1e-6), 10e9, 10e9, Seconds(9e-6), true, false};
+    cluster::RegularCluster spec{"shared",      machines,      perMachine, *cluster::knownDeviceType("A100"),
+                                 100e9,         Seconds(1e-6), 10e9,       10e9,
+                                 Seconds(9e-6), true,          false};
     auto made = cluster::regular(spec);
     if (!made)
         qFatal("%s", made.error().text().c_str());
@@ -49,7 +51,8 @@ LinkCollectives of(const cluster::Cluster &cluster, const Groups &groups) { retu
 
 void compare(Seconds got, double expected)
 {
-    QVERIFY2(std::abs(got.value() - expected) <= 1e-9 * expected, qPrintable(QString("%1 instead of %2").arg(got.value(), 0, 'g', 12).arg(expected, 0, 'g', 12)));
+    QVERIFY2(std::abs(got.value() - expected) <= 1e-9 * expected,
+             qPrintable(QString("%1 instead of %2").arg(got.value(), 0, 'g', 12).arg(expected, 0, 'g', 12)));
 }
 
 } // namespace
@@ -75,7 +78,8 @@ private slots:
         const double many = all.allReduce(Algorithm::Rings, 1e9, kWhole).value();
         QVERIFY(many < one / 6);
         QVERIFY(many > one / 8.01);
-        QVERIFY(!std::isfinite(of(cluster, {range(0, 8)}).allReduce(Algorithm::Rings, 1e9, kWhole).value())); // one machine has one ring
+        QVERIFY(!std::isfinite(
+            of(cluster, {range(0, 8)}).allReduce(Algorithm::Rings, 1e9, kWhole).value())); // one machine has one ring
     }
 
     /// In one piece: reduce-scatter and all-gather inside, 2 (k-1)/k S through the port between.
@@ -91,17 +95,21 @@ private slots:
         const double out = 2 * 0.75 * 1e10 / 64 / 10e9 + 6 * 1e-5;
         compare(all.allReduce(Algorithm::Hierarchical, 1e10, kWhole), in + out + 63 * out);
         QVERIFY(!std::isfinite(of(cluster, {range(0, 8)}).allReduce(Algorithm::Hierarchical, 1e9, kWhole).value()));
-        QVERIFY(!std::isfinite(of(cluster, {range(0, 12)}).allReduce(Algorithm::Hierarchical, 1e9, kWhole).value())); // 8 and 4 have no counterparts
+        QVERIFY(!std::isfinite(of(cluster, {range(0, 12)})
+                                   .allReduce(Algorithm::Hierarchical, 1e9, kWhole)
+                                   .value())); // 8 and 4 have no counterparts
     }
 
-    /// 2 log2 k steps between machines and 2 (g-1) inside; the stream as fast as the hierarchy's port, less what trees lose.
+    /// 2 log2 k steps between machines and 2 (g-1) inside; the stream as fast as the hierarchy's port, less what trees
+    /// lose.
     void tree()
     {
         const auto cluster = sharedPort(8, 4);
         const double latency = 2 * (3 * 1e-5 + 3 * 1e-6);
         const double stream = 2 * 7.0 / 8 * 1e6 / 10e9 / 0.9;
         const double depth = 2 * (3 + 3);
-        compare(of(cluster, {range(0, 32)}).allReduce(Algorithm::Tree, 1e6, kWhole), latency + stream + 2 * std::sqrt(latency * stream * (depth - 1) / depth));
+        compare(of(cluster, {range(0, 32)}).allReduce(Algorithm::Tree, 1e6, kWhole),
+                latency + stream + 2 * std::sqrt(latency * stream * (depth - 1) / depth));
     }
 
     /// Each of 8 sends 4 pieces through the port that 4 share.
@@ -121,7 +129,8 @@ private slots:
         compare(all.cost(Collective::AllGather, 1e9).seconds, reduced / 2);
     }
 
-    /// The data-parallel groups of a tensor-parallel stage: their rings share the machine's port, but not ports of their own.
+    /// The data-parallel groups of a tensor-parallel stage: their rings share the machine's port, but not ports of
+    /// their own.
     void groupsShareAPort()
     {
         const auto cluster = sharedPort(4, 4);
@@ -145,8 +154,8 @@ private slots:
         QTest::newRow("h100-16") << "h100-16" << 2 << 8 << 8 * 48e9;
         QTest::newRow("a100-128") << "a100-128" << 16 << 8 << 8 * 24e9;
     }
-    /// Whatever the algorithm: 2 (k-1)/k of the data leaves each machine, latencies come on top, more bytes take longer, and where both exist the
-    /// best is no slower than one ring.
+    /// Whatever the algorithm: 2 (k-1)/k of the data leaves each machine, latencies come on top, more bytes take
+    /// longer, and where both exist the best is no slower than one ring.
     void bounds()
     {
         QFETCH(QString, cluster);
@@ -160,7 +169,8 @@ private slots:
         for (double bytes = 256; bytes < 4e10; bytes *= 2) {
             const cost::CollectiveCost best = all.cost(Collective::AllReduce, bytes);
             const double bound = 2.0 * (machines - 1) / machines * bytes / outOfMachine;
-            QVERIFY2(best.seconds.value() >= bound * (1 - 1e-12), qPrintable(QString("%1 bytes: %2 under %3").arg(bytes).arg(best.seconds.value()).arg(bound)));
+            QVERIFY2(best.seconds.value() >= bound * (1 - 1e-12),
+                     qPrintable(QString("%1 bytes: %2 under %3").arg(bytes).arg(best.seconds.value()).arg(bound)));
             QVERIFY(best.seconds.value() >= before);
             QVERIFY(best.seconds <= all.allReduce(Algorithm::Ring, bytes, kWhole));
             QVERIFY2(bytes / best.seconds.value() >= busBefore * (1 - 1e-9), "bandwidth falls as messages grow");
@@ -168,7 +178,8 @@ private slots:
             busBefore = bytes / best.seconds.value();
         }
         if (perMachine > 1)
-            QVERIFY(all.allReduce(Algorithm::Hierarchical, 1e10, kWhole).value() <= all.allReduce(Algorithm::Ring, 1e10, kWhole).value());
+            QVERIFY(all.allReduce(Algorithm::Hierarchical, 1e10, kWhole).value()
+                    <= all.allReduce(Algorithm::Ring, 1e10, kWhole).value());
     }
 
     /// Small messages go by the low-latency protocol and, over many machines, up and down trees; large ones whole.
@@ -184,13 +195,16 @@ private slots:
         QVERIFY(large.algorithm != Algorithm::Ring);
     }
 
-    /// What CPUs run is one ring or several, whole.
+    /// CPUs run one ring or several, whole.
     void withoutALibrary()
     {
         const auto made = sharedPort(2, 4);
         const Groups group{range(0, 8)};
         const LinkCollectives plain(made, group, false);
-        compare(plain.cost(Collective::AllReduce, 1024).seconds, std::min(plain.allReduce(Algorithm::Ring, 1024, kWhole), plain.allReduce(Algorithm::Rings, 1024, kWhole)).value());
+        compare(plain.cost(Collective::AllReduce, 1024).seconds,
+                std::min(plain.allReduce(Algorithm::Ring, 1024, kWhole),
+                         plain.allReduce(Algorithm::Rings, 1024, kWhole))
+                    .value());
     }
 };
 

@@ -22,10 +22,11 @@ T must(Result<T> result)
     return *std::move(result);
 }
 
-inline const char *kLlamaConfig = R"({"model_type": "llama", "num_hidden_layers": 8, "num_attention_heads": 16, "num_key_value_heads": 4, "hidden_size": 512,
+inline const char *kLlamaConfig =
+    R"({"model_type": "llama", "num_hidden_layers": 8, "num_attention_heads": 16, "num_key_value_heads": 4, "hidden_size": 512,
     "intermediate_size": 1408, "vocab_size": 32000, "max_position_embeddings": 1024, "rms_norm_eps": 1e-5, "rope_theta": 500000})";
 
-/// What a test asks for; the rest is as Megatron-LM does it.
+/// Settings of a test; the rest is as Megatron-LM does it.
 struct Asked {
     std::string model = "zoo:gpt2";
     std::string cluster = "h100-16";
@@ -41,7 +42,8 @@ struct Asked {
 
 inline import::Model modelOf(const std::string &name)
 {
-    return name == "llama" ? must(import::readHuggingFaceConfig(kLlamaConfig, "config.json")) : must(import::loadModel(name));
+    return name == "llama" ? must(import::readHuggingFaceConfig(kLlamaConfig, "config.json"))
+                           : must(import::loadModel(name));
 }
 
 /// The plan, with AdamW that decays matrices only.
@@ -49,7 +51,9 @@ inline plan::Document uniformPlan(const Asked &asked)
 {
     const import::Model model = modelOf(asked.model);
     plan::Document document;
-    document.subject = plan::makeSubject(model.graph, std::make_shared<const cluster::Cluster>(must(cluster::preset(asked.cluster))), nullptr, model.source);
+    document.subject =
+        plan::makeSubject(model.graph, std::make_shared<const cluster::Cluster>(must(cluster::preset(asked.cluster))),
+                          nullptr, model.source);
     plan::Plan &plan = document.plan;
     plan.modelName = model.graph->name();
     plan.globalBatch = asked.batch;
@@ -79,7 +83,7 @@ inline plan::Document uniformPlan(const Asked &asked)
     return document;
 }
 
-/// The file beneath tests/engine/export/golden; rewritten first if the environment says PLANLOOM_UPDATE_GOLDEN.
+/// The file beneath tests/engine/export/golden; rewritten first if PLANLOOM_UPDATE_GOLDEN is set.
 inline std::string golden(const std::string &name, const std::string &made)
 {
     const std::string path = std::string(PLANLOOM_SOURCE_DIR "/tests/engine/export/golden/") + name;

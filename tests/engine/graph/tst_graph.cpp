@@ -10,15 +10,9 @@ using namespace planloom::graph;
 
 namespace {
 
-Initializer zeros()
-{
-    return {Initializer::Kind::Zeros, 0, 0, nullptr, {}, 0};
-}
+Initializer zeros() { return {Initializer::Kind::Zeros, 0, 0, nullptr, {}, 0}; }
 
-QString text(const std::string &s)
-{
-    return QString::fromStdString(s);
-}
+QString text(const std::string &s) { return QString::fromStdString(s); }
 
 /// x (N, 8) -> Gemm -> Relu -> loss, with the pieces that tests change.
 GraphBuilder smallModel()
@@ -37,10 +31,7 @@ GraphBuilder smallModel()
     return b;
 }
 
-QString failure(Result<Graph> graph)
-{
-    return graph ? QString() : text(graph.error().text());
-}
+QString failure(Result<Graph> graph) { return graph ? QString() : text(graph.error().text()); }
 
 } // namespace
 
@@ -86,7 +77,8 @@ void TestGraph::elementsDoNotOverflow()
 
 void TestGraph::typesByName()
 {
-    for (const DType type : {DType::F32, DType::F16, DType::BF16, DType::F64, DType::I64, DType::I32, DType::I8, DType::U8, DType::Bool}) {
+    for (const DType type :
+         {DType::F32, DType::F16, DType::BF16, DType::F64, DType::I64, DType::I32, DType::I8, DType::U8, DType::Bool}) {
         DType back{};
         QVERIFY(fromName(name(type), back));
         QCOMPARE(back, type);
@@ -151,18 +143,30 @@ void TestGraph::refuses_data()
 {
     QTest::addColumn<QString>("what");
     QTest::addColumn<QString>("message");
-    QTest::newRow("empty") << "empty" << "no operators";
-    QTest::newRow("duplicate tensor") << "tensor" << "two tensors are called 'x'";
-    QTest::newRow("duplicate operator") << "operator" << "two operators are called 'body/relu'";
-    QTest::newRow("no producer") << "producer" << "no operator produces tensor 'lost'";
-    QTest::newRow("two producers") << "twice" << "two producers, 'a' and 'b'";
-    QTest::newRow("misfit") << "misfit" << "operator 'product' (MatMul) does not fit its inputs [N, 8], [7, 4]: inner sizes";
-    QTest::newRow("too many inputs") << "inputs" << "has 3 inputs; it takes 1 to 1";
-    QTest::newRow("missing input") << "missing" << "lacks input 1";
-    QTest::newRow("constant size") << "constant" << "holds 3 bytes of data where its shape [2] of float32 needs 8";
-    QTest::newRow("loss shape") << "loss" << "a loss is one number";
-    QTest::newRow("batched parameter") << "batched" << "depends on the batch";
-    QTest::newRow("written input") << "written" << "which is not an activation";
+    QTest::newRow("empty") << "empty"
+                           << "no operators";
+    QTest::newRow("duplicate tensor") << "tensor"
+                                      << "two tensors are called 'x'";
+    QTest::newRow("duplicate operator") << "operator"
+                                        << "two operators are called 'body/relu'";
+    QTest::newRow("no producer") << "producer"
+                                 << "no operator produces tensor 'lost'";
+    QTest::newRow("two producers") << "twice"
+                                   << "two producers, 'a' and 'b'";
+    QTest::newRow("misfit") << "misfit"
+                            << "operator 'product' (MatMul) does not fit its inputs [N, 8], [7, 4]: inner sizes";
+    QTest::newRow("too many inputs") << "inputs"
+                                     << "has 3 inputs; it takes 1 to 1";
+    QTest::newRow("missing input") << "missing"
+                                   << "lacks input 1";
+    QTest::newRow("constant size") << "constant"
+                                   << "holds 3 bytes of data where its shape [2] of float32 needs 8";
+    QTest::newRow("loss shape") << "loss"
+                                << "a loss is one number";
+    QTest::newRow("batched parameter") << "batched"
+                                       << "depends on the batch";
+    QTest::newRow("written input") << "written"
+                                   << "which is not an activation";
 }
 
 void TestGraph::refuses()
@@ -231,7 +235,8 @@ void TestGraph::keepsUnknownTypes()
     QVERIFY2(graph.ok(), qPrintable(failure(graph)));
     QCOMPARE(graph->tensor(graph->find("relu")).shape, Shape::batched({5}));
     QCOMPARE(graph->tensor(graph->find("relu")).type, DType::F16);
-    QCOMPARE(graph->tensor(graph->find("product")).shape, Shape::of({9})); // cannot be inferred, so what was declared stays
+    QCOMPARE(graph->tensor(graph->find("product")).shape,
+             Shape::of({9})); // cannot be inferred, so what was declared stays
 }
 
 QTEST_GUILESS_MAIN(TestGraph)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/graph/transformer.h"
 
-#include "engine/graph/zoo.h"
+#include "engine/graph/zoo/zoo.h"
 #include "engine/import/import.h"
 
 #include <QTest>
@@ -14,9 +14,21 @@ namespace {
 QString text(const Transformer &t)
 {
     return QString("%1 blocks of %2/%3, %4/%5 heads of %6, %7 tokens, %8 positions, %9 words, %10%11%12%13%14%15")
-        .arg(t.blocks.size()).arg(t.hidden).arg(t.feedForward).arg(t.heads).arg(t.kvHeads).arg(t.headSize).arg(t.sequence).arg(t.positionRows).arg(t.vocabulary)
-        .arg(t.causal ? "causal " : "both ways ").arg(t.postNorm ? "post-" : "pre-").arg(t.rmsNorm ? "rms" : "layer")
-        .arg(t.tiedHead ? " tied" : " untied").arg(t.gated ? " gated" : "").arg(t.biases == Transformer::Biases::All ? " biases" : "");
+        .arg(t.blocks.size())
+        .arg(t.hidden)
+        .arg(t.feedForward)
+        .arg(t.heads)
+        .arg(t.kvHeads)
+        .arg(t.headSize)
+        .arg(t.sequence)
+        .arg(t.positionRows)
+        .arg(t.vocabulary)
+        .arg(t.causal ? "causal " : "both ways ")
+        .arg(t.postNorm ? "post-" : "pre-")
+        .arg(t.rmsNorm ? "rms" : "layer")
+        .arg(t.tiedHead ? " tied" : " untied")
+        .arg(t.gated ? " gated" : "")
+        .arg(t.biases == Transformer::Biases::All ? " biases" : "");
 }
 
 /// A pre-norm block with everything a test may want to spoil.
@@ -32,7 +44,9 @@ graph::Graph spoiled(const Spoiled &how)
 {
     using graph::Shape;
     graph::GraphBuilder b("spoiled");
-    const auto parameter = [&](const std::string &name, Shape shape) { return b.parameter(name, shape, {graph::Initializer::Kind::Normal, 0, 0.02, nullptr, {}, 0}); };
+    const auto parameter = [&](const std::string &name, Shape shape) {
+        return b.parameter(name, shape, {graph::Initializer::Kind::Normal, 0, 0.02, nullptr, {}, 0});
+    };
     const TensorId tokens = b.input("tokens", graph::DType::I64, Shape::batched({8}));
     const TensorId labels = b.input("labels", graph::DType::I64, Shape::batched({8}));
     const TensorId table = parameter("table", Shape::of({32, 16}));
@@ -40,20 +54,27 @@ graph::Graph spoiled(const Spoiled &how)
     for (int i = 0; i < 2; ++i) {
         const std::string at = std::to_string(i) + ".";
         const auto norm = [&](TensorId id, const std::string &name) {
-            return how.norm ? b.add("RMSNormalization", {id, parameter(at + name + ".scale", Shape::of({16}))}, {{"axis", std::int64_t{-1}}}, at + name) : id;
+            return how.norm ? b.add("RMSNormalization", {id, parameter(at + name + ".scale", Shape::of({16}))},
+                                    {{"axis", std::int64_t{-1}}}, at + name)
+                            : id;
         };
         const TensorId qkv = b.add("MatMul", {norm(x, "norm1"), parameter(at + "qkv", Shape::of({16, 48}))});
-        const TensorId mixed = b.add("Attention", {qkv}, {{"heads", i == 0 ? std::int64_t{4} : how.heads}, {"causal", std::int64_t{1}}}, at + "attention");
+        const TensorId mixed =
+            b.add("Attention", {qkv}, {{"heads", i == 0 ? std::int64_t{4} : how.heads}, {"causal", std::int64_t{1}}},
+                  at + "attention");
         const TensorId out = b.add("MatMul", {mixed, parameter(at + "out", Shape::of({16, 16}))});
         x = how.residual ? b.add("Add", {x, out}, {}, at + "residual") : b.add("Mul", {x, out}, {}, at + "product");
         const TensorId up = b.add("MatMul", {norm(x, "norm2"), parameter(at + "up", Shape::of({16, 64}))});
         const TensorId active = b.add(how.activation, {up}, {}, at + "active");
         x = b.add("Add", {x, b.add("MatMul", {active, parameter(at + "down", Shape::of({64, 16}))})}, {}, at + "end");
     }
-    const TensorId rows = b.add("Reshape", {x}, {{"shape", std::vector<std::int64_t>{8, 16}}, {"batch_axis", std::int64_t{0}}});
+    const TensorId rows =
+        b.add("Reshape", {x}, {{"shape", std::vector<std::int64_t>{8, 16}}, {"batch_axis", std::int64_t{0}}});
     const TensorId logits = b.add("MatMul", {rows, table}, {{"transB", std::int64_t{1}}}, "logits");
-    const TensorId targets = b.add("Reshape", {labels}, {{"shape", std::vector<std::int64_t>{8}}, {"batch_axis", std::int64_t{0}}});
-    const TensorId loss = how.loss ? b.add("SoftmaxCrossEntropyLoss", {logits, targets}, {}, "loss") : b.add("ReduceMean", {logits}, {}, "mean");
+    const TensorId targets =
+        b.add("Reshape", {labels}, {{"shape", std::vector<std::int64_t>{8}}, {"batch_axis", std::int64_t{0}}});
+    const TensorId loss = how.loss ? b.add("SoftmaxCrossEntropyLoss", {logits, targets}, {}, "loss")
+                                   : b.add("ReduceMean", {logits}, {}, "mean");
     b.output(loss);
     if (how.loss)
         b.loss(loss);
@@ -73,19 +94,31 @@ private Q_SLOTS:
     {
         QTest::addColumn<QString>("model");
         QTest::addColumn<QString>("expected");
-        QTest::newRow("gpt2") << "zoo:gpt2" << "12 blocks of 768/3072, 12/12 heads of 64, 1024 tokens, 1024 positions, 50257 words, causal pre-layer tied biases";
-        QTest::newRow("gpt-nano") << "zoo:gpt-nano" << "4 blocks of 128/512, 4/4 heads of 32, 64 tokens, 64 positions, 256 words, causal pre-layer tied biases";
-        QTest::newRow("gpt-175b-2022") << "zoo:gpt-175b-2022" << "96 blocks of 12288/49152, 96/96 heads of 128, 2048 tokens, 2048 positions, 51200 words, causal pre-layer tied biases";
-        QTest::newRow("bert-large") << "zoo:bert-large" << "24 blocks of 1024/4096, 16/16 heads of 64, 512 tokens, 512 positions, 30522 words, both ways post-layer tied biases";
-        QTest::newRow("llama") << R"({"model_type": "llama", "num_hidden_layers": 2, "num_attention_heads": 8, "num_key_value_heads": 2, "hidden_size": 64,
-            "intermediate_size": 96, "vocab_size": 100, "max_position_embeddings": 16})" << "2 blocks of 64/96, 8/2 heads of 8, 16 tokens, 0 positions, 100 words, causal pre-rms untied gated";
+        QTest::newRow("gpt2") << "zoo:gpt2"
+                              << "12 blocks of 768/3072, 12/12 heads of 64, 1024 tokens, 1024 positions, 50257 words, "
+                                 "causal pre-layer tied biases";
+        QTest::newRow("gpt-nano")
+            << "zoo:gpt-nano"
+            << "4 blocks of 128/512, 4/4 heads of 32, 64 tokens, 64 positions, 256 words, causal pre-layer tied biases";
+        QTest::newRow("gpt-175b-2022") << "zoo:gpt-175b-2022"
+                                       << "96 blocks of 12288/49152, 96/96 heads of 128, 2048 tokens, 2048 positions, "
+                                          "51200 words, causal pre-layer tied biases";
+        QTest::newRow("bert-large") << "zoo:bert-large"
+                                    << "24 blocks of 1024/4096, 16/16 heads of 64, 512 tokens, 512 positions, 30522 "
+                                       "words, both ways post-layer tied biases";
+        QTest::newRow("llama")
+            << R"({"model_type": "llama", "num_hidden_layers": 2, "num_attention_heads": 8, "num_key_value_heads": 2, "hidden_size": 64,
+            "intermediate_size": 96, "vocab_size": 100, "max_position_embeddings": 16})"
+            << "2 blocks of 64/96, 8/2 heads of 8, 16 tokens, 0 positions, 100 words, causal pre-rms untied gated";
     }
 
     void sizes()
     {
         QFETCH(QString, model);
         QFETCH(QString, expected);
-        const auto loaded = model.startsWith("zoo:") ? import::loadModel(model.toStdString()) : import::readHuggingFaceConfig(model.toStdString(), "config.json");
+        const auto loaded = model.startsWith("zoo:")
+            ? import::loadModel(model.toStdString())
+            : import::readHuggingFaceConfig(model.toStdString(), "config.json");
         QVERIFY2(loaded.ok(), loaded.ok() ? "" : loaded.error().text().c_str());
         const auto made = graph::readTransformer(*loaded->graph);
         QVERIFY2(made.ok(), made.ok() ? "" : made.error().text().c_str());
@@ -95,7 +128,8 @@ private Q_SLOTS:
     void details()
     {
         const auto bert = graph::readTransformer(*import::loadModel("zoo:bert-large")->graph);
-        QVERIFY(bert->headTransform && bert->tokenTypes && bert->activation == Transformer::Activation::Gelu && bert->normEpsilon == 1e-12);
+        QVERIFY(bert->headTransform && bert->tokenTypes && bert->activation == Transformer::Activation::Gelu
+                && bert->normEpsilon == 1e-12);
         const auto gpt = graph::readTransformer(*import::loadModel("zoo:gpt-22b-2022")->graph);
         QVERIFY(!gpt->headTransform && !gpt->tokenTypes && gpt->activation == Transformer::Activation::GeluTanh);
         QCOMPARE(gpt->hiddenDropout, 0.1);
@@ -120,11 +154,16 @@ private Q_SLOTS:
     {
         QTest::addColumn<QString>("what");
         QTest::addColumn<QString>("why");
-        QTest::newRow("activation") << "activation" << "is no activation";
-        QTest::newRow("norm") << "norm" << "no normalisation follows";
-        QTest::newRow("loss") << "loss" << "no cross-entropy loss";
-        QTest::newRow("residual") << "residual" << "where the way around is added";
-        QTest::newRow("heads") << "heads" << "the number of heads of 1.attention is not that of the first block";
+        QTest::newRow("activation") << "activation"
+                                    << "is no activation";
+        QTest::newRow("norm") << "norm"
+                              << "no normalisation follows";
+        QTest::newRow("loss") << "loss"
+                              << "no cross-entropy loss";
+        QTest::newRow("residual") << "residual"
+                                  << "where the way around is added";
+        QTest::newRow("heads") << "heads"
+                               << "the number of heads of 1.attention is not that of the first block";
     }
 
     void refuses()

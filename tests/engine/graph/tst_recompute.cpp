@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/graph/layers.h"
-#include "engine/graph/recompute.h"
-#include "engine/graph/zoo.h"
+#include "engine/graph/rewrite/recompute.h"
+#include "engine/graph/zoo/zoo.h"
 
 #include <QTest>
 
@@ -65,12 +65,15 @@ class RecomputeTest : public QObject {
     Q_OBJECT
 
 private slots:
-    /// Attention in pieces loses all that is quadratic and keeps its result; the fused one loses its result and statistics.
+    /// Attention in pieces loses all that is quadratic and keeps its result; the fused one loses its result and
+    /// statistics.
     void attention_data()
     {
         QTest::addColumn<double>("dropout");
         QTest::addColumn<QStringList>("lost");
-        QTest::newRow("in pieces") << 0.1 << QStringList{"h/0/attn/attention:1", "h/0/attn/attention:2", "h/0/attn/attention:3"};
+        QTest::newRow("in pieces") << 0.1
+                                   << QStringList{"h/0/attn/attention:1", "h/0/attn/attention:2",
+                                                  "h/0/attn/attention:3"};
         QTest::newRow("fused") << 0.0 << QStringList{"h/0/attn/attention", "h/0/attn/attention:1"};
     }
     void attention()
@@ -103,7 +106,9 @@ private slots:
         for (const std::string &name : kept(less))
             if (!name.starts_with("head"))
                 between.insert(name);
-        QCOMPARE(between, (std::set<std::string>{"embedding/embeddings", "h/0/mlp/residual", "h/1/mlp/residual", "h/2/mlp/residual"}));
+        QCOMPARE(between,
+                 (std::set<std::string>{"embedding/embeddings", "h/0/mlp/residual", "h/1/mlp/residual",
+                                        "h/2/mlp/residual"}));
     }
 
     /// Each second run stands right before the first backward operator that reads it, and is complete.

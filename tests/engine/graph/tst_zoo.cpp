@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/graph/operators.h"
-#include "engine/graph/zoo.h"
+#include "engine/graph/operators/operators.h"
+#include "engine/graph/zoo/zoo.h"
 
 #include <QTest>
 
@@ -27,18 +27,13 @@ Totals totals(const Graph &graph, std::int64_t samples)
 
 void near(double have, double want, double tolerance)
 {
-    QVERIFY2(std::abs(have - want) <= tolerance * want, qPrintable(QString("%1 is not within %2 of %3").arg(have).arg(tolerance).arg(want)));
+    QVERIFY2(std::abs(have - want) <= tolerance * want,
+             qPrintable(QString("%1 is not within %2 of %3").arg(have).arg(tolerance).arg(want)));
 }
 
-TransformerConfig gpt2()
-{
-    return {"gpt2", 12, 12, 768, 3072, 50257, 1024, true, 0.02};
-}
+TransformerConfig gpt2() { return {"gpt2", 12, 12, 768, 3072, 50257, 1024, true, 0.02}; }
 
-TransformerConfig small()
-{
-    return {"small", 2, 8, 64, 128, 100, 16, false, 0.02};
-}
+TransformerConfig small() { return {"small", 2, 8, 64, 128, 100, 16, false, 0.02}; }
 
 Result<Graph> make(const QString &name)
 {

@@ -20,8 +20,10 @@ namespace {
 
 const std::map<std::string, std::string> kConfigs{
     {"gpt2", R"({"model_type":"gpt2","n_layer":2,"n_head":2,"n_embd":8,"vocab_size":16,"n_positions":4})"},
-    {"llama", R"({"model_type":"llama","num_hidden_layers":2,"num_attention_heads":2,"num_key_value_heads":1,"hidden_size":8,"intermediate_size":12,"vocab_size":16,"max_position_embeddings":4})"},
-    {"bert", R"({"model_type":"bert","num_hidden_layers":1,"num_attention_heads":2,"hidden_size":8,"intermediate_size":12,"vocab_size":16,"max_position_embeddings":4})"},
+    {"llama",
+     R"({"model_type":"llama","num_hidden_layers":2,"num_attention_heads":2,"num_key_value_heads":1,"hidden_size":8,"intermediate_size":12,"vocab_size":16,"max_position_embeddings":4})"},
+    {"bert",
+     R"({"model_type":"bert","num_hidden_layers":1,"num_attention_heads":2,"hidden_size":8,"intermediate_size":12,"vocab_size":16,"max_position_embeddings":4})"},
 };
 
 struct Stored {
@@ -61,7 +63,10 @@ Tensors renamed(const Tensors &tensors, const std::function<std::string(std::str
     return result;
 }
 
-std::string without(const std::string &name, const std::string &prefix) { return name.starts_with(prefix) ? name.substr(prefix.size()) : name; }
+std::string without(const std::string &name, const std::string &prefix)
+{
+    return name.starts_with(prefix) ? name.substr(prefix.size()) : name;
+}
 
 } // namespace
 
@@ -87,7 +92,8 @@ private slots:
     {
         QTest::addColumn<QString>("family");
         QTest::addColumn<QString>("prefix");
-        for (const auto &[family, prefix] : std::map<QString, QString>{{"gpt2", "transformer."}, {"llama", "model."}, {"bert", "bert."}}) {
+        for (const auto &[family, prefix] :
+             std::map<QString, QString>{{"gpt2", "transformer."}, {"llama", "model."}, {"bert", "bert."}}) {
             QTest::addRow("%s whole", qPrintable(family)) << family << QString();
             QTest::addRow("%s base", qPrintable(family)) << family << prefix;
         }
@@ -97,7 +103,8 @@ private slots:
         QFETCH(QString, family);
         QFETCH(QString, prefix);
         const auto tensors = parametersOf(family.toStdString());
-        writeTensors(m_path + "/model.safetensors", renamed(tensors, [&](const std::string &name) { return ::without(name, prefix.toStdString()); }));
+        writeTensors(m_path + "/model.safetensors",
+                     renamed(tensors, [&](const std::string &name) { return ::without(name, prefix.toStdString()); }));
         const auto model = load(family.toStdString());
         QVERIFY2(model.ok(), model ? "" : model.error().text().c_str());
         QVERIFY(model->warnings.empty());
@@ -110,7 +117,8 @@ private slots:
             QCOMPARE(parameter.name, plain->graph->tensor(id).name);
             QVERIFY(parameter.init.kind == graph::Initializer::Kind::File);
             QCOMPARE(parameter.init.file, std::string("model.safetensors"));
-            QCOMPARE(parameter.init.offset, file->header().find(::without(parameter.name, prefix.toStdString()))->begin);
+            QCOMPARE(parameter.init.offset,
+                     file->header().find(::without(parameter.name, prefix.toStdString()))->begin);
         }
     }
 
@@ -122,11 +130,13 @@ private slots:
         for (const auto &[name, stored] : parametersOf("llama")) {
             const int half = count++ % 2;
             halves[half][name] = stored;
-            map += (map.empty() ? "" : ",") + ("\"" + name + "\":\"model-0000" + std::to_string(half + 1) + "-of-00002.safetensors\"");
+            map += (map.empty() ? "" : ",")
+                + ("\"" + name + "\":\"model-0000" + std::to_string(half + 1) + "-of-00002.safetensors\"");
         }
         for (int half = 0; half < 2; ++half)
             writeTensors(m_path + "/model-0000" + std::to_string(half + 1) + "-of-00002.safetensors", halves[half]);
-        std::ofstream(m_path + "/model.safetensors.index.json") << "{\"metadata\":{\"total_size\":1},\"weight_map\":{" + map + "}}";
+        std::ofstream(m_path + "/model.safetensors.index.json")
+            << "{\"metadata\":{\"total_size\":1},\"weight_map\":{" + map + "}}";
         const auto model = load("llama");
         QVERIFY2(model.ok(), model ? "" : model.error().text().c_str());
         std::set<std::string> files;

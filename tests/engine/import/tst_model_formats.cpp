@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "engine/base/files.h"
 #include "engine/graph/layers.h"
 #include "engine/import/import.h"
+#include "tests/layer_table.h"
 
-#include <QFileInfo>
+#include <QTemporaryDir>
 #include <QTest>
 
 using namespace planloom;
 
 class TestModelFormats : public QObject {
     Q_OBJECT
-
-    static QString golden(const QString &name) { return QString(PLANLOOM_SOURCE_DIR "/../shared/golden/profiles/") + name; }
 
 private slots:
     void everyZooModelLoads()
@@ -23,7 +23,8 @@ private slots:
             QCOMPARE(model->source, "zoo:" + entry.name);
             names << QString::fromStdString(entry.name);
         }
-        for (const char *name : {"mlp", "gpt-nano", "gpt2", "bert-large", "vgg-19", "resnet-50", "xlnet-36", "bert-48", "amoebanet-36", "gnmt-16"})
+        for (const char *name : {"mlp", "gpt-nano", "gpt2", "bert-large", "vgg-19", "resnet-50", "xlnet-36", "bert-48",
+                                 "amoebanet-36", "gnmt-16"})
             QVERIFY2(names.contains(name), name);
     }
 
@@ -40,17 +41,27 @@ private slots:
         QTest::addColumn<QByteArray>("text");
         QTest::addColumn<qint64>("parameters"); // -1: refused
         QTest::addColumn<QString>("says");
-        QTest::newRow("gpt2") << QByteArray(R"({"model_type":"gpt2","n_layer":12,"n_head":12,"n_embd":768,"vocab_size":50257,"n_positions":1024})") << qint64(124439808) << "";
-        QTest::newRow("llama") << QByteArray(R"({"model_type":"llama","num_hidden_layers":2,"num_attention_heads":4,"num_key_value_heads":2,"hidden_size":16,"intermediate_size":32,"vocab_size":20,"max_position_embeddings":8})")
-                               // embedding and head 2*20*16, final norm 16, per layer: q 256, k and v 128 each, o 256, three 16x32, two norms
+        QTest::newRow("gpt2") << QByteArray(
+            R"({"model_type":"gpt2","n_layer":12,"n_head":12,"n_embd":768,"vocab_size":50257,"n_positions":1024})")
+                              << qint64(124439808) << "";
+        QTest::newRow("llama") << QByteArray(
+            R"({"model_type":"llama","num_hidden_layers":2,"num_attention_heads":4,"num_key_value_heads":2,"hidden_size":16,"intermediate_size":32,"vocab_size":20,"max_position_embeddings":8})")
+                               // embedding and head 2*20*16, final norm 16, per layer: q 256, k and v 128 each, o 256,
+                               // three 16x32, two norms
                                << qint64(2 * 320 + 16 + 2 * (256 + 2 * 128 + 256 + 3 * 512 + 32)) << "";
-        QTest::newRow("other family") << QByteArray(R"({"model_type":"mamba"})") << qint64(-1) << "gpt2, llama and bert are built in";
+        QTest::newRow("other family") << QByteArray(R"({"model_type":"mamba"})") << qint64(-1)
+                                      << "gpt2, llama and bert are built in";
         QTest::newRow("no family") << QByteArray("{}") << qint64(-1) << "no 'model_type'";
-        QTest::newRow("missing field") << QByteArray(R"({"model_type":"gpt2","n_layer":12})") << qint64(-1) << "\"n_head\": is missing";
-        QTest::newRow("negative") << QByteArray(R"({"model_type":"gpt2","n_layer":-1,"n_head":12,"n_embd":768,"vocab_size":50257,"n_positions":1024})") << qint64(-1) << "\"n_layer\": must be a whole number";
+        QTest::newRow("missing field") << QByteArray(R"({"model_type":"gpt2","n_layer":12})") << qint64(-1)
+                                       << "\"n_head\": is missing";
+        QTest::newRow("negative") << QByteArray(
+            R"({"model_type":"gpt2","n_layer":-1,"n_head":12,"n_embd":768,"vocab_size":50257,"n_positions":1024})")
+                                  << qint64(-1) << "\"n_layer\": must be a whole number";
         QTest::newRow("not JSON") << QByteArray("{\n\"model_type\":\n") << qint64(-1) << "not valid JSON";
         QTest::newRow("bomb") << QByteArray(100000, '[') << qint64(-1) << "nested deeper";
-        QTest::newRow("heads that do not divide") << QByteArray(R"({"model_type":"gpt2","n_layer":1,"n_head":5,"n_embd":768,"vocab_size":50257,"n_positions":1024})") << qint64(-1) << "head";
+        QTest::newRow("heads that do not divide") << QByteArray(
+            R"({"model_type":"gpt2","n_layer":1,"n_head":5,"n_embd":768,"vocab_size":50257,"n_positions":1024})")
+                                                  << qint64(-1) << "head";
     }
     void huggingFace()
     {
@@ -69,10 +80,14 @@ private slots:
 
     void layerProfile()
     {
-        const char *text = "node1 -- Input -- forward_compute_time=17.0, backward_compute_time=0.0, activation_size=4000.0, parameter_size=0.0\n"
-                           "node2 -- Linear(8, 8) -- forward_compute_time=1.5, backward_compute_time=3.0, activation_size=[64.0; 8.0], parameter_size=256.0\n"
-                           "node3 -- __getitem__(1) -- forward_compute_time=0.0, backward_compute_time=0.0, activation_size=8.0, parameter_size=0.0\n"
-                           "node4 -- Head -- forward_compute_time=0.5, backward_compute_time=1.0, activation_size=32.0, parameter_size=128.0\n"
+        const char *text = "node1 -- Input -- forward_compute_time=17.0, backward_compute_time=0.0, "
+                           "activation_size=4000.0, parameter_size=0.0\n"
+                           "node2 -- Linear(8, 8) -- forward_compute_time=1.5, backward_compute_time=3.0, "
+                           "activation_size=[64.0; 8.0], parameter_size=256.0\n"
+                           "node3 -- __getitem__(1) -- forward_compute_time=0.0, backward_compute_time=0.0, "
+                           "activation_size=8.0, parameter_size=0.0\n"
+                           "node4 -- Head -- forward_compute_time=0.5, backward_compute_time=1.0, "
+                           "activation_size=32.0, parameter_size=128.0\n"
                            "\tnode1 -- node2\n\tnode2 -- node3\n\t node2 -- node4\n";
         const auto model = import::readLayerProfile(text, "net-pbs-2.txt");
         QVERIFY2(model.ok(), model ? "" : model.error().text().c_str());
@@ -91,15 +106,23 @@ private slots:
         QTest::addColumn<QByteArray>("text");
         QTest::addColumn<int>("line");
         QTest::addColumn<QString>("says");
-        const QByteArray good = "a -- A -- forward_compute_time=1, backward_compute_time=1, activation_size=4, parameter_size=4\n";
+        const QByteArray good =
+            "a -- A -- forward_compute_time=1, backward_compute_time=1, activation_size=4, parameter_size=4\n";
         QTest::newRow("empty") << QByteArray() << 0 << "holds no layers";
         QTest::newRow("prose") << QByteArray("hello\n") << 1 << "is not a node";
-        QTest::newRow("negative") << QByteArray(good + "b -- B -- forward_compute_time=-1, backward_compute_time=1, activation_size=4, parameter_size=4\n") << 2 << "not negative";
-        QTest::newRow("not a number") << QByteArray("b -- B -- forward_compute_time=nan, backward_compute_time=1, activation_size=4, parameter_size=4\n") << 1 << "must be a number";
+        QTest::newRow("negative") << QByteArray(
+            good + "b -- B -- forward_compute_time=-1, backward_compute_time=1, activation_size=4, parameter_size=4\n")
+                                  << 2 << "not negative";
+        QTest::newRow("not a number") << QByteArray(
+            "b -- B -- forward_compute_time=nan, backward_compute_time=1, activation_size=4, parameter_size=4\n")
+                                      << 1 << "must be a number";
         QTest::newRow("field missing") << QByteArray("b -- B -- forward_compute_time=1\n") << 1 << "lacks one of";
         QTest::newRow("twice") << QByteArray(good + good) << 2 << "given twice";
         QTest::newRow("edge to nowhere") << QByteArray(good + "\ta -- z\n") << 2 << "'z'";
-        QTest::newRow("cycle") << QByteArray(good + "b -- B -- forward_compute_time=1, backward_compute_time=1, activation_size=4, parameter_size=4\n\ta -- b\n\tb -- a\n") << 0 << "cycle";
+        QTest::newRow("cycle") << QByteArray(good
+                                             + "b -- B -- forward_compute_time=1, backward_compute_time=1, "
+                                               "activation_size=4, parameter_size=4\n\ta -- b\n\tb -- a\n")
+                               << 0 << "cycle";
     }
     void brokenLayerProfile()
     {
@@ -115,23 +138,24 @@ private slots:
 
     void publishedProfiles_data()
     {
-        QTest::addColumn<QString>("file");
+        QTest::addColumn<QString>("table");
         QTest::addColumn<int>("layers");
         QTest::addColumn<double>("parameterMegabytes");
-        QTest::newRow("xlnet-36") << "dapple/xlnet-36-pbs-1.txt" << 42 << 2003.;
-        QTest::newRow("vgg-19") << "dapple/vgg-19-pbs-32.txt" << 25 << 548.05;
-        QTest::newRow("amoebanet-36") << "dapple/amoeba-36-pbs-1.txt" << 43 << 3731.1;
-        QTest::newRow("gnmt-16") << "dapple/gnmt-16-pbs-64.txt" << 77 << 1163.;
-        QTest::newRow("resnet-50") << "pipedream/resnet50.txt" << 176 << 102.2;
+        QTest::newRow("xlnet-36") << "xlnet-36-pbs-1" << 42 << 2003.;
+        QTest::newRow("vgg-19") << "vgg-19-pbs-32" << 25 << 548.05;
+        QTest::newRow("amoebanet-36") << "amoeba-36-pbs-1" << 43 << 3731.1;
+        QTest::newRow("gnmt-16") << "gnmt-16-pbs-64" << 77 << 1163.;
+        QTest::newRow("resnet-50") << "resnet50" << 176 << 102.2;
     }
     void publishedProfiles()
     {
-        QFETCH(QString, file);
+        QFETCH(QString, table);
         QFETCH(int, layers);
         QFETCH(double, parameterMegabytes);
-        if (!QFileInfo::exists(golden(file)))
-            QSKIP("the published profiles are not beside the project");
-        const auto model = import::loadModel(golden(file).toStdString());
+        QTemporaryDir folder;
+        const std::string file = folder.filePath(table + ".txt").toStdString();
+        QVERIFY(writeFileAtomically(file, testing::layerProfileText(table.toStdString())));
+        const auto model = import::loadModel(file);
         QVERIFY2(model.ok(), model ? "" : model.error().text().c_str());
         QCOMPARE(int(graph::layersOf(*model->graph).size()), layers);
         const double megabytes = static_cast<double>(model->graph->parameterBytes().value()) / 1e6;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/import/claimed_operators.h"
-#include "engine/import/onnx_exact.h"
+#include "engine/import/onnx/claimed_operators.h"
+#include "engine/import/onnx/exact.h"
 
 #include <QTest>
 #include <onnx/onnx_pb.h>
@@ -129,24 +129,37 @@ private slots:
         QTest::addColumn<Form>("after");
         QTest::addColumn<QList<qint64>>("sizes");
         const QList<qint64> three{2, 3, 4};
-        QTest::newRow("Squeeze 13") << Form{11, "Squeeze", {{"axes", Ints{1}}}} << Form{13, "Squeeze", {}, {{1}}} << QList<qint64>{2, 1, 4};
-        QTest::newRow("Unsqueeze 13") << Form{11, "Unsqueeze", {{"axes", Ints{0, 3}}}} << Form{13, "Unsqueeze", {}, {{0, 3}}} << three;
-        QTest::newRow("ReduceSum 13") << Form{11, "ReduceSum", {{"axes", Ints{1}}}} << Form{13, "ReduceSum", {}, {{1}}} << three;
-        QTest::newRow("ReduceMean 18") << Form{13, "ReduceMean", {{"axes", Ints{-1}}}} << Form{18, "ReduceMean", {}, {{-1}}} << three;
-        QTest::newRow("ReduceL2 18") << Form{13, "ReduceL2", {{"axes", Ints{1}}}} << Form{18, "ReduceL2", {}, {{1}}} << three;
-        QTest::newRow("ReduceLogSumExp 18") << Form{13, "ReduceLogSumExp", {{"axes", Ints{1}}}} << Form{18, "ReduceLogSumExp", {}, {{1}}} << three;
-        QTest::newRow("Clip 11") << Form{6, "Clip", {{"min", 0.5}, {"max", 2.0}}} << Form{11, "Clip", {}, {}, 1, {0.5F, 2}} << three;
-        QTest::newRow("Reshape 5") << Form{1, "Reshape", {{"shape", Ints{4, 6}}}} << Form{13, "Reshape", {}, {{4, 6}}} << three;
-        QTest::newRow("Split 13") << Form{11, "Split", {{"axis", std::int64_t{2}}, {"split", Ints{1, 3}}}, {}, 2} << Form{13, "Split", {{"axis", std::int64_t{2}}}, {{1, 3}}, 2}
-                                  << three;
-        QTest::newRow("Slice 10") << Form{9, "Slice", {{"starts", Ints{1}}, {"ends", Ints{3}}, {"axes", Ints{2}}, {"steps", Ints{1}}}}
-                                  << Form{10, "Slice", {}, {{1}, {3}, {2}, {1}}} << three;
+        QTest::newRow("Squeeze 13") << Form{11, "Squeeze", {{"axes", Ints{1}}}} << Form{13, "Squeeze", {}, {{1}}}
+                                    << QList<qint64>{2, 1, 4};
+        QTest::newRow("Unsqueeze 13") << Form{11, "Unsqueeze", {{"axes", Ints{0, 3}}}}
+                                      << Form{13, "Unsqueeze", {}, {{0, 3}}} << three;
+        QTest::newRow("ReduceSum 13") << Form{11, "ReduceSum", {{"axes", Ints{1}}}} << Form{13, "ReduceSum", {}, {{1}}}
+                                      << three;
+        QTest::newRow("ReduceMean 18") << Form{13, "ReduceMean", {{"axes", Ints{-1}}}}
+                                       << Form{18, "ReduceMean", {}, {{-1}}} << three;
+        QTest::newRow("ReduceL2 18") << Form{13, "ReduceL2", {{"axes", Ints{1}}}} << Form{18, "ReduceL2", {}, {{1}}}
+                                     << three;
+        QTest::newRow("ReduceLogSumExp 18")
+            << Form{13, "ReduceLogSumExp", {{"axes", Ints{1}}}} << Form{18, "ReduceLogSumExp", {}, {{1}}} << three;
+        QTest::newRow("Clip 11") << Form{6, "Clip", {{"min", 0.5}, {"max", 2.0}}}
+                                 << Form{11, "Clip", {}, {}, 1, {0.5F, 2}} << three;
+        QTest::newRow("Reshape 5") << Form{1, "Reshape", {{"shape", Ints{4, 6}}}} << Form{13, "Reshape", {}, {{4, 6}}}
+                                   << three;
+        QTest::newRow("Split 13") << Form{11, "Split", {{"axis", std::int64_t{2}}, {"split", Ints{1, 3}}}, {}, 2}
+                                  << Form{13, "Split", {{"axis", std::int64_t{2}}}, {{1, 3}}, 2} << three;
+        QTest::newRow("Slice 10")
+            << Form{9, "Slice", {{"starts", Ints{1}}, {"ends", Ints{3}}, {"axes", Ints{2}}, {"steps", Ints{1}}}}
+            << Form{10, "Slice", {}, {{1}, {3}, {2}, {1}}} << three;
         QTest::newRow("Pad 11") << Form{2, "Pad", {{"mode", std::string("reflect")}, {"pads", Ints{0, 1, 0, 0, 0, 2}}}}
                                 << Form{11, "Pad", {{"mode", std::string("reflect")}}, {{0, 1, 0, 0, 0, 2}}} << three;
-        QTest::newRow("Tile 6") << Form{13, "Tile", {{"repeats", Ints{1, 2, 1}}}} << Form{13, "Tile", {}, {{1, 2, 1}}} << three;
-        QTest::newRow("Trilu 14") << Form{14, "Trilu", {{"k", std::int64_t{-1}}}} << Form{14, "Trilu", {}, {{-1}}} << three;
-        QTest::newRow("CumSum 11") << Form{11, "CumSum", {{"axis", std::int64_t{1}}}} << Form{14, "CumSum", {}, {{1}}} << three;
-        QTest::newRow("Softmax of the last 13") << Form{11, "Softmax", {{"axis", std::int64_t{2}}}} << Form{13, "Softmax", {{"axis", std::int64_t{2}}}} << three;
+        QTest::newRow("Tile 6") << Form{13, "Tile", {{"repeats", Ints{1, 2, 1}}}} << Form{13, "Tile", {}, {{1, 2, 1}}}
+                                << three;
+        QTest::newRow("Trilu 14") << Form{14, "Trilu", {{"k", std::int64_t{-1}}}} << Form{14, "Trilu", {}, {{-1}}}
+                                  << three;
+        QTest::newRow("CumSum 11") << Form{11, "CumSum", {{"axis", std::int64_t{1}}}} << Form{14, "CumSum", {}, {{1}}}
+                                   << three;
+        QTest::newRow("Softmax of the last 13") << Form{11, "Softmax", {{"axis", std::int64_t{2}}}}
+                                                << Form{13, "Softmax", {{"axis", std::int64_t{2}}}} << three;
     }
 
     void sameOperatorInEveryOpset()
@@ -163,7 +176,9 @@ private slots:
     /// Before opset 13 softmax took all dimensions from its axis on as one.
     void oldSoftmaxFlattens()
     {
-        QCOMPARE(read({11, "Softmax"}, {2, 3, 4}), QString("Flatten axis=1 -> [2, 12]; Softmax axis=1 -> [2, 12]; Reshape batch_axis=-1 shape=[2 3 4] -> [2, 3, 4]"));
+        QCOMPARE(read({11, "Softmax"}, {2, 3, 4}),
+                 QString("Flatten axis=1 -> [2, 12]; Softmax axis=1 -> [2, 12]; Reshape batch_axis=-1 shape=[2 3 4] -> "
+                         "[2, 3, 4]"));
         QCOMPARE(read({13, "Softmax"}, {2, 3, 4}), QString("Softmax axis=-1 -> [2, 3, 4]"));
     }
 
@@ -174,9 +189,12 @@ private slots:
 
     void emptyAxesMayMeanNothing()
     {
-        QCOMPARE(read({13, "ReduceSum", {{"noop_with_empty_axes", std::int64_t{1}}}, {{}}}, {2, 3}), QString("Identity -> [2, 3]"));
+        QCOMPARE(read({13, "ReduceSum", {{"noop_with_empty_axes", std::int64_t{1}}}, {{}}}, {2, 3}),
+                 QString("Identity -> [2, 3]"));
         QVERIFY(read({13, "ReduceSum", {}, {{}}}, {2, 3}).endsWith("-> [1, 1]"));
     }
+
+    void newerFunctionsOfOneTensor() { QCOMPARE(read({18, "Mish"}, {2, 3}), QString("Mish -> [2, 3]")); }
 
     void shapesAreKnownWhileReading()
     {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/import/patterns.h"
+#include "engine/import/patterns/patterns.h"
 
-#include "engine/graph/differentiate.h"
+#include "engine/graph/gradients/differentiate.h"
 #include "engine/import/import.h"
 
 #include <QTest>
@@ -102,7 +102,8 @@ private slots:
             QCOMPARE(countOf(graph, "Softmax") + countOf(graph, "Where") + countOf(graph, "Split"), 0);
         for (const char *type : {"ReduceMean", "Pow", "Sqrt", "Reciprocal", "Sub", "Erf", "Tanh", "Sigmoid"})
             QVERIFY2(countOf(graph, type) == 0, type);
-        const auto training = graph::differentiate(graph, OpId(0), OpId(static_cast<std::int64_t>(graph.ops().size())), {}, {});
+        const auto training =
+            graph::differentiate(graph, OpId(0), OpId(static_cast<std::int64_t>(graph.ops().size())), {}, {});
         QVERIFY2(training.ok(), training ? "" : training.error().text().c_str());
     }
 
@@ -166,7 +167,9 @@ private slots:
         for (const std::string name : {"q", "k", "v"}) {
             const TensorId x = b.input(name, DType::F32, Shape::of({2, 6, 8}));
             const TensorId split = b.add("Reshape", {x}, {{"shape", std::vector<std::int64_t>{2, 6, 2, 4}}});
-            heads.push_back(b.add("Transpose", {split}, {{"perm", std::vector<std::int64_t>{0, 2, name == "k" ? 3 : 1, name == "k" ? 1 : 3}}}));
+            heads.push_back(
+                b.add("Transpose", {split},
+                      {{"perm", std::vector<std::int64_t>{0, 2, name == "k" ? 3 : 1, name == "k" ? 1 : 3}}}));
         }
         const TensorId scores = b.add("MatMul", {g.mul(heads[0], g.number(static_cast<float>(scale))), heads[1]});
         const TensorId mixed = b.add("MatMul", {b.add("Softmax", {scores}, {{"axis", std::int64_t{-1}}}), heads[2]});

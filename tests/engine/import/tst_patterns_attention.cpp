@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/import/patterns.h"
+#include "engine/import/patterns/patterns.h"
 
 #include <QTest>
 
@@ -21,7 +21,7 @@ constexpr std::int64_t kSize = 4;
 /// Attention as exporters spell it out, with one thing or another written in another way.
 struct AttentionGraph {
     GraphBuilder b{"attention"};
-    TensorId x = b.input("x", DType::F32, Shape::batched({kPositions, kHeads * kSize}));
+    TensorId x = b.input("x", DType::F32, Shape::batched({kPositions, kHeads *kSize}));
     TensorId mask; ///< an input, if there is one
     bool dropout = false;
     float divisor = 2;
@@ -42,21 +42,30 @@ struct AttentionGraph {
     TensorId heads(const std::string &name, const Ints &perm)
     {
         const TensorId weight = b.parameter(name, Shape::of({kHeads * kSize, kHeads * kSize}), {});
-        const TensorId split = b.add("Reshape", {b.add("MatMul", {x, weight})}, {{"shape", Ints{1, kPositions, kHeads, kSize}}, {"batch_axis", std::int64_t{0}}});
+        const TensorId split = b.add("Reshape", {b.add("MatMul", {x, weight})},
+                                     {{"shape", Ints{1, kPositions, kHeads, kSize}}, {"batch_axis", std::int64_t{0}}});
         return b.add("Transpose", {split}, {{"perm", perm}});
     }
-    TensorId scores() { return b.add("Div", {b.add("MatMul", {heads("q", {0, 2, 1, 3}), heads("k", {0, 2, 3, 1})}), number(divisor)}); }
-    TensorId words(std::string name = "mask") { return mask = b.input(std::move(name), DType::I64, Shape::batched({kPositions})); }
+    TensorId scores()
+    {
+        return b.add("Div", {b.add("MatMul", {heads("q", {0, 2, 1, 3}), heads("k", {0, 2, 3, 1})}), number(divisor)});
+    }
+    TensorId words(std::string name = "mask")
+    {
+        return mask = b.input(std::move(name), DType::I64, Shape::batched({kPositions}));
+    }
     TensorId beforeKeys(TensorId id) { return b.add("Unsqueeze", {id}, {{"axes", Ints{1, 2}}}); }
     TensorId cast(TensorId id, const char *to) { return b.add("Cast", {id}, {{"to", std::string(to)}}); }
-    /// What comes after the mask, and the graph.
+    /// The part after the mask, and the graph.
     Result<graph::Graph> finish(TensorId hidden)
     {
         TensorId weights = b.add("Softmax", {hidden}, {{"axis", std::int64_t{-1}}});
         if (dropout)
             weights = b.add("Dropout", {weights}, {{"ratio", 0.1}});
-        const TensorId mixed = b.add("Transpose", {b.add("MatMul", {weights, heads("v", {0, 2, 1, 3})})}, {{"perm", Ints{0, 2, 1, 3}}});
-        b.output(b.add("Reshape", {mixed}, {{"shape", Ints{1, kPositions, kHeads * kSize}}, {"batch_axis", std::int64_t{0}}}));
+        const TensorId mixed =
+            b.add("Transpose", {b.add("MatMul", {weights, heads("v", {0, 2, 1, 3})})}, {{"perm", Ints{0, 2, 1, 3}}});
+        b.output(b.add("Reshape", {mixed},
+                       {{"shape", Ints{1, kPositions, kHeads * kSize}}, {"batch_axis", std::int64_t{0}}}));
         auto made = std::move(b).build();
         return made ? Result<graph::Graph>(import::fusePatterns(*made)) : made;
     }
@@ -94,7 +103,7 @@ TensorId filledWhere(AttentionGraph &g, std::int64_t padding, std::string name, 
 
 Q_DECLARE_METATYPE(Write)
 
-/// What hides scores, and what must not be taken for it.
+/// Operators that hide scores, and others that must not be taken for them.
 class TestPatternsAttention : public QObject {
     Q_OBJECT
 
@@ -105,25 +114,56 @@ private slots:
         QTest::addColumn<bool>("taken");
         QTest::addColumn<bool>("causal");
         QTest::addColumn<bool>("keys");
-        const auto row = [](const char *name, Write write, bool taken, bool causal, bool keys) { QTest::newRow(name) << write << taken << causal << keys; };
-        row("none", [](AttentionGraph &g) { return g.scores(); }, true, false, false);
-        row("causal", [](AttentionGraph &g) { return causalSum(g, -1e9F); }, true, true, false);
-        row("causal, but weakly", [](AttentionGraph &g) { return causalSum(g, -5); }, false, false, false);
-        row("causal, and a bias", [](AttentionGraph &g) { return causalSum(g, -1e9F, 0.5F); }, false, false, false);
-        row("keys", [](AttentionGraph &g) { return keySum(g, -3e38F); }, true, false, true);
-        row("keys, but weakly", [](AttentionGraph &g) { return keySum(g, -10); }, false, false, false);
-        row("keys the other way round", [](AttentionGraph &g) { return keySum(g, 3e38F); }, false, false, false);
-        row("both", [](AttentionGraph &g) { return g.b.add("Add", {causalSum(g, -1e9F), g.b.add("Mul", {g.b.add("Sub", {g.number(1), g.cast(g.beforeKeys(g.words()), "float32")}), g.number(-1e9F)})}); },
+        const auto row = [](const char *name, Write write, bool taken, bool causal, bool keys) {
+            QTest::newRow(name) << write << taken << causal << keys;
+        };
+        row(
+            "none", [](AttentionGraph &g) { return g.scores(); }, true, false, false);
+        row(
+            "causal", [](AttentionGraph &g) { return causalSum(g, -1e9F); }, true, true, false);
+        row(
+            "causal, but weakly", [](AttentionGraph &g) { return causalSum(g, -5); }, false, false, false);
+        row(
+            "causal, and a bias", [](AttentionGraph &g) { return causalSum(g, -1e9F, 0.5F); }, false, false, false);
+        row(
+            "keys", [](AttentionGraph &g) { return keySum(g, -3e38F); }, true, false, true);
+        row(
+            "keys, but weakly", [](AttentionGraph &g) { return keySum(g, -10); }, false, false, false);
+        row(
+            "keys the other way round", [](AttentionGraph &g) { return keySum(g, 3e38F); }, false, false, false);
+        row(
+            "both",
+            [](AttentionGraph &g) {
+                return g.b.add("Add",
+                               {causalSum(g, -1e9F),
+                                g.b.add("Mul",
+                                        {g.b.add("Sub", {g.number(1), g.cast(g.beforeKeys(g.words()), "float32")}),
+                                         g.number(-1e9F)})});
+            },
             true, true, true);
-        row("filled where 0", [](AttentionGraph &g) { return filledWhere(g, 0, "mask", false); }, true, false, true);
-        row("filled where a word is 0", [](AttentionGraph &g) { return filledWhere(g, 0, "words", true); }, true, false, true);
-        row("filled where a word is 1", [](AttentionGraph &g) { return filledWhere(g, 1, "words", true); }, false, false, false);
-        row("of queries", [](AttentionGraph &g) {
-            const TensorId mask = g.b.add("Unsqueeze", {g.words()}, {{"axes", Ints{1, 3}}});
-            const TensorId hidden = g.b.add("Sub", {g.number(1), g.cast(mask, "float32")});
-            return g.b.add("Add", {g.scores(), g.b.add("Mul", {hidden, g.number(-1e9F)})});
-        }, false, false, false);
-        row("a learned bias", [](AttentionGraph &g) { return g.b.add("Add", {g.scores(), g.b.parameter("bias", Shape::of({1, kHeads, kPositions, kPositions}), {})}); }, false, false, false);
+        row(
+            "filled where 0", [](AttentionGraph &g) { return filledWhere(g, 0, "mask", false); }, true, false, true);
+        row(
+            "filled where a word is 0", [](AttentionGraph &g) { return filledWhere(g, 0, "words", true); }, true, false,
+            true);
+        row(
+            "filled where a word is 1", [](AttentionGraph &g) { return filledWhere(g, 1, "words", true); }, false,
+            false, false);
+        row(
+            "of queries",
+            [](AttentionGraph &g) {
+                const TensorId mask = g.b.add("Unsqueeze", {g.words()}, {{"axes", Ints{1, 3}}});
+                const TensorId hidden = g.b.add("Sub", {g.number(1), g.cast(mask, "float32")});
+                return g.b.add("Add", {g.scores(), g.b.add("Mul", {hidden, g.number(-1e9F)})});
+            },
+            false, false, false);
+        row(
+            "a learned bias",
+            [](AttentionGraph &g) {
+                return g.b.add("Add",
+                               {g.scores(), g.b.parameter("bias", Shape::of({1, kHeads, kPositions, kPositions}), {})});
+            },
+            false, false, false);
     }
     void masks()
     {

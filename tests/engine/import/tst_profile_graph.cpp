@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/cost/cost.h"
-#include "engine/import/profile_graph.h"
+#include "engine/import/model/profile_graph.h"
+#include "tests/layer_table.h"
 
-#include <QFile>
 #include <QTest>
 
 #include <cmath>
@@ -122,34 +122,32 @@ private slots:
         QCOMPARE(costsOf(*bert).layers().cutBytes(*bert->graph, 26, 2), Bytes(9437184 + 3538944));
     }
 
-    // The figures are those of the files that they were taken from.
-    void agreesWithTheFiles_data()
+    // The zoo's figures are the published ones.
+    void agreesWithThePublished_data()
     {
-        QTest::addColumn<QString>("file");
+        QTest::addColumn<QString>("table");
         QTest::addColumn<QString>("name");
         QTest::addColumn<double>("dropped"); // milliseconds of input nodes that the zoo leaves out
-        QTest::newRow("VGG-19") << "vgg-19-pbs-32.txt" << "vgg-19-layers" << 3.4;
-        QTest::newRow("XLNet-36") << "xlnet-36-pbs-1.txt" << "xlnet-36" << 17.0;
-        QTest::newRow("AmoebaNet-36") << "amoeba-36-pbs-1.txt" << "amoebanet-36" << 0.0;
-        QTest::newRow("GNMT-16") << "gnmt-16-pbs-64.txt" << "gnmt-16" << 0.0;
+        QTest::newRow("VGG-19") << "vgg-19-pbs-32"
+                                << "vgg-19-layers" << 3.4;
+        QTest::newRow("XLNet-36") << "xlnet-36-pbs-1"
+                                  << "xlnet-36" << 17.0;
+        QTest::newRow("AmoebaNet-36") << "amoeba-36-pbs-1"
+                                      << "amoebanet-36" << 0.0;
+        QTest::newRow("GNMT-16") << "gnmt-16-pbs-64"
+                                 << "gnmt-16" << 0.0;
     }
 
-    void agreesWithTheFiles()
+    void agreesWithThePublished()
     {
-        QFETCH(QString, file);
+        QFETCH(QString, table);
         QFETCH(QString, name);
         QFETCH(double, dropped);
-        QFile text(QString(PLANLOOM_SOURCE_DIR) + "/../shared/golden/profiles/dapple/" + file);
-        if (!text.open(QIODevice::ReadOnly))
-            QSKIP("the published profiles are not beside the repository");
         double milliseconds = -dropped;
         double bytes = 0;
-        for (QByteArray line = text.readLine(); !line.isEmpty(); line = text.readLine()) {
-            const auto figure = [&](const char *key) { return line.mid(line.indexOf(key) + static_cast<qsizetype>(strlen(key))).split(',').first().trimmed().toDouble(); };
-            if (!line.contains("parameter_size="))
-                continue;
-            milliseconds += figure("forward_compute_time=") + figure("backward_compute_time=");
-            bytes += figure("parameter_size=");
+        for (const testing::LayerRow &row : testing::layerTable(table.toStdString())) {
+            milliseconds += std::stod(row.forwardMs) + std::stod(row.backwardMs);
+            bytes += std::stod(row.parameterBytes);
         }
         const auto model = import::zooProfile(name.toStdString());
         QVERIFY(model);
@@ -157,7 +155,8 @@ private slots:
         for (const auto &[op, times] : model->profile->ops)
             total += (times.front().forward + times.front().backward).value() * 1e3;
         QVERIFY2(std::abs(total - milliseconds) < 1e-6, qPrintable(QString("%1 %2").arg(total).arg(milliseconds)));
-        QVERIFY(std::abs(static_cast<double>(model->graph->parameterBytes().value()) - bytes) < 100); // rounded to whole elements
+        QVERIFY(std::abs(static_cast<double>(model->graph->parameterBytes().value()) - bytes)
+                < 100); // rounded to whole elements
     }
 
     void namesAreListed()

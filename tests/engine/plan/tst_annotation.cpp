@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Annotations of scopes, and what a plan says of its reasons: text, files, and what is refused.
-#include "engine/graph/zoo.h"
+// Annotations of scopes, and a plan's explanation: text, files, and refusals.
+#include "engine/graph/zoo/zoo.h"
 #include "engine/plan/plan.h"
 
 #include <QTest>
@@ -23,8 +23,8 @@ const Subject &subject()
         config.feedForward = 32;
         config.vocabulary = 64;
         config.context = 8;
-        return makeSubject(std::make_shared<const graph::Graph>(*graph::gpt(config)), std::make_shared<const cluster::Cluster>(*cluster::preset("dapple-a")), nullptr,
-                           "zoo:tiny");
+        return makeSubject(std::make_shared<const graph::Graph>(*graph::gpt(config)),
+                           std::make_shared<const cluster::Cluster>(*cluster::preset("dapple-a")), nullptr, "zoo:tiny");
     }();
     return kSubject;
 }
@@ -74,7 +74,8 @@ private slots:
         QTest::addColumn<bool>("good");
         for (const char *text : {"h/3=split:4", "h/0..h/5=replicate:2", "*=replicate", "a=b=split", "head=split:65536"})
             QTest::newRow(text) << text << true;
-        for (const char *text : {"", "h/3", "=split:4", "h/3=", "h/3=split:", "h/3=split:0", "h/3=split:-2", "h/3=split:4x", "h/3=shard:4", "h/3=split:65537", "h/3=split:4:2"})
+        for (const char *text : {"", "h/3", "=split:4", "h/3=", "h/3=split:", "h/3=split:0", "h/3=split:-2",
+                                 "h/3=split:4x", "h/3=shard:4", "h/3=split:65537", "h/3=split:4:2"})
             QTest::newRow(text) << text << false;
     }
 
@@ -129,7 +130,8 @@ private slots:
         QTest::newRow("unknown") << QStringList{"h/33=split:4"} << "no scope \"h/33\"; near it are h/3";
         QTest::newRow("a part of a layer") << QStringList{"h/3/mlp=split:4"} << "a part of layer 4 (h/3)";
         QTest::newRow("nested") << QStringList{"h=replicate:2", "h/3=split:4"} << "annotations do not nest";
-        QTest::newRow("overlapping") << QStringList{"h/0..h/3=replicate:2", "h/3..h/5=split:4"} << "annotations do not nest, but layer 4 (h/3)";
+        QTest::newRow("overlapping") << QStringList{"h/0..h/3=replicate:2", "h/3..h/5=split:4"}
+                                     << "annotations do not nest, but layer 4 (h/3)";
         QTest::newRow("twice") << QStringList{"h/3=replicate:2", "h/3=split:4"} << "annotated twice";
         QTest::newRow("backwards") << QStringList{"h/3..h/1=replicate:2"} << "ends before it begins";
         QTest::newRow("two for the rest") << QStringList{"*=replicate:2", "*=split:2"} << "two strategies";
@@ -149,7 +151,9 @@ private slots:
 
     void theFileKeepsThem()
     {
-        Plan plan = planWith({{"h/0..h/2", Annotation::Kind::Replicate, 2}, {"h/3", Annotation::Kind::Split, 4}, {"*", Annotation::Kind::Replicate, 0}});
+        Plan plan = planWith({{"h/0..h/2", Annotation::Kind::Replicate, 2},
+                              {"h/3", Annotation::Kind::Split, 4},
+                              {"*", Annotation::Kind::Replicate, 0}});
         plan.why = someReasons();
         const auto read = documentFromJson(toJson({plan, subject()}));
         QVERIFY2(read.ok(), read ? "" : read.error().message.c_str());
@@ -158,7 +162,10 @@ private slots:
         QVERIFY(difference(plan, read->plan).empty());
         Plan other = plan;
         other.annotations.pop_back();
-        QCOMPARE(difference(plan, other), std::vector<std::string>{"annotations h/0..h/2=replicate:2, h/3=split:4, *=replicate -> h/0..h/2=replicate:2, h/3=split:4"});
+        QCOMPARE(
+            difference(plan, other),
+            std::vector<std::string>{
+                "annotations h/0..h/2=replicate:2, h/3=split:4, *=replicate -> h/0..h/2=replicate:2, h/3=split:4"});
     }
 
     void wrongFields_data()
@@ -166,11 +173,21 @@ private slots:
         QTest::addColumn<QString>("from");
         QTest::addColumn<QString>("to");
         QTest::addColumn<QString>("says");
-        QTest::newRow("strategy") << "\"strategy\":\"split\"" << "\"strategy\":\"shred\"" << "field \"annotations[0].strategy\": \"shred\" is not known";
-        QTest::newRow("devices") << "\"devices\":4" << "\"devices\":0" << "field \"annotations[0].devices\"";
-        QTest::newRow("scope") << "\"scope\":\"h/3\",\"strategy\"" << "\"scope\":\"h/9\",\"strategy\"" << "no scope \"h/9\"";
-        QTest::newRow("reasons") << "\"forward_seconds\":0.25" << "\"forward_seconds\":\"soon\"" << "field \"why\"";
-        QTest::newRow("memory") << "\"parameter_bytes\":1000" << "\"parameter_bytes\":-1" << "field \"why\"";
+        QTest::newRow("strategy") << "\"strategy\":\"split\""
+                                  << "\"strategy\":\"shred\""
+                                  << "field \"annotations[0].strategy\": \"shred\" is not known";
+        QTest::newRow("devices") << "\"devices\":4"
+                                 << "\"devices\":0"
+                                 << "field \"annotations[0].devices\"";
+        QTest::newRow("scope") << "\"scope\":\"h/3\",\"strategy\""
+                               << "\"scope\":\"h/9\",\"strategy\""
+                               << "no scope \"h/9\"";
+        QTest::newRow("reasons") << "\"forward_seconds\":0.25"
+                                 << "\"forward_seconds\":\"soon\""
+                                 << "field \"why\"";
+        QTest::newRow("memory") << "\"parameter_bytes\":1000"
+                                << "\"parameter_bytes\":-1"
+                                << "field \"why\"";
     }
 
     void wrongFields()

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/plan/plan.h"
+#include "tests/pass_steps.h"
 
 #include <QTemporaryDir>
 #include <QTest>
@@ -19,7 +20,8 @@ std::shared_ptr<const graph::Graph> chain(int layers)
     for (int i = 0; i < layers; ++i) {
         builder.pushScope("h");
         builder.pushScope(std::to_string(i));
-        const TensorId w = builder.parameter("w" + std::to_string(i), graph::Shape::of({8, 8}), {graph::Initializer::Kind::Normal, 0, 0.02, nullptr, {}, 0});
+        const TensorId w = builder.parameter("w" + std::to_string(i), graph::Shape::of({8, 8}),
+                                             {graph::Initializer::Kind::Normal, 0, 0.02, nullptr, {}, 0});
         x = builder.add("Gemm", {x, w});
         builder.popScope();
         builder.popScope();
@@ -30,7 +32,9 @@ std::shared_ptr<const graph::Graph> chain(int layers)
 
 const Subject &subject()
 {
-    static const Subject kSubject = makeSubject(chain(6), std::make_shared<const cluster::Cluster>(*cluster::preset("dapple-a")), nullptr, "chain.json");
+    static const Subject kSubject =
+        makeSubject(chain(6), std::make_shared<const cluster::Cluster>(*cluster::preset("dapple-a")), nullptr,
+                    "chain.json");
     return kSubject;
 }
 
@@ -72,7 +76,7 @@ Plan custom(std::vector<std::string> order)
     plan.microBatches = 2;
     plan.stages = {stage("all", 0, 6, devices(0, 1))};
     plan.schedule.kind = ScheduleKind::Custom;
-    plan.schedule.order["n0:g0"] = std::move(order);
+    plan.schedule.order["n0:g0"] = test::passSteps(order);
     return plan;
 }
 
@@ -178,7 +182,8 @@ private slots:
         QFETCH(std::vector<int>, given);
         Plan plan = good();
         plan.microBatches = microBatches;
-        plan.stages = {stage("a", 0, 1, devices(0, 1)), stage("b", 1, 2, devices(1, 2)), stage("c", 2, 3, devices(2, 3)), stage("d", 3, 6, devices(3, 4))};
+        plan.stages = {stage("a", 0, 1, devices(0, 1)), stage("b", 1, 2, devices(1, 2)),
+                       stage("c", 2, 3, devices(2, 3)), stage("d", 3, 6, devices(3, 4))};
         plan.schedule.kind = *scheduleFromName(kind.toStdString());
         plan.schedule.warmup = given;
         QTEST(warmupDepths(plan), "depths");
@@ -221,25 +226,37 @@ private slots:
     {
         QTest::addColumn<Change>("change");
         QTest::addColumn<QString>("says");
-        const auto row = [](const char *tag, const char *says, Change change) { QTest::newRow(tag) << std::move(change) << QString(says); };
+        const auto row = [](const char *tag, const char *says, Change change) {
+            QTest::newRow(tag) << std::move(change) << QString(says);
+        };
         row("no stages", "the plan has no stages", [](Plan &p) { p.stages.clear(); });
-        row("gap", "layer 3 (h/3) is in no stage; end stage 0 (\"front\") at 4 or begin stage 1 (\"back\") at 3", [](Plan &p) { p.stages[1].firstLayer = 4; });
-        row("overlap", "layer 2 (h/2) is in stage 0 (\"front\") and again in stage 1 (\"back\"); begin stage 1 (\"back\") at layer 3",
+        row("gap", "layer 3 (h/3) is in no stage; end stage 0 (\"front\") at 4 or begin stage 1 (\"back\") at 3",
+            [](Plan &p) { p.stages[1].firstLayer = 4; });
+        row("overlap",
+            "layer 2 (h/2) is in stage 0 (\"front\") and again in stage 1 (\"back\"); begin stage 1 (\"back\") at "
+            "layer 3",
             [](Plan &p) { p.stages[1].firstLayer = 2; });
-        row("beginning", "layers 0..2 (h/0 to h/1) are in no stage; stage 0 (\"front\") must begin at layer 0", [](Plan &p) { p.stages[0].firstLayer = 2; });
-        row("end", "layer 5 (h/5) is in no stage; end stage 1 (\"back\") at layer 6", [](Plan &p) { p.stages[1].lastLayer = 5; });
+        row("beginning", "layers 0..2 (h/0 to h/1) are in no stage; stage 0 (\"front\") must begin at layer 0",
+            [](Plan &p) { p.stages[0].firstLayer = 2; });
+        row("end", "layer 5 (h/5) is in no stage; end stage 1 (\"back\") at layer 6",
+            [](Plan &p) { p.stages[1].lastLayer = 5; });
         row("too far", "ends at layer 9, but the model has only 6 layers", [](Plan &p) { p.stages[1].lastLayer = 9; });
         row("empty stage", "stage 0 (\"front\") has no layers (0..0)", [](Plan &p) { p.stages[0].lastLayer = 0; });
         row("no device", "stage 1 (\"back\") has no devices", [](Plan &p) { p.stages[1].devices.clear(); });
-        row("unknown device", "device 99 does not exist; cluster dapple-a has 16 devices, n0:g0 to n1:g7", [](Plan &p) { p.stages[1].devices[0] = DeviceId(99); });
+        row("unknown device", "device 99 does not exist; cluster dapple-a has 16 devices, n0:g0 to n1:g7",
+            [](Plan &p) { p.stages[1].devices[0] = DeviceId(99); });
         row("invalid device", "device -1 does not exist", [](Plan &p) { p.stages[1].devices[0] = DeviceId(); });
         row("device twice", "lists device n1:g0 twice", [](Plan &p) { p.stages[1].devices[1] = DeviceId(8); });
-        row("device in two stages", "device n0:g0 is in stage 0 (\"front\") and in stage 1 (\"back\")", [](Plan &p) { p.stages[1].devices[0] = DeviceId(0); });
+        row("device in two stages", "device n0:g0 is in stage 0 (\"front\") and in stage 1 (\"back\")",
+            [](Plan &p) { p.stages[1].devices[0] = DeviceId(0); });
         row("no micro-batch", "0 micro-batches; at least 1", [](Plan &p) { p.microBatches = 0; });
-        row("too many micro-batches", "33 micro-batches are more than the 32 samples", [](Plan &p) { p.microBatches = 33; });
+        row("too many micro-batches", "33 micro-batches are more than the 32 samples",
+            [](Plan &p) { p.microBatches = 33; });
         row("no batch", "global batch is 0", [](Plan &p) { p.globalBatch = 0; });
         row("endless", "more than the 10000000", [](Plan &p) { p.globalBatch = p.microBatches = 900'000'000; });
-        row("idle replica", "8 replicas but micro-batches of 4 samples: the one on n0:g4 would have none; use at most 4 replicas or at most 4 micro-batches",
+        row("idle replica",
+            "8 replicas but micro-batches of 4 samples: the one on n0:g4 would have none; use at most 4 replicas or at "
+            "most 4 micro-batches",
             [](Plan &p) { p.microBatches = 8; });
         row("starved by share", "replica 0 on n0:g0 gets no sample of a micro-batch of 8", [](Plan &p) {
             p.stages[0].devices = devices(0, 2);
@@ -247,21 +264,27 @@ private slots:
         });
         row("shares sum", "sum to 0.9", [](Plan &p) { p.stages[0].replicaShares = std::vector<double>(8, 0.1125); });
         row("shares count", "2 replica shares for 8 replicas", [](Plan &p) { p.stages[0].replicaShares = {0.5, 0.5}; });
-        row("negative share", "replica share of -", [](Plan &p) { p.stages[0].replicaShares = {-1, 1, 1, 0, 0, 0, 0, 0}; });
+        row("negative share", "replica share of -",
+            [](Plan &p) { p.stages[0].replicaShares = {-1, 1, 1, 0, 0, 0, 0, 0}; });
         row("mesh", "mesh 3 x 3 has 9 places for 8 devices", [](Plan &p) { p.stages[0].mesh = {3, 3}; });
         row("sharding of nothing", "tensor \"nothing\"", [](Plan &p) { p.stages[0].shardings["nothing"] = "B"; });
-        row("sharding of nothing's gradient", "tensor \"nothing/GemmGrad:0\"", [](Plan &p) { p.stages[0].shardings["grad/nothing/GemmGrad:0"] = "B"; });
+        row("sharding of nothing's gradient", "tensor \"nothing/GemmGrad:0\"",
+            [](Plan &p) { p.stages[0].shardings["grad/nothing/GemmGrad:0"] = "B"; });
         row("sharding text", "is not a sharding", [](Plan &p) { p.stages[0].shardings["x"] = "Q"; });
         row("sharding parts", "has 2 parts for a mesh of 1", [](Plan &p) { p.stages[0].shardings["x"] = "S(0),B"; });
-        row("sharding pattern", "which no tensor of model chain matches", [](Plan &p) { p.stages[0].shardings["v*"] = "B"; });
-        row("sharded over replicas", "sharding \"S(0)\" of parameter \"w0\" must begin with B", [](Plan &p) { p.stages[0].shardings["w0"] = "S(0)"; });
-        row("mesh dimensions", "has 9 dimensions; at most 8", [](Plan &p) { p.stages[0].mesh = {8, 1, 1, 1, 1, 1, 1, 1, 1}; });
+        row("sharding pattern", "which no tensor of model chain matches",
+            [](Plan &p) { p.stages[0].shardings["v*"] = "B"; });
+        row("sharded over replicas", "sharding \"S(0)\" of parameter \"w0\" must begin with B",
+            [](Plan &p) { p.stages[0].shardings["w0"] = "S(0)"; });
+        row("mesh dimensions", "has 9 dimensions; at most 8",
+            [](Plan &p) { p.stages[0].mesh = {8, 1, 1, 1, 1, 1, 1, 1, 1}; });
         row("mesh of nothing", "a dimension of the device mesh is 0", [](Plan &p) { p.stages[0].mesh = {0, 8}; });
-        row("idle replica of a mesh", "4 replicas but micro-batches of 2 samples: the one on n0:g4 would have none", [](Plan &p) {
-            p.microBatches = 16;
-            p.stages[0].mesh = {4, 2};
-            p.stages[1].mesh = {1, 8};
-        });
+        row("idle replica of a mesh", "4 replicas but micro-batches of 2 samples: the one on n0:g4 would have none",
+            [](Plan &p) {
+                p.microBatches = 16;
+                p.stages[0].mesh = {4, 2};
+                p.stages[1].mesh = {1, 8};
+            });
         row("shares of a mesh", "8 replica shares for 2 replicas", [](Plan &p) {
             p.stages[0].mesh = {2, 4};
             p.stages[0].replicaShares = std::vector<double>(8, 0.125);
@@ -269,23 +292,37 @@ private slots:
         row("ZeRO", "there is no ZeRO level 4", [](Plan &p) { p.stages[0].zero = 4; });
         row("registers", "has -1 registers", [](Plan &p) { p.stages[1].registers = -1; });
         row("clip", "clipped to a norm of -1", [](Plan &p) { p.optimizer.clipNorm = -1; });
-        row("rate kind", "learning-rate schedule is of an unknown kind", [](Plan &p) { p.optimizer.schedule.kind = static_cast<LearningRateSchedule::Kind>(9); });
+        row("rate kind", "learning-rate schedule is of an unknown kind",
+            [](Plan &p) { p.optimizer.schedule.kind = static_cast<LearningRateSchedule::Kind>(9); });
         row("rate warm-up", "has -1 warm-up steps", [](Plan &p) { p.optimizer.schedule.warmupSteps = -1; });
         row("rate end", "ends at step 10, within its 10 warm-up steps", [](Plan &p) {
             p.optimizer.schedule.warmupSteps = 10;
             p.optimizer.schedule.totalSteps = 10;
         });
         row("rate minimum", "falls to 1.5 times itself", [](Plan &p) { p.optimizer.schedule.minimum = 1.5; });
-        row("group of nothing", "\"b*\" matches no parameter of model chain", [](Plan &p) { p.optimizer.groups = {{"b*", 0, 1}}; });
-        row("group by rank", "\"rank<2\" matches no parameter", [](Plan &p) { p.optimizer.groups = {{"rank<2", 0, 1}}; });
+        row("group of nothing", "\"b*\" matches no parameter of model chain", [](Plan &p) {
+            p.optimizer.groups = {{"b*", 0, 1}};
+        });
+        row("group by rank", "\"rank<2\" matches no parameter", [](Plan &p) {
+            p.optimizer.groups = {{"rank<2", 0, 1}};
+        });
         row("group's decay", "a weight decay of -1", [](Plan &p) { p.optimizer.groups = {{"*", -1, 1}}; });
         row("warm-up count", "1 warm-up depths for 2 stages", [](Plan &p) { p.schedule.warmup = {1}; });
         row("warm-up zero", "the warm-up of stage 1 (\"back\") is 0", [](Plan &p) { p.schedule.warmup = {1, 0}; });
-        row("order without custom", "but is of kind 1f1b", [](Plan &p) { p.schedule.order["n0:g0"] = {"s0.F.m0"}; });
+        row("order without custom", "but is of kind 1f1b",
+            [](Plan &p) { p.schedule.order["n0:g0"] = test::passSteps({"s0.F.m0"}); });
         row("kind", "unknown kind", [](Plan &p) { p.schedule.kind = static_cast<ScheduleKind>(77); });
-        row("exchange", "\"gossip\" is not known", [](Plan &p) { p.exchange = "gossip"; });
+        row("exchange", "\"unknown\" is not known; there is all-reduce",
+            [](Plan &p) { p.exchange.policy = static_cast<ExchangePolicy>(9); });
+        row("exchange group", "exchange group \"b*\" matches no parameter", [](Plan &p) {
+            p.exchange.groups = {{"b*", ExchangePolicy::AllReduce}};
+        });
         row("learning rate", "learning rate is -1", [](Plan &p) { p.optimizer.learningRate = -1; });
-        row("epsilon", "epsilon is 0", [](Plan &p) { p.optimizer.epsilon = 0; });
+        row("epsilon", "epsilon is 0; adamw takes one above 0 to below",
+            [](Plan &p) { QVERIFY(p.optimizer.rule.set("epsilon", 0)); });
+        row("momentum", "momentum is 1; sgd takes one from 0 to below 1", [](Plan &p) {
+            p.optimizer.rule = *update::ConfiguredRule::named("sgd", {{"momentum", 1}});
+        });
     }
     void badPlansSayWhy()
     {
@@ -301,10 +338,12 @@ private slots:
         QTest::addColumn<std::vector<std::string>>("order");
         QTest::addColumn<QString>("says");
         using Order = std::vector<std::string>;
-        QTest::newRow("misses") << Order{"s0.F.m0", "s0.B.m0", "s0.F.m1"} << "misses 1 of 4 tasks, such as s0.B.m1";
+        QTest::newRow("misses") << Order{"s0.F.m0", "s0.B.m0", "s0.F.m1"} << "misses 1 of 4 passes, such as s0.B.m1";
         QTest::newRow("twice") << Order{"s0.F.m0", "s0.F.m0", "s0.B.m0", "s0.B.m1"} << "has s0.F.m0 twice";
-        QTest::newRow("backward first") << Order{"s0.B.m0", "s0.F.m0", "s0.F.m1", "s0.B.m1"} << "s0.B.m0 before its forward";
-        QTest::newRow("another stage's") << Order{"s1.F.m0"} << "s1.F.m0 twice, or it is no task of stage 0";
+        QTest::newRow("backward first") << Order{"s0.B.m0", "s0.F.m0", "s0.F.m1", "s0.B.m1"}
+                                        << "s0.B.m0 before its forward";
+        QTest::newRow("another stage's") << Order{
+            "s1.F.m0"} << "the order of device n0:g0 has s1.F.m0, which is none of its passes s0.F.m0 to s0.B.m1";
     }
     void badOrdersSayWhy()
     {
@@ -325,13 +364,10 @@ private slots:
         b.stages[1].recompute = Recompute::Full;
         b.schedule.kind = ScheduleKind::DappleA;
         b.schedule.warmup = {2, 1};
-        const std::vector<std::string> expected{"micro-batches 4 -> 2",
-                                                "stage 0: layers 0..3 -> 0..2",
-                                                "stage 1: layers 3..6 -> 2..6",
-                                                "stage 1: devices 8-15 -> 8-13",
-                                                "stage 1: recompute none -> full",
-                                                "schedule 1f1b -> dapple-a",
-                                                "warm-up by kind -> 2,1"};
+        const std::vector<std::string> expected{
+            "micro-batches 4 -> 2",          "stage 0: layers 0..3 -> 0..2",    "stage 1: layers 3..6 -> 2..6",
+            "stage 1: devices 8-15 -> 8-13", "stage 1: recompute none -> full", "schedule 1f1b -> dapple-a",
+            "warm-up by kind -> 2,1"};
         QCOMPARE(difference(a, b), expected);
         b = a;
         b.stages.pop_back();
@@ -348,8 +384,7 @@ private slots:
         plan.stages[1].mesh = {2, 4};
         plan.stages[1].shardings["x"] = "S(0),B";
         plan.schedule = {ScheduleKind::DappleB, {3, 1}, {}};
-        plan.optimizer.kind = Optimizer::Kind::Sgd;
-        plan.optimizer.momentum = 0.9;
+        plan.optimizer.rule = *update::ConfiguredRule::named("sgd", {{"momentum", 0.9}});
         plan.estimate = {{"iteration_seconds", 0.5}};
         plan.predictedJson = R"({"iteration_seconds":0.6})";
         QTemporaryDir folder;
@@ -361,7 +396,7 @@ private slots:
         QCOMPARE(read->plan.planner.options, plan.planner.options);
         QCOMPARE(read->plan.estimate, plan.estimate);
         QCOMPARE(read->plan.predictedJson, plan.predictedJson);
-        QCOMPARE(read->plan.optimizer.momentum, 0.9);
+        QCOMPARE(read->plan.optimizer.rule.setting("momentum"), 0.9);
         QCOMPARE(read->subject.modelSource, std::string("chain.json"));
         QCOMPARE(toJson(*read), toJson({plan, subject()}));
     }
@@ -371,7 +406,8 @@ private slots:
     {
         Plan plan = good();
         const QString before = QString::fromStdString(toJson({plan, subject()}));
-        for (const char *key : {"\"zero\"", "\"registers\"", "\"precision\"", "\"clip_norm\"", "\"warmup_steps\"", "\"groups\""})
+        for (const char *key :
+             {"\"zero\"", "\"registers\"", "\"precision\"", "\"clip_norm\"", "\"warmup_steps\"", "\"groups\""})
             QVERIFY2(!before.contains(key), key);
         plan.stages[0].mesh = {2, 4};
         plan.stages[0].zero = 3;
@@ -381,6 +417,7 @@ private slots:
         plan.optimizer.clipNorm = 0.1;
         plan.optimizer.schedule = {LearningRateSchedule::Kind::Cosine, 10, 200, 0.1};
         plan.optimizer.groups = {{"*0", 0, 0.5}, {"rank<3", 0.2, 1}};
+        plan.exchange.groups = {{"rank<3", ExchangePolicy::AllReduce}};
         const std::string text = toJson({plan, subject()});
         const auto read = documentFromJson(text);
         QVERIFY2(read.ok(), read ? "" : read.error().text().c_str());
@@ -392,6 +429,7 @@ private slots:
         QCOMPARE(read->plan.optimizer.clipNorm, 0.1);
         QCOMPARE(read->plan.optimizer.schedule.totalSteps, std::int64_t{200});
         QCOMPARE(read->plan.optimizer.groups[0].learningRateFactor, 0.5);
+        QCOMPARE(read->plan.exchange.groups[0].match, std::string("rank<3"));
     }
 
     void trainingDifferencesAreNamed()
@@ -404,24 +442,57 @@ private slots:
         b.optimizer.clipNorm = 1;
         b.optimizer.schedule = {LearningRateSchedule::Kind::Linear, 5, 0, 0.1};
         b.optimizer.groups = {{"rank<2", 0, 1}};
-        const std::vector<std::string> expected{"stage 1: ZeRO 0 -> 1",
-                                                "stage 1: registers by schedule -> 3",
-                                                "precision fp32 -> bf16",
-                                                "gradients clipped to norm 0 -> 1",
-                                                "learning rate constant after 0 warm-up steps -> linear to 0.1 at the end after 5 warm-up steps",
-                                                "parameter groups none -> rank<2 (decay 0, rate x 1)"};
+        const std::vector<std::string> expected{
+            "stage 1: ZeRO 0 -> 1",
+            "stage 1: registers by schedule -> 3",
+            "precision fp32 -> bf16",
+            "gradients clipped to norm 0 -> 1",
+            "learning rate constant after 0 warm-up steps -> linear to 0.1 at the end after 5 warm-up steps",
+            "parameter groups none -> rank<2 (decay 0, rate x 1)"};
         QCOMPARE(difference(a, b), expected);
     }
 
     void contractFieldsAreThere()
     {
         const auto json = nlohmann::json::parse(toJson({good(), subject()}));
-        for (const char *key : {"schema", "model", "cluster", "planner", "global_batch", "micro_batches", "stages", "schedule", "exchange", "optimizer", "estimate", "predicted", "embedded"})
+        for (const char *key : {"schema", "model", "cluster", "planner", "global_batch", "micro_batches", "stages",
+                                "schedule", "exchange", "optimizer", "estimate", "predicted", "embedded"})
             QVERIFY2(json.contains(key), key);
         QCOMPARE(json["stages"][1]["layers"].dump(), std::string("[3,6]"));
         QCOMPARE(json["stages"][1]["devices"][0].get<std::string>(), std::string("n1:g0"));
         QCOMPARE(json["model"]["sha256"].get<std::string>().size(), std::size_t{64});
         QVERIFY(json["embedded"]["graph"].is_object());
+    }
+
+    /// Also: no setting of a rule has the name of a field that every optimizer has.
+    void everyRuleIsReadAsWritten()
+    {
+        for (const update::Rule &rule : update::allRules()) {
+            Plan plan = good();
+            plan.optimizer.rule = update::ConfiguredRule(rule);
+            plan.optimizer.weightDecay = 0.25;
+            plan.optimizer.learningRate = 0.125;
+            plan.optimizer.clipNorm = 2;
+            for (const update::Setting &setting : rule.settings)
+                QVERIFY(plan.optimizer.rule.set(setting.name, setting.standard / 2 + 0.0625).ok());
+            const auto read = documentFromJson(toJson({plan, subject()}));
+            QVERIFY2(read.ok(), read.ok() ? "" : read.error().text().c_str());
+            QVERIFY(read->plan.optimizer.rule == plan.optimizer.rule);
+            QCOMPARE(read->plan.optimizer.weightDecay, 0.25);
+            QCOMPARE(read->plan.optimizer.learningRate, 0.125);
+            QCOMPARE(read->plan.optimizer.clipNorm, 2.0);
+        }
+    }
+
+    void settingsOfAnotherRuleAreRead()
+    {
+        std::string json = toJson({good(), subject()});
+        const std::size_t at = json.find("\"weight_decay\"");
+        QVERIFY(at != std::string::npos);
+        json.insert(at, "\"momentum\":0.9,"); // the first form of the file had one list for all
+        const auto read = documentFromJson(json);
+        QVERIFY2(read.ok(), read.ok() ? "" : read.error().text().c_str());
+        QCOMPARE(QString::fromUtf8(read->plan.optimizer.rule.name().data()), QString("adamw"));
     }
 
     void badFilesNameLineAndField_data()
@@ -430,22 +501,69 @@ private slots:
         QTest::addColumn<QString>("to");
         QTest::addColumn<QString>("says");
         QTest::addColumn<int>("line");
-        QTest::newRow("syntax") << "\"micro_batches\": 4," << "\"micro_batches\": 4;" << "not valid JSON" << 7;
-        QTest::newRow("schema") << "planloom.plan/1" << "planloom.plan/9" << "planloom.plan/9" << 0;
-        QTest::newRow("device") << "\"n1:g0\",\"n1:g1\"" << "\"n1:g0\",\"n7:g1\"" << "field \"stages[1].devices[1]\": device \"n7:g1\" is not in cluster dapple-a" << 10;
-        QTest::newRow("number") << "\"global_batch\": 32" << "\"global_batch\": -3" << "field \"global_batch\": must be a whole number, at least 1" << 6;
-        QTest::newRow("layers") << "\"layers\":[3,6]" << "\"layers\":[3]" << "field \"stages[1].layers\": must be [first, one past the last]" << 10;
-        QTest::newRow("overlap") << "\"layers\":[3,6]" << "\"layers\":[2,6]" << "again in stage 1" << 10;
-        QTest::newRow("kind") << "\"kind\":\"1f1b\"" << "\"kind\":\"zigzag\"" << "\"zigzag\" is not known; there are gpipe" << 12;
-        QTest::newRow("hand-made model") << "h/0" << "h/zero" << "embedded model is not the one" << 3;
-        QTest::newRow("missing") << "\"exchange\": {\"kind\":\"all-reduce\"}" << "\"exchange\": {}" << "field \"exchange.kind\": is missing" << 13;
-        QTest::newRow("zero") << "\"offload\":[]" << "\"zero\":4" << "field \"stages[0].memory.zero\": must be a whole number from 0 to 3" << 9;
-        QTest::newRow("registers") << "\"mesh\":[]" << "\"registers\":-1" << "field \"stages[0].registers\"" << 9;
-        QTest::newRow("precision") << "\"micro_batches\": 4," << "\"micro_batches\": 4, \"precision\": \"fp8\"," << "\"fp8\" is not known; there are fp32 and bf16" << 7;
-        QTest::newRow("rate kind") << "\"weight_decay\"" << "\"schedule\":{\"kind\":\"wavy\"},\"weight_decay\"" << "\"wavy\" is not known; there are constant, linear" << 14;
-        QTest::newRow("group") << "\"weight_decay\"" << "\"groups\":[{\"weight_decay\":0}],\"weight_decay\"" << "field \"optimizer.groups[0].match\": is missing" << 14;
-        QTest::newRow("group of nothing") << "\"weight_decay\"" << "\"groups\":[{\"match\":\"nothing\"}],\"weight_decay\"" << "\"nothing\" matches no parameter" << 14;
-        QTest::newRow("offload") << "\"offload\":[]" << "\"offload\":[\"a\"]" << "offload is not supported" << 9;
+        QTest::newRow("syntax") << "\"micro_batches\": 4,"
+                                << "\"micro_batches\": 4;"
+                                << "not valid JSON" << 7;
+        QTest::newRow("schema") << "planloom.plan/1"
+                                << "planloom.plan/9"
+                                << "planloom.plan/9" << 0;
+        QTest::newRow("device") << "\"n1:g0\",\"n1:g1\""
+                                << "\"n1:g0\",\"n7:g1\""
+                                << "field \"stages[1].devices[1]\": device \"n7:g1\" is not in cluster dapple-a" << 10;
+        QTest::newRow("number") << "\"global_batch\": 32"
+                                << "\"global_batch\": -3"
+                                << "field \"global_batch\": must be a whole number, at least 1" << 6;
+        QTest::newRow("layers") << "\"layers\":[3,6]"
+                                << "\"layers\":[3]"
+                                << "field \"stages[1].layers\": must be [first, one past the last]" << 10;
+        QTest::newRow("overlap") << "\"layers\":[3,6]"
+                                 << "\"layers\":[2,6]"
+                                 << "again in stage 1" << 10;
+        QTest::newRow("kind") << "\"kind\":\"1f1b\""
+                              << "\"kind\":\"zigzag\""
+                              << "\"zigzag\" is not known; there are gpipe" << 12;
+        QTest::newRow("order") << "\"order\":{"
+                               << "\"order\":{\"n0:g0\":[\"s0.X.m0\"]"
+                               << "field \"schedule.order.n0:g0[0]\": \"s0.X.m0\" is no pass; write" << 12;
+        QTest::newRow("hand-made model") << "h/0"
+                                         << "h/zero"
+                                         << "embedded model is not the one" << 3;
+        QTest::newRow("missing") << "\"exchange\": {\"kind\":\"all-reduce\"}"
+                                 << "\"exchange\": {}"
+                                 << "field \"exchange.kind\": is missing" << 13;
+        QTest::newRow("zero") << "\"offload\":[]"
+                              << "\"zero\":4"
+                              << "field \"stages[0].memory.zero\": must be a whole number from 0 to 3" << 9;
+        QTest::newRow("registers") << "\"mesh\":[]"
+                                   << "\"registers\":-1"
+                                   << "field \"stages[0].registers\"" << 9;
+        QTest::newRow("precision") << "\"micro_batches\": 4,"
+                                   << "\"micro_batches\": 4, \"precision\": \"fp8\","
+                                   << "\"fp8\" is not known; there are fp32 and bf16" << 7;
+        QTest::newRow("rate kind") << "\"weight_decay\""
+                                   << "\"schedule\":{\"kind\":\"wavy\"},\"weight_decay\""
+                                   << "\"wavy\" is not known; there are constant, linear" << 14;
+        QTest::newRow("group") << "\"weight_decay\""
+                               << "\"groups\":[{\"weight_decay\":0}],\"weight_decay\""
+                               << "field \"optimizer.groups[0].match\": is missing" << 14;
+        QTest::newRow("group of nothing") << "\"weight_decay\""
+                                          << "\"groups\":[{\"match\":\"nothing\"}],\"weight_decay\""
+                                          << "\"nothing\" matches no parameter" << 14;
+        QTest::newRow("optimizer") << "\"kind\":\"adamw\""
+                                   << "\"kind\":\"adagrad\""
+                                   << "\"adagrad\" is not known; there are adamw, " << 14;
+        QTest::newRow("optimizer's setting") << "\"weight_decay\""
+                                             << "\"nesterov\":true,\"weight_decay\""
+                                             << "\"nesterov\" is no setting of adamw, which has beta1 (" << 14;
+        QTest::newRow("exchange") << "\"kind\":\"all-reduce\""
+                                  << "\"kind\":\"gossip\""
+                                  << "gradient exchange \"gossip\" is not known; there is all-reduce" << 13;
+        QTest::newRow("exchange group") << "\"kind\":\"all-reduce\""
+                                        << "\"groups\":[{\"match\":\"*\",\"kind\":\"gossip\"}],\"kind\":\"all-reduce\""
+                                        << "gradient exchange \"gossip\" is not known; there is all-reduce" << 13;
+        QTest::newRow("offload") << "\"offload\":[]"
+                                 << "\"offload\":[\"a\"]"
+                                 << "offload is not supported" << 9;
     }
     void badFilesNameLineAndField()
     {

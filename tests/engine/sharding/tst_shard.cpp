@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/graph/zoo.h"
+#include "engine/graph/zoo/zoo.h"
 #include "engine/sharding/megatron.h"
 #include "engine/sharding/region.h"
 #include "engine/sharding/shard.h"
@@ -14,10 +14,7 @@ using graph::Shape;
 
 namespace {
 
-NdSbp sbp(const std::string &text)
-{
-    return *fromText(text);
-}
+NdSbp sbp(const std::string &text) { return *fromText(text); }
 
 /// x (N, 6, 8) -> MatMul with w (8, 12) -> Relu -> loss over its mean.
 graph::Graph small()
@@ -26,7 +23,9 @@ graph::Graph small()
     const TensorId x = builder.input("x", DType::F32, Shape({Dim{1, true}, Dim{6, false}, Dim{8, false}}));
     const TensorId w = builder.parameter("w", Shape::of({8, 12}), {});
     const TensorId y = builder.add("Relu", {builder.add("MatMul", {x, w}, {}, "product")}, {}, "y");
-    const TensorId rows = builder.add("Reshape", {y}, {{"shape", std::vector<std::int64_t>{6, 12}}, {"batch_axis", std::int64_t{0}}}, "rows");
+    const TensorId rows =
+        builder.add("Reshape", {y}, {{"shape", std::vector<std::int64_t>{6, 12}}, {"batch_axis", std::int64_t{0}}},
+                    "rows");
     const TensorId labels = builder.input("labels", DType::I64, Shape({Dim{6, true}}));
     const TensorId loss = builder.add("SoftmaxCrossEntropyLoss", {rows, labels}, {}, "loss");
     builder.output(loss);
@@ -34,7 +33,8 @@ graph::Graph small()
     return *std::move(builder).build();
 }
 
-graph::TrainingGraph training(const graph::Graph &graph, std::int64_t first, std::int64_t last, const std::vector<TensorId> &in, const std::vector<TensorId> &out)
+graph::TrainingGraph training(const graph::Graph &graph, std::int64_t first, std::int64_t last,
+                              const std::vector<TensorId> &in, const std::vector<TensorId> &out)
 {
     auto part = graph::differentiate(graph, OpId(first), OpId(last), in, out);
     if (!part)
@@ -49,7 +49,8 @@ graph::TrainingGraph whole(const graph::Graph &graph)
 
 Request request(const graph::TrainingGraph &logical, Mesh mesh, std::map<std::string, NdSbp> pins)
 {
-    return {std::move(mesh), std::move(pins), std::vector<NdSbp>(logical.inputs.size(), NdSbp(mesh.sizes.size())), std::vector<NdSbp>(logical.outputs.size())};
+    return {std::move(mesh), std::move(pins), std::vector<NdSbp>(logical.inputs.size(), NdSbp(mesh.sizes.size())),
+            std::vector<NdSbp>(logical.outputs.size())};
 }
 
 int count(const Sharded &sharded, const char *type)
@@ -72,15 +73,24 @@ private slots:
         QTest::addColumn<QString>("mesh");
         QTest::addColumn<int>("device");
         QTest::addColumn<QString>("text");
-        QTest::newRow("whole") << "B,P" << "2,2" << 3 << "0-8 0-12";
-        QTest::newRow("rows") << "S(0)" << "4" << 2 << "4-6 0-12";
-        QTest::newRow("both axes") << "S(0),S(1)" << "2,3" << 5 << "4-8 8-12";
-        QTest::newRow("twice") << "S(1),S(1)" << "2,2" << 2 << "0-8 6-9";
-        QTest::newRow("segments") << "S(1:6+4+2)" << "2" << 1 << "0-8 3-6,8-10,11-12";
-        QTest::newRow("segments of segments") << "S(1:8+4),S(1:4+2)" << "2,2" << 1 << "0-8 2-4,9-10";
-        QTest::newRow("segments that touch") << "S(1:8+4),B" << "1,2" << 0 << "0-8 0-12";
-        QTest::newRow("plain after segments") << "S(1:8+4),S(1)" << "2,2" << 0 << "0-8 0-3";
-        QTest::newRow("plain across segments") << "S(1:8+4),S(1)" << "2,2" << 1 << "0-8 3-4,8-10";
+        QTest::newRow("whole") << "B,P"
+                               << "2,2" << 3 << "0-8 0-12";
+        QTest::newRow("rows") << "S(0)"
+                              << "4" << 2 << "4-6 0-12";
+        QTest::newRow("both axes") << "S(0),S(1)"
+                                   << "2,3" << 5 << "4-8 8-12";
+        QTest::newRow("twice") << "S(1),S(1)"
+                               << "2,2" << 2 << "0-8 6-9";
+        QTest::newRow("segments") << "S(1:6+4+2)"
+                                  << "2" << 1 << "0-8 3-6,8-10,11-12";
+        QTest::newRow("segments of segments") << "S(1:8+4),S(1:4+2)"
+                                              << "2,2" << 1 << "0-8 2-4,9-10";
+        QTest::newRow("segments that touch") << "S(1:8+4),B"
+                                             << "1,2" << 0 << "0-8 0-12";
+        QTest::newRow("plain after segments") << "S(1:8+4),S(1)"
+                                              << "2,2" << 0 << "0-8 0-3";
+        QTest::newRow("plain across segments") << "S(1:8+4),S(1)"
+                                               << "2,2" << 1 << "0-8 3-4,8-10";
     }
 
     void regions()
@@ -140,7 +150,8 @@ private slots:
         const auto sharded = shard(logical, request(logical, {{2, 3}}, {{"x", sbp("S(0),S(1)")}}));
         QVERIFY2(sharded.ok(), sharded.ok() ? "" : sharded.error().text().c_str());
         QCOMPARE(toText(sharded->chosen.at("product")), std::string("S(0),S(1)"));
-        QCOMPARE(sharded->parameters[0].reduceOver, (std::vector<int>{0, 1})); // the gradient stays a partial sum; buckets add it up
+        QCOMPARE(sharded->parameters[0].reduceOver,
+                 (std::vector<int>{0, 1})); // the gradient stays a partial sum; buckets add it up
         QCOMPARE(count(*sharded, "AllReduce"), 0);
         QCOMPARE(count(*sharded, "ReduceScatter"), 0);
     }
@@ -149,7 +160,9 @@ private slots:
     {
         const auto graph = small();
         const auto logical = whole(graph);
-        const auto sharded = shard(logical, request(logical, {{1, 2}}, {{"*", sbp("B,B")}, {"*w", sbp("B,S(0)")}, {"?", sbp("B,S(1)")}}));
+        const auto sharded =
+            shard(logical,
+                  request(logical, {{1, 2}}, {{"*", sbp("B,B")}, {"*w", sbp("B,S(0)")}, {"?", sbp("B,S(1)")}}));
         QVERIFY2(sharded.ok(), sharded.ok() ? "" : sharded.error().text().c_str());
         QCOMPARE(toText(sharded->parameters[0].sbp), std::string("B,S(0)"));
     }
@@ -182,14 +195,38 @@ private slots:
         QTest::addColumn<QString>("pin");
         QTest::addColumn<QString>("mesh");
         QTest::addColumn<QString>("part");
-        QTest::newRow("does not divide") << "w" << "B,S(1)" << "1,5" << "tensor 'w' of shape [8, 12], axis 1: a size of 12 does not divide by 5";
-        QTest::newRow("no axis") << "w" << "B,S(2)" << "1,2" << "tensor 'w' of shape [8, 12] has no axis 2";
-        QTest::newRow("segments") << "w" << "B,S(1:4+4)" << "1,2" << "the segments do not add up to 12";
-        QTest::newRow("parameter P") << "w" << "B,P" << "1,2" << "cannot be P";
-        QTest::newRow("data dimension") << "w" << "S(0),B" << "2,2" << "dimension 0";
-        QTest::newRow("too few") << "w" << "B" << "1,2" << "the mesh has 2 dimensions";
-        QTest::newRow("integers") << "labels" << "S(0),P" << "1,2" << "cannot be a partial sum";
-        QTest::newRow("empty line") << "w" << "B,B" << "1,0" << "at least one device";
+        QTest::newRow("does not divide") << "w"
+                                         << "B,S(1)"
+                                         << "1,5"
+                                         << "tensor 'w' of shape [8, 12], axis 1: a size of 12 does not divide by 5";
+        QTest::newRow("no axis") << "w"
+                                 << "B,S(2)"
+                                 << "1,2"
+                                 << "tensor 'w' of shape [8, 12] has no axis 2";
+        QTest::newRow("segments") << "w"
+                                  << "B,S(1:4+4)"
+                                  << "1,2"
+                                  << "the segments do not add up to 12";
+        QTest::newRow("parameter P") << "w"
+                                     << "B,P"
+                                     << "1,2"
+                                     << "cannot be P";
+        QTest::newRow("data dimension") << "w"
+                                        << "S(0),B"
+                                        << "2,2"
+                                        << "dimension 0";
+        QTest::newRow("too few") << "w"
+                                 << "B"
+                                 << "1,2"
+                                 << "the mesh has 2 dimensions";
+        QTest::newRow("integers") << "labels"
+                                  << "S(0),P"
+                                  << "1,2"
+                                  << "cannot be a partial sum";
+        QTest::newRow("empty line") << "w"
+                                    << "B,B"
+                                    << "1,0"
+                                    << "at least one device";
     }
 
     void errors()
@@ -203,7 +240,8 @@ private slots:
         Mesh devices{{}};
         for (const QString &size : mesh.split(','))
             devices.sizes.push_back(size.toInt());
-        const auto sharded = shard(logical, request(logical, devices, {{tensor.toStdString(), sbp(pin.toStdString())}}));
+        const auto sharded =
+            shard(logical, request(logical, devices, {{tensor.toStdString(), sbp(pin.toStdString())}}));
         QVERIFY(!sharded.ok());
         QVERIFY2(QString::fromStdString(sharded.error().message).contains(part), sharded.error().message.c_str());
     }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Worked examples of pipelines as lists of resources: simulated lengths from papers' formulas, done by hand.
+#include "engine/simulate/chain_program.h"
 #include "engine/simulate/simulate.h"
 
 #include <QTest>
@@ -9,9 +10,9 @@ using namespace planloom;
 class TestChain : public QObject {
     Q_OBJECT
 
-    static double length(const program::Chain &chain)
+    static double length(const planners::dapple::Chain &chain)
     {
-        const auto seconds = simulate::iterationSeconds(program::chainProgram(chain));
+        const auto seconds = simulate::iterationSeconds(chainProgram(chain));
         return seconds ? *seconds : -1;
     }
 
@@ -25,11 +26,16 @@ private slots:
         QTest::addColumn<int>("microBatches");
         QTest::addColumn<double>("early");
         QTest::addColumn<double>("gpipe");
-        QTest::newRow("last stage is slowest") << QList<double>{2, .5, 3} << QList<double>{4, .5, 6} << QList<double>{1, 0, 2} << 4 << 44. << 44.;
-        QTest::newRow("first stage is slowest") << QList<double>{3, .5, 2} << QList<double>{6, .5, 4} << QList<double>{1, 0, 2} << 4 << 38. << 44.;
-        QTest::newRow("many micro-batches") << QList<double>{3, .5, 2} << QList<double>{6, .5, 4} << QList<double>{1, 0, 2} << 32 << 290. << 296.;
-        QTest::newRow("network is slowest") << QList<double>{1, 3, 1} << QList<double>{2, 3, 2} << QList<double>{0, 0, 0} << 8 << 51. << 54.;
-        QTest::newRow("even: same bubbles as GPipe") << QList<double>{1, 1, 1} << QList<double>{2, 2, 2} << QList<double>{0, 0, 0} << 7 << 27. << 27.;
+        QTest::newRow("last stage is slowest")
+            << QList<double>{2, .5, 3} << QList<double>{4, .5, 6} << QList<double>{1, 0, 2} << 4 << 44. << 44.;
+        QTest::newRow("first stage is slowest")
+            << QList<double>{3, .5, 2} << QList<double>{6, .5, 4} << QList<double>{1, 0, 2} << 4 << 38. << 44.;
+        QTest::newRow("many micro-batches")
+            << QList<double>{3, .5, 2} << QList<double>{6, .5, 4} << QList<double>{1, 0, 2} << 32 << 290. << 296.;
+        QTest::newRow("network is slowest")
+            << QList<double>{1, 3, 1} << QList<double>{2, 3, 2} << QList<double>{0, 0, 0} << 8 << 51. << 54.;
+        QTest::newRow("even: same bubbles as GPipe")
+            << QList<double>{1, 1, 1} << QList<double>{2, 2, 2} << QList<double>{0, 0, 0} << 7 << 27. << 27.;
     }
     void earlyBackwardAndGpipe()
     {
@@ -39,7 +45,7 @@ private slots:
         QFETCH(int, microBatches);
         QFETCH(double, early);
         QFETCH(double, gpipe);
-        program::Chain chain;
+        planners::dapple::Chain chain;
         chain.forward.assign(forward.begin(), forward.end());
         chain.backward.assign(backward.begin(), backward.end());
         chain.allReduce.assign(allReduce.begin(), allReduce.end());
@@ -66,7 +72,7 @@ private slots:
         QFETCH(double, b);
         QFETCH(double, all);
         const auto simulated = [stages](auto depthOf) {
-            program::Chain chain;
+            planners::dapple::Chain chain;
             chain.microBatches = 8;
             for (int x = 0; x < 2 * stages - 1; ++x) {
                 const bool network = x % 2 == 1;
@@ -84,8 +90,8 @@ private slots:
 
     void neverBelowTheBound()
     {
-        program::Chain chain{{1, 2, 3}, {2, 5, 1}, {0, 4, 0}, 9, {}, false, {}};
-        const auto program = program::chainProgram(chain);
+        planners::dapple::Chain chain{{1, 2, 3}, {2, 5, 1}, {0, 4, 0}, 9, {}, false, {}};
+        const auto program = chainProgram(chain);
         QVERIFY(length(chain) >= program.lowerBound.value());
     }
 };

@@ -172,10 +172,14 @@ private Q_SLOTS:
         {
             // Schema 1, as the first Planloom wrote it: documents, no runs.
             auto connection = Connection::open(path);
-            QVERIFY(connection->execute("CREATE TABLE models (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, source TEXT NOT NULL, "
-                                        "sha256 TEXT NOT NULL, saved_at INTEGER NOT NULL, text TEXT NOT NULL);"
-                                        "INSERT INTO models VALUES (7, 'old', 'zoo:old', '', 5, '{}');"
-                                        "PRAGMA application_id = 0x504c4e4c; PRAGMA user_version = 1").ok());
+            QVERIFY(
+                connection
+                    ->execute(
+                        "CREATE TABLE models (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, source TEXT NOT NULL, "
+                        "sha256 TEXT NOT NULL, saved_at INTEGER NOT NULL, text TEXT NOT NULL);"
+                        "INSERT INTO models VALUES (7, 'old', 'zoo:old', '', 5, '{}');"
+                        "PRAGMA application_id = 0x504c4e4c; PRAGMA user_version = 1")
+                    .ok());
         }
         auto workspace = Workspace::open(path);
         QVERIFY2(workspace.ok(), workspace ? "" : workspace.error().text().c_str());
@@ -188,10 +192,16 @@ private Q_SLOTS:
         QTest::addColumn<QByteArray>("bytes");
         QTest::addColumn<QString>("sql");
         QTest::addColumn<QString>("message");
-        QTest::newRow("text") << QByteArray("this is not a database, and it is long enough to be one\n").repeated(40) << "" << "is not a Planloom workspace";
-        QTest::newRow("cut short") << QByteArray("SQLite format 3\0 then nothing", 29) << "" << "is not a Planloom workspace";
-        QTest::newRow("newer") << QByteArray() << "CREATE TABLE t (a); PRAGMA application_id = 0x504c4e4c; PRAGMA user_version = 99" << "newer Planloom (schema 99";
-        QTest::newRow("another program's") << QByteArray() << "CREATE TABLE t (a); PRAGMA user_version = 2" << "another program";
+        QTest::newRow("text") << QByteArray("this is not a database, and it is long enough to be one\n").repeated(40)
+                              << ""
+                              << "is not a Planloom workspace";
+        QTest::newRow("cut short") << QByteArray("SQLite format 3\0 then nothing", 29) << ""
+                                   << "is not a Planloom workspace";
+        QTest::newRow("newer") << QByteArray()
+                               << "CREATE TABLE t (a); PRAGMA application_id = 0x504c4e4c; PRAGMA user_version = 99"
+                               << "newer Planloom (schema 99";
+        QTest::newRow("another program's") << QByteArray() << "CREATE TABLE t (a); PRAGMA user_version = 2"
+                                           << "another program";
     }
 
     void badFiles()
@@ -285,22 +295,30 @@ private Q_SLOTS:
         const auto first = workspace->recordRun(run);
         run.folder = "/runs/b";
         const auto second = workspace->recordRun(run);
-        const std::vector<Step> steps{{0, 4.5, 0.1, 1e-3, 2.5, 8}, {1, std::nan(""), 0.1, 1e-3, 0, 8}, {2, 4, 0.1, 5e-4, 1, 8}};
+        const std::vector<run::StepMetrics> steps{{0, 4.5, 0.1, 80, 1e-3, 2.5},
+                                                  {1, std::nan(""), 0.1, 80, 1e-3, 0},
+                                                  {2, 4, 0.1, 80, 5e-4, 1}};
         QVERIFY(workspace->record(*first, steps, {}).ok());
-        QVERIFY(workspace->record(*first, {}, std::vector<Validation>{{1, 5, 0.25, std::exp(5.0), 40}}).ok());
-        QVERIFY(workspace->record(*second, std::vector<Step>{{0, 9, 1, 1, 1, 1}}, {}).ok());
-        QVERIFY(workspace->record(*first, std::vector<Step>{{2, 3.5, 0.2, 5e-4, 1, 8}}, {}).ok()); // said again after a restart
+        QVERIFY(workspace->record(*first, {}, std::vector<run::Validation>{{1, 5, 0.25, 40}}).ok());
+        QVERIFY(workspace->record(*second, std::vector<run::StepMetrics>{{0, 9, 1, 1, 1, 1}}, {}).ok());
+        QVERIFY(workspace->record(*first, std::vector<run::StepMetrics>{{2, 3.5, 0.2, 40, 5e-4, 1}}, {})
+                    .ok()); // reported again after a restart
         auto again = Workspace::open(path);
         const auto read = again->steps(*first);
         QCOMPARE(read->size(), std::size_t{3});
         QCOMPARE((*read)[0].gradientNorm, 2.5);
-        QCOMPARE((*read)[0].samples, std::int64_t{8});
+        QCOMPARE((*read)[0].samplesPerSecond, 80.0);
         QVERIFY(std::isnan((*read)[1].loss));
         QCOMPARE((*read)[2].loss, 3.5);
         QCOMPARE((*read)[2].learningRate, 5e-4);
         const auto seen = again->validations(*first);
         QCOMPARE(seen->size(), std::size_t{1});
-        QCOMPARE((*seen)[0].perplexity, std::exp(5.0));
+        QCOMPARE((*seen)[0].perplexity(), std::exp(5.0));
+        auto raw = Connection::open(path);
+        double perplexity = 0;
+        QVERIFY(raw->run("SELECT perplexity FROM validations", {}, [&](const Row &row) { perplexity = row.number(0); })
+                    .ok());
+        QCOMPARE(perplexity, std::exp(5.0));
         QVERIFY(again->forgetFrom(*first, 1).ok());
         QCOMPARE(again->steps(*first)->size(), std::size_t{1});
         QCOMPARE(again->validations(*first)->size(), std::size_t{0});

@@ -9,7 +9,7 @@
 #include <fstream>
 #include <random>
 #include <sys/resource.h>
-
+#include <zlib.h>
 
 using namespace planloom;
 using namespace planloom::trace;
@@ -20,9 +20,16 @@ Trace sample(std::size_t records)
 {
     Trace trace;
     trace.clock = "wall";
+    trace.lanes = {{"compute", Work::Compute, 1},
+                   {"send", Work::Communication, 2},
+                   {"copy-in", Work::Host, 3},
+                   {"host", Work::Host, 1}};
+    trace.kinds = standardKinds();
+    trace.kinds.push_back({"swap", Work::Host, "grey", "dots", "swapping"});
     trace.ranks = {{"n0:g0"}, {"n0:g1"}};
     for (int m = 0; m < 5; ++m)
-        trace.tasks.push_back({"s1.F.m" + std::to_string(m), m % 2 == 0 ? Kind::Forward : Kind::Backward, 1, m});
+        trace.tasks.push_back(
+            {"s1.F.m" + std::to_string(m), m % 2 == 0 ? Kind::Forward : Kind::Backward, 40'000, m, m - 1});
     std::mt19937 random(7);
     for (std::size_t i = 0; i < records; ++i) {
         Record record;
@@ -30,8 +37,8 @@ Trace sample(std::size_t records)
         record.duration = static_cast<std::int64_t>(random() % 1000);
         record.task = static_cast<std::int32_t>(random() % 5);
         record.step = static_cast<std::int32_t>(i / 10);
-        record.rank = static_cast<std::int16_t>(random() % 2);
-        record.lane = static_cast<std::int16_t>(random() % 4);
+        record.rank = static_cast<std::int32_t>(random() % 2);
+        record.lane = static_cast<std::int32_t>(random() % 4);
         trace.records.push_back(record);
     }
     trace.dropped = 3;
@@ -44,7 +51,8 @@ void put(const std::string &path, const std::string &bytes) { std::ofstream(path
 
 bool same(const Record &a, const Record &b)
 {
-    return a.start == b.start && a.duration == b.duration && a.task == b.task && a.step == b.step && a.rank == b.rank && a.lane == b.lane;
+    return a.start == b.start && a.duration == b.duration && a.task == b.task && a.step == b.step && a.rank == b.rank
+        && a.lane == b.lane;
 }
 
 } // namespace
@@ -60,6 +68,8 @@ private slots:
     void sortsByRankLaneStart();
     void roundTrip_data();
     void roundTrip();
+    void readsVersion1();
+    void ranksBeyond16Bits();
     void everyPrefixReadsUpToItsLastWholeBlock();
     void everyFlippedBitIsNoticed();
     void recordsOutOfTheTablesAreRefused();
@@ -70,7 +80,8 @@ private slots:
 void TestTraceFile::sortsByRankLaneStart()
 {
     const Trace trace = sample(500);
-    QVERIFY(std::ranges::is_sorted(trace.records, {}, [](const Record &r) { return std::tuple(r.rank, r.lane, r.start); }));
+    QVERIFY(
+        std::ranges::is_sorted(trace.records, {}, [](const Record &r) { return std::tuple(r.rank, r.lane, r.start); }));
     std::int64_t first = trace.records[0].start;
     std::int64_t last = 0;
     for (const Record &record : trace.records) {
@@ -106,13 +117,62 @@ void TestTraceFile::roundTrip()
     QCOMPARE(back->tasks[3].kind, trace.tasks[3].kind);
     QCOMPARE(back->tasks[3].stage, trace.tasks[3].stage);
     QCOMPARE(back->tasks[3].microBatch, trace.tasks[3].microBatch);
+    QCOMPARE(back->tasks[0].group, -1);
+    QCOMPARE(back->tasks[3].group, 2);
+    QVERIFY(back->lanes == trace.lanes);
+    QVERIFY(back->kinds == trace.kinds);
+    QVERIFY(std::ranges::equal(back->records, trace.records, same));
+}
+
+/// Byte by byte as the first version wrote it: two ranks, two tasks, a block of two records.
+void TestTraceFile::readsVersion1()
+{
+    const auto number = [](auto value) { return std::string(reinterpret_cast<const char *>(&value), sizeof value); };
+    const auto text = [&](const std::string &what) { return number(std::uint32_t(what.size())) + what; };
+    const auto checksum = [](const std::string &bytes) {
+        return static_cast<std::uint32_t>(crc32(0, reinterpret_cast<const Bytef *>(bytes.data()), uInt(bytes.size())));
+    };
+    const std::string tables = text("wall") + number(std::uint32_t{2}) + text("g0") + text("g1")
+        + number(std::uint32_t{2}) + text("s0.F.m0") + number(std::uint8_t{0}) + number(std::int16_t{0})
+        + number(std::int32_t{0}) + text("s1.W.m0") + number(std::uint8_t{12}) + number(std::int16_t{1})
+        + number(std::int32_t{0});
+    const std::string head = "TBLK" + number(std::uint32_t{2}) + number(std::int64_t{7}) + number(std::uint32_t{0});
+    const std::string columns = number(std::int64_t{10}) + number(std::int64_t{20}) + number(std::int64_t{5})
+        + number(std::int64_t{6}) + number(std::int32_t{0}) + number(std::int32_t{1}) + number(std::int32_t{3})
+        + number(std::int32_t{3}) + number(std::int16_t{0}) + number(std::int16_t{1}) + number(std::int16_t{4})
+        + number(std::int16_t{0});
+    put(path("v1.pltrace"),
+        "PLTRACE1" + number(std::uint32_t(tables.size())) + number(checksum(tables)) + tables + head
+            + number(checksum(head + columns)) + columns);
+    const auto trace = readTrace(path("v1.pltrace"));
+    QVERIFY2(trace.ok(), trace.ok() ? "" : trace.error().text().c_str());
+    QCOMPARE(trace->dropped, std::int64_t{7});
+    QCOMPARE(trace->lanes.size(), std::size_t{5});
+    QCOMPARE(trace->lane(0).work, Work::Compute);
+    QCOMPARE(trace->lane(3).name, std::string("collective"));
+    QVERIFY(trace->kinds == standardKinds());
+    QCOMPARE(trace->kind(trace->tasks[1].kind).name, std::string("weight-gradient"));
+    QCOMPARE(trace->tasks[1].stage, 1);
+    QCOMPARE(trace->tasks[1].group, -1);
+    QVERIFY(same(trace->records[0], {10, 5, 0, 3, 0, 4}));
+    QVERIFY(same(trace->records[1], {20, 6, 1, 3, 1, 0}));
+}
+
+void TestTraceFile::ranksBeyond16Bits()
+{
+    Trace trace = sample(0);
+    trace.ranks.resize(65'536);
+    trace.records = {{0, 1, 0, 0, 32'767, 0}, {0, 1, 0, 0, 32'768, 0}, {0, 1, 0, 0, 65'535, 3}};
+    QVERIFY(writeTrace(trace, path("wide.pltrace")).ok());
+    const auto back = readTrace(path("wide.pltrace"));
+    QVERIFY(back.ok());
     QVERIFY(std::ranges::equal(back->records, trace.records, same));
 }
 
 void TestTraceFile::everyPrefixReadsUpToItsLastWholeBlock()
 {
     const Trace trace = sample(40);
-    auto writer = TraceWriter::create(path("cut.pltrace"), trace.clock, trace.ranks, trace.tasks);
+    auto writer = TraceWriter::create(path("cut.pltrace"), trace.clock, trace);
     QVERIFY(writer.ok());
     const auto header = readFile(path("cut.pltrace"))->size();
     std::vector<std::size_t> ends{header};
@@ -150,9 +210,11 @@ void TestTraceFile::everyFlippedBitIsNoticed()
 
 void TestTraceFile::recordsOutOfTheTablesAreRefused()
 {
-    for (const auto &spoil : std::vector<void (*)(Record &)>{[](Record &r) { r.task = 5; }, [](Record &r) { r.rank = 2; }, [](Record &r) { r.rank = -1; },
-                                                             [](Record &r) { r.lane = -1; }, [](Record &r) { r.duration = -1; },
-                                                             [](Record &r) { r.start = std::numeric_limits<std::int64_t>::max(); }}) {
+    for (const auto &spoil :
+         std::vector<void (*)(Record &)>{[](Record &r) { r.task = 5; }, [](Record &r) { r.rank = 2; },
+                                         [](Record &r) { r.rank = -1; }, [](Record &r) { r.lane = -1; },
+                                         [](Record &r) { r.lane = 4; }, [](Record &r) { r.duration = -1; },
+                                         [](Record &r) { r.start = std::numeric_limits<std::int64_t>::max(); }}) {
         Trace trace = sample(3);
         spoil(trace.records[1]);
         QVERIFY(writeTrace(trace, path("spoiled.pltrace")).ok());
@@ -171,13 +233,13 @@ void TestTraceFile::refusesWhatIsNoTrace()
     QCOMPARE(read.error().code, ErrorCode::BadInput);
     QVERIFY(read.error().text().find("not a Planloom trace") != std::string::npos);
     QCOMPARE(readTrace(path("missing")).error().code, ErrorCode::NotFound);
-    QCOMPARE(TraceWriter::create(path("no/such/folder"), "wall", {}, {}).error().code, ErrorCode::Io);
+    QCOMPARE(TraceWriter::create(path("no/such/folder"), "wall", {}).error().code, ErrorCode::Io);
 }
 
 void TestTraceFile::fullDiskKeepsWholeBlocks()
 {
     const Trace trace = sample(3000);
-    auto writer = TraceWriter::create(path("full.pltrace"), trace.clock, trace.ranks, trace.tasks);
+    auto writer = TraceWriter::create(path("full.pltrace"), trace.clock, trace);
     QVERIFY(writer.ok());
     rlimit before{};
     QCOMPARE(::getrlimit(RLIMIT_FSIZE, &before), 0);

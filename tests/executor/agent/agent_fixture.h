@@ -2,7 +2,7 @@
 #pragma once
 
 #include "engine/base/files.h"
-#include "engine/graph/zoo.h"
+#include "engine/graph/zoo/zoo.h"
 #include "engine/plan/plan.h"
 #include "executor/agent/agent.h"
 #include "executor/agent/client.h"
@@ -19,7 +19,8 @@
 
 namespace planloom::testing {
 
-/// A small multi-layer perceptron on @p ranks CPU devices of one machine: @p stages stages, the ranks shared out among them.
+/// A small multi-layer perceptron on @p ranks CPU devices of one machine: @p stages stages, the ranks shared out among
+/// them.
 inline Result<std::string> smallPlan(int ranks, int stages, std::int64_t batch = 8, std::int64_t microBatches = 4)
 {
     auto model = graph::mlp("small", {16, 32, 32, 4});
@@ -36,7 +37,8 @@ inline Result<std::string> smallPlan(int ranks, int stages, std::int64_t batch =
     if (!cluster)
         return cluster.error();
     plan::Document document;
-    document.subject = plan::makeSubject(std::make_shared<graph::Graph>(std::move(*model)), std::make_shared<cluster::Cluster>(std::move(*cluster)), nullptr, "zoo:small");
+    document.subject = plan::makeSubject(std::make_shared<graph::Graph>(std::move(*model)),
+                                         std::make_shared<cluster::Cluster>(std::move(*cluster)), nullptr, "zoo:small");
     const std::size_t layers = document.subject.layers().size();
     plan::Plan &plan = document.plan;
     plan.modelName = "small";
@@ -84,28 +86,29 @@ inline std::string smallData()
 /// Everything that a client is told.
 struct Heard {
     std::string runId, runDir;
-    std::vector<trace::RankInfo> ranks;
-    std::vector<trace::TaskInfo> tasks;
+    trace::Tables tables;
     std::vector<trace::Record> records;
     std::int64_t dropped = 0;
-    std::vector<agent::StepMetrics> steps;
+    std::vector<run::StepMetrics> steps;
     std::vector<agent::RunState> states;
-    std::optional<agent::RunSummary> summary;
+    std::optional<run::Summary> summary;
     std::function<void()> onStep;
 
     agent::RunEvents events()
     {
         agent::RunEvents all;
         all.onStarted = [this](const std::string &id, const std::string &dir) { runId = id, runDir = dir; };
-        all.onTraceTables = [this](const auto &r, const auto &t) { ranks = r, tasks = t; };
-        all.onRecords = [this](const auto &r, std::int64_t lost) { records.insert(records.end(), r.begin(), r.end()), dropped = lost; };
-        all.onStep = [this](const agent::StepMetrics &step) {
+        all.onTraceTables = [this](const trace::Tables &heard) { tables = heard; };
+        all.onRecords = [this](const auto &r, std::int64_t lost) {
+            records.insert(records.end(), r.begin(), r.end()), dropped = lost;
+        };
+        all.onStep = [this](const run::StepMetrics &step) {
             steps.push_back(step);
             if (onStep)
                 onStep();
         };
         all.onState = [this](agent::RunState state, const std::string &) { states.push_back(state); };
-        all.onSummary = [this](const agent::RunSummary &s) { summary = s; };
+        all.onSummary = [this](const run::Summary &s) { summary = s; };
         return all;
     }
 };
@@ -131,7 +134,8 @@ inline std::vector<int> processesWith(const std::string &text)
 }
 
 /// A test program is its own planloom: `PROGRAM agent ...` and `PROGRAM worker ...` do what the command does.
-inline std::optional<int> actAsPlanloom(int argc, char **argv, int (*worker)(const std::string &folder, const std::string &socket))
+inline std::optional<int> actAsPlanloom(int argc, char **argv,
+                                        int (*worker)(const std::string &folder, const std::string &socket))
 {
     const std::vector<std::string_view> arguments(argv + 1, argv + argc);
     if (arguments.size() >= 3 && arguments[0] == "agent")
@@ -143,6 +147,9 @@ inline std::optional<int> actAsPlanloom(int argc, char **argv, int (*worker)(con
 }
 
 /// A worker that trains; plans of tests hold all weights.
-inline int realWorker(const std::string &folder, const std::string &socket) { return agent::runWorkerProcess(folder, socket, {}); }
+inline int realWorker(const std::string &folder, const std::string &socket)
+{
+    return agent::runWorkerProcess(folder, socket, {});
+}
 
 } // namespace planloom::testing

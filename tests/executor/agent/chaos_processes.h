@@ -15,7 +15,7 @@
 #include <unistd.h>
 #include <vector>
 
-/// What a test does to processes and disks from outside, by way of /proc and mount(2).
+/// Faults of processes and disks from outside, by way of /proc and mount(2).
 namespace planloom::testing {
 
 /// Nothing of a file that is not there; files of /proc, too.
@@ -30,7 +30,8 @@ inline std::string textOf(const std::string &path)
 inline std::vector<int> childrenOf(int process)
 {
     std::vector<int> all;
-    for (const QString &thread : QDir(QString("/proc/%1/task").arg(process)).entryList(QDir::Dirs | QDir::NoDotAndDotDot)) {
+    for (const QString &thread :
+         QDir(QString("/proc/%1/task").arg(process)).entryList(QDir::Dirs | QDir::NoDotAndDotDot)) {
         std::istringstream text(textOf(fmt::format("/proc/{}/task/{}/children", process, thread.toStdString())));
         for (int child = 0; text >> child;)
             all.push_back(child);
@@ -49,7 +50,8 @@ inline std::vector<int> descendantsOf(int process)
     return all;
 }
 
-/// Every process that has @p text in its command line or its environment: what was started with it and all that it started. Not this one.
+/// Every process that has @p text in its command line or its environment: what was started with it and all that it
+/// started. Not this one.
 inline std::vector<int> processesOf(const std::string &text)
 {
     std::vector<int> found;
@@ -58,7 +60,9 @@ inline std::vector<int> processesOf(const std::string &text)
         const int process = name.toInt(&number);
         if (!number || process == ::getpid())
             continue;
-        const auto says = [&](const char *file) { return textOf(fmt::format("/proc/{}/{}", process, file)).find(text) != std::string::npos; };
+        const auto says = [&](const char *file) {
+            return textOf(fmt::format("/proc/{}/{}", process, file)).find(text) != std::string::npos;
+        };
         if (says("cmdline") || says("environ"))
             found.push_back(process);
     }
@@ -81,7 +85,8 @@ inline std::vector<int> standing(std::vector<int> processes)
 
 inline std::string commandLine(int process) { return textOf(fmt::format("/proc/{}/cmdline", process)); }
 
-/// Gives this process mounts that nobody else sees; to be called before it has threads. False where the system does not allow that.
+/// Gives this process private mounts; to be called before it has threads. False where the system does not
+/// allow that.
 inline bool ownMounts()
 {
     const auto user = ::getuid();
@@ -116,7 +121,11 @@ public:
         return true;
     }
     [[nodiscard]] bool there() const { return !m_path.empty(); }
-    bool grow(std::uintmax_t bytes) { return m_path.empty() || ::mount("none", m_path.c_str(), "tmpfs", MS_REMOUNT, fmt::format("size={}", bytes).c_str()) == 0; }
+    bool grow(std::uintmax_t bytes)
+    {
+        return m_path.empty()
+            || ::mount("none", m_path.c_str(), "tmpfs", MS_REMOUNT, fmt::format("size={}", bytes).c_str()) == 0;
+    }
 
 private:
     std::string m_path;

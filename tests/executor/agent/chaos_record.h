@@ -9,10 +9,10 @@
 #include <sstream>
 #include <vector>
 
-/// What tst_chaos writes down of its rounds.
+/// The record of tst_chaos's rounds.
 namespace planloom::testing {
 
-/// What a line of the record says.
+/// A line of the record.
 struct Outcome {
     unsigned round = 0;
     Kind kind = Kind::KillRank;
@@ -21,12 +21,14 @@ struct Outcome {
     bool struck = false; ///< it happened before the run was over
     bool passed = false;
     double seconds = 0;
-    double noticed = -1; ///< milliseconds from the signal to the agent's word that the gang is over; -1: not measured
-    double back = -1;    ///< to the next gang's first step
+    double noticed =
+        -1; ///< milliseconds from the signal to the agent's report that the worker group ended; -1: not measured
+    double back = -1; ///< to the next worker group's first step
 
     [[nodiscard]] std::string line() const
     {
-        return fmt::format("{},{},{},{},{},{},{:.2f},{:.0f},{:.0f}\n", round, static_cast<int>(kind), point.empty() ? "-" : point, resumed, int(struck), int(passed), seconds, noticed, back);
+        return fmt::format("{},{},{},{},{},{},{:.2f},{:.0f},{:.0f}\n", round, static_cast<int>(kind),
+                           point.empty() ? "-" : point, resumed, int(struck), int(passed), seconds, noticed, back);
     }
     static std::vector<Outcome> read(const std::string &path)
     {
@@ -37,7 +39,8 @@ struct Outcome {
             std::istringstream words(line);
             Outcome one;
             unsigned kind = 0;
-            words >> one.round >> kind >> one.point >> one.resumed >> one.struck >> one.passed >> one.seconds >> one.noticed >> one.back;
+            words >> one.round >> kind >> one.point >> one.resumed >> one.struck >> one.passed >> one.seconds
+                >> one.noticed >> one.back;
             one.kind = static_cast<Kind>(kind % kKinds);
             one.point = one.point == "-" ? "" : one.point;
             all.push_back(one);
@@ -46,13 +49,15 @@ struct Outcome {
     }
 };
 
-/// The failpoints at which nothing happened though each kind of fault was to: no process passes them, or their failpoint is not compiled in.
+/// The failpoints at which nothing happened though each kind of fault was to: no process passes them, or their
+/// failpoint is not compiled in.
 inline std::string neverHappened(const std::vector<Outcome> &all)
 {
     std::string points;
     for (const auto point : failpoints()) {
         const auto here = [point](const Outcome &one) { return one.point == point; };
-        if (std::count_if(all.begin(), all.end(), here) >= kKinds && std::none_of(all.begin(), all.end(), [&](const Outcome &one) { return here(one) && one.struck; }))
+        if (std::count_if(all.begin(), all.end(), here) >= kKinds
+            && std::none_of(all.begin(), all.end(), [&](const Outcome &one) { return here(one) && one.struck; }))
             points += fmt::format("{} ", point);
     }
     return points;
@@ -77,7 +82,9 @@ inline void printTable(const std::vector<Outcome> &all)
     for (unsigned kind = 0; kind < kKinds; ++kind)
         for (const bool anywhere : {true, false})
             row(fmt::format("{}, {}", kKindNames[kind], anywhere ? "at any moment" : "at a failpoint"),
-                [&](const Outcome &one) { return one.kind == static_cast<Kind>(kind) && one.point.empty() == anywhere; });
+                [&](const Outcome &one) {
+                    return one.kind == static_cast<Kind>(kind) && one.point.empty() == anywhere;
+                });
     for (const auto point : failpoints())
         row(fmt::format("at {}", point), [&](const Outcome &one) { return one.point == point; });
     row("resumed in the same layout", [](const Outcome &one) { return one.resumed == 1; });
@@ -91,12 +98,14 @@ inline void printTable(const std::vector<Outcome> &all)
         }
         std::sort(figures.begin(), figures.end());
         if (!figures.empty())
-            fmt::print("{}: median {:.0f} ms, most {:.0f} ms, of {}\n", what, figures[figures.size() / 2], figures.back(), figures.size());
+            fmt::print("{}: median {:.0f} ms, most {:.0f} ms, of {}\n", what, figures[figures.size() / 2],
+                       figures.back(), figures.size());
     };
-    times("from kill -9 of a rank to the word on it, the gang ended", Kind::KillRank, &Outcome::noticed);
-    times("from kill -9 of a rank to the next gang's first step", Kind::KillRank, &Outcome::back);
-    times("from SIGSTOP of a rank to the word on it (hung after 3 s), the gang ended", Kind::StopRank, &Outcome::noticed);
-    times("from SIGSTOP of a rank to the next gang's first step", Kind::StopRank, &Outcome::back);
+    times("from kill -9 of a rank to the agent's report, the worker group ended", Kind::KillRank, &Outcome::noticed);
+    times("from kill -9 of a rank to the next worker group's first step", Kind::KillRank, &Outcome::back);
+    times("from SIGSTOP of a rank to the agent's report (hung after 3 s), the worker group ended", Kind::StopRank,
+          &Outcome::noticed);
+    times("from SIGSTOP of a rank to the next worker group's first step", Kind::StopRank, &Outcome::back);
     std::vector<double> seconds;
     for (const Outcome &one : all)
         seconds.push_back(one.seconds);

@@ -12,13 +12,19 @@
 #include <map>
 #include <sstream>
 
-/// What tst_chaos trains, and what it reads of a run.
+/// The training of tst_chaos, and the files that it reads of a run.
 namespace planloom::testing {
 
 /// A GPT over bytes of four layers.
 inline std::string nanoPlan(Layout layout)
 {
-    graph::TransformerConfig config{.name = "gpt-nano", .layers = 4, .heads = 4, .hidden = 64, .feedForward = 256, .vocabulary = 256, .context = 64};
+    graph::TransformerConfig config{.name = "gpt-nano",
+                                    .layers = 4,
+                                    .heads = 4,
+                                    .hidden = 64,
+                                    .feedForward = 256,
+                                    .vocabulary = 256,
+                                    .context = 64};
     cluster::RegularCluster spec;
     spec.name = "pair";
     spec.perNode = 2;
@@ -26,7 +32,9 @@ inline std::string nanoPlan(Layout layout)
     spec.intraBandwidth = 4e9;
     spec.interPointToPoint = spec.interCollective = 1e9;
     plan::Document document;
-    document.subject = plan::makeSubject(std::make_shared<graph::Graph>(*graph::gpt(config)), std::make_shared<cluster::Cluster>(*cluster::regular(spec)), nullptr, "zoo:gpt-nano");
+    document.subject =
+        plan::makeSubject(std::make_shared<graph::Graph>(*graph::gpt(config)),
+                          std::make_shared<cluster::Cluster>(*cluster::regular(spec)), nullptr, "zoo:gpt-nano");
     const std::size_t layers = document.subject.layers().size();
     plan::Plan &plan = document.plan;
     plan.modelName = "gpt-nano";
@@ -49,8 +57,12 @@ inline std::string nanoPlan(Layout layout)
             stage.zero = 1;
         if (layout == Layout::Tensors) {
             stage.mesh = {1, 2};
-            stage.shardings = {{"*.attn.c_attn.weight", "B,S(1:64+64+64)"}, {"*.attn.c_attn.bias", "B,S(0:64+64+64)"}, {"*.attn.c_proj.weight", "B,S(0)"},
-                               {"*.mlp.c_fc.weight", "B,S(1)"},              {"*.mlp.c_fc.bias", "B,S(0)"},              {"*.mlp.c_proj.weight", "B,S(0)"}};
+            stage.shardings = {{"*.attn.c_attn.weight", "B,S(1:64+64+64)"},
+                               {"*.attn.c_attn.bias", "B,S(0:64+64+64)"},
+                               {"*.attn.c_proj.weight", "B,S(0)"},
+                               {"*.mlp.c_fc.weight", "B,S(1)"},
+                               {"*.mlp.c_fc.bias", "B,S(0)"},
+                               {"*.mlp.c_proj.weight", "B,S(0)"}};
         }
         plan.stages.push_back(stage);
     }
@@ -66,21 +78,22 @@ inline std::string words()
     return text;
 }
 
-/// `PROGRAM train PLAN DATA RUN RESUME RESTARTS HUNG STEPS`: a client in a process of its own. It notes when the state changed.
+/// `PROGRAM train PLAN DATA RUN RESUME RESTARTS HUNG STEPS`: a client in a separate process. It notes when the state
+/// changed.
 inline int trainHere(char **argv)
 {
     agent::TrainRequest request;
     request.planJson = *readFile(argv[2]);
-    request.dataPath = argv[3];
+    request.settings.data = argv[3];
     request.runDir = argv[4];
     request.resume = std::string_view(argv[5]) == "1";
-    request.restarts = std::atoi(argv[6]);
-    request.hungSeconds = std::atof(argv[7]);
-    request.steps = std::atoi(argv[8]);
-    request.seed = 11;
-    request.threads = 1;
-    request.checkpointEvery = kEvery;
-    request.keep = kKeep;
+    request.settings.restarts = std::atoi(argv[6]);
+    request.settings.hungSeconds = std::atof(argv[7]);
+    request.settings.steps = std::atoi(argv[8]);
+    request.settings.seed = 11;
+    request.settings.threads = 1;
+    request.settings.checkpointEvery = kEvery;
+    request.settings.keep = kKeep;
     auto client = agent::Client::startLocal();
     if (!client) {
         fmt::print(stderr, "{}\n", client.error().text());
@@ -90,7 +103,8 @@ inline int trainHere(char **argv)
     const char *log = argv[9];
     events.onState = [&](agent::RunState state, const std::string &message) {
         if (std::FILE *file = std::fopen(log, "a")) {
-            fmt::print(file, "{} {} {}\n", std::chrono::steady_clock::now().time_since_epoch().count(), static_cast<int>(state), message);
+            fmt::print(file, "{} {} {}\n", std::chrono::steady_clock::now().time_since_epoch().count(),
+                       static_cast<int>(state), message);
             std::fclose(file);
         }
     };
@@ -131,12 +145,12 @@ inline Result<std::vector<double>> storedLossesOf(const std::string &run)
     if (!steps)
         return steps.error();
     std::vector<double> losses;
-    for (const store::Step &step : *steps)
+    for (const run::StepMetrics &step : *steps)
         losses.push_back(step.loss);
     return losses;
 }
 
-/// A run goes on without its data base where the disk is full, and says so.
+/// A run goes on without its data base where the disk is full, and reports it.
 inline std::string forgottenByTheDataBase(const std::string &run)
 {
     if (textOf(run + "/log").find("the run goes on without it") != std::string::npos)
@@ -147,10 +161,12 @@ inline std::string forgottenByTheDataBase(const std::string &run)
     std::vector<double> written;
     for (const std::string &loss : lossesOf(run))
         written.push_back(std::stod(loss));
-    return *stored == written ? std::string() : fmt::format("the data base has {} of {} steps, or other losses", stored->size(), written.size());
+    return *stored == written
+        ? std::string()
+        : fmt::format("the data base has {} of {} steps, or other losses", stored->size(), written.size());
 }
 
-/// The largest step of which the run's own log says that there is a checkpoint.
+/// The largest step with a checkpoint by the run's own log.
 inline std::int64_t committedBy(const std::string &run)
 {
     std::int64_t newest = 0;

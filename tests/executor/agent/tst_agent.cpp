@@ -19,7 +19,16 @@ using namespace planloom::testing;
 
 namespace {
 
-enum Pretend { Good = 1, ReportsError, Crashes, RunsUntilStopped, IgnoresStop, LeavesWithoutAWord, InputIsWrong, Floods };
+enum Pretend {
+    Good = 1,
+    ReportsError,
+    Crashes,
+    RunsUntilStopped,
+    IgnoresStop,
+    LeavesWithoutAWord,
+    InputIsWrong,
+    Floods
+};
 constexpr int kSteps = 5;
 
 int rankOf()
@@ -36,11 +45,15 @@ void pretendStep(runtime::WorkerChannel &channel, int rank, std::int64_t step)
         records[i].duration = 5;
         records[i].task = static_cast<std::int32_t>(i % 3);
         records[i].step = static_cast<std::int32_t>(step);
-        records[i].rank = static_cast<std::int16_t>(rank);
+        records[i].rank = rank;
     }
     channel.records(records, 0);
     if (rank == 0)
-        channel.metrics({.step = step, .loss = 2.0 / static_cast<double>(step + 1), .seconds = 0.001, .learningRate = 1e-3, .gradientNorm = 0.5});
+        channel.metrics({.step = step,
+                         .loss = 2.0 / static_cast<double>(step + 1),
+                         .seconds = 0.001,
+                         .learningRate = 1e-3,
+                         .gradientNorm = 0.5});
 }
 
 int pretendWorker(const std::string &folder, const std::string &socket)
@@ -66,7 +79,7 @@ int pretendWorker(const std::string &folder, const std::string &socket)
             break;
     }
     if (how == Floods && rank == 0)
-        channel->evaluation(0.5, 0.75, 40);
+        channel->evaluation({.loss = 0.5, .accuracy = 0.75, .samples = 40});
     const bool bad = (how == ReportsError && rank == 1) || how == InputIsWrong;
     if (how == InputIsWrong)
         channel->failing(ErrorCode::BadInput);
@@ -89,9 +102,9 @@ private:
     {
         TrainRequest asked;
         asked.planJson = *smallPlan(ranks, 1);
-        asked.dataPath = m_data;
-        asked.steps = kSteps;
-        asked.seed = how;
+        asked.settings.data = m_data;
+        asked.settings.steps = kSteps;
+        asked.settings.seed = how;
         asked.runDir = path(run);
         return asked;
     }
@@ -117,7 +130,6 @@ private slots:
     void strangersAreSentAway();
     void endsWithItsParent();
     void fullDiskIsOneError();
-    void summaryAsJson();
 };
 
 void TestAgent::initTestCase()
@@ -148,8 +160,8 @@ void TestAgent::runsToItsEnd()
     const Status status = m_client->train(request(Good, ranks, run.c_str()), heard.events());
     QVERIFY2(status.ok(), status.ok() ? "" : status.error().text().c_str());
     QCOMPARE(heard.runDir, path(run.c_str()));
-    QCOMPARE(heard.ranks.size(), static_cast<std::size_t>(ranks));
-    QVERIFY(!heard.tasks.empty());
+    QCOMPARE(heard.tables.ranks.size(), static_cast<std::size_t>(ranks));
+    QVERIFY(!heard.tables.tasks.empty());
     QCOMPARE(heard.records.size(), static_cast<std::size_t>(300 * kSteps * ranks));
     QCOMPARE(heard.dropped, std::int64_t{0});
     QCOMPARE(heard.steps.size(), std::size_t{kSteps});
@@ -172,10 +184,10 @@ void TestAgent::runsToItsEnd()
     QVERIFY(traced.ok());
     QCOMPARE(traced->records.size(), heard.records.size());
     QCOMPARE(traced->clock, std::string("wall"));
-    const auto metrics = metricsFromJson(*readFile(heard.runDir + "/metrics.jsonl"));
+    const auto metrics = run::metricsFromJson(*readFile(heard.runDir + "/metrics.jsonl"));
     QVERIFY(metrics.ok());
     QCOMPARE(metrics->size(), std::size_t{kSteps});
-    const auto summary = summaryFromJson(*readFile(heard.runDir + "/summary.json"));
+    const auto summary = run::summaryFromJson(*readFile(heard.runDir + "/summary.json"));
     QVERIFY(summary.ok());
     QCOMPARE(summary->lossLast, heard.summary->lossLast);
     QCOMPARE(summary->peakBytesPredicted, heard.summary->peakBytesPredicted);
@@ -188,8 +200,8 @@ void TestAgent::keepsEverythingThatALoudWorkerSays()
 {
     Heard heard;
     QVERIFY(m_client->train(request(Floods, 2, "loud"), heard.events()).ok());
-    QCOMPARE(heard.summary->evaluationSamples, std::int64_t{40});
-    QCOMPARE(heard.summary->evaluationAccuracy, 0.75);
+    QCOMPARE(heard.summary->evaluation->samples, std::int64_t{40});
+    QCOMPARE(heard.summary->evaluation->accuracy, 0.75);
 }
 
 void TestAgent::newFolderBeneathTheRoot()
@@ -208,11 +220,15 @@ void TestAgent::failures_data()
     QTest::addColumn<int>("ranks");
     QTest::addColumn<int>("code");
     QTest::addColumn<QString>("says");
-    QTest::newRow("a worker reports an error") << int(ReportsError) << 2 << int(ErrorCode::Failed) << "rank 1 (n0:g1): row 3 of the data is odd";
-    QTest::newRow("the input is wrong") << int(InputIsWrong) << 1 << int(ErrorCode::BadInput) << "row 3 of the data is odd";
+    QTest::newRow("a worker reports an error")
+        << int(ReportsError) << 2 << int(ErrorCode::Failed) << "rank 1 (n0:g1): row 3 of the data is odd";
+    QTest::newRow("the input is wrong") << int(InputIsWrong) << 1 << int(ErrorCode::BadInput)
+                                        << "row 3 of the data is odd";
     QTest::newRow("killed") << int(Crashes) << 2 << int(ErrorCode::Failed) << "rank 1 (n0:g1) ended unexpectedly";
-    QTest::newRow("one rank leaves without a word") << int(LeavesWithoutAWord) << 1 << int(ErrorCode::Failed) << "the dog ate my weights";
-    QTest::newRow("two ranks leave without a word") << int(LeavesWithoutAWord) << 2 << int(ErrorCode::Failed) << "exit status 3";
+    QTest::newRow("one rank leaves without a word")
+        << int(LeavesWithoutAWord) << 1 << int(ErrorCode::Failed) << "the dog ate my weights";
+    QTest::newRow("two ranks leave without a word")
+        << int(LeavesWithoutAWord) << 2 << int(ErrorCode::Failed) << "exit status 3";
 }
 
 void TestAgent::failures()
@@ -232,7 +248,7 @@ void TestAgent::failures()
     nothingIsLeft(run.c_str());
     if (!heard.steps.empty()) {
         QVERIFY(trace::readTrace(heard.runDir + "/trace.pltrace").ok());
-        QCOMPARE(metricsFromJson(*readFile(heard.runDir + "/metrics.jsonl"))->size(), heard.steps.size());
+        QCOMPARE(run::metricsFromJson(*readFile(heard.runDir + "/metrics.jsonl"))->size(), heard.steps.size());
     } else {
         QVERIFY(!std::filesystem::exists(heard.runDir + "/plan.json"));
     }
@@ -246,7 +262,7 @@ void TestAgent::stopsOnRequest()
             m_client->stop();
     };
     TrainRequest asked = request(RunsUntilStopped, 2, "stopped");
-    asked.steps = 1'000'000;
+    asked.settings.steps = 1'000'000;
     const Status status = m_client->train(asked, heard.events());
     QVERIFY(!status.ok());
     QCOMPARE(status.error().code, ErrorCode::Cancelled);
@@ -254,7 +270,7 @@ void TestAgent::stopsOnRequest()
     QCOMPARE(heard.states.back(), RunState::Stopped);
     QVERIFY(heard.summary.has_value());
     QCOMPARE(heard.summary->steps, static_cast<std::int64_t>(heard.steps.size()));
-    QVERIFY(summaryFromJson(*readFile(heard.runDir + "/summary.json")).ok());
+    QVERIFY(run::summaryFromJson(*readFile(heard.runDir + "/summary.json")).ok());
     nothingIsLeft("stopped");
 }
 
@@ -267,7 +283,7 @@ void TestAgent::stopsARunThatHasNotBegun()
             m_client->stop();
     };
     TrainRequest asked = request(RunsUntilStopped, 1, "stopped-before");
-    asked.steps = 1'000'000;
+    asked.settings.steps = 1'000'000;
     m_client->stop();
     QCOMPARE(m_client->train(asked, heard.events()).error().code, ErrorCode::Cancelled);
     QVERIFY(heard.steps.size() < kTooMany);
@@ -284,7 +300,7 @@ void TestAgent::stopsByForce()
     Heard heard;
     heard.onStep = [&] { m_client->stop(); }; // again and again
     TrainRequest asked = request(IgnoresStop, 1, "forced");
-    asked.steps = 1'000'000;
+    asked.settings.steps = 1'000'000;
     const Status status = m_client->train(asked, heard.events());
     QCOMPARE(status.error().code, ErrorCode::Cancelled);
     QVERIFY2(status.error().text().find("by force") != std::string::npos, status.error().text().c_str());
@@ -306,7 +322,7 @@ void TestAgent::aClientThatLeavesStopsItsRun()
     QVERIFY(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
     QTRY_VERIFY_WITH_TIMEOUT(std::filesystem::exists(path("left/summary.json")), 15'000);
     nothingIsLeft("left");
-    const auto summary = summaryFromJson(*readFile(path("left/summary.json")));
+    const auto summary = run::summaryFromJson(*readFile(path("left/summary.json")));
     QVERIFY(summary.ok());
     QVERIFY(summary->steps >= 3);
 }
@@ -333,12 +349,12 @@ void TestAgent::refusals()
     TrainRequest asked = request(Good, 1, "refused");
     switch (what) {
     case 0: asked.planJson = R"({"schema": "planloom.plan/1"})"; break;
-    case 1: asked.dataPath = path("nowhere.csv"); break;
-    case 2: asked.dataPath = "data.csv"; break;
-    case 3: asked.steps = 0; break;
+    case 1: asked.settings.data = path("nowhere.csv"); break;
+    case 2: asked.settings.data = "data.csv"; break;
+    case 3: asked.settings.steps = 0; break;
     case 4: asked.runDir = "refused"; break;
     case 5: asked.runDir = m_data; break;
-    default: asked.holdout = 1; break;
+    default: asked.settings.holdout = 1; break;
     }
     Heard heard;
     const Status status = m_client->train(asked, heard.events());
@@ -362,10 +378,11 @@ void TestAgent::oneTrainingPerFolder()
         m_client->stop();
     };
     TrainRequest asked = request(RunsUntilStopped, 1, "busy");
-    asked.steps = 1'000'000;
+    asked.settings.steps = 1'000'000;
     QCOMPARE(m_client->train(asked, first.events()).error().code, ErrorCode::Cancelled);
     QVERIFY(!refused.ok());
-    QVERIFY2(refused.error().text().find("another training is running in this folder") != std::string::npos, refused.error().text().c_str());
+    QVERIFY2(refused.error().text().find("another training is running in this folder") != std::string::npos,
+             refused.error().text().c_str());
     QCOMPARE(first.summary->steps, static_cast<std::int64_t>(first.steps.size()));
 }
 
@@ -387,7 +404,8 @@ void TestAgent::runsAreNotOverwritten()
 
 void TestAgent::socketIsPrivate()
 {
-    QTRY_COMPARE(QDir(m_home.path()).entryList({"planloom-*"}, QDir::Dirs).size(), 1); // that of the client that left has gone
+    QTRY_COMPARE(QDir(m_home.path()).entryList({"planloom-*"}, QDir::Dirs).size(),
+                 1); // that of the client that left has gone
     const auto folders = QDir(m_home.path()).entryList({"planloom-*"}, QDir::Dirs);
     struct stat info {};
     const std::string folder = path(folders[0].toStdString().c_str());
@@ -412,7 +430,8 @@ void TestAgent::socketIsPrivate()
 void TestAgent::strangersAreSentAway()
 {
     const auto folders = QDir(m_home.path()).entryList({"planloom-*"}, QDir::Dirs);
-    const auto channel = connectWorkerChannel(path((folders[0] + "/agent.sock").toStdString().c_str()), "no such token");
+    const auto channel =
+        connectWorkerChannel(path((folders[0] + "/agent.sock").toStdString().c_str()), "no such token");
     channel->hello(0, ::getpid());
     QTRY_VERIFY(channel->stopRequested());
     channel->finished({}, "");
@@ -442,7 +461,7 @@ void TestAgent::fullDiskIsOneError()
     QVERIFY(client.ok());
     Heard heard;
     TrainRequest asked = request(RunsUntilStopped, 2, "full");
-    asked.steps = 1'000'000;
+    asked.settings.steps = 1'000'000;
     const Status status = (*client)->train(asked, heard.events());
     QVERIFY(!status.ok());
     QCOMPARE(status.error().code, ErrorCode::Io);
@@ -451,23 +470,7 @@ void TestAgent::fullDiskIsOneError()
     nothingIsLeft("full");
 }
 
-void TestAgent::summaryAsJson()
-{
-    RunSummary summary;
-    summary.steps = 3;
-    summary.lossLast = std::numeric_limits<double>::quiet_NaN();
-    summary.peakBytesMeasured = {1, 2};
-    const auto back = summaryFromJson(toJson(summary));
-    QVERIFY(back.ok());
-    QVERIFY(std::isnan(back->lossLast));
-    QCOMPARE(back->peakBytesMeasured, summary.peakBytesMeasured);
-    QVERIFY(!summaryFromJson("{\"steps\": -1}").ok());
-    QVERIFY(!summaryFromJson("[").ok());
-    QCOMPARE(metricsFromJson("{\"step\":0,\"loss\":null,\"seconds\":1,\"samples_per_second\":2}\n{\"step\":1,\"lo")->size(), std::size_t{1});
-    QVERIFY(!metricsFromJson("nonsense\n").ok());
-}
-
-/// A program of its own that starts a training and dies in its third step.
+/// A separate program that starts a training and dies in its third step.
 static int trainAndDie(const std::string &data, const std::string &run)
 {
     auto client = Client::startLocal();
@@ -475,9 +478,9 @@ static int trainAndDie(const std::string &data, const std::string &run)
         return 1;
     TrainRequest asked;
     asked.planJson = *smallPlan(2, 1);
-    asked.dataPath = data;
-    asked.steps = 1'000'000;
-    asked.seed = RunsUntilStopped;
+    asked.settings.data = data;
+    asked.settings.steps = 1'000'000;
+    asked.settings.seed = RunsUntilStopped;
     asked.runDir = run;
     Heard heard;
     heard.onStep = [&] {

@@ -1,18 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// Real training in real processes, to which something bad happens at a failpoint or at a moment that only the seed knows. Then the run is resumed,
-// often in another layout, and must end as if nothing had been: the same losses and the same last checkpoint, bit for bit, no checkpoint that can be
-// loaded but is wrong, none lost that was there, and no process left over. A few rounds by default; packaging/chaos runs more.
+// Real training in real processes, to which something bad happens at a failpoint or at a moment that only the seed
+// knows. Then the run is resumed, often in another layout, and must end as if nothing had been: the same losses and the
+// same last checkpoint, bit for bit, no checkpoint that can be loaded but is wrong, none lost that was there, and no
+// process left over. A few rounds by default; packaging/chaos runs more.
 //   PLANLOOM_CHAOS_ROUNDS, _FIRST, _SEED   which rounds
-//   PLANLOOM_CHAOS_RECORD                  a file that gets a line for each round; the table at the end is of all lines in it
-//   PLANLOOM_CHAOS_REFERENCES              a folder that keeps undisturbed runs, which every round is compared with, for another call
+//   PLANLOOM_CHAOS_RECORD                  a file that gets a line for each round; the table at the end is of all lines
+//   in it PLANLOOM_CHAOS_REFERENCES              a folder that keeps undisturbed runs, which every round is compared
+//   with, for another call
 #include "executor/agent/chaos_faults.h"
+#include "engine/run/settings.h"
 #include "executor/agent/chaos_processes.h"
 #include "executor/agent/chaos_record.h"
 #include "executor/agent/chaos_subject.h"
 
 #include "executor/agent/child.h"
 #include "executor/checkpoint/restore.h"
-#include "executor/runtime/run_request.h"
 
 #include <QTemporaryDir>
 #include <algorithm>
@@ -32,7 +34,8 @@ namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 using namespace std::chrono_literals;
 
-constexpr auto kPatience = 180s; ///< with whatever has to happen; only a machine that is busy with other things needs so much
+constexpr auto kPatience =
+    180s; ///< with whatever has to happen; only a machine that is busy with other things needs so much
 
 } // namespace
 
@@ -44,11 +47,17 @@ private:
     std::string m_references; ///< folder
     std::string m_record;
     std::map<Layout, std::vector<std::string>> m_expected; ///< losses
-    std::uintmax_t m_needed = 0; ///< bytes of a run's folder
+    std::uintmax_t m_needed = 0;                           ///< bytes of a run's folder
     bool m_disks = false;
 
-    std::string path(const std::string &name) const { return m_home.filePath(QString::fromStdString(name)).toStdString(); }
-    static unsigned number(const char *variable, unsigned fallback) { return qEnvironmentVariableIsSet(variable) ? qEnvironmentVariable(variable).toUInt() : fallback; }
+    std::string path(const std::string &name) const
+    {
+        return m_home.filePath(QString::fromStdString(name)).toStdString();
+    }
+    static unsigned number(const char *variable, unsigned fallback)
+    {
+        return qEnvironmentVariableIsSet(variable) ? qEnvironmentVariable(variable).toUInt() : fallback;
+    }
     std::string planOf(Layout layout) const { return path(fmt::format("plan{}.json", static_cast<int>(layout))); }
 
     struct How {
@@ -65,8 +74,15 @@ private:
     {
         agent::Command command;
         command.program = fs::read_symlink("/proc/self/exe").string();
-        command.arguments = {"train", planOf(how.layout), path("data.txt"), run, how.resume ? "1" : "0", std::to_string(how.restarts), std::to_string(how.hungSeconds),
-                             std::to_string(how.steps), statesOf(run)};
+        command.arguments = {"train",
+                             planOf(how.layout),
+                             path("data.txt"),
+                             run,
+                             how.resume ? "1" : "0",
+                             std::to_string(how.restarts),
+                             std::to_string(how.hungSeconds),
+                             std::to_string(how.steps),
+                             statesOf(run)};
         command.environment = agent::allowedEnvironment();
         command.environment.emplace_back("PLANLOOM_LOG=info"); // so that committedBy() has something to read
         if (!how.failpoints.empty())
@@ -115,7 +131,8 @@ private:
         const auto exit = wait(*client, said);
         if (exit && exit->status == 0 && exit->signal == 0)
             return {};
-        return fmt::format("{} in layout '{}' {}: {}{}", how.resume ? "resuming" : "training", name(how.layout), exit ? agent::describe(*exit) : "hangs", said, textOf(run + "/log"));
+        return fmt::format("{} in layout '{}' {}: {}{}", how.resume ? "resuming" : "training", name(how.layout),
+                           exit ? agent::describe(*exit) : "hangs", said, textOf(run + "/log"));
     }
 
     /// An undisturbed run of @p steps steps, with a checkpoint at its end: made where it is not there yet.
@@ -132,7 +149,8 @@ private:
             return reference(first, kSteps);
         if (steps == 0)
             return reference(then, kSteps);
-        const std::string run = fmt::format("{}/layout{}-steps{}-layout{}", m_references, static_cast<int>(first), steps, static_cast<int>(then));
+        const std::string run = fmt::format("{}/layout{}-steps{}-layout{}", m_references, static_cast<int>(first),
+                                            steps, static_cast<int>(then));
         if (fs::exists(run))
             return run;
         const auto from = reference(first, steps);
@@ -153,7 +171,8 @@ private:
         return run;
     }
 
-    // --- What happens -------------------------------------------------------------------------------------------------------------------
+    // --- Faults
+    // -------------------------------------------------------------------------------------------------------------------
 
     static int agentOf(int client)
     {
@@ -177,11 +196,13 @@ private:
         return workers.empty() ? -1 : workers[pick % workers.size()];
     }
 
-    /// Until it is time; false if the run was over before. @p stands gets those that stand at the failpoint.
-    bool waitForTheMoment(agent::Child &client, const std::string &run, const Fault &fault, std::string &said, std::vector<int> &stands) const
+    /// Until it is time; false if the run was over before. @p stands gets the ranks that stand at the failpoint.
+    bool waitForTheMoment(agent::Child &client, const std::string &run, const Fault &fault, std::string &said,
+                          std::vector<int> &stands) const
     {
         const auto until = Clock::now() + kPatience;
-        const bool stops = !fault.point.empty() && !fault.armed().empty() && fault.armed().find("=stop@") != std::string::npos;
+        const bool stops =
+            !fault.point.empty() && !fault.armed().empty() && fault.armed().find("=stop@") != std::string::npos;
         const auto due = [&] {
             if (stops)
                 stands = standing(descendantsOf(client.pid()));
@@ -194,7 +215,8 @@ private:
         }
         if (fault.point.empty() || !stops)
             std::this_thread::sleep_for(std::chrono::milliseconds(fault.milliseconds));
-        while ((fault.kind == Kind::KillRank || fault.kind == Kind::StopRank) && !stops && Clock::now() < until && workerOf(client.pid(), 0) < 0 && !client.poll())
+        while ((fault.kind == Kind::KillRank || fault.kind == Kind::StopRank) && !stops && Clock::now() < until
+               && workerOf(client.pid(), 0) < 0 && !client.poll())
             said += client.read(2); // it is starting
         return !client.poll();
     }
@@ -242,7 +264,7 @@ private:
         QVERIFY(writeFileAtomically(file, bytes).ok());
     }
 
-    /// From the signal to the agent's word on it, and to the next gang at work.
+    /// From the signal to the agent's report, and to the first step of the next worker group.
     void measure(const std::string &run, Clock::time_point struck, Outcome &outcome) const
     {
         std::istringstream lines(textOf(statesOf(run)));
@@ -254,7 +276,8 @@ private:
             const double after = static_cast<double>(at - struck.time_since_epoch().count()) * 1e-6;
             if (after < 0)
                 continue;
-            const bool over = state == static_cast<int>(agent::RunState::Restarting) || state == static_cast<int>(agent::RunState::Failed);
+            const bool over = state == static_cast<int>(agent::RunState::Restarting)
+                || state == static_cast<int>(agent::RunState::Failed);
             if (over && outcome.noticed < 0)
                 outcome.noticed = after;
             if (state == static_cast<int>(agent::RunState::Running) && restarting && outcome.back < 0)
@@ -263,7 +286,8 @@ private:
         }
     }
 
-    // --- What must hold -----------------------------------------------------------------------------------------------------------------
+    // --- Invariants
+    // -----------------------------------------------------------------------------------------------------------------
 
     /// Until no process of the run is left; what is left otherwise.
     std::string leftOver(const std::set<int> &left) const
@@ -309,12 +333,14 @@ private:
         const auto ours = tensorsOf(manifest);
         if (!theirs || !ours)
             return (theirs ? ours : theirs).error().text();
-        if (good->state.step != manifest.state.step || good->state.samples != manifest.state.samples || good->state.seed != manifest.state.seed)
+        if (good->state.step != manifest.state.step || good->state.samples != manifest.state.samples
+            || good->state.seed != manifest.state.seed)
             return fmt::format("{} is of another moment than {}", manifest.folder, good->folder);
-        return *theirs == *ours ? std::string() : fmt::format("the tensors in {} are not those in {}", manifest.folder, good->folder);
+        return *theirs == *ours ? std::string()
+                                : fmt::format("the tensors in {} are not those in {}", manifest.folder, good->folder);
     }
 
-    /// What no gang finished, and what is no checkpoint any more.
+    /// Unfinished and removed checkpoints.
     static std::string debris(const std::string &run)
     {
         for (const auto &entry : fs::directory_iterator(run + "/checkpoints")) {
@@ -374,7 +400,9 @@ private slots:
         const bool small = fault.kind == Kind::FullDisk && fault.point.empty() && !fault.smallFiles && m_disks;
         const std::string folder = path(fmt::format("round{}", round));
         if (small)
-            QVERIFY(disk.create(folder, static_cast<std::uintmax_t>(fault.room * static_cast<double>(m_needed)) & ~std::uintmax_t{4095}));
+            QVERIFY(disk.create(folder,
+                                static_cast<std::uintmax_t>(fault.room * static_cast<double>(m_needed))
+                                    & ~std::uintmax_t{4095}));
         const std::string run = small ? folder + "/run" : folder;
         runRound(fault, run, disk, outcome);
         outcome.passed = !QTest::currentTestFailed();
@@ -393,15 +421,20 @@ private slots:
         const auto all = Outcome::read(m_record);
         printTable(all);
         const std::string never = neverHappened(all);
-        QVERIFY2(never.empty(), ("passed by nobody: " + never).c_str());
+        QVERIFY2(never.empty(), ("passed by no process: " + never).c_str());
     }
 };
 
 void Chaos::runRound(const Fault &fault, const std::string &run, SmallDisk &disk, Outcome &outcome)
 {
-    How how{.layout = fault.first, .restarts = fault.restarts, .hungSeconds = (fault.kind == Kind::StopRank || fault.kind == Kind::FullDisk) && !fault.inAgent() ? 3.0 : 0.0, .failpoints = fault.armed()};
+    How how{.layout = fault.first,
+            .restarts = fault.restarts,
+            .hungSeconds =
+                (fault.kind == Kind::StopRank || fault.kind == Kind::FullDisk) && !fault.inAgent() ? 3.0 : 0.0,
+            .failpoints = fault.armed()};
     if (fault.kind == Kind::FullDisk && fault.point.empty() && !disk.there())
-        how.largestFile = static_cast<rlim_t>(fault.room * static_cast<double>(m_needed) / (kKeep + 2)); // from the first file that is too large to the last
+        how.largestFile = static_cast<rlim_t>(fault.room * static_cast<double>(m_needed)
+                                              / (kKeep + 2)); // from the first file that is too large to the last
     std::string said;
     if (fault.whenResumed) {
         auto client = start(run, {.layout = fault.first});
@@ -428,7 +461,9 @@ void Chaos::runRound(const Fault &fault, const std::string &run, SmallDisk &disk
     QVERIFY2(exit, ("the client hangs: " + said).c_str());
     const bool finished = exit->status == 0 && exit->signal == 0;
     if (fault.kind == Kind::Error || fault.kind == Kind::FullDisk) // there is no other sign of it
-        outcome.struck = !finished || (said + textOf(run + "/log")).find(fault.point.empty() ? "there is no checkpoint" : fault.point) != std::string::npos;
+        outcome.struck = !finished
+            || (said + textOf(run + "/log")).find(fault.point.empty() ? "there is no checkpoint" : fault.point)
+                != std::string::npos;
     if (outcome.struck && (fault.kind == Kind::KillRank || fault.kind == Kind::StopRank) && !fault.inAgent())
         measure(run, struck, outcome);
 
@@ -441,7 +476,7 @@ void Chaos::runRound(const Fault &fault, const std::string &run, SmallDisk &disk
     const std::int64_t newest = kept.empty() ? 0 : kept.front().state.step;
     QVERIFY2(newest >= std::max(before, committedBy(run)), said.c_str());
     if (fault.restarts > 0 && !(fault.inAgent() && fault.kind == Kind::KillRank))
-        QVERIFY2(finished, (said + textOf(run + "/log")).c_str()); // another gang came through
+        QVERIFY2(finished, (said + textOf(run + "/log")).c_str()); // another worker group came through
     if (finished) {
         QCOMPARE(lossesOf(run), m_expected[fault.first]);
         const std::string forgotten = forgottenByTheDataBase(run);
@@ -462,9 +497,9 @@ void Chaos::resumed(const Fault &fault, const std::string &run, std::int64_t fro
     const bool resume = fs::exists(run + "/request.json");
     const std::string said = train(run, {.layout = fault.then, .resume = resume});
     QVERIFY2(said.empty(), said.c_str());
-    const auto request = runtime::readRequest(run + "/request.json");
+    const auto request = run::readRequest(run + "/request.json");
     QVERIFY(request.ok());
-    QCOMPARE(request->firstStep, from);
+    QCOMPARE(request->from.step, from);
     const auto clean = reference(fault.first, from, fault.then);
     QVERIFY2(clean.ok(), clean.ok() ? "" : clean.error().text().c_str());
     QCOMPARE(lossesOf(run), lossesOf(*clean));

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Gangs of workers that die, freeze or get nothing done, and the gangs that follow them. The workers only pretend to train.
+// Worker groups that die, freeze or make no progress, and their successors. The workers only pretend to
+// train.
 #include "engine/store/store.h"
 #include "executor/agent/agent_fixture.h"
 #include "executor/agent/grpc_worker_channel.h"
 #include "executor/agent/launch.h"
-#include "executor/agent/run_metrics.h"
+#include "executor/agent/metrics_database.h"
 
 #include <QTemporaryDir>
 #include <cmath>
@@ -16,7 +17,7 @@ using namespace planloom::testing;
 
 namespace {
 
-/// What rank 1 does after its third step; the request's seed says which. Once: only the first gang's.
+/// Action of rank 1 after its third step, chosen by the request's seed. Once: only the first worker group's.
 enum Pretend { Good = 1, DiesOnce, DiesAlways, FreezesOnce, StallsOnce, ReportsError, InputIsWrong, AsksToKeep };
 constexpr int kSteps = 6;
 
@@ -38,7 +39,7 @@ void stall(runtime::WorkerChannel &channel)
     }
 }
 
-/// Nothing happens to a gang that is not yet complete: its run would never be said to be running.
+/// Nothing happens to a worker group that is not yet complete: its run would never be said to be running.
 void waitForTheOther(const std::string &folder)
 {
     for (bool there = false; !there;) {
@@ -67,12 +68,13 @@ const char *misbehave(Pretend how, const std::string &folder, runtime::WorkerCha
 std::string wrongAnswer(runtime::WorkerChannel &channel, const std::string &folder, std::int64_t steps)
 {
     if (channel.metricsKept() != std::optional<std::int64_t>(0))
-        return "the metrics were said to be kept before anybody asked";
+        return "the metrics were reported as kept before the request";
     channel.keepMetrics(steps);
     while (channel.metricsKept() == std::optional<std::int64_t>(0))
         std::this_thread::sleep_for(std::chrono::milliseconds(1));
     const auto lines = readFile(folder + "/metrics.jsonl");
-    const bool kept = channel.metricsKept() == steps && lines && std::ssize(*metricsFromJson(*lines)) == steps && validationsFromJson(*lines)->size() == 1;
+    const bool kept = channel.metricsKept() == steps && lines && std::ssize(*run::metricsFromJson(*lines)) == steps
+        && run::validationsFromJson(*lines)->size() == 1;
     return kept ? "" : "metrics that were said to be kept are not there";
 }
 
@@ -88,7 +90,11 @@ int pretendWorker(const std::string &folder, const std::string &socket)
     for (std::int64_t step = 0; step < kSteps && error.empty() && !channel->stopRequested(); ++step) {
         channel->progress(step, true);
         if (rank == 0)
-            channel->metrics({.step = step, .loss = 2.0 / static_cast<double>(step + 1), .seconds = 0.02, .learningRate = 1e-3, .gradientNorm = 0.5});
+            channel->metrics({.step = step,
+                              .loss = 2.0 / static_cast<double>(step + 1),
+                              .seconds = 0.02,
+                              .learningRate = 1e-3,
+                              .gradientNorm = 0.5});
         if (rank == 0 && step == 3)
             channel->validation({.step = step, .loss = 1, .accuracy = 0.5, .samples = 40});
         if (how == AsksToKeep && rank == 0 && step == 3)
@@ -110,17 +116,21 @@ private:
     QTemporaryDir m_home;
     std::unique_ptr<Client> m_client;
 
-    std::string path(const std::string &name) const { return m_home.filePath(QString::fromStdString(name)).toStdString(); }
+    std::string path(const std::string &name) const
+    {
+        return m_home.filePath(QString::fromStdString(name)).toStdString();
+    }
     TrainRequest request(Pretend how, const std::string &run, int restarts) const
     {
         TrainRequest asked;
         asked.planJson = *smallPlan(2, 1);
-        asked.dataPath = path("data.csv");
-        asked.steps = kSteps;
-        asked.seed = how;
+        asked.settings.data = path("data.csv");
+        asked.settings.steps = kSteps;
+        asked.settings.seed = how;
         asked.runDir = path(run);
-        asked.restarts = restarts;
-        asked.hungSeconds = how == FreezesOnce || how == StallsOnce ? 4 : 0; // heartbeats come every second, later on a busy machine
+        asked.settings.restarts = restarts;
+        asked.settings.hungSeconds =
+            how == FreezesOnce || how == StallsOnce ? 4 : 0; // heartbeats come every second, later on a busy machine
         return asked;
     }
     void nothingIsLeft(const std::string &run) const { QTRY_COMPARE(processesWith(path(run)).size(), std::size_t{0}); }
@@ -145,7 +155,8 @@ private slots:
         QTest::newRow("a rank gets nothing done") << int(StallsOnce) << "no task has ended for 4 s";
     }
 
-    /// After what happens to the first gang a second one does all steps; files and client have each step once in the end.
+    /// After what happens to the first worker group a second one does all steps; files and client have each step once
+    /// in the end.
     void goesOn()
     {
         QFETCH(int, how);
@@ -160,17 +171,19 @@ private slots:
         };
         const Status status = m_client->train(request(static_cast<Pretend>(how), run, 2), events);
         QVERIFY2(status.ok(), status.ok() ? "" : status.error().text().c_str());
-        QCOMPARE(heard.states, (std::vector{RunState::Starting, RunState::Running, RunState::Restarting, RunState::Running, RunState::Finished}));
+        QCOMPARE(heard.states,
+                 (std::vector{RunState::Starting, RunState::Running, RunState::Restarting, RunState::Running,
+                              RunState::Finished}));
         QVERIFY2(messages[2].contains(why), qPrintable(messages[2]));
         QVERIFY2(messages[2].contains("starting again, 1 of 2"), qPrintable(messages[2]));
         QCOMPARE(heard.summary->restarts, std::int64_t{1});
         QCOMPARE(heard.summary->steps, std::int64_t{kSteps});
         const auto lines = readFile(path(run) + "/metrics.jsonl");
-        const auto steps = metricsFromJson(*lines);
+        const auto steps = run::metricsFromJson(*lines);
         QCOMPARE(steps->size(), std::size_t{kSteps});
         QCOMPARE(steps->back().step, std::int64_t{kSteps - 1});
         QCOMPARE(steps->back().learningRate, 1e-3);
-        QCOMPARE(validationsFromJson(*lines)->size(), std::size_t{1});
+        QCOMPARE(run::validationsFromJson(*lines)->size(), std::size_t{1});
         QVERIFY(readFile(path(run) + "/log")->find(why.toStdString()) != std::string::npos);
         nothingIsLeft(run);
     }
@@ -181,9 +194,9 @@ private slots:
         Heard heard;
         int validations = 0;
         agent::RunEvents events = heard.events();
-        events.onValidation = [&](const Validation &seen) {
+        events.onValidation = [&](const run::Validation &seen) {
             ++validations;
-            QCOMPARE(seen.perplexity, std::exp(1.0));
+            QCOMPARE(seen.perplexity(), std::exp(1.0));
         };
         QVERIFY(m_client->train(request(Good, "sqlite", 0), events).ok());
         QCOMPARE(validations, 1);
@@ -196,7 +209,6 @@ private slots:
         const auto steps = workspace->steps(runs->front().id);
         QCOMPARE(steps->size(), std::size_t{kSteps});
         QCOMPARE(steps->back().gradientNorm, 0.5);
-        QCOMPARE(steps->back().samples, std::int64_t{8});
         QCOMPARE(workspace->validations(runs->front().id)->front().step, std::int64_t{3});
     }
 
@@ -209,7 +221,7 @@ private slots:
         QCOMPARE(heard.summary->steps, std::int64_t{kSteps});
     }
 
-    /// What an agent that was killed had not yet put into the data base is there once the run goes on.
+    /// Rows that a killed agent had not put into the data base are there after the resume.
     void theDataBaseCatchesUp()
     {
         Heard first;
@@ -221,17 +233,17 @@ private slots:
         }
         store::Run run;
         run.folder = path("behind");
-        auto metrics = RunMetrics::open(file, run);
+        auto metrics = MetricsDatabase::open(file, run);
         QVERIFY(metrics.ok());
         const auto lines = readFile(path("behind/metrics.jsonl"));
-        QVERIFY(metrics->catchUp(*metricsFromJson(*lines), *validationsFromJson(*lines)).ok());
+        QVERIFY(metrics->addMissing(*run::metricsFromJson(*lines), *run::validationsFromJson(*lines)).ok());
         auto workspace = store::Workspace::open(file);
         const auto steps = workspace->steps(workspace->listRuns()->front().id);
         QCOMPARE(steps->size(), std::size_t{kSteps});
         for (std::size_t step = 0; step < std::size_t{kSteps}; ++step) {
             QCOMPARE((*steps)[step].step, static_cast<std::int64_t>(step));
             QCOMPARE((*steps)[step].loss, 2.0 / static_cast<double>(step + 1));
-            QCOMPARE((*steps)[step].samples, std::int64_t{8});
+            QCOMPARE((*steps)[step].seconds * (*steps)[step].samplesPerSecond, 8.0);
         }
         QCOMPARE(workspace->validations(workspace->listRuns()->front().id)->size(), std::size_t{1});
     }
@@ -240,7 +252,7 @@ private slots:
     {
         QTest::addColumn<int>("how");
         QTest::addColumn<int>("restarts");
-        QTest::addColumn<int>("gangs");
+        QTest::addColumn<int>("groups");
         QTest::newRow("always dies") << int(DiesAlways) << 2 << 3;
         QTest::newRow("no restart was asked for") << int(DiesOnce) << 0 << 1;
         QTest::newRow("a worker's own error may go away") << int(ReportsError) << 1 << 2;
@@ -251,17 +263,17 @@ private slots:
     {
         QFETCH(int, how);
         QFETCH(int, restarts);
-        QFETCH(int, gangs);
+        QFETCH(int, groups);
         const std::string run = fmt::format("gives-up-{}", how);
         Heard heard;
         const Status status = m_client->train(request(static_cast<Pretend>(how), run, restarts), heard.events());
         QVERIFY(!status.ok());
-        QCOMPARE(int(std::count(heard.states.begin(), heard.states.end(), RunState::Restarting)), gangs - 1);
+        QCOMPARE(int(std::count(heard.states.begin(), heard.states.end(), RunState::Restarting)), groups - 1);
         QCOMPARE(heard.states.back(), RunState::Failed);
         nothingIsLeft(run);
     }
 
-    /// A stop between two gangs is a stop.
+    /// A stop between two worker groups is a stop.
     void stopWhileRestarting()
     {
         Heard heard;
@@ -284,7 +296,8 @@ private slots:
         Heard heard;
         const Status status = m_client->train(asked, heard.events());
         QCOMPARE(int(status.error().code), int(ErrorCode::NotFound));
-        QVERIFY2(status.error().text().find("holds no run that could be resumed") != std::string::npos, status.error().text().c_str());
+        QVERIFY2(status.error().text().find("holds no run to resume") != std::string::npos,
+                 status.error().text().c_str());
     }
 
     /// Without a checkpoint the run begins anew in its folder; its first trace is kept.
@@ -298,7 +311,7 @@ private slots:
         const Status status = m_client->train(asked, second.events());
         QVERIFY2(status.ok(), status.ok() ? "" : status.error().text().c_str());
         QCOMPARE(second.summary->steps, std::int64_t{kSteps});
-        QCOMPARE(metricsFromJson(*readFile(path("again/metrics.jsonl")))->size(), std::size_t{kSteps});
+        QCOMPARE(run::metricsFromJson(*readFile(path("again/metrics.jsonl")))->size(), std::size_t{kSteps});
         QVERIFY(trace::readTrace(path("again/trace.1.pltrace")).ok());
         QVERIFY(trace::readTrace(path("again/trace.pltrace")).ok());
     }

@@ -4,7 +4,7 @@
 #include "executor/agent/agent_fixture.h"
 #include "executor/checkpoint/restore.h"
 
-#include "engine/program/program.h"
+#include "engine/compile/compile.h"
 
 #include <QTemporaryDir>
 #include <cmath>
@@ -23,14 +23,17 @@ private:
     std::unique_ptr<Client> m_client;
     std::string m_data;
 
-    std::string path(const std::string &name) const { return m_home.filePath(QString::fromStdString(name)).toStdString(); }
+    std::string path(const std::string &name) const
+    {
+        return m_home.filePath(QString::fromStdString(name)).toStdString();
+    }
     TrainRequest request(int ranks, int stages, std::int64_t steps, const std::string &run) const
     {
         TrainRequest asked;
         asked.planJson = *smallPlan(ranks, stages);
-        asked.dataPath = m_data;
-        asked.steps = steps;
-        asked.seed = 5;
+        asked.settings.data = m_data;
+        asked.settings.steps = steps;
+        asked.settings.seed = 5;
         asked.runDir = path(run);
         return asked;
     }
@@ -78,7 +81,7 @@ void TestTrainingRun::trains()
     QFETCH(int, stages);
     constexpr std::int64_t kSteps = 30;
     TrainRequest asked = request(ranks, stages, kSteps, fmt::format("train{}x{}", ranks, stages));
-    asked.holdout = 0.2;
+    asked.settings.holdout = 0.2;
     Heard heard;
     const Status status = m_client->train(asked, heard.events());
     QVERIFY2(status.ok(), status.ok() ? "" : status.error().text().c_str());
@@ -89,11 +92,11 @@ void TestTrainingRun::trains()
     QVERIFY(heard.summary->lossLast < heard.summary->lossFirst);
     QCOMPARE(heard.summary->peakBytesMeasured, heard.summary->peakBytesPredicted);
     QCOMPARE(heard.summary->traceDropped, std::int64_t{0});
-    QCOMPARE(heard.summary->evaluationSamples, std::int64_t{40});
+    QCOMPARE(heard.summary->evaluation->samples, std::int64_t{40});
 
     // Every task of every rank is in the trace, once a step, under its own id.
     const auto document = plan::documentFromJson(asked.planJson);
-    const auto program = program::compile(document->plan, document->subject, {.bodies = false});
+    const auto program = compile::compilePlan(document->plan, document->subject, {.bodies = false});
     const auto traced = trace::readTrace(heard.summary->tracePath);
     QVERIFY(traced.ok());
     QCOMPARE(traced->dropped, std::int64_t{0});
@@ -181,8 +184,8 @@ void TestTrainingRun::resumes()
     QVERIFY(m_client->train(request(ranks, stages, kSteps, "whole" + name), whole.events()).ok());
 
     TrainRequest asked = request(ranks, stages, 1'000'000, "parts" + name);
-    asked.checkpointEvery = 4;
-    asked.keep = 1;
+    asked.settings.checkpointEvery = 4;
+    asked.settings.keep = 1;
     Heard first;
     first.onStep = [&] {
         if (first.steps.size() == 7)
@@ -191,16 +194,18 @@ void TestTrainingRun::resumes()
     QCOMPARE(m_client->train(asked, first.events()).error().code, ErrorCode::Cancelled);
     const auto stoppedAfter = static_cast<std::int64_t>(first.steps.size());
     asked = request(thenRanks, thenStages, std::max(kSteps, stoppedAfter), "parts" + name);
-    asked.checkpointEvery = 4;
+    asked.settings.checkpointEvery = 4;
     asked.resume = true;
     Heard second;
     const Status status = m_client->train(asked, second.events());
     QVERIFY2(status.ok(), status.ok() ? "" : status.error().text().c_str());
-    QCOMPARE(second.steps.empty() ? stoppedAfter : second.steps.front().step, stoppedAfter); // a stop leaves a checkpoint of its step
-    const auto steps = metricsFromJson(*readFile(path("parts" + name) + "/metrics.jsonl"));
+    QCOMPARE(second.steps.empty() ? stoppedAfter : second.steps.front().step,
+             stoppedAfter); // a stop leaves a checkpoint of its step
+    const auto steps = run::metricsFromJson(*readFile(path("parts" + name) + "/metrics.jsonl"));
     for (std::size_t i = 0; i < whole.steps.size(); ++i) {
         const double off = std::abs((*steps)[i].loss - whole.steps[i].loss);
-        QVERIFY2(off <= tolerance * whole.steps[i].loss, fmt::format("step {}: {} and {}", i, (*steps)[i].loss, whole.steps[i].loss).c_str());
+        QVERIFY2(off <= tolerance * whole.steps[i].loss,
+                 fmt::format("step {}: {} and {}", i, (*steps)[i].loss, whole.steps[i].loss).c_str());
     }
     nothingIsLeft("parts" + name);
 }
@@ -209,12 +214,12 @@ void TestTrainingRun::resumes()
 void TestTrainingRun::anotherBatchGoesOnInTheData()
 {
     TrainRequest asked = request(1, 1, 3, "batches");
-    asked.checkpointEvery = 100;
+    asked.settings.checkpointEvery = 100;
     QVERIFY(m_client->train(asked, {}).ok());
     asked.resume = true;
     for (const auto &[batch, steps, samples] : {std::tuple{4, 8, 44}, std::tuple{16, 10, 76}, std::tuple{8, 11, 84}}) {
         asked.planJson = *smallPlan(1, 1, batch);
-        asked.steps = steps;
+        asked.settings.steps = steps;
         QVERIFY(m_client->train(asked, {}).ok());
         const auto newest = checkpoint::newestCheckpoint(path("batches"));
         QVERIFY(newest.ok());
@@ -234,7 +239,7 @@ void TestTrainingRun::aResumeInVainChangesNothing_data()
     QTest::newRow("another model") << "model" << 4 << "";
 }
 
-/// What cannot go on is refused, and the folder is as it was: the next wish to resume finds all that the run was.
+/// A run that cannot be resumed is refused, and its folder does not change: the next resume finds the whole run.
 void TestTrainingRun::aResumeInVainChangesNothing()
 {
     QFETCH(QString, what);
@@ -242,9 +247,9 @@ void TestTrainingRun::aResumeInVainChangesNothing()
     QFETCH(QString, why);
     const std::string run = "vain-" + what.toStdString() + std::to_string(checkpointEvery);
     TrainRequest asked = request(1, 1, 6, run);
-    asked.checkpointEvery = checkpointEvery;
-    asked.holdout = 0.2;
-    asked.validateEvery = 2;
+    asked.settings.checkpointEvery = checkpointEvery;
+    asked.settings.holdout = 0.2;
+    asked.settings.validateEvery = 2;
     QVERIFY(m_client->train(asked, {}).ok());
     const auto contents = [&] {
         std::map<std::string, std::string> all;
@@ -256,17 +261,18 @@ void TestTrainingRun::aResumeInVainChangesNothing()
 
     TrainRequest other = asked;
     other.resume = true;
-    other.steps = 9;
+    other.settings.steps = 9;
     if (what == "seed")
-        other.seed = 2;
+        other.settings.seed = 2;
     if (what == "data") {
-        other.dataPath = path("odd.csv");
-        QVERIFY(writeFileAtomically(other.dataPath, "1,2,3\n4,5\n").ok());
+        other.settings.data = path("odd.csv");
+        QVERIFY(writeFileAtomically(other.settings.data, "1,2,3\n4,5\n").ok());
     }
     if (what == "model") {
         auto document = *plan::documentFromJson(asked.planJson);
         auto model = graph::mlp("small", {16, 24, 32, 4});
-        document.subject = plan::makeSubject(std::make_shared<graph::Graph>(std::move(*model)), document.subject.cluster, nullptr, "zoo:small");
+        document.subject = plan::makeSubject(std::make_shared<graph::Graph>(std::move(*model)),
+                                             document.subject.cluster, nullptr, "zoo:small");
         other.planJson = plan::toJson(document);
     }
     const Status refused = m_client->train(other, {});
@@ -283,10 +289,10 @@ void TestTrainingRun::aResumeInVainChangesNothing()
         QCOMPARE(std::ssize(*store->validations(row.id)), std::ptrdiff_t{3});
     }
     asked.resume = true;
-    asked.steps = 9;
+    asked.settings.steps = 9;
     const Status status = m_client->train(asked, {});
     QVERIFY2(status.ok(), status.ok() ? "" : status.error().text().c_str());
-    QCOMPARE(std::ssize(*metricsFromJson(*readFile(path(run) + "/metrics.jsonl"))), std::ptrdiff_t{9});
+    QCOMPARE(std::ssize(*run::metricsFromJson(*readFile(path(run) + "/metrics.jsonl"))), std::ptrdiff_t{9});
 }
 
 /// With a learning rate of 0 nothing gets better: the second validation after the first ends the run.
@@ -297,33 +303,34 @@ void TestTrainingRun::stopsEarly()
     document.plan.optimizer.learningRate = 0;
     document.plan.optimizer.weightDecay = 0;
     asked.planJson = plan::toJson(document);
-    asked.holdout = 0.2;
-    asked.validateEvery = 3;
-    asked.earlyStop = 2;
+    asked.settings.holdout = 0.2;
+    asked.settings.validateEvery = 3;
+    asked.settings.earlyStop = 2;
     Heard heard;
-    std::vector<Validation> seen;
+    std::vector<run::Validation> seen;
     RunEvents events = heard.events();
-    events.onValidation = [&seen](const Validation &validation) { seen.push_back(validation); };
+    events.onValidation = [&seen](const run::Validation &validation) { seen.push_back(validation); };
     const Status status = m_client->train(asked, events);
     QVERIFY2(status.ok(), status.ok() ? "" : status.error().text().c_str());
     QCOMPARE(seen.size(), std::size_t{3});
     QCOMPARE(seen[2].step, std::int64_t{8});
     QCOMPARE(seen[2].loss, seen[0].loss);
     QCOMPARE(seen[0].samples, std::int64_t{40});
-    QCOMPARE(seen[0].perplexity, std::exp(seen[0].loss));
+    QCOMPARE(seen[0].perplexity(), std::exp(seen[0].loss));
     QCOMPARE(heard.steps.size(), std::size_t{9});
     QVERIFY(heard.summary->stoppedEarly);
-    QCOMPARE(heard.summary->evaluationLoss, seen[0].loss);
+    QCOMPARE(heard.summary->evaluation->loss, seen[0].loss);
 }
 
 void TestTrainingRun::nothingToValidateWithIsSaid()
 {
     TrainRequest asked = request(1, 1, 3, "none-held-out");
-    asked.holdout = 0.001; // of 200 rows
-    asked.validateEvery = 1;
+    asked.settings.holdout = 0.001; // of 200 rows
+    asked.settings.validateEvery = 1;
     const Status status = m_client->train(asked, {});
     QCOMPARE(status.error().code, ErrorCode::BadInput);
-    QVERIFY2(status.error().text().find("0.001 of 200 samples leaves none") != std::string::npos, status.error().text().c_str());
+    QVERIFY2(status.error().text().find("0.001 of 200 samples leaves none") != std::string::npos,
+             status.error().text().c_str());
 }
 
 void TestTrainingRun::dataThatDoesNotFitIsNamed()
@@ -331,7 +338,7 @@ void TestTrainingRun::dataThatDoesNotFitIsNamed()
     const std::string bad = path("bad.csv");
     QVERIFY(writeFileAtomically(bad, "1,2,3\n4,5\n").ok());
     TrainRequest asked = request(2, 1, 3, "bad");
-    asked.dataPath = bad;
+    asked.settings.data = bad;
     Heard heard;
     const Status status = m_client->train(asked, heard.events());
     QVERIFY(!status.ok());

@@ -8,7 +8,7 @@
 #include "executor/checkpoint/lease.h"
 #include "executor/checkpoint/publish.h"
 #include "executor/checkpoint/restore.h"
-#include "tests/executor/checkpoint/gang.h"
+#include "tests/executor/checkpoint/worker_group.h"
 
 #include <QTemporaryDir>
 #include <QTest>
@@ -16,85 +16,24 @@
 #include <filesystem>
 #include <fmt/format.h>
 #include <fstream>
-#include <sys/mount.h>
 
 using namespace planloom;
 using namespace planloom::checkpoint;
-using checkpoint::testing::Gang;
+using checkpoint::testing::filesIn;
+using checkpoint::testing::WorkerGroup;
+using checkpoint::testing::groupIn;
+using checkpoint::testing::layout;
+using checkpoint::testing::resume;
 using Outcome = CheckpointWriter::Outcome;
 namespace fs = std::filesystem;
-namespace gangs = planloom::checkpoint::testing;
-
-namespace {
-
-std::unique_ptr<Gang> gangIn(const std::string &runDir, std::vector<gangs::RankPieces> ranks, int keep = 2)
-{
-    auto lease = Lease::acquire(runDir, "test");
-    if (!lease)
-        qFatal("%s", lease.error().text().c_str());
-    auto gang = Gang::create(runDir, std::move(ranks), lease->epoch(), keep);
-    if (!gang)
-        qFatal("%s", gang.error().text().c_str());
-    return *std::move(gang);
-}
-
-std::vector<gangs::RankPieces> layout(unsigned seed)
-{
-    std::mt19937 random(seed);
-    return gangs::randomLayout(random);
-}
-
-/// Reads the newest checkpoint into @p ranks; the step that is in all of them, or -1.
-std::int64_t resume(const std::string &runDir, std::vector<gangs::RankPieces> &ranks)
-{
-    const auto manifest = newestCheckpoint(runDir);
-    if (!manifest)
-        return -1;
-    for (auto &pieces : ranks) {
-        if (!restore(*manifest, gangs::piecesOf(pieces)) || !gangs::isAt(pieces, manifest->state.step))
-            return -1;
-    }
-    return manifest->state.step;
-}
-
-std::vector<std::string> filesIn(const std::string &folder)
-{
-    std::vector<std::string> names;
-    for (const auto &entry : fs::recursive_directory_iterator(folder))
-        names.push_back(entry.path().string());
-    std::sort(names.begin(), names.end());
-    return names;
-}
-
-/// A disk of 256 KiB.
-class SmallDisk {
-public:
-    explicit SmallDisk(std::string path) : m_path(std::move(path))
-    {
-        fs::create_directory(m_path);
-        mounted = ::mount("tmpfs", m_path.c_str(), "tmpfs", 0, "size=256k") == 0;
-    }
-    SmallDisk(const SmallDisk &) = delete;
-    SmallDisk &operator=(const SmallDisk &) = delete;
-    ~SmallDisk()
-    {
-        if (mounted)
-            ::umount2(m_path.c_str(), MNT_DETACH);
-    }
-    bool mounted = false;
-
-private:
-    std::string m_path;
-};
-
-} // namespace
+namespace fixture = planloom::checkpoint::testing;
 
 class TstCheckpoint : public QObject {
     Q_OBJECT
 private slots:
     void init()
     {
-        m_folder = std::make_unique<QTemporaryDir>(gangs::temporaryPlace());
+        m_folder = std::make_unique<QTemporaryDir>(fixture::temporaryPlace());
         m_run = m_folder->path().toStdString();
     }
     void cleanup() { QVERIFY(armFailpoints("").ok()); }
@@ -104,8 +43,8 @@ private slots:
         for (unsigned seed = 0; seed < 60; ++seed) {
             const std::string run = m_run + "/" + std::to_string(seed);
             fs::create_directory(run);
-            const auto gang = gangIn(run, layout(seed));
-            QCOMPARE(gang->save(5 + seed), Outcome::Published);
+            const auto group = groupIn(run, layout(seed));
+            QCOMPARE(group->save(5 + seed), Outcome::Published);
             for (unsigned other = 0; other < 4; ++other) {
                 auto ranks = layout(1000 + 4 * seed + other);
                 QCOMPARE(resume(run, ranks), 5 + seed);
@@ -115,55 +54,56 @@ private slots:
 
     void theManifestSaysWhereTrainingStood()
     {
-        const auto gang = gangIn(m_run, layout(3));
-        QCOMPARE(gang->save(120), Outcome::Published);
+        const auto group = groupIn(m_run, layout(3));
+        QCOMPARE(group->save(120), Outcome::Published);
         const auto manifest = newestCheckpoint(m_run);
         QVERIFY(manifest.ok());
-        QVERIFY(manifest->state == gangs::stateAt(120));
-        QCOMPARE(manifest->world, static_cast<int>(gang->ranks.size()));
+        QVERIFY(manifest->state == fixture::stateAt(120));
+        QCOMPARE(manifest->world, static_cast<int>(group->ranks.size()));
         QCOMPARE(manifest->lease, 1);
         QCOMPARE(manifest->folder, m_run + "/checkpoints/step-00000120");
         for (const auto &name : filesIn(manifest->folder))
             QVERIFY2(name.ends_with(".safetensors") || name.ends_with("/manifest.json"), name.c_str());
-        QCOMPARE(toJson(*manifestFromJson(*readFile(manifest->folder + "/manifest.json"))), *readFile(manifest->folder + "/manifest.json"));
+        QCOMPARE(toJson(*manifestFromJson(*readFile(manifest->folder + "/manifest.json"))),
+                 *readFile(manifest->folder + "/manifest.json"));
     }
 
     void trainingGoesOnWhileFilesAreWritten()
     {
-        const auto gang = gangIn(m_run, layout(4));
-        gang->fillAll(1);
-        gang->begin(1);
-        gang->fillAll(2); // the next step overwrites what is being saved
-        QVERIFY(!gang->writers.front()->idle());
-        QCOMPARE(gang->settle(), Outcome::Published);
-        QVERIFY(gang->writers.front()->idle());
+        const auto group = groupIn(m_run, layout(4));
+        group->fillAll(1);
+        group->begin(1);
+        group->fillAll(2); // the next step overwrites what is being saved
+        QVERIFY(!group->writers.front()->idle());
+        QCOMPARE(group->settle(), Outcome::Published);
+        QVERIFY(group->writers.front()->idle());
         auto ranks = layout(5);
         QCOMPARE(resume(m_run, ranks), 1);
     }
 
     void nobodyPublishesBeforeAllRanksAreDone()
     {
-        const auto gang = gangIn(m_run, layout(6));
-        QVERIFY(gang->writers.size() > 1);
-        gang->fillAll(1);
-        gang->begin(1);
+        const auto group = groupIn(m_run, layout(6));
+        QVERIFY(group->writers.size() > 1);
+        group->fillAll(1);
+        group->begin(1);
         // The last rank never votes: its shard may be missing.
         for (int i = 0; i < 200; ++i) {
             Votes sums;
-            for (std::size_t rank = 0; rank + 1 < gang->writers.size(); ++rank)
-                sums.ready += gang->writers[rank]->votes().ready;
-            for (auto &writer : gang->writers)
+            for (std::size_t rank = 0; rank + 1 < group->writers.size(); ++rank)
+                sums.ready += group->writers[rank]->votes().ready;
+            for (auto &writer : group->writers)
                 QCOMPARE(writer->agree(sums), Outcome::Nothing);
         }
         QVERIFY(!newestCheckpoint(m_run).ok());
-        QCOMPARE(gang->settle(), Outcome::Published);
+        QCOMPARE(group->settle(), Outcome::Published);
     }
 
     void theNewestStay()
     {
-        const auto gang = gangIn(m_run, layout(7), 3);
+        const auto group = groupIn(m_run, layout(7), 3);
         for (std::int64_t step = 10; step <= 60; step += 10)
-            QCOMPARE(gang->save(step), Outcome::Published);
+            QCOMPARE(group->save(step), Outcome::Published);
         std::vector<std::int64_t> steps;
         for (const auto &manifest : checkpoints(m_run))
             steps.push_back(manifest.state.step);
@@ -173,9 +113,9 @@ private slots:
 
     void damageAnywhereIsSeen()
     {
-        const auto gang = gangIn(m_run, layout(8), 0);
-        QCOMPARE(gang->save(1), Outcome::Published);
-        QCOMPARE(gang->save(2), Outcome::Published);
+        const auto group = groupIn(m_run, layout(8), 0);
+        QCOMPARE(group->save(1), Outcome::Published);
+        QCOMPARE(group->save(2), Outcome::Published);
         const std::string folder = newestCheckpoint(m_run)->folder;
         std::mt19937 random(8);
         auto ranks = layout(9);
@@ -206,8 +146,8 @@ private slots:
 
     void restoreItselfSeesDamage()
     {
-        const auto gang = gangIn(m_run, layout(10));
-        QCOMPARE(gang->save(1), Outcome::Published);
+        const auto group = groupIn(m_run, layout(10));
+        QCOMPARE(group->save(1), Outcome::Published);
         const auto manifest = newestCheckpoint(m_run);
         const std::string path = manifest->folder + "/" + manifest->files.front().name;
         std::string bytes = *readFile(path);
@@ -216,7 +156,7 @@ private slots:
         Status worst;
         auto ranks = layout(11);
         for (auto &pieces : ranks)
-            if (const Status done = restore(*manifest, gangs::piecesOf(pieces)); !done)
+            if (const Status done = restore(*manifest, fixture::piecesOf(pieces)); !done)
                 worst = done;
         QVERIFY(!worst.ok());
         QVERIFY(worst.error().text().find("checksum") != std::string::npos);
@@ -224,8 +164,8 @@ private slots:
 
     void aLinkIsNotAShard()
     {
-        const auto gang = gangIn(m_run, layout(10));
-        QCOMPARE(gang->save(1), Outcome::Published);
+        const auto group = groupIn(m_run, layout(10));
+        QCOMPARE(group->save(1), Outcome::Published);
         const auto manifest = newestCheckpoint(m_run);
         const std::string path = manifest->folder + "/" + manifest->files.front().name;
         fs::rename(path, m_run + "/elsewhere");
@@ -246,15 +186,25 @@ private slots:
     {
         QFETCH(int, change);
         QFETCH(QString, says);
-        const auto gang = gangIn(m_run, layout(12));
-        QCOMPARE(gang->save(1), Outcome::Published);
+        const auto group = groupIn(m_run, layout(12));
+        QCOMPARE(group->save(1), Outcome::Published);
         std::vector<std::byte> memory(8 * 24 * 8);
-        Piece piece{"attn.weight", Kind::Parameter, graph::DType::F32, {8, 24}, wholeRegion({8, 24}), 0, 8 * 24, memory.data(), false};
+        Piece piece{"attn.weight", Kind::Parameter,      graph::DType::F32,
+                    {8, 24},       wholeRegion({8, 24}), 0,
+                    8 * 24,        memory.data(),        false};
         QVERIFY(restore(*newestCheckpoint(m_run), std::span(&piece, 1)).ok());
         if (change == 0)
             piece.name = "attn.bias";
         if (change == 1)
-            piece = {"bn.running_mean", Kind::Moment1, graph::DType::F32, {16}, wholeRegion({16}), 0, 16, memory.data(), false};
+            piece = {"bn.running_mean",
+                     Kind::ofOptimizer("moment1"),
+                     graph::DType::F32,
+                     {16},
+                     wholeRegion({16}),
+                     0,
+                     16,
+                     memory.data(),
+                     false};
         if (change == 2)
             piece.type = graph::DType::I32;
         if (change == 3) {
@@ -278,8 +228,10 @@ private slots:
         QVERIFY(checkComplete(manifest).ok());
         const Piece all{"w", Kind::Parameter, graph::DType::F32, {10}, wholeRegion({10}), 0, 10, memory.data(), false};
         std::vector<std::byte> stored(40);
-        auto shard = Shard::create({{"w0", Kind::Parameter, graph::DType::F32, {5}, wholeRegion({5}), 0, 5, stored.data(), true},
-                                    {"w1", Kind::Parameter, graph::DType::F32, {5}, wholeRegion({5}), 0, 5, stored.data(), true}}, 0);
+        auto shard = Shard::create(
+            {{"w0", Kind::Parameter, graph::DType::F32, {5}, wholeRegion({5}), 0, 5, stored.data(), true},
+             {"w1", Kind::Parameter, graph::DType::F32, {5}, wholeRegion({5}), 0, 5, stored.data(), true}},
+            0);
         (*shard)->copy();
         QVERIFY((*shard)->write(m_run, {}, {}).ok());
         manifest.folder = m_run;
@@ -290,30 +242,34 @@ private slots:
         QVERIFY2(status.error().text().find("exactly once") != std::string::npos, status.error().text().c_str());
     }
 
-    void anIncompleteGangIsNotPublished()
+    void anIncompleteGroupIsNotPublished()
     {
         auto ranks = layout(13);
         for (auto &pieces : ranks)
             for (auto &held : pieces)
                 if (held->piece.name == "mlp.weight")
-                    held->piece.writes = false; // nobody saves it
+                    held->piece.writes = false; // no rank saves it
         for (auto &pieces : ranks)
-            std::erase_if(pieces, [](const auto &held) { return held->piece.name == "mlp.weight" && held->piece.kind == Kind::Moment1 && held->piece.flatBegin > 0; });
-        auto some = std::find_if(ranks.front().begin(), ranks.front().end(), [](const auto &held) { return held->piece.flatCount > 1; });
+            std::erase_if(pieces, [](const auto &held) {
+                return held->piece.name == "mlp.weight" && held->piece.kind == Kind::ofOptimizer("moment1")
+                    && held->piece.flatBegin > 0;
+            });
+        auto some = std::find_if(ranks.front().begin(), ranks.front().end(),
+                                 [](const auto &held) { return held->piece.flatCount > 1; });
         QVERIFY(some != ranks.front().end());
         (*some)->piece.flatCount -= 1;
         (*some)->piece.writes = true;
-        const auto gang = gangIn(m_run, std::move(ranks));
-        QCOMPARE(gang->save(1), Outcome::Failed);
-        QVERIFY2(gang->failures().find("elements of") != std::string::npos, gang->failures().c_str());
+        const auto group = groupIn(m_run, std::move(ranks));
+        QCOMPARE(group->save(1), Outcome::Failed);
+        QVERIFY2(group->failures().find("elements of") != std::string::npos, group->failures().c_str());
         QVERIFY(!newestCheckpoint(m_run).ok());
         QVERIFY(fs::is_empty(m_run + "/checkpoints"));
     }
 
     void weightsForOtherPrograms()
     {
-        const auto gang = gangIn(m_run, layout(30));
-        QCOMPARE(gang->save(4), Outcome::Published);
+        const auto group = groupIn(m_run, layout(30));
+        QCOMPARE(group->save(4), Outcome::Published);
         for (const auto type : {graph::DType::F32, graph::DType::BF16}) {
             const std::string path = m_run + "/model.safetensors";
             QVERIFY(exportWeights(*newestCheckpoint(m_run), path, type).ok());
@@ -321,8 +277,8 @@ private slots:
             QVERIFY(file.ok());
             QCOMPARE(file->header().metadata.at("format"), std::string("pt"));
             std::size_t expected = 0;
-            for (const gangs::Whole &tensor : gangs::sampleTensors()) {
-                if (tensor.kind == Kind::Moment1 || tensor.kind == Kind::Moment2)
+            for (const fixture::Whole &tensor : fixture::sampleTensors()) {
+                if (tensor.kind != Kind::Parameter && tensor.kind != Kind::State)
                     continue;
                 ++expected;
                 const auto *stored = file->header().find(tensor.name);
@@ -332,7 +288,7 @@ private slots:
                 const auto size = static_cast<std::size_t>(graph::sizeOf(*stored->type));
                 const auto data = file->data(*stored);
                 for (std::size_t i = 0; i < data.size() / size; ++i) {
-                    const std::uint64_t bits = gangs::valueOf(tensor, static_cast<std::int64_t>(i), 4);
+                    const std::uint64_t bits = fixture::valueOf(tensor, static_cast<std::int64_t>(i), 4);
                     std::uint64_t wanted = bits;
                     if (*stored->type == graph::DType::BF16)
                         wanted = weights::toBFloat16(std::bit_cast<float>(static_cast<std::uint32_t>(bits)));
@@ -361,21 +317,23 @@ private slots:
     void nobodyTakesTheLeaseWhileItIsUsed()
     {
         const auto lease = Lease::acquire(m_run, "a");
-        QVERIFY(lease->whileHeld([&]() -> Status {
-            const auto other = Lease::acquire(m_run, "b", std::chrono::milliseconds(20));
-            return other ? Status(failed("taken")) : Status();
-        }).ok());
+        QVERIFY(lease
+                    ->whileHeld([&]() -> Status {
+                        const auto other = Lease::acquire(m_run, "b", std::chrono::milliseconds(20));
+                        return other ? Status(failed("taken")) : Status();
+                    })
+                    .ok());
         std::ofstream(m_run + "/lease.json") << "{\"epoch\": \"x\"}";
         QVERIFY(!Lease::acquire(m_run, "c").ok());
     }
 
-    void anOldGangCannotPublish()
+    void anOldGroupCannotPublish()
     {
-        const auto old = gangIn(m_run, layout(14));
+        const auto old = groupIn(m_run, layout(14));
         QCOMPARE(old->save(10), Outcome::Published);
         old->fillAll(20);
         old->begin(20);
-        const auto young = gangIn(m_run, layout(15)); // takes the lease
+        const auto young = groupIn(m_run, layout(15)); // takes the lease
         QCOMPARE(old->settle(), Outcome::Failed);
         auto ranks = layout(16);
         QCOMPARE(resume(m_run, ranks), 10);
@@ -388,9 +346,9 @@ private slots:
 
     void aStepMayBeSavedAgain()
     {
-        QCOMPARE(gangIn(m_run, layout(17))->save(10), Outcome::Published);
-        const auto gang = gangIn(m_run, layout(18), 0);
-        QCOMPARE(gang->save(10), Outcome::Published);
+        QCOMPARE(groupIn(m_run, layout(17))->save(10), Outcome::Published);
+        const auto group = groupIn(m_run, layout(18), 0);
+        QCOMPARE(group->save(10), Outcome::Published);
         QCOMPARE(checkpoints(m_run).size(), std::size_t{2});
         QCOMPARE(newestCheckpoint(m_run)->lease, 2);
         auto ranks = layout(19);
@@ -403,90 +361,40 @@ private slots:
         std::ofstream(m_run + "/checkpoints/.step-00000005.epoch-1/rank-00000.safetensors") << "half";
         fs::create_directories(m_run + "/checkpoints/step-00000006");
         std::ofstream(m_run + "/checkpoints/step-00000006/rank-00000.safetensors") << "no manifest";
-        const auto gang = gangIn(m_run, layout(20));
+        const auto group = groupIn(m_run, layout(20));
         QVERIFY(fs::is_empty(m_run + "/checkpoints"));
     }
 
     void givingUpLeavesNothing()
     {
         {
-            const auto gang = gangIn(m_run, layout(21));
-            gang->fillAll(1);
-            gang->begin(1);
+            const auto group = groupIn(m_run, layout(21));
+            group->fillAll(1);
+            group->begin(1);
         }
         QVERIFY(fs::is_empty(m_run + "/checkpoints"));
-    }
-
-    void everyFaultIsReportedAndLeavesTheOneBefore_data()
-    {
-        QTest::addColumn<QString>("name");
-        QTest::addColumn<QString>("action");
-        for (const auto name : failpoints())
-            if (name.starts_with("checkpoint.") && name != "checkpoint.restore-file")
-                for (const char *action : {"error", "full"})
-                    QTest::addRow("%s %s", std::string(name).c_str(), action) << QString::fromStdString(std::string(name)) << QString(action);
-    }
-    void everyFaultIsReportedAndLeavesTheOneBefore()
-    {
-        if (!failpointsWork())
-            QSKIP("failpoints are not compiled in");
-        QFETCH(QString, name);
-        QFETCH(QString, action);
-        const auto gang = gangIn(m_run, layout(22));
-        QCOMPARE(gang->save(1), Outcome::Published);
-        QCOMPARE(gang->save(2), Outcome::Published);
-        QVERIFY(armFailpoints((name + "=" + action).toStdString()).ok());
-        const Outcome outcome = gang->save(3);
-        QVERIFY(armFailpoints("").ok());
-        auto ranks = layout(23);
-        // Where only the old ones could not be removed, or the folder not be synced, the new one is there.
-        const bool late = name.startsWith("checkpoint.prune") || name == "checkpoint.manifest-renamed" || name == "checkpoint.parent-fsync";
-        QCOMPARE(outcome, name.startsWith("checkpoint.prune") ? Outcome::Published : Outcome::Failed);
-        QCOMPARE(resume(m_run, ranks), late ? 3 : 2);
-        if (outcome == Outcome::Failed)
-            QVERIFY2(gang->failures().find(action == "full" ? "No space left" : "failpoint") != std::string::npos, gang->failures().c_str());
-        // Training goes on, and so do checkpoints.
-        QCOMPARE(gang->save(4), Outcome::Published);
-        QCOMPARE(resume(m_run, ranks), 4);
-        for (const auto &entry : fs::directory_iterator(m_run + "/checkpoints"))
-            QVERIFY2(!entry.path().filename().string().starts_with("."), entry.path().c_str());
-    }
-
-    void aFullDiskIsReportedAndClearedUp()
-    {
-        const std::string run = m_run + "/disk";
-        const SmallDisk disk(run);
-        if (!disk.mounted)
-            QSKIP("mounting needs privileges");
-        const auto gang = gangIn(run, layout(24));
-        QCOMPARE(gang->save(1), Outcome::Published);
-        std::ofstream filler(run + "/filler", std::ios::binary);
-        const std::string block(4096, 'x');
-        while (filler.write(block.data(), std::ssize(block)).flush())
-            ;
-        const auto before = filesIn(run + "/checkpoints");
-        QCOMPARE(gang->save(2), Outcome::Failed);
-        QVERIFY2(gang->failures().find("No space left") != std::string::npos, gang->failures().c_str());
-        QCOMPARE(filesIn(run + "/checkpoints"), before);
-        filler.close();
-        fs::remove(run + "/filler");
-        QCOMPARE(gang->save(3), Outcome::Published);
-        auto ranks = layout(25);
-        QCOMPARE(resume(run, ranks), 3);
     }
 
     void hostileManifests_data()
     {
         QTest::addColumn<QString>("from");
         QTest::addColumn<QString>("to");
-        QTest::newRow("file outside") << "rank-00000.safetensors" << "../../etc/passwd.ors";
-        QTest::newRow("hidden file") << "\"rank-00000" << "\".ank-00000";
-        QTest::newRow("other schema") << "checkpoint/1" << "checkpoint/2";
-        QTest::newRow("kind") << "\"parameter\"" << "\"parametric\"";
-        QTest::newRow("type") << "\"float32\"" << "\"float99\"";
-        QTest::newRow("huge file number") << "\"file\":0" << "\"file\":999";
-        QTest::newRow("negative flat") << "\"flat\":[0," << "\"flat\":[-1,";
-        QTest::newRow("flat beyond") << "\"flat\":[0," << "\"flat\":[9000000,";
+        QTest::newRow("file outside") << "rank-00000.safetensors"
+                                      << "../../etc/passwd.ors";
+        QTest::newRow("hidden file") << "\"rank-00000"
+                                     << "\".ank-00000";
+        QTest::newRow("other schema") << "checkpoint/1"
+                                      << "checkpoint/2";
+        QTest::newRow("kind") << "\"parameter\""
+                              << "\"parametric\"";
+        QTest::newRow("type") << "\"float32\""
+                              << "\"float99\"";
+        QTest::newRow("huge file number") << "\"file\":0"
+                                          << "\"file\":999";
+        QTest::newRow("negative flat") << "\"flat\":[0,"
+                                       << "\"flat\":[-1,";
+        QTest::newRow("flat beyond") << "\"flat\":[0,"
+                                     << "\"flat\":[9000000,";
     }
     void hostileManifests()
     {
@@ -494,7 +402,8 @@ private slots:
         QFETCH(QString, to);
         Manifest manifest;
         manifest.files = {{"rank-00000.safetensors", 100, 1}};
-        manifest.pieces = {{{"w", Kind::Parameter, graph::DType::F32, {4}, wholeRegion({4}), 0, 4, nullptr, true}, 0, "w"}};
+        manifest.pieces = {
+            {{"w", Kind::Parameter, graph::DType::F32, {4}, wholeRegion({4}), 0, 4, nullptr, true}, 0, "w"}};
         const auto sealed = [](QString text) { // with a checksum that is right
             const std::string body = text.mid(text.indexOf('\n') + 1).toStdString();
             return fmt::format("{{\"crc32c\": \"{:08x}\",\n", crc32c(std::as_bytes(std::span(body)))) + body;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "executor/checkpoint/piece.h"
+#include "tests/executor/checkpoint/worker_group.h"
 
 #include <QTest>
 
@@ -7,6 +8,8 @@
 
 using namespace planloom;
 using checkpoint::Piece;
+using checkpoint::testing::localElements;
+using checkpoint::testing::numbers;
 using sharding::Region;
 
 namespace {
@@ -20,33 +23,6 @@ Piece pieceOf(std::vector<std::int64_t> shape, Region region, std::int64_t begin
     piece.flatBegin = begin;
     piece.flatCount = count;
     return piece;
-}
-
-std::int64_t localElements(const Region &region)
-{
-    std::int64_t count = 1;
-    for (const auto &axis : region) {
-        std::int64_t extent = 0;
-        for (const auto &interval : axis)
-            extent += interval.end - interval.begin;
-        count *= extent;
-    }
-    return count;
-}
-
-/// Row-major number in the whole tensor of each element of a region, by counting.
-std::vector<std::int64_t> numbers(const Piece &piece)
-{
-    std::vector<std::int64_t> result{0};
-    for (std::size_t axis = 0; axis < piece.shape.size(); ++axis) {
-        std::vector<std::int64_t> next;
-        for (const std::int64_t base : result)
-            for (const auto &interval : piece.region[axis])
-                for (std::int64_t at = interval.begin; at < interval.end; ++at)
-                    next.push_back(base * piece.shape[axis] + at);
-        result = std::move(next);
-    }
-    return {result.begin() + piece.flatBegin, result.begin() + piece.flatBegin + piece.flatCount};
 }
 
 Piece randomPiece(const std::vector<std::int64_t> &shape, std::mt19937 &random)
@@ -79,9 +55,11 @@ private slots:
         const Piece from = pieceOf({4, 6}, {{{0, 4}}, {{0, 3}}}, 3, 9);
         const Piece to = pieceOf({4, 6}, {{{1, 3}}, {{1, 2}, {2, 4}}}, 1, 5);
         std::vector<std::array<std::int64_t, 3>> runs;
-        checkpoint::eachCommonRun(from, to, [&](std::int64_t a, std::int64_t b, std::int64_t n) { runs.push_back({a, b, n}); });
-        // `to` holds, row by row, columns 1 2 3 of rows 1 and 2 without the very first: (1,2) (1,3) | (2,1) (2,2) (2,3).
-        // `from` holds columns 0 1 2 of rows 1 to 3: (1,2) is its number 2, (2,1) its 4 and (2,2) its 5.
+        checkpoint::eachCommonRun(from, to, [&](std::int64_t a, std::int64_t b, std::int64_t n) {
+            runs.push_back({a, b, n});
+        });
+        // `to` holds, row by row, columns 1 2 3 of rows 1 and 2 without the very first: (1,2) (1,3) | (2,1) (2,2)
+        // (2,3). `from` holds columns 0 1 2 of rows 1 to 3: (1,2) is its number 2, (2,1) its 4 and (2,2) its 5.
         QCOMPARE(runs, (std::vector<std::array<std::int64_t, 3>>{{2, 0, 1}, {4, 2, 1}, {5, 3, 1}}));
     }
 
@@ -90,14 +68,17 @@ private slots:
         const Piece from = pieceOf({8, 16, 4}, checkpoint::wholeRegion({8, 16, 4}), 100, 200);
         const Piece to = pieceOf({8, 16, 4}, checkpoint::wholeRegion({8, 16, 4}), 0, 512);
         std::vector<std::array<std::int64_t, 3>> runs;
-        checkpoint::eachCommonRun(from, to, [&](std::int64_t a, std::int64_t b, std::int64_t n) { runs.push_back({a, b, n}); });
+        checkpoint::eachCommonRun(from, to, [&](std::int64_t a, std::int64_t b, std::int64_t n) {
+            runs.push_back({a, b, n});
+        });
         QCOMPARE(runs, (std::vector<std::array<std::int64_t, 3>>{{0, 100, 200}}));
     }
 
     void agreesWithCounting()
     {
         std::mt19937 random(20);
-        const std::vector<std::vector<std::int64_t>> shapes{{}, {7}, {5, 4}, {3, 4, 5}, {2, 3, 2, 3}, {4, 0, 3}, {1, 6}};
+        const std::vector<std::vector<std::int64_t>> shapes{{},           {7},       {5, 4}, {3, 4, 5},
+                                                            {2, 3, 2, 3}, {4, 0, 3}, {1, 6}};
         std::int64_t overlaps = 0;
         for (int round = 0; round < 20000; ++round) {
             const auto &shape = shapes[static_cast<std::size_t>(round) % shapes.size()];
@@ -114,7 +95,8 @@ private slots:
                 }
             });
             for (std::size_t i = 0; i < got.size(); ++i) {
-                const bool shared = std::find(fromNumbers.begin(), fromNumbers.end(), toNumbers[i]) != fromNumbers.end();
+                const bool shared =
+                    std::find(fromNumbers.begin(), fromNumbers.end(), toNumbers[i]) != fromNumbers.end();
                 QCOMPARE(got[i], shared ? toNumbers[i] : -1);
                 overlaps += shared ? 1 : 0;
             }
@@ -127,7 +109,8 @@ private slots:
         const Piece none = pieceOf({4, 6}, checkpoint::wholeRegion({4, 6}), 1000, 0);
         QVERIFY(checkpoint::check(none).ok());
         int runs = 0;
-        checkpoint::eachCommonRun(none, pieceOf({4, 6}, checkpoint::wholeRegion({4, 6}), 0, 24), [&](std::int64_t, std::int64_t, std::int64_t) { ++runs; });
+        checkpoint::eachCommonRun(none, pieceOf({4, 6}, checkpoint::wholeRegion({4, 6}), 0, 24),
+                                  [&](std::int64_t, std::int64_t, std::int64_t) { ++runs; });
         QCOMPARE(runs, 0);
     }
 
@@ -141,14 +124,14 @@ private slots:
     {
         QFETCH(int, which);
         const std::vector<Piece> wrong{
-            pieceOf({4}, {}, 0, 0),                          // no region
-            pieceOf({4}, {{{0, 5}}}, 0, 1),                  // beyond the end
-            pieceOf({4}, {{{-1, 2}}}, 0, 1),                 // before the beginning
-            pieceOf({4}, {{{0, 2}, {1, 3}}}, 0, 1),          // overlapping itself
-            pieceOf({4}, {{{3, 2}}}, 0, 0),                  // backwards
-            pieceOf({4}, {{{0, 4}}}, 0, 5),                  // more than the region
-            pieceOf({4}, {{{0, 4}}}, -1, 2),                 // before the region
-            pieceOf({4}, {{{0, 4}}}, 4, 1),                  // behind the region
+            pieceOf({4}, {}, 0, 0),                                                              // no region
+            pieceOf({4}, {{{0, 5}}}, 0, 1),                                                      // beyond the end
+            pieceOf({4}, {{{-1, 2}}}, 0, 1),                                                     // before the beginning
+            pieceOf({4}, {{{0, 2}, {1, 3}}}, 0, 1),                                              // overlapping itself
+            pieceOf({4}, {{{3, 2}}}, 0, 0),                                                      // backwards
+            pieceOf({4}, {{{0, 4}}}, 0, 5),                                                      // more than the region
+            pieceOf({4}, {{{0, 4}}}, -1, 2),                                                     // before the region
+            pieceOf({4}, {{{0, 4}}}, 4, 1),                                                      // behind the region
             pieceOf({std::int64_t{1} << 40, std::int64_t{1} << 40}, {{{0, 1}}, {{0, 1}}}, 0, 1), // no such tensor
         };
         const Status status = checkpoint::check(wrong.at(static_cast<std::size_t>(which)));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "engine/import/claimed_operators.h"
+#include "engine/import/onnx/claimed_operators.h"
 #include "engine/weights/convert.h"
 #include "executor/conformance/forward_machine.h"
 
@@ -131,7 +131,8 @@ inline std::string differenceOf(const TensorFile &got, const TensorFile &expecte
         return std::string("is ") + graph::name(got.type) + ", expected " + graph::name(expected.type);
     if (got.dims != expected.dims)
         return "is " + graph::Shape::of(got.dims).text() + ", expected " + graph::Shape::of(expected.dims).text();
-    const bool floating = got.type == DType::F32 || got.type == DType::F64 || got.type == DType::F16 || got.type == DType::BF16;
+    const bool floating =
+        got.type == DType::F32 || got.type == DType::F64 || got.type == DType::F16 || got.type == DType::BF16;
     if (!floating)
         return got.data == expected.data ? std::string() : "differs";
     const std::size_t count = got.data.size() / static_cast<std::size_t>(graph::sizeOf(got.type));
@@ -151,8 +152,8 @@ inline bool maybeKnown(const TensorFile &tensor)
     return (tensor.type == graph::DType::I64 || tensor.type == graph::DType::I32) && tensor.data.size() <= 512;
 }
 
-/// Reads the model for these inputs: what operators want as constants is known to the importer, and all small integers where that is
-/// not enough.
+/// Reads the model for these inputs: what operators want as constants is known to the importer, and all small integers
+/// where that is not enough.
 inline Result<import::Model> modelFor(const BackendCase &one, const std::vector<TensorFile> &inputs)
 {
     std::vector<import::FedInput> fed;
@@ -168,7 +169,7 @@ inline Result<import::Model> modelFor(const BackendCase &one, const std::vector<
     return import::readOnnxExactly(bytes, one.name, one.folder.string(), fed);
 }
 
-/// What is wrong with one data set; empty if nothing.
+/// The mismatch of one data set; empty if none.
 inline std::string problemWith(const BackendCase &one, const fs::path &data)
 {
     auto inputs = tensorsOf(data, "input_");
@@ -194,7 +195,7 @@ inline std::string problemWith(const BackendCase &one, const fs::path &data)
     return {};
 }
 
-/// What is wrong with a case; empty if nothing.
+/// The mismatch of a case; empty if none.
 inline std::string problemWith(const BackendCase &one)
 {
     int sets = 0;

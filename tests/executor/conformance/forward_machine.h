@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "engine/import/onnx_exact.h"
+#include "engine/import/onnx/exact.h"
 #include "executor/device/kernel.h"
 
 #include <algorithm>

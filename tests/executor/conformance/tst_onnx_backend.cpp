@@ -23,8 +23,8 @@ struct Count {
 
 } // namespace
 
-/// ONNX's own backend tests (Debian package libonnx-testdata). A failure of a claimed operator is a failure here; what is out of
-/// scope is counted by reason in the table at the end.
+/// ONNX's own backend tests (Debian package libonnx-testdata). A failure of a claimed operator is a failure here; what
+/// is out of scope is counted by reason in the table at the end.
 class OnnxBackend : public QObject {
     Q_OBJECT
 
@@ -131,8 +131,8 @@ private:
         }
         for (const auto &[name, good] : m_passed)
             passed += good ? 1 : 0;
-        std::printf("\n%zu tests: %zu ran, %d passed, %zu failed, %zu out of scope\n", m_cases.size(), m_passed.size(), passed,
-                    m_passed.size() - static_cast<std::size_t>(passed), m_cases.size() - m_passed.size());
+        std::printf("\n%zu tests: %zu ran, %d passed, %zu failed, %zu out of scope\n", m_cases.size(), m_passed.size(),
+                    passed, m_passed.size() - static_cast<std::size_t>(passed), m_cases.size() - m_passed.size());
         for (const auto &[reason, count] : reasons)
             std::printf("  out of scope %4d  %s\n", count, reason.c_str());
         std::printf("operators not claimed:");

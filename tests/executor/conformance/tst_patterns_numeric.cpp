@@ -34,7 +34,10 @@ TensorFile tokens(const std::string &name, std::size_t count)
     std::vector<std::int64_t> values(count);
     for (std::size_t i = 0; i < count; ++i)
         values[i] = static_cast<std::int64_t>(i * 7 % 65);
-    TensorFile file{name, graph::DType::I64, {1, static_cast<std::int64_t>(count)}, std::vector<std::byte>(count * sizeof(std::int64_t))};
+    TensorFile file{name,
+                    graph::DType::I64,
+                    {1, static_cast<std::int64_t>(count)},
+                    std::vector<std::byte>(count * sizeof(std::int64_t))};
     std::memcpy(file.data.data(), values.data(), file.data.size());
     return file;
 }
@@ -74,7 +77,8 @@ private slots:
         QCOMPARE(want.size(), static_cast<std::size_t>(outputs));
         QCOMPARE(got.size(), want.size());
         for (std::size_t i = 0; i < got.size(); ++i)
-            QVERIFY2(std::abs(got[i] - want[i]) <= 1e-5F * (1 + std::abs(want[i])), qPrintable(QString("%1: %2, not %3").arg(i).arg(got[i]).arg(want[i])));
+            QVERIFY2(std::abs(got[i] - want[i]) <= 1e-5F * (1 + std::abs(want[i])),
+                     qPrintable(QString("%1: %2, not %3").arg(i).arg(got[i]).arg(want[i])));
     }
 
 private:
@@ -83,7 +87,8 @@ private:
         std::vector<TensorFile> inputs{input};
         for (const TensorId id : graph.withRole(graph::TensorRole::Input)) // labels, if a loss was added
             if (const graph::Tensor &tensor = graph.tensor(id); tensor.name != input.name)
-                inputs.push_back({tensor.name, tensor.type, tensor.shape.at(1), std::vector<std::byte>(static_cast<std::size_t>(tensor.bytes().value()))});
+                inputs.push_back({tensor.name, tensor.type, tensor.shape.at(1),
+                                  std::vector<std::byte>(static_cast<std::size_t>(tensor.bytes().value()))});
         ForwardMachine machine(graph);
         if (const std::string problem = machine.run(inputs); !problem.empty()) {
             qWarning("%s", problem.c_str());

@@ -22,7 +22,8 @@ QByteArray npy(const char *type, const QByteArray &shape, const std::vector<T> &
     QByteArray bytes("\x93NUMPY\x01\x00", 8);
     bytes += static_cast<char>(header.size() & 0xFF);
     bytes += static_cast<char>(header.size() >> 8);
-    return bytes + header + QByteArray(reinterpret_cast<const char *>(values.data()), static_cast<qsizetype>(values.size() * sizeof(T)));
+    return bytes + header
+        + QByteArray(reinterpret_cast<const char *>(values.data()), static_cast<qsizetype>(values.size() * sizeof(T)));
 }
 
 /// Words, of a table of 5, that an input of truth values and one of numbers go with; three classes.
@@ -35,8 +36,10 @@ Result<graph::Graph> model()
     const TensorId labels = b.input("labels", DType::I64, graph::Shape::batched({}));
     const TensorId table = b.parameter("table", graph::Shape::of({5, 3}), {});
     const TensorId sum = b.add("Add", {b.add("Gather", {table, words}), x});
-    const TensorId shown = b.add("Unsqueeze", {b.add("Cast", {seen}, {{"to", std::string("float32")}})}, {{"axes", std::vector<std::int64_t>{2}}});
-    const TensorId logits = b.add("ReduceMean", {b.add("Mul", {sum, shown})}, {{"axes", std::vector<std::int64_t>{1}}, {"keepdims", std::int64_t{0}}});
+    const TensorId shown = b.add("Unsqueeze", {b.add("Cast", {seen}, {{"to", std::string("float32")}})},
+                                 {{"axes", std::vector<std::int64_t>{2}}});
+    const TensorId logits = b.add("ReduceMean", {b.add("Mul", {sum, shown})},
+                                  {{"axes", std::vector<std::int64_t>{1}}, {"keepdims", std::int64_t{0}}});
     b.loss(b.add("SoftmaxCrossEntropyLoss", {logits, labels}, {{"ignore_index", std::int64_t{-100}}}));
     return std::move(b).build();
 }
@@ -97,15 +100,25 @@ private slots:
         QTest::addColumn<QString>("name");
         QTest::addColumn<QByteArray>("contents");
         QTest::addColumn<QString>("says");
-        QTest::newRow("missing") << "x" << QByteArray() << "is missing; the folder must hold words.npy, seen.npy, x.npy, labels.npy";
-        QTest::newRow("a word beyond the table") << "words" << npy<std::int32_t>("<i4", "(2, 2)", {1, 4, 5, 3}) << "sample 1 holds 5, and the model takes 0 to 4";
-        QTest::newRow("a word below") << "words" << npy<std::int32_t>("<i4", "(2, 2)", {1, -100, 2, 3}) << "sample 0 holds -100";
+        QTest::newRow("missing") << "x" << QByteArray()
+                                 << "is missing; the folder must hold words.npy, seen.npy, x.npy, labels.npy";
+        QTest::newRow("a word beyond the table") << "words" << npy<std::int32_t>("<i4", "(2, 2)", {1, 4, 5, 3})
+                                                 << "sample 1 holds 5, and the model takes 0 to 4";
+        QTest::newRow("a word below") << "words" << npy<std::int32_t>("<i4", "(2, 2)", {1, -100, 2, 3})
+                                      << "sample 0 holds -100";
         QTest::newRow("a class beyond") << "labels" << npy<std::int64_t>("<i8", "(2,)", {2, 3}) << "sample 1 holds 3";
-        QTest::newRow("a negative class") << "labels" << npy<std::int64_t>("<i8", "(2,)", {-1, 2}) << "sample 0 holds -1";
-        QTest::newRow("words that are real") << "words" << npy<float>("<f4", "(2, 2)", {1, 2, 3, 4}) << "save it as int64";
-        QTest::newRow("not finite") << "x" << npy<float>("<f4", "(2, 2, 3)", std::vector<float>(12, std::numeric_limits<float>::infinity())) << "sample 0 is not finite";
-        QTest::newRow("another size") << "seen" << npy<std::uint8_t>("|b1", "(2, 3)", {1, 0, 1, 1, 1, 1}) << "has 3 elements in a sample";
-        QTest::newRow("too few samples") << "seen" << npy<std::uint8_t>("|b1", "(1, 2)", {1, 0}) << "has 1 samples and labels.npy has 2";
+        QTest::newRow("a negative class")
+            << "labels" << npy<std::int64_t>("<i8", "(2,)", {-1, 2}) << "sample 0 holds -1";
+        QTest::newRow("words that are real")
+            << "words" << npy<float>("<f4", "(2, 2)", {1, 2, 3, 4}) << "save it as int64";
+        QTest::newRow("not finite") << "x"
+                                    << npy<float>("<f4", "(2, 2, 3)",
+                                                  std::vector<float>(12, std::numeric_limits<float>::infinity()))
+                                    << "sample 0 is not finite";
+        QTest::newRow("another size") << "seen" << npy<std::uint8_t>("|b1", "(2, 3)", {1, 0, 1, 1, 1, 1})
+                                      << "has 3 elements in a sample";
+        QTest::newRow("too few samples") << "seen" << npy<std::uint8_t>("|b1", "(1, 2)", {1, 0})
+                                         << "has 1 samples and labels.npy has 2";
         QTest::newRow("another format") << "seen" << QByteArray("1,0\n") << "is no .npy file";
         QTest::newRow("cut short") << "seen" << npy<std::uint8_t>("|b1", "(2, 2)", {1}) << "cut short";
     }
@@ -137,7 +150,10 @@ private:
         QVERIFY(file.open(QIODevice::WriteOnly));
         QCOMPARE(file.write(contents), contents.size());
     }
-    [[nodiscard]] Result<std::unique_ptr<data::DataSet>> open() const { return data::openDataSet(m_folder->path().toStdString(), m_needs); }
+    [[nodiscard]] Result<std::unique_ptr<data::DataSet>> open() const
+    {
+        return data::openDataSet(m_folder->path().toStdString(), m_needs);
+    }
 
     std::unique_ptr<QTemporaryDir> m_folder;
     Needs m_needs;

@@ -26,13 +26,15 @@ std::string bytesOf(const std::vector<T> &values)
     return bytes;
 }
 
-std::string npy(const std::string &descr, const std::string &shape, const std::string &elements, const std::string &order = "False")
+std::string npy(const std::string &descr, const std::string &shape, const std::string &elements,
+                const std::string &order = "False")
 {
     std::string header = "{'descr': '" + descr + "', 'fortran_order': " + order + ", 'shape': " + shape + ", }";
     header.resize((10 + header.size() + 1 + 63) / 64 * 64 - 11, ' ');
     header += '\n';
     const auto size = static_cast<std::uint16_t>(header.size());
-    return std::string("\x93NUMPY\x01\x00", 8) + static_cast<char>(size & 0xFF) + static_cast<char>(size >> 8) + header + elements;
+    return std::string("\x93NUMPY\x01\x00", 8) + static_cast<char>(size & 0xFF) + static_cast<char>(size >> 8) + header
+        + elements;
 }
 
 std::string idx(const std::vector<std::uint32_t> &shape, const std::string &elements, char type = 0x08)
@@ -155,7 +157,9 @@ void TestData::tokenFiles()
 void TestData::csv()
 {
     const std::string text = "1,-4,0\r\n2,3,1\r\n";
-    for (const std::string &path : {write("a.csv", text), write("marked.csv", "\xEF\xBB\xBF" + text), write("ends.csv", text + "\n \r\n\n"), write("h.csv", "width,height,kind\n" + text), write("a.csv.gz", gzip(text))}) {
+    for (const std::string &path :
+         {write("a.csv", text), write("marked.csv", "\xEF\xBB\xBF" + text), write("ends.csv", text + "\n \r\n\n"),
+          write("h.csv", "width,height,kind\n" + text), write("a.csv.gz", gzip(text))}) {
         const auto data = openDataSet(path, featuresOf(2, 2));
         QVERIFY2(data.ok(), data.ok() ? "" : data.error().text().c_str());
         QCOMPARE((*data)->samples(), 2);
@@ -167,17 +171,20 @@ void TestData::csv()
 
 void TestData::npyFiles()
 {
-    const auto lastColumn = openDataSet(write("f.npy", npy("<f4", "(2, 3)", bytesOf(Features{1, 2, 0, 3, 4, 1}))), featuresOf(2, 2));
+    const auto lastColumn =
+        openDataSet(write("f.npy", npy("<f4", "(2, 3)", bytesOf(Features{1, 2, 0, 3, 4, 1}))), featuresOf(2, 2));
     QVERIFY2(lastColumn.ok(), lastColumn.ok() ? "" : lastColumn.error().text().c_str());
     QCOMPARE(featuresAt(**lastColumn, 1, 2), (Features{3, 4}));
     QCOMPARE(labelsAt(**lastColumn, 1, 1), (Tokens{1}));
 
-    const auto doubles = openDataSet(write("d.npy", npy("<f8", "(1, 2)", bytesOf(std::vector<double>{0.5, 3}))), featuresOf(1, 4));
+    const auto doubles =
+        openDataSet(write("d.npy", npy("<f8", "(1, 2)", bytesOf(std::vector<double>{0.5, 3}))), featuresOf(1, 4));
     QVERIFY(doubles.ok());
     QCOMPARE(featuresAt(**doubles, 0, 1), (Features{0.5F}));
 
     write("u.labels.npy", npy("<i8", "(2,)", bytesOf(Tokens{4, 2})));
-    const auto images = openDataSet(write("u.npy", npy("|u1", "(2, 1, 2)", std::string("\x00\xFF\x33\x00", 4))), featuresOf(2, 5));
+    const auto images =
+        openDataSet(write("u.npy", npy("|u1", "(2, 1, 2)", std::string("\x00\xFF\x33\x00", 4))), featuresOf(2, 5));
     QVERIFY2(images.ok(), images.ok() ? "" : images.error().text().c_str());
     QCOMPARE(featuresAt(**images, 0, 2), (Features{0, 1}));
     QCOMPARE(featuresAt(**images, 1, 2), (Features{0.2F, 0}));
@@ -189,7 +196,8 @@ void TestData::idxFiles()
     write("train-labels-idx1-ubyte", idx({2}, std::string("\x07\x03", 2)));
     write("train-labels-idx1-ubyte.gz", gzip(idx({2}, std::string("\x07\x03", 2))));
     const std::string images = idx({2, 1, 2}, std::string("\x00\xFF\x33\x66", 4));
-    for (const std::string &path : {write("train-images-idx3-ubyte", images), write("train-images-idx3-ubyte.gz", gzip(images))}) {
+    for (const std::string &path :
+         {write("train-images-idx3-ubyte", images), write("train-images-idx3-ubyte.gz", gzip(images))}) {
         const auto data = openDataSet(path, featuresOf(2, 10));
         QVERIFY2(data.ok(), data.ok() ? "" : data.error().text().c_str());
         QCOMPARE(featuresAt(**data, 1, 2), (Features{0.2F, 0.4F}));
@@ -199,10 +207,7 @@ void TestData::idxFiles()
 
 void TestData::digits()
 {
-    const QString path = PLANLOOM_SOURCE_DIR "/../shared/golden/data/digits.csv.gz";
-    if (!QFile::exists(path))
-        QSKIP("the golden data are not beside the source tree");
-    const auto data = openDataSet(path.toStdString(), featuresOf(64, 10));
+    const auto data = openDataSet(PLANLOOM_SOURCE_DIR "/tests/golden/data/digits.csv.gz", featuresOf(64, 10));
     QVERIFY(data.ok());
     QCOMPARE((*data)->samples(), 1797);
     QCOMPARE(featuresAt(**data, 0, 64)[2], 5.0F / 16.0F);
@@ -216,13 +221,16 @@ void TestData::malformed_data()
     QTest::addColumn<bool>("tokens");
     QTest::addColumn<QByteArray>("says");
     QTest::addColumn<int>("line");
-    const auto row = [](const char *title, const char *name, const std::string &contents, bool tokens, const char *says, int line = 0) {
-        QTest::newRow(title) << QByteArray(name) << QByteArray(contents.data(), static_cast<qsizetype>(contents.size())) << tokens << QByteArray(says) << line;
+    const auto row = [](const char *title, const char *name, const std::string &contents, bool tokens, const char *says,
+                        int line = 0) {
+        QTest::newRow(title) << QByteArray(name) << QByteArray(contents.data(), static_cast<qsizetype>(contents.size()))
+                             << tokens << QByteArray(says) << line;
     };
     row("empty", "m.txt", "", true, "is empty");
     row("short text", "m.txt", "abc", true, "has 3 tokens");
     row("half a token", "m.u16", "abc", true, "no whole number of 2-byte tokens");
-    row("token out of the vocabulary", "m.u32", bytesOf(std::vector<std::uint32_t>{1, 2, 3, 300, 4}), true, "token 3 is 300");
+    row("token out of the vocabulary", "m.u32", bytesOf(std::vector<std::uint32_t>{1, 2, 3, 300, 4}), true,
+        "token 3 is 300");
     row("npy for a language model", "m.npy", npy("<f4", "(1, 2)", bytesOf(Features{1, 2})), true, ".npy");
     row("text for a table", "m.txt", "hello", false, "neither .npy");
     row("csv cell", "m.csv", "1,2,0\n1,x,0\n", false, "column 2 is \"x\"", 2);

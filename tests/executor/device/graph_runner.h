@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "engine/graph/differentiate.h"
-#include "engine/graph/zoo.h"
+#include "engine/graph/gradients/differentiate.h"
+#include "engine/graph/zoo/zoo.h"
 #include "executor/device/kernel.h"
 
 #include <bit>
@@ -13,7 +13,8 @@
 #include <string>
 #include <vector>
 
-// Runs a whole training graph by the kernels, every tensor in memory of its own: for comparing a graph with what a rewrite made of it.
+// Runs a whole training graph by the kernels, every tensor in separate memory: for comparing a graph with what a
+// rewrite made of it.
 namespace planloom::graphrun {
 
 using graph::DType;
@@ -109,7 +110,8 @@ public:
             device::AdamWStep how;
             how.learningRate = 3e-3;
             how.step = step + 1;
-            device::adamW(how, parameter, floats(m_training.gradients[p]), state.data(), state.data() + n, static_cast<std::int64_t>(n));
+            device::adamW(how, parameter, floats(m_training.gradients[p]), state.data(), state.data() + n,
+                          static_cast<std::int64_t>(n));
             if (tensor.type == DType::BF16)
                 narrow(master, at(tensor.id));
         }
@@ -128,7 +130,8 @@ private:
         std::vector<device::Argument> arguments;
         for (const TensorId id : ids) {
             if (id.valid())
-                arguments.push_back({m_training.graph.tensor(id).type, m_training.graph.tensor(id).shape.at(m_samples), true});
+                arguments.push_back(
+                    {m_training.graph.tensor(id).type, m_training.graph.tensor(id).shape.at(m_samples), true});
             else
                 arguments.push_back({DType::F32, {}, false});
         }
@@ -185,8 +188,8 @@ private:
     std::map<std::string, std::vector<float>> m_masters;
 };
 
-/// Largest difference of two vectors over the largest element of the first, or over @p floor if that is more: a gradient that is zero but
-/// for rounding (a key's bias) is not compared with itself.
+/// Largest difference of two vectors over the largest element of the first, or over @p floor if that is more: a
+/// gradient that is zero but for rounding (a key's bias) is not compared with itself.
 inline double apart(const std::vector<float> &a, const std::vector<float> &b, double floor)
 {
     double largest = floor;

@@ -10,9 +10,10 @@
 // All devices of a mesh in one process: kernels run device by device, and what communicates is done here, exactly.
 namespace planloom::cases {
 
-/// The part of a tensor with the batch in it that a device has: dimension 0 shares out the samples, @p samples to each device; the others split
-/// inside each sample.
-inline sharding::Region regionWithSamples(const graph::Shape &shape, const sharding::NdSbp &sbp, const sharding::Mesh &mesh, int device, std::int64_t samples)
+/// The part of a tensor with the batch in it that a device has: dimension 0 shares out the samples, @p samples to each
+/// device; the others split inside each sample.
+inline sharding::Region regionWithSamples(const graph::Shape &shape, const sharding::NdSbp &sbp,
+                                          const sharding::Mesh &mesh, int device, std::int64_t samples)
 {
     sharding::NdSbp inner = sbp;
     if (!inner.empty())
@@ -76,14 +77,19 @@ inline void addPart(Array &whole, const sharding::Region &region, const Array &p
 
 class MeshMachine {
 public:
-    MeshMachine(const graph::Graph &graph, sharding::Mesh mesh, std::int64_t samples) : m_graph(graph), m_mesh(std::move(mesh)), m_samples(samples)
+    MeshMachine(const graph::Graph &graph, sharding::Mesh mesh, std::int64_t samples)
+        : m_graph(graph),
+          m_mesh(std::move(mesh)),
+          m_samples(samples)
     {
         for (int device = 0; device < m_mesh.devices(); ++device) {
             m_buffers.emplace_back();
             for (const graph::Tensor &tensor : graph.tensors()) {
                 const std::int64_t elements = tensor.shape.elements(samples);
-                m_buffers.back().emplace_back(static_cast<std::size_t>(elements * graph::sizeOf(tensor.type)) + 1, std::byte{0xAB});
-                if (tensor.role == graph::TensorRole::Constant && !device::initialize(tensor, elements, 0, {}, m_buffers.back().back().data()))
+                m_buffers.back().emplace_back(static_cast<std::size_t>(elements * graph::sizeOf(tensor.type)) + 1,
+                                              std::byte{0xAB});
+                if (tensor.role == graph::TensorRole::Constant
+                    && !device::initialize(tensor, elements, 0, {}, m_buffers.back().back().data()))
                     m_problem = "constant " + tensor.name;
             }
         }
@@ -95,7 +101,10 @@ public:
         const graph::Tensor &tensor = m_graph.tensor(id);
         return fromBytes(tensor.type, tensor.shape.at(m_samples), data(device, id));
     }
-    [[nodiscard]] const std::vector<std::byte> &bytes(int device, TensorId id) const { return m_buffers[static_cast<std::size_t>(device)][id.index()]; }
+    [[nodiscard]] const std::vector<std::byte> &bytes(int device, TensorId id) const
+    {
+        return m_buffers[static_cast<std::size_t>(device)][id.index()];
+    }
 
     /// Bytes that the collectives moved, summed over the devices, as the boxing table counts them.
     [[nodiscard]] double moved() const { return m_moved; }
@@ -111,7 +120,7 @@ public:
     std::string run()
     {
         for (const graph::Op &op : m_graph.ops()) {
-            if (sharding::communicates(op.type))
+            if (op.traits().communicates())
                 communicate(op);
             else
                 for (int device = 0; device < m_mesh.devices() && m_problem.empty(); ++device)
@@ -136,7 +145,8 @@ private:
     {
         graph::Op placed = op;
         if (op.has("mesh_dim"))
-            placed.attributes["mesh_index"] = std::int64_t{m_mesh.coordinates(device)[static_cast<std::size_t>(op.integer("mesh_dim"))]};
+            placed.attributes["mesh_index"] =
+                std::int64_t{m_mesh.coordinates(device)[static_cast<std::size_t>(op.integer("mesh_dim"))]};
         std::vector<device::Argument> inputs;
         std::vector<device::Argument> outputs;
         std::vector<const void *> in;
@@ -181,7 +191,10 @@ private:
         if (op.type == "AllReduce" || op.type == "ReduceScatter") {
             const std::vector<float> sum = sumOf(line, in, inBytes / sizeof(float));
             for (std::size_t i = 0; i < parts; ++i)
-                std::memcpy(data(line[i], out), reinterpret_cast<const std::byte *>(sum.data()) + (op.type == "AllReduce" ? 0 : i * outBytes), outBytes);
+                std::memcpy(data(line[i], out),
+                            reinterpret_cast<const std::byte *>(sum.data())
+                                + (op.type == "AllReduce" ? 0 : i * outBytes),
+                            outBytes);
             m_moved += (op.type == "AllReduce" ? 2 : 1) * others * static_cast<double>(inBytes);
             return;
         }
@@ -189,7 +202,8 @@ private:
         const std::size_t block = gather ? inBytes : inBytes / parts;
         for (std::size_t to = 0; to < parts; ++to)
             for (std::size_t from = 0; from < parts; ++from)
-                std::memcpy(data(line[to], out) + from * block, data(line[from], in) + (gather ? 0 : to * block), block);
+                std::memcpy(data(line[to], out) + from * block, data(line[from], in) + (gather ? 0 : to * block),
+                            block);
         m_moved += others * static_cast<double>(gather ? outBytes : inBytes);
     }
 

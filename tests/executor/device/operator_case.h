@@ -14,7 +14,8 @@
 
 #include <cstring>
 
-// One operator with concrete arguments, and two ways to run the graphs that hold it: by the kernels, and by the reference.
+// One operator with concrete arguments, and two ways to run the graphs that hold it: by the kernels, and by the
+// reference.
 namespace planloom::cases {
 
 using graph::Attributes;
@@ -23,7 +24,7 @@ using reference::Array;
 using reference::Dims;
 using Ints = std::vector<std::int64_t>;
 
-inline constexpr std::int64_t kSamples = 2; ///< where a case says that its first dimension carries the batch
+inline constexpr std::int64_t kSamples = 2; ///< where the first dimension of a case carries the batch
 
 struct Input {
     Dims dims;
@@ -48,8 +49,14 @@ struct Input {
 
 /// A float input in [low, high) whose first dimension may carry the batch.
 inline Input real(Dims dims, double low = -1, double high = 1) { return {std::move(dims), low, high}; }
-inline Input batch(Dims dims, double low = -1, double high = 1) { return {std::move(dims), low, high, DType::F32, true}; }
-inline Input fixed(Dims dims, std::vector<double> values) { return {std::move(dims), 0, 0, DType::F32, false, true, std::move(values)}; }
+inline Input batch(Dims dims, double low = -1, double high = 1)
+{
+    return {std::move(dims), low, high, DType::F32, true};
+}
+inline Input fixed(Dims dims, std::vector<double> values)
+{
+    return {std::move(dims), 0, 0, DType::F32, false, true, std::move(values)};
+}
 inline Input frozen(Input input)
 {
     input.trained = false;
@@ -64,7 +71,10 @@ inline Input index(Dims dims, std::int64_t below, bool batched = false)
 {
     return {std::move(dims), 0, static_cast<double>(below), DType::I64, batched, false};
 }
-inline Input given(Dims dims, std::vector<double> values, DType type = DType::I64) { return {std::move(dims), 0, 0, type, false, false, std::move(values)}; }
+inline Input given(Dims dims, std::vector<double> values, DType type = DType::I64)
+{
+    return {std::move(dims), 0, 0, type, false, false, std::move(values)};
+}
 inline Input absent()
 {
     Input input;
@@ -103,7 +113,8 @@ inline Array valuesOf(const Input &input, std::uint64_t seed)
     Array array(input.dims);
     Sequence sequence(seed);
     for (std::int64_t i = 0; i < array.size(); ++i) {
-        const double value = input.values.empty() ? sequence.next(input.low, input.high) : input.values[static_cast<std::size_t>(i)];
+        const double value =
+            input.values.empty() ? sequence.next(input.low, input.high) : input.values[static_cast<std::size_t>(i)];
         array[i] = input.type == DType::F32 ? static_cast<double>(static_cast<float>(value)) : std::floor(value);
     }
     return array;
@@ -135,7 +146,7 @@ inline void toBytes(const Array &array, DType type, void *data)
     }
 }
 
-/// What the tensors of a graph hold, by tensor.
+/// Values of a graph's tensors, by tensor.
 using Values = std::vector<Array>;
 
 /// Runs operators [first, last) of @p graph by the reference.
@@ -151,7 +162,7 @@ inline void runReference(const graph::Graph &graph, std::size_t first, std::size
         std::vector<Array> out;
         for (const TensorId id : op.outputs)
             out.emplace_back(graph.tensor(id).shape.at(kSamples));
-        reference::table().at(op.type)({op, in, out});
+        reference::table().at(op.type.name())({op, in, out});
         for (std::size_t k = 0; k < out.size(); ++k)
             values[op.outputs[k].index()] = std::move(out[k]);
     }
@@ -164,8 +175,10 @@ public:
     {
         for (const graph::Tensor &tensor : graph.tensors()) {
             const std::int64_t elements = tensor.shape.elements(kSamples);
-            m_buffers.emplace_back(static_cast<std::size_t>(elements * graph::sizeOf(tensor.type)) + 1, std::byte{0xAB});
-            if (tensor.role == graph::TensorRole::Constant && !device::initialize(tensor, elements, 0, {}, m_buffers.back().data()))
+            m_buffers.emplace_back(static_cast<std::size_t>(elements * graph::sizeOf(tensor.type)) + 1,
+                                   std::byte{0xAB});
+            if (tensor.role == graph::TensorRole::Constant
+                && !device::initialize(tensor, elements, 0, {}, m_buffers.back().data()))
                 m_problem = "constant " + tensor.name;
         }
     }
@@ -232,9 +245,11 @@ inline std::string difference(const Array &got, const Array &expected, double ab
         return "shapes differ";
     for (std::int64_t i = 0; i < got.size(); ++i) {
         const bool bothNan = std::isnan(got[i]) && std::isnan(expected[i]);
-        const bool same = bothNan || got[i] == expected[i] || std::fabs(got[i] - expected[i]) <= absolute + relative * std::fabs(expected[i]);
+        const bool same = bothNan || got[i] == expected[i]
+            || std::fabs(got[i] - expected[i]) <= absolute + relative * std::fabs(expected[i]);
         if (!same)
-            return "element " + std::to_string(i) + " is " + std::to_string(got[i]) + ", expected " + std::to_string(expected[i]);
+            return "element " + std::to_string(i) + " is " + std::to_string(got[i]) + ", expected "
+                + std::to_string(expected[i]);
     }
     return {};
 }

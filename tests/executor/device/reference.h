@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-// A second, slow and plain implementation of the operator vocabulary in double precision. It shares no code with the kernels and
-// is written for being read: element by element, as the definitions say.
+// A second, slow and plain implementation of the operator vocabulary in double precision. It shares no code with the
+// kernels and is written for being read: element by element, as the definitions say.
 namespace planloom::reference {
 
 using Dims = std::vector<std::int64_t>;

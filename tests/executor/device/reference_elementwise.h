@@ -24,7 +24,8 @@ inline Function binary(double (*f)(double, double))
 }
 
 /// With the attributes alpha and beta, or min and max.
-inline Function tuned(const char *first, double firstDefault, const char *second, double secondDefault, double (*f)(double, double, double))
+inline Function tuned(const char *first, double firstDefault, const char *second, double secondDefault,
+                      double (*f)(double, double, double))
 {
     return [=](const Call &c) {
         for (std::int64_t i = 0; i < c.out[0].size(); ++i)
@@ -39,7 +40,8 @@ inline void gelu(const Call &c)
     const bool approximate = c.op.text("approximate", "none") == "tanh";
     for (std::int64_t i = 0; i < c.out[0].size(); ++i) {
         const double x = c.in[0][i];
-        const double inner = approximate ? std::tanh(std::sqrt(2.0 / std::acos(-1.0)) * (x + 0.044715 * x * x * x)) : std::erf(x / std::sqrt(2.0));
+        const double inner = approximate ? std::tanh(std::sqrt(2.0 / std::acos(-1.0)) * (x + 0.044715 * x * x * x))
+                                         : std::erf(x / std::sqrt(2.0));
         c.out[0][i] = 0.5 * x * (1.0 + inner);
     }
 }
@@ -55,6 +57,7 @@ inline void addSmooth(Table &t)
     t["Erf"] = unary([](double x) { return std::erf(x); });
     t["Tanh"] = unary([](double x) { return std::tanh(x); });
     t["Sigmoid"] = unary(sigmoid);
+    t["Mish"] = unary([](double x) { return x * std::tanh(std::log1p(std::exp(x))); });
     t["Silu"] = unary([](double x) { return x * sigmoid(x); });
     t["Softplus"] = unary([](double x) { return std::log(1.0 + std::exp(x)); });
     t["Sin"] = unary([](double x) { return std::sin(x); });
@@ -74,9 +77,12 @@ inline void addPiecewise(Table &t)
     t["Not"] = unary([](double x) { return x == 0.0 ? 1.0 : 0.0; });
     t["HardSwish"] = unary([](double x) { return x * std::clamp(x / 6.0 + 0.5, 0.0, 1.0); });
     t["LeakyRelu"] = tuned("alpha", 0.01, "", 0, [](double x, double a, double) { return x < 0 ? a * x : x; });
-    t["Elu"] = tuned("alpha", 1.0, "", 0, [](double x, double a, double) { return x < 0 ? a * (std::exp(x) - 1.0) : x; });
-    t["HardSigmoid"] = tuned("alpha", 0.2, "beta", 0.5, [](double x, double a, double b) { return std::clamp(a * x + b, 0.0, 1.0); });
-    t["Clip"] = tuned("min", -INFINITY, "max", INFINITY, [](double x, double low, double high) { return std::min(std::max(x, low), high); });
+    t["Elu"] =
+        tuned("alpha", 1.0, "", 0, [](double x, double a, double) { return x < 0 ? a * (std::exp(x) - 1.0) : x; });
+    t["HardSigmoid"] =
+        tuned("alpha", 0.2, "beta", 0.5, [](double x, double a, double b) { return std::clamp(a * x + b, 0.0, 1.0); });
+    t["Clip"] = tuned("min", -INFINITY, "max", INFINITY,
+                      [](double x, double low, double high) { return std::min(std::max(x, low), high); });
     t["Cast"] = [](const Call &c) {
         const std::string to = c.op.text("to");
         for (std::int64_t i = 0; i < c.out[0].size(); ++i) {
@@ -111,7 +117,9 @@ inline void addElementwise(Table &t)
     };
     t["Where"] = [](const Call &c) {
         std::int64_t i = 0;
-        forEach(c.out[0].dims, [&](const Dims &index) { c.out[0][i++] = c.in[0].at(index) != 0.0 ? c.in[1].at(index) : c.in[2].at(index); });
+        forEach(c.out[0].dims, [&](const Dims &index) {
+            c.out[0][i++] = c.in[0].at(index) != 0.0 ? c.in[1].at(index) : c.in[2].at(index);
+        });
     };
 }
 

@@ -101,7 +101,9 @@ inline Function extremeIndex(bool largest)
 
 inline Function pointwise(double (*f)(double))
 {
-    return [f](const Call &c) { std::transform(c.in[0].values.begin(), c.in[0].values.end(), c.out[0].values.begin(), f); };
+    return [f](const Call &c) {
+        std::transform(c.in[0].values.begin(), c.in[0].values.end(), c.out[0].values.begin(), f);
+    };
 }
 
 inline Function pairwise(double (*f)(double, double))
@@ -118,7 +120,9 @@ inline void addIndexing(Table &t)
     t["GatherElements"] = gatherElements;
     t["GatherND"] = gatherNd;
     t["OneHot"] = oneHot;
-    t["Pad"] = [constant = t["Pad"]](const Call &c) { c.op.text("mode", "constant") == "constant" ? constant(c) : mirroredPad(c); };
+    t["Pad"] = [constant = t["Pad"]](const Call &c) {
+        c.op.text("mode", "constant") == "constant" ? constant(c) : mirroredPad(c);
+    };
     t["ArgMax"] = extremeIndex(true);
     t["ArgMin"] = extremeIndex(false);
     t["Xor"] = pairwise([](double a, double b) { return (a != 0) != (b != 0) ? 1.0 : 0.0; });

@@ -55,7 +55,8 @@ inline void gemm(const Call &c)
     forEach(c.out[0].dims, [&](const Dims &index) {
         double sum = 0;
         for (std::int64_t l = 0; l < k; ++l)
-            sum += c.in[0].at(transA ? Dims{l, index[0]} : Dims{index[0], l}) * c.in[1].at(transB ? Dims{index[1], l} : Dims{l, index[1]});
+            sum += c.in[0].at(transA ? Dims{l, index[0]} : Dims{index[0], l})
+                * c.in[1].at(transB ? Dims{index[1], l} : Dims{l, index[1]});
         sum *= c.op.number("alpha", 1.0);
         if (c.has(2))
             sum += c.op.number("beta", 1.0) * c.in[2].at(index);
@@ -65,7 +66,8 @@ inline void gemm(const Call &c)
 
 /// Spatial attributes, always for two dimensions: a missing first one has size 1.
 struct Window {
-    std::int64_t kernel[2] = {1, 1}, stride[2] = {1, 1}, pad[2] = {0, 0}, padEnd[2] = {0, 0}, dilation[2] = {1, 1}, size[2] = {1, 1}, positions[2] = {1, 1};
+    std::int64_t kernel[2] = {1, 1}, stride[2] = {1, 1}, pad[2] = {0, 0}, padEnd[2] = {0, 0}, dilation[2] = {1, 1},
+                 size[2] = {1, 1}, positions[2] = {1, 1};
 
     Window(const graph::Op &op, const Dims &x, const Dims &y, const Dims &shape)
     {
@@ -113,9 +115,11 @@ inline void convolution(const Call &c)
             for (std::int64_t i = 0; i < window.outputArea() && c.has(2); ++i)
                 y[i] = c.in[2][k];
             for (std::int64_t ch = 0; ch < weight[1]; ++ch) {
-                const double *x = &c.in[0].values[static_cast<std::size_t>((sample * c.in[0].dims[1] + k / perGroup * weight[1] + ch) * window.inputArea())];
+                const double *x = &c.in[0].values[static_cast<std::size_t>(
+                    (sample * c.in[0].dims[1] + k / perGroup * weight[1] + ch) * window.inputArea())];
                 const double *w = &c.in[1].values[static_cast<std::size_t>((k * weight[1] + ch) * window.taps())];
-                window.forTaps([&](std::int64_t to, std::int64_t from, std::int64_t tap) { y[to] += x[from] * w[tap]; });
+                window.forTaps(
+                    [&](std::int64_t to, std::int64_t from, std::int64_t tap) { y[to] += x[from] * w[tap]; });
             }
         }
     }
@@ -145,7 +149,8 @@ inline void averagePool(const Call &c)
     const Window window(c.op, c.in[0].dims, c.out[0].dims, c.op.integers("kernel_shape"));
     const bool all = c.op.integer("count_include_pad") != 0;
     for (std::int64_t plane = 0; plane < c.in[0].dims[0] * c.in[0].dims[1]; ++plane) {
-        std::vector<double> taps(static_cast<std::size_t>(window.outputArea()), all ? static_cast<double>(window.taps()) : 0.0);
+        std::vector<double> taps(static_cast<std::size_t>(window.outputArea()),
+                                 all ? static_cast<double>(window.taps()) : 0.0);
         double *y = &c.out[0][plane * window.outputArea()];
         window.forTaps([&](std::int64_t to, std::int64_t from, std::int64_t) {
             y[to] += c.in[0][plane * window.inputArea() + from];
@@ -180,7 +185,9 @@ inline void attention(const Call &c)
     const std::int64_t kvHeads = c.op.integer("kv_heads", heads);
     const std::int64_t t = c.in[0].dims[1];
     const std::int64_t d = c.in[0].dims[2] / (heads + 2 * kvHeads);
-    const auto packed = [&](std::int64_t n, std::int64_t row, std::int64_t head, std::int64_t i) { return c.in[0].at({n, row, head * d + i}); };
+    const auto packed = [&](std::int64_t n, std::int64_t row, std::int64_t head, std::int64_t i) {
+        return c.in[0].at({n, row, head * d + i});
+    };
     forEach({c.in[0].dims[0], heads, t}, [&](const Dims &at) {
         const std::int64_t kv = at[1] / (heads / kvHeads);
         std::vector<double> weights(static_cast<std::size_t>(t), 0.0);
@@ -188,8 +195,10 @@ inline void attention(const Call &c)
         for (std::int64_t key = 0; key < t; ++key) {
             double score = 0;
             for (std::int64_t i = 0; i < d; ++i)
-                score += packed(at[0], at[2], at[1], i) * packed(at[0], key, heads + kv, i) / std::sqrt(static_cast<double>(d));
-            const bool hidden = (c.op.integer("causal") != 0 && key > at[2]) || (c.has(1) && c.in[1].at({at[0], key}) == 0.0);
+                score += packed(at[0], at[2], at[1], i) * packed(at[0], key, heads + kv, i)
+                    / std::sqrt(static_cast<double>(d));
+            const bool hidden =
+                (c.op.integer("causal") != 0 && key > at[2]) || (c.has(1) && c.in[1].at({at[0], key}) == 0.0);
             weights[static_cast<std::size_t>(key)] = hidden ? 0.0 : std::exp(score);
             sum += weights[static_cast<std::size_t>(key)];
         }
@@ -215,8 +224,10 @@ inline void rotary(const Call &c)
         const std::int64_t half = d / 2;
         Dims partner = index;
         partner[2] += i < half ? half : -half;
-        const double angle = static_cast<double>(index[1]) * std::pow(c.op.number("theta", 10000.0), -2.0 * static_cast<double>(i % half) / static_cast<double>(d));
-        const double turned = c.in[0].at(index) * std::cos(angle) + (i < half ? -1.0 : 1.0) * c.in[0].at(partner) * std::sin(angle);
+        const double angle = static_cast<double>(index[1])
+            * std::pow(c.op.number("theta", 10000.0), -2.0 * static_cast<double>(i % half) / static_cast<double>(d));
+        const double turned =
+            c.in[0].at(index) * std::cos(angle) + (i < half ? -1.0 : 1.0) * c.in[0].at(partner) * std::sin(angle);
         c.out[0].at(index) = head < heads + kvHeads ? turned : c.in[0].at(index);
     });
 }

@@ -26,7 +26,8 @@ inline Function layerNorm(bool centred)
 {
     return [centred](const Call &c) {
         const std::size_t axis = c.axis(-1, c.in[0].dims.size());
-        const std::int64_t n = Array::count(Dims(c.in[0].dims.begin() + static_cast<std::ptrdiff_t>(axis), c.in[0].dims.end()));
+        const std::int64_t n =
+            Array::count(Dims(c.in[0].dims.begin() + static_cast<std::ptrdiff_t>(axis), c.in[0].dims.end()));
         for (std::int64_t row = 0; row < c.in[0].size() / n; ++row) {
             double mean = 0;
             double square = 0;
@@ -36,7 +37,8 @@ inline Function layerNorm(bool centred)
                 square += std::pow(c.in[0][row * n + i] - mean, 2) / static_cast<double>(n);
             const double inverse = 1.0 / std::sqrt(square + c.op.number("epsilon", 1e-5));
             for (std::int64_t i = 0; i < n; ++i)
-                c.out[0][row * n + i] = (c.in[0][row * n + i] - mean) * inverse * c.in[1][i] + (c.has(2) ? c.in[2][i] : 0.0);
+                c.out[0][row * n + i] =
+                    (c.in[0][row * n + i] - mean) * inverse * c.in[1][i] + (c.has(2) ? c.in[2][i] : 0.0);
             if (c.makes(1))
                 c.out[1][row] = centred ? mean : inverse;
             if (c.makes(2))

@@ -31,7 +31,8 @@ public:
     {
         double sum = 0;
         for (std::int64_t i = 0; i < m_features; ++i)
-            sum += m_call.in[1].at({m_direction, gate, i}) * m_call.in[0].at(m_batchFirst ? Dims{m_sample, t, i} : Dims{t, m_sample, i});
+            sum += m_call.in[1].at({m_direction, gate, i})
+                * m_call.in[0].at(m_batchFirst ? Dims{m_sample, t, i} : Dims{t, m_sample, i});
         return sum + bias(gate);
     }
     [[nodiscard]] double recurrent(std::int64_t gate, const std::vector<double> &h) const
@@ -41,12 +42,18 @@ public:
             sum += m_call.in[2].at({m_direction, gate, i}) * h[static_cast<std::size_t>(i)];
         return sum + bias(m_gates * m_hidden + gate);
     }
-    [[nodiscard]] double peephole(std::int64_t gate, std::int64_t i) const { return m_call.has(7) ? m_call.in[7].at({m_direction, gate * m_hidden + i}) : 0; }
+    [[nodiscard]] double peephole(std::int64_t gate, std::int64_t i) const
+    {
+        return m_call.has(7) ? m_call.in[7].at({m_direction, gate * m_hidden + i}) : 0;
+    }
     [[nodiscard]] double bias(std::int64_t i) const { return m_call.has(3) ? m_call.in[3].at({m_direction, i}) : 0; }
     [[nodiscard]] std::int64_t hidden() const { return m_hidden; }
 
 private:
-    [[nodiscard]] Dims stateIndex(std::int64_t i) const { return m_batchFirst ? Dims{m_sample, m_direction, i} : Dims{m_direction, m_sample, i}; }
+    [[nodiscard]] Dims stateIndex(std::int64_t i) const
+    {
+        return m_batchFirst ? Dims{m_sample, m_direction, i} : Dims{m_direction, m_sample, i};
+    }
 
     template <class Cell>
     void runSample(std::int64_t d, std::int64_t n, Cell cell)
@@ -63,7 +70,8 @@ private:
             const std::int64_t t = reversed ? length - 1 - s : s;
             cell(states, t);
             for (std::int64_t i = 0; i < m_hidden; ++i)
-                m_call.out[0].at(m_batchFirst ? Dims{n, t, d, i} : Dims{t, d, n, i}) = states[0][static_cast<std::size_t>(i)];
+                m_call.out[0].at(m_batchFirst ? Dims{n, t, d, i} : Dims{t, d, n, i}) =
+                    states[0][static_cast<std::size_t>(i)];
         }
         for (std::size_t k = 0; k < m_states; ++k)
             for (std::int64_t i = 0; i < m_hidden; ++i)
@@ -71,7 +79,8 @@ private:
     }
 
     const Call &m_call;
-    std::int64_t m_gates, m_steps = 0, m_batch = 0, m_features = 0, m_hidden = 0, m_directions = 1, m_direction = 0, m_sample = 0;
+    std::int64_t m_gates, m_steps = 0, m_batch = 0, m_features = 0, m_hidden = 0, m_directions = 1, m_direction = 0,
+                          m_sample = 0;
     std::size_t m_states;
     bool m_batchFirst = false;
 };
@@ -112,7 +121,8 @@ inline void gru(const Call &c)
         }
         for (std::int64_t i = 0; i < n; ++i) {
             const double update = logistic(layer.input(i, t) + layer.recurrent(i, h));
-            const double recurrent = after ? reset[static_cast<std::size_t>(i)] * layer.recurrent(2 * n + i, h) : layer.recurrent(2 * n + i, scaled);
+            const double recurrent = after ? reset[static_cast<std::size_t>(i)] * layer.recurrent(2 * n + i, h)
+                                           : layer.recurrent(2 * n + i, scaled);
             const double proposal = std::tanh(layer.input(2 * n + i, t) + recurrent);
             states[0][static_cast<std::size_t>(i)] = (1 - update) * proposal + update * h[static_cast<std::size_t>(i)];
         }
@@ -126,7 +136,8 @@ inline void rnn(const Call &c)
         const std::vector<double> h = states[0];
         for (std::int64_t i = 0; i < layer.hidden(); ++i) {
             const double x = layer.input(i, t) + layer.recurrent(i, h);
-            states[0][static_cast<std::size_t>(i)] = c.op.text("activations") == "Softsign" ? x / (1 + std::fabs(x)) : std::tanh(x);
+            states[0][static_cast<std::size_t>(i)] =
+                c.op.text("activations") == "Softsign" ? x / (1 + std::fabs(x)) : std::tanh(x);
         }
     });
 }

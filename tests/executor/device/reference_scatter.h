@@ -54,7 +54,8 @@ inline void topK(const Call &c)
             index[axis] = i;
             return c.in[0].at(index);
         };
-        std::stable_sort(order.begin(), order.end(), [&](std::int64_t a, std::int64_t b) { return sign * value(a) > sign * value(b); });
+        std::stable_sort(order.begin(), order.end(),
+                         [&](std::int64_t a, std::int64_t b) { return sign * value(a) > sign * value(b); });
         for (std::int64_t i = 0; i < c.out[0].dims[axis]; ++i) {
             Dims index = line;
             index[axis] = i;

@@ -46,7 +46,8 @@ inline void slice(const Call &c)
         axes.push_back(static_cast<std::int64_t>(i));
     const auto steps = c.op.integers("steps", Dims(starts.size(), 1));
     for (std::size_t i = 0; i < starts.size(); ++i) {
-        const auto axis = static_cast<std::size_t>(axes[i] < 0 ? axes[i] + static_cast<std::int64_t>(whole.size()) : axes[i]);
+        const auto axis =
+            static_cast<std::size_t>(axes[i] < 0 ? axes[i] + static_cast<std::int64_t>(whole.size()) : axes[i]);
         const std::int64_t from = starts[i] < 0 ? starts[i] + whole[axis] : starts[i];
         start[axis] = steps[i] < 0 ? std::min(from, whole[axis] - 1) : from;
         step[axis] = steps[i];
@@ -136,7 +137,9 @@ inline void addShapes(Table &t)
     for (const char *type : {"Flatten", "Reshape", "Squeeze", "Unsqueeze"})
         t[type] = sameElements;
     t["Transpose"] = transpose;
-    t["Expand"] = [](const Call &c) { forEach(c.out[0].dims, [&](const Dims &index) { c.out[0].at(index) = c.in[0].at(index); }); };
+    t["Expand"] = [](const Call &c) {
+        forEach(c.out[0].dims, [&](const Dims &index) { c.out[0].at(index) = c.in[0].at(index); });
+    };
     t["Tile"] = tile;
     t["Slice"] = slice;
     t["Pad"] = pad;
@@ -144,7 +147,9 @@ inline void addShapes(Table &t)
     t["Split"] = split;
     t["Gather"] = gather;
     t["Trilu"] = trilu;
-    t["ConstantOfShape"] = [](const Call &c) { std::fill(c.out[0].values.begin(), c.out[0].values.end(), c.op.number("value")); };
+    t["ConstantOfShape"] = [](const Call &c) {
+        std::fill(c.out[0].values.begin(), c.out[0].values.end(), c.op.number("value"));
+    };
 }
 
 /// Calls f(output position, input position) for every input element of a reduction.
@@ -209,7 +214,8 @@ inline void argMax(const Call &c)
 inline void addReductions(Table &t)
 {
     t["ReduceSum"] = reduction(0, [](double a, double b) { return a + b; });
-    t["ReduceMean"] = reduction(0, [](double a, double b) { return a + b; }, true);
+    t["ReduceMean"] = reduction(
+        0, [](double a, double b) { return a + b; }, true);
     t["ReduceProd"] = reduction(1, [](double a, double b) { return a * b; });
     t["ReduceMax"] = reduction(-INFINITY, [](double a, double b) { return std::max(a, b); });
     t["ReduceMin"] = reduction(INFINITY, [](double a, double b) { return std::min(a, b); });

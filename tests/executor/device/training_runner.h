@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "engine/graph/differentiate.h"
+#include "engine/graph/gradients/differentiate.h"
 #include "executor/device/kernel.h"
 
 #include <algorithm>
@@ -15,8 +15,9 @@
 
 namespace planloom::test {
 
-/// Runs a TrainingGraph by the kernels, operator by operator, without plan or ranks. A tensor's memory goes back when its last reader has run,
-/// and to the next one of its size; what the graph gives out (loss, outputs, gradients, states) stays.
+/// Runs a TrainingGraph by the kernels, operator by operator, without plan or ranks. A tensor's memory goes back when
+/// its last reader has run, and to the next one of its size; what the graph gives out (loss, outputs, gradients,
+/// states) stays.
 class TrainingRunner {
 public:
     static Result<std::unique_ptr<TrainingRunner>> make(const graph::TrainingGraph &training, std::int64_t samples)
@@ -55,11 +56,11 @@ public:
             const std::vector<void *> out = pointers(op.outputs);
             const std::vector<const void *> constant(in.begin(), in.end());
             m_kernels[i]->run(constant, out);
-            m_seconds[op.type] += processorSeconds() - begin;
+            m_seconds[op.type.name()] += processorSeconds() - begin;
         }
     }
 
-    /// What this process has computed so far, on all cores.
+    /// Processor time of this process so far, on all cores.
     static double processorSeconds()
     {
         timespec time{};
@@ -75,14 +76,20 @@ private:
         void operator()(void *p) const { std::free(p); }
     };
 
-    TrainingRunner(const graph::TrainingGraph &training, std::int64_t samples) : m_training(training), m_samples(samples), m_data(training.graph.tensors().size()) {}
+    TrainingRunner(const graph::TrainingGraph &training, std::int64_t samples)
+        : m_training(training),
+          m_samples(samples),
+          m_data(training.graph.tensors().size())
+    {
+    }
 
     [[nodiscard]] std::vector<device::Argument> arguments(const std::vector<TensorId> &ids) const
     {
         std::vector<device::Argument> result;
         for (const TensorId id : ids) {
             if (id.valid())
-                result.push_back({graph().tensor(id).type, graph().tensor(id).shape.at(m_samples), true, graph().tensor(id).layout});
+                result.push_back(
+                    {graph().tensor(id).type, graph().tensor(id).shape.at(m_samples), true, graph().tensor(id).layout});
             else
                 result.push_back({graph::DType::F32, {}, false});
         }
@@ -113,7 +120,8 @@ private:
                 if (id.valid() && std::find(read.begin(), read.end(), id) == read.end())
                     read.push_back(id);
             for (const TensorId id : read)
-                if (graph().tensor(id).role == graph::TensorRole::Activation && --waiting[id.index()] == 0 && !kept[id.index()])
+                if (graph().tensor(id).role == graph::TensorRole::Activation && --waiting[id.index()] == 0
+                    && !kept[id.index()])
                     m_free[graph().tensor(id).bytes(m_samples).value()].push_back(m_data[id.index()]);
         }
     }

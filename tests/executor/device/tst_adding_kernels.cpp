@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kernels that add to what is there: the same as writing and adding afterwards, to rounding, and the same again every time.
+// Kernels that add to what is there: the same as writing and adding afterwards, to rounding, and the same again every
+// time.
 #include "executor/device/adding_kernel.h"
 
 #include <QTest>
@@ -64,7 +65,8 @@ private slots:
         QCOMPARE(added, again);
         for (std::size_t i = 0; i < added.size(); ++i) {
             const float expected = before[i] + written[i];
-            QVERIFY2(std::fabs(added[i] - expected) <= 2e-5F, qPrintable(QString("%1: %2, not %3").arg(i).arg(added[i]).arg(expected)));
+            QVERIFY2(std::fabs(added[i] - expected) <= 2e-5F,
+                     qPrintable(QString("%1: %2, not %3").arg(i).arg(added[i]).arg(expected)));
         }
     }
 

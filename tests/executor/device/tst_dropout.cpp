@@ -15,7 +15,7 @@ namespace {
 constexpr double kRatio = 0.25;
 constexpr std::int64_t kWidth = 1000;
 
-/// What is left of rows of ones.
+/// Rows of ones after dropout.
 std::vector<float> drop(Draw draw, const char *type = "Dropout", const char *name = "drop")
 {
     graph::Op op;

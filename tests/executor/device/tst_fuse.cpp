@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Fused operators against the separate ones, on whole models: the loss and every gradient.
-#include "engine/graph/fuse.h"
+#include "engine/graph/rewrite/fuse.h"
 
 #include <QTest>
 
-#include "engine/graph/precision.h"
+#include "engine/graph/rewrite/precision.h"
 #include "executor/device/graph_runner.h"
 
 using namespace planloom;
@@ -14,7 +14,9 @@ namespace {
 graph::Graph model(const QString &which)
 {
     const graph::TransformerConfig config = graphrun::smallConfig();
-    auto made = which == "gpt" ? graph::gpt(config) : which == "bert" ? graph::bert(config) : graph::llama(config, 2, 1e4, 1e-5);
+    auto made = which == "gpt" ? graph::gpt(config)
+        : which == "bert"      ? graph::bert(config)
+                               : graph::llama(config, 2, 1e4, 1e-5);
     return std::move(*made);
 }
 
@@ -77,13 +79,16 @@ void Fuse::sameResults()
     QVERIFY(fused->graph.ops().size() < plain.graph.ops().size());
     graphrun::Runner separate(plain, 2);
     graphrun::Runner together(*fused, 2);
-    const double tolerance = half ? 0.06 : 2e-6; // in bfloat16 a sum that is not rounded in between differs by a rounding
+    const double tolerance =
+        half ? 0.06 : 2e-6; // in bfloat16 a sum that is not rounded in between differs by a rounding
     const double expected = separate.run();
     QVERIFY(std::abs(together.run() - expected) < (half ? 5e-3 : 1e-6) * expected);
     const double floor = (half ? 0.05 : 1e-3) * separate.largestGradient();
     for (std::size_t p = 0; p < plain.parameters.size(); ++p) {
         const double difference = graphrun::apart(separate.gradient(p), together.gradient(p), floor);
-        QVERIFY2(difference < tolerance, qPrintable(QString("%1: %2").arg(plain.graph.tensor(plain.parameters[p]).name.c_str()).arg(difference)));
+        QVERIFY2(difference < tolerance,
+                 qPrintable(
+                     QString("%1: %2").arg(plain.graph.tensor(plain.parameters[p]).name.c_str()).arg(difference)));
     }
 }
 
@@ -93,16 +98,18 @@ void Fuse::whatIsFused()
     const auto fused = graph::fuse(plain);
     QVERIFY(fused.ok());
     const auto counts = countTypes(fused->graph);
-    QCOMPARE(counts.at("MatMul+bias"), 6);           // four in each of two blocks, less those with GELU
+    QCOMPARE(counts.at("MatMul+bias"), 6); // four in each of two blocks, less those with GELU
     QCOMPARE(counts.at("MatMulGelu"), 2);
     QCOMPARE(counts.at("MatMulGeluGrad"), 2);
     QVERIFY(counts.count("Gelu") + counts.count("GeluGrad") == 0);
-    QCOMPARE(counts.at("AddLayerNormalization"), 4); // two a block and the last one, less the first, whose sum repeats positions
+    QCOMPARE(counts.at("AddLayerNormalization"),
+             4); // two a block and the last one, less the first, whose sum repeats positions
     QCOMPARE(counts.at("LayerNormalization"), 1);
     QCOMPARE(counts.at("Add"), 1);
     const auto before = countTypes(plain.graph);
     QCOMPARE(counts.at("LayerNormalizationGrad"), before.at("LayerNormalizationGrad"));
-    QCOMPARE(before.at("AddN") - counts.at("AddN"), 4); // every residual gradient but the last, which is the only one of its tensor
+    QCOMPARE(before.at("AddN") - counts.at("AddN"),
+             4); // every residual gradient but the last, which is the only one of its tensor
     QVERIFY(fused->forwardOps < plain.forwardOps);
 }
 

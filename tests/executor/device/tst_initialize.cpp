@@ -16,7 +16,8 @@ using graph::Initializer;
 
 namespace {
 
-graph::Tensor tensor(const char *name, Initializer::Kind kind, double a = 0, double b = 0, graph::DType type = graph::DType::F32)
+graph::Tensor tensor(const char *name, Initializer::Kind kind, double a = 0, double b = 0,
+                     graph::DType type = graph::DType::F32)
 {
     graph::Tensor result;
     result.name = name;
@@ -79,8 +80,10 @@ private slots:
         const std::vector<float> single{1, -2};
         const std::vector<std::int64_t> whole{1, -2};
         const auto bytes = [](const auto &values) { return std::as_bytes(std::span(values)); };
-        const std::vector<weights::TensorToWrite> tensors{{"half", graph::DType::F16, {2}, bytes(half)}, {"none", graph::DType::F32, {0}, {}},
-                                                          {"single", graph::DType::F32, {1, 2}, bytes(single)}, {"brain", graph::DType::BF16, {2, 1}, bytes(brain)},
+        const std::vector<weights::TensorToWrite> tensors{{"half", graph::DType::F16, {2}, bytes(half)},
+                                                          {"none", graph::DType::F32, {0}, {}},
+                                                          {"single", graph::DType::F32, {1, 2}, bytes(single)},
+                                                          {"brain", graph::DType::BF16, {2, 1}, bytes(brain)},
                                                           {"whole", graph::DType::I64, {2}, bytes(whole)}};
         const std::string path = folder.path().toStdString();
         QVERIFY(weights::writeSafetensors(path + "/w.safetensors", tensors, {}).ok());
@@ -121,7 +124,8 @@ private slots:
         const auto values = drawn(tensor("n", Initializer::Kind::Normal, 0, 1), 200000, 1);
         double product = 0;
         for (std::size_t i = 0; i + 1 < values.size(); ++i)
-            product += static_cast<double>(values[i]) * static_cast<double>(values[i + 1]) / static_cast<double>(values.size());
+            product += static_cast<double>(values[i]) * static_cast<double>(values[i + 1])
+                / static_cast<double>(values.size());
         QVERIFY(std::fabs(product) < 0.01);
     }
 
@@ -130,7 +134,9 @@ private slots:
         QCOMPARE(drawn(tensor("z", Initializer::Kind::Zeros), 3, 1), (std::vector<float>{0, 0, 0}));
         QCOMPARE(drawn(tensor("o", Initializer::Kind::Ones), 3, 1), (std::vector<float>{1, 1, 1}));
         std::vector<std::int64_t> whole(2);
-        QVERIFY(device::initialize(tensor("i", Initializer::Kind::Ones, 0, 0, graph::DType::I64), 2, 1, {}, whole.data()).ok());
+        QVERIFY(
+            device::initialize(tensor("i", Initializer::Kind::Ones, 0, 0, graph::DType::I64), 2, 1, {}, whole.data())
+                .ok());
         QCOMPARE(whole, (std::vector<std::int64_t>{1, 1}));
     }
 
@@ -172,7 +178,8 @@ private slots:
     {
         std::vector<std::int64_t> values(1);
         QVERIFY(!device::initialize(tensor("none", Initializer::Kind::None), 1, 1, {}, values.data()).ok());
-        const Status status = device::initialize(tensor("int", Initializer::Kind::Normal, 0, 1, graph::DType::I64), 1, 1, {}, values.data());
+        const Status status = device::initialize(tensor("int", Initializer::Kind::Normal, 0, 1, graph::DType::I64), 1,
+                                                 1, {}, values.data());
         QVERIFY(!status.ok());
         QCOMPARE(status.error().code, ErrorCode::Unsupported);
     }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "executor/device/operator_cases.h"
 
-#include "engine/graph/differentiate.h"
+#include "engine/graph/gradients/differentiate.h"
+#include "engine/graph/operators/operators.h"
 
 #include <QtTest/QTest>
 
@@ -25,8 +26,8 @@ const std::vector<Case> &gradientCases()
     return kCases;
 }
 
-/// Around one operator: every input x_i comes in from an earlier part; the loss is sum_k <w_k, y_k> + sum_i <v_i, x_i>, with fixed
-/// random w and v, so that every element of every gradient is its own number.
+/// Around one operator: every input x_i comes in from an earlier part; the loss is sum_k <w_k, y_k> + sum_i <v_i, x_i>,
+/// with fixed random w and v, so that every element of every gradient is its own number.
 struct Setup {
     std::optional<graph::TrainingGraph> part;
     std::vector<Array> inputs;        ///< one per entry of part->inputs
@@ -45,7 +46,8 @@ public:
             return std::move(m_setup);
         }
         addInputs();
-        const OpId firstOp(static_cast<std::int64_t>(m_incoming.size())); // each incoming tensor is made by one operator
+        const OpId firstOp(
+            static_cast<std::int64_t>(m_incoming.size())); // each incoming tensor is made by one operator
         const std::vector<TensorId> outputs = addOperator();
         addLoss(outputs);
         auto whole = std::move(m_builder).build();
@@ -53,7 +55,8 @@ public:
             m_setup.problem = whole.error().text();
             return std::move(m_setup);
         }
-        auto part = graph::differentiate(*whole, firstOp, OpId(static_cast<std::int64_t>(whole->ops().size())), m_incoming, {});
+        auto part =
+            graph::differentiate(*whole, firstOp, OpId(static_cast<std::int64_t>(whole->ops().size())), m_incoming, {});
         if (!part)
             m_setup.problem = part.error().text();
         else
@@ -68,7 +71,9 @@ private:
         graph::GraphBuilder builder("shapes");
         std::vector<TensorId> inputs;
         for (std::size_t i = 0; i < m_case.inputs.size(); ++i)
-            inputs.push_back(m_case.inputs[i].present ? builder.input("x" + std::to_string(i), m_case.inputs[i].type, m_case.inputs[i].shape()) : TensorId{});
+            inputs.push_back(m_case.inputs[i].present ? builder.input("x" + std::to_string(i), m_case.inputs[i].type,
+                                                                      m_case.inputs[i].shape())
+                                                      : TensorId{});
         std::vector<TensorId> outputs;
         for (int i = 0; i < m_case.outputs; ++i)
             outputs.push_back(builder.activation("y" + std::to_string(i)));
@@ -81,10 +86,12 @@ private:
         return {};
     }
 
-    /// A trained input is a parameter and a graph input added up outside the part, so that it is an activation that may carry the batch.
+    /// A trained input is a parameter and a graph input added up outside the part, so that it is an activation that may
+    /// carry the batch.
     void addInputs()
     {
-        const TensorId parameter = m_builder.parameter("p", graph::Shape(), {graph::Initializer::Kind::Zeros, 0, 0, nullptr, {}, 0});
+        const TensorId parameter =
+            m_builder.parameter("p", graph::Shape(), {graph::Initializer::Kind::Zeros, 0, 0, nullptr, {}, 0});
         for (std::size_t i = 0; i < m_case.inputs.size(); ++i) {
             const Input &input = m_case.inputs[i];
             const std::string name = "x" + std::to_string(i);
@@ -124,9 +131,12 @@ private:
     void addLoss(const std::vector<TensorId> &outputs)
     {
         TensorId loss;
-        const std::size_t counted = std::string(m_case.type) == "Split" ? outputs.size() : static_cast<std::size_t>(m_case.trainedOutputs);
+        const std::size_t counted =
+            std::string(m_case.type) == "Split" ? outputs.size() : static_cast<std::size_t>(m_case.trainedOutputs);
         for (std::size_t k = 0; k < counted; ++k) {
-            const TensorId y = m_outputs[k].type == DType::F32 ? outputs[k] : m_builder.add("Cast", {outputs[k]}, {{"to", std::string("float32")}});
+            const TensorId y = m_outputs[k].type == DType::F32
+                ? outputs[k]
+                : m_builder.add("Cast", {outputs[k]}, {{"to", std::string("float32")}});
             loss = plusWeighted(loss, y, m_outputs[k].shape, "w" + std::to_string(k));
         }
         for (std::size_t i = 0; i < m_incoming.size(); ++i)
@@ -138,7 +148,8 @@ private:
     {
         const TensorId weight = m_builder.input(name, DType::F32, shape);
         m_setup.fed[name] = valuesOf(real(shape.at(kSamples)), 1000 + m_setup.fed.size());
-        const TensorId term = m_builder.add("ReduceSum", {m_builder.add("Mul", {x, weight})}, {{"keepdims", std::int64_t{0}}});
+        const TensorId term =
+            m_builder.add("ReduceSum", {m_builder.add("Mul", {x, weight})}, {{"keepdims", std::int64_t{0}}});
         return sum.valid() ? m_builder.add("Add", {sum, term}) : term;
     }
 
@@ -208,8 +219,8 @@ std::string compareGradient(const Setup &setup, const Machine &machine, std::siz
         }
         const double expected = (losses[1] - losses[0]) / (2 * kStep);
         if (!(std::fabs(got[at] - expected) <= 2e-5 + 1e-4 * std::fabs(expected)))
-            return "gradient of input " + std::to_string(i) + ", element " + std::to_string(at) + " is " + std::to_string(got[at]) + ", finite differences say " +
-                   std::to_string(expected);
+            return "gradient of input " + std::to_string(i) + ", element " + std::to_string(at) + " is "
+                + std::to_string(got[at]) + ", finite differences say " + std::to_string(expected);
     }
     return {};
 }
@@ -270,9 +281,9 @@ private slots:
         std::set<std::string> covered;
         for (const Case &c : gradientCases())
             covered.insert(c.type);
-        const std::set<std::string> plannedOnly{"MaskedDropout", "UnfusedAttention"}; // operators.h: no device computes them
-        for (const std::string &type : graph::differentiableTypes())
-            QVERIFY2(covered.count(type) == (plannedOnly.count(type) == 0 ? 1U : 0U), type.c_str());
+        for (const graph::Operator &row : graph::operators())
+            if (row.gradient.flow == graph::Gradient::Flow::Flows)
+                QVERIFY2(covered.contains(row.type) != row.traits.planOnly, row.type);
     }
 };
 

@@ -118,7 +118,8 @@ private slots:
         QVERIFY(worst(v, second) < 1e-6);
     }
 
-    /// Ranges of unequal size and rates, in one call, do what a call each does; bit for bit, with any number of threads.
+    /// Ranges of unequal size and rates, in one call, do what a call each does; bit for bit, with any number of
+    /// threads.
     void rangesAreIndependent_data()
     {
         QTest::addColumn<int>("threads");
@@ -137,13 +138,20 @@ private slots:
         std::int64_t begin = 0;
         for (const std::int64_t end : ends) {
             const auto number = static_cast<float>(ranges.size());
-            ranges.push_back({.parameter = p.data() + begin, .gradient = g.data() + begin, .moment1 = m.data() + begin, .moment2 = v.data() + begin,
-                              .copy = nullptr, .count = end - begin, .rate = 1e-3F * number, .decay = 0.1F * number});
-            device::adamW({.learningRate = ranges.back().rate, .weightDecay = ranges.back().decay, .step = 7}, p1.data() + begin, g1.data() + begin,
-                          m1.data() + begin, v1.data() + begin, end - begin);
+            ranges.push_back({.parameter = p.data() + begin,
+                              .gradient = g.data() + begin,
+                              .states = {m.data() + begin, v.data() + begin},
+                              .copy = nullptr,
+                              .count = end - begin,
+                              .rateFactor = 0.25F * number,
+                              .decay = 0.1F * number});
+            device::adamW({.learningRate = static_cast<double>(4e-3F * ranges.back().rateFactor),
+                           .weightDecay = ranges.back().decay,
+                           .step = 7},
+                          p1.data() + begin, g1.data() + begin, m1.data() + begin, v1.data() + begin, end - begin);
             begin = end;
         }
-        device::adamW({.step = 7}, ranges);
+        device::adamW({.learningRate = static_cast<double>(4e-3F), .step = 7}, ranges);
         QCOMPARE(p, p1);
         QCOMPARE(m, m1);
         QCOMPARE(v, v1);
@@ -157,7 +165,8 @@ private slots:
         for (float &value : half)
             value *= 0.5F;
         auto p1 = p, m1 = m, v1 = v;
-        device::adamW({.learningRate = 1e-2, .step = 1, .gradientScale = 0.5}, p.data(), g.data(), m.data(), v.data(), kSize);
+        device::adamW({.learningRate = 1e-2, .step = 1, .gradientScale = 0.5}, p.data(), g.data(), m.data(), v.data(),
+                      kSize);
         device::adamW({.learningRate = 1e-2, .step = 1}, p1.data(), half.data(), m1.data(), v1.data(), kSize);
         QCOMPARE(p, p1);
         auto s = wave(1), s1 = s, h = wave(2), h1 = h;
@@ -175,7 +184,9 @@ private slots:
         long double expected = 0;
         for (const float value : g)
             expected += static_cast<long double>(value) * static_cast<long double>(value);
-        const std::vector<device::UpdateRange> ranges{{.gradient = g.data(), .count = 17}, {.gradient = g.data() + 17, .count = static_cast<std::int64_t>(kSize) - 17}};
+        const std::vector<device::UpdateRange> ranges{{.gradient = g.data(), .count = 17},
+                                                      {.gradient = g.data() + 17,
+                                                       .count = static_cast<std::int64_t>(kSize) - 17}};
         omp_set_num_threads(1);
         const double alone = device::squaredNorm(ranges);
         QVERIFY(std::fabs(alone - static_cast<double>(expected)) < 1e-12 * static_cast<double>(expected));
@@ -186,13 +197,19 @@ private slots:
         QCOMPARE(device::squaredNorm({}), 0.0);
     }
 
-    /// A rate of 0 leaves the parameters alone, so the copy is these numbers rounded: ties to even, NaN and infinity stay.
+    /// A rate of 0 leaves the parameters alone, so the copy is these numbers rounded: ties to even, NaN and infinity
+    /// stay.
     void refreshesTheCopy()
     {
-        std::vector<float> p{1.0F, 1.00390625F, 1.01171875F, -2.5F, 3.3895314e38F, std::numeric_limits<float>::infinity(), std::nanf("")};
+        std::vector<float> p{1.0F,         1.00390625F,   1.01171875F,
+                             -2.5F,        3.3895314e38F, std::numeric_limits<float>::infinity(),
+                             std::nanf("")};
         std::vector<float> g(p.size(), 1.0F), m(p.size()), v(p.size());
         std::vector<std::uint16_t> copy(p.size());
-        const device::UpdateRange range{.parameter = p.data(), .gradient = g.data(), .moment1 = m.data(), .moment2 = v.data(), .copy = copy.data(),
+        const device::UpdateRange range{.parameter = p.data(),
+                                        .gradient = g.data(),
+                                        .states = {m.data(), v.data()},
+                                        .copy = copy.data(),
                                         .count = static_cast<std::int64_t>(p.size())};
         device::adamW({}, {&range, 1});
         // 1 + 2^-8 lies midway between 0x3f80 and 0x3f81, 1 + 3 * 2^-8 midway between 0x3f81 and 0x3f82.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Packed products against products in double precision: whole and partial blocks on every side, both orders of both operands, with a bias, with
-// adding; and the same bits whatever the number of threads is.
-#include "executor/device/packed_product.h"
-#include "executor/device/parallel.h"
+// Packed products against products in double precision: whole and partial blocks on every side, both orders of both
+// operands, with a bias, with adding; and the same bits whatever the number of threads is.
+#include "executor/device/cpu/packed_product.h"
+#include "executor/device/cpu/parallel.h"
 
 #include <QTest>
 
@@ -26,8 +26,15 @@ struct Case {
     std::vector<float> a, b, bias, before;
 
     Case(std::int64_t m, std::int64_t n, std::int64_t k, bool transposeA, bool transposeB)
-        : product{m, n, k, transposeA ? MatrixStrides{1, m + 3} : MatrixStrides{k + 5, 1}, transposeB ? MatrixStrides{1, k + 7} : MatrixStrides{n + 9, 1}, n + 2},
-          a(values(transposeA ? k * (m + 3) : m * (k + 5), 0.37)), b(values(transposeB ? n * (k + 7) : k * (n + 9), 0.53)), bias(values(n, 0.71)),
+        : product{m,
+                  n,
+                  k,
+                  transposeA ? MatrixStrides{1, m + 3} : MatrixStrides{k + 5, 1},
+                  transposeB ? MatrixStrides{1, k + 7} : MatrixStrides{n + 9, 1},
+                  n + 2},
+          a(values(transposeA ? k * (m + 3) : m * (k + 5), 0.37)),
+          b(values(transposeB ? n * (k + 7) : k * (n + 9), 0.53)),
+          bias(values(n, 0.71)),
           before(values(m * (n + 2), 0.11))
     {
     }
@@ -45,8 +52,9 @@ struct Case {
         double sum = 0;
         double magnitude = 0;
         for (std::int64_t i = 0; i < product.k; ++i) {
-            const double term = static_cast<double>(a[static_cast<std::size_t>(row * product.a.row + i * product.a.column)]) *
-                                static_cast<double>(b[static_cast<std::size_t>(i * product.b.row + column * product.b.column)]);
+            const double term =
+                static_cast<double>(a[static_cast<std::size_t>(row * product.a.row + i * product.a.column)])
+                * static_cast<double>(b[static_cast<std::size_t>(i * product.b.row + column * product.b.column)]);
             sum += term;
             magnitude += std::fabs(term);
         }
@@ -60,13 +68,21 @@ class TestPackedProduct : public QObject {
     Q_OBJECT
 
 private slots:
+    void initTestCase()
+    {
+        if (!PackedProduct::possible())
+            QSKIP("this processor has no AVX2");
+    }
+
     void product_data()
     {
         QTest::addColumn<int>("m");
         QTest::addColumn<int>("n");
         QTest::addColumn<int>("k");
         QTest::addColumn<int>("order");
-        const std::vector<std::array<int, 3>> sizes = {{1, 1, 1}, {6, 16, 8}, {7, 17, 9}, {5, 33, 64}, {48, 256, 256}, {131, 100, 513}, {270, 40, 300}, {20, 2100, 30}, {301, 47, 1030}};
+        const std::vector<std::array<int, 3>> sizes = {{1, 1, 1},      {6, 16, 8},     {7, 17, 9},
+                                                       {5, 33, 64},    {48, 256, 256}, {131, 100, 513},
+                                                       {270, 40, 300}, {20, 2100, 30}, {301, 47, 1030}};
         for (const auto &[m, n, k] : sizes) {
             for (const int order : {0, 1, 2, 3})
                 QTest::addRow("%d x %d x %d, order %d", m, n, k, order) << m << n << k << order;
@@ -79,8 +95,6 @@ private slots:
         QFETCH(int, n);
         QFETCH(int, k);
         QFETCH(int, order);
-        if (!PackedProduct::possible())
-            QSKIP("this processor has no AVX2");
         const Case c(m, n, k, order % 2 != 0, order > 1);
         for (const bool add : {false, true}) {
             for (const bool bias : {false, true}) {
@@ -95,9 +109,15 @@ private slots:
                             continue;
                         }
                         auto [sum, magnitude] = c.exact(row, column);
-                        sum += add ? static_cast<double>(c.before[at]) : bias ? static_cast<double>(c.bias[static_cast<std::size_t>(column)]) : 0.0;
+                        sum += add ? static_cast<double>(c.before[at])
+                            : bias ? static_cast<double>(c.bias[static_cast<std::size_t>(column)])
+                                   : 0.0;
                         QVERIFY2(std::fabs(static_cast<double>(got[at]) - sum) < 2e-7 * (magnitude + 2),
-                                 qPrintable(QString("row %1 column %2: %3, not %4").arg(row).arg(column).arg(static_cast<double>(got[at])).arg(sum)));
+                                 qPrintable(QString("row %1 column %2: %3, not %4")
+                                                .arg(row)
+                                                .arg(column)
+                                                .arg(static_cast<double>(got[at]))
+                                                .arg(sum)));
                     }
                 }
             }
@@ -106,8 +126,6 @@ private slots:
 
     void sameBitsForAnyNumberOfThreads()
     {
-        if (!PackedProduct::possible())
-            QSKIP("this processor has no AVX2");
         const int threads = omp_get_max_threads();
         for (const auto &[m, n] : {std::pair{500, 130}, std::pair{130, 500}}) {
             const Case c(m, n, 700, false, true);
@@ -124,22 +142,21 @@ private slots:
     /// Each element is in one part, and has its value when that is told.
     void tellsOfEachPartOnce()
     {
-        if (!PackedProduct::possible())
-            QSKIP("this processor has no AVX2");
         for (const auto &[m, n] : {std::pair{400, 130}, std::pair{130, 2200}}) {
             const Case c(m, n, 600, false, false);
             const std::vector<float> expected = c.run(true, false);
             std::vector<float> got = c.before;
             std::vector<float> copies(got.size());
             std::vector<int> told(got.size());
-            c.product.run(c.a.data(), c.b.data(), c.bias.data(), got.data(), false, [&](std::int64_t row, std::int64_t column, std::int64_t rows, std::int64_t columns) {
-                for (std::int64_t r = row; r < row + rows; ++r) {
-                    for (std::int64_t i = r * (n + 2) + column; i < r * (n + 2) + column + columns; ++i) {
-                        copies[static_cast<std::size_t>(i)] = got[static_cast<std::size_t>(i)];
-                        ++told[static_cast<std::size_t>(i)];
-                    }
-                }
-            });
+            c.product.run(c.a.data(), c.b.data(), c.bias.data(), got.data(), false,
+                          [&](std::int64_t row, std::int64_t column, std::int64_t rows, std::int64_t columns) {
+                              for (std::int64_t r = row; r < row + rows; ++r) {
+                                  for (std::int64_t i = r * (n + 2) + column; i < r * (n + 2) + column + columns; ++i) {
+                                      copies[static_cast<std::size_t>(i)] = got[static_cast<std::size_t>(i)];
+                                      ++told[static_cast<std::size_t>(i)];
+                                  }
+                              }
+                          });
             for (std::size_t i = 0; i < got.size(); ++i) {
                 const bool inside = static_cast<int>(i) % (n + 2) < n;
                 QCOMPARE(told[i], inside ? 1 : 0);
@@ -151,14 +168,14 @@ private slots:
 
     void smallOnesAreLeftToOthers()
     {
-        const auto pays = [](std::int64_t m, std::int64_t n, std::int64_t k) { return PackedProduct{m, n, k, {k, 1}, {n, 1}, n}.pays(); };
+        const auto pays = [](std::int64_t m, std::int64_t n, std::int64_t k) {
+            return PackedProduct{m, n, k, {k, 1}, {n, 1}, n}.pays();
+        };
         QVERIFY(!pays(64, 64, 64));
         QVERIFY(!pays(1, 4096, 4096));
         QVERIFY(!pays(4096, 64, 768));
         const PackedProduct skipping{1024, 1024, 1024, {2048, 2}, {1024, 1}, 1024};
         QVERIFY(!skipping.pays());
-        if (!PackedProduct::possible())
-            QVERIFY(!pays(1024, 1024, 1024));
     }
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Mixed precision: what the rewrite makes of whole models, and that they train as in float32.
-#include "engine/graph/precision.h"
+#include "engine/graph/rewrite/precision.h"
 
 #include <QTest>
 
@@ -27,7 +27,8 @@ public:
         TensorId y = m_builder.add("MaxPool", {relu(norm(conv(x, 3, 16, 1)))}, window, "pool0");
         y = relu(m_builder.add("Add", {norm(conv(relu(norm(conv(y, 16, 16, 1))), 16, 16, 4)), y}, {}, "sum"));
         y = m_builder.add("AveragePool", {relu(conv(y, 16, 16, 1, true))}, window, "pool1");
-        y = m_builder.add("Flatten", {m_builder.add("GlobalAveragePool", {y}, {}, "pool2")}, {{"axis", std::int64_t{1}}}, "flat");
+        y = m_builder.add("Flatten", {m_builder.add("GlobalAveragePool", {y}, {}, "pool2")},
+                          {{"axis", std::int64_t{1}}}, "flat");
         y = m_builder.add("Gemm", {y, weight("head.weight", {48, 16}, 0.3)}, {{"transB", std::int64_t{1}}}, "head");
         const TensorId loss = m_builder.add("SoftmaxCrossEntropyLoss", {y, labels}, {}, "loss");
         m_builder.output(loss);
@@ -41,7 +42,8 @@ public:
 private:
     TensorId weight(const std::string &name, const Sizes &sizes, double deviation)
     {
-        return m_builder.parameter(name, graph::Shape::of(sizes), {graph::Initializer::Kind::Normal, 0, deviation, {}, {}});
+        return m_builder.parameter(name, graph::Shape::of(sizes),
+                                   {graph::Initializer::Kind::Normal, 0, deviation, {}, {}});
     }
     TensorId conv(TensorId from, std::int64_t in, std::int64_t out, std::int64_t group, bool bias = false)
     {
@@ -49,14 +51,16 @@ private:
         std::vector<TensorId> inputs{from, weight(name + ".weight", {out, in / group, 3, 3}, 0.2)};
         if (bias)
             inputs.push_back(m_builder.parameter(name + ".bias", graph::Shape::of({out}), kZeros));
-        return m_builder.add("Conv", inputs, {{"kernel_shape", Sizes{3, 3}}, {"pads", Sizes(4, 1)}, {"group", group}}, name);
+        return m_builder.add("Conv", inputs, {{"kernel_shape", Sizes{3, 3}}, {"pads", Sizes(4, 1)}, {"group", group}},
+                             name);
     }
     TensorId norm(TensorId from)
     {
         const std::string name = "norm" + std::to_string(m_count++);
         const graph::Shape shape = graph::Shape::of({16});
         return m_builder.add("BatchNormalization",
-                             {from, m_builder.parameter(name + ".weight", shape, kOnes), m_builder.parameter(name + ".bias", shape, kZeros),
+                             {from, m_builder.parameter(name + ".weight", shape, kOnes),
+                              m_builder.parameter(name + ".bias", shape, kZeros),
                               m_builder.state(name + ".mean", shape, {}), m_builder.state(name + ".var", shape, {})},
                              {{"epsilon", 1e-5}, {"momentum", 0.9}}, name);
     }
@@ -71,7 +75,9 @@ graph::Graph model(const QString &which)
     if (which == "images")
         return Images().build();
     const graph::TransformerConfig config = graphrun::smallConfig();
-    auto made = which == "gpt" ? graph::gpt(config) : which == "bert" ? graph::bert(config) : graph::llama(config, 2, 1e4, 1e-5);
+    auto made = which == "gpt" ? graph::gpt(config)
+        : which == "bert"      ? graph::bert(config)
+                               : graph::llama(config, 2, 1e4, 1e-5);
     return std::move(*made);
 }
 
@@ -118,8 +124,10 @@ void Precision::types()
         mixedBytes += mixed->graph.tensor(id).bytes(2).value();
     QVERIFY2(mixedBytes < plainBytes * 6 / 10, qPrintable(QString("%1 of %2").arg(mixedBytes).arg(plainBytes)));
     for (const graph::Op &op : mixed->graph.ops()) { // products read nothing but bfloat16
-        if (op.type.starts_with("MatMul") || op.type == "Gemm" || op.type.starts_with("Conv"))
-            QVERIFY2(mixed->graph.tensor(op.inputs[0]).type == DType::BF16 && mixed->graph.tensor(op.inputs[1]).type == DType::BF16, op.name.c_str());
+        if (op.type.name().starts_with("MatMul") || op.type == "Gemm" || op.type.name().starts_with("Conv"))
+            QVERIFY2(mixed->graph.tensor(op.inputs[0]).type == DType::BF16
+                         && mixed->graph.tensor(op.inputs[1]).type == DType::BF16,
+                     op.name.c_str());
     }
 }
 
@@ -132,7 +140,8 @@ void Precision::firstGradients()
     const graph::TrainingGraph plain = graphrun::wholeOf(graph);
     const auto mixed = graph::toBFloat16(plain);
     QVERIFY(mixed.ok());
-    const bool images = which == "images"; // what is left of sums that cancel, where batches are normalised, is less exact
+    const bool images =
+        which == "images"; // what is left of sums that cancel, where batches are normalised, is less exact
     const std::int64_t samples = images ? 16 : 2;
     graphrun::Runner single(plain, samples);
     graphrun::Runner half(*mixed, samples);
@@ -141,7 +150,9 @@ void Precision::firstGradients()
     const double floor = 0.05 * single.largestGradient();
     for (std::size_t p = 0; p < plain.parameters.size(); ++p) {
         const double difference = graphrun::apart(single.gradient(p), half.gradient(p), floor);
-        QVERIFY2(difference < (images ? 0.1 : 0.06), qPrintable(QString("%1: %2").arg(plain.graph.tensor(plain.parameters[p]).name.c_str()).arg(difference)));
+        QVERIFY2(difference < (images ? 0.1 : 0.06),
+                 qPrintable(
+                     QString("%1: %2").arg(plain.graph.tensor(plain.parameters[p]).name.c_str()).arg(difference)));
     }
 }
 
@@ -159,7 +170,8 @@ void Precision::lossesOfTwentySteps()
         last = single.run(step);
         first = step == 0 ? last : first;
         const double loss = half.run(step);
-        QVERIFY2(std::abs(loss - last) < 2e-2 * last, qPrintable(QString("step %1: %2 against %3").arg(step).arg(loss).arg(last)));
+        QVERIFY2(std::abs(loss - last) < 2e-2 * last,
+                 qPrintable(QString("step %1: %2 against %3").arg(step).arg(loss).arg(last)));
         single.optimize(step);
         half.optimize(step);
     }
@@ -175,7 +187,8 @@ void Precision::storedWeights()
     graph::Initializer data;
     data.kind = graph::Initializer::Kind::Data;
     data.data = std::make_shared<const std::vector<std::byte>>(4 * 8 * sizeof(float));
-    const TensorId y = builder.add("Gemm", {x, builder.parameter("w", graph::Shape::of({8, 4}), data)}, {{"transB", std::int64_t{1}}}, "product");
+    const TensorId y = builder.add("Gemm", {x, builder.parameter("w", graph::Shape::of({8, 4}), data)},
+                                   {{"transB", std::int64_t{1}}}, "product");
     builder.loss(builder.add("SoftmaxCrossEntropyLoss", {y, labels}, {}, "loss"));
     const auto graph = std::move(builder).build();
     QVERIFY(graph.ok());

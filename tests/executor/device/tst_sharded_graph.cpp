@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "executor/device/mesh_machine.h"
 
-#include "engine/graph/zoo.h"
+#include "engine/graph/zoo/zoo.h"
 #include "engine/sharding/megatron.h"
 
 #include <QtTest/QTest>
@@ -16,10 +16,7 @@ namespace {
 
 using Pins = std::map<std::string, NdSbp>;
 
-NdSbp sbp(const std::string &text)
-{
-    return *sharding::fromText(text);
-}
+NdSbp sbp(const std::string &text) { return *sharding::fromText(text); }
 
 graph::TransformerConfig tiny(const char *name)
 {
@@ -47,7 +44,9 @@ graph::TrainingGraph training(const graph::Graph &graph)
 Array valueOf(const graph::Tensor &tensor, std::int64_t samples, std::int64_t vocabulary, std::uint64_t seed)
 {
     const bool tokens = tensor.type == DType::I64;
-    Array value = valuesOf({tensor.shape.at(samples), tokens ? 0 : -0.5, tokens ? static_cast<double>(vocabulary) : 0.5, tensor.type}, seed);
+    Array value = valuesOf({tensor.shape.at(samples), tokens ? 0 : -0.5, tokens ? static_cast<double>(vocabulary) : 0.5,
+                            tensor.type},
+                           seed);
     if (tensor.name == "labels")
         value[3] = -100; // one that does not count
     return value;
@@ -58,12 +57,20 @@ struct Compared {
     double moved = 0;
 };
 
-/// Runs @p logical on one device and its shards on all of a mesh: the same loss, and the same gradients once they are put together.
+/// Runs @p logical on one device and its shards on all of a mesh: the same loss, and the same gradients once they are
+/// put together.
 class Comparison {
 public:
-    Comparison(const graph::TrainingGraph &logical, const Sharded &sharded, Mesh mesh, std::int64_t samples, std::int64_t vocabulary)
-        : m_logical(logical), m_sharded(sharded), m_mesh(std::move(mesh)), m_samples(samples), m_all(samples * m_mesh.sizes[0]), m_vocabulary(vocabulary),
-          m_whole(logical.graph, Mesh{}, m_all), m_parts(sharded.local.graph, m_mesh, samples)
+    Comparison(const graph::TrainingGraph &logical, const Sharded &sharded, Mesh mesh, std::int64_t samples,
+               std::int64_t vocabulary)
+        : m_logical(logical),
+          m_sharded(sharded),
+          m_mesh(std::move(mesh)),
+          m_samples(samples),
+          m_all(samples * m_mesh.sizes[0]),
+          m_vocabulary(vocabulary),
+          m_whole(logical.graph, Mesh{}, m_all),
+          m_parts(sharded.local.graph, m_mesh, samples)
     {
     }
 
@@ -95,7 +102,11 @@ private:
             const bool gradient = tensor.id == m_logical.lossGradient;
             m_whole.set(0, tensor.id, gradient ? scalar(1) : value);
             for (int device = 0; device < m_mesh.devices() && id.valid(); ++device)
-                m_parts.set(device, id, gradient ? scalar(counted(device) / (static_cast<double>(rows() * m_mesh.sizes[0] - 1))) : partOf(value, regionWithSamples(tensor.shape, layoutOf(tensor), m_mesh, device, m_samples)));
+                m_parts.set(device, id,
+                            gradient
+                                ? scalar(counted(device) / (static_cast<double>(rows() * m_mesh.sizes[0] - 1)))
+                                : partOf(value,
+                                         regionWithSamples(tensor.shape, layoutOf(tensor), m_mesh, device, m_samples)));
         }
     }
 
@@ -114,9 +125,15 @@ private:
         return NdSbp(m_mesh.sizes.size());
     }
 
-    [[nodiscard]] std::int64_t rows() const { return m_logical.graph.tensor(m_logical.graph.find("labels")).shape.elements(m_samples); }
+    [[nodiscard]] std::int64_t rows() const
+    {
+        return m_logical.graph.tensor(m_logical.graph.find("labels")).shape.elements(m_samples);
+    }
     /// Labels of a device that count: the first sample of all has one that does not.
-    [[nodiscard]] double counted(int device) const { return static_cast<double>(rows() - (m_mesh.coordinates(device)[0] == 0 ? 1 : 0)); }
+    [[nodiscard]] double counted(int device) const
+    {
+        return static_cast<double>(rows() - (m_mesh.coordinates(device)[0] == 0 ? 1 : 0));
+    }
 
     /// The mean over samples weighs the devices by the labels that they count.
     std::string compareLoss()
@@ -139,12 +156,14 @@ private:
         for (int device = 0; device < m_mesh.devices(); ++device) {
             int first = device;
             for (std::size_t d = 0; d < m_mesh.sizes.size(); ++d) {
-                const bool sums = std::find(share.reduceOver.begin(), share.reduceOver.end(), static_cast<int>(d)) != share.reduceOver.end();
+                const bool sums = std::find(share.reduceOver.begin(), share.reduceOver.end(), static_cast<int>(d))
+                    != share.reduceOver.end();
                 if (!sums && share.sbp[d].kind != sharding::Sbp::Kind::Split)
                     first = m_mesh.line(first, d).front();
             }
             if (first == device)
-                addPart(got, sharding::regionOf(share.logical.at(1), share.sbp, m_mesh, device), m_parts.get(device, id));
+                addPart(got, sharding::regionOf(share.logical.at(1), share.sbp, m_mesh, device),
+                        m_parts.get(device, id));
             else if (m_parts.bytes(device, id) != m_parts.bytes(first, id))
                 return "devices " + std::to_string(device) + " and " + std::to_string(first) + " should have the same";
         }
@@ -188,7 +207,8 @@ graph::Graph productModel()
     const TensorId table = builder.parameter("table", graph::Shape::of({48, 16}), {});
     const TensorId w = builder.parameter("w", graph::Shape::of({16, 48}), {});
     const TensorId x = builder.add("Gather", {table, tokens}, {}, "x");
-    const TensorId rows = builder.add("Reshape", {builder.add("MatMul", {x, w}, {}, "y")}, {{"shape", Ints{8, 48}}, {"batch_axis", std::int64_t{0}}}, "rows");
+    const TensorId rows = builder.add("Reshape", {builder.add("MatMul", {x, w}, {}, "y")},
+                                      {{"shape", Ints{8, 48}}, {"batch_axis", std::int64_t{0}}}, "rows");
     const TensorId labels = builder.input("labels", DType::I64, graph::Shape({graph::Dim{8, true}}));
     const TensorId loss = builder.add("SoftmaxCrossEntropyLoss", {rows, labels}, {}, "loss");
     builder.output(loss);
@@ -196,7 +216,8 @@ graph::Graph productModel()
     return *std::move(builder).build();
 }
 
-/// Layouts of every tensor that may be pinned, drawn at random: about one in @p every, each component one that divides twice.
+/// Layouts of every tensor that may be pinned, drawn at random: about one in @p every, each component one that divides
+/// twice.
 Pins randomPins(const graph::Graph &graph, const Mesh &mesh, std::uint64_t seed, double every)
 {
     Sequence sequence(seed);
@@ -239,8 +260,12 @@ private slots:
         QVERIFY(graph.ok());
         const auto logical = training(*graph);
         const Pins pins{
-            {"*.attn.c_attn.weight", sbp("B,S(1:32+32+32)")}, {"*.attn.c_attn.bias", sbp("B,S(0:32+32+32)")}, {"*.attn.c_proj.weight", sbp("B,S(0)")},
-            {"*.mlp.c_fc.weight", sbp("B,S(1)")},             {"*.mlp.c_fc.bias", sbp("B,S(0)")},             {"*.mlp.c_proj.weight", sbp("B,S(0)")},
+            {"*.attn.c_attn.weight", sbp("B,S(1:32+32+32)")},
+            {"*.attn.c_attn.bias", sbp("B,S(0:32+32+32)")},
+            {"*.attn.c_proj.weight", sbp("B,S(0)")},
+            {"*.mlp.c_fc.weight", sbp("B,S(1)")},
+            {"*.mlp.c_fc.bias", sbp("B,S(0)")},
+            {"*.mlp.c_proj.weight", sbp("B,S(0)")},
         };
         const Mesh mesh{{1, 2}};
         const auto sharded = sharding::shard(logical, requestFor(logical, mesh, pins));
@@ -264,7 +289,9 @@ private slots:
             for (const char *sizes : {"2", "1,2", "2,2", "1,4", "1,2,2", "2,1,2"})
                 for (const bool tokens : {false, true})
                     for (const bool vocabulary : {false, true})
-                        QTest::addRow("%s on %s%s%s", name, sizes, tokens ? " tokens" : "", vocabulary ? " vocabulary" : "") << name << sizes << tokens << vocabulary;
+                        QTest::addRow("%s on %s%s%s", name, sizes, tokens ? " tokens" : "",
+                                      vocabulary ? " vocabulary" : "")
+                            << name << sizes << tokens << vocabulary;
     }
 
     void megatron()
@@ -277,7 +304,9 @@ private slots:
         QVERIFY(graph.ok());
         const auto logical = training(*graph);
         const Mesh mesh = meshOf(sizes);
-        const auto sharded = sharding::shard(logical, requestFor(logical, mesh, sharding::megatronPins(*graph, mesh, {tokens, vocabulary})));
+        const auto sharded =
+            sharding::shard(logical,
+                            requestFor(logical, mesh, sharding::megatronPins(*graph, mesh, {tokens, vocabulary})));
         QVERIFY2(sharded.ok(), sharded.ok() ? "" : sharded.error().text().c_str());
         if (qEnvironmentVariableIsSet("SHOW_OPS"))
             show(sharded->local.graph);
@@ -293,8 +322,10 @@ private slots:
         const auto logical = training(graph);
         const Mesh mesh{{1, 2, 2}};
         int possible = 0;
-        for (const char *x : {"B,B", "B,S(1)", "B,S(2)", "S(1),B", "S(1),S(1)", "S(1),S(2)", "S(2),B", "S(2),S(1)", "S(2),S(2)", "P,S(1)", "B,P"})
-            for (const char *w : {"B,B", "B,S(0)", "B,S(1)", "S(0),B", "S(0),S(0)", "S(0),S(1)", "S(1),B", "S(1),S(0)", "S(1),S(1)"}) {
+        for (const char *x : {"B,B", "B,S(1)", "B,S(2)", "S(1),B", "S(1),S(1)", "S(1),S(2)", "S(2),B", "S(2),S(1)",
+                              "S(2),S(2)", "P,S(1)", "B,P"})
+            for (const char *w :
+                 {"B,B", "B,S(0)", "B,S(1)", "S(0),B", "S(0),S(0)", "S(0),S(1)", "S(1),B", "S(1),S(0)", "S(1),S(1)"}) {
                 const Pins pins{{"x", sbp(std::string("S(0),") + x)}, {"w", sbp(std::string("B,") + w)}};
                 const auto sharded = sharding::shard(logical, requestFor(logical, mesh, pins));
                 QVERIFY2(sharded.ok(), sharded.ok() ? "" : sharded.error().text().c_str());
@@ -326,9 +357,13 @@ private slots:
         const Mesh mesh = meshOf(sizes);
         int possible = 0;
         for (std::uint64_t seed = 1; seed <= 24; ++seed) {
-            const auto sharded = sharding::shard(logical, requestFor(logical, mesh, randomPins(*graph, mesh, seed, seed % 2 == 0 ? 2 : 8)));
+            const auto sharded =
+                sharding::shard(logical,
+                                requestFor(logical, mesh, randomPins(*graph, mesh, seed, seed % 2 == 0 ? 2 : 8)));
             if (!sharded) {
-                QVERIFY2(sharded.error().message.find("has no signature that allows the pins of '") != std::string::npos, sharded.error().message.c_str());
+                QVERIFY2(sharded.error().message.find("has no signature that allows the pins of '")
+                             != std::string::npos,
+                         sharded.error().message.c_str());
                 continue;
             }
             ++possible;
@@ -343,7 +378,8 @@ private:
     static void show(const graph::Graph &graph)
     {
         for (const auto &op : graph.ops())
-            qInfo("%s %s -> %s", op.type.c_str(), op.name.c_str(), graph.tensor(op.outputs[0]).shape.text().c_str());
+            qInfo("%s %s -> %s", op.type.name().c_str(), op.name.c_str(),
+                  graph.tensor(op.outputs[0]).shape.text().c_str());
     }
 };
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Products of tiles against products in double precision: every shape of groups, both orders of the left operand, with and without adding.
-#include "executor/device/tile_product.h"
+// Products of tiles against products in double precision: every shape of groups, both orders of the left operand, with
+// and without adding.
+#include "executor/device/cpu/tile_product.h"
 
 #include <QTest>
 
@@ -33,7 +34,8 @@ private slots:
             for (const int n : {16, 48, 80}) {
                 for (const int k : {0, 1, 7, 64}) {
                     for (const int choice : {0, 1, 2, 3})
-                        QTest::addRow("%d %d %d %d", m, n, k, choice) << m << n << k << (choice % 2 != 0) << (choice > 1);
+                        QTest::addRow("%d %d %d %d", m, n, k, choice)
+                            << m << n << k << (choice % 2 != 0) << (choice > 1);
                 }
             }
         }
@@ -64,8 +66,10 @@ private slots:
                 }
                 double sum = add ? static_cast<double>(before[at]) : 0.0;
                 for (std::int64_t i = 0; i < k; ++i)
-                    sum += static_cast<double>(a.data[row * a.row + i * a.column]) * static_cast<double>(right[static_cast<std::size_t>(i * stride + column)]);
-                QVERIFY2(std::fabs(static_cast<double>(c[at]) - sum) < 2e-5, qPrintable(QString("row %1 column %2").arg(row).arg(column)));
+                    sum += static_cast<double>(a.data[row * a.row + i * a.column])
+                        * static_cast<double>(right[static_cast<std::size_t>(i * stride + column)]);
+                QVERIFY2(std::fabs(static_cast<double>(c[at]) - sum) < 2e-5,
+                         qPrintable(QString("row %1 column %2").arg(row).arg(column)));
             }
         }
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "planners/planner.h"
+#include "planners/interface/planner.h"
 #include "tests/executor/runtime/tiny_training.h"
 
 #include <string>
@@ -23,14 +23,16 @@ public:
             return "there is no model, cluster or text";
         Layout one;
         one.globalBatch = problem.globalBatch;
-        const Outcome outcome = trainOn(m_text.path(), problem.subject, planOf(problem.subject, one, problem.optimizer));
+        const Outcome outcome =
+            trainOn(m_text.path(), problem.subject, planOf(problem.subject, one, problem.optimizer));
         m_expected = outcome.losses;
         if (outcome.problem.empty() && (m_expected.size() != 5 || !(m_expected.back() < m_expected.front())))
             return "nothing is learned on one rank";
         return outcome.problem;
     }
 
-    /// Trains @p plan, a thread a rank. Returns what is wrong with it; empty: losses equal one rank's, arenas are as planned.
+    /// Trains @p plan, a thread a rank. Returns what is wrong with it; empty: losses equal one rank's, arenas are as
+    /// planned.
     [[nodiscard]] std::string check(const plan::Plan &plan) const
     {
         const std::string wrong = differs(trainOn(m_text.path(), problem.subject, plan), m_expected);

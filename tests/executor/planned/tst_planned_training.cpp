@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// What every planner proposes for a small model is trained as it stands, a thread a rank: losses equal one rank's, arenas are as planned.
+// Every planner's plan of a small model is trained, a thread a rank: losses equal one rank's,
+// arenas are as planned.
 #include "planned_training.h"
+
+#include "planners/registry.h"
 
 #include <QTest>
 
@@ -49,22 +52,44 @@ private slots:
         QTest::addColumn<QString>("key");
         QTest::addColumn<QString>("value");
         for (const planners::Planner *planner : planners::allPlanners())
-            QTest::addRow("%s", planner->name().c_str()) << QString::fromStdString(planner->name()) << "" << "";
+            QTest::addRow("%s", planner->name().c_str()) << QString::fromStdString(planner->name()) << ""
+                                                         << "";
         for (const char *stages : {"1", "2", "3", "4"})
-            QTest::addRow("spp stages=%s", stages) << "spp" << "stages" << stages;
-        QTest::addRow("spp forward first") << "spp" << "tie" << "forward";
-        QTest::addRow("spp one in flight") << "spp" << "max_in_flight" << "1";
-        QTest::addRow("spp recomputes") << "spp" << "recompute" << "always";
-        QTest::addRow("pipedream recomputes") << "pipedream" << "recompute" << "always";
-        QTest::addRow("gpipe stages=4") << "gpipe" << "stages" << "4";
+            QTest::addRow("spp stages=%s", stages) << "spp"
+                                                   << "stages" << stages;
+        QTest::addRow("spp forward first") << "spp"
+                                           << "tie"
+                                           << "forward";
+        QTest::addRow("spp one in flight") << "spp"
+                                           << "max_in_flight"
+                                           << "1";
+        QTest::addRow("spp recomputes") << "spp"
+                                        << "recompute"
+                                        << "always";
+        QTest::addRow("pipedream recomputes") << "pipedream"
+                                              << "recompute"
+                                              << "always";
+        QTest::addRow("gpipe stages=4") << "gpipe"
+                                        << "stages"
+                                        << "4";
         for (const char *mesh : {"4", "2,2", "1,4", "1,2,2", "1,2"})
-            QTest::addRow("oneflow mesh=%s", mesh) << "oneflow" << "mesh" << mesh;
+            QTest::addRow("oneflow mesh=%s", mesh) << "oneflow"
+                                                   << "mesh" << mesh;
         for (const char *family : {"opp", "adp", "pp"})
-            QTest::addRow("automap families=%s", family) << "automap" << "families" << family;
-        QTest::addRow("manual tensor=2") << "manual" << "tensor" << "2";
-        QTest::addRow("manual interleave=2") << "manual" << "pipeline,interleave" << "2,2";
-        QTest::addRow("manual interleave=2 tensor=2") << "manual" << "pipeline,interleave,tensor" << "2,2,2";
-        QTest::addRow("manual zb-h1") << "manual" << "pipeline,schedule" << "4,zb-h1";
+            QTest::addRow("automap families=%s", family) << "automap"
+                                                         << "families" << family;
+        QTest::addRow("manual tensor=2") << "manual"
+                                         << "tensor"
+                                         << "2";
+        QTest::addRow("manual interleave=2") << "manual"
+                                             << "pipeline,interleave"
+                                             << "2,2";
+        QTest::addRow("manual interleave=2 tensor=2") << "manual"
+                                                      << "pipeline,interleave,tensor"
+                                                      << "2,2,2";
+        QTest::addRow("manual zb-h1") << "manual"
+                                      << "pipeline,schedule"
+                                      << "4,zb-h1";
     }
 
     void plansTrain()
@@ -78,7 +103,8 @@ private slots:
         for (qsizetype i = 0; i < keys.size(); ++i)
             options[keys[i].toStdString()] = values[i].toStdString();
         NoProgress progress;
-        const auto report = (*planners::findPlanner(planner.toStdString()))->plan(m_training.problem, options, progress);
+        const auto report =
+            (*planners::findPlanner(planner.toStdString()))->plan(m_training.problem, options, progress);
         QVERIFY2(static_cast<bool>(report), report ? "" : report.error().text().c_str());
         const std::string wrong = m_training.check(report->plan);
         QVERIFY2(wrong.empty(), wrong.c_str());

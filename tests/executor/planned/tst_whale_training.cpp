@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whale's plans for fast and slow devices are trained as they stand: shares are unequal, gradients are weighted by samples, losses equal one rank's.
+// Whale's plans for fast and slow devices are trained as they stand: shares are unequal, gradients are weighted by
+// samples, losses equal one rank's.
 #include "planned_training.h"
+
+#include "planners/registry.h"
 
 #include <QTest>
 
@@ -27,7 +30,8 @@ std::shared_ptr<const cluster::Cluster> fastAndSlow()
         const std::size_t index = builder.type(type);
         const NodeId node = builder.node(flops > 6e7 ? "fast" : "slow");
         for (int i = 0; i < 4; ++i)
-            builder.link({cluster::Link::Kind::Network, builder.vertexOf(builder.device(node, index)), network, 1e9, 1e9, Seconds(1e-6), true});
+            builder.link({cluster::Link::Kind::Network, builder.vertexOf(builder.device(node, index)), network, 1e9,
+                          1e9, Seconds(1e-6), true});
     }
     auto cluster = std::move(builder).build();
     return cluster ? std::make_shared<const cluster::Cluster>(std::move(*cluster)) : nullptr;
@@ -57,17 +61,25 @@ private slots:
         QTest::addColumn<int>("stages");
         QTest::addColumn<int>("parts"); ///< the most devices of one replica
         QTest::newRow("replicas") << QStringList{} << QStringList{"task_graphs=1"} << 0 << 1 << 1;
-        QTest::newRow("replicas, micro-batches") << QStringList{} << QStringList{"task_graphs=1", "micro_batches=2"} << 0 << 1 << 1;
+        QTest::newRow("replicas, micro-batches")
+            << QStringList{} << QStringList{"task_graphs=1", "micro_batches=2"} << 0 << 1 << 1;
         QTest::newRow("replicas with ZeRO 1") << QStringList{} << QStringList{"task_graphs=1"} << 1 << 1 << 1;
         QTest::newRow("replicas with ZeRO 3") << QStringList{} << QStringList{"task_graphs=1"} << 3 << 1 << 1;
-        QTest::newRow("replicas that recompute") << QStringList{} << QStringList{"task_graphs=1", "recompute=always"} << 0 << 1 << 1;
-        QTest::newRow("a pipeline") << QStringList{} << QStringList{"task_graphs=2", "micro_batches=2", "place=inside"} << 0 << 2 << 1;
-        QTest::newRow("a pipeline, one forward further ahead") << QStringList{} << QStringList{"task_graphs=2", "micro_batches=3", "place=inside", "order=optimizer"} << 0 << 2 << 1;
+        QTest::newRow("replicas that recompute")
+            << QStringList{} << QStringList{"task_graphs=1", "recompute=always"} << 0 << 1 << 1;
+        QTest::newRow("a pipeline") << QStringList{} << QStringList{"task_graphs=2", "micro_batches=2", "place=inside"}
+                                    << 0 << 2 << 1;
+        QTest::newRow("a pipeline, one forward further ahead")
+            << QStringList{} << QStringList{"task_graphs=2", "micro_batches=3", "place=inside", "order=optimizer"} << 0
+            << 2 << 1;
         QTest::newRow("parts") << QStringList{"*=split:2"} << QStringList{"micro_batches=1"} << 0 << 1 << 2;
         QTest::newRow("parts with ZeRO 1") << QStringList{"*=split:2"} << QStringList{"micro_batches=1"} << 1 << 1 << 2;
-        QTest::newRow("parts, operator by operator") << QStringList{"h=split:4"} << QStringList{"pattern=single", "micro_batches=1"} << 0 << 1 << 4;
-        QTest::newRow("replicas, then parts") << QStringList{"embedding..h/1=replicate:2", "h/2..h/3=split:2"} << QStringList{"micro_batches=2"} << 0 << 2 << 2;
-        QTest::newRow("parts, then parts") << QStringList{"embedding..h/1=split:2", "h/2..h/3=split:2"} << QStringList{"micro_batches=2"} << 0 << 2 << 2;
+        QTest::newRow("parts, operator by operator")
+            << QStringList{"h=split:4"} << QStringList{"pattern=single", "micro_batches=1"} << 0 << 1 << 4;
+        QTest::newRow("replicas, then parts") << QStringList{"embedding..h/1=replicate:2", "h/2..h/3=split:2"}
+                                              << QStringList{"micro_batches=2"} << 0 << 2 << 2;
+        QTest::newRow("parts, then parts") << QStringList{"embedding..h/1=split:2", "h/2..h/3=split:2"}
+                                           << QStringList{"micro_batches=2"} << 0 << 2 << 2;
     }
 
     void sharesTrain()

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "engine/graph/zoo.h"
+#include "engine/graph/zoo/zoo.h"
 #include "engine/program/program.h"
 #include "engine/trace/ring.h"
 #include "executor/comm/local_group.h"
@@ -9,6 +9,8 @@
 
 #include <omp.h>
 
+#include <functional>
+#include <memory>
 #include <string>
 #include <thread>
 #include <vector>
@@ -42,7 +44,8 @@ struct Layout {
     std::int64_t globalBatch = 8;
     std::int64_t microBatches = 1;
     plan::ScheduleKind schedule = plan::ScheduleKind::OneF1B;
-    std::vector<std::size_t> places = {}; ///< per stage: stages of one place have the same devices; empty: every stage has its own
+    std::vector<std::size_t> places =
+        {}; ///< per stage: stages of one place have the same devices; empty: every stage has its own
 };
 
 /// Layers cut into equal runs, devices given out in order.
@@ -76,7 +79,7 @@ inline plan::Plan planOf(const plan::Subject &subject, const Layout &layout, con
     return plan;
 }
 
-/// What a run left behind, per rank where it matters.
+/// Results of a run, per rank where it matters.
 struct Outcome {
     std::string problem; ///< empty: none
     std::vector<double> losses;
@@ -84,7 +87,7 @@ struct Outcome {
     std::vector<std::int64_t> collectiveBytes;
     std::vector<std::vector<trace::Record>> records;
     std::int64_t dropped = 0;
-    runtime::Evaluation evaluation;
+    run::Validation evaluation;
 };
 
 struct Training {
@@ -92,10 +95,13 @@ struct Training {
     std::int64_t seed = 1;
     bool evaluate = false;
     std::int64_t stopAfter = -1; ///< rank 0 asks to stop during this step
+    /// Puts a communicator of the test's own around a rank's.
+    std::function<std::unique_ptr<comm::Communicator>(std::size_t rank, comm::Communicator &inner)> around = {};
 };
 
 /// Trains @p program with one thread per rank.
-inline Outcome train(const program::Program &program, const plan::Subject &subject, const plan::Optimizer &optimizer, const runtime::Feed &feed, const Training &how)
+inline Outcome train(const program::Program &program, const plan::Subject &subject, const plan::Optimizer &optimizer,
+                     const runtime::Feed &feed, const Training &how)
 {
     const std::size_t ranks = program.ranks.size();
     Outcome outcome;
@@ -108,7 +114,9 @@ inline Outcome train(const program::Program &program, const plan::Subject &subje
     comm::LocalGroup group(static_cast<int>(ranks));
     const auto work = [&](std::size_t rank) -> Status {
         omp_set_num_threads(1);
-        const auto communicator = group.end(static_cast<int>(rank));
+        const auto end = group.end(static_cast<int>(rank));
+        const auto around = how.around ? how.around(rank, *end) : nullptr;
+        comm::Communicator *const communicator = around ? around.get() : &*end;
         trace::Ring ring(1 << 16);
         runtime::ExecutorOptions options;
         options.steps = how.steps;
@@ -116,7 +124,7 @@ inline Outcome train(const program::Program &program, const plan::Subject &subje
         options.optimizer = optimizer;
         options.stop = &stop;
         if (rank == 0) {
-            options.onStep = [&](const runtime::StepResult &result) {
+            options.onStep = [&](const run::StepMetrics &result) {
                 outcome.losses.push_back(result.loss);
                 if (result.step + 1 == how.stopAfter)
                     stop = true;

@@ -30,7 +30,7 @@ std::set<int> allowedHere()
     return processors;
 }
 
-/// On a thread of its own, which is all that is pinned.
+/// On a separate thread, the only one that is pinned.
 Pinned pinned(int rank, int ranks)
 {
     Pinned result;

@@ -21,15 +21,18 @@ struct Counts {
 
 int countOf(const graph::Graph &graph, const std::string &type)
 {
-    return static_cast<int>(std::count_if(graph.ops().begin(), graph.ops().end(), [&](const graph::Op &op) { return op.type == type; }));
+    return static_cast<int>(
+        std::count_if(graph.ops().begin(), graph.ops().end(), [&](const graph::Op &op) { return op.type == type; }));
 }
 
 plan::Optimizer optimizerOf(const nlohmann::json &how)
 {
     plan::Optimizer optimizer;
-    optimizer.kind = how["kind"] == "sgd" ? plan::Optimizer::Kind::Sgd : plan::Optimizer::Kind::AdamW;
+    optimizer.rule = *update::ConfiguredRule::named(how["kind"].get<std::string>());
+    for (const update::Setting &setting : optimizer.rule.rule().settings)
+        if (const std::string name(setting.name); how.contains(name))
+            (void)optimizer.rule.set(name, how[name]);
     optimizer.learningRate = how["learning_rate"];
-    optimizer.momentum = how.value("momentum", 0.0);
     optimizer.weightDecay = how["weight_decay"];
     return optimizer;
 }
@@ -68,10 +71,12 @@ private slots:
             masked += attention && op.inputs.size() > 1 ? 1 : 0;
             causal += attention && op.integer("causal") != 0 ? 1 : 0;
             if (attention)
-                QCOMPARE(op.integer("kv_heads"), op.integer("heads") / (qstrcmp(QTest::currentDataTag(), "llama") == 0 ? 2 : 1));
+                QCOMPARE(op.integer("kv_heads"),
+                         op.integer("heads") / (qstrcmp(QTest::currentDataTag(), "llama") == 0 ? 2 : 1));
             // Linear layers read their weights as they are stored.
             for (const TensorId id : op.inputs)
-                QVERIFY2(op.type != "Transpose" || graph.tensor(id).role != graph::TensorRole::Parameter, op.name.c_str());
+                QVERIFY2(op.type != "Transpose" || graph.tensor(id).role != graph::TensorRole::Parameter,
+                         op.name.c_str());
         }
         QCOMPARE(countOf(graph, "Attention"), counts.attentions);
         QCOMPARE(masked, counts.masked);
@@ -121,7 +126,9 @@ private slots:
         QCOMPARE(losses.size(), std::size_t(10));
         for (std::size_t step = 0; step < losses.size(); ++step) {
             const double loss = (*rank)->step();
-            QVERIFY2(std::abs(loss - losses[step]) <= kTolerance * losses[step], qPrintable(QString("step %1: %2, not %3").arg(step).arg(loss, 0, 'g', 9).arg(losses[step], 0, 'g', 9)));
+            QVERIFY2(std::abs(loss - losses[step]) <= kTolerance * losses[step],
+                     qPrintable(
+                         QString("step %1: %2, not %3").arg(step).arg(loss, 0, 'g', 9).arg(losses[step], 0, 'g', 9)));
         }
     }
 };

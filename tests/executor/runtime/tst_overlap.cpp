@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "engine/compile/compile.h"
 #include "engine/simulate/simulate.h"
 #include "executor/runtime/tiny_training.h"
 
@@ -6,6 +7,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 using namespace planloom;
 using namespace planloom::test;
@@ -17,7 +19,8 @@ namespace {
 /// Starts and ends of the tasks of one step, by id.
 using Times = std::map<std::string, std::pair<std::int64_t, std::int64_t>>;
 
-Times timesOf(const program::Program &program, const std::vector<trace::Record> &records, std::int32_t step, std::int16_t rank)
+Times timesOf(const program::Program &program, const std::vector<trace::Record> &records, std::int32_t step,
+              std::int32_t rank)
 {
     Times times;
     for (const trace::Record &record : records)
@@ -71,7 +74,8 @@ private slots:
         QTest::newRow("pipeline, recompute") << Layout{{again, again}, 8, 2, ScheduleKind::GPipe, {}} << false;
         QTest::newRow("replicas and one") << Layout{{two, one}, 8, 2, ScheduleKind::OneF1B, {}} << false;
         QTest::newRow("zero bubble") << Layout{{two, two}, 8, 4, ScheduleKind::ZeroBubbleH1, {}} << false;
-        QTest::newRow("interleaved") << Layout{{two, two, two, two}, 8, 4, ScheduleKind::Interleaved1F1B, {0, 1, 0, 1}} << true;
+        QTest::newRow("interleaved") << Layout{{two, two, two, two}, 8, 4, ScheduleKind::Interleaved1F1B, {0, 1, 0, 1}}
+                                     << true;
     }
     void bucketsLeaveEarly()
     {
@@ -91,9 +95,35 @@ private slots:
     void smallModelsHaveOneBucket()
     {
         const plan::Plan plan = planOf(m_subjects[false], {{StageLayout{{0.5, 0.5}}}});
-        const auto program = program::compile(plan, m_subjects[false]);
+        const auto program = compile::compilePlan(plan, m_subjects[false]);
         QVERIFY(program.ok());
         QCOMPARE(program->buckets.size(), std::size_t(1));
+    }
+
+    /// Parameters of different exchange groups share no bucket; the losses are the same to the bit.
+    void exchangeGroupsShareNoBucket()
+    {
+        const plan::Subject &subject = m_subjects[false];
+        plan::Plan plan = planOf(subject, {{StageLayout{{0.5, 0.5}}}});
+        const Outcome whole = trainOn(m_text.path(), subject, plan);
+        plan.exchange.groups = {{"*.mlp.*", plan::ExchangePolicy::AllReduce},
+                                {"rank<2", plan::ExchangePolicy::AllReduce}};
+        const Outcome cut =
+            trainOn(m_text.path(), subject, plan, {}, 0, [&](const program::Program &program, Outcome &outcome) {
+                std::map<std::string, std::size_t> groups;
+                for (const graph::Tensor &tensor : subject.graph->tensors())
+                    groups[tensor.name] = plan.exchange.groupOf(tensor.name, tensor.shape.dims().size());
+                std::set<std::size_t> seen;
+                for (const program::Bucket &bucket : program.buckets)
+                    for (const program::Bucket::Entry &entry : bucket.entries)
+                        if (seen.insert(groups[entry.parameter]);
+                            groups[entry.parameter] != groups[bucket.entries.front().parameter])
+                            outcome.problem = entry.parameter + " shares a bucket with another group";
+                if (program.buckets.size() != 3 || seen != std::set<std::size_t>{0, 1, 2})
+                    outcome.problem += "there are not three buckets, one for each group";
+            });
+        QVERIFY2(whole.problem.empty() && cut.problem.empty(), (whole.problem + cut.problem).c_str());
+        QCOMPARE(cut.losses, whole.losses);
     }
 
 private:
@@ -101,25 +131,28 @@ private:
     Outcome run(plan::Plan plan, const plan::Subject &subject, std::int64_t bucketBytes, bool shared)
     {
         plan.bucketBytes = bucketBytes;
-        return trainOn(m_text.path(), subject, plan, {}, 0,
-                       [&](const program::Program &program, Outcome &outcome) { checkOverlap(program, plan, *subject.cluster, shared, outcome); });
+        return trainOn(m_text.path(), subject, plan, {}, 0, [&](const program::Program &program, Outcome &outcome) {
+            checkOverlap(program, plan, *subject.cluster, shared, outcome);
+        });
     }
 
-    static void checkOverlap(const program::Program &program, const plan::Plan &plan, const cluster::Cluster &cluster, bool shared, Outcome &outcome)
+    static void checkOverlap(const program::Program &program, const plan::Plan &plan, const cluster::Cluster &cluster,
+                             bool shared, Outcome &outcome)
     {
         const auto simulation = simulate::simulate(program, cluster);
         if (!simulation) {
             outcome.problem = simulation.error().text();
             return;
         }
-        // An exchange waits for the slowest replica, so that a fast one may be done with its pass before it begins: one that overlaps is enough.
+        // An exchange waits for the slowest replica, so that a fast one may be done with its pass before it begins: one
+        // that overlaps is enough.
         std::map<std::int32_t, std::pair<bool, bool>> overlapping; // by stage: simulated, executed
         for (std::size_t rank = 0; rank < program.ranks.size(); ++rank) {
-            for (const std::int32_t b : program.ranks[rank].bodies) {
-                const StageId stage = program.bodies[static_cast<std::size_t>(b)].stage;
+            for (const BodyId b : program.ranks[rank].bodies) {
+                const StageId stage = program.body(b).stage;
                 if (plan.stages[stage.index()].devices.size() < 2)
                     continue;
-                const auto number = static_cast<std::int16_t>(rank);
+                const auto number = static_cast<std::int32_t>(rank);
                 auto &[simulated, executed] = overlapping[stage.value];
                 simulated = overlaps(timesOf(program, simulation->trace.records, 0, number), stage.value) || simulated;
                 executed = overlaps(timesOf(program, outcome.records[rank], 2, number), stage.value) || executed;
@@ -136,7 +169,8 @@ private:
         const int least = plan.bucketBytes == 0 ? 0 : shared ? 1 : all;
         const int most = plan.bucketBytes == 0 ? 0 : all;
         if (simulated < least || executed < least || simulated > most || executed > most)
-            outcome.problem += "of " + std::to_string(all) + " stages " + std::to_string(simulated) + " overlap when simulated, " + std::to_string(executed) + " when executed";
+            outcome.problem += "of " + std::to_string(all) + " stages " + std::to_string(simulated)
+                + " overlap when simulated, " + std::to_string(executed) + " when executed";
     }
 
     TextFile m_text{{"a ", "stage ", "of ", "micro ", "batches ", "the ", "plan ", "weaves "}};

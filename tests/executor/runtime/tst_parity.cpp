@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/base/files.h"
+#include "engine/compile/compile.h"
 #include "executor/runtime/tiny_training.h"
+#include "tests/pass_steps.h"
 
 #include <QTest>
 
@@ -31,7 +33,8 @@ private slots:
 
 private:
     void compareWithOneRank(const Layout &layout, bool tied, const plan::Optimizer &optimizer);
-    Outcome run(const plan::Subject &subject, const Layout &layout, const plan::Optimizer &optimizer, const Training &how, double holdout = 0)
+    Outcome run(const plan::Subject &subject, const Layout &layout, const plan::Optimizer &optimizer,
+                const Training &how, double holdout = 0)
     {
         return run(subject, planOf(subject, layout, optimizer), how, holdout);
     }
@@ -62,7 +65,8 @@ Outcome TestParity::run(const plan::Subject &subject, const plan::Plan &plan, co
             for (std::size_t step = 0; step < outcome.losses.size(); ++step)
                 for (const TaskId task : planned.tasks)
                     if (seen[{static_cast<std::int32_t>(step), task.value}] != 1)
-                        outcome.problem = "task " + program::idOf(program.task(task)) + " was not recorded once in step " + std::to_string(step);
+                        outcome.problem = "task " + program::idOf(program.task(task))
+                            + " was not recorded once in step " + std::to_string(step);
             if (outcome.records[rank].size() != planned.tasks.size() * outcome.losses.size())
                 outcome.problem = "rank " + std::to_string(rank) + " recorded more than its tasks";
         }
@@ -72,7 +76,8 @@ Outcome TestParity::run(const plan::Subject &subject, const plan::Plan &plan, co
 void TestParity::compareWithOneRank(const Layout &layout, bool tied, const plan::Optimizer &optimizer)
 {
     const plan::Subject &subject = tied ? m_tied : m_untied;
-    std::vector<double> &expected = m_oneRank[std::to_string(static_cast<int>(optimizer.kind)) + (tied ? "tied" : "untied") + std::to_string(layout.globalBatch)];
+    std::vector<double> &expected =
+        m_oneRank[std::string(optimizer.rule.name()) + (tied ? "tied" : "untied") + std::to_string(layout.globalBatch)];
     if (expected.empty()) {
         Layout one;
         one.globalBatch = layout.globalBatch;
@@ -100,7 +105,9 @@ void TestParity::layoutsAgree_data()
     const StageLayout twoAgain{{0.5, 0.5}, plan::Recompute::Full};
     const StageLayout layers{{0.5, 0.5}, plan::Recompute::Layers};
     const StageLayout attention{{0.5, 0.5}, plan::Recompute::Selective};
-    const auto row = [](const char *name, const Layout &layout, bool tied = true) { QTest::newRow(name) << layout << tied; };
+    const auto row = [](const char *name, const Layout &layout, bool tied = true) {
+        QTest::newRow(name) << layout << tied;
+    };
     row("1 rank, 4 micro-batches", {{one}, 8, 4});
     row("1 rank, unequal micro-batches", {{one}, 8, 3});
     row("1 rank, recompute", {{again}, 8, 4});
@@ -118,8 +125,10 @@ void TestParity::layoutsAgree_data()
     row("2 stages x 2, attention recomputes", {{attention, attention}, 8, 4});
     row("2 data-parallel, layers recompute", {{layers}, 8, 4});
     row("recompute in one stage", {{again, one}, 8, 4});
-    const std::pair<const char *, ScheduleKind> schedules[] = {
-        {"gpipe", ScheduleKind::GPipe}, {"1f1b", ScheduleKind::OneF1B}, {"dapple-a", ScheduleKind::DappleA}, {"dapple-b", ScheduleKind::DappleB}};
+    const std::pair<const char *, ScheduleKind> schedules[] = {{"gpipe", ScheduleKind::GPipe},
+                                                               {"1f1b", ScheduleKind::OneF1B},
+                                                               {"dapple-a", ScheduleKind::DappleA},
+                                                               {"dapple-b", ScheduleKind::DappleB}};
     for (const auto &[name, kind] : schedules) {
         QTest::addRow("%s", name) << Layout{{one, one, one}, 8, 8, kind} << true;
         QTest::addRow("%s, recompute", name) << Layout{{again, again, again}, 8, 8, kind} << true;
@@ -130,7 +139,8 @@ void TestParity::layoutsAgree_data()
     row("interleaved, 2 devices x 2 stages", {{one, one, one, one}, 8, 4, turns, {0, 1, 0, 1}});
     row("interleaved, 2 devices x 2 stages, untied", {{one, one, one, one}, 8, 4, turns, {0, 1, 0, 1}}, false);
     row("interleaved, 2 x 2 devices x 2 stages", {{two, two, two, two}, 8, 4, turns, {0, 1, 0, 1}});
-    row("interleaved, unequal replicas", {{{{0.7, 0.3}}, {{0.4, 0.6}}, {{0.7, 0.3}}, {{0.4, 0.6}}}, 12, 3, turns, {0, 1, 0, 1}});
+    row("interleaved, unequal replicas",
+        {{{{0.7, 0.3}}, {{0.4, 0.6}}, {{0.7, 0.3}}, {{0.4, 0.6}}}, 12, 3, turns, {0, 1, 0, 1}});
     row("interleaved, recompute", {{again, again, again, again}, 8, 8, turns, {0, 1, 0, 1}});
     row("gpipe, 2 devices x 2 stages", {{one, one, one, one}, 8, 4, ScheduleKind::GPipe, {0, 1, 0, 1}});
     row("2 stages on one device", {{one, one}, 8, 4, ScheduleKind::GPipe, {0, 0}});
@@ -160,11 +170,10 @@ void TestParity::layoutsAgree()
 void TestParity::sgdLayoutsAgree()
 {
     plan::Optimizer optimizer;
-    optimizer.kind = plan::Optimizer::Kind::Sgd;
+    optimizer.rule = *update::ConfiguredRule::named("sgd", {{"momentum", 0.9}});
     optimizer.learningRate = 0.1;
-    optimizer.momentum = 0.9;
     compareWithOneRank({{{{0.5, 0.5}}, {{0.5, 0.5}}}, 8, 4}, true, optimizer);
-    optimizer.momentum = 0;
+    optimizer.rule = *update::ConfiguredRule::named("sgd");
     m_oneRank.clear();
     compareWithOneRank({{{}, {}}, 8, 4}, true, optimizer);
 }
@@ -186,8 +195,10 @@ void TestParity::zeroBubbleIsOneForwardOneBackwardToTheBit()
 void TestParity::customOrderWithWeightPasses()
 {
     plan::Plan plan = planOf(m_tied, {{{}, {}, {}, {}}, 8, 2, plan::ScheduleKind::Custom, {0, 1, 1, 0}});
-    plan.schedule.order[m_tied.cluster->device(DeviceId(0)).name] = {"s0.F.m0", "s0.F.m1", "s3.F.m0", "s3.B.m0", "s3.F.m1", "s3.B.m1", "s0.B.m0", "s0.B.m1"};
-    plan.schedule.order[m_tied.cluster->device(DeviceId(1)).name] = {"s1.F.m0", "s2.F.m0", "s1.F.m1", "s2.F.m1", "s2.B.m0", "s1.B.m0", "s2.B.m1", "s2.W.m1", "s1.B.m1", "s2.W.m0"};
+    plan.schedule.order[m_tied.cluster->device(DeviceId(0)).name] =
+        passSteps({"s0.F.m0", "s0.F.m1", "s3.F.m0", "s3.B.m0", "s3.F.m1", "s3.B.m1", "s0.B.m0", "s0.B.m1"});
+    plan.schedule.order[m_tied.cluster->device(DeviceId(1)).name] = passSteps(
+        {"s1.F.m0", "s2.F.m0", "s1.F.m1", "s2.F.m1", "s2.B.m0", "s1.B.m0", "s2.B.m1", "s2.W.m1", "s1.B.m1", "s2.W.m0"});
     const Outcome custom = run(m_tied, plan, {});
     const Outcome one = run(m_tied, {{{}}, 8, 2}, {}, {});
     QVERIFY2(custom.problem.empty(), custom.problem.c_str());
@@ -214,7 +225,7 @@ void TestParity::stopsTogether()
     how.stopAfter = 3;
     const Outcome outcome = run(m_tied, {{{{0.5, 0.5}}, {}}, 8, 4}, {}, how);
     QVERIFY2(outcome.problem.empty(), outcome.problem.c_str());
-    // The wish comes after the third step was agreed on, so the fourth is the last.
+    // The request comes after the agreement on the third step, so the fourth is the last.
     QCOMPARE(outcome.losses.size(), std::size_t{4});
 }
 
@@ -236,31 +247,40 @@ void TestParity::evaluationIsTheSameInEveryLayout()
 
 namespace {
 
-/// Four features against three classes, with a loss of its own made of their cross-entropy.
+/// Four features against three classes, with an added loss, their cross-entropy.
 std::shared_ptr<const graph::Graph> withLoss(const std::string &how)
 {
     graph::GraphBuilder builder(how);
     const TensorId x = builder.input("x", graph::DType::F32, graph::Shape({{1, true}, {4, false}}));
-    const TensorId labels = builder.input("labels", graph::DType::I64, graph::Shape(std::vector<graph::Dim>{{1, true}}));
-    const TensorId weight = builder.parameter("w", graph::Shape::of({4, 3}), {graph::Initializer::Kind::Normal, 0, 1, nullptr, {}, 0});
+    const TensorId labels =
+        builder.input("labels", graph::DType::I64, graph::Shape(std::vector<graph::Dim>{{1, true}}));
+    const TensorId weight =
+        builder.parameter("w", graph::Shape::of({4, 3}), {graph::Initializer::Kind::Normal, 0, 1, nullptr, {}, 0});
     TensorId features = x;
     if (how == "normalised") { // running statistics that stay 0 and 1: nothing happens, but in training
         const auto all = [](graph::Initializer::Kind kind) { return graph::Initializer{kind, 0, 0, nullptr, {}, 0}; };
         const graph::Shape four = graph::Shape::of({4});
         features = builder.add("BatchNormalization",
-                               {x, builder.parameter("scale", four, all(graph::Initializer::Kind::Ones)), builder.parameter("bias", four, all(graph::Initializer::Kind::Zeros)),
-                                builder.state("mean", four, all(graph::Initializer::Kind::Zeros)), builder.state("variance", four, all(graph::Initializer::Kind::Ones))},
+                               {x, builder.parameter("scale", four, all(graph::Initializer::Kind::Ones)),
+                                builder.parameter("bias", four, all(graph::Initializer::Kind::Zeros)),
+                                builder.state("mean", four, all(graph::Initializer::Kind::Zeros)),
+                                builder.state("variance", four, all(graph::Initializer::Kind::Ones))},
                                {{"epsilon", 1e-9}, {"momentum", 1.0}, {"training_mode", std::int64_t{1}}});
     }
     const TensorId logits = builder.add("MatMul", {features, weight});
     TensorId loss;
     if (how == "logarithms") { // the same by other operators
-        const TensorId picked = builder.add("GatherElements", {builder.add("LogSoftmax", {logits}, {{"axis", std::int64_t{1}}}),
-                                                               builder.add("Unsqueeze", {labels}, {{"axes", std::vector<std::int64_t>{1}}})},
-                                            {{"axis", std::int64_t{1}}});
-        loss = builder.add("Neg", {builder.add("ReduceMean", {picked}, {{"axes", std::vector<std::int64_t>{0, 1}}, {"keepdims", std::int64_t{0}}})});
+        const TensorId picked =
+            builder.add("GatherElements",
+                        {builder.add("LogSoftmax", {logits}, {{"axis", std::int64_t{1}}}),
+                         builder.add("Unsqueeze", {labels}, {{"axes", std::vector<std::int64_t>{1}}})},
+                        {{"axis", std::int64_t{1}}});
+        loss = builder.add("Neg",
+                           {builder.add("ReduceMean", {picked},
+                                        {{"axes", std::vector<std::int64_t>{0, 1}}, {"keepdims", std::int64_t{0}}})});
     } else {
-        loss = builder.add("SoftmaxCrossEntropyLoss", {logits, labels}, {{"ignore_index", std::int64_t{how == "ignored" ? 0 : -100}}});
+        loss = builder.add("SoftmaxCrossEntropyLoss", {logits, labels},
+                           {{"ignore_index", std::int64_t{how == "ignored" ? 0 : -100}}});
     }
     if (how == "twice")
         loss = builder.add("Add", {loss, loss});
@@ -272,14 +292,15 @@ std::shared_ptr<const graph::Graph> withLoss(const std::string &how)
 
 } // namespace
 
-/// What is held out is judged by the loss that is trained.
+/// The validation set is scored by the training loss.
 void TestParity::evaluationHasTheModelsLoss()
 {
     QTemporaryDir folder;
     const std::string path = folder.filePath("data.csv").toStdString();
     std::string rows;
     for (int i = 0; i < 40; ++i)
-        rows += std::to_string(i % 7) + "," + std::to_string(i % 5) + "," + std::to_string(i % 3) + ",1," + std::to_string(i % 3) + "\n";
+        rows += std::to_string(i % 7) + "," + std::to_string(i % 5) + "," + std::to_string(i % 3) + ",1,"
+            + std::to_string(i % 3) + "\n";
     QVERIFY(writeFileAtomically(path, rows).ok());
     plan::Optimizer still;
     still.learningRate = 0;
@@ -294,39 +315,37 @@ void TestParity::evaluationHasTheModelsLoss()
         return outcome.evaluation;
     };
     for (const Layout &layout : {Layout{{{}}, 8, 2}, Layout{{{{0.5, 0.5}}}, 8, 1}}) {
-        const runtime::Evaluation plain = evaluated("plain", layout);
+        const run::Validation plain = evaluated("plain", layout);
         QCOMPARE(plain.samples, 8);
         QVERIFY(plain.loss > 0.1);
-        const runtime::Evaluation twice = evaluated("twice", layout);
+        const run::Validation twice = evaluated("twice", layout);
         QVERIFY2(std::fabs(twice.loss - 2 * plain.loss) < 1e-4, qPrintable(QString::number(twice.loss)));
         QCOMPARE(twice.accuracy, plain.accuracy);
-        const runtime::Evaluation logarithms = evaluated("logarithms", layout);
+        const run::Validation logarithms = evaluated("logarithms", layout);
         QVERIFY2(std::fabs(logarithms.loss - plain.loss) < 1e-4, qPrintable(QString::number(logarithms.loss)));
         QVERIFY(std::isnan(logarithms.accuracy));
-        const runtime::Evaluation normalised = evaluated("normalised", layout);
+        const run::Validation normalised = evaluated("normalised", layout);
         QVERIFY2(std::fabs(normalised.loss - plain.loss) < 1e-4, qPrintable(QString::number(normalised.loss)));
-        const runtime::Evaluation ignored = evaluated("ignored", layout);
+        const run::Validation ignored = evaluated("ignored", layout);
         QVERIFY(std::fabs(ignored.loss - plain.loss) > 1e-3);
     }
 }
 
 void TestParity::digitsAreLearned()
 {
-    const QString path = PLANLOOM_SOURCE_DIR "/../shared/golden/data/digits.csv.gz";
-    if (!QFile::exists(path))
-        QSKIP("the golden data are not beside the source tree");
     auto graph = graph::mlp("digits", {64, 64, 10});
     QVERIFY(graph.ok());
-    const plan::Subject subject = plan::makeSubject(std::make_shared<const graph::Graph>(*std::move(graph)), cpus(8), nullptr, "zoo:digits");
+    const plan::Subject subject =
+        plan::makeSubject(std::make_shared<const graph::Graph>(*std::move(graph)), cpus(8), nullptr, "zoo:digits");
     QVERIFY(subject.graph != nullptr);
     plan::Optimizer optimizer;
     optimizer.learningRate = 5e-3;
     const Layout layout{{{{0.5, 0.5}}}, 64, 1};
-    const auto program = program::compile(planOf(subject, layout, optimizer), subject);
+    const auto program = compile::compilePlan(planOf(subject, layout, optimizer), subject);
     QVERIFY2(program.ok(), program.ok() ? "" : program.error().text().c_str());
     const auto needs = data::needsOf(*subject.graph);
     QVERIFY(needs.ok());
-    const auto data = data::openDataSet(path.toStdString(), *needs);
+    const auto data = data::openDataSet(PLANLOOM_SOURCE_DIR "/tests/golden/data/digits.csv.gz", *needs);
     QVERIFY(data.ok());
     const runtime::Feed feed{data->get(), *needs, data::SampleOrder((*data)->samples(), 1, 0.2)};
     Training how;

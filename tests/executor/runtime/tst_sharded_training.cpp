@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "engine/compile/compile.h"
 #include "executor/runtime/tiny_training.h"
 
 #include <QScopeGuard>
@@ -16,8 +17,12 @@ using Shardings = std::map<std::string, std::string>;
 
 /// A run of the model on a mesh.
 struct MeshStage {
-    MeshStage(std::vector<int> sizes = {1}, Shardings pins = {}, int level = 0, plan::Recompute again = plan::Recompute::None)
-        : mesh(std::move(sizes)), shardings(std::move(pins)), zero(level), recompute(again)
+    MeshStage(std::vector<int> sizes = {1}, Shardings pins = {}, int level = 0,
+              plan::Recompute again = plan::Recompute::None)
+        : mesh(std::move(sizes)),
+          shardings(std::move(pins)),
+          zero(level),
+          recompute(again)
     {
     }
     std::vector<int> mesh;
@@ -27,8 +32,13 @@ struct MeshStage {
 };
 
 struct MeshLayout {
-    MeshLayout(std::vector<MeshStage> all = {}, std::int64_t micro = 1, int slotCount = 0, plan::ScheduleKind kind = plan::ScheduleKind::OneF1B, std::size_t turns = 0)
-        : stages(std::move(all)), microBatches(micro), registers(slotCount), schedule(kind), places(turns)
+    MeshLayout(std::vector<MeshStage> all = {}, std::int64_t micro = 1, int slotCount = 0,
+               plan::ScheduleKind kind = plan::ScheduleKind::OneF1B, std::size_t turns = 0)
+        : stages(std::move(all)),
+          microBatches(micro),
+          registers(slotCount),
+          schedule(kind),
+          places(turns)
     {
     }
     std::vector<MeshStage> stages;
@@ -38,11 +48,16 @@ struct MeshLayout {
     std::size_t places; ///< which the stages go round; 0: each has its own
 };
 
-/// Column-parallel, then row-parallel products (Shoeybi et al., Megatron-LM, 2019, §3), on the last dimension of the mesh.
+/// Column-parallel, then row-parallel products (Shoeybi et al., Megatron-LM, 2019, §3), on the last dimension of the
+/// mesh.
 Shardings tensorParallel(const std::string &front)
 {
-    return {{"*.attn.c_attn.weight", front + "S(1:32+32+32)"}, {"*.attn.c_attn.bias", front + "S(0:32+32+32)"}, {"*.attn.c_proj.weight", front + "S(0)"},
-            {"*.mlp.c_fc.weight", front + "S(1)"},              {"*.mlp.c_fc.bias", front + "S(0)"},              {"*.mlp.c_proj.weight", front + "S(0)"}};
+    return {{"*.attn.c_attn.weight", front + "S(1:32+32+32)"},
+            {"*.attn.c_attn.bias", front + "S(0:32+32+32)"},
+            {"*.attn.c_proj.weight", front + "S(0)"},
+            {"*.mlp.c_fc.weight", front + "S(1)"},
+            {"*.mlp.c_fc.bias", front + "S(0)"},
+            {"*.mlp.c_proj.weight", front + "S(0)"}};
 }
 
 Shardings with(Shardings all, const Shardings &more)
@@ -55,8 +70,8 @@ Shardings with(Shardings all, const Shardings &more)
 
 Q_DECLARE_METATYPE(MeshLayout)
 
-/// A 4-layer GPT on meshes: tensor, sequence and vocabulary parallel, ZeRO, in stages and mixed. Losses must not show the layout, and what
-/// collectives send must be what the plan says, to the byte.
+/// A 4-layer GPT on meshes: tensor, sequence and vocabulary parallel, ZeRO, in stages and mixed. Losses must not show
+/// the layout, and the traffic of collectives must be the plan's, to the byte.
 class TestShardedTraining : public QObject {
     Q_OBJECT
 
@@ -77,8 +92,8 @@ private:
     plan::Subject m_untied;
     std::vector<double> m_expected;
     std::vector<double> m_expectedUntied;
-    runtime::Evaluation m_evaluation; ///< on one rank
-    runtime::Evaluation m_evaluationUntied;
+    run::Validation m_evaluation; ///< on one rank
+    run::Validation m_evaluationUntied;
 };
 
 void TestShardedTraining::initTestCase()
@@ -137,7 +152,8 @@ plan::Plan TestShardedTraining::planFor(const MeshLayout &layout) const
     return plan;
 }
 
-Outcome TestShardedTraining::run(const MeshLayout &layout, const plan::Optimizer &optimizer, std::int64_t &predictedBytes)
+Outcome TestShardedTraining::run(const MeshLayout &layout, const plan::Optimizer &optimizer,
+                                 std::int64_t &predictedBytes)
 {
     plan::Plan plan = planFor(layout);
     plan.optimizer.clipNorm = optimizer.clipNorm;
@@ -146,11 +162,13 @@ Outcome TestShardedTraining::run(const MeshLayout &layout, const plan::Optimizer
     return trainOn(m_text.path(), m_subject, plan, how, 0.1, [&](const program::Program &program, Outcome &outcome) {
         std::vector<std::int64_t> sent(program.ranks.size());
         for (const program::Task &task : program.tasks)
-            sent[task.rank.index()] += task.bytes * how.steps;
+            sent[task.rank.index()] += task.bytes() * how.steps;
         for (std::size_t rank = 0; rank < sent.size() && outcome.problem.empty(); ++rank) {
             predictedBytes += sent[rank];
             if (outcome.collectiveBytes[rank] != sent[rank])
-                outcome.problem = "rank " + std::to_string(rank) + " sent " + std::to_string(outcome.collectiveBytes[rank]) + " bytes, planned were " + std::to_string(sent[rank]);
+                outcome.problem = "rank " + std::to_string(rank) + " sent "
+                    + std::to_string(outcome.collectiveBytes[rank]) + " bytes, planned were "
+                    + std::to_string(sent[rank]);
             else if (outcome.records[rank].size() != program.ranks[rank].tasks.size() * outcome.losses.size())
                 outcome.problem = "rank " + std::to_string(rank) + " did not record each task once a step";
         }
@@ -164,10 +182,14 @@ void TestShardedTraining::layoutsAgree_data()
     const Shardings tensor = tensorParallel("B,");
     const Shardings vocabulary = with(tensor, {{"transformer.wte.weight", "B,S(0)"}});
     const Shardings sequence = with(tensor, {{"embedding/embeddings", "S(0),S(1)"}, {"*residual", "S(0),S(1)"}});
-    const auto row = [](const char *name, const MeshLayout &layout, bool communicates = true) { QTest::newRow(name) << layout << communicates; };
+    const auto row = [](const char *name, const MeshLayout &layout, bool communicates = true) {
+        QTest::newRow(name) << layout << communicates;
+    };
     row("2 data", {{{{2}}}});
     row("2 tensor", {{{{1, 2}, tensor}}});
-    const auto again = [](const Shardings &pins, plan::Recompute what) { return MeshLayout{{{{1, 2}, pins, 0, what}}, 2}; };
+    const auto again = [](const Shardings &pins, plan::Recompute what) {
+        return MeshLayout{{{{1, 2}, pins, 0, what}}, 2};
+    };
     row("2 tensor, recompute", again(tensor, plan::Recompute::Full));
     row("2 tensor, layers recompute", again(tensor, plan::Recompute::Layers));
     row("2 tensor, attention recomputes", again(tensor, plan::Recompute::Selective));
@@ -182,7 +204,8 @@ void TestShardedTraining::layoutsAgree_data()
     row("2 data x sequence", {{{{2, 2}, sequence}}});
     row("2 stages", {{{{1}}, {{1}}}, 4}, false);
     row("2 stages x 2 tensor", {{{{1, 2}, tensor}, {{1, 2}, tensor}}, 4});
-    row("2 stages x 2 tensor, sequence", {{{{1, 2}, sequence}, {{1, 2}, with(tensor, {{"*residual", "S(0),S(1)"}})}}, 4});
+    row("2 stages x 2 tensor, sequence",
+        {{{{1, 2}, sequence}, {{1, 2}, with(tensor, {{"*residual", "S(0),S(1)"}})}}, 4});
     row("untied, 2 tensor then 2 data", {{{{1, 2}, tensor}, {{2}}}, 2});
     row("untied, 1 then 2 tensor", {{{{1}}, {{1, 2}, tensor}}, 4});
     row("untied, 4 tensor then 2", {{{{1, 4}, tensor}, {{1, 2}, tensor}}, 4});
@@ -190,11 +213,14 @@ void TestShardedTraining::layoutsAgree_data()
     const plan::ScheduleKind cut = plan::ScheduleKind::ZeroBubbleH1;
     row("2 places x 2 stages", {{{{1}}, {{1}}, {{1}}, {{1}}}, 4, 0, turns, 2});
     row("2 places x 2 stages, one register", {{{{1}}, {{1}}, {{1}}, {{1}}}, 4, 1, turns, 2});
-    row("2 places x 2 stages x 2 tensor", {{{{1, 2}, tensor}, {{1, 2}, tensor}, {{1, 2}, tensor}, {{1, 2}, tensor}}, 4, 0, turns, 2});
-    row("2 places x 2 stages x 2 data x 2 tensor", {{{{2, 2}, tensor}, {{2, 2}, tensor}, {{2, 2}, tensor}, {{2, 2}, tensor}}, 4, 0, turns, 2});
+    row("2 places x 2 stages x 2 tensor",
+        {{{{1, 2}, tensor}, {{1, 2}, tensor}, {{1, 2}, tensor}, {{1, 2}, tensor}}, 4, 0, turns, 2});
+    row("2 places x 2 stages x 2 data x 2 tensor",
+        {{{{2, 2}, tensor}, {{2, 2}, tensor}, {{2, 2}, tensor}, {{2, 2}, tensor}}, 4, 0, turns, 2});
     row("zb-h1, 2 stages x 2 tensor", {{{{1, 2}, tensor}, {{1, 2}, tensor}}, 4, 0, cut});
     row("zb-h1, sequence", {{{{1, 2}, sequence}, {{1, 2}, with(tensor, {{"*residual", "S(0),S(1)"}})}}, 4, 0, cut});
-    row("zb-h1, layers recompute", {{{{1, 2}, tensor, 0, plan::Recompute::Layers}, {{1, 2}, tensor, 0, plan::Recompute::Layers}}, 4, 0, cut});
+    row("zb-h1, layers recompute",
+        {{{{1, 2}, tensor, 0, plan::Recompute::Layers}, {{1, 2}, tensor, 0, plan::Recompute::Layers}}, 4, 0, cut});
     row("zb-h1, one register", {{{{1}}, {{1}}}, 4, 1, cut}, false);
     for (const int level : {1, 2, 3}) {
         const auto zero = [&](const char *name, MeshLayout layout) {
@@ -230,11 +256,13 @@ void TestShardedTraining::layoutsAgree()
     const std::string wrong = differs(outcome, untied ? m_expectedUntied : m_expected);
     QVERIFY2(wrong.empty(), wrong.c_str());
     QVERIFY(bytes > 0 || !communicates);
-    const runtime::Evaluation &one = untied ? m_evaluationUntied : m_evaluation;
+    const run::Validation &one = untied ? m_evaluationUntied : m_evaluation;
     QVERIFY(one.samples > 0 && one.loss > 1);
     QCOMPARE(outcome.evaluation.samples, one.samples);
-    QVERIFY2(std::fabs(outcome.evaluation.loss - one.loss) <= 1e-4 * one.loss, qPrintable(QString::number(outcome.evaluation.loss)));
-    QVERIFY2(std::fabs(outcome.evaluation.accuracy - one.accuracy) <= 0.01, qPrintable(QString::number(outcome.evaluation.accuracy)));
+    QVERIFY2(std::fabs(outcome.evaluation.loss - one.loss) <= 1e-4 * one.loss,
+             qPrintable(QString::number(outcome.evaluation.loss)));
+    QVERIFY2(std::fabs(outcome.evaluation.accuracy - one.accuracy) <= 0.01,
+             qPrintable(QString::number(outcome.evaluation.accuracy)));
 }
 
 void TestShardedTraining::clippingIsTheSameInEveryLayout()
@@ -246,8 +274,9 @@ void TestShardedTraining::clippingIsTheSameInEveryLayout()
     QVERIFY2(one.problem.empty(), one.problem.c_str());
     QVERIFY(std::fabs(one.losses.back() - m_expected.back()) > 1e-6);
     const Shardings tensor = tensorParallel("B,");
-    for (const MeshLayout &layout : {MeshLayout{{{{2, 2}, tensor}}, 2}, MeshLayout{{{{2}, {}, 1}, {{2}, {}, 3}}, 2},
-                                     MeshLayout{{{{1}}, {{1}}, {{1}}, {{1}}}, 2, 0, plan::ScheduleKind::Interleaved1F1B, 2}}) {
+    for (const MeshLayout &layout :
+         {MeshLayout{{{{2, 2}, tensor}}, 2}, MeshLayout{{{{2}, {}, 1}, {{2}, {}, 3}}, 2},
+          MeshLayout{{{{1}}, {{1}}, {{1}}, {{1}}}, 2, 0, plan::ScheduleKind::Interleaved1F1B, 2}}) {
         const Outcome many = run(layout, clipping, bytes);
         QVERIFY2(many.problem.empty(), many.problem.c_str());
         for (std::size_t step = 0; step < one.losses.size(); ++step)
@@ -266,8 +295,10 @@ void TestShardedTraining::halfPrecisionIsEvaluatedAsItComputes()
         const Outcome outcome = trainOn(m_text.path(), m_subject, plan, how, 0.1);
         QVERIFY2(outcome.problem.empty(), outcome.problem.c_str());
         QCOMPARE(outcome.evaluation.samples, m_evaluation.samples);
-        QVERIFY2(std::fabs(outcome.evaluation.loss - m_evaluation.loss) < 0.02, qPrintable(QString::number(outcome.evaluation.loss)));
-        QVERIFY2(std::fabs(outcome.evaluation.accuracy - m_evaluation.accuracy) < 0.1, qPrintable(QString::number(outcome.evaluation.accuracy)));
+        QVERIFY2(std::fabs(outcome.evaluation.loss - m_evaluation.loss) < 0.02,
+                 qPrintable(QString::number(outcome.evaluation.loss)));
+        QVERIFY2(std::fabs(outcome.evaluation.accuracy - m_evaluation.accuracy) < 0.1,
+                 qPrintable(QString::number(outcome.evaluation.accuracy)));
     }
 }
 
@@ -275,7 +306,7 @@ void TestShardedTraining::zeroSavesMemory()
 {
     std::int64_t before = 0;
     for (const int level : {0, 1, 2, 3}) {
-        const auto program = program::compile(planFor({{{{4}, {}, level}}, 1}), m_subject);
+        const auto program = compile::compilePlan(planFor({{{{4}, {}, level}}, 1}), m_subject);
         QVERIFY2(program.ok(), program ? "" : program.error().text().c_str());
         const std::int64_t persistent = program->ranks[0].persistentBytes;
         QVERIFY(level == 0 || persistent < before);

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "engine/compile/compile.h"
 #include "executor/checkpoint/lease.h"
 #include "executor/checkpoint/restore.h"
 #include "executor/runtime/training_fixture.h"
@@ -7,7 +8,6 @@
 #include <QFile>
 #include <QProcess>
 #include <QProcessEnvironment>
-#include <QStandardPaths>
 #include <QTemporaryDir>
 #include <QTest>
 
@@ -35,7 +35,10 @@ public:
         if (m_mode == "--freeze" && rank == 1)
             ::raise(SIGSTOP);
     }
-    void metrics(const runtime::StepReport &report) override { m_out << "step " << report.step << ' ' << report.loss << '\n'; }
+    void metrics(const run::StepMetrics &report) override
+    {
+        m_out << "step " << report.step << ' ' << report.loss << '\n';
+    }
     void keepMetrics(std::int64_t steps) override
     {
         m_out << "keep " << steps << '\n';
@@ -49,7 +52,8 @@ public:
         if (m_mode == "--keep-nothing")
             return std::nullopt;
         if (m_lookedAt++ < kLooks) {
-            if (std::filesystem::exists(fmt::format("{}/checkpoints/step-{:08}/{}", m_folder, m_toKeep, checkpoint::kManifestName)))
+            if (std::filesystem::exists(
+                    fmt::format("{}/checkpoints/step-{:08}/{}", m_folder, m_toKeep, checkpoint::kManifestName)))
                 m_out << "early " << m_toKeep << '\n';
             return 0;
         }
@@ -60,10 +64,12 @@ public:
         m_records += records.size();
         m_dropped = dropped;
     }
-    void evaluation(double, double, std::int64_t samples) override { m_out << "evaluated " << samples << '\n'; }
+    void evaluation(const run::Validation &held) override { m_out << "evaluated " << held.samples << '\n'; }
     void finished(const runtime::MemoryUse &memory, const std::string &errorText) override
     {
-        m_out << "records " << m_records << '\n' << "dropped " << m_dropped << '\n' << "peak " << memory.arena << '\n'
+        m_out << "records " << m_records << '\n'
+              << "dropped " << m_dropped << '\n'
+              << "peak " << memory.arena << '\n'
               << "done " << m_done << '\n'
               << "beyond " << memory.beyondArena() << '\n';
         if (!errorText.empty())
@@ -93,7 +99,7 @@ std::vector<std::string> linesOf(const QString &path)
     return lines;
 }
 
-/// What follows @p key on each of its lines.
+/// The text after @p key on each of its lines.
 std::vector<std::string> valuesOf(const std::vector<std::string> &lines, const std::string &key)
 {
     std::vector<std::string> values;
@@ -129,7 +135,10 @@ private:
     QByteArray request(const char *more = "") const;
     /// Returns the exit status; -1: it did not end.
     int start(int ranks, const QString &mode = {});
-    [[nodiscard]] std::vector<std::string> rankLines(int rank) const { return linesOf(m_folder->filePath("rank" + QString::number(rank))); }
+    [[nodiscard]] std::vector<std::string> rankLines(int rank) const
+    {
+        return linesOf(m_folder->filePath("rank" + QString::number(rank)));
+    }
 
     std::unique_ptr<QTemporaryDir> m_folder;
     plan::Subject m_subject;
@@ -148,7 +157,8 @@ void TestWorker::initTestCase()
     config.context = 16;
     auto graph = graph::gpt(config);
     QVERIFY(graph.ok());
-    m_subject = plan::makeSubject(std::make_shared<const graph::Graph>(std::move(*graph)), cpus(8), nullptr, "zoo:tiny");
+    m_subject =
+        plan::makeSubject(std::make_shared<const graph::Graph>(std::move(*graph)), cpus(8), nullptr, "zoo:tiny");
 }
 
 void TestWorker::init()
@@ -167,7 +177,8 @@ QByteArray TestWorker::request(const char *more) const
 
 void TestWorker::writeRun(const Layout &layout, const QByteArray &request)
 {
-    const Status written = plan::writePlan({planOf(m_subject, layout), m_subject}, m_folder->filePath("plan.json").toStdString());
+    const Status written =
+        plan::writePlan({planOf(m_subject, layout), m_subject}, m_folder->filePath("plan.json").toStdString());
     QVERIFY2(written.ok(), written.ok() ? "" : written.error().text().c_str());
     QFile file(m_folder->filePath("request.json"));
     QVERIFY(file.open(QIODevice::WriteOnly));
@@ -176,7 +187,8 @@ void TestWorker::writeRun(const Layout &layout, const QByteArray &request)
 
 int TestWorker::start(int ranks, const QString &mode)
 {
-    const QStringList worker{QCoreApplication::applicationFilePath(), "--as-worker", m_folder->path(), mode.isEmpty() ? "--run" : mode};
+    const QStringList worker{QCoreApplication::applicationFilePath(), "--as-worker", m_folder->path(),
+                             mode.isEmpty() ? "--run" : mode};
     QProcess process;
     process.setProcessChannelMode(QProcess::MergedChannels);
     QProcessEnvironment environment = QProcessEnvironment::systemEnvironment();
@@ -185,7 +197,10 @@ int TestWorker::start(int ranks, const QString &mode)
     if (ranks == 1)
         process.start(worker.front(), worker.mid(1));
     else
-        process.start("mpirun", QStringList{"--oversubscribe", "--bind-to", "none", "--mca", "mpi_yield_when_idle", "1", "-np", QString::number(ranks)} + worker);
+        process.start("mpirun",
+                      QStringList{"--oversubscribe", "--bind-to", "none", "--mca", "mpi_yield_when_idle", "1", "-np",
+                                  QString::number(ranks)}
+                          + worker);
     const bool ended = process.waitForFinished(120000);
     m_output = process.readAll();
     return ended && process.exitStatus() == QProcess::NormalExit ? process.exitCode() : -1;
@@ -205,16 +220,15 @@ void TestWorker::runs()
     QFETCH(int, stages);
     QFETCH(int, replicas);
     const int ranks = stages * replicas;
-    if (ranks > 1 && QStandardPaths::findExecutable("mpirun").isEmpty())
-        QSKIP("mpirun is not installed");
     Layout layout;
     layout.microBatches = 4;
-    layout.stages.assign(static_cast<std::size_t>(stages), {std::vector<double>(static_cast<std::size_t>(replicas), 1.0 / replicas)});
+    layout.stages.assign(static_cast<std::size_t>(stages),
+                         {std::vector<double>(static_cast<std::size_t>(replicas), 1.0 / replicas)});
     writeRun(layout, request(R"(, "holdout": 0.1)"));
     QVERIFY2(start(ranks) == 0, m_output.constData());
 
     // The same run on threads of this process.
-    const auto program = program::compile(planOf(m_subject, layout), m_subject);
+    const auto program = compile::compilePlan(planOf(m_subject, layout), m_subject);
     const auto needs = data::needsOf(*m_subject.graph);
     const auto data = data::openDataSet(m_folder->filePath("text.txt").toStdString(), *needs);
     const runtime::Feed feed{data->get(), *needs, data::SampleOrder((*data)->samples(), 5, 0.1)};
@@ -236,7 +250,8 @@ void TestWorker::runs()
     for (int rank = 0; rank < ranks; ++rank) {
         const program::Rank &planned = program->ranks[static_cast<std::size_t>(rank)];
         QCOMPARE(valuesOf(rankLines(rank), "peak"), std::vector<std::string>{std::to_string(planned.arenaBytes)});
-        QCOMPARE(valuesOf(rankLines(rank), "records"), std::vector<std::string>{std::to_string(6 * planned.tasks.size())});
+        QCOMPARE(valuesOf(rankLines(rank), "records"),
+                 std::vector<std::string>{std::to_string(6 * planned.tasks.size())});
         QCOMPARE(valuesOf(rankLines(rank), "dropped"), std::vector<std::string>{"0"});
         QCOMPARE(valuesOf(rankLines(rank), "error").size(), std::size_t{0});
     }
@@ -257,11 +272,14 @@ void TestWorker::traces()
     QFETCH(int, steps);
     writeRun({}, request(qPrintable(QString(R"(, "trace_every": %1)").arg(every))));
     QVERIFY2(start(1) == 0, m_output.constData());
-    const auto program = program::compile(planOf(m_subject, {}), m_subject);
-    QCOMPARE(valuesOf(rankLines(0), "records"), std::vector<std::string>{std::to_string(static_cast<std::size_t>(steps) * program->ranks[0].tasks.size())});
+    const auto program = compile::compilePlan(planOf(m_subject, {}), m_subject);
+    QCOMPARE(valuesOf(rankLines(0), "records"),
+             std::vector<std::string>{
+                 std::to_string(static_cast<std::size_t>(steps) * program->ranks[0].tasks.size())});
     QCOMPARE(valuesOf(rankLines(0), "step").size(), std::size_t{6});
     // Traced or not, tasks that end are progress; and a process is more than its arena.
-    QVERIFY(std::stoll(valuesOf(rankLines(0), "done").front()) >= 6 * static_cast<std::int64_t>(program->ranks[0].tasks.size()));
+    QVERIFY(std::stoll(valuesOf(rankLines(0), "done").front())
+            >= 6 * static_cast<std::int64_t>(program->ranks[0].tasks.size()));
     QVERIFY(std::stoll(valuesOf(rankLines(0), "beyond").front()) > 0);
 }
 
@@ -273,12 +291,13 @@ void TestWorker::stops()
     QCOMPARE(valuesOf(rankLines(0), "error").size(), std::size_t{0});
 }
 
-/// Whoever goes on from a checkpoint reports none of the steps before it: it must not exist before their metrics do.
+/// A run resumed from a checkpoint reports none of the steps before it: it must not exist before their metrics do.
 void TestWorker::checkpointsWaitForMetrics()
 {
     const auto lease = checkpoint::Lease::acquire(m_folder->path().toStdString(), "test");
     QVERIFY(lease.ok());
-    writeRun({}, request(qPrintable(QString(R"(, "checkpoint_every": 2, "keep": 9, "lease": %1)").arg(lease->epoch()))));
+    writeRun({},
+             request(qPrintable(QString(R"(, "checkpoint_every": 2, "keep": 9, "lease": %1)").arg(lease->epoch()))));
     QVERIFY2(start(1) == 0, m_output.constData());
     std::int64_t told = 0;
     std::vector<std::int64_t> asked;
@@ -305,7 +324,8 @@ void TestWorker::noCheckpointWithoutMetrics()
     writeRun({}, request(qPrintable(QString(R"(, "checkpoint_every": 2, "lease": %1)").arg(lease->epoch()))));
     QVERIFY2(start(1, "--keep-nothing") == 0, m_output.constData());
     QCOMPARE(valuesOf(rankLines(0), "step").size(), std::size_t{6});
-    QVERIFY2(m_output.contains("there is no checkpoint of step 2: nobody is left to write down the metrics"), m_output.constData());
+    QVERIFY2(m_output.contains("there is no checkpoint of step 2: the connection over which step metrics are stored"),
+             m_output.constData());
     QVERIFY(checkpoint::checkpoints(m_folder->path().toStdString()).empty());
 }
 
@@ -316,8 +336,10 @@ void TestWorker::wrongInput_data()
     QTest::newRow("no JSON") << QByteArray("{\"data\": ") << QByteArray("request.json:1");
     QTest::newRow("no data") << QByteArray("{\"steps\": 3,\n \"seed\": 1}") << QByteArray("data");
     QTest::newRow("no steps") << QByteArray("{\"data\": \"x\", \"steps\": 0, \"seed\": 1}") << QByteArray("steps");
-    QTest::newRow("holdout") << QByteArray("{\"data\": \"x\", \"steps\": 1, \"seed\": 1, \"holdout\": 1}") << QByteArray("holdout");
-    QTest::newRow("missing data file") << QByteArray("{\"data\": \"/nowhere/at.all\", \"steps\": 1, \"seed\": 1}") << QByteArray("/nowhere/at.all");
+    QTest::newRow("holdout") << QByteArray("{\"data\": \"x\", \"steps\": 1, \"seed\": 1, \"holdout\": 1}")
+                             << QByteArray("holdout");
+    QTest::newRow("missing data file") << QByteArray("{\"data\": \"/nowhere/at.all\", \"steps\": 1, \"seed\": 1}")
+                                       << QByteArray("/nowhere/at.all");
 }
 
 void TestWorker::wrongInput()
@@ -333,8 +355,6 @@ void TestWorker::wrongInput()
 
 void TestWorker::silenceEndsAtTheDeadline()
 {
-    if (QStandardPaths::findExecutable("mpirun").isEmpty())
-        QSKIP("mpirun is not installed");
     Layout layout;
     layout.stages.resize(2);
     writeRun(layout, request(R"(, "timeout_seconds": 1)"));

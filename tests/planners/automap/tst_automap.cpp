@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // The automap planner as a whole, and the published figures that its families are measured by.
-#include "engine/graph/zoo.h"
-#include "engine/import/zoo.h"
+#include "engine/graph/zoo/zoo.h"
+#include "engine/import/model/zoo.h"
 #include "engine/sharding/sbp.h"
+#include "engine/simulate/chain_program.h"
 #include "planners/automap/resume.h"
 #include "planners/dapple/latency.h"
+#include "planners/registry.h"
 #include "tests/planners/planner_helpers.h"
 
 #include <QTest>
@@ -20,20 +22,18 @@ using testing::planned;
 
 namespace {
 
-import::Model smallGpt(std::int64_t layers)
-{
-    graph::TransformerConfig config;
-    config.layers = layers;
-    config.heads = 4;
-    config.hidden = 64;
-    config.feedForward = 256;
-    config.vocabulary = 256;
-    config.context = 32;
-    import::Model model;
-    model.graph = std::make_shared<const graph::Graph>(must(graph::gpt(config)));
-    model.source = "gpt";
-    return model;
-}
+import::Model smallGpt(std::int64_t layers){graph::TransformerConfig config;
+config.layers = layers;
+config.heads = 4;
+config.hidden = 64;
+config.feedForward = 256;
+config.vocabulary = 256;
+config.context = 32;
+import::Model model;
+model.graph = std::make_shared<const graph::Graph>(must(graph::gpt(config)));
+model.source = "gpt";
+return model;
+} // namespace
 
 class StopAfter final : public Progress {
 public:
@@ -90,7 +90,8 @@ private slots:
         QFETCH(double, total);
         QFETCH(double, allReduce);
         QFETCH(double, speedup);
-        const import::Model model = must(import::profileModel("whole", profileBatch, {{"all", forward, backward, 1e6, weights, {}}}));
+        const import::Model model =
+            must(import::profileModel("whole", profileBatch, {{"all", forward, backward, 1e6, weights, {}}}));
         const Problem problem = testing::problemOf(model, must(cluster::preset("dapple-a")), batch);
         const cost::CostModel &costs = *problem.subject.costs;
         const double seconds = (costs.forward(0, 1, batch, 0) + costs.backward(0, 1, batch, 0)).value();
@@ -98,10 +99,12 @@ private slots:
         for (const cluster::Device &device : problem.subject.cluster->devices())
             devices.push_back(device.id);
         QCOMPARE(devices.size(), std::size_t(16));
-        const double exchange = costs.allReduce(devices, static_cast<double>(costs.parameterBytes(0, 1).value())).value();
+        const double exchange =
+            costs.allReduce(devices, static_cast<double>(costs.parameterBytes(0, 1).value())).value();
         QVERIFY2(std::fabs(seconds / total - 1) < 1e-3, qPrintable(QString::number(seconds)));
         QVERIFY2(std::fabs(exchange / allReduce - 1) < 1e-3, qPrintable(QString::number(exchange)));
-        QVERIFY2(std::fabs(seconds / (seconds / 16 + exchange) - speedup) < 0.01, qPrintable(QString::number(seconds / (seconds / 16 + exchange))));
+        QVERIFY2(std::fabs(seconds / (seconds / 16 + exchange) - speedup) < 0.01,
+                 qPrintable(QString::number(seconds / (seconds / 16 + exchange))));
     }
 
     void pipelineLengths_data()
@@ -120,7 +123,7 @@ private slots:
         QFETCH(std::vector<double>, forward);
         QFETCH(int, pivot);
         QFETCH(double, length);
-        program::Chain chain;
+        planners::dapple::Chain chain;
         chain.forward = forward;
         for (const double time : forward)
             chain.backward.push_back(2 * time);
@@ -128,7 +131,7 @@ private slots:
         chain.microBatches = 4;
         QCOMPARE(static_cast<int>(planners::dapple::pivotOf(chain)), pivot);
         QCOMPARE(planners::dapple::formulaLatency(chain).total(), length);
-        QCOMPARE(must(simulate::iterationSeconds(program::chainProgram(chain))), length);
+        QCOMPARE(must(simulate::iterationSeconds(chainProgram(chain))), length);
     }
 
     // Products that follow one another are split by columns, then by rows: Megatron-LM's layout is one linkage group.
@@ -184,7 +187,7 @@ private slots:
         QVERIFY2(refused.error().message.find("families=pp") != std::string::npos, refused.error().message.c_str());
     }
 
-    // Stopped at any time it returns the best so far, and says where another search goes on.
+    // Stopped at any time it returns the best so far, and the state for another search.
     void stoppedAndResumed()
     {
         const Problem problem = testing::problemOf(smallGpt(4), testing::smallCluster(2, 2), 16);
@@ -212,18 +215,24 @@ private slots:
     {
         QTest::addColumn<QString>("key");
         QTest::addColumn<QString>("value");
-        QTest::newRow("resume: no pair") << "resume" << "opp";
-        QTest::newRow("resume: no number") << "resume" << "episodes=few";
-        QTest::newRow("resume: an action that is none") << "resume" << "opp=1.x";
-        QTest::newRow("family") << "families" << "magic";
-        QTest::newRow("episodes") << "episodes" << "0";
+        QTest::newRow("resume: no pair") << "resume"
+                                         << "opp";
+        QTest::newRow("resume: no number") << "resume"
+                                           << "episodes=few";
+        QTest::newRow("resume: an action that is none") << "resume"
+                                                        << "opp=1.x";
+        QTest::newRow("family") << "families"
+                                << "magic";
+        QTest::newRow("episodes") << "episodes"
+                                  << "0";
     }
 
     void wrongOptions()
     {
         QFETCH(QString, key);
         QFETCH(QString, value);
-        const auto report = tried(testing::problemOf(smallGpt(1), testing::smallCluster(1, 2), 4), {{key.toStdString(), value.toStdString()}});
+        const auto report = tried(testing::problemOf(smallGpt(1), testing::smallCluster(1, 2), 4),
+                                  {{key.toStdString(), value.toStdString()}});
         QVERIFY(!report);
         QCOMPARE(report.error().code, ErrorCode::BadInput);
         QVERIFY2(report.error().message.find(key.toStdString()) != std::string::npos, report.error().message.c_str());
@@ -232,14 +241,17 @@ private slots:
     void memoryThatFitsNoGame()
     {
         const Problem problem = testing::problemOf(smallGpt(2), testing::smallCluster(1, 4), 8);
-        QVERIFY(must(tried(problem, {{"resume", "episodes=3;opp=9.9.9;pp7=1000000"}, {"episodes", "10"}})).predicted.fits);
+        QVERIFY(
+            must(tried(problem, {{"resume", "episodes=3;opp=9.9.9;pp7=1000000"}, {"episodes", "10"}})).predicted.fits);
     }
 
     void oneDeviceAndNoMemory()
     {
-        const PlanReport one = must(tried(testing::problemOf(smallGpt(2), testing::smallCluster(1, 1), 4), {{"episodes", "5"}}));
+        const PlanReport one =
+            must(tried(testing::problemOf(smallGpt(2), testing::smallCluster(1, 1), 4), {{"episodes", "5"}}));
         QCOMPARE(one.plan.stages.size(), std::size_t(1));
-        const auto none = tried(testing::problemOf(smallGpt(4), testing::smallCluster(1, 2, 0.001), 4), {{"episodes", "5"}});
+        const auto none =
+            tried(testing::problemOf(smallGpt(4), testing::smallCluster(1, 2, 0.001), 4), {{"episodes", "5"}});
         QVERIFY(!none);
         QCOMPARE(none.error().code, ErrorCode::Infeasible);
     }

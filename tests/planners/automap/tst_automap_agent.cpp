@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The automap planner's agent: its network against finite differences, what it finds against exhaustive search.
-#include "engine/graph/zoo.h"
+#include "engine/graph/zoo/zoo.h"
 #include "planners/automap/agent.h"
 #include "planners/automap/network.h"
 #include "planners/automap/pipeline_game.h"
+#include "tests/planners/automap/brute_force.h"
 #include "tests/planners/planner_helpers.h"
 
 #include <QTest>
@@ -27,7 +28,8 @@ RuleGraph randomRules(std::mt19937 &random)
     for (int i = 0; i < products; ++i) {
         const std::int64_t width = 32;
         const std::string name = "p" + std::to_string(i);
-        const TensorId weight = builder.parameter(name + ".weight", graph::Shape::of({width, width}), {graph::Initializer::Kind::Normal, 0, 0.1, nullptr, {}, 0});
+        const TensorId weight = builder.parameter(name + ".weight", graph::Shape::of({width, width}),
+                                                  {graph::Initializer::Kind::Normal, 0, 0.1, nullptr, {}, 0});
         TensorId y = builder.add("MatMul", {x, weight}, {}, name);
         if (random() % 2 == 0)
             y = builder.add("Relu", {y}, {}, name + ".relu");
@@ -35,7 +37,8 @@ RuleGraph randomRules(std::mt19937 &random)
     }
     builder.loss(builder.add("SoftmaxCrossEntropyLoss", {x, labels}, {{"ignore_index", std::int64_t{-100}}}, "loss"));
     const graph::Graph graph = must(std::move(builder).build());
-    return rulesOf(must(graph::differentiate(graph, OpId(0), OpId(static_cast<std::int32_t>(graph.ops().size())), {}, {})), 4);
+    return rulesOf(
+        must(graph::differentiate(graph, OpId(0), OpId(static_cast<std::int32_t>(graph.ops().size())), {}, {})), 4);
 }
 
 } // namespace
@@ -50,10 +53,12 @@ private slots:
         Network network(3, 8, 4, random);
         std::vector<std::vector<float>> states;
         for (int i = 0; i < 6; ++i)
-            states.push_back({static_cast<float>(i) * 0.3F - 1, 0.5F - static_cast<float>(i) * 0.1F, static_cast<float>(i % 2)});
+            states.push_back(
+                {static_cast<float>(i) * 0.3F - 1, 0.5F - static_cast<float>(i) * 0.1F, static_cast<float>(i % 2)});
         std::vector<Network::Sample> batch;
         for (std::size_t i = 0; i < states.size(); ++i)
-            batch.push_back({&states[i], i % 4, static_cast<float>(i) * 0.7F - 1.5F, 0.5F + 0.1F * static_cast<float>(i)});
+            batch.push_back(
+                {&states[i], i % 4, static_cast<float>(i) * 0.7F - 1.5F, 0.5F + 0.1F * static_cast<float>(i)});
         const std::vector<float> gradient = network.gradient(batch);
         const std::vector<float> weights = network.weights();
         QCOMPARE(gradient.size(), weights.size());
@@ -67,7 +72,8 @@ private slots:
             moved[w] = weights[w] - kStep;
             network.setWeights(moved);
             const double slope = (above - network.loss(batch)) / (2 * kStep);
-            QVERIFY2(std::fabs(slope - gradient[w]) < 2e-2 * std::max(0.1, std::fabs(slope)), qPrintable(QString("%1: %2 %3").arg(w).arg(slope).arg(gradient[w])));
+            QVERIFY2(std::fabs(slope - gradient[w]) < 2e-2 * std::max(0.1, std::fabs(slope)),
+                     qPrintable(QString("%1: %2 %3").arg(w).arg(slope).arg(gradient[w])));
         }
     }
 
@@ -85,7 +91,7 @@ private slots:
         for (int step = 0; step < 400; ++step)
             network.train(batch, 1e-2F);
         QVERIFY(network.loss(batch) < 0.01 * before);
-        QCOMPARE(same.loss(batch), before); // a copy is a network of its own
+        QCOMPARE(same.loss(batch), before); // a copy is independent
     }
 
     // On every graph with at most twenty dimensions the agent's best is the best there is.
@@ -131,7 +137,8 @@ private slots:
     {
         std::mt19937 random(29);
         for (int round = 0; round < 4; ++round) {
-            planners::Problem problem = testing::problemOf(testing::randomModel(random, 7), testing::smallCluster(2, 2), 16);
+            planners::Problem problem =
+                testing::problemOf(testing::randomModel(random, 7), testing::smallCluster(2, 2), 16);
             const planners::MemoryModel memory(*problem.subject.costs, problem.optimizer, 0.05);
             const planners::dapple::Settings settings;
             std::vector<planners::dapple::Scorer> scorers;
@@ -164,7 +171,8 @@ private slots:
     void cutsAreBalanced()
     {
         std::mt19937 random(37);
-        const planners::Problem problem = testing::problemOf(testing::randomModel(random, 100), testing::smallCluster(2, 8), 64);
+        const planners::Problem problem =
+            testing::problemOf(testing::randomModel(random, 100), testing::smallCluster(2, 8), 64);
         const cost::CostModel &costs = *problem.subject.costs;
         const double whole = (costs.forward(0, 100, 1, 0) + costs.backward(0, 100, 1, 0)).value();
         std::size_t between = 0;

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rules, propagation and linkage groups of the automap planner, on the worked example of two products.
 #include "planners/automap/agent.h"
+#include "tests/planners/automap/brute_force.h"
 #include "tests/planners/planner_helpers.h"
 
-#include "engine/graph/zoo.h"
+#include "engine/graph/zoo/zoo.h"
 
 #include <QTest>
 
@@ -21,7 +22,9 @@ RuleGraph twoProducts(bool residual)
 {
     graph::GraphBuilder builder("toy");
     const TensorId x = builder.input("X", graph::DType::F32, graph::Shape::of({16, 32}));
-    const auto weight = [&](const char *name, std::int64_t rows, std::int64_t columns) { return builder.parameter(name, graph::Shape::of({rows, columns}), {}); };
+    const auto weight = [&](const char *name, std::int64_t rows, std::int64_t columns) {
+        return builder.parameter(name, graph::Shape::of({rows, columns}), {});
+    };
     const TensorId w1 = weight("W1", 32, 64);
     const TensorId w2 = weight("W2", 64, 32);
     const TensorId h = builder.add("MatMul", {x, w1}, {}, "H");
@@ -87,7 +90,8 @@ private slots:
             reduced += row.reduceBytes;
         }
         QCOMPARE(graph.instructions[0].rows.size(), std::size_t(6));
-        QCOMPARE(rows, (std::set<std::vector<int>>{{-1, -1, -1}, {3, 2, -1}, {2, -1, 2}, {-1, 3, 3}, {0, 0, 0}, {1, 1, 1}}));
+        QCOMPARE(rows,
+                 (std::set<std::vector<int>>{{-1, -1, -1}, {3, 2, -1}, {2, -1, 2}, {-1, 3, 3}, {0, 0, 0}, {1, 1, 1}}));
         QCOMPARE(reduced, 4.0 * 8 * 16 * 64 * 4); // only what is summed needs an all-reduce of the result
     }
 
@@ -97,12 +101,15 @@ private slots:
         std::set<QString> found;
         for (const auto &splits : consistentAssignments(plain))
             found.insert(assignment(plain, splits, {"X", "W1", "W2", "H", "R", "Y"}));
-        QCOMPARE(found, (std::set<QString>{"-1,-1,-1,-1,-1,-1", "-1,-1,1,-1,-1,1", "-1,1,0,1,1,-1", "0,-1,-1,0,0,0", "1,0,-1,-1,-1,-1", "1,0,1,-1,-1,1"}));
+        QCOMPARE(found,
+                 (std::set<QString>{"-1,-1,-1,-1,-1,-1", "-1,-1,1,-1,-1,1", "-1,1,0,1,1,-1", "0,-1,-1,0,0,0",
+                                    "1,0,-1,-1,-1,-1", "1,0,1,-1,-1,1"}));
         const RuleGraph residual = twoProducts(true);
         found.clear();
         for (const auto &splits : consistentAssignments(residual))
             found.insert(assignment(residual, splits, {"X", "W1", "W2", "H", "R", "Y", "Z"}));
-        QCOMPARE(found, (std::set<QString>{"-1,-1,-1,-1,-1,-1,-1", "-1,1,0,1,1,-1,-1", "0,-1,-1,0,0,0,0", "1,0,1,-1,-1,1,1"}));
+        QCOMPARE(found,
+                 (std::set<QString>{"-1,-1,-1,-1,-1,-1,-1", "-1,1,0,1,1,-1,-1", "0,-1,-1,0,0,0,0", "1,0,1,-1,-1,1,1"}));
     }
 
     void propagation_data()
@@ -163,16 +170,19 @@ private slots:
             return std::make_pair(game.decisions(), game.over());
         };
         QCOMPARE(after(plain, -1), std::make_pair(std::vector<int>{-1, -1, -1, -1}, false));
-        QCOMPARE(after(plain, 1), std::make_pair(std::vector<int>{0, 1, 1, 0}, true)); // one step and everything is decided
+        QCOMPARE(after(plain, 1),
+                 std::make_pair(std::vector<int>{0, 1, 1, 0}, true)); // one step and everything is decided
         QCOMPARE(after(plain, 0), std::make_pair(std::vector<int>{1, 0, 0, -1}, false));
         QCOMPARE(after(residual, 0), std::make_pair(std::vector<int>{1, 0, 0, 1}, true));
     }
 
-    // Following every set that shrinks implies at least what following decisions implies, and never contradicts an assignment that is consistent.
+    // Following every set that shrinks implies at least what following decisions implies, and never contradicts an
+    // assignment that is consistent.
     void arcConsistencyImpliesMore()
     {
         const graph::Graph model = must(graph::mlp("mlp", {32, 64, 64, 16}));
-        const RuleGraph graph = rulesOf(must(graph::differentiate(model, OpId(0), OpId(static_cast<std::int32_t>(model.ops().size())), {}, {})), 4);
+        const RuleGraph graph = rulesOf(
+            must(graph::differentiate(model, OpId(0), OpId(static_cast<std::int32_t>(model.ops().size())), {}, {})), 4);
         std::size_t more = 0;
         for (const int variable : graph.trainable)
             for (int split = kReplicated; split < graph.tensors[static_cast<std::size_t>(variable)].rank; ++split) {
@@ -204,11 +214,12 @@ private slots:
         QVERIFY(!decide(graph, allowed, tensor(graph, "W2"), 1));
     }
 
-    // What does not divide is never split.
+    // Indivisible dimensions are never split.
     void sizesMustDivide()
     {
         const graph::Graph model = must(graph::mlp("odd", {7, 9, 5}));
-        const RuleGraph graph = rulesOf(must(graph::differentiate(model, OpId(0), OpId(static_cast<std::int32_t>(model.ops().size())), {}, {})), 4);
+        const RuleGraph graph = rulesOf(
+            must(graph::differentiate(model, OpId(0), OpId(static_cast<std::int32_t>(model.ops().size())), {}, {})), 4);
         for (const Linkage &group : linkageGroups(graph, graph.trainable, Consistency::BreadthFirst))
             QCOMPARE(group.feasible, group.split == kReplicated);
     }

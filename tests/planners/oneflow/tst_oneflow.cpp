@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// The oneflow planner: its search against trying every layout, what it pins against what is compiled, and its answers against layouts known to be good.
-#include "engine/graph/zoo.h"
-#include "engine/import/zoo.h"
-#include "engine/program/program.h"
+// The oneflow planner: its search against trying every layout, what it pins against what is compiled, and its answers
+// against layouts known to be good.
+#include "engine/graph/zoo/zoo.h"
+#include "engine/import/model/zoo.h"
+#include "engine/compile/compile.h"
 #include "engine/sharding/megatron.h"
 #include "engine/sharding/shard.h"
 #include "planners/oneflow/space.h"
+#include "planners/registry.h"
 #include "tests/planners/planner_helpers.h"
 
 #include <QTest>
@@ -36,13 +38,11 @@ graph::TransformerConfig config(std::int64_t layers)
     return config;
 }
 
-import::Model modelOf(Result<graph::Graph> graph)
-{
-    import::Model model;
-    model.graph = std::make_shared<const graph::Graph>(must(std::move(graph)));
-    model.source = "test";
-    return model;
-}
+import::Model modelOf(Result<graph::Graph> graph){import::Model model;
+model.graph = std::make_shared<const graph::Graph>(must(std::move(graph)));
+model.source = "test";
+return model;
+} // namespace
 
 graph::TrainingGraph trainingOf(const graph::Graph &graph)
 {
@@ -65,10 +65,14 @@ LineSetting settingOf(const Problem &problem, int parts)
     return setting;
 }
 
-/// The cheapest choice by depth-first search: edges are counted as soon as both ends are known, and a start that costs more than the best is left.
+/// The cheapest choice by depth-first search: edges are counted as soon as both ends are known, and a start that costs
+/// more than the best is left.
 class EverythingTried {
 public:
-    explicit EverythingTried(const ChoiceGraph &graph) : m_graph(graph), m_states(graph.nodes.size(), 0), m_endsAt(graph.nodes.size())
+    explicit EverythingTried(const ChoiceGraph &graph)
+        : m_graph(graph),
+          m_states(graph.nodes.size(), 0),
+          m_endsAt(graph.nodes.size())
     {
         for (const ChoiceGraph::Edge &edge : graph.edges)
             m_endsAt[static_cast<std::size_t>(std::max(edge.a, edge.b))].push_back(&edge);
@@ -89,7 +93,9 @@ private:
             m_states[node] = s;
             double sum = cost + m_graph.nodes[node][s];
             for (const ChoiceGraph::Edge *edge : m_endsAt[node])
-                sum += edge->cost[m_states[static_cast<std::size_t>(edge->a)] * m_graph.nodes[static_cast<std::size_t>(edge->b)].size() + m_states[static_cast<std::size_t>(edge->b)]];
+                sum += edge->cost[m_states[static_cast<std::size_t>(edge->a)]
+                                      * m_graph.nodes[static_cast<std::size_t>(edge->b)].size()
+                                  + m_states[static_cast<std::size_t>(edge->b)]];
             from(node + 1, sum);
         }
     }
@@ -107,7 +113,8 @@ graph::Graph randomNetwork(std::mt19937 &random)
     TensorId x = builder.input("x", graph::DType::F32, graph::Shape::batched({width}));
     const TensorId labels = builder.input("labels", graph::DType::I64, graph::Shape::batched({}));
     const auto product = [&](TensorId in, std::int64_t from, std::int64_t to, const std::string &name) {
-        const TensorId weight = builder.parameter(name + ".weight", graph::Shape::of({from, to}), {graph::Initializer::Kind::Normal, 0, 0.1, nullptr, {}, 0});
+        const TensorId weight = builder.parameter(name + ".weight", graph::Shape::of({from, to}),
+                                                  {graph::Initializer::Kind::Normal, 0, 0.1, nullptr, {}, 0});
         return builder.add("MatMul", {in, weight}, {}, name);
     };
     const int products = 1 + static_cast<int>(random() % 2);
@@ -117,7 +124,8 @@ graph::Graph randomNetwork(std::mt19937 &random)
             y = builder.add(random() % 2 == 0 ? "Relu" : "Gelu", {y}, {}, "activation" + std::to_string(i));
         x = i > 0 && random() % 2 == 0 ? builder.add("Add", {x, y}, {}, "skip" + std::to_string(i)) : y;
     }
-    const TensorId loss = builder.add("SoftmaxCrossEntropyLoss", {x, labels}, {{"ignore_index", std::int64_t{-100}}}, "loss");
+    const TensorId loss =
+        builder.add("SoftmaxCrossEntropyLoss", {x, labels}, {{"ignore_index", std::int64_t{-100}}}, "loss");
     builder.loss(loss);
     return must(std::move(builder).build());
 }
@@ -126,8 +134,8 @@ double boxingBytes(const program::Program &program)
 {
     double bytes = 0;
     for (const program::Task &task : program.tasks)
-        if (task.lane == program::Lane::Collective && task.bucket < 0)
-            bytes += static_cast<double>(task.bytes);
+        if (const auto *boxing = task.as<program::Boxing>())
+            bytes += static_cast<double>(boxing->bytes);
     return bytes;
 }
 
@@ -162,7 +170,8 @@ private slots:
             const Solution solution = solve(choices);
             const double best = EverythingTried(choices).best;
             QVERIFY(solution.exact && std::isfinite(solution.cost));
-            QVERIFY2(std::fabs(solution.cost - best) <= 1e-9 * best, qPrintable(QString("%1, but %2 is possible").arg(solution.cost).arg(best)));
+            QVERIFY2(std::fabs(solution.cost - best) <= 1e-9 * best,
+                     qPrintable(QString("%1, but %2 is possible").arg(solution.cost).arg(best)));
             const Price parts = space.priceOf(solution.states);
             QVERIFY(std::fabs(parts.seconds + price * parts.memory - solution.cost) <= 1e-9 * solution.cost);
             for (const auto &[name, sbp] : space.pins(solution.states))
@@ -172,6 +181,51 @@ private slots:
         QVERIFY(found.size() > 1); // not one answer for all
     }
 
+    void conversionsSendAsPublished_data()
+    {
+        QTest::addColumn<QString>("from");
+        QTest::addColumn<QString>("to");
+        QTest::addColumn<double>("tensors"); // sent by all eight devices of a 2 x 4 mesh
+        QTest::newRow("gather the outer dimension") << "S(0),B"
+                                                    << "B,B" << 4.;
+        QTest::newRow("add up the outer dimension, each its part") << "P,S(0)"
+                                                                   << "B,S(0)" << 2.;
+        QTest::newRow("add up the inner dimension, each its part") << "S(0),P"
+                                                                   << "S(0),B" << 6.;
+        QTest::newRow("add up the inner dimension") << "B,P"
+                                                    << "B,B" << 12.;
+        QTest::newRow("cut the inner dimension") << "B,B"
+                                                 << "B,S(1)" << 0.;
+        QTest::newRow("gather the inner dimension") << "B,S(1)"
+                                                    << "B,B" << 6.;
+        QTest::newRow("exchange along the inner dimension") << "S(0),S(1)"
+                                                            << "S(0),S(2)" << 0.75;
+    }
+
+    /// One component of a two-dimensional layout changes: the bytes that OneFlow's repository and paper say.
+    void conversionsSendAsPublished()
+    {
+        QFETCH(QString, from);
+        QFETCH(QString, to);
+        QFETCH(double, tensors);
+        constexpr double kBytes = 1048576;
+        const std::vector<int> mesh{2, 4};
+        const sharding::NdSbp have = *sharding::fromText(from.toStdString());
+        const sharding::NdSbp want = *sharding::fromText(to.toStdString());
+        const std::size_t changes = have[0] == want[0] ? 1 : 0;
+        const std::size_t stays = 1 - changes;
+        const Problem problem = zoo("mlp", "h100-8", 8);
+        LineSetting setting = settingOf(problem, mesh[changes]);
+        setting.lines = mesh[stays];
+        const bool parts = have[stays].kind == sharding::Sbp::Kind::Split;
+        const Price price = conversion(setting, have[changes], want[changes], parts ? kBytes / mesh[stays] : kBytes);
+        QCOMPARE(price.bytes, tensors * kBytes);
+        QVERIFY(price.seconds > 0 && price.seconds < 1);
+        // A partial sum is never made out of something else.
+        QCOMPARE(conversion(setting, have[changes], sharding::partial(), kBytes).seconds,
+                 have[changes] == sharding::partial() ? 0 : std::numeric_limits<double>::infinity());
+    }
+
     void compiledAsFound_data()
     {
         QTest::addColumn<QString>("model");
@@ -179,10 +233,12 @@ private slots:
         for (const char *model : {"gpt-nano", "mlp", "gpt2", "vgg-19"})
             for (const char *mesh : {"4,2", "2,4", "1,8"})
                 QTest::addRow("%s on %s", model, mesh) << model << mesh;
-        QTest::newRow("bert-large on 4,2") << "bert-large" << "4,2";
+        QTest::newRow("bert-large on 4,2") << "bert-large"
+                                           << "4,2";
     }
 
-    // What the search pins is what shard() does: each operator's signature, and in the compiled program the bytes that were predicted.
+    // shard() follows the search's pins: each operator's signature, and in the compiled program the bytes that
+    // were predicted.
     void compiledAsFound()
     {
         QFETCH(QString, model);
@@ -194,28 +250,38 @@ private slots:
             if (other.plan.estimate.count("from_search"))
                 search = &other.plan;
         QVERIFY(search != nullptr);
-        // Of a network of images a few operators find another way that costs as many bytes, or fewer: what one reader has converted the next one has, too.
+        // Of a network of images a few operators find another way that costs as many bytes, or fewer: what one reader
+        // has converted the next one has, too.
         const bool images = model == "vgg-19";
-        QVERIFY2(search->estimate.at("operators_changed") <= (images ? 12 : 0), qPrintable(QString::number(search->estimate.at("operators_changed"))));
+        QVERIFY2(search->estimate.at("operators_changed") <= (images ? 12 : 0),
+                 qPrintable(QString::number(search->estimate.at("operators_changed"))));
         QCOMPARE(search->estimate.at("search_exact"), 1.0);
         const double found = search->estimate.at("search_boxing_bytes");
         const double predicted = search->estimate.at("boxing_bytes");
-        QVERIFY2(predicted <= found * (1 + 1e-9) && predicted >= (images ? 0.8 : 0.998) * found, qPrintable(QString::number(predicted) + " " + QString::number(found)));
-        const program::Program program = must(program::compile(*search, problem.subject, {false}));
-        QVERIFY2(std::fabs(boxingBytes(program) - predicted) <= 1e-9 * predicted, qPrintable(QString::number(boxingBytes(program)) + " " + QString::number(predicted)));
+        QVERIFY2(predicted <= found * (1 + 1e-9) && predicted >= (images ? 0.8 : 0.998) * found,
+                 qPrintable(QString::number(predicted) + " " + QString::number(found)));
+        const program::Program program = must(compile::compilePlan(*search, problem.subject, {false}));
+        QVERIFY2(std::fabs(boxingBytes(program) - predicted) <= 1e-9 * predicted,
+                 qPrintable(QString::number(boxingBytes(program)) + " " + QString::number(predicted)));
     }
 
-    // On a slow network inside a machine the answer is another one than on a fast one, and never worse than what everybody knows.
+    // On a slow network inside a machine the answer is another one than on a fast one, and never worse than what
+    // all know.
     void neverWorseThanKnownLayouts_data()
     {
         QTest::addColumn<QString>("model");
         QTest::addColumn<QString>("cluster");
         QTest::addColumn<int>("batch");
-        QTest::newRow("gpt2 on h100-8") << "gpt2" << "h100-8" << 64;
-        QTest::newRow("gpt2 on h100-8, small batch") << "gpt2" << "h100-8" << 8;
-        QTest::newRow("gpt2 on dapple-a") << "gpt2" << "dapple-a" << 32;
-        QTest::newRow("vgg-19 on dapple-b") << "vgg-19" << "dapple-b" << 64;
-        QTest::newRow("resnet-50 on h100-8") << "resnet-50" << "h100-8" << 64;
+        QTest::newRow("gpt2 on h100-8") << "gpt2"
+                                        << "h100-8" << 64;
+        QTest::newRow("gpt2 on h100-8, small batch") << "gpt2"
+                                                     << "h100-8" << 8;
+        QTest::newRow("gpt2 on dapple-a") << "gpt2"
+                                          << "dapple-a" << 32;
+        QTest::newRow("vgg-19 on dapple-b") << "vgg-19"
+                                            << "dapple-b" << 64;
+        QTest::newRow("resnet-50 on h100-8") << "resnet-50"
+                                             << "h100-8" << 64;
     }
 
     void neverWorseThanKnownLayouts()
@@ -231,7 +297,8 @@ private slots:
             const auto other = must(planners::findPlanner(planner))->plan(problem, options, progress);
             if (other && other->predicted.fits && other->plan.microBatches == 1)
                 QVERIFY2(report.predicted.iterationSeconds <= other->predicted.iterationSeconds * (1 + 1e-9),
-                         qPrintable(QString::number(report.predicted.iterationSeconds) + " " + QString::number(other->predicted.iterationSeconds)));
+                         qPrintable(QString::number(report.predicted.iterationSeconds) + " "
+                                    + QString::number(other->predicted.iterationSeconds)));
         };
         compare("data-parallel", {});
         for (const char *tensor : {"1", "2", "4", "8"})
@@ -257,7 +324,8 @@ private slots:
             }
             const auto pins = space.pins(solve(space.graph(0)).states);
             for (int layer = 2; layer + 1 < layers; ++layer)
-                QCOMPARE(pins.at("transformer.h." + std::to_string(layer) + ".mlp.c_fc.weight"), pins.at("transformer.h.1.mlp.c_fc.weight"));
+                QCOMPARE(pins.at("transformer.h." + std::to_string(layer) + ".mlp.c_fc.weight"),
+                         pins.at("transformer.h.1.mlp.c_fc.weight"));
         }
         QCOMPARE(nodes[0], nodes[1]);
     }
@@ -294,10 +362,12 @@ private slots:
             QVERIFY(static_cast<double>(peaks.back()) <= gigabytes * 1e9 * 0.95);
             seconds.push_back(report.predicted.iterationSeconds);
         }
-        QVERIFY2(peaks[0] > peaks[1] && peaks[1] > peaks[2], qPrintable(QString("%1 %2 %3").arg(peaks[0]).arg(peaks[1]).arg(peaks[2])));
+        QVERIFY2(peaks[0] > peaks[1] && peaks[1] > peaks[2],
+                 qPrintable(QString("%1 %2 %3").arg(peaks[0]).arg(peaks[1]).arg(peaks[2])));
         QVERIFY(seconds[0] <= seconds[1] && seconds[1] <= seconds[2]);
         NoProgress progress;
-        const auto none = must(planners::findPlanner("oneflow"))->plan(testing::problemOf(model, testing::smallCluster(1, 4, 0.02), 8), {}, progress);
+        const auto none = must(planners::findPlanner("oneflow"))
+                              ->plan(testing::problemOf(model, testing::smallCluster(1, 4, 0.02), 8), {}, progress);
         QVERIFY(!none);
         QCOMPARE(none.error().code, ErrorCode::Infeasible);
         QVERIFY2(none.error().message.find("needed") != std::string::npos, none.error().message.c_str());
@@ -307,14 +377,22 @@ private slots:
     {
         QTest::addColumn<QString>("mesh");
         QTest::addColumn<QString>("says");
-        QTest::newRow("one dimension") << "4" << "";
-        QTest::newRow("three dimensions") << "1,2,2" << "";
-        QTest::newRow("fewer devices") << "1,2" << "";
-        QTest::newRow("no mesh") << "two" << "mesh=two";
-        QTest::newRow("nothing between") << "2,,2" << "mesh=2,,2";
-        QTest::newRow("ends in the middle") << "2," << "mesh=2,";
-        QTest::newRow("too many") << "4,2" << "mesh=4,2";
-        QTest::newRow("none at all") << "0" << "mesh=0";
+        QTest::newRow("one dimension") << "4"
+                                       << "";
+        QTest::newRow("three dimensions") << "1,2,2"
+                                          << "";
+        QTest::newRow("fewer devices") << "1,2"
+                                       << "";
+        QTest::newRow("no mesh") << "two"
+                                 << "mesh=two";
+        QTest::newRow("nothing between") << "2,,2"
+                                         << "mesh=2,,2";
+        QTest::newRow("ends in the middle") << "2,"
+                                            << "mesh=2,";
+        QTest::newRow("too many") << "4,2"
+                                  << "mesh=4,2";
+        QTest::newRow("none at all") << "0"
+                                     << "mesh=0";
     }
 
     void meshes()
@@ -323,11 +401,13 @@ private slots:
         QFETCH(QString, says);
         const Problem problem = testing::problemOf(modelOf(graph::gpt(config(2))), testing::smallCluster(1, 4), 8);
         NoProgress progress;
-        const auto report = must(planners::findPlanner("oneflow"))->plan(problem, {{"mesh", mesh.toStdString()}}, progress);
+        const auto report =
+            must(planners::findPlanner("oneflow"))->plan(problem, {{"mesh", mesh.toStdString()}}, progress);
         if (!says.isEmpty()) {
             QVERIFY(!report);
             QCOMPARE(report.error().code, ErrorCode::BadInput);
-            QVERIFY2(report.error().message.find(says.toStdString()) != std::string::npos, report.error().message.c_str());
+            QVERIFY2(report.error().message.find(says.toStdString()) != std::string::npos,
+                     report.error().message.c_str());
             return;
         }
         QVERIFY2(static_cast<bool>(report), report ? "" : report.error().text().c_str());
@@ -351,7 +431,8 @@ private slots:
 
     void mixedDevices()
     {
-        const Problem problem = testing::problemOf(modelOf(graph::gpt(config(2))), must(cluster::preset("v100-t4")), 16);
+        const Problem problem =
+            testing::problemOf(modelOf(graph::gpt(config(2))), must(cluster::preset("v100-t4")), 16);
         const PlanReport report = planned(problem, "oneflow", {{"dimensions", "2"}});
         std::set<std::size_t> types;
         for (const DeviceId device : report.plan.stages[0].devices)
@@ -361,7 +442,8 @@ private slots:
         QVERIFY2(name.find("V100") != std::string::npos, name.c_str());
     }
 
-    /// A recurrent layer's backward pass makes tensors that are no tensor's gradient: what nobody trains, for one. They have layouts, too.
+    /// A recurrent layer's backward pass makes tensors that are no tensor's gradient: of untrained inputs, for one.
+    /// They have layouts, too.
     void recurrentLayers()
     {
         const auto init = graph::Initializer{graph::Initializer::Kind::Normal, 0, 0.1, nullptr, {}, 0};
@@ -369,19 +451,24 @@ private slots:
         const TensorId x = builder.input("x", graph::DType::F32, graph::Shape::batched({7, 16}));
         const TensorId gates = builder.parameter("gates.weight", graph::Shape::of({1, 96, 16}), init);
         const TensorId states = builder.parameter("states.weight", graph::Shape::of({1, 96, 32}), init);
-        const TensorId all = builder.add("GRU", {x, gates, states}, {{"layout", std::int64_t{1}}, {"hidden_size", std::int64_t{32}}});
-        builder.loss(builder.add("ReduceMean", {all}, {{"axes", std::vector<std::int64_t>{0, 1, 2, 3}}, {"keepdims", std::int64_t{0}}}));
-        const Problem problem = testing::problemOf(modelOf(std::move(builder).build()), must(cluster::preset("h100-8")), 64);
+        const TensorId all =
+            builder.add("GRU", {x, gates, states}, {{"layout", std::int64_t{1}}, {"hidden_size", std::int64_t{32}}});
+        builder.loss(builder.add("ReduceMean", {all},
+                                 {{"axes", std::vector<std::int64_t>{0, 1, 2, 3}}, {"keepdims", std::int64_t{0}}}));
+        const Problem problem =
+            testing::problemOf(modelOf(std::move(builder).build()), must(cluster::preset("h100-8")), 64);
         const PlanReport report = planned(problem, "oneflow");
         QVERIFY(report.predicted.fits);
         const auto pins = report.plan.stages.front().shardings;
-        QVERIFY(std::any_of(pins.begin(), pins.end(), [](const auto &pin) { return pin.first.find("GRUGrad") != std::string::npos; }));
+        QVERIFY(std::any_of(pins.begin(), pins.end(),
+                            [](const auto &pin) { return pin.first.find("GRUGrad") != std::string::npos; }));
     }
 
     void layerProfilesAreRefused()
     {
         NoProgress progress;
-        const auto report = must(planners::findPlanner("oneflow"))->plan(testing::zooProblem("vgg-19-layers", "dapple-a", 64), {}, progress);
+        const auto report = must(planners::findPlanner("oneflow"))
+                                ->plan(testing::zooProblem("vgg-19-layers", "dapple-a", 64), {}, progress);
         QVERIFY(!report);
         QCOMPARE(report.error().code, ErrorCode::Unsupported);
         QVERIFY2(report.error().message.find("pipeline planner") != std::string::npos, report.error().message.c_str());

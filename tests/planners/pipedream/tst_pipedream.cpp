@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// PipeDream's partition: the objective of its released optimizer on its own profiles, exhaustive search on small chains, and whole plans.
+// PipeDream's partition: the objective of its released optimizer on its own profiles, exhaustive search on small
+// chains, and whole plans.
 #include "planners/pipedream/pipedream.h"
+#include "tests/layer_table.h"
 #include "tests/planners/planner_helpers.h"
 
-#include <QFileInfo>
 #include <QTest>
 
 #include <algorithm>
@@ -17,10 +18,8 @@ using namespace planloom::testing;
 
 namespace {
 
-QString profileFile(const QString &name) { return QString(PLANLOOM_SOURCE_DIR "/../shared/golden/profiles/pipedream/") + name; }
-
-/// The slowest stage or transfer of the best pipeline of layers from @p first on, on exactly @p parts, by trying everything. Between two
-/// stages a transfer is charged to both with their own replicas, as the optimizer does.
+/// The slowest stage or transfer of the best pipeline of layers from @p first on, on exactly @p parts, by trying
+/// everything. Between two stages a transfer is charged to both with their own replicas, as the optimizer does.
 double exhaustive(const std::vector<Layer> &layers, std::size_t first, std::size_t parts, double bandwidth, double way)
 {
     double best = std::numeric_limits<double>::infinity();
@@ -39,7 +38,8 @@ double exhaustive(const std::vector<Layer> &layers, std::size_t first, std::size
                 slowest = std::max(slowest, 2 * way / (bandwidth * count));
             if (first > 0 && !end)
                 slowest = std::max(slowest, 2 * layers[last].outputBytes / (bandwidth * count));
-            const double rest = end ? 0 : exhaustive(layers, last + 1, parts - replicas, bandwidth, layers[last].outputBytes);
+            const double rest =
+                end ? 0 : exhaustive(layers, last + 1, parts - replicas, bandwidth, layers[last].outputBytes);
             best = std::min(best, std::max(slowest, rest));
         }
     }
@@ -54,21 +54,21 @@ class TestPipeDream : public QObject {
 private slots:
     void releasedObjective_data()
     {
-        QTest::addColumn<QString>("file");
+        QTest::addColumn<QString>("table");
         QTest::addColumn<double>("speedup");
-        QTest::addRow("vgg16") << "vgg16.txt" << 9.676;
-        QTest::addRow("resnet50") << "resnet50.txt" << 9.426;
-        QTest::addRow("alexnet") << "alexnet.txt" << 4.520;
-        QTest::addRow("gnmt") << "gnmt.txt" << 7.106;
+        QTest::addRow("vgg16") << "vgg16" << 9.676;
+        QTest::addRow("resnet50") << "resnet50" << 9.426;
+        QTest::addRow("alexnet") << "alexnet" << 4.520;
+        QTest::addRow("gnmt") << "gnmt" << 7.106;
     }
 
     void releasedObjective()
     {
-        QFETCH(QString, file);
+        QFETCH(QString, table);
         QFETCH(double, speedup);
-        if (!QFileInfo::exists(profileFile(file)))
-            QSKIP("the published profiles are not here");
-        const planners::Problem problem = problemOf(must(import::loadModel(profileFile(file).toStdString())), must(cluster::preset("pipedream-4x4")), 1);
+        const std::string text = testing::layerProfileText(table.toStdString());
+        const planners::Problem problem = problemOf(must(import::readLayerProfile(text, table.toStdString())),
+                                                    must(cluster::preset("pipedream-4x4")), 1);
         const auto states = allStates(layersOf(problem, 1), 2000);
         QVERIFY(states.has_value());
         const std::vector<Level> levels = levelsOf(*problem.subject.cluster);
@@ -103,7 +103,9 @@ private slots:
     void equalsExhaustiveSearch()
     {
         std::mt19937 random(3);
-        const auto pick = [&](int least, int most) { return static_cast<double>(std::uniform_int_distribution<int>(least, most)(random)); };
+        const auto pick = [&](int least, int most) {
+            return static_cast<double>(std::uniform_int_distribution<int>(least, most)(random));
+        };
         for (int round = 0; round < 200; ++round) {
             std::vector<Layer> layers(static_cast<std::size_t>(pick(2, 6)));
             for (std::size_t i = 0; i < layers.size(); ++i) {
@@ -115,7 +117,8 @@ private slots:
             NoProgress progress;
             const Partition found = partition(prefixStates(layers), {{parts, 10}}, progress);
             const double least = exhaustive(layers, 0, parts, 10, 0);
-            QVERIFY2(std::fabs(found.seconds - least) <= 1e-9 * least, qPrintable(QString("%1: %2 against %3").arg(round).arg(found.seconds).arg(least)));
+            QVERIFY2(std::fabs(found.seconds - least) <= 1e-9 * least,
+                     qPrintable(QString("%1: %2 against %3").arg(round).arg(found.seconds).arg(least)));
         }
     }
 
@@ -142,7 +145,8 @@ private slots:
         for (int at = 0, n = 0; n < 3; ++n) {
             const NodeId node = builder.node("n" + std::to_string(n));
             for (int g = 0; g < (n == 0 ? 2 : 1); ++g, ++at)
-                builder.link({cluster::Link::Kind::Network, builder.vertexOf(builder.device(node, type)), network, speeds[at], speeds[at], Seconds(1e-6), true});
+                builder.link({cluster::Link::Kind::Network, builder.vertexOf(builder.device(node, type)), network,
+                              speeds[at], speeds[at], Seconds(1e-6), true});
         }
         const std::vector<Level> levels = levelsOf(must(std::move(builder).build()));
         QCOMPARE(levels.size(), std::size_t{1});

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The SPP planner on whole problems: what it promises of its plans, its options, and the message where nothing fits.
+#include "planners/registry.h"
 #include "tests/planners/planner_helpers.h"
 
 #include <QTest>
@@ -50,13 +51,15 @@ private slots:
     void orderMattersWhereLinksDiffer()
     {
         const planners::Problem problem = zooProblem("gnmt-16", "dapple-a", 1024);
-        QVERIFY(planned(problem, "spp").predicted.iterationSeconds <= planned(problem, "spp", {{"order", "ids"}}).predicted.iterationSeconds * 1.05);
+        QVERIFY(planned(problem, "spp").predicted.iterationSeconds
+                <= planned(problem, "spp", {{"order", "ids"}}).predicted.iterationSeconds * 1.05);
     }
 
     void givenStagesAndDepth()
     {
         const planners::Problem problem = zooProblem("gnmt-16", "dapple-a", 1024);
-        const planners::PlanReport report = planned(problem, "spp", {{"stages", "4"}, {"micro_batches", "16"}, {"max_in_flight", "3"}});
+        const planners::PlanReport report =
+            planned(problem, "spp", {{"stages", "4"}, {"micro_batches", "16"}, {"max_in_flight", "3"}});
         QCOMPARE(report.plan.stages.size(), std::size_t{4});
         QCOMPARE(report.plan.microBatches, std::int64_t{16});
         const std::vector<int> depths = plan::warmupDepths(report.plan);
@@ -76,9 +79,15 @@ private slots:
         QTest::addColumn<QString>("key");
         QTest::addColumn<QString>("value");
         QTest::addColumn<QString>("says");
-        QTest::addRow("stages") << "stages" << "17" << "give at most 16";
-        QTest::addRow("micro-batches") << "micro_batches" << "4096" << "more than the batch of 1024";
-        QTest::addRow("tie") << "tie" << "sideways" << "tie";
+        QTest::addRow("stages") << "stages"
+                                << "17"
+                                << "give at most 16";
+        QTest::addRow("micro-batches") << "micro_batches"
+                                       << "4096"
+                                       << "more than the batch of 1024";
+        QTest::addRow("tie") << "tie"
+                             << "sideways"
+                             << "tie";
     }
 
     void refusals()
@@ -88,14 +97,16 @@ private slots:
         QFETCH(QString, says);
         const planners::Problem problem = zooProblem("gnmt-16", "dapple-a", 1024);
         NoProgress progress;
-        const auto report = must(planners::findPlanner("spp"))->plan(problem, {{key.toStdString(), value.toStdString()}}, progress);
+        const auto report =
+            must(planners::findPlanner("spp"))->plan(problem, {{key.toStdString(), value.toStdString()}}, progress);
         QVERIFY(!report);
         QVERIFY2(QString::fromStdString(report.error().text()).contains(says), report.error().text().c_str());
     }
 
     void nothingFits()
     {
-        const planners::Problem problem = problemOf(must(import::zooProfile("amoebanet-36")), smallCluster(1, 2, 1), 16);
+        const planners::Problem problem =
+            problemOf(must(import::zooProfile("amoebanet-36")), smallCluster(1, 2, 1), 16);
         NoProgress progress;
         const auto report = must(planners::findPlanner("spp"))->plan(problem, {}, progress);
         QVERIFY(!report);

@@ -37,7 +37,8 @@ struct Layers {
     std::vector<double> forward, backward, boundary, parameters;
 };
 
-Instance instanceOf(const Layers &layers, const Bandwidths &bandwidths, const std::vector<std::size_t> &order, double microBatches)
+Instance instanceOf(const Layers &layers, const Bandwidths &bandwidths, const std::vector<std::size_t> &order,
+                    double microBatches)
 {
     Instance instance;
     instance.layers = layers.forward.size();
@@ -62,7 +63,8 @@ Instance instanceOf(const Layers &layers, const Bandwidths &bandwidths, const st
 
 Layers uniform(std::size_t count, double parameters)
 {
-    return {std::vector<double>(count, 1), std::vector<double>(count, 2), std::vector<double>(count, 1), std::vector<double>(count, parameters)};
+    return {std::vector<double>(count, 1), std::vector<double>(count, 2), std::vector<double>(count, 1),
+            std::vector<double>(count, parameters)};
 }
 
 double loadOf(const Instance &instance, const std::vector<Part> &parts)
@@ -100,7 +102,8 @@ double leastLoad(const Instance &instance, std::size_t stages)
 {
     double least = std::numeric_limits<double>::infinity();
     std::vector<Part> parts;
-    everyPartition(instance, stages, parts, [&](const std::vector<Part> &all) { least = std::min(least, loadOf(instance, all)); });
+    everyPartition(instance, stages, parts,
+                   [&](const std::vector<Part> &all) { least = std::min(least, loadOf(instance, all)); });
     return least;
 }
 
@@ -140,7 +143,8 @@ private slots:
         QFETCH(double, inter);
         QFETCH(double, weight);
         QFETCH(int, smallerSide);
-        const DeviceOrder order = recursiveOrder(servers(static_cast<std::size_t>(count), static_cast<std::size_t>(each), intra, inter));
+        const DeviceOrder order =
+            recursiveOrder(servers(static_cast<std::size_t>(count), static_cast<std::size_t>(each), intra, inter));
         const Cut &cut = order.cuts.front();
         QVERIFY2(near(cut.weight, weight), qPrintable(QString::number(cut.weight)));
         QCOMPARE(static_cast<int>(std::min(cut.left, cut.members.size() - cut.left)), smallerSide);
@@ -164,10 +168,18 @@ private slots:
         QTest::addColumn<std::vector<int>>("machineOf");
         QTest::addColumn<bool>("ordered");
         QTest::addColumn<std::vector<Expected>>("expected"); // by number of stages
-        QTest::addRow("light") << 4.0 << std::vector<int>{0, 0, 1, 1} << true << std::vector<Expected>{{48, 48, 48}, {24.8, 28.3, 36.8}, {24.8, 32, 48.8}, {24, 35.4, 60}};
-        QTest::addRow("heavy") << 40.0 << std::vector<int>{0, 0, 1, 1} << true << std::vector<Expected>{{264, 264, 264}, {32, 35.5, 44}, {32, 39.2, 56}, {24, 35.4, 60}};
-        QTest::addRow("interleaved, as numbered") << 40.0 << std::vector<int>{0, 1, 0, 1} << false << std::vector<Expected>{{264, 264, 0}, {72, 127, 0}, {52, 95.5, 0}, {24, 39, 0}};
-        QTest::addRow("interleaved, ordered") << 40.0 << std::vector<int>{0, 1, 0, 1} << true << std::vector<Expected>{{264, 264, 0}, {32, 35.5, 0}, {32, 39.2, 0}, {24, 35.4, 0}};
+        QTest::addRow("light") << 4.0 << std::vector<int>{0, 0, 1, 1} << true
+                               << std::vector<Expected>{
+                                      {48, 48, 48}, {24.8, 28.3, 36.8}, {24.8, 32, 48.8}, {24, 35.4, 60}};
+        QTest::addRow("heavy") << 40.0 << std::vector<int>{0, 0, 1, 1} << true
+                               << std::vector<Expected>{
+                                      {264, 264, 264}, {32, 35.5, 44}, {32, 39.2, 56}, {24, 35.4, 60}};
+        QTest::addRow("interleaved, as numbered")
+            << 40.0 << std::vector<int>{0, 1, 0, 1} << false
+            << std::vector<Expected>{{264, 264, 0}, {72, 127, 0}, {52, 95.5, 0}, {24, 39, 0}};
+        QTest::addRow("interleaved, ordered")
+            << 40.0 << std::vector<int>{0, 1, 0, 1} << true
+            << std::vector<Expected>{{264, 264, 0}, {32, 35.5, 0}, {32, 39.2, 0}, {24, 35.4, 0}};
     }
 
     void workedExamples()
@@ -177,21 +189,28 @@ private slots:
         QFETCH(bool, ordered);
         QFETCH(std::vector<Expected>, expected);
         const Bandwidths bandwidths = machines(machineOf, 10, 1);
-        const std::vector<std::size_t> order = ordered ? recursiveOrder(bandwidths).devices : std::vector<std::size_t>{0, 1, 2, 3};
+        const std::vector<std::size_t> order =
+            ordered ? recursiveOrder(bandwidths).devices : std::vector<std::size_t>{0, 1, 2, 3};
         const Instance instance = instanceOf(uniform(4, parameters), bandwidths, order, 8);
         NoProgress progress;
         const auto found = partitions(instance, 4, 1, progress);
         QCOMPARE(found.size(), expected.size());
         for (std::size_t i = 0; i < found.size(); ++i) {
             const Execution execution = execute(instance, found[i].parts, TieBreak::BackwardFirst, Duplex::Half);
-            const QString what = QString("%1 stages: W %2, T %3, bound %4").arg(i + 1).arg(found[i].load).arg(execution.seconds).arg(execution.bound);
+            const QString what = QString("%1 stages: W %2, T %3, bound %4")
+                                     .arg(i + 1)
+                                     .arg(found[i].load)
+                                     .arg(execution.seconds)
+                                     .arg(execution.bound);
             QVERIFY2(near(found[i].load, expected[i].load), qPrintable(what));
             // Partitions of equal W differ in T: the expected one is among them, and ours is not worse.
             bool among = false;
             std::vector<Part> parts;
             everyPartition(instance, i + 1, parts, [&](const std::vector<Part> &all) {
-                among = among || (near(loadOf(instance, all), found[i].load) &&
-                                  near(execute(instance, all, TieBreak::BackwardFirst, Duplex::Half).seconds, expected[i].seconds));
+                among = among
+                    || (near(loadOf(instance, all), found[i].load)
+                        && near(execute(instance, all, TieBreak::BackwardFirst, Duplex::Half).seconds,
+                                expected[i].seconds));
             });
             QVERIFY2(among && execution.seconds <= expected[i].seconds * (1 + 1e-9), qPrintable(what));
             QVERIFY2(expected[i].bound == 0 || near(execution.bound, expected[i].bound), qPrintable(what));
@@ -211,7 +230,8 @@ private slots:
     void trace()
     {
         const Instance instance = instanceOf({{1, 1}, {2, 2}, {0.5, 0}, {0, 0}}, servers(2, 1, 1, 1), {0, 1}, 3);
-        const Execution execution = execute(instance, {{0, 1, 0, 1}, {1, 2, 1, 2}}, TieBreak::BackwardFirst, Duplex::Half);
+        const Execution execution =
+            execute(instance, {{0, 1, 0, 1}, {1, 2, 1, 2}}, TieBreak::BackwardFirst, Duplex::Half);
         QCOMPARE(execution.seconds, 13.0);
         QCOMPARE(execution.bound, 21.0);
         const double begins[3][5] = {{0, 1, 1.5, 4.5, 5}, {1, 2, 4.5, 7.5, 8}, {2, 5, 7.5, 10.5, 11}};
@@ -223,13 +243,16 @@ private slots:
         }
         QCOMPARE(checked, 15);
         const Execution other = execute(instance, {{0, 1, 0, 1}, {1, 2, 1, 2}}, TieBreak::ForwardFirst, Duplex::Half);
-        const auto third = std::find_if(other.blocks.begin(), other.blocks.end(), [](const Block &b) { return b.resource == 1 && b.microBatch == 2 && !b.backward; });
+        const auto third = std::find_if(other.blocks.begin(), other.blocks.end(), [](const Block &b) {
+            return b.resource == 1 && b.microBatch == 2 && !b.backward;
+        });
         QCOMPARE(third->begin, 3.0);
     }
 
     void slowLinks()
     {
-        const Instance instance = instanceOf({{1, 1, 1}, {2, 2, 2}, {1.5, 1.5, 0}, {0, 0, 0}}, servers(3, 1, 1, 1), {0, 1, 2}, 6);
+        const Instance instance =
+            instanceOf({{1, 1, 1}, {2, 2, 2}, {1.5, 1.5, 0}, {0, 0, 0}}, servers(3, 1, 1, 1), {0, 1, 2}, 6);
         const std::vector<Part> parts{{0, 1, 0, 1}, {1, 2, 1, 2}, {2, 3, 2, 3}};
         for (const TieBreak tie : {TieBreak::BackwardFirst, TieBreak::ForwardFirst}) {
             const Execution execution = execute(instance, parts, tie, Duplex::Half);
@@ -242,7 +265,8 @@ private slots:
     {
         for (const TieBreak tie : {TieBreak::BackwardFirst, TieBreak::ForwardFirst}) {
             const Instance instance = instanceOf(uniform(4, 0), servers(4, 1, 1, 1), {0, 1, 2, 3}, 40);
-            const Execution execution = execute(instance, {{0, 1, 0, 1}, {1, 2, 1, 2}, {2, 3, 2, 3}, {3, 4, 3, 4}}, tie, Duplex::Half);
+            const Execution execution =
+                execute(instance, {{0, 1, 0, 1}, {1, 2, 1, 2}, {2, 3, 2, 3}, {3, 4, 3, 4}}, tie, Duplex::Half);
             const std::vector<int> depths = warmupOf(4, 40, tie);
             for (std::size_t stage = 0; stage < 3; ++stage) {
                 int before = 0;

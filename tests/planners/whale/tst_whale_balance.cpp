@@ -96,11 +96,15 @@ private slots:
         QTest::addColumn<QList<int>>("expected");
         QTest::addColumn<double>("balanced");
         QTest::addColumn<double>("even");
-        QTest::newRow("Fig. 4: V100 and T4 share 6 as 4 and 2") << QList<double>{15.7, 8.1} << QList<double>{16, 16} << 6.0 << 6 << QList<int>{4, 2} << 4 / 15.7 << 3 / 8.1;
-        QTest::newRow("V100 and P100 share 64") << QList<double>{15.7, 9.3} << QList<double>{32, 16} << 30.0 << 64 << QList<int>{40, 24} << 2.581 << 3.441;
-        QTest::newRow("memory moves four") << QList<double>{15.7, 15.7, 9.3, 9.3} << QList<double>{16, 32, 16, 16} << 64.0 << 64 << QList<int>{16, 24, 12, 12} << 1.529 << 1.720;
-        QTest::newRow("eight and eight share 256") << QList<double>{15.7, 15.7, 15.7, 15.7, 15.7, 15.7, 15.7, 15.7, 9.3, 9.3, 9.3, 9.3, 9.3, 9.3, 9.3, 9.3}
-                                                   << QList<double>(16, 64.0) << 64.0 << 256 << (QList<int>(8, 20) + QList<int>(8, 12)) << 1.2903 << 1.7204;
+        QTest::newRow("Fig. 4: V100 and T4 share 6 as 4 and 2")
+            << QList<double>{15.7, 8.1} << QList<double>{16, 16} << 6.0 << 6 << QList<int>{4, 2} << 4 / 15.7 << 3 / 8.1;
+        QTest::newRow("V100 and P100 share 64")
+            << QList<double>{15.7, 9.3} << QList<double>{32, 16} << 30.0 << 64 << QList<int>{40, 24} << 2.581 << 3.441;
+        QTest::newRow("memory moves four") << QList<double>{15.7, 15.7, 9.3, 9.3} << QList<double>{16, 32, 16, 16}
+                                           << 64.0 << 64 << QList<int>{16, 24, 12, 12} << 1.529 << 1.720;
+        QTest::newRow("eight and eight share 256")
+            << QList<double>{15.7, 15.7, 15.7, 15.7, 15.7, 15.7, 15.7, 15.7, 9.3, 9.3, 9.3, 9.3, 9.3, 9.3, 9.3, 9.3}
+            << QList<double>(16, 64.0) << 64.0 << 256 << (QList<int>(8, 20) + QList<int>(8, 12)) << 1.2903 << 1.7204;
     }
 
     void workedExamples()
@@ -117,7 +121,8 @@ private slots:
         const Balance balance = balanceByAlgorithm1(workers, memory, units);
         QVERIFY(balance.fits);
         QCOMPARE(balance.units, Units(expected.begin(), expected.end()));
-        QVERIFY2(std::abs(slowest(workers, balance.units) - balanced) < 1e-3, qPrintable(QString::number(slowest(workers, balance.units))));
+        QVERIFY2(std::abs(slowest(workers, balance.units) - balanced) < 1e-3,
+                 qPrintable(QString::number(slowest(workers, balance.units))));
         QVERIFY(std::abs(slowest(workers, evenShares(workers, memory, units).units) - even) < 1e-3);
     }
 
@@ -156,11 +161,13 @@ private slots:
         QFETCH(double, bound);
         const std::vector<Worker> workers{{15.7, 1e9}, {slow, 1e9}};
         const std::int64_t units = 1'000'000;
-        const double gain = slowest(workers, evenShares(workers, {0, 1}, units).units) / slowest(workers, balanceByAlgorithm1(workers, {0, 1}, units).units);
+        const double gain = slowest(workers, evenShares(workers, {0, 1}, units).units)
+            / slowest(workers, balanceByAlgorithm1(workers, {0, 1}, units).units);
         QVERIFY(std::abs(gain - bound) < 1e-3);
     }
 
-    // Speeds whose shares are whole samples: Algorithm 1 reaches the least imbalance that memory allows, and fails only if nothing fits.
+    // Speeds whose shares are whole samples: Algorithm 1 reaches the least imbalance that memory allows, and fails only
+    // if nothing fits.
     void algorithm1IsTheBest()
     {
         std::mt19937 random(7);
@@ -185,7 +192,10 @@ private slots:
             ++feasible;
             QVERIFY(fits(workers, memory, balance.units));
             QVERIFY2(std::abs(imbalance(workers, balance.units) - least.imbalance) < 1e-9,
-                     qPrintable(QString("round %1: %2, best %3").arg(round).arg(imbalance(workers, balance.units)).arg(least.imbalance)));
+                     qPrintable(QString("round %1: %2, best %3")
+                                    .arg(round)
+                                    .arg(imbalance(workers, balance.units))
+                                    .arg(least.imbalance)));
         }
         QVERIFY(feasible > 50);
     }

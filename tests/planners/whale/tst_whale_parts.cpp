@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Virtual devices, cuts into task graphs, orders, bridges and sharding patterns: the examples of Whale's paper and of the released EPL.
-#include "engine/graph/zoo.h"
+// Virtual devices, cuts into task graphs, orders, bridges and sharding patterns: the examples of Whale's paper and of
+// the released EPL.
+#include "engine/graph/zoo/zoo.h"
 #include "planners/whale/bridge.h"
 #include "planners/whale/partition.h"
 #include "planners/whale/patterns.h"
@@ -52,7 +53,8 @@ graph::Graph smallGpt(int layers, int heads = 4)
     return must(graph::gpt(config));
 }
 
-/// A product of [samples, rows, inner] with a weight, and of that with another, which something that is not linear reads.
+/// A product of [samples, rows, inner] with a weight, and of that with another, which something that is not linear
+/// reads.
 graph::Graph twoProducts(std::int64_t inner, std::int64_t middle, std::int64_t columns)
 {
     graph::GraphBuilder builder("products");
@@ -78,7 +80,8 @@ private slots:
         QTest::addColumn<QList<int>>("counts");
         QTest::addColumn<bool>("intraNode");
         QTest::addColumn<QString>("expected");
-        QTest::newRow("Fig. 5: two task graphs of two on eight") << 2 << 4 << QList<int>{2, 2} << true << "0,1|4,5 / 2,3|6,7";
+        QTest::newRow("Fig. 5: two task graphs of two on eight")
+            << 2 << 4 << QList<int>{2, 2} << true << "0,1|4,5 / 2,3|6,7";
         QTest::newRow("EPL: two of one on four") << 1 << 4 << QList<int>{1, 1} << true << "0|2 / 1|3";
         QTest::newRow("EPL: one of one on four") << 1 << 4 << QList<int>{1} << true << "0|1|2|3";
         QTest::newRow("over the nodes in turn") << 2 << 2 << QList<int>{1} << false << "0|2|1|3";
@@ -92,14 +95,16 @@ private slots:
         QFETCH(QList<int>, counts);
         QFETCH(bool, intraNode);
         QFETCH(QString, expected);
-        const auto devices = must(virtualDevices(testing::smallCluster(nodes, perNode), {counts.begin(), counts.end()}, {intraNode, true}));
+        const auto devices = must(
+            virtualDevices(testing::smallCluster(nodes, perNode), {counts.begin(), counts.end()}, {intraNode, true}));
         QCOMPARE(textOf(devices), expected);
     }
 
     void largerMemoryComesFirst()
     {
         const cluster::Cluster mixed = must(cluster::preset("v100-t4")); // 8 of 32 GB, then 8 of 16 GB
-        QCOMPARE(textOf(must(virtualDevices(mixed, {8, 8}, {true, true}))), QString("0,1,2,3,4,5,6,7 / 8,9,10,11,12,13,14,15"));
+        QCOMPARE(textOf(must(virtualDevices(mixed, {8, 8}, {true, true}))),
+                 QString("0,1,2,3,4,5,6,7 / 8,9,10,11,12,13,14,15"));
         // Over the nodes in turn each copy has one of each kind; the larger goes to the front.
         const auto across = must(virtualDevices(mixed, {1, 1}, {false, true}));
         for (std::size_t copy = 0; copy < 8; ++copy) {
@@ -113,7 +118,8 @@ private slots:
         const auto devices = virtualDevices(testing::smallCluster(1, 8), {2, 1}, {});
         QVERIFY(!devices);
         QCOMPARE(devices.error().code, ErrorCode::Infeasible);
-        QVERIFY2(devices.error().message.find("3 devices together") != std::string::npos && devices.error().message.find("2 or 4 together") != std::string::npos,
+        QVERIFY2(devices.error().message.find("3 devices together") != std::string::npos
+                     && devices.error().message.find("2 or 4 together") != std::string::npos,
                  devices.error().message.c_str());
     }
 
@@ -162,7 +168,8 @@ private slots:
             }
             QCOMPARE(sum, std::accumulate(weights.begin(), weights.end(), 0.0));
             // One less does not do, unless counting began above it already, or what is largest stands alone.
-            if (largest - 1 >= std::floor(sum / static_cast<double>(parts)) && largest > *std::max_element(weights.begin(), weights.end()))
+            if (largest - 1 >= std::floor(sum / static_cast<double>(parts))
+                && largest > *std::max_element(weights.begin(), weights.end()))
                 QVERIFY(!fillBuckets(weights, largest - 1, parts));
         }
     }
@@ -175,7 +182,8 @@ private slots:
         QCOMPARE(buckets[1].total, 6e9);
     }
 
-    // All cuts of small instances, with memory: the exact cut is the best of those that fit, the walk finds one that fits or none.
+    // All cuts of small instances, with memory: the exact cut is the best fitting one, the walk finds one that
+    // fits or none.
     void cutsAgainstAllOfThem()
     {
         std::mt19937 random(5);
@@ -206,7 +214,10 @@ private slots:
                     const std::size_t last = p < cuts.size() ? cuts[p] : weights.size();
                     if (first >= last || !fits(p, first, last))
                         return std::numeric_limits<double>::infinity();
-                    slow = std::max(slow, std::accumulate(weights.begin() + static_cast<std::ptrdiff_t>(first), weights.begin() + static_cast<std::ptrdiff_t>(last), 0.0) / speeds[p]);
+                    slow = std::max(slow,
+                                    std::accumulate(weights.begin() + static_cast<std::ptrdiff_t>(first),
+                                                    weights.begin() + static_cast<std::ptrdiff_t>(last), 0.0)
+                                        / speeds[p]);
                 }
                 return slow;
             };
@@ -281,9 +292,14 @@ private slots:
         QFETCH(bool, splitTo);
         QFETCH(int, to);
         QFETCH(QString, expected);
-        const auto layout = [](bool split, int parts) { return Layout{split ? Annotation::Kind::Split : Annotation::Kind::Replicate, parts, split ? 1 : 0}; };
+        const auto layout = [](bool split, int parts) {
+            return Layout{split ? Annotation::Kind::Split : Annotation::Kind::Replicate, parts, split ? 1 : 0};
+        };
         const Bridge bridge = bridgeBetween(layout(splitFrom, from), layout(splitTo, to), 100);
-        QString text = bridge.fused ? QString("fused") : QString("%1%2%3").arg(bridge.gathers ? "gather " : "", bridge.partitions ? "partition " : "").arg(bridge.bytes);
+        QString text = bridge.fused ? QString("fused")
+                                    : QString("%1%2%3")
+                                          .arg(bridge.gathers ? "gather " : "", bridge.partitions ? "partition " : "")
+                                          .arg(bridge.bytes);
         QCOMPARE(text, expected);
     }
 
@@ -292,7 +308,8 @@ private slots:
     {
         const graph::Graph graph = twoProducts(8, 16, 8);
         const graph::LayerView layers = graph::layersOf(graph);
-        const Patterns patterns = must(choosePatterns(graph, layers, 0, layers.size(), 2, PatternChoice::Single, "all"));
+        const Patterns patterns =
+            must(choosePatterns(graph, layers, 0, layers.size(), 2, PatternChoice::Single, "all"));
         QCOMPARE(sharding::toText(patterns.pins.at("a")), std::string("B,S(1)"));
         QCOMPARE(sharding::toText(patterns.pins.at("b")), std::string("B,S(0)"));
         QCOMPARE(patterns.splitShare, 1.0);
@@ -303,7 +320,9 @@ private slots:
     {
         const graph::Graph graph = smallGpt(2);
         const graph::LayerView layers = graph::layersOf(graph);
-        const auto bytes = [&](PatternChoice choice) { return must(choosePatterns(graph, layers, 0, layers.size(), 4, choice, "all")).bytes; };
+        const auto bytes = [&](PatternChoice choice) {
+            return must(choosePatterns(graph, layers, 0, layers.size(), 4, choice, "all")).bytes;
+        };
         const double least = bytes(PatternChoice::Least);
         QCOMPARE(least, std::min(bytes(PatternChoice::Single), bytes(PatternChoice::Layers)));
         QVERIFY(least > 0);
@@ -328,10 +347,13 @@ private slots:
         QTest::addColumn<QStringList>("annotations");
         QTest::addColumn<QString>("expected"); // layers: embedding, 6 blocks, the rest
         QTest::newRow("one block takes all") << QStringList{"h/2=split:4"} << "0-n split:4";
-        QTest::newRow("two scopes") << QStringList{"h/0..h/2=replicate:2", "h/3..h/5=split:4"} << "0-4 replicate:2, 4-n split:4";
-        QTest::newRow("the rest by itself") << QStringList{"h=split:4", "*=replicate:2"} << "0-1 replicate:2, 1-7 split:4, 7-n replicate:2";
+        QTest::newRow("two scopes") << QStringList{"h/0..h/2=replicate:2", "h/3..h/5=split:4"}
+                                    << "0-4 replicate:2, 4-n split:4";
+        QTest::newRow("the rest by itself")
+            << QStringList{"h=split:4", "*=replicate:2"} << "0-1 replicate:2, 1-7 split:4, 7-n replicate:2";
         QTest::newRow("all by the rest") << QStringList{"*=replicate"} << "0-n replicate";
-        QTest::newRow("order is the model's") << QStringList{"h/4=split:2", "h/1=replicate:2"} << "0-5 replicate:2, 5-n split:2";
+        QTest::newRow("order is the model's")
+            << QStringList{"h/4=split:2", "h/1=replicate:2"} << "0-5 replicate:2, 5-n split:2";
     }
 
     void taskGraphsOfAnnotations()
@@ -339,20 +361,27 @@ private slots:
         QFETCH(QStringList, annotations);
         QFETCH(QString, expected);
         planners::Problem problem;
-        problem.subject = plan::makeSubject(std::make_shared<const graph::Graph>(smallGpt(6)), std::make_shared<const cluster::Cluster>(testing::smallCluster(1, 8)), nullptr, "");
+        problem.subject =
+            plan::makeSubject(std::make_shared<const graph::Graph>(smallGpt(6)),
+                              std::make_shared<const cluster::Cluster>(testing::smallCluster(1, 8)), nullptr, "");
         for (const QString &text : annotations)
             problem.annotations.push_back(must(plan::annotationFromText(text.toStdString())));
         QStringList parts;
         for (const TaskGraph &each : must(annotatedTaskGraphs(problem))) {
-            const QString last = each.last == problem.subject.layers().size() ? QString("n") : QString::number(each.last);
-            parts << QString("%1-%2 %3").arg(each.first).arg(last, QString::fromStdString(plan::strategyText({"", each.kind, each.devices})));
+            const QString last =
+                each.last == problem.subject.layers().size() ? QString("n") : QString::number(each.last);
+            parts << QString("%1-%2 %3")
+                         .arg(each.first)
+                         .arg(last, QString::fromStdString(plan::strategyText({"", each.kind, each.devices})));
         }
         QCOMPARE(parts.join(", "), expected);
     }
 
     void openNumbersOfDevices()
     {
-        std::vector<TaskGraph> taskGraphs{{"a", 0, 1, Annotation::Kind::Replicate, 2}, {"b", 1, 2, Annotation::Kind::Split, 0}, {"c", 2, 3, Annotation::Kind::Replicate, 0}};
+        std::vector<TaskGraph> taskGraphs{{"a", 0, 1, Annotation::Kind::Replicate, 2},
+                                          {"b", 1, 2, Annotation::Kind::Split, 0},
+                                          {"c", 2, 3, Annotation::Kind::Replicate, 0}};
         QVERIFY(resolveDevices(taskGraphs, 8));
         QCOMPARE(taskGraphs[1].devices, 3);
         QCOMPARE(taskGraphs[2].devices, 3);

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "engine/base/result.h"
+#include "engine/plan/plan.h"
+#include "engine/program/program.h"
+
+namespace planloom::compile {
+
+class StageCache;
+
+struct Options {
+    /// False: durations, order and memory only. Memory is the same to the byte; operators stay on the plan's subject.
+    bool bodies = true;
+    /// True: ranks that do the same are there once (program::Program::places says for which). Only without bodies.
+    bool fold = false;
+    /// Remembers stages from one compilation to the next, for searches that compile many plans for one subject
+    /// (stage_cache.h). May be null.
+    StageCache *stages = nullptr;
+};
+
+/// Compiles @p plan, which must be valid for @p subject (validate() is called). Errors: those of validate, Unsupported
+/// (an operator without gradient), BadInput (a custom order that cannot run, with the cycle named). Cost: O(tasks +
+/// operators * distinct stages), of the tasks of the ranks that are left if they are folded, and O(devices).
+Result<program::Program> compilePlan(const plan::Plan &plan, const plan::Subject &subject, const Options &options = {});
+
+} // namespace planloom::compile

@@ -1,0 +1,360 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/compile/persistent.h"
+
+#include "engine/compile/fold.h"
+#include "engine/compile/layout.h"
+
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <numeric>
+#include <tuple>
+#include <unordered_map>
+
+namespace planloom::compile {
+namespace {
+
+/// Parameters begin at multiples of so many elements within a bucket: 64 bytes of bfloat16, the narrower of the two
+/// types.
+constexpr std::int64_t kFlatAlignment = 32;
+
+std::int64_t roundUp(std::int64_t value, std::int64_t unit) { return (value + unit - 1) / unit * unit; }
+
+/// One use of a parameter by a stage.
+struct Use {
+    std::size_t stage = 0;
+    const HeldParameter *parameter = nullptr;
+};
+
+/// Finds out who shares which parameters.
+class Sharing {
+public:
+    Sharing(const std::vector<const StageHoldings *> &stages, TeamSets &sets) : m_stages(stages), m_sets(sets) {}
+
+    Result<std::vector<SharedParameter>> find()
+    {
+        for (std::size_t s = 0; s < m_stages.size(); ++s) {
+            for (const HeldParameter &parameter : m_stages[s]->parameters) {
+                auto &uses = m_uses[parameter.name];
+                if (uses.empty())
+                    m_names.push_back(&parameter.name);
+                uses.push_back({s, &parameter});
+            }
+        }
+        for (const std::string *name : m_names)
+            if (const Status added = add(m_uses[*name]); !added)
+                return added.error();
+        return std::move(m_shared);
+    }
+
+private:
+    Status add(const std::vector<Use> &uses)
+    {
+        std::vector<TeamSets::Use> joined;
+        for (const Use &use : uses) {
+            if (uses.size() > 1 && !fit(uses.front(), use))
+                return unsupported("parameter " + use.parameter->name + " is used by stages "
+                                   + std::to_string(uses.front().stage) + " and " + std::to_string(use.stage)
+                                   + ", which cut it differently; give both the same mesh beyond its first dimension "
+                                     "and the same sharding, or put both uses into one stage");
+            joined.emplace_back(use.stage, use.parameter->reduceOver);
+        }
+        const std::int32_t set = m_sets.of(joined);
+        const bool alone = m_sets.set(set).team(0).size() < 2;
+        const int zero = alone ? 0 : std::min(m_stages[uses.front().stage]->zero, uses.size() > 1 ? 1 : 3);
+        // What one gather brings is what one layer needs.
+        m_shared.push_back({uses.front().parameter, set, zero, zero >= 2 ? uses.front().parameter->layer + 1 : 0});
+        return {};
+    }
+
+    [[nodiscard]] bool fit(const Use &first, const Use &use) const
+    {
+        return m_sets.teamsOver({first.stage, first.parameter->reduceOver})
+            == m_sets.teamsOver({use.stage, use.parameter->reduceOver})
+            && use.parameter->elements == first.parameter->elements && use.parameter->type == first.parameter->type
+            && sameParts(first, use);
+    }
+
+    /// Each team's part of the parameter is that of its first device.
+    [[nodiscard]] bool sameParts(const Use &first, const Use &use) const { return partsOf(first) == partsOf(use); }
+
+    [[nodiscard]] std::vector<sharding::Region> partsOf(const Use &use) const
+    {
+        const sharding::Mesh &mesh = m_stages[use.stage]->mesh;
+        std::vector<sharding::Region> parts;
+        const std::vector<std::int32_t> teamOf = teamOfDevices(mesh, use.parameter->reduceOver);
+        for (std::size_t device = 0; device < teamOf.size(); ++device)
+            if (static_cast<std::size_t>(teamOf[device]) == parts.size())
+                parts.push_back(
+                    sharding::regionOf(use.parameter->sizes, use.parameter->sbp, mesh, static_cast<int>(device)));
+        return parts;
+    }
+
+    const std::vector<const StageHoldings *> &m_stages;
+    TeamSets &m_sets;
+    std::vector<const std::string *> m_names; ///< in the order of first appearance
+    std::unordered_map<std::string, std::vector<Use>> m_uses;
+    std::vector<SharedParameter> m_shared;
+};
+
+Bucket emptyBucket(TeamId team, const SharedParameter &shared)
+{
+    Bucket bucket;
+    bucket.team = team;
+    bucket.zero = shared.zero;
+    bucket.type = shared.parameter->type;
+    return bucket;
+}
+
+void finish(Bucket &bucket, const Team &team, int states)
+{
+    if (bucket.zero > 0)
+        bucket.elements = roundUp(bucket.elements, kFlatAlignment * static_cast<std::int64_t>(team.size()));
+    for (auto *offsets : {&bucket.parameters, &bucket.copies, &bucket.gradients, &bucket.sums})
+        offsets->assign(team.ranks.size(), -1);
+    bucket.states.assign(static_cast<std::size_t>(states), std::vector<std::int64_t>(team.ranks.size(), -1));
+}
+
+/// One bucket for each of the parallel teams.
+void addBuckets(const std::vector<const SharedParameter *> &parameters, const std::vector<TeamId> &parallel,
+                plan::ExchangePolicy policy, Program &program)
+{
+    for (const TeamId team : parallel) {
+        Bucket bucket = emptyBucket(team, *parameters.front());
+        bucket.policy = policy;
+        for (const SharedParameter *shared : parameters) {
+            bucket.entries.push_back({shared->parameter->name, bucket.elements, shared->parameter->elements});
+            bucket.elements += roundUp(shared->parameter->elements, kFlatAlignment);
+        }
+        program.buckets.push_back(std::move(bucket));
+    }
+}
+
+// A bucket costs tasks on every rank and a start on the network: beyond this many the overlap gains nothing more.
+constexpr std::int64_t kMostBuckets = 32;
+
+/// Runs of about @p bytes of the parameters by when their gradients are ready; each in the order given.
+std::vector<std::vector<const SharedParameter *>> chunksOf(const std::vector<const SharedParameter *> &parameters,
+                                                           std::int64_t bytes)
+{
+    std::vector<std::size_t> byReady(parameters.size());
+    std::iota(byReady.begin(), byReady.end(), std::size_t{0});
+    std::stable_sort(byReady.begin(), byReady.end(), [&](std::size_t a, std::size_t b) {
+        return parameters[a]->parameter->ready < parameters[b]->parameter->ready;
+    });
+    const auto bytesOf = [&](std::size_t p) {
+        return parameters[p]->parameter->elements * graph::sizeOf(graph::DType::F32);
+    };
+    std::int64_t all = 0;
+    for (const std::size_t p : byReady)
+        all += bytesOf(p);
+    const std::int64_t most = std::max(bytes, all / kMostBuckets);
+    std::vector<std::vector<std::size_t>> chunks(1);
+    std::int64_t filled = 0;
+    for (const std::size_t p : byReady) {
+        if (filled > 0 && filled + bytesOf(p) > most) {
+            chunks.emplace_back();
+            filled = 0;
+        }
+        chunks.back().push_back(p);
+        filled += bytesOf(p);
+    }
+    std::vector<std::vector<const SharedParameter *>> made;
+    for (std::vector<std::size_t> &chunk : chunks) {
+        std::sort(chunk.begin(), chunk.end());
+        made.emplace_back();
+        for (const std::size_t p : chunk)
+            made.back().push_back(parameters[p]);
+    }
+    return made;
+}
+
+/// What two ranges have in common.
+Shard common(Shard a, Shard b)
+{
+    const std::int64_t begin = std::max(a.begin, b.begin);
+    const std::int64_t end = std::min(a.begin + a.count, b.begin + b.count);
+    return {begin, std::max<std::int64_t>(0, end - begin)};
+}
+
+} // namespace
+
+Result<std::vector<SharedParameter>> shareParameters(const std::vector<const StageHoldings *> &stages, TeamSets &sets)
+{
+    return Sharing(stages, sets).find();
+}
+
+void makeBuckets(const std::vector<SharedParameter> &parameters, const FoldedTeams &teams, const plan::Plan &plan,
+                 Program &program)
+{
+    using Key = std::tuple<std::int32_t, int, std::size_t, graph::DType, std::size_t>;
+    const std::int64_t bytes = plan.bucketBytes;
+    std::vector<Key> keys; // in the order of first appearance
+    std::map<Key, std::vector<const SharedParameter *>> byKey;
+    for (const SharedParameter &shared : parameters) {
+        const std::size_t group = plan.exchange.groupOf(shared.parameter->name, shared.parameter->sizes.size());
+        const Key key(shared.set, shared.zero, shared.layer, shared.parameter->type, group);
+        if (byKey[key].empty())
+            keys.push_back(key);
+        byKey[key].push_back(&shared);
+    }
+    for (const Key &key : keys) {
+        const std::vector<TeamId> &parallel = teams.teams(std::get<0>(key));
+        const bool alone = program.team(parallel.front()).size() < 2;
+        const bool whole = alone || bytes == 0 || std::get<1>(key) > 0;
+        for (const auto &chunk : chunksOf(byKey[key], whole ? std::numeric_limits<std::int64_t>::max() : bytes))
+            addBuckets(chunk, parallel, plan.exchange.policyOf(std::get<4>(key)), program);
+    }
+    for (Bucket &bucket : program.buckets)
+        finish(bucket, program.team(bucket.team), plan.optimizer.rule.footprint().states);
+}
+
+std::vector<BucketId> bucketsOf(const Program &program, RankId rank)
+{
+    std::vector<BucketId> mine;
+    for (std::size_t b = 0; b < program.buckets.size(); ++b) {
+        const Team &team = program.team(program.buckets[b].team);
+        if (std::binary_search(team.ranks.begin(), team.ranks.end(), rank))
+            mine.emplace_back(static_cast<std::int64_t>(b));
+    }
+    return mine;
+}
+
+Shard shardOf(const Program &program, const Bucket &bucket, std::size_t position, int level)
+{
+    if (bucket.zero < level)
+        return {0, bucket.elements};
+    const auto members = static_cast<std::int64_t>(program.team(bucket.team).size());
+    const std::int64_t each = bucket.elements / members;
+    return {static_cast<std::int64_t>(position) * each, each};
+}
+
+PersistentLayout layoutPersistent(const std::vector<const StageHoldings *> &stages, RankId rank, int states,
+                                  Program &program)
+{
+    PersistentLayout layout;
+    const auto place = [&layout](std::int64_t bytes) {
+        const std::int64_t offset = layout.bytes;
+        layout.bytes += aligned(bytes);
+        return offset;
+    };
+    const std::vector<BucketId> mine = bucketsOf(program, rank);
+    const auto each = [&](auto lay) {
+        for (const BucketId b : mine) {
+            Bucket &bucket = program.bucket(b);
+            lay(bucket, program.team(bucket.team).position(rank));
+        }
+    };
+    // What operators read lies whole up to ZeRO 2; a master beside a bfloat16 copy is only the optimizer's and is cut
+    // with its states.
+    each([&](Bucket &bucket, std::size_t at) {
+        const bool copied = bucket.type == graph::DType::BF16;
+        bucket.parameters[at] =
+            place(shardOf(program, bucket, at, copied ? 1 : 3).count * graph::sizeOf(graph::DType::F32));
+        if (copied)
+            bucket.copies[at] = place(shardOf(program, bucket, at, 3).count * graph::sizeOf(graph::DType::BF16));
+    });
+    each([&](Bucket &bucket, std::size_t at) {
+        bucket.gradients[at] = place(shardOf(program, bucket, at, 2).count * graph::sizeOf(graph::DType::F32));
+        if (bucket.zero == 1)
+            bucket.sums[at] = place(shardOf(program, bucket, at, 1).count * graph::sizeOf(graph::DType::F32));
+    });
+    for (std::size_t s = 0; s < static_cast<std::size_t>(states); ++s)
+        each([&](Bucket &bucket, std::size_t at) {
+            bucket.states[s][at] = place(shardOf(program, bucket, at, 1).count * graph::sizeOf(graph::DType::F32));
+        });
+    for (const StageHoldings *stage : stages) {
+        layout.others.emplace_back();
+        for (const HeldTensor &other : stage->others)
+            layout.others.back().push_back(place(other.bytes));
+    }
+    return layout;
+}
+
+namespace {
+
+/// Entry @p entry of @p bucket as member @p position holds it.
+Held heldEntry(const Program &program, const Bucket &bucket, const Bucket::Entry &entry, std::size_t position)
+{
+    const bool copied = bucket.type == graph::DType::BF16;
+    const Shard whole{entry.at, entry.elements};
+    const Shard stored = shardOf(program, bucket, position, copied ? 1 : 3);
+    const Shard copies = shardOf(program, bucket, position, 3);
+    const Shard gradients = shardOf(program, bucket, position, 2);
+    const Shard updated = shardOf(program, bucket, position, 1);
+    const Shard here = common(whole, stored);
+    const Shard own = common(whole, updated);
+    const auto offset = [](std::int64_t base, std::int64_t element, Shard from, std::int64_t size) {
+        return base + (element - from.begin) * size;
+    };
+    Held held;
+    held.name = entry.parameter;
+    held.begin = here.begin - entry.at;
+    held.count = here.count;
+    held.offset = offset(bucket.parameters[position], here.begin, stored, 4);
+    if (copied) {
+        const Shard read = common(whole, copies);
+        held.copy = offset(bucket.copies[position], read.begin, copies, 2);
+        held.copyBegin = read.begin - entry.at;
+        held.copyCount = read.count;
+    }
+    held.updateBegin = own.begin - entry.at;
+    held.updateCount = own.count;
+    held.gradient = bucket.zero == 1 ? offset(bucket.sums[position], own.begin, updated, 4)
+                                     : offset(bucket.gradients[position], own.begin, gradients, 4);
+    for (const std::vector<std::int64_t> &state : bucket.states)
+        held.states.push_back(offset(state[position], own.begin, updated, 4));
+    held.saves = bucket.zero > 0 || position == 0;
+    return held;
+}
+
+} // namespace
+
+std::vector<Held> heldBy(const StageHoldings &stage, RankId rank, const std::vector<BucketId> &buckets,
+                         const std::vector<std::int64_t> &others, const Program &program)
+{
+    const auto device = static_cast<int>(std::find(stage.ranks.begin(), stage.ranks.end(), rank) - stage.ranks.begin());
+    std::unordered_map<std::string, const HeldParameter *> byName;
+    for (const HeldParameter &parameter : stage.parameters)
+        byName.emplace(parameter.name, &parameter);
+    std::vector<Held> all;
+    for (const BucketId b : buckets) {
+        const Bucket &bucket = program.bucket(b);
+        const std::size_t position = program.team(bucket.team).position(rank);
+        for (const Bucket::Entry &entry : bucket.entries) {
+            const HeldParameter &parameter = *byName.at(entry.parameter);
+            Held held = heldEntry(program, bucket, entry, position);
+            held.sizes = parameter.sizes;
+            held.region = sharding::regionOf(parameter.sizes, parameter.sbp, stage.mesh, device);
+            if (!parameter.trains)
+                held.gradient = -1;
+            // Teams that hold the same part, because it is not summed over what they differ in, save it once.
+            for (std::size_t d = 0; d < parameter.sbp.size(); ++d) {
+                const bool reduced =
+                    std::find(parameter.reduceOver.begin(), parameter.reduceOver.end(), static_cast<int>(d))
+                    != parameter.reduceOver.end();
+                if (!reduced && parameter.sbp[d].kind == sharding::Sbp::Kind::Broadcast
+                    && stage.mesh.coordinates(device)[d] != 0)
+                    held.saves = false;
+            }
+            all.push_back(std::move(held));
+        }
+    }
+    for (std::size_t i = 0; i < stage.others.size(); ++i) {
+        const HeldTensor &other = stage.others[i];
+        Held held;
+        held.kind = other.constant ? Held::Kind::Constant : Held::Kind::State;
+        held.name = other.name;
+        held.type = other.type;
+        held.sizes = other.sizes;
+        held.count = other.bytes / graph::sizeOf(other.type);
+        held.offset = others[i];
+        held.saves = device == 0;
+        for (const std::int64_t size : other.sizes)
+            held.region.push_back({{0, size}});
+        all.push_back(std::move(held));
+    }
+    return all;
+}
+
+} // namespace planloom::compile

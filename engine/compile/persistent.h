@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "engine/compile/vocabulary.h"
+#include "engine/sharding/shard.h"
+
+#include <string>
+#include <vector>
+
+namespace planloom::compile {
+
+/// A parameter as the devices of a stage hold it.
+struct HeldParameter {
+    TensorId id; ///< in the graph that lists it
+    std::string name;
+    graph::DType type = graph::DType::F32; ///< that operators read it in
+    std::vector<std::int64_t> sizes;       ///< of the whole parameter
+    sharding::NdSbp sbp;                   ///< per dimension of the mesh
+    std::vector<int> reduceOver;           ///< mesh dimensions whose gradients add up
+    std::int64_t elements = 0;             ///< of one device's part
+    bool trains = true;
+    std::size_t layer = 0; ///< of the first operator that reads it
+    std::int32_t ready =
+        -1; ///< operator behind which a micro-batch's gradient is there; kMadeTogether: one that communicates makes it
+    static constexpr std::int32_t kMadeTogether = 1 << 30;
+};
+
+/// A constant or an untrained state; every device has all of it.
+struct HeldTensor {
+    TensorId id;
+    std::string name;
+    graph::DType type = graph::DType::F32;
+    std::vector<std::int64_t> sizes;
+    std::int64_t bytes = 0;
+    bool constant = false;
+};
+
+/// The tensors that the ranks of a stage hold.
+struct StageHoldings {
+    std::vector<HeldParameter> parameters;
+    std::vector<HeldTensor> others;
+    sharding::Mesh mesh;
+    int zero = 0;
+    std::vector<RankId> ranks; ///< in the order of the mesh
+};
+
+class FoldedTeams;
+class TeamSets;
+
+/// A parameter and who adds up its gradients.
+struct SharedParameter {
+    const HeldParameter *parameter = nullptr; ///< as the first stage that uses it holds it
+    std::int32_t set = -1;                    ///< of TeamSets
+    int zero = 0;
+    std::size_t layer = 0; ///< with ZeRO 2 and 3 parameters of a layer are exchanged together: from 1 on; else 0
+};
+
+/// Every parameter, in the order of first appearance. One that several stages use belongs to the ranks of all, once to
+/// each; it is sharded up to ZeRO 1. Error: Unsupported, if those stages cut it differently.
+Result<std::vector<SharedParameter>> shareParameters(const std::vector<const StageHoldings *> &stages, TeamSets &sets);
+
+/// Groups parameters that the same teams exchange, in one group of @p plan's exchange; with ZeRO 2 and 3 also by layer,
+/// as that is what is gathered at a time; without ZeRO into buckets of about Plan::bucketBytes (0: one) in the order in
+/// which gradients become ready, so that exchange begins before the last backward pass ends. Parallel buckets, one per
+/// team of a set, follow each other and have the same entries. The parameters of a bucket are used by the same stages.
+void makeBuckets(const std::vector<SharedParameter> &parameters, const FoldedTeams &teams, const plan::Plan &plan,
+                 Program &program);
+
+/// Buckets that @p rank is a member of, in order.
+std::vector<BucketId> bucketsOf(const Program &program, RankId rank);
+
+/// The range of elements that member @p position of @p bucket has of what is cut at ZeRO level @p level.
+struct Shard {
+    std::int64_t begin = 0;
+    std::int64_t count = 0;
+};
+Shard shardOf(const Program &program, const Bucket &bucket, std::size_t position, int level);
+
+/// Where a rank's persistent tensors lie.
+struct PersistentLayout {
+    std::vector<std::vector<std::int64_t>> others; ///< per stage, per entry of StageHoldings::others
+    std::int64_t bytes = 0;
+};
+/// Lays out what @p rank, which runs @p stages, holds and notes in its buckets where. A parameter that several of them
+/// use lies there once.
+PersistentLayout layoutPersistent(const std::vector<const StageHoldings *> &stages, RankId rank, int states,
+                                  Program &program);
+
+/// The rank's share of the parameters of @p buckets, all of this stage, and of its states and constants, once laid out
+/// at @p others.
+std::vector<Held> heldBy(const StageHoldings &stage, RankId rank, const std::vector<BucketId> &buckets,
+                         const std::vector<std::int64_t> &others, const Program &program);
+
+} // namespace planloom::compile

@@ -1,0 +1,345 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/compile/stage_model.h"
+
+#include "engine/graph/rewrite/recompute.h"
+#include "engine/graph/rewrite/split_backward.h"
+#include "engine/compile/lower.h"
+#include "engine/compile/zero.h"
+#include "engine/sharding/shard.h"
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+namespace planloom::compile {
+namespace {
+
+using graph::TensorRole;
+
+void holdOther(const graph::Tensor &tensor, StageHoldings &holdings)
+{
+    if (tensor.role == TensorRole::State || tensor.role == TensorRole::Constant)
+        holdings.others.push_back({tensor.id, tensor.name, tensor.type, tensor.shape.at(1), tensor.bytes(1).value(),
+                                   tensor.role == TensorRole::Constant});
+}
+
+HeldParameter wholeParameter(const graph::Tensor &tensor, const sharding::Mesh &mesh)
+{
+    HeldParameter held{tensor.id,
+                       tensor.name,
+                       tensor.type,
+                       tensor.shape.at(1),
+                       sharding::NdSbp(mesh.sizes.size()),
+                       {},
+                       tensor.shape.elements(1),
+                       true,
+                       0};
+    if (mesh.sizes.front() > 1)
+        held.reduceOver.push_back(0);
+    return held;
+}
+
+/// For stages without operators that run: everything whole on every device.
+void holdWhole(const graph::Graph &graph, OpId first, OpId last, StageHoldings &holdings)
+{
+    std::set<TensorId> seen;
+    for (OpId op = first; op < last; op = OpId(op.value + 1)) {
+        for (const TensorId id : graph.op(op).inputs) {
+            if (!id.valid() || !seen.insert(id).second)
+                continue;
+            if (graph.tensor(id).role == TensorRole::Parameter)
+                holdings.parameters.push_back(wholeParameter(graph.tensor(id), holdings.mesh));
+            else
+                holdOther(graph.tensor(id), holdings);
+        }
+    }
+}
+
+std::size_t layerOf(const graph::TrainingGraph &training, TensorId parameter, const graph::LayerView &layers,
+                    const graph::Graph &model)
+{
+    const auto readers = training.graph.consumers(parameter);
+    if (readers.empty())
+        return 0;
+    // Operators keep their scope whatever rewrites make of them, and a layer is a scope.
+    const graph::Op &reader = training.graph.op(readers.front());
+    for (std::size_t l = 0; l < layers.size(); ++l)
+        if (const std::string &scope = model.op(layers.layers[l].first).scope;
+            !scope.empty() && reader.scope.starts_with(scope))
+            return l;
+    return 0;
+}
+
+sharding::Mesh meshOf(const plan::Stage &stage)
+{
+    sharding::Mesh mesh;
+    mesh.sizes = stage.mesh.empty() ? std::vector<int>{static_cast<int>(stage.devices.size())} : stage.mesh;
+    return mesh;
+}
+
+/// What runs again within the backward pass. The layer of the loss does not: its backward follows at once.
+std::vector<graph::Rerun> rerunsOf(const plan::Stage &stage, const graph::LayerView &layers,
+                                   const graph::TrainingGraph &training)
+{
+    if (stage.recompute == plan::Recompute::Selective)
+        return graph::attentionCores(training);
+    std::vector<graph::Rerun> runs;
+    const std::size_t begin = layers.layers[stage.firstLayer].first.index();
+    for (std::size_t l = stage.firstLayer; stage.recompute == plan::Recompute::Layers && l < stage.lastLayer; ++l) {
+        const graph::Rerun run{layers.layers[l].first.index() - begin, layers.layers[l].last.index() - begin, false};
+        const OpId loss = training.loss.valid() ? training.graph.tensor(training.loss).producer : OpId();
+        if (!loss.valid() || loss.index() < run.first || loss.index() >= run.last)
+            runs.push_back(run);
+    }
+    return runs;
+}
+
+/// True if every operator has its own time on every device (stage_parts.cpp), so that a device's share of a layer's
+/// time is not needed.
+bool timesOperators(const plan::Subject &subject)
+{
+    const auto profile = subject.costs->profile();
+    const auto types = subject.cluster->types();
+    return (!profile || profile->ops.empty())
+        && std::all_of(types.begin(), types.end(),
+                       [](const cluster::DeviceType &type) { return cost::DeviceModel::of(type).has_value(); });
+}
+
+/// The dimensions behind the data-parallel one.
+std::vector<int> inner(const sharding::Mesh &mesh) { return {mesh.sizes.begin() + 1, mesh.sizes.end()}; }
+
+} // namespace
+
+std::int32_t readyAt(const graph::TrainingGraph &training, TensorId gradient)
+{
+    const OpId producer = gradient.valid() ? training.graph.tensor(gradient).producer : OpId();
+    const bool together = producer.valid() && training.graph.op(producer).traits().communicates();
+    return together ? HeldParameter::kMadeTogether : producer.value;
+}
+
+Result<StageModel> StageModel::make(const plan::Plan &plan, const plan::Subject &subject, StageId stage,
+                                    const StageModel *before, bool mustRun)
+{
+    StageModel model;
+    model.m_subject = &subject;
+    model.m_stage = &plan.stages[stage.index()];
+    model.m_holdings.mesh = meshOf(*model.m_stage);
+    model.m_holdings.zero = model.m_stage->zero;
+    model.m_splits = plan::splitsBackward(plan.schedule, stage.index());
+    const graph::LayerView &layers = subject.layers();
+    const OpId first = layers.layers[model.m_stage->firstLayer].first;
+    const OpId last = layers.layers[model.m_stage->lastLayer - 1].last;
+    const std::vector<TensorId> none;
+    const auto &incoming = model.m_stage->firstLayer > 0 ? layers.cuts[model.m_stage->firstLayer] : none;
+    const auto &outgoing = model.m_stage->lastLayer < layers.size() ? layers.cuts[model.m_stage->lastLayer] : none;
+    if (mustRun || !isLayerProfile(*subject.graph)) {
+        auto training = graph::differentiate(*subject.graph, first, last, incoming, outgoing);
+        if (!training && (mustRun || training.error().code != ErrorCode::Unsupported))
+            return training.error();
+        if (training) {
+            if (const auto runs = rerunsOf(*model.m_stage, layers, *training); !runs.empty())
+                training = graph::rerun(*training, runs);
+            if (!training)
+                return training.error();
+            if (const Status sharded = model.shardStage(plan, before, *std::move(training)); !sharded)
+                return sharded.error();
+            return model;
+        }
+    }
+    holdWhole(*subject.graph, first, last, model.m_holdings);
+    return model;
+}
+
+StageModel StageModel::copyFor(const plan::Plan &plan, const plan::Subject &subject, StageId stage) const
+{
+    StageModel model = *this;
+    model.m_subject = &subject;
+    model.m_stage = &plan.stages[stage.index()];
+    return model;
+}
+
+StageModel StageModel::again(const plan::Plan &plan, StageId stage, const Renaming &names) const
+{
+    StageModel model = *this;
+    const auto rename = [&names](std::string &name) {
+        if (const auto found = names.find(name); found != names.end())
+            name = found->second;
+    };
+    model.m_stage = &plan.stages[stage.index()];
+    for (HeldParameter &parameter : model.m_holdings.parameters) {
+        rename(parameter.name);
+        parameter.layer += model.m_stage->firstLayer - m_stage->firstLayer;
+    }
+    for (HeldTensor &other : model.m_holdings.others)
+        rename(other.name);
+    // What is cut later on, bucket by bucket, is laid out for itself.
+    if (m_splits || m_stage->zero > 1)
+        model.m_layouts = std::make_shared<Layouts>();
+    return model;
+}
+
+Status StageModel::shardStage(const plan::Plan &plan, const StageModel *before, graph::TrainingGraph logical)
+{
+    const sharding::NdSbp whole(mesh().sizes.size());
+    std::vector<sharding::ParameterShare> shares;
+    graph::TrainingGraph local;
+    if (mesh().devices() == mesh().sizes.front()) { // data parallel only: every device runs the stage as it is
+        for (const TensorId id : logical.parameters)
+            shares.push_back({whole, logical.graph.tensor(id).shape,
+                              mesh().sizes.front() > 1 ? std::vector<int>{0} : std::vector<int>{}});
+        m_outputs.assign(logical.outputs.size(), whole);
+        local = logical;
+    } else {
+        sharding::Request request;
+        request.mesh = mesh();
+        for (const auto &[tensor, text] : m_stage->shardings) {
+            // Often the shardings of a whole model are given to each of its stages.
+            if (tensor.find('*') == std::string::npos && !logical.graph.find(tensor).valid())
+                continue;
+            auto sbp = sharding::fromText(text);
+            if (!sbp)
+                return sbp.error();
+            request.pins[tensor] = *std::move(sbp);
+        }
+        request.inputs.assign(logical.inputs.size(), whole);
+        if (before != nullptr && inner(before->mesh()) == inner(mesh()))
+            request.inputs = before->outputs();
+        // Behind the last stage of the same inner mesh everything leaves whole: the next one cuts it as it likes.
+        const bool last = m_stage->lastLayer == m_subject->layers().size();
+        const plan::Stage *next = nullptr;
+        for (const plan::Stage &stage : plan.stages)
+            if (!last && stage.firstLayer == m_stage->lastLayer)
+                next = &stage;
+        const bool alike = next != nullptr && inner(meshOf(*next)) == inner(mesh());
+        request.outputs.assign(logical.outputs.size(), alike ? sharding::NdSbp{} : whole);
+        auto sharded = sharding::shard(logical, request);
+        if (!sharded)
+            return sharded.error();
+        shares = std::move(sharded->parameters);
+        m_outputs = std::move(sharded->outputs);
+        local = std::move(sharded->local);
+        if (!timesOperators(*m_subject)) {
+            m_whole = workOf(logical);
+            m_own = workOf(local);
+        }
+    }
+    auto lowered = lower(std::move(local), plan);
+    if (!lowered)
+        return lowered.error();
+    m_training = std::make_shared<const graph::TrainingGraph>(*std::move(lowered));
+    describeParameters(logical, shares);
+    for (const graph::Tensor &tensor : m_training->graph.tensors())
+        holdOther(tensor, m_holdings);
+    return {};
+}
+
+StageModel::Work StageModel::workOf(const graph::TrainingGraph &training) const
+{
+    return {std::make_shared<const cost::LocalCosts>(*m_subject->costs, training.graph), training.forwardOps,
+            training.graph.ops().size()};
+}
+
+double StageModel::share(bool backward, double samples, std::size_t type) const
+{
+    const double even = 1.0 / static_cast<double>(m_stage->shards());
+    if (!m_whole.costs)
+        return even;
+    const auto seconds = [&](const Work &work) {
+        return work.costs->seconds(backward ? work.forwardOps : 0, backward ? work.ops : work.forwardOps, samples, type)
+            .value();
+    };
+    const double whole = seconds(m_whole);
+    return whole > 0 ? seconds(m_own) / whole : even;
+}
+
+void StageModel::describeParameters(const graph::TrainingGraph &logical,
+                                    const std::vector<sharding::ParameterShare> &shares)
+{
+    const graph::Graph &graph = m_training->graph;
+    for (std::size_t p = 0; p < m_training->parameters.size(); ++p) {
+        const graph::Tensor &tensor = graph.tensor(m_training->parameters[p]);
+        HeldParameter held;
+        held.id = tensor.id;
+        held.name = logical.graph.tensor(logical.parameters[p]).name;
+        held.type = tensor.type;
+        held.sizes = shares[p].logical.at(1);
+        held.sbp = shares[p].sbp;
+        held.reduceOver = shares[p].reduceOver;
+        held.elements = tensor.shape.elements(1);
+        held.trains = m_training->gradients[p].valid();
+        held.layer = layerOf(*m_training, tensor.id, m_subject->layers(), *m_subject->graph);
+        held.ready = readyAt(*m_training, m_training->gradients[p]);
+        m_holdings.parameters.push_back(std::move(held));
+    }
+}
+
+Status StageModel::applyZero(const Program &program)
+{
+    if (!m_training || m_holdings.ranks.empty() || m_stage->zero < 2)
+        return {};
+    auto cut = cutParameters(*m_training, m_holdings, program);
+    if (!cut)
+        return cut.error();
+    m_shards = {std::move(cut->parameters), std::move(cut->gradients)};
+    adopt(std::move(cut->training));
+    return {};
+}
+
+Status StageModel::applySplit()
+{
+    if (!m_training || !m_splits)
+        return {};
+    auto split = graph::splitBackward(*m_training);
+    if (!split)
+        return split.error();
+    for (auto *shards : {&m_shards.parameters, &m_shards.gradients})
+        for (BucketTensor &shard : *shards)
+            shard.id = split->graph.find(m_training->graph.tensor(shard.id).name);
+    adopt(*std::move(split));
+    return {};
+}
+
+bool StageModel::keepsSentGradients() const
+{
+    if (!m_training || !m_splits)
+        return false;
+    const auto isRead = [this](TensorId id) {
+        const auto readers = id.valid() ? m_training->graph.consumers(id) : std::span<const OpId>();
+        return !readers.empty() && readers.back().index() >= m_training->weightsBegin();
+    };
+    return std::any_of(m_training->inputGradients.begin(), m_training->inputGradients.end(), isRead);
+}
+
+/// Takes @p training, whose parameters are listed as before, for what devices run.
+void StageModel::adopt(graph::TrainingGraph training)
+{
+    m_training = std::make_shared<const graph::TrainingGraph>(std::move(training));
+    m_layouts = std::make_shared<Layouts>();
+    for (std::size_t p = 0; p < m_holdings.parameters.size(); ++p)
+        m_holdings.parameters[p].id = m_training->parameters[p];
+    m_holdings.others.clear();
+    for (const graph::Tensor &tensor : m_training->graph.tensors())
+        holdOther(tensor, m_holdings);
+}
+
+const StageLayout &StageModel::layout(double samples)
+{
+    const double key = m_training ? std::ceil(samples) : samples;
+    {
+        const std::lock_guard lock(m_layouts->guard);
+        if (const auto found = m_layouts->made.find(key); found != m_layouts->made.end())
+            return found->second;
+    }
+    StageLayout made;
+    if (m_training)
+        made = layoutStage(*m_training, static_cast<std::int64_t>(key), runsAgain());
+    else
+        made.slotBytes = estimateSlots(*m_subject->graph, m_subject->layers(), m_stage->firstLayer, m_stage->lastLayer,
+                                       key, runsAgain(), m_splits);
+    const std::lock_guard lock(m_layouts->guard);
+    return m_layouts->made.emplace(key, std::move(made)).first->second;
+}
+
+bool StageModel::returnsGradient() { return layout(1).slotBytes[static_cast<std::size_t>(Area::GradientInbox)] > 0; }
+
+} // namespace planloom::compile

@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/compile/stage_parts.h"
+
+#include "engine/cost/work.h"
+#include "engine/graph/operators/operators.h"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+namespace planloom::compile {
+namespace {
+
+/// Operations and traffic of a run in one measure: a byte of memory traffic weighs as much as ten operations on today's
+/// devices.
+double weightOf(const graph::TrainingGraph &training, const PassPart &part)
+{
+    constexpr double kOperationsPerByte = 10;
+    double weight = 0;
+    for (std::int32_t op = part.first; !part.boxing && op < part.last; ++op) {
+        const graph::OpCostFigures cost = graph::figures(training.graph, OpId(op), 1);
+        weight += cost.forward.value() + kOperationsPerByte * static_cast<double>(cost.forwardBytes.value());
+    }
+    return weight;
+}
+
+/// Shares the time of a pass out among its runs, in the order of @p passes, unless operators have @p costs of their
+/// own.
+void shareTime(const graph::TrainingGraph &training, const std::vector<std::vector<PassPart> *> &passes,
+               const cost::LocalCosts *costs)
+{
+    std::size_t parts = 0;
+    double sum = 0;
+    for (const std::vector<PassPart> *pass : passes)
+        parts += pass->size();
+    if (parts == 1 || costs != nullptr)
+        return;
+    for (std::vector<PassPart> *pass : passes)
+        for (PassPart &part : *pass)
+            sum += part.share = weightOf(training, part);
+    for (std::vector<PassPart> *pass : passes)
+        for (PassPart &part : *pass)
+            part.share = sum > 0 ? part.share / sum : 0;
+}
+
+/// Where operators are not known half of a backward pass makes the gradients of weights; all of it where no gradient
+/// goes further back.
+StageParts roughParts(const Compilation &all, std::size_t stage)
+{
+    const double weights = !all.splits(stage) ? 0 : stage == 0 ? 1 : 0.5;
+    StageParts parts{{PassPart{}}, {PassPart{}}, {PassPart{}}, {}, {}, {}, nullptr};
+    parts.backward.front().share = 1 - weights;
+    parts.weights.front().share = weights;
+    return parts;
+}
+
+/// True if every one of @p devices has a model of its GPU.
+bool modelled(const Compilation &all, const std::vector<DeviceId> &devices)
+{
+    const cluster::Cluster &cluster = *all.subject.cluster;
+    std::set<std::size_t> types;
+    for (const DeviceId device : devices)
+        types.insert(cluster.device(device).type);
+    return std::all_of(types.begin(), types.end(),
+                       [&](std::size_t type) { return cost::DeviceModel::of(cluster.types()[type]).has_value(); });
+}
+
+/// Used where the profile knows the stage's own operators, where nothing is measured and its GPUs have models, and
+/// where operators run again within the backward pass, which the times of layers do not tell. Else null. @p onModels:
+/// all of its devices have models.
+std::shared_ptr<const cost::LocalCosts> localCosts(const Compilation &all, const StageModel &stage, bool onModels)
+{
+    const auto profile = all.subject.costs->profile();
+    const bool byKernel = profile && !profile->kernels.empty();
+    const bool byLayer = profile && !profile->ops.empty();
+    const bool wanted = stage.repeats() || (!byLayer && onModels);
+    if (!wanted && !byKernel)
+        return nullptr;
+    auto costs = std::make_shared<const cost::LocalCosts>(*all.subject.costs, stage.training()->graph);
+    return wanted || costs->measured() ? std::move(costs) : nullptr;
+}
+
+/// True if several stages on @p rank have the parameters of @p bucket.
+bool usedTwice(const Compilation &all, RankId rank, const Bucket &bucket)
+{
+    const std::vector<BodyId> &bodies = all.program.ranks[rank.index()].bodies;
+    return bodies.size() > 1
+        && std::count_if(bodies.begin(), bodies.end(),
+                         [&](BodyId b) {
+                             return all.hasParameter(all.sites[b.index()].stage.index(),
+                                                     bucket.entries.front().parameter);
+                         })
+        > 1;
+}
+
+/// True if an exchange within the last pass would hold up other stages: they wait for the gradient that the pass sends
+/// on, and its collectives among the devices that share tensors would stand behind the exchange on the collective lane.
+bool keepsOthersWaiting(Compilation &all, std::size_t index)
+{
+    const graph::TrainingGraph &training = *all.stages[index].training();
+    const auto &ops = training.graph.ops();
+    return index > 0 && all.stages[index - 1].returnsGradient()
+        && std::any_of(ops.begin() + static_cast<std::ptrdiff_t>(training.forwardOps), ops.end(),
+                       [](const graph::Op &op) { return op.traits().communicates(); });
+}
+
+/// Where the buckets of stage @p index that need not wait for the end of the last pass are complete: by their first
+/// parameter, the operator.
+std::map<std::string, std::int32_t> completions(Compilation &all, std::size_t index)
+{
+    const StageModel &stage = all.stages[index];
+    if (all.plan.bucketBytes == 0 || keepsOthersWaiting(all, index))
+        return {};
+    std::map<std::string, std::int32_t> ready;
+    for (std::size_t p = 0; p < stage.training()->parameters.size(); ++p)
+        ready[stage.holdings().parameters[p].name] = readyAt(*stage.training(), stage.training()->gradients[p]);
+    std::map<std::string, std::int32_t> complete;
+    const std::size_t site = all.sitesOf[index].front();
+    std::int32_t end = -1;
+    for (const BucketId b : all.bucketsAt[site]) {
+        const Bucket &bucket = all.program.bucket(b);
+        std::int32_t last = -1;
+        for (const Bucket::Entry &entry : bucket.entries)
+            last = std::max(last, ready.at(entry.parameter));
+        end = std::max(end, last);
+        const bool exchanged = bucket.zero == 0 && all.program.team(bucket.team).size() > 1;
+        if (exchanged && last != HeldParameter::kMadeTogether && !usedTwice(all, all.sites[site].rank, bucket))
+            complete.emplace(bucket.entries.front().parameter, last);
+    }
+    // What comes last may as well wait for the end of the pass.
+    std::erase_if(complete, [end](const auto &entry) { return entry.second == end; });
+    return complete;
+}
+
+void cutLast(Compilation &all, std::size_t index, StageParts &parts)
+{
+    const graph::TrainingGraph &training = *all.stages[index].training();
+    const std::map<std::string, std::int32_t> complete = completions(all, index);
+    if (complete.empty())
+        return;
+    const bool splits = all.splits(index);
+    const auto begin = static_cast<std::int32_t>(splits ? training.weightsBegin() : training.forwardOps);
+    std::vector<std::int32_t> ends;
+    for (const auto &[parameter, op] : complete)
+        if (op >= begin)
+            ends.push_back(op);
+    std::sort(ends.begin(), ends.end());
+    parts.last = partsOf(training, begin, static_cast<std::int32_t>(training.graph.ops().size()), ends);
+    std::vector<PassPart> before = splits ? parts.backward : std::vector<PassPart>();
+    shareTime(training, {&before, &parts.last}, parts.costs.get());
+    for (const auto &[parameter, op] : complete) {
+        std::size_t run = 0;
+        for (std::size_t i = 0; i < parts.last.size(); ++i)
+            if (!parts.last[i].boxing && parts.last[i].first <= op)
+                run = i;
+        parts.complete.emplace(parameter, run);
+    }
+}
+
+CommunicatingOp describe(const graph::Graph &graph, const graph::Op &op)
+{
+    const cost::Collective collective = cost::collectiveOf(op);
+    return {collective, -1, collective == cost::Collective::AllGather ? op.outputs.front() : op.inputs.front(),
+            graph.tensor(op.inputs.front()).type};
+}
+
+/// What depends on the operators of a stage and its kind of devices only; communicating operators have no teams yet.
+StageParts plainParts(const Compilation &all, std::size_t index, bool onModels)
+{
+    const StageModel &stage = all.stages[index];
+    const graph::TrainingGraph &training = *stage.training();
+    const auto forwardEnd = static_cast<std::int32_t>(training.forwardOps);
+    const auto backwardEnd = static_cast<std::int32_t>(training.weightsBegin());
+    const auto end = static_cast<std::int32_t>(training.graph.ops().size());
+    StageParts parts;
+    parts.costs = localCosts(all, stage, onModels);
+    parts.forward = partsOf(training, 0, forwardEnd);
+    parts.backward = partsOf(training, forwardEnd, backwardEnd);
+    if (all.splits(index))
+        parts.weights = partsOf(training, backwardEnd, end);
+    shareTime(training, {&parts.forward}, parts.costs.get());
+    shareTime(training, {&parts.backward, &parts.weights}, parts.costs.get());
+    for (const graph::Op &op : training.graph.ops())
+        if (op.traits().communicates())
+            parts.boxing.emplace(op.id.value, describe(training.graph, op));
+    return parts;
+}
+
+} // namespace
+
+std::vector<StageParts> partsOfStages(Compilation &all)
+{
+    std::vector<StageParts> stages;
+    std::map<std::pair<const graph::TrainingGraph *, bool>, StageParts> known;
+    for (std::size_t s = 0; s < all.stages.size(); ++s) {
+        const graph::TrainingGraph *training = all.stages[s].training().get();
+        if (training == nullptr) {
+            stages.push_back(roughParts(all, s));
+            continue;
+        }
+        const bool onModels = modelled(all, all.plan.stages[s].devices);
+        const auto [plain, isNew] = known.try_emplace({training, onModels});
+        if (isNew)
+            plain->second = plainParts(all, s, onModels);
+        stages.push_back(plain->second);
+        cutLast(all, s, stages.back());
+        for (auto &[op, boxing] : stages.back().boxing)
+            boxing.set = all.sets.of({{s, dimensionsOf(training->graph.op(OpId(op)))}});
+    }
+    return stages;
+}
+
+} // namespace planloom::compile

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "engine/cost/local_costs.h"
+#include "engine/compile/parts.h"
+#include "engine/compile/compilation.h"
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace planloom::compile {
+
+/// A communicating operator.
+struct CommunicatingOp {
+    cost::Collective collective = cost::Collective::AllReduce;
+    std::int32_t set = -1; ///< of the teams that do it
+    TensorId whole;        ///< what all parts together are
+    graph::DType type = graph::DType::F32;
+};
+
+/// How boxing cuts the passes of a stage, and what part of a pass's time each run takes.
+struct StageParts {
+    std::vector<PassPart> forward, backward, weights;
+    /// The last pass that makes gradients of parameters ends a run wherever a bucket of them is complete. Empty if it
+    /// is cut like the others.
+    std::vector<PassPart> last;
+    std::map<std::string, std::size_t>
+        complete; ///< by a bucket's first parameter: the run of `last` behind which it is complete
+    [[nodiscard]] const std::vector<PassPart> &partsOf(Pass pass) const
+    {
+        return pass == Pass::Backward ? backward : pass == Pass::WeightGradient ? weights : forward;
+    }
+    std::map<std::int32_t, CommunicatingOp> boxing; ///< by operator
+    std::shared_ptr<const cost::LocalCosts> costs;  ///< of the stage's own operators; null where only layers have times
+};
+
+/// Of every stage, once buckets and sites are made. Stages that run the same graph share what is worked out of it
+/// alone.
+std::vector<StageParts> partsOfStages(Compilation &all);
+
+} // namespace planloom::compile

@@ -1,0 +1,327 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/compile/area_lives.h"
+#include "engine/compile/task_draft.h"
+#include "engine/compile/task_times.h"
+
+#include <algorithm>
+#include <map>
+
+namespace planloom::compile {
+namespace {
+
+using program::Range;
+
+/// Which lane each end of a stage uses.
+struct BoundaryLanes {
+    Lane activationIn, activationOut, gradientIn, gradientOut;
+};
+
+/// Full-duplex links send and receive at the same time. On half-duplex links both directions take turns on one lane;
+/// the two-level rules know one resource per boundary (DAPPLE's network stage), so there each of a stage's two
+/// boundaries has a lane.
+BoundaryLanes boundaryLanes(const cluster::Cluster &cluster)
+{
+    if (cluster.fullDuplex())
+        return {Lane::Receive, Lane::Send, Lane::Receive, Lane::Send};
+    if (cluster.commModel() == cluster::CommModel::TwoLevel)
+        return {Lane::Receive, Lane::Send, Lane::Send, Lane::Receive};
+    return {Lane::Send, Lane::Send, Lane::Send, Lane::Send};
+}
+
+/// Makes tasks; what waits for what and what runs together come after.
+class TaskBuilder {
+public:
+    explicit TaskBuilder(Compilation &all)
+        : m_all(all),
+          m_program(all.program),
+          m_lanes(boundaryLanes(*all.subject.cluster)),
+          m_draft{partsOfStages(all), std::vector<SiteTasks>(all.sites.size()), {}, {}, {}, {}, {}},
+          m_times(all, m_draft.parts)
+    {
+    }
+
+    void build()
+    {
+        for (std::size_t site = 0; site < m_all.sites.size(); ++site) {
+            addPasses(site);
+            addUpdate(site);
+        }
+        handOver();
+        addAgreements();
+        orderTasks(m_all, m_draft);
+        groupTasks(m_all, m_draft);
+    }
+
+private:
+    TaskId add(std::size_t index, Lane lane, std::int64_t microBatch, Seconds duration, const program::Payload &payload,
+               Range effects = {})
+    {
+        const RankSite &site = m_all.sites[index];
+        Task task;
+        task.lane = lane;
+        task.rank = site.rank;
+        task.stage = site.stage;
+        task.body = BodyId(static_cast<std::int64_t>(index));
+        task.microBatch = static_cast<std::int32_t>(microBatch);
+        task.duration = duration;
+        task.effects = effects;
+        task.payload = payload;
+        return append(task);
+    }
+
+    TaskId append(const Task &task)
+    {
+        const TaskId id(static_cast<std::int64_t>(m_program.tasks.size()));
+        m_program.tasks.push_back(task);
+        m_program.ranks[task.rank.index()].tasks.push_back(id);
+        return id;
+    }
+
+    /// The range of Program::effects that holds @p effects; equal ones of one body stand there once.
+    Range shared(std::vector<program::Effect> effects)
+    {
+        if (effects.empty())
+            return {};
+        const auto [entry, isNew] = m_effects.try_emplace(std::move(effects));
+        if (isNew) {
+            entry->second.first = static_cast<std::int32_t>(m_program.effects.size());
+            m_program.effects.insert(m_program.effects.end(), entry->first.begin(), entry->first.end());
+            entry->second.last = static_cast<std::int32_t>(m_program.effects.size());
+        }
+        return entry->second;
+    }
+
+    [[nodiscard]] StageHabits habitsOf(std::size_t stage) const
+    {
+        const StageModel &model = m_all.stages[stage];
+        return {m_all.splits(stage), m_all.splits(stage) && model.keepsSentGradients(), model.runsAgain()};
+    }
+
+    /// Effects of the site's passes and transfers, looked up once.
+    struct SiteEffects {
+        Range runs[4][2][2]; ///< by pass, and whether the run opens and closes it
+        Range received[2];   ///< activations, gradients
+        Range sent[2];
+    };
+
+    SiteEffects effectsOf(std::size_t index)
+    {
+        const StageHabits habits = habitsOf(m_all.sites[index].stage.index());
+        const BodyId body(static_cast<std::int64_t>(index));
+        SiteEffects all;
+        for (const Pass pass : {Pass::Forward, Pass::Backward, Pass::Recompute, Pass::WeightGradient})
+            for (const bool opens : {false, true})
+                for (const bool closes : {false, true})
+                    all.runs[static_cast<std::size_t>(pass)][opens][closes] =
+                        shared(effectsAt({pass, false}, habits, body, false, opens, closes));
+        for (const bool backward : {false, true}) {
+            const Moment moment{backward ? Pass::Backward : Pass::Forward, true};
+            all.received[backward] = shared(effectsAt(moment, habits, body, true));
+            all.sent[backward] = shared(effectsAt(moment, habits, body, false));
+        }
+        return all;
+    }
+
+    /// One pass of one micro-batch: its runs and the boxing between them.
+    PassTasks addPass(std::size_t index, Pass pass, std::int64_t m, Seconds duration, const SiteEffects &effects)
+    {
+        const RankSite &site = m_all.sites[index];
+        const TaskTimes::Slice slice = m_times.slice(site, m);
+        const StageParts &stage = m_draft.parts[slice.stage];
+        const Pass gradients = m_all.splits(site.stage.index()) ? Pass::WeightGradient : Pass::Backward;
+        const bool last = !stage.last.empty() && m == lastMicroBatch(site) && pass == gradients;
+        const std::vector<PassPart> &parts = last ? stage.last : stage.partsOf(pass);
+        PassTasks tasks;
+        std::vector<TaskId> made;
+        program::Compute run{pass};
+        std::int16_t box = 0;
+        for (std::size_t i = 0; i < parts.size(); ++i) {
+            const PassPart &part = parts[i];
+            if (part.boxing) {
+                made.push_back(addBoxing(index, pass, m, part.first, ++box));
+                m_draft.depend(made.back(), tasks.runs.back());
+            } else {
+                run.opens = i == 0;
+                run.closes = i + 1 == parts.size();
+                run.firstOp = part.first;
+                run.lastOp = part.last;
+                made.push_back(add(index, Lane::Compute, m, m_times.run(slice, part, duration * part.share), run,
+                                   effects.runs[static_cast<std::size_t>(pass)][run.opens][run.closes]));
+                tasks.runs.push_back(made.back());
+                ++run.run;
+            }
+            for (const std::size_t before : part.waitsFor)
+                m_draft.depend(made.back(), made[before]);
+        }
+        tasks.first = tasks.runs.front();
+        tasks.last = tasks.runs.back();
+        if (last)
+            m_draft.sites[index].lastParts = std::move(made);
+        return tasks;
+    }
+
+    /// The micro-batch whose passes over the stage come last.
+    [[nodiscard]] std::int64_t lastMicroBatch(const RankSite &site) const
+    {
+        const std::vector<PassStep> &order = m_all.orders[site.rank.index()];
+        const auto found = std::find_if(order.rbegin(), order.rend(),
+                                        [&](const PassStep &step) { return step.stage == site.stage.value; });
+        return found == order.rend() ? -1 : found->microBatch;
+    }
+
+    TaskId addBoxing(std::size_t index, Pass pass, std::int64_t m, std::int32_t op, std::int16_t number)
+    {
+        const RankSite &site = m_all.sites[index];
+        const CommunicatingOp &boxing = m_draft.parts[site.stage.index()].boxing.at(op);
+        const TeamId team = m_all.teams->teamOf(boxing.set, site.rank);
+        const std::int64_t whole = m_times.boxedBytes(m_times.slice(site, m), op);
+        const std::int64_t sent = m_times.sentBytes(boxing.collective, team, whole, site.rank, boxing.type);
+        const TaskId id = add(index, Lane::Collective, m, m_times.collective(boxing.collective, team, whole),
+                              program::Boxing{boxing.collective, pass, number, op, team, sent});
+        m_draft.boxing.push_back({{site.stage.value, team, pass, m, op}, id});
+        return id;
+    }
+
+    void addPasses(std::size_t index)
+    {
+        const RankSite &site = m_all.sites[index];
+        SiteTasks &tasks = m_draft.sites[index];
+        const std::size_t here = site.stage.index();
+        const bool gradientIn = !m_all.isLast(site) && m_all.stages[here].returnsGradient();
+        const bool gradientOut =
+            !m_all.isFirst(site) && m_all.stages[here - 1].returnsGradient() && !m_all.staysOnDevice(here - 1);
+        const bool activationOut = !m_all.isLast(site) && !m_all.staysOnDevice(here);
+        const SiteEffects effects = effectsOf(index);
+        const auto transfer = [&](bool sends, Pass pass, Lane lane, std::int64_t m, std::size_t cut) {
+            const auto direction = static_cast<std::size_t>(pass == Pass::Backward);
+            return add(index, lane, m, m_times.transfer(cut, m, pass), program::Transfer{pass, sends},
+                       sends ? effects.sent[direction] : effects.received[direction]);
+        };
+        for (std::int64_t m = 0; m < m_all.plan.microBatches; ++m) {
+            const TaskTimes::Slice slice = m_times.slice(site, m);
+            const Seconds forward = m_times.layers(slice, false);
+            const Seconds backward = m_times.layers(slice, true);
+            if (!m_all.isFirst(site))
+                tasks.receiveActivation.push_back(transfer(false, Pass::Forward, m_lanes.activationIn, m, here));
+            tasks.forward.push_back(addPass(index, Pass::Forward, m, forward, effects));
+            if (activationOut)
+                tasks.sendActivation.push_back(transfer(true, Pass::Forward, m_lanes.activationOut, m, here + 1));
+            if (gradientIn)
+                tasks.receiveGradient.push_back(transfer(false, Pass::Backward, m_lanes.gradientIn, m, here + 1));
+            if (m_all.stages[here].runsAgain())
+                tasks.recompute.push_back(addPass(index, Pass::Recompute, m, forward, effects));
+            tasks.backward.push_back(addPass(index, Pass::Backward, m, backward, effects));
+            if (gradientOut)
+                tasks.sendGradient.push_back(transfer(true, Pass::Backward, m_lanes.gradientOut, m, here));
+            if (m_all.splits(here))
+                tasks.weights.push_back(addPass(index, Pass::WeightGradient, m, backward, effects));
+        }
+    }
+
+    /// Between stages on the same devices one task does both: what receives takes it from where it was made.
+    void handOver()
+    {
+        for (std::size_t stage = 0; stage < m_all.stages.size(); ++stage) {
+            const bool stays = m_all.staysOnDevice(stage);
+            for (std::size_t i = 0; stays && i < m_all.sitesOf[stage].size(); ++i) {
+                const std::size_t here = m_all.sitesOf[stage][i];
+                const std::size_t next = m_all.sitesOf[stage + 1][i];
+                m_draft.sites[here].sendActivation = m_draft.sites[next].receiveActivation;
+                m_draft.sites[next].sendGradient = m_draft.sites[here].receiveGradient;
+                makeCopies(m_draft.sites[next].receiveActivation, Pass::Forward, here);
+                makeCopies(m_draft.sites[here].receiveGradient, Pass::Backward, next);
+            }
+        }
+    }
+
+    /// Turns what receives into copies that also do what the sending end would do.
+    void makeCopies(const std::vector<TaskId> &received, Pass pass, std::size_t from)
+    {
+        const BodyId source(static_cast<std::int64_t>(from));
+        for (const TaskId id : received) {
+            Task &task = m_program.tasks[id.index()];
+            const auto own = m_program.effectsOf(task);
+            std::vector<program::Effect> effects(own.begin(), own.end());
+            const auto theirs = effectsAt({pass, true}, habitsOf(m_all.sites[from].stage.index()), source, false);
+            effects.insert(effects.end(), theirs.begin(), theirs.end());
+            task.effects = shared(std::move(effects));
+            task.payload = program::Copy{pass, source};
+        }
+    }
+
+    TaskId addExchange(std::size_t site, cost::Collective collective, BucketId index)
+    {
+        const Bucket &bucket = m_program.bucket(index);
+        const bool gathers = collective == cost::Collective::AllGather;
+        const std::int64_t bytes = gathers ? bucket.elements * graph::sizeOf(bucket.type) : bucket.bytes();
+        const RankSite &at = m_all.sites[site];
+        const std::int64_t sent =
+            m_times.sentBytes(collective, bucket.team, bytes, at.rank, gathers ? bucket.type : graph::DType::F32);
+        return add(site, Lane::Collective, -1, m_times.exchange(at.stage, collective, bucket.team, bytes),
+                   program::Exchange{bucket.policy, collective, index, bucket.team, sent});
+    }
+
+    void addUpdate(std::size_t at)
+    {
+        using cost::Collective;
+        const RankSite &site = m_all.sites[at];
+        SiteTasks &tasks = m_draft.sites[at];
+        std::int64_t bytes = 0;
+        const std::vector<BucketId> &mine = m_all.bucketsAt[at];
+        for (const BucketId index : mine) {
+            const Bucket &bucket = m_program.bucket(index);
+            const auto members = static_cast<std::int64_t>(m_program.team(bucket.team).size());
+            bytes += bucket.zero > 0 ? bucket.bytes() / members : bucket.bytes();
+            if (members > 1 && bucket.zero < 2)
+                tasks.exchange.push_back(
+                    addExchange(at, bucket.zero == 0 ? Collective::AllReduce : Collective::ReduceScatter, index));
+        }
+        if (bytes == 0)
+            return;
+        for (int phase = 0; phase < m_all.plan.optimizer.rule.formula().phases(); ++phase)
+            tasks.updates.push_back(add(at, Lane::Compute, -1, m_times.update(site, bytes, phase),
+                                        program::Update{static_cast<std::int8_t>(phase)}));
+        for (const BucketId index : mine) {
+            const Bucket &bucket = m_program.bucket(index);
+            if (bucket.zero == 1 || bucket.zero == 2)
+                tasks.restore.push_back(addExchange(at, Collective::AllGather, index));
+        }
+    }
+
+    /// What all ranks agree on: the step's loss, the norm of its gradients if it is clipped, the update rule's norms.
+    void addAgreements()
+    {
+        using program::Agreement;
+        const auto agree = [this](Agreement::Subject subject, std::int64_t bytes, std::vector<TaskId> &made) {
+            for (std::size_t r = 0; r < m_program.ranks.size(); ++r) {
+                Task task;
+                task.lane = Lane::Host;
+                task.rank = RankId(static_cast<std::int64_t>(r));
+                task.duration = m_times.agreement(bytes);
+                task.payload = Agreement{subject};
+                made.push_back(append(task));
+            }
+        };
+        constexpr std::int64_t kTwoFloats = 8;
+        agree(Agreement::Subject::Step, kTwoFloats, m_draft.agreeOnStep);
+        if (m_all.plan.optimizer.clipNorm > 0)
+            agree(Agreement::Subject::GradientNorm, kTwoFloats, m_draft.agreeOnNorm);
+        if (const int norms = m_all.plan.optimizer.rule.formula().norms; norms > 0)
+            agree(Agreement::Subject::UpdateNorms,
+                  norms * static_cast<std::int64_t>(m_program.parameters().size() * sizeof(double)),
+                  m_draft.agreeOnUpdate);
+    }
+
+    Compilation &m_all;
+    Program &m_program;
+    BoundaryLanes m_lanes;
+    TaskDraft m_draft;
+    TaskTimes m_times;
+    std::map<std::vector<program::Effect>, Range> m_effects;
+};
+
+} // namespace
+
+void buildTasks(Compilation &all) { TaskBuilder(all).build(); }
+
+} // namespace planloom::compile

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "engine/compile/compilation.h"
+#include "engine/compile/stage_parts.h"
+
+#include <cstdint>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+namespace planloom::compile {
+
+/// A pass of one micro-batch: its first and its last task, the same where nothing cuts it.
+struct PassTasks {
+    TaskId first, last;
+    std::vector<TaskId> runs; ///< all on the compute lane, in order
+};
+
+/// The tasks of one body, by kind.
+struct SiteTasks {
+    std::vector<PassTasks> forward, recompute, backward,
+        weights; ///< per micro-batch; empty where the stage has no such pass
+    std::vector<TaskId> receiveActivation, sendActivation, receiveGradient, sendGradient;
+    std::vector<TaskId> lastParts; ///< of the last pass that makes gradients of parameters, runs and boxing
+    std::vector<TaskId> exchange;  ///< of gradients, before the optimizer
+    std::vector<TaskId> restore;   ///< of parameters, behind it
+    std::vector<TaskId> updates;   ///< per phase; empty: the body updates nothing
+};
+
+/// What is known of a program's tasks while they are made, beyond what stays in it: task_builder.cpp makes them,
+/// task_order.cpp adds dependencies, task_groups.cpp finds those that run together.
+struct TaskDraft {
+    /// Stage, team, pass, micro-batch, operator: all tasks of one key are one collective.
+    using BoxingKey = std::tuple<std::int32_t, TeamId, Pass, std::int64_t, std::int32_t>;
+    std::vector<StageParts> parts; ///< per stage
+    std::vector<SiteTasks> sites;  ///< per body
+    std::vector<std::pair<BoxingKey, TaskId>> boxing;
+    std::vector<TaskId> agreeOnStep, agreeOnNorm, agreeOnUpdate; ///< per rank; empty: nothing to agree on
+    std::vector<std::pair<TaskId, TaskId>> edges;                ///< (task, the one that it waits for)
+
+    void depend(TaskId task, TaskId on)
+    {
+        if (task.valid() && on.valid())
+            edges.emplace_back(task, on);
+    }
+};
+
+/// Adds all dependencies and the order in which each rank computes.
+void orderTasks(Compilation &all, TaskDraft &draft);
+
+/// Joins both ends of every message and all members of every collective.
+void groupTasks(Compilation &all, TaskDraft &draft);
+
+} // namespace planloom::compile

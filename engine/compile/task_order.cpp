@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/compile/task_draft.h"
+
+#include <algorithm>
+
+namespace planloom::compile {
+namespace {
+
+/// Each step leaves its part in the program or the draft; flattenDependencies() comes last.
+class Ordering {
+public:
+    Ordering(Compilation &all, TaskDraft &draft) : m_all(all), m_program(all.program), m_draft(draft) {}
+
+    void connect(std::size_t index)
+    {
+        const RankSite &site = m_all.sites[index];
+        const SiteTasks &t = m_draft.sites[index];
+        const auto before = [&site](Area area, std::int64_t m) {
+            return site.slotPlan.previous[static_cast<std::size_t>(area)][static_cast<std::size_t>(m)];
+        };
+        const std::vector<PassTasks> &closing =
+            t.weights.empty() ? t.backward : t.weights; // after it nothing of a micro-batch is kept
+        for (std::int64_t m = 0; m < m_all.plan.microBatches; ++m) {
+            m_draft.depend(firstOf(t.forward, m), taskAt(t.receiveActivation, m));
+            m_draft.depend(taskAt(t.sendActivation, m), lastOf(t.forward, m));
+            m_draft.depend(firstOf(t.backward, m), taskAt(t.receiveGradient, m));
+            m_draft.depend(taskAt(t.sendGradient, m), lastOf(t.backward, m));
+            // A slot is taken again only when the micro-batch before is done with it.
+            m_draft.depend(taskAt(t.receiveActivation, m), lastOf(closing, before(Area::Inbox, m)));
+            m_draft.depend(firstOf(t.forward, m), taskAt(t.sendActivation, before(Area::Outbox, m)));
+            m_draft.depend(taskAt(t.receiveGradient, m), lastOf(closing, before(Area::GradientInbox, m)));
+            m_draft.depend(taskAt(t.receiveGradient, m), taskAt(t.sendGradient, before(Area::GradientInbox, m)));
+            m_draft.depend(firstOf(t.backward, m), taskAt(t.sendGradient, before(Area::GradientOutbox, m)));
+        }
+    }
+
+    void connectOrder(RankId id)
+    {
+        Rank &rank = m_program.ranks[id.index()];
+        for (const PassStep &step : m_all.orders[id.index()])
+            appendPass(rank, step);
+        const TaskId lastPass = rank.computeOrder().empty() ? TaskId() : rank.computeOrder().back();
+        std::vector<TaskId> exchanges;
+        for (const BodyId b : rank.bodies) {
+            const SiteTasks &site = m_draft.sites[b.index()];
+            for (const TaskId exchange : site.exchange) {
+                m_draft.depend(exchange, completes(rank, site, m_program.task(exchange)));
+                exchanges.push_back(exchange);
+            }
+        }
+        const TaskId norm = m_draft.agreeOnNorm.empty() ? TaskId() : m_draft.agreeOnNorm[id.index()];
+        m_draft.depend(norm, lastPass);
+        for (const TaskId exchange : exchanges)
+            m_draft.depend(norm, exchange);
+        for (const BodyId b : rank.bodies) {
+            const SiteTasks &t = m_draft.sites[b.index()];
+            if (t.updates.empty())
+                continue;
+            rank.computeOrder().push_back(t.updates.front());
+            for (const TaskId exchange : exchanges) // all of them, as the length of a gradient is that of all
+                m_draft.depend(t.updates.front(), exchange);
+            m_draft.depend(t.updates.front(), norm);
+            for (const TaskId restore : t.restore)
+                m_draft.depend(restore, t.updates.back());
+        }
+        if (!m_draft.agreeOnUpdate.empty())
+            connectPhases(rank, m_draft.agreeOnUpdate[id.index()], norm.valid() ? norm : lastPass);
+        m_draft.depend(m_draft.agreeOnStep[id.index()], lastForward(rank));
+    }
+
+    /// The second phase of every update waits for @p agreement on what the first ones have found, which a rank without
+    /// parameters takes part in behind @p otherwise.
+    void connectPhases(Rank &rank, TaskId agreement, TaskId otherwise)
+    {
+        m_draft.depend(agreement, otherwise);
+        for (const BodyId b : rank.bodies) {
+            const SiteTasks &t = m_draft.sites[b.index()];
+            if (t.updates.empty())
+                continue;
+            m_draft.depend(agreement, t.updates.front());
+            m_draft.depend(t.updates.back(), agreement);
+            rank.computeOrder().push_back(t.updates.back());
+        }
+    }
+
+    void flattenDependencies()
+    {
+        std::sort(m_draft.edges.begin(), m_draft.edges.end());
+        m_program.dependencies.reserve(m_draft.edges.size());
+        std::size_t next = 0;
+        for (std::size_t t = 0; t < m_program.tasks.size(); ++t) {
+            Task &task = m_program.tasks[t];
+            task.dependencies.first = static_cast<std::int32_t>(m_program.dependencies.size());
+            for (; next < m_draft.edges.size() && m_draft.edges[next].first.index() == t; ++next)
+                m_program.dependencies.push_back({m_draft.edges[next].second});
+            task.dependencies.last = static_cast<std::int32_t>(m_program.dependencies.size());
+        }
+    }
+
+private:
+    static TaskId taskAt(const std::vector<TaskId> &tasks, std::int64_t m)
+    {
+        return m >= 0 && !tasks.empty() ? tasks[static_cast<std::size_t>(m)] : TaskId();
+    }
+
+    static TaskId firstOf(const std::vector<PassTasks> &passes, std::int64_t m)
+    {
+        return passes[static_cast<std::size_t>(m)].first;
+    }
+    static TaskId lastOf(const std::vector<PassTasks> &passes, std::int64_t m)
+    {
+        return m >= 0 ? passes[static_cast<std::size_t>(m)].last : TaskId();
+    }
+
+    void appendPass(Rank &rank, const PassStep &step)
+    {
+        const SiteTasks &t = m_draft.sites[siteOn(rank, step.stage)];
+        const auto m = static_cast<std::size_t>(step.microBatch);
+        const auto append = [&rank](const PassTasks &pass) {
+            rank.computeOrder().insert(rank.computeOrder().end(), pass.runs.begin(), pass.runs.end());
+        };
+        if (step.pass == Pass::Backward && !t.recompute.empty())
+            append(t.recompute[m]);
+        append(step.forward() ? t.forward[m] : step.pass == Pass::Backward ? t.backward[m] : t.weights[m]);
+    }
+
+    [[nodiscard]] std::size_t siteOn(const Rank &rank, std::int32_t stage) const
+    {
+        for (const BodyId b : rank.bodies)
+            if (m_all.sites[b.index()].stage.value == stage)
+                return b.index();
+        return rank.bodies.front().index();
+    }
+
+    /// The rank's last forward pass: with it the step's loss is known, and there is time left to agree on it.
+    [[nodiscard]] TaskId lastForward(const Rank &rank) const
+    {
+        const std::vector<TaskId> &order = rank.computeOrder();
+        const auto found = std::find_if(order.rbegin(), order.rend(),
+                                        [this](TaskId id) { return m_program.task(id).pass() == Pass::Forward; });
+        return found == order.rend() ? TaskId() : *found;
+    }
+
+    /// The compute task behind which what @p exchange sums up is there.
+    [[nodiscard]] TaskId completes(const Rank &rank, const SiteTasks &site, const Task &exchange) const
+    {
+        const StageParts &parts = m_draft.parts[exchange.stage.index()];
+        const BucketId bucket = exchange.as<program::Exchange>()->bucket;
+        const auto run = parts.complete.find(m_program.bucket(bucket).entries.front().parameter);
+        return run == parts.complete.end() ? lastUser(rank, bucket) : site.lastParts[run->second];
+    }
+
+    /// The last compute task of the stages on @p rank that have the parameters of bucket @p index.
+    [[nodiscard]] TaskId lastUser(const Rank &rank, BucketId index) const
+    {
+        if (rank.bodies.size() == 1)
+            return rank.computeOrder().back();
+        const std::string &parameter = m_program.bucket(index).entries.front().parameter;
+        const auto uses = [&](TaskId id) {
+            return m_all.hasParameter(m_program.tasks[id.index()].stage.index(), parameter);
+        };
+        const auto found = std::find_if(rank.computeOrder().rbegin(), rank.computeOrder().rend(), uses);
+        return found == rank.computeOrder().rend() ? rank.computeOrder().back() : *found;
+    }
+
+    Compilation &m_all;
+    Program &m_program;
+    TaskDraft &m_draft;
+};
+
+} // namespace
+
+void orderTasks(Compilation &all, TaskDraft &draft)
+{
+    Ordering ordering(all, draft);
+    for (std::size_t site = 0; site < all.sites.size(); ++site)
+        ordering.connect(site);
+    for (std::size_t rank = 0; rank < all.program.ranks.size(); ++rank)
+        ordering.connectOrder(RankId(static_cast<std::int64_t>(rank)));
+    ordering.flattenDependencies();
+}
+
+} // namespace planloom::compile

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/compile/task_times.h"
+
+#include <algorithm>
+#include <cmath>
+#include <tuple>
+
+namespace planloom::compile {
+namespace {
+
+/// The bytes that cost/collectives.h counts by, of a collective on @p whole bytes, all parts together.
+std::int64_t bytesOfCall(cost::Collective kind, std::size_t members, std::int64_t whole)
+{
+    return kind == cost::Collective::AllReduce ? whole : whole / static_cast<std::int64_t>(members);
+}
+
+} // namespace
+
+Seconds TaskTimes::run(const Slice &slice, const PassPart &part, Seconds share)
+{
+    const StageParts &stage = m_parts[slice.stage];
+    if (!stage.costs)
+        return share;
+    const auto [entry, isNew] =
+        m_runs.try_emplace(std::make_tuple(stage.costs.get(), part.first, part.last, slice.samples, slice.type));
+    if (isNew)
+        entry->second = stage.costs->seconds(static_cast<std::size_t>(part.first), static_cast<std::size_t>(part.last),
+                                             slice.samples, slice.type)
+            + m_costs.taskOverhead(slice.type);
+    return entry->second;
+}
+
+Seconds TaskTimes::layers(const Slice &slice, bool backward)
+{
+    if (m_parts[slice.stage].costs)
+        return Seconds(0);
+    const auto [entry, isNew] = m_layers.try_emplace(std::make_tuple(slice.stage, backward, slice.samples, slice.type));
+    if (isNew) {
+        const plan::Stage &stage = m_all.plan.stages[slice.stage];
+        const Seconds whole = backward ? m_costs.backward(stage.firstLayer, stage.lastLayer, slice.samples, slice.type)
+                                       : m_costs.forward(stage.firstLayer, stage.lastLayer, slice.samples, slice.type);
+        entry->second = whole * m_all.stages[slice.stage].share(backward, slice.samples, slice.type);
+    }
+    return entry->second;
+}
+
+std::int64_t TaskTimes::boxedBytes(const Slice &slice, std::int32_t op) const
+{
+    const TensorId whole = m_parts[slice.stage].boxing.at(op).whole;
+    return m_all.stages[slice.stage]
+        .training()
+        ->graph.tensor(whole)
+        .bytes(static_cast<std::int64_t>(std::ceil(slice.samples)))
+        .value();
+}
+
+Seconds TaskTimes::transfer(std::size_t after, std::int64_t m, Pass pass)
+{
+    const double samples = m_all.samples.microBatch(m);
+    const auto [entry, isNew] = m_transfers.try_emplace(std::make_tuple(after, samples, pass));
+    if (isNew) {
+        const auto perSample = static_cast<double>(
+            m_all.subject.layers().cutBytes(*m_all.subject.graph, m_all.plan.stages[after].firstLayer, 1).value());
+        entry->second = m_all.staysOnDevice(after - 1) ? copy(m_all.plan.stages[after].devices, perSample * samples)
+                                                       : crossing(after, perSample * samples, pass);
+    }
+    return entry->second;
+}
+
+Seconds TaskTimes::crossing(std::size_t after, double bytes, Pass pass)
+{
+    const auto &before = m_all.plan.stages[after - 1].devices;
+    const auto &behind = m_all.plan.stages[after].devices;
+    const auto [shape, isNewCut] = m_cutShapes.try_emplace(after);
+    if (isNewCut) {
+        std::vector<DeviceId> both = before;
+        both.insert(both.end(), behind.begin(), behind.end());
+        shape->second = m_all.shapes.of(both);
+    }
+    const auto [entry, isNew] = m_crossings.try_emplace(std::make_tuple(shape->second, before.size(), bytes, pass));
+    if (isNew)
+        entry->second =
+            pass == Pass::Forward ? m_costs.transfer(before, behind, bytes) : m_costs.transfer(behind, before, bytes);
+    return entry->second;
+}
+
+Seconds TaskTimes::copy(const std::vector<DeviceId> &devices, double bytes) const
+{
+    double slowest = 0;
+    for (const DeviceId device : devices)
+        if (const double bandwidth = m_all.subject.cluster->typeOf(device).memoryBandwidth; bandwidth > 0)
+            slowest = std::max(slowest, 2 * bytes / static_cast<double>(devices.size()) / bandwidth);
+    return Seconds(slowest);
+}
+
+Seconds TaskTimes::collective(cost::Collective kind, TeamId team, std::int64_t whole)
+{
+    const auto [entry, isNew] = m_collectives.try_emplace(std::make_tuple(kind, m_all.teams->shape(team), whole));
+    if (isNew) {
+        const std::vector<DeviceId> &devices = m_all.program.team(team).devices;
+        entry->second =
+            m_costs.collective(kind, devices, static_cast<double>(bytesOfCall(kind, devices.size(), whole)));
+    }
+    return entry->second;
+}
+
+Seconds TaskTimes::exchange(StageId stage, cost::Collective kind, TeamId team, std::int64_t whole)
+{
+    const auto [entry, isNew] = m_exchanges.try_emplace(std::make_tuple(stage, kind, team, whole));
+    if (isNew) {
+        const auto [known, isFirst] = m_replicaGroups.try_emplace({stage, team});
+        if (isFirst)
+            known->second = replicaGroups(stage, m_all.program.team(team).devices);
+        const auto &groups = known->second;
+        entry->second = groups.size() < 2
+            ? collective(kind, team, whole)
+            : m_costs.collectiveAtOnce(kind, groups,
+                                       static_cast<double>(bytesOfCall(kind, groups.front().size(), whole)));
+    }
+    return entry->second;
+}
+
+std::vector<std::vector<DeviceId>> TaskTimes::replicaGroups(StageId id, std::vector<DeviceId> own) const
+{
+    const plan::Stage &stage = m_all.plan.stages[id.index()];
+    std::vector<std::vector<DeviceId>> groups(stage.shards());
+    for (std::size_t d = 0; d < stage.devices.size(); ++d)
+        groups[d % stage.shards()].push_back(stage.devices[d]);
+    std::sort(own.begin(), own.end());
+    for (std::vector<DeviceId> &group : groups)
+        std::sort(group.begin(), group.end());
+    return std::find(groups.begin(), groups.end(), own) != groups.end() ? groups : std::vector<std::vector<DeviceId>>{};
+}
+
+Seconds TaskTimes::agreement(std::int64_t bytes)
+{
+    const auto [entry, isNew] = m_agreements.try_emplace(bytes);
+    if (isNew) {
+        std::vector<DeviceId> devices;
+        for (const plan::Stage &stage : m_all.plan.stages)
+            devices.insert(devices.end(), stage.devices.begin(), stage.devices.end());
+        std::sort(devices.begin(), devices.end());
+        devices.erase(std::unique(devices.begin(), devices.end()), devices.end());
+        entry->second = devices.size() < 2
+            ? Seconds(0)
+            : m_costs.collective(cost::Collective::AllReduce, devices, static_cast<double>(bytes));
+    }
+    return entry->second;
+}
+
+Seconds TaskTimes::update(const RankSite &site, std::int64_t bytes, int phase) const
+{
+    const update::Formula &formula = m_all.plan.optimizer.rule.formula();
+    const int all = m_all.plan.optimizer.rule.footprint().streams;
+    const Seconds whole = m_costs.optimizerStep(Bytes(bytes), all, typeOf(site));
+    return formula.phases() == 1 ? whole : whole * (static_cast<double>(formula.streams(phase)) / all);
+}
+
+std::int64_t TaskTimes::sentBytes(cost::Collective kind, TeamId team, std::int64_t whole, RankId rank,
+                                  graph::DType type) const
+{
+    const Team &members = m_all.program.team(team);
+    const std::int64_t bytes = bytesOfCall(kind, members.size(), whole);
+    std::size_t position = members.position(rank);
+    if (members.ranks.size() < members.size()) { // folded
+        const DeviceId device = m_all.program.ranks[rank.index()].device;
+        position = static_cast<std::size_t>(std::find(members.devices.begin(), members.devices.end(), device)
+                                            - members.devices.begin());
+    }
+    return cost::collectiveBytesOf(kind, bytes, static_cast<int>(members.size()), static_cast<int>(position),
+                                   graph::sizeOf(type));
+}
+
+} // namespace planloom::compile

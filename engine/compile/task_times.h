@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "engine/compile/compilation.h"
+#include "engine/compile/stage_parts.h"
+
+#include <map>
+#include <optional>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+namespace planloom::compile {
+
+/// How long tasks take and what they send. Answers are remembered, as ranks, micro-batches and stages are alike.
+class TaskTimes {
+public:
+    /// Both must outlive it, and teams and buckets must be made.
+    TaskTimes(Compilation &all, const std::vector<StageParts> &parts)
+        : m_all(all),
+          m_parts(parts),
+          m_costs(*all.subject.costs)
+    {
+    }
+
+    /// What a device passes over: a slice of a micro-batch.
+    struct Slice {
+        std::size_t stage = 0;
+        double samples = 0;
+        std::size_t type = 0; ///< of the device
+    };
+    [[nodiscard]] Slice slice(const RankSite &site, std::int64_t m) const
+    {
+        return {site.stage.index(), m_all.samples.slice(site, m), typeOf(site)};
+    }
+
+    /// A device's share of a pass over the layers of its stage. Nothing where each operator has its own time.
+    Seconds layers(const Slice &slice, bool backward);
+    /// A run of operators: what the profile says of them, or @p share, its part of the pass as the model's layers have
+    /// it.
+    Seconds run(const Slice &slice, const PassPart &part, Seconds share);
+    /// Bytes of what communicating operator @p op works on, all parts together.
+    [[nodiscard]] std::int64_t boxedBytes(const Slice &slice, std::int32_t op) const;
+    /// A micro-batch's activations over the cut before stage @p after, or their gradients back.
+    Seconds transfer(std::size_t after, std::int64_t m, Pass pass);
+    /// @p whole: bytes of what is reduced, gathered or exchanged, all parts together.
+    Seconds collective(cost::Collective kind, TeamId team, std::int64_t whole);
+    /// The same after the last micro-batch, when all groups of replicas of a tensor-parallel stage exchange at once.
+    Seconds exchange(StageId stage, cost::Collective kind, TeamId team, std::int64_t whole);
+    /// @p bytes of numbers summed up over all ranks of the plan.
+    Seconds agreement(std::int64_t bytes);
+    /// A phase of the optimizer's step on parameters of @p bytes.
+    [[nodiscard]] Seconds update(const RankSite &site, std::int64_t bytes, int phase) const;
+
+    /// What @p rank sends in a collective, as the executor's do.
+    [[nodiscard]] std::int64_t sentBytes(cost::Collective kind, TeamId team, std::int64_t whole, RankId rank,
+                                         graph::DType type) const;
+
+private:
+    [[nodiscard]] std::size_t typeOf(const RankSite &site) const
+    {
+        return m_all.subject.cluster->device(m_all.stageOf(site).devices[site.device]).type;
+    }
+    /// From one side of the cut to the other: as long as over another cut whose devices lie alike.
+    Seconds crossing(std::size_t after, double bytes, Pass pass);
+    /// Reads and writes @p bytes, which @p devices hold a part of each, in their own memory.
+    [[nodiscard]] Seconds copy(const std::vector<DeviceId> &devices, double bytes) const;
+    /// For each shard of the stage the devices that hold it, if @p own is one of them; else nothing.
+    [[nodiscard]] std::vector<std::vector<DeviceId>> replicaGroups(StageId id, std::vector<DeviceId> own) const;
+
+    Compilation &m_all;
+    const std::vector<StageParts> &m_parts;
+    const cost::CostModel &m_costs;
+    std::map<std::tuple<std::size_t, bool, double, std::size_t>, Seconds>
+        m_layers; ///< by stage, pass, samples, type of device
+    std::map<std::tuple<const cost::LocalCosts *, std::int32_t, std::int32_t, double, std::size_t>, Seconds>
+        m_runs; ///< by what stages have in common, operators, samples and type of device
+    std::map<std::tuple<std::size_t, double, Pass>, Seconds>
+        m_transfers;                                 ///< by the stage behind the cut, samples and pass
+    std::map<std::size_t, std::int32_t> m_cutShapes; ///< by the stage behind the cut
+    std::map<std::tuple<std::int32_t, std::size_t, double, Pass>, Seconds>
+        m_crossings; ///< by shape, devices before the cut, bytes and pass
+    std::map<std::tuple<cost::Collective, std::int32_t, std::int64_t>, Seconds>
+        m_collectives; ///< by kind, shape of the team and bytes
+    std::map<std::tuple<StageId, cost::Collective, TeamId, std::int64_t>, Seconds>
+        m_exchanges; ///< by stage, kind, team and bytes
+    std::map<std::pair<StageId, TeamId>, std::vector<std::vector<DeviceId>>> m_replicaGroups; ///< by stage and team
+    std::map<std::int64_t, Seconds> m_agreements;                                             ///< by bytes
+};
+
+} // namespace planloom::compile

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/compile/teams.h"
+
+#include <algorithm>
+
+namespace planloom::compile {
+namespace {
+
+/// Dimensions of one device cut nothing.
+std::vector<int> wideOnes(const sharding::Mesh &mesh, std::vector<int> over)
+{
+    std::erase_if(over, [&](int dimension) { return mesh.sizes[static_cast<std::size_t>(dimension)] == 1; });
+    std::sort(over.begin(), over.end());
+    over.erase(std::unique(over.begin(), over.end()), over.end());
+    return over;
+}
+
+} // namespace
+
+std::vector<std::int32_t> teamOfDevices(const sharding::Mesh &mesh, const std::vector<int> &over)
+{
+    std::vector<int> strides(mesh.sizes.size(), 1);
+    for (std::size_t d = mesh.sizes.size(); d-- > 1;)
+        strides[d - 1] = strides[d] * mesh.sizes[d];
+    std::vector<std::int32_t> teamOf(static_cast<std::size_t>(mesh.devices()), -1);
+    const std::vector<int> wide = wideOnes(mesh, over);
+    std::int32_t teams = 0;
+    for (int device = 0; device < mesh.devices(); ++device) {
+        int first = device; // of the team: where the dimensions have coordinate 0
+        for (const int dimension : wide) {
+            const auto d = static_cast<std::size_t>(dimension);
+            first -= device / strides[d] % mesh.sizes[d] * strides[d];
+        }
+        std::int32_t &team = teamOf[static_cast<std::size_t>(first)];
+        if (team < 0)
+            team = teams++;
+        teamOf[static_cast<std::size_t>(device)] = team;
+    }
+    return teamOf;
+}
+
+std::size_t TeamSets::teamsOver(const Use &use) const
+{
+    const sharding::Mesh &mesh = m_stages[use.first]->mesh;
+    std::size_t each = 1;
+    for (const int dimension : wideOnes(mesh, use.second))
+        each *= static_cast<std::size_t>(mesh.sizes[static_cast<std::size_t>(dimension)]);
+    return static_cast<std::size_t>(mesh.devices()) / each;
+}
+
+std::int32_t TeamSets::of(const std::vector<Use> &uses)
+{
+    std::vector<Use> key = uses;
+    for (Use &use : key)
+        use.second = wideOnes(m_stages[use.first]->mesh, use.second);
+    const auto [entry, isNew] = m_known.try_emplace(std::move(key), static_cast<std::int32_t>(m_sets.size()));
+    if (!isNew)
+        return entry->second;
+    std::vector<std::vector<RankId>> teams(teamsOver(uses.front()));
+    for (const Use &use : uses) {
+        const std::vector<std::int32_t> teamOf = teamOfDevices(m_stages[use.first]->mesh, use.second);
+        for (std::size_t device = 0; device < teamOf.size(); ++device)
+            teams[static_cast<std::size_t>(teamOf[device])].push_back(m_stages[use.first]->ranks[device]);
+    }
+    TeamSet set;
+    for (std::vector<RankId> &team : teams) { // a rank that has several of the stages is a member once
+        std::sort(team.begin(), team.end());
+        team.erase(std::unique(team.begin(), team.end()), team.end());
+        set.begins.push_back(set.members.size());
+        set.members.insert(set.members.end(), team.begin(), team.end());
+    }
+    set.begins.push_back(set.members.size());
+    m_sets.push_back(std::move(set));
+    return entry->second;
+}
+
+std::vector<int> dimensionsOf(const graph::Op &op)
+{
+    const std::vector<std::int64_t> several = op.integers("mesh_dims");
+    if (several.empty())
+        return {static_cast<int>(op.integer("mesh_dim"))};
+    return {several.begin(), several.end()};
+}
+
+} // namespace planloom::compile

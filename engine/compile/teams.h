@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "engine/compile/persistent.h"
+#include "engine/compile/vocabulary.h"
+
+#include <cstdint>
+#include <map>
+#include <span>
+#include <utility>
+#include <vector>
+
+namespace planloom::compile {
+
+/// Teams that do the same side by side: the ranks of a mesh, cut into those that differ in some of its dimensions only.
+struct TeamSet {
+    std::vector<RankId> members;     ///< of the plan, team after team, each sorted
+    std::vector<std::size_t> begins; ///< per team, and the end
+    [[nodiscard]] std::size_t size() const { return begins.size() - 1; }
+    [[nodiscard]] std::span<const RankId> team(std::size_t t) const
+    {
+        return std::span(members).subspan(begins[t], begins[t + 1] - begins[t]);
+    }
+};
+
+/// Every set of teams that a program needs, found once. Ranks are those of the plan: StageHoldings::ranks must not be
+/// folded yet.
+class TeamSets {
+public:
+    /// A stage and dimensions of its mesh.
+    using Use = std::pair<std::size_t, std::vector<int>>;
+    explicit TeamSets(std::vector<const StageHoldings *> stages) : m_stages(std::move(stages)) {}
+
+    /// The set of the teams that the uses make together, which must have equally many: team i of each is joined.
+    std::int32_t of(const std::vector<Use> &uses);
+    [[nodiscard]] std::size_t size() const { return m_sets.size(); }
+    [[nodiscard]] const TeamSet &set(std::int32_t index) const { return m_sets[static_cast<std::size_t>(index)]; }
+    /// Of one stage alone.
+    [[nodiscard]] std::size_t teamsOver(const Use &use) const;
+
+private:
+    std::vector<const StageHoldings *> m_stages;
+    std::vector<TeamSet> m_sets;
+    std::map<std::vector<Use>, std::int32_t> m_known;
+};
+
+/// The devices of @p mesh that differ in the dimensions @p over only: each one's team, teams being numbered by their
+/// first device.
+std::vector<std::int32_t> teamOfDevices(const sharding::Mesh &mesh, const std::vector<int> &over);
+
+/// The mesh dimensions that communicating operator @p op goes over.
+std::vector<int> dimensionsOf(const graph::Op &op);
+
+} // namespace planloom::compile

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "engine/graph/graph.h"
+
+namespace planloom::graph {
+
+/// Normal numbers around 0.
+inline Initializer normal(double deviation) { return {Initializer::Kind::Normal, 0, deviation, nullptr, {}, 0}; }
+
+struct TransformerConfig {
+    std::string name = "gpt";
+    std::int64_t layers = 12;
+    std::int64_t heads = 12;
+    std::int64_t hidden = 768;
+    std::int64_t feedForward = 3072;
+    std::int64_t vocabulary = 50257;
+    std::int64_t context = 1024; ///< tokens per sample, and rows of the position table
+    bool tiedEmbeddings = true;  ///< the head shares the token table
+    double initDeviation = 0.02;
+    /// gpt() only. Greater than 0: attention in pieces and dropout with masks, embeddings, attention and both results
+    /// of a block (Megatron-LM in 2022). Such a model is planned and simulated, not trained.
+    double unfusedDropout = 0;
+};
+
+/// A language model of LSTM layers: embedding, layers, a linear head over the vocabulary. Each sample starts from zero
+/// states.
+struct LstmConfig {
+    std::string name = "lstm-lm";
+    std::int64_t layers = 2;
+    std::int64_t embedding = 650;
+    std::int64_t hidden = 650;
+    std::int64_t vocabulary = 10000;
+    std::int64_t context = 35;   ///< tokens per sample
+    bool tiedEmbeddings = false; ///< the head shares the token table
+};
+
+// Parameters have the names and layouts of the reference implementations (Hugging Face transformers, torchvision), so
+// that their weights can be loaded. Errors: BadInput for sizes that are not positive or do not divide. Dropout is left
+// out everywhere.
+
+/// GPT-2 (pre-norm, learned positions, tanh GELU), inputs "tokens" and "labels" (N, T) int64, scalar loss.
+Result<Graph> gpt(const TransformerConfig &config);
+/// BERT encoder with masked-token loss (labels -100 where not predicted): BertForMaskedLM, without pooler and padding
+/// mask; all tokens are of type 0. Inputs as gpt().
+Result<Graph> bert(const TransformerConfig &config);
+/// LLaMA (RMSNorm, rotary positions, SwiGLU; grouped-query attention if kvHeads < heads).
+Result<Graph> llama(const TransformerConfig &config, std::int64_t kvHeads, double ropeTheta, double epsilon);
+/// Inputs "tokens" and "labels" (N, T) int64, scalar loss. Parameters embedding.weight, lstm.I.W, lstm.I.R, lstm.I.B
+/// (ONNX's layout, gates in the order input, output, forget, cell), head.weight, head.bias.
+Result<Graph> lstmLanguageModel(const LstmConfig &config);
+/// Multi-layer perceptron: inputs "x" (N, sizes[0]) and "labels" (N), ReLU between, softmax cross-entropy.
+/// The layers are "layers/0" ...; the last one holds the loss.
+Result<Graph> mlp(const std::string &name, const std::vector<std::int64_t> &sizes);
+/// Inputs "x" (N, 3, 224, 224) and "labels" (N). VGG-19's 25 layers are named as in the published profile of DAPPLE
+/// (Conv2d_1_1 ... MaxPool2d_5, FC1, FC2, Prediction, Loss); ResNet-50's (v1.5: the 3x3 convolution strides) are stem,
+/// layer1/0 ... layer4/2, head.
+Result<Graph> vgg19();
+Result<Graph> resnet50();
+
+} // namespace planloom::graph

@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/import/model/zoo.h"
+
+#include "engine/graph/layers.h"
+#include "engine/graph/zoo/zoo.h"
+#include "engine/import/model/profile_graph.h"
+
+#include <functional>
+
+namespace planloom::import {
+namespace {
+
+struct BuiltIn {
+    ZooEntry entry;
+    std::function<Result<graph::Graph>()> build;
+};
+
+graph::TransformerConfig nano()
+{
+    graph::TransformerConfig config;
+    config.name = "gpt-nano";
+    config.layers = 4;
+    config.heads = 4;
+    config.hidden = 128;
+    config.feedForward = 512;
+    config.vocabulary = 256; // bytes
+    config.context = 64;
+    return config;
+}
+
+graph::TransformerConfig gpt2Small()
+{
+    graph::TransformerConfig config;
+    config.name = "gpt2";
+    return config;
+}
+
+graph::TransformerConfig gpt2Xl()
+{
+    graph::TransformerConfig config;
+    config.name = "gpt2-xl";
+    config.layers = 48;
+    config.heads = 25;
+    config.hidden = 1600;
+    config.feedForward = 6400;
+    return config;
+}
+
+graph::TransformerConfig bertLarge()
+{
+    graph::TransformerConfig config;
+    config.name = "bert-large";
+    config.layers = 24;
+    config.heads = 16;
+    config.hidden = 1024;
+    config.feedForward = 4096;
+    config.vocabulary = 30522;
+    config.context = 512;
+    return config;
+}
+
+/// A GPT over 2,048 tokens and Megatron-LM's padded vocabulary.
+graph::TransformerConfig largeGpt(const char *name, std::int64_t layers, std::int64_t heads, std::int64_t hidden)
+{
+    graph::TransformerConfig config;
+    config.name = name;
+    config.layers = layers;
+    config.heads = heads;
+    config.hidden = hidden;
+    config.feedForward = 4 * hidden;
+    config.vocabulary = 51200;
+    config.context = 2048;
+    return config;
+}
+
+/// The models of Korthikanti et al., 2022, as they ran then: attention in pieces, dropout 0.1 with masks (zoo.h).
+graph::TransformerConfig published(graph::TransformerConfig config)
+{
+    config.name += "-2022";
+    config.unfusedDropout = 0.1;
+    return config;
+}
+
+graph::TransformerConfig llama7()
+{
+    graph::TransformerConfig config;
+    config.name = "llama-2-7b";
+    config.layers = 32;
+    config.heads = 32;
+    config.hidden = 4096;
+    config.feedForward = 11008;
+    config.vocabulary = 32000;
+    config.context = 4096;
+    config.tiedEmbeddings = false;
+    return config;
+}
+
+graph::TransformerConfig gpt22() { return largeGpt("gpt-22b", 48, 64, 6144); }
+graph::TransformerConfig gpt175() { return largeGpt("gpt-175b", 96, 96, 12288); }
+
+const std::vector<BuiltIn> &builtIns()
+{
+    static const std::vector<BuiltIn> all = {
+        {{"mlp", "64-128-64-10 perceptron, fits the handwritten digits"},
+         [] {
+             return graph::mlp("mlp", {64, 128, 64, 10});
+         }},
+        {{"gpt-nano", "GPT over bytes: 4 layers, width 128, 64 tokens of context; trains in seconds on a CPU"},
+         [] { return graph::gpt(nano()); }},
+        {{"gpt2", "GPT-2, 124 M parameters, 1024 tokens of context"}, [] { return graph::gpt(gpt2Small()); }},
+        {{"gpt2-xl", "GPT-2 of 1.5 B parameters, 1024 tokens"}, [] { return graph::gpt(gpt2Xl()); }},
+        {{"gpt-22b", "GPT of 22 B parameters, 2048 tokens (Korthikanti et al., 2022), with fused attention"},
+         [] { return graph::gpt(gpt22()); }},
+        {{"gpt-175b", "GPT-3 175 B, 2048 tokens, with fused attention"}, [] { return graph::gpt(gpt175()); }},
+        {{"gpt-22b-2022", "gpt-22b as measured in 2022: attention in pieces, dropout; to plan and simulate only"},
+         [] { return graph::gpt(published(gpt22())); }},
+        {{"gpt-175b-2022", "gpt-175b as measured in 2022: attention in pieces, dropout; to plan and simulate only"},
+         [] { return graph::gpt(published(gpt175())); }},
+        {{"llama-2-7b", "LLaMA 2 of 7 B parameters, 4096 tokens"},
+         [] { return graph::llama(llama7(), 32, 10000, 1e-5); }},
+        {{"bert-large", "BERT-Large encoder with masked-token loss, 512 tokens"},
+         [] { return graph::bert(bertLarge()); }},
+        {{"lstm-lm", "two LSTM layers of 650 units over 10,000 words, 35 at a time"},
+         [] { return graph::lstmLanguageModel({}); }},
+        {{"vgg-19", "VGG-19 for 224 x 224 images"}, [] { return graph::vgg19(); }},
+        {{"resnet-50", "ResNet-50 v1.5 for 224 x 224 images"}, [] { return graph::resnet50(); }},
+    };
+    return all;
+}
+
+/// The times of a layer profile for an executable graph whose layers have the same names: a layer's time goes to its
+/// first operator.
+std::shared_ptr<const cost::Profile> timesByLayer(const graph::Graph &graph, const cost::Profile &published)
+{
+    auto profile = std::make_shared<cost::Profile>(published);
+    profile->ops.clear();
+    for (const graph::Layer &layer : graph::layersOf(graph).layers) {
+        const auto times = published.ops.find(layer.name);
+        if (times == published.ops.end())
+            return nullptr;
+        for (OpId op = layer.first; op < layer.last; op = OpId(op.value + 1))
+            profile->ops[graph.op(op).name] =
+                op == layer.first ? times->second : std::vector<cost::OpTime>{{1, Seconds(0), Seconds(0)}};
+    }
+    return profile;
+}
+
+Result<Model> executable(const BuiltIn &built)
+{
+    auto made = built.build();
+    if (!made)
+        return made.error();
+    Model model{std::make_shared<const graph::Graph>(*std::move(made)), nullptr, "zoo:" + built.entry.name, {}};
+    if (const auto published = zooProfile(built.entry.name + "-layers"))
+        model.profile = timesByLayer(*model.graph, *published->profile);
+    return model;
+}
+
+} // namespace
+
+std::vector<ZooEntry> zooEntries()
+{
+    std::vector<ZooEntry> entries;
+    for (const BuiltIn &model : builtIns())
+        entries.push_back(model.entry);
+    for (ZooEntry &profile : zooProfileEntries())
+        entries.push_back(std::move(profile));
+    return entries;
+}
+
+Result<Model> zooModel(const std::string &name)
+{
+    for (const BuiltIn &model : builtIns()) {
+        if (model.entry.name == name)
+            return executable(model);
+    }
+    std::string known;
+    for (const ZooEntry &entry : zooEntries())
+        known += (known.empty() ? "" : ", ") + entry.name;
+    for (const ZooEntry &entry : zooProfileEntries()) {
+        if (entry.name != name)
+            continue;
+        auto model = zooProfile(name);
+        if (model)
+            model->source = "zoo:" + name;
+        return model;
+    }
+    return notFound("there is no built-in model '" + name + "'; choose one of " + known);
+}
+
+} // namespace planloom::import

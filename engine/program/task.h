@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "engine/base/ids.h"
+#include "engine/base/units.h"
+#include "engine/cost/collectives.h"
+#include "engine/plan/exchange.h"
+#include "engine/schedule/schedule.h"
+#include "engine/trace/trace.h"
+
+#include <cstdint>
+#include <iterator>
+#include <optional>
+#include <variant>
+
+namespace planloom::program {
+
+using schedule::Pass;
+
+/// A rank's lanes work at the same time; a row of kLaneTable. Host: small agreements that no bulk transfer waits
+/// behind.
+enum class Lane : std::int16_t { Compute, Send, Receive, Collective, Host };
+struct LaneRow {
+    Lane lane;
+    const char *name;
+    trace::Work work;
+    std::int32_t capacity; ///< tasks that may run at once
+};
+inline constexpr LaneRow kLaneTable[] = {
+    {Lane::Compute, "compute", trace::Work::Compute, 1},
+    {Lane::Send, "send", trace::Work::Communication, 1},
+    {Lane::Receive, "receive", trace::Work::Communication, 1},
+    {Lane::Collective, "collective", trace::Work::Communication, 1},
+    {Lane::Host, "host", trace::Work::Host, 1},
+};
+inline constexpr int kLanes = static_cast<int>(std::size(kLaneTable));
+
+/// Where in a rank's arena a tensor of a stage lies. Persistent and Workspace exist once, the others in `count` equal
+/// slots that micro-batches take in turn (OneFlow's registers: the count bounds what is in flight).
+enum class Area : std::uint8_t {
+    Persistent,     ///< parameters, gradients, optimizer state, constants
+    Inbox,          ///< activations received from the previous stage
+    Frame,          ///< model inputs of the micro-batch, and what forward keeps for backward
+    Outbox,         ///< outputs that are sent and not kept
+    GradientInbox,  ///< gradients of the outputs, received
+    GradientOutbox, ///< gradients of the inputs, sent
+    Workspace,      ///< what lives only within one task (or from Recompute to its Backward)
+    WeightFrame,    ///< what Recompute and Backward make and WeightGradient still reads
+    WeightStash, ///< what Forward makes and WeightGradient still reads, where that is a pass of its own; the Frame goes
+                 ///< with Backward then
+};
+inline constexpr int kAreas = 9;
+const char *name(Area area);
+
+// --- What a task does: one alternative each. A new system adds an alternative, not an `if` to the clocks. -----------
+
+/// A run of operators of one pass over one micro-batch. A pass is one such task, or several where communicating
+/// operators cut it: a run ends before one, and where its result is waited for. In between the lanes overlap.
+struct Compute {
+    Pass pass = Pass::Forward;
+    bool opens = true;        ///< the first run of its pass
+    bool closes = true;       ///< the last run of its pass
+    std::int16_t run = 0;     ///< of the pass, from 0
+    std::int32_t firstOp = 0; ///< operators [firstOp, lastOp) of the body
+    std::int32_t lastOp = 0;
+};
+
+/// This rank's end of the messages over one cut: activations forward, or gradients back.
+struct Transfer {
+    Pass pass = Pass::Forward; ///< Forward: activations; Backward: gradients
+    bool sends = false;
+};
+
+/// The same between two stages on one rank: the task's body takes what `from` made.
+struct Copy {
+    Pass pass = Pass::Forward;
+    BodyId from;
+};
+
+/// A communicating operator of a pass (sharding): this rank's part of the collective.
+struct Boxing {
+    cost::Collective collective = cost::Collective::AllReduce;
+    Pass pass = Pass::Forward;
+    std::int16_t number = 0; ///< within the pass, from 1
+    std::int32_t op = 0;     ///< of the body
+    TeamId team;
+    std::int64_t bytes = 0; ///< that this rank sends
+};
+
+/// Gradients of a bucket before the update (all-reduce, reduce-scatter), or its parameters behind it (all-gather).
+struct Exchange {
+    plan::ExchangePolicy policy = plan::ExchangePolicy::AllReduce; ///< that the bucket's parameters have
+    cost::Collective collective = cost::Collective::AllReduce;
+    BucketId bucket;
+    TeamId team;
+    std::int64_t bytes = 0; ///< that this rank sends
+};
+
+/// The optimizer's step on all parameters that the body updates, or a phase of it: two where the update rule has norms
+/// (update::Formula).
+struct Update {
+    std::int8_t phase = 0;
+};
+
+/// A few numbers that all ranks sum up.
+struct Agreement {
+    enum class Subject : std::uint8_t {
+        Step,         ///< the step's loss, and whether anyone asks to stop
+        GradientNorm, ///< the squared norm of all gradients, where the optimizer clips it
+        UpdateNorms,  ///< the squared norms that the update rule takes of each parameter, between the update's phases
+    };
+    Subject subject = Subject::Step;
+};
+
+using Payload = std::variant<Compute, Transfer, Copy, Boxing, Exchange, Update, Agreement>;
+
+/// A task's use of the slot of its micro-batch in one area of one body. Taken when the task starts and given back when
+/// it ends; a buffer that is read was written by a task that this one depends on.
+struct Effect {
+    enum class Action : std::uint8_t { Takes, Reads, Writes, Gives };
+    Action action = Action::Reads;
+    Area area = Area::Workspace;
+    BodyId body;
+    friend auto operator<=>(const Effect &, const Effect &) = default;
+};
+
+/// A task that must have ended before another starts: of the same rank, of this period or of an earlier one. In the
+/// first periods, tasks from before the run count as ended.
+struct Dependency {
+    TaskId task;
+    std::int32_t stepsBack = 0; ///< periods
+    friend auto operator<=>(const Dependency &, const Dependency &) = default;
+};
+
+/// [first, last) of one of the Program's tables.
+struct Range {
+    std::int32_t first = 0;
+    std::int32_t last = 0;
+};
+
+/// One thing that one rank does once per period. About 90 bytes.
+struct Task {
+    Lane lane = Lane::Compute;
+    RankId rank;
+    StageId stage;                ///< none: of the rank as a whole
+    BodyId body;                  ///< none likewise
+    std::int32_t microBatch = -1; ///< -1: once per period
+    std::int32_t phase = 0;       ///< step of the period that it belongs to
+    GroupId group;                ///< none: it starts without regard to other ranks
+    Range dependencies;           ///< in Program::dependencies
+    Range effects;                ///< in Program::effects
+    Seconds duration;             ///< by the cost model; members of a group have the same
+    Payload payload;
+
+    template <class Alternative>
+    [[nodiscard]] const Alternative *as() const
+    {
+        return std::get_if<Alternative>(&payload);
+    }
+    /// The pass over a micro-batch that it is part of, or moves data for.
+    [[nodiscard]] std::optional<Pass> pass() const;
+    /// The ranks that a collective goes over; none: it is no collective.
+    [[nodiscard]] TeamId team() const;
+    /// Bytes that this rank sends in a collective; 0: it is no collective.
+    [[nodiscard]] std::int64_t bytes() const;
+    /// Its kind in traces and views.
+    [[nodiscard]] trace::Kind kind() const;
+};
+
+} // namespace planloom::program

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "engine/base/result.h"
+
+#include <cmath>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace planloom::run {
+
+/// One training step, done by all ranks.
+struct StepMetrics {
+    std::int64_t step = 0;       ///< from 0
+    double loss = 0;             ///< mean over the global batch, the same on every rank
+    double seconds = 0;          ///< from one agreed end of a step to the next
+    double samplesPerSecond = 0; ///< the agent fills it in
+    double learningRate = 0;
+    double gradientNorm = 0; ///< before clipping; 0: not computed
+};
+
+/// The held-out samples after a step.
+struct Validation {
+    std::int64_t step = 0;
+    double loss = 0;     ///< mean over labels that count or, where the model's loss is another function than their
+                         ///< cross-entropy, over samples; NaN: nothing held out counts
+    double accuracy = 0; ///< of labels that count; NaN where the model compares none with logits
+    std::int64_t samples = 0;
+
+    [[nodiscard]] double perplexity() const { return std::exp(loss); }
+};
+
+/// A line of RUN/metrics.jsonl, and of `train --json`; without the line's end. A number that is none is null.
+std::string toJson(const StepMetrics &metrics);
+/// The same: {"validation": {...}}.
+std::string toJson(const Validation &validation);
+/// The steps, or the validations, of all whole lines of a metrics.jsonl; a last line that was cut short is left out.
+/// Error: BadInput, naming the line.
+Result<std::vector<StepMetrics>> metricsFromJson(std::string_view text);
+Result<std::vector<Validation>> validationsFromJson(std::string_view text);
+
+} // namespace planloom::run

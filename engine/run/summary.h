@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "engine/run/metrics.h"
+
+#include <optional>
+
+namespace planloom::run {
+
+/// Result of a run that finished or was stopped.
+struct Summary {
+    std::int64_t steps = 0;
+    double lossFirst = 0;
+    double lossLast = 0;
+    double iterationSecondsMedian = 0; ///< without the first step
+    double predictedIterationSeconds = 0;
+    double predictionError = 0;                   ///< predicted / measured - 1
+    std::vector<std::int64_t> peakBytesPredicted; ///< per rank: the arena
+    std::vector<std::int64_t> peakBytesMeasured;
+    std::vector<std::int64_t>
+        beyondArenaBytes;                  ///< per rank: the process's own memory at its fullest, without the arena
+    std::vector<std::int64_t> sharedBytes; ///< per rank: bytes touched of shared segments
+    std::int64_t traceDropped = 0;         ///< records
+    std::string tracePath;
+    std::optional<Validation> evaluation; ///< after the last step; none: nothing was held out
+    std::int64_t restarts = 0;
+    bool stoppedEarly = false; ///< the held-out loss got no better
+};
+
+/// Median of the steps' seconds, without the first one, which also warms up; 0 without steps.
+double medianSeconds(const std::vector<StepMetrics> &steps);
+
+/// RUN/summary.json's contents, and the object of `train --json`'s last line.
+std::string toJson(const Summary &summary);
+/// Error: BadInput.
+Result<Summary> summaryFromJson(std::string_view text);
+
+} // namespace planloom::run

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/simulate/prediction.h"
+
+#include "engine/compile/compile.h"
+#include "engine/simulate/simulate.h"
+
+namespace planloom::simulate {
+
+Result<Prediction> predict(const plan::Document &document)
+{
+    const auto program = compile::compilePlan(document.plan, document.subject, {.bodies = false});
+    if (!program)
+        return program.error();
+    const auto &cluster = *document.subject.cluster;
+    const auto simulation = simulate(*program, cluster, {.trace = false, .memory = false});
+    if (!simulation)
+        return simulation.error();
+    Prediction prediction;
+    prediction.iterationSeconds = simulation->report.iterationSeconds;
+    for (const auto &rank : program->ranks)
+        prediction.peakBytes.push_back(rank.arenaBytes);
+    prediction.tables = program::traceTables(*program, cluster);
+    prediction.globalBatch = document.plan.globalBatch;
+    prediction.modelName = document.plan.modelName;
+    return prediction;
+}
+
+} // namespace planloom::simulate

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "engine/plan/plan.h"
+#include "engine/trace/trace.h"
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace planloom::simulate {
+
+/// Prediction of a run of a plan: figures to compare it with, and the tables of its trace.
+struct Prediction {
+    double iterationSeconds = 0;
+    std::vector<std::int64_t> peakBytes; ///< per rank: the arena
+    trace::Tables tables;
+    std::int64_t globalBatch = 1;
+    std::string modelName;
+};
+
+/// Compiles the plan for every rank and runs it on the cost clock. Errors: those of compilePlan and simulate.
+Result<Prediction> predict(const plan::Document &document);
+
+} // namespace planloom::simulate

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "executor/data/data_set.h"
+#include "executor/data/order.h"
+#include "executor/runtime/compute_context.h"
+
+#include <memory>
+#include <vector>
+
+namespace planloom::runtime {
+
+/// Samples for the model's inputs: the data set and the order.
+struct Feed {
+    const data::DataSet *data = nullptr;
+    data::Needs needs;
+    data::SampleOrder order;
+};
+
+/// Brings samples to a stage's model inputs, through host memory. Two fills are under way at most: the host reads
+/// samples while the device still copies those before. Thread contract: one thread.
+class Feeder {
+public:
+    /// @p feed and the members of @p context must outlive it. Error: Unsupported (an input without data), Failed.
+    static Result<Feeder> create(const program::Program &program, const program::Body &body,
+                                 const ComputeContext &context, const Feed &feed);
+
+    /// Samples [begin, begin + count) of the global batch of @p step, to the slots that @p addresses has. Errors: those
+    /// of waitFor().
+    Status training(const SlotAddresses &addresses, std::int64_t step, std::int64_t begin, std::int64_t count);
+    /// Held-out samples from number @p begin on; past the last one from the start again.
+    Status heldOut(const SlotAddresses &addresses, std::int64_t begin, std::int64_t count);
+    [[nodiscard]] std::int64_t heldOut() const { return m_feed->order.heldOut(); }
+
+private:
+    /// A model input of this stage.
+    struct Input {
+        Place place; ///< for one sample
+        bool labels = false;
+        std::size_t index = 0; ///< among the feed's inputs, if it is not the labels
+    };
+    struct Buffer {
+        std::vector<Staging> staging; ///< per input
+        std::unique_ptr<device::Event> copied;
+    };
+
+    Feeder(std::int64_t globalBatch, const ComputeContext &context, const Feed &feed)
+        : m_globalBatch(globalBatch),
+          m_context(context),
+          m_feed(&feed)
+    {
+    }
+    Status findInputs(const program::Body &body);
+    Status makeBuffers(std::int64_t maxSamples);
+    template <class IndexOf>
+    Status fill(const SlotAddresses &addresses, std::int64_t count, const IndexOf &indexOf);
+
+    std::int64_t m_globalBatch;
+    ComputeContext m_context;
+    const Feed *m_feed;
+    std::vector<Input> m_inputs;
+    std::vector<Buffer> m_buffers; ///< taken in turn
+    std::size_t m_next = 0;
+};
+
+} // namespace planloom::runtime

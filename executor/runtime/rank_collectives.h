@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "executor/runtime/rank_parts.h"
+
+#include <vector>
+
+namespace planloom::runtime {
+
+/// A rank's part in the collectives of its Program: communicating operators, and the exchange of gradients and
+/// parameters. Thread contract: one thread.
+class RankCollectives {
+public:
+    /// Collective: all ranks call it. Errors: those of makeGroup.
+    Status prepare(RankParts &parts);
+
+    /// Starts a task with payload Boxing or Exchange. Error: Failed.
+    Result<comm::Request> start(const program::Task &task);
+    /// Enqueues the rest of the work on the compute lane's queue once the collective has ended.
+    void ended(const program::Task &task);
+
+    /// Executes communicating operator @p op of @p body for micro-batch 0's forward pass, on @p what, and waits for it.
+    Status boxNow(BodyId body, std::int32_t op, const Communication &what);
+
+private:
+    Result<comm::Request> exchange(const program::Exchange &task);
+    Result<comm::Request> box(cost::Collective collective, TeamId team, const Communication &what);
+
+    RankParts *m_parts = nullptr;
+    std::vector<comm::Group> m_groups; ///< per team
+};
+
+} // namespace planloom::runtime

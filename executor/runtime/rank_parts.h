@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "engine/program/program.h"
+#include "executor/comm/communicator.h"
+#include "executor/runtime/stage_replica.h"
+
+#include <chrono>
+#include <memory>
+#include <vector>
+
+namespace planloom::runtime {
+
+/// The data that a rank's tasks work on. Owned by RankExecutor; program, communicator and device are borrowed.
+struct RankParts {
+    const program::Program &program;
+    RankId rank;
+    comm::Communicator &comm;
+    device::Device &device;
+    std::chrono::nanoseconds deadline;                       ///< no communication may stand still for longer
+    std::vector<std::unique_ptr<device::Queue>> queues = {}; ///< per lane
+    std::unique_ptr<device::Event> event = {};               ///< of drain()
+    Arena arena = {};
+    UpdateNorms norms = {};
+    std::vector<StageReplica> stages = {}; ///< as in Rank::bodies
+
+    /// Makes queues and arena. Errors: those of the device.
+    Status prepare();
+
+    [[nodiscard]] const program::Rank &own() const { return program.ranks[rank.index()]; }
+    /// One of this rank's bodies.
+    [[nodiscard]] StageReplica &stage(BodyId body)
+    {
+        std::size_t i = 0;
+        while (own().bodies[i] != body)
+            ++i;
+        return stages[i];
+    }
+    [[nodiscard]] device::Queue &queue(program::Lane lane) { return *queues[static_cast<std::size_t>(lane)]; }
+    [[nodiscard]] ComputeContext context() { return {device, queue(program::Lane::Compute), arena, deadline}; }
+    /// Where the communicator finds a range of the arena.
+    [[nodiscard]] std::byte *forTransport(std::int64_t offset, std::int64_t bytes)
+    {
+        return device.transportAddress(arena.use(offset, bytes));
+    }
+    /// Waits until the queue of @p lane is empty.
+    Status drain(program::Lane lane) { return runtime::drain(queue(lane), *event, deadline); }
+};
+
+} // namespace planloom::runtime

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "executor/runtime/updater.h"
+
+namespace planloom::runtime {
+
+namespace {
+
+device::UpdateRange rangeOf(const program::Held &held, Arena &arena, const plan::Optimizer &how,
+                            const UpdateNorms &norms)
+{
+    const std::int64_t whole = graph::sizeOf(graph::DType::F32), half = graph::sizeOf(graph::DType::BF16);
+    const auto floats = [&](std::int64_t offset) {
+        return offset < 0 ? nullptr : reinterpret_cast<float *>(arena.use(offset, held.updateCount * whole));
+    };
+    const plan::ParameterSettings settings = plan::settingsOf(how, held.name, held.sizes.size());
+    device::UpdateRange range;
+    range.parameter = floats(held.offset + (held.updateBegin - held.begin) * whole);
+    range.gradient = floats(held.gradient);
+    for (std::size_t state = 0; state < held.states.size(); ++state)
+        range.states[state] = floats(held.states[state]);
+    if (held.copy >= 0)
+        range.copy = reinterpret_cast<std::uint16_t *>(
+            arena.use(held.copy + (held.updateBegin - held.copyBegin) * half, held.updateCount * half));
+    range.count = held.updateCount;
+    range.rateFactor = static_cast<float>(settings.learningRateFactor);
+    range.decay = static_cast<float>(settings.weightDecay);
+    range.tensor = norms.rowOf(held.name);
+    range.counts = held.saves;
+    return range;
+}
+
+} // namespace
+
+Result<Updater> Updater::create(const program::Body &body, const ComputeContext &context, const plan::Optimizer &how,
+                                const UpdateNorms &norms)
+{
+    const update::Formula &formula = how.rule.formula();
+    std::vector<device::UpdateRange> ranges;
+    std::vector<device::UpdateRange> counted;
+    for (const program::Held &held : body.held) {
+        if (held.kind != program::Held::Kind::Parameter || held.gradient < 0 || held.updateCount == 0)
+            continue;
+        if (static_cast<int>(held.states.size()) != formula.states)
+            return badInput("the program was compiled for another optimizer than " + std::string(how.rule.name())
+                            + "; compile the plan with the optimizer that trains");
+        ranges.push_back(rangeOf(held, context.arena, how, norms));
+        if (held.saves)
+            counted.push_back(ranges.back());
+    }
+    Updater updater(context, norms, formula.phases());
+    auto updates = context.device.makeUpdates(formula, ranges);
+    auto countedUpdates = context.device.makeUpdates(formula, counted);
+    auto norm = context.device.allocate(device::Space::Host, sizeof(double));
+    auto event = context.device.makeEvent();
+    if (!updates || !countedUpdates)
+        return updates ? countedUpdates.error() : updates.error();
+    if (!norm || !event)
+        return norm ? event.error() : norm.error();
+    updater.m_updates = std::move(*updates);
+    updater.m_counted = std::move(*countedUpdates);
+    updater.m_norm = std::move(*norm);
+    updater.m_event = std::move(*event);
+    return updater;
+}
+
+Result<double> Updater::squaredGradientNorm()
+{
+    auto *sum = reinterpret_cast<double *>(m_norm.data());
+    m_context.queue.squaredNorm(*m_counted, sum);
+    if (const Status status = drain(m_context.queue, *m_event, m_context.deadline); !status)
+        return status.error();
+    return *sum;
+}
+
+Status Updater::updateAlone(Update update)
+{
+    for (update.phase = 0; update.phase < m_phases; ++update.phase) {
+        if (update.phase > 0) {
+            if (const Status status = drain(m_context.queue, *m_event, m_context.deadline); !status)
+                return status;
+            m_norms->beginAll();
+        }
+        this->update(update);
+    }
+    return {};
+}
+
+void Updater::update(const Update &update)
+{
+    m_context.queue.update(*m_updates,
+                           {.learningRate = update.learningRate,
+                            .step = update.step + 1,
+                            .gradientScale = update.gradientScale,
+                            .phase = update.phase,
+                            .squares = m_norms->own(),
+                            .allSquares = m_norms->all()});
+}
+
+} // namespace planloom::runtime

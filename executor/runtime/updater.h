@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "engine/plan/training.h"
+#include "executor/runtime/compute_context.h"
+#include "executor/runtime/update_norms.h"
+
+#include <memory>
+
+namespace planloom::runtime {
+
+/// How this step updates parameters.
+struct Update {
+    std::int64_t step = 0;   ///< from 0
+    double learningRate = 0; ///< of this step, before the groups' factors
+    double gradientScale = 1;
+    int phase = 0; ///< of the rule's formula
+};
+
+/// The optimizer of one stage replica. Thread contract: one thread.
+class Updater {
+public:
+    /// @p norms must outlive it. Errors: BadInput, if the body was made for another rule; those of Device::allocate and
+    /// makeUpdates.
+    static Result<Updater> create(const program::Body &body, const ComputeContext &context, const plan::Optimizer &how,
+                                  const UpdateNorms &norms);
+
+    /// Gives a phase of the step to the queue. Between two phases, the norms are summed up over all ranks.
+    void update(const Update &update);
+    /// All phases, on a rank that trains alone; waits for the device between two. Errors: those of drain().
+    Status updateAlone(Update update);
+    /// The squared gradients that this rank answers for, summed up; waits for the device. Errors: those of drain().
+    Result<double> squaredGradientNorm();
+
+private:
+    Updater(const ComputeContext &context, const UpdateNorms &norms, int phases)
+        : m_context(context),
+          m_norms(&norms),
+          m_phases(phases)
+    {
+    }
+
+    ComputeContext m_context;
+    const UpdateNorms *m_norms;
+    int m_phases;
+    std::unique_ptr<device::Updates> m_updates;
+    std::unique_ptr<device::Updates> m_counted; ///< those that no other rank counts
+    device::Memory m_norm;
+    std::unique_ptr<device::Event> m_event;
+};
+
+} // namespace planloom::runtime

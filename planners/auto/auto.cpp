@@ -1,0 +1,463 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "planners/auto/auto.h"
+
+#include "planners/common/micro_batch.h"
+#include "planners/auto/cuts.h"
+#include "planners/auto/enumerate.h"
+#include "planners/auto/simulations.h"
+#include "planners/auto/space.h"
+#include "planners/interface/options.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+namespace planloom::planners::automatic {
+namespace {
+
+std::vector<std::string> namesOf(const std::vector<const Planner *> &planners)
+{
+    std::vector<std::string> names;
+    for (const Planner *planner : planners)
+        names.push_back(planner->name());
+    return names;
+}
+
+/// A part of the whole's progress.
+class Portion final : public Progress {
+public:
+    Portion(Progress &whole, double from, double to) : m_whole(whole), m_from(from), m_to(to) {}
+    void report(double fraction, std::string_view what) override
+    {
+        m_whole.report(m_from + (m_to - m_from) * std::clamp(fraction, 0.0, 1.0), what);
+    }
+    [[nodiscard]] bool stopped() const override { return m_whole.stopped(); }
+
+private:
+    Progress &m_whole;
+    double m_from;
+    double m_to;
+};
+
+/// Chunks of layers that a model with more than twice as many is cut between at first.
+constexpr std::size_t kCoarse = 32;
+
+struct Scored {
+    Sketch sketch;
+    Score score;
+};
+
+class Driver {
+public:
+    /// @p seeds: the planners of Settings::seeds, at least.
+    Driver(const Problem &problem, const Options &options, Settings settings, const std::vector<const Planner *> &seeds,
+           Progress &progress)
+        : m_problem(problem),
+          m_options(options),
+          m_settings(std::move(settings)),
+          m_seeds(seeds),
+          m_progress(progress),
+          m_costs(problem, m_settings.reserve, m_stages),
+          m_lines(deviceLines(*problem.subject.cluster, m_settings.windows)),
+          m_scorer(problem, m_costs, m_lines),
+          m_simulations(problem.subject, std::numeric_limits<std::size_t>::max(), m_stages)
+    {
+    }
+
+    Result<PlanReport> run()
+    {
+        if (const MemoryLimit limit = spread(); limit.factor() > 1)
+            return memoryBinds(*m_problem.subject.cluster, limit);
+        makeShapes();
+        seed(0, 0.3);
+        if (countAll() <= static_cast<double>(m_settings.exact))
+            searchWhole(0.3, 1);
+        else
+            searchLarge(0.3, 1);
+        if (m_simulations.best() == nullptr && !m_progress.stopped() && findsAny())
+            improve(m_settings.simulations / 2, 1, 1);
+        return report();
+    }
+
+    /// True if some plan fits; the first that does ends the search.
+    bool findsAny()
+    {
+        if (spread().factor() > 1)
+            return false;
+        const LayerGrid grid = coarseLayers(*m_problem.subject.costs, kCoarse);
+        for (const int zero : zeroLevels(m_problem, m_settings))
+            for (std::size_t line = 0; line < m_lines.size(); ++line)
+                for (const Degree &degree : automatic::degrees(m_problem, m_costs, m_settings.mostTensor))
+                    for (const std::int64_t count : microBatchCounts(m_problem)) {
+                        std::vector<Scored> sketches;
+                        sketchGroup(grid, {line, degree, count, plan::ScheduleKind::OneF1B, zero}, sketches);
+                        std::stable_sort(sketches.begin(), sketches.end(), [](const Scored &a, const Scored &b) {
+                            return a.score.fullest < b.score.fullest;
+                        });
+                        constexpr std::size_t kEmptiest = 2;
+                        simulate(sketches, 0, std::min(kEmptiest, sketches.size()));
+                        if (m_simulations.best() != nullptr || m_progress.stopped())
+                            return m_simulations.best() != nullptr;
+                    }
+        return false;
+    }
+
+private:
+    void makeShapes()
+    {
+        for (std::size_t line = 0; line < m_lines.size(); ++line)
+            for (const Degree &degree : degrees(m_problem, m_costs, m_settings.mostTensor))
+                for (const std::int64_t count : microBatchCounts(m_problem))
+                    for (const plan::ScheduleKind schedule : m_settings.cutSchedules())
+                        for (const int zero : zeroLevels(m_problem, m_settings))
+                            m_shapes.push_back({line, degree, count, schedule, zero});
+    }
+
+    [[nodiscard]] double countAll() const
+    {
+        double count = 0;
+        for (const Shape &shape : m_shapes)
+            count += sketchCount(m_costs.layers(), m_lines[shape.line].devices.size() / m_lines[shape.line].unit);
+        return count;
+    }
+
+    /// The other planners' answers. Where one finds none the search goes on without it.
+    void seed(double from, double to)
+    {
+        for (std::size_t i = 0; i < m_settings.seeds.size() && !m_progress.stopped(); ++i) {
+            const std::string &name = m_settings.seeds[i];
+            const auto planner =
+                std::find_if(m_seeds.begin(), m_seeds.end(), [&](const Planner *seed) { return seed->name() == name; });
+            const double step = (to - from) / static_cast<double>(m_settings.seeds.size());
+            Portion portion(m_progress, from + step * static_cast<double>(i), from + step * static_cast<double>(i + 1));
+            auto found = (*planner)->plan(m_problem, {}, portion);
+            if (found)
+                m_simulations.add({std::move(found->plan), std::move(found->predicted), name, 0});
+        }
+    }
+
+    // --- Small problems: every plan, those first that may be fastest -----------------------------------------------
+
+    void searchWhole(double from, double to)
+    {
+        std::vector<Scored> all;
+        for (const Shape &shape : m_shapes)
+            everySketch(shape, m_lines[shape.line], m_costs.layers(), [&](const Sketch &sketch) {
+                if (m_settings.mostStages == 0 || sketch.parts.size() <= m_settings.mostStages)
+                    if (const Score score = m_scorer.score(sketch); score.seconds < kNever)
+                        all.push_back({sketch, score});
+                return !m_progress.stopped();
+            });
+        m_scored += all.size();
+        std::stable_sort(all.begin(), all.end(),
+                         [](const Scored &a, const Scored &b) { return a.score.bound < b.score.bound; });
+        constexpr std::size_t kBatch = 64;
+        std::size_t next = 0;
+        for (; next < all.size() && all[next].score.bound < m_simulations.bestSeconds() && !m_progress.stopped();
+             next += kBatch) {
+            m_progress.report(from + (to - from) * static_cast<double>(next) / static_cast<double>(all.size()),
+                              describe());
+            simulate(all, next, std::min(all.size(), next + kBatch));
+        }
+        m_exact = !m_progress.stopped();
+        if (m_exact && m_settings.anyOrder()) // orders that were not enumerated, from the best that were
+            improve(m_settings.simulations / 2, to, to);
+        m_bound = m_exact ? m_simulations.bestSeconds() : next < all.size() ? all[next].score.bound : 0;
+    }
+
+    void simulate(const std::vector<Scored> &scored, std::size_t begin, std::size_t end)
+    {
+        std::vector<plan::Plan> plans;
+        for (std::size_t i = begin; i < end; ++i)
+            plans.push_back(planOf(scored[i].sketch, m_scorer, m_options));
+        m_simulations.run(std::move(plans), "auto", m_progress);
+    }
+
+    // --- Large problems: best cuts per shape, then steps from the best --------------------------------------------
+
+    void searchLarge(double from, double to)
+    {
+        double early = from;
+        if (m_costs.layers() > 2 * kCoarse) {
+            early = from + 0.2 * (to - from);
+            searchPromising(from, early);
+        }
+        m_bounds = true;
+        const double middle = early + 0.6 * (to - early);
+        const std::vector<Scored> sketches = sketchShapes(everyLayer(m_costs.layers()), early, middle);
+        simulateBest(sketches, m_settings.simulations / 2, middle, 0.5 * (middle + to));
+        improve(m_settings.simulations / 2, 0.5 * (middle + to), to);
+    }
+
+    /// An answer soon, that the rest of the search has to beat: the shapes that look best on coarse layers, cut
+    /// exactly.
+    void searchPromising(double from, double to)
+    {
+        constexpr std::size_t kShapes = 8;
+        std::vector<Scored> coarse =
+            sketchShapes(coarseLayers(*m_problem.subject.costs, kCoarse), from, 0.5 * (from + to));
+        sortByEstimate(coarse);
+        std::set<Shape> shapes;
+        std::vector<Scored> sketches;
+        for (auto scored = coarse.begin(); scored != coarse.end() && shapes.size() < kShapes && !m_progress.stopped();
+             ++scored) {
+            Shape shape = scored->sketch.shape;
+            shape.schedule = plan::ScheduleKind::OneF1B; // the table is for all of them
+            if (shapes.insert(shape).second)
+                sketchGroup(everyLayer(m_costs.layers()), shape, sketches);
+        }
+        simulateBest(sketches, m_settings.simulations / 16, 0.5 * (from + to), to);
+        improve(m_settings.simulations / 8, to, to);
+    }
+
+    static void sortByEstimate(std::vector<Scored> &sketches)
+    {
+        std::stable_sort(sketches.begin(), sketches.end(),
+                         [](const Scored &a, const Scored &b) { return a.score.seconds < b.score.seconds; });
+    }
+
+    void simulateBest(std::vector<Scored> sketches, std::size_t simulations, double from, double to)
+    {
+        sortByEstimate(sketches);
+        constexpr std::size_t kBatch = 16;
+        const std::size_t most = std::min(sketches.size(), simulations);
+        for (std::size_t i = 0; i < most && !m_progress.stopped(); i += kBatch) {
+            m_progress.report(from + (to - from) * static_cast<double>(i) / static_cast<double>(most), describe());
+            simulate(sketches, i, std::min(most, i + kBatch));
+        }
+    }
+
+    /// Best cuts of every shape that may beat the best so far, at the problem's ZeRO level; at higher ones where that
+    /// leaves devices too full.
+    std::vector<Scored> sketchShapes(const LayerGrid &grid, double from, double to)
+    {
+        std::vector<Scored> sketches;
+        m_bound = m_bounds ? kNever : 0;
+        for (const int zero : zeroLevels(m_problem, m_settings)) {
+            sketchLevel(grid, zero, from, to, sketches);
+            const auto recomputes = [](const Scored &scored) {
+                return std::any_of(scored.sketch.parts.begin(), scored.sketch.parts.end(),
+                                   [](const Part &part) { return part.recompute; });
+            };
+            if (m_progress.stopped() || std::any_of(sketches.begin(), sketches.end(), [&](const Scored &scored) {
+                    return !recomputes(scored);
+                }))
+                break;
+        }
+        if (m_progress.stopped())
+            m_bound = 0;
+        return sketches;
+    }
+
+    void sketchLevel(const LayerGrid &grid, int zero, double from, double to, std::vector<Scored> &sketches)
+    {
+        const std::vector<Degree> degrees = automatic::degrees(m_problem, m_costs, m_settings.mostTensor);
+        const std::vector<std::int64_t> counts = microBatchCounts(m_problem);
+        const double groups = static_cast<double>(m_lines.size() * degrees.size() * counts.size());
+        double done = 0;
+        for (std::size_t line = 0; line < m_lines.size(); ++line)
+            for (const Degree &degree : degrees)
+                for (const std::int64_t count : counts) {
+                    m_progress.report(from + (to - from) * done++ / groups, describe());
+                    if (m_progress.stopped())
+                        return;
+                    sketchGroup(grid, {line, degree, count, plan::ScheduleKind::OneF1B, zero}, sketches);
+                }
+    }
+
+    /// Shapes that differ in the schedule only share a table.
+    void sketchGroup(const LayerGrid &grid, Shape shape, std::vector<Scored> &sketches)
+    {
+        const int mostZero = m_bounds ? zeroLevels(m_problem, m_settings).back() : shape.zero;
+        const StageTable table(m_scorer, shape, mostZero, grid, m_progress);
+        m_tableBytes = std::max(m_tableBytes, table.bytes());
+        if (m_bounds) {
+            const LeastSeconds least = leastSeconds(m_scorer, table, shape, mostZero, m_progress);
+            m_bound = std::min(m_bound, m_settings.anyOrder() ? least.anyOrder : least.inOrder);
+            if (least.inOrder >= m_simulations.bestSeconds())
+                return;
+        }
+        const std::size_t most = m_settings.mostStages > 0 ? m_settings.mostStages : m_costs.layers();
+        for (const plan::ScheduleKind schedule : m_settings.cutSchedules()) {
+            shape.schedule = schedule;
+            // Sketches estimated far above the best so far will not be simulated.
+            constexpr double kFar = 1.2;
+            for (Sketch &sketch :
+                 bestCuts(m_scorer, table, shape, most, kFar * m_simulations.bestSeconds(), m_progress)) {
+                const Score score = m_scorer.score(sketch);
+                ++m_scored;
+                sketches.push_back({std::move(sketch), score});
+            }
+        }
+    }
+
+    /// Steps from the best few plans as long as one helps and @p simulations last: first changes of the whole plan,
+    /// then of a stage or a boundary.
+    void improve(std::size_t simulations, double from, double to)
+    {
+        const std::size_t budget = m_simulations.count() + simulations;
+        bool better = true;
+        for (std::size_t round = 0; better && !m_progress.stopped() && m_simulations.count() < budget; ++round) {
+            m_progress.report(from + (to - from) * static_cast<double>(round) / static_cast<double>(round + 4),
+                              describe());
+            better = false;
+            for (const auto &changed : {variants, neighbours}) {
+                constexpr std::size_t kFrom = 4;
+                std::vector<plan::Plan> starts;
+                for (std::size_t i = 0; i < std::min(kFrom, m_simulations.kept().size()); ++i)
+                    starts.push_back(m_simulations.kept()[i].plan);
+                for (const plan::Plan &start : starts)
+                    if (m_simulations.count() < budget)
+                        better = m_simulations.run(changed(start, m_problem, m_settings), "auto", m_progress) || better;
+            }
+        }
+    }
+
+    // --- The answer ------------------------------------------------------------------------------------------------
+
+    [[nodiscard]] std::string describe() const
+    {
+        const Simulated *best = m_simulations.best();
+        return best != nullptr
+            ? fmt::format("best so far {} ({})", format(Seconds(best->seconds())), plan::notation(best->plan))
+            : "nothing that fits yet";
+    }
+
+    Result<PlanReport> report()
+    {
+        const Simulated *best = m_simulations.best();
+        if (best == nullptr) {
+            if (m_progress.stopped())
+                return cancelled("stopped before a plan was found");
+            if (m_simulations.tightest())
+                return memoryBinds(*m_problem.subject.cluster, *m_simulations.tightest());
+            return infeasible("no plan fits: by the estimate every cut of the layers leaves a device too full; use "
+                              "more devices, a smaller --micro-batch or a larger max_tensor");
+        }
+        PlanReport report;
+        report.plan = best->plan;
+        report.plan.planner = emptyPlan(m_problem, "auto", m_options).planner;
+        report.plan.predictedJson = simulate::toJson(best->report);
+        report.predicted = best->report;
+        const double bound = std::min(m_bound, best->seconds());
+        report.plan.estimate = {{"iteration_seconds", best->seconds()},
+                                {"exact", m_exact ? 1 : 0},
+                                {"plans_scored", static_cast<double>(m_scored)},
+                                {"plans_simulated", static_cast<double>(m_simulations.count())},
+                                {"search_bytes", static_cast<double>(m_tableBytes)},
+                                {"speedup_over_one_device", best->report.speedupOverOneDevice}};
+        if (bound > 0) { // nothing is proven of a search that was stopped
+            report.plan.estimate["lower_bound_seconds"] = bound;
+            report.plan.estimate["gap"] = best->seconds() / bound - 1;
+        }
+        for (std::size_t i = 1; i < m_simulations.kept().size() && i <= 10; ++i)
+            report.alternatives.push_back({m_simulations.kept()[i].plan, m_simulations.kept()[i].seconds()});
+        for (const Simulated &known : m_simulations.front())
+            report.pareto.push_back({known.plan, known.seconds(), known.peakBytes});
+        report.complete = !m_progress.stopped();
+        return report;
+    }
+
+    /// The lower bound of all plans.
+    [[nodiscard]] MemoryLimit spread() const
+    {
+        std::vector<DeviceId> devices;
+        for (const cluster::Device &device : m_problem.subject.cluster->devices())
+            devices.push_back(device.id);
+        return spreadMemory(*m_problem.subject.costs, m_costs.memory(), devices);
+    }
+
+    const Problem &m_problem;
+    const Options &m_options;
+    Settings m_settings;
+    const std::vector<const Planner *> &m_seeds;
+    Progress &m_progress;
+    compile::StageCache m_stages;
+    StageCosts m_costs;
+    std::vector<DeviceLine> m_lines;
+    Scorer m_scorer;
+    Simulations m_simulations;
+    std::vector<Shape> m_shapes;
+    std::size_t m_scored = 0;
+    double m_bound = 0;
+    std::size_t m_tableBytes = 0;
+    bool m_bounds = false; ///< the current search gives bounds, too
+    bool m_exact = false;
+};
+
+/// On more devices only the planners that answer within seconds there are asked.
+constexpr std::size_t kFewDevices = 64;
+
+Result<Settings> read(const Options &options, const std::vector<OptionInfo> &known,
+                      const std::vector<const Planner *> &planners, std::size_t devices)
+{
+    OptionReader reader(options, known);
+    Settings settings;
+    std::vector<std::string> seeds = namesOf(planners);
+    seeds.insert(seeds.end(), {"auto", "none"});
+    settings.seeds = reader.choices("seeds", seeds);
+    std::erase(settings.seeds, "none");
+    if (std::erase(settings.seeds, "auto") > 0)
+        settings.seeds = devices <= kFewDevices
+            ? namesOf(planners)
+            : std::vector<std::string>{"data-parallel", "gpipe", "pipedream", "spp", "whale"};
+    for (const std::string &name :
+         reader.choices("schedules", {"gpipe", "1f1b", "dapple-a", "dapple-b", "zb-h1", "interleaved-1f1b"}))
+        settings.schedules.push_back(*plan::scheduleFromName(name));
+    settings.interleave = std::erase(settings.schedules, plan::ScheduleKind::Interleaved1F1B) > 0;
+    if (settings.cutSchedules().empty())
+        return badInput("option schedules needs one of gpipe, 1f1b, dapple-a and dapple-b, from which zero-bubble and "
+                        "interleaved plans are made; add 1f1b");
+    settings.mostStages = static_cast<std::size_t>(reader.integer("max_stages", 0, 1 << 20));
+    settings.mostTensor = static_cast<int>(reader.integer("max_tensor", 0, 1 << 20));
+    settings.zero = reader.choice("zero", {"search", "keep"}) == "search";
+    settings.windows = static_cast<std::size_t>(reader.integer("windows", 1, 64));
+    settings.simulations = static_cast<std::size_t>(reader.integer("simulations", 2, 1 << 30));
+    settings.exact = static_cast<std::size_t>(reader.integer("exact", 0, 1 << 30));
+    settings.reserve = reader.number("memory_reserve", 0, 0.9);
+    if (!reader.status())
+        return reader.status().error();
+    return settings;
+}
+
+} // namespace
+
+std::vector<OptionInfo> AutoPlanner::options() const
+{
+    return {{"seeds", "auto",
+             fmt::format("planners whose answers begin the search, by commas, or none; auto: all of them, on more than "
+                         "{} devices the quick ones",
+                         kFewDevices)},
+            {"schedules", "1f1b,dapple-b,zb-h1,interleaved-1f1b",
+             "orders of passes to search, by commas: gpipe, 1f1b, dapple-a, dapple-b, zb-h1, interleaved-1f1b; or all"},
+            {"max_stages", "0", "most pipeline stages; 0: any number", "0"},
+            {"max_tensor", "0", "most devices that share the tensors of a replica; 0: those of a machine", "0"},
+            {"zero", "search", "search: levels from --zero up to 3; keep: --zero as it is", "search"},
+            {"windows", "16", "parts that the line of devices is cut into at most; the search costs their square"},
+            {"simulations", "512", "plans that are simulated beside the seeds"},
+            {"exact", "20000", "a space of at most this many plans is searched whole"},
+            {"memory_reserve", "0.05", "share of a device's memory left to driver, libraries and fragmentation"}};
+}
+
+Result<PlanReport> AutoPlanner::plan(const Problem &problem, const Options &options, Progress &progress) const
+{
+    if (Status status = validate(problem); !status)
+        return status.error();
+    Result<Settings> settings = read(options, this->options(), m_seeds, problem.subject.cluster->devices().size());
+    if (!settings)
+        return settings.error();
+    Result<PlanReport> report = Driver(problem, options, *std::move(settings), m_seeds, progress).run();
+    if (report)
+        progress.report(1, "done");
+    return report;
+}
+
+bool AutoPlanner::fits(const Problem &problem, const Options &options, Progress &progress) const
+{
+    const Result<Settings> settings =
+        read(options, this->options(), m_seeds, problem.subject.cluster->devices().size());
+    return validate(problem) && settings && Driver(problem, options, *settings, m_seeds, progress).findsAny();
+}
+
+} // namespace planloom::planners::automatic

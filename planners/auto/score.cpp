@@ -1,0 +1,289 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "planners/auto/score.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace planloom::planners::automatic {
+
+using plan::ScheduleKind;
+namespace {
+
+constexpr double kInstant = 1e-15; ///< seconds; layers may cost nothing
+
+} // namespace
+
+Scorer::Scorer(const Problem &problem, StageCosts &costs, const std::vector<DeviceLine> &lines)
+    : m_problem(problem),
+      m_costs(costs),
+      m_lines(lines),
+      m_halfDuplex(!problem.subject.cluster->fullDuplex())
+{
+    const cluster::Cluster &cluster = *problem.subject.cluster;
+    m_usable.assign(cluster.types().size(), 0);
+    for (const cluster::Device &device : cluster.devices())
+        m_usable[device.type] = costs.memory().usable(device.id);
+    for (const DeviceLine &line : lines) {
+        m_links.emplace_back(*problem.subject.costs, line);
+        std::vector<std::vector<std::uint32_t>> counts(cluster.types().size(), std::vector<std::uint32_t>(1, 0));
+        for (const DeviceId device : line.devices)
+            for (std::size_t type = 0; type < counts.size(); ++type)
+                counts[type].push_back(counts[type].back() + (cluster.device(device).type == type ? 1U : 0U));
+        m_counts.push_back(std::move(counts));
+    }
+}
+
+std::size_t Scorer::countOf(std::size_t line, std::size_t type, std::size_t begin, std::size_t end) const
+{
+    return m_counts[line][type][end] - m_counts[line][type][begin];
+}
+
+std::int64_t Scorer::inFlight(const Shape &shape, std::size_t stagesFromHere)
+{
+    const auto behind = static_cast<std::int64_t>(stagesFromHere);
+    switch (shape.schedule) {
+    case ScheduleKind::GPipe: return shape.microBatches;
+    case ScheduleKind::DappleB: return std::min(shape.microBatches, 2 * behind - 1);
+    default: return std::min(shape.microBatches, behind);
+    }
+}
+
+bool Scorer::passes(const Shape &shape, const Part &part, StageTimes &times)
+{
+    const auto replicas = static_cast<double>(part.devices() / static_cast<std::size_t>(shape.degree.tensor));
+    const std::size_t type = m_problem.subject.cluster->device(m_lines[shape.line].devices[part.begin]).type;
+    const double batch = microBatch(shape);
+    const bool exact = m_costs.proportional();
+    const double large = exact ? batch / replicas : std::ceil(std::ceil(batch) / replicas);
+    const double small = exact ? large : std::ceil(std::floor(batch) / replicas);
+    if (std::floor(batch) < replicas)
+        return false;
+    const auto whole = m_costs.times(type, shape.degree, large);
+    const auto rest = m_costs.times(type, shape.degree, small);
+    if (!whole || !rest)
+        return false;
+    const auto pass = [&part](const LayerTimes &t) {
+        return t.forward.of(part.first, part.last) * (part.recompute ? 2 : 1) + t.backward.of(part.first, part.last);
+    };
+    times.forward = (*rest)->forward.of(part.first, part.last);
+    times.backward = (*rest)->backward.of(part.first, part.last);
+    const auto larger = exact ? 0.0 : static_cast<double>(m_problem.globalBatch % shape.microBatches);
+    const double smaller = static_cast<double>(shape.microBatches) - larger;
+    times.work = larger * pass(**whole) + smaller * pass(**rest);
+    times.leastForward = (*rest)->busyForward.of(part.first, part.last);
+    times.leastBackward = (*rest)->busyBackward.of(part.first, part.last);
+    // Recomputation is less than a forward pass: operators whose results backward does not read are left out.
+    const auto busy = [&](const LayerTimes &t) {
+        return t.busyForward.of(part.first, part.last) * (part.recompute && exact ? 2 : 1)
+            + t.busyBackward.of(part.first, part.last);
+    };
+    times.leastWork = larger * busy(**whole) + smaller * busy(**rest);
+    return true;
+}
+
+std::vector<double> Scorer::shares(const Shape &shape, const Part &part)
+{
+    const cluster::Cluster &cluster = *m_problem.subject.cluster;
+    const std::vector<DeviceId> &devices = m_lines[shape.line].devices;
+    const double even = microBatch(shape) / static_cast<double>(part.devices());
+    std::vector<double> speeds;
+    double sum = 0;
+    for (std::size_t d = part.begin; d < part.end; ++d) {
+        const auto times = m_costs.times(cluster.device(devices[d]).type, shape.degree,
+                                         m_costs.proportional() ? even : std::ceil(even));
+        const double seconds =
+            times ? (*times)->forward.of(part.first, part.last) + (*times)->backward.of(part.first, part.last) : 0;
+        speeds.push_back(seconds > 0 ? 1 / seconds : 1);
+        sum += speeds.back();
+    }
+    for (double &speed : speeds)
+        speed /= sum;
+    return speeds;
+}
+
+/// Replicas of several types share a micro-batch in proportion to their speed (Whale §5), so that all take equally
+/// long.
+bool Scorer::mixedPasses(const Shape &shape, const Part &part, StageTimes &times)
+{
+    if (shape.degree.tensor > 1)
+        return false;
+    const double batch = microBatch(shape);
+    const double even = batch / static_cast<double>(part.devices());
+    if (std::floor(batch) < static_cast<double>(part.devices()))
+        return false;
+    double forwards = 0; // micro-batches a second
+    double backwards = 0;
+    double passes = 0;
+    for (std::size_t type = 0; type < m_counts[shape.line].size(); ++type) {
+        const std::size_t count = countOf(shape.line, type, part.begin, part.end);
+        if (count == 0)
+            continue;
+        const double slice = m_costs.proportional() ? even : std::ceil(even);
+        const auto found = m_costs.times(type, shape.degree, slice);
+        if (!found)
+            return false;
+        const double forward = (*found)->forward.of(part.first, part.last);
+        const double backward = (*found)->backward.of(part.first, part.last);
+        const double share = static_cast<double>(count) * slice / batch;
+        forwards += share / std::max(forward, kInstant);
+        backwards += share / std::max(backward, kInstant);
+        passes += share / std::max(forward * (part.recompute ? 2 : 1) + backward, kInstant);
+    }
+    times.forward = 1 / forwards;
+    times.backward = 1 / backwards;
+    times.work = static_cast<double>(shape.microBatches) / passes;
+    times.leastForward = times.forward;
+    times.leastBackward = times.backward;
+    times.leastWork = part.recompute && !m_costs.proportional()
+        ? static_cast<double>(shape.microBatches) * (times.forward + times.backward)
+        : times.work;
+    return true;
+}
+
+void Scorer::updates(const Shape &shape, const Part &part, StageTimes &times)
+{
+    const cost::CostModel &costs = *m_problem.subject.costs;
+    const std::size_t type = m_problem.subject.cluster->device(m_lines[shape.line].devices[part.begin]).type;
+    const double bytes = static_cast<double>(costs.parameterBytes(part.first, part.last).value()) / shape.degree.tensor;
+    const double replicas = static_cast<double>(part.devices()) / shape.degree.tensor;
+    const std::size_t unit = m_lines[shape.line].unit;
+    times.allReduce = m_links[shape.line].allReduce(part.begin / unit, part.end / unit, shape.degree.tensor, bytes);
+    const Links::Exchange &least =
+        m_links[shape.line].exchangeAtLeast(part.begin / unit, part.end / unit, shape.degree.tensor);
+    times.leastReduce = std::min(least.reduce, least.scatter + least.gather) * bytes;
+    times.leastScatter = least.scatter * bytes;
+    times.leastGather = least.gather * bytes;
+    if (shape.zero
+        >= 2) // reduced once a micro-batch instead of once a step; level 3 gathers parameters in both passes, too
+        times.allReduce *=
+            (shape.zero == 3 ? 1.5 : 0.5) * static_cast<double>(shape.microBatches) + (shape.zero == 2 ? 0.5 : 0);
+    times.optimizer = costs
+                          .optimizerStep(Bytes(static_cast<std::int64_t>(shape.zero > 0 ? bytes / replicas : bytes)),
+                                         m_problem.optimizer.rule.footprint().streams, type)
+                          .value();
+}
+
+std::optional<StageTimes> Scorer::stage(const Shape &shape, const Part &part)
+{
+    const auto tensor = static_cast<std::size_t>(shape.degree.tensor);
+    if (part.devices() == 0 || part.devices() % tensor != 0)
+        return std::nullopt;
+    StageTimes times;
+    const std::size_t type = m_problem.subject.cluster->device(m_lines[shape.line].devices[part.begin]).type;
+    const bool alike = countOf(shape.line, type, part.begin, part.end) == part.devices();
+    if (!(alike ? passes(shape, part, times) : mixedPasses(shape, part, times)))
+        return std::nullopt;
+    updates(shape, part, times);
+    return times;
+}
+
+double Scorer::transfer(const Shape &shape, const Part &before, const Part &after)
+{
+    const std::size_t unit = m_lines[shape.line].unit;
+    return m_links[shape.line].transfer(before.begin / unit, before.end / unit, after.end / unit,
+                                        m_costs.memory().cutBytes(after.first) * microBatch(shape));
+}
+
+CutTimes Scorer::leastTransfer(const Shape &shape, double bytes, std::size_t a, std::size_t b, std::size_t c)
+{
+    const Links::Crossing &rates = m_links[shape.line].crossingAtLeast(a, b, c);
+    const double batch = microBatch(shape);
+    const double smallest = bytes * (m_costs.proportional() ? batch : std::floor(batch));
+    const double all = bytes * static_cast<double>(m_problem.globalBatch);
+    return {rates.there * smallest, rates.back * smallest,
+            all * (m_halfDuplex ? rates.there + rates.back : std::max(rates.there, rates.back))};
+}
+
+Scorer::Memory Scorer::memory(const Shape &shape, const Part &part) const
+{
+    const StageCosts::RunBytes &bytes = m_costs.bytes(part.first, part.last, part.recompute);
+    const double tensor = shape.degree.tensor;
+    const double replicas = static_cast<double>(part.devices()) / tensor;
+    const double slice =
+        m_costs.proportional() ? microBatch(shape) / replicas : std::ceil(microBatch(shape) / replicas);
+    const double copies = 2.0 + m_problem.optimizer.rule.footprint().states;
+    // Of parameters + gradients + moments, what level z leaves whole: all, but for moments (1), gradients (2),
+    // parameters (3).
+    const double whole = shape.zero == 0 ? copies : shape.zero == 1 ? 2 : shape.zero == 2 ? 1 : 0;
+    const double kept = bytes.persistent / tensor * (whole / copies + (1 - whole / copies) / replicas);
+    // Activations between the blocks are whole on every device unless they are split along the tokens (Korthikanti et
+    // al., 2022, table 2).
+    const double split = tensor == 1 || shape.degree.sequence ? 1 / tensor : (10.0 + 24.0 / tensor) / 34.0;
+    double room = kNever;
+    for (std::size_t type = 0; type < m_counts[shape.line].size(); ++type)
+        if (countOf(shape.line, type, part.begin, part.end) > 0)
+            room = std::min(room, m_usable[type]);
+    return {(kept + (bytes.once + bytes.perSample * slice) * split) / room, bytes.keptPerSample * slice * split / room};
+}
+
+Score scoreOf(const Shape &shape, std::span<const StageTimes> stages, std::span<const double> links,
+              std::span<const CutTimes> cuts, bool halfDuplex)
+{
+    const auto count = static_cast<double>(shape.microBatches);
+    const std::size_t last = stages.size() - 1;
+    double ends = 0; // from a stage's first forward to its last backward
+    double trip = 0; // one micro-batch's way to the last stage and back
+    for (std::size_t s = stages.size(); s-- > 0;) {
+        const StageTimes &stage = stages[s];
+        const double link = s < last ? links[s] : 0;
+        trip += stage.forward + stage.backward + 2 * link;
+        const double serial = s < last ? stage.forward + stage.backward + 2 * link + ends : 0;
+        const double line = s < last ? stage.forward + stage.backward + count * link * (halfDuplex ? 2 : 1) : 0;
+        const double window = trip * count / static_cast<double>(Scorer::inFlight(shape, stages.size() - s));
+        ends = std::max({stage.work, serial, line, shape.schedule == ScheduleKind::GPipe ? 0 : window});
+    }
+    Score score;
+    score.seconds = 0;
+    double drain = 0; // time of the stages before after this one is done
+    double fill = 0;  // their time before it begins
+    double onlyPasses = 0;
+    for (std::size_t s = 0; s < stages.size(); ++s) {
+        const StageTimes &stage = stages[s];
+        score.seconds = std::max(score.seconds, ends - drain + stage.allReduce + stage.optimizer);
+        const bool sharded = shape.zero == 3;
+        score.bound = std::max({score.bound, fill + stage.leastWork + onlyPasses,
+                                fill + (sharded ? stage.leastSharded(count) : stage.leastExchanged()),
+                                sharded ? count * (stage.leastGather + stage.leastScatter) : 0});
+        if (s == last)
+            break;
+        score.bound =
+            std::max(score.bound, fill + stage.leastForward + cuts[s].lane + stage.leastBackward + onlyPasses);
+        drain += stage.backward + links[s];
+        fill += stage.leastForward + cuts[s].there;
+        onlyPasses += stage.leastBackward + cuts[s].back;
+    }
+    return score;
+}
+
+Score Scorer::score(const Sketch &sketch)
+{
+    std::vector<StageTimes> times;
+    std::vector<double> links;
+    std::vector<CutTimes> cuts;
+    const std::size_t unit = m_lines[sketch.shape.line].unit;
+    times.reserve(sketch.parts.size());
+    double fullest = 0;
+    for (std::size_t s = 0; s < sketch.parts.size(); ++s) {
+        const auto stage = this->stage(sketch.shape, sketch.parts[s]);
+        if (!stage)
+            return {};
+        times.push_back(*stage);
+        const Memory memory = this->memory(sketch.shape, sketch.parts[s]);
+        fullest =
+            std::max(fullest,
+                     memory.fixed
+                         + memory.perMicroBatch * static_cast<double>(inFlight(sketch.shape, sketch.parts.size() - s)));
+        if (s == 0)
+            continue;
+        const Part &before = sketch.parts[s - 1];
+        const Part &behind = sketch.parts[s];
+        links.push_back(transfer(sketch.shape, before, behind));
+        cuts.push_back(leastTransfer(sketch.shape, m_costs.memory().cutBytes(behind.first), before.begin / unit,
+                                     before.end / unit, behind.end / unit));
+    }
+    Score score = scoreOf(sketch.shape, times, links, cuts, m_halfDuplex);
+    score.fullest = fullest;
+    return score;
+}
+
+} // namespace planloom::planners::automatic

@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "planners/auto/stage_costs.h"
+
+#include "engine/compile/stage_model.h"
+#include "engine/sharding/megatron.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <numeric>
+
+namespace planloom::planners::automatic {
+namespace {
+
+/// The first devices of type @p type that lie in one node.
+std::vector<DeviceId> neighbours(const cluster::Cluster &cluster, std::size_t type, std::size_t count)
+{
+    for (const cluster::Node &node : cluster.nodes()) {
+        std::vector<DeviceId> found;
+        for (const DeviceId device : node.devices)
+            if (cluster.device(device).type == type && found.size() < count)
+                found.push_back(device);
+        if (found.size() == count)
+            return found;
+    }
+    return {};
+}
+
+/// Times of passes, by stage: forward and backward, all of it and computing alone.
+using StageSeconds = std::array<std::vector<double>, 4>;
+
+StageSeconds secondsOf(compile::PassClock &clock, std::size_t stages, double samples)
+{
+    StageSeconds seconds;
+    for (std::size_t s = 0; s < stages; ++s) {
+        const compile::PassClock::Passes passes = clock.of(s, samples);
+        seconds[0].push_back(passes.forward.whole.value());
+        seconds[1].push_back(passes.backward.whole.value());
+        seconds[2].push_back(passes.forward.computing.value());
+        seconds[3].push_back(passes.backward.computing.value());
+    }
+    return seconds;
+}
+
+/// Beginnings of stages of two layers each, the first of which begins at @p from.
+std::vector<std::size_t> pairs(std::size_t layers, std::size_t from)
+{
+    std::vector<std::size_t> begins{0};
+    for (std::size_t i = from; i < layers; i += 2)
+        if (i > 0)
+            begins.push_back(i);
+    return begins;
+}
+
+} // namespace
+
+PassTimes::PassTimes(const std::vector<double> &layers, std::vector<double> saved)
+    : m_sums{0},
+      m_saved(std::move(saved))
+{
+    for (std::size_t i = 0; i < layers.size(); ++i)
+        m_sums.push_back(m_sums.back() + layers[i] - m_saved[i]);
+    m_saved.push_back(0);
+}
+
+StageCosts::StageCosts(const Problem &problem, double reserve, compile::StageCache &stages)
+    : m_problem(problem),
+      m_stages(stages),
+      m_memory(*problem.subject.costs, problem.optimizer, reserve),
+      m_proportional(graph::isLayerProfile(*problem.subject.graph))
+{
+    sumBytes();
+}
+
+void StageCosts::sumBytes()
+{
+    const auto bytesOf = [this](std::size_t first, std::size_t last,
+                                bool recompute) { // a footprint is linear in the samples
+        const StageFootprint none = m_memory.footprint(first, last, 0, recompute);
+        const StageFootprint one = m_memory.footprint(first, last, 1, recompute);
+        const double persistent = m_memory.persistent(first, last);
+        return RunBytes{persistent, none.fixed - persistent, one.fixed - none.fixed, one.perMicroBatch};
+    };
+    for (auto &list : m_bytes)
+        list.resize(layers() * layers());
+    for (std::size_t first = 0; first < layers(); ++first) {
+        double inputs = 0;      // kept by layers that recompute one by one
+        double largestKept = 0; // kept in addition by the largest of them
+        for (std::size_t last = first + 1; last <= layers(); ++last) {
+            const double input = m_memory.cutBytes(last - 1);
+            inputs += input;
+            largestKept = std::max(largestKept, m_memory.footprint(last - 1, last, 1, false).perMicroBatch - input);
+            const RunBytes plain = bytesOf(first, last, false);
+            RunBytes again = bytesOf(first, last, true);
+            if (recomputed() == plan::Recompute::Layers) {
+                again.perSample += largestKept - (plain.keptPerSample - m_memory.cutBytes(first));
+                again.keptPerSample = inputs;
+            }
+            m_bytes[0][first * layers() + last - 1] = plain;
+            m_bytes[1][first * layers() + last - 1] = again;
+        }
+    }
+}
+
+const std::map<std::string, std::string> &StageCosts::pins(const Degree &degree)
+{
+    const auto [entry, isNew] = m_pins.try_emplace(degree);
+    if (isNew && degree.tensor > 1) {
+        sharding::Mesh mesh;
+        mesh.sizes = {1, degree.tensor};
+        for (const auto &[tensor, sbp] :
+             sharding::megatronPins(*m_problem.subject.graph, mesh, {degree.sequence, false}))
+            entry->second[tensor] = sharding::toText(sbp);
+    }
+    return entry->second;
+}
+
+Result<const LayerTimes *> StageCosts::times(std::size_t type, const Degree &degree, double samples)
+{
+    auto &entry = m_times[{type, degree, samples}];
+    if (!entry)
+        entry = std::make_unique<Result<LayerTimes>>(m_proportional ? Result<LayerTimes>(whole(type, samples))
+                                                                    : probed(type, degree, samples));
+    if (!*entry)
+        return entry->error();
+    return &**entry;
+}
+
+LayerTimes StageCosts::whole(std::size_t type, double samples) const
+{
+    const cost::CostModel &costs = *m_problem.subject.costs;
+    std::vector<double> forward, backward;
+    for (std::size_t i = 0; i < layers(); ++i) {
+        forward.push_back(costs.forward(i, i + 1, samples, type).value());
+        backward.push_back(costs.backward(i, i + 1, samples, type).value());
+    }
+    return {PassTimes(forward), PassTimes(backward), PassTimes(forward), PassTimes(backward)};
+}
+
+Result<compile::PassClock> StageCosts::probe(std::size_t type, const Degree &degree,
+                                             const std::vector<std::size_t> &begins)
+{
+    plan::Plan probe = emptyPlan(m_problem, "auto", {});
+    probe.globalBatch = 1;
+    probe.microBatches = 1;
+    probe.bucketBytes = 0;
+    probe.schedule.kind = plan::ScheduleKind::GPipe;
+    const std::vector<DeviceId> devices =
+        neighbours(*m_problem.subject.cluster, type, static_cast<std::size_t>(degree.tensor));
+    if (devices.empty())
+        return infeasible(fmt::format("no machine has {} devices of one type", degree.tensor));
+    for (std::size_t i = 0; i < begins.size(); ++i) {
+        plan::Stage stage;
+        stage.name = fmt::format("layer{}", begins[i]);
+        stage.firstLayer = begins[i];
+        stage.lastLayer = i + 1 < begins.size() ? begins[i + 1] : layers();
+        stage.devices = devices;
+        if (degree.tensor > 1) {
+            stage.mesh = {1, degree.tensor};
+            stage.shardings = pins(degree);
+        }
+        probe.stages.push_back(std::move(stage));
+    }
+    return compile::PassClock::make(std::move(probe), m_problem.subject, &m_stages);
+}
+
+Result<StageCosts::Probes> StageCosts::makeProbes(std::size_t type, const Degree &degree)
+{
+    std::vector<std::size_t> each(layers());
+    std::iota(each.begin(), each.end(), std::size_t{0});
+    auto single = probe(type, degree, each);
+    if (!single)
+        return single.error();
+    Probes probes{*std::move(single), {}};
+    for (const std::size_t from : {std::size_t{0}, std::size_t{1}}) {
+        const std::vector<std::size_t> begins = pairs(layers(), from);
+        auto joined = probe(type, degree, begins);
+        if (!joined)
+            return joined.error();
+        probes.joined.push_back({begins, *std::move(joined)});
+    }
+    return probes;
+}
+
+Result<LayerTimes> StageCosts::probed(std::size_t type, const Degree &degree, double samples)
+{
+    auto known = m_probes.find({type, degree});
+    if (known == m_probes.end())
+        known = m_probes.emplace(std::pair{type, degree}, makeProbes(type, degree)).first;
+    if (!known->second)
+        return known->second.error();
+    Probes &probes = *known->second;
+    const StageSeconds alone = secondsOf(probes.single, layers(), samples);
+    StageSeconds saved;
+    for (std::vector<double> &list : saved)
+        list.assign(layers(), 0);
+    for (Probes::Joined &joined : probes.joined) {
+        const std::vector<std::size_t> &begins = joined.begins;
+        const StageSeconds together = secondsOf(joined.clock, begins.size(), samples);
+        for (std::size_t s = 0; s < begins.size(); ++s) {
+            const std::size_t first = begins[s];
+            const std::size_t end = s + 1 < begins.size() ? begins[s + 1] : layers();
+            for (std::size_t which = 0; which < saved.size() && end == first + 2; ++which)
+                saved[which][first + 1] = alone[which][first] + alone[which][first + 1] - together[which][s];
+        }
+    }
+    return LayerTimes{PassTimes(alone[0], saved[0]), PassTimes(alone[1], saved[1]), PassTimes(alone[2], saved[2]),
+                      PassTimes(alone[3], saved[3])};
+}
+
+} // namespace planloom::planners::automatic

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "ui/theme/theme.h"
+#include "ui/widgets/data_table.h"
+
+#include <QApplication>
+#include <QTest>
+
+#include <algorithm>
+
+using namespace planloom::ui;
+
+class TestDataTable : public QObject {
+    Q_OBJECT
+
+private Q_SLOTS:
+    void initTestCase() { applyTheme(*qApp, ThemeKind::Light); }
+    void rowsAreMadeWhenLookedAt();
+    void filterLooksIntoAllCells();
+    void longTextsAreShownInPart();
+};
+
+void TestDataTable::rowsAreMadeWhenLookedAt()
+{
+    constexpr int kRows = 50'000;
+    std::vector<int> made(kRows, 0);
+    TableData data{{QStringLiteral("Row"), QStringLiteral("Square")}, {}};
+    data.rows.resize(kRows);
+    data.makeRow = [&made](std::size_t row) {
+        ++made[row];
+        const auto number = static_cast<double>(row);
+        return std::vector<Cell>{{QString::number(row), number}, {QString::number(number * number), number * number}};
+    };
+    DataTable table;
+    table.resize(300, 400);
+    table.show();
+    table.set(std::move(data));
+    QCoreApplication::processEvents();
+    QCOMPARE(table.tableModel()->rowCount(), kRows);
+    QVERIFY(made.front() == 1 && made.back() == 0);
+    QVERIFY(std::ranges::count(made, 1) < 1000);
+    QCOMPARE(table.tableModel()->row(kRows - 1)[0].text, QStringLiteral("49999"));
+    table.sortByColumn(1, Qt::DescendingOrder);
+    QCOMPARE(table.sourceRow(table.model()->index(0, 0)), kRows - 1);
+    QCOMPARE(std::ranges::count(made, 1), std::ptrdiff_t{kRows});
+}
+
+void TestDataTable::filterLooksIntoAllCells()
+{
+    Cell warned{QStringLiteral("n1:G7"), {}};
+    warned.warn = true;
+    DataTable table;
+    table.set({{QStringLiteral("A"), QStringLiteral("B")},
+               {{{QStringLiteral("n0:g7"), {}}, {QStringLiteral("x"), {}}},
+                {{QStringLiteral("y"), {}}, warned},
+                {{QStringLiteral("n2"), {}}, {QStringLiteral("7"), 7.0}}}});
+    const auto shown = [&table](const QString &text) {
+        table.setFilter(text);
+        QList<int> rows;
+        for (int row = 0; row < table.model()->rowCount(); ++row)
+            rows << table.sourceRow(table.model()->index(row, 0));
+        return rows;
+    };
+    QCOMPARE(shown(QStringLiteral("g7")), (QList<int>{0, 1}));
+    QCOMPARE(shown(QStringLiteral("7")), (QList<int>{0, 1, 2}));
+    QCOMPARE(shown(QStringLiteral("! n")), (QList<int>{1}));
+    QCOMPARE(shown(QStringLiteral(".")), (QList<int>{}));
+    QCOMPARE(shown(QString()), (QList<int>{0, 1, 2}));
+}
+
+void TestDataTable::longTextsAreShownInPart()
+{
+    const QString devices = QStringLiteral("n0:g0-7, ").repeated(1000);
+    DataTable table;
+    table.set({{QStringLiteral("Devices")}, {{{devices, {}}}}});
+    const QModelIndex cell = table.model()->index(0, 0);
+    const QString shown = cell.data(Qt::DisplayRole).toString();
+    QVERIFY(shown.size() < 500 && shown.endsWith(QStringLiteral("…")) && devices.startsWith(shown.chopped(1)));
+    QCOMPARE(cell.data(Qt::EditRole).toString(), devices);
+}
+
+QTEST_MAIN(TestDataTable)
+#include "tst_data_table.moc"
