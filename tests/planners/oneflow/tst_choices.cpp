@@ -8,7 +8,6 @@
 #include <QTest>
 
 #include <cmath>
-#include <limits>
 #include <map>
 #include <random>
 
@@ -20,8 +19,6 @@ using sharding::partial;
 using sharding::split;
 
 namespace {
-
-constexpr double kNever = std::numeric_limits<double>::infinity();
 
 double cheapestOfAll(const ChoiceGraph &graph)
 {
