@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "planners/auto/auto.h"
 
+#include "engine/base/log.h"
 #include "planners/common/micro_batch.h"
 #include "planners/auto/cuts.h"
 #include "planners/auto/enumerate.h"
@@ -161,9 +162,9 @@ private:
             simulate(all, next, std::min(all.size(), next + kBatch));
         }
         m_exact = !m_progress.stopped();
+        m_bound = m_exact ? m_simulations.bestSeconds() : next < all.size() ? all[next].score.bound : 0;
         if (m_exact && m_settings.anyOrder()) // orders that were not enumerated, from the best that were
             improve(m_settings.simulations / 2, to, to);
-        m_bound = m_exact ? m_simulations.bestSeconds() : next < all.size() ? all[next].score.bound : 0;
     }
 
     void simulate(const std::vector<Scored> &scored, std::size_t begin, std::size_t end)
@@ -340,23 +341,53 @@ private:
         report.plan.planner = emptyPlan(m_problem, "auto", m_options).planner;
         report.plan.predictedJson = simulate::toJson(best->report);
         report.predicted = best->report;
-        const double bound = std::min(m_bound, best->seconds());
         report.plan.estimate = {{"iteration_seconds", best->seconds()},
                                 {"exact", m_exact ? 1 : 0},
                                 {"plans_scored", static_cast<double>(m_scored)},
                                 {"plans_simulated", static_cast<double>(m_simulations.count())},
                                 {"search_bytes", static_cast<double>(m_tableBytes)},
                                 {"speedup_over_one_device", best->report.speedupOverOneDevice}};
-        if (bound > 0) { // nothing is proven of a search that was stopped
-            report.plan.estimate["lower_bound_seconds"] = bound;
-            report.plan.estimate["gap"] = best->seconds() / bound - 1;
-        }
+        if (Status proven = addBound(*best, report.plan.estimate); !proven)
+            return proven.error();
         for (std::size_t i = 1; i < m_simulations.kept().size() && i <= 10; ++i)
             report.alternatives.push_back({m_simulations.kept()[i].plan, m_simulations.kept()[i].seconds()});
         for (const Simulated &known : m_simulations.front())
             report.pareto.push_back({known.plan, known.seconds(), known.peakBytes});
         report.complete = !m_progress.stopped();
         return report;
+    }
+
+    /// What is proven of @p best, if anything is: nothing is of a search that was stopped. An answer from outside of
+    /// the space may be below the space's bound. One from inside may not: that is a defect, an error in debug builds
+    /// and a warning in others.
+    Status addBound(const Simulated &best, plan::Estimate &estimate)
+    {
+        if (m_bound <= 0 || m_bound >= kNever)
+            return {};
+        constexpr double kRounding = 1e-9;
+        const bool inside =
+            inSpace(best.plan, m_bounds ? m_settings.schedules : m_settings.cutSchedules(), m_settings, m_scorer);
+        estimate["in_space"] = inside ? 1 : 0;
+        if (best.seconds() >= m_bound * (1 - kRounding)) {
+            estimate["lower_bound_seconds"] = m_bound;
+            estimate["gap"] = best.seconds() / m_bound - 1;
+            return {};
+        }
+        if (!inside) {
+            estimate["space_bound_seconds"] = m_bound;
+            return {};
+        }
+        const std::string defect =
+            fmt::format("auto: the plan {} takes {} s, below the lower bound of its space, {} s; please report this "
+                        "with the model, "
+                        "the cluster, --batch {} and the plan",
+                        plan::notation(best.plan), best.seconds(), m_bound, m_problem.globalBatch);
+#ifdef NDEBUG
+        log(LogLevel::Warning, defect);
+        return {};
+#else
+        return Error{ErrorCode::Failed, defect, {}, 0};
+#endif
     }
 
     /// The lower bound of all plans.

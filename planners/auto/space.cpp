@@ -2,6 +2,7 @@
 #include "planners/auto/space.h"
 
 #include "engine/compile/stage_model.h"
+#include "engine/plan/stage_settings.h"
 #include "planners/common/balance.h"
 #include "planners/common/micro_batch.h"
 
@@ -100,7 +101,52 @@ plan::Plan interleaved(const plan::Plan &plan, const Problem &problem, std::size
     return made;
 }
 
+/// True if the stages of @p plan are what a sketch of @p line and @p degree lays out, each with a ZeRO level of its
+/// own.
+bool laidOutAs(const plan::Plan &plan, std::size_t line, const Degree &degree, const std::vector<int> &levels,
+               Scorer &scorer)
+{
+    const DeviceLine &devices = scorer.lines()[line];
+    Sketch sketch{{line, degree, plan.microBatches, plan.schedule.kind, 0}, {}};
+    std::size_t next = 0;
+    for (const plan::Stage &stage : plan.stages) {
+        const Part part{stage.firstLayer, stage.lastLayer, next, next + stage.devices.size(),
+                        stage.recompute != plan::Recompute::None};
+        next = part.end;
+        if (part.end > devices.devices.size() || part.end % devices.unit != 0
+            || part.devices() % static_cast<std::size_t>(degree.tensor) != 0)
+            return false;
+        if (stage.replicas() > 1 && std::find(levels.begin(), levels.end(), stage.zero) == levels.end())
+            return false;
+        sketch.shape.zero = stage.zero;
+        const plan::Stage same = stageOf(sketch, part, scorer);
+        if (same.devices != stage.devices || same.shardings != stage.shardings
+            || plan::settingsOf(same) != plan::settingsOf(stage))
+            return false;
+    }
+    return true;
+}
+
 } // namespace
+
+bool inSpace(const plan::Plan &plan, const std::vector<plan::ScheduleKind> &kinds, const Settings &settings,
+             Scorer &scorer)
+{
+    const Problem &problem = scorer.problem();
+    const std::vector<std::int64_t> counts = microBatchCounts(problem);
+    if (std::find(counts.begin(), counts.end(), plan.microBatches) == counts.end()
+        || std::find(kinds.begin(), kinds.end(), plan.schedule.kind) == kinds.end()
+        || plan.schedule.kind == plan::ScheduleKind::Interleaved1F1B || !plan.schedule.warmup.empty()
+        || (settings.mostStages > 0 && plan.stages.size() > settings.mostStages))
+        return false;
+    const std::vector<int> levels = zeroLevels(problem, settings);
+    const std::vector<Degree> all = degrees(problem, scorer.costs(), settings.mostTensor);
+    for (std::size_t line = 0; line < scorer.lines().size(); ++line)
+        if (std::any_of(all.begin(), all.end(),
+                        [&](const Degree &degree) { return laidOutAs(plan, line, degree, levels, scorer); }))
+            return true;
+    return false;
+}
 
 std::vector<plan::ScheduleKind> Settings::cutSchedules() const
 {
