@@ -2,6 +2,7 @@
 #include "engine/compile/task_draft.h"
 
 #include <algorithm>
+#include <numeric>
 
 namespace planloom::compile {
 namespace {
@@ -83,18 +84,23 @@ public:
         }
     }
 
+    /// Each task's dependencies, in the order of what it waits for: counted into place, as a sort of all is most of the
+    /// compilation of a long schedule.
     void flattenDependencies()
     {
-        std::sort(m_draft.edges.begin(), m_draft.edges.end());
-        m_program.dependencies.reserve(m_draft.edges.size());
-        std::size_t next = 0;
-        for (std::size_t t = 0; t < m_program.tasks.size(); ++t) {
-            Task &task = m_program.tasks[t];
-            task.dependencies.first = static_cast<std::int32_t>(m_program.dependencies.size());
-            for (; next < m_draft.edges.size() && m_draft.edges[next].first.index() == t; ++next)
-                m_program.dependencies.push_back({m_draft.edges[next].second});
-            task.dependencies.last = static_cast<std::int32_t>(m_program.dependencies.size());
-        }
+        std::vector<std::int32_t> next(m_program.tasks.size() + 1, 0);
+        for (const auto &[task, on] : m_draft.edges)
+            ++next[task.index() + 1];
+        std::partial_sum(next.begin(), next.end(), next.begin());
+        for (std::size_t t = 0; t < m_program.tasks.size(); ++t)
+            m_program.tasks[t].dependencies = {next[t], next[t + 1]};
+        m_program.dependencies.resize(m_draft.edges.size());
+        for (const auto &[task, on] : m_draft.edges)
+            m_program.dependencies[static_cast<std::size_t>(next[task.index()]++)] = {on};
+        const auto dependencies = m_program.dependencies.begin();
+        for (const Task &task : m_program.tasks)
+            if (task.dependencies.last - task.dependencies.first > 1)
+                std::sort(dependencies + task.dependencies.first, dependencies + task.dependencies.last);
     }
 
 private:

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <limits>
 #include <numeric>
+#include <ranges>
 #include <tuple>
 
 namespace planloom::dispatch {
@@ -11,31 +12,17 @@ namespace planloom::dispatch {
 using program::Dependency;
 using program::kLanes;
 
-namespace {
-
-std::vector<TaskId> allTasks(const program::Program &program)
-{
-    std::vector<TaskId> tasks;
-    tasks.reserve(program.tasks.size());
-    for (std::size_t t = 0; t < program.tasks.size(); ++t)
-        tasks.emplace_back(static_cast<std::int64_t>(t));
-    return tasks;
-}
-
-} // namespace
-
 Dispatcher::Dispatcher(const program::Program &program, const LanePolicy &policy) : m_program(program), m_policy(policy)
 {
-    std::vector<const program::Rank *> ranks;
     std::vector<const LaneOrders *> orders;
-    for (const program::Rank &rank : program.ranks) {
-        ranks.push_back(&rank);
+    for (const program::Rank &rank : program.ranks)
         orders.push_back(&rank.orders);
-    }
-    const std::vector<TaskId> tasks = allTasks(program);
+    const auto tasks = std::views::iota(std::int64_t{0}, static_cast<std::int64_t>(program.tasks.size()))
+        | std::views::transform([](std::int64_t index) { return TaskId(index); });
     makeUnits(tasks, true);
     connect(tasks, orders);
-    rankUnits(ranks);
+    for (const program::Rank &rank : program.ranks)
+        rankUnits(rank);
     m_laneBusy.assign(program.ranks.size() * kLanes, false);
     m_waiting.resize(m_laneBusy.size());
 }
@@ -51,87 +38,78 @@ Dispatcher::Dispatcher(const program::Program &program, const LanePolicy &policy
         m_local[own.tasks[i].index()] = static_cast<std::int32_t>(i);
     makeUnits(own.tasks, false);
     connect(own.tasks, {&orders});
-    rankUnits({&own});
+    rankUnits(own);
     m_laneBusy.assign(kLanes, false);
     m_waiting.resize(m_laneBusy.size());
     m_ready.reserve(m_dependencies.size()); // a rank's steps allocate nothing
 }
 
-void Dispatcher::makeUnits(std::span<const TaskId> tasks, bool groups)
+/// Units, and how many edges begin and end where: all that one walk over the tasks can tell.
+template <class Tasks>
+void Dispatcher::makeUnits(const Tasks &tasks, bool groups)
 {
-    m_taskCount = tasks.size();
+    m_taskCount = std::size(tasks);
     m_groups = groups ? static_cast<Unit>(m_program.groups.size()) : 0;
-    m_unitOf.resize(tasks.size());
+    m_unitOf.resize(m_taskCount);
+    m_laneOf.resize(m_taskCount);
+    m_dependencies.assign(static_cast<std::size_t>(m_groups), 0);
+    m_successorBegin.assign(m_taskCount + 1, 0);
     for (const TaskId id : tasks) {
-        const GroupId group = m_program.task(id).group;
-        if (groups && group.valid()) {
-            m_unitOf[local(id)] = group.value;
-            continue;
+        const program::Task &task = m_program.task(id);
+        const std::int32_t rank = m_onlyRank.valid() ? 0 : task.rank.value;
+        m_laneOf[local(id)] = rank * kLanes + static_cast<std::int32_t>(task.lane);
+        const bool grouped = groups && task.group.valid();
+        const Unit unit = grouped ? task.group.value : m_groups + static_cast<Unit>(m_single.size());
+        m_unitOf[local(id)] = unit;
+        if (!grouped) {
+            m_single.push_back(id);
+            m_dependencies.push_back(0);
         }
-        m_unitOf[local(id)] = m_groups + static_cast<Unit>(m_single.size());
-        m_single.push_back(id);
+        for (const Dependency &before : m_program.dependenciesOf(task)) {
+            if (before.stepsBack != 0)
+                continue;
+            ++m_dependencies[static_cast<std::size_t>(unit)];
+            ++m_successorBegin[local(before.task) + 1];
+        }
     }
 }
 
-namespace {
-
-/// Calls take(before, task) for everything that a task of the period waits for: its dependencies, and the task in front
-/// of it on a lane that has an order.
-template <class Take>
-void eachEdge(const program::Program &program, std::span<const TaskId> tasks,
-              const std::vector<const LaneOrders *> &orders, const Take &take)
+/// The successors of each task: those that depend on it, and the one behind it on a lane that has an order.
+template <class Tasks>
+void Dispatcher::connect(const Tasks &tasks, const std::vector<const LaneOrders *> &orders)
 {
-    for (const TaskId id : tasks)
-        for (const Dependency &before : program.dependenciesOf(program.task(id)))
-            if (before.stepsBack == 0)
-                take(before.task, id);
-    for (const LaneOrders *lanes : orders)
-        for (const std::vector<TaskId> &order : *lanes)
-            for (std::size_t i = 1; i < order.size(); ++i)
-                take(order[i - 1], order[i]);
-}
-
-} // namespace
-
-void Dispatcher::connect(std::span<const TaskId> tasks, const std::vector<const LaneOrders *> &orders)
-{
-    m_dependencies.assign(static_cast<std::size_t>(m_groups) + m_single.size(), 0);
-    m_successorBegin.assign(tasks.size() + 1, 0);
-    eachEdge(m_program, tasks, orders, [this](TaskId before, TaskId task) {
+    const auto eachBehind = [&orders](const auto &take) {
+        for (const LaneOrders *lanes : orders)
+            for (const std::vector<TaskId> &order : *lanes)
+                for (std::size_t i = 1; i < order.size(); ++i)
+                    take(order[i - 1], order[i]);
+    };
+    eachBehind([this](TaskId before, TaskId task) {
         ++m_dependencies[static_cast<std::size_t>(unitOf(task))];
         ++m_successorBegin[local(before) + 1];
     });
     std::partial_sum(m_successorBegin.begin(), m_successorBegin.end(), m_successorBegin.begin());
     m_successors.resize(static_cast<std::size_t>(m_successorBegin.back()));
     std::vector<std::int32_t> next(m_successorBegin.begin(), m_successorBegin.end() - 1);
-    eachEdge(m_program, tasks, orders, [&](TaskId before, TaskId task) {
+    const auto put = [&](TaskId before, TaskId task) {
         m_successors[static_cast<std::size_t>(next[local(before)]++)] = unitOf(task);
-    });
+    };
+    for (const TaskId id : tasks)
+        for (const Dependency &before : m_program.dependenciesOf(m_program.task(id)))
+            if (before.stepsBack == 0)
+                put(before.task, id);
+    eachBehind(put);
+    m_precedence.assign(m_dependencies.size(), std::numeric_limits<std::int64_t>::max());
 }
 
-void Dispatcher::rankUnits(const std::vector<const program::Rank *> &ranks)
+void Dispatcher::rankUnits(const program::Rank &rank)
 {
-    // Places are counted through the stages, so that one number tells both.
-    const auto stageOf = [this](TaskId id) {
-        return static_cast<std::size_t>(std::max(0, m_program.task(id).stage.value));
-    };
-    std::vector<std::int32_t> stageBegin;
-    for (const program::Rank *rank : ranks) {
-        for (const TaskId id : rank->tasks) {
-            const std::size_t after = stageOf(id) + 1;
-            if (stageBegin.size() <= after)
-                stageBegin.resize(after + 1, 0);
-            stageBegin[after] = std::max(stageBegin[after], static_cast<std::int32_t>(rank->tasks.size()));
-        }
-    }
-    std::partial_sum(stageBegin.begin(), stageBegin.end(), stageBegin.begin());
-    m_precedence.assign(m_dependencies.size(), std::numeric_limits<std::int32_t>::max());
-    for (const program::Rank *rank : ranks) {
-        for (std::size_t i = 0; i < rank->tasks.size(); ++i) {
-            const TaskId id = rank->tasks[i];
-            std::int32_t &first = m_precedence[static_cast<std::size_t>(unitOf(id))];
-            first = std::min(first, stageBegin[stageOf(id)] + static_cast<std::int32_t>(i));
-        }
+    constexpr int kPlaceBits = 32;
+    for (std::size_t i = 0; i < rank.tasks.size(); ++i) {
+        const TaskId id = rank.tasks[i];
+        const std::int64_t stage = std::max(0, m_program.task(id).stage.value);
+        std::int64_t &first = m_precedence[static_cast<std::size_t>(unitOf(id))];
+        first = std::min(first, stage << kPlaceBits | static_cast<std::int64_t>(i));
     }
 }
 
@@ -140,13 +118,6 @@ std::span<const TaskId> Dispatcher::members(Unit unit) const
     if (unit >= m_groups)
         return {&m_single[static_cast<std::size_t>(unit - m_groups)], 1};
     return m_program.membersOf(GroupId(unit));
-}
-
-std::size_t Dispatcher::laneOf(TaskId id) const
-{
-    const program::Task &task = m_program.task(id);
-    const std::size_t rank = m_onlyRank.valid() ? 0 : task.rank.index();
-    return rank * kLanes + static_cast<std::size_t>(task.lane);
 }
 
 void Dispatcher::begin(double now)

@@ -57,16 +57,18 @@ private:
         Unit unit = 0;
     };
 
-    void makeUnits(std::span<const TaskId> tasks, bool groups);
-    void connect(std::span<const TaskId> tasks, const std::vector<const LaneOrders *> &orders);
-    void rankUnits(const std::vector<const program::Rank *> &ranks);
+    template <class Tasks>
+    void makeUnits(const Tasks &tasks, bool groups);
+    template <class Tasks>
+    void connect(const Tasks &tasks, const std::vector<const LaneOrders *> &orders);
+    void rankUnits(const program::Rank &rank);
     void sortReady(double now);
-    [[nodiscard]] std::size_t laneOf(TaskId task) const;
     [[nodiscard]] std::size_t local(TaskId task) const
     {
         return m_local.empty() ? task.index() : static_cast<std::size_t>(m_local[task.index()]);
     }
     [[nodiscard]] Unit unitOf(TaskId task) const { return m_unitOf[local(task)]; }
+    [[nodiscard]] std::size_t laneOf(TaskId task) const { return static_cast<std::size_t>(m_laneOf[local(task)]); }
 
     const program::Program &m_program;
     const LanePolicy &m_policy;
@@ -74,13 +76,14 @@ private:
     std::size_t m_taskCount = 0;
     std::vector<std::int32_t> m_local;          ///< per task of the Program, its number here; empty: the same
     std::vector<Unit> m_unitOf;                 ///< per task here
+    std::vector<std::int32_t> m_laneOf;         ///< per task here, counted through the ranks
     Unit m_groups = 0;                          ///< units [0, m_groups) are the Program's groups
     std::vector<TaskId> m_single;               ///< the task of unit m_groups + i
     std::vector<std::int32_t> m_dependencies;   ///< per unit: of all its members, within the period
     std::vector<std::int32_t> m_successorBegin; ///< per task here, into m_successors; +1 entry
     std::vector<Unit> m_successors;
-    std::vector<std::int32_t>
-        m_precedence; ///< per unit, of those equally urgent: its first task's stage and place there
+    /// Per unit, of those equally urgent: its first task's stage (upper half) and place in its rank (lower half).
+    std::vector<std::int64_t> m_precedence;
 
     // The period's progress.
     std::vector<std::int32_t> m_missing; ///< per unit: dependencies that have not ended

@@ -2,7 +2,9 @@
 #include "engine/program/program.h"
 
 #include <algorithm>
+#include <array>
 #include <fmt/format.h>
+#include <string_view>
 #include <unordered_set>
 #include <utility>
 
@@ -67,21 +69,22 @@ struct Cases : Case... {
 /// is most of the work.
 class IdText {
 public:
-    IdText &operator<<(const char *text)
+    IdText &operator<<(std::string_view text)
     {
-        m_text += text;
+        m_length += text.copy(m_text.data() + m_length, m_text.size() - m_length);
         return *this;
     }
     IdText &operator<<(std::int32_t number)
     {
         const fmt::format_int digits(number);
-        m_text.append(digits.data(), digits.size());
-        return *this;
+        return *this << std::string_view(digits.data(), digits.size());
     }
-    std::string take() { return std::move(m_text); }
+    [[nodiscard]] std::string text() const { return std::string(m_text.data(), m_length); }
 
 private:
-    std::string m_text;
+    /// The longest is an operator's collective: three numbers, three codes of two letters at most, points between.
+    std::array<char, 64> m_text;
+    std::size_t m_length = 0;
 };
 
 } // namespace
@@ -196,7 +199,7 @@ std::string idOf(const Task &task)
 {
     IdText id;
     if (const auto *agreement = task.as<Agreement>())
-        return (id << "A." << nameOf(agreement->subject)).take();
+        return (id << "A." << nameOf(agreement->subject)).text();
     id << "s" << task.stage.value << ".";
     std::visit(Cases{[&](const Compute &compute) {
                          id << letter(compute.pass) << ".m" << task.microBatch;
@@ -221,7 +224,7 @@ std::string idOf(const Task &task)
                      },
                      [](const Agreement &) {}},
                task.payload);
-    return id.take();
+    return id.text();
 }
 
 trace::Tables traceTables(const Program &program, const cluster::Cluster &cluster)

@@ -39,6 +39,9 @@ Result<double> CostClock::run(Listener *listener)
         return policy.error();
     m_listener = listener;
     dispatch::Dispatcher dispatcher(m_program, **policy);
+    m_seconds.reserve(m_program.tasks.size());
+    for (const program::Task &task : m_program.tasks)
+        m_seconds.push_back(task.duration.value());
     double now = 0;
     dispatcher.begin(now);
     while (const auto unit = dispatcher.next(now))
@@ -66,7 +69,7 @@ void CostClock::start(Unit unit, std::span<const TaskId> tasks, double now)
 {
     double seconds = 0;
     for (const TaskId task : tasks) {
-        seconds = std::max(seconds, m_program.task(task).duration.value());
+        seconds = std::max(seconds, m_seconds[task.index()]);
         if (m_listener)
             m_listener->started(task, now);
     }

@@ -40,7 +40,8 @@ private:
 
     const program::Program &m_program;
     Listener *m_listener = nullptr;
-    std::vector<Event> m_events; ///< heap
+    std::vector<double> m_seconds; ///< per task, side by side: a task's other figures stay out of the cache
+    std::vector<Event> m_events;   ///< heap
 };
 
 /// The order in which the tasks of each lane start on @p rank, by the cost clock. Ranks that obey it never wait for

@@ -37,7 +37,9 @@ std::int64_t MemoryPoint::*memoryOf(Area area)
 Recorder::Recorder(const program::Program &program, const Options &options) : m_program(program), m_options(options)
 {
     const std::size_t ranks = program.ranks.size();
-    m_start.resize(program.tasks.size());
+    m_tasks.reserve(program.tasks.size());
+    for (const program::Task &task : program.tasks)
+        m_tasks.push_back({0, task.effects, task.rank, task.lane});
     m_compute.assign(ranks, 0);
     m_communication.assign(ranks, 0);
     m_communicating.assign(ranks, 0);
@@ -53,8 +55,8 @@ Recorder::Recorder(const program::Program &program, const Options &options) : m_
 
 void Recorder::started(TaskId id, double seconds)
 {
-    const program::Task &task = m_program.task(id);
-    m_start[id.index()] = seconds;
+    Timed &task = m_tasks[id.index()];
+    task.start = seconds;
     if (m_options.memory)
         changeMemory(task, seconds, true);
     if (isCommunication(task.lane))
@@ -63,18 +65,17 @@ void Recorder::started(TaskId id, double seconds)
 
 void Recorder::ended(TaskId id, double seconds)
 {
-    const program::Task &task = m_program.task(id);
-    const double start = m_start[id.index()];
+    const Timed &task = m_tasks[id.index()];
     if (m_options.memory)
         changeMemory(task, seconds, false);
     if (task.lane == program::Lane::Compute)
-        m_compute[task.rank.index()] += seconds - start;
+        m_compute[task.rank.index()] += seconds - task.start;
     else if (isCommunication(task.lane))
         countCommunication(task.rank, seconds, -1);
     if (!m_options.trace)
         return;
     trace::Record record;
-    record.start = nanoseconds(start);
+    record.start = nanoseconds(task.start);
     record.duration = nanoseconds(seconds) - record.start;
     record.task = id.value;
     record.rank = task.rank.value;
@@ -83,10 +84,11 @@ void Recorder::ended(TaskId id, double seconds)
 }
 
 /// A slot is taken when the task starts and given back when it ends.
-void Recorder::changeMemory(const program::Task &task, double seconds, bool start)
+void Recorder::changeMemory(const Timed &task, double seconds, bool start)
 {
     using Action = program::Effect::Action;
-    for (const program::Effect &effect : m_program.effectsOf(task)) {
+    for (std::int32_t i = task.effects.first; i < task.effects.last; ++i) {
+        const program::Effect &effect = m_program.effects[static_cast<std::size_t>(i)];
         if (effect.action != (start ? Action::Takes : Action::Gives))
             continue;
         const std::int64_t bytes = m_program.body(effect.body).pools[static_cast<std::size_t>(effect.area)].slotBytes;

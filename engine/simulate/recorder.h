@@ -19,7 +19,15 @@ public:
     [[nodiscard]] double communicationSeconds(std::size_t rank) const { return m_communication[rank]; }
 
 private:
-    void changeMemory(const program::Task &task, double seconds, bool start);
+    /// What is asked of a task at its start and end, side by side: the Program's tasks are far apart in memory.
+    struct Timed {
+        double start = 0; ///< seconds
+        program::Range effects;
+        RankId rank;
+        program::Lane lane = program::Lane::Compute;
+    };
+
+    void changeMemory(const Timed &task, double seconds, bool start);
     void add(RankId rank, double seconds, program::Area area, std::int64_t bytes);
     [[nodiscard]] std::vector<trace::Record> byLane() const;
     void countCommunication(RankId rank, double seconds, int change);
@@ -27,9 +35,8 @@ private:
     const program::Program &m_program;
     Options m_options;
     std::vector<trace::Record> m_records;
-    std::vector<double> m_start; ///< per task
+    std::vector<Timed> m_tasks;
     std::vector<std::vector<MemoryPoint>> m_memory;
-    std::vector<bool> m_splits;          ///< per body: gradients of weights are a pass of their own
     std::vector<double> m_compute;       ///< per rank
     std::vector<double> m_communication; ///< per rank: time with at least one communication lane busy
     std::vector<int> m_communicating;    ///< per rank: communication lanes busy now
