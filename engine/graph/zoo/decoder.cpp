@@ -52,9 +52,16 @@ TensorId projections(TransformerBuilder &b, const Decoder &d, TensorId x, const 
     TensorId query = b.linear(x, prefix + ".q_proj", width, d.queryWidth(), config.qkvBias, "q_proj");
     TensorId key = b.linear(x, prefix + ".k_proj", width, d.kvWidth(), config.qkvBias, "k_proj");
     const TensorId value = b.linear(x, prefix + ".v_proj", width, d.kvWidth(), config.qkvBias, "v_proj");
-    if (config.headNorms) {
+    switch (config.queryNorm) {
+    case DecoderConfig::QueryNorm::None: break;
+    case DecoderConfig::QueryNorm::EachHead:
         query = headNorm(b, d, query, prefix + ".q_norm", config.sizes.heads, "q_norm");
         key = headNorm(b, d, key, prefix + ".k_norm", config.kvHeads, "k_norm");
+        break;
+    case DecoderConfig::QueryNorm::Whole:
+        query = norm(b, d, query, prefix + ".q_norm", d.queryWidth(), "q_norm");
+        key = norm(b, d, key, prefix + ".k_norm", d.kvWidth(), "k_norm");
+        break;
     }
     // Attention divides by the square root of a head's size.
     if (config.attentionScale > 0)
@@ -64,21 +71,27 @@ TensorId projections(TransformerBuilder &b, const Decoder &d, TensorId x, const 
 }
 
 /// @p x: the residual stream; @p normed: what attention reads.
-TensorId attention(TransformerBuilder &b, const Decoder &d, TensorId x, TensorId normed, const std::string &prefix)
+TensorId attention(TransformerBuilder &b, const Decoder &d, std::int64_t index, TensorId x, TensorId normed,
+                   const std::string &layer)
 {
     const DecoderConfig &config = d.config;
+    const std::string prefix = layer + ".self_attn";
     const auto scope = b.scope("self_attn");
     const Attributes heads{{"heads", config.sizes.heads}, {"kv_heads", config.kvHeads}};
+    const bool local = !config.localLayers.empty() && config.localLayers[static_cast<std::size_t>(index)];
     Attributes turns = heads;
-    turns["theta"] = config.ropeTheta;
-    if (!config.inverseFrequencies.empty())
+    turns["theta"] = local ? config.localTheta : config.ropeTheta;
+    if (!config.inverseFrequencies.empty() && !local)
         turns["inverse_frequencies"] = config.inverseFrequencies;
     Attributes mixes = heads;
     mixes["causal"] = std::int64_t{1};
     const TensorId turned = b.add("RotaryEmbedding", {projections(b, d, normed, prefix)}, std::move(turns), "rotary");
     const TensorId mixed = b.add("Attention", {turned}, std::move(mixes), "attention");
-    const TensorId projected =
+    TensorId projected =
         b.linear(mixed, prefix + ".o_proj", d.queryWidth(), config.sizes.hidden, config.outputBias, "o_proj");
+    if (config.normed != DecoderConfig::Normed::Before)
+        projected =
+            norm(b, d, projected, layer + ".post_attention_layernorm", config.sizes.hidden, "post_attention_layernorm");
     return b.add("Add", {x, b.scaled(projected, config.residualScale, prefix + ".residual_scale", "scaled")}, {},
                  "residual");
 }
@@ -111,11 +124,17 @@ TensorId block(TransformerBuilder &b, const Decoder &d, std::int64_t index, Tens
     const std::string prefix = "model.layers." + std::to_string(index);
     const std::int64_t width = config.sizes.hidden;
     const auto scope = b.scope("layers/" + std::to_string(index));
-    const TensorId first = norm(b, d, x, prefix + ".input_layernorm", width, "input_layernorm");
-    x = attention(b, d, x, first, prefix + ".self_attn");
-    const TensorId second = norm(b, d, x, prefix + ".post_attention_layernorm", width, "post_attention_layernorm");
+    const bool before = config.normed != DecoderConfig::Normed::Behind;
+    const bool behind = config.normed != DecoderConfig::Normed::Before;
+    const auto normed = [&](TensorId id, const std::string &name) {
+        return norm(b, d, id, prefix + "." + name, width, name);
+    };
+    x = attention(b, d, index, x, before ? normed(x, "input_layernorm") : x, prefix);
+    const TensorId second = before ? normed(x, behind ? "pre_feedforward_layernorm" : "post_attention_layernorm") : x;
     const auto mlp = b.scope("mlp");
-    const TensorId fed = feedForward(b, config, second, prefix + ".mlp");
+    TensorId fed = feedForward(b, config, second, prefix + ".mlp");
+    if (behind)
+        fed = normed(fed, "post_feedforward_layernorm");
     return b.add("Add", {x, b.scaled(fed, config.residualScale, prefix + ".mlp.residual_scale", "scaled")}, {},
                  "residual");
 }
@@ -138,6 +157,8 @@ Status check(const DecoderConfig &config, std::int64_t headSize)
     if (!config.inverseFrequencies.empty()
         && static_cast<std::int64_t>(config.inverseFrequencies.size()) != headSize / 2)
         return badInput(model + "rotary positions need a frequency for each pair of a head's elements");
+    if (!config.localLayers.empty() && static_cast<std::int64_t>(config.localLayers.size()) != sizes.layers)
+        return badInput(model + "each layer is local or not: " + std::to_string(sizes.layers) + " values are needed");
     return {};
 }
 

@@ -42,18 +42,33 @@ struct DecoderConfig {
         RmsPlusOne,          ///< multiplied by 1 + weight (Gemma)
         LayerWithoutWeights, ///< LayerNorm without scale and shift (OLMo)
     };
+    /// Where attention and the feed-forward network are normalised.
+    enum class Normed : std::uint8_t {
+        Before,
+        Behind, ///< in front of the residual addition (OLMo 2)
+        Around, ///< both (Gemma 3)
+    };
+    /// Normalisation of query and key in front of the rotation.
+    enum class QueryNorm : std::uint8_t {
+        None,
+        EachHead, ///< Qwen 3, Gemma 3
+        Whole,    ///< all heads as one vector (OLMo 2)
+    };
     TransformerConfig sizes; ///< layers to initDeviation; the rest is unused
     std::int64_t kvHeads = 1;
     std::int64_t headSize = 0; ///< 0: hidden / heads
     double ropeTheta = 10000;
     std::vector<double> inverseFrequencies{}; ///< headSize / 2 of them; empty: ropeTheta^(-2i / headSize)
+    std::vector<bool> localLayers{};          ///< layers with localTheta and without inverseFrequencies; empty: none
+    double localTheta = 10000;
     Norm norm = Norm::Rms;
+    Normed normed = Normed::Before;
+    QueryNorm queryNorm = QueryNorm::None;
     double epsilon = 1e-6;
     Activation activation = Activation::Silu;
     bool qkvBias = false;
     bool outputBias = false;       ///< of the projection behind attention
     bool mlpBias = false;          ///< of the feed-forward network
-    bool headNorms = false;        ///< each head of query and key is normalised in front of the rotation (Qwen 3)
     bool fusedProjections = false; ///< stored as qkv_proj and gate_up_proj (Phi-3)
     double embeddingScale = 1;     ///< Gemma, Granite
     double residualScale = 1;      ///< both results of a block are multiplied by it (Granite)

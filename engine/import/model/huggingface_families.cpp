@@ -138,6 +138,26 @@ constexpr FieldRule kGemma[] = {
     only("use_bidirectional_attention", "[false]"),
 };
 
+constexpr FieldRule kGemma3[] = {
+    built("attention_bias", "false"),
+    built("head_dim", "256"),
+    built("hidden_activation", R"("gelu_pytorch_tanh")"),
+    built("max_position_embeddings", "131072"),
+    built("num_key_value_heads", "4"),
+    built("query_pre_attn_scalar", "256"),
+    built("rope_local_base_freq", "10000.0"),
+    built("rope_theta", "1000000.0"),
+    built("sliding_window", "4096"),
+    built("sliding_window_pattern", "6"),
+    built("tie_word_embeddings", "true"),
+    only("attn_logit_softcapping", "[]"),
+    only("final_logit_softcapping", "[]"),
+    only("hidden_act", R"(["gelu_pytorch_tanh", "gelu"])", "name the activation in hidden_activation"),
+    only("rope_parameters", "[]", "write rope_theta and rope_local_base_freq instead"),
+    only("use_bidirectional_attention", "[false]"),
+    noEffect("cache_implementation"),
+};
+
 constexpr FieldRule kPhi3[] = {
     built("max_position_embeddings", "4096"),
     built("rms_norm_eps", "1e-5"),
@@ -150,10 +170,14 @@ constexpr FieldRule kPhi3[] = {
 };
 
 constexpr FieldRule kOlmo[] = {
+    built("attention_bias", "false"), built("max_position_embeddings", "2048"), only("clip_qkv", "[]"),
+    noEffect("rms_norm_eps"), // its LayerNorm has an epsilon of its own
+};
+
+constexpr FieldRule kOlmo2[] = {
     built("attention_bias", "false"),
     built("max_position_embeddings", "2048"),
-    only("clip_qkv", "[]"),
-    noEffect("rms_norm_eps"), // its LayerNorm has an epsilon of its own
+    built("rms_norm_eps", "1e-5"),
 };
 
 constexpr FieldRule kGranite[] = {
@@ -344,6 +368,9 @@ void readRotation(ModelFields &fields, DecoderConfig &config, std::int64_t headS
                                   "the model to ONNX",
                                   type));
     }
+    const auto isNumber = [](double frequency) { return std::isfinite(frequency); };
+    if (!std::all_of(config.inverseFrequencies.begin(), config.inverseFrequencies.end(), isNumber))
+        fields.fail("rope_theta", fmt::format("and {} make a frequency that is no number", key));
 }
 
 /// What all decoders of LLaMA's kind read alike.
@@ -415,7 +442,7 @@ Result<graph::Graph> qwen3(ModelFields &fields, std::int64_t sequence)
     const auto window = slidingWindow(fields, fields.flag("use_sliding_window"));
     DecoderConfig config = plainDecoder(fields, "qwen3", window, sequence);
     readBiases(fields, config);
-    config.headNorms = true;
+    config.queryNorm = DecoderConfig::QueryNorm::EachHead;
     return finish(fields, config);
 }
 
@@ -427,6 +454,39 @@ Result<graph::Graph> gemma(ModelFields &fields, std::int64_t sequence)
     config.activation = activation(fields, "hidden_activation");
     config.norm = DecoderConfig::Norm::RmsPlusOne;
     config.embeddingScale = std::sqrt(static_cast<double>(config.sizes.hidden));
+    return finish(fields, config);
+}
+
+/// Layers with a window of attention, and with it rotary positions of their own: those that layer_types names, else all
+/// but every sliding_window_pattern-th.
+std::vector<bool> localLayers(ModelFields &fields)
+{
+    const auto layers = static_cast<std::size_t>(fields.integer("num_hidden_layers", 1, kMostLayers));
+    const auto pattern = static_cast<std::size_t>(fields.integer("sliding_window_pattern", 1, kMostLayers));
+    const std::vector<std::string> types = fields.texts("layer_types");
+    std::vector<bool> local;
+    for (std::size_t i = 0; i < layers; ++i)
+        local.push_back(types.empty() ? (i + 1) % pattern != 0 : i < types.size() && types[i] == "sliding_attention");
+    if (!types.empty() && types.size() != layers)
+        fields.fail("layer_types", fmt::format("names {} layers, and num_hidden_layers is {}", types.size(), layers));
+    return local;
+}
+
+Result<graph::Graph> gemma3(ModelFields &fields, std::int64_t sequence)
+{
+    const std::vector<bool> local = localLayers(fields);
+    const bool slides = std::find(local.begin(), local.end(), true) != local.end();
+    DecoderConfig config = decoderConfig(fields, "gemma3", slidingWindow(fields, slides), sequence);
+    readBiases(fields, config);
+    config.epsilon = fields.positive("rms_norm_eps");
+    config.activation = activation(fields, "hidden_activation");
+    config.norm = DecoderConfig::Norm::RmsPlusOne;
+    config.normed = DecoderConfig::Normed::Around;
+    config.queryNorm = DecoderConfig::QueryNorm::EachHead;
+    config.embeddingScale = std::sqrt(static_cast<double>(config.sizes.hidden));
+    config.attentionScale = 1 / std::sqrt(fields.positive("query_pre_attn_scalar"));
+    config.localLayers = local;
+    config.localTheta = fields.positive("rope_local_base_freq");
     return finish(fields, config);
 }
 
@@ -447,6 +507,15 @@ Result<graph::Graph> olmo(ModelFields &fields, std::int64_t sequence)
     return finish(fields, config);
 }
 
+Result<graph::Graph> olmo2(ModelFields &fields, std::int64_t sequence)
+{
+    DecoderConfig config = plainDecoder(fields, "olmo2", slidingWindow(fields, false), sequence);
+    readBiases(fields, config);
+    config.normed = DecoderConfig::Normed::Behind;
+    config.queryNorm = DecoderConfig::QueryNorm::Whole;
+    return finish(fields, config);
+}
+
 Result<graph::Graph> granite(ModelFields &fields, std::int64_t sequence)
 {
     DecoderConfig config = plainDecoder(fields, "granite", slidingWindow(fields, false), sequence);
@@ -462,11 +531,13 @@ Result<graph::Graph> granite(ModelFields &fields, std::int64_t sequence)
 constexpr ModelFamily kFamilies[] = {
     {"bert", "BertForMaskedLM", kBert, {}, bertLike},
     {"gemma", "GemmaForCausalLM", kGemma, kDecoder, gemma},
+    {"gemma3_text", "Gemma3ForCausalLM", kGemma3, kDecoder, gemma3},
     {"gpt2", "GPT2LMHeadModel", kGpt2, {}, gpt2},
     {"granite", "GraniteForCausalLM", kGranite, kDecoder, granite},
     {"llama", "LlamaForCausalLM", kLlama, kDecoder, llama},
     {"mistral", "MistralForCausalLM", kMistral, kDecoder, mistral},
     {"olmo", "OlmoForCausalLM", kOlmo, kDecoder, olmo},
+    {"olmo2", "Olmo2ForCausalLM", kOlmo2, kDecoder, olmo2},
     {"phi3", "Phi3ForCausalLM", kPhi3, kDecoder, phi3},
     {"qwen2", "Qwen2ForCausalLM", kQwen2, kDecoder, qwen2},
     {"qwen3", "Qwen3ForCausalLM", kQwen3, kDecoder, qwen3},
@@ -483,8 +554,7 @@ constexpr std::pair<std::string_view, std::string_view> kNotBuilt[] = {
     {"deepseek_v2", kExperts},
     {"deepseek_v3", kExperts},
     {"gemma2", "soft-capped scores are not built"},
-    {"gemma3", kImages},
-    {"gemma3_text", "two kinds of rotary positions in one model are not built"},
+    {"gemma3", "encoders of images are not built; gemma3_text is"},
     {"gpt_oss", kExperts},
     {"granitemoe", kExperts},
     {"jamba", kExperts},
@@ -495,7 +565,6 @@ constexpr std::pair<std::string_view, std::string_view> kNotBuilt[] = {
     {"mamba2", "state spaces are not built"},
     {"mixtral", kExperts},
     {"mllama", kImages},
-    {"olmo2", "normalisation behind both halves of a block is not built for decoders"},
     {"olmoe", kExperts},
     {"phimoe", kExperts},
     {"qwen2_moe", kExperts},

@@ -32,6 +32,8 @@ json small(const std::string &family)
                 {"max_position_embeddings", 8},
                 {"num_key_value_heads", 1},
                 {"head_dim", 4}};
+    if (family == "gemma3_text")
+        config["sliding_window_pattern"] = 2; // a local layer and another one
     if (family == "bert")
         for (const char *key : {"num_key_value_heads", "head_dim"})
             config.erase(key);
@@ -65,14 +67,16 @@ json otherValue(const std::string &field, const json &config)
         {"mlp_bias", true},
         {"n_inner", 20},
         {"num_key_value_heads", 2},
+        {"sliding_window_pattern", 1},
         {"rope_parameters", {{"rope_type", "default"}, {"rope_theta", 77.0}}},
         {"rope_scaling", {{"type", "linear"}, {"factor", 2.0}}},
         {"type_vocab_size", 3},
     };
     if (const auto found = values.find(field); found != values.end())
         return found->second;
+    const std::string family = config["model_type"];
     if (field == "tie_word_embeddings")
-        return config["model_type"] != "gpt2" && config["model_type"] != "bert" && config["model_type"] != "gemma";
+        return family != "gpt2" && family != "bert" && !family.starts_with("gemma");
     if (config.contains(field)) // a size
         return 2 * config[field].get<int>();
     return 0.123;
@@ -101,10 +105,12 @@ qint64 countOf(const json &config)
     const qint64 size = config.value("head_dim", width / heads);
     qint64 block = 2 * width * size * (heads + shared) + 3 * width * inner;
     block += family == "qwen2" ? size * (heads + 2 * shared) : 0;
-    block += family == "qwen3" ? 2 * size : 0;
+    block += family == "qwen3" || family == "gemma3_text" ? 2 * size : 0;
+    block += family == "olmo2" ? size * (heads + shared) : 0;
     const qint64 norm = family == "olmo" ? 0 : width;
-    const qint64 tables = config.value("tie_word_embeddings", family == "gemma") ? 1 : 2;
-    return tables * vocabulary * width + layers * (block + 2 * norm) + norm;
+    const qint64 norms = family == "gemma3_text" ? 4 : 2;
+    const qint64 tables = config.value("tie_word_embeddings", family.starts_with("gemma")) ? 1 : 2;
+    return tables * vocabulary * width + layers * (block + norms * norm) + norm;
 }
 
 QString texts(const std::vector<std::string> &all)
@@ -248,6 +254,8 @@ private slots:
         row("llama", R"({"rope_scaling": {"rope_type": "llama3", "factor": 8, "low_freq_factor": 4,
             "high_freq_factor": 4, "original_max_position_embeddings": 8192}})",
             "\"rope_scaling.high_freq_factor\": must be greater");
+        row("llama", R"({"rope_theta": 1e-300, "rope_scaling": {"type": "linear", "factor": 1e-300}})",
+            "\"rope_theta\": and rope_scaling make a frequency that is no number");
         row("llama", R"({"partial_rotary_factor": 0.5})", "\"partial_rotary_factor\": is 0.5");
         row("llama", R"({"quantization_config": {"bits": 4}})", "\"quantization_config\"");
         row("llama", R"({"num_key_value_heads": 3})", "3 key-value heads");
@@ -255,6 +263,9 @@ private slots:
         row("phi3", R"({"attention_bias": true})", "\"attention_bias\": is true");
         row("gemma", R"({"hidden_act": "silu"})", "\"hidden_act\": is \"silu\"");
         row("olmo", R"({"clip_qkv": 8.0})", "\"clip_qkv\": is 8.0");
+        row("gemma3_text", R"({"layer_types": ["full_attention"]})",
+            "\"layer_types\": names 1 layers, and num_hidden_layers is 2");
+        row("gemma3_text", R"({"final_logit_softcapping": 30.0})", "\"final_logit_softcapping\": is 30.0");
         row("qwen3", R"({"layer_types": ["full_attention", "linear_attention"]})",
             "\"layer_types\": names linear_attention");
     }
@@ -287,12 +298,12 @@ private slots:
         QTest::newRow("qwen2_moe") << "experts";
         QTest::newRow("qwen3_moe") << "experts";
         QTest::newRow("gemma2") << "soft-capped";
-        QTest::newRow("gemma3_text") << "rotary positions";
+        QTest::newRow("gemma3") << "gemma3_text is";
         QTest::newRow("t5") << "from a decoder to an encoder";
         QTest::newRow("whisper") << "from a decoder to an encoder";
         QTest::newRow("vit") << "images";
-        QTest::newRow("unheard-of")
-            << "bert, gemma, gpt2, granite, llama, mistral, olmo, phi3, qwen2 and qwen3 are built in";
+        QTest::newRow("unheard-of") << "bert, gemma, gemma3_text, gpt2, granite, llama, mistral, olmo, olmo2, phi3, "
+                                       "qwen2 and qwen3 are built in";
     }
     void otherFamilies()
     {
@@ -364,6 +375,11 @@ private slots:
             << "qwen3"
             << R"({"sliding_window": 6, "layer_types": ["full_attention", "sliding_attention"]})" << 7 << -1
             << "\"sliding_window\": is 6";
+        QTest::newRow("window of Gemma's local layers")
+            << "gemma3_text"
+            << R"({"sliding_window": 6})" << 7 << -1 << "\"sliding_window\": is 6";
+        QTest::newRow("no local layers") << "gemma3_text"
+                                         << R"({"sliding_window": 6, "sliding_window_pattern": 1})" << 7 << 7 << "";
         QTest::newRow("positions stay") << "gpt2"
                                         << "{}" << 5 << 5 << "";
         QTest::newRow("positions end") << "gpt2"

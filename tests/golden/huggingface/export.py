@@ -150,15 +150,19 @@ class Decoder(Model):
         if kind == "olmo":
             return F.layer_norm(x, (width,), None, None, 1e-5)
         x = x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + epsilon)
-        if kind == "gemma":
+        if kind.startswith("gemma"):
             return x * (1 + self.p(name + ".weight", width))
         return x * self.p(name + ".weight", width, offset=1.0)
 
-    def frequencies(self, size):
+    def is_local(self, layer):
+        return self.c["model_type"] == "gemma3_text" and (layer + 1) % self.c["sliding_window_pattern"] != 0
+
+    def frequencies(self, size, layer):
         """_compute_default_rope_parameters and its neighbours of modeling_rope_utils.py."""
-        inv = 1.0 / self.c["rope_theta"] ** (torch.arange(0, size, 2, dtype=torch.float64) / size)
+        theta = self.c["rope_local_base_freq"] if self.is_local(layer) else self.c["rope_theta"]
+        inv = 1.0 / theta ** (torch.arange(0, size, 2, dtype=torch.float64) / size)
         how = self.c.get("rope_scaling")
-        if how is None:
+        if how is None or self.is_local(layer):
             return inv
         if how.get("rope_type", how.get("type")) == "linear":
             return inv / how["factor"]
@@ -170,13 +174,13 @@ class Decoder(Model):
         medium = ~(length < old / high) * ~(length > old / low)
         return torch.where(medium, between, scaled)
 
-    def rotate(self, x):
-        angle = torch.outer(torch.arange(x.size(2), dtype=torch.float64), self.frequencies(x.size(-1)))
+    def rotate(self, x, layer):
+        angle = torch.outer(torch.arange(x.size(2), dtype=torch.float64), self.frequencies(x.size(-1), layer))
         angle = torch.cat((angle, angle), -1)
         half = x.size(-1) // 2
         return x * angle.cos() + torch.cat((-x[..., half:], x[..., :half]), -1) * angle.sin()
 
-    def self_attention(self, x, at):
+    def self_attention(self, x, at, layer):
         c, kind = self.c, self.c["model_type"]
         width, count, shared = c["hidden_size"], c["num_attention_heads"], c["num_key_value_heads"]
         size = c.get("head_dim", width // count)
@@ -185,10 +189,13 @@ class Decoder(Model):
             q, k, v = self.linear(x, at + "qkv_proj", (count + 2 * shared) * size, width, False).split((count * size, shared * size, shared * size), -1)
         else:
             q, k, v = (self.linear(x, at + name, rows * size, width, bias) for name, rows in (("q_proj", count), ("k_proj", shared), ("v_proj", shared)))
-        q, k, v = heads(q, count), heads(k, shared), heads(v, shared)
-        if kind == "qwen3":
+        if kind == "olmo2":
             q, k = self.norm(q, at + "q_norm"), self.norm(k, at + "k_norm")
-        y = self.attention(self.rotate(q), self.rotate(k), v, c.get("attention_multiplier", size ** -0.5), True)
+        q, k, v = heads(q, count), heads(k, shared), heads(v, shared)
+        if kind in ("qwen3", "gemma3_text"):
+            q, k = self.norm(q, at + "q_norm"), self.norm(k, at + "k_norm")
+        scale = c["query_pre_attn_scalar"] ** -0.5 if kind == "gemma3_text" else c.get("attention_multiplier", size ** -0.5)
+        y = self.attention(self.rotate(q, layer), self.rotate(k, layer), v, scale, True)
         return self.linear(y, at + "o_proj", width, count * size, c.get("attention_bias", False))
 
     def mlp(self, x, at):
@@ -198,18 +205,27 @@ class Decoder(Model):
             gate, up = self.linear(x, at + "gate_up_proj", 2 * inner, width, False).chunk(2, -1)
         else:
             gate, up = self.linear(x, at + "gate_proj", inner, width, bias), self.linear(x, at + "up_proj", inner, width, bias)
-        act = ACTIVATIONS[c.get("hidden_activation", "gelu_pytorch_tanh") if c["model_type"] == "gemma" else c["hidden_act"]]
+        act = ACTIVATIONS[c.get("hidden_activation", "gelu_pytorch_tanh") if c["model_type"].startswith("gemma") else c["hidden_act"]]
         return self.linear(act(gate) * up, at + "down_proj", width, inner, bias)
 
     def logits(self, tokens):
         c = self.c
         table = self.p("model.embed_tokens.weight", c["vocab_size"], c["hidden_size"])
-        x = table[tokens] * c.get("embedding_multiplier", math.sqrt(c["hidden_size"]) if c["model_type"] == "gemma" else 1)
+        x = table[tokens] * c.get("embedding_multiplier", math.sqrt(c["hidden_size"]) if c["model_type"].startswith("gemma") else 1)
         share = c.get("residual_multiplier", 1)
         for i in range(c["num_hidden_layers"]):
             at = f"model.layers.{i}."
-            x = x + self.self_attention(self.norm(x, at + "input_layernorm"), at + "self_attn.") * share
-            x = x + self.mlp(self.norm(x, at + "post_attention_layernorm"), at + "mlp.") * share
+            if c["model_type"] == "olmo2":
+                x = x + self.norm(self.self_attention(x, at + "self_attn.", i), at + "post_attention_layernorm")
+                x = x + self.norm(self.mlp(x, at + "mlp."), at + "post_feedforward_layernorm")
+            elif c["model_type"] == "gemma3_text":
+                y = self.self_attention(self.norm(x, at + "input_layernorm"), at + "self_attn.", i)
+                x = x + self.norm(y, at + "post_attention_layernorm")
+                y = self.mlp(self.norm(x, at + "pre_feedforward_layernorm"), at + "mlp.")
+                x = x + self.norm(y, at + "post_feedforward_layernorm")
+            else:
+                x = x + self.self_attention(self.norm(x, at + "input_layernorm"), at + "self_attn.", i) * share
+                x = x + self.mlp(self.norm(x, at + "post_attention_layernorm"), at + "mlp.") * share
         x = self.norm(x, "model.norm")
         head = table if c["tie_word_embeddings"] else self.p("lm_head.weight", c["vocab_size"], c["hidden_size"])
         return x @ head.T / c.get("logits_scaling", 1)
@@ -241,6 +257,10 @@ CONFIGS = {
     "qwen3": decoder("qwen3", architecture="Qwen3ForCausalLM", head_dim=6, rope_theta=1000000.0, attention_bias=False, tie_word_embeddings=True),
     "gemma": decoder("gemma", architecture="GemmaForCausalLM", num_key_value_heads=1, head_dim=8, hidden_act="gelu_pytorch_tanh",
                      tie_word_embeddings=True),
+    "gemma3": decoder("gemma3_text", architecture="Gemma3ForCausalLM", num_key_value_heads=1, head_dim=8, hidden_act="gelu_pytorch_tanh",
+                      tie_word_embeddings=True, rope_theta=1000000.0, rope_local_base_freq=100.0, query_pre_attn_scalar=12, sliding_window=12,
+                      sliding_window_pattern=2, rope_scaling={"rope_type": "linear", "factor": 8.0}),
+    "olmo2": decoder("olmo2", architecture="Olmo2ForCausalLM", num_key_value_heads=2),
     "phi3": decoder("phi3", architecture="Phi3ForCausalLM", num_key_value_heads=4, rope_scaling=None, sliding_window=12),
     "olmo": decoder("olmo", architecture="OlmoForCausalLM", num_key_value_heads=4, clip_qkv=None),
     "granite": decoder("granite", architecture="GraniteForCausalLM", attention_multiplier=0.2, embedding_multiplier=12.0, residual_multiplier=0.22,
