@@ -222,6 +222,55 @@ private slots:
         QVERIFY(seen.size() > 15);
     }
 
+    /// GELU and its approximation by tanh differ too little to be told apart by a loss.
+    void activations_data()
+    {
+        QTest::addColumn<QString>("type");
+        QTest::addColumn<QString>("approximate");
+        QTest::newRow("gelu") << "Gelu"
+                              << "none";
+        QTest::newRow("gelu_python") << "Gelu"
+                                     << "none";
+        QTest::newRow("gelu_new") << "Gelu"
+                                  << "tanh";
+        QTest::newRow("gelu_fast") << "Gelu"
+                                   << "tanh";
+        QTest::newRow("gelu_pytorch_tanh") << "Gelu"
+                                           << "tanh";
+        QTest::newRow("relu") << "Relu"
+                              << "";
+        QTest::newRow("silu") << "Silu"
+                              << "";
+        QTest::newRow("swish") << "Silu"
+                               << "";
+    }
+    void activations()
+    {
+        QFETCH(QString, type);
+        QFETCH(QString, approximate);
+        const std::pair<const char *, const char *> fields[] = {{"gpt2", "activation_function"},
+                                                                {"bert", "hidden_act"},
+                                                                {"llama", "hidden_act"},
+                                                                {"gemma", "hidden_activation"}};
+        for (const auto &[family, field] : fields) {
+            json config = small(family);
+            config[field] = QTest::currentDataTag();
+            const auto model = read(config);
+            QVERIFY2(model.ok(), model ? "" : model.error().text().c_str());
+            std::int64_t found = 0;
+            for (const graph::Op &op : model->graph->ops())
+                if (op.type == "Gelu" || op.type == "Relu" || op.type == "Silu") {
+                    QCOMPARE(QString::fromStdString(op.type.name()), type);
+                    QCOMPARE(QString::fromStdString(op.text("approximate")), approximate);
+                    ++found;
+                }
+            QCOMPARE(found, std::int64_t{family == std::string("bert") ? 3 : 2});
+        }
+        for (const char *family : {"gpt2", "gemma"}) // where it is left out
+            for (const auto model = read(small(family)); const graph::Op &op : model->graph->ops())
+                QVERIFY(op.type != "Gelu" || op.text("approximate") == "tanh");
+    }
+
     /// What is not built is refused, with the field's name, its line and what to do.
     void refused_data()
     {
