@@ -118,6 +118,7 @@ constexpr FieldRule kQwen2[] = {
     built("num_key_value_heads", "32"),
     built("sliding_window", "4096"),
     built("use_sliding_window", "false"),
+    only("use_mrope", "[false]"),
     noEffect("max_window_layers"), // layers from it on have the window, and samples are not longer than that
 };
 
