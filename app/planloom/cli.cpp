@@ -74,6 +74,17 @@ void addBuiltIn(Command &command)
             [](Output &output) { return clusters(output); });
 }
 
+CLI::Option *addSequence(CLI::App *verb, std::int64_t &sequence)
+{
+    constexpr std::int64_t kMostTokens = std::int64_t{1} << 24;
+    return verb
+        ->add_option("--sequence", sequence,
+                     "Tokens of a sample; default: the model's context, at most 4096 of it "
+                     "with rotary positions")
+        ->check(CLI::Range(std::int64_t{1}, kMostTokens))
+        ->type_name("N");
+}
+
 void addInspect(Command &command)
 {
     CLI::App *verb =
@@ -81,6 +92,7 @@ void addInspect(Command &command)
                 "planloom inspect zoo:gpt2", [&command](Output &output) { return inspect(command.inspect, output); });
     verb->add_option("what", command.inspect.what, "A file, the folder of a run, zoo:NAME, preset:NAME or local[:N]")
         ->required();
+    addSequence(verb, command.inspect.sequence);
 }
 
 /// The training settings of a plan, beyond its layout.
@@ -118,6 +130,7 @@ void addPlan(Command &command)
                              "planloom plan --model zoo:gpt-nano --cluster local:4 --batch 32 -o nano.plan.json",
                              [&command](Output &output) { return plan(command.plan, output); });
     verb->add_option("--model", options.model, kModel)->required();
+    addSequence(verb, options.sequence);
     verb->add_option("--cluster", options.cluster, kCluster)->required();
     verb->add_option("--profile", options.profile, "Measured times, from planloom profile");
     verb->add_option("--planner", options.planner,
@@ -181,7 +194,8 @@ void addProfile(Command &command)
     CLI::Option *model = verb->add_option("--model", options.model, kModel);
     verb->add_option("--plan", options.plan, "Measure a plan's model with as many ranks and samples as the plan uses")
         ->type_name("PLAN")
-        ->excludes(model);
+        ->excludes(model)
+        ->excludes(addSequence(verb, options.sequence));
     verb->add_option("--device", options.device, "Device to measure on")->capture_default_str();
     verb->add_option("--samples", options.samples, "Sizes of a slice to measure, such as 1,4,16")
         ->delimiter(',')

@@ -120,9 +120,9 @@ ordered_json keptByPart(const graph::Graph &graph, Output &output)
                         {"layer_input_bytes", inputs}};
 }
 
-Status inspectModel(const std::string &source, Output &output)
+Status inspectModel(const std::string &source, const import::ModelOptions &how, Output &output)
 {
-    const auto model = import::loadModel(source);
+    const auto model = import::loadModel(source, how);
     if (!model)
         return model.error();
     const graph::Graph &graph = *model->graph;
@@ -445,8 +445,10 @@ Status inspect(const InspectOptions &options, Output &output)
     const auto what = whatIs(options.what);
     if (!what)
         return what.error();
+    if (options.sequence > 0 && *what != What::Model)
+        return badInput("is no model; leave --sequence out").in(options.what);
     switch (*what) {
-    case What::Model: return inspectModel(options.what, output);
+    case What::Model: return inspectModel(options.what, {options.sequence}, output);
     case What::Cluster: return inspectCluster(options.what, output);
     case What::Profile: return inspectProfile(options.what, output);
     case What::Plan: return inspectPlan(options.what, output);

@@ -2,7 +2,6 @@
 #include "app/planloom/sources.h"
 
 #include "engine/base/files.h"
-#include "engine/import/import.h"
 
 #include <algorithm>
 #include <chrono>
@@ -31,10 +30,10 @@ void warnOfAnotherModel(const cost::Profile &profile, const graph::Graph &graph,
 
 } // namespace
 
-Result<plan::Subject> loadSubject(const std::string &model, const std::string &cluster, const std::string &profile,
-                                  Output &output)
+Result<plan::Subject> loadSubject(const std::string &model, const import::ModelOptions &how, const std::string &cluster,
+                                  const std::string &profile, Output &output)
 {
-    auto loaded = import::loadModel(model);
+    auto loaded = import::loadModel(model, how);
     if (!loaded)
         return loaded.error();
     for (const auto &warning : loaded->warnings)

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "app/planloom/output.h"
+#include "engine/import/import.h"
 #include "engine/plan/plan.h"
 #include "engine/store/store.h"
 #include "engine/trace/trace.h"
@@ -13,8 +14,8 @@
 namespace planloom::cli {
 
 /// Model, cluster and, if @p profile is not empty, measured times. The importer's warnings become notes.
-Result<plan::Subject> loadSubject(const std::string &model, const std::string &cluster, const std::string &profile,
-                                  Output &output);
+Result<plan::Subject> loadSubject(const std::string &model, const import::ModelOptions &how, const std::string &cluster,
+                                  const std::string &profile, Output &output);
 Result<cost::Profile> loadProfile(const std::string &path);
 
 /// A run's folder, read back (resources/docs/formats/run.md).

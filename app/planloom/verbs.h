@@ -22,12 +22,14 @@ Status planners(Output &output);
 Status clusters(Output &output);
 
 struct InspectOptions {
-    std::string what; ///< a file, a run's folder, zoo:NAME, preset:NAME, local[:N]
+    std::string what;          ///< a file, a run's folder, zoo:NAME, preset:NAME, local[:N]
+    std::int64_t sequence = 0; ///< of a model; 0: its own
 };
 Status inspect(const InspectOptions &options, Output &output);
 
 struct PlanOptions {
     std::string model;
+    std::int64_t sequence = 0; ///< tokens of a sample; 0: the model's own
     std::string cluster;
     std::string profile; ///< empty: none
     std::string from;    ///< another program's configuration to make the plan of, with planner manual; empty: none
@@ -62,8 +64,9 @@ struct SimulateOptions {
 Status simulate(const SimulateOptions &options, Output &output);
 
 struct ProfileOptions {
-    std::string model; ///< or a plan
-    std::string plan;  ///< the model, the sizes of its slices and its number of ranks
+    std::string model;         ///< or a plan
+    std::int64_t sequence = 0; ///< of the model; 0: its own
+    std::string plan;          ///< the model, the sizes of its slices and its number of ranks
     std::string device = "cpu";
     std::vector<std::int64_t> samples; ///< empty: those of the plan, or a few small ones
     int ranks = 0;                     ///< 0: those of the plan, or one

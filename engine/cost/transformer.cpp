@@ -59,6 +59,35 @@ double TransformerCosts::activationBytes(const TransformerLayout &layout) const
     return activations(layout).total() * layersPerDevice(layout) * inFlight(layout);
 }
 
+namespace {
+
+/// True if the projection behind attention leads back to the same width: the formulas know one width only.
+bool keepsWidth(const graph::Graph &graph, const graph::Op &attention)
+{
+    const std::int64_t width = graph.tensor(attention.outputs[0]).shape[2].size;
+    for (const OpId id : graph.consumers(attention.outputs[0])) {
+        const graph::Op &op = graph.op(id);
+        if (op.traits().cost == graph::CostClass::Product
+            && graph.tensor(op.outputs[0]).shape.dims().back().size != width)
+            return false;
+    }
+    return true;
+}
+
+/// True if an activation is multiplied by another product's result.
+bool isGate(const graph::Graph &graph, const graph::Op &activation)
+{
+    const auto readers = graph.consumers(activation.outputs[0]);
+    return std::any_of(readers.begin(), readers.end(), [&](OpId id) {
+        const graph::Op &op = graph.op(id);
+        return op.type == "Mul" && op.inputs[0] != op.inputs[1]
+            && graph.tensor(op.inputs[0]).role == graph::TensorRole::Activation
+            && graph.tensor(op.inputs[1]).role == graph::TensorRole::Activation;
+    });
+}
+
+} // namespace
+
 std::optional<TransformerShape> transformerOf(const graph::Graph &graph, double elementBytes)
 {
     TransformerShape shape;
@@ -70,6 +99,8 @@ std::optional<TransformerShape> transformerOf(const graph::Graph &graph, double 
             const graph::Tensor &mixed = graph.tensor(op.outputs[0]);
             const auto heads = static_cast<double>(op.integer("heads"));
             const auto hidden = static_cast<double>(mixed.shape[2].size);
+            if (!keepsWidth(graph, op))
+                return std::nullopt;
             if (shape.layers > 0 && (shape.heads != heads || shape.hidden != hidden))
                 return std::nullopt;
             shape.layers += 1;
@@ -83,7 +114,7 @@ std::optional<TransformerShape> transformerOf(const graph::Graph &graph, double 
         shape.dropout = shape.dropout || op.type == "MaskedDropout";
         if (op.type == "Gelu" || op.type == "Silu" || op.type == "Relu")
             width = std::max(width, graph.tensor(op.outputs[0]).shape.dims().back().size);
-        gates = gates || op.type == "Silu";
+        gates = gates || op.type == "Silu" || (op.type == "Gelu" && isGate(graph, op));
         if (op.type == "SoftmaxCrossEntropyLoss" && op.inputs[0].valid())
             shape.vocabulary = static_cast<double>(graph.tensor(op.inputs[0]).shape.dims().back().size);
     }

@@ -60,6 +60,7 @@ Status checkTorchtitanModel(const plan::Document &document, const Transformer &m
         : !model.gated || model.activation != Transformer::Activation::Silu
         ? "has another feed-forward network than SwiGLU"
         : model.biases != Transformer::Biases::None               ? "has biases"
+        : model.headSize * model.heads != model.hidden            ? "has heads that do not fill its width"
         : model.tiedHead || model.headTransform                   ? "has a head that is not a separate linear layer"
         : model.hiddenDropout != 0 || model.attentionDropout != 0 ? "has dropout"
                                                                   : nullptr;

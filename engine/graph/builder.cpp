@@ -125,6 +125,16 @@ TensorId GraphBuilder::constantInts(std::string name, const std::vector<std::int
                     std::move(data));
 }
 
+TensorId GraphBuilder::constantFloats(std::string name, std::vector<std::int64_t> sizes, double value)
+{
+    const Shape shape = Shape::of(sizes);
+    const std::vector<float> values(static_cast<std::size_t>(shape.elements(1)), static_cast<float>(value));
+    std::vector<std::byte> data(values.size() * sizeof(float));
+    if (!data.empty())
+        std::memcpy(data.data(), values.data(), data.size());
+    return constant(std::move(name), DType::F32, shape, std::move(data));
+}
+
 void GraphBuilder::pushScope(const std::string &name)
 {
     m_scope += (m_scope.empty() ? "" : "/") + name;
@@ -155,6 +165,18 @@ TensorId GraphBuilder::add(const OpType &type, std::vector<TensorId> inputs, Att
     const TensorId output = activation(full);
     addOp(type, full, m_scope, std::move(inputs), {output}, std::move(attributes));
     return output;
+}
+
+std::vector<TensorId> GraphBuilder::addMany(const OpType &type, std::vector<TensorId> inputs, std::size_t outputs,
+                                            Attributes attributes, std::string name)
+{
+    std::vector<TensorId> made{add(type, std::move(inputs), std::move(attributes), std::move(name))};
+    Op &op = m_graph.m_ops.back();
+    while (op.outputs.size() < outputs) {
+        op.outputs.push_back(activation(op.name + ":" + std::to_string(op.outputs.size())));
+        made.push_back(op.outputs.back());
+    }
+    return made;
 }
 
 OpId GraphBuilder::addOp(OpType type, std::string name, std::string scope, std::vector<TensorId> inputs,

@@ -42,6 +42,12 @@ std::vector<std::int64_t> Op::integers(std::string_view key, std::vector<std::in
     return value ? *value : std::move(fallback);
 }
 
+std::vector<double> Op::numbers(std::string_view key) const
+{
+    const auto *value = attribute<std::vector<double>>(attributes, key);
+    return value ? *value : std::vector<double>();
+}
+
 TensorId Graph::find(std::string_view tensorName) const
 {
     const auto found = std::lower_bound(m_byName.begin(), m_byName.end(), tensorName,

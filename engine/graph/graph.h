@@ -111,6 +111,7 @@ struct Op {
     [[nodiscard]] std::string text(std::string_view key, std::string fallback = {}) const;
     [[nodiscard]] std::vector<std::int64_t> integers(std::string_view key,
                                                      std::vector<std::int64_t> fallback = {}) const;
+    [[nodiscard]] std::vector<double> numbers(std::string_view key) const; ///< empty where it is left out
     [[nodiscard]] bool has(std::string_view key) const { return attributes.find(key) != attributes.end(); }
 };
 
@@ -161,7 +162,8 @@ public:
     TensorId parameter(std::string name, Shape shape, Initializer init, DType type = DType::F32);
     TensorId state(std::string name, Shape shape, Initializer init, DType type = DType::F32);
     TensorId constant(std::string name, DType type, Shape shape, std::vector<std::byte> data);
-    TensorId constantInts(std::string name, const std::vector<std::int64_t> &values); ///< 1-d int64
+    TensorId constantInts(std::string name, const std::vector<std::int64_t> &values);         ///< 1-d int64
+    TensorId constantFloats(std::string name, std::vector<std::int64_t> sizes, double value); ///< float32, all equal
 
     /// Scopes nest: operators added between push and pop lie in it.
     void pushScope(const std::string &name);
@@ -169,6 +171,9 @@ public:
 
     /// Adds an operator with one output, named after it; its shape is inferred at build().
     TensorId add(const OpType &type, std::vector<TensorId> inputs, Attributes attributes = {}, std::string name = {});
+    /// The same with @p outputs outputs, the first named after it, the others with ":1", ":2" behind.
+    std::vector<TensorId> addMany(const OpType &type, std::vector<TensorId> inputs, std::size_t outputs,
+                                  Attributes attributes = {}, std::string name = {});
     /// Adds an operator with outputs declared before by activation(). Used by importers and differentiation.
     OpId addOp(OpType type, std::string name, std::string scope, std::vector<TensorId> inputs,
                std::vector<TensorId> outputs, Attributes attributes);

@@ -182,6 +182,8 @@ private:
             if (!op)
                 misfit(fmt::format("{} does not read separate projections", attention.name));
             if (op->type == "RotaryEmbedding") {
+                if (op->has("inverse_frequencies"))
+                    misfit(fmt::format("{} scales the frequencies of rotary positions", op->name));
                 positions = Transformer::Positions::Rotary;
                 base = op->number("theta", 10000);
             }
@@ -214,6 +216,8 @@ private:
 
     void readNorm(const Op &norm)
     {
+        if (!isParameter(norm.inputs[1]))
+            misfit(fmt::format("the scale of {} is no parameter", norm.name));
         same(m_found.rmsNorm, norm.type == "RMSNormalization", "the kind of normalisation", norm);
         same(m_found.normEpsilon, norm.number("epsilon", 1e-5), "epsilon", norm);
     }
@@ -324,6 +328,9 @@ private:
                 m_found.embedding = op.id;
                 m_found.vocabulary = table.shape[0].size;
                 m_found.initDeviation = table.init.kind == Initializer::Kind::Normal ? table.init.b : 0;
+                for (const Op *reader : readers(op.outputs[0]))
+                    if (reader->type == "Mul" || reader->type == "Div")
+                        misfit(fmt::format("{} scales the tokens' vectors", reader->name));
             } else if (index.role == TensorRole::Constant && counts(index)) {
                 m_found.positions = Transformer::Positions::Learned;
                 m_found.positionRows = table.shape[0].size;

@@ -22,16 +22,38 @@ Result<Model> readGraphJson(std::string_view text, const std::string &name)
     return Model{std::make_shared<const graph::Graph>(*std::move(graph)), nullptr, name, {}};
 }
 
+/// Tokens of a sample of a language model; 0 for other models.
+std::int64_t sequenceOf(const graph::Graph &graph)
+{
+    for (const TensorId id : graph.withRole(graph::TensorRole::Input))
+        if (const graph::Tensor &tensor = graph.tensor(id);
+            tensor.type == graph::DType::I64 && tensor.shape.rank() == 2 && tensor.shape[0].batch)
+            return tensor.shape[1].size;
+    return 0;
+}
+
+/// A file with a graph fixes the sequence.
+Result<Model> withSequence(Result<Model> model, const std::string &name, std::int64_t sequence)
+{
+    if (!model || sequence == 0 || sequenceOf(*model->graph) == sequence)
+        return model;
+    const std::int64_t own = sequenceOf(*model->graph);
+    return badInput(own > 0 ? "fixes samples of " + std::to_string(own)
+                            + " tokens; leave --sequence out, or export the model with other samples"
+                            : "has no samples of tokens; leave --sequence out")
+        .in(name);
+}
+
 /// A .json file is our own graph if marked so, else a Hugging Face configuration.
-Result<Model> readModelJson(std::string_view text, const std::string &name)
+Result<Model> readModelJson(std::string_view text, const std::string &name, const ModelOptions &options)
 {
     if (text.find("\"planloom.graph/1\"") != std::string_view::npos)
-        return readGraphJson(text, name);
-    auto model = readHuggingFaceConfig(text, name);
+        return withSequence(readGraphJson(text, name), name, options.sequence);
+    auto model = readHuggingFaceConfig(text, name, options);
     return model ? withWeightsBeside(*std::move(model), std::filesystem::path(name).parent_path().string()) : model;
 }
 
-Result<Model> readModelFile(const std::string &source)
+Result<Model> readModelFile(const std::string &source, const ModelOptions &options)
 {
     const std::filesystem::path path(source);
     const std::string extension = path.extension().string();
@@ -42,8 +64,10 @@ Result<Model> readModelFile(const std::string &source)
     if (!bytes)
         return bytes.error();
     if (extension == ".onnx")
-        return readOnnx(*bytes, source, path.parent_path().string());
-    return extension == ".json" ? readModelJson(*bytes, source) : readLayerProfile(*bytes, source);
+        return withSequence(readOnnx(*bytes, source, path.parent_path().string()), source, options.sequence);
+    if (extension == ".json")
+        return readModelJson(*bytes, source, options);
+    return withSequence(readLayerProfile(*bytes, source), source, options.sequence);
 }
 
 bool lacksFirstValue(const graph::Tensor &tensor)
@@ -74,7 +98,10 @@ Result<std::shared_ptr<const graph::Graph>> withFirstValues(std::shared_ptr<cons
     const auto lacking = std::find_if(tensors.begin(), tensors.end(), lacksFirstValue);
     if (lacking == tensors.end() || source.empty() || source.starts_with(kZoo))
         return graph;
-    auto model = loadModel(source);
+    ModelOptions options; // a configuration leaves the sequence open; the plan was made for one
+    if (source.ends_with(".json"))
+        options.sequence = sequenceOf(*graph);
+    auto model = loadModel(source, options);
     if (!model) {
         Error error = model.error();
         error.message += " (a plan leaves large weights in its model's file, such as '" + lacking->name + "')";
@@ -87,15 +114,15 @@ Result<std::shared_ptr<const graph::Graph>> withFirstValues(std::shared_ptr<cons
     return model->graph;
 }
 
-Result<Model> loadModel(const std::string &source)
+Result<Model> loadModel(const std::string &source, const ModelOptions &options)
 {
     if (source.starts_with(kZoo)) {
-        auto model = zooModel(source.substr(kZoo.size()));
+        auto model = zooModel(source.substr(kZoo.size()), options);
         if (!model)
             return model.error().in(source);
         return model;
     }
-    auto model = readModelFile(source);
+    auto model = readModelFile(source, options);
     std::error_code unknown;
     const auto place = std::filesystem::absolute(source, unknown);
     if (model && !unknown)

@@ -6,6 +6,7 @@
 #include "engine/cost/cost.h"
 #include "engine/graph/graph.h"
 
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -22,11 +23,16 @@ struct Model {
     std::vector<std::string> warnings;            ///< parts that were kept but not understood
 };
 
+struct ModelOptions {
+    std::int64_t sequence = 0; ///< tokens of a sample; 0: as many as the model was made for, within reason
+};
+
 /// Reads @p source: "zoo:NAME", FILE.onnx, config.json of Hugging Face (with the safetensors that lie beside
 /// it), a layer profile
 /// (.txt), our own graph JSON.
-/// Errors: NotFound (with the names that exist), BadInput (file, line, fix), Unsupported, Io.
-Result<Model> loadModel(const std::string &source);
+/// Errors: NotFound (with the names that exist), BadInput (file, line, fix; a sequence that the model cannot have),
+/// Unsupported, Io.
+Result<Model> loadModel(const std::string &source, const ModelOptions &options = {});
 /// @p graph as a plan file holds it, which leaves large first values of parameters out, with these: from the model's
 /// file @p source, read again. Graphs that lack none and built-in models come back as they are. Errors: those of
 /// loadModel, BadInput for a file that is no longer the model.
@@ -43,7 +49,7 @@ std::vector<ZooEntry> zooEntries();
 
 // The readers themselves, on bytes, for tests and fuzzing. @p name is used in errors.
 Result<Model> readOnnx(std::string_view bytes, const std::string &name, const std::string &folder);
-Result<Model> readHuggingFaceConfig(std::string_view text, const std::string &name);
+Result<Model> readHuggingFaceConfig(std::string_view text, const std::string &name, const ModelOptions &options = {});
 /// Text profiles of the DAPPLE and PipeDream repositories; the contents decide which of the two. @p profileBatch
 /// 0: from the file name ("...-pbs-32.txt"), else 1.
 Result<Model> readLayerProfile(std::string_view text, const std::string &name, double profileBatch = 0);

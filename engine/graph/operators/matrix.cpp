@@ -182,6 +182,10 @@ Result<Infos> inferRotary(const OpView &view)
         return heads.error();
     if (heads->size % 2 != 0)
         return badInput("rotary positions need an even head size, not " + std::to_string(heads->size));
+    const std::size_t frequencies = view.op.numbers("inverse_frequencies").size();
+    if (frequencies > 0 && static_cast<std::int64_t>(frequencies) != heads->size / 2)
+        return badInput("attribute 'inverse_frequencies' needs " + std::to_string(heads->size / 2)
+                        + " numbers, half a head's size, not " + std::to_string(frequencies));
     return likeFirst(view);
 }
 

@@ -66,10 +66,24 @@ private:
 
     [[nodiscard]] bool isHalf(TensorId id) const { return m_half[id.index()].valid(); }
 
-    /// The operator's data types, with letters that depend on its inputs resolved. A sum of contributions to the
-    /// gradient of a parameter stays float32.
+    /// True if the operator reads vectors of parameters and constants alone, such as 1 + scale of a normalisation.
+    [[nodiscard]] bool readsOnlyVectors(const Op &op) const
+    {
+        return std::all_of(op.inputs.begin(), op.inputs.end(), [&](TensorId id) {
+            if (!id.valid())
+                return true;
+            const Tensor &tensor = m_from.graph.tensor(id);
+            return tensor.shape.rank() < 2
+                && (tensor.role == TensorRole::Parameter || tensor.role == TensorRole::Constant);
+        });
+    }
+
+    /// The operator's data types, with letters that depend on its inputs resolved. Sums of contributions to the
+    /// gradient of a parameter stay float32, and so does what is made of vectors of parameters alone.
     [[nodiscard]] Precision precisionOf(const Op &op) const
     {
+        if (!op.inputs.empty() && readsOnlyVectors(op))
+            return {};
         const Precision precision = op.traits().precision;
         const char first = *precision.inputs;
         bool half = first == '=' && isHalf(op.inputs[0]);

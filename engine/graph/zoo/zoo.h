@@ -3,10 +3,17 @@
 
 #include "engine/graph/graph.h"
 
+#include <optional>
+#include <string>
+#include <vector>
+
 namespace planloom::graph {
 
 /// Normal numbers around 0.
 inline Initializer normal(double deviation) { return {Initializer::Kind::Normal, 0, deviation, nullptr, {}, 0}; }
+
+/// Of the feed-forward network.
+enum class Activation : std::uint8_t { Gelu, GeluTanh, Relu, Silu };
 
 struct TransformerConfig {
     std::string name = "gpt";
@@ -15,12 +22,58 @@ struct TransformerConfig {
     std::int64_t hidden = 768;
     std::int64_t feedForward = 3072;
     std::int64_t vocabulary = 50257;
-    std::int64_t context = 1024; ///< tokens per sample, and rows of the position table
+    std::int64_t context = 1024; ///< tokens per sample
     bool tiedEmbeddings = true;  ///< the head shares the token table
     double initDeviation = 0.02;
     /// gpt() only. Greater than 0: attention in pieces and dropout with masks, embeddings, attention and both results
     /// of a block (Megatron-LM in 2022). Such a model is planned and simulated, not trained.
     double unfusedDropout = 0;
+    std::int64_t positions = 0;             ///< gpt() and bert(): rows of the table of positions; 0: as many as tokens
+    std::int64_t tokenTypes = 2;            ///< bert(): rows of the table of token types
+    std::optional<Activation> activation{}; ///< unset: tanh GELU in gpt(), GELU in bert()
+    std::optional<double> epsilon{};        ///< of normalisations; unset: 1e-5 in gpt(), 1e-12 in bert()
+};
+
+/// A decoder of LLaMA's kind: rotary positions, gated feed-forward networks, normalisation in front of both halves of a
+/// block. What is set here is what its descendants change.
+struct DecoderConfig {
+    enum class Norm : std::uint8_t {
+        Rms,
+        RmsPlusOne,          ///< multiplied by 1 + weight (Gemma)
+        LayerWithoutWeights, ///< LayerNorm without scale and shift (OLMo)
+    };
+    /// Where attention and the feed-forward network are normalised.
+    enum class Normed : std::uint8_t {
+        Before,
+        Behind, ///< in front of the residual addition (OLMo 2)
+        Around, ///< both (Gemma 3)
+    };
+    /// Normalisation of query and key in front of the rotation.
+    enum class QueryNorm : std::uint8_t {
+        None,
+        EachHead, ///< Qwen 3, Gemma 3
+        Whole,    ///< all heads as one vector (OLMo 2)
+    };
+    TransformerConfig sizes; ///< layers to initDeviation; the rest is unused
+    std::int64_t kvHeads = 1;
+    std::int64_t headSize = 0; ///< 0: hidden / heads
+    double ropeTheta = 10000;
+    std::vector<double> inverseFrequencies{}; ///< headSize / 2 of them; empty: ropeTheta^(-2i / headSize)
+    std::vector<bool> localLayers{};          ///< layers with localTheta and without inverseFrequencies; empty: none
+    double localTheta = 10000;
+    Norm norm = Norm::Rms;
+    Normed normed = Normed::Before;
+    QueryNorm queryNorm = QueryNorm::None;
+    double epsilon = 1e-6;
+    Activation activation = Activation::Silu;
+    bool qkvBias = false;
+    bool outputBias = false;       ///< of the projection behind attention
+    bool mlpBias = false;          ///< of the feed-forward network
+    bool fusedProjections = false; ///< stored as qkv_proj and gate_up_proj (Phi-3)
+    double embeddingScale = 1;     ///< Gemma, Granite
+    double residualScale = 1;      ///< both results of a block are multiplied by it (Granite)
+    double logitScale = 1;         ///< Granite
+    double attentionScale = 0;     ///< of the scores; 0: 1 / sqrt(headSize)
 };
 
 /// A language model of LSTM layers: embedding, layers, a linear head over the vocabulary. Each sample starts from zero
@@ -44,7 +97,9 @@ Result<Graph> gpt(const TransformerConfig &config);
 /// BERT encoder with masked-token loss (labels -100 where not predicted): BertForMaskedLM, without pooler and padding
 /// mask; all tokens are of type 0. Inputs as gpt().
 Result<Graph> bert(const TransformerConfig &config);
-/// LLaMA (RMSNorm, rotary positions, SwiGLU; grouped-query attention if kvHeads < heads).
+/// LLaMA and its descendants, with Hugging Face's names of LLaMA. Inputs as gpt().
+Result<Graph> decoder(const DecoderConfig &config);
+/// decoder() as LLaMA is (RMSNorm, rotary positions, SwiGLU; grouped-query attention if kvHeads < heads).
 Result<Graph> llama(const TransformerConfig &config, std::int64_t kvHeads, double ropeTheta, double epsilon);
 /// Inputs "tokens" and "labels" (N, T) int64, scalar loss. Parameters embedding.weight, lstm.I.W, lstm.I.R, lstm.I.B
 /// (ONNX's layout, gates in the order input, output, forget, cell), head.weight, head.bias.

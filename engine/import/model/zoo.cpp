@@ -13,7 +13,40 @@ namespace {
 struct BuiltIn {
     ZooEntry entry;
     std::function<Result<graph::Graph>()> build;
+    /// With other samples than its own; null where the model has no sequence.
+    std::function<Result<graph::Graph>(std::int64_t sequence)> withSequence = nullptr;
 };
+
+Result<graph::Graph> tooLong(std::int64_t sequence, std::int64_t most)
+{
+    return badInput("has " + std::to_string(most) + " tokens of context, not " + std::to_string(sequence)
+                    + "; give --sequence " + std::to_string(most) + " or less");
+}
+
+/// A model of @p config's kind: its samples may be as long as its context.
+BuiltIn languageModel(ZooEntry entry, const graph::TransformerConfig &config,
+                      const std::function<Result<graph::Graph>(const graph::TransformerConfig &)> &build)
+{
+    const auto shorter = [config, build](std::int64_t sequence) {
+        if (sequence > config.context)
+            return tooLong(sequence, config.context);
+        graph::TransformerConfig changed = config;
+        changed.positions = config.context;
+        changed.context = sequence;
+        return build(changed);
+    };
+    return {std::move(entry), [config, build] { return build(config); }, shorter};
+}
+
+Result<graph::Graph> lstmOf(std::int64_t sequence)
+{
+    constexpr std::int64_t kMostTokens = 1 << 20;
+    if (sequence > kMostTokens)
+        return tooLong(sequence, kMostTokens);
+    graph::LstmConfig config;
+    config.context = sequence;
+    return graph::lstmLanguageModel(config);
+}
 
 graph::TransformerConfig nano()
 {
@@ -105,23 +138,28 @@ const std::vector<BuiltIn> &builtIns()
          [] {
              return graph::mlp("mlp", {64, 128, 64, 10});
          }},
-        {{"gpt-nano", "GPT over bytes: 4 layers, width 128, 64 tokens of context; trains in seconds on a CPU"},
-         [] { return graph::gpt(nano()); }},
-        {{"gpt2", "GPT-2, 124 M parameters, 1024 tokens of context"}, [] { return graph::gpt(gpt2Small()); }},
-        {{"gpt2-xl", "GPT-2 of 1.5 B parameters, 1024 tokens"}, [] { return graph::gpt(gpt2Xl()); }},
-        {{"gpt-22b", "GPT of 22 B parameters, 2048 tokens (Korthikanti et al., 2022), with fused attention"},
-         [] { return graph::gpt(gpt22()); }},
-        {{"gpt-175b", "GPT-3 175 B, 2048 tokens, with fused attention"}, [] { return graph::gpt(gpt175()); }},
-        {{"gpt-22b-2022", "gpt-22b as measured in 2022: attention in pieces, dropout; to plan and simulate only"},
-         [] { return graph::gpt(published(gpt22())); }},
-        {{"gpt-175b-2022", "gpt-175b as measured in 2022: attention in pieces, dropout; to plan and simulate only"},
-         [] { return graph::gpt(published(gpt175())); }},
-        {{"llama-2-7b", "LLaMA 2 of 7 B parameters, 4096 tokens"},
-         [] { return graph::llama(llama7(), 32, 10000, 1e-5); }},
-        {{"bert-large", "BERT-Large encoder with masked-token loss, 512 tokens"},
-         [] { return graph::bert(bertLarge()); }},
+        languageModel({"gpt-nano",
+                       "GPT over bytes: 4 layers, width 128, 64 tokens of context; trains in seconds on a CPU"},
+                      nano(), graph::gpt),
+        languageModel({"gpt2", "GPT-2, 124 M parameters, 1024 tokens of context"}, gpt2Small(), graph::gpt),
+        languageModel({"gpt2-xl", "GPT-2 of 1.5 B parameters, 1024 tokens"}, gpt2Xl(), graph::gpt),
+        languageModel({"gpt-22b",
+                       "GPT of 22 B parameters, 2048 tokens (Korthikanti et al., 2022), with fused attention"},
+                      gpt22(), graph::gpt),
+        languageModel({"gpt-175b", "GPT-3 175 B, 2048 tokens, with fused attention"}, gpt175(), graph::gpt),
+        languageModel({"gpt-22b-2022",
+                       "gpt-22b as measured in 2022: attention in pieces, dropout; to plan and simulate only"},
+                      published(gpt22()), graph::gpt),
+        languageModel({"gpt-175b-2022",
+                       "gpt-175b as measured in 2022: attention in pieces, dropout; to plan and simulate only"},
+                      published(gpt175()), graph::gpt),
+        languageModel({"llama-2-7b", "LLaMA 2 of 7 B parameters, 4096 tokens"}, llama7(),
+                      [](const graph::TransformerConfig &config) { return graph::llama(config, 32, 10000, 1e-5); }),
+        languageModel({"bert-large", "BERT-Large encoder with masked-token loss, 512 tokens"}, bertLarge(),
+                      graph::bert),
         {{"lstm-lm", "two LSTM layers of 650 units over 10,000 words, 35 at a time"},
-         [] { return graph::lstmLanguageModel({}); }},
+         [] { return graph::lstmLanguageModel({}); },
+         lstmOf},
         {{"vgg-19", "VGG-19 for 224 x 224 images"}, [] { return graph::vgg19(); }},
         {{"resnet-50", "ResNet-50 v1.5 for 224 x 224 images"}, [] { return graph::resnet50(); }},
     };
@@ -145,12 +183,16 @@ std::shared_ptr<const cost::Profile> timesByLayer(const graph::Graph &graph, con
     return profile;
 }
 
-Result<Model> executable(const BuiltIn &built)
+Result<Model> executable(const BuiltIn &built, const ModelOptions &options)
 {
-    auto made = built.build();
+    if (options.sequence > 0 && !built.withSequence)
+        return badInput("has no samples of tokens; leave --sequence out");
+    auto made = options.sequence > 0 ? built.withSequence(options.sequence) : built.build();
     if (!made)
         return made.error();
     Model model{std::make_shared<const graph::Graph>(*std::move(made)), nullptr, "zoo:" + built.entry.name, {}};
+    if (options.sequence > 0)
+        return model; // published times are those of the model's own samples
     if (const auto published = zooProfile(built.entry.name + "-layers"))
         model.profile = timesByLayer(*model.graph, *published->profile);
     return model;
@@ -168,11 +210,11 @@ std::vector<ZooEntry> zooEntries()
     return entries;
 }
 
-Result<Model> zooModel(const std::string &name)
+Result<Model> zooModel(const std::string &name, const ModelOptions &options)
 {
     for (const BuiltIn &model : builtIns()) {
         if (model.entry.name == name)
-            return executable(model);
+            return executable(model, options);
     }
     std::string known;
     for (const ZooEntry &entry : zooEntries())
@@ -180,6 +222,9 @@ Result<Model> zooModel(const std::string &name)
     for (const ZooEntry &entry : zooProfileEntries()) {
         if (entry.name != name)
             continue;
+        if (options.sequence > 0)
+            return badInput("is a table of layer times, which were measured with samples of one length; leave "
+                            "--sequence out");
         auto model = zooProfile(name);
         if (model)
             model->source = "zoo:" + name;

@@ -7,6 +7,6 @@ namespace planloom::import {
 
 /// The model behind "zoo:NAME". vgg-19 is the executable network with the published layer times of DAPPLE's profile
 /// beside it. Error: NotFound that lists the names.
-Result<Model> zooModel(const std::string &name);
+Result<Model> zooModel(const std::string &name, const ModelOptions &options = {});
 
 } // namespace planloom::import

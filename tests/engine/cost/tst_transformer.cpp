@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/cost/transformer.h"
+#include "engine/graph/zoo/zoo.h"
 #include "engine/import/model/zoo.h"
 
 #include <QTest>
@@ -70,6 +71,17 @@ private slots:
     {
         QVERIFY(!cost::transformerOf(*import::zooModel("mlp")->graph));
         QVERIFY(!cost::transformerOf(*import::zooModel("resnet-50")->graph));
+    }
+
+    void decodersHaveOneWidth()
+    {
+        graph::DecoderConfig config;
+        config.sizes = {"tiny", 2, 4, 16, 32, 50, 8, true, 0.02};
+        config.activation = graph::Activation::GeluTanh;
+        const auto shape = cost::transformerOf(*graph::decoder(config));
+        QVERIFY(shape && shape->gated);
+        config.headSize = 8; // attention is twice as wide
+        QVERIFY(!cost::transformerOf(*graph::decoder(config)));
     }
 
     /// Table 2 of the paper, in units of s b h: 34 + 5as/h and its variants, for t = 8.

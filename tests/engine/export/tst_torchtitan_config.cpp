@@ -75,6 +75,20 @@ private Q_SLOTS:
             QVERIFY2(note.find("no flavor") == std::string::npos, note.c_str());
     }
 
+    /// Flavors have no field for the size of a head.
+    void headsThatDoNotFillTheWidth()
+    {
+        plan::Document document = uniformPlan({.model = "llama", .data = 16, .pipeline = 1, .microBatches = 1});
+        std::string config = kLlama8B;
+        config.insert(1, R"("head_dim": 64, )");
+        const import::Model model = must(import::readHuggingFaceConfig(config, "config.json"));
+        document.subject = plan::makeSubject(model.graph, document.subject.cluster, nullptr, model.source);
+        document.plan.stages[0].lastLayer = document.subject.layers().size();
+        document.plan.optimizer.groups.clear();
+        compareWithRefusal(exporting::torchtitanConfig(document), "has heads that do not fill its width",
+                           {"torchtitan"});
+    }
+
     void refuses_data()
     {
         QTest::addColumn<Asked>("asked");

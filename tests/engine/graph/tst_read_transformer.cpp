@@ -181,6 +181,50 @@ private Q_SLOTS:
         QCOMPARE(made.error().code, ErrorCode::Unsupported);
         QVERIFY2(QString::fromStdString(made.error().message).contains(why), made.error().message.c_str());
     }
+
+    /// What changes a decoder's results and is no size: programs that are configured by sizes would train another
+    /// model.
+    void changedDecodersAreRefused_data()
+    {
+        QTest::addColumn<QString>("config");
+        QTest::addColumn<QString>("why"); // empty: it is read
+        const auto row = [](const char *fields, const char *why) {
+            QTest::newRow(fields)
+                << QString(
+                       R"({"num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 4,
+                "hidden_size": 16, "intermediate_size": 24, "vocab_size": 32, "max_position_embeddings": 8, %1})")
+                       .arg(fields)
+                << QString(why);
+        };
+        row(R"("model_type": "mistral")", "");
+        row(R"("model_type": "qwen2")", "");
+        row(R"("model_type": "llama", "rope_scaling": {"type": "linear", "factor": 2})", "scales the frequencies");
+        row(R"("model_type": "llama", "attention_bias": true)", "some linear layers");
+        row(R"("model_type": "qwen3")", "between the projections and");
+        row(R"("model_type": "gemma")", "is no parameter");
+        row(R"("model_type": "olmo")", "is no parameter");
+        row(R"("model_type": "granite", "attention_multiplier": 0.5, "logits_scaling": 2.0)",
+            "its loss is not taken of");
+        row(R"("model_type": "granite", "attention_multiplier": 0.5, "residual_multiplier": 2.0)",
+            "where the way around is added");
+        row(R"("model_type": "olmo2")", "between the projections and");
+        row(R"("model_type": "gemma3_text")", "between the projections and");
+        row(R"("model_type": "phi3")", "is no activation");
+        row(R"("model_type": "granite", "attention_multiplier": 0.5, "embedding_multiplier": 2.0)",
+            "scales the tokens' vectors");
+        row(R"("model_type": "granite", "attention_multiplier": 0.25)", "between the projections and");
+    }
+    void changedDecodersAreRefused()
+    {
+        QFETCH(QString, config);
+        QFETCH(QString, why);
+        const auto model = import::readHuggingFaceConfig(config.toStdString(), "config.json");
+        QVERIFY2(model.ok(), model ? "" : model.error().text().c_str());
+        const auto made = graph::readTransformer(*model->graph);
+        const QString said = made ? QString() : QString::fromStdString(made.error().message);
+        QCOMPARE(made.ok(), why.isEmpty());
+        QVERIFY2(said.contains(why), qPrintable(said));
+    }
 };
 
 QTEST_GUILESS_MAIN(TestReadTransformer)

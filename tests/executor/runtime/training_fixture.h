@@ -94,7 +94,8 @@ struct Training {
     std::int64_t steps = 5;
     std::int64_t seed = 1;
     bool evaluate = false;
-    std::int64_t stopAfter = -1; ///< rank 0 asks to stop during this step
+    std::int64_t stopAfter = -1;  ///< rank 0 asks to stop during this step
+    std::string modelFolder = {}; ///< where weights beside the model lie
     /// Puts a communicator of the test's own around a rank's.
     std::function<std::unique_ptr<comm::Communicator>(std::size_t rank, comm::Communicator &inner)> around = {};
 };
@@ -123,6 +124,7 @@ inline Outcome train(const program::Program &program, const plan::Subject &subje
         options.seed = how.seed;
         options.optimizer = optimizer;
         options.stop = &stop;
+        options.modelFolder = how.modelFolder;
         if (rank == 0) {
             options.onStep = [&](const run::StepMetrics &result) {
                 outcome.losses.push_back(result.loss);

@@ -19,13 +19,24 @@ struct Angles {
     std::vector<float> cosine, sine;
 };
 
-Angles anglesFor(const Shape &shape, double theta)
+/// Turns per position of each pair of a head's elements.
+std::vector<double> frequenciesOf(const graph::Op &op, std::int64_t headSize)
+{
+    std::vector<double> frequencies = op.numbers("inverse_frequencies");
+    if (!frequencies.empty())
+        return frequencies;
+    const double theta = op.number("theta", 10000.0);
+    for (std::int64_t i = 0; i < headSize / 2; ++i)
+        frequencies.push_back(std::pow(theta, -2.0 * static_cast<double>(i) / static_cast<double>(headSize)));
+    return frequencies;
+}
+
+Angles anglesFor(const Shape &shape, const std::vector<double> &frequencies)
 {
     Angles angles;
     for (std::int64_t position = 0; position < shape.t; ++position) {
-        for (std::int64_t i = 0; i < shape.d / 2; ++i) {
-            const double angle = static_cast<double>(position)
-                * std::pow(theta, -2.0 * static_cast<double>(i) / static_cast<double>(shape.d));
+        for (const double frequency : frequencies) {
+            const double angle = static_cast<double>(position) * frequency;
             angles.cosine.push_back(static_cast<float>(std::cos(angle)));
             angles.sine.push_back(static_cast<float>(std::sin(angle)));
         }
@@ -61,17 +72,20 @@ Made makeRotary(const Request &request, float direction)
     const Shape shape{dims[0], dims[1], heads + kvHeads, heads + 2 * kvHeads, dims[2] / (heads + 2 * kvHeads)};
     if (shape.d % 2 != 0)
         return cannot(request, "heads of an odd size");
-    return makeFunction(
-        [shape, direction, angles = anglesFor(shape, request.op.number("theta", 10000.0))](Inputs in, Outputs out) {
-            const std::int64_t width = shape.heads * shape.d;
-            parallelFor(shape.n * shape.t, rowGrain(width), [&](std::int64_t begin, std::int64_t end) {
-                for (std::int64_t token = begin; token < end; ++token) {
-                    const std::int64_t at = token % shape.t * (shape.d / 2);
-                    turnToken(shape, angles.cosine.data() + at, angles.sine.data() + at, direction,
-                              floats(in[0]) + token * width, floats(out[0]) + token * width);
-                }
-            });
+    const std::vector<double> frequencies = frequenciesOf(request.op, shape.d);
+    if (static_cast<std::int64_t>(frequencies.size()) != shape.d / 2)
+        return wrong(request,
+                     std::to_string(frequencies.size()) + " frequencies for heads of " + std::to_string(shape.d));
+    return makeFunction([shape, direction, angles = anglesFor(shape, frequencies)](Inputs in, Outputs out) {
+        const std::int64_t width = shape.heads * shape.d;
+        parallelFor(shape.n * shape.t, rowGrain(width), [&](std::int64_t begin, std::int64_t end) {
+            for (std::int64_t token = begin; token < end; ++token) {
+                const std::int64_t at = token % shape.t * (shape.d / 2);
+                turnToken(shape, angles.cosine.data() + at, angles.sine.data() + at, direction,
+                          floats(in[0]) + token * width, floats(out[0]) + token * width);
+            }
         });
+    });
 }
 
 Made makeForward(const Request &request) { return makeRotary(request, 1.0F); }

@@ -1,0 +1,567 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/base/files.h"
+#include "engine/import/import.h"
+#include "engine/import/model/huggingface_families.h"
+
+#include <QTemporaryDir>
+#include <QTest>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <fstream>
+#include <map>
+#include <set>
+
+using namespace planloom;
+using nlohmann::json;
+
+namespace {
+
+/// A small configuration of each family, as the hub's files are written.
+json small(const std::string &family)
+{
+    if (family == "gpt2")
+        return {{"model_type", family}, {"n_layer", 2},     {"n_head", 2},
+                {"n_embd", 8},          {"vocab_size", 16}, {"n_positions", 8}};
+    json config{{"model_type", family},
+                {"num_hidden_layers", 2},
+                {"num_attention_heads", 2},
+                {"hidden_size", 8},
+                {"intermediate_size", 12},
+                {"vocab_size", 16},
+                {"max_position_embeddings", 8},
+                {"num_key_value_heads", 1},
+                {"head_dim", 4}};
+    if (family == "gemma3_text")
+        config["sliding_window_pattern"] = 2; // a local layer and another one
+    if (family == "bert")
+        for (const char *key : {"num_key_value_heads", "head_dim"})
+            config.erase(key);
+    return config;
+}
+
+Result<import::Model> read(const json &config, std::int64_t sequence = 0)
+{
+    return import::readHuggingFaceConfig(config.dump(1), "config.json", {sequence});
+}
+
+/// The operators, their attributes and the parameters: what a field may change.
+std::string signatureOf(const graph::Graph &graph)
+{
+    std::string text = graph::toJson(graph);
+    return text;
+}
+
+/// Fields of windows of attention: sequences() has them.
+const std::set<std::string> kWindows{"layer_types", "sliding_window", "use_sliding_window"};
+
+/// A value of a field that is built, other than the one of small().
+json otherValue(const std::string &field, const json &config)
+{
+    static const std::map<std::string, json> values{
+        {"activation_function", "relu"},
+        {"attention_bias", true},
+        {"head_dim", 8},
+        {"hidden_act", "relu"},
+        {"hidden_activation", "relu"},
+        {"mlp_bias", true},
+        {"n_inner", 20},
+        {"num_key_value_heads", 2},
+        {"sliding_window_pattern", 1},
+        {"rope_parameters", {{"rope_type", "default"}, {"rope_theta", 77.0}}},
+        {"rope_scaling", {{"type", "linear"}, {"factor", 2.0}}},
+        {"type_vocab_size", 3},
+    };
+    if (const auto found = values.find(field); found != values.end())
+        return found->second;
+    const std::string family = config["model_type"];
+    if (field == "tie_word_embeddings")
+        return family != "gpt2" && family != "bert" && !family.starts_with("gemma");
+    if (config.contains(field)) // a size
+        return 2 * config[field].get<int>();
+    return 0.123;
+}
+
+/// Parameters of a model by the textbook: tables, then per block attention, feed-forward network, normalisations.
+qint64 countOf(const json &config)
+{
+    const std::string family = config["model_type"];
+    const bool gpt = family == "gpt2";
+    const auto of = [&](const char *name, const char *gptName) { return config[gpt ? gptName : name].get<qint64>(); };
+    const qint64 layers = of("num_hidden_layers", "n_layer");
+    const qint64 width = of("hidden_size", "n_embd");
+    const qint64 vocabulary = of("vocab_size", "vocab_size");
+    const qint64 positions = of("max_position_embeddings", "n_positions");
+    if (gpt) // 12 C^2 of matrices; biases 3 C, C, 4 C, C; two normalisations of 2 C
+        return (vocabulary + positions) * width + layers * (12 * width * width + 13 * width) + 2 * width;
+    const qint64 inner = config["intermediate_size"];
+    if (family == "bert") { // with the head's transformation, its normalisation and the bias of the words
+        const qint64 block = 4 * (width * width + width) + 2 * width * inner + inner + width + 4 * width;
+        const qint64 head = width * width + width + 2 * width + vocabulary;
+        return (vocabulary + positions + 2) * width + 2 * width + layers * block + head;
+    }
+    const qint64 heads = config["num_attention_heads"];
+    const qint64 shared = config["num_key_value_heads"];
+    const qint64 size = config.value("head_dim", width / heads);
+    qint64 block = 2 * width * size * (heads + shared) + 3 * width * inner;
+    block += family == "qwen2" ? size * (heads + 2 * shared) : 0;
+    block += family == "qwen3" || family == "gemma3_text" ? 2 * size : 0;
+    block += family == "olmo2" ? size * (heads + shared) : 0;
+    const qint64 norm = family == "olmo" ? 0 : width;
+    const qint64 norms = family == "gemma3_text" ? 4 : 2;
+    const qint64 tables = config.value("tie_word_embeddings", family.starts_with("gemma")) ? 1 : 2;
+    return tables * vocabulary * width + layers * (block + norms * norm) + norm;
+}
+
+QString texts(const std::vector<std::string> &all)
+{
+    QStringList list;
+    for (const std::string &text : all)
+        list << QString::fromStdString(text);
+    return list.join('\n');
+}
+
+} // namespace
+
+class TestHuggingFaceFields : public QObject {
+    Q_OBJECT
+
+private slots:
+    /// A field that changes the model changes what is built.
+    void built_data()
+    {
+        QTest::addColumn<QString>("family");
+        QTest::addColumn<QString>("change");
+        const auto row = [](const char *family, const char *change) {
+            QTest::addRow("%s %s", family, change) << QString(family) << QString(change);
+        };
+        for (const char *change : {R"({"activation_function": "gelu"})", R"({"activation_function": "relu"})",
+                                   R"({"layer_norm_epsilon": 1e-6})", R"({"n_inner": 24})", R"({"n_positions": 12})",
+                                   R"({"tie_word_embeddings": false})", R"({"initializer_range": 0.01})"})
+            row("gpt2", change);
+        for (const char *change :
+             {R"({"hidden_act": "gelu_new"})", R"({"type_vocab_size": 3})", R"({"layer_norm_eps": 1e-5})",
+              R"({"tie_word_embeddings": false})", R"({"initializer_range": 0.01})"})
+            row("bert", change);
+        for (const char *family : {"llama", "mistral", "qwen2", "qwen3", "gemma", "phi3", "granite"}) {
+            for (const char *change : {R"({"head_dim": 8})", R"({"rope_theta": 500000})", R"({"rms_norm_eps": 1e-4})",
+                                       R"({"num_key_value_heads": 2})", R"({"initializer_range": 0.01})",
+                                       R"({"rope_scaling": {"type": "linear", "factor": 2}})",
+                                       R"({"rope_parameters": {"rope_type": "default", "rope_theta": 20000}})"})
+                row(family, change);
+            row(family,
+                family == std::string("gemma") ? R"({"hidden_activation": "silu"})" : R"({"hidden_act": "gelu"})");
+            row(family,
+                family == std::string("gemma") ? R"({"tie_word_embeddings": false})"
+                                               : R"({"tie_word_embeddings": true})");
+        }
+        for (const char *family : {"llama", "qwen3", "gemma", "olmo", "granite"})
+            row(family, R"({"attention_bias": true})");
+        for (const char *family : {"llama", "granite"})
+            row(family, R"({"mlp_bias": true})");
+        for (const char *field :
+             {"embedding_multiplier", "attention_multiplier", "residual_multiplier", "logits_scaling"})
+            row("granite", json{{field, 3.5}}.dump().c_str());
+        row("llama", R"({"rope_scaling": {"rope_type": "llama3", "factor": 8, "low_freq_factor": 1,
+            "high_freq_factor": 4, "original_max_position_embeddings": 8192}})");
+    }
+    void built()
+    {
+        QFETCH(QString, family);
+        QFETCH(QString, change);
+        json config = small(family.toStdString());
+        const auto plain = read(config);
+        QVERIFY2(plain.ok(), plain ? "" : plain.error().text().c_str());
+        config.update(json::parse(change.toStdString()));
+        const auto changed = read(config);
+        QVERIFY2(changed.ok(), changed ? "" : changed.error().text().c_str());
+        QVERIFY(signatureOf(*changed->graph) != signatureOf(*plain->graph));
+        QVERIFY2(changed->warnings.empty(), qPrintable(texts(changed->warnings)));
+    }
+
+    /// Each field of each family's table does what its group says.
+    void tables_data()
+    {
+        QTest::addColumn<QString>("family");
+        for (const import::ModelFamily &family : import::modelFamilies())
+            QTest::newRow(family.type) << QString(family.type);
+    }
+    void tables()
+    {
+        QFETCH(QString, family);
+        const json config = small(family.toStdString());
+        const auto plain = read(config);
+        QVERIFY2(plain.ok(), plain ? "" : plain.error().text().c_str());
+        const auto families = import::modelFamilies();
+        const auto &known = *std::find_if(families.begin(), families.end(),
+                                          [&](const import::ModelFamily &one) { return one.type == family; });
+        std::set<std::string> seen;
+        for (const auto rules : {known.fields, known.shared}) {
+            for (const import::FieldRule &rule : rules) {
+                if (!seen.insert(rule.name).second || kWindows.contains(rule.name))
+                    continue;
+                using Kind = import::FieldRule::Kind;
+                json changed = config;
+                changed[rule.name] = rule.kind == Kind::Built ? otherValue(rule.name, config) : json(0.123);
+                const auto model = read(changed);
+                const std::string said = model ? texts(model->warnings).toStdString() : model.error().message;
+                const bool same = model && signatureOf(*model->graph) == signatureOf(*plain->graph);
+                switch (rule.kind) {
+                case Kind::Built: QVERIFY2(model && said.empty() && !same, (rule.name + (": " + said)).c_str()); break;
+                case Kind::Only:
+                    QVERIFY2(!model && said.find(std::string("\"") + rule.name + "\": is 0.123") != std::string::npos,
+                             (rule.name + (": " + said)).c_str());
+                    break;
+                case Kind::LeftOut:
+                    QCOMPARE(said, "dropout is not built, and left out: " + std::string(rule.name) + " 0.123");
+                    break;
+                case Kind::NoEffect: QVERIFY2(same && said.empty(), (rule.name + (": " + said)).c_str()); break;
+                }
+            }
+        }
+        QVERIFY(seen.size() > 15);
+    }
+
+    /// GELU and its approximation by tanh differ too little to be told apart by a loss.
+    void activations_data()
+    {
+        QTest::addColumn<QString>("type");
+        QTest::addColumn<QString>("approximate");
+        QTest::newRow("gelu") << "Gelu"
+                              << "none";
+        QTest::newRow("gelu_python") << "Gelu"
+                                     << "none";
+        QTest::newRow("gelu_new") << "Gelu"
+                                  << "tanh";
+        QTest::newRow("gelu_fast") << "Gelu"
+                                   << "tanh";
+        QTest::newRow("gelu_pytorch_tanh") << "Gelu"
+                                           << "tanh";
+        QTest::newRow("relu") << "Relu"
+                              << "";
+        QTest::newRow("silu") << "Silu"
+                              << "";
+        QTest::newRow("swish") << "Silu"
+                               << "";
+    }
+    void activations()
+    {
+        QFETCH(QString, type);
+        QFETCH(QString, approximate);
+        const std::pair<const char *, const char *> fields[] = {{"gpt2", "activation_function"},
+                                                                {"bert", "hidden_act"},
+                                                                {"llama", "hidden_act"},
+                                                                {"gemma", "hidden_activation"}};
+        for (const auto &[family, field] : fields) {
+            json config = small(family);
+            config[field] = QTest::currentDataTag();
+            const auto model = read(config);
+            QVERIFY2(model.ok(), model ? "" : model.error().text().c_str());
+            std::int64_t found = 0;
+            for (const graph::Op &op : model->graph->ops())
+                if (op.type == "Gelu" || op.type == "Relu" || op.type == "Silu") {
+                    QCOMPARE(QString::fromStdString(op.type.name()), type);
+                    QCOMPARE(QString::fromStdString(op.text("approximate")), approximate);
+                    ++found;
+                }
+            QCOMPARE(found, std::int64_t{family == std::string("bert") ? 3 : 2});
+        }
+        for (const char *family : {"gpt2", "gemma"}) // where it is left out
+            for (const auto model = read(small(family)); const graph::Op &op : model->graph->ops())
+                QVERIFY(op.type != "Gelu" || op.text("approximate") == "tanh");
+    }
+
+    /// What is not built is refused, with the field's name, its line and what to do.
+    void refused_data()
+    {
+        QTest::addColumn<QString>("family");
+        QTest::addColumn<QString>("change");
+        QTest::addColumn<QString>("says");
+        const auto row = [](const char *family, const char *change, const char *says) {
+            QTest::addRow("%s %s", family, change) << QString(family) << QString(change) << QString(says);
+        };
+        row("gpt2", R"({"activation_function": "quick_gelu"})", "\"activation_function\": is \"quick_gelu\"");
+        row("gpt2", R"({"add_cross_attention": true})", "\"add_cross_attention\": is true");
+        row("gpt2", R"({"scale_attn_by_inverse_layer_idx": true})", "\"scale_attn_by_inverse_layer_idx\": is true");
+        row("gpt2", R"({"scale_attn_weights": false})", "\"scale_attn_weights\": is false");
+        row("gpt2", R"({"architectures": ["GPT2ForSequenceClassification"]})",
+            "\"architectures\": names \"GPT2ForSequenceClassification\", whose head is not built; GPT2LMHeadModel is");
+        row("gpt2", R"({"pruned_heads": {"0": [1]}})", "\"pruned_heads\"");
+        row("bert", R"({"hidden_act": "tanh"})", "\"hidden_act\": is \"tanh\"");
+        row("bert", R"({"position_embedding_type": "relative_key"})", "\"position_embedding_type\"");
+        row("bert", R"({"is_decoder": true})", "\"is_decoder\": is true");
+        row("bert", R"({"architectures": ["BertModel"]})", "\"architectures\": names \"BertModel\"");
+        row("bert", R"({"architectures": "BertForMaskedLM"})", "\"architectures\": a list is needed");
+        row("llama", R"({"architectures": ["LlamaForCausalLM", "LlamaForSequenceClassification"]})",
+            "\"LlamaForSequenceClassification\"");
+        row("llama", R"({"hidden_act": "relu2"})", "\"hidden_act\": is \"relu2\"");
+        row("llama", R"({"rope_scaling": {"rope_type": "yarn", "factor": 4}})", "\"rope_scaling\": is of type yarn");
+        row("llama", R"({"rope_parameters": {"rope_type": "longrope"}})", "\"rope_parameters\": is of type longrope");
+        row("llama", R"({"rope_scaling": {"type": "linear"}})", "\"rope_scaling.factor\": is missing");
+        row("llama", R"({"rope_scaling": {"type": "linear", "factor": 0}})",
+            "\"rope_scaling.factor\": must be positive");
+        row("llama", R"({"rope_scaling": {"rope_type": "llama3", "factor": 8, "low_freq_factor": 4,
+            "high_freq_factor": 4, "original_max_position_embeddings": 8192}})",
+            "\"rope_scaling.high_freq_factor\": must be greater");
+        row("llama", R"({"rope_theta": 1e-300, "rope_scaling": {"type": "linear", "factor": 1e-300}})",
+            "\"rope_theta\": and rope_scaling make a frequency that is no number");
+        row("llama", R"({"partial_rotary_factor": 0.5})", "\"partial_rotary_factor\": is 0.5");
+        row("llama", R"({"quantization_config": {"bits": 4}})", "\"quantization_config\"");
+        row("llama", R"({"num_key_value_heads": 3})", "3 key-value heads");
+        row("llama", R"({"head_dim": 3})", "even head size");
+        row("phi3", R"({"attention_bias": true})", "\"attention_bias\": is true");
+        row("gemma", R"({"hidden_act": "silu"})", "\"hidden_act\": is \"silu\"");
+        row("olmo", R"({"clip_qkv": 8.0})", "\"clip_qkv\": is 8.0");
+        row("gemma3_text", R"({"layer_types": ["full_attention"]})",
+            "\"layer_types\": names 1 layers, and num_hidden_layers is 2");
+        row("gemma3_text", R"({"final_logit_softcapping": 30.0})", "\"final_logit_softcapping\": is 30.0");
+        row("qwen3", R"({"layer_types": ["full_attention", "linear_attention"]})",
+            "\"layer_types\": names linear_attention");
+    }
+    void refused()
+    {
+        QFETCH(QString, family);
+        QFETCH(QString, change);
+        QFETCH(QString, says);
+        json config = small(family.toStdString());
+        config.update(json::parse(change.toStdString()));
+        const auto model = read(config);
+        QVERIFY(!model.ok());
+        QVERIFY2(QString::fromStdString(model.error().message).contains(says), model.error().message.c_str());
+        QCOMPARE(model.error().file, std::string("config.json"));
+    }
+
+    void refusedIsUnsupportedAndNamesTheLine()
+    {
+        const auto model =
+            import::readHuggingFaceConfig("{\n\"model_type\": \"gpt2\",\n\"add_cross_attention\": true\n}",
+                                          "config.json");
+        QCOMPARE(model.error().code, ErrorCode::Unsupported);
+        QCOMPARE(model.error().line, 3);
+    }
+
+    void otherFamilies_data()
+    {
+        QTest::addColumn<QString>("says");
+        QTest::newRow("mixtral") << "experts";
+        QTest::newRow("qwen2_moe") << "experts";
+        QTest::newRow("qwen3_moe") << "experts";
+        QTest::newRow("gemma2") << "soft-capped";
+        QTest::newRow("gemma3") << "gemma3_text is";
+        QTest::newRow("t5") << "from a decoder to an encoder";
+        QTest::newRow("whisper") << "from a decoder to an encoder";
+        QTest::newRow("vit") << "images";
+        QTest::newRow("unheard-of") << "bert, gemma, gemma3_text, gpt2, granite, llama, mistral, olmo, olmo2, phi3, "
+                                       "qwen2 and qwen3 are built in";
+    }
+    void otherFamilies()
+    {
+        QFETCH(QString, says);
+        const auto model = read({{"model_type", QTest::currentDataTag()}});
+        QVERIFY(!model.ok());
+        QCOMPARE(model.error().code, ErrorCode::Unsupported);
+        const QString message = QString::fromStdString(model.error().message);
+        QVERIFY2(message.contains(says) && message.contains(QTest::currentDataTag()), qPrintable(message));
+    }
+
+    void dropoutIsSaid()
+    {
+        json config = small("gpt2");
+        config["attn_pdrop"] = 0.1;
+        config["embd_pdrop"] = 0.0;
+        config["resid_pdrop"] = 0.2;
+        const auto model = read(config);
+        QVERIFY(model.ok());
+        QCOMPARE(texts(model->warnings),
+                 QString("dropout is not built, and left out: attn_pdrop 0.1, resid_pdrop 0.2"));
+    }
+
+    void unknownFieldsAreNamed()
+    {
+        json config = small("llama");
+        config["attention_bias_of_tomorrow"] = true;
+        config["transformers_version"] = "4.40.0";
+        config["torch_dtype"] = "bfloat16";
+        config["rope_theta"] = nullptr;
+        const auto model = read(config);
+        QVERIFY2(model.ok(), model ? "" : model.error().text().c_str());
+        QCOMPARE(texts(model->warnings),
+                 QString("fields of config.json that are not known have no effect: \"attention_bias_of_tomorrow\""));
+    }
+
+    void sequences_data()
+    {
+        QTest::addColumn<QString>("family");
+        QTest::addColumn<QString>("change");
+        QTest::addColumn<int>("asked");
+        QTest::addColumn<int>("expected"); // -1: refused
+        QTest::addColumn<QString>("says");
+        const QString long32 = R"({"max_position_embeddings": 32768})";
+        QTest::newRow("all") << "llama"
+                             << "{}" << 0 << 8 << "";
+        QTest::newRow("fewer") << "llama"
+                               << "{}" << 5 << 5 << "";
+        QTest::newRow("more") << "llama"
+                              << "{}" << 9 << -1 << "\"max_position_embeddings\": is 8";
+        QTest::newRow("cut") << "llama" << long32 << 0 << 4096
+                             << "samples have 4096 of the 32768 tokens that the model was made for; --sequence N";
+        QTest::newRow("long") << "llama" << long32 << 32768 << 32768 << "";
+        QTest::newRow("window by default") << "mistral"
+                                           << R"({"sliding_window": 6})" << 0 << 6 << "6 of the 8 tokens";
+        QTest::newRow("within the window") << "mistral"
+                                           << R"({"sliding_window": 6})" << 6 << 6 << "";
+        QTest::newRow("beyond the window") << "mistral"
+                                           << R"({"sliding_window": 6})" << 7 << -1 << "\"sliding_window\": is 6";
+        QTest::newRow("no window") << "mistral"
+                                   << R"({"sliding_window": null})" << 8 << 8 << "";
+        QTest::newRow("window left out") << "mistral" << long32 << 4097 << -1 << "\"sliding_window\": is 4096";
+        QTest::newRow("window that is not used") << "qwen2"
+                                                 << R"({"sliding_window": 6})" << 8 << 8 << "";
+        QTest::newRow("window that is used")
+            << "qwen2"
+            << R"({"sliding_window": 6, "use_sliding_window": true})" << 8 << -1 << "\"sliding_window\": is 6";
+        QTest::newRow("window of some layers")
+            << "qwen3"
+            << R"({"sliding_window": 6, "layer_types": ["full_attention", "sliding_attention"]})" << 7 << -1
+            << "\"sliding_window\": is 6";
+        QTest::newRow("window of Gemma's local layers")
+            << "gemma3_text"
+            << R"({"sliding_window": 6})" << 7 << -1 << "\"sliding_window\": is 6";
+        QTest::newRow("no local layers") << "gemma3_text"
+                                         << R"({"sliding_window": 6, "sliding_window_pattern": 1})" << 7 << 7 << "";
+        QTest::newRow("positions stay") << "gpt2"
+                                        << "{}" << 5 << 5 << "";
+        QTest::newRow("positions end") << "gpt2"
+                                       << "{}" << 9 << -1 << "\"n_positions\": is 8";
+        QTest::newRow("bert") << "bert"
+                              << "{}" << 3 << 3 << "";
+    }
+    void sequences()
+    {
+        QFETCH(QString, family);
+        QFETCH(QString, change);
+        QFETCH(int, asked);
+        QFETCH(int, expected);
+        QFETCH(QString, says);
+        json config = small(family.toStdString());
+        config.update(json::parse(change.toStdString()));
+        const auto model = read(config, asked);
+        QCOMPARE(model.ok(), expected >= 0);
+        const QString said = model ? texts(model->warnings) : QString::fromStdString(model.error().message);
+        QVERIFY2(says.isEmpty() ? said.isEmpty() : said.contains(says), qPrintable(said));
+        if (!model)
+            return;
+        const graph::Graph &graph = *model->graph;
+        QCOMPARE(graph.tensor(graph.find("tokens")).shape[1].size, std::int64_t{expected});
+        QCOMPARE(graph.parameterCount(), read(config)->graph->parameterCount()); // tables keep their rows
+    }
+
+    void sequencesOfOtherSources_data()
+    {
+        QTest::addColumn<int>("asked");
+        QTest::addColumn<QString>("says"); // empty: accepted
+        QTest::newRow("zoo:gpt2") << 256 << "";
+        QTest::newRow("zoo:llama-2-7b") << 128 << "";
+        QTest::newRow("zoo:lstm-lm") << 70 << "";
+        QTest::newRow("zoo:bert-large") << 513 << "has 512 tokens of context";
+        QTest::newRow("zoo:resnet-50") << 8 << "no samples of tokens";
+        QTest::newRow("zoo:bert-48") << 8 << "table of layer times";
+    }
+    void sequencesOfOtherSources()
+    {
+        QFETCH(int, asked);
+        QFETCH(QString, says);
+        const auto model = import::loadModel(QTest::currentDataTag(), {asked});
+        QCOMPARE(model.ok(), says.isEmpty());
+        if (!model) {
+            QVERIFY2(QString::fromStdString(model.error().text()).contains(says), model.error().text().c_str());
+            return;
+        }
+        QCOMPARE(model->graph->tensor(model->graph->find("tokens")).shape[1].size, std::int64_t{asked});
+        QCOMPARE(model->graph->parameterCount(), import::loadModel(QTest::currentDataTag())->graph->parameterCount());
+    }
+
+    void aGraphFixesTheSequence()
+    {
+        QTemporaryDir folder;
+        const std::string file = folder.filePath("graph.json").toStdString();
+        std::ofstream(file) << graph::toJson(*read(small("llama"))->graph);
+        QVERIFY(import::loadModel(file, {8}).ok());
+        const auto other = import::loadModel(file, {4});
+        QVERIFY(!other.ok());
+        QVERIFY(other.error().text().find("fixes samples of 8 tokens") != std::string::npos);
+    }
+
+    /// A plan that was made with --sequence finds its model again.
+    void plansKeepTheirSequence()
+    {
+        QTemporaryDir folder;
+        const std::string file = folder.filePath("config.json").toStdString();
+        std::ofstream(file) << small("llama").dump();
+        const auto model = import::loadModel(file, {4});
+        QVERIFY(model.ok());
+        auto lacking = json::parse(graph::toJson(*model->graph));
+        for (auto &tensor : lacking["tensors"])
+            if (tensor["role"] == "parameter")
+                tensor.erase("init");
+        const auto left = graph::graphFromJson(lacking.dump());
+        QVERIFY2(left.ok(), left ? "" : left.error().text().c_str());
+        const auto whole = import::withFirstValues(std::make_shared<const graph::Graph>(*left), file);
+        QVERIFY2(whole.ok(), whole ? "" : whole.error().text().c_str());
+        QCOMPARE(graph::toJson(**whole), graph::toJson(*model->graph));
+    }
+
+    void publishedCounts_data()
+    {
+        QTest::addColumn<QByteArray>("config");
+        QTest::addColumn<qint64>("count");
+        const auto text = readFile(PLANLOOM_SOURCE_DIR "/tests/golden/huggingface/published.json");
+        QVERIFY(text.ok());
+        const json all = json::parse(*text);
+        for (const json &model : all["models"])
+            QTest::newRow(model["source"].get<std::string>().c_str())
+                << QByteArray::fromStdString(model["config"].dump()) << model["parameters"].get<qint64>();
+    }
+    void publishedCounts()
+    {
+        QFETCH(QByteArray, config);
+        QFETCH(qint64, count);
+        const json fields = json::parse(config.toStdString());
+        QCOMPARE(countOf(fields), count);
+        const auto model = read(fields);
+        QVERIFY2(model.ok(), model ? "" : model.error().text().c_str());
+        QCOMPARE(qint64{model->graph->parameterCount()}, count);
+    }
+
+    /// Attributes of rotary positions: those of transformers' _compute_llama3_parameters for theta 500000, heads of 8,
+    /// worked by hand: wavelengths 6.3, 167, 4443, 118142 against the borders 8192 / 4 and 8192 / 1.
+    void llama3Frequencies()
+    {
+        json config = small("llama");
+        config["head_dim"] = 8;
+        config["rope_theta"] = 500000;
+        config["rope_scaling"] = {{"rope_type", "llama3"},
+                                  {"factor", 8},
+                                  {"low_freq_factor", 1},
+                                  {"high_freq_factor", 4},
+                                  {"original_max_position_embeddings", 8192}};
+        const auto model = read(config);
+        QVERIFY2(model.ok(), model ? "" : model.error().text().c_str());
+        for (const graph::Op &op : model->graph->ops()) {
+            if (op.type != "RotaryEmbedding")
+                continue;
+            const auto have = op.numbers("inverse_frequencies");
+            QCOMPARE(have.size(), std::size_t{4});
+            const double third = std::pow(500000., -0.5);
+            const double smooth = (8192 * third / (2 * M_PI) - 1) / 3;
+            const double want[] = {1, std::pow(500000., -0.25), third * ((1 - smooth) / 8 + smooth),
+                                   std::pow(500000., -0.75) / 8};
+            for (int i = 0; i < 4; ++i)
+                QVERIFY(std::abs(have[static_cast<std::size_t>(i)] / want[i] - 1) < 1e-12);
+            QVERIFY(smooth > 0 && smooth < 1);
+        }
+    }
+};
+
+QTEST_GUILESS_MAIN(TestHuggingFaceFields)
+#include "tst_huggingface_fields.moc"
