@@ -2,6 +2,7 @@
 #pragma once
 
 #include <QAction>
+#include <QByteArray>
 #include <QDockWidget>
 #include <QLabel>
 #include <QList>
@@ -14,6 +15,7 @@
 
 #include "ui/shell/command_palette.h"
 #include "ui/shell/message_bar.h"
+#include "ui/widgets/elided_label.h"
 #include "ui/widgets/view.h"
 #include "ui/state/studio_state.h"
 
@@ -70,6 +72,7 @@ protected:
     void dragEnterEvent(QDragEnterEvent *event) override;
     void dropEvent(QDropEvent *event) override;
     void changeEvent(QEvent *event) override;
+    void resizeEvent(QResizeEvent *event) override;
 
 private:
     QAction *action(QMenu *menu, const QString &text, const QKeySequence &key, const QString &iconName,
@@ -101,14 +104,15 @@ private:
     void refreshStatus();
     void refreshTitle();
     void refreshIcons();
+    void placeMessages();
+    void restoreDocks();
     [[nodiscard]] View *currentView() const;
 
     StudioState *m_state;
     QList<QDockWidget *> m_docks;
     QList<QAction *> m_actions; ///< with icons: data() is the icon's name
     MessageBar *m_messages;
-    QToolBar *m_messageStrip = nullptr;
-    QLabel *m_facts;
+    ElidedLabel *m_facts;
     QLabel *m_busy;
     QProgressBar *m_progress;
     QPushButton *m_cancel;
@@ -125,6 +129,7 @@ private:
     agent::TrainRequest m_lastTraining;
     bool m_hasPlanned = false; ///< m_lastRequest comes from the user
     bool m_asks = true;
+    QByteArray m_docksOfMaximised; ///< to be restored when the window has its size
 };
 
 } // namespace planloom::ui
