@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "planners/auto/simulations.h"
 
-#include "engine/plan/fingerprint.h"
+#include "engine/plan/stage_settings.h"
 
 #include <fmt/format.h>
 
@@ -14,6 +14,28 @@ namespace planloom::planners::automatic {
 namespace {
 
 constexpr std::size_t kBatch = 16;
+
+/// Everything of a plan that the simulator looks at.
+std::string fingerprint(const plan::Plan &plan)
+{
+    std::string text = fmt::format("{} {}", plan.microBatches, plan::name(plan.schedule.kind));
+    for (const int depth : plan.schedule.warmup)
+        text += fmt::format(" w{}", depth);
+    for (const auto &[device, order] : plan.schedule.order) {
+        text += fmt::format(" {}=", device);
+        for (const schedule::PassStep &step : order)
+            text += schedule::textOf(step) + ",";
+    }
+    text += " " + plan.schedule.lanePolicy;
+    for (const plan::Stage &stage : plan.stages) {
+        text += fmt::format("|{}-{} {}", stage.firstLayer, stage.lastLayer, plan::textOf(plan::settingsOf(stage)));
+        for (const DeviceId device : stage.devices)
+            text += fmt::format(" {}", device.value);
+        for (const auto &[tensor, sbp] : stage.shardings)
+            text += tensor + sbp;
+    }
+    return text;
+}
 
 std::int64_t peakOf(const simulate::Report &report)
 {
@@ -47,9 +69,8 @@ double Simulations::bestSeconds() const
 
 bool Simulations::run(std::vector<plan::Plan> plans, const std::string &source, const Progress &progress)
 {
-    std::erase_if(plans, [this](const plan::Plan &plan) {
-        return !m_seen.try_emplace(plan::simulationKey(plan), true).second;
-    });
+    std::erase_if(plans,
+                  [this](const plan::Plan &plan) { return !m_seen.try_emplace(fingerprint(plan), true).second; });
     bool better = false;
     for (std::size_t begin = 0; begin < plans.size() && !exhausted() && !progress.stopped(); begin += kBatch) {
         const std::size_t count = std::min({kBatch, plans.size() - begin, m_budget - m_count});
@@ -69,15 +90,11 @@ bool Simulations::take(plan::Plan plan, Result<simulate::Simulation> simulation,
     ++m_count;
     if (!simulation)
         return false;
-    return keep({std::move(plan), std::move(simulation->report), source, 0});
+    Simulated simulated{std::move(plan), std::move(simulation->report), source, 0};
+    return add(std::move(simulated));
 }
 
 bool Simulations::add(Simulated simulated)
-{
-    return m_seen.try_emplace(plan::simulationKey(simulated.plan), true).second && keep(std::move(simulated));
-}
-
-bool Simulations::keep(Simulated simulated)
 {
     simulated.peakBytes = peakOf(simulated.report);
     if (!simulated.report.fits) {
@@ -86,6 +103,7 @@ bool Simulations::keep(Simulated simulated)
             m_tightest = std::move(limit);
         return false;
     }
+    m_seen.try_emplace(fingerprint(simulated.plan), true);
     keepFront(simulated);
     const auto place =
         std::upper_bound(m_kept.begin(), m_kept.end(), simulated,

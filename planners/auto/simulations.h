@@ -36,7 +36,7 @@ public:
     /// Those of @p plans that were not simulated before, as long as the budget lasts; true if one is the best so far.
     /// Plans that cannot be compiled or do not fit are counted and forgotten. Stops early where @p progress is.
     bool run(std::vector<plan::Plan> plans, const std::string &source, const Progress &progress);
-    /// Takes in a plan that is simulated already; one that simulates like an earlier one is dropped.
+    /// Takes in a plan that is simulated already.
     bool add(Simulated simulated);
 
     [[nodiscard]] const Simulated *best() const { return m_kept.empty() ? nullptr : &m_kept.front(); }
@@ -53,7 +53,6 @@ public:
 
 private:
     bool take(plan::Plan plan, Result<simulate::Simulation> simulation, const std::string &source);
-    bool keep(Simulated simulated);
     void keepFront(const Simulated &simulated);
 
     static constexpr std::size_t kKept = 16;
