@@ -132,6 +132,7 @@ void TestStudioState::editsCanBeUndone()
     QTRY_VERIFY(state.simulationCurrent());
     QVERIFY(state.simulation()->report.iterationSeconds != seconds);
     QCOMPARE(state.previousReport()->iterationSeconds, seconds);
+    QVERIFY(!before->plan.estimate.empty() && state.document()->plan.estimate.empty()); // the planner's, of its plan
 
     state.undoStack()->undo();
     QCOMPARE(state.document(), before); // the very same snapshot

@@ -77,6 +77,9 @@ bool StudioState::replacePlan(const QString &what, plan::Plan plan)
     }
     plan.predictedJson.clear(); // of the plan before the edit; the next simulation sets it again
     plan.why.reset();
+    const bool sameEstimate = m_document && m_document->plan.estimate == plan.estimate;
+    if (sameEstimate && plan::simulationKey(plan) != plan::simulationKey(m_document->plan))
+        plan.estimate.clear(); // the planner's, of the plan before
     return push(what, {std::move(plan), *subject});
 }
 
