@@ -35,8 +35,9 @@ namespace planloom::ui {
 
 namespace {
 
-constexpr int kMessageMargin = 4; // pixels
-constexpr int kLayoutVersion = 2; // of saved docks: another number forgets them
+constexpr int kMessageMargin = 4;     // pixels
+constexpr int kLeastViewHeight = 140; // a view is cut off below rather than the window by the screen
+constexpr int kLayoutVersion = 2;     // of saved docks: another number forgets them
 const QString kSessionPlan = QStringLiteral("session/plan");
 const QString kSessionModel = QStringLiteral("session/model");
 const QString kSessionCluster = QStringLiteral("session/cluster");
@@ -110,6 +111,7 @@ QDockWidget *MainWindow::addView(View *view, const QString &name)
     auto *dock = new QDockWidget(view->title(), this);
     dock->setObjectName(name);
     dock->setWidget(view);
+    view->setMinimumHeight(kLeastViewHeight);
     view->setObjectName(name + QStringLiteral("View"));
     view->setAccessibleName(view->title());
     m_docks << dock;
