@@ -238,14 +238,17 @@ int main(int argc, char **argv)
     ui::MainWindow window(&state);
     const bool alone = options.demo || !options.screenshot.isEmpty();
     window.setAsks(!alone);
+    const bool restores = !alone && !options.freshSession;
+    const bool hasLayout = restores && window.restoreLayout();
     window.show();
-    window.resetLayout();
+    if (!hasLayout)
+        window.resetLayout();
     if (options.demo)
         return playDemo(app, state, window, options, offscreen);
     if (!alone)
         window.keepUnsaved(QStandardPaths::writableLocation(QStandardPaths::AppLocalDataLocation)
                            + QStringLiteral("/unsaved"));
-    if (!alone && !options.freshSession)
+    if (restores)
         window.restoreSession(!options.files.isEmpty());
     if (!options.screenshot.isEmpty())
         return takeScreenshot(app, state, window, options.screenshot, options.files);

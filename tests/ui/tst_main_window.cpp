@@ -49,6 +49,7 @@ private Q_SLOTS:
     void viewsAreExported();
     void sessionIsRestored();
     void sessionIsRestoredFromAnotherFolder();
+    void theLayoutOfAMaximisedWindowStays();
     void anEmptyWindowForgetsNothing();
     void modelAndClusterAreRestored();
     void messagesMoveNothing();
@@ -227,6 +228,7 @@ void TestMainWindow::sessionIsRestored()
     StudioState state;
     MainWindow other(&state);
     other.setAsks(false);
+    QVERIFY(other.restoreLayout());
     other.show();
     other.restoreSession();
     QTRY_VERIFY_WITH_TIMEOUT(state.simulationCurrent(), 20'000);
@@ -256,6 +258,26 @@ void TestMainWindow::sessionIsRestoredFromAnotherFolder()
     QTRY_VERIFY_WITH_TIMEOUT(state.simulationCurrent(), 20'000);
     QCOMPARE(QFileInfo(state.planPath()).canonicalFilePath(),
              QFileInfo(folder.filePath(QStringLiteral("kept.json"))).canonicalFilePath());
+}
+
+void TestMainWindow::theLayoutOfAMaximisedWindowStays()
+{
+    m_window->resize(660, 600); // smaller than the screen of the offscreen platform
+    m_window->showMaximized();
+    QTRY_VERIFY(m_window->isMaximized());
+    QCoreApplication::processEvents();
+    m_window->resizeDocks({m_window->docks()[0], m_window->docks()[2]}, {300, 500}, Qt::Horizontal);
+    QCoreApplication::processEvents();
+    const int width = m_window->docks()[0]->width();
+    m_window->saveSession();
+    StudioState state;
+    MainWindow other(&state);
+    other.setAsks(false);
+    QVERIFY(other.restoreLayout());
+    other.show();
+    QTRY_VERIFY(other.isMaximized());
+    QTRY_COMPARE(other.size(), m_window->size());
+    QTRY_COMPARE(other.docks()[0]->width(), width);
 }
 
 void TestMainWindow::anEmptyWindowForgetsNothing()

@@ -358,15 +358,16 @@ void MainWindow::saveSession()
 
 void MainWindow::keepUnsaved(const QString &folder) { m_autosave = std::make_unique<Autosave>(m_state, folder); }
 
-void MainWindow::restoreSession(bool otherFiles)
+bool MainWindow::restoreLayout()
 {
     const QSettings settings;
     restoreGeometry(settings.value(QStringLiteral("window/geometry")).toByteArray());
-    const QByteArray docks = settings.value(QStringLiteral("window/docks")).toByteArray();
-    if (!restoreState(docks, kLayoutVersion))
-        resetLayout();
-    else if (isMaximized())
-        m_docksOfMaximised = docks; // the widths are those of a window that is not so wide yet
+    return restoreState(settings.value(QStringLiteral("window/docks")).toByteArray(), kLayoutVersion);
+}
+
+void MainWindow::restoreSession(bool otherFiles)
+{
+    const QSettings settings;
     setTheme(settings.value(QStringLiteral("window/theme"), static_cast<int>(ThemeKind::System)).toInt());
     const QString text = settings.value(QStringLiteral("session/data")).toString();
     if (QFileInfo::exists(text))
@@ -389,12 +390,6 @@ void MainWindow::restoreSession(bool otherFiles)
             m_state->open(source);
 }
 
-void MainWindow::restoreDocks()
-{
-    if (!m_docksOfMaximised.isEmpty() && isMaximized())
-        restoreState(std::exchange(m_docksOfMaximised, {}), kLayoutVersion);
-}
-
 /// Over the views, above the status line: what is shown below does not move.
 void MainWindow::placeMessages()
 {
@@ -408,7 +403,6 @@ void MainWindow::resizeEvent(QResizeEvent *event)
 {
     QMainWindow::resizeEvent(event);
     placeMessages();
-    QMetaObject::invokeMethod(this, &MainWindow::restoreDocks, Qt::QueuedConnection); // after the layout's turn
 }
 
 bool MainWindow::mayStopRun()

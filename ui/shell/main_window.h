@@ -2,7 +2,6 @@
 #pragma once
 
 #include <QAction>
-#include <QByteArray>
 #include <QDockWidget>
 #include <QLabel>
 #include <QList>
@@ -40,7 +39,10 @@ public:
     ~MainWindow() override;
 
     void open(const QStringList &namesOrPaths);
-    /// Geometry, docks, theme, and the open documents: first the recovered unsaved plan, unless @p otherFiles are about
+    /// Geometry and docks of the last session. Before the window is shown: the widths of docks in a maximised window
+    /// are those of its final size. False if there are none: resetLayout() once it is shown.
+    bool restoreLayout();
+    /// Theme and the open documents: first the recovered unsaved plan, unless @p otherFiles are about
     /// to be opened.
     void restoreSession(bool otherFiles = false);
     /// From now on unsaved plans are kept in @p folder (autosave.h).
@@ -105,7 +107,6 @@ private:
     void refreshTitle();
     void refreshIcons();
     void placeMessages();
-    void restoreDocks();
     [[nodiscard]] View *currentView() const;
 
     StudioState *m_state;
@@ -129,7 +130,6 @@ private:
     agent::TrainRequest m_lastTraining;
     bool m_hasPlanned = false; ///< m_lastRequest comes from the user
     bool m_asks = true;
-    QByteArray m_docksOfMaximised; ///< to be restored when the window has its size
 };
 
 } // namespace planloom::ui
