@@ -6,6 +6,7 @@
 #include "app/planloom/terminal.h"
 #include "app/planloom/verbs.h"
 #include "engine/base/files.h"
+#include "engine/plan/fingerprint.h"
 #include "engine/simulate/simulate.h"
 #include "executor/agent/child.h"
 #include "executor/checkpoint/export_weights.h"
@@ -32,6 +33,7 @@ Result<trace::Trace> traceOf(const ExportOptions &options, const plan::Document 
     auto simulation = simulate::simulatePlan(document.plan, document.subject, {true, false});
     if (!simulation)
         return simulation.error().in(options.what);
+    simulation->trace.plan = plan::fingerprint(document);
     return std::move(simulation->trace);
 }
 

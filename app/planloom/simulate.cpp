@@ -7,6 +7,7 @@
 #include "engine/base/files.h"
 #include "engine/export/export.h"
 #include "engine/import/pytorch_schedule.h"
+#include "engine/plan/fingerprint.h"
 
 namespace planloom::cli {
 namespace {
@@ -38,10 +39,11 @@ Status simulate(const SimulateOptions &options, Output &output)
         return document.error();
     if (const Status ordered = takeOrder(options.order, *document); !ordered)
         return ordered;
-    const auto simulation = simulate::simulatePlan(document->plan, document->subject, {!options.trace.empty(), false});
+    auto simulation = simulate::simulatePlan(document->plan, document->subject, {!options.trace.empty(), false});
     if (!simulation)
         return simulation.error().in(options.plan);
     if (!options.trace.empty()) {
+        simulation->trace.plan = plan::fingerprint(*document);
         const bool chrome = options.trace.ends_with(".json");
         if (auto written = chrome ? exporting::writeChromeTrace(simulation->trace, options.trace)
                                   : trace::writeTrace(simulation->trace, options.trace);

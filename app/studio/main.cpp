@@ -17,6 +17,7 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <optional>
 
 namespace {
 
@@ -25,6 +26,7 @@ using namespace planloom;
 constexpr int kDone = 0;
 constexpr int kFailed = 1;
 constexpr int kBadInput = 2;
+constexpr int kFewestSteps = 2;
 constexpr int kDemoPause = 1500; // milliseconds between two acts of the demo, if it is shown
 
 bool hasDisplay()
@@ -111,9 +113,17 @@ int playDemo(QApplication &app, ui::StudioState &state, ui::MainWindow &window, 
     return status;
 }
 
-int takeScreenshot(QApplication &app, ui::StudioState &state, ui::MainWindow &window, const QString &path)
+/// Of @p files. The picture is made, too, where one of them cannot be opened.
+int takeScreenshot(QApplication &app, ui::StudioState &state, ui::MainWindow &window, const QString &path,
+                   const QStringList &files)
 {
     int status = kFailed;
+    QString refused; // the first file that could not be opened
+    QObject::connect(&state, &ui::StudioState::message, &app, [&](ui::MessageLevel level, const QString &text) {
+        if (level == ui::MessageLevel::Error && refused.isEmpty())
+            refused = text;
+    });
+    window.open(files);
     // When all is loaded and simulated, and the docks are laid out.
     int quiet = 0; // times in a row that nothing was going on
     QTimer poll;
@@ -122,17 +132,28 @@ int takeScreenshot(QApplication &app, ui::StudioState &state, ui::MainWindow &wi
         if (quiet < 2) // the newest content is not laid out yet
             return;
         status = window.grab().save(path) ? kDone : kFailed;
-        app.exit(status);
+        app.quit();
     });
     poll.start(200);
     app.exec();
     if (status != kDone)
         QTextStream(stderr) << "planloom-studio: error: " << path << ": cannot be written; choose another folder"
                             << Qt::endl;
-    return status;
+    return refused.isEmpty() ? status : complain(refused);
 }
 
-Options parse(const QApplication &app)
+/// The offscreen platform warns of every window's size limits, which it has no use for.
+void installQuietOffscreen()
+{
+    static QtMessageHandler before = nullptr;
+    before = qInstallMessageHandler([](QtMsgType type, const QMessageLogContext &context, const QString &text) {
+        if (!text.contains(QLatin1String("propagateSizeHints")))
+            before(type, context, text);
+    });
+}
+
+/// Empty, and a message, if an option is unknown or has no right value.
+std::optional<Options> parse(const QApplication &app)
 {
     QCommandLineParser parser;
     parser.setApplicationDescription(
@@ -157,10 +178,21 @@ Options parse(const QApplication &app)
     const QCommandLineOption fresh(QStringLiteral("fresh"),
                                    QStringLiteral("Do not reopen the files of the last start."));
     parser.addOptions({demo, steps, screenshot, theme, fresh});
-    parser.process(app);
+    if (!parser.parse(QApplication::arguments())) {
+        complain(parser.errorText());
+        return std::nullopt;
+    }
+    parser.process(app); // --help and --version
+    bool isNumber = false;
     Options options;
+    options.steps = parser.value(steps).toInt(&isNumber);
+    if (!isNumber || options.steps < kFewestSteps) {
+        complain(QStringLiteral("--demo-steps %1: is not a number of steps; use %2 or more")
+                     .arg(parser.value(steps))
+                     .arg(kFewestSteps));
+        return std::nullopt;
+    }
     options.demo = parser.isSet(demo);
-    options.steps = std::max(2, parser.value(steps).toInt());
     options.screenshot = parser.value(screenshot);
     options.freshSession = parser.isSet(fresh);
     options.theme = parser.value(theme);
@@ -182,11 +214,16 @@ ui::ThemeKind themeOf(const QString &name)
 int main(int argc, char **argv)
 {
     const bool offscreen = chooseOffscreen();
+    if (offscreen)
+        installQuietOffscreen();
     QApplication app(argc, argv);
     QApplication::setOrganizationName(QStringLiteral("planloom"));
     QApplication::setApplicationName(QStringLiteral("planloom-studio"));
     QApplication::setApplicationVersion(QStringLiteral(PLANLOOM_VERSION));
-    const Options options = parse(app);
+    const auto parsed = parse(app);
+    if (!parsed)
+        return kBadInput;
+    const Options &options = *parsed;
     if (!options.theme.isEmpty()
         && !QStringList{QStringLiteral("light"), QStringLiteral("dark"), QStringLiteral("high-contrast")}.contains(
             options.theme))
@@ -201,18 +238,21 @@ int main(int argc, char **argv)
     ui::MainWindow window(&state);
     const bool alone = options.demo || !options.screenshot.isEmpty();
     window.setAsks(!alone);
+    const bool restores = !alone && !options.freshSession;
+    const bool hasLayout = restores && window.restoreLayout();
     window.show();
-    window.resetLayout();
+    if (!hasLayout)
+        window.resetLayout();
     if (options.demo)
         return playDemo(app, state, window, options, offscreen);
     if (!alone)
         window.keepUnsaved(QStandardPaths::writableLocation(QStandardPaths::AppLocalDataLocation)
                            + QStringLiteral("/unsaved"));
-    if (!alone && !options.freshSession)
+    if (restores)
         window.restoreSession(!options.files.isEmpty());
-    window.open(options.files);
     if (!options.screenshot.isEmpty())
-        return takeScreenshot(app, state, window, options.screenshot);
+        return takeScreenshot(app, state, window, options.screenshot, options.files);
+    window.open(options.files);
     if (offscreen && !std::getenv("PLANLOOM_STUDIO_OFFSCREEN"))
         return complain(QStringLiteral("there is no display (DISPLAY and WAYLAND_DISPLAY are not set); use --demo or "
                                        "--screenshot, or the planloom command"));

@@ -47,7 +47,8 @@ Status checkLink(const Link &link, std::span<const Vertex> vertices)
             "{} has bandwidth {} (point to point) and {} (collective); both must be positive numbers of bytes/s", where,
             link.pointToPoint, link.collective));
     if (!std::isfinite(link.latency.value()) || link.latency.value() < 0)
-        return badInput(fmt::format("{} has a latency of {} s; it must be zero or more", where, link.latency.value()));
+        return badInput(
+            fmt::format("{} has a latency of {:g} µs; it must be zero or more", where, link.latency.value() * 1e6));
     return {};
 }
 

@@ -2,6 +2,7 @@
 #include "engine/simulate/prediction.h"
 
 #include "engine/compile/compile.h"
+#include "engine/plan/fingerprint.h"
 #include "engine/simulate/simulate.h"
 
 namespace planloom::simulate {
@@ -22,6 +23,7 @@ Result<Prediction> predict(const plan::Document &document)
     prediction.tables = program::traceTables(*program, cluster);
     prediction.globalBatch = document.plan.globalBatch;
     prediction.modelName = document.plan.modelName;
+    prediction.plan = plan::fingerprint(document);
     return prediction;
 }
 

@@ -17,6 +17,7 @@ struct Prediction {
     trace::Tables tables;
     std::int64_t globalBatch = 1;
     std::string modelName;
+    std::string plan; ///< plan::fingerprint()
 };
 
 /// Compiles the plan for every rank and runs it on the cost clock. Errors: those of compilePlan and simulate.

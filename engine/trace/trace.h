@@ -105,6 +105,7 @@ public:
 /// Everything that was recorded. 32 bytes a slice. Records of one (rank, lane) are sorted by start.
 struct Trace : Tables {
     std::string clock; ///< "cost" (predicted) or "wall" (measured)
+    std::string plan;  ///< plan::fingerprint() of the plan that was run; empty: not known
     std::vector<Record> records;
     std::int64_t dropped = 0; ///< records lost on the way, all ranks
 
@@ -122,7 +123,9 @@ Result<Trace> readTrace(const std::string &path);
 /// Appends blocks to a file as records arrive; flushed blocks survive a crash of the writer.
 class TraceWriter {
 public:
-    static Result<TraceWriter> create(const std::string &path, const std::string &clock, const Tables &tables);
+    /// @p plan: see Trace::plan.
+    static Result<TraceWriter> create(const std::string &path, const std::string &clock, const Tables &tables,
+                                      const std::string &plan = {});
     TraceWriter(TraceWriter &&) noexcept;
     TraceWriter &operator=(TraceWriter &&) noexcept;
     ~TraceWriter();

@@ -24,9 +24,10 @@ static_assert(std::endian::native == std::endian::little);
 namespace planloom::trace {
 namespace {
 
-/// Version 1 had no tables of lanes and kinds, 16 bits for stages and ranks, and no groups.
-constexpr std::string_view kMagics[] = {"PLTRACE1", "PLTRACE2"};
-constexpr int kVersion = 2;
+/// Version 1 had no tables of lanes and kinds, 16 bits for stages and ranks, and no groups; version 2 did not name the
+/// plan.
+constexpr std::string_view kMagics[] = {"PLTRACE1", "PLTRACE2", "PLTRACE3"};
+constexpr int kVersion = 3;
 constexpr std::uint32_t kBlockMagic = 0x4b4c4254; // "TBLK"
 constexpr std::size_t kBlockRecords = 1 << 16;
 constexpr std::int64_t kFarthest = std::int64_t{1} << 61; // nanoseconds; sums of two stay in range
@@ -143,11 +144,12 @@ std::string encodeBlock(std::span<const Record> records, std::int64_t droppedSoF
     return block + columns;
 }
 
-std::string encodeHeader(const std::string &clock, const Tables &tables)
+std::string encodeHeader(const std::string &clock, const std::string &plan, const Tables &tables)
 {
     std::string body;
     const auto count = [&body](const auto &rows) { put(body, static_cast<std::uint32_t>(rows.size())); };
     putText(body, clock);
+    putText(body, plan);
     count(tables.lanes);
     for (const LaneInfo &lane : tables.lanes) {
         putText(body, lane.name);
@@ -249,6 +251,8 @@ Status decodeTables(std::string_view body, int version, Trace &trace)
     const std::size_t smallestTask = version == 1 ? 11 : 17;
     Cursor in(body);
     trace.clock = in.text();
+    if (version >= 3)
+        trace.plan = in.text();
     if (const Status first = takeLanesAndKinds(in, version, trace); !first)
         return first;
     const auto takeRank = [](Cursor &from) { return RankInfo{from.text()}; };
@@ -376,7 +380,7 @@ Status writeTrace(const Trace &trace, const std::string &path)
     auto file = AtomicFile::create(path);
     if (!file)
         return file.error();
-    if (Status written = file->write(encodeHeader(trace.clock, trace)); !written)
+    if (Status written = file->write(encodeHeader(trace.clock, trace.plan, trace)); !written)
         return written;
     const std::span<const Record> all(trace.records);
     for (std::size_t at = 0; at < all.size(); at += kBlockRecords) {
@@ -439,7 +443,8 @@ TraceWriter::~TraceWriter()
     delete m_state;
 }
 
-Result<TraceWriter> TraceWriter::create(const std::string &path, const std::string &clock, const Tables &tables)
+Result<TraceWriter> TraceWriter::create(const std::string &path, const std::string &clock, const Tables &tables,
+                                        const std::string &plan)
 {
     TraceWriter writer(new State);
     State &state = *writer.m_state;
@@ -449,7 +454,7 @@ Result<TraceWriter> TraceWriter::create(const std::string &path, const std::stri
         return ioError(fmt::format("cannot be written: {}; check that its folder exists and can be written",
                                    systemReason()))
             .in(path);
-    if (const Status written = state.write(encodeHeader(clock, tables)); !written) {
+    if (const Status written = state.write(encodeHeader(clock, plan, tables)); !written) {
         ::unlink(path.c_str());
         return written.error();
     }

@@ -80,7 +80,8 @@ std::int64_t RunRecorder::lostRecords() const
 Status RunRecorder::open(const simulate::Prediction &prediction, bool resumed)
 {
     m_model = prediction.modelName;
-    auto writer = trace::TraceWriter::create(m_folder.file("trace.pltrace"), "wall", prediction.tables);
+    auto writer =
+        trace::TraceWriter::create(m_folder.file("trace.pltrace"), "wall", prediction.tables, prediction.plan);
     if (!writer)
         return writer.error();
     m_trace.emplace(std::move(*writer));

@@ -20,14 +20,17 @@ plan::Why whyOf(const plan::Plan &plan, const plan::Subject &subject, const prog
 /// The same for a plan that is compiled and simulated for it. Errors are those of compile and simulate.
 Result<plan::Why> explain(const plan::Plan &plan, const plan::Subject &subject);
 
-/// The figures of @p other, and its differences from @p chosen; long lists of differences are cut short.
+/// The figures of @p other, and its differences from @p chosen but for names; long lists of differences are cut short.
 plan::RunnerUp runnerUpOf(const plan::Plan &chosen, const plan::Plan &other, double seconds);
 
-/// The first of @p alternatives, best first, that is another plan than @p chosen.
+/// Without those that simulate like @p chosen or like an earlier one: they differ in names only.
+std::vector<Candidate> distinct(const plan::Plan &chosen, std::vector<Candidate> alternatives);
+
+/// The first of @p alternatives, best first, that is another plan than @p chosen, whatever the names.
 std::optional<plan::RunnerUp> runnerUpAmong(const plan::Plan &chosen, const std::vector<Candidate> &alternatives);
 
-/// Adds the explanation of its plan to @p report. A plan that cannot be compiled and simulated, which no planner
-/// returns, is handed back as it is.
+/// Adds the explanation of its plan to @p report, and keeps distinct() alternatives. A plan that cannot be compiled and
+/// simulated, which no planner returns, is handed back as it is.
 PlanReport withReasons(PlanReport report, const Problem &problem);
 
 } // namespace planloom::planners

@@ -43,6 +43,7 @@ private:
 struct FakeRun {
     std::int64_t steps = 5;
     std::int64_t failAt = -1;      ///< fails before this step
+    bool refuse = false;           ///< fails before anything is started
     std::atomic<bool> hold{false}; ///< stays before its first step until released or stopped
 };
 
@@ -53,6 +54,8 @@ public:
 
     Status train(const agent::TrainRequest &request, const agent::RunEvents &events) override
     {
+        if (m_run.refuse)
+            return badInput("this folder already holds a run; choose another folder");
         const auto document = plan::documentFromJson(request.planJson);
         if (!document)
             return document.error();

@@ -4,7 +4,9 @@
 
 #include "ui/shell/export_dialog.h"
 #include "ui/shell/main_window.h"
+#include "ui/shell/planner_dialog.h"
 
+#include <QComboBox>
 #include <QFile>
 #include <QTest>
 
@@ -19,6 +21,7 @@ private Q_SLOTS:
     void everyFormatIsShownOrRefused_data();
     void everyFormatIsShownOrRefused();
     void aRefusalSaysWhatToChange();
+    void megatronTakesWhatTheDialogOffers();
     void theMouseChooses();
     void quickChoicesShowTheLast();
     void configurationsComeBack();
@@ -109,6 +112,30 @@ void TestExportDialog::aRefusalSaysWhatToChange()
     QTRY_VERIFY(dialog.canWrite());
     QVERIFY(!dialog.write(QStringLiteral("/nowhere/at/all.json")));
     QVERIFY2(dialog.verdict().contains(QStringLiteral("/nowhere")), qPrintable(dialog.verdict()));
+}
+
+/// AdamW with its decay is refused in the studio's words, and taken with biases and norms exempt.
+void TestExportDialog::megatronTakesWhatTheDialogOffers()
+{
+    QVERIFY(m_state->editPlan(QStringLiteral("1f1b"), [](plan::Plan &plan) { plan.schedule = {}; }));
+    ExportDialog refused(*m_state);
+    refused.choose(QStringLiteral("megatron"));
+    QTRY_VERIFY(!refused.busy());
+    QVERIFY2(refused.verdict().contains(QStringLiteral("\"Exempt from decay\"")), qPrintable(refused.verdict()));
+    QVERIFY2(!refused.verdict().contains(QStringLiteral("--")), qPrintable(refused.verdict()));
+
+    PlannerDialog dialog(*m_state);
+    dialog.setRequest(m_state->requestLikeDocument({}));
+    dialog.findChild<QComboBox *>(QStringLiteral("noDecay"))->setCurrentText(QStringLiteral("biases and norms"));
+    PlanRequest request = dialog.request();
+    request.planner = "data-parallel";
+    const auto before = m_state->document();
+    QVERIFY(m_state->runPlanner(request));
+    QTRY_VERIFY_WITH_TIMEOUT(m_state->document() != before, 20'000);
+    ExportDialog taken(*m_state);
+    taken.choose(QStringLiteral("megatron"));
+    QTRY_VERIFY(!taken.busy());
+    QVERIFY2(taken.canWrite(), qPrintable(taken.verdict()));
 }
 
 void TestExportDialog::theMouseChooses()

@@ -3,6 +3,7 @@
 #include "ui/planview/plan_summary.h"
 #include "ui/planview/stage_edits.h"
 #include "ui/planview/stage_figures.h"
+#include "ui/state/plan_shape.h"
 
 #include <QTest>
 
@@ -23,6 +24,7 @@ private Q_SLOTS:
     void wrongDeviceNames();
     void capsSurviveOtherMicroBatches();
     void stagesThatShareDevicesStayTogether();
+    void shapesAreShort();
     void summarySaysWhatChanged();
 };
 
@@ -178,6 +180,26 @@ void TestPlanValues::stagesThatShareDevicesStayTogether()
     QVERIFY(plan.stages[2].devices == plan.stages[0].devices);
 }
 
+void TestPlanValues::shapesAreShort()
+{
+    plan::Plan plan;
+    plan.stages.resize(64);
+    for (std::int64_t s = 0; s < 64; ++s)
+        plan.stages[static_cast<std::size_t>(s)].devices = {DeviceId(s)};
+    QCOMPARE(shapeText(plan), QStringLiteral("pipeline, 64 stages"));
+    for (plan::Stage &stage : plan.stages) {
+        stage.devices.assign(16, DeviceId(0));
+        stage.mesh = {1, 16};
+    }
+    QCOMPARE(shapeText(plan), QString::fromUtf8("64 stages × 16-way tensor"));
+    plan.stages[3].mesh.clear();
+    plan.stages[3].devices.resize(2);
+    QCOMPARE(shapeText(plan), QStringLiteral("64 stages of 2 to 16 devices"));
+    plan.stages.resize(4);
+    plan.stages.erase(plan.stages.begin(), plan.stages.begin() + 2);
+    QCOMPARE(shapeText(plan), QStringLiteral("16 + 2 devices"));
+}
+
 void TestPlanValues::summarySaysWhatChanged()
 {
     simulate::Report before;
@@ -191,15 +213,15 @@ void TestPlanValues::summarySaysWhatChanged()
     after.bubbleFraction = 0.25;
     after.fits = true;
     const QString text = predictionText(after, before);
-    for (const char *part :
-         {"▲ 10.00 % longer", "▼ 10.00 % less", "▼ 5.0 points less", "fits in memory (did not before)"})
+    for (const char *part : {"(+10.00 %)", "(−10.00 %)", "(−5.0 points)", "fits in memory (did not before)"})
         QVERIFY2(text.contains(QString::fromUtf8(part)), qPrintable(text));
     QVERIFY(predictionText(after, after).contains(QStringLiteral("(no change)")));
     plan::Plan plan;
     QVERIFY(estimateText(plan, after).isEmpty());
     plan.planner.name = "dapple";
     plan.estimate["iteration_seconds"] = 0.010;
-    QVERIFY2(estimateText(plan, after).contains(QString::fromUtf8("▲ 10.00 %")), qPrintable(estimateText(plan, after)));
+    QVERIFY2(estimateText(plan, after).contains(QStringLiteral("simulator 11 ms (+10.00 %)")),
+             qPrintable(estimateText(plan, after)));
     QVERIFY(!estimateText(plan, after).contains(QStringLiteral("stopped")));
     plan.estimate["stopped_early"] = 1;
     QVERIFY(estimateText(plan, after).startsWith(QStringLiteral("! search stopped early; best plan so far")));

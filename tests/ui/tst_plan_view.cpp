@@ -122,7 +122,7 @@ class TestPlanView : public QObject {
 private Q_SLOTS:
     void figuresAddUp();
     void draggedBoundaryIsOneCommand();
-    void illegalDropIsRefused();
+    void aDragStopsAtTheLastLegalLayer();
     void escapeEndsTheDrag();
     void keysMoveTheBoundary();
     void tabWalksOverBoundaries();
@@ -189,16 +189,20 @@ void TestPlanView::draggedBoundaryIsOneCommand()
     QCOMPARE(bench.plan().stages[0].lastLayer, kFirstCut + 2);
 }
 
-void TestPlanView::illegalDropIsRefused()
+void TestPlanView::aDragStopsAtTheLastLegalLayer()
 {
     Bench bench;
     QVERIFY(bench.ready);
     QString preview;
-    bench.drag(0, 0, &preview);
-    QVERIFY2(preview.contains(QStringLiteral("at least one layer")), qPrintable(preview));
-    QVERIFY2(bench.message.contains(QStringLiteral("has no layers")), qPrintable(bench.message));
-    QCOMPARE(bench.plan().stages[0].lastLayer, kFirstCut);
-    QCOMPARE(bench.state.undoStack()->count(), 0);
+    bench.message.clear();
+    bench.drag(0, 0, &preview); // in front of the first layer
+    QVERIFY(!preview.isEmpty());
+    QVERIFY2(bench.message.isEmpty(), qPrintable(bench.message));
+    QCOMPARE(bench.plan().stages[0].lastLayer, std::size_t(1));
+    QCOMPARE(bench.state.undoStack()->count(), 1);
+    bench.drag(0, bench.state.document()->subject.layers().size());
+    QCOMPARE(bench.plan().stages[0].lastLayer, bench.plan().stages[1].lastLayer - 1);
+    QVERIFY2(bench.message.isEmpty(), qPrintable(bench.message));
 }
 
 void TestPlanView::escapeEndsTheDrag()
@@ -229,9 +233,11 @@ void TestPlanView::keysMoveTheBoundary()
     QCOMPARE(bench.plan().stages[0].lastLayer, kFirstCut - 4);
     QCOMPARE(bench.state.undoStack()->count(), 2);
     QVERIFY(bars->accessibleDescription().contains(QStringLiteral("before layer %1").arg(kFirstCut - 4)));
-    QTest::keyClick(bars, Qt::Key_Left, Qt::ShiftModifier); // in front of layer 0
-    QVERIFY(bench.message.contains(QStringLiteral("has no layers")));
-    QCOMPARE(bench.state.undoStack()->count(), 2);
+    QTest::keyClick(bars, Qt::Key_Left, Qt::ShiftModifier); // stops before layer 1
+    QCOMPARE(bench.plan().stages[0].lastLayer, std::size_t(1));
+    QTest::keyClick(bars, Qt::Key_Left);
+    QVERIFY2(bench.message.isEmpty(), qPrintable(bench.message));
+    QCOMPARE(bench.state.undoStack()->count(), 3);
     QTest::keyClick(bars, Qt::Key_Escape);
     QCOMPARE(bars->currentBoundary(), -1);
 }

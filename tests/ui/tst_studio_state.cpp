@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "tests/ui/studio_fixture.h"
 
+#include "engine/plan/fingerprint.h"
 #include "ui/state/file_kind.h"
 
 #include <QSignalSpy>
 #include <QTest>
+
+#include <set>
 
 using namespace planloom;
 using namespace planloom::ui;
@@ -15,6 +18,7 @@ class TestStudioState : public QObject {
 private Q_SLOTS:
     void filesAreToldApart_data();
     void filesAreToldApart();
+    void foreignTracesAreNamed();
     void editsCanBeUndone();
     void illegalEditsAreRefusedWithTheReason();
     void editWithoutPlanIsRefused();
@@ -27,6 +31,12 @@ private Q_SLOTS:
     void aStoppedSearchKeepsItsBest();
     void planningAgainKeepsHowThePlanIsTrained();
     void aRunIsFollowed();
+    void aRunIsComparedWithItsOwnPlanOnly();
+    void tracesKnowTheirPlan();
+    void aRunThatCannotStartKeepsTheEarlierOne();
+    void theReportBeforeIsOfTheSameSubject();
+    void alternativesFollowUndo();
+    void alternativesDifferInMoreThanNames();
     void aRunCanBeStopped();
     void aRunThatFailsSaysWhy();
     void destructionDuringARun();
@@ -71,6 +81,12 @@ void TestStudioState::filesAreToldApart_data()
     row("llama.toml", "", FileKind::Setup);
     row("order.csv", "", FileKind::Order);
     row("letter.odt", "", FileKind::Unknown);
+    row("torch.pt.trace.json", R"({"schemaVersion": 1, "deviceProperties": [{"id": 0)", FileKind::ForeignTrace);
+    row("chrome.json", R"({"displayTimeUnit": "ns", "traceEvents": [)", FileKind::ForeignTrace);
+    row("list.json", "\n[{\"name\": \"a\", \"ph\": \"X\"", FileKind::ForeignTrace);
+    row("torch.json.gz", "\x1f\x8b\x08", FileKind::ForeignTrace);
+    row("report.nsys-rep", "", FileKind::ForeignTrace);
+    row("events.json", R"({"schema": "planloom.plan/1", "name": "traceEvents")", FileKind::Plan);
 }
 
 void TestStudioState::filesAreToldApart()
@@ -79,6 +95,26 @@ void TestStudioState::filesAreToldApart()
     QFETCH(QByteArray, head);
     QFETCH(int, kind);
     QCOMPARE(int(classify(name, {head.constData(), static_cast<std::size_t>(head.size())})), kind);
+}
+
+void TestStudioState::foreignTracesAreNamed()
+{
+    QTemporaryDir folder;
+    StudioState state;
+    QStringList heard;
+    listen(state, heard);
+    const auto open = [&](const char *name, const QByteArray &bytes) {
+        const QString path = folder.filePath(QString::fromLatin1(name));
+        QFile file(path);
+        heard.clear();
+        return file.open(QIODevice::WriteOnly) && file.write(bytes) == bytes.size() && file.flush()
+            && !state.open(path);
+    };
+    QVERIFY(open("trace.json", R"({"schemaVersion": 1, "deviceProperties": [], "traceEvents": []})"));
+    QVERIFY2(heard.value(0).contains(QStringLiteral("PyTorch profiler trace")), qPrintable(heard.value(0)));
+    QVERIFY2(heard.value(0).contains(QStringLiteral(".pltrace")), qPrintable(heard.value(0)));
+    QVERIFY(open("nsight.sqlite", QByteArray("SQLite format 3\0rest", 20)));
+    QVERIFY2(heard.value(0).contains(QStringLiteral("Nsight Systems")), qPrintable(heard.value(0)));
 }
 
 void TestStudioState::editsCanBeUndone()
@@ -96,6 +132,7 @@ void TestStudioState::editsCanBeUndone()
     QTRY_VERIFY(state.simulationCurrent());
     QVERIFY(state.simulation()->report.iterationSeconds != seconds);
     QCOMPARE(state.previousReport()->iterationSeconds, seconds);
+    QVERIFY(!before->plan.estimate.empty() && state.document()->plan.estimate.empty()); // the planner's, of its plan
 
     state.undoStack()->undo();
     QCOMPARE(state.document(), before); // the very same snapshot
@@ -329,6 +366,150 @@ void TestStudioState::aRunIsFollowed()
     QCOMPARE(state.measured().records.size(), 5 * state.simulation()->trace.records.size());
     QVERIFY(appended.count() >= 1);
     QCOMPARE(state.run().id, QStringLiteral("fake-1"));
+}
+
+void TestStudioState::aRunIsComparedWithItsOwnPlanOnly()
+{
+    testing::FakeRun run;
+    StudioState state;
+    state.setClientFactory(testing::fakeAgent(run));
+    QVERIFY(testing::loadSample(state));
+    const auto trained = state.document();
+    const double predicted = state.simulation()->report.iterationSeconds;
+    QVERIFY(state.startRun({}));
+    QTRY_COMPARE_WITH_TIMEOUT(state.run().phase, RunData::Phase::Finished, 20'000);
+    QVERIFY(state.runIsOfDocument() && state.measuredIsOfDocument());
+
+    const std::size_t boundary = trained->plan.stages[0].lastLayer;
+    QVERIFY(state.replacePlan(QStringLiteral("move"), boundaryMoved(trained->plan, boundary - 1)));
+    QTRY_VERIFY(state.simulationCurrent());
+    QVERIFY(state.simulation()->report.iterationSeconds != predicted);
+    QVERIFY(!state.runIsOfDocument() && !state.measuredIsOfDocument());
+    QCOMPARE(state.measuredOrigin().simulation->report.iterationSeconds, predicted); // its own
+    QVERIFY2(state.measuredOrigin().name.contains(QStringLiteral("gpt-nano")), qPrintable(state.measuredOrigin().name));
+
+    state.undoStack()->undo();
+    QVERIFY(state.runIsOfDocument() && state.measuredIsOfDocument());
+    // What does not decide the simulation makes no other plan.
+    QVERIFY(state.editPlan(QStringLiteral("rate"), [](plan::Plan &plan) { plan.optimizer.learningRate *= 2; }));
+    QVERIFY(state.measuredIsOfDocument());
+}
+
+void TestStudioState::tracesKnowTheirPlan()
+{
+    QTemporaryDir folder;
+    const QString named = folder.filePath(QStringLiteral("named.pltrace"));
+    const QString unnamed = folder.filePath(QStringLiteral("unnamed.pltrace"));
+    StudioState state;
+    QVERIFY(testing::loadSample(state));
+    trace::Trace trace = state.simulation()->trace;
+    QVERIFY(trace::writeTrace(trace, unnamed.toStdString()));
+    trace.plan = plan::fingerprint(*state.document());
+    QVERIFY(trace::writeTrace(trace, named.toStdString()));
+
+    QVERIFY(state.openTrace(unnamed));
+    QTRY_VERIFY_WITH_TIMEOUT(!state.measured().records.empty(), 20'000);
+    QVERIFY(!state.measuredIsOfDocument()); // nothing says so
+    QVERIFY(!state.measuredOrigin().known());
+    QVERIFY(state.openTrace(named));
+    QTRY_VERIFY_WITH_TIMEOUT(state.measuredIsOfDocument(), 20'000);
+    QCOMPARE(state.measuredOrigin().simulation, state.simulation());
+    QVERIFY(state.editPlan(QStringLiteral("recompute"),
+                           [](plan::Plan &plan) { plan.stages[0].recompute = plan::Recompute::Full; }));
+    QVERIFY(!state.measuredIsOfDocument());
+
+    // Beside its plan, as in a run's folder, the prediction of that plan is made.
+    QVERIFY(plan::writePlan({boundaryMoved(state.document()->plan, 1), state.document()->subject},
+                            folder.filePath(QStringLiteral("plan.json")).toStdString()));
+    const QString ofRun = folder.filePath(QStringLiteral("trace.pltrace"));
+    QVERIFY(QFile::copy(unnamed, ofRun));
+    QVERIFY(state.openTrace(ofRun));
+    QTRY_VERIFY_WITH_TIMEOUT(state.measuredOrigin().known() && state.measuredOrigin().fingerprint != trace.plan,
+                             20'000);
+    QTRY_VERIFY_WITH_TIMEOUT(state.measuredOrigin().simulation, 20'000);
+    QVERIFY(!state.measuredIsOfDocument());
+    QVERIFY(state.measuredOrigin().simulation != state.simulation());
+}
+
+void TestStudioState::aRunThatCannotStartKeepsTheEarlierOne()
+{
+    testing::FakeRun run;
+    StudioState state;
+    state.setClientFactory(testing::fakeAgent(run));
+    QVERIFY(testing::loadSample(state));
+    QVERIFY(state.startRun({}));
+    QTRY_COMPARE_WITH_TIMEOUT(state.run().phase, RunData::Phase::Finished, 20'000);
+    const std::size_t steps = state.run().steps.size();
+    const std::size_t records = state.measured().records.size();
+    QVERIFY(steps > 0 && records > 0);
+    QStringList heard;
+    listen(state, heard);
+    QSignalSpy reset(&state, &StudioState::measuredReset);
+    run.refuse = true;
+    QVERIFY(state.startRun({}));
+    QTRY_VERIFY_WITH_TIMEOUT(!state.run().active(), 20'000);
+    QVERIFY2(heard.value(0).contains(QStringLiteral("already holds a run")), qPrintable(heard.value(0)));
+    QCOMPARE(state.run().phase, RunData::Phase::Finished);
+    QCOMPARE(state.run().steps.size(), steps);
+    QCOMPARE(state.measured().records.size(), records);
+    QVERIFY(state.measuredIsOfDocument());
+    QCOMPARE(reset.count(), 0); // the picture never went
+    run.refuse = false;
+    QVERIFY(state.startRun({}));
+    QTRY_COMPARE_WITH_TIMEOUT(state.run().phase, RunData::Phase::Finished, 20'000);
+    QVERIFY(reset.count() >= 1);
+}
+
+void TestStudioState::theReportBeforeIsOfTheSameSubject()
+{
+    QTemporaryDir folder;
+    const QString path = folder.filePath(QStringLiteral("nano.json"));
+    StudioState state;
+    QVERIFY(testing::loadSample(state));
+    QVERIFY(state.savePlan(path));
+    QVERIFY(state.editPlan(QStringLiteral("recompute"),
+                           [](plan::Plan &plan) { plan.stages[0].recompute = plan::Recompute::Full; }));
+    QTRY_VERIFY(state.simulationCurrent());
+    QVERIFY(state.previousReport().has_value());
+    const auto before = state.document();
+    QVERIFY(state.openPlan(path));
+    QTRY_VERIFY_WITH_TIMEOUT(state.document() && state.document() != before && state.simulationCurrent(), 20'000);
+    QVERIFY(!state.previousReport().has_value());
+}
+
+void TestStudioState::alternativesFollowUndo()
+{
+    StudioState state;
+    QVERIFY(testing::loadSample(state));
+    QVERIFY(state.alternatives().empty());
+    const auto before = state.document();
+    PlanRequest request;
+    request.planner = "auto";
+    request.globalBatch = 8;
+    QVERIFY(state.runPlanner(request));
+    QTRY_VERIFY_WITH_TIMEOUT(state.document() != before && !state.planJob()->running(), 60'000);
+    const std::size_t found = state.alternatives().size();
+    QVERIFY(found > 0);
+    state.undoStack()->undo();
+    QCOMPARE(state.document(), before);
+    QVERIFY(state.alternatives().empty());
+    state.undoStack()->redo();
+    QCOMPARE(state.alternatives().size(), found);
+}
+
+void TestStudioState::alternativesDifferInMoreThanNames()
+{
+    StudioState state;
+    state.loadModel(QStringLiteral("zoo:gpt-nano"));
+    state.loadCluster(QStringLiteral("preset:h100-8"));
+    PlanRequest request;
+    request.planner = "auto";
+    request.globalBatch = 64;
+    state.whenLoaded([&] { state.runPlanner(request); });
+    QTRY_VERIFY_WITH_TIMEOUT(state.document() && !state.planJob()->running(), 60'000);
+    std::set<std::string> keys{plan::simulationKey(state.document()->plan)};
+    for (const planners::Candidate &each : state.alternatives())
+        QVERIFY2(keys.insert(plan::simulationKey(each.plan)).second, plan::notation(each.plan).c_str());
 }
 
 void TestStudioState::aRunCanBeStopped()

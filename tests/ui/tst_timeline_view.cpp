@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "tests/ui/studio_fixture.h"
 
+#include "engine/plan/fingerprint.h"
 #include "ui/theme/theme.h"
 #include "ui/timeline/timeline_view.h"
 
 #include <QApplication>
+#include <QComboBox>
 #include <QSignalSpy>
 #include <QTest>
 #include <QWheelEvent>
@@ -33,6 +35,9 @@ private Q_SLOTS:
     void marks();
     void measuredRowsLieUnderPredictedOnes();
     void aRunOfAnotherModelIsNotCompared();
+    void aRunLiesBesideItsOwnPrediction();
+    void aSimulatorsTraceIsNotMeasured();
+    void startsInTheTableDiffer();
     void anOpenedTraceIsComparedByALaterStep();
     void tableShowsTheSame();
     void mergedSlicesLookDifferent();
@@ -320,8 +325,78 @@ void TestTimelineView::aRunOfAnotherModelIsNotCompared()
     QTRY_VERIFY_WITH_TIMEOUT(
         m_state->document() && m_state->document()->plan.modelName == "mlp" && m_state->simulationCurrent(), 20'000);
     QVERIFY(!m_state->runIsOfDocument());
-    QVERIFY2(m_view->footerText().contains(QStringLiteral("measured step")), qPrintable(m_view->footerText()));
+    QVERIFY2(m_view->footerText().contains(QStringLiteral("measured trace not shown: it is of gpt-nano")),
+             qPrintable(m_view->footerText()));
+    QVERIFY(!m_view->model().hasMeasured());
+}
+
+/// Another plan of the same model on the same cluster is another plan, too.
+void TestTimelineView::aRunLiesBesideItsOwnPrediction()
+{
+    trainFake();
+    auto *whose = m_view->findChild<QComboBox *>();
+    QVERIFY(whose && !whose->isVisible());
+    const double predicted = m_state->simulation()->report.iterationSeconds;
+    QVERIFY(m_state->editPlan(QStringLiteral("recompute"), [](plan::Plan &plan) {
+        for (plan::Stage &stage : plan.stages)
+            stage.recompute = plan::Recompute::Full;
+    }));
+    QTRY_VERIFY_WITH_TIMEOUT(m_state->simulationCurrent(), 20'000);
+    QVERIFY(m_state->simulation()->report.iterationSeconds > predicted);
+    QVERIFY(whose->isVisible());
+    QVERIFY(!m_view->model().hasMeasured()); // the edited plan is shown
     QVERIFY2(!m_view->footerText().contains(QStringLiteral("× predicted")), qPrintable(m_view->footerText()));
+
+    QTest::keyClick(whose, Qt::Key_Down); // the measured plan
+    QVERIFY(m_view->model().hasMeasured());
+    QVERIFY2(m_view->footerText().contains(QStringLiteral("measured plan: gpt-nano")),
+             qPrintable(m_view->footerText()));
+    QVERIFY2(m_view->footerText().contains(QStringLiteral("1.50 × predicted")), qPrintable(m_view->footerText()));
+    const auto task = slice("s1.B.m0");
+    QCOMPARE(m_view->model().record(*m_view->model().counterpart(task)).duration,
+             m_view->model().record(task).duration * 3 / 2);
+    QVERIFY(!m_view->model().find("s1.R.m0", {}).has_value()); // of the edited plan
+
+    m_state->undoStack()->undo();
+    QTRY_VERIFY_WITH_TIMEOUT(m_state->simulationCurrent(), 20'000);
+    QVERIFY(!whose->isVisible());
+    QVERIFY2(m_view->footerText().contains(QStringLiteral("1.50 × predicted")), qPrintable(m_view->footerText()));
+}
+
+void TestTimelineView::aSimulatorsTraceIsNotMeasured()
+{
+    QTemporaryDir folder;
+    const QString path = folder.filePath(QStringLiteral("p.pltrace"));
+    trace::Trace trace = m_state->simulation()->trace;
+    trace.plan = plan::fingerprint(*m_state->document());
+    QVERIFY(trace::writeTrace(trace, path.toStdString()));
+    QVERIFY(m_state->openTrace(path));
+    QTRY_VERIFY_WITH_TIMEOUT(m_view->model().hasMeasured(), 20'000);
+    QVERIFY2(m_view->footerText().contains(QStringLiteral("simulated step 0")), qPrintable(m_view->footerText()));
+    QVERIFY2(!m_view->footerText().contains(QStringLiteral("measured")), qPrintable(m_view->footerText()));
+    const QString text = canvas().describe(*m_view->model().counterpart(slice("s1.B.m0")));
+    QVERIFY2(text.contains(QStringLiteral("simulated / predicted: 1.00")), qPrintable(text));
+}
+
+void TestTimelineView::startsInTheTableDiffer()
+{
+    trainFake();
+    for (QAction *action : m_view->commands())
+        if (action->text().contains(QStringLiteral("table")))
+            action->trigger();
+    const TableModel &rows = *m_view->findChild<DataTable *>()->tableModel();
+    QString last;
+    for (int row = 0; row < rows.rowCount(); ++row) {
+        const auto &cells = rows.row(row);
+        if (cells[0].text != QStringLiteral("s0.F.m1") && cells[0].text != QStringLiteral("s0.F.m2"))
+            continue;
+        QVERIFY2(cells[4].text != last, qPrintable(last)); // neighbours
+        QVERIFY2(cells[4].text.endsWith(QStringLiteral(" ms")), qPrintable(cells[4].text));
+        if (cells[3].text.startsWith(QStringLiteral("predicted")))
+            QVERIFY2(cells[3].text.contains(QStringLiteral("from the start of step 1")), qPrintable(cells[3].text));
+        last = cells[4].text;
+    }
+    QVERIFY(!last.isEmpty());
 }
 
 void TestTimelineView::anOpenedTraceIsComparedByALaterStep()

@@ -2,6 +2,7 @@
 #include "ui/cluster/cluster_inspector.h"
 
 #include "ui/cluster/cluster_edit.h"
+#include "ui/widgets/committed_undo.h"
 #include "ui/widgets/text.h"
 
 #include <QApplication>
@@ -83,6 +84,7 @@ void ClusterInspector::add(const QString &name, const QString &unitName, double 
 {
     auto *edit = new QLineEdit(shown(value, unit), m_form);
     edit->setObjectName(name);
+    undoWhenCommitted(edit);
     edit->setAccessibleName(QStringLiteral("%1, %2").arg(name, unitName));
     m_rows->addRow(QStringLiteral("%1 (%2)").arg(name, unitName), edit);
     edit->show(); // not when the event loop comes round to it: it may get the keyboard now

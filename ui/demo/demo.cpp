@@ -124,8 +124,7 @@ void Demo::writeRunActs()
                               fail(tr("the run left no trace"));
                       },
                       [this] { return m_state->run().summary.has_value(); }});
-    m_acts.push_back({tr("Save the plan, the trace and a picture of every view"), [this] { exportEverything(); },
-                      [] { return true; }});
+    m_acts.push_back({tr("Saved plan, trace and pictures"), [this] { exportEverything(); }, [] { return true; }});
 }
 
 void Demo::start()

@@ -55,6 +55,25 @@ double stacked(const simulate::MemoryPoint &point, std::size_t count)
     return sum;
 }
 
+/// Of the device that is filled most.
+QString fitText(const simulate::Report &report)
+{
+    const auto share = [](const simulate::DeviceReport &device) {
+        return static_cast<double>(device.peakBytes)
+            / static_cast<double>(std::max<std::int64_t>(device.capacityBytes, 1));
+    };
+    const auto fullest = std::max_element(report.devices.begin(), report.devices.end(),
+                                          [&](const auto &a, const auto &b) { return share(a) < share(b); });
+    if (fullest == report.devices.end())
+        return {};
+    if (share(*fullest) <= 1)
+        return MemoryView::tr("Largest peak %1 of %2 on %3")
+            .arg(bytesText(fullest->peakBytes), bytesText(fullest->capacityBytes), qt(fullest->id));
+    return MemoryView::tr("Does not fit: %1 needed, %2 available on %3 (%4×)")
+        .arg(bytesText(fullest->peakBytes), bytesText(fullest->capacityBytes), qt(fullest->id))
+        .arg(share(*fullest), 0, 'f', 1);
+}
+
 } // namespace
 
 MemoryView::MemoryView(StudioState *state, QWidget *parent)
@@ -237,9 +256,7 @@ void MemoryView::showAllDevices()
     m_chart->setTitles(QString::fromUtf8(time.name), QLatin1String(unit.name));
     m_chart->setRanges(end * time.factor, largest * unit.factor * 1.05);
     showCapacity(capacity, unit.factor, end * time.factor);
-    m_summary->setText(
-        tr("Largest peak %1 of %2")
-            .arg(bytesText(static_cast<std::int64_t>(largest)), bytesText(static_cast<std::int64_t>(capacity))));
+    m_summary->setText(fitText(simulation.report));
 }
 
 void MemoryView::showDevice(std::size_t rank)

@@ -134,10 +134,6 @@ QString LayerBars::previewText() const
     if (!m_drag || !m_drag->moved)
         return {};
     const auto boundary = static_cast<std::size_t>(m_drag->boundary);
-    const auto &stages = m_document->plan.stages;
-    if (m_drag->layer <= stages[boundary].firstLayer || m_drag->layer >= stages[boundary + 1].lastLayer)
-        return tr("Stage %1 needs at least one layer")
-            .arg(m_drag->layer <= stages[boundary].firstLayer ? boundary : boundary + 1);
     const std::vector<double> after = secondsWithBoundary(*m_document, boundary, m_drag->layer);
     const auto one = [&](std::size_t stage) {
         return tr("stage %1: %2 → %3").arg(stage).arg(secondsText(m_stageSeconds[stage]), secondsText(after[stage]));
@@ -168,11 +164,21 @@ void LayerBars::describeForReaders()
     QAccessible::updateAccessibility(&changed);
 }
 
+/// Each of the two stages keeps a layer.
+std::size_t LayerBars::legalLayer(int boundary, std::size_t layer) const
+{
+    const auto stage = static_cast<std::size_t>(boundary);
+    const auto &stages = m_document->plan.stages;
+    const std::size_t first = stages[stage].firstLayer + 1;
+    const std::size_t last = stages[stage + 1].lastLayer - 1;
+    return first > last ? m_boundaries[stage] : std::clamp(layer, first, last);
+}
+
 // --- mouse
 
 void LayerBars::setPreview(std::size_t layer)
 {
-    m_drag->layer = layer;
+    m_drag->layer = legalLayer(m_drag->boundary, layer);
     Q_EMIT previewChanged(previewText());
     update();
 }
@@ -301,9 +307,9 @@ void LayerBars::moveCurrent(int by)
     if (m_current < 0) // of the selected stage: the boundary at its end
         return setCurrentBoundary(std::max(m_selection.stage.value, 0));
     const auto from = static_cast<std::int64_t>(m_boundaries[static_cast<std::size_t>(m_current)]);
-    const std::int64_t to = std::clamp<std::int64_t>(from + by, 0, static_cast<std::int64_t>(m_figures.size()));
-    if (to != from)
-        Q_EMIT boundaryMoved(m_current, static_cast<std::size_t>(to));
+    const auto to = static_cast<std::size_t>(std::max<std::int64_t>(from + by, 0));
+    if (const std::size_t legal = legalLayer(m_current, to); legal != m_boundaries[static_cast<std::size_t>(m_current)])
+        Q_EMIT boundaryMoved(m_current, legal);
 }
 
 void LayerBars::askMerge()

@@ -39,8 +39,9 @@ public:
     [[nodiscard]] QSize sizeHint() const override { return {640, 200}; }
 
 Q_SIGNALS:
-    void boundaryMoved(int boundary,
-                       std::size_t layer); ///< dropped before @p layer, or moved there by a key; may be illegal
+    void boundaryMoved(
+        int boundary,
+        std::size_t layer); ///< dropped before @p layer, or moved there by a key; each stage keeps a layer
     void stagePicked(int stage);
     void layerPicked(std::size_t layer);
     void cleared();
@@ -73,6 +74,7 @@ private:
     [[nodiscard]] int stageAt(double pixel) const;
     [[nodiscard]] QString describe(const QPoint &at) const;
     [[nodiscard]] QString stageText(std::size_t stage) const;
+    [[nodiscard]] std::size_t legalLayer(int boundary, std::size_t layer) const;
     void setPreview(std::size_t layer);
     void endDrag();
     void stepBoundary(int by);

@@ -2,6 +2,7 @@
 #include "ui/planview/plan_controls.h"
 
 #include "ui/planview/stage_edits.h"
+#include "ui/widgets/committed_undo.h"
 #include "ui/widgets/text.h"
 
 #include <QLabel>
@@ -30,6 +31,7 @@ PlanControls::PlanControls(StudioState *state, QWidget *parent)
         box->setRange(1, kLargestBatch);
         box->setKeyboardTracking(false);
         box->setMinimumWidth(76);
+        undoWhenCommitted(box);
     }
     for (const std::string &name : plan::scheduleNames())
         m_schedule->addItem(qt(name));
@@ -38,6 +40,7 @@ PlanControls::PlanControls(StudioState *state, QWidget *parent)
         m_optimizer->setItemData(m_optimizer->count() - 1, qt(rule.about), Qt::ToolTipRole);
     }
     m_learningRate->setMaximumWidth(80);
+    undoWhenCommitted(m_learningRate);
     add(tr("Batch"), m_batch, tr("Samples of one iteration, over all replicas"));
     add(tr("Micro-batches"), m_microBatches, tr("Number of parts that the batch is split into"));
     add(tr("Schedule"), m_schedule, tr("Order of forward and backward passes on each stage"));
@@ -120,7 +123,7 @@ void PlanControls::setLearningRate()
     bool isNumber = false;
     const double rate = m_learningRate->text().toDouble(&isNumber);
     if (isNumber && QString::number(rate) == QString::number(m_state->document()->plan.optimizer.learningRate))
-        return;
+        return refresh();
     if (!isNumber) {
         m_state->say(MessageLevel::Error,
                      tr("The learning rate \"%1\" is not a number; write it as 0.001").arg(m_learningRate->text()));

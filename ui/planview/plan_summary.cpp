@@ -14,21 +14,24 @@ namespace {
 
 constexpr double kSamePoint = 5e-4; // of a fraction: less is not shown by "12.3 %"
 
-/// " (▲ 3.10 % longer)"; nothing where there is nothing to compare with.
-QString change(double before, double after, const QString &more, const QString &less)
+QString signedText(double value, int digits)
 {
-    const QString text = changeText(before, after);
-    if (text == changeText(1, 1))
+    return (value < 0 ? QStringLiteral("−") : QStringLiteral("+")) + QString::number(std::abs(value), 'f', digits);
+}
+
+/// " (+3.10 %)"; "no change" where there is nothing to compare with.
+QString change(double before, double after)
+{
+    if (changeText(before, after) == changeText(1, 1))
         return QObject::tr(" (no change)");
-    return QStringLiteral(" (%1 %2)").arg(text, after > before ? more : less);
+    return QObject::tr(" (%1 %)").arg(signedText((after / before - 1) * 100, 2));
 }
 
 QString points(double before, double after)
 {
     if (std::abs(after - before) < kSamePoint)
         return QObject::tr(" (no change)");
-    const QString arrow = after > before ? QObject::tr("▲ %1 points more") : QObject::tr("▼ %1 points less");
-    return QStringLiteral(" (%1)").arg(arrow.arg(std::abs(after - before) * 100, 0, 'f', 1));
+    return QObject::tr(" (%1 points)").arg(signedText((after - before) * 100, 1));
 }
 
 } // namespace
@@ -41,9 +44,8 @@ QString predictionText(const simulate::Report &now, const std::optional<simulate
     parts << QObject::tr("bubbles %1").arg(percentText(now.bubbleFraction));
     parts << QObject::tr("speed-up %1× over one device").arg(now.speedupOverOneDevice, 0, 'f', 2);
     if (before) {
-        parts[0] +=
-            change(before->iterationSeconds, now.iterationSeconds, QObject::tr("longer"), QObject::tr("shorter"));
-        parts[1] += change(before->samplesPerSecond, now.samplesPerSecond, QObject::tr("more"), QObject::tr("less"));
+        parts[0] += change(before->iterationSeconds, now.iterationSeconds);
+        parts[1] += change(before->samplesPerSecond, now.samplesPerSecond);
         parts[2] += points(before->bubbleFraction, now.bubbleFraction);
     }
     QString fits = now.fits ? QObject::tr("fits in memory") : QObject::tr("! does not fit in memory");
@@ -58,16 +60,15 @@ QString estimateText(const plan::Plan &plan, const simulate::Report &now)
     const auto seconds = plan.estimate.find("iteration_seconds");
     if (seconds == plan.estimate.end())
         return {};
-    QString text = QObject::tr("%1 estimated %2").arg(qt(plan.planner.name), secondsText(seconds->second));
+    QString text = QObject::tr("%1 %2").arg(qt(plan.planner.name), secondsText(seconds->second));
     if (seconds->second > 0)
-        text += QObject::tr(", simulated %1%2")
-                    .arg(secondsText(now.iterationSeconds),
-                         change(seconds->second, now.iterationSeconds, QObject::tr("longer"), QObject::tr("shorter")));
+        text += QObject::tr(", simulator %1%2")
+                    .arg(secondsText(now.iterationSeconds), change(seconds->second, now.iterationSeconds));
     if (const auto speedup = plan.estimate.find("speedup_over_one_device"); speedup != plan.estimate.end())
         text += QObject::tr("  ·  estimated speed-up %1×").arg(speedup->second, 0, 'f', 2);
     if (plan.estimate.contains("stopped_early"))
         text = QObject::tr("! search stopped early; best plan so far  ·  ") + text;
-    return text + QObject::tr("  ·  lower bound for any schedule %1").arg(secondsText(now.lowerBoundSeconds));
+    return text + QObject::tr("  ·  lower bound %1 for any schedule").arg(secondsText(now.lowerBoundSeconds));
 }
 
 } // namespace planloom::ui

@@ -10,8 +10,8 @@
 
 namespace planloom::ui {
 
-/// "iteration 12.3 ms (▼ 3.10 % shorter)  ·  ..." : the predicted figures and the changes by the last edit. Changes are
-/// shown by arrow and text, not by colour.
+/// "iteration 12.3 ms (−3.10 %)  ·  ..." : the predicted figures and the changes by the last edit. Changes
+/// have a sign.
 QString predictionText(const simulate::Report &now, const std::optional<simulate::Report> &before);
 
 /// The planner's estimate beside the simulated time of the current plan; empty if it gave

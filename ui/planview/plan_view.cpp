@@ -5,6 +5,7 @@
 #include "ui/planview/stage_edits.h"
 #include "ui/planview/stage_figures.h"
 #include "ui/planview/why_table.h"
+#include "ui/state/plan_shape.h"
 #include "planners/common/why.h"
 #include "ui/widgets/text.h"
 
@@ -15,6 +16,7 @@ namespace planloom::ui {
 
 namespace {
 
+constexpr int kSummaryLines = 2;
 constexpr double kSideBySide = 2.2; // width over height from which bars and table stand beside each other
 
 } // namespace
@@ -59,6 +61,11 @@ void PlanView::build()
         label->setTextInteractionFlags(Qt::TextSelectableByMouse);
         label->setContentsMargins(8, 0, 8, 0);
     }
+    // Always as high: what stands below must not move when the figures change.
+    m_summary->setFixedHeight(kSummaryLines * m_summary->fontMetrics().lineSpacing());
+    m_estimate->setFixedHeight(m_estimate->fontMetrics().lineSpacing());
+    for (QLabel *label : {m_summary, m_estimate})
+        label->setAlignment(Qt::AlignLeft | Qt::AlignTop);
     m_summary->setAccessibleName(tr("Prediction"));
     m_estimate->setAccessibleName(tr("The planner's own estimate"));
     m_estimate->setForegroundRole(QPalette::PlaceholderText);
@@ -257,19 +264,20 @@ void PlanView::refreshPrediction()
     const auto &document = state()->document();
     if (!document) {
         m_summary->setText(tr("No plan. Run a planner with Plan ▸ Find a plan, or open a plan file."));
-        m_estimate->hide();
+        m_estimate->clear();
         m_stages->set({});
         m_alternatives->set({});
         refreshWhy();
         m_tabs->setTabText(1, tr("Alternatives"));
         return;
     }
-    const QString name = qt(plan::notation(document->plan));
+    const QString name = shapeText(document->plan);
     if (report()) {
         m_summary->setText(name + QStringLiteral("  ·  ") + predictionText(*report(), state()->previousReport()));
+        m_summary->setToolTip(m_summary->text());
         const QString estimate = estimateText(document->plan, *report());
         m_estimate->setText(estimate);
-        m_estimate->setVisible(!estimate.isEmpty());
+        m_estimate->setToolTip(estimate);
     } else if (!state()->simulating()) {
         m_summary->setText(tr("%1  ·  not simulated").arg(name));
     } else if (!state()->simulation()) {

@@ -3,6 +3,7 @@
 
 #include "ui/planview/stage_edits.h"
 #include "ui/planview/stage_figures.h"
+#include "ui/state/plan_shape.h"
 #include "ui/theme/theme.h"
 #include "ui/widgets/text.h"
 
@@ -236,8 +237,9 @@ TableData alternativesTable(const std::vector<planners::Candidate> &alternatives
                     {}};
     for (const planners::Candidate &each : alternatives) {
         const plan::Plan &plan = each.plan;
-        Cell name{qt(plan::notation(plan)), std::nullopt};
-        name.toolTip = QObject::tr("Double click or Enter applies it; undo restores the previous plan");
+        Cell name{shapeText(plan), std::nullopt};
+        name.toolTip = qt(plan::notation(plan)) + QLatin1Char('\n')
+            + QObject::tr("Double click or Enter applies it; undo restores the previous plan");
         table.rows.push_back({name,
                               {QString::number(plan.stages.size()), static_cast<double>(plan.stages.size())},
                               {QString::fromUtf8(plan::name(plan.schedule.kind)), std::nullopt},

@@ -135,6 +135,8 @@ void RunView::refreshStatus()
         text += tr(": loss %1, %2 samples/s")
                     .arg(run.steps.back().loss, 0, 'f', 4)
                     .arg(run.steps.back().samplesPerSecond, 0, 'f', 1);
+    if (run.phase != RunData::Phase::None && state()->document() && !state()->runIsOfDocument())
+        text += tr("  ·  its plan: %1, not the open one").arg(run.origin.name);
     m_status->setText(text);
 }
 
@@ -168,7 +170,7 @@ void RunView::refreshTable()
 {
     const RunData &run = state()->run();
     TableData table{{tr("Figure"), tr("Predicted"), tr("Measured"), tr("Prediction error")}, {}};
-    const auto &predicted = run.predicted;
+    const simulate::Report *predicted = run.predicted();
     if (predicted && run.phase != RunData::Phase::None) {
         const double measured = run.summary ? run.summary->iterationSecondsMedian : run::medianSeconds(run.steps);
         const bool known = measured > 0;

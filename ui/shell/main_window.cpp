@@ -12,6 +12,7 @@
 #include "ui/shell/train_dialog.h"
 #include "ui/state/autosave.h"
 #include "ui/state/file_kind.h"
+#include "ui/state/plan_shape.h"
 #include "ui/theme/theme.h"
 #include "ui/timeline/timeline_view.h"
 #include "ui/widgets/text.h"
@@ -28,20 +29,40 @@
 #include <QUrl>
 
 #include <algorithm>
+#include <utility>
 
 namespace planloom::ui {
 
 namespace {
 
-constexpr int kLayoutVersion = 2; // of saved docks: another number forgets them
+constexpr int kMessageMargin = 4;     // pixels
+constexpr int kLeastViewHeight = 140; // a view is cut off below rather than the window by the screen
+constexpr int kLayoutVersion = 2;     // of saved docks: another number forgets them
+const QString kSessionPlan = QStringLiteral("session/plan");
+const QString kSessionModel = QStringLiteral("session/model");
+const QString kSessionCluster = QStringLiteral("session/cluster");
 const QString kGplText = QStringLiteral("/usr/share/common-licenses/GPL-3");
+
+/// A path that is right in any folder, or a name like zoo:gpt2.
+QString sourceToKeep(const QString &source)
+{
+    const QFileInfo file(source);
+    return file.exists() ? file.absoluteFilePath() : source;
+}
+
+/// A file that was kept may be gone.
+bool canOpen(const QString &source)
+{
+    const bool isPath = source.startsWith(QLatin1Char('/'));
+    return !source.isEmpty() && (!isPath || QFileInfo::exists(source));
+}
 
 } // namespace
 
 MainWindow::MainWindow(StudioState *state)
     : m_state(state),
       m_messages(new MessageBar(this)),
-      m_facts(new QLabel(this)),
+      m_facts(new ElidedLabel(this)),
       m_busy(new QLabel(this)),
       m_progress(new QProgressBar(this)),
       m_cancel(new QPushButton(tr("&Cancel"), this))
@@ -90,6 +111,7 @@ QDockWidget *MainWindow::addView(View *view, const QString &name)
     auto *dock = new QDockWidget(view->title(), this);
     dock->setObjectName(name);
     dock->setWidget(view);
+    view->setMinimumHeight(kLeastViewHeight);
     view->setObjectName(name + QStringLiteral("View"));
     view->setAccessibleName(view->title());
     m_docks << dock;
@@ -280,7 +302,7 @@ void MainWindow::refreshStatus()
                   ? tr("%1 (%2 devices)").arg(qt(m_state->cluster()->name())).arg(m_state->cluster()->devices().size())
                   : tr("no cluster"));
     if (const auto &document = m_state->document()) {
-        facts << tr("plan %1, %2").arg(qt(plan::notation(document->plan)), qt(document->plan.planner.name));
+        facts << tr("plan %1, %2").arg(shapeText(document->plan), qt(document->plan.planner.name));
         if (m_state->simulationCurrent()) {
             const simulate::Report &report = m_state->simulation()->report;
             facts << tr("iteration %1").arg(secondsText(report.iterationSeconds));
@@ -325,18 +347,27 @@ void MainWindow::saveSession()
     settings.setValue(QStringLiteral("window/geometry"), saveGeometry());
     settings.setValue(QStringLiteral("window/docks"), saveState(kLayoutVersion));
     settings.setValue(QStringLiteral("window/theme"), static_cast<int>(currentThemeKind()));
-    settings.setValue(QStringLiteral("session/plan"), m_state->planPath());
+    if (m_state->model() || m_state->cluster()) { // an empty window does not forget the last session
+        const QString model = m_state->model() ? qt(m_state->model()->source) : QString();
+        settings.setValue(kSessionPlan, m_state->planPath());
+        settings.setValue(kSessionModel, sourceToKeep(model));
+        settings.setValue(kSessionCluster, sourceToKeep(m_state->clusterSource()));
+    }
     settings.setValue(QStringLiteral("session/data"), qt(m_lastTraining.settings.data));
 }
 
 void MainWindow::keepUnsaved(const QString &folder) { m_autosave = std::make_unique<Autosave>(m_state, folder); }
 
-void MainWindow::restoreSession(bool otherFiles)
+bool MainWindow::restoreLayout()
 {
     const QSettings settings;
     restoreGeometry(settings.value(QStringLiteral("window/geometry")).toByteArray());
-    if (!restoreState(settings.value(QStringLiteral("window/docks")).toByteArray(), kLayoutVersion))
-        resetLayout();
+    return restoreState(settings.value(QStringLiteral("window/docks")).toByteArray(), kLayoutVersion);
+}
+
+void MainWindow::restoreSession(bool otherFiles)
+{
+    const QSettings settings;
     setTheme(settings.value(QStringLiteral("window/theme"), static_cast<int>(ThemeKind::System)).toInt());
     const QString text = settings.value(QStringLiteral("session/data")).toString();
     if (QFileInfo::exists(text))
@@ -347,9 +378,31 @@ void MainWindow::restoreSession(bool otherFiles)
         m_state->say(
             MessageLevel::Warning,
             tr("An unsaved plan from an earlier start is kept. Start the studio without a file to recover it."));
-    const QString plan = settings.value(QStringLiteral("session/plan")).toString();
-    if (!plan.isEmpty() && QFileInfo::exists(plan))
+    const QString plan = settings.value(kSessionPlan).toString();
+    if (!plan.isEmpty() && QFileInfo::exists(plan)) {
         m_state->openPlan(plan);
+        return;
+    }
+    if (otherFiles)
+        return;
+    for (const QString &key : {kSessionModel, kSessionCluster})
+        if (const QString source = settings.value(key).toString(); canOpen(source))
+            m_state->open(source);
+}
+
+/// Over the views, above the status line: what is shown below does not move.
+void MainWindow::placeMessages()
+{
+    const int height = m_messages->sizeHint().height();
+    m_messages->setGeometry(kMessageMargin, statusBar()->y() - height - kMessageMargin, width() - 2 * kMessageMargin,
+                            height);
+    m_messages->raise();
+}
+
+void MainWindow::resizeEvent(QResizeEvent *event)
+{
+    QMainWindow::resizeEvent(event);
+    placeMessages();
 }
 
 bool MainWindow::mayStopRun()

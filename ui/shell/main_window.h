@@ -14,6 +14,7 @@
 
 #include "ui/shell/command_palette.h"
 #include "ui/shell/message_bar.h"
+#include "ui/widgets/elided_label.h"
 #include "ui/widgets/view.h"
 #include "ui/state/studio_state.h"
 
@@ -38,7 +39,10 @@ public:
     ~MainWindow() override;
 
     void open(const QStringList &namesOrPaths);
-    /// Geometry, docks, theme, and the open documents: first the recovered unsaved plan, unless @p otherFiles are about
+    /// Geometry and docks of the last session. Before the window is shown: the widths of docks in a maximised window
+    /// are those of its final size. False if there are none: resetLayout() once it is shown.
+    bool restoreLayout();
+    /// Theme and the open documents: first the recovered unsaved plan, unless @p otherFiles are about
     /// to be opened.
     void restoreSession(bool otherFiles = false);
     /// From now on unsaved plans are kept in @p folder (autosave.h).
@@ -70,6 +74,7 @@ protected:
     void dragEnterEvent(QDragEnterEvent *event) override;
     void dropEvent(QDropEvent *event) override;
     void changeEvent(QEvent *event) override;
+    void resizeEvent(QResizeEvent *event) override;
 
 private:
     QAction *action(QMenu *menu, const QString &text, const QKeySequence &key, const QString &iconName,
@@ -101,14 +106,14 @@ private:
     void refreshStatus();
     void refreshTitle();
     void refreshIcons();
+    void placeMessages();
     [[nodiscard]] View *currentView() const;
 
     StudioState *m_state;
     QList<QDockWidget *> m_docks;
     QList<QAction *> m_actions; ///< with icons: data() is the icon's name
     MessageBar *m_messages;
-    QToolBar *m_messageStrip = nullptr;
-    QLabel *m_facts;
+    ElidedLabel *m_facts;
     QLabel *m_busy;
     QProgressBar *m_progress;
     QPushButton *m_cancel;

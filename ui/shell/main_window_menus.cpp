@@ -6,6 +6,7 @@
 #include "ui/shell/export_dialog.h"
 #include "ui/shell/help_window.h"
 #include "ui/shell/main_window.h"
+#include "ui/state/plan_shape.h"
 #include "ui/theme/theme.h"
 #include "ui/widgets/text.h"
 
@@ -169,7 +170,7 @@ void MainWindow::makeEditAndPlanMenus()
         alternatives->clear();
         for (const auto &candidate : m_state->alternatives()) {
             const QString name =
-                tr("%1, iteration %2").arg(qt(plan::notation(candidate.plan)), secondsText(candidate.simulatedSeconds));
+                tr("%1, iteration %2").arg(shapeText(candidate.plan), secondsText(candidate.simulatedSeconds));
             alternatives->addAction(name, this, [this, chosen = candidate.plan] {
                 m_state->replacePlan(tr("Use an alternative"), chosen);
             });
@@ -193,7 +194,7 @@ void MainWindow::makeViewMenu()
         action(m_docksMenu, dock->windowTitle(), QKeySequence(QStringLiteral("Ctrl+%1").arg(number++)), {},
                [this, dock] { focusView(dock); });
     m_docksMenu->addSeparator();
-    QMenu *shown = m_docksMenu->addMenu(tr("&Shown"));
+    QMenu *shown = m_docksMenu->addMenu(tr("&Panels"));
     for (QDockWidget *dock : std::as_const(m_docks))
         shown->addAction(dock->toggleViewAction());
     action(m_docksMenu, tr("&Reset layout"), {}, {}, [this] { resetLayout(); });
@@ -243,15 +244,7 @@ void MainWindow::makeToolBar()
         else
             bar->addSeparator();
     }
-    addToolBarBreak();
-    m_messageStrip = addToolBar(tr("Messages"));
-    m_messageStrip->setObjectName(QStringLiteral("MessageStrip"));
-    m_messageStrip->setMovable(false);
-    m_messageStrip->toggleViewAction()->setEnabled(false);
-    m_messages->setSizePolicy(QSizePolicy::Expanding, QSizePolicy::Fixed);
-    m_messageStrip->addWidget(m_messages)->setVisible(true);
-    m_messageStrip->hide();
-    connect(m_messages, &MessageBar::shown, m_messageStrip, &QWidget::setVisible);
+    connect(m_messages, &MessageBar::shown, this, &MainWindow::placeMessages);
 }
 
 void MainWindow::refreshActions()

@@ -28,6 +28,7 @@ MessageBar::MessageBar(QWidget *parent)
     m_close->setAccessibleName(m_close->toolTip());
     auto *layout = new QHBoxLayout(this);
     layout->setContentsMargins(10, 4, 6, 4);
+    setAutoFillBackground(true);
     layout->addWidget(m_sign);
     layout->addWidget(m_text, 1);
     layout->addWidget(m_close);

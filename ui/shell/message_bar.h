@@ -10,8 +10,8 @@
 
 namespace planloom::ui {
 
-/// One line under the menus for errors and refusals, without a dialog. Errors and warnings stay until closed or
-/// replaced, information disappears by itself.
+/// One line above the status line, over the views, for errors and refusals, without a dialog. Errors and warnings stay
+/// until closed or replaced, information disappears by itself.
 class MessageBar final : public QFrame {
     Q_OBJECT
 

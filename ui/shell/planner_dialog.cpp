@@ -9,7 +9,6 @@
 #include <QDialogButtonBox>
 #include <QPushButton>
 #include <QScreen>
-#include <QStyle>
 #include <QVBoxLayout>
 
 #include <algorithm>
@@ -35,12 +34,13 @@ PlannerDialog::PlannerDialog(const StudioState &state, QWidget *parent)
       m_options(nullptr)
 {
     setWindowTitle(tr("Find a plan"));
-    setMinimumWidth(520);
+    setMinimumWidth(560);
     for (QComboBox *box : {m_model, m_cluster})
         box->setEditable(true);
     fillSources(state);
     for (const planners::Planner *planner : planners::allPlanners())
         m_planner->addItem(qt(planner->name()));
+    m_planner->model()->sort(0); // typing finds the first that begins so: auto before automap
     m_planner->setCurrentText(QStringLiteral("dapple"));
     m_about->setWordWrap(true);
     m_batch->setRange(1, kLargestBatch);
@@ -66,6 +66,7 @@ PlannerDialog::PlannerDialog(const StudioState &state, QWidget *parent)
     form->addRow(tr("M&icro-batch"), m_microBatch);
     form->addRow(tr("Pr&ecision"), m_precision);
     form->addRow(tr("&ZeRO"), m_zero);
+    m_decay = std::make_unique<DecayFields>(form, this);
     auto *inside = new QWidget;
     m_options = new QFormLayout(inside);
     m_scroll->setWidget(inside);
@@ -83,6 +84,7 @@ PlannerDialog::PlannerDialog(const StudioState &state, QWidget *parent)
     connect(buttons, &QDialogButtonBox::rejected, this, &QDialog::reject);
     connect(m_planner, &QComboBox::currentTextChanged, this, &PlannerDialog::showPlanner);
     showPlanner();
+    fixHeights();
 }
 
 void PlannerDialog::fillSources(const StudioState &state)
@@ -126,25 +128,29 @@ void PlannerDialog::showPlanner()
         m_options->addRow(QString(), about);
         m_fields.emplace_back(option.key, field);
     }
-    m_group->setVisible(!m_fields.empty());
-    fitHeight();
+    m_group->setTitle(m_fields.empty() ? tr("The planner has no options") : tr("Options of the planner"));
 }
 
-/// As high as its options need, but no higher than the screen: they can be scrolled.
-void PlannerDialog::fitHeight()
+/// One size for all planners, so that nothing moves when another is chosen: the longest description is whole, and of
+/// the options as many are seen as the screen has room for.
+void PlannerDialog::fixHeights()
 {
-    constexpr int kLeastOptions = 90; // pixels: two of them
-    resize(std::max(width(), minimumWidth()), height());
-    layout()->activate(); // so that the options know their width, shown or not
-    m_group->layout()->activate();
-    const int room = m_scroll->width() - style()->pixelMetric(QStyle::PM_ScrollBarExtent);
-    const int needed =
-        m_options->hasHeightForWidth() ? m_options->heightForWidth(room) : m_options->sizeHint().height();
-    m_scroll->setMinimumHeight(std::min(needed, kLeastOptions));
+    constexpr int kLeastOptions = 180; // pixels: four of them
+    constexpr int kRoom = 360;
+    int lines = 0;
+    const int width = minimumWidth() * 2 / 3;
+    for (const planners::Planner *planner : planners::allPlanners()) {
+        const QRect text =
+            m_about->fontMetrics().boundingRect(QRect(0, 0, width, kRoom), Qt::TextWordWrap, qt(planner->about()));
+        lines = std::max(lines, text.height());
+    }
+    m_about->setFixedHeight(lines);
+    m_about->setAlignment(Qt::AlignLeft | Qt::AlignTop);
+    m_scroll->setMinimumHeight(kLeastOptions);
     layout()->activate();
-    const int without = layout()->minimumSize().height() - (m_fields.empty() ? 0 : m_scroll->minimumHeight());
+    const int least = layout()->minimumSize().height();
     const int largest = screen()->availableGeometry().height() * 9 / 10;
-    resize(width(), std::min(largest, without + (m_fields.empty() ? 0 : needed)));
+    resize(minimumWidth(), std::max(least, std::min(largest, least - kLeastOptions + kRoom)));
 }
 
 PlanRequest PlannerDialog::request() const
@@ -154,6 +160,7 @@ PlanRequest PlannerDialog::request() const
     request.globalBatch = m_batch->value();
     request.precision = *plan::precisionFromName(m_precision->currentText().toStdString());
     request.zero = m_zero->currentIndex();
+    m_decay->into(request.optimizer);
     request.microBatch.reset();
     request.options.clear();
     if (m_microBatch->value() > 0)
@@ -171,6 +178,7 @@ void PlannerDialog::setRequest(const PlanRequest &request)
     m_planner->setCurrentText(qt(request.planner));
     m_precision->setCurrentText(qt(plan::name(request.precision)));
     m_zero->setCurrentIndex(request.zero);
+    m_decay->set(request.optimizer);
     m_batch->setValue(static_cast<int>(request.globalBatch));
     m_microBatch->setValue(static_cast<int>(request.microBatch.value_or(0)));
     for (const auto &[key, field] : m_fields) {

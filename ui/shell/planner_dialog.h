@@ -10,15 +10,17 @@
 #include <QScrollArea>
 #include <QSpinBox>
 
+#include "ui/shell/decay_fields.h"
 #include "ui/state/studio_state.h"
 
+#include <memory>
 #include <utility>
 #include <vector>
 
 namespace planloom::ui {
 
-/// Asks for everything that a planner needs: model, cluster, planner with its options, batch, precision, ZeRO. The
-/// optimizer is that of the request that it was given.
+/// Asks for everything that a planner needs: model, cluster, planner with its options, batch, precision, ZeRO,
+/// weight decay. The optimizer is that of the request that it was given.
 class PlannerDialog final : public QDialog {
     Q_OBJECT
 
@@ -32,7 +34,7 @@ public:
 private:
     void fillSources(const StudioState &state);
     void showPlanner();
-    void fitHeight();
+    void fixHeights();
 
     QComboBox *m_model;
     QComboBox *m_cluster;
@@ -42,6 +44,7 @@ private:
     QSpinBox *m_microBatch;
     QComboBox *m_precision;
     QComboBox *m_zero;
+    std::unique_ptr<DecayFields> m_decay;
     QGroupBox *m_group;
     QScrollArea *m_scroll;
     QFormLayout *m_options;

@@ -4,7 +4,9 @@
 #include "ui/widgets/text.h"
 
 #include <QDialogButtonBox>
+#include <QDir>
 #include <QFileDialog>
+#include <QFileInfo>
 #include <QFormLayout>
 #include <QHBoxLayout>
 #include <QLabel>
@@ -14,12 +16,37 @@
 
 namespace planloom::ui {
 
+namespace {
+
+/// Why no run can start with these; empty: it can.
+QString problemOf(const QString &data, const QString &folder)
+{
+    if (data.isEmpty())
+        return TrainDialog::tr("Choose the training data.");
+    const QFileInfo file(data);
+    if (!file.exists())
+        return TrainDialog::tr("%1: there is no such file; choose another").arg(data);
+    if (!file.isReadable())
+        return TrainDialog::tr("%1: cannot be read; check its permissions").arg(data);
+    const QFileInfo run(folder);
+    if (folder.isEmpty() || !run.exists())
+        return {};
+    if (!run.isDir())
+        return TrainDialog::tr("%1: is a file; the run needs a folder").arg(folder);
+    if (QFileInfo::exists(QDir(folder).filePath(QStringLiteral("plan.json"))))
+        return TrainDialog::tr("%1: already holds a run; choose another folder").arg(folder);
+    return {};
+}
+
+} // namespace
+
 TrainDialog::TrainDialog(const agent::TrainRequest &last, QWidget *parent)
     : QDialog(parent),
       m_data(new QLineEdit(qt(last.settings.data), this)),
       m_steps(new QSpinBox(this)),
       m_seed(new QSpinBox(this)),
       m_folder(new QLineEdit(qt(last.runDir), this)),
+      m_problem(new QLabel(this)),
       m_start(nullptr)
 {
     setWindowTitle(tr("Train the plan"));
@@ -36,7 +63,9 @@ TrainDialog::TrainDialog(const agent::TrainRequest &last, QWidget *parent)
     row->addWidget(m_data, 1);
     row->addWidget(pick);
     auto *form = new QFormLayout;
-    form->addRow(tr("&Data"), row);
+    auto *dataLabel = new QLabel(tr("&Data"), this);
+    dataLabel->setBuddy(m_data); // a row that is a layout has no field to give the label
+    form->addRow(dataLabel, row);
     form->addRow(tr("&Steps"), m_steps);
     form->addRow(tr("S&eed"), m_seed);
     form->addRow(tr("&Run folder"), m_folder);
@@ -44,20 +73,30 @@ TrainDialog::TrainDialog(const agent::TrainRequest &last, QWidget *parent)
                                "and Run show its progress."),
                             this);
     note->setWordWrap(true);
+    m_problem->setWordWrap(true);
+    m_problem->setAccessibleName(tr("Problem"));
     auto *buttons = new QDialogButtonBox(QDialogButtonBox::Ok | QDialogButtonBox::Cancel, this);
     m_start = buttons->button(QDialogButtonBox::Ok);
     m_start->setText(tr("Train"));
     auto *layout = new QVBoxLayout(this);
     layout->addLayout(form);
     layout->addWidget(note);
+    layout->addWidget(m_problem);
     layout->addStretch(1);
     layout->addWidget(buttons);
-    const auto allow = [this] { m_start->setEnabled(!m_data->text().trimmed().isEmpty()); };
-    connect(m_data, &QLineEdit::textChanged, this, allow);
+    for (const QLineEdit *field : {m_data, m_folder})
+        connect(field, &QLineEdit::textChanged, this, &TrainDialog::check);
     connect(pick, &QPushButton::clicked, this, &TrainDialog::browse);
     connect(buttons, &QDialogButtonBox::accepted, this, &QDialog::accept);
     connect(buttons, &QDialogButtonBox::rejected, this, &QDialog::reject);
-    allow();
+    check();
+}
+
+void TrainDialog::check()
+{
+    const QString problem = problemOf(m_data->text().trimmed(), m_folder->text().trimmed());
+    m_problem->setText(problem);
+    m_start->setEnabled(problem.isEmpty());
 }
 
 void TrainDialog::browse()
@@ -70,8 +109,12 @@ void TrainDialog::browse()
 agent::TrainRequest TrainDialog::request() const
 {
     agent::TrainRequest request;
-    request.runDir = m_folder->text().trimmed().toStdString();
-    request.settings.data = m_data->text().trimmed().toStdString();
+    const auto absolute = [](const QLineEdit *field) {
+        const QString path = field->text().trimmed();
+        return path.isEmpty() ? std::string() : QFileInfo(path).absoluteFilePath().toStdString();
+    };
+    request.runDir = absolute(m_folder);
+    request.settings.data = absolute(m_data);
     request.settings.steps = m_steps->value();
     request.settings.seed = m_seed->value();
     return request;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <QDialog>
+#include <QLabel>
 #include <QLineEdit>
 #include <QPushButton>
 #include <QSpinBox>
@@ -10,7 +11,8 @@
 
 namespace planloom::ui {
 
-/// Asks for the training data and the number of steps.
+/// Asks for the training data and the number of steps. Starts only with data that can be read and a folder without a
+/// run.
 class TrainDialog final : public QDialog {
     Q_OBJECT
 
@@ -20,11 +22,13 @@ public:
 
 private:
     void browse();
+    void check();
 
     QLineEdit *m_data;
     QSpinBox *m_steps;
     QSpinBox *m_seed;
     QLineEdit *m_folder;
+    QLabel *m_problem; ///< why it cannot start
     QPushButton *m_start;
 };
 

@@ -5,7 +5,7 @@
 
 namespace planloom::ui {
 
-ReplaceDocument::ReplaceDocument(const QString &text, DocumentPtr before, DocumentPtr after, Apply apply)
+ReplaceDocument::ReplaceDocument(const QString &text, Snapshot before, Snapshot after, Apply apply)
     : QUndoCommand(text),
       m_before(std::move(before)),
       m_after(std::move(after)),

@@ -2,27 +2,34 @@
 #pragma once
 
 #include "engine/plan/plan.h"
+#include "planners/interface/planner.h"
 
 #include <QUndoCommand>
 
 #include <functional>
 #include <memory>
+#include <vector>
 
 namespace planloom::ui {
 
-/// Replaces one document by another. Both are immutable snapshots, so that undo is exact by construction.
+/// What one step of undo restores. Immutable.
+struct Snapshot {
+    std::shared_ptr<const plan::Document> document;
+    std::shared_ptr<const std::vector<planners::Candidate>> alternatives; ///< of the search behind it; null: none
+};
+
+/// Replaces one snapshot by another, so that undo is exact by construction.
 class ReplaceDocument final : public QUndoCommand {
 public:
-    using DocumentPtr = std::shared_ptr<const plan::Document>;
-    using Apply = std::function<void(const DocumentPtr &)>;
+    using Apply = std::function<void(const Snapshot &)>;
 
-    ReplaceDocument(const QString &text, DocumentPtr before, DocumentPtr after, Apply apply);
+    ReplaceDocument(const QString &text, Snapshot before, Snapshot after, Apply apply);
     void undo() override;
     void redo() override;
 
 private:
-    DocumentPtr m_before;
-    DocumentPtr m_after;
+    Snapshot m_before;
+    Snapshot m_after;
     Apply m_apply;
 };
 

@@ -4,6 +4,7 @@
 #include <QByteArray>
 #include <QFile>
 #include <QFileInfo>
+#include <QObject>
 
 namespace planloom::ui {
 
@@ -36,11 +37,51 @@ FileKind classifyText(std::string_view head)
     return contains(head, "GPU0") && !contains(head, "node1 ") ? FileKind::Cluster : FileKind::Model;
 }
 
+QByteArray headOf(const QString &name)
+{
+    QFile file(name);
+    return file.open(QIODevice::ReadOnly) ? file.read(kHeadBytes) : QByteArray();
+}
+
+std::string_view viewOf(const QByteArray &bytes) { return {bytes.constData(), static_cast<std::size_t>(bytes.size())}; }
+
+/// By the fields that begin such a file; the events themselves may come later than the head.
+QString foreignJson(std::string_view head)
+{
+    if (contains(head, "\"deviceProperties\"") || contains(head, "\"Record Window End\""))
+        return QObject::tr("PyTorch profiler trace");
+    const bool eventList = head.find_first_not_of(" \t\r\n") == head.find('[') && contains(head, "\"ph\"");
+    if (contains(head, "\"traceEvents\"") || eventList)
+        return QObject::tr("Chrome trace");
+    return {};
+}
+
 } // namespace
+
+QString foreignTrace(const QString &name, std::string_view head)
+{
+    using namespace std::string_view_literals;
+    const QString lower = name.toLower();
+    if (head.starts_with("SQLite format 3\0"sv))
+        return QObject::tr("SQLite database, as Nsight Systems exports it");
+    if (lower.endsWith(QLatin1String(".nsys-rep")) || lower.endsWith(QLatin1String(".qdrep")))
+        return QObject::tr("Nsight Systems report");
+    if (lower.endsWith(QLatin1String(".perfetto-trace")) || lower.endsWith(QLatin1String(".pftrace")))
+        return QObject::tr("Perfetto trace");
+    if (lower.endsWith(QLatin1String(".json.gz")) && head.starts_with("\x1f\x8b"sv))
+        return QObject::tr("compressed PyTorch or Chrome trace");
+    const auto first = head.find_first_not_of(" \t\r\n");
+    const bool json = first != std::string_view::npos && (head[first] == '{' || head[first] == '[');
+    return json && !contains(head, "\"planloom.") ? foreignJson(head) : QString();
+}
+
+QString foreignTraceIn(const QString &name) { return foreignTrace(name, viewOf(headOf(name))); }
 
 FileKind classify(const QString &name, std::string_view head)
 {
     const QString lower = name.toLower();
+    if (!foreignTrace(name, head).isEmpty())
+        return FileKind::ForeignTrace;
     if (lower.startsWith(QLatin1String("zoo:")) || lower.endsWith(QLatin1String(".onnx")))
         return FileKind::Model;
     if (lower.startsWith(QLatin1String("preset:")) || lower == QLatin1String("local")
@@ -67,11 +108,7 @@ FileKind classifyFile(const QString &name)
 {
     if (QFileInfo(name).isDir())
         return QFileInfo::exists(name + QStringLiteral("/plan.json")) ? FileKind::Run : FileKind::Unknown;
-    QFile file(name);
-    QByteArray head;
-    if (file.open(QIODevice::ReadOnly))
-        head = file.read(kHeadBytes);
-    return classify(name, {head.constData(), static_cast<std::size_t>(head.size())});
+    return classify(name, viewOf(headOf(name)));
 }
 
 } // namespace planloom::ui

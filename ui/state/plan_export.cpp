@@ -4,6 +4,7 @@
 #include "engine/compile/compile.h"
 
 #include <map>
+#include <string_view>
 #include <utility>
 
 namespace planloom::ui {
@@ -81,6 +82,22 @@ const std::map<std::string, Maker> &makers()
     return table;
 }
 
+/// Options of the command line that remedies name, in the words of the studio's fields.
+std::string inStudioWords(std::string text)
+{
+    static const std::pair<std::string_view, std::string_view> words[] = {
+        {"plan with --no-decay 'rank<2', or --weight-decay 0",
+         "in Plan > Find a plan, set \"Exempt from decay\" to \"biases and norms\" or \"Weight decay\" to 0"},
+        {"plan without --no-decay", "in Plan > Find a plan, set \"Exempt from decay\" to \"no parameters\""},
+        {"plan with --optimizer ", "choose in the plan's \"Optimizer\" field "},
+        {"export it with --to pytorch-csv", "export it as PyTorch pipelining"},
+    };
+    for (const auto &[option, field] : words)
+        if (const auto at = text.find(option); at != std::string::npos)
+            text.replace(at, option.size(), field);
+    return text;
+}
+
 } // namespace
 
 std::vector<PlanFormat> planFormats()
@@ -100,7 +117,12 @@ Result<exporting::Configuration> exportPlan(const std::string &format, const pla
     const auto maker = makers().find(format);
     if (maker == makers().end())
         return notFound("the studio cannot export a plan as " + format + "; choose another format");
-    return maker->second.make(document, simulation);
+    auto made = maker->second.make(document, simulation);
+    if (made)
+        return made;
+    Error error = made.error();
+    error.message = inStudioWords(std::move(error.message));
+    return error;
 }
 
 } // namespace planloom::ui

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #pragma once
 
-#include "engine/simulate/simulate.h"
 #include "executor/agent/client.h"
+#include "ui/state/plan_origin.h"
 
 #include <QString>
 #include <QStringList>
@@ -24,9 +24,14 @@ struct RunData {
     run::Settings settings;
     std::vector<run::StepMetrics> steps;
     std::optional<run::Summary> summary;
-    std::optional<simulate::Report> predicted; ///< of the plan that runs, by the simulator
-    QStringList log;                           ///< a line per event, oldest first
+    PlanOrigin origin; ///< the plan that runs
+    QStringList log;   ///< a line per event, oldest first
 
+    /// Of the plan that runs; null: not simulated.
+    [[nodiscard]] const simulate::Report *predicted() const
+    {
+        return origin.simulation ? &origin.simulation->report : nullptr;
+    }
     [[nodiscard]] bool active() const { return phase == Phase::Starting || phase == Phase::Running; }
 };
 

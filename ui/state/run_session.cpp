@@ -56,28 +56,53 @@ RunSession::RunSession(QObject *parent) : QObject(parent), m_inbox(std::make_uni
 
 RunSession::~RunSession() { stop(); }
 
-bool RunSession::start(const ClientFactory &factory, agent::TrainRequest request,
-                       std::optional<simulate::Report> predicted)
+bool RunSession::start(const ClientFactory &factory, agent::TrainRequest request, PlanOrigin origin)
 {
     if (m_data.active() || !factory)
         return false;
     if (m_thread.joinable())
         m_thread.join();
-    m_data = {};
+    m_before = std::exchange(m_data, {});
     m_data.phase = RunData::Phase::Starting;
     m_data.settings = request.settings;
-    m_data.predicted = std::move(predicted);
+    m_data.origin = std::move(origin);
     m_data.log << tr("starting");
-    m_trace = {};
-    m_trace.clock = "wall";
     *m_inbox = {};
     m_stopAsked = false;
 
     m_thread = std::jthread([this, factory, request = std::move(request)] { run(factory, request); });
     m_timer.start();
-    Q_EMIT tablesChanged();
     Q_EMIT changed();
     return true;
+}
+
+void RunSession::setPrediction(const PlanOrigin &origin)
+{
+    for (RunData *run : {&m_data, m_before ? &*m_before : nullptr}) {
+        if (run && run->origin.sameAs(origin.fingerprint) && !run->origin.simulation) {
+            run->origin = origin;
+            Q_EMIT changed();
+        }
+    }
+}
+
+/// The new run has something to show.
+void RunSession::takeOver()
+{
+    if (!m_before)
+        return;
+    m_before.reset();
+    m_trace = {};
+    m_trace.clock = "wall";
+    m_trace.plan = m_data.origin.fingerprint;
+    Q_EMIT tablesChanged();
+}
+
+/// The new run ended before it had anything to show: the earlier one stands.
+void RunSession::giveWay(const QString &why)
+{
+    m_data = *std::exchange(m_before, std::nullopt);
+    m_data.log << tr("another run could not start: %1").arg(why);
 }
 
 void RunSession::stop()
@@ -140,6 +165,10 @@ void RunSession::pull()
         std::swap(news, *m_inbox);
         m_inbox->dropped = news.dropped;
     }
+    const auto runs = [](const auto &state) { return state.first == agent::RunState::Running; };
+    if (news.tables || !news.records.empty() || !news.steps.empty()
+        || std::any_of(news.states.begin(), news.states.end(), runs))
+        takeOver();
     takeTables(news);
     takeRecords(news);
     if (takeNews(news))
@@ -211,9 +240,14 @@ void RunSession::finish(const Status &status)
         m_data.error = QString::fromStdString(status.error().text());
         m_data.log << m_data.error;
     }
+    const QString error = m_data.phase == RunData::Phase::Failed ? m_data.error : QString();
+    if (m_before && m_before->phase != RunData::Phase::None)
+        giveWay(error.isEmpty() ? tr("stopped") : error);
+    else
+        takeOver();
     Q_EMIT changed();
-    if (m_data.phase == RunData::Phase::Failed)
-        Q_EMIT failed(m_data.error);
+    if (!error.isEmpty())
+        Q_EMIT failed(error);
 }
 
 } // namespace planloom::ui

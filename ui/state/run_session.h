@@ -11,6 +11,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <thread>
 #include <vector>
 
@@ -27,12 +28,17 @@ public:
     explicit RunSession(QObject *parent = nullptr);
     ~RunSession() override;
 
-    /// Refused (false) while a run is active.
-    bool start(const ClientFactory &factory, agent::TrainRequest request, std::optional<simulate::Report> predicted);
+    /// Refused (false) while a run is active. data() is of the new run at once; trace() stays that of the earlier one
+    /// until the new one reports. A run that ends before gives way to the earlier one again.
+    bool start(const ClientFactory &factory, agent::TrainRequest request, PlanOrigin origin);
     /// After the current step; a second call changes nothing.
     void stop();
     [[nodiscard]] const RunData &data() const { return m_data; }
     [[nodiscard]] const trace::Trace &trace() const { return m_trace; }
+    /// The plan that made trace().
+    [[nodiscard]] const PlanOrigin &traceOrigin() const { return m_before ? m_before->origin : m_data.origin; }
+    /// The prediction of the plan with this origin has come.
+    void setPrediction(const PlanOrigin &origin);
 
 Q_SIGNALS:
     void changed();                          ///< phase, steps, summary or log
@@ -44,12 +50,15 @@ private:
     struct Inbox; ///< filled by the client's thread
     void run(const ClientFactory &factory, const agent::TrainRequest &request);
     void pull();
+    void takeOver();
+    void giveWay(const QString &why);
     void takeTables(Inbox &news);
     void takeRecords(Inbox &news);
     bool takeNews(Inbox &news);
     void finish(const Status &status);
 
     RunData m_data;
+    std::optional<RunData> m_before; ///< the earlier run, until the new one reports
     trace::Trace m_trace;
     QTimer m_timer;
     std::mutex m_mutex; ///< guards m_inbox and m_client

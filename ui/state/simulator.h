@@ -37,6 +37,8 @@ public:
     explicit Simulator(QObject *parent = nullptr);
     ~Simulator() override;
 
+    /// Any thread.
+    static Answer answer(const plan::Document &document);
     void request(DocumentPtr document);
     void abandon(); ///< no answer to earlier requests
     [[nodiscard]] bool busy() const { return m_answered != m_asked; }
@@ -50,7 +52,6 @@ private:
         std::uint64_t number = 0;
     };
     void work(const std::stop_token &stop);
-    static Answer answer(const plan::Document &document);
     void deliver(std::uint64_t number, const DocumentPtr &document, const Answer &answer);
 
     std::uint64_t m_asked = 0;    // UI thread

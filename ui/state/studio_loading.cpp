@@ -19,6 +19,37 @@
 
 namespace planloom::ui {
 
+namespace {
+
+struct TraceSource {
+    PlanOrigin origin;
+    std::shared_ptr<const plan::Document> document; ///< null: not found
+};
+
+/// By the trace's own fingerprint, and by the plan that stands beside it in a run's folder. Where the two differ the
+/// file beside it is another plan.
+TraceSource sourceOf(const trace::Trace &trace, const QString &path)
+{
+    TraceSource source;
+    source.origin.fingerprint = trace.plan;
+    const QString beside = QFileInfo(path).dir().filePath(QStringLiteral("plan.json"));
+    if (!QFileInfo::exists(beside))
+        return source;
+    auto document = plan::readPlan(beside.toStdString());
+    if (!document)
+        return source;
+    const std::string fingerprint = plan::fingerprint(*document);
+    const bool ofRun = trace.plan.empty() && QFileInfo(path).fileName() == QLatin1String("trace.pltrace");
+    if (!ofRun && trace.plan != fingerprint)
+        return source;
+    source.origin.fingerprint = fingerprint;
+    source.origin.name = nameOf(document->plan);
+    source.document = std::make_shared<const plan::Document>(*std::move(document));
+    return source;
+}
+
+} // namespace
+
 bool StudioState::open(const QString &nameOrPath)
 {
     switch (classifyFile(nameOrPath)) {
@@ -29,6 +60,12 @@ bool StudioState::open(const QString &nameOrPath)
     case FileKind::Run: return openRun(nameOrPath);
     case FileKind::Setup: return importSetup(nameOrPath);
     case FileKind::Order: return importOrder(nameOrPath);
+    case FileKind::ForeignTrace:
+        say(MessageLevel::Error,
+            tr("%1: a %2, which the studio does not open yet; it opens .pltrace, as runs and 'planloom simulate "
+               "--trace' write it")
+                .arg(nameOrPath, foreignTraceIn(nameOrPath)));
+        return false;
     case FileKind::Unknown: break;
     }
     say(MessageLevel::Error,
@@ -84,7 +121,10 @@ bool StudioState::loadCluster(const QString &source)
         auto cluster = import::loadCluster(source.toStdString());
         if (!cluster)
             return [this, error = cluster.error()] { sayError(error); };
-        return [this, cluster = *cluster] { join(m_model, cluster); };
+        return [this, source, cluster = *cluster] {
+            m_loadedCluster = {cluster, source};
+            join(m_model, cluster);
+        };
     });
 }
 
@@ -177,10 +217,26 @@ bool StudioState::openTrace(const QString &path)
             return [this, error = trace.error()] { sayError(error); };
         const auto opened = freedElsewhere(std::move(*trace));
         const auto index = freedElsewhere(trace::Index(opened));
-        return [this, opened, index] {
-            m_openedTrace = opened;
-            m_openedIndex = index;
-            Q_EMIT measuredReset();
+        const auto source = sourceOf(*opened, path);
+        return [this, opened, index, source] {
+            showTrace(opened, index, source.origin);
+            if (source.document && !measuredIsOfDocument())
+                predictOpened(source.document, source.origin.fingerprint);
+        };
+    });
+}
+
+/// The prediction of the plan of the opened trace, where another plan is open.
+void StudioState::predictOpened(const DocumentPtr &document, const std::string &fingerprint)
+{
+    load(tr("Simulating the plan of the trace"), [this, document, fingerprint](Progress &) -> Job::Completion {
+        const Simulator::Answer answer = Simulator::answer(*document);
+        return [this, fingerprint, answer] {
+            if (!answer.simulation || !m_openedTrace || !m_openedOrigin.sameAs(fingerprint))
+                return;
+            m_openedOrigin.simulation = answer.simulation;
+            m_openedOrigin.index = answer.index;
+            Q_EMIT simulationChanged();
         };
     });
 }
@@ -298,11 +354,11 @@ void StudioState::adoptPlan(Result<planners::PlanReport> report, const plan::Sub
     // The user's annotations outlive a planner without support for them.
     if (report->plan.annotations.empty() && m_document && m_document->subject.graph == subject.graph)
         report->plan.annotations = m_document->plan.annotations;
-    m_alternatives = std::move(report->alternatives);
     if (!report->complete)
         say(MessageLevel::Info, tr("The search was stopped early; this is its best plan."));
     const QString title = report->complete ? tr("Plan with %1") : tr("Plan with %1, stopped early");
-    push(title.arg(QString::fromStdString(planner)), {std::move(report->plan), subject});
+    auto alternatives = std::make_shared<const std::vector<planners::Candidate>>(std::move(report->alternatives));
+    push(title.arg(QString::fromStdString(planner)), {std::move(report->plan), subject}, std::move(alternatives));
 }
 
 } // namespace planloom::ui

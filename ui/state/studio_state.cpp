@@ -30,7 +30,12 @@ StudioState::StudioState(QObject *parent) : QObject(parent)
     connect(&m_run, &RunSession::changed, this, &StudioState::runChanged);
     connect(&m_run, &RunSession::failed, this,
             [this](const QString &why) { say(MessageLevel::Error, tr("The run failed: %1").arg(why)); });
-    connect(&m_run, &RunSession::tablesChanged, this, &StudioState::measuredReset);
+    connect(&m_run, &RunSession::tablesChanged, this, [this] {
+        m_openedTrace.reset();
+        m_openedIndex.reset();
+        m_openedOrigin = {};
+        Q_EMIT measuredReset();
+    });
     connect(&m_run, &RunSession::recordsAppended, this, &StudioState::measuredAppended);
 }
 
@@ -72,6 +77,9 @@ bool StudioState::replacePlan(const QString &what, plan::Plan plan)
     }
     plan.predictedJson.clear(); // of the plan before the edit; the next simulation sets it again
     plan.why.reset();
+    const bool sameEstimate = m_document && m_document->plan.estimate == plan.estimate;
+    if (sameEstimate && plan::simulationKey(plan) != plan::simulationKey(m_document->plan))
+        plan.estimate.clear(); // the planner's, of the plan before
     return push(what, {std::move(plan), *subject});
 }
 
@@ -102,10 +110,24 @@ bool StudioState::editCluster(const QString &what, std::shared_ptr<const cluster
 
 bool StudioState::push(const QString &what, plan::Document document)
 {
+    return push(what, std::move(document), m_alternatives);
+}
+
+bool StudioState::push(const QString &what, plan::Document document, AlternativesPtr alternatives)
+{
     auto after = std::make_shared<const plan::Document>(std::move(document));
-    m_undo.push(new ReplaceDocument(what, m_document, std::move(after),
-                                    [this](const DocumentPtr &next) { applyDocument(next); }));
+    m_undo.push(new ReplaceDocument(what, {m_document, m_alternatives}, {std::move(after), std::move(alternatives)},
+                                    [this](const Snapshot &next) {
+                                        m_alternatives = next.alternatives;
+                                        applyDocument(next.document);
+                                    }));
     return true;
+}
+
+const std::vector<planners::Candidate> &StudioState::alternatives() const
+{
+    static const std::vector<planners::Candidate> none;
+    return m_alternatives ? *m_alternatives : none;
 }
 
 void StudioState::applyDocument(const DocumentPtr &document)
@@ -138,11 +160,11 @@ void StudioState::applyDocument(const DocumentPtr &document)
 void StudioState::dropDocument()
 {
     m_undo.clear();
-    m_previousReport.reset();
-    m_alternatives.clear();
+    m_alternatives.reset();
     m_planPath.clear();
     m_selection = {};
     applyDocument(nullptr);
+    m_previousReport.reset(); // of another subject
     Q_EMIT selectionChanged();
 }
 
@@ -154,6 +176,7 @@ void StudioState::onSimulated(const DocumentPtr &document, const Simulator::Answ
         m_memoryCurves = answer.memoryCurves;
         m_why = answer.why;
         m_simulatedDocument = document;
+        shareSimulation();
         Q_EMIT simulationChanged();
     } else {
         say(MessageLevel::Error, tr("The plan cannot be simulated: %1").arg(answer.error));
@@ -242,24 +265,46 @@ bool StudioState::startRun(agent::TrainRequest request)
         say(MessageLevel::Error, tr("This studio was started without an agent; training is not available."));
         return false;
     }
-    std::optional<simulate::Report> predicted;
-    if (simulationCurrent())
-        predicted = m_simulation->report;
-    if (!m_run.data().active()) {
-        m_openedTrace.reset();
-        m_openedIndex.reset();
-        m_runOf = {m_document->plan.modelSource, m_document->plan.clusterName};
-    }
     request.planJson = plan::toJson(*m_document);
-    if (m_run.start(m_clientFactory, std::move(request), std::move(predicted)))
+    if (m_run.start(m_clientFactory, std::move(request), documentOrigin()))
         return true;
     say(MessageLevel::Warning, tr("A run is active already; stop it first."));
     return false;
 }
 
-bool StudioState::runIsOfDocument() const
+bool StudioState::runIsOfDocument() const { return m_document && m_run.data().origin.sameAs(documentFingerprint()); }
+
+bool StudioState::measuredIsOfDocument() const { return m_document && measuredOrigin().sameAs(documentFingerprint()); }
+
+const std::string &StudioState::documentFingerprint() const { return m_fingerprints.of(*m_document); }
+
+PlanOrigin StudioState::documentOrigin() const
 {
-    return m_document && m_runOf == std::pair(m_document->plan.modelSource, m_document->plan.clusterName);
+    PlanOrigin origin{documentFingerprint(), nameOf(m_document->plan), nullptr, nullptr};
+    if (simulationCurrent()) {
+        origin.simulation = m_simulation;
+        origin.index = m_predictedIndex;
+    }
+    return origin;
+}
+
+/// The document's simulation is also that of what the same plan made.
+void StudioState::shareSimulation()
+{
+    const PlanOrigin origin = documentOrigin();
+    m_run.setPrediction(origin);
+    if (m_openedOrigin.sameAs(origin.fingerprint) && !m_openedOrigin.simulation)
+        m_openedOrigin = origin;
+}
+
+void StudioState::showTrace(const std::shared_ptr<const trace::Trace> &trace, const IndexPtr &index, PlanOrigin origin)
+{
+    m_openedTrace = trace;
+    m_openedIndex = index;
+    m_openedOrigin = std::move(origin);
+    if (simulationCurrent())
+        shareSimulation();
+    Q_EMIT measuredReset();
 }
 
 void StudioState::stopRun() { m_run.stop(); }

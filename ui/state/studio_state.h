@@ -6,6 +6,7 @@
 #include <QUndoStack>
 
 #include "engine/import/import.h"
+#include "engine/plan/fingerprint.h"
 #include "engine/plan/plan.h"
 #include "engine/simulate/simulate.h"
 #include "engine/trace/trace.h"
@@ -19,6 +20,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <utility>
 #include <vector>
 
 namespace planloom::ui {
@@ -44,6 +46,7 @@ public:
     using DocumentPtr = std::shared_ptr<const plan::Document>;
     using SimulationPtr = std::shared_ptr<const simulate::Simulation>;
     using IndexPtr = std::shared_ptr<const trace::Index>;
+    using AlternativesPtr = std::shared_ptr<const std::vector<planners::Candidate>>;
 
     explicit StudioState(QObject *parent = nullptr);
     ~StudioState() override;
@@ -51,6 +54,11 @@ public:
     // --- snapshots; each may be null
     [[nodiscard]] const std::shared_ptr<const import::Model> &model() const { return m_model; }
     [[nodiscard]] const std::shared_ptr<const cluster::Cluster> &cluster() const { return m_cluster; }
+    /// The name or file that cluster() was loaded from; empty for a plan's and for an edited one.
+    [[nodiscard]] QString clusterSource() const
+    {
+        return m_cluster && m_cluster == m_loadedCluster.first ? m_loadedCluster.second : QString();
+    }
     /// Model and cluster with their costs; missing until both are loaded.
     [[nodiscard]] const std::optional<plan::Subject> &subject() const { return m_subject; }
     [[nodiscard]] const DocumentPtr &document() const { return m_document; }
@@ -65,8 +73,8 @@ public:
     [[nodiscard]] const std::shared_ptr<const plan::Why> &why() const { return m_why; }
     /// The report before the last edit, to show its effect; missing at first.
     [[nodiscard]] const std::optional<simulate::Report> &previousReport() const { return m_previousReport; }
-    /// Alternatives of the last planner run.
-    [[nodiscard]] const std::vector<planners::Candidate> &alternatives() const { return m_alternatives; }
+    /// Alternatives of the search that the document comes from.
+    [[nodiscard]] const std::vector<planners::Candidate> &alternatives() const;
 
     // --- editing: undoable; false if refused, and message() has said why
     bool editPlan(const QString &what, const std::function<void(plan::Plan &)> &edit);
@@ -115,11 +123,15 @@ public:
     bool startRun(agent::TrainRequest request);
     void stopRun();
     [[nodiscard]] const RunData &run() const { return m_run.data(); }
-    /// False where the run was of another model or cluster than the plan that is open: its figures say nothing of this
-    /// plan.
+    /// False where another plan was run than the one that is open: its figures say nothing of this plan.
     [[nodiscard]] bool runIsOfDocument() const;
-    /// The same of measured(). Of an opened file nothing is known: yes.
-    [[nodiscard]] bool measuredIsOfDocument() const { return m_openedTrace || runIsOfDocument(); }
+    /// The same of measured(); false where its plan is not known.
+    [[nodiscard]] bool measuredIsOfDocument() const;
+    /// The plan that made measured(), and its own prediction.
+    [[nodiscard]] const PlanOrigin &measuredOrigin() const
+    {
+        return m_openedTrace ? m_openedOrigin : m_run.traceOrigin();
+    }
     /// Of the run, or of an opened file; no ranks: there is none. Grows while a run lasts.
     [[nodiscard]] const trace::Trace &measured() const { return m_openedTrace ? *m_openedTrace : m_run.trace(); }
     /// Of an opened file; null for a run.
@@ -147,7 +159,9 @@ private:
     void setSubject(std::shared_ptr<const import::Model> model, std::shared_ptr<const cluster::Cluster> cluster,
                     std::optional<plan::Subject> subject);
     void startDocument(plan::Document document, const QString &path);
+    /// With the alternatives of the document before.
     bool push(const QString &what, plan::Document document);
+    bool push(const QString &what, plan::Document document, AlternativesPtr alternatives);
     void applyDocument(const DocumentPtr &document);
     void dropDocument();
     bool loadPlan(const QString &file, const std::function<void(plan::Document)> &use);
@@ -155,6 +169,11 @@ private:
     void adoptPlan(Result<planners::PlanReport> report, const plan::Subject &subject, const std::string &planner);
     void onSimulated(const DocumentPtr &document, const Simulator::Answer &answer);
     void clampSelection();
+    [[nodiscard]] const std::string &documentFingerprint() const;
+    [[nodiscard]] PlanOrigin documentOrigin() const;
+    void shareSimulation();
+    void predictOpened(const DocumentPtr &document, const std::string &fingerprint);
+    void showTrace(const std::shared_ptr<const trace::Trace> &trace, const IndexPtr &index, PlanOrigin origin);
     bool load(const QString &title, Job::Work work);
     void join(const std::shared_ptr<const import::Model> &model,
               const std::shared_ptr<const cluster::Cluster> &cluster);
@@ -163,6 +182,7 @@ private:
 
     std::shared_ptr<const import::Model> m_model;
     std::shared_ptr<const cluster::Cluster> m_cluster;
+    std::pair<std::shared_ptr<const cluster::Cluster>, QString> m_loadedCluster; ///< with its source
     std::optional<plan::Subject> m_subject;
     DocumentPtr m_document;
     SimulationPtr m_simulation;
@@ -171,15 +191,16 @@ private:
     DocumentPtr m_simulatedDocument;
     std::shared_ptr<const plan::Why> m_why;
     std::optional<simulate::Report> m_previousReport;
-    std::vector<planners::Candidate> m_alternatives;
+    AlternativesPtr m_alternatives; ///< null: none
     std::shared_ptr<const trace::Trace> m_openedTrace;
     IndexPtr m_openedIndex; ///< of m_openedTrace
+    PlanOrigin m_openedOrigin;
+    mutable plan::Fingerprints m_fingerprints;
     Selection m_selection;
     QUndoStack m_undo;
     QString m_planPath;
     ClientFactory m_clientFactory;
-    std::pair<std::string, std::string> m_runOf; ///< source of the model and name of the cluster that the run is of
-    std::deque<std::function<void()>> m_line;    ///< tasks that wait for the loading job
+    std::deque<std::function<void()>> m_line; ///< tasks that wait for the loading job
     // Last, so that their threads end before the objects to which they post.
     Simulator m_simulator;
     Job m_loadJob;

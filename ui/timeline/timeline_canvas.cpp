@@ -365,7 +365,7 @@ void TimelineCanvas::paintRange(QPainter &painter, const QRect &rows)
         const auto &totals = m_totals->totals[measured ? 1 : 0];
         if (totals.count > 0)
             text += tr("\n%1: %2 slices, sum %3")
-                        .arg(measured ? tr("measured") : tr("predicted"))
+                        .arg(tr(m_model->clockName(measured)))
                         .arg(totals.count)
                         .arg(nanosecondsText(totals.busy));
     }

@@ -65,7 +65,7 @@ QString TimelineCanvas::describe(const TimelineModel::Slice &slice) const
         where += tr(", micro-batch %1").arg(task.microBatch);
     lines << where;
     lines << tr("%1: %2 from %3")
-                 .arg(slice.measured ? tr("measured") : tr("predicted"), nanosecondsText(record.duration),
+                 .arg(tr(m_model->clockName(slice.measured)), nanosecondsText(record.duration),
                       nanosecondsText(record.start));
     if (slice.measured)
         lines.last() += tr(" (step %1)").arg(record.step);
@@ -74,13 +74,13 @@ QString TimelineCanvas::describe(const TimelineModel::Slice &slice) const
                      .arg(nanosecondsText(waiting), nanosecondsText(record.duration - waiting));
     if (const auto other = m_model->counterpart(slice)) {
         const trace::Record twin = m_model->record(*other);
-        lines << tr("%1: %2").arg(other->measured ? tr("measured") : tr("predicted"), nanosecondsText(twin.duration));
+        lines << tr("%1: %2").arg(tr(m_model->clockName(other->measured)), nanosecondsText(twin.duration));
         if (other->measured)
             lines.last() += tr(" (step %1)").arg(twin.step);
         const auto measured = static_cast<double>(slice.measured ? record.duration : twin.duration);
         const auto predicted = static_cast<double>(slice.measured ? twin.duration : record.duration);
         if (predicted > 0)
-            lines << tr("measured / predicted: %1").arg(measured / predicted, 0, 'f', 2);
+            lines << tr("%1 / predicted: %2").arg(tr(m_model->clockName(true))).arg(measured / predicted, 0, 'f', 2);
     }
     return lines.join(QLatin1Char('\n'));
 }

@@ -35,7 +35,7 @@ TimelineModel::TimelineModel()
     : m_predicted(std::make_shared<const trace::Index>()),
       m_growing(std::make_shared<trace::Index>())
 {
-    m_measured = m_growing;
+    m_measured = m_allMeasured = m_growing;
 }
 
 void TimelineModel::setPredicted(std::shared_ptr<const simulate::Simulation> simulation, IndexPtr index)
@@ -59,7 +59,9 @@ void TimelineModel::resetMeasured(const trace::Trace &measured, IndexPtr index)
         m_growing->append(measured.records);
         index = m_growing;
     }
-    m_measured = std::move(index);
+    m_allMeasured = std::move(index);
+    m_measured = m_showMeasured ? m_allMeasured : std::make_shared<const trace::Index>();
+    m_simulated = measured.clock == "cost";
     m_dropped = measured.dropped;
     m_anchor = -1;
     m_offset = 0;
@@ -72,9 +74,11 @@ bool TimelineModel::appendMeasured(const trace::Trace &measured, std::size_t fir
 {
     if (!m_growing)
         return false;
-    const std::size_t before = lod(true).rows().size();
+    const std::size_t before = m_growing->lod().rows().size();
     m_growing->append(std::span(measured.records).subspan(first));
     m_dropped = measured.dropped;
+    if (!m_showMeasured)
+        return false;
     if (m_anchor < 0 && steps() > 0)
         setAnchorStep(0);
     const bool added = lod(true).rows().size() != before;
@@ -93,6 +97,16 @@ void TimelineModel::setAnchorStep(int step)
     m_anchor = std::clamp(step, 0, steps() - 1);
     const std::int64_t begin = this->step(m_anchor).begin;
     m_offset = begin == std::numeric_limits<std::int64_t>::max() ? 0 : begin - lod(false).begin();
+}
+
+void TimelineModel::setShowMeasured(bool show)
+{
+    if (show == m_showMeasured)
+        return;
+    m_showMeasured = show;
+    m_measured = show ? m_allMeasured : std::make_shared<const trace::Index>();
+    setAnchorStep(std::max(steps() - 2, 0));
+    layOut();
 }
 
 void TimelineModel::setShowCommunication(bool show)

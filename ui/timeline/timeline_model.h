@@ -67,6 +67,9 @@ public:
     void resetMeasured(const trace::Trace &measured, IndexPtr index = nullptr);
     /// Records of @p measured from @p first on are new. Returns true if rows were added.
     bool appendMeasured(const trace::Trace &measured, std::size_t first);
+    /// Without the measured trace as long as it is not shown; it goes on growing.
+    void setShowMeasured(bool show);
+    [[nodiscard]] bool showsMeasured() const { return m_showMeasured; }
     void setShowCommunication(bool show);
     [[nodiscard]] bool showsCommunication() const { return m_communication; }
 
@@ -91,6 +94,11 @@ public:
     [[nodiscard]] bool empty() const { return m_rows.empty(); }
     [[nodiscard]] bool hasMeasured() const { return lod(true).size() > 0; }
     [[nodiscard]] std::int64_t dropped() const { return m_dropped; }
+    /// "predicted"; "measured", or "simulated" where the other trace is a simulator's.
+    [[nodiscard]] const char *clockName(bool measured) const
+    {
+        return !measured ? "predicted" : m_simulated ? "simulated" : "measured";
+    }
 
     [[nodiscard]] std::int64_t begin() const;
     [[nodiscard]] std::int64_t end() const;
@@ -143,8 +151,11 @@ private:
     void addLane(std::uint32_t group, bool measured, std::int32_t lane, std::size_t &next, std::size_t last, int &y);
 
     IndexPtr m_predicted;
-    IndexPtr m_measured;
-    std::shared_ptr<trace::Index> m_growing; ///< m_measured, if it was made here
+    IndexPtr m_measured; ///< empty while it is not shown
+    IndexPtr m_allMeasured;
+    std::shared_ptr<trace::Index> m_growing; ///< m_allMeasured, if it was made here
+    bool m_showMeasured = true;
+    bool m_simulated = false; ///< the second trace is from the simulator, too
     std::int64_t m_dropped = 0;
     int m_anchor = -1;
     std::int64_t m_offset = 0;

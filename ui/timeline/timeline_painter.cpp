@@ -198,7 +198,7 @@ void TimelinePainter::paintLabels(QPainter &painter, const TimelineScene &scene)
         const TimelineModel::Row &row = scene.model->rows()[r];
         const int y = scene.area.y() + row.y - scene.scroll;
         painter.setPen(row.measured ? theme().text : theme().dimText);
-        const QString clock = row.measured ? QObject::tr("measured") : QObject::tr("predicted");
+        const QString clock = QObject::tr(scene.model->clockName(row.measured));
         const QString text = row.computes ? clock
                                           : qt(scene.model->tables(row.measured).lane(row.lane).name)
                 + (row.measured ? QStringLiteral(" ●") : QStringLiteral(" ○"));

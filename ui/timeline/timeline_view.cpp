@@ -17,7 +17,9 @@ namespace planloom::ui {
 
 namespace {
 
-constexpr int kScrollUnits = 10'000;      // of the horizontal scroll bar
+constexpr int kScrollUnits = 10'000; // of the horizontal scroll bar
+constexpr int kOpenPlan = 0;         // entries of the choice of what to show
+constexpr int kMeasuredPlan = 1;
 constexpr std::size_t kTableLimit = 5000; // rows: more cannot be read, and the picture shows them all
 
 } // namespace
@@ -27,6 +29,7 @@ TimelineView::TimelineView(StudioState *state, QWidget *parent)
       m_canvas(new TimelineCanvas(&m_model, this)),
       m_bar(new QToolBar(this)),
       m_stepBox(new QSpinBox(this)),
+      m_whose(new QComboBox(this)),
       m_search(new QLineEdit(this)),
       m_footer(new QLabel(this)),
       m_legend(new Legend(this)),
@@ -73,6 +76,11 @@ void TimelineView::makeToolBar()
     m_stepBox->setToolTip(tr("Measured step to compare with the prediction"));
     m_stepBox->setAccessibleName(tr("Measured step to compare with the prediction"));
     m_stepBoxAction = m_bar->addWidget(m_stepBox);
+    m_whose->addItems({tr("Open plan"), tr("Measured plan")});
+    m_whose->setToolTip(tr("The measurement is of another plan than the one that is open: choose which to show"));
+    m_whose->setAccessibleName(tr("Plan to show"));
+    m_whoseAction = m_bar->addWidget(m_whose);
+    connect(m_whose, &QComboBox::activated, this, &TimelineView::onSimulation);
     auto *communication =
         command(tr("Communication lanes"), QStringLiteral("lanes"), tr("Show communication lanes"), [] {});
     communication->setCheckable(true);
@@ -163,6 +171,7 @@ void TimelineView::makeBody()
 void TimelineView::connectState()
 {
     connect(state(), &StudioState::simulationChanged, this, &TimelineView::onSimulation);
+    connect(state(), &StudioState::documentChanged, this, &TimelineView::onDocument);
     connect(state(), &StudioState::measuredReset, this, &TimelineView::onMeasuredReset);
     connect(state(), &StudioState::measuredAppended, this, &TimelineView::onMeasuredAppended);
     connect(state(), &StudioState::selectionChanged, this, &TimelineView::onSelection);
@@ -172,16 +181,41 @@ void TimelineView::connectState()
 void TimelineView::onSimulation()
 {
     const bool first = m_model.empty();
-    m_model.setPredicted(state()->simulation(), state()->predictedIndex());
+    showSource();
+    refreshStepBox();
     m_legend->setKinds(m_model.kinds());
     m_hits.clear();
     m_canvas->modelChanged(!first);
     refreshFooter();
 }
 
+/// After an edit the open plan is shown, unless a run is active.
+void TimelineView::onDocument()
+{
+    if (!state()->run().active() && state()->document())
+        m_whose->setCurrentIndex(kOpenPlan);
+    onSimulation();
+}
+
+/// A measurement lies beside the prediction of its own plan only. Where another plan is open, one of the two is shown.
+void TimelineView::showSource()
+{
+    const bool measured = !state()->measured().ranks.empty();
+    const bool other = measured && !state()->measuredIsOfDocument();
+    m_whoseAction->setVisible(other && state()->document());
+    const bool asMeasured = measured && (!other || !state()->document() || m_whose->currentIndex() == kMeasuredPlan);
+    m_model.setShowMeasured(asMeasured || !measured);
+    if (asMeasured)
+        m_model.setPredicted(state()->measuredOrigin().simulation, state()->measuredOrigin().index);
+    else
+        m_model.setPredicted(state()->simulation(), state()->predictedIndex());
+}
+
 void TimelineView::onMeasuredReset()
 {
+    m_whose->setCurrentIndex(kMeasuredPlan);
     m_model.resetMeasured(state()->measured(), state()->measuredIndex());
+    showSource();
     m_model.setAnchorStep(
         std::max(m_model.steps() - 2, 0)); // of a file: the first step warms up, the last may be cut short
     m_legend->setKinds(m_model.kinds());
@@ -257,26 +291,46 @@ void TimelineView::refreshFooter()
     if (!m_search->text().isEmpty())
         facts << (m_hits.empty() ? tr("no task \"%1\"").arg(m_search->text())
                                  : tr("task %1 of %2").arg(m_hit + 1).arg(m_hits.size()));
-    if (const auto &simulation = state()->simulation()) {
+    const bool measured = m_model.hasMeasured();
+    if (const auto &simulation = measured ? state()->measuredOrigin().simulation : state()->simulation()) {
         facts << tr("predicted iteration %1").arg(secondsText(simulation->report.iterationSeconds));
         facts << tr("bubbles %1 of compute time").arg(percentText(simulation->report.bubbleFraction));
-        if (state()->previousReport())
+        if (state()->previousReport() && simulation == state()->simulation())
             facts << tr("last edit: %1")
                          .arg(changeText(state()->previousReport()->iterationSeconds,
                                          simulation->report.iterationSeconds));
     }
-    if (m_model.anchorStep() >= 0) {
-        const trace::Window step = m_model.step(m_model.anchorStep());
-        const double measured = static_cast<double>(step.end - step.begin) * 1e-9;
-        facts << tr("measured step %1: %2").arg(m_model.anchorStep()).arg(secondsText(measured));
-        if (state()->measuredIsOfDocument() && state()->simulation()
-            && state()->simulation()->report.iterationSeconds > 0)
-            facts.last() +=
-                tr(" (%1 × predicted)").arg(measured / state()->simulation()->report.iterationSeconds, 0, 'f', 2);
-        facts << (m_model.dropped() > 0 ? tr("! %1 records lost").arg(m_model.dropped()) : tr("no record lost"));
-    }
+    if (m_model.anchorStep() >= 0)
+        addMeasuredFacts(facts);
+    if (const QString origin = originText(); !origin.isEmpty())
+        facts << origin;
     m_footer->setText(facts.join(QStringLiteral("   ·   ")));
     m_footer->setVisible(!facts.isEmpty());
+}
+
+void TimelineView::addMeasuredFacts(QStringList &facts) const
+{
+    const trace::Window step = m_model.step(m_model.anchorStep());
+    const double seconds = static_cast<double>(step.end - step.begin) * 1e-9;
+    facts << tr("%1 step %2: %3").arg(tr(m_model.clockName(true))).arg(m_model.anchorStep()).arg(secondsText(seconds));
+    const auto &own = state()->measuredOrigin().simulation;
+    if (own && own->report.iterationSeconds > 0)
+        facts.last() += tr(" (%1 × predicted)").arg(seconds / own->report.iterationSeconds, 0, 'f', 2);
+    facts << (m_model.dropped() > 0 ? tr("! %1 records lost").arg(m_model.dropped()) : tr("no record lost"));
+}
+
+/// Whose plan the measurement is, where it is not the open one.
+QString TimelineView::originText() const
+{
+    if (state()->measured().ranks.empty() || state()->measuredIsOfDocument())
+        return {};
+    const PlanOrigin &origin = state()->measuredOrigin();
+    const QString clock = tr(m_model.clockName(true));
+    if (origin.name.isEmpty())
+        return m_model.hasMeasured() ? tr("%1: plan not known, not compared").arg(clock)
+                                     : tr("%1 trace not shown: plan not known").arg(clock);
+    return m_model.hasMeasured() ? tr("%1 plan: %2").arg(clock, origin.name)
+                                 : tr("%1 trace not shown: it is of %2").arg(clock, origin.name);
 }
 
 void TimelineView::refreshTable()
@@ -288,6 +342,10 @@ void TimelineView::refreshTable()
                      tr("Measured / predicted")},
                     {}};
     const TimeAxis &axis = m_canvas->axis();
+    const QString beside = m_model.hasMeasured() && m_model.offset() != 0
+        ? tr(" (from the start of step %1)").arg(m_model.anchorStep())
+        : QString();
+    const auto clock = [&](bool measured) { return tr(m_model.clockName(measured)) + (measured ? QString() : beside); };
     for (const auto &row : m_model.rows()) {
         if (m_tableSlices.size() == kTableLimit)
             break;
@@ -309,8 +367,8 @@ void TimelineView::refreshTable()
             table.rows.push_back({{qt(task.id), {}},
                                   {qt(kind.name), {}, theme().hue(kind.hue)},
                                   {qt(m_model.device(slice)), {}},
-                                  {row.measured ? tr("measured") : tr("predicted"), {}},
-                                  {nanosecondsText(record.start), static_cast<double>(record.start)},
+                                  {clock(row.measured), {}},
+                                  {instantText(record.start), static_cast<double>(record.start)},
                                   {nanosecondsText(record.duration), static_cast<double>(record.duration)},
                                   ratio});
             m_tableSlices.push_back(slice);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <QAction>
+#include <QComboBox>
 #include <QLabel>
 #include <QLineEdit>
 #include <QScrollBar>
@@ -45,6 +46,10 @@ private:
     void makeBody();
     void connectState();
     void onSimulation();
+    void onDocument();
+    void showSource();
+    [[nodiscard]] QString originText() const;
+    void addMeasuredFacts(QStringList &facts) const;
     void onMeasuredReset();
     void onMeasuredAppended(std::size_t first);
     void onRunChanged();
@@ -65,6 +70,8 @@ private:
     QToolBar *m_bar;
     QSpinBox *m_stepBox;
     QAction *m_stepBoxAction = nullptr;
+    QComboBox *m_whose; ///< the open plan, or what was measured of another
+    QAction *m_whoseAction = nullptr;
     QAction *m_follow = nullptr;
     QAction *m_asTable = nullptr;
     QLineEdit *m_search;

@@ -17,6 +17,11 @@ inline QString nanosecondsText(std::int64_t nanoseconds)
 {
     return secondsText(static_cast<double>(nanoseconds) * 1e-9);
 }
+/// A point in time: to the microsecond, in milliseconds, so that neighbours differ.
+inline QString instantText(std::int64_t nanoseconds)
+{
+    return QStringLiteral("%1 ms").arg(static_cast<double>(nanoseconds) * 1e-6, 0, 'f', 3);
+}
 inline QString percentText(double fraction, int digits = 1)
 {
     return QStringLiteral("%1 %").arg(fraction * 100, 0, 'f', digits);

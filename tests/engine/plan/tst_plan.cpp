@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "engine/plan/fingerprint.h"
 #include "engine/plan/plan.h"
 #include "tests/pass_steps.h"
 
@@ -373,6 +374,41 @@ private slots:
         b.stages.pop_back();
         QCOMPARE(difference(a, b), std::vector<std::string>{"stage 1: removed (layers 3..6 on devices 8-15)"});
         QCOMPARE(difference(b, a), std::vector<std::string>{"stage 1: added, layers 3..6 on devices 8-15"});
+    }
+
+    void fingerprintsTellSimulationsApart()
+    {
+        const Document document{good(), subject()};
+        const std::string own = fingerprint(document);
+        const auto changed = [&](const Change &change) {
+            Document other = document;
+            change(other.plan);
+            return fingerprint(other) != own;
+        };
+        // Names, learning rates and another name for the same order do not matter.
+        QVERIFY(!changed([](Plan &p) { p.stages[0].name = "first"; }));
+        QVERIFY(!changed([](Plan &p) { p.planner.name = "auto"; }));
+        QVERIFY(!changed([](Plan &p) { p.optimizer.learningRate = 1; }));
+        QVERIFY(!changed([](Plan &p) { p.optimizer.weightDecay = 1; }));
+        QVERIFY(!changed([](Plan &p) { p.schedule.kind = ScheduleKind::DappleA; }));
+        QVERIFY(!changed([](Plan &p) { p.stages[0].mesh = {8}; }));
+        QVERIFY(changed([](Plan &p) { p.schedule.kind = ScheduleKind::GPipe; }));
+        QVERIFY(changed([](Plan &p) { p.schedule.kind = ScheduleKind::ZeroBubbleH1; }));
+        QVERIFY(changed([](Plan &p) { p.microBatches = 8; }));
+        QVERIFY(changed([](Plan &p) { p.globalBatch = 64; }));
+        QVERIFY(changed([](Plan &p) { p.stages[0].lastLayer = p.stages[1].firstLayer = 2; }));
+        QVERIFY(changed([](Plan &p) { p.stages[1].zero = 1; }));
+        QVERIFY(changed([](Plan &p) { p.optimizer.clipNorm = 1; }));
+        QVERIFY(changed([](Plan &p) { p.optimizer.rule = *update::ConfiguredRule::named("sgd"); }));
+        QVERIFY(changed([](Plan &p) { p.precision = Precision::BFloat16; }));
+        const Document moved{document.plan,
+                             makeSubject(subject().graph,
+                                         std::make_shared<const cluster::Cluster>(*cluster::preset("dapple-b")),
+                                         nullptr, "chain.json")};
+        QVERIFY(fingerprint(moved) != own);
+        const auto read = documentFromJson(toJson(document)); // as the agent gets it
+        QVERIFY(read.ok());
+        QCOMPARE(fingerprint(*read), own);
     }
 
     void fileRoundTrip()

@@ -20,6 +20,7 @@ Trace sample(std::size_t records)
 {
     Trace trace;
     trace.clock = "wall";
+    trace.plan = "0123abcd";
     trace.lanes = {{"compute", Work::Compute, 1},
                    {"send", Work::Communication, 2},
                    {"copy-in", Work::Host, 3},
@@ -109,6 +110,7 @@ void TestTraceFile::roundTrip()
     const auto back = readTrace(path("a.pltrace"));
     QVERIFY(back.ok());
     QCOMPARE(back->clock, trace.clock);
+    QCOMPARE(back->plan, trace.plan);
     QCOMPARE(back->dropped, trace.dropped);
     QCOMPARE(back->ranks.size(), trace.ranks.size());
     QCOMPARE(back->ranks[1].device, trace.ranks[1].device);
