@@ -22,6 +22,7 @@ private Q_SLOTS:
     void init();
     void cleanup();
     void rowsOfEveryDevice();
+    void anEditIsPaintedOnce();
     void stagesThatShareADevice();
     void boxesAreDrawnWhereTheModelSays();
     void clickSelectsAndEscapeClears();
@@ -87,6 +88,20 @@ void TestTimelineView::trainFake()
     request.settings.steps = 3;
     QVERIFY(m_state->startRun(request));
     QTRY_COMPARE_WITH_TIMEOUT(m_state->run().phase, RunData::Phase::Finished, 20'000);
+}
+
+/// The picture stays until the edit is simulated.
+void TestTimelineView::anEditIsPaintedOnce()
+{
+    QSignalSpy changes(&canvas(), &TimelineCanvas::viewChanged);
+    QVERIFY(m_state->editPlan(QStringLiteral("recompute"), [](plan::Plan &plan) {
+        for (plan::Stage &stage : plan.stages)
+            stage.recompute = plan::Recompute::Full;
+    }));
+    QVERIFY(!m_state->simulationCurrent());
+    QCOMPARE(changes.size(), 0);
+    QTRY_VERIFY_WITH_TIMEOUT(m_state->simulationCurrent(), 20'000);
+    QCOMPARE(changes.size(), 1);
 }
 
 void TestTimelineView::rowsOfEveryDevice()

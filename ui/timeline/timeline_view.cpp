@@ -189,26 +189,34 @@ void TimelineView::onSimulation()
     refreshFooter();
 }
 
-/// After an edit the open plan is shown, unless a run is active.
+/// After an edit the open plan is shown, unless a run is active. What is shown already is painted again when the edit
+/// has been simulated.
 void TimelineView::onDocument()
 {
     if (!state()->run().active() && state()->document())
         m_whose->setCurrentIndex(kOpenPlan);
-    onSimulation();
+    if (showSource())
+        onSimulation();
+    else
+        refreshFooter();
 }
 
 /// A measurement lies beside the prediction of its own plan only. Where another plan is open, one of the two is shown.
-void TimelineView::showSource()
+/// Returns true if that is another than before.
+bool TimelineView::showSource()
 {
     const bool measured = !state()->measured().ranks.empty();
     const bool other = measured && !state()->measuredIsOfDocument();
     m_whoseAction->setVisible(other && state()->document());
     const bool asMeasured = measured && (!other || !state()->document() || m_whose->currentIndex() == kMeasuredPlan);
-    m_model.setShowMeasured(asMeasured || !measured);
-    if (asMeasured)
-        m_model.setPredicted(state()->measuredOrigin().simulation, state()->measuredOrigin().index);
-    else
-        m_model.setPredicted(state()->simulation(), state()->predictedIndex());
+    const auto &simulation = asMeasured ? state()->measuredOrigin().simulation : state()->simulation();
+    const bool showsMeasured = asMeasured || !measured;
+    if (simulation == m_shown && showsMeasured == m_model.showsMeasured())
+        return false;
+    m_shown = simulation;
+    m_model.setShowMeasured(showsMeasured);
+    m_model.setPredicted(simulation, asMeasured ? state()->measuredOrigin().index : state()->predictedIndex());
+    return true;
 }
 
 void TimelineView::onMeasuredReset()

@@ -47,7 +47,7 @@ private:
     void connectState();
     void onSimulation();
     void onDocument();
-    void showSource();
+    bool showSource();
     [[nodiscard]] QString originText() const;
     void addMeasuredFacts(QStringList &facts) const;
     void onMeasuredReset();
@@ -82,7 +82,8 @@ private:
     QStackedWidget *m_pages;
     DataTable *m_table;
     QList<QAction *> m_commands;
-    std::vector<TimelineModel::Slice> m_tableSlices; ///< by row of the table
+    std::shared_ptr<const simulate::Simulation> m_shown; ///< the prediction
+    std::vector<TimelineModel::Slice> m_tableSlices;     ///< by row of the table
     std::vector<TimelineModel::Slice> m_hits;
     std::size_t m_hit = 0;
     bool m_autoStep = true; ///< the anchor goes along with a run
