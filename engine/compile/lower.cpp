@@ -6,6 +6,8 @@
 #include "engine/graph/rewrite/layouts.h"
 #include "engine/graph/rewrite/precision.h"
 
+#include <utility>
+
 namespace planloom::compile {
 
 Result<graph::TrainingGraph> lower(graph::TrainingGraph training, const plan::Plan &plan)
@@ -17,13 +19,13 @@ Result<graph::TrainingGraph> lower(graph::TrainingGraph training, const plan::Pl
             return half.error();
         training = std::move(*half);
     }
-    const auto images = graph::fuseBatchNormalization(training);
+    const auto images = graph::fuseBatchNormalization(std::move(training));
     if (!images)
         return images.error();
     auto fused = graph::fuse(*images);
     if (!fused || mixed) // blocks of channels are for float32
         return fused;
-    return graph::chooseLayouts(*fused);
+    return graph::chooseLayouts(*std::move(fused));
 }
 
 } // namespace planloom::compile

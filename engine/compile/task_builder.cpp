@@ -42,6 +42,7 @@ public:
 
     void build()
     {
+        reserve();
         for (std::size_t site = 0; site < m_all.sites.size(); ++site) {
             addPasses(site);
             addUpdate(site);
@@ -53,6 +54,39 @@ public:
     }
 
 private:
+    /// Room for all tasks at least: moving the tasks of a thousand ranks is a tenth of making them.
+    void reserve()
+    {
+        constexpr std::size_t kOnce = 8; // updates and agreements
+        const auto microBatches = static_cast<std::size_t>(m_all.plan.microBatches);
+        std::vector<std::size_t> perRank(m_program.ranks.size(), 0);
+        for (std::size_t site = 0; site < m_all.sites.size(); ++site) {
+            const std::size_t stage = m_all.sites[site].stage.index();
+            const StageParts &parts = m_draft.parts[stage];
+            const std::size_t again = m_all.stages[stage].runsAgain() ? parts.forward.size() : 0;
+            const std::size_t passes = parts.forward.size() + again + parts.backward.size() + parts.weights.size();
+            constexpr std::size_t kTransfers = 4;
+            perRank[m_all.sites[site].rank.index()] +=
+                microBatches * (passes + kTransfers) + parts.last.size() + 2 * m_all.bucketsAt[site].size() + kOnce;
+            SiteTasks &tasks = m_draft.sites[site];
+            for (std::vector<PassTasks> *list : {&tasks.forward, &tasks.backward})
+                list->reserve(microBatches);
+            if (m_all.stages.size() < 2)
+                continue;
+            for (std::vector<TaskId> *list :
+                 {&tasks.receiveActivation, &tasks.sendActivation, &tasks.receiveGradient, &tasks.sendGradient})
+                list->reserve(microBatches);
+        }
+        std::size_t all = 0;
+        for (std::size_t r = 0; r < perRank.size(); ++r) {
+            m_program.ranks[r].tasks.reserve(perRank[r]);
+            all += perRank[r];
+        }
+        constexpr std::size_t kEdges = 4; // of a task
+        m_program.tasks.reserve(all);
+        m_draft.edges.reserve(kEdges * all);
+    }
+
     TaskId add(std::size_t index, Lane lane, std::int64_t microBatch, Seconds duration, const program::Payload &payload,
                Range effects = {})
     {
@@ -132,14 +166,15 @@ private:
         const bool last = !stage.last.empty() && m == lastMicroBatch(site) && pass == gradients;
         const std::vector<PassPart> &parts = last ? stage.last : stage.partsOf(pass);
         PassTasks tasks;
-        std::vector<TaskId> made;
+        std::vector<TaskId> &made = m_made;
+        made.clear();
         program::Compute run{pass};
         std::int16_t box = 0;
         for (std::size_t i = 0; i < parts.size(); ++i) {
             const PassPart &part = parts[i];
             if (part.boxing) {
                 made.push_back(addBoxing(index, pass, m, part.first, ++box));
-                m_draft.depend(made.back(), tasks.runs.back());
+                m_draft.depend(made.back(), tasks.last);
             } else {
                 run.opens = i == 0;
                 run.closes = i + 1 == parts.size();
@@ -147,16 +182,14 @@ private:
                 run.lastOp = part.last;
                 made.push_back(add(index, Lane::Compute, m, m_times.run(slice, part, duration * part.share), run,
                                    effects.runs[static_cast<std::size_t>(pass)][run.opens][run.closes]));
-                tasks.runs.push_back(made.back());
+                tasks.add(made.back());
                 ++run.run;
             }
             for (const std::size_t before : part.waitsFor)
                 m_draft.depend(made.back(), made[before]);
         }
-        tasks.first = tasks.runs.front();
-        tasks.last = tasks.runs.back();
         if (last)
-            m_draft.sites[index].lastParts = std::move(made);
+            m_draft.sites[index].lastParts = made;
         return tasks;
     }
 
@@ -318,6 +351,7 @@ private:
     TaskDraft m_draft;
     TaskTimes m_times;
     std::map<std::vector<program::Effect>, Range> m_effects;
+    std::vector<TaskId> m_made; ///< of the pass that is being made
 };
 
 } // namespace

@@ -14,7 +14,18 @@ namespace planloom::compile {
 /// A pass of one micro-batch: its first and its last task, the same where nothing cuts it.
 struct PassTasks {
     TaskId first, last;
-    std::vector<TaskId> runs; ///< all on the compute lane, in order
+    std::vector<TaskId> runs; ///< all on the compute lane, in order, where there are several
+
+    void add(TaskId run)
+    {
+        if (!first.valid())
+            first = run;
+        else if (runs.empty())
+            runs = {first, run};
+        else
+            runs.push_back(run);
+        last = run;
+    }
 };
 
 /// The tasks of one body, by kind.

@@ -123,6 +123,8 @@ private:
         const SiteTasks &t = m_draft.sites[siteOn(rank, step.stage)];
         const auto m = static_cast<std::size_t>(step.microBatch);
         const auto append = [&rank](const PassTasks &pass) {
+            if (pass.runs.empty())
+                rank.computeOrder().push_back(pass.first);
             rank.computeOrder().insert(rank.computeOrder().end(), pass.runs.begin(), pass.runs.end());
         };
         if (step.pass == Pass::Backward && !t.recompute.empty())

@@ -158,7 +158,7 @@ void writeBackward(Rewriter &rewriter, const BatchNormFusion &fusion)
 
 } // namespace
 
-Result<TrainingGraph> fuseBatchNormalization(const TrainingGraph &training)
+Result<TrainingGraph> fuseBatchNormalization(TrainingGraph training)
 {
     const std::vector<BatchNormFusion> fusions = Finder(training).find();
     if (fusions.empty())

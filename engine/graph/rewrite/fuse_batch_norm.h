@@ -9,6 +9,6 @@ namespace planloom::graph {
 /// with the sum of two gradients that a residual block begins its backward pass with. The values between them are
 /// neither written nor kept. Results are those of the operators by themselves, but for rounding. Errors: those of
 /// GraphBuilder::build. Cost: O(operators).
-Result<TrainingGraph> fuseBatchNormalization(const TrainingGraph &training);
+Result<TrainingGraph> fuseBatchNormalization(TrainingGraph training);
 
 } // namespace planloom::graph

@@ -174,7 +174,7 @@ private:
 
 } // namespace
 
-Result<TrainingGraph> chooseLayouts(const TrainingGraph &training)
+Result<TrainingGraph> chooseLayouts(TrainingGraph training)
 {
     const auto ops = training.graph.ops();
     if (std::none_of(ops.begin(), ops.end(), [](const Op &op) { return op.traits().cost == CostClass::Convolution; }))

@@ -10,6 +10,6 @@ namespace planloom::graph {
 /// | "row_major"}` stand only where an operator that wants rows meets one that makes blocks. Tensors that enter or
 /// leave the graph stay row-major. A graph without convolutions comes back as it is. Errors: those of
 /// GraphBuilder::build. Cost: O(operators).
-Result<TrainingGraph> chooseLayouts(const TrainingGraph &training);
+Result<TrainingGraph> chooseLayouts(TrainingGraph training);
 
 } // namespace planloom::graph
