@@ -12,6 +12,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <numeric>
+#include <tuple>
 
 namespace planloom::profiler {
 namespace {
@@ -148,14 +149,17 @@ Comparison compare(const trace::Trace &predicted, const trace::Trace &measured)
     return comparison;
 }
 
-std::string toText(const Comparison &comparison, std::size_t worst)
+std::string toText(const Comparison &comparison, const ComparedNames &compared, std::size_t worst)
 {
-    std::string text = fmt::format("iteration  predicted {} ms  measured {} ms  {}\n",
-                                   milliseconds(comparison.predictedIterationSeconds),
+    std::string text = fmt::format("iteration  {} {} ms  {} {} ms  {}\n", compared.predicted,
+                                   milliseconds(comparison.predictedIterationSeconds), compared.measured,
                                    milliseconds(comparison.measuredIterationSeconds),
                                    percent(comparison.predictedIterationSeconds, comparison.measuredIterationSeconds));
-    text += fmt::format("\n{:<6}{:<16}{:>6}{:>16}{:>16}{:>10}{:>16}\n", "rank", "kind", "tasks", "predicted (ms)",
-                        "measured (ms)", "error", "waited (ms)");
+    const std::string first = compared.predicted + " (ms)";
+    const std::string second = compared.measured + " (ms)";
+    const std::string error = compared.predicted == "predicted" ? "error" : "change";
+    text += fmt::format("\n{:<6}{:<16}{:>6}{:>16}{:>16}{:>10}{:>16}\n", "rank", "kind", "tasks", first, second, error,
+                        "waited (ms)");
     for (const KindComparison &kind : comparison.kinds)
         text += fmt::format("{:<6}{:<16}{:>6}{:>16}{:>16}{:>10}{:>16}\n", kind.rank, nameOf(comparison, kind.kind),
                             kind.tasks, milliseconds(kind.predicted), milliseconds(kind.measured),
@@ -167,15 +171,15 @@ std::string toText(const Comparison &comparison, std::size_t worst)
                              [](const TaskComparison *task) { return std::abs(task->predicted - task->measured); });
     order.resize(std::min(order.size(), worst));
     if (!order.empty())
-        text += fmt::format("\n{:<6}{:<18}{:>16}{:>16}{:>10}\n", "rank", "task", "predicted (ms)", "measured (ms)",
-                            "error");
+        text += fmt::format("\n{:<6}{:<18}{:>16}{:>16}{:>10}\n", "rank", "task", first, second, error);
     for (const TaskComparison *task : order)
         text += fmt::format("{:<6}{:<18}{:>16}{:>16}{:>10}\n", task->rank, task->id, milliseconds(task->predicted),
                             milliseconds(task->measured), percent(task->predicted, task->measured));
-    for (const auto &[names, what] : {std::pair(&comparison.onlyPredicted, "predicted but not measured"),
-                                      std::pair(&comparison.onlyMeasured, "measured but not predicted")}) {
+    for (const auto &[names, in, notIn] :
+         {std::tuple(&comparison.onlyPredicted, compared.predicted, compared.measured),
+          std::tuple(&comparison.onlyMeasured, compared.measured, compared.predicted)}) {
         if (!names->empty())
-            text += fmt::format("\n{} tasks {}, such as {}\n", names->size(), what, names->front());
+            text += fmt::format("\n{} tasks {} but not {}, such as {}\n", names->size(), in, notIn, names->front());
     }
     if (comparison.dropped > 0)
         text += fmt::format("\n{} records of the run were lost\n", comparison.dropped);

@@ -59,9 +59,15 @@ struct Comparison {
 /// records).
 Comparison compare(const trace::Trace &predicted, const trace::Trace &measured);
 
+/// What the two traces are called in columns.
+struct ComparedNames {
+    std::string predicted = "predicted";
+    std::string measured = "measured";
+};
+
 /// The iterations, then a line per rank and kind, then the @p worst tasks by absolute difference: aligned columns for
 /// people.
-std::string toText(const Comparison &comparison, std::size_t worst = 10);
+std::string toText(const Comparison &comparison, const ComparedNames &names = {}, std::size_t worst = 10);
 /// The same with every task, one JSON object.
 std::string toJson(const Comparison &comparison);
 

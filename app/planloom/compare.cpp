@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "app/planloom/sources.h"
 #include "app/planloom/verbs.h"
+#include "engine/plan/difference.h"
 #include "engine/simulate/simulate.h"
 #include "profiler/comparison.h"
 
@@ -77,7 +78,7 @@ Result<trace::Trace> traceOf(const Side &side)
     return std::move(simulation->trace);
 }
 
-/// Task by task, where the two have the same tasks and something was measured; else nothing.
+/// Task by task, where the two have the same tasks and something was measured and traced; else nothing.
 Result<std::optional<profiler::Comparison>> compareTasks(const Side &a, const Side &b, bool samePlan)
 {
     std::optional<profiler::Comparison> none;
@@ -89,6 +90,8 @@ Result<std::optional<profiler::Comparison>> compareTasks(const Side &a, const Si
     const auto second = traceOf(b);
     if (!second)
         return second.error();
+    if (first->records.empty() || second->records.empty()) // a run without a trace
+        return none;
     // A prediction is laid over a measurement, whichever was named first.
     return std::optional(b.isRun ? profiler::compare(*first, *second) : profiler::compare(*second, *first));
 }
@@ -145,9 +148,12 @@ Status compare(const CompareOptions &options, Output &output)
     const auto b = load(options.b);
     if (!b)
         return b.error();
-    const auto differences = plan::difference(a->document.plan, b->document.plan);
+    auto differences = plan::difference(a->document.plan, b->document.plan);
+    const bool samePlan = differences.empty();
+    for (std::string &line : plan::difference(a->document.subject, b->document.subject))
+        differences.push_back(std::move(line));
     const double speedup = b->iterationSeconds() > 0 ? a->iterationSeconds() / b->iterationSeconds() : 0;
-    const auto tasks = compareTasks(*a, *b, differences.empty());
+    const auto tasks = compareTasks(*a, *b, samePlan);
     if (!tasks)
         return tasks.error();
     printSides(*a, *b, output);
@@ -160,7 +166,8 @@ Status compare(const CompareOptions &options, Output &output)
         output.line("  " + difference);
     if (*tasks) {
         output.line();
-        output.line(profiler::toText(**tasks));
+        const bool twoRuns = a->isRun && b->isRun;
+        output.line(profiler::toText(**tasks, twoRuns ? profiler::ComparedNames{"A", "B"} : profiler::ComparedNames()));
     }
     output.result(ordered_json{{"a", sideJson(*a)},
                                {"b", sideJson(*b)},

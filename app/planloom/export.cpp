@@ -12,6 +12,7 @@
 #include "executor/checkpoint/export_weights.h"
 #include "executor/checkpoint/restore.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <fmt/format.h>
 #include <map>
@@ -28,8 +29,14 @@ constexpr int kPollMilliseconds = 50;
 /// The predicted timeline of a plan, or the recorded one of a run.
 Result<trace::Trace> traceOf(const ExportOptions &options, const plan::Document &document)
 {
-    if (isRunFolder(options.what))
-        return readRunTrace(options.what);
+    if (isRunFolder(options.what)) {
+        auto trace = readRunTrace(options.what);
+        if (trace && trace->records.empty())
+            return badInput("holds no trace: it was trained with --trace off; train it with a trace, or export the "
+                            "predicted timeline of its plan, plan.json in that folder")
+                .in(options.what);
+        return trace;
+    }
     auto simulation = simulate::simulatePlan(document.plan, document.subject, {true, false});
     if (!simulation)
         return simulation.error().in(options.what);
@@ -171,6 +178,14 @@ Status writeFormat(const ExportOptions &options, const plan::Document &document,
         const auto trace = traceOf(options, document);
         if (!trace)
             return trace.error();
+        if (isRunFolder(options.what)) {
+            const auto [first, last] =
+                std::minmax_element(trace->records.begin(), trace->records.end(),
+                                    [](const trace::Record &a, const trace::Record &b) { return a.step < b.step; });
+            if (first->step > 0)
+                notes.push_back(
+                    fmt::format("the run's trace has steps {} to {}, counted from 0", first->step, last->step));
+        }
         return format == "trace" ? trace::writeTrace(*trace, options.out)
                                  : exporting::writeChromeTrace(*trace, options.out);
     }

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "engine/plan/difference.h"
+
 #include "engine/plan/training.h"
 
 #include <algorithm>
@@ -121,6 +123,14 @@ std::string exchangeText(const Exchange &exchange)
     return text;
 }
 
+std::string profileText(const cost::Profile *profile)
+{
+    if (profile == nullptr)
+        return "none";
+    return fmt::format("{} times of {} ({})", profile->ops.size() + profile->kernels.size(),
+                       profile->deviceType.empty() ? "every device" : profile->deviceType, profile->source);
+}
+
 void compareTraining(Lines &lines, const Plan &a, const Plan &b)
 {
     lines.compare("precision", name(a.precision), name(b.precision));
@@ -158,6 +168,23 @@ std::vector<std::string> difference(const Plan &a, const Plan &b)
     lines.compare("exchange", exchangeText(a.exchange), exchangeText(b.exchange));
     lines.compare("bytes of a bucket", std::to_string(a.bucketBytes), std::to_string(b.bucketBytes));
     compareTraining(lines, a, b);
+    return lines.take();
+}
+
+std::vector<std::string> difference(const Subject &a, const Subject &b)
+{
+    Lines lines;
+    if (a.graph != b.graph && graph::toJson(*a.graph) != graph::toJson(*b.graph))
+        lines.add("model: operators, tensors or sizes differ");
+    if (a.cluster != b.cluster && cluster::toJson(*a.cluster) != cluster::toJson(*b.cluster))
+        lines.add("cluster: devices or links differ");
+    const cost::Profile *first = a.profile.get();
+    const cost::Profile *second = b.profile.get();
+    const std::string text = profileText(first), other = profileText(second);
+    if (text != other)
+        lines.compare("profile", text, other);
+    else if (first != second && cost::toJson(*first) != cost::toJson(*second))
+        lines.add("profile: other times of " + text);
     return lines.take();
 }
 

@@ -300,6 +300,8 @@ private Q_SLOTS:
             << QStringList{"inspect", "bad.pltrace"} << 2 << QStringList{"bad.pltrace"};
         QTest::newRow("inspect a workspace that is none")
             << QStringList{"inspect", "bad.planloom"} << 2 << QStringList{"bad.planloom", "workspace"};
+        QTest::newRow("inspect a trace of Chrome's")
+            << QStringList{"inspect", "chrome.json"} << 2 << QStringList{"chrome.json", "trace in Chrome's format"};
         QTest::newRow("compare with nothing")
             << QStringList{"compare", "nano.plan.json", "none"} << 2 << QStringList{"none"};
         QTest::newRow("unknown format") << QStringList{"export", "nano.plan.json", "--to", "gif", "-o", "x.gif"} << 2
@@ -336,6 +338,7 @@ private Q_SLOTS:
         QVERIFY(write(at("data.xyz"), "?"));
         QVERIFY(write(at("text"), QByteArray("some text to learn from\n").repeated(200)));
         QVERIFY(write(at("bad.pltrace"), "not a trace"));
+        QVERIFY(write(at("chrome.json"), R"({"traceEvents": []})"));
         QVERIFY(write(at("bad.planloom"), QByteArray("not a workspace\n").repeated(100)));
         QVERIFY(write(at("cut.plan.json"), good.left(good.size() / 2)));
         const qsizetype stages = good.indexOf("\"stages\"");

@@ -210,8 +210,12 @@ private Q_SLOTS:
         QCOMPARE(linesOf(done.out).size(), 7);
         const QJsonObject trace = linesOf(run({"inspect", folder + "/trace.pltrace", "--json"}).out).value(0);
         QCOMPARE(trace["steps"].toInt(), last);
-        QVERIFY(run({"compare", "nano1.json", folder, "--quiet"}).status == 0);
+        const QJsonObject compared = linesOf(run({"compare", "nano1.json", folder, "--json"}).out).value(0);
+        QCOMPARE(compared["tasks"].isObject(), last > 0);
         QVERIFY(run({"inspect", folder, "--quiet"}).status == 0);
+        const Done exported = run({"export", folder, "--to", "chrome-trace", "-o", "trace.json"});
+        QCOMPARE(exported.status, last > 0 ? 0 : 2);
+        QVERIFY2(last > 0 || exported.err.contains("--trace off"), exported.err.constData());
     }
 
     void layoutsAgree()
@@ -249,6 +253,13 @@ private Q_SLOTS:
         QCOMPARE(inspected["checkpoints"].toArray().first().toInt(), 8);
         const Done said = run({"train", "part", "--resume", "--steps", "9"});
         QVERIFY2(said.out.contains("resumed       goes on from step 8"), said.out.constData());
+        // Of two runs neither is a prediction.
+        const Done compared = run({"compare", "part", "part"});
+        QVERIFY2(compared.out.contains(" A (ms)") && !compared.out.contains("predicted (ms)"),
+                 compared.out.constData());
+        // The trace of the last part alone is exported, and that is said.
+        const Done exported = run({"export", "part", "--to", "chrome-trace", "-o", "part.json"});
+        QVERIFY2(exported.out.contains("the run's trace has steps 8 to 8, counted from 0"), exported.out.constData());
         QVERIFY(run({"train", "nano1.json", "--data", "text", "--steps", "1", "--run-dir", "unkept", "--quiet"}).status
                 == 0);
         const Done anew = run({"train", "unkept", "--resume", "--steps", "2"});

@@ -162,7 +162,7 @@ void TestComparison::medianOfAnEvenNumberOfSteps()
 
 void TestComparison::asText()
 {
-    const std::string text = toText(compare(predicted(), measured()), 1);
+    const std::string text = toText(compare(predicted(), measured()), {}, 1);
     QVERIFY2(text.find("iteration  predicted 35.000 ms  measured 40.000 ms  -12.5 %") == 0, text.c_str());
     QVERIFY(text.find("0     backward             1          20.000          25.000   -20.0 %           0.000")
             != std::string::npos);
