@@ -12,11 +12,24 @@ namespace planloom::dispatch {
 using program::Dependency;
 using program::kLanes;
 
-Dispatcher::Dispatcher(const program::Program &program, const LanePolicy &policy) : m_program(program), m_policy(policy)
+namespace {
+
+/// The fastest rank is at most openSteps + 1 steps ahead of the slowest one, and what is open lies between them.
+std::int64_t windowOf(const program::Program &program) { return program.openSteps + 2; }
+
+} // namespace
+
+Dispatcher::Dispatcher(const program::Program &program, const LanePolicy &policy, Steps steps)
+    : m_program(program),
+      m_policy(policy),
+      m_window(steps == Steps::Many ? windowOf(program) : 1)
 {
     std::vector<const LaneOrders *> orders;
-    for (const program::Rank &rank : program.ranks)
+    std::vector<const program::Rank *> ranks;
+    for (const program::Rank &rank : program.ranks) {
         orders.push_back(&rank.orders);
+        ranks.push_back(&rank);
+    }
     const auto tasks = std::views::iota(std::int64_t{0}, static_cast<std::int64_t>(program.tasks.size()))
         | std::views::transform([](std::int64_t index) { return TaskId(index); });
     makeUnits(tasks, true);
@@ -25,12 +38,16 @@ Dispatcher::Dispatcher(const program::Program &program, const LanePolicy &policy
         rankUnits(rank);
     m_laneBusy.assign(program.ranks.size() * kLanes, false);
     m_waiting.resize(m_laneBusy.size());
+    if (steps == Steps::Many)
+        makeWindow(ranks, orders);
 }
 
-Dispatcher::Dispatcher(const program::Program &program, const LanePolicy &policy, RankId rank, const LaneOrders &orders)
+Dispatcher::Dispatcher(const program::Program &program, const LanePolicy &policy, RankId rank, const LaneOrders &orders,
+                       Steps steps)
     : m_program(program),
       m_policy(policy),
-      m_onlyRank(rank)
+      m_onlyRank(rank),
+      m_window(steps == Steps::Many ? windowOf(program) : 1)
 {
     const program::Rank &own = program.ranks[rank.index()];
     m_local.assign(program.tasks.size(), -1);
@@ -41,7 +58,9 @@ Dispatcher::Dispatcher(const program::Program &program, const LanePolicy &policy
     rankUnits(own);
     m_laneBusy.assign(kLanes, false);
     m_waiting.resize(m_laneBusy.size());
-    m_ready.reserve(m_dependencies.size()); // a rank's steps allocate nothing
+    if (steps == Steps::Many)
+        makeWindow({&own}, {&orders});
+    m_ready.reserve(m_dependencies.size() * static_cast<std::size_t>(m_window)); // a rank's steps allocate nothing
 }
 
 /// Units, and how many edges begin and end where: all that one walk over the tasks can tell.
@@ -78,7 +97,9 @@ void Dispatcher::makeUnits(const Tasks &tasks, bool groups)
 template <class Tasks>
 void Dispatcher::connect(const Tasks &tasks, const std::vector<const LaneOrders *> &orders)
 {
-    const auto eachBehind = [&orders](const auto &take) {
+    const auto eachBehind = [this, &orders](const auto &take) {
+        if (m_window > 1)
+            return; // whose turn it is on a lane depends on the step
         for (const LaneOrders *lanes : orders)
             for (const std::vector<TaskId> &order : *lanes)
                 for (std::size_t i = 1; i < order.size(); ++i)
@@ -99,6 +120,7 @@ void Dispatcher::connect(const Tasks &tasks, const std::vector<const LaneOrders 
             if (before.stepsBack == 0)
                 put(before.task, id);
     eachBehind(put);
+    m_perStep = static_cast<Unit>(m_dependencies.size());
     m_precedence.assign(m_dependencies.size(), std::numeric_limits<std::int64_t>::max());
 }
 
@@ -113,23 +135,210 @@ void Dispatcher::rankUnits(const program::Rank &rank)
     }
 }
 
-std::span<const TaskId> Dispatcher::members(Unit unit) const
+/// A slot for every step that may be under way, and what ranks and lanes are at.
+void Dispatcher::makeWindow(const std::vector<const program::Rank *> &ranks,
+                            const std::vector<const LaneOrders *> &orders)
 {
-    if (unit >= m_groups)
-        return {&m_single[static_cast<std::size_t>(unit - m_groups)], 1};
-    return m_program.membersOf(GroupId(unit));
+    for (const program::Rank *rank : ranks) {
+        m_ranks.push_back({rank->tasks, 0, 0, {}});
+        for (const TaskId task : rank->tasks)
+            ++m_dependencies[static_cast<std::size_t>(unitOf(task))];
+    }
+    for (const LaneOrders *lanes : orders)
+        for (const std::vector<TaskId> &order : *lanes)
+            m_turns.push_back({order.empty() ? nullptr : &order, 0, 0});
+    m_slots.resize(static_cast<std::size_t>(m_window));
+    m_missing.resize(m_dependencies.size() * m_slots.size());
+    m_atDoor.reserve(m_ranks.size());
 }
 
-void Dispatcher::begin(double now)
+std::span<const TaskId> Dispatcher::members(Unit unit) const
 {
-    m_missing = m_dependencies;
+    const Unit inStep = m_window == 1 ? unit : unit % m_perStep;
+    if (inStep >= m_groups)
+        return {&m_single[static_cast<std::size_t>(inStep - m_groups)], 1};
+    return m_program.membersOf(GroupId(inStep));
+}
+
+bool Dispatcher::isBlocked(Unit unit) const
+{
+    const std::int32_t missing = m_missing[static_cast<std::size_t>(unit)];
+    if (m_window == 1)
+        return missing > 0;
+    const auto entries = static_cast<std::int32_t>(members(unit).size());
+    return missing > 0 && missing <= m_dependencies[static_cast<std::size_t>(unit % m_perStep)] - entries;
+}
+
+// --- Steps -----------------------------------------------------------------------------------------------------------
+
+void Dispatcher::begin(double now, std::int64_t firstStep, std::int64_t endStep)
+{
     m_done = 0;
     m_ready.clear();
     m_next = 0;
+    m_sorted = false;
+    if (m_window > 1) {
+        m_endStep = endStep;
+        beginSteps(now, firstStep);
+        return;
+    }
+    m_missing = m_dependencies;
     for (Unit unit = 0; unit < units(); ++unit)
         if (!isBlocked(unit))
             m_ready.push_back({now, 0, unit});
+}
+
+void Dispatcher::beginSteps(double now, std::int64_t firstStep)
+{
+    m_passed = firstStep;
+    m_open = 0;
+    m_laneBusy.assign(m_laneBusy.size(), false);
+    for (auto &waiting : m_waiting)
+        waiting.clear();
+    for (std::int64_t step = firstStep; step < firstStep + m_window; ++step)
+        clearSlot(step);
+    for (Turn &turn : m_turns)
+        turn = {turn.order, firstStep, 0};
+    m_atDoor.clear();
+    for (std::size_t r = 0; r < m_ranks.size(); ++r) {
+        m_ranks[r] = {m_ranks[r].tasks, firstStep - 1, 0, {}};
+        m_atDoor.push_back(r);
+    }
+    enterAll(now);
+}
+
+void Dispatcher::clearSlot(std::int64_t step)
+{
+    const std::size_t slot = slotOf(step);
+    m_slots[slot] = {step, m_taskCount, 0};
+    std::copy(m_dependencies.begin(), m_dependencies.end(),
+              m_missing.begin() + static_cast<std::ptrdiff_t>(slot * m_dependencies.size()));
+}
+
+void Dispatcher::admit(std::int64_t endStep, double now)
+{
+    m_endStep = endStep;
+    enterAll(now);
+}
+
+bool Dispatcher::mayEnter(const RankProgress &rank) const
+{
+    const std::int64_t step = rank.step + 1;
+    if (step >= m_endStep || m_slots[slotOf(step)].step != step)
+        return false;
+    return std::none_of(rank.open.begin(), rank.open.end(),
+                        [&](const Open &open) { return open.step + m_program.openSteps < step; });
+}
+
+bool Dispatcher::allEnded(std::int64_t step) const
+{
+    return m_passed >= step && std::all_of(m_ranks.begin(), m_ranks.end(), [&](const RankProgress &rank) {
+               return std::all_of(rank.open.begin(), rank.open.end(),
+                                  [&](const Open &open) { return open.step >= step; });
+           });
+}
+
+void Dispatcher::enterAll(double now)
+{
+    for (bool moved = true; moved;) {
+        moved = false;
+        for (std::size_t i = 0; i < m_atDoor.size();) {
+            RankProgress &rank = m_ranks[m_atDoor[i]];
+            if (!mayEnter(rank)) {
+                ++i;
+                continue;
+            }
+            moved = true;
+            enter(rank, now);
+            if (rank.left > 0)
+                m_atDoor.erase(m_atDoor.begin() + static_cast<std::ptrdiff_t>(i));
+        }
+    }
     m_sorted = false;
+}
+
+void Dispatcher::enter(RankProgress &rank, double now)
+{
+    const std::size_t slot = slotOf(++rank.step);
+    const Unit base = static_cast<Unit>(slot) * m_perStep;
+    for (const TaskId id : rank.tasks) {
+        const program::Task &task = m_program.task(id);
+        if (!m_program.runsIn(task, rank.step))
+            continue;
+        for (const Dependency &before : m_program.dependenciesOf(task)) {
+            const auto open = std::find_if(rank.open.begin(), rank.open.end(), [&](const Open &candidate) {
+                return before.stepsBack > 0 && candidate.task == before.task
+                    && candidate.step == rank.step - before.stepsBack;
+            });
+            if (open == rank.open.end())
+                continue;
+            open->waiters.push_back(base + unitOf(id));
+            ++m_missing[static_cast<std::size_t>(base + unitOf(id))];
+        }
+    }
+    for (const TaskId id : rank.tasks) {
+        const program::Task &task = m_program.task(id);
+        if (!m_program.runsIn(task, rank.step)) {
+            releaseSuccessors(id, slot, now);
+            --m_slots[slot].left;
+            continue;
+        }
+        if (m_program.staysOpen(task)) {
+            rank.open.push_back({id, rank.step, {}});
+            ++m_open;
+        } else {
+            ++rank.left;
+        }
+        release(base + unitOf(id), now);
+    }
+    if (rank.left == 0)
+        pass(slot);
+    if (m_slots[slot].left == 0)
+        clearSlot(rank.step + m_window);
+}
+
+void Dispatcher::pass(std::size_t slot)
+{
+    if (++m_slots[slot].passed == m_ranks.size())
+        m_passed = m_slots[slot].step + 1;
+}
+
+void Dispatcher::endedInStep(TaskId task, std::size_t slot, double now)
+{
+    const std::size_t r = laneOf(task) / kLanes;
+    RankProgress &rank = m_ranks[r];
+    const std::int64_t step = m_slots[slot].step;
+    if (m_program.staysOpen(m_program.task(task))) {
+        const auto open = std::find_if(rank.open.begin(), rank.open.end(), [&](const Open &candidate) {
+            return candidate.task == task && candidate.step == step;
+        });
+        for (const Unit waiter : open->waiters)
+            release(waiter, now);
+        rank.open.erase(open);
+        --m_open;
+    } else if (--rank.left == 0) {
+        m_atDoor.push_back(r);
+        pass(slot);
+    }
+    if (--m_slots[slot].left == 0)
+        clearSlot(step + m_window);
+}
+
+/// On a lane that has an order, true if all that comes before @p task in @p step has started or does not run.
+bool Dispatcher::isTurn(TaskId task, std::int64_t step)
+{
+    Turn &turn = m_turns[laneOf(task)];
+    if (turn.order == nullptr)
+        return true;
+    const std::vector<TaskId> &order = *turn.order;
+    while (turn.step <= step) {
+        for (; turn.place < order.size(); ++turn.place)
+            if (m_program.runsIn(m_program.task(order[turn.place]), turn.step))
+                return turn.step == step && order[turn.place] == task;
+        turn.place = 0;
+        ++turn.step;
+    }
+    return false;
 }
 
 void Dispatcher::sortReady(double now)
@@ -140,10 +349,18 @@ void Dispatcher::sortReady(double now)
         return;
     for (auto ready = begin; ready != m_ready.end(); ++ready)
         ready->key = m_policy.key(m_program.task(members(ready->unit).front()), ready->since, now);
-    const auto precedence = [this](Unit unit) { return m_precedence[static_cast<std::size_t>(unit)]; };
-    std::sort(begin, m_ready.end(), [&](const Ready &a, const Ready &b) {
-        return std::tuple(a.key, precedence(a.unit), a.unit) < std::tuple(b.key, precedence(b.unit), b.unit);
-    });
+    if (m_window == 1) {
+        const auto precedence = [this](Unit unit) { return m_precedence[static_cast<std::size_t>(unit)]; };
+        std::sort(begin, m_ready.end(), [&](const Ready &a, const Ready &b) {
+            return std::tuple(a.key, precedence(a.unit), a.unit) < std::tuple(b.key, precedence(b.unit), b.unit);
+        });
+        return;
+    }
+    const auto order = [this](const Ready &ready) {
+        const Unit unit = ready.unit % m_perStep;
+        return std::tuple(ready.key, stepOf(ready.unit), m_precedence[static_cast<std::size_t>(unit)], unit);
+    };
+    std::sort(begin, m_ready.end(), [&](const Ready &a, const Ready &b) { return order(a) < order(b); });
 }
 
 std::optional<Dispatcher::Unit> Dispatcher::next(double now)
@@ -153,14 +370,18 @@ std::optional<Dispatcher::Unit> Dispatcher::next(double now)
     while (m_next < m_ready.size()) {
         const Ready ready = m_ready[m_next++];
         const auto tasks = members(ready.unit);
-        const auto blocked =
-            std::find_if(tasks.begin(), tasks.end(), [this](TaskId task) { return m_laneBusy[laneOf(task)]; });
+        const auto blocked = std::find_if(tasks.begin(), tasks.end(), [&](TaskId task) {
+            return m_laneBusy[laneOf(task)] || (m_window > 1 && !isTurn(task, stepOf(ready.unit)));
+        });
         if (blocked != tasks.end()) {
             m_waiting[laneOf(*blocked)].push_back(ready);
             continue;
         }
-        for (const TaskId task : tasks)
+        for (const TaskId task : tasks) {
             m_laneBusy[laneOf(task)] = true;
+            if (m_window > 1)
+                ++m_turns[laneOf(task)].place;
+        }
         return ready.unit;
     }
     m_ready.clear();
@@ -168,8 +389,18 @@ std::optional<Dispatcher::Unit> Dispatcher::next(double now)
     return std::nullopt;
 }
 
+void Dispatcher::releaseSuccessors(TaskId task, std::size_t slot, double now)
+{
+    const Unit base = static_cast<Unit>(slot) * m_perStep;
+    const std::size_t index = local(task);
+    for (auto i = static_cast<std::size_t>(m_successorBegin[index]);
+         i < static_cast<std::size_t>(m_successorBegin[index + 1]); ++i)
+        release(base + m_successors[i], now);
+}
+
 void Dispatcher::ended(Unit unit, double now)
 {
+    const std::size_t slot = m_window == 1 ? 0 : slotOf(unit);
     const auto tasks = members(unit);
     m_done += tasks.size();
     for (const TaskId task : tasks) {
@@ -177,13 +408,13 @@ void Dispatcher::ended(Unit unit, double now)
         m_laneBusy[lane] = false;
         m_ready.insert(m_ready.end(), m_waiting[lane].begin(), m_waiting[lane].end());
         m_waiting[lane].clear();
-        const std::size_t index = local(task);
-        for (auto i = static_cast<std::size_t>(m_successorBegin[index]);
-             i < static_cast<std::size_t>(m_successorBegin[index + 1]); ++i)
-            if (--m_missing[static_cast<std::size_t>(m_successors[i])] == 0)
-                m_ready.push_back({now, 0, m_successors[i]});
+        releaseSuccessors(task, slot, now);
+        if (m_window > 1)
+            endedInStep(task, slot, now);
     }
     m_sorted = false;
+    if (m_window > 1)
+        enterAll(now);
 }
 
 } // namespace planloom::dispatch

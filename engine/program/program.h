@@ -161,9 +161,12 @@ struct Program {
     std::vector<Rank> ranks;
     std::vector<Task> tasks;
     std::vector<Dependency> dependencies;
-    std::vector<Effect> effects;  ///< tasks that do the same share a range
-    std::int32_t periodSteps = 1; ///< training steps that the tasks describe
-    std::string lanePolicy;       ///< of lanes without an order (engine/dispatch); empty: the default
+    std::vector<Effect> effects;   ///< tasks that do the same share a range
+    std::vector<Cadence> cadences; ///< of tasks that do not run in every step, or stay open
+    std::int32_t periodSteps = 1;  ///< training steps after which all repeats, from step `steadyFrom` on
+    std::int64_t steadyFrom = 0;   ///< a multiple of periodSteps
+    std::int32_t openSteps = 0;    ///< further steps in which a task that stays open may end
+    std::string lanePolicy;        ///< of lanes without an order (engine/dispatch); empty: the default
     std::vector<Group> groups;
     std::vector<TaskId> groupMembers;
     std::vector<Body>
@@ -182,6 +185,16 @@ struct Program {
     [[nodiscard]] const Team &team(TeamId id) const { return teams[id.index()]; }
     [[nodiscard]] const Bucket &bucket(BucketId id) const { return buckets[id.index()]; }
     [[nodiscard]] Bucket &bucket(BucketId id) { return buckets[id.index()]; }
+    /// True if tasks do not run in every step, or end in a later one than they begin in.
+    [[nodiscard]] bool spansSteps() const { return !cadences.empty(); }
+    [[nodiscard]] bool runsIn(const Task &task, std::int64_t step) const
+    {
+        return task.cadence == 0 || cadences[static_cast<std::size_t>(task.cadence - 1)].runsIn(step);
+    }
+    [[nodiscard]] bool staysOpen(const Task &task) const
+    {
+        return task.cadence != 0 && cadences[static_cast<std::size_t>(task.cadence - 1)].staysOpen;
+    }
     [[nodiscard]] std::span<const Dependency> dependenciesOf(const Task &task) const;
     [[nodiscard]] std::span<const Effect> effectsOf(const Task &task) const;
     [[nodiscard]] std::span<const TaskId> membersOf(GroupId group) const;

@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <iterator>
+#include <limits>
 #include <optional>
 #include <variant>
 
@@ -124,12 +125,27 @@ struct Effect {
     friend auto operator<=>(const Effect &, const Effect &) = default;
 };
 
-/// A task that must have ended before another starts: of the same rank, of this period or of an earlier one. In the
-/// first periods, tasks from before the run count as ended.
+/// A task that must have ended before another starts: of the same rank, in the same step or in an earlier one. One that
+/// does not run in that step, and one from before the run, count as ended.
 struct Dependency {
     TaskId task;
-    std::int32_t stepsBack = 0; ///< periods
+    std::int32_t stepsBack = 0; ///< more than 0: the task stays open (Cadence), or this adds nothing
     friend auto operator<=>(const Dependency &, const Dependency &) = default;
+};
+
+/// In which steps a task runs, and whether it may end in a later one.
+struct Cadence {
+    static constexpr std::int64_t kEndless = std::numeric_limits<std::int64_t>::max();
+    std::int32_t period = 1;      ///< steps from one time to the next
+    std::int32_t phase = 0;       ///< it runs in steps s with s mod period = phase,
+    std::int64_t first = 0;       ///< from this one on
+    std::int64_t last = kEndless; ///< and before this one
+    bool staysOpen = false;       ///< its rank goes on to later steps before it has ended
+    [[nodiscard]] bool runsIn(std::int64_t step) const
+    {
+        return step >= first && step < last && step % period == phase;
+    }
+    friend bool operator==(const Cadence &, const Cadence &) = default;
 };
 
 /// [first, last) of one of the Program's tables.
@@ -138,14 +154,14 @@ struct Range {
     std::int32_t last = 0;
 };
 
-/// One thing that one rank does once per period. About 90 bytes.
+/// One thing that one rank does once in a step, or in some of the steps. About 90 bytes.
 struct Task {
     Lane lane = Lane::Compute;
     RankId rank;
     StageId stage;                ///< none: of the rank as a whole
     BodyId body;                  ///< none likewise
-    std::int32_t microBatch = -1; ///< -1: once per period
-    std::int32_t phase = 0;       ///< step of the period that it belongs to
+    std::int32_t microBatch = -1; ///< -1: once per step
+    std::int32_t cadence = 0;     ///< 0: in every step; else its place in Program::cadences, from 1
     GroupId group;                ///< none: it starts without regard to other ranks
     Range dependencies;           ///< in Program::dependencies
     Range effects;                ///< in Program::effects

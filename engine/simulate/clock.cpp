@@ -2,6 +2,7 @@
 #include "engine/simulate/clock.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace planloom::simulate {
 namespace {
@@ -32,20 +33,22 @@ private:
 
 } // namespace
 
-Result<double> CostClock::run(Listener *listener)
+Result<const dispatch::LanePolicy *> CostClock::prepare()
 {
-    const auto policy = dispatch::findLanePolicy(m_program.lanePolicy);
-    if (!policy)
-        return policy.error();
-    m_listener = listener;
-    dispatch::Dispatcher dispatcher(m_program, **policy);
     m_seconds.reserve(m_program.tasks.size());
     for (const program::Task &task : m_program.tasks)
         m_seconds.push_back(task.duration.value());
+    return dispatch::findLanePolicy(m_program.lanePolicy);
+}
+
+/// Until nothing runs any more or @p between, called with the time after all that ended at one moment, is true.
+/// Returns the time of the last end.
+template <class Between>
+double CostClock::work(dispatch::Dispatcher &dispatcher, Between between)
+{
     double now = 0;
-    dispatcher.begin(now);
     while (const auto unit = dispatcher.next(now))
-        start(*unit, dispatcher.members(*unit), now);
+        start(dispatcher, *unit, now);
     while (!m_events.empty()) {
         now = m_events.front().seconds;
         while (!m_events.empty() && m_events.front().seconds == now) {
@@ -53,28 +56,108 @@ Result<double> CostClock::run(Listener *listener)
             const Unit unit = m_events.back().unit;
             m_events.pop_back();
             if (m_listener)
-                for (const TaskId task : dispatcher.members(unit))
-                    m_listener->ended(task, now);
+                tell(dispatcher, unit, now, true);
             dispatcher.ended(unit, now);
         }
+        if (between(now))
+            break;
         while (const auto unit = dispatcher.next(now))
-            start(*unit, dispatcher.members(*unit), now);
+            start(dispatcher, *unit, now);
     }
-    if (!dispatcher.done())
-        return stuck(dispatcher);
     return now;
 }
 
-void CostClock::start(Unit unit, std::span<const TaskId> tasks, double now)
+Result<double> CostClock::runOnce(Listener *listener)
+{
+    const auto policy = prepare();
+    if (!policy)
+        return policy.error();
+    m_listener = listener;
+    dispatch::Dispatcher dispatcher(m_program, **policy);
+    dispatcher.begin(0);
+    const double seconds = work(dispatcher, [](double) { return false; });
+    if (!dispatcher.done())
+        return stuck(dispatcher);
+    return seconds;
+}
+
+Result<double> CostClock::run(Listener *listener)
+{
+    if (!m_program.spansSteps())
+        return runOnce(listener);
+    const auto policy = prepare();
+    if (!policy)
+        return policy.error();
+    dispatch::Dispatcher dispatcher(m_program, **policy, dispatch::Steps::Many);
+    const auto seconds = runPeriods(dispatcher);
+    if (!seconds || listener == nullptr)
+        return seconds;
+    // Again, now that it is known which period is the last.
+    const std::int64_t last = dispatcher.stepsPassed() - m_program.periodSteps;
+    m_events.clear();
+    m_heardFrom = last;
+    m_listener = listener;
+    dispatcher.begin(0, m_program.steadyFrom);
+    work(dispatcher, [&](double) { return dispatcher.allEnded(last + m_program.periodSteps); });
+    return seconds;
+}
+
+/// The dispatcher's steps are passed up to the end of the last period then.
+Result<double> CostClock::runPeriods(dispatch::Dispatcher &dispatcher)
+{
+    // Sums of many durations: equal but for rounding.
+    constexpr double kEqual = 1e-12;
+    std::vector<double> ends;
+    const auto equallyApart = [&] {
+        const std::size_t n = ends.size();
+        return n >= 3 && std::abs((ends[n - 1] - ends[n - 2]) - (ends[n - 2] - ends[n - 3])) <= kEqual * ends[n - 1];
+    };
+    dispatcher.begin(0, m_program.steadyFrom);
+    const auto due = [&] {
+        return m_program.steadyFrom + static_cast<std::int64_t>(ends.size() + 1) * m_program.periodSteps;
+    };
+    work(dispatcher, [&](double now) {
+        while (dispatcher.stepsPassed() >= due())
+            ends.push_back(now);
+        return equallyApart() || ends.size() >= kMostPeriods;
+    });
+    if (ends.size() < 3)
+        return stuck(dispatcher);
+    if (equallyApart())
+        return ends.back() - ends[ends.size() - 2];
+    const std::size_t half = ends.size() / 2;
+    return (ends.back() - ends[half]) / static_cast<double>(ends.size() - 1 - half);
+}
+
+void CostClock::start(const dispatch::Dispatcher &dispatcher, Unit unit, double now)
 {
     double seconds = 0;
-    for (const TaskId task : tasks) {
+    for (const TaskId task : dispatcher.members(unit))
         seconds = std::max(seconds, m_seconds[task.index()]);
-        if (m_listener)
-            m_listener->started(task, now);
-    }
+    if (m_listener)
+        tell(dispatcher, unit, now, false);
     m_events.push_back({now + seconds, unit});
     std::push_heap(m_events.begin(), m_events.end(), kLater);
+}
+
+void CostClock::tell(const dispatch::Dispatcher &dispatcher, Unit unit, double now, bool ends)
+{
+    double time = now;
+    if (m_heardFrom) {
+        const std::int64_t step = dispatcher.stepOf(unit) - *m_heardFrom;
+        if (step < 0 || step >= m_program.periodSteps)
+            return;
+        if (!m_origin)
+            m_origin = now;
+        time -= *m_origin;
+        m_listener->inStep(step);
+    }
+    for (const TaskId task : dispatcher.members(unit)) {
+        if (ends)
+            m_listener->ended(task, time);
+        else
+            m_listener->started(task, time);
+    }
 }
 
 Error CostClock::stuck(const dispatch::Dispatcher &dispatcher) const
@@ -95,7 +178,7 @@ Error CostClock::stuck(const dispatch::Dispatcher &dispatcher) const
 Result<dispatch::LaneOrders> laneOrders(const program::Program &program, RankId rank)
 {
     StartOrder starts(program, rank);
-    if (const Result<double> seconds = CostClock(program).run(&starts); !seconds)
+    if (const Result<double> seconds = CostClock(program).runOnce(&starts); !seconds)
         return seconds.error();
     return starts.take();
 }

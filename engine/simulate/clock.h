@@ -5,6 +5,8 @@
 #include "engine/dispatch/dispatcher.h"
 #include "engine/program/program.h"
 
+#include <cstdint>
+#include <optional>
 #include <vector>
 
 namespace planloom::simulate {
@@ -13,20 +15,28 @@ namespace planloom::simulate {
 class Listener {
 public:
     virtual ~Listener() = default;
+    /// What follows belongs to this step of the period, from 0. Not called where a period is one step.
+    virtual void inStep(std::int64_t /*step*/) {}
     virtual void started(TaskId task, double seconds) = 0;
     virtual void ended(TaskId task, double seconds) = 0;
 };
 
-/// The event loop over one period: starts the tasks that the dispatcher hands out, a group when all its members are
+/// The event loop over a Program: starts the tasks that the dispatcher hands out, a group when all its members are
 /// ready and their lanes are free, and ends it when its duration is over. Everything that ends at one moment has ended
 /// before anything starts at that moment. One run per object.
 class CostClock {
 public:
     explicit CostClock(const program::Program &program) : m_program(program) {}
 
-    /// Seconds of the period. Errors: NotFound (the Program's lane policy), BadInput (tasks that wait for each other
-    /// for ever, some of them named).
+    /// Seconds of Program::periodSteps steps in the long run. A Program that spans steps runs from its first steady
+    /// step on until its periods end equally far apart (after kMostPeriods, their mean is taken); @p listener hears of
+    /// the last one alone, from 0 on, and of what it leaves open to the end. Errors: NotFound (the Program's lane
+    /// policy), BadInput (tasks that wait for each other for ever, some of them named).
     Result<double> run(Listener *listener);
+    /// Seconds of one step in which every task runs once.
+    Result<double> runOnce(Listener *listener);
+
+    static constexpr int kMostPeriods = 64;
 
 private:
     using Unit = dispatch::Dispatcher::Unit;
@@ -35,17 +45,24 @@ private:
         Unit unit;
     };
 
-    void start(Unit unit, std::span<const TaskId> tasks, double now);
+    Result<const dispatch::LanePolicy *> prepare();
+    template <class Between>
+    double work(dispatch::Dispatcher &dispatcher, Between between);
+    void start(const dispatch::Dispatcher &dispatcher, Unit unit, double now);
+    void tell(const dispatch::Dispatcher &dispatcher, Unit unit, double now, bool ends);
+    Result<double> runPeriods(dispatch::Dispatcher &dispatcher);
     [[nodiscard]] Error stuck(const dispatch::Dispatcher &dispatcher) const;
 
     const program::Program &m_program;
     Listener *m_listener = nullptr;
-    std::vector<double> m_seconds; ///< per task, side by side: a task's other figures stay out of the cache
-    std::vector<Event> m_events;   ///< heap
+    std::optional<std::int64_t> m_heardFrom; ///< the listener hears of the period that begins with this step alone
+    std::optional<double> m_origin;          ///< its time 0, once something of it has started
+    std::vector<double> m_seconds;           ///< per task, side by side: a task's other figures stay out of the cache
+    std::vector<Event> m_events;             ///< heap
 };
 
-/// The order in which the tasks of each lane start on @p rank, by the cost clock. Ranks that obey it never wait for
-/// each other for ever. Errors: those of CostClock::run. Cost: that of a simulation.
+/// The order in which the tasks of each lane start on @p rank, by the cost clock, in a step in which all run. Ranks
+/// that obey it never wait for each other for ever. Errors: those of CostClock::run. Cost: that of a simulation.
 Result<dispatch::LaneOrders> laneOrders(const program::Program &program, RankId rank);
 
 } // namespace planloom::simulate

@@ -78,6 +78,7 @@ void Recorder::ended(TaskId id, double seconds)
     record.start = nanoseconds(task.start);
     record.duration = nanoseconds(seconds) - record.start;
     record.task = id.value;
+    record.step = m_step;
     record.rank = task.rank.value;
     record.lane = static_cast<std::int32_t>(task.lane);
     m_records.push_back(record);

@@ -10,6 +10,7 @@ namespace planloom::simulate {
 class Recorder final : public Listener {
 public:
     Recorder(const program::Program &program, const Options &options);
+    void inStep(std::int64_t step) override { m_step = static_cast<std::int32_t>(step); }
     void started(TaskId task, double seconds) override;
     void ended(TaskId task, double seconds) override;
 
@@ -34,6 +35,7 @@ private:
 
     const program::Program &m_program;
     Options m_options;
+    std::int32_t m_step = 0; ///< of the period
     std::vector<trace::Record> m_records;
     std::vector<Timed> m_tasks;
     std::vector<std::vector<MemoryPoint>> m_memory;

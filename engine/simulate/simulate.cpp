@@ -17,10 +17,11 @@ Report makeReport(const program::Program &program, const cluster::Cluster &clust
                   double seconds)
 {
     Report report;
-    report.iterationSeconds = seconds;
-    report.samplesPerSecond = seconds > 0 ? static_cast<double>(program.globalBatch) / seconds : 0;
+    const double step = seconds / program.periodSteps;
+    report.iterationSeconds = step;
+    report.samplesPerSecond = step > 0 ? static_cast<double>(program.globalBatch) / step : 0;
     report.lowerBoundSeconds = program.lowerBound.value();
-    report.speedupOverOneDevice = seconds > 0 ? program.oneDevice.value() / seconds : 0;
+    report.speedupOverOneDevice = step > 0 ? program.oneDevice.value() / step : 0;
     report.fits = true;
     double busy = 0;
     const auto add = [&](DeviceId id, RankId rank) {
@@ -81,7 +82,11 @@ Result<Simulation> simulatePlan(const plan::Plan &plan, const plan::Subject &sub
     return simulate(*program, *subject.cluster, options);
 }
 
-Result<double> iterationSeconds(const program::Program &program) { return CostClock(program).run(nullptr); }
+Result<double> iterationSeconds(const program::Program &program)
+{
+    const auto seconds = CostClock(program).run(nullptr);
+    return seconds ? Result<double>(*seconds / program.periodSteps) : seconds;
+}
 
 std::string toJson(const Report &report)
 {

@@ -57,7 +57,7 @@ struct Options {
 
 struct Simulation {
     Report report;
-    trace::Trace trace;                           ///< one iteration, step 0, clock "cost"
+    trace::Trace trace; ///< one iteration, step 0, clock "cost"; of a Program that spans steps, one period of them
     std::vector<std::vector<MemoryPoint>> memory; ///< per rank, in time order
 };
 
@@ -71,7 +71,8 @@ Result<Simulation> simulate(const program::Program &program, const cluster::Clus
 /// last bit.
 Result<Simulation> simulatePlan(const plan::Plan &plan, const plan::Subject &subject, const Options &options = {});
 
-/// Seconds of one iteration only; no cluster needed. For planners' inner loops and worked examples.
+/// Seconds of one iteration only, the mean over a period; no cluster needed. For planners' inner loops and worked
+/// examples.
 Result<double> iterationSeconds(const program::Program &program);
 
 /// The JSON object of the contract, one line.

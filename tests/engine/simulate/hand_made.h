@@ -43,7 +43,22 @@ public:
         m_before.emplace_back();
         return id;
     }
-    void after(TaskId task, TaskId before) { m_before[task.index()].push_back(before); }
+    void after(TaskId task, TaskId before, std::int32_t stepsBack = 0)
+    {
+        m_before[task.index()].push_back({before, stepsBack});
+    }
+    void runs(TaskId task, const program::Cadence &cadence)
+    {
+        m_program.cadences.push_back(cadence);
+        m_program.tasks[task.index()].cadence = static_cast<std::int32_t>(m_program.cadences.size());
+    }
+    /// After @p steps all repeats; what stays open may end in @p openSteps more.
+    void repeats(std::int32_t steps, std::int32_t openSteps, std::int64_t steadyFrom = 0)
+    {
+        m_program.periodSteps = steps;
+        m_program.openSteps = openSteps;
+        m_program.steadyFrom = steadyFrom;
+    }
     /// The next compute task in its rank's order.
     void next(TaskId task) { m_program.ranks[m_program.task(task).rank.index()].computeOrder().push_back(task); }
     void group(const std::vector<TaskId> &members)
@@ -61,8 +76,7 @@ public:
         for (std::size_t t = 0; t < m_program.tasks.size(); ++t) {
             program::Task &task = m_program.tasks[t];
             task.dependencies.first = static_cast<std::int32_t>(m_program.dependencies.size());
-            for (const TaskId before : m_before[t])
-                m_program.dependencies.push_back({before});
+            m_program.dependencies.insert(m_program.dependencies.end(), m_before[t].begin(), m_before[t].end());
             task.dependencies.last = static_cast<std::int32_t>(m_program.dependencies.size());
         }
         return std::move(m_program);
@@ -86,7 +100,7 @@ private:
     }
 
     program::Program m_program;
-    std::vector<std::vector<TaskId>> m_before; ///< per task
+    std::vector<std::vector<program::Dependency>> m_before; ///< per task
 };
 
 } // namespace planloom::testing
