@@ -121,6 +121,10 @@ void addTrainingSettings(CLI::App *verb, PlanOptions &options)
                      "ZeRO stage: 1 shards optimizer state, 2 also gradients, 3 also parameters")
         ->check(CLI::Range(0, 3))
         ->capture_default_str();
+    verb->add_option("--exchange", options.exchange,
+                     "How replicas combine what they learn: all-reduce, or dasgd with local_steps=N, delay=N or auto, "
+                     "local_weight=X, merge=corrected or convex, warmup_steps=N")
+        ->type_name("KIND[,KEY=VALUE...]");
 }
 
 void addPlan(Command &command)

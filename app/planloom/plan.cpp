@@ -6,6 +6,7 @@
 #include "engine/import/setup/setup.h"
 #include "engine/plan/plan_json.h"
 #include "engine/plan/training.h"
+#include "planners/common/exchange.h"
 #include "planners/common/explain.h"
 #include "planners/common/why.h"
 #include "planners/manual/from_setup.h"
@@ -97,6 +98,8 @@ Status checkFrom(const PlanOptions &options)
 
 Status checkOptions(const PlanOptions &options)
 {
+    if (const auto exchange = planners::exchangeRequest(options.exchange); !options.exchange.empty() && !exchange)
+        return badInput("--exchange: " + exchange.error().message);
     if (!options.from.empty())
         return checkFrom(options);
     if (options.batch < 1 || options.batch > kLargestBatch)
@@ -276,7 +279,7 @@ Status save(const PlanOptions &options, const plan::Document &document)
 
 /// Runs the planner and notes how long it took.
 Result<planners::PlanReport> search(const planners::Planner &planner, const planners::Problem &problem,
-                                    const planners::Options &set, Output &output)
+                                    const planners::Options &set, const std::string &exchange, Output &output)
 {
     TerminalProgress progress(output.showsProgress());
     const auto begun = std::chrono::steady_clock::now();
@@ -286,7 +289,9 @@ Result<planners::PlanReport> search(const planners::Planner &planner, const plan
         return report;
     report->plan.planner.searchSeconds =
         std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
-    return planners::explained(*std::move(report), problem);
+    if (!exchange.empty())
+        report = planners::withExchange(*std::move(report), problem, *planners::exchangeRequest(exchange));
+    return report ? planners::explained(*std::move(report), problem) : report;
 }
 
 /// Why there is no plan, with a remedy.
@@ -320,7 +325,7 @@ Result<std::vector<Row>> searchAll(const planners::Problem &problem, const PlanO
             continue;
         if (!rows.empty() && interrupted())
             break;
-        rows.push_back({planner, search(*planner, problem, {}, output)});
+        rows.push_back({planner, search(*planner, problem, {}, options.exchange, output)});
     }
     std::stable_sort(rows.begin(), rows.end(), [](const Row &a, const Row &b) {
         if (!a.report || !b.report)
@@ -402,7 +407,7 @@ Status plan(const PlanOptions &options, Output &output)
             return found.error();
         rows = *std::move(found);
     }
-    const auto report = all ? rows.front().report : search(**planner, problem, asked->set, output);
+    const auto report = all ? rows.front().report : search(**planner, problem, asked->set, options.exchange, output);
     if (!report && interrupted())
         return cancelled("stopped on request; no plan was written");
     if (!report)

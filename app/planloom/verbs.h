@@ -50,7 +50,8 @@ struct PlanOptions {
     double minimumLearningRate = 0; ///< as a factor
     std::string precision = "fp32";
     int zero = 0;
-    std::string out; ///< plan file; empty: none
+    std::string exchange; ///< "dasgd,local_steps=4,delay=auto"; empty: the planner's
+    std::string out;      ///< plan file; empty: none
     std::string workspace;
 };
 Status plan(const PlanOptions &options, Output &output);

@@ -163,8 +163,7 @@ private:
         std::vector<const StageHoldings *> holdings;
         for (const RankSite *site : m_sites)
             holdings.push_back(&m_all.stages[site->stage.index()].holdings());
-        PersistentLayout persistent =
-            layoutPersistent(holdings, m_id, m_all.plan.optimizer.rule.footprint().states, m_all.program);
+        PersistentLayout persistent = layoutPersistent(holdings, m_id, m_all.plan, m_all.program);
         m_rank.persistentBytes = persistent.bytes;
         m_rank.arenaBytes = persistent.bytes;
         return persistent;

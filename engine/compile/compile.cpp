@@ -140,7 +140,7 @@ Status makeRanks(Compilation &all, bool fold)
     for (StageModel &stage : all.stages)
         holdings.push_back(&stage.holdings());
     all.sets = TeamSets(holdings);
-    const auto shared = shareParameters(holdings, all.sets);
+    const auto shared = shareParameters(holdings, all.sets, all.plan.exchange);
     if (!shared)
         return shared.error();
     for (std::size_t s = 0; s < all.stages.size(); ++s)
@@ -217,7 +217,8 @@ void boundTime(Compilation &all)
 {
     std::vector<Seconds> work(all.program.ranks.size() * kLanes);
     for (const Task &task : all.program.tasks)
-        work[task.rank.index() * kLanes + static_cast<std::size_t>(task.lane)] += task.duration;
+        work[task.rank.index() * kLanes + static_cast<std::size_t>(task.lane)] +=
+            task.duration * all.program.shareOfSteps(task);
     all.program.lowerBound = *std::max_element(work.begin(), work.end());
     const cost::CostModel &costs = *all.subject.costs;
     const std::size_t type = all.subject.cluster->device(all.plan.stages.front().devices.front()).type;

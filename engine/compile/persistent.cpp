@@ -4,6 +4,8 @@
 #include "engine/compile/fold.h"
 #include "engine/compile/layout.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <limits>
 #include <map>
@@ -29,7 +31,12 @@ struct Use {
 /// Finds out who shares which parameters.
 class Sharing {
 public:
-    Sharing(const std::vector<const StageHoldings *> &stages, TeamSets &sets) : m_stages(stages), m_sets(sets) {}
+    Sharing(const std::vector<const StageHoldings *> &stages, TeamSets &sets, const plan::Exchange &exchange)
+        : m_stages(stages),
+          m_sets(sets),
+          m_exchange(exchange)
+    {
+    }
 
     Result<std::vector<SharedParameter>> find()
     {
@@ -50,6 +57,8 @@ public:
 private:
     Status add(const std::vector<Use> &uses)
     {
+        if (Status averaged = checkAveraged(uses); !averaged)
+            return averaged;
         std::vector<TeamSets::Use> joined;
         for (const Use &use : uses) {
             if (uses.size() > 1 && !fit(uses.front(), use))
@@ -64,6 +73,29 @@ private:
         const int zero = alone ? 0 : std::min(m_stages[uses.front().stage]->zero, uses.size() > 1 ? 1 : 3);
         // What one gather brings is what one layer needs.
         m_shared.push_back({uses.front().parameter, set, zero, zero >= 2 ? uses.front().parameter->layer + 1 : 0});
+        return {};
+    }
+
+    /// Local steps sum up no gradients: a replica must make those of an averaged parameter by itself, on one device.
+    [[nodiscard]] Status checkAveraged(const std::vector<Use> &uses) const
+    {
+        const HeldParameter &parameter = *uses.front().parameter;
+        const std::size_t group = m_exchange.groupOf(parameter.name, parameter.sizes.size());
+        if (m_exchange.policyOf(group) != plan::ExchangePolicy::DelayedAveraging)
+            return {};
+        if (uses.size() > 1)
+            return unsupported(
+                fmt::format("parameter {} is used by stages {} and {}, which sum up its gradients in every "
+                            "step; exchange dasgd needs both uses in one stage",
+                            parameter.name, uses[0].stage, uses[1].stage));
+        const sharding::Mesh &mesh = m_stages[uses.front().stage]->mesh;
+        for (const int dimension : parameter.reduceOver)
+            if (dimension > 0 && mesh.sizes[static_cast<std::size_t>(dimension)] > 1)
+                return unsupported(
+                    fmt::format("the devices of each replica of stage {} sum up the gradients of "
+                                "parameter {}, which exchange dasgd does not do yet; cut the stage without "
+                                "sequence parallelism, or exchange by all-reduce",
+                                uses.front().stage, parameter.name));
         return {};
     }
 
@@ -92,6 +124,7 @@ private:
 
     const std::vector<const StageHoldings *> &m_stages;
     TeamSets &m_sets;
+    const plan::Exchange &m_exchange;
     std::vector<const std::string *> m_names; ///< in the order of first appearance
     std::unordered_map<std::string, std::vector<Use>> m_uses;
     std::vector<SharedParameter> m_shared;
@@ -110,7 +143,8 @@ void finish(Bucket &bucket, const Team &team, int states)
 {
     if (bucket.zero > 0)
         bucket.elements = roundUp(bucket.elements, kFlatAlignment * static_cast<std::int64_t>(team.size()));
-    for (auto *offsets : {&bucket.parameters, &bucket.copies, &bucket.gradients, &bucket.sums})
+    for (auto *offsets :
+         {&bucket.parameters, &bucket.copies, &bucket.gradients, &bucket.sums, &bucket.averages, &bucket.snapshots})
         offsets->assign(team.ranks.size(), -1);
     bucket.states.assign(static_cast<std::size_t>(states), std::vector<std::int64_t>(team.ranks.size(), -1));
 }
@@ -179,9 +213,10 @@ Shard common(Shard a, Shard b)
 
 } // namespace
 
-Result<std::vector<SharedParameter>> shareParameters(const std::vector<const StageHoldings *> &stages, TeamSets &sets)
+Result<std::vector<SharedParameter>> shareParameters(const std::vector<const StageHoldings *> &stages, TeamSets &sets,
+                                                     const plan::Exchange &exchange)
 {
-    return Sharing(stages, sets).find();
+    return Sharing(stages, sets, exchange).find();
 }
 
 void makeBuckets(const std::vector<SharedParameter> &parameters, const FoldedTeams &teams, const plan::Plan &plan,
@@ -229,7 +264,7 @@ Shard shardOf(const Program &program, const Bucket &bucket, std::size_t position
     return {static_cast<std::int64_t>(position) * each, each};
 }
 
-PersistentLayout layoutPersistent(const std::vector<const StageHoldings *> &stages, RankId rank, int states,
+PersistentLayout layoutPersistent(const std::vector<const StageHoldings *> &stages, RankId rank, const plan::Plan &plan,
                                   Program &program)
 {
     PersistentLayout layout;
@@ -259,10 +294,18 @@ PersistentLayout layoutPersistent(const std::vector<const StageHoldings *> &stag
         if (bucket.zero == 1)
             bucket.sums[at] = place(shardOf(program, bucket, at, 1).count * graph::sizeOf(graph::DType::F32));
     });
-    for (std::size_t s = 0; s < static_cast<std::size_t>(states); ++s)
+    const auto states = static_cast<std::size_t>(plan.optimizer.rule.footprint().states);
+    for (std::size_t s = 0; s < states; ++s)
         each([&](Bucket &bucket, std::size_t at) {
             bucket.states[s][at] = place(shardOf(program, bucket, at, 1).count * graph::sizeOf(graph::DType::F32));
         });
+    each([&](Bucket &bucket, std::size_t at) {
+        if (!bucket.isAveraged() || program.team(bucket.team).size() < 2)
+            return;
+        bucket.averages[at] = place(bucket.bytes());
+        if (plan.exchange.averaging.merge == plan::Merge::Corrected)
+            bucket.snapshots[at] = place(bucket.bytes());
+    });
     for (const StageHoldings *stage : stages) {
         layout.others.emplace_back();
         for (const HeldTensor &other : stage->others)
@@ -304,7 +347,11 @@ Held heldEntry(const Program &program, const Bucket &bucket, const Bucket::Entry
                                      : offset(bucket.gradients[position], own.begin, gradients, 4);
     for (const std::vector<std::int64_t> &state : bucket.states)
         held.states.push_back(offset(state[position], own.begin, updated, 4));
-    held.saves = bucket.zero > 0 || position == 0;
+    if (bucket.averages[position] >= 0)
+        held.average = offset(bucket.averages[position], own.begin, updated, 4);
+    if (bucket.snapshots[position] >= 0)
+        held.snapshot = offset(bucket.snapshots[position], own.begin, updated, 4);
+    held.saves = bucket.zero > 0 || position == 0 || bucket.averages[position] >= 0;
     return held;
 }
 
@@ -326,6 +373,10 @@ std::vector<Held> heldBy(const StageHoldings &stage, RankId rank, const std::vec
             Held held = heldEntry(program, bucket, entry, position);
             held.sizes = parameter.sizes;
             held.region = sharding::regionOf(parameter.sizes, parameter.sbp, stage.mesh, device);
+            if (held.average >= 0) {
+                held.replicas = stage.mesh.sizes.front();
+                held.replica = device / (stage.mesh.devices() / held.replicas);
+            }
             if (!parameter.trains)
                 held.gradient = -1;
             // Teams that hold the same part, because it is not summed over what they differ in, save it once.

@@ -56,8 +56,11 @@ struct SharedParameter {
 };
 
 /// Every parameter, in the order of first appearance. One that several stages use belongs to the ranks of all, once to
-/// each; it is sharded up to ZeRO 1. Error: Unsupported, if those stages cut it differently.
-Result<std::vector<SharedParameter>> shareParameters(const std::vector<const StageHoldings *> &stages, TeamSets &sets);
+/// each; it is sharded up to ZeRO 1. Errors: Unsupported, if those stages cut it differently, or if @p exchange
+/// averages a parameter whose gradients are summed over more than the replicas: over stages, or over the devices of a
+/// replica.
+Result<std::vector<SharedParameter>> shareParameters(const std::vector<const StageHoldings *> &stages, TeamSets &sets,
+                                                     const plan::Exchange &exchange);
 
 /// Groups parameters that the same teams exchange, in one group of @p plan's exchange; with ZeRO 2 and 3 also by layer,
 /// as that is what is gathered at a time; without ZeRO into buckets of about Plan::bucketBytes (0: one) in the order in
@@ -83,7 +86,7 @@ struct PersistentLayout {
 };
 /// Lays out what @p rank, which runs @p stages, holds and notes in its buckets where. A parameter that several of them
 /// use lies there once.
-PersistentLayout layoutPersistent(const std::vector<const StageHoldings *> &stages, RankId rank, int states,
+PersistentLayout layoutPersistent(const std::vector<const StageHoldings *> &stages, RankId rank, const plan::Plan &plan,
                                   Program &program);
 
 /// The rank's share of the parameters of @p buckets, all of this stage, and of its states and constants, once laid out

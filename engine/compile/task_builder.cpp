@@ -35,7 +35,7 @@ public:
         : m_all(all),
           m_program(all.program),
           m_lanes(boundaryLanes(*all.subject.cluster)),
-          m_draft{partsOfStages(all), std::vector<SiteTasks>(all.sites.size()), {}, {}, {}, {}, {}},
+          m_draft{partsOfStages(all), std::vector<SiteTasks>(all.sites.size()), {}, {}, {}, {}, {}, {}},
           m_times(all, m_draft.parts)
     {
     }
@@ -43,6 +43,8 @@ public:
     void build()
     {
         reserve();
+        if (m_all.plan.exchange.averages())
+            spanSteps(m_all.plan.exchange.averaging);
         for (std::size_t site = 0; site < m_all.sites.size(); ++site) {
             addPasses(site);
             addUpdate(site);
@@ -282,7 +284,66 @@ private:
         }
     }
 
-    TaskId addExchange(std::size_t site, cost::Collective collective, BucketId index)
+    /// The steps in which the tasks of local steps run, as places in Program::cadences.
+    struct Cadences {
+        std::int32_t warmup = 0, round = 0, average = 0, merge = 0, agreement = 0;
+    };
+
+    void spanSteps(const plan::DelayedAveraging &averaging)
+    {
+        using program::Cadence;
+        const auto period = static_cast<std::int32_t>(averaging.localSteps);
+        const std::int64_t first = averaging.warmupSteps;
+        const auto phaseOf = [period](std::int64_t step) { return static_cast<std::int32_t>(step % period); };
+        const auto add = [this](const Cadence &cadence) {
+            m_program.cadences.push_back(cadence);
+            return static_cast<std::int32_t>(m_program.cadences.size());
+        };
+        const Cadence round{period, phaseOf(first + period - 1), first, Cadence::kEndless, false};
+        Cadence average = round;
+        average.staysOpen = averaging.delay > 0;
+        if (first > 0)
+            m_cadences.warmup = add({1, 0, 0, first, false});
+        m_cadences.round = add(round);
+        m_cadences.average = add(average);
+        m_cadences.merge =
+            add({period, phaseOf(averaging.firstMerge()), averaging.firstMerge(), Cadence::kEndless, false});
+        m_cadences.agreement = add({1, 0, 0, Cadence::kEndless, true});
+        m_program.periodSteps = period;
+        m_program.steadyFrom = (first + averaging.delay + period - 1) / period * period;
+        m_program.openSteps = static_cast<std::int32_t>(std::max<std::int64_t>(1, averaging.delay));
+    }
+
+    TaskId runs(TaskId task, std::int32_t cadence)
+    {
+        m_program.tasks[task.index()].cadence = cadence;
+        return task;
+    }
+
+    /// Snapshot, average and merge of a bucket, and its sum of gradients while the training warms up.
+    void addAveraging(std::size_t at, BucketId index)
+    {
+        const plan::DelayedAveraging &averaging = m_all.plan.exchange.averaging;
+        const std::int64_t bytes = m_program.bucket(index).bytes();
+        const bool keepsOwn = averaging.merge == plan::Merge::Corrected;
+        const int copied = keepsOwn ? 4 : 2; // tensors read or written, that of the sum, which is cleared, twice
+        const int merged = keepsOwn ? 5 : 4;
+        SiteTasks &tasks = m_draft.sites[at];
+        if (m_cadences.warmup > 0)
+            tasks.exchange.push_back(runs(addExchange(at, cost::Collective::AllReduce, index), m_cadences.warmup));
+        const RankSite &site = m_all.sites[at];
+        Averaging made;
+        made.snapshot = add(at, Lane::Compute, -1, m_times.streams(site, bytes, copied), program::Snapshot{index});
+        made.average = addExchange(at, cost::Collective::AllReduce, index, true);
+        made.merge = add(at, Lane::Compute, -1, m_times.streams(site, bytes, merged),
+                         program::Merge{index, averaging.merge, averaging.localWeight});
+        runs(made.snapshot, m_cadences.round);
+        runs(made.average, m_cadences.average);
+        runs(made.merge, m_cadences.merge);
+        tasks.averaging.push_back(made);
+    }
+
+    TaskId addExchange(std::size_t site, cost::Collective collective, BucketId index, bool averages = false)
     {
         const Bucket &bucket = m_program.bucket(index);
         const bool gathers = collective == cost::Collective::AllGather;
@@ -291,7 +352,7 @@ private:
         const std::int64_t sent =
             m_times.sentBytes(collective, bucket.team, bytes, at.rank, gathers ? bucket.type : graph::DType::F32);
         return add(site, Lane::Collective, -1, m_times.exchange(at.stage, collective, bucket.team, bytes),
-                   program::Exchange{bucket.policy, collective, index, bucket.team, sent});
+                   program::Exchange{bucket.policy, collective, index, bucket.team, sent, averages});
     }
 
     void addUpdate(std::size_t at)
@@ -305,15 +366,18 @@ private:
             const Bucket &bucket = m_program.bucket(index);
             const auto members = static_cast<std::int64_t>(m_program.team(bucket.team).size());
             bytes += bucket.zero > 0 ? bucket.bytes() / members : bucket.bytes();
-            if (members > 1 && bucket.zero < 2)
+            if (members > 1 && bucket.isAveraged())
+                addAveraging(at, index);
+            else if (members > 1 && bucket.zero < 2)
                 tasks.exchange.push_back(
                     addExchange(at, bucket.zero == 0 ? Collective::AllReduce : Collective::ReduceScatter, index));
         }
         if (bytes == 0)
             return;
         for (int phase = 0; phase < m_all.plan.optimizer.rule.formula().phases(); ++phase)
-            tasks.updates.push_back(add(at, Lane::Compute, -1, m_times.update(site, bytes, phase),
-                                        program::Update{static_cast<std::int8_t>(phase)}));
+            tasks.updates.push_back(
+                add(at, Lane::Compute, -1, m_times.update(site, bytes, phase),
+                    program::Update{static_cast<std::int8_t>(phase), m_all.plan.exchange.averaging.warmupSteps}));
         for (const BucketId index : mine) {
             const Bucket &bucket = m_program.bucket(index);
             if (bucket.zero == 1 || bucket.zero == 2)
@@ -332,6 +396,7 @@ private:
                 task.rank = RankId(static_cast<std::int64_t>(r));
                 task.duration = m_times.agreement(bytes);
                 task.payload = Agreement{subject};
+                task.cadence = m_cadences.agreement; // no step waits for it
                 made.push_back(append(task));
             }
         };
@@ -350,6 +415,7 @@ private:
     BoundaryLanes m_lanes;
     TaskDraft m_draft;
     TaskTimes m_times;
+    Cadences m_cadences;
     std::map<std::vector<program::Effect>, Range> m_effects;
     std::vector<TaskId> m_made; ///< of the pass that is being made
 };

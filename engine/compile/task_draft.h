@@ -28,15 +28,21 @@ struct PassTasks {
     }
 };
 
+/// The tasks that average a bucket's parameters (plan::DelayedAveraging).
+struct Averaging {
+    TaskId snapshot, average, merge;
+};
+
 /// The tasks of one body, by kind.
 struct SiteTasks {
     std::vector<PassTasks> forward, recompute, backward,
         weights; ///< per micro-batch; empty where the stage has no such pass
     std::vector<TaskId> receiveActivation, sendActivation, receiveGradient, sendGradient;
-    std::vector<TaskId> lastParts; ///< of the last pass that makes gradients of parameters, runs and boxing
-    std::vector<TaskId> exchange;  ///< of gradients, before the optimizer
-    std::vector<TaskId> restore;   ///< of parameters, behind it
-    std::vector<TaskId> updates;   ///< per phase; empty: the body updates nothing
+    std::vector<TaskId> lastParts;    ///< of the last pass that makes gradients of parameters, runs and boxing
+    std::vector<TaskId> exchange;     ///< of gradients, before the optimizer
+    std::vector<Averaging> averaging; ///< of parameters, per bucket
+    std::vector<TaskId> restore;      ///< of parameters, behind it
+    std::vector<TaskId> updates;      ///< per phase; empty: the body updates nothing
 };
 
 /// What is known of a program's tasks while they are made, beyond what stays in it: task_builder.cpp makes them,
@@ -49,6 +55,7 @@ struct TaskDraft {
     std::vector<std::pair<BoxingKey, TaskId>> boxing;
     std::vector<TaskId> agreeOnStep, agreeOnNorm, agreeOnUpdate; ///< per rank; empty: nothing to agree on
     std::vector<std::pair<TaskId, TaskId>> edges;                ///< (task, the one that it waits for)
+    std::vector<std::pair<TaskId, program::Dependency>> carried; ///< those on tasks of earlier steps
 
     void depend(TaskId task, TaskId on)
     {

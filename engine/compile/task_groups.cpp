@@ -33,13 +33,16 @@ public:
     {
         std::vector<std::vector<TaskId>> perBucket(m_program.buckets.size());
         auto restores = perBucket;
+        auto averages = perBucket;
         for (const SiteTasks &tasks : m_draft.sites) {
             for (const TaskId id : tasks.exchange)
                 perBucket[bucketOf(id)].push_back(id);
             for (const TaskId id : tasks.restore)
                 restores[bucketOf(id)].push_back(id);
+            for (const Averaging &each : tasks.averaging)
+                averages[bucketOf(each.average)].push_back(each.average);
         }
-        for (const auto *exchanges : {&perBucket, &restores})
+        for (const auto *exchanges : {&perBucket, &restores, &averages})
             for (const auto &bucket : *exchanges)
                 addGroup(bucket);
     }

@@ -64,9 +64,38 @@ public:
             for (const TaskId restore : t.restore)
                 m_draft.depend(restore, t.updates.back());
         }
+        if (m_all.plan.exchange.averages())
+            connectAverages(rank);
         if (!m_draft.agreeOnUpdate.empty())
             connectPhases(rank, m_draft.agreeOnUpdate[id.index()], norm.valid() ? norm : lastPass);
         m_draft.depend(m_draft.agreeOnStep[id.index()], lastForward(rank));
+    }
+
+    /// Behind the rank's updates: what was averaged is merged before the next snapshot. Without a delay the merge is
+    /// that of the step's own snapshot.
+    void connectAverages(Rank &rank)
+    {
+        const auto delay = static_cast<std::int32_t>(m_all.plan.exchange.averaging.delay);
+        std::vector<TaskId> snapshots, merges;
+        for (const BodyId b : rank.bodies) {
+            const SiteTasks &t = m_draft.sites[b.index()];
+            for (const Averaging &each : t.averaging) {
+                m_draft.depend(each.snapshot, t.updates.back());
+                m_draft.depend(each.average, each.snapshot);
+                m_draft.depend(each.merge, t.updates.back());
+                if (delay == 0)
+                    m_draft.depend(each.merge, each.average);
+                else {
+                    m_draft.carried.push_back({each.merge, {each.average, delay}});
+                    m_draft.depend(each.snapshot, each.merge);
+                }
+                snapshots.push_back(each.snapshot);
+                merges.push_back(each.merge);
+            }
+        }
+        std::vector<TaskId> &order = rank.computeOrder();
+        for (const auto *tasks : {delay > 0 ? &merges : &snapshots, delay > 0 ? &snapshots : &merges})
+            order.insert(order.end(), tasks->begin(), tasks->end());
     }
 
     /// The second phase of every update waits for @p agreement on what the first ones have found, which a rank without
@@ -91,12 +120,16 @@ public:
         std::vector<std::int32_t> next(m_program.tasks.size() + 1, 0);
         for (const auto &[task, on] : m_draft.edges)
             ++next[task.index() + 1];
+        for (const auto &[task, on] : m_draft.carried)
+            ++next[task.index() + 1];
         std::partial_sum(next.begin(), next.end(), next.begin());
         for (std::size_t t = 0; t < m_program.tasks.size(); ++t)
             m_program.tasks[t].dependencies = {next[t], next[t + 1]};
-        m_program.dependencies.resize(m_draft.edges.size());
+        m_program.dependencies.resize(m_draft.edges.size() + m_draft.carried.size());
         for (const auto &[task, on] : m_draft.edges)
             m_program.dependencies[static_cast<std::size_t>(next[task.index()]++)] = {on};
+        for (const auto &[task, on] : m_draft.carried)
+            m_program.dependencies[static_cast<std::size_t>(next[task.index()]++)] = on;
         const auto dependencies = m_program.dependencies.begin();
         for (const Task &task : m_program.tasks)
             if (task.dependencies.last - task.dependencies.first > 1)

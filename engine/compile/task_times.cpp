@@ -156,6 +156,12 @@ Seconds TaskTimes::update(const RankSite &site, std::int64_t bytes, int phase) c
     return formula.phases() == 1 ? whole : whole * (static_cast<double>(formula.streams(phase)) / all);
 }
 
+Seconds TaskTimes::streams(const RankSite &site, std::int64_t bytes, int tensors) const
+{
+    const int all = m_all.plan.optimizer.rule.footprint().streams;
+    return m_costs.optimizerStep(Bytes(bytes), all, typeOf(site)) * (static_cast<double>(tensors) / all);
+}
+
 std::int64_t TaskTimes::sentBytes(cost::Collective kind, TeamId team, std::int64_t whole, RankId rank,
                                   graph::DType type) const
 {

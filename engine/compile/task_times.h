@@ -52,6 +52,9 @@ public:
     /// A phase of the optimizer's step on parameters of @p bytes.
     [[nodiscard]] Seconds update(const RankSite &site, std::int64_t bytes, int phase) const;
 
+    /// Reading or writing @p tensors tensors of @p bytes, as the optimizer's step does it.
+    [[nodiscard]] Seconds streams(const RankSite &site, std::int64_t bytes, int tensors) const;
+
     /// What @p rank sends in a collective, as the executor's do.
     [[nodiscard]] std::int64_t sentBytes(cost::Collective kind, TeamId team, std::int64_t whole, RankId rank,
                                          graph::DType type) const;

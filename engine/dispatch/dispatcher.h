@@ -70,7 +70,8 @@ public:
     [[nodiscard]] std::span<const TaskId> members(Unit unit) const;
     /// True if tasks of @p unit wait for others that have not ended.
     [[nodiscard]] bool isBlocked(Unit unit) const;
-    [[nodiscard]] Unit units() const { return static_cast<Unit>(m_missing.size()); }
+    /// Of all steps that may be under way at once.
+    [[nodiscard]] Unit units() const { return m_perStep * static_cast<Unit>(m_window); }
 
 private:
     /// A unit that is ready, with the key that it is sorted by.

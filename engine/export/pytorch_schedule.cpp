@@ -167,6 +167,9 @@ private:
 
 Result<std::string> pytorchScheduleCsv(const program::Program &program)
 {
+    if (program.spansSteps())
+        return unsupported(
+            "replicas average their parameters, which PyTorch's schedules do not; exchange by all-reduce");
     auto lines = linesOf(program);
     if (!lines)
         return lines.error();

@@ -215,6 +215,10 @@ bool isPadded(const graph::Graph &graph, const Pins &pins)
 Result<Uniform> uniformOf(const plan::Document &document, const std::string &target)
 {
     const Plan &plan = document.plan;
+    if (plan.exchange.averages())
+        return unsupported(
+            fmt::format("replicas average their parameters ({}), which {} does not; exchange by all-reduce",
+                        plan::textOf(plan.exchange), target));
     if (Status equal = checkEqualStages(plan, target); !equal)
         return equal.error();
     const auto groups = plan::stageGroups(plan);

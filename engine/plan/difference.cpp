@@ -117,7 +117,7 @@ std::string groupsText(const std::vector<ParameterGroup> &groups)
 
 std::string exchangeText(const Exchange &exchange)
 {
-    std::string text = name(exchange.policy);
+    std::string text = textOf(exchange);
     for (const ExchangeGroup &group : exchange.groups)
         text += fmt::format(", {}: {}", group.match, name(group.policy));
     return text;

@@ -10,8 +10,8 @@
 
 namespace planloom::plan {
 
-/// How replicas combine the gradients of a parameter; a row of kExchangePolicies.
-enum class ExchangePolicy : std::uint8_t { AllReduce };
+/// How replicas combine what they learn of a parameter; a row of kExchangePolicies.
+enum class ExchangePolicy : std::uint8_t { AllReduce, DelayedAveraging };
 
 struct ExchangePolicyRow {
     ExchangePolicy policy;
@@ -20,6 +20,8 @@ struct ExchangePolicyRow {
 };
 inline constexpr ExchangePolicyRow kExchangePolicies[] = {
     {ExchangePolicy::AllReduce, "all-reduce", "summed over replicas in buckets, each when its last gradient is ready"},
+    {ExchangePolicy::DelayedAveraging, "dasgd",
+     "replicas step on gradients of their own; every few steps their parameters are averaged, merged steps later"},
 };
 
 /// "unknown" for a value without a row.
@@ -27,16 +29,50 @@ const char *name(ExchangePolicy policy);
 /// Error: BadInput that lists the names.
 Result<ExchangePolicy> findExchangePolicy(std::string_view name);
 
+/// How a replica takes up an average a of snapshots s, with local weight x; w is the parameter by then.
+enum class Merge : std::uint8_t {
+    Convex,    ///< w = x w + (1 - x) a: what was learned since the snapshot counts x only
+    Corrected, ///< w = w + (1 - x)(a - s): keeps the steps made since the snapshot
+};
+const char *name(Merge merge); ///< "convex", "corrected"
+/// Error: BadInput that lists the names.
+Result<Merge> findMerge(std::string_view name);
+
+/// Local steps with delayed averaging (Zhou et al., DaSGD, arXiv 2006.00441, 2020). Rounds of `localSteps` steps begin
+/// behind the warm-up, whose steps sum up gradients; at the end of a round each replica takes a snapshot, and the
+/// average of all snapshots, weighted by the replicas' shares of samples, is merged `delay` steps later. Delay 0 is
+/// local SGD.
+struct DelayedAveraging {
+    std::int64_t localSteps = 4;
+    std::int64_t delay = 1;    ///< steps, 0 to localSteps
+    double localWeight = 0.25; ///< 0 to below 1
+    Merge merge = Merge::Corrected;
+    std::int64_t warmupSteps = 0;
+
+    /// The step (from 0) in which the first average is merged.
+    [[nodiscard]] std::int64_t firstMerge() const { return warmupSteps + localSteps - 1 + delay; }
+    /// The share of local steps' progress that the merges keep, for small learning rates.
+    [[nodiscard]] double effectiveShare() const
+    {
+        return merge == Merge::Corrected
+            ? 1
+            : 1 - (1 - localWeight) * static_cast<double>(delay) / static_cast<double>(localSteps);
+    }
+    friend bool operator==(const DelayedAveraging &, const DelayedAveraging &) = default;
+};
+
 /// Parameters with a policy of their own. They share no bucket with others.
 struct ExchangeGroup {
     std::string match; ///< a name, a pattern with `*`, or "rank<2", as in ParameterGroup
     ExchangePolicy policy = ExchangePolicy::AllReduce;
+    friend bool operator==(const ExchangeGroup &, const ExchangeGroup &) = default;
 };
 
-/// The gradients' exchange between replicas.
+/// The exchange between replicas.
 struct Exchange {
     ExchangePolicy policy = ExchangePolicy::AllReduce; ///< of parameters that no group matches
     std::vector<ExchangeGroup> groups;                 ///< the first that matches a parameter counts
+    DelayedAveraging averaging;                        ///< of all parameters whose policy is that
 
     /// Of a parameter with @p rank axes: 0 in no group, else the group's place, from 1.
     [[nodiscard]] std::size_t groupOf(std::string_view parameter, std::size_t rank) const;
@@ -44,6 +80,16 @@ struct Exchange {
     {
         return group == 0 ? policy : groups[group - 1].policy;
     }
+    /// True if any parameters are averaged.
+    [[nodiscard]] bool averages() const;
 };
+
+/// "dasgd,local_steps=4,delay=2,local_weight=0.25,merge=corrected,warmup_steps=0": the policy and its settings, without
+/// groups.
+std::string textOf(const Exchange &exchange);
+/// The reverse; settings that are left out have their default. Error: BadInput that names the setting and the fix.
+Result<Exchange> exchangeFromText(std::string_view text);
+/// Error: BadInput, if a setting is out of its range.
+Status check(const DelayedAveraging &averaging);
 
 } // namespace planloom::plan

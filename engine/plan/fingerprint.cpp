@@ -32,7 +32,7 @@ std::string scheduleKey(const Plan &plan)
 
 std::string exchangeKey(const Exchange &exchange)
 {
-    std::string text = name(exchange.policy);
+    std::string text = textOf(exchange);
     for (const ExchangeGroup &group : exchange.groups)
         text += fmt::format(" {}={}", group.match, name(group.policy));
     return text;

@@ -382,6 +382,20 @@ PlannerInfo plannerFrom(JsonReader reader)
     return planner;
 }
 
+void averagingFrom(JsonReader &reader, DelayedAveraging &averaging)
+{
+    constexpr std::int64_t kMost = std::int64_t{1} << 40; // validate() knows the ranges
+    averaging.localSteps = reader.integerOr("local_steps", averaging.localSteps, 0, kMost);
+    averaging.delay = reader.integerOr("delay", averaging.delay, 0, kMost);
+    averaging.localWeight = reader.number("local_weight", averaging.localWeight);
+    averaging.warmupSteps = reader.integerOr("warmup_steps", averaging.warmupSteps, 0, kMost);
+    const auto merge = findMerge(reader.text("merge", name(averaging.merge)));
+    if (!merge)
+        reader.fail("merge", merge.error().message);
+    else
+        averaging.merge = *merge;
+}
+
 void exchangeFrom(JsonReader reader, Plan &plan)
 {
     const auto policyOf = [](JsonReader &from) {
@@ -394,7 +408,18 @@ void exchangeFrom(JsonReader reader, Plan &plan)
     reader.each("groups", [&](JsonReader &entry) {
         plan.exchange.groups.push_back({entry.text("match"), policyOf(entry)});
     });
+    if (plan.exchange.averages())
+        averagingFrom(reader, plan.exchange.averaging);
     plan.bucketBytes = reader.integerOr("bucket_bytes", Plan::kBucketBytes, 0, std::int64_t{1} << 40);
+}
+
+void averagingToJson(const DelayedAveraging &averaging, json &exchange)
+{
+    exchange["local_steps"] = averaging.localSteps;
+    exchange["delay"] = averaging.delay;
+    exchange["local_weight"] = averaging.localWeight;
+    exchange["merge"] = name(averaging.merge);
+    exchange["warmup_steps"] = averaging.warmupSteps;
 }
 
 json exchangeToJson(const Plan &plan)
@@ -402,6 +427,8 @@ json exchangeToJson(const Plan &plan)
     json exchange = {{"kind", name(plan.exchange.policy)}};
     for (const ExchangeGroup &group : plan.exchange.groups)
         exchange["groups"].push_back({{"match", group.match}, {"kind", name(group.policy)}});
+    if (plan.exchange.averages())
+        averagingToJson(plan.exchange.averaging, exchange);
     if (plan.bucketBytes != Plan::kBucketBytes)
         exchange["bucket_bytes"] = plan.bucketBytes;
     return exchange;

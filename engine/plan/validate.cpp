@@ -429,6 +429,36 @@ Status checkExchange(const Exchange &exchange, const graph::Graph &graph)
                 "exchange group \"{}\" matches no parameter of model {}; give a name, a pattern with *, or rank<N",
                 group.match, graph.name()));
     }
+    return exchange.averages() ? check(exchange.averaging) : Status();
+}
+
+/// What local steps need: replicas that are whole models, each with an update that looks at nothing of the others.
+Status checkAveraged(const Plan &plan)
+{
+    const Stage &first = plan.stages.front();
+    if (first.replicas() < 2)
+        return badInput("exchange dasgd averages over replicas, and stage 0 has one; give every stage at least two, or "
+                        "exchange by all-reduce");
+    for (std::size_t s = 0; s < plan.stages.size(); ++s) {
+        const Stage &stage = plan.stages[s];
+        if (stage.replicas() != first.replicas() || stage.replicaShares != first.replicaShares)
+            return badInput(
+                fmt::format("exchange dasgd needs the same replicas in every stage, each with the same share "
+                            "of the samples: stage {} has {}, stage 0 has {}",
+                            s, stage.replicas(), first.replicas()));
+        if (stage.zero > 0)
+            return badInput(fmt::format("stage {} has ZeRO {}, which updates a shard of summed gradients on each "
+                                        "replica; exchange dasgd needs ZeRO 0",
+                                        s, stage.zero));
+    }
+    if (plan.optimizer.clipNorm > 0)
+        return badInput(
+            "gradients are clipped by their norm over all replicas, which exchange dasgd never sums up; set "
+            "clip_norm to 0");
+    if (plan.optimizer.rule.formula().norms > 0)
+        return badInput(fmt::format("update rule {} takes norms over all ranks, whose parameters differ under exchange "
+                                    "dasgd; use one without norms, such as sgd or adamw",
+                                    plan.optimizer.rule.name()));
     return {};
 }
 
@@ -510,6 +540,10 @@ Status validate(const Plan &plan, const Subject &subject, Field &field)
     field = {"optimizer"};
     if (Status status = checkOptimizer(plan.optimizer); !status)
         return status;
+    field = {"exchange"};
+    if (Status status = plan.exchange.averages() ? checkAveraged(plan) : Status(); !status)
+        return status;
+    field = {"optimizer"};
     return checkGroups(plan.optimizer, *subject.graph);
 }
 

@@ -176,6 +176,7 @@ trace::Kind Task::kind() const
                             [](const Copy &) { return Kind::Receive; },
                             [](const Boxing &boxing) { return kindOf(boxing.collective); },
                             [](const Exchange &exchange) { return kindOf(exchange.collective); },
+                            [](const Snapshot &) { return Kind::Snapshot; }, [](const Merge &) { return Kind::Merge; },
                             [](const Update &) { return Kind::Optimizer; },
                             [](const Agreement &) { return Kind::Agreement; }},
                       payload);
@@ -215,8 +216,12 @@ std::string idOf(const Task &task)
                             << boxing.number;
                      },
                      [&](const Exchange &exchange) {
-                         id << letters(exchange.collective) << ".b" << exchange.bucket.value;
+                         const bool warmsUp =
+                             exchange.policy == plan::ExchangePolicy::DelayedAveraging && !exchange.averages;
+                         id << (warmsUp ? "GR" : letters(exchange.collective)) << ".b" << exchange.bucket.value;
                      },
+                     [&](const Snapshot &snapshot) { id << "SN.b" << snapshot.bucket.value; },
+                     [&](const Merge &merge) { id << "M.b" << merge.bucket.value; },
                      [&](const Update &update) {
                          id << "O";
                          if (update.phase > 0)

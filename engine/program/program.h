@@ -69,6 +69,10 @@ struct Held {
     std::int64_t updateCount = 0;
     std::int64_t gradient = -1;       ///< arena offset of the accumulator of element updateBegin; -1: it does not train
     std::vector<std::int64_t> states; ///< of the update rule: arena offsets of element updateBegin
+    std::int64_t average = -1;  ///< of the copy of element updateBegin that is averaged (delayed averaging); -1: none
+    std::int64_t snapshot = -1; ///< of the one that stays as it was taken
+    std::int32_t replica = 0;   ///< of the stage, where each of its `replicas` has a parameter of its own
+    std::int32_t replicas = 0;  ///< 0: they are alike
     bool saves = true;
 };
 
@@ -128,7 +132,12 @@ struct Bucket {
     std::vector<std::int64_t> copies;     ///< per member: of the bfloat16 copies, -1: none
     std::vector<std::int64_t> gradients;  ///< per member: of the accumulators
     std::vector<std::int64_t> sums;       ///< per member, at level 1: of the sum of its shard of the accumulators
-    std::vector<std::vector<std::int64_t>> states;                    ///< of the update rule, per member
+    std::vector<std::vector<std::int64_t>> states; ///< of the update rule, per member
+    /// Delayed averaging, per member: of the copy that is averaged in place, and of one that stays as it was taken
+    /// (plan::Merge::Corrected). -1: none.
+    std::vector<std::int64_t> averages;
+    std::vector<std::int64_t> snapshots;
+    [[nodiscard]] bool isAveraged() const { return policy == plan::ExchangePolicy::DelayedAveraging; }
     [[nodiscard]] std::int64_t bytes() const { return elements * 4; } ///< of the gradients
 };
 
@@ -195,6 +204,14 @@ struct Program {
     {
         return task.cadence != 0 && cadences[static_cast<std::size_t>(task.cadence - 1)].staysOpen;
     }
+    /// The part of the steps in which it runs, in the long run: 1, 1/period, or 0 for what ends some time.
+    [[nodiscard]] double shareOfSteps(const Task &task) const
+    {
+        if (task.cadence == 0)
+            return 1;
+        const Cadence &cadence = cadences[static_cast<std::size_t>(task.cadence - 1)];
+        return cadence.last < Cadence::kEndless ? 0 : 1.0 / cadence.period;
+    }
     [[nodiscard]] std::span<const Dependency> dependenciesOf(const Task &task) const;
     [[nodiscard]] std::span<const Effect> effectsOf(const Task &task) const;
     [[nodiscard]] std::span<const TaskId> membersOf(GroupId group) const;
@@ -205,7 +222,9 @@ struct Program {
 /// "s1.F.m3": stage, then F(orward) B(ackward) W(eight gradient) R(ecompute) SF/RF (send/receive activation) SB/RB
 /// (send/receive gradient) O(ptimizer), then the micro-batch, then the part from the second on ("s1.F.m3.2"). Boxing is
 /// named after its pass and numbered within: "s1.F.m3.AG2", with AR (all-reduce) AG (all-gather) RS (reduce-scatter) AA
-/// (all-to-all). Exchanges have their bucket: "s1.AR.b0"; a second phase of the update is "s1.O.1". Agreements of all
+/// (all-to-all). Exchanges have their bucket: "s1.AR.b0"; where parameters are averaged that is the
+/// average, between their snapshot "s1.SN.b0" and their merge "s1.M.b0", and the warm-up's sum of gradients is
+/// "s1.GR.b0". A second phase of the update is "s1.O.1". Agreements of all
 /// ranks have no stage: "A.step", "A.norm", "A.update".
 std::string idOf(const Task &task);
 /// The tables as traces carry them: tasks in task order, ranks with @p cluster's names.

@@ -88,19 +88,36 @@ struct Boxing {
     std::int64_t bytes = 0; ///< that this rank sends
 };
 
-/// Gradients of a bucket before the update (all-reduce, reduce-scatter), or its parameters behind it (all-gather).
+/// Gradients of a bucket before the update (all-reduce, reduce-scatter), or its parameters behind it (all-gather), or
+/// their snapshots, in place (delayed averaging).
 struct Exchange {
     plan::ExchangePolicy policy = plan::ExchangePolicy::AllReduce; ///< that the bucket's parameters have
     cost::Collective collective = cost::Collective::AllReduce;
     BucketId bucket;
     TeamId team;
     std::int64_t bytes = 0; ///< that this rank sends
+    bool averages = false;  ///< of snapshots; else of gradients or of what they update
+};
+
+/// The parameters of a bucket are copied for the exchange that averages them (plan::DelayedAveraging).
+struct Snapshot {
+    BucketId bucket;
+};
+
+/// The average of a bucket's snapshots is merged into its parameters.
+struct Merge {
+    BucketId bucket;
+    plan::Merge rule = plan::Merge::Corrected;
+    double localWeight = 0;
 };
 
 /// The optimizer's step on all parameters that the body updates, or a phase of it: two where the update rule has norms
 /// (update::Formula).
 struct Update {
     std::int8_t phase = 0;
+    /// In steps before this one the gradients of averaged parameters are summed over the replicas, too; from it on they
+    /// are those of the replica's own samples.
+    std::int64_t sumsBefore = 0;
 };
 
 /// A few numbers that all ranks sum up.
@@ -113,7 +130,7 @@ struct Agreement {
     Subject subject = Subject::Step;
 };
 
-using Payload = std::variant<Compute, Transfer, Copy, Boxing, Exchange, Update, Agreement>;
+using Payload = std::variant<Compute, Transfer, Copy, Boxing, Exchange, Snapshot, Merge, Update, Agreement>;
 
 /// A task's use of the slot of its micro-batch in one area of one body. Taken when the task starts and given back when
 /// it ends; a buffer that is read was written by a task that this one depends on.

@@ -32,6 +32,8 @@ constexpr KindRow kKinds[] = {
     {Kind::AllToAll, "all-to-all", Work::Communication, "purple", "plain", "collectives"},
     {Kind::WeightGradient, "weight-gradient", Work::Compute, "orange", "points", "weight gradient"},
     {Kind::Agreement, "agreement", Work::Host, "grey", "plain", "agreement"},
+    {Kind::Snapshot, "snapshot", Work::Update, "vermilion", "points", "snapshot, merge"},
+    {Kind::Merge, "merge", Work::Update, "vermilion", "points", "snapshot, merge"},
 };
 
 consteval bool inOrder()

@@ -32,7 +32,9 @@ enum class Kind : std::uint8_t {
     ReduceScatter,
     AllToAll,
     WeightGradient,
-    Agreement
+    Agreement,
+    Snapshot, ///< parameters are copied, to be averaged with other replicas'
+    Merge     ///< an average is merged into the parameters
 };
 
 /// A row of the table of kinds. Views draw a kind by its hue and texture, and outline communication.

@@ -5,7 +5,11 @@
 #include "engine/weights/safetensors.h"
 #include "executor/checkpoint/restore.h"
 
+#include <fmt/format.h>
+
+#include <cstdlib>
 #include <set>
+#include <sstream>
 
 namespace planloom::checkpoint {
 namespace {
@@ -24,7 +28,8 @@ std::vector<WholeTensor> tensorsOf(const Manifest &manifest)
     std::set<std::string> seen;
     for (const StoredPiece &stored : manifest.pieces) {
         const Piece &part = stored.what;
-        if ((part.kind != Kind::Parameter && part.kind != Kind::State) || !seen.insert(part.name).second)
+        const bool exported = part.kind == Kind::Parameter || part.kind == Kind::State || part.kind == Kind::Replicas;
+        if (!exported || !seen.insert(part.name).second)
             continue;
         WholeTensor tensor{{part.name, part.kind, part.type, part.shape, wholeRegion(part.shape), 0,
                             wholeElements(part.shape), nullptr, false},
@@ -34,6 +39,50 @@ std::vector<WholeTensor> tensorsOf(const Manifest &manifest)
         tensors.push_back(std::move(tensor));
     }
     return tensors;
+}
+
+/// Per replica, the part that it has in the mean; empty: the checkpoint has one set of parameters.
+std::vector<double> sharesOf(const Manifest &manifest)
+{
+    const auto note = manifest.state.notes.find(kReplicasNote);
+    std::vector<double> shares;
+    if (note == manifest.state.notes.end())
+        return shares;
+    std::istringstream text(note->second);
+    double sum = 0;
+    for (std::string each; std::getline(text, each, ',');) {
+        shares.push_back(std::strtod(each.c_str(), nullptr));
+        sum += shares.back();
+    }
+    for (double &share : shares)
+        share /= sum;
+    return shares;
+}
+
+/// A parameter of which each replica has its own becomes their mean. Error: BadInput, if the shares are of other
+/// replicas.
+Status average(WholeTensor &tensor, const std::vector<double> &shares)
+{
+    if (tensor.piece.kind != Kind::Replicas)
+        return {};
+    const bool fits = tensor.piece.type == DType::F32 && !shares.empty()
+        && tensor.piece.shape.front() == static_cast<std::int64_t>(shares.size());
+    if (!fits)
+        return badInput(fmt::format("the checkpoint has {} replicas of {} and shares of {}", tensor.piece.shape.front(),
+                                    tensor.piece.name, shares.size()));
+    const auto *all = reinterpret_cast<const float *>(tensor.bytes.data());
+    const std::int64_t count = tensor.piece.flatCount / tensor.piece.shape.front();
+    std::vector<std::byte> mean(static_cast<std::size_t>(count) * sizeof(float));
+    for (std::int64_t i = 0; i < count; ++i) {
+        double sum = 0;
+        for (std::size_t replica = 0; replica < shares.size(); ++replica)
+            sum += shares[replica] * static_cast<double>(all[static_cast<std::int64_t>(replica) * count + i]);
+        reinterpret_cast<float *>(mean.data())[i] = static_cast<float>(sum);
+    }
+    tensor.bytes = std::move(mean);
+    tensor.piece.shape.erase(tensor.piece.shape.begin());
+    tensor.piece.flatCount = count;
+    return {};
 }
 
 void convertTo(DType type, WholeTensor &tensor)
@@ -57,7 +106,10 @@ Status exportWeights(const Manifest &manifest, const std::string &path, DType ty
     if (const Status read = restore(manifest, pieces); !read)
         return read;
     std::vector<weights::TensorToWrite> out;
+    const std::vector<double> shares = sharesOf(manifest);
     for (WholeTensor &tensor : tensors) {
+        if (const Status averaged = average(tensor, shares); !averaged)
+            return averaged;
         convertTo(type, tensor);
         out.push_back({tensor.piece.name, tensor.piece.type, tensor.piece.shape, tensor.bytes});
     }

@@ -49,6 +49,10 @@ struct Manifest {
     std::vector<StoredPiece> pieces;
 };
 
+/// Note of a run whose replicas average parameters: per replica its samples of a batch, "8,8". Of those parameters a
+/// checkpoint has Kind::Replicas.
+inline constexpr const char *kReplicasNote = "replica_samples";
+
 inline constexpr const char *kManifestName = "manifest.json";
 
 /// The file's text: its first line has the checksum of everything after it.

@@ -151,8 +151,8 @@ std::optional<Kind> Kind::fromText(std::string_view text)
 {
     // Checkpoints of AdamW and SGD call the optimizer's states so.
     constexpr std::string_view kOptimizer = "optimizer:";
-    const bool known = text == "parameter" || text == "state" || text == "moment1" || text == "moment2"
-        || (text.starts_with(kOptimizer) && text.size() > kOptimizer.size());
+    const bool known = text == "parameter" || text == "state" || text == "replicas" || text == "moment1"
+        || text == "moment2" || (text.starts_with(kOptimizer) && text.size() > kOptimizer.size());
     return known ? std::optional(Kind(std::string(text))) : std::nullopt;
 }
 

@@ -22,6 +22,7 @@ class Kind {
 public:
     static const Kind Parameter;
     static const Kind State;
+    static const Kind Replicas; ///< a parameter of which each replica has its own: the tensor has a first axis for them
     /// @p text: update::State::kind(), such as "moment1" or "optimizer:exp_avg".
     static Kind ofOptimizer(std::string text) { return Kind(std::move(text)); }
     /// Nothing for a text that no kind has.
@@ -36,6 +37,7 @@ private:
 };
 inline const Kind Kind::Parameter{"parameter"};
 inline const Kind Kind::State{"state"};
+inline const Kind Kind::Replicas{"replicas"};
 
 /// A part of a tensor, as one rank holds it: `region` is the part that the rank's local, row-major tensor covers of the
 /// whole one, and of that local tensor's elements the rank holds [flatBegin, flatBegin + flatCount), as ZeRO cuts it;

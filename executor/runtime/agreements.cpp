@@ -15,20 +15,61 @@ void Agreements::prepare(RankParts &parts, const std::atomic<bool> *stop, double
     m_clipNorm = clipNorm;
 }
 
-Result<comm::Request> Agreements::start(Subject subject)
+Result<double> Agreements::takeLoss()
+{
+    double sum = 0;
+    for (StageReplica &stage : m_parts->stages) {
+        const Result<double> own = stage.runner->takeLoss();
+        if (!own)
+            return own;
+        sum += *own;
+    }
+    return sum;
+}
+
+Result<double> Agreements::lossOf(std::int64_t step)
+{
+    m_nextStep = step + 1;
+    if (m_taken.empty())
+        return takeLoss();
+    const double loss = m_taken.front();
+    m_taken.pop_front();
+    return loss;
+}
+
+Result<double> Agreements::squaredGradientNorm()
+{
+    double sum = 0;
+    for (StageReplica &stage : m_parts->stages) {
+        const Result<double> own = stage.updater.squaredGradientNorm();
+        if (!own)
+            return own;
+        sum += *own;
+    }
+    return sum;
+}
+
+Status Agreements::leave(std::int64_t step)
+{
+    if (step < m_nextStep)
+        return {};
+    const Result<double> loss = takeLoss();
+    if (!loss)
+        return loss.error();
+    m_taken.push_back(*loss);
+    return {};
+}
+
+Result<comm::Request> Agreements::start(Subject subject, std::int64_t step)
 {
     comm::Communicator &comm = m_parts->comm;
     if (subject == Subject::UpdateNorms)
         return startNorms();
     float *sums = subject == Subject::Step ? m_step : m_norm;
-    double value = 0;
-    for (StageReplica &stage : m_parts->stages) {
-        const Result<double> own =
-            subject == Subject::Step ? stage.runner->takeLoss() : stage.updater.squaredGradientNorm();
-        if (!own)
-            return own.error();
-        value += *own;
-    }
+    const Result<double> own = subject == Subject::Step ? lossOf(step) : squaredGradientNorm();
+    if (!own)
+        return own.error();
+    const double value = *own;
     sums[0] = static_cast<float>(value);
     if (subject == Subject::Step)
         sums[1] = m_stop != nullptr && m_stop->load(std::memory_order_relaxed) ? 1.0F : 0.0F;

@@ -14,6 +14,7 @@ namespace planloom::runtime {
 
 namespace {
 
+using checkpoint::Kind;
 using checkpoint::Piece;
 
 constexpr std::chrono::milliseconds kPause{2}; ///< between looks at the disk, when there is nothing else to do
@@ -21,15 +22,22 @@ constexpr std::chrono::milliseconds kPause{2}; ///< between looks at the disk, w
 /// The elements [begin, begin + count) of the tensor of which @p held is a part; data: none yet.
 Piece pieceOf(const program::Held &held, const checkpoint::Kind &kind, std::int64_t begin, std::int64_t count)
 {
-    return {.name = held.name,
-            .kind = kind,
-            .type = held.type,
-            .shape = held.sizes,
-            .region = held.region,
-            .flatBegin = begin,
-            .flatCount = count,
-            .writes = held.saves};
+    Piece piece{.name = held.name,
+                .kind = kind,
+                .type = held.type,
+                .shape = held.sizes,
+                .region = held.region,
+                .flatBegin = begin,
+                .flatCount = count,
+                .writes = held.saves};
+    if (held.replicas > 0) { // each of them has a row
+        piece.shape.insert(piece.shape.begin(), held.replicas);
+        piece.region.insert(piece.region.begin(), {{held.replica, held.replica + 1}});
+    }
+    return piece;
 }
+
+Kind parameterKind(const program::Held &held) { return held.replicas > 0 ? Kind::Replicas : Kind::Parameter; }
 
 Status addStates(HostPieces &pieces, const program::Held &held, const update::ConfiguredRule &rule)
 {
@@ -37,6 +45,14 @@ Status addStates(HostPieces &pieces, const program::Held &held, const update::Co
         const auto kind = checkpoint::Kind::ofOptimizer(rule.states()[i].kind());
         const Piece piece = pieceOf(held, kind, held.updateBegin, held.updateCount);
         if (const Status added = pieces.add(piece, held.states[i]); !added)
+            return added;
+    }
+    for (const auto &[kind, offset] :
+         {std::pair("optimizer:average", held.average), {"optimizer:snapshot", held.snapshot}}) {
+        if (offset < 0 || held.updateCount == 0)
+            continue;
+        const Piece piece = pieceOf(held, Kind::ofOptimizer(kind), held.updateBegin, held.updateCount);
+        if (const Status added = pieces.add(piece, offset); !added)
             return added;
     }
     return {};
@@ -48,7 +64,7 @@ Status addSaved(HostPieces &pieces, const program::Held &held, const update::Con
         return pieces.add(pieceOf(held, checkpoint::Kind::State, held.begin, held.count), held.offset);
     if (held.kind != program::Held::Kind::Parameter || held.updateCount == 0) // another rank's, under ZeRO
         return {};
-    const Piece piece = pieceOf(held, checkpoint::Kind::Parameter, held.updateBegin, held.updateCount);
+    const Piece piece = pieceOf(held, parameterKind(held), held.updateBegin, held.updateCount);
     const std::int64_t begin = held.offset + (held.updateBegin - held.begin) * graph::sizeOf(graph::DType::F32);
     if (const Status added = pieces.add(piece, begin); !added)
         return added;
@@ -76,8 +92,7 @@ Status addStored(HostPieces &pieces, const program::Held &held, const update::Co
         return {};
     const bool state = held.kind == program::Held::Kind::State;
     if (held.offset >= 0 && held.count > 0) {
-        const Piece piece =
-            pieceOf(held, state ? checkpoint::Kind::State : checkpoint::Kind::Parameter, held.begin, held.count);
+        const Piece piece = pieceOf(held, state ? Kind::State : parameterKind(held), held.begin, held.count);
         if (const Status added = pieces.add(piece, held.offset); !added)
             return added;
     }
@@ -93,7 +108,7 @@ public:
             return;
         m_held.push_back(&held);
         m_numbers.emplace_back(static_cast<std::size_t>(held.copyCount));
-        m_pieces.push_back(pieceOf(held, checkpoint::Kind::Parameter, held.copyBegin, held.copyCount));
+        m_pieces.push_back(pieceOf(held, parameterKind(held), held.copyBegin, held.copyCount));
         m_pieces.back().data = reinterpret_cast<std::byte *>(m_numbers.back().data());
     }
     [[nodiscard]] const std::vector<Piece> &pieces() const { return m_pieces; }
@@ -133,6 +148,43 @@ Result<checkpoint::Manifest> manifestIn(const std::string &folder)
     return manifest;
 }
 
+/// The samples of a batch that each replica of the first stage takes, where they average parameters: "8,8"; else empty.
+std::string replicasOf(const program::Program &program)
+{
+    std::map<std::size_t, std::int64_t> samples;
+    for (const program::Body &body : program.bodies) {
+        const bool averages = std::any_of(body.held.begin(), body.held.end(),
+                                          [](const program::Held &held) { return held.replicas > 0; });
+        if (!averages || body.stage.value != 0)
+            continue;
+        std::int64_t &own = samples[body.replica];
+        own = 0;
+        for (const plan::SampleRange &slice : body.slices)
+            own += slice.size;
+    }
+    std::string text;
+    for (const auto &[replica, count] : samples)
+        text += (text.empty() ? "" : ",") + std::to_string(count);
+    return text;
+}
+
+/// Replicas with parameters of their own go on as the same replicas.
+Status checkReplicas(const RankExecutor &executor, const checkpoint::Manifest &manifest)
+{
+    const auto stored = manifest.state.notes.find(checkpoint::kReplicasNote);
+    const std::string before = stored == manifest.state.notes.end() ? std::string() : stored->second;
+    const std::string now = replicasOf(executor.program());
+    if (before == now)
+        return {};
+    const auto text = [](const std::string &replicas) {
+        return replicas.empty() ? std::string("one set of parameters")
+                                : "replicas that average theirs, of " + replicas + " samples";
+    };
+    return badInput(fmt::format("the checkpoint has {} and the plan {}; resume with the plan that wrote it, or begin a "
+                                "new run from its weights (planloom export --weights)",
+                                text(before), text(now)));
+}
+
 } // namespace
 
 Status restoreHeld(RankExecutor &executor, const std::string &folder)
@@ -140,6 +192,8 @@ Status restoreHeld(RankExecutor &executor, const std::string &folder)
     const auto manifest = manifestIn(folder);
     if (!manifest)
         return manifest.error();
+    if (const Status same = checkReplicas(executor, *manifest); !same)
+        return same.error().in(folder + "/" + checkpoint::kManifestName);
     auto stored = HostPieces::create(executor.context());
     if (!stored)
         return stored.error();
@@ -221,6 +275,8 @@ Status Checkpointing::begin(std::int64_t stepsDone, const std::map<std::string, 
     state.samples = m_options.order.consumed(stepsDone, m_options.globalBatch);
     state.epoch = state.samples / m_options.order.trained();
     state.notes = notes;
+    if (const std::string replicas = replicasOf(m_executor.program()); !replicas.empty())
+        state.notes[checkpoint::kReplicasNote] = replicas;
     if (Status read = m_pieces.download(); !read)
         return read;
     m_writer->begin(state);

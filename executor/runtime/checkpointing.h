@@ -39,6 +39,8 @@ public:
     /// Collective. Errors: those of CheckpointWriter::create.
     static Result<std::unique_ptr<Checkpointing>> create(RankExecutor &executor, CheckpointOptions options);
 
+    /// True, on every rank alike, while a checkpoint that was begun is neither published nor given up.
+    [[nodiscard]] bool inMaking() const { return !m_writer->idle(); }
     /// Collective, after each step; @p stepsDone of the run, those before it resumed included. Error: Failed
     /// (communication, the device).
     Status afterStep(std::int64_t stepsDone, const std::map<std::string, std::string> &notes);

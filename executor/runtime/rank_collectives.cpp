@@ -41,7 +41,9 @@ Result<comm::Request> RankCollectives::exchange(const program::Exchange &task)
     comm::Communicator &comm = m_parts->comm;
     if (task.collective == Collective::AllReduce)
         return comm.allReduce(group, comm::Element::Float32,
-                              m_parts->forTransport(bucket.gradients[at], bucket.bytes()), bucket.elements);
+                              m_parts->forTransport(task.averages ? bucket.averages[at] : bucket.gradients[at],
+                                                    bucket.bytes()),
+                              bucket.elements);
     if (task.collective == Collective::ReduceScatter)
         return comm.reduceScatter(group, comm::Element::Float32,
                                   m_parts->forTransport(bucket.gradients[at], bucket.bytes()),
@@ -90,6 +92,18 @@ void RankCollectives::ended(const program::Task &task)
     const std::size_t at = m_parts->program.team(exchange.team).position(m_parts->rank);
     m_parts->queue(program::Lane::Compute)
         .fill(m_parts->arena.use(bucket.gradients[at], bucket.bytes()), 0, bucket.bytes());
+}
+
+Status RankCollectives::sumGradientsNow(BucketId index)
+{
+    const program::Bucket &bucket = m_parts->program.bucket(index);
+    const std::size_t at = m_parts->program.team(bucket.team).position(m_parts->rank);
+    Result<comm::Request> request =
+        m_parts->comm.allReduce(m_groups[bucket.team.index()], comm::Element::Float32,
+                                m_parts->forTransport(bucket.gradients[at], bucket.bytes()), bucket.elements);
+    if (!request)
+        return request.error();
+    return m_parts->comm.wait(*request, m_parts->deadline, "the other replicas' parameters");
 }
 
 Status RankCollectives::boxNow(BodyId body, std::int32_t op, const Communication &what)

@@ -41,6 +41,8 @@ Status RankExecutor::prepare(const graph::Graph &subject, const Feed &feed)
         return status;
     if (const Status status = m_collectives.prepare(m_parts); !status)
         return status;
+    if (const Status status = m_averaging.prepare(m_parts); !status)
+        return status;
     const Result<std::int64_t> origin = agreeOnOrigin(m_parts.comm, m_options.deadline);
     if (!origin)
         return origin.error();
@@ -93,15 +95,16 @@ Status RankExecutor::prepareDispatch()
     const auto policy = dispatch::findLanePolicy(m_parts.program.lanePolicy);
     if (!policy)
         return policy.error();
-    m_dispatcher.emplace(m_parts.program, **policy, m_parts.rank, m_orders);
-    m_progress.resize(tasks.size());
+    m_dispatcher.emplace(m_parts.program, **policy, m_parts.rank, m_orders,
+                         m_parts.program.spansSteps() ? dispatch::Steps::Many : dispatch::Steps::One);
+    m_progress.resize(static_cast<std::size_t>(m_dispatcher->units()));
     for (Progress &progress : m_progress) {
         auto event = m_parts.device.makeEvent();
         if (!event)
             return event.error();
         progress.ended = std::move(*event);
     }
-    m_running.reserve(tasks.size());
+    m_running.reserve(m_progress.size());
     return {};
 }
 
@@ -109,7 +112,9 @@ Status RankExecutor::prepareDispatch()
 
 std::int64_t RankExecutor::now() const { return monotonicNanoseconds() - m_origin; }
 
-Status RankExecutor::run()
+Status RankExecutor::run() { return m_parts.program.spansSteps() ? runOverlapping() : runSteps(); }
+
+Status RankExecutor::runSteps()
 {
     bool stop = false;
     std::int64_t begin = now();
@@ -119,7 +124,7 @@ Status RankExecutor::run()
         run::StepMetrics result;
         result.step = m_step;
         result.loss = m_agreements.loss();
-        result.learningRate = learningRate();
+        result.learningRate = learningRate(m_step);
         result.gradientNorm = m_agreements.gradientNorm();
         stop = m_agreements.stop();
         const std::int64_t end = now();
@@ -153,10 +158,123 @@ Status RankExecutor::runStep()
     return m_status;
 }
 
+/// Steps are entered as soon as the one before is over but for what stays open. A wish to stop is known once a step is
+/// agreed on, by when ranks may be openSteps further: all of them end behind those. So a step is entered only when
+/// that cannot be before it.
+Status RankExecutor::runOverlapping()
+{
+    m_step = m_left = m_agreed = m_options.firstStep;
+    m_pause = pauseAfter(m_step);
+    m_lastProgress = m_lastLeft = now();
+    m_dispatcher->begin(static_cast<double>(m_lastProgress), m_step,
+                        std::min(m_pause, m_agreed + m_parts.program.openSteps + 1));
+    for (bool stop = false; !stop;) {
+        if (const Status status = runUntilPause(); !status)
+            return status;
+        if (m_left > m_options.firstStep && pausesAfter(m_left - 1)) {
+            const std::int64_t before = m_parts.comm.bytesSent();
+            if (const Status status = m_options.afterStep(m_reported, stop); !status)
+                return status;
+            m_bytesBesides += m_parts.comm.bytesSent() - before;
+            m_lastProgress = m_lastLeft = now();
+        }
+        stop = stop || m_stop || m_left >= m_options.steps;
+        if (!stop) {
+            m_pause = pauseAfter(m_left);
+            admit();
+        }
+    }
+    return {};
+}
+
+bool RankExecutor::pausesAfter(std::int64_t step) const
+{
+    return m_options.afterStep && m_options.pausesAfter && m_options.pausesAfter(step);
+}
+
+/// The end of the steps that may be entered before the next pause, or the run's last step.
+std::int64_t RankExecutor::pauseAfter(std::int64_t step) const
+{
+    if (!m_options.pausesAfter)
+        return m_options.steps;
+    while (step < m_options.steps && !pausesAfter(step))
+        ++step;
+    return std::min(step + 1, m_options.steps);
+}
+
+Status RankExecutor::runUntilPause()
+{
+    startReady();
+    while (m_status && !m_dispatcher->done()) {
+        if (poll())
+            continue;
+        if (const Status status = waitWhileIdle(); !status)
+            return status;
+    }
+    return m_status;
+}
+
+void RankExecutor::admit()
+{
+    if (!m_stop)
+        m_dispatcher->admit(std::min(m_pause, m_agreed + m_parts.program.openSteps + 1), static_cast<double>(now()));
+}
+
+/// Steps that are over but for what stays open.
+void RankExecutor::leaveSteps()
+{
+    for (; m_left < m_dispatcher->stepsPassed() && m_status; ++m_left) {
+        m_status = m_agreements.leave(m_left);
+        m_unreported.resize(std::max(m_unreported.size(), static_cast<std::size_t>(m_left - m_step + 1)));
+        m_unreported[static_cast<std::size_t>(m_left - m_step)].left = now();
+        report();
+    }
+}
+
+void RankExecutor::stepAgreed(std::int64_t step)
+{
+    m_unreported.resize(std::max(m_unreported.size(), static_cast<std::size_t>(step - m_step + 1)));
+    Unreported &about = m_unreported[static_cast<std::size_t>(step - m_step)];
+    about.agreed = true;
+    about.metrics.step = step;
+    about.metrics.loss = m_agreements.loss();
+    about.metrics.learningRate = learningRate(step);
+    m_agreed = step + 1;
+    m_stop = m_stop || m_agreements.stop();
+    admit();
+    report();
+}
+
+void RankExecutor::report()
+{
+    while (!m_unreported.empty() && m_unreported.front().left && m_unreported.front().agreed) {
+        run::StepMetrics &metrics = m_unreported.front().metrics;
+        metrics.seconds = static_cast<double>(*m_unreported.front().left - m_lastLeft) * 1e-9;
+        m_lastLeft = *m_unreported.front().left;
+        ++m_stepsDone;
+        if (m_options.onStep)
+            m_options.onStep(metrics);
+        m_reported = metrics;
+        m_unreported.pop_front();
+        ++m_step;
+    }
+}
+
+Result<run::Validation> RankExecutor::evaluate()
+{
+    if (const Status mean = m_averaging.useMean(m_collectives); !mean)
+        return mean.error();
+    Result<run::Validation> seen = Evaluator(m_parts, m_transfers, m_collectives).run();
+    m_averaging.putBack();
+    return seen;
+}
+
 /// Starts whatever may start. Operators are given to the device one by one, in between of which communication goes on.
 void RankExecutor::startReady()
 {
     while (m_status) {
+        if (m_parts.program.spansSteps())
+            leaveSteps();
         const auto unit = m_dispatcher->next(static_cast<double>(now()));
         if (!unit)
             return;
@@ -166,11 +284,11 @@ void RankExecutor::startReady()
 
 void RankExecutor::start(Unit unit)
 {
-    Progress &progress = m_progress[indexOf(unit)];
+    Progress &progress = progressOf(unit);
     progress.started = now();
     const program::Task &started = task(unit);
     if (started.lane == program::Lane::Compute) {
-        if (Status status = compute(started); !status && m_status)
+        if (Status status = compute(started, stepOf(unit)); !status && m_status)
             m_status = std::move(status);
         m_parts.queue(started.lane).record(*progress.ended);
         if (m_status && finished(unit))
@@ -181,20 +299,29 @@ void RankExecutor::start(Unit unit)
     }
     progress.communicates = true;
     m_running.push_back(unit);
-    m_status = startCommunication(started, indexOf(unit));
+    m_status = startCommunication(started, unit);
 }
 
-Status RankExecutor::compute(const program::Task &task)
+Status RankExecutor::compute(const program::Task &task, std::int64_t step)
 {
+    if (const auto *snapshot = task.as<program::Snapshot>()) {
+        m_averaging.takeSnapshot(*snapshot);
+        return {};
+    }
+    if (const auto *merge = task.as<program::Merge>()) {
+        m_averaging.merge(*merge);
+        return {};
+    }
     StageReplica &stage = m_parts.stage(task.body);
     if (const auto *update = task.as<program::Update>()) {
-        stage.updater.update({m_step, learningRate(), m_agreements.gradientScale(), update->phase});
+        const double own = step < update->sumsBefore ? 1 : m_parts.ownScale(task.body);
+        stage.updater.update({step, learningRate(step), m_agreements.gradientScale(), own, update->phase});
         return {};
     }
     const auto *run = task.as<program::Compute>();
     const Part part{run->firstOp, run->lastOp, run->opens, run->closes};
     switch (run->pass) {
-    case program::Pass::Forward: return stage.runner->forward(task.microBatch, m_step, part, *this);
+    case program::Pass::Forward: return stage.runner->forward(task.microBatch, step, part, *this);
     case program::Pass::Recompute: stage.runner->recompute(task.microBatch, part, *this); break;
     case program::Pass::Backward: stage.runner->backward(task.microBatch, part, *this); break;
     case program::Pass::WeightGradient: stage.runner->weightGradient(task.microBatch, part, *this); break;
@@ -202,23 +329,23 @@ Status RankExecutor::compute(const program::Task &task)
     return {};
 }
 
-Status RankExecutor::startCommunication(const program::Task &task, std::size_t index)
+Status RankExecutor::startCommunication(const program::Task &task, Unit unit)
 {
     const auto *agreement = task.as<program::Agreement>();
     if (agreement == nullptr && !task.team().valid())
-        return m_transfers.start(index);
+        return m_transfers.start(indexOf(unit));
     const Result<comm::Request> request =
-        agreement != nullptr ? m_agreements.start(agreement->subject) : m_collectives.start(task);
+        agreement != nullptr ? m_agreements.start(agreement->subject, stepOf(unit)) : m_collectives.start(task);
     if (!request)
         return request.error();
-    m_progress[index].request = *request;
+    progressOf(unit).request = *request;
     return {};
 }
 
-double RankExecutor::learningRate() const
+double RankExecutor::learningRate(std::int64_t step) const
 {
     const plan::Optimizer &how = m_options.optimizer;
-    return how.learningRate * plan::learningRateFactor(how.schedule, m_step, m_options.steps);
+    return how.learningRate * plan::learningRateFactor(how.schedule, step, m_options.steps);
 }
 
 /// Makes progress on communication, and starts tasks whose dependencies ended; true if a task ended.
@@ -244,7 +371,7 @@ bool RankExecutor::poll()
 /// Communication first, then the remaining work on the device.
 bool RankExecutor::finished(Unit unit)
 {
-    Progress &progress = m_progress[indexOf(unit)];
+    Progress &progress = progressOf(unit);
     if (progress.communicates && !communicated(unit))
         return false;
     const Result<bool> ended = progress.ended->poll();
@@ -259,12 +386,12 @@ bool RankExecutor::communicated(Unit unit)
     const program::Task &running = task(unit);
     const bool collective = running.team().valid() || running.as<program::Agreement>() != nullptr;
     const Result<bool> done =
-        collective ? m_parts.comm.test(m_progress[indexOf(unit)].request) : m_transfers.test(indexOf(unit));
+        collective ? m_parts.comm.test(progressOf(unit).request) : m_transfers.test(indexOf(unit));
     if (!done && m_status)
         m_status = done.error();
     if (!done || !*done)
         return false;
-    Progress &progress = m_progress[indexOf(unit)];
+    Progress &progress = progressOf(unit);
     progress.communicates = false;
     if (const auto *agreement = running.as<program::Agreement>())
         m_agreements.ended(agreement->subject);
@@ -279,14 +406,18 @@ void RankExecutor::finish(Unit unit)
     m_lastProgress = now();
     const program::Task &ended = task(unit);
     trace::Record record;
-    record.start = m_progress[indexOf(unit)].started;
+    record.start = progressOf(unit).started;
     record.duration = m_lastProgress - record.start;
     record.task = taskOf(unit).value;
-    record.step = static_cast<std::int32_t>(m_step);
+    record.step = static_cast<std::int32_t>(stepOf(unit));
     record.rank = m_parts.rank.value;
     record.lane = static_cast<std::int32_t>(ended.lane);
     m_sink.write(record);
+    const std::int64_t step = stepOf(unit);
     m_dispatcher->ended(unit, static_cast<double>(m_lastProgress));
+    const auto *agreement = ended.as<program::Agreement>();
+    if (m_parts.program.spansSteps() && agreement != nullptr && agreement->subject == program::Agreement::Subject::Step)
+        stepAgreed(step);
 }
 
 void RankExecutor::betweenOperators()

@@ -9,6 +9,7 @@
 #include "executor/comm/communicator.h"
 #include "executor/device/cpu/cpu_device.h"
 #include "executor/runtime/agreements.h"
+#include "executor/runtime/averaging.h"
 #include "executor/runtime/evaluation.h"
 #include "executor/runtime/rank_collectives.h"
 #include "executor/runtime/rank_parts.h"
@@ -16,6 +17,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -37,6 +39,9 @@ struct ExecutorOptions {
     /// On every rank after each step, when nothing is under way: may communicate, evaluate and copy held tensors. True
     /// in `stop`, on every rank: the run ends after this step. An error ends the run.
     std::function<Status(const run::StepMetrics &, bool &stop)> afterStep;
+    /// Where steps overlap, afterStep is called after those alone of which this says so: all communication then ends
+    /// first. Asked in order, on every rank; all answer alike. Empty: after none.
+    std::function<bool(std::int64_t step)> pausesAfter;
 };
 
 /// Runs one rank of a Program: asks the dispatcher for tasks, in the order per lane that the cost clock found, gives
@@ -59,10 +64,11 @@ public:
     /// Collective. Runs the steps. Error: Failed (a peer is gone, no progress within the deadline: names the tasks that
     /// wait); the caller then aborts the communicator.
     Status run();
-    /// Collective. Forward only, over the held-out samples; their number must not be 0.
-    /// Its step is left to the caller.
-    Result<run::Validation> evaluate() { return Evaluator(m_parts, m_transfers, m_collectives).run(); }
+    /// Collective. Forward only, over the held-out samples, by the mean of parameters that replicas average; their
+    /// number must not be 0. Its step is left to the caller.
+    Result<run::Validation> evaluate();
 
+    [[nodiscard]] const program::Program &program() const { return m_parts.program; }
     /// The persistent tensors of all stages on this rank.
     [[nodiscard]] std::span<const program::Held> held() const { return m_held; }
     /// Its optimizer's rule: what the states of held() are.
@@ -107,11 +113,20 @@ private:
     Status prepareDispatch();
 
     [[nodiscard]] std::int64_t now() const; ///< nanoseconds since the common origin
+    Status runSteps();
     Status runStep();
+    Status runOverlapping();
+    Status runUntilPause();
+    void leaveSteps();
+    void stepAgreed(std::int64_t step);
+    void report();
+    void admit();
+    [[nodiscard]] bool pausesAfter(std::int64_t step) const;
+    [[nodiscard]] std::int64_t pauseAfter(std::int64_t step) const;
     void startReady();
     void start(Unit unit);
-    Status compute(const program::Task &task);
-    Status startCommunication(const program::Task &task, std::size_t index);
+    Status compute(const program::Task &task, std::int64_t step);
+    Status startCommunication(const program::Task &task, Unit unit);
     bool poll();
     bool finished(Unit unit);
     bool communicated(Unit unit);
@@ -120,11 +135,19 @@ private:
     Status waitWhileIdle();
     [[nodiscard]] std::string whatWaits() const;
 
-    [[nodiscard]] double learningRate() const;
+    [[nodiscard]] double learningRate(std::int64_t step) const;
+    [[nodiscard]] std::int64_t stepOf(Unit unit) const
+    {
+        return m_parts.program.spansSteps() ? m_dispatcher->stepOf(unit) : m_step;
+    }
     [[nodiscard]] TaskId taskOf(Unit unit) const { return m_dispatcher->members(unit).front(); }
     [[nodiscard]] const program::Task &task(Unit unit) const { return m_parts.program.task(taskOf(unit)); }
+    [[nodiscard]] Progress &progressOf(Unit unit) { return m_progress[static_cast<std::size_t>(unit)]; }
     /// Position in Rank::tasks.
-    [[nodiscard]] std::size_t indexOf(Unit unit) const { return static_cast<std::size_t>(unit); }
+    [[nodiscard]] std::size_t indexOf(Unit unit) const
+    {
+        return static_cast<std::size_t>(unit) % m_parts.own().tasks.size();
+    }
 
     RankParts m_parts;
     trace::Sink &m_sink;
@@ -133,6 +156,7 @@ private:
     Transfers m_transfers;
     RankCollectives m_collectives;
     Agreements m_agreements;
+    Averaging m_averaging;
     dispatch::LaneOrders m_orders;
     std::optional<dispatch::Dispatcher> m_dispatcher;
     std::vector<Progress> m_progress; ///< per unit
@@ -144,6 +168,21 @@ private:
     std::int64_t m_bytesBesides = 0; ///< sent before the first step, and between steps
     std::int64_t m_stepsDone = 0;
     std::int64_t m_lastProgress = 0;
+
+    // Where steps overlap.
+    /// A step that is not reported yet: this rank has left it, all ranks have agreed on it, or neither.
+    struct Unreported {
+        std::optional<std::int64_t> left; ///< when
+        bool agreed = false;
+        run::StepMetrics metrics;
+    };
+    std::deque<Unreported> m_unreported; ///< from step m_step on
+    run::StepMetrics m_reported;         ///< the last ones
+    std::int64_t m_left = 0;             ///< steps before this one are left
+    std::int64_t m_pause = 0;            ///< no step from this one on is entered before all communication has ended
+    std::int64_t m_agreed = 0;           ///< steps before this one are agreed on
+    bool m_stop = false;                 ///< the last agreement says so
+    std::int64_t m_lastLeft = 0;         ///< when the step before m_step was left
 };
 
 } // namespace planloom::runtime

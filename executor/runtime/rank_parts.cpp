@@ -22,4 +22,12 @@ Status RankParts::prepare()
     return {};
 }
 
+double RankParts::ownScale(BodyId body) const
+{
+    std::int64_t samples = 0;
+    for (const plan::SampleRange &slice : program.body(body).slices)
+        samples += slice.size;
+    return samples == 0 ? 1 : static_cast<double>(program.globalBatch) / static_cast<double>(samples);
+}
+
 } // namespace planloom::runtime

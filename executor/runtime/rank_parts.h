@@ -38,6 +38,9 @@ struct RankParts {
     }
     [[nodiscard]] device::Queue &queue(program::Lane lane) { return *queues[static_cast<std::size_t>(lane)]; }
     [[nodiscard]] ComputeContext context() { return {device, queue(program::Lane::Compute), arena, deadline}; }
+    /// By how much gradients that are summed over @p body's own samples alone, each counted as a part of the global
+    /// batch, fall short of their mean: global batch / own samples; 1 if it has none.
+    [[nodiscard]] double ownScale(BodyId body) const;
     /// Where the communicator finds a range of the arena.
     [[nodiscard]] std::byte *forTransport(std::int64_t offset, std::int64_t bytes)
     {

@@ -83,6 +83,14 @@ Status TrainingWatch::begin(const plan::Plan &plan, const Feed &feed, const std:
     return {};
 }
 
+bool TrainingWatch::pausesAfter(std::int64_t step, std::int64_t period) const
+{
+    const std::int64_t done = step + 1;
+    const auto due = [done](std::int64_t every) { return every > 0 && done % every == 0; };
+    return due(m_request.settings.validateEvery) || due(m_request.settings.checkpointEvery)
+        || (m_checkpoints && m_checkpoints->inMaking() && done % period == 0);
+}
+
 Status TrainingWatch::afterStep(const run::StepMetrics &result, bool &stop)
 {
     const std::int64_t done = result.step + 1;

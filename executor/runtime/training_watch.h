@@ -19,6 +19,9 @@ public:
     static Result<std::unique_ptr<TrainingWatch>> create(RankExecutor &executor, const run::Request &request,
                                                          const plan::Plan &plan, const Feed &feed,
                                                          const std::string &runDir, Drain &drain);
+    /// Whether there is something to do after @p step where steps overlap: a validation or a checkpoint is due, or one
+    /// is in the making and the ranks have to agree on it, for which a step in @p period is enough.
+    [[nodiscard]] bool pausesAfter(std::int64_t step, std::int64_t period) const;
     /// Collective.
     Status afterStep(const run::StepMetrics &result, bool &stop);
     /// Collective, after the last step: that one is kept, too.

@@ -36,6 +36,7 @@ Result<Updater> Updater::create(const program::Body &body, const ComputeContext 
 {
     const update::Formula &formula = how.rule.formula();
     std::vector<device::UpdateRange> ranges;
+    std::vector<device::UpdateRange> averaged;
     std::vector<device::UpdateRange> counted;
     for (const program::Held &held : body.held) {
         if (held.kind != program::Held::Kind::Parameter || held.gradient < 0 || held.updateCount == 0)
@@ -43,9 +44,10 @@ Result<Updater> Updater::create(const program::Body &body, const ComputeContext 
         if (static_cast<int>(held.states.size()) != formula.states)
             return badInput("the program was compiled for another optimizer than " + std::string(how.rule.name())
                             + "; compile the plan with the optimizer that trains");
-        ranges.push_back(rangeOf(held, context.arena, how, norms));
+        std::vector<device::UpdateRange> &to = held.average >= 0 ? averaged : ranges;
+        to.push_back(rangeOf(held, context.arena, how, norms));
         if (held.saves)
-            counted.push_back(ranges.back());
+            counted.push_back(to.back());
     }
     Updater updater(context, norms, formula.phases());
     auto updates = context.device.makeUpdates(formula, ranges);
@@ -56,6 +58,12 @@ Result<Updater> Updater::create(const program::Body &body, const ComputeContext 
         return updates ? countedUpdates.error() : updates.error();
     if (!norm || !event)
         return norm ? event.error() : norm.error();
+    if (!averaged.empty()) {
+        auto own = context.device.makeUpdates(formula, averaged);
+        if (!own)
+            return own.error();
+        updater.m_averaged = std::move(*own);
+    }
     updater.m_updates = std::move(*updates);
     updater.m_counted = std::move(*countedUpdates);
     updater.m_norm = std::move(*norm);
@@ -87,13 +95,17 @@ Status Updater::updateAlone(Update update)
 
 void Updater::update(const Update &update)
 {
-    m_context.queue.update(*m_updates,
-                           {.learningRate = update.learningRate,
-                            .step = update.step + 1,
-                            .gradientScale = update.gradientScale,
-                            .phase = update.phase,
-                            .squares = m_norms->own(),
-                            .allSquares = m_norms->all()});
+    device::UpdateStep how{.learningRate = update.learningRate,
+                           .step = update.step + 1,
+                           .gradientScale = update.gradientScale,
+                           .phase = update.phase,
+                           .squares = m_norms->own(),
+                           .allSquares = m_norms->all()};
+    m_context.queue.update(*m_updates, how);
+    if (m_averaged == nullptr)
+        return;
+    how.gradientScale *= update.ownScale;
+    m_context.queue.update(*m_averaged, how);
 }
 
 } // namespace planloom::runtime

@@ -14,7 +14,8 @@ struct Update {
     std::int64_t step = 0;   ///< from 0
     double learningRate = 0; ///< of this step, before the groups' factors
     double gradientScale = 1;
-    int phase = 0; ///< of the rule's formula
+    double ownScale = 1; ///< further factor of gradients that are of this replica's samples alone
+    int phase = 0;       ///< of the rule's formula
 };
 
 /// The optimizer of one stage replica. Thread contract: one thread.
@@ -44,7 +45,8 @@ private:
     const UpdateNorms *m_norms;
     int m_phases;
     std::unique_ptr<device::Updates> m_updates;
-    std::unique_ptr<device::Updates> m_counted; ///< those that no other rank counts
+    std::unique_ptr<device::Updates> m_averaged; ///< parameters that replicas average; null: none
+    std::unique_ptr<device::Updates> m_counted;  ///< those that no other rank counts
     device::Memory m_norm;
     std::unique_ptr<device::Event> m_event;
 };

@@ -116,10 +116,14 @@ private:
         if (m_comm.rank() == 0)
             options.onStep = [&drain](const run::StepMetrics &result) { drain.report(result); };
         TrainingWatch *watch = nullptr; // known once there is an executor
-        if (m_request.settings.checkpointEvery > 0 || m_request.settings.validateEvery > 0)
+        if (m_request.settings.checkpointEvery > 0 || m_request.settings.validateEvery > 0) {
             options.afterStep = [&watch](const run::StepMetrics &result, bool &stop) {
                 return watch->afterStep(result, stop);
             };
+            options.pausesAfter = [&watch, period = program.periodSteps](std::int64_t step) {
+                return watch->pausesAfter(step, period);
+            };
+        }
         auto executor = RankExecutor::create(program, *model, m_comm, feed, m_recording, std::move(options));
         model.reset();
         if (!executor)

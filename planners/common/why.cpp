@@ -92,7 +92,8 @@ public:
           m_cluster(*subject.cluster),
           m_program(program),
           m_simulation(simulation),
-          m_seconds(simulation.report.iterationSeconds)
+          m_seconds(simulation.report.iterationSeconds),
+          m_steps(program.periodSteps)
     {
     }
 
@@ -136,7 +137,7 @@ private:
         std::map<std::pair<StageId, RankId>, double> busy;
         for (const Task &task : m_program.tasks)
             if (task.lane == Lane::Compute)
-                busy[{task.stage, task.rank}] += task.duration.value();
+                busy[{task.stage, task.rank}] += task.duration.value() * m_program.shareOfSteps(task);
         std::vector<RankId> ranks(m_plan.stages.size());
         std::vector<double> most(m_plan.stages.size(), -1);
         for (const auto &[key, seconds] : busy) {
@@ -185,24 +186,26 @@ private:
             if (m_program.task(task).lane == Lane::Compute && m_program.task(task).stage == id)
                 count(m_program.task(task), why);
         const Ledger ledger = ledgerOf(id, rank);
-        why.boxingSeconds = lengthOf(ledger.traffic[0]);
-        why.transferSeconds = lengthOf(ledger.traffic[1]);
-        why.exchangeSeconds = lengthOf(ledger.traffic[2]);
-        why.exposedExchangeSeconds = outside(ledger.traffic[2], ledger.compute);
-        why.idleSeconds = std::max(0.0, m_seconds - lengthOf(ledger.compute));
+        why.boxingSeconds = lengthOf(ledger.traffic[0]) / m_steps;
+        why.transferSeconds = lengthOf(ledger.traffic[1]) / m_steps;
+        why.exchangeSeconds = lengthOf(ledger.traffic[2]) / m_steps;
+        why.exposedExchangeSeconds = outside(ledger.traffic[2], ledger.compute) / m_steps;
+        why.idleSeconds = std::max(0.0, m_seconds - lengthOf(ledger.compute) / m_steps);
         memory(id, rank, why);
         limit(ledger, rank, why);
         return why;
     }
 
-    static void count(const Task &task, plan::StageWhy &why)
+    void count(const Task &task, plan::StageWhy &why) const
     {
-        const double seconds = task.duration.value();
+        const double seconds = task.duration.value() * m_program.shareOfSteps(task);
         switch (task.kind()) {
         case trace::Kind::Forward: why.forwardSeconds += seconds; break;
         case trace::Kind::Backward:
         case trace::Kind::WeightGradient: why.backwardSeconds += seconds; break;
         case trace::Kind::Recompute: why.recomputeSeconds += seconds; break;
+        case trace::Kind::Snapshot:
+        case trace::Kind::Merge:
         case trace::Kind::Optimizer: why.optimizerSeconds += seconds; break;
         default: break;
         }
@@ -235,7 +238,10 @@ private:
         const double shared = 1.0 / static_cast<double>(std::max<std::size_t>(1, stage.replicas()));
         const double weights = stage.zero >= 3 ? shared : 1;
         const double gradients = stage.zero >= 2 ? shared : 1;
-        const double moments = m_plan.optimizer.rule.footprint().states * (stage.zero >= 1 ? shared : 1);
+        const int averaged = !m_plan.exchange.averages()                ? 0
+            : m_plan.exchange.averaging.merge == plan::Merge::Corrected ? 2
+                                                                        : 1;
+        const double moments = m_plan.optimizer.rule.footprint().states * (stage.zero >= 1 ? shared : 1) + averaged;
         const double one = static_cast<double>(persistent) / (weights + gradients + moments);
         why.gradientBytes = static_cast<std::int64_t>(one * gradients);
         why.optimizerBytes = static_cast<std::int64_t>(one * moments);
@@ -249,13 +255,13 @@ private:
         double longest = -1;
         for (std::size_t kind = 0; kind < 3; ++kind) {
             all.insert(all.end(), ledger.traffic[kind].begin(), ledger.traffic[kind].end());
-            const double exposed = outside(ledger.traffic[kind], ledger.compute);
+            const double exposed = outside(ledger.traffic[kind], ledger.compute) / m_steps;
             if (exposed > longest && ledger.longest[kind]) {
                 longest = exposed;
                 worst = kind;
             }
         }
-        const double waiting = outside(merged(std::move(all)), ledger.compute);
+        const double waiting = outside(merged(std::move(all)), ledger.compute) / m_steps;
         const double computing = why.forwardSeconds + why.backwardSeconds + why.optimizerSeconds;
         const auto share = [this](double seconds) { return m_seconds > 0 ? 100 * seconds / m_seconds : 0.0; };
         why.detail =
@@ -320,7 +326,8 @@ private:
     const cluster::Cluster &m_cluster;
     const program::Program &m_program;
     const simulate::Simulation &m_simulation;
-    double m_seconds;
+    double m_seconds; ///< of a step
+    double m_steps;   ///< in the simulation's records
 };
 
 } // namespace

@@ -253,6 +253,10 @@ private Q_SLOTS:
             << plan + QStringList{"--momentum", "0.9"} << 2 << QStringList{"--momentum", "sgd"};
         QTest::newRow("precision of eight bits")
             << plan + QStringList{"--precision", "fp8"} << 2 << QStringList{"fp8", "bf16"};
+        QTest::newRow("exchange without such a setting")
+            << plan + QStringList{"--exchange", "dasgd,tau=4"} << 2 << QStringList{"--exchange", "tau", "local_steps"};
+        QTest::newRow("exchange of one replica") << plan + QStringList{"--planner", "gpipe", "--exchange", "dasgd"} << 2
+                                                 << QStringList{"stage 0 has one", "exchange by all-reduce"};
         QTest::newRow("ZeRO 4") << plan + QStringList{"--zero", "4"} << 2 << QStringList{"--zero"};
         QTest::newRow("a fall that is none")
             << plan + QStringList{"--decay-steps", "9"} << 2 << QStringList{"--decay-steps", "--lr-schedule"};

@@ -1,11 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "engine/compile/compile.h"
 #include "engine/plan/plan.h"
+#include "engine/trace/ring.h"
+#include "executor/checkpoint/lease.h"
+#include "executor/comm/local_group.h"
 #include "executor/runtime/checkpointing.h"
 #include "executor/runtime/rank_executor.h"
 
+#include <omp.h>
+
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -53,7 +60,39 @@ inline Status runPart(const PartOfTraining &part, const program::Program &progra
         return checkpoints.error();
     if (const Status run = (*executor)->run(); !run)
         return run;
-    return (*checkpoints)->finish(part.last, {});
+    return (*checkpoints)->finish((*executor)->stepsDone() + part.first, {});
+}
+
+/// All ranks of @p plan's share of @p part, one thread each, on the data in @p path.
+inline Status trainPart(PartOfTraining part, const plan::Plan &plan, const plan::Subject &subject,
+                        const std::string &path, std::vector<double> &losses)
+{
+    const auto program = compile::compilePlan(plan, subject);
+    const auto needs = data::needsOf(*subject.graph);
+    const auto data = data::openDataSet(path, *needs);
+    const auto lease = checkpoint::Lease::acquire(part.runDir, "test");
+    if (!program || !data || !lease)
+        return !program ? program.error() : !data ? data.error() : lease.error();
+    part.lease = lease->epoch();
+    const runtime::Feed feed{data->get(), *needs, data::SampleOrder((*data)->samples(), 1, 0)};
+    const std::size_t ranks = program->ranks.size();
+    comm::LocalGroup group(static_cast<int>(ranks));
+    std::vector<Status> done(ranks);
+    {
+        std::vector<std::jthread> threads;
+        for (std::size_t rank = 0; rank < ranks; ++rank)
+            threads.emplace_back([&, rank] {
+                omp_set_num_threads(1);
+                const auto communicator = group.end(static_cast<int>(rank));
+                done[rank] = runPart(part, *program, *subject.graph, plan, feed, *communicator, losses);
+                if (!done[rank])
+                    communicator->abort(done[rank].error().text());
+            });
+    }
+    for (const Status &status : done)
+        if (!status)
+            return status;
+    return {};
 }
 
 } // namespace planloom::test

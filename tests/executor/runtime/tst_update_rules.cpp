@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "executor/checkpoint/lease.h"
 #include "executor/checkpoint/restore.h"
 #include "executor/runtime/part_of_training.h"
 #include "executor/runtime/tiny_training.h"
@@ -174,36 +173,10 @@ void TestUpdateRules::clippingAndGroupsAgree()
     QVERIFY2(wrong.empty(), wrong.c_str());
 }
 
-/// Losses of steps [first, last), from the checkpoint in @p from or the beginning, with one kept at the end.
 Status TestUpdateRules::part(const plan::Plan &plan, std::int64_t first, std::int64_t last, const std::string &from,
                              const std::string &runDir, std::vector<double> &losses)
 {
-    const auto program = compile::compilePlan(plan, m_subject);
-    const auto needs = data::needsOf(*m_subject.graph);
-    const auto data = data::openDataSet(m_text.path(), *needs);
-    const auto lease = checkpoint::Lease::acquire(runDir, "test");
-    if (!program || !data || !lease)
-        return !program ? program.error() : !data ? data.error() : lease.error();
-    const runtime::Feed feed{data->get(), *needs, data::SampleOrder((*data)->samples(), 1, 0)};
-    const std::size_t ranks = program->ranks.size();
-    comm::LocalGroup group(static_cast<int>(ranks));
-    std::vector<Status> done(ranks);
-    const PartOfTraining part{first, last, from, runDir, lease->epoch()};
-    {
-        std::vector<std::jthread> threads;
-        for (std::size_t rank = 0; rank < ranks; ++rank)
-            threads.emplace_back([&, rank] {
-                omp_set_num_threads(1);
-                const auto communicator = group.end(static_cast<int>(rank));
-                done[rank] = runPart(part, *program, *m_subject.graph, plan, feed, *communicator, losses);
-                if (!done[rank])
-                    communicator->abort(done[rank].error().text());
-            });
-    }
-    for (const Status &status : done)
-        if (!status)
-            return status;
-    return {};
+    return trainPart({first, last, from, runDir}, plan, m_subject, m_text.path(), losses);
 }
 
 void TestUpdateRules::resumesInAnotherLayout_data()

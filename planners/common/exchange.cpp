@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "planners/common/exchange.h"
+
+#include "engine/compile/compile.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+
+namespace planloom::planners {
+namespace {
+
+struct AveragingTimes {
+    double step = 0;     ///< seconds, without the average
+    double exchange = 0; ///< seconds of one average, on the rank where it takes longest
+};
+
+/// By the plan's own Program, with averages that take no time.
+Result<AveragingTimes> averagingTimes(const plan::Plan &plan, const Problem &problem)
+{
+    auto program = compile::compilePlan(plan, problem.subject, {.bodies = false, .fold = true});
+    if (!program)
+        return program.error();
+    std::vector<double> onRank(program->ranks.size(), 0);
+    for (program::Task &task : program->tasks) {
+        const auto *exchange = task.as<program::Exchange>();
+        if (exchange == nullptr || !exchange->averages)
+            continue;
+        onRank[task.rank.index()] += task.duration.value();
+        task.duration = Seconds(0);
+    }
+    const Result<double> step = simulate::iterationSeconds(*program);
+    if (!step)
+        return step.error();
+    return AveragingTimes{*step, *std::max_element(onRank.begin(), onRank.end())};
+}
+
+/// Fills in the delay that hides the average.
+Status findDelay(plan::Plan &plan, const Problem &problem)
+{
+    plan::DelayedAveraging &averaging = plan.exchange.averaging;
+    averaging.delay = averaging.localSteps;
+    const auto times = averagingTimes(plan, problem);
+    if (!times)
+        return times.error();
+    constexpr double kRounding = 1e-9;
+    averaging.delay = static_cast<std::int64_t>(std::ceil(times->exchange / times->step - kRounding));
+    averaging.localSteps = std::max(averaging.localSteps, averaging.delay);
+    return {};
+}
+
+Status estimateAveraging(PlanReport &report, const Problem &problem)
+{
+    const auto times = averagingTimes(report.plan, problem);
+    if (!times)
+        return times.error();
+    const plan::DelayedAveraging &averaging = report.plan.exchange.averaging;
+    const double exposed =
+        (report.predicted.iterationSeconds - times->step) * static_cast<double>(averaging.localSteps);
+    plan::Estimate &estimate = report.plan.estimate;
+    estimate["averaging_step_seconds"] = times->step;
+    estimate["averaging_exchange_seconds"] = times->exchange;
+    estimate["averaging_hidden_share"] = times->exchange > 0 ? std::clamp(1 - exposed / times->exchange, 0.0, 1.0) : 1;
+    estimate["averaging_effective_share"] = averaging.effectiveShare();
+    return {};
+}
+
+/// Alternatives with the exchange of the chosen plan, fastest first.
+std::vector<Candidate> withSameExchange(std::vector<Candidate> candidates, const plan::Exchange &exchange,
+                                        const Problem &problem)
+{
+    std::vector<Candidate> kept;
+    for (Candidate &candidate : candidates) {
+        candidate.plan.exchange = exchange;
+        auto report = finish(candidate.plan, problem);
+        if (!report || !report->predicted.fits)
+            continue;
+        candidate.simulatedSeconds = report->predicted.iterationSeconds;
+        candidate.peakBytes = 0;
+        for (const simulate::DeviceReport &device : report->predicted.devices)
+            candidate.peakBytes = std::max(candidate.peakBytes, device.peakBytes);
+        kept.push_back(std::move(candidate));
+    }
+    std::stable_sort(kept.begin(), kept.end(),
+                     [](const Candidate &a, const Candidate &b) { return a.simulatedSeconds < b.simulatedSeconds; });
+    return kept;
+}
+
+} // namespace
+
+Result<ExchangeRequest> exchangeRequest(std::string_view text)
+{
+    constexpr std::string_view kAuto = "delay=auto";
+    std::string settings(text);
+    ExchangeRequest request;
+    if (const std::size_t at = settings.find("," + std::string(kAuto)); at != std::string::npos) {
+        const std::size_t end = at + 1 + kAuto.size();
+        if (end == settings.size() || settings[end] == ',') {
+            settings.replace(at, end - at, ",delay=0");
+            request.findsDelay = true;
+        }
+    }
+    auto exchange = plan::exchangeFromText(settings);
+    if (!exchange)
+        return exchange.error();
+    request.exchange = *std::move(exchange);
+    return request;
+}
+
+Result<PlanReport> withExchange(PlanReport report, const Problem &problem, const ExchangeRequest &request)
+{
+    plan::Plan plan = report.plan;
+    plan.exchange = request.exchange;
+    if (request.findsDelay)
+        if (Status found = findDelay(plan, problem); !found)
+            return found.error();
+    auto changed = finish(std::move(plan), problem);
+    if (!changed)
+        return changed;
+    if (!changed->predicted.fits)
+        return infeasible(
+            fmt::format("the plan {} fits without exchange {}, not with the snapshots that it averages; plan with "
+                        "merge=convex, which needs half of them, or on larger devices",
+                        plan::notation(changed->plan), plan::name(request.exchange.policy)));
+    if (changed->plan.exchange.averages())
+        if (Status estimated = estimateAveraging(*changed, problem); !estimated)
+            return estimated.error();
+    changed->complete = report.complete;
+    changed->alternatives = withSameExchange(std::move(report.alternatives), changed->plan.exchange, problem);
+    changed->pareto = withSameExchange(std::move(report.pareto), changed->plan.exchange, problem);
+    return changed;
+}
+
+} // namespace planloom::planners

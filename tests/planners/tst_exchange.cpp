@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+// `--exchange`: a policy for the plan of any planner, and the delay of averages by simulated times. The expected times
+// are those of the formulas for a flat network (ring all-reduce of P bytes over M machines: 2 (M - 1)(a + P / (M B))).
+#include "planners/common/exchange.h"
+#include "tests/planners/planner_helpers.h"
+
+#include <QTest>
+
+using namespace planloom;
+using planners::ExchangeRequest;
+using testing::must;
+
+namespace {
+
+constexpr int kMachines = 16;
+constexpr double kHop = 5e-6; // seconds from one machine to the next
+
+/// VGG-19 as DAPPLE measured it, 32 samples on each of 16 machines with one V100, joined by @p bandwidth bytes a
+/// second.
+planners::Problem vgg19(double bandwidth)
+{
+    cluster::RegularCluster spec;
+    spec.name = "flat";
+    spec.nodes = kMachines;
+    spec.type = *cluster::knownDeviceType("V100");
+    spec.intraBandwidth = 1e12;
+    spec.intraLatency = Seconds(0);
+    spec.interPointToPoint = bandwidth;
+    spec.interCollective = bandwidth;
+    spec.interLatency = Seconds(kHop);
+    return testing::problemOf(must(import::zooProfile("vgg-19-layers")), must(cluster::regular(spec)), 32 * kMachines);
+}
+
+planners::PlanReport withExchange(const planners::Problem &problem, const std::string &text)
+{
+    return must(planners::withExchange(testing::planned(problem, "data-parallel"), problem,
+                                       must(planners::exchangeRequest(text))));
+}
+
+} // namespace
+
+class TestExchange : public QObject {
+    Q_OBJECT
+
+private slots:
+    void theDelayHidesTheAverage_data()
+    {
+        QTest::addColumn<double>("gigabits");
+        QTest::addColumn<QString>("asked");
+        QTest::addColumn<int>("localSteps");
+        QTest::addColumn<int>("delay");
+        // 822, 329 and 82 ms of average against steps of some 144 ms.
+        QTest::newRow("10 Gb/s") << 10.0 << "dasgd,delay=auto" << 6 << 6;
+        QTest::newRow("10 Gb/s, longer rounds") << 10.0 << "dasgd,local_steps=16,delay=auto" << 16 << 6;
+        QTest::newRow("25 Gb/s") << 25.0 << "dasgd,delay=auto,local_steps=4" << 4 << 3;
+        QTest::newRow("100 Gb/s") << 100.0 << "dasgd,local_steps=4,delay=auto,merge=convex" << 4 << 1;
+    }
+    void theDelayHidesTheAverage()
+    {
+        QFETCH(double, gigabits);
+        QFETCH(QString, asked);
+        QFETCH(int, localSteps);
+        QFETCH(int, delay);
+        const double bandwidth = gigabits * 1e9 / 8;
+        const planners::Problem problem = vgg19(bandwidth);
+        const planners::PlanReport report = withExchange(problem, asked.toStdString());
+        const plan::DelayedAveraging &averaging = report.plan.exchange.averaging;
+        QCOMPARE(averaging.localSteps, localSteps);
+        QCOMPARE(averaging.delay, delay);
+        const auto bytes = static_cast<double>(problem.subject.graph->parameterBytes().value());
+        const double exchange = 2 * (kMachines - 1) * (kHop + bytes / (kMachines * bandwidth));
+        const plan::Estimate &estimate = report.plan.estimate;
+        const double average = estimate.at("averaging_exchange_seconds");
+        QVERIFY2(std::abs(average / exchange - 1) < 0.02, qPrintable(QString("%1 %2").arg(average).arg(exchange)));
+        const double step = estimate.at("averaging_step_seconds");
+        QVERIFY2(std::abs(step / 0.14421 - 1) < 0.05, qPrintable(QString::number(step)));
+        QVERIFY(std::abs(report.predicted.iterationSeconds / step - 1) < 1e-6);
+        QVERIFY(estimate.at("averaging_hidden_share") > 0.999999);
+        const double kept = averaging.merge == plan::Merge::Corrected ? 1 : 1 - 0.75 * delay / localSteps;
+        QCOMPARE(estimate.at("averaging_effective_share"), kept);
+    }
+
+    // Local SGD hides nothing; half of the delay that is needed hides half.
+    void aShortDelayHidesAPart()
+    {
+        const planners::Problem problem = vgg19(1.25e9);
+        const auto hidden = [&](const char *text) {
+            return withExchange(problem, text).plan.estimate.at("averaging_hidden_share");
+        };
+        QVERIFY(hidden("dasgd,local_steps=8,delay=0") < 0.01);
+        const double one = hidden("dasgd,local_steps=8,delay=1");
+        QVERIFY(one > 0.16 && one < 0.19);
+        QVERIFY(std::abs(hidden("dasgd,local_steps=8,delay=3") - 3 * one) < 0.02);
+    }
+
+    void allReduceIsThePlannersOwn()
+    {
+        const planners::Problem problem = vgg19(1.25e9);
+        const planners::PlanReport own = testing::planned(problem, "data-parallel");
+        const planners::PlanReport asked = withExchange(problem, "all-reduce");
+        QCOMPARE(asked.predicted.iterationSeconds, own.predicted.iterationSeconds);
+        QVERIFY(!asked.plan.estimate.contains("averaging_step_seconds"));
+    }
+
+    // What was found beside the plan is predicted with the same exchange.
+    void alternativesHaveTheSameExchange()
+    {
+        const planners::Problem problem = testing::zooProblem("vgg-19-layers", "dapple-b", 512);
+        planners::PlanReport report = testing::planned(problem, "data-parallel");
+        report.alternatives.push_back({report.plan, 1, 0});
+        plan::Plan alone = report.plan;
+        alone.stages[0].devices.resize(1);
+        report.alternatives.push_back({alone, 2, 0});
+        const auto request = must(planners::exchangeRequest("dasgd,local_steps=4,delay=2"));
+        const planners::PlanReport changed = must(planners::withExchange(report, problem, request));
+        QCOMPARE(changed.alternatives.size(), std::size_t{1}); // a single replica has no average
+        QCOMPARE(changed.alternatives[0].simulatedSeconds, changed.predicted.iterationSeconds);
+    }
+
+    void refusals()
+    {
+        QVERIFY(!planners::exchangeRequest("dasgd,delay=automatic"));
+        const planners::Problem problem = vgg19(1.25e9);
+        planners::PlanReport report = testing::planned(problem, "data-parallel");
+        report.plan.stages[0].zero = 1;
+        const auto refused =
+            planners::withExchange(report, problem, must(planners::exchangeRequest("dasgd,delay=auto")));
+        QVERIFY(!refused);
+        QVERIFY2(refused.error().message.find("exchange dasgd needs ZeRO 0") != std::string::npos,
+                 refused.error().message.c_str());
+    }
+
+    void snapshotsMustFit()
+    {
+        planners::Problem problem = vgg19(1.25e9);
+        const planners::PlanReport report = testing::planned(problem, "data-parallel");
+        cluster::RegularCluster spec;
+        spec.name = "small";
+        spec.nodes = kMachines;
+        spec.type = *cluster::knownDeviceType("V100");
+        const std::int64_t peak = report.predicted.devices.front().peakBytes;
+        spec.type.memory = Bytes(peak + problem.subject.graph->parameterBytes().value() * 3 / 2);
+        spec.intraBandwidth = spec.interPointToPoint = spec.interCollective = 1.25e9;
+        problem = testing::problemOf(must(import::zooProfile("vgg-19-layers")), must(cluster::regular(spec)),
+                                     problem.globalBatch);
+        const auto asked = [&](const char *text) {
+            return planners::withExchange(report, problem, must(planners::exchangeRequest(text)));
+        };
+        QVERIFY(asked("dasgd,merge=convex").ok());
+        const auto refused = asked("dasgd,merge=corrected");
+        QVERIFY(!refused && refused.error().code == ErrorCode::Infeasible);
+    }
+};
+
+QTEST_GUILESS_MAIN(TestExchange)
+#include "tst_exchange.moc"
