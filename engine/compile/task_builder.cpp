@@ -308,10 +308,22 @@ private:
         m_cadences.average = add(average);
         m_cadences.merge =
             add({period, phaseOf(averaging.firstMerge()), averaging.firstMerge(), Cadence::kEndless, false});
-        m_cadences.agreement = add({1, 0, 0, Cadence::kEndless, true});
+        const std::int32_t every = agreementPeriod(period);
+        m_cadences.agreement = add({every, every - 1, 0, Cadence::kEndless, true});
         m_program.periodSteps = period;
         m_program.steadyFrom = (first + averaging.delay + period - 1) / period * period;
-        m_program.openSteps = static_cast<std::int32_t>(std::max<std::int64_t>(1, averaging.delay));
+        m_program.openSteps = static_cast<std::int32_t>(std::max<std::int64_t>(every, averaging.delay));
+    }
+
+    /// Steps are agreed on together, as a small message waits behind an average on a slow link: the largest divisor of
+    /// a round that keeps losses recent.
+    static std::int32_t agreementPeriod(std::int32_t round)
+    {
+        constexpr std::int32_t kMost = 8;
+        std::int32_t every = std::min(round, kMost);
+        while (round % every != 0)
+            --every;
+        return every;
     }
 
     TaskId runs(TaskId task, std::int32_t cadence)
@@ -401,7 +413,10 @@ private:
             }
         };
         constexpr std::int64_t kTwoFloats = 8;
-        agree(Agreement::Subject::Step, kTwoFloats, m_draft.agreeOnStep);
+        const std::int64_t steps = m_cadences.agreement == 0
+            ? 1
+            : m_program.cadences[static_cast<std::size_t>(m_cadences.agreement - 1)].period;
+        agree(Agreement::Subject::Step, (steps + 1) * static_cast<std::int64_t>(sizeof(float)), m_draft.agreeOnStep);
         if (m_all.plan.optimizer.clipNorm > 0)
             agree(Agreement::Subject::GradientNorm, kTwoFloats, m_draft.agreeOnNorm);
         if (const int norms = m_all.plan.optimizer.rule.formula().norms; norms > 0)

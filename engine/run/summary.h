@@ -12,7 +12,7 @@ struct Summary {
     std::int64_t steps = 0;
     double lossFirst = 0;
     double lossLast = 0;
-    double iterationSecondsMedian = 0; ///< without the first step
+    double iterationSecondsMedian = 0; ///< medianSeconds()
     double predictedIterationSeconds = 0;
     double predictionError = 0;                   ///< predicted / measured - 1
     std::vector<std::int64_t> peakBytesPredicted; ///< per rank: the arena
@@ -27,8 +27,9 @@ struct Summary {
     bool stoppedEarly = false; ///< the held-out loss got no better
 };
 
-/// Median of the steps' seconds, without the first one, which also warms up; 0 without steps.
-double medianSeconds(const std::vector<StepMetrics> &steps);
+/// Median of the steps' seconds, without the first one, which also warms up; 0 without steps. Where steps differ in turn
+/// (Program::periodSteps), of the means of @p period steps each.
+double medianSeconds(const std::vector<StepMetrics> &steps, std::size_t period = 1);
 
 /// RUN/summary.json's contents, and the object of `train --json`'s last line.
 std::string toJson(const Summary &summary);

@@ -18,6 +18,7 @@ Result<Prediction> predict(const plan::Document &document)
         return simulation.error();
     Prediction prediction;
     prediction.iterationSeconds = simulation->report.iterationSeconds;
+    prediction.periodSteps = program->periodSteps;
     for (const auto &rank : program->ranks)
         prediction.peakBytes.push_back(rank.arenaBytes);
     prediction.tables = program::traceTables(*program, cluster);

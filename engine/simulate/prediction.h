@@ -13,6 +13,7 @@ namespace planloom::simulate {
 /// Prediction of a run of a plan: figures to compare it with, and the tables of its trace.
 struct Prediction {
     double iterationSeconds = 0;
+    std::int32_t periodSteps = 1; ///< steps differ in turn: Program::periodSteps
     std::vector<std::int64_t> peakBytes; ///< per rank: the arena
     trace::Tables tables;
     std::int64_t globalBatch = 1;

@@ -410,7 +410,7 @@ run::Summary Run::summarize() const
     summary.steps = static_cast<std::int64_t>(steps.size());
     summary.lossFirst = steps.front().loss;
     summary.lossLast = steps.back().loss;
-    summary.iterationSecondsMedian = run::medianSeconds(steps);
+    summary.iterationSecondsMedian = run::medianSeconds(steps, static_cast<std::size_t>(m_prediction.periodSteps));
     summary.predictedIterationSeconds = m_prediction.iterationSeconds;
     if (summary.iterationSecondsMedian > 0)
         summary.predictionError = summary.predictedIterationSeconds / summary.iterationSecondsMedian - 1;

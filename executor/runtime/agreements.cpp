@@ -27,16 +27,6 @@ Result<double> Agreements::takeLoss()
     return sum;
 }
 
-Result<double> Agreements::lossOf(std::int64_t step)
-{
-    m_nextStep = step + 1;
-    if (m_taken.empty())
-        return takeLoss();
-    const double loss = m_taken.front();
-    m_taken.pop_front();
-    return loss;
-}
-
 Result<double> Agreements::squaredGradientNorm()
 {
     double sum = 0;
@@ -53,31 +43,56 @@ Status Agreements::leave(std::int64_t step)
 {
     if (step < m_nextStep)
         return {};
+    m_nextStep = step + 1;
     const Result<double> loss = takeLoss();
     if (!loss)
         return loss.error();
-    m_taken.push_back(*loss);
+    m_taken.push_back(static_cast<float>(*loss));
     return {};
 }
 
 Result<comm::Request> Agreements::start(Subject subject, std::int64_t step)
 {
-    comm::Communicator &comm = m_parts->comm;
     if (subject == Subject::UpdateNorms)
         return startNorms();
-    float *sums = subject == Subject::Step ? m_step : m_norm;
-    const Result<double> own = subject == Subject::Step ? lossOf(step) : squaredGradientNorm();
+    if (subject == Subject::Step) {
+        if (const Status left = leave(step); !left)
+            return left.error();
+        return startSteps();
+    }
+    const Result<double> own = squaredGradientNorm();
     if (!own)
         return own.error();
-    const double value = *own;
-    sums[0] = static_cast<float>(value);
-    if (subject == Subject::Step)
-        sums[1] = m_stop != nullptr && m_stop->load(std::memory_order_relaxed) ? 1.0F : 0.0F;
-    else // in two floats, whose sums keep the precision of a double
-        sums[1] = static_cast<float>(value - static_cast<double>(sums[0]));
-    m_bytesSent +=
-        cost::collectiveBytesOf(cost::Collective::AllReduce, sizeof m_step, comm.size(), comm.rank(), sizeof(float));
-    return comm.allReduce(comm.world(), sums, std::size(m_step));
+    m_norm[0] = static_cast<float>(*own); // in two floats, whose sums keep the precision of a double
+    m_norm[1] = static_cast<float>(*own - static_cast<double>(m_norm[0]));
+    return sum(m_norm);
+}
+
+/// Of all steps whose loss was taken; the next one is the first of the next agreement.
+Result<comm::Request> Agreements::startSteps()
+{
+    m_step.assign(m_taken.begin(), m_taken.end());
+    m_step.push_back(m_stop != nullptr && m_stop->load(std::memory_order_relaxed) ? 1.0F : 0.0F);
+    m_taken.clear();
+    return sum(m_step);
+}
+
+Result<comm::Request> Agreements::sum(std::span<float> numbers)
+{
+    comm::Communicator &comm = m_parts->comm;
+    m_bytesSent += cost::collectiveBytesOf(cost::Collective::AllReduce, static_cast<std::int64_t>(numbers.size_bytes()),
+                                           comm.size(), comm.rank(), sizeof(float));
+    return comm.allReduce(comm.world(), numbers.data(), static_cast<std::int64_t>(numbers.size()));
+}
+
+Status Agreements::agreeNow()
+{
+    if (m_taken.empty())
+        return {};
+    Result<comm::Request> request = startSteps();
+    if (!request)
+        return request.error();
+    return m_parts->comm.wait(*request, m_parts->deadline, "the other ranks' losses");
 }
 
 Result<comm::Request> Agreements::startNorms()

@@ -4,7 +4,8 @@
 #include "executor/runtime/rank_parts.h"
 
 #include <atomic>
-#include <deque>
+#include <span>
+#include <vector>
 
 namespace planloom::runtime {
 
@@ -16,15 +17,21 @@ public:
     /// @p stop, which may be null, outlives it. @p clipNorm: gradients longer than that are scaled down; 0: none are.
     void prepare(RankParts &parts, const std::atomic<bool> *stop, double clipNorm);
 
-    /// Starts the sum over all ranks of this rank's value for @p subject in @p step. Error: Failed.
+    /// Starts the sum over all ranks of this rank's value for @p subject: of the loss of @p step, with those of the
+    /// steps before it that are not agreed on yet. Error: Failed.
     Result<comm::Request> start(program::Agreement::Subject subject, std::int64_t step);
     void ended(program::Agreement::Subject subject);
     /// Takes the loss of @p step for an agreement that begins later, where steps overlap; nothing if it has begun.
     /// Errors: those of StageRunner::takeLoss.
     Status leave(std::int64_t step);
+    /// Agrees on the steps that were left and are not agreed on, and waits for it. Collective, when nothing is under
+    /// way.
+    Status agreeNow();
 
-    [[nodiscard]] double loss() const { return static_cast<double>(m_step[0]); }
-    [[nodiscard]] bool stop() const { return m_step[1] > 0; }
+    /// Of the steps of the last agreement, in order.
+    [[nodiscard]] std::span<const float> losses() const { return std::span(m_step).first(m_step.size() - 1); }
+    [[nodiscard]] double loss() const { return static_cast<double>(losses().back()); }
+    [[nodiscard]] bool stop() const { return m_step.back() > 0; }
     [[nodiscard]] double gradientNorm() const { return m_gradientNorm; } ///< before clipping; 0: it is not clipped
     [[nodiscard]] double gradientScale() const { return m_gradientScale; }
     /// Payload sent for agreements so far.
@@ -33,15 +40,16 @@ public:
 private:
     Result<comm::Request> startNorms();
     Result<double> takeLoss();
-    Result<double> lossOf(std::int64_t step);
+    Result<comm::Request> startSteps();
+    Result<comm::Request> sum(std::span<float> numbers);
     Result<double> squaredGradientNorm();
 
     RankParts *m_parts = nullptr;
     const std::atomic<bool> *m_stop = nullptr;
     double m_clipNorm = 0;
-    float m_step[2] = {};
-    std::int64_t m_nextStep = 0; ///< the first one whose agreement has not begun
-    std::deque<double> m_taken;  ///< losses of steps from that one on, which are over
+    std::vector<float> m_step{0, 0}; ///< losses of steps, then whether anyone asks to stop
+    std::int64_t m_nextStep = 0;     ///< the first one whose loss is not taken
+    std::vector<float> m_taken;      ///< losses of steps before it that no agreement has begun on
     float m_norm[2] = {};
     double m_gradientNorm = 0;
     double m_gradientScale = 1;

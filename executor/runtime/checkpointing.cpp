@@ -181,7 +181,7 @@ Status checkReplicas(const RankExecutor &executor, const checkpoint::Manifest &m
                                 : "replicas that average theirs, of " + replicas + " samples";
     };
     return badInput(fmt::format("the checkpoint has {} and the plan {}; resume with the plan that wrote it, or begin a "
-                                "new run from its weights (planloom export --weights)",
+                                "new run with its weights (planloom export --to safetensors)",
                                 text(before), text(now)));
 }
 

@@ -105,6 +105,12 @@ Status RankExecutor::prepareDispatch()
         progress.ended = std::move(*event);
     }
     m_running.reserve(m_progress.size());
+    for (const TaskId id : tasks) {
+        const program::Task &task = m_parts.program.task(id);
+        const auto *agreement = task.as<program::Agreement>();
+        if (agreement != nullptr && agreement->subject == Wanted::Step && task.cadence > 0)
+            m_agreeEvery = m_parts.program.cadences[static_cast<std::size_t>(task.cadence - 1)].period;
+    }
     return {};
 }
 
@@ -158,18 +164,19 @@ Status RankExecutor::runStep()
     return m_status;
 }
 
-/// Steps are entered as soon as the one before is over but for what stays open. A wish to stop is known once a step is
-/// agreed on, by when ranks may be openSteps further: all of them end behind those. So a step is entered only when
-/// that cannot be before it.
+/// Steps are entered as soon as the one before is over but for what stays open. A wish to stop is known once steps are
+/// agreed on, by when ranks may be openSteps further than the last of these: all of them end behind those. So a step is
+/// entered only when that cannot be before it.
 Status RankExecutor::runOverlapping()
 {
     m_step = m_left = m_agreed = m_options.firstStep;
     m_pause = pauseAfter(m_step);
     m_lastProgress = m_lastLeft = now();
-    m_dispatcher->begin(static_cast<double>(m_lastProgress), m_step,
-                        std::min(m_pause, m_agreed + m_parts.program.openSteps + 1));
+    m_dispatcher->begin(static_cast<double>(m_lastProgress), m_step, endOfSteps());
     for (bool stop = false; !stop;) {
         if (const Status status = runUntilPause(); !status)
+            return status;
+        if (const Status status = agreeOnTheRest(); !status)
             return status;
         if (m_left > m_options.firstStep && pausesAfter(m_left - 1)) {
             const std::int64_t before = m_parts.comm.bytesSent();
@@ -214,10 +221,28 @@ Status RankExecutor::runUntilPause()
     return m_status;
 }
 
+/// Of those that may be entered before the next agreement.
+std::int64_t RankExecutor::endOfSteps() const
+{
+    const std::int64_t next = (m_agreed / m_agreeEvery + 1) * m_agreeEvery; // the one after its last step
+    return std::min(m_pause, next + m_parts.program.openSteps);
+}
+
 void RankExecutor::admit()
 {
     if (!m_stop)
-        m_dispatcher->admit(std::min(m_pause, m_agreed + m_parts.program.openSteps + 1), static_cast<double>(now()));
+        m_dispatcher->admit(endOfSteps(), static_cast<double>(now()));
+}
+
+/// At a pause, inside of the steps that are agreed on together.
+Status RankExecutor::agreeOnTheRest()
+{
+    if (m_agreed == m_left)
+        return {};
+    if (const Status agreed = m_agreements.agreeNow(); !agreed)
+        return agreed;
+    stepsAgreed();
+    return {};
 }
 
 /// Steps that are over but for what stays open.
@@ -231,15 +256,18 @@ void RankExecutor::leaveSteps()
     }
 }
 
-void RankExecutor::stepAgreed(std::int64_t step)
+void RankExecutor::stepsAgreed()
 {
-    m_unreported.resize(std::max(m_unreported.size(), static_cast<std::size_t>(step - m_step + 1)));
-    Unreported &about = m_unreported[static_cast<std::size_t>(step - m_step)];
-    about.agreed = true;
-    about.metrics.step = step;
-    about.metrics.loss = m_agreements.loss();
-    about.metrics.learningRate = learningRate(step);
-    m_agreed = step + 1;
+    for (const float loss : m_agreements.losses()) {
+        const auto at = static_cast<std::size_t>(m_agreed - m_step);
+        m_unreported.resize(std::max(m_unreported.size(), at + 1));
+        run::StepMetrics &metrics = m_unreported[at].metrics;
+        metrics.step = m_agreed;
+        metrics.loss = static_cast<double>(loss);
+        metrics.learningRate = learningRate(m_agreed);
+        m_unreported[at].agreed = true;
+        ++m_agreed;
+    }
     m_stop = m_stop || m_agreements.stop();
     admit();
     report();
@@ -413,11 +441,10 @@ void RankExecutor::finish(Unit unit)
     record.rank = m_parts.rank.value;
     record.lane = static_cast<std::int32_t>(ended.lane);
     m_sink.write(record);
-    const std::int64_t step = stepOf(unit);
     m_dispatcher->ended(unit, static_cast<double>(m_lastProgress));
     const auto *agreement = ended.as<program::Agreement>();
     if (m_parts.program.spansSteps() && agreement != nullptr && agreement->subject == program::Agreement::Subject::Step)
-        stepAgreed(step);
+        stepsAgreed();
 }
 
 void RankExecutor::betweenOperators()

@@ -118,7 +118,9 @@ private:
     Status runOverlapping();
     Status runUntilPause();
     void leaveSteps();
-    void stepAgreed(std::int64_t step);
+    void stepsAgreed();
+    Status agreeOnTheRest();
+    [[nodiscard]] std::int64_t endOfSteps() const;
     void report();
     void admit();
     [[nodiscard]] bool pausesAfter(std::int64_t step) const;
@@ -180,6 +182,7 @@ private:
     run::StepMetrics m_reported;         ///< the last ones
     std::int64_t m_left = 0;             ///< steps before this one are left
     std::int64_t m_pause = 0;            ///< no step from this one on is entered before all communication has ended
+    std::int64_t m_agreeEvery = 1;       ///< steps
     std::int64_t m_agreed = 0;           ///< steps before this one are agreed on
     bool m_stop = false;                 ///< the last agreement says so
     std::int64_t m_lastLeft = 0;         ///< when the step before m_step was left

@@ -205,6 +205,12 @@ private slots:
         QCOMPARE(medianSeconds({}), 0.0);
         QCOMPARE(medianSeconds({{0, 1, 9}}), 9.0);
         QCOMPARE(medianSeconds({{0, 1, 9}, {1, 1, 1}, {2, 1, 2}}), 1.5);
+        // In turn 1, 1, 4 seconds: 2 a step, however the turns lie.
+        const std::vector<StepMetrics> turns{{0, 1, 9}, {1, 1, 1}, {2, 1, 4}, {3, 1, 1},
+                                             {4, 1, 1}, {5, 1, 4}, {6, 1, 1}, {7, 1, 50}};
+        QCOMPARE(medianSeconds(turns, 3), 2.0);
+        QCOMPARE(medianSeconds({{0, 1, 9}, {1, 1, 1}, {2, 1, 2}}, 4), 1.5);
+        QCOMPARE(medianSeconds({{0, 1, 9}}, 4), 9.0);
     }
 };
 
