@@ -2,6 +2,8 @@
 #include "app/planloom/sources.h"
 
 #include "engine/base/files.h"
+#include "engine/graph/loss.h"
+#include "executor/data/data_set.h"
 
 #include <algorithm>
 #include <chrono>
@@ -50,6 +52,14 @@ Result<plan::Subject> loadSubject(const std::string &model, const import::ModelO
         times = std::make_shared<const cost::Profile>(*std::move(read));
     }
     return plan::makeSubject(loaded->graph, *devices, times, loaded->source);
+}
+
+Status checkTraining(const graph::Graph &graph)
+{
+    if (const Status good = graph::checkTrainable(graph); !good)
+        return good;
+    const auto needs = data::needsOf(graph);
+    return needs ? Status() : Status(needs.error());
 }
 
 Result<cost::Profile> loadProfile(const std::string &path)
