@@ -17,6 +17,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <ranges>
 
 namespace planloom::cli {
 
@@ -132,8 +133,8 @@ std::string nameOf(const graph::Graph &graph, TensorId id)
 std::string termText(const graph::Graph &graph, const graph::LossTerm &term)
 {
     const auto kinds = import::lossKinds();
-    const auto kind = std::ranges::find_if(kinds, [&](const auto &one) { return graph.op(term.op).type == one.type; });
-    std::string text = kind == kinds.end() ? graph.op(term.op).type.name() : std::string(kind->text);
+    const auto kind = std::ranges::find_if(kinds, [&](const auto &one) { return term.type == one.type; });
+    std::string text = kind == kinds.end() ? term.type : std::string(kind->text);
     text += fmt::format(" of '{}'", nameOf(graph, term.output));
     if (term.target.valid())
         text += fmt::format(" and '{}'", nameOf(graph, term.target));
@@ -150,17 +151,19 @@ ordered_json lossOf(const graph::Graph &graph, Output &output)
                                     graph.tensor(id).shape.text()));
     if (!graph.loss().valid())
         return nullptr;
+    const graph::LossTerms found = graph::lossTerms(graph);
     std::string text;
-    for (const graph::LossTerm &term : graph::lossTerms(graph))
+    for (const graph::LossTerm &term : std::views::reverse(found.terms))
         text += (text.empty() ? "" : " + ") + termText(graph, term);
+    if (!found.whole)
+        text += text.empty() ? nameOf(graph, graph.loss()) : " + other operators";
     const graph::LossOrigin &origin = graph.lossOrigin();
     constexpr const char *kOrigins[] = {"computed by the model", "added for what the model ends in", "chosen"};
     const char *from = kOrigins[static_cast<std::size_t>(origin.kind)];
     std::string terms;
     for (const std::string &term : origin.terms)
         terms += " --loss " + term;
-    output.line(fmt::format("loss          {}: {}{}", text.empty() ? nameOf(graph, graph.loss()) : text, from,
-                            terms.empty() ? "" : " (" + terms.substr(1) + ")"));
+    output.line(fmt::format("loss          {}: {}{}", text, from, terms.empty() ? "" : " (" + terms.substr(1) + ")"));
     const std::vector<std::string> texts = data::targetTexts(graph);
     for (const std::string &target : texts)
         output.line("target        " + target);
@@ -201,7 +204,7 @@ Status inspectModel(const std::string &source, const import::ModelOptions &how, 
                             format(Flops(total.backward))));
     const ordered_json kept = keptByPart(graph, output);
     const ordered_json loss = lossOf(graph, output);
-    const Status trainable = checkTraining(graph);
+    const Status trainable = checkTraining(*model);
     if (!trainable)
         output.line("training      cannot be done: " + trainable.error().message);
     if (model->profile)

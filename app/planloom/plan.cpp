@@ -345,18 +345,6 @@ struct Asked {
     planners::Options set;
 };
 
-/// Without a loss there is no backward pass to plan. Other models that cannot be trained can be simulated.
-Status checkLoss(const graph::Graph &graph, Output &output)
-{
-    if (graph::isLayerProfile(graph))
-        return {};
-    const Status trainable = checkTraining(graph);
-    if (trainable || !graph.loss().valid())
-        return trainable;
-    output.note("warning: the plan can be simulated, not trained: " + trainable.error().message);
-    return {};
-}
-
 /// By the options, or by the configuration of another program.
 Result<Asked> askedOf(const PlanOptions &options, Output &output)
 {
@@ -364,8 +352,6 @@ Result<Asked> askedOf(const PlanOptions &options, Output &output)
         loadSubject(options.model, {options.sequence, options.loss}, options.cluster, options.profile, output);
     if (!subject)
         return subject.error();
-    if (const Status planned = checkLoss(*subject->graph, output); !planned)
-        return planned.error().in(options.model);
     if (!options.from.empty()) {
         const auto setup = import::loadSetup(options.from);
         if (!setup)

@@ -19,6 +19,8 @@ Result<plan::Subject> loadSubject(const std::string &model, const import::ModelO
 /// Whether `train` can run a model: what inspect, plan and train go by. Errors: graph::checkTrainable,
 /// data::needsOf.
 Status checkTraining(const graph::Graph &graph);
+/// The same of a model as it was loaded, which may know why it has no loss.
+Status checkTraining(const import::Model &model);
 Result<cost::Profile> loadProfile(const std::string &path);
 
 /// A run's folder, read back (resources/docs/formats/run.md).

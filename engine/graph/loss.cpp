@@ -69,6 +69,88 @@ TensorId inputBehind(const Graph &graph, const Op &op, std::size_t argument)
     return id.valid() && graph.tensor(id).role == TensorRole::Input ? id : TensorId();
 }
 
+const Op *producerOf(const Graph &graph, TensorId id)
+{
+    const OpId producer = id.valid() ? graph.tensor(id).producer : OpId();
+    return producer.valid() ? &graph.op(producer) : nullptr;
+}
+
+/// The difference whose square or size @p op computes; nullptr: it computes something else.
+const Op *differenceOf(const Graph &graph, const Op &op, std::string &type)
+{
+    const bool square = op.type == "Pow" || (op.type == "Mul" && op.inputs[0] == op.inputs[1]);
+    if (!square && op.type != "Abs")
+        return nullptr;
+    type = square ? "MeanSquaredErrorLoss" : "MeanAbsoluteErrorLoss";
+    const Op *difference = producerOf(graph, op.inputs[0]);
+    return difference != nullptr && difference->type == "Sub" ? difference : nullptr;
+}
+
+/// Takes a loss apart.
+class Terms {
+public:
+    explicit Terms(const Graph &graph) : m_graph(graph), m_seen(graph.tensors().size())
+    {
+        m_open.push_back(graph.loss());
+    }
+
+    LossTerms take()
+    {
+        while (!m_open.empty()) {
+            const TensorId id = m_open.back();
+            m_open.pop_back();
+            if (!id.valid() || m_seen[id.index()] || isFixed(id))
+                continue;
+            m_seen[id.index()] = true;
+            const Op *op = producerOf(m_graph, id);
+            m_found.whole = op != nullptr && takeApart(*op) && m_found.whole;
+        }
+        return std::move(m_found);
+    }
+
+private:
+    [[nodiscard]] bool isFixed(TensorId id) const { return m_graph.tensor(id).role == TensorRole::Constant; }
+
+    /// False: the operator's result is no known term.
+    bool takeApart(const Op &op)
+    {
+        if (op.traits().loss) {
+            m_found.terms.push_back({op.type.name(), op.id, origin(m_graph, op.inputs[0]), inputBehind(m_graph, op, 1),
+                                     inputBehind(m_graph, op, 2)});
+            return true;
+        }
+        const bool sums =
+            op.type == "Add" || op.type == "Sub" || op.type == "AddN" || op.type == "Neg" || rearranges(op);
+        const bool scales = (op.type == "Mul" || op.type == "Div") && op.inputs[1].valid()
+            && (isFixed(op.inputs[0]) || isFixed(op.inputs[1]));
+        if ((sums || scales) && m_graph.tensor(op.outputs[0]).shape.elements(1) == 1) {
+            m_open.insert(m_open.end(), op.inputs.begin(), op.inputs.end());
+            return true;
+        }
+        return op.type == "ReduceMean" && takeMean(op);
+    }
+
+    bool takeMean(const Op &mean)
+    {
+        const Op *function = producerOf(m_graph, mean.inputs[0]);
+        std::string type;
+        const Op *difference = function != nullptr ? differenceOf(m_graph, *function, type) : nullptr;
+        if (difference == nullptr || difference->inputs.size() != 2)
+            return false;
+        for (const std::size_t target : {std::size_t{1}, std::size_t{0}})
+            if (const TensorId input = inputBehind(m_graph, *difference, target); input.valid()) {
+                m_found.terms.push_back({type, mean.id, origin(m_graph, difference->inputs[1 - target]), input, {}});
+                return true;
+            }
+        return false;
+    }
+
+    const Graph &m_graph;
+    std::vector<bool> m_seen;
+    std::vector<TensorId> m_open;
+    LossTerms m_found;
+};
+
 Target targetOf(const Graph &graph, TensorId input, const std::vector<LossTerm> &terms)
 {
     const DType type = graph.tensor(input).type;
@@ -79,9 +161,9 @@ Target targetOf(const Graph &graph, TensorId input, const std::vector<LossTerm> 
         const Op &op = graph.op(term.op);
         if (term.target != input)
             continue;
-        if (op.type == "SigmoidCrossEntropyLoss")
+        if (term.type == "SigmoidCrossEntropyLoss")
             target.use = Target::Use::Probabilities;
-        if (target.use == Target::Use::Labels) {
+        if (target.use == Target::Use::Labels && op.traits().loss) {
             const Shape &logits = graph.tensor(op.inputs[0]).shape;
             target.classes = logits[logits.rank() - 1].size;
             target.ignored = op.integer("ignore_index", target.ignored);
@@ -112,19 +194,11 @@ Status checkTrainable(const Graph &graph)
     return training ? Status() : Status(training.error());
 }
 
-std::vector<LossTerm> lossTerms(const Graph &graph)
-{
-    const std::vector<bool> reaches = reaching(graph, {graph.loss()});
-    std::vector<LossTerm> terms;
-    for (const Op &op : graph.ops())
-        if (op.traits().loss && reaches[op.outputs[0].index()])
-            terms.push_back({op.id, origin(graph, op.inputs[0]), inputBehind(graph, op, 1), inputBehind(graph, op, 2)});
-    return terms;
-}
+LossTerms lossTerms(const Graph &graph) { return Terms(graph).take(); }
 
 std::vector<Target> targetsOf(const Graph &graph)
 {
-    const std::vector<LossTerm> terms = lossTerms(graph);
+    const std::vector<LossTerm> terms = lossTerms(graph).terms;
     std::vector<TensorId> results;
     for (const LossTerm &term : terms)
         results.push_back(term.output);

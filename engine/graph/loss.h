@@ -5,19 +5,26 @@
 #include "engine/graph/graph.h"
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 namespace planloom::graph {
 
-/// A loss operator that reaches a model's loss.
+/// A summand of a model's loss that compares results with targets.
 struct LossTerm {
-    OpId op;
-    TensorId output; ///< of the model: what the operator compares, before it is reshaped
-    TensorId target; ///< the input that it is compared with; invalid: it is computed
-    TensorId mask;   ///< the input that says which elements count; invalid: all do
+    std::string type; ///< of the operator that compares, or would: a mean of squares is a MeanSquaredErrorLoss
+    OpId op;          ///< that makes the summand
+    TensorId output;  ///< of the model: what is compared, before it is reshaped
+    TensorId target;  ///< the input that it is compared with; invalid: it is computed
+    TensorId mask;    ///< the input that says which elements count; invalid: all do
 };
-/// In the graph's order; empty where the loss is made of other operators. Cost: O(graph).
-std::vector<LossTerm> lossTerms(const Graph &graph);
+struct LossTerms {
+    std::vector<LossTerm> terms; ///< last one first
+    bool whole = true;           ///< false: there are summands of other operators
+};
+/// Takes sums and multiples of scalars apart, down to loss operators and to means of squared or absolute differences.
+/// Cost: O(graph).
+LossTerms lossTerms(const Graph &graph);
 
 /// An input with which results are compared, and what it may hold.
 struct Target {

@@ -21,10 +21,11 @@ struct Model {
     std::shared_ptr<const cost::Profile> profile; ///< may be null
     std::string source;                           ///< "zoo:gpt2", or the file with its whole path
     std::vector<std::string> warnings;            ///< parts that were kept but not understood
+    std::string noLoss = {};                      ///< why no loss could be told, with the remedy; empty: there is one
 };
 
 struct ModelOptions {
-    std::int64_t sequence = 0; ///< tokens of a sample; 0: as many as the model was made for, within reason
+    std::int64_t sequence = 0;          ///< tokens of a sample; 0: as many as the model was made for, within reason
     std::vector<std::string> loss = {}; ///< of a model that has none: loss/choice.h; empty: by what it ends in
 };
 

@@ -277,25 +277,38 @@ private:
     int m_weights = 0;
 };
 
+/// Inputs of @p op that are summed or scaled to make its scalar.
+std::vector<TensorId> summands(const Graph &graph, const Op &op)
+{
+    static const std::set<std::string, std::less<>> kKeep{"Identity", "Cast",      "Neg",        "Reshape", "Add",
+                                                          "Squeeze",  "Unsqueeze", "ReduceMean", "Sub"};
+    const auto fixed = [&](TensorId id) { return id.valid() && graph.tensor(id).role == TensorRole::Constant; };
+    const bool scales = (op.type == "Mul" || op.type == "Div") && (fixed(op.inputs[0]) || fixed(op.inputs[1]));
+    std::vector<TensorId> found;
+    for (const TensorId id : op.inputs)
+        if ((scales || kKeep.contains(op.type.name())) && id.valid() && graph.tensor(id).shape.rank() == 0)
+            found.push_back(id);
+    return found;
+}
+
 /// Whether a scalar is a sum over the samples of a batch, perhaps scaled: in slices it is another number than in one.
 bool sumsOverSamples(const Graph &graph, TensorId scalar)
 {
-    static const std::set<std::string, std::less<>> kKeep{"Identity", "Cast",      "Neg",       "Reshape",
-                                                          "Squeeze",  "Unsqueeze", "ReduceMean"};
-    const OpId producer = graph.tensor(scalar).producer;
-    if (!producer.valid())
-        return false;
-    const Op &op = graph.op(producer);
-    if (op.type == "ReduceSum")
-        return graph.tensor(op.inputs[0]).shape.batched();
-    const auto fixed = [&](TensorId id) { return graph.tensor(id).role == TensorRole::Constant; };
-    const bool scales = (op.type == "Mul" || op.type == "Div") && (fixed(op.inputs[0]) || fixed(op.inputs[1]));
-    if (scales)
-        return sumsOverSamples(graph, op.inputs[fixed(op.inputs[0]) ? 1 : 0]);
-    if (op.type == "Add" || op.type == "Sub")
-        return sumsOverSamples(graph, op.inputs[0]) || sumsOverSamples(graph, op.inputs[1]);
-    return kKeep.contains(op.type.name()) && graph.tensor(op.inputs[0]).shape.rank() == 0
-        && sumsOverSamples(graph, op.inputs[0]);
+    std::set<TensorId> seen;
+    std::vector<TensorId> open{scalar};
+    while (!open.empty()) {
+        const TensorId id = open.back();
+        open.pop_back();
+        const OpId producer = graph.tensor(id).producer;
+        if (!producer.valid() || !seen.insert(id).second)
+            continue;
+        const Op &op = graph.op(producer);
+        if (op.type == "ReduceSum" && graph.tensor(op.inputs[0]).shape.batched())
+            return true;
+        const std::vector<TensorId> more = summands(graph, op);
+        open.insert(open.end(), more.begin(), more.end());
+    }
+    return false;
 }
 
 std::string untrained(const Graph &graph, const std::vector<Comparison> &comparisons)
@@ -353,13 +366,13 @@ Result<Model> withInferredLoss(Model model)
 {
     const Ending ending = endingOf(*model.graph);
     if (!ending.loss) {
-        model.warnings.push_back("has no loss and cannot be trained: " + ending.reason);
+        model.noLoss = ending.reason;
         return model;
     }
     std::vector<Comparison> one{{*ending.loss, model.graph->find(ending.loss->output), {}}};
     const std::string others = untrained(*model.graph, one);
     if (const Status attached = attach(model, {*ending.loss}, LossOrigin::Kind::Added); !attached)
-        model.warnings.push_back("has no loss and cannot be trained: " + attached.error().message);
+        model.noLoss = attached.error().message;
     else if (!ending.reason.empty())
         model.warnings.push_back(addedNote(*ending.loss, ending.reason, others));
     return model;

@@ -141,6 +141,19 @@ bool hasLabels(const Graph &graph)
     return std::any_of(inputs.begin(), inputs.end(), [&](TensorId id) { return graph.tensor(id).name == "labels"; });
 }
 
+/// Where axis @p axis lies after Transposes, the last one first.
+std::optional<std::size_t> exchanged(std::size_t axis, const std::vector<const Op *> &exchanges)
+{
+    for (auto op = exchanges.rbegin(); op != exchanges.rend(); ++op) {
+        const std::vector<std::int64_t> order = (*op)->integers("perm");
+        const auto at = std::find(order.begin(), order.end(), static_cast<std::int64_t>(axis));
+        if (at == order.end())
+            return {};
+        axis = static_cast<std::size_t>(at - order.begin());
+    }
+    return axis;
+}
+
 } // namespace
 
 const Op *madeBy(const Graph &graph, TensorId id, std::string_view type)
@@ -160,24 +173,21 @@ std::vector<TensorId> floatOutputs(const Graph &graph)
 
 std::optional<std::size_t> classAxis(const Graph &graph, TensorId logits)
 {
-    const OpId producer = graph.tensor(logits).producer;
-    if (!producer.valid())
-        return {};
-    const Op &op = graph.op(producer);
-    if (op.type == "Conv" || op.type == "ConvTranspose")
-        return 1;
-    if (productWithWeight(graph, op))
-        return graph.tensor(logits).shape.rank() - 1;
-    if (op.type == "Transpose") {
-        const auto before = classAxis(graph, op.inputs[0]);
-        const std::vector<std::int64_t> order = op.integers("perm");
-        const auto at = std::find(order.begin(), order.end(), static_cast<std::int64_t>(before.value_or(0)));
-        if (!before || at == order.end())
+    std::vector<const Op *> exchanges; // between the operator that knows the axis and the logits
+    for (OpId at = graph.tensor(logits).producer; at.valid(); at = graph.tensor(logits).producer) {
+        const Op &op = graph.op(at);
+        if (op.type == "Conv" || op.type == "ConvTranspose")
+            return exchanged(1, exchanges);
+        if (productWithWeight(graph, op))
+            return exchanged(graph.tensor(logits).shape.rank() - 1, exchanges);
+        if (op.type == "Transpose")
+            exchanges.push_back(&op);
+        const auto input = op.type == "Transpose" ? std::optional<std::size_t>(0) : keptInput(graph, op);
+        if (!input)
             return {};
-        return static_cast<std::size_t>(at - order.begin());
+        logits = op.inputs[*input];
     }
-    const auto input = keptInput(graph, op);
-    return input ? classAxis(graph, op.inputs[*input]) : std::nullopt;
+    return {};
 }
 
 Ending endingOf(const Graph &graph)
