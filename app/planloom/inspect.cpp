@@ -338,11 +338,14 @@ Status inspectPlan(const std::string &path, Output &output)
     if (!document)
         return document.error();
     printPlan(document->plan, document->subject, output);
+    output.line();
+    ordered_json json = planJson(*document);
+    json["loss"] = lossOf(*document->subject.graph, output);
     if (document->plan.why) {
         output.line();
         printWhy(*document->plan.why, 0, output);
     }
-    output.result(planJson(*document));
+    output.result(json);
     return {};
 }
 

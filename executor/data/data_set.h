@@ -66,8 +66,9 @@ public:
     virtual void fillLabels(std::int64_t sample, std::int64_t *out) const = 0;
 };
 
-/// Reads @p path, a file or a folder with a file for each input; the README of this folder lists the formats. Errors,
-/// each naming the file and, where there is one, the line or row: NotFound, Io, BadInput (malformed, or a mismatch with
+/// Reads @p path, a file or a folder with a file for each input; resources/docs/formats/data.md lists the formats.
+/// Errors, each naming the file and, where there is one, the line or row: NotFound, Io, BadInput (malformed, or a
+/// mismatch with
 /// @p needs, with the figures of data and model).
 Result<std::unique_ptr<DataSet>> openDataSet(const std::string &path, const Needs &needs);
 
