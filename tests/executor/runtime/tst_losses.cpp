@@ -10,6 +10,7 @@
 #include <QTest>
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <cmath>
 
 using namespace planloom;
@@ -100,6 +101,9 @@ private slots:
                                                  "box.targets float32 [N, 4]", "box.mask bool [N, 4]: true counts",
                                                  "rows.targets float32 [N, 16]: 0 to 1"};
         QTest::newRow("own") << QStringList{"value float32 [N, 1]", "digit int64 [N]: 0 to 9, -100 does not count"};
+        QTest::newRow("own_pixels") << QStringList{"ink int64 [N, 8, 8]: 0 to 2, -100 does not count",
+                                                   "digit int64 [N]: 0 to 9, -100 does not count",
+                                                   "rows float32 [N, 8]"};
         QTest::newRow("denoise") << QStringList{"targets float32 [N, 1, 8, 8]"};
     }
     void needs()
@@ -120,7 +124,7 @@ private slots:
         QTest::addColumn<test::Layout>("layout");
         const test::StageLayout one;
         const test::StageLayout two{{0.5, 0.5}};
-        for (const char *name : {"unet", "regression", "detector", "own", "denoise"}) {
+        for (const char *name : {"unet", "regression", "detector", "own", "own_pixels", "denoise"}) {
             QTest::addRow("%s", name) << test::Layout{};
             QTest::addRow("%s, 2 data-parallel", name) << test::Layout{{two}, 8, 1};
             QTest::addRow("%s, 2 stages", name) << test::Layout{{one, one}, 8, 2};
@@ -136,6 +140,49 @@ private slots:
         const std::vector<double> losses = golden->losses();
         QCOMPARE(losses.size(), std::size_t{10});
         const std::string wrong = test::differs(trainedAs(*golden, layout, 1), losses, kTolerance);
+        QVERIFY2(wrong.empty(), wrong.c_str());
+    }
+
+    /// Summands that files spell out are named; others are said to be there.
+    void summands()
+    {
+        const auto own = goldenOf("own");
+        const auto pixels = goldenOf("own_pixels");
+        QVERIFY(own.ok() && pixels.ok());
+        const graph::LossTerms known = graph::lossTerms(*own->model.graph);
+        QVERIFY(known.whole);
+        QCOMPARE(known.terms.size(), std::size_t{2});
+        QCOMPARE(known.terms[1].type, std::string("MeanSquaredErrorLoss"));
+        QCOMPARE(own->model.graph->tensor(known.terms[1].target).name, std::string("value"));
+        const graph::LossTerms some = graph::lossTerms(*pixels->model.graph);
+        QVERIFY(!some.whole);
+        QCOMPARE(some.terms.size(), std::size_t{2});
+    }
+
+    /// Each device compares half of the rows of an image: the parts of the loss are added up.
+    void imagesInParts()
+    {
+        const auto golden = goldenOf("denoise");
+        QVERIFY(golden.ok());
+        const plan::Subject subject =
+            plan::makeSubject(golden->model.graph, test::cpus(2), nullptr, golden->model.source);
+        plan::Plan plan = test::planOf(subject, {{{{0.5, 0.5}}}, 8, 1}, golden->optimizer());
+        plan.stages[0].mesh = {1, 2};
+        plan.stages[0].replicaShares.clear();
+        plan.stages[0].shardings = {{"clean", "B,S(2)"}};
+        const auto program = compile::compilePlan(plan, subject);
+        QVERIFY2(program.ok(), program ? "" : program.error().text().c_str());
+        const auto ops = program->bodies.front().training.graph.ops();
+        QVERIFY(std::ranges::any_of(ops, [](const graph::Op &op) {
+            return op.traits().loss && op.number("share", 1) == 0.5;
+        }));
+        const test::InOrder inOrder(*golden->data, 1);
+        const runtime::Feed feed{&inOrder, golden->needs, data::SampleOrder(inOrder.samples(), 1, 0)};
+        test::Training how;
+        how.steps = 10;
+        how.modelFolder = golden->folder;
+        const std::string wrong =
+            test::differs(test::train(*program, subject, plan.optimizer, feed, how), golden->losses(), kTolerance);
         QVERIFY2(wrong.empty(), wrong.c_str());
     }
 

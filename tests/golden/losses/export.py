@@ -9,6 +9,7 @@ unet        which digit each pixel of a canvas belongs to: classes along axis 1,
 regression  what number a digit is: one value a sample
 detector    three heads: the digit, its box (of which one number a sample does not count), the rows with ink (multi-label)
 own         two inputs to compare with, and the loss computed in the file
+own_pixels  the same of classes along axis 1, of log-probabilities and of logits with shares
 denoise     the digit without its noise: images compared with images
 """
 import gzip
@@ -75,6 +76,18 @@ class Own(nn.Module):
         return (self.value(features) - value).pow(2).mean() + 0.5 * F.cross_entropy(self.digit(features), digit)
 
 
+class OwnPixels(nn.Module):
+    def __init__(self, width=6):
+        super().__init__()
+        self.body, self.ink, self.digit = nn.Conv2d(1, width, 3, padding=1), nn.Conv2d(width, 3, 1), nn.Linear(width * 64, 10)
+
+    def forward(self, x, ink, digit, rows):
+        features = F.relu(self.body(x))
+        scores = F.log_softmax(self.digit(features.flatten(1)), dim=1)
+        logits = self.ink(features)
+        return F.cross_entropy(logits, ink) + F.nll_loss(scores, digit) + 0.5 * F.binary_cross_entropy_with_logits(logits[:, 0].amax(2), rows)
+
+
 class Denoise(nn.Module):
     def __init__(self, width=6):
         super().__init__()
@@ -121,6 +134,14 @@ def own():
     return Own(), {"x": images.view(-1, 64), "value": labels.view(-1, 1).float() / 10, "digit": labels}, ["loss"], {}, [], lambda y, t: y[0]
 
 
+def own_pixels():
+    images, labels = digits()
+    ink = (images[:, 0] > 0.25).long() + (images[:, 0] > 0.75).long()
+    ink[:, :, 0] = -100
+    rows = (images[:, 0].amax(2) > 0.5).float()
+    return OwnPixels(), {"x": images, "ink": ink, "digit": labels, "rows": rows}, ["loss"], {}, [], lambda y, t: y[0]
+
+
 def denoise():
     images, _ = digits()
     noisy = images + 0.3 * torch.randn_like(images)
@@ -133,7 +154,7 @@ def fed(value):
 
 
 def main():
-    for make in (unet, regression, detector, own, denoise):
+    for make in (unet, regression, detector, own, own_pixels, denoise):
         torch.manual_seed(1)
         torch.set_num_threads(1)
         model, inputs, outputs, targets, chosen, loss_of = make()
