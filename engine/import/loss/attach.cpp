@@ -311,14 +311,16 @@ bool sumsOverSamples(const Graph &graph, TensorId scalar)
     return false;
 }
 
-std::string untrained(const Graph &graph, const std::vector<Comparison> &comparisons)
+/// Names of outputs that no loss compares; of many, the first.
+std::string untrained(const Graph &graph, TensorId trained)
 {
+    constexpr int kNamed = 3;
     std::string names;
+    int count = 0;
     for (const TensorId id : floatOutputs(graph))
-        if (std::none_of(comparisons.begin(), comparisons.end(),
-                         [&](const Comparison &one) { return one.output == id; }))
+        if (id != trained && ++count <= kNamed)
             names += (names.empty() ? "'" : ", '") + graph.tensor(id).name + "'";
-    return names;
+    return count > kNamed ? fmt::format("{} and {} more", names, count - kNamed) : names;
 }
 
 std::string addedNote(const LossChoice &choice, const std::string &reason, const std::string &others)
@@ -369,8 +371,7 @@ Result<Model> withInferredLoss(Model model)
         model.noLoss = ending.reason;
         return model;
     }
-    std::vector<Comparison> one{{*ending.loss, model.graph->find(ending.loss->output), {}}};
-    const std::string others = untrained(*model.graph, one);
+    const std::string others = untrained(*model.graph, model.graph->find(ending.loss->output));
     if (const Status attached = attach(model, {*ending.loss}, LossOrigin::Kind::Added); !attached)
         model.noLoss = attached.error().message;
     else if (!ending.reason.empty())

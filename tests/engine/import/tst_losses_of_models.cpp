@@ -211,6 +211,25 @@ private slots:
         QCOMPARE(QString::fromStdString(import::toText(*choice)), text);
     }
 
+    /// Of several outputs the first one is trained, which is said.
+    void otherOutputsAreSaid()
+    {
+        GraphBuilder b("heads");
+        const TensorId features = linear(b, 4);
+        for (int head = 0; head < 5; ++head)
+            b.output(b.add("Gemm", {features, weight(b, "w" + std::to_string(head), {4, 2})}, {},
+                           "head" + std::to_string(head)));
+        const auto graph = std::move(b).build();
+        QVERIFY2(graph.ok(), graph ? "" : graph.error().text().c_str());
+        const auto model = import::withLoss({std::make_shared<const graph::Graph>(*graph), nullptr, "net", {}}, {});
+        QVERIFY(model.ok() && model->graph->loss().valid());
+        const std::string said = joined(model->warnings);
+        QVERIFY2(said.find("of 'head0' (2 classes) against the added input 'labels', and nothing of 'head1', 'head2', "
+                           "'head3' and 1 more")
+                     != std::string::npos,
+                 said.c_str());
+    }
+
     /// A sum over the samples differs from slice to slice.
     void sumsAreSaid()
     {
