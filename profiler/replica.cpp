@@ -35,7 +35,7 @@ void MadeUpData::fillInput(std::int64_t sample, void *out) const
 
 void MadeUpData::fillInputAt(std::size_t input, std::int64_t sample, void *out) const
 {
-    if (m_needs.kind != data::Needs::Kind::Arrays)
+    if (m_needs.kind == data::Needs::Kind::Tokens)
         return fillInput(sample, out);
     const data::Needs::Input &need = m_needs.inputs[input];
     const auto base = static_cast<std::uint64_t>(sample * need.perSample);

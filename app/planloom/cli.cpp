@@ -5,6 +5,7 @@
 #include "app/planloom/terminal.h"
 #include "app/planloom/verbs.h"
 #include "engine/export/export.h"
+#include "engine/import/loss/choice.h"
 
 #include <CLI/CLI.hpp>
 #include <cmath>
@@ -85,6 +86,18 @@ CLI::Option *addSequence(CLI::App *verb, std::int64_t &sequence)
         ->type_name("N");
 }
 
+CLI::Option *addLoss(CLI::App *verb, std::vector<std::string> &loss)
+{
+    return verb
+        ->add_option("--loss", loss,
+                     "Loss of a model that computes none: " + import::lossNames()
+                         + "; OUTPUT=NAME, once for each of several outputs; default: by what the model ends in "
+                           "(planloom inspect)")
+        ->type_name("NAME")
+        ->expected(1)
+        ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+}
+
 void addInspect(Command &command)
 {
     CLI::App *verb =
@@ -93,6 +106,7 @@ void addInspect(Command &command)
     verb->add_option("what", command.inspect.what, "A file, the folder of a run, zoo:NAME, preset:NAME or local[:N]")
         ->required();
     addSequence(verb, command.inspect.sequence);
+    addLoss(verb, command.inspect.loss);
 }
 
 /// The training settings of a plan, beyond its layout.
@@ -135,6 +149,7 @@ void addPlan(Command &command)
                              [&command](Output &output) { return plan(command.plan, output); });
     verb->add_option("--model", options.model, kModel)->required();
     addSequence(verb, options.sequence);
+    addLoss(verb, options.loss);
     verb->add_option("--cluster", options.cluster, kCluster)->required();
     verb->add_option("--profile", options.profile, "Measured times, from planloom profile");
     verb->add_option("--planner", options.planner,
@@ -199,7 +214,8 @@ void addProfile(Command &command)
     verb->add_option("--plan", options.plan, "Measure a plan's model with as many ranks and samples as the plan uses")
         ->type_name("PLAN")
         ->excludes(model)
-        ->excludes(addSequence(verb, options.sequence));
+        ->excludes(addSequence(verb, options.sequence))
+        ->excludes(addLoss(verb, options.loss));
     verb->add_option("--device", options.device, "Device to measure on")->capture_default_str();
     verb->add_option("--samples", options.samples, "Sizes of a slice to measure, such as 1,4,16")
         ->delimiter(',')

@@ -4,9 +4,12 @@
 #include "app/planloom/verbs.h"
 #include "engine/base/files.h"
 #include "engine/cost/transformer.h"
+#include "engine/graph/loss.h"
 #include "engine/graph/operators/operators.h"
 #include "engine/import/import.h"
+#include "engine/import/loss/choice.h"
 #include "executor/checkpoint/restore.h"
+#include "executor/data/data_set.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -14,6 +17,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <ranges>
 
 namespace planloom::cli {
 
@@ -120,6 +124,52 @@ ordered_json keptByPart(const graph::Graph &graph, Output &output)
                         {"layer_input_bytes", inputs}};
 }
 
+std::string nameOf(const graph::Graph &graph, TensorId id)
+{
+    return id.valid() ? graph.tensor(id).name : std::string();
+}
+
+/// "softmax cross-entropy of 'logits' and 'labels'"
+std::string termText(const graph::Graph &graph, const graph::LossTerm &term)
+{
+    const auto kinds = import::lossKinds();
+    const auto kind = std::ranges::find_if(kinds, [&](const auto &one) { return term.type == one.type; });
+    std::string text = kind == kinds.end() ? term.type : std::string(kind->text);
+    text += fmt::format(" of '{}'", nameOf(graph, term.output));
+    if (term.target.valid())
+        text += fmt::format(" and '{}'", nameOf(graph, term.target));
+    return term.mask.valid() ? text + fmt::format(" where '{}'", nameOf(graph, term.mask)) : text;
+}
+
+/// Inputs, the loss with where it comes from, and the targets that it wants.
+ordered_json lossOf(const graph::Graph &graph, Output &output)
+{
+    const std::vector<graph::Target> targets = graph::targetsOf(graph);
+    for (const TensorId id : graph.withRole(graph::TensorRole::Input))
+        if (std::ranges::none_of(targets, [&](const graph::Target &target) { return target.input == id; }))
+            output.line(fmt::format("input         {} {} {}", graph.tensor(id).name, graph::name(graph.tensor(id).type),
+                                    graph.tensor(id).shape.text()));
+    if (!graph.loss().valid())
+        return nullptr;
+    const graph::LossTerms found = graph::lossTerms(graph);
+    std::string text;
+    for (const graph::LossTerm &term : std::views::reverse(found.terms))
+        text += (text.empty() ? "" : " + ") + termText(graph, term);
+    if (!found.whole)
+        text += text.empty() ? nameOf(graph, graph.loss()) : " + other operators";
+    const graph::LossOrigin &origin = graph.lossOrigin();
+    constexpr const char *kOrigins[] = {"computed by the model", "added for what the model ends in", "chosen"};
+    const char *from = kOrigins[static_cast<std::size_t>(origin.kind)];
+    std::string terms;
+    for (const std::string &term : origin.terms)
+        terms += " --loss " + term;
+    output.line(fmt::format("loss          {}: {}{}", text, from, terms.empty() ? "" : " (" + terms.substr(1) + ")"));
+    const std::vector<std::string> texts = data::targetTexts(graph);
+    for (const std::string &target : texts)
+        output.line("target        " + target);
+    return ordered_json{{"text", text}, {"origin", from}, {"terms", origin.terms}, {"targets", texts}};
+}
+
 Status inspectModel(const std::string &source, const import::ModelOptions &how, Output &output)
 {
     const auto model = import::loadModel(source, how);
@@ -153,9 +203,10 @@ Status inspectModel(const std::string &source, const import::ModelOptions &how, 
     output.line(fmt::format("a sample      {} forward, {} backward", format(Flops(total.forward)),
                             format(Flops(total.backward))));
     const ordered_json kept = keptByPart(graph, output);
-    for (const TensorId id : graph.withRole(graph::TensorRole::Input))
-        output.line(fmt::format("input         {} {} {}", graph.tensor(id).name, graph::name(graph.tensor(id).type),
-                                graph.tensor(id).shape.text()));
+    const ordered_json loss = lossOf(graph, output);
+    const Status trainable = checkTraining(*model);
+    if (!trainable)
+        output.line("training      cannot be done: " + trainable.error().message);
     if (model->profile)
         output.line(fmt::format("times         {} layers, {}", model->profile->ops.size(), model->profile->source));
     for (const auto &warning : model->warnings)
@@ -171,7 +222,9 @@ Status inspectModel(const std::string &source, const import::ModelOptions &how, 
                                {"parameter_bytes", graph.parameterBytes().value()},
                                {"forward_flops_per_sample", total.forward},
                                {"backward_flops_per_sample", total.backward},
-                               {"trainable", graph.loss().valid()},
+                               {"trainable", trainable.ok()},
+                               {"not_trainable", trainable ? ordered_json() : ordered_json(trainable.error().message)},
+                               {"loss", loss},
                                {"has_times", model->profile != nullptr},
                                {"kept_per_sample", kept},
                                {"warnings", model->warnings},
@@ -285,11 +338,14 @@ Status inspectPlan(const std::string &path, Output &output)
     if (!document)
         return document.error();
     printPlan(document->plan, document->subject, output);
+    output.line();
+    ordered_json json = planJson(*document);
+    json["loss"] = lossOf(*document->subject.graph, output);
     if (document->plan.why) {
         output.line();
         printWhy(*document->plan.why, 0, output);
     }
-    output.result(planJson(*document));
+    output.result(json);
     return {};
 }
 
@@ -447,8 +503,10 @@ Status inspect(const InspectOptions &options, Output &output)
         return what.error();
     if (options.sequence > 0 && *what != What::Model)
         return badInput("is no model; leave --sequence out").in(options.what);
+    if (!options.loss.empty() && *what != What::Model)
+        return badInput("is no model; leave --loss out").in(options.what);
     switch (*what) {
-    case What::Model: return inspectModel(options.what, {options.sequence}, output);
+    case What::Model: return inspectModel(options.what, {options.sequence, options.loss}, output);
     case What::Cluster: return inspectCluster(options.what, output);
     case What::Profile: return inspectProfile(options.what, output);
     case What::Plan: return inspectPlan(options.what, output);

@@ -115,8 +115,10 @@ void Table::print(Output &output) const
 
 std::string scores(const run::Validation &validation)
 {
-    const std::string right = std::isnan(validation.accuracy) ? "" : percent(validation.accuracy) + " right, ";
-    return fmt::format("loss {:.6g}, {}perplexity {:.5g}", validation.loss, right, validation.perplexity());
+    if (std::isnan(validation.accuracy))
+        return fmt::format("loss {:.6g}", validation.loss);
+    return fmt::format("loss {:.6g}, {} right, perplexity {:.5g}", validation.loss, percent(validation.accuracy),
+                       validation.perplexity());
 }
 
 std::string percent(double fraction) { return fmt::format("{:.1f} %", fraction * 100); }

@@ -66,7 +66,7 @@ private:
 };
 
 std::string percent(double fraction); ///< "12.3 %"
-/// "loss 1.5, 12.3 % right, perplexity 4.4817"; an accuracy that is no number is left out.
+/// "loss 1.5, 12.3 % right, perplexity 4.4817"; "loss 1.5" where no labels are compared.
 std::string scores(const run::Validation &validation);
 std::string count(std::int64_t number); ///< "124,439,808"
 

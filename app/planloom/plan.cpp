@@ -353,7 +353,8 @@ struct Asked {
 /// By the options, or by the configuration of another program.
 Result<Asked> askedOf(const PlanOptions &options, Output &output)
 {
-    auto subject = loadSubject(options.model, {options.sequence}, options.cluster, options.profile, output);
+    auto subject =
+        loadSubject(options.model, {options.sequence, options.loss}, options.cluster, options.profile, output);
     if (!subject)
         return subject.error();
     if (!options.from.empty()) {

@@ -2,6 +2,8 @@
 #include "app/planloom/sources.h"
 
 #include "engine/base/files.h"
+#include "engine/graph/loss.h"
+#include "executor/data/data_set.h"
 
 #include <algorithm>
 #include <chrono>
@@ -28,6 +30,18 @@ void warnOfAnotherModel(const cost::Profile &profile, const graph::Graph &graph,
                     + ", whose operators of the same name are given its times; measure this model");
 }
 
+/// Without a loss there is no backward pass to plan. Other models that cannot be trained can be simulated.
+Status checkLoss(const import::Model &model, Output &output)
+{
+    if (graph::isLayerProfile(*model.graph))
+        return {};
+    const Status trainable = checkTraining(model);
+    if (trainable || !model.graph->loss().valid())
+        return trainable;
+    output.note("warning: the plan can be simulated, not trained: " + trainable.error().message);
+    return {};
+}
+
 } // namespace
 
 Result<plan::Subject> loadSubject(const std::string &model, const import::ModelOptions &how, const std::string &cluster,
@@ -38,6 +52,8 @@ Result<plan::Subject> loadSubject(const std::string &model, const import::ModelO
         return loaded.error();
     for (const auto &warning : loaded->warnings)
         output.note("warning: " + warning);
+    if (const Status planned = checkLoss(*loaded, output); !planned)
+        return planned.error().in(model);
     auto devices = import::loadCluster(cluster);
     if (!devices)
         return devices.error();
@@ -50,6 +66,20 @@ Result<plan::Subject> loadSubject(const std::string &model, const import::ModelO
         times = std::make_shared<const cost::Profile>(*std::move(read));
     }
     return plan::makeSubject(loaded->graph, *devices, times, loaded->source);
+}
+
+Status checkTraining(const graph::Graph &graph)
+{
+    if (const Status good = graph::checkTrainable(graph); !good)
+        return good;
+    const auto needs = data::needsOf(graph);
+    return needs ? Status() : Status(needs.error());
+}
+
+Status checkTraining(const import::Model &model)
+{
+    return model.noLoss.empty() ? checkTraining(*model.graph)
+                                : unsupported("has no loss, so it cannot be trained: " + model.noLoss);
 }
 
 Result<cost::Profile> loadProfile(const std::string &path)

@@ -16,6 +16,11 @@ namespace planloom::cli {
 /// Model, cluster and, if @p profile is not empty, measured times. The importer's warnings become notes.
 Result<plan::Subject> loadSubject(const std::string &model, const import::ModelOptions &how, const std::string &cluster,
                                   const std::string &profile, Output &output);
+/// Whether `train` can run a model: what inspect, plan and train go by. Errors: graph::checkTrainable,
+/// data::needsOf.
+Status checkTraining(const graph::Graph &graph);
+/// The same of a model as it was loaded, which may know why it has no loss.
+Status checkTraining(const import::Model &model);
 Result<cost::Profile> loadProfile(const std::string &path);
 
 /// A run's folder, read back (resources/docs/formats/run.md).

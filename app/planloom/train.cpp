@@ -157,6 +157,8 @@ Status train(const TrainOptions &given, Output &output)
     const auto document = plan::readPlan(options.plan);
     if (!document)
         return document.error();
+    if (const Status trainable = checkTraining(*document->subject.graph); !trainable)
+        return trainable.error().in(options.plan);
     const auto planJson = readFile(options.plan);
     if (!planJson)
         return planJson.error();

@@ -22,14 +22,16 @@ Status planners(Output &output);
 Status clusters(Output &output);
 
 struct InspectOptions {
-    std::string what;          ///< a file, a run's folder, zoo:NAME, preset:NAME, local[:N]
-    std::int64_t sequence = 0; ///< of a model; 0: its own
+    std::string what;              ///< a file, a run's folder, zoo:NAME, preset:NAME, local[:N]
+    std::int64_t sequence = 0;     ///< of a model; 0: its own
+    std::vector<std::string> loss; ///< of a model without one; empty: by what it ends in
 };
 Status inspect(const InspectOptions &options, Output &output);
 
 struct PlanOptions {
     std::string model;
-    std::int64_t sequence = 0; ///< tokens of a sample; 0: the model's own
+    std::int64_t sequence = 0;     ///< tokens of a sample; 0: the model's own
+    std::vector<std::string> loss; ///< of a model without one; empty: by what it ends in
     std::string cluster;
     std::string profile; ///< empty: none
     std::string from;    ///< another program's configuration to make the plan of, with planner manual; empty: none
@@ -65,9 +67,10 @@ struct SimulateOptions {
 Status simulate(const SimulateOptions &options, Output &output);
 
 struct ProfileOptions {
-    std::string model;         ///< or a plan
-    std::int64_t sequence = 0; ///< of the model; 0: its own
-    std::string plan;          ///< the model, the sizes of its slices and its number of ranks
+    std::string model;             ///< or a plan
+    std::int64_t sequence = 0;     ///< of the model; 0: its own
+    std::vector<std::string> loss; ///< of the model, if it has none; empty: by what it ends in
+    std::string plan;              ///< the model, the sizes of its slices and its number of ranks
     std::string device = "cpu";
     std::vector<std::int64_t> samples; ///< empty: those of the plan, or a few small ones
     int ranks = 0;                     ///< 0: those of the plan, or one

@@ -116,6 +116,15 @@ TensorId GraphBuilder::constant(std::string name, DType type, Shape shape, std::
     return addTensor(std::move(name), type, std::move(shape), TensorRole::Constant, std::move(init));
 }
 
+TensorId GraphBuilder::copy(const Tensor &tensor)
+{
+    const bool made = tensor.role == TensorRole::Activation;
+    const TensorId id =
+        addTensor(tensor.name, tensor.type, tensor.shape, tensor.role, made ? Initializer() : tensor.init);
+    m_shapeKnown.back() = true;
+    return id;
+}
+
 TensorId GraphBuilder::constantInts(std::string name, const std::vector<std::int64_t> &values)
 {
     std::vector<std::byte> data(values.size() * sizeof(std::int64_t));
@@ -199,7 +208,11 @@ void GraphBuilder::rename(TensorId id, std::string name) { m_graph.m_tensors[id.
 
 void GraphBuilder::output(TensorId id) { m_graph.m_outputs.push_back(id); }
 
-void GraphBuilder::loss(TensorId id) { m_graph.m_loss = id; }
+void GraphBuilder::loss(TensorId id, LossOrigin origin)
+{
+    m_graph.m_loss = id;
+    m_graph.m_lossOrigin = std::move(origin);
+}
 
 Status GraphBuilder::checkTensors() const
 {

@@ -115,6 +115,17 @@ struct Op {
     [[nodiscard]] bool has(std::string_view key) const { return attributes.find(key) != attributes.end(); }
 };
 
+/// Who decided what training minimises.
+struct LossOrigin {
+    enum class Kind : std::uint8_t {
+        Model,  ///< the model computes it
+        Added,  ///< added by an importer, for what the model ends in
+        Chosen, ///< added as the user said
+    };
+    Kind kind = Kind::Model;
+    std::vector<std::string> terms = {}; ///< unless Model: what was added, as `--loss` of the command line has it
+};
+
 /// A neural network as a directed acyclic graph of operators, in topological order. Immutable once built; made by
 /// GraphBuilder only, which checks it. Copyable; hand it along as shared_ptr<const Graph>.
 class Graph {
@@ -129,6 +140,7 @@ public:
     [[nodiscard]] std::span<const TensorId> outputs() const { return m_outputs; }
     /// The scalar that training minimises (mean over the samples), or none.
     [[nodiscard]] TensorId loss() const { return m_loss; }
+    [[nodiscard]] const LossOrigin &lossOrigin() const { return m_lossOrigin; }
     /// By name; invalid if there is none.
     [[nodiscard]] TensorId find(std::string_view tensorName) const;
     [[nodiscard]] std::vector<TensorId> withRole(TensorRole role) const;
@@ -144,6 +156,7 @@ private:
     std::vector<TensorId> m_outputs;
     std::vector<TensorId> m_byName; ///< all tensors, sorted by name
     TensorId m_loss;
+    LossOrigin m_lossOrigin;
 };
 
 /// True if the graph stands for a layer profile: operators that carry measured times and no shapes to compute with.
@@ -179,11 +192,14 @@ public:
                std::vector<TensorId> outputs, Attributes attributes);
     /// Declares an activation whose producer is added later. Its shape may be left for inference.
     TensorId activation(std::string name, DType type = DType::F32, Shape shape = {}, bool shapeKnown = false);
+    /// Adds a tensor of another graph: its name, type, shape, role and first value. An activation's producer is added
+    /// later.
+    TensorId copy(const Tensor &tensor);
 
     void rename(TensorId id, std::string name);
     void setLayout(TensorId id, Layout layout) { m_graph.m_tensors[id.index()].layout = layout; }
     void output(TensorId id);
-    void loss(TensorId id);
+    void loss(TensorId id, LossOrigin origin = {});
     [[nodiscard]] const Tensor &tensor(TensorId id) const { return m_graph.m_tensors[id.index()]; }
 
     /// Errors (BadInput): duplicate names, a cycle (named), a tensor without producer, an operator whose inputs do not

@@ -20,6 +20,7 @@ using Json = nlohmann::ordered_json;
 
 constexpr const char *kSchema = "planloom.graph/1";
 constexpr std::array kRoles{"input", "parameter", "state", "constant", "activation"};
+constexpr std::array kLossOrigins{"model", "added", "chosen"};
 constexpr std::array kInitializers{"none", "zeros", "ones", "normal", "uniform", "data", "file"};
 
 // Bounds on files: far above any real model, low enough that a hostile one cannot exhaust memory by a
@@ -248,7 +249,7 @@ public:
         });
         if (m_top.has("loss") && !m_top.value()["loss"].is_null())
             if (const TensorId id = tensorNamed(m_top, "loss", m_top.text("loss")); id.valid())
-                m_builder.loss(id);
+                m_builder.loss(id, lossOrigin());
         if (const Status failure = m_top.failure(text); !failure)
             return failure.error();
         Result<Graph> graph = std::move(m_builder).build();
@@ -298,6 +299,17 @@ private:
         case TensorRole::Activation: break;
         }
         return m_builder.activation(tensorName, type, shape, true);
+    }
+
+    LossOrigin lossOrigin()
+    {
+        LossOrigin origin;
+        if (!m_top.has("loss_origin"))
+            return origin;
+        JsonReader from = m_top.object("loss_origin");
+        origin.kind = static_cast<LossOrigin::Kind>(choice(from, "kind", kLossOrigins));
+        from.each("terms", [&](JsonReader &term) { origin.terms.push_back(term.asText()); });
+        return origin;
     }
 
     TensorId tensorNamed(JsonReader &from, const std::string &key, const std::string &wanted)
@@ -370,6 +382,9 @@ std::string toJson(const Graph &graph, std::int64_t inlineLimit)
     for (const TensorId output : graph.outputs())
         json["outputs"].push_back(graph.tensor(output).name);
     json["loss"] = graph.loss().valid() ? Json(graph.tensor(graph.loss()).name) : Json(nullptr);
+    if (const LossOrigin &origin = graph.lossOrigin(); origin.kind != LossOrigin::Kind::Model)
+        json["loss_origin"] =
+            Json{{"kind", kLossOrigins[static_cast<std::size_t>(origin.kind)]}, {"terms", origin.terms}};
     return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 

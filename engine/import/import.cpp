@@ -2,6 +2,7 @@
 #include "engine/import/import.h"
 
 #include "engine/base/files.h"
+#include "engine/import/loss/attach.h"
 #include "engine/import/model/huggingface_weights.h"
 #include "engine/import/model/zoo.h"
 
@@ -55,6 +56,15 @@ Result<Model> readModelJson(std::string_view text, const std::string &name, cons
     return model ? withWeightsBeside(*std::move(model), std::filesystem::path(name).parent_path().string()) : model;
 }
 
+/// Only where it is asked for: these formats say themselves what is trained.
+Result<Model> withChosenLoss(Result<Model> model, const std::string &name, const ModelOptions &options)
+{
+    if (!model || options.loss.empty())
+        return model;
+    auto made = withLoss(*std::move(model), options.loss);
+    return made ? std::move(made) : made.error().in(name);
+}
+
 Result<Model> readModelFile(const std::string &source, const ModelOptions &options)
 {
     const std::filesystem::path path(source);
@@ -66,10 +76,11 @@ Result<Model> readModelFile(const std::string &source, const ModelOptions &optio
     if (!bytes)
         return bytes.error();
     if (extension == ".onnx")
-        return withSequence(readOnnx(*bytes, source, path.parent_path().string()), source, options.sequence);
-    if (extension == ".json")
-        return readModelJson(*bytes, source, options);
-    return withSequence(readLayerProfile(*bytes, source), source, options.sequence);
+        return withSequence(readOnnx(*bytes, source, path.parent_path().string(), options.loss), source,
+                            options.sequence);
+    auto model = extension == ".json" ? readModelJson(*bytes, source, options)
+                                      : withSequence(readLayerProfile(*bytes, source), source, options.sequence);
+    return withChosenLoss(std::move(model), source, options);
 }
 
 bool lacksFirstValue(const graph::Tensor &tensor)
@@ -101,6 +112,7 @@ Result<std::shared_ptr<const graph::Graph>> withFirstValues(std::shared_ptr<cons
     if (lacking == tensors.end() || source.empty() || source.starts_with(kZoo))
         return graph;
     ModelOptions options; // a configuration leaves the sequence open; the plan was made for one
+    options.loss = graph->lossOrigin().terms;
     if (source.ends_with(".json"))
         options.sequence = sequenceOf(*graph);
     auto model = loadModel(source, options);
@@ -122,7 +134,7 @@ Result<Model> loadModel(const std::string &source, const ModelOptions &options)
         auto model = zooModel(source.substr(kZoo.size()), options);
         if (!model)
             return model.error().in(source);
-        return model;
+        return withChosenLoss(std::move(model), source, options);
     }
     auto model = readModelFile(source, options);
     std::error_code unknown;

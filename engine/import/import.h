@@ -21,10 +21,12 @@ struct Model {
     std::shared_ptr<const cost::Profile> profile; ///< may be null
     std::string source;                           ///< "zoo:gpt2", or the file with its whole path
     std::vector<std::string> warnings;            ///< parts that were kept but not understood
+    std::string noLoss = {};                      ///< why no loss could be told, with the remedy; empty: there is one
 };
 
 struct ModelOptions {
-    std::int64_t sequence = 0; ///< tokens of a sample; 0: as many as the model was made for, within reason
+    std::int64_t sequence = 0;          ///< tokens of a sample; 0: as many as the model was made for, within reason
+    std::vector<std::string> loss = {}; ///< of a model that has none: loss/choice.h; empty: by what it ends in
 };
 
 /// Reads @p source: "zoo:NAME", FILE.onnx, config.json of Hugging Face (with the safetensors that lie beside
@@ -48,7 +50,8 @@ struct ZooEntry {
 std::vector<ZooEntry> zooEntries();
 
 // The readers themselves, on bytes, for tests and fuzzing. @p name is used in errors.
-Result<Model> readOnnx(std::string_view bytes, const std::string &name, const std::string &folder);
+Result<Model> readOnnx(std::string_view bytes, const std::string &name, const std::string &folder,
+                       const std::vector<std::string> &loss = {});
 Result<Model> readHuggingFaceConfig(std::string_view text, const std::string &name, const ModelOptions &options = {});
 /// Text profiles of the DAPPLE and PipeDream repositories; the contents decide which of the two. @p profileBatch
 /// 0: from the file name ("...-pbs-32.txt"), else 1.

@@ -29,7 +29,8 @@ struct Validation {
     double accuracy = 0; ///< of labels that count; NaN where the model compares none with logits
     std::int64_t samples = 0;
 
-    [[nodiscard]] double perplexity() const { return std::exp(loss); }
+    /// NaN where the loss compares no labels with logits.
+    [[nodiscard]] double perplexity() const { return std::isnan(accuracy) ? accuracy : std::exp(loss); }
 };
 
 /// A line of RUN/metrics.jsonl, and of `train --json`; without the line's end. A number that is none is null.

@@ -139,6 +139,30 @@ void crossEntropyGrad(const OpAtHand &, Proposals &to)
     to.plainRow({kAll, 0, kAll, 0}, {0});
 }
 
+/// Parts of equal size: the mean over all is the sum of the means over the parts, each divided by their number. Not so
+/// with a mask, which may count more elements in one part than in another.
+void elementLoss(const OpAtHand &at, Proposals &to)
+{
+    if (at.inputs.size() > 2)
+        return;
+    for (int axis = 0; axis < static_cast<int>(at.inputs[0]->shape.rank()); ++axis)
+        to.row({axis, axis}, {kSum});
+}
+
+void elementLossGrad(const OpAtHand &at, Proposals &to)
+{
+    if (at.inputs.size() > 3)
+        return;
+    for (int axis = 0; axis < static_cast<int>(at.outputs[0]->shape.rank()); ++axis)
+        to.row({kAll, axis, axis}, {axis});
+}
+
+void localizeElementLoss(const OpAtHand &at, const Signature &signature, graph::Attributes &attributes)
+{
+    if (isSplit(signature.inputs[1]))
+        attributes["share"] = at.op.number("share", 1) / at.parts;
+}
+
 void lossStatistics(const OpAtHand &, Proposals &to)
 {
     to.plainRow({1, kAll}, {kAll});
@@ -184,6 +208,14 @@ std::vector<SignatureRule> layerRules()
         {"GlobalMaxPoolGrad", samplesAndChannels},
         {"SoftmaxCrossEntropyLoss", crossEntropy},
         {"SoftmaxCrossEntropyLossGrad", crossEntropyGrad},
+        {"MeanSquaredErrorLoss", elementLoss, localizeElementLoss},
+        {"MeanSquaredErrorLossGrad", elementLossGrad, localizeElementLoss},
+        {"MeanAbsoluteErrorLoss", elementLoss, localizeElementLoss},
+        {"MeanAbsoluteErrorLossGrad", elementLossGrad, localizeElementLoss},
+        {"HuberLoss", elementLoss, localizeElementLoss},
+        {"HuberLossGrad", elementLossGrad, localizeElementLoss},
+        {"SigmoidCrossEntropyLoss", elementLoss, localizeElementLoss},
+        {"SigmoidCrossEntropyLossGrad", elementLossGrad, localizeElementLoss},
         {"LossStatistics", lossStatistics},
         {"CombineLossStatistics", combineStatistics},
         {"LossFromStatistics", nullptr},

@@ -5,13 +5,12 @@
 #include <cmath>
 #include <cstring>
 #include <filesystem>
+#include <optional>
 
 namespace planloom::data {
 namespace {
 
 using graph::DType;
-
-constexpr std::int64_t kIgnoredLabel = -100; ///< PyTorch's, and ours: this position does not count
 
 /// One file, held as it is; read into the model's type sample by sample.
 struct Column {
@@ -19,6 +18,7 @@ struct Column {
     NpyArray array; ///< of contents
     std::int64_t perSample = 0;
     DType type = DType::F32;
+    Needs::Use use = Needs::Use::Feature;
 
     [[nodiscard]] std::int64_t samples() const { return array.shape[0]; }
 
@@ -32,7 +32,7 @@ struct Column {
                         static_cast<std::size_t>(perSample) * array.width);
             return;
         }
-        const double scale = array.type == "u1" ? 1.0 / 255 : 1;
+        const double scale = array.type == "u1" && use == Needs::Use::Feature ? 1.0 / 255 : 1;
         for (std::int64_t i = 0; i < perSample; ++i) {
             const double value = array.at(first + i);
             if (type == DType::F32)
@@ -52,7 +52,7 @@ public:
           m_labels(std::move(labels))
     {
     }
-    [[nodiscard]] std::int64_t samples() const override { return m_labels->samples(); }
+    [[nodiscard]] std::int64_t samples() const override { return m_inputs.front()->samples(); }
     void fillInput(std::int64_t sample, void *out) const override { m_inputs.front()->fill(sample, out); }
     void fillInputAt(std::size_t input, std::int64_t sample, void *out) const override
     {
@@ -70,28 +70,64 @@ std::string sampleText(std::int64_t element, const Column &column)
     return "sample " + std::to_string(element / column.perSample);
 }
 
-/// Integers below @p limit, of labels also the ignored one, or real numbers that are finite.
-Status checkElements(const Column &column, const std::string &path, bool labels, std::int64_t limit)
+/// Bytes are pixels where they are given to the model; how many of them make 1 where a result is compared with them,
+/// the model's author knows.
+Status checkType(const Column &column, const std::string &path)
 {
     if (column.type == DType::I64 && column.array.isReal())
-        return badInput("holds real numbers where the model wants integers; save it as int64").in(path);
+        return badInput(column.use == Needs::Use::Labels
+                            ? "holds real numbers where the model wants class numbers; save int64, or plan with --loss "
+                              "mse to compare with values"
+                            : "holds real numbers where the model wants integers; save it as int64")
+            .in(path);
+    if (column.use == Needs::Use::Values && column.array.type == "u1")
+        return badInput("holds bytes, and the model's results are compared with it: save float32 in the results' scale")
+            .in(path);
+    return {};
+}
+
+/// The range [0, limit) or [0, 1] that every element is in, if there is one.
+struct Range {
+    double below = 0;
+    bool closed = false; ///< `below` is in it
+    [[nodiscard]] bool has(double value) const { return value >= 0 && (value < below || (closed && value == below)); }
+};
+
+std::optional<Range> rangeOf(const Needs::Input &need)
+{
+    if (need.use == Needs::Use::Probabilities)
+        return Range{1, true};
+    if (need.type == DType::I64 && need.limit > 0)
+        return Range{static_cast<double>(need.limit), false};
+    return {};
+}
+
+/// Integers below the need's limit, of labels also the ignored one, or real numbers that are finite.
+Status checkElements(const Column &column, const std::string &path, const Needs::Input &need)
+{
+    const std::optional<Range> range = rangeOf(need);
     const std::int64_t count = column.samples() * column.perSample;
     for (std::int64_t i = 0; i < count; ++i) {
         const double value = column.array.at(i);
         if (!std::isfinite(value))
             return badInput(sampleText(i, column) + " is not finite; clean the data").in(path);
-        const bool bounded = column.type == DType::I64 && limit > 0;
-        const bool inside = (value >= 0 && value < static_cast<double>(limit)) || (labels && value == kIgnoredLabel);
-        if (bounded && !inside)
-            return badInput(sampleText(i, column) + " holds " + std::to_string(static_cast<std::int64_t>(value))
-                            + ", and the model takes 0 to " + std::to_string(limit - 1)
-                            + "; use data made for this model")
+        const bool skipped = need.use == Needs::Use::Labels && value == static_cast<double>(need.ignored);
+        if (!range || skipped || range->has(value))
+            continue;
+        if (range->closed)
+            return badInput(sampleText(i, column) + " holds " + std::to_string(value)
+                            + ", and binary cross-entropy takes 0 to 1; rescale the targets, or plan with another "
+                              "--loss")
                 .in(path);
+        return badInput(sampleText(i, column) + " holds " + std::to_string(static_cast<std::int64_t>(value))
+                        + ", and the model takes 0 to " + std::to_string(need.limit - 1)
+                        + "; use data made for this model")
+            .in(path);
     }
     return {};
 }
 
-Result<std::unique_ptr<Column>> readColumn(const std::string &path, const Needs::Input &need, bool labels)
+Result<std::unique_ptr<Column>> readColumn(const std::string &path, const Needs::Input &need)
 {
     auto contents = readFile(path);
     if (!contents)
@@ -105,6 +141,7 @@ Result<std::unique_ptr<Column>> readColumn(const std::string &path, const Needs:
         return array.error();
     column->array = std::move(*array);
     column->type = need.type;
+    column->use = need.use;
     column->perSample = 1;
     for (std::size_t axis = 1; axis < column->array.shape.size(); ++axis)
         column->perSample *= column->array.shape[axis];
@@ -113,7 +150,9 @@ Result<std::unique_ptr<Column>> readColumn(const std::string &path, const Needs:
                         + need.name + "\" wants " + std::to_string(need.perSample)
                         + "; use data or a model that fits the other")
             .in(path);
-    if (const Status status = checkElements(*column, path, labels, need.limit); !status)
+    if (const Status status = checkType(*column, path); !status)
+        return status.error();
+    if (const Status status = checkElements(*column, path, need); !status)
         return status.error();
     return column;
 }
@@ -125,35 +164,44 @@ std::string arrayNames(const Needs &needs)
     std::string names;
     for (const Needs::Input &input : needs.inputs)
         names += input.name + ".npy, ";
-    return names + needs.labels + ".npy";
+    if (needs.labels.empty())
+        names.resize(names.size() - 2);
+    return needs.labels.empty() ? names : names + needs.labels + ".npy";
 }
 
 Result<std::unique_ptr<DataSet>> readArrays(const std::string &folder, const Needs &needs)
 {
     const std::filesystem::path in(folder);
     const std::string wanted = "; the folder must hold " + arrayNames(needs);
-    std::vector<std::unique_ptr<Column>> inputs;
-    const auto read = [&](const Needs::Input &need, bool isLabels) -> Result<std::unique_ptr<Column>> {
+    const auto read = [&](const Needs::Input &need) -> Result<std::unique_ptr<Column>> {
         const std::string path = (in / (need.name + ".npy")).string();
         std::error_code unknown;
         if (!std::filesystem::exists(path, unknown))
             return Error{ErrorCode::NotFound, "is missing" + wanted, path, 0};
-        return readColumn(path, need, isLabels);
+        return readColumn(path, need);
     };
-    auto labels = read({needs.labels, DType::I64, needs.labelsPerSample, needs.classes}, true);
-    if (!labels)
-        return labels.error();
-    for (const Needs::Input &need : needs.inputs) {
-        auto column = read(need, false);
+    std::unique_ptr<Column> labels;
+    if (!needs.labels.empty()) {
+        auto column =
+            read({needs.labels, DType::I64, needs.labelsPerSample, needs.classes, Needs::Use::Labels, needs.ignored});
         if (!column)
             return column.error();
-        if ((*column)->samples() != (*labels)->samples())
-            return badInput("has " + std::to_string((*column)->samples()) + " samples and " + needs.labels + ".npy has "
-                            + std::to_string((*labels)->samples()) + "; save as many of each")
+        labels = *std::move(column);
+    }
+    std::vector<std::unique_ptr<Column>> inputs;
+    for (const Needs::Input &need : needs.inputs) {
+        auto column = read(need);
+        if (!column)
+            return column.error();
+        const Column &first = labels ? *labels : inputs.empty() ? **column : *inputs.front();
+        if ((*column)->samples() != first.samples())
+            return badInput("has " + std::to_string((*column)->samples()) + " samples and "
+                            + (labels ? needs.labels : needs.inputs.front().name) + ".npy has "
+                            + std::to_string(first.samples()) + "; save as many of each")
                 .in((in / (need.name + ".npy")).string());
         inputs.push_back(*std::move(column));
     }
-    return std::unique_ptr<DataSet>(std::make_unique<ArrayData>(std::move(inputs), *std::move(labels)));
+    return std::unique_ptr<DataSet>(std::make_unique<ArrayData>(std::move(inputs), std::move(labels)));
 }
 
 } // namespace planloom::data

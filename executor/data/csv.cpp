@@ -63,19 +63,23 @@ bool isHeader(std::string_view line)
 
 Status appendRow(const std::vector<double> &row, Table &table)
 {
+    const std::int64_t behind = std::max<std::int64_t>(1, table.targetColumns);
+    const std::int64_t columns = static_cast<std::int64_t>(row.size()) - behind;
+    if (columns < 1)
+        return badInput("has " + std::to_string(row.size()) + (row.size() == 1 ? " column" : " columns")
+                        + "; a row is its features and, last, "
+                        + (table.targetColumns > 0 ? "its " + std::to_string(behind) + " target(s)" : "its label")
+                        + ", separated by commas");
     if (table.columns == 0)
-        table.columns = static_cast<std::int64_t>(row.size()) - 1;
-    if (row.size() < 2)
-        return badInput("has one column; a row is its features and, last, its label, separated by commas");
-    if (static_cast<std::int64_t>(row.size()) - 1 != table.columns)
+        table.columns = columns;
+    if (columns != table.columns)
         return badInput("has " + std::to_string(row.size()) + " columns where the rows before have "
-                        + std::to_string(table.columns + 1) + "; make all rows equally long");
-    const Result<std::int64_t> label = labelFrom(row.back());
-    if (!label)
-        return label.error();
-    for (std::size_t i = 0; i + 1 < row.size(); ++i)
-        table.features.push_back(static_cast<float>(row[i]));
-    table.labels.push_back(*label);
+                        + std::to_string(table.columns + behind) + "; make all rows equally long");
+    const auto features = std::span<const double>(row).first(static_cast<std::size_t>(columns));
+    if (const Status added = table.addTargets(std::span<const double>(row).subspan(features.size())); !added)
+        return added;
+    for (const double value : features)
+        table.features.push_back(static_cast<float>(value));
     return {};
 }
 
@@ -90,9 +94,10 @@ void scaleByLargest(std::vector<float> &features)
 
 } // namespace
 
-Result<Table> readCsv(std::string_view contents, const std::string &path)
+Result<Table> readCsv(std::string_view contents, const std::string &path, std::int64_t targetColumns)
 {
     Table table;
+    table.targetColumns = targetColumns;
     table.rowWord = "line";
     table.firstRow = 1;
     std::vector<double> row;

@@ -2,6 +2,7 @@
 #include "executor/data/data_set.h"
 
 #include "engine/base/files.h"
+#include "engine/graph/loss.h"
 #include "executor/data/readers.h"
 
 #include <algorithm>
@@ -17,11 +18,18 @@ using graph::Tensor;
 
 class TableData final : public DataSet {
 public:
-    explicit TableData(Table table) : m_table(std::move(table)) {}
-    [[nodiscard]] std::int64_t samples() const override { return static_cast<std::int64_t>(m_table.labels.size()); }
+    TableData(Table table, const Needs &needs) : m_table(std::move(table)), m_inputs(needs.inputs) {}
+    [[nodiscard]] std::int64_t samples() const override { return m_table.rows(); }
     void fillInput(std::int64_t sample, void *out) const override
     {
         std::copy_n(m_table.features.data() + sample * m_table.columns, m_table.columns, static_cast<float *>(out));
+    }
+    void fillInputAt(std::size_t input, std::int64_t sample, void *out) const override
+    {
+        if (input >= m_inputs.size() || m_inputs[input].use == Needs::Use::Feature)
+            return fillInput(sample, out);
+        std::copy_n(m_table.targets.data() + sample * m_table.targetColumns, m_table.targetColumns,
+                    static_cast<float *>(out));
     }
     void fillLabels(std::int64_t sample, std::int64_t *out) const override
     {
@@ -30,6 +38,7 @@ public:
 
 private:
     Table m_table;
+    std::vector<Needs::Input> m_inputs;
 };
 
 std::string listed(const std::vector<const Tensor *> &inputs)
@@ -38,18 +47,6 @@ std::string listed(const std::vector<const Tensor *> &inputs)
     for (const Tensor *input : inputs)
         text += (text.empty() ? "" : ", ") + input->name + " " + graph::name(input->type) + input->shape.text();
     return text.empty() ? "none" : text;
-}
-
-/// How many classes the loss tells apart: the last dimension of its logits; 0 if unknown.
-std::int64_t classesOf(const graph::Graph &graph)
-{
-    for (const graph::Op &op : graph.ops()) {
-        if (op.type != "SoftmaxCrossEntropyLoss")
-            continue;
-        const graph::Shape &logits = graph.tensor(op.inputs[0]).shape;
-        return logits.rank() == 0 ? 0 : logits[logits.rank() - 1].size;
-    }
-    return 0;
 }
 
 /// Rows of the table that @p indices looks up; 0 if it does something else.
@@ -65,15 +62,8 @@ std::int64_t tableSize(const graph::Graph &graph, const Tensor &indices)
     return 0;
 }
 
-Status checkTable(const Table &table, const std::string &path, const Needs &needs)
+Status checkLabels(const Table &table, const std::string &path, const Needs &needs)
 {
-    if (table.labels.empty())
-        return badInput("no samples; give at least one row").in(path);
-    if (table.columns != needs.perSample)
-        return badInput("has " + std::to_string(table.columns) + " features in a sample, and the model's input \""
-                        + needs.input + "\" wants " + std::to_string(needs.perSample)
-                        + "; use data or a model that fits the other")
-            .in(path);
     for (std::size_t row = 0; row < table.labels.size(); ++row) {
         const std::int64_t label = table.labels[row];
         const bool known = needs.classes == 0 || label < needs.classes;
@@ -88,55 +78,167 @@ Status checkTable(const Table &table, const std::string &path, const Needs &need
     return {};
 }
 
-Result<Table> readTable(std::string_view contents, const std::string &path)
+Status checkProbabilities(const Table &table, const std::string &path)
+{
+    const auto outside =
+        std::find_if(table.targets.begin(), table.targets.end(), [](float value) { return value < 0 || value > 1; });
+    if (outside == table.targets.end())
+        return {};
+    const std::int64_t row = table.firstRow + (outside - table.targets.begin()) / table.targetColumns;
+    return badInput(table.rowWord + " " + std::to_string(row) + " has target " + std::to_string(*outside)
+                    + ", and binary cross-entropy takes 0 to 1; rescale the targets, or plan with another --loss")
+        .in(path, table.rowWord == "line" ? static_cast<int>(row) : 0);
+}
+
+Status checkTable(const Table &table, const std::string &path, const Needs &needs)
+{
+    if (table.rows() == 0)
+        return badInput("no samples; give at least one row").in(path);
+    if (table.columns != needs.perSample)
+        return badInput("has " + std::to_string(table.columns) + " features in a sample, and the model's input \""
+                        + needs.input + "\" wants " + std::to_string(needs.perSample)
+                        + "; use data or a model that fits the other")
+            .in(path);
+    if (needs.values() == nullptr)
+        return checkLabels(table, path, needs);
+    return needs.values()->use == Needs::Use::Probabilities ? checkProbabilities(table, path) : Status();
+}
+
+Result<Table> readTable(std::string_view contents, const std::string &path, std::int64_t targetColumns)
 {
     if (looksLikeNpy(contents))
-        return readNpy(contents, path);
+        return readNpy(contents, path, targetColumns);
+    if (looksLikeIdx(contents) && targetColumns > 0)
+        return badInput("holds images with class labels, and the model is compared with values; give .npy or .csv")
+            .in(path);
     if (looksLikeIdx(contents))
         return readIdx(contents, path);
     if (path.find(".csv") != std::string::npos)
-        return readCsv(contents, path);
+        return readCsv(contents, path, targetColumns);
     return badInput("is neither .npy, IDX nor .csv, and the model wants rows of features with a label; convert the "
                     "data to one of them")
         .in(path);
 }
 
+Needs::Use useOf(graph::Target::Use use)
+{
+    switch (use) {
+    case graph::Target::Use::Labels: return Needs::Use::Labels;
+    case graph::Target::Use::Values: return Needs::Use::Values;
+    case graph::Target::Use::Probabilities: return Needs::Use::Probabilities;
+    case graph::Target::Use::Mask: return Needs::Use::Mask;
+    }
+    return Needs::Use::Values;
+}
+
+/// The labels that fillLabels() gives: those named so, else the only ones.
+TensorId labelsOf(const graph::Graph &graph, const std::vector<graph::Target> &targets)
+{
+    TensorId only;
+    int count = 0;
+    for (const graph::Target &target : targets) {
+        if (target.use != graph::Target::Use::Labels)
+            continue;
+        if (graph.tensor(target.input).name == "labels")
+            return target.input;
+        only = target.input;
+        ++count;
+    }
+    return count == 1 ? only : TensorId();
+}
+
+/// The inputs by what they are for.
+Needs inputsByUse(const graph::Graph &graph, const std::vector<const Tensor *> &inputs)
+{
+    const std::vector<graph::Target> targets = graph::targetsOf(graph);
+    const TensorId labels = labelsOf(graph, targets);
+    Needs needs;
+    for (const Tensor *tensor : inputs) {
+        const std::int64_t elements = tensor->shape.elements(1);
+        const auto target = std::find_if(targets.begin(), targets.end(),
+                                         [&](const graph::Target &one) { return one.input == tensor->id; });
+        if (target == targets.end()) {
+            needs.inputs.push_back({tensor->name, tensor->type, elements, tableSize(graph, *tensor)});
+        } else if (target->input == labels) {
+            needs.labels = tensor->name;
+            needs.labelsPerSample = elements;
+            needs.classes = target->classes;
+            needs.ignored = target->ignored;
+        } else {
+            needs.inputs.push_back(
+                {tensor->name, tensor->type, elements, target->classes, useOf(target->use), target->ignored});
+        }
+    }
+    return needs;
+}
+
+Needs::Kind kindOf(const Needs &needs, const Needs::Input &first)
+{
+    const bool alone = needs.inputs.size() == 1 && !needs.labels.empty();
+    if (alone && first.type == DType::I64 && needs.labelsPerSample == first.perSample)
+        return Needs::Kind::Tokens;
+    const bool labelled = alone && needs.labelsPerSample == 1;
+    const bool valued = needs.inputs.size() == 2 && needs.values() != nullptr;
+    return first.type == DType::F32 && (labelled || valued) ? Needs::Kind::Features : Needs::Kind::Arrays;
+}
+
 } // namespace
+
+const Needs::Input *Needs::values() const
+{
+    const Input *found = nullptr;
+    for (const Input &one : inputs) {
+        if (one.use == Use::Feature)
+            continue;
+        if (found != nullptr || !labels.empty() || (one.use != Use::Values && one.use != Use::Probabilities))
+            return nullptr;
+        found = &one;
+    }
+    return found;
+}
 
 Result<Needs> needsOf(const graph::Graph &graph)
 {
+    if (!graph.loss().valid())
+        return unsupported("the model has no loss, so it cannot be trained; plan it with --loss (planloom inspect "
+                           "says what the model ends in)");
     std::vector<const Tensor *> inputs;
     for (const TensorId id : graph.withRole(graph::TensorRole::Input))
         inputs.push_back(&graph.tensor(id));
-    const Error unfit = unsupported("the model's inputs are " + listed(inputs)
-                                    + "; training can feed int64, float32 and bool inputs together with \"labels\" "
-                                      "(int64), all with the samples as first dimension");
-    Needs needs;
     for (const Tensor *tensor : inputs) {
         const bool known = tensor->type == DType::I64 || tensor->type == DType::F32 || tensor->type == DType::Bool;
         if (!known || !tensor->shape.batchLeading())
-            return unfit;
-        if (tensor->name != "labels") {
-            needs.inputs.push_back({tensor->name, tensor->type, tensor->shape.elements(1), tableSize(graph, *tensor)});
-            continue;
-        }
-        if (tensor->type != DType::I64)
-            return unfit;
-        needs.labels = tensor->name;
-        needs.labelsPerSample = tensor->shape.elements(1);
+            return unsupported("the model's inputs are " + listed(inputs)
+                               + "; training can feed int64, float32 and bool inputs, all with the samples as first "
+                                 "dimension");
     }
-    if (needs.labels.empty() || needs.inputs.empty())
-        return unfit;
-    const Needs::Input &first = needs.inputs.front();
-    needs.input = first.name;
-    needs.perSample = first.perSample;
-    needs.classes = classesOf(graph);
-    needs.kind = Needs::Kind::Arrays;
-    if (needs.inputs.size() == 1 && first.type == DType::I64 && needs.labelsPerSample == first.perSample)
-        needs.kind = Needs::Kind::Tokens;
-    else if (needs.inputs.size() == 1 && first.type == DType::F32 && needs.labelsPerSample == 1)
-        needs.kind = Needs::Kind::Features;
+    Needs needs = inputsByUse(graph, inputs);
+    const auto first = std::find_if(needs.inputs.begin(), needs.inputs.end(),
+                                    [](const Needs::Input &one) { return one.use == Needs::Use::Feature; });
+    if (first == needs.inputs.end())
+        return unsupported("the model's inputs are " + listed(inputs) + ", none of which meets a parameter");
+    needs.input = first->name;
+    needs.perSample = first->perSample;
+    needs.kind = kindOf(needs, *first);
     return needs;
+}
+
+std::vector<std::string> targetTexts(const graph::Graph &graph)
+{
+    std::vector<std::string> texts;
+    for (const graph::Target &target : graph::targetsOf(graph)) {
+        const Tensor &tensor = graph.tensor(target.input);
+        std::string text = tensor.name + " " + graph::name(tensor.type) + " " + tensor.shape.text();
+        if (target.classes > 0)
+            text += ": 0 to " + std::to_string(target.classes - 1) + ", " + std::to_string(target.ignored)
+                + " does not count";
+        if (target.use == graph::Target::Use::Probabilities)
+            text += ": 0 to 1";
+        if (target.use == graph::Target::Use::Mask)
+            text += ": true counts";
+        texts.push_back(std::move(text));
+    }
+    return texts;
 }
 
 Result<std::string> readMaybeCompressed(const std::string &path)
@@ -152,11 +254,26 @@ Result<std::string> readMaybeCompressed(const std::string &path)
     return inflated;
 }
 
+Status Table::addTargets(std::span<const double> numbers)
+{
+    if (targetColumns > 0) {
+        for (const double value : numbers)
+            targets.push_back(static_cast<float>(value));
+        return {};
+    }
+    const Result<std::int64_t> label = labelFrom(numbers.front());
+    if (!label)
+        return label.error();
+    labels.push_back(*label);
+    return {};
+}
+
 Result<std::int64_t> labelFrom(double value)
 {
     if (std::nearbyint(value) != value || std::fabs(value) > 1e15)
         return badInput("label " + std::to_string(value)
-                        + " is no whole number; the last column must be the class, counted from 0");
+                        + " is no whole number; the last column must be the class, counted from 0 (a model that is "
+                          "compared with values is planned with --loss mse)");
     return static_cast<std::int64_t>(value);
 }
 
@@ -181,12 +298,13 @@ Result<std::unique_ptr<DataSet>> openDataSet(const std::string &path, const Need
                 .in(path);
         return makeTokenData(std::move(*contents), tokenWidth(path), path, needs);
     }
-    Result<Table> table = readTable(*contents, path);
+    const std::int64_t targets = needs.values() != nullptr ? needs.values()->perSample : 0;
+    Result<Table> table = readTable(*contents, path, targets);
     if (!table)
         return table.error();
     if (const Status status = checkTable(*table, path, needs); !status)
         return status.error();
-    return std::unique_ptr<DataSet>(std::make_unique<TableData>(std::move(*table)));
+    return std::unique_ptr<DataSet>(std::make_unique<TableData>(std::move(*table), needs));
 }
 
 } // namespace planloom::data

@@ -128,54 +128,58 @@ Result<NpyArray> parseNpy(std::string_view contents, const std::string &path)
 
 namespace {
 
-Result<std::vector<std::int64_t>> readLabels(const std::string &path, std::int64_t rows)
+/// The file beside the features with @p each numbers a sample.
+Status readTargets(const std::string &path, std::int64_t rows, std::int64_t each, Table &table)
 {
     const Result<std::string> contents = readFile(path);
     if (!contents)
         return contents.error();
     if (!looksLikeNpy(*contents))
-        return badInput("is no .npy file; save the labels with numpy.save").in(path);
+        return badInput("is no .npy file; save the targets with numpy.save").in(path);
     const Result<NpyArray> array = parseNpy(*contents, path);
     if (!array)
         return array.error();
-    if (array->shape.size() != 1 || array->shape[0] != rows)
+    if (table.targetColumns == 0 && array->shape.size() != 1)
         return badInput("must hold one label for each of the " + std::to_string(rows) + " samples, in one dimension")
             .in(path);
-    std::vector<std::int64_t> labels;
+    if (array->shape.empty() || array->shape[0] != rows || array->count() != rows * each)
+        return badInput("must hold " + std::to_string(each) + " number(s) for each of the " + std::to_string(rows)
+                        + " samples")
+            .in(path);
+    std::vector<double> numbers(static_cast<std::size_t>(each));
     for (std::int64_t row = 0; row < rows; ++row) {
-        const Result<std::int64_t> label = labelFrom(array->at(row));
-        if (!label)
-            return label.error().in(path);
-        labels.push_back(*label);
+        for (std::int64_t i = 0; i < each; ++i)
+            numbers[static_cast<std::size_t>(i)] = array->at(row * each + i);
+        if (const Status added = table.addTargets(numbers); !added)
+            return added.error().in(path);
     }
-    return labels;
+    return {};
 }
 
-/// Moves the features of row @p row, and its label unless labels came from a file, into @p table.
-Status appendRow(const NpyArray &array, std::int64_t row, std::int64_t width, bool labelled, Table &table)
+/// Moves the features of row @p row, and what is behind them of its @p width numbers, into @p table.
+Status appendRow(const NpyArray &array, std::int64_t row, std::int64_t width, Table &table)
 {
     const float scale = array.type == "u1" ? 255.0F : 1.0F;
-    for (std::int64_t column = 0; column < table.columns; ++column) {
+    std::vector<double> behind;
+    for (std::int64_t column = 0; column < width; ++column) {
         const double value = array.at(row * width + column);
         if (!std::isfinite(value))
             return badInput("row " + std::to_string(row) + ", column " + std::to_string(column)
                             + " is not finite; clean the data");
-        table.features.push_back(static_cast<float>(value) / scale);
+        if (column < table.columns)
+            table.features.push_back(static_cast<float>(value) / scale);
+        else
+            behind.push_back(value);
     }
-    if (labelled)
-        return {};
-    const Result<std::int64_t> label = labelFrom(array.at(row * width + width - 1));
-    if (!label)
-        return badInput("row " + std::to_string(row) + ": " + label.error().message);
-    table.labels.push_back(*label);
-    return {};
+    const Status added = behind.empty() ? Status() : table.addTargets(behind);
+    return added ? added : badInput("row " + std::to_string(row) + ": " + added.error().message);
 }
 
 } // namespace
 
 bool looksLikeNpy(std::string_view contents) { return contents.starts_with(kMagic); }
 
-Result<Table> readNpy(std::string_view contents, const std::string &path)
+Result<Table> readNpy(std::string_view contents, const std::string &path, std::int64_t targetColumns)
 {
     const Result<NpyArray> array = parseNpy(contents, path);
     if (!array)
@@ -190,21 +194,23 @@ Result<Table> readNpy(std::string_view contents, const std::string &path)
         width *= array->shape[axis];
 
     Table table;
-    const std::string labelPath = std::filesystem::path(path).replace_extension(".labels.npy").string();
-    const bool labelled = std::filesystem::exists(labelPath);
-    if (labelled) {
-        Result<std::vector<std::int64_t>> labels = readLabels(labelPath, rows);
-        if (!labels)
-            return labels.error();
-        table.labels = std::move(*labels);
-    } else if (array->shape.size() != 2 || width < 2) {
-        return badInput("has no labels; put them into " + labelPath
-                        + " or into the last column of a two-dimensional array")
+    table.targetColumns = targetColumns;
+    const std::int64_t each = std::max<std::int64_t>(1, targetColumns);
+    const std::string beside =
+        std::filesystem::path(path).replace_extension(targetColumns > 0 ? ".targets.npy" : ".labels.npy").string();
+    const bool separate = std::filesystem::exists(beside);
+    if (separate) {
+        if (const Status read = readTargets(beside, rows, each, table); !read)
+            return read.error();
+    } else if (array->shape.size() != 2 || width <= each) {
+        return badInput(std::string("has no ") + (targetColumns > 0 ? "targets" : "labels") + "; put them into "
+                        + beside + " or into the last " + (each == 1 ? "column" : std::to_string(each) + " columns")
+                        + " of a two-dimensional array")
             .in(path);
     }
-    table.columns = labelled ? width : width - 1;
+    table.columns = separate ? width : width - each;
     for (std::int64_t row = 0; row < rows; ++row) {
-        if (const Status status = appendRow(*array, row, width, labelled, table); !status)
+        if (const Status status = appendRow(*array, row, width, table); !status)
             return status.error().in(path);
     }
     return table;

@@ -4,24 +4,38 @@
 #include "executor/data/data_set.h"
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 namespace planloom::data {
 
-/// Labelled rows of features, as every table-like format is read into. 4 bytes a feature, 8 a label.
+/// Rows of features with a label or with values as targets, as every table-like format is read into. 4 bytes a feature
+/// or value, 8 a label.
 struct Table {
     std::int64_t columns = 0;
+    std::int64_t targetColumns = 0;   ///< 0: rows have labels
     std::vector<float> features;      ///< row-major
+    std::vector<float> targets;       ///< row-major
     std::vector<std::int64_t> labels; ///< one per row
     std::string rowWord = "row";      ///< how an error calls a row ("line" in a text file)
     std::int64_t firstRow = 0;        ///< and which number the first one has
+
+    [[nodiscard]] std::int64_t rows() const
+    {
+        return targetColumns > 0 ? static_cast<std::int64_t>(targets.size()) / targetColumns
+                                 : static_cast<std::int64_t>(labels.size());
+    }
+    /// The numbers behind a row's features: its label, or its values as they are. Error: a label that is no whole
+    /// number.
+    Status addTargets(std::span<const double> numbers);
 };
 
 /// The readers of the formats; @p contents is already inflated, @p path is for messages and for files beside it.
-Result<Table> readCsv(std::string_view contents, const std::string &path);
-Result<Table> readNpy(std::string_view contents, const std::string &path);
+/// @p targetColumns of values stand behind the features; 0: a label does.
+Result<Table> readCsv(std::string_view contents, const std::string &path, std::int64_t targetColumns = 0);
+Result<Table> readNpy(std::string_view contents, const std::string &path, std::int64_t targetColumns = 0);
 Result<Table> readIdx(std::string_view contents, const std::string &path);
 
 bool looksLikeNpy(std::string_view contents);
@@ -39,6 +53,7 @@ struct NpyArray {
     {
         return read(elements.data() + static_cast<std::size_t>(index) * width);
     }
+    [[nodiscard]] std::int64_t count() const { return static_cast<std::int64_t>(elements.size() / width); }
     [[nodiscard]] bool isReal() const { return type == "f4" || type == "f8"; }
 };
 Result<NpyArray> parseNpy(std::string_view contents, const std::string &path);

@@ -22,8 +22,8 @@ const Table &table()
              {unaryKernels,     unaryGradientKernels, binaryKernels, matmulKernels,    matmulGeluKernels,
               attentionKernels, rotaryKernels,        normKernels,   batchNormKernels, convolutionKernels,
               poolingKernels,   shapeKernels,         indexKernels,  gatherKernels,    softmaxKernels,
-              lossKernels,      boxingKernels,        flatKernels,   layoutKernels,    reduceKernels,
-              lstmKernels,      gruKernels,           scatterKernels})
+              lossKernels,      elementLossKernels,   boxingKernels, flatKernels,      layoutKernels,
+              reduceKernels,    lstmKernels,          gruKernels,    scatterKernels})
             for (const KernelEntry &entry : family())
                 made.add(entry);
         return made;

@@ -59,6 +59,7 @@ std::span<const KernelEntry> indexKernels();
 std::span<const KernelEntry> gatherKernels();
 std::span<const KernelEntry> softmaxKernels();
 std::span<const KernelEntry> lossKernels();
+std::span<const KernelEntry> elementLossKernels();
 std::span<const KernelEntry> boxingKernels();
 std::span<const KernelEntry> flatKernels();
 std::span<const KernelEntry> reduceKernels();

@@ -154,8 +154,8 @@ bool countsLoss(const Body &body)
 
 TensorId lossGradientOf(const graph::TrainingGraph &training)
 {
-    if (!training.loss.valid())
-        return {};
+    if (!training.loss.valid() || training.lossGradient.valid())
+        return training.lossGradient;
     return training.graph.find("grad/" + training.graph.tensor(training.loss).name);
 }
 

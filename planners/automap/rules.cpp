@@ -188,14 +188,12 @@ bool inSegments(const Signature &signature)
         || std::any_of(signature.outputs.begin(), signature.outputs.end(), segmented);
 }
 
-/// Every device has its own samples' logits and labels, and its part of the loss. On the data dimension of a mesh
+/// Every device has its own samples' results and targets, and its part of the loss. On the data dimension of a mesh
 /// nothing else happens; the table of signatures is about the others, where labels are whole.
 Signature alongSamples(const graph::Op &loss)
 {
     Signature signature{std::vector<Sbp>(loss.inputs.size(), sharding::split(0)),
                         std::vector<Sbp>(loss.outputs.size(), sharding::split(0))};
-    for (std::size_t i = 2; i < loss.inputs.size(); ++i)
-        signature.inputs[i] = sharding::broadcast(); // weights of classes
     signature.outputs[0] = sharding::partial();
     return signature;
 }
@@ -253,7 +251,7 @@ RuleGraph batchRulesOf(const graph::Graph &graph, int parts, std::int64_t sample
             at.outputs[i] = &whole[op.outputs[i].index()];
         std::vector<Signature> signatures = sharding::signatures(at);
         std::erase_if(signatures, inSegments);
-        if (op.type == "SoftmaxCrossEntropyLoss")
+        if (op.traits().loss && std::ranges::find(signatures, alongSamples(op)) == signatures.end())
             signatures.push_back(alongSamples(op));
         maker.add(op, signatures, op.id.index());
     }

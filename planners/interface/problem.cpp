@@ -21,6 +21,10 @@ Status validate(const Problem &problem, Annotations annotations)
         return badInput("the problem has no model or no cluster; load both before planning");
     if (subject.layers().size() == 0)
         return badInput("the model has no layers; choose a model with at least one operator");
+    if (!subject.graph->loss().valid() && !graph::isLayerProfile(*subject.graph))
+        return badInput(
+            "the model has no loss, so there is no backward pass to plan; choose one with --loss, or export "
+            "the model with its loss as a scalar output");
     if (problem.globalBatch < 1)
         return badInput(
             fmt::format("the batch is {}; give the samples of one training step, 1 or more", problem.globalBatch));

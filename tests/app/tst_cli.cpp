@@ -85,7 +85,9 @@ private Q_SLOTS:
                                                       "kind",
                                                       "layer_list",
                                                       "layers",
+                                                      "loss",
                                                       "name",
+                                                      "not_trainable",
                                                       "operators",
                                                       "parameter_bytes",
                                                       "parameters",
@@ -95,9 +97,9 @@ private Q_SLOTS:
         QTest::newRow("inspect cluster") << QStringList{"inspect", "preset:dapple-b"}
                                          << QStringList{"devices", "kind", "links", "name", "nodes"};
         QTest::newRow("inspect plan") << QStringList{"inspect", "nano.plan.json"}
-                                      << QStringList{"annotations",   "cluster",  "global_batch", "kind",
-                                                     "micro_batches", "model",    "notation",     "planner",
-                                                     "predicted",     "schedule", "stages",       "why"};
+                                      << QStringList{"annotations",   "cluster", "global_batch", "kind",    "loss",
+                                                     "micro_batches", "model",   "notation",     "planner", "predicted",
+                                                     "schedule",      "stages",  "why"};
         QTest::newRow("simulate") << QStringList{"simulate", "nano.plan.json"}
                                   << QStringList{"bubble_fraction",
                                                  "devices",

@@ -141,6 +141,44 @@ private Q_SLOTS:
         QCOMPARE(trace["dropped"].toInt(), 0);
     }
 
+    /// inspect, plan and train agree on whether a model can be trained, with which loss and on what data.
+    void lossesAreAgreedOn()
+    {
+        const QString golden = PLANLOOM_SOURCE_DIR "/tests/golden/losses/";
+        const QString regression = golden + "regression/model.onnx";
+        const auto inspected = [&](const QStringList &more) {
+            const Done done = run(QStringList{"inspect", "--json", regression} + more);
+            return linesOf(done.out).value(0);
+        };
+        const QStringList plan{"plan",          "--model", regression, "--cluster", "local:2",          "--planner",
+                               "data-parallel", "--batch", "8",        "-o",        "values.plan.json", "--quiet"};
+        const auto without = inspected({});
+        QCOMPARE(without["trainable"].toBool(), false);
+        QVERIFY(without["loss"].isNull());
+        const QString why = without["not_trainable"].toString();
+        QVERIFY2(why.contains("--loss binary-cross-entropy, mse, l1 or huber"), qPrintable(why));
+        const Done refused = run(plan);
+        QCOMPARE(refused.status, 2);
+        QVERIFY2(refused.err.contains(why.toUtf8()), refused.err.constData());
+
+        const auto with = inspected({"--loss", "mse"});
+        QCOMPARE(with["trainable"].toBool(), true);
+        QCOMPARE(with["loss"].toObject()["targets"].toArray().first().toString(), QString("targets float32 [N, 1]"));
+        const Done planned = run(plan + QStringList{"--loss", "mse"});
+        QVERIFY2(planned.status == 0, planned.err.constData());
+        const Done known = run({"inspect", "--json", "values.plan.json"});
+        QCOMPARE(linesOf(known.out).value(0)["loss"], with["loss"]);
+        const QStringList train{"train", "values.plan.json", "--steps", "3", "--json", "--data"};
+        const Done misfit = run(train + QStringList{golden + "unet/data", "--run-dir", "misfit.run"});
+        QCOMPARE(misfit.status, 2);
+        QVERIFY2(misfit.err.contains("has 256 elements in a sample"), misfit.err.constData());
+        const Done trained = run(train
+                                 + QStringList{PLANLOOM_SOURCE_DIR "/tests/golden/data/digits.csv.gz", "--run-dir",
+                                               "values.run", "--holdout", "0.1", "--validate-every", "3"});
+        QVERIFY2(trained.status == 0, trained.err.constData());
+        QVERIFY(trained.out.contains("\"accuracy\":null,\"perplexity\":null"));
+    }
+
     // A plan file leaves large weights out: ranks and measurements take them from the file that the model was read
     // from.
     void trainsFromStoredWeights()

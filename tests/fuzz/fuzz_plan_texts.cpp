@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The small languages that stand in options and plans, one per first byte: shardings, annotations, what an Auto-MAP
-// search left.
+// The small languages that stand in options and plans, one per first byte: shardings, annotations, losses, what an
+// Auto-MAP search left.
+#include "engine/import/loss/choice.h"
 #include "engine/plan/annotation.h"
 #include "engine/sharding/sbp.h"
 #include "planners/automap/resume.h"
@@ -36,6 +37,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t *data, std::size_t size
     switch (data[0]) {
     case 's': mustReturn(sharding::fromText(text), sharding::fromText); break;
     case 'a': mustReturn(plan::annotationFromText(text), plan::annotationFromText); break;
+    case 'l': mustReturn(import::lossFromText(text), import::lossFromText); break;
     case 'm': mustReturn(planners::automap::memoryFrom(text), planners::automap::memoryFrom); break;
     default: break;
     }

@@ -110,6 +110,8 @@ bool StudioState::loadModel(const QString &source)
         return [this, model] {
             for (const std::string &warning : model->warnings)
                 say(MessageLevel::Warning, QString::fromStdString(warning));
+            if (!model->noLoss.empty())
+                say(MessageLevel::Warning, tr("The model has no loss: %1").arg(QString::fromStdString(model->noLoss)));
             join(model, m_cluster);
         };
     });

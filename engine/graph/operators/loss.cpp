@@ -38,17 +38,84 @@ void crossEntropyGrad(Backward &b)
     b.give(0, b.emit("SoftmaxCrossEntropyLossGrad", {b.dy(), b.x(0), b.x(1), b.y(1)}, b.op().attributes));
 }
 
+/// Values x, targets of their shape, and a mask (false: the element does not count).
+Status checkTargets(const OpView &view, std::size_t x)
+{
+    const Shape &shape = view.inputs[x]->shape;
+    const Tensor &targets = *view.inputs[x + 1];
+    if (targets.shape != shape)
+        return badInput("targets must be " + shape.text() + ", not " + targets.shape.text());
+    if (targets.type != DType::F32)
+        return badInput(std::string("targets must be float32, not ") + name(targets.type));
+    const Tensor *mask = view.inputs.size() > x + 2 ? view.inputs[x + 2] : nullptr;
+    if (mask != nullptr && (mask->shape != shape || mask->type != DType::Bool))
+        return badInput("the mask must be bool" + shape.text() + ", not " + name(mask->type) + mask->shape.text());
+    return {};
+}
+
+Result<Infos> inferElementLoss(const OpView &view)
+{
+    if (const Status fits = checkTargets(view, 0); !fits)
+        return fits.error();
+    return Infos{{DType::F32, Shape()}};
+}
+
+Result<Infos> inferElementLossGrad(const OpView &view)
+{
+    if (const Status fits = checkTargets(view, 1); !fits)
+        return fits.error();
+    return Infos{{view.inputs[1]->type, view.inputs[1]->shape}};
+}
+
+void elementLossGrad(Backward &b)
+{
+    std::vector<TensorId> inputs{b.dy(), b.x(0), b.x(1)};
+    if (b.hasInput(2))
+        inputs.push_back(b.x(2));
+    b.give(0, b.emit(b.op().type + "Grad", std::move(inputs), b.op().attributes));
+}
+
+/// The mean of a function of each element and its target.
+Operator elementLoss(const char *type, double flops)
+{
+    return {.type = type,
+            .inputs = {2, 3},
+            .infer = inferElementLoss,
+            .flops = perInput(flops),
+            .gradient = gradientBy(elementLossGrad, 1U),
+            .traits = {.cost = CostClass::MemoryBound, .precision = {"ff-", "f"}, .ownLayer = true, .loss = true}};
+}
+
+Operator elementLossGradient(const char *type, double flops)
+{
+    return {.type = type,
+            .inputs = {3, 4},
+            .infer = inferElementLossGrad,
+            .flops = perOutput(flops),
+            .traits = {.cost = CostClass::MemoryBound, .origin = Origin::Gradient, .precision = {"fff-", "h"}}};
+}
+
 } // namespace
 
 std::vector<Operator> lossOperators()
 {
+    constexpr double kSimple = 3; ///< a difference, a function of it, a sum
+    constexpr double kLogistic = 2 * kTranscendental + 4;
     return {
+        elementLoss("MeanSquaredErrorLoss", kSimple),
+        elementLossGradient("MeanSquaredErrorLossGrad", kSimple),
+        elementLoss("MeanAbsoluteErrorLoss", kSimple),
+        elementLossGradient("MeanAbsoluteErrorLossGrad", kSimple),
+        elementLoss("HuberLoss", kSimple + 2),
+        elementLossGradient("HuberLossGrad", kSimple + 1),
+        elementLoss("SigmoidCrossEntropyLoss", kLogistic),
+        elementLossGradient("SigmoidCrossEntropyLossGrad", kTranscendental + 3),
         {.type = "SoftmaxCrossEntropyLoss",
          .inputs = {2, 2},
          .infer = inferCrossEntropy,
          .flops = perInput(12),
          .gradient = gradientBy(crossEntropyGrad, 1U),
-         .traits = {.cost = CostClass::MemoryBound, .precision = {"h-", "f"}, .ownLayer = true}},
+         .traits = {.cost = CostClass::MemoryBound, .precision = {"h-", "f"}, .ownLayer = true, .loss = true}},
         {.type = "SoftmaxCrossEntropyLossGrad",
          .inputs = {4, 4},
          .infer = inferCrossEntropyGrad,

@@ -91,6 +91,7 @@ struct OpTraits {
     bool random = false;      ///< draws a mask, again where attribute `key` (else its name) is the first one's
     bool picksRows = false;   ///< reads those rows of input 0 that input 1 names, not all of it
     bool ownLayer = false;    ///< computes enough to be a layer of the chain that planners cut
+    bool loss = false;        ///< compares input 0 with targets, input 1, where the mask, input 2, is true or left out
     bool planOnly = false;    ///< planned and simulated; no device has a kernel
     std::uint32_t states = 0; ///< bit i: input i is a State tensor that training updates
 

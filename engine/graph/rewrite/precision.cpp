@@ -78,11 +78,18 @@ private:
         });
     }
 
+    /// True if the operator makes one number for the whole batch, such as a sum of losses: it costs nothing to keep all
+    /// its digits.
+    [[nodiscard]] bool makesScalar(const Op &op) const
+    {
+        return op.traits().elementWise != ElementWise::No && m_from.graph.tensor(op.outputs[0]).shape.rank() == 0;
+    }
+
     /// The operator's data types, with letters that depend on its inputs resolved. Sums of contributions to the
-    /// gradient of a parameter stay float32, and so does what is made of vectors of parameters alone.
+    /// gradient of a parameter stay float32, and so do scalars and what is made of vectors of parameters alone.
     [[nodiscard]] Precision precisionOf(const Op &op) const
     {
-        if (!op.inputs.empty() && readsOnlyVectors(op))
+        if ((!op.inputs.empty() && readsOnlyVectors(op)) || makesScalar(op))
             return {};
         const Precision precision = op.traits().precision;
         const char first = *precision.inputs;

@@ -163,33 +163,22 @@ Result<Initializers> match(Model &model, const Sources &sources, const fs::path 
     return found;
 }
 
-TensorId copyTensor(graph::GraphBuilder &builder, const graph::Tensor &tensor, const Initializers &initializers)
-{
-    const auto init = initializers.find(tensor.name);
-    switch (tensor.role) {
-    case TensorRole::Input: return builder.input(tensor.name, tensor.type, tensor.shape);
-    case TensorRole::Parameter:
-        return builder.parameter(tensor.name, tensor.shape, init == initializers.end() ? tensor.init : init->second,
-                                 tensor.type);
-    case TensorRole::State: return builder.state(tensor.name, tensor.shape, tensor.init, tensor.type);
-    case TensorRole::Constant: return builder.constant(tensor.name, tensor.type, tensor.shape, *tensor.init.data);
-    case TensorRole::Activation: break;
-    }
-    return builder.activation(tensor.name, tensor.type, tensor.shape, true);
-}
-
 /// The same model, with other first values. Tensors keep their ids because they are added in their order.
 Result<Graph> withInitializers(const Graph &from, const Initializers &initializers)
 {
     graph::GraphBuilder builder(from.name());
-    for (const graph::Tensor &tensor : from.tensors())
-        copyTensor(builder, tensor, initializers);
+    for (graph::Tensor tensor : from.tensors()) {
+        const auto init = initializers.find(tensor.name);
+        if (tensor.role == TensorRole::Parameter && init != initializers.end())
+            tensor.init = init->second;
+        builder.copy(tensor);
+    }
     for (const graph::Op &op : from.ops())
         builder.addOp(op.type, op.name, op.scope, op.inputs, op.outputs, op.attributes);
     for (const TensorId output : from.outputs())
         builder.output(output);
     if (from.loss().valid())
-        builder.loss(from.loss());
+        builder.loss(from.loss(), from.lossOrigin());
     return std::move(builder).build();
 }
 

@@ -174,13 +174,32 @@ void negativeLogLikelihood(Steps &s)
     s.nameOutput();
 }
 
-/// Cases that the fused operator does not cover.
+/// Classes in the last axis and all else in rows, for the fused operator.
+void crossEntropyOfRows(Steps &s)
+{
+    const std::vector<Dim> &dims = s.shape().dims();
+    Ints order{0};
+    Dim rows = dims[0];
+    for (std::size_t i = 2; i < dims.size(); ++i) {
+        order.push_back(static_cast<std::int64_t>(i));
+        rows.size *= dims[i].size;
+    }
+    order.push_back(1);
+    const std::string logits = s.reshape(s.add("Transpose", {s.x()}, {{"perm", order}}), {rows, dims[1]});
+    s.add("SoftmaxCrossEntropyLoss", {logits, s.reshape(s.x(1), {rows})});
+    s.copyAttributes();
+    s.nameOutput();
+}
+
+/// Cases that the fused operator does not cover as they are.
 void crossEntropy(Steps &s)
 {
-    const bool fused = s.rank() == 2 && s.inputs() == 2 && s.text("reduction", "mean") == "mean" && !s.makes(1)
-        && s.given(1) && s.typeOf(1) == DType::I64;
-    if (fused || !s.given(1) || s.rank() < 2)
+    const bool fused = s.inputs() == 2 && s.text("reduction", "mean") == "mean" && !s.makes(1) && s.given(1)
+        && s.typeOf(1) == DType::I64;
+    if ((fused && s.rank() == 2) || !s.given(1) || s.rank() < 2)
         return;
+    if (fused && s.typeOf() == DType::F32 && s.rank(1) == s.rank() - 1)
+        return crossEntropyOfRows(s);
     std::string logarithms;
     if (s.opset() >= 13 || s.rank() == 2) {
         logarithms = s.add("LogSoftmax", {s.x()}, {{"axis", std::int64_t{1}}});

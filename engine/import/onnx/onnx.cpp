@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/graph/operators/operators.h"
 #include "engine/import/import.h"
+#include "engine/import/loss/attach.h"
 #include "engine/import/onnx/exact.h"
 #include "engine/import/onnx/expand.h"
-#include "engine/import/onnx/loss.h"
 #include "engine/import/onnx/node.h"
 #include "engine/import/onnx/order.h"
 #include "engine/import/onnx/parse.h"
@@ -396,7 +396,6 @@ private:
 
     Status finishOutputs()
     {
-        TensorId trained;
         for (const auto &output : m_proto.output()) {
             const auto value = m_values.find(output.name());
             if (value == m_values.end())
@@ -404,12 +403,7 @@ private:
             if (!value->second.tensor.valid())
                 continue; // a constant: nothing to compute
             m_builder.output(value->second.tensor);
-            const graph::Tensor &tensor = m_builder.tensor(value->second.tensor);
-            if (!trained.valid() && tensor.type == DType::F32)
-                trained = tensor.id;
         }
-        if (trained.valid())
-            m_lossNote = addLoss(m_builder, trained, m_values.contains("labels"));
         return {};
     }
 
@@ -452,8 +446,6 @@ private:
                 fmt::format("the size '{}' is left open and taken as {}", open, DeclaredSizes::kOpenDimension));
         if (!m_fixed.empty() && !m_fed)
             all.push_back("is not trained: " + m_fixed + "; the name of a weight ends in weight, bias or scale");
-        if (!m_lossNote.empty())
-            all.push_back(m_lossNote);
         return all;
     }
 
@@ -470,7 +462,6 @@ private:
     std::map<std::string, TensorInfo> m_declared;
     std::set<std::string> m_names;
     std::set<std::string> m_unknown;
-    std::string m_lossNote;
 };
 
 /// Remedy for operators that do not fit one another in a file that was exported for a fixed number of samples:
@@ -496,17 +487,20 @@ std::string remedyOf(const Error &error, const onnx::GraphProto &graph)
 
 } // namespace
 
-Result<Model> readOnnx(std::string_view bytes, const std::string &name, const std::string &folder)
+Result<Model> readOnnx(std::string_view bytes, const std::string &name, const std::string &folder,
+                       const std::vector<std::string> &loss)
 {
     const auto model = parseOnnx(bytes);
     if (!model)
         return model.error().in(name);
     auto result = OnnxReader(**model, name, folder).read();
-    if (result)
-        return result;
-    Error error = result.error();
-    error.message += remedyOf(error, (*model)->graph());
-    return error.in(name);
+    if (!result) {
+        Error error = result.error();
+        error.message += remedyOf(error, (*model)->graph());
+        return error.in(name);
+    }
+    auto trained = withLoss(*std::move(result), loss);
+    return trained ? std::move(trained) : trained.error().in(name);
 }
 
 Result<Model> readOnnxExactly(std::string_view bytes, const std::string &name, const std::string &folder,

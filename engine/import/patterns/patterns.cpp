@@ -155,7 +155,7 @@ public:
                 gone.insert(op.id);
         for (const Tensor &tensor : m_from.tensors())
             if (!tensor.producer.valid() || !gone.contains(tensor.producer))
-                m_to[tensor.id.index()] = copy(tensor);
+                m_to[tensor.id.index()] = m_builder.copy(tensor);
         for (const Op &op : m_from.ops()) {
             if (const auto found = last.find(op.id); found != last.end())
                 replace(op, *found->second);
@@ -165,29 +165,11 @@ public:
         for (const TensorId output : m_from.outputs())
             m_builder.output(m_to[output.index()]);
         if (m_from.loss().valid())
-            m_builder.loss(m_to[m_from.loss().index()]);
+            m_builder.loss(m_to[m_from.loss().index()], m_from.lossOrigin());
         return std::move(m_builder).build();
     }
 
 private:
-    TensorId copy(const Tensor &tensor)
-    {
-        switch (tensor.role) {
-        case TensorRole::Input: return m_builder.input(tensor.name, tensor.type, tensor.shape);
-        case TensorRole::Parameter: return m_builder.parameter(tensor.name, tensor.shape, tensor.init, tensor.type);
-        case TensorRole::State: return m_builder.state(tensor.name, tensor.shape, tensor.init, tensor.type);
-        case TensorRole::Constant: return constant(tensor);
-        case TensorRole::Activation: break;
-        }
-        return m_builder.activation(tensor.name, tensor.type, tensor.shape, true);
-    }
-
-    TensorId constant(const Tensor &tensor)
-    {
-        return m_builder.constant(tensor.name, tensor.type, tensor.shape,
-                                  tensor.init.data ? *tensor.init.data : std::vector<std::byte>());
-    }
-
     [[nodiscard]] std::vector<TensorId> mapped(const std::vector<TensorId> &ids) const
     {
         std::vector<TensorId> made;
@@ -212,7 +194,7 @@ private:
                                                    : mapped({operand.tensor}).front());
             const bool isLast = &step == &pattern.steps.back();
             if (isLast)
-                m_to[pattern.output.index()] = copy(m_from.tensor(pattern.output));
+                m_to[pattern.output.index()] = m_builder.copy(m_from.tensor(pattern.output));
             made.push_back(isLast ? m_to[pattern.output.index()] : m_builder.activation(name + "/made", step.makes));
             m_builder.addOp(step.type, name, op.scope, std::move(inputs), {made.back()}, step.attributes);
         }

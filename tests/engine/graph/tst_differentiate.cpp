@@ -103,8 +103,9 @@ struct Row {
     const char *type;
     Attributes attributes;
     std::vector<Shape> inputs; ///< all trained, unless `fixed` has the bit
-    std::uint32_t fixed;       ///< bit i: input i is int64 labels or indices
+    std::uint32_t fixed;       ///< bit i: input i is labels, indices or targets
     const char *stash;         ///< what it keeps: "x0 x1 y y1"
+    DType fixedType = DType::I64;
 };
 
 Shape b(std::initializer_list<std::int64_t> sizes) { return Shape::batched(sizes); }
@@ -153,6 +154,10 @@ std::vector<Row> rows()
         {"GlobalMaxPool", {}, {b({2, 4, 4})}, 0, "x0 y"},
         {"GlobalAveragePool", {}, {b({2, 4, 4})}, 0, ""},
         {"SoftmaxCrossEntropyLoss", {}, {b({5}), b({})}, 2, "x0 y1"},
+        {"MeanSquaredErrorLoss", {}, {b({5}), b({5})}, 2, "x0", DType::F32},
+        {"MeanAbsoluteErrorLoss", {}, {b({5}), b({5})}, 2, "x0", DType::F32},
+        {"HuberLoss", {}, {b({5}), b({5})}, 2, "x0", DType::F32},
+        {"SigmoidCrossEntropyLoss", {}, {b({5}), b({5})}, 2, "x0", DType::F32},
         {"Flatten", axis1, {b({3, 4})}, 0, ""},
         {"Reshape", {{"shape", Sizes{-1, 4}}}, {b({3, 4})}, 0, ""},
         {"Squeeze", {{"axes", Sizes{1}}}, {b({1, 4})}, 0, ""},
@@ -219,7 +224,7 @@ Result<Graph> graphOf(const Row &row)
             inputs.push_back(builder.state("state" + number, row.inputs[i], {}));
             continue;
         }
-        const TensorId in = builder.input("in" + number, fixed ? DType::I64 : DType::F32, row.inputs[i]);
+        const TensorId in = builder.input("in" + number, fixed ? row.fixedType : DType::F32, row.inputs[i]);
         inputs.push_back(
             fixed ? in : builder.add("Add", {in, builder.parameter("p" + number, f({}), {})}, {}, "x" + number));
     }

@@ -288,6 +288,18 @@ const Row kRows[] = {
     {"SoftmaxCrossEntropyLoss", "", "4N,10 4N", "!labels must be int64", -1},
     {"SoftmaxCrossEntropyLoss", "reduction=sum", "4N,10 4N:int64", "!only mean is known", -1},
     {"SoftmaxCrossEntropyLossGrad", "", "scalar 4N,10 4N:int64 4N,2", "4N,10", 400},
+    {"MeanSquaredErrorLoss", "", "N,5 N,5", "scalar", 15},
+    {"MeanSquaredErrorLoss", "", "N,5 N,5 N,5:bool", "scalar", 15},
+    {"MeanSquaredErrorLoss", "", "N,5 N,4", "!targets must be [N, 5], not [N, 4]", -1},
+    {"MeanSquaredErrorLoss", "", "N,5 N,5:int64", "!targets must be float32", -1},
+    {"MeanSquaredErrorLoss", "", "N,5 N,5 N,5", "!the mask must be bool[N, 5]", -1},
+    {"MeanSquaredErrorLossGrad", "", "scalar N,5 N,5", "N,5", 15},
+    {"MeanAbsoluteErrorLoss", "", "N,5 N,5", "scalar", 15},
+    {"MeanAbsoluteErrorLossGrad", "", "scalar N,5 N,5", "N,5", 15},
+    {"HuberLoss", "delta=0.5", "N,5 N,5", "scalar", 25},
+    {"HuberLossGrad", "delta=0.5", "scalar N,5 N,5 N,5:bool", "N,5", 20},
+    {"SigmoidCrossEntropyLoss", "", "N,5 N,5", "scalar", 100},
+    {"SigmoidCrossEntropyLossGrad", "", "scalar N,5 N,5", "N,5", 55},
     {"ProfiledLayer", "", "N,4", "declared", 0},
 };
 

@@ -63,9 +63,10 @@ void setExternal(onnx::TensorProto *weight, const std::string &location)
     entry->set_value(location);
 }
 
-Result<import::Model> read(const onnx::ModelProto &model, const std::string &folder = "/nonexistent")
+Result<import::Model> read(const onnx::ModelProto &model, const std::string &folder = "/nonexistent",
+                           const std::vector<std::string> &loss = {})
 {
-    return import::readOnnx(model.SerializeAsString(), "net.onnx", folder);
+    return import::readOnnx(model.SerializeAsString(), "net.onnx", folder, loss);
 }
 
 } // namespace
@@ -140,7 +141,7 @@ private slots:
         addWeight(model, "w", {4, 4})->set_raw_data(std::string(64, '\0'));
         addNode(model, "FancyThing", {"a"}, "b");
         addNode(model, "Relu", {"b"}, "y");
-        const auto result = read(model);
+        const auto result = read(model, "/nonexistent", {"mse"});
         QVERIFY2(result.ok(), result ? "" : result.error().text().c_str());
         QCOMPARE(result->graph->ops()[1].type, std::string("FancyThing"));
         QVERIFY(QString::fromStdString(result->warnings.front()).contains("FancyThing"));

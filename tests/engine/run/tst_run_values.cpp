@@ -49,7 +49,7 @@ private slots:
                              R"("gradient_norm":0.5})"));
         QCOMPARE(toJson(StepMetrics{2, 1.5, 0.25, 32, 1e-3, kNaN}), toJson(StepMetrics{2, 1.5, 0.25, 32, 1e-3, 0}));
         QCOMPARE(toJson(Validation{3, 0, kNaN, 40}),
-                 std::string(R"({"validation":{"step":3,"loss":0.0,"accuracy":null,"perplexity":1.0,"samples":40}})"));
+                 std::string(R"({"validation":{"step":3,"loss":0.0,"accuracy":null,"perplexity":null,"samples":40}})"));
     }
 
     void linesReadAgain()

@@ -136,6 +136,45 @@ private slots:
         QVERIFY2(text.contains(says) && text.contains(name + ".npy"), qPrintable(text));
     }
 
+    /// Targets are compared with results: a mask, values, shares of yes.
+    void targets_data()
+    {
+        QTest::addColumn<int>("use");
+        QTest::addColumn<QByteArray>("contents");
+        QTest::addColumn<QString>("says");
+        const auto row = [](const char *name, Needs::Use use, const QByteArray &contents, const char *says = "") {
+            QTest::newRow(name) << static_cast<int>(use) << contents << says;
+        };
+        row("values", Needs::Use::Values, npy<float>("<f4", "(2, 2)", {-1, 0.5, 300, 1}));
+        row("bytes as values", Needs::Use::Values, npy<std::uint8_t>("|u1", "(2, 2)", {0, 1, 2, 3}),
+            "holds bytes, and the model's results are compared with it");
+        row("shares", Needs::Use::Probabilities, npy<float>("<f4", "(2, 2)", {0, 0.5, 0.25, 1}));
+        row("yes and no in bytes", Needs::Use::Probabilities, npy<std::uint8_t>("|u1", "(2, 2)", {0, 1, 1, 1}));
+        row("shares beyond one", Needs::Use::Probabilities, npy<float>("<f4", "(2, 2)", {0, 0.5, 255, 1}),
+            "sample 1 holds 255.000000, and binary cross-entropy takes 0 to 1");
+    }
+    void targets()
+    {
+        QFETCH(int, use);
+        QFETCH(QByteArray, contents);
+        QFETCH(QString, says);
+        Needs needs;
+        needs.kind = Needs::Kind::Arrays;
+        needs.inputs.push_back({"x", DType::F32, 6});
+        needs.inputs.push_back({"y.targets", DType::F32, 2, 0, static_cast<Needs::Use>(use)});
+        write("y.targets", contents);
+        const auto data = data::openDataSet(m_folder->path().toStdString(), needs);
+        QCOMPARE(data.ok(), says.isEmpty());
+        if (!data) {
+            QVERIFY2(QString::fromStdString(data.error().text()).contains(says), data.error().text().c_str());
+            return;
+        }
+        std::vector<float> row(2);
+        (*data)->fillInputAt(1, 1, row.data());
+        QCOMPARE(row[1], 1.0F); // as stored, no 255th of it
+        QCOMPARE((*data)->samples(), 2);
+    }
+
     void oneFileIsNotEnough()
     {
         const auto data = data::openDataSet(m_folder->filePath("words.npy").toStdString(), m_needs);

@@ -71,6 +71,17 @@ Needs featuresOf(std::int64_t features, std::int64_t classes)
     return {Needs::Kind::Features, "x", "labels", features, classes};
 }
 
+/// A table whose rows are compared with @p each values.
+Needs valuesOf(std::int64_t features, std::int64_t each, Needs::Use use = Needs::Use::Values)
+{
+    Needs needs;
+    needs.input = "x";
+    needs.perSample = features;
+    needs.inputs.push_back({"x", graph::DType::F32, features});
+    needs.inputs.push_back({"targets", graph::DType::F32, each, 0, use});
+    return needs;
+}
+
 std::vector<std::int64_t> tokensAt(const DataSet &data, std::int64_t sample, std::size_t context)
 {
     std::vector<std::int64_t> tokens(context);
@@ -92,6 +103,13 @@ std::vector<float> featuresAt(const DataSet &data, std::int64_t sample, std::siz
     return features;
 }
 
+std::vector<float> targetsAt(const DataSet &data, std::int64_t sample, std::size_t count)
+{
+    std::vector<float> targets(count);
+    data.fillInputAt(1, sample, targets.data());
+    return targets;
+}
+
 using Tokens = std::vector<std::int64_t>;
 using Features = std::vector<float>;
 
@@ -110,6 +128,9 @@ private slots:
     void digits();
     void malformed_data();
     void malformed();
+    void values();
+    void wrongValues_data();
+    void wrongValues();
     void needs();
     void orderIsAPermutation_data();
     void orderIsAPermutation();
@@ -275,6 +296,54 @@ void TestData::malformed()
     QCOMPARE(data.error().line, line);
 }
 
+/// Values stand where a label would, as they are: features alone are scaled.
+void TestData::values()
+{
+    write("beside.targets.npy", npy("<f8", "(2, 1, 2)", bytesOf(std::vector<double>{0.5, -3, 7, 8})));
+    for (const std::string &path :
+         {write("v.csv", "a,b,c,d\n1,2,0.5,-3\n4,0,7,8\n"),
+          write("v.npy", npy("<f4", "(2, 4)", bytesOf(Features{0.25F, 0.5F, 0.5F, -3, 1, 0, 7, 8}))),
+          write("beside.npy", npy("<f4", "(2, 2)", bytesOf(Features{0.25F, 0.5F, 1, 0})))}) {
+        const auto data = openDataSet(path, valuesOf(2, 2));
+        QVERIFY2(data.ok(), data.ok() ? "" : data.error().text().c_str());
+        QCOMPARE((*data)->samples(), 2);
+        QCOMPARE(featuresAt(**data, 0, 2), (Features{0.25F, 0.5F}));
+        QCOMPARE(targetsAt(**data, 0, 2), (Features{0.5F, -3}));
+        QCOMPARE(targetsAt(**data, 1, 2), (Features{7, 8}));
+    }
+}
+
+void TestData::wrongValues_data()
+{
+    QTest::addColumn<QByteArray>("name");
+    QTest::addColumn<QByteArray>("contents");
+    QTest::addColumn<bool>("probabilities");
+    QTest::addColumn<QByteArray>("says");
+    const auto row = [](const char *title, const char *name, const std::string &contents, bool probabilities,
+                        const char *says) {
+        QTest::newRow(title) << QByteArray(name) << QByteArray(contents.data(), static_cast<qsizetype>(contents.size()))
+                             << probabilities << QByteArray(says);
+    };
+    row("csv too narrow", "w.csv", "1,2\n", false, "has 2 columns; a row is its features and, last, its 2 target(s)");
+    row("csv no probability", "w.csv", "1,2,0,1\n1,2,0.5,1.5\n", true, "line 2 has target 1.5");
+    row("npy without targets", "w.npy", npy("<f4", "(1, 2, 1)", bytesOf(Features{1, 2})), false, "has no targets");
+    row("npy too wide", "w.npy", npy("<f4", "(1, 5)", bytesOf(Features{1, 2, 3, 4, 5})), false, "has 3 features");
+    row("idx", "w-images", idx({1, 2}, "ab"), false, "compared with values");
+}
+
+void TestData::wrongValues()
+{
+    QFETCH(QByteArray, name);
+    QFETCH(QByteArray, contents);
+    QFETCH(bool, probabilities);
+    QFETCH(QByteArray, says);
+    const std::string path = write(name.toStdString(), contents.toStdString());
+    const auto use = probabilities ? Needs::Use::Probabilities : Needs::Use::Values;
+    const auto data = openDataSet(path, valuesOf(2, 2, use));
+    QVERIFY(!data.ok());
+    QVERIFY2(data.error().text().find(says.toStdString()) != std::string::npos, data.error().text().c_str());
+}
+
 void TestData::needs()
 {
     graph::GraphBuilder builder("table");
@@ -297,7 +366,7 @@ void TestData::needs()
     const auto none = needsOf(*graph);
     QVERIFY(!none.ok());
     QCOMPARE(none.error().code, ErrorCode::Unsupported);
-    QVERIFY(none.error().message.find("x float32") != std::string::npos);
+    QVERIFY(none.error().message.find("--loss") != std::string::npos);
 }
 
 void TestData::orderIsAPermutation_data()

@@ -222,6 +222,23 @@ inline std::vector<Case> normalisationCases()
          {real({2, 3}), given({2}, {7, 7})},
          {{"ignore_index", n(7)}},
          2},
+        {"MeanSquaredErrorLoss", "MeanSquaredErrorLoss", {batch({4, 9}), frozen(batch({4, 9}))}},
+        {"MeanSquaredErrorLoss masked", "MeanSquaredErrorLoss", {real({3, 5}), frozen(real({3, 5})), truth({3, 5})}},
+        {"MeanSquaredErrorLoss of a part", "MeanSquaredErrorLoss", {real({7}), frozen(real({7}))}, {{"share", 0.25}}},
+        {"MeanSquaredErrorLoss of many",
+         "MeanSquaredErrorLoss",
+         {batch({2, 8500}, 0, 1), frozen(batch({2, 8500}, 2, 3))}},
+        {"MeanSquaredErrorLoss all masked",
+         "MeanSquaredErrorLoss",
+         {real({3}), frozen(real({3})), given({3}, {0, 0, 0}, DType::Bool)}},
+        {"MeanAbsoluteErrorLoss", "MeanAbsoluteErrorLoss", {batch({4, 9}), frozen(batch({4, 9}))}},
+        {"MeanAbsoluteErrorLoss masked", "MeanAbsoluteErrorLoss", {real({3, 5}), frozen(real({3, 5})), truth({3, 5})}},
+        {"HuberLoss", "HuberLoss", {batch({4, 9}, -3, 3), frozen(batch({4, 9}))}},
+        {"HuberLoss delta", "HuberLoss", {real({4, 9}), frozen(real({4, 9})), truth({4, 9})}, {{"delta", 0.25}}},
+        {"SigmoidCrossEntropyLoss", "SigmoidCrossEntropyLoss", {batch({4, 9}, -6, 6), frozen(batch({4, 9}, 0, 1))}},
+        {"SigmoidCrossEntropyLoss masked",
+         "SigmoidCrossEntropyLoss",
+         {real({3, 5}, -3, 3), frozen(real({3, 5}, 0, 1)), truth({3, 5})}},
     };
 }
 

@@ -102,8 +102,44 @@ inline void crossEntropy(const Call &c)
     c.out[0][0] = sum / std::max(1.0, counted);
 }
 
+/// The mean of @p f over the elements whose mask is not 0.
+template <class F>
+Function elementLoss(F f)
+{
+    return [f](const Call &c) {
+        double sum = 0;
+        double counted = 0;
+        for (std::int64_t i = 0; i < c.in[0].size(); ++i) {
+            if (c.has(2) && c.in[2][i] == 0)
+                continue;
+            counted += 1;
+            sum += f(c.op, c.in[0][i], c.in[1][i]);
+        }
+        c.out[0][0] = c.op.number("share", 1) * sum / std::max(1.0, counted);
+    };
+}
+
+inline double huber(const graph::Op &op, double x, double target)
+{
+    const double delta = op.number("delta", 1);
+    const double size = std::abs(x - target);
+    return size <= delta ? size * size / 2 : delta * (size - delta / 2);
+}
+
+/// By probabilities; the logits of the cases are small.
+inline double logistic(const graph::Op &, double x, double target)
+{
+    const double probability = 1 / (1 + std::exp(-x));
+    return -target * std::log(probability) - (1 - target) * std::log(1 - probability);
+}
+
 inline void addNormalisation(Table &t)
 {
+    using graph::Op;
+    t["MeanSquaredErrorLoss"] = elementLoss([](const Op &, double x, double y) { return (x - y) * (x - y); });
+    t["MeanAbsoluteErrorLoss"] = elementLoss([](const Op &, double x, double y) { return std::abs(x - y); });
+    t["HuberLoss"] = elementLoss(huber);
+    t["SigmoidCrossEntropyLoss"] = elementLoss(logistic);
     t["Softmax"] = softmax(false);
     t["LogSoftmax"] = softmax(true);
     t["LayerNormalization"] = layerNorm(true);

@@ -104,6 +104,13 @@ inline std::vector<Case> shardLayerCases()
          {{"ignore_index", n(2)}},
          2},
         {"Loss of a wrong label", "SoftmaxCrossEntropyLoss", {real({4, 8}, -3, 3), given({4}, {0, 2, 11, -3})}, {}, 2},
+        {"MeanSquaredErrorLoss", "MeanSquaredErrorLoss", {batch({4, 6, 2}), frozen(batch({4, 6, 2}))}},
+        {"MeanAbsoluteErrorLoss", "MeanAbsoluteErrorLoss", {real({4, 6}), frozen(real({4, 6}))}},
+        {"HuberLoss", "HuberLoss", {real({4, 6}, -3, 3), frozen(real({4, 6}))}, {{"delta", 0.5}}},
+        {"SigmoidCrossEntropyLoss", "SigmoidCrossEntropyLoss", {batch({4, 6}), frozen(batch({4, 6}, 0, 1))}},
+        {"SigmoidCrossEntropyLoss masked",
+         "SigmoidCrossEntropyLoss",
+         {real({4, 6}), frozen(real({4, 6}, 0, 1)), truth({4, 6})}},
     };
 }
 

@@ -94,6 +94,7 @@ private slots:
     void firstGradients();
     void lossesOfTwentySteps();
     void storedWeights();
+    void sumsOfLosses();
 };
 
 void Precision::types_data()
@@ -200,6 +201,25 @@ void Precision::storedWeights()
     const auto mixed = graph::toBFloat16(graphrun::wholeOf(*graph));
     QVERIFY2(mixed.ok(), mixed ? "" : mixed.error().text().c_str());
     QCOMPARE(mixed->graph.tensor(mixed->parameters[0]).type, DType::BF16);
+}
+
+// What is trained is a number of the whole batch: in bfloat16 a sum of losses near 4 would change in steps of 1/64.
+void Precision::sumsOfLosses()
+{
+    graph::GraphBuilder builder("two heads");
+    const TensorId x = builder.input("x", DType::F32, graph::Shape::batched({4}));
+    const TensorId targets = builder.input("targets", DType::F32, graph::Shape::batched({8}));
+    const TensorId y = builder.add("MatMul", {x, builder.parameter("w", graph::Shape::of({4, 8}), {})}, {}, "product");
+    const TensorId half =
+        builder.add("Mul", {builder.add("HuberLoss", {y, targets}), builder.constantFloats("half", {}, 0.5)});
+    builder.loss(builder.add("Add", {builder.add("MeanSquaredErrorLoss", {y, targets}), half}, {}, "loss"));
+    const auto graph = std::move(builder).build();
+    QVERIFY2(graph.ok(), graph ? "" : graph.error().text().c_str());
+    const auto mixed = graph::toBFloat16(graphrun::wholeOf(*graph));
+    QVERIFY2(mixed.ok(), mixed ? "" : mixed.error().text().c_str());
+    QCOMPARE(mixed->graph.tensor(mixed->parameters[0]).type, DType::BF16);
+    for (const graph::Tensor &tensor : mixed->graph.tensors())
+        QVERIFY2(tensor.shape.rank() > 0 || tensor.type == DType::F32, tensor.name.c_str());
 }
 
 QTEST_GUILESS_MAIN(Precision)
