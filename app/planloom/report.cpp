@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "app/planloom/report.h"
 
+#include "engine/cluster/cores.h"
+
 #include <fmt/format.h>
 
 namespace planloom::cli {
@@ -79,6 +81,8 @@ void printPlan(const plan::Plan &plan, const plan::Subject &subject, Output &out
                             plan.estimate.contains("stopped_early") ? "; the search was stopped early" : ""));
     output.line(fmt::format("batch         {} in {} micro-batch{}, schedule {}", plan.globalBatch, plan.microBatches,
                             plan.microBatches == 1 ? "" : "es", plan::name(plan.schedule.kind)));
+    for (const std::string &note : cluster::sharedCoreNotes(*subject.cluster, plan::devicesOf(plan)))
+        output.line("cores         " + note);
     for (const plan::Annotation &annotation : plan.annotations)
         output.line(fmt::format("annotated     {} as {}", annotation.scope, plan::strategyText(annotation)));
     Table table({"STAGE", "LAYERS", "REPLICAS", "PARAMETERS", "RECOMPUTE", "DEVICES"});

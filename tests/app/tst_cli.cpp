@@ -589,6 +589,38 @@ private Q_SLOTS:
         QVERIFY2(warned.err.contains("profile of another, not of mlp"), warned.err.constData());
     }
 
+    // Devices that outnumber the cores share them: each core has twice the work, and the plan says so.
+    void sharedCoresAreSaid()
+    {
+        const auto cluster = [this](int cores) {
+            const QString path = at(QString("cores-%1.yaml").arg(cores));
+            return write(path,
+                         QString("nodes: {devices_per_node: 4, device: CPU, cores: %1, intra: {bandwidth: 8 GB/s}}\n")
+                             .arg(cores)
+                             .toUtf8())
+                ? path
+                : QString();
+        };
+        const auto plan = [](const QString &on) {
+            return QStringList{"plan",          "--model", "zoo:mlp", "--cluster", on,          "--planner",
+                               "data-parallel", "--batch", "32",      "-o",        on + ".json"};
+        };
+        const auto predicted = [this](const QString &file) {
+            return QJsonDocument::fromJson(run({"simulate", file, "--json"}).out).object();
+        };
+        const QString own = cluster(4);
+        const QString shared = cluster(2);
+        const char *note = "4 devices share 2 cores: times are those of 2 devices a core";
+        QVERIFY(!run(plan(own)).out.contains("share"));
+        QVERIFY(run(plan(shared)).out.contains(note));
+        QVERIFY(run({"simulate", shared + ".json"}).out.contains(note));
+        const QJsonObject fast = predicted(own + ".json");
+        const QJsonObject slow = predicted(shared + ".json");
+        QCOMPARE(slow["lower_bound_seconds"].toDouble(), 2 * fast["lower_bound_seconds"].toDouble());
+        QVERIFY(slow["iteration_seconds"].toDouble()
+                >= fast["iteration_seconds"].toDouble() + fast["lower_bound_seconds"].toDouble());
+    }
+
     // Published times are of float32: that they stand for bf16 as well is said.
     void timesOfAnotherPrecision()
     {
