@@ -158,6 +158,9 @@ Status inspectModel(const std::string &source, const import::ModelOptions &how, 
                                 graph.tensor(id).shape.text()));
     if (model->profile)
         output.line(fmt::format("times         {} layers, {}", model->profile->ops.size(), model->profile->source));
+    const auto unit = graph::profileUnit(graph);
+    if (unit)
+        output.line("unit          " + unitText(*unit));
     for (const auto &warning : model->warnings)
         output.line("warning       " + warning);
     output.line();
@@ -173,6 +176,7 @@ Status inspectModel(const std::string &source, const import::ModelOptions &how, 
                                {"backward_flops_per_sample", total.backward},
                                {"trainable", graph.loss().valid()},
                                {"has_times", model->profile != nullptr},
+                               {"profile_samples", unit && unit->said ? ordered_json(unit->samples) : ordered_json()},
                                {"kept_per_sample", kept},
                                {"warnings", model->warnings},
                                {"layer_list", list}});
@@ -447,8 +451,10 @@ Status inspect(const InspectOptions &options, Output &output)
         return what.error();
     if (options.sequence > 0 && *what != What::Model)
         return badInput("is no model; leave --sequence out").in(options.what);
+    if (options.profileSamples > 0 && *what != What::Model)
+        return badInput("is no layer profile; leave --profile-samples out").in(options.what);
     switch (*what) {
-    case What::Model: return inspectModel(options.what, {options.sequence}, output);
+    case What::Model: return inspectModel(options.what, {options.sequence, options.profileSamples}, output);
     case What::Cluster: return inspectCluster(options.what, output);
     case What::Profile: return inspectProfile(options.what, output);
     case What::Plan: return inspectPlan(options.what, output);

@@ -71,9 +71,19 @@ void printWhy(const plan::Why &why, double iterationSeconds, Output &output)
         output.line("  " + line);
 }
 
+std::string unitText(const graph::ProfileUnit &unit)
+{
+    if (!unit.said)
+        return "a sample is one minibatch of the layer profile, which names no samples; give them with "
+               "--profile-samples N";
+    return fmt::format("times of the layer profile are of {:g} sample{}", unit.samples, unit.samples == 1 ? "" : "s");
+}
+
 void printPlan(const plan::Plan &plan, const plan::Subject &subject, Output &output)
 {
     output.line(fmt::format("model         {}  ({} layers)", plan.modelName, subject.layers().size()));
+    if (const auto unit = graph::profileUnit(*subject.graph))
+        output.line("unit          " + unitText(*unit));
     output.line(fmt::format("cluster       {}  ({} devices)", plan.clusterName, subject.cluster->devices().size()));
     const std::string blocks = plan::blockSplit(plan, subject.layers());
     output.line(fmt::format("plan          {}  by {}{}{}", plan::notation(plan), plan.planner.name,

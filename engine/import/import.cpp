@@ -69,7 +69,7 @@ Result<Model> readModelFile(const std::string &source, const ModelOptions &optio
         return withSequence(readOnnx(*bytes, source, path.parent_path().string()), source, options.sequence);
     if (extension == ".json")
         return readModelJson(*bytes, source, options);
-    return withSequence(readLayerProfile(*bytes, source), source, options.sequence);
+    return withSequence(readLayerProfile(*bytes, source, options.profileSamples), source, options.sequence);
 }
 
 bool lacksFirstValue(const graph::Tensor &tensor)
@@ -118,6 +118,8 @@ Result<std::shared_ptr<const graph::Graph>> withFirstValues(std::shared_ptr<cons
 
 Result<Model> loadModel(const std::string &source, const ModelOptions &options)
 {
+    if (options.profileSamples > 0 && !source.ends_with(".txt"))
+        return badInput("is no layer profile in a text file; leave --profile-samples out").in(source);
     if (source.starts_with(kZoo)) {
         auto model = zooModel(source.substr(kZoo.size()), options);
         if (!model)

@@ -89,6 +89,7 @@ private Q_SLOTS:
                                                       "operators",
                                                       "parameter_bytes",
                                                       "parameters",
+                                                      "profile_samples",
                                                       "source",
                                                       "trainable",
                                                       "warnings"};
@@ -619,6 +620,54 @@ private Q_SLOTS:
         QCOMPARE(slow["lower_bound_seconds"].toDouble(), 2 * fast["lower_bound_seconds"].toDouble());
         QVERIFY(slow["iteration_seconds"].toDouble()
                 >= fast["iteration_seconds"].toDouble() + fast["lower_bound_seconds"].toDouble());
+    }
+
+    // What a row of a layer profile stands for is said wherever its times count.
+    void profileUnitIsSaid()
+    {
+        const QByteArray row = "a -- A -- forward_compute_time=8, backward_compute_time=16, activation_size=4096, "
+                               "parameter_size=4096\n";
+        QVERIFY(write(at("rows.txt"), row));
+        const QStringList plan{"plan",      "--model", "rows.txt", "--cluster", "preset:h100-8",
+                               "--planner", "gpipe",   "--set",    "stages=1",  "--batch",
+                               "128",       "-o",      "rows.json"};
+        const Done whole = run(plan);
+        QVERIFY2(whole.status == 0, whole.err.constData());
+        QVERIFY(whole.out.contains("a sample is one minibatch of the layer profile"));
+        QVERIFY(run({"inspect", "rows.txt"}).out.contains("a sample is one minibatch of the layer profile"));
+        const auto seconds = [this] {
+            return QJsonDocument::fromJson(run({"simulate", "rows.json", "--json"}).out)
+                .object()["lower_bound_seconds"]
+                .toDouble();
+        };
+        const double minibatches = seconds();
+        QVERIFY(run(plan + QStringList{"--profile-samples", "128"}).out.contains("are of 128 samples"));
+        QVERIFY(run({"simulate", "rows.json"}).out.contains("are of 128 samples"));
+        QVERIFY(minibatches > 100 * seconds());
+        QCOMPARE(QJsonDocument::fromJson(run({"inspect", "rows.txt", "--profile-samples", "128", "--json"}).out)
+                     .object()["profile_samples"]
+                     .toDouble(),
+                 128.0);
+        QCOMPARE(run({"inspect", "zoo:mlp", "--profile-samples", "128"}).status, 2);
+    }
+
+    // A search without a limit finds the plan that does not fit, and says that it does not.
+    void memoryIsIgnored()
+    {
+        const QByteArray row =
+            "a -- A -- forward_compute_time=8, backward_compute_time=16, activation_size=4000000000, "
+            "parameter_size=40000000000\n";
+        QVERIFY(write(at("large.txt"), row));
+        const QStringList plan{"plan",      "--model",       "large.txt", "--cluster", "preset:h100-8",
+                               "--planner", "data-parallel", "--batch",   "8",         "--json"};
+        QVERIFY(run(plan).err.contains("no plan fits"));
+        const Done found = run(plan + QStringList{"--memory", "ignore"});
+        QVERIFY2(found.status == 0, found.err.constData());
+        const QJsonObject predicted = QJsonDocument::fromJson(found.out).object()["predicted"].toObject();
+        QCOMPARE(predicted["fits"].toBool(), false);
+        const QJsonObject device = predicted["devices"].toArray()[0].toObject();
+        QCOMPARE(device["capacity_bytes"].toDouble(), 80e9);
+        QVERIFY(device["peak_bytes"].toDouble() > 80e9);
     }
 
     // Published times are of float32: that they stand for bf16 as well is said.
