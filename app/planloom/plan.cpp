@@ -187,6 +187,8 @@ std::string resultJson(const plan::Document &document, const planners::PlanRepor
     json["block_split"] = plan::blockSplit(document.plan, document.subject.layers());
     json["search_seconds"] = document.plan.planner.searchSeconds;
     json["complete"] = report.complete;
+    if (!report.notes.empty())
+        json["notes"] = report.notes;
     json["alternatives"] = candidatesJson(report.alternatives);
     if (!report.pareto.empty())
         json["pareto"] = candidatesJson(report.pareto);
@@ -230,6 +232,8 @@ void printResult(const plan::Document &document, const planners::PlanReport &rep
                        format(Seconds(candidate.simulatedSeconds))});
         table.print(output);
     }
+    for (const std::string &note : report.notes)
+        output.line("note          " + note);
     output.line();
     output.line(fmt::format("searched for {}{}", format(Seconds(document.plan.planner.searchSeconds)),
                             report.complete ? "" : "; stopped early, this is the best so far"));

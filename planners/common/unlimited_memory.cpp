@@ -37,6 +37,7 @@ Result<PlanReport> onDevicesOf(const Problem &problem, PlanReport report)
     if (!real)
         return real;
     real->pareto = std::move(report.pareto);
+    real->notes = std::move(report.notes);
     real->complete = report.complete;
     return real;
 }

@@ -71,7 +71,7 @@ private slots:
         QTest::newRow("dapple-a") << 2 << 16 << true << false;
         QTest::newRow("dapple-b") << 16 << 16 << true << false;
         QTest::newRow("dapple-c") << 16 << 16 << true << false;
-        QTest::newRow("pipedream-4x4") << 4 << 16 << true << true;
+        QTest::newRow("pipedream-4x4") << 4 << 16 << false << false;
         QTest::newRow("v100-p100") << 2 << 16 << false << true;
         QTest::newRow("a100-8") << 1 << 8 << false << true;
         QTest::newRow("h100-8") << 1 << 8 << false << true;
