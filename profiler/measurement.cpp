@@ -2,6 +2,7 @@
 #include "profiler/measurement.h"
 
 #include "engine/base/statistics.h"
+#include "executor/runtime/affinity.h"
 #include "profiler/rank_threads.h"
 
 #include <algorithm>
@@ -38,7 +39,8 @@ Measurement::Measurement(const program::Program &program, std::vector<RankId> ra
       m_needs(needs),
       m_options(options),
       m_data(needs),
-      m_times(m_rankOf.size())
+      m_times(m_rankOf.size()),
+      m_stopwatch(static_cast<int>(m_rankOf.size()) > runtime::coresHere() ? Stopwatch::Thread : Stopwatch::Wall)
 {
 }
 
@@ -56,9 +58,9 @@ Status Measurement::run(const std::function<bool()> &stopped)
 void Measurement::measure(std::size_t thread, RankThreads &all, const std::function<bool()> &stopped)
 {
     RankTimes &times = m_times[thread];
-    auto replica =
-        Replica::create(m_program, m_rankOf[thread], m_subject,
-                        {&m_data, m_needs, data::SampleOrder(m_data.samples(), m_options.seed, 0)}, m_options);
+    auto replica = Replica::create(m_program, m_rankOf[thread], m_subject,
+                                   {&m_data, m_needs, data::SampleOrder(m_data.samples(), m_options.seed, 0)},
+                                   m_options, m_stopwatch);
     if (!replica) {
         times.status = replica.error();
         all.leave();

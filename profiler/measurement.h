@@ -30,6 +30,7 @@ struct RankTimes {
 
 /// Ranks of a Program at work on threads, each on its own share of the cores, without communication: every rank does
 /// its steps again and again, until the first has done so often enough; so all share memory bandwidth as in a run.
+/// Where ranks outnumber cores, their seconds are those that they computed, as on a core of their own.
 class Measurement {
 public:
     /// Thread i is @p ranks[i] of @p program. All arguments are borrowed.
@@ -54,6 +55,7 @@ private:
     const ProfileOptions &m_options;
     MadeUpData m_data;
     std::vector<RankTimes> m_times;
+    Stopwatch m_stopwatch;
     std::atomic<bool> m_enough{false};
     std::atomic<bool> m_stopped{false};
 };

@@ -129,13 +129,7 @@ std::vector<std::int64_t> samplesOf(const plan::Plan &plan)
     return {sizes.begin(), sizes.end()};
 }
 
-int ranksOf(const plan::Plan &plan)
-{
-    std::set<DeviceId> devices;
-    for (const plan::Stage &stage : plan.stages)
-        devices.insert(stage.devices.begin(), stage.devices.end());
-    return static_cast<int>(devices.size());
-}
+int ranksOf(const plan::Plan &plan) { return static_cast<int>(plan::devicesOf(plan).size()); }
 
 Result<cost::Profile> profileModel(const std::shared_ptr<const graph::Graph> &graph, const ProfileOptions &options,
                                    Progress &progress)

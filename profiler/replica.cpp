@@ -6,6 +6,7 @@
 #include "profiler/measurement.h"
 
 #include <algorithm>
+#include <ctime>
 #include <set>
 #include <utility>
 
@@ -62,11 +63,11 @@ void MadeUpData::fillLabels(std::int64_t sample, std::int64_t *out) const
 
 Result<std::unique_ptr<Replica>> Replica::create(const program::Program &program, RankId rank,
                                                  const graph::Graph &subject, const runtime::Feed &feed,
-                                                 const ProfileOptions &options)
+                                                 const ProfileOptions &options, Stopwatch stopwatch)
 {
     const program::Rank &place = program.ranks[rank.index()];
     const program::Body &made = program.body(place.bodies.front());
-    std::unique_ptr<Replica> replica(new Replica(feed, made, options.optimizer));
+    std::unique_ptr<Replica> replica(new Replica(feed, made, options.optimizer, stopwatch));
     device::Device &device = device::cpuDevice();
     auto arena = runtime::Arena::allocate(device, place.arenaBytes);
     if (!arena)
@@ -115,7 +116,16 @@ std::int64_t Replica::updated() const
     return count;
 }
 
-void Replica::betweenOperators() { m_ends.push_back(runtime::monotonicNanoseconds()); }
+std::int64_t Replica::nanoseconds() const
+{
+    if (m_stopwatch == Stopwatch::Wall)
+        return runtime::monotonicNanoseconds();
+    timespec time{};
+    ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+    return std::int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec;
+}
+
+void Replica::betweenOperators() { m_ends.push_back(nanoseconds()); }
 
 void Replica::note(const program::Task &task, std::int64_t begin)
 {
@@ -143,7 +153,7 @@ void Replica::run(const program::Task &task, bool record)
     const runtime::Part part{run.firstOp, run.lastOp, run.opens, run.closes};
     m_ends.clear();
     runtime::StageRunner &runner = *m_stage->runner;
-    const std::int64_t begin = runtime::monotonicNanoseconds();
+    const std::int64_t begin = nanoseconds();
     if (run.pass == program::Pass::Forward)
         m_status = runner.forward(task.microBatch, m_step, part, *this);
     else if (run.pass == program::Pass::Backward)
@@ -161,12 +171,12 @@ void Replica::step(bool record)
     for (std::size_t i = 0; i < m_tasks.size() && m_status; ++i)
         run(m_tasks[i], record);
     m_stage->runner->takeLoss();
-    const std::int64_t begin = runtime::monotonicNanoseconds();
+    const std::int64_t begin = nanoseconds();
     if (const Status updated = m_stage->updater.updateAlone({m_step++, m_how.learningRate}); !updated && m_status)
         m_status = updated;
     if (!record)
         return;
-    m_optimizer.push_back(static_cast<double>(runtime::monotonicNanoseconds() - begin) * kNanosecond);
+    m_optimizer.push_back(static_cast<double>(nanoseconds() - begin) * kNanosecond);
     m_steps.push_back(std::exchange(m_stepSeconds, 0) + m_optimizer.back());
 }
 

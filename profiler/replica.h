@@ -5,6 +5,7 @@
 #include "executor/runtime/stage_replica.h"
 #include "profiler/profile_model.h"
 
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <optional>
@@ -31,6 +32,12 @@ struct PassTimes {
     std::vector<double> whole;
 };
 
+/// What a replica's seconds are of.
+enum class Stopwatch : std::uint8_t {
+    Wall,   ///< time that passes
+    Thread, ///< time that the thread computes: where other ranks share its core
+};
+
 /// One rank's stage as the executor holds it, with a stopwatch at every operator's end. Inputs from other stages have
 /// whatever values the buffers hold. Thread contract: one thread makes it, uses it, and has set the number of OpenMP
 /// threads before.
@@ -40,7 +47,7 @@ public:
     /// options, seed, optimizer and model folder count. Errors: those of kernels, initialisers and memory.
     static Result<std::unique_ptr<Replica>> create(const program::Program &program, RankId rank,
                                                    const graph::Graph &subject, const runtime::Feed &feed,
-                                                   const ProfileOptions &options);
+                                                   const ProfileOptions &options, Stopwatch stopwatch);
     /// A training step without its communication: the passes in the rank's own order, so that each finds caches and
     /// memory as in a run, then the optimizer. Of many micro-batches some are done. @p record adds to the times of
     /// their sizes and of the optimizer.
@@ -61,14 +68,16 @@ public:
     [[nodiscard]] std::int64_t updated() const;
 
 private:
-    Replica(const runtime::Feed &feed, const program::Body &body, const plan::Optimizer &optimizer)
+    Replica(const runtime::Feed &feed, const program::Body &body, const plan::Optimizer &optimizer, Stopwatch stopwatch)
         : m_feed(feed),
           m_bodyMade(&body),
-          m_how(optimizer)
+          m_how(optimizer),
+          m_stopwatch(stopwatch)
     {
     }
     void chooseTasks(const program::Program &program, const program::Rank &rank);
     void run(const program::Task &task, bool record);
+    [[nodiscard]] std::int64_t nanoseconds() const;
     void betweenOperators() override;
     void note(const program::Task &task, std::int64_t begin);
 
@@ -79,6 +88,7 @@ private:
     runtime::UpdateNorms m_norms;
     std::optional<runtime::StageReplica> m_stage;
     plan::Optimizer m_how;
+    Stopwatch m_stopwatch;
     std::vector<program::Task> m_tasks; ///< of a step
     std::size_t m_sizes = 0;
     Status m_status;

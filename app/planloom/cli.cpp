@@ -98,6 +98,15 @@ CLI::Option *addLoss(CLI::App *verb, std::vector<std::string> &loss)
         ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
 }
 
+void addProfileSamples(CLI::App *verb, double &samples)
+{
+    constexpr double kMostSamples = 1e9;
+    verb->add_option("--profile-samples", samples,
+                     "Samples that the times of a layer profile are of; default: one sample is a minibatch of it")
+        ->check(finite() & CLI::Range(1.0, kMostSamples))
+        ->type_name("N");
+}
+
 void addInspect(Command &command)
 {
     CLI::App *verb =
@@ -107,6 +116,7 @@ void addInspect(Command &command)
         ->required();
     addSequence(verb, command.inspect.sequence);
     addLoss(verb, command.inspect.loss);
+    addProfileSamples(verb, command.inspect.profileSamples);
 }
 
 /// The training settings of a plan, beyond its layout.
@@ -150,6 +160,7 @@ void addPlan(Command &command)
     verb->add_option("--model", options.model, kModel)->required();
     addSequence(verb, options.sequence);
     addLoss(verb, options.loss);
+    addProfileSamples(verb, options.profileSamples);
     verb->add_option("--cluster", options.cluster, kCluster)->required();
     verb->add_option("--profile", options.profile, "Measured times, from planloom profile");
     verb->add_option("--planner", options.planner,
@@ -169,6 +180,11 @@ void addPlan(Command &command)
     verb->add_option("--micro-batch", options.microBatch,
                      "Samples of one micro-batch on one device; the planner chooses if not given")
         ->excludes(from);
+    verb->add_option("--memory", options.memory,
+                     "limit: the plan fits its devices; ignore: search as if they held every plan, as published "
+                     "searches that know no limit do")
+        ->check(CLI::IsMember({"limit", "ignore"}))
+        ->capture_default_str();
     verb->add_option("--set", command.planSet, "Option of the planner, KEY=VALUE; may be given several times")
         ->type_name("KEY=VALUE");
     verb->add_option("--annotate", options.annotate,

@@ -209,6 +209,9 @@ Status inspectModel(const std::string &source, const import::ModelOptions &how, 
         output.line("training      cannot be done: " + trainable.error().message);
     if (model->profile)
         output.line(fmt::format("times         {} layers, {}", model->profile->ops.size(), model->profile->source));
+    const auto unit = graph::profileUnit(graph);
+    if (unit)
+        output.line("unit          " + unitText(*unit));
     for (const auto &warning : model->warnings)
         output.line("warning       " + warning);
     output.line();
@@ -226,6 +229,7 @@ Status inspectModel(const std::string &source, const import::ModelOptions &how, 
                                {"not_trainable", trainable ? ordered_json() : ordered_json(trainable.error().message)},
                                {"loss", loss},
                                {"has_times", model->profile != nullptr},
+                               {"profile_samples", unit && unit->said ? ordered_json(unit->samples) : ordered_json()},
                                {"kept_per_sample", kept},
                                {"warnings", model->warnings},
                                {"layer_list", list}});
@@ -505,8 +509,11 @@ Status inspect(const InspectOptions &options, Output &output)
         return badInput("is no model; leave --sequence out").in(options.what);
     if (!options.loss.empty() && *what != What::Model)
         return badInput("is no model; leave --loss out").in(options.what);
+    if (options.profileSamples > 0 && *what != What::Model)
+        return badInput("is no layer profile; leave --profile-samples out").in(options.what);
     switch (*what) {
-    case What::Model: return inspectModel(options.what, {options.sequence, options.loss}, output);
+    case What::Model:
+        return inspectModel(options.what, {options.sequence, options.loss, options.profileSamples}, output);
     case What::Cluster: return inspectCluster(options.what, output);
     case What::Profile: return inspectProfile(options.what, output);
     case What::Plan: return inspectPlan(options.what, output);

@@ -8,6 +8,7 @@
 #include "engine/plan/training.h"
 #include "planners/common/exchange.h"
 #include "planners/common/explain.h"
+#include "planners/common/unlimited_memory.h"
 #include "planners/common/why.h"
 #include "planners/manual/from_setup.h"
 #include "planners/registry.h"
@@ -189,6 +190,8 @@ std::string resultJson(const plan::Document &document, const planners::PlanRepor
     json["block_split"] = plan::blockSplit(document.plan, document.subject.layers());
     json["search_seconds"] = document.plan.planner.searchSeconds;
     json["complete"] = report.complete;
+    if (!report.notes.empty())
+        json["notes"] = report.notes;
     json["alternatives"] = candidatesJson(report.alternatives);
     if (!report.pareto.empty())
         json["pareto"] = candidatesJson(report.pareto);
@@ -232,6 +235,8 @@ void printResult(const plan::Document &document, const planners::PlanReport &rep
                        format(Seconds(candidate.simulatedSeconds))});
         table.print(output);
     }
+    for (const std::string &note : report.notes)
+        output.line("note          " + note);
     output.line();
     output.line(fmt::format("searched for {}{}", format(Seconds(document.plan.planner.searchSeconds)),
                             report.complete ? "" : "; stopped early, this is the best so far"));
@@ -277,21 +282,33 @@ Status save(const PlanOptions &options, const plan::Document &document)
     return put ? Status{} : Status(put.error());
 }
 
+/// The problem of one planner.
+struct Asked {
+    planners::Problem problem;
+    planners::Options set;
+    std::optional<planners::Problem> unlimited; ///< the problem to search instead, where memory is ignored
+    std::string exchange = {};                  ///< of the plan that is found; empty: the planner's
+    [[nodiscard]] const planners::Problem &searched() const { return unlimited ? *unlimited : problem; }
+};
+
 /// Runs the planner and notes how long it took.
-Result<planners::PlanReport> search(const planners::Planner &planner, const planners::Problem &problem,
-                                    const planners::Options &set, const std::string &exchange, Output &output)
+Result<planners::PlanReport> search(const planners::Planner &planner, const Asked &asked, const planners::Options &set,
+                                    Output &output)
 {
     TerminalProgress progress(output.showsProgress());
     const auto begun = std::chrono::steady_clock::now();
-    auto report = planner.plan(problem, set, progress);
+    auto report = planner.plan(asked.searched(), set, progress);
     progress.clear();
     if (!report)
         return report;
     report->plan.planner.searchSeconds =
         std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
-    if (!exchange.empty())
-        report = planners::withExchange(*std::move(report), problem, *planners::exchangeRequest(exchange));
-    return report ? planners::explained(*std::move(report), problem) : report;
+    if (!asked.exchange.empty())
+        report =
+            planners::withExchange(*std::move(report), asked.searched(), *planners::exchangeRequest(asked.exchange));
+    if (report && asked.unlimited)
+        report = planners::onDevicesOf(asked.problem, *std::move(report));
+    return report ? planners::explained(*std::move(report), asked.problem) : report;
 }
 
 /// Why there is no plan, with a remedy.
@@ -315,7 +332,7 @@ void preferred(std::vector<Row> &rows)
 
 /// Every planner that searches and ran before the user stopped it, fastest answer first. Error: of the
 /// first planner, if none found a plan.
-Result<std::vector<Row>> searchAll(const planners::Problem &problem, const PlanOptions &options, Output &output)
+Result<std::vector<Row>> searchAll(const Asked &asked, const PlanOptions &options, Output &output)
 {
     if (!options.set.empty())
         return badInput("--set goes with one planner, not with --planner all; leave it out or name the planner");
@@ -325,7 +342,7 @@ Result<std::vector<Row>> searchAll(const planners::Problem &problem, const PlanO
             continue;
         if (!rows.empty() && interrupted())
             break;
-        rows.push_back({planner, search(*planner, problem, {}, options.exchange, output)});
+        rows.push_back({planner, search(*planner, asked, {}, output)});
     }
     std::stable_sort(rows.begin(), rows.end(), [](const Row &a, const Row &b) {
         if (!a.report || !b.report)
@@ -335,7 +352,7 @@ Result<std::vector<Row>> searchAll(const planners::Problem &problem, const PlanO
     if (!rows.front().report && interrupted())
         return cancelled("stopped on request; no plan was written");
     if (!rows.front().report)
-        return helped(rows.front().report.error(), *rows.front().planner, problem, {}, output);
+        return helped(rows.front().report.error(), *rows.front().planner, asked.searched(), {}, output);
     preferred(rows);
     if (interrupted()) { // the others were not asked, or not to their end
         rows.front().report->complete = false;
@@ -344,17 +361,11 @@ Result<std::vector<Row>> searchAll(const planners::Problem &problem, const PlanO
     return rows;
 }
 
-/// The problem of one planner.
-struct Asked {
-    planners::Problem problem;
-    planners::Options set;
-};
-
 /// By the options, or by the configuration of another program.
 Result<Asked> askedOf(const PlanOptions &options, Output &output)
 {
-    auto subject =
-        loadSubject(options.model, {options.sequence, options.loss}, options.cluster, options.profile, output);
+    auto subject = loadSubject(options.model, {options.sequence, options.loss, options.profileSamples}, options.cluster,
+                               options.profile, output);
     if (!subject)
         return subject.error();
     if (!options.from.empty()) {
@@ -367,7 +378,7 @@ Result<Asked> askedOf(const PlanOptions &options, Output &output)
         output.note(fmt::format("{}: {}", options.from, setup->format));
         for (const std::string &note : setup->notes)
             output.note(fmt::format("{}: {}", options.from, note));
-        return Asked{std::move(request->problem), std::move(request->options)};
+        return Asked{std::move(request->problem), std::move(request->options), std::nullopt};
     }
     auto annotations = annotationsOf(options);
     if (!annotations)
@@ -379,7 +390,8 @@ Result<Asked> askedOf(const PlanOptions &options, Output &output)
                     "memory in this prediction, not time");
     return Asked{{plan::inPrecision(*subject, precision), options.batch, options.microBatch, *optimizerOf(options),
                   precision, options.zero, *std::move(annotations)},
-                 options.set};
+                 options.set,
+                 std::nullopt};
 }
 
 } // namespace
@@ -394,7 +406,15 @@ Status plan(const PlanOptions &options, Output &output)
         all ? planners::allPlanners().front() : planners::findPlanner(name);
     if (!planner)
         return planner.error();
-    const auto asked = askedOf(options, output);
+    auto asked = askedOf(options, output);
+    if (asked)
+        asked->exchange = options.exchange;
+    if (asked && options.memory == "ignore") {
+        auto unlimited = planners::withoutMemoryLimit(asked->problem);
+        if (!unlimited)
+            return unlimited.error();
+        asked->unlimited = *std::move(unlimited);
+    }
     if (interrupted())
         return cancelled("stopped on request; no plan was made");
     if (!asked)
@@ -403,16 +423,16 @@ Status plan(const PlanOptions &options, Output &output)
 
     std::vector<Row> rows;
     if (all) {
-        auto found = searchAll(problem, options, output);
+        auto found = searchAll(*asked, options, output);
         if (!found)
             return found.error();
         rows = *std::move(found);
     }
-    const auto report = all ? rows.front().report : search(**planner, problem, asked->set, options.exchange, output);
+    const auto report = all ? rows.front().report : search(**planner, *asked, asked->set, output);
     if (!report && interrupted())
         return cancelled("stopped on request; no plan was written");
     if (!report)
-        return all ? report.error() : helped(report.error(), **planner, problem, asked->set, output);
+        return all ? report.error() : helped(report.error(), **planner, asked->searched(), asked->set, output);
     const plan::Document document{report->plan, problem.subject};
     if (auto saved = save(options, document); !saved)
         return saved;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "app/planloom/report.h"
 
+#include "engine/cluster/cores.h"
+
 #include <fmt/format.h>
 
 namespace planloom::cli {
@@ -69,9 +71,19 @@ void printWhy(const plan::Why &why, double iterationSeconds, Output &output)
         output.line("  " + line);
 }
 
+std::string unitText(const graph::ProfileUnit &unit)
+{
+    if (!unit.said)
+        return "a sample is one minibatch of the layer profile, which names no samples; give them with "
+               "--profile-samples N";
+    return fmt::format("times of the layer profile are of {:g} sample{}", unit.samples, unit.samples == 1 ? "" : "s");
+}
+
 void printPlan(const plan::Plan &plan, const plan::Subject &subject, Output &output)
 {
     output.line(fmt::format("model         {}  ({} layers)", plan.modelName, subject.layers().size()));
+    if (const auto unit = graph::profileUnit(*subject.graph))
+        output.line("unit          " + unitText(*unit));
     output.line(fmt::format("cluster       {}  ({} devices)", plan.clusterName, subject.cluster->devices().size()));
     const std::string blocks = plan::blockSplit(plan, subject.layers());
     output.line(fmt::format("plan          {}  by {}{}{}", plan::notation(plan), plan.planner.name,
@@ -79,6 +91,8 @@ void printPlan(const plan::Plan &plan, const plan::Subject &subject, Output &out
                             plan.estimate.contains("stopped_early") ? "; the search was stopped early" : ""));
     output.line(fmt::format("batch         {} in {} micro-batch{}, schedule {}", plan.globalBatch, plan.microBatches,
                             plan.microBatches == 1 ? "" : "es", plan::name(plan.schedule.kind)));
+    for (const std::string &note : cluster::sharedCoreNotes(*subject.cluster, plan::devicesOf(plan)))
+        output.line("cores         " + note);
     for (const plan::Annotation &annotation : plan.annotations)
         output.line(fmt::format("annotated     {} as {}", annotation.scope, plan::strategyText(annotation)));
     Table table({"STAGE", "LAYERS", "REPLICAS", "PARAMETERS", "RECOMPUTE", "DEVICES"});

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "app/planloom/output.h"
+#include "engine/graph/layer_profile.h"
 #include "engine/plan/plan.h"
 #include "engine/simulate/simulate.h"
 
@@ -9,6 +10,8 @@ namespace planloom::cli {
 
 /// The simulator's report for people: figures, then a row a device.
 void printReport(const simulate::Report &report, Output &output);
+/// What the times of a layer profile are of, in words.
+std::string unitText(const graph::ProfileUnit &unit);
 /// Stages, schedule and micro-batches for people.
 void printPlan(const plan::Plan &plan, const plan::Subject &subject, Output &output);
 /// The limits of a plan, the breakdown of its stages' time and memory, and the runner-up, as text. @p iterationSeconds:

@@ -25,6 +25,7 @@ struct InspectOptions {
     std::string what;              ///< a file, a run's folder, zoo:NAME, preset:NAME, local[:N]
     std::int64_t sequence = 0;     ///< of a model; 0: its own
     std::vector<std::string> loss; ///< of a model without one; empty: by what it ends in
+    double profileSamples = 0;     ///< of a layer profile that does not say them; 0: not given
 };
 Status inspect(const InspectOptions &options, Output &output);
 
@@ -32,6 +33,7 @@ struct PlanOptions {
     std::string model;
     std::int64_t sequence = 0;     ///< tokens of a sample; 0: the model's own
     std::vector<std::string> loss; ///< of a model without one; empty: by what it ends in
+    double profileSamples = 0;     ///< of a layer profile that does not say them; 0: not given
     std::string cluster;
     std::string profile; ///< empty: none
     std::string from;    ///< another program's configuration to make the plan of, with planner manual; empty: none
@@ -51,6 +53,7 @@ struct PlanOptions {
     std::int64_t decaySteps = 0;    ///< where the fall of the learning rate ends; 0: the run's last step
     double minimumLearningRate = 0; ///< as a factor
     std::string precision = "fp32";
+    std::string memory = "limit"; ///< "ignore": search as if devices held every plan
     int zero = 0;
     std::string exchange; ///< "dasgd,local_steps=4,delay=auto"; empty: the planner's
     std::string out;      ///< plan file; empty: none

@@ -55,6 +55,9 @@ Status checkLink(const Link &link, std::span<const Vertex> vertices)
 Status checkNodes(std::span<const Node> nodes)
 {
     for (const Node &node : nodes) {
+        if (node.cores < 0)
+            return badInput(
+                fmt::format("node {} has {} cores; give 1 or more, or leave them out", node.name, node.cores));
         if (node.devices.empty())
             return badInput(fmt::format("node {} has no devices; leave it out", node.name));
         for (std::size_t i = 1; i < node.devices.size(); ++i) {
@@ -144,10 +147,10 @@ std::size_t ClusterBuilder::type(DeviceType type)
     return m_cluster.m_types.size() - 1;
 }
 
-NodeId ClusterBuilder::node(std::string name)
+NodeId ClusterBuilder::node(std::string name, int cores)
 {
     const NodeId id(static_cast<std::int64_t>(m_cluster.m_nodes.size()));
-    m_cluster.m_nodes.push_back({id, std::move(name), {}});
+    m_cluster.m_nodes.push_back({id, std::move(name), {}, cores});
     return id;
 }
 

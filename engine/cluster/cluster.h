@@ -33,6 +33,7 @@ struct Node {
     NodeId id;
     std::string name;
     std::vector<DeviceId> devices; ///< consecutive ids
+    int cores = 0;                 ///< processor cores that its CPU devices compute on (cores.h); 0: one for each
 };
 
 /// An end of a link: a device, or something between devices (NVSwitch, PCIe switch, NIC, network switch).
@@ -136,7 +137,7 @@ class ClusterBuilder {
 public:
     explicit ClusterBuilder(std::string name);
     std::size_t type(DeviceType type);
-    NodeId node(std::string name);
+    NodeId node(std::string name, int cores = 0);
     DeviceId device(NodeId node, std::size_t type, std::string name = {}); ///< default name "n<node>:g<index>"
     std::size_t vertexOf(DeviceId device) const;
     std::size_t vertex(Vertex vertex);
@@ -144,7 +145,7 @@ public:
     void twoLevel(TwoLevelRates rates); ///< switches to CommModel::TwoLevel
     /// Errors (BadInput): no devices, more than kMostDevices, duplicate names, a node's devices not added one after the
     /// other, non-positive or non-finite figures, devices that cannot reach each other, a mesh too large for a routing
-    /// table.
+    /// table, a negative number of cores.
     Result<Cluster> build() &&;
 
 private:

@@ -9,6 +9,7 @@ namespace planloom::cluster {
 namespace {
 
 constexpr const char *kSchema = "planloom.cluster/1";
+constexpr int kMostCores = 1 << 20;
 constexpr std::array kVertexKinds{"device", "switch", "nic", "network"}; // order of Vertex::Kind
 constexpr std::array kLinkKinds{"nvlink", "pcie", "network", "memory"};  // order of Link::Kind
 
@@ -68,7 +69,7 @@ public:
     void node(JsonReader &reader)
     {
         const std::string name = reader.text("name");
-        const NodeId id = m_builder.node(name);
+        const NodeId id = m_builder.node(name, static_cast<int>(reader.integerOr("cores", 0, 0, kMostCores)));
         m_nodes.emplace(name, id);
         reader.each("devices", [&](JsonReader &device) { this->device(device, id); });
     }
@@ -138,7 +139,9 @@ std::string toJson(const Cluster &cluster)
         nlohmann::json devices = nlohmann::json::array();
         for (const DeviceId id : node.devices)
             devices.push_back({{"name", cluster.device(id).name}, {"type", cluster.typeOf(id).name}});
-        nodes.push_back({{"name", node.name}, {"devices", std::move(devices)}});
+        nlohmann::json &made = nodes.emplace_back(nlohmann::json{{"name", node.name}, {"devices", std::move(devices)}});
+        if (node.cores > 0)
+            made["cores"] = node.cores;
     }
     nlohmann::json vertices = nlohmann::json::array();
     for (const Vertex &vertex : cluster.vertices()) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/compile/compile.h"
 
+#include "engine/cluster/cores.h"
 #include "engine/compile/compilation.h"
 #include "engine/compile/pass_order.h"
 #include "engine/compile/stage_cache.h"
@@ -63,6 +64,7 @@ public:
                     all.stages[stage].holdings().ranks.emplace_back(
                         static_cast<std::int64_t>(m_begins.back() + device));
         }
+        m_cores = cluster::coresOf(*all.subject.cluster, m_devices);
     }
 
     [[nodiscard]] const std::vector<DeviceId> &devices() const { return m_devices; }
@@ -93,6 +95,12 @@ public:
         return kinds;
     }
 
+    /// True if ranks have to share processor cores.
+    [[nodiscard]] bool shareCores() const
+    {
+        return std::any_of(m_cores.begin(), m_cores.end(), [](std::int32_t core) { return core >= 0; });
+    }
+
     /// The program's ranks: those that stand for all.
     void make()
     {
@@ -105,6 +113,7 @@ public:
             m_all.orders.push_back(passOrder(m_all.plan, m_groups[group], m_all.subject.cluster->device(device).name));
             Rank rank;
             rank.device = device;
+            rank.core = m_cores[planned.index()];
             rank.standsFor = 0;
             m_all.program.ranks.push_back(std::move(rank));
         }
@@ -130,12 +139,14 @@ private:
     std::vector<std::vector<std::size_t>> m_groups; ///< of stages
     std::vector<std::size_t> m_begins;              ///< per group: its first rank
     std::vector<DeviceId> m_devices;                ///< per rank
+    std::vector<std::int32_t> m_cores;              ///< per rank
 };
 
 /// Finds every team, makes the ranks, as many as are needed to stand for all, and groups parameters into buckets.
 Status makeRanks(Compilation &all, bool fold)
 {
     PlanRanks planned(all);
+    fold = fold && !planned.shareCores(); // which rank computes beside which is not folded
     std::vector<const StageHoldings *> holdings;
     for (StageModel &stage : all.stages)
         holdings.push_back(&stage.holdings());
@@ -213,13 +224,27 @@ void placeBuckets(Compilation &all)
     }
 }
 
+/// Work of the ranks that compute on one core, of the core that has most.
+Seconds busiestCore(const Program &program)
+{
+    std::map<std::int32_t, Seconds> work;
+    for (const Task &task : program.tasks)
+        if (const std::int32_t core = program.ranks[task.rank.index()].core;
+            core >= 0 && task.lane == Lane::Compute && !task.group.valid())
+            work[core] += task.duration * program.shareOfSteps(task);
+    Seconds most;
+    for (const auto &[core, seconds] : work)
+        most = std::max(most, seconds);
+    return most;
+}
+
 void boundTime(Compilation &all)
 {
     std::vector<Seconds> work(all.program.ranks.size() * kLanes);
     for (const Task &task : all.program.tasks)
         work[task.rank.index() * kLanes + static_cast<std::size_t>(task.lane)] +=
             task.duration * all.program.shareOfSteps(task);
-    all.program.lowerBound = *std::max_element(work.begin(), work.end());
+    all.program.lowerBound = std::max(*std::max_element(work.begin(), work.end()), busiestCore(all.program));
     const cost::CostModel &costs = *all.subject.costs;
     const std::size_t type = all.subject.cluster->device(all.plan.stages.front().devices.front()).type;
     const auto batch = static_cast<double>(all.plan.globalBatch);

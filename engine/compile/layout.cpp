@@ -4,6 +4,7 @@
 #include "engine/compile/alias.h"
 #include "engine/compile/parts.h"
 #include "engine/compile/gradient_accumulation.h"
+#include "engine/graph/layer_profile.h"
 #include "engine/sharding/shard.h"
 
 #include <algorithm>
@@ -284,7 +285,7 @@ std::array<std::int64_t, kAreas> estimateSlots(const graph::Graph &graph, const 
         for (const TensorId id : graph.op(op).outputs)
             if (id.valid())
                 made += fractionalBytes(graph.tensor(id), samples);
-        kept += made;
+        kept += graph::worksInPlace(graph.op(op)) ? 0 : made;
         largest = std::max(largest, made);
     }
     const std::int64_t in = wholeBytes(cutBytes(graph, layers, firstLayer, samples));

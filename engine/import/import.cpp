@@ -78,8 +78,9 @@ Result<Model> readModelFile(const std::string &source, const ModelOptions &optio
     if (extension == ".onnx")
         return withSequence(readOnnx(*bytes, source, path.parent_path().string(), options.loss), source,
                             options.sequence);
-    auto model = extension == ".json" ? readModelJson(*bytes, source, options)
-                                      : withSequence(readLayerProfile(*bytes, source), source, options.sequence);
+    auto model = extension == ".json"
+        ? readModelJson(*bytes, source, options)
+        : withSequence(readLayerProfile(*bytes, source, options.profileSamples), source, options.sequence);
     return withChosenLoss(std::move(model), source, options);
 }
 
@@ -130,6 +131,8 @@ Result<std::shared_ptr<const graph::Graph>> withFirstValues(std::shared_ptr<cons
 
 Result<Model> loadModel(const std::string &source, const ModelOptions &options)
 {
+    if (options.profileSamples > 0 && !source.ends_with(".txt"))
+        return badInput("is no layer profile in a text file; leave --profile-samples out").in(source);
     if (source.starts_with(kZoo)) {
         auto model = zooModel(source.substr(kZoo.size()), options);
         if (!model)

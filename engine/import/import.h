@@ -27,6 +27,7 @@ struct Model {
 struct ModelOptions {
     std::int64_t sequence = 0;          ///< tokens of a sample; 0: as many as the model was made for, within reason
     std::vector<std::string> loss = {}; ///< of a model that has none: loss/choice.h; empty: by what it ends in
+    double profileSamples = 0; ///< of a layer profile that does not say: samples that its times are of; 0: not given
 };
 
 /// Reads @p source: "zoo:NAME", FILE.onnx, config.json of Hugging Face (with the safetensors that lie beside
@@ -54,7 +55,8 @@ Result<Model> readOnnx(std::string_view bytes, const std::string &name, const st
                        const std::vector<std::string> &loss = {});
 Result<Model> readHuggingFaceConfig(std::string_view text, const std::string &name, const ModelOptions &options = {});
 /// Text profiles of the DAPPLE and PipeDream repositories; the contents decide which of the two. @p profileBatch
-/// 0: from the file name ("...-pbs-32.txt"), else 1.
+/// 0: from the file name ("...-pbs-32.txt"), else the model's sample is what the figures are of, one minibatch
+/// (graph/layer_profile.h). Layers that work in place are found by their descriptions and times.
 Result<Model> readLayerProfile(std::string_view text, const std::string &name, double profileBatch = 0);
 Result<cluster::Cluster> readClusterYaml(std::string_view text, const std::string &name);
 Result<cluster::Cluster> readNcclTopology(std::string_view text, const std::string &name);

@@ -196,6 +196,16 @@ std::vector<std::vector<std::size_t>> stageGroups(const Plan &plan)
     return groups;
 }
 
+std::vector<DeviceId> devicesOf(const Plan &plan)
+{
+    std::vector<DeviceId> devices;
+    for (const std::vector<std::size_t> &stages : stageGroups(plan)) {
+        const std::vector<DeviceId> &group = plan.stages[stages.front()].devices;
+        devices.insert(devices.end(), group.begin(), group.end());
+    }
+    return devices;
+}
+
 bool splitsBackward(const Schedule &schedule, std::size_t stage)
 {
     if (schedule.kind == ScheduleKind::ZeroBubbleH1)

@@ -194,6 +194,8 @@ std::vector<std::int64_t> replicaSizes(const Stage &stage, std::int64_t samples)
 /// Stages by where they lie: for each list of devices, in the order of first appearance, the stages on it, in the order
 /// of the pipeline.
 std::vector<std::vector<std::size_t>> stageGroups(const Plan &plan);
+/// The devices of all stages, each once, in the order of the ranks that a Program has for them.
+std::vector<DeviceId> devicesOf(const Plan &plan);
 /// True if stage @p stage has passes of its own for the gradients of weights: in zero-bubble schedules, and custom
 /// orders that name one.
 bool splitsBackward(const Schedule &schedule, std::size_t stage);

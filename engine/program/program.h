@@ -149,6 +149,7 @@ struct Rank {
     [[nodiscard]] const std::vector<TaskId> &computeOrder() const { return orders[0]; }
     [[nodiscard]] std::vector<TaskId> &computeOrder() { return orders[0]; }
     std::vector<BodyId> bodies;
+    std::int32_t core = -1;      ///< ranks of one number compute on one processor core, in turn; -1: on their own
     std::int64_t standsFor = 1;  ///< ranks of the plan; more than itself in a folded program
     std::int64_t arenaBytes = 0; ///< allocated by the rank, once: the predicted peak
     std::int64_t persistentBytes = 0;
@@ -185,7 +186,7 @@ struct Program {
     std::vector<Place> places; ///< every rank of the plan, in order; only in a folded program
     std::int64_t microBatches = 0;
     std::int64_t globalBatch = 0;
-    Seconds lowerBound; ///< busiest lane's work: no order of the tasks can be faster
+    Seconds lowerBound; ///< busiest lane's or core's work: no order of the tasks can be faster
     Seconds oneDevice;  ///< the whole batch on one device of the first stage's type
 
     [[nodiscard]] const Task &task(TaskId id) const { return tasks[id.index()]; }

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 namespace planloom::simulate {
 namespace {
@@ -49,16 +50,18 @@ double CostClock::work(dispatch::Dispatcher &dispatcher, Between between)
     double now = 0;
     while (const auto unit = dispatcher.next(now))
         start(dispatcher, *unit, now);
-    while (!m_events.empty()) {
-        now = m_events.front().seconds;
+    constexpr double kNever = std::numeric_limits<double>::infinity();
+    while (!m_events.empty() || m_cores.nextEnd() < kNever) {
+        now = std::min(m_events.empty() ? kNever : m_events.front().seconds, m_cores.nextEnd());
         while (!m_events.empty() && m_events.front().seconds == now) {
             std::pop_heap(m_events.begin(), m_events.end(), kLater);
             const Unit unit = m_events.back().unit;
             m_events.pop_back();
-            if (m_listener)
-                tell(dispatcher, unit, now, true);
-            dispatcher.ended(unit, now);
+            end(dispatcher, unit, now);
         }
+        if (m_cores.nextEnd() == now)
+            for (const Unit unit : m_cores.takeEnded())
+                end(dispatcher, unit, now);
         if (between(now))
             break;
         while (const auto unit = dispatcher.next(now))
@@ -95,6 +98,7 @@ Result<double> CostClock::run(Listener *listener)
     // Again, now that it is known which period is the last.
     const std::int64_t last = dispatcher.stepsPassed() - m_program.periodSteps;
     m_events.clear();
+    m_cores.clear();
     m_heardFrom = last;
     m_listener = listener;
     dispatcher.begin(0, m_program.steadyFrom);
@@ -136,8 +140,17 @@ void CostClock::start(const dispatch::Dispatcher &dispatcher, Unit unit, double 
         seconds = std::max(seconds, m_seconds[task.index()]);
     if (m_listener)
         tell(dispatcher, unit, now, false);
+    if (const std::int32_t core = m_cores.coreOf(m_program.task(dispatcher.members(unit).front())); core >= 0)
+        return m_cores.start(core, unit, seconds, now);
     m_events.push_back({now + seconds, unit});
     std::push_heap(m_events.begin(), m_events.end(), kLater);
+}
+
+void CostClock::end(dispatch::Dispatcher &dispatcher, Unit unit, double now)
+{
+    if (m_listener)
+        tell(dispatcher, unit, now, true);
+    dispatcher.ended(unit, now);
 }
 
 void CostClock::tell(const dispatch::Dispatcher &dispatcher, Unit unit, double now, bool ends)

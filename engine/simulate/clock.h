@@ -4,6 +4,7 @@
 #include "engine/base/result.h"
 #include "engine/dispatch/dispatcher.h"
 #include "engine/program/program.h"
+#include "engine/simulate/shared_cores.h"
 
 #include <cstdint>
 #include <optional>
@@ -22,11 +23,12 @@ public:
 };
 
 /// The event loop over a Program: starts the tasks that the dispatcher hands out, a group when all its members are
-/// ready and their lanes are free, and ends it when its duration is over. Everything that ends at one moment has ended
-/// before anything starts at that moment. One run per object.
+/// ready and their lanes are free, and ends it when its duration is over; ranks that share a processor core
+/// (program::Rank::core) compute the slower for it. Everything that ends at one moment has ended before anything starts
+/// at that moment. One run per object.
 class CostClock {
 public:
-    explicit CostClock(const program::Program &program) : m_program(program) {}
+    explicit CostClock(const program::Program &program) : m_program(program), m_cores(program) {}
 
     /// Seconds of Program::periodSteps steps in the long run. A Program that spans steps runs from its first steady
     /// step on until its periods end equally far apart (after kMostPeriods, their mean is taken); @p listener hears of
@@ -49,6 +51,7 @@ private:
     template <class Between>
     double work(dispatch::Dispatcher &dispatcher, Between between);
     void start(const dispatch::Dispatcher &dispatcher, Unit unit, double now);
+    void end(dispatch::Dispatcher &dispatcher, Unit unit, double now);
     void tell(const dispatch::Dispatcher &dispatcher, Unit unit, double now, bool ends);
     Result<double> runPeriods(dispatch::Dispatcher &dispatcher);
     [[nodiscard]] Error stuck(const dispatch::Dispatcher &dispatcher) const;
@@ -59,6 +62,7 @@ private:
     std::optional<double> m_origin;          ///< its time 0, once something of it has started
     std::vector<double> m_seconds;           ///< per task, side by side: a task's other figures stay out of the cache
     std::vector<Event> m_events;             ///< heap
+    SharedCores m_cores;                     ///< what ends there is no event
 };
 
 /// The order in which the tasks of each lane start on @p rank, by the cost clock, in a step in which all run. Ranks

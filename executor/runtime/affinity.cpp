@@ -9,6 +9,7 @@
 #endif
 #include <sched.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <string>
@@ -100,18 +101,30 @@ int pin(int localRank, int localSize)
     return static_cast<int>(share.end - share.begin);
 }
 
+int countCores() { return static_cast<int>(Machine().cores().size()); }
+
 #else
 
-int pin(int localRank, int localSize)
+std::vector<int> allowedProcessors()
 {
     cpu_set_t allowed;
-    if (sched_getaffinity(0, sizeof allowed, &allowed) != 0)
-        return 1;
     std::vector<int> processors;
+    if (sched_getaffinity(0, sizeof allowed, &allowed) != 0)
+        return processors;
     for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
         if (CPU_ISSET(cpu, &allowed))
             processors.push_back(cpu);
     }
+    return processors;
+}
+
+int countCores() { return static_cast<int>(allowedProcessors().size()); }
+
+int pin(int localRank, int localSize)
+{
+    const std::vector<int> processors = allowedProcessors();
+    if (processors.empty())
+        return 1;
     const Share share =
         shareOf(processors.size(), static_cast<std::size_t>(localRank), static_cast<std::size_t>(localSize));
     cpu_set_t mine;
@@ -128,6 +141,8 @@ int pin(int localRank, int localSize)
 } // namespace
 
 int pinToShare(int localRank, int localSize) { return pin(localRank, localSize); }
+
+int coresHere() { return std::max(countCores(), 1); }
 
 std::string processorsHere()
 {

@@ -14,6 +14,10 @@ namespace planloom::runtime {
 /// the kernel, which does the same by default.
 int pinToShare(int localRank, int localSize);
 
+/// Physical cores (without hwloc, processors) that the calling thread may use, at least 1: those that pinToShare()
+/// deals out.
+int coresHere();
+
 /// The processors that the calling thread may run on, as "0-3,8": for people and tests.
 std::string processorsHere();
 

@@ -365,8 +365,8 @@ private:
         if (m_bound <= 0 || m_bound >= kNever)
             return {};
         constexpr double kRounding = 1e-9;
-        const bool inside =
-            inSpace(best.plan, m_bounds ? m_settings.schedules : m_settings.cutSchedules(), m_settings, m_scorer);
+        const bool inside = inSpace(best.plan, m_bounds ? m_settings.schedules : m_settings.cutSchedules(), m_bounds,
+                                    m_settings, m_scorer);
         estimate["in_space"] = inside ? 1 : 0;
         if (best.seconds() >= m_bound * (1 - kRounding)) {
             estimate["lower_bound_seconds"] = m_bound;

@@ -70,12 +70,13 @@ bool Scorer::passes(const Shape &shape, const Part &part, StageTimes &times)
     const auto larger = exact ? 0.0 : static_cast<double>(m_problem.globalBatch % shape.microBatches);
     const double smaller = static_cast<double>(shape.microBatches) - larger;
     times.work = larger * pass(**whole) + smaller * pass(**rest);
-    times.leastForward = (*rest)->busyForward.of(part.first, part.last);
-    times.leastBackward = (*rest)->busyBackward.of(part.first, part.last);
+    const LayerTimes::Least least = (*rest)->least(part.first, part.last);
+    times.leastForward = least.forward;
+    times.leastBackward = least.backward;
     // Recomputation is less than a forward pass: operators whose results backward does not read are left out.
     const auto busy = [&](const LayerTimes &t) {
-        return t.busyForward.of(part.first, part.last) * (part.recompute && exact ? 2 : 1)
-            + t.busyBackward.of(part.first, part.last);
+        return t.least(part.first, part.last).both
+            + (part.recompute && exact ? t.busyForward.of(part.first, part.last) : 0);
     };
     times.leastWork = larger * busy(**whole) + smaller * busy(**rest);
     return true;
@@ -114,6 +115,9 @@ bool Scorer::mixedPasses(const Shape &shape, const Part &part, StageTimes &times
     double forwards = 0; // micro-batches a second
     double backwards = 0;
     double passes = 0;
+    double leastForwards = 0;
+    double leastBackwards = 0;
+    double leastPasses = 0;
     for (std::size_t type = 0; type < m_counts[shape.line].size(); ++type) {
         const std::size_t count = countOf(shape.line, type, part.begin, part.end);
         if (count == 0)
@@ -127,16 +131,19 @@ bool Scorer::mixedPasses(const Shape &shape, const Part &part, StageTimes &times
         const double share = static_cast<double>(count) * slice / batch;
         forwards += share / std::max(forward, kInstant);
         backwards += share / std::max(backward, kInstant);
-        passes += share / std::max(forward * (part.recompute ? 2 : 1) + backward, kInstant);
+        const double again = part.recompute ? forward : 0;
+        passes += share / std::max(forward + again + backward, kInstant);
+        const LayerTimes::Least least = (*found)->least(part.first, part.last);
+        leastForwards += share / std::max(least.forward, kInstant);
+        leastBackwards += share / std::max(least.backward, kInstant);
+        leastPasses += share / std::max(least.both + (m_costs.proportional() ? again : 0), kInstant);
     }
     times.forward = 1 / forwards;
     times.backward = 1 / backwards;
     times.work = static_cast<double>(shape.microBatches) / passes;
-    times.leastForward = times.forward;
-    times.leastBackward = times.backward;
-    times.leastWork = part.recompute && !m_costs.proportional()
-        ? static_cast<double>(shape.microBatches) * (times.forward + times.backward)
-        : times.work;
+    times.leastForward = 1 / leastForwards;
+    times.leastBackward = 1 / leastBackwards;
+    times.leastWork = static_cast<double>(shape.microBatches) / leastPasses;
     return true;
 }
 

@@ -102,9 +102,9 @@ plan::Plan interleaved(const plan::Plan &plan, const Problem &problem, std::size
 }
 
 /// True if the stages of @p plan are what a sketch of @p line and @p degree lays out, each with a ZeRO level of its
-/// own.
+/// own, and, where @p selective, perhaps with the core of attention recomputed.
 bool laidOutAs(const plan::Plan &plan, std::size_t line, const Degree &degree, const std::vector<int> &levels,
-               Scorer &scorer)
+               bool selective, Scorer &scorer)
 {
     const DeviceLine &devices = scorer.lines()[line];
     Sketch sketch{{line, degree, plan.microBatches, plan.schedule.kind, 0}, {}};
@@ -119,7 +119,9 @@ bool laidOutAs(const plan::Plan &plan, std::size_t line, const Degree &degree, c
         if (stage.replicas() > 1 && std::find(levels.begin(), levels.end(), stage.zero) == levels.end())
             return false;
         sketch.shape.zero = stage.zero;
-        const plan::Stage same = stageOf(sketch, part, scorer);
+        plan::Stage same = stageOf(sketch, part, scorer);
+        if (selective && stage.recompute == plan::Recompute::Selective)
+            same.recompute = stage.recompute;
         if (same.devices != stage.devices || same.shardings != stage.shardings
             || plan::settingsOf(same) != plan::settingsOf(stage))
             return false;
@@ -129,8 +131,8 @@ bool laidOutAs(const plan::Plan &plan, std::size_t line, const Degree &degree, c
 
 } // namespace
 
-bool inSpace(const plan::Plan &plan, const std::vector<plan::ScheduleKind> &kinds, const Settings &settings,
-             Scorer &scorer)
+bool inSpace(const plan::Plan &plan, const std::vector<plan::ScheduleKind> &kinds, bool selective,
+             const Settings &settings, Scorer &scorer)
 {
     const Problem &problem = scorer.problem();
     const std::vector<std::int64_t> counts = microBatchCounts(problem);
@@ -143,7 +145,7 @@ bool inSpace(const plan::Plan &plan, const std::vector<plan::ScheduleKind> &kind
     const std::vector<Degree> all = degrees(problem, scorer.costs(), settings.mostTensor);
     for (std::size_t line = 0; line < scorer.lines().size(); ++line)
         if (std::any_of(all.begin(), all.end(),
-                        [&](const Degree &degree) { return laidOutAs(plan, line, degree, levels, scorer); }))
+                        [&](const Degree &degree) { return laidOutAs(plan, line, degree, levels, selective, scorer); }))
             return true;
     return false;
 }

@@ -48,9 +48,10 @@ std::vector<plan::Plan> variants(const plan::Plan &plan, const Problem &problem,
 std::vector<plan::Plan> neighbours(const plan::Plan &plan, const Problem &problem, const Settings &settings);
 
 /// True if @p plan is of the space that the search and its bound are of: runs of layers on runs of units of a line, one
-/// degree, a number of micro-batches of the search, an order of passes of @p kinds, ZeRO and recomputation by stage.
-/// Plans of other planners, interleaved ones and such with other shares need not be.
-bool inSpace(const plan::Plan &plan, const std::vector<plan::ScheduleKind> &kinds, const Settings &settings,
-             Scorer &scorer);
+/// degree, a number of micro-batches of the search, an order of passes of @p kinds, ZeRO and recomputation by stage:
+/// none, by layers, or, where @p selective is true, the core of attention. Plans of other planners, interleaved ones
+/// and such with other shares need not be.
+bool inSpace(const plan::Plan &plan, const std::vector<plan::ScheduleKind> &kinds, bool selective,
+             const Settings &settings, Scorer &scorer);
 
 } // namespace planloom::planners::automatic

@@ -64,11 +64,25 @@ PassTimes::PassTimes(const std::vector<double> &layers, std::vector<double> save
     m_saved.push_back(0);
 }
 
+LayerTimes::Least LayerTimes::least(std::size_t first, std::size_t last) const
+{
+    const double keepForward = busyForward.of(first, last);
+    const double keepBackward = busyBackward.of(first, last);
+    if (!selective)
+        return {keepForward, keepBackward, keepForward + keepBackward};
+    const double againForward = selective->forward.of(first, last);
+    const double againBackward = selective->backward.of(first, last);
+    return {std::min(keepForward, againForward), std::min(keepBackward, againBackward),
+            std::min(keepForward + keepBackward, againForward + againBackward)};
+}
+
 StageCosts::StageCosts(const Problem &problem, double reserve, compile::StageCache &stages)
     : m_problem(problem),
       m_stages(stages),
       m_memory(*problem.subject.costs, problem.optimizer, reserve),
-      m_proportional(graph::isLayerProfile(*problem.subject.graph))
+      m_proportional(graph::isLayerProfile(*problem.subject.graph)),
+      m_attention(std::any_of(problem.subject.graph->ops().begin(), problem.subject.graph->ops().end(),
+                              [](const graph::Op &op) { return op.traits().isAttention(); }))
 {
     sumBytes();
 }
@@ -121,7 +135,7 @@ Result<const LayerTimes *> StageCosts::times(std::size_t type, const Degree &deg
     auto &entry = m_times[{type, degree, samples}];
     if (!entry)
         entry = std::make_unique<Result<LayerTimes>>(m_proportional ? Result<LayerTimes>(whole(type, samples))
-                                                                    : probed(type, degree, samples));
+                                                                    : probedWithSelective(type, degree, samples));
     if (!*entry)
         return entry->error();
     return &**entry;
@@ -135,12 +149,12 @@ LayerTimes StageCosts::whole(std::size_t type, double samples) const
         forward.push_back(costs.forward(i, i + 1, samples, type).value());
         backward.push_back(costs.backward(i, i + 1, samples, type).value());
     }
-    return {PassTimes(forward), PassTimes(backward), PassTimes(forward), PassTimes(backward)};
+    return {PassTimes(forward), PassTimes(backward), PassTimes(forward), PassTimes(backward), std::nullopt};
 }
 
-Result<compile::PassClock> StageCosts::probe(std::size_t type, const Degree &degree,
-                                             const std::vector<std::size_t> &begins)
+Result<compile::PassClock> StageCosts::probe(const Setting &setting, const std::vector<std::size_t> &begins)
 {
+    const auto &[type, degree, recompute] = setting;
     plan::Plan probe = emptyPlan(m_problem, "auto", {});
     probe.globalBatch = 1;
     probe.microBatches = 1;
@@ -156,6 +170,7 @@ Result<compile::PassClock> StageCosts::probe(std::size_t type, const Degree &deg
         stage.firstLayer = begins[i];
         stage.lastLayer = i + 1 < begins.size() ? begins[i + 1] : layers();
         stage.devices = devices;
+        stage.recompute = recompute;
         if (degree.tensor > 1) {
             stage.mesh = {1, degree.tensor};
             stage.shardings = pins(degree);
@@ -165,17 +180,17 @@ Result<compile::PassClock> StageCosts::probe(std::size_t type, const Degree &deg
     return compile::PassClock::make(std::move(probe), m_problem.subject, &m_stages);
 }
 
-Result<StageCosts::Probes> StageCosts::makeProbes(std::size_t type, const Degree &degree)
+Result<StageCosts::Probes> StageCosts::makeProbes(const Setting &setting)
 {
     std::vector<std::size_t> each(layers());
     std::iota(each.begin(), each.end(), std::size_t{0});
-    auto single = probe(type, degree, each);
+    auto single = probe(setting, each);
     if (!single)
         return single.error();
     Probes probes{*std::move(single), {}};
     for (const std::size_t from : {std::size_t{0}, std::size_t{1}}) {
         const std::vector<std::size_t> begins = pairs(layers(), from);
-        auto joined = probe(type, degree, begins);
+        auto joined = probe(setting, begins);
         if (!joined)
             return joined.error();
         probes.joined.push_back({begins, *std::move(joined)});
@@ -183,11 +198,23 @@ Result<StageCosts::Probes> StageCosts::makeProbes(std::size_t type, const Degree
     return probes;
 }
 
-Result<LayerTimes> StageCosts::probed(std::size_t type, const Degree &degree, double samples)
+Result<LayerTimes> StageCosts::probedWithSelective(std::size_t type, const Degree &degree, double samples)
 {
-    auto known = m_probes.find({type, degree});
+    auto times = probed({type, degree, plan::Recompute::None}, samples);
+    if (!times || !m_attention)
+        return times;
+    const auto again = probed({type, degree, plan::Recompute::Selective}, samples);
+    if (!again)
+        return again;
+    times->selective = {again->busyForward, again->busyBackward};
+    return times;
+}
+
+Result<LayerTimes> StageCosts::probed(const Setting &setting, double samples)
+{
+    auto known = m_probes.find(setting);
     if (known == m_probes.end())
-        known = m_probes.emplace(std::pair{type, degree}, makeProbes(type, degree)).first;
+        known = m_probes.emplace(setting, makeProbes(setting)).first;
     if (!known->second)
         return known->second.error();
     Probes &probes = *known->second;
@@ -206,7 +233,7 @@ Result<LayerTimes> StageCosts::probed(std::size_t type, const Degree &degree, do
         }
     }
     return LayerTimes{PassTimes(alone[0], saved[0]), PassTimes(alone[1], saved[1]), PassTimes(alone[2], saved[2]),
-                      PassTimes(alone[3], saved[3])};
+                      PassTimes(alone[3], saved[3]), std::nullopt};
 }
 
 } // namespace planloom::planners::automatic

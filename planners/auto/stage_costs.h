@@ -9,6 +9,7 @@
 #include <bit>
 #include <map>
 #include <memory>
+#include <optional>
 #include <unordered_map>
 
 namespace planloom::planners::automatic {
@@ -34,6 +35,19 @@ private:
 struct LayerTimes {
     PassTimes forward, backward;
     PassTimes busyForward, busyBackward;
+    /// Busy times of stages that recompute the core of attention, which may be faster than to keep it.
+    struct Selective {
+        PassTimes forward, backward;
+    };
+    std::optional<Selective> selective; ///< of models with attention
+
+    /// Least busy seconds of layers [first, last): without recomputation, or with the core of attention recomputed.
+    struct Least {
+        double forward = 0;
+        double backward = 0;
+        double both = 0;
+    };
+    [[nodiscard]] Least least(std::size_t first, std::size_t last) const;
 };
 
 /// Costs of layers, by device type, degree and slice. Figures are those of a compiled plan: of a layer profile
@@ -84,14 +98,23 @@ private:
         compile::PassClock single;
         std::vector<Joined> joined;
     };
-    Result<LayerTimes> probed(std::size_t type, const Degree &degree, double samples);
-    Result<Probes> makeProbes(std::size_t type, const Degree &degree);
-    Result<compile::PassClock> probe(std::size_t type, const Degree &degree, const std::vector<std::size_t> &begins);
+    /// What is probed: a device type, a degree, whether stages recompute the core of attention.
+    struct Setting {
+        std::size_t type = 0;
+        Degree degree;
+        plan::Recompute recompute = plan::Recompute::None;
+        friend auto operator<=>(const Setting &, const Setting &) = default;
+    };
+    Result<LayerTimes> probed(const Setting &setting, double samples);
+    Result<LayerTimes> probedWithSelective(std::size_t type, const Degree &degree, double samples);
+    Result<Probes> makeProbes(const Setting &setting);
+    Result<compile::PassClock> probe(const Setting &setting, const std::vector<std::size_t> &begins);
 
     const Problem &m_problem;
     compile::StageCache &m_stages;
     MemoryModel m_memory;
     bool m_proportional;
+    bool m_attention;                             ///< the model has operators of attention
     std::array<std::vector<RunBytes>, 2> m_bytes; ///< by recomputation: by first and last layer
     struct Key {
         std::size_t type;
@@ -110,7 +133,7 @@ private:
     };
     std::unordered_map<Key, std::unique_ptr<Result<LayerTimes>>, KeyHash> m_times;
     std::map<Degree, std::map<std::string, std::string>> m_pins;
-    std::map<std::pair<std::size_t, Degree>, Result<Probes>> m_probes; ///< by type
+    std::map<Setting, Result<Probes>> m_probes;
 };
 
 } // namespace planloom::planners::automatic

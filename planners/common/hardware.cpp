@@ -26,7 +26,7 @@ public:
         m_places.assign(static_cast<std::size_t>(copies), std::vector<std::size_t>(m_cluster.vertices().size(), 0));
         const bool oneNode = m_cluster.nodes().size() == 1;
         if (oneNode)
-            m_builder.node(m_cluster.nodes().front().name);
+            m_builder.node(m_cluster.nodes().front().name, m_cluster.nodes().front().cores);
         for (int copy = 0; copy < copies; ++copy)
             addDevices(copy, oneNode);
         for (int copy = 0; copy < copies; ++copy)
@@ -44,7 +44,7 @@ private:
     void addDevices(int copy, bool oneNode)
     {
         for (const cluster::Node &node : m_cluster.nodes()) {
-            const NodeId id = oneNode ? node.id : m_builder.node(named(node.name, copy));
+            const NodeId id = oneNode ? node.id : m_builder.node(named(node.name, copy), node.cores);
             for (const DeviceId device : node.devices) {
                 const DeviceId added =
                     m_builder.device(id, m_cluster.device(device).type, named(m_cluster.device(device).name, copy));

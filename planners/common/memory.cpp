@@ -2,6 +2,7 @@
 #include "planners/common/memory.h"
 
 #include "engine/graph/gradients/differentiate.h"
+#include "engine/graph/layer_profile.h"
 #include "engine/graph/rewrite/precision.h"
 #include "engine/compile/stage_model.h"
 #include "planners/common/balance.h"
@@ -50,8 +51,11 @@ LayerBytes layerBytes(const graph::Graph &graph, const graph::LayerView &layers,
 {
     const graph::Layer &layer = layers.layers[index];
     LayerBytes bytes{madeBytes(graph, layer), largestBytes(graph, layer.first.index(), layer.last.index())};
-    if (graph.op(layer.first).traits().cost == graph::CostClass::Measured)
+    if (graph.op(layer.first).traits().cost == graph::CostClass::Measured) {
+        if (graph::worksInPlace(graph.op(layer.first)))
+            bytes.kept = 0;
         return bytes;
+    }
     const std::vector<TensorId> outgoing = index + 1 < layers.size() ? layers.cuts[index + 1] : std::vector<TensorId>{};
     Result<graph::TrainingGraph> training =
         graph::differentiate(graph, layer.first, layer.last, layers.cuts[index], outgoing);

@@ -43,7 +43,8 @@ struct PlanReport {
     std::vector<Candidate> alternatives; ///< runners-up, best first, at most ten
     std::vector<Candidate>
         pareto; ///< of planners that look at memory, too: fastest first, each needs less memory than those before it
-    bool complete = true; ///< false: stopped early, the best so far
+    std::vector<std::string> notes; ///< sentences: where the answer is not quite what was asked for
+    bool complete = true;           ///< false: stopped early, the best so far
 };
 
 struct OptionInfo {

@@ -67,20 +67,39 @@ std::optional<std::vector<plan::Stage>> stagesOf(const Problem &problem, const s
 struct Found {
     Partition partition;
     std::vector<plan::Stage> stages;
+    std::string note; ///< why these are not the released optimizer's stages; empty: they are
 };
+
+/// @p seconds: the objective of the partition that cannot be run as it is.
+std::string scatteredNote(double seconds)
+{
+    return fmt::format("the released search cuts through branches where a stage is no run of layers: {} a micro-batch, "
+                       "which cannot be run as it is; cuts between layers of the chain were searched instead",
+                       format(Seconds(seconds)));
+}
+
+std::string tooManyNote()
+{
+    return fmt::format("the model has more than {} ways to cut through its branches; only cuts between layers of the "
+                       "chain were searched, and the released objective may be lower",
+                       kMostStates);
+}
 
 /// Over all states where that can be run as it is, else over the prefixes of the chain.
 std::optional<Found> search(const Problem &problem, double samples, const Settings &settings, Progress &progress)
 {
     const std::vector<Layer> layers = layersOf(problem, samples);
     const std::vector<Level> levels = levelsOf(*problem.subject.cluster);
+    std::string note;
     if (settings.branches) {
+        note = tooManyNote();
         if (const auto states = allStates(layers, kMostStates)) {
             Partition found = partition(*states, levels, progress);
             if (!found.complete)
                 return std::nullopt;
             if (auto stages = stagesOf(problem, *states, found))
-                return Found{std::move(found), *std::move(stages)};
+                return Found{std::move(found), *std::move(stages), {}};
+            note = scatteredNote(found.seconds);
         }
     }
     const std::vector<State> states = prefixStates(layers);
@@ -88,7 +107,7 @@ std::optional<Found> search(const Problem &problem, double samples, const Settin
     if (!found.complete)
         return std::nullopt;
     auto stages = stagesOf(problem, states, found);
-    return Found{std::move(found), *std::move(stages)};
+    return Found{std::move(found), *std::move(stages), std::move(note)};
 }
 
 plan::Plan planOf(const Problem &problem, const Options &options, const Settings &settings, std::int64_t samples,
@@ -194,6 +213,7 @@ Result<PlanReport> PipeDreamPlanner::plan(const Problem &problem, const Options 
         auto found = search(problem, static_cast<double>(samples), settings, progress);
         if (!found)
             break;
+        const std::string note = found->note;
         plan::Plan plan = planOf(problem, options, settings, samples, *std::move(found));
         const auto most =
             std::max_element(plan.stages.begin(), plan.stages.end(), [](const plan::Stage &a, const plan::Stage &b) {
@@ -204,6 +224,8 @@ Result<PlanReport> PipeDreamPlanner::plan(const Problem &problem, const Options 
         Result<PlanReport> report = finish(std::move(plan), problem);
         if (!report)
             return report.error();
+        if (!note.empty())
+            report->notes.push_back(note);
         const bool faster = !best
             || (report->predicted.fits
                 && (!best->predicted.fits || report->predicted.iterationSeconds < best->predicted.iterationSeconds));

@@ -91,6 +91,7 @@ private Q_SLOTS:
                                                       "operators",
                                                       "parameter_bytes",
                                                       "parameters",
+                                                      "profile_samples",
                                                       "source",
                                                       "trainable",
                                                       "warnings"};
@@ -593,6 +594,86 @@ private Q_SLOTS:
         const Done warned = run(plan + QStringList{"--profile", "another.profile.json"});
         QCOMPARE(warned.status, 0);
         QVERIFY2(warned.err.contains("profile of another, not of mlp"), warned.err.constData());
+    }
+
+    // Devices that outnumber the cores share them: each core has twice the work, and the plan says so.
+    void sharedCoresAreSaid()
+    {
+        const auto cluster = [this](int cores) {
+            const QString path = at(QString("cores-%1.yaml").arg(cores));
+            return write(path,
+                         QString("nodes: {devices_per_node: 4, device: CPU, cores: %1, intra: {bandwidth: 8 GB/s}}\n")
+                             .arg(cores)
+                             .toUtf8())
+                ? path
+                : QString();
+        };
+        const auto plan = [](const QString &on) {
+            return QStringList{"plan",          "--model", "zoo:mlp", "--cluster", on,          "--planner",
+                               "data-parallel", "--batch", "32",      "-o",        on + ".json"};
+        };
+        const auto predicted = [this](const QString &file) {
+            return QJsonDocument::fromJson(run({"simulate", file, "--json"}).out).object();
+        };
+        const QString own = cluster(4);
+        const QString shared = cluster(2);
+        const char *note = "4 devices share 2 cores: times are those of 2 devices a core";
+        QVERIFY(!run(plan(own)).out.contains("share"));
+        QVERIFY(run(plan(shared)).out.contains(note));
+        QVERIFY(run({"simulate", shared + ".json"}).out.contains(note));
+        const QJsonObject fast = predicted(own + ".json");
+        const QJsonObject slow = predicted(shared + ".json");
+        QCOMPARE(slow["lower_bound_seconds"].toDouble(), 2 * fast["lower_bound_seconds"].toDouble());
+        QVERIFY(slow["iteration_seconds"].toDouble()
+                >= fast["iteration_seconds"].toDouble() + fast["lower_bound_seconds"].toDouble());
+    }
+
+    // What a row of a layer profile stands for is said wherever its times count.
+    void profileUnitIsSaid()
+    {
+        const QByteArray row = "a -- A -- forward_compute_time=8, backward_compute_time=16, activation_size=4096, "
+                               "parameter_size=4096\n";
+        QVERIFY(write(at("rows.txt"), row));
+        const QStringList plan{"plan",      "--model", "rows.txt", "--cluster", "preset:h100-8",
+                               "--planner", "gpipe",   "--set",    "stages=1",  "--batch",
+                               "128",       "-o",      "rows.json"};
+        const Done whole = run(plan);
+        QVERIFY2(whole.status == 0, whole.err.constData());
+        QVERIFY(whole.out.contains("a sample is one minibatch of the layer profile"));
+        QVERIFY(run({"inspect", "rows.txt"}).out.contains("a sample is one minibatch of the layer profile"));
+        const auto seconds = [this] {
+            return QJsonDocument::fromJson(run({"simulate", "rows.json", "--json"}).out)
+                .object()["lower_bound_seconds"]
+                .toDouble();
+        };
+        const double minibatches = seconds();
+        QVERIFY(run(plan + QStringList{"--profile-samples", "128"}).out.contains("are of 128 samples"));
+        QVERIFY(run({"simulate", "rows.json"}).out.contains("are of 128 samples"));
+        QVERIFY(minibatches > 100 * seconds());
+        QCOMPARE(QJsonDocument::fromJson(run({"inspect", "rows.txt", "--profile-samples", "128", "--json"}).out)
+                     .object()["profile_samples"]
+                     .toDouble(),
+                 128.0);
+        QCOMPARE(run({"inspect", "zoo:mlp", "--profile-samples", "128"}).status, 2);
+    }
+
+    // A search without a limit finds the plan that does not fit, and says that it does not.
+    void memoryIsIgnored()
+    {
+        const QByteArray row =
+            "a -- A -- forward_compute_time=8, backward_compute_time=16, activation_size=4000000000, "
+            "parameter_size=40000000000\n";
+        QVERIFY(write(at("large.txt"), row));
+        const QStringList plan{"plan",      "--model",       "large.txt", "--cluster", "preset:h100-8",
+                               "--planner", "data-parallel", "--batch",   "8",         "--json"};
+        QVERIFY(run(plan).err.contains("no plan fits"));
+        const Done found = run(plan + QStringList{"--memory", "ignore"});
+        QVERIFY2(found.status == 0, found.err.constData());
+        const QJsonObject predicted = QJsonDocument::fromJson(found.out).object()["predicted"].toObject();
+        QCOMPARE(predicted["fits"].toBool(), false);
+        const QJsonObject device = predicted["devices"].toArray()[0].toObject();
+        QCOMPARE(device["capacity_bytes"].toDouble(), 80e9);
+        QVERIFY(device["peak_bytes"].toDouble() > 80e9);
     }
 
     // Published times are of float32: that they stand for bf16 as well is said.

@@ -27,7 +27,7 @@ Result<Cluster> rebuild(const Cluster &cluster, const Figures &figures)
     for (const cluster::DeviceType &type : figures.types)
         builder.type(type);
     for (const cluster::Node &node : cluster.nodes())
-        builder.node(node.name);
+        builder.node(node.name, node.cores);
     // Devices make their own vertices: going by vertices keeps both in their order.
     for (const cluster::Vertex &vertex : cluster.vertices()) {
         if (vertex.kind == cluster::Vertex::Kind::Device)

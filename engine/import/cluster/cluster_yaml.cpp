@@ -260,7 +260,8 @@ private:
     /// `count` nodes of `devices_per_node` devices, or one node with its devices listed.
     void group(const YAML::Node &node)
     {
-        const Map map(node, "a node", {"name", "count", "devices_per_node", "device", "devices", "intra", "inter"});
+        const Map map(node, "a node",
+                      {"name", "count", "devices_per_node", "device", "devices", "cores", "intra", "inter"});
         const int count = map.count("count", 1);
         std::vector<std::pair<std::string, std::size_t>> devices;
         if (map.has("devices")) {
@@ -295,7 +296,7 @@ private:
     void oneNode(const Map &map, const std::vector<std::pair<std::string, std::size_t>> &devices)
     {
         const std::string name = map.text("name", fmt::format("n{}", m_nodes.size()));
-        const NodeId id = m_builder.node(name);
+        const NodeId id = m_builder.node(name, map.count("cores", 0));
         if (!m_nodes.emplace(name, id).second)
             wrong(map.node(), fmt::format("two nodes are called {}", name));
         std::vector<std::size_t> ends;

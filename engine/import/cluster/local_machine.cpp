@@ -115,18 +115,18 @@ Result<cluster::Cluster> cpuCluster(hwloc_topology_t topology, int devices)
     const int cores = std::max(1, hwloc_get_nbobjs_by_type(topology, HWLOC_OBJ_CORE));
     const int sockets = std::max(1, hwloc_get_nbobjs_by_type(topology, HWLOC_OBJ_PACKAGE));
     const CoreRate rate = coreRate();
-    const double share = static_cast<double>(cores) / devices;
+    const double share = std::max(1.0, static_cast<double>(cores) / devices);
     DeviceType type;
     type.name = "CPU";
     type.peakFlops = {{"float32", rate.float32 * share},
                       {"bfloat16", rate.bfloat16 * share},
                       {"float64", rate.float32 * share / 2}};
     type.memory = Bytes(static_cast<std::int64_t>(usableMemory() / devices));
-    type.memoryBandwidth = std::min(cores * kMemoryPerCore, sockets * kMemoryPerSocket) / devices;
+    type.memoryBandwidth = std::min(cores * kMemoryPerCore, sockets * kMemoryPerSocket) / std::min(cores, devices);
 
     ClusterBuilder builder(devices == 1 ? "local" : fmt::format("local:{}", devices));
     const std::size_t index = builder.type(std::move(type));
-    const NodeId node = builder.node("n0");
+    const NodeId node = builder.node("n0", cores);
     const std::size_t memory = builder.vertex({Vertex::Kind::Switch, "n0:memory", {}, node});
     for (int i = 0; i < devices; ++i)
         builder.link({Link::Kind::Memory, builder.vertexOf(builder.device(node, index)), memory, kSharedMemory,

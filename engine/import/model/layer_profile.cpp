@@ -4,10 +4,12 @@
 #include "engine/import/import.h"
 #include "engine/import/model/profile_graph.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <fmt/format.h>
 #include <map>
+#include <optional>
 #include <set>
 
 namespace planloom::import {
@@ -178,7 +180,8 @@ private:
                              node.backwardMs,
                              node.activationBytes,
                              node.parameterBytes,
-                             {}});
+                             {},
+                             false});
         }
         for (const Edge &edge : m_edges) {
             const auto from = m_index.find(edge.from);
@@ -190,7 +193,23 @@ private:
             if (!m_dropped[from->second] && !m_dropped[to->second])
                 specs[position[to->second]].inputs.push_back(position[from->second]);
         }
+        for (std::size_t n = 0; n < m_nodes.size(); ++n)
+            if (!m_dropped[n])
+                specs[position[n]].inPlace = isInPlace(m_nodes[n], specs[position[n]], specs);
         return specs;
+    }
+
+    /// Said by the description, as PyTorch prints it, or implied: what takes no time and is no larger than an input is
+    /// a view of it (View, Size, a part of a tuple) or computed into it.
+    static bool isInPlace(const ProfileNode &node, const ProfileLayerSpec &layer,
+                          const std::vector<ProfileLayerSpec> &layers)
+    {
+        const auto holds = [&](std::size_t input) { return layer.outputBytes <= layers[input].outputBytes; };
+        if (layer.parameterBytes > 0 || !std::any_of(layer.inputs.begin(), layer.inputs.end(), holds))
+            return false;
+        const std::string &text = node.description;
+        const bool said = text.find("inplace") != std::string::npos && text.find("inplace=False") == std::string::npos;
+        return said || (layer.forwardMs == 0 && layer.backwardMs == 0);
     }
 
     static std::string shortName(const ProfileNode &node)
@@ -212,14 +231,14 @@ private:
 };
 
 /// "...-pbs-32.txt" names the profiled batch.
-double batchFromName(std::string_view name)
+std::optional<double> batchFromName(std::string_view name)
 {
     constexpr std::string_view kMark = "-pbs-";
     const auto at = name.rfind(kMark);
     double batch = 0;
     if (at != std::string_view::npos)
         std::from_chars(name.data() + at + kMark.size(), name.data() + name.size(), batch);
-    return batch > 0 && std::isfinite(batch) ? batch : 1;
+    return batch > 0 && std::isfinite(batch) ? std::optional(batch) : std::nullopt;
 }
 
 } // namespace
@@ -234,7 +253,7 @@ Result<Model> readLayerProfile(std::string_view text, const std::string &name, d
     const auto slash = name.find_last_of('/');
     std::string brief = slash == std::string::npos ? name : name.substr(slash + 1);
     brief = brief.substr(0, brief.find(".txt"));
-    auto model = profileModel(brief, profileBatch > 0 ? profileBatch : batchFromName(name), *specs);
+    auto model = profileModel(brief, profileBatch > 0 ? std::optional(profileBatch) : batchFromName(name), *specs);
     if (!model) {
         Error error = model.error();
         error.file = name; // the person knows the file, not the model's short name

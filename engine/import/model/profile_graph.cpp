@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/import/model/profile_graph.h"
 
+#include "engine/graph/layer_profile.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -51,14 +53,19 @@ Status check(double profileBatch, const std::vector<ProfileLayerSpec> &layers)
     return {};
 }
 
-graph::Attributes attributesOf(const ProfileLayerSpec &layer, double profileBatch)
+graph::Attributes attributesOf(const ProfileLayerSpec &layer, double profileBatch, bool said)
 {
-    return {{"forward_seconds", layer.forwardMs / 1e3},
-            {"backward_seconds", layer.backwardMs / 1e3},
-            {"profile_batch", profileBatch}};
+    graph::Attributes attributes{{"forward_seconds", layer.forwardMs / 1e3},
+                                 {"backward_seconds", layer.backwardMs / 1e3},
+                                 {graph::kProfileBatch, profileBatch}};
+    if (layer.inPlace)
+        attributes.emplace(graph::kInPlace, std::int64_t{1});
+    if (!said)
+        attributes.emplace(graph::kMinibatchUnit, std::int64_t{1});
+    return attributes;
 }
 
-Result<graph::Graph> buildGraph(const std::string &name, double profileBatch,
+Result<graph::Graph> buildGraph(const std::string &name, double profileBatch, bool said,
                                 const std::vector<ProfileLayerSpec> &layers)
 {
     graph::GraphBuilder builder(name);
@@ -83,7 +90,7 @@ Result<graph::Graph> buildGraph(const std::string &name, double profileBatch,
                                                graph::Shape::of({wholeElements(layers[i].parameterBytes)}),
                                                {graph::Initializer::Kind::Zeros, 0, 0, {}, {}, 0}));
         builder.addOp("ProfiledLayer", layers[i].name, {}, std::move(inputs), {outputs[i]},
-                      attributesOf(layers[i], profileBatch));
+                      attributesOf(layers[i], profileBatch, said));
         if (!isRead[i])
             builder.output(outputs[i]);
     }
@@ -102,15 +109,17 @@ cost::Profile profileOf(const std::string &name, double profileBatch, const std:
 
 } // namespace
 
-Result<Model> profileModel(const std::string &name, double profileBatch, const std::vector<ProfileLayerSpec> &layers)
+Result<Model> profileModel(const std::string &name, std::optional<double> profileBatch,
+                           const std::vector<ProfileLayerSpec> &layers)
 {
-    if (Status status = check(profileBatch, layers); !status)
+    const double samples = profileBatch.value_or(1);
+    if (Status status = check(samples, layers); !status)
         return status.error().in(name);
-    Result<graph::Graph> graph = buildGraph(name, profileBatch, layers);
+    Result<graph::Graph> graph = buildGraph(name, samples, profileBatch.has_value(), layers);
     if (!graph)
         return graph.error().in(name);
     return Model{std::make_shared<const graph::Graph>(std::move(*graph)),
-                 std::make_shared<const cost::Profile>(profileOf(name, profileBatch, layers)),
+                 std::make_shared<const cost::Profile>(profileOf(name, samples, layers)),
                  name,
                  {}};
 }

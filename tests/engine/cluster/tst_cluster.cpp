@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/cluster/cluster.h"
+#include "engine/cluster/cores.h"
 
 #include <QTest>
 
@@ -70,7 +71,7 @@ private slots:
         QTest::newRow("dapple-a") << 2 << 16 << true << false;
         QTest::newRow("dapple-b") << 16 << 16 << true << false;
         QTest::newRow("dapple-c") << 16 << 16 << true << false;
-        QTest::newRow("pipedream-4x4") << 4 << 16 << true << true;
+        QTest::newRow("pipedream-4x4") << 4 << 16 << false << false;
         QTest::newRow("v100-p100") << 2 << 16 << false << true;
         QTest::newRow("a100-8") << 1 << 8 << false << true;
         QTest::newRow("h100-8") << 1 << 8 << false << true;
@@ -305,6 +306,38 @@ private slots:
         QCOMPARE(toJson(*read), text);
         QCOMPARE(read->route(DeviceId(0), DeviceId(5)), made->route(DeviceId(0), DeviceId(5)));
         QCOMPARE(read->twoLevel().interCollective, made->twoLevel().interCollective);
+    }
+
+    void coresAreDealtOut()
+    {
+        ClusterBuilder builder("busy");
+        const std::size_t processor = builder.type(*knownDeviceType("CPU"));
+        const std::size_t gpu = builder.type(*knownDeviceType("V100"));
+        const std::size_t network = builder.vertex({Vertex::Kind::Network, "network", {}, {}});
+        const auto add = [&](const char *name, int cores, std::size_t type, int devices) {
+            const NodeId node = builder.node(name, cores);
+            for (int i = 0; i < devices; ++i)
+                builder.link({Link::Kind::Network, builder.vertexOf(builder.device(node, type)), network, 1e9, 1e9,
+                              Seconds(0), true});
+        };
+        add("own", 4, processor, 2);
+        add("shared", 2, processor, 5);
+        add("gpus", 1, gpu, 2);
+        const auto made = std::move(builder).build();
+        QVERIFY2(made.ok(), made ? "" : made.error().text().c_str());
+        const auto read = clusterFromJson(toJson(*made));
+        QVERIFY2(read.ok(), read ? "" : read.error().text().c_str());
+        std::vector<DeviceId> all;
+        for (const Device &device : read->devices())
+            all.push_back(device.id);
+        QCOMPARE(coresOf(*read, all), (std::vector<std::int32_t>{-1, -1, 0, 1, 0, 1, 0, -1, -1}));
+        QCOMPARE(sharedCoreNotes(*read, all),
+                 (std::vector<std::string>{"5 devices share 2 cores: times are those of up to 3 devices a core"}));
+        // Two of the five have a core each.
+        const std::vector<DeviceId> some{all[2], all[6]};
+        QCOMPARE(coresOf(*read, some), (std::vector<std::int32_t>{-1, -1}));
+        QVERIFY(sharedCoreNotes(*read, some).empty());
+        QVERIFY(toJson(*preset("h100-8")).find("cores") == std::string::npos);
     }
 
     void badJson_data()

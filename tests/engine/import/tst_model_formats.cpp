@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/base/files.h"
+#include "engine/compile/layout.h"
+#include "engine/graph/layer_profile.h"
 #include "engine/graph/layers.h"
 #include "engine/import/import.h"
 #include "tests/layer_table.h"
 
 #include <QTemporaryDir>
 #include <QTest>
+
+#include <fmt/format.h>
 
 using namespace planloom;
 
@@ -100,6 +104,50 @@ private slots:
         QCOMPARE(times[0].samples, 2.0);
         QCOMPARE(times[0].forward.value(), 1.5e-3);
         QCOMPARE(times[0].backward.value(), 3e-3);
+    }
+
+    // The unit comes from the file's name or from the caller; else a row is a minibatch.
+    void profileUnits()
+    {
+        const char *text = "a -- A -- forward_compute_time=1, backward_compute_time=1, activation_size=512, "
+                           "parameter_size=4\n";
+        const auto unit = [&](const char *name, double samples) {
+            const auto model = import::readLayerProfile(text, name, samples);
+            return model ? graph::profileUnit(*model->graph) : std::nullopt;
+        };
+        QCOMPARE(unit("net-pbs-2.txt", 0)->samples, 2.0);
+        QVERIFY(unit("net-pbs-2.txt", 0)->said);
+        QCOMPARE(unit("net.txt", 128)->samples, 128.0);
+        QVERIFY(unit("net.txt", 128)->said);
+        QCOMPARE(unit("net.txt", 0)->samples, 1.0);
+        QVERIFY(!unit("net.txt", 0)->said);
+        QVERIFY(!graph::profileUnit(*import::loadModel("zoo:mlp")->graph));
+        const auto model = import::readLayerProfile(text, "net.txt", 128);
+        QCOMPARE(model->graph->tensor(model->graph->ops()[0].outputs[0]).bytes(1), Bytes(4));
+    }
+
+    // What works in its input's place is not kept beside it.
+    void layersInPlace()
+    {
+        const auto row = [](const char *node, const char *about, double ms, int bytes) {
+            return fmt::format("{} -- {} -- forward_compute_time={}, backward_compute_time={}, activation_size={}.0, "
+                               "parameter_size=0.0\n",
+                               node, about, ms, ms, bytes);
+        };
+        const std::string text = row("n1", "Conv2d(3, 8)", 1, 4000) + row("n2", "ReLU(inplace)", 1, 4000)
+            + row("n3", "Dropout(p=0.5, inplace=False)", 1, 4000) + row("n4", "View(-1)", 0, 4000)
+            + row("n5", "Add", 0, 4000) + row("n6", "Concat(1)", 0, 8000) + row("n7", "ReLU(inplace=True)", 1, 8000)
+            + "\tn1 -- n2\n\tn2 -- n3\n\tn3 -- n4\n\tn4 -- n5\n\tn2 -- n5\n\tn5 -- n6\n\tn2 -- n6\n\tn6 -- n7\n";
+        const auto model = import::readLayerProfile(text, "net.txt");
+        QVERIFY2(model.ok(), model ? "" : model.error().text().c_str());
+        std::string inPlace;
+        for (const graph::Op &op : model->graph->ops())
+            inPlace += graph::worksInPlace(op) ? 'y' : 'n';
+        QCOMPARE(inPlace, std::string("nynyyny"));
+        // Of a micro-batch the convolution's, the dropout's and the concatenation's outputs are kept.
+        const auto layers = graph::layersOf(*model->graph);
+        const auto bytes = compile::estimateSlots(*model->graph, layers, 0, layers.size(), 1, false, false);
+        QCOMPARE(bytes[static_cast<std::size_t>(program::Area::Frame)], std::int64_t{16000});
     }
 
     void brokenLayerProfile_data()

@@ -84,6 +84,30 @@ private slots:
         QCOMPARE(times.of(other), "0..4"); // another lane does not wait
     }
 
+    /// Of two ranks on one core each computes at half speed until the first ends: 2 of b's 3 seconds are left then.
+    /// What they send is not slowed down, nor is a rank beside them.
+    void ranksShareACore()
+    {
+        HandMade hand(3);
+        const TaskId a = hand.add(0, Lane::Compute, Kind::Forward, 1);
+        const TaskId b = hand.add(1, Lane::Compute, Kind::Forward, 3);
+        const TaskId sent = hand.add(1, Lane::Send, Kind::Send, 1);
+        const TaskId beside = hand.add(2, Lane::Compute, Kind::Forward, 3);
+        const TaskId late = hand.add(0, Lane::Compute, Kind::Backward, 1);
+        const TaskId wait = hand.add(0, Lane::Send, Kind::Send, 3);
+        hand.next(a);
+        hand.next(late);
+        hand.after(late, wait);
+        program::Program program = hand.made();
+        program.ranks[0].core = program.ranks[1].core = 0;
+        const Times times = timesOf(program);
+        QCOMPARE(times.of(a), "0..2");
+        QCOMPARE(times.of(sent), "0..1");
+        QCOMPARE(times.of(beside), "0..3");
+        QCOMPARE(times.of(late), "3..5"); // beside b, which has 1 second left at 3, as late has
+        QCOMPARE(times.of(b), "0..5");
+    }
+
     /// The longer waiting task goes first, wherever its rank lists it.
     void firstReadyFirst()
     {

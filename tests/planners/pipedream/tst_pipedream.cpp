@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // PipeDream's partition: the objective of its released optimizer on its own profiles, exhaustive search on small
 // chains, and whole plans.
+#include "planners/common/unlimited_memory.h"
 #include "planners/pipedream/pipedream.h"
 #include "tests/layer_table.h"
 #include "tests/planners/planner_helpers.h"
@@ -152,6 +153,32 @@ private slots:
         QCOMPARE(levels.size(), std::size_t{1});
         QCOMPARE(levels[0].parts, std::size_t{4});
         QCOMPARE(levels[0].bandwidth, 3e9);
+    }
+
+    void objectiveOfItsPlans_data()
+    {
+        QTest::addColumn<QString>("table");
+        QTest::addColumn<bool>("fallsBack");
+        QTest::addRow("vgg16") << "vgg16" << false;
+        QTest::addRow("resnet50") << "resnet50" << false;
+        QTest::addRow("alexnet") << "alexnet" << false;
+        QTest::addRow("gnmt") << "gnmt" << true;
+    }
+
+    // Its hierarchical plans run about as fast as its objective has them: with many micro-batches, filling and draining
+    // count little. Where its cuts scatter a stage over the chain, as gnmt's through encoder and decoder, it says so.
+    void objectiveOfItsPlans()
+    {
+        QFETCH(QString, table);
+        const std::string text = testing::layerProfileText(table.toStdString());
+        const planners::Problem problem =
+            must(planners::withoutMemoryLimit(problemOf(must(import::readLayerProfile(text, table.toStdString())),
+                                                        must(cluster::preset("pipedream-4x4")), 2048)));
+        const planners::PlanReport report = planned(problem, "pipedream");
+        QFETCH(bool, fallsBack);
+        QCOMPARE(!report.notes.empty(), fallsBack);
+        const double ratio = report.plan.estimate.at("iteration_seconds") / report.predicted.iterationSeconds;
+        QVERIFY2(ratio > 0.6 && ratio < 1.75, qPrintable(QString::number(ratio)));
     }
 
     void plans()
