@@ -8,6 +8,7 @@
 #include <QApplication>
 #include <QComboBox>
 #include <QSignalSpy>
+#include <QSpinBox>
 #include <QTest>
 #include <QWheelEvent>
 
@@ -426,6 +427,7 @@ void TestTimelineView::anOpenedTraceIsComparedByALaterStep()
     QTRY_COMPARE_WITH_TIMEOUT(view.model().steps(), 3, 20'000);
     QCOMPARE(view.model().anchorStep(), 1);
     QVERIFY2(view.footerText().contains(QStringLiteral("measured step 1")), qPrintable(view.footerText()));
+    QCOMPARE(view.findChild<QSpinBox *>()->text(), QStringLiteral("Step 1 (0–2)")); // counted from 0
 }
 
 void TestTimelineView::tableShowsTheSame()

@@ -64,7 +64,7 @@ RunView::RunView(StudioState *state, QWidget *parent)
     m_log->setReadOnly(true);
     m_log->setMaximumBlockCount(kLogLines);
     m_progress->setTextVisible(true);
-    m_progress->setFormat(tr("%v of %m steps"));
+    m_progress->setFormat(tr("%v of %m steps done"));
     m_progress->setAccessibleName(tr("Progress of the run"));
     m_status->setWordWrap(true);
     m_lossChart->chart()->legend()->hide();
@@ -132,7 +132,8 @@ void RunView::refreshStatus()
     if (run.phase == RunData::Phase::Failed)
         text += QStringLiteral(": ") + run.error;
     else if (!run.steps.empty())
-        text += tr(": loss %1, %2 samples/s")
+        text += tr(": step %1, loss %2, %3 samples/s")
+                    .arg(run.steps.back().step)
                     .arg(run.steps.back().loss, 0, 'f', 4)
                     .arg(run.steps.back().samplesPerSecond, 0, 'f', 1);
     if (run.phase != RunData::Phase::None && state()->document() && !state()->runIsOfDocument())

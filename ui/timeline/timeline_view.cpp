@@ -263,7 +263,7 @@ void TimelineView::refreshStepBox()
 {
     const QSignalBlocker quiet(m_stepBox);
     m_stepBox->setRange(0, std::max(m_model.steps() - 1, 0));
-    m_stepBox->setSuffix(tr(" of %1").arg(m_model.steps()));
+    m_stepBox->setSuffix(tr(" (0–%1)").arg(m_stepBox->maximum())); // counted from 0, as the log and the commands do
     m_stepBox->setValue(std::max(m_model.anchorStep(), 0));
     m_stepBoxAction->setVisible(m_model.steps() > 0);
     m_follow->setEnabled(m_model.hasMeasured());

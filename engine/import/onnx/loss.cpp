@@ -36,7 +36,7 @@ std::string addLoss(graph::GraphBuilder &builder, TensorId output, bool labelled
     builder.popScope();
     builder.loss(loss);
     builder.output(loss);
-    return fmt::format("has no loss: training takes the softmax cross-entropy of '{}' against the added input 'labels'",
+    return fmt::format("has no loss; the softmax cross-entropy of output \"{}\" against a new input \"labels\" is used",
                        outputName);
 }
 
