@@ -35,6 +35,9 @@ private:
     void openContainers();
     void refreshTable();
     void layOut();
+    [[nodiscard]] int selectedNode() const;
+    [[nodiscard]] std::size_t centre() const;
+    [[nodiscard]] bool isWindow() const { return m_pending.nodes.size() < m_whole.nodes.size(); }
     void laidOut(const PlainLayout &layout);
     void toggle(int node);
     void closeAround(int node);
@@ -58,7 +61,9 @@ private:
     std::shared_ptr<const import::Model> m_shown; ///< keeps the data of m_scopes alive
     std::unique_ptr<ScopeGraph> m_scopes;
     std::set<std::string> m_open;
-    VisibleGraph m_pending; ///< being laid out
+    VisibleGraph m_whole;
+    VisibleGraph m_pending; ///< being laid out: m_whole, or a window of it
+    std::string m_around;   ///< scope or operator that was opened, closed or walked to: the window is around it
     std::string m_reveal;   ///< becomes current after the layout
     QString m_lastSearch;
     std::size_t m_hit = 0;
