@@ -321,7 +321,11 @@ void TestMainWindow::messagesMoveNothing()
     QCoreApplication::processEvents();
     MessageBar *bar = m_window->messageBar();
     QVERIFY(bar->isVisible());
-    QVERIFY(m_window->rect().contains(bar->geometry()));
+    const QRect room(bar->mapTo(m_window.get(), QPoint()), bar->size());
+    QVERIFY(m_window->rect().contains(room));
+    QVERIFY(room.width() > m_window->width() / 2);
+    for (const QDockWidget *dock : m_window->docks())
+        QVERIFY2(!dock->geometry().intersects(room), qPrintable(dock->objectName()));
     QCOMPARE(places(), before);
     QVERIFY(!m_window->findChild<QToolBar *>(QStringLiteral("MessageStrip"))); // nor is it kept for the next start
 

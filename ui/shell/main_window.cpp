@@ -21,7 +21,9 @@
 #include <QCloseEvent>
 #include <QDragEnterEvent>
 #include <QDropEvent>
+#include <QFileDialog>
 #include <QFileInfo>
+#include <QHBoxLayout>
 #include <QMessageBox>
 #include <QMimeData>
 #include <QSettings>
@@ -35,7 +37,6 @@ namespace planloom::ui {
 
 namespace {
 
-constexpr int kMessageMargin = 4;     // pixels
 constexpr int kLeastViewHeight = 140; // a view is cut off below rather than the window by the screen
 constexpr int kLayoutVersion = 2;     // of saved docks: another number forgets them
 const QString kSessionPlan = QStringLiteral("session/plan");
@@ -284,7 +285,14 @@ void MainWindow::makeStatusBar()
     m_progress->setMaximumWidth(180);
     m_progress->setAccessibleName(tr("Progress of the background task"));
     m_cancel->setToolTip(tr("Stop the background task. A stopped search keeps its best plan so far"));
-    statusBar()->addWidget(m_facts, 1);
+    auto *line = new QWidget(this); // facts, or a message in their place: views are never covered
+    auto *row = new QHBoxLayout(line);
+    row->setContentsMargins(0, 0, 0, 0);
+    row->addWidget(m_facts, 1);
+    row->addWidget(m_messages, 1);
+    line->setMinimumHeight(m_messages->minimumHeight());
+    connect(m_messages, &MessageBar::shown, m_facts, &QWidget::setHidden);
+    statusBar()->addWidget(line, 1);
     statusBar()->addPermanentWidget(m_busy);
     statusBar()->addPermanentWidget(m_progress);
     statusBar()->addPermanentWidget(m_cancel);
@@ -388,21 +396,6 @@ void MainWindow::restoreSession(bool otherFiles)
     for (const QString &key : {kSessionModel, kSessionCluster})
         if (const QString source = settings.value(key).toString(); canOpen(source))
             m_state->open(source);
-}
-
-/// Over the views, above the status line: what is shown below does not move.
-void MainWindow::placeMessages()
-{
-    const int height = m_messages->sizeHint().height();
-    m_messages->setGeometry(kMessageMargin, statusBar()->y() - height - kMessageMargin, width() - 2 * kMessageMargin,
-                            height);
-    m_messages->raise();
-}
-
-void MainWindow::resizeEvent(QResizeEvent *event)
-{
-    QMainWindow::resizeEvent(event);
-    placeMessages();
 }
 
 bool MainWindow::mayStopRun()

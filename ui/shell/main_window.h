@@ -74,7 +74,6 @@ protected:
     void dragEnterEvent(QDragEnterEvent *event) override;
     void dropEvent(QDropEvent *event) override;
     void changeEvent(QEvent *event) override;
-    void resizeEvent(QResizeEvent *event) override;
 
 private:
     QAction *action(QMenu *menu, const QString &text, const QKeySequence &key, const QString &iconName,
@@ -106,7 +105,6 @@ private:
     void refreshStatus();
     void refreshTitle();
     void refreshIcons();
-    void placeMessages();
     [[nodiscard]] View *currentView() const;
 
     StudioState *m_state;

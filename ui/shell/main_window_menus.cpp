@@ -244,7 +244,6 @@ void MainWindow::makeToolBar()
         else
             bar->addSeparator();
     }
-    connect(m_messages, &MessageBar::shown, this, &MainWindow::placeMessages);
 }
 
 void MainWindow::refreshActions()
