@@ -2,6 +2,7 @@
 #include "tests/ui/studio_fixture.h"
 
 #include "ui/demo/demo.h"
+#include "engine/plan/fingerprint.h"
 #include "planners/registry.h"
 #include "ui/memory/memory_view.h"
 #include "ui/planview/layer_bars.h"
@@ -53,6 +54,7 @@ private Q_SLOTS:
     void anEmptyWindowForgetsNothing();
     void modelAndClusterAreRestored();
     void messagesMoveNothing();
+    void anotherPlanThanTheTracesIsSaid();
     void longPlansDoNotWidenTheWindow();
     void undoKeysLeaveCommittedFields();
     void anUnsavedPlanIsNotDroppedUnasked();
@@ -338,6 +340,31 @@ void TestMainWindow::messagesMoveNothing()
     QTRY_VERIFY(m_state->simulationCurrent());
     QCoreApplication::processEvents();
     QCOMPARE(bars->mapTo(plan, QPoint()), at);
+}
+
+void TestMainWindow::anotherPlanThanTheTracesIsSaid()
+{
+    QVERIFY(testing::loadSample(*m_state));
+    QTemporaryDir folder;
+    QVERIFY(QDir(folder.path()).mkdir(QStringLiteral("plans")));
+    const QString path = folder.filePath(QStringLiteral("p.pltrace"));
+    const QString right = folder.filePath(QStringLiteral("plans/right.json"));
+    const QString wrong = folder.filePath(QStringLiteral("plans/wrong.json"));
+    trace::Trace trace = m_state->simulation()->trace;
+    trace.plan = plan::fingerprint(*m_state->document());
+    QVERIFY(trace::writeTrace(trace, path.toStdString()));
+    QVERIFY(plan::writePlan(*m_state->document(), right.toStdString()));
+    plan::Document other = *m_state->document();
+    other.plan.stages[0].recompute = plan::Recompute::Full;
+    QVERIFY(plan::writePlan(other, wrong.toStdString()));
+    QVERIFY(m_state->openTrace(path));
+    QTRY_VERIFY(!m_state->measuredPath().isEmpty());
+    m_window->openPlanOfTrace(wrong);
+    QTRY_VERIFY2(m_window->messageBar()->text().contains(QStringLiteral("not the plan of the trace")),
+                 qPrintable(m_window->messageBar()->text()));
+    m_window->openPlanOfTrace(right);
+    QTRY_VERIFY(m_state->measuredIsOfDocument());
+    QVERIFY(m_state->simulationCurrent() || m_state->simulating());
 }
 
 void TestMainWindow::longPlansDoNotWidenTheWindow()

@@ -418,6 +418,17 @@ void TestStudioState::tracesKnowTheirPlan()
                            [](plan::Plan &plan) { plan.stages[0].recompute = plan::Recompute::Full; }));
     QVERIFY(!state.measuredIsOfDocument());
 
+    // A new cluster is hashed with the simulation; on the way back nothing waits.
+    state.undoStack()->undo();
+    QVERIFY(state.measuredIsOfDocument());
+    QVERIFY(state.editCluster(QStringLiteral("same"), std::make_shared<const cluster::Cluster>(*state.cluster())));
+    QVERIFY(!state.measuredIsOfDocument());
+    QTRY_VERIFY_WITH_TIMEOUT(state.measuredIsOfDocument(), 20'000);
+    state.undoStack()->undo();
+    QVERIFY(state.measuredIsOfDocument());
+    QVERIFY(state.editPlan(QStringLiteral("recompute"),
+                           [](plan::Plan &plan) { plan.stages[0].recompute = plan::Recompute::Full; }));
+
     // Beside its plan, as in a run's folder, the prediction of that plan is made.
     QVERIFY(plan::writePlan({boundaryMoved(state.document()->plan, 1), state.document()->subject},
                             folder.filePath(QStringLiteral("plan.json")).toStdString()));

@@ -100,7 +100,10 @@ RunView::RunView(StudioState *state, QWidget *parent)
             m_throttle.start();
     });
     connect(state, &StudioState::documentChanged, this, &RunView::refreshStatus);
-    connect(state, &StudioState::simulationChanged, this, &RunView::refreshTable);
+    connect(state, &StudioState::simulationChanged, this, [this] {
+        refreshStatus();
+        refreshTable();
+    });
     connect(m_train, &QPushButton::clicked, this, &RunView::trainAsked);
     connect(m_stop, &QPushButton::clicked, this, [this] {
         m_stop->setEnabled(false);

@@ -130,6 +130,7 @@ void MainWindow::makeViews()
     auto *run = new RunView(m_state, this);
     addView(run, QStringLiteral("Run"));
     connect(timeline, &TimelineView::helpAsked, this, [this] { showHelp(QStringLiteral("studio/keys.md")); });
+    connect(timeline, &TimelineView::planOfTraceAsked, this, &MainWindow::askForPlanOfTrace);
     connect(run, &RunView::trainAsked, this, &MainWindow::askForTraining);
 }
 
@@ -208,6 +209,25 @@ bool MainWindow::mayDropPlan()
         QMessageBox::question(this, tr("Unsaved plan"), tr("The plan has changes that are not saved."),
                               QMessageBox::Save | QMessageBox::Discard | QMessageBox::Cancel, QMessageBox::Save);
     return answer == QMessageBox::Discard || (answer == QMessageBox::Save && savePlan(false));
+}
+
+void MainWindow::askForPlanOfTrace()
+{
+    const QString path =
+        QFileDialog::getOpenFileName(this, tr("Open the plan of the trace"), QFileInfo(m_state->measuredPath()).path(),
+                                     tr("Plans (*.json *.plan)"));
+    if (!path.isEmpty())
+        openPlanOfTrace(path);
+}
+
+void MainWindow::openPlanOfTrace(const QString &path)
+{
+    open({path});
+    m_state->whenLoaded([this, path] {
+        if (!m_state->measured().ranks.empty() && m_state->document() && !m_state->measuredIsOfDocument())
+            m_state->say(MessageLevel::Warning,
+                         tr("%1 is not the plan of the trace; open the one it was made with").arg(path));
+    });
 }
 
 void MainWindow::dragEnterEvent(QDragEnterEvent *event)

@@ -65,7 +65,10 @@ public:
     /// A request as from the dialog of askForPlan(). Empty names keep the model or the cluster that is open.
     void findPlan(const QString &model, const QString &cluster, const PlanRequest &request);
     void askForTraining();
+    void askForPlanOfTrace();
     void askForExport();
+    /// The plan in @p path, which is said to have made the trace that is open. A warning if another plan did.
+    void openPlanOfTrace(const QString &path);
     void showPalette(const QString &text = {});
     void showHelp(const QString &page);
 

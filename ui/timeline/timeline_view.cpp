@@ -7,6 +7,7 @@
 #include <QEvent>
 #include <QGridLayout>
 #include <QGuiApplication>
+#include <QHBoxLayout>
 #include <QShortcut>
 #include <QVBoxLayout>
 
@@ -32,6 +33,7 @@ TimelineView::TimelineView(StudioState *state, QWidget *parent)
       m_whose(new QComboBox(this)),
       m_search(new QLineEdit(this)),
       m_footer(new QLabel(this)),
+      m_openPlan(new QPushButton(tr("Open its &plan…"), this)),
       m_legend(new Legend(this)),
       m_vertical(new QScrollBar(Qt::Vertical, this)),
       m_horizontal(new QScrollBar(Qt::Horizontal, this)),
@@ -136,7 +138,12 @@ void TimelineView::makeBody()
     layout->addWidget(m_bar);
     layout->addWidget(m_pages, 1);
     layout->addWidget(m_legend);
-    layout->addWidget(m_footer);
+    auto *bottom = new QHBoxLayout;
+    bottom->addWidget(m_footer, 1);
+    bottom->addWidget(m_openPlan);
+    m_openPlan->setToolTip(tr("Open the plan that made this trace, to compare them"));
+    connect(m_openPlan, &QPushButton::clicked, this, &TimelineView::planOfTraceAsked);
+    layout->addLayout(bottom);
 
     connect(m_canvas, &TimelineCanvas::viewChanged, this, [this] {
         m_follow->setChecked(m_canvas->follows());
@@ -314,6 +321,8 @@ void TimelineView::refreshFooter()
         facts << origin;
     m_footer->setText(facts.join(QStringLiteral("   ·   ")));
     m_footer->setVisible(!facts.isEmpty());
+    const bool ofOther = !state()->measured().ranks.empty() && !state()->measuredIsOfDocument();
+    m_openPlan->setVisible(ofOther && state()->measuredOrigin().lacksPlan());
 }
 
 void TimelineView::addMeasuredFacts(QStringList &facts) const
@@ -334,11 +343,11 @@ QString TimelineView::originText() const
         return {};
     const PlanOrigin &origin = state()->measuredOrigin();
     const QString clock = tr(m_model.clockName(true));
-    if (origin.name.isEmpty())
-        return m_model.hasMeasured() ? tr("%1: plan not known, not compared").arg(clock)
-                                     : tr("%1 trace not shown: plan not known").arg(clock);
-    return m_model.hasMeasured() ? tr("%1 plan: %2").arg(clock, origin.name)
-                                 : tr("%1 trace not shown: it is of %2").arg(clock, origin.name);
+    const QString shown = m_model.hasMeasured() ? tr("%1 trace of %2") : tr("%1 trace of %2, not shown");
+    if (!origin.name.isEmpty())
+        return shown.arg(clock, origin.name);
+    const QString known = origin.lacksPlan() ? tr("open its plan to compare") : tr("it does not say of which plan");
+    return shown.arg(clock, origin.contents) + QStringLiteral("; ") + known;
 }
 
 void TimelineView::refreshTable()

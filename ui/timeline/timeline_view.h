@@ -5,6 +5,7 @@
 #include <QComboBox>
 #include <QLabel>
 #include <QLineEdit>
+#include <QPushButton>
 #include <QScrollBar>
 #include <QSpinBox>
 #include <QStackedWidget>
@@ -35,6 +36,7 @@ public:
 
 Q_SIGNALS:
     void helpAsked();
+    void planOfTraceAsked(); ///< open the plan that made the measured trace
 
 protected:
     void changeEvent(QEvent *event) override;
@@ -76,6 +78,7 @@ private:
     QAction *m_asTable = nullptr;
     QLineEdit *m_search;
     QLabel *m_footer;
+    QPushButton *m_openPlan; ///< of a trace whose plan has not been found
     Legend *m_legend;
     QScrollBar *m_vertical;
     QScrollBar *m_horizontal;

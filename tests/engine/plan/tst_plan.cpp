@@ -417,6 +417,25 @@ private slots:
         QCOMPARE(fingerprint(*read), own);
     }
 
+    /// The cost of writing the graph is paid by whoever adds its hash.
+    void fingerprintsOfHashedSubjects()
+    {
+        Document document{good(), subject()};
+        Fingerprints known;
+        QVERIFY(known.of(document).empty());
+        known.add(document.subject, subjectHash(document.subject));
+        QCOMPARE(known.of(document), fingerprint(document));
+        document.plan.microBatches = 8;
+        QCOMPARE(known.of(document), fingerprint(document));
+        const Subject first = document.subject;
+        for (int other = 0; other < 20; ++other) { // the oldest is forgotten
+            document.subject.cluster = std::make_shared<const cluster::Cluster>(*cluster::preset("dapple-b"));
+            known.add(document.subject, "hash");
+        }
+        QVERIFY(known.knows(document.subject));
+        QVERIFY(!known.knows(first));
+    }
+
     void fileRoundTrip()
     {
         Plan plan = good();
