@@ -10,6 +10,7 @@
 #include "ui/shell/help_window.h"
 #include "ui/shell/main_window.h"
 #include "ui/shell/planner_dialog.h"
+#include "ui/shell/start_page.h"
 #include "ui/shell/train_dialog.h"
 #include "ui/theme/theme.h"
 
@@ -53,6 +54,7 @@ private Q_SLOTS:
     void theLayoutOfAMaximisedWindowStays();
     void anEmptyWindowForgetsNothing();
     void modelAndClusterAreRestored();
+    void anEmptyWindowOffersTheNextStep();
     void messagesMoveNothing();
     void anotherPlanThanTheTracesIsSaid();
     void longPlansDoNotWidenTheWindow();
@@ -165,6 +167,9 @@ void TestMainWindow::paletteRunsCommands()
     auto *palette = m_window->findChild<CommandPalette *>();
     QVERIFY(palette);
     QVERIFY(palette->shown() > 30);
+    QVERIFY(CommandPalette(std::vector<Command>(20'000, Command{QStringLiteral("Go to device"), {}, [] {}}), nullptr)
+                .shown()
+            <= 200);
     auto *input = palette->findChild<QLineEdit *>();
     QTest::keyClicks(input, QStringLiteral("go to stage 2"));
     QCOMPARE(palette->current(), QStringLiteral("Go to stage 2"));
@@ -307,6 +312,38 @@ void TestMainWindow::modelAndClusterAreRestored()
     QTRY_VERIFY_WITH_TIMEOUT(state.subject(), 20'000);
     QCOMPARE(state.model()->source, std::string("zoo:mlp"));
     QCOMPARE(state.cluster()->devices().size(), std::size_t(8));
+}
+
+void TestMainWindow::anEmptyWindowOffersTheNextStep()
+{
+    qputenv("PLANLOOM_RESOURCES", PLANLOOM_SOURCE_DIR "/resources");
+    StudioState state;
+    MainWindow window(&state);
+    window.setAsks(false);
+    window.resize(1200, 800);
+    window.show();
+    auto *page = window.findChild<StartPage *>();
+    QVERIFY(page && page->isVisible());
+    const auto button = [page](const char *text) -> QPushButton * {
+        for (auto *each : page->findChildren<QPushButton *>())
+            if (each->text().remove(QLatin1Char('&')).contains(QLatin1String(text)))
+                return each;
+        return nullptr;
+    };
+    QMenu *models = button("Choose a model")->menu();
+    const QList<QAction *> actions = models->actions();
+    const auto gpt = std::ranges::find(actions, QStringLiteral("zoo:gpt-nano"), &QAction::text);
+    QVERIFY(gpt != actions.end());
+    (*gpt)->trigger();
+    QTRY_VERIFY(state.model());
+    const auto labels = page->findChildren<QLabel *>();
+    QVERIFY(
+        std::ranges::any_of(labels, [](const QLabel *each) { return each->text() == QStringLiteral("✓ gpt-nano"); }));
+    QTest::mouseClick(button("Open the sample"), Qt::LeftButton);
+    QTRY_VERIFY(state.document());
+    QVERIFY(!page->isVisible());
+    QTRY_VERIFY(state.simulationCurrent());
+    QVERIFY(recentFiles().front().endsWith(QStringLiteral("gpt-nano.plan.json")));
 }
 
 void TestMainWindow::messagesMoveNothing()
@@ -596,6 +633,31 @@ void TestMainWindow::trainDialogNeedsData()
     for (const QLabel *label : dialog.findChildren<QLabel *>())
         if (label->text() == QStringLiteral("&Data"))
             QVERIFY(label->buddy() != nullptr);
+
+    const auto crowded = [&dialog] {
+        const auto labels = dialog.findChildren<QLabel *>();
+        return std::ranges::any_of(labels, [](const QLabel *label) {
+            return !label->isHidden() && label->text().contains(QStringLiteral("4 devices share the 2 cores"));
+        });
+    };
+    dialog.setDevices(4, 4);
+    QVERIFY(!crowded());
+    dialog.setDevices(4, 2);
+    QVERIFY(crowded());
+
+    // A run is resumed in its folder, with its seed.
+    agent::TrainRequest last = dialog.request();
+    last.resume = true;
+    last.runDir = folder.path().toStdString();
+    last.settings.seed = 7;
+    last.settings.checkpointEvery = 50;
+    TrainDialog resume(last);
+    QVERIFY(resume.findChild<QDialogButtonBox *>()->button(QDialogButtonBox::Ok)->isEnabled());
+    QVERIFY(!resume.findChildren<QLineEdit *>().back()->isEnabled());
+    QVERIFY(resume.request().resume);
+    QCOMPARE(resume.request().runDir, folder.path().toStdString());
+    QCOMPARE(resume.request().settings.seed, std::int64_t(7));
+    QCOMPARE(resume.request().settings.checkpointEvery, std::int64_t(50));
 }
 
 void TestMainWindow::memoryViewShowsPeaksAndCapacity()

@@ -32,6 +32,7 @@ QString phaseText(RunData::Phase phase)
     case RunData::Phase::Finished: return RunView::tr("Finished");
     case RunData::Phase::Stopped: return RunView::tr("Stopped");
     case RunData::Phase::Failed: return RunView::tr("Failed");
+    case RunData::Phase::Unfinished: return RunView::tr("Without a result (it runs elsewhere, failed or was cut off)");
     }
     return {};
 }

@@ -65,6 +65,9 @@ public:
     /// A request as from the dialog of askForPlan(). Empty names keep the model or the cluster that is open.
     void findPlan(const QString &model, const QString &cluster, const PlanRequest &request);
     void askForTraining();
+    void askForFiles();
+    void askForRun();
+    void askToResume();
     void askForPlanOfTrace();
     void askForExport();
     /// The plan in @p path, which is said to have made the trace that is open. A warning if another plan did.
@@ -90,10 +93,10 @@ private:
     void makeHelpMenu();
     void makeToolBar();
     void makeStatusBar();
+    void makeStartPage();
     void openModelMenu(QMenu *menu);
     void openClusterMenu(QMenu *menu);
     void openRecentMenu();
-    void remember(const QString &nameOrPath);
     bool savePlan(bool ask);
     /// Before the open plan is replaced by something that undo does not restore. False: the user keeps it.
     [[nodiscard]] bool mayDropPlan();
@@ -118,12 +121,15 @@ private:
     QLabel *m_busy;
     QProgressBar *m_progress;
     QPushButton *m_cancel;
+    QMenu *m_models = nullptr;
+    QMenu *m_clusters = nullptr;
     QMenu *m_recent = nullptr;
     QMenu *m_docksMenu = nullptr;
     QAction *m_save = nullptr;
     QAction *m_plan = nullptr;
     QAction *m_train = nullptr;
     QAction *m_stop = nullptr;
+    QAction *m_resume = nullptr;
     QList<QAction *> m_needPlan;
     HelpWindow *m_help = nullptr;
     std::unique_ptr<Autosave> m_autosave;

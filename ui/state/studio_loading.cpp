@@ -8,6 +8,7 @@
 #include "planners/registry.h"
 #include "ui/state/file_kind.h"
 #include "ui/state/freed_elsewhere.h"
+#include "ui/state/run_files.h"
 #include "ui/state/studio_state.h"
 
 #include <QDir>
@@ -20,6 +21,21 @@
 namespace planloom::ui {
 
 namespace {
+
+struct OpenedPlan {
+    plan::Document document;
+    std::string subjectHash;
+};
+
+/// Not for the UI thread.
+Result<OpenedPlan> readAndHash(const QString &file)
+{
+    auto document = plan::readPlan(file.toStdString());
+    if (!document)
+        return document.error();
+    std::string hash = plan::subjectHash(document->subject);
+    return OpenedPlan{*std::move(document), std::move(hash)};
+}
 
 struct TraceSource {
     PlanOrigin origin;
@@ -189,12 +205,12 @@ bool StudioState::recoverPlan(const QString &file, const QString &planPath)
 bool StudioState::loadPlan(const QString &file, const std::function<void(plan::Document)> &use)
 {
     return load(tr("Opening %1").arg(file), [this, file, use](Progress &) -> Job::Completion {
-        auto document = plan::readPlan(file.toStdString());
-        if (!document)
-            return [this, error = document.error()] { sayError(error); };
-        return [this, use, hash = plan::subjectHash(document->subject), opened = std::move(*document)] {
-            m_fingerprints.add(opened.subject, hash);
-            use(opened);
+        const auto opened = readAndHash(file);
+        if (!opened)
+            return [this, error = opened.error()] { sayError(error); };
+        return [this, use, opened = *opened] {
+            m_fingerprints.add(opened.document.subject, opened.subjectHash);
+            use(opened.document);
         };
     });
 }
@@ -218,8 +234,19 @@ bool StudioState::openRun(const QString &folder)
         return false;
     }
     const QDir files(folder);
-    loadPlan(files.filePath(QStringLiteral("plan.json")),
-             [this](plan::Document opened) { startDocument(std::move(opened), {}); });
+    load(tr("Opening %1").arg(folder), [this, folder, files](Progress &) -> Job::Completion {
+        auto opened = readAndHash(files.filePath(QStringLiteral("plan.json")));
+        if (!opened)
+            return [this, error = opened.error()] { sayError(error); };
+        return [this, opened = std::move(*opened), ended = readRunFiles(folder)]() mutable {
+            m_fingerprints.add(opened.document.subject, opened.subjectHash);
+            startDocument(std::move(opened.document), {});
+            if (!ended)
+                return sayError(ended.error());
+            ended->origin = documentOrigin();
+            m_run.show(*std::move(ended));
+        };
+    });
     const QString trace = files.filePath(QStringLiteral("trace.pltrace"));
     if (QFileInfo::exists(trace))
         return openTrace(trace);

@@ -225,6 +225,14 @@ void TimelineCanvas::addMark(const QString &name)
     update();
 }
 
+void TimelineCanvas::setEmptyText(const QString &text)
+{
+    if (text == m_emptyText)
+        return;
+    m_emptyText = text;
+    update();
+}
+
 void TimelineCanvas::removeMark()
 {
     if (m_marks.empty())
@@ -296,14 +304,14 @@ void TimelineCanvas::paintEvent(QPaintEvent *)
     if (m_stale || m_cache.isNull())
         renderCache();
     QPainter painter(this);
-    painter.drawPixmap(0, 0, m_cache);
     if (m_model->empty()) {
+        painter.fillRect(rect(), theme().base);
         painter.setPen(theme().dimText);
-        painter.drawText(rowsArea(), Qt::AlignCenter,
-                         tr("No timeline yet.\nFind or open a plan to see its predicted timeline; train it to see the "
-                            "measured one."));
+        painter.drawText(rect(), Qt::AlignCenter, m_emptyText);
+    } else {
+        painter.drawPixmap(0, 0, m_cache);
+        paintOverlay(painter);
     }
-    paintOverlay(painter);
     if (hasFocus()) {
         painter.setPen(QPen(theme().accent, 2));
         painter.setBrush(Qt::NoBrush);

@@ -31,6 +31,7 @@ public:
 
     /// The model's contents changed; @p keepView: shows the same stretch of time as before.
     void modelChanged(bool keepView);
+    void setEmptyText(const QString &text); ///< in the place of rows, while there are none
     void setSelection(const Selection &selection, const std::string &device);
     [[nodiscard]] const TimeAxis &axis() const { return m_axis; }
     [[nodiscard]] int scroll() const { return m_scroll; }
@@ -125,6 +126,7 @@ private:
     std::optional<TimeRange> m_range;
     std::optional<RangeTotals> m_totals;
     std::vector<Mark> m_marks;
+    QString m_emptyText;
     std::vector<TimeAxis> m_history;
     Drag m_drag = Drag::None;
     QPoint m_press;

@@ -35,6 +35,7 @@ TimelineView::TimelineView(StudioState *state, QWidget *parent)
       m_footer(new QLabel(this)),
       m_openPlan(new QPushButton(tr("Open its &plan…"), this)),
       m_legend(new Legend(this)),
+      m_picture(new QWidget(this)),
       m_vertical(new QScrollBar(Qt::Vertical, this)),
       m_horizontal(new QScrollBar(Qt::Horizontal, this)),
       m_pages(new QStackedWidget(this)),
@@ -94,8 +95,8 @@ void TimelineView::makeToolBar()
     m_bar->addAction(communication);
     m_asTable = command(tr("Show as a table"), QStringLiteral("table"), tr("The slices in view as a table"), [] {});
     m_asTable->setCheckable(true);
-    connect(m_asTable, &QAction::toggled, this, [this](bool on) {
-        m_pages->setCurrentIndex(on ? 1 : 0);
+    connect(m_asTable, &QAction::toggled, this, [this] {
+        refreshPage();
         refreshTable();
     });
     m_bar->addAction(m_asTable);
@@ -119,14 +120,13 @@ void TimelineView::makeToolBar()
 
 void TimelineView::makeBody()
 {
-    auto *picture = new QWidget(this);
-    auto *grid = new QGridLayout(picture);
+    auto *grid = new QGridLayout(m_picture);
     grid->setContentsMargins(0, 0, 0, 0);
     grid->setSpacing(0);
     grid->addWidget(m_canvas, 0, 0);
     grid->addWidget(m_vertical, 0, 1);
     grid->addWidget(m_horizontal, 1, 0);
-    m_pages->addWidget(picture);
+    m_pages->addWidget(m_picture);
     m_pages->addWidget(m_table);
     m_table->setAccessibleName(tr("Slices in view"));
     m_footer->setTextInteractionFlags(Qt::TextSelectableByMouse);
@@ -141,6 +141,7 @@ void TimelineView::makeBody()
     auto *bottom = new QHBoxLayout;
     bottom->addWidget(m_footer, 1);
     bottom->addWidget(m_openPlan);
+    bottom->setContentsMargins(0, 0, 6, 4);
     m_openPlan->setToolTip(tr("Open the plan that made this trace, to compare them"));
     connect(m_openPlan, &QPushButton::clicked, this, &TimelineView::planOfTraceAsked);
     layout->addLayout(bottom);
@@ -272,8 +273,25 @@ void TimelineView::refreshStepBox()
     m_stepBox->setRange(0, std::max(m_model.steps() - 1, 0));
     m_stepBox->setSuffix(tr(" (0–%1)").arg(m_stepBox->maximum())); // counted from 0, as the log and the commands do
     m_stepBox->setValue(std::max(m_model.anchorStep(), 0));
-    m_stepBoxAction->setVisible(m_model.steps() > 0);
+    m_stepBoxAction->setVisible(m_model.steps() > 1); // of one there is nothing to choose
     m_follow->setEnabled(m_model.hasMeasured());
+}
+
+void TimelineView::setStartPage(QWidget *page)
+{
+    m_startPage = page;
+    m_pages->addWidget(page);
+    refreshPage();
+}
+
+void TimelineView::refreshPage()
+{
+    const bool nothing = !state()->document() && state()->measured().ranks.empty();
+    m_canvas->setEmptyText(nothing ? tr("No timeline yet.\nFind or open a plan to see its predicted timeline; train it "
+                                        "to see the measured one.")
+                                   : tr("Simulating…"));
+    QWidget *content = m_asTable->isChecked() ? static_cast<QWidget *>(m_table) : m_picture;
+    m_pages->setCurrentWidget(nothing && m_startPage ? m_startPage : content);
 }
 
 void TimelineView::setStep(int step)
@@ -321,6 +339,7 @@ void TimelineView::refreshFooter()
         facts << origin;
     m_footer->setText(facts.join(QStringLiteral("   ·   ")));
     m_footer->setVisible(!facts.isEmpty());
+    refreshPage();
     const bool ofOther = !state()->measured().ranks.empty() && !state()->measuredIsOfDocument();
     m_openPlan->setVisible(ofOther && state()->measuredOrigin().lacksPlan());
 }

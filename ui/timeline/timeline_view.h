@@ -29,7 +29,12 @@ public:
     explicit TimelineView(StudioState *state, QWidget *parent = nullptr);
     [[nodiscard]] QString title() const override { return tr("Timeline"); }
     [[nodiscard]] QList<QAction *> commands() const override { return m_commands; }
-    [[nodiscard]] QWidget *focusTarget() override { return m_canvas; }
+    [[nodiscard]] QWidget *focusTarget() override
+    {
+        return m_startPage && m_pages->currentWidget() == m_startPage ? m_startPage : m_canvas;
+    }
+    /// Shown while there is neither a plan nor a measurement. The view owns it from now on.
+    void setStartPage(QWidget *page);
     [[nodiscard]] QString footerText() const { return m_footer->text(); }
     [[nodiscard]] TimelineCanvas *canvas() { return m_canvas; }
     [[nodiscard]] TimelineModel &model() { return m_model; }
@@ -63,6 +68,7 @@ private:
     void refreshScrollBars();
     void refreshFooter();
     void refreshTable();
+    void refreshPage();
     void search(int by);
     void showFound();
     [[nodiscard]] std::string deviceName(DeviceId id) const;
@@ -80,10 +86,12 @@ private:
     QLabel *m_footer;
     QPushButton *m_openPlan; ///< of a trace whose plan has not been found
     Legend *m_legend;
+    QWidget *m_picture; ///< canvas and scroll bars
     QScrollBar *m_vertical;
     QScrollBar *m_horizontal;
     QStackedWidget *m_pages;
     DataTable *m_table;
+    QWidget *m_startPage = nullptr;
     QList<QAction *> m_commands;
     std::shared_ptr<const simulate::Simulation> m_shown; ///< the prediction
     std::vector<TimelineModel::Slice> m_tableSlices;     ///< by row of the table
