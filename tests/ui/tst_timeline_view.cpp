@@ -42,6 +42,7 @@ private Q_SLOTS:
     void aRunLiesBesideItsOwnPrediction();
     void aSimulatorsTraceIsNotMeasured();
     void aTraceWithoutItsPlanSaysWhatItIs();
+    void theLegendIsWholeInANarrowView();
     void startsInTheTableDiffer();
     void anOpenedTraceIsComparedByALaterStep();
     void tableShowsTheSame();
@@ -438,6 +439,15 @@ void TestTimelineView::aTraceWithoutItsPlanSaysWhatItIs()
     QVERIFY(other.openTrace(named));
     QTRY_VERIFY_WITH_TIMEOUT(other.measuredOrigin().simulation, 20'000);
     QVERIFY(other.measuredOrigin().name.startsWith(QStringLiteral("gpt-nano")));
+}
+
+void TestTimelineView::theLegendIsWholeInANarrowView()
+{
+    const auto *legend = m_view->findChild<Legend *>();
+    m_view->resize(460, 600);
+    QCoreApplication::processEvents();
+    QVERIFY(legend->width() < legend->sizeHint().width());
+    QCOMPARE(legend->height(), legend->heightForWidth(legend->width()));
 }
 
 void TestTimelineView::startsInTheTableDiffer()

@@ -33,6 +33,8 @@ public:
     [[nodiscard]] int current() const { return m_current; }
     [[nodiscard]] const VisibleGraph &graph() const { return m_graph; }
     void fit(); ///< the whole graph
+    [[nodiscard]] QRectF whole() const { return m_scene.sceneRect(); }
+    void paintWhole(QPainter &painter, const QRectF &target) { m_scene.render(&painter, target, whole()); }
 
 Q_SIGNALS:
     void picked(int node);    ///< clicked or walked to

@@ -5,6 +5,7 @@
 #include "ui/widgets/text.h"
 
 #include <QHBoxLayout>
+#include <QPainter>
 #include <QVBoxLayout>
 #include <algorithm>
 
@@ -100,6 +101,22 @@ void ModelView::makeCommands()
     add(tr("Close all scopes"), &ModelView::closeAll);
     add(tr("Fit the graph"), [this] { m_canvas->fit(); });
     add(tr("Find in the model"), [this] { m_search->setFocus(); });
+}
+
+bool ModelView::showsGraph() const { return m_tabs->currentWidget() == m_canvas && !m_canvas->graph().nodes.empty(); }
+
+QSize ModelView::pictureSize() const
+{
+    constexpr int kMostPixels = 16'000;
+    return showsGraph() ? m_canvas->whole().size().toSize().boundedTo({kMostPixels, kMostPixels}) : View::pictureSize();
+}
+
+void ModelView::paintPicture(QPainter &painter)
+{
+    if (!showsGraph())
+        return View::paintPicture(painter);
+    painter.fillRect(QRect({}, pictureSize()), theme().base);
+    m_canvas->paintWhole(painter, QRectF({}, pictureSize()));
 }
 
 void ModelView::modelChanged()

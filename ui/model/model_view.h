@@ -25,6 +25,9 @@ public:
     [[nodiscard]] QString title() const override { return tr("Model"); }
     [[nodiscard]] QList<QAction *> commands() const override { return m_commands; }
     [[nodiscard]] QWidget *focusTarget() override { return m_canvas; }
+    /// The graph at its own scale, unless it is empty or the table is shown.
+    [[nodiscard]] QSize pictureSize() const override;
+    void paintPicture(QPainter &painter) override;
     [[nodiscard]] const GraphCanvas *canvas() const { return m_canvas; }
     [[nodiscard]] bool layingOut() const { return m_dot.running(); }
 
@@ -35,6 +38,7 @@ private:
     void openContainers();
     void refreshTable();
     void layOut();
+    [[nodiscard]] bool showsGraph() const;
     [[nodiscard]] int selectedNode() const;
     [[nodiscard]] std::size_t centre() const;
     [[nodiscard]] bool isWindow() const { return m_pending.nodes.size() < m_whole.nodes.size(); }

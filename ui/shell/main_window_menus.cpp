@@ -315,19 +315,27 @@ void MainWindow::exportCurrentView()
 
 bool MainWindow::exportView(View *shown, const QString &path)
 {
+    const QSize size = shown->pictureSize();
     if (path.endsWith(QLatin1String(".svg"), Qt::CaseInsensitive)) {
         QSvgGenerator svg;
         svg.setFileName(path);
-        svg.setSize(shown->size());
-        svg.setViewBox(shown->rect());
+        svg.setSize(size);
+        svg.setViewBox(QRect({}, size));
         svg.setTitle(shown->title());
         QPainter painter;
         if (painter.begin(&svg)) {
-            shown->render(&painter);
+            shown->paintPicture(painter);
             return painter.end();
         }
-    } else if (shown->grab().save(path)) {
-        return true;
+    } else {
+        QPixmap picture(size * shown->devicePixelRatioF());
+        picture.setDevicePixelRatio(shown->devicePixelRatioF());
+        picture.fill(theme().window);
+        QPainter painter(&picture);
+        shown->paintPicture(painter);
+        painter.end();
+        if (picture.save(path))
+            return true;
     }
     m_state->say(MessageLevel::Error, tr("%1: cannot be written; choose another folder").arg(path));
     return false;

@@ -65,6 +65,8 @@ StartPage::StartPage(StudioState *state, QMenu *models, QMenu *clusters, QWidget
     sample->setToolTip(tr("A plan of a small GPT on four CPU devices, which can be trained on this machine"));
     sample->setVisible(!samplePlan().isEmpty());
 
+    for (QPushButton *step : {m_model, m_cluster, m_plan})
+        step->setStyleSheet(QStringLiteral("QPushButton { text-align: left; padding: 4px 8px; }"));
     auto *steps = new QGridLayout;
     steps->addWidget(m_model, 0, 0);
     steps->addWidget(m_modelDone, 0, 1);
@@ -79,10 +81,10 @@ StartPage::StartPage(StudioState *state, QMenu *models, QMenu *clusters, QWidget
     m_recent->setSpacing(0);
     auto *layout = new QVBoxLayout(this);
     layout->setContentsMargins(24, 16, 24, 16);
-    layout->addWidget(heading(tr("Plan a training"), this));
+    layout->addWidget(heading(tr("Plan a training run"), this));
     layout->addLayout(steps);
     layout->addSpacing(12);
-    layout->addWidget(heading(tr("Or go on with what there is"), this));
+    layout->addWidget(heading(tr("Or open"), this));
     layout->addLayout(files);
     layout->addLayout(m_recent);
     layout->addStretch(1);

@@ -286,17 +286,35 @@ void TimelineCanvas::renderCache()
         m_cache = QPixmap(size() * ratio);
         m_cache.setDevicePixelRatio(ratio);
     }
-    TimelineScene scene;
-    scene.model = m_model;
-    scene.axis = m_axis;
-    scene.scroll = m_scroll;
-    scene.area = rowsArea();
-    scene.selectedTask = m_selection.task;
-    scene.selectedDevice = m_selectedDevice;
-    scene.selectedStage = m_selection.stage.value;
     QPainter painter(&m_cache);
-    m_painter.paint(painter, scene, font());
+    m_painter.paint(painter, scene(), font());
     m_stale = false;
+}
+
+TimelineScene TimelineCanvas::scene() const
+{
+    TimelineScene made;
+    made.model = m_model;
+    made.axis = m_axis;
+    made.scroll = m_scroll;
+    made.area = rowsArea();
+    made.selectedTask = m_selection.task;
+    made.selectedDevice = m_selectedDevice;
+    made.selectedStage = m_selection.stage.value;
+    return made;
+}
+
+QSize TimelineCanvas::wholeSize() const
+{
+    return {width(), std::min(TimelinePainter::kRuler + m_model->contentHeight(), kMostPixels)};
+}
+
+void TimelineCanvas::paintWhole(QPainter &painter)
+{
+    TimelineScene whole = scene();
+    whole.scroll = 0;
+    whole.area.setHeight(wholeSize().height() - TimelinePainter::kRuler);
+    m_painter.paint(painter, whole, font());
 }
 
 void TimelineCanvas::paintEvent(QPaintEvent *)

@@ -42,6 +42,10 @@ public:
     void setFollow(bool follow);
     [[nodiscard]] const std::vector<Mark> &marks() const { return m_marks; }
     [[nodiscard]] const TimelinePainter &painter() const { return m_painter; }
+    /// All rows over the stretch of time in view, with ruler and labels; rows beyond kMostPixels are left out.
+    [[nodiscard]] QSize wholeSize() const;
+    void paintWhole(QPainter &painter);
+    static constexpr int kMostPixels = 16'000;
     /// Where slice @p slice is drawn, in widget coordinates; empty if its row is hidden.
     [[nodiscard]] QRect boxOf(const TimelineModel::Slice &slice) const;
     /// Text of the tooltip of @p slice.
@@ -90,6 +94,7 @@ private:
     };
 
     [[nodiscard]] QRect rowsArea() const;
+    [[nodiscard]] TimelineScene scene() const;
     [[nodiscard]] std::optional<TimelineModel::Slice> sliceAt(const QPoint &at) const;
     [[nodiscard]] double timeAt(int x) const;
     void userMoved();

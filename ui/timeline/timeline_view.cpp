@@ -8,6 +8,7 @@
 #include <QGridLayout>
 #include <QGuiApplication>
 #include <QHBoxLayout>
+#include <QPainter>
 #include <QShortcut>
 #include <QVBoxLayout>
 
@@ -284,6 +285,34 @@ void TimelineView::setStartPage(QWidget *page)
     refreshPage();
 }
 
+/// All rows, the legend and the facts below.
+QSize TimelineView::pictureSize() const
+{
+    if (m_pages->currentWidget() != m_picture)
+        return View::pictureSize();
+    const QSize rows = m_canvas->wholeSize();
+    return {rows.width(), rows.height() + m_legend->heightForWidth(rows.width()) + m_footer->height()};
+}
+
+void TimelineView::paintPicture(QPainter &painter)
+{
+    if (m_pages->currentWidget() != m_picture)
+        return View::paintPicture(painter);
+    painter.fillRect(QRect({}, pictureSize()), theme().window);
+    const QSize rows = m_canvas->wholeSize();
+    painter.save();
+    m_canvas->paintWhole(painter);
+    painter.restore();
+    const int legend = m_legend->heightForWidth(rows.width());
+    painter.save();
+    painter.translate(0, rows.height());
+    m_legend->paint(painter, rows.width());
+    painter.restore();
+    painter.setPen(theme().text);
+    painter.drawText(QRect(8, rows.height() + legend, rows.width() - 16, m_footer->height()),
+                     Qt::AlignLeft | Qt::AlignVCenter | Qt::TextWordWrap, m_footer->text());
+}
+
 void TimelineView::refreshPage()
 {
     const bool nothing = !state()->document() && state()->measured().ranks.empty();
@@ -291,7 +320,10 @@ void TimelineView::refreshPage()
                                         "to see the measured one.")
                                    : tr("Simulating…"));
     QWidget *content = m_asTable->isChecked() ? static_cast<QWidget *>(m_table) : m_picture;
-    m_pages->setCurrentWidget(nothing && m_startPage ? m_startPage : content);
+    const bool starts = nothing && m_startPage;
+    m_pages->setCurrentWidget(starts ? m_startPage : content);
+    m_legend->setVisible(!starts);
+    m_bar->setEnabled(!starts);
 }
 
 void TimelineView::setStep(int step)

@@ -417,7 +417,7 @@ private slots:
         QCOMPARE(fingerprint(*read), own);
     }
 
-    /// The cost of writing the graph is paid by whoever adds its hash.
+    /// The graph is written where the hash is made, not where a fingerprint is asked for.
     void fingerprintsOfHashedSubjects()
     {
         Document document{good(), subject()};
