@@ -45,7 +45,7 @@ Result<Task> taskOf(const ProfileOptions &options)
         task.how.optimizer = document->plan.optimizer;
         task.plan = std::move(*document);
     } else {
-        auto model = import::loadModel(options.model, {options.sequence, options.loss});
+        auto model = import::loadModel(options.model, {options.sequence, options.loss, 0});
         if (!model)
             return model.error();
         task.graph = model->graph;

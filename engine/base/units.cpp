@@ -35,7 +35,7 @@ std::string format(Seconds seconds)
     if (magnitude >= 1e-3)
         return fmt::format("{:.3g} ms", s * 1e3);
     if (magnitude >= 1e-6)
-        return fmt::format("{:.3g} us", s * 1e6);
+        return fmt::format("{:.3g} µs", s * 1e6);
     return fmt::format("{:.3g} ns", s * 1e9);
 }
 

@@ -7,9 +7,12 @@
 #include <algorithm>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <utility>
 
 namespace planloom::plan {
 namespace {
+
+constexpr std::size_t kSubjects = 8; // an undo or two back to a cluster before its edits
 
 /// The order of passes, whatever it is called.
 std::string scheduleKey(const Plan &plan)
@@ -46,10 +49,10 @@ std::string optimizerKey(const Optimizer &optimizer)
     return text;
 }
 
-std::string subjectHash(const Subject &subject)
+/// Snapshots are compared by identity: nothing in them changes.
+bool same(const Subject &a, const Subject &b)
 {
-    return sha256(graph::toJson(*subject.graph) + cluster::toJson(*subject.cluster)
-                  + (subject.profile ? cost::toJson(*subject.profile) : std::string()));
+    return a.graph == b.graph && a.cluster == b.cluster && a.profile == b.profile;
 }
 
 } // namespace
@@ -70,24 +73,38 @@ std::string simulationKey(const Plan &plan)
     return text;
 }
 
-std::string fingerprint(const Document &document) { return Fingerprints().of(document); }
-
-const std::string &Fingerprints::of(const Document &document)
+std::string subjectHash(const Subject &subject)
 {
-    const Subject &subject = document.subject;
-    const bool sameSubject = m_subject.graph == subject.graph && m_subject.cluster == subject.cluster
-        && m_subject.profile == subject.profile && !m_subjectHash.empty();
-    if (!sameSubject) {
-        m_subject = subject;
-        m_subjectHash = subjectHash(subject);
-        m_last.clear();
-    }
-    std::string key = simulationKey(document.plan);
-    if (m_last.empty() || key != m_key) {
-        m_key = std::move(key);
-        m_last = sha256(m_subjectHash + m_key);
-    }
-    return m_last;
+    return sha256(graph::toJson(*subject.graph) + cluster::toJson(*subject.cluster)
+                  + (subject.profile ? cost::toJson(*subject.profile) : std::string()));
+}
+
+std::string fingerprint(const Document &document)
+{
+    return sha256(subjectHash(document.subject) + simulationKey(document.plan));
+}
+
+void Fingerprints::add(const Subject &subject, std::string hash)
+{
+    std::erase_if(m_entries, [&](const Entry &entry) { return same(entry.subject, subject); });
+    m_entries.push_front({subject, std::move(hash)});
+    if (m_entries.size() > kSubjects)
+        m_entries.pop_back();
+}
+
+bool Fingerprints::knows(const Subject &subject) const { return find(subject) != nullptr; }
+
+const Fingerprints::Entry *Fingerprints::find(const Subject &subject) const
+{
+    const auto found = std::find_if(m_entries.begin(), m_entries.end(),
+                                    [&](const Entry &entry) { return same(entry.subject, subject); });
+    return found == m_entries.end() ? nullptr : &*found;
+}
+
+std::string Fingerprints::of(const Document &document) const
+{
+    const Entry *entry = find(document.subject);
+    return entry ? sha256(entry->hash + simulationKey(document.plan)) : std::string();
 }
 
 } // namespace planloom::plan

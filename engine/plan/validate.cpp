@@ -23,12 +23,6 @@ constexpr std::size_t kMostMeshDimensions = 8;
 
 Field stageField(std::size_t stage) { return {"stages", std::to_string(stage)}; }
 
-std::string label(const Plan &plan, std::size_t stage)
-{
-    const std::string &given = plan.stages[stage].name;
-    return given.empty() ? fmt::format("stage {}", stage) : fmt::format("stage {} (\"{}\")", stage, given);
-}
-
 /// "layer 3 (h/3) is" or "layers 3..5 (h/3 to h/4) are".
 std::string layersAre(const graph::LayerView &view, std::size_t first, std::size_t last)
 {
@@ -63,22 +57,23 @@ Status checkStageLayers(const Plan &plan, std::size_t index, std::size_t begin, 
 {
     const Stage &stage = plan.stages[index];
     if (stage.firstLayer >= stage.lastLayer)
-        return badInput(fmt::format("{} has no layers ({}..{}); give it at least one or remove the stage",
-                                    label(plan, index), stage.firstLayer, stage.lastLayer));
+        return badInput(fmt::format("{} needs at least one layer; give it one of a neighbour's or remove the stage",
+                                    stageLabel(plan, index)));
     if (stage.lastLayer > view.size())
-        return badInput(fmt::format("{} ends at layer {}, but the model has only {} layers", label(plan, index),
+        return badInput(fmt::format("{} ends at layer {}, but the model has only {} layers", stageLabel(plan, index),
                                     stage.lastLayer, view.size()));
     if (stage.firstLayer > begin && index == 0)
         return badInput(fmt::format("{} in no stage; {} must begin at layer 0", layersAre(view, 0, stage.firstLayer),
-                                    label(plan, 0)));
+                                    stageLabel(plan, 0)));
     if (stage.firstLayer > begin)
         return badInput(fmt::format("{} in no stage; end {} at {} or begin {} at {}",
-                                    layersAre(view, begin, stage.firstLayer), label(plan, index - 1), stage.firstLayer,
-                                    label(plan, index), begin));
+                                    layersAre(view, begin, stage.firstLayer), stageLabel(plan, index - 1),
+                                    stage.firstLayer, stageLabel(plan, index), begin));
     if (stage.firstLayer < begin)
         return badInput(fmt::format("{} in {} and again in {}; begin {} at layer {}",
                                     layersAre(view, stage.firstLayer, std::min(begin, stage.lastLayer)),
-                                    label(plan, index - 1), label(plan, index), label(plan, index), begin));
+                                    stageLabel(plan, index - 1), stageLabel(plan, index), stageLabel(plan, index),
+                                    begin));
     return {};
 }
 
@@ -93,7 +88,7 @@ Status checkLayers(const Plan &plan, const graph::LayerView &view, Field &field)
     }
     if (begin < view.size())
         return badInput(fmt::format("{} in no stage; end {} at layer {}", layersAre(view, begin, view.size()),
-                                    label(plan, plan.stages.size() - 1), view.size()));
+                                    stageLabel(plan, plan.stages.size() - 1), view.size()));
     return {};
 }
 
@@ -110,16 +105,16 @@ Status checkSharedDevice(const Plan &plan, std::size_t first, std::size_t second
     if (a.devices != b.devices)
         return badInput(fmt::format("device {} is in {} and in {}, which do not list the same devices in the same "
                                     "order; give both the same list, or each devices of its own",
-                                    shared, label(plan, first), label(plan, second)));
+                                    shared, stageLabel(plan, first), stageLabel(plan, second)));
     if (meshOf(a) != meshOf(b))
         return badInput(
             fmt::format("{} and {} lie on the same devices, as a mesh of {} and of {}; give both the same mesh",
-                        label(plan, first), label(plan, second), fmt::join(meshOf(a), " x "),
+                        stageLabel(plan, first), stageLabel(plan, second), fmt::join(meshOf(a), " x "),
                         fmt::join(meshOf(b), " x ")));
     if (a.replicaShares != b.replicaShares)
         return badInput(
             fmt::format("{} and {} lie on the same devices with different replica shares; give both the same",
-                        label(plan, first), label(plan, second)));
+                        stageLabel(plan, first), stageLabel(plan, second)));
     return {};
 }
 
@@ -132,15 +127,15 @@ Status checkDevices(const Plan &plan, const cluster::Cluster &cluster, Field &fi
         field = stageField(i);
         std::size_t checked = kNone; // stage that lies on the same devices
         if (plan.stages[i].devices.empty())
-            return badInput(fmt::format("{} has no devices; give it at least one", label(plan, i)));
+            return badInput(fmt::format("{} has no devices; give it at least one", stageLabel(plan, i)));
         for (const DeviceId device : plan.stages[i].devices) {
             if (!device.valid() || device.index() >= cluster.devices().size())
                 return badInput(fmt::format("{}: device {} does not exist; cluster {} has {} devices, {} to {}",
-                                            label(plan, i), device.value, cluster.name(), cluster.devices().size(),
+                                            stageLabel(plan, i), device.value, cluster.name(), cluster.devices().size(),
                                             cluster.devices().front().name, cluster.devices().back().name));
             if (std::exchange(last[device.index()], i) == i)
-                return badInput(fmt::format("{} lists device {} twice; list each replica's device once", label(plan, i),
-                                            cluster.device(device).name));
+                return badInput(fmt::format("{} lists device {} twice; list each replica's device once",
+                                            stageLabel(plan, i), cluster.device(device).name));
             const std::size_t other = first[device.index()];
             if (other == kNone)
                 first[device.index()] = i;
@@ -161,16 +156,16 @@ Status checkShares(const Plan &plan, std::size_t index)
         return {};
     if (stage.replicaShares.size() != stage.replicas())
         return badInput(fmt::format("{} has {} replica shares for {} replicas; give one each, or none for equal shares",
-                                    label(plan, index), stage.replicaShares.size(), stage.replicas()));
+                                    stageLabel(plan, index), stage.replicaShares.size(), stage.replicas()));
     for (const double share : stage.replicaShares) {
         if (!std::isfinite(share) || share <= 0)
-            return badInput(
-                fmt::format("{} has a replica share of {}; each must be greater than 0", label(plan, index), share));
+            return badInput(fmt::format("{} has a replica share of {}; each must be greater than 0",
+                                        stageLabel(plan, index), share));
     }
     const double sum = std::accumulate(stage.replicaShares.begin(), stage.replicaShares.end(), 0.0);
     if (std::abs(sum - 1) > 1e-6)
         return badInput(
-            fmt::format("the replica shares of {} sum to {:.6g}; they must sum to 1", label(plan, index), sum));
+            fmt::format("the replica shares of {} sum to {:.6g}; they must sum to 1", stageLabel(plan, index), sum));
     return {};
 }
 
@@ -190,11 +185,11 @@ Status checkSlices(const Plan &plan, std::size_t index, const cluster::Cluster &
             if (samples >= replicas)
                 return badInput(fmt::format("{}: replica {} on {} gets no sample of a micro-batch of {}; raise its "
                                             "share ({:.3g}) or use larger micro-batches",
-                                            label(plan, index), i, device, samples, stage.replicaShares[i]));
+                                            stageLabel(plan, index), i, device, samples, stage.replicaShares[i]));
             const std::int64_t most = plan.globalBatch / replicas;
             return badInput(fmt::format("{} has {} replicas but micro-batches of {} samples: the one on {} would have "
                                         "none; use at most {} replicas{}",
-                                        label(plan, index), replicas, samples, device, samples,
+                                        stageLabel(plan, index), replicas, samples, device, samples,
                                         most >= 1 ? fmt::format(" or at most {} micro-batches", most) : std::string()));
         }
     }
@@ -208,21 +203,22 @@ Status checkMesh(const Plan &plan, std::size_t index)
     for (const int size : stage.mesh) {
         if (size < 1 || size > 1 << 20)
             return badInput(fmt::format("{}: a dimension of the device mesh is {}; each must be at least 1",
-                                        label(plan, index), size));
+                                        stageLabel(plan, index), size));
         product = std::min<std::int64_t>(product * size, std::int64_t{1} << 40);
     }
     if (stage.mesh.size() > kMostMeshDimensions)
         return badInput(fmt::format("{}: the device mesh has {} dimensions; at most {} are supported",
-                                    label(plan, index), stage.mesh.size(), kMostMeshDimensions));
+                                    stageLabel(plan, index), stage.mesh.size(), kMostMeshDimensions));
     if (!stage.mesh.empty() && product != static_cast<std::int64_t>(stage.devices.size()))
         return badInput(fmt::format("{}: the device mesh {} has {} places for {} devices; make them equal",
-                                    label(plan, index), fmt::join(stage.mesh, " x "), product, stage.devices.size()));
+                                    stageLabel(plan, index), fmt::join(stage.mesh, " x "), product,
+                                    stage.devices.size()));
     if (stage.zero < 0 || stage.zero > 3)
         return badInput(
-            fmt::format("{}: there is no ZeRO level {}; give 0 (none) to 3", label(plan, index), stage.zero));
+            fmt::format("{}: there is no ZeRO level {}; give 0 (none) to 3", stageLabel(plan, index), stage.zero));
     if (stage.registers < 0)
         return badInput(fmt::format("{} has {} registers; give at least 1, or 0 for as many as the schedule can use",
-                                    label(plan, index), stage.registers));
+                                    stageLabel(plan, index), stage.registers));
     return {};
 }
 
@@ -284,14 +280,14 @@ Status checkShardings(const Plan &plan, std::size_t index, const graph::Graph &g
     if (graph::isLayerProfile(graph) && (stage.zero > 1 || stage.shards() > 1))
         return badInput(fmt::format("{}: model {} is a layer profile, which does not say what its layers would gather "
                                     "and scatter; use ZeRO level 0 or 1 and meshes of replicas only",
-                                    label(plan, index), graph.name()));
+                                    stageLabel(plan, index), graph.name()));
     // Often the shardings of a whole model are given to each of its stages.
     if (index > 0 && stage.shardings == plan.stages[index - 1].shardings
         && stage.mesh.size() == plan.stages[index - 1].mesh.size())
         return {};
     for (const auto &[tensor, text] : stage.shardings) {
         if (Status status = checkSharding(graph, tensor, text, stage.mesh.empty() ? 1 : stage.mesh.size()); !status)
-            return badInput(fmt::format("{}: {}", label(plan, index), status.error().message));
+            return badInput(fmt::format("{}: {}", stageLabel(plan, index), status.error().message));
     }
     return {};
 }
@@ -304,7 +300,7 @@ Status checkOrder(const Plan &plan, const std::vector<std::size_t> &stages, cons
     if (found == plan.schedule.order.end())
         return badInput(
             fmt::format("schedule custom has no order for device {} of {}; list its tasks s{}.F.m0, s{}.B.m0 and so on",
-                        device, label(plan, first), first, first));
+                        device, stageLabel(plan, first), first, first));
     std::vector<schedule::OrderedStage> ordered;
     for (const std::size_t stage : stages)
         ordered.push_back({static_cast<std::int32_t>(stage), splitsBackward(plan.schedule, stage)});
@@ -344,7 +340,7 @@ Status checkInterleaving(const Plan &plan)
     if (kind != ScheduleKind::Interleaved1F1B)
         return badInput(fmt::format(
             "{} and {} share their devices, which schedule {} has no order for; use interleaved-1f1b, gpipe or custom",
-            label(plan, shared->at(0)), label(plan, shared->at(1)), name(kind)));
+            stageLabel(plan, shared->at(0)), stageLabel(plan, shared->at(1)), name(kind)));
     if (plan.stages.size() % groups.size() != 0)
         return badInput(fmt::format("schedule interleaved-1f1b goes round the {} groups of devices with {} stages; "
                                     "give each group as many, or a custom order",
@@ -354,7 +350,7 @@ Status checkInterleaving(const Plan &plan)
         if (plan.stages[stage].devices != plan.stages[wanted].devices)
             return badInput(fmt::format("schedule interleaved-1f1b goes round the {} groups of devices, so {} must lie "
                                         "on the devices of {}; move it, or give a custom order",
-                                        groups.size(), label(plan, stage), label(plan, wanted)));
+                                        groups.size(), stageLabel(plan, stage), stageLabel(plan, wanted)));
     }
     return {};
 }
@@ -371,7 +367,7 @@ Status checkSchedule(const Plan &plan, const cluster::Cluster &cluster)
     for (std::size_t i = 0; i < schedule.warmup.size(); ++i) {
         if (schedule.warmup[i] < 1)
             return badInput(
-                fmt::format("the warm-up of {} is {}; it must be at least 1", label(plan, i), schedule.warmup[i]));
+                fmt::format("the warm-up of {} is {}; it must be at least 1", stageLabel(plan, i), schedule.warmup[i]));
     }
     if (Status status = checkInterleaving(plan); !status)
         return status;
@@ -492,6 +488,13 @@ Status checkOptimizer(const Optimizer &optimizer)
 }
 
 } // namespace
+
+std::string stageLabel(const Plan &plan, std::size_t stage)
+{
+    const std::string &given = plan.stages[stage].name;
+    const bool plain = given.empty() || given == fmt::format("stage{}", stage);
+    return plain ? fmt::format("stage {}", stage) : fmt::format("stage {} (\"{}\")", stage, given);
+}
 
 Status validate(const Plan &plan, const Subject &subject)
 {

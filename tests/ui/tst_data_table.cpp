@@ -17,6 +17,7 @@ private Q_SLOTS:
     void rowsAreMadeWhenLookedAt();
     void filterLooksIntoAllCells();
     void longTextsAreShownInPart();
+    void headersStandAboveTheirCells();
 };
 
 void TestDataTable::rowsAreMadeWhenLookedAt()
@@ -42,6 +43,18 @@ void TestDataTable::rowsAreMadeWhenLookedAt()
     table.sortByColumn(1, Qt::DescendingOrder);
     QCOMPARE(table.sourceRow(table.model()->index(0, 0)), kRows - 1);
     QCOMPARE(std::ranges::count(made, 1), std::ptrdiff_t{kRows});
+}
+
+void TestDataTable::headersStandAboveTheirCells()
+{
+    DataTable table;
+    table.set({{QStringLiteral("Name"), QStringLiteral("Figure")},
+               {{{QStringLiteral("x"), {}}, {QStringLiteral("1"), 1.0}}}});
+    const auto alignment = [&table](int section) {
+        return Qt::Alignment(table.model()->headerData(section, Qt::Horizontal, Qt::TextAlignmentRole).toInt());
+    };
+    QVERIFY(alignment(0).testFlag(Qt::AlignLeft));
+    QVERIFY(alignment(1).testFlag(Qt::AlignRight));
 }
 
 void TestDataTable::filterLooksIntoAllCells()

@@ -2,15 +2,19 @@
 #include "tests/ui/studio_fixture.h"
 
 #include "ui/demo/demo.h"
+#include "engine/plan/fingerprint.h"
 #include "planners/registry.h"
 #include "ui/memory/memory_view.h"
+#include "ui/model/model_view.h"
 #include "ui/planview/layer_bars.h"
 #include "ui/run/run_view.h"
 #include "ui/shell/help_window.h"
 #include "ui/shell/main_window.h"
 #include "ui/shell/planner_dialog.h"
+#include "ui/shell/start_page.h"
 #include "ui/shell/train_dialog.h"
 #include "ui/theme/theme.h"
+#include "ui/timeline/timeline_view.h"
 
 #include <QApplication>
 #include <QComboBox>
@@ -28,6 +32,8 @@
 #include <QTest>
 #include <QTimer>
 #include <QToolBar>
+
+#include <set>
 
 using namespace planloom;
 using namespace planloom::ui;
@@ -52,7 +58,9 @@ private Q_SLOTS:
     void theLayoutOfAMaximisedWindowStays();
     void anEmptyWindowForgetsNothing();
     void modelAndClusterAreRestored();
+    void anEmptyWindowOffersTheNextStep();
     void messagesMoveNothing();
+    void anotherPlanThanTheTracesIsSaid();
     void longPlansDoNotWidenTheWindow();
     void undoKeysLeaveCommittedFields();
     void anUnsavedPlanIsNotDroppedUnasked();
@@ -163,6 +171,9 @@ void TestMainWindow::paletteRunsCommands()
     auto *palette = m_window->findChild<CommandPalette *>();
     QVERIFY(palette);
     QVERIFY(palette->shown() > 30);
+    QVERIFY(CommandPalette(std::vector<Command>(20'000, Command{QStringLiteral("Go to device"), {}, [] {}}), nullptr)
+                .shown()
+            <= 200);
     auto *input = palette->findChild<QLineEdit *>();
     QTest::keyClicks(input, QStringLiteral("go to stage 2"));
     QCOMPARE(palette->current(), QStringLiteral("Go to stage 2"));
@@ -210,7 +221,30 @@ void TestMainWindow::viewsAreExported()
     const QString png = folder.filePath(QStringLiteral("t.png"));
     const QString svg = folder.filePath(QStringLiteral("t.svg"));
     QVERIFY(m_window->exportView(timeline, png));
-    QCOMPARE(QImage(png).size(), timeline->size());
+    QCOMPARE(QImage(png).size(), timeline->pictureSize());
+    // Every row, however small the view is; and no tool bar.
+    auto *rows = static_cast<TimelineView *>(timeline);
+    m_window->resize(900, 500);
+    QCoreApplication::processEvents();
+    QVERIFY(rows->canvas()->rowsHeight() < rows->model().contentHeight());
+    QVERIFY(timeline->pictureSize().height() > rows->model().contentHeight());
+    QVERIFY(m_window->exportView(timeline, png));
+    const QImage picture(png);
+    QCOMPARE(picture.size(), timeline->pictureSize());
+    const auto colors = [&picture](int from, int to) {
+        std::set<QRgb> found;
+        for (int y = from; y < to; ++y)
+            for (int x = 200; x < picture.width(); ++x)
+                found.insert(picture.pixel(x, y));
+        return found.size();
+    };
+    QVERIFY(colors(rows->model().contentHeight() - 60, rows->model().contentHeight()) > 4); // the last device
+    // The model at its own scale.
+    View *model = m_window->view(QStringLiteral("Model"));
+    QTRY_VERIFY(!static_cast<ModelView *>(model)->layingOut());
+    QVERIFY(m_window->exportView(model, png));
+    QCOMPARE(QImage(png).size(), model->pictureSize());
+    QVERIFY(model->pictureSize() != model->size());
     QVERIFY(m_window->exportView(timeline, svg));
     QVERIFY(QFileInfo(svg).size() > 1000);
     QVERIFY(!m_window->exportView(timeline, folder.filePath(QStringLiteral("no/folder/t.png"))));
@@ -307,6 +341,38 @@ void TestMainWindow::modelAndClusterAreRestored()
     QCOMPARE(state.cluster()->devices().size(), std::size_t(8));
 }
 
+void TestMainWindow::anEmptyWindowOffersTheNextStep()
+{
+    qputenv("PLANLOOM_RESOURCES", PLANLOOM_SOURCE_DIR "/resources");
+    StudioState state;
+    MainWindow window(&state);
+    window.setAsks(false);
+    window.resize(1200, 800);
+    window.show();
+    auto *page = window.findChild<StartPage *>();
+    QVERIFY(page && page->isVisible());
+    const auto button = [page](const char *text) -> QPushButton * {
+        for (auto *each : page->findChildren<QPushButton *>())
+            if (each->text().remove(QLatin1Char('&')).contains(QLatin1String(text)))
+                return each;
+        return nullptr;
+    };
+    QMenu *models = button("Choose a model")->menu();
+    const QList<QAction *> actions = models->actions();
+    const auto gpt = std::ranges::find(actions, QStringLiteral("zoo:gpt-nano"), &QAction::text);
+    QVERIFY(gpt != actions.end());
+    (*gpt)->trigger();
+    QTRY_VERIFY(state.model());
+    const auto labels = page->findChildren<QLabel *>();
+    QVERIFY(
+        std::ranges::any_of(labels, [](const QLabel *each) { return each->text() == QStringLiteral("✓ gpt-nano"); }));
+    QTest::mouseClick(button("Open the sample"), Qt::LeftButton);
+    QTRY_VERIFY(state.document());
+    QVERIFY(!page->isVisible());
+    QTRY_VERIFY(state.simulationCurrent());
+    QVERIFY(recentFiles().front().endsWith(QStringLiteral("gpt-nano.plan.json")));
+}
+
 void TestMainWindow::messagesMoveNothing()
 {
     QVERIFY(testing::loadSample(*m_state));
@@ -321,7 +387,11 @@ void TestMainWindow::messagesMoveNothing()
     QCoreApplication::processEvents();
     MessageBar *bar = m_window->messageBar();
     QVERIFY(bar->isVisible());
-    QVERIFY(m_window->rect().contains(bar->geometry()));
+    const QRect room(bar->mapTo(m_window.get(), QPoint()), bar->size());
+    QVERIFY(m_window->rect().contains(room));
+    QVERIFY(room.width() > m_window->width() / 2);
+    for (const QDockWidget *dock : m_window->docks())
+        QVERIFY2(!dock->geometry().intersects(room), qPrintable(dock->objectName()));
     QCOMPARE(places(), before);
     QVERIFY(!m_window->findChild<QToolBar *>(QStringLiteral("MessageStrip"))); // nor is it kept for the next start
 
@@ -334,6 +404,31 @@ void TestMainWindow::messagesMoveNothing()
     QTRY_VERIFY(m_state->simulationCurrent());
     QCoreApplication::processEvents();
     QCOMPARE(bars->mapTo(plan, QPoint()), at);
+}
+
+void TestMainWindow::anotherPlanThanTheTracesIsSaid()
+{
+    QVERIFY(testing::loadSample(*m_state));
+    QTemporaryDir folder;
+    QVERIFY(QDir(folder.path()).mkdir(QStringLiteral("plans")));
+    const QString path = folder.filePath(QStringLiteral("p.pltrace"));
+    const QString right = folder.filePath(QStringLiteral("plans/right.json"));
+    const QString wrong = folder.filePath(QStringLiteral("plans/wrong.json"));
+    trace::Trace trace = m_state->simulation()->trace;
+    trace.plan = plan::fingerprint(*m_state->document());
+    QVERIFY(trace::writeTrace(trace, path.toStdString()));
+    QVERIFY(plan::writePlan(*m_state->document(), right.toStdString()));
+    plan::Document other = *m_state->document();
+    other.plan.stages[0].recompute = plan::Recompute::Full;
+    QVERIFY(plan::writePlan(other, wrong.toStdString()));
+    QVERIFY(m_state->openTrace(path));
+    QTRY_VERIFY(!m_state->measuredPath().isEmpty());
+    m_window->openPlanOfTrace(wrong);
+    QTRY_VERIFY2(m_window->messageBar()->text().contains(QStringLiteral("not the plan of the trace")),
+                 qPrintable(m_window->messageBar()->text()));
+    m_window->openPlanOfTrace(right);
+    QTRY_VERIFY(m_state->measuredIsOfDocument());
+    QVERIFY(m_state->simulationCurrent() || m_state->simulating());
 }
 
 void TestMainWindow::longPlansDoNotWidenTheWindow()
@@ -476,6 +571,7 @@ void TestMainWindow::plannerDialogShowsItsHintsWhole()
     dialog.show();
     QVERIFY(QTest::qWaitForWindowExposed(&dialog));
     QVERIFY(dialog.height() <= dialog.screen()->availableGeometry().height());
+    QCOMPARE(dialog.request().planner, std::string("auto"));
     int hints = 0;
     for (const QLabel *label : dialog.findChildren<QLabel *>()) {
         if (!label->isVisible() || !label->wordWrap())
@@ -483,7 +579,7 @@ void TestMainWindow::plannerDialogShowsItsHintsWhole()
         ++hints;
         QVERIFY2(label->height() >= label->heightForWidth(label->width()), qPrintable(label->text()));
     }
-    QVERIFY(hints > 10);
+    QVERIFY(hints >= 10);
     // The size is the same for every planner, with room for four options at least.
     const QSize size = dialog.size();
     for (const planners::Planner *planner : planners::allPlanners()) {
@@ -565,6 +661,31 @@ void TestMainWindow::trainDialogNeedsData()
     for (const QLabel *label : dialog.findChildren<QLabel *>())
         if (label->text() == QStringLiteral("&Data"))
             QVERIFY(label->buddy() != nullptr);
+
+    const auto crowded = [&dialog] {
+        const auto labels = dialog.findChildren<QLabel *>();
+        return std::ranges::any_of(labels, [](const QLabel *label) {
+            return !label->isHidden() && label->text().contains(QStringLiteral("4 devices share the 2 cores"));
+        });
+    };
+    dialog.setDevices(4, 4);
+    QVERIFY(!crowded());
+    dialog.setDevices(4, 2);
+    QVERIFY(crowded());
+
+    // A run is resumed in its folder, with its seed.
+    agent::TrainRequest last = dialog.request();
+    last.resume = true;
+    last.runDir = folder.path().toStdString();
+    last.settings.seed = 7;
+    last.settings.checkpointEvery = 50;
+    TrainDialog resume(last);
+    QVERIFY(resume.findChild<QDialogButtonBox *>()->button(QDialogButtonBox::Ok)->isEnabled());
+    QVERIFY(!resume.findChildren<QLineEdit *>().back()->isEnabled());
+    QVERIFY(resume.request().resume);
+    QCOMPARE(resume.request().runDir, folder.path().toStdString());
+    QCOMPARE(resume.request().settings.seed, std::int64_t(7));
+    QCOMPARE(resume.request().settings.checkpointEvery, std::int64_t(50));
 }
 
 void TestMainWindow::memoryViewShowsPeaksAndCapacity()
@@ -634,7 +755,21 @@ void TestMainWindow::helpHasPages()
     m_window->showHelp(QStringLiteral("studio/keys.md"));
     auto *help = m_window->findChild<HelpWindow *>();
     QVERIFY(help);
-    QVERIFY(help->pages() >= 2);
+    const QTreeWidget *list = help->list();
+    QVERIFY(list->topLevelItemCount() >= 4);
+    QCOMPARE(list->topLevelItem(0)->text(0), QStringLiteral("Studio"));
+    QCOMPARE(list->currentItem()->parent(), list->topLevelItem(0));
+    for (int g = 0; g < list->topLevelItemCount(); ++g) {
+        const QTreeWidgetItem *group = list->topLevelItem(g);
+        QVERIFY2(group->childCount() > 0, qPrintable(group->text(0)));
+        for (int p = 0; p < group->childCount(); ++p)
+            QVERIFY2(!group->child(p)->text(0).contains(QLatin1Char('`')), qPrintable(group->child(p)->text(0)));
+    }
+    help->findChild<QLineEdit *>()->setText(QStringLiteral("command palette"));
+    QVERIFY(!list->topLevelItem(0)->isHidden());
+    help->findChild<QLineEdit *>()->setText(QStringLiteral("no page has these words"));
+    QVERIFY(list->topLevelItem(0)->isHidden());
+    help->findChild<QLineEdit *>()->clear();
     QVERIFY(help->browser()->toPlainText().contains(QStringLiteral("command palette")));
     // Every shortcut of the menus is in the page, by its first key sequence's text.
     const QString page = help->browser()->toPlainText();

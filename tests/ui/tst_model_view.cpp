@@ -1,9 +1,14 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+#include <QLabel>
 #include <QLineEdit>
 #include <QSignalSpy>
+#include <QTemporaryDir>
 #include <QTest>
 
+#include "engine/base/files.h"
+#include "engine/graph/graph.h"
 #include "engine/import/import.h"
+#include "ui/model/graph_node_item.h"
 #include "ui/model/model_view.h"
 
 using namespace planloom;
@@ -14,6 +19,34 @@ namespace {
 std::shared_ptr<const graph::Graph> zoo(const char *name)
 {
     return import::loadModel(std::string("zoo:") + name)->graph;
+}
+
+std::shared_ptr<const graph::Graph> chain(int operators)
+{
+    graph::GraphBuilder builder("chain");
+    TensorId last = builder.input("x", graph::DType::F32, graph::Shape::batched({1, 4}));
+    for (int i = 0; i < operators; ++i)
+        last = builder.add("Relu", {last});
+    builder.output(last);
+    auto built = std::move(builder).build();
+    return built.ok() ? std::make_shared<const graph::Graph>(*std::move(built)) : nullptr;
+}
+
+/// A scope "b0", "b1", ... per operator: more groups at the top than a picture holds.
+std::shared_ptr<const graph::Graph> blocks(int count)
+{
+    graph::GraphBuilder builder("blocks");
+    TensorId last = builder.input("x", graph::DType::F32, graph::Shape::batched({1, 4}));
+    for (int i = 0; i < count; ++i) {
+        builder.pushScope("b" + std::to_string(i));
+        const TensorId weight = builder.parameter("weight" + std::to_string(i), graph::Shape::of({4, 4}), {});
+        last = builder.add("MatMul", {last, weight}); // heavy: a layer of its own
+        builder.popScope();
+    }
+    builder.loss(builder.add("ReduceMean", {last}));
+    builder.output(last);
+    auto built = std::move(builder).build();
+    return built.ok() ? std::make_shared<const graph::Graph>(*std::move(built)) : nullptr;
 }
 
 } // namespace
@@ -70,6 +103,62 @@ private Q_SLOTS:
             dotSource(visible, std::vector<std::pair<double, double>>(visible.nodes.size(), {1, 0.5}));
         QVERIFY(source.find(" 0 -> 21") == std::string::npos);
         QVERIFY(source.find(" 0 -> 1;") != std::string::npos);
+    }
+
+    void aWindowKeepsOrderAndNamesCutEdges()
+    {
+        const auto graph = chain(40);
+        const VisibleGraph whole = ScopeGraph(*graph, nullptr).visible({});
+        QCOMPARE(whole.nodes.size(), std::size_t(40));
+        const auto keys = [&](std::size_t centre, std::size_t most) {
+            const VisibleGraph window = windowOf(whole, centre, most);
+            return std::pair(whole.find(window.nodes.front().key), window.nodes.size());
+        };
+        QCOMPARE(keys(0, 10), std::pair(0, std::size_t(10)));
+        QCOMPARE(keys(20, 10), std::pair(15, std::size_t(10)));
+        QCOMPARE(keys(39, 10), std::pair(30, std::size_t(10)));
+        QCOMPARE(keys(3, 100), std::pair(0, std::size_t(40)));
+        const VisibleGraph window = windowOf(whole, 20, 10);
+        QCOMPARE(window.edges.size(), std::size_t(9));
+        QCOMPARE(window.nodes.front().stubs, std::vector<std::string>{whole.nodes[14].key});
+    }
+
+    /// A picture, not a request to close something.
+    void aLongGraphIsShownAroundTheSelection()
+    {
+        StudioState state;
+        ModelView view(&state);
+        view.resize(500, 700);
+        view.show();
+        QTemporaryDir folder;
+        const QString file = folder.filePath("long.json");
+        QVERIFY(writeFileAtomically(file.toStdString(), graph::toJson(*blocks(400))));
+        state.open(file);
+        state.open("preset:dapple-b");
+        QTRY_VERIFY(state.subject().has_value());
+        auto *canvas = view.findChild<GraphCanvas *>();
+        QTRY_VERIFY(!view.layingOut() && canvas->graph().nodes.size() > 100);
+        const auto note = [&] {
+            for (const QLabel *label : view.findChildren<QLabel *>())
+                if (label->isVisible() && label->text().startsWith("Showing"))
+                    return label->text();
+            return QString();
+        };
+        QCOMPARE(note(), QString("Showing 300 of 401 operators and groups; search or select a layer to see others"));
+        QCOMPARE(canvas->graph().find("b399"), -1);
+        Selection last;
+        const std::size_t layers = state.subject()->layers().size();
+        last.layers = {layers - 1, layers};
+        state.select(last);
+        QTRY_VERIFY(canvas->graph().find("b399") >= 0);
+        QTRY_VERIFY(!view.layingOut());
+        // Letters that can be read.
+        QVERIFY(canvas->transform().m11() * GraphNodeItem::smallestText(canvas->font()) > 8.99);
+        canvas->setCurrent(0, false); // the first box of the window, b100
+        QTest::keyClick(canvas, Qt::Key_Left);
+        QTRY_VERIFY(canvas->graph().find("b50") >= 0); // the window went along
+        QTest::keyClick(canvas, Qt::Key_Space);
+        QVERIFY(canvas->transform().m11() < 0.5); // all of it
     }
 
     void plainAnswers_data()

@@ -93,6 +93,9 @@ void TestPlanValues::deviceNames_data()
     QTest::newRow("run") << "n0:g0-3" << QList<int>{0, 1, 2, 3} << "n0:g0-3";
     QTest::newRow("run in full") << " n0:g0 - n0:g2 " << QList<int>{0, 1, 2} << "n0:g0-2";
     QTest::newRow("two runs") << "n0:g6-7,n1:g0-1" << QList<int>{6, 7, 8, 9} << "n0:g6-7, n1:g0-1";
+    QTest::newRow("nodes alike") << "n0-1:g2-3" << QList<int>{2, 3, 10, 11} << "n0-1:g2-3";
+    QTest::newRow("nodes alike, one by one") << "n0:g2-3, n1:g2-3" << QList<int>{2, 3, 10, 11} << "n0-1:g2-3";
+    QTest::newRow("nodes, a device each") << "n0:g1, n1:g1" << QList<int>{1, 9} << "n0-1:g1";
     QTest::newRow("order is kept") << "n1:g1, n0:g1" << QList<int>{9, 1} << "n1:g1, n0:g1";
 }
 
@@ -126,6 +129,8 @@ void TestPlanValues::wrongDeviceNames_data()
                                   << "\"n0:g8\"";
     QTest::newRow("backwards") << "n0:g3-1"
                                << "backwards";
+    QTest::newRow("a node too many") << "n0-2:g0"
+                                     << "\"n2:g0\"";
     QTest::newRow("two nodes") << "n0:g3-n1:g4"
                                << "no device";
 }

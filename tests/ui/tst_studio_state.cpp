@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "tests/ui/studio_fixture.h"
 
+#include "engine/base/files.h"
 #include "engine/plan/fingerprint.h"
+#include "engine/run/settings.h"
 #include "ui/state/file_kind.h"
+#include "ui/state/run_files.h"
 
 #include <QSignalSpy>
 #include <QTest>
@@ -259,6 +262,46 @@ void TestStudioState::theFolderOfARunIsOpened()
     QTRY_VERIFY_WITH_TIMEOUT(state.simulationCurrent() && !state.measured().records.empty(), 20'000);
     QVERIFY(state.measuredIsOfDocument());
     QVERIFY(state.planPath().isEmpty()); // saving asks where: the run keeps the plan that it was trained by
+    QCOMPARE(state.run().phase, RunData::Phase::Unfinished); // nothing else lies there
+
+    // With what a run leaves beside them.
+    const auto write = [&](const char *name, const std::string &text) {
+        QVERIFY(writeFileAtomically(folder.filePath(QLatin1String(name)).toStdString(), text));
+    };
+    run::Request request;
+    request.settings.steps = 100;
+    request.settings.data = "/data";
+    write("request.json", run::toJson(request));
+    write("metrics.jsonl",
+          run::toJson(run::StepMetrics{0, 4.5, 0.1, 80, 0, 0}) + "\n"
+              + run::toJson(run::StepMetrics{1, 4.25, 0.1, 80, 0, 0}) + "\n{\"step\": 2, ");
+    run::Summary summary;
+    summary.steps = 2;
+    summary.iterationSecondsMedian = 0.1;
+    write("summary.json", run::toJson(summary));
+    QVERIFY(state.open(folder.path()));
+    QTRY_COMPARE_WITH_TIMEOUT(state.run().phase, RunData::Phase::Stopped, 20'000);
+    QCOMPARE(state.run().steps.size(), std::size_t(2));
+    QCOMPARE(state.run().steps.back().loss, 4.25);
+    QCOMPARE(state.run().settings.steps, std::int64_t(100));
+    QVERIFY(state.runIsOfDocument());
+    QTRY_VERIFY_WITH_TIMEOUT(state.run().predicted(), 20'000);
+    QTRY_VERIFY_WITH_TIMEOUT(state.measuredIsOfDocument(), 20'000);
+    QVERIFY(!hasCheckpoints(folder.path()));
+    QVERIFY(QDir(folder.path()).mkpath(QStringLiteral("checkpoints/step-2")));
+    QVERIFY(hasCheckpoints(folder.path()));
+
+    // A run that is resumed goes on behind its steps.
+    testing::FakeRun fake;
+    fake.hold = true;
+    state.setClientFactory(testing::fakeAgent(fake));
+    agent::TrainRequest again;
+    again.resume = true;
+    again.runDir = state.run().folder.toStdString();
+    QVERIFY(state.startRun(again));
+    QCOMPARE(state.run().steps.size(), std::size_t(2));
+    state.stopRun();
+    QTRY_VERIFY_WITH_TIMEOUT(!state.run().active(), 20'000);
 
     QTemporaryDir other;
     QCOMPARE(classifyFile(other.path()), FileKind::Unknown);
@@ -417,6 +460,17 @@ void TestStudioState::tracesKnowTheirPlan()
     QVERIFY(state.editPlan(QStringLiteral("recompute"),
                            [](plan::Plan &plan) { plan.stages[0].recompute = plan::Recompute::Full; }));
     QVERIFY(!state.measuredIsOfDocument());
+
+    // A new cluster is hashed with the simulation; on the way back nothing waits.
+    state.undoStack()->undo();
+    QVERIFY(state.measuredIsOfDocument());
+    QVERIFY(state.editCluster(QStringLiteral("same"), std::make_shared<const cluster::Cluster>(*state.cluster())));
+    QVERIFY(!state.measuredIsOfDocument());
+    QTRY_VERIFY_WITH_TIMEOUT(state.measuredIsOfDocument(), 20'000);
+    state.undoStack()->undo();
+    QVERIFY(state.measuredIsOfDocument());
+    QVERIFY(state.editPlan(QStringLiteral("recompute"),
+                           [](plan::Plan &plan) { plan.stages[0].recompute = plan::Recompute::Full; }));
 
     // Beside its plan, as in a run's folder, the prediction of that plan is made.
     QVERIFY(plan::writePlan({boundaryMoved(state.document()->plan, 1), state.document()->subject},

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "ui/theme/theme.h"
+#include "ui/timeline/legend.h"
 #include "ui/timeline/texture.h"
 
 #include <QApplication>
@@ -23,6 +24,9 @@ private Q_SLOTS:
     void textReads();
     void edgesOfFieldsAreSeen_data() { textReads_data(); }
     void edgesOfFieldsAreSeen();
+    void checkedToolsAreSeen_data() { textReads_data(); }
+    void checkedToolsAreSeen();
+    void theLegendTakesTheLinesThatItNeeds();
     void kindsDifferWithoutColour();
     void iconsAreThere_data();
     void iconsAreThere();
@@ -85,6 +89,34 @@ void TestTheme::edgesOfFieldsAreSeen()
     const double enough = theme().dark ? 3.0 : 1.3; // WCAG 1.4.11; the light theme has Fusion's own
     QVERIFY2(best >= enough, qPrintable(QString::number(best)));
     applyTheme(*qApp, ThemeKind::Light);
+}
+
+void TestTheme::checkedToolsAreSeen()
+{
+    QFETCH(int, number);
+    constexpr ThemeKind kKinds[] = {ThemeKind::Light, ThemeKind::Dark, ThemeKind::HighContrast};
+    applyTheme(*qApp, kKinds[number]);
+    QStyleOptionToolButton tool;
+    tool.rect = QRect(0, 0, 24, 24);
+    tool.palette = qApp->palette();
+    tool.state = QStyle::State_Enabled | QStyle::State_AutoRaise | QStyle::State_On;
+    QImage picture(24, 24, QImage::Format_RGB32);
+    picture.fill(theme().window);
+    QPainter painter(&picture);
+    qApp->style()->drawPrimitive(QStyle::PE_PanelButtonTool, &tool, &painter);
+    painter.end();
+    QVERIFY(contrast(picture.pixelColor(12, 21), theme().window) >= 3.0);
+    applyTheme(*qApp, ThemeKind::Light);
+}
+
+void TestTheme::theLegendTakesTheLinesThatItNeeds()
+{
+    const Legend legend;
+    const int wide = legend.sizeHint().width();
+    const int line = legend.heightForWidth(wide);
+    QCOMPARE(line, legend.sizeHint().height());
+    QCOMPARE(legend.heightForWidth(wide - 40), 2 * line);
+    QVERIFY(legend.heightForWidth(wide / 4) >= 4 * line);
 }
 
 void TestTheme::kindsDifferWithoutColour()

@@ -7,7 +7,10 @@
 
 #include <QApplication>
 #include <QComboBox>
+#include <QPushButton>
 #include <QSignalSpy>
+#include <QSpinBox>
+#include <QTemporaryDir>
 #include <QTest>
 #include <QWheelEvent>
 
@@ -38,6 +41,8 @@ private Q_SLOTS:
     void aRunOfAnotherModelIsNotCompared();
     void aRunLiesBesideItsOwnPrediction();
     void aSimulatorsTraceIsNotMeasured();
+    void aTraceWithoutItsPlanSaysWhatItIs();
+    void theLegendIsWholeInANarrowView();
     void startsInTheTableDiffer();
     void anOpenedTraceIsComparedByALaterStep();
     void tableShowsTheSame();
@@ -340,7 +345,7 @@ void TestTimelineView::aRunOfAnotherModelIsNotCompared()
     QTRY_VERIFY_WITH_TIMEOUT(
         m_state->document() && m_state->document()->plan.modelName == "mlp" && m_state->simulationCurrent(), 20'000);
     QVERIFY(!m_state->runIsOfDocument());
-    QVERIFY2(m_view->footerText().contains(QStringLiteral("measured trace not shown: it is of gpt-nano")),
+    QVERIFY2(m_view->footerText().contains(QStringLiteral("measured trace of gpt-nano")),
              qPrintable(m_view->footerText()));
     QVERIFY(!m_view->model().hasMeasured());
 }
@@ -364,7 +369,7 @@ void TestTimelineView::aRunLiesBesideItsOwnPrediction()
 
     QTest::keyClick(whose, Qt::Key_Down); // the measured plan
     QVERIFY(m_view->model().hasMeasured());
-    QVERIFY2(m_view->footerText().contains(QStringLiteral("measured plan: gpt-nano")),
+    QVERIFY2(m_view->footerText().contains(QStringLiteral("measured trace of gpt-nano")),
              qPrintable(m_view->footerText()));
     QVERIFY2(m_view->footerText().contains(QStringLiteral("1.50 × predicted")), qPrintable(m_view->footerText()));
     const auto task = slice("s1.B.m0");
@@ -391,6 +396,58 @@ void TestTimelineView::aSimulatorsTraceIsNotMeasured()
     QVERIFY2(!m_view->footerText().contains(QStringLiteral("measured")), qPrintable(m_view->footerText()));
     const QString text = canvas().describe(*m_view->model().counterpart(slice("s1.B.m0")));
     QVERIFY2(text.contains(QStringLiteral("simulated / predicted: 1.00")), qPrintable(text));
+}
+
+void TestTimelineView::aTraceWithoutItsPlanSaysWhatItIs()
+{
+    QTemporaryDir folder;
+    const QString unnamed = folder.filePath(QStringLiteral("unnamed.pltrace"));
+    const QString named = folder.filePath(QStringLiteral("named.pltrace"));
+    const QString plan = folder.filePath(QStringLiteral("theirs.json"));
+    trace::Trace trace = m_state->simulation()->trace;
+    QVERIFY(trace::writeTrace(trace, unnamed.toStdString()));
+    trace.plan = plan::fingerprint(*m_state->document());
+    QVERIFY(trace::writeTrace(trace, named.toStdString()));
+
+    StudioState state;
+    TimelineView view(&state);
+    view.resize(1000, 400);
+    view.show();
+    const auto *open = view.findChild<QPushButton *>();
+    QVERIFY(state.openTrace(unnamed));
+    QTRY_VERIFY_WITH_TIMEOUT(view.model().hasMeasured(), 20'000);
+    QVERIFY2(view.footerText().contains(QStringLiteral("simulated trace of 4 devices, 4 stages, 8 micro-batches, "
+                                                       "1 step; it does not say of which plan")),
+             qPrintable(view.footerText()));
+    QVERIFY(!open->isVisible());
+
+    QVERIFY(state.openTrace(named));
+    QTRY_VERIFY_WITH_TIMEOUT(state.measuredOrigin().lacksPlan(), 20'000);
+    QVERIFY2(view.footerText().contains(QStringLiteral("1 step; open its plan to compare")),
+             qPrintable(view.footerText()));
+    QVERIFY(open->isVisible());
+    QSignalSpy asked(&view, &TimelineView::planOfTraceAsked);
+    QTest::mouseClick(view.findChild<QPushButton *>(), Qt::LeftButton);
+    QCOMPARE(asked.size(), 1);
+
+    // Found beside the trace, whatever its name, and once it is opened.
+    QVERIFY(plan::writePlan(*m_state->document(), plan.toStdString()));
+    QVERIFY(state.openPlan(plan));
+    QTRY_VERIFY_WITH_TIMEOUT(state.measuredIsOfDocument(), 20'000);
+    QVERIFY(!open->isVisible());
+    StudioState other;
+    QVERIFY(other.openTrace(named));
+    QTRY_VERIFY_WITH_TIMEOUT(other.measuredOrigin().simulation, 20'000);
+    QVERIFY(other.measuredOrigin().name.startsWith(QStringLiteral("gpt-nano")));
+}
+
+void TestTimelineView::theLegendIsWholeInANarrowView()
+{
+    const auto *legend = m_view->findChild<Legend *>();
+    m_view->resize(460, 600);
+    QCoreApplication::processEvents();
+    QVERIFY(legend->width() < legend->sizeHint().width());
+    QCOMPARE(legend->height(), legend->heightForWidth(legend->width()));
 }
 
 void TestTimelineView::startsInTheTableDiffer()
@@ -426,6 +483,7 @@ void TestTimelineView::anOpenedTraceIsComparedByALaterStep()
     QTRY_COMPARE_WITH_TIMEOUT(view.model().steps(), 3, 20'000);
     QCOMPARE(view.model().anchorStep(), 1);
     QVERIFY2(view.footerText().contains(QStringLiteral("measured step 1")), qPrintable(view.footerText()));
+    QCOMPARE(view.findChild<QSpinBox *>()->text(), QStringLiteral("Step 1 (0–2)")); // counted from 0
 }
 
 void TestTimelineView::tableShowsTheSame()

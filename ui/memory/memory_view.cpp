@@ -3,6 +3,7 @@
 
 #include "ui/memory/curve.h"
 #include "ui/theme/theme.h"
+#include "ui/widgets/elided_label.h"
 #include "ui/widgets/text.h"
 
 #include <QAreaSeries>
@@ -79,7 +80,7 @@ QString fitText(const simulate::Report &report)
 MemoryView::MemoryView(StudioState *state, QWidget *parent)
     : View(state, parent),
       m_devices(new QComboBox(this)),
-      m_summary(new QLabel(this)),
+      m_summary(new ElidedLabel(this)),
       m_chart(new PlainChart(tr("Memory over one iteration"), tr("time"), tr("memory"), this)),
       m_split(new QSplitter(Qt::Horizontal, this)),
       m_table(new DataTable(this))

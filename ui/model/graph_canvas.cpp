@@ -17,6 +17,7 @@ constexpr double kPointsPerInch = 72;
 constexpr double kMargin = 24;
 constexpr double kSmallestScale = 0.02;
 constexpr double kLargestScale = 4;
+constexpr double kLeastText = 9; // pixels: smaller letters cannot be read
 
 QPainterPath splinePath(const std::vector<PlainLayout::Point> &points)
 {
@@ -96,10 +97,9 @@ void GraphCanvas::show(const VisibleGraph &graph, const PlainLayout &layout,
     }
     addEdges(layout);
     m_scene.setSceneRect(m_scene.itemsBoundingRect().adjusted(-kMargin, -kMargin, kMargin, kMargin));
-    if (m_fitted)
-        fit();
     if (const int again = before.empty() ? -1 : m_graph.find(before); again >= 0)
         setCurrent(again, false);
+    refit();
 }
 
 void GraphCanvas::addEdges(const PlainLayout &layout)
@@ -142,7 +142,7 @@ void GraphCanvas::setCurrent(int node, bool center)
     m_items[static_cast<std::size_t>(m_current)]->setCurrent(true);
     if (!center)
         return;
-    m_fitted = false;
+    m_fit = Fit::None;
     if (transform().m11() < 0.5)
         setTransform(QTransform::fromScale(0.9, 0.9));
     centerOn(m_items[static_cast<std::size_t>(m_current)]);
@@ -150,13 +150,21 @@ void GraphCanvas::setCurrent(int node, bool center)
 
 void GraphCanvas::fit()
 {
-    m_fitted = true;
-    const QRectF all = m_scene.sceneRect();
-    if (all.isEmpty())
+    m_fit = Fit::Whole;
+    refit();
+}
+
+void GraphCanvas::refit()
+{
+    if (m_fit == Fit::None || m_items.empty())
         return;
-    fitInView(all, Qt::KeepAspectRatio);
-    if (transform().m11() > 1)
-        setTransform({}); // a small graph is not blown up
+    fitInView(m_scene.sceneRect(), Qt::KeepAspectRatio);
+    const double readable = m_fit == Fit::Readable ? kLeastText / GraphNodeItem::smallestText(font()) : 0;
+    const double scale = std::clamp(transform().m11(), std::min(readable, 1.0), 1.0); // a small graph is not blown up
+    if (scale == transform().m11())
+        return;
+    setTransform(QTransform::fromScale(scale, scale));
+    centerOn(m_items[static_cast<std::size_t>(std::max(m_current, 0))]);
 }
 
 int GraphCanvas::nodeAt(const QPoint &position) const
@@ -187,7 +195,7 @@ void GraphCanvas::wheelEvent(QWheelEvent *event)
         QGraphicsView::wheelEvent(event);
         return;
     }
-    m_fitted = false;
+    m_fit = Fit::None;
     const double factor = std::pow(1.2, event->angleDelta().y() / 120.0);
     const double scaled = transform().m11() * factor;
     if (scaled > kSmallestScale && scaled < kLargestScale)
@@ -240,8 +248,7 @@ void GraphCanvas::keyPressEvent(QKeyEvent *event)
 void GraphCanvas::resizeEvent(QResizeEvent *event)
 {
     QGraphicsView::resizeEvent(event);
-    if (m_fitted)
-        fit();
+    refit();
 }
 
 void GraphCanvas::changeEvent(QEvent *event)

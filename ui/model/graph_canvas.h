@@ -14,8 +14,8 @@ namespace planloom::ui {
 class GraphNodeItem;
 
 /// Draws a laid-out VisibleGraph: drag pans, ctrl-wheel zooms, click selects, double-click or Enter opens or closes a
-/// scope, Backspace closes the scope around, Space fits, arrows walk along edges. Knows no state: the view above
-/// connects it.
+/// scope, Backspace closes the scope around, Space fits, arrows walk along edges. Until then as much of the graph is in
+/// view as can be read. Knows no state: the view above connects it.
 class GraphCanvas final : public QGraphicsView {
     Q_OBJECT
 
@@ -32,7 +32,9 @@ public:
     void setCurrent(int node, bool center);
     [[nodiscard]] int current() const { return m_current; }
     [[nodiscard]] const VisibleGraph &graph() const { return m_graph; }
-    void fit();
+    void fit(); ///< the whole graph
+    [[nodiscard]] QRectF whole() const { return m_scene.sceneRect(); }
+    void paintWhole(QPainter &painter, const QRectF &target) { m_scene.render(&painter, target, whole()); }
 
 Q_SIGNALS:
     void picked(int node);    ///< clicked or walked to
@@ -48,6 +50,8 @@ protected:
     void resizeEvent(QResizeEvent *event) override;
 
 private:
+    enum class Fit { Readable, Whole, None }; ///< None: the user zoomed or panned
+    void refit();
     void addEdges(const PlainLayout &layout);
     void walk(bool forward);
     void step(int by);
@@ -58,7 +62,7 @@ private:
     std::vector<GraphNodeItem *> m_items; ///< owned by the scene
     std::vector<QGraphicsPathItem *> m_edges;
     int m_current = -1;
-    bool m_fitted = true; ///< keep the whole graph in view until the user zooms or pans
+    Fit m_fit = Fit::Readable;
 };
 
 } // namespace planloom::ui

@@ -3,6 +3,7 @@
 
 #include "ui/theme/theme.h"
 
+#include <QFontInfo>
 #include <QFontMetricsF>
 #include <QPainter>
 #include <QStyleOptionGraphicsItem>
@@ -74,6 +75,8 @@ QSizeF GraphNodeItem::sizeFor(const GraphNode &node, const QFont &font)
     width = std::min(width, kWidest) + 2 * kPadding + kStageBar;
     return {std::ceil(width), std::ceil(height + 2 * kPadding)};
 }
+
+double GraphNodeItem::smallestText(const QFont &font) { return QFontInfo(smaller(font)).pixelSize(); }
 
 void GraphNodeItem::setStageColors(std::vector<QColor> colors)
 {

@@ -17,6 +17,8 @@ class GraphNodeItem final : public QGraphicsItem {
 public:
     GraphNodeItem(const GraphNode &node, int index, const QFont &font);
     static QSizeF sizeFor(const GraphNode &node, const QFont &font);
+    /// Height in pixels of the smallest letters at scale 1.
+    static double smallestText(const QFont &font);
 
     [[nodiscard]] int index() const { return m_index; }
     void setStageColors(std::vector<QColor> colors);

@@ -5,14 +5,25 @@
 #include "ui/widgets/text.h"
 
 #include <QHBoxLayout>
+#include <QPainter>
 #include <QVBoxLayout>
 #include <algorithm>
 
 namespace planloom::ui {
 namespace {
 
-/// A picture of more boxes cannot be read, and takes long to lay out.
-constexpr std::size_t kMostBoxes = 1500;
+/// A picture of more boxes cannot be read, and takes long to lay out: of a larger graph a window is shown.
+constexpr std::size_t kMostBoxes = 300;
+
+/// The box of @p key, else the first one inside of it; -1: none.
+int nodeAtOrIn(const VisibleGraph &graph, const std::string &key)
+{
+    if (const int node = graph.find(key); node >= 0 || key.empty())
+        return node;
+    const auto inside =
+        std::ranges::find_if(graph.nodes, [&](const GraphNode &node) { return node.key.starts_with(key + "/"); });
+    return inside == graph.nodes.end() ? -1 : static_cast<int>(inside - graph.nodes.begin());
+}
 
 } // namespace
 
@@ -92,6 +103,22 @@ void ModelView::makeCommands()
     add(tr("Find in the model"), [this] { m_search->setFocus(); });
 }
 
+bool ModelView::showsGraph() const { return m_tabs->currentWidget() == m_canvas && !m_canvas->graph().nodes.empty(); }
+
+QSize ModelView::pictureSize() const
+{
+    constexpr int kMostPixels = 16'000;
+    return showsGraph() ? m_canvas->whole().size().toSize().boundedTo({kMostPixels, kMostPixels}) : View::pictureSize();
+}
+
+void ModelView::paintPicture(QPainter &painter)
+{
+    if (!showsGraph())
+        return View::paintPicture(painter);
+    painter.fillRect(QRect({}, pictureSize()), theme().base);
+    m_canvas->paintWhole(painter, QRectF({}, pictureSize()));
+}
+
 void ModelView::modelChanged()
 {
     refreshTable();
@@ -107,8 +134,10 @@ void ModelView::modelChanged()
                            .arg(qt(graph.name()))
                            .arg(graph.ops().size())
                            .arg(bytesText(graph.parameterBytes().value())));
-    if (m_shown != state()->model())
+    if (m_shown != state()->model()) {
         m_open.clear();
+        m_around.clear();
+    }
     m_shown = state()->model();
     m_scopes = std::make_unique<ScopeGraph>(graph, state()->subject() ? &state()->subject()->layers() : nullptr);
     openContainers();
@@ -181,15 +210,34 @@ void ModelView::layOut()
 {
     if (!m_scopes)
         return;
-    m_pending = m_scopes->visible(m_open);
-    if (m_pending.nodes.size() > kMostBoxes) {
-        m_note->setText(tr("%1 boxes are too many to draw; close some scopes").arg(m_pending.nodes.size()));
-        m_note->show();
-        return;
-    }
-    m_note->hide();
+    m_whole = m_scopes->visible(m_open);
+    m_pending = windowOf(m_whole, centre(), kMostBoxes);
+    m_note->setText(tr("Showing %L1 of %L2 operators and groups; search or select a layer to see others")
+                        .arg(m_pending.nodes.size())
+                        .arg(m_whole.nodes.size()));
+    m_note->setVisible(isWindow());
     m_cancel->show();
     m_dot.start(m_pending, m_canvas->boxSizes(m_pending));
+}
+
+/// The first box of the whole graph in the selected layers; -1: none.
+int ModelView::selectedNode() const
+{
+    const LayerRange layers = state()->selection().layers;
+    const auto found = std::ranges::find_if(m_whole.nodes, [&](const GraphNode &node) {
+        return node.firstLayer < layers.last && layers.first < node.lastLayer;
+    });
+    return layers.empty() || found == m_whole.nodes.end() ? -1 : static_cast<int>(found - m_whole.nodes.begin());
+}
+
+/// The box that a window is around: what is searched for, what was opened or closed last, the selection, the top.
+std::size_t ModelView::centre() const
+{
+    for (const int node : {nodeAtOrIn(m_whole, m_reveal), nodeAtOrIn(m_whole, m_around), selectedNode()}) {
+        if (node >= 0)
+            return static_cast<std::size_t>(node);
+    }
+    return 0;
 }
 
 void ModelView::laidOut(const PlainLayout &layout)
@@ -223,6 +271,7 @@ void ModelView::toggle(int node)
         return;
     }
     m_open.insert(box.key);
+    m_around = box.key;
     layOut();
 }
 
@@ -233,7 +282,7 @@ void ModelView::closeAround(int node)
     const std::string parent = m_scopes->parentOf(m_canvas->graph().nodes[static_cast<std::size_t>(node)].key);
     if (parent.empty() || m_open.erase(parent) == 0)
         return;
-    m_reveal = parent;
+    m_reveal = m_around = parent;
     layOut();
 }
 
@@ -274,7 +323,7 @@ void ModelView::findNext()
     }
     const auto scopes = m_scopes->ancestors(key);
     m_open.insert(scopes.begin(), scopes.end());
-    m_reveal = key;
+    m_reveal = m_around = key;
     const QString note = m_note->text();
     layOut();
     m_note->setText(note);
@@ -283,12 +332,18 @@ void ModelView::findNext()
 
 void ModelView::pick(int node)
 {
-    if (!state()->subject())
-        return;
-    const GraphNode &box = m_canvas->graph().nodes[static_cast<std::size_t>(node)];
-    Selection next = state()->selection();
-    next.layers = {box.firstLayer, box.lastLayer};
-    state()->select(next);
+    const GraphNode box = m_canvas->graph().nodes[static_cast<std::size_t>(node)];
+    if (state()->subject()) {
+        Selection next = state()->selection();
+        next.layers = {box.firstLayer, box.lastLayer};
+        state()->select(next);
+    }
+    const bool atBorder = box.key == m_pending.nodes.front().key || box.key == m_pending.nodes.back().key;
+    const bool atEnd = box.key == m_whole.nodes.front().key || box.key == m_whole.nodes.back().key;
+    if (atBorder && !atEnd && !m_dot.running()) { // the window goes along
+        m_reveal = m_around = box.key;
+        layOut();
+    }
 }
 
 void ModelView::showSelection()
@@ -301,6 +356,10 @@ void ModelView::showSelection()
         if (!layers.empty() && graph.nodes[n].firstLayer < layers.last && layers.first < graph.nodes[n].lastLayer)
             inside.push_back(static_cast<int>(n));
     m_canvas->highlight(inside);
+    if (inside.empty() && isWindow() && !m_dot.running() && selectedNode() >= 0) {
+        m_around.clear();
+        layOut();
+    }
 }
 
 } // namespace planloom::ui

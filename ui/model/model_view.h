@@ -25,6 +25,9 @@ public:
     [[nodiscard]] QString title() const override { return tr("Model"); }
     [[nodiscard]] QList<QAction *> commands() const override { return m_commands; }
     [[nodiscard]] QWidget *focusTarget() override { return m_canvas; }
+    /// The graph at its own scale, unless it is empty or the table is shown.
+    [[nodiscard]] QSize pictureSize() const override;
+    void paintPicture(QPainter &painter) override;
     [[nodiscard]] const GraphCanvas *canvas() const { return m_canvas; }
     [[nodiscard]] bool layingOut() const { return m_dot.running(); }
 
@@ -35,6 +38,10 @@ private:
     void openContainers();
     void refreshTable();
     void layOut();
+    [[nodiscard]] bool showsGraph() const;
+    [[nodiscard]] int selectedNode() const;
+    [[nodiscard]] std::size_t centre() const;
+    [[nodiscard]] bool isWindow() const { return m_pending.nodes.size() < m_whole.nodes.size(); }
     void laidOut(const PlainLayout &layout);
     void toggle(int node);
     void closeAround(int node);
@@ -58,7 +65,9 @@ private:
     std::shared_ptr<const import::Model> m_shown; ///< keeps the data of m_scopes alive
     std::unique_ptr<ScopeGraph> m_scopes;
     std::set<std::string> m_open;
-    VisibleGraph m_pending; ///< being laid out
+    VisibleGraph m_whole;
+    VisibleGraph m_pending; ///< being laid out: m_whole, or a window of it
+    std::string m_around;   ///< scope or operator that was opened, closed or walked to: the window is around it
     std::string m_reveal;   ///< becomes current after the layout
     QString m_lastSearch;
     std::size_t m_hit = 0;

@@ -207,6 +207,27 @@ std::vector<std::string> ScopeGraph::allScopes() const
     return {scopes.begin(), scopes.end()};
 }
 
+VisibleGraph windowOf(const VisibleGraph &graph, std::size_t centre, std::size_t most)
+{
+    const std::size_t count = std::min(most, graph.nodes.size());
+    const std::size_t begin = std::min(centre - std::min(centre, count / 2), graph.nodes.size() - count);
+    VisibleGraph window;
+    const auto from = graph.nodes.begin() + static_cast<std::ptrdiff_t>(begin);
+    window.nodes.assign(from, from + static_cast<std::ptrdiff_t>(count));
+    const auto shown = [&](int node) { return node - static_cast<int>(begin); };
+    const auto isShown = [&](int node) { return shown(node) >= 0 && shown(node) < static_cast<int>(count); };
+    for (const GraphEdge &edge : graph.edges) {
+        if (!isShown(edge.to))
+            continue;
+        if (isShown(edge.from))
+            window.edges.push_back({shown(edge.from), shown(edge.to), edge.far});
+        else
+            window.nodes[static_cast<std::size_t>(shown(edge.to))].stubs.push_back(
+                lastPart(graph.nodes[static_cast<std::size_t>(edge.from)].key));
+    }
+    return window;
+}
+
 std::string dotSource(const VisibleGraph &graph, const std::vector<std::pair<double, double>> &sizes)
 {
     std::string text =

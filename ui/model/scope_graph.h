@@ -61,6 +61,10 @@ private:
     std::vector<std::vector<std::string>> m_path; ///< per operator: its scopes, outermost first
 };
 
+/// At most @p most nodes of @p graph around node @p centre, in its order, with the edges between them. Edges that come
+/// from other nodes become stubs.
+VisibleGraph windowOf(const VisibleGraph &graph, std::size_t centre, std::size_t most);
+
 /// Graphviz source for the near edges, boxes of the given sizes (inches).
 std::string dotSource(const VisibleGraph &graph, const std::vector<std::pair<double, double>> &sizes);
 

@@ -94,6 +94,7 @@ private:
     void paintCuts(QPainter &painter) const;
     void paintRuler(QPainter &painter) const;
     void paintGutter(QPainter &painter) const;
+    [[nodiscard]] double narrowestStage() const;
     void paintBoundaries(QPainter &painter) const;
     void paintGhost(QPainter &painter) const;
     void paintSelection(QPainter &painter) const;

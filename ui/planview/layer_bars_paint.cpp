@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 namespace planloom::ui {
 
@@ -238,8 +239,19 @@ void LayerBars::paintGutter(QPainter &painter) const
         label(QRect(0, height() - kRuler - 2, 1, kRuler), tr("layer"), {});
 }
 
+/// Pixels of the narrowest stage.
+double LayerBars::narrowestStage() const
+{
+    double narrowest = std::numeric_limits<double>::max();
+    for (const plan::Stage &stage : m_document->plan.stages)
+        narrowest = std::min(narrowest, static_cast<double>(stage.lastLayer - stage.firstLayer) * m_axis.layerPixels());
+    return narrowest;
+}
+
 void LayerBars::paintBoundaries(QPainter &painter) const
 {
+    constexpr double kRoomForGrips = 40; // pixels of a stage: narrower ones would be covered
+    const bool grips = narrowestStage() >= kRoomForGrips;
     const int bottom = cutArea().isEmpty() ? barArea().bottom() : cutArea().bottom();
     for (std::size_t b = 0; b < m_boundaries.size(); ++b) {
         const double x = std::round(m_axis.x(static_cast<double>(m_boundaries[b])));
@@ -247,7 +259,9 @@ void LayerBars::paintBoundaries(QPainter &painter) const
         const bool hover = static_cast<int>(b) == m_hover;
         painter.fillRect(QRectF(x - (current ? 1.5 : 0.5), bandArea().top(), current ? 3 : 1,
                                 bottom - bandArea().top()),
-                         current ? theme().accent : theme().text);
+                         current ? theme().accent : (grips ? theme().text : theme().border));
+        if (!grips && !current && !hover)
+            continue;
         const QRectF grip(x - 4, bandArea().top() - 3, 8, kBand + 6);
         painter.setRenderHint(QPainter::Antialiasing);
         painter.setPen(QPen(current || hover ? theme().accent : theme().text, current ? 2 : 1));

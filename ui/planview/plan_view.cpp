@@ -69,7 +69,8 @@ void PlanView::build()
     m_summary->setAccessibleName(tr("Prediction"));
     m_estimate->setAccessibleName(tr("The planner's own estimate"));
     m_estimate->setForegroundRole(QPalette::PlaceholderText);
-    m_search->setPlaceholderText(tr("Search stages, scopes"));
+    m_search->setPlaceholderText(tr("Search"));
+    m_search->setToolTip(tr("Show the stages and scopes with this text"));
     m_search->setClearButtonEnabled(true);
     m_search->setAccessibleName(tr("Search stages and scopes"));
     m_search->setMaximumWidth(150);

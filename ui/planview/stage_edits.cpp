@@ -1,17 +1,14 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "ui/planview/stage_edits.h"
 
+#include "engine/plan/validate.h"
+
 #include <algorithm>
 #include <limits>
 #include <set>
 
 namespace planloom::ui {
 namespace {
-
-std::string label(const plan::Plan &plan, std::size_t stage)
-{
-    return "stage " + std::to_string(stage) + " (" + plan.stages[stage].name + ")";
-}
 
 /// Devices that no stage uses; those of the nodes where @p stage is come first.
 std::vector<DeviceId> idleDevices(const plan::Document &document, std::size_t stage)
@@ -95,16 +92,17 @@ Result<plan::Plan> splitStage(const plan::Document &document, std::size_t stage,
     plan::Plan plan = document.plan;
     const plan::Stage whole = plan.stages[stage];
     if (whole.lastLayer - whole.firstLayer < 2)
-        return badInput(label(plan, stage) + " has a single layer and cannot be split");
+        return badInput(plan::stageLabel(plan, stage) + " has a single layer and cannot be split");
     if (layer <= whole.firstLayer || layer >= whole.lastLayer)
-        return badInput(label(plan, stage) + " can be split before layers " + std::to_string(whole.firstLayer + 1)
-                        + " to " + std::to_string(whole.lastLayer - 1) + ", not before " + std::to_string(layer));
+        return badInput(plan::stageLabel(plan, stage) + " can be split before layers "
+                        + std::to_string(whole.firstLayer + 1) + " to " + std::to_string(whole.lastLayer - 1)
+                        + ", not before " + std::to_string(layer));
     const bool shared = sharesDevices(plan, stage); // then both parts stay with the others
     std::vector<DeviceId> devices = whole.devices;
     if (devices.size() < 2 && !shared) {
         const std::vector<DeviceId> idle = idleDevices(document, stage);
         if (idle.empty())
-            return badInput(label(plan, stage)
+            return badInput(plan::stageLabel(plan, stage)
                             + " has one device and the cluster has no idle one; free a device of another stage before "
                               "splitting it");
         devices.push_back(idle.front());
@@ -130,7 +128,7 @@ Result<plan::Plan> splitStage(const plan::Document &document, std::size_t stage,
 Result<plan::Plan> mergeWithNext(const plan::Plan &before, std::size_t stage)
 {
     if (stage + 1 >= before.stages.size())
-        return badInput(label(before, stage) + " is the last stage; there is no next one to merge with");
+        return badInput(plan::stageLabel(before, stage) + " is the last stage; there is no next one to merge with");
     plan::Plan plan = before;
     const bool plain = hasPlainNames(plan);
     const plan::Stage next = plan.stages[stage + 1];
@@ -173,7 +171,7 @@ Result<std::vector<DeviceId>> withReplicas(const plan::Document &document, std::
 {
     std::vector<DeviceId> devices = document.plan.stages[stage].devices;
     if (count < 1)
-        return badInput(label(document.plan, stage) + " needs at least one replica");
+        return badInput(plan::stageLabel(document.plan, stage) + " needs at least one replica");
     if (count <= devices.size()) {
         devices.resize(count);
         return devices;
@@ -181,7 +179,7 @@ Result<std::vector<DeviceId>> withReplicas(const plan::Document &document, std::
     const std::vector<DeviceId> idle = idleDevices(document, stage);
     const std::size_t missing = count - devices.size();
     if (idle.size() < missing)
-        return badInput(label(document.plan, stage) + ": " + std::to_string(count) + " replicas need "
+        return badInput(plan::stageLabel(document.plan, stage) + ": " + std::to_string(count) + " replicas need "
                         + std::to_string(missing) + " more devices, but the cluster has " + std::to_string(idle.size())
                         + " idle; take some from another stage first");
     devices.insert(devices.end(), idle.begin(), idle.begin() + static_cast<std::ptrdiff_t>(missing));

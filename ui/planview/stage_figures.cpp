@@ -45,8 +45,8 @@ std::string_view trimmed(std::string_view text)
     return text.substr(first, text.find_last_not_of(" \t") - first + 1);
 }
 
-/// One part between commas: a name, or "n0:g0-3".
-Status addDevices(const cluster::Cluster &cluster, std::string_view part, std::vector<DeviceId> &devices)
+/// A name, or "n0:g0-3".
+Status addOfNode(const cluster::Cluster &cluster, std::string_view part, std::vector<DeviceId> &devices)
 {
     if (const DeviceId device = cluster.find(part); device.valid()) {
         devices.push_back(device);
@@ -71,6 +71,63 @@ Status addDevices(const cluster::Cluster &cluster, std::string_view part, std::v
         devices.push_back(device);
     }
     return {};
+}
+
+/// The nodes of "n0-63:g0-7" as "n0" and 63, and what stands behind them.
+struct NodeRange {
+    Numbered first;
+    std::int32_t last = 0;
+    std::string_view behind; ///< ":g0-7"
+};
+std::optional<NodeRange> nodeRange(std::string_view part)
+{
+    const std::size_t colon = part.find(':');
+    const std::size_t dash = part.substr(0, colon).rfind('-');
+    if (colon == std::string_view::npos || dash == std::string_view::npos)
+        return std::nullopt;
+    const auto from = split(trimmed(part.substr(0, dash)));
+    const auto to = split(trimmed(part.substr(dash + 1, colon - dash - 1)));
+    const bool legal = from && to && (to->prefix.empty() || to->prefix == from->prefix) && to->number >= from->number
+        && to->number - from->number < kMostOfRange;
+    return legal ? std::optional(NodeRange{*from, to->number, part.substr(colon)}) : std::nullopt;
+}
+
+/// One part between commas: a name, "n0:g0-3" or "n0-63:g0-7".
+Status addDevices(const cluster::Cluster &cluster, std::string_view part, std::vector<DeviceId> &devices)
+{
+    const std::size_t before = devices.size();
+    const Status ofNode = addOfNode(cluster, part, devices);
+    const auto nodes = ofNode ? std::nullopt : nodeRange(part);
+    if (!nodes)
+        return ofNode;
+    devices.resize(before);
+    for (std::int32_t node = nodes->first.number; node <= nodes->last; ++node) {
+        const std::string name = std::string(nodes->first.prefix) + std::to_string(node) + std::string(nodes->behind);
+        if (Status status = addOfNode(cluster, name, devices); !status)
+            return status;
+    }
+    return {};
+}
+
+/// Runs of one node's devices as text: "n0:g0-7".
+std::vector<std::string> runsOf(const cluster::Cluster &cluster, const std::vector<DeviceId> &devices)
+{
+    std::vector<std::string> runs;
+    for (std::size_t i = 0; i < devices.size();) {
+        const std::string &name = cluster.device(devices[i]).name;
+        const auto first = split(name);
+        std::size_t end = i + 1;
+        std::int32_t number = first ? first->number : 0;
+        for (; first && end < devices.size(); ++end) {
+            const auto next = split(cluster.device(devices[end]).name);
+            if (!next || next->prefix != first->prefix || next->number != number + 1)
+                break;
+            ++number;
+        }
+        runs.push_back(end - i > 1 ? name + "-" + std::to_string(number) : name);
+        i = end;
+    }
+    return runs;
 }
 
 } // namespace
@@ -143,21 +200,25 @@ std::size_t balancedCut(const plan::Document &document, std::size_t stage)
 
 std::string deviceText(const cluster::Cluster &cluster, const std::vector<DeviceId> &devices)
 {
+    const std::vector<std::string> runs = runsOf(cluster, devices);
+    const auto nodeOf = [](std::string_view run) { return run.substr(0, run.find(':')); };
+    const auto behind = [&](std::string_view run) { return run.substr(nodeOf(run).size()); };
     std::string text;
-    for (std::size_t i = 0; i < devices.size();) {
-        const std::string &name = cluster.device(devices[i]).name;
-        const auto first = split(name);
+    for (std::size_t i = 0; i < runs.size();) {
+        const auto first = split(nodeOf(runs[i]));
         std::size_t end = i + 1;
         std::int32_t number = first ? first->number : 0;
-        for (; first && end < devices.size(); ++end) {
-            const auto next = split(cluster.device(devices[end]).name);
-            if (!next || next->prefix != first->prefix || next->number != number + 1)
+        for (; first && !behind(runs[i]).empty() && end < runs.size(); ++end) {
+            const auto next = split(nodeOf(runs[end]));
+            if (!next || next->prefix != first->prefix || next->number != number + 1
+                || behind(runs[end]) != behind(runs[i]))
                 break;
             ++number;
         }
-        text += (text.empty() ? "" : ", ") + name;
-        if (end - i > 1)
-            text += "-" + std::to_string(number);
+        text += text.empty() ? "" : ", ";
+        text += nodeOf(runs[i]);
+        text += end - i > 1 ? "-" + std::to_string(number) : std::string();
+        text += behind(runs[i]);
         i = end;
     }
     return text;

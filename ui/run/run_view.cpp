@@ -32,6 +32,7 @@ QString phaseText(RunData::Phase phase)
     case RunData::Phase::Finished: return RunView::tr("Finished");
     case RunData::Phase::Stopped: return RunView::tr("Stopped");
     case RunData::Phase::Failed: return RunView::tr("Failed");
+    case RunData::Phase::Unfinished: return RunView::tr("Without a result (it runs elsewhere, failed or was cut off)");
     }
     return {};
 }
@@ -64,7 +65,7 @@ RunView::RunView(StudioState *state, QWidget *parent)
     m_log->setReadOnly(true);
     m_log->setMaximumBlockCount(kLogLines);
     m_progress->setTextVisible(true);
-    m_progress->setFormat(tr("%v of %m steps"));
+    m_progress->setFormat(tr("%v of %m steps done"));
     m_progress->setAccessibleName(tr("Progress of the run"));
     m_status->setWordWrap(true);
     m_lossChart->chart()->legend()->hide();
@@ -100,7 +101,10 @@ RunView::RunView(StudioState *state, QWidget *parent)
             m_throttle.start();
     });
     connect(state, &StudioState::documentChanged, this, &RunView::refreshStatus);
-    connect(state, &StudioState::simulationChanged, this, &RunView::refreshTable);
+    connect(state, &StudioState::simulationChanged, this, [this] {
+        refreshStatus();
+        refreshTable();
+    });
     connect(m_train, &QPushButton::clicked, this, &RunView::trainAsked);
     connect(m_stop, &QPushButton::clicked, this, [this] {
         m_stop->setEnabled(false);
@@ -132,7 +136,8 @@ void RunView::refreshStatus()
     if (run.phase == RunData::Phase::Failed)
         text += QStringLiteral(": ") + run.error;
     else if (!run.steps.empty())
-        text += tr(": loss %1, %2 samples/s")
+        text += tr(": step %1, loss %2, %3 samples/s")
+                    .arg(run.steps.back().step)
                     .arg(run.steps.back().loss, 0, 'f', 4)
                     .arg(run.steps.back().samplesPerSecond, 0, 'f', 1);
     if (run.phase != RunData::Phase::None && state()->document() && !state()->runIsOfDocument())

@@ -9,6 +9,10 @@
 
 namespace planloom::ui {
 
+namespace {
+constexpr std::size_t kMostShown = 200; // hits: to fill the list with thousands takes seconds
+}
+
 int fuzzyScore(const QString &pattern, const QString &text)
 {
     int score = 1;
@@ -66,6 +70,7 @@ void CommandPalette::filter()
             hits.emplace_back(score, k);
     }
     std::stable_sort(hits.begin(), hits.end(), [](const auto &a, const auto &b) { return a.first > b.first; });
+    hits.resize(std::min(hits.size(), kMostShown));
     m_list->clear();
     for (const auto &[score, index] : hits) {
         const Command &command = m_commands[static_cast<std::size_t>(index)];

@@ -4,12 +4,13 @@
 #include "ui/shell/resources.h"
 
 #include <QDir>
-#include <QDirIterator>
 #include <QFile>
 #include <QShortcut>
 #include <QSplitter>
 #include <QUrl>
 #include <QVBoxLayout>
+
+#include <algorithm>
 
 namespace planloom::ui {
 
@@ -21,16 +22,24 @@ QString textOf(const QString &path)
     return file.open(QIODevice::ReadOnly) ? QString::fromUtf8(file.readAll()) : QString();
 }
 
-/// The first heading, or the file's name.
+/// The first heading without its code marks, or the file's name.
 QString titleOf(const QString &path)
 {
     const QStringList lines = textOf(path).split(QLatin1Char('\n'));
     for (const QString &line : lines) {
         if (line.startsWith(QLatin1String("# ")))
-            return line.mid(2).trimmed();
+            return line.mid(2).remove(QLatin1Char('`')).trimmed();
     }
     return QFileInfo(path).completeBaseName();
 }
+
+/// Pages of no use to someone who uses the programs: they are reached by links.
+bool isForDevelopers(const QString &file)
+{
+    return file == QLatin1String("house.md") || file == QLatin1String("index.md");
+}
+
+QString pathOf(const QTreeWidgetItem *item) { return item->data(0, Qt::UserRole).toString(); }
 
 } // namespace
 
@@ -38,7 +47,7 @@ HelpWindow::HelpWindow(QWidget *parent)
     : QWidget(parent, Qt::Window),
       m_folder(resourceFolder(QStringLiteral("docs"))),
       m_search(new QLineEdit(this)),
-      m_list(new QListWidget(this)),
+      m_list(new QTreeWidget(this)),
       m_browser(new QTextBrowser(this))
 {
     setWindowTitle(tr("Planloom help"));
@@ -48,6 +57,8 @@ HelpWindow::HelpWindow(QWidget *parent)
     m_search->setAccessibleName(m_search->placeholderText());
     m_search->setClearButtonEnabled(true);
     m_list->setAccessibleName(tr("Pages"));
+    m_list->setHeaderHidden(true);
+    m_list->setRootIsDecorated(false);
     m_browser->setAccessibleName(tr("Page"));
     m_browser->setOpenExternalLinks(true);
     auto *left = new QWidget(this);
@@ -65,10 +76,9 @@ HelpWindow::HelpWindow(QWidget *parent)
     layout->addWidget(split);
     fill();
     connect(m_search, &QLineEdit::textChanged, this, &HelpWindow::filter);
-    connect(m_list, &QListWidget::currentItemChanged, this, [this](QListWidgetItem *item) {
-        if (item)
-            m_browser->setSource(QUrl::fromLocalFile(item->data(Qt::UserRole).toString()),
-                                 QTextDocument::MarkdownResource);
+    connect(m_list, &QTreeWidget::currentItemChanged, this, [this](const QTreeWidgetItem *item) {
+        if (item && !pathOf(item).isEmpty())
+            m_browser->setSource(QUrl::fromLocalFile(pathOf(item)), QTextDocument::MarkdownResource);
     });
     new QShortcut(QKeySequence(Qt::Key_Escape), this, this, &QWidget::close);
 }
@@ -80,41 +90,65 @@ void HelpWindow::fill()
             tr("The help pages are not installed; set PLANLOOM_RESOURCES to the folder that holds docs."));
         return;
     }
-    QStringList paths;
-    QDirIterator files(m_folder, {QStringLiteral("*.md")}, QDir::Files, QDirIterator::Subdirectories);
-    while (files.hasNext())
-        paths << files.next();
-    paths.sort();
-    for (const QString &path : std::as_const(paths)) {
-        const QString section = QDir(m_folder).relativeFilePath(QFileInfo(path).path());
-        const QString title =
-            section == QLatin1String(".") ? titleOf(path) : section + QStringLiteral(" · ") + titleOf(path);
-        auto *item = new QListWidgetItem(title, m_list);
-        item->setData(Qt::UserRole, path);
+    addGroup(tr("Studio"), QStringLiteral("studio"));
+    addGroup(tr("Command line and engine"), QStringLiteral("."));
+    addGroup(tr("Planners"), QStringLiteral("planners"));
+    addGroup(tr("File formats"), QStringLiteral("formats"));
+    m_list->expandAll();
+}
+
+void HelpWindow::addGroup(const QString &heading, const QString &folder)
+{
+    auto *group = new QTreeWidgetItem(m_list, {heading});
+    group->setFlags(Qt::ItemIsEnabled); // a heading is no page
+    QFont bold = font();
+    bold.setBold(true);
+    group->setFont(0, bold);
+    const QDir files(QDir(m_folder).filePath(folder));
+    QMap<QString, QString> pathOfTitle;
+    for (const QString &name : files.entryList({QStringLiteral("*.md")}, QDir::Files)) {
+        const QString path = QDir::cleanPath(files.filePath(name));
+        if (!isForDevelopers(name))
+            pathOfTitle.insert(titleOf(path), path);
     }
+    for (auto page = pathOfTitle.cbegin(); page != pathOfTitle.cend(); ++page) {
+        auto *item = new QTreeWidgetItem(group, {page.key()});
+        item->setData(0, Qt::UserRole, page.value());
+    }
+}
+
+QList<QTreeWidgetItem *> HelpWindow::pages() const
+{
+    QList<QTreeWidgetItem *> items;
+    for (int g = 0; g < m_list->topLevelItemCount(); ++g) {
+        for (int p = 0; p < m_list->topLevelItem(g)->childCount(); ++p)
+            items << m_list->topLevelItem(g)->child(p);
+    }
+    return items;
 }
 
 void HelpWindow::filter(const QString &text)
 {
-    for (int row = 0; row < m_list->count(); ++row) {
-        auto *item = m_list->item(row);
-        const bool fits = text.isEmpty() || item->text().contains(text, Qt::CaseInsensitive)
-            || textOf(item->data(Qt::UserRole).toString()).contains(text, Qt::CaseInsensitive);
+    for (int g = 0; g < m_list->topLevelItemCount(); ++g)
+        m_list->topLevelItem(g)->setHidden(true);
+    for (QTreeWidgetItem *item : pages()) {
+        const bool fits = text.isEmpty() || item->text(0).contains(text, Qt::CaseInsensitive)
+            || textOf(pathOf(item)).contains(text, Qt::CaseInsensitive);
         item->setHidden(!fits);
+        if (fits)
+            item->parent()->setHidden(false);
     }
 }
 
 void HelpWindow::showPage(const QString &page)
 {
-    const QString wanted = QDir(m_folder).filePath(page);
-    for (int row = 0; row < m_list->count(); ++row) {
-        if (m_list->item(row)->data(Qt::UserRole).toString() == wanted) {
-            m_list->setCurrentRow(row);
-            return;
-        }
-    }
-    if (m_list->currentRow() < 0)
-        m_list->setCurrentRow(0);
+    const QString wanted = QDir::cleanPath(QDir(m_folder).filePath(page));
+    const QList<QTreeWidgetItem *> all = pages();
+    const auto found = std::find_if(all.begin(), all.end(), [&](const auto *item) { return pathOf(item) == wanted; });
+    if (found != all.end())
+        m_list->setCurrentItem(*found);
+    else if (!m_list->currentItem() && !all.isEmpty())
+        m_list->setCurrentItem(all.front());
 }
 
 } // namespace planloom::ui

@@ -2,13 +2,13 @@
 #pragma once
 
 #include <QLineEdit>
-#include <QListWidget>
 #include <QTextBrowser>
+#include <QTreeWidget>
 #include <QWidget>
 
 namespace planloom::ui {
 
-/// The pages of resources/docs (Markdown), with a list of them and a search over their text.
+/// The pages of resources/docs for users (Markdown), listed under headings, with a search over their text.
 class HelpWindow final : public QWidget {
     Q_OBJECT
 
@@ -17,15 +17,17 @@ public:
     /// @p page: path within docs, "studio/keys.md". Shows the first page if it is missing.
     void showPage(const QString &page);
     [[nodiscard]] QTextBrowser *browser() { return m_browser; }
-    [[nodiscard]] int pages() const { return m_list->count(); }
+    [[nodiscard]] const QTreeWidget *list() const { return m_list; }
 
 private:
     void fill();
+    void addGroup(const QString &heading, const QString &folder);
+    [[nodiscard]] QList<QTreeWidgetItem *> pages() const;
     void filter(const QString &text);
 
     QString m_folder;
     QLineEdit *m_search;
-    QListWidget *m_list;
+    QTreeWidget *m_list;
     QTextBrowser *m_browser;
 };
 

@@ -9,6 +9,7 @@
 #include "ui/run/run_view.h"
 #include "ui/shell/help_window.h"
 #include "ui/shell/planner_dialog.h"
+#include "ui/shell/start_page.h"
 #include "ui/shell/train_dialog.h"
 #include "ui/state/autosave.h"
 #include "ui/state/file_kind.h"
@@ -21,21 +22,24 @@
 #include <QCloseEvent>
 #include <QDragEnterEvent>
 #include <QDropEvent>
+#include <QFileDialog>
 #include <QFileInfo>
+#include <QHBoxLayout>
 #include <QMessageBox>
 #include <QMimeData>
 #include <QSettings>
 #include <QStatusBar>
+#include <QThread>
 #include <QUrl>
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 namespace planloom::ui {
 
 namespace {
 
-constexpr int kMessageMargin = 4;     // pixels
 constexpr int kLeastViewHeight = 140; // a view is cut off below rather than the window by the screen
 constexpr int kLayoutVersion = 2;     // of saved docks: another number forgets them
 const QString kSessionPlan = QStringLiteral("session/plan");
@@ -55,6 +59,18 @@ bool canOpen(const QString &source)
 {
     const bool isPath = source.startsWith(QLatin1Char('/'));
     return !source.isEmpty() && (!isPath || QFileInfo::exists(source));
+}
+
+/// Devices of a plan that are a share of a processor, as local:N makes them.
+std::size_t processorDevices(const plan::Document &document)
+{
+    std::set<DeviceId> devices;
+    for (const plan::Stage &stage : document.plan.stages)
+        devices.insert(stage.devices.begin(), stage.devices.end());
+    const cluster::Cluster &cluster = *document.subject.cluster;
+    return static_cast<std::size_t>(std::ranges::count_if(devices, [&](DeviceId device) {
+        return cluster.types()[cluster.device(device).type].name == "CPU";
+    }));
 }
 
 } // namespace
@@ -80,6 +96,7 @@ MainWindow::MainWindow(StudioState *state)
     makeMenus();
     makeToolBar();
     makeStatusBar();
+    makeStartPage();
     resetLayout();
 
     connect(m_state, &StudioState::message, this,
@@ -129,7 +146,17 @@ void MainWindow::makeViews()
     auto *run = new RunView(m_state, this);
     addView(run, QStringLiteral("Run"));
     connect(timeline, &TimelineView::helpAsked, this, [this] { showHelp(QStringLiteral("studio/keys.md")); });
+    connect(timeline, &TimelineView::planOfTraceAsked, this, &MainWindow::askForPlanOfTrace);
     connect(run, &RunView::trainAsked, this, &MainWindow::askForTraining);
+}
+
+void MainWindow::makeStartPage()
+{
+    auto *page = new StartPage(m_state, m_models, m_clusters, this);
+    connect(page, &StartPage::openAsked, this, &MainWindow::askForFiles);
+    connect(page, &StartPage::planAsked, this, &MainWindow::askForPlan);
+    connect(page, &StartPage::chosen, this, [this](const QString &name) { open({name}); });
+    static_cast<TimelineView *>(view(QStringLiteral("Timeline")))->setStartPage(page);
 }
 
 void MainWindow::resetLayout()
@@ -195,7 +222,7 @@ void MainWindow::open(const QStringList &namesOrPaths)
         return;
     for (const QString &name : namesOrPaths) {
         if (m_state->open(name))
-            remember(name);
+            rememberFile(name);
     }
 }
 
@@ -207,6 +234,32 @@ bool MainWindow::mayDropPlan()
         QMessageBox::question(this, tr("Unsaved plan"), tr("The plan has changes that are not saved."),
                               QMessageBox::Save | QMessageBox::Discard | QMessageBox::Cancel, QMessageBox::Save);
     return answer == QMessageBox::Discard || (answer == QMessageBox::Save && savePlan(false));
+}
+
+void MainWindow::askForFiles()
+{
+    open(QFileDialog::getOpenFileNames(this, tr("Open a model, cluster, plan or trace"), {},
+                                       tr("All supported files (*.onnx *.json *.txt *.yaml *.yml *.xml "
+                                          "*.plan *.pltrace *.toml *.args *.sh *.csv);;All files (*)")));
+}
+
+void MainWindow::askForPlanOfTrace()
+{
+    const QString path =
+        QFileDialog::getOpenFileName(this, tr("Open the plan of the trace"), QFileInfo(m_state->measuredPath()).path(),
+                                     tr("Plans (*.json *.plan)"));
+    if (!path.isEmpty())
+        openPlanOfTrace(path);
+}
+
+void MainWindow::openPlanOfTrace(const QString &path)
+{
+    open({path});
+    m_state->whenLoaded([this, path] {
+        if (!m_state->measured().ranks.empty() && m_state->document() && !m_state->measuredIsOfDocument())
+            m_state->say(MessageLevel::Warning,
+                         tr("%1 is not the plan of the trace; open the one it was made with").arg(path));
+    });
 }
 
 void MainWindow::dragEnterEvent(QDragEnterEvent *event)
@@ -254,9 +307,9 @@ void MainWindow::findPlan(const QString &model, const QString &cluster, const Pl
     const auto modelBefore = m_state->model();
     const auto clusterBefore = m_state->cluster();
     if (otherModel && m_state->loadModel(model))
-        remember(model);
+        rememberFile(model);
     if (otherCluster && m_state->loadCluster(cluster))
-        remember(cluster);
+        rememberFile(cluster);
     m_state->whenLoaded([=, this] {
         const bool loaded =
             (!otherModel || m_state->model() != modelBefore) && (!otherCluster || m_state->cluster() != clusterBefore);
@@ -268,11 +321,38 @@ void MainWindow::findPlan(const QString &model, const QString &cluster, const Pl
 void MainWindow::askForTraining()
 {
     TrainDialog dialog(m_lastTraining, this);
+    if (m_state->document())
+        dialog.setDevices(processorDevices(*m_state->document()), QThread::idealThreadCount());
     if (dialog.exec() != QDialog::Accepted)
         return;
     m_lastTraining = dialog.request();
     if (m_state->startRun(m_lastTraining))
         m_lastTraining.runDir.clear(); // a folder holds one run
+}
+
+void MainWindow::askForRun()
+{
+    const QString start = m_state->run().folder.isEmpty() ? QString() : QFileInfo(m_state->run().folder).path();
+    const QString folder = QFileDialog::getExistingDirectory(this, tr("Open the folder of a run"), start);
+    if (!folder.isEmpty())
+        open({folder});
+}
+
+void MainWindow::askToResume()
+{
+    const RunData &run = m_state->run();
+    agent::TrainRequest request;
+    request.resume = true;
+    request.runDir = run.folder.toStdString();
+    request.settings = run.settings;
+    const auto done = static_cast<std::int64_t>(run.steps.size());
+    if (request.settings.steps <= done)
+        request.settings.steps += done;
+    TrainDialog dialog(request, this);
+    if (m_state->document())
+        dialog.setDevices(processorDevices(*m_state->document()), QThread::idealThreadCount());
+    if (dialog.exec() == QDialog::Accepted)
+        m_state->startRun(dialog.request());
 }
 
 // --- status
@@ -284,7 +364,14 @@ void MainWindow::makeStatusBar()
     m_progress->setMaximumWidth(180);
     m_progress->setAccessibleName(tr("Progress of the background task"));
     m_cancel->setToolTip(tr("Stop the background task. A stopped search keeps its best plan so far"));
-    statusBar()->addWidget(m_facts, 1);
+    auto *line = new QWidget(this); // facts, or a message in their place: views are never covered
+    auto *row = new QHBoxLayout(line);
+    row->setContentsMargins(0, 0, 0, 0);
+    row->addWidget(m_facts, 1);
+    row->addWidget(m_messages, 1);
+    line->setMinimumHeight(m_messages->minimumHeight());
+    connect(m_messages, &MessageBar::shown, m_facts, &QWidget::setHidden);
+    statusBar()->addWidget(line, 1);
     statusBar()->addPermanentWidget(m_busy);
     statusBar()->addPermanentWidget(m_progress);
     statusBar()->addPermanentWidget(m_cancel);
@@ -388,21 +475,6 @@ void MainWindow::restoreSession(bool otherFiles)
     for (const QString &key : {kSessionModel, kSessionCluster})
         if (const QString source = settings.value(key).toString(); canOpen(source))
             m_state->open(source);
-}
-
-/// Over the views, above the status line: what is shown below does not move.
-void MainWindow::placeMessages()
-{
-    const int height = m_messages->sizeHint().height();
-    m_messages->setGeometry(kMessageMargin, statusBar()->y() - height - kMessageMargin, width() - 2 * kMessageMargin,
-                            height);
-    m_messages->raise();
-}
-
-void MainWindow::resizeEvent(QResizeEvent *event)
-{
-    QMainWindow::resizeEvent(event);
-    placeMessages();
 }
 
 bool MainWindow::mayStopRun()

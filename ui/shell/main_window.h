@@ -65,7 +65,13 @@ public:
     /// A request as from the dialog of askForPlan(). Empty names keep the model or the cluster that is open.
     void findPlan(const QString &model, const QString &cluster, const PlanRequest &request);
     void askForTraining();
+    void askForFiles();
+    void askForRun();
+    void askToResume();
+    void askForPlanOfTrace();
     void askForExport();
+    /// The plan in @p path, which is said to have made the trace that is open. A warning if another plan did.
+    void openPlanOfTrace(const QString &path);
     void showPalette(const QString &text = {});
     void showHelp(const QString &page);
 
@@ -74,7 +80,6 @@ protected:
     void dragEnterEvent(QDragEnterEvent *event) override;
     void dropEvent(QDropEvent *event) override;
     void changeEvent(QEvent *event) override;
-    void resizeEvent(QResizeEvent *event) override;
 
 private:
     QAction *action(QMenu *menu, const QString &text, const QKeySequence &key, const QString &iconName,
@@ -88,10 +93,10 @@ private:
     void makeHelpMenu();
     void makeToolBar();
     void makeStatusBar();
+    void makeStartPage();
     void openModelMenu(QMenu *menu);
     void openClusterMenu(QMenu *menu);
     void openRecentMenu();
-    void remember(const QString &nameOrPath);
     bool savePlan(bool ask);
     /// Before the open plan is replaced by something that undo does not restore. False: the user keeps it.
     [[nodiscard]] bool mayDropPlan();
@@ -106,7 +111,6 @@ private:
     void refreshStatus();
     void refreshTitle();
     void refreshIcons();
-    void placeMessages();
     [[nodiscard]] View *currentView() const;
 
     StudioState *m_state;
@@ -117,12 +121,15 @@ private:
     QLabel *m_busy;
     QProgressBar *m_progress;
     QPushButton *m_cancel;
+    QMenu *m_models = nullptr;
+    QMenu *m_clusters = nullptr;
     QMenu *m_recent = nullptr;
     QMenu *m_docksMenu = nullptr;
     QAction *m_save = nullptr;
     QAction *m_plan = nullptr;
     QAction *m_train = nullptr;
     QAction *m_stop = nullptr;
+    QAction *m_resume = nullptr;
     QList<QAction *> m_needPlan;
     HelpWindow *m_help = nullptr;
     std::unique_ptr<Autosave> m_autosave;

@@ -6,7 +6,9 @@
 #include "ui/shell/export_dialog.h"
 #include "ui/shell/help_window.h"
 #include "ui/shell/main_window.h"
+#include "ui/shell/start_page.h"
 #include "ui/state/plan_shape.h"
+#include "ui/state/run_files.h"
 #include "ui/theme/theme.h"
 #include "ui/widgets/text.h"
 
@@ -18,15 +20,9 @@
 #include <QMessageBox>
 #include <QPainter>
 #include <QPixmap>
-#include <QSettings>
 #include <QSvgGenerator>
 
 namespace planloom::ui {
-
-namespace {
-constexpr int kRecentLimit = 10;
-const QString kRecentKey = QStringLiteral("session/recent");
-} // namespace
 
 QAction *MainWindow::action(QMenu *menu, const QString &text, const QKeySequence &key, const QString &iconName,
                             const std::function<void()> &run)
@@ -54,13 +50,9 @@ void MainWindow::makeMenus()
 void MainWindow::makeFileMenu()
 {
     QMenu *file = menuBar()->addMenu(tr("&File"));
-    action(file, tr("&Open…"), QKeySequence::Open, QStringLiteral("open"), [this] {
-        open(QFileDialog::getOpenFileNames(this, tr("Open a model, cluster, plan or trace"), {},
-                                           tr("All supported files (*.onnx *.json *.txt *.yaml *.yml *.xml "
-                                              "*.plan *.pltrace *.toml *.args *.sh *.csv);;All files (*)")));
-    });
-    QMenu *model = file->addMenu(tr("Open &model"));
-    QMenu *cluster = file->addMenu(tr("Open &cluster"));
+    action(file, tr("&Open…"), QKeySequence::Open, QStringLiteral("open"), [this] { askForFiles(); });
+    QMenu *model = m_models = file->addMenu(tr("Open &model"));
+    QMenu *cluster = m_clusters = file->addMenu(tr("Open &cluster"));
     connect(model, &QMenu::aboutToShow, this, [this, model] { openModelMenu(model); });
     connect(cluster, &QMenu::aboutToShow, this, [this, cluster] { openClusterMenu(cluster); });
     m_recent = file->addMenu(tr("Open &recent"));
@@ -122,22 +114,11 @@ void MainWindow::openClusterMenu(QMenu *menu)
 void MainWindow::openRecentMenu()
 {
     m_recent->clear();
-    const QStringList recent = QSettings().value(kRecentKey).toStringList();
+    const QStringList recent = recentFiles();
     for (const QString &name : recent)
         m_recent->addAction(name, this, [this, name] { open({name}); });
     if (recent.isEmpty())
         m_recent->addAction(tr("No recent files"))->setEnabled(false);
-}
-
-void MainWindow::remember(const QString &nameOrPath)
-{
-    QSettings settings;
-    QStringList recent = settings.value(kRecentKey).toStringList();
-    const QFileInfo file(nameOrPath);
-    const QString name = file.exists() ? file.absoluteFilePath() : nameOrPath;
-    recent.removeAll(name);
-    recent.prepend(name);
-    settings.setValue(kRecentKey, recent.mid(0, kRecentLimit));
 }
 
 void MainWindow::makeEditAndPlanMenus()
@@ -184,6 +165,10 @@ void MainWindow::makeEditAndPlanMenus()
                      [this] { askForTraining(); });
     m_stop = action(run, tr("&Stop after this step"), QKeySequence(Qt::SHIFT | Qt::Key_F5), QStringLiteral("stop"),
                     [this] { m_state->stopRun(); });
+    m_resume = action(run, tr("&Resume the run…"), {}, {}, [this] { askToResume(); });
+    m_resume->setStatusTip(tr("Continue the run from its newest checkpoint"));
+    run->addSeparator();
+    action(run, tr("&Open a run…"), {}, {}, [this] { askForRun(); });
 }
 
 void MainWindow::makeViewMenu()
@@ -244,7 +229,6 @@ void MainWindow::makeToolBar()
         else
             bar->addSeparator();
     }
-    connect(m_messages, &MessageBar::shown, this, &MainWindow::placeMessages);
 }
 
 void MainWindow::refreshActions()
@@ -254,6 +238,8 @@ void MainWindow::refreshActions()
         each->setEnabled(hasPlan);
     m_train->setEnabled(hasPlan && !m_state->run().active());
     m_stop->setEnabled(m_state->run().active());
+    const RunData &run = m_state->run();
+    m_resume->setEnabled(hasPlan && !run.active() && hasCheckpoints(run.folder));
 }
 
 // --- saving and exporting
@@ -266,7 +252,7 @@ bool MainWindow::savePlan(bool ask)
                                             path.isEmpty() ? QStringLiteral("plan.json") : path, tr("Plans (*.json)"));
     if (path.isEmpty() || !m_state->savePlan(path))
         return false;
-    remember(path);
+    rememberFile(path);
     refreshTitle();
     m_state->say(MessageLevel::Info, tr("Saved %1").arg(path));
     return true;
@@ -329,19 +315,27 @@ void MainWindow::exportCurrentView()
 
 bool MainWindow::exportView(View *shown, const QString &path)
 {
+    const QSize size = shown->pictureSize();
     if (path.endsWith(QLatin1String(".svg"), Qt::CaseInsensitive)) {
         QSvgGenerator svg;
         svg.setFileName(path);
-        svg.setSize(shown->size());
-        svg.setViewBox(shown->rect());
+        svg.setSize(size);
+        svg.setViewBox(QRect({}, size));
         svg.setTitle(shown->title());
         QPainter painter;
         if (painter.begin(&svg)) {
-            shown->render(&painter);
+            shown->paintPicture(painter);
             return painter.end();
         }
-    } else if (shown->grab().save(path)) {
-        return true;
+    } else {
+        QPixmap picture(size * shown->devicePixelRatioF());
+        picture.setDevicePixelRatio(shown->devicePixelRatioF());
+        picture.fill(theme().window);
+        QPainter painter(&picture);
+        shown->paintPicture(painter);
+        painter.end();
+        if (picture.save(path))
+            return true;
     }
     m_state->say(MessageLevel::Error, tr("%1: cannot be written; choose another folder").arg(path));
     return false;

@@ -11,7 +11,8 @@ namespace planloom::ui {
 
 namespace {
 constexpr int kInfoMilliseconds = 6000;
-}
+constexpr int kPadding = 8; // pixels
+} // namespace
 
 MessageBar::MessageBar(QWidget *parent)
     : QFrame(parent),
@@ -27,7 +28,8 @@ MessageBar::MessageBar(QWidget *parent)
     m_close->setToolTip(tr("Close this message"));
     m_close->setAccessibleName(m_close->toolTip());
     auto *layout = new QHBoxLayout(this);
-    layout->setContentsMargins(10, 4, 6, 4);
+    layout->setContentsMargins(8, 0, 4, 0);
+    setFixedHeight(fontMetrics().height() + kPadding);
     setAutoFillBackground(true);
     layout->addWidget(m_sign);
     layout->addWidget(m_text, 1);

@@ -10,8 +10,8 @@
 
 namespace planloom::ui {
 
-/// One line above the status line, over the views, for errors and refusals, without a dialog. Errors and warnings stay
-/// until closed or replaced, information disappears by itself.
+/// One line in the place of the status line's facts, for errors and refusals, without a dialog. Errors and warnings
+/// stay until closed or replaced, information disappears by itself. Its height never changes.
 class MessageBar final : public QFrame {
     Q_OBJECT
 

@@ -16,8 +16,17 @@
 namespace planloom::ui {
 
 namespace {
+
 constexpr int kLargestBatch = 1'000'000;
+
+/// "Max in flight" for max_in_flight.
+QString nameOfOption(const std::string &key)
+{
+    QString name = qt(key).replace(QLatin1Char('_'), QLatin1Char(' '));
+    return name.left(1).toUpper() + name.mid(1);
 }
+
+} // namespace
 
 PlannerDialog::PlannerDialog(const StudioState &state, QWidget *parent)
     : QDialog(parent),
@@ -41,7 +50,7 @@ PlannerDialog::PlannerDialog(const StudioState &state, QWidget *parent)
     for (const planners::Planner *planner : planners::allPlanners())
         m_planner->addItem(qt(planner->name()));
     m_planner->model()->sort(0); // typing finds the first that begins so: auto before automap
-    m_planner->setCurrentText(QStringLiteral("dapple"));
+    m_planner->setCurrentText(QStringLiteral("auto"));
     m_about->setWordWrap(true);
     m_batch->setRange(1, kLargestBatch);
     m_batch->setToolTip(tr("Samples of one training step, over all devices"));
@@ -124,7 +133,7 @@ void PlannerDialog::showPlanner()
         auto *about = new QLabel(qt(option.about), this);
         about->setWordWrap(true);
         about->setEnabled(false);
-        m_options->addRow(qt(option.key), field);
+        m_options->addRow(nameOfOption(option.key), field);
         m_options->addRow(QString(), about);
         m_fields.emplace_back(option.key, field);
     }

@@ -42,14 +42,18 @@ QString problemOf(const QString &data, const QString &folder)
 
 TrainDialog::TrainDialog(const agent::TrainRequest &last, QWidget *parent)
     : QDialog(parent),
+      m_last(last),
       m_data(new QLineEdit(qt(last.settings.data), this)),
       m_steps(new QSpinBox(this)),
       m_seed(new QSpinBox(this)),
+      m_checkpoints(new QSpinBox(this)),
+      m_restarts(new QSpinBox(this)),
       m_folder(new QLineEdit(qt(last.runDir), this)),
+      m_crowded(new QLabel(this)),
       m_problem(new QLabel(this)),
       m_start(nullptr)
 {
-    setWindowTitle(tr("Train the plan"));
+    setWindowTitle(last.resume ? tr("Resume the run") : tr("Train the plan"));
     setMinimumWidth(560);
     m_data->setPlaceholderText(tr("text, token file, .npy, CSV(.gz) or IDX"));
     m_folder->setPlaceholderText(tr("a new folder"));
@@ -57,6 +61,17 @@ TrainDialog::TrainDialog(const agent::TrainRequest &last, QWidget *parent)
     m_steps->setValue(static_cast<int>(last.settings.steps));
     m_seed->setRange(0, std::numeric_limits<int>::max());
     m_seed->setValue(static_cast<int>(last.settings.seed));
+    m_checkpoints->setRange(0, std::numeric_limits<int>::max());
+    m_checkpoints->setSpecialValueText(tr("none"));
+    m_checkpoints->setSuffix(tr(" steps"));
+    m_checkpoints->setValue(static_cast<int>(last.settings.checkpointEvery));
+    m_checkpoints->setToolTip(tr("A run with checkpoints can be resumed after it has ended"));
+    m_restarts->setRange(0, 1000);
+    m_restarts->setSpecialValueText(tr("none"));
+    m_restarts->setValue(static_cast<int>(last.settings.restarts));
+    m_restarts->setToolTip(tr("How often the run is started again from its newest checkpoint after a worker failed"));
+    m_seed->setEnabled(!last.resume);
+    m_folder->setEnabled(!last.resume);
 
     auto *pick = new QPushButton(tr("&Browse…"), this);
     auto *row = new QHBoxLayout;
@@ -68,6 +83,8 @@ TrainDialog::TrainDialog(const agent::TrainRequest &last, QWidget *parent)
     form->addRow(dataLabel, row);
     form->addRow(tr("&Steps"), m_steps);
     form->addRow(tr("S&eed"), m_seed);
+    form->addRow(tr("&Checkpoint every"), m_checkpoints);
+    form->addRow(tr("Restarts after &failures"), m_restarts);
     form->addRow(tr("&Run folder"), m_folder);
     auto *note = new QLabel(tr("An agent process on this machine runs the training, one worker per device. Timeline "
                                "and Run show its progress."),
@@ -77,10 +94,13 @@ TrainDialog::TrainDialog(const agent::TrainRequest &last, QWidget *parent)
     m_problem->setAccessibleName(tr("Problem"));
     auto *buttons = new QDialogButtonBox(QDialogButtonBox::Ok | QDialogButtonBox::Cancel, this);
     m_start = buttons->button(QDialogButtonBox::Ok);
-    m_start->setText(tr("Train"));
+    m_start->setText(last.resume ? tr("Resume") : tr("Train"));
     auto *layout = new QVBoxLayout(this);
     layout->addLayout(form);
     layout->addWidget(note);
+    m_crowded->setWordWrap(true);
+    m_crowded->hide();
+    layout->addWidget(m_crowded);
     layout->addWidget(m_problem);
     layout->addStretch(1);
     layout->addWidget(buttons);
@@ -92,9 +112,18 @@ TrainDialog::TrainDialog(const agent::TrainRequest &last, QWidget *parent)
     check();
 }
 
+void TrainDialog::setDevices(std::size_t processorDevices, int cores)
+{
+    m_crowded->setText(tr("⚠ %1 devices share the %2 cores of this machine. Steps will take longer than predicted.")
+                           .arg(processorDevices)
+                           .arg(cores));
+    m_crowded->setVisible(processorDevices > static_cast<std::size_t>(cores));
+}
+
 void TrainDialog::check()
 {
-    const QString problem = problemOf(m_data->text().trimmed(), m_folder->text().trimmed());
+    const QString newFolder = m_last.resume ? QString() : m_folder->text().trimmed();
+    const QString problem = problemOf(m_data->text().trimmed(), newFolder);
     m_problem->setText(problem);
     m_start->setEnabled(problem.isEmpty());
 }
@@ -108,7 +137,8 @@ void TrainDialog::browse()
 
 agent::TrainRequest TrainDialog::request() const
 {
-    agent::TrainRequest request;
+    agent::TrainRequest request = m_last;
+    request.planJson.clear();
     const auto absolute = [](const QLineEdit *field) {
         const QString path = field->text().trimmed();
         return path.isEmpty() ? std::string() : QFileInfo(path).absoluteFilePath().toStdString();
@@ -117,6 +147,8 @@ agent::TrainRequest TrainDialog::request() const
     request.settings.data = absolute(m_data);
     request.settings.steps = m_steps->value();
     request.settings.seed = m_seed->value();
+    request.settings.checkpointEvery = m_checkpoints->value();
+    request.settings.restarts = m_restarts->value();
     return request;
 }
 

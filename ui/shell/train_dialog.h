@@ -11,23 +11,29 @@
 
 namespace planloom::ui {
 
-/// Asks for the training data and the number of steps. Starts only with data that can be read and a folder without a
-/// run.
+/// Asks for the training data, the number of steps and checkpoints. Starts only with data that can be read and a folder
+/// without a run. To resume a run (its request has `resume`), its folder and seed are shown and stay.
 class TrainDialog final : public QDialog {
     Q_OBJECT
 
 public:
     explicit TrainDialog(const agent::TrainRequest &last, QWidget *parent = nullptr);
+    /// Says so where the plan's processor devices are more than the machine's @p cores.
+    void setDevices(std::size_t processorDevices, int cores);
     [[nodiscard]] agent::TrainRequest request() const; ///< without a plan
 
 private:
     void browse();
     void check();
 
+    agent::TrainRequest m_last;
     QLineEdit *m_data;
     QSpinBox *m_steps;
     QSpinBox *m_seed;
+    QSpinBox *m_checkpoints;
+    QSpinBox *m_restarts;
     QLineEdit *m_folder;
+    QLabel *m_crowded; ///< why it will be slower than predicted
     QLabel *m_problem; ///< why it cannot start
     QPushButton *m_start;
 };

@@ -15,14 +15,20 @@ namespace planloom::ui {
 /// The plan by which a run or a trace was made, and its prediction. A measurement is compared with this prediction
 /// only, whatever plan is open.
 struct PlanOrigin {
-    std::string fingerprint;                                ///< plan::fingerprint(); empty: not known
-    QString name;                                           ///< for people; empty: not known
+    std::string fingerprint; ///< plan::fingerprint(); empty: not known
+    QString name;            ///< for people; empty: not known
+    QString contents;        ///< of a trace without a plan: "4 devices, 4 stages, 8 micro-batches, 25 steps"
     std::shared_ptr<const simulate::Simulation> simulation; ///< null: not simulated (yet)
     std::shared_ptr<const trace::Index> index;              ///< of its trace
 
+    /// A plan made the trace, and it has not been found.
+    [[nodiscard]] bool lacksPlan() const { return known() && name.isEmpty(); }
     [[nodiscard]] bool known() const { return !fingerprint.empty(); }
     [[nodiscard]] bool sameAs(const std::string &other) const { return known() && fingerprint == other; }
 };
+
+/// What a trace says of the plan that made it, see PlanOrigin::contents. Cost: O(tasks).
+QString contentsOf(const trace::Trace &trace, const trace::Index &index);
 
 /// "gpt-nano on local:4, pipeline, 4 stages, gpipe".
 QString nameOf(const plan::Plan &plan);

@@ -15,9 +15,9 @@ namespace planloom::ui {
 
 /// A training run as the views see it. Changed on the UI thread only.
 struct RunData {
-    enum class Phase { None, Starting, Running, Finished, Stopped, Failed };
+    enum class Phase { None, Starting, Running, Finished, Stopped, Failed, Unfinished };
 
-    Phase phase = Phase::None;
+    Phase phase = Phase::None; ///< Unfinished: opened from a folder without a summary
     QString id;
     QString folder;
     QString error; ///< Failed: the message

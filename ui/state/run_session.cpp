@@ -67,11 +67,25 @@ bool RunSession::start(const ClientFactory &factory, agent::TrainRequest request
     m_data.settings = request.settings;
     m_data.origin = std::move(origin);
     m_data.log << tr("starting");
+    if (request.resume && m_before->folder.toStdString() == request.runDir)
+        m_data.steps = m_before->steps;
     *m_inbox = {};
     m_stopAsked = false;
 
     m_thread = std::jthread([this, factory, request = std::move(request)] { run(factory, request); });
     m_timer.start();
+    Q_EMIT changed();
+    return true;
+}
+
+bool RunSession::show(RunData ended)
+{
+    if (m_data.active())
+        return false;
+    m_data = std::move(ended);
+    m_before.reset();
+    m_trace = {};
+    Q_EMIT tablesChanged();
     Q_EMIT changed();
     return true;
 }

@@ -28,9 +28,12 @@ public:
     explicit RunSession(QObject *parent = nullptr);
     ~RunSession() override;
 
-    /// Refused (false) while a run is active. data() is of the new run at once; trace() stays that of the earlier one
-    /// until the new one reports. A run that ends before gives way to the earlier one again.
+    /// Refused (false) while a run is active. A run that is resumed keeps the steps that data() has of it. data() is of
+    /// the new run at once; trace() stays that of the earlier one until the new one reports. A run that ends before
+    /// gives way to the earlier one again.
     bool start(const ClientFactory &factory, agent::TrainRequest request, PlanOrigin origin);
+    /// A run that has ended, without a trace. Refused (false) while a run is active.
+    bool show(RunData ended);
     /// After the current step; a second call changes nothing.
     void stop();
     [[nodiscard]] const RunData &data() const { return m_data; }

@@ -2,6 +2,7 @@
 #include "ui/state/simulator.h"
 
 #include "engine/compile/compile.h"
+#include "engine/plan/fingerprint.h"
 #include "planners/common/why.h"
 #include "ui/state/freed_elsewhere.h"
 #include "ui/state/memory_curves.h"
@@ -19,12 +20,12 @@ Simulator::Simulator(QObject *parent) : QObject(parent)
 
 Simulator::~Simulator() = default;
 
-void Simulator::request(DocumentPtr document)
+void Simulator::request(DocumentPtr document, bool hashSubject)
 {
     ++m_asked;
     {
         const std::lock_guard lock(m_mutex);
-        m_next = {std::move(document), m_asked};
+        m_next = {std::move(document), m_asked, hashSubject};
     }
     m_wake.notify_one();
 }
@@ -47,7 +48,9 @@ void Simulator::work(const std::stop_token &stop)
                 return;
             request = std::exchange(m_next, {});
         }
-        const Answer made = answer(*request.document);
+        Answer made = answer(*request.document);
+        if (request.hashSubject)
+            made.subjectHash = plan::subjectHash(request.document->subject);
         QMetaObject::invokeMethod(
             this, [this, request, made] { deliver(request.number, request.document, made); }, Qt::QueuedConnection);
     }

@@ -31,6 +31,7 @@ public:
         std::shared_ptr<const trace::Index> index; ///< of the simulation's trace
         std::vector<std::size_t> memoryCurves;     ///< of its devices (memory_curves.h)
         std::shared_ptr<const plan::Why> why;
+        std::string subjectHash; ///< plan::subjectHash(), if it was asked for; also on failure
         QString error;
     };
 
@@ -39,7 +40,7 @@ public:
 
     /// Any thread.
     static Answer answer(const plan::Document &document);
-    void request(DocumentPtr document);
+    void request(DocumentPtr document, bool hashSubject = false);
     void abandon(); ///< no answer to earlier requests
     [[nodiscard]] bool busy() const { return m_answered != m_asked; }
 
@@ -50,6 +51,7 @@ private:
     struct Request {
         DocumentPtr document;
         std::uint64_t number = 0;
+        bool hashSubject = false;
     };
     void work(const std::stop_token &stop);
     void deliver(std::uint64_t number, const DocumentPtr &document, const Answer &answer);

@@ -8,6 +8,7 @@
 #include "planners/registry.h"
 #include "ui/state/file_kind.h"
 #include "ui/state/freed_elsewhere.h"
+#include "ui/state/run_files.h"
 #include "ui/state/studio_state.h"
 
 #include <QDir>
@@ -21,30 +22,64 @@ namespace planloom::ui {
 
 namespace {
 
+struct OpenedPlan {
+    plan::Document document;
+    std::string subjectHash;
+};
+
+/// Not for the UI thread.
+Result<OpenedPlan> readAndHash(const QString &file)
+{
+    auto document = plan::readPlan(file.toStdString());
+    if (!document)
+        return document.error();
+    std::string hash = plan::subjectHash(document->subject);
+    return OpenedPlan{*std::move(document), std::move(hash)};
+}
+
 struct TraceSource {
     PlanOrigin origin;
     std::shared_ptr<const plan::Document> document; ///< null: not found
 };
 
-/// By the trace's own fingerprint, and by the plan that stands beside it in a run's folder. Where the two differ the
-/// file beside it is another plan.
-TraceSource sourceOf(const trace::Trace &trace, const QString &path)
+/// Plan files in the folder of @p path, plan.json first. Cost: the heads of the folder's JSON files.
+QStringList plansBeside(const QString &path)
+{
+    constexpr qsizetype kMost = 16; // files that are read in search of a trace's plan
+    const QDir folder = QFileInfo(path).dir();
+    QStringList names = folder.entryList({QStringLiteral("*.json")}, QDir::Files, QDir::Name).mid(0, 10 * kMost);
+    if (const qsizetype own = names.indexOf(QStringLiteral("plan.json")); own > 0)
+        names.move(own, 0);
+    QStringList plans;
+    for (const QString &name : std::as_const(names)) {
+        if (classifyFile(folder.filePath(name)) == FileKind::Plan && plans.size() < kMost)
+            plans << folder.filePath(name);
+    }
+    return plans;
+}
+
+/// By the trace's own fingerprint, and by the plans that stand beside it. A run's trace without one is of its folder's
+/// plan.json; any other file is the trace's plan only if the fingerprints agree.
+TraceSource sourceOf(const trace::Trace &trace, const trace::Index &index, const QString &path)
 {
     TraceSource source;
     source.origin.fingerprint = trace.plan;
-    const QString beside = QFileInfo(path).dir().filePath(QStringLiteral("plan.json"));
-    if (!QFileInfo::exists(beside))
-        return source;
-    auto document = plan::readPlan(beside.toStdString());
-    if (!document)
-        return source;
-    const std::string fingerprint = plan::fingerprint(*document);
+    source.origin.contents = contentsOf(trace, index);
     const bool ofRun = trace.plan.empty() && QFileInfo(path).fileName() == QLatin1String("trace.pltrace");
-    if (!ofRun && trace.plan != fingerprint)
+    if (trace.plan.empty() && !ofRun)
         return source;
-    source.origin.fingerprint = fingerprint;
-    source.origin.name = nameOf(document->plan);
-    source.document = std::make_shared<const plan::Document>(*std::move(document));
+    for (const QString &file : plansBeside(path)) {
+        auto document = plan::readPlan(file.toStdString());
+        if (!document)
+            continue;
+        const std::string fingerprint = plan::fingerprint(*document);
+        if (trace.plan != fingerprint && !(ofRun && QFileInfo(file).fileName() == QLatin1String("plan.json")))
+            continue;
+        source.origin.fingerprint = fingerprint;
+        source.origin.name = nameOf(document->plan);
+        source.document = std::make_shared<const plan::Document>(*std::move(document));
+        break;
+    }
     return source;
 }
 
@@ -172,10 +207,13 @@ bool StudioState::recoverPlan(const QString &file, const QString &planPath)
 bool StudioState::loadPlan(const QString &file, const std::function<void(plan::Document)> &use)
 {
     return load(tr("Opening %1").arg(file), [this, file, use](Progress &) -> Job::Completion {
-        auto document = plan::readPlan(file.toStdString());
-        if (!document)
-            return [this, error = document.error()] { sayError(error); };
-        return [use, opened = std::move(*document)] { use(opened); };
+        const auto opened = readAndHash(file);
+        if (!opened)
+            return [this, error = opened.error()] { sayError(error); };
+        return [this, use, opened = *opened] {
+            m_fingerprints.add(opened.document.subject, opened.subjectHash);
+            use(opened.document);
+        };
     });
 }
 
@@ -198,8 +236,19 @@ bool StudioState::openRun(const QString &folder)
         return false;
     }
     const QDir files(folder);
-    loadPlan(files.filePath(QStringLiteral("plan.json")),
-             [this](plan::Document opened) { startDocument(std::move(opened), {}); });
+    load(tr("Opening %1").arg(folder), [this, folder, files](Progress &) -> Job::Completion {
+        auto opened = readAndHash(files.filePath(QStringLiteral("plan.json")));
+        if (!opened)
+            return [this, error = opened.error()] { sayError(error); };
+        return [this, opened = std::move(*opened), ended = readRunFiles(folder)]() mutable {
+            m_fingerprints.add(opened.document.subject, opened.subjectHash);
+            startDocument(std::move(opened.document), {});
+            if (!ended)
+                return sayError(ended.error());
+            ended->origin = documentOrigin();
+            m_run.show(*std::move(ended));
+        };
+    });
     const QString trace = files.filePath(QStringLiteral("trace.pltrace"));
     if (QFileInfo::exists(trace))
         return openTrace(trace);
@@ -219,9 +268,9 @@ bool StudioState::openTrace(const QString &path)
             return [this, error = trace.error()] { sayError(error); };
         const auto opened = freedElsewhere(std::move(*trace));
         const auto index = freedElsewhere(trace::Index(opened));
-        const auto source = sourceOf(*opened, path);
-        return [this, opened, index, source] {
-            showTrace(opened, index, source.origin);
+        const auto source = sourceOf(*opened, *index, path);
+        return [this, path, opened, index, source] {
+            showTrace(path, opened, index, source.origin);
             if (source.document && !measuredIsOfDocument())
                 predictOpened(source.document, source.origin.fingerprint);
         };

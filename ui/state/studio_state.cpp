@@ -145,7 +145,7 @@ void StudioState::applyDocument(const DocumentPtr &document)
         Q_EMIT clusterChanged();
     Q_EMIT documentChanged();
     if (m_document) {
-        m_simulator.request(m_document);
+        m_simulator.request(m_document, !m_fingerprints.knows(m_document->subject));
     } else {
         m_simulator.abandon();
         m_simulation.reset();
@@ -170,6 +170,8 @@ void StudioState::dropDocument()
 
 void StudioState::onSimulated(const DocumentPtr &document, const Simulator::Answer &answer)
 {
+    if (!answer.subjectHash.empty())
+        m_fingerprints.add(document->subject, answer.subjectHash);
     if (answer.simulation) {
         m_simulation = answer.simulation;
         m_predictedIndex = answer.index;
@@ -180,6 +182,8 @@ void StudioState::onSimulated(const DocumentPtr &document, const Simulator::Answ
         Q_EMIT simulationChanged();
     } else {
         say(MessageLevel::Error, tr("The plan cannot be simulated: %1").arg(answer.error));
+        if (!answer.subjectHash.empty())
+            Q_EMIT simulationChanged(); // what is measured may be of this plan
     }
     Q_EMIT busyChanged();
 }
@@ -266,6 +270,8 @@ bool StudioState::startRun(agent::TrainRequest request)
         return false;
     }
     request.planJson = plan::toJson(*m_document);
+    if (!m_fingerprints.knows(m_document->subject)) // it is being simulated
+        m_fingerprints.add(m_document->subject, plan::subjectHash(m_document->subject));
     if (m_run.start(m_clientFactory, std::move(request), documentOrigin()))
         return true;
     say(MessageLevel::Warning, tr("A run is active already; stop it first."));
@@ -276,11 +282,18 @@ bool StudioState::runIsOfDocument() const { return m_document && m_run.data().or
 
 bool StudioState::measuredIsOfDocument() const { return m_document && measuredOrigin().sameAs(documentFingerprint()); }
 
-const std::string &StudioState::documentFingerprint() const { return m_fingerprints.of(*m_document); }
+const std::string &StudioState::documentFingerprint() const
+{
+    if (m_fingerprint.first != m_document || m_fingerprint.second.empty())
+        m_fingerprint = {m_document, m_fingerprints.of(*m_document)};
+    return m_fingerprint.second;
+}
 
 PlanOrigin StudioState::documentOrigin() const
 {
-    PlanOrigin origin{documentFingerprint(), nameOf(m_document->plan), nullptr, nullptr};
+    PlanOrigin origin;
+    origin.fingerprint = documentFingerprint();
+    origin.name = nameOf(m_document->plan);
     if (simulationCurrent()) {
         origin.simulation = m_simulation;
         origin.index = m_predictedIndex;
@@ -293,12 +306,17 @@ void StudioState::shareSimulation()
 {
     const PlanOrigin origin = documentOrigin();
     m_run.setPrediction(origin);
-    if (m_openedOrigin.sameAs(origin.fingerprint) && !m_openedOrigin.simulation)
-        m_openedOrigin = origin;
+    if (!m_openedOrigin.sameAs(origin.fingerprint) || m_openedOrigin.simulation)
+        return;
+    const QString contents = m_openedOrigin.contents;
+    m_openedOrigin = origin;
+    m_openedOrigin.contents = contents;
 }
 
-void StudioState::showTrace(const std::shared_ptr<const trace::Trace> &trace, const IndexPtr &index, PlanOrigin origin)
+void StudioState::showTrace(const QString &path, const std::shared_ptr<const trace::Trace> &trace,
+                            const IndexPtr &index, PlanOrigin origin)
 {
+    m_openedPath = path;
     m_openedTrace = trace;
     m_openedIndex = index;
     m_openedOrigin = std::move(origin);

@@ -136,6 +136,7 @@ public:
     [[nodiscard]] const trace::Trace &measured() const { return m_openedTrace ? *m_openedTrace : m_run.trace(); }
     /// Of an opened file; null for a run.
     [[nodiscard]] const IndexPtr &measuredIndex() const { return m_openedIndex; }
+    [[nodiscard]] QString measuredPath() const { return m_openedTrace ? m_openedPath : QString(); }
 
     // --- saving
     [[nodiscard]] QString planPath() const { return m_planPath; }
@@ -169,11 +170,12 @@ private:
     void adoptPlan(Result<planners::PlanReport> report, const plan::Subject &subject, const std::string &planner);
     void onSimulated(const DocumentPtr &document, const Simulator::Answer &answer);
     void clampSelection();
-    [[nodiscard]] const std::string &documentFingerprint() const;
+    [[nodiscard]] const std::string &documentFingerprint() const; ///< empty until a new subject is hashed
     [[nodiscard]] PlanOrigin documentOrigin() const;
     void shareSimulation();
     void predictOpened(const DocumentPtr &document, const std::string &fingerprint);
-    void showTrace(const std::shared_ptr<const trace::Trace> &trace, const IndexPtr &index, PlanOrigin origin);
+    void showTrace(const QString &path, const std::shared_ptr<const trace::Trace> &trace, const IndexPtr &index,
+                   PlanOrigin origin);
     bool load(const QString &title, Job::Work work);
     void join(const std::shared_ptr<const import::Model> &model,
               const std::shared_ptr<const cluster::Cluster> &cluster);
@@ -195,7 +197,9 @@ private:
     std::shared_ptr<const trace::Trace> m_openedTrace;
     IndexPtr m_openedIndex; ///< of m_openedTrace
     PlanOrigin m_openedOrigin;
-    mutable plan::Fingerprints m_fingerprints;
+    plan::Fingerprints m_fingerprints;
+    mutable std::pair<DocumentPtr, std::string> m_fingerprint; ///< of the document
+    QString m_openedPath;
     Selection m_selection;
     QUndoStack m_undo;
     QString m_planPath;

@@ -175,6 +175,8 @@ public:
                        const QWidget *widget) const override
     {
         QProxyStyle::drawPrimitive(element, option, painter, widget);
+        if (element == PE_PanelButtonTool && (option->state & State_On))
+            drawChecked(*option, painter);
         const bool field =
             element == PE_FrameLineEdit || element == PE_IndicatorCheckBox || element == PE_IndicatorItemViewItemCheck;
         if (field && !(option->state & State_HasFocus))
@@ -185,11 +187,19 @@ public:
     {
         QProxyStyle::drawComplexControl(control, option, painter, widget);
         const auto *spin = qstyleoption_cast<const QStyleOptionSpinBox *>(option);
-        if (spin && spin->frame && !(option->state & State_HasFocus))
+        const auto *combo = qstyleoption_cast<const QStyleOptionComboBox *>(option);
+        if (((spin && spin->frame) || (combo && combo->frame)) && !(option->state & State_HasFocus))
             drawEdge(*option, painter);
     }
 
 private:
+    /// A bar below the icon, and an edge: Fusion only darkens the button.
+    static void drawChecked(const QStyleOption &option, QPainter *painter)
+    {
+        drawEdge(option, painter);
+        const QRect inner = option.rect.adjusted(1, 1, -1, -1);
+        painter->fillRect(inner.adjusted(0, inner.height() - 3, 0, 0), theme().accent);
+    }
     static void drawEdge(const QStyleOption &option, QPainter *painter)
     {
         if (!theme().dark)

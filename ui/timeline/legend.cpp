@@ -8,6 +8,7 @@
 #include <QPainter>
 
 #include <algorithm>
+#include <limits>
 
 namespace planloom::ui {
 
@@ -15,11 +16,15 @@ namespace {
 
 constexpr int kSwatch = 18;
 constexpr int kGap = 14;
+constexpr int kMargin = 8;
 
 } // namespace
 
 Legend::Legend(QWidget *parent) : QWidget(parent)
 {
+    QSizePolicy policy(QSizePolicy::Preferred, QSizePolicy::Preferred); // a fixed one does not grow to more lines
+    policy.setHeightForWidth(true);
+    setSizePolicy(policy);
     setAccessibleName(tr("Legend"));
     setKinds(trace::standardKinds());
 }
@@ -45,33 +50,58 @@ void Legend::setKinds(const std::vector<trace::KindInfo> &kinds)
     update();
 }
 
+QStringList Legend::texts() const
+{
+    QStringList all;
+    for (const trace::KindInfo &kind : m_entries)
+        all << qt(kind.legend);
+    return all << tr("bubble");
+}
+
+/// Of each entry, its swatch and text, within @p width.
+std::vector<QRect> Legend::places(int width) const
+{
+    std::vector<QRect> found;
+    QPoint at(kMargin, 0);
+    for (const QString &text : texts()) {
+        const int length = kSwatch + 5 + fontMetrics().horizontalAdvance(text);
+        if (at.x() > kMargin && at.x() + length > width)
+            at = {kMargin, at.y() + lineHeight()};
+        found.emplace_back(at, QSize(length, lineHeight()));
+        at.rx() += length + kGap;
+    }
+    return found;
+}
+
 QSize Legend::sizeHint() const
 {
-    int width = 8;
-    for (const trace::KindInfo &kind : m_entries)
-        width += kSwatch + 5 + fontMetrics().horizontalAdvance(qt(kind.legend)) + kGap;
-    width += kSwatch + 5 + fontMetrics().horizontalAdvance(tr("bubble")) + kGap;
-    return {width, fontMetrics().height() + 8};
+    const std::vector<QRect> line = places(std::numeric_limits<int>::max());
+    return {line.back().right() + kMargin, lineHeight()};
 }
+
+int Legend::heightForWidth(int width) const { return places(width).back().bottom() + 1; }
 
 void Legend::paintEvent(QPaintEvent *)
 {
     QPainter painter(this);
+    paint(painter, width());
+}
+
+void Legend::paint(QPainter &painter, int width) const
+{
     const KindStyles styles;
-    int x = 8;
-    const auto entry = [&](const QBrush &brush, const QColor &outline, const QString &text) {
-        const QRect swatch(x, (height() - 12) / 2, kSwatch, 12);
-        painter.fillRect(swatch, brush);
-        painter.setPen(outline.isValid() ? outline : theme().border);
+    const QStringList all = texts();
+    const std::vector<QRect> where = places(width);
+    for (std::size_t k = 0; k < where.size(); ++k) {
+        const KindStyle *style = k < m_entries.size() ? &styles.of(m_entries[k]) : nullptr;
+        const QRect swatch(where[k].x(), where[k].y() + (lineHeight() - 12) / 2, kSwatch, 12);
+        painter.fillRect(swatch, style ? style->texture : styles.bubble());
+        painter.setPen(style && style->outline.isValid() ? style->outline : theme().border);
         painter.drawRect(swatch.adjusted(0, 0, -1, -1));
         painter.setPen(theme().dimText);
-        const int length = fontMetrics().horizontalAdvance(text);
-        painter.drawText(QRect(swatch.right() + 6, 0, length + 2, height()), Qt::AlignVCenter | Qt::AlignLeft, text);
-        x = swatch.right() + 6 + length + kGap;
-    };
-    for (const trace::KindInfo &kind : m_entries)
-        entry(styles.of(kind).texture, styles.of(kind).outline, qt(kind.legend));
-    entry(styles.bubble(), {}, tr("bubble"));
+        painter.drawText(where[k].adjusted(kSwatch + 5, 0, 2, 0), Qt::AlignVCenter | Qt::AlignLeft,
+                         all[static_cast<qsizetype>(k)]);
+    }
 }
 
 } // namespace planloom::ui

@@ -9,20 +9,28 @@
 
 namespace planloom::ui {
 
-/// The meaning of each hue and texture: an entry per legend text of the kinds, compute first.
+/// The meaning of each hue and texture: an entry per legend text of the kinds, compute first, in as many lines as the
+/// width asks for.
 class Legend final : public QWidget {
     Q_OBJECT
 
 public:
     explicit Legend(QWidget *parent = nullptr);
     void setKinds(const std::vector<trace::KindInfo> &kinds);
+    void paint(QPainter &painter, int width) const;
     [[nodiscard]] QSize sizeHint() const override;
-    [[nodiscard]] QSize minimumSizeHint() const override { return {0, sizeHint().height()}; }
+    [[nodiscard]] QSize minimumSizeHint() const override { return {0, lineHeight()}; }
+    [[nodiscard]] bool hasHeightForWidth() const override { return true; }
+    [[nodiscard]] int heightForWidth(int width) const override;
 
 protected:
     void paintEvent(QPaintEvent *event) override;
 
 private:
+    [[nodiscard]] QStringList texts() const;
+    [[nodiscard]] int lineHeight() const { return fontMetrics().height() + 8; }
+    [[nodiscard]] std::vector<QRect> places(int width) const;
+
     std::vector<trace::KindInfo> m_entries; ///< the first kind of each legend text
 };
 

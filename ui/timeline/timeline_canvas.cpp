@@ -225,6 +225,14 @@ void TimelineCanvas::addMark(const QString &name)
     update();
 }
 
+void TimelineCanvas::setEmptyText(const QString &text)
+{
+    if (text == m_emptyText)
+        return;
+    m_emptyText = text;
+    update();
+}
+
 void TimelineCanvas::removeMark()
 {
     if (m_marks.empty())
@@ -278,17 +286,35 @@ void TimelineCanvas::renderCache()
         m_cache = QPixmap(size() * ratio);
         m_cache.setDevicePixelRatio(ratio);
     }
-    TimelineScene scene;
-    scene.model = m_model;
-    scene.axis = m_axis;
-    scene.scroll = m_scroll;
-    scene.area = rowsArea();
-    scene.selectedTask = m_selection.task;
-    scene.selectedDevice = m_selectedDevice;
-    scene.selectedStage = m_selection.stage.value;
     QPainter painter(&m_cache);
-    m_painter.paint(painter, scene, font());
+    m_painter.paint(painter, scene(), font());
     m_stale = false;
+}
+
+TimelineScene TimelineCanvas::scene() const
+{
+    TimelineScene made;
+    made.model = m_model;
+    made.axis = m_axis;
+    made.scroll = m_scroll;
+    made.area = rowsArea();
+    made.selectedTask = m_selection.task;
+    made.selectedDevice = m_selectedDevice;
+    made.selectedStage = m_selection.stage.value;
+    return made;
+}
+
+QSize TimelineCanvas::wholeSize() const
+{
+    return {width(), std::min(TimelinePainter::kRuler + m_model->contentHeight(), kMostPixels)};
+}
+
+void TimelineCanvas::paintWhole(QPainter &painter)
+{
+    TimelineScene whole = scene();
+    whole.scroll = 0;
+    whole.area.setHeight(wholeSize().height() - TimelinePainter::kRuler);
+    m_painter.paint(painter, whole, font());
 }
 
 void TimelineCanvas::paintEvent(QPaintEvent *)
@@ -296,14 +322,14 @@ void TimelineCanvas::paintEvent(QPaintEvent *)
     if (m_stale || m_cache.isNull())
         renderCache();
     QPainter painter(this);
-    painter.drawPixmap(0, 0, m_cache);
     if (m_model->empty()) {
+        painter.fillRect(rect(), theme().base);
         painter.setPen(theme().dimText);
-        painter.drawText(rowsArea(), Qt::AlignCenter,
-                         tr("No timeline yet.\nFind or open a plan to see its predicted timeline; train it to see the "
-                            "measured one."));
+        painter.drawText(rect(), Qt::AlignCenter, m_emptyText);
+    } else {
+        painter.drawPixmap(0, 0, m_cache);
+        paintOverlay(painter);
     }
-    paintOverlay(painter);
     if (hasFocus()) {
         painter.setPen(QPen(theme().accent, 2));
         painter.setBrush(Qt::NoBrush);

@@ -31,6 +31,7 @@ public:
 
     /// The model's contents changed; @p keepView: shows the same stretch of time as before.
     void modelChanged(bool keepView);
+    void setEmptyText(const QString &text); ///< in the place of rows, while there are none
     void setSelection(const Selection &selection, const std::string &device);
     [[nodiscard]] const TimeAxis &axis() const { return m_axis; }
     [[nodiscard]] int scroll() const { return m_scroll; }
@@ -41,6 +42,10 @@ public:
     void setFollow(bool follow);
     [[nodiscard]] const std::vector<Mark> &marks() const { return m_marks; }
     [[nodiscard]] const TimelinePainter &painter() const { return m_painter; }
+    /// All rows over the stretch of time in view, with ruler and labels; rows beyond kMostPixels are left out.
+    [[nodiscard]] QSize wholeSize() const;
+    void paintWhole(QPainter &painter);
+    static constexpr int kMostPixels = 16'000;
     /// Where slice @p slice is drawn, in widget coordinates; empty if its row is hidden.
     [[nodiscard]] QRect boxOf(const TimelineModel::Slice &slice) const;
     /// Text of the tooltip of @p slice.
@@ -89,6 +94,7 @@ private:
     };
 
     [[nodiscard]] QRect rowsArea() const;
+    [[nodiscard]] TimelineScene scene() const;
     [[nodiscard]] std::optional<TimelineModel::Slice> sliceAt(const QPoint &at) const;
     [[nodiscard]] double timeAt(int x) const;
     void userMoved();
@@ -125,6 +131,7 @@ private:
     std::optional<TimeRange> m_range;
     std::optional<RangeTotals> m_totals;
     std::vector<Mark> m_marks;
+    QString m_emptyText;
     std::vector<TimeAxis> m_history;
     Drag m_drag = Drag::None;
     QPoint m_press;

@@ -124,7 +124,7 @@ void TimelinePainter::paintBar(QPainter &painter, const TimelineScene &scene, co
         && (task.microBatch >= 0 || box.width() >= kIdWidth)) {
         ++m_labels;
         const QRect visible = box & scene.area;
-        const QString text = box.width() >= kIdWidth ? qt(task.id) : QString::number(task.microBatch);
+        const QString text = task.microBatch >= 0 ? QString::number(task.microBatch) : qt(task.id);
         painter.setPen(style.text);
         painter.drawText(visible, Qt::AlignCenter, text);
     }

@@ -7,6 +7,8 @@
 #include <QEvent>
 #include <QGridLayout>
 #include <QGuiApplication>
+#include <QHBoxLayout>
+#include <QPainter>
 #include <QShortcut>
 #include <QVBoxLayout>
 
@@ -32,7 +34,9 @@ TimelineView::TimelineView(StudioState *state, QWidget *parent)
       m_whose(new QComboBox(this)),
       m_search(new QLineEdit(this)),
       m_footer(new QLabel(this)),
+      m_openPlan(new QPushButton(tr("Open its &plan…"), this)),
       m_legend(new Legend(this)),
+      m_picture(new QWidget(this)),
       m_vertical(new QScrollBar(Qt::Vertical, this)),
       m_horizontal(new QScrollBar(Qt::Horizontal, this)),
       m_pages(new QStackedWidget(this)),
@@ -92,8 +96,8 @@ void TimelineView::makeToolBar()
     m_bar->addAction(communication);
     m_asTable = command(tr("Show as a table"), QStringLiteral("table"), tr("The slices in view as a table"), [] {});
     m_asTable->setCheckable(true);
-    connect(m_asTable, &QAction::toggled, this, [this](bool on) {
-        m_pages->setCurrentIndex(on ? 1 : 0);
+    connect(m_asTable, &QAction::toggled, this, [this] {
+        refreshPage();
         refreshTable();
     });
     m_bar->addAction(m_asTable);
@@ -117,14 +121,13 @@ void TimelineView::makeToolBar()
 
 void TimelineView::makeBody()
 {
-    auto *picture = new QWidget(this);
-    auto *grid = new QGridLayout(picture);
+    auto *grid = new QGridLayout(m_picture);
     grid->setContentsMargins(0, 0, 0, 0);
     grid->setSpacing(0);
     grid->addWidget(m_canvas, 0, 0);
     grid->addWidget(m_vertical, 0, 1);
     grid->addWidget(m_horizontal, 1, 0);
-    m_pages->addWidget(picture);
+    m_pages->addWidget(m_picture);
     m_pages->addWidget(m_table);
     m_table->setAccessibleName(tr("Slices in view"));
     m_footer->setTextInteractionFlags(Qt::TextSelectableByMouse);
@@ -136,7 +139,13 @@ void TimelineView::makeBody()
     layout->addWidget(m_bar);
     layout->addWidget(m_pages, 1);
     layout->addWidget(m_legend);
-    layout->addWidget(m_footer);
+    auto *bottom = new QHBoxLayout;
+    bottom->addWidget(m_footer, 1);
+    bottom->addWidget(m_openPlan);
+    bottom->setContentsMargins(0, 0, 6, 4);
+    m_openPlan->setToolTip(tr("Open the plan that made this trace, to compare them"));
+    connect(m_openPlan, &QPushButton::clicked, this, &TimelineView::planOfTraceAsked);
+    layout->addLayout(bottom);
 
     connect(m_canvas, &TimelineCanvas::viewChanged, this, [this] {
         m_follow->setChecked(m_canvas->follows());
@@ -263,10 +272,58 @@ void TimelineView::refreshStepBox()
 {
     const QSignalBlocker quiet(m_stepBox);
     m_stepBox->setRange(0, std::max(m_model.steps() - 1, 0));
-    m_stepBox->setSuffix(tr(" of %1").arg(m_model.steps()));
+    m_stepBox->setSuffix(tr(" (0–%1)").arg(m_stepBox->maximum())); // counted from 0, as the log and the commands do
     m_stepBox->setValue(std::max(m_model.anchorStep(), 0));
-    m_stepBoxAction->setVisible(m_model.steps() > 0);
+    m_stepBoxAction->setVisible(m_model.steps() > 1); // of one there is nothing to choose
     m_follow->setEnabled(m_model.hasMeasured());
+}
+
+void TimelineView::setStartPage(QWidget *page)
+{
+    m_startPage = page;
+    m_pages->addWidget(page);
+    refreshPage();
+}
+
+/// All rows, the legend and the facts below.
+QSize TimelineView::pictureSize() const
+{
+    if (m_pages->currentWidget() != m_picture)
+        return View::pictureSize();
+    const QSize rows = m_canvas->wholeSize();
+    return {rows.width(), rows.height() + m_legend->heightForWidth(rows.width()) + m_footer->height()};
+}
+
+void TimelineView::paintPicture(QPainter &painter)
+{
+    if (m_pages->currentWidget() != m_picture)
+        return View::paintPicture(painter);
+    painter.fillRect(QRect({}, pictureSize()), theme().window);
+    const QSize rows = m_canvas->wholeSize();
+    painter.save();
+    m_canvas->paintWhole(painter);
+    painter.restore();
+    const int legend = m_legend->heightForWidth(rows.width());
+    painter.save();
+    painter.translate(0, rows.height());
+    m_legend->paint(painter, rows.width());
+    painter.restore();
+    painter.setPen(theme().text);
+    painter.drawText(QRect(8, rows.height() + legend, rows.width() - 16, m_footer->height()),
+                     Qt::AlignLeft | Qt::AlignVCenter | Qt::TextWordWrap, m_footer->text());
+}
+
+void TimelineView::refreshPage()
+{
+    const bool nothing = !state()->document() && state()->measured().ranks.empty();
+    m_canvas->setEmptyText(nothing ? tr("No timeline yet.\nFind or open a plan to see its predicted timeline; train it "
+                                        "to see the measured one.")
+                                   : tr("Simulating…"));
+    QWidget *content = m_asTable->isChecked() ? static_cast<QWidget *>(m_table) : m_picture;
+    const bool starts = nothing && m_startPage;
+    m_pages->setCurrentWidget(starts ? m_startPage : content);
+    m_legend->setVisible(!starts);
+    m_bar->setEnabled(!starts);
 }
 
 void TimelineView::setStep(int step)
@@ -314,6 +371,9 @@ void TimelineView::refreshFooter()
         facts << origin;
     m_footer->setText(facts.join(QStringLiteral("   ·   ")));
     m_footer->setVisible(!facts.isEmpty());
+    refreshPage();
+    const bool ofOther = !state()->measured().ranks.empty() && !state()->measuredIsOfDocument();
+    m_openPlan->setVisible(ofOther && state()->measuredOrigin().lacksPlan());
 }
 
 void TimelineView::addMeasuredFacts(QStringList &facts) const
@@ -334,11 +394,11 @@ QString TimelineView::originText() const
         return {};
     const PlanOrigin &origin = state()->measuredOrigin();
     const QString clock = tr(m_model.clockName(true));
-    if (origin.name.isEmpty())
-        return m_model.hasMeasured() ? tr("%1: plan not known, not compared").arg(clock)
-                                     : tr("%1 trace not shown: plan not known").arg(clock);
-    return m_model.hasMeasured() ? tr("%1 plan: %2").arg(clock, origin.name)
-                                 : tr("%1 trace not shown: it is of %2").arg(clock, origin.name);
+    const QString shown = m_model.hasMeasured() ? tr("%1 trace of %2") : tr("%1 trace of %2, not shown");
+    if (!origin.name.isEmpty())
+        return shown.arg(clock, origin.name);
+    const QString known = origin.lacksPlan() ? tr("open its plan to compare") : tr("it does not say of which plan");
+    return shown.arg(clock, origin.contents) + QStringLiteral("; ") + known;
 }
 
 void TimelineView::refreshTable()

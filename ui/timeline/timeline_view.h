@@ -5,6 +5,7 @@
 #include <QComboBox>
 #include <QLabel>
 #include <QLineEdit>
+#include <QPushButton>
 #include <QScrollBar>
 #include <QSpinBox>
 #include <QStackedWidget>
@@ -28,13 +29,21 @@ public:
     explicit TimelineView(StudioState *state, QWidget *parent = nullptr);
     [[nodiscard]] QString title() const override { return tr("Timeline"); }
     [[nodiscard]] QList<QAction *> commands() const override { return m_commands; }
-    [[nodiscard]] QWidget *focusTarget() override { return m_canvas; }
+    [[nodiscard]] QWidget *focusTarget() override
+    {
+        return m_startPage && m_pages->currentWidget() == m_startPage ? m_startPage : m_canvas;
+    }
+    [[nodiscard]] QSize pictureSize() const override;
+    void paintPicture(QPainter &painter) override;
+    /// Shown while there is neither a plan nor a measurement. The view owns it from now on.
+    void setStartPage(QWidget *page);
     [[nodiscard]] QString footerText() const { return m_footer->text(); }
     [[nodiscard]] TimelineCanvas *canvas() { return m_canvas; }
     [[nodiscard]] TimelineModel &model() { return m_model; }
 
 Q_SIGNALS:
     void helpAsked();
+    void planOfTraceAsked(); ///< open the plan that made the measured trace
 
 protected:
     void changeEvent(QEvent *event) override;
@@ -61,6 +70,7 @@ private:
     void refreshScrollBars();
     void refreshFooter();
     void refreshTable();
+    void refreshPage();
     void search(int by);
     void showFound();
     [[nodiscard]] std::string deviceName(DeviceId id) const;
@@ -76,11 +86,14 @@ private:
     QAction *m_asTable = nullptr;
     QLineEdit *m_search;
     QLabel *m_footer;
+    QPushButton *m_openPlan; ///< of a trace whose plan has not been found
     Legend *m_legend;
+    QWidget *m_picture; ///< canvas and scroll bars
     QScrollBar *m_vertical;
     QScrollBar *m_horizontal;
     QStackedWidget *m_pages;
     DataTable *m_table;
+    QWidget *m_startPage = nullptr;
     QList<QAction *> m_commands;
     std::shared_ptr<const simulate::Simulation> m_shown; ///< the prediction
     std::vector<TimelineModel::Slice> m_tableSlices;     ///< by row of the table

@@ -3,6 +3,7 @@
 
 #include <QAction>
 #include <QList>
+#include <QPainter>
 #include <QString>
 #include <QWidget>
 
@@ -23,6 +24,10 @@ public:
     [[nodiscard]] virtual QList<QAction *> commands() const { return {}; }
     /// The widget that gets the keyboard focus when the user jumps to the view.
     [[nodiscard]] virtual QWidget *focusTarget() { return this; }
+    /// Size of a picture of all that the view holds; by default of the view as it is seen.
+    [[nodiscard]] virtual QSize pictureSize() const { return size(); }
+    /// Paints that picture.
+    virtual void paintPicture(QPainter &painter) { render(&painter); }
 
 protected:
     [[nodiscard]] StudioState *state() const { return m_state; }

@@ -35,6 +35,9 @@ double scaleOf(std::string_view unit, std::string_view ending, double base)
     return unit.ends_with(ending) ? prefix(unit.substr(0, unit.size() - ending.size())) * base : 0;
 }
 
+/// With the letter u, the micro sign or the Greek letter mu.
+bool isMicroseconds(std::string_view unit) { return unit == "us" || unit == "\u00b5s" || unit == "\u03bcs"; }
+
 /// One @p unit in the base unit; 0 if it is unknown.
 double scale(std::string_view unit, QuantityKind kind)
 {
@@ -56,7 +59,7 @@ double scale(std::string_view unit, QuantityKind kind)
         first("FLOPS", 1);
         break;
     case QuantityKind::Seconds:
-        found = unit == "s" ? 1 : unit == "ms" ? 1e-3 : unit == "us" ? 1e-6 : unit == "ns" ? 1e-9 : 0;
+        found = unit == "s" ? 1 : unit == "ms" ? 1e-3 : isMicroseconds(unit) ? 1e-6 : unit == "ns" ? 1e-9 : 0;
         break;
     }
     return found;

@@ -110,6 +110,7 @@ private Q_SLOTS:
         QTest::newRow("0 s") << text(Seconds(0)) << "0 s";
         QTest::newRow("ns") << text(Seconds(2.5e-8)) << "25 ns";
         QTest::newRow("ms") << text(Seconds(0.0123)) << "12.3 ms";
+        QTest::newRow("microseconds") << text(Seconds(5e-6)) << "5 µs";
         QTest::newRow("s") << text(Seconds(12.3456)) << "12.3 s";
         QTest::newRow("negative") << text(Seconds(-0.5)) << "-500 ms";
         QTest::newRow("GFLOP") << text(Flops(4.12e9)) << "4.12 GFLOP";

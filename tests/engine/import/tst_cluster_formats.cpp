@@ -134,6 +134,8 @@ private slots:
         row("16 GiB", QuantityKind::Bytes, 17179869184.0);
         row("16GB", QuantityKind::Bytes, 16e9);
         row("5 us", QuantityKind::Seconds, 5e-6);
+        row("5 \u00b5s", QuantityKind::Seconds, 5e-6); // as figures are shown
+        row("5 \u03bcs", QuantityKind::Seconds, 5e-6);
         row("0", QuantityKind::Seconds, 0);
         row("15.7 TFLOP/s", QuantityKind::FlopsPerSecond, 15.7e12);
         row("25 GB", QuantityKind::BytesPerSecond, -1);

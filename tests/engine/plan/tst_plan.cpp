@@ -242,7 +242,13 @@ private slots:
         row("end", "layer 5 (h/5) is in no stage; end stage 1 (\"back\") at layer 6",
             [](Plan &p) { p.stages[1].lastLayer = 5; });
         row("too far", "ends at layer 9, but the model has only 6 layers", [](Plan &p) { p.stages[1].lastLayer = 9; });
-        row("empty stage", "stage 0 (\"front\") has no layers (0..0)", [](Plan &p) { p.stages[0].lastLayer = 0; });
+        row("empty stage",
+            "stage 0 (\"front\") needs at least one layer; give it one of a neighbour's or remove the stage",
+            [](Plan &p) { p.stages[0].lastLayer = 0; });
+        row("the name by default", "stage 1 needs at least one layer", [](Plan &p) {
+            p.stages[1].name = "stage1";
+            p.stages[1].lastLayer = p.stages[1].firstLayer;
+        });
         row("no device", "stage 1 (\"back\") has no devices", [](Plan &p) { p.stages[1].devices.clear(); });
         row("unknown device", "device 99 does not exist; cluster dapple-a has 16 devices, n0:g0 to n1:g7",
             [](Plan &p) { p.stages[1].devices[0] = DeviceId(99); });
@@ -409,6 +415,25 @@ private slots:
         const auto read = documentFromJson(toJson(document)); // as the agent gets it
         QVERIFY(read.ok());
         QCOMPARE(fingerprint(*read), own);
+    }
+
+    /// The graph is written where the hash is made, not where a fingerprint is asked for.
+    void fingerprintsOfHashedSubjects()
+    {
+        Document document{good(), subject()};
+        Fingerprints known;
+        QVERIFY(known.of(document).empty());
+        known.add(document.subject, subjectHash(document.subject));
+        QCOMPARE(known.of(document), fingerprint(document));
+        document.plan.microBatches = 8;
+        QCOMPARE(known.of(document), fingerprint(document));
+        const Subject first = document.subject;
+        for (int other = 0; other < 20; ++other) { // the oldest is forgotten
+            document.subject.cluster = std::make_shared<const cluster::Cluster>(*cluster::preset("dapple-b"));
+            known.add(document.subject, "hash");
+        }
+        QVERIFY(known.knows(document.subject));
+        QVERIFY(!known.knows(first));
     }
 
     void fileRoundTrip()
