@@ -14,6 +14,22 @@ namespace {
 
 constexpr std::size_t kSubjects = 8; // an undo or two back to a cluster before its edits
 
+/// Whether stages on devices of their own compute in an order that follows from their warm-up depths. Every kind has a
+/// case: one that were taken for such an order would share the fingerprint of another.
+bool isByDepth(ScheduleKind kind)
+{
+    switch (kind) {
+    case ScheduleKind::GPipe:
+    case ScheduleKind::OneF1B:
+    case ScheduleKind::DappleA:
+    case ScheduleKind::DappleB:
+    case ScheduleKind::Interleaved1F1B: return true;
+    case ScheduleKind::ZeroBubbleH1:
+    case ScheduleKind::Custom: return false;
+    }
+    return false;
+}
+
 /// The order of passes, whatever it is called.
 std::string scheduleKey(const Plan &plan)
 {
@@ -29,7 +45,7 @@ std::string scheduleKey(const Plan &plan)
     }
     const auto groups = stageGroups(plan);
     const bool shared = std::any_of(groups.begin(), groups.end(), [](const auto &group) { return group.size() > 1; });
-    const bool byDepth = !shared && schedule.kind != ScheduleKind::ZeroBubbleH1; // the kind only decides the depths
+    const bool byDepth = !shared && isByDepth(schedule.kind);
     return fmt::format("{} w{}", byDepth ? "1f1b" : name(schedule.kind), fmt::join(warmupDepths(plan), ","));
 }
 
