@@ -67,6 +67,25 @@ Status estimateAveraging(PlanReport &report, const Problem &problem)
     return {};
 }
 
+/// What the settings cost or risk.
+void warn(PlanReport &report)
+{
+    const plan::DelayedAveraging &averaging = report.plan.exchange.averaging;
+    constexpr double kMuch = 0.7;
+    if (averaging.effectiveShare() < kMuch)
+        report.notes.push_back(fmt::format("merge=convex with this delay keeps {:.0f} % of the steps' progress; "
+                                           "merge=corrected keeps all of it",
+                                           100 * averaging.effectiveShare()));
+    if (averaging.merge == plan::Merge::Corrected && averaging.delay % 2 == 1)
+        report.notes.push_back(
+            "merge=corrected with an odd delay becomes unstable at lower learning rates than SGD does; "
+            "an even delay does not");
+    constexpr double kAll = 0.99;
+    if (const double hidden = report.plan.estimate.at("averaging_hidden_share"); hidden < kAll)
+        report.notes.push_back(
+            fmt::format("{:.0f} % of the average is hidden; delay=auto finds the delay that hides all", 100 * hidden));
+}
+
 /// Alternatives with the exchange of the chosen plan, fastest first.
 std::vector<Candidate> withSameExchange(std::vector<Candidate> candidates, const plan::Exchange &exchange,
                                         const Problem &problem)
@@ -124,9 +143,12 @@ Result<PlanReport> withExchange(PlanReport report, const Problem &problem, const
             fmt::format("the plan {} fits without exchange {}, not with the snapshots that it averages; plan with "
                         "merge=convex, which needs half of them, or on larger devices",
                         plan::notation(changed->plan), plan::name(request.exchange.policy)));
-    if (changed->plan.exchange.averages())
+    changed->notes = std::move(report.notes);
+    if (changed->plan.exchange.averages()) {
         if (Status estimated = estimateAveraging(*changed, problem); !estimated)
             return estimated.error();
+        warn(*changed);
+    }
     changed->complete = report.complete;
     changed->alternatives = withSameExchange(std::move(report.alternatives), changed->plan.exchange, problem);
     changed->pareto = withSameExchange(std::move(report.pareto), changed->plan.exchange, problem);

@@ -93,6 +93,21 @@ private slots:
         QVERIFY(std::abs(hidden("dasgd,local_steps=8,delay=3") - 3 * one) < 0.02);
     }
 
+    void notesSayWhatItCosts()
+    {
+        const planners::Problem problem = vgg19(1.25e9);
+        const auto notes = [&](const char *text) {
+            std::string all;
+            for (const std::string &note : withExchange(problem, text).notes)
+                all += note + "\n";
+            return QString::fromStdString(all);
+        };
+        QVERIFY(notes("dasgd,local_steps=8,delay=6").isEmpty());
+        QVERIFY(notes("dasgd,local_steps=8,delay=6,merge=convex").contains("keeps 44 % of the steps' progress"));
+        QVERIFY(notes("dasgd,local_steps=8,delay=7").contains("an odd delay"));
+        QVERIFY(notes("dasgd,local_steps=8,delay=2").contains("% of the average is hidden"));
+    }
+
     void allReduceIsThePlannersOwn()
     {
         const planners::Problem problem = vgg19(1.25e9);
