@@ -206,7 +206,9 @@ void Demo::pictures()
     for (QDockWidget *dock : m_window->docks()) {
         dock->raise();
         QCoreApplication::processEvents(QEventLoop::ExcludeUserInputEvents);
-        picture(dock->widget(), dock->objectName().toLower());
+        const QString name = dock->objectName().toLower() + QStringLiteral(".png");
+        if (!m_window->exportView(m_window->view(dock->objectName()), QDir(m_options.folder).filePath(name)))
+            return fail(m_lastError);
     }
     m_window->docks().front()->raise();
     QCoreApplication::processEvents(QEventLoop::ExcludeUserInputEvents);
