@@ -20,11 +20,19 @@ using plan::Merge;
 
 namespace {
 
-/// Two replicas of one parameter w, in one thread: f_i(w) = a_i / 2 (w - c_i)^2 with a = (1, 3) and c = (2, -1), plain
-/// SGD at a rate of 0.1 from w = 0. The sum over the replicas is made here.
+/// Losses a / 2 (w - c)^2, one per replica, and SGD at rate r.
+struct Curves {
+    std::array<double, 2> kept = {0.9, 0.7}; ///< 1 - r a
+    std::array<double, 2> centre = {2, -1};  ///< c
+};
+
+/// Two replicas of one parameter w, in one thread, from w = 0. The sum over the replicas is made here.
 class Quadratics {
 public:
-    explicit Quadratics(const DelayedAveraging &averaging) : m_averaging(averaging), m_group(2)
+    explicit Quadratics(const DelayedAveraging &averaging, const Curves &curves = {})
+        : m_averaging(averaging),
+          m_curves(curves),
+          m_group(2)
     {
         constexpr std::int64_t kTensor = 128;
         const TeamId team(0);
@@ -77,19 +85,22 @@ public:
     /// Step @p k, from 1: update, merge, snapshot.
     void step(std::int64_t k)
     {
-        constexpr double kRate = 0.1, kCurvature[] = {1, 3}, kCentre[] = {2, -1};
         for (std::size_t r = 0; r < 2; ++r)
-            *at(r, 0) -= static_cast<float>(kRate * kCurvature[r] * (static_cast<double>(*at(r, 0)) - kCentre[r]));
+            *at(r, 0) -= static_cast<float>((1 - m_curves.kept[r]) * (weight(r) - m_curves.centre[r]));
         if (m_averaging.delay > 0)
             merge(k - m_averaging.delay);
-        if (k % m_averaging.localSteps == 0) {
-            for (std::size_t r = 0; r < 2; ++r)
-                m_rules[r].takeSnapshot({BucketId(0)});
-            const float sum = *at(0, 2) + *at(1, 2);
-            *at(0, 2) = *at(1, 2) = sum;
-        }
+        if (k % m_averaging.localSteps == 0)
+            average();
         if (m_averaging.delay == 0)
             merge(k);
+    }
+    /// Steps follow a snapshot of these.
+    void beginRound(double first, double second)
+    {
+        *at(0, 0) = static_cast<float>(first);
+        *at(1, 0) = static_cast<float>(second);
+        average();
+        m_firstAverage = 0;
     }
     [[nodiscard]] double weight(std::size_t replica) { return static_cast<double>(*at(replica, 0)); }
 
@@ -98,14 +109,22 @@ private:
     {
         return reinterpret_cast<float *>(m_parts[replica]->arena.use(tensor * 128, 4));
     }
+    void average()
+    {
+        for (std::size_t r = 0; r < 2; ++r)
+            m_rules[r].takeSnapshot({BucketId(0)});
+        *at(0, 2) = *at(1, 2) = *at(0, 2) + *at(1, 2);
+    }
     /// What was averaged behind step @p taken.
     void merge(std::int64_t taken)
     {
-        for (std::size_t r = 0; r < 2 && taken > 0 && taken % m_averaging.localSteps == 0; ++r)
+        for (std::size_t r = 0; r < 2 && taken >= m_firstAverage && taken % m_averaging.localSteps == 0; ++r)
             m_rules[r].merge(*m_program.tasks[r].as<program::Merge>());
     }
 
     DelayedAveraging m_averaging;
+    Curves m_curves;
+    std::int64_t m_firstAverage = 1; ///< step from which on there are averages
     program::Program m_program;
     comm::LocalGroup m_group;
     std::array<std::unique_ptr<comm::Communicator>, 2> m_ends;
@@ -124,6 +143,10 @@ private slots:
     void initTestCase();
     void quadratics_data();
     void quadratics();
+    void delayBiasesReplicasThatSeeOtherData_data();
+    void delayBiasesReplicasThatSeeOtherData();
+    void roundsMultiplyMeanAndDeviation_data();
+    void roundsMultiplyMeanAndDeviation();
     void everyStepIsSynchronousSgd_data();
     void everyStepIsSynchronousSgd();
     void layoutsAgree_data();
@@ -221,6 +244,81 @@ void TestAveraging::quadratics()
     QVERIFY2(std::abs(quadratics.weight(0) - first) < 1e-6, qPrintable(QString::number(quadratics.weight(0), 'g', 10)));
     QVERIFY2(std::abs(quadratics.weight(1) - second) < 1e-6,
              qPrintable(QString::number(quadratics.weight(1), 'g', 10)));
+}
+
+void TestAveraging::delayBiasesReplicasThatSeeOtherData_data()
+{
+    QTest::addColumn<int>("localSteps");
+    QTest::addColumn<int>("delay");
+    QTest::addColumn<double>("localWeight");
+    QTest::addColumn<bool>("corrected");
+    QTest::addColumn<double>("mean");
+    const auto row = [](int localSteps, int delay, double weight, bool corrected, double mean) {
+        QTest::addRow("%d local steps, delay %d, %g, %s", localSteps, delay, weight, corrected ? "corrected" : "convex")
+            << localSteps << delay << weight << corrected << mean;
+    };
+    row(1, 0, 0, true, -0.25);
+    row(4, 0, 0, true, -0.09188623);
+    row(1, 1, 0.25, false, -0.21428571);
+    row(4, 1, 0.25, false, -0.03915958);
+    row(4, 4, 0.25, false, -0.01120026);
+    row(1, 1, 0.25, true, -0.125);
+    row(4, 1, 0.25, true, 0.02270439);
+    row(4, 4, 0.25, true, 0.13717906);
+    row(16, 16, 0.25, true, 0.37238256);
+}
+
+/// The mean over a round in the long run; the mean loss has its least value at -0.25.
+void TestAveraging::delayBiasesReplicasThatSeeOtherData()
+{
+    QFETCH(int, localSteps);
+    QFETCH(int, delay);
+    QFETCH(double, localWeight);
+    QFETCH(bool, corrected);
+    QFETCH(double, mean);
+    Quadratics quadratics({localSteps, delay, localWeight, corrected ? Merge::Corrected : Merge::Convex, 0});
+    constexpr int kLong = 1600;
+    double sum = 0;
+    for (int k = 1; k <= kLong; ++k) {
+        quadratics.step(k);
+        if (k > kLong - localSteps)
+            sum += (quadratics.weight(0) + quadratics.weight(1)) / 2;
+    }
+    QVERIFY2(std::abs(sum / localSteps - mean) < 1e-6, qPrintable(QString::number(sum / localSteps, 'g', 10)));
+}
+
+void TestAveraging::roundsMultiplyMeanAndDeviation_data()
+{
+    QTest::addColumn<double>("kept");
+    QTest::addColumn<int>("delay");
+    QTest::addColumn<bool>("corrected");
+    QTest::addColumn<double>("mean");
+    QTest::addColumn<double>("deviation");
+    QTest::newRow("convex, delay 2") << 0.9 << 2 << false << 0.771525 << 0.164025;
+    QTest::newRow("corrected, delay 2") << 0.9 << 2 << true << 0.6561 << 0.0486;
+    QTest::newRow("convex, delay 4") << 0.9 << 4 << false << 0.914025 << 0.164025;
+    QTest::newRow("corrected, delay 4") << 0.9 << 4 << true << 0.6561 << -0.0939;
+    QTest::newRow("convex, odd delay, high rate") << -0.95 << 1 << false << -0.43940469 << 0.20362656;
+    QTest::newRow("corrected, odd delay, high rate") << -0.95 << 1 << true << 0.81450625 << 1.4575375; // diverges
+}
+
+/// A round of 4 steps on one curve, by what it multiplies the replicas' mean and their distance from it.
+void TestAveraging::roundsMultiplyMeanAndDeviation()
+{
+    QFETCH(double, kept);
+    QFETCH(int, delay);
+    QFETCH(bool, corrected);
+    QFETCH(double, mean);
+    QFETCH(double, deviation);
+    constexpr int kRound = 4;
+    Quadratics quadratics({kRound, delay, 0.25, corrected ? Merge::Corrected : Merge::Convex, 0},
+                          {{kept, kept}, {0, 0}});
+    quadratics.beginRound(1.5, 0.5);
+    for (int k = 1; k <= kRound; ++k)
+        quadratics.step(k);
+    const double first = quadratics.weight(0), second = quadratics.weight(1);
+    QVERIFY2(std::abs((first + second) / 2 - mean) < 1e-6, qPrintable(QString::number((first + second) / 2, 'g', 10)));
+    QVERIFY2(std::abs(first - second - deviation) < 1e-6, qPrintable(QString::number(first - second, 'g', 10)));
 }
 
 void TestAveraging::everyStepIsSynchronousSgd_data()
