@@ -5,6 +5,7 @@
 #include "engine/graph/operators/operators.h"
 
 #include <algorithm>
+#include <cstring>
 
 namespace planloom::graph {
 namespace {
@@ -75,10 +76,37 @@ const Op *producerOf(const Graph &graph, TensorId id)
     return producer.valid() ? &graph.op(producer) : nullptr;
 }
 
+/// Whether @p exponent is the constant 2.
+bool isTwo(const Tensor &exponent)
+{
+    if (exponent.init.kind != Initializer::Kind::Data || exponent.shape.elements(1) != 1)
+        return false;
+    const std::byte *data = exponent.init.data->data();
+    switch (exponent.type) {
+    case DType::F32: {
+        float value = 0;
+        std::memcpy(&value, data, sizeof value);
+        return value == 2;
+    }
+    case DType::F64: {
+        double value = 0;
+        std::memcpy(&value, data, sizeof value);
+        return value == 2;
+    }
+    case DType::I64: {
+        std::int64_t value = 0;
+        std::memcpy(&value, data, sizeof value);
+        return value == 2;
+    }
+    default: return false;
+    }
+}
+
 /// The difference whose square or size @p op computes; nullptr: it computes something else.
 const Op *differenceOf(const Graph &graph, const Op &op, std::string &type)
 {
-    const bool square = op.type == "Pow" || (op.type == "Mul" && op.inputs[0] == op.inputs[1]);
+    const bool square =
+        (op.type == "Pow" && isTwo(graph.tensor(op.inputs[1]))) || (op.type == "Mul" && op.inputs[0] == op.inputs[1]);
     if (!square && op.type != "Abs")
         return nullptr;
     type = square ? "MeanSquaredErrorLoss" : "MeanAbsoluteErrorLoss";

@@ -7,6 +7,8 @@
 
 #include <algorithm>
 #include <charconv>
+#include <set>
+#include <type_traits>
 
 namespace planloom::plan {
 namespace {
@@ -41,7 +43,8 @@ Status read(std::string_view key, std::string_view text, Number &number)
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
     if (error == std::errc() && end == text.data() + text.size())
         return {};
-    return badInput(fmt::format("exchange setting {} is \"{}\"; give a number", key, text));
+    constexpr const char *kWanted = std::is_integral_v<Number> ? "a whole number" : "a number";
+    return badInput(fmt::format("exchange setting {} is \"{}\"; give {}", key, text, kWanted));
 }
 
 Status set(DelayedAveraging &averaging, std::string_view key, std::string_view value)
@@ -124,6 +127,7 @@ Result<Exchange> exchangeFromText(std::string_view text)
     if (!policy)
         return policy.error();
     exchange.policy = *policy;
+    std::set<std::string_view> given;
     while (comma != std::string_view::npos) {
         text.remove_prefix(comma + 1);
         comma = text.find(',');
@@ -133,6 +137,9 @@ Result<Exchange> exchangeFromText(std::string_view text)
             return badInput(fmt::format("exchange {} has no setting \"{}\"; leave it out", name(*policy), setting));
         if (equals == std::string_view::npos)
             return badInput(fmt::format("exchange setting \"{}\" has no value; write KEY=VALUE", setting));
+        if (!given.insert(setting.substr(0, equals)).second)
+            return badInput(
+                fmt::format("exchange setting {} is given twice; leave one out", setting.substr(0, equals)));
         if (Status status = set(exchange.averaging, setting.substr(0, equals), setting.substr(equals + 1)); !status)
             return status.error();
     }

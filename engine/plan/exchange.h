@@ -44,7 +44,7 @@ Result<Merge> findMerge(std::string_view name);
 /// local SGD.
 struct DelayedAveraging {
     std::int64_t localSteps = 4;
-    std::int64_t delay = 1;    ///< steps, 0 to localSteps
+    std::int64_t delay = 2;    ///< steps, 0 to localSteps
     double localWeight = 0.25; ///< 0 to below 1
     Merge merge = Merge::Corrected;
     std::int64_t warmupSteps = 0;

@@ -432,16 +432,26 @@ Status checkExchange(const Exchange &exchange, const graph::Graph &graph)
 Status checkAveraged(const Plan &plan)
 {
     const Stage &first = plan.stages.front();
+    const auto sharesOf = [](const Stage &stage) {
+        return stage.replicaShares.empty()
+            ? std::vector<double>(stage.replicas(), 1.0 / static_cast<double>(stage.replicas()))
+            : stage.replicaShares;
+    };
     if (first.replicas() < 2)
         return badInput("exchange dasgd averages over replicas, and stage 0 has one; give every stage at least two, or "
                         "exchange by all-reduce");
     for (std::size_t s = 0; s < plan.stages.size(); ++s) {
         const Stage &stage = plan.stages[s];
-        if (stage.replicas() != first.replicas() || stage.replicaShares != first.replicaShares)
+        constexpr double kRounding = 1e-9;
+        const std::vector<double> shares = sharesOf(stage);
+        const std::vector<double> expected = sharesOf(first);
+        const bool same = std::equal(shares.begin(), shares.end(), expected.begin(), expected.end(),
+                                     [](double a, double b) { return std::abs(a - b) < kRounding; });
+        if (!same)
             return badInput(
                 fmt::format("exchange dasgd needs the same replicas in every stage, each with the same share "
-                            "of the samples: stage {} has {}, stage 0 has {}",
-                            s, stage.replicas(), first.replicas()));
+                            "of the samples: stage {} has {} with shares {:.3g}, stage 0 has {} with {:.3g}",
+                            s, stage.replicas(), fmt::join(shares, ", "), first.replicas(), fmt::join(expected, ", ")));
         if (stage.zero > 0)
             return badInput(fmt::format("stage {} has ZeRO {}, which updates a shard of summed gradients on each "
                                         "replica; exchange dasgd needs ZeRO 0",

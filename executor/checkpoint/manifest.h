@@ -49,9 +49,10 @@ struct Manifest {
     std::vector<StoredPiece> pieces;
 };
 
-/// Note of a run whose replicas average parameters: per replica its samples of a batch, "8,8". Of those parameters a
-/// checkpoint has Kind::Replicas.
-inline constexpr const char *kReplicasNote = "replica_samples";
+/// Notes of a run whose replicas average parameters: how they share out the samples ("1,1"), and the exchange's
+/// settings. Of those parameters a checkpoint has Kind::Replicas.
+inline constexpr const char *kReplicasNote = "replica_shares";
+inline constexpr const char *kAveragingNote = "averaging";
 
 inline constexpr const char *kManifestName = "manifest.json";
 

@@ -80,6 +80,8 @@ Status checkType(const Column &column, const std::string &path)
                               "mse to compare with values"
                             : "holds real numbers where the model wants integers; save it as int64")
             .in(path);
+    if (column.use == Needs::Use::Mask && column.array.type != "b1")
+        return badInput("holds numbers where the model wants true or false; save bool").in(path);
     if (column.use == Needs::Use::Values && column.array.type == "u1")
         return badInput("holds bytes, and the model's results are compared with it: save float32 in the results' scale")
             .in(path);

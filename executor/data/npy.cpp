@@ -146,10 +146,19 @@ Status readTargets(const std::string &path, std::int64_t rows, std::int64_t each
         return badInput("must hold " + std::to_string(each) + " number(s) for each of the " + std::to_string(rows)
                         + " samples")
             .in(path);
+    if (table.targetColumns > 0 && array->type == "u1")
+        return badInput("holds bytes, and the model's results are compared with it: save float32 in the results' scale")
+            .in(path);
     std::vector<double> numbers(static_cast<std::size_t>(each));
     for (std::int64_t row = 0; row < rows; ++row) {
-        for (std::int64_t i = 0; i < each; ++i)
+        for (std::int64_t i = 0; i < each; ++i) {
             numbers[static_cast<std::size_t>(i)] = array->at(row * each + i);
+            if (!std::isfinite(numbers[static_cast<std::size_t>(i)]))
+                return badInput("sample " + std::to_string(row)
+                                + " has a target that is no finite number; leave the sample "
+                                  "out or mask it")
+                    .in(path);
+        }
         if (const Status added = table.addTargets(numbers); !added)
             return added.error().in(path);
     }

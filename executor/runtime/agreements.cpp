@@ -58,7 +58,8 @@ Result<comm::Request> Agreements::start(Subject subject, std::int64_t step)
     if (subject == Subject::Step) {
         if (const Status left = leave(step); !left)
             return left.error();
-        return startSteps();
+        const auto later = static_cast<std::size_t>(m_nextStep - (step + 1));
+        return startSteps(m_taken.size() - later);
     }
     const Result<double> own = squaredGradientNorm();
     if (!own)
@@ -68,12 +69,13 @@ Result<comm::Request> Agreements::start(Subject subject, std::int64_t step)
     return sum(m_norm);
 }
 
-/// Of all steps whose loss was taken; the next one is the first of the next agreement.
-Result<comm::Request> Agreements::startSteps()
+/// Of the first @p count steps whose loss was taken: as many on every rank.
+Result<comm::Request> Agreements::startSteps(std::size_t count)
 {
-    m_step.assign(m_taken.begin(), m_taken.end());
+    const auto end = m_taken.begin() + static_cast<std::ptrdiff_t>(count);
+    m_step.assign(m_taken.begin(), end);
     m_step.push_back(m_stop != nullptr && m_stop->load(std::memory_order_relaxed) ? 1.0F : 0.0F);
-    m_taken.clear();
+    m_taken.erase(m_taken.begin(), end);
     return sum(m_step);
 }
 
@@ -89,7 +91,7 @@ Status Agreements::agreeNow()
 {
     if (m_taken.empty())
         return {};
-    Result<comm::Request> request = startSteps();
+    Result<comm::Request> request = startSteps(m_taken.size());
     if (!request)
         return request.error();
     return m_parts->comm.wait(*request, m_parts->deadline, "the other ranks' losses");

@@ -18,7 +18,8 @@ public:
     void prepare(RankParts &parts, const std::atomic<bool> *stop, double clipNorm);
 
     /// Starts the sum over all ranks of this rank's value for @p subject: of the loss of @p step, with those of the
-    /// steps before it that are not agreed on yet. Error: Failed.
+    /// steps before it that are not agreed on yet; those of later ones, which some ranks have left by now, wait. Error:
+    /// Failed.
     Result<comm::Request> start(program::Agreement::Subject subject, std::int64_t step);
     void ended(program::Agreement::Subject subject);
     /// Takes the loss of @p step for an agreement that begins later, where steps overlap; nothing if it has begun.
@@ -40,7 +41,7 @@ public:
 private:
     Result<comm::Request> startNorms();
     Result<double> takeLoss();
-    Result<comm::Request> startSteps();
+    Result<comm::Request> startSteps(std::size_t count);
     Result<comm::Request> sum(std::span<float> numbers);
     Result<double> squaredGradientNorm();
 

@@ -166,12 +166,16 @@ Status Averaging::useMean(RankCollectives &collectives)
     return {};
 }
 
-void Averaging::putBack()
+Status Averaging::putBack()
 {
     for (auto &[bucket, here] : m_members) {
         queue().copy(here.gradients, here.own.data(), here.bytes);
         queue().update(*here.assign, {});
+        if (Status done = m_parts->drain(program::Lane::Compute); !done)
+            return done;
+        here.own = {};
     }
+    return {};
 }
 
 } // namespace planloom::runtime

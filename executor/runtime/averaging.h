@@ -25,7 +25,7 @@ public:
     /// shares of the samples. Takes memory beside the arena meanwhile, as much as the averaged parameters. Errors:
     /// Failed (communication, memory, the device).
     Status useMean(RankCollectives &collectives);
-    void putBack();
+    Status putBack();
 
 private:
     /// A bucket on this rank.

@@ -7,6 +7,7 @@
 #include "executor/checkpoint/restore.h"
 
 #include <algorithm>
+#include <numeric>
 #include <fmt/format.h>
 #include <thread>
 
@@ -148,10 +149,11 @@ Result<checkpoint::Manifest> manifestIn(const std::string &folder)
     return manifest;
 }
 
-/// The samples of a batch that each replica of the first stage takes, where they average parameters: "8,8"; else empty.
-std::string replicasOf(const program::Program &program)
+/// How the replicas share out the samples, in least terms: "1,1"; empty where they average no parameters.
+std::string sharesOf(const program::Program &program)
 {
     std::map<std::size_t, std::int64_t> samples;
+    std::int64_t common = 0;
     for (const program::Body &body : program.bodies) {
         const bool averages = std::any_of(body.held.begin(), body.held.end(),
                                           [](const program::Held &held) { return held.replicas > 0; });
@@ -161,28 +163,57 @@ std::string replicasOf(const program::Program &program)
         own = 0;
         for (const plan::SampleRange &slice : body.slices)
             own += slice.size;
+        common = std::gcd(common, own);
     }
     std::string text;
     for (const auto &[replica, count] : samples)
-        text += (text.empty() ? "" : ",") + std::to_string(count);
+        text += (text.empty() ? "" : ",") + std::to_string(count / std::max<std::int64_t>(common, 1));
     return text;
 }
 
-/// Replicas with parameters of their own go on as the same replicas.
+/// The settings that the program's averages follow, as plans write them; empty: there are none.
+std::string averagingOf(const program::Program &program)
+{
+    plan::Exchange exchange;
+    const auto cadenceOf = [&](const program::Task &task) {
+        return program.cadences[static_cast<std::size_t>(task.cadence - 1)];
+    };
+    for (const program::Task &task : program.tasks) {
+        if (task.as<program::Snapshot>() != nullptr)
+            exchange.averaging.warmupSteps = cadenceOf(task).first;
+        const auto *merge = task.as<program::Merge>();
+        if (merge == nullptr)
+            continue;
+        exchange.policy = plan::ExchangePolicy::DelayedAveraging;
+        plan::DelayedAveraging &averaging = exchange.averaging;
+        averaging.localSteps = cadenceOf(task).period;
+        averaging.delay = cadenceOf(task).first + 1 - averaging.localSteps - averaging.warmupSteps;
+        averaging.merge = merge->rule;
+        averaging.localWeight = merge->localWeight;
+    }
+    return exchange.averages() ? plan::textOf(exchange) : std::string();
+}
+
+/// Replicas with parameters of their own go on as the same replicas, with the averages that are under way.
 Status checkReplicas(const RankExecutor &executor, const checkpoint::Manifest &manifest)
 {
-    const auto stored = manifest.state.notes.find(checkpoint::kReplicasNote);
-    const std::string before = stored == manifest.state.notes.end() ? std::string() : stored->second;
-    const std::string now = replicasOf(executor.program());
+    const auto note = [&](const char *name) {
+        const auto stored = manifest.state.notes.find(name);
+        return stored == manifest.state.notes.end() ? std::string() : stored->second;
+    };
+    const auto text = [](const std::string &shares, const std::string &averaging) {
+        return shares.empty() ? std::string("one set of parameters")
+                              : "replicas that average theirs (shares " + shares + "; " + averaging + ")";
+    };
+    const std::string before = text(note(checkpoint::kReplicasNote), note(checkpoint::kAveragingNote));
+    const std::string now = text(sharesOf(executor.program()), averagingOf(executor.program()));
     if (before == now)
         return {};
-    const auto text = [](const std::string &replicas) {
-        return replicas.empty() ? std::string("one set of parameters")
-                                : "replicas that average theirs, of " + replicas + " samples";
-    };
-    return badInput(fmt::format("the checkpoint has {} and the plan {}; resume with the plan that wrote it, or begin a "
-                                "new run with its weights (planloom export --to safetensors)",
-                                text(before), text(now)));
+    return badInput(
+        fmt::format("the checkpoint has {} and the plan {}; resume with the exchange and the replicas of the "
+                    "plan that wrote it, or begin a new run with its weights (planloom export --to "
+                    "safetensors)",
+                    before, now));
 }
 
 } // namespace
@@ -275,8 +306,10 @@ Status Checkpointing::begin(std::int64_t stepsDone, const std::map<std::string, 
     state.samples = m_options.order.consumed(stepsDone, m_options.globalBatch);
     state.epoch = state.samples / m_options.order.trained();
     state.notes = notes;
-    if (const std::string replicas = replicasOf(m_executor.program()); !replicas.empty())
-        state.notes[checkpoint::kReplicasNote] = replicas;
+    if (const std::string shares = sharesOf(m_executor.program()); !shares.empty()) {
+        state.notes[checkpoint::kReplicasNote] = shares;
+        state.notes[checkpoint::kAveragingNote] = averagingOf(m_executor.program());
+    }
     if (Status read = m_pieces.download(); !read)
         return read;
     m_writer->begin(state);

@@ -164,11 +164,13 @@ Status RankExecutor::runStep()
     return m_status;
 }
 
-/// Steps are entered as soon as the one before is over but for what stays open. A wish to stop is known once steps are
+/// Steps are entered as soon as the one before is over but for what stays open. A stop request is known once steps are
 /// agreed on, by when ranks may be openSteps further than the last of these: all of them end behind those. So a step is
 /// entered only when that cannot be before it.
 Status RankExecutor::runOverlapping()
 {
+    if (m_options.firstStep >= m_options.steps)
+        return {};
     m_step = m_left = m_agreed = m_options.firstStep;
     m_pause = pauseAfter(m_step);
     m_lastProgress = m_lastLeft = now();
@@ -293,7 +295,8 @@ Result<run::Validation> RankExecutor::evaluate()
     if (const Status mean = m_averaging.useMean(m_collectives); !mean)
         return mean.error();
     Result<run::Validation> seen = Evaluator(m_parts, m_transfers, m_collectives).run();
-    m_averaging.putBack();
+    if (const Status own = m_averaging.putBack(); !own)
+        return own.error();
     return seen;
 }
 

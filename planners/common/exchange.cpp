@@ -81,9 +81,15 @@ void warn(PlanReport &report)
             "merge=corrected with an odd delay becomes unstable at lower learning rates than SGD does; "
             "an even delay does not");
     constexpr double kAll = 0.99;
-    if (const double hidden = report.plan.estimate.at("averaging_hidden_share"); hidden < kAll)
-        report.notes.push_back(
-            fmt::format("{:.0f} % of the average is hidden; delay=auto finds the delay that hides all", 100 * hidden));
+    const plan::Estimate &estimate = report.plan.estimate;
+    const double hidden = estimate.at("averaging_hidden_share");
+    if (hidden >= kAll)
+        return;
+    const bool longEnough = static_cast<double>(averaging.delay) * estimate.at("averaging_step_seconds")
+        >= kAll * estimate.at("averaging_exchange_seconds");
+    report.notes.push_back(fmt::format("{:.0f} % of the average is hidden; {}", 100 * hidden,
+                                       longEnough ? "collectives inside of the replicas wait behind it"
+                                                  : "delay=auto finds a delay that is as long as the average"));
 }
 
 /// Alternatives with the exchange of the chosen plan, fastest first.
@@ -132,6 +138,14 @@ Result<PlanReport> withExchange(PlanReport report, const Problem &problem, const
 {
     plan::Plan plan = report.plan;
     plan.exchange = request.exchange;
+    const bool sharded =
+        std::any_of(plan.stages.begin(), plan.stages.end(), [](const plan::Stage &stage) { return stage.zero > 0; });
+    if (plan.exchange.averages() && problem.zero == 0 && sharded) {
+        for (plan::Stage &stage : plan.stages)
+            stage.zero = 0;
+        report.notes.push_back("the ZeRO that the planner chose is left out, as exchange dasgd needs whole states on "
+                               "every replica");
+    }
     if (request.findsDelay)
         if (Status found = findDelay(plan, problem); !found)
             return found.error();

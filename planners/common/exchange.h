@@ -20,8 +20,8 @@ Result<ExchangeRequest> exchangeRequest(std::string_view text);
 /// @p report with the requested exchange in its plan, predicted anew, as are its alternatives; those that cannot have
 /// it are dropped. Of dasgd the estimate says averaging_step_seconds (of a step without the average),
 /// averaging_exchange_seconds (of one average), averaging_hidden_share (of it) and averaging_effective_share (of the
-/// steps' progress, plan::DelayedAveraging). delay=auto: the least delay that hides all, and rounds that are no shorter
-/// (DaSGD, arXiv 2006.00441: all is hidden from ceil(exchange / step) steps on). Errors: those of validation,
+/// steps' progress, plan::DelayedAveraging). delay=auto: the least delay as long as the average, and rounds that are no
+/// shorter (DaSGD, arXiv 2006.00441: all is hidden from ceil(exchange / step) steps on). Errors: those of validation,
 /// Infeasible (what is averaged does not fit beside the plan). Cost: three simulations for dasgd, else one, and one for
 /// each alternative.
 Result<PlanReport> withExchange(PlanReport report, const Problem &problem, const ExchangeRequest &request);

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <optional>
 #include <set>
@@ -66,7 +67,7 @@ double outside(const Intervals &intervals, const Intervals &others)
 /// Purposes of a rank's messages, with their names.
 enum class Traffic : std::size_t { Boxing, Transfer, Exchange };
 constexpr const char *kTrafficNames[] = {"collectives within a replica", "activations and gradients between stages",
-                                         "the exchange of gradients"};
+                                         "the exchange between replicas"};
 
 std::optional<Traffic> trafficOf(const Task &task)
 {
@@ -150,6 +151,18 @@ private:
         return ranks;
     }
 
+    /// What ends behind the period lies beside the beginning of the next one, which is as this one.
+    void add(const Interval &interval, Intervals &to) const
+    {
+        const auto period = static_cast<std::int64_t>(std::llround(m_seconds * m_steps / kNanosecond));
+        if (!m_program.spansSteps() || interval.end <= period) {
+            to.push_back(interval);
+            return;
+        }
+        to.push_back({std::min(interval.begin, period), period});
+        to.push_back({std::max<std::int64_t>(0, interval.begin - period), std::min(period, interval.end - period)});
+    }
+
     [[nodiscard]] Ledger ledgerOf(StageId stage, RankId rank) const
     {
         Ledger ledger;
@@ -161,12 +174,12 @@ private:
             const Task &task = m_program.tasks[static_cast<std::size_t>(record->task)];
             const Interval interval{record->start, record->start + record->duration};
             if (task.lane == Lane::Compute)
-                ledger.compute.push_back(interval);
+                add(interval, ledger.compute);
             const auto traffic = trafficOf(task);
             if (!traffic || task.stage != stage)
                 continue;
             const auto kind = static_cast<std::size_t>(*traffic);
-            ledger.traffic[kind].push_back(interval);
+            add(interval, ledger.traffic[kind]);
             if (!ledger.longest[kind] || task.duration > m_program.tasks[*ledger.longest[kind]].duration)
                 ledger.longest[kind] = static_cast<std::size_t>(record->task);
         }

@@ -135,11 +135,16 @@ private slots:
     void refusals()
     {
         QVERIFY(!planners::exchangeRequest("dasgd,delay=automatic"));
-        const planners::Problem problem = vgg19(1.25e9);
+        planners::Problem problem = vgg19(1.25e9);
         planners::PlanReport report = testing::planned(problem, "data-parallel");
         report.plan.stages[0].zero = 1;
-        const auto refused =
-            planners::withExchange(report, problem, must(planners::exchangeRequest("dasgd,delay=auto")));
+        const auto request = must(planners::exchangeRequest("dasgd,delay=auto"));
+        // What the planner chose by itself gives way; what was asked for does not.
+        const planners::PlanReport whole = must(planners::withExchange(report, problem, request));
+        QCOMPARE(whole.plan.stages[0].zero, 0);
+        QVERIFY(!whole.notes.empty() && whole.notes[0].find("ZeRO") != std::string::npos);
+        problem.zero = 1;
+        const auto refused = planners::withExchange(report, problem, request);
         QVERIFY(!refused);
         QVERIFY2(refused.error().message.find("exchange dasgd needs ZeRO 0") != std::string::npos,
                  refused.error().message.c_str());

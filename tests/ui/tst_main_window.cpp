@@ -665,12 +665,12 @@ void TestMainWindow::trainDialogNeedsData()
     const auto crowded = [&dialog] {
         const auto labels = dialog.findChildren<QLabel *>();
         return std::ranges::any_of(labels, [](const QLabel *label) {
-            return !label->isHidden() && label->text().contains(QStringLiteral("4 devices share the 2 cores"));
+            return !label->isHidden() && label->text().contains(QStringLiteral("4 devices share 2 cores"));
         });
     };
-    dialog.setDevices(4, 4);
+    dialog.setSharedCores({});
     QVERIFY(!crowded());
-    dialog.setDevices(4, 2);
+    dialog.setSharedCores({QStringLiteral("4 devices share 2 cores: times are those of 2 devices a core")});
     QVERIFY(crowded());
 
     // A run is resumed in its folder, with its seed.

@@ -93,6 +93,7 @@ void HelpWindow::fill()
     addGroup(tr("Studio"), QStringLiteral("studio"));
     addGroup(tr("Command line and engine"), QStringLiteral("."));
     addGroup(tr("Planners"), QStringLiteral("planners"));
+    addGroup(tr("Exchange between replicas"), QStringLiteral("exchange"));
     addGroup(tr("File formats"), QStringLiteral("formats"));
     m_list->expandAll();
 }

@@ -61,16 +61,13 @@ bool canOpen(const QString &source)
     return !source.isEmpty() && (!isPath || QFileInfo::exists(source));
 }
 
-/// Devices of a plan that are a share of a processor, as local:N makes them.
-std::size_t processorDevices(const plan::Document &document)
+/// What a plan's times say of cores that its devices share.
+QStringList sharedCores(const plan::Document &document)
 {
-    std::set<DeviceId> devices;
-    for (const plan::Stage &stage : document.plan.stages)
-        devices.insert(stage.devices.begin(), stage.devices.end());
-    const cluster::Cluster &cluster = *document.subject.cluster;
-    return static_cast<std::size_t>(std::ranges::count_if(devices, [&](DeviceId device) {
-        return cluster.types()[cluster.device(device).type].name == "CPU";
-    }));
+    QStringList notes;
+    for (const std::string &note : cluster::sharedCoreNotes(*document.subject.cluster, plan::devicesOf(document.plan)))
+        notes << qt(note);
+    return notes;
 }
 
 } // namespace
@@ -322,7 +319,7 @@ void MainWindow::askForTraining()
 {
     TrainDialog dialog(m_lastTraining, this);
     if (m_state->document())
-        dialog.setDevices(processorDevices(*m_state->document()), QThread::idealThreadCount());
+        dialog.setSharedCores(sharedCores(*m_state->document()));
     if (dialog.exec() != QDialog::Accepted)
         return;
     m_lastTraining = dialog.request();
@@ -350,7 +347,7 @@ void MainWindow::askToResume()
         request.settings.steps += done;
     TrainDialog dialog(request, this);
     if (m_state->document())
-        dialog.setDevices(processorDevices(*m_state->document()), QThread::idealThreadCount());
+        dialog.setSharedCores(sharedCores(*m_state->document()));
     if (dialog.exec() == QDialog::Accepted)
         m_state->startRun(dialog.request());
 }

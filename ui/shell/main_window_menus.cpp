@@ -239,7 +239,7 @@ void MainWindow::refreshActions()
     m_train->setEnabled(hasPlan && !m_state->run().active());
     m_stop->setEnabled(m_state->run().active());
     const RunData &run = m_state->run();
-    m_resume->setEnabled(hasPlan && !run.active() && hasCheckpoints(run.folder));
+    m_resume->setEnabled(m_state->runIsOfDocument() && !run.active() && hasCheckpoints(run.folder));
 }
 
 // --- saving and exporting

@@ -112,12 +112,10 @@ TrainDialog::TrainDialog(const agent::TrainRequest &last, QWidget *parent)
     check();
 }
 
-void TrainDialog::setDevices(std::size_t processorDevices, int cores)
+void TrainDialog::setSharedCores(const QStringList &notes)
 {
-    m_crowded->setText(tr("⚠ %1 devices share the %2 cores of this machine. Steps will take longer than predicted.")
-                           .arg(processorDevices)
-                           .arg(cores));
-    m_crowded->setVisible(processorDevices > static_cast<std::size_t>(cores));
+    m_crowded->setText(notes.join(QLatin1Char('\n')));
+    m_crowded->setVisible(!notes.isEmpty());
 }
 
 void TrainDialog::check()

@@ -18,8 +18,8 @@ class TrainDialog final : public QDialog {
 
 public:
     explicit TrainDialog(const agent::TrainRequest &last, QWidget *parent = nullptr);
-    /// Says so where the plan's processor devices are more than the machine's @p cores.
-    void setDevices(std::size_t processorDevices, int cores);
+    /// Shows @p notes on cores that the plan's devices share (cluster::sharedCoreNotes).
+    void setSharedCores(const QStringList &notes);
     [[nodiscard]] agent::TrainRequest request() const; ///< without a plan
 
 private:
@@ -33,7 +33,7 @@ private:
     QSpinBox *m_checkpoints;
     QSpinBox *m_restarts;
     QLineEdit *m_folder;
-    QLabel *m_crowded; ///< why it will be slower than predicted
+    QLabel *m_crowded; ///< on cores that devices share
     QLabel *m_problem; ///< why it cannot start
     QPushButton *m_start;
 };

@@ -221,7 +221,7 @@ private slots:
         QTest::newRow("one replica") << 1 << "alone"
                                      << "averages over replicas, and stage 0 has one";
         QTest::newRow("unequal replicas") << 2 << "unequal"
-                                          << "stage 1 has 1, stage 0 has 2";
+                                          << "stage 1 has 1 with shares 1, stage 0 has 2 with 0.5, 0.5";
         QTest::newRow("ZeRO") << 1 << "zero"
                               << "stage 0 has ZeRO 1";
         QTest::newRow("clipping") << 1 << "clip"
@@ -266,6 +266,17 @@ private slots:
                  program.error().message.c_str());
     }
 
+    void equalSharesMayBeSpelledOut()
+    {
+        const plan::Subject about = subject(4);
+        plan::Plan plan = averaged(about, 2, 2, {4, 2, 0.25, Merge::Corrected, 0});
+        plan.stages[1].replicaShares = {0.5, 0.5};
+        QVERIFY(compile::compilePlan(plan, about, {.bodies = false}).ok());
+        plan.stages[1].replicaShares = {0.75, 0.25};
+        const auto refused = compile::compilePlan(plan, about, {.bodies = false});
+        QVERIFY(!refused && refused.error().message.find("stage 1 has 2 with shares 0.75, 0.25") != std::string::npos);
+    }
+
     void planFilesKeepEverySetting()
     {
         const plan::Subject about = subject(2);
@@ -305,7 +316,8 @@ private slots:
         QVERIFY(read->policy == exchange.policy && read->averaging == exchange.averaging);
         for (const auto &[text, message] : {std::pair{"gossip", "\"gossip\" is not known; there is all-reduce, dasgd"},
                                             {"dasgd,tau=4", "no setting \"tau\"; it has local_steps"},
-                                            {"dasgd,delay=soon", "delay is \"soon\"; give a number"},
+                                            {"dasgd,delay=soon", "delay is \"soon\"; give a whole number"},
+                                            {"dasgd,delay=1,delay=2", "delay is given twice"},
                                             {"dasgd,delay", "write KEY=VALUE"},
                                             {"dasgd,merge=mean", "\"mean\" is not known; there is convex, corrected"},
                                             {"all-reduce,delay=1", "has no setting \"delay=1\"; leave it out"},

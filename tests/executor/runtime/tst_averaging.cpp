@@ -3,6 +3,7 @@
 #include "executor/checkpoint/export_weights.h"
 #include "executor/checkpoint/restore.h"
 #include "executor/runtime/averaging.h"
+#include "executor/runtime/observed_communicator.h"
 #include "executor/runtime/part_of_training.h"
 #include "executor/runtime/tiny_training.h"
 #include "engine/weights/safetensors.h"
@@ -132,6 +133,21 @@ private:
     std::array<runtime::Averaging, 2> m_rules;
 };
 
+/// Begins everything late, so that the other ranks run ahead as far as they may.
+class SlowCommunicator final : public ObservedCommunicator {
+public:
+    using ObservedCommunicator::ObservedCommunicator;
+
+private:
+    void begins(std::initializer_list<Range> /*ranges*/) override
+    {
+        std::this_thread::sleep_for(std::chrono::microseconds(300));
+    }
+    Result<comm::Request> begun(Result<comm::Request> request) override { return request; }
+    void testBegins() override {}
+    Result<bool> tested(const comm::Request & /*request*/, Result<bool> done) override { return done; }
+};
+
 StageLayout replicas(int count) { return {std::vector<double>(static_cast<std::size_t>(count), 1.0 / count)}; }
 
 } // namespace
@@ -155,6 +171,9 @@ private slots:
     void warmupIsAllReduce();
     void resumesInsideARound_data();
     void resumesInsideARound();
+    void longRounds_data();
+    void longRounds();
+    void nothingIsLeftToDo();
     void stopsOnAllRanks();
     void pausesChangeNothing();
     void weightsAreTheMean();
@@ -473,7 +492,46 @@ void TestAveraging::resumesInsideARound()
     QCOMPARE(parts, whole);
 }
 
-/// The wish is known to all ranks when they are at most two steps further, and all end behind the same step.
+/// The request is known to all ranks when they are at most two steps further, and all end behind the same step.
+void TestAveraging::longRounds_data()
+{
+    QTest::addColumn<int>("localSteps");
+    QTest::addColumn<int>("delay");
+    for (const auto &[localSteps, delay] : {std::pair{11, 8}, {13, 2}, {12, 8}, {16, 16}})
+        QTest::addRow("%d local steps, delay %d", localSteps, delay) << localSteps << delay;
+}
+
+/// Steps are agreed on one by one or a few together, while the averages of others are under way: ranks that run ahead
+/// send the losses of the same steps as the others.
+void TestAveraging::longRounds()
+{
+    QFETCH(int, localSteps);
+    QFETCH(int, delay);
+    const plan::Plan plan = planFor({{replicas(4)}, 8, 2}, {localSteps, delay, 0.25, Merge::Corrected, 0});
+    Training how{.steps = 60};
+    how.around = [](std::size_t rank, comm::Communicator &inner) -> std::unique_ptr<comm::Communicator> {
+        return rank == 1 ? std::make_unique<SlowCommunicator>(inner) : nullptr;
+    };
+    const Outcome slow = trainOn(m_text.path(), m_subject, plan, how);
+    QVERIFY2(slow.problem.empty(), slow.problem.c_str());
+    const Outcome expected = trainOn(m_text.path(), m_subject, plan, {.steps = 60});
+    QCOMPARE(slow.losses, expected.losses);
+}
+
+/// A resumed run that has done its steps ends at once.
+void TestAveraging::nothingIsLeftToDo()
+{
+    const plan::Plan plan = planFor({{replicas(2)}, 8, 2}, {4, 2, 0.25, Merge::Corrected, 0});
+    QTemporaryDir first, second;
+    std::vector<double> losses;
+    QVERIFY(trainPart({0, 6, {}, first.path().toStdString()}, plan, m_subject, m_text.path(), losses).ok());
+    const auto kept = checkpoint::newestCheckpoint(first.path().toStdString());
+    const Status status =
+        trainPart({6, 4, kept->folder, second.path().toStdString()}, plan, m_subject, m_text.path(), losses);
+    QVERIFY2(status.ok(), status ? "" : status.error().text().c_str());
+    QCOMPARE(losses.size(), std::size_t{6});
+}
+
 void TestAveraging::stopsOnAllRanks()
 {
     const plan::Plan plan = planFor({{replicas(2), replicas(2)}, 8, 2}, {4, 2, 0.25, Merge::Corrected, 0});
@@ -538,11 +596,11 @@ void TestAveraging::pausesChangeNothing()
         for (const Status &status : done)
             QVERIFY2(status.ok(), status ? "" : status.error().text().c_str());
     };
-    std::vector<double> straight, paused, none, seen;
-    run(false, straight, none);
+    std::vector<double> uninterrupted, paused, none, seen;
+    run(false, uninterrupted, none);
     run(true, paused, seen);
-    QCOMPARE(straight.size(), std::size_t{12});
-    QCOMPARE(paused, straight);
+    QCOMPARE(uninterrupted.size(), std::size_t{12});
+    QCOMPARE(paused, uninterrupted);
     QCOMPARE(seen.size(), std::size_t{4});
     QVERIFY(seen.back() < seen.front());
 }
@@ -610,10 +668,18 @@ void TestAveraging::otherReplicasAreRefused()
         return status ? std::string() : status.error().message;
     };
     const std::string toOne = refusal(plan, summed(plan));
-    QVERIFY2(toOne.find("replicas that average theirs, of 4,4 samples and the plan one set") != std::string::npos,
-             toOne.c_str());
+    QVERIFY2(toOne.find("replicas that average theirs (shares 1,1; ") != std::string::npos, toOne.c_str());
     const std::string toMany = refusal(summed(plan), plan);
     QVERIFY2(toMany.find("one set of parameters and the plan replicas") != std::string::npos, toMany.c_str());
+    // The average under way belongs to its round: another delay would merge it at another time, or twice.
+    plan::Plan later = plan;
+    later.exchange.averaging.delay = 4;
+    const std::string toOther = refusal(plan, later);
+    QVERIFY2(toOther.find("delay=2") != std::string::npos && toOther.find("delay=4") != std::string::npos,
+             toOther.c_str());
+    plan::Plan larger = plan;
+    larger.globalBatch = 16;
+    QCOMPARE(refusal(plan, larger), std::string());
 }
 
 QTEST_GUILESS_MAIN(TestAveraging)
