@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "ui/shell/main_window.h"
 
+#include "engine/cluster/cores.h"
 #include "planners/registry.h"
 #include "ui/cluster/cluster_view.h"
 #include "ui/memory/memory_view.h"
@@ -29,11 +30,9 @@
 #include <QMimeData>
 #include <QSettings>
 #include <QStatusBar>
-#include <QThread>
 #include <QUrl>
 
 #include <algorithm>
-#include <set>
 #include <utility>
 
 namespace planloom::ui {
