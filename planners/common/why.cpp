@@ -67,7 +67,7 @@ double outside(const Intervals &intervals, const Intervals &others)
 /// Purposes of a rank's messages, with their names.
 enum class Traffic : std::size_t { Boxing, Transfer, Exchange };
 constexpr const char *kTrafficNames[] = {"collectives within a replica", "activations and gradients between stages",
-                                         "the exchange between replicas"};
+                                         "the exchange of gradients"};
 
 std::optional<Traffic> trafficOf(const Task &task)
 {
@@ -261,6 +261,12 @@ private:
         why.parameterBytes = persistent - why.gradientBytes - why.optimizerBytes;
     }
 
+    [[nodiscard]] const char *nameOf(std::size_t traffic) const
+    {
+        const bool averages = traffic == static_cast<std::size_t>(Traffic::Exchange) && m_plan.exchange.averages();
+        return averages ? "the average of parameters" : kTrafficNames[traffic];
+    }
+
     void limit(const Ledger &ledger, RankId rank, plan::StageWhy &why) const
     {
         Intervals all;
@@ -282,7 +288,7 @@ private:
         if (why.recomputeSeconds > 0)
             why.detail += fmt::format(", {:.0f} % of it again for want of memory", share(why.recomputeSeconds));
         if (share(longest) >= kWorthSaying)
-            why.detail += fmt::format(", {:.0f} % waits for {} over {}", share(longest), kTrafficNames[worst],
+            why.detail += fmt::format(", {:.0f} % waits for {} over {}", share(longest), nameOf(worst),
                                       linkOf(m_program.tasks[*ledger.longest[worst]]));
         if (const double bubble = share(std::max(0.0, why.idleSeconds - waiting)); bubble >= kWorthSaying)
             why.detail += fmt::format(", {:.0f} % for other stages", bubble);

@@ -136,7 +136,7 @@ private:
 /// Begins everything late, so that the other ranks run ahead as far as they may.
 class SlowCommunicator final : public ObservedCommunicator {
 public:
-    using ObservedCommunicator::ObservedCommunicator;
+    explicit SlowCommunicator(comm::Communicator &inner) : ObservedCommunicator(inner) {}
 
 private:
     void begins(std::initializer_list<Range> /*ranges*/) override
