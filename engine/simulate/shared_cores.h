@@ -18,6 +18,7 @@ public:
 
     explicit SharedCores(const program::Program &program);
 
+    [[nodiscard]] bool any() const { return !m_coreOf.empty(); }
     /// The core that @p task computes on; -1: none that is shared, or the task is no computation of one rank alone.
     [[nodiscard]] std::int32_t coreOf(const program::Task &task) const;
     /// @p seconds: how long @p unit takes with the core to itself.
