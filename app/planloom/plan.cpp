@@ -286,8 +286,8 @@ Status save(const PlanOptions &options, const plan::Document &document)
 struct Asked {
     planners::Problem problem;
     planners::Options set;
-    std::optional<planners::Problem> unlimited; ///< the problem to search instead, where memory is ignored
-    std::string exchange = {};                  ///< of the plan that is found; empty: the planner's
+    std::optional<planners::Problem> unlimited;             ///< the problem to search instead, where memory is ignored
+    std::optional<planners::ExchangeRequest> exchange = {}; ///< of the plan that is found; none: the planner's
     [[nodiscard]] const planners::Problem &searched() const { return unlimited ? *unlimited : problem; }
 };
 
@@ -303,9 +303,8 @@ Result<planners::PlanReport> search(const planners::Planner &planner, const Aske
         return report;
     report->plan.planner.searchSeconds =
         std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
-    if (!asked.exchange.empty())
-        report =
-            planners::withExchange(*std::move(report), asked.searched(), *planners::exchangeRequest(asked.exchange));
+    if (asked.exchange)
+        report = planners::withExchange(*std::move(report), asked.searched(), *asked.exchange);
     if (report && asked.unlimited)
         report = planners::onDevicesOf(asked.problem, *std::move(report));
     return report ? planners::explained(*std::move(report), asked.problem) : report;
@@ -407,8 +406,8 @@ Status plan(const PlanOptions &options, Output &output)
     if (!planner)
         return planner.error();
     auto asked = askedOf(options, output);
-    if (asked)
-        asked->exchange = options.exchange;
+    if (asked && !options.exchange.empty())
+        asked->exchange = *planners::exchangeRequest(options.exchange); // checkOptions() has read it
     if (asked && options.memory == "ignore") {
         auto unlimited = planners::withoutMemoryLimit(asked->problem);
         if (!unlimited)

@@ -27,8 +27,8 @@ struct Summary {
     bool stoppedEarly = false; ///< the held-out loss got no better
 };
 
-/// Median of the steps' seconds, without the first one, which also warms up; 0 without steps. Where steps differ in turn
-/// (Program::periodSteps), of the means of @p period steps each.
+/// Median of the steps' seconds, without the first one, which also warms up; 0 without steps. Where steps differ in
+/// turn (Program::periodSteps), of the means of @p period steps each.
 double medianSeconds(const std::vector<StepMetrics> &steps, std::size_t period = 1);
 
 /// RUN/summary.json's contents, and the object of `train --json`'s last line.

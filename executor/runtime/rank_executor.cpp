@@ -141,10 +141,8 @@ Status RankExecutor::runSteps()
             m_options.onStep(result);
         if (!m_options.afterStep)
             continue;
-        const std::int64_t before = m_parts.comm.bytesSent();
-        if (const Status status = m_options.afterStep(result, stop); !status)
+        if (const Status status = afterStep(result, stop); !status)
             return status;
-        m_bytesBesides += m_parts.comm.bytesSent() - before;
         begin = now();
     }
     return {};
@@ -154,6 +152,12 @@ Status RankExecutor::runStep()
 {
     m_lastProgress = now();
     m_dispatcher->begin(static_cast<double>(m_lastProgress));
+    return runUntilDone();
+}
+
+/// Until all that the dispatcher may hand out has ended.
+Status RankExecutor::runUntilDone()
+{
     startReady();
     while (m_status && !m_dispatcher->done()) {
         if (poll())
@@ -162,6 +166,15 @@ Status RankExecutor::runStep()
             return status;
     }
     return m_status;
+}
+
+/// The caller's work between steps, whose communication is none of a step's.
+Status RankExecutor::afterStep(const run::StepMetrics &metrics, bool &stop)
+{
+    const std::int64_t before = m_parts.comm.bytesSent();
+    const Status status = m_options.afterStep(metrics, stop);
+    m_bytesBesides += m_parts.comm.bytesSent() - before;
+    return status;
 }
 
 /// Steps are entered as soon as the one before is over but for what stays open. A stop request is known once steps are
@@ -176,15 +189,13 @@ Status RankExecutor::runOverlapping()
     m_lastProgress = m_lastLeft = now();
     m_dispatcher->begin(static_cast<double>(m_lastProgress), m_step, endOfSteps());
     for (bool stop = false; !stop;) {
-        if (const Status status = runUntilPause(); !status)
+        if (const Status status = runUntilDone(); !status)
             return status;
         if (const Status status = agreeOnTheRest(); !status)
             return status;
         if (m_left > m_options.firstStep && pausesAfter(m_left - 1)) {
-            const std::int64_t before = m_parts.comm.bytesSent();
-            if (const Status status = m_options.afterStep(m_reported, stop); !status)
+            if (const Status status = afterStep(m_reported, stop); !status)
                 return status;
-            m_bytesBesides += m_parts.comm.bytesSent() - before;
             m_lastProgress = m_lastLeft = now();
         }
         stop = stop || m_stop || m_left >= m_options.steps;
@@ -209,18 +220,6 @@ std::int64_t RankExecutor::pauseAfter(std::int64_t step) const
     while (step < m_options.steps && !pausesAfter(step))
         ++step;
     return std::min(step + 1, m_options.steps);
-}
-
-Status RankExecutor::runUntilPause()
-{
-    startReady();
-    while (m_status && !m_dispatcher->done()) {
-        if (poll())
-            continue;
-        if (const Status status = waitWhileIdle(); !status)
-            return status;
-    }
-    return m_status;
 }
 
 /// Of those that may be entered before the next agreement.

@@ -116,7 +116,8 @@ private:
     Status runSteps();
     Status runStep();
     Status runOverlapping();
-    Status runUntilPause();
+    Status runUntilDone();
+    Status afterStep(const run::StepMetrics &metrics, bool &stop);
     void leaveSteps();
     void stepsAgreed();
     Status agreeOnTheRest();
