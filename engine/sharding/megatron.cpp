@@ -147,7 +147,7 @@ private:
         const std::optional<int> batch = batchAxis(id);
         if (batch)
             pin[0] = split(*batch);
-        if (!whyNot(tensor(id), split(axis, segments), devices()).empty())
+        if (!canLie(tensor(id), split(axis, segments), devices()))
             return false;
         for (std::size_t d = 1; d < m_mesh.sizes.size(); ++d) {
             pin.push_back(split(axis, segments));

@@ -34,13 +34,29 @@ OpAtHand atHand(const graph::Graph &graph, const graph::Op &op, int parts)
     return at;
 }
 
+bool canLie(const graph::Tensor &tensor, const Sbp &sbp, int parts)
+{
+    if (isPartial(sbp))
+        return isFloat(tensor.type);
+    if (!isSplit(sbp))
+        return true;
+    if (sbp.axis < 0 || static_cast<std::size_t>(sbp.axis) >= tensor.shape.rank())
+        return false;
+    const std::int64_t size = tensor.shape[static_cast<std::size_t>(sbp.axis)].size;
+    const auto divides = [parts](std::int64_t segment) { return segment >= parts && segment % parts == 0; };
+    if (sbp.segments.empty())
+        return divides(size);
+    return std::accumulate(sbp.segments.begin(), sbp.segments.end(), std::int64_t{0}) == size
+        && std::all_of(sbp.segments.begin(), sbp.segments.end(), divides);
+}
+
 std::string whyNot(const graph::Tensor &tensor, const Sbp &sbp, int parts)
 {
+    if (canLie(tensor, sbp, parts))
+        return {};
     const std::string what = "tensor '" + tensor.name + "' of shape " + tensor.shape.text();
     if (isPartial(sbp))
-        return isFloat(tensor.type) ? "" : what + " holds " + graph::name(tensor.type) + " and cannot be a partial sum";
-    if (!isSplit(sbp))
-        return {};
+        return what + " holds " + graph::name(tensor.type) + " and cannot be a partial sum";
     if (sbp.axis < 0 || static_cast<std::size_t>(sbp.axis) >= tensor.shape.rank())
         return what + " has no axis " + std::to_string(sbp.axis);
     const std::int64_t size = tensor.shape[static_cast<std::size_t>(sbp.axis)].size;
@@ -77,11 +93,11 @@ void Proposals::add(Signature signature)
     for (std::size_t i = 0; i < m_at.inputs.size(); ++i) {
         if (m_at.inputs[i] == nullptr)
             signature.inputs[i] = broadcast();
-        else if (!whyNot(*m_at.inputs[i], signature.inputs[i], m_at.parts).empty())
+        else if (!canLie(*m_at.inputs[i], signature.inputs[i], m_at.parts))
             return;
     }
     for (std::size_t i = 0; i < m_at.outputs.size(); ++i)
-        if (!whyNot(*m_at.outputs[i], signature.outputs[i], m_at.parts).empty())
+        if (!canLie(*m_at.outputs[i], signature.outputs[i], m_at.parts))
             return;
     if (std::find(m_found.begin(), m_found.end(), signature) == m_found.end())
         m_found.push_back(std::move(signature));

@@ -49,8 +49,9 @@ bool hasSignatures(const graph::OpType &type);
 
 /// The tensor's sizes on one device of a line of @p parts.
 graph::Shape localShape(const graph::Shape &shape, const Sbp &sbp, int parts);
-/// Whether @p sbp can lie on @p tensor: its axis is there, segments add up, and sizes divide. Empty if so; otherwise
-/// what is wrong.
+/// Whether @p sbp can lie on @p tensor: its axis is there, segments add up, and sizes divide.
+bool canLie(const graph::Tensor &tensor, const Sbp &sbp, int parts);
+/// Empty if it can; otherwise what is wrong.
 std::string whyNot(const graph::Tensor &tensor, const Sbp &sbp, int parts);
 
 /// The operator's attributes with sizes, head counts and groups as one device has them.
