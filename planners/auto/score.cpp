@@ -58,27 +58,29 @@ bool Scorer::passes(const Shape &shape, const Part &part, StageTimes &times)
     const double small = exact ? large : std::ceil(std::floor(batch) / replicas);
     if (std::floor(batch) < replicas)
         return false;
-    const auto whole = m_costs.times(type, shape.degree, large);
     const auto rest = m_costs.times(type, shape.degree, small);
-    if (!whole || !rest)
+    if (!rest)
         return false;
-    const auto pass = [&part](const LayerTimes &t) {
-        return t.forward.of(part.first, part.last) * (part.recompute ? 2 : 1) + t.backward.of(part.first, part.last);
-    };
+    const double larger = exact ? 0 : static_cast<double>(m_problem.globalBatch % shape.microBatches);
+    const double smaller = static_cast<double>(shape.microBatches) - larger;
     times.forward = (*rest)->forward.of(part.first, part.last);
     times.backward = (*rest)->backward.of(part.first, part.last);
-    const auto larger = exact ? 0.0 : static_cast<double>(m_problem.globalBatch % shape.microBatches);
-    const double smaller = static_cast<double>(shape.microBatches) - larger;
-    times.work = larger * pass(**whole) + smaller * pass(**rest);
+    times.work = smaller * (times.forward * (part.recompute ? 2 : 1) + times.backward);
     const LayerTimes::Least least = (*rest)->least(part.first, part.last);
     times.leastForward = least.forward;
     times.leastBackward = least.backward;
     // Recomputation is less than a forward pass: operators whose results backward does not read are left out.
-    const auto busy = [&](const LayerTimes &t) {
-        return t.least(part.first, part.last).both
-            + (part.recompute && exact ? t.busyForward.of(part.first, part.last) : 0);
-    };
-    times.leastWork = larger * busy(**whole) + smaller * busy(**rest);
+    const double again = part.recompute && exact ? (*rest)->busyForward.of(part.first, part.last) : 0;
+    times.leastWork = smaller * (least.both + again);
+    if (larger == 0)
+        return true;
+    const auto whole = m_costs.times(type, shape.degree, large);
+    if (!whole)
+        return false;
+    times.work += larger
+        * ((*whole)->forward.of(part.first, part.last) * (part.recompute ? 2 : 1)
+           + (*whole)->backward.of(part.first, part.last));
+    times.leastWork += larger * (*whole)->least(part.first, part.last).both;
     return true;
 }
 
@@ -269,6 +271,8 @@ Score Scorer::score(const Sketch &sketch)
     std::vector<CutTimes> cuts;
     const std::size_t unit = m_lines[sketch.shape.line].unit;
     times.reserve(sketch.parts.size());
+    links.reserve(sketch.parts.size());
+    cuts.reserve(sketch.parts.size());
     double fullest = 0;
     for (std::size_t s = 0; s < sketch.parts.size(); ++s) {
         const auto stage = this->stage(sketch.shape, sketch.parts[s]);

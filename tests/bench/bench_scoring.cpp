@@ -4,8 +4,8 @@
 // and devices.
 #include "engine/import/import.h"
 #include "planners/auto/space.h"
+#include "tests/bench/deadline.h"
 
-#include <chrono>
 #include <cstdio>
 #include <random>
 #include <set>
@@ -40,15 +40,14 @@ automatic::Sketch randomSketch(std::mt19937 &random, automatic::Scorer &scorer)
     return sketch;
 }
 
-/// Calls a second.
+/// Calls a second of processor time.
 template <class Work>
 double rate(const Work &work)
 {
-    const auto begun = std::chrono::steady_clock::now();
+    const bench::Watch watch(bench::Watch::Clock::Processor);
     std::size_t count = 0;
     double seconds = 0;
-    for (; seconds < kSeconds;
-         seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count())
+    for (; seconds < kSeconds; seconds = watch.seconds())
         for (int i = 0; i < 16; ++i)
             work(count++);
     return static_cast<double>(count) / seconds;
