@@ -25,7 +25,7 @@ std::optional<Round> wholeRound(const Rounds &rounds, std::span<const Window> wi
         round.window = {std::min(round.window.begin, step.begin), std::max(round.window.end, step.end)};
     round.followed = first + length < windows.size() && hasRecords(windows[first + length]);
     if (rounds.overlap && round.followed)
-        round.window.end = std::max(round.window.begin, windows[first + length].begin);
+        round.window.end = std::clamp(windows[first + length].begin, round.window.begin, round.window.end);
     return round;
 }
 

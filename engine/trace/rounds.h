@@ -15,8 +15,8 @@ namespace planloom::trace {
 struct Round {
     std::int64_t first = 0; ///< step
     std::int32_t steps = 1;
-    /// From its first start: to the next round's first start where rounds overlap and the trace has the next one, else
-    /// to its last end. Nanoseconds.
+    /// From its first start to its last end or, where rounds overlap, to the next round's first start if that is
+    /// earlier: before a pause (a checkpoint, a validation) all that is under way ends. Nanoseconds.
     Window window;
     bool followed = false; ///< the trace has the step behind it: nothing of the round itself is missing
 

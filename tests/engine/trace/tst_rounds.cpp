@@ -92,6 +92,15 @@ private slots:
         QCOMPARE(lastWholeRound({2, 0, false}, windows)->window.end, 4 * kSecond + kSecond / 2);
     }
 
+    /// Between rounds a checkpoint was written, which is no part of them.
+    void pausesAreNotCounted()
+    {
+        Trace trace;
+        for (const std::int32_t step : {0, 1, 2, 3})
+            trace.records.push_back({(step < 2 ? step : step + 5) * kSecond, kSecond, -1, step, 0, 0});
+        QCOMPARE(lastWholeRound({2, 0, true}, stepWindows(trace))->secondsPerStep(), 1.0);
+    }
+
     void damagedStepsAreLeftOut()
     {
         Trace trace;
