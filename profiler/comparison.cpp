@@ -2,86 +2,116 @@
 #include "profiler/comparison.h"
 
 #include "engine/base/statistics.h"
+#include "engine/trace/rounds.h"
 #include "engine/trace/waits.h"
 #include "profiler/measurement.h"
 
 #include <algorithm>
 #include <cmath>
 #include <fmt/format.h>
-#include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
-#include <numeric>
+#include <optional>
 #include <tuple>
 
 namespace planloom::profiler {
 namespace {
 
-/// The records of one task of one rank in one trace.
+/// The records of one task of one rank in the rounds that are compared.
 struct Measured {
     trace::Kind kind = trace::Kind::Other;
-    std::size_t order = 0;    ///< row of the task table
-    std::vector<double> work; ///< seconds, per step
-    std::vector<double> waiting;
-};
-using Tasks = std::map<std::pair<std::int32_t, std::string>, Measured>;
-
-/// The first step that counts: where there are several, the first of them warms up.
-std::int32_t firstSteady(const trace::Trace &trace)
-{
-    std::int32_t first = std::numeric_limits<std::int32_t>::max();
-    std::int32_t last = std::numeric_limits<std::int32_t>::min();
-    for (const trace::Record &record : trace.records) {
-        first = std::min(first, record.step);
-        last = std::max(last, record.step);
+    std::size_t order = 0; ///< row of the task table
+    /// Per round in which it ran.
+    struct Runs {
+        std::int64_t round = 0;
+        std::int64_t count = 0;
+        double work = 0; ///< seconds, of all
+        double waiting = 0;
+    };
+    std::vector<Runs> rounds; ///< by round
+    [[nodiscard]] std::int64_t runs() const
+    {
+        std::int64_t sum = 0;
+        for (const Runs &round : rounds)
+            sum += round.count;
+        return sum;
     }
-    return first < last ? first + 1 : first;
+    /// Median over the rounds of the mean over its runs in one.
+    [[nodiscard]] double medianOf(double Runs::*seconds) const
+    {
+        std::vector<double> means;
+        for (const Runs &round : rounds)
+            means.push_back(round.*seconds / static_cast<double>(round.count));
+        return median(std::move(means));
+    }
+};
+
+/// What is compared of a trace: its steady rounds, or steps where it has no whole round.
+struct Steady {
+    std::map<std::pair<std::int32_t, std::string>, Measured> tasks;
+    std::int64_t steps = 1; ///< of a round
+    double iterationSeconds = 0;
+
+    /// Runs of @p task per step; rounds whose records of it were lost do not count.
+    [[nodiscard]] double share(const Measured &task) const
+    {
+        return static_cast<double>(task.runs()) / static_cast<double>(steps)
+            / static_cast<double>(std::max<std::size_t>(1, task.rounds.size()));
+    }
+};
+
+/// The place in @p rounds of the one with @p step; nothing: it is in none.
+std::optional<std::size_t> roundOf(const std::vector<trace::Round> &rounds, std::int64_t step)
+{
+    const auto after = std::ranges::upper_bound(rounds, step, {}, &trace::Round::first);
+    if (after == rounds.begin() || step >= std::prev(after)->first + std::prev(after)->steps)
+        return std::nullopt;
+    return static_cast<std::size_t>(std::prev(after) - rounds.begin());
 }
 
-Tasks collect(const trace::Trace &trace, std::int32_t from)
+/// To @p task a run of it.
+void add(Measured &task, std::int64_t round, double work, double waiting)
 {
-    Tasks tasks;
+    const auto at = std::ranges::lower_bound(task.rounds, round, {}, &Measured::Runs::round);
+    Measured::Runs &runs =
+        at != task.rounds.end() && at->round == round ? *at : *task.rounds.insert(at, {round, 0, 0, 0});
+    ++runs.count;
+    runs.work += work;
+    runs.waiting += waiting;
+}
+
+Steady steadyPart(const trace::Trace &trace)
+{
+    Steady steady;
+    const std::vector<trace::Round> rounds = trace::steadyRounds(trace.rounds, trace::stepWindows(trace));
     trace::Waits waits;
     waits.append(trace, trace.records);
     for (const trace::Record &record : trace.records) {
-        if (record.task < 0 || record.step < from)
+        const auto round = roundOf(rounds, record.step);
+        if (record.task < 0 || !round)
             continue;
         const trace::TaskInfo &info = trace.tasks[static_cast<std::size_t>(record.task)];
-        Measured &task = tasks[{record.rank, info.id}];
+        Measured &task = steady.tasks[{record.rank, info.id}];
         task.kind = info.kind;
         task.order = static_cast<std::size_t>(record.task);
         const std::int64_t waiting = waits.of(trace, record);
-        task.work.push_back(static_cast<double>(record.duration - waiting) * kNanosecond);
-        task.waiting.push_back(static_cast<double>(waiting) * kNanosecond);
-    }
-    return tasks;
-}
-
-double iterationSeconds(const trace::Trace &trace, std::int32_t from)
-{
-    struct Span {
-        std::int64_t begin = std::numeric_limits<std::int64_t>::max();
-        std::int64_t end = std::numeric_limits<std::int64_t>::min();
-    };
-    std::map<std::int32_t, Span> steps;
-    for (const trace::Record &record : trace.records) {
-        if (record.step < from)
-            continue;
-        Span &span = steps[record.step];
-        span.begin = std::min(span.begin, record.start);
-        span.end = std::max(span.end, record.start + record.duration);
+        add(task, static_cast<std::int64_t>(*round), static_cast<double>(record.duration - waiting) * kNanosecond,
+            static_cast<double>(waiting) * kNanosecond);
     }
     std::vector<double> seconds;
-    for (const auto &[step, span] : steps)
-        seconds.push_back(static_cast<double>(span.end - span.begin) * kNanosecond);
-    return median(std::move(seconds));
+    for (const trace::Round &round : rounds) {
+        steady.steps = round.steps;
+        seconds.push_back(round.secondsPerStep());
+    }
+    steady.iterationSeconds = median(std::move(seconds));
+    return steady;
 }
 
-std::vector<std::string> without(const Tasks &tasks, const Tasks &others)
+std::vector<std::string> without(const Steady &one, const Steady &other)
 {
     std::vector<std::string> names;
-    for (const auto &[key, task] : tasks) {
-        if (!others.contains(key))
+    for (const auto &[key, task] : one.tasks) {
+        if (!other.tasks.contains(key))
             names.push_back(fmt::format("rank {}: {}", key.first, key.second));
     }
     return names;
@@ -95,10 +125,10 @@ void sumKinds(Comparison &comparison)
         kind.rank = task.rank;
         kind.kind = task.kind;
         ++kind.tasks;
-        kind.predicted += task.predicted;
-        kind.measured += task.measured;
-        kind.predictedWaiting += task.predictedWaiting;
-        kind.measuredWaiting += task.measuredWaiting;
+        kind.predicted += task.predicted * task.predictedShare;
+        kind.measured += task.measured * task.measuredShare;
+        kind.predictedWaiting += task.predictedWaiting * task.predictedShare;
+        kind.measuredWaiting += task.measuredWaiting * task.measuredShare;
     }
     for (const auto &entry : kinds)
         comparison.kinds.push_back(entry.second);
@@ -121,26 +151,26 @@ std::string percent(double predicted, double measured)
 
 Comparison compare(const trace::Trace &predicted, const trace::Trace &measured)
 {
-    const std::int32_t steadyA = firstSteady(predicted);
-    const std::int32_t steadyB = firstSteady(measured);
-    const Tasks a = collect(predicted, steadyA);
-    const Tasks b = collect(measured, steadyB);
+    const Steady a = steadyPart(predicted);
+    const Steady b = steadyPart(measured);
     Comparison comparison;
-    comparison.predictedIterationSeconds = iterationSeconds(predicted, steadyA);
-    comparison.measuredIterationSeconds = iterationSeconds(measured, steadyB);
+    comparison.predictedIterationSeconds = a.iterationSeconds;
+    comparison.measuredIterationSeconds = b.iterationSeconds;
     comparison.onlyPredicted = without(a, b);
     comparison.onlyMeasured = without(b, a);
     comparison.dropped = measured.dropped;
     comparison.kindTable = measured.kinds;
+    using Runs = Measured::Runs;
     std::vector<std::pair<std::size_t, TaskComparison>> joined;
-    for (const auto &[key, task] : b) {
-        const auto partner = a.find(key);
-        if (partner == a.end())
+    for (const auto &[key, task] : b.tasks) {
+        const auto partner = a.tasks.find(key);
+        if (partner == a.tasks.end())
             continue;
+        const Measured &expected = partner->second;
         joined.push_back(
             {task.order,
-             {key.first, key.second, task.kind, median(partner->second.work), median(task.work),
-              static_cast<std::int64_t>(task.work.size()), median(partner->second.waiting), median(task.waiting)}});
+             {key.first, key.second, task.kind, expected.medianOf(&Runs::work), task.medianOf(&Runs::work), task.runs(),
+              expected.medianOf(&Runs::waiting), task.medianOf(&Runs::waiting), a.share(expected), b.share(task)}});
     }
     std::ranges::stable_sort(joined, {}, [](const auto &entry) { return std::pair(entry.second.rank, entry.first); });
     for (auto &entry : joined)

@@ -17,11 +17,13 @@ struct TaskComparison {
     std::int32_t rank = 0;
     std::string id;                        ///< "s1.F.m3"
     trace::Kind kind = trace::Kind::Other; ///< row of Comparison::kindTable
-    double predicted = 0;                  ///< seconds of work; median over the steps of the predicted trace
-    double measured = 0;                   ///< seconds of work; median over the steps of the measured trace
-    std::int64_t runs = 0;                 ///< steps in which it was measured
+    double predicted = 0;                  ///< seconds of work of a run; median over the rounds of the predicted trace
+    double measured = 0;                   ///< the same of the measured trace
+    std::int64_t runs = 0;                 ///< how often it was measured
     double predictedWaiting = 0;           ///< seconds before the work; medians likewise
     double measuredWaiting = 0;
+    double predictedShare = 1; ///< runs per step: less than 1 for a task that runs once in a round of several steps
+    double measuredShare = 1;
     [[nodiscard]] double ratio() const { return measured > 0 ? predicted / measured : 0; }
 };
 
@@ -39,7 +41,8 @@ struct KindComparison {
 
 /// A prediction laid over a run.
 struct Comparison {
-    double predictedIterationSeconds = 0; ///< median over the steps, from the first start of any task to the last end
+    /// Of a step; median over the rounds (trace::steadyRounds).
+    double predictedIterationSeconds = 0;
     double measuredIterationSeconds = 0;
     std::vector<trace::KindInfo> kindTable; ///< the measured trace's
     std::vector<TaskComparison> tasks;      ///< by rank, then in the order of the measured trace's task table
@@ -54,9 +57,9 @@ struct Comparison {
     }
 };
 
-/// Joins two traces by (rank, task id). Of the measured trace the first step is left out where there are more: it warms
-/// up. The caller decides which is which, not the clock: two predictions can be compared, too. Cost: O(records log
-/// records).
+/// Joins two traces by (rank, task id), over the steady rounds of each (trace::steadyRounds): the first one warms up
+/// and is left out where there are more. The caller decides which is which, not the clock: two predictions can be
+/// compared, too. Cost: O(records log records).
 Comparison compare(const trace::Trace &predicted, const trace::Trace &measured);
 
 /// What the two traces are called in columns.

@@ -148,6 +148,10 @@ void addTrainingSettings(CLI::App *verb, PlanOptions &options)
     verb->add_option("--exchange", options.exchange,
                      "How replicas combine what they learn: all-reduce, or dasgd with local_steps=N, delay=N or auto, "
                      "local_weight=X, merge=corrected or convex, warmup_steps=N")
+        ->check([](const std::string &text) {
+            return text.empty() ? std::string("it is empty; give all-reduce or dasgd, or leave the option out")
+                                : std::string();
+        })
         ->type_name("KIND[,KEY=VALUE...]");
 }
 

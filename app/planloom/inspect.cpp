@@ -3,11 +3,13 @@
 #include "app/planloom/sources.h"
 #include "app/planloom/verbs.h"
 #include "engine/base/files.h"
+#include "engine/cluster/cores.h"
 #include "engine/cost/transformer.h"
 #include "engine/graph/loss.h"
 #include "engine/graph/operators/operators.h"
 #include "engine/import/import.h"
 #include "engine/import/loss/choice.h"
+#include "engine/trace/rounds.h"
 #include "executor/checkpoint/restore.h"
 #include "executor/data/data_set.h"
 
@@ -244,6 +246,15 @@ Status inspectCluster(const std::string &source, Output &output)
     const cluster::Cluster &cluster = **loaded;
     output.line(fmt::format("cluster       {}: {} nodes, {} devices, {} links", cluster.name(), cluster.nodes().size(),
                             cluster.devices().size(), cluster.links().size()));
+    std::vector<DeviceId> all;
+    for (const auto &device : cluster.devices())
+        all.push_back(device.id);
+    const std::vector<std::int32_t> shared = cluster::coresOf(cluster, all);
+    for (const auto &node : cluster.nodes())
+        if (node.cores > 0)
+            output.line(fmt::format("cores         {}: {}", node.name, node.cores));
+    for (const std::string &note : cluster::sharedCoreNotes(cluster, all))
+        output.line("              " + note);
     ordered_json devices = ordered_json::array();
     Table table({"DEVICE", "NODE", "TYPE", "FLOAT32", "MEMORY", "BANDWIDTH"});
     for (const auto &device : cluster.devices()) {
@@ -259,6 +270,14 @@ Status inspectCluster(const std::string &source, Output &output)
                                        {"float32_flops", flops},
                                        {"memory_bytes", type.memory.value()},
                                        {"memory_bandwidth", type.memoryBandwidth}});
+        if (const std::int32_t core = shared[devices.size() - 1]; core >= 0)
+            devices.back()["core"] = core;
+    }
+    ordered_json nodes = ordered_json::array();
+    for (const auto &node : cluster.nodes()) {
+        nodes.push_back(ordered_json{{"name", node.name}});
+        if (node.cores > 0)
+            nodes.back()["cores"] = node.cores;
     }
     table.print(output);
     ordered_json links = ordered_json::array();
@@ -273,6 +292,7 @@ Status inspectCluster(const std::string &source, Output &output)
     output.result(ordered_json{{"kind", "cluster"},
                                {"name", cluster.name()},
                                {"nodes", cluster.nodes().size()},
+                               {"machines", nodes},
                                {"devices", devices},
                                {"links", links}});
     return {};
@@ -439,16 +459,22 @@ Status inspectTrace(const std::string &path, Output &output)
     for (const auto &record : trace->records)
         steps = std::max(steps, record.step + 1);
     const double seconds = static_cast<double>(trace->end() - trace->begin()) * 1e-9;
+    const auto round = trace::lastWholeRound(trace->rounds, trace::stepWindows(*trace));
     output.line(fmt::format("trace         {} clock, {} ranks, {} tasks, {} steps", trace->clock, trace->ranks.size(),
                             trace->tasks.size(), steps));
     output.line(fmt::format("records       {} over {}, {} lost",
                             count(static_cast<std::int64_t>(trace->records.size())), format(Seconds(seconds)),
                             trace->dropped));
+    if (round && trace->rounds.steps > 1)
+        output.line(fmt::format("rounds        of {} steps; the last whole one has steps {} to {}, {} each",
+                                trace->rounds.steps, round->first, round->first + round->steps - 1,
+                                format(Seconds(round->secondsPerStep()))));
     output.result(ordered_json{{"kind", "trace"},
                                {"clock", trace->clock},
                                {"ranks", trace->ranks.size()},
                                {"tasks", trace->tasks.size()},
                                {"steps", steps},
+                               {"round_steps", trace->rounds.steps},
                                {"records", trace->records.size()},
                                {"dropped", trace->dropped},
                                {"seconds", seconds}});

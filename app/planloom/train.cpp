@@ -4,6 +4,7 @@
 #include "app/planloom/terminal.h"
 #include "app/planloom/verbs.h"
 #include "engine/base/files.h"
+#include "engine/graph/loss.h"
 #include "engine/run/summary.h"
 #include "executor/agent/client.h"
 
@@ -139,6 +140,22 @@ Result<TrainOptions> complete(TrainOptions options)
     return options;
 }
 
+/// What the loss of a step is where not every element counts; empty where it is the mean over the batch.
+std::string noteOfMeans(const plan::Document &document)
+{
+    std::size_t slices = static_cast<std::size_t>(document.plan.microBatches);
+    for (const plan::Stage &stage : document.plan.stages)
+        slices = std::max(slices, stage.replicas() * static_cast<std::size_t>(document.plan.microBatches));
+    const auto targets = graph::targetsOf(*document.subject.graph);
+    const bool masked = std::any_of(targets.begin(), targets.end(),
+                                    [](const graph::Target &target) { return target.use == graph::Target::Use::Mask; });
+    if (!masked || slices < 2)
+        return {};
+    return fmt::format("note: the loss of a step is the mean of {} means, of a micro-batch on a replica each, over the "
+                       "elements whose mask is true: micro-batches count alike, however many these are",
+                       slices);
+}
+
 /// Of a line per step on a terminal: the first five, about twenty more, and the last.
 bool worthPrinting(std::int64_t step, std::int64_t steps)
 {
@@ -179,6 +196,8 @@ Status train(const TrainOptions &given, Output &output)
         folder = runDir;
         record.begin(runDir);
         printPlan(document->plan, document->subject, output);
+        if (const std::string note = noteOfMeans(*document); !note.empty())
+            output.note(note);
         output.line();
     };
     events.onStep = [&](const run::StepMetrics &step) {
@@ -186,8 +205,11 @@ Status train(const TrainOptions &given, Output &output)
         record.add(step);
         if (output.isText() && worthPrinting(step.step, options.settings.steps)) {
             progress.clear();
-            output.line(fmt::format("step {:>6}  loss {:<10.6g}  {:>9}  {:.4g} samples/s", step.step, step.loss,
-                                    format(Seconds(step.seconds)), step.samplesPerSecond));
+            output.line(fmt::format("step {:>6}  loss {:<10.6g}  {:>9}  {:.4g} samples/s{}", step.step, step.loss,
+                                    format(Seconds(step.seconds)), step.samplesPerSecond,
+                                    step.consensusDistance > 0
+                                        ? fmt::format("  replicas apart {:.3g}", step.consensusDistance)
+                                        : std::string()));
         }
         progress.report(static_cast<double>(step.step + 1) / static_cast<double>(options.settings.steps), "training");
     };

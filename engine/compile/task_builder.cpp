@@ -416,7 +416,9 @@ private:
         const std::int64_t steps = m_cadences.agreement == 0
             ? 1
             : m_program.cadences[static_cast<std::size_t>(m_cadences.agreement - 1)].period;
-        agree(Agreement::Subject::Step, (steps + 1) * static_cast<std::int64_t>(sizeof(float)), m_draft.agreeOnStep);
+        const std::int64_t distance = m_cadences.merge == 0 ? 0 : kTwoFloats; // of replicas from their average
+        agree(Agreement::Subject::Step, (steps + 1) * static_cast<std::int64_t>(sizeof(float)) + distance,
+              m_draft.agreeOnStep);
         if (m_all.plan.optimizer.clipNorm > 0)
             agree(Agreement::Subject::GradientNorm, kTwoFloats, m_draft.agreeOnNorm);
         if (const int norms = m_all.plan.optimizer.rule.formula().norms; norms > 0)

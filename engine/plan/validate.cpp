@@ -460,7 +460,7 @@ Status checkAveraged(const Plan &plan)
     if (plan.optimizer.clipNorm > 0)
         return badInput(
             "gradients are clipped by their norm over all replicas, which exchange dasgd never sums up; set "
-            "clip_norm to 0");
+            "clip_norm to 0 (leave out --clip-norm)");
     if (plan.optimizer.rule.formula().norms > 0)
         return badInput(fmt::format("update rule {} takes norms over all ranks, whose parameters differ under exchange "
                                     "dasgd; use one without norms, such as sgd or adamw",
@@ -492,8 +492,9 @@ Status checkOptimizer(const Optimizer &optimizer)
     if (!within(optimizer.weightDecay, 0, 1e9))
         return badInput(fmt::format("the weight decay is {}; it must not be negative", optimizer.weightDecay));
     if (!within(optimizer.clipNorm, 0, 1e30))
-        return badInput(fmt::format("gradients are clipped to a norm of {}; give one above 0, or 0 for no clipping",
-                                    optimizer.clipNorm));
+        return badInput(fmt::format(
+            "gradients are clipped to a norm of {}; give a clip_norm (--clip-norm) above 0, or 0 for no clipping",
+            optimizer.clipNorm));
     return checkLearningRate(optimizer.schedule);
 }
 

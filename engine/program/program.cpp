@@ -238,6 +238,7 @@ trace::Tables traceTables(const Program &program, const cluster::Cluster &cluste
     for (const LaneRow &row : kLaneTable)
         tables.lanes.push_back({row.name, row.work, row.capacity});
     tables.kinds = trace::standardKinds();
+    tables.rounds = {program.periodSteps, program.steadyFrom, program.spansSteps()};
     tables.ranks.reserve(program.ranks.size());
     for (const Rank &rank : program.ranks)
         tables.ranks.push_back({cluster.device(rank.device).name});

@@ -49,6 +49,7 @@ constexpr Field<StepMetrics> kStep[] = {
     {"samples_per_second", &StepMetrics::samplesPerSecond},
     {"learning_rate", &StepMetrics::learningRate, Presence::Filled},
     {"gradient_norm", &StepMetrics::gradientNorm, Presence::WhenSet},
+    {"consensus_distance", &StepMetrics::consensusDistance, Presence::WhenSet},
 };
 
 constexpr Field<Validation> kValidation[] = {

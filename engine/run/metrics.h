@@ -19,6 +19,10 @@ struct StepMetrics {
     double samplesPerSecond = 0; ///< the agent fills it in
     double learningRate = 0;
     double gradientNorm = 0; ///< before clipping; 0: not computed
+    /// In the step behind one that merges an average of replicas (plan::DelayedAveraging): how far they were from it
+    /// when they took their snapshots, as the root of the mean, by shares of samples, of the squared distances over all
+    /// parameters; 0: not computed.
+    double consensusDistance = 0;
 };
 
 /// The held-out samples after a step.

@@ -31,6 +31,11 @@ struct Summary {
 /// turn (Program::periodSteps), of the means of @p period steps each.
 double medianSeconds(const std::vector<StepMetrics> &steps, std::size_t period = 1);
 
+/// The longest of @p period steps that follow each other; median over the whole rounds of that many among the newest
+/// steps of @p steps, at most @p most of them. Where a step in each round waits for an average, that is what it takes.
+/// Of fewer steps than a round has, the longest. 0 without steps.
+double longestSeconds(const std::vector<StepMetrics> &steps, std::size_t period, std::size_t most);
+
 /// RUN/summary.json's contents, and the object of `train --json`'s last line.
 std::string toJson(const Summary &summary);
 /// Error: BadInput.

@@ -102,7 +102,7 @@ Result<double> CostClock::run(Listener *listener)
     m_heardFrom = last;
     m_listener = listener;
     dispatcher.begin(0, m_program.steadyFrom);
-    work(dispatcher, [&](double) { return dispatcher.allEnded(last + m_program.periodSteps); });
+    work(dispatcher, [&](double) { return m_nextHeard && dispatcher.allEnded(last + m_program.periodSteps); });
     return seconds;
 }
 
@@ -159,10 +159,13 @@ void CostClock::tell(const dispatch::Dispatcher &dispatcher, Unit unit, double n
     double time = now;
     if (m_heardFrom) {
         const std::int64_t step = dispatcher.stepOf(unit) - *m_heardFrom;
-        if (step < 0 || step >= m_program.periodSteps)
+        if (step < 0 || step >= 2 * static_cast<std::int64_t>(m_program.periodSteps))
             return;
         if (!m_origin)
             m_origin = now;
+        if (step >= m_program.periodSteps && !m_next)
+            m_next = unit;
+        m_nextHeard = m_nextHeard || (ends && m_next == unit);
         time -= *m_origin;
         m_listener->inStep(step);
     }

@@ -16,7 +16,8 @@ namespace planloom::simulate {
 class Listener {
 public:
     virtual ~Listener() = default;
-    /// What follows belongs to this step of the period, from 0. Not called where a period is one step.
+    /// What follows belongs to this step of the period, from 0, or to one of the next period: from
+    /// Program::periodSteps on. Not called for a Program that does not span steps.
     virtual void inStep(std::int64_t /*step*/) {}
     virtual void started(TaskId task, double seconds) = 0;
     virtual void ended(TaskId task, double seconds) = 0;
@@ -32,7 +33,8 @@ public:
 
     /// Seconds of Program::periodSteps steps in the long run. A Program that spans steps runs from its first steady
     /// step on until its periods end equally far apart (after kMostPeriods, their mean is taken); @p listener hears of
-    /// the last one alone, from 0 on, and of what it leaves open to the end. Errors: NotFound (the Program's lane
+    /// the last one, from 0 on, of what it leaves open to the end, and of what begins of the next one meanwhile, at
+    /// least its first task. Errors: NotFound (the Program's lane
     /// policy), BadInput (tasks that wait for each other for ever, some of them named).
     Result<double> run(Listener *listener);
     /// Seconds of one step in which every task runs once.
@@ -60,6 +62,8 @@ private:
     Listener *m_listener = nullptr;
     std::optional<std::int64_t> m_heardFrom; ///< the listener hears of the period that begins with this step alone
     std::optional<double> m_origin;          ///< its time 0, once something of it has started
+    std::optional<Unit> m_next;              ///< the first that started of the next one
+    bool m_nextHeard = false;                ///< it has ended
     std::vector<double> m_seconds;           ///< per task, side by side: a task's other figures stay out of the cache
     std::vector<Event> m_events;             ///< heap
     SharedCores m_cores;                     ///< what ends there is no event

@@ -59,7 +59,7 @@ void Recorder::started(TaskId id, double seconds)
     task.start = seconds;
     if (m_options.memory)
         changeMemory(task, seconds, true);
-    if (isCommunication(task.lane))
+    if (counts() && isCommunication(task.lane))
         countCommunication(task.rank, seconds, 1);
 }
 
@@ -68,9 +68,9 @@ void Recorder::ended(TaskId id, double seconds)
     const Timed &task = m_tasks[id.index()];
     if (m_options.memory)
         changeMemory(task, seconds, false);
-    if (task.lane == program::Lane::Compute)
+    if (counts() && task.lane == program::Lane::Compute)
         m_compute[task.rank.index()] += seconds - task.start;
-    else if (isCommunication(task.lane))
+    else if (counts() && isCommunication(task.lane))
         countCommunication(task.rank, seconds, -1);
     if (!m_options.trace)
         return;
@@ -143,6 +143,7 @@ void Recorder::into(Simulation &simulation, const cluster::Cluster &cluster)
     if (!m_options.trace)
         return;
     static_cast<trace::Tables &>(simulation.trace) = program::traceTables(m_program, cluster);
+    simulation.trace.rounds.from = 0; // steps are counted from the period's first
     simulation.trace.clock = "cost";
     simulation.trace.records = byLane();
 }

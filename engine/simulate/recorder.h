@@ -32,10 +32,12 @@ private:
     void add(RankId rank, double seconds, program::Area area, std::int64_t bytes);
     [[nodiscard]] std::vector<trace::Record> byLane() const;
     void countCommunication(RankId rank, double seconds, int change);
+    /// What is counted is of one period.
+    [[nodiscard]] bool counts() const { return m_step < m_program.periodSteps; }
 
     const program::Program &m_program;
     Options m_options;
-    std::int32_t m_step = 0; ///< of the period
+    std::int32_t m_step = 0; ///< of the period, or of the next one
     std::vector<trace::Record> m_records;
     std::vector<Timed> m_tasks;
     std::vector<std::vector<MemoryPoint>> m_memory;

@@ -57,7 +57,9 @@ struct Options {
 
 struct Simulation {
     Report report;
-    trace::Trace trace; ///< one iteration, step 0, clock "cost"; of a Program that spans steps, one period of them
+    /// One iteration, step 0, clock "cost". Of a Program that spans steps: one period of them, and what begins of the
+    /// next one, up to the end of what the period leaves open.
+    trace::Trace trace;
     std::vector<std::vector<MemoryPoint>> memory; ///< per rank, in time order
 };
 

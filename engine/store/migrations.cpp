@@ -41,6 +41,10 @@ constexpr const char *kMigrations[] = {
                                   perplexity REAL, samples INTEGER NOT NULL,
                                   PRIMARY KEY (run, step)) WITHOUT ROWID;
     )sql",
+    // 4: runs whose replicas are averaged
+    R"sql(
+        ALTER TABLE steps ADD COLUMN consensus_distance REAL NOT NULL DEFAULT 0;
+    )sql",
 };
 
 Result<std::int64_t> pragma(Connection &connection, const char *sql)

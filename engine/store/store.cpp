@@ -87,6 +87,7 @@ constexpr Column<run::StepMetrics> kStepColumns[] = {
     {"learning_rate", &run::StepMetrics::learningRate},
     {"gradient_norm", &run::StepMetrics::gradientNorm},
     {"samples", samplesOf, readSamples},
+    {"consensus_distance", &run::StepMetrics::consensusDistance},
 };
 
 constexpr Column<run::Validation> kValidationColumns[] = {

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/trace/index.h"
 
+#include "engine/trace/rounds.h"
+
 #include <algorithm>
 #include <cctype>
-#include <limits>
 
 namespace planloom::trace {
 namespace {
@@ -76,14 +77,7 @@ void Index::append(std::span<const Record> records)
 
 void Index::noteRecord(const Record &record)
 {
-    constexpr std::int32_t kStepLimit = 10'000'000; // a damaged trace must not make a huge table
-    if (record.step >= 0 && record.step < kStepLimit) {
-        const auto step = static_cast<std::size_t>(record.step);
-        if (step >= m_steps.size())
-            m_steps.resize(step + 1, {std::numeric_limits<std::int64_t>::max(), 0});
-        m_steps[step].begin = std::min(m_steps[step].begin, record.start);
-        m_steps[step].end = std::max(m_steps[step].end, record.start + record.duration);
-    }
+    addToSteps(record, m_steps);
     const TaskInfo *task = m_tables->task(record.task);
     if (!task)
         return;

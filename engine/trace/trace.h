@@ -82,12 +82,21 @@ struct RankInfo {
     std::string device; ///< the cluster's name for it
 };
 
+/// A round: the training steps after which all repeats. Round r is the steps from r * steps on.
+struct Rounds {
+    std::int32_t steps = 1; ///< at least 1
+    std::int64_t from = 0;  ///< the first step of the first round that is like those behind it
+    bool overlap = false;   ///< what a round begins may end beside the next one
+    friend bool operator==(const Rounds &, const Rounds &) = default;
+};
+
 /// The tables that records and tasks index.
 struct Tables {
     std::vector<LaneInfo> lanes;
     std::vector<KindInfo> kinds;
     std::vector<RankInfo> ranks;
     std::vector<TaskInfo> tasks;
+    Rounds rounds;
 
     /// The row, or one called "?" if the table has none.
     [[nodiscard]] const LaneInfo &lane(std::int32_t index) const;

@@ -25,9 +25,9 @@ namespace planloom::trace {
 namespace {
 
 /// Version 1 had no tables of lanes and kinds, 16 bits for stages and ranks, and no groups; version 2 did not name the
-/// plan.
-constexpr std::string_view kMagics[] = {"PLTRACE1", "PLTRACE2", "PLTRACE3"};
-constexpr int kVersion = 3;
+/// plan, version 3 had no rounds.
+constexpr std::string_view kMagics[] = {"PLTRACE1", "PLTRACE2", "PLTRACE3", "PLTRACE4"};
+constexpr int kVersion = 4;
 constexpr std::uint32_t kBlockMagic = 0x4b4c4254; // "TBLK"
 constexpr std::size_t kBlockRecords = 1 << 16;
 constexpr std::int64_t kFarthest = std::int64_t{1} << 61; // nanoseconds; sums of two stay in range
@@ -150,6 +150,9 @@ std::string encodeHeader(const std::string &clock, const std::string &plan, cons
     const auto count = [&body](const auto &rows) { put(body, static_cast<std::uint32_t>(rows.size())); };
     putText(body, clock);
     putText(body, plan);
+    put(body, tables.rounds.steps);
+    put(body, tables.rounds.from);
+    put(body, static_cast<std::uint8_t>(tables.rounds.overlap));
     count(tables.lanes);
     for (const LaneInfo &lane : tables.lanes) {
         putText(body, lane.name);
@@ -206,6 +209,15 @@ KindInfo takeKind(Cursor &in)
     return kind;
 }
 
+Rounds takeRounds(Cursor &in)
+{
+    Rounds rounds;
+    rounds.steps = in.number<std::int32_t>();
+    rounds.from = in.number<std::int64_t>();
+    rounds.overlap = in.number<std::uint8_t>() != 0;
+    return rounds;
+}
+
 TaskInfo takeTask(Cursor &in, int version)
 {
     TaskInfo task;
@@ -253,6 +265,11 @@ Status decodeTables(std::string_view body, int version, Trace &trace)
     trace.clock = in.text();
     if (version >= 3)
         trace.plan = in.text();
+    if (version >= 4)
+        trace.rounds = takeRounds(in);
+    if (trace.rounds.steps < 1 || trace.rounds.from < 0)
+        return badInput(fmt::format("its header has rounds of {} steps from step {} on; the file is damaged",
+                                    trace.rounds.steps, trace.rounds.from));
     if (const Status first = takeLanesAndKinds(in, version, trace); !first)
         return first;
     const auto takeRank = [](Cursor &from) { return RankInfo{from.text()}; };

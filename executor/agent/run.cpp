@@ -20,7 +20,7 @@ using namespace std::chrono_literals;
 constexpr auto kStartingGrace = 1s; ///< for a stop while workers start
 constexpr auto kStopGrace = 10s;    ///< for a step to end after a stop; at least three steps
 constexpr auto kHungAfter = 30s;
-constexpr double kHungSteps = 5; ///< medians of a step
+constexpr double kHungSteps = 5; ///< times the longest step of a usual round
 /// Until every worker has reported; at least this long, as the limit for hung workers is for training ones.
 constexpr auto kStartLimit = 10s;
 
@@ -141,8 +141,7 @@ void Run::requestStop()
             return;
         m_stopAsked = true;
         group = m_group;
-        const auto steps = m_recorder.steps();
-        const Clock::duration threeSteps = ticks(steps.empty() ? 0 : 3 * steps.back().seconds);
+        const Clock::duration threeSteps = ticks(3 * m_recorder.longestSeconds());
         const Clock::duration grace = m_state == RunState::Running ? kStopGrace : kStartingGrace;
         group->endBy(Clock::now() + std::max(grace, threeSteps));
     }
@@ -360,7 +359,7 @@ Run::Clock::duration Run::hungAfter() const
 {
     const double asked = m_request.settings.hungSeconds;
     const double least = asked > 0 ? asked : secondsOf(kHungAfter);
-    return ticks(std::max(least, kHungSteps * m_recorder.recentSeconds()));
+    return ticks(std::max(least, kHungSteps * m_recorder.longestSeconds()));
 }
 
 /// How the run ended, if the current group is the last one.
@@ -428,15 +427,19 @@ run::Summary Run::summarize() const
     return summary;
 }
 
-/// Writes the run's end into the folder: nothing, if it did no step. @p outcome becomes an error if it cannot be
-/// written.
+/// Writes the run's end into the folder: nothing, if it did no step. Where nothing was left to do, the summary that is
+/// there stands: workers that did no step have other peaks. @p outcome becomes an error if it cannot be written.
 std::optional<run::Summary> Run::writeEnd(Status &outcome)
 {
     const bool stopped = !outcome && outcome.error().code == ErrorCode::Cancelled;
     const bool anyStep = !m_recorder.steps().empty();
-    const bool inVain = m_request.resume ? !m_anyStep && !outcome : !anyStep;
     std::optional<run::Summary> summary;
-    if ((outcome || stopped) && anyStep) {
+    if (m_request.resume && !m_anyStep && outcome)
+        summary = m_folder.summaryBefore();
+    if (summary && summary->steps != static_cast<std::int64_t>(m_recorder.steps().size())) // it ended after that
+        summary.reset();
+    const bool inVain = summary || (m_request.resume ? !m_anyStep && !outcome : !anyStep);
+    if (!summary && (outcome || stopped) && anyStep) {
         summary = summarize();
         if (const Status written = inVain ? Status() : m_recorder.writeSummary(*summary); !written)
             outcome = written.error();

@@ -271,6 +271,14 @@ Status RunFolder::writeSummary(const run::Summary &summary)
     return writeFileAtomically(file("summary.json"), run::toJson(summary) + "\n");
 }
 
+std::optional<run::Summary> RunFolder::summaryBefore() const
+{
+    if (!m_before.summary)
+        return std::nullopt;
+    auto summary = run::summaryFromJson(*m_before.summary);
+    return summary ? std::optional(*std::move(summary)) : std::nullopt;
+}
+
 void RunFolder::discard()
 {
     if (m_reopened) {

@@ -43,6 +43,8 @@ public:
     /// Workers' output. A log that cannot be written stops no run.
     void appendLog(std::string_view text);
     Status writeSummary(const run::Summary &summary);
+    /// summary.json as it was when the folder was reopened; nothing: there was none that can be read.
+    [[nodiscard]] std::optional<run::Summary> summaryBefore() const;
     /// Takes back what create() and begin() made, for a run that did no step; a log with the reason stays. A folder
     /// that was reopened is as it was before.
     void discard();

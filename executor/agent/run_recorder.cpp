@@ -3,7 +3,6 @@
 
 #include "engine/base/files.h"
 #include "engine/base/log.h"
-#include "engine/base/statistics.h"
 
 #include <algorithm>
 #include <utility>
@@ -58,15 +57,10 @@ std::int64_t RunRecorder::stepsDone() const
     return m_steps.empty() ? m_firstStep : m_steps.back().step + 1;
 }
 
-double RunRecorder::recentSeconds() const
+double RunRecorder::longestSeconds() const
 {
-    std::vector<double> seconds;
-    {
-        const std::lock_guard lock(m_mutex);
-        for (std::size_t i = m_steps.size() - std::min(m_steps.size(), kRecentSteps); i < m_steps.size(); ++i)
-            seconds.push_back(m_steps[i].seconds);
-    }
-    return median(std::move(seconds));
+    const std::lock_guard lock(m_mutex);
+    return run::longestSeconds(m_steps, m_period, kRecentSteps);
 }
 
 std::int64_t RunRecorder::lostRecords() const
@@ -80,6 +74,7 @@ std::int64_t RunRecorder::lostRecords() const
 Status RunRecorder::open(const simulate::Prediction &prediction, bool resumed)
 {
     m_model = prediction.modelName;
+    m_period = static_cast<std::size_t>(prediction.periodSteps);
     auto writer =
         trace::TraceWriter::create(m_folder.file("trace.pltrace"), "wall", prediction.tables, prediction.plan);
     if (!writer)

@@ -6,6 +6,7 @@
 #include "executor/agent/metrics_database.h"
 #include "executor/agent/run_folder.h"
 
+#include <atomic>
 #include <cstdint>
 #include <mutex>
 #include <optional>
@@ -35,8 +36,8 @@ public:
     [[nodiscard]] std::vector<run::StepMetrics> steps() const;
     /// The newest step's number and one more.
     [[nodiscard]] std::int64_t stepsDone() const;
-    /// Median of the newest steps; 0 without one.
-    [[nodiscard]] double recentSeconds() const;
+    /// The longest step of a usual round among the newest ones (run::longestSeconds); 0 without one.
+    [[nodiscard]] double longestSeconds() const;
     [[nodiscard]] std::int64_t lostRecords() const;
 
     // The supervisor's thread.
@@ -70,6 +71,7 @@ private:
 
     RunFolder &m_folder;
     std::string m_model;
+    std::atomic<std::size_t> m_period = 1; ///< steps of a round
     std::optional<trace::TraceWriter> m_trace;
     std::optional<MetricsDatabase> m_database; ///< none: it could not be written
 

@@ -24,6 +24,7 @@ constexpr std::tuple kStep{
     Row{&run::StepMetrics::samplesPerSecond, &wire::Step::samples_per_second, &wire::Step::set_samples_per_second},
     Row{&run::StepMetrics::learningRate, &wire::Step::learning_rate, &wire::Step::set_learning_rate},
     Row{&run::StepMetrics::gradientNorm, &wire::Step::gradient_norm, &wire::Step::set_gradient_norm},
+    Row{&run::StepMetrics::consensusDistance, &wire::Step::consensus_distance, &wire::Step::set_consensus_distance},
 };
 
 constexpr std::tuple kValidation{
@@ -152,6 +153,9 @@ wire::Tables toWire(const trace::Tables &tables)
         added->set_texture(kind.texture);
         added->set_legend(kind.legend);
     }
+    message.mutable_rounds()->set_steps(tables.rounds.steps);
+    message.mutable_rounds()->set_from(tables.rounds.from);
+    message.mutable_rounds()->set_overlap(tables.rounds.overlap);
     return message;
 }
 
@@ -169,6 +173,8 @@ trace::Tables fromWire(const wire::Tables &message)
     for (const auto &kind : message.kinds())
         tables.kinds.push_back(
             {kind.name(), bounded(kind.work(), trace::kLastWork), kind.hue(), kind.texture(), kind.legend()});
+    tables.rounds = {std::max(message.rounds().steps(), 1), std::max<std::int64_t>(message.rounds().from(), 0),
+                     message.rounds().overlap()};
     return tables;
 }
 

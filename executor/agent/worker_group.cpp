@@ -15,6 +15,13 @@
 namespace planloom::agent {
 namespace {
 
+/// Errors that every rank finds alike, in what the user gave.
+bool isOfInput(ErrorCode code)
+{
+    return code == ErrorCode::BadInput || code == ErrorCode::NotFound || code == ErrorCode::Unsupported
+        || code == ErrorCode::Infeasible;
+}
+
 using namespace std::chrono_literals;
 
 constexpr int kPollMilliseconds = 20;
@@ -136,7 +143,7 @@ void WorkerGroup::finished(int rank, const WorkerMemory &memory, bool stoppedEar
     m_stoppedEarly = m_stoppedEarly || stoppedEarly;
     if (error.message.empty())
         return;
-    if (m_workers.size() > 1)
+    if (m_workers.size() > 1 && !isOfInput(error.code)) // what the user gave is wrong on every rank
         error.message = fmt::format("{}: {}", nameOf(index), error.message);
     failLocked(std::move(error));
 }

@@ -94,6 +94,12 @@ Status checkTable(const Table &table, const std::string &path, const Needs &need
 {
     if (table.rows() == 0)
         return badInput("no samples; give at least one row").in(path);
+    const std::int64_t behind = std::max<std::int64_t>(1, table.targetColumns);
+    if (!table.missing.empty() && table.columns + behind == needs.perSample)
+        return badInput("has the model's " + std::to_string(needs.perSample) + " features in a sample and no "
+                        + (table.targetColumns > 0 ? "targets" : "labels") + " behind them, and " + table.missing
+                        + " is missing; save them there")
+            .in(path);
     if (table.columns != needs.perSample)
         return badInput("has " + std::to_string(table.columns) + " features in a sample, and the model's input \""
                         + needs.input + "\" wants " + std::to_string(needs.perSample)

@@ -218,6 +218,8 @@ Result<Table> readNpy(std::string_view contents, const std::string &path, std::i
             .in(path);
     }
     table.columns = separate ? width : width - each;
+    if (!separate)
+        table.missing = beside;
     for (std::int64_t row = 0; row < rows; ++row) {
         if (const Status status = appendRow(*array, row, width, table); !status)
             return status.error().in(path);

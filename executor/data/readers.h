@@ -21,6 +21,7 @@ struct Table {
     std::vector<std::int64_t> labels; ///< one per row
     std::string rowWord = "row";      ///< how an error calls a row ("line" in a text file)
     std::int64_t firstRow = 0;        ///< and which number the first one has
+    std::string missing;              ///< a file beside it that would have had the targets; empty: there was one
 
     [[nodiscard]] std::int64_t rows() const
     {

@@ -1,16 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "executor/runtime/agreements.h"
 
+#include <algorithm>
 #include <cmath>
 #include <iterator>
+#include <numeric>
 
 namespace planloom::runtime {
 
 using Subject = program::Agreement::Subject;
 
-void Agreements::prepare(RankParts &parts, const std::atomic<bool> *stop, double clipNorm)
+namespace {
+
+/// Floats whose sums keep the precision of a double.
+std::array<float, 2> inTwo(double value)
+{
+    const auto high = static_cast<float>(value);
+    return {high, static_cast<float>(value - static_cast<double>(high))};
+}
+
+} // namespace
+
+void Agreements::prepare(RankParts &parts, Averaging &averaging, const std::atomic<bool> *stop, double clipNorm)
 {
     m_parts = &parts;
+    m_averaging = &averaging;
     m_stop = stop;
     m_clipNorm = clipNorm;
 }
@@ -48,6 +62,8 @@ Status Agreements::leave(std::int64_t step)
     if (!loss)
         return loss.error();
     m_taken.push_back(static_cast<float>(*loss));
+    if (m_averaging->any())
+        m_distances.push_back(m_averaging->takeSquaredDistance(step));
     return {};
 }
 
@@ -64,8 +80,7 @@ Result<comm::Request> Agreements::start(Subject subject, std::int64_t step)
     const Result<double> own = squaredGradientNorm();
     if (!own)
         return own.error();
-    m_norm[0] = static_cast<float>(*own); // in two floats, whose sums keep the precision of a double
-    m_norm[1] = static_cast<float>(*own - static_cast<double>(m_norm[0]));
+    m_norm = inTwo(*own);
     return sum(m_norm);
 }
 
@@ -74,6 +89,13 @@ Result<comm::Request> Agreements::startSteps(std::size_t count)
 {
     const auto end = m_taken.begin() + static_cast<std::ptrdiff_t>(count);
     m_step.assign(m_taken.begin(), end);
+    m_count = count;
+    if (m_averaging->any()) { // no two of these steps merge an average: a round has at least as many
+        const auto last = m_distances.begin() + static_cast<std::ptrdiff_t>(count);
+        const auto parts = inTwo(std::accumulate(m_distances.begin(), last, 0.0));
+        m_step.insert(m_step.end(), parts.begin(), parts.end());
+        m_distances.erase(m_distances.begin(), last);
+    }
     m_step.push_back(m_stop != nullptr && m_stop->load(std::memory_order_relaxed) ? 1.0F : 0.0F);
     m_taken.erase(m_taken.begin(), end);
     return sum(m_step);
@@ -94,7 +116,10 @@ Status Agreements::agreeNow()
     Result<comm::Request> request = startSteps(m_taken.size());
     if (!request)
         return request.error();
-    return m_parts->comm.wait(*request, m_parts->deadline, "the other ranks' losses");
+    if (const Status done = m_parts->comm.wait(*request, m_parts->deadline, "the other ranks' losses"); !done)
+        return done;
+    ended(Subject::Step);
+    return {};
 }
 
 Result<comm::Request> Agreements::startNorms()
@@ -110,9 +135,14 @@ Result<comm::Request> Agreements::startNorms()
 
 void Agreements::ended(Subject subject)
 {
+    const auto root = [](float high, float low) {
+        return std::sqrt(std::max(0.0, static_cast<double>(high) + static_cast<double>(low)));
+    };
+    if (subject == Subject::Step && m_averaging->any())
+        m_consensusDistance = root(m_step[m_count], m_step[m_count + 1]);
     if (subject != Subject::GradientNorm)
         return;
-    m_gradientNorm = std::sqrt(static_cast<double>(m_norm[0]) + static_cast<double>(m_norm[1]));
+    m_gradientNorm = root(m_norm[0], m_norm[1]);
     m_gradientScale = m_gradientNorm > m_clipNorm ? m_clipNorm / m_gradientNorm : 1;
 }
 

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "executor/runtime/averaging.h"
 #include "executor/runtime/rank_parts.h"
 
+#include <array>
 #include <atomic>
 #include <span>
 #include <vector>
@@ -14,8 +16,9 @@ namespace planloom::runtime {
 /// Thread contract: one thread; the stop flag may be set by any.
 class Agreements {
 public:
-    /// @p stop, which may be null, outlives it. @p clipNorm: gradients longer than that are scaled down; 0: none are.
-    void prepare(RankParts &parts, const std::atomic<bool> *stop, double clipNorm);
+    /// @p stop, which may be null, and @p averaging outlive it. @p clipNorm: gradients longer than that are scaled
+    /// down; 0: none are.
+    void prepare(RankParts &parts, Averaging &averaging, const std::atomic<bool> *stop, double clipNorm);
 
     /// Starts the sum over all ranks of this rank's value for @p subject: of the loss of @p step, with those of the
     /// steps before it that are not agreed on yet; those of later ones, which some ranks have left by now, wait. Error:
@@ -30,7 +33,9 @@ public:
     Status agreeNow();
 
     /// Of the steps of the last agreement, in order.
-    [[nodiscard]] std::span<const float> losses() const { return std::span(m_step).first(m_step.size() - 1); }
+    [[nodiscard]] std::span<const float> losses() const { return std::span(m_step).first(m_count); }
+    /// run::StepMetrics::consensusDistance of the step of these that is behind a merge; 0: none is.
+    [[nodiscard]] double consensusDistance() const { return m_consensusDistance; }
     [[nodiscard]] double loss() const { return static_cast<double>(losses().back()); }
     [[nodiscard]] bool stop() const { return m_step.back() > 0; }
     [[nodiscard]] double gradientNorm() const { return m_gradientNorm; } ///< before clipping; 0: it is not clipped
@@ -46,14 +51,20 @@ private:
     Result<double> squaredGradientNorm();
 
     RankParts *m_parts = nullptr;
+    Averaging *m_averaging = nullptr;
     const std::atomic<bool> *m_stop = nullptr;
     double m_clipNorm = 0;
-    std::vector<float> m_step{0, 0}; ///< losses of steps, then whether anyone asks to stop
+    /// Losses of steps; where parameters are averaged, the squared consensus distance in two floats; whether anyone
+    /// asks to stop.
+    std::vector<float> m_step{0, 0};
+    std::size_t m_count = 1;         ///< losses in it
     std::int64_t m_nextStep = 0;     ///< the first one whose loss is not taken
     std::vector<float> m_taken;      ///< losses of steps before it that no agreement has begun on
-    float m_norm[2] = {};
+    std::vector<double> m_distances; ///< squared consensus distances of the same, this rank's part
+    std::array<float, 2> m_norm{};
     double m_gradientNorm = 0;
     double m_gradientScale = 1;
+    double m_consensusDistance = 0;
     std::int64_t m_bytesSent = 0;
 };
 

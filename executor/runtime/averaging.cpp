@@ -4,6 +4,7 @@
 #include "engine/update/expression.h"
 
 #include <algorithm>
+#include <limits>
 
 namespace planloom::runtime {
 namespace {
@@ -46,6 +47,9 @@ float *floats(std::byte *data) { return reinterpret_cast<float *>(data); }
 Status Averaging::prepare(RankParts &parts)
 {
     m_parts = &parts;
+    for (const program::Task &task : parts.program.tasks)
+        if (task.as<program::Merge>() != nullptr)
+            m_anyMerge = &task;
     for (const TaskId id : parts.own().tasks)
         if (const auto *merge = parts.program.task(id).as<program::Merge>())
             if (Status added = add(*merge); !added)
@@ -102,8 +106,43 @@ Status Averaging::add(const program::Merge &task)
     for (const bool gradients : {false, true})
         if (Status status = updates(weighFormula(made.weight), weighed[gradients], made.weigh[gradients]); !status)
             return status;
+    if (Status status = addNorms(bucket, made); !status)
+        return status;
     m_members.emplace(task.bucket, std::move(made));
     return {};
+}
+
+Status Averaging::addNorms(const program::Bucket &bucket, Member &member)
+{
+    std::vector<device::UpdateRange> counted;
+    for (const program::Bucket::Entry &entry : bucket.entries) {
+        if (!countsHere(entry.parameter))
+            continue;
+        device::UpdateRange range;
+        range.parameter = floats(member.parameters) + entry.at;
+        range.gradient = floats(member.averages) + entry.at;
+        range.count = entry.elements;
+        counted.push_back(range);
+    }
+    auto updates = m_parts->device.makeUpdates(assignFormula(), counted);
+    if (!updates)
+        return updates.error();
+    auto norms = m_parts->device.allocate(device::Space::Host, kKept * sizeof(Norms));
+    if (!norms)
+        return norms.error();
+    member.counted = std::move(*updates);
+    member.norms = std::move(*norms);
+    return {};
+}
+
+/// False where another rank of the replica has the parameter, too, and counts it.
+bool Averaging::countsHere(std::string_view parameter) const
+{
+    for (const BodyId index : m_parts->own().bodies)
+        for (const program::Held &held : m_parts->program.body(index).held)
+            if (held.name == parameter)
+                return held.saves;
+    return false;
 }
 
 /// Of the replica that has the bucket here.
@@ -136,15 +175,46 @@ void Averaging::takeSnapshot(const program::Snapshot &task)
 {
     Member &here = member(task.bucket);
     queue().copy(here.averages, here.parameters, here.bytes);
+    queue().squaredNorm(*here.counted, &norms(here, here.taken++).snapshot);
     if (here.snapshots != nullptr)
         queue().copy(here.snapshots, here.parameters, here.bytes);
     weigh(here, false);
 }
 
-void Averaging::merge(const program::Merge &task)
+void Averaging::merge(const program::Merge &task, std::int64_t step)
 {
     Member &here = member(task.bucket);
+    queue().squaredNorm(*here.counted, &norms(here, std::max<std::int64_t>(here.taken - 1, 0)).sum);
+    here.merges.push_back({step, here.taken - 1});
     queue().update(*here.merge, {.gradientScale = here.oneOfAll});
+}
+
+bool Averaging::mergesIn(std::int64_t step) const
+{
+    return m_anyMerge != nullptr && m_parts->program.runsIn(*m_anyMerge, step);
+}
+
+double Averaging::takeSquaredDistance(std::int64_t step)
+{
+    double sum = 0;
+    for (auto &[bucket, here] : m_members) {
+        const double share = here.weight * here.oneOfAll;
+        const auto isBefore = [step](const Merged &merge) { return merge.step < step; };
+        for (const Merged &merge : here.merges) {
+            if (!isBefore(merge))
+                continue;
+            const Norms &of = norms(here, std::max<std::int64_t>(merge.snapshot, 0));
+            const double average = here.oneOfAll * here.oneOfAll * of.sum;
+            sum += merge.snapshot < 0 ? std::numeric_limits<double>::quiet_NaN() : share * (of.snapshot - average);
+        }
+        std::erase_if(here.merges, isBefore);
+    }
+    return sum;
+}
+
+Averaging::Norms &Averaging::norms(const Member &member, std::int64_t snapshot)
+{
+    return reinterpret_cast<Norms *>(member.norms.data())[snapshot % kKept];
 }
 
 Status Averaging::useMean(RankCollectives &collectives)

@@ -35,7 +35,7 @@ Status RankExecutor::prepare(const graph::Graph &subject, const Feed &feed)
         return status;
     if (const Status status = m_transfers.prepare(m_parts); !status)
         return status;
-    m_agreements.prepare(m_parts, m_options.stop, m_options.optimizer.clipNorm);
+    m_agreements.prepare(m_parts, m_averaging, m_options.stop, m_options.optimizer.clipNorm);
     // Making groups blocks until all ranks do it: see that they are all here first.
     if (const Status status = m_parts.comm.barrier(m_options.deadline); !status)
         return status;
@@ -266,6 +266,8 @@ void RankExecutor::stepsAgreed()
         metrics.step = m_agreed;
         metrics.loss = static_cast<double>(loss);
         metrics.learningRate = learningRate(m_agreed);
+        if (m_averaging.mergesIn(m_agreed - 1))
+            metrics.consensusDistance = m_agreements.consensusDistance();
         m_unreported[at].agreed = true;
         ++m_agreed;
     }
@@ -339,7 +341,7 @@ Status RankExecutor::compute(const program::Task &task, std::int64_t step)
         return {};
     }
     if (const auto *merge = task.as<program::Merge>()) {
-        m_averaging.merge(*merge);
+        m_averaging.merge(*merge, step);
         return {};
     }
     StageReplica &stage = m_parts.stage(task.body);

@@ -15,13 +15,18 @@ public:
     /// @p capacity records.
     explicit Recording(std::size_t capacity) : m_ring(capacity) {}
 
-    /// One step in @p every is traced from now on, 0: none. By the writer, or before it begins.
-    void traceEvery(std::int64_t every) { m_every = every; }
+    /// One round of @p roundSteps steps (trace::Rounds) in @p every is traced from now on, 0: none. By the writer, or
+    /// before it begins.
+    void traceEvery(std::int64_t every, std::int64_t roundSteps = 1)
+    {
+        m_every = every;
+        m_roundSteps = roundSteps;
+    }
 
     void write(const trace::Record &record) noexcept override
     {
         m_tasks.store(m_tasks.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
-        if (m_every == 1 || (m_every > 1 && record.step % m_every == 0))
+        if (m_every == 1 || (m_every > 1 && record.step / m_roundSteps % m_every == 0))
             m_ring.write(record);
     }
     [[nodiscard]] std::int64_t dropped() const noexcept override { return m_ring.dropped(); }
@@ -32,6 +37,7 @@ public:
 private:
     trace::Ring m_ring;
     std::int64_t m_every = 1;
+    std::int64_t m_roundSteps = 1;
     alignas(64) std::atomic<std::int64_t> m_tasks{0};
 };
 

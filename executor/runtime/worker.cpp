@@ -132,7 +132,7 @@ private:
         if (!made)
             return made.error();
         watch = made->get();
-        m_recording.traceEvery(m_request.settings.traceEvery);
+        m_recording.traceEvery(m_request.settings.traceEvery, program.periodSteps);
         drain.setTraining(true);
         Status status = (*executor)->run();
         drain.setTraining(false);

@@ -62,7 +62,9 @@ Status estimateAveraging(PlanReport &report, const Problem &problem)
     plan::Estimate &estimate = report.plan.estimate;
     estimate["averaging_step_seconds"] = times->step;
     estimate["averaging_exchange_seconds"] = times->exchange;
-    estimate["averaging_hidden_share"] = times->exchange > 0 ? std::clamp(1 - exposed / times->exchange, 0.0, 1.0) : 1;
+    // Without a delay all of it is waited for, but for what snapshots and merges make of the times.
+    const double hidden = averaging.delay == 0 ? 0 : 1 - exposed / times->exchange;
+    estimate["averaging_hidden_share"] = times->exchange > 0 ? std::clamp(hidden, 0.0, 1.0) : 1;
     estimate["averaging_effective_share"] = averaging.effectiveShare();
     return {};
 }
@@ -83,7 +85,7 @@ void warn(PlanReport &report)
     constexpr double kAll = 0.99;
     const plan::Estimate &estimate = report.plan.estimate;
     const double hidden = estimate.at("averaging_hidden_share");
-    if (hidden >= kAll)
+    if (hidden >= kAll || averaging.delay == 0) // local SGD waits for its averages
         return;
     const bool longEnough = static_cast<double>(averaging.delay) * estimate.at("averaging_step_seconds")
         >= kAll * estimate.at("averaging_exchange_seconds");

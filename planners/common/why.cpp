@@ -171,6 +171,8 @@ private:
         for (auto record =
                  std::lower_bound(records.begin(), records.end(), static_cast<std::int64_t>(rank.value), before);
              record != records.end() && record->rank == rank.value; ++record) {
+            if (record->step >= m_steps) // of the next period
+                continue;
             const Task &task = m_program.tasks[static_cast<std::size_t>(record->task)];
             const Interval interval{record->start, record->start + record->duration};
             if (task.lane == Lane::Compute)

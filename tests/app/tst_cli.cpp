@@ -258,6 +258,11 @@ private Q_SLOTS:
             << plan + QStringList{"--precision", "fp8"} << 2 << QStringList{"fp8", "bf16"};
         QTest::newRow("exchange without such a setting")
             << plan + QStringList{"--exchange", "dasgd,tau=4"} << 2 << QStringList{"--exchange", "tau", "local_steps"};
+        QTest::newRow("empty exchange") << plan + QStringList{"--exchange", ""} << 2
+                                        << QStringList{"--exchange", "leave the option out"};
+        QTest::newRow("clipping where gradients are not summed up")
+            << plan + QStringList{"--planner", "data-parallel", "--exchange", "dasgd", "--clip-norm", "1"} << 2
+            << QStringList{"leave out --clip-norm"};
         QTest::newRow("exchange of one replica") << plan + QStringList{"--planner", "gpipe", "--exchange", "dasgd"} << 2
                                                  << QStringList{"stage 0 has one", "exchange by all-reduce"};
         QTest::newRow("ZeRO 4") << plan + QStringList{"--zero", "4"} << 2 << QStringList{"--zero"};
@@ -621,6 +626,12 @@ private Q_SLOTS:
         QVERIFY(!run(plan(own)).out.contains("share"));
         QVERIFY(run(plan(shared)).out.contains(note));
         QVERIFY(run({"simulate", shared + ".json"}).out.contains(note));
+        const Done inspected = run({"inspect", shared});
+        QVERIFY2(inspected.out.contains("cores         n0: 2") && inspected.out.contains(note),
+                 inspected.out.constData());
+        const QJsonObject json = QJsonDocument::fromJson(run({"inspect", shared, "--json"}).out).object();
+        QCOMPARE(json["machines"].toArray()[0].toObject()["cores"].toInt(), 2);
+        QCOMPARE(json["devices"].toArray()[1].toObject()["core"].toInt(), 1);
         const QJsonObject fast = predicted(own + ".json");
         const QJsonObject slow = predicted(shared + ".json");
         QCOMPARE(slow["lower_bound_seconds"].toDouble(), 2 * fast["lower_bound_seconds"].toDouble());

@@ -71,7 +71,48 @@ private slots:
     void asText();
     void asJson();
     void nothingToCompare();
+    void roundsAreComparedWhole();
 };
+
+/// Rounds of two steps of 10 ms: the first merges what the one before averaged, the second begins an average of 15 ms,
+/// which ends beside the next round. Measured twice as slow. The prediction has, of the next round, what lies beside
+/// the average.
+void TestComparison::roundsAreComparedWhole()
+{
+    const auto made = [](std::int32_t steps, std::int64_t slow) {
+        trace::Trace trace = tableOf(
+            {{"s0.F.m0", trace::Kind::Forward}, {"s0.M.b0", trace::Kind::Merge}, {"s0.AR.b0", trace::Kind::AllReduce}});
+        trace.rounds = {2, 0, true};
+        for (std::int32_t step = 0; step < steps; ++step)
+            for (const std::int32_t rank : {0, 1}) {
+                const std::int64_t origin = step * 10 * slow;
+                add(trace, step, rank, 0, origin, 8 * slow);
+                if (step % 2 == 0)
+                    add(trace, step, rank, 1, origin + 8 * slow, 2 * slow);
+                else
+                    add(trace, step, rank, 2, origin + 10 * slow, 15 * slow);
+            }
+        return trace;
+    };
+    trace::Trace prediction = made(3, 1); // a round, and the first step of the next one
+    prediction.clock = "cost";
+    for (const std::int32_t steps : {7, 8, 9}) {
+        const Comparison comparison = compare(prediction, made(steps, 2));
+        QVERIFY2(comparison.onlyMeasured.empty(),
+                 comparison.onlyMeasured.empty() ? "" : comparison.onlyMeasured[0].c_str());
+        QVERIFY(comparison.onlyPredicted.empty());
+        QCOMPARE(comparison.predictedIterationSeconds, 0.010);
+        QCOMPARE(comparison.measuredIterationSeconds, 0.020);
+        for (const TaskComparison &task : comparison.tasks) {
+            QCOMPARE(task.ratio(), 0.5);
+            QCOMPARE(task.predictedShare, task.id == "s0.F.m0" ? 1.0 : 0.5);
+            QCOMPARE(task.measuredShare, task.predictedShare);
+        }
+        for (const KindComparison &kind : comparison.kinds)
+            if (kind.kind == trace::Kind::AllReduce)
+                QCOMPARE(kind.predicted, 0.0075); // of a step
+    }
+}
 
 void TestComparison::joinsByRankAndId()
 {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #pragma once
 
+#include "planners/common/exchange.h"
 #include "ui/state/studio_state.h"
 
 #include <QSettings>
@@ -24,6 +25,18 @@ inline bool loadSample(StudioState &state)
         state.runPlanner(request);
     });
     return QTest::qWaitFor([&state] { return state.simulationCurrent(); }, 30'000);
+}
+
+/// The sample's model on two of the devices that are open, averaged every fourth step and merged two steps later.
+inline bool planWithAverages(StudioState &state)
+{
+    PlanRequest request;
+    request.planner = "data-parallel";
+    request.globalBatch = 8;
+    request.exchange = *planners::exchangeRequest("dasgd,local_steps=4,delay=2");
+    const auto before = state.document();
+    return state.runPlanner(request)
+        && QTest::qWaitFor([&] { return state.document() != before && state.simulationCurrent(); }, 30'000);
 }
 
 /// Settings in a folder of their own, for as long as it lives.
@@ -73,8 +86,11 @@ public:
                 return cancelled();
             if (step == m_run.failAt)
                 return failed("rank 1 ended with signal 9; see its log");
-            events.onRecords(stretched(simulation->trace, step), 0);
-            events.onStep({step, 4.0 / static_cast<double>(step + 1), 0.5, 16});
+            events.onRecords(stretched(*simulation, step), 0);
+            run::StepMetrics metrics{step, 4.0 / static_cast<double>(step + 1), 0.5, 16};
+            if (simulation->trace.rounds.overlap && step % simulation->trace.rounds.steps == 0 && step > 0)
+                metrics.consensusDistance = 0.25;
+            events.onStep(metrics);
             summary.steps = step + 1;
         }
         summary.iterationSecondsMedian = 1.5 * simulation->report.iterationSeconds;
@@ -86,13 +102,20 @@ public:
     void stop() override { m_stop = true; }
 
 private:
-    static std::vector<trace::Record> stretched(const trace::Trace &trace, std::int64_t step)
+    /// Steps with a gap between them; rounds that overlap follow each other as they do in the simulation.
+    static std::vector<trace::Record> stretched(const simulate::Simulation &simulation, std::int64_t step)
     {
-        std::vector<trace::Record> records = trace.records;
-        for (trace::Record &record : records) {
-            record.start = record.start * 3 / 2 + step * trace.end() * 2;
+        const trace::Trace &trace = simulation.trace;
+        const auto round = static_cast<std::int64_t>(simulation.report.iterationSeconds * trace.rounds.steps * 1e9);
+        const std::int64_t period = trace.rounds.overlap ? round * 3 / 2 : trace.end() * 2;
+        std::vector<trace::Record> records;
+        for (trace::Record record : trace.records) {
+            if (record.step != step % trace.rounds.steps)
+                continue;
+            record.start = record.start * 3 / 2 + step / trace.rounds.steps * period;
             record.duration = record.duration * 3 / 2;
             record.step = static_cast<std::int32_t>(step);
+            records.push_back(record);
         }
         return records;
     }

@@ -68,6 +68,10 @@ private Q_SLOTS:
     void aModelThatCannotBeLoadedIsNotPlannedFor();
     void plannerDialogAsksForEverything();
     void plannerDialogShowsItsHintsWhole();
+    void plannerDialogTakesExchangeAndLoss();
+    void consensusDistancesAreDrawn();
+    void recentFilesOfOneNameDiffer();
+    void picturesThatAreCutSaySo();
     void trainDialogNeedsData();
     void memoryViewShowsPeaksAndCapacity();
     void replicasShareALineOfMemory();
@@ -632,6 +636,97 @@ void TestMainWindow::plannerDialogAsksForEverything()
     QCOMPARE(dialog.request().optimizer.groups[0].match, std::string("*.bias"));
     QCOMPARE(dialog.modelSource(), QStringLiteral("zoo:gpt-nano"));
     QVERIFY(dialog.clusterSource().isEmpty()); // keeps the one that is open
+}
+
+void TestMainWindow::plannerDialogTakesExchangeAndLoss()
+{
+    QVERIFY(testing::loadSample(*m_state));
+    PlannerDialog dialog(*m_state);
+    QVERIFY(!dialog.request().exchange);
+    QVERIFY(dialog.loss().empty());
+    auto *exchange = dialog.findChild<QLineEdit *>(QStringLiteral("exchange"));
+    auto *loss = dialog.findChild<QLineEdit *>(QStringLiteral("loss"));
+    QVERIFY(exchange && loss);
+    exchange->setText(QStringLiteral("dasgd,local_steps=8,delay=auto"));
+    loss->setText(QStringLiteral("classes=cross-entropy boxes=huber,weight=5"));
+    QVERIFY(dialog.request().exchange->findsDelay);
+    QCOMPARE(dialog.request().exchange->exchange.averaging.localSteps, std::int64_t{8});
+    QCOMPARE(dialog.loss(), (std::vector<std::string>{"classes=cross-entropy", "boxes=huber,weight=5"}));
+    dialog.accept();
+    QCOMPARE(dialog.result(), static_cast<int>(QDialog::Accepted));
+    // What cannot be read is said, and the dialog stays.
+    dialog.setResult(QDialog::Rejected);
+    exchange->setText(QStringLiteral("gossip"));
+    dialog.accept();
+    QCOMPARE(dialog.result(), static_cast<int>(QDialog::Rejected));
+    QVERIFY2(dialog.problem().contains(QStringLiteral("\"gossip\" is not known")), qPrintable(dialog.problem()));
+    exchange->clear();
+    loss->setText(QStringLiteral("huber,delta=1,delta=2"));
+    dialog.accept();
+    QVERIFY2(dialog.problem().contains(QStringLiteral("'delta' is given twice")), qPrintable(dialog.problem()));
+    // As the plan has it, with groups, which have no text.
+    PlanRequest request;
+    request.planner = "gpipe";
+    request.exchange = *planners::exchangeRequest("dasgd,local_steps=2,delay=1");
+    request.exchange->exchange.groups = {{"rank<2", plan::ExchangePolicy::AllReduce}};
+    dialog.setRequest(request);
+    QCOMPARE(plan::textOf(dialog.request().exchange->exchange), plan::textOf(request.exchange->exchange));
+    QVERIFY(dialog.request().exchange->exchange.groups == request.exchange->exchange.groups);
+}
+
+/// The run's dock has a third chart where replicas are averaged.
+void TestMainWindow::consensusDistancesAreDrawn()
+{
+    QVERIFY(testing::loadSample(*m_state));
+    auto *view = static_cast<RunView *>(m_window->view(QStringLiteral("Run")));
+    QVERIFY(view->distanceChart()->isHidden());
+    QVERIFY(testing::planWithAverages(*m_state));
+    agent::TrainRequest request;
+    request.settings.steps = 12;
+    QVERIFY(m_state->startRun(request));
+    QTRY_COMPARE_WITH_TIMEOUT(m_state->run().phase, RunData::Phase::Finished, 20'000);
+    QTRY_VERIFY(!view->distanceChart()->isHidden());
+    const auto *line = qobject_cast<QLineSeries *>(view->distanceChart()->chart()->series().front());
+    QCOMPARE(line->points(), (QList<QPointF>{{4, 0.25}, {8, 0.25}}));
+}
+
+void TestMainWindow::recentFilesOfOneNameDiffer()
+{
+    QTemporaryDir folder;
+    for (const char *run : {"first", "second"}) {
+        QVERIFY(QDir(folder.path()).mkdir(QString::fromLatin1(run)));
+        const QString path = folder.filePath(QString::fromLatin1(run) + QStringLiteral("/plan.json"));
+        QFile file(path);
+        QVERIFY(file.open(QIODevice::WriteOnly));
+        rememberFile(path);
+    }
+    QMenu menu;
+    StartPage page(m_state.get(), &menu, &menu);
+    page.show();
+    QStringList names;
+    for (const QPushButton *button : page.findChildren<QPushButton *>())
+        names << button->text();
+    QVERIFY2(names.contains(QStringLiteral("first/plan.json")), qPrintable(names.join(QLatin1Char(' '))));
+    QVERIFY(names.contains(QStringLiteral("second/plan.json")));
+}
+
+/// A picture that does not hold everything says so, in itself and when it is written.
+void TestMainWindow::picturesThatAreCutSaySo()
+{
+    StudioState &state = *m_state;
+    state.loadModel(QStringLiteral("zoo:gpt-nano"));
+    state.loadCluster(QStringLiteral("preset:h100-1024"));
+    state.whenLoaded([&state] {
+        PlanRequest request;
+        request.planner = "data-parallel";
+        request.globalBatch = 1024;
+        state.runPlanner(request);
+    });
+    QTRY_VERIFY_WITH_TIMEOUT(state.simulationCurrent(), 120'000);
+    View *timeline = m_window->view(QStringLiteral("Timeline"));
+    QVERIFY2(timeline->pictureNote().contains(QStringLiteral("of 1024 devices")), qPrintable(timeline->pictureNote()));
+    QVERIFY(testing::loadSample(state));
+    QTRY_COMPARE_WITH_TIMEOUT(timeline->pictureNote(), QString(), 20'000);
 }
 
 void TestMainWindow::trainDialogNeedsData()

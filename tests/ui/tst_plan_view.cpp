@@ -136,6 +136,8 @@ private Q_SLOTS:
     void recomputeIsAClick();
     void selectionIsLinked();
     void controlsEditAndAreReset();
+    void theExchangeIsShownAndEdited();
+    void stagesAreNoLongerThanTheIteration();
     void alternativeIsTaken();
     void annotationsAreWritten();
     void planningAgainFollowsAnnotations();
@@ -439,6 +441,60 @@ void TestPlanView::controlsEditAndAreReset()
     QCOMPARE(bench.plan().schedule.kind, plan::ScheduleKind::GPipe);
     bench.state.undoStack()->undo();
     QCOMPARE(schedule->currentText(), QStringLiteral("dapple-a"));
+}
+
+/// The exchange between replicas stands among the plan's figures, as --exchange has it.
+void TestPlanView::theExchangeIsShownAndEdited()
+{
+    Bench bench;
+    QVERIFY(bench.ready);
+    QLineEdit *exchange = nullptr;
+    for (QLineEdit *each : bench.view->findChildren<QLineEdit *>())
+        if (each->accessibleName() == QStringLiteral("Exchange"))
+            exchange = each;
+    QVERIFY(exchange);
+    QCOMPARE(exchange->text(), QStringLiteral("all-reduce"));
+    QVERIFY(exchange->toolTip().contains(QStringLiteral("dasgd: ")));
+    const auto write = [&](const QString &text) {
+        exchange->setFocus();
+        exchange->selectAll();
+        QTest::keyClicks(exchange, text);
+        QTest::keyClick(exchange, Qt::Key_Return);
+    };
+    write(QStringLiteral("dasgd,local_steps=8,delay=4"));
+    QVERIFY(bench.plan().exchange.averages());
+    QCOMPARE(bench.plan().exchange.averaging.localSteps, std::int64_t{8});
+    QVERIFY(exchange->text().startsWith(QStringLiteral("dasgd,local_steps=8,delay=4,")));
+    QCOMPARE(bench.state.undoStack()->count(), 1);
+    write(QStringLiteral("dasgd,delay=9"));
+    QVERIFY2(bench.message.contains(QStringLiteral("delay from 0 to local_steps")), qPrintable(bench.message));
+    QVERIFY(exchange->text().startsWith(QStringLiteral("dasgd,local_steps=8,delay=4,")));
+    QCOMPARE(bench.state.undoStack()->count(), 1);
+    bench.state.undoStack()->undo();
+    QCOMPARE(exchange->text(), QStringLiteral("all-reduce"));
+}
+
+/// Devices that share a replica's work take that much less time each: no stage is longer than the iteration.
+void TestPlanView::stagesAreNoLongerThanTheIteration()
+{
+    Bench bench;
+    QVERIFY(bench.ready);
+    const double alone = stageSeconds(*bench.state.document(), 0, 0, kFirstCut);
+    plan::Plan plan = bench.plan();
+    plan.microBatches = 1;
+    for (plan::Stage &stage : plan.stages)
+        stage.mesh = {1, 4};
+    QVERIFY(bench.state.replacePlan(QStringLiteral("tensor parallel"), plan));
+    QVERIFY(bench.simulated());
+    const double shared = stageSeconds(*bench.state.document(), 0, 0, kFirstCut);
+    QVERIFY(shared > 0);
+    const double iteration = bench.state.simulation()->report.iterationSeconds;
+    QVERIFY2(shared < iteration, qPrintable(QString("%1 of %2").arg(shared).arg(iteration)));
+    plan.stages[0].mesh.clear();
+    plan.stages[0].devices.resize(1);
+    QVERIFY(bench.state.replacePlan(QStringLiteral("one device"), plan));
+    QVERIFY(std::abs(stageSeconds(*bench.state.document(), 0, 0, kFirstCut) / shared - 4) < 1e-9);
+    QVERIFY(alone > 0);
 }
 
 void TestPlanView::alternativeIsTaken()

@@ -33,6 +33,8 @@ private Q_SLOTS:
     void plannerErrorsAreSaid();
     void aStoppedSearchKeepsItsBest();
     void planningAgainKeepsHowThePlanIsTrained();
+    void planningAgainKeepsTheExchange();
+    void aLossIsChosenForAModelWithoutOne();
     void aRunIsFollowed();
     void aRunIsComparedWithItsOwnPlanOnly();
     void tracesKnowTheirPlan();
@@ -389,6 +391,56 @@ void TestStudioState::planningAgainKeepsHowThePlanIsTrained()
     QTRY_VERIFY_WITH_TIMEOUT(state.document() != planned && state.simulationCurrent(), 20'000);
     QVERIFY(state.document()->subject.costs->half());
     QCOMPARE(state.simulation()->report.iterationSeconds, seconds);
+}
+
+/// The exchange belongs to how a plan is trained; what the planner notes of it belongs to the plan.
+void TestStudioState::planningAgainKeepsTheExchange()
+{
+    StudioState state;
+    QVERIFY(testing::loadSample(state));
+    QStringList heard;
+    listen(state, heard);
+    QVERIFY(state.notes().empty());
+    QVERIFY(testing::planWithAverages(state));
+    const plan::Exchange exchange = state.document()->plan.exchange;
+    QVERIFY(exchange.averages());
+    QCOMPARE(exchange.averaging.localSteps, std::int64_t{4});
+    QCOMPARE(state.notes().size(), std::size_t{1}); // a part of the average is not hidden
+    QVERIFY2(heard.value(0).contains(QStringLiteral("of the average is hidden")), qPrintable(heard.value(0)));
+    const auto planned = state.document();
+    QVERIFY(state.editPlan(QStringLiteral("rate"), [](plan::Plan &plan) { plan.optimizer.learningRate = 0.5; }));
+    QVERIFY(state.notes().empty());
+    state.undoStack()->undo();
+    QCOMPARE(state.document(), planned);
+    QCOMPARE(state.notes().size(), std::size_t{1});
+
+    PlanRequest again = state.requestLikeDocument({});
+    QVERIFY(again.exchange.has_value());
+    QCOMPARE(plan::textOf(again.exchange->exchange), plan::textOf(exchange));
+    again.planner = "data-parallel";
+    QVERIFY(state.runPlanner(again));
+    QTRY_VERIFY_WITH_TIMEOUT(state.document() != planned && state.simulationCurrent(), 20'000);
+    QCOMPARE(plan::textOf(state.document()->plan.exchange), plan::textOf(exchange));
+
+    QVERIFY(state.editPlan(QStringLiteral("sum"), [](plan::Plan &plan) { plan.exchange = {}; }));
+    QVERIFY(!state.requestLikeDocument(again).exchange);
+}
+
+void TestStudioState::aLossIsChosenForAModelWithoutOne()
+{
+    StudioState state;
+    QStringList heard;
+    listen(state, heard);
+    const QString model = QStringLiteral(PLANLOOM_SOURCE_DIR "/tests/golden/losses/denoise/model.onnx");
+    QVERIFY(state.loadModel(model, {"mse"}));
+    QTRY_VERIFY_WITH_TIMEOUT(state.model() && !state.loadJob()->running(), 20'000);
+    QVERIFY2(state.model()->noLoss.empty(), state.model()->noLoss.c_str());
+    QCOMPARE(state.modelLoss(), (std::vector<std::string>{"mse"}));
+    const auto before = state.model();
+    QVERIFY(state.loadModel(model, {"nonsense"}));
+    QTRY_VERIFY_WITH_TIMEOUT(!heard.isEmpty(), 20'000);
+    QVERIFY2(heard.back().contains(QStringLiteral("'nonsense' is no loss")), qPrintable(heard.back()));
+    QCOMPARE(state.model(), before);
 }
 
 void TestStudioState::aRunIsFollowed()

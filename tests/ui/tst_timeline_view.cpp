@@ -40,6 +40,7 @@ private Q_SLOTS:
     void measuredRowsLieUnderPredictedOnes();
     void aRunOfAnotherModelIsNotCompared();
     void aRunLiesBesideItsOwnPrediction();
+    void aRoundLiesBesideItsPrediction();
     void aSimulatorsTraceIsNotMeasured();
     void aTraceWithoutItsPlanSaysWhatItIs();
     void theLegendIsWholeInANarrowView();
@@ -381,6 +382,41 @@ void TestTimelineView::aRunLiesBesideItsOwnPrediction()
     QTRY_VERIFY_WITH_TIMEOUT(m_state->simulationCurrent(), 20'000);
     QVERIFY(!whose->isVisible());
     QVERIFY2(m_view->footerText().contains(QStringLiteral("1.50 × predicted")), qPrintable(m_view->footerText()));
+}
+
+/// Replicas that are averaged every fourth step: the last whole round is laid beside the predicted one, step by step.
+void TestTimelineView::aRoundLiesBesideItsPrediction()
+{
+    QVERIFY(testing::planWithAverages(*m_state));
+    const TimelineModel &model = m_view->model();
+    const auto &report = m_state->simulation()->report;
+    QVERIFY(std::abs(model.predictedIdle(model.groups()[0]) - (1 - report.devices[0].busyFraction)) < 1e-9);
+    agent::TrainRequest request;
+    request.settings.steps = 14; // three rounds, and a half
+    QVERIFY(m_state->startRun(request));
+    QTRY_COMPARE_WITH_TIMEOUT(m_state->run().phase, RunData::Phase::Finished, 20'000);
+    QCOMPARE(model.roundSteps(), 4);
+    QCOMPARE(model.anchorStep(), 8);
+    QTRY_VERIFY2(m_view->footerText().contains(QStringLiteral("measured steps 8 to 11: ")),
+                 qPrintable(m_view->footerText()));
+    QVERIFY2(m_view->footerText().contains(QStringLiteral("(1.50 × predicted)")), qPrintable(m_view->footerText()));
+    for (const char *task : {"s0.M.b0", "s0.AR.b0", "s0.F.m0"}) {
+        const auto predicted = slice(task);
+        const auto measured = model.counterpart(predicted);
+        QVERIFY2(measured && measured->measured, task);
+        QCOMPARE(model.record(*measured).step, 8 + model.record(predicted).step);
+        QCOMPARE(model.record(*measured).duration, model.record(predicted).duration * 3 / 2);
+        QCOMPARE(*model.counterpart(*measured), predicted);
+    }
+    QVERIFY(model.round(8).followed);
+    // Another round by the box.
+    auto *box = m_view->findChild<QSpinBox *>();
+    QVERIFY(box->isVisible());
+    QCOMPARE(box->singleStep(), 4);
+    box->setValue(6);
+    QCOMPARE(model.anchorStep(), 4);
+    QCOMPARE(box->value(), 4);
+    QVERIFY2(box->text().startsWith(QStringLiteral("Steps 4–7")), qPrintable(box->text()));
 }
 
 void TestTimelineView::aSimulatorsTraceIsNotMeasured()

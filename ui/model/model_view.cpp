@@ -12,6 +12,8 @@
 namespace planloom::ui {
 namespace {
 
+constexpr int kMostPixels = 16'000; // of a side of a picture
+
 /// A picture of more boxes cannot be read, and takes long to lay out: of a larger graph a window is shown.
 constexpr std::size_t kMostBoxes = 300;
 
@@ -107,8 +109,16 @@ bool ModelView::showsGraph() const { return m_tabs->currentWidget() == m_canvas 
 
 QSize ModelView::pictureSize() const
 {
-    constexpr int kMostPixels = 16'000;
     return showsGraph() ? m_canvas->whole().size().toSize().boundedTo({kMostPixels, kMostPixels}) : View::pictureSize();
+}
+
+QString ModelView::pictureNote() const
+{
+    const QSizeF whole = m_canvas->whole().size();
+    const double larger = std::max(whole.width(), whole.height()) / kMostPixels;
+    return showsGraph() && larger > 1
+        ? tr("drawn at %1 of its size; close scopes for larger text").arg(percentText(1 / larger, 0))
+        : QString();
 }
 
 void ModelView::paintPicture(QPainter &painter)

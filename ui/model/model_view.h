@@ -27,6 +27,7 @@ public:
     [[nodiscard]] QWidget *focusTarget() override { return m_canvas; }
     /// The graph at its own scale, unless it is empty or the table is shown.
     [[nodiscard]] QSize pictureSize() const override;
+    [[nodiscard]] QString pictureNote() const override;
     void paintPicture(QPainter &painter) override;
     [[nodiscard]] const GraphCanvas *canvas() const { return m_canvas; }
     [[nodiscard]] bool layingOut() const { return m_dot.running(); }

@@ -16,6 +16,14 @@ constexpr int kLargestBatch = 1'000'000'000; // as plan::validate has it
 
 int indexOf(const update::Rule &rule) { return static_cast<int>(&rule - update::allRules().data()); }
 
+QString exchangeToolTip()
+{
+    QString text = PlanControls::tr("How replicas combine what they learn, as --exchange has it:");
+    for (const plan::ExchangePolicyRow &row : plan::kExchangePolicies)
+        text += QStringLiteral("\n%1: %2").arg(QString::fromUtf8(row.name), QString::fromUtf8(row.about));
+    return text;
+}
+
 } // namespace
 
 PlanControls::PlanControls(StudioState *state, QWidget *parent)
@@ -25,7 +33,8 @@ PlanControls::PlanControls(StudioState *state, QWidget *parent)
       m_microBatches(new QSpinBox(this)),
       m_schedule(new QComboBox(this)),
       m_optimizer(new QComboBox(this)),
-      m_learningRate(new QLineEdit(this))
+      m_learningRate(new QLineEdit(this)),
+      m_exchange(new QLineEdit(this))
 {
     for (QSpinBox *box : {m_batch, m_microBatches}) {
         box->setRange(1, kLargestBatch);
@@ -46,6 +55,9 @@ PlanControls::PlanControls(StudioState *state, QWidget *parent)
     add(tr("Schedule"), m_schedule, tr("Order of forward and backward passes on each stage"));
     add(tr("Optimizer"), m_optimizer, tr("Update rule; AdamW stores two extra values per parameter"));
     add(tr("Learning rate"), m_learningRate, tr("Step size of the update rule"));
+    m_exchange->setMinimumWidth(110);
+    undoWhenCommitted(m_exchange);
+    add(tr("Exchange"), m_exchange, exchangeToolTip());
 
     connect(m_batch, &QSpinBox::valueChanged, this, [this](int value) {
         edit(tr("Batch of %1").arg(value), [value](plan::Plan &plan) { plan.globalBatch = value; });
@@ -56,6 +68,7 @@ PlanControls::PlanControls(StudioState *state, QWidget *parent)
     connect(m_schedule, &QComboBox::currentIndexChanged, this, &PlanControls::setSchedule);
     connect(m_optimizer, &QComboBox::currentIndexChanged, this, &PlanControls::setOptimizer);
     connect(m_learningRate, &QLineEdit::editingFinished, this, &PlanControls::setLearningRate);
+    connect(m_exchange, &QLineEdit::editingFinished, this, &PlanControls::setExchange);
     connect(state, &StudioState::documentChanged, this, &PlanControls::refresh);
     refresh();
 }
@@ -88,6 +101,8 @@ void PlanControls::refresh()
         ->setEnabled(plan.schedule.kind == plan::ScheduleKind::Custom);
     m_optimizer->setCurrentIndex(indexOf(plan.optimizer.rule.rule()));
     m_learningRate->setText(QString::number(plan.optimizer.learningRate));
+    m_exchange->setText(qt(plan::textOf(plan.exchange)));
+    m_exchange->setCursorPosition(0);
     m_refreshing = false;
 }
 
@@ -130,6 +145,26 @@ void PlanControls::setLearningRate()
         return refresh();
     }
     edit(tr("Learning rate %1").arg(rate), [rate](plan::Plan &plan) { plan.optimizer.learningRate = rate; });
+}
+
+void PlanControls::setExchange()
+{
+    if (m_refreshing || !m_state->document())
+        return;
+    const std::string before = plan::textOf(m_state->document()->plan.exchange);
+    const std::string text = m_exchange->text().trimmed().toStdString();
+    if (text == before)
+        return;
+    const auto exchange = plan::exchangeFromText(text);
+    if (!exchange) {
+        m_state->say(MessageLevel::Error, tr("Exchange: %1").arg(qt(exchange.error().message)));
+        return refresh();
+    }
+    edit(tr("Exchange %1").arg(qt(text)), [&](plan::Plan &plan) {
+        auto groups = std::move(plan.exchange.groups); // which the text does not have
+        plan.exchange = *exchange;
+        plan.exchange.groups = std::move(groups);
+    });
 }
 
 } // namespace planloom::ui

@@ -12,8 +12,8 @@
 
 namespace planloom::ui {
 
-/// The figures of the whole plan: batch, micro-batches, schedule, optimizer. Every change is one undoable edit of the
-/// state; after a refused one the old figure is shown again.
+/// The figures of the whole plan: batch, micro-batches, schedule, optimizer, exchange. Every change is one undoable
+/// edit of the state; after a refused one the old figure is shown again.
 class PlanControls final : public QToolBar {
     Q_OBJECT
 
@@ -27,6 +27,7 @@ private:
     void setSchedule(int index);
     void setOptimizer(int index);
     void setLearningRate();
+    void setExchange();
 
     StudioState *m_state;
     QSpinBox *m_batch;
@@ -34,6 +35,7 @@ private:
     QComboBox *m_schedule;
     QComboBox *m_optimizer;
     QLineEdit *m_learningRate;
+    QLineEdit *m_exchange;
     bool m_refreshing = false;
 };
 

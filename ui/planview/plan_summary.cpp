@@ -66,9 +66,19 @@ QString estimateText(const plan::Plan &plan, const simulate::Report &now)
                     .arg(secondsText(now.iterationSeconds), change(seconds->second, now.iterationSeconds));
     if (const auto speedup = plan.estimate.find("speedup_over_one_device"); speedup != plan.estimate.end())
         text += QObject::tr("  ·  estimated speed-up %1×").arg(speedup->second, 0, 'f', 2);
+    if (const auto hidden = plan.estimate.find("averaging_hidden_share"); hidden != plan.estimate.end())
+        text += QObject::tr("  ·  average %1 hidden").arg(percentText(hidden->second, 0));
     if (plan.estimate.contains("stopped_early"))
         text = QObject::tr("! search stopped early; best plan so far  ·  ") + text;
     return text + QObject::tr("  ·  lower bound %1 for any schedule").arg(secondsText(now.lowerBoundSeconds));
+}
+
+QString notesText(const std::vector<std::string> &notes)
+{
+    QString text;
+    for (const std::string &note : notes)
+        text += QObject::tr("\nThe planner notes: %1").arg(qt(note));
+    return text;
 }
 
 } // namespace planloom::ui

@@ -7,6 +7,8 @@
 #include "engine/simulate/simulate.h"
 
 #include <optional>
+#include <string>
+#include <vector>
 
 namespace planloom::ui {
 
@@ -17,5 +19,8 @@ QString predictionText(const simulate::Report &now, const std::optional<simulate
 /// The planner's estimate beside the simulated time of the current plan; empty if it gave
 /// nothing.
 QString estimateText(const plan::Plan &plan, const simulate::Report &now);
+
+/// A line for each of a planner's notes, to follow another text; empty without any.
+QString notesText(const std::vector<std::string> &notes);
 
 } // namespace planloom::ui

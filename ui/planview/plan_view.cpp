@@ -42,6 +42,7 @@ PlanView::PlanView(StudioState *state, QWidget *parent)
     connect(state, &StudioState::documentChanged, this, &PlanView::refresh);
     connect(state, &StudioState::simulationChanged, this, &PlanView::refreshPrediction);
     connect(state, &StudioState::busyChanged, this, &PlanView::refreshPrediction);
+    connect(state, &StudioState::notesChanged, this, &PlanView::refreshWhy);
     connect(state, &StudioState::selectionChanged, this, &PlanView::showSelection);
     refresh();
 }
@@ -298,7 +299,7 @@ void PlanView::refreshWhy()
     }
     plan::Why why = *state()->why();
     why.runnerUp = planners::runnerUpAmong(state()->document()->plan, state()->alternatives());
-    m_whyText->setText(whyText(why, report()->iterationSeconds));
+    m_whyText->setText(whyText(why, report()->iterationSeconds) + notesText(state()->notes()));
     m_why->set(whyTable(why, report()->iterationSeconds));
 }
 

@@ -16,7 +16,7 @@ double sliceSamples(const plan::Plan &plan, const plan::Stage &stage)
 {
     const std::int64_t samples = plan::microBatchRange(plan, 0).size;
     std::int64_t most = 0;
-    for (std::size_t r = 0; r < stage.devices.size(); ++r)
+    for (std::size_t r = 0; r < stage.replicas(); ++r)
         most = std::max(most, plan::replicaRange(stage, r, samples).size);
     return static_cast<double>(most);
 }
@@ -156,6 +156,7 @@ double stageSeconds(const plan::Document &document, std::size_t stage, std::size
         return 0;
     const double samples = sliceSamples(document.plan, which);
     const cost::CostModel &costs = *document.subject.costs;
+    const auto shards = static_cast<double>(which.shards());
     double slowest = 0;
     std::size_t asked = static_cast<std::size_t>(-1);
     for (const DeviceId device : which.devices) {
@@ -167,7 +168,7 @@ double stageSeconds(const plan::Document &document, std::size_t stage, std::size
             std::max(slowest,
                      (costs.forward(first, last, samples, type) + costs.backward(first, last, samples, type)).value());
     }
-    return slowest;
+    return slowest / shards;
 }
 
 std::vector<double> secondsWithBoundary(const plan::Document &document, std::size_t boundary, std::size_t layer)

@@ -18,7 +18,8 @@ struct LayerFigures {
 /// Per layer of the model. Cost: O(layers + tensors of the cuts).
 std::vector<LayerFigures> layerFigures(const plan::Document &document);
 
-/// Forward + backward of the largest slice of stage @p stage, had it the layers [first, last). 0 where there are none.
+/// Forward + backward of the largest slice of stage @p stage, had it the layers [first, last), on each of the devices
+/// that share a replica's work, as if they shared all of it evenly. 0 where there are none.
 /// Cost: O(1) in the layers, so that it can be asked at every move of the mouse.
 double stageSeconds(const plan::Document &document, std::size_t stage, std::size_t first, std::size_t last);
 

@@ -55,8 +55,11 @@ RunView::RunView(StudioState *state, QWidget *parent)
       m_stop(new QPushButton(tr("&Stop"), this)),
       m_lossChart(new PlainChart(tr("Loss by step"), tr("step"), tr("loss"), this)),
       m_speedChart(new PlainChart(tr("Throughput by step"), tr("step"), tr("samples / s"), this)),
+      m_distanceChart(
+          new PlainChart(tr("Consensus distance by step"), tr("step"), tr("replicas' distance from their mean"), this)),
       m_loss(m_lossChart->addLine(tr("loss"), 0)),
       m_speed(m_speedChart->addLine(tr("samples per second"), 2)),
+      m_distance(m_distanceChart->addLine(tr("consensus distance"), 4)),
       m_table(new DataTable(this)),
       m_log(new QPlainTextEdit(this))
 {
@@ -70,6 +73,8 @@ RunView::RunView(StudioState *state, QWidget *parent)
     m_status->setWordWrap(true);
     m_lossChart->chart()->legend()->hide();
     m_speedChart->chart()->legend()->hide();
+    m_distanceChart->chart()->legend()->hide();
+    m_distanceChart->setToolTip(tr("How far replicas were from their mean when it was taken, over all parameters"));
     applyIcons();
 
     auto *top = new QHBoxLayout;
@@ -81,6 +86,7 @@ RunView::RunView(StudioState *state, QWidget *parent)
     m_charts->setContentsMargins(0, 0, 0, 0);
     m_charts->addWidget(m_lossChart);
     m_charts->addWidget(m_speedChart);
+    m_charts->addWidget(m_distanceChart);
     auto *tabs = new QTabWidget(this);
     tabs->setDocumentMode(true);
     tabs->addTab(charts, tr("Loss and throughput"));
@@ -150,6 +156,8 @@ void RunView::refreshCharts()
     const auto &steps = state()->run().steps;
     QList<QPointF> loss;
     QList<QPointF> speed;
+    QList<QPointF> distance;
+    double farthest = 0;
     double low = steps.empty() ? 0 : steps.front().loss;
     double high = low;
     double fastest = 0;
@@ -162,6 +170,10 @@ void RunView::refreshCharts()
         }
         speed << QPointF(x, step.samplesPerSecond);
         fastest = std::max(fastest, step.samplesPerSecond);
+        if (step.consensusDistance > 0) { // in one step of a round
+            distance << QPointF(x, step.consensusDistance);
+            farthest = std::max(farthest, step.consensusDistance);
+        }
     }
     const double last = steps.empty() ? 1 : std::max<double>(1, static_cast<double>(steps.back().step));
     const double margin = steps.empty() ? 1 : std::max((high - low) * 0.08, 1e-3);
@@ -169,6 +181,9 @@ void RunView::refreshCharts()
     m_speedChart->setRanges(last, fastest * 1.05);
     m_loss->replace(thin(loss));
     m_speed->replace(thin(speed));
+    m_distanceChart->setVisible(!distance.isEmpty());
+    m_distanceChart->setRanges(last, farthest * 1.05);
+    m_distance->replace(thin(distance));
 }
 
 void RunView::refreshTable()
@@ -177,7 +192,8 @@ void RunView::refreshTable()
     TableData table{{tr("Figure"), tr("Predicted"), tr("Measured"), tr("Prediction error")}, {}};
     const simulate::Report *predicted = run.predicted();
     if (predicted && run.phase != RunData::Phase::None) {
-        const double measured = run.summary ? run.summary->iterationSecondsMedian : run::medianSeconds(run.steps);
+        const double measured =
+            run.summary ? run.summary->iterationSecondsMedian : run::medianSeconds(run.steps, run.roundSteps());
         const bool known = measured > 0;
         table.rows.push_back({{tr("Iteration time"), {}},
                               {secondsText(predicted->iterationSeconds), predicted->iterationSeconds},
@@ -222,6 +238,7 @@ void RunView::applyIcons()
     m_stop->setIcon(icon(QStringLiteral("stop")));
     m_loss->setPen(QPen(theme().ofSeries(0), 2));
     m_speed->setPen(QPen(theme().ofSeries(2), 2));
+    m_distance->setPen(QPen(theme().ofSeries(4), 2));
 }
 
 void RunView::resizeEvent(QResizeEvent *event)

@@ -27,6 +27,7 @@ public:
     [[nodiscard]] QPushButton *stopButton() { return m_stop; }
     [[nodiscard]] QLabel *statusLabel() { return m_status; }
     [[nodiscard]] DataTable *table() { return m_table; }
+    [[nodiscard]] PlainChart *distanceChart() { return m_distanceChart; }
 
 Q_SIGNALS:
     void trainAsked();
@@ -51,9 +52,11 @@ private:
     QPushButton *m_stop;
     PlainChart *m_lossChart;
     PlainChart *m_speedChart;
+    PlainChart *m_distanceChart; ///< of a run whose replicas are averaged
     QBoxLayout *m_charts = nullptr;
     QLineSeries *m_loss;
     QLineSeries *m_speed;
+    QLineSeries *m_distance;
     DataTable *m_table;
     QPlainTextEdit *m_log;
     qsizetype m_logLines = 0;

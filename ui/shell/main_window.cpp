@@ -289,12 +289,15 @@ void MainWindow::askForPlan()
         dialog.setRequest(m_state->requestLikeDocument(std::move(last)));
     }
     if (dialog.exec() == QDialog::Accepted)
-        findPlan(dialog.modelSource(), dialog.clusterSource(), dialog.request());
+        findPlan(dialog.modelSource(), dialog.clusterSource(), dialog.request(), dialog.loss());
 }
 
-void MainWindow::findPlan(const QString &model, const QString &cluster, const PlanRequest &request)
+void MainWindow::findPlan(const QString &model, const QString &cluster, const PlanRequest &request,
+                          const std::vector<std::string> &loss)
 {
-    const bool otherModel = !model.isEmpty() && (!m_state->model() || qt(m_state->model()->source) != model);
+    const bool otherLoss = m_state->modelLoss() != loss;
+    const bool otherModel =
+        !model.isEmpty() && (!m_state->model() || qt(m_state->model()->source) != model || otherLoss);
     const bool otherCluster = !cluster.isEmpty();
     if ((otherModel || otherCluster) && !mayDropPlan())
         return;
@@ -302,7 +305,7 @@ void MainWindow::findPlan(const QString &model, const QString &cluster, const Pl
     m_hasPlanned = true;
     const auto modelBefore = m_state->model();
     const auto clusterBefore = m_state->cluster();
-    if (otherModel && m_state->loadModel(model))
+    if (otherModel && m_state->loadModel(model, loss))
         rememberFile(model);
     if (otherCluster && m_state->loadCluster(cluster))
         rememberFile(cluster);

@@ -63,7 +63,8 @@ public:
     // Actions of menus, for the demo and for tests.
     void askForPlan();
     /// A request as from the dialog of askForPlan(). Empty names keep the model or the cluster that is open.
-    void findPlan(const QString &model, const QString &cluster, const PlanRequest &request);
+    void findPlan(const QString &model, const QString &cluster, const PlanRequest &request,
+                  const std::vector<std::string> &loss = {});
     void askForTraining();
     void askForFiles();
     void askForRun();

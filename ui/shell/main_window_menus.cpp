@@ -309,8 +309,13 @@ void MainWindow::exportCurrentView()
     const QString path =
         QFileDialog::getSaveFileName(this, tr("View as image"), shown->title().toLower() + QStringLiteral(".png"),
                                      tr("PNG image (*.png);;SVG image (*.svg)"));
-    if (!path.isEmpty() && exportView(shown, path))
+    if (path.isEmpty() || !exportView(shown, path))
+        return;
+    const QString note = shown->pictureNote();
+    if (note.isEmpty())
         m_state->say(MessageLevel::Info, tr("Wrote %1").arg(path));
+    else
+        m_state->say(MessageLevel::Warning, tr("Wrote %1: %2").arg(path, note));
 }
 
 bool MainWindow::exportView(View *shown, const QString &path)

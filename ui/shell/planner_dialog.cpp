@@ -3,6 +3,8 @@
 
 #include "engine/cluster/cluster.h"
 #include "engine/import/import.h"
+#include "engine/import/loss/choice.h"
+#include "planners/common/exchange.h"
 #include "planners/registry.h"
 #include "ui/widgets/text.h"
 
@@ -38,6 +40,9 @@ PlannerDialog::PlannerDialog(const StudioState &state, QWidget *parent)
       m_microBatch(new QSpinBox(this)),
       m_precision(new QComboBox(this)),
       m_zero(new QComboBox(this)),
+      m_exchange(new QLineEdit(this)),
+      m_loss(new QLineEdit(this)),
+      m_problem(new QLabel(this)),
       m_group(new QGroupBox(tr("Options of the planner"), this)),
       m_scroll(new QScrollArea(this)),
       m_options(nullptr)
@@ -76,6 +81,25 @@ PlannerDialog::PlannerDialog(const StudioState &state, QWidget *parent)
     form->addRow(tr("Pr&ecision"), m_precision);
     form->addRow(tr("&ZeRO"), m_zero);
     m_decay = std::make_unique<DecayFields>(form, this);
+    m_exchange->setObjectName(QStringLiteral("exchange"));
+    m_exchange->setPlaceholderText(tr("all-reduce, or as the planner has it"));
+    m_exchange->setToolTip(tr("How replicas combine what they learn, as --exchange has it, for example\n"
+                              "dasgd,local_steps=4,delay=auto"));
+    form->addRow(tr("Exchan&ge"), m_exchange);
+    m_loss->setObjectName(QStringLiteral("loss"));
+    m_loss->setPlaceholderText(tr("as the model has it"));
+    m_loss->setToolTip(tr("Of a model that computes none: %1; OUTPUT=NAME separated by blanks for several outputs")
+                           .arg(qt(import::lossNames())));
+    QStringList losses;
+    for (const std::string &each : state.modelLoss())
+        losses << qt(each);
+    m_loss->setText(losses.join(QLatin1Char(' ')));
+    form->addRow(tr("&Loss"), m_loss);
+    m_problem->setWordWrap(true);
+    m_problem->setObjectName(QStringLiteral("problem"));
+    m_problem->setAccessibleName(tr("What is wrong"));
+    m_problem->setForegroundRole(QPalette::Link);
+    m_problem->hide();
     auto *inside = new QWidget;
     m_options = new QFormLayout(inside);
     m_scroll->setWidget(inside);
@@ -88,6 +112,7 @@ PlannerDialog::PlannerDialog(const StudioState &state, QWidget *parent)
     auto *layout = new QVBoxLayout(this);
     layout->addLayout(form);
     layout->addWidget(m_group, 1);
+    layout->addWidget(m_problem);
     layout->addWidget(buttons);
     connect(buttons, &QDialogButtonBox::accepted, this, &QDialog::accept);
     connect(buttons, &QDialogButtonBox::rejected, this, &QDialog::reject);
@@ -162,6 +187,29 @@ void PlannerDialog::fixHeights()
     resize(minimumWidth(), std::max(least, std::min(largest, least - kLeastOptions + kRoom)));
 }
 
+std::vector<std::string> PlannerDialog::loss() const
+{
+    std::vector<std::string> losses;
+    for (const QString &each : m_loss->text().split(QLatin1Char(' '), Qt::SkipEmptyParts))
+        losses.push_back(each.toStdString());
+    return losses;
+}
+
+void PlannerDialog::accept()
+{
+    QString wrong;
+    if (const std::string text = m_exchange->text().trimmed().toStdString(); !text.empty())
+        if (const auto exchange = planners::exchangeRequest(text); !exchange)
+            wrong = tr("Exchange: %1").arg(qt(exchange.error().message));
+    for (const std::string &each : loss())
+        if (const auto choice = import::lossFromText(each); !choice)
+            wrong = tr("Loss: %1").arg(qt(choice.error().message));
+    m_problem->setText(wrong);
+    m_problem->setVisible(!wrong.isEmpty());
+    if (wrong.isEmpty())
+        QDialog::accept();
+}
+
 PlanRequest PlannerDialog::request() const
 {
     PlanRequest request = m_given;
@@ -170,6 +218,14 @@ PlanRequest PlannerDialog::request() const
     request.precision = *plan::precisionFromName(m_precision->currentText().toStdString());
     request.zero = m_zero->currentIndex();
     m_decay->into(request.optimizer);
+    request.exchange.reset();
+    if (const std::string text = m_exchange->text().trimmed().toStdString(); !text.empty()) {
+        if (auto exchange = planners::exchangeRequest(text)) {
+            if (m_given.exchange) // groups, which the text does not have
+                exchange->exchange.groups = m_given.exchange->exchange.groups;
+            request.exchange = *std::move(exchange);
+        }
+    }
     request.microBatch.reset();
     request.options.clear();
     if (m_microBatch->value() > 0)
@@ -188,6 +244,8 @@ void PlannerDialog::setRequest(const PlanRequest &request)
     m_precision->setCurrentText(qt(plan::name(request.precision)));
     m_zero->setCurrentIndex(request.zero);
     m_decay->set(request.optimizer);
+    m_exchange->setText(request.exchange ? qt(plan::textOf(request.exchange->exchange)) : QString());
+    m_exchange->setCursorPosition(0);
     m_batch->setValue(static_cast<int>(request.globalBatch));
     m_microBatch->setValue(static_cast<int>(request.microBatch.value_or(0)));
     for (const auto &[key, field] : m_fields) {

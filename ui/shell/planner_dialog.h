@@ -20,7 +20,8 @@
 namespace planloom::ui {
 
 /// Asks for everything that a planner needs: model, cluster, planner with its options, batch, precision, ZeRO,
-/// weight decay. The optimizer is that of the request that it was given.
+/// weight decay, exchange, and the loss of a model that has none. The optimizer is that of the request that it was
+/// given.
 class PlannerDialog final : public QDialog {
     Q_OBJECT
 
@@ -28,8 +29,13 @@ public:
     explicit PlannerDialog(const StudioState &state, QWidget *parent = nullptr);
     [[nodiscard]] QString modelSource() const { return m_model->currentText().trimmed(); }
     [[nodiscard]] QString clusterSource() const { return m_cluster->currentText().trimmed(); }
+    /// The losses that the model is to be loaded with (import/loss/choice.h); empty: by what it ends in.
+    [[nodiscard]] std::vector<std::string> loss() const;
     [[nodiscard]] PlanRequest request() const;
     void setRequest(const PlanRequest &request);
+    /// Only if the exchange and the losses can be read; else says what is wrong with them.
+    void accept() override;
+    [[nodiscard]] QString problem() const { return m_problem->text(); }
 
 private:
     void fillSources(const StudioState &state);
@@ -45,6 +51,9 @@ private:
     QComboBox *m_precision;
     QComboBox *m_zero;
     std::unique_ptr<DecayFields> m_decay;
+    QLineEdit *m_exchange;
+    QLineEdit *m_loss;
+    QLabel *m_problem; ///< why it cannot be accepted
     QGroupBox *m_group;
     QScrollArea *m_scroll;
     QFormLayout *m_options;

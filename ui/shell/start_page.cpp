@@ -4,10 +4,13 @@
 #include "ui/shell/resources.h"
 #include "ui/widgets/text.h"
 
+#include <QDir>
 #include <QFileInfo>
 #include <QGridLayout>
 #include <QHBoxLayout>
 #include <QSettings>
+
+#include <algorithm>
 
 namespace planloom::ui {
 
@@ -23,6 +26,18 @@ QString samplePlan()
     const QString folder = resourceFolder(QStringLiteral("samples"));
     const QString path = folder + QStringLiteral("/gpt-nano.plan.json");
     return !folder.isEmpty() && QFileInfo::exists(path) ? path : QString();
+}
+
+/// The file's own name, with its folder where another of @p all has the same; what is no file as it stands.
+QString shortName(const QString &name, const QStringList &all)
+{
+    const QFileInfo file(name);
+    if (!file.exists())
+        return name;
+    const auto alike = std::count_if(all.begin(), all.end(), [&](const QString &other) {
+        return QFileInfo(other).fileName() == file.fileName();
+    });
+    return alike > 1 ? file.dir().dirName() + QLatin1Char('/') + file.fileName() : file.fileName();
 }
 
 QLabel *heading(const QString &text, QWidget *parent)
@@ -88,6 +103,9 @@ StartPage::StartPage(StudioState *state, QMenu *models, QMenu *clusters, QWidget
     layout->addLayout(files);
     layout->addLayout(m_recent);
     layout->addStretch(1);
+    setAccessibleName(tr("Start page"));
+    m_modelDone->setAccessibleName(tr("Chosen model"));
+    m_clusterDone->setAccessibleName(tr("Chosen cluster"));
     setFocusProxy(m_model);
 
     connect(open, &QPushButton::clicked, this, &StartPage::openAsked);
@@ -114,9 +132,11 @@ void StartPage::refreshRecent()
         delete item->widget();
         delete item;
     }
-    for (const QString &name : recentFiles().mid(0, kRecentShown)) {
-        const QFileInfo file(name);
-        auto *button = new QPushButton(file.exists() ? file.fileName() : name, this);
+    const QStringList recent = recentFiles().mid(0, kRecentShown);
+    for (const QString &name : recent) {
+        auto *button = new QPushButton(shortName(name, recent).replace(QLatin1Char('&'), QLatin1String("&&")), this);
+        button->setAccessibleName(tr("Open %1").arg(shortName(name, recent)));
+        button->setAccessibleDescription(name);
         button->setFlat(true);
         button->setToolTip(name);
         button->setStyleSheet(QStringLiteral("text-align: left; padding: 3px 6px;"));

@@ -7,6 +7,7 @@
 #include <QString>
 #include <QStringList>
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <vector>
@@ -31,6 +32,11 @@ struct RunData {
     [[nodiscard]] const simulate::Report *predicted() const
     {
         return origin.simulation ? &origin.simulation->report : nullptr;
+    }
+    /// Steps of a round of its plan (trace::Rounds); 1 where that is not known.
+    [[nodiscard]] std::size_t roundSteps() const
+    {
+        return origin.simulation ? static_cast<std::size_t>(std::max(origin.simulation->trace.rounds.steps, 1)) : 1;
     }
     [[nodiscard]] bool active() const { return phase == Phase::Starting || phase == Phase::Running; }
 };

@@ -135,14 +135,17 @@ void StudioState::whenLoaded(std::function<void()> next)
     nextInLine();
 }
 
-bool StudioState::loadModel(const QString &source)
+bool StudioState::loadModel(const QString &source, const std::vector<std::string> &loss)
 {
-    return load(tr("Loading %1").arg(source), [this, source](Progress &) -> Job::Completion {
-        auto loaded = import::loadModel(source.toStdString());
+    return load(tr("Loading %1").arg(source), [this, source, loss](Progress &) -> Job::Completion {
+        import::ModelOptions how;
+        how.loss = loss;
+        auto loaded = import::loadModel(source.toStdString(), how);
         if (!loaded)
             return [this, error = loaded.error()] { sayError(error); };
         auto model = std::make_shared<const import::Model>(std::move(*loaded));
-        return [this, model] {
+        return [this, model, loss] {
+            m_loadedModel = {model, loss};
             for (const std::string &warning : model->warnings)
                 say(MessageLevel::Warning, QString::fromStdString(warning));
             if (!model->noLoss.empty())
@@ -356,6 +359,9 @@ PlanRequest StudioState::requestLikeDocument(PlanRequest last) const
     last.zero = 0;
     for (const plan::Stage &stage : plan.stages)
         last.zero = std::max(last.zero, stage.zero);
+    last.exchange.reset();
+    if (plan::textOf(plan.exchange) != plan::textOf({}) || !plan.exchange.groups.empty())
+        last.exchange = planners::ExchangeRequest{plan.exchange, false};
     return last;
 }
 
@@ -380,17 +386,22 @@ bool StudioState::runPlanner(const PlanRequest &request)
     if ((*planner)->takesAnnotations() && m_document)
         problem.annotations = m_document->plan.annotations;
     const QString title = tr("Planning with %1").arg(QString::fromStdString(request.planner));
-    return m_planJob.start(
-        title, [this, planner = *planner, problem, options = request.options](Progress &progress) -> Job::Completion {
-            const auto begin = std::chrono::steady_clock::now();
-            auto report = planners::planAndExplain(*planner, problem, options, progress);
-            if (report)
-                report->plan.planner.searchSeconds =
-                    std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-            return [this, report = std::move(report), subject = problem.subject, name = planner->name()] {
-                adoptPlan(report, subject, name);
-            };
-        });
+    return m_planJob.start(title,
+                           [this, planner = *planner, problem, options = request.options,
+                            exchange = request.exchange](Progress &progress) -> Job::Completion {
+                               const auto begin = std::chrono::steady_clock::now();
+                               auto report = planners::planAndExplain(*planner, problem, options, progress);
+                               if (report)
+                                   report->plan.planner.searchSeconds =
+                                       std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+                               if (report && exchange) {
+                                   report = planners::withExchange(*std::move(report), problem, *exchange);
+                                   if (report)
+                                       report = planners::explained(*std::move(report), problem);
+                               }
+                               return [this, report = std::move(report), subject = problem.subject,
+                                       name = planner->name()] { adoptPlan(report, subject, name); };
+                           });
 }
 
 void StudioState::adoptPlan(Result<planners::PlanReport> report, const plan::Subject &subject,
@@ -408,8 +419,16 @@ void StudioState::adoptPlan(Result<planners::PlanReport> report, const plan::Sub
     if (!report->complete)
         say(MessageLevel::Info, tr("The search was stopped early; this is its best plan."));
     const QString title = report->complete ? tr("Plan with %1") : tr("Plan with %1, stopped early");
+    auto notes = std::move(report->notes);
     auto alternatives = std::make_shared<const std::vector<planners::Candidate>>(std::move(report->alternatives));
     push(title.arg(QString::fromStdString(planner)), {std::move(report->plan), subject}, std::move(alternatives));
+    m_notes = {m_document, std::move(notes)};
+    if (!m_notes.second.empty()) {
+        const QString first = QString::fromStdString(m_notes.second.front());
+        const auto others = static_cast<int>(m_notes.second.size()) - 1;
+        say(MessageLevel::Info, others > 0 ? tr("%1 (%n more under Why)", nullptr, others).arg(first) : first);
+        Q_EMIT notesChanged();
+    }
 }
 
 } // namespace planloom::ui

@@ -130,6 +130,18 @@ const std::vector<planners::Candidate> &StudioState::alternatives() const
     return m_alternatives ? *m_alternatives : none;
 }
 
+const std::vector<std::string> &StudioState::notes() const
+{
+    static const std::vector<std::string> none;
+    return m_document && m_document == m_notes.first ? m_notes.second : none;
+}
+
+const std::vector<std::string> &StudioState::modelLoss() const
+{
+    static const std::vector<std::string> none;
+    return m_model && m_model == m_loadedModel.first ? m_loadedModel.second : none;
+}
+
 void StudioState::applyDocument(const DocumentPtr &document)
 {
     if (simulationCurrent())

@@ -10,6 +10,7 @@
 #include "engine/plan/plan.h"
 #include "engine/simulate/simulate.h"
 #include "engine/trace/trace.h"
+#include "planners/common/exchange.h"
 #include "planners/interface/planner.h"
 #include "ui/state/job.h"
 #include "ui/state/run_session.h"
@@ -35,7 +36,8 @@ struct PlanRequest {
     planners::Options options;
     plan::Optimizer optimizer;
     plan::Precision precision = plan::Precision::Float32;
-    int zero = 0; ///< ZeRO level of stages with replicas
+    int zero = 0;                                      ///< ZeRO level of stages with replicas
+    std::optional<planners::ExchangeRequest> exchange; ///< none: as the planner has it
 };
 
 /// Everything that the studio knows: see README.md. All calls and signals on the UI thread.
@@ -75,6 +77,8 @@ public:
     [[nodiscard]] const std::optional<simulate::Report> &previousReport() const { return m_previousReport; }
     /// Alternatives of the search that the document comes from.
     [[nodiscard]] const std::vector<planners::Candidate> &alternatives() const;
+    /// What the planner had to say of the document (planners::PlanReport::notes); nothing where it was edited since.
+    [[nodiscard]] const std::vector<std::string> &notes() const;
 
     // --- editing: undoable; false if refused, and message() has said why
     bool editPlan(const QString &what, const std::function<void(plan::Plan &)> &edit);
@@ -93,7 +97,10 @@ public:
     void clearSelection();
 
     // --- work in the background. Loading waits its turn; planning is refused (false) while a search is under way.
-    bool loadModel(const QString &source);
+    /// @p loss: of a model that computes none (import/loss/choice.h); empty: by what it ends in.
+    bool loadModel(const QString &source, const std::vector<std::string> &loss = {});
+    /// The losses that model() was loaded with; empty for a plan's.
+    [[nodiscard]] const std::vector<std::string> &modelLoss() const;
     bool loadCluster(const QString &source);
     bool openPlan(const QString &path);
     /// The plan in @p file as an unsaved version of that in @p planPath (empty: it never had a file).
@@ -111,8 +118,8 @@ public:
     /// Calls @p next when everything that was asked to be loaded is loaded (or has failed); at once if nothing is.
     void whenLoaded(std::function<void()> next);
     bool runPlanner(const PlanRequest &request);
-    /// @p last with the training settings of the open plan: batch, optimizer, precision, ZeRO. As it is where no plan
-    /// is open.
+    /// @p last with the training settings of the open plan: batch, optimizer, precision, ZeRO, exchange. As it is where
+    /// no plan is open.
     [[nodiscard]] PlanRequest requestLikeDocument(PlanRequest last) const;
     [[nodiscard]] Job *loadJob() { return &m_loadJob; }
     [[nodiscard]] Job *planJob() { return &m_planJob; }
@@ -149,6 +156,7 @@ Q_SIGNALS:
     void clusterChanged();
     void documentChanged();
     void simulationChanged();
+    void notesChanged(); ///< notes() of the document have come
     void selectionChanged();
     void runChanged();
     void measuredReset();                     ///< measured() is another trace
@@ -184,7 +192,8 @@ private:
 
     std::shared_ptr<const import::Model> m_model;
     std::shared_ptr<const cluster::Cluster> m_cluster;
-    std::pair<std::shared_ptr<const cluster::Cluster>, QString> m_loadedCluster; ///< with its source
+    std::pair<std::shared_ptr<const cluster::Cluster>, QString> m_loadedCluster;             ///< with its source
+    std::pair<std::shared_ptr<const import::Model>, std::vector<std::string>> m_loadedModel; ///< with its losses
     std::optional<plan::Subject> m_subject;
     DocumentPtr m_document;
     SimulationPtr m_simulation;
@@ -193,7 +202,8 @@ private:
     DocumentPtr m_simulatedDocument;
     std::shared_ptr<const plan::Why> m_why;
     std::optional<simulate::Report> m_previousReport;
-    AlternativesPtr m_alternatives; ///< null: none
+    AlternativesPtr m_alternatives;                           ///< null: none
+    std::pair<DocumentPtr, std::vector<std::string>> m_notes; ///< of the newest search, with its plan
     std::shared_ptr<const trace::Trace> m_openedTrace;
     IndexPtr m_openedIndex; ///< of m_openedTrace
     PlanOrigin m_openedOrigin;

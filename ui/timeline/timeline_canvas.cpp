@@ -155,7 +155,7 @@ void TimelineCanvas::showStep(int step)
     if (step < 0 || step >= m_model->steps())
         return;
     remember();
-    const trace::Window window = m_model->step(step);
+    const trace::Window window = m_model->round(step).window;
     m_axis.show(static_cast<double>(window.begin), static_cast<double>(window.end));
     userMoved();
 }

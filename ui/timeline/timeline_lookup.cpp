@@ -71,10 +71,23 @@ const TimelineModel::Group *TimelineModel::groupOf(const Slice &slice) const
     return rank < groups.size() ? &m_groups[groups[rank]] : nullptr;
 }
 
-/// Of the anchor step, if measured.
+/// The first of the anchor, if measured: a task may run in one step of a round only.
 std::optional<TimelineModel::Slice> TimelineModel::sliceOf(bool measured, std::int32_t task) const
 {
-    const auto found = index(measured).find(task, measured ? m_anchor : -1);
+    if (!measured) {
+        const auto found = index(false).find(task, -1);
+        return found ? std::optional(shown(false, *found)) : std::nullopt;
+    }
+    std::optional<Slice> found;
+    for (std::int32_t step = 0; step < roundSteps() && !found; ++step)
+        found = sliceOf(true, task, step);
+    return found;
+}
+
+std::optional<TimelineModel::Slice> TimelineModel::sliceOf(bool measured, std::int32_t task,
+                                                           std::int32_t stepOfRound) const
+{
+    const auto found = index(measured).find(task, measured ? m_anchor + stepOfRound : stepOfRound);
     return found ? std::optional(shown(measured, *found)) : std::nullopt;
 }
 
@@ -85,7 +98,9 @@ std::optional<TimelineModel::Slice> TimelineModel::counterpart(const Slice &slic
     if (rank < 0)
         return std::nullopt;
     const trace::Index &other = index(!slice.measured);
-    return sliceOf(!slice.measured, other.taskOn(rank, task(slice).id));
+    // A prediction has one round, and a part of the next one.
+    const std::int32_t step = record(slice).step;
+    return sliceOf(!slice.measured, other.taskOn(rank, task(slice).id), slice.measured ? step % roundSteps() : step);
 }
 
 std::optional<TimelineModel::Slice> TimelineModel::findAnywhere(bool measured, std::string_view id) const

@@ -40,6 +40,10 @@ TimelineModel::TimelineModel()
 
 void TimelineModel::setPredicted(std::shared_ptr<const simulate::Simulation> simulation, IndexPtr index)
 {
+    m_idle.clear();
+    if (simulation && simulation->report.devices.size() == simulation->trace.ranks.size())
+        for (const simulate::DeviceReport &device : simulation->report.devices)
+            m_idle.push_back(std::clamp(1 - device.busyFraction, 0.0, 1.0));
     if (index)
         m_predicted = std::move(index);
     else if (simulation)
@@ -94,9 +98,34 @@ void TimelineModel::setAnchorStep(int step)
         m_offset = 0;
         return;
     }
-    m_anchor = std::clamp(step, 0, steps() - 1);
+    m_anchor = std::clamp(step, 0, steps() - 1) / roundSteps() * roundSteps();
     const std::int64_t begin = this->step(m_anchor).begin;
     m_offset = begin == std::numeric_limits<std::int64_t>::max() ? 0 : begin - lod(false).begin();
+}
+
+int TimelineModel::lastWholeRound() const
+{
+    const auto last = trace::lastWholeRound(tables(true).rounds, m_measured->steps());
+    return last ? static_cast<int>(last->first) : 0;
+}
+
+trace::Round TimelineModel::round(int step) const
+{
+    const auto &windows = m_measured->steps();
+    const auto first = static_cast<std::size_t>(step / roundSteps() * roundSteps());
+    const auto last = std::min(first + static_cast<std::size_t>(roundSteps()), windows.size());
+    // As the last of the steps up to the next round's first.
+    const auto whole =
+        trace::lastWholeRound(tables(true).rounds, std::span(windows).first(std::min(last + 1, windows.size())));
+    if (whole && whole->first == static_cast<std::int64_t>(first))
+        return *whole;
+    trace::Round part;
+    part.first = static_cast<std::int64_t>(first);
+    part.steps = static_cast<std::int32_t>(last - first);
+    part.window = windows[first];
+    for (std::size_t s = first + 1; s < last; ++s)
+        part.window = {std::min(part.window.begin, windows[s].begin), std::max(part.window.end, windows[s].end)};
+    return part;
 }
 
 void TimelineModel::setShowMeasured(bool show)
@@ -105,7 +134,7 @@ void TimelineModel::setShowMeasured(bool show)
         return;
     m_showMeasured = show;
     m_measured = show ? m_allMeasured : std::make_shared<const trace::Index>();
-    setAnchorStep(std::max(steps() - 2, 0));
+    setAnchorStep(lastWholeRound());
     layOut();
 }
 
@@ -216,11 +245,12 @@ int TimelineModel::stage(const Group &group) const
 
 double TimelineModel::predictedIdle(const Group &group) const
 {
+    const auto rank = static_cast<std::size_t>(group.predictedRank);
     const auto [first, last] = m_predicted->rowsOf(group.predictedRank);
     for (std::size_t k = first; k < last; ++k) {
         const trace::Row &row = lod(false).rows()[k];
         if (row.depth() == 0 && tables(false).lane(row.lane()).work == trace::Work::Compute)
-            return idleShare(row, {lod(false).begin(), lod(false).end()});
+            return rank < m_idle.size() ? m_idle[rank] : idleShare(row, {lod(false).begin(), lod(false).end()});
     }
     return -1;
 }

@@ -3,8 +3,10 @@
 
 #include "engine/simulate/simulate.h"
 #include "engine/trace/index.h"
+#include "engine/trace/rounds.h"
 #include "engine/trace/trace.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -16,8 +18,9 @@ namespace planloom::ui {
 
 /// The two clocks' traces as rows, one under the other per rank. No Qt in it. Thread contract: one thread at a time.
 ///
-/// The time that is shown is the measured trace's. The predicted iteration is laid over one measured step (the anchor):
-/// its records are shown offset() later than they say. Without a measured trace the offset is 0.
+/// The time that is shown is the measured trace's. The predicted iteration, a round of one step or more
+/// (trace::Rounds), is laid over one measured round (the anchor): its records are shown offset() later than they say.
+/// Without a measured trace the offset is 0.
 ///
 /// Indexes of whole traces are made by their loaders, away from the UI thread. The work here costs O(rows) where
 /// rows are laid out anew, and not more than the slices or tasks that it names elsewhere.
@@ -83,7 +86,7 @@ public:
     [[nodiscard]] std::vector<int> stages(const Group &group) const;
     /// Of its first compute task; -1: none.
     [[nodiscard]] int stage(const Group &group) const;
-    /// Share of the predicted iteration in which the compute lane is idle; -1: no such row.
+    /// Share of the predicted iteration in which the compute lane is idle, in the long run; -1: no such row.
     [[nodiscard]] double predictedIdle(const Group &group) const;
 
     [[nodiscard]] const trace::Row &slices(const Row &row) const { return lod(row.measured).rows()[row.lod]; }
@@ -105,8 +108,16 @@ public:
     [[nodiscard]] std::int64_t offset() const { return m_offset; } ///< of predicted records, nanoseconds
 
     [[nodiscard]] int steps() const { return static_cast<int>(m_measured->steps().size()); }
+    /// The first step of the anchor; -1: nothing is measured.
     [[nodiscard]] int anchorStep() const { return m_anchor; }
+    /// The round that @p step is in becomes the anchor.
     void setAnchorStep(int step);
+    /// Steps of a measured round.
+    [[nodiscard]] int roundSteps() const { return std::max(tables(true).rounds.steps, 1); }
+    /// The first step of the last round that is whole (trace::lastWholeRound); 0 without one.
+    [[nodiscard]] int lastWholeRound() const;
+    /// The measured round that @p step is in, as far as it has records.
+    [[nodiscard]] trace::Round round(int step) const;
     /// When the first task of @p step began and the last ended.
     [[nodiscard]] trace::Window step(int step) const { return m_measured->steps()[static_cast<std::size_t>(step)]; }
 
@@ -141,6 +152,7 @@ private:
     [[nodiscard]] const trace::Index &index(bool measured) const { return measured ? *m_measured : *m_predicted; }
     [[nodiscard]] const trace::LevelOfDetail &lod(bool measured) const { return index(measured).lod(); }
     [[nodiscard]] std::optional<Slice> sliceOf(bool measured, std::int32_t task) const;
+    [[nodiscard]] std::optional<Slice> sliceOf(bool measured, std::int32_t task, std::int32_t stepOfRound) const;
     [[nodiscard]] std::optional<Slice> findAnywhere(bool measured, std::string_view id) const;
     [[nodiscard]] const Group *groupOf(const Slice &slice) const;
     void layOut();
@@ -151,7 +163,8 @@ private:
     void addLane(std::uint32_t group, bool measured, std::int32_t lane, std::size_t &next, std::size_t last, int &y);
 
     IndexPtr m_predicted;
-    IndexPtr m_measured; ///< empty while it is not shown
+    std::vector<double> m_idle; ///< per predicted rank; empty: not known
+    IndexPtr m_measured;        ///< empty while it is not shown
     IndexPtr m_allMeasured;
     std::shared_ptr<trace::Index> m_growing; ///< m_allMeasured, if it was made here
     bool m_showMeasured = true;

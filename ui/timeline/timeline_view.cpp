@@ -115,7 +115,7 @@ void TimelineView::makeToolBar()
     connect(m_stepBox, &QSpinBox::valueChanged, this, [this](int step) {
         m_autoStep = false;
         setStep(step);
-        m_canvas->showStep(step);
+        m_canvas->showStep(m_model.anchorStep());
     });
 }
 
@@ -233,8 +233,7 @@ void TimelineView::onMeasuredReset()
     m_whose->setCurrentIndex(kMeasuredPlan);
     m_model.resetMeasured(state()->measured(), state()->measuredIndex());
     showSource();
-    m_model.setAnchorStep(
-        std::max(m_model.steps() - 2, 0)); // of a file: the first step warms up, the last may be cut short
+    m_model.setAnchorStep(m_model.lastWholeRound());
     m_legend->setKinds(m_model.kinds());
     m_hits.clear();
     m_autoStep = true;
@@ -248,9 +247,8 @@ void TimelineView::onMeasuredAppended(std::size_t first)
 {
     const bool wasEmpty = !m_model.hasMeasured();
     m_model.appendMeasured(state()->measured(), first);
-    // The newest step is still going on; the one before is whole.
     if (m_autoStep)
-        m_model.setAnchorStep(std::max(m_model.steps() - 2, 0));
+        m_model.setAnchorStep(m_model.lastWholeRound()); // the newest steps are going on
     refreshStepBox();
     if (wasEmpty && state()->run().active())
         m_canvas->setFollow(true);
@@ -265,16 +263,22 @@ void TimelineView::onRunChanged()
     const bool ended = m_runActive && !state()->run().active();
     m_runActive = state()->run().active();
     if (ended && m_canvas->follows())
-        m_canvas->showStep(m_model.anchorStep()); // the newest whole step, side by side with its prediction
+        m_canvas->showStep(m_model.anchorStep()); // the newest whole round, side by side with its prediction
 }
 
 void TimelineView::refreshStepBox()
 {
     const QSignalBlocker quiet(m_stepBox);
-    m_stepBox->setRange(0, std::max(m_model.steps() - 1, 0));
-    m_stepBox->setSuffix(tr(" (0–%1)").arg(m_stepBox->maximum())); // counted from 0, as the log and the commands do
+    const int round = m_model.roundSteps();
+    const int last = std::max(m_model.steps() - 1, 0);
+    m_stepBox->setPrefix(round > 1 ? tr("Steps ") : tr("Step "));
+    m_stepBox->setRange(0, last);
+    m_stepBox->setSingleStep(round);
+    const QString all = tr(" (0–%1)").arg(last); // counted from 0, as the log and the commands do
+    const int anchor = std::max(m_model.anchorStep(), 0);
+    m_stepBox->setSuffix(round > 1 ? tr("–%1").arg(std::min(anchor + round - 1, last)) + all : all);
     m_stepBox->setValue(std::max(m_model.anchorStep(), 0));
-    m_stepBoxAction->setVisible(m_model.steps() > 1); // of one there is nothing to choose
+    m_stepBoxAction->setVisible(m_model.steps() > round); // of one there is nothing to choose
     m_follow->setEnabled(m_model.hasMeasured());
 }
 
@@ -294,6 +298,16 @@ QSize TimelineView::pictureSize() const
     return {rows.width(), rows.height() + m_legend->heightForWidth(rows.width()) + m_footer->height()};
 }
 
+QString TimelineView::pictureNote() const
+{
+    if (m_pages->currentWidget() != m_picture)
+        return View::pictureNote();
+    const auto all = m_model.groups().size();
+    const auto [first, last] = m_model.groupsBetween(0, m_canvas->wholeSize().height() - TimelinePainter::kRuler);
+    return last - first < all ? tr("the first %1 of %2 devices; more do not fit a picture").arg(last - first).arg(all)
+                              : QString();
+}
+
 void TimelineView::paintPicture(QPainter &painter)
 {
     if (m_pages->currentWidget() != m_picture)
@@ -310,7 +324,9 @@ void TimelineView::paintPicture(QPainter &painter)
     painter.restore();
     painter.setPen(theme().text);
     painter.drawText(QRect(8, rows.height() + legend, rows.width() - 16, m_footer->height()),
-                     Qt::AlignLeft | Qt::AlignVCenter | Qt::TextWordWrap, m_footer->text());
+                     Qt::AlignLeft | Qt::AlignVCenter | Qt::TextWordWrap,
+                     pictureNote().isEmpty() ? m_footer->text()
+                                             : pictureNote() + QStringLiteral("   ·   ") + m_footer->text());
 }
 
 void TimelineView::refreshPage()
@@ -329,6 +345,7 @@ void TimelineView::refreshPage()
 void TimelineView::setStep(int step)
 {
     m_model.setAnchorStep(step);
+    refreshStepBox();
     m_canvas->modelChanged(true);
     refreshFooter();
 }
@@ -378,9 +395,15 @@ void TimelineView::refreshFooter()
 
 void TimelineView::addMeasuredFacts(QStringList &facts) const
 {
-    const trace::Window step = m_model.step(m_model.anchorStep());
-    const double seconds = static_cast<double>(step.end - step.begin) * 1e-9;
-    facts << tr("%1 step %2: %3").arg(tr(m_model.clockName(true))).arg(m_model.anchorStep()).arg(secondsText(seconds));
+    const trace::Round round = m_model.round(m_model.anchorStep());
+    const double seconds = round.secondsPerStep();
+    const QString clock = tr(m_model.clockName(true));
+    facts << (round.steps > 1 ? tr("%1 steps %2 to %3: %4 each")
+                                    .arg(clock)
+                                    .arg(round.first)
+                                    .arg(round.first + round.steps - 1)
+                                    .arg(secondsText(seconds))
+                              : tr("%1 step %2: %3").arg(clock).arg(round.first).arg(secondsText(seconds)));
     const auto &own = state()->measuredOrigin().simulation;
     if (own && own->report.iterationSeconds > 0)
         facts.last() += tr(" (%1 × predicted)").arg(seconds / own->report.iterationSeconds, 0, 'f', 2);

@@ -34,6 +34,7 @@ public:
         return m_startPage && m_pages->currentWidget() == m_startPage ? m_startPage : m_canvas;
     }
     [[nodiscard]] QSize pictureSize() const override;
+    [[nodiscard]] QString pictureNote() const override;
     void paintPicture(QPainter &painter) override;
     /// Shown while there is neither a plan nor a measurement. The view owns it from now on.
     void setStartPage(QWidget *page);

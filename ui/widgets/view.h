@@ -26,6 +26,8 @@ public:
     [[nodiscard]] virtual QWidget *focusTarget() { return this; }
     /// Size of a picture of all that the view holds; by default of the view as it is seen.
     [[nodiscard]] virtual QSize pictureSize() const { return size(); }
+    /// What that picture leaves out, or how much smaller it is drawn; empty: it is all there.
+    [[nodiscard]] virtual QString pictureNote() const { return {}; }
     /// Paints that picture.
     virtual void paintPicture(QPainter &painter) { render(&painter); }
 

@@ -5,6 +5,7 @@
 #include <charconv>
 #include <cmath>
 #include <fmt/format.h>
+#include <set>
 #include <vector>
 
 namespace planloom::import {
@@ -102,9 +103,14 @@ Result<LossChoice> lossFromText(const std::string &text)
     choice.kind = kind;
     if (equals != std::string::npos)
         choice.output = parts[0].substr(0, equals);
-    for (std::size_t i = 1; i < parts.size(); ++i)
+    std::set<std::string> given;
+    for (std::size_t i = 1; i < parts.size(); ++i) {
+        const std::string setting = parts[i].substr(0, parts[i].find('='));
         if (const Status read = readSetting(choice, parts[i]); !read)
             return badInput(fmt::format("'{}': {}", text, read.error().message));
+        if (!given.insert(setting).second)
+            return badInput(fmt::format("'{}': '{}' is given twice; leave one out", text, setting));
+    }
     return choice;
 }
 

@@ -5,6 +5,7 @@
 #include "engine/graph/zoo/zoo.h"
 #include "engine/plan/plan_json.h"
 #include "engine/simulate/simulate.h"
+#include "engine/trace/rounds.h"
 
 #include <QTest>
 
@@ -204,13 +205,46 @@ private slots:
         QVERIFY(iteration(compiled(local, about)) < iteration(compiled(summed, about)));
         const auto simulation = simulate::simulatePlan(plan, about);
         QVERIFY(simulation.ok());
-        // The trace is one period: every pass four times, every average once.
+        // The trace is one period: every pass four times, every average once. Of the next one it has what lies beside
+        // the end.
         std::map<std::string, int> times;
         for (const trace::Record &record : simulation->trace.records)
-            ++times[simulation->trace.tasks[static_cast<std::size_t>(record.task)].id];
+            if (record.step < 4)
+                ++times[simulation->trace.tasks[static_cast<std::size_t>(record.task)].id];
         QCOMPARE(times["s0.F.m0"], 2 * 4);
         QCOMPARE(times["s1.AR.b1"], 2);
         QCOMPARE(times["s1.SN.b1"], 2);
+    }
+
+    // The steady state: beside an average that is hidden lies the next round's compute.
+    void theTraceIsSteady()
+    {
+        const plan::Subject about = subject(2);
+        const plan::Plan plan = averaged(about, 1, 2, {4, 4, 0.25, Merge::Corrected, 0});
+        const auto simulation = simulate::simulatePlan(plan, about);
+        QVERIFY(simulation.ok());
+        const trace::Trace &trace = simulation->trace;
+        QVERIFY((trace.rounds == trace::Rounds{4, 0, true}));
+        const auto round = trace::lastWholeRound(trace.rounds, trace::stepWindows(trace));
+        QVERIFY(round && round->first == 0);
+        QVERIFY(std::abs(round->secondsPerStep() / simulation->report.iterationSeconds - 1) < 1e-6);
+        std::int64_t averageEnds = 0;
+        std::int64_t computes = 0;
+        for (const trace::Record &record : trace.records) {
+            const trace::TaskInfo &task = trace.tasks[static_cast<std::size_t>(record.task)];
+            if (task.id == "s0.AR.b0" && record.step == 3)
+                averageEnds = std::max(averageEnds, record.start + record.duration);
+            if (record.rank == 0 && trace.lanes[static_cast<std::size_t>(record.lane)].work == trace::Work::Compute)
+                computes += record.duration;
+        }
+        QVERIFY(averageEnds > round->window.end);
+        // Rank 0 computes from the beginning of the round to the end of the average, but for a task that is cut off.
+        double longest = 0;
+        for (const char *id : {"s0.F.m0", "s0.B.m0", "s0.O"})
+            longest = std::max(longest, secondsOf(compiled(plan, about), id));
+        QVERIFY(static_cast<double>(computes) * 1e-9 >= static_cast<double>(averageEnds) * 1e-9 - longest);
+        QVERIFY(simulation->report.bubbleFraction < 1e-6);
+        QVERIFY(simulation->report.devices[0].commFraction <= 1);
     }
 
     void refusals_data()

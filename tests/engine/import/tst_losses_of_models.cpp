@@ -211,6 +211,16 @@ private slots:
         QCOMPARE(QString::fromStdString(import::toText(*choice)), text);
     }
 
+    void settingsAreGivenOnce()
+    {
+        for (const char *text : {"huber,delta=1,delta=2", "mse,mask,mask", "y=l1,weight=1,mask,weight=1"}) {
+            const auto choice = import::lossFromText(text);
+            QVERIFY(!choice);
+            QVERIFY2(choice.error().message.find("is given twice; leave one out") != std::string::npos,
+                     choice.error().message.c_str());
+        }
+    }
+
     /// Of several outputs the first one is trained, which is said.
     void otherOutputsAreSaid()
     {

@@ -212,6 +212,18 @@ private slots:
         QCOMPARE(medianSeconds({{0, 1, 9}, {1, 1, 1}, {2, 1, 2}}, 4), 1.5);
         QCOMPARE(medianSeconds({{0, 1, 9}}, 4), 9.0);
     }
+
+    /// A median over steps would not know of the one in each round that waits for an average.
+    void theLongestStepOfARound()
+    {
+        QCOMPARE(longestSeconds({}, 1, 64), 0.0);
+        const std::vector<StepMetrics> turns{{0, 1, 9}, {1, 1, 1}, {2, 1, 4}, {3, 1, 1},
+                                             {4, 1, 1}, {5, 1, 5}, {6, 1, 1}, {7, 1, 1}};
+        QCOMPARE(longestSeconds(turns, 1, 64), 1.0);
+        QCOMPARE(longestSeconds(turns, 3, 64), 4.5); // of 4 and 5; the first two steps fill no round
+        QCOMPARE(longestSeconds(turns, 3, 4), 5.0);
+        QCOMPARE(longestSeconds(turns, 100, 64), 9.0);
+    }
 };
 
 QTEST_GUILESS_MAIN(TestRunValues)

@@ -25,6 +25,7 @@ Trace sample(std::size_t records)
                    {"send", Work::Communication, 2},
                    {"copy-in", Work::Host, 3},
                    {"host", Work::Host, 1}};
+    trace.rounds = {4, 8, true};
     trace.kinds = standardKinds();
     trace.kinds.push_back({"swap", Work::Host, "grey", "dots", "swapping"});
     trace.ranks = {{"n0:g0"}, {"n0:g1"}};

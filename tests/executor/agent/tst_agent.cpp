@@ -224,6 +224,8 @@ void TestAgent::failures_data()
         << int(ReportsError) << 2 << int(ErrorCode::Failed) << "rank 1 (n0:g1): row 3 of the data is odd";
     QTest::newRow("the input is wrong") << int(InputIsWrong) << 1 << int(ErrorCode::BadInput)
                                         << "row 3 of the data is odd";
+    QTest::newRow("the input is wrong on two ranks")
+        << int(InputIsWrong) << 2 << int(ErrorCode::BadInput) << "row 3 of the data is odd";
     QTest::newRow("killed") << int(Crashes) << 2 << int(ErrorCode::Failed) << "rank 1 (n0:g1) ended unexpectedly";
     QTest::newRow("one rank leaves without a word")
         << int(LeavesWithoutAWord) << 1 << int(ErrorCode::Failed) << "the dog ate my weights";
@@ -243,6 +245,9 @@ void TestAgent::failures()
     QVERIFY(!status.ok());
     QCOMPARE(int(status.error().code), code);
     QVERIFY2(QString::fromStdString(status.error().text()).contains(says), status.error().text().c_str());
+    if (status.error().code == ErrorCode::BadInput) // every rank finds it
+        QVERIFY2(!QString::fromStdString(status.error().text()).contains(QStringLiteral("rank")),
+                 status.error().text().c_str());
     QCOMPARE(heard.states.back(), RunState::Failed);
     QVERIFY(!heard.summary.has_value());
     nothingIsLeft(run.c_str());

@@ -52,6 +52,7 @@ private slots:
     void anotherBatchGoesOnInTheData();
     void aResumeInVainChangesNothing_data();
     void aResumeInVainChangesNothing();
+    void aResumeWithNothingToDoChangesNothing();
     void stopsEarly();
 };
 
@@ -293,6 +294,32 @@ void TestTrainingRun::aResumeInVainChangesNothing()
     const Status status = m_client->train(asked, {});
     QVERIFY2(status.ok(), status.ok() ? "" : status.error().text().c_str());
     QCOMPARE(std::ssize(*run::metricsFromJson(*readFile(path(run) + "/metrics.jsonl"))), std::ptrdiff_t{9});
+}
+
+/// All steps are done: workers that did none have other peaks, which are not the run's.
+void TestTrainingRun::aResumeWithNothingToDoChangesNothing()
+{
+    TrainRequest asked = request(2, 1, 4, "done");
+    asked.settings.checkpointEvery = 2;
+    asked.settings.holdout = 0.2;
+    Heard first;
+    QVERIFY(m_client->train(asked, first.events()).ok());
+    const auto contents = [&] {
+        std::map<std::string, std::string> all;
+        for (const char *name : {"summary.json", "metrics.jsonl", "trace.pltrace"})
+            all[name] = *readFile(path("done") + "/" + name);
+        return all;
+    };
+    const auto before = contents();
+    asked.resume = true;
+    Heard second;
+    const Status status = m_client->train(asked, second.events());
+    QVERIFY2(status.ok(), status.ok() ? "" : status.error().text().c_str());
+    QVERIFY(second.steps.empty());
+    QCOMPARE(contents(), before);
+    QVERIFY(second.summary.has_value());
+    QCOMPARE(second.summary->peakBytesMeasured, first.summary->peakBytesMeasured);
+    QCOMPARE(second.summary->beyondArenaBytes, first.summary->beyondArenaBytes);
 }
 
 /// With a learning rate of 0 nothing gets better: the second validation after the first ends the run.

@@ -272,6 +272,8 @@ void TestData::malformed_data()
     row("npy big-endian", "m.npy", npy(">f4", "(1, 3)", bytesOf(Features{1, 2, 0})), false, "little-endian");
     row("npy complex", "m.npy", npy("<c8", "(1, 3)", "x"), false, "type c8");
     row("npy without labels", "m.npy", npy("<f4", "(1, 3, 1)", bytesOf(Features{1, 2, 0})), false, "no labels");
+    row("npy whose labels are missing", "m.npy", npy("<f4", "(2, 2)", bytesOf(Features{1, 2, 0, 1})), false,
+        "m.labels.npy is missing");
     row("npy one dimension", "m.npy", npy("<f4", "(3,)", bytesOf(Features{1, 2, 0})), false, "dimensions");
     row("idx cut", "m-images", idx({2, 2}, "abc"), false, "promises 4");
     row("idx header cut", "m-images", idx({2, 2}, "").substr(0, 7), false, "header");

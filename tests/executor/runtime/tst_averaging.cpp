@@ -12,6 +12,7 @@
 #include <QTest>
 
 #include <array>
+#include <limits>
 #include <set>
 
 using namespace planloom;
@@ -103,6 +104,12 @@ public:
         average();
         m_firstAverage = 0;
     }
+    /// Of the averages that were merged since the last call.
+    [[nodiscard]] double distance()
+    {
+        const std::int64_t later = std::numeric_limits<std::int64_t>::max();
+        return std::sqrt(m_rules[0].takeSquaredDistance(later) + m_rules[1].takeSquaredDistance(later));
+    }
     [[nodiscard]] double weight(std::size_t replica) { return static_cast<double>(*at(replica, 0)); }
 
 private:
@@ -120,7 +127,7 @@ private:
     void merge(std::int64_t taken)
     {
         for (std::size_t r = 0; r < 2 && taken >= m_firstAverage && taken % m_averaging.localSteps == 0; ++r)
-            m_rules[r].merge(*m_program.tasks[r].as<program::Merge>());
+            m_rules[r].merge(*m_program.tasks[r].as<program::Merge>(), taken);
     }
 
     DelayedAveraging m_averaging;
@@ -167,6 +174,10 @@ private slots:
     void everyStepIsSynchronousSgd();
     void layoutsAgree_data();
     void layoutsAgree();
+    void distanceOfTheSnapshots_data();
+    void distanceOfTheSnapshots();
+    void distancesOfARun_data();
+    void distancesOfARun();
     void averagesAreOneInARound();
     void warmupIsAllReduce();
     void resumesInsideARound_data();
@@ -410,6 +421,70 @@ void TestAveraging::layoutsAgree()
     }
     const std::string wrong = differs(trainOn(m_text.path(), m_subject, plan, how), one.losses);
     QVERIFY2(wrong.empty(), wrong.c_str());
+}
+
+void TestAveraging::distanceOfTheSnapshots_data()
+{
+    QTest::addColumn<int>("delay");
+    QTest::addColumn<bool>("corrected");
+    for (const int delay : {0, 1, 2, 4})
+        for (const bool corrected : {false, true})
+            QTest::addRow("delay %d, %s", delay, corrected ? "corrected" : "convex") << delay << corrected;
+}
+
+/// Replicas at 0.6878 and -0.7599 after four steps are 0.72385 from their mean, however late that is merged; in delay 4
+/// the next snapshot is taken in the step of the merge.
+void TestAveraging::distanceOfTheSnapshots()
+{
+    QFETCH(int, delay);
+    QFETCH(bool, corrected);
+    Quadratics quadratics({4, delay, 0.25, corrected ? Merge::Corrected : Merge::Convex, 0});
+    for (int k = 1; k <= 4 + delay; ++k)
+        quadratics.step(k);
+    const double distance = quadratics.distance();
+    QVERIFY2(std::abs(distance - 0.72385) < 1e-6, qPrintable(QString::number(distance, 'g', 10)));
+    QCOMPARE(quadratics.distance(), 0.0); // it was taken
+}
+
+void TestAveraging::distancesOfARun_data()
+{
+    QTest::addColumn<int>("stages");
+    QTest::addColumn<int>("localSteps");
+    QTest::addColumn<int>("delay");
+    QTest::addColumn<bool>("corrected");
+    QTest::newRow("corrected") << 1 << 4 << 2 << true;
+    QTest::newRow("convex") << 1 << 4 << 2 << false;
+    QTest::newRow("two stages") << 2 << 4 << 2 << true;
+    QTest::newRow("merged with the next snapshot") << 1 << 4 << 4 << true;
+    QTest::newRow("every step") << 1 << 1 << 1 << true;
+    QTest::newRow("local SGD") << 1 << 4 << 0 << true;
+}
+
+/// A distance in the step behind each merge, in no other, and the same however the replica is laid out.
+void TestAveraging::distancesOfARun()
+{
+    QFETCH(int, stages);
+    QFETCH(int, localSteps);
+    QFETCH(int, delay);
+    QFETCH(bool, corrected);
+    const DelayedAveraging averaging{localSteps, delay, 0.25, corrected ? Merge::Corrected : Merge::Convex, 0};
+    const Training how{.steps = 19};
+    const auto trained = [&](int count) {
+        const Layout layout{std::vector<StageLayout>(static_cast<std::size_t>(count), replicas(2)), 8, 2};
+        return trainOn(m_text.path(), m_subject, planFor(layout, averaging), how);
+    };
+    const Outcome run = trained(stages);
+    QVERIFY2(run.problem.empty(), run.problem.c_str());
+    QCOMPARE(run.distances.size(), std::size_t{19});
+    const Outcome one = trained(1);
+    for (std::int64_t step = 0; step < 19; ++step) {
+        const std::int64_t merge = step - 1;
+        const bool merged = merge >= averaging.firstMerge() && (merge - averaging.firstMerge()) % localSteps == 0;
+        const double distance = run.distances[static_cast<std::size_t>(step)];
+        QVERIFY2((distance > 0) == merged, qPrintable(QString("step %1: %2").arg(step).arg(distance)));
+        const double same = one.distances[static_cast<std::size_t>(step)];
+        QVERIFY2(std::abs(distance - same) <= 1e-3 * same, qPrintable(QString("%1, not %2").arg(distance).arg(same)));
+    }
 }
 
 /// Of 16 steps in rounds of 4 as many bytes as all-reduce sends in 4; each average begins in the last step of a round
