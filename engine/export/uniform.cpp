@@ -223,7 +223,8 @@ Result<Uniform> uniformOf(const plan::Document &document, const std::string &tar
     for (std::size_t s = 0; s < plan.stages.size(); ++s)
         if (plan.stages[s].memory.limits())
             return unsupported(fmt::format("{} has memory policy {}, which {} does not have; plan without it",
-                                           plan::stageLabel(plan, s), plan::name(plan.stages[s].memory.filter), target));
+                                           plan::stageLabel(plan, s), plan::name(plan.stages[s].memory.filter),
+                                           target));
     if (Status equal = checkEqualStages(plan, target); !equal)
         return equal.error();
     const auto groups = plan::stageGroups(plan);

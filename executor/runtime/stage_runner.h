@@ -71,7 +71,10 @@ private:
     [[nodiscard]] Part backwardPart() const
     {
         return {static_cast<std::int32_t>(m_body.training.forwardOps),
-                static_cast<std::int32_t>(m_body.training.graph.ops().size()), true, true, {}};
+                static_cast<std::int32_t>(m_body.training.graph.ops().size()),
+                true,
+                true,
+                {}};
     }
     Status preparePasses();
     void findLoss();

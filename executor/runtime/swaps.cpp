@@ -205,8 +205,7 @@ Status Swaps::prepare(RankParts &parts)
 
 void Swaps::start(const program::Task &task, const program::Swap &swap)
 {
-    const program::Pool &pool =
-        m_parts->program.body(task.body).pools[static_cast<std::size_t>(program::Area::Pool)];
+    const program::Pool &pool = m_parts->program.body(task.body).pools[static_cast<std::size_t>(program::Area::Pool)];
     std::byte *device = m_parts->arena.use(pool.begin + swap.place, swap.bytes);
     if (m_threads)
         return m_threads->copiers[swap.out ? 1 : 0]->start(device, swap.host, swap.bytes);
@@ -216,9 +215,6 @@ void Swaps::start(const program::Task &task, const program::Swap &swap)
         m_parts->queue(task.lane).copyToDevice(device, m_memory.data() + swap.host, swap.bytes);
 }
 
-Result<bool> Swaps::test(bool out)
-{
-    return m_threads ? m_threads->copiers[out ? 1 : 0]->test() : Result<bool>(true);
-}
+Result<bool> Swaps::test(bool out) { return m_threads ? m_threads->copiers[out ? 1 : 0]->test() : Result<bool>(true); }
 
 } // namespace planloom::runtime

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Memory policies while a plan trains: the same losses to the bit, in the memory and the order that were predicted.
+#include "engine/base/files.h"
 #include "engine/simulate/simulate.h"
 #include "executor/runtime/tiny_training.h"
 
@@ -29,9 +30,8 @@ std::map<int, std::vector<std::string>> startsOf(const program::Program &program
                                                  std::int32_t step)
 {
     std::vector<trace::Record> sorted;
-    std::copy_if(records.begin(), records.end(), std::back_inserter(sorted), [&](const trace::Record &record) {
-        return record.rank == rank && record.step == step;
-    });
+    std::copy_if(records.begin(), records.end(), std::back_inserter(sorted),
+                 [&](const trace::Record &record) { return record.rank == rank && record.step == step; });
     std::stable_sort(sorted.begin(), sorted.end(),
                      [](const trace::Record &a, const trace::Record &b) { return a.start < b.start; });
     std::map<int, std::vector<std::string>> lanes;
@@ -63,6 +63,39 @@ std::string lanesDiffer(const program::Program &program, const plan::Subject &su
     return {};
 }
 
+/// Five blocks of a product, a normalisation with running statistics, a ReLU and a dropout; 4 features, 3 classes.
+std::shared_ptr<const graph::Graph> normalisedBlocks()
+{
+    using Kind = graph::Initializer::Kind;
+    graph::GraphBuilder builder("blocks");
+    TensorId x = builder.input("x", graph::DType::F32, graph::Shape({{1, true}, {4, false}}));
+    const TensorId labels =
+        builder.input("labels", graph::DType::I64, graph::Shape(std::vector<graph::Dim>{{1, true}}));
+    constexpr std::int64_t kWide = 16;
+    const graph::Shape wide = graph::Shape::of({kWide});
+    const auto filled = [](Kind kind) { return graph::Initializer{kind, 0, 0, nullptr, {}, 0}; };
+    const graph::Initializer drawn{Kind::Normal, 0, 0.3, nullptr, {}, 0};
+    for (int block = 0; block < 5; ++block) {
+        const std::string name = "b" + std::to_string(block);
+        x = builder.add("MatMul",
+                        {x, builder.parameter(name + ".w", graph::Shape::of({block == 0 ? 4 : kWide, kWide}), drawn)});
+        x = builder.add("BatchNormalization",
+                        {x, builder.parameter(name + ".scale", wide, filled(Kind::Ones)),
+                         builder.parameter(name + ".bias", wide, filled(Kind::Zeros)),
+                         builder.state(name + ".mean", wide, filled(Kind::Zeros)),
+                         builder.state(name + ".variance", wide, filled(Kind::Ones))},
+                        {{"epsilon", 1e-5}, {"momentum", 0.9}, {"training_mode", std::int64_t{1}}});
+        x = builder.add("Relu", {x});
+        x = builder.add("Dropout", {x}, {{"ratio", 0.2}});
+    }
+    x = builder.add("MatMul", {x, builder.parameter("head", graph::Shape::of({kWide, 3}), drawn)});
+    const TensorId loss = builder.add("SoftmaxCrossEntropyLoss", {x, labels}, {{"ignore_index", std::int64_t{-100}}});
+    builder.output(loss);
+    builder.loss(loss);
+    auto graph = std::move(builder).build();
+    return graph ? std::make_shared<const graph::Graph>(*std::move(graph)) : nullptr;
+}
+
 } // namespace
 
 class TestMemory : public QObject {
@@ -74,6 +107,7 @@ private slots:
     void lossesAreThoseWithoutALimit();
     void heldOutSamplesAreScoredInThePool();
     void swapsThroughAFile();
+    void dropoutAndRunningStatisticsReplay();
     void refusals();
 
 private:
@@ -144,6 +178,8 @@ void TestMemory::lossesAreThoseWithoutALimit_data()
         "dtr-eq,budget=60%",
         "lru,budget=60%,director=swap,bandwidth_out=2e8,bandwidth_in=2e8",
         "random,budget=70%,seed=3,director=swap",
+        "capuchin,budget=60%",
+        "ahead,budget=50%",
     };
     for (const auto &[where, layout] : layouts)
         for (const char *policy : policies)
@@ -198,6 +234,47 @@ void TestMemory::swapsThroughAFile()
     QVERIFY(counts.swaps > 0);
     QCOMPARE(limited.losses, free.losses);
     QVERIFY(QDir(folder.path()).isEmpty());
+}
+
+/// Held-out samples are scored by the running statistics: had an operator that ran again tracked its batch twice, they
+/// would differ.
+void TestMemory::dropoutAndRunningStatisticsReplay()
+{
+    const QTemporaryDir folder;
+    const std::string path = folder.filePath("data.csv").toStdString();
+    std::string rows;
+    for (int i = 0; i < 60; ++i)
+        rows += std::to_string(i % 7) + "," + std::to_string(i % 5) + "," + std::to_string(i % 3) + ",1,"
+            + std::to_string(i % 3) + "\n";
+    QVERIFY(writeFileAtomically(path, rows).ok());
+    const auto graph = normalisedBlocks();
+    QVERIFY(graph);
+    const plan::Subject subject = plan::makeSubject(graph, cpus(1), nullptr, "zoo:blocks");
+    Training training;
+    training.steps = 6;
+    training.evaluate = true;
+    int recomputes = 0;
+    const auto outcomeOf = [&](const std::string &policy) {
+        plan::Plan plan = planOf(subject, {{{}}, 12, 3, plan::ScheduleKind::GPipe});
+        plan.stages.front().memory = *plan::memoryFromText(policy);
+        return trainOn(path, subject, plan, training, 0.2, [&](const program::Program &program, Outcome &) {
+            for (const program::Task &task : program.tasks)
+                if (const auto *compute = task.as<program::Compute>())
+                    recomputes +=
+                        compute->pass == program::Pass::Recompute ? compute->lastCall - compute->firstCall : 0;
+        });
+    };
+    const Outcome free = outcomeOf("none");
+    QVERIFY2(free.problem.empty(), free.problem.c_str());
+    QCOMPARE(recomputes, 0);
+    for (const char *policy : {"delta,budget=50%,director=recompute", "dtr,budget=60%,director=recompute",
+                               "ahead,budget=50%,director=recompute", "capuchin,budget=60%"}) {
+        const Outcome limited = outcomeOf(policy);
+        QVERIFY2(limited.problem.empty(), limited.problem.c_str());
+        QCOMPARE(limited.losses, free.losses);
+        QCOMPARE(limited.evaluation.loss, free.evaluation.loss);
+    }
+    QVERIFY(recomputes > 0);
 }
 
 void TestMemory::refusals()
