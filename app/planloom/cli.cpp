@@ -184,11 +184,21 @@ void addPlan(Command &command)
     verb->add_option("--micro-batch", options.microBatch,
                      "Samples of one micro-batch on one device; the planner chooses if not given")
         ->excludes(from);
-    verb->add_option("--memory", options.memory,
-                     "limit: the plan fits its devices; ignore: search as if they held every plan, as published "
-                     "searches that know no limit do")
-        ->check(CLI::IsMember({"limit", "ignore"}))
+    verb->add_option(
+            "--memory", options.memory,
+            "limit: the plan fits its devices; ignore: search as if they held every plan, as published "
+            "searches that know no limit do; or what leaves the devices while a stage trains: none, delta, dtr, "
+            "dtr-eq, local, lru, size, msps, random, capuchin, ahead, with budget=60%, bytes or fit, director=rule, "
+            "chain, "
+            "swap or "
+            "recompute, trigger=before or after, and more")
+        ->type_name("limit|ignore|POLICY[,KEY=VALUE...]")
         ->capture_default_str();
+    verb->add_flag(
+            "--largest-batch", options.largestBatch,
+            "Find the largest multiple of --batch that fits in one micro-batch, each device with an equal share; "
+            "with --memory POLICY,budget=fit the largest that the policy makes room for")
+        ->excludes(from);
     verb->add_option("--set", command.planSet, "Option of the planner, KEY=VALUE; may be given several times")
         ->type_name("KEY=VALUE");
     verb->add_option("--annotate", options.annotate,
@@ -221,6 +231,9 @@ void addSimulate(Command &command)
                      "Compute in the order of a schedule of torch.distributed.pipelining")
         ->type_name("CSV");
     verb->add_option("-o,--output", command.simulate.out, "Plan file to write, with that order")->type_name("PLAN");
+    verb->add_option("--decisions", command.simulate.decisions,
+                     "Write what the memory policies decide, tensor by tensor, as tab-separated text")
+        ->type_name("FILE");
 }
 
 void addProfile(Command &command)

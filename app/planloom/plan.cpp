@@ -7,6 +7,7 @@
 #include "engine/plan/plan_json.h"
 #include "engine/plan/training.h"
 #include "planners/common/exchange.h"
+#include "planners/common/memory_policy.h"
 #include "planners/common/explain.h"
 #include "planners/common/unlimited_memory.h"
 #include "planners/common/why.h"
@@ -97,8 +98,13 @@ Status checkFrom(const PlanOptions &options)
     return checkWritable(options.out);
 }
 
+/// True if --memory is about the search, not a policy of the plan.
+bool isLimit(const std::string &memory) { return memory == "limit" || memory == "ignore"; }
+
 Status checkOptions(const PlanOptions &options)
 {
+    if (const auto memory = planners::memoryRequest(options.memory); !isLimit(options.memory) && !memory)
+        return badInput("--memory: " + memory.error().message + "; or give limit or ignore");
     if (const auto exchange = planners::exchangeRequest(options.exchange); !options.exchange.empty() && !exchange)
         return badInput("--exchange: " + exchange.error().message);
     if (!options.from.empty())
@@ -287,6 +293,7 @@ struct Asked {
     planners::Problem problem;
     planners::Options set;
     std::optional<planners::Problem> unlimited;             ///< the problem to search instead, where memory is ignored
+    std::optional<planners::MemoryRequest> memory = {};     ///< policy of the plan that is found; none: the planner's
     std::optional<planners::ExchangeRequest> exchange = {}; ///< of the plan that is found; none: the planner's
     [[nodiscard]] const planners::Problem &searched() const { return unlimited ? *unlimited : problem; }
 };
@@ -307,6 +314,8 @@ Result<planners::PlanReport> search(const planners::Planner &planner, const Aske
         report = planners::withExchange(*std::move(report), asked.searched(), *asked.exchange);
     if (report && asked.unlimited)
         report = planners::onDevicesOf(asked.problem, *std::move(report));
+    if (report && asked.memory)
+        report = planners::withMemoryPolicy(*std::move(report), asked.problem, *asked.memory);
     return report ? planners::explained(*std::move(report), asked.problem) : report;
 }
 
@@ -393,6 +402,43 @@ Result<Asked> askedOf(const PlanOptions &options, Output &output)
                  std::nullopt};
 }
 
+/// @p asked with @p batch samples, in one micro-batch of which each device has an equal share.
+Asked withBatch(Asked asked, std::int64_t batch)
+{
+    for (planners::Problem *problem : {&asked.problem, asked.unlimited ? &*asked.unlimited : nullptr}) {
+        if (problem == nullptr)
+            continue;
+        problem->globalBatch = batch;
+        const auto devices = static_cast<std::int64_t>(problem->subject.cluster->devices().size());
+        problem->microBatch = std::max<std::int64_t>(1, batch / devices);
+    }
+    return asked;
+}
+
+/// The largest multiple of the batch that was asked for with which the plan fits: doubled until it does not, then by
+/// halving what is between. Error: why the first does not fit.
+Result<std::int64_t> largestBatch(const planners::Planner &planner, const Asked &asked, Output &output)
+{
+    const std::int64_t unit = asked.problem.globalBatch;
+    const auto tried = [&](std::int64_t units) -> Status {
+        const auto report = search(planner, withBatch(asked, units * unit), asked.set, output);
+        if (!report)
+            return report.error();
+        return report->predicted.fits ? Status() : Status(infeasible("the plan does not fit its devices"));
+    };
+    if (Status first = tried(1); !first)
+        return first.error();
+    std::int64_t fits = 1;
+    std::int64_t fails = 2;
+    for (; fails <= kLargestBatch / unit && tried(fails); fails *= 2)
+        fits = fails;
+    while (fails - fits > 1 && !interrupted()) {
+        const std::int64_t middle = fits + (fails - fits) / 2;
+        (tried(middle) ? fits : fails) = middle;
+    }
+    return fits * unit;
+}
+
 } // namespace
 
 Status plan(const PlanOptions &options, Output &output)
@@ -408,7 +454,9 @@ Status plan(const PlanOptions &options, Output &output)
     auto asked = askedOf(options, output);
     if (asked && !options.exchange.empty())
         asked->exchange = *planners::exchangeRequest(options.exchange); // checkOptions() has read it
-    if (asked && options.memory == "ignore") {
+    if (asked && !isLimit(options.memory))
+        asked->memory = *planners::memoryRequest(options.memory); // checkOptions() has read it
+    if (asked && options.memory != "limit" && !(asked->memory && !asked->memory->memory.limits())) {
         auto unlimited = planners::withoutMemoryLimit(asked->problem);
         if (!unlimited)
             return unlimited.error();
@@ -418,6 +466,14 @@ Status plan(const PlanOptions &options, Output &output)
         return cancelled("stopped on request; no plan was made");
     if (!asked)
         return asked.error();
+    if (options.largestBatch) {
+        if (all)
+            return badInput("--largest-batch searches with one planner; give --planner a name");
+        const auto batch = largestBatch(**planner, *asked, output);
+        if (!batch)
+            return batch.error();
+        asked = withBatch(*std::move(asked), *batch);
+    }
     const planners::Problem &problem = asked->problem;
 
     std::vector<Row> rows;

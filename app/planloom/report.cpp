@@ -2,6 +2,7 @@
 #include "app/planloom/report.h"
 
 #include "engine/cluster/cores.h"
+#include "engine/plan/validate.h"
 
 #include <fmt/format.h>
 
@@ -93,6 +94,10 @@ void printPlan(const plan::Plan &plan, const plan::Subject &subject, Output &out
                             plan.microBatches == 1 ? "" : "es", plan::name(plan.schedule.kind)));
     if (plan.exchange.averages())
         output.line("exchange      " + plan::textOf(plan.exchange));
+    for (std::size_t s = 0; s < plan.stages.size(); ++s)
+        if (plan.stages[s].memory.limits())
+            output.line(
+                fmt::format("memory        {}: {}", plan::stageLabel(plan, s), plan::textOf(plan.stages[s].memory)));
     for (const std::string &note : cluster::sharedCoreNotes(*subject.cluster, plan::devicesOf(plan)))
         output.line("cores         " + note);
     for (const plan::Annotation &annotation : plan.annotations)

@@ -5,6 +5,8 @@
 #include "app/planloom/sources.h"
 #include "app/planloom/verbs.h"
 #include "engine/base/files.h"
+#include "engine/compile/compile.h"
+#include "engine/export/decisions.h"
 #include "engine/export/export.h"
 #include "engine/import/pytorch_schedule.h"
 #include "engine/plan/fingerprint.h"
@@ -27,11 +29,20 @@ Status takeOrder(const std::string &file, plan::Document &document)
     return {};
 }
 
+/// With the names of tensors, which only bodies have.
+Status writeDecisions(const plan::Document &document, const std::string &file)
+{
+    const auto program = compile::compilePlan(document.plan, document.subject);
+    if (!program)
+        return program.error();
+    return writeFileAtomically(file, exporting::decisionLog(*program, *document.subject.cluster));
+}
+
 } // namespace
 
 Status simulate(const SimulateOptions &options, Output &output)
 {
-    for (const std::string &file : {options.trace, options.out})
+    for (const std::string &file : {options.trace, options.out, options.decisions})
         if (auto good = checkWritable(file); !good)
             return good;
     auto document = readPlanOrRun(options.plan);
@@ -50,6 +61,9 @@ Status simulate(const SimulateOptions &options, Output &output)
             !written)
             return written;
     }
+    if (!options.decisions.empty())
+        if (auto written = writeDecisions(*document, options.decisions); !written)
+            return written;
     if (!options.out.empty()) {
         document->plan.predictedJson = simulate::toJson(simulation->report);
         if (auto written = plan::writePlan(*document, options.out); !written)

@@ -53,19 +53,21 @@ struct PlanOptions {
     std::int64_t decaySteps = 0;    ///< where the fall of the learning rate ends; 0: the run's last step
     double minimumLearningRate = 0; ///< as a factor
     std::string precision = "fp32";
-    std::string memory = "limit"; ///< "ignore": search as if devices held every plan
+    std::string memory = "limit"; ///< "ignore": search as if devices held every plan; else a policy, plan::Memory
     int zero = 0;
-    std::string exchange; ///< "dasgd,local_steps=4,delay=auto"; empty: the planner's
-    std::string out;      ///< plan file; empty: none
+    bool largestBatch = false; ///< --batch times the largest number with which the plan fits, in one micro-batch
+    std::string exchange;      ///< "dasgd,local_steps=4,delay=auto"; empty: the planner's
+    std::string out;           ///< plan file; empty: none
     std::string workspace;
 };
 Status plan(const PlanOptions &options, Output &output);
 
 struct SimulateOptions {
     std::string plan;
-    std::string trace; ///< .json: Chrome's format, else ours; empty: none
-    std::string order; ///< PyTorch's schedule in CSV, instead of the plan's; empty: none
-    std::string out;   ///< plan file to write; empty: none
+    std::string trace;     ///< .json: Chrome's format, else ours; empty: none
+    std::string order;     ///< PyTorch's schedule in CSV, instead of the plan's; empty: none
+    std::string out;       ///< plan file to write; empty: none
+    std::string decisions; ///< file for what memory policies decide; empty: none
 };
 Status simulate(const SimulateOptions &options, Output &output);
 

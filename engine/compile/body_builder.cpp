@@ -143,6 +143,12 @@ public:
             Body body = emptyBody(*m_sites[i]);
             for (int area = 0; area < kAreas; ++area)
                 body.pools.push_back(pool(i, static_cast<Area>(area)));
+            if (const StageMemory *memory = m_all.memoryOf(m_rank.bodies[i].index())) {
+                body.pools[at(Area::Pool)] = {m_rank.arenaBytes, memory->poolBytes, 1};
+                m_rank.arenaBytes += memory->poolBytes;
+                m_rank.hostBytes = memory->course.hostBytes;
+                m_rank.hostTier = m_all.stageOf(*m_sites[i]).memory.hostTier;
+            }
             if (i == 0) // one for all
                 body.pools[at(Area::Persistent)] = {0, persistent.bytes, persistent.bytes > 0 ? 1 : 0};
             if (complete)
@@ -205,7 +211,7 @@ private:
         Pool pool;
         pool.slotBytes = m_layouts[i]->slotBytes[at(area)];
         pool.begin = m_rank.arenaBytes;
-        if (area == Area::Persistent || pool.slotBytes == 0)
+        if (area == Area::Persistent || area == Area::Pool || pool.slotBytes == 0)
             return {};
         if (area == Area::Frame && m_frames.count > 0)
             return m_frames;
@@ -240,6 +246,8 @@ private:
         const auto &buckets = m_all.bucketsAt[m_rank.bodies[i].index()];
         body.held = heldBy(model.holdings(), m_id, buckets, others, m_all.program);
         fillSlices(m_all, site, body);
+        if (const StageMemory *memory = m_all.memoryOf(m_rank.bodies[i].index()))
+            body.firstInference = memory->appendInference(body.training.forwardOps, m_all.program);
     }
 
     Compilation &m_all;

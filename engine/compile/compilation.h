@@ -6,6 +6,7 @@
 #include "engine/compile/fold.h"
 #include "engine/compile/vocabulary.h"
 #include "engine/compile/slots.h"
+#include "engine/compile/stage_memory.h"
 #include "engine/compile/stage_model.h"
 #include "engine/compile/teams.h"
 
@@ -66,12 +67,17 @@ struct Compilation {
     std::vector<std::unordered_set<std::string>> parameters; ///< per stage: their names
     /// Per site: the buckets that its body updates, those of its rank whose parameters no earlier stage there has.
     std::vector<std::vector<BucketId>> bucketsAt;
+    std::vector<std::optional<StageMemory>> memory; ///< per site; empty: no stage has a policy
     TeamSets sets;
     cluster::Shapes shapes;
     Fold fold;
     std::optional<FoldedTeams> teams;
 
     [[nodiscard]] const plan::Stage &stageOf(const RankSite &site) const { return plan.stages[site.stage.index()]; }
+    [[nodiscard]] const StageMemory *memoryOf(std::size_t site) const
+    {
+        return site < memory.size() && memory[site] ? &*memory[site] : nullptr;
+    }
     [[nodiscard]] bool isFirst(const RankSite &site) const { return site.stage.value == 0; }
     [[nodiscard]] bool isLast(const RankSite &site) const { return site.stage.index() + 1 == plan.stages.size(); }
     [[nodiscard]] const std::vector<RankId> &ranksOf(std::size_t stage) const { return stages[stage].holdings().ranks; }

@@ -312,6 +312,8 @@ Result<Program> compileWith(const plan::Plan &plan, const plan::Subject &subject
     Compilation all(plan, subject);
     if (const Status prepared = prepare(all, options, roomy); !prepared)
         return prepared.error();
+    if (const Status planned = planMemory(all); !planned)
+        return planned.error();
     buildBodies(all, options.bodies);
     buildTasks(all);
     boundTime(all);

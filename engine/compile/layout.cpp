@@ -3,6 +3,7 @@
 
 #include "engine/compile/alias.h"
 #include "engine/compile/parts.h"
+#include "engine/compile/pooled.h"
 #include "engine/compile/gradient_accumulation.h"
 #include "engine/graph/layer_profile.h"
 #include "engine/sharding/shard.h"
@@ -32,7 +33,7 @@ std::size_t at(Area area) { return static_cast<std::size_t>(area); }
 /// Decides for each tensor and pass which area it belongs to, then gives out offsets.
 class StagePlacer {
 public:
-    StagePlacer(const TrainingGraph &training, std::int64_t samples, bool recompute)
+    StagePlacer(const TrainingGraph &training, std::int64_t samples, bool recompute, bool pooled)
         : m_training(training),
           m_samples(samples),
           m_recompute(recompute),
@@ -42,7 +43,8 @@ public:
           m_gradientIn(marked(training, training.outputGradients)),
           m_gradientOut(marked(training, training.inputGradients)),
           m_stashed(marked(training, training.stash)),
-          m_unplaced(straightGradients(training).unplaced)
+          m_unplaced(straightGradients(training).unplaced),
+          m_pooled(pooled ? pooledRoots(training, m_aliases) : std::vector<bool>())
     {
         m_layout.forwardPlaces.resize(training.graph.tensors().size());
         m_layout.backwardPlaces.resize(training.graph.tensors().size());
@@ -80,6 +82,8 @@ private:
     [[nodiscard]] Area areaOf(const Tensor &tensor, bool forwardPass) const
     {
         const std::size_t t = tensor.id.index();
+        if (!m_pooled.empty() && m_pooled[t])
+            return Area::Pool;
         const bool weights = keptForWeights(tensor.id);
         if (tensor.role == TensorRole::Input)
             return m_incoming[t]  ? Area::Inbox
@@ -122,6 +126,10 @@ private:
         Placement &backward = m_layout.backwardPlaces[tensor.id.index()];
         forward.area = areaOf(tensor, true);
         backward.area = areaOf(tensor, false);
+        if (forward.area == Area::Pool) {
+            forward.offset = backward.offset = 0;
+            return;
+        }
         if (forward.area != Area::Workspace && forward.area != Area::Persistent)
             forward.offset = append(forward.area, tensor);
         if (backward.area == forward.area)
@@ -217,6 +225,7 @@ private:
     bool m_recompute;
     Aliases m_aliases;
     std::vector<bool> m_incoming, m_outgoing, m_gradientIn, m_gradientOut, m_stashed, m_unplaced;
+    std::vector<bool> m_pooled; ///< empty: none
     StageLayout m_layout;
 };
 
@@ -240,9 +249,9 @@ double cutBytes(const graph::Graph &graph, const graph::LayerView &layers, std::
 
 } // namespace
 
-StageLayout layoutStage(const graph::TrainingGraph &training, std::int64_t samples, bool recompute)
+StageLayout layoutStage(const graph::TrainingGraph &training, std::int64_t samples, bool recompute, bool pooled)
 {
-    return StagePlacer(training, samples, recompute).place();
+    return StagePlacer(training, samples, recompute, pooled).place();
 }
 
 std::int64_t packIntervals(std::vector<Interval> &blocks)

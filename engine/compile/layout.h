@@ -31,7 +31,10 @@ struct StageLayout {
 
 /// Lays out @p training for slices of @p samples. Tensors that live only within a pass share the workspace by lifetime
 /// (greedy, largest first). Cost: O(n^2) in the tensors of the workspace.
-StageLayout layoutStage(const graph::TrainingGraph &training, std::int64_t samples, bool recompute);
+/// @p pooled: a memory policy places what forward operators make (pooled.h): such tensors lie in Area::Pool, as far
+/// behind the beginning of what they lie in as their offset says.
+StageLayout layoutStage(const graph::TrainingGraph &training, std::int64_t samples, bool recompute,
+                        bool pooled = false);
 
 /// A block that is needed during steps [first, last] and where it was put.
 struct Interval {

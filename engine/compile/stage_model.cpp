@@ -324,7 +324,8 @@ void StageModel::adopt(graph::TrainingGraph training)
 
 const StageLayout &StageModel::layout(double samples)
 {
-    const double key = m_training ? std::ceil(samples) : samples;
+    const bool pooled = m_training && m_stage->memory.limits();
+    const std::pair key(m_training ? std::ceil(samples) : samples, pooled);
     {
         const std::lock_guard lock(m_layouts->guard);
         if (const auto found = m_layouts->made.find(key); found != m_layouts->made.end())
@@ -332,10 +333,10 @@ const StageLayout &StageModel::layout(double samples)
     }
     StageLayout made;
     if (m_training)
-        made = layoutStage(*m_training, static_cast<std::int64_t>(key), runsAgain());
+        made = layoutStage(*m_training, static_cast<std::int64_t>(key.first), runsAgain(), pooled);
     else
         made.slotBytes = estimateSlots(*m_subject->graph, m_subject->layers(), m_stage->firstLayer, m_stage->lastLayer,
-                                       key, runsAgain(), m_splits);
+                                       key.first, runsAgain(), m_splits);
     const std::lock_guard lock(m_layouts->guard);
     return m_layouts->made.emplace(key, std::move(made)).first->second;
 }

@@ -12,6 +12,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <utility>
 #include <vector>
 
 namespace planloom::compile {
@@ -102,7 +103,7 @@ private:
     /// By samples; shared with what is alike, which may be on other threads.
     struct Layouts {
         std::mutex guard;
-        std::map<double, StageLayout> made;
+        std::map<std::pair<double, bool>, StageLayout> made; ///< and whether a memory policy places tensors
     };
     std::shared_ptr<Layouts> m_layouts = std::make_shared<Layouts>();
 };

@@ -2,6 +2,7 @@
 #include "engine/export/uniform.h"
 
 #include "engine/plan/training.h"
+#include "engine/plan/validate.h"
 #include "engine/sharding/megatron.h"
 
 #include <algorithm>
@@ -219,6 +220,11 @@ Result<Uniform> uniformOf(const plan::Document &document, const std::string &tar
         return unsupported(
             fmt::format("replicas average their parameters ({}), which {} does not; exchange by all-reduce",
                         plan::textOf(plan.exchange), target));
+    for (std::size_t s = 0; s < plan.stages.size(); ++s)
+        if (plan.stages[s].memory.limits())
+            return unsupported(fmt::format("{} has memory policy {}, which {} does not have; plan without it",
+                                           plan::stageLabel(plan, s), plan::name(plan.stages[s].memory.filter),
+                                           target));
     if (Status equal = checkEqualStages(plan, target); !equal)
         return equal.error();
     const auto groups = plan::stageGroups(plan);

@@ -74,6 +74,7 @@ void compareStages(Lines &lines, std::size_t index, const Stage &a, const Stage 
     lines.compare(stage + " replica shares", sharesText(a.replicaShares), sharesText(b.replicaShares));
     lines.compare(stage + " recompute", name(a.recompute), name(b.recompute));
     lines.compare(stage + " ZeRO", std::to_string(a.zero), std::to_string(b.zero));
+    lines.compare(stage + " memory", textOf(a.memory), textOf(b.memory));
     lines.compare(stage + " registers", registersText(a.registers), registersText(b.registers));
     lines.compare(stage + " device mesh", fmt::format("[{}]", fmt::join(a.mesh, ",")),
                   fmt::format("[{}]", fmt::join(b.mesh, ",")));

@@ -10,6 +10,7 @@
 #include "engine/graph/layers.h"
 #include "engine/plan/annotation.h"
 #include "engine/plan/exchange.h"
+#include "engine/plan/memory.h"
 #include "engine/plan/why.h"
 #include "engine/schedule/schedule.h"
 #include "engine/update/configured_rule.h"
@@ -82,6 +83,7 @@ struct Stage {
     /// Slots of the buffers at this stage's ends: micro-batches that may be in flight towards it (OneFlow's registers);
     /// 0: as many as the schedule can use. At least 1.
     int registers = 0;
+    Memory memory = {}; ///< what leaves the devices for want of room, while the stage trains
 
     [[nodiscard]] std::size_t replicas() const
     {

@@ -60,6 +60,11 @@ json memoryToJson(const Stage &stage)
     json memory{{"recompute", recomputeToJson(stage.recompute)}, {"offload", json::array()}};
     if (stage.zero != 0)
         memory["zero"] = stage.zero;
+    if (stage.memory.limits()) {
+        memory["policy"] = name(stage.memory.filter);
+        for (const MemorySetting &setting : memorySettings())
+            memory[setting.name] = setting.get(stage.memory);
+    }
     return memory;
 }
 
@@ -202,6 +207,27 @@ Result<Subject> subjectFrom(JsonReader &top)
                        std::make_shared<const cluster::Cluster>(*std::move(cluster)), std::move(profile), source);
 }
 
+/// The policy and its settings, each as a text or a number.
+void memoryPolicyFrom(JsonReader &reader, Memory &memory)
+{
+    const auto filter = findMemoryFilter(reader.text("policy", name(MemoryFilter::None)));
+    if (!filter)
+        return reader.fail("policy", filter.error().message);
+    memory.filter = *filter;
+    for (const MemorySetting &setting : memorySettings()) {
+        if (!reader.has(setting.name))
+            continue;
+        const json &value = reader.value()[setting.name];
+        const Status read = !memory.limits()
+            ? Status(badInput("has no meaning without a policy; leave it out"))
+            : setting.set(memory, value.is_string() ? value.get<std::string>() : value.dump());
+        if (!read)
+            return reader.fail(setting.name, read.error().message);
+    }
+    if (const Status good = check(memory); !good)
+        reader.fail("policy", good.error().message);
+}
+
 void memoryFrom(JsonReader &reader, Stage &stage)
 {
     if (!reader.has("memory"))
@@ -223,6 +249,7 @@ void memoryFrom(JsonReader &reader, Stage &stage)
         });
     }
     stage.zero = static_cast<int>(memory.integerOr("zero", 0, 0, 3));
+    memoryPolicyFrom(memory, stage.memory);
     memory.each("offload", [](JsonReader &entry) { entry.fail({}, "offload is not supported; leave the list empty"); });
 }
 

@@ -8,10 +8,10 @@ namespace planloom::plan {
 
 StageSettings settingsOf(const Stage &stage)
 {
-    const auto &[name, firstLayer, lastLayer, devices, replicaShares, recompute, mesh, shardings, zero, registers] =
-        stage;
+    const auto &[name, firstLayer, lastLayer, devices, replicaShares, recompute, mesh, shardings, zero, registers,
+                 memory] = stage;
     const std::vector<int> sizes = mesh.empty() ? std::vector<int>{static_cast<int>(devices.size())} : mesh;
-    return {{sizes, zero, recompute}, replicaShares, registers};
+    return {{sizes, zero, recompute}, replicaShares, registers, memory};
 }
 
 std::string textOf(const BodySettings &settings)
@@ -22,7 +22,9 @@ std::string textOf(const BodySettings &settings)
 
 std::string textOf(const StageSettings &settings)
 {
-    return fmt::format("{} q{} s{}", textOf(settings.body), settings.registers, fmt::join(settings.replicaShares, ","));
+    std::string text =
+        fmt::format("{} q{} s{}", textOf(settings.body), settings.registers, fmt::join(settings.replicaShares, ","));
+    return settings.memory.limits() ? text + " " + textOf(settings.memory) : text;
 }
 
 } // namespace planloom::plan

@@ -24,6 +24,7 @@ struct StageSettings {
     BodySettings body;
     std::vector<double> replicaShares;
     int registers = 0;
+    Memory memory;
     friend auto operator<=>(const StageSettings &, const StageSettings &) = default;
 };
 

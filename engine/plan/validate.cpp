@@ -498,6 +498,31 @@ Status checkOptimizer(const Optimizer &optimizer)
     return checkLearningRate(optimizer.schedule);
 }
 
+/// A policy of memory works on the operators of one stage of its own devices, whose passes are whole.
+Status checkMemory(const Plan &plan, std::size_t index, const Subject &subject)
+{
+    const Stage &stage = plan.stages[index];
+    if (!stage.memory.limits())
+        return {};
+    if (Status status = check(stage.memory); !status)
+        return status;
+    const auto refused = [&](const char *why) { return badInput(stageLabel(plan, index) + why); };
+    if (stage.recompute == Recompute::Full)
+        return refused(" recomputes all of its forward pass, and its memory policy chooses what to recompute; set "
+                       "recompute to none, or the policy to none");
+    if (splitsBackward(plan.schedule, index))
+        return refused(" has passes of their own for gradients of weights, which memory policies do not know; use "
+                       "another schedule, or the policy none");
+    const auto sameDevices = [&](const Stage &other) { return other.devices == stage.devices; };
+    if (std::count_if(plan.stages.begin(), plan.stages.end(), sameDevices) > 1)
+        return refused(" shares its devices with other stages, and a memory policy needs them to itself; give the "
+                       "stages devices of their own, or the policy none");
+    if (graph::isLayerProfile(*subject.graph))
+        return refused(" has a memory policy, and the model is a profile of layers without operators; give a model "
+                       "with operators, or the policy none");
+    return {};
+}
+
 } // namespace
 
 std::string stageLabel(const Plan &plan, std::size_t stage)
@@ -543,6 +568,8 @@ Status validate(const Plan &plan, const Subject &subject, Field &field)
         if (Status status = checkSlices(plan, i, *subject.cluster); !status)
             return status;
         if (Status status = checkShardings(plan, i, *subject.graph); !status)
+            return status;
+        if (Status status = checkMemory(plan, i, subject); !status)
             return status;
     }
     field = {"annotations"};

@@ -106,6 +106,7 @@ const char *name(Area area)
     case Area::Workspace: return "workspace";
     case Area::WeightFrame: return "weight frame";
     case Area::WeightStash: return "weight stash";
+    case Area::Pool: return "pool";
     }
     return "?";
 }
@@ -178,7 +179,8 @@ trace::Kind Task::kind() const
                             [](const Exchange &exchange) { return kindOf(exchange.collective); },
                             [](const Snapshot &) { return Kind::Snapshot; }, [](const Merge &) { return Kind::Merge; },
                             [](const Update &) { return Kind::Optimizer; },
-                            [](const Agreement &) { return Kind::Agreement; }},
+                            [](const Agreement &) { return Kind::Agreement; },
+                            [](const Swap &swap) { return swap.out ? Kind::CopyOut : Kind::CopyIn; }},
                       payload);
 }
 
@@ -227,6 +229,9 @@ std::string idOf(const Task &task)
                          if (update.phase > 0)
                              id << "." << static_cast<int>(update.phase);
                      },
+                     [&](const Swap &swap) {
+                         id << (swap.out ? "CO" : "CI") << ".m" << task.microBatch << "." << std::int32_t{swap.number};
+                     },
                      [](const Agreement &) {}},
                task.payload);
     return id.text();
@@ -235,8 +240,11 @@ std::string idOf(const Task &task)
 trace::Tables traceTables(const Program &program, const cluster::Cluster &cluster)
 {
     trace::Tables tables;
+    const bool copies =
+        std::any_of(program.ranks.begin(), program.ranks.end(), [](const Rank &rank) { return rank.hostBytes > 0; });
     for (const LaneRow &row : kLaneTable)
-        tables.lanes.push_back({row.name, row.work, row.capacity});
+        if (copies || row.lane < Lane::CopyOut) // the last ones
+            tables.lanes.push_back({row.name, row.work, row.capacity});
     tables.kinds = trace::standardKinds();
     tables.rounds = {program.periodSteps, program.steadyFrom, program.spansSteps()};
     tables.ranks.reserve(program.ranks.size());

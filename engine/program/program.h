@@ -5,6 +5,7 @@
 #include "engine/base/result.h"
 #include "engine/base/units.h"
 #include "engine/graph/gradients/differentiate.h"
+#include "engine/memory/course.h"
 #include "engine/plan/plan.h"
 #include "engine/program/task.h"
 #include "engine/sharding/region.h"
@@ -37,7 +38,15 @@ struct Pool {
 
 /// Slots that a micro-batch occupies, by Area; -1: none.
 struct Slots {
-    std::int32_t slot[kAreas] = {0, -1, -1, -1, -1, -1, 0, -1, -1};
+    std::int32_t slot[kAreas] = {0, -1, -1, -1, -1, -1, 0, -1, -1, 0};
+};
+
+/// An operator of a body with the tensors of the pool where a memory policy has them by then.
+struct PooledCall {
+    std::int32_t op = 0;
+    std::int32_t firstPlace = 0; ///< in Program::pooledPlaces: of its inputs, then its outputs, those left out included
+    std::int64_t used = 0;       ///< bytes of the pool in use while it runs
+    std::int64_t usedAfter = 0;  ///< and once what it was the last to use is free
 };
 
 /// A message between ranks of neighbouring stages: samples [begin, begin+size) of the micro-batch.
@@ -103,6 +112,8 @@ struct Body {
     /// Messages of micro-batch m: [0] from the previous stage, [1] to the next; gradients go the same ways back.
     std::vector<std::vector<Message>> incoming;
     std::vector<std::vector<Message>> outgoing;
+    /// Of a stage with a memory policy: forward operators without training are Program::pooledCalls from here on.
+    std::int32_t firstInference = -1;
 };
 
 /// Ranks that communicate together, sorted.
@@ -141,6 +152,13 @@ struct Bucket {
     [[nodiscard]] std::int64_t bytes() const { return elements * 4; } ///< of the gradients
 };
 
+/// What a memory policy decided, for which tensor.
+struct MemoryDecision {
+    memory::Decision what;
+    std::int32_t microBatch = 0;
+    TensorId tensor; ///< of the rank's body
+};
+
 struct Rank {
     DeviceId device;
     std::vector<TaskId> tasks; ///< all, any lane
@@ -153,6 +171,9 @@ struct Rank {
     std::int64_t standsFor = 1;  ///< ranks of the plan; more than itself in a folded program
     std::int64_t arenaBytes = 0; ///< allocated by the rank, once: the predicted peak
     std::int64_t persistentBytes = 0;
+    std::int64_t hostBytes = 0;                 ///< of the host's memory, or of a file, for what a memory policy swaps
+    std::string hostTier;                       ///< plan::Memory::hostTier
+    std::vector<MemoryDecision> decisions = {}; ///< of its memory policy, in order
 };
 
 /// A plan compiled: per rank, tasks on lanes, their dependencies, and a place for every buffer. Both clocks run it: the
@@ -179,6 +200,8 @@ struct Program {
     std::string lanePolicy;        ///< of lanes without an order (engine/dispatch); empty: the default
     std::vector<Group> groups;
     std::vector<TaskId> groupMembers;
+    std::vector<PooledCall> pooledCalls;
+    std::vector<std::int64_t> pooledPlaces; ///< offsets in the pool; -1: where the tensor lies anyway
     std::vector<Body>
         bodies; ///< per stage replica; without operators and places where CompileOptions::bodies was false
     std::vector<Team> teams;
@@ -225,7 +248,8 @@ struct Program {
 /// named after its pass and numbered within: "s1.F.m3.AG2", with AR (all-reduce) AG (all-gather) RS (reduce-scatter) AA
 /// (all-to-all). Exchanges have their bucket: "s1.AR.b0"; where parameters are averaged that is the
 /// average, between their snapshot "s1.SN.b0" and their merge "s1.M.b0", and the warm-up's sum of gradients is
-/// "s1.GR.b0". A second phase of the update is "s1.O.1". Agreements of all
+/// "s1.GR.b0". A second phase of the update is "s1.O.1". Copies of activations
+/// to the host and back are numbered in their micro-batch: "s1.CO.m3.1", "s1.CI.m3.1". Agreements of all
 /// ranks have no stage: "A.step", "A.norm", "A.update".
 std::string idOf(const Task &task);
 /// The tables as traces carry them: tasks in task order, ranks with @p cluster's names.

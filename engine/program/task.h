@@ -19,8 +19,8 @@ namespace planloom::program {
 using schedule::Pass;
 
 /// A rank's lanes work at the same time; a row of kLaneTable. Host: small agreements that no bulk transfer waits
-/// behind.
-enum class Lane : std::int16_t { Compute, Send, Receive, Collective, Host };
+/// behind. Copy-out and copy-in: activations that a memory policy moves to the host and back.
+enum class Lane : std::int16_t { Compute, Send, Receive, Collective, Host, CopyOut, CopyIn };
 struct LaneRow {
     Lane lane;
     const char *name;
@@ -33,6 +33,8 @@ inline constexpr LaneRow kLaneTable[] = {
     {Lane::Receive, "receive", trace::Work::Communication, 1},
     {Lane::Collective, "collective", trace::Work::Communication, 1},
     {Lane::Host, "host", trace::Work::Host, 1},
+    {Lane::CopyOut, "copy-out", trace::Work::Communication, 1},
+    {Lane::CopyIn, "copy-in", trace::Work::Communication, 1},
 };
 inline constexpr int kLanes = static_cast<int>(std::size(kLaneTable));
 
@@ -49,8 +51,9 @@ enum class Area : std::uint8_t {
     WeightFrame,    ///< what Recompute and Backward make and WeightGradient still reads
     WeightStash, ///< what Forward makes and WeightGradient still reads, where that is a pass of its own; the Frame goes
                  ///< with Backward then
+    Pool,        ///< what Forward makes, of stages with a memory policy: places change from task to task
 };
-inline constexpr int kAreas = 9;
+inline constexpr int kAreas = 10;
 const char *name(Area area);
 
 // --- What a task does: one alternative each. A new system adds an alternative, not an `if` to the clocks. -----------
@@ -64,6 +67,11 @@ struct Compute {
     std::int16_t run = 0;     ///< of the pass, from 0
     std::int32_t firstOp = 0; ///< operators [firstOp, lastOp) of the body
     std::int32_t lastOp = 0;
+    /// Where a memory policy places tensors, what runs is Program::pooledCalls [firstCall, lastCall) in place of those
+    /// operators; a run of Pass::Recompute is of operators that run again. Equal: there is no such policy.
+    std::int32_t firstCall = 0;
+    std::int32_t lastCall = 0;
+    [[nodiscard]] bool isPooled() const { return lastCall > firstCall; }
 };
 
 /// This rank's end of the messages over one cut: activations forward, or gradients back.
@@ -99,6 +107,16 @@ struct Exchange {
     bool averages = false;  ///< of snapshots; else of gradients or of what they update
 };
 
+/// A tensor of the pool is copied to the host or back (plan::Memory).
+struct Swap {
+    bool out = true;
+    std::int16_t number = 0; ///< of the micro-batch's copies in this direction, from 1
+    TensorId tensor;         ///< of the body: the root of what shares its memory
+    std::int64_t place = 0;  ///< in the pool
+    std::int64_t host = 0;   ///< in the rank's memory on the host
+    std::int64_t bytes = 0;
+};
+
 /// The parameters of a bucket are copied for the exchange that averages them (plan::DelayedAveraging).
 struct Snapshot {
     BucketId bucket;
@@ -130,7 +148,7 @@ struct Agreement {
     Subject subject = Subject::Step;
 };
 
-using Payload = std::variant<Compute, Transfer, Copy, Boxing, Exchange, Snapshot, Merge, Update, Agreement>;
+using Payload = std::variant<Compute, Transfer, Copy, Boxing, Exchange, Snapshot, Merge, Update, Agreement, Swap>;
 
 /// A task's use of the slot of its micro-batch in one area of one body. Taken when the task starts and given back when
 /// it ends; a buffer that is read was written by a task that this one depends on.

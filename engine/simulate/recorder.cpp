@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/simulate/recorder.h"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
+#include <utility>
 
 namespace planloom::simulate {
 namespace {
@@ -49,6 +51,8 @@ Recorder::Recorder(const program::Program &program, const Options &options) : m_
     if (!options.memory)
         return;
     m_memory.resize(ranks);
+    if (!program.pooledCalls.empty())
+        m_pool.assign(ranks, 0);
     for (std::size_t r = 0; r < ranks; ++r)
         m_memory[r].push_back({0, program.ranks[r].persistentBytes, 0, 0, 0});
 }
@@ -59,6 +63,8 @@ void Recorder::started(TaskId id, double seconds)
     task.start = seconds;
     if (m_options.memory)
         changeMemory(task, seconds, true);
+    if (!m_pool.empty())
+        changePool(id, seconds, true);
     if (counts() && isCommunication(task.lane))
         countCommunication(task.rank, seconds, 1);
 }
@@ -68,6 +74,8 @@ void Recorder::ended(TaskId id, double seconds)
     const Timed &task = m_tasks[id.index()];
     if (m_options.memory)
         changeMemory(task, seconds, false);
+    if (!m_pool.empty())
+        changePool(id, seconds, false);
     if (counts() && task.lane == program::Lane::Compute)
         m_compute[task.rank.index()] += seconds - task.start;
     else if (counts() && isCommunication(task.lane))
@@ -95,6 +103,20 @@ void Recorder::changeMemory(const Timed &task, double seconds, bool start)
         const std::int64_t bytes = m_program.body(effect.body).pools[static_cast<std::size_t>(effect.area)].slotBytes;
         add(task.rank, seconds, effect.area, start ? bytes : -bytes);
     }
+}
+
+/// A run of operators has the pool at its highest while it runs.
+void Recorder::changePool(TaskId id, double seconds, bool start)
+{
+    const auto *run = m_program.task(id).as<program::Compute>();
+    if (run == nullptr || !run->isPooled())
+        return;
+    const auto *calls = m_program.pooledCalls.data();
+    std::int64_t level = calls[run->lastCall - 1].usedAfter;
+    for (std::int32_t call = run->firstCall; start && call < run->lastCall; ++call)
+        level = std::max(level, calls[call].used);
+    const RankId rank = m_program.task(id).rank;
+    add(rank, seconds, Area::Pool, level - std::exchange(m_pool[rank.index()], level));
 }
 
 void Recorder::add(RankId rank, double seconds, Area area, std::int64_t bytes)

@@ -29,6 +29,7 @@ private:
     };
 
     void changeMemory(const Timed &task, double seconds, bool start);
+    void changePool(TaskId id, double seconds, bool start);
     void add(RankId rank, double seconds, program::Area area, std::int64_t bytes);
     [[nodiscard]] std::vector<trace::Record> byLane() const;
     void countCommunication(RankId rank, double seconds, int change);
@@ -41,6 +42,7 @@ private:
     std::vector<trace::Record> m_records;
     std::vector<Timed> m_tasks;
     std::vector<std::vector<MemoryPoint>> m_memory;
+    std::vector<std::int64_t> m_pool;    ///< per rank: bytes in use there; empty: no stage has a memory policy
     std::vector<double> m_compute;       ///< per rank
     std::vector<double> m_communication; ///< per rank: time with at least one communication lane busy
     std::vector<int> m_communicating;    ///< per rank: communication lanes busy now

@@ -51,7 +51,9 @@ const std::vector<MemoryKind> &memoryKinds()
     using program::Area;
     static const std::vector<MemoryKind> kinds{
         {"model state", &MemoryPoint::persistent, {Area::Persistent}},
-        {"activations", &MemoryPoint::activations, {Area::Inbox, Area::Frame, Area::Outbox, Area::WeightStash}},
+        {"activations",
+         &MemoryPoint::activations,
+         {Area::Inbox, Area::Frame, Area::Outbox, Area::WeightStash, Area::Pool}},
         {"activation gradients",
          &MemoryPoint::gradients,
          {Area::GradientInbox, Area::GradientOutbox, Area::WeightFrame}},

@@ -34,6 +34,8 @@ constexpr KindRow kKinds[] = {
     {Kind::Agreement, "agreement", Work::Host, "grey", "plain", "agreement"},
     {Kind::Snapshot, "snapshot", Work::Update, "vermilion", "points", "snapshot, merge"},
     {Kind::Merge, "merge", Work::Update, "vermilion", "points", "snapshot, merge"},
+    {Kind::CopyOut, "copy-out", Work::Communication, "green", "lines", "copies to and from the host"},
+    {Kind::CopyIn, "copy-in", Work::Communication, "green", "lines", "copies to and from the host"},
 };
 
 consteval bool inOrder()

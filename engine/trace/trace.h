@@ -34,7 +34,9 @@ enum class Kind : std::uint8_t {
     WeightGradient,
     Agreement,
     Snapshot, ///< parameters are copied, to be averaged with other replicas'
-    Merge     ///< an average is merged into the parameters
+    Merge,    ///< an average is merged into the parameters
+    CopyOut,  ///< an activation is copied to the host, to make room
+    CopyIn    ///< and back
 };
 
 /// A row of the table of kinds. Views draw a kind by its hue and texture, and outline communication.

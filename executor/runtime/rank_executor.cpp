@@ -35,6 +35,8 @@ Status RankExecutor::prepare(const graph::Graph &subject, const Feed &feed)
         return status;
     if (const Status status = m_transfers.prepare(m_parts); !status)
         return status;
+    if (const Status status = m_swaps.prepare(m_parts); !status)
+        return status;
     m_agreements.prepare(m_parts, m_averaging, m_options.stop, m_options.optimizer.clipNorm);
     // Making groups blocks until all ranks do it: see that they are all here first.
     if (const Status status = m_parts.comm.barrier(m_options.deadline); !status)
@@ -351,7 +353,11 @@ Status RankExecutor::compute(const program::Task &task, std::int64_t step)
         return {};
     }
     const auto *run = task.as<program::Compute>();
-    const Part part{run->firstOp, run->lastOp, run->opens, run->closes};
+    const std::span calls(m_parts.program.pooledCalls);
+    const Part part{run->firstOp, run->lastOp, run->opens, run->closes,
+                    run->isPooled() ? calls.subspan(static_cast<std::size_t>(run->firstCall),
+                                                    static_cast<std::size_t>(run->lastCall - run->firstCall))
+                                    : std::span<const program::PooledCall>()};
     switch (run->pass) {
     case program::Pass::Forward: return stage.runner->forward(task.microBatch, step, part, *this);
     case program::Pass::Recompute: stage.runner->recompute(task.microBatch, part, *this); break;
@@ -363,6 +369,10 @@ Status RankExecutor::compute(const program::Task &task, std::int64_t step)
 
 Status RankExecutor::startCommunication(const program::Task &task, Unit unit)
 {
+    if (const auto *swap = task.as<program::Swap>()) {
+        m_swaps.start(task, *swap);
+        return {};
+    }
     const auto *agreement = task.as<program::Agreement>();
     if (agreement == nullptr && !task.team().valid())
         return m_transfers.start(indexOf(unit));
@@ -417,8 +427,10 @@ bool RankExecutor::communicated(Unit unit)
 {
     const program::Task &running = task(unit);
     const bool collective = running.team().valid() || running.as<program::Agreement>() != nullptr;
-    const Result<bool> done =
-        collective ? m_parts.comm.test(progressOf(unit).request) : m_transfers.test(indexOf(unit));
+    const auto *swap = running.as<program::Swap>();
+    const Result<bool> done = collective ? m_parts.comm.test(progressOf(unit).request)
+        : swap != nullptr                ? m_swaps.test(swap->out)
+                                         : m_transfers.test(indexOf(unit));
     if (!done && m_status)
         m_status = done.error();
     if (!done || !*done)

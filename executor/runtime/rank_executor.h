@@ -13,6 +13,7 @@
 #include "executor/runtime/evaluation.h"
 #include "executor/runtime/rank_collectives.h"
 #include "executor/runtime/rank_parts.h"
+#include "executor/runtime/swaps.h"
 #include "executor/runtime/transfers.h"
 
 #include <atomic>
@@ -157,6 +158,7 @@ private:
     ExecutorOptions m_options;
     std::vector<program::Held> m_held;
     Transfers m_transfers;
+    Swaps m_swaps;
     RankCollectives m_collectives;
     Agreements m_agreements;
     Averaging m_averaging;

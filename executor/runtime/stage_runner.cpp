@@ -10,7 +10,8 @@ using program::Body;
 
 StageRunner::StageRunner(const program::Program &program, const Body &body, const ComputeContext &context,
                          Feeder feeder, LossReader losses, std::int64_t seed)
-    : m_body(body),
+    : m_program(program),
+      m_body(body),
       m_context(context),
       m_globalBatch(program.globalBatch),
       m_seed(seed),
@@ -108,7 +109,10 @@ Status StageRunner::forward(std::int32_t microBatch, std::int64_t step, const Pa
         if (const Status status = m_feeder.training(m_addresses, step, first, passes->samples); !status)
             return status;
     }
-    run(passes->forward, part, hooks);
+    if (part.calls.empty())
+        run(passes->forward, part, hooks);
+    else
+        runPooled(*passes, part, hooks);
     if (part.closes && m_loss.area >= 0)
         m_losses.read(m_context.queue, microBatch, loss(), passes->samples);
     return {};
@@ -116,8 +120,13 @@ Status StageRunner::forward(std::int32_t microBatch, std::int64_t step, const Pa
 
 void StageRunner::recompute(std::int32_t microBatch, const Part &part, PassHooks &hooks)
 {
-    if (const SizedPasses *passes = begin(microBatch, true))
+    const SizedPasses *passes = begin(microBatch, true);
+    if (passes == nullptr)
+        return;
+    if (part.calls.empty())
         run(passes->recompute, part, hooks);
+    else
+        runPooled(*passes, part, hooks);
 }
 
 void StageRunner::backward(std::int32_t microBatch, const Part &part, PassHooks &hooks)
@@ -130,7 +139,13 @@ void StageRunner::backward(std::int32_t microBatch, const Part &part, PassHooks 
                              std::bit_cast<std::uint32_t>(static_cast<float>(passes->samples)
                                                           / static_cast<float>(m_globalBatch)),
                              sizeof(float));
-    run(passes->backward, part, hooks);
+    if (part.calls.empty()) {
+        run(passes->backward, part, hooks);
+        return;
+    }
+    if (part.opens)
+        accumulate(passes->backward, 0, passes->backward.accumulateFirst);
+    runPooled(*passes, part, hooks);
 }
 
 void StageRunner::weightGradient(std::int32_t microBatch, const Part &part, PassHooks &hooks)
@@ -156,6 +171,28 @@ void StageRunner::run(const CallList &list, const Part &part, PassHooks &hooks)
     }
 }
 
+/// Operators of the forward pass, for the first time or again, or of the backward pass.
+void StageRunner::runPooled(const SizedPasses &passes, const Part &part, PassHooks &hooks)
+{
+    for (const program::PooledCall &pooled : part.calls) {
+        const bool forward = static_cast<std::size_t>(pooled.op) < m_body.training.forwardOps;
+        const CallList &list = forward ? passes.forward : passes.backward;
+        const Call &call = list.calls[static_cast<std::size_t>(pooled.op - list.firstOp)];
+        if (!call.idle)
+            runCall(list, call, call.mode, m_program.pooledPlaces.data() + pooled.firstPlace);
+        accumulate(list, call.firstAccumulation, call.lastAccumulation);
+        hooks.betweenOperators();
+    }
+}
+
+const std::int64_t *StageRunner::placesOfInference(std::size_t op) const
+{
+    if (m_body.firstInference < 0)
+        return nullptr;
+    const auto call = static_cast<std::size_t>(m_body.firstInference) + op;
+    return m_program.pooledPlaces.data() + m_program.pooledCalls[call].firstPlace;
+}
+
 Status StageRunner::infer(std::int64_t begin, PassHooks &hooks)
 {
     const SizedPasses *passes = this->begin(0, false);
@@ -177,7 +214,7 @@ Status StageRunner::inferAll(const CallList &list, PassHooks &hooks)
             if (!hooks.communicate(op, communicationOf(list, op)))
                 return {};
         } else {
-            runCall(list, call, device::Mode::Infer);
+            runCall(list, call, device::Mode::Infer, placesOfInference(i));
         }
         if (call.scored)
             hooks.scored(scoredRows(list, call));
@@ -186,15 +223,23 @@ Status StageRunner::inferAll(const CallList &list, PassHooks &hooks)
     return {};
 }
 
-void StageRunner::runCall(const CallList &list, const Call &call, device::Mode mode)
+/// @p pooled: per argument its place in the pool, -1: it lies where the list says; nullptr: all do.
+void StageRunner::runCall(const CallList &list, const Call &call, device::Mode mode, const std::int64_t *pooled)
 {
+    const auto addressOf = [&](const Place &place, std::size_t argument) -> std::byte * {
+        if (place.area < 0)
+            return nullptr;
+        if (pooled == nullptr || pooled[argument] < 0)
+            return m_addresses.at(place);
+        return m_addresses.at({static_cast<std::int32_t>(program::Area::Pool), pooled[argument], place.bytes});
+    };
     const Place *place = list.places.data() + call.firstInput;
     const auto inputs = static_cast<std::size_t>(call.firstOutput - call.firstInput);
     const auto outputs = static_cast<std::size_t>(call.lastOutput - call.firstOutput);
     for (std::size_t i = 0; i < inputs; ++i, ++place)
-        m_inputPointers[i] = place->area < 0 ? nullptr : m_addresses.at(*place);
+        m_inputPointers[i] = addressOf(*place, i);
     for (std::size_t i = 0; i < outputs; ++i, ++place)
-        m_outputPointers[i] = place->area < 0 ? nullptr : m_addresses.at(*place);
+        m_outputPointers[i] = addressOf(*place, inputs + i);
     m_context.queue.run(*call.kernel, mode, {m_inputPointers.data(), inputs}, {m_outputPointers.data(), outputs});
 }
 
@@ -215,8 +260,8 @@ device::ScoredRows StageRunner::scoredRows(const CallList &list, const Call &cal
         *call.scored == device::ScoredRows::Form::HalfLogits ? sizeof(std::uint16_t) : sizeof(float));
     const std::int64_t rows = places[1].bytes / static_cast<std::int64_t>(sizeof(std::int64_t));
     return {.form = *call.scored,
-            .values = m_addresses.at(places[0]),
-            .labels = reinterpret_cast<const std::int64_t *>(m_addresses.at(places[1])),
+            .values = m_inputPointers[0],
+            .labels = static_cast<const std::int64_t *>(m_inputPointers[1]),
             .rows = rows,
             .width = places[0].bytes / size / rows,
             .ignored = call.ignored};

@@ -6,6 +6,7 @@
 #include "executor/runtime/pass_hooks.h"
 
 #include <memory>
+#include <span>
 #include <vector>
 
 namespace planloom::runtime {
@@ -16,6 +17,8 @@ struct Part {
     std::int32_t last = 0;
     bool opens = true;
     bool closes = true;
+    /// Where a memory policy places tensors, what runs in place of operators [first, last).
+    std::span<const program::PooledCall> calls = {};
 };
 
 /// Gives the operators of one stage replica's passes to a queue. Made before the first step; passes allocate nothing
@@ -63,12 +66,15 @@ private:
                 Feeder feeder, LossReader losses, std::int64_t seed);
     [[nodiscard]] Part forwardPart() const
     {
-        return {0, static_cast<std::int32_t>(m_body.training.forwardOps), true, true};
+        return {0, static_cast<std::int32_t>(m_body.training.forwardOps), true, true, {}};
     }
     [[nodiscard]] Part backwardPart() const
     {
         return {static_cast<std::int32_t>(m_body.training.forwardOps),
-                static_cast<std::int32_t>(m_body.training.graph.ops().size()), true, true};
+                static_cast<std::int32_t>(m_body.training.graph.ops().size()),
+                true,
+                true,
+                {}};
     }
     Status preparePasses();
     void findLoss();
@@ -76,12 +82,17 @@ private:
     [[nodiscard]] const SizedPasses *passesFor(std::int32_t microBatch) const;
     const CallList *select(program::Pass pass, std::int32_t microBatch);
     void run(const CallList &list, const Part &part, PassHooks &hooks);
+    void runPooled(const SizedPasses &passes, const Part &part, PassHooks &hooks);
     Status inferAll(const CallList &list, PassHooks &hooks);
-    void runCall(const CallList &list, const Call &call, device::Mode mode);
+    void runCall(const CallList &list, const Call &call, device::Mode mode, const std::int64_t *pooled = nullptr);
+    /// Of operator @p op without training; nullptr: tensors do not change their places.
+    [[nodiscard]] const std::int64_t *placesOfInference(std::size_t op) const;
     void accumulate(const CallList &list, std::int32_t first, std::int32_t last);
     [[nodiscard]] Communication communicationOf(const CallList &list, std::int32_t op) const;
+    /// Of the call that ran last.
     [[nodiscard]] device::ScoredRows scoredRows(const CallList &list, const Call &call) const;
 
+    const program::Program &m_program;
     const program::Body &m_body;
     ComputeContext m_context;
     std::int64_t m_globalBatch;

@@ -240,7 +240,7 @@ private:
             for (std::size_t area = 0; area < body.pools.size(); ++area) {
                 const std::int64_t bytes = body.pools[area].bytes();
                 const bool kept = area == static_cast<std::size_t>(Area::Inbox)
-                    || area == static_cast<std::size_t>(Area::Frame)
+                    || area == static_cast<std::size_t>(Area::Frame) || area == static_cast<std::size_t>(Area::Pool)
                     || area == static_cast<std::size_t>(Area::WeightFrame)
                     || area == static_cast<std::size_t>(Area::WeightStash);
                 if (area == static_cast<std::size_t>(Area::Persistent))

@@ -109,6 +109,8 @@ public:
         case program::Lane::Receive: return "receive";
         case program::Lane::Collective: return "collective";
         case program::Lane::Host: return "host";
+        case program::Lane::CopyOut: return "copy-out";
+        case program::Lane::CopyIn: return "copy-in";
         }
         return "?";
     }

@@ -1,0 +1,373 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/compile/stage_memory.h"
+
+#include "engine/compile/pooled.h"
+#include "engine/compile/task_times.h"
+#include "engine/graph/operators/operators.h"
+#include "engine/plan/validate.h"
+
+#include <algorithm>
+#include <cmath>
+#include <fmt/format.h>
+#include <numeric>
+
+namespace planloom::compile {
+namespace {
+
+using graph::TrainingGraph;
+
+/// Bytes/s between a GPU and its host: 35 % of a link of 32 GiB/s, as measured by DELTA's authors.
+constexpr double kHostLink = 0.35 * 32 * 1024 * 1024 * 1024;
+
+/// A processor's host tier is memory like its own: a copy reads and writes it.
+double linkOf(const cluster::DeviceType &type)
+{
+    return type.name.starts_with("CPU") && type.memoryBandwidth > 0 ? type.memoryBandwidth / 2 : kHostLink;
+}
+
+/// True if @p op changes tensors that stay from step to step while it runs forward: running statistics.
+bool tracksState(const graph::Op &op) { return op.type == "BatchNormalization" && op.integer("training_mode", 1) != 0; }
+
+/// What one micro-batch's operators read and make of the pool, the same for all micro-batches.
+class StageTemplate {
+public:
+    StageTemplate(const TrainingGraph &training, const StageLayout &layout, std::int64_t samples)
+        : m_training(training),
+          m_layout(layout),
+          m_samples(samples),
+          m_aliases(training, samples),
+          m_pooled(pooledRoots(training, m_aliases)),
+          m_rootIndex(training.graph.tensors().size(), -1)
+    {
+        for (const graph::Tensor &tensor : training.graph.tensors())
+            if (m_pooled[tensor.id.index()]) {
+                m_rootIndex[tensor.id.index()] = static_cast<std::int32_t>(roots.size());
+                roots.push_back(tensor.id);
+                bytes.push_back(aligned(tensor.bytes(samples).value()));
+            }
+        lastUse.assign(roots.size(), -1);
+        lastForwardUse.assign(roots.size(), -1);
+        firstArgument.push_back(0);
+        for (const graph::Op &op : training.graph.ops())
+            add(op);
+        findRecomputable();
+    }
+
+    struct Uses {
+        std::vector<std::int32_t> inputs, outputs; ///< roots
+        std::int64_t scratch = 0;
+    };
+    std::vector<TensorId> roots;
+    std::vector<std::int64_t> bytes;
+    std::vector<std::int32_t> lastUse, lastForwardUse; ///< per root: operators
+    std::vector<bool> recomputable;
+    std::vector<Uses> uses; ///< per operator
+    std::vector<StageMemory::Argument> arguments;
+    std::vector<std::int32_t> firstArgument;
+
+private:
+    [[nodiscard]] std::int32_t rootOf(TensorId id) const { return m_rootIndex[m_aliases.home(id).root.index()]; }
+
+    void add(const graph::Op &op)
+    {
+        Uses made;
+        for (const TensorId id : op.inputs)
+            if (id.valid() && rootOf(id) >= 0)
+                note(made.inputs, rootOf(id), op.id);
+        for (const TensorId id : op.outputs) {
+            const std::int32_t root = id.valid() ? rootOf(id) : -1;
+            if (root < 0)
+                continue;
+            const bool makes = m_training.graph.tensor(roots[static_cast<std::size_t>(root)]).producer == op.id;
+            note(makes ? made.outputs : made.inputs, root, op.id);
+        }
+        for (const TensorId id : op.inputs)
+            argument(made, id,
+                     tracksState(op) && id.valid() && m_training.graph.tensor(id).role == graph::TensorRole::State);
+        for (const TensorId id : op.outputs)
+            argument(made, id, id.valid() && isTransient(id));
+        firstArgument.push_back(static_cast<std::int32_t>(arguments.size()));
+        uses.push_back(std::move(made));
+    }
+
+    void note(std::vector<std::int32_t> &list, std::int32_t root, OpId op)
+    {
+        if (std::find(list.begin(), list.end(), root) == list.end())
+            list.push_back(root);
+        lastUse[static_cast<std::size_t>(root)] = op.value;
+        if (op.index() < m_training.forwardOps)
+            lastForwardUse[static_cast<std::size_t>(root)] = op.value;
+    }
+
+    void argument(Uses &of, TensorId id, bool besides)
+    {
+        StageMemory::Argument made;
+        const std::int32_t root = id.valid() ? rootOf(id) : -1;
+        if (root >= 0) {
+            const auto in = std::find(of.inputs.begin(), of.inputs.end(), root);
+            const auto at = in != of.inputs.end() ? in - of.inputs.begin()
+                                                  : std::find(of.outputs.begin(), of.outputs.end(), root)
+                    - of.outputs.begin() + static_cast<std::ptrdiff_t>(of.inputs.size());
+            made.storage = static_cast<std::int32_t>(at);
+            made.root = root;
+            made.offset = m_aliases.home(id).offset;
+        } else if (besides) {
+            made.scratch = of.scratch;
+            of.scratch += aligned(m_training.graph.tensor(id).bytes(m_samples).value());
+        }
+        arguments.push_back(made);
+    }
+
+    /// True if the place of @p id holds something else by the time of the backward pass.
+    [[nodiscard]] bool isTransient(TensorId id) const
+    {
+        const Area area = m_layout.forwardPlaces[id.index()].area;
+        return area == Area::Workspace || area == Area::Outbox;
+    }
+
+    /// An operator can run again if all that it reads is there until the end of the backward pass or can be made again.
+    void findRecomputable()
+    {
+        recomputable.assign(roots.size(), false);
+        for (std::size_t o = 0; o < m_training.forwardOps; ++o) {
+            const graph::Op &op = m_training.graph.ops()[o];
+            const bool can =
+                !op.traits().communicates() && std::all_of(op.inputs.begin(), op.inputs.end(), [&](TensorId id) {
+                    if (!id.valid())
+                        return true;
+                    const std::int32_t root = rootOf(id);
+                    return root >= 0 ? recomputable[static_cast<std::size_t>(root)] : !isTransient(id);
+                });
+            for (const std::int32_t root : uses[o].outputs)
+                recomputable[static_cast<std::size_t>(root)] = can;
+        }
+    }
+
+    const TrainingGraph &m_training;
+    const StageLayout &m_layout;
+    std::int64_t m_samples;
+    Aliases m_aliases;
+    std::vector<bool> m_pooled;
+    std::vector<std::int32_t> m_rootIndex;
+};
+
+/// Seconds of the operators [first, last), which take @p whole together; in proportion to their work where they have no
+/// times of their own.
+std::vector<double> operatorSeconds(const TrainingGraph &training, const StageParts &parts, std::size_t first,
+                                    std::size_t last, const TaskTimes::Slice &slice, double whole)
+{
+    constexpr double kOperationsPerByte = 10;
+    std::vector<double> seconds;
+    for (std::size_t op = first; op < last; ++op) {
+        if (training.graph.ops()[op].traits().communicates()) {
+            seconds.push_back(0);
+        } else if (parts.costs) {
+            seconds.push_back(parts.costs->seconds(op, op + 1, slice.samples, slice.type).value());
+        } else {
+            const graph::OpCostFigures cost = graph::figures(training.graph, OpId(static_cast<std::int64_t>(op)), 1);
+            seconds.push_back(cost.forward.value()
+                              + kOperationsPerByte * static_cast<double>(cost.forwardBytes.value()));
+        }
+    }
+    const double sum = std::accumulate(seconds.begin(), seconds.end(), 0.0);
+    if (!parts.costs && sum > 0)
+        for (double &each : seconds)
+            each *= whole / sum;
+    return seconds;
+}
+
+/// Makes the stream of one site and walks it.
+class SitePlanner {
+public:
+    SitePlanner(Compilation &all, std::size_t site, const StageParts &parts, TaskTimes &times)
+        : m_all(all),
+          m_site(all.sites[site]),
+          m_stage(all.stageOf(m_site)),
+          m_training(*all.stages[m_site.stage.index()].training()),
+          m_parts(parts),
+          m_times(times),
+          m_samples(static_cast<std::int64_t>(std::ceil(all.samples.largestSlice(m_site)))),
+          m_template(m_training, all.stages[m_site.stage.index()].layout(all.samples.largestSlice(m_site)), m_samples)
+    {
+    }
+
+    Result<StageMemory> plan()
+    {
+        makeStream();
+        const cluster::DeviceType &type = m_all.subject.cluster->typeOf(m_stage.devices[m_site.device]);
+        const memory::Limits limits = memory::limitsOf(m_stage.memory, m_stream, linkOf(type));
+        m_made.roots = m_template.roots;
+        auto course = memory::walk(m_stream, limits, [this](std::int32_t storage) { return nameOf(storage); });
+        if (!course) {
+            Error error = course.error();
+            error.message = plan::stageLabel(m_all.plan, m_site.stage.index()) + ": " + error.message;
+            return error;
+        }
+        m_made.course = *std::move(course);
+        m_made.bandwidthOut = limits.bandwidthOut;
+        m_made.bandwidthIn = limits.bandwidthIn;
+        m_made.latency = m_stage.memory.latency;
+        m_made.bytes = m_template.bytes;
+        m_made.arguments = m_template.arguments;
+        m_made.firstArgument = m_template.firstArgument;
+        for (const memory::Operator &op : m_stream.operators)
+            m_made.seconds.push_back(op.seconds);
+        cut();
+        planInference();
+        return std::move(m_made);
+    }
+
+private:
+    [[nodiscard]] std::string nameOf(std::int32_t storage) const
+    {
+        if (storage == 0)
+            return "what stays";
+        const TensorId root = m_made.roots[static_cast<std::size_t>(m_made.rootOf(storage))];
+        return fmt::format("{} of micro-batch {}", m_training.graph.tensor(root).name, m_made.microBatchOf(storage));
+    }
+
+    void makeStream()
+    {
+        const auto microBatches = static_cast<std::size_t>(m_all.plan.microBatches);
+        const auto roots = static_cast<std::int32_t>(m_template.roots.size());
+        m_stream.storages.assign(1 + m_template.roots.size() * microBatches, {});
+        m_made.forward.assign(microBatches, -1);
+        m_made.backward.assign(microBatches, -1);
+        for (const PassStep &step : m_all.orders[m_site.rank.index()]) {
+            const auto m = static_cast<std::size_t>(step.microBatch);
+            const bool forward = step.forward();
+            (forward ? m_made.forward : m_made.backward)[m] = static_cast<std::int32_t>(m_stream.operators.size());
+            const std::size_t first = forward ? 0 : m_training.forwardOps;
+            const std::size_t last = forward ? m_training.forwardOps : m_training.graph.ops().size();
+            const TaskTimes::Slice slice = m_times.slice(m_site, step.microBatch);
+            const std::vector<double> seconds =
+                operatorSeconds(m_training, m_parts, first, last, slice, m_times.layers(slice, !forward).value());
+            for (std::size_t op = first; op < last; ++op)
+                addOperator(op, 1 + step.microBatch * roots, seconds[op - first]);
+        }
+    }
+
+    /// @p base: the first storage of the micro-batch.
+    void addOperator(std::size_t op, std::int32_t base, double seconds)
+    {
+        const StageTemplate::Uses &uses = m_template.uses[op];
+        const auto index = static_cast<std::int32_t>(m_stream.operators.size());
+        memory::Operator made;
+        made.seconds = seconds;
+        made.scratchAgain = uses.scratch;
+        for (const std::int32_t root : uses.inputs)
+            made.inputs.push_back(base + root);
+        for (const std::int32_t root : uses.outputs) {
+            made.outputs.push_back(base + root);
+            const auto r = static_cast<std::size_t>(root);
+            m_stream.storages[static_cast<std::size_t>(base + root)] = {m_template.bytes[r], index,
+                                                                        m_template.recomputable[r]};
+        }
+        for (const auto *used : {&uses.inputs, &uses.outputs})
+            for (const std::int32_t root : *used)
+                if (m_template.lastUse[static_cast<std::size_t>(root)] == static_cast<std::int32_t>(op))
+                    made.dies.push_back(base + root);
+        m_stream.operators.push_back(std::move(made));
+        m_made.operators.push_back(static_cast<std::int32_t>(op));
+    }
+
+    void cut()
+    {
+        const std::vector<memory::Event> &events = m_made.course.events;
+        m_made.cutBefore.assign(events.size(), false);
+        m_made.cutAfter.assign(events.size(), false);
+        m_made.firstEvent.assign(m_stream.operators.size() + 1, 0);
+        for (std::size_t e = 0; e < events.size(); ++e) {
+            const bool copies = events[e].kind == memory::Event::Kind::Out || events[e].kind == memory::Event::Kind::In;
+            if (copies && events[e].after >= 0)
+                m_made.cutAfter[static_cast<std::size_t>(events[e].after)] = true;
+            m_made.cutBefore[e] = !copies && events[e].lastWait > events[e].firstWait;
+            ++m_made.firstEvent[static_cast<std::size_t>(events[e].position) + 1];
+        }
+        std::partial_sum(m_made.firstEvent.begin(), m_made.firstEvent.end(), m_made.firstEvent.begin());
+    }
+
+    /// Without a backward pass a tensor is needed up to its last forward reader.
+    void planInference()
+    {
+        std::vector<Interval> blocks;
+        for (std::size_t r = 0; r < m_template.roots.size(); ++r)
+            blocks.push_back({m_template.bytes[r], m_training.graph.tensor(m_template.roots[r]).producer.value,
+                              m_template.lastForwardUse[r], 0});
+        m_made.poolBytes = std::max(m_made.course.poolBytes, packIntervals(blocks));
+        for (const Interval &block : blocks)
+            m_made.inference.push_back(block.offset);
+    }
+
+    Compilation &m_all;
+    const RankSite &m_site;
+    const plan::Stage &m_stage;
+    const TrainingGraph &m_training;
+    const StageParts &m_parts;
+    TaskTimes &m_times;
+    std::int64_t m_samples;
+    StageTemplate m_template;
+    memory::Stream m_stream;
+    StageMemory m_made;
+};
+
+} // namespace
+
+void StageMemory::appendCall(const memory::Event &event, Program &program) const
+{
+    const auto op = static_cast<std::size_t>(operators[static_cast<std::size_t>(event.subject)]);
+    const std::int64_t *places = course.places.data() + event.firstPlace;
+    const auto first = static_cast<std::size_t>(firstArgument[op]);
+    const auto last = static_cast<std::size_t>(firstArgument[op + 1]);
+    program.pooledCalls.push_back({static_cast<std::int32_t>(op),
+                                   static_cast<std::int32_t>(program.pooledPlaces.size()), event.used,
+                                   event.usedAfter});
+    for (std::size_t a = first; a < last; ++a) {
+        const Argument &argument = arguments[a];
+        const bool again = event.kind == memory::Event::Kind::Again;
+        program.pooledPlaces.push_back(argument.storage >= 0                ? places[argument.storage] + argument.offset
+                                           : argument.scratch >= 0 && again ? event.scratch + argument.scratch
+                                                                            : -1);
+    }
+}
+
+std::int32_t StageMemory::appendInference(std::size_t forwardOps, Program &program) const
+{
+    const auto first = static_cast<std::int32_t>(program.pooledCalls.size());
+    for (std::size_t op = 0; op < forwardOps; ++op) {
+        program.pooledCalls.push_back(
+            {static_cast<std::int32_t>(op), static_cast<std::int32_t>(program.pooledPlaces.size()), 0, 0});
+        for (auto a = static_cast<std::size_t>(firstArgument[op]); a < static_cast<std::size_t>(firstArgument[op + 1]);
+             ++a)
+            program.pooledPlaces.push_back(
+                arguments[a].root < 0 ? -1
+                                      : inference[static_cast<std::size_t>(arguments[a].root)] + arguments[a].offset);
+    }
+    return first;
+}
+
+Status planMemory(Compilation &all)
+{
+    const auto limits = [](const plan::Stage &stage) { return stage.memory.limits(); };
+    if (std::none_of(all.plan.stages.begin(), all.plan.stages.end(), limits))
+        return {};
+    const std::vector<StageParts> parts = partsOfStages(all);
+    TaskTimes times(all, parts);
+    all.memory.resize(all.sites.size());
+    for (std::size_t site = 0; site < all.sites.size(); ++site) {
+        const std::size_t stage = all.sites[site].stage.index();
+        if (!limits(all.plan.stages[stage]))
+            continue;
+        if (!all.stages[stage].training())
+            return unsupported(plan::stageLabel(all.plan, stage)
+                               + " has a memory policy, and operators without known gradients; give it the policy "
+                                 "none");
+        auto planned = SitePlanner(all, site, parts[stage], times).plan();
+        if (!planned)
+            return planned.error();
+        all.memory[site] = *std::move(planned);
+    }
+    return {};
+}
+
+} // namespace planloom::compile

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "engine/compile/vocabulary.h"
+#include "engine/memory/walk.h"
+
+#include <cstdint>
+#include <vector>
+
+namespace planloom::compile {
+
+struct Compilation;
+struct RankSite;
+
+/// The course of a site's memory policy over its rank's passes (engine/memory), and how it becomes tasks: runs of
+/// operators between copies.
+struct StageMemory {
+    /// Where an argument of an operator lies: in a storage of the operator's list, or in what it needs beside them.
+    struct Argument {
+        std::int32_t storage = -1; ///< place in the list of its inputs and outputs; -1: where the tensor lies anyway
+        std::int32_t root = -1;    ///< of StageMemory::roots
+        std::int64_t offset = 0;   ///< behind the storage's beginning
+        std::int64_t scratch = -1; ///< where it lies in the operator's scratch when that runs again; -1: not there
+    };
+
+    memory::Course course;
+    std::vector<std::int32_t> firstEvent;        ///< per operator of the stream, and one more: its first event
+    std::vector<std::int32_t> forward, backward; ///< per micro-batch: the stream's operator that its pass begins with
+    std::vector<double> seconds;                 ///< per operator of the stream
+    std::vector<bool> cutBefore, cutAfter;       ///< per event: a run begins with it, or ends with it
+    std::vector<std::int32_t> operators;         ///< per operator of the stream: that of the body
+    std::vector<TensorId> roots;                 ///< storage s is of root (s - 1) mod roots, of micro-batch
+    std::vector<std::int64_t> bytes;             ///< per root
+    std::vector<Argument> arguments;             ///< of the body's operators, inputs and then outputs
+    std::vector<std::int32_t> firstArgument;     ///< per operator of the body, and one more
+    std::vector<std::int64_t> inference;         ///< per root: its place where nothing is kept for a backward pass
+    std::int64_t poolBytes = 0;
+    double bandwidthOut = 0, bandwidthIn = 0, latency = 0;
+
+    [[nodiscard]] std::int32_t rootOf(std::int32_t storage) const
+    {
+        return (storage - 1) % static_cast<std::int32_t>(roots.size());
+    }
+    [[nodiscard]] std::int32_t microBatchOf(std::int32_t storage) const
+    {
+        return (storage - 1) / static_cast<std::int32_t>(roots.size());
+    }
+    [[nodiscard]] Seconds copySeconds(bool out, std::int64_t size) const
+    {
+        return Seconds(static_cast<double>(size) / (out ? bandwidthOut : bandwidthIn) + latency);
+    }
+    /// Appends the operator of @p event, with the places that it has then.
+    void appendCall(const memory::Event &event, Program &program) const;
+    /// Appends the forward operators [0, @p operators) without training; returns the first.
+    std::int32_t appendInference(std::size_t forwardOps, Program &program) const;
+};
+
+/// Walks the passes of every site with a policy, in the order of its rank; the others stay empty. Errors: those of
+/// memory::walk, naming the stage; Unsupported, if a stage cannot be differentiated.
+Status planMemory(Compilation &all);
+
+} // namespace planloom::compile

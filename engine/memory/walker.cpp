@@ -1,0 +1,662 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/memory/walker.h"
+
+#include "engine/base/units.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <limits>
+#include <utility>
+
+namespace planloom::memory {
+namespace {
+
+using plan::MemoryDirector;
+using plan::MemoryTrigger;
+
+std::int64_t capacityOf(const Limits &limits)
+{
+    return limits.policy.limits() && limits.fixedPool ? limits.budget : BlockPool::kEndless;
+}
+
+} // namespace
+
+Walker::Walker(const Stream &stream, const Limits &limits, const std::function<std::string(std::int32_t)> &nameOf)
+    : m_stream(stream),
+      m_limits(limits),
+      m_nameOf(nameOf),
+      m_items(stream.storages.size()),
+      m_uses(stream.storages.size()),
+      m_evicted(stream),
+      m_pool(capacityOf(limits)),
+      m_base(stream.seconds())
+{
+    double bytes = 0;
+    double count = 0;
+    for (const Storage &each : stream.storages)
+        if (each.producer >= 0) {
+            bytes += static_cast<double>(each.bytes);
+            ++count;
+        }
+    m_smallest = count > 0 ? static_cast<std::int64_t>(bytes / count * limits.policy.smallShare) : 0;
+    for (std::size_t o = 0; o < stream.operators.size(); ++o)
+        for (const std::int32_t input : stream.operators[o].inputs)
+            m_uses[static_cast<std::size_t>(input)].push_back(static_cast<std::int32_t>(o));
+}
+
+double Walker::outSeconds(std::int64_t bytes) const
+{
+    return static_cast<double>(bytes) / m_limits.bandwidthOut + m_limits.policy.latency;
+}
+
+double Walker::inSeconds(std::int64_t bytes) const
+{
+    return static_cast<double>(bytes) / m_limits.bandwidthIn + m_limits.policy.latency;
+}
+
+Result<Course> Walker::run(std::span<const Release> releases)
+{
+    m_planned = releases;
+    for (std::size_t o = 0; o < m_stream.operators.size(); ++o)
+        if (const Status status = step(static_cast<std::int32_t>(o)); !status)
+            return status.error();
+    m_course.seconds = m_now;
+    m_course.poolBytes = m_pool.furthest();
+    m_course.hostBytes = m_host.furthest();
+    return std::move(m_course);
+}
+
+// --- The stream -----------------------------------------------------------------------------------------------------
+
+Status Walker::step(std::int32_t index)
+{
+    const Operator &current = op(index);
+    m_position = index;
+    for (const std::int32_t input : current.inputs) {
+        if (const Status status = materialise(input); !status)
+            return status;
+        lock(input, 1);
+    }
+    if (const Status status = makeOutputs(index, false); !status)
+        return status;
+    prefetch(index);
+    const std::int32_t event = addOperator(Event::Kind::Run, index, {});
+    m_now += current.seconds;
+    for (const auto *touched : {&current.inputs, &current.outputs})
+        for (const std::int32_t each : *touched)
+            touch(each, event);
+    for (const std::int32_t dead : current.dies)
+        die(dead);
+    // What an operator has just made stays while room is made behind it; one that makes nothing locks nothing.
+    const bool allocates = !current.outputs.empty();
+    const auto unlock = [&] {
+        for (const auto *touched : {&current.inputs, &current.outputs})
+            for (const std::int32_t each : *touched)
+                lock(each, -1);
+    };
+    if (!allocates)
+        unlock();
+    if (const Status status = releaseAfter(); !status)
+        return status;
+    if (allocates)
+        unlock();
+    releasePlanned(index);
+    settle();
+    m_course.events[static_cast<std::size_t>(event)].usedAfter = m_pool.used();
+    return {};
+}
+
+Status Walker::makeOutputs(std::int32_t index, bool again)
+{
+    for (const std::int32_t output : op(index).outputs) {
+        Item &made = item(output);
+        lock(output, 1);
+        if (again && made.state != State::Gone && made.state != State::Unmade)
+            continue;
+        if (const Status status = place(output); !status)
+            return status;
+        made.state = State::Resident;
+        m_evicted.restore(output);
+        if (!made.dead)
+            m_candidates.insert(output);
+    }
+    return {};
+}
+
+Status Walker::materialise(std::int32_t index)
+{
+    Item &wanted = item(index);
+    if (isPinned(index))
+        return {};
+    switch (wanted.state) {
+    case State::Resident: return {};
+    case State::Leaving: // its bytes are still here: the host's copy is given up
+        std::erase(m_leaving, index);
+        m_leavingBytes -= storage(index).bytes;
+        giveHost(index);
+        m_guards.push_back({wanted.place, wanted.place + storage(index).bytes, wanted.copy}); // which still reads them
+        wanted.state = State::Resident;
+        m_candidates.insert(index);
+        return {};
+    case State::Coming:
+        if (wanted.ready > m_now) {
+            m_course.stallSeconds += wanted.ready - m_now;
+            m_now = wanted.ready;
+        }
+        waitFor(wanted.copy);
+        wanted.state = State::Resident;
+        --m_coming;
+        m_candidates.insert(index);
+        return {};
+    case State::Offloaded: return bringBack(index);
+    case State::Gone: return runAgain(index);
+    case State::Unmade: break;
+    }
+    return badInput(fmt::format("the stream reads storage {} before it is made", index));
+}
+
+Status Walker::bringBack(std::int32_t index)
+{
+    Item &wanted = item(index);
+    if (const Status status = place(index); !status)
+        return status;
+    const std::int64_t bytes = storage(index).bytes;
+    const double begin = std::max(m_now, m_inFree);
+    m_inFree = begin + inSeconds(bytes);
+    m_course.stallSeconds += m_inFree - m_now;
+    m_now = m_inFree;
+    waitFor(addCopy(Event::Kind::In, index, m_lastOperator));
+    wanted.state = State::Resident;
+    wanted.lastUse = m_now;
+    m_candidates.insert(index);
+    lock(index, 1);
+    const Status released = releaseAfter();
+    lock(index, -1);
+    return released;
+}
+
+/// Runs the operator that makes @p index once more, with all that it reads brought back first.
+Status Walker::runAgain(std::int32_t index)
+{
+    const std::int32_t producer = storage(index).producer;
+    const Operator &again = op(producer);
+    if (!storage(index).recomputable)
+        return badInput(fmt::format("storage {} was dropped and cannot be made again", index));
+    for (const std::int32_t input : again.inputs) {
+        if (const Status status = materialise(input); !status)
+            return status;
+        lock(input, 1);
+    }
+    std::vector<std::int32_t> made;
+    for (const std::int32_t output : again.outputs)
+        if (item(output).state == State::Gone)
+            made.push_back(output);
+    if (const Status status = makeOutputs(producer, true); !status)
+        return status;
+    std::vector<Block> scratch;
+    const Status taken = takeScratch(again, scratch);
+    if (!taken)
+        return taken;
+    const std::int32_t event = addOperator(Event::Kind::Again, producer, scratch);
+    for (const Block &block : scratch)
+        m_pool.give(block.offset, block.bytes);
+    m_now += again.seconds;
+    m_course.againSeconds += again.seconds;
+    ++m_course.recomputes;
+    if (m_course.againSeconds > m_limits.policy.recomputeCap * m_base)
+        return badInput(fmt::format("with a memory budget of {} operators run again for more than {} times the time "
+                                    "of a step; give a larger budget, another policy or director, or a larger "
+                                    "recompute_cap",
+                                    format(Bytes(m_limits.budget)), m_limits.policy.recomputeCap));
+    for (const auto *touched : {&again.inputs, &again.outputs})
+        for (const std::int32_t each : *touched)
+            touch(each, event);
+    if (const Status status = releaseAfter(); !status)
+        return status;
+    for (const auto *touched : {&again.inputs, &again.outputs})
+        for (const std::int32_t each : *touched)
+            lock(each, -1);
+    // What nothing reads any more was here for this alone; the wanted one is used next, and goes then if it is dead.
+    for (const auto *touched : {&again.inputs, &std::as_const(made)})
+        for (const std::int32_t each : *touched)
+            if (each != index && item(each).dead && item(each).locks == 0 && item(each).state == State::Resident)
+                die(each);
+    m_course.events[static_cast<std::size_t>(event)].usedAfter = m_pool.used();
+    return {};
+}
+
+/// Of an operator that runs again: for outputs that are on the host or on the way, and for what it needs beside them.
+Status Walker::takeScratch(const Operator &again, std::vector<Block> &scratch)
+{
+    const auto take = [&](std::int64_t bytes) -> Status {
+        const auto taken = takeRoom(bytes);
+        if (!taken)
+            return taken.error();
+        scratch.push_back({*taken, bytes});
+        return {};
+    };
+    for (const std::int32_t output : again.outputs)
+        if (item(output).state != State::Resident)
+            if (Status status = take(storage(output).bytes); !status)
+                return status;
+    return again.scratchAgain > 0 ? take(again.scratchAgain) : Status();
+}
+
+void Walker::die(std::int32_t index)
+{
+    Item &dead = item(index);
+    dead.dead = true;
+    if (isPinned(index))
+        return;
+    m_candidates.erase(index);
+    switch (dead.state) {
+    case State::Resident: vacate(index); break;
+    case State::Leaving: return; // its place and the host's are free when the copy ends
+    case State::Coming:          // never read: nothing is fetched without a use
+        waitFor(dead.copy);
+        --m_coming;
+        vacate(index);
+        break;
+    case State::Offloaded: giveHost(index); break;
+    case State::Gone:
+    case State::Unmade: break;
+    }
+    dead.state = State::Gone;
+    m_evicted.drop(index, false);
+}
+
+/// Brings back what is used next, as long as there is room and the copies would not be early.
+void Walker::prefetch(std::int32_t index)
+{
+    constexpr std::int32_t kFurthest = 512; // operators
+    constexpr double kMargin = 2;           // times the copy's own time
+    if (!m_limits.policy.overlaps || m_limits.policy.prefetch == 0 || m_course.swaps == 0 || !touchesPool(index))
+        return;
+    double until = 0;
+    const std::int32_t last = std::min(index + kFurthest, static_cast<std::int32_t>(m_stream.operators.size()) - 1);
+    for (std::int32_t next = index; next < last && m_coming < m_limits.policy.prefetch; ++next) {
+        until += op(next).seconds;
+        for (const std::int32_t each : op(next + 1).inputs) {
+            Item &wanted = item(each);
+            if (wanted.state != State::Offloaded)
+                continue;
+            const std::int64_t bytes = storage(each).bytes;
+            const double queue = std::max(0.0, m_inFree - m_now);
+            if (until > queue + kMargin * inSeconds(bytes) || m_pool.used() + bytes > m_limits.budget)
+                return;
+            const std::int64_t taken = m_pool.take(bytes);
+            if (taken == BlockPool::kNone)
+                return;
+            wanted.place = taken;
+            std::vector<std::int32_t> waits;
+            std::swap(waits, m_waits); // those are the operator's
+            m_inFree = std::max(m_now, m_inFree) + inSeconds(bytes);
+            wanted.ready = m_inFree;
+            wanted.copy = addCopy(Event::Kind::In, each, m_lastOperator);
+            std::swap(waits, m_waits);
+            wanted.state = State::Coming;
+            ++m_coming;
+            m_course.peakBytes = std::max(m_course.peakBytes, m_pool.used());
+            if (m_coming >= m_limits.policy.prefetch)
+                return;
+        }
+    }
+}
+
+// --- Room -----------------------------------------------------------------------------------------------------------
+
+/// A place for @p index, which has none.
+Status Walker::place(std::int32_t index)
+{
+    const auto taken = takeRoom(storage(index).bytes);
+    if (!taken)
+        return taken.error();
+    item(index).place = *taken;
+    return {};
+}
+
+/// A block of @p bytes. Before an operator that makes the room; after it room is what there is.
+Result<std::int64_t> Walker::takeRoom(std::int64_t bytes)
+{
+    settle();
+    const bool makesRoom = m_limits.policy.limits() && m_limits.policy.trigger == MemoryTrigger::Before;
+    while (makesRoom && m_pool.used() - m_leavingBytes + bytes > m_limits.budget)
+        if (const Status status = release(); !status)
+            return noCandidate(bytes);
+    while (makesRoom && m_pool.used() + bytes > m_limits.budget)
+        if (!awaitLeaving())
+            break;
+    std::int64_t taken = m_pool.take(bytes);
+    while (taken == BlockPool::kNone) {
+        if (!awaitLeaving()) {
+            ++m_course.fragmented;
+            if (!release())
+                return noCandidate(bytes);
+        }
+        taken = m_pool.take(bytes);
+    }
+    m_course.peakBytes = std::max(m_course.peakBytes, m_pool.used());
+    guarded(m_guards, taken, bytes);
+    return taken;
+}
+
+Status Walker::releaseAfter()
+{
+    if (!m_limits.policy.limits() || m_limits.policy.trigger != MemoryTrigger::After)
+        return {};
+    while (m_pool.used() - m_leavingBytes > m_limits.budget)
+        if (const Status status = release(); !status)
+            return status;
+    return {};
+}
+
+/// One storage leaves.
+Status Walker::release()
+{
+    const auto chosen = choose();
+    if (!chosen)
+        return noCandidate(0);
+    leave(chosen->storage, chosen->decision);
+    return {};
+}
+
+void Walker::leave(std::int32_t index, const Decision &decision)
+{
+    m_course.decisions.push_back(decision);
+    if (decision.action == Decision::Action::Swap)
+        swapOut(index);
+    else
+        evict(index);
+}
+
+/// What was chosen to leave behind operator @p index, as far as it is still there.
+void Walker::releasePlanned(std::int32_t index)
+{
+    for (; !m_planned.empty() && m_planned.front().behind <= index; m_planned = m_planned.subspan(1)) {
+        const Release &planned = m_planned.front();
+        if (item(planned.storage).state != State::Resident || !mayLeave(planned.storage))
+            continue;
+        auto decision = direct(planned.storage);
+        if (!decision)
+            continue;
+        const bool hostIsFull = planned.action == Decision::Action::Swap && m_limits.policy.hostBytes > 0
+            && m_host.used() + hostBytes(planned.storage) > m_limits.policy.hostBytes;
+        if (!hostIsFull)
+            decision->action = planned.action;
+        decision->score = score(planned.storage);
+        decision->chainCost = decision->cost + m_evicted.ancestorSeconds(planned.storage);
+        leave(planned.storage, *decision);
+    }
+}
+
+void Walker::vacate(std::int32_t index)
+{
+    m_pool.give(std::exchange(item(index).place, BlockPool::kNone), storage(index).bytes);
+}
+
+/// Who takes the place next waits for the copy that has written there.
+void Walker::giveHost(std::int32_t index)
+{
+    const Item &given = item(index);
+    m_hostGuards.push_back({given.hostPlace, given.hostPlace + hostBytes(index), given.copy});
+    m_host.give(given.hostPlace, hostBytes(index));
+}
+
+/// Copies that have ended by now have made their room.
+void Walker::settle()
+{
+    while (!m_leaving.empty() && item(m_leaving.front()).ready <= m_now) {
+        const std::int32_t index = m_leaving.front();
+        Item &left = item(index);
+        m_leaving.pop_front();
+        const std::int64_t bytes = storage(index).bytes;
+        m_leavingBytes -= bytes;
+        m_guards.push_back({left.place, left.place + bytes, left.copy});
+        vacate(index);
+        left.state = State::Offloaded;
+        if (!left.dead)
+            continue;
+        giveHost(index);
+        left.state = State::Gone;
+        m_evicted.drop(index, false);
+    }
+}
+
+/// Stands still until the next copy to the host has ended; false: none is under way.
+bool Walker::awaitLeaving()
+{
+    if (m_leaving.empty())
+        return false;
+    const double ready = item(m_leaving.front()).ready;
+    if (ready > m_now) {
+        m_course.stallSeconds += ready - m_now;
+        m_now = ready;
+    }
+    settle();
+    return true;
+}
+
+Error Walker::noCandidate(std::int64_t bytes) const
+{
+    std::int64_t locked = 0;
+    std::vector<std::int32_t> held;
+    for (std::size_t i = 0; i < m_items.size(); ++i)
+        if (m_items[i].locks > 0 && m_items[i].place != BlockPool::kNone) {
+            held.push_back(static_cast<std::int32_t>(i));
+            locked += m_stream.storages[i].bytes;
+        }
+    std::stable_sort(held.begin(), held.end(),
+                     [&](std::int32_t a, std::int32_t b) { return storage(a).bytes > storage(b).bytes; });
+    constexpr std::size_t kShown = 4;
+    std::string names;
+    for (std::size_t i = 0; i < std::min(held.size(), kShown); ++i)
+        names += (i > 0 ? ", " : "") + (m_nameOf ? m_nameOf(held[i]) : fmt::format("storage {}", held[i])) + " ("
+            + format(Bytes(storage(held[i]).bytes)) + ")";
+    const bool inPieces = m_pool.used() + bytes <= m_limits.budget;
+    return badInput(fmt::format("a memory budget of {} cannot hold what one operator needs at once: {} are wanted{} "
+                                "and nothing more may leave{}{}{}; give a larger budget or smaller micro-batches",
+                                format(Bytes(m_limits.budget)), format(Bytes(m_pool.used() + bytes)),
+                                inPieces ? ", of which no single hole is left," : "",
+                                held.empty() ? "" : ", locked are ", names, held.size() > kShown ? " and others" : ""));
+}
+
+// --- Choices --------------------------------------------------------------------------------------------------------
+
+bool Walker::mayLeave(std::int32_t index) const
+{
+    return item(index).locks == 0 && storage(index).bytes >= m_smallest && storage(index).bytes > 0;
+}
+
+double Walker::score(std::int32_t index)
+{
+    using plan::MemoryFilter;
+    const auto bytes = static_cast<double>(storage(index).bytes);
+    const double staleness = m_now - item(index).lastUse;
+    const double own = m_evicted.ownSeconds(index);
+    const auto over = [](double cost, double by) {
+        return by > 0 ? cost / by : std::numeric_limits<double>::infinity();
+    };
+    switch (m_limits.policy.filter) {
+    case MemoryFilter::None: break;
+    case MemoryFilter::Capuchin:
+    case MemoryFilter::Ahead:
+    case MemoryFilter::Delta: return over(1, bytes * staleness);
+    case MemoryFilter::Dtr: return over(own + m_evicted.neighbourSeconds(index), bytes * staleness);
+    case MemoryFilter::DtrClasses: return over(own + m_evicted.classSeconds(index), bytes * staleness);
+    case MemoryFilter::Local: return over(own, bytes * staleness);
+    case MemoryFilter::LeastRecentUsed: return over(1, staleness);
+    case MemoryFilter::Size: return over(1, bytes);
+    case MemoryFilter::MemoryPerSecond: return over(own + m_evicted.ancestorSeconds(index), bytes);
+    case MemoryFilter::Random: {
+        // SplitMix64: the draw depends on the seed, the number of draws so far and nothing else.
+        std::uint64_t x = static_cast<std::uint64_t>(m_limits.policy.seed) + 0x9E3779B97F4A7C15ULL * ++m_draws;
+        x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9ULL;
+        x = (x ^ (x >> 27)) * 0x94D049BB133111EBULL;
+        return static_cast<double>((x ^ (x >> 31)) >> 11);
+    }
+    }
+    return 0;
+}
+
+std::optional<Walker::Choice> Walker::choose()
+{
+    std::optional<Choice> best;
+    for (const std::int32_t index : m_candidates) {
+        if (!mayLeave(index))
+            continue;
+        const double value = score(index);
+        if (best && value >= best->decision.score)
+            continue;
+        auto decision = direct(index);
+        if (!decision)
+            continue;
+        decision->score = value;
+        best = Choice{index, *decision};
+    }
+    if (best)
+        best->decision.chainCost = best->decision.cost + m_evicted.ancestorSeconds(best->storage);
+    return best;
+}
+
+/// What would be done with @p index; nothing, if it cannot be done.
+std::optional<Decision> Walker::direct(std::int32_t index)
+{
+    const std::int64_t bytes = storage(index).bytes;
+    Decision made;
+    made.seconds = m_now;
+    made.storage = index;
+    made.bytes = bytes;
+    made.staleness = m_now - item(index).lastUse;
+    made.cost = m_evicted.ownSeconds(index);
+    const double trip = outSeconds(bytes) + inSeconds(bytes);
+    const bool isChain = m_limits.policy.director == MemoryDirector::Chain;
+    const double again = isChain ? made.cost + m_evicted.ancestorSeconds(index) : made.cost;
+    made.ratio = again > 0 ? trip / again : std::numeric_limits<double>::infinity();
+    const bool canSwap = m_limits.policy.director != MemoryDirector::Recompute
+        && (m_limits.policy.hostBytes == 0 || m_host.used() + hostBytes(index) <= m_limits.policy.hostBytes);
+    const bool canRecompute = m_limits.policy.director != MemoryDirector::Swap && storage(index).recomputable;
+    if (!canSwap && !canRecompute)
+        return std::nullopt;
+    const bool recompute = !canSwap || (canRecompute && made.ratio > m_limits.policy.threshold);
+    made.action = recompute ? Decision::Action::Recompute : Decision::Action::Swap;
+    return made;
+}
+
+void Walker::evict(std::int32_t index)
+{
+    vacate(index);
+    m_candidates.erase(index);
+    item(index).state = State::Gone;
+    m_evicted.drop(index, true);
+}
+
+void Walker::swapOut(std::int32_t index)
+{
+    Item &leaves = item(index);
+    const std::int64_t bytes = storage(index).bytes;
+    m_candidates.erase(index);
+    ++m_course.swaps;
+    leaves.hostPlace = m_host.take(hostBytes(index));
+    std::vector<std::int32_t> waits;
+    std::swap(waits, m_waits); // those are the operator's
+    guarded(m_hostGuards, leaves.hostPlace, hostBytes(index));
+    leaves.copy = addCopy(Event::Kind::Out, index, leaves.touched);
+    std::swap(waits, m_waits);
+    m_outFree = std::max(m_now, m_outFree) + outSeconds(bytes);
+    leaves.ready = m_outFree;
+    leaves.state = State::Leaving;
+    m_leaving.push_back(index);
+    m_leavingBytes += bytes;
+    if (!m_limits.policy.overlaps)
+        awaitLeaving();
+}
+
+// --- Events ---------------------------------------------------------------------------------------------------------
+
+/// @p scratch: first that of its outputs that are not resident.
+std::int32_t Walker::addOperator(Event::Kind kind, std::int32_t index, std::span<const Block> scratch)
+{
+    const auto awaited = [this](const Guard &guard) {
+        return std::find(m_waits.begin(), m_waits.end(), guard.event) != m_waits.end();
+    };
+    std::erase_if(m_guards, awaited); // all later operators and copies come behind this one
+    Event event;
+    event.kind = kind;
+    event.subject = index;
+    event.position = m_position;
+    event.firstWait = static_cast<std::int32_t>(m_course.waits.size());
+    m_course.waits.insert(m_course.waits.end(), m_waits.begin(), m_waits.end());
+    event.lastWait = static_cast<std::int32_t>(m_course.waits.size());
+    m_waits.clear();
+    event.firstPlace = static_cast<std::int32_t>(m_course.places.size());
+    for (const std::int32_t input : op(index).inputs)
+        m_course.places.push_back(item(input).place);
+    for (const std::int32_t output : op(index).outputs) {
+        const bool isHere = item(output).state == State::Resident;
+        m_course.places.push_back(isHere ? item(output).place : scratch.front().offset);
+        scratch = scratch.subspan(isHere ? 0 : 1);
+    }
+    if (!scratch.empty())
+        event.scratch = scratch.front().offset;
+    event.used = m_pool.used();
+    event.usedAfter = event.used;
+    const auto number = static_cast<std::int32_t>(m_course.events.size());
+    if (touchesPool(index))
+        m_lastOperator = number;
+    m_course.events.push_back(event);
+    return number;
+}
+
+std::int32_t Walker::addCopy(Event::Kind kind, std::int32_t index, std::int32_t after)
+{
+    Event event;
+    event.kind = kind;
+    event.subject = index;
+    event.position = m_position;
+    event.after = after;
+    if (kind == Event::Kind::In) {
+        guarded(m_guards, item(index).place, storage(index).bytes);
+        m_hostGuards.push_back({item(index).hostPlace, item(index).hostPlace + hostBytes(index),
+                                static_cast<std::int32_t>(m_course.events.size())});
+        if (item(index).copy >= 0)
+            waitFor(item(index).copy); // that brought it to the host
+        m_host.give(item(index).hostPlace, hostBytes(index));
+    }
+    event.firstWait = static_cast<std::int32_t>(m_course.waits.size());
+    m_course.waits.insert(m_course.waits.end(), m_waits.begin(), m_waits.end());
+    event.lastWait = static_cast<std::int32_t>(m_course.waits.size());
+    m_waits.clear();
+    event.firstPlace = static_cast<std::int32_t>(m_course.places.size());
+    m_course.places.push_back(item(index).place);
+    event.hostPlace = item(index).hostPlace;
+    event.used = m_pool.used();
+    event.usedAfter = event.used;
+    m_course.events.push_back(event);
+    return static_cast<std::int32_t>(m_course.events.size()) - 1;
+}
+
+void Walker::waitFor(std::int32_t event)
+{
+    if (event >= 0 && std::find(m_waits.begin(), m_waits.end(), event) == m_waits.end())
+        m_waits.push_back(event);
+}
+
+/// The next event waits for the copies that use what it takes.
+void Walker::guarded(std::vector<Guard> &guards, std::int64_t begin, std::int64_t bytes)
+{
+    const std::int64_t end = begin + bytes;
+    std::erase_if(guards, [&](const Guard &guard) {
+        const bool meets = guard.begin < end && begin < guard.end;
+        if (meets)
+            waitFor(guard.event);
+        return meets && begin <= guard.begin && guard.end <= end; // the next one there waits for this one
+    });
+}
+
+void Walker::touch(std::int32_t index, std::int32_t event)
+{
+    item(index).lastUse = m_now;
+    item(index).touched = event;
+}
+
+} // namespace planloom::memory

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "executor/runtime/rank_parts.h"
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <thread>
+
+namespace planloom::runtime {
+
+/// The host tier of a rank's memory policy, and the copies from and to it, one at a time in each direction. Where the
+/// device's queues run in the host's own thread a thread for each direction copies, so that operators go on; else the
+/// lanes' queues do. Tensors lie in the host's memory, or in a file that is removed with the rank. Thread contract: one
+/// thread calls it.
+class Swaps {
+public:
+    /// Nothing, if the rank swaps nothing. Errors: Failed (memory), Io (the file cannot be made or is too large).
+    Status prepare(RankParts &parts);
+    /// Begins the copy of @p task; the one before in its direction has ended.
+    void start(const program::Task &task, const program::Swap &swap);
+    /// True once the copy in this direction has ended, or has been given to its queue. Error: Io.
+    Result<bool> test(bool out);
+
+private:
+    class Copier;
+    class File;
+    /// Stops the threads before what they work on goes.
+    struct Threads {
+        std::array<std::unique_ptr<Copier>, 2> copiers; ///< in, out
+        Threads();
+        ~Threads();
+        Threads(Threads &&) = delete;
+    };
+
+    RankParts *m_parts = nullptr;
+    device::Memory m_memory;
+    std::unique_ptr<Threads> m_threads;
+
+public:
+    Swaps();
+    ~Swaps();
+};
+
+} // namespace planloom::runtime

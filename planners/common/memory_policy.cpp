@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "planners/common/memory_policy.h"
+
+#include "engine/compile/compile.h"
+#include "engine/plan/validate.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <string>
+#include <utility>
+
+namespace planloom::planners {
+namespace {
+
+constexpr std::int64_t kGranule = 64; ///< of places in an arena
+
+/// Budgets of what devices have left, the least of a stage's replicas.
+Status fitBudgets(plan::Plan &plan, const Problem &problem)
+{
+    const auto program = compile::compilePlan(plan, problem.subject, {.bodies = false, .fold = true});
+    if (!program)
+        return program.error();
+    for (const program::Body &body : program->bodies) {
+        const program::Rank &rank = program->ranks[body.rank.index()];
+        const std::int64_t pool = body.pools[static_cast<std::size_t>(program::Area::Pool)].bytes();
+        const std::int64_t left =
+            problem.subject.cluster->typeOf(rank.device).memory.value() - (rank.arenaBytes - pool);
+        if (left <= 0)
+            return infeasible(fmt::format("{} leaves no room for activations on {}; plan for more devices, or with "
+                                          "smaller micro-batches",
+                                          plan::stageLabel(plan, body.stage.index()),
+                                          problem.subject.cluster->device(rank.device).name));
+        plan::Memory &memory = plan.stages[body.stage.index()].memory;
+        const std::int64_t budget = left / kGranule * kGranule;
+        memory.budgetBytes = memory.budgetBytes == 0 ? budget : std::min(memory.budgetBytes, budget);
+    }
+    return {};
+}
+
+Result<plan::Plan> planWith(plan::Plan plan, const Problem &problem, const MemoryRequest &request)
+{
+    for (plan::Stage &stage : plan.stages)
+        stage.memory = request.memory;
+    if (request.fitsDevice && request.memory.limits())
+        if (Status fits = fitBudgets(plan, problem); !fits)
+            return fits.error();
+    return plan;
+}
+
+std::vector<Candidate> candidatesWith(std::vector<Candidate> candidates, const MemoryRequest &request,
+                                      const Problem &problem)
+{
+    std::vector<Candidate> kept;
+    for (Candidate &candidate : candidates) {
+        auto plan = planWith(std::move(candidate.plan), problem, request);
+        if (!plan)
+            continue;
+        candidate.plan = *std::move(plan);
+        const auto report = finish(candidate.plan, problem);
+        if (!report || !report->predicted.fits)
+            continue;
+        candidate.simulatedSeconds = report->predicted.iterationSeconds;
+        candidate.peakBytes = 0;
+        for (const simulate::DeviceReport &device : report->predicted.devices)
+            candidate.peakBytes = std::max(candidate.peakBytes, device.peakBytes);
+        kept.push_back(std::move(candidate));
+    }
+    std::stable_sort(kept.begin(), kept.end(),
+                     [](const Candidate &a, const Candidate &b) { return a.simulatedSeconds < b.simulatedSeconds; });
+    return kept;
+}
+
+/// What the policy costs, by the plan's own Program.
+Status estimateMemory(PlanReport &report, const Problem &problem, double baseSeconds)
+{
+    const auto program = compile::compilePlan(report.plan, problem.subject, {.bodies = false});
+    if (!program)
+        return program.error();
+    double recompute = 0;
+    double swapped = 0;
+    double operators = 0;
+    for (const program::Task &task : program->tasks) {
+        if (const auto *swap = task.as<program::Swap>(); swap != nullptr && swap->out)
+            swapped += static_cast<double>(swap->bytes);
+        const auto *run = task.as<program::Compute>();
+        if (run == nullptr || !run->isPooled() || run->pass != program::Pass::Recompute)
+            continue;
+        recompute += task.duration.value();
+        operators += run->lastCall - run->firstCall;
+    }
+    report.plan.estimate["memory_base_seconds"] = baseSeconds;
+    report.plan.estimate["memory_recompute_seconds"] = recompute;
+    report.plan.estimate["memory_swapped_bytes"] = swapped;
+    report.plan.estimate["memory_recomputed_operators"] = operators;
+    return {};
+}
+
+} // namespace
+
+Result<MemoryRequest> memoryRequest(std::string_view text)
+{
+    constexpr std::string_view kFit = "budget=fit";
+    std::string settings(text);
+    MemoryRequest request;
+    if (const std::size_t at = settings.find("," + std::string(kFit)); at != std::string::npos) {
+        const std::size_t end = at + 1 + kFit.size();
+        if (end == settings.size() || settings[end] == ',') {
+            settings.replace(at, end - at, ",budget=100%");
+            request.fitsDevice = true;
+        }
+    }
+    auto memory = plan::memoryFromText(settings);
+    if (!memory)
+        return memory.error();
+    request.memory = *std::move(memory);
+    return request;
+}
+
+Result<PlanReport> withMemoryPolicy(PlanReport report, const Problem &problem, const MemoryRequest &request)
+{
+    const double base = report.predicted.iterationSeconds;
+    auto plan = planWith(report.plan, problem, request);
+    if (!plan)
+        return plan.error();
+    auto changed = finish(*std::move(plan), problem);
+    if (!changed)
+        return changed;
+    changed->notes = std::move(report.notes);
+    changed->complete = report.complete;
+    if (Status estimated = estimateMemory(*changed, problem, base); !estimated)
+        return estimated.error();
+    changed->alternatives = candidatesWith(std::move(report.alternatives), request, problem);
+    changed->pareto = candidatesWith(std::move(report.pareto), request, problem);
+    return changed;
+}
+
+} // namespace planloom::planners

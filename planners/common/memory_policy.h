@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "planners/interface/planner.h"
+
+#include <string_view>
+
+namespace planloom::planners {
+
+/// A memory policy that plans of any planner can be given.
+struct MemoryRequest {
+    plan::Memory memory;
+    bool fitsDevice = false; ///< the budget is what the device has left beside everything else
+};
+
+/// Reads "POLICY[,KEY=VALUE...]", where budget=fit leaves the budget to the device. Errors: those of
+/// plan::memoryFromText.
+Result<MemoryRequest> memoryRequest(std::string_view text);
+
+/// @p report with the requested memory policy on every stage, predicted anew, as are its alternatives; those that
+/// cannot have it, or do not fit with it, are dropped. The estimate says memory_base_seconds (the iteration without the
+/// policy), memory_recompute_seconds, memory_swapped_bytes and memory_recomputed_operators of an iteration, all devices
+/// together. Errors: those of validation and compilation, Infeasible (budget=fit: a device has
+/// no room for activations). Cost: a simulation for the plan, and one for each
+/// alternative.
+Result<PlanReport> withMemoryPolicy(PlanReport report, const Problem &problem, const MemoryRequest &request);
+
+} // namespace planloom::planners

@@ -1,0 +1,312 @@
+// SPDX-License-Identifier: Apache-2.0
+// Memory policies while a plan trains: the same losses to the bit, in the memory and the order that were predicted.
+#include "engine/base/files.h"
+#include "engine/simulate/simulate.h"
+#include "executor/runtime/tiny_training.h"
+
+#include <QTemporaryDir>
+#include <QTest>
+
+#include <algorithm>
+#include <map>
+
+using namespace planloom;
+using namespace planloom::test;
+
+Q_DECLARE_METATYPE(planloom::test::Layout)
+
+namespace {
+
+/// What a run and its prediction did of the memory policies.
+struct Counts {
+    int swaps = 0;
+    int recomputes = 0;
+    std::int64_t arenaBytes = 0;
+};
+
+/// Ids of a rank's tasks by lane, in the order of their starts.
+std::map<int, std::vector<std::string>> startsOf(const program::Program &program,
+                                                 const std::vector<trace::Record> &records, std::int32_t rank,
+                                                 std::int32_t step)
+{
+    std::vector<trace::Record> sorted;
+    std::copy_if(records.begin(), records.end(), std::back_inserter(sorted),
+                 [&](const trace::Record &record) { return record.rank == rank && record.step == step; });
+    std::stable_sort(sorted.begin(), sorted.end(),
+                     [](const trace::Record &a, const trace::Record &b) { return a.start < b.start; });
+    std::map<int, std::vector<std::string>> lanes;
+    for (const trace::Record &record : sorted)
+        lanes[record.lane].push_back(program::idOf(program.task(TaskId(record.task))));
+    return lanes;
+}
+
+/// The first difference between what was executed and what was predicted, lane by lane; empty: none.
+std::string lanesDiffer(const program::Program &program, const plan::Subject &subject, const Outcome &outcome)
+{
+    const auto predicted = simulate::simulate(program, *subject.cluster);
+    if (!predicted)
+        return predicted.error().text();
+    for (std::size_t rank = 0; rank < program.ranks.size(); ++rank) {
+        const auto r = static_cast<std::int32_t>(rank);
+        const auto expected = startsOf(program, predicted->trace.records, r, 0);
+        for (std::int32_t step = 0; step < static_cast<std::int32_t>(outcome.losses.size()); ++step) {
+            const auto found = startsOf(program, outcome.records[rank], r, step);
+            for (const program::Lane lane : {program::Lane::Compute, program::Lane::CopyOut, program::Lane::CopyIn}) {
+                const int key = static_cast<int>(lane);
+                if ((expected.contains(key) ? expected.at(key) : std::vector<std::string>())
+                    != (found.contains(key) ? found.at(key) : std::vector<std::string>()))
+                    return "rank " + std::to_string(rank) + " step " + std::to_string(step) + " lane "
+                        + std::to_string(key) + " differs from the prediction";
+            }
+        }
+    }
+    return {};
+}
+
+/// Five blocks of a product, a normalisation with running statistics, a ReLU and a dropout; 4 features, 3 classes.
+std::shared_ptr<const graph::Graph> normalisedBlocks()
+{
+    using Kind = graph::Initializer::Kind;
+    graph::GraphBuilder builder("blocks");
+    TensorId x = builder.input("x", graph::DType::F32, graph::Shape({{1, true}, {4, false}}));
+    const TensorId labels =
+        builder.input("labels", graph::DType::I64, graph::Shape(std::vector<graph::Dim>{{1, true}}));
+    constexpr std::int64_t kWide = 16;
+    const graph::Shape wide = graph::Shape::of({kWide});
+    const auto filled = [](Kind kind) { return graph::Initializer{kind, 0, 0, nullptr, {}, 0}; };
+    const graph::Initializer drawn{Kind::Normal, 0, 0.3, nullptr, {}, 0};
+    for (int block = 0; block < 5; ++block) {
+        const std::string name = "b" + std::to_string(block);
+        x = builder.add("MatMul",
+                        {x, builder.parameter(name + ".w", graph::Shape::of({block == 0 ? 4 : kWide, kWide}), drawn)});
+        x = builder.add("BatchNormalization",
+                        {x, builder.parameter(name + ".scale", wide, filled(Kind::Ones)),
+                         builder.parameter(name + ".bias", wide, filled(Kind::Zeros)),
+                         builder.state(name + ".mean", wide, filled(Kind::Zeros)),
+                         builder.state(name + ".variance", wide, filled(Kind::Ones))},
+                        {{"epsilon", 1e-5}, {"momentum", 0.9}, {"training_mode", std::int64_t{1}}});
+        x = builder.add("Relu", {x});
+        x = builder.add("Dropout", {x}, {{"ratio", 0.2}});
+    }
+    x = builder.add("MatMul", {x, builder.parameter("head", graph::Shape::of({kWide, 3}), drawn)});
+    const TensorId loss = builder.add("SoftmaxCrossEntropyLoss", {x, labels}, {{"ignore_index", std::int64_t{-100}}});
+    builder.output(loss);
+    builder.loss(loss);
+    auto graph = std::move(builder).build();
+    return graph ? std::make_shared<const graph::Graph>(*std::move(graph)) : nullptr;
+}
+
+} // namespace
+
+class TestMemory : public QObject {
+    Q_OBJECT
+
+private slots:
+    void initTestCase();
+    void lossesAreThoseWithoutALimit_data();
+    void lossesAreThoseWithoutALimit();
+    void heldOutSamplesAreScoredInThePool();
+    void swapsThroughAFile();
+    void dropoutAndRunningStatisticsReplay();
+    void refusals();
+
+private:
+    Outcome run(const Layout &layout, const std::string &policy, Counts &counts, double holdout = 0,
+                bool evaluate = false);
+
+    TextFile m_text{{"the ", "plan ", "weaves ", "a ", "stage ", "of ", "micro ", "batches\n"}};
+    plan::Subject m_subject;
+    std::map<std::string, std::vector<double>> m_free; ///< losses without a policy, by layout
+};
+
+void TestMemory::initTestCase()
+{
+    m_subject = tinySubject(tinyConfig(3, 2), cpus(4));
+    QVERIFY(m_subject.graph && m_subject.cluster);
+}
+
+Outcome TestMemory::run(const Layout &layout, const std::string &policy, Counts &counts, double holdout, bool evaluate)
+{
+    plan::Plan plan = planOf(m_subject, layout);
+    const auto memory = plan::memoryFromText(policy);
+    if (!memory) {
+        Outcome outcome;
+        outcome.problem = memory.error().text();
+        return outcome;
+    }
+    for (plan::Stage &stage : plan.stages)
+        stage.memory = *memory;
+    Training how;
+    how.steps = 4;
+    how.evaluate = evaluate;
+    return trainOn(m_text.path(), m_subject, plan, how, holdout,
+                   [&](const program::Program &program, Outcome &outcome) {
+                       for (const program::Task &task : program.tasks) {
+                           if (const auto *swap = task.as<program::Swap>())
+                               counts.swaps += swap->out ? 1 : 0;
+                           const auto *compute = task.as<program::Compute>();
+                           if (compute != nullptr && compute->pass == program::Pass::Recompute)
+                               counts.recomputes += compute->lastCall - compute->firstCall;
+                       }
+                       for (const program::Rank &rank : program.ranks)
+                           counts.arenaBytes = std::max(counts.arenaBytes, rank.arenaBytes);
+                       outcome.problem = lanesDiffer(program, m_subject, outcome);
+                   });
+}
+
+void TestMemory::lossesAreThoseWithoutALimit_data()
+{
+    QTest::addColumn<QString>("policy");
+    QTest::addColumn<QString>("where");
+    QTest::addColumn<Layout>("layout");
+    const StageLayout one;
+    const StageLayout two{{0.5, 0.5}};
+    const std::pair<const char *, Layout> layouts[] = {
+        {"one rank", {{one}, 8, 2, plan::ScheduleKind::GPipe}},
+        {"two replicas", {{two}, 8, 2, plan::ScheduleKind::GPipe}},
+        {"two stages", {{one, one}, 8, 4}},
+    };
+    const char *const policies[] = {
+        "delta,budget=60%",
+        "delta,budget=45%,director=chain",
+        "delta,budget=60%,director=swap",
+        "delta,budget=60%,director=swap,copies=synchronous",
+        "delta,budget=60%,director=swap,prefetch=0",
+        "delta,budget=60%,director=recompute",
+        "delta,budget=60%,trigger=after",
+        "dtr,budget=60%,director=recompute",
+        "dtr-eq,budget=60%",
+        "lru,budget=60%,director=swap,bandwidth_out=2e8,bandwidth_in=2e8",
+        "random,budget=70%,seed=3,director=swap",
+        "capuchin,budget=60%",
+        "ahead,budget=50%",
+    };
+    for (const auto &[where, layout] : layouts)
+        for (const char *policy : policies)
+            QTest::addRow("%s, %s", policy, where) << policy << where << layout;
+}
+
+void TestMemory::lossesAreThoseWithoutALimit()
+{
+    QFETCH(QString, policy);
+    QFETCH(QString, where);
+    QFETCH(Layout, layout);
+    std::vector<double> &expected = m_free[where.toStdString()];
+    Counts counts;
+    if (expected.empty()) {
+        const Outcome free = run(layout, "none", counts);
+        QVERIFY2(free.problem.empty(), free.problem.c_str());
+        QCOMPARE(counts.swaps + counts.recomputes, 0);
+        expected = free.losses;
+        counts = {};
+    }
+    const Outcome outcome = run(layout, policy.toStdString(), counts);
+    QVERIFY2(outcome.problem.empty(), outcome.problem.c_str());
+    QCOMPARE(outcome.losses, expected); // to the bit
+    QVERIFY(counts.swaps + counts.recomputes > 0);
+    if (policy.contains("director=swap"))
+        QCOMPARE(counts.recomputes, 0);
+    if (policy.contains("director=recompute"))
+        QCOMPARE(counts.swaps, 0);
+}
+
+void TestMemory::heldOutSamplesAreScoredInThePool()
+{
+    const Layout layout{{{}}, 8, 2, plan::ScheduleKind::GPipe};
+    Counts counts;
+    const Outcome free = run(layout, "none", counts, 0.2, true);
+    const Outcome limited = run(layout, "delta,budget=60%", counts, 0.2, true);
+    QVERIFY2(free.problem.empty(), free.problem.c_str());
+    QVERIFY2(limited.problem.empty(), limited.problem.c_str());
+    QCOMPARE(limited.evaluation.loss, free.evaluation.loss);
+    QCOMPARE(limited.losses, free.losses);
+}
+
+void TestMemory::swapsThroughAFile()
+{
+    const Layout layout{{{}}, 8, 2, plan::ScheduleKind::GPipe};
+    const QTemporaryDir folder;
+    Counts counts;
+    const Outcome free = run(layout, "none", counts);
+    const std::string tier = ",host_tier=" + folder.path().toStdString();
+    const Outcome limited = run(layout, "delta,budget=60%,director=swap" + tier, counts);
+    QVERIFY2(limited.problem.empty(), limited.problem.c_str());
+    QVERIFY(counts.swaps > 0);
+    QCOMPARE(limited.losses, free.losses);
+    QVERIFY(QDir(folder.path()).isEmpty());
+}
+
+/// Held-out samples are scored by the running statistics: had an operator that ran again tracked its batch twice, they
+/// would differ.
+void TestMemory::dropoutAndRunningStatisticsReplay()
+{
+    const QTemporaryDir folder;
+    const std::string path = folder.filePath("data.csv").toStdString();
+    std::string rows;
+    for (int i = 0; i < 60; ++i)
+        rows += std::to_string(i % 7) + "," + std::to_string(i % 5) + "," + std::to_string(i % 3) + ",1,"
+            + std::to_string(i % 3) + "\n";
+    QVERIFY(writeFileAtomically(path, rows).ok());
+    const auto graph = normalisedBlocks();
+    QVERIFY(graph);
+    const plan::Subject subject = plan::makeSubject(graph, cpus(1), nullptr, "zoo:blocks");
+    Training training;
+    training.steps = 6;
+    training.evaluate = true;
+    int recomputes = 0;
+    const auto outcomeOf = [&](const std::string &policy) {
+        plan::Plan plan = planOf(subject, {{{}}, 12, 3, plan::ScheduleKind::GPipe});
+        plan.stages.front().memory = *plan::memoryFromText(policy);
+        return trainOn(path, subject, plan, training, 0.2, [&](const program::Program &program, Outcome &) {
+            for (const program::Task &task : program.tasks)
+                if (const auto *compute = task.as<program::Compute>())
+                    recomputes +=
+                        compute->pass == program::Pass::Recompute ? compute->lastCall - compute->firstCall : 0;
+        });
+    };
+    const Outcome free = outcomeOf("none");
+    QVERIFY2(free.problem.empty(), free.problem.c_str());
+    QCOMPARE(recomputes, 0);
+    for (const char *policy : {"delta,budget=50%,director=recompute", "dtr,budget=60%,director=recompute",
+                               "ahead,budget=50%,director=recompute", "capuchin,budget=60%"}) {
+        const Outcome limited = outcomeOf(policy);
+        QVERIFY2(limited.problem.empty(), limited.problem.c_str());
+        QCOMPARE(limited.losses, free.losses);
+        QCOMPARE(limited.evaluation.loss, free.evaluation.loss);
+    }
+    QVERIFY(recomputes > 0);
+}
+
+void TestMemory::refusals()
+{
+    const auto fails = [this](const Layout &layout, const std::string &policy, const char *wanted) {
+        Counts counts;
+        const std::string problem = run(layout, policy, counts).problem;
+        return problem.find(wanted) == std::string::npos ? "got: " + problem : std::string();
+    };
+    const struct {
+        Layout layout;
+        const char *policy;
+        const char *wanted;
+    } cases[] = {
+        {{{{}}, 8, 1}, "delta,budget=4096", "cannot hold what one operator needs at once"},
+        {{{{}}, 8, 1}, "delta,budget=60%,recompute_cap=0,director=recompute", "run again for more than 0 times"},
+        {{{{}}, 8, 1}, "delta,budget=60%,host_bytes=64,director=swap", "nothing more may leave"},
+        {{{{}}, 8, 1}, "delta,budget=60%,director=swap,host_tier=/proc", "cannot be made in /proc"},
+        {{{{{1.0}, plan::Recompute::Full}}, 8, 1}, "delta", "recomputes all of its forward pass"},
+        {{{{}}, 8, 1, plan::ScheduleKind::ZeroBubbleH1}, "delta", "passes of their own for gradients of weights"},
+        {{{{}, {}, {}, {}}, 8, 4, plan::ScheduleKind::Interleaved1F1B, {0, 1, 0, 1}}, "delta", "shares its devices"},
+        {{{{}}, 8, 1}, "delta,budget=0%", "more than 0% and at most 100%"},
+        {{{{}}, 8, 1}, "delta,budget=lots", "give bytes, or a part"},
+        {{{{}}, 8, 1}, "delta,budgets=1", "it has budget, director"},
+        {{{{}}, 8, 1}, "delta,seed=1,seed=2", "given twice"},
+        {{{{}}, 8, 1}, "dalta", "is not known; there is none, delta"},
+    };
+    for (const auto &[layout, policy, wanted] : cases) {
+        const std::string wrong = fails(layout, policy, wanted);
+        QVERIFY2(wrong.empty(), wrong.c_str());
+    }
+}
+
+QTEST_GUILESS_MAIN(TestMemory)
+#include "tst_memory.moc"
