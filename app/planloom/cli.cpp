@@ -146,8 +146,10 @@ void addTrainingSettings(CLI::App *verb, PlanOptions &options)
         ->check(CLI::Range(0, 3))
         ->capture_default_str();
     verb->add_option("--exchange", options.exchange,
-                     "How replicas combine what they learn: all-reduce, or dasgd with local_steps=N, delay=N or auto, "
-                     "local_weight=X, merge=corrected or convex, warmup_steps=N")
+                     "How replicas combine what they learn: all-reduce; dasgd with local_steps=N, delay=N or auto, "
+                     "local_weight=X, merge=corrected or convex, warmup_steps=N; embrace with scheduling=fifo, "
+                     "horizontal or 2d, tables=PARAMETER[:STRATEGY[:split]][+...], where STRATEGY is all-to-all, "
+                     "all-gather or all-reduce (tables left out: the fastest of each by simulated times)")
         ->type_name("KIND[,KEY=VALUE...]");
 }
 

@@ -91,7 +91,7 @@ void printPlan(const plan::Plan &plan, const plan::Subject &subject, Output &out
                             plan.estimate.contains("stopped_early") ? "; the search was stopped early" : ""));
     output.line(fmt::format("batch         {} in {} micro-batch{}, schedule {}", plan.globalBatch, plan.microBatches,
                             plan.microBatches == 1 ? "" : "es", plan::name(plan.schedule.kind)));
-    if (plan.exchange.averages())
+    if (plan.exchange.policy != plan::ExchangePolicy::AllReduce || plan.exchange.averages())
         output.line("exchange      " + plan::textOf(plan.exchange));
     for (const std::string &note : cluster::sharedCoreNotes(*subject.cluster, plan::devicesOf(plan)))
         output.line("cores         " + note);

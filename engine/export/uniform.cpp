@@ -219,6 +219,10 @@ Result<Uniform> uniformOf(const plan::Document &document, const std::string &tar
         return unsupported(
             fmt::format("replicas average their parameters ({}), which {} does not; exchange by all-reduce",
                         plan::textOf(plan.exchange), target));
+    if (plan.exchange.hasTables())
+        return unsupported(
+            fmt::format("replicas exchange tables by rows ({}), which {} does not; exchange by all-reduce",
+                        plan::textOf(plan.exchange), target));
     if (Status equal = checkEqualStages(plan, target); !equal)
         return equal.error();
     const auto groups = plan::stageGroups(plan);

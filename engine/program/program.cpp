@@ -156,6 +156,8 @@ TeamId Task::team() const
 {
     if (const auto *boxing = as<Boxing>())
         return boxing->team;
+    if (const auto *rows = as<RowExchange>())
+        return rows->team;
     const auto *exchange = as<Exchange>();
     return exchange != nullptr ? exchange->team : TeamId();
 }
@@ -164,6 +166,8 @@ std::int64_t Task::bytes() const
 {
     if (const auto *boxing = as<Boxing>())
         return boxing->bytes;
+    if (const auto *rows = as<RowExchange>())
+        return rows->bytes;
     const auto *exchange = as<Exchange>();
     return exchange != nullptr ? exchange->bytes : 0;
 }
@@ -171,15 +175,17 @@ std::int64_t Task::bytes() const
 trace::Kind Task::kind() const
 {
     using trace::Kind;
-    return std::visit(Cases{[](const Compute &compute) { return kindOf(compute.pass); },
-                            [](const Transfer &transfer) { return transfer.sends ? Kind::Send : Kind::Receive; },
-                            [](const Copy &) { return Kind::Receive; },
-                            [](const Boxing &boxing) { return kindOf(boxing.collective); },
-                            [](const Exchange &exchange) { return kindOf(exchange.collective); },
-                            [](const Snapshot &) { return Kind::Snapshot; }, [](const Merge &) { return Kind::Merge; },
-                            [](const Update &) { return Kind::Optimizer; },
-                            [](const Agreement &) { return Kind::Agreement; }},
-                      payload);
+    return std::visit(
+        Cases{[](const Compute &compute) { return kindOf(compute.pass); },
+              [](const Transfer &transfer) { return transfer.sends ? Kind::Send : Kind::Receive; },
+              [](const Copy &) { return Kind::Receive; },
+              [](const Boxing &boxing) { return kindOf(boxing.collective); },
+              [](const Exchange &exchange) { return kindOf(exchange.collective); },
+              [](const Snapshot &) { return Kind::Snapshot; }, [](const Merge &) { return Kind::Merge; },
+              [](const Update &) { return Kind::Optimizer; },
+              [](const RowWork &work) { return work.kind == RowWork::Kind::Update ? Kind::Optimizer : Kind::Rows; },
+              [](const RowExchange &) { return Kind::AllToAll; }, [](const Agreement &) { return Kind::Agreement; }},
+        payload);
 }
 
 namespace {
@@ -226,6 +232,23 @@ std::string idOf(const Task &task)
                          id << "O";
                          if (update.phase > 0)
                              id << "." << static_cast<int>(update.phase);
+                     },
+                     [&](const RowWork &work) {
+                         using Kind = RowWork::Kind;
+                         id << (work.kind == Kind::LookUp        ? "L"
+                                    : work.kind == Kind::Collect ? "G"
+                                                                 : "O")
+                            << ".t" << work.table.value
+                            << (work.part == RowPart::Prior         ? "p"
+                                    : work.part == RowPart::Delayed ? "d"
+                                                                    : "");
+                     },
+                     [&](const RowExchange &rows) {
+                         id << (!rows.gradients                   ? "AF"
+                                    : rows.part == RowPart::All   ? "AB"
+                                    : rows.part == RowPart::Prior ? "AP"
+                                                                  : "AD")
+                            << ".t" << rows.table.value;
                      },
                      [](const Agreement &) {}},
                task.payload);

@@ -34,7 +34,8 @@ enum class Kind : std::uint8_t {
     WeightGradient,
     Agreement,
     Snapshot, ///< parameters are copied, to be averaged with other replicas'
-    Merge     ///< an average is merged into the parameters
+    Merge,    ///< an average is merged into the parameters
+    Rows      ///< rows of a table are packed, to be exchanged
 };
 
 /// A row of the table of kinds. Views draw a kind by its hue and texture, and outline communication.
