@@ -146,10 +146,12 @@ void addTrainingSettings(CLI::App *verb, PlanOptions &options)
         ->check(CLI::Range(0, 3))
         ->capture_default_str();
     verb->add_option("--exchange", options.exchange,
-                     "How replicas combine what they learn: all-reduce, or dasgd with local_steps=N, delay=N or auto, "
-                     "local_weight=X, merge=corrected or convex, warmup_steps=N")
+                     "How replicas combine what they learn: all-reduce; dasgd with local_steps=N, delay=N or auto, "
+                     "local_weight=X, merge=corrected or convex, warmup_steps=N; embrace with scheduling=fifo, "
+                     "horizontal or 2d, tables=PARAMETER[:STRATEGY[:split]][+...], where STRATEGY is all-to-all, "
+                     "all-gather or all-reduce (tables left out: the fastest of each by simulated times)")
         ->check([](const std::string &text) {
-            return text.empty() ? std::string("it is empty; give all-reduce or dasgd, or leave the option out")
+            return text.empty() ? std::string("it is empty; give all-reduce, dasgd or embrace, or leave the option out")
                                 : std::string();
         })
         ->type_name("KIND[,KEY=VALUE...]");

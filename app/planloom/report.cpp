@@ -92,7 +92,7 @@ void printPlan(const plan::Plan &plan, const plan::Subject &subject, Output &out
                             plan.estimate.contains("stopped_early") ? "; the search was stopped early" : ""));
     output.line(fmt::format("batch         {} in {} micro-batch{}, schedule {}", plan.globalBatch, plan.microBatches,
                             plan.microBatches == 1 ? "" : "es", plan::name(plan.schedule.kind)));
-    if (plan.exchange.averages())
+    if (plan.exchange.policy != plan::ExchangePolicy::AllReduce || plan.exchange.averages())
         output.line("exchange      " + plan::textOf(plan.exchange));
     for (std::size_t s = 0; s < plan.stages.size(); ++s)
         if (plan.stages[s].memory.limits())

@@ -32,6 +32,7 @@ using BodyId = Id<struct BodyTag>;     ///< the operators of one rank for one st
 using GroupId = Id<struct GroupTag>;   ///< tasks of a Program that start together on several ranks
 using TeamId = Id<struct TeamTag>;     ///< ranks of a Program that communicate together
 using BucketId = Id<struct BucketTag>; ///< parameters of a Program whose gradients are exchanged together
+using TableId = Id<struct TableTag>;   ///< a parameter of a Program that is exchanged by rows
 
 } // namespace planloom
 

@@ -26,13 +26,14 @@ bool sameInputs(const Compilation &all, std::size_t a, std::size_t b)
 Status makeStages(Compilation &all, const Options &options)
 {
     const bool mustRun = options.bodies;
+    const bool byRows = all.plan.exchange.hasTables(); // which cuts stages by more than their own settings
     all.stages.reserve(all.plan.stages.size());
     for (std::size_t s = 0; s < all.plan.stages.size(); ++s) {
         const StageId stage(static_cast<std::int64_t>(s));
         // Stages of repeated blocks are alike. Where nothing has to run, one of them says it all but names.
         std::optional<Renaming> names;
         std::size_t like = s;
-        while (!mustRun && !names && like > 1 && --like > 0)
+        while (!mustRun && !byRows && !names && like > 1 && --like > 0)
             if (all.stages[like].training() && sameInputs(all, like, s))
                 names = renaming(all.plan, all.subject, StageId(static_cast<std::int64_t>(like)), stage);
         if (names) {
@@ -40,8 +41,9 @@ Status makeStages(Compilation &all, const Options &options)
             continue;
         }
         const StageModel *before = s > 0 ? &all.stages.back() : nullptr;
-        auto model = options.stages != nullptr ? options.stages->make(all.plan, all.subject, stage, before, mustRun)
-                                               : StageModel::make(all.plan, all.subject, stage, before, mustRun);
+        auto model = options.stages != nullptr && !byRows
+            ? options.stages->make(all.plan, all.subject, stage, before, mustRun)
+            : StageModel::make(all.plan, all.subject, stage, before, mustRun);
         if (!model)
             return model.error();
         all.stages.push_back(*std::move(model));
@@ -146,7 +148,8 @@ private:
 Status makeRanks(Compilation &all, bool fold)
 {
     PlanRanks planned(all);
-    fold = fold && !planned.shareCores(); // which rank computes beside which is not folded
+    // Which rank computes beside which is not folded; neither are the columns of tables.
+    fold = fold && !planned.shareCores() && !all.plan.exchange.hasTables();
     std::vector<const StageHoldings *> holdings;
     for (StageModel &stage : all.stages)
         holdings.push_back(&stage.holdings());
@@ -290,6 +293,8 @@ Status prepare(Compilation &all, const Options &options, bool roomy)
     all.program.microBatches = all.plan.microBatches;
     all.program.globalBatch = all.plan.globalBatch;
     all.program.lanePolicy = all.plan.schedule.lanePolicy;
+    if (all.plan.exchange.hasTables() && all.plan.exchange.sparse.scheduling != plan::ExchangeScheduling::Fifo)
+        all.program.lanePolicy = "priority";
     if (const Status made = makeStages(all, options); !made)
         return made;
     if (const Status made = makeRanks(all, options.fold); !made)

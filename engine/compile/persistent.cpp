@@ -70,7 +70,8 @@ private:
         }
         const std::int32_t set = m_sets.of(joined);
         const bool alone = m_sets.set(set).team(0).size() < 2;
-        const int zero = alone ? 0 : std::min(m_stages[uses.front().stage]->zero, uses.size() > 1 ? 1 : 3);
+        const bool cut = alone || uses.front().parameter->table != nullptr;
+        const int zero = cut ? 0 : std::min(m_stages[uses.front().stage]->zero, uses.size() > 1 ? 1 : 3);
         // What one gather brings is what one layer needs.
         m_shared.push_back({uses.front().parameter, set, zero, zero >= 2 ? uses.front().parameter->layer + 1 : 0});
         return {};
@@ -149,6 +150,32 @@ void finish(Bucket &bucket, const Team &team, int states)
     bucket.states.assign(static_cast<std::size_t>(states), std::vector<std::int64_t>(team.ranks.size(), -1));
 }
 
+/// A table that the bucket at the end of @p program is of.
+void addTable(const RowTable &table, Program &program)
+{
+    program::Table made;
+    made.bucket = BucketId(std::ssize(program.buckets) - 1);
+    made.team = program.buckets.back().team;
+    made.parameter = table.parameter;
+    made.ids = table.ids;
+    made.places = table.places;
+    made.rows = table.rows;
+    made.columns = table.columns;
+    made.idsPerSample = table.idsPerSample;
+    made.window = table.window;
+    made.strategy = table.strategy;
+    made.delays = table.delays;
+    const auto members = static_cast<int>(program.team(made.team).size());
+    for (int position = 0; position < members; ++position) {
+        const sharding::Interval columns = columnsOf(table, members, position)[1].front();
+        made.members.emplace_back();
+        made.members.back().begin = columns.begin;
+        made.members.back().end = columns.end;
+    }
+    program.buckets.back().table = TableId(std::ssize(program.tables));
+    program.tables.push_back(std::move(made));
+}
+
 /// One bucket for each of the parallel teams.
 void addBuckets(const std::vector<const SharedParameter *> &parameters, const std::vector<TeamId> &parallel,
                 plan::ExchangePolicy policy, Program &program)
@@ -161,6 +188,8 @@ void addBuckets(const std::vector<const SharedParameter *> &parameters, const st
             bucket.elements += roundUp(shared->parameter->elements, kFlatAlignment);
         }
         program.buckets.push_back(std::move(bucket));
+        if (parameters.front()->parameter->table)
+            addTable(*parameters.front()->parameter->table, program);
     }
 }
 
@@ -201,6 +230,38 @@ std::vector<std::vector<const SharedParameter *>> chunksOf(const std::vector<con
             made.back().push_back(parameters[p]);
     }
     return made;
+}
+
+/// Lays out the parameter at member @p at of @p table. Returns where operators read it.
+template <class Place>
+std::int64_t layTable(program::Table &table, std::size_t at, const Place &place)
+{
+    program::Table::Member &member = table.members[at];
+    member.held = place(table.rows * (member.end - member.begin));
+    return table.strategy == plan::TableStrategy::AllToAll ? place(table.window * table.columns) : member.held;
+}
+
+/// Lays out the states of what member @p at holds, rows on their way, and those that an update is made of.
+template <class Place>
+void layRows(program::Table &table, std::size_t at, std::size_t states, const Place &place)
+{
+    program::Table::Member &member = table.members[at];
+    const std::int64_t width = member.end - member.begin;
+    std::int64_t widths = 0;
+    for (const program::Table::Member &each : table.members)
+        widths += each.end - each.begin;
+    for (std::size_t s = 0; s < states; ++s)
+        member.states.push_back(place(table.rows * width));
+    member.own = place(table.window * widths);
+    member.others = place(table.window * std::ssize(table.members) * width);
+    if (table.delays) {
+        member.delayedOwn = place(table.window * widths);
+        member.delayedOthers = place(table.window * std::ssize(table.members) * width);
+    }
+    member.sums = place(table.updatedRows() * width);
+    member.updated = place(table.updatedRows() * width);
+    for (std::size_t s = 0; s < states; ++s)
+        member.updatedStates.push_back(place(table.updatedRows() * width));
 }
 
 /// What two ranges have in common.
@@ -280,12 +341,16 @@ PersistentLayout layoutPersistent(const std::vector<const StageHoldings *> &stag
             lay(bucket, program.team(bucket.team).position(rank));
         }
     };
+    const auto floats = [&place](std::int64_t count) { return place(count * graph::sizeOf(graph::DType::F32)); };
     // What operators read lies whole up to ZeRO 2; a master beside a bfloat16 copy is only the optimizer's and is cut
     // with its states.
     each([&](Bucket &bucket, std::size_t at) {
         const bool copied = bucket.type == graph::DType::BF16;
-        bucket.parameters[at] =
-            place(shardOf(program, bucket, at, copied ? 1 : 3).count * graph::sizeOf(graph::DType::F32));
+        if (bucket.table.valid())
+            bucket.parameters[at] = layTable(program.tables[bucket.table.index()], at, floats);
+        else
+            bucket.parameters[at] =
+                place(shardOf(program, bucket, at, copied ? 1 : 3).count * graph::sizeOf(graph::DType::F32));
         if (copied)
             bucket.copies[at] = place(shardOf(program, bucket, at, 3).count * graph::sizeOf(graph::DType::BF16));
     });
@@ -297,8 +362,14 @@ PersistentLayout layoutPersistent(const std::vector<const StageHoldings *> &stag
     const auto states = static_cast<std::size_t>(plan.optimizer.rule.footprint().states);
     for (std::size_t s = 0; s < states; ++s)
         each([&](Bucket &bucket, std::size_t at) {
+            if (bucket.table.valid())
+                return;
             bucket.states[s][at] = place(shardOf(program, bucket, at, 1).count * graph::sizeOf(graph::DType::F32));
         });
+    each([&](Bucket &bucket, std::size_t at) {
+        if (bucket.table.valid())
+            layRows(program.tables[bucket.table.index()], at, states, floats);
+    });
     each([&](Bucket &bucket, std::size_t at) {
         if (!bucket.isAveraged() || program.team(bucket.team).size() < 2)
             return;
@@ -316,9 +387,24 @@ PersistentLayout layoutPersistent(const std::vector<const StageHoldings *> &stag
 
 namespace {
 
+/// A table's columns at member @p position. What updates them is no task of the parameters' update.
+Held heldColumns(const program::Table &table, std::size_t position)
+{
+    const program::Table::Member &member = table.members[position];
+    Held held;
+    held.name = table.parameter;
+    held.count = held.updateCount = table.rows * (member.end - member.begin);
+    held.offset = member.held;
+    held.states = member.states;
+    held.saves = table.strategy == plan::TableStrategy::AllToAll || position == 0;
+    return held;
+}
+
 /// Entry @p entry of @p bucket as member @p position holds it.
 Held heldEntry(const Program &program, const Bucket &bucket, const Bucket::Entry &entry, std::size_t position)
 {
+    if (bucket.table.valid())
+        return heldColumns(program.table(bucket.table), position);
     const bool copied = bucket.type == graph::DType::BF16;
     const Shard whole{entry.at, entry.elements};
     const Shard stored = shardOf(program, bucket, position, copied ? 1 : 3);
@@ -372,7 +458,10 @@ std::vector<Held> heldBy(const StageHoldings &stage, RankId rank, const std::vec
             const HeldParameter &parameter = *byName.at(entry.parameter);
             Held held = heldEntry(program, bucket, entry, position);
             held.sizes = parameter.sizes;
-            held.region = sharding::regionOf(parameter.sizes, parameter.sbp, stage.mesh, device);
+            held.region = parameter.table
+                ? columnsOf(*parameter.table, static_cast<int>(program.team(bucket.team).size()),
+                            static_cast<int>(position))
+                : sharding::regionOf(parameter.sizes, parameter.sbp, stage.mesh, device);
             if (held.average >= 0) {
                 held.replicas = stage.mesh.sizes.front();
                 held.replica = device / (stage.mesh.devices() / held.replicas);

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "engine/compile/table_rows.h"
 #include "engine/compile/vocabulary.h"
 #include "engine/sharding/shard.h"
 
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -23,6 +25,7 @@ struct HeldParameter {
     std::int32_t ready =
         -1; ///< operator behind which a micro-batch's gradient is there; kMadeTogether: one that communicates makes it
     static constexpr std::int32_t kMadeTogether = 1 << 30;
+    std::shared_ptr<const RowTable> table = {}; ///< of one that is exchanged by rows; `elements` are the window's then
 };
 
 /// A constant or an untrained state; every device has all of it.
@@ -66,6 +69,7 @@ Result<std::vector<SharedParameter>> shareParameters(const std::vector<const Sta
 /// as that is what is gathered at a time; without ZeRO into buckets of about Plan::bucketBytes (0: one) in the order in
 /// which gradients become ready, so that exchange begins before the last backward pass ends. Parallel buckets, one per
 /// team of a set, follow each other and have the same entries. The parameters of a bucket are used by the same stages.
+/// A table that is exchanged by rows has a bucket of its own.
 void makeBuckets(const std::vector<SharedParameter> &parameters, const FoldedTeams &teams, const plan::Plan &plan,
                  Program &program);
 

@@ -226,8 +226,23 @@ Status StageModel::shardStage(const plan::Plan &plan, const StageModel *before, 
     auto lowered = lower(std::move(local), plan);
     if (!lowered)
         return lowered.error();
+    std::vector<RowTable> tables;
+    if (plan.exchange.hasTables()) {
+        auto rows = useRows(*std::move(lowered), plan, *m_stage);
+        if (!rows)
+            return rows.error();
+        lowered = std::move(rows->training);
+        tables = std::move(rows->tables);
+    }
     m_training = std::make_shared<const graph::TrainingGraph>(*std::move(lowered));
     describeParameters(logical, shares);
+    for (RowTable &table : tables)
+        for (HeldParameter &held : m_holdings.parameters)
+            if (held.name == table.parameter) {
+                held.elements = table.window * table.columns;
+                held.table = std::make_shared<const RowTable>(std::move(table));
+                break;
+            }
     for (const graph::Tensor &tensor : m_training->graph.tensors())
         holdOther(tensor, m_holdings);
     return {};

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/compile/area_lives.h"
+#include "engine/compile/row_tasks.h"
 #include "engine/compile/task_draft.h"
 #include "engine/compile/task_times.h"
 
@@ -524,6 +525,47 @@ private:
                    program::Exchange{bucket.policy, collective, index, bucket.team, sent, averages});
     }
 
+    /// The later gradients are ready the sooner the next step needs what they update.
+    TaskId first(TaskId task, std::int32_t priority)
+    {
+        if (m_program.lanePolicy == "priority")
+            m_program.tasks[task.index()].priority = priority;
+        return task;
+    }
+
+    /// The tasks of a table that is exchanged by rows.
+    void addRows(std::size_t at, TableId id)
+    {
+        using program::RowExchange;
+        using program::RowPart;
+        using program::RowWork;
+        const program::Table &table = m_program.table(id);
+        const RowTimes times(m_all, m_times, table, m_all.sites[at]);
+        const auto work = [&](RowWork::Kind kind, RowPart part) {
+            const RowWork what{kind, part, id};
+            return add(at, Lane::Compute, -1, times.work(what), what);
+        };
+        const auto exchange = [&](bool gradients, RowPart part, std::int32_t priority) {
+            return first(add(at, Lane::Collective, -1, times.exchange(gradients, part),
+                             RowExchange{gradients, part, id, table.team, times.sentBytes(gradients, part)}),
+                         priority);
+        };
+        RowTasks made;
+        if (table.strategy == plan::TableStrategy::AllToAll) {
+            made.lookUp = work(RowWork::Kind::LookUp, RowPart::All);
+            made.forward = exchange(false, RowPart::All, ExchangePriority::kLookUp);
+        }
+        const RowPart part = table.delays ? RowPart::Prior : RowPart::All;
+        made.collect = work(RowWork::Kind::Collect, RowPart::All);
+        made.backward = exchange(true, part, ExchangePriority::kRows);
+        made.update = work(RowWork::Kind::Update, part);
+        if (table.delays) {
+            made.delayed = exchange(true, RowPart::Delayed, ExchangePriority::kDelayed);
+            made.updateDelayed = work(RowWork::Kind::Update, RowPart::Delayed);
+        }
+        m_draft.sites[at].rows.push_back(made);
+    }
+
     void addUpdate(std::size_t at)
     {
         using cost::Collective;
@@ -533,13 +575,18 @@ private:
         const std::vector<BucketId> &mine = m_all.bucketsAt[at];
         for (const BucketId index : mine) {
             const Bucket &bucket = m_program.bucket(index);
+            if (bucket.table.valid()) {
+                addRows(at, bucket.table);
+                continue;
+            }
             const auto members = static_cast<std::int64_t>(m_program.team(bucket.team).size());
             bytes += bucket.zero > 0 ? bucket.bytes() / members : bucket.bytes();
             if (members > 1 && bucket.isAveraged())
                 addAveraging(at, index);
             else if (members > 1 && bucket.zero < 2)
-                tasks.exchange.push_back(
-                    addExchange(at, bucket.zero == 0 ? Collective::AllReduce : Collective::ReduceScatter, index));
+                tasks.exchange.push_back(first(
+                    addExchange(at, bucket.zero == 0 ? Collective::AllReduce : Collective::ReduceScatter, index),
+                    ExchangePriority::kDense + static_cast<std::int32_t>(m_program.buckets.size()) - index.value));
         }
         if (bytes == 0)
             return;

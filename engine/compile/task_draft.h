@@ -33,6 +33,13 @@ struct Averaging {
     TaskId snapshot, average, merge;
 };
 
+/// The tasks of a table that is exchanged by rows (program::Table); those that it has not are none.
+struct RowTasks {
+    TaskId lookUp, forward;           ///< rows to those that look them up
+    TaskId collect, backward, update; ///< gradients of all rows, or of prior ones, to those that hold them
+    TaskId delayed, updateDelayed;    ///< of the others, of the step before
+};
+
 /// The tasks of one body, by kind.
 struct SiteTasks {
     std::vector<PassTasks> forward, recompute, backward,
@@ -41,6 +48,7 @@ struct SiteTasks {
     std::vector<TaskId> lastParts;    ///< of the last pass that makes gradients of parameters, runs and boxing
     std::vector<TaskId> exchange;     ///< of gradients, before the optimizer
     std::vector<Averaging> averaging; ///< of parameters, per bucket
+    std::vector<RowTasks> rows;       ///< per table
     std::vector<TaskId> restore;      ///< of parameters, behind it
     std::vector<TaskId> updates;      ///< per phase; empty: the body updates nothing
 };

@@ -47,6 +47,24 @@ public:
                 addGroup(bucket);
     }
 
+    void groupRows()
+    {
+        std::vector<std::vector<TaskId>> perTable[3];
+        for (auto &groups : perTable)
+            groups.resize(m_program.tables.size());
+        for (const SiteTasks &tasks : m_draft.sites)
+            for (const RowTasks &rows : tasks.rows) {
+                const std::size_t table = m_program.task(rows.collect).as<program::RowWork>()->table.index();
+                const TaskId exchanges[] = {rows.forward, rows.backward, rows.delayed};
+                for (std::size_t i = 0; i < std::size(exchanges); ++i)
+                    if (exchanges[i].valid())
+                        perTable[i][table].push_back(exchanges[i]);
+            }
+        for (const auto &groups : perTable)
+            for (const auto &members : groups)
+                addGroup(members);
+    }
+
     void groupBoxing()
     {
         std::sort(m_draft.boxing.begin(), m_draft.boxing.end());
@@ -108,6 +126,7 @@ void groupTasks(Compilation &all, TaskDraft &draft)
     Grouping grouping(all, draft);
     grouping.groupMessages();
     grouping.groupExchanges();
+    grouping.groupRows();
     grouping.groupBoxing();
     grouping.groupAgreements();
 }

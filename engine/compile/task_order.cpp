@@ -38,6 +38,7 @@ public:
     void connectOrder(RankId id)
     {
         Rank &rank = m_program.ranks[id.index()];
+        lookUpRows(rank);
         for (const PassStep &step : m_all.orders[id.index()])
             appendPass(rank, step);
         const TaskId lastPass = rank.computeOrder().empty() ? TaskId() : rank.computeOrder().back();
@@ -49,6 +50,7 @@ public:
                 exchanges.push_back(exchange);
             }
         }
+        collectRows(rank, lastPass);
         const TaskId norm = m_draft.agreeOnNorm.empty() ? TaskId() : m_draft.agreeOnNorm[id.index()];
         m_draft.depend(norm, lastPass);
         for (const TaskId exchange : exchanges)
@@ -64,11 +66,54 @@ public:
             for (const TaskId restore : t.restore)
                 m_draft.depend(restore, t.updates.back());
         }
+        updateRows(rank);
         if (m_all.plan.exchange.averages())
             connectAverages(rank);
         if (!m_draft.agreeOnUpdate.empty())
             connectPhases(rank, m_draft.agreeOnUpdate[id.index()], norm.valid() ? norm : lastPass);
         m_draft.depend(m_draft.agreeOnStep[id.index()], lastForward(rank));
+    }
+
+    /// All look-ups stand in front of the passes, since they need ids and tables only.
+    void lookUpRows(Rank &rank)
+    {
+        for (const BodyId b : rank.bodies) {
+            const SiteTasks &t = m_draft.sites[b.index()];
+            for (const RowTasks &rows : t.rows) {
+                if (rows.lookUp.valid())
+                    rank.computeOrder().push_back(rows.lookUp);
+                m_draft.depend(rows.forward, rows.lookUp);
+                for (const PassTasks &forward : t.forward)
+                    m_draft.depend(forward.first, rows.forward);
+                m_draft.depend(rows.delayed, rows.forward); // which a step waits for; these it does not
+            }
+        }
+    }
+
+    /// Rows of the step before that were exchanged meanwhile are updated first: only the next look-up needs them, but
+    /// this step's take their place.
+    void collectRows(Rank &rank, TaskId lastPass)
+    {
+        for (const BodyId b : rank.bodies)
+            for (const RowTasks &rows : m_draft.sites[b.index()].rows) {
+                if (rows.updateDelayed.valid())
+                    rank.computeOrder().push_back(rows.updateDelayed);
+                rank.computeOrder().push_back(rows.collect);
+                m_draft.depend(rows.updateDelayed, rows.delayed);
+                m_draft.depend(rows.collect, rows.updateDelayed);
+                m_draft.depend(rows.collect, lastPass);
+                m_draft.depend(rows.backward, rows.collect);
+            }
+    }
+
+    /// Behind the dense parameters, whose update takes longer: it overlaps with rows on their way.
+    void updateRows(Rank &rank)
+    {
+        for (const BodyId b : rank.bodies)
+            for (const RowTasks &rows : m_draft.sites[b.index()].rows) {
+                rank.computeOrder().push_back(rows.update);
+                m_draft.depend(rows.update, rows.backward);
+            }
     }
 
     /// Behind the rank's updates: what was averaged is merged before the next snapshot. Without a delay the merge is

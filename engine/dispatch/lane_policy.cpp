@@ -7,7 +7,7 @@
 
 namespace planloom::dispatch {
 
-std::vector<const LanePolicy *> allLanePolicies() { return {&firstInFirstOut(), &urgentSends()}; }
+std::vector<const LanePolicy *> allLanePolicies() { return {&firstInFirstOut(), &urgentSends(), &byPriority()}; }
 
 Result<const LanePolicy *> findLanePolicy(std::string_view name)
 {

@@ -170,6 +170,9 @@ Result<std::string> pytorchScheduleCsv(const program::Program &program)
     if (program.spansSteps())
         return unsupported(
             "replicas average their parameters, which PyTorch's schedules do not; exchange by all-reduce");
+    if (!program.tables.empty())
+        return unsupported(
+            "replicas exchange tables by rows, which PyTorch's schedules do not; exchange by all-reduce");
     auto lines = linesOf(program);
     if (!lines)
         return lines.error();

@@ -225,6 +225,10 @@ Result<Uniform> uniformOf(const plan::Document &document, const std::string &tar
             return unsupported(fmt::format("{} has memory policy {}, which {} does not have; plan without it",
                                            plan::stageLabel(plan, s), plan::name(plan.stages[s].memory.filter),
                                            target));
+    if (plan.exchange.hasTables())
+        return unsupported(
+            fmt::format("replicas exchange tables by rows ({}), which {} does not; exchange by all-reduce",
+                        plan::textOf(plan.exchange), target));
     if (Status equal = checkEqualStages(plan, target); !equal)
         return equal.error();
     const auto groups = plan::stageGroups(plan);

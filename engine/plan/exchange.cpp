@@ -97,10 +97,28 @@ Result<Merge> findMerge(std::string_view name)
 
 std::size_t Exchange::groupOf(std::string_view parameter, std::size_t rank) const
 {
+    if (const SparseTable *table = tableOf(parameter))
+        return groups.size() + 1 + static_cast<std::size_t>(table - sparse.tables.data());
     for (std::size_t i = 0; i < groups.size(); ++i)
         if (matchesParameter(groups[i].match, parameter, rank))
             return i + 1;
     return 0;
+}
+
+const SparseTable *Exchange::tableOf(std::string_view parameter) const
+{
+    if (policy != ExchangePolicy::Sparse)
+        return nullptr;
+    const std::size_t place = sparse.placeOf(parameter);
+    return place > 0 && sparse.tables[place - 1].strategy != TableStrategy::AllReduce ? &sparse.tables[place - 1]
+                                                                                      : nullptr;
+}
+
+bool Exchange::hasTables() const
+{
+    return policy == ExchangePolicy::Sparse
+        && std::any_of(sparse.tables.begin(), sparse.tables.end(),
+                       [](const SparseTable &table) { return table.strategy != TableStrategy::AllReduce; });
 }
 
 bool Exchange::averages() const
@@ -116,6 +134,8 @@ std::string textOf(const Exchange &exchange)
     if (const DelayedAveraging &a = exchange.averaging; exchange.averages())
         text += fmt::format(",local_steps={},delay={},local_weight={},merge={},warmup_steps={}", a.localSteps, a.delay,
                             a.localWeight, name(a.merge), a.warmupSteps);
+    if (exchange.policy == ExchangePolicy::Sparse)
+        text += "," + textOf(exchange.sparse);
     return text;
 }
 
@@ -133,14 +153,18 @@ Result<Exchange> exchangeFromText(std::string_view text)
         comma = text.find(',');
         const std::string_view setting = text.substr(0, comma);
         const std::size_t equals = setting.find('=');
-        if (*policy != ExchangePolicy::DelayedAveraging)
+        if (*policy == ExchangePolicy::AllReduce)
             return badInput(fmt::format("exchange {} has no setting \"{}\"; leave it out", name(*policy), setting));
         if (equals == std::string_view::npos)
             return badInput(fmt::format("exchange setting \"{}\" has no value; write KEY=VALUE", setting));
         if (!given.insert(setting.substr(0, equals)).second)
             return badInput(
                 fmt::format("exchange setting {} is given twice; leave one out", setting.substr(0, equals)));
-        if (Status status = set(exchange.averaging, setting.substr(0, equals), setting.substr(equals + 1)); !status)
+        const std::string_view key = setting.substr(0, equals);
+        const std::string_view value = setting.substr(equals + 1);
+        if (Status status = *policy == ExchangePolicy::Sparse ? set(exchange.sparse, key, value)
+                                                              : set(exchange.averaging, key, value);
+            !status)
             return status.error();
     }
     if (Status status = check(exchange.averaging); !status)

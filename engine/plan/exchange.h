@@ -2,6 +2,7 @@
 #pragma once
 
 #include "engine/base/result.h"
+#include "engine/plan/sparse_exchange.h"
 
 #include <cstdint>
 #include <string>
@@ -11,7 +12,7 @@
 namespace planloom::plan {
 
 /// How replicas combine what they learn of a parameter; a row of kExchangePolicies.
-enum class ExchangePolicy : std::uint8_t { AllReduce, DelayedAveraging };
+enum class ExchangePolicy : std::uint8_t { AllReduce, Sparse, DelayedAveraging };
 
 struct ExchangePolicyRow {
     ExchangePolicy policy;
@@ -20,6 +21,7 @@ struct ExchangePolicyRow {
 };
 inline constexpr ExchangePolicyRow kExchangePolicies[] = {
     {ExchangePolicy::AllReduce, "all-reduce", "summed over replicas in buckets, each when its last gradient is ready"},
+    {ExchangePolicy::Sparse, "embrace", "tables by the rows that a batch looks up; other parameters by all-reduce"},
     {ExchangePolicy::DelayedAveraging, "dasgd",
      "replicas step on gradients of their own; every few steps their parameters are averaged, merged steps later"},
 };
@@ -73,13 +75,22 @@ struct Exchange {
     ExchangePolicy policy = ExchangePolicy::AllReduce; ///< of parameters that no group matches
     std::vector<ExchangeGroup> groups;                 ///< the first that matches a parameter counts
     DelayedAveraging averaging;                        ///< of all parameters whose policy is that
+    SparseExchange sparse;                             ///< if `policy` is that
 
-    /// Of a parameter with @p rank axes: 0 in no group, else the group's place, from 1.
+    /// Of a parameter with @p rank axes: 0 in no group, else the group's place, from 1; behind the groups come tables
+    /// that are exchanged by rows.
     [[nodiscard]] std::size_t groupOf(std::string_view parameter, std::size_t rank) const;
     [[nodiscard]] ExchangePolicy policyOf(std::size_t group) const
     {
-        return group == 0 ? policy : groups[group - 1].policy;
+        if (group > groups.size())
+            return ExchangePolicy::Sparse;
+        const ExchangePolicy own = group == 0 ? policy : groups[group - 1].policy;
+        return own == ExchangePolicy::Sparse ? ExchangePolicy::AllReduce : own;
     }
+    /// The table of that name if it is exchanged by rows, else nullptr.
+    [[nodiscard]] const SparseTable *tableOf(std::string_view parameter) const;
+    /// True if any table is exchanged by rows.
+    [[nodiscard]] bool hasTables() const;
     /// True if any parameters are averaged.
     [[nodiscard]] bool averages() const;
 };

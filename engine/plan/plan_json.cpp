@@ -423,6 +423,26 @@ void averagingFrom(JsonReader &reader, DelayedAveraging &averaging)
         averaging.merge = *merge;
 }
 
+void sparseFrom(JsonReader &reader, SparseExchange &sparse)
+{
+    const auto scheduling = findExchangeScheduling(reader.text("scheduling", name(sparse.scheduling)));
+    if (!scheduling)
+        reader.fail("scheduling", scheduling.error().message);
+    else
+        sparse.scheduling = *scheduling;
+    reader.each("tables", [&](JsonReader &entry) {
+        SparseTable table;
+        table.parameter = entry.text("parameter");
+        const auto strategy = findTableStrategy(entry.text("strategy", name(table.strategy)));
+        if (!strategy)
+            entry.fail("strategy", strategy.error().message);
+        else
+            table.strategy = *strategy;
+        table.split = entry.flag("split", table.split);
+        sparse.tables.push_back(std::move(table));
+    });
+}
+
 void exchangeFrom(JsonReader reader, Plan &plan)
 {
     const auto policyOf = [](JsonReader &from) {
@@ -437,6 +457,8 @@ void exchangeFrom(JsonReader reader, Plan &plan)
     });
     if (plan.exchange.averages())
         averagingFrom(reader, plan.exchange.averaging);
+    if (plan.exchange.policy == ExchangePolicy::Sparse)
+        sparseFrom(reader, plan.exchange.sparse);
     plan.bucketBytes = reader.integerOr("bucket_bytes", Plan::kBucketBytes, 0, std::int64_t{1} << 40);
 }
 
@@ -449,6 +471,14 @@ void averagingToJson(const DelayedAveraging &averaging, json &exchange)
     exchange["warmup_steps"] = averaging.warmupSteps;
 }
 
+void sparseToJson(const SparseExchange &sparse, json &exchange)
+{
+    exchange["scheduling"] = name(sparse.scheduling);
+    for (const SparseTable &table : sparse.tables)
+        exchange["tables"].push_back(
+            {{"parameter", table.parameter}, {"strategy", name(table.strategy)}, {"split", table.split}});
+}
+
 json exchangeToJson(const Plan &plan)
 {
     json exchange = {{"kind", name(plan.exchange.policy)}};
@@ -456,6 +486,8 @@ json exchangeToJson(const Plan &plan)
         exchange["groups"].push_back({{"match", group.match}, {"kind", name(group.policy)}});
     if (plan.exchange.averages())
         averagingToJson(plan.exchange.averaging, exchange);
+    if (plan.exchange.policy == ExchangePolicy::Sparse)
+        sparseToJson(plan.exchange.sparse, exchange);
     if (plan.bucketBytes != Plan::kBucketBytes)
         exchange["bucket_bytes"] = plan.bucketBytes;
     return exchange;

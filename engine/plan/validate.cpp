@@ -2,6 +2,7 @@
 #include "engine/plan/validate.h"
 
 #include "engine/plan/training.h"
+#include "engine/plan/validate_tables.h"
 #include "engine/sharding/sbp.h"
 
 #include <algorithm>
@@ -583,6 +584,8 @@ Status validate(const Plan &plan, const Subject &subject, Field &field)
         return status;
     field = {"exchange"};
     if (Status status = plan.exchange.averages() ? checkAveraged(plan) : Status(); !status)
+        return status;
+    if (Status status = checkTables(plan, subject); !status)
         return status;
     field = {"optimizer"};
     return checkGroups(plan.optimizer, *subject.graph);

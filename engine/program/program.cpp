@@ -157,6 +157,8 @@ TeamId Task::team() const
 {
     if (const auto *boxing = as<Boxing>())
         return boxing->team;
+    if (const auto *rows = as<RowExchange>())
+        return rows->team;
     const auto *exchange = as<Exchange>();
     return exchange != nullptr ? exchange->team : TeamId();
 }
@@ -165,6 +167,8 @@ std::int64_t Task::bytes() const
 {
     if (const auto *boxing = as<Boxing>())
         return boxing->bytes;
+    if (const auto *rows = as<RowExchange>())
+        return rows->bytes;
     const auto *exchange = as<Exchange>();
     return exchange != nullptr ? exchange->bytes : 0;
 }
@@ -172,16 +176,18 @@ std::int64_t Task::bytes() const
 trace::Kind Task::kind() const
 {
     using trace::Kind;
-    return std::visit(Cases{[](const Compute &compute) { return kindOf(compute.pass); },
-                            [](const Transfer &transfer) { return transfer.sends ? Kind::Send : Kind::Receive; },
-                            [](const Copy &) { return Kind::Receive; },
-                            [](const Boxing &boxing) { return kindOf(boxing.collective); },
-                            [](const Exchange &exchange) { return kindOf(exchange.collective); },
-                            [](const Snapshot &) { return Kind::Snapshot; }, [](const Merge &) { return Kind::Merge; },
-                            [](const Update &) { return Kind::Optimizer; },
-                            [](const Agreement &) { return Kind::Agreement; },
-                            [](const Swap &swap) { return swap.out ? Kind::CopyOut : Kind::CopyIn; }},
-                      payload);
+    return std::visit(
+        Cases{[](const Compute &compute) { return kindOf(compute.pass); },
+              [](const Transfer &transfer) { return transfer.sends ? Kind::Send : Kind::Receive; },
+              [](const Copy &) { return Kind::Receive; },
+              [](const Boxing &boxing) { return kindOf(boxing.collective); },
+              [](const Exchange &exchange) { return kindOf(exchange.collective); },
+              [](const Snapshot &) { return Kind::Snapshot; }, [](const Merge &) { return Kind::Merge; },
+              [](const Update &) { return Kind::Optimizer; },
+              [](const RowWork &work) { return work.kind == RowWork::Kind::Update ? Kind::Optimizer : Kind::Rows; },
+              [](const RowExchange &) { return Kind::AllToAll; }, [](const Agreement &) { return Kind::Agreement; },
+              [](const Swap &swap) { return swap.out ? Kind::CopyOut : Kind::CopyIn; }},
+        payload);
 }
 
 namespace {
@@ -231,6 +237,23 @@ std::string idOf(const Task &task)
                      },
                      [&](const Swap &swap) {
                          id << (swap.out ? "CO" : "CI") << ".m" << task.microBatch << "." << std::int32_t{swap.number};
+                     },
+                     [&](const RowWork &work) {
+                         using Kind = RowWork::Kind;
+                         id << (work.kind == Kind::LookUp        ? "L"
+                                    : work.kind == Kind::Collect ? "G"
+                                                                 : "O")
+                            << ".t" << work.table.value
+                            << (work.part == RowPart::Prior         ? "p"
+                                    : work.part == RowPart::Delayed ? "d"
+                                                                    : "");
+                     },
+                     [&](const RowExchange &rows) {
+                         id << (!rows.gradients                   ? "AF"
+                                    : rows.part == RowPart::All   ? "AB"
+                                    : rows.part == RowPart::Prior ? "AP"
+                                                                  : "AD")
+                            << ".t" << rows.table.value;
                      },
                      [](const Agreement &) {}},
                task.payload);

@@ -11,6 +11,7 @@
 #include "engine/sharding/region.h"
 #include "engine/trace/trace.h"
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <span>
@@ -148,6 +149,8 @@ struct Bucket {
     /// (plan::Merge::Corrected). -1: none.
     std::vector<std::int64_t> averages;
     std::vector<std::int64_t> snapshots;
+    TableId table =
+        {}; ///< of the one parameter, where it is exchanged by rows; its gradients are of `window` rows then
     [[nodiscard]] bool isAveraged() const { return policy == plan::ExchangePolicy::DelayedAveraging; }
     [[nodiscard]] std::int64_t bytes() const { return elements * 4; } ///< of the gradients
 };
@@ -157,6 +160,43 @@ struct MemoryDecision {
     memory::Decision what;
     std::int32_t microBatch = 0;
     TensorId tensor; ///< of the rank's body
+};
+
+/// A parameter that is exchanged by rows (plan::SparseExchange). A member holds the columns [begin, end) of each row,
+/// with its states; in a step it has the rows that its own samples look up, ascending by id, in a window of so many
+/// rows that any samples fit. Operators read and differentiate the window, at the places of rows in it.
+struct Table {
+    BucketId bucket;
+    TeamId team;
+    std::string parameter;
+    std::string ids;    ///< input of the model
+    std::string places; ///< input of the bodies' graphs: for each id, where its row lies in the window
+    std::int64_t rows = 0;
+    std::int64_t columns = 0;
+    std::int64_t idsPerSample = 0;
+    std::int64_t window = 0; ///< rows
+    plan::TableStrategy strategy = plan::TableStrategy::AllToAll;
+    bool delays = false; ///< some rows of the gradient are exchanged a step later
+    /// Where a member has what, as arena offsets.
+    struct Member {
+        std::int64_t begin = 0; ///< column
+        std::int64_t end = 0;
+        std::int64_t held = -1;           ///< rows x (end - begin): the parameter
+        std::vector<std::int64_t> states; ///< likewise: of the update rule
+        std::int64_t own = -1;            ///< rows of this member's samples, all columns: come in, or gradients out
+        std::int64_t others = -1;         ///< rows of all members' samples, own columns: go out, or gradients in
+        std::int64_t delayedOwn = -1;     ///< the same of delayed gradients
+        std::int64_t delayedOthers = -1;
+        std::int64_t sums = -1;                  ///< gradients of updatedRows() rows, own columns
+        std::int64_t updated = -1;               ///< the parameter's rows that are updated
+        std::vector<std::int64_t> updatedStates; ///< theirs
+    };
+    std::vector<Member> members; ///< in the order of the team's ranks
+    /// Rows that members may update at once.
+    [[nodiscard]] std::int64_t updatedRows() const
+    {
+        return std::min(rows, window * static_cast<std::int64_t>(members.size()));
+    }
 };
 
 struct Rank {
@@ -206,6 +246,7 @@ struct Program {
         bodies; ///< per stage replica; without operators and places where CompileOptions::bodies was false
     std::vector<Team> teams;
     std::vector<Bucket> buckets;
+    std::vector<Table> tables;
     std::vector<Place> places; ///< every rank of the plan, in order; only in a folded program
     std::int64_t microBatches = 0;
     std::int64_t globalBatch = 0;
@@ -218,6 +259,7 @@ struct Program {
     [[nodiscard]] const Team &team(TeamId id) const { return teams[id.index()]; }
     [[nodiscard]] const Bucket &bucket(BucketId id) const { return buckets[id.index()]; }
     [[nodiscard]] Bucket &bucket(BucketId id) { return buckets[id.index()]; }
+    [[nodiscard]] const Table &table(TableId id) const { return tables[id.index()]; }
     /// True if tasks do not run in every step, or end in a later one than they begin in.
     [[nodiscard]] bool spansSteps() const { return !cadences.empty(); }
     [[nodiscard]] bool runsIn(const Task &task, std::int64_t step) const
@@ -248,9 +290,11 @@ struct Program {
 /// named after its pass and numbered within: "s1.F.m3.AG2", with AR (all-reduce) AG (all-gather) RS (reduce-scatter) AA
 /// (all-to-all). Exchanges have their bucket: "s1.AR.b0"; where parameters are averaged that is the
 /// average, between their snapshot "s1.SN.b0" and their merge "s1.M.b0", and the warm-up's sum of gradients is
-/// "s1.GR.b0". A second phase of the update is "s1.O.1". Copies of activations
-/// to the host and back are numbered in their micro-batch: "s1.CO.m3.1", "s1.CI.m3.1". Agreements of all
-/// ranks have no stage: "A.step", "A.norm", "A.update".
+/// "s1.GR.b0". Tables that are exchanged by rows have their number: "s0.L.t0" packs rows that are looked up, which
+/// travel in "s0.AF.t0"; "s0.G.t0" packs rows of the gradient, which travel in "s0.AB.t0" and are added up by
+/// "s0.O.t0", or prior ones in "s0.AP.t0" and "s0.O.t0p", delayed ones in "s0.AD.t0" and "s0.O.t0d". Copies of
+/// activations to the host and back are numbered in their micro-batch: "s1.CO.m3.1", "s1.CI.m3.1". A second phase of
+/// the update is "s1.O.1". Agreements of all ranks have no stage: "A.step", "A.norm", "A.update".
 std::string idOf(const Task &task);
 /// The tables as traces carry them: tasks in task order, ranks with @p cluster's names.
 trace::Tables traceTables(const Program &program, const cluster::Cluster &cluster);

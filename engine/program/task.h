@@ -138,6 +138,34 @@ struct Update {
     std::int64_t sumsBefore = 0;
 };
 
+/// Rows of a table's gradient that are exchanged together.
+enum class RowPart : std::uint8_t {
+    All,     ///< of the step
+    Prior,   ///< those that some replica looks up in the next step
+    Delayed, ///< the others, a step later
+};
+
+/// This rank's part of the work on a table that is exchanged by rows (Table), in its own memory.
+struct RowWork {
+    enum class Kind : std::uint8_t {
+        LookUp,  ///< packs this rank's columns of the rows that the replicas look up in this step
+        Collect, ///< packs the rows of this rank's gradient
+        Update,  ///< adds up the rows that came from the replicas, in their order, and makes the optimizer's step
+    };
+    Kind kind = Kind::LookUp;
+    RowPart part = RowPart::All; ///< of an update. Delayed: rows of the step before, with its figures
+    TableId table;
+};
+
+/// Rows of a table go to the replicas that look them up, or their gradients to those that hold them.
+struct RowExchange {
+    bool gradients = false;
+    RowPart part = RowPart::All; ///< of gradients
+    TableId table;
+    TeamId team;
+    std::int64_t bytes = 0; ///< that this rank sends, as expected: what a step sends depends on its samples
+};
+
 /// A few numbers that all ranks sum up.
 struct Agreement {
     enum class Subject : std::uint8_t {
@@ -148,7 +176,8 @@ struct Agreement {
     Subject subject = Subject::Step;
 };
 
-using Payload = std::variant<Compute, Transfer, Copy, Boxing, Exchange, Snapshot, Merge, Update, Agreement, Swap>;
+using Payload = std::variant<Compute, Transfer, Copy, Boxing, Exchange, Snapshot, Merge, Update, RowWork, RowExchange,
+                             Agreement, Swap>;
 
 /// A task's use of the slot of its micro-batch in one area of one body. Taken when the task starts and given back when
 /// it ends; a buffer that is read was written by a task that this one depends on.
@@ -197,6 +226,7 @@ struct Task {
     BodyId body;                  ///< none likewise
     std::int32_t microBatch = -1; ///< -1: once per step
     std::int32_t cadence = 0;     ///< 0: in every step; else its place in Program::cadences, from 1
+    std::int32_t priority = 0;    ///< for the lane policy "priority": the smallest first
     GroupId group;                ///< none: it starts without regard to other ranks
     Range dependencies;           ///< in Program::dependencies
     Range effects;                ///< in Program::effects

@@ -32,8 +32,9 @@ constexpr KindRow kKinds[] = {
     {Kind::AllToAll, "all-to-all", Work::Communication, "purple", "plain", "collectives"},
     {Kind::WeightGradient, "weight-gradient", Work::Compute, "orange", "points", "weight gradient"},
     {Kind::Agreement, "agreement", Work::Host, "grey", "plain", "agreement"},
-    {Kind::Snapshot, "snapshot", Work::Update, "vermilion", "points", "snapshot, merge"},
-    {Kind::Merge, "merge", Work::Update, "vermilion", "points", "snapshot, merge"},
+    {Kind::Snapshot, "snapshot", Work::Update, "vermilion", "points", "snapshot, merge, rows"},
+    {Kind::Merge, "merge", Work::Update, "vermilion", "points", "snapshot, merge, rows"},
+    {Kind::Rows, "rows", Work::Update, "vermilion", "points", "snapshot, merge, rows"},
     {Kind::CopyOut, "copy-out", Work::Communication, "green", "lines", "copies to and from the host"},
     {Kind::CopyIn, "copy-in", Work::Communication, "green", "lines", "copies to and from the host"},
 };

@@ -35,6 +35,7 @@ enum class Kind : std::uint8_t {
     Agreement,
     Snapshot, ///< parameters are copied, to be averaged with other replicas'
     Merge,    ///< an average is merged into the parameters
+    Rows,     ///< rows of a table are packed, to be exchanged
     CopyOut,  ///< an activation is copied to the host, to make room
     CopyIn    ///< and back
 };

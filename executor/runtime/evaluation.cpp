@@ -47,6 +47,8 @@ Result<run::Validation> Evaluator::run()
 Result<Scores> Evaluator::scoreOnce(std::int64_t first)
 {
     Scores all;
+    if (const Status rows = m_rows.lookUpHeldOut(first, m_collectives); !rows)
+        return rows.error();
     for (const BodyId body : m_parts.own().bodies) { // in the order of the pipeline
         m_scoring = body;
         if (const Status status = exchangeOnce(false, body); !status)

@@ -4,6 +4,7 @@
 #include "engine/run/metrics.h"
 #include "executor/runtime/rank_collectives.h"
 #include "executor/runtime/rank_parts.h"
+#include "executor/runtime/row_exchange.h"
 #include "executor/runtime/transfers.h"
 
 namespace planloom::runtime {
@@ -11,10 +12,11 @@ namespace planloom::runtime {
 /// Forward only, over the held-out samples, between two steps. Thread contract: one thread.
 class Evaluator final : private PassHooks {
 public:
-    Evaluator(RankParts &parts, Transfers &transfers, RankCollectives &collectives)
+    Evaluator(RankParts &parts, Transfers &transfers, RankCollectives &collectives, RowExchange &rows)
         : m_parts(parts),
           m_transfers(transfers),
-          m_collectives(collectives)
+          m_collectives(collectives),
+          m_rows(rows)
     {
     }
 
@@ -30,6 +32,7 @@ private:
     RankParts &m_parts;
     Transfers &m_transfers;
     RankCollectives &m_collectives;
+    RowExchange &m_rows;
     BodyId m_scoring; ///< the body that is evaluated
     Status m_status;
 };

@@ -34,15 +34,17 @@ Status Feeder::findInputs(const program::Body &body)
             && !received(training.inputs, tensor.id) && !received(training.outputGradients, tensor.id);
         if (!fed)
             continue;
+        const std::int32_t table = m_feed->places == nullptr ? -1 : m_feed->places->tableOf(tensor.name);
+        const std::string &name = table < 0 ? tensor.name : m_feed->places->idsOf(table);
         const auto &known = m_feed->needs.inputs;
         const auto need = std::find_if(known.begin(), known.end(),
-                                       [&](const data::Needs::Input &input) { return input.name == tensor.name; });
+                                       [&](const data::Needs::Input &input) { return input.name == name; });
         const bool labels = tensor.name == m_feed->needs.labels;
         if (need == known.end() && !labels)
             return unsupported("there is no data for the model's input \"" + tensor.name
                                + "\"; name it in the data, or export the model without it");
         m_inputs.push_back({placeOf(body, body.forwardPlaces, tensor.id, 1), labels,
-                            labels ? 0 : static_cast<std::size_t>(need - known.begin())});
+                            labels ? 0 : static_cast<std::size_t>(need - known.begin()), table});
     }
     return {};
 }
@@ -67,6 +69,8 @@ Status Feeder::makeBuffers(std::int64_t maxSamples)
 
 Status Feeder::training(const SlotAddresses &addresses, std::int64_t step, std::int64_t begin, std::int64_t count)
 {
+    if (m_feed->places != nullptr)
+        m_feed->places->enter(step);
     return fill(addresses, count,
                 [&](std::int64_t i) { return m_feed->order.sampleIndex(step, m_globalBatch, begin + i); });
 }
@@ -97,6 +101,9 @@ Status Feeder::fill(const SlotAddresses &addresses, std::int64_t count, const In
             else
                 m_feed->data->fillInputAt(input.index, indexOf(i), data);
         }
+        if (input.table >= 0)
+            m_feed->places->toPlaces(input.table, reinterpret_cast<std::int64_t *>(data - bytes),
+                                     bytes / static_cast<std::int64_t>(sizeof(std::int64_t)));
         buffer.staging[k].upload(m_context.queue, address, bytes);
     }
     m_context.queue.record(*buffer.copied);

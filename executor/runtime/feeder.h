@@ -4,6 +4,7 @@
 #include "executor/data/data_set.h"
 #include "executor/data/order.h"
 #include "executor/runtime/compute_context.h"
+#include "executor/runtime/row_places.h"
 
 #include <memory>
 #include <vector>
@@ -15,6 +16,7 @@ struct Feed {
     const data::DataSet *data = nullptr;
     data::Needs needs;
     data::SampleOrder order;
+    RowPlaces *places = nullptr; ///< of ids in the windows of tables that are exchanged by rows; null: there are none
 };
 
 /// Brings samples to a stage's model inputs, through host memory. Two fills are under way at most: the host reads
@@ -37,7 +39,8 @@ private:
     struct Input {
         Place place; ///< for one sample
         bool labels = false;
-        std::size_t index = 0; ///< among the feed's inputs, if it is not the labels
+        std::size_t index = 0;   ///< among the feed's inputs, if it is not the labels
+        std::int32_t table = -1; ///< of which it has the places, not the ids
     };
     struct Buffer {
         std::vector<Staging> staging; ///< per input

@@ -19,6 +19,8 @@ public:
     /// Enqueues the rest of the work on the compute lane's queue once the collective has ended.
     void ended(const program::Task &task);
 
+    [[nodiscard]] comm::Group group(TeamId team) const { return m_groups[team.index()]; }
+
     /// Adds up the accumulators of @p bucket over its team, and waits for it.
     Status sumGradientsNow(BucketId bucket);
     /// Executes communicating operator @p op of @p body for micro-batch 0's forward pass, on @p what, and waits for it.

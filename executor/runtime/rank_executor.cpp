@@ -55,6 +55,12 @@ Status RankExecutor::prepare(const graph::Graph &subject, const Feed &feed)
 
 Status RankExecutor::prepareBodies(const graph::Graph &subject, const Feed &feed)
 {
+    m_feed = feed;
+    if (!m_parts.program.tables.empty()) {
+        if (const Status rows = m_rows.prepare(m_parts, *m_feed, m_options.optimizer); !rows)
+            return rows;
+        m_feed->places = &m_rows;
+    }
     auto norms = UpdateNorms::create(m_parts.program, m_options.optimizer.rule.formula().norms, m_parts.device);
     if (!norms)
         return norms.error();
@@ -62,7 +68,7 @@ Status RankExecutor::prepareBodies(const graph::Graph &subject, const Feed &feed
     for (const BodyId index : m_parts.own().bodies) {
         const program::Body &made = m_parts.program.body(index);
         auto stage = StageReplica::create(m_parts.program, made, m_parts.context(),
-                                          {subject, feed, m_options.seed, m_options.modelFolder, m_options.optimizer,
+                                          {subject, *m_feed, m_options.seed, m_options.modelFolder, m_options.optimizer,
                                            m_parts.norms});
         if (!stage)
             return stage.error();
@@ -135,6 +141,8 @@ Status RankExecutor::runSteps()
         result.learningRate = learningRate(m_step);
         result.gradientNorm = m_agreements.gradientNorm();
         stop = m_agreements.stop();
+        if (const Status settled = settleRows(stop || m_step + 1 == m_options.steps); !settled)
+            return settled;
         const std::int64_t end = now();
         result.seconds = static_cast<double>(end - begin) * 1e-9;
         begin = end;
@@ -148,6 +156,13 @@ Status RankExecutor::runSteps()
         begin = now();
     }
     return {};
+}
+
+/// Before anyone looks at the parameters, or training ends, no row is left to be exchanged.
+Status RankExecutor::settleRows(bool ends)
+{
+    const bool looks = m_options.afterStep && (!m_options.pausesAfter || m_options.pausesAfter(m_step));
+    return m_rows.delays() && (ends || looks) ? m_rows.settle(m_collectives) : Status();
 }
 
 Status RankExecutor::runStep()
@@ -195,6 +210,8 @@ Status RankExecutor::runOverlapping()
             return status;
         if (const Status status = agreeOnTheRest(); !status)
             return status;
+        if (const Status settled = m_rows.settle(m_collectives); !settled)
+            return settled;
         if (m_left > m_options.firstStep && pausesAfter(m_left - 1)) {
             if (const Status status = afterStep(m_reported, stop); !status)
                 return status;
@@ -297,7 +314,7 @@ Result<run::Validation> RankExecutor::evaluate()
 {
     if (const Status mean = m_averaging.useMean(m_collectives); !mean)
         return mean.error();
-    Result<run::Validation> seen = Evaluator(m_parts, m_transfers, m_collectives).run();
+    Result<run::Validation> seen = Evaluator(m_parts, m_transfers, m_collectives, m_rows).run();
     if (const Status own = m_averaging.putBack(); !own)
         return own.error();
     return seen;
@@ -346,6 +363,10 @@ Status RankExecutor::compute(const program::Task &task, std::int64_t step)
         m_averaging.merge(*merge, step);
         return {};
     }
+    if (const auto *rows = task.as<program::RowWork>()) {
+        m_rows.work(*rows, {step, learningRate(step)});
+        return {};
+    }
     StageReplica &stage = m_parts.stage(task.body);
     if (const auto *update = task.as<program::Update>()) {
         const double own = step < update->sumsBefore ? 1 : m_parts.ownScale(task.body);
@@ -376,8 +397,10 @@ Status RankExecutor::startCommunication(const program::Task &task, Unit unit)
     const auto *agreement = task.as<program::Agreement>();
     if (agreement == nullptr && !task.team().valid())
         return m_transfers.start(indexOf(unit));
-    const Result<comm::Request> request =
-        agreement != nullptr ? m_agreements.start(agreement->subject, stepOf(unit)) : m_collectives.start(task);
+    const auto *rows = task.as<program::RowExchange>();
+    const Result<comm::Request> request = rows != nullptr ? m_rows.start(*rows, m_collectives)
+        : agreement != nullptr                            ? m_agreements.start(agreement->subject, stepOf(unit))
+                                                          : m_collectives.start(task);
     if (!request)
         return request.error();
     progressOf(unit).request = *request;
@@ -439,6 +462,8 @@ bool RankExecutor::communicated(Unit unit)
     progress.communicates = false;
     if (const auto *agreement = running.as<program::Agreement>())
         m_agreements.ended(agreement->subject);
+    else if (const auto *rows = running.as<program::RowExchange>())
+        m_rows.ended(*rows);
     else if (collective)
         m_collectives.ended(running);
     m_parts.queue(collective ? program::Lane::Compute : running.lane).record(*progress.ended);

@@ -13,6 +13,7 @@
 #include "executor/runtime/evaluation.h"
 #include "executor/runtime/rank_collectives.h"
 #include "executor/runtime/rank_parts.h"
+#include "executor/runtime/row_exchange.h"
 #include "executor/runtime/swaps.h"
 #include "executor/runtime/transfers.h"
 
@@ -41,7 +42,9 @@ struct ExecutorOptions {
     /// in `stop`, on every rank: the run ends after this step. An error ends the run.
     std::function<Status(const run::StepMetrics &, bool &stop)> afterStep;
     /// Where steps overlap, afterStep is called after those alone of which this says so: all communication then ends
-    /// first. Asked in order, on every rank; all answer alike. Empty: after none.
+    /// first. Where rows of tables are exchanged a step later (program::Table::delays), it says before which calls of
+    /// afterStep they are exchanged at once; empty: before all. Asked in order, on every rank; all answer alike. Empty:
+    /// after none.
     std::function<bool(std::int64_t step)> pausesAfter;
 };
 
@@ -116,6 +119,7 @@ private:
     [[nodiscard]] std::int64_t now() const; ///< nanoseconds since the common origin
     Status runSteps();
     Status runStep();
+    Status settleRows(bool ends);
     Status runOverlapping();
     Status runUntilDone();
     Status afterStep(const run::StepMetrics &metrics, bool &stop);
@@ -162,6 +166,8 @@ private:
     RankCollectives m_collectives;
     Agreements m_agreements;
     Averaging m_averaging;
+    std::optional<Feed> m_feed; ///< with the places of rows
+    RowExchange m_rows;
     dispatch::LaneOrders m_orders;
     std::optional<dispatch::Dispatcher> m_dispatcher;
     std::vector<Progress> m_progress; ///< per unit

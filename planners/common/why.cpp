@@ -219,6 +219,7 @@ private:
         case trace::Kind::Backward:
         case trace::Kind::WeightGradient: why.backwardSeconds += seconds; break;
         case trace::Kind::Recompute: why.recomputeSeconds += seconds; break;
+        case trace::Kind::Rows:
         case trace::Kind::Snapshot:
         case trace::Kind::Merge:
         case trace::Kind::Optimizer: why.optimizerSeconds += seconds; break;

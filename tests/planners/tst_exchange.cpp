@@ -133,6 +133,29 @@ private slots:
         QCOMPARE(changed.alternatives[0].simulatedSeconds, changed.predicted.iterationSeconds);
     }
 
+    /// Without tables, those of the model, each with the fastest strategy; decay of their rows gives way.
+    void tablesAreFound()
+    {
+        planners::Problem problem = testing::zooProblem("lstm-lm", "dapple-c", 128);
+        const planners::PlanReport summed = testing::planned(problem, "data-parallel");
+        const planners::PlanReport byRows = withExchange(problem, "embrace");
+        const std::vector<plan::SparseTable> &tables = byRows.plan.exchange.sparse.tables;
+        QCOMPARE(tables.size(), std::size_t{1});
+        QCOMPARE(tables[0].parameter, std::string("embedding.weight"));
+        QVERIFY(tables[0].strategy != plan::TableStrategy::AllReduce);
+        QVERIFY(byRows.predicted.iterationSeconds < summed.predicted.iterationSeconds);
+        QVERIFY(!byRows.notes.empty() && byRows.notes[0].find("weight decay of table embedding.weight is 0") == 0);
+        for (const char *strategy : {"all-reduce", "all-gather", "all-to-all"}) {
+            const std::string asked = std::string("embrace,tables=embedding.weight:") + strategy;
+            QVERIFY(withExchange(problem, asked).predicted.iterationSeconds
+                    >= byRows.predicted.iterationSeconds * (1 - 1e-9));
+        }
+        const planners::Problem tied = testing::zooProblem("gpt2", "dapple-c", 16);
+        const auto refused = planners::withExchange(testing::planned(tied, "data-parallel"), tied,
+                                                    must(planners::exchangeRequest("embrace")));
+        QVERIFY(!refused && refused.error().message.find("no table that is looked up") != std::string::npos);
+    }
+
     void refusals()
     {
         QVERIFY(!planners::exchangeRequest("dasgd,delay=automatic"));

@@ -9,5 +9,8 @@ namespace planloom::dispatch {
 const LanePolicy &firstInFirstOut();
 /// "urgent-sends": activations on their way to the next stage age twice as fast as anything else.
 const LanePolicy &urgentSends();
+/// "priority": by program::Task::priority, the smallest first; of those without one the task that became ready first,
+/// before all others.
+const LanePolicy &byPriority();
 
 } // namespace planloom::dispatch

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "engine/compile/task_times.h"
+
+#include <cstdint>
+
+namespace planloom::compile {
+
+/// What the tasks of a table that is exchanged by rows are expected to take and send on one rank, by Zipf's law: which
+/// rows a step looks up depends on its samples.
+class RowTimes {
+public:
+    RowTimes(const Compilation &all, TaskTimes &times, const program::Table &table, const RankSite &site);
+
+    [[nodiscard]] Seconds work(const program::RowWork &work) const;
+    /// Of an exchange of all, prior or delayed rows; @p gradients: to their owners, else of those that are looked up.
+    [[nodiscard]] Seconds exchange(bool gradients, program::RowPart part) const;
+    /// That this rank sends in it.
+    [[nodiscard]] std::int64_t sentBytes(bool gradients, program::RowPart part) const;
+
+private:
+    [[nodiscard]] double rows(program::RowPart part) const;
+
+    TaskTimes &m_times;
+    const program::Table &m_table;
+    const RankSite &m_site;
+    double m_unique = 0;  ///< rows of one replica's samples
+    double m_prior = 0;   ///< of these
+    double m_updated = 0; ///< rows of all replicas' samples
+    std::int64_t m_width = 0;
+    std::int64_t m_widest = 0; ///< of all members
+    std::int64_t m_widths = 0; ///< of all members together
+    int m_states = 0;
+    int m_streams = 0;
+};
+
+/// Where an exchange stands among those that wait for the collective lane (program::Task::priority).
+struct ExchangePriority {
+    static constexpr std::int32_t kLookUp = 1;
+    static constexpr std::int32_t kRows = 2;
+    static constexpr std::int32_t kDense = 3;         ///< of the bucket whose parameters a forward pass reads first
+    static constexpr std::int32_t kDelayed = 1 << 20; ///< behind all others
+};
+
+} // namespace planloom::compile
