@@ -119,11 +119,17 @@ struct SumsShape {
     std::int64_t steps = 1, rows = 0, columns = 0, outputs = 0;
 };
 
-/// sum[j] += factor * z[j] for j < n, in double.
-PLANLOOM_CLONES void addScaled(const float *z, double factor, std::int64_t n, double *sum)
+constexpr std::int64_t kTogether = 8; ///< rows whose products are added in one pass over the sums
+
+/// sum[j] += factors[k] * z[k * stride + j] for k < kTogether in order and j < n, in double.
+PLANLOOM_CLONES void addScaled(const float *z, std::int64_t stride, const double *factors, std::int64_t n, double *sum)
 {
-    for (std::int64_t j = 0; j < n; ++j)
-        sum[j] += factor * static_cast<double>(z[j]);
+    for (std::int64_t j = 0; j < n; ++j) {
+        double value = sum[j];
+        for (std::int64_t k = 0; k < kTogether; ++k)
+            value += factors[k] * static_cast<double>(z[k * stride + j]);
+        sum[j] = value;
+    }
 }
 
 /// Row @p line of the sums: of the triangle, or behind it of the product. Rows are added in their order.
@@ -132,14 +138,23 @@ void sumLine(const SumsShape &shape, const std::vector<double> &weights, const f
 {
     const bool triangle = line < shape.columns;
     const std::int64_t n = triangle ? line + 1 : shape.columns;
-    std::fill_n(sum, n, 0.0);
-    for (std::int64_t row = 0; row < shape.steps * shape.rows; ++row) {
-        const float *own = z + row * shape.columns;
-        const double factor = triangle
-            ? weights[static_cast<std::size_t>(row / shape.rows)] * static_cast<double>(own[line])
+    const auto factorOf = [&](std::int64_t row) {
+        return triangle
+            ? weights[static_cast<std::size_t>(row / shape.rows)] * static_cast<double>(z[row * shape.columns + line])
             : static_cast<double>(y[row * shape.outputs + line - shape.columns]);
-        addScaled(own, factor, n, sum);
+    };
+    std::fill_n(sum, n, 0.0);
+    const std::int64_t rows = shape.steps * shape.rows;
+    const std::int64_t whole = rows - rows % kTogether;
+    for (std::int64_t row = 0; row < whole; row += kTogether) {
+        double factors[kTogether];
+        for (std::int64_t k = 0; k < kTogether; ++k)
+            factors[k] = factorOf(row + k);
+        addScaled(z + row * shape.columns, shape.columns, factors, n, sum);
     }
+    for (std::int64_t row = whole; row < rows; ++row)
+        for (std::int64_t j = 0; j < n; ++j)
+            sum[j] += factorOf(row) * static_cast<double>(z[row * shape.columns + j]);
     float *to = triangle ? gram + line * (line + 1) / 2 : product + (line - shape.columns) * shape.columns;
     for (std::int64_t j = 0; j < n; ++j)
         to[j] = static_cast<float>(sum[j]);
