@@ -169,6 +169,18 @@ void lossStatistics(const OpAtHand &, Proposals &to)
     to.row({0, 0}, {0});
 }
 
+/// Every row for itself, of all inputs.
+void rowsOfAll(const OpAtHand &, Proposals &to) { to.row({0, 0, 0}, {0}); }
+
+/// Sums over rows: each device's rows give a part of both sums.
+void outerSums(const OpAtHand &at, Proposals &to)
+{
+    if (at.inputs.size() < 2)
+        return;
+    const int rows = static_cast<int>(at.inputs[0]->shape.rank()) - 2;
+    to.row({rows, rows}, {kSum, kSum});
+}
+
 void combineStatistics(const OpAtHand &, Proposals &to) { to.row({1}, {0}); }
 
 } // namespace
@@ -216,6 +228,9 @@ std::vector<SignatureRule> layerRules()
         {"HuberLossGrad", elementLossGrad, localizeElementLoss},
         {"SigmoidCrossEntropyLoss", elementLoss, localizeElementLoss},
         {"SigmoidCrossEntropyLossGrad", elementLossGrad, localizeElementLoss},
+        {"ProximalCrossEntropy", rowsOfAll},
+        {"OuterSums", outerSums},
+        {"CholeskySolve", nullptr}, // small: each device solves the same system
         {"LossStatistics", lossStatistics},
         {"CombineLossStatistics", combineStatistics},
         {"LossFromStatistics", nullptr},

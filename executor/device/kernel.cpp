@@ -23,7 +23,7 @@ const Table &table()
               attentionKernels, rotaryKernels,        normKernels,   batchNormKernels, convolutionKernels,
               poolingKernels,   shapeKernels,         indexKernels,  gatherKernels,    softmaxKernels,
               lossKernels,      elementLossKernels,   boxingKernels, flatKernels,      layoutKernels,
-              reduceKernels,    lstmKernels,          gruKernels,    scatterKernels})
+              reduceKernels,    lstmKernels,          gruKernels,    scatterKernels,   proximalKernels})
             for (const KernelEntry &entry : family())
                 made.add(entry);
         return made;

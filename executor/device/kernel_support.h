@@ -66,6 +66,7 @@ std::span<const KernelEntry> reduceKernels();
 std::span<const KernelEntry> lstmKernels();
 std::span<const KernelEntry> gruKernels();
 std::span<const KernelEntry> scatterKernels();
+std::span<const KernelEntry> proximalKernels();
 
 /// Of types that the other tables do not compute in; asked last.
 std::span<const KernelEntry> typedKernels();

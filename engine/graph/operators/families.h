@@ -24,6 +24,7 @@ std::vector<Operator> recurrentOperators();
 std::vector<Operator> unfusedOperators();
 std::vector<Operator> flatOperators();
 std::vector<Operator> boxingOperators();
+std::vector<Operator> proximalOperators();
 
 // Helpers of several families.
 

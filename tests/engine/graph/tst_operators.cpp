@@ -301,6 +301,20 @@ const Row kRows[] = {
     {"SigmoidCrossEntropyLoss", "", "N,5 N,5", "scalar", 100},
     {"SigmoidCrossEntropyLossGrad", "", "scalar N,5 N,5", "N,5", 55},
     {"ProfiledLayer", "", "N,4", "declared", 0},
+    // sub-problems of ADMM
+    {"ProximalTanh", "p=1 q=2 iterations=3", "N,5 N,5 N,5", "N,5", 255},
+    {"ProximalTanh", "p=1 q=2", "N,5 N,5 N,4", "!alpha and beta must be [N, 5], not [N, 4]", -1},
+    {"ProximalTanh", "p=0 q=2", "N,5 N,5 N,5", "!attribute 'p' must be a number above 0", -1},
+    {"ProximalCrossEntropy", "penalty=0.5 iterations=2", "N,5 N,5 N:int64", "N,5", 220},
+    {"ProximalCrossEntropy", "penalty=0.5", "N,5 N,5 N", "!labels must be int64[N]", -1},
+    {"ProximalCrossEntropy", "penalty=0.5 iterations=0", "N,5 N,5 N:int64", "!from 1 to 100", -1},
+    {"OuterSums", "", "N,4 N,3", "!a number for each of 1 steps", -1},
+    {"OuterSums", "", "N,4 2N,3", "!a number for each", -1},
+    {"CholeskySolve", "ridge=1", "6 2,3", "2,3", 45},
+    {"CholeskySolve", "ridge=1", "9 3,4", "!must be [10], not [9]", -1},
+    {"CholeskySolve", "shift=1", "6 2N,3 2N,3", "2N,3", 45},
+    {"CholeskySolve", "shift=-1", "6 2,3", "!must be numbers from 0", -1},
+    {"CholeskySolve", "", "6 2,3 3,2", "!the last solution must be [2, 3]", -1},
 };
 
 Dim dimFromText(QString text)

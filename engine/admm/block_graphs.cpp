@@ -1,0 +1,321 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/admm/block_graphs.h"
+
+#include <fmt/format.h>
+
+#include <map>
+
+namespace planloom::admm {
+namespace {
+
+using graph::Attributes;
+using graph::Dim;
+using graph::DType;
+using graph::GraphBuilder;
+using graph::Shape;
+
+/// Writes updates one after another: each reads the newest values of the variables.
+class BlockWriter {
+public:
+    BlockWriter(const Sizes &sizes, const Method &method) : m_sizes(sizes), m_method(method), m_builder("admm") {}
+
+    void restart();
+    void output();
+    void backward();
+    void forward();
+    void duals();
+    void sumIn();
+    void sumOut();
+    void solveIn();
+    void solveOut();
+    Result<graph::Graph> finish();
+
+private:
+    /// The newest value of a variable: an input where the part has not made one.
+    TensorId value(const std::string &name);
+    TensorId value(const char *letter, std::int64_t step) { return value(fmt::format("{}{}", letter, step)); }
+    void set(const std::string &name, TensorId tensor)
+    {
+        m_values[name] = tensor;
+        m_changed[name] = tensor;
+    }
+    void set(const char *letter, std::int64_t step, TensorId tensor) { set(fmt::format("{}{}", letter, step), tensor); }
+    [[nodiscard]] Shape shapeOf(const std::string &name) const;
+
+    TensorId scaled(TensorId tensor, double factor);
+    TensorId add(TensorId a, TensorId b) { return m_builder.add("Add", {a, b}); }
+    TensorId subtract(TensorId a, TensorId b) { return m_builder.add("Sub", {a, b}); }
+    TensorId filled(std::int64_t columns, double with);
+    TensorId columns(TensorId matrix, std::int64_t first, std::int64_t last);
+    /// x u' + b: what a step's input gives without the hidden state before.
+    TensorId driven(std::int64_t step);
+    /// The same with it.
+    TensorId arrived(std::int64_t step);
+    void hidden(std::int64_t step);
+    void input(std::int64_t step);
+    [[nodiscard]] double penalty(std::int64_t step) const
+    {
+        return m_method.penalty[static_cast<std::size_t>(step - 1)];
+    }
+    [[nodiscard]] bool interleaved() const { return m_method.settings.order == Order::Interleaved; }
+    void solved(const char *gram, const char *product, double ridge);
+
+    const Sizes &m_sizes;
+    const Method &m_method;
+    GraphBuilder m_builder;
+    std::map<std::string, TensorId> m_values, m_changed;
+    std::map<double, TensorId> m_scalars;
+};
+
+const Attributes kTransposed{{"transB", std::int64_t{1}}};
+
+Shape BlockWriter::shapeOf(const std::string &name) const
+{
+    const std::int64_t n = m_sizes.inputs;
+    const std::int64_t h = m_sizes.hidden;
+    const std::int64_t c = m_sizes.classes;
+    const auto triangle = [](std::int64_t columns) { return columns * (columns + 1) / 2; };
+    const std::map<std::string, Shape> fixed{{"u", Shape::of({h, n})},
+                                             {"w", Shape::of({h, h})},
+                                             {"b", Shape::of({h})},
+                                             {"v", Shape::of({c, h})},
+                                             {"c", Shape::of({c})},
+                                             {"gram_in", Shape::of({triangle(n + h + 1)})},
+                                             {"product_in", Shape::of({h, n + h + 1})},
+                                             {"gram_out", Shape::of({triangle(h + 1)})},
+                                             {"product_out", Shape::of({c, h + 1})}};
+    if (const auto found = fixed.find(name); found != fixed.end())
+        return found->second;
+    if (name == "labels")
+        return Shape({Dim{1, true}});
+    const bool ofClasses = name == "o" || name == "r";
+    return Shape({Dim{1, true}, Dim{ofClasses ? c : name[0] == 'x' ? n : h, false}});
+}
+
+TensorId BlockWriter::value(const std::string &name)
+{
+    TensorId &tensor = m_values[name];
+    if (!tensor.valid())
+        tensor = m_builder.input(name, name == "labels" ? DType::I64 : DType::F32, shapeOf(name));
+    return tensor;
+}
+
+TensorId BlockWriter::scaled(TensorId tensor, double factor)
+{
+    if (factor == 1)
+        return tensor;
+    TensorId &scalar = m_scalars[factor];
+    if (!scalar.valid())
+        scalar = m_builder.constantFloats(fmt::format("factor{}", m_scalars.size()), {}, factor);
+    return m_builder.add("Mul", {tensor, scalar});
+}
+
+TensorId BlockWriter::filled(std::int64_t columns, double with)
+{
+    return m_builder.add(
+        "ConstantOfShape", {},
+        {{"shape", std::vector<std::int64_t>{1, columns}}, {"batch_axis", std::int64_t{0}}, {"value", with}});
+}
+
+TensorId BlockWriter::columns(TensorId matrix, std::int64_t first, std::int64_t last)
+{
+    return m_builder.add("Slice", {matrix},
+                         {{"starts", std::vector{first}},
+                          {"ends", std::vector{last}},
+                          {"axes", std::vector<std::int64_t>{1}},
+                          {"steps", std::vector<std::int64_t>{1}}});
+}
+
+TensorId BlockWriter::driven(std::int64_t step)
+{
+    return m_builder.add("Gemm", {value("x", step), value("u"), value("b")}, kTransposed);
+}
+
+TensorId BlockWriter::arrived(std::int64_t step)
+{
+    const TensorId sum = driven(step);
+    if (step == 1)
+        return sum;
+    return add(sum, m_builder.add("MatMul", {value("h", step - 1), value("w")}, kTransposed));
+}
+
+void BlockWriter::restart()
+{
+    for (std::int64_t step = 1; step <= m_sizes.steps; ++step) {
+        set("a", step, arrived(step));
+        set("h", step, m_builder.add("Tanh", {value("a", step)}));
+    }
+    set("o", m_builder.add("Gemm", {value("h", m_sizes.steps), value("v"), value("c")}, kTransposed));
+}
+
+void BlockWriter::output()
+{
+    const double rho = m_method.settings.rho;
+    const TensorId made = m_builder.add("Gemm", {value("h", m_sizes.steps), value("v"), value("c")}, kTransposed);
+    const TensorId centre = add(made, scaled(value("r"), 1 / rho));
+    set("o",
+        m_builder.add("ProximalCrossEntropy", {value("o"), centre, value("labels")},
+                      {{"penalty", rho}, {"iterations", std::int64_t{m_method.settings.newtonSteps}}}));
+}
+
+/// The step's system is that of what reads h: w of the next step, or v.
+void BlockWriter::hidden(std::int64_t step)
+{
+    const bool last = step == m_sizes.steps;
+    const double next = last ? m_method.settings.rho : penalty(step + 1);
+    const double q = penalty(step);
+    const TensorId wanted = last ? subtract(value("o"), value("c")) : subtract(value("a", step + 1), driven(step + 1));
+    const TensorId misfit = subtract(scaled(wanted, next), last ? value("r") : value("p", step + 1));
+    const TensorId weights = last ? value("v") : value("w");
+    const TensorId own = add(scaled(m_builder.add("Tanh", {value("a", step)}), q), value("q", step));
+    const TensorId right = add(own, m_builder.add("MatMul", {misfit, weights}));
+    const TensorId system = m_builder.add("OuterSums", {weights}, {{"weights", std::vector{next}}});
+    set("h", step, m_builder.add("CholeskySolve", {system, right}, {{"shift", q}}));
+}
+
+void BlockWriter::input(std::int64_t step)
+{
+    const double p = penalty(step);
+    const TensorId alpha = add(arrived(step), scaled(value("p", step), 1 / p));
+    const TensorId beta = subtract(value("h", step), scaled(value("q", step), 1 / p));
+    set("a", step,
+        m_builder.add("ProximalTanh", {value("a", step), alpha, beta},
+                      {{"p", p}, {"q", p}, {"iterations", std::int64_t{m_method.settings.tanhSteps}}}));
+}
+
+void BlockWriter::backward()
+{
+    for (std::int64_t step = m_sizes.steps; step > 0; --step) {
+        hidden(step);
+        if (interleaved())
+            input(step);
+    }
+    for (std::int64_t step = m_sizes.steps; !interleaved() && step > 0; --step)
+        input(step);
+}
+
+void BlockWriter::forward()
+{
+    for (std::int64_t step = 1; !interleaved() && step <= m_sizes.steps; ++step)
+        input(step);
+    for (std::int64_t step = 1; step <= m_sizes.steps; ++step) {
+        if (interleaved())
+            input(step);
+        hidden(step);
+    }
+}
+
+void BlockWriter::duals()
+{
+    const double rho = m_method.settings.rho;
+    for (std::int64_t step = m_method.settings.duals == Duals::All ? 1 : m_sizes.steps; step <= m_sizes.steps; ++step) {
+        const double p = penalty(step);
+        const TensorId inputs = subtract(value("a", step), arrived(step));
+        const TensorId states = subtract(value("h", step), m_builder.add("Tanh", {value("a", step)}));
+        set("p", step, subtract(value("p", step), scaled(inputs, p)));
+        set("q", step, subtract(value("q", step), scaled(states, p)));
+    }
+    const TensorId made = m_builder.add("Gemm", {value("h", m_sizes.steps), value("v"), value("c")}, kTransposed);
+    set("r", subtract(value("r"), scaled(subtract(value("o"), made), rho)));
+}
+
+void BlockWriter::sumIn()
+{
+    std::vector<TensorId> rows;
+    std::vector<TensorId> targets;
+    const auto stacked = [this](const std::vector<TensorId> &steps) {
+        return m_builder.add("Concat", steps, {{"axis", std::int64_t{0}}});
+    };
+    const auto asStep = [this](TensorId tensor) {
+        return m_builder.add("Unsqueeze", {tensor}, {{"axes", std::vector<std::int64_t>{0}}});
+    };
+    const TensorId ones = filled(1, 1);
+    for (std::int64_t step = 1; step <= m_sizes.steps; ++step) {
+        const TensorId before = step == 1 ? filled(m_sizes.hidden, 0) : value("h", step - 1);
+        const TensorId row = m_builder.add("Concat", {value("x", step), before, ones}, {{"axis", std::int64_t{1}}});
+        rows.push_back(asStep(row));
+        targets.push_back(asStep(subtract(scaled(value("a", step), penalty(step)), value("p", step))));
+    }
+    const auto sums =
+        m_builder.addMany("OuterSums", {stacked(rows), stacked(targets)}, 2, {{"weights", m_method.penalty}});
+    set("gram_in", sums[0]);
+    set("product_in", sums[1]);
+}
+
+void BlockWriter::sumOut()
+{
+    const double rho = m_method.settings.rho;
+    const TensorId rows =
+        m_builder.add("Concat", {value("h", m_sizes.steps), filled(1, 1)}, {{"axis", std::int64_t{1}}});
+    const TensorId targets = subtract(scaled(value("o"), rho), value("r"));
+    const auto sums = m_builder.addMany("OuterSums", {rows, targets}, 2, {{"weights", std::vector{rho}}});
+    set("gram_out", sums[0]);
+    set("product_out", sums[1]);
+}
+
+void BlockWriter::solveIn()
+{
+    const std::int64_t n = m_sizes.inputs;
+    const std::int64_t h = m_sizes.hidden;
+    const TensorId packed =
+        m_builder.add("CholeskySolve", {value("gram_in"), value("product_in")}, {{"ridge", m_method.settings.ridge}});
+    set("u", columns(packed, 0, n));
+    set("w", columns(packed, n, n + h));
+    set("b", m_builder.add("Reshape", {columns(packed, n + h, n + h + 1)}, {{"shape", std::vector{h}}}));
+}
+
+void BlockWriter::solveOut()
+{
+    const std::int64_t h = m_sizes.hidden;
+    const TensorId packed =
+        m_builder.add("CholeskySolve", {value("gram_out"), value("product_out")}, {{"ridge", m_method.settings.ridge}});
+    set("v", columns(packed, 0, h));
+    set("c", m_builder.add("Reshape", {columns(packed, h, h + 1)}, {{"shape", std::vector{m_sizes.classes}}}));
+}
+
+Result<graph::Graph> BlockWriter::finish()
+{
+    for (const auto &[name, tensor] : m_changed) {
+        m_builder.rename(tensor, name + "'");
+        m_builder.output(tensor);
+    }
+    return std::move(m_builder).build();
+}
+
+} // namespace
+
+Result<graph::Graph> blockGraph(Part part, const Sizes &sizes, const Method &method)
+{
+    if (const Status good = method.settings.check(); !good)
+        return good.error();
+    if (method.settings.subproblems != Subproblems::Exact)
+        return unsupported("the linearised form has no operators; choose subproblems \"exact\"");
+    if (static_cast<std::int64_t>(method.penalty.size()) != sizes.steps)
+        return badInput(fmt::format("{} penalties for {} steps", method.penalty.size(), sizes.steps));
+    BlockWriter writer(sizes, method);
+    switch (part) {
+    case Part::Begin:
+        if (method.settings.restart)
+            writer.restart();
+        writer.output();
+        writer.sumOut();
+        break;
+    case Part::Backward:
+        writer.backward();
+        writer.sumIn();
+        break;
+    case Part::Forward:
+        writer.forward();
+        writer.sumOut();
+        break;
+    case Part::End:
+        writer.output();
+        writer.duals();
+        break;
+    case Part::SolveIn: writer.solveIn(); break;
+    case Part::SolveOut: writer.solveOut(); break;
+    }
+    return writer.finish();
+}
+
+} // namespace planloom::admm

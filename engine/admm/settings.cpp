@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/admm/settings.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+namespace planloom::admm {
+
+Status Settings::check() const
+{
+    const auto above = [](const char *name, double value) -> Status {
+        if (std::isfinite(value) && value > 0)
+            return {};
+        return badInput(fmt::format("{} is {:g}; it is a number above 0", name, value));
+    };
+    const auto notNegative = [](const char *name, double value) -> Status {
+        if (std::isfinite(value) && value >= 0)
+            return {};
+        return badInput(fmt::format("{} is {:g}; it is a number from 0", name, value));
+    };
+    const auto within = [](const char *name, int value, int most) -> Status {
+        if (value >= 1 && value <= most)
+            return {};
+        return badInput(fmt::format("{} is {}; it is a whole number from 1 to {}", name, value, most));
+    };
+    constexpr int kMostSteps = 100;
+    constexpr int kMostWorkers = 1 << 20;
+    for (const Status &found : {above("mu", mu), above("gamma", gamma), above("rho", rho), notNegative("ridge", ridge),
+                                notNegative("proximal", proximal), within("newton_steps", newtonSteps, kMostSteps),
+                                within("tanh_steps", tanhSteps, kMostSteps), within("barrier", barrier, kMostWorkers),
+                                within("delay", delay, kMostWorkers)})
+        if (!found)
+            return found.error();
+    if (gamma > 1)
+        return badInput(fmt::format("gamma is {:g}; it is a number above 0 and at most 1", gamma));
+    if (subproblems == Subproblems::Linearised && rho < 0.5)
+        return badInput(
+            fmt::format("rho is {:g}; the linearised output step descends for rho of at least 0.5 only: raise "
+                        "it, or choose subproblems \"exact\"",
+                        rho));
+    return {};
+}
+
+Result<std::vector<double>> penalties(const Settings &settings, int steps)
+{
+    std::vector<double> result(static_cast<std::size_t>(steps));
+    double penalty = settings.mu;
+    for (auto each = result.rbegin(); each != result.rend(); ++each, penalty *= settings.gamma) {
+        if (!std::isnormal(penalty))
+            return badInput(fmt::format("the penalty of step {} of {} is {:g}; choose a gamma nearer to 1",
+                                        std::distance(each, result.rend()), steps, penalty));
+        *each = penalty;
+    }
+    return result;
+}
+
+Result<Method> Method::of(const Settings &settings, int steps)
+{
+    if (const Status good = settings.check(); !good)
+        return good.error();
+    auto penalty = penalties(settings, steps);
+    if (!penalty)
+        return penalty.error();
+    return Method{settings, *std::move(penalty)};
+}
+
+} // namespace planloom::admm

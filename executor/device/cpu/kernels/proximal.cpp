@@ -1,0 +1,312 @@
+// SPDX-License-Identifier: Apache-2.0
+// Sub-problems of training by ADMM. Values of samples in float32; sums over samples and the systems that they make in
+// double, since they square the condition number of the data.
+#include "executor/device/kernel_support.h"
+#include "executor/device/cpu/parallel.h"
+#include "executor/device/cpu/simd.h"
+
+namespace planloom::device {
+
+namespace {
+
+struct TanhProblem {
+    float p = 1, q = 1;
+    std::int64_t iterations = 1;
+};
+
+/// A step on the majorant whose curvature is that of |f'' (f - beta)| at its largest, 4 / (3 sqrt(3)) <= 0.77.
+PLANLOOM_CLONES void solveTanh(const TanhProblem &problem, const float *a, const float *alpha, const float *beta,
+                               std::int64_t n, float *out)
+{
+    constexpr float kCurvature = 0.77F;
+    const float p = problem.p;
+    const float q = problem.q;
+    for (std::int64_t step = 0; step < problem.iterations; ++step) {
+        const float *from = step == 0 ? a : out; // which may be one place
+#pragma omp simd
+        for (std::int64_t i = 0; i < n; ++i) {
+            const float f = simd::tanh(from[i]);
+            const float bound = p + q * (1.0F + kCurvature * (1.0F + std::fabs(beta[i])));
+            out[i] = from[i] - (p * (from[i] - alpha[i]) + q * (f - beta[i]) * (1.0F - f * f)) / bound;
+        }
+    }
+}
+
+Made makeProximalTanh(const Request &request)
+{
+    for (std::size_t i = 1; i < 3; ++i)
+        if (request.in(i) != request.in(0))
+            return wrong(request, "alpha and beta must be " + text(request.in(0)) + ", got " + text(request.in(i)));
+    const TanhProblem problem{static_cast<float>(request.op.number("p", 1)),
+                              static_cast<float>(request.op.number("q", 1)), request.op.integer("iterations", 1)};
+    return makeFunction([problem, n = request.inputs[0].elements()](Inputs in, Outputs out) {
+        const float *a = floats(in[0]);
+        const float *alpha = floats(in[1]);
+        const float *beta = floats(in[2]);
+        float *y = floats(out[0]);
+        constexpr std::int64_t kPiece = kGrain / 8; // as long as a light loop over kGrain elements
+        parallelFor(n, kPiece, [=](std::int64_t begin, std::int64_t end) {
+            solveTanh(problem, a + begin, alpha + begin, beta + begin, end - begin, y + begin);
+        });
+    });
+}
+
+struct CrossEntropyProblem {
+    std::int64_t rows = 0, classes = 0, iterations = 1;
+    float penalty = 1;
+};
+
+/// A step of Newton: the Hessian is diagonal, probability + penalty, less a term of rank one (Sherman and Morrison).
+PLANLOOM_CLONES void newtonStep(const float *centre, std::int64_t label, std::int64_t n, float penalty, float *o)
+{
+    const float largest = simd::maximum(o, n);
+    float sum = 0;
+#pragma omp simd reduction(+ : sum)
+    for (std::int64_t i = 0; i < n; ++i)
+        sum += simd::exp(o[i] - largest);
+    const float share = 1.0F / sum;
+    const float probabilityOfLabel = simd::exp(o[label] - largest) * share;
+    const float scaleOfLabel = 1.0F / (probabilityOfLabel + penalty);
+    float slope = -probabilityOfLabel * scaleOfLabel; // of the label's -1 in the gradient
+    float rest = 0;                                   // the sum of probabilities less p^2 / (p + penalty)
+#pragma omp simd reduction(+ : slope, rest)
+    for (std::int64_t i = 0; i < n; ++i) {
+        const float probability = simd::exp(o[i] - largest) * share;
+        const float scale = 1.0F / (probability + penalty);
+        slope += probability * scale * (probability + penalty * (o[i] - centre[i]));
+        rest += probability * scale * penalty;
+    }
+    const float along = slope / rest;
+    for (std::int64_t i = 0; i < n; ++i) {
+        const float probability = simd::exp(o[i] - largest) * share;
+        const float gradient = probability + penalty * (o[i] - centre[i]);
+        o[i] -= (gradient + probability * along) / (probability + penalty);
+    }
+    o[label] += scaleOfLabel;
+}
+
+Made makeProximalCrossEntropy(const Request &request)
+{
+    const Dims &dims = request.in(0);
+    if (dims.size() != 2 || request.in(1) != dims || request.inputs[2].elements() != dims[0])
+        return wrong(request,
+                     "outputs and centre must be (M, C) and labels (M), got " + text(dims) + ", " + text(request.in(1))
+                         + " and " + text(request.in(2)));
+    const CrossEntropyProblem problem{dims[0], dims[1], request.op.integer("iterations", 1),
+                                      static_cast<float>(request.op.number("penalty", 1))};
+    return makeFunction([problem](Inputs in, Outputs out) {
+        const float *start = floats(in[0]);
+        const float *centre = floats(in[1]);
+        const std::int64_t *labels = ints(in[2]);
+        float *y = floats(out[0]);
+        parallelFor(problem.rows, rowGrain(8 * problem.classes), [=](std::int64_t begin, std::int64_t end) {
+            for (std::int64_t r = begin; r < end; ++r) {
+                float *o = y + r * problem.classes;
+                std::copy_n(start + r * problem.classes, problem.classes, o);
+                const std::int64_t label = labels[r];
+                if (label < 0 || label >= problem.classes) { // seen at once, nothing read outside
+                    std::fill_n(o, problem.classes, std::numeric_limits<float>::quiet_NaN());
+                    continue;
+                }
+                for (std::int64_t step = 0; step < problem.iterations; ++step)
+                    newtonStep(centre + r * problem.classes, label, problem.classes, problem.penalty, o);
+            }
+        });
+    });
+}
+
+struct SumsShape {
+    std::int64_t steps = 1, rows = 0, columns = 0, outputs = 0;
+};
+
+constexpr std::int64_t kTogether = 8; ///< rows whose products are added in one pass over the sums
+
+/// sum[j] += factors[k] * z[k * stride + j] for k < kTogether in order and j < n, in double.
+PLANLOOM_CLONES void addScaled(const float *z, std::int64_t stride, const double *factors, std::int64_t n, double *sum)
+{
+    for (std::int64_t j = 0; j < n; ++j) {
+        double value = sum[j];
+        for (std::int64_t k = 0; k < kTogether; ++k)
+            value += factors[k] * static_cast<double>(z[k * stride + j]);
+        sum[j] = value;
+    }
+}
+
+/// Row @p line of the sums: of the triangle, or behind it of the product. Rows are added in their order.
+void sumLine(const SumsShape &shape, const std::vector<double> &weights, const float *z, const float *y,
+             std::int64_t line, double *sum, float *gram, float *product)
+{
+    const bool triangle = line < shape.columns;
+    const std::int64_t n = triangle ? line + 1 : shape.columns;
+    const auto factorOf = [&](std::int64_t row) {
+        return triangle
+            ? weights[static_cast<std::size_t>(row / shape.rows)] * static_cast<double>(z[row * shape.columns + line])
+            : static_cast<double>(y[row * shape.outputs + line - shape.columns]);
+    };
+    std::fill_n(sum, n, 0.0);
+    const std::int64_t rows = shape.steps * shape.rows;
+    const std::int64_t whole = rows - rows % kTogether;
+    for (std::int64_t row = 0; row < whole; row += kTogether) {
+        double factors[kTogether];
+        for (std::int64_t k = 0; k < kTogether; ++k)
+            factors[k] = factorOf(row + k);
+        addScaled(z + row * shape.columns, shape.columns, factors, n, sum);
+    }
+    for (std::int64_t row = whole; row < rows; ++row)
+        for (std::int64_t j = 0; j < n; ++j)
+            sum[j] += factorOf(row) * static_cast<double>(z[row * shape.columns + j]);
+    float *to = triangle ? gram + line * (line + 1) / 2 : product + (line - shape.columns) * shape.columns;
+    for (std::int64_t j = 0; j < n; ++j)
+        to[j] = static_cast<float>(sum[j]);
+}
+
+Made makeOuterSums(const Request &request)
+{
+    const Dims &zDims = request.in(0);
+    if (zDims.size() < 2 || zDims.size() > 3)
+        return wrong(request, "Z must be (T, M, K) or (M, K), got " + text(zDims));
+    SumsShape shape{zDims.size() == 3 ? zDims[0] : 1, zDims[zDims.size() - 2], zDims.back(), 0};
+    if (request.hasInput(1)) {
+        const Dims &yDims = request.in(1);
+        if (yDims.size() != zDims.size() || !std::equal(zDims.begin(), zDims.end() - 1, yDims.begin()))
+            return wrong(request, "Z " + text(zDims) + " and Y " + text(yDims) + " do not have the same rows");
+        shape.outputs = yDims.back();
+    }
+    std::vector<double> weights = request.op.numbers("weights");
+    if (static_cast<std::int64_t>(weights.size()) != shape.steps)
+        return wrong(request, "attribute 'weights' must have " + std::to_string(shape.steps) + " numbers");
+    if (request.outputs[0].elements() != shape.columns * (shape.columns + 1) / 2
+        || (request.hasOutput(1) ? request.outputs[1].elements() : 0) != shape.outputs * shape.columns)
+        return wrong(request, "the sums do not fit Z " + text(zDims));
+    const int threads = threadCount();
+    return makeFunction([shape, threads, weights = std::move(weights),
+                         sums = std::vector<double>(
+                             static_cast<std::size_t>(threads * shape.columns))](Inputs in, Outputs out) mutable {
+        const float *z = floats(in[0]);
+        const float *y = shape.outputs > 0 ? floats(in[1]) : nullptr;
+        float *gram = floats(out[0]);
+        float *product = shape.outputs > 0 ? floats(out[1]) : nullptr;
+        double *scratch = sums.data();
+        parallelItems(shape.columns + shape.outputs, threads, [&, scratch](std::int64_t line, int thread) {
+            sumLine(shape, weights, z, y, line, scratch + thread * shape.columns, gram, product);
+        });
+    });
+}
+
+/// The factor's lower triangle in place of the matrix's, row by row. False: a pivot is no larger than what float32 sums
+/// leave to chance.
+bool factorise(double *matrix, std::int64_t n)
+{
+    constexpr double kLeastPivot = 0x1p-24;
+    const auto row = [matrix](std::int64_t i) { return matrix + i * (i + 1) / 2; };
+    for (std::int64_t i = 0; i < n; ++i) {
+        double *own = row(i);
+        const double before = own[i];
+        for (std::int64_t j = 0; j < i; ++j) {
+            const double *other = row(j);
+            double value = own[j];
+            for (std::int64_t k = 0; k < j; ++k)
+                value -= own[k] * other[k];
+            own[j] = value / other[j];
+            own[i] -= own[j] * own[j];
+        }
+        if (!(own[i] > kLeastPivot * before))
+            return false;
+        own[i] = std::sqrt(own[i]);
+    }
+    return true;
+}
+
+constexpr std::int64_t kLanes = 16; ///< right sides that are solved together
+
+/// x of L L^T x = x, for kLanes right sides: x[i] has a number of each.
+PLANLOOM_CLONES void substitute(const double *factor, std::int64_t n, double *x)
+{
+    const auto eliminate = [x](double *own, std::int64_t k, double by) {
+        const double *other = x + k * kLanes;
+        for (std::int64_t lane = 0; lane < kLanes; ++lane)
+            own[lane] -= by * other[lane];
+    };
+    for (std::int64_t i = 0; i < n; ++i) {
+        const double *row = factor + i * (i + 1) / 2;
+        double *own = x + i * kLanes;
+        for (std::int64_t k = 0; k < i; ++k)
+            eliminate(own, k, row[k]);
+        for (std::int64_t lane = 0; lane < kLanes; ++lane)
+            own[lane] /= row[i];
+    }
+    for (std::int64_t i = n; i-- > 0;) {
+        double *own = x + i * kLanes;
+        for (std::int64_t k = i + 1; k < n; ++k)
+            eliminate(own, k, factor[k * (k + 1) / 2 + i]);
+        for (std::int64_t lane = 0; lane < kLanes; ++lane)
+            own[lane] /= factor[i * (i + 1) / 2 + i];
+    }
+}
+
+struct SolveShape {
+    std::int64_t rows = 0, columns = 0;
+    double ridge = 0, shift = 0;
+};
+
+/// Solves for rows [begin, end) of at most kLanes.
+void solveRows(const SolveShape &shape, const double *factor, const float *right, const float *old, std::int64_t begin,
+               std::int64_t end, double *x, float *solution)
+{
+    std::fill_n(x, shape.columns * kLanes, 0.0);
+    for (std::int64_t r = begin; r < end; ++r)
+        for (std::int64_t i = 0; i < shape.columns; ++i) {
+            const std::int64_t at = r * shape.columns + i;
+            x[i * kLanes + r - begin] =
+                static_cast<double>(right[at]) + (old != nullptr ? shape.shift * static_cast<double>(old[at]) : 0.0);
+        }
+    substitute(factor, shape.columns, x);
+    for (std::int64_t r = begin; r < end; ++r)
+        for (std::int64_t i = 0; i < shape.columns; ++i)
+            solution[r * shape.columns + i] = static_cast<float>(x[i * kLanes + r - begin]);
+}
+
+Made makeCholeskySolve(const Request &request)
+{
+    const Dims &product = request.in(1);
+    if (product.size() != 2 || request.inputs[0].elements() != product[1] * (product[1] + 1) / 2
+        || request.out() != product || (request.hasInput(2) && request.in(2) != product))
+        return wrong(request,
+                     "sums " + text(request.in(0)) + ", product " + text(product) + " and solution do not fit");
+    const SolveShape shape{product[0], product[1], request.op.number("ridge", 0), request.op.number("shift", 0)};
+    const auto n = static_cast<std::size_t>(shape.columns);
+    const int threads = threadCount();
+    return makeFunction([shape, threads, system = std::vector<double>(n * (n + 1) / 2),
+                         scratch = std::vector<double>(static_cast<std::size_t>(threads) * n
+                                                       * kLanes)](Inputs in, Outputs out) mutable {
+        const float *old = in.size() > 2 ? floats(in[2]) : nullptr;
+        const float *right = floats(in[1]);
+        float *solution = floats(out[0]);
+        std::copy_n(floats(in[0]), system.size(), system.begin());
+        for (std::int64_t i = 0; i < shape.columns; ++i)
+            system[static_cast<std::size_t>(i * (i + 1) / 2 + i)] +=
+                shape.shift + (i + 1 < shape.columns ? shape.ridge : 0);
+        if (!factorise(system.data(), shape.columns)) {
+            std::fill_n(solution, shape.rows * shape.columns, std::numeric_limits<float>::quiet_NaN());
+            return;
+        }
+        const std::int64_t blocks = (shape.rows + kLanes - 1) / kLanes;
+        parallelItems(blocks, threads, [&](std::int64_t block, int thread) {
+            solveRows(shape, system.data(), right, old, block * kLanes, std::min(shape.rows, (block + 1) * kLanes),
+                      scratch.data() + thread * shape.columns * kLanes, solution);
+        });
+    });
+}
+
+constexpr KernelEntry kEntries[] = {
+    {"ProximalTanh", "fff", "f", makeProximalTanh},
+    {"ProximalCrossEntropy", "ffi", "f", makeProximalCrossEntropy},
+    {"OuterSums", "ff?", "ff?", makeOuterSums},
+    {"CholeskySolve", "fff?", "f", makeCholeskySolve},
+};
+
+} // namespace
+
+std::span<const KernelEntry> proximalKernels() { return kEntries; }
+
+} // namespace planloom::device

@@ -1,0 +1,277 @@
+// SPDX-License-Identifier: Apache-2.0
+// The sub-problems of ADMM on the processor, against the same in double precision.
+#include "executor/device/kernel.h"
+
+#include "engine/admm/sums.h"
+
+#include <QTest>
+
+#include <cmath>
+#include <vector>
+
+using namespace planloom;
+using device::Argument;
+using graph::DType;
+
+namespace {
+
+using Floats = std::vector<float>;
+
+/// Row by row.
+Floats floatsOf(const admm::Matrix &matrix)
+{
+    Floats result;
+    for (Eigen::Index i = 0; i < matrix.rows(); ++i)
+        for (Eigen::Index j = 0; j < matrix.cols(); ++j)
+            result.push_back(static_cast<float>(matrix(i, j)));
+    return result;
+}
+
+/// Numbers that a float holds, so that both sides begin with the same.
+admm::Matrix drawn(Eigen::Index rows, Eigen::Index columns, double step, double size = 2)
+{
+    admm::Matrix result(rows, columns);
+    for (Eigen::Index i = 0; i < result.size(); ++i)
+        result.data()[i] =
+            static_cast<double>(static_cast<float>(size * std::sin(step * static_cast<double>(i * i + i + 1))));
+    return result;
+}
+
+Argument argument(const admm::Matrix &matrix) { return {DType::F32, {matrix.rows(), matrix.cols()}}; }
+
+graph::Op opOf(const char *type, graph::Attributes attributes)
+{
+    graph::Op op;
+    op.type = op.name = type;
+    op.attributes = std::move(attributes);
+    return op;
+}
+
+Floats packed(const admm::Matrix &symmetric)
+{
+    Floats result;
+    for (Eigen::Index i = 0; i < symmetric.rows(); ++i)
+        for (Eigen::Index j = 0; j <= i; ++j)
+            result.push_back(static_cast<float>(symmetric(i, j)));
+    return result;
+}
+
+/// The largest difference of two runs of numbers, against the largest expected one.
+double apart(const Floats &got, const Floats &expected)
+{
+    double difference = got.size() == expected.size() ? 0 : INFINITY;
+    double largest = 1e-30;
+    for (std::size_t i = 0; i < std::min(got.size(), expected.size()); ++i) {
+        const double each = std::fabs(static_cast<double>(got[i]) - static_cast<double>(expected[i]));
+        difference = std::isnan(each) ? INFINITY : std::max(difference, each);
+        largest = std::max(largest, std::fabs(static_cast<double>(expected[i])));
+    }
+    return difference / largest;
+}
+
+} // namespace
+
+class TestProximalKernels : public QObject {
+    Q_OBJECT
+
+private slots:
+    void tanh_data();
+    void tanh();
+    void crossEntropy_data();
+    void crossEntropy();
+    void labelOutsideIsSeen();
+    void sumsOfSteps();
+    void solves_data();
+    void solves();
+    void singularSumsAreSeen();
+};
+
+void TestProximalKernels::tanh_data()
+{
+    QTest::addColumn<double>("p");
+    QTest::addColumn<double>("q");
+    QTest::addColumn<int>("rows");
+    QTest::addColumn<int>("iterations");
+    QTest::newRow("one step") << 1.0 << 1.0 << 3 << 1;
+    QTest::newRow("strong p") << 10.0 << 0.1 << 7 << 3;
+    QTest::newRow("strong q") << 0.1 << 10.0 << 7 << 4;
+    QTest::newRow("many") << 1.5 << 2.5 << 700 << 3;
+}
+
+void TestProximalKernels::tanh()
+{
+    QFETCH(double, p);
+    QFETCH(double, q);
+    QFETCH(int, rows);
+    QFETCH(int, iterations);
+    const admm::Matrix a = drawn(rows, 33, 0.37);
+    const admm::Matrix alpha = drawn(rows, 33, 0.61);
+    const admm::Matrix beta = drawn(rows, 33, 0.83, 1.5);
+    const graph::Op op =
+        opOf("ProximalTanh", {{"p", p}, {"q", q}, {"iterations", static_cast<std::int64_t>(iterations)}});
+    auto kernel = device::makeKernel(op, {argument(a), argument(alpha), argument(beta)}, {argument(a)});
+    QVERIFY2(kernel.ok(), kernel ? "" : kernel.error().text().c_str());
+    Floats start = floatsOf(a);
+    const Floats second = floatsOf(alpha);
+    const Floats third = floatsOf(beta);
+    Floats result(start.size());
+    const void *inputs[] = {start.data(), second.data(), third.data()};
+    void *to = result.data();
+    (*kernel)->run(inputs, {&to, 1});
+    admm::Matrix expected = a;
+    admm::proximalTanh(expected, alpha, beta, p, q, iterations);
+    const double difference = apart(result, floatsOf(expected));
+    QVERIFY2(difference < 1e-6, qPrintable(QString::number(difference)));
+    to = start.data(); // in place
+    (*kernel)->run(inputs, {&to, 1});
+    QCOMPARE(start, result);
+}
+
+void TestProximalKernels::crossEntropy_data()
+{
+    QTest::addColumn<double>("penalty");
+    QTest::addColumn<int>("classes");
+    QTest::addColumn<int>("iterations");
+    QTest::newRow("one step") << 1.0 << 10 << 1;
+    QTest::newRow("converged") << 1.0 << 10 << 6;
+    QTest::newRow("weak") << 0.1 << 3 << 6;
+    QTest::newRow("many classes") << 2.0 << 1000 << 6;
+    QTest::newRow("one class") << 1.0 << 1 << 2;
+}
+
+void TestProximalKernels::crossEntropy()
+{
+    QFETCH(double, penalty);
+    QFETCH(int, classes);
+    QFETCH(int, iterations);
+    constexpr int kRows = 41;
+    const admm::Matrix o = drawn(kRows, classes, 0.37);
+    const admm::Matrix centre = drawn(kRows, classes, 0.61);
+    std::vector<int> classOf;
+    std::vector<std::int64_t> labels;
+    for (int row = 0; row < kRows; ++row) {
+        classOf.push_back(row * 7 % classes);
+        labels.push_back(classOf.back());
+    }
+    const graph::Op op =
+        opOf("ProximalCrossEntropy", {{"penalty", penalty}, {"iterations", static_cast<std::int64_t>(iterations)}});
+    auto kernel = device::makeKernel(op, {argument(o), argument(centre), {DType::I64, {kRows}}}, {argument(o)});
+    QVERIFY2(kernel.ok(), kernel ? "" : kernel.error().text().c_str());
+    const Floats start = floatsOf(o);
+    const Floats second = floatsOf(centre);
+    Floats result(start.size());
+    const void *inputs[] = {start.data(), second.data(), labels.data()};
+    void *to = result.data();
+    (*kernel)->run(inputs, {&to, 1});
+    admm::Matrix expected = o.transpose(); // a column is a sample there
+    admm::proximalCrossEntropy(expected, centre.transpose(), classOf, penalty, iterations);
+    const double difference = apart(result, floatsOf(expected.transpose()));
+    QVERIFY2(difference < 5e-6, qPrintable(QString::number(difference)));
+}
+
+void TestProximalKernels::labelOutsideIsSeen()
+{
+    const graph::Op op = opOf("ProximalCrossEntropy", {{"penalty", 1.0}});
+    auto kernel =
+        device::makeKernel(op, {{DType::F32, {2, 2}}, {DType::F32, {2, 2}}, {DType::I64, {2}}}, {{DType::F32, {2, 2}}});
+    QVERIFY(kernel.ok());
+    const Floats zeros(4, 0.0F);
+    const std::vector<std::int64_t> labels{2, 1};
+    Floats result(4);
+    const void *inputs[] = {zeros.data(), zeros.data(), labels.data()};
+    void *to = result.data();
+    (*kernel)->run(inputs, {&to, 1});
+    QVERIFY(std::isnan(result[0]) && std::isnan(result[1]) && !std::isnan(result[2]));
+}
+
+void TestProximalKernels::sumsOfSteps()
+{
+    constexpr int kSteps = 3;
+    constexpr int kRows = 57;
+    const std::vector<double> weights{0.5, 1.25, 3};
+    const admm::Matrix z = drawn(kSteps * kRows, 21, 0.37);
+    const admm::Matrix y = drawn(kSteps * kRows, 6, 0.61);
+    const graph::Op op = opOf("OuterSums", {{"weights", weights}});
+    auto kernel = device::makeKernel(op, {{DType::F32, {kSteps, kRows, 21}}, {DType::F32, {kSteps, kRows, 6}}},
+                                     {{DType::F32, {231}}, {DType::F32, {6, 21}}});
+    QVERIFY2(kernel.ok(), kernel ? "" : kernel.error().text().c_str());
+    const Floats left = floatsOf(z);
+    const Floats right = floatsOf(y);
+    Floats sums(231);
+    Floats product(126);
+    const void *inputs[] = {left.data(), right.data()};
+    void *outputs[] = {sums.data(), product.data()};
+    (*kernel)->run(inputs, outputs);
+    admm::Matrix gram = admm::Matrix::Zero(21, 21);
+    for (int t = 0; t < kSteps; ++t) {
+        const auto rows = z.middleRows(t * kRows, kRows);
+        gram += weights[static_cast<std::size_t>(t)] * (rows.transpose() * rows);
+    }
+    // Added in double, so that only the last rounding differs.
+    QVERIFY(apart(sums, packed(gram)) < 6e-8);
+    QVERIFY(apart(product, floatsOf(y.transpose() * z)) < 6e-8);
+    auto alone = device::makeKernel(op, {{DType::F32, {kSteps, kRows, 21}}}, {{DType::F32, {231}}});
+    QVERIFY2(alone.ok(), alone ? "" : alone.error().text().c_str());
+    Floats again(231);
+    outputs[0] = again.data();
+    (*alone)->run(std::span(inputs).first(1), std::span(outputs).first(1));
+    QCOMPARE(again, sums);
+}
+
+void TestProximalKernels::solves_data()
+{
+    QTest::addColumn<double>("ridge");
+    QTest::addColumn<double>("proximal");
+    QTest::newRow("plain") << 0.0 << 0.0;
+    QTest::newRow("ridge") << 0.5 << 0.0;
+    QTest::newRow("proximal") << 0.5 << 2.0;
+}
+
+void TestProximalKernels::solves()
+{
+    QFETCH(double, ridge);
+    QFETCH(double, proximal);
+    const admm::Matrix z = drawn(60, 9, 0.37);
+    const admm::Matrix old = drawn(37, 9, 0.71);
+    admm::Sums sums{z.transpose() * z, drawn(37, 9, 0.61, 50)};
+    sums.gram = sums.gram.cast<float>().cast<double>();
+    graph::Attributes attributes{{"ridge", ridge}, {"shift", proximal}};
+    const graph::Op op = opOf("CholeskySolve", attributes);
+    std::vector<Argument> arguments{{DType::F32, {45}}, argument(old)};
+    if (proximal > 0)
+        arguments.push_back(argument(old));
+    auto kernel = device::makeKernel(op, arguments, {argument(old)});
+    QVERIFY2(kernel.ok(), kernel ? "" : kernel.error().text().c_str());
+    const Floats gram = packed(sums.gram);
+    const Floats right = floatsOf(sums.product);
+    const Floats before = floatsOf(old);
+    Floats solution(37 * 9);
+    const void *inputs[] = {gram.data(), right.data(), before.data()};
+    void *to = solution.data();
+    (*kernel)->run(std::span(inputs).first(arguments.size()), {&to, 1});
+    admm::Settings settings;
+    settings.ridge = ridge;
+    settings.proximal = proximal;
+    const auto expected = admm::solve(sums, settings, old);
+    QVERIFY(expected.ok());
+    QVERIFY(apart(solution, floatsOf(*expected)) < 1e-7);
+}
+
+/// Fewer samples than unknowns: rounding must not pass for a solution.
+void TestProximalKernels::singularSumsAreSeen()
+{
+    const admm::Matrix z = drawn(4, 9, 0.37);
+    auto kernel = device::makeKernel(opOf("CholeskySolve", {}), {{DType::F32, {45}}, {DType::F32, {1, 9}}},
+                                     {{DType::F32, {1, 9}}});
+    QVERIFY(kernel.ok());
+    const Floats gram = packed(z.transpose() * z);
+    const Floats right(9, 1.0F);
+    Floats solution(9, 0.0F);
+    const void *inputs[] = {gram.data(), right.data()};
+    void *to = solution.data();
+    (*kernel)->run(inputs, {&to, 1});
+    QVERIFY(std::isnan(solution[0]));
+}
+
+QTEST_GUILESS_MAIN(TestProximalKernels)
+#include "tst_proximal_kernels.moc"
