@@ -59,11 +59,26 @@ double measuredTime(const std::vector<OpTime> &times, double samples, bool backw
     return timeOf(below, backward) + share * (timeOf(*above, backward) - timeOf(below, backward));
 }
 
-Models modelsOf(const cluster::Cluster &cluster)
+/// A figure of Profile::extra; @p otherwise: not there.
+double named(const Profile *profile, const char *name, double otherwise = 0)
 {
+    if (profile == nullptr || profile->extra.empty())
+        return otherwise;
+    const auto found = profile->extra.find(name);
+    return found == profile->extra.end() ? otherwise : found->second;
+}
+
+Models modelsOf(const cluster::Cluster &cluster, const Profile *profile)
+{
+    const double products = named(profile, "product_share", 1);
+    const double attention = named(profile, "attention_share", 1);
     Models models;
-    for (const cluster::DeviceType &type : cluster.types())
+    for (const cluster::DeviceType &type : cluster.types()) {
         models.push_back(DeviceModel::of(type));
+        const bool holds = profile != nullptr && type.name.starts_with(profile->deviceType);
+        if (models.back() && holds)
+            models.back() = models.back()->slowed(products, attention);
+    }
     return models;
 }
 
@@ -185,7 +200,7 @@ CostModel::CostModel(std::shared_ptr<const graph::Graph> graph, std::shared_ptr<
 {
     auto sums = std::make_shared<PrefixSums>();
     sums->ops.reserve(m_graph->ops().size());
-    sums->models = modelsOf(*m_cluster);
+    sums->models = modelsOf(*m_cluster, m_profile.get());
     const bool known = anyKnown(sums->models);
     for (const graph::Op &op : m_graph->ops()) {
         OpFigures &figures = sums->ops.emplace_back(figuresOf(*m_graph, op));
@@ -239,15 +254,16 @@ Bytes CostModel::parameterBytes(std::size_t first, std::size_t last) const
 
 Seconds CostModel::optimizerStep(Bytes parameters, int streams, std::size_t type) const
 {
+    const Seconds overhead(named(m_profile.get(), "update_overhead_seconds") * m_sums->scale[type]);
     if (m_profile && m_sums->scale[type] > 0) {
         if (const auto it = m_profile->extra.find("optimizer_seconds_per_parameter"); it != m_profile->extra.end())
             return Seconds(it->second * asDouble(parameters) / 4 * m_sums->scale[type]);
     }
     // The 16 bit copy is written, too. A step is bound by memory.
     if (const auto &model = m_sums->models[type])
-        return model->streaming(asDouble(parameters) * (streams + (m_half ? 0.5 : 0)));
+        return overhead + model->streaming(asDouble(parameters) * (streams + (m_half ? 0.5 : 0)));
     const double traffic = asDouble(parameters) * (streams - 1); // gradients are not cleared
-    return Seconds(traffic / (m_cluster->types()[type].memoryBandwidth * kMemoryEfficiency));
+    return overhead + Seconds(traffic / (m_cluster->types()[type].memoryBandwidth * kMemoryEfficiency));
 }
 
 double CostModel::profileScaleOf(std::size_t type) const { return m_sums->scale[type]; }
@@ -293,7 +309,7 @@ LocalCosts::LocalCosts(const CostModel &costs, const graph::Graph &local)
 LocalCosts::LocalCosts(const CostModel &costs, const graph::Graph &local, std::size_t first, std::size_t last)
     : m_costs(costs),
       m_first(first),
-      m_models(modelsOf(costs.cluster()))
+      m_models(modelsOf(costs.cluster(), costs.profile().get()))
 {
     const Profile *profile = costs.profile().get();
     for (std::size_t i = first; i < last; ++i) {
@@ -319,7 +335,9 @@ LocalCosts::LocalCosts(LocalCosts &&) noexcept = default;
 Seconds LocalCosts::seconds(std::size_t first, std::size_t last, double samples, std::size_t type) const
 {
     double sum = 0;
+    std::size_t launches = 0;
     const double scale = m_costs.profileScaleOf(type);
+    const double launch = named(m_costs.profile().get(), "kernel_launch_seconds") * scale;
     const cluster::DeviceType &device = m_costs.cluster().types()[type];
     for (std::size_t i = first; i < last && samples > 0; ++i) {
         const Entry &entry = m_entries[i - m_first];
@@ -329,8 +347,10 @@ Seconds LocalCosts::seconds(std::size_t first, std::size_t last, double samples,
         else
             sum += m_models[type] ? m_models[type]->seconds(entry.figures.forwardWork, samples).value()
                                   : rooflineTime(entry.figures, device, samples, false);
+        launches += measured ? 1 : entry.figures.forwardWork.size();
     }
-    return Seconds(sum);
+    // Kernels are launched ahead: the slower of both sides decides.
+    return Seconds(std::max(sum, launch * static_cast<double>(launches)));
 }
 
 } // namespace planloom::cost

@@ -82,6 +82,15 @@ std::optional<DeviceModel> DeviceModel::of(const cluster::DeviceType &type)
     return std::nullopt;
 }
 
+DeviceModel DeviceModel::slowed(double products, double attention) const
+{
+    DeviceModel model = *this;
+    for (double &rate : model.m_rates)
+        rate *= products;
+    model.m_attention *= attention;
+    return model;
+}
+
 std::vector<std::string> DeviceModel::families()
 {
     std::vector<std::string> names;

@@ -21,6 +21,9 @@ public:
     /// among them: CostModel's plain roofline.
     static std::optional<DeviceModel> of(const cluster::DeviceType &type);
     static std::vector<std::string> families();
+    /// The same GPU under kernels that reach @p products of these rates, and fused attention that reaches @p attention
+    /// of its share of them: older libraries, lower limits of power.
+    [[nodiscard]] DeviceModel slowed(double products, double attention) const;
 
     [[nodiscard]] Seconds seconds(const KernelWork &work, double samples) const;
     [[nodiscard]] Seconds seconds(std::span<const KernelWork> work, double samples) const;

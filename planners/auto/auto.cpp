@@ -4,6 +4,7 @@
 #include "engine/base/log.h"
 #include "planners/common/micro_batch.h"
 #include "planners/auto/cuts.h"
+#include "planners/auto/edits.h"
 #include "planners/auto/enumerate.h"
 #include "planners/auto/simulations.h"
 #include "planners/auto/space.h"
@@ -13,6 +14,7 @@
 
 #include <algorithm>
 #include <set>
+#include <utility>
 
 namespace planloom::planners::automatic {
 namespace {
@@ -40,6 +42,9 @@ private:
     double m_from;
     double m_to;
 };
+
+/// On more devices only the planners that answer within seconds there are asked, and edits of one field are not tried.
+constexpr std::size_t kFewDevices = 64;
 
 /// Chunks of layers that a model with more than twice as many is cut between at first.
 constexpr std::size_t kCoarse = 32;
@@ -76,6 +81,8 @@ public:
             searchWhole(0.3, 1);
         else
             searchLarge(0.3, 1);
+        if (m_problem.subject.cluster->devices().size() <= kFewDevices)
+            polish();
         if (m_simulations.best() == nullptr && !m_progress.stopped() && findsAny())
             improve(m_settings.simulations / 2, 1, 1);
         return report();
@@ -119,7 +126,8 @@ private:
     {
         double count = 0;
         for (const Shape &shape : m_shapes)
-            count += sketchCount(m_costs.layers(), m_lines[shape.line].devices.size() / m_lines[shape.line].unit);
+            count += sketchCount(m_costs.layers(), m_lines[shape.line].devices.size() / m_lines[shape.line].unit,
+                                 m_costs.recomputations().size());
         return count;
     }
 
@@ -143,8 +151,9 @@ private:
     void searchWhole(double from, double to)
     {
         std::vector<Scored> all;
+        const std::vector<plan::Recompute> recomputations = m_costs.recomputations();
         for (const Shape &shape : m_shapes)
-            everySketch(shape, m_lines[shape.line], m_costs.layers(), [&](const Sketch &sketch) {
+            everySketch(shape, m_lines[shape.line], m_costs.layers(), recomputations, [&](const Sketch &sketch) {
                 if (m_settings.mostStages == 0 || sketch.parts.size() <= m_settings.mostStages)
                     if (const Score score = m_scorer.score(sketch); score.seconds < kNever)
                         all.push_back({sketch, score});
@@ -239,7 +248,7 @@ private:
             sketchLevel(grid, zero, from, to, sketches);
             const auto recomputes = [](const Scored &scored) {
                 return std::any_of(scored.sketch.parts.begin(), scored.sketch.parts.end(),
-                                   [](const Part &part) { return part.recompute; });
+                                   [](const Part &part) { return part.recompute != plan::Recompute::None; });
             };
             if (m_progress.stopped() || std::any_of(sketches.begin(), sketches.end(), [&](const Scored &scored) {
                     return !recomputes(scored);
@@ -315,6 +324,42 @@ private:
         }
     }
 
+    // --- Last steps of small problems ------------------------------------------------------------------------------
+
+    /// Edits of one field of the best plan, as long as one helps; where that is the number of micro-batches, the best
+    /// cuts for the new number, too.
+    void polish()
+    {
+        const std::size_t budget = m_simulations.count() + m_settings.simulations;
+        double before = kNever;
+        while (m_simulations.best() != nullptr && m_simulations.bestSeconds() < before && m_simulations.count() < budget
+               && !m_progress.stopped()) {
+            m_progress.report(1, describe());
+            before = m_simulations.bestSeconds();
+            const std::int64_t count = m_simulations.best()->plan.microBatches;
+            m_simulations.run(edits(m_simulations.best()->plan, m_problem, m_settings), "auto", m_progress);
+            if (const std::int64_t now = m_simulations.best()->plan.microBatches; now != count)
+                cutAnew(now);
+        }
+    }
+
+    /// The best cuts of all shapes with @p count micro-batches, if that number is new.
+    void cutAnew(std::int64_t count)
+    {
+        const std::vector<std::int64_t> known = microBatchCounts(m_problem);
+        if (std::find(known.begin(), known.end(), count) != known.end() || !m_cutCounts.insert(count).second)
+            return;
+        const bool bounds = std::exchange(m_bounds, false); // they are of the space, which has not this number
+        std::vector<Scored> sketches;
+        for (std::size_t line = 0; line < m_lines.size(); ++line)
+            for (const Degree &degree : automatic::degrees(m_problem, m_costs, m_settings.mostTensor))
+                sketchGroup(everyLayer(m_costs.layers()),
+                            {line, degree, count, plan::ScheduleKind::OneF1B, m_problem.zero}, sketches);
+        m_bounds = bounds;
+        constexpr std::size_t kShare = 16; // of the simulations
+        simulateBest(std::move(sketches), std::max<std::size_t>(kShare, m_settings.simulations / kShare), 1, 1);
+    }
+
     // --- The answer ------------------------------------------------------------------------------------------------
 
     [[nodiscard]] std::string describe() const
@@ -365,7 +410,7 @@ private:
         if (m_bound <= 0 || m_bound >= kNever)
             return {};
         constexpr double kRounding = 1e-9;
-        const bool inside = inSpace(best.plan, m_bounds ? m_settings.schedules : m_settings.cutSchedules(), m_bounds,
+        const bool inside = inSpace(best.plan, m_bounds ? m_settings.schedules : m_settings.cutSchedules(), !m_bounds,
                                     m_settings, m_scorer);
         estimate["in_space"] = inside ? 1 : 0;
         if (best.seconds() >= m_bound * (1 - kRounding)) {
@@ -410,15 +455,13 @@ private:
     Scorer m_scorer;
     Simulations m_simulations;
     std::vector<Shape> m_shapes;
+    std::set<std::int64_t> m_cutCounts; ///< numbers of micro-batches outside of the space that were cut for
     std::size_t m_scored = 0;
     double m_bound = 0;
     std::size_t m_tableBytes = 0;
     bool m_bounds = false; ///< the current search gives bounds, too
     bool m_exact = false;
 };
-
-/// On more devices only the planners that answer within seconds there are asked.
-constexpr std::size_t kFewDevices = 64;
 
 Result<Settings> read(const Options &options, const std::vector<OptionInfo> &known,
                       const std::vector<const Planner *> &planners, std::size_t devices)

@@ -96,8 +96,8 @@ private:
             return made;
         const std::size_t cut = m_table.layerAt(last);
         const double link =
-            m_scorer.transfer(m_shape, {0, cut, place * m_unit, end * m_unit, false},
-                              {cut, m_table.layerAt(behind->chunk), end * m_unit, behind->place * m_unit, false});
+            m_scorer.transfer(m_shape, {0, cut, place * m_unit, end * m_unit},
+                              {cut, m_table.layerAt(behind->chunk), end * m_unit, behind->place * m_unit});
         made.trip += 2 * link + behind->trip;
         made.over = std::max(made.over, behind->over - times.backward - link);
         const double serial = times.forward + times.backward + 2 * link + behind->ends;
@@ -115,7 +115,8 @@ private:
         for (; stages > 0; --stages) {
             const Suffix &suffix = at(stages, chunk, place);
             sketch.parts.push_back({m_table.layerAt(chunk), m_table.layerAt(suffix.chunk), place * m_unit,
-                                    suffix.place * m_unit, suffix.recompute});
+                                    suffix.place * m_unit,
+                                    suffix.recompute ? m_scorer.costs().recomputed() : plan::Recompute::None});
             chunk = suffix.chunk;
             place = suffix.place;
         }
@@ -160,6 +161,31 @@ double sharded(const StageTimes &times, double count, bool isFirst)
     return std::max(times.leastSharded(count), isFirst ? count * (times.leastGather + times.leastScatter) : 0);
 }
 
+/// Least seconds of the work of all devices on the cores that they have, by their number: a dynamic programme over the
+/// chunks and units that are used, from the first on. Cost: O(chunks^2 * units^2).
+double leastShared(const Scorer &scorer, const StageTable &table, std::size_t unit)
+{
+    const std::size_t places = table.places();
+    const auto index = [places](std::size_t chunk, std::size_t place) { return chunk * (places + 1) + place; };
+    std::vector<double> work((table.chunks() + 1) * (places + 1), kNever); // of layers and devices before
+    work[0] = 0;
+    for (std::size_t chunk = 0; chunk < table.chunks(); ++chunk)
+        for (std::size_t place = 0; place < places; ++place)
+            for (std::size_t next = chunk + 1; next <= table.chunks() && work[index(chunk, place)] < kNever; ++next)
+                for (std::size_t end = place + 1; end <= places; ++end)
+                    if (const StageTable::Entry &entry = table.at(chunk, next, place, end); entry.possible)
+                        work[index(next, end)] =
+                            std::min(work[index(next, end)],
+                                     work[index(chunk, place)]
+                                         + entry.times.leastEach * static_cast<double>((end - place) * unit));
+    double least = kNever;
+    for (std::size_t place = 1; place <= places; ++place)
+        least = std::min(least,
+                         work[index(table.chunks(), place)]
+                             / std::min(static_cast<double>(place * unit), scorer.cores().all()));
+    return least < kNever ? least : 0;
+}
+
 } // namespace
 
 std::vector<Sketch> bestCuts(Scorer &scorer, const StageTable &table, const Shape &shape, std::size_t mostStages,
@@ -173,6 +199,7 @@ LeastSeconds leastSeconds(Scorer &scorer, const StageTable &table, const Shape &
 {
     const std::size_t chunks = table.chunks();
     const std::size_t places = table.places();
+    const std::size_t unit = scorer.lines()[shape.line].unit;
     const auto index = [places](std::size_t chunk, std::size_t place) { return chunk * (places + 1) + place; };
     const auto count = static_cast<double>(shape.microBatches);
     const std::vector<CutTimes> cuts = leastCuts(scorer, shape, places);
@@ -209,7 +236,8 @@ LeastSeconds leastSeconds(Scorer &scorer, const StageTable &table, const Shape &
             }
         }
     }
-    return {std::max(passes[0], ends[0]), ends[0]};
+    const double shared = scorer.cores().any() ? leastShared(scorer, table, unit) : 0;
+    return {std::max({passes[0], ends[0], shared}), std::max(ends[0], shared)};
 }
 
 } // namespace planloom::planners::automatic

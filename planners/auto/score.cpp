@@ -17,7 +17,8 @@ Scorer::Scorer(const Problem &problem, StageCosts &costs, const std::vector<Devi
     : m_problem(problem),
       m_costs(costs),
       m_lines(lines),
-      m_halfDuplex(!problem.subject.cluster->fullDuplex())
+      m_halfDuplex(!problem.subject.cluster->fullDuplex()),
+      m_cores(*problem.subject.cluster)
 {
     const cluster::Cluster &cluster = *problem.subject.cluster;
     m_usable.assign(cluster.types().size(), 0);
@@ -63,24 +64,35 @@ bool Scorer::passes(const Shape &shape, const Part &part, StageTimes &times)
         return false;
     const double larger = exact ? 0 : static_cast<double>(m_problem.globalBatch % shape.microBatches);
     const double smaller = static_cast<double>(shape.microBatches) - larger;
+    const bool again = part.recompute == m_costs.recomputed();
+    const auto pass = [&](const LayerTimes &t) {
+        if (part.recompute == plan::Recompute::Selective && t.selective)
+            return t.selective->forward.of(part.first, part.last) + t.selective->backward.of(part.first, part.last);
+        return t.forward.of(part.first, part.last) * (again ? 2 : 1) + t.backward.of(part.first, part.last);
+    };
     times.forward = (*rest)->forward.of(part.first, part.last);
     times.backward = (*rest)->backward.of(part.first, part.last);
-    times.work = smaller * (times.forward * (part.recompute ? 2 : 1) + times.backward);
+    times.work = smaller * pass(**rest);
     const LayerTimes::Least least = (*rest)->least(part.first, part.last);
     times.leastForward = least.forward;
     times.leastBackward = least.backward;
     // Recomputation is less than a forward pass: operators whose results backward does not read are left out.
-    const double again = part.recompute && exact ? (*rest)->busyForward.of(part.first, part.last) : 0;
-    times.leastWork = smaller * (least.both + again);
-    if (larger == 0)
+    const auto busy = [&](const LayerTimes &t) {
+        return t.least(part.first, part.last).both + (again && exact ? t.busyForward.of(part.first, part.last) : 0);
+    };
+    times.leastWork = smaller * (least.both + (again && exact ? (*rest)->busyForward.of(part.first, part.last) : 0));
+    if (larger > 0) {
+        const auto whole = m_costs.times(type, shape.degree, large);
+        if (!whole)
+            return false;
+        times.work += larger * pass(**whole);
+        times.leastWork += larger * busy(**whole);
+    }
+    if (!m_cores.any())
         return true;
-    const auto whole = m_costs.times(type, shape.degree, large);
-    if (!whole)
-        return false;
-    times.work += larger
-        * ((*whole)->forward.of(part.first, part.last) * (part.recompute ? 2 : 1)
-           + (*whole)->backward.of(part.first, part.last));
-    times.leastWork += larger * (*whole)->least(part.first, part.last).both;
+    const auto fewest = m_costs.times(type, shape.degree, exact ? small : std::floor(std::floor(batch) / replicas));
+    if (fewest)
+        times.leastEach = static_cast<double>(shape.microBatches) * busy(**fewest);
     return true;
 }
 
@@ -133,7 +145,7 @@ bool Scorer::mixedPasses(const Shape &shape, const Part &part, StageTimes &times
         const double share = static_cast<double>(count) * slice / batch;
         forwards += share / std::max(forward, kInstant);
         backwards += share / std::max(backward, kInstant);
-        const double again = part.recompute ? forward : 0;
+        const double again = part.recompute == m_costs.recomputed() ? forward : 0;
         passes += share / std::max(forward + again + backward, kInstant);
         const LayerTimes::Least least = (*found)->least(part.first, part.last);
         leastForwards += share / std::max(least.forward, kInstant);
@@ -182,6 +194,12 @@ std::optional<StageTimes> Scorer::stage(const Shape &shape, const Part &part)
     const bool alike = countOf(shape.line, type, part.begin, part.end) == part.devices();
     if (!(alike ? passes(shape, part, times) : mixedPasses(shape, part, times)))
         return std::nullopt;
+    if (m_cores.any()) {
+        const double together = crowd(shape, part);
+        times.forward *= together;
+        times.backward *= together;
+        times.work *= together;
+    }
     updates(shape, part, times);
     return times;
 }
@@ -294,7 +312,34 @@ Score Scorer::score(const Sketch &sketch)
     }
     Score score = scoreOf(sketch.shape, times, links, cuts, m_halfDuplex);
     score.fullest = fullest;
+    if (m_cores.any())
+        shareCores(sketch, times, score);
     return score;
+}
+
+/// Devices of a part that compute on one core if the plan has no others.
+double Scorer::crowd(const Shape &shape, const Part &part) const
+{
+    const std::span<const DeviceId> line = m_lines[shape.line].devices;
+    return m_cores.crowds({line.subspan(part.begin, part.devices())}).front();
+}
+
+/// What computes on a core takes at least the sum of its work.
+void Scorer::shareCores(const Sketch &sketch, const std::vector<StageTimes> &times, Score &score) const
+{
+    const std::span<const DeviceId> line = m_lines[sketch.shape.line].devices;
+    SharedCores::Stages stages;
+    std::vector<double> work;
+    std::vector<double> least;
+    double exposed = kNever; // an exchange follows the last pass of some stage
+    for (std::size_t s = 0; s < times.size(); ++s) {
+        stages.push_back(line.subspan(sketch.parts[s].begin, sketch.parts[s].devices()));
+        work.push_back(times[s].work / crowd(sketch.shape, sketch.parts[s]) + times[s].optimizer);
+        least.push_back(times[s].leastEach);
+        exposed = std::min(exposed, times[s].allReduce);
+    }
+    score.seconds = std::max(score.seconds, m_cores.busiest(stages, work) + exposed);
+    score.bound = std::max(score.bound, m_cores.busiest(stages, least));
 }
 
 } // namespace planloom::planners::automatic

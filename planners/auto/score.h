@@ -3,6 +3,7 @@
 
 #include "planners/auto/links.h"
 #include "planners/auto/stage_costs.h"
+#include "planners/interface/shared_cores.h"
 
 #include <algorithm>
 #include <limits>
@@ -25,6 +26,7 @@ struct StageTimes {
     double leastForward = 0;
     double leastBackward = 0;
     double leastWork = 0;
+    double leastEach = 0;    ///< work of each single device; 0: not known, and where no cores are shared
     double leastReduce = 0;  ///< of an exchange of all gradients, by which way ever
     double leastScatter = 0; ///< of handing each replica its share of them, as ZeRO level 3 does for each micro-batch
     double leastGather = 0;  ///< of gathering all parameters, as that does before
@@ -97,6 +99,7 @@ public:
     /// Micro-batches that a stage may have begun and not ended, with @p stagesFromHere stages from it to the last.
     [[nodiscard]] static std::int64_t inFlight(const Shape &shape, std::size_t stagesFromHere);
     [[nodiscard]] bool halfDuplex() const { return m_halfDuplex; }
+    [[nodiscard]] const SharedCores &cores() const { return m_cores; }
 
 private:
     /// Devices of type @p type among [begin, end).
@@ -104,6 +107,8 @@ private:
     bool passes(const Shape &shape, const Part &part, StageTimes &times);
     bool mixedPasses(const Shape &shape, const Part &part, StageTimes &times);
     void updates(const Shape &shape, const Part &part, StageTimes &times);
+    [[nodiscard]] double crowd(const Shape &shape, const Part &part) const;
+    void shareCores(const Sketch &sketch, const std::vector<StageTimes> &times, Score &score) const;
 
     const Problem &m_problem;
     StageCosts &m_costs;
@@ -112,6 +117,7 @@ private:
     std::vector<std::vector<std::vector<std::uint32_t>>> m_counts; ///< per line and type: prefix sums over the line
     std::vector<double> m_usable;                                  ///< bytes, per device type
     bool m_halfDuplex;
+    SharedCores m_cores;
 };
 
 /// Estimate and bound of a pipeline of @p stages with transfers @p links and their lower bounds, @p cuts

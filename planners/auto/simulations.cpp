@@ -18,7 +18,7 @@ constexpr std::size_t kBatch = 16;
 /// Everything of a plan that the simulator looks at.
 std::string fingerprint(const plan::Plan &plan)
 {
-    std::string text = fmt::format("{} {}", plan.microBatches, plan::name(plan.schedule.kind));
+    std::string text = fmt::format("{} {} {}", plan.microBatches, plan.bucketBytes, plan::name(plan.schedule.kind));
     for (const int depth : plan.schedule.warmup)
         text += fmt::format(" w{}", depth);
     for (const auto &[device, order] : plan.schedule.order) {

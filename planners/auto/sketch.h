@@ -43,7 +43,7 @@ struct Shape {
 struct Part {
     std::size_t first = 0, last = 0;
     std::size_t begin = 0, end = 0;
-    bool recompute = false;
+    plan::Recompute recompute = plan::Recompute::None; ///< none, selective, or StageCosts::recomputed()
     [[nodiscard]] std::size_t devices() const { return end - begin; }
     friend auto operator<=>(const Part &, const Part &) = default;
 };

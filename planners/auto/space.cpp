@@ -31,7 +31,7 @@ plan::Stage stageOf(const Sketch &sketch, const Part &part, Scorer &scorer)
     stage.lastLayer = part.last;
     stage.devices.assign(line.begin() + static_cast<std::ptrdiff_t>(part.begin),
                          line.begin() + static_cast<std::ptrdiff_t>(part.end));
-    stage.recompute = part.recompute ? scorer.costs().recomputed() : plan::Recompute::None;
+    stage.recompute = part.recompute;
     const int replicas = static_cast<int>(part.devices()) / sketch.shape.degree.tensor;
     stage.zero = replicas > 1 ? sketch.shape.zero : 0;
     if (sketch.shape.degree.tensor > 1) {
@@ -102,26 +102,26 @@ plan::Plan interleaved(const plan::Plan &plan, const Problem &problem, std::size
 }
 
 /// True if the stages of @p plan are what a sketch of @p line and @p degree lays out, each with a ZeRO level of its
-/// own, and, where @p selective, perhaps with the core of attention recomputed.
+/// own.
 bool laidOutAs(const plan::Plan &plan, std::size_t line, const Degree &degree, const std::vector<int> &levels,
-               bool selective, Scorer &scorer)
+               Scorer &scorer)
 {
+    const std::vector<plan::Recompute> recomputations = scorer.costs().recomputations();
     const DeviceLine &devices = scorer.lines()[line];
     Sketch sketch{{line, degree, plan.microBatches, plan.schedule.kind, 0}, {}};
     std::size_t next = 0;
     for (const plan::Stage &stage : plan.stages) {
-        const Part part{stage.firstLayer, stage.lastLayer, next, next + stage.devices.size(),
-                        stage.recompute != plan::Recompute::None};
+        const Part part{stage.firstLayer, stage.lastLayer, next, next + stage.devices.size(), stage.recompute};
         next = part.end;
         if (part.end > devices.devices.size() || part.end % devices.unit != 0
             || part.devices() % static_cast<std::size_t>(degree.tensor) != 0)
             return false;
+        if (std::find(recomputations.begin(), recomputations.end(), stage.recompute) == recomputations.end())
+            return false;
         if (stage.replicas() > 1 && std::find(levels.begin(), levels.end(), stage.zero) == levels.end())
             return false;
         sketch.shape.zero = stage.zero;
-        plan::Stage same = stageOf(sketch, part, scorer);
-        if (selective && stage.recompute == plan::Recompute::Selective)
-            same.recompute = stage.recompute;
+        const plan::Stage same = stageOf(sketch, part, scorer);
         if (same.devices != stage.devices || same.shardings != stage.shardings
             || plan::settingsOf(same) != plan::settingsOf(stage))
             return false;
@@ -129,9 +129,19 @@ bool laidOutAs(const plan::Plan &plan, std::size_t line, const Degree &degree, c
     return true;
 }
 
+/// True if all stages with replicas have the same ZeRO level.
+bool hasOneLevel(const plan::Plan &plan)
+{
+    std::set<int> levels;
+    for (const plan::Stage &stage : plan.stages)
+        if (stage.replicas() > 1)
+            levels.insert(stage.zero);
+    return levels.size() <= 1;
+}
+
 } // namespace
 
-bool inSpace(const plan::Plan &plan, const std::vector<plan::ScheduleKind> &kinds, bool selective,
+bool inSpace(const plan::Plan &plan, const std::vector<plan::ScheduleKind> &kinds, bool oneLevel,
              const Settings &settings, Scorer &scorer)
 {
     const Problem &problem = scorer.problem();
@@ -139,13 +149,14 @@ bool inSpace(const plan::Plan &plan, const std::vector<plan::ScheduleKind> &kind
     if (std::find(counts.begin(), counts.end(), plan.microBatches) == counts.end()
         || std::find(kinds.begin(), kinds.end(), plan.schedule.kind) == kinds.end()
         || plan.schedule.kind == plan::ScheduleKind::Interleaved1F1B || !plan.schedule.warmup.empty()
+        || plan.bucketBytes != plan::Plan::kBucketBytes || (oneLevel && !hasOneLevel(plan))
         || (settings.mostStages > 0 && plan.stages.size() > settings.mostStages))
         return false;
     const std::vector<int> levels = zeroLevels(problem, settings);
     const std::vector<Degree> all = degrees(problem, scorer.costs(), settings.mostTensor);
     for (std::size_t line = 0; line < scorer.lines().size(); ++line)
         if (std::any_of(all.begin(), all.end(),
-                        [&](const Degree &degree) { return laidOutAs(plan, line, degree, levels, selective, scorer); }))
+                        [&](const Degree &degree) { return laidOutAs(plan, line, degree, levels, scorer); }))
             return true;
     return false;
 }

@@ -48,10 +48,11 @@ std::vector<plan::Plan> variants(const plan::Plan &plan, const Problem &problem,
 std::vector<plan::Plan> neighbours(const plan::Plan &plan, const Problem &problem, const Settings &settings);
 
 /// True if @p plan is of the space that the search and its bound are of: runs of layers on runs of units of a line, one
-/// degree, a number of micro-batches of the search, an order of passes of @p kinds, ZeRO and recomputation by stage:
-/// none, by layers, or, where @p selective is true, the core of attention. Plans of other planners, interleaved ones
-/// and such with other shares need not be.
-bool inSpace(const plan::Plan &plan, const std::vector<plan::ScheduleKind> &kinds, bool selective,
+/// degree, a number of micro-batches of the search, an order of passes of @p kinds, recomputation by stage
+/// (StageCosts::recomputations), and ZeRO by stage, or, where @p oneLevel is true, at one level for all stages with
+/// replicas, as the enumeration has it. Plans of other planners, interleaved ones and such with other shares, buckets
+/// or slots need not be.
+bool inSpace(const plan::Plan &plan, const std::vector<plan::ScheduleKind> &kinds, bool oneLevel,
              const Settings &settings, Scorer &scorer);
 
 } // namespace planloom::planners::automatic

@@ -70,8 +70,8 @@ LayerTimes::Least LayerTimes::least(std::size_t first, std::size_t last) const
     const double keepBackward = busyBackward.of(first, last);
     if (!selective)
         return {keepForward, keepBackward, keepForward + keepBackward};
-    const double againForward = selective->forward.of(first, last);
-    const double againBackward = selective->backward.of(first, last);
+    const double againForward = selective->busyForward.of(first, last);
+    const double againBackward = selective->busyBackward.of(first, last);
     return {std::min(keepForward, againForward), std::min(keepBackward, againBackward),
             std::min(keepForward + keepBackward, againForward + againBackward)};
 }
@@ -84,6 +84,14 @@ StageCosts::StageCosts(const Problem &problem, double reserve, compile::StageCac
       m_attention(std::any_of(problem.subject.graph->ops().begin(), problem.subject.graph->ops().end(),
                               [](const graph::Op &op) { return op.traits().isAttention(); }))
 {
+    const auto &profile = problem.subject.profile;
+    if (profile && profile->extra.contains("kernel_launch_seconds")) {
+        auto without = std::make_shared<cost::Profile>(*profile);
+        without->extra.erase("kernel_launch_seconds");
+        m_unlaunched = plan::inPrecision(plan::makeSubject(problem.subject.graph, problem.subject.cluster,
+                                                           std::move(without), problem.subject.modelSource),
+                                         problem.precision);
+    }
     sumBytes();
 }
 
@@ -154,7 +162,7 @@ LayerTimes StageCosts::whole(std::size_t type, double samples) const
 
 Result<compile::PassClock> StageCosts::probe(const Setting &setting, const std::vector<std::size_t> &begins)
 {
-    const auto &[type, degree, recompute] = setting;
+    const auto &[type, degree, recompute, launched] = setting;
     plan::Plan probe = emptyPlan(m_problem, "auto", {});
     probe.globalBatch = 1;
     probe.microBatches = 1;
@@ -177,6 +185,8 @@ Result<compile::PassClock> StageCosts::probe(const Setting &setting, const std::
         }
         probe.stages.push_back(std::move(stage));
     }
+    if (!launched)
+        return compile::PassClock::make(std::move(probe), *m_unlaunched, nullptr);
     return compile::PassClock::make(std::move(probe), m_problem.subject, &m_stages);
 }
 
@@ -200,13 +210,27 @@ Result<StageCosts::Probes> StageCosts::makeProbes(const Setting &setting)
 
 Result<LayerTimes> StageCosts::probedWithSelective(std::size_t type, const Degree &degree, double samples)
 {
-    auto times = probed({type, degree, plan::Recompute::None}, samples);
+    auto times = probedAsBound({type, degree, plan::Recompute::None}, samples);
     if (!times || !m_attention)
         return times;
-    const auto again = probed({type, degree, plan::Recompute::Selective}, samples);
+    const auto again = probedAsBound({type, degree, plan::Recompute::Selective}, samples);
     if (!again)
         return again;
-    times->selective = {again->busyForward, again->busyBackward};
+    times->selective = {again->forward, again->backward, again->busyForward, again->busyBackward};
+    return times;
+}
+
+Result<LayerTimes> StageCosts::probedAsBound(Setting setting, double samples)
+{
+    auto times = probed(setting, samples);
+    if (!times || !m_unlaunched)
+        return times;
+    setting.launched = false;
+    auto alone = probed(setting, samples);
+    if (!alone)
+        return alone;
+    times->busyForward = std::move(alone->busyForward);
+    times->busyBackward = std::move(alone->busyBackward);
     return times;
 }
 

@@ -35,9 +35,10 @@ private:
 struct LayerTimes {
     PassTimes forward, backward;
     PassTimes busyForward, busyBackward;
-    /// Busy times of stages that recompute the core of attention, which may be faster than to keep it.
+    /// Of stages that recompute the core of attention, which may be faster than to keep it.
     struct Selective {
         PassTimes forward, backward;
+        PassTimes busyForward, busyBackward;
     };
     std::optional<Selective> selective; ///< of models with attention
 
@@ -70,6 +71,14 @@ public:
     {
         return m_proportional ? plan::Recompute::Full : plan::Recompute::Layers;
     }
+    /// The choices of a stage, none first: recomputed(), and the core of attention where the model has any.
+    [[nodiscard]] std::vector<plan::Recompute> recomputations() const
+    {
+        std::vector<plan::Recompute> all{plan::Recompute::None, recomputed()};
+        if (m_attention)
+            all.push_back(plan::Recompute::Selective);
+        return all;
+    }
     /// Memory of a run of layers, as MemoryModel bounds it: bytes, once and for each sample.
     struct RunBytes {
         double persistent = 0;
@@ -77,10 +86,11 @@ public:
         double perSample = 0;     ///< once for each sample of a slice
         double keptPerSample = 0; ///< for each micro-batch in flight
     };
-    /// Of layers [first, last), without recomputation and with it (recomputed()). O(1).
-    [[nodiscard]] const RunBytes &bytes(std::size_t first, std::size_t last, bool recompute) const
+    /// Of layers [first, last), without recomputation and with it (recomputed()); with the core of attention recomputed
+    /// as without: an upper bound. O(1).
+    [[nodiscard]] const RunBytes &bytes(std::size_t first, std::size_t last, plan::Recompute recompute) const
     {
-        return m_bytes[recompute ? 1 : 0][first * layers() + last - 1];
+        return m_bytes[recompute == recomputed() ? 1 : 0][first * layers() + last - 1];
     }
     /// Pins of the layout that @p degree means, for mesh {replicas, degree.tensor}; empty where nothing can be cut.
     const std::map<std::string, std::string> &pins(const Degree &degree);
@@ -103,9 +113,13 @@ private:
         std::size_t type = 0;
         Degree degree;
         plan::Recompute recompute = plan::Recompute::None;
+        bool launched = true; ///< false: kernels need not wait for their launches
         friend auto operator<=>(const Setting &, const Setting &) = default;
     };
     Result<LayerTimes> probed(const Setting &setting, double samples);
+    /// With busy times that sums of layers do not exceed: where kernels wait for their launches, those of the kernels
+    /// alone, as a stage of several layers takes the longer of two sums.
+    Result<LayerTimes> probedAsBound(Setting setting, double samples);
     Result<LayerTimes> probedWithSelective(std::size_t type, const Degree &degree, double samples);
     Result<Probes> makeProbes(const Setting &setting);
     Result<compile::PassClock> probe(const Setting &setting, const std::vector<std::size_t> &begins);
@@ -114,6 +128,7 @@ private:
     compile::StageCache &m_stages;
     MemoryModel m_memory;
     bool m_proportional;
+    std::optional<plan::Subject> m_unlaunched;    ///< the subject without launches, where its profile has any
     bool m_attention;                             ///< the model has operators of attention
     std::array<std::vector<RunBytes>, 2> m_bytes; ///< by recomputation: by first and last layer
     struct Key {

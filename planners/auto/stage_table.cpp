@@ -55,12 +55,12 @@ StageTable::StageTable(Scorer &scorer, const Shape &shape, int mostZero, LayerGr
         for (std::size_t end = begin + 1; end <= m_places && !progress.stopped(); ++end)
             for (std::size_t first = 0; first < m_chunks; ++first)
                 for (std::size_t last = first + 1; last <= m_chunks; ++last) {
-                    Part part{m_grid[first], m_grid[last], begin * unit, end * unit, true};
+                    Part part{m_grid[first], m_grid[last], begin * unit, end * unit, scorer.costs().recomputed()};
                     if (!mayFit(part, mostZero))
                         continue;
                     const Scorer::Memory recomputed = scorer.memory(shape, part);
                     const bool whole = mayFit(part, std::min(mostZero, 2));
-                    part.recompute = false;
+                    part.recompute = plan::Recompute::None;
                     const auto times = scorer.stage(shape, part);
                     if (!times)
                         continue;

@@ -33,6 +33,14 @@ bool isHalfDuplex(const Settings &settings, const cluster::Cluster &cluster)
     return settings.duplex == Duplex::Half;
 }
 
+SharedCores::Stages stagesOf(const Spans &spans)
+{
+    SharedCores::Stages stages;
+    for (const Span &span : spans)
+        stages.emplace_back(span.devices);
+    return stages;
+}
+
 /// Depths of the chain's entries: compute stages and the links between them.
 std::vector<int> entryDepths(const std::vector<int> &depths)
 {
@@ -65,7 +73,8 @@ Scorer::Scorer(const Problem &problem, const Settings &settings, const MemoryMod
       m_perDevice(perDevice),
       m_halfDuplex(isHalfDuplex(settings, *problem.subject.cluster)),
       m_sameBothWays(problem.subject.cluster->commModel() == cluster::CommModel::TwoLevel),
-      m_wholeSamples(!graph::isLayerProfile(*problem.subject.graph))
+      m_wholeSamples(!graph::isLayerProfile(*problem.subject.graph)),
+      m_cores(*problem.subject.cluster)
 {
     const cost::CostModel &costs = *problem.subject.costs;
     const auto batch = static_cast<double>(problem.globalBatch);
@@ -160,7 +169,31 @@ Chain Scorer::chainOf(const Spans &spans, const Slices &slices)
     if (!m_halfDuplex)
         for (std::size_t s = 0; s < entries; ++s)
             chain.fullDuplex.push_back(s % 2 == 1);
+    if (m_cores.any())
+        stretch(spans, chain);
     return chain;
+}
+
+/// Replicas that share a core take as many times longer.
+void Scorer::stretch(const Spans &spans, Chain &chain) const
+{
+    const std::vector<double> crowds = m_cores.crowds(stagesOf(spans));
+    for (std::size_t i = 0; i < spans.size(); ++i) {
+        chain.forward[2 * i] *= crowds[i];
+        chain.backward[2 * i] *= crowds[i];
+    }
+}
+
+/// Stages that share a core have to wait for each other where both have work.
+double Scorer::sharedSeconds(const Scored &scored) const
+{
+    const SharedCores::Stages stages = stagesOf(scored.spans);
+    const std::vector<double> crowds = m_cores.crowds(stages);
+    std::vector<double> seconds;
+    for (std::size_t i = 0; i < stages.size(); ++i)
+        seconds.push_back(static_cast<double>(scored.microBatches)
+                          * (scored.chain.forward[2 * i] + scored.chain.backward[2 * i]) / crowds[i]);
+    return m_cores.busiest(stages, seconds);
 }
 
 bool Scorer::holds(const Span &span) const
@@ -221,7 +254,9 @@ void Scorer::time(Scored &scored, const std::vector<int> &most, Warmup policy, b
     if (!isFirst && depths == scored.depths)
         return;
     std::vector<int> before = std::exchange(scored.chain.depth, entryDepths(depths));
-    const double events = m_clock.seconds(scored.chain);
+    double events = m_clock.seconds(scored.chain);
+    if (m_cores.any())
+        events = std::max(events, sharedSeconds(scored));
     if (!isFirst && events >= scored.events * (1 - 1e-12)) {
         scored.chain.depth = std::move(before);
         return;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "planners/common/memory.h"
+#include "planners/interface/shared_cores.h"
 #include "planners/dapple/latency.h"
 #include "planners/dapple/settings.h"
 #include "planners/dapple/warmup.h"
@@ -97,6 +98,8 @@ private:
     [[nodiscard]] Chain chainOf(const Spans &spans, const Slices &slices);
     [[nodiscard]] bool fit(const Spans &spans, const Slices &slices, Scored &scored, std::vector<int> &most);
     void noteShortage(const Spans &spans, const Span &span, double needed, double usable);
+    void stretch(const Spans &spans, Chain &chain) const;
+    [[nodiscard]] double sharedSeconds(const Scored &scored) const;
     void time(Scored &scored, const std::vector<int> &most, Warmup policy, bool isFirst);
 
     const Problem *m_problem;
@@ -109,6 +112,7 @@ private:
     double m_oneDevice;
     std::map<std::pair<std::size_t, double>, Sums> m_sums;
     ChainClock m_clock;
+    SharedCores m_cores;
     Shortage m_shortage;
 };
 

@@ -5,6 +5,7 @@
 #include "planners/common/micro_batch.h"
 #include "planners/data_parallel/overlap.h"
 #include "planners/interface/options.h"
+#include "planners/interface/shared_cores.h"
 
 #include <fmt/format.h>
 
@@ -49,6 +50,7 @@ plan::Estimate estimateOf(const Problem &problem, const plan::Plan &plan)
     double compute = 0;
     for (std::size_t type = 0; type < problem.subject.cluster->types().size(); ++type)
         compute = std::max(compute, pass(slice, type) * static_cast<double>(plan.microBatches));
+    compute = std::max(compute, sharedCoreSeconds(plan, problem.subject));
     const double one = pass(slice, problem.subject.cluster->device(devices.front()).type)
         * static_cast<double>(plan.globalBatch) / slice;
     const double exchange =

@@ -82,7 +82,8 @@ Status validate(const Problem &problem, Annotations annotations = Annotations::R
 /// A plan for @p problem with everything but stages and schedule filled in.
 plan::Plan emptyPlan(const Problem &problem, const std::string &planner, const Options &options);
 
-/// Simulates @p plan and fills report fields that every planner fills the same way. For planners' last step.
+/// Simulates @p plan and fills report fields that every planner fills the same way; the estimate's time is at least what
+/// shared processor cores compute (shared_cores.h). For planners' last step.
 Result<PlanReport> finish(plan::Plan plan, const Problem &problem, std::vector<Candidate> alternatives = {});
 
 } // namespace planloom::planners

@@ -3,6 +3,7 @@
 
 #include "planners/common/micro_batch.h"
 #include "planners/interface/options.h"
+#include "planners/interface/shared_cores.h"
 #include "planners/spp/line.h"
 
 #include <fmt/format.h>
@@ -120,12 +121,13 @@ Choice choiceOf(const Problem &problem, const Options &options, const Settings &
         stage.zero = stage.devices.size() > 1 ? problem.zero : 0;
         plan.stages.push_back(std::move(stage));
     }
+    choice.seconds = std::max(choice.seconds, sharedCoreSeconds(plan, problem.subject));
     const double one = instance.passes(0, instance.layers, 0, 1).sum() * instance.microBatches;
-    plan.estimate = {{"iteration_seconds", execution.seconds},
+    plan.estimate = {{"iteration_seconds", choice.seconds},
                      {"load_seconds", partition.load},
                      {"bound_seconds", execution.bound}};
     if (one < std::numeric_limits<double>::infinity())
-        plan.estimate["speedup_over_one_device"] = execution.seconds > 0 ? one / execution.seconds : 1;
+        plan.estimate["speedup_over_one_device"] = choice.seconds > 0 ? one / choice.seconds : 1;
     return choice;
 }
 

@@ -31,7 +31,8 @@ Layouter::Layouter(const Problem &problem, const Settings &settings)
     : m_problem(&problem),
       m_settings(&settings),
       m_costs(problem.subject.costs.get()),
-      m_memory(*problem.subject.costs, problem.optimizer, settings.reserve)
+      m_memory(*problem.subject.costs, problem.optimizer, settings.reserve),
+      m_cores(*problem.subject.cluster)
 {
 }
 
@@ -224,6 +225,12 @@ std::optional<std::vector<TaskGraph>> Layouter::cut(const std::vector<std::vecto
 /// Fill and drain once, the slowest entry for each further micro-batch, then the longest all-reduce.
 double Layouter::secondsOf(const Laid &laid, bool even) const
 {
+    std::vector<std::vector<DeviceId>> devices;
+    for (const Placed &placed : laid.placed)
+        devices.push_back(allDevices(placed));
+    const SharedCores::Stages stages(devices.begin(), devices.end());
+    const std::vector<double> crowds = m_cores.crowds(stages);
+    std::vector<double> computing;
     double once = 0;
     double pace = 0;
     double exchange = 0;
@@ -243,6 +250,8 @@ double Layouter::secondsOf(const Laid &laid, bool even) const
                 slowest = std::max(slowest, pass.value() / placed.parts);
             }
         }
+        computing.push_back(slowest * static_cast<double>(laid.microBatches));
+        slowest *= crowds[i]; // replicas compute at the same time
         once += slowest;
         pace = std::max(pace, slowest);
         const double weights = static_cast<double>(m_costs->parameterBytes(graph.first, graph.last).value())
@@ -258,7 +267,8 @@ double Layouter::secondsOf(const Laid &laid, bool even) const
         once += transfer;
         pace = std::max(pace, transfer / 2);
     }
-    return once + static_cast<double>(laid.microBatches - 1) * pace + exchange;
+    return std::max(once + static_cast<double>(laid.microBatches - 1) * pace, m_cores.busiest(stages, computing))
+        + exchange;
 }
 
 void Layouter::bridges(Laid &laid, std::int64_t units) const

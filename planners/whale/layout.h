@@ -2,6 +2,7 @@
 #pragma once
 
 #include "planners/common/memory.h"
+#include "planners/interface/shared_cores.h"
 #include "planners/whale/balance.h"
 #include "planners/whale/bridge.h"
 #include "planners/whale/settings.h"
@@ -76,6 +77,7 @@ private:
     const Settings *m_settings;
     const cost::CostModel *m_costs;
     MemoryModel m_memory;
+    SharedCores m_cores;
     std::map<DeviceId, double> m_tightened;
     std::optional<MemoryLimit> m_shortage;
 };

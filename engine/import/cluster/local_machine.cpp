@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "engine/import/cluster/core_rate.h"
 #include "engine/import/cluster/gpu_catalog.h"
 #include "engine/import/import.h"
 
@@ -31,7 +32,6 @@ constexpr Seconds kSharedMemoryLatency{0.75e-6}; // a route has two such links
 // One core reads and writes about 20 GB/s; a socket's channels end at about 150.
 constexpr double kMemoryPerCore = 20e9;
 constexpr double kMemoryPerSocket = 150e9;
-constexpr double kFallbackFrequency = 2.5e9;
 
 struct TopologyCloser {
     void operator()(hwloc_topology *topology) const { hwloc_topology_destroy(topology); }
@@ -57,47 +57,11 @@ std::string kernelFile(const char *path)
     return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
 }
 
-/// The text after "key<tabs>: " in the first such line of /proc/cpuinfo.
-std::string cpuInfo(const std::string &text, std::string_view key)
-{
-    for (std::size_t at = 0; at < text.size();) {
-        const std::size_t end = std::min(text.find('\n', at), text.size());
-        const std::string_view line = std::string_view(text).substr(at, end - at);
-        const std::size_t colon = line.find(": ");
-        if (line.starts_with(key) && colon != std::string_view::npos)
-            return std::string(line.substr(colon + 2));
-        at = end + 1;
-    }
-    return {};
-}
-
-struct CoreRate {
-    double float32 = 0;
-    double bfloat16 = 0;
-};
-
 double firstNumber(const std::string &text, double fallback)
 {
     double value = 0;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
     return error == std::errc{} && value > 0 ? value : fallback;
-}
-
-/// FLOP/s of one core: clock times the operations of its vector units in a cycle. Two fused multiply-adds a cycle of
-/// the widest vectors, but of 256 bits on AMD up to Zen 4, which runs 512-bit instructions in two halves.
-CoreRate coreRate()
-{
-    const std::string info = kernelFile("/proc/cpuinfo");
-    const double now = firstNumber(cpuInfo(info, "cpu MHz"), kFallbackFrequency / 1e6) * 1e6;
-    const double clock =
-        firstNumber(kernelFile("/sys/devices/system/cpu/cpu0/cpufreq/cpuinfo_max_freq"), now / 1e3) * 1e3; // kHz
-    const std::string flags = " " + cpuInfo(info, "flags") + " ";
-    const auto has = [&flags](std::string_view flag) {
-        return flags.find(fmt::format(" {} ", flag)) != std::string::npos;
-    };
-    const bool amd = cpuInfo(info, "vendor_id") == "AuthenticAMD";
-    const double perCycle = has("avx512f") && !amd ? 64 : has("avx2") && has("fma") ? 32 : 16;
-    return {clock * perCycle, clock * perCycle * (has("avx512_bf16") ? 2 : 1)};
 }
 
 /// Memory of the machine, or the control group's limit if that is less. Not hwloc's sum over NUMA nodes, which
@@ -114,7 +78,7 @@ Result<cluster::Cluster> cpuCluster(hwloc_topology_t topology, int devices)
 {
     const int cores = std::max(1, hwloc_get_nbobjs_by_type(topology, HWLOC_OBJ_CORE));
     const int sockets = std::max(1, hwloc_get_nbobjs_by_type(topology, HWLOC_OBJ_PACKAGE));
-    const CoreRate rate = coreRate();
+    const CoreRate &rate = coreRate();
     const double share = std::max(1.0, static_cast<double>(cores) / devices);
     DeviceType type;
     type.name = "CPU";

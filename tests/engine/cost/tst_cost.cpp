@@ -298,6 +298,28 @@ private slots:
         compareSeconds(measured.optimizerStep(Bytes(4'000'000), 8, 0), 1e-3);
     }
 
+    /// A framework that launches kernels one by one: a pass of small kernels takes as long as their launches, one of
+    /// large ones as long as they do. Updates have an overhead of their own.
+    void launchesTakeTime()
+    {
+        const auto graph = chain();
+        const std::size_t count = graph->ops().size();
+        const auto with = [&](double launch) {
+            Profile profile;
+            profile.extra = {{"kernel_launch_seconds", launch}, {"update_overhead_seconds", 0.5}};
+            return CostModel(graph, clusterNamed("dapple-a"), std::make_shared<const Profile>(profile));
+        };
+        const CostModel bare(graph, clusterNamed("dapple-a"));
+        const CostModel slow = with(1);
+        const CostModel quick = with(1e-9);
+        const double each = slow.opTime(*graph, OpId(0), 1, 0).value();
+        QVERIFY(each >= 1);
+        compareSeconds(cost::LocalCosts(slow, *graph).seconds(0, count, 1, 0), each * static_cast<double>(count));
+        compareSeconds(cost::LocalCosts(quick, *graph).seconds(0, count, 1, 0),
+                       cost::LocalCosts(bare, *graph).seconds(0, count, 1, 0).value());
+        compareSeconds(slow.optimizerStep(Bytes(4'000), 4, 0), bare.optimizerStep(Bytes(4'000), 4, 0).value() + 0.5);
+    }
+
     void operatorsBySignature()
     {
         const auto graph = chain();

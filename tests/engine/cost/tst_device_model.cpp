@@ -108,6 +108,22 @@ private slots:
     }
 
     /// Newer devices are faster at everything large.
+    void slowedKernels()
+    {
+        const DeviceModel whole = modelOf("A100");
+        const DeviceModel slow = whole.slowed(0.5, 1);
+        QCOMPARE(slow.productRate(DType::BF16), 0.5 * whole.productRate(DType::BF16));
+        QCOMPARE(slow.streaming(1e9), whole.streaming(1e9));
+        cost::KernelWork attention;
+        attention.kind = cost::KernelWork::Kind::Attention;
+        attention.type = DType::BF16;
+        attention.flops = {1e12, 0};
+        const double launch = whole.streaming(0).value();
+        const double ratio = (whole.slowed(0.5, 0.8).seconds(attention, 1).value() - launch)
+            / (whole.seconds(attention, 1).value() - launch);
+        QVERIFY(std::abs(ratio * 0.4 - 1) < 1e-9);
+    }
+
     void generations()
     {
         const char *order[] = {"P100", "V100-16GB", "A100-40GB", "A100-80GB", "H100-SXM", "H200-SXM", "B200"};

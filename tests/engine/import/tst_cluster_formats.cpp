@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/cluster/cores.h"
 #include "engine/cost/cost.h"
+#include "engine/import/cluster/core_rate.h"
 #include "engine/import/import.h"
 #include "engine/import/cluster/quantity.h"
 
@@ -301,6 +302,13 @@ private slots:
                  cores >= 4);
         QCOMPARE(one->types()[0].memory.value() / 4, four->types()[0].memory.value());
         QVERIFY(one->types()[0].peakFlops.at("float32") > 1e9);
+        // What a core reaches is measured once: every cluster of a process has the same figures.
+        const CoreRate &rate = coreRate();
+        QCOMPARE(one->types()[0].peakFlops.at("float32"), rate.float32 * cores);
+        QCOMPARE(&coreRate(), &rate);
+        // The vectors count: four, eight or sixteen numbers at a time, one or two of them a cycle, at 0.5 to 8 GHz.
+        QVERIFY(rate.float32 > 2 * 4 * 0.5e9 && rate.float32 < 2 * 32 * 8e9);
+        QVERIFY(rate.bfloat16 == rate.float32 || rate.bfloat16 == 2 * rate.float32);
         QVERIFY(!localCluster(-1).ok());
         QVERIFY(!localCluster(1'000'000).ok());
         QVERIFY(localCluster(0).ok());

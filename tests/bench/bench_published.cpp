@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+// Published training runs, predicted on the way that `planloom plan` goes: seconds of an iteration and memory of a
+// device, the error of each row and group, on even and on odd rows, and whether layouts of one model are ranked as they
+// were measured. Rows that plans cannot express are listed with what is missing. Argument: [WORD]: only runs whose name
+// contains it.
+#include "tests/bench/published_runs.h"
+
+#include <cmath>
+#include <cstdio>
+#include <numeric>
+
+namespace {
+
+using namespace planloom;
+using bench::PublishedRun;
+
+struct Outcome {
+    const PublishedRun *run = nullptr;
+    std::size_t number = 0; ///< of the row in the file
+    double seconds = 0;     ///< predicted
+    double gib = 0;         ///< of the fullest device, predicted
+    bool fits = false;
+    [[nodiscard]] double measured() const { return run->number("seconds"); }
+    [[nodiscard]] double error() const { return seconds / measured() - 1; }
+};
+
+Result<Outcome> predict(const PublishedRun &run, std::size_t number)
+{
+    const auto problem = bench::publishedProblem(run);
+    if (!problem)
+        return problem.error();
+    NoProgress progress;
+    const auto report = (*planners::findPlanner("manual"))
+                            ->plan(*problem, bench::publishedOptions(run, problem->subject.layers()), progress);
+    if (!report)
+        return report.error();
+    Outcome outcome{&run, number, report->predicted.iterationSeconds, 0, report->predicted.fits};
+    for (const simulate::DeviceReport &device : report->predicted.devices)
+        outcome.gib = std::max(outcome.gib, static_cast<double>(device.peakBytes) / (1024.0 * 1024 * 1024));
+    return outcome;
+}
+
+void printErrors(const char *name, const std::vector<Outcome> &outcomes)
+{
+    if (outcomes.empty())
+        return;
+    std::vector<double> sizes;
+    double sum = 0;
+    for (const Outcome &outcome : outcomes) {
+        sizes.push_back(std::abs(outcome.error()));
+        sum += outcome.error();
+    }
+    std::sort(sizes.begin(), sizes.end());
+    const auto count = static_cast<double>(sizes.size());
+    const double mean = std::accumulate(sizes.begin(), sizes.end(), 0.0) / count;
+    const double ninth = sizes[static_cast<std::size_t>(std::ceil(0.9 * count)) - 1];
+    std::printf("| %-10s | %3zu | %5.1f %% | %+5.1f %% | %5.1f %% | %5.1f %% | %5.1f %% |\n", name, sizes.size(),
+                100 * mean, 100 * sum / count, 100 * sizes[sizes.size() / 2], 100 * ninth, 100 * sizes.back());
+}
+
+/// 1 for the least; equal values share the mean of their ranks.
+std::vector<double> ranksOf(const std::vector<double> &values)
+{
+    std::vector<double> ranks;
+    for (const double value : values) {
+        const auto below = std::count_if(values.begin(), values.end(), [&](double other) { return other < value; });
+        const auto equal = std::count(values.begin(), values.end(), value);
+        ranks.push_back(static_cast<double>(below) + 0.5 * static_cast<double>(equal + 1));
+    }
+    return ranks;
+}
+
+/// Pearson's coefficient of the ranks (Spearman).
+double rankCorrelation(const std::vector<double> &a, const std::vector<double> &b)
+{
+    const std::vector<double> x = ranksOf(a);
+    const std::vector<double> y = ranksOf(b);
+    const double mean = 0.5 * static_cast<double>(x.size() + 1);
+    double xy = 0, xx = 0, yy = 0;
+    for (std::size_t i = 0; i < x.size(); ++i) {
+        xy += (x[i] - mean) * (y[i] - mean);
+        xx += (x[i] - mean) * (x[i] - mean);
+        yy += (y[i] - mean) * (y[i] - mean);
+    }
+    return xx > 0 && yy > 0 ? xy / std::sqrt(xx * yy) : 1;
+}
+
+void printRanks(const std::vector<Outcome> &outcomes)
+{
+    std::map<std::string, std::vector<Outcome>> models;
+    for (const Outcome &outcome : outcomes)
+        models[outcome.run->model()].push_back(outcome);
+    std::printf("\nLayouts of one model, three or more of them\n\n| %-56s | layouts | correlation | measured best |\n"
+                "|---|---|---|---|\n",
+                "model");
+    for (const auto &[name, layouts] : models) {
+        if (layouts.size() < 3)
+            continue;
+        std::vector<double> predicted;
+        std::vector<double> measured;
+        for (const Outcome &layout : layouts) {
+            predicted.push_back(layout.seconds);
+            measured.push_back(layout.measured());
+        }
+        const auto best = std::min_element(measured.begin(), measured.end()) - measured.begin();
+        std::printf("| %-56s | %7zu | %11.2f | is ours no. %.0f |\n", name.c_str(), layouts.size(),
+                    rankCorrelation(predicted, measured), ranksOf(predicted)[static_cast<std::size_t>(best)]);
+    }
+}
+
+void printSummary(const std::vector<Outcome> &outcomes)
+{
+    std::printf("\n| %-10s | runs | mean size | mean | median size | nine of ten within | worst |\n"
+                "|---|---|---|---|---|---|---|\n",
+                "group");
+    std::map<std::string, std::vector<Outcome>> groups;
+    std::vector<Outcome> halves[2];
+    for (const Outcome &outcome : outcomes) {
+        groups[outcome.run->text("group")].push_back(outcome);
+        halves[outcome.number % 2].push_back(outcome);
+    }
+    for (const auto &[name, members] : groups)
+        printErrors(name.c_str(), members);
+    printErrors("even rows", halves[0]);
+    printErrors("odd rows", halves[1]);
+    printErrors("all", outcomes);
+}
+
+int run(const std::string &wanted)
+{
+    const auto runs = bench::readPublishedRuns(PLANLOOM_PUBLISHED_RUNS);
+    if (!runs) {
+        std::fprintf(stderr, "%s\n", runs.error().text().c_str());
+        return 1;
+    }
+    std::vector<Outcome> outcomes;
+    std::map<std::string, std::vector<std::string>> left;
+    std::printf("| %-40s | %9s | %9s | %7s | memory |\n|---|---|---|---|---|\n", "run", "predicted", "measured",
+                "error");
+    for (std::size_t i = 0; i < runs->size(); ++i) {
+        const PublishedRun &row = (*runs)[i];
+        if (row.text("run").find(wanted) == std::string::npos)
+            continue;
+        if (const std::string missing = bench::missingOf(row); !missing.empty()) {
+            left[missing].push_back(row.text("run"));
+            continue;
+        }
+        const auto outcome = predict(row, i);
+        if (!outcome) {
+            left[outcome.error().message].push_back(row.text("run"));
+            continue;
+        }
+        outcomes.push_back(*outcome);
+        std::printf("| %-40s | %7.3f s | %7.3f s | %+5.1f %% | %.1f GiB%s%s |\n", row.text("run").c_str(),
+                    outcome->seconds, outcome->measured(), 100 * outcome->error(), outcome->gib,
+                    row.has("gib") ? fmt::format(", measured {}", row.text("gib")).c_str() : "",
+                    outcome->fits ? "" : ", does not fit");
+        std::fflush(stdout);
+    }
+    printSummary(outcomes);
+    printRanks(outcomes);
+    std::printf("\nNot predicted\n\n");
+    for (const auto &[missing, names] : left) {
+        std::printf("- %s (%zu): ", missing.c_str(), names.size());
+        for (std::size_t i = 0; i < names.size(); ++i)
+            std::printf("%s%s", i > 0 ? ", " : "", names[i].c_str());
+        std::printf("\n");
+    }
+    return 0;
+}
+
+} // namespace
+
+int main(int argc, char **argv) { return run(argc > 1 ? argv[1] : ""); }
