@@ -270,14 +270,10 @@ Status inspectCluster(const std::string &source, Output &output)
                                        {"float32_flops", flops},
                                        {"memory_bytes", type.memory.value()},
                                        {"memory_bandwidth", type.memoryBandwidth}});
+        if (const int cores = cluster.nodes()[device.node.index()].cores; cores > 0)
+            devices.back()["node_cores"] = cores;
         if (const std::int32_t core = shared[devices.size() - 1]; core >= 0)
             devices.back()["core"] = core;
-    }
-    ordered_json nodes = ordered_json::array();
-    for (const auto &node : cluster.nodes()) {
-        nodes.push_back(ordered_json{{"name", node.name}});
-        if (node.cores > 0)
-            nodes.back()["cores"] = node.cores;
     }
     table.print(output);
     ordered_json links = ordered_json::array();
@@ -292,7 +288,6 @@ Status inspectCluster(const std::string &source, Output &output)
     output.result(ordered_json{{"kind", "cluster"},
                                {"name", cluster.name()},
                                {"nodes", cluster.nodes().size()},
-                               {"machines", nodes},
                                {"devices", devices},
                                {"links", links}});
     return {};

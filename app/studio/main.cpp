@@ -11,6 +11,7 @@
 #include <QDir>
 #include <QFileInfo>
 #include <QFontInfo>
+#include <QScreen>
 #include <QStandardPaths>
 #include <QTextStream>
 #include <QTimer>
@@ -240,6 +241,8 @@ int main(int argc, char **argv)
     window.setAsks(!alone);
     const bool restores = !alone && !options.freshSession;
     const bool hasLayout = restores && window.restoreLayout();
+    if (!hasLayout && !alone) // at twice the scale a screen may be smaller than the window's usual size
+        window.resize(window.size().boundedTo(window.screen()->availableSize()));
     window.show();
     if (!hasLayout)
         window.resetLayout();

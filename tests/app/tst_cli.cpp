@@ -630,7 +630,7 @@ private Q_SLOTS:
         QVERIFY2(inspected.out.contains("cores         n0: 2") && inspected.out.contains(note),
                  inspected.out.constData());
         const QJsonObject json = QJsonDocument::fromJson(run({"inspect", shared, "--json"}).out).object();
-        QCOMPARE(json["machines"].toArray()[0].toObject()["cores"].toInt(), 2);
+        QCOMPARE(json["devices"].toArray()[0].toObject()["node_cores"].toInt(), 2);
         QCOMPARE(json["devices"].toArray()[1].toObject()["core"].toInt(), 1);
         const QJsonObject fast = predicted(own + ".json");
         const QJsonObject slow = predicted(shared + ".json");

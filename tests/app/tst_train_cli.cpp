@@ -141,6 +141,31 @@ private Q_SLOTS:
         QCOMPARE(trace["dropped"].toInt(), 0);
     }
 
+    /// A round of steps, between averages, is what a prediction is compared by.
+    void roundsArePredictedAndCompared()
+    {
+        const Done planned =
+            run({"plan", "--model", "zoo:gpt-nano", "--cluster", "local:2", "--planner", "data-parallel", "--batch",
+                 "4", "--exchange", "dasgd,local_steps=4,delay=2", "-o", "rounds.json", "--quiet"});
+        QVERIFY2(planned.status == 0, planned.err.constData());
+        const Done done = run({"train", "rounds.json", "--data", "text", "--steps", "14", "--seed", "3", "--run-dir",
+                               "rounds", "--json"});
+        QVERIFY2(done.status == 0, done.err.constData());
+        const QList<QJsonObject> lines = linesOf(done.out);
+        QCOMPARE(lines.size(), 15);
+        for (int step = 0; step < 14; ++step) // averages of steps 3 and 7 are merged in steps 5 and 9
+            QCOMPARE(lines[step]["consensus_distance"].toDouble() > 0, step == 6 || step == 10);
+        const QJsonObject compared = linesOf(run({"compare", "rounds.json", "rounds", "--json"}).out).value(0);
+        const QJsonObject tasks = compared["tasks"].toObject();
+        QVERIFY(tasks["only_measured"].toArray().isEmpty());
+        QVERIFY(tasks["only_predicted"].toArray().isEmpty());
+        const double predicted = compared["a"].toObject()["iteration_seconds"].toDouble();
+        QVERIFY(predicted > 0);
+        QVERIFY(std::abs(tasks["predicted_iteration_seconds"].toDouble() / predicted - 1) < 1e-6);
+        const QJsonObject trace = linesOf(run({"inspect", "rounds/trace.pltrace", "--json"}).out).value(0);
+        QCOMPARE(trace["round_steps"].toInt(), 4);
+    }
+
     /// inspect, plan and train agree on whether a model can be trained, with which loss and on what data.
     void lossesAreAgreedOn()
     {

@@ -27,13 +27,13 @@ inline bool loadSample(StudioState &state)
     return QTest::qWaitFor([&state] { return state.simulationCurrent(); }, 30'000);
 }
 
-/// The sample's model on two of the devices that are open, averaged every fourth step and merged two steps later.
-inline bool planWithAverages(StudioState &state)
+/// A replica of the sample's model on each device, averaged every fourth step.
+inline bool planWithAverages(StudioState &state, const char *exchange = "dasgd,local_steps=4,delay=2")
 {
     PlanRequest request;
     request.planner = "data-parallel";
     request.globalBatch = 8;
-    request.exchange = *planners::exchangeRequest("dasgd,local_steps=4,delay=2");
+    request.exchange = *planners::exchangeRequest(exchange);
     const auto before = state.document();
     return state.runPlanner(request)
         && QTest::qWaitFor([&] { return state.document() != before && state.simulationCurrent(); }, 30'000);

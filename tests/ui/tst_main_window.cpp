@@ -674,18 +674,19 @@ void TestMainWindow::plannerDialogTakesExchangeAndLoss()
     QVERIFY(dialog.request().exchange->exchange.groups == request.exchange->exchange.groups);
 }
 
-/// The run's dock has a third chart where replicas are averaged.
+/// The run's dock has another tab where replicas are averaged.
 void TestMainWindow::consensusDistancesAreDrawn()
 {
     QVERIFY(testing::loadSample(*m_state));
     auto *view = static_cast<RunView *>(m_window->view(QStringLiteral("Run")));
-    QVERIFY(view->distanceChart()->isHidden());
+    const auto isShown = [view] { return view->tabs()->isTabVisible(view->tabs()->indexOf(view->distanceChart())); };
+    QVERIFY(!isShown());
     QVERIFY(testing::planWithAverages(*m_state));
     agent::TrainRequest request;
     request.settings.steps = 12;
     QVERIFY(m_state->startRun(request));
     QTRY_COMPARE_WITH_TIMEOUT(m_state->run().phase, RunData::Phase::Finished, 20'000);
-    QTRY_VERIFY(!view->distanceChart()->isHidden());
+    QTRY_VERIFY(isShown());
     const auto *line = qobject_cast<QLineSeries *>(view->distanceChart()->chart()->series().front());
     QCOMPARE(line->points(), (QList<QPointF>{{4, 0.25}, {8, 0.25}}));
 }

@@ -411,7 +411,7 @@ void TestTimelineView::aRoundLiesBesideItsPrediction()
     QVERIFY(model.round(8).followed);
     // Another round by the box.
     auto *box = m_view->findChild<QSpinBox *>();
-    QVERIFY(box->isVisible());
+    QTRY_VERIFY(box->isVisible());
     QCOMPARE(box->singleStep(), 4);
     box->setValue(6);
     QCOMPARE(model.anchorStep(), 4);

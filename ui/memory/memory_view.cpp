@@ -21,6 +21,12 @@ namespace planloom::ui {
 
 namespace {
 
+/// Of the curves: an iteration, or a round of several that are not alike.
+double periodSeconds(const simulate::Simulation &simulation)
+{
+    return simulation.report.iterationSeconds * simulation.trace.rounds.steps;
+}
+
 /// How the kinds of memory are stacked on each other, from the bottom up; each has the hue of its number.
 constexpr std::array kTextures{Qt::SolidPattern, Qt::BDiagPattern, Qt::Dense4Pattern, Qt::DiagCrossPattern};
 
@@ -236,8 +242,8 @@ void MemoryView::showAllDevices()
                                  : std::min(capacity, static_cast<double>(device.capacityBytes));
     }
     const Unit unit = byteUnit(largest);
-    const Unit time = timeUnit(simulation.report.iterationSeconds);
-    const double end = simulation.report.iterationSeconds;
+    const double end = periodSeconds(simulation);
+    const Unit time = timeUnit(end);
     const simulate::MemoryPoint *peak = nullptr;
     for (std::size_t k = 0; k < count; ++k) {
         const auto device = static_cast<std::size_t>(std::find(m_curves.begin(), m_curves.end(), k) - m_curves.begin());
@@ -265,7 +271,7 @@ void MemoryView::showDevice(std::size_t rank)
     const simulate::Simulation &simulation = *state()->simulation();
     const auto &points = simulation.memory[rank];
     const simulate::DeviceReport &device = simulation.report.devices[rank];
-    const double end = simulation.report.iterationSeconds;
+    const double end = periodSeconds(simulation);
     const Unit unit = byteUnit(static_cast<double>(device.peakBytes));
     const Unit time = timeUnit(end);
     for (std::size_t k = 0; k < m_edges.size(); ++k)

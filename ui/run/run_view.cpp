@@ -10,7 +10,6 @@
 #include <QLegend>
 #include <QLineSeries>
 #include <QPen>
-#include <QTabWidget>
 #include <QVBoxLayout>
 
 #include <algorithm>
@@ -55,11 +54,11 @@ RunView::RunView(StudioState *state, QWidget *parent)
       m_stop(new QPushButton(tr("&Stop"), this)),
       m_lossChart(new PlainChart(tr("Loss by step"), tr("step"), tr("loss"), this)),
       m_speedChart(new PlainChart(tr("Throughput by step"), tr("step"), tr("samples / s"), this)),
-      m_distanceChart(
-          new PlainChart(tr("Consensus distance by step"), tr("step"), tr("replicas' distance from their mean"), this)),
+      m_distanceChart(new PlainChart(tr("Consensus distance by step"), tr("step"), tr("distance from the mean"), this)),
       m_loss(m_lossChart->addLine(tr("loss"), 0)),
       m_speed(m_speedChart->addLine(tr("samples per second"), 2)),
       m_distance(m_distanceChart->addLine(tr("consensus distance"), 4)),
+      m_tabs(new QTabWidget(this)),
       m_table(new DataTable(this)),
       m_log(new QPlainTextEdit(this))
 {
@@ -86,17 +85,16 @@ RunView::RunView(StudioState *state, QWidget *parent)
     m_charts->setContentsMargins(0, 0, 0, 0);
     m_charts->addWidget(m_lossChart);
     m_charts->addWidget(m_speedChart);
-    m_charts->addWidget(m_distanceChart);
-    auto *tabs = new QTabWidget(this);
-    tabs->setDocumentMode(true);
-    tabs->addTab(charts, tr("Loss and throughput"));
-    tabs->addTab(m_table, tr("Predicted and measured"));
-    tabs->addTab(m_log, tr("Log"));
+    m_tabs->setDocumentMode(true);
+    m_tabs->addTab(charts, tr("Loss and throughput"));
+    m_tabs->addTab(m_distanceChart, tr("Distance"));
+    m_tabs->addTab(m_table, tr("Predicted and measured"));
+    m_tabs->addTab(m_log, tr("Log"));
     auto *layout = new QVBoxLayout(this);
     layout->setContentsMargins(8, 6, 8, 6);
     layout->addLayout(top);
     layout->addWidget(m_status);
-    layout->addWidget(tabs, 1);
+    layout->addWidget(m_tabs, 1);
 
     m_throttle.setSingleShot(true);
     m_throttle.setInterval(kRefreshMilliseconds);
@@ -181,7 +179,7 @@ void RunView::refreshCharts()
     m_speedChart->setRanges(last, fastest * 1.05);
     m_loss->replace(thin(loss));
     m_speed->replace(thin(speed));
-    m_distanceChart->setVisible(!distance.isEmpty());
+    m_tabs->setTabVisible(m_tabs->indexOf(m_distanceChart), !distance.isEmpty());
     m_distanceChart->setRanges(last, farthest * 1.05);
     m_distance->replace(thin(distance));
 }

@@ -6,6 +6,7 @@
 #include <QPlainTextEdit>
 #include <QProgressBar>
 #include <QPushButton>
+#include <QTabWidget>
 #include <QTimer>
 
 #include "ui/widgets/view.h"
@@ -28,6 +29,7 @@ public:
     [[nodiscard]] QLabel *statusLabel() { return m_status; }
     [[nodiscard]] DataTable *table() { return m_table; }
     [[nodiscard]] PlainChart *distanceChart() { return m_distanceChart; }
+    [[nodiscard]] QTabWidget *tabs() { return m_tabs; }
 
 Q_SIGNALS:
     void trainAsked();
@@ -57,6 +59,7 @@ private:
     QLineSeries *m_loss;
     QLineSeries *m_speed;
     QLineSeries *m_distance;
+    QTabWidget *m_tabs;
     DataTable *m_table;
     QPlainTextEdit *m_log;
     qsizetype m_logLines = 0;
