@@ -2,15 +2,12 @@
 #include "planners/common/exchange.h"
 
 #include "engine/compile/compile.h"
-#include "engine/plan/training.h"
-#include "engine/plan/validate_tables.h"
+#include "planners/common/exchange_tables.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
-#include <optional>
 #include <string>
 
 namespace planloom::planners {
@@ -98,60 +95,6 @@ void warn(PlanReport &report)
                                                   : "delay=auto finds a delay that is as long as the average"));
 }
 
-/// Rows of tables are not decayed: a step updates those that it looks up.
-void dropDecay(plan::Plan &plan, std::vector<std::string> &notes)
-{
-    for (const plan::SparseTable &table : plan.exchange.sparse.tables) {
-        const plan::ParameterSettings settings = plan::settingsOf(plan.optimizer, table.parameter, 2);
-        if (settings.weightDecay == 0 || plan.exchange.tableOf(table.parameter) == nullptr)
-            continue;
-        plan.optimizer.groups.insert(plan.optimizer.groups.begin(), {table.parameter, 0, settings.learningRateFactor});
-        notes.push_back(fmt::format("weight decay of table {} is 0, as a step updates the rows that it looks up alone",
-                                    table.parameter));
-    }
-}
-
-/// Simulated seconds of a step; nothing where the plan cannot have the exchange.
-std::optional<double> secondsOf(plan::Plan plan, const Problem &problem)
-{
-    std::vector<std::string> notes;
-    dropDecay(plan, notes);
-    const auto program = compile::compilePlan(plan, problem.subject, {.bodies = false, .fold = true});
-    const Result<double> seconds = program ? simulate::iterationSeconds(*program) : Result<double>(program.error());
-    return seconds ? std::optional(*seconds) : std::nullopt;
-}
-
-/// Each table that is looked up, with the strategy that simulates fastest beside those of the tables before it.
-Status findTables(plan::Plan &plan, const Problem &problem, std::vector<std::string> &notes)
-{
-    std::vector<plan::SparseTable> &tables = plan.exchange.sparse.tables;
-    for (const std::string &name : plan::lookedUpTables(*problem.subject.graph))
-        tables.push_back({name, plan::TableStrategy::AllReduce, true});
-    if (tables.empty())
-        return badInput(fmt::format("model {} has no table that is looked up by an input and by nothing else, so that "
-                                    "exchange embrace has nothing to do; tied tables can be untied, or exchange by "
-                                    "all-reduce",
-                                    problem.subject.graph->name()));
-    for (plan::SparseTable &table : tables) {
-        double fastest = std::numeric_limits<double>::infinity();
-        plan::TableStrategy best = plan::TableStrategy::AllReduce;
-        for (const plan::TableStrategyRow &row : plan::kTableStrategies) {
-            table.strategy = row.strategy;
-            const std::optional<double> seconds = secondsOf(plan, problem);
-            if (seconds && *seconds < fastest) {
-                fastest = *seconds;
-                best = row.strategy;
-            }
-        }
-        table.strategy = best;
-        if (best == plan::TableStrategy::AllReduce)
-            notes.push_back(fmt::format("table {} is summed up as a whole, which simulates fastest or is all that this "
-                                        "plan allows",
-                                        table.parameter));
-    }
-    return {};
-}
-
 /// Alternatives with the exchange of the chosen plan, fastest first.
 std::vector<Candidate> withSameExchange(std::vector<Candidate> candidates, const plan::Exchange &exchange,
                                         const Problem &problem)
@@ -159,10 +102,7 @@ std::vector<Candidate> withSameExchange(std::vector<Candidate> candidates, const
     std::vector<Candidate> kept;
     for (Candidate &candidate : candidates) {
         candidate.plan.exchange = exchange;
-        if (exchange.policy == plan::ExchangePolicy::Sparse) {
-            std::vector<std::string> notes;
-            dropDecay(candidate.plan, notes);
-        }
+        dropDecayOfRows(candidate.plan);
         auto report = finish(candidate.plan, problem);
         if (!report || !report->predicted.fits)
             continue;
@@ -195,6 +135,7 @@ Result<ExchangeRequest> exchangeRequest(std::string_view text)
     if (!exchange)
         return exchange.error();
     request.exchange = *std::move(exchange);
+    request.findsScheduling = text.find(",scheduling=") == std::string_view::npos;
     return request;
 }
 
@@ -213,16 +154,13 @@ Result<PlanReport> withExchange(PlanReport report, const Problem &problem, const
     if (request.findsDelay)
         if (Status found = findDelay(plan, problem); !found)
             return found.error();
-    if (plan.exchange.policy == plan::ExchangePolicy::Sparse) {
-        if (Status found = plan.exchange.sparse.tables.empty() ? findTables(plan, problem, report.notes) : Status();
-            !found)
-            return found.error();
-        dropDecay(plan, report.notes);
-    }
+    if (plan.exchange.policy == plan::ExchangePolicy::Sparse)
+        if (Status filled = fillInTables(plan, problem, request.findsScheduling, report.notes); !filled)
+            return filled.error();
     auto changed = finish(std::move(plan), problem);
     if (!changed)
         return changed;
-    if (!changed->predicted.fits && plan.exchange.policy == plan::ExchangePolicy::Sparse)
+    if (!changed->predicted.fits && request.exchange.policy == plan::ExchangePolicy::Sparse)
         return infeasible(
             fmt::format("the plan {} does not fit with exchange embrace, whose rows need room on their way; "
                         "plan with smaller batches, or exchange by all-reduce",

@@ -10,7 +10,8 @@ namespace planloom::planners {
 /// An exchange that plans of any planner can be given.
 struct ExchangeRequest {
     plan::Exchange exchange;
-    bool findsDelay = false; ///< the least delay that hides the average, by simulated times
+    bool findsDelay = false;      ///< the least delay that hides the average, by simulated times
+    bool findsScheduling = false; ///< of exchange embrace, where no table is named: the fastest by simulated times
 };
 
 /// Reads "KIND[,KEY=VALUE...]", where delay=auto leaves the delay of dasgd to simulated times. Errors: those of
@@ -21,9 +22,10 @@ Result<ExchangeRequest> exchangeRequest(std::string_view text);
 /// it are dropped. Of dasgd the estimate says averaging_step_seconds (of a step without the average),
 /// averaging_exchange_seconds (of one average), averaging_hidden_share (of it) and averaging_effective_share (of the
 /// steps' progress, plan::DelayedAveraging). delay=auto: the least delay as long as the average, and rounds that are no
-/// shorter (DaSGD, arXiv 2006.00441: all is hidden from ceil(exchange / step) steps on). Errors: those of validation,
-/// Infeasible (what is averaged does not fit beside the plan). Cost: three simulations for dasgd, else one, and one for
-/// each alternative.
+/// shorter (DaSGD, arXiv 2006.00441: all is hidden from ceil(exchange / step) steps on). Of embrace the tables
+/// are filled in (exchange_tables.h). Errors: those of validation, Infeasible (what is averaged, or rows on their way,
+/// do not fit beside the plan). Cost: three simulations for dasgd, for embrace up to nine a table where none is named,
+/// else one, and one for each alternative.
 Result<PlanReport> withExchange(PlanReport report, const Problem &problem, const ExchangeRequest &request);
 
 } // namespace planloom::planners

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // `--exchange`: a policy for the plan of any planner, and the delay of averages by simulated times. The expected times
 // are those of the formulas for a flat network (ring all-reduce of P bytes over M machines: 2 (M - 1)(a + P / (M B))).
+#include "engine/graph/zoo/zoo.h"
 #include "planners/common/exchange.h"
 #include "tests/planners/planner_helpers.h"
 
@@ -29,6 +30,18 @@ planners::Problem vgg19(double bandwidth)
     spec.interCollective = bandwidth;
     spec.interLatency = Seconds(kHop);
     return testing::problemOf(must(import::zooProfile("vgg-19-layers")), must(cluster::regular(spec)), 32 * kMachines);
+}
+
+/// A language model over 10,000 words, on 16 machines of one V100.
+planners::Problem recurrent(bool tied)
+{
+    graph::LstmConfig config;
+    config.layers = 1;
+    config.embedding = config.hidden = 64;
+    config.tiedEmbeddings = tied;
+    import::Model model;
+    model.graph = std::make_shared<const graph::Graph>(must(graph::lstmLanguageModel(config)));
+    return testing::problemOf(model, must(cluster::preset("dapple-c")), 128);
 }
 
 planners::PlanReport withExchange(const planners::Problem &problem, const std::string &text)
@@ -136,7 +149,7 @@ private slots:
     /// Without tables, those of the model, each with the fastest strategy; decay of their rows gives way.
     void tablesAreFound()
     {
-        planners::Problem problem = testing::zooProblem("lstm-lm", "dapple-c", 128);
+        const planners::Problem problem = recurrent(false);
         const planners::PlanReport summed = testing::planned(problem, "data-parallel");
         const planners::PlanReport byRows = withExchange(problem, "embrace");
         const std::vector<plan::SparseTable> &tables = byRows.plan.exchange.sparse.tables;
@@ -150,7 +163,14 @@ private slots:
             QVERIFY(withExchange(problem, asked).predicted.iterationSeconds
                     >= byRows.predicted.iterationSeconds * (1 - 1e-9));
         }
-        const planners::Problem tied = testing::zooProblem("gpt2", "dapple-c", 16);
+        const plan::SparseExchange named = withExchange(problem, "embrace,tables=*:all-gather").plan.exchange.sparse;
+        QCOMPARE(named.tables.size(), std::size_t{1});
+        QCOMPARE(named.tables[0].parameter, tables[0].parameter);
+        QCOMPARE(named.scheduling, plan::ExchangeScheduling::TwoDimensional);
+        const auto nothing = planners::withExchange(testing::planned(problem, "data-parallel"), problem,
+                                                    must(planners::exchangeRequest("embrace,tables=decoder.*")));
+        QVERIFY(!nothing && nothing.error().message.find("matches no table") != std::string::npos);
+        const planners::Problem tied = recurrent(true);
         const auto refused = planners::withExchange(testing::planned(tied, "data-parallel"), tied,
                                                     must(planners::exchangeRequest("embrace")));
         QVERIFY(!refused && refused.error().message.find("no table that is looked up") != std::string::npos);

@@ -348,14 +348,15 @@ private slots:
         const auto read = plan::exchangeFromText(textOf(exchange));
         QVERIFY(read.ok());
         QVERIFY(read->policy == exchange.policy && read->averaging == exchange.averaging);
-        for (const auto &[text, message] : {std::pair{"gossip", "\"gossip\" is not known; there is all-reduce, dasgd"},
-                                            {"dasgd,tau=4", "no setting \"tau\"; it has local_steps"},
-                                            {"dasgd,delay=soon", "delay is \"soon\"; give a whole number"},
-                                            {"dasgd,delay=1,delay=2", "delay is given twice"},
-                                            {"dasgd,delay", "write KEY=VALUE"},
-                                            {"dasgd,merge=mean", "\"mean\" is not known; there is convex, corrected"},
-                                            {"all-reduce,delay=1", "has no setting \"delay=1\"; leave it out"},
-                                            {"dasgd,local_steps=2,delay=3", "give a delay from 0 to local_steps"}}) {
+        for (const auto &[text, message] :
+             {std::pair{"gossip", "\"gossip\" is not known; there is all-reduce, embrace, dasgd"},
+              {"dasgd,tau=4", "no setting \"tau\"; it has local_steps"},
+              {"dasgd,delay=soon", "delay is \"soon\"; give a whole number"},
+              {"dasgd,delay=1,delay=2", "delay is given twice"},
+              {"dasgd,delay", "write KEY=VALUE"},
+              {"dasgd,merge=mean", "\"mean\" is not known; there is convex, corrected"},
+              {"all-reduce,delay=1", "has no setting \"delay=1\"; leave it out"},
+              {"dasgd,local_steps=2,delay=3", "give a delay from 0 to local_steps"}}) {
             const auto refused = plan::exchangeFromText(text);
             QVERIFY(!refused);
             QVERIFY2(refused.error().message.find(message) != std::string::npos, refused.error().message.c_str());

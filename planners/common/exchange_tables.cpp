@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "planners/common/exchange_tables.h"
+
+#include "engine/compile/compile.h"
+#include "engine/plan/training.h"
+#include "engine/plan/validate_tables.h"
+
+#include <fmt/format.h>
+
+#include <limits>
+
+namespace planloom::planners {
+namespace {
+
+using plan::ExchangeScheduling;
+using plan::SparseTable;
+using plan::TableStrategy;
+
+/// Simulated seconds of a step; infinite where the plan cannot have the exchange.
+double secondsOf(plan::Plan plan, const Problem &problem)
+{
+    dropDecayOfRows(plan);
+    const auto program = compile::compilePlan(plan, problem.subject, {.bodies = false, .fold = true});
+    const Result<double> seconds = program ? simulate::iterationSeconds(*program) : Result<double>(program.error());
+    return seconds ? *seconds : std::numeric_limits<double>::infinity();
+}
+
+/// How a table may be exchanged under @p scheduling, simplest first.
+std::vector<SparseTable> waysOf(const std::string &table, ExchangeScheduling scheduling)
+{
+    std::vector<SparseTable> ways;
+    for (const plan::TableStrategyRow &row : plan::kTableStrategies) {
+        ways.push_back({table, row.strategy, false});
+        if (scheduling == ExchangeScheduling::TwoDimensional && row.strategy != TableStrategy::AllReduce)
+            ways.push_back({table, row.strategy, true});
+    }
+    return ways;
+}
+
+/// The fastest way of each of @p names in turn. Returns the seconds of a step then.
+double chooseWays(plan::Plan &plan, const Problem &problem, const std::vector<std::string> &names)
+{
+    std::vector<SparseTable> &tables = plan.exchange.sparse.tables;
+    for (const std::string &name : names)
+        tables.push_back({name, TableStrategy::AllReduce, false});
+    double fastest = std::numeric_limits<double>::infinity();
+    for (SparseTable &table : tables) {
+        SparseTable best = table;
+        for (const SparseTable &way : waysOf(table.parameter, plan.exchange.sparse.scheduling)) {
+            table = way;
+            if (const double seconds = secondsOf(plan, problem); seconds < fastest) {
+                fastest = seconds;
+                best = way;
+            }
+        }
+        table = best;
+    }
+    return fastest;
+}
+
+Status findTables(plan::Plan &plan, const Problem &problem, bool findsScheduling)
+{
+    const std::vector<std::string> names = plan::lookedUpTables(*problem.subject.graph);
+    if (names.empty())
+        return badInput(fmt::format("model {} has no table that is looked up by an input and by nothing else, so that "
+                                    "exchange embrace has nothing to do; tied tables can be untied, or exchange by "
+                                    "all-reduce",
+                                    problem.subject.graph->name()));
+    if (!findsScheduling) {
+        chooseWays(plan, problem, names);
+        return {};
+    }
+    double fastest = std::numeric_limits<double>::infinity();
+    plan::Plan best = plan;
+    for (const plan::ExchangeSchedulingRow &row : plan::kExchangeSchedulings) {
+        plan::Plan tried = plan;
+        tried.exchange.sparse.scheduling = row.scheduling;
+        const double seconds = chooseWays(tried, problem, names);
+        if (!(seconds < fastest) && row.scheduling != ExchangeScheduling::Fifo)
+            continue;
+        fastest = seconds;
+        best = std::move(tried);
+    }
+    plan = std::move(best);
+    return {};
+}
+
+Status expandPatterns(plan::Plan &plan, const Problem &problem)
+{
+    std::vector<SparseTable> expanded;
+    for (const SparseTable &table : plan.exchange.sparse.tables) {
+        if (table.parameter.find('*') == std::string::npos) {
+            expanded.push_back(table);
+            continue;
+        }
+        const std::size_t before = expanded.size();
+        for (const std::string &name : plan::lookedUpTables(*problem.subject.graph))
+            if (plan::matches(table.parameter, name))
+                expanded.push_back({name, table.strategy, table.split});
+        if (expanded.size() == before)
+            return badInput(fmt::format("exchange embrace: \"{}\" matches no table of model {} that is looked up by an "
+                                        "input and by nothing else",
+                                        table.parameter, problem.subject.graph->name()));
+    }
+    plan.exchange.sparse.tables = std::move(expanded);
+    return {};
+}
+
+} // namespace
+
+std::vector<std::string> dropDecayOfRows(plan::Plan &plan)
+{
+    std::vector<std::string> names;
+    for (const SparseTable &table : plan.exchange.sparse.tables) {
+        const plan::ParameterSettings settings = plan::settingsOf(plan.optimizer, table.parameter, 2);
+        if (settings.weightDecay == 0 || plan.exchange.tableOf(table.parameter) == nullptr)
+            continue;
+        plan.optimizer.groups.insert(plan.optimizer.groups.begin(), {table.parameter, 0, settings.learningRateFactor});
+        names.push_back(table.parameter);
+    }
+    return names;
+}
+
+Status fillInTables(plan::Plan &plan, const Problem &problem, bool findsScheduling, std::vector<std::string> &notes)
+{
+    if (!plan.exchange.sparse.tables.empty()) {
+        if (Status expanded = expandPatterns(plan, problem); !expanded)
+            return expanded;
+    } else {
+        if (Status found = findTables(plan, problem, findsScheduling); !found)
+            return found;
+        for (const SparseTable &table : plan.exchange.sparse.tables)
+            if (table.strategy == TableStrategy::AllReduce)
+                notes.push_back(fmt::format("table {} is summed up as a whole, which simulates fastest or is all that "
+                                            "this plan allows",
+                                            table.parameter));
+    }
+    for (const std::string &table : dropDecayOfRows(plan))
+        notes.push_back(
+            fmt::format("weight decay of table {} is 0, as a step updates the rows that it looks up alone", table));
+    return {};
+}
+
+} // namespace planloom::planners
