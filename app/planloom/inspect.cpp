@@ -10,6 +10,7 @@
 #include "engine/import/loss/choice.h"
 #include "executor/checkpoint/restore.h"
 #include "executor/data/data_set.h"
+#include "executor/device/plugin/library.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -261,6 +262,10 @@ Status inspectCluster(const std::string &source, Output &output)
                                        {"memory_bandwidth", type.memoryBandwidth}});
     }
     table.print(output);
+    const bool local = source == "local" || source.starts_with("local:");
+    const auto gpus = local ? device::cudaDevices() : Result<std::vector<std::string>>(std::vector<std::string>());
+    if (local)
+        output.line("CUDA          " + (gpus ? fmt::format("{}", fmt::join(*gpus, ", ")) : gpus.error().text()));
     ordered_json links = ordered_json::array();
     for (const auto &link : cluster.links()) {
         links.push_back(ordered_json{{"a", cluster.vertices()[link.a].name},
