@@ -12,6 +12,7 @@
 #include "engine/trace/rounds.h"
 #include "executor/checkpoint/restore.h"
 #include "executor/data/data_set.h"
+#include "executor/device/plugin/library.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -276,6 +277,10 @@ Status inspectCluster(const std::string &source, Output &output)
             devices.back()["core"] = core;
     }
     table.print(output);
+    const bool local = source == "local" || source.starts_with("local:");
+    const auto gpus = local ? device::cudaDevices() : Result<std::vector<std::string>>(std::vector<std::string>());
+    if (local)
+        output.line("CUDA          " + (gpus ? fmt::format("{}", fmt::join(*gpus, ", ")) : gpus.error().text()));
     ordered_json links = ordered_json::array();
     for (const auto &link : cluster.links()) {
         links.push_back(ordered_json{{"a", cluster.vertices()[link.a].name},

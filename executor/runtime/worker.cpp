@@ -9,6 +9,7 @@
 #include "executor/runtime/affinity.h"
 #include "executor/runtime/drain.h"
 #include "executor/runtime/rank_executor.h"
+#include "executor/runtime/rank_gpu.h"
 #include "executor/runtime/training_watch.h"
 
 #include <fmt/format.h>
@@ -124,10 +125,17 @@ private:
                 return watch->pausesAfter(step, period);
             };
         }
-        auto executor = RankExecutor::create(program, *model, m_comm, feed, m_recording, std::move(options));
+        const auto gpu = RankGpu::open(program, *m_document.subject.cluster, m_comm);
+        if (!gpu)
+            return gpu.error();
+        options.device = (*gpu)->device();
+        auto executor =
+            RankExecutor::create(program, *model, (*gpu)->communicator(), feed, m_recording, std::move(options));
         model.reset();
         if (!executor)
             return executor.error();
+        if (m_comm.rank() == 0)
+            (*gpu)->nameHostOperators();
         auto made = TrainingWatch::create(**executor, m_request, m_document.plan, feed, m_options.runDir, drain);
         if (!made)
             return made.error();

@@ -3,6 +3,9 @@
 # one .tar.gz of both.
 include(GNUInstallDirs)
 install(TARGETS planloom RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT planloom)
+if(TARGET planloom_cuda) # found in ../lib/planloom; NVIDIA's libraries are the user's
+  install(TARGETS planloom_cuda LIBRARY DESTINATION lib/planloom COMPONENT cuda)
+endif()
 install(DIRECTORY ${CMAKE_SOURCE_DIR}/resources/docs ${CMAKE_SOURCE_DIR}/resources/samples
         DESTINATION ${CMAKE_INSTALL_DATADIR}/planloom COMPONENT planloom)
 install(FILES ${CMAKE_SOURCE_DIR}/packaging/copyright DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/planloom COMPONENT planloom)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # One library per folder of the house: planloom_folder(<target> [PUBLIC libs] [PRIVATE libs]) compiles every .cpp beside
-# the CMakeLists.txt that calls it (and beneath, with RECURSE), so that a new file needs no edit of a build file. OWN_FLAGS: the caller
-# adds compile options to the target.
+# the CMakeLists.txt that calls it (and beneath, with RECURSE, but for the folders EXCLUDE), so that a new file needs no edit of a build file.
+# OWN_FLAGS: the caller adds compile options to the target.
 
 set(CMAKE_CXX_STANDARD 20)
 set(CMAKE_CXX_STANDARD_REQUIRED ON)
@@ -87,12 +87,15 @@ function(planloom_unity target)
 endfunction()
 
 function(planloom_folder target)
-  cmake_parse_arguments(ARG "RECURSE;OWN_FLAGS" "" "PUBLIC;PRIVATE" ${ARGN})
+  cmake_parse_arguments(ARG "RECURSE;OWN_FLAGS" "" "PUBLIC;PRIVATE;EXCLUDE" ${ARGN})
   if(ARG_RECURSE)
     file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cpp ${CMAKE_CURRENT_SOURCE_DIR}/*.h)
   else()
     file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cpp ${CMAKE_CURRENT_SOURCE_DIR}/*.h)
   endif()
+  foreach(folder ${ARG_EXCLUDE})
+    list(FILTER sources EXCLUDE REGEX "^${CMAKE_CURRENT_SOURCE_DIR}/${folder}/")
+  endforeach()
   if(NOT sources MATCHES "\\.cpp")
     add_library(${target} INTERFACE)
     target_link_libraries(${target} INTERFACE planloom_flags ${ARG_PUBLIC})

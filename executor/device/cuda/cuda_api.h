@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+/// The functions of NVIDIA's libraries that the device uses, a table per library, so that tests can put another
+/// provider in their place. Types and numbers are those of the C interfaces, which cuda_libraries.cu compares them
+/// with; nothing here needs the toolkit's headers.
+namespace planloom::cuda {
+
+using Stream = struct StreamHandle *;
+using EventHandle = struct EventObject *;
+
+struct Grid {
+    unsigned int x = 1, y = 1, z = 1;
+};
+
+inline constexpr int kSuccess = 0;
+inline constexpr int kNotReady = 600;
+inline constexpr unsigned int kStreamNonBlocking = 1;
+inline constexpr unsigned int kEventDisableTiming = 2;
+inline constexpr unsigned int kHostAllocPortable = 1;
+enum class CopyKind : int { HostToDevice = 1, DeviceToHost = 2, DeviceToDevice = 3 };
+
+/// CUDA's runtime, version 12 and 13. Every function that returns int returns a cudaError_t.
+struct RuntimeApi {
+    int (*getDeviceCount)(int *count);
+    /// Not a function of the runtime: name and bytes of memory, of its properties.
+    int (*describe)(int device, char *name, std::size_t nameBytes, std::int64_t *memoryBytes);
+    int (*setDevice)(int device);
+    const char *(*errorText)(int error);
+    int (*malloc)(void **data, std::size_t bytes);
+    int (*free)(void *data);
+    int (*hostAlloc)(void **data, std::size_t bytes, unsigned int flags);
+    int (*freeHost)(void *data);
+    int (*memset)(void *data, int value, std::size_t bytes); ///< done when it returns, as seen by streams made later
+    int (*streamCreate)(Stream *stream, unsigned int flags);
+    int (*streamDestroy)(Stream stream);
+    int (*streamSynchronize)(Stream stream);
+    int (*eventCreate)(EventHandle *event, unsigned int flags);
+    int (*eventDestroy)(EventHandle event);
+    int (*eventRecord)(EventHandle event, Stream stream);
+    int (*eventQuery)(EventHandle event);
+    int (*streamWaitEvent)(Stream stream, EventHandle event, unsigned int flags);
+    int (*memcpyAsync)(void *to, const void *from, std::size_t bytes, CopyKind kind, Stream stream);
+    int (*memsetAsync)(void *to, int value, std::size_t bytes, Stream stream);
+    int (*launchHostFunc)(Stream stream, void (*function)(void *), void *data);
+    int (*launchKernel)(const void *function, Grid grid, Grid block, void **arguments, std::size_t sharedBytes,
+                        Stream stream);
+};
+
+// --- cuBLASLt -------------------------------------------------------------------------------------------------------
+
+using ProductHandle = struct ProductContext *;
+using ProductDescription = struct ProductDescriptionObject *;
+using MatrixLayout = struct MatrixLayoutObject *;
+using ProductPreference = struct ProductPreferenceObject *;
+
+enum class DataKind : int { Float32 = 0, BFloat16 = 14 };
+enum class ComputeKind : int { Float32 = 68, Tf32 = 77 };
+enum class ProductAttribute : int { TransA = 3, TransB = 4 };
+enum class LayoutAttribute : int { BatchCount = 5, BatchStride = 6 };
+enum class PreferenceAttribute : int { MaxWorkspaceBytes = 1 };
+
+struct ProductAlgorithm {
+    std::uint64_t data[8];
+};
+struct ProductHeuristic {
+    ProductAlgorithm algorithm;
+    std::size_t workspaceBytes;
+    int state;
+    float waves;
+    int reserved[4];
+};
+
+/// Every function returns a cublasStatus_t. Matrices are column-major.
+struct ProductApi {
+    int (*create)(ProductHandle *handle);
+    int (*destroy)(ProductHandle handle);
+    int (*createDescription)(ProductDescription *made, ComputeKind compute, DataKind scale);
+    int (*destroyDescription)(ProductDescription description);
+    int (*setDescription)(ProductDescription description, ProductAttribute what, const void *value, std::size_t bytes);
+    int (*createLayout)(MatrixLayout *made, DataKind kind, std::uint64_t rows, std::uint64_t columns,
+                        std::int64_t leading);
+    int (*destroyLayout)(MatrixLayout layout);
+    int (*setLayout)(MatrixLayout layout, LayoutAttribute what, const void *value, std::size_t bytes);
+    int (*createPreference)(ProductPreference *made);
+    int (*destroyPreference)(ProductPreference preference);
+    int (*setPreference)(ProductPreference preference, PreferenceAttribute what, const void *value, std::size_t bytes);
+    int (*heuristic)(ProductHandle handle, ProductDescription description, MatrixLayout a, MatrixLayout b,
+                     MatrixLayout c, MatrixLayout d, ProductPreference preference, int asked, ProductHeuristic *found,
+                     int *count);
+    int (*product)(ProductHandle handle, ProductDescription description, const void *alpha, const void *a,
+                   MatrixLayout aLayout, const void *b, MatrixLayout bLayout, const void *beta, const void *c,
+                   MatrixLayout cLayout, void *d, MatrixLayout dLayout, const ProductAlgorithm *algorithm,
+                   void *workspace, std::size_t workspaceBytes, Stream stream);
+};
+
+/// Everything that the device needs. Kernels of ours, by number (kernels/list.h): what launchKernel takes as function.
+struct Provider {
+    RuntimeApi runtime{};
+    const ProductApi *products = nullptr; ///< nullptr: the library is not there, products run on the host
+    const void *const *kernels = nullptr;
+    unsigned int rowThreads = 256; ///< threads of a block that works on one row; a power of 2
+};
+
+} // namespace planloom::cuda

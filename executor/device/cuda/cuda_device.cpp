@@ -1,0 +1,318 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "executor/device/cuda/cuda_device.h"
+
+#include "engine/base/units.h"
+#include "executor/device/cuda/operators.h"
+#include "executor/device/cuda/parameter_updates.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace planloom::cuda {
+
+namespace {
+
+class CudaEvent final : public device::Event {
+public:
+    CudaEvent(CudaDevice &device, EventHandle event) : m_device(device), m_event(event) {}
+    ~CudaEvent() override { m_device.api().eventDestroy(m_event); }
+    CudaEvent(const CudaEvent &) = delete;
+    CudaEvent &operator=(const CudaEvent &) = delete;
+
+    Result<bool> poll() override
+    {
+        if (!m_device.failure().empty())
+            return failed(m_device.failure());
+        const int state = m_recorded ? m_device.api().eventQuery(m_event) : kSuccess;
+        if (state == kNotReady)
+            return false;
+        if (!m_device.check(state, "work on the device"))
+            return failed(m_device.failure());
+        return true;
+    }
+    void recorded() { m_recorded = true; }
+    [[nodiscard]] bool isRecorded() const { return m_recorded; }
+    [[nodiscard]] EventHandle handle() const { return m_event; }
+
+private:
+    CudaDevice &m_device;
+    EventHandle m_event;
+    bool m_recorded = false;
+};
+
+} // namespace
+
+// --- Queues ---------------------------------------------------------------------------------------------------------
+
+CudaQueue::~CudaQueue()
+{
+    m_device.forget(*this);
+    m_device.api().streamSynchronize(m_stream); // what its commands use goes next
+    m_device.api().streamDestroy(m_stream);
+}
+
+void CudaQueue::begin(device::DeviceKernel & /*kernel*/, const device::Draw & /*draw*/) {} // none of ours draws
+
+void CudaQueue::run(device::DeviceKernel &kernel, device::Mode mode, std::span<const void *const> inputs,
+                    std::span<void *const> outputs)
+{
+    m_device.use();
+    static_cast<CudaKernel &>(kernel).run(*this, mode, inputs, outputs);
+}
+
+void CudaQueue::accumulate(const float *x, float *y, std::int64_t count)
+{
+    m_device.use();
+    Sum sum;
+    sum.x[0] = {x, Kind::F32};
+    sum.count = 1;
+    sum.y = {y, Kind::F32, true};
+    sum.n = count;
+    items(sum, count);
+}
+
+void CudaQueue::move(void *to, const void *from, std::int64_t bytes, CopyKind kind)
+{
+    if (bytes <= 0)
+        return;
+    m_device.use();
+    m_device.check(m_device.api().memcpyAsync(to, from, static_cast<std::size_t>(bytes), kind, m_stream), "a copy");
+}
+
+void CudaQueue::copyToDevice(void *to, const void *host, std::int64_t bytes)
+{
+    move(to, host, bytes, CopyKind::HostToDevice);
+}
+void CudaQueue::copyToHost(void *host, const void *from, std::int64_t bytes)
+{
+    move(host, from, bytes, CopyKind::DeviceToHost);
+}
+void CudaQueue::copy(void *to, const void *from, std::int64_t bytes)
+{
+    move(to, from, bytes, CopyKind::DeviceToDevice);
+}
+
+void CudaQueue::fill(void *to, std::uint32_t pattern, std::int64_t bytes)
+{
+    if (bytes <= 0)
+        return;
+    m_device.use();
+    if (pattern == (pattern & 0xffU) * 0x01010101U) {
+        m_device.check(m_device.api().memsetAsync(to, static_cast<int>(pattern & 0xffU),
+                                                  static_cast<std::size_t>(bytes), m_stream),
+                       "a fill");
+        return;
+    }
+    Fill fill;
+    fill.to = to;
+    fill.pattern = pattern;
+    fill.bytes = bytes;
+    items(fill, bytes);
+}
+
+void CudaQueue::update(device::Updates &updates, const device::UpdateStep &how)
+{
+    m_device.use();
+    static_cast<ParameterUpdates &>(updates).update(*this, how);
+}
+
+void CudaQueue::squaredNorm(device::Updates &updates, double *host)
+{
+    m_device.use();
+    static_cast<ParameterUpdates &>(updates).squaredNorm(*this, host);
+}
+
+void CudaQueue::record(device::Event &event)
+{
+    m_device.use();
+    auto &own = static_cast<CudaEvent &>(event);
+    if (m_device.check(m_device.api().eventRecord(own.handle(), m_stream), "an event"))
+        own.recorded();
+}
+
+void CudaQueue::wait(device::Event &event)
+{
+    m_device.use();
+    auto &own = static_cast<CudaEvent &>(event);
+    if (own.isRecorded())
+        m_device.check(m_device.api().streamWaitEvent(m_stream, own.handle(), 0), "a wait");
+}
+
+void CudaQueue::call(void (*function)(void *), void *data)
+{
+    m_device.use();
+    m_device.check(m_device.api().launchHostFunc(m_stream, function, data), "a call of the host");
+}
+
+void CudaQueue::launch(KernelNumber number, std::int64_t blocks, unsigned int threads, std::int64_t extra,
+                       void **arguments)
+{
+    constexpr std::int64_t kMostBlocks = 1 << 16; // kernels walk what is beyond
+    if (blocks <= 0)
+        return;
+    const Grid grid{static_cast<unsigned int>(std::min(blocks, kMostBlocks)), 1, 1};
+    const std::size_t sharedBytes = threads * sizeof(double) + static_cast<std::size_t>(extra) * sizeof(float);
+    m_device.check(m_device.api().launchKernel(m_device.provider().kernels[static_cast<std::size_t>(number)], grid,
+                                               {threads, 1, 1}, arguments, sharedBytes, m_stream),
+                   "the start of a kernel");
+}
+
+unsigned int CudaQueue::rowThreads() const { return m_device.provider().rowThreads; }
+
+// --- Device ---------------------------------------------------------------------------------------------------------
+
+Result<std::unique_ptr<CudaDevice>> CudaDevice::open(const Provider &provider, int index)
+{
+    std::unique_ptr<CudaDevice> device(new CudaDevice(provider, index));
+    if (const Status prepared = device->prepare(); !prepared)
+        return prepared.error();
+    return device;
+}
+
+Status CudaDevice::prepare()
+{
+    if (!check(api().setDevice(m_index), "opening the device"))
+        return planloom::failed(failure());
+    if (m_provider.products == nullptr)
+        return {};
+    void *workspace = nullptr;
+    if (!checkOther(m_provider.products->create(&m_products), "cuBLASLt's start")
+        || !check(api().malloc(&workspace, kWorkspaceBytes), "memory for cuBLASLt")
+        || !check(api().eventCreate(&m_workspaceFree, kEventDisableTiming), "an event"))
+        return planloom::failed(failure());
+    m_workspace = static_cast<std::byte *>(workspace);
+    return {};
+}
+
+CudaDevice::~CudaDevice()
+{
+    use();
+    if (m_workspaceFree != nullptr)
+        api().eventDestroy(m_workspaceFree);
+    if (m_workspace != nullptr)
+        api().free(m_workspace);
+    if (m_products != nullptr)
+        m_provider.products->destroy(m_products);
+}
+
+void CudaDevice::use() const
+{
+    thread_local std::pair<const Provider *, int> t_current{nullptr, 0};
+    if (t_current == std::pair(&m_provider, m_index))
+        return;
+    api().setDevice(m_index);
+    t_current = {&m_provider, m_index};
+}
+
+bool CudaDevice::check(int error, const char *what)
+{
+    if (error == kSuccess)
+        return true;
+    int none = 0;
+    if (m_error.compare_exchange_strong(none, error))
+        m_failed = what;
+    return false;
+}
+
+bool CudaDevice::checkOther(int error, const char *what)
+{
+    if (error == 0)
+        return true;
+    int none = 0;
+    if (m_error.compare_exchange_strong(none, error)) {
+        m_ours = false;
+        m_failed = what;
+    }
+    return false;
+}
+
+std::string CudaDevice::failure() const
+{
+    const int error = m_error;
+    if (error == 0)
+        return {};
+    const char *what = m_failed;
+    const std::string reason =
+        m_ours ? std::string(api().errorText(error)) : "cuBLASLt's status " + std::to_string(error);
+    return "GPU " + std::to_string(m_index) + ": " + (what != nullptr ? what : "a command") + " failed: " + reason
+        + "; end other programs that use the GPU, and look at the machine's log";
+}
+
+Result<device::Memory> CudaDevice::allocate(device::Space space, std::int64_t bytes)
+{
+    use();
+    void *data = nullptr;
+    const auto size = static_cast<std::size_t>(std::max<std::int64_t>(bytes, 1));
+    const bool host = space == device::Space::Host;
+    const int error = host ? api().hostAlloc(&data, size, kHostAllocPortable) : api().malloc(&data, size);
+    if (error != kSuccess) // not the device's end: others may still work
+        return planloom::failed("GPU " + std::to_string(m_index) + " has no " + format(Bytes(bytes)) + " of "
+                                + (host ? "pinned memory of the host" : "memory") + " free (" + api().errorText(error)
+                                + "); use more stages, recompute or a smaller batch");
+    device::Memory memory(*this, space, static_cast<std::byte *>(data), bytes);
+    if (host)
+        std::fill_n(memory.data(), bytes, std::byte{0});
+    else if (!check(api().memset(data, 0, size), "clearing memory"))
+        return planloom::failed(failure());
+    return memory;
+}
+
+void CudaDevice::release(device::Space space, std::byte *data, std::int64_t /*bytes*/)
+{
+    use();
+    if (space == device::Space::Host)
+        api().freeHost(data);
+    else
+        api().free(data);
+}
+
+Result<std::unique_ptr<device::Queue>> CudaDevice::makeQueue()
+{
+    use();
+    Stream stream = nullptr;
+    if (!check(api().streamCreate(&stream, kStreamNonBlocking), "a queue"))
+        return planloom::failed(failure());
+    return std::unique_ptr<device::Queue>(std::make_unique<CudaQueue>(*this, stream));
+}
+
+Result<std::unique_ptr<device::Event>> CudaDevice::makeEvent()
+{
+    use();
+    EventHandle event = nullptr;
+    if (!check(api().eventCreate(&event, kEventDisableTiming), "an event"))
+        return planloom::failed(failure());
+    return std::unique_ptr<device::Event>(std::make_unique<CudaEvent>(*this, event));
+}
+
+Result<std::unique_ptr<device::DeviceKernel>> CudaDevice::makeKernel(const graph::Op &op,
+                                                                     std::span<const device::Argument> inputs,
+                                                                     std::span<const device::Argument> outputs)
+{
+    use();
+    return makeOperator({*this, op, inputs, outputs});
+}
+
+Result<std::unique_ptr<device::Updates>> CudaDevice::makeUpdates(const update::Formula &formula,
+                                                                 std::span<const device::UpdateRange> ranges)
+{
+    use();
+    return ParameterUpdates::make(*this, formula, ranges);
+}
+
+std::byte *CudaDevice::workspace(CudaQueue &queue)
+{
+    if (m_workspaceUser != nullptr && m_workspaceUser != &queue) {
+        check(api().eventRecord(m_workspaceFree, m_workspaceUser->stream()), "an event");
+        check(api().streamWaitEvent(queue.stream(), m_workspaceFree, 0), "a wait");
+    }
+    m_workspaceUser = &queue;
+    return m_workspace;
+}
+
+void CudaDevice::forget(const CudaQueue &queue)
+{
+    if (m_workspaceUser == &queue)
+        m_workspaceUser = nullptr;
+}
+
+} // namespace planloom::cuda

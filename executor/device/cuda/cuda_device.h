@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "executor/device/cuda/cuda_api.h"
+#include "executor/device/cuda/kernels/list.h"
+#include "executor/device/device.h"
+#include "executor/device/plugin/host_calls.h"
+
+#include <atomic>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace planloom::cuda {
+
+class CudaDevice;
+
+/// A stream. Commands that fail stop the device (CudaDevice::failure()).
+class CudaQueue final : public device::Queue, public device::HostCalls {
+public:
+    CudaQueue(CudaDevice &device, Stream stream) : m_device(device), m_stream(stream) {}
+    ~CudaQueue() override;
+    CudaQueue(const CudaQueue &) = delete;
+    CudaQueue &operator=(const CudaQueue &) = delete;
+
+    void begin(device::DeviceKernel &kernel, const device::Draw &draw) override;
+    void run(device::DeviceKernel &kernel, device::Mode mode, std::span<const void *const> inputs,
+             std::span<void *const> outputs) override;
+    void accumulate(const float *x, float *y, std::int64_t count) override;
+    void copyToDevice(void *to, const void *host, std::int64_t bytes) override;
+    void copyToHost(void *host, const void *from, std::int64_t bytes) override;
+    void copy(void *to, const void *from, std::int64_t bytes) override;
+    void fill(void *to, std::uint32_t pattern, std::int64_t bytes) override;
+    void update(device::Updates &updates, const device::UpdateStep &how) override;
+    void squaredNorm(device::Updates &updates, double *host) override;
+    /// Not offered: the table's caller scores on the host.
+    void score(const device::ScoredRows & /*rows*/, device::RowScores * /*host*/) override {}
+    void record(device::Event &event) override;
+    void wait(device::Event &event) override;
+    void call(void (*function)(void *), void *data) override;
+
+    /// Starts @p kernel, one of kernels/list.h, with a block for each of @p blocks rows. Block::extra gets @p extra
+    /// floats and @p each for each thread.
+    template <class K>
+    void rows(const K &kernel, std::int64_t blocks, std::int64_t extra = 0, std::int64_t each = 0)
+    {
+        start(kNumberOf<K>, kernel, blocks, rowThreads(), extra + each * rowThreads());
+    }
+    /// The same for @p items independent items.
+    template <class K>
+    void items(const K &kernel, std::int64_t items)
+    {
+        constexpr unsigned int kThreads = 256;
+        start(kNumberOf<K>, kernel, (items + kThreads - 1) / kThreads, kThreads, 0);
+    }
+
+    [[nodiscard]] CudaDevice &device() const { return m_device; }
+    [[nodiscard]] Stream stream() const { return m_stream; }
+
+private:
+    template <class K>
+    void start(KernelNumber number, const K &kernel, std::int64_t blocks, unsigned int threads, std::int64_t extra)
+    {
+        K copy = kernel; // launches take the address of what they read during the call
+        void *arguments[] = {&copy};
+        launch(number, blocks, threads, extra, arguments);
+    }
+    void launch(KernelNumber number, std::int64_t blocks, unsigned int threads, std::int64_t extra, void **arguments);
+    [[nodiscard]] unsigned int rowThreads() const;
+    void move(void *to, const void *from, std::int64_t bytes, CopyKind kind);
+
+    CudaDevice &m_device;
+    Stream m_stream;
+};
+
+/// An operator of ours: gives its commands to a queue.
+class CudaKernel : public device::DeviceKernel {
+public:
+    using DeviceKernel::DeviceKernel;
+    virtual void run(CudaQueue &queue, device::Mode mode, std::span<const void *const> inputs,
+                     std::span<void *const> outputs) = 0;
+};
+
+/// One GPU. Errors are sticky: after the first one every poll fails with it.
+///
+/// Thread contract: as Device.
+class CudaDevice final : public device::Device {
+public:
+    /// @p provider must outlive it. Errors: Failed (the device cannot be used).
+    static Result<std::unique_ptr<CudaDevice>> open(const Provider &provider, int index);
+    ~CudaDevice() override;
+    CudaDevice(const CudaDevice &) = delete;
+    CudaDevice &operator=(const CudaDevice &) = delete;
+
+    [[nodiscard]] bool hostAddressable() const override { return false; }
+    [[nodiscard]] std::byte *transportAddress(std::byte *address) override { return address; }
+    Result<device::Memory> allocate(device::Space space, std::int64_t bytes) override;
+    Result<std::unique_ptr<device::Queue>> makeQueue() override;
+    Result<std::unique_ptr<device::Event>> makeEvent() override;
+    Result<std::unique_ptr<device::DeviceKernel>> makeKernel(const graph::Op &op,
+                                                             std::span<const device::Argument> inputs,
+                                                             std::span<const device::Argument> outputs) override;
+    Result<std::unique_ptr<device::Updates>> makeUpdates(const update::Formula &formula,
+                                                         std::span<const device::UpdateRange> ranges) override;
+
+    [[nodiscard]] const Provider &provider() const { return m_provider; }
+    [[nodiscard]] const RuntimeApi &api() const { return m_provider.runtime; }
+    /// nullptr without cuBLASLt.
+    [[nodiscard]] ProductHandle products() const { return m_products; }
+    /// Makes the device current for the calling thread.
+    void use() const;
+    /// Notes the first error of the device, @p what with the runtime's text. True if there was none.
+    bool check(int error, const char *what);
+    /// Of another library: the same.
+    bool checkOther(int error, const char *what);
+    /// Empty: none so far.
+    [[nodiscard]] std::string failure() const;
+    /// Device memory that commands of @p queue may use until another queue asks for it.
+    std::byte *workspace(CudaQueue &queue);
+    static constexpr std::int64_t kWorkspaceBytes = std::int64_t{32} << 20;
+    void forget(const CudaQueue &queue);
+
+private:
+    CudaDevice(const Provider &provider, int index) : m_provider(provider), m_index(index) {}
+    Status prepare();
+    void release(device::Space space, std::byte *data, std::int64_t bytes) override;
+
+    const Provider &m_provider;
+    int m_index;
+    std::atomic<int> m_error{0};
+    std::atomic<const char *> m_failed{nullptr}; ///< what failed; nullptr: nothing
+    std::atomic<bool> m_ours{true};              ///< the error is of the runtime
+    ProductHandle m_products = nullptr;
+    std::byte *m_workspace = nullptr;
+    CudaQueue *m_workspaceUser = nullptr;
+    EventHandle m_workspaceFree = nullptr;
+};
+
+} // namespace planloom::cuda

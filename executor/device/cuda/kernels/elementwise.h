@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "executor/device/cuda/kernels/language.h"
+
+// Element by element: one kernel, made for each function. a and b are the operator's attributes.
+namespace planloom::cuda {
+
+namespace function {
+
+/// A NaN stays one.
+PLANLOOM_KERNEL_CODE float clamped(float x, float low, float high) { return x < low ? low : (high < x ? high : x); }
+PLANLOOM_KERNEL_CODE float logistic(float x) { return 1.0F / (1.0F + expf(-x)); }
+PLANLOOM_KERNEL_CODE float mishRatio(float x)
+{
+    const float w = expf(x < 20.0F ? x : 20.0F);
+    return w * (w + 2.0F);
+}
+
+#define PLANLOOM_FUNCTION(Name, expression)                                                                            \
+    struct Name {                                                                                                      \
+        PLANLOOM_KERNEL_CODE static float at(float x, [[maybe_unused]] float a, [[maybe_unused]] float b)              \
+        {                                                                                                              \
+            return expression;                                                                                         \
+        }                                                                                                              \
+    };
+
+PLANLOOM_FUNCTION(Identity, x)
+PLANLOOM_FUNCTION(Neg, -x)
+PLANLOOM_FUNCTION(Abs, fabsf(x))
+PLANLOOM_FUNCTION(Sqrt, sqrtf(x))
+PLANLOOM_FUNCTION(Reciprocal, 1.0F / x)
+PLANLOOM_FUNCTION(Exp, expf(x))
+PLANLOOM_FUNCTION(Log, logf(x))
+PLANLOOM_FUNCTION(Erf, erff(x))
+PLANLOOM_FUNCTION(Tanh, tanhf(x))
+PLANLOOM_FUNCTION(Sigmoid, logistic(x))
+PLANLOOM_FUNCTION(Relu, x < 0.0F ? 0.0F : x)
+PLANLOOM_FUNCTION(LeakyRelu, x < 0.0F ? a * x : x)
+PLANLOOM_FUNCTION(Elu, x < 0.0F ? a * (expf(x) - 1.0F) : x)
+PLANLOOM_FUNCTION(Softplus, (x > 0.0F ? x : 0.0F) + log1pf(expf(-fabsf(x))))
+PLANLOOM_FUNCTION(HardSigmoid, clamped(a *x + b, 0.0F, 1.0F))
+PLANLOOM_FUNCTION(HardSwish, x *clamped(x *(1.0F / 6.0F) + 0.5F, 0.0F, 1.0F))
+PLANLOOM_FUNCTION(Silu, x *logistic(x))
+PLANLOOM_FUNCTION(Mish, x *(mishRatio(x) / (mishRatio(x) + 2.0F)))
+PLANLOOM_FUNCTION(Clip, clamped(x, a, b))
+PLANLOOM_FUNCTION(Sin, sinf(x))
+PLANLOOM_FUNCTION(Cos, cosf(x))
+PLANLOOM_FUNCTION(Floor, floorf(x))
+PLANLOOM_FUNCTION(Ceil, ceilf(x))
+PLANLOOM_FUNCTION(Round, rintf(x))
+PLANLOOM_FUNCTION(Sign, static_cast<float>(x > 0.0F) - static_cast<float>(x < 0.0F))
+PLANLOOM_FUNCTION(Not, x == 0.0F ? 1.0F : 0.0F)
+PLANLOOM_FUNCTION(GeluErf, 0.5F * x * (1.0F + erff(x * 0.70710678F)))
+PLANLOOM_FUNCTION(GeluTanh, 0.5F * x * (1.0F + tanhf(0.79788456F * (x + 0.044715F * x * x * x))))
+#undef PLANLOOM_FUNCTION
+
+// Gradients: v is the operator's input or its output.
+#define PLANLOOM_FUNCTION(Name, expression)                                                                            \
+    struct Name {                                                                                                      \
+        PLANLOOM_KERNEL_CODE static float at(float dy, float v, [[maybe_unused]] float a, [[maybe_unused]] float b)    \
+        {                                                                                                              \
+            return expression;                                                                                         \
+        }                                                                                                              \
+    };
+
+PLANLOOM_FUNCTION(ReluGrad, v > 0.0F ? dy : 0.0F)
+PLANLOOM_FUNCTION(TanhGrad, dy *(1.0F - v * v))
+PLANLOOM_FUNCTION(SigmoidGrad, dy *v *(1.0F - v))
+PLANLOOM_FUNCTION(SqrtGrad, 0.5F * dy / v)
+PLANLOOM_FUNCTION(SiluGrad, dy *logistic(v) * (1.0F + v * (1.0F - logistic(v))))
+PLANLOOM_FUNCTION(ErfGrad, dy * 1.1283791670955126F * expf(-v * v))
+PLANLOOM_FUNCTION(AbsGrad, v == 0.0F ? 0.0F : (v < 0.0F ? -dy : dy))
+PLANLOOM_FUNCTION(LeakyReluGrad, v < 0.0F ? a * dy : dy)
+PLANLOOM_FUNCTION(EluGrad, v < 0.0F ? dy * a * expf(v) : dy)
+PLANLOOM_FUNCTION(SoftplusGrad, dy *logistic(v))
+PLANLOOM_FUNCTION(ClipGrad, v >= a && v <= b ? dy : 0.0F)
+PLANLOOM_FUNCTION(SinGrad, dy *cosf(v))
+PLANLOOM_FUNCTION(CosGrad, -dy *sinf(v))
+PLANLOOM_FUNCTION(HardSigmoidGrad, a *v + b > 0.0F && a * v + b < 1.0F ? a * dy : 0.0F)
+PLANLOOM_FUNCTION(HardSwishGrad, v > -3.0F && v < 3.0F ? dy * (v * (1.0F / 3.0F) + 0.5F) : (v >= 3.0F ? dy : 0.0F))
+#undef PLANLOOM_FUNCTION
+
+struct MishGrad {
+    PLANLOOM_KERNEL_CODE static float at(float dy, float v, float, float)
+    {
+        const float w = expf(v < 20.0F ? v : 20.0F);
+        const float ratio = w * (w + 2.0F);
+        const float inverse = 1.0F / (ratio + 2.0F);
+        return dy * (ratio * inverse + v * (w / (1.0F + w)) * 4.0F * (ratio + 1.0F) * inverse * inverse);
+    }
+};
+struct GeluErfGrad {
+    PLANLOOM_KERNEL_CODE static float at(float dy, float v, float, float)
+    {
+        const float cdf = 0.5F * (1.0F + erff(v * 0.70710678F));
+        return dy * (cdf + v * 0.39894228F * expf(-0.5F * v * v));
+    }
+};
+struct GeluTanhGrad {
+    PLANLOOM_KERNEL_CODE static float at(float dy, float v, float, float)
+    {
+        const float t = tanhf(0.79788456F * (v + 0.044715F * v * v * v));
+        return dy * (0.5F * (1.0F + t) + 0.5F * v * (1.0F - t * t) * 0.79788456F * (1.0F + 0.134145F * v * v));
+    }
+};
+
+// Of two tensors.
+#define PLANLOOM_FUNCTION(Name, expression)                                                                            \
+    struct Name {                                                                                                      \
+        PLANLOOM_KERNEL_CODE static float at(float x, float y) { return expression; }                                  \
+    };
+
+PLANLOOM_FUNCTION(Add, x + y)
+PLANLOOM_FUNCTION(Sub, x - y)
+PLANLOOM_FUNCTION(Mul, x *y)
+PLANLOOM_FUNCTION(Div, x / y)
+PLANLOOM_FUNCTION(Pow, powf(x, y))
+PLANLOOM_FUNCTION(Min, y < x ? y : x)
+PLANLOOM_FUNCTION(Max, x < y ? y : x)
+PLANLOOM_FUNCTION(Equal, x == y ? 1.0F : 0.0F)
+PLANLOOM_FUNCTION(Less, x < y ? 1.0F : 0.0F)
+PLANLOOM_FUNCTION(Greater, x > y ? 1.0F : 0.0F)
+PLANLOOM_FUNCTION(LessOrEqual, x <= y ? 1.0F : 0.0F)
+PLANLOOM_FUNCTION(GreaterOrEqual, x >= y ? 1.0F : 0.0F)
+PLANLOOM_FUNCTION(And, x != 0.0F && y != 0.0F ? 1.0F : 0.0F)
+PLANLOOM_FUNCTION(Or, x != 0.0F || y != 0.0F ? 1.0F : 0.0F)
+#undef PLANLOOM_FUNCTION
+
+} // namespace function
+
+/// y = F(x).
+template <class F>
+struct Unary {
+    From x;
+    To y;
+    std::int64_t n = 0;
+    float a = 0, b = 0;
+    PLANLOOM_KERNEL_CODE void run(Block &block) const
+    {
+        block.grid(n, [&](std::int64_t i) { y.put(i, F::at(x.at(i), a, b)); });
+    }
+};
+
+/// dx = F(dy, v).
+template <class F>
+struct UnaryGradient {
+    From dy, v;
+    To dx;
+    std::int64_t n = 0;
+    float a = 0, b = 0;
+    PLANLOOM_KERNEL_CODE void run(Block &block) const
+    {
+        block.grid(n, [&](std::int64_t i) { dx.put(i, F::at(dy.at(i), v.at(i), a, b)); });
+    }
+};
+
+/// y = F(x0, x1), both broadcast.
+template <class F>
+struct Binary {
+    From x0, x1;
+    To y;
+    std::int64_t n = 0;
+    Loops<2> loops;
+    PLANLOOM_KERNEL_CODE void run(Block &block) const
+    {
+        block.grid(n, [&](std::int64_t i) {
+            std::int64_t at[2];
+            loops.at(i, at);
+            y.put(i, F::at(x0.at(at[0]), x1.at(at[1])));
+        });
+    }
+};
+
+/// y = condition ? x0 : x1, all broadcast.
+struct Where {
+    From condition, x0, x1;
+    To y;
+    std::int64_t n = 0;
+    Loops<3> loops;
+    PLANLOOM_KERNEL_CODE void run(Block &block) const
+    {
+        block.grid(n, [&](std::int64_t i) {
+            std::int64_t at[3];
+            loops.at(i, at);
+            y.put(i, condition.at(at[0]) != 0.0F ? x0.at(at[1]) : x1.at(at[2]));
+        });
+    }
+};
+
+/// y = the sum of up to kMost tensors, in order; or y = y + that.
+struct Sum {
+    static constexpr int kMost = 8;
+    From x[kMost];
+    int count = 0;
+    To y;
+    std::int64_t n = 0;
+    PLANLOOM_KERNEL_CODE void run(Block &block) const
+    {
+        block.grid(n, [&](std::int64_t i) {
+            float sum = x[0].at(i);
+            for (int k = 1; k < count; ++k)
+                sum += x[k].at(i);
+            y.put(i, sum);
+        });
+    }
+};
+
+/// to = bytes of @c pattern, lowest first.
+struct Fill {
+    void *to = nullptr;
+    std::uint32_t pattern = 0;
+    std::int64_t bytes = 0;
+    PLANLOOM_KERNEL_CODE void run(Block &block) const
+    {
+        block.grid(bytes, [&](std::int64_t i) {
+            static_cast<std::uint8_t *>(to)[i] = static_cast<std::uint8_t>(pattern >> (8 * (i % 4)));
+        });
+    }
+};
+
+/// y (rows, columns) = x + bias, and z = the same if it is given; y by GELU if @c gelu says so.
+struct BiasAct {
+    From x;
+    From bias;
+    To y, z;
+    std::int64_t rows = 0, columns = 0;
+    int gelu = 0; ///< 0: none, 1: by erf, 2: by tanh
+    PLANLOOM_KERNEL_CODE void run(Block &block) const
+    {
+        block.grid(rows * columns, [&](std::int64_t i) {
+            const float sum = x.at(i) + bias.at(i % columns);
+            if (z.data != nullptr)
+                z.put(i, sum);
+            y.put(i,
+                  gelu == 0 ? sum : (gelu == 1 ? function::GeluErf::at(sum, 0, 0) : function::GeluTanh::at(sum, 0, 0)));
+        });
+    }
+};
+
+} // namespace planloom::cuda

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "executor/device/cuda/kernels/attention.h"
+#include "executor/device/cuda/kernels/elementwise.h"
+#include "executor/device/cuda/kernels/rows.h"
+#include "executor/device/cuda/kernels/tensors.h"
+#include "executor/device/cuda/kernels/updates.h"
+
+// All kernels, by number.
+// clang-format off
+#define PLANLOOM_UNARY_FUNCTIONS(X)                                                                                    \
+    X(Identity) X(Neg) X(Abs) X(Sqrt) X(Reciprocal) X(Exp) X(Log) X(Erf) X(Tanh) X(Sigmoid) X(Relu) X(LeakyRelu)       \
+    X(Elu) X(Softplus) X(HardSigmoid) X(HardSwish) X(Silu) X(Mish) X(Clip) X(Sin) X(Cos) X(Floor) X(Ceil) X(Round)     \
+    X(Sign) X(Not) X(GeluErf) X(GeluTanh)
+#define PLANLOOM_GRADIENT_FUNCTIONS(X)                                                                                 \
+    X(ReluGrad) X(TanhGrad) X(SigmoidGrad) X(SqrtGrad) X(SiluGrad) X(ErfGrad) X(AbsGrad) X(LeakyReluGrad) X(EluGrad)   \
+    X(SoftplusGrad) X(ClipGrad) X(SinGrad) X(CosGrad) X(HardSigmoidGrad) X(HardSwishGrad) X(MishGrad) X(GeluErfGrad)   \
+    X(GeluTanhGrad)
+#define PLANLOOM_BINARY_FUNCTIONS(X)                                                                                   \
+    X(Add) X(Sub) X(Mul) X(Div) X(Pow) X(Min) X(Max) X(Equal) X(Less) X(Greater) X(LessOrEqual) X(GreaterOrEqual)      \
+    X(And) X(Or)
+#define PLANLOOM_KERNELS(X)                                                                                            \
+    X(Where) X(Sum) X(Fill) X(BiasAct) X(StridedMove) X(Reduce) X(SpreadMean) X(Gather) X(GatherGradient) X(RowNorm)   \
+    X(RowNormGradient) X(ColumnNormGradient) X(SoftmaxRows) X(SoftmaxRowsGradient) X(CrossEntropyRows)                 \
+    X(CrossEntropyMean) X(CrossEntropyGradient) X(AdamW) X(Sgd) X(SquaredNorm) X(SumOfSums)                 \
+    X(Rotate) X(AttentionForward) X(AttentionQueryGradient) X(AttentionKeyGradient)
+// clang-format on
+
+namespace planloom::cuda {
+
+enum class KernelNumber : std::int32_t {
+#define X(Name) Unary##Name,
+    PLANLOOM_UNARY_FUNCTIONS(X)
+#undef X
+#define X(Name) Gradient##Name,
+        PLANLOOM_GRADIENT_FUNCTIONS(X)
+#undef X
+#define X(Name) Binary##Name,
+            PLANLOOM_BINARY_FUNCTIONS(X)
+#undef X
+#define X(Name) Name,
+                PLANLOOM_KERNELS(X)
+#undef X
+                    Count
+};
+
+template <class K>
+inline constexpr KernelNumber kNumberOf = KernelNumber::Count;
+#define X(Name)                                                                                                        \
+    template <>                                                                                                        \
+    inline constexpr KernelNumber kNumberOf<Unary<function::Name>> = KernelNumber::Unary##Name;
+PLANLOOM_UNARY_FUNCTIONS(X)
+#undef X
+#define X(Name)                                                                                                        \
+    template <>                                                                                                        \
+    inline constexpr KernelNumber kNumberOf<UnaryGradient<function::Name>> = KernelNumber::Gradient##Name;
+PLANLOOM_GRADIENT_FUNCTIONS(X)
+#undef X
+#define X(Name)                                                                                                        \
+    template <>                                                                                                        \
+    inline constexpr KernelNumber kNumberOf<Binary<function::Name>> = KernelNumber::Binary##Name;
+PLANLOOM_BINARY_FUNCTIONS(X)
+#undef X
+#define X(Name)                                                                                                        \
+    template <>                                                                                                        \
+    inline constexpr KernelNumber kNumberOf<Name> = KernelNumber::Name;
+PLANLOOM_KERNELS(X)
+#undef X
+
+/// Entries of a table of kernels, @p Of<K>::kEntry in the order of KernelNumber.
+template <template <class> class Of, class Entry>
+const Entry *kernelTable()
+{
+    static const Entry kEntries[] = {
+#define X(Name) Of<Unary<function::Name>>::entry(),
+        PLANLOOM_UNARY_FUNCTIONS(X)
+#undef X
+#define X(Name) Of<UnaryGradient<function::Name>>::entry(),
+            PLANLOOM_GRADIENT_FUNCTIONS(X)
+#undef X
+#define X(Name) Of<Binary<function::Name>>::entry(),
+                PLANLOOM_BINARY_FUNCTIONS(X)
+#undef X
+#define X(Name) Of<Name>::entry(),
+                    PLANLOOM_KERNELS(X)
+#undef X
+    };
+    return kEntries;
+}
+
+} // namespace planloom::cuda

@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "executor/device/cuda/library/libraries.h"
+
+#include <cublasLt.h>
+#include <cuda_runtime_api.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+#include <dlfcn.h>
+
+namespace planloom::cuda {
+
+namespace {
+
+// --- What cuda_api.h says about the interfaces ----------------------------------------------------------------------
+
+static_assert(kSuccess == cudaSuccess && kNotReady == cudaErrorNotReady);
+static_assert(kStreamNonBlocking == cudaStreamNonBlocking && kEventDisableTiming == cudaEventDisableTiming);
+static_assert(kHostAllocPortable == cudaHostAllocPortable);
+static_assert(static_cast<int>(CopyKind::HostToDevice) == cudaMemcpyHostToDevice
+              && static_cast<int>(CopyKind::DeviceToHost) == cudaMemcpyDeviceToHost
+              && static_cast<int>(CopyKind::DeviceToDevice) == cudaMemcpyDeviceToDevice);
+static_assert(static_cast<int>(DataKind::Float32) == CUDA_R_32F && static_cast<int>(DataKind::BFloat16) == CUDA_R_16BF);
+static_assert(static_cast<int>(ComputeKind::Float32) == CUBLAS_COMPUTE_32F
+              && static_cast<int>(ComputeKind::Tf32) == CUBLAS_COMPUTE_32F_FAST_TF32);
+static_assert(static_cast<int>(ProductAttribute::TransA) == CUBLASLT_MATMUL_DESC_TRANSA
+              && static_cast<int>(ProductAttribute::TransB) == CUBLASLT_MATMUL_DESC_TRANSB);
+static_assert(static_cast<int>(LayoutAttribute::BatchCount) == CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT
+              && static_cast<int>(LayoutAttribute::BatchStride) == CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET);
+static_assert(static_cast<int>(PreferenceAttribute::MaxWorkspaceBytes) == CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES);
+static_assert(CUBLAS_OP_N == 0 && CUBLAS_OP_T == 1 && sizeof(cublasOperation_t) == sizeof(std::int32_t));
+static_assert(sizeof(ProductAlgorithm) == sizeof(cublasLtMatmulAlgo_t));
+static_assert(sizeof(ProductHeuristic) == sizeof(cublasLtMatmulHeuristicResult_t)
+              && offsetof(ProductHeuristic, workspaceBytes) == offsetof(cublasLtMatmulHeuristicResult_t, workspaceSize)
+              && offsetof(ProductHeuristic, state) == offsetof(cublasLtMatmulHeuristicResult_t, state));
+
+// --- The runtime ----------------------------------------------------------------------------------------------------
+
+cudaStream_t real(Stream stream) { return reinterpret_cast<cudaStream_t>(stream); }
+cudaEvent_t real(EventHandle event) { return reinterpret_cast<cudaEvent_t>(event); }
+dim3 real(Grid grid) { return {grid.x, grid.y, grid.z}; }
+
+int describeDevice(int device, char *name, std::size_t nameBytes, std::int64_t *memoryBytes)
+{
+    cudaDeviceProp properties{};
+    const cudaError_t error = cudaGetDeviceProperties(&properties, device);
+    if (error != cudaSuccess)
+        return error;
+    std::strncpy(name, properties.name, nameBytes - 1);
+    name[nameBytes - 1] = '\0';
+    *memoryBytes = static_cast<std::int64_t>(properties.totalGlobalMem);
+    return cudaSuccess;
+}
+
+RuntimeApi linkedRuntime()
+{
+    RuntimeApi api{};
+    api.getDeviceCount = [](int *count) -> int { return cudaGetDeviceCount(count); };
+    api.describe = describeDevice;
+    api.setDevice = [](int device) -> int { return cudaSetDevice(device); };
+    api.errorText = [](int error) { return cudaGetErrorString(static_cast<cudaError_t>(error)); };
+    api.malloc = [](void **data, std::size_t bytes) -> int { return cudaMalloc(data, bytes); };
+    api.free = [](void *data) -> int { return cudaFree(data); };
+    api.hostAlloc = [](void **data, std::size_t bytes, unsigned int flags) -> int {
+        return cudaHostAlloc(data, bytes, flags);
+    };
+    api.freeHost = [](void *data) -> int { return cudaFreeHost(data); };
+    api.memset = [](void *data, int value, std::size_t bytes) -> int {
+        const cudaError_t error = cudaMemset(data, value, bytes);
+        return error != cudaSuccess ? error : cudaStreamSynchronize(nullptr); // our streams do not wait for that one
+    };
+    api.streamCreate = [](Stream *stream, unsigned int flags) -> int {
+        return cudaStreamCreateWithFlags(reinterpret_cast<cudaStream_t *>(stream), flags);
+    };
+    api.streamDestroy = [](Stream stream) -> int { return cudaStreamDestroy(real(stream)); };
+    api.streamSynchronize = [](Stream stream) -> int { return cudaStreamSynchronize(real(stream)); };
+    api.eventCreate = [](EventHandle *event, unsigned int flags) -> int {
+        return cudaEventCreateWithFlags(reinterpret_cast<cudaEvent_t *>(event), flags);
+    };
+    api.eventDestroy = [](EventHandle event) -> int { return cudaEventDestroy(real(event)); };
+    api.eventRecord = [](EventHandle event, Stream stream) -> int {
+        return cudaEventRecord(real(event), real(stream));
+    };
+    api.eventQuery = [](EventHandle event) -> int { return cudaEventQuery(real(event)); };
+    api.streamWaitEvent = [](Stream stream, EventHandle event, unsigned int flags) -> int {
+        return cudaStreamWaitEvent(real(stream), real(event), flags);
+    };
+    api.memcpyAsync = [](void *to, const void *from, std::size_t bytes, CopyKind kind, Stream stream) -> int {
+        return cudaMemcpyAsync(to, from, bytes, static_cast<cudaMemcpyKind>(kind), real(stream));
+    };
+    api.memsetAsync = [](void *to, int value, std::size_t bytes, Stream stream) -> int {
+        return cudaMemsetAsync(to, value, bytes, real(stream));
+    };
+    api.launchHostFunc = [](Stream stream, void (*function)(void *), void *data) -> int {
+        return cudaLaunchHostFunc(real(stream), function, data);
+    };
+    api.launchKernel = [](const void *function, Grid grid, Grid block, void **arguments, std::size_t sharedBytes,
+                          Stream stream) -> int {
+        return cudaLaunchKernel(function, real(grid), real(block), arguments, sharedBytes, real(stream));
+    };
+    return api;
+}
+
+// --- cuBLASLt -------------------------------------------------------------------------------------------------------
+
+#define PLANLOOM_PRODUCT_FUNCTIONS(X)                                                                                  \
+    X(cublasLtCreate)                                                                                                  \
+    X(cublasLtDestroy)                                                                                                 \
+    X(cublasLtMatmulDescCreate)                                                                                        \
+    X(cublasLtMatmulDescDestroy)                                                                                       \
+    X(cublasLtMatmulDescSetAttribute)                                                                                  \
+    X(cublasLtMatrixLayoutCreate)                                                                                      \
+    X(cublasLtMatrixLayoutDestroy)                                                                                     \
+    X(cublasLtMatrixLayoutSetAttribute)                                                                                \
+    X(cublasLtMatmulPreferenceCreate)                                                                                  \
+    X(cublasLtMatmulPreferenceDestroy)                                                                                 \
+    X(cublasLtMatmulPreferenceSetAttribute)                                                                            \
+    X(cublasLtMatmulAlgoGetHeuristic)                                                                                  \
+    X(cublasLtMatmul)
+
+struct ProductLibrary {
+#define X(Name) decltype(&::Name) Name = nullptr;
+    PLANLOOM_PRODUCT_FUNCTIONS(X)
+#undef X
+
+    bool open()
+    {
+        void *library = nullptr;
+        for (const char *name : {"libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so"})
+            if (library == nullptr)
+                library = ::dlopen(name, RTLD_NOW | RTLD_LOCAL);
+        if (library == nullptr)
+            return false;
+        bool all = true;
+#define X(Name)                                                                                                        \
+    Name = reinterpret_cast<decltype(Name)>(::dlsym(library, #Name));                                                  \
+    all = all && Name != nullptr;
+        PLANLOOM_PRODUCT_FUNCTIONS(X)
+#undef X
+        return all;
+    }
+};
+
+ProductLibrary &productLibrary()
+{
+    static ProductLibrary kLibrary;
+    return kLibrary;
+}
+
+cublasLtHandle_t real(ProductHandle handle) { return reinterpret_cast<cublasLtHandle_t>(handle); }
+cublasLtMatmulDesc_t real(ProductDescription made) { return reinterpret_cast<cublasLtMatmulDesc_t>(made); }
+cublasLtMatrixLayout_t real(MatrixLayout made) { return reinterpret_cast<cublasLtMatrixLayout_t>(made); }
+cublasLtMatmulPreference_t real(ProductPreference made) { return reinterpret_cast<cublasLtMatmulPreference_t>(made); }
+
+int multiply(ProductHandle handle, ProductDescription description, const void *alpha, const void *a,
+             MatrixLayout aLayout, const void *b, MatrixLayout bLayout, const void *beta, const void *c,
+             MatrixLayout cLayout, void *d, MatrixLayout dLayout, const ProductAlgorithm *algorithm, void *workspace,
+             std::size_t workspaceBytes, Stream stream)
+{
+    return productLibrary().cublasLtMatmul(real(handle), real(description), alpha, a, real(aLayout), b, real(bLayout),
+                                           beta, c, real(cLayout), d, real(dLayout),
+                                           reinterpret_cast<const cublasLtMatmulAlgo_t *>(algorithm), workspace,
+                                           workspaceBytes, real(stream));
+}
+
+int askHeuristic(ProductHandle handle, ProductDescription description, MatrixLayout a, MatrixLayout b, MatrixLayout c,
+                 MatrixLayout d, ProductPreference preference, int asked, ProductHeuristic *found, int *count)
+{
+    return productLibrary().cublasLtMatmulAlgoGetHeuristic(real(handle), real(description), real(a), real(b), real(c),
+                                                           real(d), real(preference), asked,
+                                                           reinterpret_cast<cublasLtMatmulHeuristicResult_t *>(found),
+                                                           count);
+}
+
+ProductApi openedProducts()
+{
+    ProductApi api{};
+    api.create = [](ProductHandle *handle) -> int {
+        return productLibrary().cublasLtCreate(reinterpret_cast<cublasLtHandle_t *>(handle));
+    };
+    api.destroy = [](ProductHandle handle) -> int { return productLibrary().cublasLtDestroy(real(handle)); };
+    api.createDescription = [](ProductDescription *made, ComputeKind compute, DataKind scale) -> int {
+        return productLibrary().cublasLtMatmulDescCreate(reinterpret_cast<cublasLtMatmulDesc_t *>(made),
+                                                         static_cast<cublasComputeType_t>(compute),
+                                                         static_cast<cudaDataType_t>(scale));
+    };
+    api.destroyDescription = [](ProductDescription made) -> int {
+        return productLibrary().cublasLtMatmulDescDestroy(real(made));
+    };
+    api.setDescription = [](ProductDescription made, ProductAttribute what, const void *value,
+                            std::size_t bytes) -> int {
+        return productLibrary().cublasLtMatmulDescSetAttribute(real(made),
+                                                               static_cast<cublasLtMatmulDescAttributes_t>(what), value,
+                                                               bytes);
+    };
+    api.createLayout = [](MatrixLayout *made, DataKind kind, std::uint64_t rows, std::uint64_t columns,
+                          std::int64_t leading) -> int {
+        return productLibrary().cublasLtMatrixLayoutCreate(reinterpret_cast<cublasLtMatrixLayout_t *>(made),
+                                                           static_cast<cudaDataType_t>(kind), rows, columns, leading);
+    };
+    api.destroyLayout = [](MatrixLayout made) -> int {
+        return productLibrary().cublasLtMatrixLayoutDestroy(real(made));
+    };
+    api.setLayout = [](MatrixLayout made, LayoutAttribute what, const void *value, std::size_t bytes) -> int {
+        return productLibrary().cublasLtMatrixLayoutSetAttribute(real(made),
+                                                                 static_cast<cublasLtMatrixLayoutAttribute_t>(what),
+                                                                 value, bytes);
+    };
+    api.createPreference = [](ProductPreference *made) -> int {
+        return productLibrary().cublasLtMatmulPreferenceCreate(reinterpret_cast<cublasLtMatmulPreference_t *>(made));
+    };
+    api.destroyPreference = [](ProductPreference made) -> int {
+        return productLibrary().cublasLtMatmulPreferenceDestroy(real(made));
+    };
+    api.setPreference = [](ProductPreference made, PreferenceAttribute what, const void *value,
+                           std::size_t bytes) -> int {
+        return productLibrary().cublasLtMatmulPreferenceSetAttribute(
+            real(made), static_cast<cublasLtMatmulPreferenceAttributes_t>(what), value, bytes);
+    };
+    api.heuristic = askHeuristic;
+    api.product = multiply;
+    return api;
+}
+
+} // namespace
+
+const Provider &installedLibraries()
+{
+    static const ProductApi kProducts = openedProducts();
+    static const Provider kProvider = [] {
+        Provider provider;
+        provider.runtime = linkedRuntime();
+        provider.products = productLibrary().open() ? &kProducts : nullptr;
+        provider.kernels = deviceKernels();
+        return provider;
+    }();
+    return kProvider;
+}
+
+} // namespace planloom::cuda

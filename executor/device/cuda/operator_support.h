@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "executor/device/cuda/cuda_device.h"
+
+#include <array>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+// Shared by the files of operators.
+namespace planloom::cuda {
+
+using Dims = std::vector<std::int64_t>;
+using Inputs = std::span<const void *const>;
+using Outputs = std::span<void *const>;
+using Made = Result<std::unique_ptr<device::DeviceKernel>>;
+
+inline std::int64_t productOf(const Dims &dims, std::size_t first, std::size_t last)
+{
+    std::int64_t n = 1;
+    for (std::size_t i = first; i < last; ++i)
+        n *= dims[i];
+    return n;
+}
+inline std::int64_t productOf(const Dims &dims) { return productOf(dims, 0, dims.size()); }
+
+struct Request {
+    CudaDevice &device;
+    const graph::Op &op;
+    std::span<const device::Argument> inputs;
+    std::span<const device::Argument> outputs;
+
+    [[nodiscard]] const Dims &in(std::size_t i) const { return inputs[i].dims; }
+    [[nodiscard]] const Dims &out(std::size_t i = 0) const { return outputs[i].dims; }
+    [[nodiscard]] bool hasInput(std::size_t i) const { return i < inputs.size() && inputs[i].present; }
+    [[nodiscard]] bool hasOutput(std::size_t i) const { return i < outputs.size() && outputs[i].present; }
+    /// Elements of an input; -1: left out.
+    [[nodiscard]] std::int64_t inSize(std::size_t i) const { return hasInput(i) ? productOf(inputs[i].dims) : -1; }
+    [[nodiscard]] std::int64_t outSize(std::size_t i) const { return hasOutput(i) ? productOf(outputs[i].dims) : -1; }
+    /// Inputs [first, first + n) and so on: all there, and floats.
+    [[nodiscard]] bool floatInputs(std::size_t n) const;
+    [[nodiscard]] bool floatOutputs(std::size_t n) const;
+    /// Of input @p i: an axis counted from the front; nullopt: there is none.
+    [[nodiscard]] std::optional<std::size_t> axis(std::size_t i, std::int64_t fallback) const;
+};
+
+struct OperatorEntry {
+    const char *type;
+    Made (*make)(const Request &);
+};
+std::span<const OperatorEntry> elementwiseOperators();
+std::span<const OperatorEntry> tensorOperators();
+std::span<const OperatorEntry> rowOperators();
+std::span<const OperatorEntry> productOperators();
+std::span<const OperatorEntry> attentionOperators();
+
+/// There is no GPU kernel for this.
+Error onlyOnHost(const Request &request);
+
+inline bool isFloat(const device::Argument &argument)
+{
+    return argument.present && (argument.type == graph::DType::F32 || argument.type == graph::DType::BF16);
+}
+inline bool isInteger(const device::Argument &argument)
+{
+    return argument.present && argument.type == graph::DType::I64;
+}
+inline bool isTruth(const device::Argument &argument)
+{
+    return argument.present && argument.type == graph::DType::Bool;
+}
+inline bool isFull(const device::Argument &argument) { return argument.present && argument.type == graph::DType::F32; }
+
+/// Of types that kernels read and write.
+inline Kind kindOf(const device::Argument &argument) { return static_cast<Kind>(argument.type); }
+static_assert(static_cast<int>(Kind::F32) == static_cast<int>(graph::DType::F32)
+              && static_cast<int>(Kind::BF16) == static_cast<int>(graph::DType::BF16)
+              && static_cast<int>(Kind::I64) == static_cast<int>(graph::DType::I64)
+              && static_cast<int>(Kind::Bool) == static_cast<int>(graph::DType::Bool));
+
+Dims rowMajor(const Dims &dims);
+/// Strides with which @p dims is read as @p target (0 where it repeats); nullopt: it does not fit.
+std::optional<Dims> broadcast(const Dims &dims, const Dims &target);
+
+/// Loops over @p dims, neighbours merged where all strides allow it. At most kMostLoops dims.
+template <int K>
+Loops<K> loopsOver(const Dims &dims, const std::array<Dims, K> &strides)
+{
+    Loops<K> loops;
+    for (std::size_t d = 0; d < dims.size(); ++d) {
+        if (dims[d] == 1)
+            continue;
+        bool merges = loops.depth > 0;
+        for (std::size_t k = 0; k < K && merges; ++k)
+            merges = loops.strides[k][loops.depth - 1] == strides[k][d] * dims[d];
+        const int at = merges ? loops.depth - 1 : loops.depth++;
+        loops.dims[at] = merges ? loops.dims[at] * dims[d] : dims[d];
+        for (std::size_t k = 0; k < K; ++k)
+            loops.strides[k][at] = strides[k][d];
+    }
+    return loops;
+}
+
+/// Device memory with a copy of @p data. Waits until it is there.
+Result<std::shared_ptr<device::Memory>> uploaded(CudaDevice &device, const void *data, std::int64_t bytes);
+
+/// A kernel that is a function: f(queue, adds, inputs, outputs).
+template <class F>
+class FunctionKernel final : public CudaKernel {
+public:
+    FunctionKernel(std::uint32_t capabilities, F f) : CudaKernel(capabilities), m_function(std::move(f)) {}
+    void run(CudaQueue &queue, device::Mode mode, Inputs inputs, Outputs outputs) override
+    {
+        m_function(queue, mode == device::Mode::Add, inputs, outputs);
+    }
+
+private:
+    F m_function;
+};
+
+template <class F>
+Made makeFunction(F f, std::uint32_t capabilities = 0)
+{
+    return Made(std::unique_ptr<device::DeviceKernel>(std::make_unique<FunctionKernel<F>>(capabilities, std::move(f))));
+}
+
+/// Argument i of a run; nullptr where it is left out.
+inline const void *given(Inputs inputs, std::size_t i) { return i < inputs.size() ? inputs[i] : nullptr; }
+inline void *given(Outputs outputs, std::size_t i) { return i < outputs.size() ? outputs[i] : nullptr; }
+
+/// Argument i of a request as kernels see it, without an address.
+inline From from(const Request &request, std::size_t i)
+{
+    return {nullptr, request.hasInput(i) ? kindOf(request.inputs[i]) : Kind::F32};
+}
+inline To to(const Request &request, std::size_t i)
+{
+    return {nullptr, request.hasOutput(i) ? kindOf(request.outputs[i]) : Kind::F32, false};
+}
+
+} // namespace planloom::cuda

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "executor/device/cuda/cuda_device.h"
+
+namespace planloom::cuda {
+
+/// Y = A B, or Y += A B, of row-major matrices; several pairs at fixed distances.
+struct ProductShape {
+    std::int64_t rows = 0, inner = 0, columns = 0; ///< A (rows, inner), B (inner, columns) after transposition
+    bool transA = false, transB = false;
+    std::int64_t batch = 1;
+    std::int64_t strideA = 0, strideB = 0; ///< elements from one matrix to the next; 0: all the same
+    Kind kindA = Kind::F32, kindB = Kind::F32, kindY = Kind::F32;
+    bool adds = false;
+};
+
+/// One product by cuBLASLt, with an algorithm chosen when it is made.
+class MatrixProduct {
+public:
+    /// Errors: Unsupported (cuBLASLt is not there, or has no algorithm for this).
+    static Result<MatrixProduct> make(CudaDevice &device, const ProductShape &shape);
+    MatrixProduct(MatrixProduct &&other) noexcept;
+    MatrixProduct &operator=(MatrixProduct &&other) = delete;
+    ~MatrixProduct();
+
+    void run(CudaQueue &queue, const void *a, const void *b, void *y) const;
+
+private:
+    explicit MatrixProduct(CudaDevice &device) : m_device(&device) {}
+    bool describe(const ProductShape &shape);
+    bool layout(MatrixLayout &made, Kind kind, std::int64_t rows, std::int64_t columns, std::int64_t batch,
+                std::int64_t stride);
+    bool choose();
+
+    CudaDevice *m_device;
+    ProductDescription m_description = nullptr;
+    MatrixLayout m_a = nullptr, m_b = nullptr, m_y = nullptr; ///< as cuBLASLt sees them: column-major, B first
+    ProductHeuristic m_chosen{};
+    bool m_adds = false;
+};
+
+} // namespace planloom::cuda

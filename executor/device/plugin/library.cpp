@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "executor/device/plugin/library.h"
+
+#include "executor/device/plugin/translate.h"
+
+#include <cstdlib>
+#include <dlfcn.h>
+#include <filesystem>
+
+namespace planloom::device {
+
+namespace {
+
+constexpr const char *kLibrary = "libplanloom_cuda.so";
+constexpr const char *kVariable = "PLANLOOM_CUDA_PLUGIN";
+
+std::string loaderReason()
+{
+    const char *why = ::dlerror();
+    return why != nullptr ? why : "the loader gives no reason";
+}
+
+bool hasDriver()
+{
+    void *driver = ::dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL);
+    if (driver == nullptr)
+        return false;
+    ::dlclose(driver);
+    return true;
+}
+
+Result<const PlanloomDeviceTable *> findCudaLibrary()
+{
+    if (const char *chosen = std::getenv(kVariable); chosen != nullptr && *chosen != '\0')
+        return openLibrary(chosen);
+    if (!hasDriver())
+        return notFound("no NVIDIA driver is installed (libcuda.so.1); GPUs of this machine are not used");
+    std::error_code none;
+    const std::filesystem::path folder = std::filesystem::read_symlink("/proc/self/exe", none).parent_path();
+    for (const std::filesystem::path &path : {folder / kLibrary, folder.parent_path() / "lib" / "planloom" / kLibrary})
+        if (std::filesystem::exists(path, none))
+            return openLibrary(path.string());
+    return notFound(std::string(kLibrary)
+                    + " is neither beside the program nor in ../lib/planloom; install it, or name it in " + kVariable);
+}
+
+} // namespace
+
+Result<const PlanloomDeviceTable *> openLibrary(const std::string &path)
+{
+    void *library = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+    if (library == nullptr)
+        return notFound("the device library cannot be opened: " + loaderReason());
+    void *symbol = ::dlsym(library, PLANLOOM_DEVICE_LIBRARY);
+    if (symbol == nullptr)
+        return unsupported(path + " is no device library of Planloom: it has no " + PLANLOOM_DEVICE_LIBRARY);
+    const PlanloomDeviceTable *table = reinterpret_cast<PlanloomDeviceLibrary>(symbol)();
+    if (table == nullptr || table->abi != PLANLOOM_DEVICE_ABI || table->bytes != sizeof(PlanloomDeviceTable))
+        return unsupported(path + " has version " + std::to_string(table != nullptr ? table->abi : 0)
+                           + " of the device table, this program has " + std::to_string(PLANLOOM_DEVICE_ABI)
+                           + "; install both from one release");
+    return table;
+}
+
+const Result<const PlanloomDeviceTable *> &cudaLibrary()
+{
+    static const Result<const PlanloomDeviceTable *> kLibraryFound = findCudaLibrary();
+    return kLibraryFound;
+}
+
+Result<std::vector<std::string>> cudaDevices()
+{
+    const auto &library = cudaLibrary();
+    if (!library)
+        return library.error();
+    const PlanloomDeviceTable &table = **library;
+    PlanloomError why{};
+    const std::int32_t count = table.devices(&why);
+    if (count < 0)
+        return errorOf(why);
+    std::vector<std::string> names;
+    for (std::int32_t i = 0; i < count; ++i) {
+        PlanloomDescription description{};
+        if (table.describe(i, &description, &why) < 0)
+            return errorOf(why);
+        names.emplace_back(description.name, ::strnlen(description.name, sizeof description.name));
+    }
+    if (names.empty())
+        return notFound("the NVIDIA driver finds no GPU on this machine");
+    return names;
+}
+
+Result<std::unique_ptr<PluginDevice>> openCudaDevice(int index)
+{
+    const auto devices = cudaDevices();
+    if (!devices)
+        return devices.error();
+    if (index < 0 || static_cast<std::size_t>(index) >= devices->size())
+        return notFound("this machine has " + std::to_string(devices->size())
+                        + " CUDA devices, and cuda:" + std::to_string(index) + " was asked for");
+    return PluginDevice::open(**cudaLibrary(), index);
+}
+
+} // namespace planloom::device

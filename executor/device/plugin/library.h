@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "executor/device/plugin/plugin_device.h"
+
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace planloom::device {
+
+/// Opens the library @p path, for good, and compares its ABI. Errors: NotFound, Unsupported (another version), Failed.
+Result<const PlanloomDeviceTable *> openLibrary(const std::string &path);
+
+/// libplanloom_cuda.so: the file that the environment variable PLANLOOM_CUDA_PLUGIN names, or else the one beside the
+/// program or in ../lib/planloom. Looked for once. Errors: NotFound (no driver, no library), those of openLibrary.
+const Result<const PlanloomDeviceTable *> &cudaLibrary();
+
+/// The names of this machine's CUDA devices that plans can train on. Error: why there is none, in one line.
+Result<std::vector<std::string>> cudaDevices();
+
+/// Device @p index of cudaLibrary().
+Result<std::unique_ptr<PluginDevice>> openCudaDevice(int index);
+
+} // namespace planloom::device

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "executor/device/device.h"
+#include "executor/device/plugin/abi.h"
+
+#include <map>
+#include <memory>
+#include <string>
+
+namespace planloom::device {
+
+/// A device behind a C table. Operators and update rules that its library cannot compute run on the host (host_work.h).
+class PluginDevice : public Device {
+public:
+    /// Device @p index of the library, whose table must outlive the process's use of it. Errors: those of the library.
+    static Result<std::unique_ptr<PluginDevice>> open(const PlanloomDeviceTable &table, int index);
+
+    /// As the library describes it: "NVIDIA H100 80GB HBM3".
+    [[nodiscard]] virtual const std::string &name() const = 0;
+    /// Whether @p address lies in a block of Space::Device.
+    [[nodiscard]] virtual bool owns(const void *address) const = 0;
+    /// What has been made so far that the host computes: operator types and update rules ("lamb"), and how many.
+    [[nodiscard]] virtual std::map<std::string, std::int64_t> onHost() const = 0;
+};
+
+} // namespace planloom::device

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "executor/runtime/rank_gpu.h"
+
+#include "engine/base/log.h"
+#include "executor/device/plugin/library.h"
+
+namespace planloom::runtime {
+
+namespace {
+
+bool isOnGpu(const cluster::Cluster &cluster, DeviceId id) { return !cluster.typeOf(id).name.starts_with("CPU"); }
+
+/// Ranks before @p own on GPUs of the same node.
+std::size_t gpusBefore(const program::Program &program, const cluster::Cluster &cluster, std::size_t own)
+{
+    std::size_t before = 0;
+    const NodeId node = cluster.device(program.ranks[own].device).node;
+    for (std::size_t rank = 0; rank < own; ++rank) {
+        const DeviceId device = program.ranks[rank].device;
+        before += cluster.device(device).node == node && isOnGpu(cluster, device) ? 1 : 0;
+    }
+    return before;
+}
+
+} // namespace
+
+Result<std::unique_ptr<RankGpu>> RankGpu::open(const program::Program &program, const cluster::Cluster &cluster,
+                                               comm::Communicator &communicator)
+{
+    std::unique_ptr<RankGpu> made(new RankGpu(communicator));
+    const auto own = static_cast<std::size_t>(communicator.rank());
+    if (own >= program.ranks.size() || !isOnGpu(cluster, program.ranks[own].device))
+        return made;
+    const auto gpus = device::cudaDevices();
+    if (!gpus) {
+        if (own == 0)
+            log(LogLevel::Info, "GPUs of the plan run as processors: " + gpus.error().text());
+        return made;
+    }
+    const std::size_t index = gpusBefore(program, cluster, own) % gpus->size();
+    auto device = device::openCudaDevice(static_cast<int>(index));
+    if (!device)
+        return device.error();
+    made->m_device = std::move(*device);
+    if (communicator.size() == 1 || made->m_device->hostAddressable())
+        return made;
+    auto staged = StagedCommunicator::create(communicator, *made->m_device);
+    if (!staged)
+        return staged.error();
+    made->m_staged = std::move(*staged);
+    return made;
+}
+
+void RankGpu::nameHostOperators() const
+{
+    if (m_device == nullptr)
+        return;
+    std::string names;
+    for (const auto &[what, count] : m_device->onHost())
+        names += (names.empty() ? "" : ", ") + what + " (" + std::to_string(count) + ")";
+    if (!names.empty())
+        log(LogLevel::Warning, "no GPU kernel for " + names + ": computed on the host, with copies there and back");
+}
+
+} // namespace planloom::runtime

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "engine/cluster/cluster.h"
+#include "engine/program/program.h"
+#include "executor/comm/communicator.h"
+#include "executor/device/plugin/plugin_device.h"
+#include "executor/runtime/staged_communicator.h"
+
+#include <memory>
+
+namespace planloom::runtime {
+
+/// What a rank trains on: a GPU, if the plan places it on one and this machine has one; otherwise the processors.
+class RankGpu {
+public:
+    /// Ranks of one machine take its GPUs in turn, in the order of the plan's devices; several may have the same one.
+    /// @p communicator must outlive it. Errors: those of the device.
+    static Result<std::unique_ptr<RankGpu>> open(const program::Program &program, const cluster::Cluster &cluster,
+                                                 comm::Communicator &communicator);
+
+    /// nullptr: the processors.
+    [[nodiscard]] device::Device *device() const { return m_device.get(); }
+    /// The given one, or one that can reach the device's memory.
+    [[nodiscard]] comm::Communicator &communicator() const { return m_staged ? *m_staged : m_given; }
+    /// A warning with the operators that the host computes, if there are any.
+    void nameHostOperators() const;
+
+private:
+    explicit RankGpu(comm::Communicator &given) : m_given(given) {}
+    comm::Communicator &m_given;
+    std::unique_ptr<device::PluginDevice> m_device;
+    std::unique_ptr<StagedCommunicator> m_staged;
+};
+
+} // namespace planloom::runtime

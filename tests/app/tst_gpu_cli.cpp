@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+// `planloom train` of plans for GPUs, with and without a device library.
+#include "app/cli_fixture.h"
+
+#include <QJsonDocument>
+#include <QJsonObject>
+#include <QTest>
+
+#include <cmath>
+
+using namespace planloom::testing;
+
+namespace {
+
+QList<double> lossesOf(const QByteArray &out)
+{
+    QList<double> losses;
+    for (const QByteArray &line : out.split('\n')) {
+        const QJsonObject object = QJsonDocument::fromJson(line).object();
+        if (object.contains("step"))
+            losses << object["loss"].toDouble();
+    }
+    return losses;
+}
+
+} // namespace
+
+class TestGpuCli : public CliTest {
+    Q_OBJECT
+
+private Q_SLOTS:
+    void initTestCase();
+    void cleanup() { qunsetenv("PLANLOOM_CUDA_PLUGIN"); }
+    void inspectSaysWhy();
+    void plansForGpusTrainOnThem_data();
+    void plansForGpusTrainOnThem();
+
+private:
+    void useEmulatedGpu() { qputenv("PLANLOOM_CUDA_PLUGIN", PLANLOOM_TEST_LIBRARIES "/emulated_library.so"); }
+};
+
+void TestGpuCli::initTestCase()
+{
+    QByteArray text;
+    for (int i = 0; i < 400; ++i)
+        text += "line " + QByteArray::number(i) + " of a text that a small model can learn from\n";
+    QVERIFY(write(at("text"), text));
+    for (int devices = 1; devices <= 2; ++devices) {
+        const QString cluster = QString("gpus%1.yaml").arg(devices);
+        QVERIFY(write(at(cluster),
+                      "name: gpus\nnodes:\n  devices_per_node: " + QByteArray::number(devices)
+                          + "\n  device: V100-16GB\n  intra: {bandwidth: 25 GB/s, latency: 5 us}\n"));
+        const Done done = run({"plan", "--model", "zoo:gpt-nano", "--cluster", cluster, "--planner", "gpipe", "--batch",
+                               "4", "--micro-batch", "2", "-o", QString("plan%1.json").arg(devices), "--quiet"});
+        QVERIFY2(done.status == 0, done.err.constData());
+    }
+}
+
+void TestGpuCli::inspectSaysWhy()
+{
+    useEmulatedGpu();
+    const Done found = run({"inspect", "local"});
+    QVERIFY2(found.status == 0, found.err.constData());
+    QVERIFY2(found.out.contains("emulated GPU"), found.out.constData());
+    qputenv("PLANLOOM_CUDA_PLUGIN", "/nonexistent.so");
+    const Done missing = run({"inspect", "local"});
+    QVERIFY2(missing.status == 0, missing.err.constData());
+    QCOMPARE(missing.out.count("the device library cannot be opened"), 1);
+}
+
+void TestGpuCli::plansForGpusTrainOnThem_data()
+{
+    QTest::addColumn<int>("ranks");
+    QTest::newRow("1 rank") << 1;
+    QTest::newRow("2 stages on one GPU") << 2;
+}
+
+void TestGpuCli::plansForGpusTrainOnThem()
+{
+    QFETCH(int, ranks);
+    QList<QList<double>> losses;
+    for (const bool gpu : {false, true}) {
+        if (gpu)
+            useEmulatedGpu();
+        else
+            qputenv("PLANLOOM_CUDA_PLUGIN", "/nonexistent.so");
+        const Done done = run({"train", QString("plan%1.json").arg(ranks), "--data", "text", "--steps", "3", "--seed",
+                               "1", "--run-dir", QString("run%1%2").arg(ranks).arg(gpu), "--json"});
+        QVERIFY2(done.status == 0, done.err.constData());
+        losses << lossesOf(done.out);
+        QCOMPARE(losses.back().size(), 3);
+    }
+    for (int step = 0; step < 3; ++step)
+        QVERIFY(std::fabs(losses[0][step] - losses[1][step]) <= 1e-4 * losses[0][step]);
+    QVERIFY(losses[0] != losses[1]); // another device's rounding
+}
+
+QTEST_GUILESS_MAIN(TestGpuCli)
+#include "tst_gpu_cli.moc"

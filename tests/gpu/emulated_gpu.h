@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "executor/device/cuda/cuda_api.h"
+#include "executor/device/plugin/abi.h"
+
+#include <cstdint>
+#include <string>
+
+// A GPU that is not there: the functions that the CUDA device uses, on threads of this process.
+namespace planloom::test {
+
+/// Streams are threads that run their commands in order, each after a pause that a seed chooses, so that what is not
+/// put in order by an event runs out of order sooner or later. Device memory is a separate mapping that the host may
+/// not touch while no command runs, with marked bytes between blocks; fresh memory is full of garbage. Kernels run
+/// block by block (kernels/language.h), products by plain loops.
+///
+/// One per process. Thread contract: what the runtime's is; settings while no device is open.
+class EmulatedGpu {
+public:
+    struct Settings {
+        std::uint64_t seed = 1;
+        int devices = 1;
+        bool products = true; ///< cuBLASLt is there
+        std::int64_t memoryBytes = std::int64_t{1} << 30;
+    };
+    static void set(const Settings &settings);
+    [[nodiscard]] static const cuda::Provider &provider();
+    /// The device table of its devices.
+    [[nodiscard]] static const PlanloomDeviceTable &table();
+
+    /// From now on every command and query fails with @p error, as after a fault of the device. 0: as before.
+    static void breakDown(int error);
+    /// The first write beyond a block that was seen. Looked for when blocks are given back.
+    [[nodiscard]] static std::string problem();
+    /// Kernels, products, copies and calls of the host that have run, since the last call.
+    struct Counts {
+        std::int64_t kernels = 0, products = 0, copies = 0, calls = 0;
+    };
+    [[nodiscard]] static Counts takeCounts();
+    /// Blocks, streams and events that were made and not given back.
+    [[nodiscard]] static std::int64_t living();
+};
+
+} // namespace planloom::test

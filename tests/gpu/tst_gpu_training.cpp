@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/graph/zoo/zoo.h"
+#include "executor/device/plugin/plugin_device.h"
+#include "executor/runtime/tiny_training.h"
+#include "gpu/device_training.h"
+#include "gpu/emulated_gpu.h"
+
+#include <QTest>
+
+using namespace planloom;
+using namespace planloom::test;
+
+namespace {
+
+Result<graph::Graph> convolutionNet()
+{
+    using Ints = std::vector<std::int64_t>;
+    graph::GraphBuilder b("small-conv");
+    const graph::Initializer init = graph::normal(0.1);
+    const graph::Attributes window{{"kernel_shape", Ints{3, 3}}, {"pads", Ints{1, 1, 1, 1}}};
+    const TensorId x = b.input("x", graph::DType::F32, graph::Shape::batched({3, 8, 8}));
+    const TensorId labels = b.input("labels", graph::DType::I64, graph::Shape::batched({}));
+    b.pushScope("conv");
+    TensorId y = b.add("Conv", {x, b.parameter("conv.weight", graph::Shape::of({16, 3, 3, 3}), init)}, window, "conv");
+    const graph::Initializer zeros{graph::Initializer::Kind::Zeros, 0, 0, nullptr, {}, 0};
+    const graph::Initializer ones{graph::Initializer::Kind::Ones, 0, 0, nullptr, {}, 0};
+    y = b.add("BatchNormalization",
+              {y, b.parameter("norm.scale", graph::Shape::of({16}), ones),
+               b.parameter("norm.bias", graph::Shape::of({16}), zeros),
+               b.state("norm.mean", graph::Shape::of({16}), zeros),
+               b.state("norm.variance", graph::Shape::of({16}), ones)},
+              {}, "norm");
+    y = b.add("Relu", {y}, {}, "relu");
+    y = b.add("MaxPool", {y}, {{"kernel_shape", Ints{2, 2}}, {"strides", Ints{2, 2}}}, "pool");
+    b.popScope();
+    b.pushScope("head");
+    y = b.add("Flatten", {y}, {{"axis", std::int64_t{1}}}, "flat");
+    y = b.add("Gemm",
+              {y, b.parameter("head.weight", graph::Shape::of({16 * 16, 10}), init),
+               b.parameter("head.bias", graph::Shape::of({10}), zeros)},
+              {}, "head");
+    b.loss(b.add("SoftmaxCrossEntropyLoss", {y, labels}, {}, "loss"));
+    b.popScope();
+    return std::move(b).build();
+}
+
+Result<graph::Graph> modelNamed(const QString &name)
+{
+    if (name == "conv")
+        return convolutionNet();
+    if (name == "lstm") {
+        graph::LstmConfig config;
+        config.layers = 2;
+        config.embedding = config.hidden = 24;
+        config.vocabulary = 50;
+        config.context = 6;
+        return graph::lstmLanguageModel(config);
+    }
+    graph::TransformerConfig config = tinyConfig(2, 2);
+    if (name == "llama")
+        return graph::llama(config, 1, 10000, 1e-6);
+    if (name == "bert")
+        return graph::bert(config);
+    return graph::gpt(config);
+}
+
+} // namespace
+
+/// Whole trainings on the emulated GPU, against the processor's.
+class TestGpuTraining : public QObject {
+    Q_OBJECT
+
+private slots:
+    void modelsTrainAsOnTheProcessor_data();
+    void modelsTrainAsOnTheProcessor();
+    void layoutsTrainAsOneRank_data();
+    void layoutsTrainAsOneRank();
+    void sameSeedSameBits();
+    void faultsEndTheRun();
+    void tooLittleMemoryIsOneError();
+    void missingDriverIsOneError();
+};
+
+void TestGpuTraining::modelsTrainAsOnTheProcessor_data()
+{
+    QTest::addColumn<QString>("model");
+    QTest::addColumn<bool>("half");
+    QTest::addColumn<QString>("rule");
+    QTest::newRow("GPT") << "gpt" << false << "adamw";
+    QTest::newRow("GPT, SGD") << "gpt" << false << "sgd";
+    QTest::newRow("GPT, LAMB") << "gpt" << false << "lamb";
+    QTest::newRow("GPT in bfloat16") << "gpt" << true << "adamw";
+    QTest::newRow("LLaMA") << "llama" << false << "adamw";
+    QTest::newRow("BERT") << "bert" << false << "adamw";
+    QTest::newRow("LSTM") << "lstm" << false << "adamw";
+    QTest::newRow("convolutions") << "conv" << false << "sgd";
+}
+
+void TestGpuTraining::modelsTrainAsOnTheProcessor()
+{
+    QFETCH(QString, model);
+    QFETCH(bool, half);
+    QFETCH(QString, rule);
+    auto graph = modelNamed(model);
+    QVERIFY2(graph.ok(), graph ? "" : graph.error().text().c_str());
+    const plan::Subject subject =
+        plan::makeSubject(std::make_shared<const graph::Graph>(*std::move(graph)), cpus(1), nullptr, "zoo:test");
+    plan::Plan plan = planOf(subject, {{StageLayout{}}, 8, 2, plan::ScheduleKind::OneF1B, {}});
+    plan.optimizer.rule = *update::ConfiguredRule::named(rule.toStdString());
+    plan.optimizer.clipNorm = 1;
+    if (rule == "sgd")
+        plan.optimizer.learningRate = 0.05;
+    if (half)
+        plan.precision = plan::Precision::BFloat16;
+    const Training how{.steps = 5};
+    const Outcome expected = trainOnDevices(subject, plan, how, [](std::size_t) { return nullptr; });
+    QVERIFY2(expected.problem.empty(), expected.problem.c_str());
+    QCOMPARE(expected.losses.size(), std::size_t{5});
+    for (const std::uint64_t seed : {1U, 2U}) {
+        EmulatedGpu::Settings settings;
+        settings.seed = seed;
+        EmulatedGpu::set(settings);
+        auto gpu = device::PluginDevice::open(EmulatedGpu::table(), 0);
+        QVERIFY(gpu.ok());
+        const Outcome outcome = trainOnDevices(subject, plan, how, [&](std::size_t) { return gpu->get(); });
+        const std::string wrong = differs(outcome, expected.losses, half ? 1e-2 : 1e-4);
+        QVERIFY2(wrong.empty(), wrong.c_str());
+        const double evaluated = outcome.evaluation.loss - expected.evaluation.loss;
+        QVERIFY(std::fabs(evaluated) <= (half ? 1e-2 : 1e-4) * expected.evaluation.loss);
+        const EmulatedGpu::Counts counts = EmulatedGpu::takeCounts();
+        QVERIFY(counts.kernels > 0 && counts.products > 0 && counts.copies > 0);
+    }
+    QCOMPARE(EmulatedGpu::problem(), std::string());
+    QCOMPARE(EmulatedGpu::living(), std::int64_t{0});
+}
+
+void TestGpuTraining::layoutsTrainAsOneRank_data()
+{
+    QTest::addColumn<int>("layout");
+    const char *names[] = {"2 data-parallel",       "2 stages",         "tensor parallel", "ZeRO 1", "ZeRO 3",
+                           "a GPU and a processor", "4 ranks on 2 GPUs"};
+    for (int i = 0; i < static_cast<int>(std::size(names)); ++i)
+        QTest::newRow(names[i]) << i;
+}
+
+void TestGpuTraining::layoutsTrainAsOneRank()
+{
+    QFETCH(int, layout);
+    const plan::Subject subject = tinySubject(tinyConfig(2, 2), cpus(4));
+    const StageLayout one;
+    const StageLayout two{{0.5, 0.5}};
+    const auto mesh = [](plan::Plan &plan, std::vector<int> dims, int zero) {
+        plan.stages[0].replicaShares.clear();
+        plan.stages[0].mesh = std::move(dims);
+        plan.stages[0].zero = zero;
+    };
+    plan::Plan plan = planOf(subject, {{two}, 8, 2, plan::ScheduleKind::OneF1B, {}});
+    if (layout == 1 || layout == 5)
+        plan = planOf(subject, {{one, one}, 8, 4, plan::ScheduleKind::OneF1B, {}});
+    if (layout == 2) {
+        mesh(plan, {1, 2}, 0);
+        plan.stages[0].shardings = {{"*.mlp.c_fc.weight", "B,S(1)"},
+                                    {"*.mlp.c_fc.bias", "B,S(0)"},
+                                    {"*.mlp.c_proj.weight", "B,S(0)"}};
+    }
+    if (layout == 3 || layout == 4)
+        mesh(plan, {2}, layout == 3 ? 1 : 3);
+    if (layout == 6)
+        plan = planOf(subject, {{two, two}, 8, 2, plan::ScheduleKind::GPipe, {}});
+    const Training how{.steps = 4};
+    const plan::Plan alone = planOf(subject, {{one}, 8, 1, plan::ScheduleKind::OneF1B, {}});
+    const Outcome expected = trainOnDevices(subject, alone, how, [](std::size_t) { return nullptr; });
+    QVERIFY2(expected.problem.empty(), expected.problem.c_str());
+    EmulatedGpu::Settings settings;
+    settings.devices = 2;
+    settings.seed = static_cast<std::uint64_t>(layout) + 10;
+    EmulatedGpu::set(settings);
+    {
+        std::vector<std::unique_ptr<device::PluginDevice>> gpus;
+        for (int rank = 0; rank < 4; ++rank)
+            gpus.push_back(std::move(*device::PluginDevice::open(EmulatedGpu::table(), rank % 2)));
+        const Outcome outcome = trainOnDevices(subject, plan, how, [&](std::size_t rank) {
+            return layout == 5 && rank == 1 ? nullptr : gpus[rank].get();
+        });
+        const std::string wrong = differs(outcome, expected.losses);
+        QVERIFY2(wrong.empty(), wrong.c_str());
+    }
+    QCOMPARE(EmulatedGpu::problem(), std::string());
+    QCOMPARE(EmulatedGpu::living(), std::int64_t{0});
+}
+
+void TestGpuTraining::sameSeedSameBits()
+{
+    const plan::Subject subject = tinySubject(tinyConfig(2, 2), cpus(1));
+    const plan::Plan plan = planOf(subject, {{StageLayout{}}, 8, 2, plan::ScheduleKind::OneF1B, {}});
+    std::vector<double> first;
+    for (const std::uint64_t seed : {3U, 4U}) {
+        EmulatedGpu::Settings settings;
+        settings.seed = seed;
+        EmulatedGpu::set(settings);
+        auto gpu = device::PluginDevice::open(EmulatedGpu::table(), 0);
+        QVERIFY(gpu.ok());
+        const Outcome outcome = trainOnDevices(subject, plan, {.steps = 3}, [&](std::size_t) { return gpu->get(); });
+        QVERIFY2(outcome.problem.empty(), outcome.problem.c_str());
+        if (first.empty())
+            first = outcome.losses;
+        QVERIFY(outcome.losses == first);
+    }
+}
+
+void TestGpuTraining::faultsEndTheRun()
+{
+    EmulatedGpu::set({});
+    auto gpu = device::PluginDevice::open(EmulatedGpu::table(), 0);
+    QVERIFY(gpu.ok());
+    const auto event = *(*gpu)->makeEvent();
+    const auto queue = *(*gpu)->makeQueue();
+    queue->record(*event);
+    constexpr int kIllegalAddress = 700;
+    EmulatedGpu::breakDown(kIllegalAddress);
+    const Status status = runtime::drain(*queue, *event, std::chrono::seconds(60));
+    EmulatedGpu::breakDown(0);
+    QVERIFY(!status.ok());
+    QVERIFY2(status.error().message.find("an illegal memory access was encountered") != std::string::npos,
+             status.error().message.c_str());
+    QVERIFY(!event->poll().ok()); // it stays so
+}
+
+void TestGpuTraining::tooLittleMemoryIsOneError()
+{
+    EmulatedGpu::Settings settings;
+    settings.memoryBytes = (std::int64_t{32} << 20) + 100000; // cuBLASLt's workspace and little more
+    EmulatedGpu::set(settings);
+    auto gpu = device::PluginDevice::open(EmulatedGpu::table(), 0);
+    QVERIFY2(gpu.ok(), gpu ? "" : gpu.error().text().c_str());
+    const plan::Subject subject = tinySubject(tinyConfig(2, 2), cpus(1));
+    const plan::Plan plan = planOf(subject, {{StageLayout{}}, 8, 2, plan::ScheduleKind::OneF1B, {}});
+    const Outcome outcome = trainOnDevices(subject, plan, {.steps = 1}, [&](std::size_t) { return gpu->get(); });
+    QVERIFY2(QString::fromStdString(outcome.problem).contains("of memory free (out of memory)"),
+             outcome.problem.c_str());
+}
+
+void TestGpuTraining::missingDriverIsOneError()
+{
+    EmulatedGpu::Settings settings;
+    settings.devices = 0;
+    EmulatedGpu::set(settings);
+    PlanloomError why{};
+    QVERIFY(EmulatedGpu::table().devices(&why) < 0);
+    QVERIFY(QByteArray(why.text).contains("driver version is insufficient"));
+    QVERIFY(!device::PluginDevice::open(EmulatedGpu::table(), 0).ok());
+}
+
+QTEST_GUILESS_MAIN(TestGpuTraining)
+#include "tst_gpu_training.moc"
