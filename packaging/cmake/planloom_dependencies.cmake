@@ -27,6 +27,14 @@ if(NOT TOMLPLUSPLUS_INCLUDE_DIR)
   message(STATUS "toml++ (libtomlplusplus-dev) is missing: planloom plan --from cannot read torchtitan's TOML")
 endif()
 
+# Without METIS graphs for sampled training are cut into parts by a hash only.
+find_path(METIS_INCLUDE_DIR metis.h)
+find_library(METIS_LIBRARY metis)
+if(NOT METIS_INCLUDE_DIR OR NOT METIS_LIBRARY)
+  unset(METIS_LIBRARY CACHE)
+  message(STATUS "METIS (libmetis-dev) is missing: graphs are cut into parts by a hash only")
+endif()
+
 # Debian's dnnl CMake package asks for OpenCL's development files, which nothing here uses: take header and library.
 find_path(DNNL_INCLUDE_DIR oneapi/dnnl/dnnl.hpp REQUIRED)
 find_library(DNNL_LIBRARY dnnl REQUIRED)

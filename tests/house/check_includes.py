@@ -13,7 +13,7 @@ of the other:
     update    stands below plan    (a plan's optimizer is an update rule with its settings)
     simulate  may include what plan may (simulatePlan takes a plan and its subject)
     comm      may include cost/collectives.h (what collectives send: the planner and the transport must agree)
-    import    may include graph, weights, cluster, cost, plan  (what it reads foreign formats into)
+    import    may include graph, weights, cluster, cost, plan, gnn  (what it reads foreign formats into)
     export    may include graph, plan, program, trace (what it writes)
 A folder may include what the folders that it may include may, and itself.
 """
@@ -26,6 +26,7 @@ ENGINE = {
     "graph": ["base"],
     "weights": ["graph"],
     "cluster": ["base"],
+    "gnn": ["trace"],
     "sharding": ["graph"],
     "cost": ["graph", "cluster", "sharding"],
     "trace": ["base"],
@@ -39,11 +40,11 @@ ENGINE = {
     "dispatch": ["program"],
     "simulate": ["compile", "dispatch", "trace"],
     "run": ["plan"],
-    "import": ["graph", "weights", "cluster", "cost", "plan"],
+    "import": ["graph", "weights", "cluster", "cost", "plan", "gnn"],
     "export": ["graph", "plan", "program", "trace", "simulate"],
     "store": ["simulate", "run"],
 }
-PLANNERS = ["auto", "automap", "dapple", "data_parallel", "gpipe", "manual", "oneflow", "pipedream", "spp", "whale"]
+PLANNERS = ["auto", "automap", "dapple", "data_parallel", "gnn", "gpipe", "manual", "oneflow", "pipedream", "spp", "whale"]
 VIEWS = ["cluster", "memory", "model", "planview", "run", "timeline"]
 ALL_ENGINE = [f"engine/{folder}" for folder in ENGINE]
 
@@ -54,9 +55,10 @@ FLOORS |= {
     "planners/common": ["planners/interface"],
     **{f"planners/{planner}": ["planners/common"] for planner in PLANNERS},
     "planners/automap": ["planners/common", "planners/dapple", "planners/oneflow"], # scores as the one, cuts as the other
+    "planners/gnn": ["planners/common", "engine/gnn"],
     "planners": [f"planners/{planner}" for planner in PLANNERS],
     "executor/device": ["engine/program", "engine/weights"],
-    "executor/data": ["engine/graph"],
+    "executor/data": ["engine/graph", "engine/gnn"],
     "executor/comm": ["engine/base", "engine/cost/collectives.h"],
     "executor/checkpoint": ["engine/graph", "engine/weights", "engine/sharding"],
     "executor/runtime": ["executor/device", "executor/data", "executor/comm", "executor/checkpoint", "engine/simulate", "engine/run"],
@@ -83,6 +85,7 @@ HOMES = [
     ("gRPC", re.compile(r"grpc(pp|\+\+)?/|.*\.grpc\.pb\.h$"), ("executor/agent",)),
     ("ONNX", re.compile(r"onnx/"), ("engine/import",)),
     ("Eigen", re.compile(r"Eigen/"), ("engine/admm", "planners/automap", "tests")),
+    ("METIS", re.compile(r"metis\.h$"), ("engine/gnn",)),
     ("toml++", re.compile(r"toml\+\+/"), ("engine/import",)),
     ("CUDA", re.compile(r"(cuda|cublas|cudnn|nccl|cupti)\w*\.h$"), ("executor/device/cuda", "profiler/cupti")),
     ("oneDNN", re.compile(r"oneapi/dnnl/|dnnl"), ("executor/device",)),

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "engine/gnn/graph_data.h"
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace planloom::gnn {
+
+/// The neighbourhood of one seed node, two hops, drawn with replacement. A pure function of (seed, step, node): any
+/// rank draws the same trees, so losses and volumes do not depend on placement or partition.
+struct SampledTree {
+    std::vector<std::int64_t> first;  ///< fanout[0] neighbours of the node
+    std::vector<std::int64_t> second; ///< fanout[1] neighbours of each of them, one after the other
+};
+
+struct Fanout {
+    std::int64_t first = 10;
+    std::int64_t second = 5;
+    [[nodiscard]] std::int64_t rows() const { return 1 + first + first * second; } ///< with the seed node itself
+};
+inline constexpr std::int64_t kMostFanout = 4096;
+/// Error: BadInput (a fan-out below 1 or above kMostFanout).
+Status checkFanout(const Fanout &fanout);
+
+/// The draw of one neighbour: hop 1 or 2, slot j at hop 1 and j * fanout.second + k at hop 2.
+std::uint64_t drawOf(std::uint64_t seed, std::int64_t step, std::int64_t seedNode, std::int64_t hop, std::int64_t slot);
+/// The neighbour of @p node that a draw chooses; a node without neighbours takes itself.
+std::int64_t drawnNeighbour(const GraphData &graph, std::int64_t node, std::uint64_t draw);
+
+SampledTree sampleTree(const GraphData &graph, const Fanout &fanout, std::uint64_t seed, std::int64_t step,
+                       std::int64_t node);
+/// The same into memory of the caller: @p first has fanout.first places, @p second first * second. Allocates nothing.
+void sampleTreeInto(const GraphData &graph, const Fanout &fanout, std::uint64_t seed, std::int64_t step,
+                    std::int64_t node, std::span<std::int64_t> first, std::span<std::int64_t> second);
+
+} // namespace planloom::gnn

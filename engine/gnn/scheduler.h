@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "engine/gnn/network.h"
+#include "engine/gnn/transfer_policy.h"
+
+#include <cstdint>
+#include <span>
+#include <utility>
+#include <vector>
+
+namespace planloom::gnn {
+
+/// When each step of a network began and ended, seconds. A message begins when it becomes active.
+struct StepTimes {
+    std::vector<double> start;
+    std::vector<double> end;
+};
+
+/// Online execution scheduling (Luo, Bao, Wu: INFOCOM 2022) on a fluid network: a step starts when all that it waits
+/// for has ended, a message's rate follows from the messages that are active now, and is set anew at each event.
+/// Messages within a machine and those without bytes take no time. Tasks do not share resources: the placement has
+/// reserved theirs.
+///
+/// Keeps its memory between calls, so that a search of placements allocates nothing. Not thread-safe. The network must
+/// outlive it. Cost of a call: per event O(connections) and, with Degree, the active messages of the cards that it
+/// touches; MaxMin and IterationFirst look at all active messages.
+class Scheduler {
+public:
+    Scheduler(const Network &network, std::span<const Port> ports);
+
+    /// Seconds until all steps have ended. @p machineOf: per role of the network. @p times, if given, is filled.
+    double run(std::span<const std::int32_t> machineOf, TransferPolicy policy, StepTimes *times = nullptr);
+
+private:
+    struct TaskEnd {
+        double time;
+        std::int32_t step;
+        bool operator<(const TaskEnd &other) const // earliest first in a heap
+        {
+            return time != other.time ? time > other.time : step > other.step;
+        }
+    };
+    /// Active messages of one direction of a card.
+    struct Direction {
+        std::vector<std::int32_t> active; ///< connections
+        double share = 0;                 ///< bytes/s for each
+        bool changed = false;
+    };
+    /// The message that a connection carries now.
+    struct Flow {
+        std::int32_t step = -1; ///< -1: none
+        std::int32_t from = 0;  ///< machines
+        std::int32_t to = 0;
+        std::int32_t outAt = 0; ///< its place in Direction::active
+        std::int32_t inAt = 0;
+        double rate = 0;
+        double left = 0; ///< bytes, at `since`
+        double since = 0;
+    };
+
+    void reset(std::span<const std::int32_t> machineOf, TransferPolicy policy);
+    void fixShares();
+    void start(std::int32_t step);
+    void end(std::int32_t step);
+    void release(std::span<const std::int32_t> steps);
+    void drain();
+    void activate(std::int32_t step, std::int32_t connection);
+    void deactivate(std::int32_t connection);
+    void endFlows(double time);
+    void endTasks(double time);
+    void setRates();
+    void setByDegree();
+    void setMaxMin();
+    void setByIteration();
+    void setRate(std::int32_t connection, double rate);
+
+    const Network &m_network;
+    std::span<const Port> m_ports;
+    TransferPolicy m_policy = TransferPolicy::Degree;
+    double m_now = 0;
+    StepTimes *m_times = nullptr;
+    bool m_flowsChanged = false;
+    std::vector<std::int32_t> m_waits;
+    std::vector<std::int32_t> m_ready;
+    std::vector<TaskEnd> m_tasks; ///< heap
+    std::vector<Flow> m_flows;    ///< per connection
+    std::vector<double> m_finish; ///< per connection: when its message ends at the present rate; infinite: none
+    std::vector<Direction> m_out; ///< per machine
+    std::vector<Direction> m_in;
+    std::vector<std::int32_t> m_changed;                    ///< machines with a changed direction
+    std::vector<std::int32_t> m_active;                     ///< scratch of the two global policies
+    std::vector<std::pair<double, std::int32_t>> m_leftOut; ///< scratch: rate and messages left to serve
+    std::vector<std::pair<double, std::int32_t>> m_leftIn;
+};
+
+} // namespace planloom::gnn

@@ -1,0 +1,324 @@
+// SPDX-License-Identifier: Apache-2.0
+// Online scheduling on the fluid network, against schedules worked out by hand, and its bounds on random jobs.
+#include "engine/gnn/bounds.h"
+#include "engine/gnn/job.h"
+#include "engine/gnn/schedule_trace.h"
+#include "engine/gnn/scheduler.h"
+#include "tests/engine/gnn/gnn_cases.h"
+
+#include <QTest>
+
+#include <numeric>
+
+using namespace planloom;
+using namespace planloom::gnn;
+using namespace planloom::testing;
+
+namespace {
+
+constexpr double kRounding = 1e-9;
+
+bool near(double a, double b) { return std::abs(a - b) <= kRounding * std::max(1.0, std::abs(b)); }
+
+/// Roles 0, 1 ... on machines 0, 1 ... with unit cards.
+struct Plain {
+    Network network;
+    std::vector<Port> ports;
+    Placement machineOf;
+
+    explicit Plain(NetworkBuilder builder) : network(std::move(builder).build())
+    {
+        ports.assign(static_cast<std::size_t>(network.roles), {1, 1});
+        machineOf.resize(ports.size());
+        std::iota(machineOf.begin(), machineOf.end(), 0);
+    }
+    [[nodiscard]] double seconds(TransferPolicy policy) const
+    {
+        return Scheduler(network, ports).run(machineOf, policy);
+    }
+    [[nodiscard]] Bounds bound() const { return bounds(network, ports, machineOf); }
+};
+
+/// A message of 4 to a task of 1 s and one of 2 to a task of 4 s, from one card. @p longFirst: the second has priority.
+Plain twoTasks(bool longFirst)
+{
+    NetworkBuilder builder;
+    const auto add = [&builder](std::int32_t to, double bytes, double seconds) {
+        const std::int32_t message = builder.message(builder.connection(0, to), bytes);
+        builder.after(builder.task(seconds), message);
+    };
+    if (longFirst)
+        add(2, 2, 4);
+    add(1, 4, 1);
+    if (!longFirst)
+        add(2, 2, 4);
+    return Plain(std::move(builder));
+}
+
+/// Hops of size 1 over machines 0 .. hops; with each, shared - 1 messages of size 1 to machines of their own.
+Plain chain(std::int32_t hops, std::int32_t shared)
+{
+    NetworkBuilder builder;
+    std::int32_t last = -1;
+    std::int32_t machine = hops + 1;
+    for (std::int32_t hop = 0; hop < hops; ++hop) {
+        const auto add = [&](std::int32_t to) {
+            const std::int32_t message = builder.message(builder.connection(hop, to), 1, hop);
+            if (last >= 0)
+                builder.after(message, last);
+            return message;
+        };
+        const std::int32_t next = add(hop + 1);
+        for (std::int32_t i = 1; i < shared; ++i)
+            add(machine++);
+        last = next;
+    }
+    return Plain(std::move(builder));
+}
+
+Job randomJob(UnitStream &random)
+{
+    const auto upTo = [&random](int n) { return static_cast<std::int32_t>(random.next() * n); };
+    Job job;
+    const std::int32_t machines = 2 + upTo(3);
+    for (std::int32_t m = 0; m < machines; ++m)
+        job.machines.push_back({"m", {1 + 3 * random.next(), 1 + 3 * random.next()}, {}});
+    const std::int32_t stores = 1 + upTo(machines);
+    for (std::int32_t g = 0; g < stores; ++g)
+        addRole(job, RoleKind::GraphStore, {}, -1, g);
+    const std::int32_t trainers = 1 + upTo(3);
+    const std::int32_t perTrainer = 1 + upTo(2);
+    for (std::int32_t s = 0; s < trainers * perTrainer; ++s)
+        addRole(job, RoleKind::Sampler, {}, s / perTrainer);
+    for (std::int32_t w = 0; w < trainers; ++w)
+        addRole(job, RoleKind::Trainer, {});
+    const std::int32_t servers = upTo(3);
+    for (std::int32_t p = 0; p < servers; ++p)
+        addRole(job, RoleKind::ParameterServer, {});
+    job.sampleSeconds = random.next();
+    job.trainSeconds = 2 * random.next();
+    job.serveSeconds = random.next();
+    job.prefetch = 1 + upTo(3);
+    job.volumes = Volumes(1 + upTo(5), stores, trainers * perTrainer);
+    for (double &bytes : job.volumes.features)
+        bytes = 4 * random.next();
+    for (double &bytes : job.volumes.batches)
+        bytes = 4 * random.next();
+    job.volumes.model = 2 * random.next();
+    return job;
+}
+
+Placement randomPlacement(const Job &job, UnitStream &random)
+{
+    Placement placement;
+    for (const Role &role : job.roles)
+        placement.push_back(role.machine >= 0
+                                ? role.machine
+                                : static_cast<std::int32_t>(random.next() * static_cast<double>(job.machines.size())));
+    return placement;
+}
+
+} // namespace
+
+class TestGnnSchedule : public QObject {
+    Q_OBJECT
+
+private slots:
+    void twoTasksOfOneSender()
+    {
+        const Plain plain = twoTasks(false);
+        QVERIFY(near(plain.seconds(TransferPolicy::Static), 9));
+        QVERIFY(near(plain.seconds(TransferPolicy::Degree), 8));
+        QVERIFY(near(plain.seconds(TransferPolicy::MaxMin), 8));
+        QVERIFY(near(twoTasks(true).seconds(TransferPolicy::IterationFirst), 7));
+        QVERIFY(near(plain.bound().criticalPath, 6));
+        QVERIFY(near(plain.bound().port, 7));
+        QCOMPARE(plain.bound().sharing, 2);
+        QCOMPARE(plain.bound().portMachine, 0);
+        QVERIFY(plain.bound().portOut);
+    }
+
+    void threeSendersToOneReceiver()
+    {
+        NetworkBuilder builder;
+        builder.message(builder.connection(0, 1), 4);
+        for (const int from : {0, 3, 4})
+            builder.message(builder.connection(from, 2), 1);
+        const Plain plain(std::move(builder));
+        QVERIFY(near(plain.seconds(TransferPolicy::Static), 8));
+        QVERIFY(near(plain.seconds(TransferPolicy::Degree), 5.5));
+        QVERIFY(near(plain.seconds(TransferPolicy::MaxMin), 5));
+        QCOMPARE(plain.bound().sharing, 3);
+    }
+
+    void jobOnThreeMachines_data()
+    {
+        QTest::addColumn<QList<int>>("placement");
+        QTest::addColumn<int>("iterations");
+        QTest::addColumn<QList<double>>("seconds"); // static, degree, max-min, iteration-first, critical path, port
+        QTest::addColumn<int>("sharing");
+        const QList<int> spread{2, 2, 0, 1, 2};
+        const QList<int> local{0, 1, 0, 1, 2};
+        QTest::newRow("spread 1") << spread << 1 << QList<double>{34, 18, 18, 16, 10, 10} << 6;
+        QTest::newRow("spread 2") << spread << 2 << QList<double>{47, 27, 27, 24, 15, 18} << 6;
+        QTest::newRow("spread 4") << spread << 4 << QList<double>{73, 49, 49, 40, 25, 34} << 6;
+        QTest::newRow("spread 8") << spread << 8 << QList<double>{125, 93, 93, 72, 45, 66} << 6;
+        QTest::newRow("local 1") << local << 1 << QList<double>{12, 10, 10, 10, 8, 9} << 2;
+        QTest::newRow("local 2") << local << 2 << QList<double>{19, 17, 17, 16, 13, 11} << 2;
+        QTest::newRow("local 4") << local << 4 << QList<double>{33, 31, 31, 28, 23, 15} << 2;
+        QTest::newRow("local 8") << local << 8 << QList<double>{61, 59, 59, 52, 43, 23} << 2;
+    }
+
+    void jobOnThreeMachines()
+    {
+        QFETCH(QList<int>, placement);
+        QFETCH(int, iterations);
+        QFETCH(QList<double>, seconds);
+        QFETCH(int, sharing);
+        const Job job = threeMachineJob(iterations);
+        QVERIFY(checkJob(job).ok());
+        const Placement machineOf = placed(job, {placement.begin(), placement.end()});
+        QVERIFY(checkPlacement(job, machineOf).ok());
+        const Network network = networkOf(job);
+        const std::vector<Port> ports = portsOf(job);
+        Scheduler scheduler(network, ports);
+        qsizetype column = 0;
+        for (const TransferPolicy policy : kTransferPolicies) {
+            const double found = scheduler.run(machineOf, policy);
+            QVERIFY2(near(found, seconds[column]),
+                     qPrintable(QString("%1: %2 not %3").arg(name(policy)).arg(found).arg(seconds[column])));
+            ++column;
+        }
+        const Bounds bound = bounds(network, ports, machineOf);
+        QVERIFY(near(bound.criticalPath, seconds[4]));
+        QVERIFY2(near(bound.port, seconds[5]), qPrintable(QString::number(bound.port)));
+        QCOMPARE(bound.sharing, sharing);
+    }
+
+    /// The ratio of the theorem is reached in the limit.
+    void chainsApproachTheBound()
+    {
+        QVERIFY(near(chain(10, 4).seconds(TransferPolicy::Degree), 40));
+        QVERIFY(near(chain(100, 4).seconds(TransferPolicy::Degree), 400));
+        QCOMPARE(chain(100, 4).bound().sharing, 4);
+        // The hop of each machine has the lowest connection of its iteration.
+        QVERIFY(near(chain(10, 4).seconds(TransferPolicy::IterationFirst), 13));
+        QVERIFY(near(chain(100, 4).seconds(TransferPolicy::IterationFirst), 103));
+    }
+
+    void boundsHoldForRandomJobs()
+    {
+        UnitStream random(1);
+        for (int i = 0; i < 300; ++i) {
+            const Job job = randomJob(random);
+            QVERIFY(checkJob(job).ok());
+            const Placement machineOf = randomPlacement(job, random);
+            const Network network = networkOf(job);
+            const std::vector<Port> ports = portsOf(job);
+            const Bounds bound = bounds(network, ports, machineOf);
+            Scheduler scheduler(network, ports);
+            for (const TransferPolicy policy : kTransferPolicies) {
+                StepTimes times;
+                const double seconds = scheduler.run(machineOf, policy, &times);
+                QVERIFY(seconds >= bound.lower() * (1 - kRounding));
+                if (policy != TransferPolicy::IterationFirst)
+                    QVERIFY(seconds <= bound.sharing * bound.criticalPath * (1 + kRounding));
+                for (std::size_t step = 0; step < network.steps(); ++step)
+                    QVERIFY(times.start[step] <= times.end[step] && times.end[step] <= seconds);
+                QCOMPARE(scheduler.run(machineOf, policy), seconds); // nothing is left over from the call before
+            }
+        }
+    }
+
+    void stepLabels()
+    {
+        StepLabels labels;
+        const Network network = networkOf(threeMachineJob(2), &labels);
+        const std::vector<std::string> &names = labels.name;
+        QCOMPARE(names.size(), network.steps());
+        QCOMPARE(labels.role.size(), network.steps());
+        for (const char *expected : {"g0.SN.s1.n1", "s1.SN.n0", "s1w1.n1", "w0.F.n1", "w1p0.n0", "p0.U.n1", "p0w1.n1"})
+            QVERIFY2(std::find(names.begin(), names.end(), expected) != names.end(), expected);
+    }
+
+    void timeline()
+    {
+        const Job job = threeMachineJob(2);
+        StepLabels labels;
+        const Network network = networkOf(job, &labels);
+        const std::vector<Port> ports = portsOf(job);
+        const Placement machineOf = placed(job, {0, 1, 0, 1, 2});
+        StepTimes times;
+        const double seconds = Scheduler(network, ports).run(machineOf, TransferPolicy::Degree, &times);
+        const trace::Trace timeline = traceOf(job, network, labels, times, machineOf);
+        QCOMPARE(timeline.end(), std::llround(seconds * 1e9));
+        QCOMPARE(timeline.ranks.size(), job.roles.size());
+        QCOMPARE(timeline.ranks[4].device, std::string("m/w0"));
+        // Two samplers, two trainers and a server; two of four feature messages, pushes and pulls cross machines.
+        QCOMPARE(timeline.records.size(), std::size_t{2 * (2 + 2 + 1) + 2 * 2 * (2 + 2 + 2)});
+        for (const trace::Record &record : timeline.records)
+            QVERIFY(record.duration > 0 && record.step < 2);
+    }
+
+    void policyNames()
+    {
+        for (const TransferPolicy policy : kTransferPolicies)
+            QVERIFY(*transferPolicyFromName(name(policy)) == policy);
+        QVERIFY(transferPolicyFromName("fair").error().message.find("max-min") != std::string::npos);
+    }
+
+    void badJobs_data()
+    {
+        QTest::addColumn<int>("what");
+        QTest::addColumn<QString>("message");
+        QTest::newRow("order") << 0 << "out of order";
+        QTest::newRow("trainer") << 1 << "names no trainer";
+        QTest::newRow("prefetch") << 2 << "prefetch is 0";
+        QTest::newRow("rate") << 3 << "network rates above 0";
+        QTest::newRow("capacity") << 4 << "3 capacities for 2 resources";
+        QTest::newRow("demand") << 5 << "1 demands for 2 resources";
+        QTest::newRow("volumes") << 6 << "the volumes are those of 2 stores";
+        QTest::newRow("idle") << 7 << "trainer w0 has no sampler";
+        QTest::newRow("store") << 8 << "graph store g1 has no machine";
+        QTest::newRow("bytes") << 9 << "a volume is negative";
+    }
+
+    void badJobs()
+    {
+        QFETCH(int, what);
+        QFETCH(QString, message);
+        Job job = tightJob({0, 1});
+        switch (what) {
+        case 0: std::swap(job.roles.front(), job.roles.back()); break;
+        case 1: job.roles[4].trainer = 2; break;
+        case 2: job.prefetch = 0; break;
+        case 3: job.machines[1].port.in = 0; break;
+        case 4: job.machines[1].capacity = {1, 2, 3}; break;
+        case 5: job.roles[1].demand = {1}; break;
+        case 6: job.volumes.stores = 2; break;
+        case 7: job.roles[3].trainer = job.roles[4].trainer = 1; break;
+        case 8: job.roles[1].machine = 7; break;
+        default: job.volumes.features[3] = -1; break;
+        }
+        const Status status = checkJob(job);
+        QVERIFY(!status.ok());
+        QVERIFY2(status.error().message.find(message.toStdString()) != std::string::npos,
+                 status.error().message.c_str());
+    }
+
+    void placementsThatDoNotFit()
+    {
+        const Job job = tightJob({0, 1});
+        QVERIFY(checkPlacement(job, placed(job, {0, 0, 1, 2, 0, 1, 2})).ok());
+        const Status full = checkPlacement(job, placed(job, {0, 0, 1, 2, 0, 0, 2}));
+        QVERIFY(!full.ok() && full.error().code == ErrorCode::Infeasible);
+        QVERIFY(full.error().message.find("trainer-slots") != std::string::npos
+                || full.error().message.find("cores") != std::string::npos);
+        Placement moved = placed(job, {0, 0, 1, 2, 0, 1, 2});
+        moved[0] = 1;
+        QVERIFY(checkPlacement(job, moved).error().message.find("where its part lies") != std::string::npos);
+    }
+};
+
+QTEST_GUILESS_MAIN(TestGnnSchedule)
+#include "tst_gnn_schedule.moc"
