@@ -247,7 +247,7 @@ private:
         body.held = heldBy(model.holdings(), m_id, buckets, others, m_all.program);
         fillSlices(m_all, site, body);
         if (const StageMemory *memory = m_all.memoryOf(m_rank.bodies[i].index()))
-            body.firstInference = memory->appendInference(body.training.forwardOps, m_all.program);
+            body.firstInference = memory->appendInference(m_all.program);
     }
 
     Compilation &m_all;

@@ -197,6 +197,7 @@ public:
         const cluster::DeviceType &type = m_all.subject.cluster->typeOf(m_stage.devices[m_site.device]);
         const memory::Limits limits = memory::limitsOf(m_stage.memory, m_stream, linkOf(type));
         m_made.roots = m_template.roots;
+        m_made.forwardOps = static_cast<std::int32_t>(m_training.forwardOps);
         auto course = memory::walk(m_stream, limits, [this](std::int32_t storage) { return nameOf(storage); });
         if (!course) {
             Error error = course.error();
@@ -331,10 +332,10 @@ void StageMemory::appendCall(const memory::Event &event, Program &program) const
     }
 }
 
-std::int32_t StageMemory::appendInference(std::size_t forwardOps, Program &program) const
+std::int32_t StageMemory::appendInference(Program &program) const
 {
     const auto first = static_cast<std::int32_t>(program.pooledCalls.size());
-    for (std::size_t op = 0; op < forwardOps; ++op) {
+    for (std::size_t op = 0; op < static_cast<std::size_t>(forwardOps); ++op) {
         program.pooledCalls.push_back(
             {static_cast<std::int32_t>(op), static_cast<std::int32_t>(program.pooledPlaces.size()), 0, 0});
         for (auto a = static_cast<std::size_t>(firstArgument[op]); a < static_cast<std::size_t>(firstArgument[op + 1]);

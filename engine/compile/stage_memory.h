@@ -34,6 +34,7 @@ struct StageMemory {
     std::vector<Argument> arguments;             ///< of the body's operators, inputs and then outputs
     std::vector<std::int32_t> firstArgument;     ///< per operator of the body, and one more
     std::vector<std::int64_t> inference;         ///< per root: its place where nothing is kept for a backward pass
+    std::int32_t forwardOps = 0;                 ///< of the body
     std::int64_t poolBytes = 0;
     double bandwidthOut = 0, bandwidthIn = 0, latency = 0;
 
@@ -51,8 +52,8 @@ struct StageMemory {
     }
     /// Appends the operator of @p event, with the places that it has then.
     void appendCall(const memory::Event &event, Program &program) const;
-    /// Appends the forward operators [0, @p operators) without training; returns the first.
-    std::int32_t appendInference(std::size_t forwardOps, Program &program) const;
+    /// Appends the forward operators without training; returns the first.
+    std::int32_t appendInference(Program &program) const;
 };
 
 /// Walks the passes of every site with a policy, in the order of its rank; the others stay empty. Errors: those of

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/compile/area_lives.h"
+#include "engine/compile/pooled_pieces.h"
 #include "engine/compile/row_tasks.h"
 #include "engine/compile/task_draft.h"
 #include "engine/compile/task_times.h"
@@ -205,131 +206,60 @@ private:
         return tasks;
     }
 
-    struct Ends {
-        bool opens = false;
-        bool closes = false;
-    };
-
     /// The operators of @p part, which take @p whole, in runs between the copies of the site's memory policy, with
     /// those that run again. Adds the runs to @p tasks and returns the first.
     TaskId addPooledRuns(std::size_t index, Pass pass, std::int64_t m, const PassPart &part, Ends ends, Seconds whole,
                          const SiteEffects &effects, PassTasks &tasks)
     {
-        PooledRuns runs(*this, index, pass, m);
-        return runs.add(part, ends, whole, effects, tasks);
+        const StageMemory &memory = *m_all.memoryOf(index);
+        m_eventTasks.resize(memory.course.events.size());
+        TaskId first;
+        for (const PooledPiece &piece : piecesOf(memory, pass, m, part, ends, whole)) {
+            const TaskId task =
+                piece.copies ? addSwap(index, piece) : addPooledRun(index, pass, m, piece, effects, tasks);
+            for (const std::int32_t event : piece.events)
+                m_eventTasks[static_cast<std::size_t>(event)] = task;
+            if (!piece.copies && !first.valid())
+                first = task;
+        }
+        return first;
     }
 
-    /// Cuts a part of a pass into tasks.
-    class PooledRuns {
-    public:
-        PooledRuns(TaskBuilder &builder, std::size_t index, Pass pass, std::int64_t m)
-            : m_builder(builder),
-              m_memory(*builder.m_all.memoryOf(index)),
-              m_index(index),
-              m_pass(pass),
-              m_microBatch(m)
-        {
-            builder.m_eventTasks.resize(m_memory.course.events.size());
-        }
+    TaskId addPooledRun(std::size_t index, Pass pass, std::int64_t m, const PooledPiece &piece,
+                        const SiteEffects &effects, PassTasks &tasks)
+    {
+        const StageMemory &memory = *m_all.memoryOf(index);
+        program::Compute run{piece.again ? Pass::Recompute : pass};
+        run.run = m_runNumbers[{index, run.pass, m}]++;
+        run.opens = piece.opens;
+        run.closes = piece.closes;
+        run.firstCall = static_cast<std::int32_t>(m_program.pooledCalls.size());
+        for (const std::int32_t event : piece.events)
+            memory.appendCall(memory.course.events[static_cast<std::size_t>(event)], m_program);
+        run.lastCall = static_cast<std::int32_t>(m_program.pooledCalls.size());
+        const Range touched =
+            piece.again ? Range{} : effects.runs[static_cast<std::size_t>(pass)][run.opens][run.closes];
+        const TaskId task = add(index, Lane::Compute, m, piece.seconds, run, touched);
+        tasks.add(task);
+        return task;
+    }
 
-        TaskId add(const PassPart &part, Ends ends, Seconds whole, const SiteEffects &effects, PassTasks &tasks)
-        {
-            const auto at = static_cast<std::size_t>(m_microBatch);
-            const auto passFirst = static_cast<std::int32_t>(
-                m_pass == Pass::Forward
-                    ? 0
-                    : m_builder.m_all.stages[m_builder.m_all.sites[m_index].stage.index()].training()->forwardOps);
-            const std::int32_t base = (m_pass == Pass::Forward ? m_memory.forward : m_memory.backward)[at] - passFirst;
-            double sum = 0;
-            for (std::int32_t op = part.first; op < part.last; ++op)
-                sum += secondsOf(base + op);
-            m_scale = sum > 0 ? whole.value() / sum : 0;
-            m_opens = ends.opens;
-            for (std::int32_t op = part.first; op < part.last; ++op)
-                for (std::int32_t e = m_memory.firstEvent[static_cast<std::size_t>(base + op)];
-                     e < m_memory.firstEvent[static_cast<std::size_t>(base + op + 1)]; ++e)
-                    addEvent(e, effects, tasks);
-            closeRun(effects, tasks, ends.closes);
-            return m_first;
-        }
-
-    private:
-        using Kind = memory::Event::Kind;
-        [[nodiscard]] double secondsOf(std::int32_t op) const { return m_memory.seconds[static_cast<std::size_t>(op)]; }
-
-        void addEvent(std::int32_t e, const SiteEffects &effects, PassTasks &tasks)
-        {
-            const memory::Event &event = m_memory.course.events[static_cast<std::size_t>(e)];
-            if (event.kind == Kind::Out || event.kind == Kind::In)
-                return addCopy(e, event);
-            const bool again = event.kind == Kind::Again;
-            if (!m_open.empty() && (again != m_again || m_memory.cutBefore[static_cast<std::size_t>(e)]))
-                closeRun(effects, tasks, false);
-            m_again = again;
-            if (m_open.empty())
-                m_firstCall = static_cast<std::int32_t>(m_builder.m_program.pooledCalls.size());
-            m_memory.appendCall(event, m_builder.m_program);
-            m_seconds += secondsOf(event.subject) * (again ? 1 : m_scale);
-            m_open.push_back(e);
-            if (m_memory.cutAfter[static_cast<std::size_t>(e)])
-                closeRun(effects, tasks, false);
-        }
-
-        /// What is open becomes a task. The last of a part is there even if nothing is left for it: a pass ends on it.
-        void closeRun(const SiteEffects &effects, PassTasks &tasks, bool closes)
-        {
-            if (m_open.empty() && !(closes || !m_first.valid()))
-                return;
-            const bool again = m_again && !m_open.empty();
-            program::Compute run{again ? Pass::Recompute : m_pass};
-            std::int16_t &number = m_builder.m_runNumbers[{m_index, run.pass, m_microBatch}];
-            run.run = number++;
-            run.opens = !again && m_opens;
-            run.closes = !again && closes;
-            m_opens = m_opens && again;
-            run.firstCall = m_open.empty() ? 0 : m_firstCall;
-            run.lastCall = m_open.empty() ? 0 : static_cast<std::int32_t>(m_builder.m_program.pooledCalls.size());
-            const Range touched =
-                again ? Range{} : effects.runs[static_cast<std::size_t>(m_pass)][run.opens][run.closes];
-            const TaskId task = m_builder.add(m_index, Lane::Compute, m_microBatch, Seconds(m_seconds), run, touched);
-            for (const std::int32_t e : m_open)
-                m_builder.m_eventTasks[static_cast<std::size_t>(e)] = task;
-            tasks.add(task);
-            if (!m_first.valid())
-                m_first = task;
-            m_open.clear();
-            m_seconds = 0;
-        }
-
-        void addCopy(std::int32_t e, const memory::Event &event)
-        {
-            program::Swap swap;
-            swap.out = event.kind == Kind::Out;
-            const std::int32_t microBatch = m_memory.microBatchOf(event.subject);
-            const auto root = static_cast<std::size_t>(m_memory.rootOf(event.subject));
-            swap.number = ++m_builder.m_copyNumbers[{m_index, swap.out, microBatch}];
-            swap.tensor = m_memory.roots[root];
-            swap.bytes = m_memory.bytes[root];
-            swap.place = m_memory.course.places[static_cast<std::size_t>(event.firstPlace)];
-            swap.host = event.hostPlace;
-            m_builder.m_eventTasks[static_cast<std::size_t>(e)] =
-                m_builder.add(m_index, swap.out ? Lane::CopyOut : Lane::CopyIn, microBatch,
-                              m_memory.copySeconds(swap.out, swap.bytes), swap);
-        }
-
-        TaskBuilder &m_builder;
-        const StageMemory &m_memory;
-        std::size_t m_index;
-        Pass m_pass;
-        std::int64_t m_microBatch;
-        double m_scale = 1;
-        bool m_opens = false;             ///< the next run of the pass opens it
-        bool m_again = false;             ///< what is open runs again
-        std::vector<std::int32_t> m_open; ///< operators' events of the run that is being made
-        std::int32_t m_firstCall = 0;
-        double m_seconds = 0;
-        TaskId m_first;
-    };
+    TaskId addSwap(std::size_t index, const PooledPiece &piece)
+    {
+        const StageMemory &memory = *m_all.memoryOf(index);
+        const memory::Event &event = memory.course.events[static_cast<std::size_t>(piece.events.front())];
+        const std::int32_t microBatch = memory.microBatchOf(event.subject);
+        const auto root = static_cast<std::size_t>(memory.rootOf(event.subject));
+        program::Swap swap;
+        swap.out = event.kind == memory::Event::Kind::Out;
+        swap.number = ++m_copyNumbers[{index, swap.out, microBatch}];
+        swap.tensor = memory.roots[root];
+        swap.bytes = memory.bytes[root];
+        swap.place = memory.course.places[static_cast<std::size_t>(event.firstPlace)];
+        swap.host = event.hostPlace;
+        return add(index, swap.out ? Lane::CopyOut : Lane::CopyIn, microBatch, memory.copySeconds(swap.out, swap.bytes),
+                   swap);
+    }
 
     /// What the events of the site's memory policy wait for.
     void connectCopies(std::size_t index)

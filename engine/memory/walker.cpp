@@ -11,7 +11,6 @@
 namespace planloom::memory {
 namespace {
 
-using plan::MemoryDirector;
 using plan::MemoryTrigger;
 
 std::int64_t capacityOf(const Limits &limits)
@@ -111,8 +110,11 @@ Status Walker::makeOutputs(std::int32_t index, bool again)
     for (const std::int32_t output : op(index).outputs) {
         Item &made = item(output);
         lock(output, 1);
-        if (again && made.state != State::Gone && made.state != State::Unmade)
+        if (again && made.state != State::Gone && made.state != State::Unmade) {
+            if (made.state == State::Resident) // written once more: a copy to the host may still read it
+                guarded(m_guards, made.place, storage(output).bytes);
             continue;
+        }
         if (const Status status = place(output); !status)
             return status;
         made.state = State::Resident;
@@ -458,205 +460,6 @@ Error Walker::noCandidate(std::int64_t bytes) const
                                 format(Bytes(m_limits.budget)), format(Bytes(m_pool.used() + bytes)),
                                 inPieces ? ", of which no single hole is left," : "",
                                 held.empty() ? "" : ", locked are ", names, held.size() > kShown ? " and others" : ""));
-}
-
-// --- Choices --------------------------------------------------------------------------------------------------------
-
-bool Walker::mayLeave(std::int32_t index) const
-{
-    return item(index).locks == 0 && storage(index).bytes >= m_smallest && storage(index).bytes > 0;
-}
-
-double Walker::score(std::int32_t index)
-{
-    using plan::MemoryFilter;
-    const auto bytes = static_cast<double>(storage(index).bytes);
-    const double staleness = m_now - item(index).lastUse;
-    const double own = m_evicted.ownSeconds(index);
-    const auto over = [](double cost, double by) {
-        return by > 0 ? cost / by : std::numeric_limits<double>::infinity();
-    };
-    switch (m_limits.policy.filter) {
-    case MemoryFilter::None: break;
-    case MemoryFilter::Capuchin:
-    case MemoryFilter::Ahead:
-    case MemoryFilter::Delta: return over(1, bytes * staleness);
-    case MemoryFilter::Dtr: return over(own + m_evicted.neighbourSeconds(index), bytes * staleness);
-    case MemoryFilter::DtrClasses: return over(own + m_evicted.classSeconds(index), bytes * staleness);
-    case MemoryFilter::Local: return over(own, bytes * staleness);
-    case MemoryFilter::LeastRecentUsed: return over(1, staleness);
-    case MemoryFilter::Size: return over(1, bytes);
-    case MemoryFilter::MemoryPerSecond: return over(own + m_evicted.ancestorSeconds(index), bytes);
-    case MemoryFilter::Random: {
-        // SplitMix64: the draw depends on the seed, the number of draws so far and nothing else.
-        std::uint64_t x = static_cast<std::uint64_t>(m_limits.policy.seed) + 0x9E3779B97F4A7C15ULL * ++m_draws;
-        x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9ULL;
-        x = (x ^ (x >> 27)) * 0x94D049BB133111EBULL;
-        return static_cast<double>((x ^ (x >> 31)) >> 11);
-    }
-    }
-    return 0;
-}
-
-std::optional<Walker::Choice> Walker::choose()
-{
-    std::optional<Choice> best;
-    for (const std::int32_t index : m_candidates) {
-        if (!mayLeave(index))
-            continue;
-        const double value = score(index);
-        if (best && value >= best->decision.score)
-            continue;
-        auto decision = direct(index);
-        if (!decision)
-            continue;
-        decision->score = value;
-        best = Choice{index, *decision};
-    }
-    if (best)
-        best->decision.chainCost = best->decision.cost + m_evicted.ancestorSeconds(best->storage);
-    return best;
-}
-
-/// What would be done with @p index; nothing, if it cannot be done.
-std::optional<Decision> Walker::direct(std::int32_t index)
-{
-    const std::int64_t bytes = storage(index).bytes;
-    Decision made;
-    made.seconds = m_now;
-    made.storage = index;
-    made.bytes = bytes;
-    made.staleness = m_now - item(index).lastUse;
-    made.cost = m_evicted.ownSeconds(index);
-    const double trip = outSeconds(bytes) + inSeconds(bytes);
-    const bool isChain = m_limits.policy.director == MemoryDirector::Chain;
-    const double again = isChain ? made.cost + m_evicted.ancestorSeconds(index) : made.cost;
-    made.ratio = again > 0 ? trip / again : std::numeric_limits<double>::infinity();
-    const bool canSwap = m_limits.policy.director != MemoryDirector::Recompute
-        && (m_limits.policy.hostBytes == 0 || m_host.used() + hostBytes(index) <= m_limits.policy.hostBytes);
-    const bool canRecompute = m_limits.policy.director != MemoryDirector::Swap && storage(index).recomputable;
-    if (!canSwap && !canRecompute)
-        return std::nullopt;
-    const bool recompute = !canSwap || (canRecompute && made.ratio > m_limits.policy.threshold);
-    made.action = recompute ? Decision::Action::Recompute : Decision::Action::Swap;
-    return made;
-}
-
-void Walker::evict(std::int32_t index)
-{
-    vacate(index);
-    m_candidates.erase(index);
-    item(index).state = State::Gone;
-    m_evicted.drop(index, true);
-}
-
-void Walker::swapOut(std::int32_t index)
-{
-    Item &leaves = item(index);
-    const std::int64_t bytes = storage(index).bytes;
-    m_candidates.erase(index);
-    ++m_course.swaps;
-    leaves.hostPlace = m_host.take(hostBytes(index));
-    std::vector<std::int32_t> waits;
-    std::swap(waits, m_waits); // those are the operator's
-    guarded(m_hostGuards, leaves.hostPlace, hostBytes(index));
-    leaves.copy = addCopy(Event::Kind::Out, index, leaves.touched);
-    std::swap(waits, m_waits);
-    m_outFree = std::max(m_now, m_outFree) + outSeconds(bytes);
-    leaves.ready = m_outFree;
-    leaves.state = State::Leaving;
-    m_leaving.push_back(index);
-    m_leavingBytes += bytes;
-    if (!m_limits.policy.overlaps)
-        awaitLeaving();
-}
-
-// --- Events ---------------------------------------------------------------------------------------------------------
-
-/// @p scratch: first that of its outputs that are not resident.
-std::int32_t Walker::addOperator(Event::Kind kind, std::int32_t index, std::span<const Block> scratch)
-{
-    const auto awaited = [this](const Guard &guard) {
-        return std::find(m_waits.begin(), m_waits.end(), guard.event) != m_waits.end();
-    };
-    std::erase_if(m_guards, awaited); // all later operators and copies come behind this one
-    Event event;
-    event.kind = kind;
-    event.subject = index;
-    event.position = m_position;
-    event.firstWait = static_cast<std::int32_t>(m_course.waits.size());
-    m_course.waits.insert(m_course.waits.end(), m_waits.begin(), m_waits.end());
-    event.lastWait = static_cast<std::int32_t>(m_course.waits.size());
-    m_waits.clear();
-    event.firstPlace = static_cast<std::int32_t>(m_course.places.size());
-    for (const std::int32_t input : op(index).inputs)
-        m_course.places.push_back(item(input).place);
-    for (const std::int32_t output : op(index).outputs) {
-        const bool isHere = item(output).state == State::Resident;
-        m_course.places.push_back(isHere ? item(output).place : scratch.front().offset);
-        scratch = scratch.subspan(isHere ? 0 : 1);
-    }
-    if (!scratch.empty())
-        event.scratch = scratch.front().offset;
-    event.used = m_pool.used();
-    event.usedAfter = event.used;
-    const auto number = static_cast<std::int32_t>(m_course.events.size());
-    if (touchesPool(index))
-        m_lastOperator = number;
-    m_course.events.push_back(event);
-    return number;
-}
-
-std::int32_t Walker::addCopy(Event::Kind kind, std::int32_t index, std::int32_t after)
-{
-    Event event;
-    event.kind = kind;
-    event.subject = index;
-    event.position = m_position;
-    event.after = after;
-    if (kind == Event::Kind::In) {
-        guarded(m_guards, item(index).place, storage(index).bytes);
-        m_hostGuards.push_back({item(index).hostPlace, item(index).hostPlace + hostBytes(index),
-                                static_cast<std::int32_t>(m_course.events.size())});
-        if (item(index).copy >= 0)
-            waitFor(item(index).copy); // that brought it to the host
-        m_host.give(item(index).hostPlace, hostBytes(index));
-    }
-    event.firstWait = static_cast<std::int32_t>(m_course.waits.size());
-    m_course.waits.insert(m_course.waits.end(), m_waits.begin(), m_waits.end());
-    event.lastWait = static_cast<std::int32_t>(m_course.waits.size());
-    m_waits.clear();
-    event.firstPlace = static_cast<std::int32_t>(m_course.places.size());
-    m_course.places.push_back(item(index).place);
-    event.hostPlace = item(index).hostPlace;
-    event.used = m_pool.used();
-    event.usedAfter = event.used;
-    m_course.events.push_back(event);
-    return static_cast<std::int32_t>(m_course.events.size()) - 1;
-}
-
-void Walker::waitFor(std::int32_t event)
-{
-    if (event >= 0 && std::find(m_waits.begin(), m_waits.end(), event) == m_waits.end())
-        m_waits.push_back(event);
-}
-
-/// The next event waits for the copies that use what it takes.
-void Walker::guarded(std::vector<Guard> &guards, std::int64_t begin, std::int64_t bytes)
-{
-    const std::int64_t end = begin + bytes;
-    std::erase_if(guards, [&](const Guard &guard) {
-        const bool meets = guard.begin < end && begin < guard.end;
-        if (meets)
-            waitFor(guard.event);
-        return meets && begin <= guard.begin && guard.end <= end; // the next one there waits for this one
-    });
-}
-
-void Walker::touch(std::int32_t index, std::int32_t event)
-{
-    item(index).lastUse = m_now;
-    item(index).touched = event;
 }
 
 } // namespace planloom::memory

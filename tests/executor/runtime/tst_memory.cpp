@@ -218,7 +218,7 @@ void TestMemory::heldOutSamplesAreScoredInThePool()
     const Outcome limited = run(layout, "delta,budget=60%", counts, 0.2, true);
     QVERIFY2(free.problem.empty(), free.problem.c_str());
     QVERIFY2(limited.problem.empty(), limited.problem.c_str());
-    QCOMPARE(limited.evaluation.loss, free.evaluation.loss);
+    QVERIFY(limited.evaluation.loss == free.evaluation.loss); // to the bit
     QCOMPARE(limited.losses, free.losses);
 }
 
@@ -272,7 +272,7 @@ void TestMemory::dropoutAndRunningStatisticsReplay()
         const Outcome limited = outcomeOf(policy);
         QVERIFY2(limited.problem.empty(), limited.problem.c_str());
         QCOMPARE(limited.losses, free.losses);
-        QCOMPARE(limited.evaluation.loss, free.evaluation.loss);
+        QVERIFY(limited.evaluation.loss == free.evaluation.loss); // to the bit
     }
     QVERIFY(recomputes > 0);
 }

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/compile/compile.h"
+#include "engine/export/decisions.h"
+#include "engine/graph/zoo/zoo.h"
+#include "planners/common/memory_policy.h"
+#include "planners/registry.h"
+
+#include <QTest>
+
+using namespace planloom;
+
+namespace {
+
+/// A small GPT on a device with @p mebibytes.
+planners::Problem problemOn(std::int64_t mebibytes)
+{
+    graph::TransformerConfig config;
+    config.layers = 4;
+    config.heads = 2;
+    config.hidden = 64;
+    config.feedForward = 256;
+    config.vocabulary = 256;
+    config.context = 64;
+    auto graph = graph::gpt(config);
+    cluster::RegularCluster spec;
+    spec.name = "one";
+    spec.perNode = 1;
+    spec.type = {"GPU", {{"float32", 1e13}}, Bytes(mebibytes << 20), 5e11};
+    spec.intraBandwidth = spec.interPointToPoint = spec.interCollective = 1e10;
+    auto cluster = cluster::regular(spec);
+    planners::Problem problem;
+    if (graph && cluster)
+        problem.subject =
+            plan::makeSubject(std::make_shared<const graph::Graph>(*std::move(graph)),
+                              std::make_shared<const cluster::Cluster>(*std::move(cluster)), nullptr, "zoo:small");
+    problem.globalBatch = 16;
+    problem.microBatch = 16;
+    return problem;
+}
+
+Result<planners::PlanReport> planned(const planners::Problem &problem)
+{
+    const auto planner = planners::findPlanner("data-parallel");
+    NoProgress progress;
+    return planner ? (*planner)->plan(problem, {}, progress) : Result<planners::PlanReport>(planner.error());
+}
+
+} // namespace
+
+class TestMemoryPolicy : public QObject {
+    Q_OBJECT
+
+private slots:
+    void limitsWhatIsPredicted();
+    void fitsTheDevice();
+    void sameDecisionsAreWrittenEachTime();
+};
+
+void TestMemoryPolicy::limitsWhatIsPredicted()
+{
+    const planners::Problem problem = problemOn(4096);
+    const auto free = planned(problem);
+    QVERIFY(free);
+    double before = free->predicted.iterationSeconds;
+    for (const char *policy : {"delta,budget=80%", "delta,budget=60%", "ahead,budget=40%"}) {
+        const auto request = planners::memoryRequest(policy);
+        QVERIFY(request);
+        const auto limited = planners::withMemoryPolicy(*free, problem, *request);
+        QVERIFY2(limited, limited ? "" : limited.error().message.c_str());
+        QVERIFY(limited->predicted.devices[0].peakBytes < free->predicted.devices[0].peakBytes);
+        QVERIFY(limited->predicted.iterationSeconds >= before - 1e-12);
+        const auto &estimate = limited->plan.estimate;
+        QCOMPARE(estimate.at("memory_base_seconds"), before);
+        QVERIFY(estimate.at("memory_swapped_bytes") + estimate.at("memory_recomputed_operators") > 0);
+    }
+}
+
+void TestMemoryPolicy::fitsTheDevice()
+{
+    const auto roomy = planned(problemOn(4096));
+    QVERIFY(roomy);
+    const std::int64_t needs = roomy->predicted.devices[0].peakBytes;
+    const planners::Problem tight = problemOn(needs * 3 / 4 >> 20);
+    const auto request = planners::memoryRequest("ahead,budget=fit");
+    QVERIFY(request && request->fitsDevice);
+    const auto limited = planners::withMemoryPolicy(*roomy, tight, *request);
+    QVERIFY2(limited, limited ? "" : limited.error().message.c_str());
+    QVERIFY(limited->predicted.fits);
+    QVERIFY(limited->plan.stages[0].memory.budgetBytes > 0);
+    const auto none = planners::withMemoryPolicy(*roomy, problemOn(1), *request);
+    QVERIFY(!none);
+    QVERIFY2(none.error().message.find("leaves no room for activations") != std::string::npos,
+             none.error().message.c_str());
+}
+
+void TestMemoryPolicy::sameDecisionsAreWrittenEachTime()
+{
+    const planners::Problem problem = problemOn(4096);
+    const auto free = planned(problem);
+    QVERIFY(free);
+    const auto limited = planners::withMemoryPolicy(*free, problem, *planners::memoryRequest("delta,budget=60%"));
+    QVERIFY(limited);
+    const auto log = [&](bool bodies) {
+        const auto program = compile::compilePlan(limited->plan, problem.subject, {.bodies = bodies});
+        return program ? exporting::decisionLog(*program, *problem.subject.cluster) : std::string();
+    };
+    const std::string text = log(true);
+    QVERIFY(text.starts_with("device\tseconds\ttensor\tmicro_batch\tbytes"));
+    QVERIFY(text.find("\th/0/") != std::string::npos || text.find("\th/1/") != std::string::npos);
+    QCOMPARE(text, log(true));
+    QCOMPARE(std::count(text.begin(), text.end(), '\n'), [&] {
+        const std::string numbers = log(false);
+        return std::count(numbers.begin(), numbers.end(), '\n');
+    }());
+}
+
+QTEST_GUILESS_MAIN(TestMemoryPolicy)
+#include "tst_memory_policy.moc"
