@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Published training runs, predicted on the way that `planloom plan` goes: seconds of an iteration and memory of a
 // device, the error of each row and group, on even and on odd rows, and whether layouts of one model are ranked as they
-// were measured. Rows that plans cannot express are listed with what is missing. Argument: [WORD]: only runs whose name
-// contains it.
+// were measured. Rows that plans cannot express are listed with what is missing. Arguments: [WORD]: only runs whose
+// name contains it; [NAME=VALUE]...: replaces a constant of every framework, to fit it.
 #include "tests/bench/published_runs.h"
 
 #include <cmath>
@@ -26,16 +26,11 @@ struct Outcome {
 
 Result<Outcome> predict(const PublishedRun &run, std::size_t number)
 {
-    const auto problem = bench::publishedProblem(run);
-    if (!problem)
-        return problem.error();
-    NoProgress progress;
-    const auto report = (*planners::findPlanner("manual"))
-                            ->plan(*problem, bench::publishedOptions(run, problem->subject.layers()), progress);
-    if (!report)
-        return report.error();
-    Outcome outcome{&run, number, report->predicted.iterationSeconds, 0, report->predicted.fits};
-    for (const simulate::DeviceReport &device : report->predicted.devices)
+    const auto predicted = bench::predictedRun(run);
+    if (!predicted)
+        return predicted.error();
+    Outcome outcome{&run, number, predicted->iterationSeconds, 0, predicted->fits};
+    for (const simulate::DeviceReport &device : predicted->devices)
         outcome.gib = std::max(outcome.gib, static_cast<double>(device.peakBytes) / (1024.0 * 1024 * 1024));
     return outcome;
 }
@@ -126,6 +121,17 @@ void printSummary(const std::vector<Outcome> &outcomes)
     printErrors("all", outcomes);
 }
 
+void printFrameworks()
+{
+    std::printf("\nFitted on even rows\n\n");
+    for (const bench::PublishedFramework &framework : bench::publishedFrameworks()) {
+        std::printf("- %s%s%s:", framework.name, *framework.machines != 0 ? ", on " : "", framework.machines);
+        for (const auto &[name, value] : framework.extra)
+            std::printf(" %s %g", name.c_str(), value);
+        std::printf("%s\n", framework.exchangesLast ? ", gradients exchanged at the end" : "");
+    }
+}
+
 int run(const std::string &wanted)
 {
     const auto runs = bench::readPublishedRuns(PLANLOOM_PUBLISHED_RUNS);
@@ -158,6 +164,7 @@ int run(const std::string &wanted)
         std::fflush(stdout);
     }
     printSummary(outcomes);
+    printFrameworks();
     printRanks(outcomes);
     std::printf("\nNot predicted\n\n");
     for (const auto &[missing, names] : left) {
@@ -171,4 +178,17 @@ int run(const std::string &wanted)
 
 } // namespace
 
-int main(int argc, char **argv) { return run(argc > 1 ? argv[1] : ""); }
+int main(int argc, char **argv)
+{
+    std::string wanted;
+    for (int i = 1; i < argc; ++i) {
+        const std::string argument = argv[i];
+        const std::size_t sign = argument.find('=');
+        if (sign == std::string::npos)
+            wanted = argument;
+        else
+            for (bench::PublishedFramework &framework : bench::publishedFrameworks())
+                framework.extra[argument.substr(0, sign)] = std::atof(argument.c_str() + sign + 1);
+    }
+    return run(wanted);
+}

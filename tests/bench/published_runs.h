@@ -147,6 +147,54 @@ inline Result<cluster::Cluster> publishedCluster(const PublishedRun &run)
     return std::move(builder).build();
 }
 
+/// How a framework computes on a kind of device, beside what plans say. Constants are fitted on even rows of
+/// bench_published, which prints the errors of odd ones apart.
+struct PublishedFramework {
+    const char *name;
+    std::vector<const char *> runs;      ///< what their names begin with
+    const char *machines;                ///< what their names begin with
+    std::map<std::string, double> extra; ///< cost::Profile::extra
+    bool exchangesLast = false;          ///< gradients are summed up after the last backward pass, all at once
+    bool shardsOnce = false;             ///< ZeRO's gradients are handed out once an iteration, whatever the level
+};
+
+inline std::vector<PublishedFramework> &publishedFrameworks()
+{
+    static std::vector<PublishedFramework> known{
+        {"Megatron-LM of 2021 to 2023, operators launched one by one",
+         {"sc21", "vtrain", "dlperf.megatron", "megascale"},
+         "",
+         {{"kernel_launch_seconds", 50e-6}, {"update_overhead_seconds", 0.03}},
+         true,
+         true},
+        {"FSDP, attention in Triton", {"mpt"}, "a100", {{"attention_share", 0.6}}},
+        {"FSDP on the first H100s", {"mpt"}, "h100", {{"attention_share", 0.6}, {"product_share", 0.8}}},
+        {"FSDP2, H100 limited to 500 W", {"titan"}, "h100-500w", {{"product_share", 0.85}}},
+    };
+    return known;
+}
+
+inline PublishedFramework frameworkOf(const PublishedRun &run)
+{
+    for (const PublishedFramework &known : publishedFrameworks())
+        if (run.text("machines").starts_with(known.machines)
+            && std::any_of(known.runs.begin(), known.runs.end(),
+                           [&](const char *prefix) { return run.text("run").starts_with(prefix); }))
+            return known;
+    return {"other", {}, "", {}};
+}
+
+/// The framework's own times as a profile without operators; null where it has none.
+inline std::shared_ptr<const cost::Profile> frameworkProfile(const PublishedFramework &framework)
+{
+    if (framework.extra.empty())
+        return nullptr;
+    auto profile = std::make_shared<cost::Profile>();
+    profile->source = framework.name;
+    profile->extra = framework.extra;
+    return profile;
+}
+
 /// What keeps a row from being planned; empty: nothing.
 inline std::string missingOf(const PublishedRun &run)
 {
@@ -208,11 +256,13 @@ inline Result<planners::Problem> publishedProblem(const PublishedRun &run)
     problem.precision = plan::Precision::BFloat16;
     problem.subject = plan::inPrecision(plan::makeSubject(std::make_shared<const graph::Graph>(*std::move(model)),
                                                           std::make_shared<const cluster::Cluster>(*std::move(cluster)),
-                                                          nullptr, run.text("run")),
+                                                          frameworkProfile(frameworkOf(run)), run.text("run")),
                                         problem.precision);
     problem.globalBatch = run.count("batch");
     problem.microBatch = run.has("micro") ? run.count("micro") : problem.globalBatch / run.count("data");
     problem.zero = static_cast<int>(run.count("zero"));
+    if (frameworkOf(run).shardsOnce)
+        problem.zero = std::min(problem.zero, 1);
     return problem;
 }
 
@@ -250,6 +300,26 @@ inline planners::Options publishedOptions(const PublishedRun &run, const graph::
         !cuts.empty())
         options["cuts"] = cuts;
     return options;
+}
+
+/// Predicted on the way that `planloom plan` goes, by the manual planner.
+inline Result<simulate::Report> predictedRun(const PublishedRun &run)
+{
+    const auto problem = publishedProblem(run);
+    if (!problem)
+        return problem.error();
+    NoProgress progress;
+    auto report =
+        (*planners::findPlanner("manual"))->plan(*problem, publishedOptions(run, problem->subject.layers()), progress);
+    if (!report)
+        return report.error();
+    if (!frameworkOf(run).exchangesLast)
+        return std::move(report->predicted);
+    report->plan.bucketBytes = 0;
+    auto simulation = simulate::simulatePlan(report->plan, problem->subject, {.trace = false, .memory = false});
+    if (!simulation)
+        return simulation.error();
+    return std::move(simulation->report);
 }
 
 } // namespace planloom::bench
