@@ -123,7 +123,7 @@ void printSummary(const std::vector<Outcome> &outcomes)
 
 void printFrameworks()
 {
-    std::printf("\nFitted on even rows\n\n");
+    std::printf("\nWhat a framework does beside its plans: chosen with all rows in view\n\n");
     for (const bench::PublishedFramework &framework : bench::publishedFrameworks()) {
         std::printf("- %s%s%s:", framework.name, *framework.machines != 0 ? ", on " : "", framework.machines);
         for (const auto &[name, value] : framework.extra)

@@ -147,8 +147,8 @@ inline Result<cluster::Cluster> publishedCluster(const PublishedRun &run)
     return std::move(builder).build();
 }
 
-/// How a framework computes on a kind of device, beside what plans say. Constants are fitted on even rows of
-/// bench_published, which prints the errors of odd ones apart.
+/// How a framework computes on a kind of device, beside what plans say. The constants are few and round, and the same
+/// for all rows of a framework; they were chosen with all rows in view (resources/docs/cost.md).
 struct PublishedFramework {
     const char *name;
     std::vector<const char *> runs;      ///< what their names begin with

@@ -360,7 +360,7 @@ PlanRequest StudioState::requestLikeDocument(PlanRequest last) const
     for (const plan::Stage &stage : plan.stages)
         last.zero = std::max(last.zero, stage.zero);
     last.exchange.reset();
-    if (plan::textOf(plan.exchange) != plan::textOf({}) || !plan.exchange.groups.empty())
+    if (plan::textOf(plan.exchange) != plan::textOf(plan::Exchange{}) || !plan.exchange.groups.empty())
         last.exchange = planners::ExchangeRequest{plan.exchange, false};
     return last;
 }
