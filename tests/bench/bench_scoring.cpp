@@ -36,7 +36,7 @@ automatic::Sketch randomSketch(std::mt19937 &random, automatic::Scorer &scorer)
     const auto layers = randomCuts(random, scorer.costs().layers(), stages);
     const auto places = randomCuts(random, line.devices.size() / line.unit, stages);
     for (std::size_t s = 0; s < stages; ++s)
-        sketch.parts.push_back({layers[s], layers[s + 1], places[s] * line.unit, places[s + 1] * line.unit, false});
+        sketch.parts.push_back({layers[s], layers[s + 1], places[s] * line.unit, places[s + 1] * line.unit});
     return sketch;
 }
 
