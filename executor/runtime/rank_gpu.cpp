@@ -42,6 +42,8 @@ Result<std::unique_ptr<RankGpu>> RankGpu::open(const program::Program &program, 
     if (!device)
         return device.error();
     made->m_device = std::move(*device);
+    log(LogLevel::Info,
+        "rank " + std::to_string(own) + " trains on cuda:" + std::to_string(index) + ", " + made->m_device->name());
     if (communicator.size() == 1 || made->m_device->hostAddressable())
         return made;
     auto staged = StagedCommunicator::create(communicator, *made->m_device);
