@@ -78,7 +78,7 @@ public:
         m_blocks[at] = bytes;
         const Opened opened(*this);
         std::memset(m_begin + at - kRedZone, static_cast<int>(kMark), kRedZone);
-        std::memset(m_begin + at, kGarbage, bytes);
+        fillEnds(m_begin + at, bytes);
         std::memset(m_begin + at + bytes, static_cast<int>(kMark), whole - bytes);
         return m_begin + at;
     }
@@ -135,6 +135,14 @@ private:
         Opened &operator=(const Opened &) = delete;
         DeviceMemory &memory;
     };
+    /// Garbage in all of a block, of a large one in its first and last MiB: opening and closing takes time for every
+    /// page that was ever written.
+    static void fillEnds(std::byte *block, std::size_t bytes)
+    {
+        const std::size_t part = std::min(bytes, std::size_t{1} << 20);
+        std::memset(block, kGarbage, part);
+        std::memset(block + bytes - part, kGarbage, part);
+    }
     void reserve()
     {
         const std::scoped_lock lock(m_opening);

@@ -12,8 +12,8 @@ namespace planloom::test {
 
 /// Streams are threads that run their commands in order, each after a pause that a seed chooses, so that what is not
 /// put in order by an event runs out of order sooner or later. Device memory is a separate mapping that the host may
-/// not touch while no command runs, with marked bytes between blocks; fresh memory is full of garbage. Kernels run
-/// block by block (kernels/language.h), products by plain loops.
+/// not touch while no command runs, with marked bytes between blocks; fresh memory has garbage at both ends. Kernels
+/// run block by block (kernels/language.h), products by plain loops.
 ///
 /// One per process. Thread contract: what the runtime's is; settings while no device is open.
 class EmulatedGpu {

@@ -155,8 +155,8 @@ private slots:
         for (const Delayed::OfRank &t : tasks) {
             // The average of the round before was begun 35 s before the third step could merge it: two steps of 10 s
             // were computed meanwhile, and 35 s are waited for.
-            QCOMPARE(starts.of[t.step.value], (QStringList{"0:0..10", "1:10..20", "2:55..65", "3:65..75",
-                                                           "4:75..85", "5:85..95"}));
+            QCOMPARE(starts.of[t.step.value],
+                     (QStringList{"0:0..10", "1:10..20", "2:55..65", "3:65..75", "4:75..85", "5:85..95"}));
             QCOMPARE(starts.of[t.merge.value], QStringList{"1:55..55"});
             QCOMPARE(starts.of[t.snapshot.value], QStringList{"3:75..75"});
             QCOMPARE(starts.of[t.average.value], QStringList{"3:75..130"});
