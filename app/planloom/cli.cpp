@@ -29,6 +29,8 @@ struct Command {
     TrainOptions train;
     CompareOptions compare;
     ExportOptions exportTo;
+    GraphOptions graph;
+    PlaceOptions place;
     BenchOptions bench;
     AgentOptions agent;
     WorkerOptions worker;
@@ -361,6 +363,85 @@ void addRest(Command &command)
     benchVerb->add_option("name", command.bench.name, "Benchmark; none: list them");
 }
 
+void addGraph(Command &command)
+{
+    GraphOptions &options = command.graph;
+    CLI::App *verb = addVerb(command, "graph", "Make a graph for sampled training: nodes, edges, features, labels",
+                             "planloom graph sbm --parts 4 -o blocks.graph",
+                             [&command](Output &output) { return graph(command.graph, output); });
+    constexpr std::int64_t kMostWidth = 65536;
+    constexpr std::int64_t kMostNodes = std::int64_t{1} << 31;
+    verb->add_option("kind", options.kind,
+                     "debian: dependencies of the packages that apt knows; sbm: blocks with more edges inside than "
+                     "between; karate: Zachary's club")
+        ->required()
+        ->check(CLI::IsMember({"debian", "sbm", "karate"}));
+    verb->add_option("--packages", options.packages, "debian: list of packages; default: apt's of main")
+        ->type_name("FILE");
+    verb->add_option("--width", options.width, "debian: features of a node")
+        ->check(CLI::Range(std::int64_t{1}, kMostWidth))
+        ->capture_default_str();
+    verb->add_option("--blocks", options.blocks.blocks, "sbm: blocks")
+        ->check(CLI::Range(1, 65536))
+        ->capture_default_str();
+    verb->add_option("--block-nodes", options.blocks.blockNodes, "sbm: nodes of a block")
+        ->check(CLI::Range(std::int64_t{1}, kMostNodes))
+        ->capture_default_str();
+    verb->add_option("--inside", options.blocks.degreeInside, "sbm: mean number of neighbours in the block")
+        ->check(finite() & CLI::NonNegativeNumber)
+        ->capture_default_str();
+    verb->add_option("--outside", options.blocks.degreeOutside, "sbm: mean number of neighbours in other blocks")
+        ->check(finite() & CLI::NonNegativeNumber)
+        ->capture_default_str();
+    verb->add_option("--separation", options.blocks.separation, "sbm: distance of the blocks' features, in deviations")
+        ->check(finite())
+        ->capture_default_str();
+    verb->add_option("--parts", options.parts, "Parts to cut the graph into, one for each graph store; default: none")
+        ->check(CLI::Range(1, 65536));
+    verb->add_option("--partition", options.method, "How to cut: metis (few edges between parts) or hash")
+        ->check(CLI::IsMember({"metis", "hash"}))
+        ->capture_default_str();
+    verb->add_flag("--balance-training", options.balanceTraining,
+                   "metis: as many labelled nodes and neighbours in each part");
+    verb->add_option("--seed", options.seed, "Seed of blocks and parts")
+        ->check(CLI::NonNegativeNumber)
+        ->capture_default_str();
+    verb->add_option("-o,--output", options.out, "Folder to write")->required()->type_name("DIR");
+}
+
+void addPlace(Command &command)
+{
+    PlaceOptions &options = command.place;
+    CLI::App *verb = addVerb(command, "place", "Place samplers, trainers and servers of sampled training on machines",
+                             "planloom place job.json --policy degree -o placement.json",
+                             [&command](Output &output) { return place(command.place, output); });
+    constexpr std::int64_t kMostProposals = std::int64_t{1} << 40;
+    verb->add_option("job", options.job, "Job file: machines, roles, seconds, bytes or a graph")->required();
+    verb->add_option("--policy", options.policy,
+                     "How connections share a network card: static, degree, max-min, iteration-first")
+        ->check(CLI::IsMember({"static", "degree", "max-min", "iteration-first"}))
+        ->capture_default_str();
+    verb->add_option("--search", options.search,
+                     "initial: the first feasible placement; explore: from there by Markov chain Monte Carlo; "
+                     "exhaustive: all")
+        ->check(CLI::IsMember({"initial", "explore", "exhaustive"}))
+        ->capture_default_str();
+    verb->add_option("--proposals", options.proposals, "Moves and swaps to try")
+        ->check(CLI::Range(std::int64_t{1}, kMostProposals))
+        ->capture_default_str();
+    verb->add_option("--patience", options.patience, "Stop after so many proposals without a better placement")
+        ->check(CLI::Range(std::int64_t{1}, kMostProposals));
+    verb->add_option("--beta", options.beta,
+                     "Inverse temperature, 1/seconds; default: 50 over the seconds of the first placement")
+        ->check(finite() & CLI::PositiveNumber);
+    verb->add_option("--seed", options.seed, "Seed of the search")
+        ->check(CLI::NonNegativeNumber)
+        ->capture_default_str();
+    verb->add_option("--trace", options.trace, "Write the timeline: FILE.json in Chrome's format, else Planloom's own")
+        ->type_name("FILE");
+    verb->add_option("-o,--output", options.out, "Placement file to write")->type_name("FILE");
+}
+
 void addProcesses(Command &command)
 {
     CLI::App *agentVerb =
@@ -481,6 +562,8 @@ int run(int argc, char **argv)
     addProfile(command);
     addTrain(command);
     addRest(command);
+    addGraph(command);
+    addPlace(command);
     addProcesses(command);
     if (auto good = checkVerb(command, argc, argv); !good)
         return report(good.error());

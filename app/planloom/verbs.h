@@ -3,6 +3,7 @@
 
 #include "app/planloom/output.h"
 #include "engine/base/result.h"
+#include "engine/gnn/graph_data.h"
 #include "engine/run/settings.h"
 
 #include <cstdint>
@@ -110,6 +111,32 @@ struct ExportOptions {
     std::string dtype = "fp32"; ///< of weights
 };
 Status exportTo(const ExportOptions &options, Output &output);
+
+struct GraphOptions {
+    std::string kind;             ///< debian, sbm, karate
+    std::string packages;         ///< debian: list of packages; empty: apt's own
+    std::int64_t width = 64;      ///< debian: features of a node
+    gnn::BlockModel blocks;       ///< sbm; its seed is below
+    std::int32_t parts = 0;       ///< 0: not partitioned
+    std::string method = "metis"; ///< of making parts
+    bool balanceTraining = false;
+    std::int64_t seed = 1; ///< of the block model and of the parts
+    std::string out;
+};
+Status graph(const GraphOptions &options, Output &output);
+
+struct PlaceOptions {
+    std::string job;
+    std::string policy = "degree";
+    std::string search = "explore"; ///< initial, explore, exhaustive
+    std::int64_t proposals = 1000;
+    std::int64_t patience = 0; ///< 0: all proposals
+    double beta = 0;           ///< 0: from the first placement
+    std::int64_t seed = 1;
+    std::string out;   ///< file of the placement; empty: none
+    std::string trace; ///< file of the timeline: .json: Chrome's format, else ours; empty: none
+};
+Status place(const PlaceOptions &options, Output &output);
 
 struct BenchOptions {
     std::string name; ///< empty: list them

@@ -3,6 +3,7 @@
 
 #include "engine/base/files.h"
 #include "engine/graph/loss.h"
+#include "executor/data/graph_folder.h"
 #include "executor/data/readers.h"
 
 #include <algorithm>
@@ -287,7 +288,7 @@ Result<std::unique_ptr<DataSet>> openDataSet(const std::string &path, const Need
 {
     std::error_code unknown;
     if (std::filesystem::is_directory(path, unknown))
-        return readArrays(path, needs);
+        return isGraphFolder(path) ? readGraphTrees(path, needs) : readArrays(path, needs);
     if (needs.kind == Needs::Kind::Arrays)
         return badInput("is one file, and the model's inputs are fed from a folder: one .npy file for each, named "
                         + arrayNames(needs))

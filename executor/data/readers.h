@@ -64,6 +64,9 @@ Result<std::unique_ptr<DataSet>> readArrays(const std::string &folder, const Nee
 /// "input_ids.npy, labels.npy"
 std::string arrayNames(const Needs &needs);
 
+/// A folder that planloom graph wrote, for a model of two-hop trees (graph::graphSage): a sample is a labelled node.
+Result<std::unique_ptr<DataSet>> readGraphTrees(const std::string &folder, const Needs &needs);
+
 /// Tokens of @p width bytes each (1: text), cut into samples of needs.perSample.
 Result<std::unique_ptr<DataSet>> makeTokenData(std::string contents, int width, const std::string &path,
                                                const Needs &needs);

@@ -42,7 +42,7 @@ private Q_SLOTS:
     {
         QTest::addColumn<QString>("verb");
         for (const char *verb : {"", "models", "planners", "clusters", "inspect", "plan", "simulate", "profile",
-                                 "train", "compare", "export", "bench", "agent"})
+                                 "train", "compare", "export", "graph", "place", "bench", "agent"})
             QTest::newRow(*verb ? verb : "planloom") << verb;
     }
 

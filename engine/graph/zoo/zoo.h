@@ -88,6 +88,16 @@ struct LstmConfig {
     bool tiedEmbeddings = false; ///< the head shares the token table
 };
 
+/// Node classification on sampled neighbourhoods.
+struct GraphSageConfig {
+    std::string name = "graphsage";
+    std::int64_t features = 64;
+    std::int64_t hidden = 64;
+    std::int64_t classes = 10;
+    std::int64_t firstFanout = 10; ///< neighbours of a seed node
+    std::int64_t secondFanout = 5; ///< neighbours of each of them
+};
+
 // Parameters have the names and layouts of the reference implementations (Hugging Face transformers, torchvision), so
 // that their weights can be loaded. Errors: BadInput for sizes that are not positive or do not divide. Dropout is left
 // out everywhere.
@@ -107,6 +117,11 @@ Result<Graph> lstmLanguageModel(const LstmConfig &config);
 /// Multi-layer perceptron: inputs "x" (N, sizes[0]) and "labels" (N), ReLU between, softmax cross-entropy.
 /// The layers are "layers/0" ...; the last one holds the loss.
 Result<Graph> mlp(const std::string &name, const std::vector<std::int64_t> &sizes);
+/// GraphSAGE with means (Hamilton, Ying and Leskovec, 2017, §3) on two-hop trees of fixed shape: inputs "x"
+/// (N, features) of the seed nodes, "x1" (N, first, features) and "x2" (N, first, second, features) of the neighbours
+/// that were drawn, "labels" (N) int64, softmax cross-entropy. Parameters layers.I.weight (2 * in, out) and
+/// layers.I.bias; the first layer's are used for the seeds and for their neighbours.
+Result<Graph> graphSage(const GraphSageConfig &config);
 /// Inputs "x" (N, 3, 224, 224) and "labels" (N). VGG-19's 25 layers are named as in the published profile of DAPPLE
 /// (Conv2d_1_1 ... MaxPool2d_5, FC1, FC2, Prediction, Loss); ResNet-50's (v1.5: the 3x3 convolution strides) are stem,
 /// layer1/0 ... layer4/2, head.

@@ -160,6 +160,19 @@ const std::vector<BuiltIn> &builtIns()
         {{"lstm-lm", "two LSTM layers of 650 units over 10,000 words, 35 at a time"},
          [] { return graph::lstmLanguageModel({}); },
          lstmOf},
+        {{"graphsage", "GraphSAGE, two layers of 64, on trees of 10 and 5 neighbours: planloom graph debian"},
+         [] { return graph::graphSage({}); },
+         {}},
+        {{"graphsage-blocks", "the same for 16 features and 4 classes: planloom graph sbm"},
+         [] {
+             graph::GraphSageConfig config;
+             config.name = "graphsage-blocks";
+             config.features = 16;
+             config.hidden = 32;
+             config.classes = 4;
+             return graph::graphSage(config);
+         },
+         {}},
         {{"vgg-19", "VGG-19 for 224 x 224 images"}, [] { return graph::vgg19(); }},
         {{"resnet-50", "ResNet-50 v1.5 for 224 x 224 images"}, [] { return graph::resnet50(); }},
     };
