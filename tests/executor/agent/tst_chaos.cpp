@@ -495,11 +495,13 @@ void Chaos::resumed(const Fault &fault, const std::string &run, std::int64_t fro
 {
     fs::remove(statesOf(run));
     const bool resume = fs::exists(run + "/request.json");
+    const auto before = run::readRequest(run + "/request.json");
     const std::string said = train(run, {.layout = fault.then, .resume = resume});
     QVERIFY2(said.empty(), said.c_str());
     const auto request = run::readRequest(run + "/request.json");
     QVERIFY(request.ok());
-    QCOMPARE(request->from.step, from);
+    // A fault that came after the last step left nothing to train: the request stays that of the part that ended the run.
+    QCOMPARE(request->from.step, from == kSteps && before ? before->from.step : from);
     const auto clean = reference(fault.first, from, fault.then);
     QVERIFY2(clean.ok(), clean.ok() ? "" : clean.error().text().c_str());
     QCOMPARE(lossesOf(run), lossesOf(*clean));
