@@ -161,9 +161,11 @@ void PlanControls::setExchange()
         return refresh();
     }
     edit(tr("Exchange %1").arg(qt(text)), [&](plan::Plan &plan) {
-        auto groups = std::move(plan.exchange.groups); // which the text does not have
+        auto groups = std::move(plan.exchange.groups);
+        const bool inText = plan.exchange.averagesDense() || !exchange->groups.empty();
         plan.exchange = *exchange;
-        plan.exchange.groups = std::move(groups);
+        if (!inText)
+            plan.exchange.groups = std::move(groups);
     });
 }
 
