@@ -68,24 +68,6 @@ Status set(DelayedAveraging &averaging, std::string_view key, std::string_view v
     return {};
 }
 
-bool isOfAverages(std::string_view key)
-{
-    constexpr std::string_view kKeys[] = {"local_steps", "delay", "local_weight", "merge", "warmup_steps"};
-    return std::find(std::begin(kKeys), std::end(kKeys), key) != std::end(kKeys);
-}
-
-/// How parameters that are no tables are exchanged, beside tables that are.
-Status setDense(Exchange &exchange, std::string_view value)
-{
-    const auto policy = findExchangePolicy(value);
-    if (!policy || *policy == ExchangePolicy::Sparse)
-        return badInput(
-            fmt::format("dense parameters are exchanged by \"{}\"; give dense=all-reduce or dense=dasgd", value));
-    if (*policy == ExchangePolicy::DelayedAveraging)
-        exchange.groups = {{"*", *policy}};
-    return {};
-}
-
 } // namespace
 
 const char *name(ExchangePolicy policy)
@@ -146,17 +128,9 @@ bool Exchange::averages() const
                        [](const ExchangeGroup &group) { return group.policy == ExchangePolicy::DelayedAveraging; });
 }
 
-bool Exchange::averagesDense() const
-{
-    return policy == ExchangePolicy::Sparse && groups.size() == 1
-        && groups.front() == ExchangeGroup{"*", ExchangePolicy::DelayedAveraging};
-}
-
 std::string textOf(const Exchange &exchange)
 {
     std::string text = name(exchange.policy);
-    if (exchange.averagesDense())
-        text += fmt::format(",dense={}", name(ExchangePolicy::DelayedAveraging));
     if (const DelayedAveraging &a = exchange.averaging; exchange.averages())
         text += fmt::format(",local_steps={},delay={},local_weight={},merge={},warmup_steps={}", a.localSteps, a.delay,
                             a.localWeight, name(a.merge), a.warmupSteps);
@@ -174,7 +148,6 @@ Result<Exchange> exchangeFromText(std::string_view text)
         return policy.error();
     exchange.policy = *policy;
     std::set<std::string_view> given;
-    std::string_view averaged; // the first setting of the averages
     while (comma != std::string_view::npos) {
         text.remove_prefix(comma + 1);
         comma = text.find(',');
@@ -189,19 +162,11 @@ Result<Exchange> exchangeFromText(std::string_view text)
                 fmt::format("exchange setting {} is given twice; leave one out", setting.substr(0, equals)));
         const std::string_view key = setting.substr(0, equals);
         const std::string_view value = setting.substr(equals + 1);
-        const bool averages = *policy == ExchangePolicy::DelayedAveraging || isOfAverages(key);
-        if (averages && averaged.empty())
-            averaged = key;
-        if (Status status = averages ? set(exchange.averaging, key, value)
-                : key == "dense"     ? setDense(exchange, value)
-                                     : set(exchange.sparse, key, value);
+        if (Status status = *policy == ExchangePolicy::Sparse ? set(exchange.sparse, key, value)
+                                                              : set(exchange.averaging, key, value);
             !status)
             return status.error();
     }
-    if (!averaged.empty() && !exchange.averages())
-        return badInput(fmt::format("exchange {} has {} only where other parameters than tables are averaged; add "
-                                    "dense=dasgd, or leave {} out",
-                                    name(*policy), averaged, averaged));
     if (Status status = check(exchange.averaging); !status)
         return status.error();
     return exchange;

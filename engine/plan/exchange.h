@@ -93,13 +93,10 @@ struct Exchange {
     [[nodiscard]] bool hasTables() const;
     /// True if any parameters are averaged.
     [[nodiscard]] bool averages() const;
-    /// True if tables are exchanged by rows and all other parameters are averaged: the one group is then of all
-    /// parameters.
-    [[nodiscard]] bool averagesDense() const;
 };
 
-/// "dasgd,local_steps=4,delay=2,local_weight=0.25,merge=corrected,warmup_steps=0": the policy and its settings. Of
-/// groups there is only "embrace,dense=dasgd,...", where all parameters but tables are averaged.
+/// "dasgd,local_steps=4,delay=2,local_weight=0.25,merge=corrected,warmup_steps=0": the policy and its settings, without
+/// groups.
 std::string textOf(const Exchange &exchange);
 /// The reverse; settings that are left out have their default. Error: BadInput that names the setting and the fix.
 Result<Exchange> exchangeFromText(std::string_view text);

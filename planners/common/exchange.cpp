@@ -151,12 +151,12 @@ Result<PlanReport> withExchange(PlanReport report, const Problem &problem, const
         report.notes.push_back("the ZeRO that the planner chose is left out, as exchange dasgd needs whole states on "
                                "every replica");
     }
-    if (plan.exchange.policy == plan::ExchangePolicy::Sparse)
-        if (Status filled = fillInTables(plan, problem, request.findsScheduling, report.notes); !filled)
-            return filled.error();
     if (request.findsDelay)
         if (Status found = findDelay(plan, problem); !found)
             return found.error();
+    if (plan.exchange.policy == plan::ExchangePolicy::Sparse)
+        if (Status filled = fillInTables(plan, problem, request.findsScheduling, report.notes); !filled)
+            return filled.error();
     auto changed = finish(std::move(plan), problem);
     if (!changed)
         return changed;

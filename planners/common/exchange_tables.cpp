@@ -131,9 +131,9 @@ Status fillInTables(plan::Plan &plan, const Problem &problem, bool findsScheduli
             return found;
         for (const SparseTable &table : plan.exchange.sparse.tables)
             if (table.strategy == TableStrategy::AllReduce)
-                notes.push_back(fmt::format("table {} is {} as a whole, which simulates fastest or is all that this "
-                                            "plan allows",
-                                            table.parameter, plan.exchange.averagesDense() ? "averaged" : "summed up"));
+                notes.push_back(fmt::format("table {} is summed up as a whole, which simulates fastest or is all that "
+                                            "this plan allows",
+                                            table.parameter));
     }
     for (const std::string &table : dropDecayOfRows(plan))
         notes.push_back(

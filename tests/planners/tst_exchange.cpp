@@ -176,26 +176,6 @@ private slots:
         QVERIFY(!refused && refused.error().message.find("no table that is looked up") != std::string::npos);
     }
 
-    /// Tables by rows in every step, all else averaged: the delay hides what is averaged then.
-    void tablesBesideAverages()
-    {
-        const planners::Problem problem = recurrent(false);
-        const planners::PlanReport both =
-            withExchange(problem, "embrace,dense=dasgd,local_steps=8,delay=auto,tables=embedding.weight:all-to-all");
-        QVERIFY(both.plan.exchange.averagesDense());
-        const plan::Estimate &estimate = both.plan.estimate;
-        QVERIFY(both.plan.exchange.averaging.delay >= 1);
-        QVERIFY(static_cast<double>(both.plan.exchange.averaging.delay) * estimate.at("averaging_step_seconds")
-                >= estimate.at("averaging_exchange_seconds") * (1 - 1e-6));
-        const planners::PlanReport summed = withExchange(problem, "embrace,tables=embedding.weight:all-to-all");
-        QVERIFY(both.predicted.iterationSeconds < summed.predicted.iterationSeconds);
-        // A table that is not exchanged by rows is one of the averaged parameters.
-        const planners::PlanReport whole =
-            withExchange(problem, "embrace,dense=dasgd,tables=embedding.weight:all-reduce");
-        const planners::PlanReport averaged = withExchange(problem, "dasgd");
-        QCOMPARE(whole.predicted.iterationSeconds, averaged.predicted.iterationSeconds);
-    }
-
     void refusals()
     {
         QVERIFY(!planners::exchangeRequest("dasgd,delay=automatic"));

@@ -161,11 +161,9 @@ void PlanControls::setExchange()
         return refresh();
     }
     edit(tr("Exchange %1").arg(qt(text)), [&](plan::Plan &plan) {
-        auto groups = std::move(plan.exchange.groups);
-        const bool inText = plan.exchange.averagesDense() || !exchange->groups.empty();
+        auto groups = std::move(plan.exchange.groups); // which the text does not have
         plan.exchange = *exchange;
-        if (!inText)
-            plan.exchange.groups = std::move(groups);
+        plan.exchange.groups = std::move(groups);
     });
 }
 

@@ -99,16 +99,6 @@ private slots:
         const auto again = plan::documentFromJson(plan::toJson({plan, about}));
         QVERIFY2(again.ok(), again ? "" : again.error().text().c_str());
         QCOMPARE(plan::textOf(again->plan.exchange), text);
-        plan.exchange = *plan::exchangeFromText("embrace,delay=1,dense=dasgd,tables=embedding.weight,merge=convex");
-        const std::string both = plan::textOf(plan.exchange);
-        QCOMPARE(both,
-                 std::string("embrace,dense=dasgd,local_steps=4,delay=1,local_weight=0.25,merge=convex,warmup_steps=0,"
-                             "scheduling=2d,tables=embedding.weight:all-to-all:split"));
-        QCOMPARE(plan::textOf(*plan::exchangeFromText(both)), both);
-        const auto bothAgain = plan::documentFromJson(plan::toJson({plan, about}));
-        QVERIFY2(bothAgain.ok(), bothAgain ? "" : bothAgain.error().text().c_str());
-        QCOMPARE(plan::textOf(bothAgain->plan.exchange), both);
-        QVERIFY(bothAgain->plan.exchange.groups == plan.exchange.groups);
         for (const auto &[bad, reason] : std::initializer_list<std::pair<const char *, const char *>>{
                  {"embrace,order=2d", "no setting \"order\""},
                  {"embrace,scheduling=3d", "fifo, horizontal, 2d"},
@@ -116,12 +106,6 @@ private slots:
                  {"embrace,tables=a:all-gather:half", "split or whole"},
                  {"embrace,tables=", "has no name"},
                  {"embrace,tables=a+", "has no name"},
-                 {"embrace,dense=embrace", "give dense=all-reduce or dense=dasgd"},
-                 {"embrace,dense=sgd", "give dense=all-reduce or dense=dasgd"},
-                 {"embrace,delay=2", "add dense=dasgd, or leave delay out"},
-                 {"embrace,dense=all-reduce,merge=convex", "add dense=dasgd, or leave merge out"},
-                 {"embrace,dense=dasgd,local_steps=2,delay=3", "give a delay from 0 to local_steps"},
-                 {"dasgd,dense=dasgd", "no setting \"dense\""},
                  {"all-reduce,scheduling=2d", "leave it out"}}) {
             const auto refused = plan::exchangeFromText(bad);
             QVERIFY2(!refused && refused.error().message.find(reason) != std::string::npos,
