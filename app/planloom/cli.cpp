@@ -151,7 +151,8 @@ void addTrainingSettings(CLI::App *verb, PlanOptions &options)
                      "How replicas combine what they learn: all-reduce; dasgd with local_steps=N, delay=N or auto, "
                      "local_weight=X, merge=corrected or convex, warmup_steps=N; embrace with scheduling=fifo, "
                      "horizontal or 2d, tables=PARAMETER[:STRATEGY[:split]][+...], where STRATEGY is all-to-all, "
-                     "all-gather or all-reduce (tables left out: all, in the way that simulates fastest)")
+                     "all-gather or all-reduce (tables left out: all, in the way that simulates fastest), and "
+                     "dense=dasgd with its settings for all other parameters")
         ->check([](const std::string &text) {
             return text.empty() ? std::string("it is empty; give all-reduce, dasgd or embrace, or leave the option out")
                                 : std::string();

@@ -7,7 +7,7 @@
 
 #include <algorithm>
 #include <charconv>
-#include <set>
+#include <map>
 #include <type_traits>
 
 namespace planloom::plan {
@@ -68,6 +68,61 @@ Status set(DelayedAveraging &averaging, std::string_view key, std::string_view v
     return {};
 }
 
+constexpr std::string_view kDense = "dense";
+
+using Settings = std::map<std::string_view, std::string_view>; // in no order, as none depends on another but `dense`
+
+/// Of ",KEY=VALUE,...".
+Result<Settings> settingsOf(ExchangePolicy policy, std::string_view text)
+{
+    Settings settings;
+    while (!text.empty()) {
+        text.remove_prefix(1);
+        const std::string_view setting = text.substr(0, text.find(','));
+        text.remove_prefix(setting.size());
+        const std::size_t equals = setting.find('=');
+        const std::string_view key = setting.substr(0, equals);
+        if (policy == ExchangePolicy::AllReduce)
+            return badInput(fmt::format("exchange {} has no setting \"{}\"; leave it out", name(policy), setting));
+        if (equals == std::string_view::npos)
+            return badInput(fmt::format("exchange setting \"{}\" has no value; write KEY=VALUE", setting));
+        if (!settings.emplace(key, setting.substr(equals + 1)).second)
+            return badInput(fmt::format("exchange setting {} is given twice; leave one out", key));
+    }
+    return settings;
+}
+
+Status setDense(Exchange &exchange, std::string_view value)
+{
+    const auto dense = findExchangePolicy(value);
+    if (!dense)
+        return dense.error();
+    exchange.dense = *dense;
+    return checkDense(exchange);
+}
+
+bool isOfAverages(std::string_view key)
+{
+    constexpr std::string_view kKeys[] = {"local_steps", "delay", "local_weight", "merge", "warmup_steps"};
+    return std::find(std::begin(kKeys), std::end(kKeys), key) != std::end(kKeys);
+}
+
+Status set(Exchange &exchange, std::string_view key, std::string_view value)
+{
+    if (key == kDense && exchange.policy == ExchangePolicy::Sparse)
+        return {}; // before all others
+    if (exchange.policy == ExchangePolicy::DelayedAveraging)
+        return set(exchange.averaging, key, value);
+    if (!isOfAverages(key))
+        return set(exchange.sparse, key, value);
+    if (exchange.averages())
+        return set(exchange.averaging, key, value);
+    return badInput(
+        fmt::format("exchange setting {} is of averages, and exchange embrace sums up parameters that are no "
+                    "tables; add dense=dasgd, or leave {} out",
+                    key, key));
+}
+
 } // namespace
 
 const char *name(ExchangePolicy policy)
@@ -97,8 +152,9 @@ Result<Merge> findMerge(std::string_view name)
 
 std::size_t Exchange::groupOf(std::string_view parameter, std::size_t rank) const
 {
-    if (const SparseTable *table = tableOf(parameter))
-        return groups.size() + 1 + static_cast<std::size_t>(table - sparse.tables.data());
+    const std::size_t place = policy == ExchangePolicy::Sparse ? sparse.placeOf(parameter) : 0;
+    if (place > 0 && (isByRows(sparse.tables[place - 1]) || averages()))
+        return groups.size() + place;
     for (std::size_t i = 0; i < groups.size(); ++i)
         if (matchesParameter(groups[i].match, parameter, rank))
             return i + 1;
@@ -110,20 +166,17 @@ const SparseTable *Exchange::tableOf(std::string_view parameter) const
     if (policy != ExchangePolicy::Sparse)
         return nullptr;
     const std::size_t place = sparse.placeOf(parameter);
-    return place > 0 && sparse.tables[place - 1].strategy != TableStrategy::AllReduce ? &sparse.tables[place - 1]
-                                                                                      : nullptr;
+    return place > 0 && isByRows(sparse.tables[place - 1]) ? &sparse.tables[place - 1] : nullptr;
 }
 
 bool Exchange::hasTables() const
 {
-    return policy == ExchangePolicy::Sparse
-        && std::any_of(sparse.tables.begin(), sparse.tables.end(),
-                       [](const SparseTable &table) { return table.strategy != TableStrategy::AllReduce; });
+    return policy == ExchangePolicy::Sparse && std::any_of(sparse.tables.begin(), sparse.tables.end(), isByRows);
 }
 
 bool Exchange::averages() const
 {
-    return policy == ExchangePolicy::DelayedAveraging
+    return policyOf(0) == ExchangePolicy::DelayedAveraging
         || std::any_of(groups.begin(), groups.end(),
                        [](const ExchangeGroup &group) { return group.policy == ExchangePolicy::DelayedAveraging; });
 }
@@ -131,6 +184,8 @@ bool Exchange::averages() const
 std::string textOf(const Exchange &exchange)
 {
     std::string text = name(exchange.policy);
+    if (exchange.policy == ExchangePolicy::Sparse && exchange.dense != ExchangePolicy::AllReduce)
+        text += fmt::format(",{}={}", kDense, name(exchange.dense));
     if (const DelayedAveraging &a = exchange.averaging; exchange.averages())
         text += fmt::format(",local_steps={},delay={},local_weight={},merge={},warmup_steps={}", a.localSteps, a.delay,
                             a.localWeight, name(a.merge), a.warmupSteps);
@@ -142,34 +197,38 @@ std::string textOf(const Exchange &exchange)
 Result<Exchange> exchangeFromText(std::string_view text)
 {
     Exchange exchange;
-    std::size_t comma = text.find(',');
+    const std::size_t comma = text.find(',');
     const auto policy = findExchangePolicy(text.substr(0, comma));
     if (!policy)
         return policy.error();
     exchange.policy = *policy;
-    std::set<std::string_view> given;
-    while (comma != std::string_view::npos) {
-        text.remove_prefix(comma + 1);
-        comma = text.find(',');
-        const std::string_view setting = text.substr(0, comma);
-        const std::size_t equals = setting.find('=');
-        if (*policy == ExchangePolicy::AllReduce)
-            return badInput(fmt::format("exchange {} has no setting \"{}\"; leave it out", name(*policy), setting));
-        if (equals == std::string_view::npos)
-            return badInput(fmt::format("exchange setting \"{}\" has no value; write KEY=VALUE", setting));
-        if (!given.insert(setting.substr(0, equals)).second)
-            return badInput(
-                fmt::format("exchange setting {} is given twice; leave one out", setting.substr(0, equals)));
-        const std::string_view key = setting.substr(0, equals);
-        const std::string_view value = setting.substr(equals + 1);
-        if (Status status = *policy == ExchangePolicy::Sparse ? set(exchange.sparse, key, value)
-                                                              : set(exchange.averaging, key, value);
-            !status)
+    const auto settings =
+        settingsOf(*policy, comma == std::string_view::npos ? std::string_view() : text.substr(comma));
+    if (!settings)
+        return settings.error();
+    if (const auto dense = settings->find(kDense); dense != settings->end())
+        if (Status status = setDense(exchange, dense->second); !status)
             return status.error();
-    }
+    for (const auto &[key, value] : *settings)
+        if (Status status = set(exchange, key, value); !status)
+            return status.error();
     if (Status status = check(exchange.averaging); !status)
         return status.error();
     return exchange;
+}
+
+Status checkDense(const Exchange &exchange)
+{
+    if (exchange.policy != ExchangePolicy::Sparse && exchange.dense != ExchangePolicy::AllReduce)
+        return badInput(
+            fmt::format("exchange {} has no setting \"dense\", which is how parameters beside the tables of "
+                        "exchange embrace are exchanged; leave it out",
+                        name(exchange.policy)));
+    if (exchange.dense == ExchangePolicy::Sparse)
+        return badInput(
+            "parameters that are no tables have no rows for an exchange dense=embrace; give dense=dasgd, or "
+            "all-reduce");
+    return {};
 }
 
 Status check(const DelayedAveraging &averaging)

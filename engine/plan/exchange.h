@@ -76,16 +76,18 @@ struct Exchange {
     std::vector<ExchangeGroup> groups;                 ///< the first that matches a parameter counts
     DelayedAveraging averaging;                        ///< of all parameters whose policy is that
     SparseExchange sparse;                             ///< if `policy` is that
+    ExchangePolicy dense = ExchangePolicy::AllReduce;  ///< if `policy` is Sparse: of parameters that are no tables
 
     /// Of a parameter with @p rank axes: 0 in no group, else the group's place, from 1; behind the groups come tables
-    /// that are exchanged by rows.
+    /// that are exchanged by rows, or summed up while other parameters are averaged.
     [[nodiscard]] std::size_t groupOf(std::string_view parameter, std::size_t rank) const;
     [[nodiscard]] ExchangePolicy policyOf(std::size_t group) const
     {
         if (group > groups.size())
-            return ExchangePolicy::Sparse;
-        const ExchangePolicy own = group == 0 ? policy : groups[group - 1].policy;
-        return own == ExchangePolicy::Sparse ? ExchangePolicy::AllReduce : own;
+            return isByRows(sparse.tables[group - groups.size() - 1]) ? ExchangePolicy::Sparse
+                                                                      : ExchangePolicy::AllReduce;
+        const ExchangePolicy rest = policy == ExchangePolicy::Sparse ? dense : policy;
+        return group > 0 ? groups[group - 1].policy : rest;
     }
     /// The table of that name if it is exchanged by rows, else nullptr.
     [[nodiscard]] const SparseTable *tableOf(std::string_view parameter) const;
@@ -96,10 +98,12 @@ struct Exchange {
 };
 
 /// "dasgd,local_steps=4,delay=2,local_weight=0.25,merge=corrected,warmup_steps=0": the policy and its settings, without
-/// groups.
+/// groups; "embrace,dense=dasgd,local_steps=4,...,scheduling=2d,tables=...": both.
 std::string textOf(const Exchange &exchange);
 /// The reverse; settings that are left out have their default. Error: BadInput that names the setting and the fix.
 Result<Exchange> exchangeFromText(std::string_view text);
+/// Error: BadInput, if `dense` is none that parameters beside tables can have.
+Status checkDense(const Exchange &exchange);
 /// Error: BadInput, if a setting is out of its range.
 Status check(const DelayedAveraging &averaging);
 

@@ -446,16 +446,18 @@ void sparseFrom(JsonReader &reader, SparseExchange &sparse)
 
 void exchangeFrom(JsonReader reader, Plan &plan)
 {
-    const auto policyOf = [](JsonReader &from) {
-        const auto policy = findExchangePolicy(from.text("kind"));
+    const auto policyOf = [](JsonReader &from, const char *field) {
+        const auto policy = findExchangePolicy(from.text(field));
         if (!policy)
-            from.fail("kind", policy.error().message);
+            from.fail(field, policy.error().message);
         return policy ? *policy : ExchangePolicy::AllReduce;
     };
-    plan.exchange.policy = policyOf(reader);
+    plan.exchange.policy = policyOf(reader, "kind");
     reader.each("groups", [&](JsonReader &entry) {
-        plan.exchange.groups.push_back({entry.text("match"), policyOf(entry)});
+        plan.exchange.groups.push_back({entry.text("match"), policyOf(entry, "kind")});
     });
+    if (reader.has("dense"))
+        plan.exchange.dense = policyOf(reader, "dense");
     if (plan.exchange.averages())
         averagingFrom(reader, plan.exchange.averaging);
     if (plan.exchange.policy == ExchangePolicy::Sparse)
@@ -485,6 +487,8 @@ json exchangeToJson(const Plan &plan)
     json exchange = {{"kind", name(plan.exchange.policy)}};
     for (const ExchangeGroup &group : plan.exchange.groups)
         exchange["groups"].push_back({{"match", group.match}, {"kind", name(group.policy)}});
+    if (plan.exchange.dense != ExchangePolicy::AllReduce)
+        exchange["dense"] = name(plan.exchange.dense);
     if (plan.exchange.averages())
         averagingToJson(plan.exchange.averaging, exchange);
     if (plan.exchange.policy == ExchangePolicy::Sparse)

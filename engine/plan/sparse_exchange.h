@@ -56,7 +56,10 @@ struct SparseTable {
     friend bool operator==(const SparseTable &, const SparseTable &) = default;
 };
 
-/// Exchange of tables by rows (Li et al., EmbRace, ICPP 2022). Other parameters are summed up by all-reduce.
+/// False: its gradient is summed up as a whole.
+constexpr bool isByRows(const SparseTable &table) { return table.strategy != TableStrategy::AllReduce; }
+
+/// Exchange of tables by rows (Li et al., EmbRace, ICPP 2022). Other parameters are exchanged by Exchange::dense.
 struct SparseExchange {
     ExchangeScheduling scheduling = ExchangeScheduling::TwoDimensional;
     std::vector<SparseTable> tables; ///< each parameter once; others that are looked up are exchanged as dense ones

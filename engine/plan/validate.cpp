@@ -413,6 +413,15 @@ bool matchesAny(const std::string &match, const graph::Graph &graph)
     });
 }
 
+bool averagesAny(const Exchange &exchange, const graph::Graph &graph)
+{
+    return std::any_of(graph.tensors().begin(), graph.tensors().end(), [&](const graph::Tensor &tensor) {
+        return tensor.role == graph::TensorRole::Parameter
+            && exchange.policyOf(exchange.groupOf(tensor.name, tensor.shape.dims().size()))
+            == ExchangePolicy::DelayedAveraging;
+    });
+}
+
 Status checkExchange(const Exchange &exchange, const graph::Graph &graph)
 {
     const auto isKnown = [](ExchangePolicy policy) { return findExchangePolicy(name(policy)); };
@@ -426,6 +435,13 @@ Status checkExchange(const Exchange &exchange, const graph::Graph &graph)
                 "exchange group \"{}\" matches no parameter of model {}; give a name, a pattern with *, or rank<N",
                 group.match, graph.name()));
     }
+    if (Status dense = checkDense(exchange); !dense)
+        return dense;
+    if (exchange.averages() && !averagesAny(exchange, graph))
+        return badInput(
+            fmt::format("exchange dasgd averages no parameter of model {}, as tables and groups have all of "
+                        "them; leave out dense=dasgd, or a table",
+                        graph.name()));
     return exchange.averages() ? check(exchange.averaging) : Status();
 }
 

@@ -38,11 +38,10 @@ Result<AveragingTimes> averagingTimes(const plan::Plan &plan, const Problem &pro
     return AveragingTimes{*step, *std::max_element(onRank.begin(), onRank.end())};
 }
 
-/// Fills in the delay that hides the average.
+/// The delay that hides the average; the plan's own is the longest of its round.
 Status findDelay(plan::Plan &plan, const Problem &problem)
 {
     plan::DelayedAveraging &averaging = plan.exchange.averaging;
-    averaging.delay = averaging.localSteps;
     const auto times = averagingTimes(plan, problem);
     if (!times)
         return times.error();
@@ -151,15 +150,23 @@ Result<PlanReport> withExchange(PlanReport report, const Problem &problem, const
         report.notes.push_back("the ZeRO that the planner chose is left out, as exchange dasgd needs whole states on "
                                "every replica");
     }
-    if (request.findsDelay)
-        if (Status found = findDelay(plan, problem); !found)
-            return found.error();
+    if (request.findsDelay) // while tables are chosen, all that a round can hide
+        plan.exchange.averaging.delay = plan.exchange.averaging.localSteps;
     if (plan.exchange.policy == plan::ExchangePolicy::Sparse)
         if (Status filled = fillInTables(plan, problem, request.findsScheduling, report.notes); !filled)
             return filled.error();
+    if (request.findsDelay)
+        if (Status found = findDelay(plan, problem); !found)
+            return found.error();
     auto changed = finish(std::move(plan), problem);
     if (!changed)
         return changed;
+    if (!changed->predicted.fits && request.exchange.policy == plan::ExchangePolicy::Sparse
+        && request.exchange.averages())
+        return infeasible(fmt::format("the plan {} does not fit with rows on their way and the snapshots that are "
+                                      "averaged; plan with smaller batches, or with merge=convex, which needs half of "
+                                      "the snapshots",
+                                      plan::notation(changed->plan)));
     if (!changed->predicted.fits && request.exchange.policy == plan::ExchangePolicy::Sparse)
         return infeasible(
             fmt::format("the plan {} does not fit with exchange embrace, whose rows need room on their way; "

@@ -23,9 +23,9 @@ Result<ExchangeRequest> exchangeRequest(std::string_view text);
 /// averaging_exchange_seconds (of one average), averaging_hidden_share (of it) and averaging_effective_share (of the
 /// steps' progress, plan::DelayedAveraging). delay=auto: the least delay as long as the average, and rounds that are no
 /// shorter (DaSGD, arXiv 2006.00441: all is hidden from ceil(exchange / step) steps on). Of embrace the tables
-/// are filled in (exchange_tables.h). Errors: those of validation, Infeasible (what is averaged, or rows on their way,
-/// do not fit beside the plan). Cost: three simulations for dasgd, for embrace up to nine a table where none is named,
-/// else one, and one for each alternative.
+/// are filled in (exchange_tables.h), with dense=dasgd both. Errors: those of validation, Infeasible (what is averaged,
+/// or rows on their way, do not fit beside the plan). Cost: three simulations for dasgd, for embrace up to nine a table
+/// where none is named, else one, and one for each alternative.
 Result<PlanReport> withExchange(PlanReport report, const Problem &problem, const ExchangeRequest &request);
 
 } // namespace planloom::planners

@@ -176,6 +176,24 @@ private slots:
         QVERIFY(!refused && refused.error().message.find("no table that is looked up") != std::string::npos);
     }
 
+    /// A delay that hides the average of all but the table, which is found, too.
+    void tablesAndAveragesAreFound()
+    {
+        const planners::Problem problem = recurrent(false);
+        const planners::PlanReport report = withExchange(problem, "embrace,dense=dasgd,local_steps=6,delay=auto");
+        const plan::Exchange &exchange = report.plan.exchange;
+        QVERIFY(exchange.averages() && exchange.hasTables());
+        const plan::Estimate &estimate = report.plan.estimate;
+        const double needed =
+            std::ceil(estimate.at("averaging_exchange_seconds") / estimate.at("averaging_step_seconds") - 1e-9);
+        QCOMPARE(exchange.averaging.delay, static_cast<std::int64_t>(needed));
+        const double table = 4e4 * 64; // bytes
+        const double averaged = static_cast<double>(problem.subject.graph->parameterBytes().value()) - table;
+        const double seconds = 2 * 15 * averaged / (16 * 1e9); // over 16 machines at 1 GB/s, without latencies
+        QVERIFY(std::abs(estimate.at("averaging_exchange_seconds") / seconds - 1) < 0.2);
+        QVERIFY(report.predicted.iterationSeconds < withExchange(problem, "embrace").predicted.iterationSeconds);
+    }
+
     void refusals()
     {
         QVERIFY(!planners::exchangeRequest("dasgd,delay=automatic"));

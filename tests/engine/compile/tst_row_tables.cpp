@@ -12,6 +12,7 @@
 
 #include <QTest>
 
+#include <map>
 #include <set>
 
 using namespace planloom;
@@ -106,11 +107,96 @@ private slots:
                  {"embrace,tables=a:all-gather:half", "split or whole"},
                  {"embrace,tables=", "has no name"},
                  {"embrace,tables=a+", "has no name"},
+                 {"embrace,delay=1", "add dense=dasgd"},
+                 {"embrace,dense=gossip", "all-reduce, embrace, dasgd"},
+                 {"embrace,dense=embrace", "give dense=dasgd"},
+                 {"embrace,dense=dasgd,order=2d", "no setting \"order\""},
+                 {"embrace,delay=5,dense=dasgd,tables=a", "give a delay from 0 to local_steps"},
+                 {"dasgd,dense=dasgd", "no setting \"dense\""},
                  {"all-reduce,scheduling=2d", "leave it out"}}) {
             const auto refused = plan::exchangeFromText(bad);
             QVERIFY2(!refused && refused.error().message.find(reason) != std::string::npos,
                      refused ? bad : refused.error().message.c_str());
         }
+    }
+
+    /// Settings of averages may stand anywhere among those of tables.
+    void plansSayHowOthersAreExchanged()
+    {
+        const plan::Subject about = subject(2);
+        const auto exchange = plan::exchangeFromText(
+            "embrace,delay=1,tables=embedding.weight,local_steps=3,dense=dasgd,merge=convex,warmup_steps=5");
+        QVERIFY2(exchange.ok(), exchange ? "" : exchange.error().text().c_str());
+        plan::Plan plan = byRows(about, 2, ExchangeScheduling::TwoDimensional);
+        plan.exchange = *exchange;
+        const std::string text = plan::textOf(plan.exchange);
+        QCOMPARE(text,
+                 std::string("embrace,dense=dasgd,local_steps=3,delay=1,local_weight=0.25,merge=convex,warmup_steps=5,"
+                             "scheduling=2d,tables=embedding.weight:all-to-all:split"));
+        QCOMPARE(plan::textOf(*plan::exchangeFromText(text)), text);
+        const auto read = plan::documentFromJson(plan::toJson({plan, about}));
+        QVERIFY2(read.ok(), read ? "" : read.error().text().c_str());
+        QCOMPARE(plan::textOf(read->plan.exchange), text);
+        QVERIFY(read->plan.exchange.averages() && read->plan.exchange.hasTables());
+    }
+
+    void whatCannotBeAveragedBesideTablesIsRefused()
+    {
+        const plan::Subject about = subject(4);
+        const auto refused = [&](const char *reason, auto change) {
+            plan::Plan plan = byRows(about, 2, ExchangeScheduling::TwoDimensional);
+            plan.exchange.dense = plan::ExchangePolicy::DelayedAveraging;
+            QVERIFY(plan::validate(plan, about).ok());
+            change(plan);
+            const Status valid = plan::validate(plan, about);
+            QVERIFY2(!valid && valid.error().message.find(reason) != std::string::npos,
+                     valid ? reason : valid.error().message.c_str());
+        };
+        refused("exchange dasgd needs ZeRO 0", [](plan::Plan &plan) { plan.stages[0].zero = 1; });
+        refused("delay from 0 to local_steps", [](plan::Plan &plan) { plan.exchange.averaging.delay = 5; });
+        refused("give dense=dasgd", [](plan::Plan &plan) { plan.exchange.dense = plan::ExchangePolicy::Sparse; });
+        refused("has no setting \"dense\"",
+                [](plan::Plan &plan) { plan.exchange.policy = plan::ExchangePolicy::DelayedAveraging; });
+        refused("averages no parameter", [](plan::Plan &plan) {
+            plan.exchange.groups = {{"*", plan::ExchangePolicy::AllReduce}};
+        });
+        refused("the same replicas in every stage", [&](plan::Plan &plan) {
+            plan::Stage &first = plan.stages[0];
+            first.lastLayer = 1;
+            plan::Stage second = first;
+            second.name = "s1";
+            second.firstLayer = 1;
+            second.lastLayer = about.layers().size();
+            second.devices = {DeviceId(2)};
+            plan.stages.push_back(second);
+        });
+    }
+
+    /// Rows travel in each step, averages once in a round; a table that is summed up is not averaged either.
+    void tasksOfARound()
+    {
+        const plan::Subject about = subject(2);
+        plan::Plan plan = byRows(about, 2, ExchangeScheduling::TwoDimensional);
+        plan.bucketBytes = 0;
+        plan.exchange.dense = plan::ExchangePolicy::DelayedAveraging;
+        plan.exchange.averaging = {4, 2, 0.25, plan::Merge::Corrected, 0};
+        const auto periods = [&] {
+            std::map<std::string, std::int64_t> of;
+            const program::Program program = compiled(plan, about);
+            for (const program::Task &task : program.tasks)
+                of[idOf(task)] = task.cadence == 0 ? 1 : program.cadences[std::size_t(task.cadence - 1)].period;
+            return of;
+        };
+        const auto byRow = periods();
+        for (const char *rows : {"s0.AF.t0", "s0.AP.t0", "s0.AD.t0", "s0.O.t0p", "s0.O.t0d"})
+            QCOMPARE(byRow.at(rows), std::int64_t{1});
+        for (const char *averages : {"s0.SN.b1", "s0.AR.b1", "s0.M.b1"})
+            QCOMPARE(byRow.at(averages), std::int64_t{4});
+        QVERIFY(!byRow.contains("s0.AR.b0"));
+        plan.exchange.sparse.tables.front().strategy = TableStrategy::AllReduce;
+        const auto whole = periods();
+        QCOMPARE(whole.at("s0.AR.b0") * whole.at("s0.AR.b1"), std::int64_t{4});
+        QVERIFY(whole.contains("s0.M.b0") != whole.contains("s0.M.b1"));
     }
 
     void whatCannotBeExchangedByRowsIsRefused()

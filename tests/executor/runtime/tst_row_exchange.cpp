@@ -152,7 +152,10 @@ private slots:
         double evaluated = 0;
         for (const How &how : kWays) {
             plan::Plan plan = planFor({{replicas(2)}, 8, 2}, "sgd", how);
-            plan.exchange.groups = {{"*", plan::ExchangePolicy::DelayedAveraging}};
+            if (evaluated == 0) // two ways to say it
+                plan.exchange.groups = {{"*", plan::ExchangePolicy::DelayedAveraging}};
+            else
+                plan.exchange.dense = plan::ExchangePolicy::DelayedAveraging;
             plan.exchange.averaging = {3, 1, 0.25, plan::Merge::Corrected, 2};
             const Outcome outcome = trainOn(m_text.path(), m_subject, plan, {.steps = 12, .evaluate = true}, 0.2);
             QCOMPARE(outcome.problem, std::string());
