@@ -166,9 +166,12 @@ Result<ordered_json> transfersOf(const plan::Plan &plan, const std::string &fold
     const auto source = runtime::SampledSource::open(plan, *before);
     if (!source)
         return source.error();
-    const auto sent = runtime::readTransfers(plan, folder);
+    auto sent = runtime::readTransfers(plan, folder);
     if (!sent)
         return sent.error();
+    // What came before a resumption may have been of another batch.
+    std::erase_if(*sent,
+                  [&](const runtime::SampledTransfer &transfer) { return transfer.iteration < before->from.step; });
     std::int64_t bytes = 0, predicted = 0, differing = 0;
     for (std::size_t i = 0; i < sent->size();) { // an iteration at a time
         const std::int64_t step = (*sent)[i].iteration;

@@ -74,7 +74,7 @@ private Q_SLOTS:
         QTest::addColumn<QStringList>("arguments");
         QTest::addColumn<QStringList>("keys");
         QTest::newRow("models") << QStringList{"models"} << QStringList{"models"};
-        QTest::newRow("planners") << QStringList{"planners"} << QStringList{"planners"};
+        QTest::newRow("planners") << QStringList{"planners"} << QStringList{"job_planners", "planners"};
         QTest::newRow("clusters") << QStringList{"clusters"} << QStringList{"clusters"};
         QTest::newRow("bench") << QStringList{"bench"} << QStringList{"benchmarks"};
         QTest::newRow("inspect model") << QStringList{"inspect", "zoo:mlp"}

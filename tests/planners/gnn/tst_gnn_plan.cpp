@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+// Plans of sampled training: planner gnn, plan file, differences, fingerprint, prediction.
+#include "engine/gnn/partition.h"
+#include "engine/gnn/steady_iteration.h"
+#include "engine/graph/zoo/zoo.h"
+#include "engine/plan/fingerprint.h"
+#include "engine/simulate/prediction.h"
+#include "planners/gnn/gnn.h"
+#include "planners/registry.h"
+
+#include <QTest>
+
+#include <algorithm>
+
+using namespace planloom;
+
+namespace {
+
+/// Two machines of two devices, 1 GB/s unless said otherwise between them.
+std::shared_ptr<const cluster::Cluster> machines(double rate)
+{
+    cluster::RegularCluster spec;
+    spec.name = "two";
+    spec.nodes = 2;
+    spec.perNode = 2;
+    spec.type = {"CPU-test", {{"float32", 5e10}}, Bytes(std::int64_t{4} << 30), 1e10};
+    spec.intraBandwidth = 1e10;
+    spec.interPointToPoint = spec.interCollective = rate;
+    auto made = cluster::regular(spec);
+    return made ? std::make_shared<const cluster::Cluster>(*std::move(made)) : nullptr;
+}
+
+planners::Problem problemOf(double rate = 1e9)
+{
+    graph::GraphSageConfig config;
+    config.features = 16;
+    config.hidden = 32;
+    config.classes = 4;
+    planners::Problem problem;
+    auto model = graph::graphSage(config);
+    problem.subject = plan::makeSubject(std::make_shared<const graph::Graph>(*std::move(model)), machines(rate),
+                                        nullptr, "zoo:graphsage-blocks");
+    problem.globalBatch = 32;
+    auto nodes = gnn::blockModelGraph({});
+    nodes->part = *gnn::partitionOf(*nodes, {gnn::PartitionMethod::Hash, 3, 1, false});
+    problem.sampledGraph = std::make_shared<const gnn::GraphData>(*std::move(nodes));
+    problem.sampledGraphHash = "abc";
+    return problem;
+}
+
+Result<planners::PlanReport> planned(const planners::Problem &problem, const planners::Options &options = {})
+{
+    NoProgress progress;
+    return planners::gnn::GnnPlanner().plan(problem, options, progress);
+}
+
+} // namespace
+
+class TestGnnPlan : public QObject {
+    Q_OBJECT
+
+private Q_SLOTS:
+    void rolesOfAPlan()
+    {
+        const auto report = planned(problemOf(), {{"trainers", "2"}, {"samplers", "2"}});
+        QVERIFY2(report, report ? "" : report.error().text().c_str());
+        const plan::Plan &plan = report->plan;
+        QCOMPARE(plan.stages.front().devices.size(), std::size_t{2});
+        QCOMPARE(plan.roles.size(), std::size_t{3 + 4});
+        QCOMPARE(plan.roles[3].trainer, 0);
+        QCOMPARE(plan.roles[6].trainer, 1);
+        QCOMPARE(plan.job->fanout.first, 10);
+        QCOMPARE(plan.job->fanout.second, 5);
+        QCOMPARE(plan.job->volumes.samplers, 4);
+        QCOMPARE(plan.job->volumes.batch(0, 0), 8.0 * (8 + 4 * 16 * 61)); // labels, and 61 rows of 16 features
+    }
+
+    void fileKeepsAll()
+    {
+        const planners::Problem problem = problemOf();
+        const auto report = planned(problem);
+        QVERIFY(report);
+        const plan::Document document{report->plan, problem.subject};
+        const std::string text = plan::toJson(document);
+        const auto read = plan::documentFromJson(text);
+        QVERIFY2(read, read ? "" : read.error().text().c_str());
+        QCOMPARE(plan::toJson(*read), text);
+        QVERIFY(plan::difference(document.plan, read->plan).empty());
+        QCOMPARE(plan::simulationKey(read->plan), plan::simulationKey(document.plan));
+    }
+
+    void differencesNameRoles()
+    {
+        const auto report = planned(problemOf());
+        QVERIFY(report);
+        plan::Plan other = report->plan;
+        other.roles[0].machine = other.roles[0].machine == "n0" ? "n1" : "n0";
+        other.job->prefetch = 7;
+        const auto lines = plan::difference(report->plan, other);
+        QCOMPARE(lines.size(), std::size_t{2});
+        QVERIFY(lines[0].starts_with("job gnn-sampled") && lines[0].ends_with("prefetch 7, transfers degree)"));
+        QVERIFY(lines[1].starts_with("role g0 on n"));
+        QVERIFY(plan::simulationKey(report->plan) != plan::simulationKey(other));
+        other.job.reset();
+        other.roles.clear();
+        QVERIFY(plan::simulationKey(report->plan) != plan::simulationKey(other));
+    }
+
+    /// On slow cards the busiest one sets the pace; of the eight iterations that count, two may have been sent before.
+    void networkSetsThePace()
+    {
+        const double rate = 1e6;
+        const auto report = planned(problemOf(rate), {{"trainers", "2"}, {"iterations", "16"}});
+        QVERIFY(report);
+        const planners::Problem problem = problemOf(rate);
+        gnn::Placement machineOf;
+        gnn::Job job = plan::jobOf(report->plan, problem.subject, machineOf);
+        std::vector<double> in(2), out(2);
+        const auto send = [&](std::size_t from, std::size_t to, double bytes) {
+            if (machineOf[from] == machineOf[to])
+                return;
+            out[static_cast<std::size_t>(machineOf[from])] += bytes;
+            in[static_cast<std::size_t>(machineOf[to])] += bytes;
+        };
+        for (std::int32_t n = 8; n < 16; ++n) {
+            for (std::int32_t s = 0; s < 2; ++s) {
+                for (std::int32_t g = 0; g < 3; ++g)
+                    send(static_cast<std::size_t>(g), static_cast<std::size_t>(3 + s), job.volumes.feature(n, g, s));
+                send(static_cast<std::size_t>(3 + s), static_cast<std::size_t>(5 + s), job.volumes.batch(n, s));
+            }
+        }
+        const double bound = std::max({in[0], in[1], out[0], out[1]}) / 8 / rate;
+        QVERIFY(bound > 1e-3);
+        QVERIFY2(report->predicted.iterationSeconds > 0.7 * bound,
+                 qPrintable(QString("%1 %2").arg(report->predicted.iterationSeconds).arg(bound)));
+        const auto fast = planned(problemOf(1e10), {{"trainers", "2"}});
+        QVERIFY(fast);
+        QVERIFY(fast->predicted.iterationSeconds < report->predicted.iterationSeconds);
+    }
+
+    /// Ranks of the run: trainers, then the roles in the plan's order.
+    void predictionHasTheProcesses()
+    {
+        const planners::Problem problem = problemOf();
+        const auto report = planned(problem, {{"trainers", "1"}});
+        QVERIFY(report);
+        const auto prediction = simulate::predict({report->plan, problem.subject});
+        QVERIFY(prediction);
+        QCOMPARE(prediction->tables.ranks.size(), std::size_t{1 + 3 + 1});
+        QVERIFY(prediction->tables.ranks[1].device.starts_with("g0 on n"));
+        QCOMPARE(prediction->peakBytes.size(), prediction->tables.ranks.size());
+        QCOMPARE(prediction->iterationSeconds, report->predicted.iterationSeconds);
+    }
+
+    void refusals()
+    {
+        planners::Problem problem = problemOf();
+        QVERIFY(QString::fromStdString(planned(problem, {{"trainers", "5"}}).error().text()).contains("4 devices"));
+        QVERIFY(
+            QString::fromStdString(planned(problem, {{"samplers", "3"}}).error().text()).contains("multiple of 12"));
+        QVERIFY(QString::fromStdString(planned(problem, {{"slots", "3"}}).error().text()).contains("role-slots"));
+        problem.sampledGraph = nullptr;
+        QVERIFY(QString::fromStdString(planned(problem).error().text()).contains("--graph"));
+        QVERIFY(planners::findPlanner("gnn"));
+    }
+};
+
+QTEST_GUILESS_MAIN(TestGnnPlan)
+#include "tst_gnn_plan.moc"
