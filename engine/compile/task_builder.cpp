@@ -253,11 +253,12 @@ private:
         program::Swap swap;
         swap.out = event.kind == memory::Event::Kind::Out;
         swap.number = ++m_copyNumbers[{index, swap.out, microBatch}];
-        swap.tensor = memory.roots[root];
-        swap.bytes = memory.bytes[root];
-        swap.place = memory.course.places[static_cast<std::size_t>(event.firstPlace)];
-        swap.host = event.hostPlace;
-        return add(index, swap.out ? Lane::CopyOut : Lane::CopyIn, microBatch, memory.copySeconds(swap.out, swap.bytes),
+        swap.copy = static_cast<std::int32_t>(m_program.hostCopies.size());
+        const std::int64_t bytes = memory.bytes[root];
+        m_program.hostCopies.push_back({memory.roots[root],
+                                        memory.course.places[static_cast<std::size_t>(event.firstPlace)],
+                                        event.hostPlace, bytes});
+        return add(index, swap.out ? Lane::CopyOut : Lane::CopyIn, microBatch, memory.copySeconds(swap.out, bytes),
                    swap);
     }
 
@@ -454,7 +455,7 @@ private:
         const std::int64_t sent =
             m_times.sentBytes(collective, bucket.team, bytes, at.rank, gathers ? bucket.type : graph::DType::F32);
         return add(site, Lane::Collective, -1, m_times.exchange(at.stage, collective, bucket.team, bytes),
-                   program::Exchange{bucket.policy, collective, index, bucket.team, sent, averages});
+                   program::Exchange{bucket.policy, collective, averages, index, bucket.team, sent});
     }
 
     /// The later gradients are ready the sooner the next step needs what they update.

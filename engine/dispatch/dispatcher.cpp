@@ -5,7 +5,6 @@
 #include <limits>
 #include <numeric>
 #include <ranges>
-#include <tuple>
 
 namespace planloom::dispatch {
 
@@ -71,7 +70,9 @@ void Dispatcher::makeUnits(const Tasks &tasks, bool groups)
     m_groups = groups ? static_cast<Unit>(m_program.groups.size()) : 0;
     m_unitOf.resize(m_taskCount);
     m_laneOf.resize(m_taskCount);
+    m_dependencies.reserve(m_taskCount);
     m_dependencies.assign(static_cast<std::size_t>(m_groups), 0);
+    m_single.reserve(m_taskCount);
     m_successorBegin.assign(m_taskCount + 1, 0);
     for (const TaskId id : tasks) {
         const program::Task &task = m_program.task(id);
@@ -152,14 +153,6 @@ void Dispatcher::makeWindow(const std::vector<const program::Rank *> &ranks,
     m_atDoor.reserve(m_ranks.size());
 }
 
-std::span<const TaskId> Dispatcher::members(Unit unit) const
-{
-    const Unit inStep = m_window == 1 ? unit : unit % m_perStep;
-    if (inStep >= m_groups)
-        return {&m_single[static_cast<std::size_t>(inStep - m_groups)], 1};
-    return m_program.membersOf(GroupId(inStep));
-}
-
 bool Dispatcher::isBlocked(Unit unit) const
 {
     const std::int32_t missing = m_missing[static_cast<std::size_t>(unit)];
@@ -185,7 +178,7 @@ void Dispatcher::begin(double now, std::int64_t firstStep, std::int64_t endStep)
     m_missing = m_dependencies;
     for (Unit unit = 0; unit < units(); ++unit)
         if (!isBlocked(unit))
-            m_ready.push_back({now, 0, unit});
+            add(unit, now);
 }
 
 void Dispatcher::beginSteps(double now, std::int64_t firstStep)
@@ -349,18 +342,7 @@ void Dispatcher::sortReady(double now)
         return;
     for (auto ready = begin; ready != m_ready.end(); ++ready)
         ready->key = m_policy.key(m_program.task(members(ready->unit).front()), ready->since, now);
-    if (m_window == 1) {
-        const auto precedence = [this](Unit unit) { return m_precedence[static_cast<std::size_t>(unit)]; };
-        std::sort(begin, m_ready.end(), [&](const Ready &a, const Ready &b) {
-            return std::tuple(a.key, precedence(a.unit), a.unit) < std::tuple(b.key, precedence(b.unit), b.unit);
-        });
-        return;
-    }
-    const auto order = [this](const Ready &ready) {
-        const Unit unit = ready.unit % m_perStep;
-        return std::tuple(ready.key, stepOf(ready.unit), m_precedence[static_cast<std::size_t>(unit)], unit);
-    };
-    std::sort(begin, m_ready.end(), [&](const Ready &a, const Ready &b) { return order(a) < order(b); });
+    std::sort(begin, m_ready.end());
 }
 
 std::optional<Dispatcher::Unit> Dispatcher::next(double now)
@@ -406,8 +388,10 @@ void Dispatcher::ended(Unit unit, double now)
     for (const TaskId task : tasks) {
         const std::size_t lane = laneOf(task);
         m_laneBusy[lane] = false;
-        m_ready.insert(m_ready.end(), m_waiting[lane].begin(), m_waiting[lane].end());
-        m_waiting[lane].clear();
+        if (!m_waiting[lane].empty()) {
+            m_ready.insert(m_ready.end(), m_waiting[lane].begin(), m_waiting[lane].end());
+            m_waiting[lane].clear();
+        }
         releaseSuccessors(task, slot, now);
         if (m_window > 1)
             endedInStep(task, slot, now);

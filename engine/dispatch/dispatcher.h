@@ -67,18 +67,34 @@ public:
     /// The steps before this one have ended on all ranks, but for what stays open.
     [[nodiscard]] std::int64_t stepsPassed() const { return m_passed; }
     [[nodiscard]] std::int64_t stepOf(Unit unit) const { return m_window == 1 ? 0 : m_slots[slotOf(unit)].step; }
-    [[nodiscard]] std::span<const TaskId> members(Unit unit) const;
+    [[nodiscard]] std::span<const TaskId> members(Unit unit) const
+    {
+        const Unit inStep = m_window == 1 ? unit : unit % m_perStep;
+        if (inStep >= m_groups)
+            return {&m_single[static_cast<std::size_t>(inStep - m_groups)], 1};
+        return m_program.membersOf(GroupId(inStep));
+    }
     /// True if tasks of @p unit wait for others that have not ended.
     [[nodiscard]] bool isBlocked(Unit unit) const;
     /// Of all steps that may be under way at once.
     [[nodiscard]] Unit units() const { return m_perStep * static_cast<Unit>(m_window); }
 
 private:
-    /// A unit that is ready, with the key that it is sorted by.
+    /// A unit that is ready, with what it is sorted by: the policy's key, then the step, then the precedence.
     struct Ready {
         double since = 0;
         double key = 0;
+        std::int64_t step = 0;
+        std::int64_t precedence = 0;
         Unit unit = 0;
+        friend bool operator<(const Ready &a, const Ready &b)
+        {
+            if (a.key != b.key)
+                return a.key < b.key;
+            if (a.step != b.step)
+                return a.step < b.step;
+            return a.precedence != b.precedence ? a.precedence < b.precedence : a.unit < b.unit;
+        }
     };
 
     // --- Steps::Many: what a rank, a step and a lane are at. ---
@@ -125,7 +141,12 @@ private:
     void release(Unit unit, double now)
     {
         if (--m_missing[static_cast<std::size_t>(unit)] == 0)
-            m_ready.push_back({now, 0, unit});
+            add(unit, now);
+    }
+    void add(Unit unit, double now)
+    {
+        const Unit inStep = m_window == 1 ? unit : unit % m_perStep;
+        m_ready.push_back({now, now, stepOf(unit), m_precedence[static_cast<std::size_t>(inStep)], unit});
     }
     void sortReady(double now);
     [[nodiscard]] std::size_t local(TaskId task) const
@@ -156,8 +177,8 @@ private:
     std::vector<std::int64_t> m_precedence;
 
     // Progress.
-    std::vector<std::int32_t> m_missing; ///< per unit: dependencies that have not ended
-    std::vector<bool> m_laneBusy;
+    std::vector<std::int32_t> m_missing;       ///< per unit: dependencies that have not ended
+    std::vector<std::uint8_t> m_laneBusy;      ///< bool
     std::vector<std::vector<Ready>> m_waiting; ///< per lane: ready units that found it busy
     std::vector<Ready> m_ready;                ///< [m_next, end): to be tried; sorted if m_sorted
     std::size_t m_next = 0;

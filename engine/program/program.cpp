@@ -111,24 +111,6 @@ const char *name(Area area)
     return "?";
 }
 
-namespace {
-
-template <class T>
-std::span<const T> slice(const std::vector<T> &table, const Range &range)
-{
-    return std::span(table).subspan(static_cast<std::size_t>(range.first),
-                                    static_cast<std::size_t>(range.last - range.first));
-}
-
-} // namespace
-
-std::span<const Dependency> Program::dependenciesOf(const Task &task) const
-{
-    return slice(dependencies, task.dependencies);
-}
-
-std::span<const Effect> Program::effectsOf(const Task &task) const { return slice(effects, task.effects); }
-
 std::vector<std::string_view> Program::parameters() const
 {
     std::vector<std::string_view> names;
@@ -139,8 +121,6 @@ std::vector<std::string_view> Program::parameters() const
                 names.push_back(entry.parameter);
     return names;
 }
-
-std::span<const TaskId> Program::membersOf(GroupId group) const { return slice(groupMembers, groups[group.index()]); }
 
 std::optional<Pass> Task::pass() const
 {

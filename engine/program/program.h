@@ -50,6 +50,14 @@ struct PooledCall {
     std::int64_t usedAfter = 0;  ///< and once what it was the last to use is free
 };
 
+/// A tensor of the pool that a memory policy copies to the host, or back.
+struct HostCopy {
+    TensorId tensor;        ///< of the body: the root of what shares its memory
+    std::int64_t place = 0; ///< in the pool
+    std::int64_t host = 0;  ///< in the rank's memory on the host
+    std::int64_t bytes = 0;
+};
+
 /// A message between ranks of neighbouring stages: samples [begin, begin+size) of the micro-batch.
 struct Message {
     RankId peer;
@@ -199,6 +207,13 @@ struct Table {
     }
 };
 
+/// The entries of @p table that @p range names.
+template <class Entry>
+std::span<const Entry> partOf(const std::vector<Entry> &table, Range range)
+{
+    return {table.data() + range.first, static_cast<std::size_t>(range.last - range.first)};
+}
+
 struct Rank {
     DeviceId device;
     std::vector<TaskId> tasks; ///< all, any lane
@@ -242,6 +257,7 @@ struct Program {
     std::vector<TaskId> groupMembers;
     std::vector<PooledCall> pooledCalls;
     std::vector<std::int64_t> pooledPlaces; ///< offsets in the pool; -1: where the tensor lies anyway
+    std::vector<HostCopy> hostCopies;
     std::vector<Body>
         bodies; ///< per stage replica; without operators and places where CompileOptions::bodies was false
     std::vector<Team> teams;
@@ -260,6 +276,10 @@ struct Program {
     [[nodiscard]] const Bucket &bucket(BucketId id) const { return buckets[id.index()]; }
     [[nodiscard]] Bucket &bucket(BucketId id) { return buckets[id.index()]; }
     [[nodiscard]] const Table &table(TableId id) const { return tables[id.index()]; }
+    [[nodiscard]] const HostCopy &copyOf(const Swap &swap) const
+    {
+        return hostCopies[static_cast<std::size_t>(swap.copy)];
+    }
     /// True if tasks do not run in every step, or end in a later one than they begin in.
     [[nodiscard]] bool spansSteps() const { return !cadences.empty(); }
     [[nodiscard]] bool runsIn(const Task &task, std::int64_t step) const
@@ -278,9 +298,15 @@ struct Program {
         const Cadence &cadence = cadences[static_cast<std::size_t>(task.cadence - 1)];
         return cadence.last < Cadence::kEndless ? 0 : 1.0 / cadence.period;
     }
-    [[nodiscard]] std::span<const Dependency> dependenciesOf(const Task &task) const;
-    [[nodiscard]] std::span<const Effect> effectsOf(const Task &task) const;
-    [[nodiscard]] std::span<const TaskId> membersOf(GroupId group) const;
+    [[nodiscard]] std::span<const Dependency> dependenciesOf(const Task &task) const
+    {
+        return partOf(dependencies, task.dependencies);
+    }
+    [[nodiscard]] std::span<const Effect> effectsOf(const Task &task) const { return partOf(effects, task.effects); }
+    [[nodiscard]] std::span<const TaskId> membersOf(GroupId group) const
+    {
+        return partOf(groupMembers, groups[group.index()]);
+    }
     /// The names of all parameters, on all ranks, in order of buckets; each once.
     [[nodiscard]] std::vector<std::string_view> parameters() const;
 };

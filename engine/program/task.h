@@ -101,20 +101,17 @@ struct Boxing {
 struct Exchange {
     plan::ExchangePolicy policy = plan::ExchangePolicy::AllReduce; ///< that the bucket's parameters have
     cost::Collective collective = cost::Collective::AllReduce;
+    bool averages = false; ///< of snapshots; else of gradients or of what they update
     BucketId bucket;
     TeamId team;
     std::int64_t bytes = 0; ///< that this rank sends
-    bool averages = false;  ///< of snapshots; else of gradients or of what they update
 };
 
 /// A tensor of the pool is copied to the host or back (plan::Memory).
 struct Swap {
     bool out = true;
     std::int16_t number = 0; ///< of the micro-batch's copies in this direction, from 1
-    TensorId tensor;         ///< of the body: the root of what shares its memory
-    std::int64_t place = 0;  ///< in the pool
-    std::int64_t host = 0;   ///< in the rank's memory on the host
-    std::int64_t bytes = 0;
+    std::int32_t copy = 0;   ///< Program::hostCopies has what is copied from where to where
 };
 
 /// The parameters of a bucket are copied for the exchange that averages them (plan::DelayedAveraging).
@@ -218,7 +215,8 @@ struct Range {
     std::int32_t last = 0;
 };
 
-/// One thing that one rank does once in a step, or in some of the steps. About 90 bytes.
+/// One thing that one rank does once in a step, or in some of the steps. 88 bytes: both clocks, compilers and traces
+/// walk over all of them, so that what few tasks have stands in a table of the Program.
 struct Task {
     Lane lane = Lane::Compute;
     RankId rank;
@@ -247,5 +245,6 @@ struct Task {
     /// Its kind in traces and views.
     [[nodiscard]] trace::Kind kind() const;
 };
+static_assert(sizeof(Task) <= 88);
 
 } // namespace planloom::program

@@ -39,22 +39,46 @@ std::int64_t MemoryPoint::*memoryOf(Area area)
 Recorder::Recorder(const program::Program &program, const Options &options) : m_program(program), m_options(options)
 {
     const std::size_t ranks = program.ranks.size();
+    const auto changes = options.memory ? prepareMemory() : std::vector<std::int32_t>(program.effects.size() + 1, 0);
     m_tasks.reserve(program.tasks.size());
     for (const program::Task &task : program.tasks)
-        m_tasks.push_back({0, task.effects, task.rank, task.lane});
+        m_tasks.push_back({0,
+                           {changes[static_cast<std::size_t>(task.effects.first)],
+                            changes[static_cast<std::size_t>(task.effects.last)]},
+                           task.rank,
+                           task.lane});
     m_compute.assign(ranks, 0);
     m_communication.assign(ranks, 0);
     m_communicating.assign(ranks, 0);
     m_communicatingSince.assign(ranks, 0);
     if (options.trace)
         m_records.reserve(program.tasks.size());
-    if (!options.memory)
-        return;
-    m_memory.resize(ranks);
-    if (!program.pooledCalls.empty())
-        m_pool.assign(ranks, 0);
-    for (std::size_t r = 0; r < ranks; ++r)
-        m_memory[r].push_back({0, program.ranks[r].persistentBytes, 0, 0, 0});
+}
+
+/// For each of the Program's effects, how many changes there are before it.
+std::vector<std::int32_t> Recorder::prepareMemory()
+{
+    using Action = program::Effect::Action;
+    std::vector<std::int32_t> before{0};
+    before.reserve(m_program.effects.size() + 1);
+    for (const program::Effect &effect : m_program.effects) {
+        const bool takes = effect.action == Action::Takes;
+        if (takes || effect.action == Action::Gives) {
+            const auto &pools = m_program.body(effect.body).pools;
+            const std::int64_t bytes = pools[static_cast<std::size_t>(effect.area)].slotBytes;
+            if (bytes != 0)
+                m_changes.push_back({memoryOf(effect.area), takes ? bytes : -bytes});
+        }
+        before.push_back(static_cast<std::int32_t>(m_changes.size()));
+    }
+    if (!m_program.pooledCalls.empty())
+        m_pool.assign(m_program.ranks.size(), 0);
+    m_memory.resize(m_program.ranks.size());
+    for (std::size_t r = 0; r < m_memory.size(); ++r) {
+        m_memory[r].reserve(m_program.ranks[r].tasks.size() + 1);
+        m_memory[r].push_back({0, m_program.ranks[r].persistentBytes, 0, 0, 0});
+    }
+    return before;
 }
 
 void Recorder::started(TaskId id, double seconds)
@@ -95,13 +119,10 @@ void Recorder::ended(TaskId id, double seconds)
 /// A slot is taken when the task starts and given back when it ends.
 void Recorder::changeMemory(const Timed &task, double seconds, bool start)
 {
-    using Action = program::Effect::Action;
-    for (std::int32_t i = task.effects.first; i < task.effects.last; ++i) {
-        const program::Effect &effect = m_program.effects[static_cast<std::size_t>(i)];
-        if (effect.action != (start ? Action::Takes : Action::Gives))
-            continue;
-        const std::int64_t bytes = m_program.body(effect.body).pools[static_cast<std::size_t>(effect.area)].slotBytes;
-        add(task.rank, seconds, effect.area, start ? bytes : -bytes);
+    for (std::int32_t i = task.changes.first; i < task.changes.last; ++i) {
+        const Change &change = m_changes[static_cast<std::size_t>(i)];
+        if ((change.bytes > 0) == start)
+            add(task.rank, seconds, change.member, change.bytes);
     }
 }
 
@@ -116,10 +137,10 @@ void Recorder::changePool(TaskId id, double seconds, bool start)
     for (std::int32_t call = run->firstCall; start && call < run->lastCall; ++call)
         level = std::max(level, calls[call].used);
     const RankId rank = m_program.task(id).rank;
-    add(rank, seconds, Area::Pool, level - std::exchange(m_pool[rank.index()], level));
+    add(rank, seconds, memoryOf(Area::Pool), level - std::exchange(m_pool[rank.index()], level));
 }
 
-void Recorder::add(RankId rank, double seconds, Area area, std::int64_t bytes)
+void Recorder::add(RankId rank, double seconds, std::int64_t MemoryPoint::*member, std::int64_t bytes)
 {
     if (bytes == 0)
         return;
@@ -128,7 +149,7 @@ void Recorder::add(RankId rank, double seconds, Area area, std::int64_t bytes)
         points.push_back(points.back());
         points.back().seconds = seconds;
     }
-    points.back().*memoryOf(area) += bytes;
+    points.back().*member += bytes;
 }
 
 void Recorder::countCommunication(RankId rank, double seconds, int change)

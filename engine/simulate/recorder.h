@@ -22,15 +22,22 @@ public:
 private:
     /// What is asked of a task at its start and end, side by side: the Program's tasks are far apart in memory.
     struct Timed {
-        double start = 0; ///< seconds
-        program::Range effects;
+        double start = 0;       ///< seconds
+        program::Range changes; ///< in m_changes
         RankId rank;
         program::Lane lane = program::Lane::Compute;
     };
 
+    /// What an effect does to the memory of its task's rank: more of it at the start, or less at the end.
+    struct Change {
+        std::int64_t MemoryPoint::*member = nullptr;
+        std::int64_t bytes = 0;
+    };
+
+    std::vector<std::int32_t> prepareMemory();
     void changeMemory(const Timed &task, double seconds, bool start);
     void changePool(TaskId id, double seconds, bool start);
-    void add(RankId rank, double seconds, program::Area area, std::int64_t bytes);
+    void add(RankId rank, double seconds, std::int64_t MemoryPoint::*member, std::int64_t bytes);
     [[nodiscard]] std::vector<trace::Record> byLane() const;
     void countCommunication(RankId rank, double seconds, int change);
     /// What is counted is of one period.
@@ -41,6 +48,7 @@ private:
     std::int32_t m_step = 0; ///< of the period, or of the next one
     std::vector<trace::Record> m_records;
     std::vector<Timed> m_tasks;
+    std::vector<Change> m_changes; ///< in the order of the Program's effects, those that change anything
     std::vector<std::vector<MemoryPoint>> m_memory;
     std::vector<std::int64_t> m_pool;    ///< per rank: bytes in use there; empty: no stage has a memory policy
     std::vector<double> m_compute;       ///< per rank

@@ -206,13 +206,14 @@ Status Swaps::prepare(RankParts &parts)
 void Swaps::start(const program::Task &task, const program::Swap &swap)
 {
     const program::Pool &pool = m_parts->program.body(task.body).pools[static_cast<std::size_t>(program::Area::Pool)];
-    std::byte *device = m_parts->arena.use(pool.begin + swap.place, swap.bytes);
+    const program::HostCopy &copy = m_parts->program.copyOf(swap);
+    std::byte *device = m_parts->arena.use(pool.begin + copy.place, copy.bytes);
     if (m_threads)
-        return m_threads->copiers[swap.out ? 1 : 0]->start(device, swap.host, swap.bytes);
+        return m_threads->copiers[swap.out ? 1 : 0]->start(device, copy.host, copy.bytes);
     if (swap.out)
-        m_parts->queue(task.lane).copyToHost(m_memory.data() + swap.host, device, swap.bytes);
+        m_parts->queue(task.lane).copyToHost(m_memory.data() + copy.host, device, copy.bytes);
     else
-        m_parts->queue(task.lane).copyToDevice(device, m_memory.data() + swap.host, swap.bytes);
+        m_parts->queue(task.lane).copyToDevice(device, m_memory.data() + copy.host, copy.bytes);
 }
 
 Result<bool> Swaps::test(bool out) { return m_threads ? m_threads->copiers[out ? 1 : 0]->test() : Result<bool>(true); }

@@ -81,7 +81,7 @@ Status estimateMemory(PlanReport &report, const Problem &problem, double baseSec
     double operators = 0;
     for (const program::Task &task : program->tasks) {
         if (const auto *swap = task.as<program::Swap>(); swap != nullptr && swap->out)
-            swapped += static_cast<double>(swap->bytes);
+            swapped += static_cast<double>(program->copyOf(*swap).bytes);
         const auto *run = task.as<program::Compute>();
         if (run == nullptr || !run->isPooled() || run->pass != program::Pass::Recompute)
             continue;

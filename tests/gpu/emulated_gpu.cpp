@@ -5,6 +5,7 @@
 #include "executor/device/cuda/cuda_table.h"
 #include "gpu/emulated_kernels.h"
 #include "gpu/emulated_products.h"
+#include "gpu/left_out_waits.h"
 
 #include <atomic>
 #include <condition_variable>
@@ -299,11 +300,13 @@ int eventQuery(EventHandle event)
 {
     if (state().error != 0)
         return state().error;
-    return event->completed >= event->recorded ? cuda::kSuccess : cuda::kNotReady;
+    return event->completed >= event->recorded || leavesOutWait() ? cuda::kSuccess : cuda::kNotReady;
 }
 
 int streamWaitEvent(Stream stream, EventHandle event, unsigned int /*flags*/)
 {
+    if (leavesOutWait())
+        return cuda::kSuccess;
     const std::int64_t number = event->recorded;
     return give(stream, [event = event->self, number] {
         state().memory.close(); // nothing runs while it waits

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # The emulated GPU, and device libraries that tests open.
-add_library(planloom_emulated_gpu STATIC ${CMAKE_CURRENT_SOURCE_DIR}/gpu/emulated_gpu.cpp)
+add_library(planloom_emulated_gpu STATIC ${CMAKE_CURRENT_SOURCE_DIR}/gpu/emulated_gpu.cpp
+            ${CMAKE_CURRENT_SOURCE_DIR}/gpu/left_out_waits.cpp)
 target_link_libraries(planloom_emulated_gpu PUBLIC planloom_testing planloom_gpu Threads::Threads)
 set(links_processor_plugin planloom_device)
 set(links_emulated_library planloom_emulated_gpu)

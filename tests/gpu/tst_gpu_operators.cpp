@@ -120,6 +120,7 @@ private slots:
     void fusedOperatorsAgree();
     void everyKernelWasCompared();
     void queuesTakeTurns();
+    void hostWorkTakesTurns();
     void waitsPutQueuesInOrder();
     void withoutProductsTheHostComputes();
     void cleanupTestCase();
@@ -354,6 +355,51 @@ void TestGpuOperators::queuesTakeTurns()
             for (std::int64_t at = 0; at < kSize * kSize; ++at)
                 QCOMPARE(z[at], static_cast<float>((i + 1) * (i + 1)) * kSize * static_cast<float>(at / kSize + 1));
         }
+    }
+}
+
+/// Queues whose operators the host computes share one staging block.
+void TestGpuOperators::hostWorkTakesTurns()
+{
+    constexpr std::int64_t kRows = 512;
+    constexpr std::int64_t kColumns = 128;
+    constexpr std::int64_t kBytes = kRows * kColumns * 4;
+    constexpr int kRounds = 12;
+    graph::Op sums;
+    sums.type = "CumSum";
+    sums.name = "op";
+    sums.attributes["axis"] = std::int64_t{0};
+    const Argument matrix{DType::F32, {kRows, kColumns}};
+    struct Lane {
+        std::unique_ptr<device::Queue> queue;
+        std::unique_ptr<device::Event> done;
+        std::unique_ptr<device::DeviceKernel> sums;
+        device::Memory x, y, host;
+    };
+    std::vector<Lane> lanes;
+    for (int i = 0; i < 3; ++i)
+        lanes.push_back({*m_gpu->makeQueue(), *m_gpu->makeEvent(), *m_gpu->makeKernel(sums, {&matrix, 1}, {&matrix, 1}),
+                         *m_gpu->allocate(device::Space::Device, kBytes),
+                         *m_gpu->allocate(device::Space::Device, kBytes),
+                         *m_gpu->allocate(device::Space::Host, kBytes)});
+    for (int round = 0; round < kRounds; ++round)
+        for (std::size_t i = 0; i < lanes.size(); ++i) {
+            Lane &lane = lanes[i];
+            const void *x[] = {lane.x.data()};
+            void *y[] = {lane.y.data()};
+            lane.queue->fill(lane.x.data(), std::bit_cast<std::uint32_t>(static_cast<float>(i + 1)), kBytes);
+            lane.queue->run(*lane.sums, device::Mode::Run, x, y);
+            lane.queue->copyToHost(lane.host.data(), lane.y.data(), kBytes);
+            lane.queue->record(*lane.done);
+            if (round + 1 < kRounds)
+                continue;
+            while (!*lane.done->poll())
+                std::this_thread::yield();
+        }
+    for (std::size_t i = 0; i < lanes.size(); ++i) {
+        const auto *y = reinterpret_cast<const float *>(lanes[i].host.data());
+        for (std::int64_t at = 0; at < kRows * kColumns; ++at)
+            QCOMPARE(y[at], static_cast<float>((static_cast<std::int64_t>(i) + 1) * (at / kColumns + 1)));
     }
 }
 

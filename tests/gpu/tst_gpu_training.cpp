@@ -137,8 +137,8 @@ void TestGpuTraining::modelsTrainAsOnTheProcessor()
 void TestGpuTraining::layoutsTrainAsOneRank_data()
 {
     QTest::addColumn<int>("layout");
-    const char *names[] = {"2 data-parallel",       "2 stages",         "tensor parallel", "ZeRO 1", "ZeRO 3",
-                           "a GPU and a processor", "4 ranks on 2 GPUs"};
+    const char *names[] = {"2 data-parallel",       "2 stages",          "tensor parallel",    "ZeRO 1", "ZeRO 3",
+                           "a GPU and a processor", "4 ranks on 2 GPUs", "2 stages on one GPU"};
     for (int i = 0; i < static_cast<int>(std::size(names)); ++i)
         QTest::newRow(names[i]) << i;
 }
@@ -167,6 +167,10 @@ void TestGpuTraining::layoutsTrainAsOneRank()
         mesh(plan, {2}, layout == 3 ? 1 : 3);
     if (layout == 6)
         plan = planOf(subject, {{two, two}, 8, 2, plan::ScheduleKind::GPipe, {}});
+    if (layout == 7) {
+        plan = planOf(subject, {{one, one}, 8, 2, plan::ScheduleKind::GPipe, {}});
+        plan.stages[1].devices = plan.stages[0].devices;
+    }
     const Training how{.steps = 4};
     const plan::Plan alone = planOf(subject, {{one}, 8, 1, plan::ScheduleKind::OneF1B, {}});
     const Outcome expected = trainOnDevices(subject, alone, how, [](std::size_t) { return nullptr; });
@@ -184,6 +188,9 @@ void TestGpuTraining::layoutsTrainAsOneRank()
         });
         const std::string wrong = differs(outcome, expected.losses);
         QVERIFY2(wrong.empty(), wrong.c_str());
+        QVERIFY(expected.evaluation.samples > 0);
+        QCOMPARE(outcome.evaluation.samples, expected.evaluation.samples);
+        QVERIFY(std::fabs(outcome.evaluation.loss - expected.evaluation.loss) <= 1e-4 * expected.evaluation.loss);
     }
     QCOMPARE(EmulatedGpu::problem(), std::string());
     QCOMPARE(EmulatedGpu::living(), std::int64_t{0});
