@@ -5,6 +5,7 @@
 #include "planners/automap/automap.h"
 #include "planners/dapple/dapple.h"
 #include "planners/data_parallel/data_parallel.h"
+#include "planners/gnn/gnn.h"
 #include "planners/gpipe/gpipe.h"
 #include "planners/manual/manual.h"
 #include "planners/oneflow/oneflow.h"
@@ -30,10 +31,19 @@ std::vector<const Planner *> allPlanners()
     return {&dataParallel, &gpipe, &pipedream, &dapple, &spp, &oneflow, &automap, &whale, &automatic, &manual};
 }
 
+std::vector<const Planner *> jobPlanners()
+{
+    static const gnn::GnnPlanner gnn;
+    return {&gnn};
+}
+
 Result<const Planner *> findPlanner(const std::string &name)
 {
     std::string known;
-    for (const Planner *planner : allPlanners()) {
+    std::vector<const Planner *> planners = allPlanners();
+    for (const Planner *planner : jobPlanners())
+        planners.push_back(planner);
+    for (const Planner *planner : planners) {
         if (planner->name() == name)
             return planner;
         known += (known.empty() ? "" : ", ") + planner->name();

@@ -10,7 +10,10 @@ namespace planloom::planners {
 
 /// Everything built in, in the order that `planloom planners` prints.
 std::vector<const Planner *> allPlanners();
-/// Error: NotFound that lists the names.
+/// Planners of problems that are more than a model on a cluster: what they need besides, they say. Not among
+/// allPlanners(), whose answers can be compared.
+std::vector<const Planner *> jobPlanners();
+/// Of either kind. Error: NotFound that lists the names.
 Result<const Planner *> findPlanner(const std::string &name);
 
 } // namespace planloom::planners

@@ -206,6 +206,9 @@ void addPlan(Command &command)
         ->excludes(from);
     verb->add_option("--set", command.planSet, "Option of the planner, KEY=VALUE; may be given several times")
         ->type_name("KEY=VALUE");
+    verb->add_option("--graph", options.graph,
+                     "Graph that is sampled in training (planner gnn): a folder of planloom graph")
+        ->type_name("DIR");
     verb->add_option("--annotate", options.annotate,
                      "Parallel strategy for a scope: SCOPE=split:4, SCOPE=replicate:2, *=STRATEGY for the rest; "
                      "may be given several times")

@@ -3,9 +3,11 @@
 #include "app/planloom/sources.h"
 #include "app/planloom/terminal.h"
 #include "app/planloom/verbs.h"
+#include "engine/base/files.h"
 #include "engine/import/setup/setup.h"
 #include "engine/plan/plan_json.h"
 #include "engine/plan/training.h"
+#include "executor/data/graph_folder.h"
 #include "planners/common/exchange.h"
 #include "planners/common/memory_policy.h"
 #include "planners/common/explain.h"
@@ -369,6 +371,25 @@ Result<std::vector<Row>> searchAll(const Asked &asked, const PlanOptions &option
     return rows;
 }
 
+/// The graph that is sampled, where one is given.
+Status readSampledGraph(const PlanOptions &options, planners::Problem &problem)
+{
+    if (options.graph.empty())
+        return {};
+    if (options.planner != "gnn")
+        return badInput("--graph is for --planner gnn, which places sampled training; leave it out, or name that "
+                        "planner");
+    auto graph = data::readGraphFolder(options.graph);
+    if (!graph)
+        return graph.error();
+    const auto note = readFile(options.graph + "/graph.json");
+    if (!note)
+        return note.error();
+    problem.sampledGraph = std::make_shared<const gnn::GraphData>(*std::move(graph));
+    problem.sampledGraphHash = sha256(*note);
+    return {};
+}
+
 /// By the options, or by the configuration of another program.
 Result<Asked> askedOf(const PlanOptions &options, Output &output)
 {
@@ -452,6 +473,10 @@ Status plan(const PlanOptions &options, Output &output)
     if (!planner)
         return planner.error();
     auto asked = askedOf(options, output);
+    if (asked) {
+        if (Status read = readSampledGraph(options, asked->problem); !read)
+            return read.error();
+    }
     if (asked && !options.exchange.empty())
         asked->exchange = *planners::exchangeRequest(options.exchange); // checkOptions() has read it
     if (asked && !isLimit(options.memory))

@@ -7,6 +7,7 @@
 #include "engine/graph/loss.h"
 #include "engine/run/summary.h"
 #include "executor/agent/client.h"
+#include "executor/runtime/sampled_source.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -156,6 +157,38 @@ std::string noteOfMeans(const plan::Document &document)
                        slices);
 }
 
+/// What the processes of a sampled job sent, beside what was predicted.
+Result<ordered_json> transfersOf(const plan::Plan &plan, const std::string &folder, Output &output)
+{
+    const auto before = run::readRequest(folder + "/request.json");
+    if (!before)
+        return before.error();
+    const auto source = runtime::SampledSource::open(plan, *before);
+    if (!source)
+        return source.error();
+    const auto sent = runtime::readTransfers(plan, folder);
+    if (!sent)
+        return sent.error();
+    std::int64_t bytes = 0, predicted = 0, differing = 0;
+    for (std::size_t i = 0; i < sent->size();) { // an iteration at a time
+        const std::int64_t step = (*sent)[i].iteration;
+        const auto begin = i;
+        for (; i < sent->size() && (*sent)[i].iteration == step; ++i)
+            bytes += (*sent)[i].bytes;
+        const auto expected = runtime::predictedTransfers(plan, *source, step);
+        for (const runtime::SampledTransfer &transfer : expected)
+            predicted += transfer.bytes;
+        differing += std::equal(expected.begin(), expected.end(), sent->begin() + static_cast<std::ptrdiff_t>(begin),
+                                sent->begin() + static_cast<std::ptrdiff_t>(i))
+            ? 0
+            : 1;
+    }
+    output.line(fmt::format("transfers     {} sent, {} predicted; {}", count(bytes), count(predicted),
+                            differing == 0 ? std::string("equal on every connection and iteration")
+                                           : fmt::format("{} iterations differ", differing)));
+    return ordered_json{{"bytes", bytes}, {"predicted_bytes", predicted}, {"differing_iterations", differing}};
+}
+
 /// Of a line per step on a terminal: the first five, about twenty more, and the last.
 bool worthPrinting(std::int64_t step, std::int64_t steps)
 {
@@ -240,6 +273,12 @@ Status train(const TrainOptions &given, Output &output)
     if (last) {
         printSummary(*last, ranks, folder, output);
         output.result(ordered_json{{"summary", ordered_json::parse(run::toJson(*last))}});
+        if (document->plan.job && outcome) {
+            const auto transfers = transfersOf(document->plan, folder, output);
+            if (!transfers)
+                return transfers.error();
+            output.result(ordered_json{{"transfers", *transfers}});
+        }
     }
     const Status recorded = record.end(outcome, last);
     return outcome ? recorded : outcome;

@@ -42,6 +42,7 @@ struct PlanOptions {
     std::int64_t batch = 0;
     std::optional<std::int64_t> microBatch;
     std::map<std::string, std::string> set;
+    std::string graph;                 ///< folder of the graph that is sampled, for planner gnn; empty: none
     std::vector<std::string> annotate; ///< "h/3=split:4"
     std::string optimizer = "adamw";   ///< with settings: "adamw,beta2=0.95"
     std::optional<double> learningRate;

@@ -312,6 +312,16 @@ Status prepare(Compilation &all, const Options &options, bool roomy)
 
 namespace {
 
+program::SampledRoles sampledRoles(const plan::Plan &plan, const plan::Subject &subject)
+{
+    program::SampledRoles roles;
+    roles.job = plan::jobOf(plan, subject, roles.machineOf);
+    roles.transfers = plan.job->transfers;
+    for (const plan::PlacedRole &role : plan.roles)
+        roles.processes.push_back(role.name + " on " + role.machine);
+    return roles;
+}
+
 Result<Program> compileWith(const plan::Plan &plan, const plan::Subject &subject, const Options &options, bool roomy)
 {
     Compilation all(plan, subject);
@@ -322,6 +332,8 @@ Result<Program> compileWith(const plan::Plan &plan, const plan::Subject &subject
     buildBodies(all, options.bodies);
     buildTasks(all);
     boundTime(all);
+    if (plan.job)
+        all.program.sampled = sampledRoles(plan, subject);
     return std::move(all.program);
 }
 

@@ -132,6 +132,42 @@ std::string profileText(const cost::Profile *profile)
                        profile->deviceType.empty() ? "every device" : profile->deviceType, profile->source);
 }
 
+std::string jobText(const std::optional<SampledJob> &job)
+{
+    if (!job)
+        return "none";
+    return fmt::format("gnn-sampled (graph {}, fan-out {}, {}, seed {}, prefetch {}, transfers {})",
+                       job->graph.sha256.substr(0, 8), job->fanout.first, job->fanout.second, job->seed, job->prefetch,
+                       gnn::name(job->transfers));
+}
+
+std::string placeText(const PlacedRole *role)
+{
+    if (role == nullptr)
+        return "none";
+    if (role->kind == gnn::RoleKind::GraphStore)
+        return fmt::format("on {}, part {}", role->machine, role->part);
+    return fmt::format("on {}, for trainer {}", role->machine, role->trainer);
+}
+
+const PlacedRole *roleNamed(const Plan &plan, const std::string &name)
+{
+    const auto found = std::find_if(plan.roles.begin(), plan.roles.end(),
+                                    [&name](const PlacedRole &role) { return role.name == name; });
+    return found == plan.roles.end() ? nullptr : &*found;
+}
+
+void compareJobs(Lines &lines, const Plan &a, const Plan &b)
+{
+    lines.compare("job", jobText(a.job), jobText(b.job));
+    for (const PlacedRole &role : a.roles)
+        lines.compare("role " + role.name, placeText(&role), placeText(roleNamed(b, role.name)));
+    for (const PlacedRole &role : b.roles) {
+        if (roleNamed(a, role.name) == nullptr)
+            lines.compare("role " + role.name, "none", placeText(&role));
+    }
+}
+
 void compareTraining(Lines &lines, const Plan &a, const Plan &b)
 {
     lines.compare("precision", name(a.precision), name(b.precision));
@@ -169,6 +205,7 @@ std::vector<std::string> difference(const Plan &a, const Plan &b)
     lines.compare("exchange", exchangeText(a.exchange), exchangeText(b.exchange));
     lines.compare("bytes of a bucket", std::to_string(a.bucketBytes), std::to_string(b.bucketBytes));
     compareTraining(lines, a, b);
+    compareJobs(lines, a, b);
     return lines.take();
 }
 

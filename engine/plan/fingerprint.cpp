@@ -65,6 +65,21 @@ std::string optimizerKey(const Optimizer &optimizer)
     return text;
 }
 
+/// What a job adds to the figures.
+std::string jobKey(const Plan &plan)
+{
+    if (!plan.job)
+        return {};
+    const SampledJob &job = *plan.job;
+    std::string text =
+        fmt::format("|job {} {}x{} {} {} {} {} {}|{}", job.graph.sha256, job.fanout.first, job.fanout.second, job.seed,
+                    job.prefetch, gnn::name(job.transfers), job.sampleSeconds, fmt::join(job.volumes.features, ","),
+                    fmt::join(job.volumes.batches, ","));
+    for (const PlacedRole &role : plan.roles)
+        text += fmt::format("|{} {} {} {} {}", role.name, gnn::name(role.kind), role.machine, role.part, role.trainer);
+    return text;
+}
+
 /// Snapshots are compared by identity: nothing in them changes.
 bool same(const Subject &a, const Subject &b)
 {
@@ -86,7 +101,7 @@ std::string simulationKey(const Plan &plan)
         for (const auto &[tensor, sbp] : stage.shardings)
             text += fmt::format(" {}={}", tensor, sbp);
     }
-    return text;
+    return text + jobKey(plan);
 }
 
 std::string subjectHash(const Subject &subject)

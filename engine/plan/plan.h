@@ -11,6 +11,7 @@
 #include "engine/plan/annotation.h"
 #include "engine/plan/exchange.h"
 #include "engine/plan/memory.h"
+#include "engine/plan/sampled_job.h"
 #include "engine/plan/why.h"
 #include "engine/schedule/schedule.h"
 #include "engine/update/configured_rule.h"
@@ -153,6 +154,9 @@ struct Plan {
     static constexpr std::int64_t kBucketBytes = 25 << 20;
     Precision precision = Precision::Float32;
     Optimizer optimizer;
+    std::optional<SampledJob> job; ///< the stage's replicas train on mini-batches that samplers send them; none: each
+                                   ///< reads its own samples
+    std::vector<PlacedRole> roles; ///< of the job: its graph stores, then its samplers
     Estimate estimate;
     std::string predictedJson; ///< the simulator's report as `simulate --json` prints it; empty if not simulated
     std::optional<Why> why;    ///< what the simulated time consists of; absent if it was not computed

@@ -2,6 +2,7 @@
 #include "engine/base/files.h"
 #include "engine/base/json_reader.h"
 #include "engine/plan/plan_json.h"
+#include "engine/plan/sampled_job_json.h"
 #include "engine/plan/training.h"
 #include "engine/plan/validate.h"
 
@@ -519,6 +520,7 @@ Plan planFrom(JsonReader &top, const cluster::Cluster &cluster)
         top.fail("precision", fmt::format("\"{}\" is not known; there are fp32 and bf16", precision));
     if (top.has("optimizer"))
         plan.optimizer = optimizerFrom(top.object("optimizer"));
+    jobFrom(top, plan);
     top.each("estimate", [&plan](JsonReader &entry) { plan.estimate[entry.name()] = entry.asNumber(); });
     if (top.has("predicted") && !top.value()["predicted"].is_null())
         plan.predictedJson = canonical(top.object("predicted").value());
@@ -565,6 +567,10 @@ std::string toJson(const Document &document, const nlohmann::ordered_json &leadi
     if (plan.precision != Precision::Float32)
         writer.field("precision", name(plan.precision));
     writer.field("optimizer", optimizerToJson(plan.optimizer));
+    if (plan.job)
+        writer.field("job", jobToJson(*plan.job));
+    if (!plan.roles.empty())
+        writer.list("roles", rolesToJson(plan.roles));
     writer.field("estimate", finiteOnly(plan.estimate));
     writer.field("predicted", predicted);
     if (plan.why)

@@ -595,6 +595,11 @@ Status validate(const Plan &plan, const Subject &subject, Field &field)
     field = {"schedule"};
     if (Status status = checkSchedule(plan, *subject.cluster); !status)
         return status;
+    std::string jobField;
+    if (Status status = validateJob(plan, subject, jobField); !status) {
+        field = {jobField};
+        return status;
+    }
     field = {"optimizer"};
     if (Status status = checkOptimizer(plan.optimizer); !status)
         return status;

@@ -7,6 +7,7 @@
 #include "engine/graph/gradients/differentiate.h"
 #include "engine/memory/course.h"
 #include "engine/plan/plan.h"
+#include "engine/program/sampled_roles.h"
 #include "engine/program/task.h"
 #include "engine/sharding/region.h"
 #include "engine/trace/trace.h"
@@ -14,6 +15,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -263,7 +265,8 @@ struct Program {
     std::vector<Team> teams;
     std::vector<Bucket> buckets;
     std::vector<Table> tables;
-    std::vector<Place> places; ///< every rank of the plan, in order; only in a folded program
+    std::vector<Place> places;           ///< every rank of the plan, in order; only in a folded program
+    std::optional<SampledRoles> sampled; ///< who brings the samples, where these are not read by each rank itself
     std::int64_t microBatches = 0;
     std::int64_t globalBatch = 0;
     Seconds lowerBound; ///< busiest lane's or core's work: no order of the tasks can be faster

@@ -7,6 +7,19 @@
 
 namespace planloom::simulate {
 
+namespace {
+
+/// Ranks behind those of the Program: they have no arena and no tasks.
+void addRoles(const program::SampledRoles &roles, Prediction &prediction)
+{
+    for (const std::string &process : roles.processes) {
+        prediction.tables.ranks.push_back({process});
+        prediction.peakBytes.push_back(0);
+    }
+}
+
+} // namespace
+
 Result<Prediction> predict(const plan::Document &document)
 {
     const auto program = compile::compilePlan(document.plan, document.subject, {.bodies = false});
@@ -22,6 +35,8 @@ Result<Prediction> predict(const plan::Document &document)
     for (const auto &rank : program->ranks)
         prediction.peakBytes.push_back(rank.arenaBytes);
     prediction.tables = program::traceTables(*program, cluster);
+    if (program->sampled)
+        addRoles(*program->sampled, prediction);
     prediction.globalBatch = document.plan.globalBatch;
     prediction.modelName = document.plan.modelName;
     prediction.plan = plan::fingerprint(document);

@@ -2,6 +2,7 @@
 #include "engine/simulate/simulate.h"
 
 #include "engine/compile/compile.h"
+#include "engine/gnn/steady_iteration.h"
 #include "engine/simulate/clock.h"
 #include "engine/simulate/recorder.h"
 
@@ -44,6 +45,26 @@ Report makeReport(const program::Program &program, const cluster::Cluster &clust
     return report;
 }
 
+/// The iteration with samplers and stores beside the ranks: these compute for as long as without, and wait for the
+/// rest.
+void waitForSamples(Report &report, const program::SampledRoles &roles, std::int64_t samples)
+{
+    gnn::Job job = roles.job;
+    job.trainSeconds = report.iterationSeconds;
+    const double seconds = gnn::steadyIteration(job, roles.machineOf, roles.transfers);
+    if (seconds <= 0)
+        return;
+    const double share = report.iterationSeconds / seconds;
+    report.iterationSeconds = seconds;
+    report.samplesPerSecond = static_cast<double>(samples) / seconds;
+    report.bubbleFraction = 1 - (1 - report.bubbleFraction) * share;
+    report.speedupOverOneDevice *= share;
+    for (DeviceReport &device : report.devices) {
+        device.busyFraction *= share;
+        device.commFraction *= share;
+    }
+}
+
 } // namespace
 
 const std::vector<MemoryKind> &memoryKinds()
@@ -70,6 +91,8 @@ Result<Simulation> simulate(const program::Program &program, const cluster::Clus
         return seconds.error();
     Simulation simulation;
     simulation.report = makeReport(program, cluster, recorder, *seconds);
+    if (program.sampled)
+        waitForSamples(simulation.report, *program.sampled, program.globalBatch);
     recorder.into(simulation, cluster);
     return simulation;
 }

@@ -71,14 +71,23 @@ Status Feeder::training(const SlotAddresses &addresses, std::int64_t step, std::
 {
     if (m_feed->places != nullptr)
         m_feed->places->enter(step);
+    if (m_feed->arrivals != nullptr)
+        return fillFetched(m_feed->arrivals->fetch(step, begin, count), addresses, count);
     return fill(addresses, count,
                 [&](std::int64_t i) { return m_feed->order.sampleIndex(step, m_globalBatch, begin + i); });
 }
 
 Status Feeder::heldOut(const SlotAddresses &addresses, std::int64_t begin, std::int64_t count)
 {
+    if (m_feed->arrivals != nullptr)
+        return fillFetched(m_feed->arrivals->fetchHeldOut(begin, count), addresses, count);
     return fill(addresses, count,
                 [&](std::int64_t i) { return m_feed->order.heldOutIndex((begin + i) % m_feed->order.heldOut()); });
+}
+
+Status Feeder::fillFetched(const Status &fetched, const SlotAddresses &addresses, std::int64_t count)
+{
+    return fetched ? fill(addresses, count, [](std::int64_t i) { return i; }) : fetched;
 }
 
 template <class IndexOf>

@@ -11,12 +11,24 @@
 
 namespace planloom::runtime {
 
+/// Brings samples that other processes have made. A sample of Feed::data is then its place among those that were
+/// fetched last.
+class Arrivals {
+public:
+    virtual ~Arrivals() = default;
+    /// Samples [begin, begin + count) of the global batch of @p step. Errors: Failed (they did not come in time).
+    virtual Status fetch(std::int64_t step, std::int64_t begin, std::int64_t count) = 0;
+    /// Held-out samples from number @p begin on; past the last one from the start again.
+    virtual Status fetchHeldOut(std::int64_t begin, std::int64_t count) = 0;
+};
+
 /// Samples for the model's inputs: the data set and the order.
 struct Feed {
     const data::DataSet *data = nullptr;
     data::Needs needs;
     data::SampleOrder order;
-    RowPlaces *places = nullptr; ///< of ids in the windows of tables that are exchanged by rows; null: there are none
+    Arrivals *arrivals = nullptr; ///< fills `data` before it is read; null: `data` has all samples
+    RowPlaces *places = nullptr;  ///< of ids in the windows of tables that are exchanged by rows; null: there are none
 };
 
 /// Brings samples to a stage's model inputs, through host memory. Two fills are under way at most: the host reads
@@ -55,6 +67,7 @@ private:
     }
     Status findInputs(const program::Body &body);
     Status makeBuffers(std::int64_t maxSamples);
+    Status fillFetched(const Status &fetched, const SlotAddresses &addresses, std::int64_t count);
     template <class IndexOf>
     Status fill(const SlotAddresses &addresses, std::int64_t count, const IndexOf &indexOf);
 

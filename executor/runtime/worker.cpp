@@ -10,6 +10,8 @@
 #include "executor/runtime/drain.h"
 #include "executor/runtime/rank_executor.h"
 #include "executor/runtime/rank_gpu.h"
+#include "executor/runtime/sampled_processes.h"
+#include "executor/runtime/trainer_communicator.h"
 #include "executor/runtime/training_watch.h"
 
 #include <fmt/format.h>
@@ -52,13 +54,20 @@ Result<std::unique_ptr<comm::Communicator>> connect()
 /// One rank's run from the folder to the last record.
 class Worker {
 public:
-    Worker(const WorkerOptions &options, comm::Communicator &communicator) : m_options(options), m_comm(communicator) {}
+    Worker(const WorkerOptions &options, comm::Communicator &communicator)
+        : m_options(options),
+          m_all(communicator),
+          m_comm(&communicator)
+    {
+    }
 
     Status run()
     {
         Drain drain(m_recording, *m_options.channel); // from here on the parent gets heartbeats
         if (const Status status = load(); !status)
             return status;
+        if (m_document.plan.job)
+            return runSampled(drain);
         Result<program::Program> program = compile::compilePlan(m_document.plan, m_document.subject);
         if (!program)
             return program.error();
@@ -68,22 +77,69 @@ public:
         const auto data = data::openDataSet(m_request.settings.data, *needs);
         if (!data)
             return data.error();
-        Feed feed{data->get(), *needs,
-                  data::SampleOrder((*data)->samples(), m_request.settings.seed, m_request.settings.holdout)};
-        if (m_request.settings.validateEvery > 0 && feed.order.heldOut() == 0)
-            return badInput(fmt::format("a share of {:g} of {} samples leaves none to validate with; hold out more",
-                                        m_request.settings.holdout, (*data)->samples()))
-                .in(m_request.settings.data);
-        if (m_request.from.sample >= 0)
-            feed.order.goOn(m_request.from.step, m_document.plan.globalBatch, m_request.from.sample);
-        const int threads = pinToShare(m_comm.localRank(), m_comm.localSize());
-        omp_set_num_threads(m_request.settings.threads > 0 ? static_cast<int>(m_request.settings.threads) : threads);
-        return train(*program, feed, drain);
+        return trainOn({data->get(), *needs,
+                        data::SampleOrder((*data)->samples(), m_request.settings.seed, m_request.settings.holdout)},
+                       *program, drain);
     }
 
     [[nodiscard]] const MemoryUse &memory() const { return m_memory; }
 
 private:
+    Status trainOn(Feed feed, const program::Program &program, Drain &drain)
+    {
+        if (m_request.settings.validateEvery > 0 && feed.order.heldOut() == 0)
+            return badInput(fmt::format("a share of {:g} of {} samples leaves none to validate with; hold out more",
+                                        m_request.settings.holdout, feed.data->samples()))
+                .in(m_request.settings.data);
+        if (m_request.from.sample >= 0)
+            feed.order.goOn(m_request.from.step, m_document.plan.globalBatch, m_request.from.sample);
+        const int threads = pinToShare(m_all.localRank(), m_all.localSize());
+        omp_set_num_threads(m_request.settings.threads > 0 ? static_cast<int>(m_request.settings.threads) : threads);
+        return train(program, feed, drain);
+    }
+
+    /// A process of a sampled job: a trainer, or one that brings samples to trainers. None leaves before all have
+    /// ended.
+    Status runSampled(Drain &drain)
+    {
+        const SampledRanks ranks(m_document.plan);
+        if (m_all.size() != ranks.size())
+            return badInput(fmt::format("{} processes were started for a job of {}", m_all.size(), ranks.size()));
+        const SampledContext context{m_document.plan, m_request, m_all, m_options.runDir};
+        const Status ran =
+            ranks.roleOf(m_all.rank()) == nullptr ? trainSampled(context, drain) : runSampledProcess(context);
+        return ran ? m_all.barrier(kIdle * context.deadline()) : ran;
+    }
+
+    Status trainSampled(const SampledContext &context, Drain &drain)
+    {
+        Result<program::Program> program = compile::compilePlan(m_document.plan, m_document.subject);
+        if (!program)
+            return program.error();
+        const Result<data::Needs> needs = data::needsOf(*m_document.subject.graph);
+        if (!needs)
+            return needs.error();
+        auto source = SampledSource::open(m_document.plan, m_request);
+        if (!source)
+            return source.error();
+        if (needs->classes > 0 && source->graph().classes() > needs->classes)
+            return badInput(fmt::format("has {} classes, and the model tells {} apart; use a model that fits",
+                                        source->graph().classes(), needs->classes))
+                .in(m_request.settings.data);
+        auto batches = SampledBatches::create(context, source->samples());
+        if (!batches)
+            return batches.error();
+        auto trainers = TrainerCommunicator::create(m_all, SampledRanks(m_document.plan).trainers());
+        if (!trainers)
+            return trainers.error();
+        m_trainers = *std::move(trainers);
+        m_comm = m_trainers.get();
+        const Feed feed{batches->get(), *needs, source->order(), batches->get()};
+        source = failed("dropped"); // its arrays are the samplers' alone from here on
+        const Status trained = trainOn(feed, *program, drain);
+        return trained ? (*batches)->close() : trained;
+    }
+
     Status load()
     {
         auto request = run::readRequest(m_options.runDir + "/request.json");
@@ -114,7 +170,7 @@ private:
         options.modelFolder = modelFolder(m_document.plan.modelSource);
         options.deadline = std::chrono::nanoseconds(static_cast<std::int64_t>(m_request.settings.timeout() * 1e9));
         options.stop = &drain.stopWish();
-        if (m_comm.rank() == 0)
+        if (m_comm->rank() == 0)
             options.onStep = [&drain](const run::StepMetrics &result) { drain.report(result); };
         TrainingWatch *watch = nullptr; // known once there is an executor
         if (m_request.settings.checkpointEvery > 0 || m_request.settings.validateEvery > 0) {
@@ -125,7 +181,7 @@ private:
                 return watch->pausesAfter(step, period);
             };
         }
-        const auto gpu = RankGpu::open(program, *m_document.subject.cluster, m_comm);
+        const auto gpu = RankGpu::open(program, *m_document.subject.cluster, *m_comm);
         if (!gpu)
             return gpu.error();
         options.device = (*gpu)->device();
@@ -134,7 +190,7 @@ private:
         model.reset();
         if (!executor)
             return executor.error();
-        if (m_comm.rank() == 0)
+        if (m_comm->rank() == 0)
             (*gpu)->nameHostOperators();
         auto made = TrainingWatch::create(**executor, m_request, m_document.plan, feed, m_options.runDir, drain);
         if (!made)
@@ -162,15 +218,19 @@ private:
             if (!evaluation)
                 return evaluation.error();
             evaluation->step = m_request.from.step + executor.stepsDone() - 1;
-            if (m_comm.rank() == 0)
+            if (m_comm->rank() == 0)
                 drain.reportLast(*evaluation);
         }
         // No rank leaves before all have arrived: an early end would look like a crash to the others.
-        return m_comm.barrier(std::chrono::nanoseconds(static_cast<std::int64_t>(m_request.settings.timeout() * 1e9)));
+        return m_comm->barrier(std::chrono::nanoseconds(static_cast<std::int64_t>(m_request.settings.timeout() * 1e9)));
     }
 
     const WorkerOptions &m_options;
-    comm::Communicator &m_comm;
+    static constexpr int kIdle = 10; ///< deadlines that others may need to end
+
+    comm::Communicator &m_all;
+    std::unique_ptr<TrainerCommunicator> m_trainers; ///< of a sampled job
+    comm::Communicator *m_comm;                      ///< of the ranks of the Program
     Recording m_recording{kRingRecords};
     run::Request m_request;
     plan::Document m_document;

@@ -3,10 +3,12 @@
 
 #include "engine/base/progress.h"
 #include "engine/base/result.h"
+#include "engine/gnn/graph_data.h"
 #include "engine/plan/plan.h"
 #include "engine/simulate/simulate.h"
 
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -25,6 +27,9 @@ struct Problem {
                   ///< simulator counts them
     std::vector<plan::Annotation>
         annotations; ///< strategies that the user set for scopes; planners without support for them refuse them
+    /// What is sampled in training, for planners that place who samples it; null: not given.
+    std::shared_ptr<const planloom::gnn::GraphData> sampledGraph = nullptr;
+    std::string sampledGraphHash = {}; ///< SHA-256 of its graph.json
 };
 
 /// `--set KEY=VALUE`. A planner refuses keys that it does not document.
@@ -82,8 +87,8 @@ Status validate(const Problem &problem, Annotations annotations = Annotations::R
 /// A plan for @p problem with everything but stages and schedule filled in.
 plan::Plan emptyPlan(const Problem &problem, const std::string &planner, const Options &options);
 
-/// Simulates @p plan and fills report fields that every planner fills the same way; the estimate's time is at least what
-/// shared processor cores compute (shared_cores.h). For planners' last step.
+/// Simulates @p plan and fills report fields that every planner fills the same way; the estimate's time is at least
+/// what shared processor cores compute (shared_cores.h). For planners' last step.
 Result<PlanReport> finish(plan::Plan plan, const Problem &problem, std::vector<Candidate> alternatives = {});
 
 } // namespace planloom::planners

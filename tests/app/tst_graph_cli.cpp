@@ -8,6 +8,8 @@
 #include <QJsonObject>
 #include <QTest>
 
+#include <csignal>
+
 using namespace planloom::testing;
 
 namespace {
@@ -24,6 +26,47 @@ class TestGraphCli : public CliTest {
         return readAll(PLANLOOM_SOURCE_DIR "/resources/samples/gnn-job.json").replace("debian.graph", "blocks.graph");
     }
 
+    [[nodiscard]] QStringList planOf(const QString &out, const QString &cluster,
+                                     const QStringList &graph = {"blocks.graph"}) const
+    {
+        return QStringList{"plan",    "--model", "zoo:graphsage-blocks", "--cluster", cluster, "--planner",    "gnn",
+                           "--batch", "32",      "--learning-rate",      "0.003",     "--set", "proposals=50", "-o",
+                           out,       "--graph"}
+        + graph;
+    }
+
+    [[nodiscard]] Done train(const QString &plan, const QString &graph, const QString &steps, const QString &folder,
+                             const QStringList &more = {}) const
+    {
+        return run(QStringList{"train", plan, "--data", graph, "--steps", steps, "--run-dir", folder, "--json"} + more);
+    }
+
+    /// A line a step, as it was printed.
+    static QByteArray lossesOf(const QByteArray &out)
+    {
+        QByteArray losses;
+        for (const QByteArray &line : out.split('\n')) {
+            const QJsonObject step = objectOf(line);
+            if (step.contains("step") && step.contains("seconds"))
+                losses += QByteArray::number(step["loss"].toDouble(), 'g', 17) + '\n';
+        }
+        return losses;
+    }
+
+    /// A process that has a file open beneath the test's folder; 0: none.
+    [[nodiscard]] qint64 processWith(const QString &file) const
+    {
+        const QDir processes("/proc");
+        for (const QString &process : processes.entryList(QDir::Dirs)) {
+            const QDir files(QStringLiteral("/proc/%1/fd").arg(process));
+            for (const QFileInfo &open : files.entryInfoList(QDir::System | QDir::Files)) {
+                if (open.symLinkTarget().startsWith(m_folder.path()) && open.symLinkTarget().endsWith(file))
+                    return process.toLongLong();
+            }
+        }
+        return 0;
+    }
+
 private Q_SLOTS:
     void initTestCase()
     {
@@ -34,6 +77,16 @@ private Q_SLOTS:
         QCOMPARE(result["nodes"].toInt(), 1000);
         QCOMPARE(result["partition"].toObject()["parts"].toInt(), 4);
         QVERIFY(write(at("job.json"), sampleJob()));
+        QVERIFY(write(at("machines.yaml"), R"(name: machines
+types:
+  - {name: CPU-small, memory: 4 GiB, peak_flops: {float32: 50 GFLOP/s}, memory_bandwidth: 10 GB/s}
+nodes:
+  count: 2
+  devices_per_node: 1
+  device: CPU-small
+  intra: {bandwidth: 10 GB/s}
+  inter: {point_to_point: 100 MB/s, collective: 100 MB/s}
+)"));
     }
 
     void karate()
@@ -145,6 +198,126 @@ private Q_SLOTS:
         QVERIFY2(trained.status == 0, trained.err.constData());
         const QJsonObject summary = objectOf(trained.out.trimmed().split('\n').last())["summary"].toObject();
         QVERIFY(summary["loss_last"].toDouble() < 0.6 * summary["loss_first"].toDouble());
+    }
+
+    /// A plan with stores, samplers and trainers.
+    void sampledPlan()
+    {
+        const Done done = run(planOf("roles.plan.json", "machines.yaml"));
+        QVERIFY2(done.status == 0, done.err.constData());
+        const QJsonObject plan = objectOf(readAll(at("roles.plan.json")));
+        QCOMPARE(plan["job"].toObject()["kind"].toString(), QStringLiteral("gnn-sampled"));
+        QCOMPARE(plan["job"].toObject()["fanout"].toArray(), QJsonArray({10, 5}));
+        QCOMPARE(plan["roles"].toArray().size(), 6);
+        const Done simulated = run({"simulate", "roles.plan.json", "--json"});
+        QVERIFY2(simulated.status == 0, simulated.err.constData());
+        const double seconds = objectOf(simulated.out)["iteration_seconds"].toDouble();
+        const QJsonArray batches = plan["job"].toObject()["volumes"].toObject()["batches"].toArray();
+        QCOMPARE(batches.first().toDouble(), 16.0 * (8 + 4 * 16 * 61)); // labels, and 61 rows of 16 features
+        QVERIFY(seconds >= 0.001);                                      // a sampler's own time bounds the iteration
+    }
+
+    /// Every placement, partition and number of samplers draws the same: so are the losses, to the last bit.
+    void sampledTraining()
+    {
+        QCOMPARE(run({"graph", "sbm", "--parts", "2", "--partition", "hash", "-o", "two.graph"}).status, 0);
+        QByteArray first;
+        const QStringList variants[] = {{"blocks.graph"},
+                                        {"blocks.graph", "--set", "search=initial"},
+                                        {"two.graph", "--set", "samplers=2", "--set", "prefetch=1"}};
+        for (const QStringList &variant : variants) {
+            const Done planned = run(planOf("v.plan.json", "machines.yaml", variant));
+            QVERIFY2(planned.status == 0, planned.err.constData());
+            QDir(at("v.run")).removeRecursively();
+            const Done trained = train("v.plan.json", variant.first(), "12", "v.run", {"--holdout", "0.2"});
+            QVERIFY2(trained.status == 0, trained.err.constData());
+            const QByteArray losses = lossesOf(trained.out);
+            QCOMPARE(losses.count('\n'), 12);
+            if (first.isEmpty())
+                first = losses;
+            QCOMPARE(losses, first);
+            const QJsonObject transfers = objectOf(trained.out.trimmed().split('\n').last())["transfers"].toObject();
+            QVERIFY(transfers["bytes"].toDouble() > 0);
+            QCOMPARE(transfers["bytes"].toDouble(), transfers["predicted_bytes"].toDouble());
+            QCOMPARE(transfers["differing_iterations"].toInt(-1), 0);
+        }
+    }
+
+    /// A run that goes on from a checkpoint has the losses of one that was not interrupted.
+    void sampledResumption()
+    {
+        QVERIFY(run(planOf("r.plan.json", "machines.yaml")).status == 0);
+        const Done whole = train("r.plan.json", "blocks.graph", "8", "whole.run");
+        QVERIFY2(whole.status == 0, whole.err.constData());
+        QCOMPARE(train("r.plan.json", "blocks.graph", "4", "cut.run", {"--checkpoint-every", "4"}).status, 0);
+        const Done rest = run({"train", "cut.run", "--resume", "--steps", "8", "--json"});
+        QVERIFY2(rest.status == 0, rest.err.constData());
+        const QByteArray expected = lossesOf(whole.out).split('\n').mid(4).join('\n');
+        QCOMPARE(lossesOf(rest.out), expected);
+        const QJsonObject transfers = objectOf(rest.out.trimmed().split('\n').last())["transfers"].toObject();
+        QCOMPARE(transfers["differing_iterations"].toInt(-1), 0);
+    }
+
+    /// A graph store that is killed while it trains ends the run with an error that names it; nothing is left running.
+    void killedStore()
+    {
+        QVERIFY(run(planOf("k.plan.json", "machines.yaml")).status == 0);
+        QProcess process;
+        start(process,
+              {"train", "k.plan.json", "--data", "blocks.graph", "--steps", "1000000", "--run-dir", "k.run", "--json"});
+        QVERIFY(QTest::qWaitFor([&] { return process.waitForReadyRead(50) || !process.isOpen(); }, kWait));
+        const qint64 store = processWith("transfers/g1.csv");
+        QVERIFY(store > 0);
+        QCOMPARE(::kill(static_cast<pid_t>(store), SIGKILL), 0);
+        QVERIFY(process.waitForFinished(kWait));
+        const QByteArray error = process.readAllStandardError();
+        QVERIFY(process.exitCode() != 0);
+        QVERIFY2(error.contains("g1 on ") && error.count("planloom: error: ") == 1, error.constData());
+        QVERIFY(QTest::qWaitFor([&] { return processWith("transfers/g0.csv") == 0; }, kWait));
+    }
+
+    void badSampledPlans_data()
+    {
+        QTest::addColumn<QByteArray>("from");
+        QTest::addColumn<QByteArray>("to");
+        QTest::addColumn<QByteArray>("message");
+        const auto row = [](const char *name, const char *from, const char *to, const char *message) {
+            QTest::newRow(name) << QByteArray(from) << QByteArray(to) << QByteArray(message);
+        };
+        row("kind", "gnn-sampled", "gnn-whole", "job.kind");
+        row("fan-out", "\"fanout\":[10,5]", "\"fanout\":[0,5]", "job.fanout");
+        row("fan-out of another model", "\"fanout\":[10,5]", "\"fanout\":[10,4]", "input \"x2\"");
+        row("machine", "\"machine\":\"n0\"", "\"machine\":\"n9\"", "machine \"n9\"");
+        row("store of no part", "\"part\":3", "\"part\":7", "part 7");
+        row("two stores", "\"part\":3", "\"part\":2", "two graph stores");
+        row("sampler of no trainer", "\"trainer\":1", "\"trainer\":5", "trainer 5");
+        row("trainer without sampler", "\"trainer\":1", "\"trainer\":0", "trainer 1 has no sampler");
+        row("name", "\"name\":\"g0\"", "\"name\":\"../g0\"", "use letters, digits");
+        row("role", "graph-store\"", "parameter-server\"", "list graph stores and samplers only");
+        row("another graph", "\"sha256\":\"", "\"sha256\":\"0", "");
+    }
+
+    void badSampledPlans()
+    {
+        QFETCH(QByteArray, from);
+        QFETCH(QByteArray, to);
+        QFETCH(QByteArray, message);
+        QVERIFY(run(planOf("good.plan.json", "machines.yaml")).status == 0);
+        QByteArray text = readAll(at("good.plan.json"));
+        const auto at0 = text.indexOf(from, text.indexOf("\"job\""));
+        QVERIFY(at0 > 0);
+        QVERIFY(write(at("bad.plan.json"), text.replace(at0, from.size(), to)));
+        const Done done = train("bad.plan.json", "blocks.graph", "1", "bad.run");
+        QCOMPARE(done.status, 2);
+        QVERIFY2(done.err.startsWith("planloom: error: ") && done.err.count("error") == 1, done.err.constData());
+        QVERIFY2(done.err.contains(message), done.err.constData());
+    }
+
+    void rolesWithoutRoom()
+    {
+        const Done done = run(planOf("none.plan.json", "machines.yaml", {"blocks.graph", "--set", "slots=1"}));
+        QCOMPARE(done.status, 2);
+        QVERIFY2(done.err.contains("role-slots"), done.err.constData());
     }
 
     void graphsThatAModelCannotTake()

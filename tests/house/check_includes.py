@@ -11,6 +11,7 @@ of the other:
     program   may include trace    (tasks carry the trace's kinds; a program hands out the trace's task table)
     schedule  stands below plan    (a plan's order is a list of pass steps)
     update    stands below plan    (a plan's optimizer is an update rule with its settings)
+    gnn       stands below plan    (a plan of sampled training has its roles and the bytes between them)
     simulate  may include what plan may (simulatePlan takes a plan and its subject)
     comm      may include cost/collectives.h (what collectives send: the planner and the transport must agree)
     import    may include graph, weights, cluster, cost, plan, gnn  (what it reads foreign formats into)
@@ -33,7 +34,7 @@ ENGINE = {
     "schedule": ["base"],
     "update": ["base"],
     "admm": ["graph"],
-    "plan": ["graph", "cluster", "sharding", "cost", "schedule", "update"],
+    "plan": ["graph", "cluster", "sharding", "cost", "schedule", "update", "gnn"],
     "memory": ["plan"],
     "program": ["plan", "trace", "memory"],
     "compile": ["program", "cost"],

@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/plan/sampled_job.h"
+
+#include "engine/plan/plan.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <optional>
+#include <set>
+
+namespace planloom::plan {
+namespace {
+
+using gnn::RoleKind;
+
+std::int32_t machineNamed(const cluster::Cluster &cluster, const std::string &name)
+{
+    for (std::size_t i = 0; i < cluster.nodes().size(); ++i) {
+        if (cluster.nodes()[i].name == name)
+            return static_cast<std::int32_t>(i);
+    }
+    return -1;
+}
+
+/// The model's input @p name, if it has one of float32; else none.
+std::optional<std::int64_t> elementsOfInput(const graph::Graph &graph, const std::string &name)
+{
+    for (const graph::Tensor &tensor : graph.tensors()) {
+        if (tensor.role == graph::TensorRole::Input && tensor.name == name && tensor.type == graph::DType::F32)
+            return tensor.shape.elements(1);
+    }
+    return std::nullopt;
+}
+
+Status checkInputs(const SampledJob &job, const graph::Graph &graph)
+{
+    const std::int64_t width = job.graph.features;
+    const std::int64_t wanted[] = {width, width * job.fanout.first, width * job.fanout.first * job.fanout.second};
+    const char *names[] = {"x", "x1", "x2"};
+    for (std::size_t i = 0; i < std::size(names); ++i) {
+        const auto has = elementsOfInput(graph, names[i]);
+        if (!has || *has != wanted[i])
+            return badInput(fmt::format("the model's input \"{}\" has {} numbers a sample, and trees of fan-out {}, {} "
+                                        "with {} features need {}; use zoo:graphsage with these figures",
+                                        names[i], has.value_or(0), job.fanout.first, job.fanout.second, width,
+                                        wanted[i]));
+    }
+    return {};
+}
+
+Status checkSettings(const Plan &plan, const Subject &subject)
+{
+    const SampledJob &job = *plan.job;
+    if (plan.stages.size() != 1 || plan.stages.front().shards() != 1)
+        return badInput("a sampled job trains replicas of one stage; give the plan one stage without a mesh");
+    if (plan.microBatches != 1)
+        return badInput(fmt::format("a sampled job has one mini-batch a trainer and step, not {} micro-batches; set "
+                                    "micro_batches to 1",
+                                    plan.microBatches));
+    if (plan.globalBatch % static_cast<std::int64_t>(plan.stages.front().replicas()) != 0)
+        return badInput(fmt::format("a batch of {} is not a multiple of the {} trainers", plan.globalBatch,
+                                    plan.stages.front().replicas()));
+    if (job.prefetch < 1)
+        return badInput(fmt::format("prefetch is {}; give at least 1 mini-batch", job.prefetch));
+    if (!(job.sampleSeconds >= 0) || job.sampleSeconds > 1e9)
+        return badInput("sample_seconds must be a number of seconds from 0 on");
+    if (Status status = gnn::checkFanout(job.fanout); !status)
+        return status;
+    return checkInputs(job, *subject.graph);
+}
+
+Status checkRole(const PlacedRole &role, const Plan &plan, const cluster::Cluster &cluster)
+{
+    if (role.kind != RoleKind::GraphStore && role.kind != RoleKind::Sampler)
+        return badInput(fmt::format("role {} is a {}: trainers are the stage's replicas and sum up their gradients; "
+                                    "list graph stores and samplers only",
+                                    role.name, gnn::name(role.kind)));
+    if (machineNamed(cluster, role.machine) < 0)
+        return badInput(fmt::format("role {} is on machine \"{}\", which cluster {} does not have; its machines are {} "
+                                    "to {}",
+                                    role.name, role.machine, cluster.name(), cluster.nodes().front().name,
+                                    cluster.nodes().back().name));
+    if (role.kind == RoleKind::GraphStore && (role.part < 0 || role.part >= plan.job->graph.parts))
+        return badInput(fmt::format("graph store {} holds part {}, and the graph has {}", role.name, role.part,
+                                    plan.job->graph.parts));
+    const auto trainers = static_cast<std::int32_t>(plan.stages.front().replicas());
+    if (role.kind == RoleKind::Sampler && (role.trainer < 0 || role.trainer >= trainers))
+        return badInput(
+            fmt::format("sampler {} works for trainer {}, and the plan has {}", role.name, role.trainer, trainers));
+    return {};
+}
+
+/// Names stand in messages and files, beside those of trainers.
+Status checkName(const std::string &name, const Plan &plan)
+{
+    const bool plain =
+        std::ranges::all_of(name, [](unsigned char c) { return std::isalnum(c) || c == '-' || c == '_'; });
+    if (name.empty() || !plain)
+        return badInput(fmt::format("a role is called \"{}\"; use letters, digits, - and _", name));
+    for (std::size_t trainer = 0; trainer < plan.stages.front().replicas(); ++trainer) {
+        if (name == fmt::format("w{}", trainer))
+            return badInput(fmt::format("role {} has the name of a trainer; give it another", name));
+    }
+    return {};
+}
+
+/// Each part has one store, each trainer a sampler for every of its samples.
+Status checkCover(const Plan &plan)
+{
+    std::set<std::int32_t> parts;
+    std::vector<std::int64_t> samplers(plan.stages.front().replicas());
+    for (const PlacedRole &role : plan.roles) {
+        if (role.kind == RoleKind::Sampler)
+            ++samplers[static_cast<std::size_t>(role.trainer)];
+        else if (!parts.insert(role.part).second)
+            return badInput(fmt::format("part {} has two graph stores; leave out {}", role.part, role.name));
+    }
+    for (std::int32_t part = 0; part < plan.job->graph.parts; ++part) {
+        if (!parts.contains(part))
+            return badInput(fmt::format("part {} of the graph has no store; add a role of kind graph-store", part));
+    }
+    const std::int64_t share = plan.globalBatch / static_cast<std::int64_t>(samplers.size());
+    for (std::size_t trainer = 0; trainer < samplers.size(); ++trainer) {
+        if (samplers[trainer] == 0)
+            return badInput(fmt::format("trainer {} has no sampler; add a role of kind sampler for it", trainer));
+        if (samplers[trainer] > share)
+            return badInput(
+                fmt::format("trainer {} has {} samplers for {} samples; use fewer", trainer, samplers[trainer], share));
+    }
+    return {};
+}
+
+Status checkVolumesOf(const Plan &plan)
+{
+    const gnn::Volumes &volumes = plan.job->volumes;
+    const auto samplers =
+        static_cast<std::size_t>(std::count_if(plan.roles.begin(), plan.roles.end(),
+                                               [](const PlacedRole &role) { return role.kind == RoleKind::Sampler; }));
+    const auto stores = plan.roles.size() - samplers;
+    const auto iterations = static_cast<std::size_t>(std::max(volumes.iterations, 0));
+    const auto isAmount = [](double bytes) { return bytes >= 0 && bytes <= 1e18; };
+    if (iterations == 0 || volumes.samplers != static_cast<std::int32_t>(samplers)
+        || volumes.stores != static_cast<std::int32_t>(stores)
+        || volumes.features.size() != iterations * samplers * stores || volumes.batches.size() != iterations * samplers)
+        return badInput(
+            fmt::format("the volumes are not those of {} stores and {} samplers; plan again", stores, samplers));
+    if (!std::ranges::all_of(volumes.features, isAmount) || !std::ranges::all_of(volumes.batches, isAmount))
+        return badInput("the volumes have bytes that are negative or not finite; plan again");
+    return {};
+}
+
+/// Bytes/s of the way between two machines.
+double rateBetween(const cluster::Cluster &cluster, const cluster::Node &a, const cluster::Node &b)
+{
+    if (cluster.commModel() == cluster::CommModel::TwoLevel)
+        return cluster.twoLevel().interPointToPoint;
+    double rate = 1e15; // of machines without a link between them, had they one
+    for (const std::size_t link : cluster.route(a.devices.front(), b.devices.front()))
+        rate = std::min(rate, cluster.links()[link].pointToPoint);
+    return rate;
+}
+
+gnn::Machine machineOfNode(const cluster::Cluster &cluster, const cluster::Node &node)
+{
+    double rate = cluster.nodes().size() > 1 ? 0 : 1e15; // a lone machine's roles send nothing over the network
+    for (const cluster::Node &other : cluster.nodes()) {
+        if (other.id != node.id)
+            rate = std::max(rate, rateBetween(cluster, node, other));
+    }
+    return {node.name, {rate, rate}, {static_cast<double>(node.devices.size())}};
+}
+
+} // namespace
+
+Status validateJob(const Plan &plan, const Subject &subject, std::string &field)
+{
+    field = "roles";
+    if (!plan.job)
+        return plan.roles.empty() ? Status() : badInput("there are roles without a job; add the field \"job\"");
+    field = "job";
+    if (Status status = checkSettings(plan, subject); !status)
+        return status;
+    field = "roles";
+    std::set<std::string> names;
+    for (std::size_t i = 0; i < plan.roles.size(); ++i) {
+        const PlacedRole &role = plan.roles[i];
+        if (Status status = checkRole(role, plan, *subject.cluster); !status)
+            return status;
+        if (Status status = checkName(role.name, plan); !status)
+            return status;
+        if (!names.insert(role.name).second)
+            return badInput(fmt::format("two roles are called \"{}\"; give each its own name", role.name));
+        if (i > 0 && role.kind < plan.roles[i - 1].kind)
+            return badInput(fmt::format("graph store {} stands behind a sampler; list the stores first", role.name));
+    }
+    if (Status status = checkCover(plan); !status)
+        return status;
+    field = "job";
+    return checkVolumesOf(plan);
+}
+
+gnn::Job jobOf(const Plan &plan, const Subject &subject, gnn::Placement &machineOf)
+{
+    const cluster::Cluster &cluster = *subject.cluster;
+    gnn::Job job;
+    job.resources = {"devices"};
+    for (const cluster::Node &node : cluster.nodes())
+        job.machines.push_back(machineOfNode(cluster, node));
+    machineOf.clear();
+    for (const PlacedRole &role : plan.roles) {
+        machineOf.push_back(machineNamed(cluster, role.machine));
+        job.roles.push_back(
+            {role.name, role.kind, {0}, role.trainer, role.kind == RoleKind::GraphStore ? machineOf.back() : -1});
+    }
+    const Stage &stage = plan.stages.front();
+    for (std::size_t i = 0; i < stage.devices.size(); ++i) {
+        machineOf.push_back(static_cast<std::int32_t>(cluster.device(stage.devices[i]).node.index()));
+        job.roles.push_back({fmt::format("w{}", i), RoleKind::Trainer, {1}, -1, -1});
+    }
+    job.sampleSeconds = plan.job->sampleSeconds;
+    job.prefetch = plan.job->prefetch;
+    job.volumes = plan.job->volumes;
+    return job;
+}
+
+} // namespace planloom::plan

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/plan/sampled_job_json.h"
+
+#include "engine/base/json_reader.h"
+
+namespace planloom::plan {
+namespace {
+
+constexpr const char *kSampledKind = "gnn-sampled";
+constexpr std::int64_t kMostSampled = std::int64_t{1} << 53; // JSON numbers are exact up to here
+constexpr std::int64_t kMostOfRoles = 65536;
+
+std::vector<double> amountsOf(JsonReader &reader, const char *key)
+{
+    std::vector<double> amounts;
+    reader.list(key, [&](JsonReader &entry) { amounts.push_back(entry.asNumber()); });
+    return amounts;
+}
+
+gnn::Volumes volumesOf(JsonReader reader)
+{
+    gnn::Volumes volumes;
+    volumes.iterations = static_cast<std::int32_t>(reader.integer("iterations", 1, 1 << 20));
+    volumes.stores = static_cast<std::int32_t>(reader.integer("stores", 1, kMostOfRoles));
+    volumes.samplers = static_cast<std::int32_t>(reader.integer("samplers", 1, kMostOfRoles));
+    volumes.features = amountsOf(reader, "features");
+    volumes.batches = amountsOf(reader, "batches");
+    return volumes;
+}
+
+nlohmann::json volumesToJson(const gnn::Volumes &volumes)
+{
+    return {{"iterations", volumes.iterations},
+            {"stores", volumes.stores},
+            {"samplers", volumes.samplers},
+            {"features", volumes.features},
+            {"batches", volumes.batches}};
+}
+
+gnn::Fanout fanoutOf(JsonReader &reader)
+{
+    std::vector<std::int64_t> hops;
+    reader.list("fanout", [&](JsonReader &entry) { hops.push_back(entry.asInteger(1, gnn::kMostFanout)); });
+    if (hops.size() == 2)
+        return {hops[0], hops[1]};
+    reader.fail("fanout", "must be two numbers, the neighbours drawn at the first and the second hop");
+    return {};
+}
+
+SampledJob jobOf(JsonReader reader)
+{
+    SampledJob job;
+    if (const std::string kind = reader.text("kind"); kind != kSampledKind)
+        reader.fail("kind", "\"" + kind + "\" is not known; there is \"gnn-sampled\"");
+    JsonReader graph = reader.object("graph");
+    job.graph.sha256 = graph.text("sha256");
+    job.graph.nodes = graph.integer("nodes", 1, kMostSampled);
+    job.graph.edges = graph.integer("edges", 1, kMostSampled);
+    job.graph.features = graph.integer("features", 1, 1 << 20);
+    job.graph.parts = static_cast<std::int32_t>(graph.integer("parts", 1, kMostOfRoles));
+    job.fanout = fanoutOf(reader);
+    job.seed = static_cast<std::uint64_t>(reader.integerOr("seed", 1, 0, kMostSampled));
+    job.prefetch = static_cast<std::int32_t>(reader.integerOr("prefetch", 1, 1, 1 << 20));
+    const auto policy = gnn::transferPolicyFromName(reader.text("transfers", gnn::name(job.transfers)));
+    if (policy)
+        job.transfers = *policy;
+    else
+        reader.fail("transfers", policy.error().message);
+    job.sampleSeconds = reader.number("sample_seconds", 0.0);
+    job.volumes = volumesOf(reader.object("volumes"));
+    return job;
+}
+
+PlacedRole roleOf(JsonReader &reader)
+{
+    PlacedRole role;
+    role.name = reader.text("name");
+    const auto kind = gnn::roleKindFromName(reader.text("kind"));
+    if (kind)
+        role.kind = *kind;
+    else
+        reader.fail("kind", kind.error().message);
+    role.machine = reader.text("machine");
+    role.part = static_cast<std::int32_t>(reader.integerOr("part", -1, 0, kMostOfRoles));
+    role.trainer = static_cast<std::int32_t>(reader.integerOr("trainer", -1, 0, kMostOfRoles));
+    return role;
+}
+
+} // namespace
+
+nlohmann::json jobToJson(const SampledJob &job)
+{
+    return {{"kind", kSampledKind},
+            {"graph",
+             {{"sha256", job.graph.sha256},
+              {"nodes", job.graph.nodes},
+              {"edges", job.graph.edges},
+              {"features", job.graph.features},
+              {"parts", job.graph.parts}}},
+            {"fanout", {job.fanout.first, job.fanout.second}},
+            {"seed", job.seed},
+            {"prefetch", job.prefetch},
+            {"transfers", gnn::name(job.transfers)},
+            {"sample_seconds", job.sampleSeconds},
+            {"volumes", volumesToJson(job.volumes)}};
+}
+
+nlohmann::json rolesToJson(const std::vector<PlacedRole> &roles)
+{
+    nlohmann::json list = nlohmann::json::array();
+    for (const PlacedRole &role : roles) {
+        nlohmann::json entry{{"name", role.name}, {"kind", gnn::name(role.kind)}, {"machine", role.machine}};
+        if (role.part >= 0)
+            entry["part"] = role.part;
+        if (role.trainer >= 0)
+            entry["trainer"] = role.trainer;
+        list.push_back(std::move(entry));
+    }
+    return list;
+}
+
+void jobFrom(JsonReader &top, Plan &plan)
+{
+    if (top.has("job"))
+        plan.job = jobOf(top.object("job"));
+    top.each("roles", [&](JsonReader &entry) { plan.roles.push_back(roleOf(entry)); });
+}
+
+} // namespace planloom::plan

@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "executor/runtime/sampled_processes.h"
+
+#include "executor/runtime/sampled_messages.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+
+namespace planloom::runtime {
+
+SampledRanks::SampledRanks(const plan::Plan &plan)
+    : m_plan(plan),
+      m_trainers(static_cast<int>(plan.stages.front().replicas()))
+{
+}
+
+const plan::PlacedRole *SampledRanks::roleOf(int rank) const
+{
+    return rank < m_trainers ? nullptr : &m_plan.roles[static_cast<std::size_t>(rank - m_trainers)];
+}
+
+std::string SampledRanks::nameOf(int rank) const
+{
+    const plan::PlacedRole *role = roleOf(rank);
+    return role == nullptr ? fmt::format("w{}", rank) : role->name;
+}
+
+std::vector<int> SampledRanks::samplersOf(int trainer) const
+{
+    std::vector<int> ranks;
+    for (int rank = m_trainers; rank < size(); ++rank) {
+        if (roleOf(rank)->kind == gnn::RoleKind::Sampler && roleOf(rank)->trainer == trainer)
+            ranks.push_back(rank);
+    }
+    return ranks;
+}
+
+std::vector<int> SampledRanks::samplers() const
+{
+    std::vector<int> ranks;
+    for (int rank = m_trainers; rank < size(); ++rank) {
+        if (roleOf(rank)->kind == gnn::RoleKind::Sampler)
+            ranks.push_back(rank);
+    }
+    return ranks;
+}
+
+std::vector<int> SampledRanks::stores() const
+{
+    std::vector<int> ranks(static_cast<std::size_t>(m_plan.job->graph.parts));
+    for (int rank = m_trainers; rank < size(); ++rank) {
+        if (roleOf(rank)->kind == gnn::RoleKind::GraphStore)
+            ranks[static_cast<std::size_t>(roleOf(rank)->part)] = rank;
+    }
+    return ranks;
+}
+
+SampledBatches::SampledBatches(const SampledContext &context, std::int64_t samples)
+    : m_context(context),
+      m_samples(samples),
+      m_samplers(SampledRanks(context.plan).samplersOf(context.comm.rank())),
+      m_fanout(context.plan.job->fanout),
+      m_width(context.plan.job->graph.features),
+      m_batches(static_cast<std::size_t>(context.plan.job->prefetch) + 1)
+{
+    for (const int sampler : m_samplers)
+        m_names.push_back(SampledRanks(context.plan).nameOf(sampler));
+}
+
+Result<std::unique_ptr<SampledBatches>> SampledBatches::create(const SampledContext &context, std::int64_t samples)
+{
+    std::unique_ptr<SampledBatches> made(new SampledBatches(context, samples));
+    const std::string name = SampledRanks(context.plan).nameOf(context.comm.rank());
+    if (Status opened = made->m_sent.open(context.runFolder, name, context.request.from.step > 0); !opened)
+        return opened.error();
+    return made;
+}
+
+Status SampledBatches::fetch(std::int64_t step, std::int64_t begin, std::int64_t count)
+{
+    const std::int64_t prefetch = m_context.plan.job->prefetch;
+    const std::int64_t end = std::min(step + prefetch + 1, m_context.request.settings.steps);
+    for (m_asked = std::max(m_asked, step); m_asked < end; ++m_asked) {
+        Batch &batch = m_batches[static_cast<std::size_t>(m_asked % (prefetch + 1))];
+        if (Status asked = ask(batch, {m_asked, begin, count}, kBatchTag); !asked)
+            return asked;
+    }
+    return take(m_batches[static_cast<std::size_t>(step % (prefetch + 1))]);
+}
+
+Status SampledBatches::fetchHeldOut(std::int64_t begin, std::int64_t count)
+{
+    if (Status asked = ask(m_heldOut, {SampledRange::kHeldOut, begin, count}, kHeldOutTag); !asked)
+        return asked;
+    return take(m_heldOut);
+}
+
+Status SampledBatches::ask(Batch &batch, const SampledRange &range, int tag)
+{
+    batch.step = range.step;
+    batch.parts.resize(m_samplers.size());
+    for (std::size_t i = 0; i < m_samplers.size(); ++i) {
+        Part &part = batch.parts[i];
+        part.range = shareOf(range, i, m_samplers.size());
+        part.data.resize(static_cast<std::size_t>(batchBytes(part.range.count, m_fanout, m_width)));
+        auto request =
+            m_context.comm.irecv(part.data.data(), static_cast<std::int64_t>(part.data.size()), m_samplers[i], tag);
+        if (!request)
+            return request.error();
+        part.request = *request;
+        if (Status sent = send(m_samplers[i], {kDraw, part.range.step, part.range.begin, part.range.count}); !sent)
+            return sent;
+        m_sent.add(range.step, m_names[i], kCommandBytes);
+    }
+    return {};
+}
+
+Status SampledBatches::send(int sampler, const Command &command)
+{
+    static_assert(sizeof(Command) == kCommandBytes);
+    while (!m_commands.empty()) {
+        const auto done = m_context.comm.test(m_commands.front().request);
+        if (!done)
+            return done.error();
+        if (!*done)
+            break;
+        m_commands.pop_front();
+    }
+    Sent &sent = m_commands.emplace_back(Sent{command, {}});
+    auto request = m_context.comm.isend(sent.command.data(), kCommandBytes, sampler, kCommandTag);
+    if (!request)
+        return request.error();
+    sent.request = *request;
+    return {};
+}
+
+Status SampledBatches::take(Batch &batch)
+{
+    for (std::size_t i = 0; i < batch.parts.size(); ++i) {
+        Part &part = batch.parts[i];
+        const std::string what = fmt::format("a mini-batch of sampler {}", m_names[i]);
+        if (Status came = m_context.comm.wait(part.request, m_context.deadline(), what); !came)
+            return came;
+    }
+    m_current = &batch;
+    return {};
+}
+
+Status SampledBatches::close()
+{
+    for (Batch &batch : m_batches) {
+        if (Status taken = take(batch); !taken)
+            return taken;
+    }
+    for (const int sampler : m_samplers) {
+        if (Status sent = send(sampler, {kEnd, 0, 0, 0}); !sent)
+            return sent;
+    }
+    for (Sent &sent : m_commands) {
+        if (Status left = m_context.comm.wait(sent.request, m_context.deadline(), "a sampler to end"); !left)
+            return left;
+    }
+    return m_sent.close();
+}
+
+const SampledBatches::Part &SampledBatches::partOf(std::int64_t &sample) const
+{
+    std::size_t i = 0;
+    for (; sample >= m_current->parts[i].range.count; ++i)
+        sample -= m_current->parts[i].range.count;
+    return m_current->parts[i];
+}
+
+void SampledBatches::fillInputAt(std::size_t input, std::int64_t sample, void *out) const
+{
+    const Part &part = partOf(sample);
+    const std::int64_t rows[] = {1, m_fanout.first, m_fanout.first * m_fanout.second};
+    std::int64_t before = 0; // rows of the inputs in front
+    for (std::size_t i = 0; i < input; ++i)
+        before += rows[i] * part.range.count;
+    const std::int64_t row = before + sample * rows[input];
+    const std::int64_t bytes = 4 * m_width;
+    std::memcpy(out, part.data.data() + 8 * part.range.count + row * bytes,
+                static_cast<std::size_t>(rows[input] * bytes));
+}
+
+void SampledBatches::fillLabels(std::int64_t sample, std::int64_t *out) const
+{
+    const Part &part = partOf(sample);
+    std::memcpy(out, part.data.data() + 8 * sample, sizeof *out);
+}
+
+} // namespace planloom::runtime

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "executor/comm/communicator.h"
+#include "executor/data/data_set.h"
+#include "executor/runtime/feeder.h"
+#include "executor/runtime/sampled_source.h"
+
+#include <array>
+#include <chrono>
+#include <deque>
+#include <vector>
+
+namespace planloom::runtime {
+
+/// Which rank of a sampled job does what: trainers first, then Plan::roles in their order.
+class SampledRanks {
+public:
+    explicit SampledRanks(const plan::Plan &plan);
+    [[nodiscard]] int trainers() const { return m_trainers; }
+    [[nodiscard]] int size() const { return m_trainers + static_cast<int>(m_plan.roles.size()); }
+    /// None: a trainer.
+    [[nodiscard]] const plan::PlacedRole *roleOf(int rank) const;
+    [[nodiscard]] std::string nameOf(int rank) const;
+    [[nodiscard]] std::vector<int> samplersOf(int trainer) const;
+    [[nodiscard]] std::vector<int> samplers() const;
+    [[nodiscard]] std::vector<int> stores() const; ///< by part
+
+private:
+    const plan::Plan &m_plan;
+    int m_trainers;
+};
+
+/// What a process of a sampled job works with; all is borrowed.
+struct SampledContext {
+    const plan::Plan &plan;
+    const run::Request &request;
+    comm::Communicator &comm;
+    std::string runFolder;
+    /// An answer that was asked for comes within it; a process that waits to be asked has ten times as long.
+    [[nodiscard]] std::chrono::nanoseconds deadline() const
+    {
+        return std::chrono::nanoseconds(static_cast<std::int64_t>(request.settings.timeout() * 1e9));
+    }
+};
+
+/// Runs a graph store or a sampler until its trainers end. A store sends rows of its part to samplers that ask for
+/// them; a sampler draws the range that its trainer names, asks the stores and sends the mini-batch. Errors: those of
+/// SampledSource::open, Failed (communication, a deadline), Io.
+Status runSampledProcess(const SampledContext &context);
+
+/// A trainer's mini-batches as they come from its samplers: asks for those of the next `prefetch` steps before it waits
+/// for one. A sample's number as a data set is its place in the last range. Thread contract: one thread.
+class SampledBatches final : public Arrivals, public data::DataSet {
+public:
+    /// @p samples: labelled nodes of the graph. Error: Io.
+    static Result<std::unique_ptr<SampledBatches>> create(const SampledContext &context, std::int64_t samples);
+
+    Status fetch(std::int64_t step, std::int64_t begin, std::int64_t count) override;
+    Status fetchHeldOut(std::int64_t begin, std::int64_t count) override;
+    /// Once, after the last step: takes what is still under way and lets the samplers end.
+    Status close();
+
+    [[nodiscard]] std::int64_t samples() const override { return m_samples; }
+    void fillInput(std::int64_t sample, void *out) const override { fillInputAt(0, sample, out); }
+    void fillInputAt(std::size_t input, std::int64_t sample, void *out) const override;
+    void fillLabels(std::int64_t sample, std::int64_t *out) const override;
+
+private:
+    using Command = std::array<std::int64_t, 4>; ///< what, step or kHeldOut, begin, count
+    /// What one sampler sends for a range.
+    struct Part {
+        SampledRange range;
+        std::vector<std::byte> data; ///< labels, then the places' features
+        comm::Request request;
+    };
+    struct Batch {
+        std::int64_t step = -1;
+        std::vector<Part> parts; ///< by sampler
+    };
+    struct Sent {
+        Command command;
+        comm::Request request;
+    };
+
+    SampledBatches(const SampledContext &context, std::int64_t samples);
+    Status ask(Batch &batch, const SampledRange &range, int tag);
+    Status send(int sampler, const Command &command);
+    Status take(Batch &batch);
+    [[nodiscard]] const Part &partOf(std::int64_t &sample) const;
+
+    SampledContext m_context;
+    std::int64_t m_samples;
+    std::vector<int> m_samplers;
+    std::vector<std::string> m_names;
+    gnn::Fanout m_fanout;
+    std::int64_t m_width;
+    std::int64_t m_asked = -1;    ///< steps before this one are asked for; -1: none yet
+    std::vector<Batch> m_batches; ///< step n is in n mod (prefetch + 1)
+    Batch m_heldOut;
+    const Batch *m_current = nullptr;
+    std::deque<Sent> m_commands; ///< under way
+    SentBytes m_sent;
+};
+
+} // namespace planloom::runtime

@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "executor/runtime/sampled_source.h"
+
+#include "engine/base/files.h"
+#include "executor/data/graph_folder.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <filesystem>
+#include <map>
+#include <sstream>
+
+namespace planloom::runtime {
+namespace {
+
+std::vector<std::int64_t> labelledNodes(const gnn::GraphData &graph)
+{
+    std::vector<std::int64_t> nodes;
+    for (std::int64_t node = 0; node < graph.nodes(); ++node) {
+        if (graph.labels[static_cast<std::size_t>(node)] >= 0)
+            nodes.push_back(node);
+    }
+    return nodes;
+}
+
+/// The graph of the folder is the one that the plan was made for.
+Status checkGraphOf(const plan::SampledJob &job, const std::string &folder)
+{
+    if (!data::isGraphFolder(folder))
+        return badInput("is no graph folder, and the plan has a sampled job; make one with planloom graph").in(folder);
+    const auto note = readFile(folder + "/graph.json");
+    if (!note)
+        return note.error();
+    if (sha256(*note) != job.graph.sha256)
+        return badInput("is not the graph that the plan was made for (field job.graph.sha256); plan again with it, or "
+                        "train on the one that was planned with")
+            .in(folder);
+    return {};
+}
+
+std::string transfersFile(const std::string &runFolder, const std::string &name)
+{
+    return runFolder + "/transfers/" + name + ".csv";
+}
+
+template <class Number>
+bool numberFrom(const std::string &text, Number &number)
+{
+    const auto read = std::from_chars(text.data(), text.data() + text.size(), number);
+    return read.ec == std::errc() && read.ptr == text.data() + text.size();
+}
+
+/// Of one process, by iteration and receiver.
+using Sums = std::map<std::pair<std::int64_t, std::string>, std::int64_t>;
+
+Status readSums(const std::string &path, Sums &sums)
+{
+    const auto text = readFile(path);
+    if (!text)
+        return text.error();
+    std::istringstream lines(*text);
+    int number = 0;
+    for (std::string line; std::getline(lines, line);) {
+        ++number;
+        std::istringstream cells(line);
+        std::string iteration, to, bytes;
+        std::getline(cells, iteration, ',');
+        std::getline(cells, to, ',');
+        std::getline(cells, bytes);
+        std::int64_t step = 0, sum = 0;
+        if (!numberFrom(iteration, step) || !numberFrom(bytes, sum) || to.empty())
+            return badInput("is no transfer; a line is ITERATION,TO,BYTES").in(path, number);
+        sums[{step, to}] = sum;
+    }
+    return {};
+}
+
+/// Where the share of each replica begins in the global batch, and the end.
+std::vector<std::int64_t> beginsOf(const plan::Plan &plan)
+{
+    std::vector<std::int64_t> begins{0};
+    for (const std::int64_t size : plan::replicaSizes(plan.stages.front(), plan.globalBatch))
+        begins.push_back(begins.back() + size);
+    return begins;
+}
+
+} // namespace
+
+Result<SampledSource> SampledSource::open(const plan::Plan &plan, const run::Request &request)
+{
+    const std::string &folder = request.settings.data;
+    if (Status same = checkGraphOf(*plan.job, folder); !same)
+        return same.error();
+    auto graph = data::readGraphFolder(folder);
+    if (!graph)
+        return graph.error();
+    const plan::SampledGraph &planned = plan.job->graph;
+    if (graph->width != planned.features || graph->parts() != planned.parts)
+        return badInput(fmt::format("has {} features a node and {} parts, and the plan's field job.graph says {} and "
+                                    "{}; plan again",
+                                    graph->width, graph->parts(), planned.features, planned.parts))
+            .in(folder);
+    auto seeds = labelledNodes(*graph);
+    if (seeds.empty())
+        return badInput("has no labelled nodes to train on").in(folder);
+    return SampledSource(*std::move(graph), std::move(seeds), plan, request);
+}
+
+SampledSource::SampledSource(gnn::GraphData graph, std::vector<std::int64_t> seeds, const plan::Plan &plan,
+                             const run::Request &request)
+    : m_graph(std::move(graph)),
+      m_seeds(std::move(seeds)),
+      m_order(static_cast<std::int64_t>(m_seeds.size()), request.settings.seed, request.settings.holdout),
+      m_fanout(plan.job->fanout),
+      m_seed(plan.job->seed),
+      m_globalBatch(plan.globalBatch)
+{
+    if (request.from.sample >= 0)
+        m_order.goOn(request.from.step, m_globalBatch, request.from.sample);
+}
+
+std::int64_t SampledSource::seedAt(const SampledRange &range, std::int64_t i) const
+{
+    const std::int64_t sample = range.step == SampledRange::kHeldOut
+        ? m_order.heldOutIndex((range.begin + i) % m_order.heldOut())
+        : m_order.sampleIndex(range.step, m_globalBatch, range.begin + i);
+    return m_seeds[static_cast<std::size_t>(sample)];
+}
+
+SampledDraw SampledSource::draw(const SampledRange &range) const
+{
+    const auto count = static_cast<std::size_t>(range.count);
+    const auto first = static_cast<std::size_t>(m_fanout.first);
+    const auto second = first * static_cast<std::size_t>(m_fanout.second);
+    SampledDraw draw;
+    draw.places.resize(count * (1 + first + second));
+    const std::span places(draw.places);
+    for (std::size_t i = 0; i < count; ++i) {
+        const std::int64_t seed = seedAt(range, static_cast<std::int64_t>(i));
+        places[i] = seed;
+        gnn::sampleTreeInto(m_graph, m_fanout, m_seed, range.step, seed, places.subspan(count + i * first, first),
+                            places.subspan(count + count * first + i * second, second));
+    }
+    draw.rows = draw.places;
+    std::ranges::sort(draw.rows);
+    draw.rows.erase(std::unique(draw.rows.begin(), draw.rows.end()), draw.rows.end());
+    return draw;
+}
+
+void SampledSource::keepFeatures(std::int32_t part)
+{
+    std::vector<float> kept;
+    m_rowOf.assign(static_cast<std::size_t>(m_graph.nodes()), 0);
+    std::int64_t rows = 0;
+    for (std::int64_t node = 0; node < m_graph.nodes(); ++node) {
+        if (partOf(node) != part)
+            continue;
+        m_rowOf[static_cast<std::size_t>(node)] = rows++;
+        const auto begin = m_graph.features.begin() + node * m_graph.width;
+        kept.insert(kept.end(), begin, begin + m_graph.width);
+    }
+    kept.shrink_to_fit();
+    m_graph.features = std::move(kept);
+}
+
+SampledRange shareOf(const SampledRange &range, std::size_t index, std::size_t count)
+{
+    const auto i = static_cast<std::int64_t>(index);
+    const auto n = static_cast<std::int64_t>(count);
+    const std::int64_t begin = range.count * i / n;
+    return {range.step, range.begin + begin, range.count * (i + 1) / n - begin};
+}
+
+std::vector<SampledTransfer> predictedTransfers(const plan::Plan &plan, const SampledSource &source, std::int64_t step)
+{
+    const std::vector<std::int64_t> begins = beginsOf(plan);
+    std::vector<std::size_t> samplers(begins.size());
+    std::vector<std::string> stores(static_cast<std::size_t>(plan.job->graph.parts));
+    for (const plan::PlacedRole &role : plan.roles) {
+        if (role.kind == gnn::RoleKind::Sampler)
+            ++samplers[static_cast<std::size_t>(role.trainer)];
+        else
+            stores[static_cast<std::size_t>(role.part)] = role.name;
+    }
+    std::vector<std::size_t> seen(begins.size());
+    std::vector<SampledTransfer> transfers;
+    const std::int64_t width = plan.job->graph.features;
+    for (const plan::PlacedRole &role : plan.roles) {
+        if (role.kind != gnn::RoleKind::Sampler)
+            continue;
+        const auto trainer = static_cast<std::size_t>(role.trainer);
+        const SampledRange whole{step, begins[trainer], begins[trainer + 1] - begins[trainer]};
+        const SampledRange range = shareOf(whole, seen[trainer]++, samplers[trainer]);
+        std::vector<std::int64_t> rows(stores.size());
+        for (const std::int64_t node : source.draw(range).rows)
+            ++rows[static_cast<std::size_t>(source.partOf(node))];
+        const std::string worker = fmt::format("w{}", trainer);
+        transfers.push_back({step, worker, role.name, kCommandBytes});
+        transfers.push_back({step, role.name, worker, batchBytes(range.count, plan.job->fanout, width)});
+        for (std::size_t part = 0; part < stores.size(); ++part) {
+            if (rows[part] == 0)
+                continue;
+            transfers.push_back({step, role.name, stores[part], requestBytes(rows[part])});
+            transfers.push_back({step, stores[part], role.name, rowBytes(rows[part], width)});
+        }
+    }
+    std::ranges::sort(transfers);
+    return transfers;
+}
+
+Status SentBytes::open(const std::string &runFolder, const std::string &name, bool append)
+{
+    m_path = transfersFile(runFolder, name);
+    std::error_code ignored; // an error shows when the file is opened
+    std::filesystem::create_directories(std::filesystem::path(m_path).parent_path(), ignored);
+    m_file.open(m_path, append ? std::ios::app : std::ios::trunc);
+    return m_file ? Status() : Status(Error{ErrorCode::Io, "cannot be written", m_path, 0});
+}
+
+void SentBytes::add(std::int64_t iteration, const std::string &to, std::int64_t bytes)
+{
+    if (iteration != SampledRange::kHeldOut && bytes > 0)
+        m_file << iteration << ',' << to << ',' << bytes << '\n';
+}
+
+Status SentBytes::close()
+{
+    m_file.close();
+    return m_file ? Status() : Status(Error{ErrorCode::Io, "cannot be written; is the disk full?", m_path, 0});
+}
+
+Result<std::vector<SampledTransfer>> readTransfers(const plan::Plan &plan, const std::string &runFolder)
+{
+    std::vector<std::string> names;
+    for (const plan::PlacedRole &role : plan.roles)
+        names.push_back(role.name);
+    for (std::size_t trainer = 0; trainer < plan.stages.front().replicas(); ++trainer)
+        names.push_back(fmt::format("w{}", trainer));
+    std::vector<SampledTransfer> transfers;
+    for (const std::string &name : names) {
+        Sums sums;
+        if (Status status = readSums(transfersFile(runFolder, name), sums); !status)
+            return status.error();
+        for (const auto &[key, bytes] : sums)
+            transfers.push_back({key.first, name, key.second, bytes});
+    }
+    std::ranges::sort(transfers);
+    return transfers;
+}
+
+} // namespace planloom::runtime
