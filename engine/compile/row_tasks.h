@@ -40,7 +40,8 @@ struct ExchangePriority {
     static constexpr std::int32_t kLookUp = 1;
     static constexpr std::int32_t kRows = 2;
     static constexpr std::int32_t kDense = 3;         ///< of the bucket whose parameters a forward pass reads first
-    static constexpr std::int32_t kDelayed = 1 << 20; ///< behind all others
+    static constexpr std::int32_t kDelayed = 1 << 20; ///< behind all others of a step
+    static constexpr std::int32_t kAverage = kDelayed + 1;
 };
 
 } // namespace planloom::compile

@@ -389,8 +389,9 @@ private:
             return static_cast<std::int32_t>(m_program.cadences.size());
         };
         const Cadence round{period, phaseOf(first + period - 1), first, Cadence::kEndless, false};
-        Cadence average = round;
-        average.staysOpen = averaging.delay > 0;
+        const int later = averagesFollowRows(m_all.plan.exchange) ? 1 : 0;
+        Cadence average{period, phaseOf(first + period - 1 + later), first + later, Cadence::kEndless, false};
+        average.staysOpen = averaging.delay > later;
         if (first > 0)
             m_cadences.warmup = add({1, 0, 0, first, false});
         m_cadences.round = add(round);
@@ -435,7 +436,8 @@ private:
         const RankSite &site = m_all.sites[at];
         Averaging made;
         made.snapshot = add(at, Lane::Compute, -1, m_times.streams(site, bytes, copied), program::Snapshot{index});
-        made.average = addExchange(at, cost::Collective::AllReduce, index, true);
+        made.average =
+            this->first(addExchange(at, cost::Collective::AllReduce, index, true), ExchangePriority::kAverage);
         made.merge = add(at, Lane::Compute, -1, m_times.streams(site, bytes, merged),
                          program::Merge{index, averaging.merge, averaging.localWeight});
         runs(made.snapshot, m_cadences.round);

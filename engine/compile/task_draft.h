@@ -4,6 +4,7 @@
 #include "engine/compile/compilation.h"
 #include "engine/compile/stage_parts.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <tuple>
 #include <utility>
@@ -71,6 +72,15 @@ struct TaskDraft {
             edges.emplace_back(task, on);
     }
 };
+
+/// True if averages travel in the step behind their snapshots', when the rows that it looks up have arrived: nothing
+/// that travels is interrupted, and a step begins with its rows. Without a delay nothing may come between.
+inline bool averagesFollowRows(const plan::Exchange &exchange)
+{
+    const auto arrive = [](const plan::SparseTable &table) { return table.strategy == plan::TableStrategy::AllToAll; };
+    return exchange.averages() && exchange.averaging.delay > 0 && exchange.hasTables()
+        && std::any_of(exchange.sparse.tables.begin(), exchange.sparse.tables.end(), arrive);
+}
 
 /// Adds all dependencies and the order in which each rank computes.
 void orderTasks(Compilation &all, TaskDraft &draft);

@@ -120,20 +120,20 @@ public:
     /// that of the step's own snapshot.
     void connectAverages(Rank &rank)
     {
+        const int later = averagesFollowRows(m_all.plan.exchange) ? 1 : 0;
         const auto delay = static_cast<std::int32_t>(m_all.plan.exchange.averaging.delay);
         std::vector<TaskId> snapshots, merges;
         for (const BodyId b : rank.bodies) {
             const SiteTasks &t = m_draft.sites[b.index()];
             for (const Averaging &each : t.averaging) {
                 m_draft.depend(each.snapshot, t.updates.back());
-                m_draft.depend(each.average, each.snapshot);
                 m_draft.depend(each.merge, t.updates.back());
-                if (delay == 0)
-                    m_draft.depend(each.merge, each.average);
-                else {
-                    m_draft.carried.push_back({each.merge, {each.average, delay}});
+                waitFor(each.average, each.snapshot, later);
+                waitFor(each.merge, each.average, delay - later);
+                if (delay > 0)
                     m_draft.depend(each.snapshot, each.merge);
-                }
+                if (later > 0)
+                    followRows(rank, each.average);
                 snapshots.push_back(each.snapshot);
                 merges.push_back(each.merge);
             }
@@ -141,6 +141,21 @@ public:
         std::vector<TaskId> &order = rank.computeOrder();
         for (const auto *tasks : {delay > 0 ? &merges : &snapshots, delay > 0 ? &snapshots : &merges})
             order.insert(order.end(), tasks->begin(), tasks->end());
+    }
+
+    void waitFor(TaskId task, TaskId on, std::int32_t stepsBack)
+    {
+        if (stepsBack == 0)
+            m_draft.depend(task, on);
+        else
+            m_draft.carried.push_back({task, {on, stepsBack}});
+    }
+
+    void followRows(const Rank &rank, TaskId average)
+    {
+        for (const BodyId b : rank.bodies)
+            for (const RowTasks &rows : m_draft.sites[b.index()].rows)
+                m_draft.depend(average, rows.forward);
     }
 
     /// The second phase of every update waits for @p agreement on what the first ones have found, which a rank without

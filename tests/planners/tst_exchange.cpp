@@ -192,6 +192,14 @@ private slots:
         const double seconds = 2 * 15 * averaged / (16 * 1e9); // over 16 machines at 1 GB/s, without latencies
         QVERIFY(std::abs(estimate.at("averaging_exchange_seconds") / seconds - 1) < 0.2);
         QVERIFY(report.predicted.iterationSeconds < withExchange(problem, "embrace").predicted.iterationSeconds);
+        // An average that the first rows of a step waited for would be hidden by none of its work.
+        planners::Problem longer = problem;
+        longer.globalBatch = 1 << 16;
+        const plan::Estimate moved =
+            withExchange(longer, "embrace,dense=dasgd,local_steps=4,delay=2,tables=*:all-to-all:whole").plan.estimate;
+        QVERIFY(moved.at("averaging_exchange_seconds") < moved.at("averaging_step_seconds"));
+        QVERIFY2(moved.at("averaging_hidden_share") > 0.95,
+                 qPrintable(QString::number(moved.at("averaging_hidden_share"))));
     }
 
     void refusals()
