@@ -26,7 +26,8 @@ public:
         if (!m_open.events.empty() && (again != m_open.again || m_memory.cutBefore[static_cast<std::size_t>(e)]))
             close(false);
         m_open.again = again;
-        m_open.seconds += Seconds(m_memory.seconds[static_cast<std::size_t>(event.subject)] * (again ? 1 : m_scale));
+        m_open.seconds +=
+            Seconds(m_memory.seconds[static_cast<std::size_t>(event.subject)] * (again ? 1 : m_scale) + event.delay);
         m_open.events.push_back(e);
         if (m_memory.cutAfter[static_cast<std::size_t>(e)])
             close(false);

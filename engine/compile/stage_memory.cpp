@@ -19,10 +19,12 @@ using graph::TrainingGraph;
 /// Bytes/s between a GPU and its host: 35 % of a link of 32 GiB/s, as measured by DELTA's authors.
 constexpr double kHostLink = 0.35 * 32 * 1024 * 1024 * 1024;
 
+bool isProcessor(const cluster::DeviceType &type) { return type.name.starts_with("CPU"); }
+
 /// A processor's host tier is memory like its own: a copy reads and writes it.
 double linkOf(const cluster::DeviceType &type)
 {
-    return type.name.starts_with("CPU") && type.memoryBandwidth > 0 ? type.memoryBandwidth / 2 : kHostLink;
+    return isProcessor(type) && type.memoryBandwidth > 0 ? type.memoryBandwidth / 2 : kHostLink;
 }
 
 /// True if @p op changes tensors that stay from step to step while it runs forward: running statistics.
@@ -195,7 +197,8 @@ public:
     {
         makeStream();
         const cluster::DeviceType &type = m_all.subject.cluster->typeOf(m_stage.devices[m_site.device]);
-        const memory::Limits limits = memory::limitsOf(m_stage.memory, m_stream, linkOf(type));
+        memory::Limits limits = memory::limitsOf(m_stage.memory, m_stream, linkOf(type));
+        limits.copyLoad = isProcessor(type) ? 1 : 0;
         m_made.roots = m_template.roots;
         m_made.forwardOps = static_cast<std::int32_t>(m_training.forwardOps);
         auto course = memory::walk(m_stream, limits, [this](std::int32_t storage) { return nameOf(storage); });

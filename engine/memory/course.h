@@ -40,6 +40,7 @@ struct Event {
     std::int32_t firstPlace = 0;
     std::int64_t scratch = -1;   ///< Again: place of Operator::scratchAgain bytes
     std::int64_t hostPlace = -1; ///< copies: in the host's pool
+    double delay = 0;            ///< operators: seconds longer than alone, as copies take from its cores
     std::int64_t used = 0;       ///< bytes of the pool in use, while it runs
     std::int64_t usedAfter = 0;  ///< and when it and all that was decided behind it has been done
 };

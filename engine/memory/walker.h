@@ -95,6 +95,8 @@ private:
     std::int32_t addOperator(Event::Kind kind, std::int32_t op, std::span<const Block> scratch);
     std::int32_t addCopy(Event::Kind kind, std::int32_t storage, std::int32_t after);
     void waitFor(std::int32_t event);
+    void standStill(double until);
+    [[nodiscard]] double takeDelay(double seconds);
     void guarded(std::vector<Guard> &guards, std::int64_t begin, std::int64_t bytes);
     void touch(std::int32_t storage, std::int32_t event);
     void lock(std::int32_t storage, int by) { item(storage).locks += by; }
@@ -141,6 +143,7 @@ private:
     double m_now = 0;
     double m_outFree = 0; ///< when the copies of a direction so far have ended
     double m_inFree = 0;
+    double m_copying = 0; ///< seconds that copies beside operators still take from these (Limits::copyLoad)
     std::int64_t m_leavingBytes = 0;
     std::int64_t m_smallest = 0; ///< bytes that may leave
     std::int64_t m_coming = 0;   ///< storages

@@ -112,6 +112,7 @@ void Walker::swapOut(std::int32_t index)
     leaves.copy = addCopy(Event::Kind::Out, index, leaves.touched);
     std::swap(waits, m_waits);
     m_outFree = std::max(m_now, m_outFree) + outSeconds(bytes);
+    m_copying += m_limits.copyLoad * outSeconds(bytes);
     leaves.ready = m_outFree;
     leaves.state = State::Leaving;
     m_leaving.push_back(index);
@@ -122,6 +123,23 @@ void Walker::swapOut(std::int32_t index)
 
 // --- Events ---------------------------------------------------------------------------------------------------------
 
+/// Operators wait until then; copies go on, and take nothing from them meanwhile.
+void Walker::standStill(double until)
+{
+    const double waited = std::max(0.0, until - m_now);
+    m_course.stallSeconds += waited;
+    m_now += waited;
+    m_copying = std::max(0.0, m_copying - waited * m_limits.copyLoad);
+}
+
+/// Of an operator of @p seconds: a core that it shares with a copy does half of its work in that time.
+double Walker::takeDelay(double seconds)
+{
+    const double delay = std::min(m_copying, seconds);
+    m_copying -= delay;
+    return delay;
+}
+
 /// @p scratch: first that of its outputs that are not resident.
 std::int32_t Walker::addOperator(Event::Kind kind, std::int32_t index, std::span<const Block> scratch)
 {
@@ -130,6 +148,7 @@ std::int32_t Walker::addOperator(Event::Kind kind, std::int32_t index, std::span
     };
     std::erase_if(m_guards, awaited); // all later operators and copies come behind this one
     Event event;
+    event.delay = takeDelay(op(index).seconds);
     event.kind = kind;
     event.subject = index;
     event.position = m_position;
