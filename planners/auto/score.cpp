@@ -284,13 +284,11 @@ Score scoreOf(const Shape &shape, std::span<const StageTimes> stages, std::span<
 
 Score Scorer::score(const Sketch &sketch)
 {
-    std::vector<StageTimes> times;
-    std::vector<double> links;
-    std::vector<CutTimes> cuts;
+    auto &[times, links, cuts] = m_room;
+    times.clear();
+    links.clear();
+    cuts.clear();
     const std::size_t unit = m_lines[sketch.shape.line].unit;
-    times.reserve(sketch.parts.size());
-    links.reserve(sketch.parts.size());
-    cuts.reserve(sketch.parts.size());
     double fullest = 0;
     for (std::size_t s = 0; s < sketch.parts.size(); ++s) {
         const auto stage = this->stage(sketch.shape, sketch.parts[s]);

@@ -110,6 +110,13 @@ private:
     [[nodiscard]] double crowd(const Shape &shape, const Part &part) const;
     void shareCores(const Sketch &sketch, const std::vector<StageTimes> &times, Score &score) const;
 
+    /// Of the sketch that is scored, kept so that scoring allocates nothing.
+    struct Room {
+        std::vector<StageTimes> stages;
+        std::vector<double> links;
+        std::vector<CutTimes> cuts;
+    };
+
     const Problem &m_problem;
     StageCosts &m_costs;
     const std::vector<DeviceLine> &m_lines;
@@ -118,6 +125,7 @@ private:
     std::vector<double> m_usable;                                  ///< bytes, per device type
     bool m_halfDuplex;
     SharedCores m_cores;
+    Room m_room;
 };
 
 /// Estimate and bound of a pipeline of @p stages with transfers @p links and their lower bounds, @p cuts
