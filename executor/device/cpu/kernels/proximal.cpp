@@ -5,6 +5,8 @@
 #include "executor/device/cpu/parallel.h"
 #include "executor/device/cpu/simd.h"
 
+#include <numeric>
+
 namespace planloom::device {
 
 namespace {
@@ -298,11 +300,42 @@ Made makeCholeskySolve(const Request &request)
     });
 }
 
+/// Copies the new values of a piece over the old ones; returns the sum of the squared changes.
+double keepPiece(const float *from, float *state, std::int64_t n)
+{
+    double sum = 0;
+#pragma omp simd reduction(+ : sum)
+    for (std::int64_t i = 0; i < n; ++i) {
+        const auto change = static_cast<double>(from[i] - state[i]);
+        sum += change * change;
+        state[i] = from[i];
+    }
+    return sum;
+}
+
+/// Pieces are of one size, so that no number of threads changes the sum.
+Made makeKeepState(const Request &request)
+{
+    if (request.in(1) != request.in(0) || request.outputs[0].elements() != 1)
+        return wrong(request, "state " + text(request.in(0)) + " and value " + text(request.in(1)) + " do not fit");
+    const std::int64_t n = request.inputs[0].elements();
+    const std::int64_t pieces = (n + kGrain - 1) / kGrain;
+    return makeFunction([n, pieces, threads = threadCount(), scale = request.op.number("scale", 1),
+                         sums = std::vector<double>(static_cast<std::size_t>(pieces))](Inputs in, Outputs out) mutable {
+        auto *state = const_cast<float *>(floats(in[0])); // NOLINT(cppcoreguidelines-pro-type-const-cast)
+        const float *from = floats(in[1]);
+        parallelItems(pieces, threads, [&](std::int64_t piece, int) {
+            const std::int64_t begin = piece * kGrain;
+            sums[static_cast<std::size_t>(piece)] = keepPiece(from + begin, state + begin, std::min(kGrain, n - begin));
+        });
+        floats(out[0])[0] = static_cast<float>(scale * std::accumulate(sums.begin(), sums.end(), 0.0));
+    });
+}
+
 constexpr KernelEntry kEntries[] = {
-    {"ProximalTanh", "fff", "f", makeProximalTanh},
-    {"ProximalCrossEntropy", "ffi", "f", makeProximalCrossEntropy},
-    {"OuterSums", "ff?", "ff?", makeOuterSums},
-    {"CholeskySolve", "fff?", "f", makeCholeskySolve},
+    {"ProximalTanh", "fff", "f", makeProximalTanh}, {"ProximalCrossEntropy", "ffi", "f", makeProximalCrossEntropy},
+    {"OuterSums", "ff?", "ff?", makeOuterSums},     {"CholeskySolve", "fff?", "f", makeCholeskySolve},
+    {"KeepState", "ff", "f", makeKeepState},
 };
 
 } // namespace
