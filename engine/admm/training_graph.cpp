@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 
 namespace planloom::admm {
@@ -18,7 +19,18 @@ using graph::Shape;
 using graph::Tensor;
 using graph::TensorRole;
 
+constexpr const char *kScope = "admm"; ///< of all operators behind the forward pass
+
 using Numbers = std::vector<std::int64_t>;
+
+/// True if the layer's final state is all that is read of it.
+bool readsFinalState(const Graph &model, const graph::Op &layer)
+{
+    for (std::size_t i = 0; i < layer.outputs.size(); ++i)
+        if (const TensorId made = layer.outputs[i]; made.valid() && i != 1 && !model.consumers(made).empty())
+            return false;
+    return layer.outputs.size() > 1 && layer.outputs[1].valid();
+}
 
 /// Writes the model, then the parts of an iteration behind it.
 class TrainingWriter {
@@ -29,15 +41,21 @@ public:
           m_method(method),
           m_sizes{pattern.inputs, pattern.hidden, pattern.classes, pattern.steps},
           m_workers(workers),
+          m_unfolded(readsFinalState(model, model.op(pattern.recurrent))),
           m_builder(model.name())
     {
     }
 
     Result<graph::TrainingGraph> write()
     {
-        copyModel();
-        m_builder.pushScope("admm");
-        name();
+        copyTensors();
+        for (const graph::Op &op : m_model.ops())
+            copy(op);
+        m_builder.loss(copyOf(m_model.loss()), m_model.lossOrigin());
+        m_builder.output(copyOf(m_model.loss()));
+        m_builder.pushScope(kScope);
+        if (!m_unfolded)
+            name();
         const std::map<std::string, TensorId> old = m_values;
         for (const Part part :
              {Part::Begin, Part::SolveOut, Part::Backward, Part::SolveIn, Part::Forward, Part::SolveOut, Part::End}) {
@@ -56,20 +74,50 @@ public:
     }
 
 private:
-    void copyModel()
+    /// All but what the recurrent layer makes where it is unfolded.
+    void copyTensors()
     {
-        for (const Tensor &tensor : m_model.tensors())
-            m_copies.push_back(m_builder.copy(tensor));
+        const graph::Op &layer = m_model.op(m_pattern.recurrent);
+        for (const Tensor &tensor : m_model.tensors()) {
+            const bool gone = m_unfolded && tensor.producer == layer.id && tensor.id != layer.outputs[1];
+            m_copies.push_back(gone ? TensorId() : m_builder.copy(tensor));
+        }
+    }
+
+    void copy(const graph::Op &op)
+    {
         const auto copies = [this](const std::vector<TensorId> &ids) {
             std::vector<TensorId> made;
             for (const TensorId id : ids)
                 made.push_back(id.valid() ? copyOf(id) : id);
             return made;
         };
-        for (const graph::Op &op : m_model.ops())
+        if (m_unfolded && op.id == m_pattern.recurrent)
+            unfold(op);
+        else
             m_builder.addOp(op.type, op.name, op.scope, copies(op.inputs), copies(op.outputs), op.attributes);
-        m_builder.loss(copyOf(m_model.loss()), m_model.lossOrigin());
-        m_builder.output(copyOf(m_model.loss()));
+        if (op.id == m_pattern.product)
+            m_values["o"] = copyOf(op.outputs[0]);
+    }
+
+    /// The recurrent layer step by step, so that its forward pass is the restart of the iteration.
+    void unfold(const graph::Op &op)
+    {
+        m_builder.pushScope(op.scope.empty() ? "unfolded" : op.scope);
+        name();
+        const Attributes transposed{{"transB", std::int64_t{1}}};
+        TensorId before;
+        for (std::int64_t step = 1; step <= m_sizes.steps; ++step) {
+            TensorId sum =
+                m_builder.add("Gemm", {m_values[fmt::format("x{}", step)], m_values["u"], m_values["b"]}, transposed);
+            if (step > 1)
+                sum = m_builder.add("Add", {sum, m_builder.add("MatMul", {before, m_values["w"]}, transposed)});
+            m_values[fmt::format("a{}", step)] = sum;
+            m_values[fmt::format("h{}", step)] = before = m_builder.add("Tanh", {sum});
+        }
+        m_builder.popScope();
+        m_builder.addOp("Unsqueeze", op.name, op.scope, {before}, {copyOf(op.outputs[1])},
+                        {{"axes", Numbers{m_pattern.batchFirst ? 1 : 0}}});
     }
     [[nodiscard]] TensorId copyOf(TensorId id) const { return m_copies[id.index()]; }
 
@@ -127,7 +175,9 @@ private:
 
     Status add(Part part)
     {
-        const auto block = blockGraph(part, m_sizes, m_method);
+        Method method = m_method;
+        method.settings.restart = !m_unfolded; // else the forward pass has done that
+        const auto block = blockGraph(part, m_sizes, method);
         if (!block)
             return block.error();
         const std::string prefix = fmt::format("admm/{}/", m_parts++);
@@ -148,7 +198,7 @@ private:
             return mapped;
         };
         for (const graph::Op &op : block->ops())
-            m_builder.addOp(op.type, prefix + op.name, "admm", to(op.inputs), to(op.outputs), op.attributes);
+            m_builder.addOp(op.type, prefix + op.name, kScope, to(op.inputs), to(op.outputs), op.attributes);
         for (const TensorId id : block->outputs()) {
             const std::string &name = block->tensor(id).name;
             m_values[name.substr(0, name.size() - 1)] = made[id.index()];
@@ -253,7 +303,9 @@ private:
             return built.error();
         graph::TrainingGraph training;
         training.graph = *std::move(built);
-        training.forwardOps = m_model.ops().size();
+        const auto ops = training.graph.ops();
+        training.forwardOps = static_cast<std::size_t>(
+            std::find_if(ops.begin(), ops.end(), [](const graph::Op &op) { return op.scope == kScope; }) - ops.begin());
         for (const TensorId parameter : m_model.withRole(TensorRole::Parameter)) {
             const std::string &name = m_model.tensor(parameter).name;
             training.parameters.push_back(training.graph.find(name));
@@ -269,6 +321,7 @@ private:
     const Method &m_method;
     Sizes m_sizes;
     std::int64_t m_workers;
+    bool m_unfolded; ///< the recurrent layer is written step by step
     graph::GraphBuilder m_builder;
     std::vector<TensorId> m_copies;
     std::map<std::string, TensorId> m_values; ///< newest, by name in blockGraph()

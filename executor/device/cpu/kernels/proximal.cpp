@@ -168,46 +168,68 @@ struct SumsShape {
 };
 
 constexpr std::int64_t kTogether = 8; ///< rows whose products are added in one pass over the sums
+constexpr std::int64_t kLines = 4;    ///< lines of the sums that are made in one pass over the rows
 
-/// sum[j] += factors[k] * z[k * stride + j] for k < kTogether in order and j < n, in double.
-PLANLOOM_CLONES void addScaled(const float *z, std::int64_t stride, const double *factors, std::int64_t n, double *sum)
+/// sum[l * lineStride + j] += factors[l][k] * z[k * stride + j] for k < kTogether in order and j < n, in double.
+PLANLOOM_CLONES void addScaled(const float *z, std::int64_t stride, const double (&factors)[kLines][kTogether],
+                               std::int64_t n, double *sum, std::int64_t lineStride)
 {
+#pragma omp simd
     for (std::int64_t j = 0; j < n; ++j) {
-        double value = sum[j];
-        for (std::int64_t k = 0; k < kTogether; ++k)
-            value += factors[k] * static_cast<double>(z[k * stride + j]);
-        sum[j] = value;
+        double a = sum[j];
+        double b = sum[lineStride + j];
+        double c = sum[2 * lineStride + j];
+        double d = sum[3 * lineStride + j];
+        for (std::int64_t k = 0; k < kTogether; ++k) {
+            const auto value = static_cast<double>(z[k * stride + j]);
+            a += factors[0][k] * value;
+            b += factors[1][k] * value;
+            c += factors[2][k] * value;
+            d += factors[3][k] * value;
+        }
+        sum[j] = a;
+        sum[lineStride + j] = b;
+        sum[2 * lineStride + j] = c;
+        sum[3 * lineStride + j] = d;
     }
 }
 
-/// Row @p line of the sums: of the triangle, or behind it of the product. Rows are added in their order.
-void sumLine(const SumsShape &shape, const std::vector<double> &weights, const float *z, const float *y,
-             std::int64_t line, double *sum, float *gram, float *product)
+/// Up to kLines lines from @p line on, all of the triangle, or behind it of the product. Rows are added in their order.
+void sumLines(const SumsShape &shape, const std::vector<double> &weights, const float *z, const float *y,
+              std::int64_t line, double *sum, float *gram, float *product)
 {
     const bool triangle = line < shape.columns;
-    const std::int64_t n = triangle ? line + 1 : shape.columns;
-    const auto factorOf = [&](double weight, std::int64_t row) {
-        return triangle ? weight * static_cast<double>(z[row * shape.columns + line])
-                        : static_cast<double>(y[row * shape.outputs + line - shape.columns]);
-    };
-    std::fill_n(sum, n, 0.0);
+    const std::int64_t count = std::min(kLines, (triangle ? shape.columns : shape.columns + shape.outputs) - line);
+    const std::int64_t n = triangle ? line + count : shape.columns;
+    const float *from = triangle ? z + line : y + line - shape.columns;
+    const std::int64_t stride = triangle ? shape.columns : shape.outputs;
+    std::fill_n(sum, kLines * shape.columns, 0.0);
     for (std::int64_t step = 0; step < shape.steps; ++step) {
-        const double weight = weights[static_cast<std::size_t>(step)];
+        const double weight = triangle ? weights[static_cast<std::size_t>(step)] : 1;
         const std::int64_t end = (step + 1) * shape.rows;
-        std::int64_t row = step * shape.rows;
-        for (; row + kTogether <= end; row += kTogether) {
-            double factors[kTogether];
-            for (std::int64_t k = 0; k < kTogether; ++k)
-                factors[k] = factorOf(weight, row + k);
-            addScaled(z + row * shape.columns, shape.columns, factors, n, sum);
+        for (std::int64_t row = step * shape.rows; row < end; row += kTogether) {
+            const std::int64_t rows = std::min(kTogether, end - row);
+            double factors[kLines][kTogether] = {};
+            for (std::int64_t k = 0; k < rows; ++k)
+                for (std::int64_t l = 0; l < count; ++l)
+                    factors[l][k] = weight * static_cast<double>(from[(row + k) * stride + l]);
+            if (rows == kTogether) {
+                addScaled(z + row * shape.columns, shape.columns, factors, n, sum, shape.columns);
+                continue;
+            }
+            for (std::int64_t k = 0; k < rows; ++k)
+                for (std::int64_t l = 0; l < count; ++l)
+                    for (std::int64_t j = 0; j < n; ++j)
+                        sum[l * shape.columns + j] +=
+                            factors[l][k] * static_cast<double>(z[(row + k) * shape.columns + j]);
         }
-        for (; row < end; ++row)
-            for (std::int64_t j = 0; j < n; ++j)
-                sum[j] += factorOf(weight, row) * static_cast<double>(z[row * shape.columns + j]);
     }
-    float *to = triangle ? gram + line * (line + 1) / 2 : product + (line - shape.columns) * shape.columns;
-    for (std::int64_t j = 0; j < n; ++j)
-        to[j] = static_cast<float>(sum[j]);
+    for (std::int64_t l = 0; l < count; ++l) {
+        const std::int64_t own = line + l;
+        float *to = triangle ? gram + own * (own + 1) / 2 : product + (own - shape.columns) * shape.columns;
+        for (std::int64_t j = 0; j < (triangle ? own + 1 : n); ++j)
+            to[j] = static_cast<float>(sum[l * shape.columns + j]);
+    }
 }
 
 Made makeOuterSums(const Request &request)
@@ -230,15 +252,18 @@ Made makeOuterSums(const Request &request)
         return wrong(request, "the sums do not fit Z " + text(zDims));
     const int threads = threadCount();
     return makeFunction([shape, threads, weights = std::move(weights),
-                         sums = std::vector<double>(
-                             static_cast<std::size_t>(threads * shape.columns))](Inputs in, Outputs out) mutable {
+                         sums = std::vector<double>(static_cast<std::size_t>(
+                             threads * kLines * shape.columns))](Inputs in, Outputs out) mutable {
         const float *z = floats(in[0]);
         const float *y = shape.outputs > 0 ? floats(in[1]) : nullptr;
         float *gram = floats(out[0]);
         float *product = shape.outputs > 0 ? floats(out[1]) : nullptr;
         double *scratch = sums.data();
-        parallelItems(shape.columns + shape.outputs, threads, [&, scratch](std::int64_t line, int thread) {
-            sumLine(shape, weights, z, y, line, scratch + thread * shape.columns, gram, product);
+        const std::int64_t ofTriangle = (shape.columns + kLines - 1) / kLines;
+        const std::int64_t ofProduct = (shape.outputs + kLines - 1) / kLines;
+        parallelItems(ofTriangle + ofProduct, threads, [&, scratch](std::int64_t item, int thread) {
+            const std::int64_t line = item < ofTriangle ? item * kLines : shape.columns + (item - ofTriangle) * kLines;
+            sumLines(shape, weights, z, y, line, scratch + thread * kLines * shape.columns, gram, product);
         });
     });
 }
