@@ -48,6 +48,29 @@ plan::Subject subjectOf(int devices)
                              nullptr, "zoo:rnn");
 }
 
+/// The same model, which slices the last step off all states, so that its layer is not unfolded.
+plan::Subject slicedSubject()
+{
+    using Numbers = std::vector<std::int64_t>;
+    const graph::Graph whole = *graph::rnnClassifier(kModel);
+    graph::GraphBuilder b("sliced");
+    const auto copy = [&](const char *name) { return b.copy(whole.tensor(whole.find(name))); };
+    const auto states = b.addMany("RNN", {copy("x"), copy("rnn.W"), copy("rnn.R"), copy("rnn.B")}, 2,
+                                  {{"hidden_size", kModel.hidden}, {"layout", std::int64_t{1}}}, "rnn");
+    const TensorId last = b.add("Slice", {states[0]},
+                                {{"starts", Numbers{kModel.steps - 1}},
+                                 {"ends", Numbers{kModel.steps}},
+                                 {"axes", Numbers{1}},
+                                 {"steps", Numbers{1}}});
+    const TensorId rows = b.add("Squeeze", {last}, {{"axes", Numbers{1, 2}}});
+    const TensorId logits =
+        b.add("Gemm", {rows, copy("head.weight"), copy("head.bias")}, {{"transB", std::int64_t{1}}}, "logits");
+    const TensorId loss = b.add("SoftmaxCrossEntropyLoss", {logits, copy("labels")}, {}, "loss");
+    b.output(loss);
+    b.loss(loss);
+    return plan::makeSubject(std::make_shared<const graph::Graph>(*std::move(b).build()), cpus(2), nullptr, "");
+}
+
 plan::Plan planFor(const plan::Subject &subject, std::size_t workers, const admm::Settings &settings = {})
 {
     Layout layout;
@@ -161,6 +184,17 @@ private slots:
         const std::int64_t sent =
             std::accumulate(outcome.collectiveBytes.begin(), outcome.collectiveBytes.end(), std::int64_t{0});
         QCOMPARE(sent, kIterations * 2 * (workers - 1) * 4 * kNumbers);
+    }
+
+    void followsWhereStatesAreSliced()
+    {
+        const plan::Subject subject = slicedSubject();
+        const Outcome outcome = trained(planFor(subject, 2), subject);
+        QCOMPARE(outcome.problem, std::string());
+        const std::vector<double> wanted = specified(*subject.graph, {});
+        QCOMPARE(outcome.losses.size(), wanted.size());
+        for (std::size_t i = 0; i < wanted.size(); ++i)
+            QVERIFY(std::fabs(outcome.losses[i] - wanted[i]) < 2e-5);
     }
 
     void statesOfSamples()
