@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "planners/registry.h"
 
+#include "planners/admm/admm.h"
 #include "planners/auto/auto.h"
 #include "planners/automap/automap.h"
 #include "planners/dapple/dapple.h"
@@ -34,7 +35,8 @@ std::vector<const Planner *> allPlanners()
 std::vector<const Planner *> jobPlanners()
 {
     static const gnn::GnnPlanner gnn;
-    return {&gnn};
+    static const admm::AdmmPlanner admm;
+    return {&gnn, &admm};
 }
 
 Result<const Planner *> findPlanner(const std::string &name)

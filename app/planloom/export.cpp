@@ -158,6 +158,12 @@ Status writeFormat(const ExportOptions &options, const plan::Document &document,
                    std::vector<std::string> &notes)
 {
     const std::string &format = options.format;
+    if (document.plan.admm && (configureOf(format) || format == "pytorch-csv"))
+        return unsupported(
+                   fmt::format("a plan that trains by ADMM cannot be exported to {}, which trains by gradients; "
+                               "export its weights (safetensors)",
+                               format))
+            .in(options.what);
     if (format == "plan")
         return plan::writePlan(document, options.out);
     if (format == "model")

@@ -42,7 +42,8 @@ Result<Task> taskOf(const ProfileOptions &options)
         task.graph = document->subject.graph;
         task.how.samples = profiler::samplesOf(document->plan);
         task.how.ranks = profiler::ranksOf(document->plan);
-        task.how.optimizer = document->plan.optimizer;
+        if (!document->plan.admm) // else measured with the plan alone
+            task.how.optimizer = document->plan.optimizer;
         task.plan = std::move(*document);
     } else {
         auto model = import::loadModel(options.model, {options.sequence, options.loss, 0});

@@ -192,6 +192,15 @@ Result<ordered_json> transfersOf(const plan::Plan &plan, const std::string &fold
     return ordered_json{{"bytes", bytes}, {"predicted_bytes", predicted}, {"differing_iterations", differing}};
 }
 
+/// What a step of some trainings reports besides its loss.
+std::string besides(const run::StepMetrics &step)
+{
+    if (step.objective > 0)
+        return fmt::format("  objective {:.6g}, residuals {:.3g} primal, {:.3g} dual", step.objective,
+                           step.primalResidual, step.dualResidual);
+    return step.consensusDistance > 0 ? fmt::format("  replicas apart {:.3g}", step.consensusDistance) : std::string();
+}
+
 /// Of a line per step on a terminal: the first five, about twenty more, and the last.
 bool worthPrinting(std::int64_t step, std::int64_t steps)
 {
@@ -242,10 +251,7 @@ Status train(const TrainOptions &given, Output &output)
         if (output.isText() && worthPrinting(step.step, options.settings.steps)) {
             progress.clear();
             output.line(fmt::format("step {:>6}  loss {:<10.6g}  {:>9}  {:.4g} samples/s{}", step.step, step.loss,
-                                    format(Seconds(step.seconds)), step.samplesPerSecond,
-                                    step.consensusDistance > 0
-                                        ? fmt::format("  replicas apart {:.3g}", step.consensusDistance)
-                                        : std::string()));
+                                    format(Seconds(step.seconds)), step.samplesPerSecond, besides(step)));
         }
         progress.report(static_cast<double>(step.step + 1) / static_cast<double>(options.settings.steps), "training");
     };

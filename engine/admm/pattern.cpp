@@ -99,6 +99,11 @@ Result<const Op *> recurrentOf(const Graph &graph, TensorId hidden)
         slice = &graph.op(producer);
         tensor = slice->inputs[0];
     }
+    if (const OpId producer = graph.tensor(tensor).producer; producer.valid())
+        if (const Op &made = graph.op(producer); made.type == "LSTM" || made.type == "GRU")
+            return doesNotFit(made,
+                              "its gates differ from sample to sample, so that each would have a system of its own to "
+                              "solve; use an RNN with tanh");
     const auto op = maker(graph, tensor, "RNN", expected);
     if (!op)
         return op.error();

@@ -252,6 +252,11 @@ void boundTime(Compilation &all)
     const std::size_t type = all.subject.cluster->device(all.plan.stages.front().devices.front()).type;
     const auto batch = static_cast<double>(all.plan.globalBatch);
     const std::size_t layers = all.subject.layers().size();
+    if (all.plan.admm) {
+        const graph::Graph &iteration = all.stages.front().training()->graph;
+        all.program.oneDevice = cost::LocalCosts(costs, iteration).seconds(0, iteration.ops().size(), batch, type);
+        return;
+    }
     all.program.oneDevice = costs.forward(0, layers, batch, type) + costs.backward(0, layers, batch, type)
         + costs.optimizerStep(costs.parameterBytes(0, layers), all.plan.optimizer.rule.footprint().streams, type);
 }
@@ -332,6 +337,8 @@ Result<Program> compileWith(const plan::Plan &plan, const plan::Subject &subject
     buildBodies(all, options.bodies);
     buildTasks(all);
     boundTime(all);
+    if (plan.admm)
+        all.program.ridge = plan.admm->ridge;
     if (plan.job)
         all.program.sampled = sampledRoles(plan, subject);
     return std::move(all.program);

@@ -264,6 +264,16 @@ void layRows(program::Table &table, std::size_t at, std::size_t states, const Pl
         member.updatedStates.push_back(place(table.updatedRows() * width));
 }
 
+std::ptrdiff_t deviceOf(const StageHoldings &stage, RankId rank)
+{
+    return std::find(stage.ranks.begin(), stage.ranks.end(), rank) - stage.ranks.begin();
+}
+
+plan::SampleRange samplesAt(const StageHoldings &stage, RankId rank)
+{
+    return stage.samples[static_cast<std::size_t>(deviceOf(stage, rank))];
+}
+
 /// What two ranges have in common.
 Shard common(Shard a, Shard b)
 {
@@ -380,7 +390,7 @@ PersistentLayout layoutPersistent(const std::vector<const StageHoldings *> &stag
     for (const StageHoldings *stage : stages) {
         layout.others.emplace_back();
         for (const HeldTensor &other : stage->others)
-            layout.others.back().push_back(place(other.bytes));
+            layout.others.back().push_back(place(other.bytes * (other.ofSamples ? samplesAt(*stage, rank).size : 1)));
     }
     return layout;
 }
@@ -443,10 +453,24 @@ Held heldEntry(const Program &program, const Bucket &bucket, const Bucket::Entry
 
 } // namespace
 
+namespace {
+
+/// Of a row a sample up to @p last, those of @p own.
+void cutToSamples(Held &held, plan::SampleRange own, plan::SampleRange last)
+{
+    held.ofSamples = true;
+    held.sizes.front() = last.begin + last.size;
+    held.region.front() = {{own.begin, own.begin + own.size}};
+    held.count *= own.size;
+    held.saves = true;
+}
+
+} // namespace
+
 std::vector<Held> heldBy(const StageHoldings &stage, RankId rank, const std::vector<BucketId> &buckets,
                          const std::vector<std::int64_t> &others, const Program &program)
 {
-    const auto device = static_cast<int>(std::find(stage.ranks.begin(), stage.ranks.end(), rank) - stage.ranks.begin());
+    const auto device = static_cast<int>(deviceOf(stage, rank));
     std::unordered_map<std::string, const HeldParameter *> byName;
     for (const HeldParameter &parameter : stage.parameters)
         byName.emplace(parameter.name, &parameter);
@@ -492,6 +516,8 @@ std::vector<Held> heldBy(const StageHoldings &stage, RankId rank, const std::vec
         held.saves = device == 0;
         for (const std::int64_t size : other.sizes)
             held.region.push_back({{0, size}});
+        if (other.ofSamples)
+            cutToSamples(held, samplesAt(stage, rank), stage.samples.back());
         all.push_back(std::move(held));
     }
     return all;

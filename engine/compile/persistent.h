@@ -28,7 +28,7 @@ struct HeldParameter {
     std::shared_ptr<const RowTable> table = {}; ///< of one that is exchanged by rows; `elements` are the window's then
 };
 
-/// A constant or an untrained state; every device has all of it.
+/// A constant or an untrained state; every device has all of it, or the rows of its samples.
 struct HeldTensor {
     TensorId id;
     std::string name;
@@ -36,6 +36,7 @@ struct HeldTensor {
     std::vector<std::int64_t> sizes;
     std::int64_t bytes = 0;
     bool constant = false;
+    bool ofSamples = false; ///< a row for each sample of the device; `sizes` and `bytes` are of one
 };
 
 /// The tensors that the ranks of a stage hold.
@@ -45,6 +46,8 @@ struct StageHoldings {
     sharding::Mesh mesh;
     int zero = 0;
     std::vector<RankId> ranks; ///< in the order of the mesh
+    std::vector<plan::SampleRange> samples =
+        {}; ///< of the devices within the global batch, where tensors are of samples
 };
 
 class FoldedTeams;

@@ -17,6 +17,9 @@ std::string keyOf(const plan::Plan &plan, std::size_t index, const StageModel *b
         fmt::format("{}-{} {} s{} p{} {}", stage.firstLayer, stage.lastLayer,
                     plan::textOf(plan::settingsOf(stage).body), plan::splitsBackward(plan.schedule, index),
                     static_cast<int>(plan.precision), mustRun);
+    if (plan.admm)
+        key += fmt::format(" {} of {} over {} ({})", plan::textOf(*plan.admm), plan.globalBatch, stage.replicas(),
+                           fmt::join(stage.replicaShares, ","));
     for (const auto &[tensor, sbp] : stage.shardings)
         key += fmt::format(" {}={}", tensor, sbp);
     if (before != nullptr) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/compile/stage_model.h"
 
+#include "engine/admm/training_graph.h"
 #include "engine/graph/rewrite/recompute.h"
 #include "engine/graph/rewrite/split_backward.h"
 #include "engine/compile/lower.h"
@@ -20,7 +21,7 @@ void holdOther(const graph::Tensor &tensor, StageHoldings &holdings)
 {
     if (tensor.role == TensorRole::State || tensor.role == TensorRole::Constant)
         holdings.others.push_back({tensor.id, tensor.name, tensor.type, tensor.shape.at(1), tensor.bytes(1).value(),
-                                   tensor.role == TensorRole::Constant});
+                                   tensor.role == TensorRole::Constant, tensor.shape.batched()});
 }
 
 HeldParameter wholeParameter(const graph::Tensor &tensor, const sharding::Mesh &mesh)
@@ -125,6 +126,9 @@ Result<StageModel> StageModel::make(const plan::Plan &plan, const plan::Subject 
     model.m_stage = &plan.stages[stage.index()];
     model.m_holdings.mesh = meshOf(*model.m_stage);
     model.m_holdings.zero = model.m_stage->zero;
+    if (plan.admm)
+        for (std::size_t replica = 0; replica < model.m_stage->replicas(); ++replica)
+            model.m_holdings.samples.push_back(plan::replicaRange(*model.m_stage, replica, plan.globalBatch));
     model.m_splits = plan::splitsBackward(plan.schedule, stage.index());
     const graph::LayerView &layers = subject.layers();
     const OpId first = layers.layers[model.m_stage->firstLayer].first;
@@ -133,7 +137,9 @@ Result<StageModel> StageModel::make(const plan::Plan &plan, const plan::Subject 
     const auto &incoming = model.m_stage->firstLayer > 0 ? layers.cuts[model.m_stage->firstLayer] : none;
     const auto &outgoing = model.m_stage->lastLayer < layers.size() ? layers.cuts[model.m_stage->lastLayer] : none;
     if (mustRun || !isLayerProfile(*subject.graph)) {
-        auto training = graph::differentiate(*subject.graph, first, last, incoming, outgoing);
+        auto training = plan.admm
+            ? admm::trainingGraph(*subject.graph, *plan.admm, static_cast<std::int64_t>(model.m_stage->replicas()))
+            : graph::differentiate(*subject.graph, first, last, incoming, outgoing);
         if (!training && (mustRun || training.error().code != ErrorCode::Unsupported))
             return training.error();
         if (training) {
@@ -186,7 +192,7 @@ Status StageModel::shardStage(const plan::Plan &plan, const StageModel *before, 
     if (mesh().devices() == mesh().sizes.front()) { // data parallel only: every device runs the stage as it is
         for (const TensorId id : logical.parameters)
             shares.push_back({whole, logical.graph.tensor(id).shape,
-                              mesh().sizes.front() > 1 ? std::vector<int>{0} : std::vector<int>{}});
+                              mesh().sizes.front() > 1 && !plan.admm ? std::vector<int>{0} : std::vector<int>{}});
         m_outputs.assign(logical.outputs.size(), whole);
         local = logical;
     } else {

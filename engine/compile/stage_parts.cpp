@@ -66,14 +66,14 @@ bool modelled(const Compilation &all, const std::vector<DeviceId> &devices)
 }
 
 /// Used where the profile knows the stage's own operators, where nothing is measured and its GPUs have models, and
-/// where operators run again within the backward pass, which the times of layers do not tell. Else null. @p onModels:
-/// all of its devices have models.
+/// where operators run again within the backward pass or are those of ADMM, which the times of layers do not tell. Else
+/// null. @p onModels: all of its devices have models.
 std::shared_ptr<const cost::LocalCosts> localCosts(const Compilation &all, const StageModel &stage, bool onModels)
 {
     const auto profile = all.subject.costs->profile();
     const bool byKernel = profile && !profile->kernels.empty();
     const bool byLayer = profile && !profile->ops.empty();
-    const bool wanted = stage.repeats() || (!byLayer && onModels);
+    const bool wanted = stage.repeats() || all.plan.admm || (!byLayer && onModels);
     if (!wanted && !byKernel)
         return nullptr;
     auto costs = std::make_shared<const cost::LocalCosts>(*all.subject.costs, stage.training()->graph);

@@ -65,7 +65,10 @@ Status checkShape(const Tensor &tensor)
 
 Status checkData(const Tensor &tensor)
 {
-    if (tensor.shape.batched() && tensor.role != TensorRole::Input && tensor.role != TensorRole::Activation)
+    // States of samples, a row for each, are of trainings that are made by rewrites: no model may have them.
+    const bool ofSamples = tensor.role == TensorRole::State && tensor.init.kind == Initializer::Kind::Zeros;
+    if (tensor.shape.batched() && !ofSamples && tensor.role != TensorRole::Input
+        && tensor.role != TensorRole::Activation)
         return badInput("tensor '" + tensor.name + "' is fixed but its shape " + tensor.shape.text()
                         + " depends on the batch; give it fixed sizes");
     if (tensor.role == TensorRole::Constant && tensor.init.kind == Initializer::Kind::None)

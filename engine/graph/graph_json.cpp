@@ -281,6 +281,8 @@ private:
         Initializer init;
         if (from.has("init"))
             init = initializerOf(from.object("init"));
+        if (role == TensorRole::State && declared.shape.batched())
+            from.fail("shape", "of '" + tensorName + "' depends on the batch; give it fixed sizes");
         if (role == TensorRole::Constant && !init.data)
             from.fail("init", "must give the constant's data");
         if (!from.failed())

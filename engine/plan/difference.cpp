@@ -132,6 +132,8 @@ std::string profileText(const cost::Profile *profile)
                        profile->deviceType.empty() ? "every device" : profile->deviceType, profile->source);
 }
 
+std::string trainingText(const Plan &plan) { return plan.admm ? textOf(*plan.admm) : "by gradients"; }
+
 std::string jobText(const std::optional<SampledJob> &job)
 {
     if (!job)
@@ -205,6 +207,7 @@ std::vector<std::string> difference(const Plan &a, const Plan &b)
     lines.compare("exchange", exchangeText(a.exchange), exchangeText(b.exchange));
     lines.compare("bytes of a bucket", std::to_string(a.bucketBytes), std::to_string(b.bucketBytes));
     compareTraining(lines, a, b);
+    lines.compare("training", trainingText(a), trainingText(b));
     compareJobs(lines, a, b);
     return lines.take();
 }

@@ -101,7 +101,7 @@ std::string simulationKey(const Plan &plan)
         for (const auto &[tensor, sbp] : stage.shardings)
             text += fmt::format(" {}={}", tensor, sbp);
     }
-    return text + jobKey(plan);
+    return text + (plan.admm ? "|" + textOf(*plan.admm) : std::string()) + jobKey(plan);
 }
 
 std::string subjectHash(const Subject &subject)

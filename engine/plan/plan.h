@@ -8,6 +8,7 @@
 #include "engine/cost/cost.h"
 #include "engine/graph/graph.h"
 #include "engine/graph/layers.h"
+#include "engine/plan/admm_training.h"
 #include "engine/plan/annotation.h"
 #include "engine/plan/exchange.h"
 #include "engine/plan/memory.h"
@@ -154,6 +155,7 @@ struct Plan {
     static constexpr std::int64_t kBucketBytes = 25 << 20;
     Precision precision = Precision::Float32;
     Optimizer optimizer;
+    std::optional<admm::Settings> admm; ///< trains by ADMM, all samples at once; none: by gradients
     std::optional<SampledJob> job; ///< the stage's replicas train on mini-batches that samplers send them; none: each
                                    ///< reads its own samples
     std::vector<PlacedRole> roles; ///< of the job: its graph stores, then its samplers

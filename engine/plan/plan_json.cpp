@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/base/files.h"
 #include "engine/base/json_reader.h"
+#include "engine/plan/admm_training_json.h"
 #include "engine/plan/plan_json.h"
 #include "engine/plan/sampled_job_json.h"
 #include "engine/plan/training.h"
@@ -520,6 +521,7 @@ Plan planFrom(JsonReader &top, const cluster::Cluster &cluster)
         top.fail("precision", fmt::format("\"{}\" is not known; there are fp32 and bf16", precision));
     if (top.has("optimizer"))
         plan.optimizer = optimizerFrom(top.object("optimizer"));
+    trainingFrom(top, plan);
     jobFrom(top, plan);
     top.each("estimate", [&plan](JsonReader &entry) { plan.estimate[entry.name()] = entry.asNumber(); });
     if (top.has("predicted") && !top.value()["predicted"].is_null())
@@ -566,7 +568,10 @@ std::string toJson(const Document &document, const nlohmann::ordered_json &leadi
     writer.field("exchange", exchangeToJson(plan));
     if (plan.precision != Precision::Float32)
         writer.field("precision", name(plan.precision));
-    writer.field("optimizer", optimizerToJson(plan.optimizer));
+    if (plan.admm)
+        writer.field("training", trainingToJson(*plan.admm));
+    else
+        writer.field("optimizer", optimizerToJson(plan.optimizer));
     if (plan.job)
         writer.field("job", jobToJson(*plan.job));
     if (!plan.roles.empty())

@@ -600,6 +600,11 @@ Status validate(const Plan &plan, const Subject &subject, Field &field)
         field = {jobField};
         return status;
     }
+    std::string trainingField;
+    if (Status status = validateAdmm(plan, subject, trainingField); !status) {
+        field = {trainingField};
+        return status;
+    }
     field = {"optimizer"};
     if (Status status = checkOptimizer(plan.optimizer); !status)
         return status;

@@ -94,6 +94,7 @@ struct Held {
     std::int32_t replica = 0;   ///< of the stage, where each of its `replicas` has a parameter of its own
     std::int32_t replicas = 0;  ///< 0: they are alike
     bool saves = true;
+    bool ofSamples = false; ///< a state with a row for each sample of the global batch, of which the own ones lie here
 };
 
 /// One stage on one rank: the differentiated operators with a place for every tensor.
@@ -267,6 +268,7 @@ struct Program {
     std::vector<Table> tables;
     std::vector<Place> places;           ///< every rank of the plan, in order; only in a folded program
     std::optional<SampledRoles> sampled; ///< who brings the samples, where these are not read by each rank itself
+    double ridge = 0; ///< of training by ADMM: half of it times the squared weights is added to the summed loss
     std::int64_t microBatches = 0;
     std::int64_t globalBatch = 0;
     Seconds lowerBound; ///< busiest lane's or core's work: no order of the tasks can be faster

@@ -50,6 +50,9 @@ constexpr Field<StepMetrics> kStep[] = {
     {"learning_rate", &StepMetrics::learningRate, Presence::Filled},
     {"gradient_norm", &StepMetrics::gradientNorm, Presence::WhenSet},
     {"consensus_distance", &StepMetrics::consensusDistance, Presence::WhenSet},
+    {"objective", &StepMetrics::objective, Presence::WhenSet},
+    {"primal_residual", &StepMetrics::primalResidual, Presence::WhenSet},
+    {"dual_residual", &StepMetrics::dualResidual, Presence::WhenSet},
 };
 
 constexpr Field<Validation> kValidation[] = {

@@ -23,6 +23,11 @@ struct StepMetrics {
     /// when they took their snapshots, as the root of the mean, by shares of samples, of the squared distances over all
     /// parameters; 0: not computed.
     double consensusDistance = 0;
+    /// Of training by ADMM; 0: not computed. What it minimises, before the step: the summed loss and the ridge.
+    double objective = 0;
+    double primalResidual = 0; ///< norm of the residuals of all constraints that have duals, behind the step
+    double dualResidual = 0;   ///< norm of the change of the parameters that workers share, as of consensus ADMM (Boyd
+                               ///< and others, 2011, section 7.1), without the penalty
 };
 
 /// The held-out samples after a step.

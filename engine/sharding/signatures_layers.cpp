@@ -231,6 +231,7 @@ std::vector<SignatureRule> layerRules()
         {"ProximalCrossEntropy", rowsOfAll},
         {"OuterSums", outerSums},
         {"CholeskySolve", nullptr}, // small: each device solves the same system
+        {"KeepState", nullptr},     // of samples, which only data parallelism splits
         {"LossStatistics", lossStatistics},
         {"CombineLossStatistics", combineStatistics},
         {"LossFromStatistics", nullptr},

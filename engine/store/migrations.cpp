@@ -45,6 +45,12 @@ constexpr const char *kMigrations[] = {
     R"sql(
         ALTER TABLE steps ADD COLUMN consensus_distance REAL NOT NULL DEFAULT 0;
     )sql",
+    // 5: runs that train by ADMM
+    R"sql(
+        ALTER TABLE steps ADD COLUMN objective REAL NOT NULL DEFAULT 0;
+        ALTER TABLE steps ADD COLUMN primal_residual REAL NOT NULL DEFAULT 0;
+        ALTER TABLE steps ADD COLUMN dual_residual REAL NOT NULL DEFAULT 0;
+    )sql",
 };
 
 Result<std::int64_t> pragma(Connection &connection, const char *sql)

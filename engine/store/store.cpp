@@ -88,6 +88,9 @@ constexpr Column<run::StepMetrics> kStepColumns[] = {
     {"gradient_norm", &run::StepMetrics::gradientNorm},
     {"samples", samplesOf, readSamples},
     {"consensus_distance", &run::StepMetrics::consensusDistance},
+    {"objective", &run::StepMetrics::objective},
+    {"primal_residual", &run::StepMetrics::primalResidual},
+    {"dual_residual", &run::StepMetrics::dualResidual},
 };
 
 constexpr Column<run::Validation> kValidationColumns[] = {

@@ -25,6 +25,9 @@ constexpr std::tuple kStep{
     Row{&run::StepMetrics::learningRate, &wire::Step::learning_rate, &wire::Step::set_learning_rate},
     Row{&run::StepMetrics::gradientNorm, &wire::Step::gradient_norm, &wire::Step::set_gradient_norm},
     Row{&run::StepMetrics::consensusDistance, &wire::Step::consensus_distance, &wire::Step::set_consensus_distance},
+    Row{&run::StepMetrics::objective, &wire::Step::objective, &wire::Step::set_objective},
+    Row{&run::StepMetrics::primalResidual, &wire::Step::primal_residual, &wire::Step::set_primal_residual},
+    Row{&run::StepMetrics::dualResidual, &wire::Step::dual_residual, &wire::Step::set_dual_residual},
 };
 
 constexpr std::tuple kValidation{

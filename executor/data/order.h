@@ -19,6 +19,9 @@ public:
         m_ahead = samples - step * globalBatch;
     }
 
+    /// Every epoch goes through the samples in the order of the first one.
+    void repeatFirstEpoch() { m_repeats = true; }
+
     [[nodiscard]] std::int64_t trained() const { return m_trained; }
     [[nodiscard]] std::int64_t heldOut() const { return m_samples - m_trained; }
     /// How many samples are consumed when @p steps steps are done.
@@ -35,6 +38,7 @@ private:
     std::int64_t m_samples;
     std::int64_t m_trained;
     std::uint64_t m_seed;
+    bool m_repeats = false;
     std::int64_t m_ahead =
         0; ///< samples consumed beyond those of the steps, had their batch always been the present one; may be negative
 };

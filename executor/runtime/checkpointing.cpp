@@ -40,6 +40,12 @@ Piece pieceOf(const program::Held &held, const checkpoint::Kind &kind, std::int6
 
 Kind parameterKind(const program::Held &held) { return held.replicas > 0 ? Kind::Replicas : Kind::Parameter; }
 
+/// Variables of samples belong to the training, as an optimizer's states do, not to the model.
+Kind stateKind(const program::Held &held)
+{
+    return held.ofSamples ? Kind::ofOptimizer("optimizer:samples") : Kind::State;
+}
+
 Status addStates(HostPieces &pieces, const program::Held &held, const update::ConfiguredRule &rule)
 {
     for (std::size_t i = 0; i < held.states.size() && held.updateCount > 0; ++i) {
@@ -62,7 +68,7 @@ Status addStates(HostPieces &pieces, const program::Held &held, const update::Co
 Status addSaved(HostPieces &pieces, const program::Held &held, const update::ConfiguredRule &rule)
 {
     if (held.kind == program::Held::Kind::State)
-        return pieces.add(pieceOf(held, checkpoint::Kind::State, held.begin, held.count), held.offset);
+        return pieces.add(pieceOf(held, stateKind(held), held.begin, held.count), held.offset);
     if (held.kind != program::Held::Kind::Parameter || held.updateCount == 0) // another rank's, under ZeRO
         return {};
     const Piece piece = pieceOf(held, parameterKind(held), held.updateBegin, held.updateCount);
@@ -93,7 +99,7 @@ Status addStored(HostPieces &pieces, const program::Held &held, const update::Co
         return {};
     const bool state = held.kind == program::Held::Kind::State;
     if (held.offset >= 0 && held.count > 0) {
-        const Piece piece = pieceOf(held, state ? Kind::State : parameterKind(held), held.begin, held.count);
+        const Piece piece = pieceOf(held, state ? stateKind(held) : parameterKind(held), held.begin, held.count);
         if (const Status added = pieces.add(piece, held.offset); !added)
             return added;
     }

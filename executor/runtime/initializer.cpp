@@ -47,7 +47,7 @@ public:
 
     Status initialize(const program::Held &held, const graph::Tensor &described)
     {
-        const std::int64_t all = described.shape.elements(1);
+        const std::int64_t all = held.ofSamples ? held.count : described.shape.elements(1); // those are zeros
         const std::int64_t size = graph::sizeOf(held.type);
         if (held.count == all && held.copy < 0)
             return put(held.offset, held.count * size, [&](std::byte *data) { return draw(described, all, data); });

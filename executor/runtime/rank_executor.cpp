@@ -140,6 +140,8 @@ Status RankExecutor::runSteps()
         result.loss = m_agreements.loss();
         result.learningRate = learningRate(m_step);
         result.gradientNorm = m_agreements.gradientNorm();
+        if (const Status read = readFigures(result); !read)
+            return read;
         stop = m_agreements.stop();
         if (const Status settled = settleRows(stop || m_step + 1 == m_options.steps); !settled)
             return settled;
@@ -155,6 +157,25 @@ Status RankExecutor::runSteps()
             return status;
         begin = now();
     }
+    return {};
+}
+
+/// What an iteration of ADMM leaves behind. Error: Failed, where it is no number.
+Status RankExecutor::readFigures(run::StepMetrics &metrics)
+{
+    const std::span<const float> figures = m_parts.stages.front().runner->figures();
+    if (figures.empty())
+        return {};
+    const bool finite = std::all_of(figures.begin(), figures.end(), [](float figure) { return std::isfinite(figure); });
+    if (!finite)
+        return failed(
+            fmt::format("iteration {} of ADMM has no solution: its sums over samples have no Cholesky factor, "
+                        "or its values are too large; raise \"ridge\" in the plan's training, or its penalties",
+                        metrics.step));
+    metrics.primalResidual = std::sqrt(static_cast<double>(figures[0]));
+    metrics.dualResidual = std::sqrt(static_cast<double>(figures[1]));
+    metrics.objective = metrics.loss * static_cast<double>(m_parts.program.globalBatch)
+        + m_parts.program.ridge / 2 * static_cast<double>(figures[2]);
     return {};
 }
 

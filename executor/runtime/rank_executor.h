@@ -123,6 +123,7 @@ private:
     Status runOverlapping();
     Status runUntilDone();
     Status afterStep(const run::StepMetrics &metrics, bool &stop);
+    Status readFigures(run::StepMetrics &metrics);
     void leaveSteps();
     void stepsAgreed();
     Status agreeOnTheRest();

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "executor/runtime/stage_runner.h"
 
+#include "engine/admm/training_graph.h"
+
 #include <algorithm>
 #include <bit>
 
@@ -40,7 +42,22 @@ Result<std::unique_ptr<StageRunner>> StageRunner::create(const program::Program 
     if (const Status status = runner->preparePasses(); !status)
         return status.error();
     runner->findLoss();
+    if (const Status status = runner->findFigures(); !status)
+        return status.error();
     return runner;
+}
+
+Status StageRunner::findFigures()
+{
+    const TensorId figures = m_body.training.graph.find(admm::kFigures);
+    if (!figures.valid())
+        return {};
+    m_figures = placeOf(m_body, m_body.backwardPlaces, figures, 1);
+    auto memory = m_context.device.allocate(device::Space::Host, m_figures.bytes);
+    if (!memory)
+        return memory.error();
+    m_figuresRead = std::move(*memory);
+    return {};
 }
 
 void StageRunner::findLoss()
@@ -141,6 +158,8 @@ void StageRunner::backward(std::int32_t microBatch, const Part &part, PassHooks 
                              sizeof(float));
     if (part.calls.empty()) {
         run(passes->backward, part, hooks);
+        if (part.closes && m_figures.area >= 0)
+            m_context.queue.copyToHost(m_figuresRead.data(), m_addresses.at(m_figures), m_figures.bytes);
         return;
     }
     if (part.opens)

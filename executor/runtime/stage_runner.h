@@ -54,6 +54,14 @@ public:
     /// passes.
     double takeLoss() { return m_losses.take(); }
 
+    /// Figures that the last backward pass left behind (admm::kFigures); empty: it leaves none. The queue must have
+    /// ended it.
+    [[nodiscard]] std::span<const float> figures() const
+    {
+        return {reinterpret_cast<const float *>(m_figuresRead.data()),
+                static_cast<std::size_t>(m_figures.area < 0 ? 0 : m_figures.bytes) / sizeof(float)};
+    }
+
     /// Forward without training over held-out samples from number @p begin on, with the shapes and slots of micro-batch
     /// 0. Errors: Failed (the device or the deadline).
     Status infer(std::int64_t begin, PassHooks &hooks);
@@ -78,6 +86,7 @@ private:
     }
     Status preparePasses();
     void findLoss();
+    Status findFigures();
     const SizedPasses *begin(std::int32_t microBatch, bool training);
     [[nodiscard]] const SizedPasses *passesFor(std::int32_t microBatch) const;
     const CallList *select(program::Pass pass, std::int32_t microBatch);
@@ -106,6 +115,8 @@ private:
     std::vector<std::int32_t> m_passesOf; ///< per micro-batch: index into m_passes, -1 for an empty slice
     Place m_loss;                         ///< area -1: not counted here
     Place m_lossGradient;
+    Place m_figures; ///< area -1: there are none
+    device::Memory m_figuresRead;
     std::vector<const void *> m_inputPointers;
     std::vector<void *> m_outputPointers;
 };

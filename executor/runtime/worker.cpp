@@ -77,14 +77,29 @@ public:
         const auto data = data::openDataSet(m_request.settings.data, *needs);
         if (!data)
             return data.error();
-        return trainOn({data->get(), *needs,
-                        data::SampleOrder((*data)->samples(), m_request.settings.seed, m_request.settings.holdout)},
-                       *program, drain);
+        data::SampleOrder order((*data)->samples(), m_request.settings.seed, m_request.settings.holdout);
+        if (const Status keeps = keepSamples(order); !keeps)
+            return keeps;
+        return trainOn({data->get(), *needs, order}, *program, drain);
     }
 
     [[nodiscard]] const MemoryUse &memory() const { return m_memory; }
 
 private:
+    /// Where variables belong to samples, every step has all of them, at the same places.
+    Status keepSamples(data::SampleOrder &order) const
+    {
+        if (!m_document.plan.admm)
+            return {};
+        if (order.trained() != m_document.plan.globalBatch)
+            return badInput(fmt::format("training by ADMM takes all samples at once: the plan is for {}, and {} are "
+                                        "left to train on; plan with --batch {}, or hold out another share",
+                                        m_document.plan.globalBatch, order.trained(), order.trained()))
+                .in(m_request.settings.data);
+        order.repeatFirstEpoch();
+        return {};
+    }
+
     Status trainOn(Feed feed, const program::Program &program, Drain &drain)
     {
         if (m_request.settings.validateEvery > 0 && feed.order.heldOut() == 0)

@@ -250,6 +250,10 @@ private:
                     (kept ? why.activationBytes : why.otherBytes) += bytes;
             }
         }
+        if (m_plan.admm) {
+            splitSamples(rank, persistent, why);
+            return;
+        }
         const plan::Stage &stage = m_plan.stages[id.index()];
         const double shared = 1.0 / static_cast<double>(std::max<std::size_t>(1, stage.replicas()));
         const double weights = stage.zero >= 3 ? shared : 1;
@@ -262,6 +266,18 @@ private:
         why.gradientBytes = static_cast<std::int64_t>(one * gradients);
         why.optimizerBytes = static_cast<std::int64_t>(one * moments);
         why.parameterBytes = persistent - why.gradientBytes - why.optimizerBytes;
+    }
+
+    /// Of @p persistent bytes those beside parameters and their successors are duals of samples and constants.
+    void splitSamples(RankId rank, std::int64_t persistent, plan::StageWhy &why) const
+    {
+        std::int64_t parameters = 0;
+        for (const program::Bucket &bucket : m_program.buckets) {
+            const auto &members = m_program.team(bucket.team).ranks;
+            parameters += std::find(members.begin(), members.end(), rank) != members.end() ? bucket.bytes() : 0;
+        }
+        why.parameterBytes = why.gradientBytes = parameters;
+        why.optimizerBytes = persistent - 2 * parameters;
     }
 
     [[nodiscard]] const char *nameOf(std::size_t traffic) const

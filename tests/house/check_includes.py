@@ -34,7 +34,7 @@ ENGINE = {
     "schedule": ["base"],
     "update": ["base"],
     "admm": ["graph"],
-    "plan": ["graph", "cluster", "sharding", "cost", "schedule", "update", "gnn"],
+    "plan": ["graph", "cluster", "sharding", "cost", "schedule", "update", "gnn", "admm"],
     "memory": ["plan"],
     "program": ["plan", "trace", "memory"],
     "compile": ["program", "cost"],
@@ -45,7 +45,7 @@ ENGINE = {
     "export": ["graph", "plan", "program", "trace", "simulate"],
     "store": ["simulate", "run"],
 }
-PLANNERS = ["auto", "automap", "dapple", "data_parallel", "gnn", "gpipe", "manual", "oneflow", "pipedream", "spp", "whale"]
+PLANNERS = ["admm", "auto", "automap", "dapple", "data_parallel", "gnn", "gpipe", "manual", "oneflow", "pipedream", "spp", "whale"]
 VIEWS = ["cluster", "memory", "model", "planview", "run", "timeline"]
 ALL_ENGINE = [f"engine/{folder}" for folder in ENGINE]
 

@@ -99,7 +99,9 @@ void PlanControls::refresh()
     auto *items = qobject_cast<QStandardItemModel *>(m_schedule->model());
     items->item(static_cast<int>(plan::ScheduleKind::Custom))
         ->setEnabled(plan.schedule.kind == plan::ScheduleKind::Custom);
-    m_optimizer->setCurrentIndex(indexOf(plan.optimizer.rule.rule()));
+    m_optimizer->setCurrentIndex(plan.admm ? -1 : indexOf(plan.optimizer.rule.rule())); // ADMM has none
+    m_optimizer->setEnabled(!plan.admm);
+    m_learningRate->setEnabled(!plan.admm);
     m_learningRate->setText(QString::number(plan.optimizer.learningRate));
     m_exchange->setText(qt(plan::textOf(plan.exchange)));
     m_exchange->setCursorPosition(0);

@@ -124,6 +124,21 @@ double choleskySolveFlops(const OpView &, const Infos &outputs, std::int64_t sam
     return columns * columns * (columns / 3 + 2 * rows);
 }
 
+Result<Infos> inferKeepState(const OpView &view)
+{
+    if (view.inputs[1]->shape != view.inputs[0]->shape)
+        return badInput("the new value must be " + view.inputs[0]->shape.text() + ", not "
+                        + view.inputs[1]->shape.text());
+    if (const Status good = positive(view.op, "scale"); !good)
+        return good.error();
+    return Infos{{DType::F32, Shape::of({1})}};
+}
+
+double keepStateFlops(const OpView &view, const Infos &, std::int64_t samples)
+{
+    return 3 * static_cast<double>(view.inputs[0]->shape.elements(samples));
+}
+
 constexpr OpTraits kSubproblem{.cost = CostClass::Computing, .origin = Origin::Rewrite};
 
 } // namespace
@@ -154,6 +169,11 @@ std::vector<Operator> proximalOperators()
          .infer = inferCholeskySolve,
          .flops = choleskySolveFlops,
          .traits = kSubproblem},
+        {.type = "KeepState",
+         .inputs = {2, 2},
+         .infer = inferKeepState,
+         .flops = keepStateFlops,
+         .traits = {.cost = CostClass::MemoryBound, .origin = Origin::Rewrite, .states = 1U}},
     };
 }
 

@@ -79,4 +79,38 @@ Result<Graph> lstmLanguageModel(const LstmConfig &config)
     return std::move(b).build();
 }
 
+Result<Graph> rnnClassifier(const RnnConfig &config)
+{
+    for (const std::int64_t size : {config.inputs, config.hidden, config.classes, config.steps})
+        if (size < 1)
+            return badInput("model '" + config.name + "': inputs, hidden units, classes and steps must be at least 1");
+    const auto normal = [](std::int64_t fanIn) -> Initializer {
+        return {Initializer::Kind::Normal, 0, 1 / std::sqrt(static_cast<double>(fanIn)), nullptr, {}, 0};
+    };
+    const Initializer zeros{Initializer::Kind::Zeros, 0, 0, nullptr, {}, 0};
+    GraphBuilder b(config.name);
+    const TensorId x = b.input("x", DType::F32, Shape::batched({config.steps, config.inputs}));
+    const TensorId labels = b.input("labels", DType::I64, Shape::batched({}));
+    b.pushScope("rnn");
+    const auto states =
+        b.addMany("RNN",
+                  {x, b.parameter("rnn.W", Shape::of({1, config.hidden, config.inputs}), normal(config.inputs)),
+                   b.parameter("rnn.R", Shape::of({1, config.hidden, config.hidden}), normal(config.hidden)),
+                   b.parameter("rnn.B", Shape::of({1, 2 * config.hidden}), zeros)},
+                  2, {{"hidden_size", config.hidden}, {"layout", std::int64_t{1}}}, "rnn");
+    const TensorId last = b.add("Squeeze", {states[1]}, {{"axes", std::vector<std::int64_t>{1}}}, "last");
+    b.popScope();
+    b.pushScope("head");
+    const TensorId logits =
+        b.add("Gemm",
+              {last, b.parameter("head.weight", Shape::of({config.classes, config.hidden}), normal(config.hidden)),
+               b.parameter("head.bias", Shape::of({config.classes}), zeros)},
+              {{"transB", std::int64_t{1}}}, "logits");
+    const TensorId loss = b.add("SoftmaxCrossEntropyLoss", {logits, labels}, {}, "loss");
+    b.popScope();
+    b.output(loss);
+    b.loss(loss);
+    return std::move(b).build();
+}
+
 } // namespace planloom::graph

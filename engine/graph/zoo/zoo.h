@@ -88,6 +88,16 @@ struct LstmConfig {
     bool tiedEmbeddings = false; ///< the head shares the token table
 };
 
+/// A classifier of sequences: one layer with tanh, the last step's state into a linear head. What training by ADMM is
+/// written for.
+struct RnnConfig {
+    std::string name = "rnn";
+    std::int64_t inputs = 8;
+    std::int64_t hidden = 32;
+    std::int64_t classes = 10;
+    std::int64_t steps = 8;
+};
+
 /// Node classification on sampled neighbourhoods.
 struct GraphSageConfig {
     std::string name = "graphsage";
@@ -114,6 +124,8 @@ Result<Graph> llama(const TransformerConfig &config, std::int64_t kvHeads, doubl
 /// Inputs "tokens" and "labels" (N, T) int64, scalar loss. Parameters embedding.weight, lstm.I.W, lstm.I.R, lstm.I.B
 /// (ONNX's layout, gates in the order input, output, forget, cell), head.weight, head.bias.
 Result<Graph> lstmLanguageModel(const LstmConfig &config);
+/// Errors: BadInput, sizes below 1.
+Result<Graph> rnnClassifier(const RnnConfig &config);
 /// Multi-layer perceptron: inputs "x" (N, sizes[0]) and "labels" (N), ReLU between, softmax cross-entropy.
 /// The layers are "layers/0" ...; the last one holds the loss.
 Result<Graph> mlp(const std::string &name, const std::vector<std::int64_t> &sizes);

@@ -315,6 +315,9 @@ const Row kRows[] = {
     {"CholeskySolve", "shift=1", "6 2N,3 2N,3", "2N,3", 45},
     {"CholeskySolve", "shift=-1", "6 2,3", "!must be numbers from 0", -1},
     {"CholeskySolve", "", "6 2,3 3,2", "!the last solution must be [2, 3]", -1},
+    {"KeepState", "scale=2", "N,5 N,5", "1", 15},
+    {"KeepState", "scale=2", "N,5 N,4", "!the new value must be [N, 5], not [N, 4]", -1},
+    {"KeepState", "scale=0", "N,5 N,5", "!attribute 'scale' must be a number above 0", -1},
 };
 
 Dim dimFromText(QString text)

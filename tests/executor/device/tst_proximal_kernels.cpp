@@ -4,6 +4,7 @@
 
 #include "engine/admm/sums.h"
 
+#include <Eigen/Cholesky>
 #include <QTest>
 
 #include <cmath>
@@ -83,6 +84,8 @@ private slots:
     void sumsOfSteps();
     void solves_data();
     void solves();
+    void solvesManyRows();
+    void keepsStates();
     void singularSumsAreSeen();
 };
 
@@ -255,6 +258,47 @@ void TestProximalKernels::solves()
     const auto expected = admm::solve(sums, settings, old);
     QVERIFY(expected.ok());
     QVERIFY(apart(solution, floatsOf(*expected)) < 1e-7);
+}
+
+/// Many rows with one system, by its inverse; the last ones do not fill a block. A weak shift goes by substitution.
+void TestProximalKernels::solvesManyRows()
+{
+    for (const double shift : {5.0, 1e-3}) {
+        const admm::Matrix z = drawn(12, 21, 0.37);
+        const admm::Matrix right = drawn(203, 21, 0.61, 50);
+        admm::Matrix gram = z.transpose() * z;
+        gram = gram.cast<float>().cast<double>();
+        auto kernel = device::makeKernel(opOf("CholeskySolve", {{"shift", shift}}),
+                                         {{DType::F32, {231}}, argument(right)}, {argument(right)});
+        QVERIFY2(kernel.ok(), kernel ? "" : kernel.error().text().c_str());
+        const Floats sums = packed(gram);
+        const Floats sides = floatsOf(right);
+        Floats solution(sides.size());
+        const void *inputs[] = {sums.data(), sides.data()};
+        void *to = solution.data();
+        (*kernel)->run(inputs, {&to, 1});
+        gram.diagonal().array() += shift;
+        const admm::Matrix expected = gram.llt().solve(right.cast<float>().cast<double>().transpose()).transpose();
+        QVERIFY(apart(solution, floatsOf(expected)) < 1e-6);
+    }
+}
+
+void TestProximalKernels::keepsStates()
+{
+    const admm::Matrix before = drawn(700, 33, 0.37); // some pieces, the last one shorter
+    const admm::Matrix after = drawn(700, 33, 0.71);
+    auto kernel = device::makeKernel(opOf("KeepState", {{"scale", 0.25}}), {argument(before), argument(after)},
+                                     {{DType::F32, {1}}});
+    QVERIFY2(kernel.ok(), kernel ? "" : kernel.error().text().c_str());
+    Floats state = floatsOf(before);
+    const Floats next = floatsOf(after);
+    float squares = 0;
+    const void *inputs[] = {state.data(), next.data()};
+    void *to = &squares;
+    (*kernel)->run(inputs, {&to, 1});
+    QCOMPARE(state, next);
+    const double expected = 0.25 * (after - before).squaredNorm();
+    QVERIFY(std::fabs(static_cast<double>(squares) - expected) < 1e-5 * expected);
 }
 
 /// Fewer samples than unknowns: rounding must not pass for a solution.

@@ -5,6 +5,8 @@
 #include "executor/device/cpu/parallel.h"
 #include "executor/device/cpu/simd.h"
 
+#include <numeric>
+
 namespace planloom::device {
 
 namespace {
@@ -56,33 +58,82 @@ struct CrossEntropyProblem {
     float penalty = 1;
 };
 
-/// A step of Newton: the Hessian is diagonal, probability + penalty, less a term of rank one (Sherman and Morrison).
-PLANLOOM_CLONES void newtonStep(const float *centre, std::int64_t label, std::int64_t n, float penalty, float *o)
+constexpr std::int64_t kRowsTogether = 16; ///< whose steps of Newton are made at once, a vector lane each
+
+/// Newton's steps for kRowsTogether rows; @p o, @p centre and @p scratch have a number of each row for each class. The
+/// Hessian is diagonal, probability + penalty, less a term of rank one (Sherman and Morrison).
+PLANLOOM_CLONES void newtonSteps(const CrossEntropyProblem &problem, const float *centre, const std::int64_t *labels,
+                                 float *o, float *scratch)
 {
-    const float largest = simd::maximum(o, n);
-    float sum = 0;
-#pragma omp simd reduction(+ : sum)
-    for (std::int64_t i = 0; i < n; ++i)
-        sum += simd::exp(o[i] - largest);
-    const float share = 1.0F / sum;
-    const float probabilityOfLabel = simd::exp(o[label] - largest) * share;
-    const float scaleOfLabel = 1.0F / (probabilityOfLabel + penalty);
-    float slope = -probabilityOfLabel * scaleOfLabel; // of the label's -1 in the gradient
-    float rest = 0;                                   // the sum of probabilities less p^2 / (p + penalty)
-#pragma omp simd reduction(+ : slope, rest)
-    for (std::int64_t i = 0; i < n; ++i) {
-        const float probability = simd::exp(o[i] - largest) * share;
-        const float scale = 1.0F / (probability + penalty);
-        slope += probability * scale * (probability + penalty * (o[i] - centre[i]));
-        rest += probability * scale * penalty;
+    const float penalty = problem.penalty;
+    float largest[kRowsTogether];
+    float share[kRowsTogether];
+    float slope[kRowsTogether];
+    float rest[kRowsTogether]; // the sum of probabilities less p^2 / (p + penalty)
+    float scaleOfLabel[kRowsTogether];
+    const auto eachClass = [&](const auto &update) {
+        for (std::int64_t c = 0; c < problem.classes; ++c)
+            for (std::int64_t r = 0; r < kRowsTogether; ++r)
+                update(c * kRowsTogether + r, r);
+    };
+    for (std::int64_t step = 0; step < problem.iterations; ++step) {
+        std::copy_n(o, kRowsTogether, largest);
+        eachClass([&](std::int64_t at, std::int64_t r) { largest[r] = o[at] > largest[r] ? o[at] : largest[r]; });
+        std::fill_n(share, kRowsTogether, 0.0F);
+        eachClass([&](std::int64_t at, std::int64_t r) {
+            scratch[at] = simd::exp(o[at] - largest[r]);
+            share[r] += scratch[at];
+        });
+        for (std::int64_t r = 0; r < kRowsTogether; ++r) {
+            share[r] = 1.0F / share[r];
+            slope[r] = rest[r] = 0;
+        }
+        eachClass([&](std::int64_t at, std::int64_t r) {
+            const float probability = scratch[at] * share[r];
+            const float scaled = probability / (probability + penalty);
+            scratch[at] = probability;
+            slope[r] += scaled * (probability + penalty * (o[at] - centre[at]));
+            rest[r] += scaled * penalty;
+        });
+        for (std::int64_t r = 0; r < kRowsTogether; ++r) {
+            const float ofLabel = scratch[labels[r] * kRowsTogether + r];
+            scaleOfLabel[r] = 1.0F / (ofLabel + penalty);
+            slope[r] = (slope[r] - ofLabel * scaleOfLabel[r]) / rest[r]; // the label's -1 in the gradient
+        }
+        eachClass([&](std::int64_t at, std::int64_t r) {
+            const float probability = scratch[at];
+            const float gradient = probability + penalty * (o[at] - centre[at]);
+            o[at] -= (gradient + probability * slope[r]) / (probability + penalty);
+        });
+        for (std::int64_t r = 0; r < kRowsTogether; ++r)
+            o[labels[r] * kRowsTogether + r] += scaleOfLabel[r];
     }
-    const float along = slope / rest;
-    for (std::int64_t i = 0; i < n; ++i) {
-        const float probability = simd::exp(o[i] - largest) * share;
-        const float gradient = probability + penalty * (o[i] - centre[i]);
-        o[i] -= (gradient + probability * along) / (probability + penalty);
+}
+
+/// Rows [begin, end), at most kRowsTogether. A label that is no class is seen at once, and nothing is read outside.
+void solveCrossEntropy(const CrossEntropyProblem &problem, const float *start, const float *centre,
+                       const std::int64_t *labels, std::int64_t begin, std::int64_t end, float *scratch, float *y)
+{
+    const std::int64_t size = problem.classes * kRowsTogether;
+    float *o = scratch;
+    float *to = scratch + size;
+    std::int64_t known[kRowsTogether] = {};
+    std::fill_n(scratch, 2 * size, 0.0F);
+    for (std::int64_t r = begin; r < end; ++r) {
+        const bool isClass = labels[r] >= 0 && labels[r] < problem.classes;
+        known[r - begin] = isClass ? labels[r] : 0;
+        for (std::int64_t c = 0; c < problem.classes; ++c) {
+            o[c * kRowsTogether + r - begin] = start[r * problem.classes + c];
+            to[c * kRowsTogether + r - begin] = centre[r * problem.classes + c];
+        }
     }
-    o[label] += scaleOfLabel;
+    newtonSteps(problem, to, known, o, scratch + 2 * size);
+    for (std::int64_t r = begin; r < end; ++r) {
+        const bool isClass = labels[r] >= 0 && labels[r] < problem.classes;
+        for (std::int64_t c = 0; c < problem.classes; ++c)
+            y[r * problem.classes + c] =
+                isClass ? o[c * kRowsTogether + r - begin] : std::numeric_limits<float>::quiet_NaN();
+    }
 }
 
 Made makeProximalCrossEntropy(const Request &request)
@@ -94,23 +145,20 @@ Made makeProximalCrossEntropy(const Request &request)
                          + " and " + text(request.in(2)));
     const CrossEntropyProblem problem{dims[0], dims[1], request.op.integer("iterations", 1),
                                       static_cast<float>(request.op.number("penalty", 1))};
-    return makeFunction([problem](Inputs in, Outputs out) {
+    const int threads = threadCount();
+    const std::int64_t each = 3 * problem.classes * kRowsTogether;
+    return makeFunction([problem, threads, each,
+                         scratch = std::vector<float>(static_cast<std::size_t>(threads * each))](Inputs in,
+                                                                                                 Outputs out) mutable {
         const float *start = floats(in[0]);
         const float *centre = floats(in[1]);
         const std::int64_t *labels = ints(in[2]);
         float *y = floats(out[0]);
-        parallelFor(problem.rows, rowGrain(8 * problem.classes), [=](std::int64_t begin, std::int64_t end) {
-            for (std::int64_t r = begin; r < end; ++r) {
-                float *o = y + r * problem.classes;
-                std::copy_n(start + r * problem.classes, problem.classes, o);
-                const std::int64_t label = labels[r];
-                if (label < 0 || label >= problem.classes) { // seen at once, nothing read outside
-                    std::fill_n(o, problem.classes, std::numeric_limits<float>::quiet_NaN());
-                    continue;
-                }
-                for (std::int64_t step = 0; step < problem.iterations; ++step)
-                    newtonStep(centre + r * problem.classes, label, problem.classes, problem.penalty, o);
-            }
+        float *own = scratch.data();
+        parallelItems((problem.rows + kRowsTogether - 1) / kRowsTogether, threads, [=](std::int64_t block, int thread) {
+            const std::int64_t begin = block * kRowsTogether;
+            solveCrossEntropy(problem, start, centre, labels, begin, std::min(problem.rows, begin + kRowsTogether),
+                              own + thread * each, y);
         });
     });
 }
@@ -120,44 +168,68 @@ struct SumsShape {
 };
 
 constexpr std::int64_t kTogether = 8; ///< rows whose products are added in one pass over the sums
+constexpr std::int64_t kLines = 4;    ///< lines of the sums that are made in one pass over the rows
 
-/// sum[j] += factors[k] * z[k * stride + j] for k < kTogether in order and j < n, in double.
-PLANLOOM_CLONES void addScaled(const float *z, std::int64_t stride, const double *factors, std::int64_t n, double *sum)
+/// sum[l * lineStride + j] += factors[l][k] * z[k * stride + j] for k < kTogether in order and j < n, in double.
+PLANLOOM_CLONES void addScaled(const float *z, std::int64_t stride, const double (&factors)[kLines][kTogether],
+                               std::int64_t n, double *sum, std::int64_t lineStride)
 {
+#pragma omp simd
     for (std::int64_t j = 0; j < n; ++j) {
-        double value = sum[j];
-        for (std::int64_t k = 0; k < kTogether; ++k)
-            value += factors[k] * static_cast<double>(z[k * stride + j]);
-        sum[j] = value;
+        double a = sum[j];
+        double b = sum[lineStride + j];
+        double c = sum[2 * lineStride + j];
+        double d = sum[3 * lineStride + j];
+        for (std::int64_t k = 0; k < kTogether; ++k) {
+            const auto value = static_cast<double>(z[k * stride + j]);
+            a += factors[0][k] * value;
+            b += factors[1][k] * value;
+            c += factors[2][k] * value;
+            d += factors[3][k] * value;
+        }
+        sum[j] = a;
+        sum[lineStride + j] = b;
+        sum[2 * lineStride + j] = c;
+        sum[3 * lineStride + j] = d;
     }
 }
 
-/// Row @p line of the sums: of the triangle, or behind it of the product. Rows are added in their order.
-void sumLine(const SumsShape &shape, const std::vector<double> &weights, const float *z, const float *y,
-             std::int64_t line, double *sum, float *gram, float *product)
+/// Up to kLines lines from @p line on, all of the triangle, or behind it of the product. Rows are added in their order.
+void sumLines(const SumsShape &shape, const std::vector<double> &weights, const float *z, const float *y,
+              std::int64_t line, double *sum, float *gram, float *product)
 {
     const bool triangle = line < shape.columns;
-    const std::int64_t n = triangle ? line + 1 : shape.columns;
-    const auto factorOf = [&](std::int64_t row) {
-        return triangle
-            ? weights[static_cast<std::size_t>(row / shape.rows)] * static_cast<double>(z[row * shape.columns + line])
-            : static_cast<double>(y[row * shape.outputs + line - shape.columns]);
-    };
-    std::fill_n(sum, n, 0.0);
-    const std::int64_t rows = shape.steps * shape.rows;
-    const std::int64_t whole = rows - rows % kTogether;
-    for (std::int64_t row = 0; row < whole; row += kTogether) {
-        double factors[kTogether];
-        for (std::int64_t k = 0; k < kTogether; ++k)
-            factors[k] = factorOf(row + k);
-        addScaled(z + row * shape.columns, shape.columns, factors, n, sum);
+    const std::int64_t count = std::min(kLines, (triangle ? shape.columns : shape.columns + shape.outputs) - line);
+    const std::int64_t n = triangle ? line + count : shape.columns;
+    const float *from = triangle ? z + line : y + line - shape.columns;
+    const std::int64_t stride = triangle ? shape.columns : shape.outputs;
+    std::fill_n(sum, kLines * shape.columns, 0.0);
+    for (std::int64_t step = 0; step < shape.steps; ++step) {
+        const double weight = triangle ? weights[static_cast<std::size_t>(step)] : 1;
+        const std::int64_t end = (step + 1) * shape.rows;
+        for (std::int64_t row = step * shape.rows; row < end; row += kTogether) {
+            const std::int64_t rows = std::min(kTogether, end - row);
+            double factors[kLines][kTogether] = {};
+            for (std::int64_t k = 0; k < rows; ++k)
+                for (std::int64_t l = 0; l < count; ++l)
+                    factors[l][k] = weight * static_cast<double>(from[(row + k) * stride + l]);
+            if (rows == kTogether) {
+                addScaled(z + row * shape.columns, shape.columns, factors, n, sum, shape.columns);
+                continue;
+            }
+            for (std::int64_t k = 0; k < rows; ++k)
+                for (std::int64_t l = 0; l < count; ++l)
+                    for (std::int64_t j = 0; j < n; ++j)
+                        sum[l * shape.columns + j] +=
+                            factors[l][k] * static_cast<double>(z[(row + k) * shape.columns + j]);
+        }
     }
-    for (std::int64_t row = whole; row < rows; ++row)
-        for (std::int64_t j = 0; j < n; ++j)
-            sum[j] += factorOf(row) * static_cast<double>(z[row * shape.columns + j]);
-    float *to = triangle ? gram + line * (line + 1) / 2 : product + (line - shape.columns) * shape.columns;
-    for (std::int64_t j = 0; j < n; ++j)
-        to[j] = static_cast<float>(sum[j]);
+    for (std::int64_t l = 0; l < count; ++l) {
+        const std::int64_t own = line + l;
+        float *to = triangle ? gram + own * (own + 1) / 2 : product + (own - shape.columns) * shape.columns;
+        for (std::int64_t j = 0; j < (triangle ? own + 1 : n); ++j)
+            to[j] = static_cast<float>(sum[l * shape.columns + j]);
+    }
 }
 
 Made makeOuterSums(const Request &request)
@@ -180,15 +252,18 @@ Made makeOuterSums(const Request &request)
         return wrong(request, "the sums do not fit Z " + text(zDims));
     const int threads = threadCount();
     return makeFunction([shape, threads, weights = std::move(weights),
-                         sums = std::vector<double>(
-                             static_cast<std::size_t>(threads * shape.columns))](Inputs in, Outputs out) mutable {
+                         sums = std::vector<double>(static_cast<std::size_t>(
+                             threads * kLines * shape.columns))](Inputs in, Outputs out) mutable {
         const float *z = floats(in[0]);
         const float *y = shape.outputs > 0 ? floats(in[1]) : nullptr;
         float *gram = floats(out[0]);
         float *product = shape.outputs > 0 ? floats(out[1]) : nullptr;
         double *scratch = sums.data();
-        parallelItems(shape.columns + shape.outputs, threads, [&, scratch](std::int64_t line, int thread) {
-            sumLine(shape, weights, z, y, line, scratch + thread * shape.columns, gram, product);
+        const std::int64_t ofTriangle = (shape.columns + kLines - 1) / kLines;
+        const std::int64_t ofProduct = (shape.outputs + kLines - 1) / kLines;
+        parallelItems(ofTriangle + ofProduct, threads, [&, scratch](std::int64_t item, int thread) {
+            const std::int64_t line = item < ofTriangle ? item * kLines : shape.columns + (item - ofTriangle) * kLines;
+            sumLines(shape, weights, z, y, line, scratch + thread * kLines * shape.columns, gram, product);
         });
     });
 }
@@ -266,6 +341,66 @@ void solveRows(const SolveShape &shape, const double *factor, const float *right
             solution[r * shape.columns + i] = static_cast<float>(x[i * kLanes + r - begin]);
 }
 
+/// y = right * inverse for symmetric inverses whose lines are kLanes-padded, four rows at a time.
+PLANLOOM_CLONES void multiplyRows(const float *right, std::int64_t rows, std::int64_t n, const float *inverse, float *y)
+{
+    constexpr std::int64_t kRows = 4;
+    const std::int64_t padded = (n + kLanes - 1) / kLanes * kLanes;
+    for (std::int64_t begin = 0; begin < rows; begin += kRows) {
+        const std::int64_t count = std::min(kRows, rows - begin);
+        const float *from[kRows];
+        for (std::int64_t k = 0; k < kRows; ++k)
+            from[k] = right + (begin + std::min(k, count - 1)) * n;
+        for (std::int64_t j = 0; j < n; j += kLanes) {
+            float sums[kRows][kLanes] = {};
+            for (std::int64_t i = 0; i < n; ++i)
+                for (std::int64_t k = 0; k < kRows; ++k)
+                    for (std::int64_t lane = 0; lane < kLanes; ++lane)
+                        sums[k][lane] += from[k][i] * inverse[i * padded + j + lane];
+            for (std::int64_t k = 0; k < count; ++k)
+                std::copy_n(sums[k], std::min(kLanes, n - j), y + (begin + k) * n + j);
+        }
+    }
+}
+
+/// Where many rows have one system, its inverse is made, in double, and the rows are multiplied by it in float32.
+bool usesInverse(const SolveShape &shape)
+{
+    return shape.shift > 0 && shape.ridge == 0 && shape.rows >= 4 * shape.columns;
+}
+
+/// The condition of a matrix of squares with a shift on its diagonal is at most its trace over the shift: up to here
+/// float32 loses no more than in the products that make right sides.
+bool isWellConditioned(const SolveShape &shape, const double *system)
+{
+    constexpr double kMostCondition = 1000;
+    double trace = 0;
+    for (std::int64_t i = 0; i < shape.columns; ++i)
+        trace += system[i * (i + 1) / 2 + i];
+    return trace <= kMostCondition * shape.shift;
+}
+
+/// Rows by an inverse; `scratch` is for the substitution of kLanes rows.
+void solveByInverse(const SolveShape &shape, const double *factor, const float *right, double *scratch, float *inverse,
+                    float *solution)
+{
+    const std::int64_t n = shape.columns;
+    const std::int64_t padded = (n + kLanes - 1) / kLanes * kLanes;
+    for (std::int64_t begin = 0; begin < n; begin += kLanes) {
+        const std::int64_t end = std::min(n, begin + kLanes);
+        std::fill_n(scratch, n * kLanes, 0.0);
+        for (std::int64_t r = begin; r < end; ++r)
+            scratch[r * kLanes + r - begin] = 1;
+        substitute(factor, n, scratch);
+        for (std::int64_t r = begin; r < end; ++r)
+            for (std::int64_t i = 0; i < n; ++i)
+                inverse[i * padded + r] = static_cast<float>(scratch[i * kLanes + r - begin]);
+    }
+    parallelFor(shape.rows, rowGrain(8 * n), [=](std::int64_t begin, std::int64_t end) {
+        multiplyRows(right + begin * n, end - begin, n, inverse, solution + begin * n);
+    });
+}
+
 Made makeCholeskySolve(const Request &request)
 {
     const Dims &product = request.in(1);
@@ -276,7 +411,9 @@ Made makeCholeskySolve(const Request &request)
     const SolveShape shape{product[0], product[1], request.op.number("ridge", 0), request.op.number("shift", 0)};
     const auto n = static_cast<std::size_t>(shape.columns);
     const int threads = threadCount();
+    const std::size_t padded = (n + kLanes - 1) / kLanes * kLanes;
     return makeFunction([shape, threads, system = std::vector<double>(n * (n + 1) / 2),
+                         inverse = std::vector<float>(usesInverse(shape) ? n * padded : 0),
                          scratch = std::vector<double>(static_cast<std::size_t>(threads) * n
                                                        * kLanes)](Inputs in, Outputs out) mutable {
         const float *old = in.size() > 2 ? floats(in[2]) : nullptr;
@@ -286,8 +423,13 @@ Made makeCholeskySolve(const Request &request)
         for (std::int64_t i = 0; i < shape.columns; ++i)
             system[static_cast<std::size_t>(i * (i + 1) / 2 + i)] +=
                 shape.shift + (i + 1 < shape.columns ? shape.ridge : 0);
+        const bool invertible = !inverse.empty() && isWellConditioned(shape, system.data());
         if (!factorise(system.data(), shape.columns)) {
             std::fill_n(solution, shape.rows * shape.columns, std::numeric_limits<float>::quiet_NaN());
+            return;
+        }
+        if (invertible && old == nullptr) {
+            solveByInverse(shape, system.data(), right, scratch.data(), inverse.data(), solution);
             return;
         }
         const std::int64_t blocks = (shape.rows + kLanes - 1) / kLanes;
@@ -298,11 +440,42 @@ Made makeCholeskySolve(const Request &request)
     });
 }
 
+/// Copies the new values of a piece over the old ones; returns the sum of the squared changes.
+double keepPiece(const float *from, float *state, std::int64_t n)
+{
+    double sum = 0;
+#pragma omp simd reduction(+ : sum)
+    for (std::int64_t i = 0; i < n; ++i) {
+        const auto change = static_cast<double>(from[i] - state[i]);
+        sum += change * change;
+        state[i] = from[i];
+    }
+    return sum;
+}
+
+/// Pieces are of one size, so that no number of threads changes the sum.
+Made makeKeepState(const Request &request)
+{
+    if (request.in(1) != request.in(0) || request.outputs[0].elements() != 1)
+        return wrong(request, "state " + text(request.in(0)) + " and value " + text(request.in(1)) + " do not fit");
+    const std::int64_t n = request.inputs[0].elements();
+    const std::int64_t pieces = (n + kGrain - 1) / kGrain;
+    return makeFunction([n, pieces, threads = threadCount(), scale = request.op.number("scale", 1),
+                         sums = std::vector<double>(static_cast<std::size_t>(pieces))](Inputs in, Outputs out) mutable {
+        auto *state = const_cast<float *>(floats(in[0])); // NOLINT(cppcoreguidelines-pro-type-const-cast)
+        const float *from = floats(in[1]);
+        parallelItems(pieces, threads, [&](std::int64_t piece, int) {
+            const std::int64_t begin = piece * kGrain;
+            sums[static_cast<std::size_t>(piece)] = keepPiece(from + begin, state + begin, std::min(kGrain, n - begin));
+        });
+        floats(out[0])[0] = static_cast<float>(scale * std::accumulate(sums.begin(), sums.end(), 0.0));
+    });
+}
+
 constexpr KernelEntry kEntries[] = {
-    {"ProximalTanh", "fff", "f", makeProximalTanh},
-    {"ProximalCrossEntropy", "ffi", "f", makeProximalCrossEntropy},
-    {"OuterSums", "ff?", "ff?", makeOuterSums},
-    {"CholeskySolve", "fff?", "f", makeCholeskySolve},
+    {"ProximalTanh", "fff", "f", makeProximalTanh}, {"ProximalCrossEntropy", "ffi", "f", makeProximalCrossEntropy},
+    {"OuterSums", "ff?", "ff?", makeOuterSums},     {"CholeskySolve", "fff?", "f", makeCholeskySolve},
+    {"KeepState", "ff", "f", makeKeepState},
 };
 
 } // namespace

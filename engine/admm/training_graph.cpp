@@ -1,0 +1,362 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/admm/training_graph.h"
+
+#include "engine/admm/block_graphs.h"
+#include "engine/admm/pattern.h"
+#include "engine/graph/rewrite/rewrite.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+namespace planloom::admm {
+namespace {
+
+using graph::Attributes;
+using graph::Graph;
+using graph::Shape;
+using graph::Tensor;
+using graph::TensorRole;
+
+constexpr const char *kScope = "admm"; ///< of all operators behind the forward pass
+
+using Numbers = std::vector<std::int64_t>;
+
+/// True if the layer's final state is all that is read of it.
+bool readsFinalState(const Graph &model, const graph::Op &layer)
+{
+    for (std::size_t i = 0; i < layer.outputs.size(); ++i)
+        if (const TensorId made = layer.outputs[i]; made.valid() && i != 1 && !model.consumers(made).empty())
+            return false;
+    return layer.outputs.size() > 1 && layer.outputs[1].valid();
+}
+
+/// Writes the model, then the parts of an iteration behind it.
+class TrainingWriter {
+public:
+    TrainingWriter(const Graph &model, const Pattern &pattern, const Method &method, std::int64_t workers)
+        : m_model(model),
+          m_pattern(pattern),
+          m_method(method),
+          m_sizes{pattern.inputs, pattern.hidden, pattern.classes, pattern.steps},
+          m_workers(workers),
+          m_unfolded(readsFinalState(model, model.op(pattern.recurrent))),
+          m_builder(model.name())
+    {
+    }
+
+    Result<graph::TrainingGraph> write()
+    {
+        copyTensors();
+        for (const graph::Op &op : m_model.ops())
+            copy(op);
+        m_builder.loss(copyOf(m_model.loss()), m_model.lossOrigin());
+        m_builder.output(copyOf(m_model.loss()));
+        m_builder.pushScope(kScope);
+        if (!m_unfolded)
+            name();
+        const std::map<std::string, TensorId> old = m_values;
+        for (const Part part :
+             {Part::Begin, Part::SolveOut, Part::Backward, Part::SolveIn, Part::Forward, Part::SolveOut, Part::End}) {
+            if (const Status added = add(part); !added)
+                return added.error();
+            if (part == Part::Begin || part == Part::Forward)
+                exchange("gram_out", "product_out", m_sizes.classes, m_sizes.hidden + 1);
+            else if (part == Part::Backward)
+                exchange("gram_in", "product_in", m_sizes.hidden, m_sizes.inputs + m_sizes.hidden + 1);
+        }
+        const TensorId residuals = summed(keepDuals());
+        giveParameters();
+        figures(residuals, old); // the last, so that nothing takes their place before they are read
+        m_builder.popScope();
+        return finish();
+    }
+
+private:
+    /// All but what the recurrent layer makes where it is unfolded.
+    void copyTensors()
+    {
+        const graph::Op &layer = m_model.op(m_pattern.recurrent);
+        for (const Tensor &tensor : m_model.tensors()) {
+            const bool gone = m_unfolded && tensor.producer == layer.id && tensor.id != layer.outputs[1];
+            m_copies.push_back(gone ? TensorId() : m_builder.copy(tensor));
+        }
+    }
+
+    void copy(const graph::Op &op)
+    {
+        const auto copies = [this](const std::vector<TensorId> &ids) {
+            std::vector<TensorId> made;
+            for (const TensorId id : ids)
+                made.push_back(id.valid() ? copyOf(id) : id);
+            return made;
+        };
+        if (m_unfolded && op.id == m_pattern.recurrent)
+            unfold(op);
+        else
+            m_builder.addOp(op.type, op.name, op.scope, copies(op.inputs), copies(op.outputs), op.attributes);
+        if (op.id == m_pattern.product)
+            m_values["o"] = copyOf(op.outputs[0]);
+    }
+
+    /// The recurrent layer step by step, so that its forward pass is the restart of the iteration.
+    void unfold(const graph::Op &op)
+    {
+        m_builder.pushScope(op.scope.empty() ? "unfolded" : op.scope);
+        name();
+        const Attributes transposed{{"transB", std::int64_t{1}}};
+        TensorId before;
+        for (std::int64_t step = 1; step <= m_sizes.steps; ++step) {
+            TensorId sum =
+                m_builder.add("Gemm", {m_values[fmt::format("x{}", step)], m_values["u"], m_values["b"]}, transposed);
+            if (step > 1)
+                sum = m_builder.add("Add", {sum, m_builder.add("MatMul", {before, m_values["w"]}, transposed)});
+            m_values[fmt::format("a{}", step)] = sum;
+            m_values[fmt::format("h{}", step)] = before = m_builder.add("Tanh", {sum});
+        }
+        m_builder.popScope();
+        m_builder.addOp("Unsqueeze", op.name, op.scope, {before}, {copyOf(op.outputs[1])},
+                        {{"axes", Numbers{m_pattern.batchFirst ? 1 : 0}}});
+    }
+    [[nodiscard]] TensorId copyOf(TensorId id) const { return m_copies[id.index()]; }
+
+    // --- Names of the blocks' variables for the model's tensors
+
+    TensorId slice(TensorId tensor, std::int64_t axis, std::int64_t first, std::int64_t last)
+    {
+        return m_builder.add(
+            "Slice", {tensor},
+            {{"starts", Numbers{first}}, {"ends", Numbers{last}}, {"axes", Numbers{axis}}, {"steps", Numbers{1}}});
+    }
+    TensorId without(TensorId tensor, std::int64_t axis)
+    {
+        return m_builder.add("Squeeze", {tensor}, {{"axes", Numbers{axis}}});
+    }
+    TensorId reshaped(TensorId tensor, const Numbers &sizes, std::string name = {})
+    {
+        return m_builder.add("Reshape", {tensor}, {{"shape", sizes}}, std::move(name));
+    }
+
+    void name()
+    {
+        const std::int64_t h = m_sizes.hidden;
+        const std::int64_t axis = m_pattern.batchFirst ? 1 : 0;
+        m_values["u"] = without(copyOf(m_pattern.u), 0);
+        m_values["w"] = without(copyOf(m_pattern.w), 0);
+        const TensorId bias = without(copyOf(m_pattern.bias), 0);
+        m_values["b"] = m_builder.add("Add", {slice(bias, 0, 0, h), slice(bias, 0, h, 2 * h)});
+        m_values["v"] = m_pattern.transposed ? m_builder.add("Transpose", {copyOf(m_pattern.v)}) : copyOf(m_pattern.v);
+        m_values["c"] = copyOf(m_pattern.c);
+        m_values["labels"] = copyOf(m_pattern.labels);
+        for (std::int64_t step = 1; step <= m_sizes.steps; ++step)
+            m_values[fmt::format("x{}", step)] = without(slice(copyOf(m_pattern.x), axis, step - 1, step), axis);
+    }
+
+    // --- Parts
+
+    static graph::Initializer zeros()
+    {
+        graph::Initializer initializer;
+        initializer.kind = graph::Initializer::Kind::Zeros;
+        return initializer;
+    }
+
+    /// The newest value of a part's input; duals are made at their first use.
+    TensorId value(const Tensor &input)
+    {
+        const auto found = m_values.find(input.name);
+        if (found != m_values.end())
+            return found->second;
+        const TensorId dual = m_builder.state("admm/" + input.name, input.shape, zeros());
+        m_duals[input.name] = dual;
+        return m_values[input.name] = dual;
+    }
+
+    Status add(Part part)
+    {
+        Method method = m_method;
+        method.settings.restart = !m_unfolded; // else the forward pass has done that
+        const auto block = blockGraph(part, m_sizes, method);
+        if (!block)
+            return block.error();
+        const std::string prefix = fmt::format("admm/{}/", m_parts++);
+        std::vector<TensorId> made;
+        for (const Tensor &tensor : block->tensors()) {
+            if (tensor.role == TensorRole::Input) {
+                made.push_back(value(tensor));
+                continue;
+            }
+            Tensor renamed = tensor;
+            renamed.name = prefix + tensor.name;
+            made.push_back(m_builder.copy(renamed));
+        }
+        const auto to = [&made](const std::vector<TensorId> &ids) {
+            std::vector<TensorId> mapped;
+            for (const TensorId id : ids)
+                mapped.push_back(id.valid() ? made[id.index()] : id);
+            return mapped;
+        };
+        for (const graph::Op &op : block->ops())
+            m_builder.addOp(op.type, prefix + op.name, kScope, to(op.inputs), to(op.outputs), op.attributes);
+        for (const TensorId id : block->outputs()) {
+            const std::string &name = block->tensor(id).name;
+            m_values[name.substr(0, name.size() - 1)] = made[id.index()];
+        }
+        return {};
+    }
+
+    TensorId allReduced(TensorId tensor)
+    {
+        return m_workers < 2
+            ? tensor
+            : m_builder.add("AllReduce", {tensor}, {{"mesh_dim", std::int64_t{0}}, {"parts", m_workers}});
+    }
+
+    /// Sums a gram of @p columns, packed, and a product of @p rows up over workers, in one message.
+    void exchange(const char *gram, const char *product, std::int64_t rows, std::int64_t columns)
+    {
+        if (m_workers < 2)
+            return;
+        const std::int64_t triangle = columns * (columns + 1) / 2;
+        const std::int64_t rest = rows * columns;
+        const TensorId own =
+            m_builder.add("Concat", {m_values[gram], reshaped(m_values[product], {rest})}, {{"axis", std::int64_t{0}}});
+        const TensorId all = allReduced(own);
+        m_values[gram] = slice(all, 0, 0, triangle);
+        m_values[product] = reshaped(slice(all, 0, triangle, triangle + rest), {rows, columns});
+    }
+
+    // --- What stays of an iteration
+
+    /// Stores the new duals. Returns the squared residuals, of which they are multiples.
+    std::vector<TensorId> keepDuals()
+    {
+        std::vector<TensorId> squares;
+        for (const auto &[name, dual] : m_duals) {
+            if (m_values[name] == dual) // never updated (Duals::Last)
+                continue;
+            const double penalty = name == "r"
+                ? m_method.settings.rho
+                : m_method.penalty[static_cast<std::size_t>(std::stoll(name.substr(1)) - 1)];
+            squares.push_back(m_builder.add("KeepState", {dual, m_values[name]}, {{"scale", 1 / (penalty * penalty)}}));
+        }
+        return squares;
+    }
+
+    TensorId summed(const std::vector<TensorId> &scalars)
+    {
+        const TensorId all = m_builder.add("Concat", scalars, {{"axis", std::int64_t{0}}});
+        return m_builder.add("ReduceSum", {all}, {{"axes", Numbers{0}}, {"keepdims", std::int64_t{1}}});
+    }
+
+    TensorId squares(TensorId tensor, std::int64_t rank)
+    {
+        Numbers axes;
+        for (std::int64_t axis = 0; axis < rank; ++axis)
+            axes.push_back(axis);
+        const TensorId sum = m_builder.add("ReduceSum", {m_builder.add("Mul", {tensor, tensor})},
+                                           {{"axes", axes}, {"keepdims", std::int64_t{0}}});
+        return reshaped(sum, {1});
+    }
+
+    void figures(TensorId residuals, const std::map<std::string, TensorId> &old)
+    {
+        std::vector<TensorId> changes;
+        std::vector<TensorId> weights;
+        for (const char *name : {"u", "w", "b", "v", "c"}) {
+            const std::int64_t rank = *name == 'b' || *name == 'c' ? 1 : 2;
+            changes.push_back(squares(m_builder.add("Sub", {m_values[name], old.at(name)}), rank));
+            if (rank == 2)
+                weights.push_back(squares(old.at(name), rank));
+        }
+        const TensorId all = m_builder.add("Concat", {allReduced(residuals), summed(changes), summed(weights)},
+                                           {{"axis", std::int64_t{0}}});
+        m_builder.rename(all, kFigures);
+        m_builder.output(all);
+    }
+
+    /// The new parameters in the model's shapes; half of the two biases of an RNN stays zero.
+    void giveParameters()
+    {
+        const std::int64_t h = m_sizes.hidden;
+        const TensorId none = m_builder.constantFloats("admm/no_bias", {h}, 0);
+        const TensorId bias = m_builder.add("Concat", {m_values["b"], none}, {{"axis", std::int64_t{0}}});
+        give(m_pattern.u, reshaped(m_values["u"], {1, h, m_sizes.inputs}, "admm/new_u"));
+        give(m_pattern.w, reshaped(m_values["w"], {1, h, h}, "admm/new_w"));
+        give(m_pattern.bias, reshaped(bias, {1, 2 * h}, "admm/new_bias"));
+        give(m_pattern.v,
+             m_pattern.transposed ? m_builder.add("Transpose", {m_values["v"]}, {}, "admm/new_v")
+                                  : reshaped(m_values["v"], {m_sizes.classes, h}, "admm/new_v"));
+        give(m_pattern.c, reshaped(m_values["c"], {m_sizes.classes}, "admm/new_c"));
+    }
+    void give(TensorId parameter, TensorId made)
+    {
+        m_builder.output(made);
+        m_new[m_model.tensor(parameter).name] = m_builder.tensor(made).name;
+    }
+
+    Result<graph::TrainingGraph> finish()
+    {
+        auto built = std::move(m_builder).build();
+        if (!built)
+            return built.error();
+        graph::TrainingGraph training;
+        training.graph = *std::move(built);
+        const auto ops = training.graph.ops();
+        training.forwardOps = static_cast<std::size_t>(
+            std::find_if(ops.begin(), ops.end(), [](const graph::Op &op) { return op.scope == kScope; }) - ops.begin());
+        for (const TensorId parameter : m_model.withRole(TensorRole::Parameter)) {
+            const std::string &name = m_model.tensor(parameter).name;
+            training.parameters.push_back(training.graph.find(name));
+            training.gradients.push_back(training.graph.find(m_new.at(name)));
+        }
+        training.loss = training.graph.loss();
+        training.stash = graph::findStash(training.graph, training.forwardOps);
+        return training;
+    }
+
+    const Graph &m_model;
+    const Pattern &m_pattern;
+    const Method &m_method;
+    Sizes m_sizes;
+    std::int64_t m_workers;
+    bool m_unfolded; ///< the recurrent layer is written step by step
+    graph::GraphBuilder m_builder;
+    std::vector<TensorId> m_copies;
+    std::map<std::string, TensorId> m_values; ///< newest, by name in blockGraph()
+    std::map<std::string, TensorId> m_duals;
+    std::map<std::string, std::string> m_new; ///< by parameter
+    int m_parts = 0;
+};
+
+Status checkBias(const Graph &model, OpId op, TensorId bias)
+{
+    if (bias.valid())
+        return {};
+    return unsupported(fmt::format("operator '{}' ({}) does not fit training by ADMM: a bias is expected; give it one",
+                                   model.op(op).name, model.op(op).type.name()));
+}
+
+} // namespace
+
+Result<graph::TrainingGraph> trainingGraph(const Graph &model, const Settings &settings, std::int64_t workers)
+{
+    if (!settings.restart)
+        return unsupported("training by ADMM begins each iteration with a forward pass; leave restart at true");
+    if (settings.parallel != Parallel::Synchronous)
+        return unsupported("training by ADMM is synchronous; choose parallel \"synchronous\"");
+    const auto pattern = findPattern(model);
+    if (!pattern)
+        return pattern.error();
+    for (const Status &found :
+         {checkBias(model, pattern->recurrent, pattern->bias), checkBias(model, pattern->product, pattern->c)})
+        if (!found)
+            return found.error();
+    const auto method = Method::of(settings, static_cast<int>(pattern->steps));
+    if (!method)
+        return method.error();
+    return TrainingWriter(model, *pattern, *method, workers).write();
+}
+
+} // namespace planloom::admm

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/plan/admm_training.h"
+
+#include "engine/admm/pattern.h"
+#include "engine/admm/training_graph.h"
+#include "engine/plan/plan.h"
+#include "engine/update/replacement.h"
+
+#include <fmt/format.h>
+
+namespace planloom::plan {
+namespace {
+
+/// Of systems of @p columns unknowns, the last without ridge, from @p rows samples.
+Status checkFactor(const admm::Settings &settings, const char *sums, std::int64_t columns, std::int64_t rows)
+{
+    if (settings.ridge > 0 || rows >= columns)
+        return {};
+    return badInput(fmt::format("with ridge 0 the sums {} of {} rows over {} columns have no Cholesky factor; give a "
+                                "ridge above 0, or train on more samples",
+                                sums, rows, columns));
+}
+
+Status checkAdmmStages(const Plan &plan, std::string &field)
+{
+    field = "micro_batches";
+    if (plan.microBatches != 1)
+        return badInput(
+            fmt::format("training by ADMM takes all samples at once, not {} micro-batches; use 1", plan.microBatches));
+    field = "stages";
+    const Stage &stage = plan.stages.front();
+    if (plan.stages.size() != 1 || stage.shards() != 1)
+        return unsupported("training by ADMM splits samples over workers, not the model; use one stage of replicas");
+    if (stage.zero != 0 || stage.recompute != Recompute::None || stage.memory.limits())
+        return unsupported("training by ADMM goes without ZeRO, recomputation and memory policies; leave them out");
+    field = "global_batch";
+    if (plan.globalBatch < static_cast<std::int64_t>(stage.replicas()))
+        return badInput(fmt::format("{} samples leave some of {} workers without one; use fewer workers",
+                                    plan.globalBatch, stage.replicas()));
+    field = "exchange";
+    if (plan.exchange.policy != ExchangePolicy::AllReduce || !plan.exchange.groups.empty())
+        return unsupported("training by ADMM sums up over workers by all-reduce; use that exchange");
+    field = "precision";
+    if (plan.precision != Precision::Float32)
+        return unsupported("training by ADMM needs float32, as its sums square the data's condition; use fp32");
+    return {};
+}
+
+Status checkAdmmSettings(const Plan &plan, const Subject &subject)
+{
+    const admm::Settings &settings = *plan.admm;
+    if (const auto made =
+            admm::trainingGraph(*subject.graph, settings, static_cast<std::int64_t>(plan.stages.front().replicas()));
+        !made)
+        return made.error();
+    const auto pattern = admm::findPattern(*subject.graph);
+    if (!pattern)
+        return pattern.error();
+    const std::int64_t samples = plan.globalBatch;
+    if (const Status in = checkFactor(settings, "in", pattern->inputs + pattern->hidden + 1, samples * pattern->steps);
+        !in)
+        return in;
+    return checkFactor(settings, "out", pattern->hidden + 1, samples);
+}
+
+} // namespace
+
+const char *name(admm::Duals duals) { return duals == admm::Duals::All ? "all" : "last"; }
+const char *name(admm::Order order) { return order == admm::Order::Interleaved ? "interleaved" : "split"; }
+const char *name(admm::Subproblems subproblems)
+{
+    return subproblems == admm::Subproblems::Exact ? "exact" : "linearised";
+}
+const char *name(admm::Parallel parallel)
+{
+    return parallel == admm::Parallel::Synchronous ? "synchronous" : "asynchronous";
+}
+
+Optimizer admmOptimizer()
+{
+    Optimizer optimizer;
+    optimizer.rule = update::ConfiguredRule(update::replacement());
+    optimizer.learningRate = update::replacement().learningRate;
+    optimizer.weightDecay = 0;
+    return optimizer;
+}
+
+Status validateAdmm(const Plan &plan, const Subject &subject, std::string &field)
+{
+    field = "optimizer";
+    const bool replaces = &plan.optimizer.rule.rule() == &update::replacement();
+    if (!plan.admm)
+        return replaces ? Status(badInput("the plan has no training for its update rule; choose an optimizer"))
+                        : Status();
+    if (!replaces)
+        return badInput("training by ADMM has no optimizer; leave \"optimizer\" out");
+    if (plan.job) {
+        field = "job";
+        return unsupported("training by ADMM keeps variables of its samples and cannot take sampled ones; leave out "
+                           "\"job\", or \"training\"");
+    }
+    if (const Status stages = checkAdmmStages(plan, field); !stages)
+        return stages;
+    field = "training";
+    return checkAdmmSettings(plan, subject);
+}
+
+std::string textOf(const admm::Settings &settings)
+{
+    return fmt::format("admm (mu {}, gamma {}, rho {}, ridge {}, duals {}, order {}, {} and {} inner steps)",
+                       settings.mu, settings.gamma, settings.rho, settings.ridge, name(settings.duals),
+                       name(settings.order), settings.newtonSteps, settings.tanhSteps);
+}
+
+} // namespace planloom::plan

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/plan/admm_training_json.h"
+
+#include "engine/base/json_reader.h"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+namespace planloom::plan {
+namespace {
+
+constexpr const char *kAdmmKind = "admm";
+constexpr std::int64_t kMostCount = 1 << 20; // Settings::check() knows the ranges
+
+/// One of two, by their names.
+template <class Choice>
+Choice choiceFrom(JsonReader &reader, const char *key, Choice standard, Choice other)
+{
+    const std::string text = reader.text(key, name(standard));
+    if (text != name(standard) && text != name(other))
+        reader.fail(key, fmt::format("\"{}\" is not known; there are {} and {}", text, name(standard), name(other)));
+    return text == name(other) ? other : standard;
+}
+
+admm::Settings settingsFrom(JsonReader reader)
+{
+    admm::Settings settings;
+    if (const std::string kind = reader.text("kind"); kind != kAdmmKind)
+        reader.fail("kind", fmt::format("\"{}\" is not known; there is \"{}\"", kind, kAdmmKind));
+    if (reader.has("penalties")) {
+        JsonReader penalties = reader.object("penalties");
+        settings.mu = penalties.number("mu", settings.mu);
+        settings.gamma = penalties.number("gamma", settings.gamma);
+        settings.rho = penalties.number("rho", settings.rho);
+    }
+    settings.ridge = reader.number("ridge", settings.ridge);
+    settings.duals = choiceFrom(reader, "duals", admm::Duals::All, admm::Duals::Last);
+    settings.order = choiceFrom(reader, "order", admm::Order::Interleaved, admm::Order::Split);
+    settings.subproblems = choiceFrom(reader, "subproblems", admm::Subproblems::Exact, admm::Subproblems::Linearised);
+    settings.restart = reader.flag("restart", settings.restart);
+    const auto count = [&reader](const char *key, int standard) {
+        return static_cast<int>(reader.integerOr(key, standard, 0, kMostCount));
+    };
+    settings.newtonSteps = count("newton_steps", settings.newtonSteps);
+    settings.tanhSteps = count("tanh_steps", settings.tanhSteps);
+    settings.parallel = choiceFrom(reader, "parallel", admm::Parallel::Synchronous, admm::Parallel::Asynchronous);
+    settings.barrier = count("barrier", settings.barrier);
+    settings.delay = count("delay", settings.delay);
+    settings.proximal = reader.number("proximal", settings.proximal);
+    return settings;
+}
+
+} // namespace
+
+nlohmann::json trainingToJson(const admm::Settings &settings)
+{
+    nlohmann::json json{{"kind", kAdmmKind},
+                        {"penalties", {{"mu", settings.mu}, {"gamma", settings.gamma}, {"rho", settings.rho}}},
+                        {"ridge", settings.ridge},
+                        {"duals", name(settings.duals)},
+                        {"order", name(settings.order)},
+                        {"subproblems", name(settings.subproblems)},
+                        {"restart", settings.restart},
+                        {"newton_steps", settings.newtonSteps},
+                        {"tanh_steps", settings.tanhSteps},
+                        {"parallel", name(settings.parallel)}};
+    if (settings.parallel == admm::Parallel::Asynchronous) {
+        json["barrier"] = settings.barrier;
+        json["delay"] = settings.delay;
+        json["proximal"] = settings.proximal;
+    }
+    return json;
+}
+
+void trainingFrom(JsonReader &top, Plan &plan)
+{
+    if (!top.has("training"))
+        return;
+    plan.admm = settingsFrom(top.object("training"));
+    if (top.has("optimizer"))
+        top.fail("optimizer", "training by ADMM has none; leave it out");
+    plan.optimizer = admmOptimizer();
+}
+
+} // namespace planloom::plan

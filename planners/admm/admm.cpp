@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "planners/admm/admm.h"
+
+#include "engine/plan/validate.h"
+#include "planners/interface/options.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace planloom::planners::admm {
+namespace {
+
+namespace method = planloom::admm;
+
+constexpr double kMostPenalty = 1e12;
+constexpr std::int64_t kMostInnerSteps = 100;
+constexpr std::int64_t kMostWorkers = 1 << 16;
+
+struct AdmmOptions {
+    std::int64_t workers = 0; ///< 0: as many as are fastest
+    method::Settings settings;
+};
+
+Result<AdmmOptions> readAdmmOptions(const Options &options, const std::vector<OptionInfo> &known)
+{
+    OptionReader reader(options, known);
+    AdmmOptions read;
+    read.workers = reader.integer("workers", 0, kMostWorkers);
+    method::Settings &settings = read.settings;
+    settings.mu = reader.number("mu", 0, kMostPenalty);
+    settings.gamma = reader.number("gamma", 0, 1);
+    settings.rho = reader.number("rho", 0, kMostPenalty);
+    settings.ridge = reader.number("ridge", 0, kMostPenalty);
+    settings.duals = reader.choice("duals", {"all", "last"}) == "last" ? method::Duals::Last : method::Duals::All;
+    settings.order =
+        reader.choice("order", {"interleaved", "split"}) == "split" ? method::Order::Split : method::Order::Interleaved;
+    settings.newtonSteps = static_cast<int>(reader.integer("newton_steps", 1, kMostInnerSteps));
+    settings.tanhSteps = static_cast<int>(reader.integer("tanh_steps", 1, kMostInnerSteps));
+    if (!reader.status())
+        return reader.status().error();
+    if (const Status good = settings.check(); !good)
+        return good.error();
+    return read;
+}
+
+plan::Plan planOn(const Problem &problem, const Options &options, const AdmmOptions &how, std::int64_t workers)
+{
+    plan::Plan plan = emptyPlan(problem, "admm", options);
+    plan.admm = how.settings;
+    plan.optimizer = plan::admmOptimizer();
+    plan::Stage stage;
+    stage.name = "workers";
+    stage.lastLayer = problem.subject.layers().size();
+    for (std::int64_t worker = 0; worker < workers; ++worker)
+        stage.devices.push_back(problem.subject.cluster->devices()[static_cast<std::size_t>(worker)].id);
+    plan.stages = {std::move(stage)};
+    plan.schedule.kind = plan::ScheduleKind::OneF1B;
+    return plan;
+}
+
+/// Powers of two up to all devices, and these.
+Result<std::vector<std::int64_t>> workersToTry(const Problem &problem, const AdmmOptions &how)
+{
+    const auto devices = static_cast<std::int64_t>(problem.subject.cluster->devices().size());
+    if (how.workers > devices)
+        return infeasible(fmt::format("{} workers do not fit the {} devices of cluster {}; use fewer", how.workers,
+                                      devices, problem.subject.cluster->name()));
+    if (how.workers > 0)
+        return std::vector{how.workers};
+    const std::int64_t most = std::min(devices, problem.globalBatch);
+    std::vector<std::int64_t> counts;
+    for (std::int64_t workers = 1; workers < most; workers *= 2)
+        counts.push_back(workers);
+    counts.push_back(most);
+    return counts;
+}
+
+bool isBetter(const PlanReport &report, const PlanReport &other)
+{
+    if (report.predicted.fits != other.predicted.fits)
+        return report.predicted.fits;
+    return report.predicted.iterationSeconds < other.predicted.iterationSeconds;
+}
+
+Status checkProblem(const Problem &problem)
+{
+    if (problem.microBatch)
+        return badInput("planner admm takes all samples at once; leave out --micro-batch");
+    if (problem.precision != plan::Precision::Float32)
+        return badInput("planner admm needs float32; leave out --precision");
+    if (problem.zero != 0)
+        return badInput("planner admm has no optimizer state to shard; leave out --zero");
+    return {};
+}
+
+} // namespace
+
+std::vector<OptionInfo> AdmmPlanner::options() const
+{
+    return {{"workers", "0", "devices that share out the samples; 0: as many as are fastest"},
+            {"mu", "10", "penalty of the last step's hidden variables"},
+            {"gamma", "0.7", "step t of N has the penalty mu * gamma^(N - t)"},
+            {"rho", "1", "penalty of the outputs"},
+            {"ridge", "1", "half of it times the squared weights is added to the summed loss"},
+            {"duals", "all", "steps with dual variables: all, or last as published"},
+            {"order", "interleaved",
+             "sweeps walk step by step (interleaved) or one kind of variable at a time (split)"},
+            {"newton_steps", "6", "inner steps on each sample's outputs"},
+            {"tanh_steps", "3", "inner steps on each hidden unit's input"}};
+}
+
+Result<PlanReport> AdmmPlanner::plan(const Problem &problem, const Options &options, Progress &progress) const
+{
+    if (Status status = validate(problem); !status)
+        return status.error();
+    if (Status status = checkProblem(problem); !status)
+        return status.error();
+    const auto how = readAdmmOptions(options, this->options());
+    if (!how)
+        return how.error();
+    const auto counts = workersToTry(problem, *how);
+    if (!counts)
+        return counts.error();
+    std::vector<PlanReport> found;
+    for (const std::int64_t workers : *counts) {
+        if (!found.empty() && progress.stopped())
+            break;
+        plan::Plan plan = planOn(problem, options, *how, workers);
+        if (const Status valid = plan::validate(plan, problem.subject); !valid)
+            return valid.error();
+        auto report = finish(std::move(plan), problem);
+        if (!report)
+            return report.error();
+        found.push_back(*std::move(report));
+    }
+    std::stable_sort(found.begin(), found.end(), isBetter);
+    PlanReport best = found.front();
+    if (!best.predicted.fits)
+        return infeasible(fmt::format("the variables of {} samples do not fit {} devices; use more devices, or a plan "
+                                      "with fewer samples (--batch)",
+                                      problem.globalBatch, best.plan.stages.front().devices.size()));
+    for (std::size_t i = 1; i < found.size(); ++i)
+        best.alternatives.push_back({found[i].plan, found[i].predicted.iterationSeconds, 0});
+    best.complete = found.size() == counts->size();
+    return best;
+}
+
+} // namespace planloom::planners::admm

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+// Training by ADMM by the command, as a user runs it, on the digits.
+#include "app/cli_fixture.h"
+
+#include <QJsonArray>
+#include <QJsonDocument>
+#include <QJsonObject>
+#include <QTest>
+
+#include <cmath>
+
+using namespace planloom::testing;
+
+namespace {
+
+const QString kDigits = QStringLiteral(PLANLOOM_SOURCE_DIR "/tests/golden/data/digits.csv.gz");
+
+QJsonObject objectOf(const QByteArray &text) { return QJsonDocument::fromJson(text).object(); }
+
+/// What steps report, without their times.
+QByteArray figuresOf(const QByteArray &lines)
+{
+    QByteArray figures;
+    for (const QByteArray &line : lines.split('\n')) {
+        const QJsonObject step = objectOf(line);
+        for (const char *key : {"step", "loss", "objective", "primal_residual", "dual_residual"})
+            figures += step.contains(key) ? QByteArray::number(step[key].toDouble(), 'g', 17) + ' ' : QByteArray();
+        figures += '\n';
+    }
+    return figures;
+}
+
+} // namespace
+
+class TestAdmmCli : public CliTest {
+    Q_OBJECT
+
+    [[nodiscard]] Done plan(const QStringList &more) const
+    {
+        return run(QStringList{"plan", "--planner", "admm", "--model", "zoo:rnn"} + more);
+    }
+    [[nodiscard]] Done train(const QString &planFile, const QString &folder, int steps,
+                             const QStringList &more = {}) const
+    {
+        return run(QStringList{"train", planFile, "--data", kDigits, "--holdout", "0.3333", "--run-dir", folder,
+                               "--steps", QString::number(steps), "--json"}
+                   + more);
+    }
+
+private slots:
+    void initTestCase()
+    {
+        const Done two = plan({"--cluster", "local:2", "--batch", "1198", "--set", "workers=2", "-o", "two.json"});
+        QVERIFY2(two.status == 0, two.err.constData());
+        const Done one = plan({"--cluster", "local:1", "--batch", "1198", "-o", "one.json"});
+        QVERIFY2(one.status == 0, one.err.constData());
+    }
+
+    void tellsOfItself()
+    {
+        const QJsonObject training = objectOf(readAll(at("two.json")))["training"].toObject();
+        QCOMPARE(training["kind"].toString(), QStringLiteral("admm"));
+        QCOMPARE(training["penalties"].toObject()["mu"].toDouble(), 10.0);
+        const Done simulated = run({"simulate", "two.json", "--json"});
+        QVERIFY2(simulated.status == 0, simulated.err.constData());
+        QVERIFY(objectOf(simulated.out)["iteration_seconds"].toDouble() > 0);
+    }
+
+    /// Two workers learn as one does, to rounding; what is predicted of their memory is so, to the byte.
+    void learns()
+    {
+        const Done one = train("one.json", "one.run", 12);
+        const Done two = train("two.json", "two.run", 12);
+        QVERIFY2(one.status == 0 && two.status == 0, (one.err + two.err).constData());
+        const auto lines = two.out.split('\n');
+        const auto ofOne = one.out.split('\n');
+        for (int step = 0; step < 12; ++step) {
+            const QJsonObject a = objectOf(ofOne[step]);
+            const QJsonObject b = objectOf(lines[step]);
+            for (const char *key : {"loss", "objective", "primal_residual", "dual_residual"})
+                QVERIFY2(std::fabs(a[key].toDouble() - b[key].toDouble()) < 1e-3 * b[key].toDouble(),
+                         (key + QByteArray::number(step)).constData());
+            QVERIFY(b["primal_residual"].toDouble() > 0);
+        }
+        const QJsonObject summary = objectOf(lines[lines.size() - 2])["summary"].toObject();
+        QVERIFY2(!summary.isEmpty(), two.out.constData());
+        QCOMPARE(summary["peak_bytes_measured"], summary["peak_bytes_predicted"]);
+        QVERIFY(summary["evaluation_accuracy"].toDouble() > 0.85);
+    }
+
+    void resumesToTheBit()
+    {
+        const Done whole = train("two.json", "whole.run", 6);
+        const Done part = train("two.json", "part.run", 3, {"--checkpoint-every", "3"});
+        QVERIFY2(whole.status == 0 && part.status == 0, (whole.err + part.err).constData());
+        const Done rest = run({"train", "part.run", "--resume", "--steps", "6", "--json"});
+        QVERIFY2(rest.status == 0, rest.err.constData());
+        QCOMPARE(figuresOf(readAll(at("part.run/metrics.jsonl"))), figuresOf(readAll(at("whole.run/metrics.jsonl"))));
+        QVERIFY(figuresOf(readAll(at("whole.run/metrics.jsonl"))).size() > 6 * 20);
+    }
+
+    void exportsWeightsAlone()
+    {
+        const Done done = run({"export", "part.run", "--to", "safetensors", "-o", "rnn.safetensors"});
+        QVERIFY2(done.status == 0, done.err.constData());
+        const QByteArray weights = readAll(at("rnn.safetensors"));
+        QVERIFY(weights.contains("rnn.R") && weights.contains("head.bias"));
+        QVERIFY(!weights.contains("admm/"));
+    }
+
+    void refuses_data()
+    {
+        QTest::addColumn<QStringList>("arguments");
+        QTest::addColumn<QByteArray>("message");
+        const QStringList zoo{"plan", "--planner", "admm", "--cluster", "local:1", "-o", "no.json"};
+        QTest::newRow("a gated cell") << zoo + QStringList{"--model", "zoo:lstm-lm", "--batch", "8"}
+                                      << QByteArray("its gates differ from sample to sample");
+        QTest::newRow("another model") << zoo + QStringList{"--model", "zoo:gpt-nano", "--batch", "8"}
+                                       << QByteArray("does not fit training by ADMM");
+        QTest::newRow("no factor") << zoo + QStringList{"--model", "zoo:rnn", "--batch", "8", "--set", "ridge=0"}
+                                   << QByteArray("have no Cholesky factor");
+        QTest::newRow("micro-batches") << zoo + QStringList{"--model", "zoo:rnn", "--batch", "8", "--micro-batch", "4"}
+                                       << QByteArray("takes all samples at once");
+        QTest::newRow("too many workers")
+            << zoo + QStringList{"--model", "zoo:rnn", "--batch", "8", "--set", "workers=3"}
+            << QByteArray("3 workers do not fit the 1 devices");
+        QTest::newRow("other samples than the plan's")
+            << QStringList{"train", "two.json", "--data", kDigits, "--steps", "2", "--run-dir", "no.run"}
+            << QByteArray("plan with --batch 1797");
+        QTest::newRow("export") << QStringList{"export", "two.json", "--to", "deepspeed", "-o", "no"}
+                                << QByteArray("which trains by gradients");
+    }
+
+    void refuses()
+    {
+        QFETCH(QStringList, arguments);
+        QFETCH(QByteArray, message);
+        const Done done = run(arguments);
+        QCOMPARE(done.status, 2);
+        QVERIFY2((done.err + done.out).contains(message), (done.err + done.out).constData());
+    }
+};
+
+QTEST_GUILESS_MAIN(TestAdmmCli)
+#include "tst_admm_cli.moc"

@@ -1,0 +1,306 @@
+// SPDX-License-Identifier: Apache-2.0
+// Plans that train by ADMM, run on ranks: against the specification in double precision, over numbers of ranks, bytes
+// and memory.
+#include "engine/admm/measures.h"
+#include "engine/compile/compile.h"
+#include "engine/plan/plan_json.h"
+#include "engine/plan/validate.h"
+#include "executor/device/kernel.h"
+#include "executor/runtime/training_fixture.h"
+
+#include <QTest>
+
+#include <cmath>
+#include <numeric>
+
+using namespace planloom;
+using namespace planloom::test;
+
+namespace {
+
+constexpr std::int64_t kSamples = 24;
+constexpr graph::RnnConfig kModel{"rnn", 3, 5, 4, 3};
+constexpr std::int64_t kIterations = 5;
+
+/// Sines that look random.
+class Waves final : public data::DataSet {
+public:
+    static double at(std::int64_t sample, std::int64_t step, std::int64_t input)
+    {
+        return std::sin(1.0 + static_cast<double>(7 * sample + 3 * step + 5 * input));
+    }
+    static std::int64_t labelOf(std::int64_t sample) { return sample * 7 % kModel.classes; }
+
+    [[nodiscard]] std::int64_t samples() const override { return kSamples; }
+    void fillInput(std::int64_t sample, void *out) const override
+    {
+        auto *to = static_cast<float *>(out);
+        for (std::int64_t step = 0; step < kModel.steps; ++step)
+            for (std::int64_t input = 0; input < kModel.inputs; ++input)
+                *to++ = static_cast<float>(at(sample, step, input));
+    }
+    void fillLabels(std::int64_t sample, std::int64_t *out) const override { *out = labelOf(sample); }
+};
+
+plan::Subject subjectOf(int devices)
+{
+    return plan::makeSubject(std::make_shared<const graph::Graph>(*graph::rnnClassifier(kModel)), cpus(devices),
+                             nullptr, "zoo:rnn");
+}
+
+/// The same model, which slices the last step off all states, so that its layer is not unfolded.
+plan::Subject slicedSubject()
+{
+    using Numbers = std::vector<std::int64_t>;
+    const graph::Graph whole = *graph::rnnClassifier(kModel);
+    graph::GraphBuilder b("sliced");
+    const auto copy = [&](const char *name) { return b.copy(whole.tensor(whole.find(name))); };
+    const auto states = b.addMany("RNN", {copy("x"), copy("rnn.W"), copy("rnn.R"), copy("rnn.B")}, 2,
+                                  {{"hidden_size", kModel.hidden}, {"layout", std::int64_t{1}}}, "rnn");
+    const TensorId last = b.add("Slice", {states[0]},
+                                {{"starts", Numbers{kModel.steps - 1}},
+                                 {"ends", Numbers{kModel.steps}},
+                                 {"axes", Numbers{1}},
+                                 {"steps", Numbers{1}}});
+    const TensorId rows = b.add("Squeeze", {last}, {{"axes", Numbers{1, 2}}});
+    const TensorId logits =
+        b.add("Gemm", {rows, copy("head.weight"), copy("head.bias")}, {{"transB", std::int64_t{1}}}, "logits");
+    const TensorId loss = b.add("SoftmaxCrossEntropyLoss", {logits, copy("labels")}, {}, "loss");
+    b.output(loss);
+    b.loss(loss);
+    return plan::makeSubject(std::make_shared<const graph::Graph>(*std::move(b).build()), cpus(2), nullptr, "");
+}
+
+plan::Plan planFor(const plan::Subject &subject, std::size_t workers, const admm::Settings &settings = {})
+{
+    Layout layout;
+    layout.stages.front().shares.assign(workers, 1.0 / static_cast<double>(workers));
+    layout.globalBatch = kSamples;
+    plan::Plan plan = planOf(subject, layout, plan::admmOptimizer());
+    plan.admm = settings;
+    return plan;
+}
+
+Outcome trained(const plan::Plan &plan, const plan::Subject &subject)
+{
+    const auto program = compile::compilePlan(plan, subject);
+    if (!program)
+        return {program.error().text(), {}, {}, {}, {}, {}, 0, {}};
+    const Waves data;
+    data::SampleOrder order(kSamples, 1, 0);
+    order.repeatFirstEpoch();
+    Training how;
+    how.steps = kIterations;
+    return train(*program, subject, plan.optimizer, {&data, *data::needsOf(*subject.graph), order}, how);
+}
+
+/// What the model begins with, by the initializers of its tensors.
+admm::Parameters firstParameters(const graph::Graph &model)
+{
+    const auto drawn = [&](const char *name, std::int64_t rows, std::int64_t columns) {
+        const graph::Tensor &tensor = model.tensor(model.find(name));
+        std::vector<float> values(static_cast<std::size_t>(rows * columns));
+        const Status made = device::initialize(tensor, rows * columns, 1, {}, values.data());
+        Q_ASSERT(made.ok());
+        admm::Matrix matrix(rows, columns);
+        for (std::int64_t r = 0; r < rows; ++r)
+            for (std::int64_t c = 0; c < columns; ++c)
+                matrix(r, c) = static_cast<double>(values[static_cast<std::size_t>(r * columns + c)]);
+        return matrix;
+    };
+    return {drawn("rnn.W", kModel.hidden, kModel.inputs), drawn("rnn.R", kModel.hidden, kModel.hidden),
+            admm::Vector::Zero(kModel.hidden), drawn("head.weight", kModel.classes, kModel.hidden),
+            admm::Vector::Zero(kModel.classes)};
+}
+
+admm::Samples allSamples()
+{
+    admm::Samples samples{
+        std::vector<admm::Matrix>(static_cast<std::size_t>(kModel.steps), admm::Matrix(kModel.inputs, kSamples)), {}};
+    for (std::int64_t m = 0; m < kSamples; ++m) {
+        samples.labels.push_back(static_cast<int>(Waves::labelOf(m)));
+        for (std::int64_t t = 0; t < kModel.steps; ++t)
+            for (std::int64_t i = 0; i < kModel.inputs; ++i)
+                samples.x[static_cast<std::size_t>(t)](i, m) =
+                    static_cast<double>(static_cast<float>(Waves::at(m, t, i)));
+    }
+    return samples;
+}
+
+/// Mean losses before each iteration, in double precision.
+std::vector<double> specified(const graph::Graph &model, const admm::Settings &settings)
+{
+    auto training = admm::Training::of(settings, firstParameters(model), allSamples(), 1);
+    std::vector<double> losses;
+    for (std::int64_t i = 0; i < kIterations; ++i) {
+        losses.push_back(admm::gradientsOf(training->parameters, allSamples(), 0).objective
+                         / static_cast<double>(kSamples));
+        const auto done = admm::iterate(*training);
+        Q_ASSERT(static_cast<bool>(done));
+    }
+    return losses;
+}
+
+} // namespace
+
+class TestAdmmTraining : public QObject {
+    Q_OBJECT
+
+private slots:
+    void follows_data()
+    {
+        QTest::addColumn<int>("workers");
+        QTest::addColumn<bool>("lastDuals");
+        QTest::addColumn<bool>("split");
+        for (const int workers : {1, 2, 4})
+            QTest::addRow("%d", workers) << workers << false << false;
+        QTest::newRow("duals of the last step, split order") << 2 << true << true;
+    }
+
+    /// Losses are those of the specification, memory is as predicted, bytes are those of the three sums and one number.
+    void follows()
+    {
+        QFETCH(int, workers);
+        QFETCH(bool, lastDuals);
+        QFETCH(bool, split);
+        admm::Settings settings;
+        settings.duals = lastDuals ? admm::Duals::Last : admm::Duals::All;
+        settings.order = split ? admm::Order::Split : admm::Order::Interleaved;
+        const plan::Subject subject = subjectOf(workers);
+        const plan::Plan plan = planFor(subject, static_cast<std::size_t>(workers), settings);
+        const Outcome outcome = trained(plan, subject);
+        QCOMPARE(outcome.problem, std::string());
+        const std::vector<double> wanted = specified(*subject.graph, settings);
+        QCOMPARE(outcome.losses.size(), wanted.size());
+        for (std::size_t i = 0; i < wanted.size(); ++i)
+            QVERIFY2(std::fabs(outcome.losses[i] - wanted[i]) < 2e-5,
+                     qPrintable(QStringLiteral("%1: %2 against %3").arg(i).arg(outcome.losses[i]).arg(wanted[i])));
+        QVERIFY(wanted.back() < 0.9 * wanted.front());
+        const auto program = compile::compilePlan(plan, subject);
+        for (std::size_t rank = 0; rank < outcome.peaks.size(); ++rank)
+            QCOMPARE(outcome.peaks[rank], program->ranks[rank].arenaBytes);
+        // 9 columns in and 6 out, 5 and 4 rows, and the residuals.
+        constexpr std::int64_t kNumbers = 45 + 5 * 9 + 2 * (21 + 4 * 6) + 1;
+        const std::int64_t sent =
+            std::accumulate(outcome.collectiveBytes.begin(), outcome.collectiveBytes.end(), std::int64_t{0});
+        QCOMPARE(sent, kIterations * 2 * (workers - 1) * 4 * kNumbers);
+    }
+
+    void followsWhereStatesAreSliced()
+    {
+        const plan::Subject subject = slicedSubject();
+        const Outcome outcome = trained(planFor(subject, 2), subject);
+        QCOMPARE(outcome.problem, std::string());
+        const std::vector<double> wanted = specified(*subject.graph, {});
+        QCOMPARE(outcome.losses.size(), wanted.size());
+        for (std::size_t i = 0; i < wanted.size(); ++i)
+            QVERIFY(std::fabs(outcome.losses[i] - wanted[i]) < 2e-5);
+    }
+
+    void statesOfSamples()
+    {
+        const plan::Subject subject = subjectOf(3);
+        plan::Plan plan = planFor(subject, 3);
+        plan.stages.front().replicaShares = {0.5, 0.25, 0.25};
+        const auto program = compile::compilePlan(plan, subject);
+        QVERIFY2(program, program ? "" : program.error().text().c_str());
+        std::int64_t states = 0;
+        for (const program::Body &body : program->bodies)
+            for (const program::Held &held : body.held)
+                if (held.ofSamples) {
+                    states += held.count;
+                    QCOMPARE(held.sizes.front(), kSamples);
+                    QCOMPARE(held.region.front().front().end - held.region.front().front().begin,
+                             body.slices.front().size);
+                }
+        QCOMPARE(states, kSamples * (2 * kModel.steps * kModel.hidden + kModel.classes));
+    }
+
+    void fileKeepsAll()
+    {
+        const plan::Subject subject = subjectOf(2);
+        admm::Settings settings;
+        settings.mu = 3;
+        settings.duals = admm::Duals::Last;
+        settings.tanhSteps = 2;
+        const plan::Document document{planFor(subject, 2, settings), subject};
+        const std::string text = plan::toJson(document);
+        const auto read = plan::documentFromJson(text);
+        QVERIFY2(read, read ? "" : read.error().text().c_str());
+        QVERIFY(read->plan.admm == settings);
+        QCOMPARE(plan::toJson(*read), text);
+        QVERIFY(text.find("\"optimizer\"") == std::string::npos);
+    }
+
+    void refuses_data()
+    {
+        using Change = std::function<void(plan::Plan &)>;
+        QTest::addColumn<Change>("change");
+        QTest::addColumn<QString>("message");
+        const auto row = [](const char *name, Change change, const char *message) {
+            QTest::newRow(name) << std::move(change) << message;
+        };
+        row(
+            "micro-batches", [](plan::Plan &plan) { plan.microBatches = 2; }, "all samples at once");
+        row(
+            "asynchronous", [](plan::Plan &plan) { plan.admm->parallel = admm::Parallel::Asynchronous; },
+            "choose parallel \"synchronous\"");
+        row(
+            "linearised", [](plan::Plan &plan) { plan.admm->subproblems = admm::Subproblems::Linearised; },
+            "choose subproblems \"exact\"");
+        row(
+            "kept variables", [](plan::Plan &plan) { plan.admm->restart = false; }, "leave restart at true");
+        row(
+            "penalty", [](plan::Plan &plan) { plan.admm->mu = -1; }, "mu is -1");
+        row(
+            "vanishing penalties", [](plan::Plan &plan) { plan.admm->gamma = 1e-200; }, "choose a gamma nearer to 1");
+        row(
+            "no factor",
+            [](plan::Plan &plan) {
+                plan.admm->ridge = 0;
+                plan.globalBatch = 4;
+            },
+            "have no Cholesky factor");
+        row(
+            "an optimizer", [](plan::Plan &plan) { plan.optimizer = {}; }, "leave \"optimizer\" out");
+        row(
+            "an exchange", [](plan::Plan &plan) { plan.exchange.policy = plan::ExchangePolicy::DelayedAveraging; },
+            "by all-reduce");
+        row(
+            "sharded states", [](plan::Plan &plan) { plan.stages.front().zero = 1; }, "without ZeRO");
+        row(
+            "bfloat16", [](plan::Plan &plan) { plan.precision = plan::Precision::BFloat16; }, "needs float32");
+        row(
+            "rule without training", [](plan::Plan &plan) { plan.admm.reset(); }, "choose an optimizer");
+    }
+
+    void refuses()
+    {
+        using Change = std::function<void(plan::Plan &)>;
+        QFETCH(Change, change);
+        QFETCH(QString, message);
+        const plan::Subject subject = subjectOf(2);
+        plan::Plan plan = planFor(subject, 2);
+        change(plan);
+        const auto program = compile::compilePlan(plan, subject);
+        QVERIFY(!program);
+        QVERIFY2(QString::fromStdString(program.error().text()).contains(message), program.error().text().c_str());
+    }
+
+    void refusesModels()
+    {
+        graph::LstmConfig small;
+        small.embedding = small.hidden = 4;
+        small.vocabulary = 9;
+        small.context = 3;
+        const plan::Subject subject =
+            plan::makeSubject(std::make_shared<const graph::Graph>(*graph::lstmLanguageModel(small)), cpus(1), nullptr,
+                              "");
+        const auto program = compile::compilePlan(planFor(subject, 1), subject);
+        QVERIFY(!program);
+        QVERIFY(program.error().text().find("does not fit training by ADMM") != std::string::npos);
+    }
+};
+
+QTEST_GUILESS_MAIN(TestAdmmTraining)
+#include "tst_admm_training.moc"
