@@ -43,12 +43,12 @@ Status checkRequest(const TrainRequest &request)
     return {};
 }
 
-Result<simulate::Prediction> predict(const std::string &planJson)
+Result<simulate::Prediction> predict(const std::string &planJson, bool kernels)
 {
     const auto document = plan::documentFromJson(planJson);
     if (!document)
         return document.error();
-    auto prediction = simulate::predict(*document);
+    auto prediction = simulate::predict(*document, kernels);
     if (prediction && prediction->tables.ranks.size() > kMostRanks)
         return unsupported(
             fmt::format("the plan needs {} workers, more than the {} that an agent starts on one machine",
@@ -78,7 +78,7 @@ Result<std::shared_ptr<Run>> Run::make(const TrainRequest &request, const std::s
 {
     if (const Status good = checkRequest(request); !good)
         return good.error();
-    auto prediction = predict(request.planJson);
+    auto prediction = predict(request.planJson, request.settings.kernelSeconds > 0);
     if (!prediction)
         return prediction.error();
     auto folder = request.resume ? RunFolder::reopen(request.runDir)
