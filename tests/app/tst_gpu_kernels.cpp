@@ -60,10 +60,18 @@ private Q_SLOTS:
     void lossesAreCounted();
 
 private:
-    Done train(int ranks, int steps, const QString &folder, const QStringList &options)
+    void makePlan(int devices, const QString &name, const QStringList &options)
     {
-        return run(QStringList{"train", QString("plan%1.json").arg(ranks), "--data", "text", "--steps",
-                               QString::number(steps), "--run-dir", folder, "--json"}
+        const Done done =
+            run(QStringList{"plan", "--model", "zoo:gpt-nano", "--cluster", QString("gpus%1.yaml").arg(devices),
+                            "--planner", "gpipe", "--batch", "4", "--micro-batch", "2", "-o", name, "--quiet"}
+                + options);
+        QVERIFY2(done.status == 0, done.err.constData());
+    }
+    Done train(const QString &plan, int steps, const QString &folder, const QStringList &options)
+    {
+        return run(QStringList{"train", plan, "--data", "text", "--steps", QString::number(steps), "--run-dir", folder,
+                               "--json"}
                    + options);
     }
     Result<trace::Trace> traceOf(const QString &folder)
@@ -81,28 +89,31 @@ void TestGpuKernels::initTestCase()
         text += "line " + QByteArray::number(i) + " of a text that a small model can learn from\n";
     QVERIFY(write(at("text"), text));
     for (int devices = 1; devices <= 2; ++devices) {
-        const QString cluster = QString("gpus%1.yaml").arg(devices);
-        QVERIFY(write(at(cluster),
+        QVERIFY(write(at(QString("gpus%1.yaml").arg(devices)),
                       "name: gpus\nnodes:\n  devices_per_node: " + QByteArray::number(devices)
                           + "\n  device: V100-16GB\n  intra: {bandwidth: 25 GB/s, latency: 5 us}\n"));
-        const Done done = run({"plan", "--model", "zoo:gpt-nano", "--cluster", cluster, "--planner", "gpipe", "--batch",
-                               "4", "--micro-batch", "2", "-o", QString("plan%1.json").arg(devices), "--quiet"});
-        QVERIFY2(done.status == 0, done.err.constData());
+        makePlan(devices, QString("plan%1.json").arg(devices), {});
     }
 }
 
 void TestGpuKernels::kernelsLieWithinTheirTasks_data()
 {
     QTest::addColumn<int>("ranks");
-    QTest::newRow("1 rank") << 1;
-    QTest::newRow("2 stages on one GPU") << 2;
+    QTest::addColumn<QStringList>("options");
+    QTest::newRow("1 rank") << 1 << QStringList{};
+    QTest::newRow("2 stages on one GPU") << 2 << QStringList{};
+    QTest::newRow("a memory budget") << 1 << QStringList{"--memory", "lru,budget=70%"};
 }
 
 void TestGpuKernels::kernelsLieWithinTheirTasks()
 {
     QFETCH(int, ranks);
-    const QString folder = QString("run%1").arg(ranks);
-    const Done done = train(ranks, 2, folder, {"--kernels=600"});
+    QFETCH(QStringList, options);
+    QString plan = QString("plan%1.json").arg(ranks);
+    if (!options.isEmpty())
+        makePlan(ranks, plan = "chosen.json", options);
+    const QString folder = QString("run%1").arg(QTest::currentDataTag());
+    const Done done = train(plan, 2, folder, {"--kernels=600"});
     QVERIFY2(done.status == 0, done.err.constData());
     const auto trace = traceOf(folder);
     QVERIFY2(trace.ok(), trace ? "" : trace.error().text().c_str());
@@ -141,14 +152,14 @@ void TestGpuKernels::kernelsLieWithinTheirTasks()
     const QByteArray log = readAll(at(folder + "/log"));
     QCOMPARE(log.count("recorded, clock within"), ranks);
     // Laid beside the plan they are no tasks of their own.
-    const Done compared = run({"compare", folder, QString("plan%1.json").arg(ranks), "--json"});
+    const Done compared = run({"compare", folder, plan, "--json"});
     QVERIFY2(compared.status == 0, compared.err.constData());
     QVERIFY2(!compared.out.contains("/other"), compared.out.constData());
 }
 
 void TestGpuKernels::withoutTheOptionThereAreNone()
 {
-    const Done done = train(1, 1, "plain", {});
+    const Done done = train("plan1.json", 1, "plain", {});
     QVERIFY2(done.status == 0, done.err.constData());
     const auto trace = traceOf("plain");
     QVERIFY(trace.ok());
@@ -172,7 +183,7 @@ void TestGpuKernels::trainingGoesOnWithoutThem()
     QFETCH(QString, fault);
     QFETCH(QString, text);
     qputenv("PLANLOOM_TEST_KERNELS", fault.toLocal8Bit());
-    const Done done = train(1, 1, fault, {"--kernels"});
+    const Done done = train("plan1.json", 1, fault, {"--kernels"});
     QVERIFY2(done.status == 0, done.err.constData());
     const auto trace = traceOf(fault);
     QVERIFY(trace.ok());
@@ -183,7 +194,7 @@ void TestGpuKernels::trainingGoesOnWithoutThem()
 void TestGpuKernels::lossesAreCounted()
 {
     qputenv("PLANLOOM_TEST_KERNELS", "lossy");
-    const Done done = train(1, 1, "lossy", {"--kernels=600"});
+    const Done done = train("plan1.json", 1, "lossy", {"--kernels=600"});
     QVERIFY2(done.status == 0, done.err.constData());
     const auto trace = traceOf("lossy");
     QVERIFY(trace.ok());

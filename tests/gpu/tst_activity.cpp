@@ -9,6 +9,7 @@
 #include <QTest>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <map>
 #include <thread>
@@ -83,6 +84,7 @@ private slots:
     void recordsHaveMarksAndTimes_data();
     void recordsHaveMarksAndTimes();
     void marksAreOfTheirThread();
+    void threadsRecordWhileRecordsAreFetched();
     void windowsBeginAndEnd();
     void buffersRunOut();
     void aFullQueueIsCounted();
@@ -163,6 +165,41 @@ void TestActivity::marksAreOfTheirThread()
     QCOMPARE(records.size(), std::size_t{2});
     for (const PlanloomActivityRecord &record : records)
         QCOMPARE(record.mark, std::uint64_t(record.kind == PLANLOOM_COPY ? 2 : 1));
+}
+
+void TestActivity::threadsRecordWhileRecordsAreFetched()
+{
+    constexpr std::uint32_t kThreads = 3;
+    constexpr std::uint32_t kEach = 3000;
+    const auto activity = opened();
+    QVERIFY(activity);
+    std::vector<PlanloomActivityRecord> all;
+    {
+        std::vector<std::jthread> threads;
+        std::atomic<std::uint32_t> running{kThreads};
+        for (std::uint64_t thread = 0; thread < kThreads; ++thread)
+            threads.emplace_back([&activity, &running, thread] {
+                for (std::uint64_t i = 0; i < kEach; ++i) {
+                    activity->mark((i + 1) << 8 | thread);
+                    const std::uint32_t call = EmulatedActivity::called(cuda::ActivityKind::Copy);
+                    const std::uint64_t start = EmulatedActivity::now();
+                    EmulatedActivity::ran({cuda::ActivityKind::Copy, call, start, start + 1, i << 8 | thread});
+                }
+                activity->mark(0);
+                --running;
+            });
+        while (running > 0) {
+            activity->collect(false);
+            const auto some = taken(*activity);
+            all.insert(all.end(), some.begin(), some.end());
+        }
+    }
+    activity->collect(true);
+    const auto rest = taken(*activity);
+    all.insert(all.end(), rest.begin(), rest.end());
+    QCOMPARE(all.size(), std::size_t{kThreads * kEach});
+    for (const PlanloomActivityRecord &record : all)
+        QCOMPARE(static_cast<std::uint64_t>(record.bytes) + (1U << 8U), record.mark);
 }
 
 void TestActivity::windowsBeginAndEnd()
