@@ -40,8 +40,11 @@ Result<std::unique_ptr<RankGpu>> RankGpu::open(const program::Program &program, 
 {
     std::unique_ptr<RankGpu> made(new RankGpu(communicator));
     const auto own = static_cast<std::size_t>(communicator.rank());
-    if (own >= program.ranks.size() || !isOnGpu(cluster, program.ranks[own].device))
+    if (own >= program.ranks.size() || !isOnGpu(cluster, program.ranks[own].device)) {
+        if (kernelSeconds > 0 && own == 0)
+            log(LogLevel::Info, "kernels are recorded of GPUs, and the plan has rank 0 on a processor");
         return made;
+    }
     const auto gpus = device::cudaDevices();
     if (!gpus) {
         if (own == 0)

@@ -48,9 +48,15 @@ void completeBuffer(void * /*context*/, std::uint32_t /*stream*/, std::uint8_t *
 
 ActivityBuffers::ActivityBuffers(std::size_t count, std::size_t bytes)
     : m_bytes(bytes / sizeof(std::uint64_t) * sizeof(std::uint64_t)),
+      m_all(count >= kMost ? ~std::uint64_t{0} : (std::uint64_t{1} << count) - 1),
       m_memory(std::min(count, kMost) * (bytes / sizeof(std::uint64_t))),
-      m_free(count >= kMost ? ~std::uint64_t{0} : (std::uint64_t{1} << count) - 1)
+      m_free(m_all)
 {
+}
+
+bool ActivityBuffers::isWhole() const
+{
+    return (m_free.load(std::memory_order_acquire) | m_full.load(std::memory_order_acquire)) == m_all;
 }
 
 std::uint8_t *ActivityBuffers::request()
@@ -74,7 +80,7 @@ void ActivityBuffers::complete(const std::uint8_t *buffer, std::size_t valid)
 
 Activity::Activity(const ActivityApi &api, const Sizes &sizes)
     : m_api(api),
-      m_buffers(sizes.buffers, sizes.bufferBytes),
+      m_buffers(std::make_unique<ActivityBuffers>(sizes.buffers, sizes.bufferBytes)),
       m_most(sizes.records),
       m_marks(kMarks)
 {
@@ -91,7 +97,7 @@ Result<std::unique_ptr<Activity>> Activity::open(const ActivityApi &api, const S
                            + std::to_string(kOldestActivityVersion) + "); install a newer libcupti" + kWithout);
     std::unique_ptr<Activity> activity(new Activity(api, sizes));
     ActivityBuffers *none = nullptr;
-    if (!g_buffers.compare_exchange_strong(none, &activity->m_buffers))
+    if (!g_buffers.compare_exchange_strong(none, activity->m_buffers.get()))
         return failed(std::string("kernels are recorded already in this process") + kWithout);
     if (const Status subscribed = activity->subscribe(); !subscribed)
         return subscribed.error();
@@ -140,25 +146,40 @@ Activity::~Activity()
         m_api.flushAll(kFlushForced);
         m_api.unsubscribe(m_subscriber);
     }
-    ActivityBuffers *own = &m_buffers;
+    ActivityBuffers *own = m_buffers.get();
     g_buffers.compare_exchange_strong(own, nullptr);
+    if (!m_buffers->isWhole()) // CUPTI keeps some, and may write into them until the process ends
+        static_cast<void>(m_buffers.release());
 }
 
 Status Activity::start()
+{
+    const Status enabled = enable();
+    if (enabled)
+        m_on.store(true, std::memory_order_relaxed);
+    else
+        disable();
+    return enabled;
+}
+
+void Activity::stop()
+{
+    if (m_on.exchange(false, std::memory_order_relaxed))
+        disable();
+}
+
+Status Activity::enable()
 {
     for (const ActivityKind kind : kRecorded)
         if (const int error = m_api.enable(kind); error != kActivitySuccess)
             return failure("enabling records", error);
     if (const int error = m_api.recordCalls(true); error != kActivitySuccess)
         return failure("recording calls", error);
-    m_on.store(true, std::memory_order_relaxed);
     return {};
 }
 
-void Activity::stop()
+void Activity::disable()
 {
-    if (!m_on.exchange(false, std::memory_order_relaxed))
-        return;
     m_api.recordCalls(false);
     for (const ActivityKind kind : kRecorded)
         m_api.disable(kind);
@@ -207,7 +228,7 @@ void Activity::collect(bool last)
     m_taken = 0;
     compareClocks();
     m_api.flushAll(last ? kFlushForced : 0);
-    m_buffers.drain([this](std::uint8_t *buffer, std::size_t valid) { read(buffer, valid); });
+    m_buffers->drain([this](std::uint8_t *buffer, std::size_t valid) { read(buffer, valid); });
     std::size_t dropped = 0;
     if (m_api.dropped(&dropped) == kActivitySuccess)
         m_counts.dropped += static_cast<std::int64_t>(dropped);
@@ -298,7 +319,7 @@ std::size_t Activity::take(std::span<PlanloomActivityRecord> records)
 PlanloomActivityCounts Activity::counts() const
 {
     PlanloomActivityCounts counts = m_counts;
-    counts.refused = m_buffers.refused();
+    counts.refused = m_buffers->refused();
     return counts;
 }
 

@@ -36,15 +36,18 @@ public:
         }
     }
     [[nodiscard]] std::size_t bytes() const { return m_bytes; }
+    /// Whether all have come back.
+    [[nodiscard]] bool isWhole() const;
     [[nodiscard]] std::int64_t refused() const { return m_refused.load(std::memory_order_relaxed); }
 
 private:
     std::uint8_t *at(std::size_t index) { return reinterpret_cast<std::uint8_t *>(m_memory.data()) + index * m_bytes; }
 
     std::size_t m_bytes;
+    std::uint64_t m_all; ///< a bit each
     std::vector<std::uint64_t> m_memory;
     std::size_t m_valid[kMost] = {};
-    std::atomic<std::uint64_t> m_free; ///< a bit each
+    std::atomic<std::uint64_t> m_free;
     std::atomic<std::uint64_t> m_full{0};
     std::atomic<std::int64_t> m_refused{0};
 };
@@ -70,6 +73,7 @@ public:
     Activity(const Activity &) = delete;
     Activity &operator=(const Activity &) = delete;
 
+    /// Errors: Failed (CUPTI refuses; nothing is recorded).
     Status start();
     void stop();
     void mark(std::uint64_t mark);
@@ -94,6 +98,8 @@ private:
     Activity(const ActivityApi &api, const Sizes &sizes);
     Status subscribe();
     Status prepare();
+    Status enable();
+    void disable();
     Error failure(const char *what, int error) const;
     void compareClocks();
     void read(std::uint8_t *buffer, std::size_t valid);
@@ -104,7 +110,7 @@ private:
     void findMarks(bool last);
 
     const ActivityApi &m_api;
-    ActivityBuffers m_buffers;
+    std::unique_ptr<ActivityBuffers> m_buffers;
     std::size_t m_most;
     void *m_subscriber = nullptr;
     std::atomic<bool> m_on{false};
