@@ -88,7 +88,7 @@ Steady steadyPart(const trace::Trace &trace)
     waits.append(trace, trace.records);
     for (const trace::Record &record : trace.records) {
         const auto round = roundOf(rounds, record.step);
-        if (record.task < 0 || !round)
+        if (record.task < 0 || !round || trace.lane(record.lane).work == trace::Work::Device)
             continue;
         const trace::TaskInfo &info = trace.tasks[static_cast<std::size_t>(record.task)];
         Measured &task = steady.tasks[{record.rank, info.id}];

@@ -332,6 +332,10 @@ void addTrain(Command &command)
             "Steps recorded in the run's trace: on (all), off (none), or a number N: one in N")
         ->check(CLI::IsMember({"on", "off"}) | CLI::Range(std::int64_t{1}, kMostSteps))
         ->type_name("WHICH");
+    verb->add_flag("--kernels{2}", settings.kernelSeconds,
+                   "Record kernels and copies of GPUs, too, for 2 seconds from the first step on, or --kernels=SECONDS")
+        ->each([&options](const std::string &) { options.given.insert("kernel_seconds"); })
+        ->check(CLI::Range(0.0, run::Settings::kMostKernelSeconds));
     verb->add_option("--agent", options.agent, "Socket of a running agent; default: start one")->type_name("SOCKET");
     verb->add_option("--workspace", options.workspace, "Workspace to record the run in")->type_name("FILE");
 }

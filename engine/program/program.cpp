@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <fmt/format.h>
+#include <span>
 #include <string_view>
 #include <unordered_set>
 #include <utility>
@@ -240,14 +241,18 @@ std::string idOf(const Task &task)
     return id.text();
 }
 
+std::int32_t traceLanes(const Program &program)
+{
+    const bool copies =
+        std::any_of(program.ranks.begin(), program.ranks.end(), [](const Rank &rank) { return rank.hostBytes > 0; });
+    return copies ? kLanes : static_cast<std::int32_t>(Lane::CopyOut); // the last ones
+}
+
 trace::Tables traceTables(const Program &program, const cluster::Cluster &cluster)
 {
     trace::Tables tables;
-    const bool copies =
-        std::any_of(program.ranks.begin(), program.ranks.end(), [](const Rank &rank) { return rank.hostBytes > 0; });
-    for (const LaneRow &row : kLaneTable)
-        if (copies || row.lane < Lane::CopyOut) // the last ones
-            tables.lanes.push_back({row.name, row.work, row.capacity});
+    for (const LaneRow &row : std::span(kLaneTable).first(static_cast<std::size_t>(traceLanes(program))))
+        tables.lanes.push_back({row.name, row.work, row.capacity});
     tables.kinds = trace::standardKinds();
     tables.rounds = {program.periodSteps, program.steadyFrom, program.spansSteps()};
     tables.ranks.reserve(program.ranks.size());

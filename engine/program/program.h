@@ -327,6 +327,8 @@ struct Program {
 /// activations to the host and back are numbered in their micro-batch: "s1.CO.m3.1", "s1.CI.m3.1". A second phase of
 /// the update is "s1.O.1". Agreements of all ranks have no stage: "A.step", "A.norm", "A.update".
 std::string idOf(const Task &task);
+/// The first of kLaneTable that the program's traces have.
+std::int32_t traceLanes(const Program &program);
 /// The tables as traces carry them: tasks in task order, ranks with @p cluster's names.
 trace::Tables traceTables(const Program &program, const cluster::Cluster &cluster);
 

@@ -99,6 +99,7 @@ constexpr Field<Settings> kSettings[] = {
     {"checkpoint_every", &Settings::checkpointEvery, Presence::WhenSet, 0, kMostSteps},
     {"keep", &Settings::keep, Presence::Filled, 0, kMostOften},
     {"trace_every", &Settings::traceEvery, Presence::WhenSet, 0, kMostSteps},
+    {"kernel_seconds", &Settings::kernelSeconds, Presence::WhenSet},
     {"validate_every", &Settings::validateEvery, Presence::WhenSet, 0, kMostSteps},
     {"early_stop", &Settings::earlyStop, Presence::WhenSet, 0, kMostOften},
     {"restarts", &Settings::restarts, Presence::Absent},

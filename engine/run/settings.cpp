@@ -19,6 +19,9 @@ Status check(const Settings &settings)
         || settings.earlyStop < 0 || settings.traceEvery < 0 || !(settings.hungSeconds >= 0))
         return badInput("steps between checkpoints and validations, and numbers of checkpoints, restarts and "
                         "validations must not be negative");
+    if (!(settings.kernelSeconds >= 0 && settings.kernelSeconds <= Settings::kMostKernelSeconds))
+        return badInput(fmt::format("kernels cannot be recorded for {} s; give a time from 0 to {}",
+                                    settings.kernelSeconds, Settings::kMostKernelSeconds));
     if ((settings.validateEvery > 0 || settings.earlyStop > 0) && settings.holdout == 0)
         return badInput("there is nothing to validate with; hold out a share of the samples, such as 0.1");
     if (settings.earlyStop > 0 && settings.validateEvery == 0)

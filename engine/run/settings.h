@@ -24,10 +24,12 @@ struct Settings {
     std::int64_t validateEvery = 0; ///< steps between evaluations on the validation set; 0: only at the end
     std::int64_t earlyStop = 0;     ///< end after so many validations without a better loss; 0: never
     std::int64_t traceEvery = 1;    ///< one step in so many is traced; 0: none
+    double kernelSeconds = 0;       ///< kernels of GPUs are recorded for so long from the first step on; 0: not
     double hungSeconds = 0;         ///< without a sign of life or progress a rank counts as hung; at least five steps
                                     ///< (the longest of a round); 0: 30
 
     static constexpr double kTimeoutSeconds = 60;
+    static constexpr double kMostKernelSeconds = 3600;
     /// Seconds.
     [[nodiscard]] double timeout() const { return timeoutSeconds > 0 ? timeoutSeconds : kTimeoutSeconds; }
 };

@@ -3,6 +3,7 @@
 
 #include "engine/compile/compile.h"
 #include "engine/plan/fingerprint.h"
+#include "engine/program/kernel_rows.h"
 #include "engine/simulate/simulate.h"
 
 namespace planloom::simulate {
@@ -20,9 +21,9 @@ void addRoles(const program::SampledRoles &roles, Prediction &prediction)
 
 } // namespace
 
-Result<Prediction> predict(const plan::Document &document)
+Result<Prediction> predict(const plan::Document &document, bool kernels)
 {
-    const auto program = compile::compilePlan(document.plan, document.subject, {.bodies = false});
+    const auto program = compile::compilePlan(document.plan, document.subject, {.bodies = kernels});
     if (!program)
         return program.error();
     const auto &cluster = *document.subject.cluster;
@@ -35,6 +36,8 @@ Result<Prediction> predict(const plan::Document &document)
     for (const auto &rank : program->ranks)
         prediction.peakBytes.push_back(rank.arenaBytes);
     prediction.tables = program::traceTables(*program, cluster);
+    if (kernels)
+        program::addKernelRows(*program, prediction.tables);
     if (program->sampled)
         addRoles(*program->sampled, prediction);
     prediction.globalBatch = document.plan.globalBatch;

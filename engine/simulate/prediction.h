@@ -13,7 +13,7 @@ namespace planloom::simulate {
 /// Prediction of a run of a plan: figures to compare it with, and the tables of its trace.
 struct Prediction {
     double iterationSeconds = 0;
-    std::int32_t periodSteps = 1; ///< steps differ in turn: Program::periodSteps
+    std::int32_t periodSteps = 1;        ///< steps differ in turn: Program::periodSteps
     std::vector<std::int64_t> peakBytes; ///< per rank: the arena
     trace::Tables tables;
     std::int64_t globalBatch = 1;
@@ -21,7 +21,8 @@ struct Prediction {
     std::string plan; ///< plan::fingerprint()
 };
 
-/// Compiles the plan for every rank and runs it on the cost clock. Errors: those of compilePlan and simulate.
-Result<Prediction> predict(const plan::Document &document);
+/// Compiles the plan for every rank and runs it on the cost clock. @p kernels: the tables have rows for what devices
+/// run of each task (program::addKernelRows). Errors: those of compilePlan and simulate.
+Result<Prediction> predict(const plan::Document &document, bool kernels = false);
 
 } // namespace planloom::simulate

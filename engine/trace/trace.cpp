@@ -65,6 +65,7 @@ const char *name(Work work)
     case Work::Communication: return "communication";
     case Work::Update: return "update";
     case Work::Host: return "host";
+    case Work::Device: return "device";
     }
     return "?";
 }

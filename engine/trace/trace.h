@@ -12,8 +12,10 @@
 namespace planloom::trace {
 
 /// Category of a lane or a kind of task; views and comparisons filter by it.
-enum class Work : std::uint8_t { Compute, Communication, Update, Host };
-inline constexpr Work kLastWork = Work::Host;
+/// Device: what a device ran of the tasks of the other lanes, beneath these: parts of tasks, which no comparison
+/// counts.
+enum class Work : std::uint8_t { Compute, Communication, Update, Host, Device };
+inline constexpr Work kLastWork = Work::Device;
 const char *name(Work work);
 
 /// Kind of a task: a row of a trace's table of kinds. The enumerators are the rows of standardKinds(), which programs

@@ -20,7 +20,8 @@ using namespace std::chrono_literals;
 constexpr auto kStartingGrace = 1s; ///< for a stop while workers start
 constexpr auto kStopGrace = 10s;    ///< for a step to end after a stop; at least three steps
 constexpr auto kHungAfter = 30s;
-constexpr double kHungSteps = 5; ///< times the longest step of a usual round
+constexpr std::size_t kMostKernelRows = std::size_t{1} << 19; ///< about 70 bytes each, of the 64 MiB of a message
+constexpr double kHungSteps = 5;                              ///< times the longest step of a usual round
 /// Until every worker has reported; at least this long, as the limit for hung workers is for training ones.
 constexpr auto kStartLimit = 10s;
 
@@ -43,16 +44,21 @@ Status checkRequest(const TrainRequest &request)
     return {};
 }
 
-Result<simulate::Prediction> predict(const std::string &planJson)
+Result<simulate::Prediction> predict(const std::string &planJson, bool kernels)
 {
     const auto document = plan::documentFromJson(planJson);
     if (!document)
         return document.error();
-    auto prediction = simulate::predict(*document);
+    auto prediction = simulate::predict(*document, kernels);
     if (prediction && prediction->tables.ranks.size() > kMostRanks)
         return unsupported(
             fmt::format("the plan needs {} workers, more than the {} that an agent starts on one machine",
                         prediction->tables.ranks.size(), kMostRanks));
+    if (prediction && kernels && prediction->tables.tasks.size() > kMostKernelRows)
+        return unsupported(
+            fmt::format("the plan has {} tasks and operators to record kernels of, more than the {} that fit "
+                        "a message; train without them, or with fewer micro-batches",
+                        prediction->tables.tasks.size(), kMostKernelRows));
     return prediction;
 }
 
@@ -78,7 +84,7 @@ Result<std::shared_ptr<Run>> Run::make(const TrainRequest &request, const std::s
 {
     if (const Status good = checkRequest(request); !good)
         return good.error();
-    auto prediction = predict(request.planJson);
+    auto prediction = predict(request.planJson, request.settings.kernelSeconds > 0);
     if (!prediction)
         return prediction.error();
     auto folder = request.resume ? RunFolder::reopen(request.runDir)

@@ -65,6 +65,7 @@ constexpr std::tuple kSettings{
     Row{&Settings::validateEvery, &wire::Settings::validate_every, &wire::Settings::set_validate_every},
     Row{&Settings::earlyStop, &wire::Settings::early_stop, &wire::Settings::set_early_stop},
     Row{&Settings::traceEvery, &wire::Settings::trace_every, &wire::Settings::set_trace_every},
+    Row{&Settings::kernelSeconds, &wire::Settings::kernel_seconds, &wire::Settings::set_kernel_seconds},
     Row{&Settings::hungSeconds, &wire::Settings::hung_seconds, &wire::Settings::set_hung_seconds},
 };
 

@@ -4,6 +4,7 @@
 #include "engine/program/program.h"
 #include "executor/runtime/arena.h"
 #include "executor/runtime/call_list.h"
+#include "executor/runtime/kernel_marks.h"
 
 #include <chrono>
 
@@ -15,6 +16,7 @@ struct ComputeContext {
     device::Queue &queue;
     Arena &arena;
     std::chrono::nanoseconds deadline = std::chrono::seconds(60); ///< for waits on the device
+    KernelMarks *marks = nullptr;                                 ///< where what the device runs is recorded
 };
 
 /// Polls @p event until it is complete. Errors: Failed (the device stopped, or @p deadline has passed).

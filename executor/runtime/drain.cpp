@@ -118,6 +118,8 @@ void Drain::deliver()
     do {
         m_batch.clear();
         m_recording.ring().drain(m_batch, kBatch);
+        if (trace::Ring *kernels = m_recording.kernels())
+            kernels->drain(m_batch, kBatch - m_batch.size());
         const std::int64_t dropped = m_recording.dropped();
         if (m_batch.empty() && dropped == m_droppedSaid)
             return;

@@ -359,6 +359,7 @@ void RankExecutor::start(Unit unit)
     Progress &progress = progressOf(unit);
     progress.started = now();
     const program::Task &started = task(unit);
+    const MarkScope marked(m_parts.marks, markOf(unit));
     if (started.lane == program::Lane::Compute) {
         if (Status status = compute(started, stepOf(unit)); !status && m_status)
             m_status = std::move(status);
@@ -479,6 +480,7 @@ bool RankExecutor::communicated(Unit unit)
         m_status = done.error();
     if (!done || !*done)
         return false;
+    const MarkScope marked(m_parts.marks, markOf(unit));
     Progress &progress = progressOf(unit);
     progress.communicates = false;
     if (const auto *agreement = running.as<program::Agreement>())

@@ -36,6 +36,7 @@ struct ExecutorOptions {
     std::string modelFolder;                                      ///< where parameters that come from files lie
     std::chrono::nanoseconds deadline = std::chrono::seconds(60); ///< no communication may stand still for longer
     device::Device *device = nullptr;                             ///< borrowed; nullptr: this machine's processors
+    KernelMarks *marks = nullptr;            ///< borrowed: told which task the device's commands belong to
     const std::atomic<bool> *stop = nullptr; ///< set by any thread, on any rank: all ranks stop after the same step
     std::function<void(const run::StepMetrics &)> onStep; ///< on the executing thread; must not block
     /// On every rank after each step, when nothing is under way: may communicate, evaluate and copy held tensors. True
@@ -90,6 +91,8 @@ public:
     {
         return m_parts.comm.bytesSent() - m_bytesBesides - m_agreements.bytesSent();
     }
+    /// Time zero of its records, on this machine's monotonic clock.
+    [[nodiscard]] std::int64_t origin() const { return m_origin; }
     [[nodiscard]] std::int64_t stepsDone() const { return m_stepsDone; }
     ~RankExecutor() override = default;
 
@@ -106,8 +109,9 @@ private:
 
     RankExecutor(const program::Program &program, comm::Communicator &communicator, trace::Sink &sink,
                  ExecutorOptions options)
-        : m_parts{program, RankId(communicator.rank()), communicator,
-                  options.device != nullptr ? *options.device : device::cpuDevice(), options.deadline},
+        : m_parts{program,          RankId(communicator.rank()),
+                  communicator,     options.device != nullptr ? *options.device : device::cpuDevice(),
+                  options.deadline, options.marks},
           m_sink(sink),
           m_options(std::move(options))
     {
@@ -150,6 +154,11 @@ private:
         return m_parts.program.spansSteps() ? m_dispatcher->stepOf(unit) : m_step;
     }
     [[nodiscard]] TaskId taskOf(Unit unit) const { return m_dispatcher->members(unit).front(); }
+    /// 0: nothing is marked.
+    [[nodiscard]] std::uint64_t markOf(Unit unit) const
+    {
+        return m_parts.marks != nullptr ? m_parts.marks->of(taskOf(unit), stepOf(unit)) : 0;
+    }
     [[nodiscard]] const program::Task &task(Unit unit) const { return m_parts.program.task(taskOf(unit)); }
     [[nodiscard]] Progress &progressOf(Unit unit) { return m_progress[static_cast<std::size_t>(unit)]; }
     /// Position in Rank::tasks.

@@ -22,15 +22,29 @@ std::size_t gpusBefore(const program::Program &program, const cluster::Cluster &
     return before;
 }
 
+std::unique_ptr<KernelRecords> recordsOf(const program::Program &program, RankId rank, double seconds,
+                                         Recording &recording)
+{
+    const auto table = device::activityOf(**device::cudaLibrary());
+    if (table)
+        return KernelRecords::open(**table, program, rank, seconds, recording);
+    log(LogLevel::Warning, table.error().text());
+    return nullptr;
+}
+
 } // namespace
 
 Result<std::unique_ptr<RankGpu>> RankGpu::open(const program::Program &program, const cluster::Cluster &cluster,
-                                               comm::Communicator &communicator)
+                                               comm::Communicator &communicator, double kernelSeconds,
+                                               Recording &recording)
 {
     std::unique_ptr<RankGpu> made(new RankGpu(communicator));
     const auto own = static_cast<std::size_t>(communicator.rank());
-    if (own >= program.ranks.size() || !isOnGpu(cluster, program.ranks[own].device))
+    if (own >= program.ranks.size() || !isOnGpu(cluster, program.ranks[own].device)) {
+        if (kernelSeconds > 0 && own == 0)
+            log(LogLevel::Info, "kernels are recorded of GPUs, and the plan has rank 0 on a processor");
         return made;
+    }
     const auto gpus = device::cudaDevices();
     if (!gpus) {
         if (own == 0)
@@ -38,6 +52,8 @@ Result<std::unique_ptr<RankGpu>> RankGpu::open(const program::Program &program, 
         return made;
     }
     const std::size_t index = gpusBefore(program, cluster, own) % gpus->size();
+    if (kernelSeconds > 0)
+        made->m_kernels = recordsOf(program, RankId(communicator.rank()), kernelSeconds, recording);
     auto device = device::openCudaDevice(static_cast<int>(index));
     if (!device)
         return device.error();
@@ -50,6 +66,7 @@ Result<std::unique_ptr<RankGpu>> RankGpu::open(const program::Program &program, 
     if (!staged)
         return staged.error();
     made->m_staged = std::move(*staged);
+    made->m_staged->setMarks(made->marks());
     return made;
 }
 

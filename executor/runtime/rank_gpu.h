@@ -5,6 +5,7 @@
 #include "engine/program/program.h"
 #include "executor/comm/communicator.h"
 #include "executor/device/plugin/plugin_device.h"
+#include "executor/runtime/kernel_records.h"
 #include "executor/runtime/staged_communicator.h"
 
 #include <memory>
@@ -15,14 +16,19 @@ namespace planloom::runtime {
 class RankGpu {
 public:
     /// Ranks of one machine take its GPUs in turn, in the order of the plan's devices; several may have the same one.
-    /// @p communicator must outlive it. Errors: those of the device.
+    /// What it runs is recorded for a window of @p kernelSeconds, 0: not. @p communicator and @p recording must outlive
+    /// it. Errors: those of the device.
     static Result<std::unique_ptr<RankGpu>> open(const program::Program &program, const cluster::Cluster &cluster,
-                                                 comm::Communicator &communicator);
+                                                 comm::Communicator &communicator, double kernelSeconds,
+                                                 Recording &recording);
 
     /// nullptr: the processors.
     [[nodiscard]] device::Device *device() const { return m_device.get(); }
     /// The given one, or one that can reach the device's memory.
     [[nodiscard]] comm::Communicator &communicator() const { return m_staged ? *m_staged : m_given; }
+    /// nullptr: nothing is recorded.
+    [[nodiscard]] KernelRecords *kernels() const { return m_kernels.get(); }
+    [[nodiscard]] KernelMarks *marks() const { return m_kernels ? &m_kernels->marks() : nullptr; }
     /// A warning with the operators that the host computes, if there are any.
     void nameHostOperators() const;
 
@@ -31,6 +37,7 @@ private:
     comm::Communicator &m_given;
     std::unique_ptr<device::PluginDevice> m_device;
     std::unique_ptr<StagedCommunicator> m_staged;
+    std::unique_ptr<KernelRecords> m_kernels; ///< ends before the device
 };
 
 } // namespace planloom::runtime

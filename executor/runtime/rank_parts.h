@@ -18,6 +18,7 @@ struct RankParts {
     comm::Communicator &comm;
     device::Device &device;
     std::chrono::nanoseconds deadline;                       ///< no communication may stand still for longer
+    KernelMarks *marks = nullptr;                            ///< borrowed; nullptr: nothing is marked
     std::vector<std::unique_ptr<device::Queue>> queues = {}; ///< per lane
     std::unique_ptr<device::Event> event = {};               ///< of drain()
     Arena arena = {};
@@ -37,7 +38,7 @@ struct RankParts {
         return stages[i];
     }
     [[nodiscard]] device::Queue &queue(program::Lane lane) { return *queues[static_cast<std::size_t>(lane)]; }
-    [[nodiscard]] ComputeContext context() { return {device, queue(program::Lane::Compute), arena, deadline}; }
+    [[nodiscard]] ComputeContext context() { return {device, queue(program::Lane::Compute), arena, deadline, marks}; }
     /// By how much gradients that are summed over @p body's own samples alone, each counted as a part of the global
     /// batch, fall short of their mean: global batch / own samples; 1 if it has none.
     [[nodiscard]] double ownScale(BodyId body) const;

@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <memory>
 
 namespace planloom::runtime {
 
@@ -29,15 +30,36 @@ public:
         if (m_every == 1 || (m_every > 1 && record.step / m_roundSteps % m_every == 0))
             m_ring.write(record);
     }
-    [[nodiscard]] std::int64_t dropped() const noexcept override { return m_ring.dropped(); }
+    [[nodiscard]] std::int64_t dropped() const noexcept override
+    {
+        const trace::Ring *kernels = m_kernels.load(std::memory_order_acquire);
+        return m_ring.dropped() + m_kernelsLost.load(std::memory_order_relaxed)
+            + (kernels != nullptr ? kernels->dropped() : 0);
+    }
 
     [[nodiscard]] std::int64_t tasks() const { return m_tasks.load(std::memory_order_relaxed); }
     [[nodiscard]] trace::Ring &ring() { return m_ring; }
+
+    /// Room for @p capacity records of what a device ran of the tasks; once.
+    void addKernels(std::size_t capacity)
+    {
+        m_kernelRing = std::make_unique<trace::Ring>(capacity);
+        m_kernels.store(m_kernelRing.get(), std::memory_order_release);
+    }
+    /// By one thread at a time, which need not be the one of write().
+    void writeKernel(const trace::Record &record) { m_kernelRing->write(record); }
+    /// Lost before they came here, so far.
+    void setKernelsLost(std::int64_t records) { m_kernelsLost.store(records, std::memory_order_relaxed); }
+    /// nullptr: none are recorded.
+    [[nodiscard]] trace::Ring *kernels() const { return m_kernels.load(std::memory_order_acquire); }
 
 private:
     trace::Ring m_ring;
     std::int64_t m_every = 1;
     std::int64_t m_roundSteps = 1;
+    std::unique_ptr<trace::Ring> m_kernelRing;
+    std::atomic<trace::Ring *> m_kernels{nullptr};
+    std::atomic<std::int64_t> m_kernelsLost{0};
     alignas(64) std::atomic<std::int64_t> m_tasks{0};
 };
 

@@ -183,17 +183,23 @@ void StageRunner::run(const CallList &list, const Part &part, PassHooks &hooks)
         accumulate(list, 0, list.accumulateFirst);
     for (std::int32_t op = part.first; op < part.last; ++op) {
         const Call &call = list.calls[static_cast<std::size_t>(op - list.firstOp)];
+        if (m_context.marks != nullptr)
+            m_context.marks->atOperator(op - part.first);
         if (!call.idle)
             runCall(list, call, call.mode);
         accumulate(list, call.firstAccumulation, call.lastAccumulation);
         hooks.betweenOperators();
     }
+    if (m_context.marks != nullptr)
+        m_context.marks->afterOperators();
 }
 
 /// Operators of the forward pass, for the first time or again, or of the backward pass.
 void StageRunner::runPooled(const SizedPasses &passes, const Part &part, PassHooks &hooks)
 {
     for (const program::PooledCall &pooled : part.calls) {
+        if (m_context.marks != nullptr)
+            m_context.marks->atOperator(static_cast<std::int32_t>(&pooled - part.calls.data()));
         const bool forward = static_cast<std::size_t>(pooled.op) < m_body.training.forwardOps;
         const CallList &list = forward ? passes.forward : passes.backward;
         const Call &call = list.calls[static_cast<std::size_t>(pooled.op - list.firstOp)];
@@ -202,6 +208,8 @@ void StageRunner::runPooled(const SizedPasses &passes, const Part &part, PassHoo
         accumulate(list, call.firstAccumulation, call.lastAccumulation);
         hooks.betweenOperators();
     }
+    if (m_context.marks != nullptr)
+        m_context.marks->afterOperators();
 }
 
 const std::int64_t *StageRunner::placesOfInference(std::size_t op) const

@@ -162,6 +162,7 @@ Result<Request> StagedCommunicator::begin(Kind kind, const std::array<Range, 2> 
     work.bytesTo = how.bytesTo;
     work.bytesFrom = how.bytesFrom;
     work.ranges = ranges;
+    work.mark = m_marks != nullptr ? m_marks->current() : 0;
     if (const Status staged = stage(work); !staged)
         return staged.error();
     work.state = State::CopiesIn;
@@ -249,6 +250,7 @@ Status StagedCommunicator::advance()
             if (!done)
                 return done.error();
             if (*done) {
+                const MarkScope marked(m_marks, work.mark);
                 copy(work, false);
                 work.state = State::CopiesOut;
             }

@@ -3,6 +3,7 @@
 
 #include "executor/comm/communicator.h"
 #include "executor/device/plugin/plugin_device.h"
+#include "executor/runtime/kernel_marks.h"
 
 #include <array>
 #include <memory>
@@ -20,6 +21,9 @@ class StagedCommunicator final : public comm::Communicator {
 public:
     /// Both must outlive it. Errors: those of the device.
     static Result<std::unique_ptr<StagedCommunicator>> create(comm::Communicator &inner, device::PluginDevice &device);
+
+    /// Copies belong to the task at whose call they were asked for. @p marks: borrowed; nullptr: nothing is marked.
+    void setMarks(KernelMarks *marks) { m_marks = marks; }
 
     [[nodiscard]] int rank() const override { return m_inner.rank(); }
     [[nodiscard]] int size() const override { return m_inner.size(); }
@@ -79,6 +83,7 @@ private:
         std::array<device::Memory, 2> staging;
         std::unique_ptr<device::Event> copied;
         comm::Request inner;
+        std::uint64_t mark = 0;
     };
 
     StagedCommunicator(comm::Communicator &inner, device::PluginDevice &device) : m_inner(inner), m_device(device) {}
@@ -92,6 +97,7 @@ private:
 
     comm::Communicator &m_inner;
     device::PluginDevice &m_device;
+    KernelMarks *m_marks = nullptr;
     std::unique_ptr<device::Queue> m_queue;
     std::vector<Work> m_works;
     std::vector<std::size_t> m_waiting;                           ///< copied in, in the order of calls

@@ -196,10 +196,12 @@ private:
                 return watch->pausesAfter(step, period);
             };
         }
-        const auto gpu = RankGpu::open(program, *m_document.subject.cluster, *m_comm);
+        const auto gpu =
+            RankGpu::open(program, *m_document.subject.cluster, *m_comm, m_request.settings.kernelSeconds, m_recording);
         if (!gpu)
             return gpu.error();
         options.device = (*gpu)->device();
+        options.marks = (*gpu)->marks();
         auto executor =
             RankExecutor::create(program, *model, (*gpu)->communicator(), feed, m_recording, std::move(options));
         model.reset();
@@ -212,9 +214,13 @@ private:
             return made.error();
         watch = made->get();
         m_recording.traceEvery(m_request.settings.traceEvery, program.periodSteps);
+        if (KernelRecords *kernels = (*gpu)->kernels())
+            kernels->begin((*executor)->origin());
         drain.setTraining(true);
         Status status = (*executor)->run();
         drain.setTraining(false);
+        if (KernelRecords *kernels = (*gpu)->kernels())
+            kernels->end();
         m_memory = memoryUse();
         m_memory.arena = (*executor)->peakBytes();
         if (status)

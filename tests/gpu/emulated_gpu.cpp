@@ -3,6 +3,7 @@
 
 #include "executor/device/cuda/cuda_device.h"
 #include "executor/device/cuda/cuda_table.h"
+#include "gpu/emulated_activity.h"
 #include "gpu/emulated_kernels.h"
 #include "gpu/emulated_products.h"
 #include "gpu/left_out_waits.h"
@@ -352,17 +353,31 @@ int clear(void *data, int value, std::size_t bytes)
     return cuda::kSuccess;
 }
 
+/// @p command, and a record of it where records are wanted.
+template <class F>
+std::function<void()> recorded(cuda::ActivityKind kind, std::size_t bytes, F command)
+{
+    const std::uint32_t correlation = EmulatedActivity::called(kind);
+    if (correlation == 0)
+        return command;
+    return [=] {
+        const std::uint64_t start = EmulatedActivity::now();
+        command();
+        EmulatedActivity::ran({kind, correlation, start, EmulatedActivity::now(), bytes});
+    };
+}
+
 int memcpyAsync(void *to, const void *from, std::size_t bytes, cuda::CopyKind /*kind*/, Stream stream)
 {
-    return give(stream, [=] {
-        ++state().copies;
-        std::memmove(to, from, bytes);
-    });
+    return give(stream, recorded(cuda::ActivityKind::Copy, bytes, [=] {
+                    ++state().copies;
+                    std::memmove(to, from, bytes);
+                }));
 }
 
 int memsetAsync(void *to, int value, std::size_t bytes, Stream stream)
 {
-    return give(stream, [=] { std::memset(to, value, bytes); });
+    return give(stream, recorded(cuda::ActivityKind::Fill, bytes, [=] { std::memset(to, value, bytes); }));
 }
 
 int launchHostFunc(Stream stream, void (*function)(void *), void *data)
@@ -381,7 +396,7 @@ int launchKernel(const void *function, cuda::Grid grid, cuda::Grid block, void *
         return kInvalidValue;
     std::vector<std::byte> copy(kernel.bytes);
     std::memcpy(copy.data(), arguments[0], kernel.bytes);
-    return give(stream, [&kernel, grid, block, sharedBytes, stream, copy = std::move(copy)] {
+    const auto run = [&kernel, grid, block, sharedBytes, stream, copy = std::move(copy)] {
         ++state().kernels;
         std::vector<double> shared(sharedBytes / sizeof(double) + 1);
         const bool backwards = stream->random() % 2 != 0;
@@ -396,7 +411,8 @@ int launchKernel(const void *function, cuda::Grid grid, cuda::Grid block, void *
             at.order = static_cast<std::uint32_t>(stream->random());
             kernel.run(copy.data(), at);
         }
-    });
+    };
+    return give(stream, recorded(cuda::ActivityKind::Kernel, 0, run));
 }
 
 int runProduct(cuda::ProductHandle /*handle*/, cuda::ProductDescription description, const void *alpha, const void *a,
@@ -412,7 +428,7 @@ int runProduct(cuda::ProductHandle /*handle*/, cuda::ProductDescription descript
                                   *dLayout,
                                   *static_cast<const float *>(alpha),
                                   *static_cast<const float *>(beta)};
-    return give(stream, [=] {
+    const auto run = [=] {
         ++state().products;
         // It uses its workspace: what another product leaves there spoils the result.
         const std::uint64_t mark = stream->random();
@@ -421,7 +437,8 @@ int runProduct(cuda::ProductHandle /*handle*/, cuda::ProductDescription descript
         pause(stream->random);
         if (std::memcmp(workspace, &mark, std::min(workspaceBytes, sizeof mark)) != 0)
             product.spoil(d);
-    });
+    };
+    return give(stream, recorded(cuda::ActivityKind::Kernel, 0, run));
 }
 
 const char *errorText(int error)

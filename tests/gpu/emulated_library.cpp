@@ -1,10 +1,37 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "gpu/emulated_activity.h"
 #include "gpu/emulated_gpu.h"
 
-// The emulated GPU as a device library, for whole programs.
+#include <cstdlib>
+#include <string>
+
+// The emulated GPU as a device library, for whole programs. The environment variable PLANLOOM_TEST_KERNELS says what is
+// wrong with its records: missing, other (profiler) or lossy.
+
+namespace {
+
+planloom::test::EmulatedActivity::Faults faultsOfEnvironment()
+{
+    const char *value = std::getenv("PLANLOOM_TEST_KERNELS");
+    const std::string fault = value != nullptr ? value : "";
+    planloom::test::EmulatedActivity::Faults faults;
+    faults.missing = fault == "missing";
+    if (fault == "other")
+        faults.otherSubscriber = "CUPTI for Nsight Systems";
+    if (fault == "lossy")
+        faults.dropEach = 7;
+    return faults;
+}
+
+} // namespace
+
 extern "C" __attribute__((visibility("default"))) const PlanloomDeviceTable *planloomDeviceTable();
 const PlanloomDeviceTable *planloomDeviceTable()
 {
     planloom::test::EmulatedGpu::set({});
+    planloom::test::EmulatedActivity::set(faultsOfEnvironment());
     return &planloom::test::EmulatedGpu::table();
 }
+
+extern "C" __attribute__((visibility("default"))) const PlanloomActivityTable *planloomActivityTable();
+const PlanloomActivityTable *planloomActivityTable() { return &planloom::test::EmulatedActivity::table(); }

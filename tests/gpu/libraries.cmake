@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # The emulated GPU, and device libraries that tests open.
-add_library(planloom_emulated_gpu STATIC ${CMAKE_CURRENT_SOURCE_DIR}/gpu/emulated_gpu.cpp
+add_library(planloom_emulated_gpu STATIC ${CMAKE_CURRENT_SOURCE_DIR}/gpu/emulated_activity.cpp
+            ${CMAKE_CURRENT_SOURCE_DIR}/gpu/emulated_gpu.cpp
             ${CMAKE_CURRENT_SOURCE_DIR}/gpu/left_out_waits.cpp)
 target_link_libraries(planloom_emulated_gpu PUBLIC planloom_testing planloom_gpu Threads::Threads)
 set(links_processor_plugin planloom_device)
@@ -13,10 +14,13 @@ foreach(library processor_plugin emulated_library)
 endforeach()
 add_dependencies(tst_plugin processor_plugin)
 add_dependencies(tst_gpu_cli emulated_library)
-foreach(test tst_plugin tst_gpu_cli)
+add_dependencies(tst_gpu_kernels emulated_library)
+foreach(test tst_plugin tst_gpu_cli tst_gpu_kernels)
   target_compile_definitions(${test} PRIVATE PLANLOOM_TEST_LIBRARIES="${CMAKE_BINARY_DIR}/tests")
 endforeach()
 if(TARGET planloom_cuda)
-  add_dependencies(tst_plugin planloom_cuda)
-  target_compile_definitions(tst_plugin PRIVATE PLANLOOM_CUDA_LIBRARY="${CMAKE_BINARY_DIR}/bin/libplanloom_cuda.so")
+  foreach(test tst_plugin tst_activity)
+    add_dependencies(${test} planloom_cuda)
+    target_compile_definitions(${test} PRIVATE PLANLOOM_CUDA_LIBRARY="${CMAKE_BINARY_DIR}/bin/libplanloom_cuda.so")
+  endforeach()
 endif()

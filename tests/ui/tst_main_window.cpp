@@ -775,6 +775,7 @@ void TestMainWindow::trainDialogNeedsData()
     last.runDir = folder.path().toStdString();
     last.settings.seed = 7;
     last.settings.checkpointEvery = 50;
+    last.settings.kernelSeconds = 2;
     TrainDialog resume(last);
     QVERIFY(resume.findChild<QDialogButtonBox *>()->button(QDialogButtonBox::Ok)->isEnabled());
     QVERIFY(!resume.findChildren<QLineEdit *>().back()->isEnabled());
@@ -782,6 +783,7 @@ void TestMainWindow::trainDialogNeedsData()
     QCOMPARE(resume.request().runDir, folder.path().toStdString());
     QCOMPARE(resume.request().settings.seed, std::int64_t(7));
     QCOMPARE(resume.request().settings.checkpointEvery, std::int64_t(50));
+    QCOMPARE(resume.request().settings.kernelSeconds, 2.0);
 }
 
 void TestMainWindow::memoryViewShowsPeaksAndCapacity()

@@ -12,6 +12,7 @@
 #include <QLabel>
 #include <QVBoxLayout>
 
+#include <cmath>
 #include <limits>
 
 namespace planloom::ui {
@@ -48,6 +49,7 @@ TrainDialog::TrainDialog(const agent::TrainRequest &last, QWidget *parent)
       m_seed(new QSpinBox(this)),
       m_checkpoints(new QSpinBox(this)),
       m_restarts(new QSpinBox(this)),
+      m_kernels(new QSpinBox(this)),
       m_folder(new QLineEdit(qt(last.runDir), this)),
       m_crowded(new QLabel(this)),
       m_problem(new QLabel(this)),
@@ -70,6 +72,11 @@ TrainDialog::TrainDialog(const agent::TrainRequest &last, QWidget *parent)
     m_restarts->setSpecialValueText(tr("none"));
     m_restarts->setValue(static_cast<int>(last.settings.restarts));
     m_restarts->setToolTip(tr("How often the run is started again from its newest checkpoint after a worker failed"));
+    m_kernels->setRange(0, static_cast<int>(run::Settings::kMostKernelSeconds));
+    m_kernels->setSpecialValueText(tr("no"));
+    m_kernels->setSuffix(tr(" s"));
+    m_kernels->setValue(static_cast<int>(std::ceil(last.settings.kernelSeconds)));
+    m_kernels->setToolTip(tr("How long every kernel and copy of GPUs is recorded, from the first step on"));
     m_seed->setEnabled(!last.resume);
     m_folder->setEnabled(!last.resume);
 
@@ -85,6 +92,7 @@ TrainDialog::TrainDialog(const agent::TrainRequest &last, QWidget *parent)
     form->addRow(tr("S&eed"), m_seed);
     form->addRow(tr("&Checkpoint every"), m_checkpoints);
     form->addRow(tr("Restarts after &failures"), m_restarts);
+    form->addRow(tr("Record &kernels"), m_kernels);
     form->addRow(tr("&Run folder"), m_folder);
     auto *note = new QLabel(tr("An agent process on this machine runs the training, one worker per device. Timeline "
                                "and Run show its progress."),
@@ -147,6 +155,7 @@ agent::TrainRequest TrainDialog::request() const
     request.settings.seed = m_seed->value();
     request.settings.checkpointEvery = m_checkpoints->value();
     request.settings.restarts = m_restarts->value();
+    request.settings.kernelSeconds = m_kernels->value();
     return request;
 }
 

@@ -32,6 +32,7 @@ private:
     QSpinBox *m_seed;
     QSpinBox *m_checkpoints;
     QSpinBox *m_restarts;
+    QSpinBox *m_kernels; ///< seconds
     QLineEdit *m_folder;
     QLabel *m_crowded; ///< on cores that devices share
     QLabel *m_problem; ///< why it cannot start

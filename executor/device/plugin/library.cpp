@@ -62,6 +62,22 @@ Result<const PlanloomDeviceTable *> openLibrary(const std::string &path)
     return table;
 }
 
+Result<const PlanloomActivityTable *> activityOf(const PlanloomDeviceTable &devices)
+{
+    Dl_info place{};
+    void *library = ::dladdr(&devices, &place) != 0 ? ::dlopen(place.dli_fname, RTLD_NOW | RTLD_NOLOAD) : nullptr;
+    void *symbol = library != nullptr ? ::dlsym(library, PLANLOOM_ACTIVITY_LIBRARY) : nullptr;
+    if (symbol == nullptr)
+        return notFound("the device library records no kernels");
+    const PlanloomActivityTable *table = reinterpret_cast<PlanloomActivityLibrary>(symbol)();
+    if (table == nullptr || table->abi != PLANLOOM_ACTIVITY_ABI || table->bytes != sizeof(PlanloomActivityTable))
+        return unsupported(std::string(place.dli_fname) + " has version "
+                           + std::to_string(table != nullptr ? table->abi : 0)
+                           + " of the table of records, this program " + std::to_string(PLANLOOM_ACTIVITY_ABI)
+                           + "; install both from one release");
+    return table;
+}
+
 const Result<const PlanloomDeviceTable *> &cudaLibrary()
 {
     static const Result<const PlanloomDeviceTable *> kLibraryFound = findCudaLibrary();

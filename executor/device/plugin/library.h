@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "executor/device/plugin/activity_abi.h"
 #include "executor/device/plugin/plugin_device.h"
 
 #include <memory>
@@ -15,6 +16,10 @@ Result<const PlanloomDeviceTable *> openLibrary(const std::string &path);
 /// libplanloom_cuda.so: the file that the environment variable PLANLOOM_CUDA_PLUGIN names, or else the one beside the
 /// program or in ../lib/planloom. Looked for once. Errors: NotFound (no driver, no library), those of openLibrary.
 const Result<const PlanloomDeviceTable *> &cudaLibrary();
+
+/// The table of records of the library that has @p devices. Errors: NotFound (it records nothing), Unsupported (another
+/// version).
+Result<const PlanloomActivityTable *> activityOf(const PlanloomDeviceTable &devices);
 
 /// The names of this machine's CUDA devices that plans can train on. Error: why there is none, in one line.
 Result<std::vector<std::string>> cudaDevices();

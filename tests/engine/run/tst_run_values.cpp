@@ -30,6 +30,7 @@ Settings everySetting()
     settings.validateEvery = 6;
     settings.earlyStop = 9;
     settings.traceEvery = 0;
+    settings.kernelSeconds = 2.5;
     return settings;
 }
 
@@ -145,6 +146,7 @@ private slots:
   "checkpoint_every": 4,
   "keep": 2,
   "trace_every": 0,
+  "kernel_seconds": 2.5,
   "validate_every": 6,
   "early_stop": 9,
   "first_step": 8,

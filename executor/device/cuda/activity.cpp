@@ -1,0 +1,326 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "executor/device/cuda/activity.h"
+
+#include <algorithm>
+#include <chrono>
+#include <limits>
+#include <string>
+
+namespace planloom::cuda {
+
+namespace {
+
+constexpr const char *kWithout = "; training goes on without records of kernels";
+constexpr ActivityKind kRecorded[] = {ActivityKind::Mark, ActivityKind::Kernel, ActivityKind::Copy,
+                                      ActivityKind::PeerCopy, ActivityKind::Fill};
+/// Times that a record's mark is looked for: buffers of one flush come back in any order, and a long kernel keeps back
+/// the buffer that has the marks beside it.
+constexpr std::uint32_t kLooks = 40;
+
+std::uint64_t monotonicNow()
+{
+    const auto now = std::chrono::steady_clock::now().time_since_epoch();
+    return static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(now).count());
+}
+
+/// CUPTI's callbacks have no argument of ours.
+std::atomic<ActivityBuffers *> g_buffers{nullptr};
+
+void requestBuffer(std::uint8_t **buffer, std::size_t *bytes, std::size_t *most)
+{
+    ActivityBuffers *buffers = g_buffers.load(std::memory_order_acquire);
+    *buffer = buffers != nullptr ? buffers->request() : nullptr;
+    *bytes = *buffer != nullptr ? buffers->bytes() : 0;
+    *most = 0;
+}
+
+void completeBuffer(void * /*context*/, std::uint32_t /*stream*/, std::uint8_t *buffer, std::size_t /*bytes*/,
+                    std::size_t valid)
+{
+    ActivityBuffers *buffers = g_buffers.load(std::memory_order_acquire);
+    if (buffers != nullptr && buffer != nullptr)
+        buffers->complete(buffer, valid);
+}
+
+} // namespace
+
+// --- Buffers --------------------------------------------------------------------------------------------------------
+
+ActivityBuffers::ActivityBuffers(std::size_t count, std::size_t bytes)
+    : m_bytes(bytes / sizeof(std::uint64_t) * sizeof(std::uint64_t)),
+      m_all(count >= kMost ? ~std::uint64_t{0} : (std::uint64_t{1} << count) - 1),
+      m_memory(std::min(count, kMost) * (bytes / sizeof(std::uint64_t))),
+      m_free(m_all)
+{
+}
+
+bool ActivityBuffers::isWhole() const
+{
+    return (m_free.load(std::memory_order_acquire) | m_full.load(std::memory_order_acquire)) == m_all;
+}
+
+std::uint8_t *ActivityBuffers::request()
+{
+    std::uint64_t free = m_free.load(std::memory_order_acquire);
+    while (free != 0)
+        if (m_free.compare_exchange_weak(free, free & (free - 1), std::memory_order_acquire))
+            return at(static_cast<std::size_t>(__builtin_ctzll(free)));
+    m_refused.fetch_add(1, std::memory_order_relaxed);
+    return nullptr;
+}
+
+void ActivityBuffers::complete(const std::uint8_t *buffer, std::size_t valid)
+{
+    const auto i = static_cast<std::size_t>(buffer - at(0)) / m_bytes;
+    m_valid[i] = valid;
+    m_full.fetch_or(std::uint64_t{1} << i, std::memory_order_release);
+}
+
+// --- Beginning and end ----------------------------------------------------------------------------------------------
+
+Activity::Activity(const ActivityApi &api, const Sizes &sizes)
+    : m_api(api),
+      m_buffers(std::make_unique<ActivityBuffers>(sizes.buffers, sizes.bufferBytes)),
+      m_most(sizes.records),
+      m_marks(kMarks)
+{
+    m_waiting.reserve(m_most);
+    m_ready.reserve(m_most);
+}
+
+Result<std::unique_ptr<Activity>> Activity::open(const ActivityApi &api, const Sizes &sizes)
+{
+    std::uint32_t version = 0;
+    api.version(&version); // fails without a driver, as what follows does
+    if (version != 0 && version < kOldestActivityVersion)
+        return unsupported("CUPTI's version " + std::to_string(version) + " is too old (CUDA 12.9 has "
+                           + std::to_string(kOldestActivityVersion) + "); install a newer libcupti" + kWithout);
+    std::unique_ptr<Activity> activity(new Activity(api, sizes));
+    ActivityBuffers *none = nullptr;
+    if (!g_buffers.compare_exchange_strong(none, activity->m_buffers.get()))
+        return failed(std::string("kernels are recorded already in this process") + kWithout);
+    if (const Status subscribed = activity->subscribe(); !subscribed)
+        return subscribed.error();
+    if (const Status prepared = activity->prepare(); !prepared)
+        return prepared.error();
+    return activity;
+}
+
+Status Activity::subscribe()
+{
+    char other[128] = {};
+    const int error = m_api.subscribe(&m_subscriber, "Planloom", other, sizeof other - 1);
+    if (error == kActivitySuccess)
+        return {};
+    m_subscriber = nullptr;
+    if (error == kActivityOtherSubscriber)
+        return failed("another profiler uses CUPTI"
+                      + (other[0] != '\0' ? " (" + std::string(other) + ")" : std::string()) + "; end it to see kernels"
+                      + kWithout);
+    return failure("subscribing", error);
+}
+
+/// The kinds are enabled once here, before modules are loaded, since the first time generates code for seconds.
+Status Activity::prepare()
+{
+    if (const int error = m_api.registerBuffers(requestBuffer, completeBuffer); error != kActivitySuccess)
+        return failure("its buffers", error);
+    m_api.registerClock(monotonicNow); // where that fails, clocks differ by what compareClocks() finds
+    if (const Status started = start(); !started)
+        return started.error();
+    stop();
+    compareClocks();
+    return {};
+}
+
+Error Activity::failure(const char *what, int error) const
+{
+    const std::string reason = error == kActivityUnknown ? "no driver answers" : std::string(m_api.errorText(error));
+    return failed("CUPTI cannot record kernels: " + std::string(what) + " failed: " + reason + kWithout);
+}
+
+Activity::~Activity()
+{
+    stop();
+    if (m_subscriber != nullptr) {
+        m_api.flushAll(kFlushForced);
+        m_api.unsubscribe(m_subscriber);
+    }
+    ActivityBuffers *own = m_buffers.get();
+    g_buffers.compare_exchange_strong(own, nullptr);
+    if (!m_buffers->isWhole()) // CUPTI keeps some, and may write into them until the process ends
+        static_cast<void>(m_buffers.release());
+}
+
+Status Activity::start()
+{
+    const Status enabled = enable();
+    if (enabled)
+        m_on.store(true, std::memory_order_relaxed);
+    else
+        disable();
+    return enabled;
+}
+
+void Activity::stop()
+{
+    if (m_on.exchange(false, std::memory_order_relaxed))
+        disable();
+}
+
+Status Activity::enable()
+{
+    for (const ActivityKind kind : kRecorded)
+        if (const int error = m_api.enable(kind); error != kActivitySuccess)
+            return failure("enabling records", error);
+    if (const int error = m_api.recordCalls(true); error != kActivitySuccess)
+        return failure("recording calls", error);
+    return {};
+}
+
+void Activity::disable()
+{
+    m_api.recordCalls(false);
+    for (const ActivityKind kind : kRecorded)
+        m_api.disable(kind);
+}
+
+void Activity::mark(std::uint64_t mark)
+{
+    thread_local std::uint64_t t_mark = 0;
+    const std::uint64_t wanted = m_on.load(std::memory_order_relaxed) ? mark : 0;
+    if (wanted == t_mark)
+        return;
+    std::uint64_t last = 0;
+    if (t_mark != 0)
+        m_api.popMark(kMarkKind, &last);
+    if (wanted != 0)
+        m_api.pushMark(kMarkKind, wanted);
+    t_mark = wanted;
+}
+
+// --- Records --------------------------------------------------------------------------------------------------------
+
+/// By Cristian's method: what half of the shortest time for reading both cannot tell from zero is zero.
+void Activity::compareClocks()
+{
+    constexpr int kRounds = 8;
+    std::int64_t shortest = std::numeric_limits<std::int64_t>::max();
+    for (int round = 0; round < kRounds; ++round) {
+        std::uint64_t theirs = 0;
+        const std::uint64_t before = monotonicNow();
+        if (m_api.now(&theirs) != kActivitySuccess)
+            return;
+        const std::uint64_t after = monotonicNow();
+        const auto taken = static_cast<std::int64_t>(after - before);
+        if (taken >= shortest)
+            continue;
+        shortest = taken;
+        const auto offset = static_cast<std::int64_t>(theirs - before) - taken / 2;
+        m_offset = offset >= -taken / 2 - 1 && offset <= taken / 2 + 1 ? 0 : offset;
+        m_counts.uncertainty = (taken + 1) / 2;
+    }
+}
+
+void Activity::collect(bool last)
+{
+    m_ready.erase(m_ready.begin(), m_ready.begin() + static_cast<std::ptrdiff_t>(m_taken));
+    m_taken = 0;
+    compareClocks();
+    m_api.flushAll(last ? kFlushForced : 0);
+    m_buffers->drain([this](std::uint8_t *buffer, std::size_t valid) { read(buffer, valid); });
+    std::size_t dropped = 0;
+    if (m_api.dropped(&dropped) == kActivitySuccess)
+        m_counts.dropped += static_cast<std::int64_t>(dropped);
+    findMarks(last);
+}
+
+void Activity::read(std::uint8_t *buffer, std::size_t valid)
+{
+    ActivityHead *record = nullptr;
+    while (m_api.nextRecord(buffer, valid, &record) == kActivitySuccess && record != nullptr)
+        read(*record);
+}
+
+void Activity::read(const ActivityHead &record)
+{
+    switch (record.kind) {
+    case ActivityKind::Kernel: found(reinterpret_cast<const KernelActivity &>(record), PLANLOOM_KERNEL, 0); break;
+    case ActivityKind::Copy: {
+        const auto &copy = reinterpret_cast<const CopyActivity &>(record);
+        found(copy, PLANLOOM_COPY, copy.bytes);
+        break;
+    }
+    case ActivityKind::Fill: {
+        const auto &fill = reinterpret_cast<const CopyActivity &>(record);
+        found(fill, PLANLOOM_FILL, fill.bytes);
+        break;
+    }
+    case ActivityKind::PeerCopy: {
+        const auto &copy = reinterpret_cast<const PeerCopyActivity &>(record);
+        found(copy, PLANLOOM_COPY, copy.bytes);
+        break;
+    }
+    case ActivityKind::Mark: note(reinterpret_cast<const MarkActivity &>(record)); break;
+    }
+}
+
+template <class Record>
+void Activity::found(const Record &record, std::int32_t kind, std::uint64_t bytes)
+{
+    if (record.start == 0 || record.end <= record.start) {
+        ++m_counts.untimed;
+        return;
+    }
+    if (m_waiting.size() == m_most) {
+        ++m_counts.overrun;
+        return;
+    }
+    m_waiting.push_back(
+        {{static_cast<std::int64_t>(record.start) - m_offset, static_cast<std::int64_t>(record.end) - m_offset, 0,
+          static_cast<std::int64_t>(bytes), kind, static_cast<std::int32_t>(record.device)},
+         record.correlation,
+         0});
+}
+
+void Activity::note(const MarkActivity &mark)
+{
+    if (mark.markKind == kMarkKind)
+        m_marks[mark.correlation % kMarks] = {mark.mark, mark.correlation};
+}
+
+void Activity::findMarks(bool last)
+{
+    std::size_t kept = 0;
+    for (Waiting &waiting : m_waiting) {
+        const Mark &mark = m_marks[waiting.correlation % kMarks];
+        waiting.record.mark = mark.correlation == waiting.correlation ? mark.mark : 0;
+        if (waiting.record.mark != 0 && m_ready.size() == m_most)
+            ++m_counts.overrun;
+        else if (waiting.record.mark != 0)
+            m_ready.push_back(waiting.record);
+        else if (last || ++waiting.looks == kLooks)
+            ++m_counts.unmarked;
+        else
+            m_waiting[kept++] = waiting;
+    }
+    m_waiting.resize(kept);
+}
+
+std::size_t Activity::take(std::span<PlanloomActivityRecord> records)
+{
+    const std::size_t count = std::min(records.size(), m_ready.size() - m_taken);
+    std::copy_n(m_ready.begin() + static_cast<std::ptrdiff_t>(m_taken), count, records.begin());
+    m_taken += count;
+    m_counts.delivered += static_cast<std::int64_t>(count);
+    return count;
+}
+
+PlanloomActivityCounts Activity::counts() const
+{
+    PlanloomActivityCounts counts = m_counts;
+    counts.refused = m_buffers->refused();
+    return counts;
+}
+
+} // namespace planloom::cuda

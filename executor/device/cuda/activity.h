@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "engine/base/result.h"
+#include "executor/device/cuda/activity_api.h"
+#include "executor/device/plugin/activity_abi.h"
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+namespace planloom::cuda {
+
+/// Buffers that are handed to CUPTI and come back filled: of fixed number and size, allocated and touched once. Any
+/// thread may take and give; none waits for another.
+class ActivityBuffers {
+public:
+    static constexpr std::size_t kMost = 64;
+    /// @p count: at most kMost. @p bytes: of each.
+    ActivityBuffers(std::size_t count, std::size_t bytes);
+
+    /// A free one; nullptr: none is left, which is counted.
+    std::uint8_t *request();
+    /// One that has @p valid bytes of records.
+    void complete(const std::uint8_t *buffer, std::size_t valid);
+    /// Calls f(buffer, valid bytes) for all that are complete, and frees them. One thread.
+    template <class F>
+    void drain(F f)
+    {
+        for (std::uint64_t full = m_full.exchange(0, std::memory_order_acquire); full != 0; full &= full - 1) {
+            const auto i = static_cast<std::size_t>(__builtin_ctzll(full));
+            f(at(i), m_valid[i]);
+            m_free.fetch_or(std::uint64_t{1} << i, std::memory_order_release);
+        }
+    }
+    [[nodiscard]] std::size_t bytes() const { return m_bytes; }
+    /// Whether all have come back.
+    [[nodiscard]] bool isWhole() const;
+    [[nodiscard]] std::int64_t refused() const { return m_refused.load(std::memory_order_relaxed); }
+
+private:
+    std::uint8_t *at(std::size_t index) { return reinterpret_cast<std::uint8_t *>(m_memory.data()) + index * m_bytes; }
+
+    std::size_t m_bytes;
+    std::uint64_t m_all; ///< a bit each
+    std::vector<std::uint64_t> m_memory;
+    std::size_t m_valid[kMost] = {};
+    std::atomic<std::uint64_t> m_free;
+    std::atomic<std::uint64_t> m_full{0};
+    std::atomic<std::int64_t> m_refused{0};
+};
+
+/// What the GPUs of this process ran, by CUPTI: kernels, copies and fills with their times on CLOCK_MONOTONIC and the
+/// mark of the task that they belong to.
+///
+/// A mark is CUPTI's external correlation: a number on a stack of the thread that gives the commands. CUPTI records it
+/// with the correlation of each call, kernels have the same correlation; both may come in either order.
+///
+/// After open() nothing is allocated. Thread contract: activity_abi.h.
+class Activity {
+public:
+    struct Sizes {
+        std::size_t buffers = ActivityBuffers::kMost;
+        std::size_t bufferBytes = std::size_t{256} << 10; ///< about 1,000 kernels: they come back often
+        std::size_t records = std::size_t{1} << 17;       ///< that wait for their marks, or to be taken
+    };
+    /// The only one of the process. @p api must outlive the process's use of CUPTI. Errors: Unsupported (a version that
+    /// is too old), Failed (another profiler has CUPTI, which is named; no driver).
+    static Result<std::unique_ptr<Activity>> open(const ActivityApi &api, const Sizes &sizes);
+    ~Activity();
+    Activity(const Activity &) = delete;
+    Activity &operator=(const Activity &) = delete;
+
+    /// Errors: Failed (CUPTI refuses; nothing is recorded).
+    Status start();
+    void stop();
+    void mark(std::uint64_t mark);
+    void collect(bool last);
+    /// Up to records.size(); how many.
+    std::size_t take(std::span<PlanloomActivityRecord> records);
+    [[nodiscard]] PlanloomActivityCounts counts() const;
+
+private:
+    struct Waiting {
+        PlanloomActivityRecord record;
+        std::uint32_t correlation;
+        std::uint32_t looks; ///< in vain
+    };
+    struct Mark {
+        std::uint64_t mark = 0;
+        std::uint32_t correlation = 0;
+    };
+    /// Correlations are consecutive: a mark is overwritten after so many calls.
+    static constexpr std::size_t kMarks = std::size_t{1} << 17;
+
+    Activity(const ActivityApi &api, const Sizes &sizes);
+    Status subscribe();
+    Status prepare();
+    Status enable();
+    void disable();
+    Error failure(const char *what, int error) const;
+    void compareClocks();
+    void read(std::uint8_t *buffer, std::size_t valid);
+    void read(const ActivityHead &record);
+    template <class Record>
+    void found(const Record &record, std::int32_t kind, std::uint64_t bytes);
+    void note(const MarkActivity &mark);
+    void findMarks(bool last);
+
+    const ActivityApi &m_api;
+    std::unique_ptr<ActivityBuffers> m_buffers;
+    std::size_t m_most;
+    void *m_subscriber = nullptr;
+    std::atomic<bool> m_on{false};
+    std::vector<Mark> m_marks; ///< by correlation modulo kMarks
+    std::vector<Waiting> m_waiting;
+    std::vector<PlanloomActivityRecord> m_ready;
+    std::size_t m_taken = 0;
+    std::int64_t m_offset = 0; ///< to CUPTI's clock from CLOCK_MONOTONIC
+    PlanloomActivityCounts m_counts{};
+};
+
+} // namespace planloom::cuda

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+/// CUPTI's activity interface, as far as it is used: a table of functions, so that tests can put another provider in
+/// their place, and the parts of its records that are read. library/activity.cpp compares all of it with the headers.
+namespace planloom::cuda {
+
+inline constexpr int kActivitySuccess = 0;
+inline constexpr int kActivityNoMoreRecords = 12;   ///< CUPTI_ERROR_MAX_LIMIT_REACHED
+inline constexpr int kActivityOtherSubscriber = 39; ///< CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED
+inline constexpr int kActivityUnknown = 999;        ///< what it answers without a driver
+inline constexpr unsigned int kFlushForced = 1;
+inline constexpr int kMarkKind = 3; ///< of external correlations: CUSTOM0
+/// CUDA 12.9: older ones crash where a buffer is refused.
+inline constexpr std::uint32_t kOldestActivityVersion = 27;
+
+enum class ActivityKind : std::int32_t { Copy = 1, Fill = 2, Kernel = 10, PeerCopy = 22, Mark = 39 };
+
+/// The beginning of every record.
+struct ActivityHead {
+    ActivityKind kind;
+};
+/// CUpti_ActivityKernel9 and 10, CUDA 12 and 13.
+struct KernelActivity {
+    ActivityKind kind;
+    std::uint8_t notRead1[12];
+    std::uint64_t start, end; ///< ns; 0: not known
+    std::uint64_t completed;
+    std::uint32_t device, context, stream;
+    std::uint8_t notRead2[40];
+    std::uint32_t correlation; ///< of the call
+};
+/// CUpti_ActivityMemcpy5 and 6; a fill, CUpti_ActivityMemset4, begins alike.
+struct CopyActivity {
+    ActivityKind kind;
+    std::uint8_t copyKind[4]; ///< of a fill: the value
+    std::uint64_t bytes;
+    std::uint64_t start, end;
+    std::uint32_t device, context, stream;
+    std::uint32_t correlation;
+};
+/// CUpti_ActivityMemcpyPtoP4: between devices.
+struct PeerCopyActivity {
+    ActivityKind kind;
+    std::uint8_t notRead1[4];
+    std::uint64_t bytes;
+    std::uint64_t start, end;
+    std::uint32_t device, context, stream;
+    std::uint8_t notRead2[16];
+    std::uint32_t correlation;
+};
+/// CUpti_ActivityExternalCorrelation: the number that was on top when the call with this correlation was made.
+struct MarkActivity {
+    ActivityKind kind;
+    std::int32_t markKind;
+    std::uint64_t mark;
+    std::uint32_t correlation;
+    std::uint32_t reserved;
+};
+
+/// May run on any thread, within calls that start kernels: gives a buffer, aligned to 8 bytes, or nullptr. @p most: 0,
+/// as many records as fit.
+using RequestBuffer = void (*)(std::uint8_t **buffer, std::size_t *bytes, std::size_t *most);
+/// Takes it back. @p valid: bytes with records. The handles are not used.
+using CompleteBuffer = void (*)(void *context, std::uint32_t stream, std::uint8_t *buffer, std::size_t bytes,
+                                std::size_t valid);
+
+/// Every function that returns int returns a CUptiResult.
+struct ActivityApi {
+    int (*version)(std::uint32_t *version);
+    const char *(*errorText)(int error);
+    /// Takes the one subscriber's place; where it is taken, @p other gets the name of who has it, if that is known.
+    int (*subscribe)(void **subscriber, const char *name, char *other, std::size_t otherBytes);
+    int (*unsubscribe)(void *subscriber);
+    int (*registerBuffers)(RequestBuffer request, CompleteBuffer complete);
+    int (*registerClock)(std::uint64_t (*now)()); ///< of all records from then on
+    int (*now)(std::uint64_t *time);              ///< on the records' clock
+    int (*enable)(ActivityKind kind);
+    int (*disable)(ActivityKind kind);
+    /// Not one function of the library: records of the calls that start kernels, copies and fills, without which no
+    /// mark is recorded.
+    int (*recordCalls)(bool on);
+    int (*pushMark)(int markKind, std::uint64_t mark); ///< of the calling thread
+    int (*popMark)(int markKind, std::uint64_t *mark);
+    int (*flushAll)(unsigned int flags);
+    int (*nextRecord)(std::uint8_t *buffer, std::size_t valid, ActivityHead **record); ///< starts with nullptr
+    int (*dropped)(std::size_t *count);                                                ///< since the last call
+};
+
+} // namespace planloom::cuda

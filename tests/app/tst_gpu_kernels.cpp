@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0
+// `planloom train --kernels` through the agent, on the emulated GPU.
+#include "app/cli_fixture.h"
+
+#include "engine/trace/trace.h"
+
+#include <QJsonDocument>
+#include <QJsonObject>
+#include <QTest>
+
+#include <map>
+#include <set>
+#include <string>
+#include <tuple>
+
+using namespace planloom;
+using namespace planloom::testing;
+
+namespace {
+
+/// Where a task ran: rank, step, id.
+using Run = std::tuple<std::int32_t, std::int32_t, std::string>;
+
+bool isDetail(const trace::Trace &trace, const trace::Record &record)
+{
+    return trace.lane(record.lane).work == trace::Work::Device;
+}
+
+std::map<Run, trace::Record> tasksOf(const trace::Trace &trace)
+{
+    std::map<Run, trace::Record> tasks;
+    for (const trace::Record &record : trace.records)
+        if (!isDetail(trace, record))
+            tasks[{record.rank, record.step, trace.task(record.task)->id}] = record;
+    return tasks;
+}
+
+std::vector<trace::Record> detailsOf(const trace::Trace &trace)
+{
+    std::vector<trace::Record> details;
+    for (const trace::Record &record : trace.records)
+        if (isDetail(trace, record))
+            details.push_back(record);
+    return details;
+}
+
+} // namespace
+
+class TestGpuKernels : public CliTest {
+    Q_OBJECT
+
+private Q_SLOTS:
+    void initTestCase();
+    void cleanup() { qunsetenv("PLANLOOM_TEST_KERNELS"); }
+    void kernelsLieWithinTheirTasks_data();
+    void kernelsLieWithinTheirTasks();
+    void withoutTheOptionThereAreNone();
+    void trainingGoesOnWithoutThem_data();
+    void trainingGoesOnWithoutThem();
+    void lossesAreCounted();
+
+private:
+    void makePlan(int devices, const QString &name, const QStringList &options)
+    {
+        const Done done =
+            run(QStringList{"plan", "--model", "zoo:gpt-nano", "--cluster", QString("gpus%1.yaml").arg(devices),
+                            "--planner", "gpipe", "--batch", "4", "--micro-batch", "2", "-o", name, "--quiet"}
+                + options);
+        QVERIFY2(done.status == 0, done.err.constData());
+    }
+    Done train(const QString &plan, int steps, const QString &folder, const QStringList &options)
+    {
+        return run(QStringList{"train", plan, "--data", "text", "--steps", QString::number(steps), "--run-dir", folder,
+                               "--json"}
+                   + options);
+    }
+    Result<trace::Trace> traceOf(const QString &folder)
+    {
+        return trace::readTrace(at(folder + "/trace.pltrace").toStdString());
+    }
+};
+
+void TestGpuKernels::initTestCase()
+{
+    qputenv("PLANLOOM_LOG", "info");
+    qputenv("PLANLOOM_CUDA_PLUGIN", PLANLOOM_TEST_LIBRARIES "/emulated_library.so");
+    QByteArray text;
+    for (int i = 0; i < 400; ++i)
+        text += "line " + QByteArray::number(i) + " of a text that a small model can learn from\n";
+    QVERIFY(write(at("text"), text));
+    for (int devices = 1; devices <= 2; ++devices) {
+        QVERIFY(write(at(QString("gpus%1.yaml").arg(devices)),
+                      "name: gpus\nnodes:\n  devices_per_node: " + QByteArray::number(devices)
+                          + "\n  device: V100-16GB\n  intra: {bandwidth: 25 GB/s, latency: 5 us}\n"));
+        makePlan(devices, QString("plan%1.json").arg(devices), {});
+    }
+}
+
+void TestGpuKernels::kernelsLieWithinTheirTasks_data()
+{
+    QTest::addColumn<int>("ranks");
+    QTest::addColumn<QStringList>("options");
+    QTest::newRow("1 rank") << 1 << QStringList{};
+    QTest::newRow("2 stages on one GPU") << 2 << QStringList{};
+    QTest::newRow("a memory budget") << 1 << QStringList{"--memory", "lru,budget=70%"};
+}
+
+void TestGpuKernels::kernelsLieWithinTheirTasks()
+{
+    QFETCH(int, ranks);
+    QFETCH(QStringList, options);
+    QString plan = QString("plan%1.json").arg(ranks);
+    if (!options.isEmpty())
+        makePlan(ranks, plan = "chosen.json", options);
+    const QString folder = QString("run%1").arg(QTest::currentDataTag());
+    const Done done = train(plan, 2, folder, {"--kernels=600"});
+    QVERIFY2(done.status == 0, done.err.constData());
+    const auto trace = traceOf(folder);
+    QVERIFY2(trace.ok(), trace ? "" : trace.error().text().c_str());
+    QCOMPARE(trace->dropped, std::int64_t{0});
+    const auto tasks = tasksOf(*trace);
+    std::map<Run, std::set<std::string>> operators;
+    std::set<std::string> lanes;
+    for (const trace::Record &record : detailsOf(*trace)) {
+        const std::string id = trace->task(record.task)->id;
+        const std::size_t slash = id.find('/');
+        QVERIFY2(slash != std::string::npos, id.c_str());
+        const Run where{record.rank, record.step, id.substr(0, slash)};
+        const auto task = tasks.find(where);
+        QVERIFY2(task != tasks.end(), id.c_str());
+        QVERIFY2(record.start >= task->second.start
+                     && record.start + record.duration <= task->second.start + task->second.duration,
+                 id.c_str());
+        QCOMPARE(trace->task(record.task)->kind, trace->task(task->second.task)->kind);
+        operators[where].insert(id.substr(slash + 1));
+        lanes.insert(trace->lane(record.lane).name);
+    }
+    QCOMPARE(lanes, (std::set<std::string>{"kernels", "copies"}));
+    std::size_t passes = 0;
+    for (const auto &[where, record] : tasks) {
+        const trace::Kind kind = trace->task(record.task)->kind;
+        if (kind == trace::Kind::Optimizer)
+            QCOMPARE(operators[where], std::set<std::string>{"other"});
+        if (kind != trace::Kind::Forward && kind != trace::Kind::Backward)
+            continue;
+        ++passes;
+        QVERIFY2(operators[where].size() > 2, std::get<2>(where).c_str());
+    }
+    QVERIFY(passes >= static_cast<std::size_t>(2 * 2 * 2 * ranks)); // more where a pass is cut
+    if (ranks == 2)                                                 // copies for communication are those of their task
+        QVERIFY((operators.contains({0, 1, "s0.SF.m0"}) && operators.contains({1, 1, "s1.RF.m0"})));
+    const QByteArray log = readAll(at(folder + "/log"));
+    QCOMPARE(log.count("recorded, clock within"), ranks);
+    // Laid beside the plan they are no tasks of their own.
+    const Done compared = run({"compare", folder, plan, "--json"});
+    QVERIFY2(compared.status == 0, compared.err.constData());
+    QVERIFY2(!compared.out.contains("/other"), compared.out.constData());
+}
+
+void TestGpuKernels::withoutTheOptionThereAreNone()
+{
+    const Done done = train("plan1.json", 1, "plain", {});
+    QVERIFY2(done.status == 0, done.err.constData());
+    const auto trace = traceOf("plain");
+    QVERIFY(trace.ok());
+    QVERIFY(detailsOf(*trace).empty());
+    for (const trace::LaneInfo &lane : trace->lanes)
+        QVERIFY(lane.work != trace::Work::Device);
+}
+
+void TestGpuKernels::trainingGoesOnWithoutThem_data()
+{
+    QTest::addColumn<QString>("fault");
+    QTest::addColumn<QString>("text");
+    QTest::newRow("no library") << "missing"
+                                << "libcupti.so is not installed";
+    QTest::newRow("another profiler") << "other"
+                                      << "another profiler uses CUPTI (CUPTI for Nsight Systems)";
+}
+
+void TestGpuKernels::trainingGoesOnWithoutThem()
+{
+    QFETCH(QString, fault);
+    QFETCH(QString, text);
+    qputenv("PLANLOOM_TEST_KERNELS", fault.toLocal8Bit());
+    const Done done = train("plan1.json", 1, fault, {"--kernels"});
+    QVERIFY2(done.status == 0, done.err.constData());
+    const auto trace = traceOf(fault);
+    QVERIFY(trace.ok());
+    QVERIFY(detailsOf(*trace).empty() && !tasksOf(*trace).empty());
+    QCOMPARE(readAll(at(fault + "/log")).count(text.toUtf8()), 1);
+}
+
+void TestGpuKernels::lossesAreCounted()
+{
+    qputenv("PLANLOOM_TEST_KERNELS", "lossy");
+    const Done done = train("plan1.json", 1, "lossy", {"--kernels=600"});
+    QVERIFY2(done.status == 0, done.err.constData());
+    const auto trace = traceOf("lossy");
+    QVERIFY(trace.ok());
+    const auto got = static_cast<std::int64_t>(detailsOf(*trace).size());
+    QVERIFY(got > 0);
+    // One of seven.
+    QVERIFY2(trace->dropped >= got / 7 && trace->dropped <= got / 6 + 1, qPrintable(QString::number(trace->dropped)));
+    QVERIFY(readAll(at("lossy/log")).contains("records dropped by CUPTI"));
+}
+
+QTEST_GUILESS_MAIN(TestGpuKernels)
+#include "tst_gpu_kernels.moc"

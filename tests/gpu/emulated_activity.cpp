@@ -1,0 +1,287 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gpu/emulated_activity.h"
+
+#include "executor/device/cuda/activity_table.h"
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstring>
+#include <mutex>
+#include <set>
+#include <vector>
+
+namespace planloom::test {
+
+namespace {
+
+using cuda::ActivityKind;
+
+/// Of a record of CUDA 13.0.
+std::size_t bytesOf(ActivityKind kind)
+{
+    switch (kind) {
+    case ActivityKind::Kernel: return 216;
+    case ActivityKind::Fill: return 88;
+    case ActivityKind::Mark: return sizeof(cuda::MarkActivity);
+    case ActivityKind::Copy:
+    case ActivityKind::PeerCopy: break;
+    }
+    return 96;
+}
+
+/// A buffer that is being filled.
+struct Filling {
+    std::uint8_t *data = nullptr;
+    std::size_t bytes = 0;
+    std::size_t used = 0;
+};
+
+struct Library {
+    EmulatedActivity::Faults faults;
+    std::mutex mutex; ///< guards what follows
+    cuda::RequestBuffer request = nullptr;
+    cuda::CompleteBuffer complete = nullptr;
+    std::set<ActivityKind> enabled;
+    Filling marks, rest;
+    std::size_t dropped = 0;
+    int written = 0;
+    bool subscribed = false;
+    std::atomic<bool> any{false}; ///< kinds are enabled
+    std::atomic<bool> calls{false};
+    std::atomic<std::uint64_t (*)()> clock{nullptr};
+    std::atomic<std::uint32_t> correlations{0};
+};
+
+Library &library()
+{
+    static Library kLibrary;
+    return kLibrary;
+}
+
+thread_local std::vector<std::uint64_t> t_marks;
+
+void giveBack(Filling &filling)
+{
+    if (filling.data != nullptr)
+        library().complete(nullptr, 0, filling.data, filling.bytes, filling.used);
+    filling = {};
+}
+
+/// Room for @p bytes; nullptr: there is no buffer, and the record is dropped.
+std::uint8_t *room(Filling &filling, std::size_t bytes)
+{
+    if (filling.used + bytes > filling.bytes)
+        giveBack(filling);
+    if (filling.data == nullptr) {
+        std::size_t most = 0;
+        library().request(&filling.data, &filling.bytes, &most);
+    }
+    if (filling.data == nullptr) {
+        ++library().dropped;
+        return nullptr;
+    }
+    std::uint8_t *at = filling.data + filling.used;
+    filling.used += bytes;
+    std::memset(at, 0, bytes);
+    return at;
+}
+
+template <class Record>
+void write(Filling &filling, const Record &record)
+{
+    if (std::uint8_t *at = room(filling, bytesOf(record.kind)))
+        std::memcpy(at, &record, std::min(sizeof record, bytesOf(record.kind)));
+}
+
+template <class Record>
+Record timed(const EmulatedActivity::Ran &what, bool hasTimes)
+{
+    Record record{};
+    record.kind = what.kind;
+    record.correlation = what.correlation;
+    if (hasTimes) {
+        record.start = what.start;
+        record.end = std::max(what.end, what.start + 1);
+    }
+    return record;
+}
+
+int failing() { return library().faults.driverMissing ? cuda::kActivityUnknown : cuda::kActivitySuccess; }
+
+int subscribe(void **subscriber, const char * /*name*/, char *other, std::size_t otherBytes)
+{
+    const std::scoped_lock lock(library().mutex);
+    if (library().subscribed || !library().faults.otherSubscriber.empty()) {
+        std::strncpy(other, library().faults.otherSubscriber.c_str(), otherBytes);
+        return cuda::kActivityOtherSubscriber;
+    }
+    if (failing() != 0)
+        return failing();
+    library().subscribed = true;
+    *subscriber = &library();
+    return cuda::kActivitySuccess;
+}
+
+int registerBuffers(cuda::RequestBuffer request, cuda::CompleteBuffer complete)
+{
+    const std::scoped_lock lock(library().mutex);
+    library().request = request;
+    library().complete = complete;
+    return failing();
+}
+
+int enable(ActivityKind kind)
+{
+    const std::scoped_lock lock(library().mutex);
+    library().enabled.insert(kind);
+    library().any = true;
+    return failing();
+}
+
+int disable(ActivityKind kind)
+{
+    const std::scoped_lock lock(library().mutex);
+    library().enabled.erase(kind);
+    library().any = !library().enabled.empty();
+    return failing();
+}
+
+int flushAll(unsigned int /*flags*/)
+{
+    const std::scoped_lock lock(library().mutex);
+    giveBack(library().rest);
+    giveBack(library().marks);
+    return failing();
+}
+
+int nextRecord(std::uint8_t *buffer, std::size_t valid, cuda::ActivityHead **record)
+{
+    auto *next = *record == nullptr ? buffer : reinterpret_cast<std::uint8_t *>(*record) + bytesOf((*record)->kind);
+    if (next >= buffer + valid)
+        return cuda::kActivityNoMoreRecords;
+    *record = reinterpret_cast<cuda::ActivityHead *>(next);
+    return cuda::kActivitySuccess;
+}
+
+int takeDropped(std::size_t *count)
+{
+    const std::scoped_lock lock(library().mutex);
+    *count = library().dropped;
+    library().dropped = 0;
+    return failing();
+}
+
+cuda::ActivityApi emulatedApi()
+{
+    cuda::ActivityApi api{};
+    api.version = [](std::uint32_t *version) {
+        *version = library().faults.driverMissing ? 0 : library().faults.version;
+        return failing();
+    };
+    api.errorText = [](int) { return "an error of the emulated library"; };
+    api.subscribe = subscribe;
+    api.unsubscribe = [](void *) {
+        const std::scoped_lock lock(library().mutex);
+        library().subscribed = false;
+        return cuda::kActivitySuccess;
+    };
+    api.registerBuffers = registerBuffers;
+    api.registerClock = [](std::uint64_t (*now)()) {
+        if (library().faults.clockAhead != 0)
+            return 1;
+        library().clock = now;
+        return cuda::kActivitySuccess;
+    };
+    api.now = [](std::uint64_t *time) {
+        *time = EmulatedActivity::now();
+        return cuda::kActivitySuccess;
+    };
+    api.enable = enable;
+    api.disable = disable;
+    api.recordCalls = [](bool on) {
+        library().calls = on;
+        return cuda::kActivitySuccess;
+    };
+    api.pushMark = [](int, std::uint64_t mark) {
+        t_marks.push_back(mark);
+        return cuda::kActivitySuccess;
+    };
+    api.popMark = [](int, std::uint64_t *mark) {
+        *mark = t_marks.empty() ? 0 : t_marks.back();
+        if (!t_marks.empty())
+            t_marks.pop_back();
+        return cuda::kActivitySuccess;
+    };
+    api.flushAll = flushAll;
+    api.nextRecord = nextRecord;
+    api.dropped = takeDropped;
+    return api;
+}
+
+} // namespace
+
+void EmulatedActivity::set(const Faults &faults)
+{
+    library().faults = faults;
+    library().clock = nullptr;
+}
+
+Result<const cuda::ActivityApi *> EmulatedActivity::provider()
+{
+    static const cuda::ActivityApi kApi = emulatedApi();
+    if (library().faults.missing)
+        return notFound("libcupti.so is not installed");
+    return &kApi;
+}
+
+const PlanloomActivityTable &EmulatedActivity::table()
+{
+    static const PlanloomActivityTable kTable = cuda::activityTableOf<EmulatedActivity::provider>();
+    return kTable;
+}
+
+std::uint64_t EmulatedActivity::now()
+{
+    if (std::uint64_t(*clock)() = library().clock)
+        return clock();
+    const auto now = std::chrono::steady_clock::now().time_since_epoch();
+    return static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(now).count()
+                                      + library().faults.clockAhead);
+}
+
+std::uint32_t EmulatedActivity::called(ActivityKind kind)
+{
+    if (!library().any)
+        return 0;
+    const std::scoped_lock lock(library().mutex);
+    if (!library().enabled.contains(kind))
+        return 0;
+    const std::uint32_t correlation = ++library().correlations;
+    if (library().calls && !t_marks.empty() && library().enabled.contains(ActivityKind::Mark))
+        write(library().marks, cuda::MarkActivity{ActivityKind::Mark, cuda::kMarkKind, t_marks.back(), correlation, 0});
+    return correlation;
+}
+
+void EmulatedActivity::ran(const Ran &what)
+{
+    const std::scoped_lock lock(library().mutex);
+    if (!library().enabled.contains(what.kind))
+        return;
+    const int number = ++library().written;
+    const Faults &faults = library().faults;
+    if (faults.dropEach != 0 && number % faults.dropEach == 0) {
+        ++library().dropped;
+        return;
+    }
+    const bool hasTimes = faults.untimedEach == 0 || number % faults.untimedEach != 0;
+    if (what.kind == ActivityKind::Kernel) {
+        write(library().rest, timed<cuda::KernelActivity>(what, hasTimes));
+        return;
+    }
+    auto copy = timed<cuda::CopyActivity>(what, hasTimes);
+    copy.bytes = what.bytes;
+    write(library().rest, copy);
+}
+
+} // namespace planloom::test

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/compile/compile.h"
+#include "executor/runtime/kernel_records.h"
+#include "executor/runtime/tiny_training.h"
+
+#include <QTest>
+
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <cstring>
+#include <mutex>
+
+using namespace planloom;
+using namespace planloom::test;
+using runtime::KernelMarks;
+using runtime::KernelRecords;
+
+namespace {
+
+/// A library that has as many records of one mark as are asked for while a window is open.
+struct Endless {
+    std::mutex mutex;
+    std::condition_variable changed;
+    std::uint64_t mark = 0;     ///< of the thread
+    std::uint64_t recorded = 0; ///< of the records
+    bool open = false, closed = false;
+    std::int64_t ready = 0;
+    int windows = 0, ended = 0, lasts = 0;
+} g_library;
+
+constexpr std::int64_t kEachTime = 30'000;
+
+PlanloomActivityTable endlessTable()
+{
+    PlanloomActivityTable t{};
+    t.abi = PLANLOOM_ACTIVITY_ABI;
+    t.bytes = sizeof t;
+    t.open = [](PlanloomError *) { return reinterpret_cast<PlanloomActivity *>(&g_library); };
+    t.close = [](PlanloomActivity *) { g_library.closed = true; };
+    t.start = [](PlanloomActivity *, PlanloomError *) {
+        const std::scoped_lock lock(g_library.mutex);
+        g_library.open = true;
+        ++g_library.windows;
+        return int32_t{0};
+    };
+    t.stop = [](PlanloomActivity *) {
+        const std::scoped_lock lock(g_library.mutex);
+        g_library.ended += g_library.open ? 1 : 0;
+        g_library.open = false;
+        g_library.changed.notify_all();
+    };
+    t.mark = [](PlanloomActivity *, uint64_t mark) { g_library.mark = mark; };
+    t.collect = [](PlanloomActivity *, int32_t last) {
+        const std::scoped_lock lock(g_library.mutex);
+        g_library.ready += g_library.open ? kEachTime : 0;
+        g_library.lasts += last;
+    };
+    t.take = [](PlanloomActivity *, PlanloomActivityRecord *records, int64_t most) {
+        const std::scoped_lock lock(g_library.mutex);
+        const std::int64_t count = std::min(most, g_library.ready);
+        std::fill_n(records, count, PlanloomActivityRecord{1000, 1500, g_library.recorded, 0, PLANLOOM_KERNEL, 0});
+        g_library.ready -= count;
+        return count;
+    };
+    t.counts = [](PlanloomActivity *, PlanloomActivityCounts *counts) {
+        *counts = {};
+        counts->dropped = 3;
+    };
+    return t;
+}
+
+program::Program tinyProgram()
+{
+    const plan::Subject subject = tinySubject(tinyConfig(1, 1), cpus(1));
+    return *compile::compilePlan(planOf(subject, {{StageLayout{}}, 8, 2, plan::ScheduleKind::OneF1B, {}}), subject);
+}
+
+TaskId forwardTask(const program::Program &program)
+{
+    const auto found = std::ranges::find(program.tasks, trace::Kind::Forward, &program::Task::kind);
+    return TaskId(static_cast<std::int32_t>(found - program.tasks.begin()));
+}
+
+} // namespace
+
+/// Marks and windows of a rank, against a library that is made up.
+class TestKernelRecords : public QObject {
+    Q_OBJECT
+
+private slots:
+    void rowsNameTasksAndOperators();
+    void windowsEndAfterTheirRecords();
+    void librariesMayRefuse();
+};
+
+void TestKernelRecords::rowsNameTasksAndOperators()
+{
+    const program::Program program = tinyProgram();
+    trace::Tables tables = program::traceTables(program, *cpus(1));
+    const std::size_t lanes = tables.lanes.size();
+    program::addKernelRows(program, tables);
+    const program::KernelRows rows(program);
+    QCOMPARE(tables.lane(rows.kernels()).name, std::string("kernels"));
+    QCOMPARE(tables.lane(rows.copies()).name, std::string("copies"));
+    QCOMPARE(tables.lanes.size(), lanes + 2);
+    for (std::size_t i = 0; i < program.tasks.size(); ++i) {
+        const program::Task &task = program.tasks[i];
+        const trace::TaskInfo &other = *tables.task(rows.first(TaskId(static_cast<std::int32_t>(i))));
+        QCOMPARE(other.id, program::idOf(task) + "/other");
+        QVERIFY(other.kind == task.kind() && other.group == -1);
+    }
+    const TaskId id = forwardTask(program);
+    const program::Task &task = program.task(id);
+    const auto &run = *task.as<program::Compute>();
+    const auto &ops = program.body(task.body).training.graph.ops();
+    for (std::int32_t op = run.firstOp; op < run.lastOp; ++op)
+        QCOMPARE(tables.task(rows.first(id) + 1 + op - run.firstOp)->id,
+                 program::idOf(task) + "/" + ops[static_cast<std::size_t>(op)].name);
+}
+
+void TestKernelRecords::windowsEndAfterTheirRecords()
+{
+    const program::Program program = tinyProgram();
+    const TaskId task = forwardTask(program);
+    const PlanloomActivityTable table = endlessTable();
+    runtime::Recording recording(16);
+    {
+        const auto records = KernelRecords::open(table, program, RankId(3), 3600, recording);
+        QVERIFY(records);
+        KernelMarks &marks = records->marks();
+        {
+            const runtime::MarkScope scope(&marks, marks.of(task, 7));
+            QCOMPARE(g_library.mark, marks.current());
+            marks.atOperator(2);
+            g_library.recorded = g_library.mark;
+            QCOMPARE(KernelMarks::rowOf(g_library.mark), program::KernelRows(program).first(task) + 3);
+            const runtime::MarkScope nested(&marks, 0);
+            QCOMPARE(g_library.mark, std::uint64_t{0});
+        }
+        QCOMPARE(g_library.mark, std::uint64_t{0});
+        records->begin(400);
+        std::unique_lock lock(g_library.mutex);
+        QVERIFY(g_library.changed.wait_for(lock, std::chrono::minutes(5), [] { return g_library.ended == 1; }));
+        lock.unlock();
+        records->end();
+        QCOMPARE(g_library.windows, 1);
+        QCOMPARE(g_library.lasts, 1);
+    }
+    QVERIFY(g_library.closed);
+    std::vector<trace::Record> seen;
+    recording.kernels()->drain(seen, 1 << 20);
+    QVERIFY(!seen.empty());
+    const std::int64_t total = static_cast<std::int64_t>(seen.size()) + recording.dropped() - 3;
+    QVERIFY2(total >= KernelRecords::kMost && total <= KernelRecords::kMost + 2 * kEachTime,
+             qPrintable(QString::number(total)));
+    const trace::Record &first = seen.front();
+    QCOMPARE(first.start, std::int64_t{600});
+    QCOMPARE(first.duration, std::int64_t{500});
+    QCOMPARE(first.task, program::KernelRows(program).first(task) + 3);
+    QCOMPARE(first.step, 7);
+    QCOMPARE(first.rank, 3);
+    QCOMPARE(first.lane, program::KernelRows(program).kernels());
+}
+
+void TestKernelRecords::librariesMayRefuse()
+{
+    PlanloomActivityTable table = endlessTable();
+    table.open = [](PlanloomError *why) -> PlanloomActivity * {
+        std::strcpy(why->text, "not today");
+        return nullptr;
+    };
+    const program::Program program = tinyProgram();
+    runtime::Recording recording(16);
+    QVERIFY(!KernelRecords::open(table, program, RankId(0), 1, recording));
+    QVERIFY(recording.kernels() == nullptr);
+    QCOMPARE(recording.dropped(), std::int64_t{0});
+}
+
+QTEST_GUILESS_MAIN(TestKernelRecords)
+#include "tst_kernel_records.moc"
