@@ -32,15 +32,18 @@ double sumOfMedians(const RankTimes::BySamples &pass, std::size_t steps)
 } // namespace
 
 Measurement::Measurement(const program::Program &program, std::vector<RankId> ranks, const graph::Graph &subject,
-                         const data::Needs &needs, const ProfileOptions &options)
+                         const data::Needs &needs, const ProfileOptions &options, device::Device &device)
     : m_program(program),
       m_rankOf(std::move(ranks)),
       m_subject(subject),
       m_needs(needs),
       m_options(options),
+      m_device(device),
       m_data(needs),
       m_times(m_rankOf.size()),
-      m_stopwatch(static_cast<int>(m_rankOf.size()) > runtime::coresHere() ? Stopwatch::Thread : Stopwatch::Wall)
+      m_stopwatch(device.hostAddressable() && static_cast<int>(m_rankOf.size()) > runtime::coresHere()
+                      ? Stopwatch::Thread
+                      : Stopwatch::Wall)
 {
 }
 
@@ -60,7 +63,7 @@ void Measurement::measure(std::size_t thread, RankThreads &all, const std::funct
     RankTimes &times = m_times[thread];
     auto replica = Replica::create(m_program, m_rankOf[thread], m_subject,
                                    {&m_data, m_needs, data::SampleOrder(m_data.samples(), m_options.seed, 0)},
-                                   m_options, m_stopwatch);
+                                   m_options, m_device, m_stopwatch);
     if (!replica) {
         times.status = replica.error();
         all.leave();

@@ -33,9 +33,9 @@ struct RankTimes {
 /// Where ranks outnumber cores, their seconds are those that they computed, as on a core of their own.
 class Measurement {
 public:
-    /// Thread i is @p ranks[i] of @p program. All arguments are borrowed.
+    /// Thread i is @p ranks[i] of @p program; all are on @p device. All arguments are borrowed.
     Measurement(const program::Program &program, std::vector<RankId> ranks, const graph::Graph &subject,
-                const data::Needs &needs, const ProfileOptions &options);
+                const data::Needs &needs, const ProfileOptions &options, device::Device &device);
 
     /// Errors: those of Replica::create; Cancelled once @p stopped, which the first rank asks between passes.
     Status run(const std::function<bool()> &stopped);
@@ -53,6 +53,7 @@ private:
     const graph::Graph &m_subject;
     const data::Needs &m_needs;
     const ProfileOptions &m_options;
+    device::Device &m_device;
     MadeUpData m_data;
     std::vector<RankTimes> m_times;
     Stopwatch m_stopwatch;

@@ -2,11 +2,14 @@
 #include "profiler/profile_model.h"
 
 #include "engine/compile/compile.h"
+#include "executor/device/cpu/cpu_device.h"
+#include "executor/device/plugin/library.h"
 #include "profiler/kernel_times.h"
 #include "profiler/measurement.h"
 #include "profiler/shared_reduction.h"
 
 #include <algorithm>
+#include <charconv>
 #include <fmt/format.h>
 #include <map>
 #include <set>
@@ -20,8 +23,6 @@ constexpr int kMostRanks = 256;
 
 Status check(const ProfileOptions &options)
 {
-    if (options.device != "cpu")
-        return unsupported(fmt::format("operators cannot be measured on '{}'; 'cpu' can", options.device));
     if (options.samples.empty())
         return badInput("no sample count is given to measure at; name at least one, such as 1");
     for (const std::int64_t samples : options.samples) {
@@ -33,6 +34,44 @@ Status check(const ProfileOptions &options)
         return badInput(fmt::format("{} ranks of {} threads, {} times, cannot be measured", options.ranks,
                                     options.threads, options.repetitions));
     return {};
+}
+
+/// What is measured on.
+struct Place {
+    std::unique_ptr<device::PluginDevice> gpu; ///< nullptr: the processors
+    int index = 0;                             ///< of the GPU
+
+    [[nodiscard]] device::Device &device() const { return gpu ? *gpu : device::cpuDevice(); }
+};
+
+Result<Place> placeOf(const std::string &name)
+{
+    constexpr std::string_view kCuda = "cuda:";
+    Place place;
+    if (name == "cpu")
+        return place;
+    const char *end = name.data() + name.size();
+    const bool cuda = name.starts_with(kCuda);
+    const auto number = cuda ? std::from_chars(name.data() + kCuda.size(), end, place.index)
+                             : std::from_chars_result{nullptr, std::errc::invalid_argument};
+    if (number.ec != std::errc() || number.ptr != end)
+        return unsupported(fmt::format("operators cannot be measured on '{}'; 'cpu' can, and 'cuda:0'", name));
+    auto gpu = device::openCudaDevice(place.index);
+    if (!gpu)
+        return gpu.error();
+    place.gpu = std::move(*gpu);
+    return place;
+}
+
+/// The family of a GPU whose types are built in ("H100" for "NVIDIA H100 80GB HBM3"); else @p name.
+std::string familyOf(const std::string &name)
+{
+    for (const std::string &type : cluster::knownDeviceTypeNames()) {
+        std::string family = type.substr(0, type.find('-'));
+        if (name.find(family) != std::string::npos)
+            return family;
+    }
+    return name;
 }
 
 /// The model on one device, one slice of @p samples per step: measured by each rank.
@@ -105,12 +144,48 @@ void addOperators(cost::Profile &profile, const graph::Graph &graph, const Measu
         profile.ops[name].push_back(time);
 }
 
-std::string sourceText(const ProfileOptions &options, int ranks)
+std::string sourceText(const ProfileOptions &options, const Place &place, int ranks)
 {
+    if (place.gpu)
+        return fmt::format("measured on {} ({}) by planloom", options.device, place.gpu->name());
     return fmt::format("measured on this machine ({} cores) by planloom: {} rank(s) at a time, {} thread(s) each",
                        std::thread::hardware_concurrency(), ranks,
                        options.threads > 0 ? std::to_string(options.threads)
                                            : std::string("its share of the cores in"));
+}
+
+/// A profile without times.
+cost::Profile begunProfile(const graph::Graph &graph, const ProfileOptions &options, const Place &place, int ranks)
+{
+    cost::Profile profile;
+    profile.model = graph.name();
+    profile.deviceType = "CPU";
+    if (place.gpu)
+        profile.deviceType = options.deviceType.empty() ? familyOf(place.gpu->name()) : options.deviceType;
+    profile.source = sourceText(options, place, ranks);
+    profile.ranks = ranks;
+    return profile;
+}
+
+bool isOnProcessor(const program::Program &program, const plan::Subject &subject, std::size_t rank)
+{
+    return subject.cluster->typeOf(program.ranks[rank].device).name.starts_with("CPU");
+}
+
+/// The ranks that are measured together: all, or, on a GPU, one of each body.
+std::vector<std::vector<RankId>> groupsOf(const program::Program &program, const plan::Subject &subject,
+                                          const Place &place)
+{
+    std::vector<std::vector<RankId>> groups(place.gpu ? 0 : 1);
+    std::set<std::size_t> bodies;
+    for (std::size_t r = 0; r < program.ranks.size(); ++r) {
+        const RankId rank(static_cast<std::int64_t>(r));
+        if (!place.gpu)
+            groups.front().push_back(rank);
+        else if (!isOnProcessor(program, subject, r) && bodies.insert(program.ranks[r].bodies.front().index()).second)
+            groups.push_back({rank});
+    }
+    return groups;
 }
 
 } // namespace
@@ -139,11 +214,11 @@ Result<cost::Profile> profileModel(const std::shared_ptr<const graph::Graph> &gr
     const auto needs = data::needsOf(*graph);
     if (!needs)
         return needs.error();
-    cost::Profile profile;
-    profile.model = graph->name();
-    profile.deviceType = "CPU";
-    profile.source = sourceText(options, options.ranks);
-    profile.ranks = options.ranks;
+    const auto place = placeOf(options.device);
+    if (!place)
+        return place.error();
+    cost::Profile profile = begunProfile(*graph, options, *place, options.ranks);
+    const auto ranks = static_cast<std::size_t>(place->gpu ? 1 : options.ranks);
     KernelTimes kernels;
     const std::set<std::int64_t> sizes(options.samples.begin(), options.samples.end());
     std::size_t done = 0;
@@ -153,15 +228,15 @@ Result<cost::Profile> profileModel(const std::shared_ptr<const graph::Graph> &gr
         const auto program = programOf(graph, samples, options.optimizer);
         if (!program)
             return program.error();
-        Measurement measurement(*program, std::vector<RankId>(static_cast<std::size_t>(options.ranks), RankId(0)),
-                                *graph, *needs, options);
+        Measurement measurement(*program, std::vector<RankId>(ranks, RankId(0)), *graph, *needs, options,
+                                place->device());
         if (const Status measured = measurement.run([&] { return progress.stopped(); }); !measured)
             return measured.error();
         addOperators(profile, *graph, measurement, samples);
         kernels.add(measurement);
     }
     kernels.finish(profile);
-    if (options.ranks > 1)
+    if (ranks > 1)
         profile.extra["allreduce_bytes_per_second"] = sharedReductionRate(options.ranks, graph->parameterBytes());
     progress.report(1, "measured");
     return profile;
@@ -175,25 +250,23 @@ Result<cost::Profile> profilePlan(const plan::Plan &plan, const plan::Subject &s
     const auto needs = data::needsOf(*subject.graph);
     if (!needs)
         return needs.error();
+    const auto place = placeOf(options.device);
+    if (!place)
+        return place.error();
     progress.report(0, "measuring the plan's operators");
     const auto program = compile::compilePlan(plan, subject);
     if (!program)
         return program.error();
-    std::vector<RankId> ranks;
-    for (std::size_t r = 0; r < program->ranks.size(); ++r)
-        ranks.emplace_back(static_cast<std::int64_t>(r));
     ProfileOptions how = options;
     how.optimizer = plan.optimizer;
-    Measurement measurement(*program, ranks, *subject.graph, *needs, how);
-    if (const Status measured = measurement.run([&] { return progress.stopped(); }); !measured)
-        return measured.error();
-    cost::Profile profile;
-    profile.model = subject.graph->name();
-    profile.deviceType = "CPU";
-    profile.source = sourceText(options, static_cast<int>(ranks.size()));
-    profile.ranks = static_cast<int>(ranks.size());
+    cost::Profile profile = begunProfile(*subject.graph, options, *place, static_cast<int>(program->ranks.size()));
     KernelTimes kernels;
-    kernels.add(measurement);
+    for (const std::vector<RankId> &ranks : groupsOf(*program, subject, *place)) {
+        Measurement measurement(*program, ranks, *subject.graph, *needs, how, place->device());
+        if (const Status measured = measurement.run([&] { return progress.stopped(); }); !measured)
+            return measured.error();
+        kernels.add(measurement);
+    }
     kernels.finish(profile);
     progress.report(1, "measured");
     return profile;

@@ -15,7 +15,8 @@
 namespace planloom::profiler {
 
 struct ProfileOptions {
-    std::string device = "cpu";
+    std::string device = "cpu"; ///< or "cuda:N", where a rank has a GPU to itself
+    std::string deviceType;     ///< of the profile, on a GPU; empty: its family, or the driver's name of it
     /// Samples of a slice (a replica's share of a micro-batch) to measure at; costs between two are interpolated. Best
     /// the very sizes that the plan uses: see samplesOf().
     std::vector<std::int64_t> samples{1, 2, 4, 8};
@@ -35,7 +36,8 @@ std::vector<std::int64_t> samplesOf(const plan::Plan &plan);
 /// Workers that a plan starts: its devices, each once.
 int ranksOf(const plan::Plan &plan);
 
-/// Measures the kernels of @p plan's ranks, all ranks at the same time, on threads: Profile::kernels, for every
+/// Measures the kernels of @p plan's ranks, on processors all ranks at the same time, on threads, on a GPU those that
+/// have GPUs in the plan one after another: Profile::kernels, for every
 /// operator of every rank, and in Profile::extra optimizer_seconds_per_parameter and busy_slowdown. The sizes are those
 /// of the plan's slices; `samples` and `ranks` of
 /// @p options do not count. Errors: as of profileModel, and those of compiling the plan.
@@ -48,7 +50,7 @@ Result<cost::Profile> profilePlan(const plan::Plan &plan, const plan::Subject &s
 /// and, for more than one rank, allreduce_bytes_per_second (through memory that the ranks share, at the size of the
 /// model's gradients). Takes a second or, for large models, a few passes per sample count; needs the memory of the run,
 /// per rank. @p progress is asked between passes, on another thread while this one waits. Errors: Unsupported (device;
-/// operator without kernel or gradient, named), BadInput (options), Cancelled, Failed (memory).
+/// operator without kernel or gradient, named), NotFound (GPU), BadInput (options), Cancelled, Failed (memory, device).
 Result<cost::Profile> profileModel(const std::shared_ptr<const graph::Graph> &graph, const ProfileOptions &options,
                                    Progress &progress);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "profiler/replica.h"
 
-#include "executor/device/cpu/cpu_device.h"
+#include "engine/base/statistics.h"
 #include "executor/runtime/clock.h"
 #include "profiler/measurement.h"
 
@@ -63,12 +63,12 @@ void MadeUpData::fillLabels(std::int64_t sample, std::int64_t *out) const
 
 Result<std::unique_ptr<Replica>> Replica::create(const program::Program &program, RankId rank,
                                                  const graph::Graph &subject, const runtime::Feed &feed,
-                                                 const ProfileOptions &options, Stopwatch stopwatch)
+                                                 const ProfileOptions &options, device::Device &device,
+                                                 Stopwatch stopwatch)
 {
     const program::Rank &place = program.ranks[rank.index()];
     const program::Body &made = program.body(place.bodies.front());
     std::unique_ptr<Replica> replica(new Replica(feed, made, options.optimizer, stopwatch));
-    device::Device &device = device::cpuDevice();
     auto arena = runtime::Arena::allocate(device, place.arenaBytes);
     if (!arena)
         return arena.error();
@@ -77,6 +77,11 @@ Result<std::unique_ptr<Replica>> Replica::create(const program::Program &program
     if (!queue)
         return queue.error();
     replica->m_queue = std::move(*queue);
+    auto event = device.makeEvent();
+    if (!event)
+        return event.error();
+    replica->m_event = std::move(*event);
+    replica->m_runsLater = !device.hostAddressable();
     auto norms = runtime::UpdateNorms::create(program, options.optimizer.rule.formula().norms, device);
     if (!norms)
         return norms.error();
@@ -89,6 +94,8 @@ Result<std::unique_ptr<Replica>> Replica::create(const program::Program &program
     replica->m_stage.emplace(std::move(*stage));
     replica->m_ends.reserve(made.training.graph.ops().size());
     replica->chooseTasks(program, place);
+    if (const Status waited = replica->measureWaits(); !waited)
+        return waited.error();
     return replica;
 }
 
@@ -125,29 +132,68 @@ std::int64_t Replica::nanoseconds() const
     return std::int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec;
 }
 
-void Replica::betweenOperators() { m_ends.push_back(nanoseconds()); }
-
-void Replica::note(const program::Task &task, std::int64_t begin)
+void Replica::wait()
 {
-    const program::Compute &part = *task.as<program::Compute>();
-    const bool backward = part.pass != program::Pass::Forward;
-    const std::int64_t samples = m_bodyMade->slices[static_cast<std::size_t>(task.microBatch)].size;
-    PassTimes &times = (backward ? m_backward : m_forward)[samples];
-    const auto first = static_cast<std::size_t>(part.firstOp) - (backward ? m_bodyMade->training.forwardOps : 0);
-    times.operators.resize(std::max(times.operators.size(), first + m_ends.size()));
-    double &passSeconds = m_passSeconds[backward ? 1 : 0];
-    for (std::size_t i = 0; i < m_ends.size(); ++i) {
-        const double seconds = static_cast<double>(m_ends[i] - begin) * kNanosecond;
-        times.operators[first + i].push_back(seconds);
-        passSeconds += seconds;
-        m_stepSeconds += seconds;
-        begin = m_ends[i];
-    }
-    if (part.closes)
-        times.whole.push_back(std::exchange(passSeconds, 0));
+    constexpr std::chrono::minutes kDeadline{10}; // a slow device, or an emulated one
+    if (const Status waited = runtime::drain(*m_queue, *m_event, kDeadline); !waited && m_status)
+        m_status = waited;
 }
 
-void Replica::run(const program::Task &task, bool record)
+Status Replica::measureWaits()
+{
+    constexpr int kWaits = 21;
+    std::vector<double> waits;
+    for (int i = 0; i < kWaits && m_runsLater && m_status; ++i) {
+        const std::int64_t begin = nanoseconds();
+        wait();
+        waits.push_back(static_cast<double>(nanoseconds() - begin) * kNanosecond);
+    }
+    m_waitSeconds = waits.empty() ? 0 : median(std::move(waits));
+    return m_status;
+}
+
+void Replica::betweenOperators()
+{
+    if (m_runsLater && !m_waitsForEach)
+        return;
+    if (m_runsLater)
+        wait();
+    m_ends.push_back(nanoseconds());
+}
+
+PassTimes &Replica::timesOf(const program::Task &task)
+{
+    const bool backward = task.as<program::Compute>()->pass != program::Pass::Forward;
+    return (backward ? m_backward : m_forward)[m_bodyMade->slices[static_cast<std::size_t>(task.microBatch)].size];
+}
+
+void Replica::noteOperators(const program::Task &task, std::int64_t begin)
+{
+    constexpr double kShortest = 1e-7; // less than a kernel of any GPU
+    const program::Compute &part = *task.as<program::Compute>();
+    const bool backward = part.pass != program::Pass::Forward;
+    PassTimes &times = timesOf(task);
+    const auto first = static_cast<std::size_t>(part.firstOp) - (backward ? m_bodyMade->training.forwardOps : 0);
+    times.operators.resize(std::max(times.operators.size(), first + m_ends.size()));
+    for (std::size_t i = 0; i < m_ends.size(); ++i) {
+        const double seconds = static_cast<double>(m_ends[i] - begin) * kNanosecond;
+        times.operators[first + i].push_back(m_runsLater ? std::max(seconds - m_waitSeconds, kShortest) : seconds);
+        begin = m_ends[i];
+    }
+}
+
+void Replica::notePass(const program::Task &task, std::int64_t nanoseconds)
+{
+    const program::Compute &part = *task.as<program::Compute>();
+    const double seconds = std::max(static_cast<double>(nanoseconds) * kNanosecond - m_waitSeconds, 0.0);
+    double &passSeconds = m_passSeconds[part.pass != program::Pass::Forward ? 1 : 0];
+    passSeconds += seconds;
+    m_stepSeconds += seconds;
+    if (part.closes)
+        timesOf(task).whole.push_back(std::exchange(passSeconds, 0));
+}
+
+void Replica::run(const program::Task &task, Recorded recorded)
 {
     const program::Compute &run = *task.as<program::Compute>();
     const runtime::Part part{run.firstOp, run.lastOp, run.opens, run.closes};
@@ -162,21 +208,41 @@ void Replica::run(const program::Task &task, bool record)
         runner.weightGradient(task.microBatch, part, *this);
     else
         runner.recompute(task.microBatch, part, *this);
-    if (record && run.pass != program::Pass::Recompute)
-        note(task, begin);
+    if (m_runsLater)
+        wait();
+    const std::int64_t ended = m_ends.empty() ? begin : m_ends.back();
+    const std::int64_t end = m_runsLater ? nanoseconds() : ended;
+    if (run.pass == program::Pass::Recompute)
+        return;
+    if (recorded.operators)
+        noteOperators(task, begin);
+    if (recorded.passes)
+        notePass(task, end - begin);
 }
 
 void Replica::step(bool record)
 {
+    m_waitsForEach = false;
+    if (!m_runsLater)
+        return oneStep({record, record});
+    oneStep({false, record});
+    m_waitsForEach = true;
+    oneStep({record, false});
+}
+
+void Replica::oneStep(Recorded recorded)
+{
     for (std::size_t i = 0; i < m_tasks.size() && m_status; ++i)
-        run(m_tasks[i], record);
+        run(m_tasks[i], recorded);
     m_stage->runner->takeLoss();
     const std::int64_t begin = nanoseconds();
     if (const Status updated = m_stage->updater.updateAlone({m_step++, m_how.learningRate}); !updated && m_status)
         m_status = updated;
-    if (!record)
+    if (m_runsLater)
+        wait();
+    if (!recorded.passes)
         return;
-    m_optimizer.push_back(static_cast<double>(nanoseconds() - begin) * kNanosecond);
+    m_optimizer.push_back(std::max(static_cast<double>(nanoseconds() - begin) * kNanosecond - m_waitSeconds, 0.0));
     m_steps.push_back(std::exchange(m_stepSeconds, 0) + m_optimizer.back());
 }
 

@@ -39,20 +39,23 @@ enum class Stopwatch : std::uint8_t {
 };
 
 /// One rank's stage as the executor holds it, with a stopwatch at every operator's end. Inputs from other stages have
-/// whatever values the buffers hold. Thread contract: one thread makes it, uses it, and has set the number of OpenMP
-/// threads before.
+/// whatever values the buffers hold. On a device that runs commands later, a wait at every operator's end would slow
+/// all of them down: steps with such waits, which say how operators compare, take turns with steps that wait at the
+/// ends of passes alone. Thread contract: one thread makes it, uses it, and has set the number of OpenMP threads
+/// before.
 class Replica final : private runtime::PassHooks {
 public:
     /// The first body of rank @p rank of @p program, which is borrowed, as @p subject and the feed's data are. Of @p
     /// options, seed, optimizer and model folder count. Errors: those of kernels, initialisers and memory.
     static Result<std::unique_ptr<Replica>> create(const program::Program &program, RankId rank,
                                                    const graph::Graph &subject, const runtime::Feed &feed,
-                                                   const ProfileOptions &options, Stopwatch stopwatch);
+                                                   const ProfileOptions &options, device::Device &device,
+                                                   Stopwatch stopwatch);
     /// A training step without its communication: the passes in the rank's own order, so that each finds caches and
     /// memory as in a run, then the optimizer. Of many micro-batches some are done. @p record adds to the times of
-    /// their sizes and of the optimizer.
+    /// their sizes and of the optimizer. Two steps on a device that runs commands later.
     void step(bool record);
-    /// The first error of a step: those of runtime::StageRunner::forward.
+    /// The first error of a step: those of runtime::StageRunner::forward and of the device.
     [[nodiscard]] const Status &status() const { return m_status; }
     /// Recorded seconds of each step, summed.
     [[nodiscard]] const std::vector<double> &steps() const { return m_steps; }
@@ -75,11 +78,21 @@ private:
           m_stopwatch(stopwatch)
     {
     }
+    /// Which times a step records.
+    struct Recorded {
+        bool operators = false; ///< of each
+        bool passes = false;    ///< of whole passes, the optimizer and the step
+    };
     void chooseTasks(const program::Program &program, const program::Rank &rank);
-    void run(const program::Task &task, bool record);
+    Status measureWaits();
+    void oneStep(Recorded recorded);
+    void run(const program::Task &task, Recorded recorded);
+    void wait();
     [[nodiscard]] std::int64_t nanoseconds() const;
     void betweenOperators() override;
-    void note(const program::Task &task, std::int64_t begin);
+    void noteOperators(const program::Task &task, std::int64_t begin);
+    void notePass(const program::Task &task, std::int64_t nanoseconds);
+    PassTimes &timesOf(const program::Task &task);
 
     runtime::Feed m_feed;
     const program::Body *m_bodyMade;
@@ -89,7 +102,11 @@ private:
     std::optional<runtime::StageReplica> m_stage;
     plan::Optimizer m_how;
     Stopwatch m_stopwatch;
-    std::vector<program::Task> m_tasks; ///< of a step
+    bool m_runsLater = false; ///< the device's commands end after the calls
+    bool m_waitsForEach = false;
+    std::unique_ptr<device::Event> m_event; ///< for waits
+    double m_waitSeconds = 0;               ///< of a wait for a queue that has nothing to do
+    std::vector<program::Task> m_tasks;     ///< of a step
     std::size_t m_sizes = 0;
     Status m_status;
     std::vector<std::int64_t> m_ends; ///< of the operators of the task at hand

@@ -257,7 +257,8 @@ void addProfile(Command &command)
         ->excludes(model)
         ->excludes(addSequence(verb, options.sequence))
         ->excludes(addLoss(verb, options.loss));
-    verb->add_option("--device", options.device, "Device to measure on")->capture_default_str();
+    verb->add_option("--device", options.device, "Device to measure on: cpu, or a GPU such as cuda:0")
+        ->capture_default_str();
     verb->add_option("--samples", options.samples, "Sizes of a slice to measure, such as 1,4,16")
         ->delimiter(',')
         ->check(CLI::Range(1, 1 << 20))

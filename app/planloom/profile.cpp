@@ -26,6 +26,19 @@ struct Task {
     std::optional<plan::Document> plan; ///< whose operators are measured as well, as its ranks execute them
 };
 
+constexpr const char *kProcessors = "cpu";
+
+/// The type of the plan's first device that is no processor; empty: there is none.
+std::string gpuTypeOf(const plan::Document &document)
+{
+    for (const DeviceId id : plan::devicesOf(document.plan)) {
+        const std::string &type = document.subject.cluster->typeOf(id).name;
+        if (!type.starts_with("CPU"))
+            return type;
+    }
+    return {};
+}
+
 Result<Task> taskOf(const ProfileOptions &options)
 {
     Task task;
@@ -52,6 +65,11 @@ Result<Task> taskOf(const ProfileOptions &options)
         task.graph = model->graph;
     }
     task.how.device = options.device;
+    if (task.plan && options.device.starts_with("cuda:")) {
+        task.how.deviceType = gpuTypeOf(*task.plan);
+        if (task.how.deviceType.empty())
+            return badInput("the plan has no GPUs: all its devices are of type CPU; measure it with --device cpu");
+    }
     if (!options.samples.empty()) {
         const std::set<std::int64_t> sorted(options.samples.begin(), options.samples.end());
         task.how.samples.assign(sorted.begin(), sorted.end());
@@ -126,7 +144,7 @@ Result<cost::Profile> measure(const Task &task, Progress &progress)
         for (const auto &[key, value] : own->extra)
             profile->extra[key] = value;
     }
-    if (task.how.ranks > 1) {
+    if (task.how.ranks > 1 && task.how.device == kProcessors) {
         auto curves = measureCurves(task.how.ranks, progress);
         if (!curves)
             return curves.error();

@@ -2,6 +2,7 @@
 // `planloom train` of plans for GPUs, with and without a device library.
 #include "app/cli_fixture.h"
 
+#include <QJsonArray>
 #include <QJsonDocument>
 #include <QJsonObject>
 #include <QTest>
@@ -34,6 +35,8 @@ private Q_SLOTS:
     void inspectSaysWhy();
     void plansForGpusTrainOnThem_data();
     void plansForGpusTrainOnThem();
+    void profilesAreOfTheGpu();
+    void profilesNeedAGpu();
 
 private:
     void useEmulatedGpu() { qputenv("PLANLOOM_CUDA_PLUGIN", PLANLOOM_TEST_LIBRARIES "/emulated_library.so"); }
@@ -95,6 +98,51 @@ void TestGpuCli::plansForGpusTrainOnThem()
     }
     for (int step = 0; step < 3; ++step)
         QVERIFY(std::fabs(losses[0][step] - losses[1][step]) <= 1e-4 * losses[0][step]);
+}
+
+void TestGpuCli::profilesAreOfTheGpu()
+{
+    useEmulatedGpu();
+    for (const int ranks : {1, 2}) {
+        const Done done = run({"profile", "--plan", QString("plan%1.json").arg(ranks), "--device", "cuda:0",
+                               "--repetitions", "1", "-o", QString("profile%1.json").arg(ranks)});
+        QVERIFY2(done.status == 0, done.err.constData());
+        const QJsonObject profile = QJsonDocument::fromJson(readAll(at(QString("profile%1.json").arg(ranks)))).object();
+        QCOMPARE(profile["device_type"].toString(), QString("V100-16GB")); // as in the plan
+        QVERIFY(profile["source"].toString().contains("cuda:0 (emulated GPU)"));
+        QCOMPARE(profile["ranks"].toInt(1), ranks);
+        QVERIFY(profile["extra"].toObject()["optimizer_seconds_per_parameter"].toDouble() > 0);
+        const QJsonObject kernels = profile["kernels"].toObject();
+        QVERIFY(kernels.size() > 10);
+        for (const QJsonValue &times : kernels)
+            QVERIFY(times.toArray()[0].toObject()["seconds"].toDouble() > 0);
+    }
+    const Done planned = run({"plan", "--model", "zoo:gpt-nano", "--cluster", "gpus1.yaml", "--planner", "gpipe",
+                              "--batch", "4", "--micro-batch", "2", "--profile", "profile1.json", "--json"});
+    QVERIFY2(planned.status == 0, planned.err.constData());
+    QVERIFY2(!planned.err.contains("roofline"), planned.err.constData());
+    const Done alone =
+        run({"profile", "--model", "zoo:mlp", "--samples", "2", "--repetitions", "2", "--device", "cuda:0", "--json"});
+    QVERIFY2(alone.status == 0, alone.err.constData());
+    QCOMPARE(QJsonDocument::fromJson(alone.out).object()["device_type"].toString(), QString("emulated GPU"));
+}
+
+void TestGpuCli::profilesNeedAGpu()
+{
+    useEmulatedGpu();
+    const Done second = run({"profile", "--plan", "plan1.json", "--device", "cuda:1"});
+    QCOMPARE(second.status, 2);
+    QVERIFY2(second.err.contains("has 1 CUDA devices, and cuda:1 was asked for"), second.err.constData());
+    const Done unknown = run({"profile", "--plan", "plan1.json", "--device", "cuda:x"});
+    QCOMPARE(unknown.status, 2);
+    QVERIFY2(unknown.err.contains("cannot be measured on 'cuda:x'"), unknown.err.constData());
+    QCOMPARE(run({"plan", "--model", "zoo:mlp", "--cluster", "local:1", "--planner", "gpipe", "--batch", "4", "-o",
+                  "cpu.json", "--quiet"})
+                 .status,
+             0);
+    const Done none = run({"profile", "--plan", "cpu.json", "--device", "cuda:0"});
+    QCOMPARE(none.status, 2);
+    QVERIFY2(none.err.contains("the plan has no GPUs"), none.err.constData());
 }
 
 QTEST_GUILESS_MAIN(TestGpuCli)
