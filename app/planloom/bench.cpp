@@ -37,12 +37,39 @@ std::vector<std::string> names()
     return found;
 }
 
+/// What the benchmark is started with.
+Result<std::vector<std::string>> argumentsOf(const BenchOptions &options, const Output &output)
+{
+    std::vector<std::string> words;
+    const auto add = [&words](const char *name, const std::string &value) {
+        if (!value.empty())
+            words.insert(words.end(), {name, value});
+    };
+    add("-o", options.out);
+    add("--python", options.python);
+    for (const std::string &timed : options.timed)
+        add("--time", timed);
+    if (options.full)
+        words.emplace_back("--full");
+    if (options.name != "gpu")
+        return words.empty() ? words
+                             : Result<std::vector<std::string>>(badInput(
+                                 fmt::format("{} is an option of the benchmark 'gpu' alone; leave it out", words[0])));
+    if (output.isJson())
+        words.emplace_back("--json");
+    if (!output.showsProgress())
+        words.emplace_back("--quiet");
+    return words;
+}
+
 } // namespace
 
 Status bench(const BenchOptions &options, Output &output)
 {
     const auto known = names();
     if (options.name.empty()) {
+        if (const auto none = argumentsOf(options, output); !none)
+            return none.error();
         for (const auto &name : known)
             output.line(name);
         if (known.empty())
@@ -56,10 +83,16 @@ Status bench(const BenchOptions &options, Output &output)
     if (std::find(known.begin(), known.end(), options.name) == known.end())
         return notFound(
             fmt::format("there is no benchmark '{}'; choose one of: {}", options.name, fmt::join(known, ", ")));
+    auto words = argumentsOf(options, output);
+    if (!words)
+        return words.error();
     const std::string program = (folder() / (std::string(kPrefix) + options.name)).string();
-    std::string first = program;
-    char *arguments[] = {first.data(), nullptr};
-    ::execv(program.c_str(), arguments);
+    words->insert(words->begin(), program);
+    std::vector<char *> arguments;
+    for (std::string &word : *words)
+        arguments.push_back(word.data());
+    arguments.push_back(nullptr);
+    ::execv(program.c_str(), arguments.data());
     return ioError(fmt::format("cannot be started: {}", systemReason())).in(program);
 }
 

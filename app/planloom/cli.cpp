@@ -351,11 +351,11 @@ std::string formatList()
 
 void addRest(Command &command)
 {
-    CLI::App *compareVerb =
-        addVerb(command, "compare", "Lay two plans or runs side by side", "planloom compare a.plan.json b.plan.json",
-                [&command](Output &output) { return compare(command.compare, output); });
-    compareVerb->add_option("a", command.compare.a, "Plan file or folder of a run")->required();
-    compareVerb->add_option("b", command.compare.b, "Plan file or folder of a run")->required();
+    CLI::App *compareVerb = addVerb(command, "compare", "Lay two plans, runs or reports of bench gpu side by side",
+                                    "planloom compare a.plan.json b.plan.json",
+                                    [&command](Output &output) { return compare(command.compare, output); });
+    compareVerb->add_option("a", command.compare.a, "Plan file, folder of a run, or report of bench gpu")->required();
+    compareVerb->add_option("b", command.compare.b, "The same")->required();
 
     CLI::App *exportVerb = addVerb(command, "export", "Write a plan or a run in another program's format",
                                    "planloom export nano.plan.json --to chrome-trace -o nano.json\n\n" + formatList(),
@@ -370,6 +370,16 @@ void addRest(Command &command)
     CLI::App *benchVerb = addVerb(command, "bench", "Run a benchmark of this build, or list them", "planloom bench",
                                   [&command](Output &output) { return bench(command.bench, output); });
     benchVerb->add_option("name", command.bench.name, "Benchmark; none: list them");
+    benchVerb->add_option("-o,--output", command.bench.out, "gpu: file to write its report to, in JSON")
+        ->type_name("FILE");
+    benchVerb
+        ->add_option("--time", command.bench.timed,
+                     "gpu: a step to time instead of GPT-2's, such as zoo:gpt2,64,8,bf16: samples of a step and of a "
+                     "micro-batch, precision; or none")
+        ->type_name("WHAT");
+    benchVerb->add_option("--python", command.bench.python, "gpu: command with PyTorch; default: python3");
+    benchVerb->add_flag("--full", command.bench.full,
+                        "gpu: train GPT-2, BERT-base, ResNet-50 and an LSTM instead of small models");
 }
 
 void addGraph(Command &command)

@@ -142,6 +142,8 @@ void printSides(const Side &a, const Side &b, Output &output)
 
 Status compare(const CompareOptions &options, Output &output)
 {
+    if (isGpuCheck(options.a) || isGpuCheck(options.b))
+        return compareGpuChecks(options, output);
     const auto a = load(options.a);
     if (!a)
         return a.error();

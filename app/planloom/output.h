@@ -26,6 +26,7 @@ public:
 
     /// True if text for people is wanted.
     [[nodiscard]] bool isText() const { return !m_options.json && !m_options.quiet; }
+    [[nodiscard]] bool isJson() const { return m_options.json; }
     [[nodiscard]] bool showsProgress() const { return !m_options.quiet; }
 
     /// A line for people.

@@ -104,6 +104,9 @@ struct CompareOptions {
     std::string b;
 };
 Status compare(const CompareOptions &options, Output &output);
+/// Whether @p path is a report of the benchmark 'gpu'.
+bool isGpuCheck(const std::string &path);
+Status compareGpuChecks(const CompareOptions &options, Output &output);
 
 struct ExportOptions {
     std::string what; ///< a plan file or a run's folder
@@ -141,7 +144,13 @@ Status place(const PlaceOptions &options, Output &output);
 
 struct BenchOptions {
     std::string name; ///< empty: list them
+    // Of the benchmark 'gpu'.
+    std::string out;                ///< file of its report; empty: none
+    std::vector<std::string> timed; ///< "MODEL,BATCH,MICRO-BATCH,PRECISION" or "none"; empty: its own
+    std::string python;             ///< command with PyTorch; empty: python3
+    bool full = false;
 };
+/// Becomes the benchmark's process.
 Status bench(const BenchOptions &options, Output &output);
 
 struct AgentOptions {

@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/base/statistics.h"
+#include "engine/import/import.h"
+#include "engine/simulate/simulate.h"
+#include "executor/data/data_set.h"
+#include "executor/device/plugin/library.h"
+#include "gpu/check/checks.h"
+#include "gpu/check/training.h"
+#include "profiler/profile_model.h"
+#include "tests/bench/peer_process.h"
+
+#include <charconv>
+#include <filesystem>
+#include <fmt/format.h>
+
+namespace planloom::check {
+
+namespace {
+
+constexpr std::int64_t kWarmUp = 3; ///< first steps that are not timed; PyTorch compiles in its first
+constexpr std::int64_t kSteps = 10;
+constexpr std::int64_t kLargest = 1 << 20;
+
+/// Sizes of a GPT; 0 layers: another model.
+struct Sizes {
+    std::int64_t layers = 0, heads = 0, width = 0, feedForward = 0, vocabulary = 0, context = 0;
+};
+
+Sizes sizesOf(const graph::Graph &graph)
+{
+    Sizes sizes;
+    const TensorId table = graph.find("transformer.wte.weight"); // GPT-2's names
+    const TensorId wide = graph.find("transformer.h.0.mlp.c_fc.weight");
+    if (!table.valid() || !wide.valid())
+        return sizes;
+    sizes.vocabulary = graph.tensor(table).shape[0].size;
+    sizes.feedForward = graph.tensor(wide).shape[1].size;
+    for (const graph::Op &op : graph.ops()) {
+        if (op.type != "Attention")
+            continue;
+        ++sizes.layers;
+        sizes.heads = op.integer("heads");
+        sizes.context = graph.tensor(op.outputs[0]).shape[1].size;
+        sizes.width = graph.tensor(op.outputs[0]).shape[2].size;
+    }
+    return sizes;
+}
+
+double tokensOf(const graph::Graph &graph)
+{
+    const auto needs = data::needsOf(graph);
+    return needs && needs->kind == data::Needs::Kind::Tokens ? static_cast<double>(needs->perSample) : 0;
+}
+
+std::string besideThisProgram(const char *name)
+{
+    std::error_code unknown;
+    return (std::filesystem::read_symlink("/proc/self/exe", unknown).parent_path() / name).string();
+}
+
+/// Seconds of steps behind the warm-up.
+double medianOf(const std::vector<double> &seconds)
+{
+    return seconds.size() <= kWarmUp ? 0 : median({seconds.begin() + kWarmUp, seconds.end()});
+}
+
+void timePeer(StepRow &row, const graph::Graph &graph, const std::string &python)
+{
+    const Sizes sizes = sizesOf(graph);
+    if (python.empty() || sizes.layers == 0) {
+        row.peerNote = python.empty() ? "no PyTorch" : "no such model there";
+        return;
+    }
+    std::vector<std::string> arguments{besideThisProgram("bench_gpu_torch.py")};
+    for (const std::int64_t number : {sizes.layers, sizes.heads, sizes.width, sizes.feedForward, sizes.vocabulary,
+                                      sizes.context, row.batch, row.microBatch})
+        arguments.push_back(std::to_string(number));
+    arguments.push_back(row.precision);
+    bench::Peer peer("/usr/bin/env", python, arguments);
+    std::vector<double> seconds;
+    double loss = 0;
+    bench::Spent spent;
+    if (peer.waitUntilReady())
+        while (seconds.size() < kWarmUp + kSteps && peer.step(&loss, &spent))
+            seconds.push_back(spent.clock);
+    row.peer = medianOf(seconds);
+    row.peerNote = row.peer > 0 ? "" : "PyTorch failed: see above";
+}
+
+/// The plan's seconds by a profile that is measured now.
+Result<double> predict(const plan::Plan &plan, const plan::Subject &subject, int index)
+{
+    profiler::ProfileOptions how;
+    how.device = "cuda:" + std::to_string(index);
+    how.deviceType = subject.cluster->typeOf(DeviceId(0)).name;
+    NoProgress progress;
+    auto profile = profiler::profilePlan(plan, subject, how, progress);
+    if (!profile)
+        return profile.error();
+    const plan::Subject measured =
+        plan::makeSubject(subject.graph, subject.cluster, std::make_shared<const cost::Profile>(std::move(*profile)),
+                          subject.modelSource);
+    const auto simulation = simulate::simulatePlan(plan, plan::inPrecision(measured, plan.precision), {false, false});
+    if (!simulation)
+        return simulation.error();
+    return simulation->report.iterationSeconds;
+}
+
+Status timeOurs(StepRow &row, const plan::Subject &subject, int index)
+{
+    const plan::Plan plan = planOf(subject, row.batch, row.microBatch, *plan::precisionFromName(row.precision));
+    {
+        const auto gpu = device::openCudaDevice(index);
+        if (!gpu)
+            return gpu.error();
+        const auto trained = train(subject, plan, kWarmUp + kSteps, gpu->get());
+        if (!trained)
+            return trained.error();
+        row.seconds = medianOf(trained->seconds);
+    }
+    const auto predicted = predict(plan, subject, index);
+    if (!predicted)
+        return predicted.error();
+    row.predicted = *predicted;
+    return {};
+}
+
+bool parsed(std::string_view text, std::int64_t &number)
+{
+    const char *end = text.data() + text.size();
+    const auto got = std::from_chars(text.data(), end, number);
+    return got.ec == std::errc() && got.ptr == end && number >= 1 && number <= kLargest;
+}
+
+} // namespace
+
+Result<Timed> timedOf(const std::string &text)
+{
+    std::vector<std::string> parts(1);
+    for (const char c : text)
+        if (c == ',')
+            parts.emplace_back();
+        else
+            parts.back() += c;
+    Timed timed;
+    const bool good = parts.size() == 4 && parsed(parts[1], timed.batch) && parsed(parts[2], timed.microBatch)
+        && timed.microBatch <= timed.batch && plan::precisionFromName(parts[3]);
+    if (!good)
+        return badInput("'" + text
+                        + "' is no step to time; write MODEL,BATCH,MICRO-BATCH,PRECISION, such as "
+                          "zoo:gpt2,64,8,bf16");
+    timed.model = parts[0];
+    timed.precision = parts[3];
+    return timed;
+}
+
+StepRow timeSteps(int index, const Timed &what, const std::string &python, const Say &say)
+{
+    StepRow row;
+    row.model = what.model;
+    row.precision = what.precision;
+    row.batch = what.batch;
+    row.microBatch = what.microBatch;
+    const auto model = import::loadModel(what.model);
+    const auto gpus = device::cudaDevices();
+    if (!model || !gpus) {
+        row.wrong = !model ? model.error().text() : gpus.error().text();
+        return row;
+    }
+    const auto cluster = clusterOf((*gpus)[static_cast<std::size_t>(index)]);
+    if (!cluster) {
+        row.wrong = cluster.error().text();
+        return row;
+    }
+    row.tokens = tokensOf(*model->graph);
+    say(fmt::format("{} in {}: {} steps, and a profile", what.model, what.precision, kWarmUp + kSteps));
+    const Status timed = timeOurs(row, plan::makeSubject(model->graph, *cluster, nullptr, what.model), index);
+    if (!timed)
+        row.wrong = timed.error().text();
+    say(fmt::format("{} in PyTorch", what.model));
+    timePeer(row, *model->graph, python);
+    return row;
+}
+
+Result<std::string> peerOf(const std::string &python)
+{
+    const std::string question = "import torch; print(torch.__version__ if torch.cuda.is_available() else 'no GPU')";
+    int answer[2];
+    if (python.empty() || ::pipe(answer) != 0)
+        return notFound("no PyTorch: it was not asked for");
+    const pid_t child = ::fork();
+    if (child == 0) {
+        ::dup2(answer[1], STDOUT_FILENO);
+        ::close(answer[0]);
+        if (std::freopen("/dev/null", "w", stderr) == nullptr)
+            ::_exit(127);
+        ::execlp(python.c_str(), python.c_str(), "-c", question.c_str(), nullptr);
+        ::_exit(127);
+    }
+    ::close(answer[1]);
+    std::string version;
+    char buffer[256];
+    for (ssize_t got = 0; (got = ::read(answer[0], buffer, sizeof buffer)) > 0;)
+        version.append(buffer, static_cast<std::size_t>(got));
+    ::close(answer[0]);
+    int status = 0;
+    ::waitpid(child, &status, 0);
+    version = version.substr(0, version.find('\n'));
+    if (status != 0 || version.empty() || version == "no GPU")
+        return notFound("no PyTorch: " + python + (version == "no GPU" ? " has one without a GPU" : " has none"));
+    return version;
+}
+
+} // namespace planloom::check

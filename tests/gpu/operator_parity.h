@@ -1,0 +1,293 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "engine/graph/rewrite/fuse.h"
+#include "engine/graph/zoo/zoo.h"
+#include "executor/device/cpu/cpu_device.h"
+#include "executor/device/plugin/plugin_device.h"
+#include "executor/device/trained_case.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <map>
+#include <thread>
+
+// Operators of a device against the processor's.
+namespace planloom::test {
+
+using Buffer = std::vector<std::byte>;
+
+inline std::int64_t bytesOf(const device::Argument &argument)
+{
+    return argument.elements() * graph::sizeOf(argument.type);
+}
+
+/// The outputs of @p op on @p device, twice if it can add: then with the result added to @p before.
+inline Result<std::vector<Buffer>> runOn(device::Device &device, const graph::Op &op,
+                                         const std::vector<device::Argument> &inputs,
+                                         const std::vector<device::Argument> &outputs,
+                                         const std::vector<Buffer> &values, device::Mode mode, const Buffer &before)
+{
+    auto kernel = device.makeKernel(op, inputs, outputs);
+    if (!kernel)
+        return kernel.error();
+    const auto queue = *device.makeQueue();
+    const auto event = *device.makeEvent();
+    std::vector<device::Memory> memory, host;
+    const auto place = [&](const device::Argument &argument) -> std::byte * {
+        if (!argument.present)
+            return nullptr;
+        memory.push_back(*device.allocate(device::Space::Device, bytesOf(argument)));
+        host.push_back(*device.allocate(device::Space::Host, bytesOf(argument)));
+        return memory.back().data();
+    };
+    std::vector<const void *> in;
+    std::vector<void *> out;
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+        in.push_back(place(inputs[i]));
+        if (in.back() == nullptr)
+            continue;
+        std::copy(values[i].begin(), values[i].end(), host.back().data());
+        queue->copyToDevice(memory.back().data(), host.back().data(), bytesOf(inputs[i]));
+    }
+    std::vector<std::size_t> at;
+    for (std::size_t i = 0; i < outputs.size(); ++i) {
+        out.push_back(place(outputs[i]));
+        at.push_back(memory.size());
+        if (mode == device::Mode::Add && i == 0) {
+            std::copy(before.begin(), before.end(), host.back().data());
+            queue->copyToDevice(memory.back().data(), host.back().data(), bytesOf(outputs[i]));
+        }
+    }
+    queue->run(**kernel, mode, in, out);
+    for (std::size_t i = 0; i < outputs.size(); ++i)
+        if (outputs[i].present)
+            queue->copyToHost(host[at[i] - 1].data(), out[i], bytesOf(outputs[i]));
+    queue->record(*event);
+    while (true) {
+        const auto done = event->poll();
+        if (!done)
+            return done.error();
+        if (*done)
+            break;
+        std::this_thread::yield();
+    }
+    std::vector<Buffer> results;
+    for (std::size_t i = 0; i < outputs.size(); ++i)
+        results.push_back(outputs[i].present
+                              ? Buffer(host[at[i] - 1].data(), host[at[i] - 1].data() + bytesOf(outputs[i]))
+                              : Buffer());
+    return results;
+}
+
+inline cases::Array numbersOf(const device::Argument &argument, const Buffer &bytes)
+{
+    if (argument.type != graph::DType::BF16)
+        return cases::fromBytes(argument.type, argument.dims, bytes.data());
+    cases::Array array(argument.dims);
+    for (std::int64_t i = 0; i < array.size(); ++i) {
+        const auto *half = reinterpret_cast<const std::uint16_t *>(bytes.data()) + i;
+        array[i] = static_cast<double>(std::bit_cast<float>(static_cast<std::uint32_t>(*half) << 16));
+    }
+    return array;
+}
+
+/// float32 arguments as bfloat16, where mixed precision would have them so.
+inline Buffer halved(const Buffer &floats)
+{
+    Buffer made(floats.size() / 2);
+    for (std::size_t i = 0; i < made.size() / 2; ++i) {
+        std::uint32_t bits = 0;
+        std::memcpy(&bits, floats.data() + 4 * i, 4);
+        const auto half = static_cast<std::uint16_t>((bits + 0x7fffU + ((bits >> 16) & 1U)) >> 16);
+        std::memcpy(made.data() + 2 * i, &half, 2);
+    }
+    return made;
+}
+
+/// Compares operators of a device with the processor's, and keeps count of what it has compared. Thread contract: one
+/// thread.
+class OperatorParity {
+public:
+    /// Of one operator type.
+    struct Seen {
+        std::int64_t onDevice = 0; ///< comparisons in which the device's library had a kernel
+        std::int64_t onHost = 0;
+        double worst = 0; ///< largest |difference| / (1 + |expected|), of either
+    };
+
+    /// @p device is borrowed.
+    explicit OperatorParity(device::PluginDevice &device) : m_device(device) {}
+
+    [[nodiscard]] const std::map<std::string, Seen> &seen() const { return m_seen; }
+
+    /// An operator with its gradients; the difference, or empty.
+    std::string compareTrained(const cases::Case &c)
+    {
+        const cases::TrainedCase trained = cases::TrainedCaseBuilder(c).build();
+        if (!trained.part)
+            return trained.problem;
+        cases::Machine machine(trained.part->graph);
+        cases::feed(trained, cases::startValues(trained), machine);
+        return compareAll(trained.part->graph, machine, false);
+    }
+
+    /// An operator that is not differentiated.
+    std::string compareForward(const cases::Case &c)
+    {
+        graph::GraphBuilder builder("case");
+        std::vector<TensorId> inputs, outputs;
+        for (std::size_t i = 0; i < c.inputs.size(); ++i)
+            inputs.push_back(builder.input("x" + std::to_string(i), c.inputs[i].type, c.inputs[i].shape()));
+        for (int i = 0; i < c.outputs; ++i)
+            outputs.push_back(builder.activation("y" + std::to_string(i)));
+        builder.addOp(c.type, "op", {}, inputs, outputs, c.attributes);
+        for (const TensorId id : outputs)
+            builder.output(id);
+        const auto graph = std::move(builder).build();
+        if (!graph)
+            return graph.error().text();
+        cases::Machine machine(*graph);
+        for (std::size_t i = 0; i < c.inputs.size(); ++i)
+            machine.set(graph->find("x" + std::to_string(i)), cases::valuesOf(c.inputs[i], i + 1));
+        return compareAll(*graph, machine, false);
+    }
+
+    /// The operators of a small GPT, or LLaMA if @p decoder, fused as for training, in bfloat16 if @p half.
+    std::string compareFused(bool decoder, bool half)
+    {
+        graph::TransformerConfig config;
+        config.layers = 2;
+        config.heads = 2;
+        config.hidden = 16;
+        config.feedForward = 24;
+        config.vocabulary = kVocabulary;
+        config.context = 6;
+        const auto model = decoder ? graph::llama(config, 1, 10000, 1e-6) : graph::gpt(config);
+        if (!model)
+            return model.error().text();
+        const auto training =
+            graph::differentiate(*model, OpId(0), OpId(static_cast<std::int64_t>(model->ops().size())), {}, {});
+        const auto fused = training ? graph::fuse(*training) : Result<graph::TrainingGraph>(training.error());
+        if (!fused)
+            return fused.error().text();
+        cases::Machine machine(fused->graph);
+        fill(fused->graph, machine);
+        return compareAll(fused->graph, machine, half);
+    }
+
+    /// All operators of a graph, each with what the processor made of those before it.
+    std::string compareAll(const graph::Graph &graph, cases::Machine &machine, bool half)
+    {
+        for (std::size_t i = 0; i < graph.ops().size(); ++i) {
+            const graph::Op &op = graph.ops()[i];
+            std::vector<Buffer> values;
+            for (const TensorId id : op.inputs) {
+                values.emplace_back();
+                if (!id.valid())
+                    continue;
+                const Buffer &all = machine.bytes(id);
+                values.back().assign(all.begin(), all.end() - 1); // the last one is a mark
+            }
+            if (std::string problem = machine.run(i, i + 1); !problem.empty())
+                return problem;
+            if (std::string wrong = compare(graph, op, values, half); !wrong.empty())
+                return wrong;
+        }
+        return {};
+    }
+
+private:
+    static constexpr std::int64_t kVocabulary = 20;
+
+    static void fill(const graph::Graph &graph, cases::Machine &machine)
+    {
+        std::uint64_t seed = 1;
+        for (const graph::Tensor &tensor : graph.tensors()) {
+            if (tensor.role == graph::TensorRole::Activation || tensor.role == graph::TensorRole::Constant)
+                continue;
+            const cases::Dims dims = tensor.shape.at(cases::kSamples);
+            const bool whole = tensor.type == graph::DType::I64;
+            machine.set(tensor.id,
+                        cases::valuesOf(whole ? cases::index(dims, kVocabulary) : cases::real(dims), ++seed));
+        }
+    }
+
+    /// Runs @p op on both and compares; the difference, or empty.
+    std::string compare(const graph::Graph &graph, const graph::Op &op, const std::vector<Buffer> &values, bool half)
+    {
+        const auto arguments = [&](const std::vector<TensorId> &ids, bool isInput, std::vector<Buffer> *data) {
+            std::vector<device::Argument> made;
+            for (std::size_t i = 0; i < ids.size(); ++i) {
+                device::Argument argument{graph::DType::F32, {}, false};
+                if (ids[i].valid())
+                    argument = {graph.tensor(ids[i]).type, graph.tensor(ids[i]).shape.at(cases::kSamples), true};
+                // Statistics and sums stay float32 in mixed precision.
+                const bool narrows = half && argument.present && argument.type == graph::DType::F32
+                    && (isInput || i == 0) && argument.dims.size() > 1;
+                if (narrows) {
+                    argument.type = graph::DType::BF16;
+                    if (data != nullptr)
+                        (*data)[i] = halved((*data)[i]);
+                }
+                made.push_back(argument);
+            }
+            return made;
+        };
+        std::vector<Buffer> data = values;
+        const std::vector<device::Argument> inputs = arguments(op.inputs, true, &data);
+        const std::vector<device::Argument> outputs = arguments(op.outputs, false, nullptr);
+        const double tolerance = half ? 2e-2 : 2e-5;
+        std::string wrong = compareAs(op, inputs, outputs, data, device::Mode::Run, tolerance);
+        const bool adds = op.traits().accumulates && outputs[0].type == graph::DType::F32;
+        if (wrong.empty() && adds)
+            wrong = compareAs(op, inputs, outputs, data, device::Mode::Add, tolerance);
+        return wrong;
+    }
+
+    std::string compareAs(const graph::Op &op, const std::vector<device::Argument> &inputs,
+                          const std::vector<device::Argument> &outputs, const std::vector<Buffer> &values,
+                          device::Mode mode, double tolerance)
+    {
+        const std::map<std::string, std::int64_t> before = m_device.onHost();
+        Buffer start(outputs[0].present ? static_cast<std::size_t>(bytesOf(outputs[0])) : 0);
+        for (std::size_t i = 0; i + 4 <= start.size(); i += 4) {
+            const auto x = static_cast<float>(i % 7);
+            std::memcpy(start.data() + i, &x, 4);
+        }
+        const auto got = runOn(m_device, op, inputs, outputs, values, mode, start);
+        const auto expected = runOn(device::cpuDevice(), op, inputs, outputs, values, mode, start);
+        if (!got || !expected)
+            return !got ? got.error().text() : expected.error().text();
+        Seen &seen = m_seen[op.type.name()];
+        ++(m_device.onHost() == before ? seen.onDevice : seen.onHost);
+        for (std::size_t i = 0; i < outputs.size(); ++i) {
+            if (!outputs[i].present)
+                continue;
+            const cases::Array numbers = numbersOf(outputs[i], (*got)[i]);
+            const cases::Array right = numbersOf(outputs[i], (*expected)[i]);
+            const std::string wrong = cases::difference(numbers, right, tolerance, tolerance);
+            seen.worst = farthest(numbers, right, seen.worst);
+            if (!wrong.empty())
+                return op.type + " output " + std::to_string(i) + ": " + wrong;
+        }
+        return {};
+    }
+
+    /// The larger of @p worst and how far apart the numbers are.
+    static double farthest(const cases::Array &got, const cases::Array &expected, double worst)
+    {
+        for (std::int64_t i = 0; i < std::min(got.size(), expected.size()); ++i) {
+            const double apart = std::fabs(got[i] - expected[i]) / (1 + std::fabs(expected[i]));
+            worst = apart > worst ? apart : worst;
+        }
+        return worst;
+    }
+
+    device::PluginDevice &m_device;
+    std::map<std::string, Seen> m_seen;
+};
+
+} // namespace planloom::test
