@@ -94,13 +94,15 @@ float valueOf(int rank, std::int64_t index, bool wild)
     return wild ? std::ldexp(small + 0.3F, static_cast<int>(bits >> 8) % 40 - 20) : small;
 }
 
-std::vector<std::byte> encoded(Element element, const std::function<float(std::int64_t)> &value, std::int64_t count)
+template <class Value>
+std::vector<std::byte> encoded(Element element, const Value &value, std::int64_t count)
 {
     std::vector<std::byte> data(static_cast<std::size_t>(count * bytesOf(element)));
     for (std::int64_t i = 0; i < count; ++i) {
-        const auto bits = std::bit_cast<std::uint32_t>(value(i));
+        const float single = value(i);
+        const auto bits = std::bit_cast<std::uint32_t>(single);
         const auto half = static_cast<std::uint16_t>(bits >> 16);
-        const double wide = static_cast<double>(value(i)) * ((1LL << 40) + 1); // more digits than a float has
+        const double wide = static_cast<double>(single) * ((1LL << 40) + 1); // more digits than a float has
         if (element == Element::Float64)
             std::memcpy(data.data() + i * 8, &wide, 8);
         else if (element == Element::Float32)
@@ -290,6 +292,8 @@ std::string collectives(Communicator &end)
             continue;
         CollectiveCheck check(end, *group, ranks);
         for (const std::int64_t count : {0, 1, 2, 3, 7, 1000, 33333, 65536, 200001}) {
+            if (count > 33333 && static_cast<int>(ranks.size()) < end.size())
+                continue; // cutting into pieces depends on the size, not on who takes part
             for (const Element element : {Element::Float32, Element::BFloat16, Element::Float64}) {
                 if (const std::string problem = check.all(element, count); !problem.empty())
                     return problem;
