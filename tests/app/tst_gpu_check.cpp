@@ -22,6 +22,7 @@ private Q_SLOTS:
     void reportsAreCompared();
     void withoutGpuOneLineSaysWhy();
     void optionsAreChecked();
+    void folderNeedsNothingElse();
 
 private:
     QJsonObject m_report;
@@ -132,6 +133,26 @@ void TestGpuCheck::optionsAreChecked()
     const Done other = run({"bench", "--full"});
     QCOMPARE(other.status, 2);
     QVERIFY2(other.err.contains("--full is an option of the benchmark 'gpu' alone"), other.err.constData());
+}
+
+/// The folder for other machines: made, and its program starts with the folder's libraries.
+void TestGpuCheck::folderNeedsNothingElse()
+{
+#ifdef PLANLOOM_CUDA_LIBRARY
+    QProcess make;
+    make.start(PLANLOOM_SOURCE_DIR "/packaging/gpu-check", {PLANLOOM_BINARY_DIR "/..", at("gpu-check")});
+    QVERIFY(make.waitForFinished(kWait));
+    QVERIFY2(make.exitCode() == 0, make.readAllStandardError().constData());
+    QVERIFY(QFile::exists(at("gpu-check.tar.gz")));
+    qputenv("PLANLOOM_CUDA_PLUGIN", "/nonexistent.so");
+    QProcess check;
+    check.start(at("gpu-check/check"), {"--quiet"});
+    QVERIFY(check.waitForFinished(kWait));
+    QCOMPARE(check.exitCode(), 3);
+    QVERIFY(check.readAllStandardError().contains("no GPU to check"));
+#else
+    QSKIP("built without CUDA's toolkit");
+#endif
 }
 
 QTEST_GUILESS_MAIN(TestGpuCheck)

@@ -20,8 +20,13 @@ foreach(test tst_plugin tst_gpu_check tst_gpu_cli tst_gpu_kernels)
   target_compile_definitions(${test} PRIVATE PLANLOOM_TEST_LIBRARIES="${CMAKE_BINARY_DIR}/tests")
 endforeach()
 if(TARGET planloom_cuda)
-  foreach(test tst_plugin tst_activity)
+  foreach(test tst_plugin tst_activity tst_gpu_check)
     add_dependencies(${test} planloom_cuda)
     target_compile_definitions(${test} PRIVATE PLANLOOM_CUDA_LIBRARY="${CMAKE_BINARY_DIR}/bin/libplanloom_cuda.so")
   endforeach()
 endif()
+
+# A tree whose toolkit is missing, or not wanted, has all but the library.
+add_test(NAME gpu_without_toolkit COMMAND ${CMAKE_COMMAND} -DSOURCE=${CMAKE_SOURCE_DIR} -DGENERATOR=${CMAKE_GENERATOR}
+         -DFOLDER=${CMAKE_BINARY_DIR}/without_toolkit -P ${CMAKE_CURRENT_LIST_DIR}/without_toolkit.cmake)
+set_tests_properties(gpu_without_toolkit PROPERTIES LABELS gpu TIMEOUT ${test_seconds})
