@@ -100,9 +100,10 @@ public:
         return true;
     }
 
-    void limit(std::int64_t bytes)
+    void set(std::int64_t bytes, bool largePages)
     {
         const std::scoped_lock lock(m_mutex);
+        m_largePages = largePages;
         m_limit = std::min(m_size, static_cast<std::size_t>(bytes));
     }
     std::string problem()
@@ -154,13 +155,15 @@ private:
                               MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
         if (mapped == MAP_FAILED)
             return;
-        ::madvise(mapped, m_size, MADV_HUGEPAGE); // fewer pages to open and close; refused: as before
+        if (m_largePages)
+            ::madvise(mapped, m_size, MADV_HUGEPAGE); // fewer to open and close; refused: as without
         m_begin = static_cast<std::byte *>(mapped);
     }
 
     std::mutex m_mutex;
     std::mutex m_opening;
     int m_users = 0;
+    bool m_largePages = false;
     std::byte *m_begin = nullptr;
     std::size_t m_size = std::size_t{1} << 30;
     std::size_t m_limit = std::size_t{1} << 30;
@@ -493,7 +496,7 @@ void EmulatedGpu::set(const Settings &settings)
 {
     static const cuda::ProductApi kProducts = emulatedProducts(runProduct);
     state().settings = settings;
-    state().memory.limit(settings.memoryBytes);
+    state().memory.set(settings.memoryBytes, settings.largePages);
     state().provider.runtime = runtimeApi();
     state().provider.products = settings.products ? &kProducts : nullptr;
     state().provider.kernels = emulatedKernels();

@@ -28,7 +28,9 @@ planloom::test::EmulatedActivity::Faults faultsOfEnvironment()
 extern "C" __attribute__((visibility("default"))) const PlanloomDeviceTable *planloomDeviceTable();
 const PlanloomDeviceTable *planloomDeviceTable()
 {
-    planloom::test::EmulatedGpu::set({});
+    planloom::test::EmulatedGpu::Settings settings;
+    settings.largePages = true;
+    planloom::test::EmulatedGpu::set(settings);
     planloom::test::EmulatedActivity::set(faultsOfEnvironment());
     return &planloom::test::EmulatedGpu::table();
 }
