@@ -2,6 +2,7 @@
 #pragma once
 
 #include "engine/base/ids.h"
+#include "engine/plan/plan.h"
 
 #include <cstddef>
 #include <cstdint>
@@ -35,5 +36,17 @@ struct Selection {
     std::optional<TimeRange> time;
     friend bool operator==(const Selection &, const Selection &) = default;
 };
+
+/// A stage with its layers. @p document may be null.
+Selection selectionOfStage(StageId stage, const plan::Document *document);
+
+/// A device with the first stage on it and that stage's layers. @p document may be null.
+Selection selectionOfDevice(DeviceId device, const plan::Document *document);
+
+/// A task by its id ("s1.F.m3") with its stage and, where known, its device.
+Selection selectionOfTask(const std::string &task, DeviceId device);
+
+/// Without the parts that @p document does not have.
+Selection clamped(Selection selection, const plan::Document &document);
 
 } // namespace planloom::ui

@@ -24,16 +24,14 @@ bool sameStructure(const cluster::Cluster &a, const cluster::Cluster &b)
 StudioState::StudioState(QObject *parent) : QObject(parent)
 {
     connect(&m_simulator, &Simulator::finished, this, &StudioState::onSimulated);
-    connect(&m_loadJob, &Job::changed, this, &StudioState::busyChanged);
-    connect(&m_loadJob, &Job::changed, this, &StudioState::nextInLine);
-    connect(&m_planJob, &Job::changed, this, &StudioState::busyChanged);
+    connect(&m_loading, &LoadQueue::changed, this, &StudioState::busyChanged);
+    connect(&m_search, &PlanSearch::changed, this, &StudioState::busyChanged);
+    connect(&m_search, &PlanSearch::found, this, &StudioState::adoptPlan);
     connect(&m_run, &RunSession::changed, this, &StudioState::runChanged);
     connect(&m_run, &RunSession::failed, this,
             [this](const QString &why) { say(MessageLevel::Error, tr("The run failed: %1").arg(why)); });
     connect(&m_run, &RunSession::tablesChanged, this, [this] {
-        m_openedTrace.reset();
-        m_openedIndex.reset();
-        m_openedOrigin = {};
+        m_measured.showRun();
         Q_EMIT measuredReset();
     });
     connect(&m_run, &RunSession::recordsAppended, this, &StudioState::measuredAppended);
@@ -41,14 +39,12 @@ StudioState::StudioState(QObject *parent) : QObject(parent)
 
 StudioState::~StudioState()
 {
-    m_loadJob.cancel();
-    m_planJob.cancel();
+    m_loading.job()->cancel();
+    m_search.job()->cancel();
     m_run.stop();
     // Members end after this object's signals can no longer be delivered to it.
-    disconnect(&m_simulator, nullptr, this, nullptr);
-    disconnect(&m_loadJob, nullptr, this, nullptr);
-    disconnect(&m_planJob, nullptr, this, nullptr);
-    disconnect(&m_run, nullptr, this, nullptr);
+    for (QObject *part : std::initializer_list<QObject *>{&m_simulator, &m_loading, &m_search, &m_run})
+        disconnect(part, nullptr, this, nullptr);
 }
 
 // --- editing
@@ -145,14 +141,15 @@ const std::vector<std::string> &StudioState::modelLoss() const
 void StudioState::applyDocument(const DocumentPtr &document)
 {
     if (simulationCurrent())
-        m_previousReport = m_simulation->report;
+        m_previousReport = simulation()->report;
     m_document = document;
     const bool otherCluster = m_document && m_document->subject.cluster != m_cluster;
     if (otherCluster) {
         m_cluster = m_document->subject.cluster;
         m_subject = m_document->subject;
     }
-    clampSelection();
+    if (m_document)
+        m_selection = clamped(std::move(m_selection), *m_document);
     if (otherCluster)
         Q_EMIT clusterChanged();
     Q_EMIT documentChanged();
@@ -160,9 +157,7 @@ void StudioState::applyDocument(const DocumentPtr &document)
         m_simulator.request(m_document, !m_fingerprints.knows(m_document->subject));
     } else {
         m_simulator.abandon();
-        m_simulation.reset();
-        m_predictedIndex.reset();
-        m_memoryCurves.clear();
+        m_prediction = {};
         m_simulatedDocument.reset();
         Q_EMIT simulationChanged();
     }
@@ -185,12 +180,9 @@ void StudioState::onSimulated(const DocumentPtr &document, const Simulator::Answ
     if (!answer.subjectHash.empty())
         m_fingerprints.add(document->subject, answer.subjectHash);
     if (answer.simulation) {
-        m_simulation = answer.simulation;
-        m_predictedIndex = answer.index;
-        m_memoryCurves = answer.memoryCurves;
-        m_why = answer.why;
+        m_prediction = answer;
         m_simulatedDocument = document;
-        shareSimulation();
+        m_measured.setPrediction(documentOrigin());
         Q_EMIT simulationChanged();
     } else {
         say(MessageLevel::Error, tr("The plan cannot be simulated: %1").arg(answer.error));
@@ -206,68 +198,32 @@ void StudioState::select(const Selection &selection)
 {
     if (selection == m_selection)
         return;
-    m_selection = selection;
-    clampSelection();
+    m_selection = m_document ? clamped(selection, *m_document) : selection;
     Q_EMIT selectionChanged();
 }
 
 void StudioState::selectStage(StageId stage)
 {
-    Selection next;
+    Selection next = selectionOfStage(stage, m_document.get());
     next.time = m_selection.time;
-    next.stage = stage;
-    if (m_document && stage.valid() && stage.index() < m_document->plan.stages.size()) {
-        const plan::Stage &picked = m_document->plan.stages[stage.index()];
-        next.layers = {picked.firstLayer, picked.lastLayer};
-    }
     select(next);
 }
 
 void StudioState::selectDevice(DeviceId device)
 {
-    Selection next;
+    Selection next = selectionOfDevice(device, m_document.get());
     next.time = m_selection.time;
-    next.device = device;
-    if (m_document) {
-        const auto &stages = m_document->plan.stages;
-        const auto holds = [device](const plan::Stage &s) {
-            return std::find(s.devices.begin(), s.devices.end(), device) != s.devices.end();
-        };
-        const auto found = std::find_if(stages.begin(), stages.end(), holds);
-        if (found != stages.end()) {
-            next.stage = StageId(found - stages.begin());
-            next.layers = {found->firstLayer, found->lastLayer};
-        }
-    }
     select(next);
 }
 
 void StudioState::selectTask(const std::string &task, DeviceId device)
 {
-    Selection next;
+    Selection next = selectionOfTask(task, device);
     next.time = m_selection.time;
-    next.task = task;
-    next.device = device;
-    if (const auto stage = schedule::stageOfTask(task))
-        next.stage = StageId(*stage);
     select(next);
 }
 
 void StudioState::clearSelection() { select({}); }
-
-void StudioState::clampSelection()
-{
-    if (!m_document)
-        return;
-    const auto &stages = m_document->plan.stages;
-    if (m_selection.stage.valid() && m_selection.stage.index() >= stages.size())
-        m_selection.stage = {};
-    if (m_selection.device.valid() && m_selection.device.index() >= m_document->subject.cluster->devices().size())
-        m_selection.device = {};
-    const std::size_t layers = m_document->subject.layers().size();
-    if (m_selection.layers.last > layers)
-        m_selection.layers = {};
-}
 
 // --- training and saving
 
@@ -307,37 +263,11 @@ PlanOrigin StudioState::documentOrigin() const
     origin.fingerprint = documentFingerprint();
     origin.name = nameOf(m_document->plan);
     if (simulationCurrent()) {
-        origin.simulation = m_simulation;
-        origin.index = m_predictedIndex;
+        origin.simulation = m_prediction.simulation;
+        origin.index = m_prediction.index;
     }
     return origin;
 }
-
-/// The document's simulation is also that of what the same plan made.
-void StudioState::shareSimulation()
-{
-    const PlanOrigin origin = documentOrigin();
-    m_run.setPrediction(origin);
-    if (!m_openedOrigin.sameAs(origin.fingerprint) || m_openedOrigin.simulation)
-        return;
-    const QString contents = m_openedOrigin.contents;
-    m_openedOrigin = origin;
-    m_openedOrigin.contents = contents;
-}
-
-void StudioState::showTrace(const QString &path, const std::shared_ptr<const trace::Trace> &trace,
-                            const IndexPtr &index, PlanOrigin origin)
-{
-    m_openedPath = path;
-    m_openedTrace = trace;
-    m_openedIndex = index;
-    m_openedOrigin = std::move(origin);
-    if (simulationCurrent())
-        shareSimulation();
-    Q_EMIT measuredReset();
-}
-
-void StudioState::stopRun() { m_run.stop(); }
 
 bool StudioState::savePlan(const QString &path)
 {
@@ -347,7 +277,7 @@ bool StudioState::savePlan(const QString &path)
     }
     plan::Document document = *m_document;
     if (simulationCurrent())
-        document.plan.predictedJson = simulate::toJson(m_simulation->report);
+        document.plan.predictedJson = simulate::toJson(simulation()->report);
     if (const Status status = plan::writePlan(document, path.toStdString()); !status) {
         sayError(status.error());
         return false;

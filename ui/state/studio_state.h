@@ -9,15 +9,14 @@
 #include "engine/plan/fingerprint.h"
 #include "engine/plan/plan.h"
 #include "engine/simulate/simulate.h"
-#include "engine/trace/trace.h"
-#include "planners/common/exchange.h"
 #include "planners/interface/planner.h"
-#include "ui/state/job.h"
+#include "ui/state/load_queue.h"
+#include "ui/state/measured_trace.h"
+#include "ui/state/plan_search.h"
 #include "ui/state/run_session.h"
 #include "ui/state/selection.h"
 #include "ui/state/simulator.h"
 
-#include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -28,19 +27,8 @@ namespace planloom::ui {
 
 enum class MessageLevel { Info, Warning, Error };
 
-/// A request of the planner dialog.
-struct PlanRequest {
-    std::string planner = "dapple";
-    std::int64_t globalBatch = 1;
-    std::optional<std::int64_t> microBatch;
-    planners::Options options;
-    plan::Optimizer optimizer;
-    plan::Precision precision = plan::Precision::Float32;
-    int zero = 0;                                      ///< ZeRO level of stages with replicas
-    std::optional<planners::ExchangeRequest> exchange; ///< none: as the planner has it
-};
-
-/// Everything that the studio knows: see README.md. All calls and signals on the UI thread.
+/// The open plan with its edits, and what belongs to it; brings together the parts that load, search, simulate and run
+/// (see README.md). All calls and signals on the UI thread.
 class StudioState : public QObject {
     Q_OBJECT
 
@@ -65,14 +53,14 @@ public:
     [[nodiscard]] const std::optional<plan::Subject> &subject() const { return m_subject; }
     [[nodiscard]] const DocumentPtr &document() const { return m_document; }
     /// Of the newest document that could be simulated; look at simulationCurrent() before calling it the document's.
-    [[nodiscard]] const SimulationPtr &simulation() const { return m_simulation; }
+    [[nodiscard]] const SimulationPtr &simulation() const { return m_prediction.simulation; }
     /// Of its trace.
-    [[nodiscard]] const IndexPtr &predictedIndex() const { return m_predictedIndex; }
+    [[nodiscard]] const IndexPtr &predictedIndex() const { return m_prediction.index; }
     /// For each device of the simulation the number of its curve of memory (memory_curves.h).
-    [[nodiscard]] const std::vector<std::size_t> &memoryCurves() const { return m_memoryCurves; }
-    [[nodiscard]] bool simulationCurrent() const { return m_simulation && m_simulatedDocument == m_document; }
+    [[nodiscard]] const std::vector<std::size_t> &memoryCurves() const { return m_prediction.memoryCurves; }
+    [[nodiscard]] bool simulationCurrent() const { return simulation() && m_simulatedDocument == m_document; }
     /// Breakdown of that simulation's time and memory.
-    [[nodiscard]] const std::shared_ptr<const plan::Why> &why() const { return m_why; }
+    [[nodiscard]] const std::shared_ptr<const plan::Why> &why() const { return m_prediction.why; }
     /// The report before the last edit, to show its effect; missing at first.
     [[nodiscard]] const std::optional<simulate::Report> &previousReport() const { return m_previousReport; }
     /// Alternatives of the search that the document comes from.
@@ -116,34 +104,31 @@ public:
     /// By its kind (file_kind.h).
     bool open(const QString &nameOrPath);
     /// Calls @p next when everything that was asked to be loaded is loaded (or has failed); at once if nothing is.
-    void whenLoaded(std::function<void()> next);
+    void whenLoaded(std::function<void()> next) { m_loading.whenEmpty(std::move(next)); }
     bool runPlanner(const PlanRequest &request);
     /// @p last with the training settings of the open plan: batch, optimizer, precision, ZeRO, exchange. As it is where
     /// no plan is open.
     [[nodiscard]] PlanRequest requestLikeDocument(PlanRequest last) const;
-    [[nodiscard]] Job *loadJob() { return &m_loadJob; }
-    [[nodiscard]] Job *planJob() { return &m_planJob; }
+    [[nodiscard]] Job *loadJob() { return m_loading.job(); }
+    [[nodiscard]] Job *planJob() { return m_search.job(); }
     [[nodiscard]] bool simulating() const { return m_simulator.busy(); }
 
     // --- training
     void setClientFactory(ClientFactory factory) { m_clientFactory = std::move(factory); }
     bool startRun(agent::TrainRequest request);
-    void stopRun();
+    void stopRun() { m_run.stop(); }
     [[nodiscard]] const RunData &run() const { return m_run.data(); }
     /// False where another plan was run than the one that is open: its figures say nothing of this plan.
     [[nodiscard]] bool runIsOfDocument() const;
     /// The same of measured(); false where its plan is not known.
     [[nodiscard]] bool measuredIsOfDocument() const;
     /// The plan that made measured(), and its own prediction.
-    [[nodiscard]] const PlanOrigin &measuredOrigin() const
-    {
-        return m_openedTrace ? m_openedOrigin : m_run.traceOrigin();
-    }
+    [[nodiscard]] const PlanOrigin &measuredOrigin() const { return m_measured.origin(); }
     /// Of the run, or of an opened file; no ranks: there is none. Grows while a run lasts.
-    [[nodiscard]] const trace::Trace &measured() const { return m_openedTrace ? *m_openedTrace : m_run.trace(); }
+    [[nodiscard]] const trace::Trace &measured() const { return m_measured.trace(); }
     /// Of an opened file; null for a run.
-    [[nodiscard]] const IndexPtr &measuredIndex() const { return m_openedIndex; }
-    [[nodiscard]] QString measuredPath() const { return m_openedTrace ? m_openedPath : QString(); }
+    [[nodiscard]] const IndexPtr &measuredIndex() const { return m_measured.index(); }
+    [[nodiscard]] QString measuredPath() const { return m_measured.path(); }
 
     // --- saving
     [[nodiscard]] QString planPath() const { return m_planPath; }
@@ -173,21 +158,16 @@ private:
     bool push(const QString &what, plan::Document document, AlternativesPtr alternatives);
     void applyDocument(const DocumentPtr &document);
     void dropDocument();
-    bool loadPlan(const QString &file, const std::function<void(plan::Document)> &use);
-    bool planSetup(const QString &path);
-    void adoptPlan(Result<planners::PlanReport> report, const plan::Subject &subject, const std::string &planner);
+    void loadPlan(const QString &file, const std::function<void(plan::Document)> &use);
+    void planSetup(const QString &path);
+    void adoptPlan(const FoundPlan &found);
+    void sayNotes(std::vector<std::string> notes);
     void onSimulated(const DocumentPtr &document, const Simulator::Answer &answer);
-    void clampSelection();
     [[nodiscard]] const std::string &documentFingerprint() const; ///< empty until a new subject is hashed
     [[nodiscard]] PlanOrigin documentOrigin() const;
-    void shareSimulation();
-    void predictOpened(const DocumentPtr &document, const std::string &fingerprint);
-    void showTrace(const QString &path, const std::shared_ptr<const trace::Trace> &trace, const IndexPtr &index,
-                   PlanOrigin origin);
-    bool load(const QString &title, Job::Work work);
+    void predictOpened(const DocumentPtr &document, const PlanOrigin &origin);
     void join(const std::shared_ptr<const import::Model> &model,
               const std::shared_ptr<const cluster::Cluster> &cluster);
-    void nextInLine();
     void sayError(const Error &error);
 
     std::shared_ptr<const import::Model> m_model;
@@ -196,30 +176,23 @@ private:
     std::pair<std::shared_ptr<const import::Model>, std::vector<std::string>> m_loadedModel; ///< with its losses
     std::optional<plan::Subject> m_subject;
     DocumentPtr m_document;
-    SimulationPtr m_simulation;
-    IndexPtr m_predictedIndex; ///< of m_simulation's trace
-    std::vector<std::size_t> m_memoryCurves;
-    DocumentPtr m_simulatedDocument;
-    std::shared_ptr<const plan::Why> m_why;
-    std::optional<simulate::Report> m_previousReport;
     AlternativesPtr m_alternatives;                           ///< null: none
     std::pair<DocumentPtr, std::vector<std::string>> m_notes; ///< of the newest search, with its plan
-    std::shared_ptr<const trace::Trace> m_openedTrace;
-    IndexPtr m_openedIndex; ///< of m_openedTrace
-    PlanOrigin m_openedOrigin;
-    plan::Fingerprints m_fingerprints;
-    mutable std::pair<DocumentPtr, std::string> m_fingerprint; ///< of the document
-    QString m_openedPath;
-    Selection m_selection;
     QUndoStack m_undo;
     QString m_planPath;
+    plan::Fingerprints m_fingerprints;
+    mutable std::pair<DocumentPtr, std::string> m_fingerprint; ///< of the document
+    Simulator::Answer m_prediction;                            ///< the newest that there is, of m_simulatedDocument
+    DocumentPtr m_simulatedDocument;
+    std::optional<simulate::Report> m_previousReport;
+    Selection m_selection;
     ClientFactory m_clientFactory;
-    std::deque<std::function<void()>> m_line; ///< tasks that wait for the loading job
     // Last, so that their threads end before the objects to which they post.
     Simulator m_simulator;
-    Job m_loadJob;
-    Job m_planJob;
+    LoadQueue m_loading;
+    PlanSearch m_search;
     RunSession m_run;
+    MeasuredTrace m_measured{m_run};
 };
 
 } // namespace planloom::ui

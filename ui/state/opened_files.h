@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#pragma once
+
+#include "engine/plan/plan.h"
+#include "engine/trace/index.h"
+#include "engine/trace/trace.h"
+#include "ui/state/plan_origin.h"
+
+#include <QString>
+
+#include <memory>
+#include <string>
+
+namespace planloom::ui {
+
+struct OpenedPlan {
+    plan::Document document;
+    std::string subjectHash; ///< plan::subjectHash()
+};
+
+/// A plan file. Not for the UI thread: hashes graph and cluster.
+Result<OpenedPlan> openPlanFile(const QString &file);
+
+struct TraceSource {
+    PlanOrigin origin;
+    std::shared_ptr<const plan::Document> document; ///< null: not found
+};
+
+/// The plan that made @p trace, which was read from @p path: by the trace's own fingerprint, and by the plans that
+/// stand beside it. A run's trace without a fingerprint is of its folder's plan.json; any other file is the trace's
+/// plan only if the fingerprints agree. Not for the UI thread: reads the heads of the folder's JSON files, and up to 16
+/// plans.
+TraceSource sourceOf(const trace::Trace &trace, const trace::Index &index, const QString &path);
+
+} // namespace planloom::ui

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "ui/state/plan_search.h"
+
+#include "engine/import/setup/setup.h"
+#include "planners/common/explain.h"
+#include "planners/manual/from_setup.h"
+#include "planners/registry.h"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+namespace planloom::ui {
+
+namespace {
+
+planners::Problem problemOf(const PlanRequest &request, const plan::Subject &subject)
+{
+    planners::Problem problem;
+    problem.subject = plan::inPrecision(subject, request.precision);
+    problem.globalBatch = request.globalBatch;
+    problem.microBatch = request.microBatch;
+    problem.optimizer = request.optimizer;
+    problem.precision = request.precision;
+    problem.zero = request.zero;
+    return problem;
+}
+
+/// With the request's exchange. Any thread.
+Result<planners::PlanReport> search(const planners::Planner &planner, const planners::Problem &problem,
+                                    const PlanRequest &request, Progress &progress)
+{
+    const auto begin = std::chrono::steady_clock::now();
+    auto report = planners::planAndExplain(planner, problem, request.options, progress);
+    if (!report)
+        return report;
+    report->plan.planner.searchSeconds =
+        std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    if (!request.exchange)
+        return report;
+    auto changed = planners::withExchange(*std::move(report), problem, *request.exchange);
+    if (!changed)
+        return changed;
+    return planners::explained(*std::move(changed), problem);
+}
+
+/// Any thread.
+FoundPlan planSetup(const QString &path, const plan::Subject &subject, Progress &progress)
+{
+    const auto setup = import::loadSetup(path.toStdString());
+    if (!setup)
+        return {setup.error(), subject, {}, {}};
+    const auto request = planners::manual::requestFrom(*setup, subject);
+    if (!request)
+        return {request.error(), subject, {}, {}};
+    return {planners::planAndExplain(**planners::findPlanner("manual"), request->problem, request->options, progress),
+            request->problem.subject, setup->format, setup->notes};
+}
+
+} // namespace
+
+PlanRequest withSettingsOf(const plan::Plan &plan, PlanRequest request)
+{
+    request.globalBatch = plan.globalBatch;
+    request.optimizer = plan.optimizer;
+    request.precision = plan.precision;
+    request.zero = 0;
+    for (const plan::Stage &stage : plan.stages)
+        request.zero = std::max(request.zero, stage.zero);
+    request.exchange.reset();
+    if (plan::textOf(plan.exchange) != plan::textOf(plan::Exchange{}) || !plan.exchange.groups.empty())
+        request.exchange = planners::ExchangeRequest{plan.exchange, false};
+    return request;
+}
+
+PlanSearch::PlanSearch(QObject *parent) : QObject(parent)
+{
+    connect(&m_job, &Job::changed, this, &PlanSearch::changed);
+}
+
+bool PlanSearch::start(const planners::Planner &planner, const PlanRequest &request, const plan::Subject &subject,
+                       const plan::Plan *open)
+{
+    planners::Problem problem = problemOf(request, subject);
+    if (planner.takesAnnotations() && open)
+        problem.annotations = open->annotations;
+    const QString title = tr("Planning with %1").arg(QString::fromStdString(request.planner));
+    return m_job.start(title, [this, &planner, problem, request](Progress &progress) -> Job::Completion {
+        FoundPlan result{search(planner, problem, request, progress), problem.subject, planner.name(), {}};
+        return [this, result = std::move(result)] { Q_EMIT found(result); };
+    });
+}
+
+bool PlanSearch::startSetup(const QString &path, const plan::Subject &subject)
+{
+    return m_job.start(tr("Planning from %1").arg(path), [this, path, subject](Progress &progress) -> Job::Completion {
+        return [this, result = planSetup(path, subject, progress)] { Q_EMIT found(result); };
+    });
+}
+
+} // namespace planloom::ui
