@@ -52,6 +52,26 @@ void MadeUpData::fillInputAt(std::size_t input, std::int64_t sample, void *out) 
     }
 }
 
+bool MadeUpData::joinsBatches() const
+{
+    return std::any_of(m_needs.inputs.begin(), m_needs.inputs.end(),
+                       [](const data::Needs::Input &need) { return need.entries > 0; });
+}
+
+/// Lists of entries are about equally long; all else is filled sample by sample.
+void MadeUpData::fillBatch(std::span<const std::int64_t> samples, std::span<void *const> inputs) const
+{
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+        const data::Needs::Input &need = m_needs.inputs[i];
+        const std::int64_t bytes = need.perSample * graph::sizeOf(need.type);
+        const auto count = static_cast<std::int64_t>(samples.size());
+        for (std::int64_t s = 0; s < count && inputs[i] != nullptr && need.entries == 0; ++s)
+            fillInputAt(i, samples[static_cast<std::size_t>(s)], static_cast<std::byte *>(inputs[i]) + s * bytes);
+        for (std::int64_t k = 0; k < count * need.perSample && inputs[i] != nullptr && need.entries > 0; ++k)
+            static_cast<std::int64_t *>(inputs[i])[k] = (k + 1) * need.entries / need.perSample;
+    }
+}
+
 void MadeUpData::fillLabels(std::int64_t sample, std::int64_t *out) const
 {
     const std::int64_t given = m_needs.labelsPerSample > 0 ? m_needs.labelsPerSample : 1;

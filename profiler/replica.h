@@ -20,6 +20,8 @@ public:
     [[nodiscard]] std::int64_t samples() const override { return 1 << 20; }
     void fillInput(std::int64_t sample, void *out) const override;
     void fillInputAt(std::size_t input, std::int64_t sample, void *out) const override;
+    [[nodiscard]] bool joinsBatches() const override;
+    void fillBatch(std::span<const std::int64_t> samples, std::span<void *const> inputs) const override;
     void fillLabels(std::int64_t sample, std::int64_t *out) const override;
 
 private:

@@ -51,6 +51,7 @@ std::vector<SignatureRule> layerRules(); ///< normalisations, softmax, images, l
 std::vector<SignatureRule> shapingRules();
 std::vector<SignatureRule> reductionRules();
 std::vector<SignatureRule> indexingRules();
+std::vector<SignatureRule> sparseRules();
 std::vector<SignatureRule> boxingRules();
 
 /// nullptr if the type has none. Cost: O(1).

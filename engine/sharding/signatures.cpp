@@ -144,8 +144,8 @@ const SignatureRule *findRule(const graph::OpType &type)
 {
     static const graph::OperatorTable<SignatureRule> kRules = [] {
         graph::OperatorTable<SignatureRule> all;
-        for (const auto family :
-             {elementwiseRules, matrixRules, layerRules, shapingRules, reductionRules, indexingRules, boxingRules})
+        for (const auto family : {elementwiseRules, matrixRules, layerRules, shapingRules, reductionRules,
+                                  indexingRules, sparseRules, boxingRules})
             for (const SignatureRule &rule : family())
                 all.add(rule);
         return all;

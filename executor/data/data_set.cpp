@@ -55,10 +55,23 @@ std::int64_t tableSize(const graph::Graph &graph, const Tensor &indices)
 {
     for (const OpId reader : graph.consumers(indices.id)) {
         const graph::Op &op = graph.op(reader);
+        if (op.type == "SpMM" && op.inputs[1] == indices.id)
+            return graph.tensor(op.inputs[2]).shape[0].size;
         if (op.type != "Gather" || op.inputs[1] != indices.id || op.integer("axis") != 0)
             continue;
         const graph::Shape &table = graph.tensor(op.inputs[0]).shape;
         return table.rank() == 0 ? 0 : table[0].size;
+    }
+    return 0;
+}
+
+/// Entries that the lists of @p offsets have for a sample; 0 if it is something else.
+std::int64_t entriesBehind(const graph::Graph &graph, const Tensor &offsets)
+{
+    for (const OpId reader : graph.consumers(offsets.id)) {
+        const graph::Op &op = graph.op(reader);
+        if (op.type == "SpMM" && op.inputs[0] == offsets.id)
+            return graph.tensor(op.inputs[1]).shape.elements(1);
     }
     return 0;
 }
@@ -166,6 +179,7 @@ Needs inputsByUse(const graph::Graph &graph, const std::vector<const Tensor *> &
                                          [&](const graph::Target &one) { return one.input == tensor->id; });
         if (target == targets.end()) {
             needs.inputs.push_back({tensor->name, tensor->type, elements, tableSize(graph, *tensor)});
+            needs.inputs.back().entries = entriesBehind(graph, *tensor);
         } else if (target->input == labels) {
             needs.labels = tensor->name;
             needs.labelsPerSample = elements;
@@ -287,8 +301,10 @@ Result<std::int64_t> labelFrom(double value)
 Result<std::unique_ptr<DataSet>> openDataSet(const std::string &path, const Needs &needs)
 {
     std::error_code unknown;
+    if (std::filesystem::is_directory(path, unknown) && isGraphFolder(path))
+        return takesBlocks(needs) ? readGraphBlocks(path, needs) : readGraphTrees(path, needs);
     if (std::filesystem::is_directory(path, unknown))
-        return isGraphFolder(path) ? readGraphTrees(path, needs) : readArrays(path, needs);
+        return readArrays(path, needs);
     if (needs.kind == Needs::Kind::Arrays)
         return badInput("is one file, and the model's inputs are fed from a folder: one .npy file for each, named "
                         + arrayNames(needs))

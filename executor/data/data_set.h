@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -33,6 +34,7 @@ struct Needs {
         std::int64_t limit = 0; ///< exclusive upper bound of its values: rows of a table, or classes; 0: no bound
         Use use = Use::Feature;
         std::int64_t ignored = -100; ///< Labels: one that does not count
+        std::int64_t entries = 0;    ///< of offsets of lists (SpMM): how many entries a sample's lists have in all
     };
     Kind kind = Kind::Features;
     std::string input;          ///< name of the first graph input that is no target: "tokens", "x"
@@ -62,6 +64,12 @@ public:
     virtual void fillInput(std::int64_t sample, void *out) const = 0;
     /// The same of the model's @p input-th input: Needs::inputs has the number and type of its elements.
     virtual void fillInputAt(std::size_t /*input*/, std::int64_t sample, void *out) const { fillInput(sample, out); }
+    /// True if what is fed together depends on each other: each row of a mini-batch once. Such inputs are filled by
+    /// fillBatch(); fillInputAt() gives a mini-batch of one sample.
+    [[nodiscard]] virtual bool joinsBatches() const { return false; }
+    /// All inputs of a mini-batch of @p samples: @p inputs has memory for each of Needs::inputs, or nullptr for those
+    /// that are not wanted.
+    virtual void fillBatch(std::span<const std::int64_t> /*samples*/, std::span<void *const> /*inputs*/) const {}
     /// Its labels, Needs::labelsPerSample of them: one per token, or one. Not called where Needs::labels is empty.
     virtual void fillLabels(std::int64_t sample, std::int64_t *out) const = 0;
 };

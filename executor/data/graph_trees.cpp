@@ -48,12 +48,9 @@ public:
     }
 
 private:
-    static constexpr std::uint64_t kTreeSeed = 1;
-    static constexpr std::int64_t kTreeStep = 0; ///< a data set knows no steps: a node's tree is the same in each epoch
-
     [[nodiscard]] std::int64_t draw(std::int64_t seed, std::int64_t node, std::int64_t hop, std::int64_t slot) const
     {
-        return gnn::drawnNeighbour(m_graph, node, gnn::drawOf(kTreeSeed, kTreeStep, seed, hop, slot));
+        return drawnOnce(m_graph, seed, node, hop, slot);
     }
 
     float *copyRow(std::int64_t node, float *to) const
@@ -79,10 +76,32 @@ Result<gnn::Fanout> fanoutOf(const Needs &needs)
         return gnn::Fanout{needs.inputs[1].perSample / needs.inputs[0].perSample,
                            needs.inputs[2].perSample / needs.inputs[1].perSample};
     return badInput("is a graph, and the model does not take trees: float inputs of a node, of its neighbours and of "
-                    "theirs, and a label; train zoo:graphsage on it");
+                    "theirs, and a label; train zoo:graphsage, zoo:graphsage-rows or zoo:gcn on it");
 }
 
 } // namespace
+
+std::int64_t drawnOnce(const gnn::GraphData &graph, std::int64_t seed, std::int64_t node, std::int64_t hop,
+                       std::int64_t slot)
+{
+    constexpr std::uint64_t kTreeSeed = 1;
+    constexpr std::int64_t kTreeStep = 0;
+    return gnn::drawnNeighbour(graph, node, gnn::drawOf(kTreeSeed, kTreeStep, seed, hop, slot));
+}
+
+Status checkGraphFits(const gnn::GraphData &graph, std::int64_t width, const std::string &input, const Needs &needs)
+{
+    if (graph.width != width)
+        return badInput("has " + std::to_string(graph.width) + " features a node, and the model's input \"" + input
+                        + "\" wants " + std::to_string(width)
+                        + "; make the graph with another --width, or use another model");
+    if (graph.classes() == 0)
+        return badInput("has no labelled nodes to train on");
+    if (needs.classes > 0 && graph.classes() > needs.classes)
+        return badInput("has " + std::to_string(graph.classes()) + " classes, and the model tells "
+                        + std::to_string(needs.classes) + " apart; use a model that fits");
+    return {};
+}
 
 Result<std::unique_ptr<DataSet>> readGraphTrees(const std::string &folder, const Needs &needs)
 {
@@ -94,17 +113,8 @@ Result<std::unique_ptr<DataSet>> readGraphTrees(const std::string &folder, const
     auto graph = readGraphFolder(folder);
     if (!graph)
         return graph.error();
-    if (graph->width != needs.inputs[0].perSample)
-        return badInput("has " + std::to_string(graph->width) + " features a node, and the model's input \""
-                        + needs.inputs[0].name + "\" wants " + std::to_string(needs.inputs[0].perSample)
-                        + "; make the graph with another --width, or use another model")
-            .in(folder);
-    if (graph->classes() == 0)
-        return badInput("has no labelled nodes to train on").in(folder);
-    if (needs.classes > 0 && graph->classes() > needs.classes)
-        return badInput("has " + std::to_string(graph->classes()) + " classes, and the model tells "
-                        + std::to_string(needs.classes) + " apart; use a model that fits")
-            .in(folder);
+    if (Status status = checkGraphFits(*graph, needs.inputs[0].perSample, needs.inputs[0].name, needs); !status)
+        return status.error().in(folder);
     return std::unique_ptr<DataSet>(std::make_unique<TreeData>(*std::move(graph), *fanout));
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "engine/gnn/graph_data.h"
 #include "executor/data/data_set.h"
 
 #include <cstdint>
@@ -66,6 +67,18 @@ std::string arrayNames(const Needs &needs);
 
 /// A folder that planloom graph wrote, for a model of two-hop trees (graph::graphSage): a sample is a labelled node.
 Result<std::unique_ptr<DataSet>> readGraphTrees(const std::string &folder, const Needs &needs);
+
+/// The same for a model in block form (graph::graphSageBlocks, graph::gcn).
+Result<std::unique_ptr<DataSet>> readGraphBlocks(const std::string &folder, const Needs &needs);
+/// Whether the model's inputs have the names of a block form.
+bool takesBlocks(const Needs &needs);
+/// The neighbour of @p node at @p slot of the tree of @p seed. A data set knows no steps: a tree is the same in each
+/// epoch.
+std::int64_t drawnOnce(const gnn::GraphData &graph, std::int64_t seed, std::int64_t node, std::int64_t hop,
+                       std::int64_t slot);
+/// Errors (BadInput): features of another number than @p input wants, no labelled nodes, more classes than the model
+/// has.
+Status checkGraphFits(const gnn::GraphData &graph, std::int64_t width, const std::string &input, const Needs &needs);
 
 /// Tokens of @p width bytes each (1: text), cut into samples of needs.perSample.
 Result<std::unique_ptr<DataSet>> makeTokenData(std::string contents, int width, const std::string &path,

@@ -23,7 +23,8 @@ const Table &table()
               attentionKernels, rotaryKernels,        normKernels,   batchNormKernels, convolutionKernels,
               poolingKernels,   shapeKernels,         indexKernels,  gatherKernels,    softmaxKernels,
               lossKernels,      elementLossKernels,   boxingKernels, flatKernels,      layoutKernels,
-              reduceKernels,    lstmKernels,          gruKernels,    scatterKernels,   proximalKernels})
+              reduceKernels,    lstmKernels,          gruKernels,    scatterKernels,   proximalKernels,
+              sparseKernels})
             for (const KernelEntry &entry : family())
                 made.add(entry);
         return made;

@@ -67,6 +67,7 @@ std::span<const KernelEntry> lstmKernels();
 std::span<const KernelEntry> gruKernels();
 std::span<const KernelEntry> scatterKernels();
 std::span<const KernelEntry> proximalKernels();
+std::span<const KernelEntry> sparseKernels();
 
 /// Of types that the other tables do not compute in; asked last.
 std::span<const KernelEntry> typedKernels();

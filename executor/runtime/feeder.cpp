@@ -52,6 +52,8 @@ Status Feeder::findInputs(const program::Body &body)
 Status Feeder::makeBuffers(std::int64_t maxSamples)
 {
     m_buffers.resize(kBuffers);
+    m_samples.reserve(static_cast<std::size_t>(maxSamples));
+    m_joined.resize(m_feed->needs.inputs.size());
     for (Buffer &buffer : m_buffers) {
         for (const Input &input : m_inputs) {
             auto staging = Staging::create(m_context.device, input.place.bytes * maxSamples);
@@ -91,6 +93,22 @@ Status Feeder::fillFetched(const Status &fetched, const SlotAddresses &addresses
 }
 
 template <class IndexOf>
+void Feeder::fillJoined(Buffer &buffer, const SlotAddresses &addresses, std::int64_t count, const IndexOf &indexOf)
+{
+    m_samples.clear();
+    for (std::int64_t i = 0; i < count; ++i)
+        m_samples.push_back(indexOf(i));
+    std::fill(m_joined.begin(), m_joined.end(), nullptr);
+    for (std::size_t k = 0; k < m_inputs.size(); ++k) {
+        const Place &place = m_inputs[k].place;
+        if (!m_inputs[k].labels)
+            m_joined[m_inputs[k].index] =
+                buffer.staging[k].host(addresses.at({place.area, place.offset, place.bytes * count}));
+    }
+    m_feed->data->fillBatch(m_samples, m_joined);
+}
+
+template <class IndexOf>
 Status Feeder::fill(const SlotAddresses &addresses, std::int64_t count, const IndexOf &indexOf)
 {
     if (m_inputs.empty())
@@ -99,6 +117,9 @@ Status Feeder::fill(const SlotAddresses &addresses, std::int64_t count, const In
     m_next = (m_next + 1) % kBuffers;
     if (const Status status = waitFor(*buffer.copied, m_context.deadline); !status)
         return status;
+    const bool joined = m_feed->data->joinsBatches();
+    if (joined)
+        fillJoined(buffer, addresses, count, indexOf);
     for (std::size_t k = 0; k < m_inputs.size(); ++k) {
         const Input &input = m_inputs[k];
         const std::int64_t bytes = input.place.bytes * count;
@@ -107,7 +128,7 @@ Status Feeder::fill(const SlotAddresses &addresses, std::int64_t count, const In
         for (std::int64_t i = 0; i < count; ++i, data += input.place.bytes) {
             if (input.labels)
                 m_feed->data->fillLabels(indexOf(i), reinterpret_cast<std::int64_t *>(data));
-            else
+            else if (!joined)
                 m_feed->data->fillInputAt(input.index, indexOf(i), data);
         }
         if (input.table >= 0)

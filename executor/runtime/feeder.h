@@ -69,6 +69,8 @@ private:
     Status makeBuffers(std::int64_t maxSamples);
     Status fillFetched(const Status &fetched, const SlotAddresses &addresses, std::int64_t count);
     template <class IndexOf>
+    void fillJoined(Buffer &buffer, const SlotAddresses &addresses, std::int64_t count, const IndexOf &indexOf);
+    template <class IndexOf>
     Status fill(const SlotAddresses &addresses, std::int64_t count, const IndexOf &indexOf);
 
     std::int64_t m_globalBatch;
@@ -77,6 +79,8 @@ private:
     std::vector<Input> m_inputs;
     std::vector<Buffer> m_buffers; ///< taken in turn
     std::size_t m_next = 0;
+    std::vector<std::int64_t> m_samples; ///< scratch, of data that join mini-batches
+    std::vector<void *> m_joined;        ///< the same: memory by input of the data
 };
 
 } // namespace planloom::runtime

@@ -25,6 +25,7 @@ std::vector<Operator> unfusedOperators();
 std::vector<Operator> flatOperators();
 std::vector<Operator> boxingOperators();
 std::vector<Operator> proximalOperators();
+std::vector<Operator> sparseOperators();
 
 // Helpers of several families.
 

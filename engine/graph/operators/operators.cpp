@@ -13,7 +13,7 @@ std::vector<Operator> makeRegistry()
     std::vector<Operator> all;
     for (const auto family : {elementwiseOperators, matrixOperators, normalizationOperators, convolutionOperators,
                               shapingOperators, indexingOperators, reductionOperators, lossOperators, boxingOperators,
-                              flatOperators, recurrentOperators, unfusedOperators, proximalOperators})
+                              flatOperators, recurrentOperators, unfusedOperators, proximalOperators, sparseOperators})
         for (Operator &row : family())
             all.push_back(std::move(row));
     std::sort(all.begin(), all.end(),

@@ -134,6 +134,16 @@ Result<Graph> mlp(const std::string &name, const std::vector<std::int64_t> &size
 /// that were drawn, "labels" (N) int64, softmax cross-entropy. Parameters layers.I.weight (2 * in, out) and
 /// layers.I.bias; the first layer's are used for the seeds and for their neighbours.
 Result<Graph> graphSage(const GraphSageConfig &config);
+/// The same network in block form: inputs "x" (N * (1 + first + first * second), features), the rows of a mini-batch,
+/// each once, zeros behind; for layer L = 0, 1 the rows "ownL" of its targets and lists of the rows that a target takes
+/// the mean of ("offsetsL", "indicesL", see SpMM), all int64. Targets of layer 0 are a sample's node and its
+/// neighbours, sample by sample; those of layer 1 the samples. Parameters, and losses to rounding, are those of
+/// graphSage().
+Result<Graph> graphSageBlocks(const GraphSageConfig &config);
+/// A graph convolution network (Kipf and Welling, 2017) in block form: inputs as graphSageBlocks() without "ownL", as a
+/// target is an entry of its own list, and with "weightsL", the entries' factors. H' = relu((A H) W + b), where A has
+/// 1 / sqrt((d_i + 1) (d_j + 1)). Parameters layers.I.weight (in, out) and layers.I.bias.
+Result<Graph> gcn(const GraphSageConfig &config);
 /// Inputs "x" (N, 3, 224, 224) and "labels" (N). VGG-19's 25 layers are named as in the published profile of DAPPLE
 /// (Conv2d_1_1 ... MaxPool2d_5, FC1, FC2, Prediction, Loss); ResNet-50's (v1.5: the 3x3 convolution strides) are stem,
 /// layer1/0 ... layer4/2, head.

@@ -128,6 +128,25 @@ graph::TransformerConfig llama7()
     return config;
 }
 
+/// For the graph of Debian's packages.
+graph::GraphSageConfig graphModel(const char *name)
+{
+    graph::GraphSageConfig config;
+    config.name = name;
+    return config;
+}
+
+/// For a planted partition with the command's defaults.
+graph::GraphSageConfig blockModel(const char *name)
+{
+    graph::GraphSageConfig config;
+    config.name = name;
+    config.features = 16;
+    config.hidden = 32;
+    config.classes = 4;
+    return config;
+}
+
 graph::TransformerConfig gpt22() { return largeGpt("gpt-22b", 48, 64, 6144); }
 graph::TransformerConfig gpt175() { return largeGpt("gpt-175b", 96, 96, 12288); }
 
@@ -167,14 +186,20 @@ const std::vector<BuiltIn> &builtIns()
          [] { return graph::graphSage({}); },
          {}},
         {{"graphsage-blocks", "the same for 16 features and 4 classes: planloom graph sbm"},
-         [] {
-             graph::GraphSageConfig config;
-             config.name = "graphsage-blocks";
-             config.features = 16;
-             config.hidden = 32;
-             config.classes = 4;
-             return graph::graphSage(config);
-         },
+         [] { return graph::graphSage(blockModel("graphsage-blocks")); },
+         {}},
+        {{"graphsage-rows",
+          "graphsage with each row once a mini-batch, sums by sparse products: planloom graph debian"},
+         [] { return graph::graphSageBlocks(graphModel("graphsage-rows")); },
+         {}},
+        {{"graphsage-blocks-rows", "graphsage-blocks with each row once a mini-batch: planloom graph sbm"},
+         [] { return graph::graphSageBlocks(blockModel("graphsage-blocks-rows")); },
+         {}},
+        {{"gcn", "graph convolutions, two layers of 64, on 10 and 5 drawn neighbours: planloom graph debian"},
+         [] { return graph::gcn(graphModel("gcn")); },
+         {}},
+        {{"gcn-blocks", "the same for 16 features and 4 classes: planloom graph sbm"},
+         [] { return graph::gcn(blockModel("gcn-blocks")); },
          {}},
         {{"vgg-19", "VGG-19 for 224 x 224 images"}, [] { return graph::vgg19(); }},
         {{"resnet-50", "ResNet-50 v1.5 for 224 x 224 images"}, [] { return graph::resnet50(); }},

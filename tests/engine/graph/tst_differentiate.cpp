@@ -186,6 +186,8 @@ std::vector<Row> rows()
         {"ScatterElements", axis1, {b({6}), b({3}), b({3})}, 2, ""},
         {"ScatterND", {}, {f({7, 3}), f({2, 1}), f({2, 3})}, 2, ""},
         {"TopK", {{"k", std::int64_t{2}}, {"axis", kOne}}, {b({6})}, 0, "y1"},
+        {"SpMM", {{"reduce", std::string("mean")}}, {b({}), b({}), b({3})}, 3, ""},
+        {"SpMM", {}, {b({}), b({}), b({3}), b({})}, 3, "x2 x3"},
         {"ConvTranspose",
          {{"kernel_shape", Sizes{2, 2}},
           {"strides", Sizes{2, 2}},

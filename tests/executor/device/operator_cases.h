@@ -322,6 +322,7 @@ inline std::vector<Case> forwardOnlyCases()
         {"Cast to truth", "Cast", {index({7}, 2)}, {{"to", std::string("bool")}}},
         {"Equal integers", "Equal", {index({20}, 3), index({20}, 3)}},
         {"Softmax large", "Softmax", {real({3, 70}, -200, 200)}},
+        {"SpMM of lists that do not fit", "SpMM", {given({4}, {2, 1, -3, 99}), given({3}, {0, 7, -1}), real({4, 3})}},
     };
 }
 

@@ -92,11 +92,34 @@ inline void convTranspose(const Call &c)
     });
 }
 
+/// Row by row, entry by entry. Lists end within the entries, and an index that names no row makes its row NaN.
+inline void spMM(const Call &c)
+{
+    const Array &offsets = c.in[0];
+    const auto inside = [&](std::int64_t row) {
+        return std::clamp<std::int64_t>(static_cast<std::int64_t>(offsets[row]), 0, c.in[1].size());
+    };
+    for (std::int64_t row = 0; row < c.out[0].dims[0]; ++row) {
+        const std::int64_t begin = row == 0 ? 0 : inside(row - 1);
+        const std::int64_t end = std::max(begin, inside(row));
+        for (std::int64_t e = begin; e < end; ++e) {
+            const auto source = static_cast<std::int64_t>(c.in[1][e]);
+            const bool exists = source >= 0 && source < c.in[2].dims[0];
+            const double weight = c.in.size() > 3 && c.in[3].present ? c.in[3][e] : 1;
+            for (std::int64_t column = 0; column < c.out[0].dims[1]; ++column)
+                c.out[0].at({row, column}) += exists ? weight * c.in[2].at({source, column}) : std::nan("");
+        }
+        for (std::int64_t column = 0; c.op.text("reduce", "sum") == "mean" && column < c.out[0].dims[1]; ++column)
+            c.out[0].at({row, column}) /= static_cast<double>(std::max<std::int64_t>(1, end - begin));
+    }
+}
+
 inline void addScatter(Table &t)
 {
     t["ScatterElements"] = scatterElements;
     t["ScatterND"] = scatterNd;
     t["TopK"] = topK;
+    t["SpMM"] = spMM;
     t["ConvTranspose"] = convTranspose;
 }
 

@@ -183,6 +183,10 @@ inline std::vector<Case> shardShapeCases()
          {real({4, 6}), given({2, 1}, {3, 1}), real({2, 6})},
          {{"reduction", std::string("none")}}},
         {"TopK", "TopK", {real({4, 6})}, {{"k", n(2)}}, 2},
+        {"SpMM",
+         "SpMM",
+         {given({4}, {2, 2, 5, 6}), given({8}, {0, 2, 1, 1, 3, 0, 0, 0}), real({4, 8}), real({8})},
+         {{"reduce", std::string("mean")}}},
         {"ConstantOfShape", "ConstantOfShape", {}, {{"shape", Ints{4, 6}}, {"batch_axis", n(-1)}, {"value", 2.5}}},
     };
 }
