@@ -440,14 +440,19 @@ void addPlace(Command &command)
                      "How connections share a network card: static, degree, max-min, iteration-first")
         ->check(CLI::IsMember({"static", "degree", "max-min", "iteration-first"}))
         ->capture_default_str();
-    verb->add_option("--search", options.search,
-                     "initial: the first feasible placement; explore: from there by Markov chain Monte Carlo; "
-                     "exhaustive: all")
+    verb->add_option(
+            "--search", options.search,
+            "initial: the first feasible placement; explore: from there by the load of the cards and by Markov "
+            "chain Monte Carlo; exhaustive: all")
         ->check(CLI::IsMember({"initial", "explore", "exhaustive"}))
         ->capture_default_str();
-    verb->add_option("--proposals", options.proposals, "Moves and swaps to try")
-        ->check(CLI::Range(std::int64_t{1}, kMostProposals))
-        ->capture_default_str();
+    verb->add_flag(
+        "--joint", options.joint,
+        "Choose partition, exchange of gradients, cache of features and prefetch with the placement, and say what "
+        "each was worth");
+    verb->add_option("--proposals", options.proposals,
+                     "Moves and swaps to try; default: 1000, fewer where a schedule has many steps")
+        ->check(CLI::Range(std::int64_t{1}, kMostProposals));
     verb->add_option("--patience", options.patience, "Stop after so many proposals without a better placement")
         ->check(CLI::Range(std::int64_t{1}, kMostProposals));
     verb->add_option("--beta", options.beta,

@@ -8,12 +8,11 @@
 #include "engine/gnn/job_json.h"
 #include "engine/gnn/schedule_trace.h"
 #include "executor/data/graph_folder.h"
-#include "planners/gnn/exhaustive.h"
-#include "planners/gnn/explore.h"
-#include "planners/gnn/initial.h"
+#include "planners/gnn/joint.h"
 
 #include <filesystem>
 #include <fmt/format.h>
+#include <map>
 #include <nlohmann/json.hpp>
 
 namespace planloom::cli {
@@ -22,8 +21,16 @@ using nlohmann::ordered_json;
 namespace placing = planners::gnn;
 namespace {
 
+/// A job with its volumes, and the graph that they were counted in.
+struct LoadedJob {
+    gnn::Job job;
+    std::optional<gnn::GraphData> graph;
+    gnn::SampleOptions sampling;
+    std::vector<std::int32_t> homes;
+};
+
 /// Reads the job and counts its volumes where it names a graph.
-Result<gnn::Job> loadJob(const std::string &path)
+Result<LoadedJob> loadJob(const std::string &path)
 {
     const auto text = readFile(path);
     if (!text)
@@ -31,9 +38,10 @@ Result<gnn::Job> loadJob(const std::string &path)
     auto file = gnn::jobFromJson(*text);
     if (!file)
         return file.error().in(path, file.error().line);
+    LoadedJob loaded;
     if (!file->graphFolder.empty()) {
         const auto folder = std::filesystem::path(path).parent_path() / file->graphFolder;
-        const auto graph = data::readGraphFolder(folder.string());
+        auto graph = data::readGraphFolder(folder.string());
         if (!graph)
             return graph.error();
         auto volumes = gnn::sampledVolumes(*graph, file->homes, file->iterations, file->sampling);
@@ -41,57 +49,28 @@ Result<gnn::Job> loadJob(const std::string &path)
             return volumes.error().in(path);
         file->job.volumes = *std::move(volumes);
         file->job.volumes.model = file->modelBytes;
+        loaded.graph = *std::move(graph);
+        loaded.sampling = file->sampling;
+        loaded.homes = file->homes;
     }
     if (Status status = gnn::checkJob(file->job); !status)
         return status.error().in(path);
-    return std::move(file->job);
+    loaded.job = std::move(file->job);
+    return loaded;
 }
 
-/// A placement and how it was found.
-struct Found {
-    gnn::Placement machineOf;
-    double seconds = 0;
-    double initialSeconds = 0;
-    std::optional<double> colocatedSeconds;
-    bool exhaustive = false;
-    std::optional<placing::Exploration> exploration;
-    std::optional<placing::Exhaustive> all;
-};
-
-Result<Found> findPlacement(const gnn::Job &job, const PlaceOptions &options, gnn::TransferPolicy policy,
-                            Progress &progress)
+placing::SearchOptions searchOptions(const PlaceOptions &options, gnn::TransferPolicy policy)
 {
-    const auto initial = placing::initialPlacement(job, progress);
-    if (!initial)
-        return initial.error();
-    placing::Evaluation evaluation(job, policy);
-    Found found;
-    found.machineOf = initial->machineOf;
-    found.seconds = found.initialSeconds = evaluation.seconds(found.machineOf);
-    if (const auto colocated = placing::colocatedPlacement(job))
-        found.colocatedSeconds = evaluation.seconds(*colocated);
-    if (options.search == "initial")
-        return found;
-    if (options.search == "exhaustive") {
-        constexpr std::int64_t kMostPlacements = 1 << 20;
-        auto all = placing::exhaustivePlacement(job, policy, kMostPlacements, progress);
-        if (!all)
-            return all.error();
-        found.machineOf = all->best;
-        found.seconds = all->bestSeconds;
-        found.all = *std::move(all);
-        return found;
-    }
-    placing::ExploreOptions how;
-    how.beta = options.beta;
-    how.proposals = options.proposals;
-    how.patience = options.patience;
-    how.seed = static_cast<std::uint64_t>(options.seed);
-    how.policy = policy;
-    found.exploration = placing::explore(job, found.machineOf, how, progress);
-    found.machineOf = found.exploration->machineOf;
-    found.seconds = found.exploration->seconds;
-    return found;
+    placing::SearchOptions how;
+    how.kind = options.search == "initial" ? placing::SearchKind::Initial
+        : options.search == "exhaustive"   ? placing::SearchKind::Exhaustive
+                                           : placing::SearchKind::Explore;
+    how.explore.beta = options.beta;
+    how.explore.proposals = options.proposals;
+    how.explore.patience = options.patience;
+    how.explore.seed = static_cast<std::uint64_t>(options.seed);
+    how.explore.policy = policy;
+    return how;
 }
 
 ordered_json placementResult(const gnn::Job &job, const gnn::Placement &machineOf, Output &output)
@@ -129,13 +108,23 @@ ordered_json policiesResult(const gnn::Job &job, const gnn::Placement &machineOf
     return result;
 }
 
-ordered_json searchResult(const Found &found, Output &output)
+ordered_json searchResult(const placing::SearchResult &found, Output &output)
 {
     ordered_json result{{"initial_seconds", found.initialSeconds}};
     std::string text = fmt::format("first feasible placement {}", format(Seconds(found.initialSeconds)));
     if (found.colocatedSeconds) {
         result["colocated_seconds"] = *found.colocatedSeconds;
         text += fmt::format(", colocated {}", format(Seconds(*found.colocatedSeconds)));
+    }
+    if (found.balanced) {
+        result["balanced"] = {{"changes", found.balanced->changes.size()},
+                              {"busiest_card_before", found.balanced->busiestBefore},
+                              {"busiest_card", found.balanced->busiest}};
+        text += fmt::format("; {} changes by the load of the cards", found.balanced->changes.size());
+    }
+    if (found.balancedSeconds) {
+        result["balanced"]["seconds"] = *found.balancedSeconds;
+        text += fmt::format(" lead to {}", format(Seconds(*found.balancedSeconds)));
     }
     if (found.all) {
         result["feasible"] = found.all->feasible;
@@ -163,6 +152,42 @@ ordered_json searchResult(const Found &found, Output &output)
     return result;
 }
 
+/// What each choice of the joint search was worth: the seconds with each of its values and all others as chosen.
+ordered_json choicesResult(const placing::JointResult &found, Output &output)
+{
+    ordered_json tried = ordered_json::array();
+    Table table({"choice", "value", "all iterations", "over the chosen", ""});
+    std::map<std::string, double> chosen;
+    for (const placing::TriedChoice &choice : found.tried) {
+        if (choice.chosen)
+            chosen[choice.what] = choice.seconds;
+    }
+    for (const placing::TriedChoice &choice : found.tried) {
+        const std::string note =
+            choice.chosen ? (choice.given ? "chosen, as given" : "chosen") : (choice.given ? "as given" : "");
+        table.row({choice.what, choice.value, format(Seconds(choice.seconds)),
+                   fmt::format("{:.3f}", choice.seconds / chosen[choice.what]), note});
+        tried.push_back({{"choice", choice.what},
+                         {"value", choice.value},
+                         {"seconds", choice.seconds},
+                         {"given", choice.given},
+                         {"chosen", choice.chosen}});
+    }
+    table.print(output);
+    output.line(fmt::format("with everything as given {}, as chosen {}; a cache of {} and mini-batches of {} a sampler",
+                            format(Seconds(found.givenSeconds)), format(Seconds(found.search.seconds)),
+                            format(Bytes(found.cacheBytes)), format(Bytes(found.prefetchBytes))));
+    output.line();
+    return {{"given_seconds", found.givenSeconds},
+            {"partition", placing::name(found.chosen.parts)},
+            {"exchange", gnn::name(found.chosen.exchange)},
+            {"cache", found.chosen.cacheShare},
+            {"prefetch", found.chosen.prefetch},
+            {"cache_bytes", found.cacheBytes},
+            {"prefetch_bytes", found.prefetchBytes},
+            {"tried", std::move(tried)}};
+}
+
 /// The timeline of the placement under its policy.
 Status writeTimeline(const gnn::Job &job, const gnn::Placement &machineOf, gnn::TransferPolicy policy,
                      const std::string &path)
@@ -187,42 +212,64 @@ Status place(const PlaceOptions &options, Output &output)
         if (Status status = checkWritable(path); !status)
             return status;
     }
-    const auto job = loadJob(options.job);
-    if (!job)
-        return job.error();
-    Result<Found> found = [&] {
-        TerminalProgress progress(output.showsProgress());
-        return findPlacement(*job, options, *policy, progress);
-    }();
-    if (!found)
-        return found.error().in(options.job);
-    const gnn::Bounds bounds = placing::Evaluation(*job, *policy).bounds(found->machineOf);
-    ordered_json result{{"job", options.job}, {"policy", options.policy}, {"iterations", job->volumes.iterations}};
-    result["seconds"] = found->seconds;
-    result["roles"] = placementResult(*job, found->machineOf, output);
+    auto loaded = loadJob(options.job);
+    if (!loaded)
+        return loaded.error();
+    gnn::Job &job = loaded->job;
+    const placing::SearchOptions how = searchOptions(options, *policy);
+    ordered_json result{{"job", options.job}, {"policy", options.policy}, {"iterations", job.volumes.iterations}};
+    placing::SearchResult found;
+    bool complete = true;
+    if (options.joint) {
+        placing::SampledFrom from{loaded->graph ? &*loaded->graph : nullptr, loaded->sampling, loaded->homes};
+        placing::JointOptions joint;
+        joint.search = how;
+        auto together = [&] {
+            TerminalProgress progress(output.showsProgress());
+            return placing::searchJointly(job, from, joint, progress);
+        }();
+        if (!together)
+            return together.error().in(options.job);
+        result["choices"] = choicesResult(*together, output);
+        complete = together->complete;
+        job = std::move(together->job);
+        found = std::move(together->search);
+    } else {
+        auto alone = [&] {
+            TerminalProgress progress(output.showsProgress());
+            return placing::searchPlacement(job, how, progress);
+        }();
+        if (!alone)
+            return alone.error().in(options.job);
+        complete = alone->complete();
+        found = *std::move(alone);
+    }
+    const gnn::Bounds bounds = placing::Evaluation(job, *policy).bounds(found.machineOf);
+    result["seconds"] = found.seconds;
+    result["roles"] = placementResult(job, found.machineOf, output);
     output.line();
-    result["policies"] = policiesResult(*job, found->machineOf, bounds.lower(), output);
+    result["policies"] = policiesResult(job, found.machineOf, bounds.lower(), output);
     output.line(
         fmt::format("critical path {}, busiest card {} ({} {}); at most {} connections share a direction",
                     format(Seconds(bounds.criticalPath)), format(Seconds(bounds.port)),
                     bounds.portOut ? "out of" : "into",
-                    bounds.portMachine >= 0 ? job->machines[static_cast<std::size_t>(bounds.portMachine)].name : "none",
+                    bounds.portMachine >= 0 ? job.machines[static_cast<std::size_t>(bounds.portMachine)].name : "none",
                     bounds.sharing));
     result["bounds"] = {{"critical_path_seconds", bounds.criticalPath},
                         {"port_seconds", bounds.port},
                         {"sharing", bounds.sharing}};
-    result["search"] = searchResult(*found, output);
+    result["search"] = searchResult(found, output);
     if (!options.out.empty()) {
         if (Status status = writeFileAtomically(options.out, result.dump(1) + "\n"); !status)
             return status;
         output.line("written to " + options.out);
     }
     if (!options.trace.empty()) {
-        if (Status status = writeTimeline(*job, found->machineOf, *policy, options.trace); !status)
+        if (Status status = writeTimeline(job, found.machineOf, *policy, options.trace); !status)
             return status;
         output.line("timeline written to " + options.trace);
     }
-    if (found->exploration && found->exploration->cancelled)
+    if (!complete)
         output.stoppedEarly("the placement is the best that was found until then");
     output.result(result);
     return {};

@@ -133,8 +133,9 @@ struct PlaceOptions {
     std::string job;
     std::string policy = "degree";
     std::string search = "explore"; ///< initial, explore, exhaustive
-    std::int64_t proposals = 1000;
-    std::int64_t patience = 0; ///< 0: all proposals
+    bool joint = false;             ///< choose partition, exchange, cache and prefetch, too
+    std::int64_t proposals = 0;     ///< 0: 1,000, fewer for large jobs
+    std::int64_t patience = 0;      ///< 0: all proposals
     double beta = 0;           ///< 0: from the first placement
     std::int64_t seed = 1;
     std::string out;   ///< file of the placement; empty: none

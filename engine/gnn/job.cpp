@@ -13,6 +13,8 @@ namespace {
 
 constexpr std::array kRoleNames{"graph-store", "sampler", "trainer", "parameter-server"}; // order of RoleKind
 
+constexpr std::array kExchangeNames{"parameter-server", "all-reduce"}; // order of GradientExchange
+
 std::size_t index(std::int32_t i) { return static_cast<std::size_t>(i); }
 
 bool isAmount(double value) { return std::isfinite(value) && value >= 0; }
@@ -62,6 +64,11 @@ Status checkRoles(const Job &job)
         if (job.count(kind) == 0)
             return badInput(fmt::format("the job has no {}; it needs at least one", name(kind)));
     }
+    if (job.exchange == GradientExchange::AllReduce && job.count(RoleKind::ParameterServer) > 0)
+        return badInput(
+            fmt::format("parameter server {} has nothing to do, as trainers exchange gradients by all-reduce; "
+                        "leave it out, or set exchange to parameter-server",
+                        job.roles.back().name));
     std::vector<char> served(index(job.count(RoleKind::Trainer)));
     for (const Role &role : job.roles) {
         if (role.kind == RoleKind::Sampler)
@@ -122,21 +129,15 @@ private:
     void connect()
     {
         const std::int32_t firstTrainer = m_job.first(RoleKind::Trainer);
-        const std::int32_t firstServer = m_job.first(RoleKind::ParameterServer);
         for (std::int32_t g = 0; g < m_stores; ++g) {
             for (std::int32_t s = 0; s < m_samplers; ++s)
                 m_features.push_back(m_builder.connection(g, sampler(s)));
         }
         for (std::int32_t s = 0; s < m_samplers; ++s)
             m_batches.push_back(m_builder.connection(sampler(s), firstTrainer + trainerOf(s)));
-        for (std::int32_t w = 0; w < m_trainers; ++w) {
-            for (std::int32_t p = 0; p < m_servers; ++p)
-                m_pushes.push_back(m_builder.connection(firstTrainer + w, firstServer + p));
-        }
-        for (std::int32_t w = 0; w < m_trainers; ++w) {
-            for (std::int32_t p = 0; p < m_servers; ++p)
-                m_pullsOf.push_back(m_builder.connection(firstServer + p, firstTrainer + w));
-        }
+        m_exchanged = exchangeOf(m_job);
+        for (const Exchanged &message : m_exchanged)
+            m_exchanges.push_back(m_builder.connection(message.from, message.to));
     }
 
     void iteration(std::int32_t n)
@@ -146,7 +147,24 @@ private:
             batches.push_back(sample(s, n));
         for (std::int32_t w = 0; w < m_trainers; ++w)
             train(w, n, batches);
-        exchange(n);
+        if (m_job.exchange == GradientExchange::AllReduce)
+            reduce(n);
+        else
+            exchange(n);
+    }
+
+    /// The ring between iteration n and the next one.
+    void reduce(std::int32_t n)
+    {
+        const std::int32_t firstTrainer = m_job.first(RoleKind::Trainer);
+        std::vector<std::int32_t> messages;
+        for (std::size_t i = 0; i < m_exchanged.size(); ++i) {
+            const std::int32_t from = m_exchanged[i].from - firstTrainer;
+            messages.push_back(m_builder.message(m_exchanges[i], m_exchanged[i].bytes, n));
+            label(m_exchanged[i].from, "w{}w{}.n{}", from, m_exchanged[i].to - firstTrainer, n);
+            m_builder.after(messages.back(), m_trained[index(from)].back());
+        }
+        m_pulls.assign(index(m_trainers), messages);
     }
 
     /// The mini-batch's message.
@@ -192,13 +210,13 @@ private:
     void exchange(std::int32_t n)
     {
         const std::int32_t firstServer = m_job.first(RoleKind::ParameterServer);
-        const double bytes = m_servers > 0 ? m_job.volumes.model / m_servers : 0;
         for (std::vector<std::int32_t> &pulls : m_pulls)
             pulls.clear();
         for (std::int32_t p = 0; p < m_servers; ++p) {
             std::vector<std::int32_t> pushes;
             for (std::int32_t w = 0; w < m_trainers; ++w) {
-                pushes.push_back(m_builder.message(m_pushes[index(w * m_servers + p)], bytes, n));
+                const std::size_t push = index(w * m_servers + p);
+                pushes.push_back(m_builder.message(m_exchanges[push], m_exchanged[push].bytes, n));
                 label(m_job.first(RoleKind::Trainer) + w, "w{}p{}.n{}", w, p, n);
                 m_builder.after(pushes.back(), m_trained[index(w)].back());
             }
@@ -208,7 +226,8 @@ private:
                 m_builder.after(task, push);
             follow(task, m_lastServe[index(p)]);
             for (std::int32_t w = 0; w < m_trainers; ++w) {
-                m_pulls[index(w)].push_back(m_builder.message(m_pullsOf[index(w * m_servers + p)], bytes, n));
+                const std::size_t pull = index((m_trainers + w) * m_servers + p);
+                m_pulls[index(w)].push_back(m_builder.message(m_exchanges[pull], m_exchanged[pull].bytes, n));
                 label(firstServer + p, "p{}w{}.n{}", p, w, n);
                 m_builder.after(m_pulls[index(w)].back(), task);
             }
@@ -244,8 +263,8 @@ private:
     NetworkBuilder m_builder;
     std::vector<std::int32_t> m_features;
     std::vector<std::int32_t> m_batches;
-    std::vector<std::int32_t> m_pushes;
-    std::vector<std::int32_t> m_pullsOf;
+    std::vector<Exchanged> m_exchanged;    ///< of an iteration
+    std::vector<std::int32_t> m_exchanges; ///< their connections
 };
 
 } // namespace
@@ -259,6 +278,40 @@ Result<RoleKind> roleKindFromName(std::string_view text)
             return static_cast<RoleKind>(kind);
     }
     return notFound(fmt::format("\"{}\" is no kind of role; there are {}", text, fmt::join(kRoleNames, ", ")));
+}
+
+const char *name(GradientExchange exchange) { return kExchangeNames[static_cast<std::size_t>(exchange)]; }
+
+Result<GradientExchange> gradientExchangeFromName(std::string_view text)
+{
+    for (std::size_t kind = 0; kind < kExchangeNames.size(); ++kind) {
+        if (text == kExchangeNames[kind])
+            return static_cast<GradientExchange>(kind);
+    }
+    return notFound(fmt::format("\"{}\" is no exchange; there are {}", text, fmt::join(kExchangeNames, ", ")));
+}
+
+std::vector<Exchanged> exchangeOf(const Job &job)
+{
+    const std::int32_t trainer = job.first(RoleKind::Trainer);
+    const std::int32_t server = job.first(RoleKind::ParameterServer);
+    const std::int32_t trainers = server - trainer;
+    const std::int32_t servers = job.count(RoleKind::ParameterServer);
+    std::vector<Exchanged> messages;
+    if (job.exchange == GradientExchange::AllReduce) {
+        for (std::int32_t w = 0; w < trainers && trainers > 1; ++w)
+            messages.push_back(
+                {trainer + w, trainer + (w + 1) % trainers, 2 * job.volumes.model * (trainers - 1) / trainers});
+        return messages;
+    }
+    for (const bool back : {false, true}) {
+        for (std::int32_t w = 0; w < trainers; ++w) {
+            for (std::int32_t p = 0; p < servers; ++p)
+                messages.push_back(
+                    {back ? server + p : trainer + w, back ? trainer + w : server + p, job.volumes.model / servers});
+        }
+    }
+    return messages;
 }
 
 Volumes::Volumes(std::int32_t iterationCount, std::int32_t storeCount, std::int32_t samplerCount)

@@ -55,6 +55,15 @@ struct Volumes {
 /// Error (BadInput): tables that would take more than 2^26 numbers, half a gigabyte.
 Status checkVolumeSize(std::int64_t iterations, std::int64_t stores, std::int64_t samplers);
 
+/// How trainers combine their gradients.
+enum class GradientExchange : std::uint8_t {
+    ParameterServers, ///< gradients to all servers, parameters back; without servers nothing is sent
+    AllReduce,        ///< around a ring of the trainers, in their order
+};
+const char *name(GradientExchange exchange); ///< "parameter-server", "all-reduce"
+/// Error: NotFound that lists the names.
+Result<GradientExchange> gradientExchangeFromName(std::string_view text);
+
 /// Sampled training of a graph neural network as a set of roles: graph stores send features to samplers, these send
 /// mini-batches to trainers, trainers send gradients to parameter servers and get parameters back. A plain value;
 /// checkJob() says whether it is consistent.
@@ -66,6 +75,7 @@ struct Job {
     double trainSeconds = 0;
     double serveSeconds = 0;   ///< of a parameter server, an iteration
     std::int32_t prefetch = 1; ///< mini-batches that a sampler may be ahead of its trainer
+    GradientExchange exchange = GradientExchange::ParameterServers;
     Volumes volumes;
 
     [[nodiscard]] std::int32_t count(RoleKind kind) const;
@@ -74,8 +84,18 @@ struct Job {
 
 /// Errors (BadInput): roles out of order, a sampler without a trainer, a trainer without a sampler, a store without a
 /// machine, demands or capacities of another length than resources, figures that are negative or not finite, rates that
-/// are not positive, no iteration, a prefetch below 1, volumes of another size.
+/// are not positive, no iteration, a prefetch below 1, volumes of another size, parameter servers beside all-reduce.
 Status checkJob(const Job &job);
+
+/// A message of the exchange of gradients in one iteration, between roles.
+struct Exchanged {
+    std::int32_t from = 0;
+    std::int32_t to = 0;
+    double bytes = 0;
+};
+/// Gradients by trainer and server, then parameters by trainer and server; or 2 (W - 1) / W of the model from each of W
+/// trainers to the next, what a ring all-reduce carries.
+std::vector<Exchanged> exchangeOf(const Job &job);
 
 /// A machine for each role.
 using Placement = std::vector<std::int32_t>;
@@ -92,7 +112,8 @@ struct StepLabels {
 
 /// The tasks and messages of a job. Iteration n: features of n once the trainer has started n - prefetch; the sampler
 /// after all its features and its task before; the trainer after all its mini-batches, its task before and the
-/// parameters of n - 1; a server after all gradients and its task before. Connections, in the order of their priority:
+/// parameters of n - 1 (all-reduce: all messages of n - 1 between trainers); a server after all gradients and its task
+/// before. Connections, in the order of their priority:
 /// features by store and sampler, mini-batches by sampler, gradients and parameters by trainer and server.
 /// @p labels, if given, is filled.
 Network networkOf(const Job &job, StepLabels *labels = nullptr);

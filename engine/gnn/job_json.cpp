@@ -188,6 +188,10 @@ Result<JobFile> jobFromJson(std::string_view text)
     job.trainSeconds = seconds.number("train");
     job.serveSeconds = seconds.number("serve", 0.0);
     job.prefetch = static_cast<std::int32_t>(top.integerOr("prefetch", 2, 1, kMostIterations));
+    if (const auto exchange = gradientExchangeFromName(top.text("exchange", name(GradientExchange::ParameterServers))))
+        job.exchange = *exchange;
+    else
+        top.fail("exchange", exchange.error().message);
     file.iterations = static_cast<std::int32_t>(top.integer("iterations", 1, kMostIterations));
     file.modelBytes = top.number("model_bytes", 0.0);
     if (top.has("volumes") == top.has("sampled"))

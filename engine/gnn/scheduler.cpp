@@ -18,6 +18,8 @@ Scheduler::Scheduler(const Network &network, std::span<const Port> ports)
       m_ports(ports),
       m_flows(network.connections.size()),
       m_finish(network.connections.size(), kNever),
+      m_blockFinish((network.connections.size() + kFinishBlock - 1) / kFinishBlock, kNever),
+      m_blockStale(m_blockFinish.size()),
       m_out(ports.size()),
       m_in(ports.size())
 {
@@ -149,7 +151,7 @@ void Scheduler::deactivate(std::int32_t connection)
     m_changed.push_back(flow.from);
     m_changed.push_back(flow.to);
     m_flowsChanged = true;
-    m_finish[at(connection)] = kNever;
+    setFinish(connection, kNever);
     flow.step = -1;
 }
 
@@ -161,7 +163,28 @@ void Scheduler::setRate(std::int32_t connection, double rate)
     flow.left = std::max(0.0, flow.left - (m_now - flow.since) * flow.rate);
     flow.since = m_now;
     flow.rate = rate;
-    m_finish[at(connection)] = rate > 0 ? m_now + flow.left / rate : kNever;
+    setFinish(connection, rate > 0 ? m_now + flow.left / rate : kNever);
+}
+
+void Scheduler::setFinish(std::int32_t connection, double time)
+{
+    m_finish[at(connection)] = time;
+    const std::size_t block = at(connection) / kFinishBlock;
+    if (std::exchange(m_blockStale[block], 1) == 0)
+        m_staleBlocks.push_back(static_cast<std::int32_t>(block));
+}
+
+double Scheduler::nextFinish()
+{
+    for (const std::int32_t block : m_staleBlocks) {
+        const std::size_t begin = at(block) * kFinishBlock;
+        const std::size_t end = std::min(begin + kFinishBlock, m_finish.size());
+        m_blockFinish[at(block)] = *std::min_element(m_finish.begin() + static_cast<std::ptrdiff_t>(begin),
+                                                     m_finish.begin() + static_cast<std::ptrdiff_t>(end));
+        m_blockStale[at(block)] = 0;
+    }
+    m_staleBlocks.clear();
+    return m_blockFinish.empty() ? kNever : *std::min_element(m_blockFinish.begin(), m_blockFinish.end());
 }
 
 void Scheduler::setByDegree()
@@ -258,12 +281,15 @@ void Scheduler::setRates()
 
 void Scheduler::endFlows(double time)
 {
-    for (std::size_t i = 0; i < m_finish.size(); ++i) {
-        if (m_finish[i] > time)
-            continue;
-        const std::int32_t step = m_flows[i].step;
-        deactivate(static_cast<std::int32_t>(i));
-        end(step);
+    for (std::size_t block = 0; block < m_blockFinish.size(); ++block) {
+        const std::size_t last = std::min((block + 1) * kFinishBlock, m_finish.size());
+        for (std::size_t i = m_blockFinish[block] > time ? last : block * kFinishBlock; i < last; ++i) {
+            if (m_finish[i] > time)
+                continue;
+            const std::int32_t step = m_flows[i].step;
+            deactivate(static_cast<std::int32_t>(i));
+            end(step);
+        }
     }
 }
 
@@ -295,7 +321,7 @@ double Scheduler::run(std::span<const std::int32_t> machineOf, TransferPolicy po
         drain();
         setRates();
         // A message ends by its event, never by what is left of it: a rest can be shorter than the clock's last bit.
-        const double flows = m_finish.empty() ? kNever : *std::min_element(m_finish.begin(), m_finish.end());
+        const double flows = nextFinish();
         const double tasks = m_tasks.empty() ? kNever : m_tasks.front().time;
         const double next = std::min(flows, tasks);
         if (next == kNever)

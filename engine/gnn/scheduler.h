@@ -74,6 +74,8 @@ private:
     void setMaxMin();
     void setByIteration();
     void setRate(std::int32_t connection, double rate);
+    void setFinish(std::int32_t connection, double time);
+    double nextFinish();
 
     const Network &m_network;
     std::span<const Port> m_ports;
@@ -85,7 +87,13 @@ private:
     std::vector<std::int32_t> m_ready;
     std::vector<TaskEnd> m_tasks; ///< heap
     std::vector<Flow> m_flows;    ///< per connection
-    std::vector<double> m_finish; ///< per connection: when its message ends at the present rate; infinite: none
+    /// Per connection: when its message ends at the present rate; infinite: none. The least of each block of
+    /// kFinishBlock of them is kept, as most events touch few.
+    std::vector<double> m_finish;
+    std::vector<double> m_blockFinish;
+    std::vector<char> m_blockStale;
+    std::vector<std::int32_t> m_staleBlocks;
+    static constexpr std::size_t kFinishBlock = 64;
     std::vector<Direction> m_out; ///< per machine
     std::vector<Direction> m_in;
     std::vector<std::int32_t> m_changed;                    ///< machines with a changed direction

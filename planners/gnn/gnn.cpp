@@ -2,9 +2,8 @@
 #include "planners/gnn/gnn.h"
 
 #include "engine/gnn/volumes.h"
-#include "planners/gnn/exhaustive.h"
-#include "planners/gnn/explore.h"
-#include "planners/gnn/initial.h"
+#include "planners/gnn/joint.h"
+#include "planners/gnn/placed_plan.h"
 #include "planners/interface/options.h"
 
 #include <fmt/format.h>
@@ -37,7 +36,7 @@ Result<GnnSettings> readSettings(const Options &options, const std::vector<Optio
     GnnSettings settings;
     settings.trainers = reader.integer("trainers", 0, 1 << 16);
     settings.samplers = reader.integer("samplers", 1, 1 << 10);
-    settings.prefetch = reader.integer("prefetch", 1, 1 << 16);
+    settings.prefetch = reader.integer("prefetch", 0, 1 << 16);
     settings.slots = reader.integer("slots", 0, 1 << 16);
     settings.iterations = reader.integer("iterations", 2, 1 << 12);
     settings.seed = reader.integer("seed", 0, std::int64_t{1} << 53);
@@ -96,7 +95,7 @@ plan::Plan draftOf(const Problem &problem, const Options &options, const GnnSett
     plan.job->graph = {problem.sampledGraphHash, graph.nodes(), graph.edges(), graph.width, graph.parts()};
     plan.job->fanout = fanout;
     plan.job->seed = static_cast<std::uint64_t>(settings.seed);
-    plan.job->prefetch = static_cast<std::int32_t>(settings.prefetch);
+    plan.job->prefetch = static_cast<std::int32_t>(std::max<std::int64_t>(1, settings.prefetch));
     plan.job->transfers = settings.transfers;
     plan.job->sampleSeconds = settings.sampleSeconds;
     const auto nodes = problem.subject.cluster->nodes();
@@ -126,53 +125,44 @@ Result<planloom::gnn::Volumes> volumesFor(const Problem &problem, const plan::Pl
     return volumes;
 }
 
-/// The job with what roles take of machines: a trainer a device, others a slot, where these are limited.
-Job withDemands(Job job, std::int64_t slots)
+SearchOptions searchOptions(const GnnSettings &settings)
 {
-    job.resources.emplace_back("role-slots");
-    for (planloom::gnn::Machine &machine : job.machines)
-        machine.capacity.push_back(slots > 0 ? static_cast<double>(slots) : 1e9);
-    for (planloom::gnn::Role &role : job.roles)
-        role.demand.push_back(role.kind == RoleKind::Trainer ? 0 : 1);
-    return job;
+    SearchOptions how;
+    how.kind = settings.search == "initial" ? SearchKind::Initial
+        : settings.search == "exhaustive"   ? SearchKind::Exhaustive
+                                            : SearchKind::Explore;
+    how.explore.proposals = settings.proposals;
+    how.explore.seed = static_cast<std::uint64_t>(settings.seed);
+    how.explore.policy = settings.transfers;
+    how.mostPlacements = kMostSearched;
+    return how;
 }
 
-struct Placed {
-    Placement machineOf;
-    bool complete = true;
-};
-
-Result<Placed> search(const Job &job, const GnnSettings &settings, Progress &progress)
+/// What the prefetch was worth, for the notes of a plan.
+std::string noteOf(const JointResult &found)
 {
-    auto first = initialPlacement(job, progress);
-    if (!first)
-        return first.error();
-    if (settings.search == "initial")
-        return Placed{std::move(first->machineOf)};
-    if (settings.search == "exhaustive") {
-        auto all = exhaustivePlacement(job, settings.transfers, kMostSearched, progress);
-        return all ? Result<Placed>(Placed{std::move(all->best)}) : all.error();
-    }
-    ExploreOptions how;
-    how.proposals = settings.proposals;
-    how.seed = static_cast<std::uint64_t>(settings.seed);
-    how.policy = settings.transfers;
-    Exploration found = explore(job, first->machineOf, how, progress);
-    return Placed{std::move(found.machineOf), !found.cancelled};
+    std::string text = fmt::format("prefetch {} was chosen; all iterations take", found.chosen.prefetch);
+    for (const TriedChoice &tried : found.tried)
+        text += fmt::format(" {} with {},", format(Seconds(tried.seconds)), tried.value);
+    text.pop_back();
+    return text;
 }
 
-/// Roles go to their machines, trainers to the next free device there.
-void apply(const Placement &machineOf, const cluster::Cluster &cluster, plan::Plan &plan)
+/// The placement, and the prefetch where the settings leave it open.
+Result<SearchResult> search(Job job, const GnnSettings &settings, plan::Plan &plan, std::vector<std::string> &notes,
+                            Progress &progress)
 {
-    std::vector<std::size_t> used(cluster.nodes().size());
-    const auto nodeAt = [&](std::size_t role) { return static_cast<std::size_t>(machineOf[role]); };
-    for (std::size_t i = 0; i < plan.roles.size(); ++i)
-        plan.roles[i].machine = cluster.nodes()[nodeAt(i)].name;
-    std::vector<DeviceId> &devices = plan.stages.front().devices;
-    for (std::size_t t = 0; t < devices.size(); ++t) {
-        const std::size_t node = nodeAt(plan.roles.size() + t);
-        devices[t] = cluster.nodes()[node].devices[used[node]++];
-    }
+    if (settings.prefetch > 0)
+        return searchPlacement(job, searchOptions(settings), progress);
+    JointOptions options;
+    options.search = searchOptions(settings);
+    options.exchanges = false; // the plan's stage has its own
+    auto found = searchJointly(job, {}, options, progress);
+    if (!found)
+        return found.error();
+    plan.job->prefetch = found->chosen.prefetch;
+    notes.push_back(noteOf(*found));
+    return std::move(found->search);
 }
 
 Status checkCounts(const Problem &problem, GnnSettings &settings)
@@ -197,7 +187,8 @@ std::vector<OptionInfo> GnnPlanner::options() const
 {
     return {{"trainers", "0", "replicas of the model; 0: one on each device"},
             {"samplers", "1", "samplers of each trainer"},
-            {"prefetch", "2", "mini-batches that a sampler may be ahead of its trainer"},
+            {"prefetch", "2",
+             "mini-batches that a sampler may be ahead of its trainer; 0: 1, 2 or 4, the fewest within 1 %"},
             {"slots", "0", "graph stores and samplers that a machine takes; 0: any number", "0"},
             {"iterations", "8", "iterations whose bytes placements are compared on"},
             {"sample_seconds", "0.001", "seconds in which a sampler draws and puts together a mini-batch"},
@@ -227,21 +218,19 @@ Result<PlanReport> GnnPlanner::plan(const Problem &problem, const Options &optio
         return volumes.error();
     plan.job->volumes = *std::move(volumes);
     Placement machineOf;
-    Job job = withDemands(plan::jobOf(plan, problem.subject, machineOf), settings->slots);
-    plan::Plan alone = plan; // how long trainers take that never wait
-    alone.job.reset();
-    alone.roles.clear();
-    const auto computed = simulate::simulatePlan(alone, problem.subject, {.trace = false, .memory = false});
-    if (!computed)
-        return computed.error();
-    job.trainSeconds = computed->report.iterationSeconds;
-    const auto placed = search(job, *settings, progress);
+    const auto job = jobOfPlan(plan, problem.subject, settings->slots, machineOf);
+    if (!job)
+        return job.error();
+    std::vector<std::string> notes;
+    const auto placed = search(*job, *settings, plan, notes, progress);
     if (!placed)
         return placed.error();
-    apply(placed->machineOf, *problem.subject.cluster, plan);
+    placeRoles(placed->machineOf, *problem.subject.cluster, plan);
     Result<PlanReport> report = finish(std::move(plan), problem);
-    if (report)
-        report->complete = placed->complete;
+    if (report) {
+        report->complete = placed->complete();
+        report->notes.insert(report->notes.end(), notes.begin(), notes.end());
+    }
     return report;
 }
 

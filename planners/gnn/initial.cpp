@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "planners/gnn/initial.h"
 
+#include "planners/gnn/load.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -11,82 +13,6 @@ namespace planloom::planners::gnn {
 namespace {
 
 using planloom::gnn::RoleKind;
-
-/// Mean bytes an iteration between roles, and the load of each card as roles are placed.
-class Load {
-public:
-    explicit Load(const Job &job)
-        : m_job(job),
-          m_peers(job.roles.size()),
-          m_out(job.machines.size()),
-          m_in(job.machines.size())
-    {
-        const planloom::gnn::Volumes &volumes = job.volumes;
-        const std::int32_t sampler = job.first(RoleKind::Sampler);
-        const std::int32_t trainer = job.first(RoleKind::Trainer);
-        const std::int32_t server = job.first(RoleKind::ParameterServer);
-        const std::int32_t servers = job.count(RoleKind::ParameterServer);
-        for (std::int32_t s = 0; s < volumes.samplers; ++s) {
-            double batch = 0;
-            std::vector<double> features(static_cast<std::size_t>(volumes.stores));
-            for (std::int32_t n = 0; n < volumes.iterations; ++n) {
-                batch += volumes.batch(n, s);
-                for (std::int32_t g = 0; g < volumes.stores; ++g)
-                    features[static_cast<std::size_t>(g)] += volumes.feature(n, g, s);
-            }
-            for (std::int32_t g = 0; g < volumes.stores; ++g)
-                connect(g, sampler + s, features[static_cast<std::size_t>(g)] / volumes.iterations);
-            connect(sampler + s, trainer + job.roles[static_cast<std::size_t>(sampler + s)].trainer,
-                    batch / volumes.iterations);
-        }
-        for (std::int32_t w = 0; w < server - trainer; ++w) {
-            for (std::int32_t p = 0; p < servers; ++p) {
-                connect(trainer + w, server + p, volumes.model / servers);
-                connect(server + p, trainer + w, volumes.model / servers);
-            }
-        }
-    }
-
-    /// @p machineOf: of the other roles; those with -1 send nothing yet.
-    void add(std::int32_t role, std::int32_t machine, std::span<const std::int32_t> machineOf, double sign = 1)
-    {
-        for (const Peer &peer : m_peers[static_cast<std::size_t>(role)]) {
-            const std::int32_t other = machineOf[static_cast<std::size_t>(peer.role)];
-            if (other < 0 || other == machine)
-                continue;
-            const auto [from, to] = peer.sends ? std::pair(other, machine) : std::pair(machine, other);
-            m_out[static_cast<std::size_t>(from)] += sign * peer.bytes;
-            m_in[static_cast<std::size_t>(to)] += sign * peer.bytes;
-        }
-    }
-
-    [[nodiscard]] double busiest() const
-    {
-        double seconds = 0;
-        for (std::size_t machine = 0; machine < m_out.size(); ++machine) {
-            const planloom::gnn::Port &port = m_job.machines[machine].port;
-            seconds = std::max({seconds, m_out[machine] / port.out, m_in[machine] / port.in});
-        }
-        return seconds;
-    }
-
-private:
-    struct Peer {
-        std::int32_t role;
-        double bytes;
-        bool sends; ///< the peer sends to the role, else it receives
-    };
-    void connect(std::int32_t from, std::int32_t to, double bytes)
-    {
-        m_peers[static_cast<std::size_t>(from)].push_back({to, bytes, false});
-        m_peers[static_cast<std::size_t>(to)].push_back({from, bytes, true});
-    }
-
-    const Job &m_job;
-    std::vector<std::vector<Peer>> m_peers;
-    std::vector<double> m_out; ///< bytes an iteration, per machine
-    std::vector<double> m_in;
-};
 
 /// Depth-first over groups, machines in the order of the busiest card.
 class FirstFit {

@@ -75,6 +75,25 @@ private Q_SLOTS:
         QCOMPARE(plan.job->volumes.batch(0, 0), 8.0 * (8 + 4 * 16 * 61)); // labels, and 61 rows of 16 features
     }
 
+    /// Of 1, 2 and 4 the fewest mini-batches with which the iteration is as short; the notes say what each takes.
+    void prefetchIsChosen()
+    {
+        const planners::Problem problem = problemOf(2e7);
+        const auto report = planned(problem, {{"prefetch", "0"}, {"proposals", "40"}});
+        QVERIFY2(report, report ? "" : report.error().text().c_str());
+        const std::int32_t chosen = report->plan.job->prefetch;
+        QVERIFY(chosen == 1 || chosen == 2 || chosen == 4);
+        QCOMPARE(report->notes.size(), std::size_t{1});
+        QVERIFY(report->notes.front().find("prefetch " + std::to_string(chosen) + " was chosen") == 0);
+        double best = 1e9;
+        for (const char *prefetch : {"1", "2", "4"}) {
+            const auto other = planned(problem, {{"prefetch", prefetch}, {"proposals", "40"}});
+            QVERIFY(other);
+            best = std::min(best, other->predicted.iterationSeconds);
+        }
+        QVERIFY2(report->predicted.iterationSeconds <= best * 1.06, qPrintable(QString::number(best)));
+    }
+
     void fileKeepsAll()
     {
         const planners::Problem problem = problemOf();
