@@ -65,34 +65,39 @@ bool Scorer::passes(const Shape &shape, const Part &part, StageTimes &times)
     const double larger = exact ? 0 : static_cast<double>(m_problem.globalBatch % shape.microBatches);
     const double smaller = static_cast<double>(shape.microBatches) - larger;
     const bool again = part.recompute == m_costs.recomputed();
-    const auto pass = [&](const LayerTimes &t) {
-        if (part.recompute == plan::Recompute::Selective && t.selective)
-            return t.selective->forward.of(part.first, part.last) + t.selective->backward.of(part.first, part.last);
-        return t.forward.of(part.first, part.last) * (again ? 2 : 1) + t.backward.of(part.first, part.last);
+    const PassSeconds one = (*rest)->plain.of(part.first, part.last);
+    // Layers that recompute run forward twice; a stage that recomputes the core of attention has times of its own.
+    const auto pass = [&](const LayerTimes &t, const PassSeconds &plain) {
+        if (part.recompute != plan::Recompute::Selective || !t.selective)
+            return plain.forward * (again ? 2 : 1) + plain.backward;
+        const PassSeconds selective = t.selective->of(part.first, part.last);
+        return selective.forward + selective.backward;
     };
-    times.forward = (*rest)->forward.of(part.first, part.last);
-    times.backward = (*rest)->backward.of(part.first, part.last);
-    times.work = smaller * pass(**rest);
+    times.forward = one.forward;
+    times.backward = one.backward;
+    times.work = smaller * pass(**rest, one);
     const LayerTimes::Least least = (*rest)->least(part.first, part.last);
     times.leastForward = least.forward;
     times.leastBackward = least.backward;
     // Recomputation is less than a forward pass: operators whose results backward does not read are left out.
-    const auto busy = [&](const LayerTimes &t) {
-        return t.least(part.first, part.last).both + (again && exact ? t.busyForward.of(part.first, part.last) : 0);
+    times.leastWork = smaller * (least.both + (again && exact ? one.busyForward : 0));
+    const auto busy = [&](const LayerTimes &t, const PassSeconds &plain) {
+        return t.least(part.first, part.last).both + (again && exact ? plain.busyForward : 0);
     };
-    times.leastWork = smaller * (least.both + (again && exact ? (*rest)->busyForward.of(part.first, part.last) : 0));
     if (larger > 0) {
         const auto whole = m_costs.times(type, shape.degree, large);
         if (!whole)
             return false;
-        times.work += larger * pass(**whole);
-        times.leastWork += larger * busy(**whole);
+        const PassSeconds plain = (*whole)->plain.of(part.first, part.last);
+        times.work += larger * pass(**whole, plain);
+        times.leastWork += larger * busy(**whole, plain);
     }
     if (!m_cores.any())
         return true;
     const auto fewest = m_costs.times(type, shape.degree, exact ? small : std::floor(std::floor(batch) / replicas));
     if (fewest)
-        times.leastEach = static_cast<double>(shape.microBatches) * busy(**fewest);
+        times.leastEach =
+            static_cast<double>(shape.microBatches) * busy(**fewest, (*fewest)->plain.of(part.first, part.last));
     return true;
 }
 
@@ -106,8 +111,8 @@ std::vector<double> Scorer::shares(const Shape &shape, const Part &part)
     for (std::size_t d = part.begin; d < part.end; ++d) {
         const auto times = m_costs.times(cluster.device(devices[d]).type, shape.degree,
                                          m_costs.proportional() ? even : std::ceil(even));
-        const double seconds =
-            times ? (*times)->forward.of(part.first, part.last) + (*times)->backward.of(part.first, part.last) : 0;
+        const PassSeconds passes = times ? (*times)->plain.of(part.first, part.last) : PassSeconds{};
+        const double seconds = passes.forward + passes.backward;
         speeds.push_back(seconds > 0 ? 1 / seconds : 1);
         sum += speeds.back();
     }
@@ -140,8 +145,7 @@ bool Scorer::mixedPasses(const Shape &shape, const Part &part, StageTimes &times
         const auto found = m_costs.times(type, shape.degree, slice);
         if (!found)
             return false;
-        const double forward = (*found)->forward.of(part.first, part.last);
-        const double backward = (*found)->backward.of(part.first, part.last);
+        const auto [forward, backward, busyForward, busyBackward] = (*found)->plain.of(part.first, part.last);
         const double share = static_cast<double>(count) * slice / batch;
         forwards += share / std::max(forward, kInstant);
         backwards += share / std::max(backward, kInstant);

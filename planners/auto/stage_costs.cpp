@@ -7,7 +7,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <numeric>
 
 namespace planloom::planners::automatic {
@@ -27,20 +26,28 @@ std::vector<DeviceId> neighbours(const cluster::Cluster &cluster, std::size_t ty
     return {};
 }
 
-/// Times of passes, by stage: forward and backward, all of it and computing alone.
-using StageSeconds = std::array<std::vector<double>, 4>;
-
-StageSeconds secondsOf(compile::PassClock &clock, std::size_t stages, double samples)
+/// By stage.
+std::vector<PassSeconds> secondsOf(compile::PassClock &clock, std::size_t stages, double samples)
 {
-    StageSeconds seconds;
+    std::vector<PassSeconds> seconds;
     for (std::size_t s = 0; s < stages; ++s) {
         const compile::PassClock::Passes passes = clock.of(s, samples);
-        seconds[0].push_back(passes.forward.whole.value());
-        seconds[1].push_back(passes.backward.whole.value());
-        seconds[2].push_back(passes.forward.computing.value());
-        seconds[3].push_back(passes.backward.computing.value());
+        seconds.push_back({passes.forward.whole.value(), passes.backward.whole.value(),
+                           passes.forward.computing.value(), passes.backward.computing.value()});
     }
     return seconds;
+}
+
+PassSeconds operator+(const PassSeconds &a, const PassSeconds &b)
+{
+    return {a.forward + b.forward, a.backward + b.backward, a.busyForward + b.busyForward,
+            a.busyBackward + b.busyBackward};
+}
+
+PassSeconds operator-(const PassSeconds &a, const PassSeconds &b)
+{
+    return {a.forward - b.forward, a.backward - b.backward, a.busyForward - b.busyForward,
+            a.busyBackward - b.busyBackward};
 }
 
 /// Beginnings of stages of two layers each, the first of which begins at @p from.
@@ -55,25 +62,38 @@ std::vector<std::size_t> pairs(std::size_t layers, std::size_t from)
 
 } // namespace
 
-PassTimes::PassTimes(const std::vector<double> &layers, std::vector<double> saved)
-    : m_sums{0},
-      m_saved(std::move(saved))
+PassTimes::PassTimes(const std::vector<PassSeconds> &layers, const std::vector<PassSeconds> &saved)
 {
-    for (std::size_t i = 0; i < layers.size(); ++i)
-        m_sums.push_back(m_sums.back() + layers[i] - m_saved[i]);
-    m_saved.push_back(0);
+    Row row;
+    for (std::size_t i = 0; i < layers.size(); ++i) {
+        row.saved = saved[i];
+        m_rows.push_back(row);
+        row.sums = row.sums + layers[i] - saved[i];
+    }
+    row.saved = {};
+    m_rows.push_back(row);
+}
+
+void PassTimes::setBusy(const PassTimes &other)
+{
+    for (std::size_t i = 0; i < m_rows.size(); ++i) {
+        const auto set = [](PassSeconds &mine, const PassSeconds &its) {
+            mine.busyForward = its.busyForward;
+            mine.busyBackward = its.busyBackward;
+        };
+        set(m_rows[i].sums, other.m_rows[i].sums);
+        set(m_rows[i].saved, other.m_rows[i].saved);
+    }
 }
 
 LayerTimes::Least LayerTimes::least(std::size_t first, std::size_t last) const
 {
-    const double keepForward = busyForward.of(first, last);
-    const double keepBackward = busyBackward.of(first, last);
+    const PassSeconds keep = plain.of(first, last);
     if (!selective)
-        return {keepForward, keepBackward, keepForward + keepBackward};
-    const double againForward = selective->busyForward.of(first, last);
-    const double againBackward = selective->busyBackward.of(first, last);
-    return {std::min(keepForward, againForward), std::min(keepBackward, againBackward),
-            std::min(keepForward + keepBackward, againForward + againBackward)};
+        return {keep.busyForward, keep.busyBackward, keep.busyForward + keep.busyBackward};
+    const PassSeconds again = selective->of(first, last);
+    return {std::min(keep.busyForward, again.busyForward), std::min(keep.busyBackward, again.busyBackward),
+            std::min(keep.busyForward + keep.busyBackward, again.busyForward + again.busyBackward)};
 }
 
 StageCosts::StageCosts(const Problem &problem, double reserve, compile::StageCache &stages)
@@ -152,12 +172,13 @@ Result<const LayerTimes *> StageCosts::times(std::size_t type, const Degree &deg
 LayerTimes StageCosts::whole(std::size_t type, double samples) const
 {
     const cost::CostModel &costs = *m_problem.subject.costs;
-    std::vector<double> forward, backward;
+    std::vector<PassSeconds> seconds;
     for (std::size_t i = 0; i < layers(); ++i) {
-        forward.push_back(costs.forward(i, i + 1, samples, type).value());
-        backward.push_back(costs.backward(i, i + 1, samples, type).value());
+        const double forward = costs.forward(i, i + 1, samples, type).value();
+        const double backward = costs.backward(i, i + 1, samples, type).value();
+        seconds.push_back({forward, backward, forward, backward});
     }
-    return {PassTimes(forward), PassTimes(backward), PassTimes(forward), PassTimes(backward), std::nullopt};
+    return {PassTimes(seconds), std::nullopt};
 }
 
 Result<compile::PassClock> StageCosts::probe(const Setting &setting, const std::vector<std::size_t> &begins)
@@ -216,7 +237,7 @@ Result<LayerTimes> StageCosts::probedWithSelective(std::size_t type, const Degre
     const auto again = probedAsBound({type, degree, plan::Recompute::Selective}, samples);
     if (!again)
         return again;
-    times->selective = {again->forward, again->backward, again->busyForward, again->busyBackward};
+    times->selective = again->plain;
     return times;
 }
 
@@ -229,8 +250,7 @@ Result<LayerTimes> StageCosts::probedAsBound(Setting setting, double samples)
     auto alone = probed(setting, samples);
     if (!alone)
         return alone;
-    times->busyForward = std::move(alone->busyForward);
-    times->busyBackward = std::move(alone->busyBackward);
+    times->plain.setBusy(alone->plain);
     return times;
 }
 
@@ -242,22 +262,19 @@ Result<LayerTimes> StageCosts::probed(const Setting &setting, double samples)
     if (!known->second)
         return known->second.error();
     Probes &probes = *known->second;
-    const StageSeconds alone = secondsOf(probes.single, layers(), samples);
-    StageSeconds saved;
-    for (std::vector<double> &list : saved)
-        list.assign(layers(), 0);
+    const std::vector<PassSeconds> alone = secondsOf(probes.single, layers(), samples);
+    std::vector<PassSeconds> saved(layers());
     for (Probes::Joined &joined : probes.joined) {
         const std::vector<std::size_t> &begins = joined.begins;
-        const StageSeconds together = secondsOf(joined.clock, begins.size(), samples);
+        const std::vector<PassSeconds> together = secondsOf(joined.clock, begins.size(), samples);
         for (std::size_t s = 0; s < begins.size(); ++s) {
             const std::size_t first = begins[s];
             const std::size_t end = s + 1 < begins.size() ? begins[s + 1] : layers();
-            for (std::size_t which = 0; which < saved.size() && end == first + 2; ++which)
-                saved[which][first + 1] = alone[which][first] + alone[which][first + 1] - together[which][s];
+            if (end == first + 2)
+                saved[first + 1] = alone[first] + alone[first + 1] - together[s];
         }
     }
-    return LayerTimes{PassTimes(alone[0], saved[0]), PassTimes(alone[1], saved[1]), PassTimes(alone[2], saved[2]),
-                      PassTimes(alone[3], saved[3]), std::nullopt};
+    return LayerTimes{PassTimes(alone, saved), std::nullopt};
 }
 
 } // namespace planloom::planners::automatic

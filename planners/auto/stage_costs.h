@@ -14,33 +14,51 @@
 
 namespace planloom::planners::automatic {
 
-/// Seconds of one slice through runs of layers. A run may take less than its layers one by one, as operators are fused
-/// over the cuts between them: the savings of each cut are part of the sums.
+/// Seconds of one slice through a run of layers, with and without waiting for devices that share tensors.
+struct PassSeconds {
+    double forward = 0;
+    double backward = 0;
+    double busyForward = 0;
+    double busyBackward = 0;
+};
+
+/// The same of any run of layers. A run may take less than its layers one by one, as operators are fused over the cuts
+/// between them: the savings of each cut are part of the sums. The figures of one layer lie in one cache line, as
+/// scoring a stage reads those of its two ends.
 class PassTimes {
 public:
     /// @p layers: each layer by itself; @p saved: the saving of joining layer i to the one before it (0 for the first).
-    PassTimes(const std::vector<double> &layers, std::vector<double> saved);
-    explicit PassTimes(const std::vector<double> &layers) : PassTimes(layers, std::vector<double>(layers.size(), 0)) {}
-    [[nodiscard]] double of(std::size_t first, std::size_t last) const
+    PassTimes(const std::vector<PassSeconds> &layers, const std::vector<PassSeconds> &saved);
+    explicit PassTimes(const std::vector<PassSeconds> &layers)
+        : PassTimes(layers, std::vector<PassSeconds>(layers.size()))
     {
-        return m_sums[last] - m_sums[first] + m_saved[first];
     }
+    /// Of layers [first, last).
+    [[nodiscard]] PassSeconds of(std::size_t first, std::size_t last) const
+    {
+        const Row &begin = m_rows[first];
+        const PassSeconds &end = m_rows[last].sums;
+        return {end.forward - begin.sums.forward + begin.saved.forward,
+                end.backward - begin.sums.backward + begin.saved.backward,
+                end.busyForward - begin.sums.busyForward + begin.saved.busyForward,
+                end.busyBackward - begin.sums.busyBackward + begin.saved.busyBackward};
+    }
+    /// With the busy times of @p other.
+    void setBusy(const PassTimes &other);
 
 private:
-    std::vector<double> m_sums;  ///< size: layers + 1
-    std::vector<double> m_saved; ///< per layer
+    struct alignas(64) Row {
+        PassSeconds sums; ///< of all layers before
+        PassSeconds saved;
+    };
+    std::vector<Row> m_rows; ///< layers + 1
 };
 
-/// The passes of one slice, with and without waiting for devices that share tensors.
+/// The passes of one slice.
 struct LayerTimes {
-    PassTimes forward, backward;
-    PassTimes busyForward, busyBackward;
-    /// Of stages that recompute the core of attention, which may be faster than to keep it.
-    struct Selective {
-        PassTimes forward, backward;
-        PassTimes busyForward, busyBackward;
-    };
-    std::optional<Selective> selective; ///< of models with attention
+    PassTimes plain;
+    std::optional<PassTimes> selective; ///< of stages that recompute the core of attention, where the model has any:
+                                        ///< that may be faster than to keep it
 
     /// Least busy seconds of layers [first, last): without recomputation, or with the core of attention recomputed.
     struct Least {
