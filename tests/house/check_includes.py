@@ -86,6 +86,7 @@ HOMES = [
     ("gRPC", re.compile(r"grpc(pp|\+\+)?/|.*\.grpc\.pb\.h$"), ("executor/agent",)),
     ("ONNX", re.compile(r"onnx/"), ("engine/import",)),
     ("Eigen", re.compile(r"Eigen/"), ("engine/admm", "planners/automap", "tests")),
+    ("simdjson", re.compile(r"simdjson\.h$"), ("engine/import/trace",)),
     ("METIS", re.compile(r"metis\.h$"), ("engine/gnn",)),
     ("toml++", re.compile(r"toml\+\+/"), ("engine/import",)),
     ("CUDA", re.compile(r"(cuda|cublas|cudnn|nccl|cupti)\w*\.h$"), ("executor/device/cuda", "profiler/cupti")),

@@ -22,6 +22,7 @@ private Q_SLOTS:
     void filesAreToldApart_data();
     void filesAreToldApart();
     void foreignTracesAreNamed();
+    void eventTracesOpen();
     void editsCanBeUndone();
     void illegalEditsAreRefusedWithTheReason();
     void editWithoutPlanIsRefused();
@@ -86,10 +87,10 @@ void TestStudioState::filesAreToldApart_data()
     row("llama.toml", "", FileKind::Setup);
     row("order.csv", "", FileKind::Order);
     row("letter.odt", "", FileKind::Unknown);
-    row("torch.pt.trace.json", R"({"schemaVersion": 1, "deviceProperties": [{"id": 0)", FileKind::ForeignTrace);
-    row("chrome.json", R"({"displayTimeUnit": "ns", "traceEvents": [)", FileKind::ForeignTrace);
-    row("list.json", "\n[{\"name\": \"a\", \"ph\": \"X\"", FileKind::ForeignTrace);
-    row("torch.json.gz", "\x1f\x8b\x08", FileKind::ForeignTrace);
+    row("torch.pt.trace.json", R"({"schemaVersion": 1, "deviceProperties": [{"id": 0)", FileKind::EventTrace);
+    row("chrome.json", R"({"displayTimeUnit": "ns", "traceEvents": [)", FileKind::EventTrace);
+    row("list.json", "\n[{\"name\": \"a\", \"ph\": \"X\"", FileKind::EventTrace);
+    row("torch.json.gz", "\x1f\x8b\x08", FileKind::EventTrace);
     row("report.nsys-rep", "", FileKind::ForeignTrace);
     row("events.json", R"({"schema": "planloom.plan/1", "name": "traceEvents")", FileKind::Plan);
 }
@@ -115,11 +116,39 @@ void TestStudioState::foreignTracesAreNamed()
         return file.open(QIODevice::WriteOnly) && file.write(bytes) == bytes.size() && file.flush()
             && !state.open(path);
     };
-    QVERIFY(open("trace.json", R"({"schemaVersion": 1, "deviceProperties": [], "traceEvents": []})"));
-    QVERIFY2(heard.value(0).contains(QStringLiteral("PyTorch profiler trace")), qPrintable(heard.value(0)));
-    QVERIFY2(heard.value(0).contains(QStringLiteral(".pltrace")), qPrintable(heard.value(0)));
     QVERIFY(open("nsight.sqlite", QByteArray("SQLite format 3\0rest", 20)));
     QVERIFY2(heard.value(0).contains(QStringLiteral("Nsight Systems")), qPrintable(heard.value(0)));
+    QVERIFY2(heard.value(0).contains(QStringLiteral(".pltrace")), qPrintable(heard.value(0)));
+}
+
+void TestStudioState::eventTracesOpen()
+{
+    QTemporaryDir folder;
+    const QString path = folder.filePath(QStringLiteral("worker.pt.trace.json"));
+    QFile file(path);
+    QVERIFY(file.open(QIODevice::WriteOnly));
+    file.write(
+        "{\"schemaVersion\": 1, \"deviceProperties\": [], \"traceEvents\": [\n"
+        "{\"ph\": \"X\", \"cat\": \"kernel\", \"name\": \"gemm\", \"pid\": 0, \"tid\": 7, \"ts\": 5, \"dur\": 2},\n"
+        "{\"ph\": \"C\", \"name\": \"memory\", \"pid\": 0, \"ts\": 5}]}");
+    file.close();
+    StudioState state;
+    QStringList heard;
+    listen(state, heard);
+    QVERIFY(state.open(path));
+    QTRY_COMPARE(state.measured().records.size(), std::size_t{1});
+    QCOMPARE(state.measuredPath(), path);
+    QCOMPARE(state.measured().tasks.front().id, std::string("gemm"));
+    QVERIFY(!state.measuredOrigin().known() && !state.measuredIsOfDocument());
+    QVERIFY2(heard.value(0).contains(QStringLiteral("1 counters are not shown")), qPrintable(heard.value(0)));
+
+    heard.clear();
+    QVERIFY(file.open(QIODevice::WriteOnly));
+    file.write("{\"deviceProperties\": [], \"traceEvents\": []}");
+    file.close();
+    QVERIFY(state.open(path)); // what was open stays
+    QTRY_VERIFY2(heard.value(0).contains(QStringLiteral("has no events")), qPrintable(heard.value(0)));
+    QCOMPARE(state.measured().records.size(), std::size_t{1});
 }
 
 void TestStudioState::editsCanBeUndone()

@@ -236,7 +236,7 @@ void MainWindow::askForFiles()
 {
     open(QFileDialog::getOpenFileNames(this, tr("Open a model, cluster, plan or trace"), {},
                                        tr("All supported files (*.onnx *.json *.txt *.yaml *.yml *.xml "
-                                          "*.plan *.pltrace *.toml *.args *.sh *.csv);;All files (*)")));
+                                          "*.plan *.pltrace *.gz *.toml *.args *.sh *.csv);;All files (*)")));
 }
 
 void MainWindow::askForPlanOfTrace()

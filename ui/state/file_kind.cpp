@@ -46,14 +46,21 @@ QByteArray headOf(const QString &name)
 std::string_view viewOf(const QByteArray &bytes) { return {bytes.constData(), static_cast<std::size_t>(bytes.size())}; }
 
 /// By the fields that begin such a file; the events themselves may come later than the head.
-QString foreignJson(std::string_view head)
+bool hasEvents(std::string_view head)
 {
-    if (contains(head, "\"deviceProperties\"") || contains(head, "\"Record Window End\""))
-        return QObject::tr("PyTorch profiler trace");
-    const bool eventList = head.find_first_not_of(" \t\r\n") == head.find('[') && contains(head, "\"ph\"");
-    if (contains(head, "\"traceEvents\"") || eventList)
-        return QObject::tr("Chrome trace");
-    return {};
+    const auto first = head.find_first_not_of(" \t\r\n");
+    if (first == std::string_view::npos || contains(head, "\"planloom."))
+        return false;
+    if (head[first] == '[')
+        return contains(head, "\"ph\"");
+    return head[first] == '{'
+        && (contains(head, "\"deviceProperties\"") || contains(head, "\"Record Window End\"")
+            || contains(head, "\"traceEvents\""));
+}
+
+bool isEventTrace(const QString &name, std::string_view head)
+{
+    return hasEvents(head) || (name.toLower().endsWith(QLatin1String(".json.gz")) && head.starts_with("\x1f\x8b"));
 }
 
 } // namespace
@@ -68,11 +75,7 @@ QString foreignTrace(const QString &name, std::string_view head)
         return QObject::tr("Nsight Systems report");
     if (lower.endsWith(QLatin1String(".perfetto-trace")) || lower.endsWith(QLatin1String(".pftrace")))
         return QObject::tr("Perfetto trace");
-    if (lower.endsWith(QLatin1String(".json.gz")) && head.starts_with("\x1f\x8b"sv))
-        return QObject::tr("compressed PyTorch or Chrome trace");
-    const auto first = head.find_first_not_of(" \t\r\n");
-    const bool json = first != std::string_view::npos && (head[first] == '{' || head[first] == '[');
-    return json && !contains(head, "\"planloom.") ? foreignJson(head) : QString();
+    return {};
 }
 
 QString foreignTraceIn(const QString &name) { return foreignTrace(name, viewOf(headOf(name))); }
@@ -80,6 +83,8 @@ QString foreignTraceIn(const QString &name) { return foreignTrace(name, viewOf(h
 FileKind classify(const QString &name, std::string_view head)
 {
     const QString lower = name.toLower();
+    if (isEventTrace(name, head))
+        return FileKind::EventTrace;
     if (!foreignTrace(name, head).isEmpty())
         return FileKind::ForeignTrace;
     if (lower.startsWith(QLatin1String("zoo:")) || lower.endsWith(QLatin1String(".onnx")))

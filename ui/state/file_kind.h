@@ -16,7 +16,8 @@ enum class FileKind {
     Run,          ///< the folder that a training leaves
     Setup,        ///< another program's configuration of a training
     Order,        ///< a schedule of torch.distributed.pipelining
-    ForeignTrace, ///< another program's, which is not opened
+    EventTrace,   ///< another program's, in the trace-event format: PyTorch's profiler, Chrome
+    ForeignTrace, ///< another program's, in a format that is not opened
     Unknown,
 };
 

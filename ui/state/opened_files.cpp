@@ -40,6 +40,16 @@ Result<OpenedPlan> openPlanFile(const QString &file)
     return OpenedPlan{*std::move(document), std::move(hash)};
 }
 
+Result<import::ForeignTrace> readTraceFile(const QString &path, Progress &progress)
+{
+    if (classifyFile(path) == FileKind::EventTrace)
+        return import::readChromeTrace(path.toStdString(), progress);
+    auto own = trace::readTrace(path.toStdString());
+    if (!own)
+        return own.error();
+    return import::ForeignTrace{*std::move(own), {}};
+}
+
 TraceSource sourceOf(const trace::Trace &trace, const trace::Index &index, const QString &path)
 {
     TraceSource source;

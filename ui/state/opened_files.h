@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #pragma once
 
+#include "engine/import/trace/chrome_trace.h"
 #include "engine/plan/plan.h"
 #include "engine/trace/index.h"
 #include "engine/trace/trace.h"
@@ -20,6 +21,9 @@ struct OpenedPlan {
 
 /// A plan file. Not for the UI thread: hashes graph and cluster.
 Result<OpenedPlan> openPlanFile(const QString &file);
+
+/// A trace of ours, or another program's in the trace-event format. Not for the UI thread.
+Result<import::ForeignTrace> readTraceFile(const QString &path, Progress &progress);
 
 struct TraceSource {
     PlanOrigin origin;

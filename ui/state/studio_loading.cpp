@@ -22,14 +22,15 @@ bool StudioState::open(const QString &nameOrPath)
     case FileKind::Model: return loadModel(nameOrPath);
     case FileKind::Cluster: return loadCluster(nameOrPath);
     case FileKind::Plan: return openPlan(nameOrPath);
-    case FileKind::Trace: return openTrace(nameOrPath);
+    case FileKind::Trace:
+    case FileKind::EventTrace: return openTrace(nameOrPath);
     case FileKind::Run: return openRun(nameOrPath);
     case FileKind::Setup: return importSetup(nameOrPath);
     case FileKind::Order: return importOrder(nameOrPath);
     case FileKind::ForeignTrace:
         say(MessageLevel::Error,
             tr("%1: a %2, which the studio does not open yet; it opens .pltrace, as runs and 'planloom simulate "
-               "--trace' write it")
+               "--trace' write it, and the JSON of PyTorch's profiler and of Chrome")
                 .arg(nameOrPath, foreignTraceIn(nameOrPath)));
         return false;
     case FileKind::Unknown: break;
@@ -177,14 +178,16 @@ bool StudioState::openTrace(const QString &path)
         say(MessageLevel::Warning, tr("A run is active; stop it before opening another trace."));
         return false;
     }
-    m_loading.add(tr("Opening %1").arg(path), [this, path](Progress &) -> Job::Completion {
-        auto trace = trace::readTrace(path.toStdString());
-        if (!trace)
-            return [this, error = trace.error()] { sayError(error); };
-        const auto opened = freedElsewhere(std::move(*trace));
+    m_loading.add(tr("Opening %1").arg(path), [this, path](Progress &progress) -> Job::Completion {
+        auto read = readTraceFile(path, progress);
+        if (!read)
+            return [this, error = read.error()] { sayError(error); };
+        const auto opened = freedElsewhere(std::move(read->trace));
         const auto index = freedElsewhere(trace::Index(opened));
         const auto source = sourceOf(*opened, *index, path);
-        return [this, path, opened, index, source] {
+        return [this, path, opened, index, source, notes = read->notes] {
+            for (const std::string &note : notes)
+                say(MessageLevel::Info, tr("%1: %2").arg(QFileInfo(path).fileName(), QString::fromStdString(note)));
             m_measured.showFile(path, opened, index, source.origin);
             if (simulationCurrent())
                 m_measured.setPrediction(documentOrigin());

@@ -1,0 +1,369 @@
+// SPDX-License-Identifier: Apache-2.0
+// The trace-event format by its reference document ("Trace Event Format", Chromium), and what PyTorch's profiler
+// (Kineto) writes in it.
+#include "engine/import/trace/chrome_trace.h"
+
+#include "engine/import/trace/json_pieces.h"
+#include "engine/import/trace/slices.h"
+
+#include <fmt/format.h>
+#include <simdjson.h>
+
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <optional>
+
+namespace planloom::import {
+
+namespace {
+
+namespace json = simdjson::ondemand;
+
+/// An event of the file; views are valid until the next one is read.
+struct Event {
+    std::string_view name, category, process, thread;
+    std::string_view label; ///< argument "name" or "labels", of metadata
+    char phase = '?';
+    std::optional<std::int64_t> start, duration; ///< nanoseconds
+    std::int64_t step = -1, stage = -1, microBatch = -1, order = 0;
+};
+
+/// Microseconds as they are written, to nanoseconds: a double would lose digits of times since 1970. None: no number,
+/// or beyond 292 years.
+std::optional<std::int64_t> nanoseconds(std::string_view text)
+{
+    if (text.size() >= 2 && text.front() == '"')
+        text = text.substr(1, text.size() - 2);
+    while (!text.empty() && (text.back() == ' ' || text.back() == '\n' || text.back() == '\r' || text.back() == '\t'))
+        text.remove_suffix(1);
+    std::int64_t whole = 0;
+    const char *end = text.data() + text.size();
+    const auto read = std::from_chars(text.data(), end, whole);
+    constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max() / 1000 - 1;
+    if (read.ec != std::errc() || whole > kMost || whole < -kMost)
+        return std::nullopt;
+    if (read.ptr == end)
+        return whole * 1000;
+    if (*read.ptr != '.' || text.find_first_of("eE") != std::string_view::npos) {
+        double value = 0;
+        const auto wide = std::from_chars(text.data(), end, value);
+        if (wide.ec != std::errc() || wide.ptr != end || !(std::abs(value) < static_cast<double>(kMost)))
+            return std::nullopt;
+        return static_cast<std::int64_t>(std::llround(value * 1000));
+    }
+    std::int64_t thousandths = 0;
+    int digits = 0;
+    const char *at = read.ptr + 1;
+    for (; at != end && *at >= '0' && *at <= '9'; ++at) {
+        if (digits++ < 3)
+            thousandths = 10 * thousandths + (*at - '0');
+    }
+    if (at != end)
+        return std::nullopt;
+    for (; digits < 3; ++digits)
+        thousandths *= 10;
+    return whole * 1000 + (text.front() == '-' ? -thousandths : thousandths);
+}
+
+/// A text, or a number as it is written.
+std::string_view textOf(json::value &value)
+{
+    std::string_view text;
+    if (value.type().value_unsafe() == json::json_type::string)
+        return value.get_string().get(text) ? std::string_view() : text;
+    text = value.raw_json_token();
+    while (!text.empty() && (text.back() == ' ' || text.back() == '\n'))
+        text.remove_suffix(1);
+    return text;
+}
+
+std::int64_t integerOf(json::value &value)
+{
+    std::int64_t number = -1;
+    return value.get_int64().get(number) ? -1 : number;
+}
+
+/// Reads the arguments that mean something to us. False: they are malformed.
+bool readArguments(json::value &value, Event &event)
+{
+    json::object arguments;
+    if (value.get_object().get(arguments))
+        return true; // null, or of another shape
+    for (auto field : arguments) {
+        std::string_view key;
+        json::value argument;
+        if (field.unescaped_key().get(key) || std::move(field).value().get(argument))
+            return false;
+        if (event.phase == 'M' && (key == "name" || key == "labels"))
+            event.label = textOf(argument);
+        else if (event.phase == 'M' && key == "sort_index")
+            event.order = integerOf(argument);
+        else if (key == "step")
+            event.step = integerOf(argument);
+        else if (key == "stage")
+            event.stage = integerOf(argument);
+        else if (key == "micro_batch")
+            event.microBatch = integerOf(argument);
+    }
+    return true;
+}
+
+/// False: it is malformed.
+bool readField(std::string_view key, json::value &value, Event &event)
+{
+    if (key == "ph") {
+        const std::string_view phase = textOf(value);
+        event.phase = phase.empty() ? '?' : phase.front();
+    } else if (key == "name") {
+        event.name = textOf(value);
+    } else if (key == "cat") {
+        event.category = textOf(value);
+    } else if (key == "pid") {
+        event.process = textOf(value);
+    } else if (key == "tid") {
+        event.thread = textOf(value);
+    } else if (key == "ts") {
+        event.start = nanoseconds(value.raw_json_token());
+    } else if (key == "dur") {
+        event.duration = nanoseconds(value.raw_json_token());
+    } else if (key == "args") {
+        return readArguments(value, event);
+    }
+    return true;
+}
+
+class Reader {
+public:
+    Reader(JsonPieces pieces, Progress &progress) : m_pieces(std::move(pieces)), m_progress(progress) {}
+
+    Result<ForeignTrace> read()
+    {
+        if (const Status done = readFile(); !done)
+            return done.error();
+        if (m_events == 0)
+            return badInput("the file has no events of a trace; a trace is a JSON list of events, or an object with "
+                            "the list \"traceEvents\"");
+        addNotes();
+        auto trace = m_slices.finish();
+        return ForeignTrace{std::move(trace), std::move(m_notes)};
+    }
+
+    [[nodiscard]] std::int64_t line() const { return m_pieces.line(); }
+
+private:
+    Status readFile()
+    {
+        const int first = m_pieces.peek();
+        if (first == '[')
+            return readEvents();
+        if (first != '{')
+            return badInput("this is no JSON object or list; a trace in the trace-event format begins with { or [");
+        m_pieces.take();
+        while (m_pieces.peek() == '"') {
+            auto key = m_pieces.value();
+            if (!key)
+                return key.error();
+            const bool events = *key == "\"traceEvents\"";
+            const bool other = *key == "\"otherData\"";
+            if (m_pieces.peek() != ':')
+                break;
+            m_pieces.take();
+            if (const Status done = events && m_pieces.peek() == '[' ? readEvents() : readOther(other); !done)
+                return done;
+            if (m_pieces.peek() == ',')
+                m_pieces.take();
+        }
+        m_cut = m_pieces.peek() != '}';
+        return {};
+    }
+
+    Status readOther(bool wanted)
+    {
+        if (!wanted) {
+            m_pieces.skipValue();
+            return {};
+        }
+        const auto text = m_pieces.value();
+        if (!text)
+            return text.error();
+        json::object object;
+        json::document document;
+        if (m_parser.iterate(text->data(), text->size(), text->size() + JsonPieces::kPadding).get(document)
+            || document.get_object().get(object))
+            return {};
+        std::string_view clock;
+        if (!object["clock"].get_string().get(clock))
+            m_slices.setClock(std::string(clock));
+        return {};
+    }
+
+    Status readEvents()
+    {
+        m_pieces.take();
+        for (;;) {
+            const int next = m_pieces.peek();
+            if (next == ']') {
+                m_pieces.take();
+                return {};
+            }
+            if (next == ',') {
+                m_pieces.take();
+                continue;
+            }
+            if (next < 0)
+                break;
+            const auto text = m_pieces.value();
+            if (!text)
+                return text.error();
+            if (text->empty() && m_pieces.peek() < 0)
+                break;
+            if (text->empty())
+                return badInput("an event is expected here; the list of events is malformed");
+            addEvent(*text);
+            if (m_events % 16384 == 0 && !report())
+                return cancelled();
+        }
+        m_cut = true;
+        return {};
+    }
+
+    bool report()
+    {
+        m_progress.report(m_pieces.fraction(), "reading events");
+        return !m_progress.stopped();
+    }
+
+    void addEvent(std::string_view text)
+    {
+        Event event;
+        if (!parse(text, event)) {
+            ++m_malformed;
+            return;
+        }
+        ++m_events;
+        switch (event.phase) {
+        case 'X': addComplete(event); return;
+        case 'B': m_slices.begin(sliceOf(event)); return;
+        case 'E':
+            if (!event.start || !m_slices.end(event.process, event.thread, *event.start))
+                ++m_unpaired;
+            return;
+        case 'M': addMetadata(event); return;
+        default: ++m_others[event.phase];
+        }
+    }
+
+    bool parse(std::string_view text, Event &event)
+    {
+        json::document document;
+        json::object object;
+        if (m_parser.iterate(text.data(), text.size(), text.size() + JsonPieces::kPadding).get(document)
+            || document.get_object().get(object))
+            return false;
+        for (auto field : object) {
+            std::string_view key;
+            json::value value;
+            if (field.unescaped_key().get(key) || std::move(field).value().get(value) || !readField(key, value, event))
+                return false;
+        }
+        return event.phase != '?';
+    }
+
+    [[nodiscard]] static Slice sliceOf(const Event &event)
+    {
+        Slice slice;
+        slice.process = event.process;
+        slice.thread = event.thread;
+        slice.name = event.name;
+        slice.category = event.category;
+        slice.start = event.start.value_or(0);
+        slice.duration = event.duration.value_or(0);
+        slice.step = event.step;
+        slice.stage = event.stage;
+        slice.microBatch = event.microBatch;
+        return slice;
+    }
+
+    void addComplete(const Event &event)
+    {
+        const bool valid = event.start && (!event.duration || *event.duration >= 0);
+        if (valid && m_slices.add(sliceOf(event)))
+            return;
+        ++m_timeless;
+    }
+
+    void addMetadata(const Event &event)
+    {
+        if (event.name == "process_name")
+            m_slices.nameProcess(event.process, event.label);
+        else if (event.name == "process_labels")
+            m_slices.labelProcess(event.process, event.label);
+        else if (event.name == "process_sort_index")
+            m_slices.orderProcess(event.process, event.order);
+        else if (event.name == "thread_name")
+            m_slices.nameThread(event.process, event.thread, event.label);
+    }
+
+    void addNotes()
+    {
+        const std::int64_t open = m_slices.openSlices();
+        const auto note = [&](std::int64_t count, std::string_view what) {
+            if (count > 0)
+                m_notes.push_back(fmt::format("{} {}", count, what));
+        };
+        if (m_cut || !m_pieces.damage().empty())
+            m_notes.push_back(fmt::format("the file is cut short{}{}: what stands before is shown",
+                                          m_pieces.damage().empty() ? "" : ", ", m_pieces.damage()));
+        note(m_malformed, "events are malformed and left out");
+        note(m_timeless, "slices have no valid times and are left out");
+        note(m_unpaired + open, "begins or ends of slices have no counterpart and are left out");
+        static const std::map<char, std::string_view> names{{'s', "flows"},
+                                                            {'t', "flows"},
+                                                            {'f', "flows"},
+                                                            {'C', "counters"},
+                                                            {'i', "instants"},
+                                                            {'I', "instants"},
+                                                            {'b', "asynchronous events"},
+                                                            {'n', "asynchronous events"},
+                                                            {'e', "asynchronous events"}};
+        std::map<std::string_view, std::int64_t> counts;
+        for (const auto &[phase, count] : m_others) {
+            const auto found = names.find(phase);
+            counts[found == names.end() ? "events of other kinds" : found->second] += count;
+        }
+        for (const auto &[what, count] : counts)
+            note(count, fmt::format("{} are not shown", what));
+        m_slices.setDropped(m_malformed + m_timeless + m_unpaired + open);
+    }
+
+    JsonPieces m_pieces;
+    Progress &m_progress;
+    json::parser m_parser;
+    SliceCollector m_slices;
+    std::map<char, std::int64_t> m_others;
+    std::int64_t m_events = 0;
+    std::int64_t m_malformed = 0;
+    std::int64_t m_timeless = 0;
+    std::int64_t m_unpaired = 0;
+    bool m_cut = false;
+    std::vector<std::string> m_notes;
+};
+
+} // namespace
+
+Result<ForeignTrace> readChromeTrace(const std::string &path, Progress &progress)
+{
+    auto pieces = JsonPieces::open(path);
+    if (!pieces)
+        return pieces.error();
+    Reader reader(*std::move(pieces), progress);
+    auto read = reader.read();
+    if (!read)
+        return read.error().in(path, read.error().code == ErrorCode::BadInput ? static_cast<int>(reader.line()) : 0);
+    return read;
+}
+
+} // namespace planloom::import
