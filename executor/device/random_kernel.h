@@ -2,8 +2,8 @@
 #pragma once
 
 #include "executor/device/kernel.h"
+#include "executor/device/random_numbers.h"
 
-#include <cstdint>
 #include <string_view>
 
 namespace planloom::device {
@@ -16,8 +16,26 @@ public:
 };
 
 /// The key of everything that @p name draws in one step.
-std::uint64_t drawKey(const Draw &draw, std::string_view name);
-/// Number @p counter of a key's sequence, uniform in [0, 2^32).
-std::uint32_t drawNumber(std::uint64_t key, std::uint64_t counter);
+inline std::uint64_t drawKey(const Draw &draw, std::string_view name)
+{
+    std::uint64_t hash = 0xcbf29ce484222325ULL; // FNV-1a over the name, then over seed and step
+    for (const char letter : name)
+        hash = (hash ^ static_cast<unsigned char>(letter)) * 0x100000001b3ULL;
+    for (const std::int64_t number : {draw.seed, draw.step})
+        for (int byte = 0; byte < 8; ++byte)
+            hash = (hash ^ (static_cast<std::uint64_t>(number) >> (8 * byte) & 0xFFU)) * 0x100000001b3ULL;
+    return hash;
+}
+
+/// Dropout of a tensor of @p elements in the slice that @p draw describes; outside training everything stays as it is.
+/// Element i of the slice has the number that it has in the global batch.
+inline DropRule dropRule(const Draw &draw, std::string_view name, double ratio, std::int64_t elements)
+{
+    if (!draw.training)
+        return {};
+    const std::int64_t perSample = elements / (draw.samples > 0 ? draw.samples : 1);
+    return {drawKey(draw, name), static_cast<std::uint64_t>(draw.firstSample) * static_cast<std::uint64_t>(perSample),
+            static_cast<std::uint32_t>(ratio * 0x1.0p32), static_cast<float>(1.0 / (1.0 - ratio))};
+}
 
 } // namespace planloom::device

@@ -46,8 +46,7 @@ void TestGpuCheck::operatorsAreCompared()
         QCOMPARE(row["wrong"].toString(), QString());
         onGpu += row["on_gpu"].toInteger() > 0 ? 1 : 0;
     }
-    QVERIFY(onGpu > 80);
-    QVERIFY(m_report["operators"].toArray().size() > onGpu);
+    QVERIFY(onGpu > 165);
 }
 
 void TestGpuCheck::modelsAreCompared()
@@ -57,6 +56,7 @@ void TestGpuCheck::modelsAreCompared()
         models << row["model"].toString();
         QCOMPARE(row["wrong"].toString(), QString());
         QVERIFY(row["same_bits"].toBool());
+        QVERIFY(row["on_host"].toArray().isEmpty());
         QCOMPARE(row["losses"].toArray().size(), 5);
         QVERIFY(row["arena_bytes_planned"].toInteger() > 0);
         QCOMPARE(row["arena_bytes_used"].toInteger(), row["arena_bytes_planned"].toInteger());

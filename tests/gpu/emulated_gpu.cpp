@@ -4,6 +4,7 @@
 #include "executor/device/cuda/cuda_device.h"
 #include "executor/device/cuda/cuda_table.h"
 #include "gpu/emulated_activity.h"
+#include "gpu/emulated_graphs.h"
 #include "gpu/emulated_kernels.h"
 #include "gpu/emulated_products.h"
 #include "gpu/left_out_waits.h"
@@ -176,7 +177,7 @@ struct State {
     DeviceMemory memory;
     std::atomic<int> error{0};
     std::atomic<std::int64_t> objects{0};
-    std::atomic<std::int64_t> kernels{0}, products{0}, copies{0}, calls{0};
+    std::atomic<std::int64_t> kernels{0}, products{0}, convolutions{0}, copies{0}, calls{0};
     std::atomic<std::uint64_t> streams{0};
     std::mutex eventMutex;
     std::condition_variable eventChanged;
@@ -446,6 +447,24 @@ int runProduct(cuda::ProductHandle /*handle*/, cuda::ProductDescription descript
     return give(stream, recorded(cuda::ActivityKind::Kernel, 0, run));
 }
 
+int runGraph(cuda::GraphHandle handle, cuda::GraphDescriptor plan, cuda::GraphDescriptor pack)
+{
+    const auto ready = graphRun(plan, pack);
+    if (ready == nullptr)
+        return kBadParameter;
+    Stream stream = handle->stream;
+    const auto run = [ready, stream] {
+        ++state().convolutions;
+        const std::uint64_t mark = stream->random(); // as products do
+        std::memcpy(ready->workspace, &mark, sizeof mark);
+        ready->convolution.run(ready->data);
+        pause(stream->random);
+        if (std::memcmp(ready->workspace, &mark, sizeof mark) != 0)
+            ready->convolution.spoil(ready->data);
+    };
+    return give(stream, recorded(cuda::ActivityKind::Kernel, 0, run));
+}
+
 const char *errorText(int error)
 {
     switch (error) {
@@ -499,8 +518,11 @@ void EmulatedGpu::set(const Settings &settings)
     state().memory.set(settings.memoryBytes, settings.largePages);
     state().provider.runtime = runtimeApi();
     state().provider.products = settings.products ? &kProducts : nullptr;
+    static const cuda::GraphApi kGraphs = emulatedGraphs(runGraph);
+    state().provider.graphs = settings.graphs ? &kGraphs : nullptr;
     state().provider.kernels = emulatedKernels();
     state().provider.rowThreads = 16;
+    state().provider.leastPart = 1; // so that small sums are shared out, too
 }
 
 const cuda::Provider &EmulatedGpu::provider() { return state().provider; }
@@ -522,8 +544,8 @@ std::string EmulatedGpu::problem() { return state().memory.problem(); }
 
 EmulatedGpu::Counts EmulatedGpu::takeCounts()
 {
-    return {state().kernels.exchange(0), state().products.exchange(0), state().copies.exchange(0),
-            state().calls.exchange(0)};
+    return {state().kernels.exchange(0), state().products.exchange(0), state().convolutions.exchange(0),
+            state().copies.exchange(0), state().calls.exchange(0)};
 }
 
 std::int64_t EmulatedGpu::living() { return state().objects + state().memory.blocks(); }

@@ -13,7 +13,7 @@ namespace planloom::test {
 /// Streams are threads that run their commands in order, each after a pause that a seed chooses, so that what is not
 /// put in order by an event runs out of order sooner or later. Device memory is a separate mapping that the host may
 /// not touch while no command runs, with marked bytes between blocks; fresh memory has garbage at both ends. Kernels
-/// run block by block (kernels/language.h), products by plain loops.
+/// run block by block (kernels/language.h), products by plain loops, convolutions by the processor.
 ///
 /// One per process. Thread contract: what the runtime's is; settings while no device is open.
 class EmulatedGpu {
@@ -22,6 +22,7 @@ public:
         std::uint64_t seed = 1;
         int devices = 1;
         bool products = true; ///< cuBLASLt is there
+        bool graphs = true;   ///< cuDNN is there
         std::int64_t memoryBytes = std::int64_t{1} << 30;
         /// Of the memory, from its first use on: models of many MiB train several times faster. The time that small
         /// pages take is a pause, too: without it, fewer missing waits are seen.
@@ -36,9 +37,9 @@ public:
     static void breakDown(int error);
     /// The first write beyond a block that was seen. Looked for when blocks are given back.
     [[nodiscard]] static std::string problem();
-    /// Kernels, products, copies and calls of the host that have run, since the last call.
+    /// Kernels, products, convolutions, copies and calls of the host that have run, since the last call.
     struct Counts {
-        std::int64_t kernels = 0, products = 0, copies = 0, calls = 0;
+        std::int64_t kernels = 0, products = 0, convolutions = 0, copies = 0, calls = 0;
     };
     [[nodiscard]] static Counts takeCounts();
     /// Blocks, streams and events that were made and not given back.

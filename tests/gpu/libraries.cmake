@@ -3,7 +3,10 @@
 add_library(planloom_emulated_gpu STATIC ${CMAKE_CURRENT_SOURCE_DIR}/gpu/emulated_activity.cpp
             ${CMAKE_CURRENT_SOURCE_DIR}/gpu/emulated_gpu.cpp
             ${CMAKE_CURRENT_SOURCE_DIR}/gpu/left_out_waits.cpp)
-target_link_libraries(planloom_emulated_gpu PUBLIC planloom_testing planloom_gpu Threads::Threads)
+target_link_libraries(planloom_emulated_gpu PUBLIC planloom_testing planloom_gpu planloom_device Threads::Threads)
+if(PLANLOOM_WHOLE_BUILD AND NOT PLANLOOM_SANITIZE) # whole models run in these loops: minutes with less
+  target_compile_options(planloom_emulated_gpu PRIVATE $<$<CONFIG:Release>:-O2>)
+endif()
 set(links_processor_plugin planloom_device)
 set(links_emulated_library planloom_emulated_gpu)
 foreach(library processor_plugin emulated_library)

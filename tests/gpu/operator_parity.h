@@ -24,7 +24,7 @@ inline std::int64_t bytesOf(const device::Argument &argument)
     return argument.elements() * graph::sizeOf(argument.type);
 }
 
-/// The outputs of @p op on @p device, twice if it can add: then with the result added to @p before.
+/// The outputs of @p op on @p device, then the states that it writes; in Mode::Add with the result added to @p before.
 inline Result<std::vector<Buffer>> runOn(device::Device &device, const graph::Op &op,
                                          const std::vector<device::Argument> &inputs,
                                          const std::vector<device::Argument> &outputs,
@@ -52,6 +52,13 @@ inline Result<std::vector<Buffer>> runOn(device::Device &device, const graph::Op
         std::copy(values[i].begin(), values[i].end(), host.back().data());
         queue->copyToDevice(memory.back().data(), host.back().data(), bytesOf(inputs[i]));
     }
+    std::vector<std::size_t> states; // which inputs
+    for (std::size_t i = 0; i < inputs.size(); ++i)
+        if (inputs[i].present && op.traits().isState(i))
+            states.push_back(memory.size()
+                             - static_cast<std::size_t>(
+                                 std::count_if(inputs.begin() + static_cast<std::ptrdiff_t>(i), inputs.end(),
+                                               [](const device::Argument &argument) { return argument.present; })));
     std::vector<std::size_t> at;
     for (std::size_t i = 0; i < outputs.size(); ++i) {
         out.push_back(place(outputs[i]));
@@ -65,6 +72,8 @@ inline Result<std::vector<Buffer>> runOn(device::Device &device, const graph::Op
     for (std::size_t i = 0; i < outputs.size(); ++i)
         if (outputs[i].present)
             queue->copyToHost(host[at[i] - 1].data(), out[i], bytesOf(outputs[i]));
+    for (const std::size_t state : states)
+        queue->copyToHost(host[state].data(), memory[state].data(), memory[state].bytes());
     queue->record(*event);
     while (true) {
         const auto done = event->poll();
@@ -79,6 +88,8 @@ inline Result<std::vector<Buffer>> runOn(device::Device &device, const graph::Op
         results.push_back(outputs[i].present
                               ? Buffer(host[at[i] - 1].data(), host[at[i] - 1].data() + bytesOf(outputs[i]))
                               : Buffer());
+    for (const std::size_t state : states)
+        results.emplace_back(host[state].data(), host[state].data() + memory[state].bytes());
     return results;
 }
 
@@ -107,6 +118,21 @@ inline Buffer halved(const Buffer &floats)
     return made;
 }
 
+/// Images channel by channel with channels last, or back.
+inline Buffer turned(const Buffer &images, const std::vector<std::int64_t> &dims, bool toLast)
+{
+    const std::int64_t pixels = dims[2] * dims[3];
+    const std::int64_t middle = toLast ? dims[1] : pixels;
+    const std::int64_t inner = toLast ? pixels : dims[1];
+    Buffer made(images.size());
+    for (std::int64_t sample = 0; sample < dims[0]; ++sample)
+        for (std::int64_t a = 0; a < middle; ++a)
+            for (std::int64_t b = 0; b < inner; ++b)
+                std::memcpy(made.data() + 4 * ((sample * inner + b) * middle + a),
+                            images.data() + 4 * ((sample * middle + a) * inner + b), 4);
+    return made;
+}
+
 /// Compares operators of a device with the processor's, and keeps count of what it has compared. Thread contract: one
 /// thread.
 class OperatorParity {
@@ -132,6 +158,23 @@ public:
         cases::Machine machine(trained.part->graph);
         cases::feed(trained, cases::startValues(trained), machine);
         return compareAll(trained.part->graph, machine, false);
+    }
+
+    /// The same on images whose channels come last, as those between convolutions do; where an operator can.
+    std::string compareLastChannels(const cases::Case &c)
+    {
+        m_lastChannels = true;
+        std::string wrong = compareTrained(c);
+        m_lastChannels = false;
+        return wrong;
+    }
+
+    /// An operator with these arguments. Those in blocks are so on the device, with channels last; values are rows.
+    std::string compareOperator(const graph::Op &op, const std::vector<device::Argument> &inputs,
+                                const std::vector<device::Argument> &outputs, const std::vector<Buffer> &values,
+                                double tolerance = 2e-5)
+    {
+        return compareAs(op, inputs, outputs, values, device::Mode::Run, tolerance);
     }
 
     /// An operator that is not differentiated.
@@ -244,7 +287,34 @@ private:
         const bool adds = op.traits().accumulates && outputs[0].type == graph::DType::F32;
         if (wrong.empty() && adds)
             wrong = compareAs(op, inputs, outputs, data, device::Mode::Add, tolerance);
+        if (wrong.empty() && op.traits().states != 0)
+            wrong = compareAs(op, inputs, outputs, data, device::Mode::Infer, tolerance);
+        if (wrong.empty() && m_lastChannels && op.traits().blocked != graph::Blocked::No)
+            wrong = compareAs(op, withLastChannels(op, inputs, true), withLastChannels(op, outputs, false), data,
+                              device::Mode::Run, tolerance);
         return wrong;
+    }
+
+    /// All images among the arguments in blocks; weights are none.
+    static std::vector<device::Argument> withLastChannels(const graph::Op &op, std::vector<device::Argument> arguments,
+                                                          bool isInput)
+    {
+        const std::string &type = op.type.name();
+        for (std::size_t i = 0; i < arguments.size(); ++i) {
+            const bool weight = (type == "ConvGradWeight" && !isInput)
+                || ((type == "Conv" || type == "ConvGradInput" || type == "ConvTranspose") && isInput && i == 1);
+            if (arguments[i].present && arguments[i].type == graph::DType::F32 && arguments[i].dims.size() == 4
+                && !weight)
+                arguments[i].layout = graph::Layout::Blocked;
+        }
+        return arguments;
+    }
+
+    static std::vector<device::Argument> asRows(std::vector<device::Argument> arguments)
+    {
+        for (device::Argument &argument : arguments)
+            argument.layout = graph::Layout::RowMajor;
+        return arguments;
     }
 
     std::string compareAs(const graph::Op &op, const std::vector<device::Argument> &inputs,
@@ -257,15 +327,28 @@ private:
             const auto x = static_cast<float>(i % 7);
             std::memcpy(start.data() + i, &x, 4);
         }
-        const auto got = runOn(m_device, op, inputs, outputs, values, mode, start);
-        const auto expected = runOn(device::cpuDevice(), op, inputs, outputs, values, mode, start);
+        std::vector<Buffer> given = values;
+        for (std::size_t i = 0; i < inputs.size(); ++i)
+            if (inputs[i].present && inputs[i].layout == graph::Layout::Blocked)
+                given[i] = turned(given[i], inputs[i].dims, true);
+        auto got = runOn(m_device, op, inputs, outputs, given, mode, start);
+        const auto expected = runOn(device::cpuDevice(), op, asRows(inputs), asRows(outputs), values, mode, start);
         if (!got || !expected)
             return !got ? got.error().text() : expected.error().text();
         Seen &seen = m_seen[op.type.name()];
         ++(m_device.onHost() == before ? seen.onDevice : seen.onHost);
+        for (std::size_t i = outputs.size(); i < got->size(); ++i) {
+            const device::Argument state{graph::DType::F32, {static_cast<std::int64_t>((*got)[i].size() / 4)}, true};
+            const std::string wrong =
+                cases::difference(numbersOf(state, (*got)[i]), numbersOf(state, (*expected)[i]), tolerance, tolerance);
+            if (!wrong.empty())
+                return op.type + " state: " + wrong;
+        }
         for (std::size_t i = 0; i < outputs.size(); ++i) {
             if (!outputs[i].present)
                 continue;
+            if (outputs[i].layout == graph::Layout::Blocked)
+                (*got)[i] = turned((*got)[i], outputs[i].dims, false);
             const cases::Array numbers = numbersOf(outputs[i], (*got)[i]);
             const cases::Array right = numbersOf(outputs[i], (*expected)[i]);
             const std::string wrong = cases::difference(numbers, right, tolerance, tolerance);
@@ -287,6 +370,7 @@ private:
     }
 
     device::PluginDevice &m_device;
+    bool m_lastChannels = false;
     std::map<std::string, Seen> m_seen;
 };
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/graph/zoo/zoo.h"
+#include "executor/device/image_network.h"
 #include "executor/device/plugin/plugin_device.h"
 #include "executor/runtime/tiny_training.h"
 #include "gpu/device_training.h"
@@ -48,6 +49,8 @@ Result<graph::Graph> modelNamed(const QString &name)
 {
     if (name == "conv")
         return convolutionNet();
+    if (name == "resnet")
+        return ImageNetwork(0.25).build();
     if (name == "lstm") {
         graph::LstmConfig config;
         config.layers = 2;
@@ -94,6 +97,8 @@ void TestGpuTraining::modelsTrainAsOnTheProcessor_data()
     QTest::newRow("BERT") << "bert" << false << "adamw";
     QTest::newRow("LSTM") << "lstm" << false << "adamw";
     QTest::newRow("convolutions") << "conv" << false << "sgd";
+    QTest::newRow("residual blocks") << "resnet" << false << "adamw";
+    QTest::newRow("residual blocks in bfloat16") << "resnet" << true << "adamw";
 }
 
 void TestGpuTraining::modelsTrainAsOnTheProcessor()
@@ -123,6 +128,7 @@ void TestGpuTraining::modelsTrainAsOnTheProcessor()
         auto gpu = device::PluginDevice::open(EmulatedGpu::table(), 0);
         QVERIFY(gpu.ok());
         const Outcome outcome = trainOnDevices(subject, plan, how, [&](std::size_t) { return gpu->get(); });
+        QVERIFY2((*gpu)->onHost().empty(), (*gpu)->onHost().begin()->first.c_str());
         const std::string wrong = differs(outcome, expected.losses, half ? 1e-2 : 1e-4);
         QVERIFY2(wrong.empty(), wrong.c_str());
         const double evaluated = outcome.evaluation.loss - expected.evaluation.loss;
@@ -186,6 +192,8 @@ void TestGpuTraining::layoutsTrainAsOneRank()
         const Outcome outcome = trainOnDevices(subject, plan, how, [&](std::size_t rank) {
             return layout == 5 && rank == 1 ? nullptr : gpus[rank].get();
         });
+        for (const auto &gpu : gpus)
+            QVERIFY2(gpu->onHost().empty(), gpu->onHost().begin()->first.c_str());
         const std::string wrong = differs(outcome, expected.losses);
         QVERIFY2(wrong.empty(), wrong.c_str());
         QVERIFY(expected.evaluation.samples > 0);

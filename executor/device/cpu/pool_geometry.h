@@ -3,6 +3,7 @@
 
 #include "executor/device/kernel_support.h"
 #include "executor/device/cpu/parallel.h"
+#include "executor/device/window_axis.h"
 
 #include <algorithm>
 #include <limits>
@@ -10,29 +11,7 @@
 // Where the windows of a pooling operator lie.
 namespace planloom::device {
 
-/// One axis of a window that slides; a missing dimension has size 1.
-struct Axis {
-    std::int64_t size = 1, positions = 1, kernel = 1, stride = 1, pad = 0, padEnd = 0, dilation = 1;
-
-    /// Taps [first, last) of the window at @p position that lie inside the input.
-    [[nodiscard]] std::int64_t origin(std::int64_t position) const { return position * stride - pad; }
-    [[nodiscard]] std::int64_t firstTap(std::int64_t position) const
-    {
-        const std::int64_t at = origin(position);
-        return at >= 0 ? 0 : (-at + dilation - 1) / dilation;
-    }
-    [[nodiscard]] std::int64_t lastTap(std::int64_t position) const
-    {
-        const std::int64_t room = size - origin(position);
-        return room <= 0 ? 0 : std::min(kernel, (room - 1) / dilation + 1);
-    }
-    /// Taps that lie in the input or its declared padding.
-    [[nodiscard]] std::int64_t paddedTaps(std::int64_t position) const
-    {
-        const std::int64_t room = size + padEnd - origin(position);
-        return room <= 0 ? 0 : std::min(kernel, (room - 1) / dilation + 1);
-    }
-};
+using Axis = WindowAxis;
 
 /// Where a window lies.
 struct Place {

@@ -97,12 +97,111 @@ struct ProductApi {
                    void *workspace, std::size_t workspaceBytes, Stream stream);
 };
 
+// --- cuDNN 9, its graph interface
+// -------------------------------------------------------------------------------------
+
+using GraphHandle = struct GraphContext *;
+using GraphDescriptor = struct GraphDescriptorObject *; ///< cudnnBackendDescriptor_t is a void *
+
+enum class GraphObject : int {
+    Convolution = 1,
+    Engine = 2,
+    EngineConfig = 3,
+    EngineHeuristic = 4,
+    ExecutionPlan = 5,
+    ConvolutionForward = 10,
+    ConvolutionBackwardFilter = 11,
+    ConvolutionBackwardData = 12,
+    OperationGraph = 15,
+    VariantPack = 16,
+    Tensor = 17,
+};
+enum class GraphType : int {
+    Handle = 0,
+    DataType = 1,
+    Boolean = 2,
+    Int64 = 3,
+    Float = 4,
+    VoidPointer = 6,
+    ConvolutionMode = 7,
+    HeuristicMode = 8,
+    NumericalNote = 11,
+    Descriptor = 15,
+};
+enum class GraphAttribute : int {
+    ConvolutionComputeType = 100,
+    ConvolutionMode = 101,
+    ConvolutionDilations = 102,
+    ConvolutionStrides = 103,
+    ConvolutionPadsAfter = 104,
+    ConvolutionPadsBefore = 105,
+    ConvolutionSpatialDims = 106,
+    HeuristicMode = 200,
+    HeuristicGraph = 201,
+    HeuristicResults = 202,
+    ConfigEngine = 300,
+    PlanHandle = 400,
+    PlanConfig = 401,
+    PlanWorkspaceBytes = 402,
+    ForwardAlpha = 700,
+    ForwardBeta = 701,
+    ForwardConvolution = 702,
+    ForwardW = 703,
+    ForwardX = 704,
+    ForwardY = 705,
+    BackwardDataAlpha = 706,
+    BackwardDataBeta = 707,
+    BackwardDataConvolution = 708,
+    BackwardDataW = 709,
+    BackwardDataDX = 710,
+    BackwardDataDY = 711,
+    BackwardFilterAlpha = 712,
+    BackwardFilterBeta = 713,
+    BackwardFilterConvolution = 714,
+    BackwardFilterDW = 715,
+    BackwardFilterX = 716,
+    BackwardFilterDY = 717,
+    HandleOfGraph = 800,
+    GraphOperations = 801,
+    TensorByteAlignment = 900,
+    TensorDataType = 901,
+    TensorDimensions = 902,
+    TensorStrides = 903,
+    TensorUniqueId = 906,
+    PackUniqueIds = 1000,
+    PackPointers = 1001,
+    PackWorkspace = 1003,
+    EngineNumericalNote = 1303,
+};
+enum class GraphDataType : int { Float = 0, BFloat16 = 9 };
+enum class GraphHeuristic : int { Fallback = 2, A = 3 };
+enum class NumericalNote : int { TensorCore = 0, DownConverts = 1, Nondeterministic = 4 };
+inline constexpr int kMostNumericalNotes = 10;
+inline constexpr int kCrossCorrelation = 1;
+
+/// Every function that returns int returns a cudnnStatus_t.
+struct GraphApi {
+    int (*create)(GraphHandle *handle);
+    int (*destroy)(GraphHandle handle);
+    int (*setStream)(GraphHandle handle, Stream stream);
+    int (*createDescriptor)(GraphObject kind, GraphDescriptor *made);
+    int (*destroyDescriptor)(GraphDescriptor descriptor);
+    int (*set)(GraphDescriptor descriptor, GraphAttribute what, GraphType type, std::int64_t count, const void *values);
+    /// @p room elements at @p values; @p count: how many there are.
+    int (*get)(GraphDescriptor descriptor, GraphAttribute what, GraphType type, std::int64_t room, std::int64_t *count,
+               void *values);
+    int (*finalize)(GraphDescriptor descriptor);
+    int (*execute)(GraphHandle handle, GraphDescriptor plan, GraphDescriptor pack);
+};
+
 /// Everything that the device needs. Kernels of ours, by number (kernels/list.h): what launchKernel takes as function.
 struct Provider {
     RuntimeApi runtime{};
     const ProductApi *products = nullptr; ///< nullptr: the library is not there, products run on the host
+    const GraphApi *graphs = nullptr;     ///< nullptr: cuDNN is not there, our own kernels compute
     const void *const *kernels = nullptr;
     unsigned int rowThreads = 256; ///< threads of a block that works on one row; a power of 2
+    std::int64_t leastPart = 512;  ///< elements that a thread adds up before a sum is shared out over more blocks
 };
 
 } // namespace planloom::cuda

@@ -51,7 +51,10 @@ CudaQueue::~CudaQueue()
     m_device.api().streamDestroy(m_stream);
 }
 
-void CudaQueue::begin(device::DeviceKernel & /*kernel*/, const device::Draw & /*draw*/) {} // none of ours draws
+void CudaQueue::begin(device::DeviceKernel &kernel, const device::Draw &draw)
+{
+    static_cast<CudaKernel &>(kernel).begin(draw);
+}
 
 void CudaQueue::run(device::DeviceKernel &kernel, device::Mode mode, std::span<const void *const> inputs,
                     std::span<void *const> outputs)
@@ -122,6 +125,27 @@ void CudaQueue::squaredNorm(device::Updates &updates, double *host)
     static_cast<ParameterUpdates &>(updates).squaredNorm(*this, host);
 }
 
+void CudaQueue::score(const device::ScoredRows &rows, device::RowScores *host)
+{
+    static_assert(sizeof(RowScore) == sizeof(device::RowScores));
+    m_device.use();
+    ScoreRows each;
+    each.values = {rows.values, rows.form == device::ScoredRows::Form::HalfLogits ? Kind::BF16 : Kind::F32};
+    each.labels = rows.labels;
+    each.scores = reinterpret_cast<RowScore *>(m_scores.data());
+    each.rows = rows.rows;
+    each.width = rows.form == device::ScoredRows::Form::Statistics ? 3 : rows.width;
+    each.ignored = rows.ignored;
+    each.statistics = rows.form == device::ScoredRows::Form::Statistics ? 1 : 0;
+    this->rows(each, kScoreBlocks);
+    SumOfScores all;
+    all.scores = each.scores;
+    all.result = each.scores + kScoreBlocks;
+    all.count = kScoreBlocks;
+    this->rows(all, 1);
+    copyToHost(host, all.result, sizeof *host);
+}
+
 void CudaQueue::record(device::Event &event)
 {
     m_device.use();
@@ -173,11 +197,12 @@ Status CudaDevice::prepare()
 {
     if (!check(api().setDevice(m_index), "opening the device"))
         return planloom::failed(failure());
-    if (m_provider.products == nullptr)
+    if (m_provider.products == nullptr && m_provider.graphs == nullptr)
         return {};
     void *workspace = nullptr;
-    if (!checkOther(m_provider.products->create(&m_products), "cuBLASLt's start")
-        || !check(api().malloc(&workspace, kWorkspaceBytes), "memory for cuBLASLt")
+    if ((m_provider.products != nullptr && !checkOther(m_provider.products->create(&m_products), "cuBLASLt's start"))
+        || (m_provider.graphs != nullptr && !checkOther(m_provider.graphs->create(&m_graphs), "cuDNN's start"))
+        || !check(api().malloc(&workspace, kWorkspaceBytes), "memory for cuBLASLt and cuDNN")
         || !check(api().eventCreate(&m_workspaceFree, kEventDisableTiming), "an event"))
         return planloom::failed(failure());
     m_workspace = static_cast<std::byte *>(workspace);
@@ -193,6 +218,8 @@ CudaDevice::~CudaDevice()
         api().free(m_workspace);
     if (m_products != nullptr)
         m_provider.products->destroy(m_products);
+    if (m_graphs != nullptr)
+        m_provider.graphs->destroy(m_graphs);
 }
 
 void CudaDevice::use() const
@@ -233,7 +260,7 @@ std::string CudaDevice::failure() const
         return {};
     const char *what = m_failed;
     const std::string reason =
-        m_ours ? std::string(api().errorText(error)) : "cuBLASLt's status " + std::to_string(error);
+        m_ours ? std::string(api().errorText(error)) : "its library's status " + std::to_string(error);
     return "GPU " + std::to_string(m_index) + ": " + (what != nullptr ? what : "a command") + " failed: " + reason
         + "; end other programs that use the GPU, and look at the machine's log";
 }
@@ -270,9 +297,12 @@ Result<std::unique_ptr<device::Queue>> CudaDevice::makeQueue()
 {
     use();
     Stream stream = nullptr;
+    auto scores = allocate(device::Space::Device, (CudaQueue::kScoreBlocks + 1) * std::int64_t{sizeof(RowScore)});
+    if (!scores)
+        return scores.error();
     if (!check(api().streamCreate(&stream, kStreamNonBlocking), "a queue"))
         return planloom::failed(failure());
-    return std::unique_ptr<device::Queue>(std::make_unique<CudaQueue>(*this, stream));
+    return std::unique_ptr<device::Queue>(std::make_unique<CudaQueue>(*this, stream, std::move(*scores)));
 }
 
 Result<std::unique_ptr<device::Event>> CudaDevice::makeEvent()

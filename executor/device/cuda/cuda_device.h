@@ -18,7 +18,13 @@ class CudaDevice;
 /// A stream. Commands that fail stop the device (CudaDevice::failure()).
 class CudaQueue final : public device::Queue, public device::HostCalls {
 public:
-    CudaQueue(CudaDevice &device, Stream stream) : m_device(device), m_stream(stream) {}
+    /// @p scores: kScoreBlocks + 1 of RowScore.
+    CudaQueue(CudaDevice &device, Stream stream, device::Memory scores)
+        : m_device(device),
+          m_stream(stream),
+          m_scores(std::move(scores))
+    {
+    }
     ~CudaQueue() override;
     CudaQueue(const CudaQueue &) = delete;
     CudaQueue &operator=(const CudaQueue &) = delete;
@@ -33,8 +39,7 @@ public:
     void fill(void *to, std::uint32_t pattern, std::int64_t bytes) override;
     void update(device::Updates &updates, const device::UpdateStep &how) override;
     void squaredNorm(device::Updates &updates, double *host) override;
-    /// Not offered: the table's caller scores on the host.
-    void score(const device::ScoredRows & /*rows*/, device::RowScores * /*host*/) override {}
+    void score(const device::ScoredRows &rows, device::RowScores *host) override;
     void record(device::Event &event) override;
     void wait(device::Event &event) override;
     void call(void (*function)(void *), void *data) override;
@@ -54,6 +59,7 @@ public:
         start(kNumberOf<K>, kernel, (items + kThreads - 1) / kThreads, kThreads, 0);
     }
 
+    static constexpr std::int64_t kScoreBlocks = 256;
     [[nodiscard]] CudaDevice &device() const { return m_device; }
     [[nodiscard]] Stream stream() const { return m_stream; }
 
@@ -71,12 +77,15 @@ private:
 
     CudaDevice &m_device;
     Stream m_stream;
+    device::Memory m_scores;
 };
 
 /// An operator of ours: gives its commands to a queue.
 class CudaKernel : public device::DeviceKernel {
 public:
     using DeviceKernel::DeviceKernel;
+    /// Random numbers of the runs from here on; of kernels that draw.
+    virtual void begin(const device::Draw & /*draw*/) {}
     virtual void run(CudaQueue &queue, device::Mode mode, std::span<const void *const> inputs,
                      std::span<void *const> outputs) = 0;
 };
@@ -107,6 +116,8 @@ public:
     [[nodiscard]] const RuntimeApi &api() const { return m_provider.runtime; }
     /// nullptr without cuBLASLt.
     [[nodiscard]] ProductHandle products() const { return m_products; }
+    /// nullptr without cuDNN.
+    [[nodiscard]] GraphHandle graphs() const { return m_graphs; }
     /// Makes the device current for the calling thread.
     void use() const;
     /// Notes the first error of the device, @p what with the runtime's text. True if there was none.
@@ -131,6 +142,7 @@ private:
     std::atomic<const char *> m_failed{nullptr}; ///< what failed; nullptr: nothing
     std::atomic<bool> m_ours{true};              ///< the error is of the runtime
     ProductHandle m_products = nullptr;
+    GraphHandle m_graphs = nullptr;
     std::byte *m_workspace = nullptr;
     CudaQueue *m_workspaceUser = nullptr;
     EventHandle m_workspaceFree = nullptr;

@@ -10,7 +10,7 @@ namespace planloom::cuda {
 template <const Provider &(*kProvider)()>
 PlanloomDeviceTable tableOf()
 {
-    PlanloomDeviceTable t = device::table::tableOfDevices(false);
+    PlanloomDeviceTable t = device::table::tableOfDevices(true);
     t.devices = [](PlanloomError *why) {
         const RuntimeApi &api = kProvider().runtime;
         int count = 0;

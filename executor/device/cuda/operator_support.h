@@ -48,15 +48,29 @@ struct Request {
     [[nodiscard]] std::optional<std::size_t> axis(std::size_t i, std::int64_t fallback) const;
 };
 
+/// What a factory makes of images in graph::Layout::Blocked, which on a GPU is (N, H, W, C): channels last.
+enum class LastChannels : std::uint8_t {
+    No,
+    Alike, ///< all arguments are of one shape and layout, and elements meet those at the same place: the factory is
+           ///< asked as for rows
+    Yes,
+};
 struct OperatorEntry {
     const char *type;
     Made (*make)(const Request &);
+    LastChannels lastChannels = LastChannels::No;
 };
 std::span<const OperatorEntry> elementwiseOperators();
 std::span<const OperatorEntry> tensorOperators();
+std::span<const OperatorEntry> indexOperators();
 std::span<const OperatorEntry> rowOperators();
+std::span<const OperatorEntry> lossOperators();
+std::span<const OperatorEntry> shardOperators();
+std::span<const OperatorEntry> imageOperators();
+std::span<const OperatorEntry> convolutionOperators();
 std::span<const OperatorEntry> productOperators();
 std::span<const OperatorEntry> attentionOperators();
+std::span<const OperatorEntry> recurrentOperators();
 
 /// There is no GPU kernel for this.
 Error onlyOnHost(const Request &request);
@@ -82,6 +96,15 @@ static_assert(static_cast<int>(Kind::F32) == static_cast<int>(graph::DType::F32)
               && static_cast<int>(Kind::I64) == static_cast<int>(graph::DType::I64)
               && static_cast<int>(Kind::Bool) == static_cast<int>(graph::DType::Bool));
 
+inline bool areLastChannels(const device::Argument &argument) { return argument.layout == graph::Layout::Blocked; }
+
+/// The same element type, in and out; what moves bytes needs nothing else.
+inline bool sameType(const Request &request)
+{
+    return request.hasInput(0) && request.inputs[0].type == request.outputs[0].type;
+}
+inline std::int64_t elementBytes(const device::Argument &argument) { return graph::sizeOf(argument.type); }
+
 Dims rowMajor(const Dims &dims);
 /// Strides with which @p dims is read as @p target (0 where it repeats); nullopt: it does not fit.
 std::optional<Dims> broadcast(const Dims &dims, const Dims &target);
@@ -104,6 +127,32 @@ Loops<K> loopsOver(const Dims &dims, const std::array<Dims, K> &strides)
     }
     return loops;
 }
+
+/// How many blocks add up each of @p sums sums of @p each elements, if @p lanes of them are made by a block.
+std::int64_t partsOf(const Request &request, std::int64_t sums, std::int64_t each, std::int64_t lanes);
+/// Neighbouring sums that a block makes, so that what lies side by side is read side by side.
+int lanesOf(const Request &request);
+
+/// The sum of (parts, sums) over the parts.
+Reduce joinedParts(const Request &request, std::int64_t sums, std::int64_t parts);
+
+/// Memory of the device that a kernel keeps between its commands.
+template <class T>
+Result<std::shared_ptr<device::Memory>> scratchOf(const Request &request, std::int64_t count)
+{
+    auto memory = request.device.allocate(device::Space::Device, count * static_cast<std::int64_t>(sizeof(T)));
+    if (!memory)
+        return memory.error();
+    return std::make_shared<device::Memory>(std::move(*memory));
+}
+template <class T>
+T *at(const std::shared_ptr<device::Memory> &memory)
+{
+    return reinterpret_cast<T *>(memory->data());
+}
+
+/// An element, for kernels that repeat it: Device memory, or nullptr for types that have no number here.
+Result<std::shared_ptr<device::Memory>> constantOf(const Request &request, graph::DType type, double value);
 
 /// Device memory with a copy of @p data. Waits until it is there.
 Result<std::shared_ptr<device::Memory>> uploaded(CudaDevice &device, const void *data, std::int64_t bytes);

@@ -12,8 +12,9 @@ const std::map<std::string_view, OperatorEntry> &operatorTable()
 {
     static const std::map<std::string_view, OperatorEntry> kTable = [] {
         std::map<std::string_view, OperatorEntry> made;
-        for (const auto &family :
-             {elementwiseOperators(), tensorOperators(), rowOperators(), productOperators(), attentionOperators()})
+        for (const auto &family : {elementwiseOperators(), tensorOperators(), indexOperators(), rowOperators(),
+                                   lossOperators(), shardOperators(), imageOperators(), convolutionOperators(),
+                                   productOperators(), attentionOperators(), recurrentOperators()})
             for (const OperatorEntry &entry : family)
                 made.emplace(entry.type, entry);
         return made;
@@ -23,9 +24,35 @@ const std::map<std::string_view, OperatorEntry> &operatorTable()
 
 bool kernelsCanRead(std::span<const device::Argument> arguments)
 {
-    return std::all_of(arguments.begin(), arguments.end(), [](const device::Argument &argument) {
-        return argument.layout == graph::Layout::RowMajor && argument.dims.size() <= kMostLoops;
-    });
+    return std::all_of(arguments.begin(), arguments.end(),
+                       [](const device::Argument &argument) { return argument.dims.size() <= kMostLoops; });
+}
+
+bool anyLastChannels(std::span<const device::Argument> arguments)
+{
+    return std::any_of(arguments.begin(), arguments.end(), areLastChannels);
+}
+
+/// As rows, if all arguments are like the first output.
+std::optional<std::vector<device::Argument>> asRows(std::span<const device::Argument> arguments,
+                                                    const device::Argument &like)
+{
+    std::vector<device::Argument> made(arguments.begin(), arguments.end());
+    for (device::Argument &argument : made) {
+        if (argument.present && (argument.dims != like.dims || argument.layout != like.layout))
+            return std::nullopt;
+        argument.layout = graph::Layout::RowMajor;
+    }
+    return made;
+}
+
+Made makeAlike(const OperatorEntry &entry, const Request &request)
+{
+    const auto inputs = asRows(request.inputs, request.outputs[0]);
+    const auto outputs = asRows(request.outputs, request.outputs[0]);
+    if (!inputs || !outputs)
+        return onlyOnHost(request);
+    return entry.make({request.device, request.op, *inputs, *outputs});
 }
 
 } // namespace
@@ -82,6 +109,47 @@ std::optional<Dims> broadcast(const Dims &dims, const Dims &target)
     return strides;
 }
 
+int lanesOf(const Request &request)
+{
+    constexpr unsigned int kMostLanes = 32;
+    return static_cast<int>(std::min(kMostLanes, request.device.provider().rowThreads));
+}
+
+std::int64_t partsOf(const Request &request, std::int64_t sums, std::int64_t each, std::int64_t lanes)
+{
+    constexpr std::int64_t kBlocks = 1024; // more than a GPU runs at a time
+    const Provider &provider = request.device.provider();
+    const std::int64_t groups = std::max<std::int64_t>(1, (sums + lanes - 1) / lanes);
+    const std::int64_t share = provider.leastPart * std::int64_t{provider.rowThreads} / lanes;
+    return std::clamp<std::int64_t>(each / std::max<std::int64_t>(1, share), 1,
+                                    std::max<std::int64_t>(1, kBlocks / groups));
+}
+
+Reduce joinedParts(const Request &request, std::int64_t sums, std::int64_t parts)
+{
+    Reduce join;
+    join.outputs = sums;
+    join.each = parts;
+    join.lanes = lanesOf(request);
+    join.outer = loopsOver<1>({sums}, {Dims{1}});
+    join.inner = loopsOver<1>({parts}, {Dims{sums}});
+    return join;
+}
+
+Result<std::shared_ptr<device::Memory>> constantOf(const Request &request, graph::DType type, double value)
+{
+    const auto upload = [&](auto element) { return uploaded(request.device, &element, sizeof element); };
+    switch (type) {
+    case graph::DType::F32: return upload(static_cast<float>(value));
+    case graph::DType::BF16: return upload(narrow(static_cast<float>(value)));
+    case graph::DType::I64: return upload(static_cast<std::int64_t>(value));
+    case graph::DType::I32: return upload(static_cast<std::int32_t>(value));
+    case graph::DType::U8:
+    case graph::DType::Bool: return upload(static_cast<std::uint8_t>(value));
+    default: return std::shared_ptr<device::Memory>();
+    }
+}
+
 Result<std::shared_ptr<device::Memory>> uploaded(CudaDevice &device, const void *data, std::int64_t bytes)
 {
     auto onDevice = device.allocate(device::Space::Device, bytes);
@@ -105,7 +173,10 @@ Made makeOperator(const Request &request)
     if (found == table.end() || !kernelsCanRead(request.inputs) || !kernelsCanRead(request.outputs)
         || !request.hasOutput(0))
         return onlyOnHost(request);
-    return found->second.make(request);
+    const bool lastChannels = anyLastChannels(request.inputs) || anyLastChannels(request.outputs);
+    if (!lastChannels || found->second.lastChannels == LastChannels::Yes)
+        return found->second.make(request);
+    return found->second.lastChannels == LastChannels::Alike ? makeAlike(found->second, request) : onlyOnHost(request);
 }
 
 std::vector<std::string_view> operatorTypes()

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "executor/device/cuda/operator_support.h"
 
+#include <algorithm>
 #include <cmath>
 
 namespace planloom::cuda {
@@ -33,6 +34,24 @@ std::optional<AttentionShape> attentionShape(const Request &request, std::size_t
     return shape;
 }
 
+/// The largest tiles that @p floats of a kernel have room for in a block's shared memory.
+AttentionTiles tilesFor(const Request &request, std::int64_t d,
+                        std::int64_t (AttentionTiles::*floats)(std::int64_t) const)
+{
+    constexpr std::int64_t kShared = 48 << 10; // bytes that every GPU gives a block without being asked
+    const std::int64_t room =
+        kShared / std::int64_t{sizeof(float)} - 2 * std::int64_t{request.device.provider().rowThreads};
+    AttentionTiles tiles;
+    while (tiles.keys > 1 && (tiles.*floats)(d) > room) {
+        tiles.keys = std::max<std::int64_t>(1, tiles.keys / 2);
+        if ((tiles.*floats)(d) > room)
+            tiles.queries = std::max<std::int64_t>(1, tiles.queries / 2);
+    }
+    return tiles;
+}
+
+std::int64_t tilesOf(std::int64_t tokens, std::int64_t tile) { return (tokens + tile - 1) / tile; }
+
 Made makeAttention(const Request &request)
 {
     const auto shape = attentionShape(request, 0, 1);
@@ -42,6 +61,7 @@ Made makeAttention(const Request &request)
         return onlyOnHost(request);
     AttentionForward kernel;
     kernel.shape = *shape;
+    kernel.tiles = tilesFor(request, shape->d, &AttentionTiles::forward);
     kernel.y = to(request, 0);
     return makeFunction([kernel](CudaQueue &queue, bool, Inputs in, Outputs out) mutable {
         AttentionShape &s = kernel.shape;
@@ -49,7 +69,7 @@ Made makeAttention(const Request &request)
         s.mask = static_cast<const std::int64_t *>(given(in, 1));
         kernel.y.data = out[0];
         kernel.logSumExp.data = given(out, 1);
-        queue.rows(kernel, s.n * s.heads * s.t, s.d, 1);
+        queue.rows(kernel, s.n * s.heads * tilesOf(s.t, kernel.tiles.queries), kernel.tiles.forward(s.d));
     });
 }
 
@@ -61,24 +81,31 @@ Made makeAttentionGrad(const Request &request)
         || request.inSize(2) != size || request.inSize(3) != shape->n * shape->heads * shape->t
         || !isFull(request.inputs[3]) || request.outSize(0) != request.inSize(1))
         return onlyOnHost(request);
+    auto means = scratchOf<float>(request, shape->n * shape->heads * shape->t);
+    if (!means)
+        return means.error();
+    AttentionMeans mean;
+    mean.shape = *shape;
+    mean.saved = {from(request, 0), from(request, 2), from(request, 3), at<float>(*means)};
     AttentionQueryGradient queries;
-    queries.shape = *shape;
-    queries.saved = {from(request, 0), from(request, 2), from(request, 3)};
+    queries.tiles = tilesFor(request, shape->d, &AttentionTiles::queryGradient);
     queries.dQkv = to(request, 0);
-    return makeFunction([queries](CudaQueue &queue, bool, Inputs in, Outputs out) mutable {
-        AttentionShape &s = queries.shape;
+    AttentionKeyGradient keys;
+    keys.tiles = tilesFor(request, shape->d, &AttentionTiles::keyGradient);
+    keys.dQkv = queries.dQkv;
+    return makeFunction([mean, queries, keys, kept = *means](CudaQueue &queue, bool, Inputs in, Outputs out) mutable {
+        AttentionShape &s = mean.shape;
         s.qkv.data = in[1];
         s.mask = static_cast<const std::int64_t *>(given(in, 4));
-        queries.saved.dy.data = in[0];
-        queries.saved.y.data = in[2];
-        queries.saved.logSumExp.data = in[3];
-        queries.dQkv.data = out[0];
-        AttentionKeyGradient keys;
-        keys.shape = s;
-        keys.saved = queries.saved;
-        keys.dQkv = queries.dQkv;
-        queue.rows(queries, s.n * s.heads * s.t, s.d, 1);
-        queue.rows(keys, s.n * s.kvHeads * s.t, 2 * s.d, 2);
+        mean.saved.dy.data = in[0];
+        mean.saved.y.data = in[2];
+        mean.saved.logSumExp.data = in[3];
+        queries.shape = keys.shape = s;
+        queries.saved = keys.saved = mean.saved;
+        queries.dQkv.data = keys.dQkv.data = out[0];
+        queue.items(mean, s.n * s.heads * s.t);
+        queue.rows(queries, s.n * s.heads * tilesOf(s.t, queries.tiles.queries), queries.tiles.queryGradient(s.d));
+        queue.rows(keys, s.n * s.kvHeads * tilesOf(s.t, keys.tiles.keys), keys.tiles.keyGradient(s.d));
     });
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Element-wise operators.
 #include "executor/device/cuda/operator_support.h"
+#include "executor/device/random_kernel.h"
 
 #include <limits>
 #include <tuple>
@@ -153,6 +154,88 @@ Made makeWhere(const Request &request)
     });
 }
 
+Made makeMod(const Request &request)
+{
+    return request.op.integer("fmod") != 0 ? makeBinary<function::Fmod>(request) : makeBinary<function::Mod>(request);
+}
+
+Made makeMinMaxGrad(const Request &request)
+{
+    const std::string kind = request.op.text("op", "Min");
+    if (!request.floatInputs(3) || !request.floatOutputs(1) || (kind != "Min" && kind != "Max"))
+        return onlyOnHost(request);
+    std::array<Dims, 3> strides;
+    for (std::size_t i = 0; i < 3; ++i) {
+        const auto fits = broadcast(request.in(i), request.out());
+        if (!fits)
+            return onlyOnHost(request);
+        strides[i] = *fits;
+    }
+    MinMaxGradient kernel;
+    kernel.dy = from(request, 0);
+    kernel.x0 = from(request, 1);
+    kernel.x1 = from(request, 2);
+    kernel.dx = to(request, 0);
+    kernel.sign = kind == "Min" ? 1.0F : -1.0F;
+    kernel.first = request.op.integer("which", 0) == 0 ? 1 : 0;
+    kernel.n = request.outSize(0);
+    kernel.loops = loopsOver<3>(request.out(), strides);
+    return makeFunction([kernel](CudaQueue &queue, bool, Inputs in, Outputs out) mutable {
+        kernel.dy.data = in[0];
+        kernel.x0.data = in[1];
+        kernel.x1.data = in[2];
+        kernel.dx.data = out[0];
+        queue.items(kernel, kernel.n);
+    });
+}
+
+/// Draws the masks that the processor draws.
+class Dropout final : public CudaKernel {
+public:
+    Dropout(const Drop &kernel, const graph::Op &op)
+        : CudaKernel(op.number("ratio", 0.0) > 0 ? std::uint32_t{kDraws} : 0U),
+          m_kernel(kernel),
+          m_name(op.text("key", op.name)),
+          m_ratio(op.number("ratio", 0.0))
+    {
+    }
+    void begin(const device::Draw &draw) override
+    {
+        m_kernel.rule = device::dropRule(draw, m_name, m_ratio, m_kernel.n);
+    }
+    void run(CudaQueue &queue, device::Mode /*mode*/, Inputs inputs, Outputs outputs) override
+    {
+        m_kernel.x.data = inputs[0];
+        m_kernel.y.data = outputs[0];
+        m_kernel.mask = static_cast<std::uint8_t *>(given(outputs, 1));
+        queue.items(m_kernel, m_kernel.n);
+    }
+
+private:
+    Drop m_kernel;
+    std::string m_name;
+    double m_ratio;
+};
+
+Made makeDropout(const Request &request)
+{
+    const double ratio = request.op.number("ratio", 0.0);
+    const bool alike = request.floatInputs(1) && request.floatOutputs(1) && request.in(0) == request.out()
+        && request.inputs[0].layout == request.outputs[0].layout
+        && (!request.hasOutput(1) || (request.out(1) == request.out() && isTruth(request.outputs[1])));
+    if (!alike || !(ratio >= 0 && ratio < 1))
+        return onlyOnHost(request);
+    Drop kernel;
+    kernel.x = from(request, 0);
+    kernel.y = to(request, 0);
+    kernel.n = request.outSize(0);
+    if (areLastChannels(request.outputs[0])) {
+        kernel.channels = request.out()[1];
+        kernel.pixels = productOf(request.out(), 2, request.out().size());
+    }
+    return Made(std::unique_ptr<device::DeviceKernel>(std::make_unique<Dropout>(kernel, request.op)));
+}
+
 Made makeAddN(const Request &request)
 {
     if (request.inputs.empty() || request.inputs.size() > Sum::kMost || !request.floatInputs(request.inputs.size())
@@ -176,19 +259,25 @@ Made makeAddN(const Request &request)
 }
 
 // clang-format off
+constexpr auto kAlike = LastChannels::Alike;
 constexpr OperatorEntry kElementwise[] = {
-#define X(Name) {#Name, makeUnary<function::Name>},
+#define X(Name) {#Name, makeUnary<function::Name>, kAlike},
     X(Neg) X(Abs) X(Sqrt) X(Reciprocal) X(Exp) X(Log) X(Erf) X(Tanh) X(Sigmoid) X(Relu) X(LeakyRelu) X(Elu) X(Softplus)
     X(HardSigmoid) X(HardSwish) X(Silu) X(Mish) X(Clip) X(Sin) X(Cos) X(Floor) X(Ceil) X(Round) X(Sign) X(Not)
+    X(Sinh) X(Cosh) X(Asin) X(Acos) X(Atan) X(Asinh) X(Acosh) X(Atanh)
 #undef X
-#define X(Name) {#Name, makeGradient<function::Name>},
+#define X(Name) {#Name, makeGradient<function::Name>, kAlike},
     X(ReluGrad) X(TanhGrad) X(SigmoidGrad) X(SqrtGrad) X(SiluGrad) X(ErfGrad) X(AbsGrad) X(LeakyReluGrad) X(EluGrad)
     X(SoftplusGrad) X(ClipGrad) X(SinGrad) X(CosGrad) X(HardSigmoidGrad) X(HardSwishGrad) X(MishGrad)
 #undef X
-#define X(Name) {#Name, makeBinary<function::Name>},
-    PLANLOOM_BINARY_FUNCTIONS(X)
+#define X(Name) {#Name, makeBinary<function::Name>, kAlike},
+    X(Add) X(Sub) X(Mul) X(Div) X(Pow) X(Min) X(Max) X(Equal) X(Less) X(Greater) X(LessOrEqual) X(GreaterOrEqual)
+    X(And) X(Or) X(Xor)
 #undef X
-    {"Gelu", makeGelu}, {"GeluGrad", makeGeluGrad}, {"Cast", makeCast}, {"Where", makeWhere}, {"AddN", makeAddN},
+    {"Gelu", makeGelu, kAlike}, {"GeluGrad", makeGeluGrad, kAlike}, {"Cast", makeCast, kAlike},
+    {"Where", makeWhere, kAlike}, {"AddN", makeAddN, kAlike}, {"Mod", makeMod, kAlike},
+    {"MinMaxGrad", makeMinMaxGrad, kAlike}, {"Dropout", makeDropout, LastChannels::Yes},
+    {"DropoutGrad", makeDropout, LastChannels::Yes},
 };
 // clang-format on
 

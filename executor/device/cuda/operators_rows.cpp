@@ -3,6 +3,7 @@
 #include "executor/device/cuda/operator_support.h"
 
 #include <algorithm>
+#include <array>
 
 namespace planloom::cuda {
 
@@ -87,12 +88,20 @@ Made makeNormGrad(const Request &request, bool centred)
     kernel.dx = to(request, 0);
     kernel.rows = rows->rows;
     kernel.size = rows->size;
+    const bool parameters = request.hasOutput(1) || (centred && request.hasOutput(2));
     ColumnNormGradient columns;
-    columns.dScale = to(request, 1);
-    columns.dBias = centred ? to(request, 2) : To();
     columns.rows = rows->rows;
     columns.size = rows->size;
-    return makeFunction([kernel, columns, centred, statistics](CudaQueue &queue, bool, Inputs in, Outputs out) mutable {
+    columns.lanes = lanesOf(request);
+    columns.parts = partsOf(request, rows->size, rows->rows, columns.lanes);
+    auto sums = scratchOf<float>(request, parameters ? 2 * columns.parts * rows->size : 0);
+    if (!sums)
+        return sums.error();
+    columns.dScale = at<float>(*sums);
+    columns.dBias = centred ? at<float>(*sums) + columns.parts * rows->size : nullptr;
+    const Reduce joined = joinedParts(request, rows->size, columns.parts);
+    const std::array<To, 2> gradients{to(request, 1), centred ? to(request, 2) : To()};
+    return makeFunction([=, kept = *sums](CudaQueue &queue, bool, Inputs in, Outputs out) mutable {
         kernel.dy.data = in[0];
         kernel.x.data = in[1];
         kernel.scale.data = in[2];
@@ -104,10 +113,16 @@ Made makeNormGrad(const Request &request, bool centred)
         columns.x = kernel.x;
         columns.mean = kernel.mean;
         columns.inverse = kernel.inverse;
-        columns.dScale.data = given(out, 1);
-        columns.dBias.data = centred ? given(out, 2) : nullptr;
-        if (columns.dScale.data != nullptr || columns.dBias.data != nullptr) // first: dx may lie where dy does
-            queue.rows(columns, columns.size);
+        if (parameters) // first: dx may lie where dy does
+            queue.rows(columns, columns.blocks());
+        for (std::size_t i = 0; i < gradients.size(); ++i) {
+            Reduce join = joined;
+            join.x = {i == 0 ? columns.dScale : columns.dBias, Kind::F32};
+            join.y = gradients[i];
+            join.y.data = i == 0 || centred ? given(out, i + 1) : nullptr;
+            if (join.y.data != nullptr)
+                queue.rows(join, join.blocks());
+        }
         queue.rows(kernel, kernel.rows);
     });
 }
@@ -177,28 +192,19 @@ std::optional<LossRows> lossRows(const Request &request, std::size_t logits)
     return rows;
 }
 
-/// Floats of the device that a kernel keeps between its commands.
-Result<std::shared_ptr<device::Memory>> scratch(const Request &request, std::int64_t floats)
-{
-    auto memory = request.device.allocate(device::Space::Device, floats * std::int64_t{sizeof(float)});
-    if (!memory)
-        return memory.error();
-    return std::make_shared<device::Memory>(std::move(*memory));
-}
-
 Made makeCrossEntropy(const Request &request)
 {
     const auto rows = lossRows(request, 0);
     if (!rows || request.inputs.size() != 2 || request.outSize(0) != 1 || !request.floatOutputs(1)
         || (request.hasOutput(1) && (request.outSize(1) != 2 * rows->rows || !isFull(request.outputs[1]))))
         return onlyOnHost(request);
-    auto losses = scratch(request, rows->rows);
+    auto losses = scratchOf<float>(request, rows->rows);
     if (!losses)
         return losses.error();
     CrossEntropyRows each;
     each.logits = from(request, 0);
     each.stats = to(request, 1);
-    each.losses = reinterpret_cast<float *>((*losses)->data());
+    each.losses = at<float>(*losses);
     each.rows = rows->rows;
     each.classes = rows->classes;
     each.ignored = rows->ignored;
@@ -225,11 +231,11 @@ Made makeCrossEntropyGrad(const Request &request)
         || request.inSize(3) != 2 * rows->rows || !isFull(request.inputs[3]) || !request.floatOutputs(1)
         || request.outSize(0) != rows->rows * rows->classes)
         return onlyOnHost(request);
-    auto counted = scratch(request, 1);
+    auto counted = scratchOf<float>(request, 1);
     if (!counted)
         return counted.error();
     CrossEntropyMean number;
-    number.counted = reinterpret_cast<float *>((*counted)->data());
+    number.counted = at<float>(*counted);
     number.rows = rows->rows;
     number.ignored = rows->ignored;
     CrossEntropyGradient kernel;

@@ -3,17 +3,11 @@
 #include "executor/device/cuda/operator_support.h"
 
 #include <algorithm>
+#include <memory>
 
 namespace planloom::cuda {
 
 namespace {
-
-bool sameType(const Request &request)
-{
-    return request.hasInput(0) && request.inputs[0].type == request.outputs[0].type;
-}
-
-std::int64_t elementBytes(const device::Argument &argument) { return graph::sizeOf(argument.type); }
 
 Made makeCopy(const Request &request)
 {
@@ -43,6 +37,200 @@ StridedMove moveOf(const Request &request, const Dims &dims, const Dims &readStr
     kernel.n = productOf(dims);
     kernel.loops = loopsOver<2>(dims, {readStrides, writeStrides});
     return kernel;
+}
+
+/// Which element of a dimension of n elements stands at @p at, which may lie outside.
+std::int64_t repeatedElement(const std::string &mode, std::int64_t at, std::int64_t n)
+{
+    if (mode == "edge")
+        return std::clamp<std::int64_t>(at, 0, n - 1);
+    if (mode == "wrap")
+        return (at % n + n) % n;
+    const std::int64_t period = std::max<std::int64_t>(1, 2 * (n - 1)); // reflect, the ends not repeated
+    const std::int64_t phase = (at % period + period) % period;
+    return phase < n ? phase : period - phase;
+}
+
+/// Per dimension and index of @p to, the index of @p from that it repeats; nullopt: the padding does not fit.
+std::optional<std::vector<Dims>> repeatedElements(const Request &request, const Dims &from, const Dims &to)
+{
+    const Dims pads = request.op.integers("pads");
+    const std::string mode = request.op.text("mode");
+    if ((mode != "reflect" && mode != "edge" && mode != "wrap") || from.empty() || pads.size() != 2 * from.size()
+        || to.size() != from.size())
+        return std::nullopt;
+    std::vector<Dims> sources(from.size());
+    for (std::size_t d = 0; d < from.size(); ++d) {
+        if (from[d] == 0 || to[d] != from[d] + pads[d] + pads[d + from.size()])
+            return std::nullopt;
+        for (std::int64_t i = 0; i < to[d]; ++i)
+            sources[d].push_back(repeatedElement(mode, i - pads[d], from[d]));
+    }
+    return sources;
+}
+
+Result<std::shared_ptr<device::Memory>> uploadedNumbers(const Request &request, const Dims &numbers)
+{
+    return uploaded(request.device, numbers.data(), static_cast<std::int64_t>(numbers.size() * sizeof(std::int64_t)));
+}
+
+/// Padding that repeats elements.
+Made makeMappedPad(const Request &request)
+{
+    const auto sources = repeatedElements(request, request.in(0), request.out());
+    if (!sources || !sameType(request))
+        return onlyOnHost(request);
+    const Dims strides = rowMajor(request.in(0));
+    Dims table;
+    for (std::size_t d = 0; d < sources->size(); ++d)
+        for (const std::int64_t source : (*sources)[d])
+            table.push_back(source * strides[d]);
+    auto uploadedTable = uploadedNumbers(request, table);
+    if (!uploadedTable)
+        return uploadedTable.error();
+    MappedMove kernel;
+    kernel.table = at<std::int64_t>(*uploadedTable);
+    kernel.elementBytes = static_cast<int>(elementBytes(request.outputs[0]));
+    kernel.rank = static_cast<int>(request.out().size());
+    std::copy(request.out().begin(), request.out().end(), kernel.dims);
+    kernel.n = request.outSize(0);
+    return makeFunction([kernel, kept = *uploadedTable](CudaQueue &queue, bool, Inputs in, Outputs out) mutable {
+        kernel.from = in[0];
+        kernel.to = out[0];
+        queue.items(kernel, kernel.n);
+    });
+}
+
+Made makePadGrad(const Request &request)
+{
+    const auto sources = request.floatInputs(1) && request.floatOutputs(1)
+        ? repeatedElements(request, request.out(), request.in(0))
+        : std::nullopt;
+    if (!sources)
+        return onlyOnHost(request);
+    const Dims strides = rowMajor(request.in(0));
+    Dims begins;
+    Dims places;
+    for (std::size_t d = 0; d < sources->size(); ++d) {
+        for (std::int64_t element = 0; element < request.out()[d]; ++element) {
+            begins.push_back(static_cast<std::int64_t>(places.size()));
+            for (std::size_t i = 0; i < (*sources)[d].size(); ++i)
+                if ((*sources)[d][i] == element)
+                    places.push_back(static_cast<std::int64_t>(i) * strides[d]);
+        }
+        begins.push_back(static_cast<std::int64_t>(places.size()));
+    }
+    auto first = uploadedNumbers(request, begins);
+    auto second = uploadedNumbers(request, places);
+    if (!first || !second)
+        return !first ? first.error() : second.error();
+    MappedSum kernel;
+    kernel.dy = from(request, 0);
+    kernel.dx = to(request, 0);
+    kernel.begins = at<std::int64_t>(*first);
+    kernel.places = at<std::int64_t>(*second);
+    kernel.rank = static_cast<int>(request.out().size());
+    std::copy(request.out().begin(), request.out().end(), kernel.dims);
+    kernel.n = request.outSize(0);
+    return makeFunction(
+        [kernel, keptFirst = *first, keptSecond = *second](CudaQueue &queue, bool, Inputs in, Outputs out) mutable {
+            kernel.dy.data = in[0];
+            kernel.dx.data = out[0];
+            queue.items(kernel, kernel.n);
+        });
+}
+
+/// A constant everywhere; nullopt: no such type.
+Result<std::optional<StridedMove>> constantMove(const Request &request, double value,
+                                                std::shared_ptr<device::Memory> &kept)
+{
+    auto constant = constantOf(request, request.outputs[0].type, value);
+    if (!constant)
+        return constant.error();
+    if (*constant == nullptr)
+        return std::optional<StridedMove>();
+    kept = *constant;
+    const Dims &dims = request.out();
+    StridedMove move = moveOf(request, dims, Dims(dims.size(), 0), rowMajor(dims));
+    move.from = kept->data();
+    return std::optional(move);
+}
+
+Made makeConstantOfShape(const Request &request)
+{
+    std::shared_ptr<device::Memory> kept;
+    auto move = constantMove(request, request.op.number("value"), kept);
+    if (!move)
+        return move.error();
+    if (!*move)
+        return onlyOnHost(request);
+    return makeFunction([kernel = **move, kept](CudaQueue &queue, bool, Inputs, Outputs out) mutable {
+        kernel.to = out[0];
+        queue.items(kernel, kernel.n);
+    });
+}
+
+/// pads: how many before each dimension, then how many after; negative ones cut.
+Made makePad(const Request &request)
+{
+    const Dims pads = request.op.integers("pads");
+    const std::size_t rank = request.hasInput(0) ? request.in(0).size() : 0;
+    if (request.op.text("mode", "constant") != "constant")
+        return makeMappedPad(request);
+    if (!sameType(request) || pads.size() != 2 * rank || request.out().size() != rank)
+        return onlyOnHost(request);
+    const Dims own = rowMajor(request.in(0));
+    const Dims target = rowMajor(request.out());
+    Dims counts = request.in(0);
+    std::int64_t from = 0;
+    std::int64_t to = 0;
+    for (std::size_t d = 0; d < rank; ++d) {
+        const std::int64_t before = pads[d];
+        const std::int64_t after = pads[rank + d];
+        if (request.out()[d] != counts[d] + before + after)
+            return onlyOnHost(request);
+        counts[d] =
+            std::max<std::int64_t>(0, counts[d] + std::min<std::int64_t>(0, before) + std::min<std::int64_t>(0, after));
+        from += std::max<std::int64_t>(0, -before) * own[d];
+        to += std::max<std::int64_t>(0, before) * target[d];
+    }
+    StridedMove move = moveOf(request, counts, own, target);
+    move.fromOffset = from;
+    move.toOffset = to;
+    std::shared_ptr<device::Memory> kept;
+    auto fill = constantMove(request, request.op.number("value"), kept);
+    if (!fill)
+        return fill.error();
+    if (!*fill)
+        return onlyOnHost(request);
+    return makeFunction([fill = **fill, move, kept](CudaQueue &queue, bool, Inputs in, Outputs out) mutable {
+        fill.to = out[0];
+        queue.items(fill, fill.n);
+        move.from = in[0];
+        move.to = out[0];
+        queue.items(move, move.n);
+    });
+}
+
+Made makeTile(const Request &request)
+{
+    const Dims repeats = request.op.integers("repeats");
+    if (!sameType(request) || repeats.size() != request.in(0).size() || request.out().size() != repeats.size())
+        return onlyOnHost(request);
+    const Dims own = rowMajor(request.in(0));
+    Dims dims;
+    Dims strides;
+    std::int64_t loops = 0;
+    for (std::size_t d = 0; d < own.size(); ++d) { // every dimension is two: which copy, which element
+        if (request.out()[d] != repeats[d] * request.in(0)[d])
+            return onlyOnHost(request);
+        dims.insert(dims.end(), {repeats[d], request.in(0)[d]});
+        strides.insert(strides.end(), {0, own[d]});
+        loops += (repeats[d] > 1 ? 1 : 0) + (request.in(0)[d] > 1 ? 1 : 0);
+    }
+    if (loops > kMostLoops)
+        return onlyOnHost(request);
+    return makeMove(moveOf(request, dims, strides, rowMajor(dims)));
 }
 
 Made makeTranspose(const Request &request)
@@ -113,6 +301,60 @@ std::optional<SlicedPart> slicedPart(const Request &request, const Dims &whole)
         part.strides[d] = stride * step;
     }
     return part;
+}
+
+/// The request with images of channels last as tensors (N, H, W, C), where the axes of the operator are axis 1.
+class PixelsFirst {
+public:
+    explicit PixelsFirst(const Request &request)
+        : m_op(request.op),
+          m_inputs(turned(request.inputs)),
+          m_outputs(turned(request.outputs)),
+          m_request{request.device, m_op, m_inputs, m_outputs}
+    {
+        if (m_op.has("axis"))
+            m_op.attributes["axis"] = std::int64_t{3};
+        if (m_op.has("axes"))
+            m_op.attributes["axes"] = Dims{3};
+    }
+    /// Whether all are such images, and the operator works along channels.
+    [[nodiscard]] static bool fits(const Request &request)
+    {
+        const auto image = [](const device::Argument &argument) {
+            return argument.present && areLastChannels(argument) && argument.dims.size() == 4;
+        };
+        return std::all_of(request.inputs.begin(), request.inputs.end(), image)
+            && std::all_of(request.outputs.begin(), request.outputs.end(), image)
+            && (request.op.integer("axis") == 1 || request.op.integers("axes") == Dims{1});
+    }
+    PixelsFirst(const PixelsFirst &) = delete;
+    PixelsFirst &operator=(const PixelsFirst &) = delete;
+    [[nodiscard]] const Request &get() const { return m_request; }
+
+private:
+    static std::vector<device::Argument> turned(std::span<const device::Argument> arguments)
+    {
+        std::vector<device::Argument> made(arguments.begin(), arguments.end());
+        for (device::Argument &argument : made) {
+            std::rotate(argument.dims.begin() + 1, argument.dims.begin() + 2, argument.dims.end());
+            argument.layout = graph::Layout::RowMajor;
+        }
+        return made;
+    }
+    graph::Op m_op;
+    std::vector<device::Argument> m_inputs, m_outputs;
+    Request m_request;
+};
+
+template <Made (*make)(const Request &)>
+Made makeAlongChannels(const Request &request)
+{
+    const auto last = [](std::span<const device::Argument> arguments) {
+        return std::any_of(arguments.begin(), arguments.end(), areLastChannels);
+    };
+    if (!last(request.inputs) && !last(request.outputs))
+        return make(request);
+    return PixelsFirst::fits(request) ? make(PixelsFirst(request).get()) : onlyOnHost(request);
 }
 
 Made makeSlice(const Request &request)
@@ -210,7 +452,35 @@ Divided divide(const Dims &dims, const std::vector<bool> &reduced)
     return made;
 }
 
-Made makeReduction(const Request &request, const std::vector<bool> &reduced, Reduce::How how)
+/// Sums of what does not lie together, whose results do: in parts, and then the sums of those.
+Made makeNeighbourSums(const Request &request, Reduce kernel)
+{
+    kernel.lanes = lanesOf(request);
+    kernel.parts = partsOf(request, kernel.outputs, kernel.each, kernel.lanes);
+    if (kernel.parts == 1)
+        return makeFunction([kernel](CudaQueue &queue, bool, Inputs in, Outputs out) mutable {
+            kernel.x.data = in[0];
+            kernel.y.data = out[0];
+            queue.rows(kernel, kernel.blocks());
+        });
+    auto sums = scratchOf<float>(request, kernel.parts * kernel.outputs);
+    if (!sums)
+        return sums.error();
+    Reduce join = joinedParts(request, kernel.outputs, kernel.parts);
+    join.x = {(*sums)->data(), Kind::F32};
+    join.y = kernel.y;
+    join.divisor = kernel.divisor;
+    kernel.y = {(*sums)->data(), Kind::F32, false};
+    kernel.divisor = 1;
+    return makeFunction([kernel, join, kept = *sums](CudaQueue &queue, bool, Inputs in, Outputs out) mutable {
+        kernel.x.data = in[0];
+        join.y.data = out[0];
+        queue.rows(kernel, kernel.blocks());
+        queue.rows(join, join.blocks());
+    });
+}
+
+Made makeReduction(const Request &request, const std::vector<bool> &reduced, Reduce::How how, bool mean = false)
 {
     const Divided divided = divide(request.in(0), reduced);
     Reduce kernel;
@@ -223,20 +493,55 @@ Made makeReduction(const Request &request, const std::vector<bool> &reduced, Red
     kernel.inner = loopsOver<1>(divided.reducedDims, {divided.reducedStrides});
     if (!request.floatInputs(1) || !request.floatOutputs(1) || kernel.outputs != request.outSize(0) || kernel.each == 0)
         return onlyOnHost(request);
+    kernel.divisor = mean ? static_cast<float>(kernel.each) : 1.0F;
+    const auto innermost = [](const Loops<1> &loops) {
+        return loops.depth > 0 ? loops.strides[0][loops.depth - 1] : 0;
+    };
+    if (how == Reduce::How::Sum && innermost(kernel.outer) == 1 && innermost(kernel.inner) > 1)
+        return makeNeighbourSums(request, kernel);
     return makeFunction([kernel](CudaQueue &queue, bool, Inputs in, Outputs out) mutable {
         kernel.x.data = in[0];
         kernel.y.data = out[0];
-        queue.rows(kernel, kernel.outputs);
+        queue.rows(kernel, kernel.blocks());
     });
 }
 
-template <Reduce::How how>
+template <Reduce::How how, bool mean = false>
 Made makeReduce(const Request &request)
 {
     const auto reduced = reducedAxesOf(request, request.in(0).size());
     if (!reduced)
         return onlyOnHost(request);
-    return makeReduction(request, *reduced, how);
+    return makeReduction(request, *reduced, how, mean);
+}
+
+/// Of extremes and products: dX has the shape that was reduced.
+template <bool product>
+Made makeReduceGradient(const Request &request)
+{
+    const auto reduced = reducedAxesOf(request, request.out().size());
+    if (!reduced || !request.floatInputs(3) || !request.floatOutputs(1))
+        return onlyOnHost(request);
+    const Divided divided = divide(request.out(), *reduced);
+    ReduceGradient kernel;
+    kernel.dy = from(request, 0);
+    kernel.x = from(request, 1);
+    kernel.y = from(request, 2);
+    kernel.dx = to(request, 0);
+    kernel.product = product ? 1 : 0;
+    kernel.outputs = productOf(divided.keptDims);
+    kernel.each = productOf(divided.reducedDims);
+    kernel.outer = loopsOver<1>(divided.keptDims, {divided.keptStrides});
+    kernel.inner = loopsOver<1>(divided.reducedDims, {divided.reducedStrides});
+    if (request.inSize(0) != kernel.outputs || request.inSize(2) != kernel.outputs || request.in(1) != request.out())
+        return onlyOnHost(request);
+    return makeFunction([kernel](CudaQueue &queue, bool, Inputs in, Outputs out) mutable {
+        kernel.dy.data = in[0];
+        kernel.x.data = in[1];
+        kernel.y.data = in[2];
+        kernel.dx.data = out[0];
+        queue.rows(kernel, kernel.outputs);
+    });
 }
 
 Made makeReduceSumTo(const Request &request)
@@ -279,78 +584,30 @@ Made makeReduceMeanGrad(const Request &request)
     });
 }
 
-// --- Tables ---------------------------------------------------------------------------------------------------------
-
-Made makeGather(const Request &request)
-{
-    const auto axis = request.hasInput(0) ? request.axis(0, 0) : std::nullopt;
-    if (!axis || !request.floatInputs(1) || request.inputs.size() != 2 || !isInteger(request.inputs[1])
-        || !request.floatOutputs(1))
-        return onlyOnHost(request);
-    Gather kernel;
-    kernel.x = from(request, 0);
-    kernel.y = to(request, 0);
-    kernel.outer = productOf(request.in(0), 0, *axis);
-    kernel.size = request.in(0)[*axis];
-    kernel.inner = productOf(request.in(0), *axis + 1, request.in(0).size());
-    kernel.count = request.inSize(1);
-    kernel.zeros = request.op.type == "ShardGather" ? 1 : 0;
-    const std::int64_t n = kernel.outer * kernel.count * kernel.inner;
-    if (n != request.outSize(0))
-        return onlyOnHost(request);
-    return makeFunction([kernel, n](CudaQueue &queue, bool, Inputs in, Outputs out) mutable {
-        kernel.x.data = in[0];
-        kernel.indices = static_cast<const std::int64_t *>(in[1]);
-        kernel.y.data = out[0];
-        queue.items(kernel, n);
-    });
-}
-
-Made makeGatherGrad(const Request &request)
-{
-    const Dims &table = request.out();
-    if (request.op.integer("axis", 0) != 0 || table.empty() || !request.floatInputs(1) || request.inputs.size() != 2
-        || !isInteger(request.inputs[1]) || !request.floatOutputs(1))
-        return onlyOnHost(request);
-    GatherGradient kernel;
-    kernel.dy = from(request, 0);
-    kernel.dx = to(request, 0);
-    kernel.size = table[0];
-    kernel.inner = productOf(table, 1, table.size());
-    kernel.count = request.inSize(1);
-    if (kernel.count * kernel.inner != request.inSize(0))
-        return onlyOnHost(request);
-    const std::uint32_t adds = isFull(request.outputs[0]) ? device::DeviceKernel::kAdds : 0U;
-    return makeFunction(
-        [kernel](CudaQueue &queue, bool add, Inputs in, Outputs out) mutable {
-            kernel.dy.data = in[0];
-            kernel.indices = static_cast<const std::int64_t *>(in[1]);
-            kernel.dx.data = out[0];
-            kernel.dx.adds = add;
-            queue.rows(kernel, kernel.size);
-        },
-        adds);
-}
-
 constexpr OperatorEntry kTensors[] = {
-    {"Concat", makeConcat},
+    {"Concat", makeAlongChannels<makeConcat>, LastChannels::Yes},
+    {"ConstantOfShape", makeConstantOfShape},
     {"Expand", makeExpand},
     {"Flatten", makeCopy},
-    {"Gather", makeGather},
-    {"GatherGrad", makeGatherGrad},
-    {"Identity", makeCopy},
+    {"Identity", makeCopy, LastChannels::Alike},
+    {"Pad", makePad},
+    {"PadGrad", makePadGrad},
     {"ReduceMax", makeReduce<Reduce::How::Largest>},
-    {"ReduceMean", makeReduce<Reduce::How::Mean>},
+    {"ReduceMaxGrad", makeReduceGradient<false>},
+    {"ReduceMean", makeReduce<Reduce::How::Sum, true>},
     {"ReduceMeanGrad", makeReduceMeanGrad},
     {"ReduceMin", makeReduce<Reduce::How::Smallest>},
+    {"ReduceMinGrad", makeReduceGradient<false>},
+    {"ReduceProd", makeReduce<Reduce::How::Product>},
+    {"ReduceProdGrad", makeReduceGradient<true>},
     {"ReduceSum", makeReduce<Reduce::How::Sum>},
     {"ReduceSumTo", makeReduceSumTo},
     {"Reshape", makeCopy},
-    {"ShardGather", makeGather},
-    {"Slice", makeSlice},
-    {"SliceGrad", makeSliceGrad},
+    {"Slice", makeAlongChannels<makeSlice>, LastChannels::Yes},
+    {"SliceGrad", makeAlongChannels<makeSliceGrad>, LastChannels::Yes},
     {"Split", makeSplit},
     {"Squeeze", makeCopy},
+    {"Tile", makeTile},
     {"Transpose", makeTranspose},
     {"Unsqueeze", makeCopy},
 };

@@ -27,6 +27,7 @@ std::vector<ParameterRange> listOf(std::span<const device::UpdateRange> ranges)
         made.first = first;
         made.rateFactor = range.rateFactor;
         made.decay = range.decay;
+        made.tensor = range.tensor;
         first += range.count;
         list.push_back(made);
     }
@@ -38,8 +39,6 @@ std::vector<ParameterRange> listOf(std::span<const device::UpdateRange> ranges)
 Result<std::unique_ptr<device::Updates>> ParameterUpdates::make(CudaDevice &device, const update::Formula &formula,
                                                                 std::span<const device::UpdateRange> ranges)
 {
-    if (formula.rule != "adamw" && formula.rule != "sgd")
-        return unsupported("there is no GPU kernel for the update rule " + formula.rule);
     std::unique_ptr<ParameterUpdates> made(new ParameterUpdates(formula));
     const std::vector<ParameterRange> list = listOf(ranges);
     auto onDevice = uploaded(device, list.data(), static_cast<std::int64_t>(list.size() * sizeof(ParameterRange)));
@@ -50,11 +49,21 @@ Result<std::unique_ptr<device::Updates>> ParameterUpdates::make(CudaDevice &devi
     made->m_sums = std::move(*sums);
     made->m_ranges = {reinterpret_cast<const ParameterRange *>(made->m_list.data()),
                       static_cast<std::int64_t>(list.size()), list.empty() ? 0 : list.back().first + list.back().count};
+    if (formula.rule != "adamw" && formula.rule != "sgd") {
+        auto rule = FormulaUpdate::make(device, formula, ranges, made->m_ranges);
+        if (!rule)
+            return rule.error();
+        made->m_rule.emplace(std::move(*rule));
+    }
     return std::unique_ptr<device::Updates>(std::move(made));
 }
 
 void ParameterUpdates::update(CudaQueue &queue, const device::UpdateStep &how)
 {
+    if (m_rule) {
+        m_rule->run(queue, how);
+        return;
+    }
     if (m_formula.rule == "adamw") {
         adamW(queue, how);
         return;

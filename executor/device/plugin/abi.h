@@ -32,7 +32,7 @@ typedef struct PlanloomError {
 typedef struct PlanloomArgument {
     int32_t type; /* graph::DType */
     int32_t present;
-    int32_t layout; /* graph::Layout */
+    int32_t layout; /* graph::Layout; Blocked is (N, H, W, C) on devices that the host cannot address */
     int32_t rank;
     const int64_t *dims;
 } PlanloomArgument;

@@ -3,6 +3,7 @@
 
 #include "executor/device/cpu/cpu_device.h"
 
+#include <algorithm>
 #include <cstdint>
 
 namespace planloom::device {
@@ -12,6 +13,15 @@ namespace {
 std::int64_t bytesOf(const Argument &argument)
 {
     return argument.present ? argument.elements() * graph::sizeOf(argument.type) : 0;
+}
+
+/// Images that the device has with channels last are computed in channel by channel.
+std::vector<Argument> asRows(std::span<const Argument> arguments, bool lastChannels)
+{
+    std::vector<Argument> made(arguments.begin(), arguments.end());
+    for (Argument &argument : made)
+        argument.layout = lastChannels ? graph::Layout::RowMajor : argument.layout;
+    return made;
 }
 
 /// Offsets are kept in pointers, one more than they are: nullptr stays none.
@@ -34,9 +44,11 @@ T *inStaging(T *kept, std::byte *staging)
 
 Result<std::unique_ptr<HostKernel>> HostKernel::make(HostWork &work, const graph::Op &op,
                                                      std::span<const Argument> inputs,
-                                                     std::span<const Argument> outputs)
+                                                     std::span<const Argument> outputs, bool lastChannels)
 {
-    auto kernel = cpuDevice().makeKernel(op, inputs, outputs);
+    const std::vector<Argument> inputRows = asRows(inputs, lastChannels);
+    const std::vector<Argument> outputRows = asRows(outputs, lastChannels);
+    auto kernel = cpuDevice().makeKernel(op, inputRows, outputRows);
     if (!kernel)
         return kernel.error();
     auto queue = cpuDevice().makeQueue();
@@ -49,6 +61,14 @@ Result<std::unique_ptr<HostKernel>> HostKernel::make(HostWork &work, const graph
         const std::int64_t offset = layout.add(bytes);
         made->m_ranges.push_back({nullptr, offset, bytes, reads, writes});
         made->m_places.push_back({offset, false});
+        if (argument.layout != graph::Layout::Blocked || !lastChannels)
+            return;
+        const std::vector<std::int64_t> &dims = argument.dims; // float32, as Blocked is
+        Place &place = made->m_places.back();
+        place.samples = dims[0];
+        place.channels = dims[1];
+        place.pixels = argument.elements() / std::max<std::int64_t>(1, dims[0] * dims[1]);
+        made->m_turned.resize(std::max(made->m_turned.size(), static_cast<std::size_t>(argument.elements())));
     };
     for (std::size_t i = 0; i < inputs.size(); ++i)
         add(inputs[i], true, op.traits().isState(i)); // states are written where they are read
@@ -100,9 +120,29 @@ void HostKernel::work(const HostWork::Task &task, std::byte *staging)
         else
             own.m_outputs[i - inputs] = at;
     }
+    own.turn(staging, true, task.mode == Mode::Add);
     if (task.draws)
         own.m_queue->begin(*own.m_kernel, task.draw);
     own.m_queue->run(*own.m_kernel, task.mode, own.m_inputs, own.m_outputs);
+    own.turn(staging, false, true);
+}
+
+void HostKernel::turn(std::byte *staging, bool toRows, bool outputs)
+{
+    for (std::size_t i = toRows ? 0 : m_inputs.size(); i < (outputs ? m_places.size() : m_inputs.size()); ++i) {
+        const Place &place = m_places[i];
+        if (place.samples == 0 || !place.given)
+            continue;
+        auto *all = reinterpret_cast<float *>(staging + place.offset);
+        const std::int64_t inner = toRows ? place.channels : place.pixels;
+        const std::int64_t middle = toRows ? place.pixels : place.channels;
+        std::copy_n(all, place.samples * inner * middle, m_turned.data());
+        for (std::int64_t sample = 0; sample < place.samples; ++sample)
+            for (std::int64_t a = 0; a < middle; ++a)
+                for (std::int64_t b = 0; b < inner; ++b)
+                    all[(sample * inner + b) * middle + a] =
+                        m_turned[static_cast<std::size_t>((sample * middle + a) * inner + b)];
+    }
 }
 
 // --- Updates --------------------------------------------------------------------------------------------------------

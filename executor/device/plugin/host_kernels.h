@@ -11,10 +11,11 @@ namespace planloom::device {
 /// An operator of a device that the processor's kernel computes. Thread contract: that of HostWork.
 class HostKernel {
 public:
-    /// Errors: those of the processor's kernel; Failed (memory).
+    /// @p lastChannels: the device's images in blocks are (N, H, W, C). Errors: those of the processor's kernel; Failed
+    /// (memory).
     static Result<std::unique_ptr<HostKernel>> make(HostWork &work, const graph::Op &op,
-                                                    std::span<const Argument> inputs,
-                                                    std::span<const Argument> outputs);
+                                                    std::span<const Argument> inputs, std::span<const Argument> outputs,
+                                                    bool lastChannels);
 
     [[nodiscard]] std::uint32_t capabilities() const;
     void begin(const Draw &draw)
@@ -29,6 +30,8 @@ private:
     struct Place {
         std::int64_t offset = 0;
         bool given = false; ///< as in the latest run: the same in all of them
+        /// Above 0: images of the device's layout, channels last, whose rows the kernel computes in.
+        std::int64_t samples = 0, channels = 0, pixels = 0;
     };
     HostKernel(std::unique_ptr<DeviceKernel> kernel, std::unique_ptr<Queue> queue)
         : m_kernel(std::move(kernel)),
@@ -36,6 +39,7 @@ private:
     {
     }
     static void work(const HostWork::Task &task, std::byte *staging);
+    void turn(std::byte *staging, bool toRows, bool outputs);
 
     std::unique_ptr<DeviceKernel> m_kernel;
     std::unique_ptr<Queue> m_queue;    ///< the processor's
@@ -43,6 +47,7 @@ private:
     std::vector<Place> m_places;       ///< the same
     std::vector<const void *> m_inputs;
     std::vector<void *> m_outputs;
+    std::vector<float> m_turned; ///< one image tensor
     Draw m_draw;
     bool m_draws = false;
 };

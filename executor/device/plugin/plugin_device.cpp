@@ -236,7 +236,7 @@ public:
             return std::unique_ptr<DeviceKernel>(std::make_unique<PluginKernel>(m_table, kernel));
         if (const Error error = errorOf(why); error.code != ErrorCode::Unsupported)
             return error;
-        auto host = HostKernel::make(*m_work, op, inputs, outputs);
+        auto host = HostKernel::make(*m_work, op, inputs, outputs, !hostAddressable());
         if (!host)
             return host.error();
         return std::unique_ptr<DeviceKernel>(std::make_unique<PluginKernel>(m_table, std::move(*host)));

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "executor/device/image_network.h"
 #include "executor/device/training_runner.h"
 
 #include "engine/graph/rewrite/fuse_batch_norm.h"
@@ -17,75 +18,6 @@ namespace {
 using Sizes = std::vector<std::int64_t>;
 
 constexpr std::int64_t kSamples = 3;
-
-/// A small network with what the rewrites look at: residual blocks with and without a convolution on the shortcut, a
-/// biased convolution, branches that join and a number of channels that does not fit blocks.
-class Network {
-public:
-    Network() : m_builder("images")
-    {
-        m_x = m_builder.input("x", DType::F32, Shape::batched({3, 13, 11}));
-        m_labels = m_builder.input("labels", DType::I64, Shape::batched({}));
-    }
-
-    TensorId conv(TensorId from, std::int64_t in, std::int64_t out, std::int64_t kernel, std::int64_t stride,
-                  bool bias = false, std::int64_t group = 1)
-    {
-        const std::string name = "conv" + std::to_string(m_count++);
-        std::vector<TensorId> inputs{
-            from, m_builder.parameter(name + ".weight", Shape::of({out, in / group, kernel, kernel}), {})};
-        if (bias)
-            inputs.push_back(m_builder.parameter(name + ".bias", Shape::of({out}), {}));
-        return m_builder.add("Conv", inputs,
-                             {{"kernel_shape", Sizes{kernel, kernel}},
-                              {"strides", Sizes{stride, stride}},
-                              {"pads", Sizes(4, kernel / 2)},
-                              {"group", group}},
-                             name);
-    }
-    TensorId norm(TensorId from, std::int64_t channels)
-    {
-        const std::string name = "norm" + std::to_string(m_count++);
-        const Shape shape = Shape::of({channels});
-        return m_builder.add("BatchNormalization",
-                             {from, m_builder.parameter(name + ".weight", shape, {}),
-                              m_builder.parameter(name + ".bias", shape, {}),
-                              m_builder.state(name + ".mean", shape, {}), m_builder.state(name + ".var", shape, {})},
-                             {{"epsilon", 1e-5}, {"momentum", 0.9}}, name);
-    }
-    TensorId one(const std::string &type, std::vector<TensorId> inputs, Attributes attributes = {})
-    {
-        return m_builder.add(type, std::move(inputs), std::move(attributes), type + std::to_string(m_count++));
-    }
-
-    Result<Graph> build() &&
-    {
-        const Attributes window{{"kernel_shape", Sizes{3, 3}}, {"strides", Sizes{2, 2}}, {"pads", Sizes{1, 1, 1, 1}}};
-        TensorId x = one("Relu", {norm(conv(m_x, 3, 16, 3, 1), 16)});
-        x = one("MaxPool", {x}, window);
-        TensorId y = norm(conv(one("Relu", {norm(conv(x, 16, 16, 1, 1), 16)}), 16, 32, 3, 2), 32);
-        x = one("Relu", {one("Add", {y, norm(conv(x, 16, 32, 1, 2), 32)})});
-        y = norm(conv(one("Relu", {norm(conv(x, 32, 16, 1, 1), 16)}), 16, 32, 3, 1), 32);
-        x = one("Relu", {one("Add", {y, x})});
-        x = one("Concat", {x, one("Relu", {conv(x, 32, 16, 3, 1, true)})}, {{"axis", std::int64_t{1}}});
-        x = one("Add",
-                {conv(x, 48, 48, 3, 1, false, 48),
-                 one("AveragePool", {x}, {{"kernel_shape", Sizes{3, 3}}, {"pads", Sizes{1, 1, 1, 1}}})});
-        x = norm(conv(x, 48, 20, 1, 1, true), 20);
-        x = one("Relu", {conv(x, 20, 32, 3, 1)});
-        x = one("Flatten", {one("GlobalAveragePool", {x})}, {{"axis", std::int64_t{1}}});
-        x = one("Gemm", {x, m_builder.parameter("fc.weight", Shape::of({7, 32}), {})}, {{"transB", std::int64_t{1}}});
-        const TensorId loss = m_builder.add("SoftmaxCrossEntropyLoss", {x, m_labels}, {}, "loss");
-        m_builder.output(loss);
-        m_builder.loss(loss);
-        return std::move(m_builder).build();
-    }
-
-private:
-    GraphBuilder m_builder;
-    TensorId m_x, m_labels;
-    int m_count = 0;
-};
 
 std::map<std::string, int> countTypes(const Graph &graph)
 {
@@ -133,7 +65,7 @@ class BlockedImages : public QObject {
 private slots:
     void initTestCase()
     {
-        auto graph = Network().build();
+        auto graph = test::ImageNetwork().build();
         QVERIFY2(graph.ok(), graph ? "" : graph.error().text().c_str());
         auto plain = differentiate(*graph, OpId(0), OpId(static_cast<std::int64_t>(graph->ops().size())), {}, {});
         QVERIFY2(plain.ok(), plain ? "" : plain.error().text().c_str());

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "gpu/check/checks.h"
+#include "gpu/made_operators.h"
 #include "gpu/operator_parity.h"
 
 namespace planloom::check {
@@ -17,7 +18,13 @@ std::vector<OperatorRow> checkOperators(device::PluginDevice &gpu, const Say &sa
         note(c.type, parity.compareTrained(c));
     for (const cases::Case &c : cases::forwardOnlyCases())
         note(c.type, parity.compareForward(c));
-    say("operators as they are fused for training");
+    for (const cases::Case &c : cases::imageCases())
+        note(c.type, parity.compareLastChannels(c));
+    say("operators as they are fused and sharded for training");
+    for (const auto &family :
+         {test::MadeOperators::ofShards(), test::MadeOperators::ofIndices(), test::MadeOperators::ofImages()})
+        for (const test::MadeOperator &made : family)
+            note(made.op.type.name(), parity.compareOperator(made.op, made.inputs, made.outputs, made.values));
     for (const bool decoder : {false, true})
         for (const bool half : {false, true})
             note(decoder ? "(fused LLaMA)" : "(fused GPT)", parity.compareFused(decoder, half));

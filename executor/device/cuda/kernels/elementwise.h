@@ -2,6 +2,7 @@
 #pragma once
 
 #include "executor/device/cuda/kernels/language.h"
+#include "executor/device/random_numbers.h"
 
 // Element by element: one kernel, made for each function. a and b are the operator's attributes.
 namespace planloom::cuda {
@@ -46,6 +47,14 @@ PLANLOOM_FUNCTION(Mish, x *(mishRatio(x) / (mishRatio(x) + 2.0F)))
 PLANLOOM_FUNCTION(Clip, clamped(x, a, b))
 PLANLOOM_FUNCTION(Sin, sinf(x))
 PLANLOOM_FUNCTION(Cos, cosf(x))
+PLANLOOM_FUNCTION(Sinh, sinhf(x))
+PLANLOOM_FUNCTION(Cosh, coshf(x))
+PLANLOOM_FUNCTION(Asin, asinf(x))
+PLANLOOM_FUNCTION(Acos, acosf(x))
+PLANLOOM_FUNCTION(Atan, atanf(x))
+PLANLOOM_FUNCTION(Asinh, asinhf(x))
+PLANLOOM_FUNCTION(Acosh, acoshf(x))
+PLANLOOM_FUNCTION(Atanh, atanhf(x))
 PLANLOOM_FUNCTION(Floor, floorf(x))
 PLANLOOM_FUNCTION(Ceil, ceilf(x))
 PLANLOOM_FUNCTION(Round, rintf(x))
@@ -105,6 +114,12 @@ struct GeluTanhGrad {
     }
 };
 
+/// A rest of a division, with the divisor's sign.
+PLANLOOM_KERNEL_CODE float floorRest(float rest, float divisor)
+{
+    return rest != 0.0F && (rest < 0.0F) != (divisor < 0.0F) ? rest + divisor : rest;
+}
+
 // Of two tensors.
 #define PLANLOOM_FUNCTION(Name, expression)                                                                            \
     struct Name {                                                                                                      \
@@ -125,6 +140,9 @@ PLANLOOM_FUNCTION(LessOrEqual, x <= y ? 1.0F : 0.0F)
 PLANLOOM_FUNCTION(GreaterOrEqual, x >= y ? 1.0F : 0.0F)
 PLANLOOM_FUNCTION(And, x != 0.0F && y != 0.0F ? 1.0F : 0.0F)
 PLANLOOM_FUNCTION(Or, x != 0.0F || y != 0.0F ? 1.0F : 0.0F)
+PLANLOOM_FUNCTION(Xor, (x != 0.0F) != (y != 0.0F) ? 1.0F : 0.0F)
+PLANLOOM_FUNCTION(Fmod, fmodf(x, y))
+PLANLOOM_FUNCTION(Mod, floorRest(fmodf(x, y), y))
 #undef PLANLOOM_FUNCTION
 
 } // namespace function
@@ -185,6 +203,56 @@ struct Where {
             loops.at(i, at);
             y.put(i, condition.at(at[0]) != 0.0F ? x0.at(at[1]) : x1.at(at[2]));
         });
+    }
+};
+
+/// dx = dy where x0 is the smaller one (of their negatives with sign -1), of equal ones too; or where it is not.
+struct MinMaxGradient {
+    From dy, x0, x1;
+    To dx;
+    float sign = 1;
+    int first = 1;
+    std::int64_t n = 0;
+    Loops<3> loops;
+    PLANLOOM_KERNEL_CODE void run(Block &block) const
+    {
+        block.grid(n, [&](std::int64_t i) {
+            std::int64_t at[3];
+            loops.at(i, at);
+            const bool firstWins = sign * x0.at(at[1]) <= sign * x1.at(at[2]);
+            dx.put(i, firstWins == (first != 0) ? dy.at(at[0]) : 0.0F);
+        });
+    }
+};
+
+/// y = x where the rule keeps an element, scaled, and 0 elsewhere; and which it keeps.
+struct Drop {
+    From x;
+    To y;
+    std::uint8_t *mask = nullptr; ///< may be nullptr
+    device::DropRule rule;
+    std::int64_t n = 0;
+    /// Above 0: channels of images that lie pixel by pixel, and their pixels. Elements are numbered then as where
+    /// channels lie in blocks of 16.
+    std::int64_t channels = 0, pixels = 0;
+    PLANLOOM_KERNEL_CODE void run(Block &block) const
+    {
+        block.grid(n, [&](std::int64_t i) {
+            const bool kept = rule.keeps(channels > 0 ? numberInBlocks(i) : i);
+            y.put(i, kept ? x.at(i) * rule.scale : 0.0F);
+            if (mask != nullptr)
+                mask[i] = kept ? 1 : 0;
+        });
+    }
+
+private:
+    [[nodiscard]] PLANLOOM_KERNEL_CODE std::int64_t numberInBlocks(std::int64_t i) const
+    {
+        constexpr std::int64_t kBlock = 16;
+        const std::int64_t channel = i % channels;
+        const std::int64_t pixel = i / channels % pixels;
+        const std::int64_t sample = i / channels / pixels;
+        return ((sample * (channels / kBlock) + channel / kBlock) * pixels + pixel) * kBlock + channel % kBlock;
     }
 };
 

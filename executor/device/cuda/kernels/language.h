@@ -60,21 +60,48 @@ struct Block {
         });
     }
 
-    /// The sum (or, with @p largest, the maximum) of f(t) over the threads, in a fixed order, for all of them.
-    template <class T, class F>
-    PLANLOOM_KERNEL_CODE T reduce(F f, bool largest = false)
+    /// f(t) of all threads joined pairwise in a fixed order, for all of them.
+    template <class T, class F, class J>
+    PLANLOOM_KERNEL_CODE T combine(F f, J join)
     {
         T *values = reinterpret_cast<T *>(shared);
         each([&](int t) { values[t] = f(t); });
         for (int half = threads / 2; half > 0; half /= 2)
             each([&](int t) {
                 if (t < half)
-                    values[t] = largest ? (values[t] < values[t + half] ? values[t + half] : values[t])
-                                        : values[t] + values[t + half];
+                    values[t] = join(values[t], values[t + half]);
             });
         const T result = values[0];
         each([](int) {}); // all have read it before shared memory is used again
         return result;
+    }
+    /// The sum (or, with @p largest, the maximum) of f(t) over the threads.
+    template <class T, class F>
+    PLANLOOM_KERNEL_CODE T reduce(F f, bool largest = false)
+    {
+        return combine<T>(f, [=](T a, T b) { return largest ? (a < b ? b : a) : a + b; });
+    }
+    /// done(lane, the sum of f(lane, i) over i in [0, n)) for each of @p lanes lanes, a power of 2 of at most @c
+    /// threads: threads side by side work on lanes side by side. A T takes at most what the block has for a thread.
+    template <class T, class F, class G>
+    PLANLOOM_KERNEL_CODE void sumLanes(int lanes, std::int64_t n, F f, G done)
+    {
+        T *values = reinterpret_cast<T *>(shared);
+        each([&](int t) {
+            T mine{};
+            for (std::int64_t i = t / lanes; i < n; i += threads / lanes)
+                mine += f(t % lanes, i);
+            values[t] = mine;
+        });
+        for (int half = threads / 2; half >= lanes; half /= 2)
+            each([&](int t) {
+                if (t < half)
+                    values[t] += values[t + half];
+            });
+        each([&](int t) {
+            if (t < lanes)
+                done(t, values[t]);
+        });
     }
     /// The sum of f(i) over i in [0, n).
     template <class T, class F>
@@ -101,6 +128,18 @@ struct Block {
                 return mine;
             },
             true);
+    }
+};
+
+/// Two sums that are made together.
+template <class T>
+struct Two {
+    T a{}, b{};
+    PLANLOOM_KERNEL_CODE Two &operator+=(const Two &other)
+    {
+        a += other.a;
+        b += other.b;
+        return *this;
     }
 };
 
@@ -155,6 +194,20 @@ struct To {
     }
 };
 
+/// Of numbers from 0 on: @p number becomes the quotient, returned is the rest. GPUs divide 32 bits several times faster.
+PLANLOOM_KERNEL_CODE std::int64_t restOf(std::int64_t &number, std::int64_t divisor)
+{
+    if (((number | divisor) >> 32) == 0) {
+        const auto a = static_cast<std::uint32_t>(number);
+        const auto b = static_cast<std::uint32_t>(divisor);
+        number = a / b;
+        return a % b;
+    }
+    const std::int64_t rest = number % divisor;
+    number /= divisor;
+    return rest;
+}
+
 inline constexpr int kMostLoops = 8;
 
 /// A nest of loops that K tensors walk with their own strides, in elements.
@@ -170,8 +223,7 @@ struct Loops {
         for (int k = 0; k < K; ++k)
             offsets[k] = 0;
         for (int d = depth - 1; d >= 0; --d) {
-            const std::int64_t index = turn % dims[d];
-            turn /= dims[d];
+            const std::int64_t index = restOf(turn, dims[d]);
             for (int k = 0; k < K; ++k)
                 offsets[k] += index * strides[k][d];
         }

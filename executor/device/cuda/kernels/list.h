@@ -3,6 +3,11 @@
 
 #include "executor/device/cuda/kernels/attention.h"
 #include "executor/device/cuda/kernels/elementwise.h"
+#include "executor/device/cuda/kernels/formulas.h"
+#include "executor/device/cuda/kernels/images.h"
+#include "executor/device/cuda/kernels/losses.h"
+#include "executor/device/cuda/kernels/picks.h"
+#include "executor/device/cuda/kernels/recurrent.h"
 #include "executor/device/cuda/kernels/rows.h"
 #include "executor/device/cuda/kernels/tensors.h"
 #include "executor/device/cuda/kernels/updates.h"
@@ -12,19 +17,25 @@
 #define PLANLOOM_UNARY_FUNCTIONS(X)                                                                                    \
     X(Identity) X(Neg) X(Abs) X(Sqrt) X(Reciprocal) X(Exp) X(Log) X(Erf) X(Tanh) X(Sigmoid) X(Relu) X(LeakyRelu)       \
     X(Elu) X(Softplus) X(HardSigmoid) X(HardSwish) X(Silu) X(Mish) X(Clip) X(Sin) X(Cos) X(Floor) X(Ceil) X(Round)     \
-    X(Sign) X(Not) X(GeluErf) X(GeluTanh)
+    X(Sign) X(Not) X(GeluErf) X(GeluTanh) X(Sinh) X(Cosh) X(Asin) X(Acos) X(Atan) X(Asinh) X(Acosh) X(Atanh)
 #define PLANLOOM_GRADIENT_FUNCTIONS(X)                                                                                 \
     X(ReluGrad) X(TanhGrad) X(SigmoidGrad) X(SqrtGrad) X(SiluGrad) X(ErfGrad) X(AbsGrad) X(LeakyReluGrad) X(EluGrad)   \
     X(SoftplusGrad) X(ClipGrad) X(SinGrad) X(CosGrad) X(HardSigmoidGrad) X(HardSwishGrad) X(MishGrad) X(GeluErfGrad)   \
     X(GeluTanhGrad)
 #define PLANLOOM_BINARY_FUNCTIONS(X)                                                                                   \
     X(Add) X(Sub) X(Mul) X(Div) X(Pow) X(Min) X(Max) X(Equal) X(Less) X(Greater) X(LessOrEqual) X(GreaterOrEqual)      \
-    X(And) X(Or)
+    X(And) X(Or) X(Xor) X(Mod) X(Fmod)
 #define PLANLOOM_KERNELS(X)                                                                                            \
-    X(Where) X(Sum) X(Fill) X(BiasAct) X(StridedMove) X(Reduce) X(SpreadMean) X(Gather) X(GatherGradient) X(RowNorm)   \
-    X(RowNormGradient) X(ColumnNormGradient) X(SoftmaxRows) X(SoftmaxRowsGradient) X(CrossEntropyRows)                 \
-    X(CrossEntropyMean) X(CrossEntropyGradient) X(AdamW) X(Sgd) X(SquaredNorm) X(SumOfSums)                 \
-    X(Rotate) X(AttentionForward) X(AttentionQueryGradient) X(AttentionKeyGradient)
+    X(Where) X(MinMaxGradient) X(Drop) X(Sum) X(Fill) X(BiasAct) X(StridedMove) X(MappedMove) X(MappedSum) X(Triangle) \
+    X(Reduce) X(ReduceGradient) X(SpreadMean) X(CumulativeSum) X(FirstOfLine) X(PickedMove) X(PickedUpdate) X(OneHot)  \
+    X(ShiftIndices) X(RowNorm) X(RowNormGradient) X(ColumnNormGradient) X(SoftmaxRows) X(SoftmaxRowsGradient)          \
+    X(CrossEntropyRows) X(CrossEntropyMean) X(CrossEntropyGradient) X(ElementLossSums) X(ElementLossMean)              \
+    X(ElementLossGradient) X(LossStatistics) X(CombineLossStatistics) X(LossesOfStatistics) X(LossRowShare)            \
+    X(ScoreRows) X(SumOfScores) X(AdamW) X(Sgd) X(SquaredNorm) X(SumOfSums) X(FormulaScalars) X(FormulaPhase)          \
+    X(FormulaSquares) X(Rotate) X(AttentionForward) X(AttentionMeans) X(AttentionQueryGradient) X(AttentionKeyGradient) X(Reorder)       \
+    X(PoolForward) X(PoolGradient) X(BatchNormSums) X(BatchNormStatistics) X(BatchNorm) X(BatchNormGradientSums)       \
+    X(BatchNormPlanes) X(BatchNormGradient) X(ConvolutionForward) X(ConvolutionInputGradient)                          \
+    X(ConvolutionWeightGradient) X(MoveState) X(ReadStates) X(CellForward) X(CellBackward) X(PeepholeGradient)
 // clang-format on
 
 namespace planloom::cuda {

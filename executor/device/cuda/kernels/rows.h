@@ -72,25 +72,40 @@ struct RowNormGradient {
     }
 };
 
-/// Of one column by a block: the sums over the rows that make the gradients of scale and bias.
+/// The sums over the rows that make the gradients of scale and bias: a block adds up one part of the rows of `lanes`
+/// columns.
 struct ColumnNormGradient {
     From dy, x, mean, inverse; ///< mean: data may be nullptr
-    To dScale, dBias;          ///< data may be nullptr
+    float *dScale = nullptr, *dBias = nullptr; ///< (parts, size); dBias may be nullptr
     std::int64_t rows = 0, size = 0;
+    int lanes = 1;
+    std::int64_t parts = 1;
+    [[nodiscard]] PLANLOOM_KERNEL_CODE std::int64_t blocks() const { return (size + lanes - 1) / lanes * parts; }
     PLANLOOM_KERNEL_CODE void run(Block &block) const
     {
-        for (std::int64_t column = block.index; column < size; column += block.count) {
-            const float scale = block.sum<float>(rows, [&](std::int64_t row) {
-                const float centre = mean.data != nullptr ? mean.at(row) : 0.0F;
-                return dy.at(row * size + column) * (x.at(row * size + column) - centre) * inverse.at(row);
-            });
-            const float bias = block.sum<float>(rows, [&](std::int64_t row) { return dy.at(row * size + column); });
-            block.items(1, [&](std::int64_t) {
-                if (dScale.data != nullptr)
-                    dScale.put(column, scale);
-                if (dBias.data != nullptr)
-                    dBias.put(column, bias);
-            });
+        const std::int64_t share = (rows + parts - 1) / parts;
+        for (std::int64_t item = block.index; item < blocks(); item += block.count) {
+            const std::int64_t first = item % parts * share;
+            const std::int64_t left = rows - first < share ? rows - first : share;
+            const std::int64_t begin = item / parts * lanes;
+            block.sumLanes<Two<float>>(
+                lanes, left > 0 ? left : 0,
+                [&](int lane, std::int64_t i) {
+                    if (begin + lane >= size)
+                        return Two<float>{};
+                    const std::int64_t row = first + i;
+                    const std::int64_t at = row * size + begin + lane;
+                    const float centre = mean.data != nullptr ? mean.at(row) : 0.0F;
+                    const float gradient = dy.at(at);
+                    return Two<float>{gradient * (x.at(at) - centre) * inverse.at(row), gradient};
+                },
+                [&](int lane, const Two<float> &sum) {
+                    if (begin + lane >= size)
+                        return;
+                    dScale[item % parts * size + begin + lane] = sum.a;
+                    if (dBias != nullptr)
+                        dBias[item % parts * size + begin + lane] = sum.b;
+                });
         }
     }
 };

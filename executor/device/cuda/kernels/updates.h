@@ -16,6 +16,7 @@ struct ParameterRange {
     std::int64_t first;
     float rateFactor;
     float decay;
+    std::int32_t tensor;
 };
 
 /// All ranges of an update, in device memory.

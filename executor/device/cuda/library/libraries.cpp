@@ -8,6 +8,10 @@
 #include <cstddef>
 #include <cstring>
 #include <dlfcn.h>
+#if __has_include(<cudnn_graph.h>)
+#include <cudnn_graph.h>
+#define PLANLOOM_CUDNN_HEADERS
+#endif
 
 namespace planloom::cuda {
 
@@ -223,6 +227,157 @@ ProductApi openedProducts()
     return api;
 }
 
+// --- cuDNN ----------------------------------------------------------------------------------------------------------
+
+#ifdef PLANLOOM_CUDNN_HEADERS
+#define PLANLOOM_SAME(ours, theirs) static_assert(static_cast<int>(ours) == static_cast<int>(theirs))
+PLANLOOM_SAME(GraphObject::Convolution, CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR);
+PLANLOOM_SAME(GraphObject::Engine, CUDNN_BACKEND_ENGINE_DESCRIPTOR);
+PLANLOOM_SAME(GraphObject::EngineConfig, CUDNN_BACKEND_ENGINECFG_DESCRIPTOR);
+PLANLOOM_SAME(GraphObject::EngineHeuristic, CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
+PLANLOOM_SAME(GraphObject::ExecutionPlan, CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
+PLANLOOM_SAME(GraphObject::ConvolutionForward, CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR);
+PLANLOOM_SAME(GraphObject::ConvolutionBackwardFilter, CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR);
+PLANLOOM_SAME(GraphObject::ConvolutionBackwardData, CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR);
+PLANLOOM_SAME(GraphObject::OperationGraph, CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
+PLANLOOM_SAME(GraphObject::VariantPack, CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR);
+PLANLOOM_SAME(GraphObject::Tensor, CUDNN_BACKEND_TENSOR_DESCRIPTOR);
+PLANLOOM_SAME(GraphType::Handle, CUDNN_TYPE_HANDLE);
+PLANLOOM_SAME(GraphType::DataType, CUDNN_TYPE_DATA_TYPE);
+PLANLOOM_SAME(GraphType::Boolean, CUDNN_TYPE_BOOLEAN);
+PLANLOOM_SAME(GraphType::Int64, CUDNN_TYPE_INT64);
+PLANLOOM_SAME(GraphType::Float, CUDNN_TYPE_FLOAT);
+PLANLOOM_SAME(GraphType::VoidPointer, CUDNN_TYPE_VOID_PTR);
+PLANLOOM_SAME(GraphType::ConvolutionMode, CUDNN_TYPE_CONVOLUTION_MODE);
+PLANLOOM_SAME(GraphType::HeuristicMode, CUDNN_TYPE_HEUR_MODE);
+PLANLOOM_SAME(GraphType::NumericalNote, CUDNN_TYPE_NUMERICAL_NOTE);
+PLANLOOM_SAME(GraphType::Descriptor, CUDNN_TYPE_BACKEND_DESCRIPTOR);
+PLANLOOM_SAME(GraphAttribute::ConvolutionComputeType, CUDNN_ATTR_CONVOLUTION_COMP_TYPE);
+PLANLOOM_SAME(GraphAttribute::ConvolutionMode, CUDNN_ATTR_CONVOLUTION_CONV_MODE);
+PLANLOOM_SAME(GraphAttribute::ConvolutionDilations, CUDNN_ATTR_CONVOLUTION_DILATIONS);
+PLANLOOM_SAME(GraphAttribute::ConvolutionStrides, CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES);
+PLANLOOM_SAME(GraphAttribute::ConvolutionPadsAfter, CUDNN_ATTR_CONVOLUTION_POST_PADDINGS);
+PLANLOOM_SAME(GraphAttribute::ConvolutionPadsBefore, CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS);
+PLANLOOM_SAME(GraphAttribute::ConvolutionSpatialDims, CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS);
+PLANLOOM_SAME(GraphAttribute::HeuristicMode, CUDNN_ATTR_ENGINEHEUR_MODE);
+PLANLOOM_SAME(GraphAttribute::HeuristicGraph, CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH);
+PLANLOOM_SAME(GraphAttribute::HeuristicResults, CUDNN_ATTR_ENGINEHEUR_RESULTS);
+PLANLOOM_SAME(GraphAttribute::ConfigEngine, CUDNN_ATTR_ENGINECFG_ENGINE);
+PLANLOOM_SAME(GraphAttribute::PlanConfig, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG);
+PLANLOOM_SAME(GraphAttribute::PlanWorkspaceBytes, CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE);
+PLANLOOM_SAME(GraphAttribute::ForwardAlpha, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA);
+PLANLOOM_SAME(GraphAttribute::ForwardY, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y);
+PLANLOOM_SAME(GraphAttribute::BackwardDataAlpha, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_ALPHA);
+PLANLOOM_SAME(GraphAttribute::BackwardDataW, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W);
+PLANLOOM_SAME(GraphAttribute::BackwardDataDX, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX);
+PLANLOOM_SAME(GraphAttribute::BackwardDataDY, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY);
+PLANLOOM_SAME(GraphAttribute::BackwardFilterAlpha, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_ALPHA);
+PLANLOOM_SAME(GraphAttribute::BackwardFilterDW, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DW);
+PLANLOOM_SAME(GraphAttribute::BackwardFilterX, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_X);
+PLANLOOM_SAME(GraphAttribute::BackwardFilterDY, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY);
+PLANLOOM_SAME(GraphAttribute::GraphOperations, CUDNN_ATTR_OPERATIONGRAPH_OPS);
+PLANLOOM_SAME(GraphAttribute::TensorByteAlignment, CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT);
+PLANLOOM_SAME(GraphAttribute::TensorDataType, CUDNN_ATTR_TENSOR_DATA_TYPE);
+PLANLOOM_SAME(GraphAttribute::TensorDimensions, CUDNN_ATTR_TENSOR_DIMENSIONS);
+PLANLOOM_SAME(GraphAttribute::TensorStrides, CUDNN_ATTR_TENSOR_STRIDES);
+PLANLOOM_SAME(GraphAttribute::TensorUniqueId, CUDNN_ATTR_TENSOR_UNIQUE_ID);
+PLANLOOM_SAME(GraphAttribute::PackUniqueIds, CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS);
+PLANLOOM_SAME(GraphAttribute::PackPointers, CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS);
+PLANLOOM_SAME(GraphAttribute::PackWorkspace, CUDNN_ATTR_VARIANT_PACK_WORKSPACE);
+PLANLOOM_SAME(GraphAttribute::EngineNumericalNote, CUDNN_ATTR_ENGINE_NUMERICAL_NOTE);
+PLANLOOM_SAME(GraphDataType::Float, CUDNN_DATA_FLOAT);
+PLANLOOM_SAME(GraphDataType::BFloat16, CUDNN_DATA_BFLOAT16);
+PLANLOOM_SAME(GraphHeuristic::Fallback, CUDNN_HEUR_MODE_FALLBACK);
+PLANLOOM_SAME(GraphHeuristic::A, CUDNN_HEUR_MODE_A);
+PLANLOOM_SAME(NumericalNote::TensorCore, CUDNN_NUMERICAL_NOTE_TENSOR_CORE);
+PLANLOOM_SAME(NumericalNote::DownConverts, CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS);
+PLANLOOM_SAME(NumericalNote::Nondeterministic, CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC);
+PLANLOOM_SAME(kMostNumericalNotes, CUDNN_NUMERICAL_NOTE_TYPE_COUNT);
+PLANLOOM_SAME(kCrossCorrelation, CUDNN_CROSS_CORRELATION);
+#undef PLANLOOM_SAME
+
+#define PLANLOOM_GRAPH_FUNCTIONS(X)                                                                                    \
+    X(cudnnGetVersion)                                                                                                 \
+    X(cudnnCreate)                                                                                                     \
+    X(cudnnDestroy)                                                                                                    \
+    X(cudnnSetStream)                                                                                                  \
+    X(cudnnBackendCreateDescriptor)                                                                                    \
+    X(cudnnBackendDestroyDescriptor)                                                                                   \
+    X(cudnnBackendSetAttribute)                                                                                        \
+    X(cudnnBackendGetAttribute)                                                                                        \
+    X(cudnnBackendFinalize)                                                                                            \
+    X(cudnnBackendExecute)
+
+struct GraphLibrary {
+#define X(Name) decltype(&::Name) Name = nullptr;
+    PLANLOOM_GRAPH_FUNCTIONS(X)
+#undef X
+
+    /// Version 9 of any minor version: attributes are numbered alike in all of them.
+    bool open()
+    {
+        void *library = ::dlopen("libcudnn.so.9", RTLD_NOW | RTLD_LOCAL);
+        if (library == nullptr)
+            return false;
+        bool all = true;
+#define X(Name)                                                                                                        \
+    Name = reinterpret_cast<decltype(Name)>(::dlsym(library, #Name));                                                  \
+    all = all && Name != nullptr;
+        PLANLOOM_GRAPH_FUNCTIONS(X)
+#undef X
+        return all && cudnnGetVersion() / 10000 == 9;
+    }
+};
+
+GraphLibrary &graphLibrary()
+{
+    static GraphLibrary kLibrary;
+    return kLibrary;
+}
+
+cudnnHandle_t real(GraphHandle handle) { return reinterpret_cast<cudnnHandle_t>(handle); }
+
+/// nullptr: the library is not there, or of another version.
+const GraphApi *openedGraphs()
+{
+    if (!graphLibrary().open())
+        return nullptr;
+    static GraphApi api{};
+    api.create = [](GraphHandle *handle) -> int {
+        return graphLibrary().cudnnCreate(reinterpret_cast<cudnnHandle_t *>(handle));
+    };
+    api.destroy = [](GraphHandle handle) -> int { return graphLibrary().cudnnDestroy(real(handle)); };
+    api.setStream = [](GraphHandle handle, Stream stream) -> int {
+        return graphLibrary().cudnnSetStream(real(handle), real(stream));
+    };
+    api.createDescriptor = [](GraphObject kind, GraphDescriptor *made) -> int {
+        return graphLibrary().cudnnBackendCreateDescriptor(static_cast<cudnnBackendDescriptorType_t>(kind),
+                                                           reinterpret_cast<cudnnBackendDescriptor_t *>(made));
+    };
+    api.destroyDescriptor = [](GraphDescriptor descriptor) -> int {
+        return graphLibrary().cudnnBackendDestroyDescriptor(descriptor);
+    };
+    api.set = [](GraphDescriptor descriptor, GraphAttribute what, GraphType type, std::int64_t count,
+                 const void *values) -> int {
+        return graphLibrary().cudnnBackendSetAttribute(descriptor, static_cast<cudnnBackendAttributeName_t>(what),
+                                                       static_cast<cudnnBackendAttributeType_t>(type), count, values);
+    };
+    api.get = [](GraphDescriptor descriptor, GraphAttribute what, GraphType type, std::int64_t room,
+                 std::int64_t *count, void *values) -> int {
+        return graphLibrary().cudnnBackendGetAttribute(descriptor, static_cast<cudnnBackendAttributeName_t>(what),
+                                                       static_cast<cudnnBackendAttributeType_t>(type), room, count,
+                                                       values);
+    };
+    api.finalize = [](GraphDescriptor descriptor) -> int { return graphLibrary().cudnnBackendFinalize(descriptor); };
+    api.execute = [](GraphHandle handle, GraphDescriptor plan, GraphDescriptor pack) -> int {
+        return graphLibrary().cudnnBackendExecute(real(handle), plan, pack);
+    };
+    return &api;
+}
+#else
+const GraphApi *openedGraphs() { return nullptr; } // the toolkit has no headers of cuDNN
+#endif
+
 } // namespace
 
 const Provider &installedLibraries()
@@ -232,6 +387,7 @@ const Provider &installedLibraries()
         Provider provider;
         provider.runtime = linkedRuntime();
         provider.products = productLibrary().open() ? &kProducts : nullptr;
+        provider.graphs = openedGraphs();
         provider.kernels = deviceKernels();
         return provider;
     }();

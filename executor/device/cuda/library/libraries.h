@@ -5,7 +5,7 @@
 
 namespace planloom::cuda {
 
-/// NVIDIA's libraries on this machine: the runtime is linked, cuBLASLt is opened if it is there.
+/// NVIDIA's libraries on this machine: the runtime is linked, cuBLASLt and cuDNN are opened if they are there.
 const Provider &installedLibraries();
 
 /// kernels.cu.

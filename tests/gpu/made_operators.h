@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "executor/device/operator_case.h"
+#include "gpu/operator_parity.h"
+
+#include <cmath>
+#include <cstdint>
+
+// Operators that rewrites and shardings make, with arguments, as no case of a model has them.
+namespace planloom::test {
+
+struct MadeOperator {
+    graph::Op op;
+    std::vector<device::Argument> inputs, outputs;
+    std::vector<Buffer> values;
+};
+
+class MadeOperators {
+public:
+    using Ints = std::vector<std::int64_t>;
+
+    /// Parts between devices, indices of split axes, losses of split classes, blocks of tensors.
+    static std::vector<MadeOperator> ofShards()
+    {
+        constexpr std::int64_t kElsewhere = INT64_MIN;
+        constexpr std::int64_t kOne = 1;
+        constexpr std::int64_t kTwo = 2;
+        MadeOperators made;
+        const graph::Attributes deal{{"parts", kTwo}, {"axis", kOne}, {"segments", Ints{4, 2}}, {"mesh_index", kOne}};
+        made.add("ShardSlice", deal, {made.floats({3, 12, 2})}, {{3, 6, 2}});
+        made.add("ShardPad", deal, {made.floats({3, 6, 2})}, {{3, 12, 2}});
+        made.add("Partition", deal, {made.floats({3, 6, 2})}, {{2, 3, 3, 2}});
+        made.add("Assemble", deal, {made.floats({2, 3, 3, 2})}, {{3, 6, 2}});
+        for (const std::int64_t place : {0, 1})
+            made.add("KeepOnFirst", {{"mesh_index", place}}, {made.floats({3, 5})}, {{3, 5}});
+        for (const std::int64_t fromEnd : {0, 1})
+            made.add("ShiftIndices",
+                     {{"parts", kTwo},
+                      {"size", std::int64_t{4}},
+                      {"mesh_index", kOne},
+                      {"keep", std::int64_t{-100}},
+                      {"from_end", fromEnd}},
+                     {integers({0, 3, 4, 7, 8, -1, -100, kElsewhere})}, {{8}}, graph::DType::I64);
+        made.add("ShardGather", {{"axis", kOne}},
+                 {made.floats({2, 4, 3}), integers({0, 3, kElsewhere, kElsewhere + 1, 2})}, {{2, 5, 3}});
+        const Given labels = integers({0, 2, kElsewhere, -100, 1, 7});
+        made.add("LossStatistics", {}, {made.floats({6, 3}), labels}, {{6, 3}});
+        made.add("CombineLossStatistics", {}, {made.positive({2, 6, 3})}, {{6, 3}});
+        made.add("LossFromStatistics", {}, {made.positive({6, 3}), labels}, {{}, {6, 2}});
+        made.add("LossRowShare", {}, {made.floats({}), labels, integers({1, -100, 2, 2, -100, 1, 0, 0})}, {{}});
+        made.add("Pack", {{"offsets", Ints{0, 6, 12}}, {"elements", std::int64_t{20}}, {"parts", kTwo}},
+                 {made.floats({5}), made.floats({2, 3}), made.floats({4})}, {{2, 10}});
+        made.add("Unpack", {{"offsets", Ints{0, 6}}, {"ranks", Ints{1, 2}}, {"sizes", Ints{5, 2, 3}}},
+                 {made.floats({2, 10})}, {{5}, {2, 3}});
+        return std::move(made.m_all);
+    }
+
+    /// Tables and index tensors that more than one block of threads looks through, with indices that meet, count from
+    /// the end, or lie outside.
+    static std::vector<MadeOperator> ofIndices()
+    {
+        MadeOperators made;
+        const auto scattered = [](std::int64_t count, std::int64_t below, Ints dims = {}) {
+            Ints values;
+            for (std::int64_t i = 0; i < count; ++i)
+                values.push_back(i % 97 == 5 ? below + 3 : (i * i * 31 + i % 7) % (below + below / 8) - below / 8);
+            Given given = integers(values);
+            if (!dims.empty())
+                given.argument.dims = std::move(dims);
+            return given;
+        };
+        const auto alongAxis = [](std::int64_t axis) { return graph::Attributes{{"axis", axis}}; };
+        made.add("GatherGrad", alongAxis(0), {made.floats({500, 40}), scattered(500, 300)}, {{300, 40}});
+        made.add("GatherGrad", alongAxis(1), {made.floats({3, 150, 2}), scattered(150, 2100)}, {{3, 2100, 2}});
+        made.add("Gather", alongAxis(1), {made.floats({3, 90, 2}), scattered(150, 90)}, {{3, 150, 2}});
+        made.add("GatherElementsGrad", alongAxis(0), {made.floats({50, 60}), scattered(3000, 90, {50, 60})},
+                 {{90, 60}});
+        for (const char *reduction : {"none", "add", "mul"}) {
+            graph::Attributes how = alongAxis(0);
+            how["reduction"] = std::string(reduction);
+            made.add("ScatterElements", how,
+                     {made.floats({90, 60}), scattered(3000, 90, {50, 60}), made.floats({50, 60})}, {{90, 60}});
+            how.erase("axis");
+            made.add("ScatterND", how, {made.floats({400, 30}), scattered(200, 350, {200, 1}), made.floats({200, 30})},
+                     {{400, 30}});
+        }
+        for (const std::int64_t largest : {0, 1}) {
+            Given equal = made.floats({3, 40, 2});
+            for (std::size_t at = 0; at < equal.values.size(); at += 4) { // few values, and some that are none
+                float value = 0;
+                std::memcpy(&value, equal.values.data() + at, 4);
+                value = at % 52 == 8 ? NAN : std::round(4 * value);
+                std::memcpy(equal.values.data() + at, &value, 4);
+            }
+            made.add("TopK", {{"axis", std::int64_t{1}}, {"k", std::int64_t{40}}, {"largest", largest}}, {equal},
+                     {{3, 40, 2}, {3, 40, 2}});
+            made.m_all.back().outputs[1].type = graph::DType::I64;
+        }
+        return std::move(made.m_all);
+    }
+
+    /// Batch normalisation with a ReLU and a residual, in rows and with channels last; other operators with these.
+    static std::vector<MadeOperator> ofImages()
+    {
+        MadeOperators made;
+        const Ints image{3, 16, 5, 3};
+        const graph::Attributes relu{{"relu", std::int64_t{1}}};
+        for (const bool last : {false, true}) {
+            const auto images = [&] { return made.floats(image, last); };
+            made.add("BatchNormalization", relu,
+                     {images(), made.positive({16}), made.floats({16}), made.floats({16}), made.positive({16}),
+                      images()},
+                     {image, {16}, {16}}, graph::DType::F32, last);
+            for (const bool second : {false, true}) {
+                std::vector<Given> in{
+                    images(), images(), made.positive({16}), made.floats({16}), made.positive({16}), made.floats({16})};
+                if (second) {
+                    in.push_back(images());
+                    in.push_back(images());
+                }
+                made.add("BatchNormalizationGrad", relu, in, {image, {16}, {16}, image}, graph::DType::F32, last);
+            }
+            made.add("Relu", {}, {images()}, {image}, graph::DType::F32, last);
+            made.add("ReluGrad", {}, {images(), images()}, {image}, graph::DType::F32, last);
+            made.add("AddN", {}, {images(), images(), images()}, {image}, graph::DType::F32, last);
+            made.add("Concat", {{"axis", std::int64_t{1}}}, {images(), images()}, {{3, 32, 5, 3}}, graph::DType::F32,
+                     last);
+            const graph::Attributes slice{{"axes", Ints{1}}, {"starts", Ints{16}}, {"ends", Ints{32}}};
+            made.add("Slice", slice, {made.floats({3, 48, 5, 3}, last)}, {image}, graph::DType::F32, last);
+            made.add("SliceGrad", slice, {images()}, {{3, 48, 5, 3}}, graph::DType::F32, last);
+            // Of channels that come in rows, as a model's first ones do.
+            made.add("Conv", {{"kernel_shape", Ints{3, 3}}, {"pads", Ints{1, 1, 1, 1}}},
+                     {made.floats({3, 5, 5, 3}), made.floats({16, 5, 3, 3})}, {image}, graph::DType::F32, last);
+        }
+        return std::move(made.m_all);
+    }
+
+    struct Given {
+        device::Argument argument;
+        Buffer values;
+    };
+    static Given integers(const Ints &values)
+    {
+        Given made{{graph::DType::I64, {static_cast<std::int64_t>(values.size())}, true}, Buffer(8 * values.size())};
+        std::memcpy(made.values.data(), values.data(), made.values.size());
+        return made;
+    }
+    Given floats(const Ints &dims, bool last = false, double low = -1)
+    {
+        Given made{{graph::DType::F32, dims, true}, {}};
+        if (last)
+            made.argument.layout = graph::Layout::Blocked;
+        made.values.resize(static_cast<std::size_t>(4 * made.argument.elements()));
+        cases::Sequence sequence(++m_seed);
+        for (std::size_t at = 0; at < made.values.size(); at += 4) {
+            const auto value = static_cast<float>(sequence.next(low, 1));
+            std::memcpy(made.values.data() + at, &value, 4);
+        }
+        return made;
+    }
+    Given positive(const Ints &dims) { return floats(dims, false, 0.25); }
+
+    void add(const char *type, graph::Attributes attributes, const std::vector<Given> &inputs,
+             const std::vector<Ints> &outputs, graph::DType made = graph::DType::F32, bool last = false)
+    {
+        MadeOperator op;
+        op.op.type = graph::OpType(type);
+        op.op.name = "made";
+        op.op.attributes = std::move(attributes);
+        for (const Given &input : inputs) {
+            op.inputs.push_back(input.argument);
+            op.values.push_back(input.values);
+        }
+        for (const Ints &dims : outputs) {
+            op.outputs.push_back({made, dims, true});
+            if (last && dims.size() == 4)
+                op.outputs.back().layout = graph::Layout::Blocked;
+        }
+        m_all.push_back(std::move(op));
+    }
+
+    [[nodiscard]] const std::vector<MadeOperator> &all() const { return m_all; }
+
+private:
+    std::uint64_t m_seed = 0;
+    std::vector<MadeOperator> m_all;
+};
+
+} // namespace planloom::test
