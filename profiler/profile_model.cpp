@@ -240,7 +240,7 @@ Result<cost::Profile> profileModel(const std::shared_ptr<const graph::Graph> &gr
     if (ranks > 1)
         profile.extra["allreduce_bytes_per_second"] = sharedReductionRate(options.ranks, graph->parameterBytes());
     if (!place->gpu)
-        addTo(profile, measureHostCopies(options.ranks, options.threads));
+        profile.extra["host_copy_bytes_per_second"] = hostCopyRate(options.ranks);
     progress.report(1, "measured");
     return profile;
 }

@@ -187,9 +187,8 @@ public:
         auto profile = text ? cost::profileFromJson(*text) : Result<cost::Profile>(text.error());
         if (!profile)
             return profile.error();
-        const auto &extra = profile->extra;
-        fmt::print("\n{}, {}: copies to the host at {:.1f} GB/s, of which operators lose {:.2f} of the time\n",
-                   each.name, each.size, extra.at("host_copy_bytes_per_second") * 1e-9, extra.at("host_copy_load"));
+        fmt::print("\n{}, {}: copies to the host at {:.1f} GB/s\n", each.name, each.size,
+                   profile->extra.at("host_copy_bytes_per_second") * 1e-9);
         m_subject = plan::makeSubject(m_model, *cluster, std::make_shared<const cost::Profile>(std::move(*profile)),
                                       "zoo:" + m_model->name());
         if (Status written = write(""); !written)

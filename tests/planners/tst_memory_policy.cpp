@@ -148,7 +148,8 @@ void TestMemoryPolicy::autoUsesPoliciesWhereMemoryBinds()
         if (limits(with->plan)) {
             helped = true;
             QCOMPARE(with->plan.stages[0].recompute, plan::Recompute::None);
-            QCOMPARE(with->plan.estimate.at("in_space"), 0.0);
+            const auto inside = with->plan.estimate.find("in_space"); // where there is a bound
+            QVERIFY(inside == with->plan.estimate.end() || inside->second == 0);
             const auto again = search(tight, "search");
             QVERIFY(again && plan::notation(again->plan) == plan::notation(with->plan)
                     && again->plan.stages[0].memory == with->plan.stages[0].memory);

@@ -13,7 +13,7 @@ using namespace planloom::ui;
 class TestMemoryView : public QObject {
     Q_OBJECT
 
-private slots:
+private Q_SLOTS:
     void init();
     void knobsEditAllStagesAndAreUndone();
     void budgetIsSimulatedAtOnce();

@@ -12,6 +12,13 @@ using Action = memory::Decision::Action;
 
 Cell secondsCell(double seconds) { return {secondsText(seconds), seconds}; }
 
+Cell textCell(const QString &text)
+{
+    Cell cell;
+    cell.text = text;
+    return cell;
+}
+
 Cell figureCell(double figure) { return {QString::number(figure, 'g', 4), figure}; }
 
 } // namespace
@@ -36,19 +43,19 @@ TableData decisionTable(const std::shared_ptr<const MemoryMoves> &moves,
         Cell score = figureCell(what.score);
         score.toolTip = QObject::tr("The policy's score: the smallest leaves");
         return {secondsCell(what.seconds),
-                {tensor.name},
-                {what.action == Action::Swap ? QObject::tr("to the host") : QObject::tr("make again")},
+                textCell(tensor.name),
+                textCell(what.action == Action::Swap ? QObject::tr("to the host") : QObject::tr("make again")),
                 {bytesText(what.bytes), static_cast<double>(what.bytes)},
                 {QString::number(tensor.microBatch), static_cast<double>(tensor.microBatch)},
-                {qt(cluster->device(tensor.device).name)},
-                {tensor.op},
+                textCell(qt(cluster->device(tensor.device).name)),
+                textCell(tensor.op),
                 secondsCell(what.staleness),
                 secondsCell(what.cost),
                 secondsCell(what.chainCost),
                 score,
                 ratio,
-                {qt(decision.task)},
-                {qt(decision.room)}};
+                textCell(qt(decision.task)),
+                textCell(qt(decision.room))};
     };
     return table;
 }
