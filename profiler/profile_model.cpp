@@ -4,6 +4,7 @@
 #include "engine/compile/compile.h"
 #include "executor/device/cpu/cpu_device.h"
 #include "executor/device/plugin/library.h"
+#include "profiler/host_copies.h"
 #include "profiler/kernel_times.h"
 #include "profiler/measurement.h"
 #include "profiler/shared_reduction.h"
@@ -238,6 +239,8 @@ Result<cost::Profile> profileModel(const std::shared_ptr<const graph::Graph> &gr
     kernels.finish(profile);
     if (ranks > 1)
         profile.extra["allreduce_bytes_per_second"] = sharedReductionRate(options.ranks, graph->parameterBytes());
+    if (!place->gpu)
+        profile.extra["host_copy_bytes_per_second"] = hostCopyRate(options.ranks);
     progress.report(1, "measured");
     return profile;
 }

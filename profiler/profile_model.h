@@ -47,10 +47,11 @@ Result<cost::Profile> profilePlan(const plan::Plan &plan, const plan::Subject &s
 /// Measures @p graph on this machine: the whole model as one rank of the executor holds it, its own kernels, order and
 /// memory layout, so that caches are as full as in a run. Gives Profile::kernels, the median forward and backward time
 /// of every operator (a pass's sum is the pass's own median) and, in Profile::extra, optimizer_seconds_per_parameter,
-/// and, for more than one rank, allreduce_bytes_per_second (through memory that the ranks share, at the size of the
-/// model's gradients). Takes a second or, for large models, a few passes per sample count; needs the memory of the run,
-/// per rank. @p progress is asked between passes, on another thread while this one waits. Errors: Unsupported (device;
-/// operator without kernel or gradient, named), NotFound (GPU), BadInput (options), Cancelled, Failed (memory, device).
+/// on processors host_copy_bytes_per_second, and, for more than one rank,
+/// allreduce_bytes_per_second (through memory that the ranks share, at the size of the model's gradients). Takes a
+/// second or, for large models, a few passes per sample count; needs the memory of the run, per rank. @p progress is
+/// asked between passes, on another thread while this one waits. Errors: Unsupported (device; operator without kernel
+/// or gradient, named), NotFound (GPU), BadInput (options), Cancelled, Failed (memory, device).
 Result<cost::Profile> profileModel(const std::shared_ptr<const graph::Graph> &graph, const ProfileOptions &options,
                                    Progress &progress);
 

@@ -193,10 +193,8 @@ void addPlan(Command &command)
             "--memory", options.memory,
             "limit: the plan fits its devices; ignore: search as if they held every plan, as published "
             "searches that know no limit do; or what leaves the devices while a stage trains: none, delta, dtr, "
-            "dtr-eq, local, lru, size, msps, random, capuchin, ahead, with budget=60%, bytes or fit, director=rule, "
-            "chain, "
-            "swap or "
-            "recompute, trigger=before or after, and more")
+            "dtr-eq, local, lru, size, msps, random, capuchin, knapsack, ahead, with budget=60%, bytes or fit, "
+            "director=rule, chain, swap or recompute, trigger=before or after, and more")
         ->type_name("limit|ignore|POLICY[,KEY=VALUE...]")
         ->capture_default_str();
     verb->add_flag(
@@ -339,6 +337,9 @@ void addTrain(Command &command)
         ->check(CLI::Range(0.0, run::Settings::kMostKernelSeconds));
     verb->add_option("--agent", options.agent, "Socket of a running agent; default: start one")->type_name("SOCKET");
     verb->add_option("--workspace", options.workspace, "Workspace to record the run in")->type_name("FILE");
+    verb->add_option("--decisions", options.decisions,
+                     "Write what the memory policies did in each step, from the run's trace, as tab-separated text")
+        ->type_name("FILE");
 }
 
 std::string formatList()

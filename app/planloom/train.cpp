@@ -4,6 +4,8 @@
 #include "app/planloom/terminal.h"
 #include "app/planloom/verbs.h"
 #include "engine/base/files.h"
+#include "engine/compile/compile.h"
+#include "engine/export/decisions.h"
 #include "engine/graph/loss.h"
 #include "engine/run/summary.h"
 #include "executor/agent/client.h"
@@ -141,6 +143,45 @@ Result<TrainOptions> complete(TrainOptions options)
     return options;
 }
 
+/// Whether the run will show what its memory policies did.
+Status checkDecisions(const TrainOptions &options, const plan::Plan &plan)
+{
+    if (options.decisions.empty())
+        return {};
+    if (options.settings.traceEvery == 0)
+        return badInput("--decisions are read from the run's trace; leave out --trace off");
+    if (std::none_of(plan.stages.begin(), plan.stages.end(),
+                     [](const plan::Stage &stage) { return stage.memory.limits(); }))
+        return badInput("no stage has a memory policy, so that nothing is decided; leave out --decisions, or plan with "
+                        "--memory")
+            .in(options.plan);
+    return checkWritable(options.decisions);
+}
+
+/// What the memory policies did, from the trace of the run in @p folder, beside what was predicted.
+Result<ordered_json> decisionsOf(const plan::Document &document, const std::string &folder, const std::string &file,
+                                 Output &output)
+{
+    const auto program = compile::compilePlan(document.plan, document.subject);
+    if (!program)
+        return program.error();
+    const auto trace = readRunTrace(folder);
+    if (!trace)
+        return trace.error();
+    const exporting::ExecutedDecisions executed =
+        exporting::executedDecisions(*program, *document.subject.cluster, *trace);
+    if (const Status written = writeFileAtomically(file, executed.text); !written)
+        return written.error();
+    std::size_t predicted = 0;
+    for (const program::Rank &rank : program->ranks)
+        predicted += rank.decisions.size();
+    const std::size_t steps = executed.steps.size();
+    output.line(fmt::format("decisions     {} predicted a step, carried out alike in {} of {} recorded steps; written "
+                            "to {}",
+                            predicted, steps - executed.differing.size(), steps, file));
+    return ordered_json{{"predicted", predicted}, {"steps", steps}, {"differing_steps", executed.differing}};
+}
+
 /// What the loss of a step is where not every element counts; empty where it is the mean over the batch.
 std::string noteOfMeans(const plan::Document &document)
 {
@@ -221,6 +262,8 @@ Status train(const TrainOptions &given, Output &output)
         return document.error();
     if (const Status trainable = checkTraining(*document->subject.graph); !trainable)
         return trainable.error().in(options.plan);
+    if (const Status shown = checkDecisions(options, document->plan); !shown)
+        return shown;
     const auto planJson = readFile(options.plan);
     if (!planJson)
         return planJson.error();
@@ -287,6 +330,12 @@ Status train(const TrainOptions &given, Output &output)
             if (!transfers)
                 return transfers.error();
             output.result(ordered_json{{"transfers", *transfers}});
+        }
+        if (!options.decisions.empty()) {
+            const auto decisions = decisionsOf(*document, folder, options.decisions, output);
+            if (!decisions)
+                return decisions.error();
+            output.result(ordered_json{{"decisions", *decisions}});
         }
     }
     const Status recorded = record.end(outcome, last);

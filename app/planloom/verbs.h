@@ -96,6 +96,7 @@ struct TrainOptions {
     bool resume = false;         ///< settings that are not given are as the run began
     std::string agent;           ///< socket of an agent that is running; empty: a child of this process
     std::string workspace;
+    std::string decisions; ///< file for what memory policies did, step by step; empty: none
 };
 Status train(const TrainOptions &options, Output &output);
 

@@ -137,18 +137,14 @@ public:
     void build(bool complete)
     {
         const PersistentLayout persistent = layPersistent();
+        const Pool pooled = layPool(persistent);
         m_frames = {m_rank.arenaBytes, largest(Area::Frame), jointFrames()};
         m_rank.arenaBytes += m_frames.bytes();
         for (std::size_t i = 0; i < m_sites.size(); ++i) {
             Body body = emptyBody(*m_sites[i]);
             for (int area = 0; area < kAreas; ++area)
                 body.pools.push_back(pool(i, static_cast<Area>(area)));
-            if (const StageMemory *memory = m_all.memoryOf(m_rank.bodies[i].index())) {
-                body.pools[at(Area::Pool)] = {m_rank.arenaBytes, memory->poolBytes, 1};
-                m_rank.arenaBytes += memory->poolBytes;
-                m_rank.hostBytes = memory->course.hostBytes;
-                m_rank.hostTier = m_all.stageOf(*m_sites[i]).memory.hostTier;
-            }
+            body.pools[at(Area::Pool)] = pooled; // a rank with a policy has one body
             if (i == 0) // one for all
                 body.pools[at(Area::Persistent)] = {0, persistent.bytes, persistent.bytes > 0 ? 1 : 0};
             if (complete)
@@ -169,10 +165,34 @@ private:
         std::vector<const StageHoldings *> holdings;
         for (const RankSite *site : m_sites)
             holdings.push_back(&m_all.stages[site->stage.index()].holdings());
-        PersistentLayout persistent = layoutPersistent(holdings, m_id, m_all.plan, m_all.program);
+        const bool hostStates = m_sites.size() == 1 && memoryOf(0) != nullptr && policy().hostStates;
+        PersistentLayout persistent = layoutPersistent(holdings, m_id, m_all.plan, m_all.program, hostStates);
         m_rank.persistentBytes = persistent.bytes;
         m_rank.arenaBytes = persistent.bytes;
         return persistent;
+    }
+
+    [[nodiscard]] const StageMemory *memoryOf(std::size_t i) const { return m_all.memoryOf(m_rank.bodies[i].index()); }
+    [[nodiscard]] const plan::Memory &policy() const { return m_all.stageOf(*m_sites.front()).memory; }
+
+    /// The pool of the rank's memory policy, where activations lie and, for the update, states that are on the host
+    /// else. It follows what is persistent, as those are laid out there.
+    Pool layPool(const PersistentLayout &persistent)
+    {
+        const StageMemory *memory = memoryOf(0);
+        if (memory == nullptr)
+            return {};
+        const Pool pool{m_rank.arenaBytes, std::max(memory->poolBytes, persistent.hostedBytes), 1};
+        m_rank.arenaBytes += pool.bytes();
+        m_rank.hostBytes = memory->course.hostBytes;
+        m_rank.hostTier = policy().hostTier;
+        if (persistent.hostedBytes == 0)
+            return pool;
+        constexpr std::int64_t kBlock = 4096; // of files
+        const auto whole = [](std::int64_t bytes) { return (bytes + kBlock - 1) / kBlock * kBlock; };
+        m_rank.hostedStates = {TensorId(), 0, whole(m_rank.hostBytes), persistent.hostedBytes};
+        m_rank.hostBytes = m_rank.hostedStates.host + whole(persistent.hostedBytes);
+        return pool;
     }
 
     [[nodiscard]] std::int64_t largest(Area area) const

@@ -336,7 +336,7 @@ Shard shardOf(const Program &program, const Bucket &bucket, std::size_t position
 }
 
 PersistentLayout layoutPersistent(const std::vector<const StageHoldings *> &stages, RankId rank, const plan::Plan &plan,
-                                  Program &program)
+                                  Program &program, bool hostStates)
 {
     PersistentLayout layout;
     const auto place = [&layout](std::int64_t bytes) {
@@ -370,12 +370,16 @@ PersistentLayout layoutPersistent(const std::vector<const StageHoldings *> &stag
             bucket.sums[at] = place(shardOf(program, bucket, at, 1).count * graph::sizeOf(graph::DType::F32));
     });
     const auto states = static_cast<std::size_t>(plan.optimizer.rule.footprint().states);
-    for (std::size_t s = 0; s < states; ++s)
-        each([&](Bucket &bucket, std::size_t at) {
-            if (bucket.table.valid())
-                return;
-            bucket.states[s][at] = place(shardOf(program, bucket, at, 1).count * graph::sizeOf(graph::DType::F32));
-        });
+    const auto layStates = [&] {
+        for (std::size_t s = 0; s < states; ++s)
+            each([&](Bucket &bucket, std::size_t at) {
+                if (bucket.table.valid())
+                    return;
+                bucket.states[s][at] = place(shardOf(program, bucket, at, 1).count * graph::sizeOf(graph::DType::F32));
+            });
+    };
+    if (!hostStates)
+        layStates();
     each([&](Bucket &bucket, std::size_t at) {
         if (bucket.table.valid())
             layRows(program.tables[bucket.table.index()], at, states, floats);
@@ -391,6 +395,12 @@ PersistentLayout layoutPersistent(const std::vector<const StageHoldings *> &stag
         layout.others.emplace_back();
         for (const HeldTensor &other : stage->others)
             layout.others.back().push_back(place(other.bytes * (other.ofSamples ? samplesAt(*stage, rank).size : 1)));
+    }
+    if (hostStates) {
+        const std::int64_t begin = layout.bytes;
+        layStates();
+        layout.hostedBytes = layout.bytes - begin;
+        layout.bytes = begin;
     }
     return layout;
 }

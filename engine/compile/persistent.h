@@ -90,11 +90,13 @@ Shard shardOf(const Program &program, const Bucket &bucket, std::size_t position
 struct PersistentLayout {
     std::vector<std::vector<std::int64_t>> others; ///< per stage, per entry of StageHoldings::others
     std::int64_t bytes = 0;
+    std::int64_t hostedBytes = 0; ///< of the optimizer's states, from `bytes` on, where these are in the host tier
 };
 /// Lays out what @p rank, which runs @p stages, holds and notes in its buckets where. A parameter that several of them
-/// use lies there once.
+/// use lies there once. With @p hostStates the optimizer's states lie behind all else and are not counted: they are
+/// there for the update alone.
 PersistentLayout layoutPersistent(const std::vector<const StageHoldings *> &stages, RankId rank, const plan::Plan &plan,
-                                  Program &program);
+                                  Program &program, bool hostStates = false);
 
 /// The rank's share of the parameters of @p buckets, all of this stage, and of its states and constants, once laid out
 /// at @p others.

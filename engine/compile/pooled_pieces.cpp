@@ -26,7 +26,8 @@ public:
         if (!m_open.events.empty() && (again != m_open.again || m_memory.cutBefore[static_cast<std::size_t>(e)]))
             close(false);
         m_open.again = again;
-        m_open.seconds += Seconds(m_memory.seconds[static_cast<std::size_t>(event.subject)] * (again ? 1 : m_scale));
+        m_open.seconds +=
+            Seconds(m_memory.seconds[static_cast<std::size_t>(event.subject)] * (again ? 1 : m_scale) + event.delay);
         m_open.events.push_back(e);
         if (m_memory.cutAfter[static_cast<std::size_t>(e)])
             close(false);
@@ -62,9 +63,7 @@ private:
 std::vector<PooledPiece> piecesOf(const StageMemory &memory, Pass pass, std::int64_t m, const PassPart &part, Ends ends,
                                   Seconds whole)
 {
-    const auto at = static_cast<std::size_t>(m);
-    const std::int32_t first = (pass == Pass::Forward ? memory.forward : memory.backward)[at]
-        - (pass == Pass::Forward ? 0 : memory.forwardOps); // the stream's number of the body's operator 0
+    const std::int32_t first = memory.offsetOf(pass, static_cast<std::int32_t>(m));
     double sum = 0;
     for (std::int32_t op = part.first; op < part.last; ++op)
         sum += memory.seconds[static_cast<std::size_t>(first + op)];

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/compile/stage_memory.h"
 
+#include "engine/compile/persistent.h"
 #include "engine/compile/pooled.h"
 #include "engine/compile/task_times.h"
 #include "engine/graph/operators/operators.h"
@@ -19,10 +20,27 @@ using graph::TrainingGraph;
 /// Bytes/s between a GPU and its host: 35 % of a link of 32 GiB/s, as measured by DELTA's authors.
 constexpr double kHostLink = 0.35 * 32 * 1024 * 1024 * 1024;
 
-/// A processor's host tier is memory like its own: a copy reads and writes it.
-double linkOf(const cluster::DeviceType &type)
+bool isProcessor(const cluster::DeviceType &type) { return type.name.starts_with("CPU"); }
+
+/// Copies between a device and its host tier.
+struct HostLink {
+    double bandwidth = 0; ///< bytes/s, each way
+    double load = 0;      ///< memory::Limits::copyLoad
+};
+
+/// A processor's host tier is memory like its own, and its own cores copy: as fast as the profile has measured, else by
+/// the memory's bandwidth, as a copy reads and writes it.
+HostLink linkOf(const plan::Subject &subject, const cluster::DeviceType &type)
 {
-    return type.name.starts_with("CPU") && type.memoryBandwidth > 0 ? type.memoryBandwidth / 2 : kHostLink;
+    if (!isProcessor(type))
+        return {kHostLink, 0};
+    constexpr double kLoad = 1; // bench_memory on ResNet-50: steps are then predicted within 4 %, with 0 up to 9 % off
+    HostLink link{type.memoryBandwidth > 0 ? type.memoryBandwidth / 2 : kHostLink, kLoad};
+    if (subject.profile)
+        if (const auto rate = subject.profile->extra.find("host_copy_bytes_per_second");
+            rate != subject.profile->extra.end() && rate->second > 0)
+            link.bandwidth = rate->second;
+    return link;
 }
 
 /// True if @p op changes tensors that stay from step to step while it runs forward: running statistics.
@@ -118,11 +136,12 @@ private:
         arguments.push_back(made);
     }
 
-    /// True if the place of @p id holds something else by the time of the backward pass.
+    /// True if the place of @p id may hold something else by the time of the backward pass, or of that for gradients of
+    /// weights, before which the frame goes to another micro-batch.
     [[nodiscard]] bool isTransient(TensorId id) const
     {
         const Area area = m_layout.forwardPlaces[id.index()].area;
-        return area == Area::Workspace || area == Area::Outbox;
+        return area == Area::Workspace || area == Area::Outbox || (area == Area::Frame && m_training.weightOps > 0);
     }
 
     /// An operator can run again if all that it reads is there until the end of the backward pass or can be made again.
@@ -195,9 +214,14 @@ public:
     {
         makeStream();
         const cluster::DeviceType &type = m_all.subject.cluster->typeOf(m_stage.devices[m_site.device]);
-        const memory::Limits limits = memory::limitsOf(m_stage.memory, m_stream, linkOf(type));
+        const HostLink link = linkOf(m_all.subject, type);
+        memory::Limits limits = memory::limitsOf(m_stage.memory, m_stream, link.bandwidth);
+        limits.copyLoad = link.load;
+        if (Status kept = keepStates(limits); !kept)
+            return kept.error();
         m_made.roots = m_template.roots;
         m_made.forwardOps = static_cast<std::int32_t>(m_training.forwardOps);
+        m_made.weightsBegin = static_cast<std::int32_t>(m_training.weightsBegin());
         auto course = memory::walk(m_stream, limits, [this](std::int32_t storage) { return nameOf(storage); });
         if (!course) {
             Error error = course.error();
@@ -209,6 +233,9 @@ public:
         m_made.bandwidthIn = limits.bandwidthIn;
         m_made.latency = m_stage.memory.latency;
         m_made.bytes = m_template.bytes;
+        m_made.lastUse = m_template.lastUse;
+        for (const TensorId root : m_template.roots)
+            m_made.madeBy.push_back(m_training.graph.tensor(root).producer.value);
         m_made.arguments = m_template.arguments;
         m_made.firstArgument = m_template.firstArgument;
         for (const memory::Operator &op : m_stream.operators)
@@ -227,6 +254,30 @@ private:
         return fmt::format("{} of micro-batch {}", m_training.graph.tensor(root).name, m_made.microBatchOf(storage));
     }
 
+    /// What tensors may take on the host beside the optimizer's states.
+    Status keepStates(memory::Limits &limits) const
+    {
+        const std::int64_t most = limits.policy.hostBytes;
+        if (!limits.policy.hostStates || most == 0)
+            return {};
+        std::int64_t states = 0;
+        for (const BucketId b : m_all.bucketsAt[static_cast<std::size_t>(&m_site - m_all.sites.data())]) {
+            const Bucket &bucket = m_all.program.bucket(b);
+            const std::size_t at = m_all.program.team(bucket.team).position(m_site.rank);
+            if (!bucket.table.valid())
+                states += aligned(shardOf(m_all.program, bucket, at, 1).count * graph::sizeOf(graph::DType::F32));
+        }
+        states *= m_all.plan.optimizer.rule.footprint().states;
+        if (states >= most)
+            return badInput(
+                fmt::format("{}: the optimizer's state takes {} and host_bytes of its memory policy are {}; "
+                            "give more, or optimizer_state=device",
+                            plan::stageLabel(m_all.plan, m_site.stage.index()), format(Bytes(states)),
+                            format(Bytes(most))));
+        limits.policy.hostBytes -= states;
+        return {};
+    }
+
     void makeStream()
     {
         const auto microBatches = static_cast<std::size_t>(m_all.plan.microBatches);
@@ -234,12 +285,18 @@ private:
         m_stream.storages.assign(1 + m_template.roots.size() * microBatches, {});
         m_made.forward.assign(microBatches, -1);
         m_made.backward.assign(microBatches, -1);
+        m_made.weights.assign(microBatches, -1);
         for (const PassStep &step : m_all.orders[m_site.rank.index()]) {
             const auto m = static_cast<std::size_t>(step.microBatch);
             const bool forward = step.forward();
-            (forward ? m_made.forward : m_made.backward)[m] = static_cast<std::int32_t>(m_stream.operators.size());
-            const std::size_t first = forward ? 0 : m_training.forwardOps;
-            const std::size_t last = forward ? m_training.forwardOps : m_training.graph.ops().size();
+            const bool weights = step.pass == Pass::WeightGradient;
+            (forward       ? m_made.forward
+                 : weights ? m_made.weights
+                           : m_made.backward)[m] = static_cast<std::int32_t>(m_stream.operators.size());
+            const std::size_t first = forward ? 0 : weights ? m_training.weightsBegin() : m_training.forwardOps;
+            const std::size_t last = forward ? m_training.forwardOps
+                : weights                    ? m_training.graph.ops().size()
+                                             : m_training.weightsBegin();
             const TaskTimes::Slice slice = m_times.slice(m_site, step.microBatch);
             const std::vector<double> seconds =
                 operatorSeconds(m_training, m_parts, first, last, slice, m_times.layers(slice, !forward).value());
@@ -313,6 +370,16 @@ private:
 };
 
 } // namespace
+
+std::int32_t StageMemory::runOf(std::int32_t op, std::int32_t m) const
+{
+    const Pass pass = op < forwardOps ? Pass::Forward : op < weightsBegin ? Pass::Backward : Pass::WeightGradient;
+    const auto index = static_cast<std::size_t>(op + offsetOf(pass, m));
+    for (std::int32_t e = firstEvent[index]; e < firstEvent[index + 1]; ++e)
+        if (course.events[static_cast<std::size_t>(e)].kind == memory::Event::Kind::Run)
+            return e;
+    return -1;
+}
 
 void StageMemory::appendCall(const memory::Event &event, Program &program) const
 {

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <tuple>
 
 namespace planloom::compile {
@@ -258,8 +259,11 @@ private:
         m_program.hostCopies.push_back({memory.roots[root],
                                         memory.course.places[static_cast<std::size_t>(event.firstPlace)],
                                         event.hostPlace, bytes});
-        return add(index, swap.out ? Lane::CopyOut : Lane::CopyIn, microBatch, memory.copySeconds(swap.out, bytes),
-                   swap);
+        const TaskId task =
+            add(index, swap.out ? Lane::CopyOut : Lane::CopyIn, microBatch, memory.copySeconds(swap.out, bytes), swap);
+        if (swap.out)
+            m_draft.sites[index].copiesOut.push_back(task);
+        return task;
     }
 
     /// What the events of the site's memory policy wait for.
@@ -278,9 +282,21 @@ private:
                 m_draft.depend(task, taskOf(memory->course.waits[static_cast<std::size_t>(w)]));
         }
         Rank &rank = m_program.ranks[m_all.sites[index].rank.index()];
+        const auto carriedOutBy = [&](std::int32_t event) { return event < 0 ? TaskId() : taskOf(event); };
         for (const memory::Decision &decision : memory->course.decisions)
             rank.decisions.push_back({decision, memory->microBatchOf(decision.storage),
-                                      memory->roots[static_cast<std::size_t>(memory->rootOf(decision.storage))]});
+                                      memory->roots[static_cast<std::size_t>(memory->rootOf(decision.storage))],
+                                      carriedOutBy(decision.event), carriedOutBy(decision.room)});
+        std::set<std::int32_t> noted;
+        for (const memory::Decision &decision : memory->course.decisions) {
+            if (!noted.insert(decision.storage).second)
+                continue;
+            const auto root = static_cast<std::size_t>(memory->rootOf(decision.storage));
+            const std::int32_t m = memory->microBatchOf(decision.storage);
+            rank.moved.push_back({memory->roots[root], m, decision.bytes,
+                                  carriedOutBy(memory->runOf(memory->madeBy[root], m)),
+                                  carriedOutBy(memory->runOf(memory->lastUse[root], m))});
+        }
         m_eventTasks.clear();
     }
 
@@ -527,11 +543,23 @@ private:
             tasks.updates.push_back(
                 add(at, Lane::Compute, -1, m_times.update(site, bytes, phase),
                     program::Update{static_cast<std::int8_t>(phase), m_all.plan.exchange.averaging.warmupSteps}));
+        if (const program::HostCopy &states = m_program.ranks[site.rank.index()].hostedStates; states.bytes > 0) {
+            tasks.bringStates = addStates(at, false, states);
+            tasks.leaveStates = addStates(at, true, states);
+        }
         for (const BucketId index : mine) {
             const Bucket &bucket = m_program.bucket(index);
             if (bucket.zero == 1 || bucket.zero == 2)
                 tasks.restore.push_back(addExchange(at, Collective::AllGather, index));
         }
+    }
+
+    TaskId addStates(std::size_t at, bool out, const program::HostCopy &states)
+    {
+        const program::Swap swap{out, 0, static_cast<std::int32_t>(m_program.hostCopies.size())};
+        m_program.hostCopies.push_back(states);
+        return add(at, out ? Lane::CopyOut : Lane::CopyIn, -1, m_all.memoryOf(at)->copySeconds(out, states.bytes),
+                   swap);
     }
 
     /// What all ranks agree on: the step's loss, the norm of its gradients if it is clipped, the update rule's norms.

@@ -52,6 +52,8 @@ struct SiteTasks {
     std::vector<RowTasks> rows;       ///< per table
     std::vector<TaskId> restore;      ///< of parameters, behind it
     std::vector<TaskId> updates;      ///< per phase; empty: the body updates nothing
+    std::vector<TaskId> copiesOut;    ///< of activations, to the host
+    TaskId bringStates, leaveStates;  ///< of the optimizer, from the host and back
 };
 
 /// What is known of a program's tasks while they are made, beyond what stays in it: task_builder.cpp makes them,

@@ -65,6 +65,7 @@ public:
             m_draft.depend(t.updates.front(), norm);
             for (const TaskId restore : t.restore)
                 m_draft.depend(restore, t.updates.back());
+            connectStates(t, lastPass);
         }
         updateRows(rank);
         if (m_all.plan.exchange.averages())
@@ -72,6 +73,16 @@ public:
         if (!m_draft.agreeOnUpdate.empty())
             connectPhases(rank, m_draft.agreeOnUpdate[id.index()], norm.valid() ? norm : lastPass);
         m_draft.depend(m_draft.agreeOnStep[id.index()], lastForward(rank));
+    }
+
+    /// The optimizer's states come when no activation is left in the pool, and go before the next step's are made.
+    void connectStates(const SiteTasks &t, TaskId lastPass)
+    {
+        m_draft.depend(t.bringStates, lastPass);
+        for (const TaskId copy : t.copiesOut)
+            m_draft.depend(t.bringStates, copy);
+        m_draft.depend(t.updates.front(), t.bringStates);
+        m_draft.depend(t.leaveStates, t.updates.back());
     }
 
     /// All look-ups stand in front of the passes, since they need ids and tables only.

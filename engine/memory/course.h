@@ -18,6 +18,8 @@ struct Decision {
     double score = 0;     ///< F of the filter: the smallest leaves
     double ratio = 0;     ///< D of the director: there and back, against running again
     Action action = Action::Recompute;
+    std::int32_t event = -1; ///< that carries it out: the copy to the host, or the operator that makes it again
+    std::int32_t room = -1;  ///< the first operator's event behind it, for which there is room then
     friend bool operator==(const Decision &, const Decision &) = default;
 };
 
@@ -40,6 +42,7 @@ struct Event {
     std::int32_t firstPlace = 0;
     std::int64_t scratch = -1;   ///< Again: place of Operator::scratchAgain bytes
     std::int64_t hostPlace = -1; ///< copies: in the host's pool
+    double delay = 0;            ///< operators: seconds longer than alone, as copies take from its cores
     std::int64_t used = 0;       ///< bytes of the pool in use, while it runs
     std::int64_t usedAfter = 0;  ///< and when it and all that was decided behind it has been done
 };

@@ -66,7 +66,20 @@ Result<Course> planned(const Stream &stream, const Limits &limits, const NameOf 
     return best;
 }
 
-/// Of knapsacks with dear and cheap copies, and of what decides step by step. The first of equal ones.
+/// The fastest of knapsacks with dear and cheap copies.
+Result<Course> knapsack(const Stream &stream, const Limits &limits, const NameOf &nameOf)
+{
+    std::optional<Result<Course>> best;
+    for (const double traffic : {0.0, 0.25, 1.0}) {
+        auto course = planned(stream, limits, nameOf,
+                              [&](std::int64_t need) { return knapsackReleases(stream, limits, need, traffic); });
+        if (!best || (course && (!*best || course->seconds < (*best)->seconds)))
+            best = std::move(course);
+    }
+    return *std::move(best);
+}
+
+/// Of knapsacks, and of what decides step by step. The first of equal ones.
 Result<Course> fastest(const Stream &stream, const Limits &limits, const NameOf &nameOf)
 {
     std::optional<Result<Course>> best;
@@ -85,9 +98,7 @@ Result<Course> fastest(const Stream &stream, const Limits &limits, const NameOf 
                 continue;
             offer(Walker(stream, each, nameOf).run());
         }
-    for (const double traffic : {0.0, 0.25, 1.0})
-        offer(planned(stream, limits, nameOf,
-                      [&](std::int64_t need) { return knapsackReleases(stream, limits, need, traffic); }));
+    offer(knapsack(stream, limits, nameOf));
     return *std::move(best);
 }
 
@@ -99,6 +110,8 @@ Result<Course> walk(const Stream &stream, const Limits &limits,
     if (limits.policy.filter == plan::MemoryFilter::Capuchin)
         return planned(stream, limits, nameOf,
                        [&](std::int64_t need) { return capuchinReleases(stream, limits, need); });
+    if (limits.policy.filter == plan::MemoryFilter::Knapsack)
+        return knapsack(stream, limits, nameOf);
     if (limits.policy.filter == plan::MemoryFilter::Ahead)
         return fastest(stream, limits, nameOf);
     return Walker(stream, limits, nameOf).run();

@@ -17,7 +17,11 @@ struct Limits {
     std::int64_t budget = 0; ///< bytes
     double bandwidthOut = 1; ///< bytes/s
     double bandwidthIn = 1;  ///< bytes/s
-    bool fixedPool = true;   ///< blocks lie within the budget; false: anywhere, the budget counts bytes alone
+    /// Seconds by which operators beside a copy take longer, for each second of it: about 1 on a processor, whose
+    /// parallel loops wait for the thread that shares its core with the copy; 0 where copies have an engine of their
+    /// own.
+    double copyLoad = 0;
+    bool fixedPool = true; ///< blocks lie within the budget; false: anywhere, the budget counts bytes alone
 };
 
 /// @p policy for @p stream: its budget in bytes, and bandwidths of @p bandwidth bytes/s where it gives none. Without

@@ -80,7 +80,7 @@ Status Walker::step(std::int32_t index)
         return status;
     prefetch(index);
     const std::int32_t event = addOperator(Event::Kind::Run, index, {});
-    m_now += current.seconds;
+    m_now += current.seconds + m_course.events[static_cast<std::size_t>(event)].delay;
     for (const auto *touched : {&current.inputs, &current.outputs})
         for (const std::int32_t each : *touched)
             touch(each, event);
@@ -141,10 +141,7 @@ Status Walker::materialise(std::int32_t index)
         m_candidates.insert(index);
         return {};
     case State::Coming:
-        if (wanted.ready > m_now) {
-            m_course.stallSeconds += wanted.ready - m_now;
-            m_now = wanted.ready;
-        }
+        standStill(wanted.ready);
         waitFor(wanted.copy);
         wanted.state = State::Resident;
         --m_coming;
@@ -165,8 +162,7 @@ Status Walker::bringBack(std::int32_t index)
     const std::int64_t bytes = storage(index).bytes;
     const double begin = std::max(m_now, m_inFree);
     m_inFree = begin + inSeconds(bytes);
-    m_course.stallSeconds += m_inFree - m_now;
-    m_now = m_inFree;
+    standStill(m_inFree);
     waitFor(addCopy(Event::Kind::In, index, m_lastOperator));
     wanted.state = State::Resident;
     wanted.lastUse = m_now;
@@ -202,7 +198,10 @@ Status Walker::runAgain(std::int32_t index)
     const std::int32_t event = addOperator(Event::Kind::Again, producer, scratch);
     for (const Block &block : scratch)
         m_pool.give(block.offset, block.bytes);
-    m_now += again.seconds;
+    for (const std::int32_t output : made)
+        if (const std::int32_t dropped = std::exchange(item(output).dropped, -1); dropped >= 0)
+            m_course.decisions[static_cast<std::size_t>(dropped)].event = event;
+    m_now += again.seconds + m_course.events[static_cast<std::size_t>(event)].delay;
     m_course.againSeconds += again.seconds;
     ++m_course.recomputes;
     if (m_course.againSeconds > m_limits.policy.recomputeCap * m_base)
@@ -293,6 +292,7 @@ void Walker::prefetch(std::int32_t index)
             std::vector<std::int32_t> waits;
             std::swap(waits, m_waits); // those are the operator's
             m_inFree = std::max(m_now, m_inFree) + inSeconds(bytes);
+            m_copying += m_limits.copyLoad * inSeconds(bytes);
             wanted.ready = m_inFree;
             wanted.copy = addCopy(Event::Kind::In, each, m_lastOperator);
             std::swap(waits, m_waits);
@@ -364,11 +364,15 @@ Status Walker::release()
 
 void Walker::leave(std::int32_t index, const Decision &decision)
 {
+    const std::size_t number = m_course.decisions.size();
     m_course.decisions.push_back(decision);
-    if (decision.action == Decision::Action::Swap)
+    if (decision.action == Decision::Action::Swap) {
         swapOut(index);
-    else
+        m_course.decisions[number].event = item(index).copy;
+    } else {
         evict(index);
+        item(index).dropped = static_cast<std::int32_t>(number);
+    }
 }
 
 /// What was chosen to leave behind operator @p index, as far as it is still there.
@@ -429,11 +433,7 @@ bool Walker::awaitLeaving()
 {
     if (m_leaving.empty())
         return false;
-    const double ready = item(m_leaving.front()).ready;
-    if (ready > m_now) {
-        m_course.stallSeconds += ready - m_now;
-        m_now = ready;
-    }
+    standStill(item(m_leaving.front()).ready);
     settle();
     return true;
 }

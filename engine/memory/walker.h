@@ -42,7 +42,7 @@ private:
         double ready = 0;          ///< Leaving, Coming: when the copy ends
         std::int32_t copy = -1;    ///< its event
         std::int32_t touched = -1; ///< the last operator's event that used it
-        std::size_t nextUse = 0;   ///< in the list of its uses
+        std::int32_t dropped = -1; ///< Gone: the decision by which it was dropped
     };
     /// A range that a copy still reads or wrote: who takes it next waits for that.
     struct Guard {
@@ -95,6 +95,8 @@ private:
     std::int32_t addOperator(Event::Kind kind, std::int32_t op, std::span<const Block> scratch);
     std::int32_t addCopy(Event::Kind kind, std::int32_t storage, std::int32_t after);
     void waitFor(std::int32_t event);
+    void standStill(double until);
+    [[nodiscard]] double takeDelay(double seconds);
     void guarded(std::vector<Guard> &guards, std::int64_t begin, std::int64_t bytes);
     void touch(std::int32_t storage, std::int32_t event);
     void lock(std::int32_t storage, int by) { item(storage).locks += by; }
@@ -141,12 +143,14 @@ private:
     double m_now = 0;
     double m_outFree = 0; ///< when the copies of a direction so far have ended
     double m_inFree = 0;
+    double m_copying = 0; ///< seconds that copies beside operators still take from these (Limits::copyLoad)
     std::int64_t m_leavingBytes = 0;
     std::int64_t m_smallest = 0; ///< bytes that may leave
     std::int64_t m_coming = 0;   ///< storages
     std::int32_t m_position = 0; ///< operator of the stream
     std::int32_t m_lastOperator = -1;
     std::uint64_t m_draws = 0;
+    std::size_t m_roomed = 0;           ///< decisions that an operator came behind
     std::span<const Release> m_planned; ///< still to come
     double m_base = 0;
 };

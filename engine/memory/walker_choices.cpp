@@ -28,6 +28,7 @@ double Walker::score(std::int32_t index)
     switch (m_limits.policy.filter) {
     case MemoryFilter::None: break;
     case MemoryFilter::Capuchin:
+    case MemoryFilter::Knapsack:
     case MemoryFilter::Ahead:
     case MemoryFilter::Delta: return over(1, bytes * staleness);
     case MemoryFilter::Dtr: return over(own + m_evicted.neighbourSeconds(index), bytes * staleness);
@@ -112,6 +113,7 @@ void Walker::swapOut(std::int32_t index)
     leaves.copy = addCopy(Event::Kind::Out, index, leaves.touched);
     std::swap(waits, m_waits);
     m_outFree = std::max(m_now, m_outFree) + outSeconds(bytes);
+    m_copying += m_limits.copyLoad * outSeconds(bytes);
     leaves.ready = m_outFree;
     leaves.state = State::Leaving;
     m_leaving.push_back(index);
@@ -122,6 +124,23 @@ void Walker::swapOut(std::int32_t index)
 
 // --- Events ---------------------------------------------------------------------------------------------------------
 
+/// Operators wait until then; copies go on, and take nothing from them meanwhile.
+void Walker::standStill(double until)
+{
+    const double waited = std::max(0.0, until - m_now);
+    m_course.stallSeconds += waited;
+    m_now += waited;
+    m_copying = std::max(0.0, m_copying - waited * m_limits.copyLoad);
+}
+
+/// Of an operator of @p seconds: a core that it shares with a copy does half of its work in that time.
+double Walker::takeDelay(double seconds)
+{
+    const double delay = std::min(m_copying, seconds);
+    m_copying -= delay;
+    return delay;
+}
+
 /// @p scratch: first that of its outputs that are not resident.
 std::int32_t Walker::addOperator(Event::Kind kind, std::int32_t index, std::span<const Block> scratch)
 {
@@ -130,6 +149,7 @@ std::int32_t Walker::addOperator(Event::Kind kind, std::int32_t index, std::span
     };
     std::erase_if(m_guards, awaited); // all later operators and copies come behind this one
     Event event;
+    event.delay = takeDelay(op(index).seconds);
     event.kind = kind;
     event.subject = index;
     event.position = m_position;
@@ -150,6 +170,8 @@ std::int32_t Walker::addOperator(Event::Kind kind, std::int32_t index, std::span
     event.used = m_pool.used();
     event.usedAfter = event.used;
     const auto number = static_cast<std::int32_t>(m_course.events.size());
+    for (; m_roomed < m_course.decisions.size(); ++m_roomed)
+        m_course.decisions[m_roomed].room = number;
     if (touchesPool(index))
         m_lastOperator = number;
     m_course.events.push_back(event);

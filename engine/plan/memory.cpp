@@ -15,6 +15,7 @@ namespace {
 
 constexpr const char *kDirectors[] = {"rule", "chain", "swap", "recompute"}; // order of MemoryDirector
 constexpr const char *kTriggers[] = {"before", "after"};                     // order of MemoryTrigger
+constexpr const char *kStates[] = {"device", "host"};                        // order of Memory::hostStates
 constexpr const char *kCopies[] = {"synchronous", "overlapping"};            // order of Memory::overlaps
 
 Error wrongSetting(const char *key, std::string_view text, std::string_view wanted)
@@ -136,6 +137,9 @@ const std::vector<MemorySetting> &memorySettings()
          [](Memory &m, Text text) { return readNumber("small_share", text, m.smallShare); }},
         {"seed", "of policy random", [](const Memory &m) { return std::to_string(m.seed); },
          [](Memory &m, Text text) { return readNumber("seed", text, m.seed); }},
+        {"optimizer_state", "where the optimizer's state lies between updates: device, or host (host_tier)",
+         [](const Memory &m) -> std::string { return kStates[m.hostStates ? 1 : 0]; },
+         [](Memory &m, Text text) { return readChoice("optimizer_state", text, kStates, m.hostStates); }},
     };
     return settings;
 }

@@ -24,6 +24,7 @@ enum class MemoryFilter : std::uint8_t {
     MemoryPerSecond, ///< (c + evicted ancestors) / m (Peng et al., Capuchin, 2020, MSPS)
     Random,          ///< from a seed
     Capuchin, ///< chosen from the whole step: swaps that are hidden, then recomputing by MSPS; what is missing as Delta
+    Knapsack, ///< chosen from the whole step at the least cost (Tang et al., ACM TACO, 2024); what is missing as Delta
     Ahead,    ///< the fastest of several choices from the whole step and of the filters here, by predicted time
 };
 struct MemoryFilterRow {
@@ -42,6 +43,7 @@ inline constexpr MemoryFilterRow kMemoryFilters[] = {
     {MemoryFilter::MemoryPerSecond, "msps", "cheapest to make again for its bytes"},
     {MemoryFilter::Random, "random", "at random, from a seed"},
     {MemoryFilter::Capuchin, "capuchin", "swaps that the whole step hides, then what is cheap to make again"},
+    {MemoryFilter::Knapsack, "knapsack", "what costs least for its bytes, over the whole step"},
     {MemoryFilter::Ahead, "ahead", "the fastest of several choices made from the whole step, and of the others"},
 };
 
@@ -77,6 +79,7 @@ struct Memory {
     double recomputeCap = 10;        ///< operators may run again for so many times the time of a step without a limit
     double smallShare = 0.01;        ///< tensors below so many times the mean size never leave
     std::int64_t seed = 1;           ///< of MemoryFilter::Random
+    bool hostStates = false;         ///< the optimizer's state lies in the host tier between updates
 
     [[nodiscard]] bool limits() const { return filter != MemoryFilter::None; }
     friend auto operator<=>(const Memory &, const Memory &) = default;

@@ -515,7 +515,7 @@ Status checkOptimizer(const Optimizer &optimizer)
     return checkLearningRate(optimizer.schedule);
 }
 
-/// A policy of memory works on the operators of one stage of its own devices, whose passes are whole.
+/// A policy of memory works on the operators of one stage of its own devices.
 Status checkMemory(const Plan &plan, std::size_t index, const Subject &subject)
 {
     const Stage &stage = plan.stages[index];
@@ -527,9 +527,6 @@ Status checkMemory(const Plan &plan, std::size_t index, const Subject &subject)
     if (stage.recompute == Recompute::Full)
         return refused(" recomputes all of its forward pass, and its memory policy chooses what to recompute; set "
                        "recompute to none, or the policy to none");
-    if (splitsBackward(plan.schedule, index))
-        return refused(" has passes of their own for gradients of weights, which memory policies do not know; use "
-                       "another schedule, or the policy none");
     const auto sameDevices = [&](const Stage &other) { return other.devices == stage.devices; };
     if (std::count_if(plan.stages.begin(), plan.stages.end(), sameDevices) > 1)
         return refused(" shares its devices with other stages, and a memory policy needs them to itself; give the "

@@ -217,7 +217,11 @@ std::string idOf(const Task &task)
                              id << "." << static_cast<int>(update.phase);
                      },
                      [&](const Swap &swap) {
-                         id << (swap.out ? "CO" : "CI") << ".m" << task.microBatch << "." << std::int32_t{swap.number};
+                         id << (swap.out ? "CO" : "CI");
+                         if (task.microBatch < 0)
+                             id << ".o";
+                         else
+                             id << ".m" << task.microBatch << "." << std::int32_t{swap.number};
                      },
                      [&](const RowWork &work) {
                          using Kind = RowWork::Kind;

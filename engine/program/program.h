@@ -54,7 +54,7 @@ struct PooledCall {
 
 /// A tensor of the pool that a memory policy copies to the host, or back.
 struct HostCopy {
-    TensorId tensor;        ///< of the body: the root of what shares its memory
+    TensorId tensor;        ///< of the body: the root of what shares its memory; none: the optimizer's states
     std::int64_t place = 0; ///< in the pool
     std::int64_t host = 0;  ///< in the rank's memory on the host
     std::int64_t bytes = 0;
@@ -171,6 +171,17 @@ struct MemoryDecision {
     memory::Decision what;
     std::int32_t microBatch = 0;
     TensorId tensor; ///< of the rank's body
+    TaskId task;     ///< that carries it out: the copy to the host, or the run in which the tensor is made again
+    TaskId room;     ///< the next run, for which there is room then; none: it is the last
+};
+
+/// A tensor that a memory policy takes from the device and back, or makes again.
+struct MovedTensor {
+    TensorId tensor; ///< of the rank's body
+    std::int32_t microBatch = 0;
+    std::int64_t bytes = 0;
+    TaskId made; ///< the run that makes it first
+    TaskId last; ///< the run that is the last to use it
 };
 
 /// A parameter that is exchanged by rows (plan::SparseExchange). A member holds the columns [begin, end) of each row,
@@ -231,7 +242,11 @@ struct Rank {
     std::int64_t persistentBytes = 0;
     std::int64_t hostBytes = 0;                 ///< of the host's memory, or of a file, for what a memory policy swaps
     std::string hostTier;                       ///< plan::Memory::hostTier
+    /// The optimizer's states, where they lie in the host tier between updates: one range of the arena, in the pool
+    /// of the rank's one body, that is copied in for the update and out behind it. No bytes: they stay.
+    HostCopy hostedStates = {};
     std::vector<MemoryDecision> decisions = {}; ///< of its memory policy, in order
+    std::vector<MovedTensor> moved = {};        ///< the tensors of these, each once, in the order of their first one
 };
 
 /// A plan compiled: per rank, tasks on lanes, their dependencies, and a place for every buffer. Both clocks run it: the
@@ -324,8 +339,9 @@ struct Program {
 /// "s1.GR.b0". Tables that are exchanged by rows have their number: "s0.L.t0" packs rows that are looked up, which
 /// travel in "s0.AF.t0"; "s0.G.t0" packs rows of the gradient, which travel in "s0.AB.t0" and are added up by
 /// "s0.O.t0", or prior ones in "s0.AP.t0" and "s0.O.t0p", delayed ones in "s0.AD.t0" and "s0.O.t0d". Copies of
-/// activations to the host and back are numbered in their micro-batch: "s1.CO.m3.1", "s1.CI.m3.1". A second phase of
-/// the update is "s1.O.1". Agreements of all ranks have no stage: "A.step", "A.norm", "A.update".
+/// activations to the host and back are numbered in their micro-batch: "s1.CO.m3.1", "s1.CI.m3.1"; those of
+/// the optimizer's states are "s1.CO.o", "s1.CI.o". A second phase of the update is "s1.O.1". Agreements of all ranks
+/// have no stage: "A.step", "A.norm", "A.update".
 std::string idOf(const Task &task);
 /// The first of kLaneTable that the program's traces have.
 std::int32_t traceLanes(const Program &program);

@@ -129,7 +129,13 @@ void Recorder::changeMemory(const Timed &task, double seconds, bool start)
 /// A run of operators has the pool at its highest while it runs.
 void Recorder::changePool(TaskId id, double seconds, bool start)
 {
-    const auto *run = m_program.task(id).as<program::Compute>();
+    const program::Task &task = m_program.task(id);
+    if (const auto *swap = task.as<program::Swap>(); swap != nullptr && task.microBatch < 0) {
+        if (swap->out != start) // states of the optimizer: from the beginning of the copy in to the end of the one out
+            add(task.rank, seconds, memoryOf(Area::Persistent), (swap->out ? -1 : 1) * m_program.copyOf(*swap).bytes);
+        return;
+    }
+    const auto *run = task.as<program::Compute>();
     if (run == nullptr || !run->isPooled())
         return;
     const auto *calls = m_program.pooledCalls.data();

@@ -126,7 +126,12 @@ Status RankExecutor::prepareDispatch()
 
 std::int64_t RankExecutor::now() const { return monotonicNanoseconds() - m_origin; }
 
-Status RankExecutor::run() { return m_parts.program.spansSteps() ? runOverlapping() : runSteps(); }
+Status RankExecutor::run()
+{
+    if (const Status away = m_swaps.moveStates(true); !away)
+        return away;
+    return m_parts.program.spansSteps() ? runOverlapping() : runSteps();
+}
 
 Status RankExecutor::runSteps()
 {

@@ -74,6 +74,9 @@ public:
     Result<run::Validation> evaluate();
 
     [[nodiscard]] const program::Program &program() const { return m_parts.program; }
+    /// Sees to it that the optimizer's states of held() are where held() says, until the next step or evaluation: they
+    /// may lie in the host tier between updates. Errors: those of Swaps::moveStates.
+    Status bringStates() { return m_swaps.moveStates(false); }
     /// The persistent tensors of all stages on this rank.
     [[nodiscard]] std::span<const program::Held> held() const { return m_held; }
     /// Its optimizer's rule: what the states of held() are.

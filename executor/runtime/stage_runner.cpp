@@ -172,6 +172,8 @@ void StageRunner::weightGradient(std::int32_t microBatch, const Part &part, Pass
     const SizedPasses *passes = begin(microBatch, true);
     if (passes == nullptr)
         return;
+    if (!part.calls.empty())
+        return runPooled(*passes, part, hooks);
     Part rest = part;
     rest.opens = false; // incoming gradients were added when the pass before began
     run(passes->backward, rest, hooks);

@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 
@@ -17,6 +18,7 @@ namespace planloom::runtime {
 namespace {
 
 constexpr std::int64_t kBlock = 4096; ///< of direct I/O: addresses, offsets and lengths
+constexpr std::int64_t kPiece = std::int64_t{8} << 20; ///< of a copy through a file: its buffer
 
 struct FreeAligned {
     void operator()(std::byte *data) const { std::free(data); }
@@ -140,20 +142,22 @@ private:
 
     Status throughFile()
     {
-        const std::int64_t whole = (m_bytes + kBlock - 1) / kBlock * kBlock;
-        if (whole > m_bufferBytes) {
+        if (!m_buffer)
             m_buffer.reset(static_cast<std::byte *>(
-                std::aligned_alloc(static_cast<std::size_t>(kBlock), static_cast<std::size_t>(whole))));
-            m_bufferBytes = whole;
-        }
+                std::aligned_alloc(static_cast<std::size_t>(kBlock), static_cast<std::size_t>(kPiece))));
         if (!m_buffer)
             return failed("there is no memory for a copy to the file of swapped tensors; close other programs");
-        if (m_out)
-            std::memcpy(m_buffer.get(), m_device, static_cast<std::size_t>(m_bytes));
-        const Status moved = m_file->move(m_out, m_buffer.get(), m_host, whole);
-        if (!m_out && moved)
-            std::memcpy(m_device, m_buffer.get(), static_cast<std::size_t>(m_bytes));
-        return moved;
+        for (std::int64_t done = 0; done < m_bytes; done += kPiece) {
+            const std::int64_t piece = std::min(kPiece, m_bytes - done);
+            const std::int64_t whole = (piece + kBlock - 1) / kBlock * kBlock;
+            if (m_out)
+                std::memcpy(m_buffer.get(), m_device + done, static_cast<std::size_t>(piece));
+            if (const Status moved = m_file->move(m_out, m_buffer.get(), m_host + done, whole); !moved)
+                return moved;
+            if (!m_out)
+                std::memcpy(m_device + done, m_buffer.get(), static_cast<std::size_t>(piece));
+        }
+        return {};
     }
 
     bool m_out;
@@ -162,8 +166,7 @@ private:
     std::byte *m_device = nullptr;
     std::int64_t m_host = 0;
     std::int64_t m_bytes = 0;
-    AlignedBytes m_buffer;
-    std::int64_t m_bufferBytes = 0;
+    AlignedBytes m_buffer; ///< kPiece
     Status m_status;
     std::atomic<State> m_state = State::Idle;
     std::jthread m_thread; ///< the last member: it stops before the others go
@@ -205,15 +208,41 @@ Status Swaps::prepare(RankParts &parts)
 
 void Swaps::start(const program::Task &task, const program::Swap &swap)
 {
-    const program::Pool &pool = m_parts->program.body(task.body).pools[static_cast<std::size_t>(program::Area::Pool)];
-    const program::HostCopy &copy = m_parts->program.copyOf(swap);
+    begin(swap.out, m_parts->program.body(task.body), m_parts->program.copyOf(swap));
+}
+
+void Swaps::begin(bool out, const program::Body &body, const program::HostCopy &copy)
+{
+    const program::Pool &pool = body.pools[static_cast<std::size_t>(program::Area::Pool)];
     std::byte *device = m_parts->arena.use(pool.begin + copy.place, copy.bytes);
     if (m_threads)
-        return m_threads->copiers[swap.out ? 1 : 0]->start(device, copy.host, copy.bytes);
-    if (swap.out)
-        m_parts->queue(task.lane).copyToHost(m_memory.data() + copy.host, device, copy.bytes);
+        return m_threads->copiers[out ? 1 : 0]->start(device, copy.host, copy.bytes);
+    device::Queue &queue = m_parts->queue(out ? program::Lane::CopyOut : program::Lane::CopyIn);
+    if (out)
+        queue.copyToHost(m_memory.data() + copy.host, device, copy.bytes);
     else
-        m_parts->queue(task.lane).copyToDevice(device, m_memory.data() + copy.host, copy.bytes);
+        queue.copyToDevice(device, m_memory.data() + copy.host, copy.bytes);
+}
+
+Status Swaps::moveStates(bool out)
+{
+    const program::Rank &own = m_parts->own();
+    if (own.hostedStates.bytes == 0)
+        return {};
+    begin(out, m_parts->program.body(own.bodies.front()), own.hostedStates);
+    const auto end = std::chrono::steady_clock::now() + m_parts->deadline;
+    while (m_threads) {
+        const Result<bool> done = test(out);
+        if (!done)
+            return done.error();
+        if (*done)
+            return {};
+        if (std::chrono::steady_clock::now() > end)
+            return failed("the optimizer's state was not copied to or from the host tier within the deadline; give "
+                          "optimizer_state=device, or another host_tier");
+        std::this_thread::yield();
+    }
+    return m_parts->drain(out ? program::Lane::CopyOut : program::Lane::CopyIn);
 }
 
 Result<bool> Swaps::test(bool out) { return m_threads ? m_threads->copiers[out ? 1 : 0]->test() : Result<bool>(true); }

@@ -23,10 +23,16 @@ public:
     Status prepare(RankParts &parts);
     /// Begins the copy of @p task; the one before in its direction has ended.
     void start(const program::Task &task, const program::Swap &swap);
+    /// The optimizer's states that lie in the host tier between updates go there, or come to their place for a
+    /// reader between steps; waits for the copy. Nothing, if they stay on the device. Errors: Io, those of
+    /// drain().
+    Status moveStates(bool out);
     /// True once the copy in this direction has ended, or has been given to its queue. Error: Io.
     Result<bool> test(bool out);
 
 private:
+    void begin(bool out, const program::Body &body, const program::HostCopy &copy);
+
     class Copier;
     class File;
     /// Stops the threads before what they work on goes.

@@ -6,6 +6,7 @@
 #include "planners/auto/cuts.h"
 #include "planners/auto/edits.h"
 #include "planners/auto/enumerate.h"
+#include "planners/auto/policies.h"
 #include "planners/auto/simulations.h"
 #include "planners/auto/space.h"
 #include "planners/interface/options.h"
@@ -85,6 +86,8 @@ public:
             polish();
         if (m_simulations.best() == nullptr && !m_progress.stopped() && findsAny())
             improve(m_settings.simulations / 2, 1, 1);
+        if (m_settings.policies && m_problem.subject.cluster->devices().size() <= kFewDevices)
+            limitMemory();
         return report();
     }
 
@@ -360,6 +363,32 @@ private:
         simulateBest(std::move(sketches), std::max<std::size_t>(kShare, m_settings.simulations / kShare), 1, 1);
     }
 
+    // --- Where memory binds ----------------------------------------------------------------------------------------
+
+    /// Memory policies on the best plans of those that recompute, and of those that would be faster but do not fit;
+    /// where one helps, other policies for each stage.
+    void limitMemory()
+    {
+        constexpr std::size_t kFrom = 4;
+        std::vector<const Simulated *> starts;
+        for (const std::vector<Simulated> *list : {&m_simulations.crowded(), &m_simulations.kept()})
+            for (std::size_t i = 0; i < std::min(kFrom, list->size()); ++i)
+                if (list == &m_simulations.kept() || (*list)[i].seconds() < m_simulations.bestSeconds())
+                    starts.push_back(&(*list)[i]);
+        std::vector<plan::Plan> plans;
+        for (const Simulated *start : starts)
+            for (plan::Plan &plan : withPolicies(*start, m_problem))
+                plans.push_back(std::move(plan));
+        if (plans.empty())
+            return;
+        m_progress.report(1, describe());
+        m_simulations.run(std::move(plans), "auto", m_progress);
+        bool better = true;
+        while (better && !m_progress.stopped() && m_simulations.best() != nullptr
+               && hasPolicies(m_simulations.best()->plan))
+            better = m_simulations.run(otherPolicies(m_simulations.best()->plan), "auto", m_progress);
+    }
+
     // --- The answer ------------------------------------------------------------------------------------------------
 
     [[nodiscard]] std::string describe() const
@@ -486,6 +515,7 @@ Result<Settings> read(const Options &options, const std::vector<OptionInfo> &kno
     settings.mostStages = static_cast<std::size_t>(reader.integer("max_stages", 0, 1 << 20));
     settings.mostTensor = static_cast<int>(reader.integer("max_tensor", 0, 1 << 20));
     settings.zero = reader.choice("zero", {"search", "keep"}) == "search";
+    settings.policies = reader.choice("policies", {"search", "none"}) == "search";
     settings.windows = static_cast<std::size_t>(reader.integer("windows", 1, 64));
     settings.simulations = static_cast<std::size_t>(reader.integer("simulations", 2, 1 << 30));
     settings.exact = static_cast<std::size_t>(reader.integer("exact", 0, 1 << 30));
@@ -508,6 +538,9 @@ std::vector<OptionInfo> AutoPlanner::options() const
             {"max_stages", "0", "most pipeline stages; 0: any number", "0"},
             {"max_tensor", "0", "most devices that share the tensors of a replica; 0: those of a machine", "0"},
             {"zero", "search", "search: levels from --zero up to 3; keep: --zero as it is", "search"},
+            {"policies", "search",
+             "search: memory policies where a plan recomputes or does not fit; none: recomputation by stage alone",
+             "search"},
             {"windows", "16", "parts that the line of devices is cut into at most; the search costs their square"},
             {"simulations", "512", "plans that are simulated beside the seeds"},
             {"exact", "20000", "a space of at most this many plans is searched whole"},

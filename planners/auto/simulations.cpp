@@ -101,17 +101,26 @@ bool Simulations::add(Simulated simulated)
         if (MemoryLimit limit = limitOf(simulated.plan, m_subject, simulated.report);
             !m_tightest || limit.factor() < m_tightest->factor())
             m_tightest = std::move(limit);
+        insert(m_crowded, std::move(simulated));
         return false;
     }
     m_seen.try_emplace(fingerprint(simulated.plan), true);
     keepFront(simulated);
+    return insert(m_kept, std::move(simulated));
+}
+
+/// True if it is the first now.
+bool Simulations::insert(std::vector<Simulated> &list, Simulated simulated)
+{
     const auto place =
-        std::upper_bound(m_kept.begin(), m_kept.end(), simulated,
+        std::upper_bound(list.begin(), list.end(), simulated,
                          [](const Simulated &a, const Simulated &b) { return a.seconds() < b.seconds(); });
-    const bool first = place == m_kept.begin();
-    m_kept.insert(place, std::move(simulated));
-    if (m_kept.size() > kKept)
-        m_kept.pop_back();
+    const bool first = place == list.begin();
+    if (place == list.end() && list.size() == kKept)
+        return false;
+    list.insert(place, std::move(simulated));
+    if (list.size() > kKept)
+        list.pop_back();
     return first;
 }
 

@@ -46,6 +46,8 @@ public:
     {
         return m_front;
     } ///< fastest first, each with less memory than those before it
+    /// Those that do not fit, fastest first, at most kKept.
+    [[nodiscard]] const std::vector<Simulated> &crowded() const { return m_crowded; }
     [[nodiscard]] std::size_t count() const { return m_count; }
     [[nodiscard]] bool exhausted() const { return m_count >= m_budget; }
     /// The need of the sketch that exceeds its devices least, if nothing fitted.
@@ -53,6 +55,7 @@ public:
 
 private:
     bool take(plan::Plan plan, Result<simulate::Simulation> simulation, const std::string &source);
+    static bool insert(std::vector<Simulated> &list, Simulated simulated);
     void keepFront(const Simulated &simulated);
 
     static constexpr std::size_t kKept = 16;
@@ -63,6 +66,7 @@ private:
     std::map<std::string, bool> m_seen; ///< by the key that decides the time
     std::vector<Simulated> m_kept;
     std::vector<Simulated> m_front;
+    std::vector<Simulated> m_crowded;
     std::optional<MemoryLimit> m_tightest;
 };
 

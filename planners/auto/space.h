@@ -21,6 +21,7 @@ struct Settings {
     std::size_t mostStages = 0; ///< 0: any number
     int mostTensor = 0;         ///< devices that may share a replica's tensors; 0: a machine's
     bool zero = true;           ///< levels above the problem's may be chosen
+    bool policies = true;       ///< memory policies may be chosen where memory binds
     std::size_t windows = 16;
     std::size_t simulations = 512;
     std::size_t exact = 20000; ///< a space of at most so many plans is searched whole

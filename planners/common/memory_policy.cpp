@@ -14,29 +14,6 @@ namespace {
 
 constexpr std::int64_t kGranule = 64; ///< of places in an arena
 
-/// Budgets of what devices have left, the least of a stage's replicas.
-Status fitBudgets(plan::Plan &plan, const Problem &problem)
-{
-    const auto program = compile::compilePlan(plan, problem.subject, {.bodies = false, .fold = true});
-    if (!program)
-        return program.error();
-    for (const program::Body &body : program->bodies) {
-        const program::Rank &rank = program->ranks[body.rank.index()];
-        const std::int64_t pool = body.pools[static_cast<std::size_t>(program::Area::Pool)].bytes();
-        const std::int64_t left =
-            problem.subject.cluster->typeOf(rank.device).memory.value() - (rank.arenaBytes - pool);
-        if (left <= 0)
-            return infeasible(fmt::format("{} leaves no room for activations on {}; plan for more devices, or with "
-                                          "smaller micro-batches",
-                                          plan::stageLabel(plan, body.stage.index()),
-                                          problem.subject.cluster->device(rank.device).name));
-        plan::Memory &memory = plan.stages[body.stage.index()].memory;
-        const std::int64_t budget = left / kGranule * kGranule;
-        memory.budgetBytes = memory.budgetBytes == 0 ? budget : std::min(memory.budgetBytes, budget);
-    }
-    return {};
-}
-
 Result<plan::Plan> planWith(plan::Plan plan, const Problem &problem, const MemoryRequest &request)
 {
     for (plan::Stage &stage : plan.stages)
@@ -96,6 +73,37 @@ Status estimateMemory(PlanReport &report, const Problem &problem, double baseSec
 }
 
 } // namespace
+
+Status fitBudgets(plan::Plan &plan, const Problem &problem)
+{
+    plan::Plan whole = plan; // what is beside the pool depends on no policy, and this one costs least
+    for (plan::Stage &stage : whole.stages)
+        if (stage.memory.limits()) {
+            stage.memory = {};
+            stage.memory.filter = plan::MemoryFilter::Delta;
+            stage.memory.budgetShare = 1;
+        }
+    const auto program = compile::compilePlan(whole, problem.subject, {.bodies = false, .fold = true});
+    if (!program)
+        return program.error();
+    for (const program::Body &body : program->bodies) {
+        plan::Memory &memory = plan.stages[body.stage.index()].memory;
+        if (!memory.limits())
+            continue;
+        const program::Rank &rank = program->ranks[body.rank.index()];
+        const std::int64_t pool = body.pools[static_cast<std::size_t>(program::Area::Pool)].bytes();
+        const std::int64_t left =
+            problem.subject.cluster->typeOf(rank.device).memory.value() - (rank.arenaBytes - pool);
+        if (left <= 0)
+            return infeasible(fmt::format("{} leaves no room for activations on {}; plan for more devices, or with "
+                                          "smaller micro-batches",
+                                          plan::stageLabel(plan, body.stage.index()),
+                                          problem.subject.cluster->device(rank.device).name));
+        const std::int64_t budget = left / kGranule * kGranule;
+        memory.budgetBytes = memory.budgetBytes == 0 ? budget : std::min(memory.budgetBytes, budget);
+    }
+    return {};
+}
 
 Result<MemoryRequest> memoryRequest(std::string_view text)
 {

@@ -17,6 +17,11 @@ struct MemoryRequest {
 /// plan::memoryFromText.
 Result<MemoryRequest> memoryRequest(std::string_view text);
 
+/// The stages of @p plan with a policy get budgets of what their devices have left beside everything else, the least of
+/// their replicas; none gets more than it has in bytes. Errors: those of validation and compilation, Infeasible (a
+/// device has no room for activations).
+Status fitBudgets(plan::Plan &plan, const Problem &problem);
+
 /// @p report with the requested memory policy on every stage, predicted anew, as are its alternatives; those that
 /// cannot have it, or do not fit with it, are dropped. The estimate says memory_base_seconds (the iteration without the
 /// policy), memory_recompute_seconds, memory_swapped_bytes and memory_recomputed_operators of an iteration, all devices

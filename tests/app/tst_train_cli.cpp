@@ -86,6 +86,80 @@ private Q_SLOTS:
 
     void cleanup() { QCOMPARE(processesIn(m_folder.path()), QStringList()); }
 
+    /// The log of a run, read from its trace, is the predicted one in every step.
+    void writesExecutedDecisions()
+    {
+        Done done = run({"plan", "--model", "zoo:gpt-nano", "--cluster", "local:2", "--planner", "gpipe", "--batch",
+                         "8", "--micro-batch", "2", "--memory", "delta,budget=60%", "-o", "limited.json", "--quiet"});
+        QVERIFY2(done.status == 0, done.err.constData());
+        done = run({"simulate", "limited.json", "--decisions", "predicted.tsv", "--quiet"});
+        QVERIFY2(done.status == 0, done.err.constData());
+        done =
+            run({"train", "limited.json", "--data", "text", "--steps", "3", "--decisions", "executed.tsv", "--json"});
+        QVERIFY2(done.status == 0, done.err.constData());
+        const QList<QByteArray> predicted = readAll(at("predicted.tsv")).split('\n');
+        const QList<QByteArray> executed = readAll(at("executed.tsv")).split('\n');
+        QVERIFY(predicted.size() > 3 && predicted.last().isEmpty());
+        QCOMPARE(executed.size(), 2 + 3 * (predicted.size() - 2));
+        QCOMPARE(executed.first(), "step\t" + predicted.first());
+        for (int step = 0; step < 3; ++step)
+            for (qsizetype line = 1; line + 1 < predicted.size(); ++line)
+                QCOMPARE(executed[step * (predicted.size() - 2) + line],
+                         QByteArray::number(step) + "\t" + predicted[line]);
+        const QJsonObject decisions = linesOf(done.out).last()["decisions"].toObject();
+        QCOMPARE(decisions["steps"].toInt(), 3);
+        QCOMPARE(decisions["predicted"].toInt(), predicted.size() - 2);
+        QVERIFY(decisions["differing_steps"].toArray().isEmpty());
+
+        done = run({"train", "nano1.json", "--data", "text", "--decisions", "none.tsv"});
+        QCOMPARE(done.status, 2);
+        QVERIFY2(done.err.contains("no stage has a memory policy"), done.err.constData());
+        done = run({"train", "limited.json", "--data", "text", "--trace", "off", "--decisions", "none.tsv"});
+        QCOMPARE(done.status, 2);
+        QVERIFY2(done.err.contains("--trace off"), done.err.constData());
+    }
+
+    /// The optimizer's state lies on the host between updates: the arena is smaller by it, and a checkpoint has it.
+    void resumesWithStatesOnTheHost()
+    {
+        const auto plan = [&](const char *states, const char *file) {
+            return run({"plan", "--model", "zoo:gpt-nano", "--cluster", "local:1", "--planner", "data-parallel",
+                        "--batch", "4", "--memory", QString("delta,budget=70%,optimizer_state=%1").arg(states), "-o",
+                        file, "--quiet"});
+        };
+        QCOMPARE(plan("host", "hosted.json").status, 0);
+        QCOMPARE(plan("device", "kept.json").status, 0);
+        const auto train = [&](const char *what, const char *steps, const char *folder, bool resumes = false) {
+            QStringList words{"train",     what,      "--data",
+                              "text",      "--steps", steps,
+                              "--run-dir", folder,    "--checkpoint-every",
+                              "1",         "--json"};
+            return run(resumes ? words << "--resume" : words);
+        };
+        const auto lossesOf = [&](const Done &done) {
+            QList<double> losses;
+            for (const QJsonObject &line : linesOf(done.out))
+                if (line.contains("loss"))
+                    losses << line["loss"].toDouble();
+            return losses;
+        };
+        const Done kept = train("kept.json", "4", "kept.run");
+        const Done whole = train("hosted.json", "4", "whole.run");
+        const Done first = train("hosted.json", "2", "parts.run");
+        const Done second = train("hosted.json", "4", "parts.run", true);
+        for (const Done *done : {&kept, &whole, &first, &second})
+            QVERIFY2(done->status == 0, done->err.constData());
+        QCOMPARE(lossesOf(kept).size(), 4);
+        QCOMPARE(lossesOf(whole), lossesOf(kept)); // to the bit
+        QCOMPARE(lossesOf(first) + lossesOf(second), lossesOf(kept));
+        const auto peak = [&](const Done &done) {
+            const QJsonObject summary = linesOf(done.out).last()["summary"].toObject();
+            [&] { QCOMPARE(summary["peak_bytes_measured"], summary["peak_bytes_predicted"]); }();
+            return summary["peak_bytes_measured"].toArray().first().toDouble();
+        };
+        QVERIFY(peak(whole) < peak(kept));
+    }
+
     void trainsAndSumsUp_data()
     {
         QTest::addColumn<int>("ranks");

@@ -2,10 +2,13 @@
 #include "engine/compile/compile.h"
 #include "engine/export/decisions.h"
 #include "engine/graph/zoo/zoo.h"
+#include "engine/import/model/zoo.h"
 #include "planners/common/memory_policy.h"
 #include "planners/registry.h"
 
 #include <QTest>
+
+#include <limits>
 
 using namespace planloom;
 
@@ -54,6 +57,9 @@ private slots:
     void limitsWhatIsPredicted();
     void fitsTheDevice();
     void sameDecisionsAreWrittenEachTime();
+    void autoUsesPoliciesWhereMemoryBinds();
+    void aheadIsNeverSlowerThanTheRule_data();
+    void aheadIsNeverSlowerThanTheRule();
 };
 
 void TestMemoryPolicy::limitsWhatIsPredicted()
@@ -112,6 +118,85 @@ void TestMemoryPolicy::sameDecisionsAreWrittenEachTime()
         const std::string numbers = log(false);
         return std::count(numbers.begin(), numbers.end(), '\n');
     }());
+}
+
+/// With memory enough there is no policy; with less the plan is no slower than the best that recomputes whole stages,
+/// and fits.
+void TestMemoryPolicy::autoUsesPoliciesWhereMemoryBinds()
+{
+    const auto automatic = *planners::findPlanner("auto");
+    NoProgress progress;
+    const auto search = [&](const planners::Problem &problem, const char *policies) {
+        return automatic->plan(problem, {{"seeds", "none"}, {"policies", policies}}, progress);
+    };
+    const auto limits = [](const plan::Plan &plan) { return plan.stages[0].memory.limits(); };
+    const auto roomy = search(problemOn(4096), "search");
+    QVERIFY(roomy && !limits(roomy->plan));
+    const std::int64_t needs = roomy->predicted.devices[0].peakBytes;
+    bool helped = false;
+    for (const int percent : {90, 70, 50}) {
+        const planners::Problem tight = problemOn(needs * percent / 100 >> 20);
+        const auto without = search(tight, "none");
+        const auto with = search(tight, "search");
+        if (!with) {
+            QVERIFY(!without);
+            continue;
+        }
+        QVERIFY(with->predicted.fits);
+        QVERIFY(!without || with->predicted.iterationSeconds <= without->predicted.iterationSeconds);
+        QVERIFY(!without || !limits(without->plan));
+        if (limits(with->plan)) {
+            helped = true;
+            QCOMPARE(with->plan.stages[0].recompute, plan::Recompute::None);
+            const auto inside = with->plan.estimate.find("in_space"); // where there is a bound
+            QVERIFY(inside == with->plan.estimate.end() || inside->second == 0);
+            const auto again = search(tight, "search");
+            QVERIFY(again && plan::notation(again->plan) == plan::notation(with->plan)
+                    && again->plan.stages[0].memory == with->plan.stages[0].memory);
+        }
+    }
+    QVERIFY(helped);
+}
+
+void TestMemoryPolicy::aheadIsNeverSlowerThanTheRule_data()
+{
+    QTest::addColumn<QString>("model");
+    QTest::newRow("resnet-50") << "resnet-50";
+    QTest::newRow("resnet-101") << "resnet-101";
+    QTest::newRow("bert-large") << "bert-large";
+    QTest::newRow("gpt2") << "gpt2";
+}
+
+/// The published models on a V100 whose memory is no limit: our choice against DELTA's rule at each budget.
+void TestMemoryPolicy::aheadIsNeverSlowerThanTheRule()
+{
+    QFETCH(QString, model);
+    const auto loaded = import::zooModel(model.toStdString());
+    QVERIFY(loaded);
+    cluster::RegularCluster spec;
+    spec.name = "v100";
+    spec.perNode = 1;
+    spec.type = *cluster::knownDeviceType("V100-16GB");
+    spec.type.memory = Bytes(std::int64_t{1} << 40);
+    spec.intraBandwidth = spec.interPointToPoint = spec.interCollective = 1e10;
+    auto cluster = cluster::regular(spec);
+    QVERIFY(cluster);
+    planners::Problem problem;
+    problem.subject = plan::makeSubject(loaded->graph, std::make_shared<const cluster::Cluster>(*std::move(cluster)),
+                                        nullptr, loaded->source);
+    problem.globalBatch = 4;
+    problem.microBatch = 4;
+    const auto free = planned(problem);
+    QVERIFY(free);
+    for (const char *budget : {"60%", "45%", "30%"}) {
+        const auto secondsOf = [&](const char *policy) {
+            const auto request = planners::memoryRequest(std::string(policy) + ",budget=" + budget);
+            const auto limited = planners::withMemoryPolicy(*free, problem, *request);
+            return limited ? limited->predicted.iterationSeconds : std::numeric_limits<double>::infinity();
+        };
+        const double rule = secondsOf("delta");
+        QVERIFY(secondsOf("ahead") <= rule * (1 + 1e-9));
+    }
 }
 
 QTEST_GUILESS_MAIN(TestMemoryPolicy)

@@ -2,6 +2,7 @@
 #include "ui/memory/memory_view.h"
 
 #include "ui/memory/curve.h"
+#include "ui/memory/decision_table.h"
 #include "ui/theme/theme.h"
 #include "ui/widgets/elided_label.h"
 #include "ui/widgets/text.h"
@@ -89,7 +90,11 @@ MemoryView::MemoryView(StudioState *state, QWidget *parent)
       m_summary(new ElidedLabel(this)),
       m_chart(new PlainChart(tr("Memory over one iteration"), tr("time"), tr("memory"), this)),
       m_split(new QSplitter(Qt::Horizontal, this)),
-      m_table(new DataTable(this))
+      m_table(new DataTable(this)),
+      m_knobs(new MemoryKnobs(state, this)),
+      m_tabs(new QTabWidget(this)),
+      m_decisions(new DataTable(this)),
+      m_bands(new TensorBands(this))
 {
     m_chart->setMinimumHeight(120);
     m_devices->setAccessibleName(tr("Device shown in the memory chart"));
@@ -97,14 +102,20 @@ MemoryView::MemoryView(StudioState *state, QWidget *parent)
     auto *top = new QHBoxLayout;
     top->addWidget(m_devices);
     top->addWidget(m_summary, 1);
+    m_decisions->setAccessibleName(tr("Decisions of memory policies"));
+    m_tabs->setDocumentMode(true);
+    m_tabs->addTab(m_table, tr("Devices"));
+    m_tabs->addTab(m_decisions, tr("Decisions"));
+    m_tabs->addTab(m_bands, tr("Tensors"));
     m_split->addWidget(m_chart);
-    m_split->addWidget(m_table);
+    m_split->addWidget(m_tabs);
     m_split->setStretchFactor(0, 1);
     m_split->setStretchFactor(1, 1);
     m_split->setChildrenCollapsible(false);
     auto *layout = new QVBoxLayout(this);
     layout->setContentsMargins(8, 6, 8, 6);
     layout->addLayout(top);
+    layout->addWidget(m_knobs);
     layout->addWidget(m_split, 1);
     makeSeries(0);
 
@@ -121,6 +132,8 @@ MemoryView::MemoryView(StudioState *state, QWidget *parent)
             this->state()->selectDevice(cluster->find(m_devices->currentText().toStdString()));
         refreshCurves();
     });
+    connect(m_decisions, &DataTable::rowPicked, this, &MemoryView::pickDecision);
+    connect(m_bands, &TensorBands::tensorPicked, this, &MemoryView::pickTensor);
     connect(state, &StudioState::simulationChanged, this, &MemoryView::refresh);
     connect(state, &StudioState::runChanged, this, &MemoryView::refreshTable);
     connect(state, &StudioState::selectionChanged, this, &MemoryView::showSelection);
@@ -173,6 +186,47 @@ void MemoryView::refresh()
     refreshDevices();
     refreshCurves();
     refreshTable();
+    m_decisions->set(decisionTable(state()->memoryMoves(), state()->cluster()));
+    refreshMoves();
+}
+
+/// The tensors of the device that is shown, or of all.
+void MemoryView::refreshMoves()
+{
+    const auto &cluster = state()->cluster();
+    const bool isOne = m_devices->currentIndex() > 0 && cluster;
+    m_bands->set(state()->memoryMoves(), isOne ? cluster->find(m_devices->currentText().toStdString()) : DeviceId());
+}
+
+void MemoryView::pickDecision(int row)
+{
+    const auto &moves = state()->memoryMoves();
+    if (!moves || row < 0 || static_cast<std::size_t>(row) >= moves->decisions.size())
+        return;
+    const MemoryMoves::Decision &decision = moves->decisions[static_cast<std::size_t>(row)];
+    selectTask(decision.task, moves->tensors[decision.tensor]);
+    m_bands->mark(decision.tensor);
+}
+
+void MemoryView::pickTensor(std::size_t tensor)
+{
+    const auto &moves = state()->memoryMoves();
+    if (!moves || tensor >= moves->tensors.size())
+        return;
+    selectTask(moves->tensors[tensor].made, moves->tensors[tensor]);
+    const auto first = std::find_if(moves->decisions.begin(), moves->decisions.end(),
+                                    [&](const MemoryMoves::Decision &decision) { return decision.tensor == tensor; });
+    if (first != moves->decisions.end())
+        m_decisions->showRow(static_cast<int>(first - moves->decisions.begin()));
+}
+
+/// With the layer of the operator that makes @p tensor.
+void MemoryView::selectTask(const std::string &task, const MemoryMoves::Tensor &tensor)
+{
+    state()->selectTask(task, tensor.device);
+    Selection selection = state()->selection();
+    selection.layers = tensor.layers;
+    state()->select(selection);
 }
 
 void MemoryView::refreshDevices()
@@ -196,6 +250,7 @@ void MemoryView::refreshDevices()
 void MemoryView::refreshCurves()
 {
     const auto &simulation = state()->simulation();
+    refreshMoves();
     if (!simulation || simulation->memory.empty()) {
         m_summary->setText(tr("No simulation yet."));
         m_chart->hide();
@@ -319,6 +374,10 @@ void MemoryView::refreshTable()
         };
     }
     m_table->set(std::move(table));
+    const auto &moves = state()->memoryMoves();
+    m_tabs->setTabToolTip(1, moves ? decisionText(*moves) : tr("No memory policy decides anything"));
+    m_tabs->setTabText(1, moves ? tr("Decisions (%1)").arg(moves->decisions.size()) : tr("Decisions"));
+    m_tabs->setTabText(2, moves ? tr("Tensors (%1)").arg(moves->tensors.size()) : tr("Tensors"));
 }
 
 void MemoryView::showSelection()

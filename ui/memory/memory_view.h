@@ -5,7 +5,10 @@
 #include <QLabel>
 #include <QList>
 #include <QSplitter>
+#include <QTabWidget>
 
+#include "ui/memory/memory_knobs.h"
+#include "ui/memory/tensor_bands.h"
 #include "ui/widgets/view.h"
 #include "ui/widgets/chart.h"
 #include "ui/widgets/data_table.h"
@@ -18,7 +21,8 @@ class QScatterSeries;
 
 namespace planloom::ui {
 
-/// The Memory dock: curves of one device by category, or of all devices; peaks as a table.
+/// The Memory dock: curves of one device by category, or of all devices; peaks as a table. Of plans with memory
+/// policies also what these decide, as a table, and where each tensor is that they move.
 class MemoryView final : public View {
     Q_OBJECT
 
@@ -29,6 +33,10 @@ public:
     [[nodiscard]] QComboBox *devicePicker() { return m_devices; }
     [[nodiscard]] PlainChart *chart() { return m_chart; }
     [[nodiscard]] DataTable *table() { return m_table; }
+    [[nodiscard]] MemoryKnobs *knobs() { return m_knobs; }
+    [[nodiscard]] QTabWidget *tabs() { return m_tabs; }
+    [[nodiscard]] DataTable *decisions() { return m_decisions; }
+    [[nodiscard]] TensorBands *bands() { return m_bands; }
 
 protected:
     void changeEvent(QEvent *event) override;
@@ -39,6 +47,10 @@ private:
     void refreshDevices();
     void refreshCurves();
     void refreshTable();
+    void refreshMoves();
+    void pickDecision(int row);
+    void pickTensor(std::size_t tensor);
+    void selectTask(const std::string &task, const MemoryMoves::Tensor &tensor);
     void showAllDevices();
     void showDevice(std::size_t rank);
     void showCapacity(double bytes, double scale, double end);
@@ -51,6 +63,10 @@ private:
     PlainChart *m_chart;
     QSplitter *m_split;
     DataTable *m_table;
+    MemoryKnobs *m_knobs;
+    QTabWidget *m_tabs;
+    DataTable *m_decisions;
+    TensorBands *m_bands;
     std::vector<QAreaSeries *> m_areas; ///< per simulate::memoryKinds()
     std::vector<QLineSeries *> m_edges; ///< m_edges[k + 1] is the upper edge of area k
     QList<QLineSeries *> m_lines;       ///< one for each curve of m_curves

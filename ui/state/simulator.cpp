@@ -9,6 +9,7 @@
 
 #include <QMetaObject>
 
+#include <algorithm>
 #include <utility>
 
 namespace planloom::ui {
@@ -59,7 +60,11 @@ void Simulator::work(const std::stop_token &stop)
 Simulator::Answer Simulator::answer(const plan::Document &document)
 {
     Answer answer;
-    const auto program = compile::compilePlan(document.plan, document.subject, {.bodies = false});
+    const bool limits = std::any_of(document.plan.stages.begin(), document.plan.stages.end(),
+                                    [](const plan::Stage &stage) { return stage.memory.limits(); });
+    constexpr std::size_t kNamedDevices = 64; // bodies, which have the names of tensors, are one for each
+    const bool named = limits && plan::devicesOf(document.plan).size() <= kNamedDevices;
+    const auto program = compile::compilePlan(document.plan, document.subject, {.bodies = named});
     if (!program) {
         answer.error = QString::fromStdString(program.error().text());
         return answer;
@@ -71,6 +76,8 @@ Simulator::Answer Simulator::answer(const plan::Document &document)
     }
     answer.why =
         std::make_shared<const plan::Why>(planners::whyOf(document.plan, document.subject, *program, *simulation));
+    if (limits)
+        answer.memoryMoves = memoryMoves(*program, document.subject, simulation->trace);
     answer.simulation = freedElsewhere(std::move(*simulation));
     answer.memoryCurves = numberCurves(answer.simulation->memory);
     answer.index =

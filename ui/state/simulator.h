@@ -7,6 +7,7 @@
 #include "engine/plan/plan.h"
 #include "engine/simulate/simulate.h"
 #include "engine/trace/index.h"
+#include "ui/state/memory_moves.h"
 
 #include <condition_variable>
 #include <memory>
@@ -30,6 +31,7 @@ public:
         SimulationPtr simulation;
         std::shared_ptr<const trace::Index> index; ///< of the simulation's trace
         std::vector<std::size_t> memoryCurves;     ///< of its devices (memory_curves.h)
+        std::shared_ptr<const MemoryMoves> memoryMoves;
         std::shared_ptr<const plan::Why> why;
         std::string subjectHash; ///< plan::subjectHash(), if it was asked for; also on failure
         QString error;

@@ -58,6 +58,8 @@ public:
     [[nodiscard]] const IndexPtr &predictedIndex() const { return m_prediction.index; }
     /// For each device of the simulation the number of its curve of memory (memory_curves.h).
     [[nodiscard]] const std::vector<std::size_t> &memoryCurves() const { return m_prediction.memoryCurves; }
+    /// What memory policies move in that simulation; null: nothing.
+    [[nodiscard]] const std::shared_ptr<const MemoryMoves> &memoryMoves() const { return m_prediction.memoryMoves; }
     [[nodiscard]] bool simulationCurrent() const { return simulation() && m_simulatedDocument == m_document; }
     /// Breakdown of that simulation's time and memory.
     [[nodiscard]] const std::shared_ptr<const plan::Why> &why() const { return m_prediction.why; }

@@ -185,20 +185,22 @@ Result<Graph> vgg19()
     return std::move(b).build();
 }
 
-Result<Graph> resnet50()
+namespace {
+
+/// @p blocks: bottlenecks of each of the four layers.
+Result<Graph> resnet(const std::string &name, const std::array<int, 4> &blocks)
 {
-    static constexpr std::array kBlocks{3, 4, 6, 3};
-    VisionBuilder b("resnet50", Shape::batched({3, 224, 224}));
+    VisionBuilder b(name, Shape::batched({3, 224, 224}));
     b.builder().pushScope("stem");
     TensorId x = b.conv(b.x, "conv1", 3, 64, 7, 2, false, "conv1");
     x = b.relu(b.batchNorm(x, "bn1", 64, "bn1"));
     x = b.maxPool(x, 3, 2, 1, "maxpool");
     b.builder().popScope();
     std::int64_t in = 64;
-    for (std::size_t layer = 0; layer < kBlocks.size(); ++layer) {
+    for (std::size_t layer = 0; layer < blocks.size(); ++layer) {
         const std::int64_t middle = std::int64_t{64} << layer;
         const std::string number = std::to_string(layer + 1);
-        for (int i = 0; i < kBlocks[layer]; ++i) {
+        for (int i = 0; i < blocks[layer]; ++i) {
             b.builder().pushScope("layer" + number + "/" + std::to_string(i));
             x = bottleneck(b, "layer" + number + "." + std::to_string(i), x, in, middle, i == 0 && layer > 0 ? 2 : 1);
             in = middle * 4;
@@ -212,5 +214,11 @@ Result<Graph> resnet50()
     b.builder().popScope();
     return std::move(b).build();
 }
+
+} // namespace
+
+Result<Graph> resnet50() { return resnet("resnet50", {3, 4, 6, 3}); }
+
+Result<Graph> resnet101() { return resnet("resnet101", {3, 4, 23, 3}); }
 
 } // namespace planloom::graph

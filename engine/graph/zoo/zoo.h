@@ -145,9 +145,10 @@ Result<Graph> graphSageBlocks(const GraphSageConfig &config);
 /// 1 / sqrt((d_i + 1) (d_j + 1)). Parameters layers.I.weight (in, out) and layers.I.bias.
 Result<Graph> gcn(const GraphSageConfig &config);
 /// Inputs "x" (N, 3, 224, 224) and "labels" (N). VGG-19's 25 layers are named as in the published profile of DAPPLE
-/// (Conv2d_1_1 ... MaxPool2d_5, FC1, FC2, Prediction, Loss); ResNet-50's (v1.5: the 3x3 convolution strides) are stem,
-/// layer1/0 ... layer4/2, head.
+/// (Conv2d_1_1 ... MaxPool2d_5, FC1, FC2, Prediction, Loss); those of ResNets (v1.5: the 3x3 convolution strides) are
+/// stem, layer1/0 ... layer4/2, head.
 Result<Graph> vgg19();
 Result<Graph> resnet50();
+Result<Graph> resnet101();
 
 } // namespace planloom::graph

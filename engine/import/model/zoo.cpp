@@ -203,6 +203,7 @@ const std::vector<BuiltIn> &builtIns()
          {}},
         {{"vgg-19", "VGG-19 for 224 x 224 images"}, [] { return graph::vgg19(); }},
         {{"resnet-50", "ResNet-50 v1.5 for 224 x 224 images"}, [] { return graph::resnet50(); }},
+        {{"resnet-101", "ResNet-101 v1.5 for 224 x 224 images"}, [] { return graph::resnet101(); }},
     };
     return all;
 }

@@ -55,6 +55,8 @@ Result<Graph> make(const QString &name)
         return vgg19();
     if (name == "resnet50")
         return resnet50();
+    if (name == "resnet101")
+        return resnet101();
     return mlp("mlp", {64, 32, 10});
 }
 
@@ -85,6 +87,7 @@ void TestZoo::parameterCounts_data()
     QTest::newRow("llama-3.2 1B") << qint64{1'235'814'400};
     QTest::newRow("vgg19") << qint64{143'667'240};
     QTest::newRow("resnet50") << qint64{25'557'032};
+    QTest::newRow("resnet101") << qint64{44'549'160};
     QTest::newRow("mlp") << qint64{64 * 32 + 32 + 32 * 10 + 10};
 }
 
@@ -116,8 +119,9 @@ void TestZoo::flopsOfGpt2()
 
 void TestZoo::flopsOfImageNets()
 {
-    // torchvision's tables: 4.09 G multiply-adds for ResNet-50 and 19.63 G for VGG-19
+    // torchvision's tables: 4.09 G multiply-adds for ResNet-50, 7.80 G for ResNet-101 and 19.63 G for VGG-19
     near(totals(*resnet50(), 1).forward, 2 * 4.09e9, 0.02);
+    near(totals(*resnet101(), 1).forward, 2 * 7.80e9, 0.02);
     near(totals(*vgg19(), 1).forward, 2 * 19.63e9, 0.02);
     near(totals(*vgg19(), 1).backward, 4 * 19.63e9, 0.02);
 }

@@ -154,6 +154,15 @@ void checkCourse(const Stream &stream, const Limits &limits, const Course &cours
         for (const std::int32_t output : op.outputs)
             write(*place++, output);
     }
+    for (const Decision &decision : course.decisions) {
+        const memory::Event &out = course.events.at(static_cast<std::size_t>(decision.event));
+        const bool swaps = decision.action == Decision::Action::Swap;
+        QCOMPARE(out.kind, swaps ? Kind::Out : Kind::Again);
+        QCOMPARE(out.subject,
+                 swaps ? decision.storage : stream.storages[static_cast<std::size_t>(decision.storage)].producer);
+        const Kind behind = course.events.at(static_cast<std::size_t>(decision.room)).kind;
+        QVERIFY(behind == Kind::Run || behind == Kind::Again);
+    }
 }
 
 } // namespace
@@ -171,6 +180,7 @@ private slots:
     void everyPolicyKeepsItsBudget_data();
     void everyPolicyKeepsItsBudget();
     void overlappingIsNotSlower();
+    void copiesTakeTimeFromOperators();
     void aheadIsNeverSlower();
     void noPolicyBeatsTheOptimum();
     void optimumByHand();
@@ -361,6 +371,36 @@ void TestWalk::overlappingIsNotSlower()
     QVERIFY(overlapping && synchronous);
     QVERIFY(overlapping->seconds < synchronous->seconds);
     QVERIFY(overlapping->seconds >= stream.seconds());
+}
+
+/// On a processor what overlaps is not free: operators are longer by the copies beside them, by their own time at most.
+void TestWalk::copiesTakeTimeFromOperators()
+{
+    for (const char *chain : {"U16", "A16", "B16"}) {
+        const Stream stream = chainOf(elementsOf(chain));
+        Limits limits = limitsFor(MemoryFilter::Delta, MemoryDirector::Swap, QString(chain) == "U16" ? 6 : 16, 2);
+        limits.policy.overlaps = true;
+        const auto engine = memory::walk(stream, limits);
+        limits.copyLoad = 1;
+        const auto shared = memory::walk(stream, limits);
+        QVERIFY(engine && shared && shared->swaps > 0);
+        double delays = 0;
+        double copies = 0;
+        for (const memory::Event &event : shared->events) {
+            const auto subject = static_cast<std::size_t>(event.subject);
+            QVERIFY(event.delay >= 0);
+            if (event.kind == memory::Event::Kind::Run)
+                QVERIFY(event.delay <= stream.operators[subject].seconds);
+            else
+                copies += static_cast<double>(stream.storages[subject].bytes) / limits.bandwidthOut;
+            delays += event.delay;
+        }
+        QVERIFY(delays > 0 && delays <= copies);
+        QCOMPARE(shared->seconds, stream.seconds() + shared->stallSeconds + delays);
+        QVERIFY(shared->seconds > engine->seconds);
+        for (const memory::Event &event : engine->events)
+            QCOMPARE(event.delay, 0.0);
+    }
 }
 
 void TestWalk::aheadIsNeverSlower()

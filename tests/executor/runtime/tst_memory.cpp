@@ -1,14 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // Memory policies while a plan trains: the same losses to the bit, in the memory and the order that were predicted.
 #include "engine/base/files.h"
+#include "engine/export/decisions.h"
 #include "engine/simulate/simulate.h"
+#include "engine/simulate/tensor_stays.h"
 #include "executor/runtime/tiny_training.h"
 
 #include <QTemporaryDir>
 #include <QTest>
 
 #include <algorithm>
+#include <csignal>
 #include <map>
+#include <sys/resource.h>
 
 using namespace planloom;
 using namespace planloom::test;
@@ -63,6 +67,85 @@ std::string lanesDiffer(const program::Program &program, const plan::Subject &su
     return {};
 }
 
+/// The executed records as a trace of the program.
+trace::Trace traceOf(const program::Program &program, const plan::Subject &subject, const Outcome &outcome)
+{
+    trace::Trace trace;
+    static_cast<trace::Tables &>(trace) = program::traceTables(program, *subject.cluster);
+    for (const auto &records : outcome.records)
+        trace.records.insert(trace.records.end(), records.begin(), records.end());
+    return trace;
+}
+
+/// Fails where a step's executed log is not the predicted one, line by line, or a missing task goes unnoticed.
+std::string decisionsDiffer(const program::Program &program, const plan::Subject &subject, const Outcome &outcome)
+{
+    trace::Trace trace = traceOf(program, subject, outcome);
+    const QStringList predicted =
+        QString::fromStdString(exporting::decisionLog(program, *subject.cluster)).split('\n').mid(1);
+    const auto executed = exporting::executedDecisions(program, *subject.cluster, trace);
+    QStringList expected;
+    for (std::size_t step = 0; step < outcome.losses.size(); ++step)
+        for (const QString &line : predicted)
+            if (!line.isEmpty())
+                expected << QString("%1\t%2").arg(step).arg(line);
+    const QStringList found = QString::fromStdString(executed.text).trimmed().split('\n').mid(1);
+    if (found != expected || executed.steps.size() != outcome.losses.size() || !executed.differing.empty())
+        return "the executed decisions are not the predicted ones";
+    for (const program::Rank &rank : program.ranks)
+        for (const program::MemoryDecision &decision : rank.decisions) {
+            trace = traceOf(program, subject, outcome);
+            std::erase_if(trace.records, [&](const trace::Record &record) {
+                return record.step == 1 && record.task == decision.task.value;
+            });
+            if (exporting::executedDecisions(program, *subject.cluster, trace).differing
+                != std::vector<std::int64_t>{1})
+                return "a decision that was not carried out is not noticed";
+            return {};
+        }
+    return {};
+}
+
+/// The first fault of where tensors were said to be, by either clock: stays follow each other without a gap from the
+/// task that makes a tensor to the last one that uses it, and each dropped or swapped one is away in between.
+std::string staysAreWrong(const program::Program &program, const std::vector<trace::Record> &records)
+{
+    using Where = simulate::Stay::Where;
+    std::map<std::int32_t, const trace::Record *> byTask;
+    for (const trace::Record &record : records)
+        byTask[record.task] = &record;
+    std::size_t moved = 0;
+    for (const auto &tensor : simulate::tensorStays(program, records)) {
+        const program::Rank &rank = program.ranks[tensor.rank.index()];
+        const program::MovedTensor &of = rank.moved[tensor.moved];
+        const auto &stays = tensor.stays;
+        if (stays.empty())
+            return "a tensor is nowhere";
+        const trace::Record *made = byTask.at(of.made.value);
+        const trace::Record *last = byTask.at(of.last.value);
+        if (stays.front().begin != made->start + made->duration || stays.back().end != last->start + last->duration)
+            return "a tensor's stays are not between its first and its last task";
+        for (std::size_t s = 1; s < stays.size(); ++s)
+            if (stays[s].begin != stays[s - 1].end)
+                return "a tensor's stays do not follow each other";
+        const bool dropped =
+            std::any_of(rank.decisions.begin(), rank.decisions.end(), [&](const program::MemoryDecision &decision) {
+                return decision.tensor == of.tensor && decision.microBatch == of.microBatch
+                    && decision.what.action == memory::Decision::Action::Recompute;
+            });
+        const auto is = [&](Where where) {
+            return std::any_of(stays.begin(), stays.end(), [&](const auto &stay) { return stay.where == where; });
+        };
+        if (dropped && !is(Where::Dropped))
+            return "a tensor was dropped and is not shown to be";
+        moved += dropped || is(Where::Leaving) ? 1 : 0;
+    }
+    std::size_t expected = 0;
+    for (const program::Rank &rank : program.ranks)
+        expected += rank.moved.size();
+    return moved == expected ? std::string() : "a tensor that is moved never left";
+}
+
 /// Five blocks of a product, a normalisation with running statistics, a ReLU and a dropout; 4 features, 3 classes.
 std::shared_ptr<const graph::Graph> normalisedBlocks()
 {
@@ -108,6 +191,7 @@ private slots:
     void heldOutSamplesAreScoredInThePool();
     void swapsThroughAFile();
     void dropoutAndRunningStatisticsReplay();
+    void hostTierThatIsFull();
     void refusals();
 
 private:
@@ -151,6 +235,17 @@ Outcome TestMemory::run(const Layout &layout, const std::string &policy, Counts 
                        for (const program::Rank &rank : program.ranks)
                            counts.arenaBytes = std::max(counts.arenaBytes, rank.arenaBytes);
                        outcome.problem = lanesDiffer(program, m_subject, outcome);
+                       if (outcome.problem.empty())
+                           outcome.problem = decisionsDiffer(program, m_subject, outcome);
+                       const auto predicted = simulate::simulate(program, *m_subject.cluster);
+                       if (outcome.problem.empty() && predicted)
+                           outcome.problem = staysAreWrong(program, predicted->trace.records);
+                       std::vector<trace::Record> step;
+                       for (const auto &records : outcome.records)
+                           std::copy_if(records.begin(), records.end(), std::back_inserter(step),
+                                        [](const trace::Record &record) { return record.step == 1; });
+                       if (outcome.problem.empty())
+                           outcome.problem = staysAreWrong(program, step);
                    });
 }
 
@@ -165,6 +260,7 @@ void TestMemory::lossesAreThoseWithoutALimit_data()
         {"one rank", {{one}, 8, 2, plan::ScheduleKind::GPipe}},
         {"two replicas", {{two}, 8, 2, plan::ScheduleKind::GPipe}},
         {"two stages", {{one, one}, 8, 4}},
+        {"split backward", {{one, one}, 8, 4, plan::ScheduleKind::ZeroBubbleH1}},
     };
     const char *const policies[] = {
         "delta,budget=60%",
@@ -180,6 +276,7 @@ void TestMemory::lossesAreThoseWithoutALimit_data()
         "random,budget=70%,seed=3,director=swap",
         "capuchin,budget=60%",
         "ahead,budget=50%",
+        "delta,budget=60%,optimizer_state=host",
     };
     for (const auto &[where, layout] : layouts)
         for (const char *policy : policies)
@@ -229,10 +326,12 @@ void TestMemory::swapsThroughAFile()
     Counts counts;
     const Outcome free = run(layout, "none", counts);
     const std::string tier = ",host_tier=" + folder.path().toStdString();
-    const Outcome limited = run(layout, "delta,budget=60%,director=swap" + tier, counts);
-    QVERIFY2(limited.problem.empty(), limited.problem.c_str());
-    QVERIFY(counts.swaps > 0);
-    QCOMPARE(limited.losses, free.losses);
+    for (const char *states : {"", ",optimizer_state=host"}) {
+        const Outcome limited = run(layout, "delta,budget=60%,director=swap" + tier + states, counts);
+        QVERIFY2(limited.problem.empty(), limited.problem.c_str());
+        QVERIFY(counts.swaps > 0);
+        QCOMPARE(limited.losses, free.losses);
+    }
     QVERIFY(QDir(folder.path()).isEmpty());
 }
 
@@ -277,6 +376,26 @@ void TestMemory::dropoutAndRunningStatisticsReplay()
     QVERIFY(recomputes > 0);
 }
 
+/// A limit of the process stands for a disk without room.
+void TestMemory::hostTierThatIsFull()
+{
+    const QTemporaryDir folder;
+    rlimit before{};
+    QCOMPARE(::getrlimit(RLIMIT_FSIZE, &before), 0);
+    const auto handler = std::signal(SIGXFSZ, SIG_IGN);
+    const rlimit small{4096, before.rlim_max};
+    QCOMPARE(::setrlimit(RLIMIT_FSIZE, &small), 0);
+    Counts counts;
+    const std::string tier = ",host_tier=" + folder.path().toStdString();
+    const Outcome full = run({{{}}, 8, 2, plan::ScheduleKind::GPipe}, "delta,budget=60%,director=swap" + tier, counts);
+    ::setrlimit(RLIMIT_FSIZE, &before);
+    std::signal(SIGXFSZ, handler);
+    for (const std::string &part :
+         {std::string("there is no room for"), folder.path().toStdString(), std::string("give host_tier another")})
+        QVERIFY2(full.problem.find(part) != std::string::npos, full.problem.c_str());
+    QVERIFY(QDir(folder.path()).isEmpty());
+}
+
 void TestMemory::refusals()
 {
     const auto fails = [this](const Layout &layout, const std::string &policy, const char *wanted) {
@@ -293,8 +412,10 @@ void TestMemory::refusals()
         {{{{}}, 8, 1}, "delta,budget=60%,recompute_cap=0,director=recompute", "run again for more than 0 times"},
         {{{{}}, 8, 1}, "delta,budget=60%,host_bytes=64,director=swap", "nothing more may leave"},
         {{{{}}, 8, 1}, "delta,budget=60%,director=swap,host_tier=/proc", "cannot be made in /proc"},
+        {{{{}}, 8, 1}, "delta,budget=60%,director=swap,host_tier=/dev/full", "cannot be made in /dev/full"},
+        {{{{}}, 8, 1}, "delta,budget=60%,optimizer_state=host,host_bytes=4096", "the optimizer's state takes"},
+        {{{{}}, 8, 1}, "delta,budget=60%,optimizer_state=disk", "give device, host"},
         {{{{{1.0}, plan::Recompute::Full}}, 8, 1}, "delta", "recomputes all of its forward pass"},
-        {{{{}}, 8, 1, plan::ScheduleKind::ZeroBubbleH1}, "delta", "passes of their own for gradients of weights"},
         {{{{}, {}, {}, {}}, 8, 4, plan::ScheduleKind::Interleaved1F1B, {0, 1, 0, 1}}, "delta", "shares its devices"},
         {{{{}}, 8, 1}, "delta,budget=0%", "more than 0% and at most 100%"},
         {{{{}}, 8, 1}, "delta,budget=lots", "give bytes, or a part"},

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// Memory policies in the studio: knobs, decisions and tensors.
+#include "ui/memory/memory_view.h"
+
+#include "ui/studio_fixture.h"
+
+#include <QSignalSpy>
+#include <QTest>
+
+using namespace planloom;
+using namespace planloom::ui;
+
+class TestMemoryView : public QObject {
+    Q_OBJECT
+
+private Q_SLOTS:
+    void init();
+    void knobsEditAllStagesAndAreUndone();
+    void budgetIsSimulatedAtOnce();
+    void decisionsSortAndSelect();
+    void tensorsSelectTheirTask();
+    void wrongBandwidthIsRefused();
+
+private:
+    /// Chooses @p name as a user does, and waits for the simulation.
+    void choose(const QString &name);
+    void settle();
+
+    std::unique_ptr<StudioState> m_state;
+    std::unique_ptr<MemoryView> m_view;
+    QString m_message;
+};
+
+void TestMemoryView::init()
+{
+    m_view.reset();
+    m_state = std::make_unique<StudioState>();
+    QVERIFY(testing::loadSample(*m_state));
+    m_view = std::make_unique<MemoryView>(m_state.get());
+    m_message.clear();
+    connect(m_state.get(), &StudioState::message, this,
+            [this](MessageLevel, const QString &text) { m_message = text; });
+    m_view->resize(1000, 420);
+    m_view->show();
+    QVERIFY(QTest::qWaitForWindowExposed(m_view.get()));
+}
+
+void TestMemoryView::settle() { QTRY_VERIFY_WITH_TIMEOUT(m_state->simulationCurrent(), 30'000); }
+
+void TestMemoryView::choose(const QString &name)
+{
+    QComboBox *policy = m_view->knobs()->policy();
+    policy->setCurrentIndex(policy->findText(name));
+    Q_EMIT policy->activated(policy->currentIndex());
+    settle();
+}
+
+void TestMemoryView::knobsEditAllStagesAndAreUndone()
+{
+    QVERIFY(!m_state->memoryMoves());
+    QVERIFY(!m_view->knobs()->budget()->isEnabled());
+    QCOMPARE(m_view->bands()->rows(), 0);
+    const int before = m_state->undoStack()->count();
+    choose(QStringLiteral("delta"));
+    QCOMPARE(m_state->undoStack()->count(), before + 1);
+    for (const plan::Stage &stage : m_state->document()->plan.stages)
+        QCOMPARE(stage.memory.filter, plan::MemoryFilter::Delta);
+    QVERIFY(m_state->memoryMoves() && !m_state->memoryMoves()->decisions.empty());
+    QVERIFY(m_view->bands()->rows() > 0);
+    QVERIFY(m_view->knobs()->budget()->isEnabled());
+    QCOMPARE(m_view->knobs()->budget()->value(), 60);
+    m_state->undoStack()->undo();
+    settle();
+    QCOMPARE(m_view->knobs()->policy()->currentText(), QStringLiteral("none"));
+    QVERIFY(!m_state->memoryMoves());
+    QCOMPARE(m_view->decisions()->tableModel()->rowCount(), 0);
+    m_state->undoStack()->redo();
+    settle();
+    QVERIFY(m_state->memoryMoves());
+}
+
+void TestMemoryView::budgetIsSimulatedAtOnce()
+{
+    choose(QStringLiteral("delta"));
+    const std::size_t some = m_state->memoryMoves()->decisions.size();
+    const std::int64_t peak = m_state->simulation()->report.devices[0].peakBytes;
+    m_view->knobs()->budget()->setValue(80);
+    settle();
+    QCOMPARE(m_state->document()->plan.stages[0].memory.budgetShare, 0.8);
+    QVERIFY(!m_state->memoryMoves() || m_state->memoryMoves()->decisions.size() <= some);
+    QVERIFY(m_state->simulation()->report.devices[0].peakBytes > peak);
+    const double seconds = m_state->simulation()->report.iterationSeconds;
+    m_view->knobs()->budget()->setValue(60);
+    settle();
+    QTest::keyClick(m_view->knobs()->bandwidth(), Qt::Key_A, Qt::ControlModifier);
+    QTest::keyClicks(m_view->knobs()->bandwidth(), QStringLiteral("0.001"));
+    QTest::keyClick(m_view->knobs()->bandwidth(), Qt::Key_Return);
+    settle();
+    QCOMPARE(m_state->document()->plan.stages[0].memory.bandwidthOut, 1e6);
+    QCOMPARE(m_state->document()->plan.stages[0].memory.bandwidthIn, 1e6);
+    QVERIFY(m_state->simulation()->report.iterationSeconds >= seconds);
+}
+
+void TestMemoryView::decisionsSortAndSelect()
+{
+    choose(QStringLiteral("delta"));
+    DataTable *table = m_view->decisions();
+    m_view->tabs()->setCurrentWidget(table);
+    const auto &moves = *m_state->memoryMoves();
+    QCOMPARE(table->tableModel()->rowCount(), static_cast<int>(moves.decisions.size()));
+    constexpr int kBytes = 3;
+    table->sortByColumn(kBytes, Qt::DescendingOrder);
+    double last = std::numeric_limits<double>::infinity();
+    for (int row = 0; row < table->model()->rowCount(); ++row) {
+        const int source = table->sourceRow(table->model()->index(row, 0));
+        const double bytes = *table->tableModel()->row(source)[kBytes].number;
+        QVERIFY(bytes <= last);
+        last = bytes;
+    }
+    const QModelIndex first = table->model()->index(0, 1);
+    QTest::mouseClick(table->viewport(), Qt::LeftButton, {}, table->visualRect(first).center());
+    const MemoryMoves::Decision &picked = moves.decisions[static_cast<std::size_t>(table->sourceRow(first))];
+    const MemoryMoves::Tensor &tensor = moves.tensors[picked.tensor];
+    QCOMPARE(m_state->selection().task, picked.task);
+    QCOMPARE(m_state->selection().device, tensor.device);
+    QCOMPARE(m_state->selection().layers, tensor.layers);
+    QVERIFY(!tensor.layers.empty() && !tensor.name.isEmpty() && !tensor.op.isEmpty());
+    const auto kinds = {picked.what.action == memory::Decision::Action::Swap ? ".CO." : ".R."};
+    QVERIFY(picked.task.find(*kinds.begin()) != std::string::npos);
+}
+
+void TestMemoryView::tensorsSelectTheirTask()
+{
+    choose(QStringLiteral("delta"));
+    TensorBands *bands = m_view->bands();
+    m_view->tabs()->setCurrentWidget(bands);
+    QSignalSpy spy(bands, &TensorBands::tensorPicked);
+    QTest::mouseClick(bands->viewport(), Qt::LeftButton, {}, bands->rowRect(1).center());
+    QCOMPARE(spy.size(), 1);
+    const MemoryMoves::Tensor &tensor = m_state->memoryMoves()->tensors[bands->tensorOf(1)];
+    QCOMPARE(m_state->selection().task, tensor.made);
+    QVERIFY(bands->textAt(bands->rowRect(1).center()).contains(tensor.name));
+    QTest::keyClick(bands, Qt::Key_Down);
+    QCOMPARE(spy.size(), 2);
+    QCOMPARE(spy.back()[0].value<std::size_t>(), bands->tensorOf(2));
+    // One device's alone.
+    const int all = bands->rows();
+    m_state->selectDevice(DeviceId(1));
+    QVERIFY(bands->rows() > 0 && bands->rows() < all);
+    for (int row = 0; row < bands->rows(); ++row)
+        QCOMPARE(m_state->memoryMoves()->tensors[bands->tensorOf(row)].device, DeviceId(1));
+}
+
+void TestMemoryView::wrongBandwidthIsRefused()
+{
+    choose(QStringLiteral("lru"));
+    const auto before = m_state->document();
+    for (const char *text : {"fast", "-3"}) {
+        m_message.clear();
+        m_view->knobs()->bandwidth()->setText(QString::fromUtf8(text));
+        QTest::keyClick(m_view->knobs()->bandwidth(), Qt::Key_Return);
+        QVERIFY2(m_message.contains(QStringLiteral("GB/s")), qPrintable(m_message));
+        QCOMPARE(m_state->document(), before);
+        QCOMPARE(m_view->knobs()->bandwidth()->text(), QStringLiteral("0"));
+    }
+}
+
+QTEST_MAIN(TestMemoryView)
+#include "tst_memory_view.moc"

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "ui/memory/decision_table.h"
+
+#include "ui/widgets/text.h"
+
+#include <QObject>
+
+namespace planloom::ui {
+namespace {
+
+using Action = memory::Decision::Action;
+
+Cell secondsCell(double seconds) { return {secondsText(seconds), seconds}; }
+
+Cell textCell(const QString &text)
+{
+    Cell cell;
+    cell.text = text;
+    return cell;
+}
+
+Cell figureCell(double figure) { return {QString::number(figure, 'g', 4), figure}; }
+
+} // namespace
+
+TableData decisionTable(const std::shared_ptr<const MemoryMoves> &moves,
+                        const std::shared_ptr<const cluster::Cluster> &cluster)
+{
+    TableData table{{QObject::tr("At"), QObject::tr("Tensor"), QObject::tr("Action"), QObject::tr("Bytes"),
+                     QObject::tr("Micro-batch"), QObject::tr("Device"), QObject::tr("Operator"), QObject::tr("Unused"),
+                     QObject::tr("Made in"), QObject::tr("With ancestors"), QObject::tr("Score"), QObject::tr("Ratio"),
+                     QObject::tr("Task"), QObject::tr("Room for")},
+                    {}};
+    if (!moves || !cluster)
+        return table;
+    table.rows.resize(moves->decisions.size());
+    table.makeRow = [moves, cluster](std::size_t row) -> std::vector<Cell> {
+        const MemoryMoves::Decision &decision = moves->decisions[row];
+        const MemoryMoves::Tensor &tensor = moves->tensors[decision.tensor];
+        const memory::Decision &what = decision.what;
+        Cell ratio = figureCell(what.ratio);
+        ratio.toolTip = QObject::tr("Seconds to the host and back, over those of making it again");
+        Cell score = figureCell(what.score);
+        score.toolTip = QObject::tr("The policy's score: the smallest leaves");
+        return {secondsCell(what.seconds),
+                textCell(tensor.name),
+                textCell(what.action == Action::Swap ? QObject::tr("to the host") : QObject::tr("make again")),
+                {bytesText(what.bytes), static_cast<double>(what.bytes)},
+                {QString::number(tensor.microBatch), static_cast<double>(tensor.microBatch)},
+                textCell(qt(cluster->device(tensor.device).name)),
+                textCell(tensor.op),
+                secondsCell(what.staleness),
+                secondsCell(what.cost),
+                secondsCell(what.chainCost),
+                score,
+                ratio,
+                textCell(qt(decision.task)),
+                textCell(qt(decision.room))};
+    };
+    return table;
+}
+
+QString decisionText(const MemoryMoves &moves)
+{
+    std::int64_t swapped = 0;
+    int swaps = 0;
+    int again = 0;
+    for (const MemoryMoves::Decision &decision : moves.decisions) {
+        const bool isSwap = decision.what.action == Action::Swap;
+        swaps += isSwap ? 1 : 0;
+        again += isSwap ? 0 : 1;
+        swapped += isSwap ? decision.what.bytes : 0;
+    }
+    return QObject::tr("%1 decisions: %2 to the host (%3), %4 made again")
+        .arg(moves.decisions.size())
+        .arg(swaps)
+        .arg(bytesText(swapped))
+        .arg(again);
+}
+
+} // namespace planloom::ui

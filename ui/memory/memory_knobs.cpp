@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "ui/memory/memory_knobs.h"
+
+#include "ui/widgets/committed_undo.h"
+#include "ui/widgets/text.h"
+
+#include <QHBoxLayout>
+#include <QLabel>
+
+#include <algorithm>
+#include <cmath>
+
+namespace planloom::ui {
+namespace {
+
+constexpr double kGiga = 1e9;
+
+const plan::MemorySetting &settingOf(std::string_view name)
+{
+    const auto &all = plan::memorySettings();
+    return *std::find_if(all.begin(), all.end(), [&](const plan::MemorySetting &each) { return name == each.name; });
+}
+
+/// Of the first stage that has a policy; the defaults where none has.
+plan::Memory shownOf(const plan::Plan &plan)
+{
+    for (const plan::Stage &stage : plan.stages)
+        if (stage.memory.limits())
+            return stage.memory;
+    return {};
+}
+
+} // namespace
+
+MemoryKnobs::MemoryKnobs(StudioState *state, QWidget *parent)
+    : QWidget(parent),
+      m_state(state),
+      m_policy(new QComboBox(this)),
+      m_budget(new QSpinBox(this)),
+      m_director(new QComboBox(this)),
+      m_bandwidth(new QLineEdit(this))
+{
+    for (const plan::MemoryFilterRow &row : plan::kMemoryFilters) {
+        m_policy->addItem(QString::fromUtf8(row.name));
+        m_policy->setItemData(m_policy->count() - 1, QString::fromUtf8(row.about), Qt::ToolTipRole);
+    }
+    for (const char *name : {"rule", "chain", "swap", "recompute"}) // in the order of plan::MemoryDirector
+        m_director->addItem(QString::fromUtf8(name));
+    m_budget->setRange(0, 100);
+    m_budget->setSuffix(tr(" %"));
+    m_budget->setSpecialValueText(tr("in bytes"));
+    m_budget->setKeyboardTracking(false);
+    m_bandwidth->setMaximumWidth(70);
+    undoWhenCommitted(m_budget);
+    undoWhenCommitted(m_bandwidth);
+    auto *layout = new QHBoxLayout(this);
+    layout->setContentsMargins(0, 0, 0, 0);
+    const auto add = [&](const QString &label, QWidget *field, const QString &toolTip) {
+        auto *name = new QLabel(label, this);
+        name->setBuddy(field);
+        field->setAccessibleName(label);
+        field->setToolTip(toolTip);
+        layout->addWidget(name);
+        layout->addWidget(field);
+    };
+    add(tr("Policy"), m_policy, tr("Which activations leave the devices for want of room; of all stages"));
+    add(tr("Budget"), m_budget, tr("Part of the activations without a limit that may be on a device at once"));
+    add(tr("Director"), m_director,
+        tr("What is done with one that leaves: by rule the cheaper of host and making it again, chain: with all that "
+           "would have to run again"));
+    add(tr("Host GB/s"), m_bandwidth, tr("Bandwidth to the host, each way; 0: the device's own"));
+    layout->addStretch(1);
+
+    connect(m_policy, &QComboBox::activated, this, &MemoryKnobs::setPolicy);
+    connect(m_budget, &QSpinBox::valueChanged, this, [this](int percent) {
+        if (percent == 0)
+            return refresh();
+        edit(tr("Memory budget of %1 %").arg(percent), [percent](plan::Memory &memory) {
+            memory.budgetBytes = 0;
+            memory.budgetShare = percent / 100.0;
+        });
+    });
+    connect(m_director, &QComboBox::activated, this, [this](int index) {
+        edit(tr("Memory director %1").arg(m_director->itemText(index)),
+             [index](plan::Memory &memory) { memory.director = static_cast<plan::MemoryDirector>(index); });
+    });
+    connect(m_bandwidth, &QLineEdit::editingFinished, this, &MemoryKnobs::setBandwidth);
+    connect(state, &StudioState::documentChanged, this, &MemoryKnobs::refresh);
+    refresh();
+}
+
+void MemoryKnobs::refresh()
+{
+    const auto &document = m_state->document();
+    setEnabled(document != nullptr);
+    const plan::Memory shown = document ? shownOf(document->plan) : plan::Memory();
+    m_refreshing = true;
+    m_policy->setCurrentIndex(static_cast<int>(shown.filter));
+    m_budget->setValue(shown.budgetBytes > 0 ? 0 : static_cast<int>(std::lround(shown.budgetShare * 100)));
+    m_director->setCurrentIndex(static_cast<int>(shown.director));
+    m_bandwidth->setText(QString::number(shown.bandwidthOut / kGiga));
+    for (QWidget *field :
+         {static_cast<QWidget *>(m_budget), static_cast<QWidget *>(m_director), static_cast<QWidget *>(m_bandwidth)})
+        field->setEnabled(shown.limits());
+    m_refreshing = false;
+}
+
+void MemoryKnobs::edit(const QString &what, const std::function<void(plan::Memory &)> &change)
+{
+    if (m_refreshing || !m_state->document())
+        return;
+    const plan::Memory shown = shownOf(m_state->document()->plan);
+    plan::Memory changed = shown;
+    change(changed);
+    if (changed == shown)
+        return;
+    const auto edited = [&](plan::Plan &plan) {
+        const bool anyLimits = std::any_of(plan.stages.begin(), plan.stages.end(),
+                                           [](const plan::Stage &stage) { return stage.memory.limits(); });
+        for (plan::Stage &stage : plan.stages)
+            if (!anyLimits || stage.memory.limits())
+                change(stage.memory);
+    };
+    if (!m_state->editPlan(what, edited))
+        refresh();
+}
+
+void MemoryKnobs::setPolicy(int index)
+{
+    const auto filter = static_cast<plan::MemoryFilter>(index);
+    edit(tr("Memory policy %1").arg(m_policy->itemText(index)), [filter](plan::Memory &memory) {
+        if (filter == plan::MemoryFilter::None)
+            memory = {};
+        memory.filter = filter;
+    });
+}
+
+void MemoryKnobs::setBandwidth()
+{
+    const std::string text = std::to_string(m_bandwidth->text().trimmed().toDouble() * kGiga);
+    bool isNumber = false;
+    m_bandwidth->text().trimmed().toDouble(&isNumber);
+    plan::Memory checked;
+    if (!isNumber || !settingOf("bandwidth_out").set(checked, text) || !plan::check(checked)) {
+        if (!m_refreshing)
+            m_state->say(MessageLevel::Error,
+                         tr("The bandwidth to the host is %1; give a number of GB/s, or 0 for the "
+                            "device's own")
+                             .arg(m_bandwidth->text()));
+        return refresh();
+    }
+    const double bandwidth = checked.bandwidthOut;
+    edit(tr("Host link of %1 GB/s").arg(m_bandwidth->text()), [bandwidth](plan::Memory &memory) {
+        memory.bandwidthOut = bandwidth;
+        memory.bandwidthIn = bandwidth;
+    });
+    m_bandwidth->setModified(false);
+}
+
+} // namespace planloom::ui
