@@ -316,6 +316,8 @@ Status Checkpointing::begin(std::int64_t stepsDone, const std::map<std::string, 
         state.notes[checkpoint::kReplicasNote] = shares;
         state.notes[checkpoint::kAveragingNote] = averagingOf(m_executor.program());
     }
+    if (Status fetched = m_executor.fetchStates(); !fetched)
+        return fetched;
     if (Status read = m_pieces.download(); !read)
         return read;
     m_writer->begin(state);
