@@ -139,7 +139,8 @@ std::int64_t Replica::updated() const
 {
     std::int64_t count = 0;
     for (const program::Held &held : m_bodyMade->held)
-        count += held.kind == program::Held::Kind::Parameter && held.gradient >= 0 ? held.updateCount : 0;
+        count +=
+            held.kind == program::Held::Kind::Parameter && held.gradient >= 0 && !held.served ? held.updateCount : 0;
     return count;
 }
 

@@ -255,6 +255,8 @@ void addProfile(Command &command)
         ->excludes(model)
         ->excludes(addSequence(verb, options.sequence))
         ->excludes(addLoss(verb, options.loss));
+    verb->add_option("--graph", options.graph, "Graph that the plan samples: measure its samplers and stores, too")
+        ->type_name("FOLDER");
     verb->add_option("--device", options.device, "Device to measure on: cpu, or a GPU such as cuda:0")
         ->capture_default_str();
     verb->add_option("--samples", options.samples, "Sizes of a slice to measure, such as 1,4,16")
@@ -335,6 +337,11 @@ void addTrain(Command &command)
                    "Record kernels and copies of GPUs, too, for 2 seconds from the first step on, or --kernels=SECONDS")
         ->each([&options](const std::string &) { options.given.insert("kernel_seconds"); })
         ->check(CLI::Range(0.0, run::Settings::kMostKernelSeconds));
+    verb->add_flag("--paced{1}", settings.paced,
+                   "Of a plan with roles, on one machine: messages take as long as on the network cards of the plan's "
+                   "machines")
+        ->each([&options](const std::string &) { options.given.insert("paced"); })
+        ->check(CLI::Range(0, 1));
     verb->add_option("--agent", options.agent, "Socket of a running agent; default: start one")->type_name("SOCKET");
     verb->add_option("--workspace", options.workspace, "Workspace to record the run in")->type_name("FILE");
     verb->add_option("--decisions", options.decisions,

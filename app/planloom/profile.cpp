@@ -6,6 +6,7 @@
 #include "engine/import/import.h"
 #include "executor/agent/launch.h"
 #include "profiler/profile_model.h"
+#include "profiler/sampling_times.h"
 #include "profiler/transport.h"
 
 #include <algorithm>
@@ -24,6 +25,7 @@ struct Task {
     std::shared_ptr<const graph::Graph> graph;
     profiler::ProfileOptions how;
     std::optional<plan::Document> plan; ///< whose operators are measured as well, as its ranks execute them
+    std::string sampled;                ///< folder of the graph that its job samples; empty: that is not measured
 };
 
 constexpr const char *kProcessors = "cpu";
@@ -64,6 +66,9 @@ Result<Task> taskOf(const ProfileOptions &options)
             return model.error();
         task.graph = model->graph;
     }
+    if (!options.graph.empty() && !task.plan)
+        return badInput("--graph measures what samplers of a plan do; give the plan with --plan");
+    task.sampled = options.graph;
     task.how.device = options.device;
     if (task.plan && options.device.starts_with("cuda:")) {
         task.how.deviceType = gpuTypeOf(*task.plan);
@@ -143,6 +148,10 @@ Result<cost::Profile> measure(const Task &task, Progress &progress)
             profile->kernels[signature] = times;
         for (const auto &[key, value] : own->extra)
             profile->extra[key] = value;
+        if (!task.sampled.empty()) {
+            if (const Status sampled = profiler::measureSampling(task.plan->plan, task.sampled, *profile); !sampled)
+                return sampled.error();
+        }
     }
     if (task.how.ranks > 1 && task.how.device == kProcessors) {
         auto curves = measureCurves(task.how.ranks, progress);

@@ -9,6 +9,7 @@
 #include "engine/graph/loss.h"
 #include "engine/run/summary.h"
 #include "executor/agent/client.h"
+#include "executor/runtime/parameter_server.h"
 #include "executor/runtime/sampled_source.h"
 
 #include <algorithm>
@@ -199,8 +200,14 @@ std::string noteOfMeans(const plan::Document &document)
 }
 
 /// What the processes of a sampled job sent, beside what was predicted.
-Result<ordered_json> transfersOf(const plan::Plan &plan, const std::string &folder, Output &output)
+Result<ordered_json> transfersOf(const plan::Document &document, const std::string &folder, Output &output)
 {
+    const plan::Plan &plan = document.plan;
+    const auto program = compile::compilePlan(plan, document.subject, {.bodies = false});
+    if (!program)
+        return program.error();
+    const runtime::ServedLayout served(
+        *program, static_cast<std::size_t>(program->sampled->job.count(gnn::RoleKind::ParameterServer)));
     const auto before = run::readRequest(folder + "/request.json");
     if (!before)
         return before.error();
@@ -219,7 +226,10 @@ Result<ordered_json> transfersOf(const plan::Plan &plan, const std::string &fold
         const auto begin = i;
         for (; i < sent->size() && (*sent)[i].iteration == step; ++i)
             bytes += (*sent)[i].bytes;
-        const auto expected = runtime::predictedTransfers(plan, *source, step);
+        auto expected = runtime::predictedTransfers(plan, *source, step);
+        const auto byServers = runtime::servedTransfers(plan, served, step);
+        expected.insert(expected.end(), byServers.begin(), byServers.end());
+        std::ranges::sort(expected);
         for (const runtime::SampledTransfer &transfer : expected)
             predicted += transfer.bytes;
         differing += std::equal(expected.begin(), expected.end(), sent->begin() + static_cast<std::ptrdiff_t>(begin),
@@ -230,7 +240,11 @@ Result<ordered_json> transfersOf(const plan::Plan &plan, const std::string &fold
     output.line(fmt::format("transfers     {} sent, {} predicted; {}", count(bytes), count(predicted),
                             differing == 0 ? std::string("equal on every connection and iteration")
                                            : fmt::format("{} iterations differ", differing)));
-    return ordered_json{{"bytes", bytes}, {"predicted_bytes", predicted}, {"differing_iterations", differing}};
+    const bool paced = before->settings.paced > 0;
+    if (paced)
+        output.line("network       paced: messages took as long as on the network cards of the plan's machines");
+    return ordered_json{
+        {"bytes", bytes}, {"predicted_bytes", predicted}, {"differing_iterations", differing}, {"paced", paced}};
 }
 
 /// What a step of some trainings reports besides its loss.
@@ -264,6 +278,9 @@ Status train(const TrainOptions &given, Output &output)
         return trainable.error().in(options.plan);
     if (const Status shown = checkDecisions(options, document->plan); !shown)
         return shown;
+    if (options.settings.paced > 0 && !document->plan.job)
+        return badInput("--paced is for plans with roles, whose messages go from machine to machine; leave it out")
+            .in(options.plan);
     const auto planJson = readFile(options.plan);
     if (!planJson)
         return planJson.error();
@@ -326,7 +343,7 @@ Status train(const TrainOptions &given, Output &output)
         printSummary(*last, ranks, folder, output);
         output.result(ordered_json{{"summary", ordered_json::parse(run::toJson(*last))}});
         if (document->plan.job && outcome) {
-            const auto transfers = transfersOf(document->plan, folder, output);
+            const auto transfers = transfersOf(*document, folder, output);
             if (!transfers)
                 return transfers.error();
             output.result(ordered_json{{"transfers", *transfers}});

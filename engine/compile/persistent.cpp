@@ -457,6 +457,7 @@ Held heldEntry(const Program &program, const Bucket &bucket, const Bucket::Entry
         held.average = offset(bucket.averages[position], own.begin, updated, 4);
     if (bucket.snapshots[position] >= 0)
         held.snapshot = offset(bucket.snapshots[position], own.begin, updated, 4);
+    held.served = bucket.isServed();
     held.saves = bucket.zero > 0 || position == 0 || bucket.averages[position] >= 0;
     return held;
 }

@@ -528,6 +528,12 @@ private:
                 addRows(at, bucket.table);
                 continue;
             }
+            if (bucket.isServed()) { // the network of its job has what travels
+                tasks.exchange.push_back(
+                    add(at, Lane::Collective, -1, Seconds(0),
+                        program::Exchange{bucket.policy, Collective::AllReduce, false, index, TeamId(), 0}));
+                continue;
+            }
             const auto members = static_cast<std::int64_t>(m_program.team(bucket.team).size());
             bytes += bucket.zero > 0 ? bucket.bytes() / members : bucket.bytes();
             if (members > 1 && bucket.isAveraged())

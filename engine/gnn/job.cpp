@@ -7,6 +7,8 @@
 #include <array>
 #include <cmath>
 #include <numeric>
+#include <optional>
+#include <optional>
 
 namespace planloom::gnn {
 namespace {
@@ -107,6 +109,7 @@ public:
           m_samplers(job.count(RoleKind::Sampler)),
           m_trainers(job.count(RoleKind::Trainer)),
           m_servers(job.count(RoleKind::ParameterServer)),
+          m_lastDraw(index(m_samplers), -1),
           m_lastSample(index(m_samplers), -1),
           m_lastServe(index(m_servers), -1),
           m_trained(index(m_trainers)),
@@ -130,8 +133,11 @@ private:
     {
         const std::int32_t firstTrainer = m_job.first(RoleKind::Trainer);
         for (std::int32_t g = 0; g < m_stores; ++g) {
-            for (std::int32_t s = 0; s < m_samplers; ++s)
+            for (std::int32_t s = 0; s < m_samplers; ++s) {
+                if (m_job.requestShare > 0)
+                    m_requests.push_back(m_builder.connection(sampler(s), g));
                 m_features.push_back(m_builder.connection(g, sampler(s)));
+            }
         }
         for (std::int32_t s = 0; s < m_samplers; ++s)
             m_batches.push_back(m_builder.connection(sampler(s), firstTrainer + trainerOf(s)));
@@ -167,21 +173,65 @@ private:
         m_pulls.assign(index(m_trainers), messages);
     }
 
+    /// @p step waits for the credit of iteration @p n of sampler @p s.
+    void waitForCredit(std::int32_t step, std::int32_t s, std::int32_t n)
+    {
+        if (n >= m_job.prefetch)
+            m_builder.afterStart(step, m_trained[index(trainerOf(s))][index(n - m_job.prefetch)]);
+    }
+
+    /// What the features of store @p g wait for; none: the credit alone.
+    std::optional<std::int32_t> beforeFeatures(std::int32_t g, std::int32_t s, std::int32_t n,
+                                               std::optional<std::int32_t> drawn)
+    {
+        const auto behind = [&](std::int32_t step) {
+            if (drawn)
+                m_builder.after(step, *drawn);
+            else
+                waitForCredit(step, s, n);
+            drawn = step;
+        };
+        if (m_job.requestShare > 0) {
+            const double bytes = m_job.requestShare * m_job.volumes.feature(n, g, s);
+            behind(m_builder.message(m_requests[index(g * m_samplers + s)], bytes, n));
+            label(sampler(s), "s{}g{}.n{}", s, g, n);
+        }
+        if (m_job.featureSeconds > 0) {
+            behind(m_builder.task(m_job.featureSeconds * m_job.volumes.feature(n, g, s), n));
+            label(g, "g{}.SN.s{}.n{}", g, s, n);
+        }
+        return drawn;
+    }
+
+    std::optional<std::int32_t> draw(std::int32_t s, std::int32_t n)
+    {
+        if (m_job.drawSeconds <= 0)
+            return std::nullopt;
+        const std::int32_t task = m_builder.task(m_job.drawSeconds, n);
+        label(sampler(s), "s{}.NS.n{}", s, n);
+        waitForCredit(task, s, n);
+        follow(task, m_lastDraw[index(s)]);
+        return task;
+    }
+
     /// The mini-batch's message.
     std::int32_t sample(std::int32_t s, std::int32_t n)
     {
-        const std::vector<std::int32_t> &trained = m_trained[index(trainerOf(s))];
+        const std::optional<std::int32_t> drawn = draw(s, n);
         std::vector<std::int32_t> features;
         for (std::int32_t g = 0; g < m_stores; ++g) {
+            const std::optional<std::int32_t> before = beforeFeatures(g, s, n, drawn);
             const std::int32_t message =
                 m_builder.message(m_features[index(g * m_samplers + s)], m_job.volumes.feature(n, g, s), n);
-            label(g, "g{}.SN.s{}.n{}", g, s, n);
-            if (n >= m_job.prefetch)
-                m_builder.afterStart(message, trained[index(n - m_job.prefetch)]);
+            label(g, "g{}s{}.n{}", g, s, n);
+            if (before)
+                m_builder.after(message, *before);
+            else
+                waitForCredit(message, s, n);
             features.push_back(message);
         }
         const std::int32_t task = m_builder.task(m_job.sampleSeconds, n);
-        label(sampler(s), "s{}.SN.n{}", s, n);
+        label(sampler(s), "s{}.LD.n{}", s, n);
         for (const std::int32_t message : features)
             m_builder.after(task, message);
         follow(task, m_lastSample[index(s)]);
@@ -201,10 +251,11 @@ private:
         }
         for (const std::int32_t pull : m_pulls[index(w)])
             m_builder.after(task, pull);
-        std::vector<std::int32_t> &trained = m_trained[index(w)];
-        if (!trained.empty())
-            m_builder.after(task, trained.back());
-        trained.push_back(task);
+        for (std::int32_t v = 0; n > 0 && v < m_trainers; ++v) {
+            if (v == w || m_job.sumsGradients)
+                m_builder.after(task, m_trained[index(v)][index(n - 1)]);
+        }
+        m_trained[index(w)].push_back(task);
     }
 
     void exchange(std::int32_t n)
@@ -256,11 +307,13 @@ private:
     std::int32_t m_samplers;
     std::int32_t m_trainers;
     std::int32_t m_servers;
+    std::vector<std::int32_t> m_lastDraw;
     std::vector<std::int32_t> m_lastSample;
     std::vector<std::int32_t> m_lastServe;
     std::vector<std::vector<std::int32_t>> m_trained; ///< per trainer: its tasks
     std::vector<std::vector<std::int32_t>> m_pulls;   ///< per trainer: the parameters of the iteration before
     NetworkBuilder m_builder;
+    std::vector<std::int32_t> m_requests; ///< as m_features; empty: there are none
     std::vector<std::int32_t> m_features;
     std::vector<std::int32_t> m_batches;
     std::vector<Exchanged> m_exchanged;    ///< of an iteration
@@ -373,8 +426,9 @@ Status checkJob(const Job &job)
         return status;
     if (Status status = checkRoles(job); !status)
         return status;
-    for (const double seconds : {job.sampleSeconds, job.trainSeconds, job.serveSeconds}) {
-        if (!isAmount(seconds))
+    for (const double amount : {job.drawSeconds, job.featureSeconds, job.sampleSeconds, job.trainSeconds,
+                                job.serveSeconds, job.requestShare}) {
+        if (!isAmount(amount))
             return badInput("the seconds of a task are negative or infinite");
     }
     if (job.prefetch < 1)

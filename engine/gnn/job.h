@@ -71,10 +71,15 @@ struct Job {
     std::vector<std::string> resources; ///< "trainer-slots", "cores"
     std::vector<Machine> machines;
     std::vector<Role> roles;  ///< graph stores, samplers, trainers, parameter servers, in this order
-    double sampleSeconds = 0; ///< of one mini-batch
+    double drawSeconds = 0;   ///< of a sampler, for the neighbourhoods of a mini-batch, before it asks; 0: no task
+    double requestShare = 0;  ///< bytes of a sampler's request for each byte of features; 0: no message
+    double featureSeconds = 0; ///< of a graph store, for each byte of features; 0: no task
+    double sampleSeconds = 0;  ///< of a sampler, for one mini-batch once all its features are there
     double trainSeconds = 0;
     double serveSeconds = 0;   ///< of a parameter server, an iteration
     std::int32_t prefetch = 1; ///< mini-batches that a sampler may be ahead of its trainer
+    bool sumsGradients =
+        false; ///< no trainer begins an iteration before all ended the last: they sum up gradients in it
     GradientExchange exchange = GradientExchange::ParameterServers;
     Volumes volumes;
 
@@ -106,16 +111,17 @@ Status checkPlacement(const Job &job, std::span<const std::int32_t> machineOf);
 
 /// What the steps of a job's network are, for traces and messages.
 struct StepLabels {
-    std::vector<std::string> name;  ///< per step: "g0.SN.s1.n3", "s1.SN.n3", "s1w0.n3", "w0.F.n3"
+    std::vector<std::string> name; ///< per step: "s1.NS.n3", "g0.SN.s1.n3", "g0s1.n3", "s1.LD.n3", "s1w0.n3", "w0.F.n3"
     std::vector<std::int32_t> role; ///< per step: who computes or sends
 };
 
-/// The tasks and messages of a job. Iteration n: features of n once the trainer has started n - prefetch; the sampler
-/// after all its features and its task before; the trainer after all its mini-batches, its task before and the
-/// parameters of n - 1 (all-reduce: all messages of n - 1 between trainers); a server after all gradients and its task
-/// before. Connections, in the order of their priority:
-/// features by store and sampler, mini-batches by sampler, gradients and parameters by trainer and server.
-/// @p labels, if given, is filled.
+/// The tasks and messages of a job. Iteration n: features of n once the trainer has started n - prefetch, or, where
+/// these take time, the sampler's draw of n by then, its requests, and the stores' tasks; the sampler after all its
+/// features and its task before; the trainer after all its mini-batches, its task before and the parameters of n - 1
+/// (all-reduce: all messages of n - 1 between trainers); a server after all gradients and its task before. Connections,
+/// in the order of their priority: requests and features by store and sampler, mini-batches by sampler, gradients and
+/// parameters by trainer and server. Every iteration has the same steps in the same order. @p labels, if given, is
+/// filled.
 Network networkOf(const Job &job, StepLabels *labels = nullptr);
 
 std::vector<Port> portsOf(const Job &job);

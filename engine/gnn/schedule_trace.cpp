@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/gnn/schedule_trace.h"
 
+#include "engine/gnn/role_tasks.h"
+
 #include <algorithm>
 #include <cmath>
 
@@ -11,17 +13,6 @@ namespace {
 enum ScheduleLane : std::int32_t { kComputes, kHosts, kSends, kReceives };
 
 std::int64_t nanoseconds(double seconds) { return std::llround(seconds * 1e9); }
-
-trace::Kind kindOf(RoleKind role)
-{
-    switch (role) {
-    case RoleKind::Trainer: return trace::Kind::Forward;
-    case RoleKind::ParameterServer: return trace::Kind::Optimizer;
-    case RoleKind::Sampler: return trace::Kind::Load;
-    case RoleKind::GraphStore: break;
-    }
-    return trace::Kind::Other;
-}
 
 trace::Tables tablesOf(const Job &job, const Network &network, std::span<const std::int32_t> machineOf)
 {
@@ -58,7 +49,7 @@ trace::Trace traceOf(const Job &job, const Network &network, const StepLabels &l
         if (connection == Network::kTask) {
             const std::int32_t role = labels.role[step];
             const RoleKind kind = job.roles[static_cast<std::size_t>(role)].kind;
-            record(step, role, kind == RoleKind::Trainer ? kComputes : kHosts, kindOf(kind), -1);
+            record(step, role, kind == RoleKind::Trainer ? kComputes : kHosts, kindOfTask(kind, labels.name[step]), -1);
             continue;
         }
         const Connection &ends = network.connections[static_cast<std::size_t>(connection)];

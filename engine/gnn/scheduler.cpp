@@ -15,61 +15,34 @@ std::size_t at(std::int32_t index) { return static_cast<std::size_t>(index); }
 
 Scheduler::Scheduler(const Network &network, std::span<const Port> ports)
     : m_network(network),
-      m_ports(ports),
+      m_rates(ports, network.connections.size()),
       m_flows(network.connections.size()),
       m_finish(network.connections.size(), kNever),
       m_blockFinish((network.connections.size() + kFinishBlock - 1) / kFinishBlock, kNever),
-      m_blockStale(m_blockFinish.size()),
-      m_out(ports.size()),
-      m_in(ports.size())
+      m_blockStale(m_blockFinish.size())
 {
 }
 
 void Scheduler::reset(std::span<const std::int32_t> machineOf, TransferPolicy policy)
 {
-    m_policy = policy;
     m_now = 0;
-    m_flowsChanged = false;
     m_waits = m_network.waits;
     m_ready.clear();
     m_tasks.clear();
-    for (std::size_t i = 0; i < m_flows.size(); ++i) {
-        const Connection &connection = m_network.connections[i];
-        m_flows[i] = {};
-        m_flows[i].from = machineOf[at(connection.from)];
-        m_flows[i].to = machineOf[at(connection.to)];
-    }
-    for (auto *directions : {&m_out, &m_in}) {
-        for (Direction &direction : *directions) {
-            direction.active.clear();
-            direction.changed = false;
-        }
-    }
-    m_changed.clear();
+    std::fill(m_flows.begin(), m_flows.end(), Flow{});
+    m_rates.reset(m_network.connections, machineOf, policy);
     if (policy == TransferPolicy::Static)
-        fixShares();
+        countConnections();
 }
 
-/// Static: the share counts each connection that ever carries a byte.
-void Scheduler::fixShares()
+void Scheduler::countConnections()
 {
-    m_leftOut.assign(m_ports.size(), {0, 0});
-    m_leftIn.assign(m_ports.size(), {0, 0});
     std::vector<char> counted(m_flows.size());
     for (std::size_t step = 0; step < m_network.steps(); ++step) {
         const std::int32_t connection = m_network.connection[step];
-        if (connection == Network::kTask || m_network.amount[step] <= 0
-            || std::exchange(counted[at(connection)], 1) != 0)
-            continue;
-        const Flow &flow = m_flows[at(connection)];
-        if (flow.from == flow.to)
-            continue;
-        ++m_leftOut[at(flow.from)].second;
-        ++m_leftIn[at(flow.to)].second;
-    }
-    for (std::size_t machine = 0; machine < m_ports.size(); ++machine) {
-        m_out[machine].share = m_ports[machine].out / std::max(1, m_leftOut[machine].second);
-        m_in[machine].share = m_ports[machine].in / std::max(1, m_leftIn[machine].second);
+        if (connection != Network::kTask && m_network.amount[step] > 0
+            && std::exchange(counted[at(connection)], 1) == 0)
+            m_rates.carries(connection);
     }
 }
 
@@ -92,8 +65,7 @@ void Scheduler::start(std::int32_t step)
         std::push_heap(m_tasks.begin(), m_tasks.end());
         return;
     }
-    const Flow &flow = m_flows[at(connection)];
-    if (flow.from == flow.to || m_network.amount[at(step)] <= 0)
+    if (m_rates.isLocal(connection) || m_network.amount[at(step)] <= 0)
         end(step);
     else
         activate(step, connection);
@@ -122,37 +94,14 @@ void Scheduler::activate(std::int32_t step, std::int32_t connection)
     flow.left = m_network.amount[at(step)];
     flow.since = m_now;
     flow.rate = 0;
-    Direction &out = m_out[at(flow.from)];
-    Direction &in = m_in[at(flow.to)];
-    flow.outAt = static_cast<std::int32_t>(out.active.size());
-    flow.inAt = static_cast<std::int32_t>(in.active.size());
-    out.active.push_back(connection);
-    in.active.push_back(connection);
-    out.changed = in.changed = true;
-    m_changed.push_back(flow.from);
-    m_changed.push_back(flow.to);
-    m_flowsChanged = true;
-    if (m_policy == TransferPolicy::Static)
-        setRate(connection, std::min(out.share, in.share));
+    m_rates.activate(connection, m_network.iteration[at(step)]);
 }
 
 void Scheduler::deactivate(std::int32_t connection)
 {
-    Flow &flow = m_flows[at(connection)];
-    Direction &out = m_out[at(flow.from)];
-    Direction &in = m_in[at(flow.to)];
-    m_flows[at(out.active.back())].outAt = flow.outAt;
-    out.active[at(flow.outAt)] = out.active.back();
-    out.active.pop_back();
-    m_flows[at(in.active.back())].inAt = flow.inAt;
-    in.active[at(flow.inAt)] = in.active.back();
-    in.active.pop_back();
-    out.changed = in.changed = true;
-    m_changed.push_back(flow.from);
-    m_changed.push_back(flow.to);
-    m_flowsChanged = true;
+    m_rates.deactivate(connection);
     setFinish(connection, kNever);
-    flow.step = -1;
+    m_flows[at(connection)].step = -1;
 }
 
 void Scheduler::setRate(std::int32_t connection, double rate)
@@ -187,96 +136,12 @@ double Scheduler::nextFinish()
     return m_blockFinish.empty() ? kNever : *std::min_element(m_blockFinish.begin(), m_blockFinish.end());
 }
 
-void Scheduler::setByDegree()
-{
-    for (const std::int32_t machine : m_changed) {
-        m_out[at(machine)].share = m_ports[at(machine)].out / static_cast<double>(m_out[at(machine)].active.size());
-        m_in[at(machine)].share = m_ports[at(machine)].in / static_cast<double>(m_in[at(machine)].active.size());
-    }
-    const auto update = [this](Direction &direction) {
-        if (!std::exchange(direction.changed, false))
-            return;
-        for (const std::int32_t connection : direction.active) {
-            const Flow &flow = m_flows[at(connection)];
-            setRate(connection, std::min(m_out[at(flow.from)].share, m_in[at(flow.to)].share));
-        }
-    };
-    for (const std::int32_t machine : m_changed) {
-        update(m_out[at(machine)]);
-        update(m_in[at(machine)]);
-    }
-}
-
-/// Progressive filling: the direction with the smallest share of what is left gives it to each of its messages, which
-/// then leave the other directions' counts.
-void Scheduler::setMaxMin()
-{
-    m_active.clear();
-    for (std::size_t machine = 0; machine < m_ports.size(); ++machine) {
-        m_leftOut[machine] = {m_ports[machine].out, static_cast<std::int32_t>(m_out[machine].active.size())};
-        m_leftIn[machine] = {m_ports[machine].in, static_cast<std::int32_t>(m_in[machine].active.size())};
-        m_active.insert(m_active.end(), m_out[machine].active.begin(), m_out[machine].active.end());
-    }
-    const auto share = [](const std::pair<double, std::int32_t> &left) {
-        return left.second > 0 ? std::max(0.0, left.first) / left.second : kNever;
-    };
-    while (!m_active.empty()) {
-        double least = kNever;
-        for (std::size_t machine = 0; machine < m_ports.size(); ++machine)
-            least = std::min({least, share(m_leftOut[machine]), share(m_leftIn[machine])});
-        // All bottlenecks of this share are served before it is computed anew: serving one leaves the others' as it is.
-        constexpr double kEqual = 1 + 1e-12;
-        const auto served = std::partition(m_active.begin(), m_active.end(), [&](std::int32_t connection) {
-            const Flow &flow = m_flows[at(connection)];
-            return share(m_leftOut[at(flow.from)]) > least * kEqual && share(m_leftIn[at(flow.to)]) > least * kEqual;
-        });
-        for (auto connection = served; connection != m_active.end(); ++connection) {
-            const Flow &flow = m_flows[at(*connection)];
-            setRate(*connection, least);
-            for (auto *left : {&m_leftOut[at(flow.from)], &m_leftIn[at(flow.to)]}) {
-                left->first -= least;
-                --left->second;
-            }
-        }
-        m_active.erase(served, m_active.end());
-    }
-}
-
-void Scheduler::setByIteration()
-{
-    m_active.clear();
-    for (std::size_t machine = 0; machine < m_ports.size(); ++machine) {
-        m_leftOut[machine].first = m_ports[machine].out;
-        m_leftIn[machine].first = m_ports[machine].in;
-        m_active.insert(m_active.end(), m_out[machine].active.begin(), m_out[machine].active.end());
-    }
-    std::sort(m_active.begin(), m_active.end(), [this](std::int32_t a, std::int32_t b) {
-        const std::int32_t ofA = m_network.iteration[at(m_flows[at(a)].step)];
-        const std::int32_t ofB = m_network.iteration[at(m_flows[at(b)].step)];
-        return ofA != ofB ? ofA < ofB : a < b;
-    });
-    for (const std::int32_t connection : m_active) {
-        const Flow &flow = m_flows[at(connection)];
-        double &out = m_leftOut[at(flow.from)].first;
-        double &in = m_leftIn[at(flow.to)].first;
-        const double rate = std::min(out, in);
-        setRate(connection, rate);
-        out -= rate; // exactly 0 on the side that limits
-        in -= rate;
-    }
-}
-
 void Scheduler::setRates()
 {
-    if (!std::exchange(m_flowsChanged, false))
-        return;
-    switch (m_policy) {
-    case TransferPolicy::Static: break;
-    case TransferPolicy::Degree: setByDegree(); break;
-    case TransferPolicy::MaxMin: setMaxMin(); break;
-    case TransferPolicy::IterationFirst: setByIteration(); break;
+    for (const std::int32_t connection : m_rates.update()) {
+        if (m_flows[at(connection)].step >= 0)
+            setRate(connection, m_rates.rate(connection));
     }
-    m_changed.clear();
 }
 
 void Scheduler::endFlows(double time)
@@ -310,8 +175,6 @@ double Scheduler::run(std::span<const std::int32_t> machineOf, TransferPolicy po
         times->start.assign(m_network.steps(), 0);
         times->end.assign(m_network.steps(), 0);
     }
-    m_leftOut.resize(m_ports.size());
-    m_leftIn.resize(m_ports.size());
     reset(machineOf, policy);
     for (std::size_t step = 0; step < m_network.steps(); ++step) {
         if (m_waits[step] == 0)

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "engine/gnn/network.h"
-#include "engine/gnn/transfer_policy.h"
+#include "engine/gnn/transfer_rates.h"
 
 #include <cstdint>
 #include <span>
@@ -41,26 +41,16 @@ private:
             return time != other.time ? time > other.time : step > other.step;
         }
     };
-    /// Active messages of one direction of a card.
-    struct Direction {
-        std::vector<std::int32_t> active; ///< connections
-        double share = 0;                 ///< bytes/s for each
-        bool changed = false;
-    };
     /// The message that a connection carries now.
     struct Flow {
         std::int32_t step = -1; ///< -1: none
-        std::int32_t from = 0;  ///< machines
-        std::int32_t to = 0;
-        std::int32_t outAt = 0; ///< its place in Direction::active
-        std::int32_t inAt = 0;
         double rate = 0;
         double left = 0; ///< bytes, at `since`
         double since = 0;
     };
 
     void reset(std::span<const std::int32_t> machineOf, TransferPolicy policy);
-    void fixShares();
+    void countConnections();
     void start(std::int32_t step);
     void end(std::int32_t step);
     void release(std::span<const std::int32_t> steps);
@@ -70,19 +60,14 @@ private:
     void endFlows(double time);
     void endTasks(double time);
     void setRates();
-    void setByDegree();
-    void setMaxMin();
-    void setByIteration();
     void setRate(std::int32_t connection, double rate);
     void setFinish(std::int32_t connection, double time);
     double nextFinish();
 
     const Network &m_network;
-    std::span<const Port> m_ports;
-    TransferPolicy m_policy = TransferPolicy::Degree;
+    TransferRates m_rates;
     double m_now = 0;
     StepTimes *m_times = nullptr;
-    bool m_flowsChanged = false;
     std::vector<std::int32_t> m_waits;
     std::vector<std::int32_t> m_ready;
     std::vector<TaskEnd> m_tasks; ///< heap
@@ -94,12 +79,6 @@ private:
     std::vector<char> m_blockStale;
     std::vector<std::int32_t> m_staleBlocks;
     static constexpr std::size_t kFinishBlock = 64;
-    std::vector<Direction> m_out; ///< per machine
-    std::vector<Direction> m_in;
-    std::vector<std::int32_t> m_changed;                    ///< machines with a changed direction
-    std::vector<std::int32_t> m_active;                     ///< scratch of the two global policies
-    std::vector<std::pair<double, std::int32_t>> m_leftOut; ///< scratch: rate and messages left to serve
-    std::vector<std::pair<double, std::int32_t>> m_leftIn;
 };
 
 } // namespace planloom::gnn

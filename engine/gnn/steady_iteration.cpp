@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/gnn/steady_iteration.h"
 
-#include "engine/gnn/scheduler.h"
-
 #include <algorithm>
 
 namespace planloom::gnn {
@@ -14,6 +12,11 @@ double steadyIteration(const Job &job, std::span<const std::int32_t> machineOf, 
     const std::vector<Port> ports = portsOf(job);
     StepTimes times;
     Scheduler(network, ports).run(machineOf, policy, &times);
+    return steadyIteration(job, network, labels, times);
+}
+
+double steadyIteration(const Job &job, const Network &network, const StepLabels &labels, const StepTimes &times)
+{
     const auto iterations = static_cast<std::size_t>(job.volumes.iterations);
     std::vector<double> ends(iterations);
     for (std::size_t step = 0; step < network.steps(); ++step) {

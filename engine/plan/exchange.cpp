@@ -82,7 +82,7 @@ Result<Settings> settingsOf(ExchangePolicy policy, std::string_view text)
         text.remove_prefix(setting.size());
         const std::size_t equals = setting.find('=');
         const std::string_view key = setting.substr(0, equals);
-        if (policy == ExchangePolicy::AllReduce)
+        if (policy == ExchangePolicy::AllReduce || policy == ExchangePolicy::ParameterServer)
             return badInput(fmt::format("exchange {} has no setting \"{}\"; leave it out", name(policy), setting));
         if (equals == std::string_view::npos)
             return badInput(fmt::format("exchange setting \"{}\" has no value; write KEY=VALUE", setting));
@@ -224,6 +224,10 @@ Status checkDense(const Exchange &exchange)
             fmt::format("exchange {} has no setting \"dense\", which is how parameters beside the tables of "
                         "exchange embrace are exchanged; leave it out",
                         name(exchange.policy)));
+    if (exchange.dense == ExchangePolicy::ParameterServer)
+        return badInput(
+            "parameter servers update all parameters, and exchange embrace none but those beside its tables; "
+            "give dense=dasgd, or all-reduce");
     if (exchange.dense == ExchangePolicy::Sparse)
         return badInput(
             "parameters that are no tables have no rows for an exchange dense=embrace; give dense=dasgd, or "

@@ -12,7 +12,7 @@
 namespace planloom::plan {
 
 /// How replicas combine what they learn of a parameter; a row of kExchangePolicies.
-enum class ExchangePolicy : std::uint8_t { AllReduce, Sparse, DelayedAveraging };
+enum class ExchangePolicy : std::uint8_t { AllReduce, Sparse, DelayedAveraging, ParameterServer };
 
 struct ExchangePolicyRow {
     ExchangePolicy policy;
@@ -24,6 +24,8 @@ inline constexpr ExchangePolicyRow kExchangePolicies[] = {
     {ExchangePolicy::Sparse, "embrace", "tables by the rows that a batch looks up; other parameters by all-reduce"},
     {ExchangePolicy::DelayedAveraging, "dasgd",
      "replicas step on gradients of their own; every few steps their parameters are averaged, merged steps later"},
+    {ExchangePolicy::ParameterServer, "parameter-server",
+     "gradients go to servers, which update a part of the parameters each and hand them out; in plans with a job"},
 };
 
 /// "unknown" for a value without a row.

@@ -71,10 +71,10 @@ std::string jobKey(const Plan &plan)
     if (!plan.job)
         return {};
     const SampledJob &job = *plan.job;
-    std::string text =
-        fmt::format("|job {} {}x{} {} {} {} {} {}|{}", job.graph.sha256, job.fanout.first, job.fanout.second, job.seed,
-                    job.prefetch, gnn::name(job.transfers), job.sampleSeconds, fmt::join(job.volumes.features, ","),
-                    fmt::join(job.volumes.batches, ","));
+    std::string text = fmt::format("|job {} {}x{} {} {} {} {} {} {} {} {} {}|{}", job.graph.sha256, job.fanout.first,
+                                   job.fanout.second, job.seed, job.prefetch, gnn::name(job.transfers), job.chunkBytes,
+                                   job.drawSeconds, job.rowSeconds, job.sampleSeconds, job.updateSeconds,
+                                   fmt::join(job.volumes.features, ","), fmt::join(job.volumes.batches, ","));
     for (const PlacedRole &role : plan.roles)
         text += fmt::format("|{} {} {} {} {}", role.name, gnn::name(role.kind), role.machine, role.part, role.trainer);
     return text;

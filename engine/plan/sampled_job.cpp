@@ -64,8 +64,13 @@ Status checkSettings(const Plan &plan, const Subject &subject)
                                     plan.stages.front().replicas()));
     if (job.prefetch < 1)
         return badInput(fmt::format("prefetch is {}; give at least 1 mini-batch", job.prefetch));
-    if (!(job.sampleSeconds >= 0) || job.sampleSeconds > 1e9)
-        return badInput("sample_seconds must be a number of seconds from 0 on");
+    for (const double seconds : {job.drawSeconds, job.rowSeconds, job.sampleSeconds, job.updateSeconds}) {
+        if (!(seconds >= 0) || seconds > 1e9)
+            return badInput(
+                "draw_seconds, row_seconds, sample_seconds and update_seconds must be numbers of seconds from 0 on");
+    }
+    if (job.chunkBytes < 1)
+        return badInput(fmt::format("messages are cut into chunks of {} bytes; give at least 1", job.chunkBytes));
     if (Status status = gnn::checkFanout(job.fanout); !status)
         return status;
     return checkInputs(job, *subject.graph);
@@ -73,10 +78,11 @@ Status checkSettings(const Plan &plan, const Subject &subject)
 
 Status checkRole(const PlacedRole &role, const Plan &plan, const cluster::Cluster &cluster)
 {
-    if (role.kind != RoleKind::GraphStore && role.kind != RoleKind::Sampler)
-        return badInput(fmt::format("role {} is a {}: trainers are the stage's replicas and sum up their gradients; "
-                                    "list graph stores and samplers only",
-                                    role.name, gnn::name(role.kind)));
+    if (role.kind == RoleKind::Trainer)
+        return badInput(
+            fmt::format("role {} is a trainer: trainers are the stage's replicas; list graph stores, samplers "
+                        "and parameter servers only",
+                        role.name));
     if (machineNamed(cluster, role.machine) < 0)
         return badInput(fmt::format("role {} is on machine \"{}\", which cluster {} does not have; its machines are {} "
                                     "to {}",
@@ -114,7 +120,7 @@ Status checkCover(const Plan &plan)
     for (const PlacedRole &role : plan.roles) {
         if (role.kind == RoleKind::Sampler)
             ++samplers[static_cast<std::size_t>(role.trainer)];
-        else if (!parts.insert(role.part).second)
+        else if (role.kind == RoleKind::GraphStore && !parts.insert(role.part).second)
             return badInput(fmt::format("part {} has two graph stores; leave out {}", role.part, role.name));
     }
     for (std::int32_t part = 0; part < plan.job->graph.parts; ++part) {
@@ -132,13 +138,36 @@ Status checkCover(const Plan &plan)
     return {};
 }
 
+std::size_t countOf(const Plan &plan, RoleKind kind)
+{
+    return static_cast<std::size_t>(
+        std::ranges::count_if(plan.roles, [kind](const PlacedRole &role) { return role.kind == kind; }));
+}
+
+/// Servers update what trainers' gradients sum up to, whole and as they come.
+Status checkServers(const Plan &plan)
+{
+    const Exchange &exchange = plan.exchange;
+    const bool byServers = exchange.policy == ExchangePolicy::ParameterServer;
+    if ((!byServers && exchange.policy != ExchangePolicy::AllReduce) || !exchange.groups.empty())
+        return badInput(
+            fmt::format("a sampled job exchanges all parameters by all-reduce or parameter-server, not {}{}; "
+                        "set exchange.kind to one of them",
+                        name(exchange.policy), exchange.groups.empty() ? "" : " with groups"));
+    const std::size_t servers = countOf(plan, RoleKind::ParameterServer);
+    if (byServers != (servers > 0))
+        return badInput(byServers
+                            ? "exchange parameter-server needs servers; add a role of kind parameter-server"
+                            : "there are parameter servers, and the trainers sum up their gradients by all-reduce; set "
+                              "exchange.kind to parameter-server, or leave the servers out");
+    return {};
+}
+
 Status checkVolumesOf(const Plan &plan)
 {
     const gnn::Volumes &volumes = plan.job->volumes;
-    const auto samplers =
-        static_cast<std::size_t>(std::count_if(plan.roles.begin(), plan.roles.end(),
-                                               [](const PlacedRole &role) { return role.kind == RoleKind::Sampler; }));
-    const auto stores = plan.roles.size() - samplers;
+    const std::size_t samplers = countOf(plan, RoleKind::Sampler);
+    const std::size_t stores = countOf(plan, RoleKind::GraphStore);
     const auto iterations = static_cast<std::size_t>(std::max(volumes.iterations, 0));
     const auto isAmount = [](double bytes) { return bytes >= 0 && bytes <= 1e18; };
     if (iterations == 0 || volumes.samplers != static_cast<std::int32_t>(samplers)
@@ -193,12 +222,17 @@ Status validateJob(const Plan &plan, const Subject &subject, std::string &field)
         if (!names.insert(role.name).second)
             return badInput(fmt::format("two roles are called \"{}\"; give each its own name", role.name));
         if (i > 0 && role.kind < plan.roles[i - 1].kind)
-            return badInput(fmt::format("graph store {} stands behind a sampler; list the stores first", role.name));
+            return badInput(
+                fmt::format("{} {} stands behind a {}; list graph stores, then samplers, then parameter servers",
+                            gnn::name(role.kind), role.name, gnn::name(plan.roles[i - 1].kind)));
     }
     if (Status status = checkCover(plan); !status)
         return status;
     field = "job";
-    return checkVolumesOf(plan);
+    if (Status status = checkVolumesOf(plan); !status)
+        return status;
+    field = "exchange";
+    return checkServers(plan);
 }
 
 gnn::Job jobOf(const Plan &plan, const Subject &subject, gnn::Placement &machineOf)
@@ -209,19 +243,36 @@ gnn::Job jobOf(const Plan &plan, const Subject &subject, gnn::Placement &machine
     for (const cluster::Node &node : cluster.nodes())
         job.machines.push_back(machineOfNode(cluster, node));
     machineOf.clear();
-    for (const PlacedRole &role : plan.roles) {
-        machineOf.push_back(machineNamed(cluster, role.machine));
-        job.roles.push_back(
-            {role.name, role.kind, {0}, role.trainer, role.kind == RoleKind::GraphStore ? machineOf.back() : -1});
-    }
+    const auto add = [&](gnn::Role role, std::int32_t machine) {
+        role.machine = role.kind == RoleKind::GraphStore ? machine : -1;
+        job.roles.push_back(std::move(role));
+        machineOf.push_back(machine);
+    };
+    const auto addPlaced = [&](bool servers) {
+        for (const PlacedRole &role : plan.roles) {
+            if ((role.kind == RoleKind::ParameterServer) == servers)
+                add({role.name, role.kind, {0}, role.trainer, -1}, machineNamed(cluster, role.machine));
+        }
+    };
+    addPlaced(false);
     const Stage &stage = plan.stages.front();
-    for (std::size_t i = 0; i < stage.devices.size(); ++i) {
-        machineOf.push_back(static_cast<std::int32_t>(cluster.device(stage.devices[i]).node.index()));
-        job.roles.push_back({fmt::format("w{}", i), RoleKind::Trainer, {1}, -1, -1});
-    }
-    job.sampleSeconds = plan.job->sampleSeconds;
-    job.prefetch = plan.job->prefetch;
-    job.volumes = plan.job->volumes;
+    for (std::size_t i = 0; i < stage.devices.size(); ++i)
+        add({fmt::format("w{}", i), RoleKind::Trainer, {1}, -1, -1},
+            static_cast<std::int32_t>(cluster.device(stage.devices[i]).node.index()));
+    addPlaced(true);
+    const SampledJob &sampled = *plan.job;
+    constexpr double kNumberBytes = 8;
+    const double rowBytes = kNumberBytes + 4.0 * static_cast<double>(sampled.graph.features);
+    job.drawSeconds = sampled.drawSeconds;
+    job.requestShare = kNumberBytes / rowBytes; // a row's number; what a request says besides is short
+    job.featureSeconds = sampled.rowSeconds / rowBytes;
+    job.sampleSeconds = sampled.sampleSeconds;
+    job.serveSeconds = sampled.updateSeconds;
+    job.prefetch = sampled.prefetch;
+    job.volumes = sampled.volumes;
+    const bool servers = job.count(RoleKind::ParameterServer) > 0;
+    job.volumes.model = servers ? static_cast<double>(subject.graph->parameterBytes().value()) : 0;
+    job.sumsGradients = !servers;
     return job;
 }
 

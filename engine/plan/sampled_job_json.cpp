@@ -47,6 +47,25 @@ gnn::Fanout fanoutOf(JsonReader &reader)
     return {};
 }
 
+/// An object, or the policy alone.
+void transfersFrom(JsonReader &reader, SampledJob &job)
+{
+    const auto policyFrom = [&job](JsonReader &from, const char *key) {
+        const auto policy = gnn::transferPolicyFromName(from.text(key, gnn::name(job.transfers)));
+        if (policy)
+            job.transfers = *policy;
+        else
+            from.fail(key, policy.error().message);
+    };
+    if (!reader.has("transfers") || !reader.value().at("transfers").is_object()) {
+        policyFrom(reader, "transfers");
+        return;
+    }
+    JsonReader transfers = reader.object("transfers");
+    policyFrom(transfers, "policy");
+    job.chunkBytes = transfers.integerOr("chunk_bytes", SampledJob::kChunkBytes, 1, std::int64_t{1} << 40);
+}
+
 SampledJob jobOf(JsonReader reader)
 {
     SampledJob job;
@@ -61,12 +80,11 @@ SampledJob jobOf(JsonReader reader)
     job.fanout = fanoutOf(reader);
     job.seed = static_cast<std::uint64_t>(reader.integerOr("seed", 1, 0, kMostSampled));
     job.prefetch = static_cast<std::int32_t>(reader.integerOr("prefetch", 1, 1, 1 << 20));
-    const auto policy = gnn::transferPolicyFromName(reader.text("transfers", gnn::name(job.transfers)));
-    if (policy)
-        job.transfers = *policy;
-    else
-        reader.fail("transfers", policy.error().message);
+    transfersFrom(reader, job);
+    job.drawSeconds = reader.number("draw_seconds", 0.0);
+    job.rowSeconds = reader.number("row_seconds", 0.0);
     job.sampleSeconds = reader.number("sample_seconds", 0.0);
+    job.updateSeconds = reader.number("update_seconds", 0.0);
     job.volumes = volumesOf(reader.object("volumes"));
     return job;
 }
@@ -100,8 +118,11 @@ nlohmann::json jobToJson(const SampledJob &job)
             {"fanout", {job.fanout.first, job.fanout.second}},
             {"seed", job.seed},
             {"prefetch", job.prefetch},
-            {"transfers", gnn::name(job.transfers)},
+            {"transfers", {{"policy", gnn::name(job.transfers)}, {"chunk_bytes", job.chunkBytes}}},
+            {"draw_seconds", job.drawSeconds},
+            {"row_seconds", job.rowSeconds},
             {"sample_seconds", job.sampleSeconds},
+            {"update_seconds", job.updateSeconds},
             {"volumes", volumesToJson(job.volumes)}};
 }
 

@@ -485,6 +485,44 @@ Status checkAveraged(const Plan &plan)
     return {};
 }
 
+/// What servers need that update parameters element by element, each when its gradients are there.
+Status checkServed(const Plan &plan)
+{
+    for (const ExchangeGroup &group : plan.exchange.groups) {
+        if (group.policy == ExchangePolicy::ParameterServer)
+            return badInput(
+                fmt::format("exchange group \"{}\" is parameter-server, which takes all parameters or none; set "
+                            "exchange.kind",
+                            group.match));
+    }
+    if (plan.exchange.policy != ExchangePolicy::ParameterServer)
+        return {};
+    if (!plan.job)
+        return badInput(
+            "exchange parameter-server needs servers, which are roles of a sampled job; plan with --planner gnn "
+            "--set servers=1, or exchange by all-reduce");
+    if (plan.stages.front().zero > 0)
+        return badInput(
+            fmt::format("stage 0 has ZeRO {}, and exchange parameter-server leaves nothing to replicas that they "
+                        "could cut; set zero to 0",
+                        plan.stages.front().zero));
+    if (plan.precision != Precision::Float32)
+        return badInput(
+            fmt::format("exchange parameter-server hands out parameters in float32, and the plan trains in {}; "
+                        "set precision to {}",
+                        name(plan.precision), name(Precision::Float32)));
+    if (plan.optimizer.clipNorm > 0)
+        return badInput(
+            "gradients are clipped by the norm of all of them, and each server has a part; set clip_norm to 0 "
+            "(leave out --clip-norm)");
+    if (plan.optimizer.rule.formula().norms > 0)
+        return badInput(
+            fmt::format("update rule {} takes norms of whole parameters, which servers cut; use one without "
+                        "norms, such as sgd or adamw",
+                        plan.optimizer.rule.name()));
+    return {};
+}
+
 Status checkGroups(const Optimizer &optimizer, const graph::Graph &graph)
 {
     for (const ParameterGroup &group : optimizer.groups) {
@@ -609,6 +647,8 @@ Status validate(const Plan &plan, const Subject &subject, Field &field)
     if (Status status = plan.exchange.averages() ? checkAveraged(plan) : Status(); !status)
         return status;
     if (Status status = checkTables(plan, subject); !status)
+        return status;
+    if (Status status = checkServed(plan); !status)
         return status;
     field = {"optimizer"};
     return checkGroups(plan.optimizer, *subject.graph);

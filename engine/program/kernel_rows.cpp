@@ -29,7 +29,8 @@ const graph::Op &operatorOf(const Program &program, const Task &task, std::int32
 
 KernelRows::KernelRows(const Program &program) : m_lane(traceLanes(program))
 {
-    auto next = static_cast<std::int32_t>(program.tasks.size());
+    const RoleRows roles(program);
+    auto next = roles.first() + static_cast<std::int32_t>(roles.rows().size());
     m_first.reserve(program.tasks.size());
     for (const Task &task : program.tasks) {
         m_first.push_back(next);

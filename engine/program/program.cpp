@@ -207,7 +207,11 @@ std::string idOf(const Task &task)
                      [&](const Exchange &exchange) {
                          const bool warmsUp =
                              exchange.policy == plan::ExchangePolicy::DelayedAveraging && !exchange.averages;
-                         id << (warmsUp ? "GR" : letters(exchange.collective)) << ".b" << exchange.bucket.value;
+                         const bool served = exchange.policy == plan::ExchangePolicy::ParameterServer;
+                         id << (warmsUp      ? "GR"
+                                    : served ? "PS"
+                                             : letters(exchange.collective))
+                            << ".b" << exchange.bucket.value;
                      },
                      [&](const Snapshot &snapshot) { id << "SN.b" << snapshot.bucket.value; },
                      [&](const Merge &merge) { id << "M.b" << merge.bucket.value; },
@@ -252,6 +256,23 @@ std::int32_t traceLanes(const Program &program)
     return copies ? kLanes : static_cast<std::int32_t>(Lane::CopyOut); // the last ones
 }
 
+namespace {
+
+/// Processes beside the Program's ranks, and what they do. A sampler works for steps to come.
+void addRoles(const Program &program, trace::Tables &tables)
+{
+    const RoleRows roles(program);
+    for (const Lane lane : {Lane::Send, Lane::Receive})
+        tables.lanes[static_cast<std::size_t>(lane)].capacity = roles.sharing();
+    tables.rounds.overlap = true;
+    for (const std::string &process : program.sampled->processes)
+        tables.ranks.push_back({process});
+    for (const RoleRows::Row &row : roles.rows())
+        tables.tasks.push_back({row.task.id, row.task.kind, -1, -1, row.group});
+}
+
+} // namespace
+
 trace::Tables traceTables(const Program &program, const cluster::Cluster &cluster)
 {
     trace::Tables tables;
@@ -265,6 +286,8 @@ trace::Tables traceTables(const Program &program, const cluster::Cluster &cluste
     tables.tasks.reserve(program.tasks.size());
     for (const Task &task : program.tasks)
         tables.tasks.push_back({idOf(task), task.kind(), task.stage.value, task.microBatch, task.group.value});
+    if (program.sampled)
+        addRoles(program, tables);
     return tables;
 }
 

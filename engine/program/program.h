@@ -94,6 +94,7 @@ struct Held {
     std::int32_t replica = 0;   ///< of the stage, where each of its `replicas` has a parameter of its own
     std::int32_t replicas = 0;  ///< 0: they are alike
     bool saves = true;
+    bool served = false;    ///< a parameter server updates it; states are the last ones that were asked for
     bool ofSamples = false; ///< a state with a row for each sample of the global batch, of which the own ones lie here
 };
 
@@ -163,6 +164,7 @@ struct Bucket {
     TableId table =
         {}; ///< of the one parameter, where it is exchanged by rows; its gradients are of `window` rows then
     [[nodiscard]] bool isAveraged() const { return policy == plan::ExchangePolicy::DelayedAveraging; }
+    [[nodiscard]] bool isServed() const { return policy == plan::ExchangePolicy::ParameterServer; }
     [[nodiscard]] std::int64_t bytes() const { return elements * 4; } ///< of the gradients
 };
 
@@ -336,16 +338,18 @@ struct Program {
 /// named after its pass and numbered within: "s1.F.m3.AG2", with AR (all-reduce) AG (all-gather) RS (reduce-scatter) AA
 /// (all-to-all). Exchanges have their bucket: "s1.AR.b0"; where parameters are averaged that is the
 /// average, between their snapshot "s1.SN.b0" and their merge "s1.M.b0", and the warm-up's sum of gradients is
-/// "s1.GR.b0". Tables that are exchanged by rows have their number: "s0.L.t0" packs rows that are looked up, which
-/// travel in "s0.AF.t0"; "s0.G.t0" packs rows of the gradient, which travel in "s0.AB.t0" and are added up by
-/// "s0.O.t0", or prior ones in "s0.AP.t0" and "s0.O.t0p", delayed ones in "s0.AD.t0" and "s0.O.t0d". Copies of
-/// activations to the host and back are numbered in their micro-batch: "s1.CO.m3.1", "s1.CI.m3.1"; those of
-/// the optimizer's states are "s1.CO.o", "s1.CI.o". A second phase of the update is "s1.O.1". Agreements of all ranks
+/// "s1.GR.b0"; where servers update parameters, "s1.PS.b0" sends gradients and gets parameters. Tables that are
+/// exchanged by rows have their number: "s0.L.t0" packs rows that are looked up, which travel in "s0.AF.t0"; "s0.G.t0"
+/// packs rows of the gradient, which travel in "s0.AB.t0" and are added up by "s0.O.t0", or prior ones in "s0.AP.t0"
+/// and "s0.O.t0p", delayed ones in "s0.AD.t0" and "s0.O.t0d". Copies of activations to the host and back are numbered
+/// in their micro-batch: "s1.CO.m3.1", "s1.CI.m3.1"; those of the optimizer's states are "s1.CO.o", "s1.CI.o". A second
+/// phase of the update is "s1.O.1". Agreements of all ranks
 /// have no stage: "A.step", "A.norm", "A.update".
 std::string idOf(const Task &task);
 /// The first of kLaneTable that the program's traces have.
 std::int32_t traceLanes(const Program &program);
-/// The tables as traces carry them: tasks in task order, ranks with @p cluster's names.
+/// The tables as traces carry them: tasks in task order, ranks with @p cluster's names; behind them the processes and
+/// tasks of roles (RoleRows).
 trace::Tables traceTables(const Program &program, const cluster::Cluster &cluster);
 
 } // namespace planloom::program

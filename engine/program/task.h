@@ -97,7 +97,8 @@ struct Boxing {
 };
 
 /// Gradients of a bucket before the update (all-reduce, reduce-scatter), or its parameters behind it (all-gather), or
-/// their snapshots, in place (delayed averaging).
+/// their snapshots, in place (delayed averaging), or gradients that go to servers, and the parameters that come back;
+/// that has no team.
 struct Exchange {
     plan::ExchangePolicy policy = plan::ExchangePolicy::AllReduce; ///< that the bucket's parameters have
     cost::Collective collective = cost::Collective::AllReduce;

@@ -100,6 +100,7 @@ constexpr Field<Settings> kSettings[] = {
     {"keep", &Settings::keep, Presence::Filled, 0, kMostOften},
     {"trace_every", &Settings::traceEvery, Presence::WhenSet, 0, kMostSteps},
     {"kernel_seconds", &Settings::kernelSeconds, Presence::WhenSet},
+    {"paced", &Settings::paced, Presence::WhenSet, 0, 1},
     {"validate_every", &Settings::validateEvery, Presence::WhenSet, 0, kMostSteps},
     {"early_stop", &Settings::earlyStop, Presence::WhenSet, 0, kMostOften},
     {"restarts", &Settings::restarts, Presence::Absent},

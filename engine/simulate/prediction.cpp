@@ -8,19 +8,6 @@
 
 namespace planloom::simulate {
 
-namespace {
-
-/// Ranks behind those of the Program: they have no arena and no tasks.
-void addRoles(const program::SampledRoles &roles, Prediction &prediction)
-{
-    for (const std::string &process : roles.processes) {
-        prediction.tables.ranks.push_back({process});
-        prediction.peakBytes.push_back(0);
-    }
-}
-
-} // namespace
-
 Result<Prediction> predict(const plan::Document &document, bool kernels)
 {
     const auto program = compile::compilePlan(document.plan, document.subject, {.bodies = kernels});
@@ -38,8 +25,7 @@ Result<Prediction> predict(const plan::Document &document, bool kernels)
     prediction.tables = program::traceTables(*program, cluster);
     if (kernels)
         program::addKernelRows(*program, prediction.tables);
-    if (program->sampled)
-        addRoles(*program->sampled, prediction);
+    prediction.peakBytes.resize(prediction.tables.ranks.size()); // roles have no arena
     prediction.globalBatch = document.plan.globalBatch;
     prediction.modelName = document.plan.modelName;
     prediction.plan = plan::fingerprint(document);

@@ -2,9 +2,9 @@
 #include "engine/simulate/simulate.h"
 
 #include "engine/compile/compile.h"
-#include "engine/gnn/steady_iteration.h"
 #include "engine/simulate/clock.h"
 #include "engine/simulate/recorder.h"
+#include "engine/simulate/role_schedule.h"
 
 #include <algorithm>
 #include <map>
@@ -45,13 +45,9 @@ Report makeReport(const program::Program &program, const cluster::Cluster &clust
     return report;
 }
 
-/// The iteration with samplers and stores beside the ranks: these compute for as long as without, and wait for the
-/// rest.
-void waitForSamples(Report &report, const program::SampledRoles &roles, std::int64_t samples)
+/// The figures of ranks that wait for samples and parameters: an iteration takes @p seconds.
+void waitForRoles(Report &report, double seconds, std::int64_t samples)
 {
-    gnn::Job job = roles.job;
-    job.trainSeconds = report.iterationSeconds;
-    const double seconds = gnn::steadyIteration(job, roles.machineOf, roles.transfers);
     if (seconds <= 0)
         return;
     const double share = report.iterationSeconds / seconds;
@@ -91,9 +87,13 @@ Result<Simulation> simulate(const program::Program &program, const cluster::Clus
         return seconds.error();
     Simulation simulation;
     simulation.report = makeReport(program, cluster, recorder, *seconds);
-    if (program.sampled)
-        waitForSamples(simulation.report, *program.sampled, program.globalBatch);
     recorder.into(simulation, cluster);
+    if (!program.sampled)
+        return simulation;
+    const RoleSchedule roles(program, simulation.report.iterationSeconds);
+    waitForRoles(simulation.report, roles.iterationSeconds(), program.globalBatch);
+    if (options.trace)
+        roles.into(simulation.trace);
     return simulation;
 }
 

@@ -58,7 +58,7 @@ struct Options {
 struct Simulation {
     Report report;
     /// One iteration, step 0, clock "cost". Of a Program that spans steps: one period of them, and what begins of the
-    /// next one, up to the end of what the period leaves open.
+    /// next one, up to the end of what the period leaves open. Of a Program with roles: the iterations of its job.
     trace::Trace trace;
     std::vector<std::vector<MemoryPoint>> memory; ///< per rank, in time order
 };

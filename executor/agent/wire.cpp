@@ -66,6 +66,7 @@ constexpr std::tuple kSettings{
     Row{&Settings::earlyStop, &wire::Settings::early_stop, &wire::Settings::set_early_stop},
     Row{&Settings::traceEvery, &wire::Settings::trace_every, &wire::Settings::set_trace_every},
     Row{&Settings::kernelSeconds, &wire::Settings::kernel_seconds, &wire::Settings::set_kernel_seconds},
+    Row{&Settings::paced, &wire::Settings::paced, &wire::Settings::set_paced},
     Row{&Settings::hungSeconds, &wire::Settings::hung_seconds, &wire::Settings::set_hung_seconds},
 };
 

@@ -318,6 +318,8 @@ Status Checkpointing::begin(std::int64_t stepsDone, const std::map<std::string, 
     }
     if (Status here = m_executor.bringStates(); !here)
         return here;
+    if (Status fetched = m_executor.fetchStates(); !fetched)
+        return fetched;
     if (Status read = m_pieces.download(); !read)
         return read;
     m_writer->begin(state);

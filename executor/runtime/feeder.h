@@ -16,7 +16,9 @@ namespace planloom::runtime {
 class Arrivals {
 public:
     virtual ~Arrivals() = default;
-    /// Samples [begin, begin + count) of the global batch of @p step. Errors: Failed (they did not come in time).
+    /// Waits, before a step starts, until its samples are there. Errors: Failed (they did not come in time).
+    virtual Status await(std::int64_t step) = 0;
+    /// Samples [begin, begin + count) of the global batch of @p step, which was awaited. Errors: Failed (others were).
     virtual Status fetch(std::int64_t step, std::int64_t begin, std::int64_t count) = 0;
     /// Held-out samples from number @p begin on; past the last one from the start again.
     virtual Status fetchHeldOut(std::int64_t begin, std::int64_t count) = 0;

@@ -3,6 +3,7 @@
 
 #include "engine/simulate/clock.h"
 #include "executor/runtime/clock.h"
+#include "executor/runtime/parameter_server.h"
 
 #include <sched.h>
 
@@ -130,6 +131,10 @@ Status RankExecutor::run()
 {
     if (const Status away = m_swaps.moveStates(true); !away)
         return away;
+    if (m_options.served != nullptr) {
+        if (const Status begun = m_options.served->begin(m_parts); !begun)
+            return begun;
+    }
     return m_parts.program.spansSteps() ? runOverlapping() : runSteps();
 }
 
@@ -193,6 +198,10 @@ Status RankExecutor::settleRows(bool ends)
 
 Status RankExecutor::runStep()
 {
+    if (m_feed->arrivals != nullptr) {
+        if (const Status came = m_feed->arrivals->await(m_step); !came)
+            return came;
+    }
     m_lastProgress = now();
     m_dispatcher->begin(static_cast<double>(m_lastProgress));
     return runUntilDone();
@@ -415,6 +424,19 @@ Status RankExecutor::compute(const program::Task &task, std::int64_t step)
     return {};
 }
 
+namespace {
+
+/// The exchange of @p task with parameter servers; nullptr: it is another one.
+const program::Exchange *served(const program::Task &task)
+{
+    const auto *exchange = task.as<program::Exchange>();
+    return exchange != nullptr && exchange->policy == plan::ExchangePolicy::ParameterServer ? exchange : nullptr;
+}
+
+} // namespace
+
+Status RankExecutor::fetchStates() { return m_options.served != nullptr ? m_options.served->fetchStates() : Status(); }
+
 Status RankExecutor::startCommunication(const program::Task &task, Unit unit)
 {
     if (const auto *swap = task.as<program::Swap>()) {
@@ -422,6 +444,8 @@ Status RankExecutor::startCommunication(const program::Task &task, Unit unit)
         return {};
     }
     const auto *agreement = task.as<program::Agreement>();
+    if (const auto *exchange = served(task))
+        return m_options.served->push(exchange->bucket, stepOf(unit));
     if (agreement == nullptr && !task.team().valid())
         return m_transfers.start(indexOf(unit));
     const auto *rows = task.as<program::RowExchange>();
@@ -478,9 +502,11 @@ bool RankExecutor::communicated(Unit unit)
     const program::Task &running = task(unit);
     const bool collective = running.team().valid() || running.as<program::Agreement>() != nullptr;
     const auto *swap = running.as<program::Swap>();
-    const Result<bool> done = collective ? m_parts.comm.test(progressOf(unit).request)
-        : swap != nullptr                ? m_swaps.test(swap->out)
-                                         : m_transfers.test(indexOf(unit));
+    const auto *exchange = served(running);
+    const Result<bool> done = exchange != nullptr ? m_options.served->pulled(exchange->bucket)
+        : collective                              ? m_parts.comm.test(progressOf(unit).request)
+        : swap != nullptr                         ? m_swaps.test(swap->out)
+                                                  : m_transfers.test(indexOf(unit));
     if (!done && m_status)
         m_status = done.error();
     if (!done || !*done)
@@ -494,7 +520,7 @@ bool RankExecutor::communicated(Unit unit)
         m_rows.ended(*rows);
     else if (collective)
         m_collectives.ended(running);
-    m_parts.queue(collective ? program::Lane::Compute : running.lane).record(*progress.ended);
+    m_parts.queue(collective || exchange != nullptr ? program::Lane::Compute : running.lane).record(*progress.ended);
     return true;
 }
 
@@ -526,7 +552,10 @@ Status RankExecutor::waitWhileIdle()
 {
     if (now() - m_lastProgress > m_options.deadline.count())
         return failed(whatWaits());
-    sched_yield();
+    if (m_options.served != nullptr)
+        m_options.served->rest();
+    else
+        sched_yield();
     return {};
 }
 

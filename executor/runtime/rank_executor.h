@@ -28,6 +28,8 @@
 
 namespace planloom::runtime {
 
+class ServedParameters;
+
 struct ExecutorOptions {
     std::int64_t steps = 1;     ///< the run's, those before firstStep included
     std::int64_t firstStep = 0; ///< where a resumed run goes on
@@ -36,6 +38,7 @@ struct ExecutorOptions {
     std::string modelFolder;                                      ///< where parameters that come from files lie
     std::chrono::nanoseconds deadline = std::chrono::seconds(60); ///< no communication may stand still for longer
     device::Device *device = nullptr;                             ///< borrowed; nullptr: this machine's processors
+    ServedParameters *served = nullptr;      ///< borrowed: of parameter servers, where the plan has any
     KernelMarks *marks = nullptr;            ///< borrowed: told which task the device's commands belong to
     const std::atomic<bool> *stop = nullptr; ///< set by any thread, on any rank: all ranks stop after the same step
     std::function<void(const run::StepMetrics &)> onStep; ///< on the executing thread; must not block
@@ -96,6 +99,11 @@ public:
     }
     /// Time zero of its records, on this machine's monotonic clock.
     [[nodiscard]] std::int64_t origin() const { return m_origin; }
+    /// Before run(): of a set of processes of which the ranks are some.
+    void setOrigin(std::int64_t nanoseconds) { m_origin = nanoseconds; }
+    /// Collective, between steps: states of the update rule that servers have come to held(). Errors: those of
+    /// ServedParameters::fetchStates.
+    Status fetchStates();
     [[nodiscard]] std::int64_t stepsDone() const { return m_stepsDone; }
     ~RankExecutor() override = default;
 

@@ -12,6 +12,9 @@ inline constexpr int kHeldOutTag = 3; ///< the same, of held-out samples
 inline constexpr int kRequestTag = 4; ///< sampler to store: the iteration, number of rows
 inline constexpr int kNumbersTag = 5; ///< sampler to store: nodes, ascending
 inline constexpr int kRowsTag = 6;    ///< store to sampler: node and features, each row
+inline constexpr int kNetworkTag = 7; ///< rank 0 to all: where the paced network's memory is
+inline constexpr int kAskTag = 8;     ///< worker to server: a ServerRequest
+inline constexpr int kServedTag = 16; ///< from here on a tag for each part of what is served, in both directions
 
 // The first number of a command.
 inline constexpr std::int64_t kDraw = 1;

@@ -37,14 +37,23 @@ std::vector<int> SampledRanks::samplersOf(int trainer) const
     return ranks;
 }
 
-std::vector<int> SampledRanks::samplers() const
+std::vector<int> SampledRanks::ofKind(gnn::RoleKind kind) const
 {
     std::vector<int> ranks;
     for (int rank = m_trainers; rank < size(); ++rank) {
-        if (roleOf(rank)->kind == gnn::RoleKind::Sampler)
+        if (roleOf(rank)->kind == kind)
             ranks.push_back(rank);
     }
     return ranks;
+}
+
+int SampledRanks::numberOf(int rank) const
+{
+    const plan::PlacedRole *role = roleOf(rank);
+    if (role == nullptr)
+        return rank;
+    const std::vector<int> alike = ofKind(role->kind);
+    return static_cast<int>(std::ranges::find(alike, rank) - alike.begin());
 }
 
 std::vector<int> SampledRanks::stores() const
@@ -60,34 +69,52 @@ std::vector<int> SampledRanks::stores() const
 SampledBatches::SampledBatches(const SampledContext &context, std::int64_t samples)
     : m_context(context),
       m_samples(samples),
-      m_samplers(SampledRanks(context.plan).samplersOf(context.comm.rank())),
       m_fanout(context.plan.job->fanout),
       m_width(context.plan.job->graph.features),
       m_batches(static_cast<std::size_t>(context.plan.job->prefetch) + 1)
 {
-    for (const int sampler : m_samplers)
-        m_names.push_back(SampledRanks(context.plan).nameOf(sampler));
+    const SampledRanks ranks(context.plan);
+    const int own = context.link.communicator().rank();
+    const plan::Stage &stage = context.plan.stages.front();
+    m_own = plan::replicaRange(stage, static_cast<std::size_t>(own), context.plan.globalBatch);
+    m_samplers = ranks.samplersOf(own);
+    for (const int sampler : m_samplers) {
+        m_names.push_back(ranks.nameOf(sampler));
+        m_rows.push_back(context.link.rowOf(fmt::format("s{}w{}", ranks.numberOf(sampler), own)));
+    }
 }
 
-Result<std::unique_ptr<SampledBatches>> SampledBatches::create(const SampledContext &context, std::int64_t samples)
+/// Asks for all steps up to @p step that were not asked for.
+Status SampledBatches::askFor(std::int64_t step)
 {
-    std::unique_ptr<SampledBatches> made(new SampledBatches(context, samples));
-    const std::string name = SampledRanks(context.plan).nameOf(context.comm.rank());
-    if (Status opened = made->m_sent.open(context.runFolder, name, context.request.from.step > 0); !opened)
-        return opened.error();
-    return made;
+    const auto places = static_cast<std::int64_t>(m_batches.size());
+    const std::int64_t end = std::min(step + 1, m_context.request.settings.steps);
+    for (; m_asked < end; ++m_asked) {
+        Batch &batch = m_batches[static_cast<std::size_t>(m_asked % places)];
+        if (Status asked = ask(batch, {m_asked, m_own.begin, m_own.size}, kBatchTag); !asked)
+            return asked;
+    }
+    return {};
+}
+
+/// The credit of step n + prefetch is there when step n starts.
+Status SampledBatches::await(std::int64_t step)
+{
+    const std::int64_t prefetch = m_context.plan.job->prefetch;
+    m_asked = std::max(m_asked, step);
+    if (Status asked = askFor(step + prefetch - 1); !asked)
+        return asked;
+    if (Status came = take(m_batches[static_cast<std::size_t>(step % (prefetch + 1))]); !came)
+        return came;
+    return askFor(step + prefetch);
 }
 
 Status SampledBatches::fetch(std::int64_t step, std::int64_t begin, std::int64_t count)
 {
-    const std::int64_t prefetch = m_context.plan.job->prefetch;
-    const std::int64_t end = std::min(step + prefetch + 1, m_context.request.settings.steps);
-    for (m_asked = std::max(m_asked, step); m_asked < end; ++m_asked) {
-        Batch &batch = m_batches[static_cast<std::size_t>(m_asked % (prefetch + 1))];
-        if (Status asked = ask(batch, {m_asked, begin, count}, kBatchTag); !asked)
-            return asked;
-    }
-    return take(m_batches[static_cast<std::size_t>(step % (prefetch + 1))]);
+    if (m_current == nullptr || m_current->step != step || begin != m_own.begin || count != m_own.size)
+        return failed(fmt::format("step {} wants samples {} to {} of the batch, which were not asked for", step, begin,
+                                  begin + count));
+    return {};
 }
 
 Status SampledBatches::fetchHeldOut(std::int64_t begin, std::int64_t count)
@@ -105,14 +132,14 @@ Status SampledBatches::ask(Batch &batch, const SampledRange &range, int tag)
         Part &part = batch.parts[i];
         part.range = shareOf(range, i, m_samplers.size());
         part.data.resize(static_cast<std::size_t>(batchBytes(part.range.count, m_fanout, m_width)));
-        auto request =
-            m_context.comm.irecv(part.data.data(), static_cast<std::int64_t>(part.data.size()), m_samplers[i], tag);
-        if (!request)
-            return request.error();
-        part.request = *request;
+        auto ticket = m_context.link.receive(part.data.data(), static_cast<std::int64_t>(part.data.size()),
+                                             m_samplers[i], tag, range.step, m_rows[i]);
+        if (!ticket)
+            return ticket.error();
+        part.ticket = *ticket;
         if (Status sent = send(m_samplers[i], {kDraw, part.range.step, part.range.begin, part.range.count}); !sent)
             return sent;
-        m_sent.add(range.step, m_names[i], kCommandBytes);
+        m_context.sent.add(range.step, m_names[i], kCommandBytes);
     }
     return {};
 }
@@ -121,7 +148,7 @@ Status SampledBatches::send(int sampler, const Command &command)
 {
     static_assert(sizeof(Command) == kCommandBytes);
     while (!m_commands.empty()) {
-        const auto done = m_context.comm.test(m_commands.front().request);
+        const auto done = m_context.link.test(m_commands.front().ticket);
         if (!done)
             return done.error();
         if (!*done)
@@ -129,10 +156,10 @@ Status SampledBatches::send(int sampler, const Command &command)
         m_commands.pop_front();
     }
     Sent &sent = m_commands.emplace_back(Sent{command, {}});
-    auto request = m_context.comm.isend(sent.command.data(), kCommandBytes, sampler, kCommandTag);
-    if (!request)
-        return request.error();
-    sent.request = *request;
+    auto ticket = m_context.link.send(sent.command.data(), kCommandBytes, sampler, kCommandTag, command[1], -1);
+    if (!ticket)
+        return ticket.error();
+    sent.ticket = *ticket;
     return {};
 }
 
@@ -141,7 +168,7 @@ Status SampledBatches::take(Batch &batch)
     for (std::size_t i = 0; i < batch.parts.size(); ++i) {
         Part &part = batch.parts[i];
         const std::string what = fmt::format("a mini-batch of sampler {}", m_names[i]);
-        if (Status came = m_context.comm.wait(part.request, m_context.deadline(), what); !came)
+        if (Status came = m_context.link.wait(part.ticket, m_context.deadline(), what); !came)
             return came;
     }
     m_current = &batch;
@@ -159,10 +186,10 @@ Status SampledBatches::close()
             return sent;
     }
     for (Sent &sent : m_commands) {
-        if (Status left = m_context.comm.wait(sent.request, m_context.deadline(), "a sampler to end"); !left)
+        if (Status left = m_context.link.wait(sent.ticket, m_context.deadline(), "a sampler to end"); !left)
             return left;
     }
-    return m_sent.close();
+    return {};
 }
 
 const SampledBatches::Part &SampledBatches::partOf(std::int64_t &sample) const

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "executor/comm/communicator.h"
 #include "executor/data/data_set.h"
 #include "executor/runtime/feeder.h"
+#include "executor/runtime/role_link.h"
 #include "executor/runtime/sampled_source.h"
 
 #include <array>
@@ -23,8 +23,10 @@ public:
     [[nodiscard]] const plan::PlacedRole *roleOf(int rank) const;
     [[nodiscard]] std::string nameOf(int rank) const;
     [[nodiscard]] std::vector<int> samplersOf(int trainer) const;
-    [[nodiscard]] std::vector<int> samplers() const;
-    [[nodiscard]] std::vector<int> stores() const; ///< by part
+    [[nodiscard]] std::vector<int> ofKind(gnn::RoleKind kind) const; ///< but trainers, in the plan's order
+    [[nodiscard]] std::vector<int> stores() const;                   ///< by part
+    /// Among the ranks of its kind: the number in its tasks' ids.
+    [[nodiscard]] int numberOf(int rank) const;
 
 private:
     const plan::Plan &m_plan;
@@ -35,8 +37,8 @@ private:
 struct SampledContext {
     const plan::Plan &plan;
     const run::Request &request;
-    comm::Communicator &comm;
-    std::string runFolder;
+    RoleLink &link;
+    SentBytes &sent;
     /// An answer that was asked for comes within it; a process that waits to be asked has ten times as long.
     [[nodiscard]] std::chrono::nanoseconds deadline() const
     {
@@ -45,17 +47,18 @@ struct SampledContext {
 };
 
 /// Runs a graph store or a sampler until its trainers end. A store sends rows of its part to samplers that ask for
-/// them; a sampler draws the range that its trainer names, asks the stores and sends the mini-batch. Errors: those of
-/// SampledSource::open, Failed (communication, a deadline), Io.
+/// them; a sampler draws the range that its trainer names, asks the stores and sends the mini-batch, and draws further
+/// ranges meanwhile. Errors: those of SampledSource::open, Failed (communication, a deadline).
 Status runSampledProcess(const SampledContext &context);
 
-/// A trainer's mini-batches as they come from its samplers: asks for those of the next `prefetch` steps before it waits
-/// for one. A sample's number as a data set is its place in the last range. Thread contract: one thread.
+/// A trainer's mini-batches as they come from its samplers: when a step begins, that of the step `prefetch` later is
+/// asked for. A sample's number as a data set is its place in the last range. Thread contract: one thread.
 class SampledBatches final : public Arrivals, public data::DataSet {
 public:
-    /// @p samples: labelled nodes of the graph. Error: Io.
-    static Result<std::unique_ptr<SampledBatches>> create(const SampledContext &context, std::int64_t samples);
+    /// @p samples: labelled nodes of the graph.
+    SampledBatches(const SampledContext &context, std::int64_t samples);
 
+    Status await(std::int64_t step) override;
     Status fetch(std::int64_t step, std::int64_t begin, std::int64_t count) override;
     Status fetchHeldOut(std::int64_t begin, std::int64_t count) override;
     /// Once, after the last step: takes what is still under way and lets the samplers end.
@@ -72,7 +75,7 @@ private:
     struct Part {
         SampledRange range;
         std::vector<std::byte> data; ///< labels, then the places' features
-        comm::Request request;
+        Ticket ticket;
     };
     struct Batch {
         std::int64_t step = -1;
@@ -80,10 +83,10 @@ private:
     };
     struct Sent {
         Command command;
-        comm::Request request;
+        Ticket ticket;
     };
 
-    SampledBatches(const SampledContext &context, std::int64_t samples);
+    Status askFor(std::int64_t step);
     Status ask(Batch &batch, const SampledRange &range, int tag);
     Status send(int sampler, const Command &command);
     Status take(Batch &batch);
@@ -91,8 +94,10 @@ private:
 
     SampledContext m_context;
     std::int64_t m_samples;
+    plan::SampleRange m_own; ///< of a global batch
     std::vector<int> m_samplers;
     std::vector<std::string> m_names;
+    std::vector<std::int32_t> m_rows; ///< of the trace, by sampler
     gnn::Fanout m_fanout;
     std::int64_t m_width;
     std::int64_t m_asked = -1;    ///< steps before this one are asked for; -1: none yet
@@ -100,7 +105,6 @@ private:
     Batch m_heldOut;
     const Batch *m_current = nullptr;
     std::deque<Sent> m_commands; ///< under way
-    SentBytes m_sent;
 };
 
 } // namespace planloom::runtime

@@ -1,16 +1,66 @@
 // SPDX-License-Identifier: Apache-2.0
 // Graph stores and samplers.
+#include "executor/runtime/sampled_services.h"
+
 #include "executor/runtime/sampled_messages.h"
 #include "executor/runtime/sampled_processes.h"
 
 #include <fmt/format.h>
-#include <sched.h>
 
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <deque>
+#include <memory>
 
 namespace planloom::runtime {
+
+void packRows(const SampledSource &source, std::span<const std::int64_t> nodes, std::vector<std::byte> &rows)
+{
+    const std::int64_t width = source.graph().width;
+    const std::int64_t each = rowBytes(1, width);
+    rows.resize(nodes.size() * static_cast<std::size_t>(each));
+    std::byte *to = rows.data();
+    for (const std::int64_t node : nodes) {
+        std::memcpy(to, &node, sizeof node);
+        std::memcpy(to + sizeof node, source.features(node), static_cast<std::size_t>(4 * width));
+        to += each;
+    }
+}
+
+void AskedRows::ask(const SampledSource &source, const SampledDraw &draw)
+{
+    for (Part &part : m_parts)
+        part.nodes.clear();
+    for (const std::int64_t node : draw.rows)
+        m_parts[static_cast<std::size_t>(source.partOf(node))].nodes.push_back(node);
+}
+
+/// The features of @p node, which its store has sent.
+const std::byte *AskedRows::rowOf(const SampledSource &source, std::int64_t node) const
+{
+    const Part &part = m_parts[static_cast<std::size_t>(source.partOf(node))];
+    const auto at = std::lower_bound(part.nodes.begin(), part.nodes.end(), node) - part.nodes.begin();
+    return part.rows.data() + rowBytes(at, source.graph().width) + 8;
+}
+
+void AskedRows::putTogether(const SampledSource &source, const SampledDraw &draw, const SampledRange &range,
+                            const gnn::Fanout &fanout, std::vector<std::byte> &batch) const
+{
+    const std::int64_t width = source.graph().width;
+    batch.resize(static_cast<std::size_t>(batchBytes(range.count, fanout, width)));
+    std::byte *to = batch.data();
+    for (std::int64_t i = 0; i < range.count; ++i, to += 8) {
+        const auto seed = static_cast<std::size_t>(draw.places[static_cast<std::size_t>(i)]);
+        const std::int64_t label = source.graph().labels[seed];
+        std::memcpy(to, &label, sizeof label);
+    }
+    for (const std::int64_t node : draw.places) {
+        std::memcpy(to, rowOf(source, node), static_cast<std::size_t>(4 * width));
+        to += 4 * width;
+    }
+}
+
 namespace {
 
 /// A request: the iteration, SampledRange::kHeldOut or kStoreEnd, and the number of rows.
@@ -20,15 +70,23 @@ class GraphStoreProcess {
 public:
     GraphStoreProcess(const SampledContext &context, const SampledSource &source)
         : m_context(context),
-          m_source(source),
-          m_width(source.graph().width)
+          m_link(context.link),
+          m_source(source)
     {
-        for (const int rank : SampledRanks(context.plan).samplers())
-            m_peers.push_back({.rank = rank, .name = SampledRanks(context.plan).nameOf(rank)});
+        const SampledRanks ranks(context.plan);
+        const int own = ranks.numberOf(m_link.communicator().rank());
+        for (const int rank : ranks.ofKind(gnn::RoleKind::Sampler)) {
+            const int sampler = ranks.numberOf(rank);
+            m_peers.push_back({.rank = rank,
+                               .name = ranks.nameOf(rank),
+                               .requestRow = m_link.rowOf(fmt::format("s{}g{}", sampler, own)),
+                               .serveRow = m_link.rowOf(fmt::format("g{}.SN.s{}", own, sampler)),
+                               .rowsRow = m_link.rowOf(fmt::format("g{}s{}", own, sampler))});
+        }
     }
 
     /// Polls all samplers in turn: none waits for another one's messages.
-    Status run(SentBytes &sent)
+    Status run()
     {
         for (Peer &peer : m_peers) {
             if (Status waits = listen(peer); !waits)
@@ -38,7 +96,7 @@ public:
         for (std::size_t open = m_peers.size(); open > 0;) {
             bool moved = false;
             for (Peer &peer : m_peers) {
-                const Result<bool> went = advance(peer, sent);
+                const Result<bool> went = advance(peer);
                 if (!went)
                     return went.error();
                 moved = moved || *went;
@@ -50,52 +108,64 @@ public:
             else if (now - idleSince > kIdleDeadlines * m_context.deadline())
                 return failed("no sampler has asked this graph store for anything for too long; look at the other "
                               "ranks' messages");
-            sched_yield();
+            if (!moved)
+                m_link.rest();
         }
         return {};
     }
 
 private:
-    enum class State : std::uint8_t { Listens, Reads, Answers, Ended };
+    enum class State : std::uint8_t { Listens, Reads, Ended };
+    struct Answer {
+        std::vector<std::byte> rows;
+        Ticket ticket;
+    };
     struct Peer {
         int rank = 0;
         std::string name = {};
+        std::int32_t requestRow = -1; ///< rows of the trace
+        std::int32_t serveRow = -1;
+        std::int32_t rowsRow = -1;
         State state = State::Listens;
         Numbers asked = {};
         std::vector<std::int64_t> nodes = {};
-        std::vector<std::byte> rows = {};
-        comm::Request request = {};
+        Ticket ticket = {};
+        std::deque<Answer> answers = {};               ///< under way
+        std::vector<std::vector<std::byte>> free = {}; ///< memory of those that were
     };
 
-    static Status keep(Peer &peer, Result<comm::Request> request)
+    static Status keep(Ticket &ticket, const Result<Ticket> &made)
     {
-        if (!request)
-            return request.error();
-        peer.request = *request;
+        if (!made)
+            return made.error();
+        ticket = *made;
         return {};
     }
 
     Status listen(Peer &peer)
     {
         peer.state = State::Listens;
-        return keep(peer, m_context.comm.irecv(peer.asked.data(), sizeof peer.asked, peer.rank, kRequestTag));
+        return keep(peer.ticket, m_link.receive(peer.asked.data(), sizeof peer.asked, peer.rank, kRequestTag, -1, -1));
     }
 
     /// True if the peer's message has ended, and the next one is under way.
-    Result<bool> advance(Peer &peer, SentBytes &sent)
+    Result<bool> advance(Peer &peer)
     {
+        while (!peer.answers.empty()) {
+            const Result<bool> left = m_link.test(peer.answers.front().ticket);
+            if (!left)
+                return left;
+            if (!*left)
+                break;
+            peer.free.push_back(std::move(peer.answers.front().rows));
+            peer.answers.pop_front();
+        }
         if (peer.state == State::Ended)
             return false;
-        const Result<bool> done = m_context.comm.test(peer.request);
+        const Result<bool> done = m_link.test(peer.ticket);
         if (!done || !*done)
             return done;
-        Status next;
-        switch (peer.state) {
-        case State::Listens: next = read(peer); break;
-        case State::Reads: next = answer(peer, sent); break;
-        case State::Answers: next = listen(peer); break;
-        case State::Ended: break;
-        }
+        const Status next = peer.state == State::Listens ? read(peer) : answer(peer);
         return next ? Result<bool>(true) : next.error();
     }
 
@@ -103,182 +173,279 @@ private:
     {
         if (peer.asked[0] == kStoreEnd) {
             peer.state = State::Ended;
+            for (Answer &answer : peer.answers) {
+                if (Status left = m_link.wait(answer.ticket, m_context.deadline(), "sampler " + peer.name); !left)
+                    return left;
+            }
             return {};
         }
         peer.state = State::Reads;
         peer.nodes.resize(static_cast<std::size_t>(peer.asked[1]));
-        return keep(peer, m_context.comm.irecv(peer.nodes.data(), 8 * peer.asked[1], peer.rank, kNumbersTag));
+        return keep(peer.ticket,
+                    m_link.receive(peer.nodes.data(), 8 * peer.asked[1], peer.rank, kNumbersTag, peer.asked[0],
+                                   peer.requestRow));
     }
 
-    Status answer(Peer &peer, SentBytes &sent)
+    Status answer(Peer &peer)
     {
-        peer.state = State::Answers;
-        const std::int64_t each = rowBytes(1, m_width);
-        peer.rows.resize(peer.nodes.size() * static_cast<std::size_t>(each));
-        std::byte *to = peer.rows.data();
-        for (const std::int64_t node : peer.nodes) {
-            std::memcpy(to, &node, sizeof node);
-            std::memcpy(to + sizeof node, m_source.features(node), static_cast<std::size_t>(4 * m_width));
-            to += each;
+        const std::int64_t started = m_link.now();
+        Answer &answer = peer.answers.emplace_back();
+        if (!peer.free.empty()) {
+            answer.rows = std::move(peer.free.back());
+            peer.free.pop_back();
         }
-        const auto bytes = static_cast<std::int64_t>(peer.rows.size());
-        sent.add(peer.asked[0], peer.name, bytes);
-        return keep(peer, m_context.comm.isend(peer.rows.data(), bytes, peer.rank, kRowsTag));
+        packRows(m_source, peer.nodes, answer.rows);
+        m_link.record(peer.serveRow, peer.asked[0], started);
+        const auto bytes = static_cast<std::int64_t>(answer.rows.size());
+        m_context.sent.add(peer.asked[0], peer.name, bytes);
+        if (Status gone =
+                keep(answer.ticket,
+                     m_link.send(answer.rows.data(), bytes, peer.rank, kRowsTag, peer.asked[0], peer.rowsRow));
+            !gone)
+            return gone;
+        return listen(peer);
     }
 
     const SampledContext &m_context;
+    RoleLink &m_link;
     const SampledSource &m_source;
-    std::int64_t m_width;
     std::vector<Peer> m_peers;
 };
 
+/// Ranges in the order in which the trainer asks for them: each is drawn and its rows are asked for as soon as it is
+/// known; mini-batches leave in that order.
 class SamplerProcess {
 public:
     SamplerProcess(const SampledContext &context, const SampledSource &source)
         : m_context(context),
-          m_source(source),
-          m_width(source.graph().width),
-          m_outgoing(static_cast<std::size_t>(context.plan.job->prefetch) + 2)
+          m_link(context.link),
+          m_source(source)
     {
         const SampledRanks ranks(context.plan);
-        m_trainer = ranks.roleOf(context.comm.rank())->trainer;
+        const int own = ranks.numberOf(m_link.communicator().rank());
+        m_trainer = ranks.roleOf(m_link.communicator().rank())->trainer;
         m_trainerName = ranks.nameOf(m_trainer);
-        for (const int rank : ranks.stores())
-            m_stores.push_back({.rank = rank, .name = ranks.nameOf(rank)});
+        m_drawRow = m_link.rowOf(fmt::format("s{}.NS", own));
+        m_loadRow = m_link.rowOf(fmt::format("s{}.LD", own));
+        m_batchRow = m_link.rowOf(fmt::format("s{}w{}", own, m_trainer));
+        for (const int rank : ranks.stores()) {
+            const int store = ranks.numberOf(rank);
+            m_stores.push_back({rank, ranks.nameOf(rank), m_link.rowOf(fmt::format("s{}g{}", own, store)),
+                                m_link.rowOf(fmt::format("g{}s{}", store, own))});
+        }
     }
 
-    Status run(SentBytes &sent)
+    Status run()
     {
+        if (Status listens = listen(); !listens)
+            return listens;
+        auto idleSince = std::chrono::steady_clock::now();
         while (true) {
-            std::array<std::int64_t, 4> command{};
-            auto request = m_context.comm.irecv(command.data(), kCommandBytes, m_trainer, kCommandTag);
-            if (!request)
-                return request.error();
-            const auto patience = kIdleDeadlines * m_context.deadline();
-            if (Status came = m_context.comm.wait(*request, patience, "trainer " + m_trainerName); !came)
-                return came;
-            if (command[0] == kEnd)
+            const Result<bool> asked = m_link.test(m_command);
+            if (!asked)
+                return asked.error();
+            if (*asked && m_asked[0] == kEnd)
                 return end();
-            if (Status made = serve({command[1], command[2], command[3]}, sent); !made)
-                return made;
+            if (*asked) {
+                if (Status drawn = draw({m_asked[1], m_asked[2], m_asked[3]}); !drawn)
+                    return drawn;
+            }
+            const Result<bool> delivered = deliver();
+            if (!delivered)
+                return delivered.error();
+            const auto now = std::chrono::steady_clock::now();
+            if (*asked || *delivered)
+                idleSince = now;
+            else if (Status patient = wait(now - idleSince); !patient)
+                return patient;
         }
     }
 
 private:
     struct Store {
         int rank = 0;
-        std::string name = {};
-        std::vector<std::int64_t> nodes = {};
-        Numbers asks = {};
-        std::vector<std::byte> rows = {};
-        std::array<comm::Request, 3> requests = {}; ///< the request, its numbers, the answer
+        std::string name;
+        std::int32_t requestRow = -1; ///< rows of the trace
+        std::int32_t rowsRow = -1;
     };
-    struct Outgoing {
-        std::vector<std::byte> data;
-        comm::Request request;
+    /// A range on its way to the trainer.
+    struct Work {
+        explicit Work(std::size_t stores) : rows(stores), requests(stores) {}
+        SampledRange range;
+        SampledDraw draw;
+        AskedRows rows;
+        struct Request {
+            Numbers asks{};
+            std::array<Ticket, 3> tickets{}; ///< the request, its numbers, the answer
+        };
+        std::vector<Request> requests; ///< by part
+        std::vector<std::byte> batch;
+        bool together = false; ///< the mini-batch is made and leaves
+        Ticket leaving;
     };
 
-    Status serve(const SampledRange &range, SentBytes &sent)
+    Status listen()
     {
-        const SampledDraw draw = m_source.draw(range);
-        for (Store &store : m_stores)
-            store.nodes.clear();
-        for (const std::int64_t node : draw.rows)
-            m_stores[static_cast<std::size_t>(m_source.partOf(node))].nodes.push_back(node);
-        for (Store &store : m_stores) {
-            if (Status asked = store.nodes.empty() ? Status() : ask(store, range.step, sent); !asked)
-                return asked;
-        }
-        for (Store &store : m_stores) {
-            for (comm::Request &request : store.requests) {
-                const std::string what = "rows of graph store " + store.name;
-                if (Status came = m_context.comm.wait(request, m_context.deadline(), what); !came)
-                    return came;
-            }
-        }
-        return deliver(range, draw, sent);
+        auto ticket = m_link.receive(m_asked.data(), kCommandBytes, m_trainer, kCommandTag, -1, -1);
+        if (!ticket)
+            return ticket.error();
+        m_command = *ticket;
+        return {};
     }
 
-    Status ask(Store &store, std::int64_t step, SentBytes &sent)
+    /// Rows that were asked for have a deadline; a trainer may take ten times as long until it asks.
+    Status wait(std::chrono::nanoseconds idle)
     {
-        const auto rows = static_cast<std::int64_t>(store.nodes.size());
-        store.asks = {step, rows};
-        store.rows.resize(static_cast<std::size_t>(rowBytes(rows, m_width)));
-        comm::Communicator &comm = m_context.comm;
-        const Result<comm::Request> started[] = {
-            comm.isend(store.asks.data(), sizeof store.asks, store.rank, kRequestTag),
-            comm.isend(store.nodes.data(), 8 * rows, store.rank, kNumbersTag),
-            comm.irecv(store.rows.data(), static_cast<std::int64_t>(store.rows.size()), store.rank, kRowsTag)};
+        const bool forRows = !m_works.empty() && !m_works.front()->together;
+        const auto most = forRows ? m_context.deadline() : kIdleDeadlines * m_context.deadline();
+        if (idle > most)
+            return failed(
+                fmt::format("{} sent nothing for too long; look at the other ranks' messages and at the network "
+                            "between the machines",
+                            forRows ? "graph store " + lateStore() : "trainer " + m_trainerName));
+        m_link.rest();
+        return {};
+    }
+
+    [[nodiscard]] std::string lateStore() const
+    {
+        const Work &first = *m_works.front();
+        for (std::size_t i = 0; i < m_stores.size(); ++i) {
+            if (std::ranges::any_of(first.requests[i].tickets, &Ticket::pending))
+                return m_stores[i].name;
+        }
+        return m_stores.front().name;
+    }
+
+    Status draw(const SampledRange &range)
+    {
+        const std::int64_t started = m_link.now();
+        if (m_free.empty())
+            m_free.push_back(std::make_unique<Work>(m_stores.size()));
+        m_works.push_back(std::move(m_free.back()));
+        m_free.pop_back();
+        Work &work = *m_works.back();
+        work.together = false;
+        work.range = range;
+        work.draw = m_source.draw(range);
+        work.rows.ask(m_source, work.draw);
+        m_link.record(m_drawRow, range.step, started);
+        for (std::size_t part = 0; part < m_stores.size(); ++part) {
+            if (Status asked = ask(work, part); !asked)
+                return asked;
+        }
+        return listen();
+    }
+
+    Status ask(Work &work, std::size_t part)
+    {
+        const Store &store = m_stores[part];
+        const std::span<const std::int64_t> nodes = work.rows.nodes(part);
+        if (nodes.empty())
+            return {};
+        const auto rows = static_cast<std::int64_t>(nodes.size());
+        const std::int64_t step = work.range.step;
+        Work::Request &request = work.requests[part];
+        request.asks = {step, rows};
+        std::vector<std::byte> &answer = work.rows.answer(part);
+        answer.resize(static_cast<std::size_t>(rowBytes(rows, m_source.graph().width)));
+        const Result<Ticket> started[] = {
+            m_link.send(request.asks.data(), sizeof request.asks, store.rank, kRequestTag, step, -1),
+            m_link.send(nodes.data(), 8 * rows, store.rank, kNumbersTag, step, store.requestRow),
+            m_link.receive(answer.data(), static_cast<std::int64_t>(answer.size()), store.rank, kRowsTag, step,
+                           store.rowsRow)};
         for (std::size_t i = 0; i < std::size(started); ++i) {
             if (!started[i])
                 return started[i].error();
-            store.requests[i] = *started[i];
+            request.tickets[i] = *started[i];
         }
-        sent.add(step, store.name, requestBytes(rows));
+        m_context.sent.add(step, store.name, requestBytes(rows));
         return {};
     }
 
-    /// The features of @p node, which its store has sent.
-    [[nodiscard]] const std::byte *rowOf(std::int64_t node) const
+    /// True if something went on: the first range's rows are all there, or its mini-batch has left.
+    Result<bool> deliver()
     {
-        const Store &store = m_stores[static_cast<std::size_t>(m_source.partOf(node))];
-        const auto at = std::lower_bound(store.nodes.begin(), store.nodes.end(), node) - store.nodes.begin();
-        return store.rows.data() + rowBytes(at, m_width) + 8;
+        bool moved = false;
+        while (!m_leaving.empty()) {
+            const Result<bool> left = m_link.test(m_leaving.front()->leaving);
+            if (!left)
+                return left;
+            if (!*left)
+                break;
+            m_free.push_back(std::move(m_leaving.front()));
+            m_leaving.pop_front();
+            moved = true;
+        }
+        if (m_works.empty())
+            return moved;
+        Work &first = *m_works.front();
+        for (Work::Request &request : first.requests) {
+            for (Ticket &ticket : request.tickets) {
+                const Result<bool> came = m_link.test(ticket);
+                if (!came)
+                    return came;
+                if (!*came)
+                    return moved;
+            }
+        }
+        if (Status gone = send(first); !gone)
+            return gone.error();
+        m_leaving.push_back(std::move(m_works.front()));
+        m_works.pop_front();
+        return true;
     }
 
-    Status deliver(const SampledRange &range, const SampledDraw &draw, SentBytes &sent)
+    Status send(Work &work)
     {
-        Outgoing &out = m_outgoing[m_next];
-        m_next = (m_next + 1) % m_outgoing.size();
-        const auto patience = kIdleDeadlines * m_context.deadline();
-        if (Status left = m_context.comm.wait(out.request, patience, "trainer " + m_trainerName); !left)
-            return left;
-        out.data.resize(static_cast<std::size_t>(batchBytes(range.count, m_context.plan.job->fanout, m_width)));
-        std::byte *to = out.data.data();
-        for (std::int64_t i = 0; i < range.count; ++i, to += 8) {
-            const auto seed = static_cast<std::size_t>(draw.places[static_cast<std::size_t>(i)]);
-            const std::int64_t label = m_source.graph().labels[seed];
-            std::memcpy(to, &label, sizeof label);
-        }
-        for (const std::int64_t node : draw.places) {
-            std::memcpy(to, rowOf(node), static_cast<std::size_t>(4 * m_width));
-            to += 4 * m_width;
-        }
-        const int tag = range.step == SampledRange::kHeldOut ? kHeldOutTag : kBatchTag;
-        const auto bytes = static_cast<std::int64_t>(out.data.size());
-        auto request = m_context.comm.isend(out.data.data(), bytes, m_trainer, tag);
-        if (!request)
-            return request.error();
-        out.request = *request;
-        sent.add(range.step, m_trainerName, bytes);
+        const std::int64_t started = m_link.now();
+        work.rows.putTogether(m_source, work.draw, work.range, m_context.plan.job->fanout, work.batch);
+        work.together = true;
+        m_link.record(m_loadRow, work.range.step, started);
+        const int tag = work.range.step == SampledRange::kHeldOut ? kHeldOutTag : kBatchTag;
+        const auto bytes = static_cast<std::int64_t>(work.batch.size());
+        auto ticket = m_link.send(work.batch.data(), bytes, m_trainer, tag, work.range.step, m_batchRow);
+        if (!ticket)
+            return ticket.error();
+        work.leaving = *ticket;
+        m_context.sent.add(work.range.step, m_trainerName, bytes);
         return {};
     }
 
+    /// The trainer has taken all that it asked for.
     Status end()
     {
+        if (!m_works.empty())
+            return failed(fmt::format("trainer {} ends before it has its mini-batches", m_trainerName));
         const Numbers last{kStoreEnd, 0};
-        for (Store &store : m_stores) {
-            auto request = m_context.comm.isend(last.data(), sizeof last, store.rank, kRequestTag);
-            if (!request)
-                return request.error();
-            if (Status left = m_context.comm.wait(*request, m_context.deadline(), "graph store " + store.name); !left)
+        for (const Store &store : m_stores) {
+            auto ticket = m_link.send(last.data(), sizeof last, store.rank, kRequestTag, SampledRange::kHeldOut, -1);
+            if (!ticket)
+                return ticket.error();
+            if (Status left = m_link.wait(*ticket, m_context.deadline(), "graph store " + store.name); !left)
                 return left;
         }
-        for (Outgoing &out : m_outgoing) {
-            if (Status left = m_context.comm.wait(out.request, m_context.deadline(), "trainer " + m_trainerName); !left)
+        for (const auto &work : m_leaving) {
+            if (Status left = m_link.wait(work->leaving, m_context.deadline(), "trainer " + m_trainerName); !left)
                 return left;
         }
         return {};
     }
 
     const SampledContext &m_context;
+    RoleLink &m_link;
     const SampledSource &m_source;
-    std::int64_t m_width;
     int m_trainer = 0;
     std::string m_trainerName;
-    std::vector<Store> m_stores;      ///< by part
-    std::vector<Outgoing> m_outgoing; ///< taken in turn
-    std::size_t m_next = 0;
+    std::int32_t m_drawRow = -1; ///< rows of the trace
+    std::int32_t m_loadRow = -1;
+    std::int32_t m_batchRow = -1;
+    std::vector<Store> m_stores; ///< by part
+    std::array<std::int64_t, 4> m_asked{};
+    Ticket m_command;
+    std::deque<std::unique_ptr<Work>> m_works;   ///< whose rows are on their way
+    std::deque<std::unique_ptr<Work>> m_leaving; ///< on their way to the trainer
+    std::vector<std::unique_ptr<Work>> m_free;   ///< whose memory further ones take
 };
 
 } // namespace
@@ -288,14 +455,10 @@ Status runSampledProcess(const SampledContext &context)
     auto source = SampledSource::open(context.plan, context.request);
     if (!source)
         return source.error();
-    const plan::PlacedRole &role = *SampledRanks(context.plan).roleOf(context.comm.rank());
+    const plan::PlacedRole &role = *SampledRanks(context.plan).roleOf(context.link.communicator().rank());
     source->keepFeatures(role.part);
-    SentBytes sent;
-    if (Status opened = sent.open(context.runFolder, role.name, context.request.from.step > 0); !opened)
-        return opened;
-    const Status ran = role.kind == gnn::RoleKind::GraphStore ? GraphStoreProcess(context, *source).run(sent)
-                                                              : SamplerProcess(context, *source).run(sent);
-    return ran ? sent.close() : ran;
+    return role.kind == gnn::RoleKind::GraphStore ? GraphStoreProcess(context, *source).run()
+                                                  : SamplerProcess(context, *source).run();
 }
 
 } // namespace planloom::runtime

@@ -181,7 +181,7 @@ std::vector<SampledTransfer> predictedTransfers(const plan::Plan &plan, const Sa
     for (const plan::PlacedRole &role : plan.roles) {
         if (role.kind == gnn::RoleKind::Sampler)
             ++samplers[static_cast<std::size_t>(role.trainer)];
-        else
+        else if (role.kind == gnn::RoleKind::GraphStore)
             stores[static_cast<std::size_t>(role.part)] = role.name;
     }
     std::vector<std::size_t> seen(begins.size());

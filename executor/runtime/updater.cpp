@@ -39,7 +39,7 @@ Result<Updater> Updater::create(const program::Body &body, const ComputeContext 
     std::vector<device::UpdateRange> averaged;
     std::vector<device::UpdateRange> counted;
     for (const program::Held &held : body.held) {
-        if (held.kind != program::Held::Kind::Parameter || held.gradient < 0 || held.updateCount == 0)
+        if (held.kind != program::Held::Kind::Parameter || held.gradient < 0 || held.updateCount == 0 || held.served)
             continue;
         if (static_cast<int>(held.states.size()) != formula.states)
             return badInput("the program was compiled for another optimizer than " + std::string(how.rule.name())

@@ -7,7 +7,9 @@
 #include "executor/comm/local_group.h"
 #include "executor/comm/mpi_communicator.h"
 #include "executor/runtime/affinity.h"
+#include "executor/runtime/clock.h"
 #include "executor/runtime/drain.h"
+#include "executor/runtime/parameter_server.h"
 #include "executor/runtime/rank_executor.h"
 #include "executor/runtime/rank_gpu.h"
 #include "executor/runtime/sampled_processes.h"
@@ -113,24 +115,50 @@ private:
         return train(program, feed, drain);
     }
 
-    /// A process of a sampled job: a trainer, or one that brings samples to trainers. None leaves before all have
-    /// ended.
+    /// A process of a sampled job: a trainer, or one of another role. None leaves before all have ended.
     Status runSampled(Drain &drain)
     {
         const SampledRanks ranks(m_document.plan);
         if (m_all.size() != ranks.size())
             return badInput(fmt::format("{} processes were started for a job of {}", m_all.size(), ranks.size()));
-        const SampledContext context{m_document.plan, m_request, m_all, m_options.runDir};
-        const Status ran =
-            ranks.roleOf(m_all.rank()) == nullptr ? trainSampled(context, drain) : runSampledProcess(context);
-        return ran ? m_all.barrier(kIdle * context.deadline()) : ran;
-    }
-
-    Status trainSampled(const SampledContext &context, Drain &drain)
-    {
         Result<program::Program> program = compile::compilePlan(m_document.plan, m_document.subject);
         if (!program)
             return program.error();
+        RoleLink link(*program, m_all, m_document.plan.job->chunkBytes, m_recording);
+        SentBytes sent;
+        const SampledContext context{m_document.plan, m_request, link, sent};
+        if (const Status opened = sent.open(m_options.runDir, ranks.nameOf(m_all.rank()), m_request.from.step > 0);
+            !opened)
+            return opened;
+        if (m_request.settings.paced > 0) {
+            if (const Status paced = link.pace(kIdle * context.deadline()); !paced)
+                return paced;
+        }
+        const plan::PlacedRole *role = ranks.roleOf(m_all.rank());
+        const Status ran =
+            role == nullptr ? trainSampled(context, *program, drain) : serve(context, *program, role->kind);
+        if (!ran)
+            return ran;
+        if (const Status closed = sent.close(); !closed)
+            return closed;
+        return m_all.barrier(kIdle * context.deadline());
+    }
+
+    /// A process beside the trainers: one thread, as several share this machine.
+    Status serve(const SampledContext &context, const program::Program &program, gnn::RoleKind kind)
+    {
+        omp_set_num_threads(1);
+        m_recording.traceEvery(m_request.settings.traceEvery);
+        const auto origin = agreeOnOrigin(m_all, kIdle * context.deadline());
+        if (!origin)
+            return origin.error();
+        context.link.setOrigin(*origin);
+        return kind == gnn::RoleKind::ParameterServer ? runParameterServer(context, program)
+                                                      : runSampledProcess(context);
+    }
+
+    Status trainSampled(const SampledContext &context, const program::Program &program, Drain &drain)
+    {
         const Result<data::Needs> needs = data::needsOf(*m_document.subject.graph);
         if (!needs)
             return needs.error();
@@ -141,18 +169,34 @@ private:
             return badInput(fmt::format("has {} classes, and the model tells {} apart; use a model that fits",
                                         source->graph().classes(), needs->classes))
                 .in(m_request.settings.data);
-        auto batches = SampledBatches::create(context, source->samples());
-        if (!batches)
-            return batches.error();
+        SampledBatches batches(context, source->samples());
         auto trainers = TrainerCommunicator::create(m_all, SampledRanks(m_document.plan).trainers());
         if (!trainers)
             return trainers.error();
         m_trainers = *std::move(trainers);
         m_comm = m_trainers.get();
-        const Feed feed{batches->get(), *needs, source->order(), batches->get()};
+        m_link = &context.link;
+        if (m_document.plan.exchange.policy == plan::ExchangePolicy::ParameterServer)
+            m_served = ServedParameters::create(context, program);
+        const Feed feed{&batches, *needs, source->order(), &batches};
         source = failed("dropped"); // its arrays are the samplers' alone from here on
-        const Status trained = trainOn(feed, *program, drain);
-        return trained ? (*batches)->close() : trained;
+        if (const Status trained = trainOn(feed, program, drain); !trained)
+            return trained;
+        if (const Status closed = batches.close(); !closed)
+            return closed;
+        return m_served ? m_served->close() : Status();
+    }
+
+    /// Time zero of all processes of a job, which the trainers have agreed on among themselves.
+    Status shareOrigin(RankExecutor &executor)
+    {
+        const auto deadline = std::chrono::nanoseconds(static_cast<std::int64_t>(m_request.settings.timeout() * 1e9));
+        const auto origin = agreeOnOrigin(m_all, kIdle * deadline);
+        if (!origin)
+            return origin.error();
+        executor.setOrigin(*origin);
+        m_link->setOrigin(*origin);
+        return {};
     }
 
     Status load()
@@ -202,11 +246,16 @@ private:
             return gpu.error();
         options.device = (*gpu)->device();
         options.marks = (*gpu)->marks();
+        options.served = m_served.get();
         auto executor =
             RankExecutor::create(program, *model, (*gpu)->communicator(), feed, m_recording, std::move(options));
         model.reset();
         if (!executor)
             return executor.error();
+        if (m_link != nullptr) {
+            if (const Status shared = shareOrigin(**executor); !shared)
+                return shared;
+        }
         if (m_comm->rank() == 0)
             (*gpu)->nameHostOperators();
         auto made = TrainingWatch::create(**executor, m_request, m_document.plan, feed, m_options.runDir, drain);
@@ -252,6 +301,8 @@ private:
     comm::Communicator &m_all;
     std::unique_ptr<TrainerCommunicator> m_trainers; ///< of a sampled job
     comm::Communicator *m_comm;                      ///< of the ranks of the Program
+    RoleLink *m_link = nullptr;                      ///< of a trainer of a sampled job
+    std::unique_ptr<ServedParameters> m_served;      ///< where the plan has parameter servers
     Recording m_recording{kRingRecords};
     run::Request m_request;
     plan::Document m_document;

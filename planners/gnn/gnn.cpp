@@ -25,6 +25,8 @@ struct GnnSettings {
     std::int64_t iterations = 8;
     std::int64_t seed = 1;
     double sampleSeconds = 0;
+    std::int64_t servers = 0;
+    std::int64_t chunkBytes = 0;
     std::string search;
     std::int64_t proposals = 0;
     TransferPolicy transfers = TransferPolicy::Degree;
@@ -41,6 +43,8 @@ Result<GnnSettings> readSettings(const Options &options, const std::vector<Optio
     settings.iterations = reader.integer("iterations", 2, 1 << 12);
     settings.seed = reader.integer("seed", 0, std::int64_t{1} << 53);
     settings.sampleSeconds = reader.number("sample_seconds", 0, 1e6);
+    settings.servers = reader.integer("servers", 0, 1 << 16);
+    settings.chunkBytes = reader.integer("chunk_bytes", 1, std::int64_t{1} << 40);
     settings.search = reader.choice("search", {"explore", "initial", "exhaustive"});
     settings.proposals = reader.integer("proposals", 1, 1 << 24);
     std::vector<std::string> policies;
@@ -77,6 +81,27 @@ Result<planloom::gnn::Fanout> fanoutOfModel(const Problem &problem)
     return planloom::gnn::Fanout{x1 / x, x2 / x1};
 }
 
+/// How long roles take: as the profile has it, which was measured with the plan's graph.
+void setSeconds(const Problem &problem, const GnnSettings &settings, plan::SampledJob &job)
+{
+    // Seconds of a mini-batch, and of a row, where no profile has them.
+    constexpr double kDraw = 1e-4, kLoad = 1e-3, kRow = 1e-7;
+    const auto measured = [&profile = problem.subject.profile](const char *name) {
+        return profile && profile->extra.contains(name) ? profile->extra.at(name) : 0.0;
+    };
+    const auto either = [](double figure, double otherwise) { return figure > 0 ? figure : otherwise; };
+    const std::int64_t samples = problem.globalBatch / (settings.trainers * settings.samplers);
+    const auto places = static_cast<double>(samples * job.fanout.rows());
+    job.drawSeconds = either(places * measured("sampler_draw_seconds_per_place"), kDraw);
+    job.rowSeconds = either(measured("store_seconds_per_row"), kRow);
+    job.sampleSeconds =
+        either(settings.sampleSeconds, either(places * measured("sampler_load_seconds_per_place"), kLoad));
+    if (settings.servers > 0)
+        job.updateSeconds = measured("optimizer_seconds_per_parameter")
+            * static_cast<double>(problem.subject.graph->parameterBytes().value()) / 4
+            / static_cast<double>(settings.servers);
+}
+
 /// Trainer @p t is on the t-th device until it is placed.
 plan::Plan draftOf(const Problem &problem, const Options &options, const GnnSettings &settings,
                    const planloom::gnn::Fanout &fanout)
@@ -97,7 +122,8 @@ plan::Plan draftOf(const Problem &problem, const Options &options, const GnnSett
     plan.job->seed = static_cast<std::uint64_t>(settings.seed);
     plan.job->prefetch = static_cast<std::int32_t>(std::max<std::int64_t>(1, settings.prefetch));
     plan.job->transfers = settings.transfers;
-    plan.job->sampleSeconds = settings.sampleSeconds;
+    plan.job->chunkBytes = settings.chunkBytes;
+    setSeconds(problem, settings, *plan.job);
     const auto nodes = problem.subject.cluster->nodes();
     for (std::int32_t part = 0; part < graph.parts(); ++part)
         plan.roles.push_back({fmt::format("g{}", part), RoleKind::GraphStore,
@@ -105,6 +131,10 @@ plan::Plan draftOf(const Problem &problem, const Options &options, const GnnSett
     for (std::int64_t s = 0; s < settings.trainers * settings.samplers; ++s)
         plan.roles.push_back({fmt::format("s{}", s), RoleKind::Sampler, nodes.front().name, -1,
                               static_cast<std::int32_t>(s / settings.samplers)});
+    for (std::int64_t p = 0; p < settings.servers; ++p)
+        plan.roles.push_back({fmt::format("p{}", p), RoleKind::ParameterServer, nodes.front().name, -1, -1});
+    if (settings.servers > 0)
+        plan.exchange.policy = plan::ExchangePolicy::ParameterServer;
     return plan;
 }
 
@@ -189,13 +219,16 @@ std::vector<OptionInfo> GnnPlanner::options() const
             {"samplers", "1", "samplers of each trainer"},
             {"prefetch", "2",
              "mini-batches that a sampler may be ahead of its trainer; 0: 1, 2 or 4, the fewest within 1 %"},
-            {"slots", "0", "graph stores and samplers that a machine takes; 0: any number", "0"},
+            {"servers", "0", "parameter servers; 0: trainers sum up their gradients by all-reduce"},
+            {"slots", "0", "graph stores, samplers and servers that a machine takes; 0: any number", "0"},
             {"iterations", "8", "iterations whose bytes placements are compared on"},
-            {"sample_seconds", "0.001", "seconds in which a sampler draws and puts together a mini-batch"},
+            {"sample_seconds", "0",
+             "seconds in which a sampler puts together a mini-batch; 0: as profiled, else 0.001"},
             {"seed", "1", "of the trees and of the search"},
             {"search", "explore", "explore (Markov chain), initial (first feasible placement) or exhaustive"},
             {"proposals", "1000", "changes that explore tries"},
-            {"transfers", "degree", "how connections share a network card: static, degree, max-min, iteration-first"}};
+            {"transfers", "degree", "how connections share a network card: static, degree, max-min, iteration-first"},
+            {"chunk_bytes", "262144", "messages are sent in pieces of so many bytes"}};
 }
 
 Result<PlanReport> GnnPlanner::plan(const Problem &problem, const Options &options, Progress &progress) const

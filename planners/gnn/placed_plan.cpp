@@ -12,6 +12,17 @@ namespace planloom::planners::gnn {
 
 using planloom::gnn::RoleKind;
 
+namespace {
+
+/// Roles of the plan in front of the trainers of its job; servers stand behind these.
+std::size_t rolesBeforeTrainers(const plan::Plan &plan)
+{
+    return plan.roles.size()
+        - static_cast<std::size_t>(std::ranges::count(plan.roles, RoleKind::ParameterServer, &plan::PlacedRole::kind));
+}
+
+} // namespace
+
 Result<Job> jobOfPlan(const plan::Plan &plan, const plan::Subject &subject, std::int64_t slots, Placement &machineOf)
 {
     Job job = plan::jobOf(plan, subject, machineOf);
@@ -24,6 +35,11 @@ Result<Job> jobOfPlan(const plan::Plan &plan, const plan::Subject &subject, std:
     plan::Plan alone = plan; // how long trainers take that never wait
     alone.job.reset();
     alone.roles.clear();
+    if (plan.exchange.policy == plan::ExchangePolicy::ParameterServer) { // what trainers exchange is the job's
+        alone.exchange = {};
+        alone.globalBatch /= static_cast<std::int64_t>(alone.stages.front().devices.size());
+        alone.stages.front().devices.resize(1);
+    }
     const auto computed = simulate::simulatePlan(alone, subject, {.trace = false, .memory = false});
     if (!computed)
         return computed.error();
@@ -44,11 +60,12 @@ void placeRoles(const Placement &machineOf, const cluster::Cluster &cluster, pla
 {
     std::vector<std::size_t> used(cluster.nodes().size());
     const auto nodeAt = [&](std::size_t role) { return static_cast<std::size_t>(machineOf[role]); };
-    for (std::size_t i = 0; i < plan.roles.size(); ++i)
-        plan.roles[i].machine = cluster.nodes()[nodeAt(i)].name;
     std::vector<DeviceId> &devices = plan.stages.front().devices;
+    const std::size_t before = rolesBeforeTrainers(plan);
+    for (std::size_t i = 0; i < plan.roles.size(); ++i)
+        plan.roles[i].machine = cluster.nodes()[nodeAt(i < before ? i : i + devices.size())].name;
     for (std::size_t t = 0; t < devices.size(); ++t) {
-        const std::size_t node = nodeAt(plan.roles.size() + t);
+        const std::size_t node = nodeAt(before + t);
         devices[t] = cluster.nodes()[node].devices[used[node]++];
     }
 }
@@ -69,15 +86,16 @@ Status moveRole(const Job &job, const Placement &machineOf, std::size_t role, st
                         planloom::gnn::name(what.kind), what.name, what.demand[resource], job.resources[resource],
                         where.name, room.left(machine, resource), where.capacity[resource]));
     }
+    std::vector<DeviceId> &devices = plan.stages.front().devices;
+    const std::size_t before = rolesBeforeTrainers(plan);
     if (what.kind != RoleKind::Trainer) {
-        plan.roles[role].machine = where.name;
+        plan.roles[role < before ? role : role - devices.size()].machine = where.name;
         return {};
     }
-    std::vector<DeviceId> &devices = plan.stages.front().devices;
     for (const DeviceId device : cluster.nodes()[static_cast<std::size_t>(machine)].devices) {
         if (std::find(devices.begin(), devices.end(), device) != devices.end())
             continue;
-        devices[role - plan.roles.size()] = device;
+        devices[role - before] = device;
         return {};
     }
     return infeasible(fmt::format("trainer {} needs a device, and machine {} has none left", what.name, where.name));

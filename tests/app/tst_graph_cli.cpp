@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Graphs, placements and training on trees by the command, as a user runs it.
 #include "app/cli_fixture.h"
+#include "engine/base/files.h"
+#include "engine/gnn/graph_data.h"
+#include "executor/data/graph_folder.h"
 
 #include <QFileInfo>
 #include <QJsonArray>
@@ -10,6 +13,7 @@
 
 #include <csignal>
 
+using namespace planloom;
 using namespace planloom::testing;
 
 namespace {
@@ -51,6 +55,22 @@ class TestGraphCli : public CliTest {
                 losses += QByteArray::number(step["loss"].toDouble(), 'g', 17) + '\n';
         }
         return losses;
+    }
+
+    /// What roles do and send is predicted and measured under the same ids.
+    void sameTasks(const QString &plan, const QString &folder) const
+    {
+        const Done compared = run({"compare", plan, folder, "--json"});
+        QVERIFY2(compared.status == 0, compared.err.constData());
+        const QJsonObject comparison = objectOf(compared.out)["tasks"].toObject();
+        QVERIFY2(comparison.contains("only_predicted"), compared.out.constData());
+        QCOMPARE(comparison["only_predicted"].toArray(), QJsonArray());
+        QCOMPARE(comparison["only_measured"].toArray(), QJsonArray());
+        QStringList ids;
+        for (const QJsonValue &task : comparison["tasks"].toArray())
+            ids += task.toObject()["id"].toString();
+        for (const char *expected : {"s0.LD", "s0w0", "s0g0", "g0s0", "s0.F.m0"})
+            QVERIFY2(ids.contains(expected), expected);
     }
 
     /// A process that has a file open beneath the test's folder; 0: none.
@@ -294,13 +314,18 @@ nodes:
         QCOMPARE(run({"graph", "sbm", "--parts", "2", "--partition", "hash", "-o", "two.graph"}).status, 0);
         QByteArray first;
         const QStringList variants[] = {{"blocks.graph"},
-                                        {"blocks.graph", "--set", "search=initial"},
-                                        {"two.graph", "--set", "samplers=2", "--set", "prefetch=1"}};
+                                        {"blocks.graph", "--set", "search=initial", "--set", "servers=1"},
+                                        {"two.graph", "--set", "samplers=2", "--set", "prefetch=1"},
+                                        {"two.graph", "--set", "servers=3", "--set", "transfers=iteration-first",
+                                         "--set", "chunk_bytes=1000"}};
         for (const QStringList &variant : variants) {
             const Done planned = run(planOf("v.plan.json", "machines.yaml", variant));
             QVERIFY2(planned.status == 0, planned.err.constData());
             QDir(at("v.run")).removeRecursively();
-            const Done trained = train("v.plan.json", variant.first(), "12", "v.run", {"--holdout", "0.2"});
+            const bool paced = variant.contains("servers=3");
+            const Done trained =
+                train("v.plan.json", variant.first(), "12", "v.run",
+                      QStringList{"--holdout", "0.2"} + (paced ? QStringList{"--paced"} : QStringList()));
             QVERIFY2(trained.status == 0, trained.err.constData());
             const QByteArray losses = lossesOf(trained.out);
             QCOMPARE(losses.count('\n'), 12);
@@ -311,13 +336,25 @@ nodes:
             QVERIFY(transfers["bytes"].toDouble() > 0);
             QCOMPARE(transfers["bytes"].toDouble(), transfers["predicted_bytes"].toDouble());
             QCOMPARE(transfers["differing_iterations"].toInt(-1), 0);
+            QCOMPARE(transfers["paced"].toBool(), paced);
+            sameTasks("v.plan.json", "v.run");
         }
+    }
+
+    void sampledResumption_data()
+    {
+        QTest::addColumn<QString>("servers");
+        QTest::newRow("all-reduce") << "servers=0";
+        QTest::newRow("servers") << "servers=2"; // whose states of the update rule are in the checkpoint
     }
 
     /// A run that goes on from a checkpoint has the losses of one that was not interrupted.
     void sampledResumption()
     {
-        QVERIFY(run(planOf("r.plan.json", "machines.yaml")).status == 0);
+        QFETCH(QString, servers);
+        for (const char *folder : {"whole.run", "cut.run"})
+            QDir(at(folder)).removeRecursively();
+        QVERIFY(run(planOf("r.plan.json", "machines.yaml", {"blocks.graph", "--set", servers})).status == 0);
         const Done whole = train("r.plan.json", "blocks.graph", "8", "whole.run");
         QVERIFY2(whole.status == 0, whole.err.constData());
         QCOMPARE(train("r.plan.json", "blocks.graph", "4", "cut.run", {"--checkpoint-every", "4"}).status, 0);
@@ -329,22 +366,90 @@ nodes:
         QCOMPARE(transfers["differing_iterations"].toInt(-1), 0);
     }
 
-    /// A graph store that is killed while it trains ends the run with an error that names it; nothing is left running.
-    void killedStore()
+    void killedRole_data()
     {
-        QVERIFY(run(planOf("k.plan.json", "machines.yaml")).status == 0);
+        QTest::addColumn<QString>("role");
+        QTest::newRow("store") << "g1";
+        QTest::newRow("sampler") << "s0";
+        QTest::newRow("server") << "p1";
+    }
+
+    /// A process that is killed while it trains ends the run with an error that names it; nothing is left running.
+    void killedRole()
+    {
+        QFETCH(QString, role);
+        QDir(at("k.run")).removeRecursively();
+        QVERIFY(run(planOf("k.plan.json", "machines.yaml", {"blocks.graph", "--set", "servers=2"})).status == 0);
         QProcess process;
         start(process,
               {"train", "k.plan.json", "--data", "blocks.graph", "--steps", "1000000", "--run-dir", "k.run", "--json"});
         QVERIFY(QTest::qWaitFor([&] { return process.waitForReadyRead(50) || !process.isOpen(); }, kWait));
-        const qint64 store = processWith("transfers/g1.csv");
-        QVERIFY(store > 0);
-        QCOMPARE(::kill(static_cast<pid_t>(store), SIGKILL), 0);
+        const qint64 victim = processWith("transfers/" + role + ".csv");
+        QVERIFY(victim > 0);
+        QCOMPARE(::kill(static_cast<pid_t>(victim), SIGKILL), 0);
         QVERIFY(process.waitForFinished(kWait));
         const QByteArray error = process.readAllStandardError();
         QVERIFY(process.exitCode() != 0);
-        QVERIFY2(error.contains("g1 on ") && error.count("planloom: error: ") == 1, error.constData());
+        QVERIFY2(error.contains(role.toUtf8() + " on ") && error.count("planloom: error: ") == 1, error.constData());
         QVERIFY(QTest::qWaitFor([&] { return processWith("transfers/g0.csv") == 0; }, kWait));
+    }
+
+    /// Parts of unequal size, one without labelled nodes: the same samples in the same order, across the ends of
+    /// epochs.
+    void partWithoutLabelledNodes()
+    {
+        auto graph = gnn::blockModelGraph({});
+        QVERIFY(graph);
+        for (std::size_t node = 0; node < graph->labels.size(); ++node)
+            graph->labels[node] = node % 10 == 0 ? graph->labels[node] : gnn::GraphData::kNoLabel;
+        QByteArray first;
+        for (const bool unequal : {true, false}) {
+            graph->part.clear();
+            for (std::size_t node = 0; node < graph->labels.size(); ++node) // 100, 850 and 50 of 1,000, or alike
+                graph->part.push_back(!unequal             ? static_cast<std::int32_t>(node % 3)
+                                          : node % 10 == 0 ? 0
+                                          : node % 20 == 1 ? 2
+                                                           : 1);
+            QVERIFY(data::writeGraphFolder(*graph, {"hash", 1, false}, {}, at("few.graph").toStdString()));
+            QVERIFY(run(planOf("f.plan.json", "machines.yaml", {"few.graph"})).status == 0);
+            QDir(at("f.run")).removeRecursively();
+            const Done trained = train("f.plan.json", "few.graph", "7", "f.run"); // 3 1/8 batches an epoch
+            QVERIFY2(trained.status == 0, trained.err.constData());
+            first = first.isEmpty() ? lossesOf(trained.out) : first;
+            QCOMPARE(lossesOf(trained.out), first);
+        }
+    }
+
+    void graphsThatAreNoGraphs_data()
+    {
+        QTest::addColumn<bool>("loop");
+        QTest::addColumn<QByteArray>("message");
+        QTest::newRow("loop") << true << QByteArray("its own neighbour");
+        QTest::newRow("asymmetric") << false << QByteArray("give each edge in both directions");
+    }
+
+    void graphsThatAreNoGraphs()
+    {
+        QFETCH(bool, loop);
+        QFETCH(QByteArray, message);
+        const auto graph = gnn::karateClub();
+        QVERIFY(data::writeGraphFolder(graph, {}, {}, at("odd.graph").toStdString()));
+        QByteArray arcs = readAll(at("odd.graph/indices.npy"));
+        const auto hash = [](const QByteArray &bytes) {
+            return QByteArray::fromStdString(sha256(bytes.toStdString()));
+        };
+        const QByteArray before = hash(arcs);
+        const qsizetype first = arcs.size() - 8 * static_cast<qsizetype>(graph.arcs.size());
+        const qsizetype last = arcs.size() - 8 * static_cast<qsizetype>(graph.neighbours(33).size());
+        arcs[loop ? first : last] =
+            0; // the first neighbour of node 0, or of node 33, whose edge with 8 then has one direction
+        QVERIFY(write(at("odd.graph/indices.npy"), arcs));
+        QByteArray note = readAll(at("odd.graph/graph.json"));
+        QVERIFY(note.contains(before));
+        QVERIFY(write(at("odd.graph/graph.json"), note.replace(before, hash(arcs))));
+        const Done done = run(planOf("odd.plan.json", "machines.yaml", {"odd.graph"}));
+        QCOMPARE(done.status, 2);
+        QVERIFY2(done.err.startsWith("planloom: error: ") && done.err.contains(message), done.err.constData());
     }
 
     void badSampledPlans_data()
@@ -364,7 +469,12 @@ nodes:
         row("sampler of no trainer", "\"trainer\":1", "\"trainer\":5", "trainer 5");
         row("trainer without sampler", "\"trainer\":1", "\"trainer\":0", "trainer 1 has no sampler");
         row("name", "\"name\":\"g0\"", "\"name\":\"../g0\"", "use letters, digits");
-        row("role", "graph-store\"", "parameter-server\"", "list graph stores and samplers only");
+        row("role", "graph-store\"", "trainer\"", "list graph stores, samplers and parameter servers only");
+        row("order", "graph-store\"", "parameter-server\"", "list graph stores, then samplers, then parameter servers");
+        row("policy", "\"policy\":\"degree\"", "\"policy\":\"fair\"", "there are static, degree, max-min");
+        row("chunks", "\"chunk_bytes\":262144", "\"chunk_bytes\":0", "job.transfers.chunk_bytes");
+        row("seconds", "\"row_seconds\":", "\"row_seconds\":-", "row_seconds");
+        row("prefetch", "\"prefetch\":2", "\"prefetch\":0", "prefetch");
         row("another graph", "\"sha256\":\"", "\"sha256\":\"0", "");
     }
 

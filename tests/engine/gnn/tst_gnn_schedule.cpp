@@ -2,13 +2,18 @@
 // Online scheduling on the fluid network, against schedules worked out by hand, and its bounds on random jobs.
 #include "engine/gnn/bounds.h"
 #include "engine/gnn/job.h"
+#include "engine/gnn/role_tasks.h"
 #include "engine/gnn/schedule_trace.h"
 #include "engine/gnn/scheduler.h"
+#include "engine/gnn/transfer_rates.h"
 #include "tests/engine/gnn/gnn_cases.h"
 
 #include <QTest>
 
+#include <algorithm>
+#include <map>
 #include <numeric>
+#include <random>
 
 using namespace planloom;
 using namespace planloom::gnn;
@@ -237,8 +242,109 @@ private slots:
         const std::vector<std::string> &names = labels.name;
         QCOMPARE(names.size(), network.steps());
         QCOMPARE(labels.role.size(), network.steps());
-        for (const char *expected : {"g0.SN.s1.n1", "s1.SN.n0", "s1w1.n1", "w0.F.n1", "w1p0.n0", "p0.U.n1", "p0w1.n1"})
+        for (const char *expected : {"g0s1.n1", "s1.LD.n0", "s1w1.n1", "w0.F.n1", "w1p0.n0", "p0.U.n1", "p0w1.n1"})
             QVERIFY2(std::find(names.begin(), names.end(), expected) != names.end(), expected);
+    }
+
+    /// Draws, requests and stores' tasks, where they take time: by hand, one store and sampler on two machines of 1
+    /// byte/s.
+    void drawsRequestsAndServes()
+    {
+        Job job;
+        job.resources = {"slots"};
+        job.machines = {{"a", {1, 1}, {9}}, {"b", {1, 1}, {9}}};
+        job.roles = {{"g0", RoleKind::GraphStore, {0}, -1, 0},
+                     {"s0", RoleKind::Sampler, {0}, 0, -1},
+                     {"w0", RoleKind::Trainer, {0}, -1, -1}};
+        job.volumes = Volumes(1, 1, 1);
+        job.volumes.feature(0, 0, 0) = 4;
+        job.volumes.batch(0, 0) = 8;
+        job.drawSeconds = 1;
+        job.requestShare = 0.5;
+        job.featureSeconds = 0.25;
+        job.sampleSeconds = 3;
+        job.trainSeconds = 5;
+        QVERIFY(checkJob(job));
+        StepLabels labels;
+        const Network network = networkOf(job, &labels);
+        QCOMPARE(labels.name,
+                 (std::vector<std::string>{"s0.NS.n0", "s0g0.n0", "g0.SN.s0.n0", "g0s0.n0", "s0.LD.n0", "s0w0.n0",
+                                           "w0.F.n0"}));
+        const std::vector<Port> ports = portsOf(job);
+        StepTimes times;
+        const Placement machineOf{0, 1, 1};
+        QCOMPARE(Scheduler(network, ports).run(machineOf, TransferPolicy::Degree, &times), 1 + 2 + 1 + 4 + 3 + 0 + 5.0);
+        const auto tasks = roleTasksOf(job);
+        std::vector<std::string> ids;
+        for (const RoleTask &task : tasks)
+            ids.push_back(task.id);
+        QCOMPARE(ids,
+                 (std::vector<std::string>{"s0.NS", "s0g0", "s0g0", "g0.SN.s0", "g0s0", "g0s0", "s0.LD", "s0w0",
+                                           "s0w0"}));
+        QCOMPARE(tasks[1].role, 1);
+        QCOMPARE(tasks[2].role, 0);
+        QVERIFY(tasks[2].lane == RoleTask::Lane::Receive);
+    }
+
+    /// Trainers that sum up their gradients start together.
+    void allReduceKeepsTrainersTogether()
+    {
+        Job job = threeMachineJob(4);
+        std::erase_if(job.roles, [](const Role &role) { return role.kind == RoleKind::ParameterServer; });
+        job.volumes.batch(0, 1) = 40; // the second trainer's first mini-batch is late
+        const Placement machineOf{0, 1, 2, 2, 0, 1};
+        const std::vector<Port> ports = portsOf(job);
+        for (const bool together : {false, true}) {
+            job.sumsGradients = together;
+            StepLabels labels;
+            const Network network = networkOf(job, &labels);
+            StepTimes times;
+            Scheduler(network, ports).run(machineOf, TransferPolicy::Degree, &times);
+            const auto of = [&](const char *name) {
+                return static_cast<std::size_t>(std::ranges::find(labels.name, name) - labels.name.begin());
+            };
+            QCOMPARE(times.start[of("w0.F.n1")] >= times.end[of("w1.F.n0")], together);
+        }
+    }
+
+    /// Policies that the cost clock asks incrementally give what they give a process that asks from the beginning.
+    void ratesDoNotDependOnTheWay()
+    {
+        const std::vector<Port> ports{{4, 2}, {1, 8}, {3, 3}};
+        const std::vector<Connection> connections{{0, 1}, {0, 2}, {1, 2}, {2, 0}, {1, 0}, {2, 1}, {0, 0}};
+        const Placement machineOf{0, 1, 2};
+        std::mt19937 random(5);
+        for (const TransferPolicy policy : kTransferPolicies) {
+            TransferRates rates(ports, connections.size());
+            rates.reset(connections, machineOf, policy);
+            for (std::int32_t c = 0; c < 7; ++c)
+                rates.carries(c);
+            std::map<std::int32_t, std::int32_t> active; // connection: iteration
+            for (int event = 0; event < 200; ++event) {
+                const auto connection = static_cast<std::int32_t>(random() % 6);
+                if (active.erase(connection) > 0) {
+                    rates.deactivate(connection);
+                } else {
+                    active[connection] = event % 5;
+                    rates.activate(connection, event % 5);
+                }
+                rates.update();
+                TransferRates fresh(ports, connections.size());
+                fresh.reset(connections, machineOf, policy);
+                for (std::int32_t c = 0; c < 7; ++c)
+                    fresh.carries(c);
+                for (const auto &[c, iteration] : active)
+                    fresh.activate(c, iteration);
+                fresh.update();
+                double out = 0;
+                for (const auto &entry : active) {
+                    QCOMPARE(rates.rate(entry.first), fresh.rate(entry.first));
+                    out += connections[static_cast<std::size_t>(entry.first)].from == 0 ? rates.rate(entry.first) : 0;
+                }
+                QVERIFY(out <= ports[0].out * (1 + 1e-12)); // no card is overbooked
+            }
+            QVERIFY(rates.isLocal(6));
+        }
     }
 
     void timeline()

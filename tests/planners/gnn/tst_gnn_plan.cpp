@@ -11,6 +11,9 @@
 #include <QTest>
 
 #include <algorithm>
+#include <functional>
+#include <map>
+#include <set>
 
 using namespace planloom;
 
@@ -169,6 +172,90 @@ private Q_SLOTS:
         QVERIFY(prediction->tables.ranks[1].device.starts_with("g0 on n"));
         QCOMPARE(prediction->peakBytes.size(), prediction->tables.ranks.size());
         QCOMPARE(prediction->iterationSeconds, report->predicted.iterationSeconds);
+    }
+
+    /// Servers behind the trainers in the job, and their bytes on the network.
+    void servers()
+    {
+        const planners::Problem problem = problemOf();
+        const auto report = planned(problem, {{"trainers", "2"}, {"servers", "2"}});
+        QVERIFY2(report, report ? "" : report.error().text().c_str());
+        QVERIFY(report->plan.exchange.policy == plan::ExchangePolicy::ParameterServer);
+        QCOMPARE(report->plan.roles.back().name, std::string("p1"));
+        gnn::Placement machineOf;
+        const gnn::Job job = plan::jobOf(report->plan, problem.subject, machineOf);
+        QVERIFY(gnn::checkJob(job));
+        QCOMPARE(machineOf.size(), job.roles.size());
+        QCOMPARE(job.roles[5].name, std::string("w0"));
+        QCOMPARE(job.roles[8].name, std::string("p1"));
+        QVERIFY(!job.sumsGradients);
+        QCOMPARE(job.volumes.model, static_cast<double>(problem.subject.graph->parameterBytes().value()));
+        const auto read = plan::documentFromJson(plan::toJson({report->plan, problem.subject}));
+        QVERIFY2(read, read ? "" : read.error().text().c_str());
+        QVERIFY(plan::difference(report->plan, read->plan).empty());
+    }
+
+    void serversRefuseWhatTheyCannotUpdate()
+    {
+        planners::Problem problem = problemOf();
+        const auto report = planned(problem, {{"trainers", "2"}, {"servers", "1"}});
+        QVERIFY(report);
+        const auto refusal = [&](const std::function<void(plan::Plan &)> &change) {
+            plan::Plan plan = report->plan;
+            change(plan);
+            const Status valid = plan::validate(plan, problem.subject);
+            return QString::fromStdString(valid ? std::string() : valid.error().text());
+        };
+        QVERIFY(refusal([](plan::Plan &) {}).isEmpty());
+        QVERIFY(refusal([](plan::Plan &plan) { plan.optimizer.clipNorm = 1; }).contains("clip_norm"));
+        QVERIFY(refusal([](plan::Plan &plan) { plan.stages.front().zero = 1; }).contains("ZeRO"));
+        QVERIFY(refusal([](plan::Plan &plan) { plan.precision = plan::Precision::BFloat16; }).contains("float32"));
+        QVERIFY(
+            refusal([](plan::Plan &plan) { plan.roles.pop_back(); }).contains("add a role of kind parameter-server"));
+        QVERIFY(refusal([](plan::Plan &plan) { plan.exchange = {}; }).contains("leave the servers out"));
+        QVERIFY(refusal([](plan::Plan &plan) {
+                    plan.exchange.policy = plan::ExchangePolicy::DelayedAveraging;
+                }).contains("not dasgd"));
+        QVERIFY(refusal([](plan::Plan &plan) {
+                    plan.job.reset();
+                    plan.roles.clear();
+                }).contains("--planner gnn"));
+        QVERIFY(
+            refusal([](plan::Plan &plan) { std::swap(plan.roles.front(), plan.roles.back()); }).contains("list graph"));
+    }
+
+    /// The iterations of the job, with the ranks' tasks from when their trainers start, under the ids of the run.
+    void tracesHaveRoles()
+    {
+        const planners::Problem problem = problemOf(2e6);
+        const auto report = planned(problem, {{"trainers", "2"}, {"servers", "1"}, {"iterations", "5"}});
+        QVERIFY(report);
+        const auto simulation = simulate::simulatePlan(report->plan, problem.subject);
+        QVERIFY2(simulation, simulation ? "" : simulation.error().text().c_str());
+        const auto prediction = simulate::predict({report->plan, problem.subject});
+        QVERIFY(prediction);
+        const trace::Trace &trace = simulation->trace;
+        QCOMPARE(trace.tasks.size(), prediction->tables.tasks.size());
+        QCOMPARE(trace.ranks.size(), std::size_t{2 + 3 + 2 + 1});
+        QVERIFY(trace.rounds.overlap);
+        std::map<std::pair<std::int32_t, std::string>, std::set<std::int32_t>> steps;
+        std::map<std::int32_t, std::int64_t> forward; ///< of trainer 0, by step
+        for (const trace::Record &record : trace.records) {
+            const std::string &id = trace.tasks[static_cast<std::size_t>(record.task)].id;
+            QCOMPARE(id, prediction->tables.tasks[static_cast<std::size_t>(record.task)].id);
+            steps[{record.rank, id}].insert(record.step);
+            if (record.rank == 0 && id == "s0.F.m0")
+                forward[record.step] = record.start;
+        }
+        const std::pair<std::int32_t, std::string> expected[] = {
+            {0, "s0.F.m0"}, {1, "s0.PS.b0"}, {5, "s0.NS"}, {5, "s0g1"}, {3, "s0g1"}, {3, "g1.SN.s0"},
+            {3, "g1s0"},    {5, "g1s0"},     {6, "s1.LD"}, {6, "s1w1"}, {1, "s1w1"}, {1, "w1p0"},
+            {7, "w1p0"},    {7, "p0.U"},     {7, "p0w0"},  {0, "p0w0"}};
+        for (const auto &task : expected)
+            QVERIFY2(steps[task].size() == 5, task.second.c_str());
+        QCOMPARE(forward.size(), std::size_t{5});
+        const double between = static_cast<double>(forward[4] - forward[1]) * 1e-9 / 3;
+        QVERIFY(std::abs(between / simulation->report.iterationSeconds - 1) < 0.35); // volumes differ from step to step
     }
 
     void refusals()
