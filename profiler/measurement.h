@@ -55,6 +55,7 @@ private:
     const ProfileOptions &m_options;
     device::Device &m_device;
     MadeUpData m_data;
+    MadeUpPlaces m_places;
     std::vector<RankTimes> m_times;
     Stopwatch m_stopwatch;
     std::atomic<bool> m_enough{false};

@@ -6,8 +6,10 @@
 #include "engine/cost/cost.h"
 #include "engine/graph/graph.h"
 #include "engine/plan/plan.h"
+#include "executor/data/data_set.h"
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -43,6 +45,13 @@ int ranksOf(const plan::Plan &plan);
 /// @p options do not count. Errors: as of profileModel, and those of compiling the plan.
 Result<cost::Profile> profilePlan(const plan::Plan &plan, const plan::Subject &subject, const ProfileOptions &options,
                                   Progress &progress);
+
+/// How many rows of @p plan's tables that are exchanged by rows the steps of an epoch of @p data look up, at most
+/// kCountedSteps of them from the first on, in the order of @p seed: Profile::tables. Errors: those of compiling the
+/// plan, Unsupported (no data for a table's ids).
+Result<std::map<std::string, cost::TableRows>> countTableRows(const plan::Plan &plan, const plan::Subject &subject,
+                                                              const data::DataSet &data, std::int64_t seed);
+inline constexpr std::int64_t kCountedSteps = 32;
 
 /// Measures @p graph on this machine: the whole model as one rank of the executor holds it, its own kernels, order and
 /// memory layout, so that caches are as full as in a run. Gives Profile::kernels, the median forward and backward time

@@ -81,6 +81,26 @@ void MadeUpData::fillLabels(std::int64_t sample, std::int64_t *out) const
         out[i] = static_cast<std::int64_t>(scramble(static_cast<std::uint64_t>(sample * count + i)) % classes);
 }
 
+std::int32_t MadeUpPlaces::tableOf(std::string_view input) const
+{
+    for (std::size_t t = 0; t < m_program.tables.size(); ++t)
+        if (m_program.tables[t].places == input)
+            return static_cast<std::int32_t>(t);
+    return -1;
+}
+
+const std::string &MadeUpPlaces::idsOf(std::int32_t table) const
+{
+    return m_program.tables[static_cast<std::size_t>(table)].ids;
+}
+
+void MadeUpPlaces::toPlaces(std::int32_t table, std::int64_t *ids, std::int64_t count) const
+{
+    const std::int64_t window = m_program.tables[static_cast<std::size_t>(table)].window;
+    for (std::int64_t i = 0; i < count; ++i)
+        ids[i] %= window;
+}
+
 Result<std::unique_ptr<Replica>> Replica::create(const program::Program &program, RankId rank,
                                                  const graph::Graph &subject, const runtime::Feed &feed,
                                                  const ProfileOptions &options, device::Device &device,

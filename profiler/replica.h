@@ -28,6 +28,20 @@ private:
     data::Needs m_needs;
 };
 
+/// Places of ids in the windows of tables that are exchanged by rows: spread over them. Nothing is exchanged here.
+class MadeUpPlaces final : public runtime::RowPlaces {
+public:
+    /// @p program must outlive it.
+    explicit MadeUpPlaces(const program::Program &program) : m_program(program) {}
+    [[nodiscard]] std::int32_t tableOf(std::string_view input) const override;
+    [[nodiscard]] const std::string &idsOf(std::int32_t table) const override;
+    void enter(std::int64_t /*step*/) override {}
+    void toPlaces(std::int32_t table, std::int64_t *ids, std::int64_t count) const override;
+
+private:
+    const program::Program &m_program;
+};
+
 /// Seconds of every operator of one pass, and of the whole pass; one entry per repetition.
 struct PassTimes {
     std::vector<std::vector<double>> operators; ///< [operator of the pass][repetition]

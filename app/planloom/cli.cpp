@@ -250,8 +250,13 @@ void addProfile(Command &command)
                 "planloom profile --model zoo:gpt-nano --device cpu --samples 4 -o nano.profile.json",
                 [&command](Output &output) { return profile(command.profile, output); });
     CLI::Option *model = verb->add_option("--model", options.model, kModel);
-    verb->add_option("--plan", options.plan, "Measure a plan's model with as many ranks and samples as the plan uses")
-        ->type_name("PLAN")
+    CLI::Option *plan = verb->add_option("--plan", options.plan,
+                                         "Measure a plan's model with as many ranks and samples as the plan uses");
+    verb->add_option("--data", options.data,
+                     "Count the rows that its steps look up of the plan's tables (exchange embrace)")
+        ->type_name("DATA")
+        ->needs(plan);
+    plan->type_name("PLAN")
         ->excludes(model)
         ->excludes(addSequence(verb, options.sequence))
         ->excludes(addLoss(verb, options.loss));

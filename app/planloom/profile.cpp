@@ -26,6 +26,7 @@ struct Task {
     profiler::ProfileOptions how;
     std::optional<plan::Document> plan; ///< whose operators are measured as well, as its ranks execute them
     std::string sampled;                ///< folder of the graph that its job samples; empty: that is not measured
+    std::string data;                   ///< whose rows of tables are counted
 };
 
 constexpr const char *kProcessors = "cpu";
@@ -60,6 +61,7 @@ Result<Task> taskOf(const ProfileOptions &options)
         if (!document->plan.admm) // else measured with the plan alone
             task.how.optimizer = document->plan.optimizer;
         task.plan = std::move(*document);
+        task.data = options.data;
     } else {
         auto model = import::loadModel(options.model, {options.sequence, options.loss, 0});
         if (!model)
@@ -129,6 +131,21 @@ Result<profiler::Curves> measureCurves(int ranks, Progress &progress)
     return profiler::curvesFromText(*text);
 }
 
+Result<std::map<std::string, cost::TableRows>> countRows(const Task &task)
+{
+    const auto needs = data::needsOf(*task.graph);
+    if (!needs)
+        return needs.error();
+    const auto data = data::openDataSet(task.data, *needs);
+    if (!data)
+        return data.error();
+    if (!task.plan->plan.exchange.hasTables())
+        return badInput("the plan exchanges no table by rows, so that there are none to count; leave --data out, or "
+                        "plan with --exchange "
+                        "embrace");
+    return profiler::countTableRows(task.plan->plan, task.plan->subject, **data, task.how.seed);
+}
+
 Result<cost::Profile> measure(const Task &task, Progress &progress)
 {
     // A plan's ranks disturb each other; other measurements only fill gaps.
@@ -152,6 +169,13 @@ Result<cost::Profile> measure(const Task &task, Progress &progress)
             if (const Status sampled = profiler::measureSampling(task.plan->plan, task.sampled, *profile); !sampled)
                 return sampled.error();
         }
+    }
+    if (!task.data.empty()) {
+        progress.report(1, "counting the rows of tables");
+        auto tables = countRows(task);
+        if (!tables)
+            return tables.error();
+        profile->tables = *std::move(tables);
     }
     if (task.how.ranks > 1 && task.how.device == kProcessors) {
         auto curves = measureCurves(task.how.ranks, progress);
@@ -186,6 +210,9 @@ void printProfile(const cost::Profile &profile, const Task &task, Output &output
     table.print(output);
     output.line(fmt::format("kernels       {}", profile.kernels.size()));
     output.line(fmt::format("curves        {}", profile.curves.size()));
+    for (const auto &[name, rows] : profile.tables)
+        output.line(fmt::format("table         {}: {:.0f} ids a replica and step, {:.1f} rows, {:.0f} % of them prior",
+                                name, rows.ids, rows.unique, 100 * rows.prior / rows.unique));
     for (const auto &[key, value] : profile.extra)
         output.line(fmt::format("{:<32} {:.6g}", key, value));
 }

@@ -79,6 +79,7 @@ struct ProfileOptions {
     std::vector<std::string> loss; ///< of the model, if it has none; empty: by what it ends in
     std::string plan;              ///< the model, the sizes of its slices and its number of ranks
     std::string graph;             ///< folder: what samplers and stores of the plan do on it is measured, too
+    std::string data;              ///< with a plan: whose rows of tables are counted; empty: none are
     std::string device = "cpu";
     std::vector<std::int64_t> samples; ///< empty: those of the plan, or a few small ones
     int ranks = 0;                     ///< 0: those of the plan, or one

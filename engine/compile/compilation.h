@@ -10,6 +10,7 @@
 #include "engine/compile/stage_model.h"
 #include "engine/compile/teams.h"
 
+#include <algorithm>
 #include <map>
 #include <optional>
 #include <string>
@@ -92,6 +93,13 @@ struct Compilation {
         return parameters[stage].contains(name);
     }
 };
+
+/// True if replicas of a stage have several devices, among which passes communicate.
+inline bool sharesTensors(const plan::Plan &plan)
+{
+    return std::any_of(plan.stages.begin(), plan.stages.end(),
+                       [](const plan::Stage &stage) { return stage.shards() > 1; });
+}
 
 /// Fills in everything of @p all, which has a plan and a subject, up to what bodies and tasks are made from. @p roomy:
 /// with a place for every micro-batch wherever stages meet, so that an order runs if it can.

@@ -300,6 +300,9 @@ Status prepare(Compilation &all, const Options &options, bool roomy)
     all.program.lanePolicy = all.plan.schedule.lanePolicy;
     if (all.plan.exchange.hasTables() && all.plan.exchange.sparse.scheduling != plan::ExchangeScheduling::Fifo)
         all.program.lanePolicy = "priority";
+    // An average, however long it waits, goes behind what the passes wait for.
+    if (all.plan.exchange.averages() && sharesTensors(all.plan) && all.program.lanePolicy.empty())
+        all.program.lanePolicy = "priority";
     if (const Status made = makeStages(all, options); !made)
         return made;
     if (const Status made = makeRanks(all, options.fold); !made)

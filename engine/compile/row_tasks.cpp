@@ -15,7 +15,38 @@ namespace {
 
 constexpr int kFloat = 4; // bytes
 
+// Of a processor core, as the executor does it; a GPU's kernels would do both at the speed of its memory. An id is read
+// and sorted among about a thousand others; a piece is a member's columns of a row, found and copied.
+constexpr double kSecondsPerId = 45e-9;
+constexpr double kSecondsPerPiece = 20e-9;
+
 std::int64_t whole(double bytes) { return std::llround(bytes); }
+
+cost::TableRows expected(std::int64_t tableRows, std::int64_t ids, std::int64_t members)
+{
+    const cost::ExpectedRows rows = cost::expectedRows(tableRows, ids, static_cast<int>(members));
+    return {static_cast<double>(ids), rows.unique, rows.prior, cost::expectedRows(tableRows, ids * members, 1).unique};
+}
+
+/// As the profile has counted them, for another number of ids in the proportion that Zipf's law expects; else by that
+/// law alone.
+cost::TableRows rowsOf(const Compilation &all, const program::Table &table, std::int64_t ids, std::int64_t members)
+{
+    cost::TableRows rows = expected(table.rows, ids, members);
+    const auto profile = all.subject.costs->profile();
+    if (!profile)
+        return rows;
+    const auto known = profile->tables.find(table.parameter);
+    if (known == profile->tables.end())
+        return rows;
+    const cost::TableRows &counted = known->second;
+    const cost::TableRows there = expected(table.rows, std::llround(counted.ids), members);
+    const auto scaled = [&](double now, double then, double measured) { return now / then * measured; };
+    rows.unique = std::min(scaled(rows.unique, there.unique, counted.unique), rows.ids);
+    rows.prior = rows.unique * counted.prior / counted.unique;
+    rows.all = std::max(scaled(rows.all, there.all, counted.all), rows.unique);
+    return rows;
+}
 
 } // namespace
 
@@ -29,10 +60,13 @@ RowTimes::RowTimes(const Compilation &all, TaskTimes &times, const program::Tabl
     const program::Team &team = all.program.team(table.team);
     const auto members = static_cast<std::int64_t>(team.size());
     const std::int64_t ids = (all.plan.globalBatch + members - 1) / members * table.idsPerSample;
-    const cost::ExpectedRows expected = cost::expectedRows(table.rows, ids, static_cast<int>(members));
-    m_unique = expected.unique;
-    m_prior = expected.prior;
-    m_updated = cost::expectedRows(table.rows, ids * members, 1).unique;
+    m_ids = static_cast<double>(ids);
+    const cost::TableRows rows = rowsOf(all, table, ids, members);
+    m_unique = rows.unique;
+    m_prior = rows.prior;
+    m_updated = rows.all;
+    const DeviceId device = all.stageOf(site).devices[site.device];
+    m_onProcessor = all.subject.cluster->typeOf(device).name.starts_with("CPU");
     const program::Table::Member &own = table.members[team.position(site.rank)];
     m_width = own.end - own.begin;
     for (const program::Table::Member &member : table.members) {
@@ -46,25 +80,39 @@ double RowTimes::rows(RowPart part) const
     return part == RowPart::All ? m_unique : part == RowPart::Prior ? m_prior : m_unique - m_prior;
 }
 
+/// Every rank works out which rows each member looks up, in the next step where rows are delayed, and where its own
+/// ids' rows lie.
+Seconds RowTimes::ofIds() const
+{
+    const auto members = static_cast<double>(m_table.members.size());
+    return Seconds(m_onProcessor ? kSecondsPerId * m_ids * (members + 1) : 0);
+}
+
+Seconds RowTimes::ofPieces(double count) const { return Seconds(m_onProcessor ? kSecondsPerPiece * count : 0); }
+
 Seconds RowTimes::work(const RowWork &work) const
 {
     const auto members = static_cast<double>(m_table.members.size());
+    const bool atLookUp = !m_table.delays && m_table.strategy == plan::TableStrategy::AllToAll;
     switch (work.kind) {
     case RowWork::Kind::LookUp: // read and written, here; and what comes in
         return m_times.streams(m_site,
                                whole(kFloat
                                      * (members * m_unique * static_cast<double>(m_width)
                                         + m_unique * static_cast<double>(m_table.columns))),
-                               2);
+                               2)
+            + ofPieces(2 * members * m_unique) + (atLookUp ? ofIds() : Seconds(0));
     case RowWork::Kind::Collect: // read, written and cleared
-        return m_times.streams(m_site, whole(kFloat * m_unique * static_cast<double>(m_widths)), 3);
+        return m_times.streams(m_site, whole(kFloat * m_unique * static_cast<double>(m_widths)), 3)
+            + ofPieces(members * m_unique) + (atLookUp ? Seconds(0) : ofIds());
     case RowWork::Kind::Update: break;
     }
     // Rows that came in are read and added up; parameter and states are brought together, updated and brought back.
     const double added = kFloat * members * rows(work.part) * static_cast<double>(m_width);
     const double updated = kFloat * m_updated * (rows(work.part) / m_unique) * static_cast<double>(m_width);
     return m_times.streams(m_site, whole(added), 3)
-        + m_times.streams(m_site, whole(updated), m_streams + 4 * (1 + m_states));
+        + m_times.streams(m_site, whole(updated), m_streams + 4 * (1 + m_states))
+        + ofPieces(members * rows(work.part) + 2 * (1 + m_states) * m_updated * (rows(work.part) / m_unique));
 }
 
 Seconds RowTimes::exchange(bool gradients, RowPart part) const

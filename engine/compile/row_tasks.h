@@ -21,6 +21,8 @@ public:
 
 private:
     [[nodiscard]] double rows(program::RowPart part) const;
+    [[nodiscard]] Seconds ofIds() const;
+    [[nodiscard]] Seconds ofPieces(double count) const;
 
     TaskTimes &m_times;
     const program::Table &m_table;
@@ -28,6 +30,8 @@ private:
     double m_unique = 0;  ///< rows of one replica's samples
     double m_prior = 0;   ///< of these
     double m_updated = 0; ///< rows of all replicas' samples
+    double m_ids = 0;     ///< of one replica's samples
+    bool m_onProcessor = false;
     std::int64_t m_width = 0;
     std::int64_t m_widest = 0; ///< of all members
     std::int64_t m_widths = 0; ///< of all members together

@@ -48,7 +48,8 @@ void shareTime(const graph::TrainingGraph &training, const std::vector<std::vect
 StageParts roughParts(const Compilation &all, std::size_t stage)
 {
     const double weights = !all.splits(stage) ? 0 : stage == 0 ? 1 : 0.5;
-    StageParts parts{{PassPart{}}, {PassPart{}}, {PassPart{}}, {}, {}, {}, nullptr};
+    StageParts parts;
+    parts.forward = parts.backward = parts.weights = {PassPart{}};
     parts.backward.front().share = 1 - weights;
     parts.weights.front().share = weights;
     return parts;
@@ -157,6 +158,49 @@ void cutLast(Compilation &all, std::size_t index, StageParts &parts)
     }
 }
 
+/// Where the first forward pass reads the buckets of stage @p index that are updated on their own.
+void cutFirst(Compilation &all, std::size_t index, StageParts &parts)
+{
+    const StageModel &stage = all.stages[index];
+    const graph::TrainingGraph &training = *stage.training();
+    const std::size_t site = all.sitesOf[index].front();
+    const auto forwardEnd = static_cast<std::int32_t>(training.forwardOps);
+    std::map<std::string, std::int32_t> readers; // by parameter
+    for (std::size_t p = 0; p < training.parameters.size(); ++p)
+        for (const OpId reader : training.graph.consumers(training.parameters[p])) {
+            std::int32_t &first = readers.try_emplace(stage.holdings().parameters[p].name, forwardEnd).first->second;
+            first = std::min(first, reader.value);
+        }
+    std::map<std::string, std::int32_t> first; // by a bucket's first parameter
+    std::vector<std::int32_t> ends;
+    for (const BucketId b : all.bucketsAt[site]) {
+        const Bucket &bucket = all.program.bucket(b);
+        if (!endsLate(all, bucket) || usedTwice(all, all.sites[site].rank, bucket))
+            continue;
+        std::int32_t reader = forwardEnd;
+        for (const Bucket::Entry &entry : bucket.entries)
+            if (const auto known = readers.find(entry.parameter); known != readers.end())
+                reader = std::min(reader, known->second);
+        if (reader == forwardEnd)
+            continue;
+        first.emplace(bucket.entries.front().parameter, reader);
+        if (reader > 0)
+            ends.push_back(reader - 1);
+    }
+    if (first.empty())
+        return;
+    std::sort(ends.begin(), ends.end());
+    parts.first = partsOf(training, 0, forwardEnd, ends);
+    shareTime(training, {&parts.first}, parts.costs.get());
+    for (const auto &[parameter, op] : first) {
+        std::size_t run = 0;
+        for (std::size_t i = 0; i < parts.first.size(); ++i)
+            if (!parts.first[i].boxing && parts.first[i].first <= op)
+                run = i;
+        parts.readBy.emplace(parameter, run);
+    }
+}
+
 CommunicatingOp describe(const graph::Graph &graph, const graph::Op &op)
 {
     const cost::Collective collective = cost::collectiveOf(op);
@@ -188,6 +232,12 @@ StageParts plainParts(const Compilation &all, std::size_t index, bool onModels)
 
 } // namespace
 
+bool endsLate(const Compilation &all, const Bucket &bucket)
+{
+    return all.plan.exchange.acrossSteps && !bucket.table.valid() && !bucket.isAveraged()
+        && all.program.team(bucket.team).size() > 1;
+}
+
 std::vector<StageParts> partsOfStages(Compilation &all)
 {
     std::vector<StageParts> stages;
@@ -204,6 +254,8 @@ std::vector<StageParts> partsOfStages(Compilation &all)
             plain->second = plainParts(all, s, onModels);
         stages.push_back(plain->second);
         cutLast(all, s, stages.back());
+        if (all.plan.exchange.acrossSteps)
+            cutFirst(all, s, stages.back());
         for (auto &[op, boxing] : stages.back().boxing)
             boxing.set = all.sets.of({{s, dimensionsOf(training->graph.op(OpId(op)))}});
     }

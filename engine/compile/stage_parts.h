@@ -28,6 +28,9 @@ struct StageParts {
     std::vector<PassPart> last;
     std::map<std::string, std::size_t>
         complete; ///< by a bucket's first parameter: the run of `last` behind which it is complete
+    /// The first forward pass begins a run wherever a bucket is read first that is updated on its own. Empty likewise.
+    std::vector<PassPart> first;
+    std::map<std::string, std::size_t> readBy; ///< by a bucket's first parameter: the run of `first` that reads it
     [[nodiscard]] const std::vector<PassPart> &partsOf(Pass pass) const
     {
         return pass == Pass::Backward ? backward : pass == Pass::WeightGradient ? weights : forward;
@@ -35,6 +38,9 @@ struct StageParts {
     std::map<std::int32_t, CommunicatingOp> boxing; ///< by operator
     std::shared_ptr<const cost::LocalCosts> costs;  ///< of the stage's own operators; null where only layers have times
 };
+
+/// True if the sum of the bucket's gradients may end in the step behind theirs.
+[[nodiscard]] bool endsLate(const Compilation &all, const Bucket &bucket);
 
 /// Of every stage, once buckets and sites are made. Stages that run the same graph share what is worked out of it
 /// alone.

@@ -49,6 +49,8 @@ public:
         reserve();
         if (m_all.plan.exchange.averages())
             spanSteps(m_all.plan.exchange.averaging);
+        else if (m_all.plan.exchange.acrossSteps)
+            overlapSteps();
         for (std::size_t site = 0; site < m_all.sites.size(); ++site) {
             addPasses(site);
             connectCopies(site);
@@ -171,7 +173,8 @@ private:
         const StageParts &stage = m_draft.parts[slice.stage];
         const Pass gradients = m_all.splits(site.stage.index()) ? Pass::WeightGradient : Pass::Backward;
         const bool last = !stage.last.empty() && m == lastMicroBatch(site) && pass == gradients;
-        const std::vector<PassPart> &parts = last ? stage.last : stage.partsOf(pass);
+        const bool opens = !stage.first.empty() && pass == Pass::Forward && m == firstMicroBatch(site);
+        const std::vector<PassPart> &parts = last ? stage.last : opens ? stage.first : stage.partsOf(pass);
         PassTasks tasks;
         std::vector<TaskId> &made = m_made;
         made.clear();
@@ -204,6 +207,8 @@ private:
         }
         if (last)
             m_draft.sites[index].lastParts = made;
+        if (opens)
+            m_draft.sites[index].firstParts = made;
         return tasks;
     }
 
@@ -300,6 +305,16 @@ private:
         m_eventTasks.clear();
     }
 
+    /// The micro-batch whose forward pass over the stage comes first.
+    [[nodiscard]] std::int64_t firstMicroBatch(const RankSite &site) const
+    {
+        const std::vector<PassStep> &order = m_all.orders[site.rank.index()];
+        const auto found = std::find_if(order.begin(), order.end(), [&](const PassStep &step) {
+            return step.stage == site.stage.value && step.forward();
+        });
+        return found == order.end() ? -1 : found->microBatch;
+    }
+
     /// The micro-batch whose passes over the stage come last.
     [[nodiscard]] std::int64_t lastMicroBatch(const RankSite &site) const
     {
@@ -391,8 +406,21 @@ private:
 
     /// The steps in which the tasks of local steps run, as places in Program::cadences.
     struct Cadences {
-        std::int32_t warmup = 0, round = 0, average = 0, merge = 0, agreement = 0;
+        std::int32_t warmup = 0, round = 0, average = 0, merge = 0, sum = 0, agreement = 0;
     };
+
+    std::int32_t addCadence(const program::Cadence &cadence)
+    {
+        m_program.cadences.push_back(cadence);
+        return static_cast<std::int32_t>(m_program.cadences.size());
+    }
+
+    /// All steps are alike; sums of gradients and agreements may end in the next one.
+    void overlapSteps()
+    {
+        m_cadences.sum = m_cadences.agreement = addCadence({1, 0, 0, program::Cadence::kEndless, true});
+        m_program.openSteps = 1;
+    }
 
     void spanSteps(const plan::DelayedAveraging &averaging)
     {
@@ -400,12 +428,9 @@ private:
         const auto period = static_cast<std::int32_t>(averaging.localSteps);
         const std::int64_t first = averaging.warmupSteps;
         const auto phaseOf = [period](std::int64_t step) { return static_cast<std::int32_t>(step % period); };
-        const auto add = [this](const Cadence &cadence) {
-            m_program.cadences.push_back(cadence);
-            return static_cast<std::int32_t>(m_program.cadences.size());
-        };
+        const auto add = [this](const Cadence &cadence) { return addCadence(cadence); };
         const Cadence round{period, phaseOf(first + period - 1), first, Cadence::kEndless, false};
-        const int later = averagesFollowRows(m_all.plan.exchange) ? 1 : 0;
+        const int later = averagesComeLater(m_all.plan) ? 1 : 0;
         Cadence average{period, phaseOf(first + period - 1 + later), first + later, Cadence::kEndless, false};
         average.staysOpen = averaging.delay > later;
         if (first > 0)
@@ -515,6 +540,27 @@ private:
         m_draft.sites[at].rows.push_back(made);
     }
 
+    /// The sum of a bucket's gradients, and its update in the next step.
+    void addLateSum(std::size_t at, BucketId index)
+    {
+        const RankSite &site = m_all.sites[at];
+        const StageParts &parts = m_draft.parts[site.stage.index()];
+        const Bucket &bucket = m_program.bucket(index);
+        SiteTasks &tasks = m_draft.sites[at];
+        LateSum made;
+        made.exchange =
+            runs(first(addExchange(at, cost::Collective::AllReduce, index), densePriority(index)), m_cadences.sum);
+        made.update = add(at, Lane::Compute, -1, m_times.update(site, bucket.bytes(), 0), program::Update{0, index, 0});
+        if (const auto run = parts.readBy.find(bucket.entries.front().parameter); run != parts.readBy.end())
+            made.reader = tasks.firstParts[run->second];
+        tasks.lateSums.push_back(made);
+    }
+
+    [[nodiscard]] std::int32_t densePriority(BucketId index) const
+    {
+        return ExchangePriority::kDense + static_cast<std::int32_t>(m_program.buckets.size()) - index.value;
+    }
+
     void addUpdate(std::size_t at)
     {
         using cost::Collective;
@@ -534,21 +580,25 @@ private:
                         program::Exchange{bucket.policy, Collective::AllReduce, false, index, TeamId(), 0}));
                 continue;
             }
+            if (endsLate(m_all, bucket)) {
+                addLateSum(at, index);
+                continue;
+            }
             const auto members = static_cast<std::int64_t>(m_program.team(bucket.team).size());
             bytes += bucket.zero > 0 ? bucket.bytes() / members : bucket.bytes();
             if (members > 1 && bucket.isAveraged())
                 addAveraging(at, index);
             else if (members > 1 && bucket.zero < 2)
-                tasks.exchange.push_back(first(
-                    addExchange(at, bucket.zero == 0 ? Collective::AllReduce : Collective::ReduceScatter, index),
-                    ExchangePriority::kDense + static_cast<std::int32_t>(m_program.buckets.size()) - index.value));
+                tasks.exchange.push_back(
+                    first(addExchange(at, bucket.zero == 0 ? Collective::AllReduce : Collective::ReduceScatter, index),
+                          densePriority(index)));
         }
         if (bytes == 0)
             return;
         for (int phase = 0; phase < m_all.plan.optimizer.rule.formula().phases(); ++phase)
             tasks.updates.push_back(
                 add(at, Lane::Compute, -1, m_times.update(site, bytes, phase),
-                    program::Update{static_cast<std::int8_t>(phase), m_all.plan.exchange.averaging.warmupSteps}));
+                    program::Update{static_cast<std::int8_t>(phase), {}, m_all.plan.exchange.averaging.warmupSteps}));
         if (const program::HostCopy &states = m_program.ranks[site.rank.index()].hostedStates; states.bytes > 0) {
             tasks.bringStates = addStates(at, false, states);
             tasks.leaveStates = addStates(at, true, states);

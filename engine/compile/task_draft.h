@@ -34,6 +34,12 @@ struct Averaging {
     TaskId snapshot, average, merge;
 };
 
+/// The tasks of a bucket whose sum may end in the next step (plan::Exchange::acrossSteps).
+struct LateSum {
+    TaskId exchange, update;
+    TaskId reader; ///< the run that reads the parameters first; none: it is not known
+};
+
 /// The tasks of a table that is exchanged by rows (program::Table); those that it has not are none.
 struct RowTasks {
     TaskId lookUp, forward;           ///< rows to those that look them up
@@ -47,7 +53,9 @@ struct SiteTasks {
         weights; ///< per micro-batch; empty where the stage has no such pass
     std::vector<TaskId> receiveActivation, sendActivation, receiveGradient, sendGradient;
     std::vector<TaskId> lastParts;    ///< of the last pass that makes gradients of parameters, runs and boxing
+    std::vector<TaskId> firstParts;   ///< likewise, of the first forward pass
     std::vector<TaskId> exchange;     ///< of gradients, before the optimizer
+    std::vector<LateSum> lateSums;    ///< of gradients, per bucket
     std::vector<Averaging> averaging; ///< of parameters, per bucket
     std::vector<RowTasks> rows;       ///< per table
     std::vector<TaskId> restore;      ///< of parameters, behind it
@@ -75,13 +83,17 @@ struct TaskDraft {
     }
 };
 
-/// True if averages travel in the step behind their snapshots', when the rows that it looks up have arrived: nothing
-/// that travels is interrupted, and a step begins with its rows. Without a delay nothing may come between.
-inline bool averagesFollowRows(const plan::Exchange &exchange)
+/// True if averages travel in the step behind their snapshots', as what that step itself communicates goes first:
+/// nothing that travels is interrupted. Of tables that is the rows which it looks up, behind which averages set out; of
+/// replicas that share tensors each collective of its passes, between which buckets travel. Without a delay nothing may
+/// come between.
+inline bool averagesComeLater(const plan::Plan &plan)
 {
+    const plan::Exchange &exchange = plan.exchange;
     const auto arrive = [](const plan::SparseTable &table) { return table.strategy == plan::TableStrategy::AllToAll; };
-    return exchange.averages() && exchange.averaging.delay > 0 && exchange.hasTables()
-        && std::any_of(exchange.sparse.tables.begin(), exchange.sparse.tables.end(), arrive);
+    const bool rows =
+        exchange.hasTables() && std::any_of(exchange.sparse.tables.begin(), exchange.sparse.tables.end(), arrive);
+    return exchange.averages() && exchange.averaging.delay > 0 && (rows || sharesTensors(plan));
 }
 
 /// Adds all dependencies and the order in which each rank computes.

@@ -37,6 +37,8 @@ public:
         for (const SiteTasks &tasks : m_draft.sites) {
             for (const TaskId id : tasks.exchange)
                 perBucket[bucketOf(id)].push_back(id);
+            for (const LateSum &each : tasks.lateSums)
+                perBucket[bucketOf(each.exchange)].push_back(each.exchange);
             for (const TaskId id : tasks.restore)
                 restores[bucketOf(id)].push_back(id);
             for (const Averaging &each : tasks.averaging)

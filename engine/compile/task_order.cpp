@@ -39,6 +39,7 @@ public:
     {
         Rank &rank = m_program.ranks[id.index()];
         lookUpRows(rank);
+        updateLate(rank);
         for (const PassStep &step : m_all.orders[id.index()])
             appendPass(rank, step);
         const TaskId lastPass = rank.computeOrder().empty() ? TaskId() : rank.computeOrder().back();
@@ -49,6 +50,8 @@ public:
                 m_draft.depend(exchange, completes(rank, site, m_program.task(exchange)));
                 exchanges.push_back(exchange);
             }
+            for (const LateSum &late : site.lateSums)
+                m_draft.depend(late.exchange, completes(rank, site, m_program.task(late.exchange)));
         }
         collectRows(rank, lastPass);
         const TaskId norm = m_draft.agreeOnNorm.empty() ? TaskId() : m_draft.agreeOnNorm[id.index()];
@@ -101,6 +104,18 @@ public:
         }
     }
 
+    /// What was summed up in the step before is waited for in front of what reads it: of buckets whose reader is not
+    /// known, in front of all passes.
+    void updateLate(Rank &rank)
+    {
+        for (const BodyId b : rank.bodies)
+            for (const LateSum &late : m_draft.sites[b.index()].lateSums) {
+                waitFor(late.update, late.exchange, 1);
+                if (!late.reader.valid())
+                    rank.computeOrder().push_back(late.update);
+            }
+    }
+
     /// Rows of the step before that were exchanged meanwhile are updated first: only the next look-up needs them, but
     /// this step's take their place.
     void collectRows(Rank &rank, TaskId lastPass)
@@ -131,7 +146,7 @@ public:
     /// that of the step's own snapshot.
     void connectAverages(Rank &rank)
     {
-        const int later = averagesFollowRows(m_all.plan.exchange) ? 1 : 0;
+        const int later = averagesComeLater(m_all.plan) ? 1 : 0;
         const auto delay = static_cast<std::int32_t>(m_all.plan.exchange.averaging.delay);
         std::vector<TaskId> snapshots, merges;
         for (const BodyId b : rank.bodies) {
@@ -226,10 +241,17 @@ private:
     {
         const SiteTasks &t = m_draft.sites[siteOn(rank, step.stage)];
         const auto m = static_cast<std::size_t>(step.microBatch);
-        const auto append = [&rank](const PassTasks &pass) {
+        const auto appendRun = [&](TaskId run) {
+            for (const LateSum &late : t.lateSums)
+                if (late.reader == run)
+                    rank.computeOrder().push_back(late.update);
+            rank.computeOrder().push_back(run);
+        };
+        const auto append = [&](const PassTasks &pass) {
             if (pass.runs.empty())
-                rank.computeOrder().push_back(pass.first);
-            rank.computeOrder().insert(rank.computeOrder().end(), pass.runs.begin(), pass.runs.end());
+                appendRun(pass.first);
+            for (const TaskId run : pass.runs)
+                appendRun(run);
         };
         if (step.pass == Pass::Backward && !t.recompute.empty())
             append(t.recompute[m]);

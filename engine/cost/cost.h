@@ -37,6 +37,14 @@ struct CurvePoint {
     Seconds seconds;
 };
 
+/// How many rows of a table a step looks up, counted on samples; means over steps.
+struct TableRows {
+    double ids = 0;    ///< of one worker in a step
+    double unique = 0; ///< rows that it looks up
+    double prior = 0;  ///< those of them that some worker looks up in the next step
+    double all = 0;    ///< rows that the workers look up together
+};
+
 /// Times of operators on one kind of device, by operator name; several sample counts may be given. Between two they are
 /// interpolated, beyond them continued in proportion to the nearest. Kernels and curves, where there are any, are
 /// finer: they were measured as ranks run, `ranks` of them at a time on one machine with its share of the cores each.
@@ -48,6 +56,7 @@ struct Profile {
     int ranks = 1;
     std::map<std::string, std::vector<KernelTime>> kernels; ///< by signatureOf (signature.h), sorted by samples
     std::map<std::string, std::vector<CurvePoint>> curves;  ///< by curveName, sorted by bytes
+    std::map<std::string, TableRows> tables;                ///< by parameter, on the data that was counted
     std::map<std::string, double> extra; ///< named rates measured beside: "allreduce_bytes_per_second",
                                          ///< "task_overhead_seconds", "optimizer_seconds_per_parameter"
 };

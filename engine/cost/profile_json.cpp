@@ -54,6 +54,16 @@ CurvePoint pointFrom(JsonReader &reader)
     return point;
 }
 
+TableRows rowsFrom(JsonReader &reader)
+{
+    const TableRows rows{reader.number("ids"), reader.number("unique"), reader.number("prior"), reader.number("all")};
+    const bool ordered = 0 <= rows.prior && rows.prior <= rows.unique && 0 < rows.unique && rows.unique <= rows.ids
+        && rows.unique <= rows.all;
+    if (!reader.failed() && !ordered)
+        reader.fail({}, "must have 0 <= prior <= unique <= ids, unique <= all, and unique greater than zero");
+    return rows;
+}
+
 /// The entries of a list, sorted by @p key, which no two may share.
 template <class Entry, class From>
 std::vector<Entry> sortedBy(JsonReader &reader, const From &from, double Entry::*key, const char *keyName)
@@ -110,6 +120,9 @@ std::string toJson(const Profile &profile)
         document["kernels"] = kernelsJson(profile);
     if (!profile.curves.empty())
         document["curves"] = curvesJson(profile);
+    for (const auto &[table, rows] : profile.tables)
+        document["tables"][table] = {
+            {"ids", rows.ids}, {"unique", rows.unique}, {"prior", rows.prior}, {"all", rows.all}};
     return document.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
@@ -135,6 +148,7 @@ Result<Profile> profileFromJson(std::string_view text)
     reader.each("curves", [&profile](JsonReader &entry) {
         profile.curves[entry.name()] = sortedBy<CurvePoint>(entry, pointFrom, &CurvePoint::bytes, "bytes");
     });
+    reader.each("tables", [&profile](JsonReader &entry) { profile.tables[entry.name()] = rowsFrom(entry); });
     reader.each("extra", [&profile](JsonReader &entry) { profile.extra[entry.name()] = entry.asNumber(); });
     if (Status status = reader.failure(text); !status)
         return status.error();

@@ -23,7 +23,7 @@ Dispatcher::Dispatcher(const program::Program &program, const LanePolicy &policy
       m_policy(policy),
       m_window(steps == Steps::Many ? windowOf(program) : 1)
 {
-    std::vector<const LaneOrders *> orders;
+    std::vector<const Orders *> orders;
     std::vector<const program::Rank *> ranks;
     for (const program::Rank &rank : program.ranks) {
         orders.push_back(&rank.orders);
@@ -53,12 +53,13 @@ Dispatcher::Dispatcher(const program::Program &program, const LanePolicy &policy
     for (std::size_t i = 0; i < own.tasks.size(); ++i)
         m_local[own.tasks[i].index()] = static_cast<std::int32_t>(i);
     makeUnits(own.tasks, false);
-    connect(own.tasks, {&orders});
+    connect(own.tasks, {&orders.tasks});
     rankUnits(own);
     m_laneBusy.assign(kLanes, false);
     m_waiting.resize(m_laneBusy.size());
     if (steps == Steps::Many)
-        makeWindow({&own}, {&orders});
+        makeWindow({&own}, {&orders.tasks});
+    reachBack(orders);
     m_ready.reserve(m_dependencies.size() * static_cast<std::size_t>(m_window)); // a rank's steps allocate nothing
 }
 
@@ -96,12 +97,12 @@ void Dispatcher::makeUnits(const Tasks &tasks, bool groups)
 
 /// The successors of each task: those that depend on it, and the one behind it on a lane that has an order.
 template <class Tasks>
-void Dispatcher::connect(const Tasks &tasks, const std::vector<const LaneOrders *> &orders)
+void Dispatcher::connect(const Tasks &tasks, const std::vector<const Orders *> &orders)
 {
     const auto eachBehind = [this, &orders](const auto &take) {
         if (m_window > 1)
             return; // whose turn it is on a lane depends on the step
-        for (const LaneOrders *lanes : orders)
+        for (const Orders *lanes : orders)
             for (const std::vector<TaskId> &order : *lanes)
                 for (std::size_t i = 1; i < order.size(); ++i)
                     take(order[i - 1], order[i]);
@@ -137,20 +138,32 @@ void Dispatcher::rankUnits(const program::Rank &rank)
 }
 
 /// A slot for every step that may be under way, and what ranks and lanes are at.
-void Dispatcher::makeWindow(const std::vector<const program::Rank *> &ranks,
-                            const std::vector<const LaneOrders *> &orders)
+void Dispatcher::makeWindow(const std::vector<const program::Rank *> &ranks, const std::vector<const Orders *> &orders)
 {
     for (const program::Rank *rank : ranks) {
         m_ranks.push_back({rank->tasks, 0, 0, {}});
         for (const TaskId task : rank->tasks)
             ++m_dependencies[static_cast<std::size_t>(unitOf(task))];
     }
-    for (const LaneOrders *lanes : orders)
-        for (const std::vector<TaskId> &order : *lanes)
-            m_turns.push_back({order.empty() ? nullptr : &order, 0, 0});
+    for (const Orders *lanes : orders)
+        for (const std::vector<TaskId> &order : *lanes) {
+            m_turns.emplace_back();
+            m_turns.back().order = order.empty() ? nullptr : &order;
+        }
     m_slots.resize(static_cast<std::size_t>(m_window));
     m_missing.resize(m_dependencies.size() * m_slots.size());
     m_atDoor.reserve(m_ranks.size());
+}
+
+void Dispatcher::reachBack(const LaneOrders &orders)
+{
+    for (std::size_t lane = 0; lane < m_turns.size(); ++lane) {
+        const std::vector<std::int32_t> &back = orders.stepsBack[lane];
+        if (back.empty())
+            continue;
+        m_turns[lane].stepsBack = &back;
+        m_turns[lane].reach = *std::max_element(back.begin(), back.end());
+    }
 }
 
 bool Dispatcher::isBlocked(Unit unit) const
@@ -183,15 +196,18 @@ void Dispatcher::begin(double now, std::int64_t firstStep, std::int64_t endStep)
 
 void Dispatcher::beginSteps(double now, std::int64_t firstStep)
 {
-    m_passed = firstStep;
+    m_passed = m_firstStep = firstStep;
+    m_closedAt = std::numeric_limits<std::int64_t>::max();
     m_open = 0;
     m_laneBusy.assign(m_laneBusy.size(), false);
     for (auto &waiting : m_waiting)
         waiting.clear();
     for (std::int64_t step = firstStep; step < firstStep + m_window; ++step)
         clearSlot(step);
-    for (Turn &turn : m_turns)
-        turn = {turn.order, firstStep, 0};
+    for (Turn &turn : m_turns) {
+        turn.step = firstStep;
+        turn.place = 0;
+    }
     m_atDoor.clear();
     for (std::size_t r = 0; r < m_ranks.size(); ++r) {
         m_ranks[r] = {m_ranks[r].tasks, firstStep - 1, 0, {}};
@@ -212,6 +228,16 @@ void Dispatcher::admit(std::int64_t endStep, double now)
 {
     m_endStep = endStep;
     enterAll(now);
+}
+
+void Dispatcher::close()
+{
+    m_closedAt = m_endStep;
+    for (auto &waiting : m_waiting) {
+        m_ready.insert(m_ready.end(), waiting.begin(), waiting.end());
+        waiting.clear();
+    }
+    m_sorted = false;
 }
 
 bool Dispatcher::mayEnter(const RankProgress &rank) const
@@ -317,17 +343,19 @@ void Dispatcher::endedInStep(TaskId task, std::size_t slot, double now)
         clearSlot(step + m_window);
 }
 
-/// On a lane that has an order, true if all that comes before @p task in @p step has started or does not run.
+/// On a lane that has an order, true if all that comes before @p task of @p step has started or does not run.
 bool Dispatcher::isTurn(TaskId task, std::int64_t step)
 {
     Turn &turn = m_turns[laneOf(task)];
     if (turn.order == nullptr)
         return true;
     const std::vector<TaskId> &order = *turn.order;
-    while (turn.step <= step) {
-        for (; turn.place < order.size(); ++turn.place)
-            if (m_program.runsIn(m_program.task(order[turn.place]), turn.step))
-                return turn.step == step && order[turn.place] == task;
+    while (turn.step <= step + turn.reach) {
+        for (; turn.place < order.size(); ++turn.place) {
+            const std::int64_t of = turn.stepOfPlace();
+            if (of >= m_firstStep && of < m_closedAt && m_program.runsIn(m_program.task(order[turn.place]), of))
+                return of == step && order[turn.place] == task;
+        }
         turn.place = 0;
         ++turn.step;
     }

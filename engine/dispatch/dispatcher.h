@@ -14,7 +14,16 @@
 namespace planloom::dispatch {
 
 /// Per lane of one rank the order in which its tasks start; an empty one leaves the choice to the policy.
-using LaneOrders = std::array<std::vector<TaskId>, program::kLanes>;
+struct LaneOrders {
+    std::array<std::vector<TaskId>, program::kLanes> tasks;
+    /// Steps::Many, per task of a lane: in the turn of step s the task starts that belongs to step s - stepsBack, as
+    /// what stays open may start behind tasks of a later step. Empty: none does.
+    std::array<std::vector<std::int32_t>, program::kLanes> stepsBack;
+
+    [[nodiscard]] std::vector<TaskId> &operator[](std::size_t lane) { return tasks[lane]; }
+    [[nodiscard]] const std::vector<TaskId> &operator[](std::size_t lane) const { return tasks[lane]; }
+    friend bool operator==(const LaneOrders &, const LaneOrders &) = default;
+};
 
 /// What a dispatcher hands out.
 enum class Steps : std::uint8_t {
@@ -52,6 +61,9 @@ public:
     void begin(double now, std::int64_t firstStep = 0, std::int64_t endStep = std::numeric_limits<std::int64_t>::max());
     /// Steps::Many: ranks may enter steps before @p endStep from now on.
     void admit(std::int64_t endStep, double now);
+    /// Steps::Many: no more steps are admitted until all begins anew, so that tasks which stand behind those of later
+    /// steps on their lane wait for these no longer.
+    void close();
     /// A unit that starts now: its lanes are taken. Nothing: all that is ready waits for a lane.
     std::optional<Unit> next(double now);
     /// @p unit, which next() gave, has ended.
@@ -118,17 +130,25 @@ private:
     };
     /// The next task of a lane that has an order.
     struct Turn {
-        const std::vector<TaskId> *order = nullptr; ///< null: the policy chooses
+        const std::vector<TaskId> *order = nullptr;           ///< null: the policy chooses
+        const std::vector<std::int32_t> *stepsBack = nullptr; ///< null: all 0
+        std::int64_t reach = 0;                               ///< the largest of these
         std::int64_t step = 0;
         std::size_t place = 0;
+        [[nodiscard]] std::int64_t stepOfPlace() const
+        {
+            return stepsBack == nullptr ? step : step - (*stepsBack)[place];
+        }
     };
+    using Orders = std::array<std::vector<TaskId>, program::kLanes>;
 
     template <class Tasks>
     void makeUnits(const Tasks &tasks, bool groups);
     template <class Tasks>
-    void connect(const Tasks &tasks, const std::vector<const LaneOrders *> &orders);
+    void connect(const Tasks &tasks, const std::vector<const Orders *> &orders);
     void rankUnits(const program::Rank &rank);
-    void makeWindow(const std::vector<const program::Rank *> &ranks, const std::vector<const LaneOrders *> &orders);
+    void makeWindow(const std::vector<const program::Rank *> &ranks, const std::vector<const Orders *> &orders);
+    void reachBack(const LaneOrders &orders);
     void beginSteps(double now, std::int64_t firstStep);
     void clearSlot(std::int64_t step);
     void enter(RankProgress &rank, double now);
@@ -191,7 +211,9 @@ private:
     std::vector<Turn> m_turns;         ///< per lane
     std::vector<std::size_t> m_atDoor; ///< ranks that have passed their step
     std::int64_t m_passed = 0;
+    std::int64_t m_firstStep = 0;
     std::int64_t m_endStep = 0;
+    std::int64_t m_closedAt = 0; ///< the first step that is not entered before all begins anew
     std::size_t m_open = 0; ///< tasks that stay open, entered and not ended
 };
 

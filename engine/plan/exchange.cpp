@@ -69,6 +69,7 @@ Status set(DelayedAveraging &averaging, std::string_view key, std::string_view v
 }
 
 constexpr std::string_view kDense = "dense";
+constexpr std::string_view kAcrossSteps = "across_steps";
 
 using Settings = std::map<std::string_view, std::string_view>; // in no order, as none depends on another but `dense`
 
@@ -82,7 +83,7 @@ Result<Settings> settingsOf(ExchangePolicy policy, std::string_view text)
         text.remove_prefix(setting.size());
         const std::size_t equals = setting.find('=');
         const std::string_view key = setting.substr(0, equals);
-        if (policy == ExchangePolicy::AllReduce || policy == ExchangePolicy::ParameterServer)
+        if ((policy == ExchangePolicy::AllReduce && key != kAcrossSteps) || policy == ExchangePolicy::ParameterServer)
             return badInput(fmt::format("exchange {} has no setting \"{}\"; leave it out", name(policy), setting));
         if (equals == std::string_view::npos)
             return badInput(fmt::format("exchange setting \"{}\" has no value; write KEY=VALUE", setting));
@@ -107,8 +108,18 @@ bool isOfAverages(std::string_view key)
     return std::find(std::begin(kKeys), std::end(kKeys), key) != std::end(kKeys);
 }
 
+Status setAcrossSteps(Exchange &exchange, std::string_view value)
+{
+    if (value != "true" && value != "false")
+        return badInput(fmt::format("exchange setting {} is \"{}\"; give true or false", kAcrossSteps, value));
+    exchange.acrossSteps = value == "true";
+    return {};
+}
+
 Status set(Exchange &exchange, std::string_view key, std::string_view value)
 {
+    if (key == kAcrossSteps)
+        return setAcrossSteps(exchange, value);
     if (key == kDense && exchange.policy == ExchangePolicy::Sparse)
         return {}; // before all others
     if (exchange.policy == ExchangePolicy::DelayedAveraging)
@@ -184,6 +195,8 @@ bool Exchange::averages() const
 std::string textOf(const Exchange &exchange)
 {
     std::string text = name(exchange.policy);
+    if (exchange.acrossSteps)
+        text += fmt::format(",{}=true", kAcrossSteps);
     if (exchange.policy == ExchangePolicy::Sparse && exchange.dense != ExchangePolicy::AllReduce)
         text += fmt::format(",{}={}", kDense, name(exchange.dense));
     if (const DelayedAveraging &a = exchange.averaging; exchange.averages())

@@ -79,6 +79,9 @@ struct Exchange {
     DelayedAveraging averaging;                        ///< of all parameters whose policy is that
     SparseExchange sparse;                             ///< if `policy` is that
     ExchangePolicy dense = ExchangePolicy::AllReduce;  ///< if `policy` is Sparse: of parameters that are no tables
+    /// A bucket is updated on its own, in front of the next forward pass that reads it: sums of gradients may end in
+    /// the step behind theirs.
+    bool acrossSteps = false;
 
     /// Of a parameter with @p rank axes: 0 in no group, else the group's place, from 1; behind the groups come tables
     /// that are exchanged by rows, or summed up while other parameters are averaged.
@@ -100,7 +103,8 @@ struct Exchange {
 };
 
 /// "dasgd,local_steps=4,delay=2,local_weight=0.25,merge=corrected,warmup_steps=0": the policy and its settings, without
-/// groups; "embrace,dense=dasgd,local_steps=4,...,scheduling=2d,tables=...": both.
+/// groups; "embrace,dense=dasgd,local_steps=4,...,scheduling=2d,tables=...": both. Behind the policy
+/// "across_steps=true" if so.
 std::string textOf(const Exchange &exchange);
 /// The reverse; settings that are left out have their default. Error: BadInput that names the setting and the fix.
 Result<Exchange> exchangeFromText(std::string_view text);

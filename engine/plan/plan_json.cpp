@@ -459,6 +459,7 @@ void exchangeFrom(JsonReader reader, Plan &plan)
     });
     if (reader.has("dense"))
         plan.exchange.dense = policyOf(reader, "dense");
+    plan.exchange.acrossSteps = reader.flag("across_steps", false);
     if (plan.exchange.averages())
         averagingFrom(reader, plan.exchange.averaging);
     if (plan.exchange.policy == ExchangePolicy::Sparse)
@@ -490,6 +491,8 @@ json exchangeToJson(const Plan &plan)
         exchange["groups"].push_back({{"match", group.match}, {"kind", name(group.policy)}});
     if (plan.exchange.dense != ExchangePolicy::AllReduce)
         exchange["dense"] = name(plan.exchange.dense);
+    if (plan.exchange.acrossSteps)
+        exchange["across_steps"] = true;
     if (plan.exchange.averages())
         averagingToJson(plan.exchange.averaging, exchange);
     if (plan.exchange.policy == ExchangePolicy::Sparse)

@@ -523,6 +523,30 @@ Status checkServed(const Plan &plan)
     return {};
 }
 
+/// What sums that end in the next step need: updates of single buckets, and sums.
+Status checkAcrossSteps(const Plan &plan)
+{
+    if (plan.exchange.averages())
+        return badInput("exchange across_steps is of sums of gradients, and exchange dasgd averages parameters; leave "
+                        "one out");
+    for (std::size_t s = 0; s < plan.stages.size(); ++s)
+        if (plan.stages[s].zero > 0)
+            return badInput(fmt::format("stage {} has ZeRO {}, whose updates are followed by communication of their "
+                                        "own; exchange across_steps needs ZeRO 0",
+                                        s, plan.stages[s].zero));
+    if (std::none_of(plan.stages.begin(), plan.stages.end(), [](const Stage &stage) { return stage.replicas() > 1; }))
+        return badInput("exchange across_steps has no sums that could end in the next step, as no stage has replicas; "
+                        "leave it out");
+    if (plan.optimizer.clipNorm > 0)
+        return badInput("gradients are clipped by their norm, which is known when all sums have ended; set clip_norm "
+                        "to 0 (leave out --clip-norm), or leave out across_steps");
+    if (plan.optimizer.rule.formula().norms > 0)
+        return badInput(fmt::format("update rule {} takes norms that all ranks agree on behind all sums; use one "
+                                    "without norms, such as sgd or adamw, or leave out across_steps",
+                                    plan.optimizer.rule.name()));
+    return {};
+}
+
 Status checkGroups(const Optimizer &optimizer, const graph::Graph &graph)
 {
     for (const ParameterGroup &group : optimizer.groups) {
@@ -644,6 +668,8 @@ Status validate(const Plan &plan, const Subject &subject, Field &field)
     if (Status status = checkOptimizer(plan.optimizer); !status)
         return status;
     field = {"exchange"};
+    if (Status status = plan.exchange.acrossSteps ? checkAcrossSteps(plan) : Status(); !status)
+        return status;
     if (Status status = plan.exchange.averages() ? checkAveraged(plan) : Status(); !status)
         return status;
     if (Status status = checkTables(plan, subject); !status)

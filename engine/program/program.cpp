@@ -162,11 +162,16 @@ trace::Kind Task::kind() const
               [](const Transfer &transfer) { return transfer.sends ? Kind::Send : Kind::Receive; },
               [](const Copy &) { return Kind::Receive; },
               [](const Boxing &boxing) { return kindOf(boxing.collective); },
-              [](const Exchange &exchange) { return kindOf(exchange.collective); },
+              [](const Exchange &exchange) { return exchange.averages ? Kind::Average : kindOf(exchange.collective); },
               [](const Snapshot &) { return Kind::Snapshot; }, [](const Merge &) { return Kind::Merge; },
               [](const Update &) { return Kind::Optimizer; },
               [](const RowWork &work) { return work.kind == RowWork::Kind::Update ? Kind::Optimizer : Kind::Rows; },
-              [](const RowExchange &) { return Kind::AllToAll; }, [](const Agreement &) { return Kind::Agreement; },
+              [](const RowExchange &rows) {
+                  return !rows.gradients              ? Kind::LookUp
+                      : rows.part == RowPart::Delayed ? Kind::DelayedRows
+                                                      : Kind::RowGradients;
+              },
+              [](const Agreement &) { return Kind::Agreement; },
               [](const Swap &swap) { return swap.out ? Kind::CopyOut : Kind::CopyIn; }},
         payload);
 }
@@ -217,6 +222,8 @@ std::string idOf(const Task &task)
                      [&](const Merge &merge) { id << "M.b" << merge.bucket.value; },
                      [&](const Update &update) {
                          id << "O";
+                         if (update.bucket.valid())
+                             id << ".b" << update.bucket.value;
                          if (update.phase > 0)
                              id << "." << static_cast<int>(update.phase);
                      },

@@ -343,8 +343,8 @@ struct Program {
 /// packs rows of the gradient, which travel in "s0.AB.t0" and are added up by "s0.O.t0", or prior ones in "s0.AP.t0"
 /// and "s0.O.t0p", delayed ones in "s0.AD.t0" and "s0.O.t0d". Copies of activations to the host and back are numbered
 /// in their micro-batch: "s1.CO.m3.1", "s1.CI.m3.1"; those of the optimizer's states are "s1.CO.o", "s1.CI.o". A second
-/// phase of the update is "s1.O.1". Agreements of all ranks
-/// have no stage: "A.step", "A.norm", "A.update".
+/// phase of the update is "s1.O.1"; the update of one bucket "s1.O.b0". Agreements of all ranks have no stage: "A.step",
+/// "A.norm", "A.update".
 std::string idOf(const Task &task);
 /// The first of kLaneTable that the program's traces have.
 std::int32_t traceLanes(const Program &program);

@@ -131,6 +131,8 @@ struct Merge {
 /// (update::Formula).
 struct Update {
     std::int8_t phase = 0;
+    BucketId bucket =
+        {}; ///< of this one alone, with what was summed up last (plan::Exchange::acrossSteps); none: of all others
     /// In steps before this one the gradients of averaged parameters are summed over the replicas, too; from it on they
     /// are those of the replica's own samples.
     std::int64_t sumsBefore = 0;

@@ -13,23 +13,63 @@ constexpr auto kLater = [](const auto &a, const auto &b) {
     return a.seconds != b.seconds ? a.seconds > b.seconds : a.unit > b.unit;
 };
 
-/// Writes down the starts of one rank.
+/// Writes down the starts of one rank, of those in step 0.
 class StartOrder final : public Listener {
 public:
     StartOrder(const program::Program &program, RankId rank) : m_program(program), m_rank(rank) {}
-    void started(TaskId id, double /*seconds*/) override
+    void inStep(std::int64_t step) override { m_step = step; }
+    void started(TaskId id, double seconds) override
     {
         const program::Task &task = m_program.task(id);
-        if (task.rank == m_rank)
-            m_orders[static_cast<std::size_t>(task.lane)].push_back(id);
+        if (task.rank == m_rank && m_step == 0)
+            m_starts[static_cast<std::size_t>(task.lane)].push_back({id, seconds, 0});
     }
     void ended(TaskId /*task*/, double /*seconds*/) override {}
-    dispatch::LaneOrders take() { return std::move(m_orders); }
+
+    /// As they started.
+    [[nodiscard]] dispatch::LaneOrders orders() const
+    {
+        dispatch::LaneOrders orders;
+        for (std::size_t lane = 0; lane < m_starts.size(); ++lane)
+            for (const Start &start : m_starts[lane])
+                orders[lane].push_back(start.task);
+        return orders;
+    }
+    /// As they start in a window of @p period seconds where every step is like this one, and what stays open starts
+    /// among tasks of later steps. Of those at the same time the one of the earlier step goes first.
+    [[nodiscard]] dispatch::LaneOrders ordersOf(double period)
+    {
+        dispatch::LaneOrders orders;
+        for (std::size_t lane = 0; lane < m_starts.size(); ++lane) {
+            for (Start &start : m_starts[lane]) {
+                start.stepsBack = static_cast<std::int32_t>(start.seconds / period);
+                start.seconds -= start.stepsBack * period;
+            }
+            std::stable_sort(m_starts[lane].begin(), m_starts[lane].end(), [](const Start &a, const Start &b) {
+                return a.seconds != b.seconds ? a.seconds < b.seconds : a.stepsBack > b.stepsBack;
+            });
+            for (const Start &start : m_starts[lane]) {
+                orders.tasks[lane].push_back(start.task);
+                orders.stepsBack[lane].push_back(start.stepsBack);
+            }
+        }
+        // The compute lane is in one step at a time.
+        constexpr auto kCompute = static_cast<std::size_t>(program::Lane::Compute);
+        orders.tasks[kCompute] = m_program.ranks[m_rank.index()].computeOrder();
+        orders.stepsBack[kCompute].clear();
+        return orders;
+    }
 
 private:
+    struct Start {
+        TaskId task;
+        double seconds = 0;
+        std::int32_t stepsBack = 0;
+    };
     const program::Program &m_program;
     RankId m_rank;
-    dispatch::LaneOrders m_orders;
+    std::int64_t m_step = 0;
+    std::array<std::vector<Start>, program::kLanes> m_starts;
 };
 
 } // namespace
@@ -127,7 +167,8 @@ Result<double> CostClock::runPeriods(dispatch::Dispatcher &dispatcher)
     });
     if (ends.size() < 3)
         return stuck(dispatcher);
-    if (equallyApart())
+    m_periodic = equallyApart();
+    if (m_periodic)
         return ends.back() - ends[ends.size() - 2];
     const std::size_t half = ends.size() / 2;
     return (ends.back() - ends[half]) / static_cast<double>(ends.size() - 1 - half);
@@ -194,10 +235,19 @@ Error CostClock::stuck(const dispatch::Dispatcher &dispatcher) const
 
 Result<dispatch::LaneOrders> laneOrders(const program::Program &program, RankId rank)
 {
+    if (program.spansSteps() && program.periodSteps == 1) {
+        StartOrder starts(program, rank);
+        CostClock clock(program);
+        const Result<double> period = clock.run(&starts);
+        if (!period)
+            return period.error();
+        if (clock.isPeriodic())
+            return starts.ordersOf(*period);
+    }
     StartOrder starts(program, rank);
     if (const Result<double> seconds = CostClock(program).runOnce(&starts); !seconds)
         return seconds.error();
-    return starts.take();
+    return starts.orders();
 }
 
 } // namespace planloom::simulate

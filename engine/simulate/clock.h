@@ -39,6 +39,8 @@ public:
     Result<double> run(Listener *listener);
     /// Seconds of one step in which every task runs once.
     Result<double> runOnce(Listener *listener);
+    /// True if run() found its periods to be equally long.
+    [[nodiscard]] bool isPeriodic() const { return m_periodic; }
 
     static constexpr int kMostPeriods = 64;
 
@@ -64,13 +66,15 @@ private:
     std::optional<double> m_origin;          ///< its time 0, once something of it has started
     std::optional<Unit> m_next;              ///< the first that started of the next one
     bool m_nextHeard = false;                ///< it has ended
+    bool m_periodic = false;
     std::vector<double> m_seconds;           ///< per task, side by side: a task's other figures stay out of the cache
     std::vector<Event> m_events;             ///< heap
     SharedCores m_cores;                     ///< what ends there is no event
 };
 
-/// The order in which the tasks of each lane start on @p rank, by the cost clock, in a step in which all run. Ranks
-/// that obey it never wait for each other for ever. Errors: those of CostClock::run. Cost: that of a simulation.
+/// The order in which the tasks of each lane start on @p rank, by the cost clock: in a step in which all run, or, where
+/// steps that are all alike overlap, while one follows the other. Ranks that obey it never wait for each other for
+/// ever. Errors: those of CostClock::run. Cost: that of a simulation.
 Result<dispatch::LaneOrders> laneOrders(const program::Program &program, RankId rank);
 
 } // namespace planloom::simulate

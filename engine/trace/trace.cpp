@@ -37,6 +37,10 @@ constexpr KindRow kKinds[] = {
     {Kind::Rows, "rows", Work::Update, "vermilion", "points", "snapshot, merge, rows"},
     {Kind::CopyOut, "copy-out", Work::Communication, "green", "lines", "copies to and from the host"},
     {Kind::CopyIn, "copy-in", Work::Communication, "green", "lines", "copies to and from the host"},
+    {Kind::LookUp, "look-up", Work::Communication, "purple", "dots", "rows looked up"},
+    {Kind::RowGradients, "row-gradients", Work::Communication, "purple", "diagonal", "gradients of rows"},
+    {Kind::DelayedRows, "delayed-rows", Work::Communication, "purple", "lines", "delayed rows"},
+    {Kind::Average, "average", Work::Communication, "purple", "points", "average"},
 };
 
 consteval bool inOrder()

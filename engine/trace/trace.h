@@ -35,11 +35,15 @@ enum class Kind : std::uint8_t {
     AllToAll,
     WeightGradient,
     Agreement,
-    Snapshot, ///< parameters are copied, to be averaged with other replicas'
-    Merge,    ///< an average is merged into the parameters
-    Rows,     ///< rows of a table are packed, to be exchanged
-    CopyOut,  ///< an activation is copied to the host, to make room
-    CopyIn    ///< and back
+    Snapshot,     ///< parameters are copied, to be averaged with other replicas'
+    Merge,        ///< an average is merged into the parameters
+    Rows,         ///< rows of a table are packed, to be exchanged
+    CopyOut,      ///< an activation is copied to the host, to make room
+    CopyIn,       ///< and back
+    LookUp,       ///< rows of tables travel to the replicas that look them up
+    RowGradients, ///< gradients of rows travel to those that hold them
+    DelayedRows,  ///< the same of rows that the next step does not look up, in that step
+    Average       ///< replicas average parameters
 };
 
 /// A row of the table of kinds. Views draw a kind by its hue and texture, and outline communication.

@@ -239,13 +239,15 @@ Status RankExecutor::runOverlapping()
     m_step = m_left = m_agreed = m_options.firstStep;
     m_pause = pauseAfter(m_step);
     m_lastProgress = m_lastLeft = now();
-    m_dispatcher->begin(static_cast<double>(m_lastProgress), m_step, endOfSteps());
+    enterSteps(m_step);
     for (bool stop = false; !stop;) {
         if (const Status status = runUntilDone(); !status)
             return status;
         if (const Status status = agreeOnTheRest(); !status)
             return status;
         if (const Status settled = m_rows.settle(m_collectives); !settled)
+            return settled;
+        if (const Status settled = settleSums(); !settled)
             return settled;
         if (m_left > m_options.firstStep && pausesAfter(m_left - 1)) {
             if (const Status status = afterStep(m_reported, stop); !status)
@@ -255,7 +257,7 @@ Status RankExecutor::runOverlapping()
         stop = stop || m_stop || m_left >= m_options.steps;
         if (!stop) {
             m_pause = pauseAfter(m_left);
-            admit();
+            enterSteps(m_left);
         }
     }
     return {};
@@ -283,10 +285,35 @@ std::int64_t RankExecutor::endOfSteps() const
     return std::min(m_pause, next + m_parts.program.openSteps);
 }
 
+void RankExecutor::enterSteps(std::int64_t firstStep)
+{
+    m_dispatcher->begin(static_cast<double>(now()), firstStep, endOfSteps());
+    if (endOfSteps() == m_pause)
+        m_dispatcher->close();
+}
+
 void RankExecutor::admit()
 {
     if (!m_stop)
         m_dispatcher->admit(endOfSteps(), static_cast<double>(now()));
+    if (m_stop || endOfSteps() == m_pause)
+        m_dispatcher->close();
+}
+
+/// With the figures of the step whose gradients they are; nothing if the bucket has none.
+void RankExecutor::updateSummed(StageReplica &stage, BucketId bucket)
+{
+    if (const std::optional<std::int64_t> step = stage.updater.takeSummed(bucket))
+        stage.updater.update({.step = *step, .learningRate = learningRate(*step), .bucket = bucket});
+}
+
+/// Before anyone looks at the parameters: sums that the next step would have updated them with.
+Status RankExecutor::settleSums()
+{
+    for (StageReplica &stage : m_parts.stages)
+        for (const BucketId bucket : stage.updater.ownUpdates())
+            updateSummed(stage, bucket);
+    return m_parts.drain(program::Lane::Compute);
 }
 
 /// At a pause, inside of the steps that are agreed on together.
@@ -405,8 +432,12 @@ Status RankExecutor::compute(const program::Task &task, std::int64_t step)
     }
     StageReplica &stage = m_parts.stage(task.body);
     if (const auto *update = task.as<program::Update>()) {
+        if (update->bucket.valid()) {
+            updateSummed(stage, update->bucket);
+            return {};
+        }
         const double own = step < update->sumsBefore ? 1 : m_parts.ownScale(task.body);
-        stage.updater.update({step, learningRate(step), m_agreements.gradientScale(), own, update->phase});
+        stage.updater.update({step, learningRate(step), m_agreements.gradientScale(), own, update->phase, {}});
         return {};
     }
     const auto *run = task.as<program::Compute>();
@@ -520,6 +551,9 @@ bool RankExecutor::communicated(Unit unit)
         m_rows.ended(*rows);
     else if (collective)
         m_collectives.ended(running);
+    if (const auto *summed = running.as<program::Exchange>())
+        for (StageReplica &stage : m_parts.stages)
+            stage.updater.summed(summed->bucket, stepOf(unit));
     m_parts.queue(collective || exchange != nullptr ? program::Lane::Compute : running.lane).record(*progress.ended);
     return true;
 }

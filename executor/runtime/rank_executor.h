@@ -144,7 +144,10 @@ private:
     Status agreeOnTheRest();
     [[nodiscard]] std::int64_t endOfSteps() const;
     void report();
+    void enterSteps(std::int64_t firstStep);
     void admit();
+    void updateSummed(StageReplica &stage, BucketId bucket);
+    Status settleSums();
     [[nodiscard]] bool pausesAfter(std::int64_t step) const;
     [[nodiscard]] std::int64_t pauseAfter(std::int64_t step) const;
     void startReady();

@@ -11,7 +11,7 @@ Result<StageReplica> StageReplica::create(const program::Program &program, const
         return runner.error();
     if (const Status status = initializeBody(body, context, setup.subject, setup.seed, setup.modelFolder); !status)
         return status.error();
-    auto updater = Updater::create(body, context, setup.optimizer, setup.norms);
+    auto updater = Updater::create(program, body, context, setup.optimizer, setup.norms);
     if (!updater)
         return updater.error();
     auto scorer = Scorer::create(body, context);

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "executor/runtime/updater.h"
 
+#include <string_view>
+#include <utility>
+
 namespace planloom::runtime {
 
 namespace {
@@ -29,11 +32,28 @@ device::UpdateRange rangeOf(const program::Held &held, Arena &arena, const plan:
     return range;
 }
 
+/// By parameter: the bucket that @p body updates on its own.
+std::map<std::string_view, BucketId> ownBuckets(const program::Program &program, const program::Body &body)
+{
+    std::map<std::string_view, BucketId> buckets;
+    for (const TaskId id : program.ranks[body.rank.index()].tasks) {
+        const program::Task &task = program.task(id);
+        const auto *update = task.as<program::Update>();
+        if (update == nullptr || !update->bucket.valid() || task.stage != body.stage)
+            continue;
+        for (const program::Bucket::Entry &entry : program.bucket(update->bucket).entries)
+            buckets.emplace(entry.parameter, update->bucket);
+    }
+    return buckets;
+}
+
 } // namespace
 
-Result<Updater> Updater::create(const program::Body &body, const ComputeContext &context, const plan::Optimizer &how,
-                                const UpdateNorms &norms)
+Result<Updater> Updater::create(const program::Program &program, const program::Body &body,
+                                const ComputeContext &context, const plan::Optimizer &how, const UpdateNorms &norms)
 {
+    const std::map<std::string_view, BucketId> buckets = ownBuckets(program, body);
+    std::map<BucketId, std::vector<device::UpdateRange>> apart;
     const update::Formula &formula = how.rule.formula();
     std::vector<device::UpdateRange> ranges;
     std::vector<device::UpdateRange> averaged;
@@ -44,7 +64,10 @@ Result<Updater> Updater::create(const program::Body &body, const ComputeContext 
         if (static_cast<int>(held.states.size()) != formula.states)
             return badInput("the program was compiled for another optimizer than " + std::string(how.rule.name())
                             + "; compile the plan with the optimizer that trains");
-        std::vector<device::UpdateRange> &to = held.average >= 0 ? averaged : ranges;
+        const auto bucket = buckets.find(held.name);
+        std::vector<device::UpdateRange> &to = bucket != buckets.end() ? apart[bucket->second]
+            : held.average >= 0                                        ? averaged
+                                                                       : ranges;
         to.push_back(rangeOf(held, context.arena, how, norms));
         if (held.saves)
             counted.push_back(to.back());
@@ -63,6 +86,12 @@ Result<Updater> Updater::create(const program::Body &body, const ComputeContext 
         if (!own)
             return own.error();
         updater.m_averaged = std::move(*own);
+    }
+    for (const auto &[bucket, own] : apart) {
+        auto made = context.device.makeUpdates(formula, own);
+        if (!made)
+            return made.error();
+        updater.m_own[bucket].updates = std::move(*made);
     }
     updater.m_updates = std::move(*updates);
     updater.m_counted = std::move(*countedUpdates);
@@ -89,8 +118,32 @@ Status Updater::updateAlone(Update update)
             m_norms->beginAll();
         }
         this->update(update);
+        for (const BucketId bucket : ownUpdates()) {
+            Update own = update;
+            own.bucket = bucket;
+            this->update(own);
+        }
     }
     return {};
+}
+
+void Updater::summed(BucketId bucket, std::int64_t step)
+{
+    if (const auto own = m_own.find(bucket); own != m_own.end())
+        own->second.summedIn = step;
+}
+
+std::optional<std::int64_t> Updater::takeSummed(BucketId bucket)
+{
+    return std::exchange(m_own.at(bucket).summedIn, std::nullopt);
+}
+
+std::vector<BucketId> Updater::ownUpdates() const
+{
+    std::vector<BucketId> buckets;
+    for (const auto &[bucket, own] : m_own)
+        buckets.push_back(bucket);
+    return buckets;
 }
 
 void Updater::update(const Update &update)
@@ -101,7 +154,9 @@ void Updater::update(const Update &update)
                            .phase = update.phase,
                            .squares = m_norms->own(),
                            .allSquares = m_norms->all()};
-    m_context.queue.update(*m_updates, how);
+    m_context.queue.update(update.bucket.valid() ? *m_own.at(update.bucket).updates : *m_updates, how);
+    if (update.bucket.valid())
+        return;
     if (m_averaged == nullptr)
         return;
     how.gradientScale *= update.ownScale;

@@ -11,10 +11,12 @@ namespace planloom::planners {
 struct ExchangeRequest {
     plan::Exchange exchange;
     bool findsDelay = false;      ///< the least delay that hides the average, by simulated times
+    bool findsAcrossSteps = false; ///< whether sums of gradients may end in the next step, by simulated times
     bool findsScheduling = false; ///< of exchange embrace, where no table is named: the fastest by simulated times
 };
 
-/// Reads "KIND[,KEY=VALUE...]", where delay=auto leaves the delay of dasgd to simulated times. Errors: those of
+/// Reads "KIND[,KEY=VALUE...]", where delay=auto leaves the delay of dasgd to simulated times, and across_steps=auto
+/// whether sums may end in the next step. Errors: those of
 /// plan::exchangeFromText.
 Result<ExchangeRequest> exchangeRequest(std::string_view text);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "ui/cluster/cluster_inspector.h"
 
-#include "ui/cluster/cluster_edit.h"
+#include "ui/state/cluster_edit.h"
 #include "ui/widgets/committed_undo.h"
 #include "ui/widgets/text.h"
 

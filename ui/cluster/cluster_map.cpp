@@ -2,7 +2,7 @@
 // Content of ClusterMap, and its reaction to mouse and keyboard.
 #include "ui/cluster/cluster_map.h"
 
-#include "ui/cluster/cluster_edit.h"
+#include "ui/state/cluster_edit.h"
 #include "ui/widgets/text.h"
 #include "ui/widgets/tool_tip.h"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // How ClusterMap looks.
-#include "ui/cluster/cluster_edit.h"
+#include "ui/state/cluster_edit.h"
 #include "ui/cluster/cluster_map.h"
 #include "ui/theme/theme.h"
 #include "ui/widgets/stage_style.h"

@@ -33,6 +33,7 @@ PlanView::PlanView(StudioState *state, QWidget *parent)
       m_stages(new DataTable(this)),
       m_alternatives(new DataTable(this)),
       m_annotations(new DataTable(this)),
+      m_exchange(new ExchangeTab(state, this)),
       m_whyText(new QLabel(this)),
       m_why(new DataTable(this))
 {
@@ -83,6 +84,7 @@ void PlanView::build()
     m_tabs->addTab(m_alternatives, tr("Alternatives"));
     m_tabs->addTab(m_annotations, tr("Annotations"));
     m_tabs->addTab(whyTab(), tr("Why"));
+    m_tabs->addTab(m_exchange, tr("Exchange"));
     m_tabs->setCornerWidget(m_search);
     m_splitter->addWidget(m_bars);
     m_splitter->addWidget(m_tabs);
@@ -178,6 +180,7 @@ void PlanView::makeCommands()
         m_tabs->setCurrentWidget(m_annotations);
         m_search->setFocus();
     });
+    add(tr("Change the exchange between replicas"), [this] { m_tabs->setCurrentWidget(m_exchange); });
     add(tr("Plan again as annotated"), [this] { planAsAnnotated(*state()); });
     add(tr("Show all layers"), [this] { m_bars->fit(); });
     add(tr("Next stage boundary"), [this] { m_bars->setCurrentBoundary(m_bars->currentBoundary() + 1); });

@@ -7,6 +7,7 @@
 #include <QTabWidget>
 
 #include "ui/planview/annotation_table.h"
+#include "ui/planview/exchange_tab.h"
 #include "ui/planview/layer_bars.h"
 #include "ui/planview/plan_controls.h"
 #include "ui/planview/stage_table.h"
@@ -62,6 +63,7 @@ private:
     DataTable *m_stages;
     DataTable *m_alternatives;
     DataTable *m_annotations;
+    ExchangeTab *m_exchange;
     QLabel *m_whyText;
     DataTable *m_why;
     AnnotationScopes m_scopes;

@@ -7,8 +7,10 @@
 
 #include <QTest>
 
+#include <cmath>
 #include <map>
 #include <random>
+#include <set>
 
 using namespace planloom;
 using dispatch::Dispatcher;
@@ -142,6 +144,134 @@ private slots:
         QFETCH(double, seconds);
         for (const std::size_t ranks : {1, 2, 5})
             QCOMPARE(secondsOf(Delayed{10, average, rounds, delay}.made(ranks)), seconds);
+    }
+
+    /// Of an average, with rounds of 4 steps of 10 s: 0, 0.4, 0.8, then all.
+    void hiddenShares()
+    {
+        const double shares[] = {0, .4, .8, 1, 1};
+        for (int d = 0; d <= 4; ++d) {
+            const double hidden = 1 - (secondsOf(Delayed{10, 25, 4, d}.made(2)) - 40) / 25;
+            QVERIFY2(std::abs(hidden - shares[d]) < 1e-12, qPrintable(QString::number(hidden)));
+        }
+    }
+
+    /// The least delay with which rounds take as long as their steps, for averages over rings of 16 ranks.
+    void leastDelays_data()
+    {
+        QTest::addColumn<double>("bytes");
+        QTest::addColumn<double>("gigabits");
+        QTest::addColumn<double>("average");    // milliseconds
+        QTest::addColumn<QList<int>>("delays"); // of steps of 30, 60 and 120 ms
+        QTest::newRow("ResNet-50, 10 Gb/s") << 102'228'128.0 << 10.0 << 153.492 << QList<int>{6, 3, 2};
+        QTest::newRow("ResNet-50, 25 Gb/s") << 102'228'128.0 << 25.0 << 61.487 << QList<int>{3, 2, 1};
+        QTest::newRow("VGG-19, 10 Gb/s") << 574'668'960.0 << 10.0 << 862.153 << QList<int>{29, 15, 8};
+        QTest::newRow("VGG-19, 100 Gb/s") << 574'668'960.0 << 100.0 << 86.350 << QList<int>{3, 2, 1};
+    }
+    void leastDelays()
+    {
+        QFETCH(double, bytes);
+        QFETCH(double, gigabits);
+        QFETCH(double, average);
+        QFETCH(QList<int>, delays);
+        const double milliseconds = 2 * 15 * (5e-6 + bytes / (16 * gigabits * 1e9 / 8)) * 1e3;
+        QVERIFY2(std::abs(milliseconds - average) < 5e-4, qPrintable(QString::number(milliseconds, 'f', 3)));
+        for (int i = 0; i < 3; ++i) {
+            const double step = 30 << i;
+            constexpr std::int32_t kRounds = 32;
+            std::int32_t delay = 0;
+            while (delay < kRounds
+                   && secondsOf(Delayed{step, milliseconds, kRounds, delay}.made(1)) > kRounds * step * (1 + 1e-9))
+                ++delay;
+            QCOMPARE(delay, delays[i]);
+        }
+    }
+
+    /// Eight ranks of which each step takes 3 instead of 1 with a probability of 5 %, averages of 0.5: seconds of a
+    /// step within 3 % of those that another program's random numbers gave.
+    void slowStepsAreEvenedOut_data()
+    {
+        QTest::addColumn<int>("localSteps");
+        QTest::addColumn<int>("delay");
+        QTest::addColumn<double>("average");
+        QTest::addColumn<double>("seconds");
+        QTest::newRow("synchronous") << 1 << 0 << 0.5 << 2.187;
+        QTest::newRow("local") << 4 << 0 << 0.5 << 1.605;
+        QTest::newRow("delay 1") << 4 << 1 << 0.5 << 1.367;
+        QTest::newRow("delay 2") << 4 << 2 << 0.5 << 1.246;
+        QTest::newRow("delay 4") << 4 << 4 << 0.5 << 1.174;
+    }
+    void slowStepsAreEvenedOut()
+    {
+        QFETCH(int, localSteps);
+        QFETCH(int, delay);
+        QFETCH(double, average);
+        QFETCH(double, seconds);
+        constexpr std::int64_t kSteps = 8000;
+        std::vector<Delayed::OfRank> tasks;
+        const program::Program program = Delayed{1, average, localSteps, delay}.made(8, &tasks);
+        std::set<TaskId> steps;
+        for (const Delayed::OfRank &t : tasks)
+            steps.insert(t.step);
+        Dispatcher dispatcher(program, **dispatch::findLanePolicy(""), Steps::Many);
+        std::mt19937 random(11);
+        std::set<std::pair<double, Dispatcher::Unit>> running; // by their end
+        double now = 0;
+        const auto start = [&] {
+            while (const auto unit = dispatcher.next(now)) {
+                const TaskId task = dispatcher.members(*unit).front();
+                const bool slow = steps.contains(task) && random() % 20 == 0;
+                running.emplace(now + (slow ? 3 : program.task(task).duration.value()), *unit);
+            }
+        };
+        dispatcher.begin(0, 0, kSteps);
+        for (start(); !running.empty(); start()) {
+            now = running.begin()->first;
+            while (!running.empty() && running.begin()->first == now) {
+                const Dispatcher::Unit unit = running.begin()->second;
+                running.erase(running.begin());
+                dispatcher.ended(unit, now);
+            }
+        }
+        QVERIFY(dispatcher.done());
+        const double each = now / static_cast<double>(kSteps);
+        QVERIFY2(std::abs(each / seconds - 1) < 0.03, qPrintable(QString::number(each)));
+    }
+
+    /// On a lane with an order what stays open starts behind tasks of the next step; if that is not entered any more,
+    /// it waits for these no longer.
+    void ordersReachIntoTheNextStep()
+    {
+        HandMade hand(1);
+        const TaskId step = hand.add(0, Lane::Compute, program::Compute{}, 4, 0);
+        const TaskId rows = hand.add(0, Lane::Collective, program::Exchange{}, 1);
+        const TaskId sum = hand.add(0, Lane::Collective, program::Exchange{}, 3);
+        hand.next(step);
+        hand.after(sum, step);
+        hand.runs(sum, {1, 0, 0, Cadence::kEndless, true});
+        hand.after(step, sum, 2);
+        hand.repeats(1, 2);
+        program::Program program = hand.made();
+        program.lanePolicy = "priority"; // rows of the next step before sums of this one
+        program.tasks[rows.index()].priority = 1;
+        program.tasks[sum.index()].priority = 2;
+        auto orders = simulate::laneOrders(program, RankId(0));
+        QVERIFY(orders.ok());
+        constexpr auto kCollective = static_cast<std::size_t>(Lane::Collective);
+        QCOMPARE((*orders)[kCollective], (std::vector<TaskId>{rows, sum}));
+        QCOMPARE(orders->stepsBack[kCollective], (std::vector<std::int32_t>{0, 1}));
+        Dispatcher rank(program, **dispatch::findLanePolicy("priority"), RankId(0), *orders, Steps::Many);
+        rank.begin(0, 0, 2);
+        QCOMPARE(runAll(rank), (QStringList{"0/0", "0/1", "1/0", "1/1", "0/2"})); // not 1/2: rows of step 2 come first
+        QVERIFY(!rank.done());
+        rank.close();
+        QCOMPARE(runAll(rank), QStringList{"1/2"});
+        QVERIFY(rank.done());
+        rank.begin(0, 5, 6); // and from another step on
+        QCOMPARE(runAll(rank), (QStringList{"5/0", "5/1"}));
+        rank.close();
+        QCOMPARE(runAll(rank), QStringList{"5/2"});
+        QVERIFY(rank.done());
     }
 
     /// One period is heard of, from its first start on, with what it leaves open up to its end, and what begins of the

@@ -234,6 +234,7 @@ void TestAveraging::quadratics_data()
                       corrected ? "corrected" : "convex", step)
             << localSteps << delay << weight << corrected << step << first << second;
     };
+    row(50, 50, 0.25, false, 40, 1.9704382341, -0.9999993633); // no exchange yet
     for (const bool corrected : {false, true}) {
         // Synchronous SGD, and local SGD.
         row(1, 0, 0, corrected, 1, -0.05, -0.05);

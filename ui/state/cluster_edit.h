@@ -18,6 +18,10 @@ Result<cluster::Cluster> withLinks(const cluster::Cluster &cluster, std::span<co
                                    const std::function<void(cluster::Link &)> &change);
 Result<cluster::Cluster> withRates(const cluster::Cluster &cluster, const cluster::TwoLevelRates &rates);
 
+/// Its network @p factor times as fast: the links of that kind and the rates between nodes; where it has none, all
+/// links.
+Result<cluster::Cluster> withNetworkSpeed(const cluster::Cluster &cluster, double factor);
+
 /// All links with the kind and figures of link @p link, itself among them.
 std::vector<std::size_t> linksLike(const cluster::Cluster &cluster, std::size_t link);
 

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-#include "ui/cluster/cluster_edit.h"
+#include "ui/state/cluster_edit.h"
+
+#include <algorithm>
 
 namespace planloom::ui {
 
@@ -64,6 +66,21 @@ Result<Cluster> withRates(const Cluster &cluster, const cluster::TwoLevelRates &
 {
     Figures figures = figuresOf(cluster);
     figures.rates = rates;
+    return rebuild(cluster, figures);
+}
+
+Result<Cluster> withNetworkSpeed(const Cluster &cluster, double factor)
+{
+    Figures figures = figuresOf(cluster);
+    const auto isNetwork = [](const cluster::Link &link) { return link.kind == cluster::Link::Kind::Network; };
+    const bool any = std::ranges::any_of(figures.links, isNetwork);
+    for (cluster::Link &link : figures.links)
+        if (!any || isNetwork(link)) {
+            link.pointToPoint *= factor;
+            link.collective *= factor;
+        }
+    figures.rates.interPointToPoint *= factor;
+    figures.rates.interCollective *= factor;
     return rebuild(cluster, figures);
 }
 

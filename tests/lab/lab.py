@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the scripts of this folder share: ranks on hosts behind a shaped switch (see shaped), planned for, measured and trained."""
+import bisect, json, os, struct, subprocess, sys
+
+SHAPED = os.path.join(os.path.dirname(os.path.abspath(__file__)), "shaped")
+
+
+def bits(rate):
+    units = {"kbit": 1e3, "mbit": 1e6, "gbit": 1e9}
+    return next(float(rate[: -len(unit)]) * factor for unit, factor in units.items() if rate.endswith(unit))
+
+
+class Lab:
+    """`hosts` ranks at `rate`. The cluster is one machine whose devices share this one's cores, each on a port of the network: hosts that
+    are namespaces do not know that they share them."""
+
+    def __init__(self, planloom, hosts, rate, folder):
+        self.planloom, self.hosts, self.rate, self.folder = planloom, hosts, rate, folder
+        # TCP over Ethernet keeps 1448 of 1538 bytes on the wire; the limit counts 1514 of them.
+        bandwidth = bits(rate) / 8 * 1448 / 1514
+        self.cluster = self.file("lab.yaml")
+        with open(self.cluster, "w") as out:
+            out.write(f"name: lab\nnodes:\n  devices_per_node: {hosts}\n  cores: {os.cpu_count()}\n  device: CPU\n"
+                      f"  intra: {{bandwidth: {bandwidth:.0f}, latency: 50 us, kind: network}}\n"
+                      "types:\n  - name: CPU\n    peak_flops: {float32: 50 GFLOP/s}\n    memory: 4 GiB\n    memory_bandwidth: 10 GB/s\n")
+
+    def file(self, name):
+        return os.path.join(self.folder, name)
+
+    def run(self, arguments, shaped=False):
+        command = ([SHAPED, "--hosts", str(self.hosts), "--rate", self.rate] if shaped else []) + arguments
+        done = subprocess.run(command, capture_output=True, text=True)
+        if done.returncode == 77:
+            sys.exit("network namespaces are not allowed here")
+        if done.returncode != 0:
+            sys.exit(f"{' '.join(command)}\n{done.stderr}")
+        return done.stdout
+
+    def curves(self):
+        """Messages and collectives as the shaped network carries them."""
+        if not os.path.exists(self.file("curves.json")):
+            self.run(["mpirun", "-np", str(self.hosts), "--bind-to", "none", self.planloom, "transport", "--out", self.file("curves.json")], shaped=True)
+        with open(self.file("curves.json")) as text:
+            return json.load(text)["curves"]
+
+    def profile(self, plan):
+        """Operators as this machine runs those of `plan`, with the network's curves."""
+        path = self.file("profile.json")
+        self.run([self.planloom, "profile", "--plan", plan, "--threads", "1", "-o", path, "--quiet"])
+        with open(path) as text:
+            profile = json.load(text)
+        profile["curves"] = self.curves()
+        profile["extra"].pop("allreduce_bytes_per_second", None)
+        with open(path, "w") as out:
+            json.dump(profile, out)
+        return path
+
+    def plan(self, model, exchange, arguments, profile=None):
+        path = self.file("plan.json")
+        self.run([self.planloom, "plan", "--model", model, "--cluster", self.cluster, "--planner", "data-parallel", "--exchange", exchange, "-o", path,
+                  "--quiet"] + arguments + (["--profile", profile] if profile else []))
+        return path
+
+    def train(self, plan, data, name, steps, arguments=()):
+        self.run([self.planloom, "train", plan, "--data", data, "--steps", str(steps), "--threads", "1", "--run-dir", self.file(name), "--quiet",
+                  *arguments], shaped=True)
+        with open(os.path.join(self.file(name), "summary.json")) as text:
+            return json.load(text)
+
+    def losses(self, name):
+        with open(os.path.join(self.file(name), "metrics.jsonl")) as text:
+            return [entry["loss"] for entry in map(json.loads, text) if "samples_per_second" in entry]
+
+
+def zipf(rows, count):
+    """Ids by Zipf's law, as cost::ZipfIds makes them."""
+    harmonic = sum(1 / (k + 1) for k in range(rows))
+    up_to, total = [], 0.0
+    for k in range(rows):
+        total += 1 / (k + 1) / harmonic
+        up_to.append(total)
+    state = 1
+    for _ in range(count):
+        state = (6364136223846793005 * state + 1442695040888963407) % 2**64
+        yield min(bisect.bisect_right(up_to, (state >> 11) / 2**53), rows - 1)
+
+
+def write_ids(path, shape, values):
+    header = f"{{'descr': '<i8', 'fortran_order': False, 'shape': {shape!r}, }}".encode()
+    header += b" " * (-(len(header) + 11) % 64) + b"\n"
+    with open(path, "wb") as out:
+        out.write(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header + struct.pack(f"<{len(values)}q", *values))
+
+
+class Model:
+    """A planloom.graph/1 model in the making."""
+
+    def __init__(self, name):
+        self.name, self.tensors, self.ops = name, [], []
+
+    def tensor(self, name, shape, role="activation", kind="float32", deviation=None):
+        made = {"name": name, "type": kind, "shape": shape, "role": role}
+        if role == "parameter":
+            made["init"] = {"kind": "normal", "a": 0, "b": deviation} if deviation else {"kind": "zeros"}
+        self.tensors.append(made)
+        return name
+
+    def parameter(self, name, shape, deviation):
+        return self.tensor(name, shape, "parameter", deviation=deviation)
+
+    def ids(self, name, shape):
+        return self.tensor(name, shape, "input", "int64")
+
+    def op(self, kind, name, inputs, outputs, attributes=None):
+        self.ops.append({"type": kind, "name": name, "inputs": inputs, "outputs": [self.tensor(n, s) for n, s in outputs], "attributes": attributes or {}})
+        return outputs[0][0]
+
+    def write(self, path, loss="loss"):
+        with open(path, "w") as out:
+            json.dump({"schema": "planloom.graph/1", "name": self.name, "loss": loss, "outputs": [loss], "tensors": self.tensors, "ops": self.ops}, out)
+        return path

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#pragma once
+
+#include <QCheckBox>
+#include <QComboBox>
+#include <QDoubleSpinBox>
+#include <QFormLayout>
+#include <QLabel>
+#include <QScrollArea>
+#include <QSpinBox>
+
+#include "ui/state/studio_state.h"
+
+#include <functional>
+#include <vector>
+
+namespace planloom::ui {
+
+/// The exchange between replicas as knobs: its kind, rounds and delay of averages, the order of communication and the
+/// strategy of each table, and the speed of the network. Each turn is one undoable edit of the state, which simulates
+/// the plan again; after a refused one the old figure is shown again.
+class ExchangeTab final : public QScrollArea {
+    Q_OBJECT
+
+public:
+    explicit ExchangeTab(StudioState *state, QWidget *parent = nullptr);
+
+private:
+    void build();
+    void connectKnobs();
+    void refresh();
+    void refreshTables(const plan::Document &document);
+    void addTable(const std::string &name, const plan::SparseTable *given);
+    void setTable(const std::string &name, plan::TableStrategy strategy, bool split);
+    void setKind(plan::ExchangePolicy kind);
+    void scaleNetwork(double factor);
+    void edit(const QString &what, const std::function<void(plan::Plan &)> &change);
+
+    StudioState *m_state;
+    QFormLayout *m_form;
+    QComboBox *m_kind;
+    QCheckBox *m_acrossSteps;
+    QComboBox *m_dense;
+    QSpinBox *m_localSteps;
+    QSpinBox *m_delay;
+    QDoubleSpinBox *m_localWeight;
+    QComboBox *m_merge;
+    QSpinBox *m_warmup;
+    QComboBox *m_scheduling;
+    QComboBox *m_network;
+    std::vector<QWidget *> m_tables; ///< rows of the form, anew for each document
+    bool m_refreshing = false;
+};
+
+} // namespace planloom::ui
