@@ -6,6 +6,7 @@
 #include <QSplitter>
 #include <QTabWidget>
 
+#include "ui/planview/admm_controls.h"
 #include "ui/planview/annotation_table.h"
 #include "ui/planview/layer_bars.h"
 #include "ui/planview/plan_controls.h"
@@ -53,6 +54,7 @@ private:
     void changeReplicas(int by);
 
     PlanControls *m_controls;
+    AdmmControls *m_admm; ///< a tab of plans that train by ADMM
     QLabel *m_summary;
     QLabel *m_estimate;
     QSplitter *m_splitter;
