@@ -71,7 +71,8 @@ public:
             connectAverages(rank);
         if (!m_draft.agreeOnUpdate.empty())
             connectPhases(rank, m_draft.agreeOnUpdate[id.index()], norm.valid() ? norm : lastPass);
-        m_draft.depend(m_draft.agreeOnStep[id.index()], lastForward(rank));
+        if (!m_draft.agreeOnStep.empty())
+            m_draft.depend(m_draft.agreeOnStep[id.index()], lastForward(rank));
     }
 
     /// All look-ups stand in front of the passes, since they need ids and tables only.

@@ -10,13 +10,11 @@ namespace planloom::simulate {
 
 namespace {
 
-/// Ranks behind those of the Program: they have no arena and no tasks.
-void addRoles(const program::SampledRoles &roles, Prediction &prediction)
+/// A rank behind those of the Program: it has no arena and no tasks.
+void addProcess(const std::string &process, Prediction &prediction)
 {
-    for (const std::string &process : roles.processes) {
-        prediction.tables.ranks.push_back({process});
-        prediction.peakBytes.push_back(0);
-    }
+    prediction.tables.ranks.push_back({process});
+    prediction.peakBytes.push_back(0);
 }
 
 } // namespace
@@ -39,7 +37,10 @@ Result<Prediction> predict(const plan::Document &document, bool kernels)
     if (kernels)
         program::addKernelRows(*program, prediction.tables);
     if (program->sampled)
-        addRoles(*program->sampled, prediction);
+        for (const std::string &process : program->sampled->processes)
+            addProcess(process, prediction);
+    if (program->server)
+        addProcess("parameter server", prediction);
     prediction.globalBatch = document.plan.globalBatch;
     prediction.modelName = document.plan.modelName;
     prediction.plan = plan::fingerprint(document);
