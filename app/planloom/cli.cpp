@@ -321,6 +321,10 @@ void addTrain(Command &command)
     setting("--keep", "keep", settings.keep, "Number of newest checkpoints to keep; 0: all")
         ->capture_default_str()
         ->check(CLI::Range(0, kMostOften));
+    setting("--arrivals", "arrivals", settings.arrivals,
+            "arrivals.csv of a run with a parameter server, to make its versions again as they were made")
+        ->check(CLI::ExistingFile)
+        ->type_name("FILE");
     verb->add_flag("--resume", options.resume,
                    "Resume from the run's newest complete checkpoint; options not given keep their values");
     setting("--restarts", "restarts", settings.restarts,

@@ -60,6 +60,8 @@ Result<Task> taskOf(const ProfileOptions &options)
         task.how.ranks = profiler::ranksOf(document->plan);
         if (!document->plan.admm) // else measured with the plan alone
             task.how.optimizer = document->plan.optimizer;
+        else // the same operators, without a parameter server
+            document->plan.admm->parallel = admm::Parallel::Synchronous;
         task.plan = std::move(*document);
         task.data = options.data;
     } else {

@@ -141,6 +141,8 @@ Result<TrainOptions> complete(TrainOptions options)
         return badInput("--data is missing: a text, token file, .npy, CSV(.gz), IDX or a folder of .npy files; see "
                         "planloom train --help");
     options.settings.data = absolutePath(options.settings.data);
+    if (!options.settings.arrivals.empty())
+        options.settings.arrivals = absolutePath(options.settings.arrivals);
     return options;
 }
 

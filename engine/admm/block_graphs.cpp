@@ -28,6 +28,8 @@ public:
     void sumOut();
     void solveIn();
     void solveOut();
+    void step(const std::string &block);
+    void takeStep(const std::string &block);
     Result<graph::Graph> finish();
 
 private:
@@ -58,13 +60,22 @@ private:
         return m_method.penalty[static_cast<std::size_t>(step - 1)];
     }
     [[nodiscard]] bool interleaved() const { return m_method.settings.order == Order::Interleaved; }
-    void solved(const char *gram, const char *product, double ridge);
+    [[nodiscard]] bool exact() const { return m_method.settings.subproblems == Subproblems::Exact; }
+    /// What the output's residual has to be made of.
+    TensorId outputMade();
+    /// The sum of the squares of a parameter, [1].
+    TensorId squares(TensorId matrix);
+    TensorId rowsOf(const std::string &block, std::int64_t step);
+    TensorId weightedMisfit(std::int64_t step);
+    TensorId asSteps(const std::vector<TensorId> &steps);
+    TensorId summedOuter(TensorId rows, TensorId targets, std::size_t steps);
 
     const Sizes &m_sizes;
     const Method &m_method;
     GraphBuilder m_builder;
     std::map<std::string, TensorId> m_values, m_changed;
     std::map<double, TensorId> m_scalars;
+    std::map<std::string, Shape> m_shapes; ///< of inputs that are no variables
 };
 
 const Attributes kTransposed{{"transB", std::int64_t{1}}};
@@ -85,6 +96,8 @@ Shape BlockWriter::shapeOf(const std::string &name) const
                                              {"gram_out", Shape::of({triangle(h + 1)})},
                                              {"product_out", Shape::of({c, h + 1})}};
     if (const auto found = fixed.find(name); found != fixed.end())
+        return found->second;
+    if (const auto found = m_shapes.find(name); found != m_shapes.end())
         return found->second;
     if (name == "labels")
         return Shape({Dim{1, true}});
@@ -151,11 +164,23 @@ void BlockWriter::restart()
 void BlockWriter::output()
 {
     const double rho = m_method.settings.rho;
-    const TensorId made = m_builder.add("Gemm", {value("h", m_sizes.steps), value("v"), value("c")}, kTransposed);
+    const TensorId made = outputMade();
     const TensorId centre = add(made, scaled(value("r"), 1 / rho));
     set("o",
         m_builder.add("ProximalCrossEntropy", {value("o"), centre, value("labels")},
-                      {{"penalty", rho}, {"iterations", std::int64_t{m_method.settings.newtonSteps}}}));
+                      {{"penalty", rho}, {"iterations", std::int64_t{exact() ? m_method.settings.newtonSteps : 0}}}));
+}
+
+TensorId BlockWriter::outputMade()
+{
+    return m_builder.add("Gemm", {value("h", m_sizes.steps), value("v"), value("c")}, kTransposed);
+}
+
+TensorId BlockWriter::squares(TensorId matrix)
+{
+    const TensorId sum = m_builder.add("ReduceSum", {m_builder.add("Mul", {matrix, matrix})},
+                                       {{"axes", std::vector<std::int64_t>{0, 1}}, {"keepdims", std::int64_t{0}}});
+    return m_builder.add("Reshape", {sum}, {{"shape", std::vector<std::int64_t>{1}}});
 }
 
 /// The step's system is that of what reads h: w of the next step, or v.
@@ -169,6 +194,16 @@ void BlockWriter::hidden(std::int64_t step)
     const TensorId weights = last ? value("v") : value("w");
     const TensorId own = add(scaled(m_builder.add("Tanh", {value("a", step)}), q), value("q", step));
     const TensorId right = add(own, m_builder.add("MatMul", {misfit, weights}));
+    if (!exact()) { // next * the squared norm is no less than the system's largest eigenvalue
+        const TensorId before = value("h", step);
+        const TensorId tau = scaled(squares(weights), next);
+        const TensorId made = m_builder.add("MatMul", {before, weights}, kTransposed);
+        const TensorId curved = scaled(m_builder.add("MatMul", {made, weights}), next);
+        const TensorId moved = subtract(add(right, m_builder.add("Mul", {before, tau})), curved);
+        set("h", step,
+            m_builder.add("Div", {moved, add(tau, m_builder.constantFloats(fmt::format("shift{}", step), {1}, q))}));
+        return;
+    }
     const TensorId system = m_builder.add("OuterSums", {weights}, {{"weights", std::vector{next}}});
     set("h", step, m_builder.add("CholeskySolve", {system, right}, {{"shift", q}}));
 }
@@ -180,7 +215,7 @@ void BlockWriter::input(std::int64_t step)
     const TensorId beta = subtract(value("h", step), scaled(value("q", step), 1 / p));
     set("a", step,
         m_builder.add("ProximalTanh", {value("a", step), alpha, beta},
-                      {{"p", p}, {"q", p}, {"iterations", std::int64_t{m_method.settings.tanhSteps}}}));
+                      {{"p", p}, {"q", p}, {"iterations", std::int64_t{exact() ? m_method.settings.tanhSteps : 1}}}));
 }
 
 void BlockWriter::backward()
@@ -215,7 +250,7 @@ void BlockWriter::duals()
         set("p", step, subtract(value("p", step), scaled(inputs, p)));
         set("q", step, subtract(value("q", step), scaled(states, p)));
     }
-    const TensorId made = m_builder.add("Gemm", {value("h", m_sizes.steps), value("v"), value("c")}, kTransposed);
+    const TensorId made = outputMade();
     set("r", subtract(value("r"), scaled(subtract(value("o"), made), rho)));
 }
 
@@ -273,6 +308,77 @@ void BlockWriter::solveOut()
     set("c", m_builder.add("Reshape", {columns(packed, h, h + 1)}, {{"shape", std::vector{m_sizes.classes}}}));
 }
 
+TensorId BlockWriter::asSteps(const std::vector<TensorId> &steps)
+{
+    std::vector<TensorId> all;
+    for (const TensorId step : steps)
+        all.push_back(m_builder.add("Unsqueeze", {step}, {{"axes", std::vector<std::int64_t>{0}}}));
+    return m_builder.add("Concat", all, {{"axis", std::int64_t{0}}});
+}
+
+/// The sum of targets' rows, each times a row of @p rows: [columns of targets, columns of rows], added up in double.
+TensorId BlockWriter::summedOuter(TensorId rows, TensorId targets, std::size_t steps)
+{
+    return m_builder.addMany("OuterSums", {rows, targets}, 2, {{"weights", std::vector<double>(steps, 1)}})[1];
+}
+
+/// What a block multiplies.
+TensorId BlockWriter::rowsOf(const std::string &block, std::int64_t step)
+{
+    if (block == "b" || block == "c")
+        return filled(1, 1);
+    if (block == "u")
+        return value("x", step);
+    if (block == "v")
+        return value("h", m_sizes.steps);
+    return step == 1 ? filled(m_sizes.hidden, 0) : value("h", step - 1);
+}
+
+/// The penalty times a residual, less its dual.
+TensorId BlockWriter::weightedMisfit(std::int64_t step)
+{
+    return subtract(scaled(subtract(value("a", step), arrived(step)), penalty(step)), value("p", step));
+}
+
+void BlockWriter::step(const std::string &block)
+{
+    const bool ofOutput = block == "v" || block == "c";
+    std::vector<TensorId> rows;
+    std::vector<TensorId> targets;
+    std::vector<TensorId> squared;
+    for (std::int64_t step = 1; step <= (ofOutput ? 1 : m_sizes.steps); ++step) {
+        const double weight = ofOutput ? m_method.settings.rho : penalty(step);
+        rows.push_back(rowsOf(block, step));
+        targets.push_back(ofOutput ? subtract(scaled(subtract(value("o"), outputMade()), weight), value("r"))
+                                   : weightedMisfit(step));
+        squared.push_back(scaled(m_builder.add("Mul", {rows.back(), rows.back()}), weight));
+    }
+    const TensorId numerator = summedOuter(asSteps(rows), asSteps(targets), rows.size());
+    const TensorId ones = asSteps(std::vector<TensorId>(rows.size(), filled(1, 1)));
+    const TensorId norms = summedOuter(ones, asSteps(squared), rows.size()); // of each column
+    const TensorId norm =
+        m_builder.add("ReduceSum", {norms}, {{"axes", std::vector<std::int64_t>{0, 1}}, {"keepdims", std::int64_t{0}}});
+    const bool bias = block == "b" || block == "c";
+    set("numerator",
+        bias ? m_builder.add("Reshape", {numerator},
+                             {{"shape", std::vector<std::int64_t>{block == "b" ? m_sizes.hidden : m_sizes.classes}}})
+             : numerator);
+    set("norm", m_builder.add("Reshape", {norm}, {{"shape", std::vector<std::int64_t>{1}}}));
+}
+
+/// block + (numerator - ridge * block) / (norm + ridge). A block whose norm and ridge are both 0 stays.
+void BlockWriter::takeStep(const std::string &block)
+{
+    constexpr double kNotZero = 1e-30;
+    const bool bias = block == "b" || block == "c";
+    const double ridge = bias ? 0 : m_method.settings.ridge;
+    m_shapes["numerator"] = shapeOf(block);
+    m_shapes["norm"] = Shape::of({1});
+    const TensorId pull = ridge > 0 ? subtract(value("numerator"), scaled(value(block), ridge)) : value("numerator");
+    const TensorId norm = add(value("norm"), m_builder.constantFloats("ridge", {1}, ridge > 0 ? ridge : kNotZero));
+    set(block, add(value(block), m_builder.add("Div", {pull, norm})));
+}
+
 Result<graph::Graph> BlockWriter::finish()
 {
     for (const auto &[name, tensor] : m_changed) {
@@ -284,37 +390,79 @@ Result<graph::Graph> BlockWriter::finish()
 
 } // namespace
 
-Result<graph::Graph> blockGraph(Part part, const Sizes &sizes, const Method &method)
+namespace {
+
+Status checkMethod(const Sizes &sizes, const Method &method)
 {
     if (const Status good = method.settings.check(); !good)
-        return good.error();
-    if (method.settings.subproblems != Subproblems::Exact)
-        return unsupported("the linearised form has no operators; choose subproblems \"exact\"");
+        return good;
     if (static_cast<std::int64_t>(method.penalty.size()) != sizes.steps)
         return badInput(fmt::format("{} penalties for {} steps", method.penalty.size(), sizes.steps));
+    return {};
+}
+
+} // namespace
+
+Result<graph::Graph> blockGraph(Part part, const Sizes &sizes, const Method &method)
+{
+    if (const Status good = checkMethod(sizes, method); !good)
+        return good.error();
+    const bool sums = method.settings.subproblems == Subproblems::Exact;
     BlockWriter writer(sizes, method);
     switch (part) {
     case Part::Begin:
         if (method.settings.restart)
             writer.restart();
         writer.output();
-        writer.sumOut();
+        if (sums)
+            writer.sumOut();
         break;
     case Part::Backward:
         writer.backward();
-        writer.sumIn();
+        if (sums)
+            writer.sumIn();
         break;
     case Part::Forward:
         writer.forward();
-        writer.sumOut();
+        if (sums)
+            writer.sumOut();
         break;
     case Part::End:
         writer.output();
         writer.duals();
         break;
+    case Part::Alone:
+        if (method.settings.restart)
+            writer.restart();
+        writer.output();
+        writer.backward();
+        writer.forward();
+        writer.output();
+        writer.sumIn();
+        writer.sumOut();
+        writer.duals();
+        break;
     case Part::SolveIn: writer.solveIn(); break;
     case Part::SolveOut: writer.solveOut(); break;
     }
+    return writer.finish();
+}
+
+Result<graph::Graph> stepGraph(const char *block, const Sizes &sizes, const Method &method)
+{
+    if (const Status good = checkMethod(sizes, method); !good)
+        return good.error();
+    BlockWriter writer(sizes, method);
+    writer.step(block);
+    return writer.finish();
+}
+
+Result<graph::Graph> takeStepGraph(const char *block, const Sizes &sizes, const Method &method)
+{
+    if (const Status good = checkMethod(sizes, method); !good)
+        return good.error();
+    BlockWriter writer(sizes, method);
+    writer.takeStep(block);
     return writer.finish();
 }
 

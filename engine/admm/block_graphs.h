@@ -15,6 +15,8 @@ enum class Part : std::uint8_t {
     End,      ///< outputs, duals
     SolveIn,  ///< u, w and b of the sums in
     SolveOut, ///< v and c of the sums out
+    Alone, ///< of an asynchronous worker, all between a version and its message: both sweeps and the outputs with the
+           ///< same parameters, sums in and out, duals
 };
 
 struct Sizes {
@@ -34,8 +36,13 @@ struct Sizes {
 /// | gram_in, product_in, gram_out, product_out | as OuterSums gives them | sums over samples, to be added over workers
 /// |
 ///
-/// Its outputs are the variables that it changes: the same names with "'" behind. Errors: BadInput, settings;
-/// Unsupported, the linearised form.
+/// Its outputs are the variables that it changes: the same names with "'" behind. In the linearised form Begin,
+/// Backward and Forward make no sums, and parameters are stepped by the two below. Error: BadInput, settings.
 Result<graph::Graph> blockGraph(Part part, const Sizes &sizes, const Method &method);
+
+/// Linearised: the sums over samples for a step on one block of parameters (u, w, b, v or c): "numerator'" in its
+/// shape, "norm'" [1]. And the step that all workers make with the totals, as variables "numerator" and "norm".
+Result<graph::Graph> stepGraph(const char *block, const Sizes &sizes, const Method &method);
+Result<graph::Graph> takeStepGraph(const char *block, const Sizes &sizes, const Method &method);
 
 } // namespace planloom::admm

@@ -2,13 +2,16 @@
 #include "engine/admm/training_graph.h"
 
 #include "engine/admm/block_graphs.h"
+#include "engine/admm/message.h"
 #include "engine/admm/pattern.h"
 #include "engine/graph/rewrite/rewrite.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 #include <map>
+#include <numeric>
 
 namespace planloom::admm {
 namespace {
@@ -57,23 +60,138 @@ public:
         if (!m_unfolded)
             name();
         const std::map<std::string, TensorId> old = m_values;
-        for (const Part part :
-             {Part::Begin, Part::SolveOut, Part::Backward, Part::SolveIn, Part::Forward, Part::SolveOut, Part::End}) {
-            if (const Status added = add(part); !added)
-                return added.error();
-            if (part == Part::Begin || part == Part::Forward)
-                exchange("gram_out", "product_out", m_sizes.classes, m_sizes.hidden + 1);
-            else if (part == Part::Backward)
-                exchange("gram_in", "product_in", m_sizes.hidden, m_sizes.inputs + m_sizes.hidden + 1);
-        }
-        const TensorId residuals = summed(keepDuals());
+        const bool alone = m_method.settings.parallel == Parallel::Asynchronous;
+        if (const Status written = alone ? writeAlone() : writeTogether(); !written)
+            return written.error();
         giveParameters();
-        figures(residuals, old); // the last, so that nothing takes their place before they are read
+        figures(alone ? m_residuals : allReduced(m_residuals),
+                old); // the last, so that nothing takes their place before they are read
         m_builder.popScope();
         return finish();
     }
 
 private:
+    /// An iteration in which all workers wait for each other's sums.
+    Status writeTogether()
+    {
+        const bool exact = m_method.settings.subproblems == Subproblems::Exact;
+        const Status written = exact ? writeSolutions() : writeSteps();
+        if (written)
+            m_residuals = summed(keepDuals());
+        return written;
+    }
+
+    Status writeSolutions()
+    {
+        for (const Part part :
+             {Part::Begin, Part::SolveOut, Part::Backward, Part::SolveIn, Part::Forward, Part::SolveOut, Part::End}) {
+            if (const Status added = add(part); !added)
+                return added;
+            if (part == Part::Begin || part == Part::Forward)
+                exchange("gram_out", "product_out", m_sizes.classes, m_sizes.hidden + 1);
+            else if (part == Part::Backward)
+                exchange("gram_in", "product_in", m_sizes.hidden, m_sizes.inputs + m_sizes.hidden + 1);
+        }
+        return {};
+    }
+
+    /// The linearised form: a block of parameters after the other, each with the others' new values.
+    Status writeSteps()
+    {
+        struct Stretch {
+            Part part;
+            std::vector<const char *> blocks;
+        };
+        const Stretch stretches[] = {{Part::Begin, {"c", "v"}},
+                                     {Part::Backward, {"b", "w", "u", "u", "w", "b"}},
+                                     {Part::Forward, {"v", "c"}},
+                                     {Part::End, {}}};
+        for (const Stretch &stretch : stretches) {
+            if (const Status added = add(stretch.part); !added)
+                return added;
+            for (const char *block : stretch.blocks) {
+                if (const Status added = add(stepGraph(block, m_sizes, m_method)); !added)
+                    return added;
+                exchangeStep();
+                if (const Status added = add(takeStepGraph(block, m_sizes, m_method)); !added)
+                    return added;
+            }
+        }
+        return {};
+    }
+
+    /// Sums a numerator and a norm up over workers, in one message.
+    void exchangeStep()
+    {
+        if (m_workers < 2)
+            return;
+        const Shape shape = m_builder.tensor(m_values["numerator"]).shape;
+        const std::int64_t count = shape.elements(1);
+        const TensorId own = m_builder.add("Concat", {flat(m_values["numerator"], count), m_values["norm"]},
+                                           {{"axis", std::int64_t{0}}});
+        const TensorId all = allReduced(own);
+        Numbers sizes;
+        for (const graph::Dim &dim : shape.dims())
+            sizes.push_back(dim.size);
+        const TensorId numerator = slice(all, 0, 0, count);
+        m_values["numerator"] = sizes.size() == 1 ? numerator : reshaped(numerator, sizes);
+        m_values["norm"] = slice(all, 0, count, count + 1);
+    }
+
+    /// An iteration between two versions of a parameter server: all sums in one message (MessageLayout), all
+    /// parameters in its answer.
+    Status writeAlone()
+    {
+        const std::int64_t h = m_sizes.hidden;
+        const std::vector<TensorId> weights{squares(m_values["u"], 2), squares(m_values["w"], 2),
+                                            squares(m_values["v"], 2)};
+        std::vector<TensorId> old;
+        if (MessageLayout(m_sizes, m_method.settings).bringsParameters)
+            for (const char *name : {"u", "w", "b", "v", "c"})
+                old.push_back(flat(m_values[name], elementsOf(*name)));
+        if (const Status added = add(Part::Alone); !added)
+            return added;
+        m_residuals = summed(keepDuals());
+        std::vector<TensorId> parts{m_values["gram_in"],
+                                    flat(m_values["product_in"], h * (m_sizes.inputs + h + 1)),
+                                    m_values["gram_out"],
+                                    flat(m_values["product_out"], m_sizes.classes * (h + 1)),
+                                    reshaped(copyOf(m_model.loss()), {1}),
+                                    m_residuals,
+                                    summed(weights)};
+        parts.insert(parts.end(), old.begin(), old.end());
+        const TensorId message = m_builder.add("Concat", parts, {{"axis", std::int64_t{0}}});
+        const TensorId answer = m_builder.add("ServerRound", {message},
+                                              {{"mesh_dim", std::int64_t{0}}, {"parts", m_workers}}, "admm/answer");
+        std::int64_t at = 0;
+        const auto take = [&](const char *name, Numbers sizes) {
+            const std::int64_t count =
+                std::accumulate(sizes.begin(), sizes.end(), std::int64_t{1}, std::multiplies<>());
+            const TensorId part = slice(answer, 0, at, at + count);
+            m_values[name] = sizes.size() == 1 ? part : reshaped(part, sizes);
+            at += count;
+        };
+        take("u", {h, m_sizes.inputs});
+        take("w", {h, h});
+        take("b", {h});
+        take("v", {m_sizes.classes, h});
+        take("c", {m_sizes.classes});
+        return {};
+    }
+
+    TensorId flat(TensorId tensor, std::int64_t elements) { return reshaped(tensor, {elements}); }
+    [[nodiscard]] std::int64_t elementsOf(char parameter) const
+    {
+        const auto [n, h, c, steps] = m_sizes;
+        switch (parameter) {
+        case 'u': return h * n;
+        case 'w': return h * h;
+        case 'v': return c * h;
+        case 'b': return h;
+        default: return c;
+        }
+    }
+
     /// All but what the recurrent layer makes where it is unfolded.
     void copyTensors()
     {
@@ -177,7 +295,11 @@ private:
     {
         Method method = m_method;
         method.settings.restart = !m_unfolded; // else the forward pass has done that
-        const auto block = blockGraph(part, m_sizes, method);
+        return add(blockGraph(part, m_sizes, method));
+    }
+
+    Status add(const Result<Graph> &block)
+    {
         if (!block)
             return block.error();
         const std::string prefix = fmt::format("admm/{}/", m_parts++);
@@ -270,8 +392,8 @@ private:
             if (rank == 2)
                 weights.push_back(squares(old.at(name), rank));
         }
-        const TensorId all = m_builder.add("Concat", {allReduced(residuals), summed(changes), summed(weights)},
-                                           {{"axis", std::int64_t{0}}});
+        const TensorId all =
+            m_builder.add("Concat", {residuals, summed(changes), summed(weights)}, {{"axis", std::int64_t{0}}});
         m_builder.rename(all, kFigures);
         m_builder.output(all);
     }
@@ -327,6 +449,7 @@ private:
     std::map<std::string, TensorId> m_values; ///< newest, by name in blockGraph()
     std::map<std::string, TensorId> m_duals;
     std::map<std::string, std::string> m_new; ///< by parameter
+    TensorId m_residuals;                     ///< squared, of this worker
     int m_parts = 0;
 };
 
@@ -340,12 +463,25 @@ Status checkBias(const Graph &model, OpId op, TensorId bias)
 
 } // namespace
 
+Status checkWorkers(const Settings &settings, std::int64_t workers)
+{
+    if (settings.parallel != Parallel::Asynchronous)
+        return {};
+    if (workers < 2)
+        return badInput("a parameter server needs two workers at least; choose parallel \"synchronous\", or more workers");
+    if (settings.barrier > workers)
+        return badInput(fmt::format("barrier is {}, and there are {} workers; it is at most their number",
+                                    settings.barrier, workers));
+    if (settings.subproblems != Subproblems::Exact)
+        return unsupported("the linearised form exchanges sums ten times an iteration and has no asynchronous mode; "
+                           "choose subproblems \"exact\"");
+    return {};
+}
+
 Result<graph::TrainingGraph> trainingGraph(const Graph &model, const Settings &settings, std::int64_t workers)
 {
     if (!settings.restart)
         return unsupported("training by ADMM begins each iteration with a forward pass; leave restart at true");
-    if (settings.parallel != Parallel::Synchronous)
-        return unsupported("training by ADMM is synchronous; choose parallel \"synchronous\"");
     const auto pattern = findPattern(model);
     if (!pattern)
         return pattern.error();
@@ -356,6 +492,8 @@ Result<graph::TrainingGraph> trainingGraph(const Graph &model, const Settings &s
     const auto method = Method::of(settings, static_cast<int>(pattern->steps));
     if (!method)
         return method.error();
+    if (const Status together = checkWorkers(settings, workers); !together)
+        return together.error();
     return TrainingWriter(model, *pattern, *method, workers).write();
 }
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/compile/compile.h"
 
+#include "engine/admm/message.h"
+#include "engine/admm/pattern.h"
 #include "engine/cluster/cores.h"
 #include "engine/compile/compilation.h"
 #include "engine/compile/pass_order.h"
@@ -293,8 +295,43 @@ double Samples::largestSlice(const RankSite &site) const
                     slice(site, m_plan.microBatches - 1)); // micro-batches have one of two sizes, the larger ones first
 }
 
+namespace {
+
+/// Of training by ADMM whose workers go on alone; the plan is valid. What solves a version costs what the operators
+/// would.
+Result<std::optional<program::ParameterServer>> serverOf(const plan::Plan &plan, const plan::Subject &subject)
+{
+    if (!plan.admm || plan.admm->parallel != admm::Parallel::Asynchronous)
+        return std::optional<program::ParameterServer>();
+    const auto pattern = admm::findPattern(*subject.graph);
+    if (!pattern)
+        return pattern.error();
+    const admm::Sizes sizes{pattern->inputs, pattern->hidden, pattern->classes, pattern->steps};
+    const auto method = admm::Method::of(*plan.admm, static_cast<int>(sizes.steps));
+    if (!method)
+        return method.error();
+    const admm::MessageLayout layout(sizes, *plan.admm);
+    constexpr std::int64_t kFloat = 4;
+    program::ParameterServer server{plan.admm->barrier, plan.admm->delay, kFloat * layout.parameters(),
+                                    kFloat * layout.elements, 0};
+    const std::size_t type = subject.cluster->device(plan.stages.front().devices.front()).type;
+    for (const admm::Part part : {admm::Part::SolveIn, admm::Part::SolveOut}) {
+        const auto solves = admm::blockGraph(part, sizes, *method);
+        if (!solves)
+            return solves.error();
+        server.seconds += cost::LocalCosts(*subject.costs, *solves).seconds(0, solves->ops().size(), 1, type).value();
+    }
+    return std::optional(server);
+}
+
+} // namespace
+
 Status prepare(Compilation &all, const Options &options, bool roomy)
 {
+    auto server = serverOf(all.plan, all.subject);
+    if (!server)
+        return server.error();
+    all.program.server = *server;
     all.program.microBatches = all.plan.microBatches;
     all.program.globalBatch = all.plan.globalBatch;
     all.program.lanePolicy = all.plan.schedule.lanePolicy;
@@ -305,7 +342,7 @@ Status prepare(Compilation &all, const Options &options, bool roomy)
         all.program.lanePolicy = "priority";
     if (const Status made = makeStages(all, options); !made)
         return made;
-    if (const Status made = makeRanks(all, options.fold); !made)
+    if (const Status made = makeRanks(all, options.fold && !all.program.server); !made)
         return made;
     for (StageModel &stage : all.stages) {
         if (const Status cut = stage.applyZero(all.program); !cut)

@@ -330,9 +330,12 @@ private:
         const CommunicatingOp &boxing = m_draft.parts[site.stage.index()].boxing.at(op);
         const TeamId team = m_all.teams->teamOf(boxing.set, site.rank);
         const std::int64_t whole = m_times.boxedBytes(m_times.slice(site, m), op);
+        if (m_program.server) // each rank for itself
+            return add(index, Lane::Collective, m, m_times.served(*m_program.server, site),
+                       program::Boxing{boxing.collective, pass, number, op, team, true, whole});
         const std::int64_t sent = m_times.sentBytes(boxing.collective, team, whole, site.rank, boxing.type);
         const TaskId id = add(index, Lane::Collective, m, m_times.collective(boxing.collective, team, whole),
-                              program::Boxing{boxing.collective, pass, number, op, team, sent});
+                              program::Boxing{boxing.collective, pass, number, op, team, false, sent});
         m_draft.boxing.push_back({{site.stage.value, team, pass, m, op}, id});
         return id;
     }
@@ -638,8 +641,9 @@ private:
             ? 1
             : m_program.cadences[static_cast<std::size_t>(m_cadences.agreement - 1)].period;
         const std::int64_t distance = m_cadences.merge == 0 ? 0 : kTwoFloats; // of replicas from their average
-        agree(Agreement::Subject::Step, (steps + 1) * static_cast<std::int64_t>(sizeof(float)) + distance,
-              m_draft.agreeOnStep);
+        if (!m_program.server) // else ranks wait for the server alone
+            agree(Agreement::Subject::Step, (steps + 1) * static_cast<std::int64_t>(sizeof(float)) + distance,
+                  m_draft.agreeOnStep);
         if (m_all.plan.optimizer.clipNorm > 0)
             agree(Agreement::Subject::GradientNorm, kTwoFloats, m_draft.agreeOnNorm);
         if (const int norms = m_all.plan.optimizer.rule.formula().norms; norms > 0)

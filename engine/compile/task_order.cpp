@@ -75,7 +75,8 @@ public:
             connectAverages(rank);
         if (!m_draft.agreeOnUpdate.empty())
             connectPhases(rank, m_draft.agreeOnUpdate[id.index()], norm.valid() ? norm : lastPass);
-        m_draft.depend(m_draft.agreeOnStep[id.index()], lastForward(rank));
+        if (!m_draft.agreeOnStep.empty())
+            m_draft.depend(m_draft.agreeOnStep[id.index()], lastForward(rank));
     }
 
     /// The optimizer's states come when no activation is left in the pool, and go before the next step's are made.

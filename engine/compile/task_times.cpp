@@ -148,6 +148,17 @@ Seconds TaskTimes::agreement(std::int64_t bytes)
     return entry->second;
 }
 
+Seconds TaskTimes::served(const program::ParameterServer &server, const RankSite &site) const
+{
+    const std::vector<DeviceId> own{m_all.stageOf(site).devices[site.device]};
+    const std::vector<DeviceId> host{m_all.plan.stages.front().devices.front()};
+    const auto message = static_cast<double>(server.messageBytes);
+    const auto answer = static_cast<double>(server.answerBytes);
+    if (own == host)
+        return copy(own, message + answer);
+    return m_costs.transfer(own, host, message) + m_costs.transfer(host, own, answer);
+}
+
 Seconds TaskTimes::update(const RankSite &site, std::int64_t bytes, int phase) const
 {
     const update::Formula &formula = m_all.plan.optimizer.rule.formula();

@@ -49,6 +49,9 @@ public:
     Seconds exchange(StageId stage, cost::Collective kind, TeamId team, std::int64_t whole);
     /// @p bytes of numbers summed up over all ranks of the plan.
     Seconds agreement(std::int64_t bytes);
+    /// A message of @p site's rank to a parameter server on the machine of the plan's first device, and the answer;
+    /// without waiting for a version.
+    [[nodiscard]] Seconds served(const program::ParameterServer &server, const RankSite &site) const;
     /// A phase of the optimizer's step on parameters of @p bytes.
     [[nodiscard]] Seconds update(const RankSite &site, std::int64_t bytes, int phase) const;
 

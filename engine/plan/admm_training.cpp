@@ -107,9 +107,15 @@ Status validateAdmm(const Plan &plan, const Subject &subject, std::string &field
 
 std::string textOf(const admm::Settings &settings)
 {
-    return fmt::format("admm (mu {}, gamma {}, rho {}, ridge {}, duals {}, order {}, {} and {} inner steps)",
-                       settings.mu, settings.gamma, settings.rho, settings.ridge, name(settings.duals),
-                       name(settings.order), settings.newtonSteps, settings.tanhSteps);
+    std::string text = fmt::format("admm (mu {}, gamma {}, rho {}, ridge {}, duals {}, order {}, {} and {} inner steps",
+                                   settings.mu, settings.gamma, settings.rho, settings.ridge, name(settings.duals),
+                                   name(settings.order), settings.newtonSteps, settings.tanhSteps);
+    if (settings.subproblems == admm::Subproblems::Linearised)
+        text += ", linearised";
+    if (settings.parallel == admm::Parallel::Asynchronous)
+        text += fmt::format(", asynchronous: barrier {}, delay {}, proximal {}", settings.barrier, settings.delay,
+                            settings.proximal);
+    return text + ")";
 }
 
 } // namespace planloom::plan

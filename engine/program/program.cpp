@@ -161,7 +161,7 @@ trace::Kind Task::kind() const
         Cases{[](const Compute &compute) { return kindOf(compute.pass); },
               [](const Transfer &transfer) { return transfer.sends ? Kind::Send : Kind::Receive; },
               [](const Copy &) { return Kind::Receive; },
-              [](const Boxing &boxing) { return kindOf(boxing.collective); },
+              [](const Boxing &boxing) { return boxing.served ? Kind::Send : kindOf(boxing.collective); },
               [](const Exchange &exchange) { return exchange.averages ? Kind::Average : kindOf(exchange.collective); },
               [](const Snapshot &) { return Kind::Snapshot; }, [](const Merge &) { return Kind::Merge; },
               [](const Update &) { return Kind::Optimizer; },
@@ -206,8 +206,8 @@ std::string idOf(const Task &task)
                      },
                      [&](const Copy &copy) { id << "R" << letter(copy.pass) << ".m" << task.microBatch; },
                      [&](const Boxing &boxing) {
-                         id << letter(boxing.pass) << ".m" << task.microBatch << "." << letters(boxing.collective)
-                            << boxing.number;
+                         id << letter(boxing.pass) << ".m" << task.microBatch << "."
+                            << (boxing.served ? "PS" : letters(boxing.collective)) << boxing.number;
                      },
                      [&](const Exchange &exchange) {
                          const bool warmsUp =

@@ -7,6 +7,7 @@
 #include "engine/graph/gradients/differentiate.h"
 #include "engine/memory/course.h"
 #include "engine/plan/plan.h"
+#include "engine/program/parameter_server.h"
 #include "engine/program/sampled_roles.h"
 #include "engine/program/task.h"
 #include "engine/sharding/region.h"
@@ -285,6 +286,7 @@ struct Program {
     std::vector<Table> tables;
     std::vector<Place> places;           ///< every rank of the plan, in order; only in a folded program
     std::optional<SampledRoles> sampled; ///< who brings the samples, where these are not read by each rank itself
+    std::optional<ParameterServer> server; ///< that ranks exchange sums with; its process follows theirs
     double ridge = 0; ///< of training by ADMM: half of it times the squared weights is added to the summed loss
     std::int64_t microBatches = 0;
     std::int64_t globalBatch = 0;
@@ -336,8 +338,8 @@ struct Program {
 /// "s1.F.m3": stage, then F(orward) B(ackward) W(eight gradient) R(ecompute) SF/RF (send/receive activation) SB/RB
 /// (send/receive gradient) O(ptimizer), then the micro-batch, then the part from the second on ("s1.F.m3.2"). Boxing is
 /// named after its pass and numbered within: "s1.F.m3.AG2", with AR (all-reduce) AG (all-gather) RS (reduce-scatter) AA
-/// (all-to-all). Exchanges have their bucket: "s1.AR.b0"; where parameters are averaged that is the
-/// average, between their snapshot "s1.SN.b0" and their merge "s1.M.b0", and the warm-up's sum of gradients is
+/// (all-to-all) PS (parameter server). Exchanges have their bucket: "s1.AR.b0"; where parameters are averaged that is
+/// the average, between their snapshot "s1.SN.b0" and their merge "s1.M.b0", and the warm-up's sum of gradients is
 /// "s1.GR.b0"; where servers update parameters, "s1.PS.b0" sends gradients and gets parameters. Tables that are
 /// exchanged by rows have their number: "s0.L.t0" packs rows that are looked up, which travel in "s0.AF.t0"; "s0.G.t0"
 /// packs rows of the gradient, which travel in "s0.AB.t0" and are added up by "s0.O.t0", or prior ones in "s0.AP.t0"

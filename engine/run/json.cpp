@@ -103,6 +103,7 @@ constexpr Field<Settings> kSettings[] = {
     {"paced", &Settings::paced, Presence::WhenSet, 0, 1},
     {"validate_every", &Settings::validateEvery, Presence::WhenSet, 0, kMostSteps},
     {"early_stop", &Settings::earlyStop, Presence::WhenSet, 0, kMostOften},
+    {"arrivals", &Settings::arrivals, Presence::WhenSet},
     {"restarts", &Settings::restarts, Presence::Absent},
     {"hung_seconds", &Settings::hungSeconds, Presence::Absent},
 };

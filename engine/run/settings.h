@@ -26,6 +26,8 @@ struct Settings {
     std::int64_t traceEvery = 1;    ///< one step in so many is traced; 0: none
     double kernelSeconds = 0;       ///< kernels of GPUs are recorded for so long from the first step on; 0: not
     std::int64_t paced = 0; ///< 1: messages between the machines of a sampled job take as long as on their cards
+    std::string arrivals; ///< RUN/arrivals.csv of a run with a parameter server, whose versions are made again as they
+                          ///< were; absolute; empty: as workers arrive
     double hungSeconds = 0;         ///< without a sign of life or progress a rank counts as hung; at least five steps
                                     ///< (the longest of a round); 0: 30
 

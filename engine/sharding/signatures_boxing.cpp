@@ -72,6 +72,7 @@ std::vector<SignatureRule> boxingRules()
         {"AllGather", allGather},
         {"ReduceScatter", reduceScatter},
         {"AllToAll", allToAll},
+        {"ServerRound", inPlace},
         {"ShardSlice", onOtherAxes},
         {"ShardPad", onOtherAxes},
         {"KeepOnFirst", inPlace},

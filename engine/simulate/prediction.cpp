@@ -25,7 +25,9 @@ Result<Prediction> predict(const plan::Document &document, bool kernels)
     prediction.tables = program::traceTables(*program, cluster);
     if (kernels)
         program::addKernelRows(*program, prediction.tables);
-    prediction.peakBytes.resize(prediction.tables.ranks.size()); // roles have no arena
+    if (program->server)
+        prediction.tables.ranks.push_back({"parameter server"});
+    prediction.peakBytes.resize(prediction.tables.ranks.size()); // neither roles nor servers have an arena
     prediction.globalBatch = document.plan.globalBatch;
     prediction.modelName = document.plan.modelName;
     prediction.plan = plan::fingerprint(document);

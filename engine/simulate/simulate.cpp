@@ -5,6 +5,7 @@
 #include "engine/simulate/clock.h"
 #include "engine/simulate/recorder.h"
 #include "engine/simulate/role_schedule.h"
+#include "engine/simulate/versions.h"
 
 #include <algorithm>
 #include <map>
@@ -61,6 +62,30 @@ void waitForRoles(Report &report, double seconds, std::int64_t samples)
     }
 }
 
+/// A step with a parameter server is one of its versions, not an iteration of all ranks.
+Status goByVersions(Report &report, const program::Program &program)
+{
+    const auto times = versions(program, steadyVersions(program));
+    if (!times)
+        return times.error();
+    report.iterationSeconds = times->perVersion();
+    report.lowerBoundSeconds = program.server->seconds;
+    report.samplesPerSecond = 0;
+    double busy = 0;
+    for (std::size_t r = 0; r < report.devices.size(); ++r) {
+        const double iterations = times->iterationsPerSecond(static_cast<int>(r));
+        DeviceReport &device = report.devices[r];
+        device.busyFraction = iterations * times->iteration[r];
+        busy += device.busyFraction;
+        const program::Body &body = program.body(program.ranks[r].bodies.front());
+        report.samplesPerSecond += iterations * static_cast<double>(body.maxSamples); // of its one micro-batch
+    }
+    report.bubbleFraction = 1 - busy / static_cast<double>(report.devices.size());
+    report.speedupOverOneDevice =
+        report.samplesPerSecond * program.oneDevice.value() / static_cast<double>(program.globalBatch);
+    return {};
+}
+
 } // namespace
 
 const std::vector<MemoryKind> &memoryKinds()
@@ -87,6 +112,9 @@ Result<Simulation> simulate(const program::Program &program, const cluster::Clus
         return seconds.error();
     Simulation simulation;
     simulation.report = makeReport(program, cluster, recorder, *seconds);
+    if (program.server)
+        if (const Status versioned = goByVersions(simulation.report, program); !versioned)
+            return versioned.error();
     recorder.into(simulation, cluster);
     if (!program.sampled)
         return simulation;
@@ -109,6 +137,10 @@ Result<Simulation> simulatePlan(const plan::Plan &plan, const plan::Subject &sub
 
 Result<double> iterationSeconds(const program::Program &program)
 {
+    if (program.server) {
+        const auto times = versions(program, steadyVersions(program));
+        return times ? Result<double>(times->perVersion()) : times.error();
+    }
     const auto seconds = CostClock(program).run(nullptr);
     return seconds ? Result<double>(*seconds / program.periodSteps) : seconds;
 }

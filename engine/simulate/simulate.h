@@ -63,8 +63,10 @@ struct Simulation {
     std::vector<std::vector<MemoryPoint>> memory; ///< per rank, in time order
 };
 
-/// Runs @p program on the cost clock: event-driven, deterministic, O(tasks log ranks). A dependency cycle (only
-/// possible for a hand-made Program) is an error that names the tasks that wait.
+/// With a parameter server (program::ParameterServer) an iteration is a version of the parameters, the report is of
+/// versions in the long run (versions.h), and the trace shows one iteration of each rank, without waiting for a
+/// version. Runs @p program on the cost clock: event-driven, deterministic, O(tasks log ranks). A dependency cycle
+/// (only possible for a hand-made Program) is an error that names the tasks that wait.
 Result<Simulation> simulate(const program::Program &program, const cluster::Cluster &cluster,
                             const Options &options = {});
 

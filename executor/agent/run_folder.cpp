@@ -47,7 +47,7 @@ std::string timeNow()
     return text;
 }
 
-constexpr std::array<const char *, 6> kFiles{"plan.json",  "request.json",  "metrics.jsonl",
+constexpr std::array<const char *, 7> kFiles{"plan.json",  "request.json",  "metrics.jsonl", "arrivals.csv",
                                              "metrics.db", "trace.pltrace", "summary.json"};
 
 } // namespace

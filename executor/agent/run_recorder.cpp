@@ -155,7 +155,9 @@ Result<std::int64_t> RunRecorder::write(bool last)
     {
         const std::lock_guard lock(m_mutex);
         lines.swap(m_lines);
-        askedFor = std::exchange(m_askedFor, 0);
+        const std::int64_t done = m_steps.empty() ? m_firstStep : m_steps.back().step + 1;
+        if (m_askedFor <= done) // else another rank's reports are on their way
+            askedFor = std::exchange(m_askedFor, 0);
     }
     const Status written = writeLines(lines);
     if (const Status flushed = m_database ? m_database->flush(last) : Status(); !flushed)

@@ -123,7 +123,7 @@ private:
 /// Passes a worker's message on to its run.
 void report(Run &run, WorkerId worker, const wire::WorkerMessage &message)
 {
-    if (message.has_metrics() && worker.rank == 0)
+    if (message.has_metrics()) // of rank 0, or of a parameter server
         run.onMetrics(worker, fromWire(message.metrics()));
     else if (message.has_validation() && worker.rank == 0)
         run.onValidation(worker, fromWire(message.validation()));

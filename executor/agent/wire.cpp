@@ -117,6 +117,7 @@ wire::TrainRequest toWire(const TrainRequest &request)
     message.set_resume(request.resume);
     write(*message.mutable_settings(), request.settings, kSettings);
     message.mutable_settings()->set_data(request.settings.data);
+    message.mutable_settings()->set_arrivals(request.settings.arrivals);
     return message;
 }
 
@@ -128,6 +129,7 @@ TrainRequest fromWire(const wire::TrainRequest &message)
     request.resume = message.resume();
     read(message.settings(), request.settings, kSettings);
     request.settings.data = message.settings().data();
+    request.settings.arrivals = message.settings().arrivals();
     return request;
 }
 

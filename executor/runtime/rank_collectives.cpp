@@ -24,10 +24,37 @@ Status RankCollectives::prepare(RankParts &parts)
 
 Result<comm::Request> RankCollectives::start(const program::Task &task)
 {
-    if (const auto *boxing = task.as<program::Boxing>())
-        return box(boxing->collective, boxing->team,
-                   m_parts->stage(task.body).runner->communication(boxing->pass, task.microBatch, boxing->op));
+    if (const auto *boxing = task.as<program::Boxing>()) {
+        const Communication what =
+            m_parts->stage(task.body).runner->communication(boxing->pass, task.microBatch, boxing->op);
+        if (!boxing->served)
+            return box(boxing->collective, boxing->team, what);
+        const Status started = serve(what);
+        return started ? Result<comm::Request>(comm::Request{}) : started.error();
+    }
     return exchange(*task.as<program::Exchange>());
+}
+
+Result<bool> RankCollectives::test(const program::Task &task, comm::Request &request)
+{
+    const auto *boxing = task.as<program::Boxing>();
+    return boxing != nullptr && boxing->served ? m_parts->link->test() : m_parts->comm.test(request);
+}
+
+/// A message to the parameter server, in whose place its answer comes.
+Status RankCollectives::serve(const Communication &what)
+{
+    const Status placed = intoPlace(what);
+    return placed ? m_parts->link->start(m_parts->device.transportAddress(what.output)) : placed;
+}
+
+/// What goes out lies where the result comes.
+Status RankCollectives::intoPlace(const Communication &what)
+{
+    if (what.input == what.output)
+        return {};
+    m_parts->queue(program::Lane::Collective).copy(what.output, what.input, what.inputBytes);
+    return m_parts->drain(program::Lane::Collective);
 }
 
 /// Gradients of a bucket before the optimizer, or its parameters behind it.
@@ -69,11 +96,8 @@ Result<comm::Request> RankCollectives::box(Collective collective, TeamId team, c
         return comm.reduceScatter(group, element, input, output, what.outputBytes / comm::bytesOf(element));
     case Collective::AllToAll: return comm.allToAll(group, input, output, what.inputBytes / parts);
     default:
-        if (what.input != what.output) {
-            m_parts->queue(program::Lane::Collective).copy(what.output, what.input, what.inputBytes);
-            if (const Status status = m_parts->drain(program::Lane::Collective); !status)
-                return status.error();
-        }
+        if (const Status placed = intoPlace(what); !placed)
+            return placed.error();
         return comm.allReduce(group, element, output, what.outputBytes / comm::bytesOf(element));
     }
 }

@@ -16,6 +16,8 @@ public:
 
     /// Starts a task with payload Boxing or Exchange. Error: Failed.
     Result<comm::Request> start(const program::Task &task);
+    /// True once it is done, @p request being what start() returned. Error: Failed.
+    Result<bool> test(const program::Task &task, comm::Request &request);
     /// Enqueues the rest of the work on the compute lane's queue once the collective has ended.
     void ended(const program::Task &task);
 
@@ -29,6 +31,8 @@ public:
 private:
     Result<comm::Request> exchange(const program::Exchange &task);
     Result<comm::Request> box(cost::Collective collective, TeamId team, const Communication &what);
+    Status serve(const Communication &what);
+    Status intoPlace(const Communication &what);
 
     RankParts *m_parts = nullptr;
     std::vector<comm::Group> m_groups; ///< per team

@@ -18,6 +18,8 @@ Result<std::unique_ptr<RankExecutor>> RankExecutor::create(const program::Progra
     if (communicator.size() != static_cast<int>(program.ranks.size()))
         return badInput("the plan has " + std::to_string(program.ranks.size()) + " ranks and the run "
                         + std::to_string(communicator.size()) + " processes; start one process per rank");
+    if (program.server.has_value() != (options.link != nullptr))
+        return badInput("the program has a parameter server and the run has none, or the other way round");
     std::unique_ptr<RankExecutor> executor(new RankExecutor(program, communicator, sink, std::move(options)));
     if (const Status status = executor->prepare(subject, feed); !status)
         return status.error();
@@ -142,33 +144,46 @@ Status RankExecutor::runSteps()
 {
     bool stop = false;
     std::int64_t begin = now();
-    for (m_step = m_options.firstStep; m_step < m_options.steps && !stop; ++m_step) {
+    for (m_step = m_options.firstStep; m_step < m_options.steps && !stop; m_step = nextStep()) {
         if (const Status status = runStep(); !status)
             return status;
         run::StepMetrics result;
-        result.step = m_step;
-        result.loss = m_agreements.loss();
+        result.step = nextStep() - 1;
+        result.loss = m_parts.link == nullptr ? m_agreements.loss() : takeOwnLoss();
         result.learningRate = learningRate(m_step);
         result.gradientNorm = m_agreements.gradientNorm();
         if (const Status read = readFigures(result); !read)
             return read;
-        stop = m_agreements.stop();
+        const VersionLink *link = m_parts.link;
+        stop = link != nullptr ? link->ends() : m_agreements.stop();
         if (const Status settled = settleRows(stop || m_step + 1 == m_options.steps); !settled)
             return settled;
         const std::int64_t end = now();
         result.seconds = static_cast<double>(end - begin) * 1e-9;
         begin = end;
-        ++m_stepsDone;
-        if (m_options.onStep)
+        m_stepsDone = nextStep() - m_options.firstStep;
+        if (m_options.onStep && link == nullptr)
             m_options.onStep(result);
-        if (!m_options.afterStep)
+        if (!m_options.afterStep || (link != nullptr && !link->pauses()))
             continue;
         if (const Status status = afterStep(result, stop); !status)
             return status;
         begin = now();
     }
-    return {};
+    return m_parts.link != nullptr ? m_parts.link->leave(m_options.deadline) : Status();
 }
+
+/// Of this rank's samples, which no agreement asks for.
+double RankExecutor::takeOwnLoss()
+{
+    double sum = 0;
+    for (StageReplica &stage : m_parts.stages)
+        sum += stage.runner->takeLoss();
+    return sum;
+}
+
+/// The step behind this one.
+std::int64_t RankExecutor::nextStep() const { return m_parts.link != nullptr ? m_parts.link->version() : m_step + 1; }
 
 /// What an iteration of ADMM leaves behind. Error: Failed, where it is no number.
 Status RankExecutor::readFigures(run::StepMetrics &metrics)
@@ -535,7 +550,7 @@ bool RankExecutor::communicated(Unit unit)
     const auto *swap = running.as<program::Swap>();
     const auto *exchange = served(running);
     const Result<bool> done = exchange != nullptr ? m_options.served->pulled(exchange->bucket)
-        : collective                              ? m_parts.comm.test(progressOf(unit).request)
+        : collective                              ? m_collectives.test(running, progressOf(unit).request)
         : swap != nullptr                         ? m_swaps.test(swap->out)
                                                   : m_transfers.test(indexOf(unit));
     if (!done && m_status)

@@ -40,6 +40,7 @@ struct ExecutorOptions {
     device::Device *device = nullptr;                             ///< borrowed; nullptr: this machine's processors
     ServedParameters *served = nullptr;      ///< borrowed: of parameter servers, where the plan has any
     KernelMarks *marks = nullptr;            ///< borrowed: told which task the device's commands belong to
+    VersionLink *link = nullptr;             ///< borrowed; where the Program has a parameter server
     const std::atomic<bool> *stop = nullptr; ///< set by any thread, on any rank: all ranks stop after the same step
     std::function<void(const run::StepMetrics &)> onStep; ///< on the executing thread; must not block
     /// On every rank after each step, when nothing is under way: may communicate, evaluate and copy held tensors. True
@@ -57,6 +58,10 @@ struct ExecutorOptions {
 /// nothing to compute. A task has ended when its lane's queue has. A lane runs one task at a time. Records each task
 /// once a step, from the moment at which this rank starts it to its end; the part spent waiting for other ranks is
 /// seen where all ranks' records are (trace::waits).
+///
+/// With a parameter server (program::ParameterServer) a step is a version of the parameters, and the rank goes on with
+/// the step whose version it is given; no step has metrics, the last one is the server's to say, and afterStep is
+/// called where all ranks have the same version.
 ///
 /// Program, communicator, feed and sink are borrowed and must outlive it. Thread contract: one thread, which calls
 /// everything.
@@ -122,7 +127,8 @@ private:
                  ExecutorOptions options)
         : m_parts{program,          RankId(communicator.rank()),
                   communicator,     options.device != nullptr ? *options.device : device::cpuDevice(),
-                  options.deadline, options.marks},
+                  options.deadline, options.marks,
+                  options.link},
           m_sink(sink),
           m_options(std::move(options))
     {
@@ -134,6 +140,8 @@ private:
     [[nodiscard]] std::int64_t now() const; ///< nanoseconds since the common origin
     Status runSteps();
     Status runStep();
+    [[nodiscard]] std::int64_t nextStep() const;
+    double takeOwnLoss();
     Status settleRows(bool ends);
     Status runOverlapping();
     Status runUntilDone();

@@ -4,6 +4,7 @@
 #include "engine/program/program.h"
 #include "executor/comm/communicator.h"
 #include "executor/runtime/stage_replica.h"
+#include "executor/runtime/version_link.h"
 
 #include <chrono>
 #include <memory>
@@ -19,6 +20,7 @@ struct RankParts {
     device::Device &device;
     std::chrono::nanoseconds deadline;                       ///< no communication may stand still for longer
     KernelMarks *marks = nullptr;                            ///< borrowed; nullptr: nothing is marked
+    VersionLink *link = nullptr;                             ///< borrowed; to the Program's parameter server
     std::vector<std::unique_ptr<device::Queue>> queues = {}; ///< per lane
     std::unique_ptr<device::Event> event = {};               ///< of drain()
     Arena arena = {};

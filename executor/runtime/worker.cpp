@@ -15,6 +15,8 @@
 #include "executor/runtime/sampled_processes.h"
 #include "executor/runtime/trainer_communicator.h"
 #include "executor/runtime/training_watch.h"
+#include "executor/runtime/version_link.h"
+#include "executor/runtime/version_server.h"
 
 #include <fmt/format.h>
 #include <omp.h>
@@ -23,6 +25,7 @@
 
 #include <csignal>
 #include <filesystem>
+#include <optional>
 
 namespace planloom::runtime {
 
@@ -73,6 +76,16 @@ public:
         Result<program::Program> program = compile::compilePlan(m_document.plan, m_document.subject);
         if (!program)
             return program.error();
+        if (!program->server && !m_request.settings.arrivals.empty())
+            return badInput("recorded arrivals are for plans with a parameter server; leave out --arrivals");
+        return program->server ? runServed(*program, drain) : runTogether(*program, drain);
+    }
+
+    [[nodiscard]] const MemoryUse &memory() const { return m_memory; }
+
+private:
+    Status runTogether(const program::Program &program, Drain &drain)
+    {
         const Result<data::Needs> needs = data::needsOf(*m_document.subject.graph);
         if (!needs)
             return needs.error();
@@ -82,12 +95,33 @@ public:
         data::SampleOrder order((*data)->samples(), m_request.settings.seed, m_request.settings.holdout);
         if (const Status keeps = keepSamples(order); !keeps)
             return keeps;
-        return trainOn({data->get(), *needs, order}, *program, drain);
+        return trainOn({data->get(), *needs, order}, program, drain);
     }
 
-    [[nodiscard]] const MemoryUse &memory() const { return m_memory; }
+    /// A rank of a Program with a parameter server, or the server itself. None leaves before all have ended.
+    Status runServed(const program::Program &program, Drain &drain)
+    {
+        const auto ranks = static_cast<int>(program.ranks.size());
+        if (m_all.size() != ranks + 1)
+            return badInput(
+                fmt::format("{} processes were started for {} workers and a parameter server", m_all.size(), ranks));
+        const auto deadline = std::chrono::nanoseconds(static_cast<std::int64_t>(m_request.settings.timeout() * 1e9));
+        if (m_all.rank() == ranks) {
+            const Status served = runVersionServer(
+                {m_document.plan, m_document.subject, m_request, m_all, m_options.runDir,
+                 [&drain](const run::StepMetrics &version) { drain.report(version); }, &drain.stopWish()});
+            return served ? m_all.barrier(kIdle * deadline) : served;
+        }
+        auto workers = TrainerCommunicator::create(m_all, ranks);
+        if (!workers)
+            return workers.error();
+        m_trainers = *std::move(workers);
+        m_comm = m_trainers.get();
+        m_versions.emplace(m_all, *program.server, m_request.from.step);
+        const Status trained = runTogether(program, drain);
+        return trained ? m_all.barrier(kIdle * deadline) : trained;
+    }
 
-private:
     /// Where variables belong to samples, every step has all of them, at the same places.
     Status keepSamples(data::SampleOrder &order) const
     {
@@ -229,6 +263,10 @@ private:
         options.modelFolder = modelFolder(m_document.plan.modelSource);
         options.deadline = std::chrono::nanoseconds(static_cast<std::int64_t>(m_request.settings.timeout() * 1e9));
         options.stop = &drain.stopWish();
+        if (m_versions) {
+            options.link = &*m_versions;
+            options.deadline *= 2; // the server knows who is late, and says so first
+        }
         if (m_comm->rank() == 0)
             options.onStep = [&drain](const run::StepMetrics &result) { drain.report(result); };
         TrainingWatch *watch = nullptr; // known once there is an executor
@@ -303,6 +341,7 @@ private:
     comm::Communicator *m_comm;                      ///< of the ranks of the Program
     RoleLink *m_link = nullptr;                      ///< of a trainer of a sampled job
     std::unique_ptr<ServedParameters> m_served;      ///< where the plan has parameter servers
+    std::optional<VersionLink> m_versions;           ///< to the parameter server of its versions
     Recording m_recording{kRingRecords};
     run::Request m_request;
     plan::Document m_document;

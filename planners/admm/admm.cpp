@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 
 namespace planloom::planners::admm {
 namespace {
@@ -16,11 +17,20 @@ namespace method = planloom::admm;
 constexpr double kMostPenalty = 1e12;
 constexpr std::int64_t kMostInnerSteps = 100;
 constexpr std::int64_t kMostWorkers = 1 << 16;
+constexpr std::int64_t kMostDelay = 1 << 10;
 
 struct AdmmOptions {
     std::int64_t workers = 0; ///< 0: as many as are fastest
     method::Settings settings;
+    std::vector<method::Parallel> modes; ///< to try
+    std::int64_t barrier = 0;            ///< asynchronous; 0: tried
+    std::int64_t delay = 0;              ///< likewise
 };
+
+/// How far a sweep over all samples gets behind a partial barrier, as a part of a synchronous iteration: with one of
+/// four workers three times as slow, 16.7 of them reach the objective of 10 iterations behind a barrier of all
+/// (tst_admm_digits).
+constexpr double kWorthOfSweep = 0.6;
 
 Result<AdmmOptions> readAdmmOptions(const Options &options, const std::vector<OptionInfo> &known)
 {
@@ -37,17 +47,37 @@ Result<AdmmOptions> readAdmmOptions(const Options &options, const std::vector<Op
         reader.choice("order", {"interleaved", "split"}) == "split" ? method::Order::Split : method::Order::Interleaved;
     settings.newtonSteps = static_cast<int>(reader.integer("newton_steps", 1, kMostInnerSteps));
     settings.tanhSteps = static_cast<int>(reader.integer("tanh_steps", 1, kMostInnerSteps));
+    settings.subproblems = reader.choice("subproblems", {"exact", "linearised"}) == "linearised"
+        ? method::Subproblems::Linearised
+        : method::Subproblems::Exact;
+    const std::string parallel = reader.choice("parallel", {"synchronous", "asynchronous", "auto"});
+    if (parallel != "asynchronous")
+        read.modes.push_back(method::Parallel::Synchronous);
+    if (parallel != "synchronous")
+        read.modes.push_back(method::Parallel::Asynchronous);
+    read.barrier = reader.integer("barrier", 0, kMostWorkers);
+    read.delay = reader.integer("delay", 0, kMostDelay);
+    settings.proximal = reader.number("proximal", 0, kMostPenalty);
     if (!reader.status())
         return reader.status().error();
+    if (settings.subproblems == method::Subproblems::Linearised && parallel == "auto")
+        read.modes = {method::Parallel::Synchronous}; // it has no other
     if (const Status good = settings.check(); !good)
         return good.error();
     return read;
 }
 
-plan::Plan planOn(const Problem &problem, const Options &options, const AdmmOptions &how, std::int64_t workers)
+/// What is tried: so many workers, and how they wait for each other.
+struct Trial {
+    std::int64_t workers = 1;
+    method::Settings settings;
+};
+
+plan::Plan planOn(const Problem &problem, const Options &options, const Trial &trial)
 {
+    const std::int64_t workers = trial.workers;
     plan::Plan plan = emptyPlan(problem, "admm", options);
-    plan.admm = how.settings;
+    plan.admm = trial.settings;
     plan.optimizer = plan::admmOptimizer();
     plan::Stage stage;
     stage.name = "workers";
@@ -76,11 +106,50 @@ Result<std::vector<std::int64_t>> workersToTry(const Problem &problem, const Adm
     return counts;
 }
 
+/// Barriers of one, half and all but one worker, delays of 2, 4 and 8 versions, where none are given.
+std::vector<Trial> trialsOf(const AdmmOptions &how, const std::vector<std::int64_t> &counts)
+{
+    std::vector<Trial> trials;
+    for (const std::int64_t workers : counts)
+        for (const method::Parallel mode : how.modes) {
+            Trial trial{workers, how.settings};
+            trial.settings.parallel = mode;
+            if (mode == method::Parallel::Synchronous) {
+                trials.push_back(trial);
+                continue;
+            }
+            if (workers < 2 && (counts.size() > 1 || how.modes.size() > 1))
+                continue;
+            std::set<std::int64_t> barriers{1, std::max<std::int64_t>(1, workers / 2),
+                                            std::max<std::int64_t>(1, workers - 1)};
+            std::set<std::int64_t> delays{2, 4, 8};
+            if (how.barrier > 0)
+                barriers = {how.barrier};
+            if (how.delay > 0)
+                delays = {how.delay};
+            for (const std::int64_t barrier : barriers)
+                for (const std::int64_t delay : delays) {
+                    trial.settings.barrier = static_cast<int>(barrier);
+                    trial.settings.delay = static_cast<int>(delay);
+                    trials.push_back(trial);
+                }
+        }
+    return trials;
+}
+
+/// Seconds for what a synchronous iteration gets done.
+double secondsOfProgress(const PlanReport &report)
+{
+    if (report.plan.admm->parallel == method::Parallel::Synchronous)
+        return report.predicted.iterationSeconds;
+    return static_cast<double>(report.plan.globalBatch) / report.predicted.samplesPerSecond / kWorthOfSweep;
+}
+
 bool isBetter(const PlanReport &report, const PlanReport &other)
 {
     if (report.predicted.fits != other.predicted.fits)
         return report.predicted.fits;
-    return report.predicted.iterationSeconds < other.predicted.iterationSeconds;
+    return secondsOfProgress(report) < secondsOfProgress(other);
 }
 
 Status checkProblem(const Problem &problem)
@@ -107,7 +176,15 @@ std::vector<OptionInfo> AdmmPlanner::options() const
             {"order", "interleaved",
              "sweeps walk step by step (interleaved) or one kind of variable at a time (split)"},
             {"newton_steps", "6", "inner steps on each sample's outputs"},
-            {"tanh_steps", "3", "inner steps on each hidden unit's input"}};
+            {"tanh_steps", "3", "inner steps on each hidden unit's input"},
+            {"subproblems", "exact", "solve them (exact), or take one step on a majorant as published (linearised)"},
+            {"parallel", "synchronous",
+             "workers wait for each other's sums (synchronous), a server for some of them (asynchronous), or what is "
+             "faster "
+             "in the simulator (auto)"},
+            {"barrier", "0", "asynchronous: workers that a new version waits for; 0: tried"},
+            {"delay", "0", "asynchronous: versions that a worker may be late; 0: tried"},
+            {"proximal", "0", "asynchronous: weight of the distance between two versions' parameters"}};
 }
 
 Result<PlanReport> AdmmPlanner::plan(const Problem &problem, const Options &options, Progress &progress) const
@@ -123,10 +200,14 @@ Result<PlanReport> AdmmPlanner::plan(const Problem &problem, const Options &opti
     if (!counts)
         return counts.error();
     std::vector<PlanReport> found;
-    for (const std::int64_t workers : *counts) {
+    const std::vector<Trial> trials = trialsOf(*how, *counts);
+    if (trials.empty())
+        return infeasible(
+            "asynchronous workers need a second device; add one to the cluster, or set parallel=synchronous");
+    for (const Trial &trial : trials) {
         if (!found.empty() && progress.stopped())
             break;
-        plan::Plan plan = planOn(problem, options, *how, workers);
+        plan::Plan plan = planOn(problem, options, trial);
         if (const Status valid = plan::validate(plan, problem.subject); !valid)
             return valid.error();
         auto report = finish(std::move(plan), problem);
@@ -142,7 +223,7 @@ Result<PlanReport> AdmmPlanner::plan(const Problem &problem, const Options &opti
                                       problem.globalBatch, best.plan.stages.front().devices.size()));
     for (std::size_t i = 1; i < found.size(); ++i)
         best.alternatives.push_back({found[i].plan, found[i].predicted.iterationSeconds, 0});
-    best.complete = found.size() == counts->size();
+    best.complete = found.size() == trials.size();
     return best;
 }
 

@@ -99,6 +99,46 @@ private slots:
         QVERIFY(figuresOf(readAll(at("whole.run/metrics.jsonl"))).size() > 6 * 20);
     }
 
+    /// A parameter server makes versions as workers arrive; the record of one run, and a checkpoint of it, give its
+    /// bits again.
+    void goesOnWithoutTheLate()
+    {
+        const Done planned = plan({"--cluster", "local:2", "--batch", "1198", "--set", "workers=2", "--set",
+                                   "parallel=asynchronous", "--set", "barrier=1", "--set", "delay=2", "-o", "ap.json"});
+        QVERIFY2(planned.status == 0, planned.err.constData());
+        const QJsonObject training = objectOf(readAll(at("ap.json")))["training"].toObject();
+        QCOMPARE(training["parallel"].toString(), QStringLiteral("asynchronous"));
+        QCOMPARE(training["delay"].toInt(), 2);
+        const Done simulated = run({"simulate", "ap.json", "--json"});
+        QVERIFY2(simulated.status == 0, simulated.err.constData());
+        QVERIFY(objectOf(simulated.out)["iteration_seconds"].toDouble() > 0);
+
+        const QStringList often{"--checkpoint-every", "4"};
+        const Done once = train("ap.json", "ap.run", 12, often);
+        QVERIFY2(once.status == 0, once.err.constData());
+        const auto lines = once.out.split('\n');
+        const QJsonObject summary = objectOf(lines[lines.size() - 2])["summary"].toObject();
+        QVERIFY2(summary["evaluation_accuracy"].toDouble() > 0.7, once.out.constData());
+        const QByteArray recorded = readAll(at("ap.run/arrivals.csv"));
+        QCOMPARE(recorded.count('\n'), 13);
+
+        const Done again = train("ap.json", "again.run", 12, often + QStringList{"--arrivals", "ap.run/arrivals.csv"});
+        QVERIFY2(again.status == 0, again.err.constData());
+        QCOMPARE(readAll(at("again.run/arrivals.csv")), recorded);
+        QCOMPARE(figuresOf(readAll(at("again.run/metrics.jsonl"))), figuresOf(readAll(at("ap.run/metrics.jsonl"))));
+
+        const Done part = train("ap.json", "half.run", 8, often + QStringList{"--arrivals", "ap.run/arrivals.csv"});
+        QVERIFY2(part.status == 0, part.err.constData());
+        const Done rest = run({"train", "half.run", "--resume", "--steps", "12", "--json"});
+        QVERIFY2(rest.status == 0, rest.err.constData());
+        QCOMPARE(readAll(at("half.run/arrivals.csv")), recorded);
+        // The residual of the weights is none in a server's first version.
+        const QJsonObject last = objectOf(readAll(at("half.run/metrics.jsonl")).trimmed().split('\n').back());
+        const QJsonObject wanted = objectOf(readAll(at("ap.run/metrics.jsonl")).trimmed().split('\n').back());
+        for (const char *key : {"step", "loss", "objective", "primal_residual", "dual_residual"})
+            QCOMPARE(last[key].toDouble(), wanted[key].toDouble());
+    }
+
     void exportsWeightsAlone()
     {
         const Done done = run({"export", "part.run", "--to", "safetensors", "-o", "rnn.safetensors"});
@@ -127,6 +167,13 @@ private slots:
         QTest::newRow("other samples than the plan's")
             << QStringList{"train", "two.json", "--data", kDigits, "--steps", "2", "--run-dir", "no.run"}
             << QByteArray("plan with --batch 1797");
+        QTest::newRow("a barrier of more than all")
+            << zoo + QStringList{"--model", "zoo:rnn", "--batch", "8", "--set", "parallel=asynchronous"}
+            << QByteArray("need a second device");
+        QTest::newRow("arrivals without a server")
+            << QStringList{"train",   "one.json", "--data",    kDigits,  "--holdout",  "0.3333",
+                           "--steps", "2",        "--run-dir", "no.run", "--arrivals", "two.json"}
+            << QByteArray("leave out --arrivals");
         QTest::newRow("export") << QStringList{"export", "two.json", "--to", "deepspeed", "-o", "no"}
                                 << QByteArray("which trains by gradients");
     }

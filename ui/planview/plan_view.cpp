@@ -24,6 +24,7 @@ constexpr double kSideBySide = 2.2; // width over height from which bars and tab
 PlanView::PlanView(StudioState *state, QWidget *parent)
     : View(state, parent),
       m_controls(new PlanControls(state, this)),
+      m_admm(new AdmmControls(state, this)),
       m_summary(new QLabel(this)),
       m_estimate(new QLabel(this)),
       m_splitter(new QSplitter(Qt::Horizontal, this)),
@@ -85,6 +86,7 @@ void PlanView::build()
     m_tabs->addTab(m_annotations, tr("Annotations"));
     m_tabs->addTab(whyTab(), tr("Why"));
     m_tabs->addTab(m_exchange, tr("Exchange"));
+    m_tabs->addTab(m_admm, tr("ADMM"));
     m_tabs->setCornerWidget(m_search);
     m_splitter->addWidget(m_bars);
     m_splitter->addWidget(m_tabs);
@@ -259,6 +261,7 @@ void PlanView::refresh()
 {
     const auto &document = state()->document();
     m_bars->setDocument(document);
+    m_tabs->setTabVisible(m_tabs->indexOf(m_admm), m_admm->applies());
     refreshAnnotations();
     refreshPrediction();
     showSelection();

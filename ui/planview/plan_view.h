@@ -6,6 +6,7 @@
 #include <QSplitter>
 #include <QTabWidget>
 
+#include "ui/planview/admm_controls.h"
 #include "ui/planview/annotation_table.h"
 #include "ui/planview/exchange_tab.h"
 #include "ui/planview/layer_bars.h"
@@ -54,6 +55,7 @@ private:
     void changeReplicas(int by);
 
     PlanControls *m_controls;
+    AdmmControls *m_admm; ///< a tab of plans that train by ADMM
     QLabel *m_summary;
     QLabel *m_estimate;
     QSplitter *m_splitter;

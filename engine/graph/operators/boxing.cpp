@@ -201,6 +201,7 @@ std::vector<Operator> boxingOperators()
         collective("AllGather", Collective::AllGather, inferAllGather),
         collective("ReduceScatter", Collective::ReduceScatter, inferReduceScatter),
         collective("AllToAll", Collective::AllToAll, inferAllToAll),
+        collective("ServerRound", Collective::AllReduce, likeFirst),
         moving("ShardSlice", inferShardSlice),
         moving("ShardPad", inferShardPad),
         moving("KeepOnFirst", likeFirst),

@@ -15,11 +15,12 @@ Status positive(const Op &op, const char *attribute)
     return {};
 }
 
-Status countedIterations(const Op &op)
+Status countedIterations(const Op &op, std::int64_t least = 1)
 {
     constexpr std::int64_t kMost = 100;
-    if (const std::int64_t count = op.integer("iterations", 1); count < 1 || count > kMost)
-        return badInput("attribute 'iterations' must be from 1 to " + std::to_string(kMost));
+    if (const std::int64_t count = op.integer("iterations", 1); count < least || count > kMost)
+        return badInput("attribute 'iterations' must be from " + std::to_string(least) + " to "
+                        + std::to_string(kMost));
     return {};
 }
 
@@ -37,7 +38,7 @@ Result<Infos> inferProximalTanh(const OpView &view)
 
 Result<Infos> inferProximalCrossEntropy(const OpView &view)
 {
-    for (const Status &good : {positive(view.op, "penalty"), countedIterations(view.op)})
+    for (const Status &good : {positive(view.op, "penalty"), countedIterations(view.op, 0)})
         if (!good)
             return good.error();
     const Shape &outputs = view.inputs[0]->shape;
@@ -54,7 +55,7 @@ Result<Infos> inferProximalCrossEntropy(const OpView &view)
 /// A step: the exponential, a division, and the sums of Sherman and Morrison.
 double proximalFlops(const OpView &view, std::int64_t samples, double perElement)
 {
-    return perElement * static_cast<double>(view.op.integer("iterations", 1))
+    return perElement * static_cast<double>(std::max<std::int64_t>(1, view.op.integer("iterations", 1)))
         * static_cast<double>(view.inputs[0]->shape.elements(samples));
 }
 

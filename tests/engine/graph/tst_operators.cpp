@@ -317,7 +317,7 @@ const Row kRows[] = {
     {"ProximalTanh", "p=0 q=2", "N,5 N,5 N,5", "!attribute 'p' must be a number above 0", -1},
     {"ProximalCrossEntropy", "penalty=0.5 iterations=2", "N,5 N,5 N:int64", "N,5", 220},
     {"ProximalCrossEntropy", "penalty=0.5", "N,5 N,5 N", "!labels must be int64[N]", -1},
-    {"ProximalCrossEntropy", "penalty=0.5 iterations=0", "N,5 N,5 N:int64", "!from 1 to 100", -1},
+    {"ProximalCrossEntropy", "penalty=0.5 iterations=101", "N,5 N,5 N:int64", "!from 0 to 100", -1},
     {"OuterSums", "", "N,4 N,3", "!a number for each of 1 steps", -1},
     {"OuterSums", "", "N,4 2N,3", "!a number for each", -1},
     {"CholeskySolve", "ridge=1", "6 2,3", "2,3", 45},

@@ -171,10 +171,10 @@ inline void runReference(const graph::Graph &graph, std::size_t first, std::size
 /// Buffers for every tensor of a graph, and its kernels.
 class Machine {
 public:
-    explicit Machine(const graph::Graph &graph) : m_graph(graph)
+    explicit Machine(const graph::Graph &graph, std::int64_t samples = kSamples) : m_graph(graph), m_samples(samples)
     {
         for (const graph::Tensor &tensor : graph.tensors()) {
-            const std::int64_t elements = tensor.shape.elements(kSamples);
+            const std::int64_t elements = tensor.shape.elements(m_samples);
             m_buffers.emplace_back(static_cast<std::size_t>(elements * graph::sizeOf(tensor.type)) + 1,
                                    std::byte{0xAB});
             if (tensor.role == graph::TensorRole::Constant
@@ -187,7 +187,7 @@ public:
     [[nodiscard]] Array get(TensorId id) const
     {
         const graph::Tensor &tensor = m_graph.tensor(id);
-        return fromBytes(tensor.type, tensor.shape.at(kSamples), m_buffers[id.index()].data());
+        return fromBytes(tensor.type, tensor.shape.at(m_samples), m_buffers[id.index()].data());
     }
     [[nodiscard]] const std::vector<std::byte> &bytes(TensorId id) const { return m_buffers[id.index()]; }
 
@@ -204,7 +204,7 @@ private:
     {
         if (!id.valid())
             return {DType::F32, {}, false};
-        return {m_graph.tensor(id).type, m_graph.tensor(id).shape.at(kSamples), true};
+        return {m_graph.tensor(id).type, m_graph.tensor(id).shape.at(m_samples), true};
     }
 
     void runOne(const graph::Op &op)
@@ -234,6 +234,7 @@ private:
     }
 
     const graph::Graph &m_graph;
+    std::int64_t m_samples;
     std::vector<std::vector<std::byte>> m_buffers;
     std::string m_problem;
 };

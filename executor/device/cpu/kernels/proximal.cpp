@@ -110,6 +110,29 @@ PLANLOOM_CLONES void newtonSteps(const CrossEntropyProblem &problem, const float
     }
 }
 
+/// One step on a majorant for kRowsTogether rows: centre - (softmax(o) - labels) / penalty.
+PLANLOOM_CLONES void majorantStep(const CrossEntropyProblem &problem, const float *centre, const std::int64_t *labels,
+                                  float *o, float *scratch)
+{
+    const float scale = 1.0F / problem.penalty;
+    float largest[kRowsTogether];
+    float share[kRowsTogether] = {};
+    const auto eachClass = [&](const auto &update) {
+        for (std::int64_t c = 0; c < problem.classes; ++c)
+            for (std::int64_t r = 0; r < kRowsTogether; ++r)
+                update(c * kRowsTogether + r, r);
+    };
+    std::copy_n(o, kRowsTogether, largest);
+    eachClass([&](std::int64_t at, std::int64_t r) { largest[r] = o[at] > largest[r] ? o[at] : largest[r]; });
+    eachClass([&](std::int64_t at, std::int64_t r) {
+        scratch[at] = simd::exp(o[at] - largest[r]);
+        share[r] += scratch[at];
+    });
+    eachClass([&](std::int64_t at, std::int64_t r) { o[at] = centre[at] - scratch[at] / share[r] * scale; });
+    for (std::int64_t r = 0; r < kRowsTogether; ++r)
+        o[labels[r] * kRowsTogether + r] += scale;
+}
+
 /// Rows [begin, end), at most kRowsTogether. A label that is no class is seen at once, and nothing is read outside.
 void solveCrossEntropy(const CrossEntropyProblem &problem, const float *start, const float *centre,
                        const std::int64_t *labels, std::int64_t begin, std::int64_t end, float *scratch, float *y)
@@ -127,7 +150,10 @@ void solveCrossEntropy(const CrossEntropyProblem &problem, const float *start, c
             to[c * kRowsTogether + r - begin] = centre[r * problem.classes + c];
         }
     }
-    newtonSteps(problem, to, known, o, scratch + 2 * size);
+    if (problem.iterations > 0)
+        newtonSteps(problem, to, known, o, scratch + 2 * size);
+    else
+        majorantStep(problem, to, known, o, scratch + 2 * size);
     for (std::int64_t r = begin; r < end; ++r) {
         const bool isClass = labels[r] >= 0 && labels[r] < problem.classes;
         for (std::int64_t c = 0; c < problem.classes; ++c)

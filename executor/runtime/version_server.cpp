@@ -1,0 +1,351 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "executor/runtime/version_server.h"
+
+#include "engine/admm/message.h"
+#include "engine/admm/pattern.h"
+#include "engine/base/files.h"
+#include "engine/dispatch/versions.h"
+#include "executor/runtime/clock.h"
+#include "executor/runtime/version_link.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <fstream>
+#include <thread>
+
+namespace planloom::runtime {
+namespace {
+
+using Header = VersionLink::Header;
+
+constexpr const char *kArrivalsFile = "arrivals.csv";
+
+/// The run's record of arrivals: a line a version.
+class ArrivalsLog {
+public:
+    /// Keeps what @p folder's file has of the versions before @p first. Error: Io.
+    Status open(const std::string &folder, std::int64_t first, int workers)
+    {
+        if (folder.empty())
+            return {};
+        m_path = folder + "/" + kArrivalsFile;
+        dispatch::Arrivals before;
+        if (const auto text = first > 0 ? readFile(m_path) : Result<std::string>(std::string()); text && !text->empty())
+            if (auto kept = dispatch::arrivalsFromCsv(*text, 0, workers))
+                before = *std::move(kept);
+        before.resize(std::min(before.size(), static_cast<std::size_t>(first)));
+        m_file.open(m_path, std::ios::trunc);
+        m_file << dispatch::toCsv(before, 0);
+        return check();
+    }
+    Status add(std::int64_t version, const std::vector<int> &workers)
+    {
+        if (m_path.empty())
+            return {};
+        m_file << dispatch::toCsv({workers}, version, false) << std::flush;
+        return check();
+    }
+
+private:
+    Status check()
+    {
+        if (m_file)
+            return {};
+        return planloom::ioError("cannot be written; look at the disk's free space").in(m_path);
+    }
+    std::string m_path;
+    std::ofstream m_file;
+};
+
+class VersionServer {
+public:
+    VersionServer(const VersionServerContext &context, admm::ParameterServer server)
+        : m_context(context),
+          m_server(std::move(server)),
+          m_versions(workers(), context.plan.admm->barrier, context.plan.admm->delay),
+          m_version(context.request.from.step),
+          m_peers(static_cast<std::size_t>(workers()))
+    {
+        for (Peer &peer : m_peers) {
+            peer.message.resize(static_cast<std::size_t>(m_server.layout().elements));
+            peer.answer.resize(static_cast<std::size_t>(m_server.layout().parameters()));
+        }
+    }
+
+    Status run()
+    {
+        if (const Status ready = prepare(); !ready)
+            return ready;
+        for (std::size_t k = 0; k < m_peers.size(); ++k)
+            if (const Status listens = listen(k); !listens)
+                return listens;
+        m_lastVersion = monotonicNanoseconds();
+        m_lastMoved = m_lastVersion;
+        while (m_left < m_peers.size()) {
+            bool moved = false;
+            for (std::size_t k = 0; k < m_peers.size(); ++k) {
+                const Result<bool> went = advance(k);
+                if (!went)
+                    return went.error();
+                moved = moved || *went;
+            }
+            if (const Status made = makeVersions(); !made)
+                return made;
+            if (moved)
+                m_lastMoved = monotonicNanoseconds();
+            else if (const Status waits = wait(); !waits)
+                return waits;
+        }
+        return {};
+    }
+
+private:
+    enum class State : std::uint8_t { Listens, Reads, Waits, Answers, Left };
+    struct Peer {
+        State state = State::Listens;
+        Header asked{};
+        Header header{};
+        std::vector<float> message;
+        std::vector<float> answer;
+        std::array<comm::Request, 2> requests;
+    };
+
+    [[nodiscard]] const plan::Stage &stage() const { return m_context.plan.stages.front(); }
+    [[nodiscard]] int workers() const { return static_cast<int>(m_context.plan.stages.front().replicas()); }
+    [[nodiscard]] std::chrono::nanoseconds deadline() const
+    {
+        return std::chrono::nanoseconds(static_cast<std::int64_t>(m_context.request.settings.timeout() * 1e9));
+    }
+
+    Status prepare()
+    {
+        const std::string &recorded = m_context.request.settings.arrivals;
+        if (!recorded.empty()) {
+            const auto text = readFile(recorded);
+            if (!text)
+                return text.error();
+            const auto arrivals = dispatch::arrivalsFromCsv(*text, m_version, workers());
+            if (!arrivals)
+                return arrivals.error().in(recorded);
+            m_versions.repeat(*arrivals);
+        }
+        return m_log.open(m_context.runFolder, m_version, workers());
+    }
+
+    template <class... Requests>
+    Status keep(Peer &peer, Requests... started)
+    {
+        std::size_t i = 0;
+        Status status;
+        const auto take = [&](const Result<comm::Request> &request) {
+            if (request)
+                peer.requests[i++] = *request;
+            else if (status)
+                status = request.error();
+        };
+        (take(started), ...);
+        return status;
+    }
+
+    Status listen(std::size_t k)
+    {
+        Peer &peer = m_peers[k];
+        peer.state = State::Listens;
+        return keep(peer, m_context.comm.irecv(peer.asked.data(), sizeof peer.asked, static_cast<int>(k), kArrivalTag));
+    }
+
+    /// True if what was under way with worker @p k has ended.
+    Result<bool> advance(std::size_t k)
+    {
+        Peer &peer = m_peers[k];
+        if (peer.state == State::Waits || peer.state == State::Left)
+            return false;
+        for (comm::Request &request : peer.requests) {
+            if (!request.pending())
+                continue;
+            const Result<bool> done = m_context.comm.test(request);
+            if (!done || !*done)
+                return done;
+        }
+        const Status next = ended(k);
+        return next ? Result<bool>(true) : next.error();
+    }
+
+    Status ended(std::size_t k)
+    {
+        Peer &peer = m_peers[k];
+        if (peer.state == State::Answers)
+            return listen(k);
+        if (peer.state == State::Listens && peer.asked[0] == VersionLink::kLeaves) {
+            peer.state = State::Left;
+            ++m_left;
+            return {};
+        }
+        if (peer.state == State::Listens) {
+            peer.state = State::Reads;
+            return keep(peer,
+                        m_context.comm.irecv(peer.message.data(), bytesOf(peer.message), static_cast<int>(k),
+                                             kMessageTag));
+        }
+        peer.state = State::Waits;
+        if (m_flags != 0)
+            return answerAll();
+        return m_versions.arrive(static_cast<int>(k));
+    }
+
+    static std::int64_t bytesOf(const std::vector<float> &values)
+    {
+        return static_cast<std::int64_t>(values.size() * sizeof(float));
+    }
+
+    /// As many as what has arrived allows.
+    Status makeVersions()
+    {
+        while (m_flags == 0) {
+            const auto next = m_versions.next();
+            if (!next)
+                return next.error();
+            if (next->empty())
+                return {};
+            if (const Status made = makeVersion(*next); !made)
+                return made;
+        }
+        return {};
+    }
+
+    Status makeVersion(const std::vector<int> &arrived)
+    {
+        for (const int k : arrived)
+            m_server.take(k, m_peers[static_cast<std::size_t>(k)].message);
+        if (const Status solved = m_server.solve(); !solved)
+            return solved;
+        if (const Status logged = m_log.add(m_version, arrived); !logged)
+            return logged;
+        report();
+        ++m_version;
+        m_flags = flagsOf(m_version);
+        if (m_flags != 0)
+            return answerAll();
+        for (const int k : arrived)
+            if (const Status sent = answer(static_cast<std::size_t>(k)); !sent)
+                return sent;
+        return {};
+    }
+
+    /// Once all workers have come, those whose messages are in no version, too: they begin together.
+    Status answerAll()
+    {
+        if (std::any_of(m_peers.begin(), m_peers.end(), [](const Peer &peer) { return peer.state != State::Waits; }))
+            return {};
+        for (std::size_t k = 0; k < m_peers.size(); ++k)
+            if (const Status sent = answer(k); !sent)
+                return sent;
+        m_flags = 0;
+        m_versions.beginAnew();
+        return {};
+    }
+
+    void report()
+    {
+        const admm::ParameterServer::Figures figures = m_server.figures();
+        const std::int64_t now = monotonicNanoseconds();
+        run::StepMetrics metrics;
+        metrics.step = m_version;
+        metrics.loss = figures.loss;
+        metrics.objective = figures.objective;
+        metrics.primalResidual = figures.primalResidual;
+        metrics.dualResidual = figures.dualResidual;
+        metrics.learningRate = m_context.plan.optimizer.learningRate;
+        metrics.seconds = static_cast<double>(now - m_lastVersion) * 1e-9;
+        m_lastVersion = now;
+        if (m_context.onVersion)
+            m_context.onVersion(metrics);
+    }
+
+    [[nodiscard]] std::int64_t flagsOf(std::int64_t version) const
+    {
+        const run::Settings &settings = m_context.request.settings;
+        const auto due = [version](std::int64_t every) { return every > 0 && version % every == 0; };
+        const bool stops = m_context.stop != nullptr && m_context.stop->load(std::memory_order_relaxed);
+        if (version >= settings.steps || stops)
+            return VersionLink::kEnds | VersionLink::kPauses;
+        return due(settings.checkpointEvery) || due(settings.validateEvery) ? VersionLink::kPauses : 0;
+    }
+
+    Status answer(std::size_t k)
+    {
+        Peer &peer = m_peers[k];
+        peer.header = {m_version, m_flags};
+        std::copy(m_server.answer().begin(), m_server.answer().end(), peer.answer.begin());
+        peer.state = State::Answers;
+        const int rank = static_cast<int>(k);
+        return keep(peer, m_context.comm.isend(peer.header.data(), sizeof peer.header, rank, kVersionTag),
+                    m_context.comm.isend(peer.answer.data(), bytesOf(peer.answer), rank, kAnswerTag));
+    }
+
+    /// Leaves the core to those that compute. Error: Failed, nothing has come for too long.
+    Status wait()
+    {
+        constexpr std::chrono::microseconds kLookAgain(20);
+        constexpr int kBetweenSteps = 10; // deadlines: ranks prepare, validate or write a checkpoint
+        const bool between = std::all_of(m_peers.begin(), m_peers.end(), [](const Peer &peer) {
+            return peer.state == State::Listens || peer.state == State::Left;
+        });
+        if (monotonicNanoseconds() - m_lastMoved > (between ? kBetweenSteps : 1) * deadline().count())
+            return failed(whatWaits());
+        std::this_thread::sleep_for(kLookAgain);
+        return {};
+    }
+
+    [[nodiscard]] std::string whatWaits() const
+    {
+        std::vector<int> missing = m_flags != 0 ? std::vector<int>() : m_versions.waitedFor();
+        if (missing.empty())
+            for (std::size_t k = 0; k < m_peers.size(); ++k)
+                if (m_peers[k].state == State::Listens || m_peers[k].state == State::Reads)
+                    missing.push_back(static_cast<int>(k));
+        std::string names;
+        for (const int k : missing)
+            names += fmt::format("{}worker {} ({}), {} versions late", names.empty() ? "" : "; ", k, nameOf(k),
+                                 m_versions.ages()[static_cast<std::size_t>(k)]);
+        return fmt::format(
+            "version {} of the parameters waits for {}, and nothing came for {:g} s; look at that worker, or "
+            "give more time (--timeout)",
+            m_version + 1, names, m_context.request.settings.timeout());
+    }
+
+    [[nodiscard]] const std::string &nameOf(int worker) const
+    {
+        return m_context.subject.cluster->device(stage().devices[static_cast<std::size_t>(worker)]).name;
+    }
+
+    const VersionServerContext &m_context;
+    admm::ParameterServer m_server;
+    dispatch::Versions m_versions;
+    std::int64_t m_version; ///< that the ranks begin with, then the newest
+    std::vector<Peer> m_peers;
+    ArrivalsLog m_log;
+    std::int64_t m_flags = 0; ///< of the newest version, while not all have got it
+    std::size_t m_left = 0;
+    std::int64_t m_lastVersion = 0;
+    std::int64_t m_lastMoved = 0;
+};
+
+} // namespace
+
+Status runVersionServer(const VersionServerContext &context)
+{
+    const auto pattern = admm::findPattern(*context.subject.graph);
+    if (!pattern)
+        return pattern.error();
+    std::vector<std::int64_t> samples;
+    const plan::Stage &stage = context.plan.stages.front();
+    for (std::size_t k = 0; k < stage.replicas(); ++k)
+        samples.push_back(plan::replicaRange(stage, k, context.plan.globalBatch).size);
+    const admm::Sizes sizes{pattern->inputs, pattern->hidden, pattern->classes, pattern->steps};
+    return VersionServer(context, admm::ParameterServer(sizes, *context.plan.admm, std::move(samples))).run();
+}
+
+} // namespace planloom::runtime

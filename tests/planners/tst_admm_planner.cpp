@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+// How planner admm chooses who waits for whom.
+#include "engine/graph/zoo/zoo.h"
+#include "tests/planners/planner_helpers.h"
+
+#include <QTest>
+
+using namespace planloom;
+using namespace planloom::planners;
+using testing::must;
+
+namespace {
+
+/// Processors of one machine, the last @p slow of which have a third of the others' speed.
+Problem problemOn(int fast, int slow)
+{
+    cluster::ClusterBuilder builder("processors");
+    cluster::DeviceType type = *cluster::knownDeviceType("CPU");
+    const std::size_t fastType = builder.type(type);
+    constexpr double kSlower = 3;
+    type.name = "slow CPU";
+    type.memoryBandwidth /= kSlower;
+    for (auto &[precision, flops] : type.peakFlops)
+        flops /= kSlower;
+    const std::size_t slowType = builder.type(type);
+    const NodeId node = builder.node("n0", fast + slow);
+    const std::size_t memory = builder.vertex({cluster::Vertex::Kind::Switch, "memory", {}, node});
+    for (int i = 0; i < fast + slow; ++i)
+        builder.link({cluster::Link::Kind::Memory,
+                      builder.vertexOf(builder.device(node, i < fast ? fastType : slowType)), memory, 8e9, 4e9,
+                      Seconds(1e-6), true});
+    Problem problem;
+    problem.subject = plan::makeSubject(std::make_shared<const graph::Graph>(must(graph::rnnClassifier({}))),
+                                        std::make_shared<const cluster::Cluster>(must(std::move(builder).build())),
+                                        nullptr, "zoo:rnn");
+    problem.globalBatch = 1200;
+    return problem;
+}
+
+admm::Parallel modeOf(const PlanReport &report) { return report.plan.admm->parallel; }
+
+} // namespace
+
+class TestAdmmPlanner : public QObject {
+    Q_OBJECT
+
+private slots:
+    /// A slow worker holds the others up where they wait for it.
+    void slowWorkersAreNotWaitedFor()
+    {
+        const Options four{{"workers", "4"}, {"parallel", "auto"}};
+        const PlanReport alike = testing::planned(problemOn(4, 0), "admm", four);
+        QCOMPARE(modeOf(alike), admm::Parallel::Synchronous);
+        QVERIFY(alike.alternatives.size() >= 6); // barriers and delays
+        const PlanReport uneven = testing::planned(problemOn(3, 1), "admm", four);
+        QCOMPARE(modeOf(uneven), admm::Parallel::Asynchronous);
+        QVERIFY(uneven.plan.admm->delay >= 2 && uneven.plan.admm->barrier <= 3);
+    }
+
+    void takesWhatIsGiven()
+    {
+        const PlanReport report =
+            testing::planned(problemOn(3, 1), "admm",
+                             {{"workers", "4"}, {"parallel", "asynchronous"}, {"barrier", "2"}, {"delay", "4"}});
+        QCOMPARE(report.plan.admm->barrier, 2);
+        QCOMPARE(report.plan.admm->delay, 4);
+        QVERIFY(report.alternatives.empty());
+        QCOMPARE(modeOf(testing::planned(problemOn(3, 1), "admm")), admm::Parallel::Synchronous);
+        const PlanReport linearised = testing::planned(problemOn(2, 0), "admm", {{"subproblems", "linearised"}});
+        QCOMPARE(linearised.plan.admm->subproblems, admm::Subproblems::Linearised);
+    }
+};
+
+QTEST_GUILESS_MAIN(TestAdmmPlanner)
+#include "tst_admm_planner.moc"

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// The knobs of a plan that trains by ADMM, as a user turns them.
+#include "tests/ui/studio_fixture.h"
+#include "ui/planview/plan_view.h"
+
+#include <QTest>
+
+using namespace planloom;
+using namespace planloom::ui;
+
+class TestAdmmControls : public QObject {
+    Q_OBJECT
+
+    StudioState m_state;
+    std::unique_ptr<PlanView> m_view;
+    QString m_message;
+
+    template <class Widget>
+    [[nodiscard]] Widget *field(const QString &name) const
+    {
+        for (Widget *each : controls()->findChildren<Widget *>())
+            if (each->accessibleName() == name)
+                return each;
+        qFatal("no field %s", qPrintable(name));
+    }
+    [[nodiscard]] AdmmControls *controls() const { return m_view->findChild<AdmmControls *>(); }
+    [[nodiscard]] QTabWidget *tabs() const { return m_view->findChild<QTabWidget *>(); }
+    [[nodiscard]] const admm::Settings &settings() const { return *m_state.document()->plan.admm; }
+    [[nodiscard]] bool planned(const char *planner)
+    {
+        PlanRequest request;
+        request.planner = planner;
+        request.globalBatch = 1198;
+        const auto before = m_state.document();
+        return m_state.runPlanner(request)
+            && QTest::qWaitFor([&] { return m_state.document() != before && m_state.simulationCurrent(); }, 30'000);
+    }
+
+private Q_SLOTS:
+    void initTestCase()
+    {
+        connect(&m_state, &StudioState::message, this, [this](MessageLevel, const QString &text) { m_message = text; });
+        m_view = std::make_unique<PlanView>(&m_state);
+        m_view->resize(1100, 480);
+        m_view->show();
+        m_state.loadModel(QStringLiteral("zoo:rnn"));
+        m_state.loadCluster(QStringLiteral("local:4"));
+        bool loaded = false;
+        m_state.whenLoaded([&loaded] { loaded = true; });
+        QVERIFY(QTest::qWaitFor([&] { return loaded && m_state.subject(); }, 30'000));
+    }
+
+    void onlyOfItsPlans()
+    {
+        QVERIFY(planned("data-parallel"));
+        QVERIFY(!controls()->applies());
+        QVERIFY(!tabs()->isTabVisible(tabs()->indexOf(controls())));
+        QVERIFY(planned("admm"));
+        QVERIFY(controls()->applies());
+        QVERIFY(tabs()->isTabVisible(tabs()->indexOf(controls())));
+        tabs()->setCurrentWidget(controls());
+        QCOMPARE(field<QLineEdit>(QStringLiteral("Ridge"))->text(), QStringLiteral("1"));
+    }
+
+    /// Who waits for whom: edited, simulated at once, and undone.
+    void waitsForAServer()
+    {
+        auto *workers = field<QSpinBox>(QStringLiteral("Workers"));
+        workers->setFocus();
+        workers->selectAll();
+        QTest::keyClicks(workers, QStringLiteral("4"));
+        QTest::keyClick(workers, Qt::Key_Return);
+        QCOMPARE(m_state.document()->plan.stages.front().replicas(), std::size_t{4});
+        QTRY_VERIFY_WITH_TIMEOUT(m_state.simulationCurrent(), 30'000);
+        const double together = m_state.simulation()->report.iterationSeconds;
+
+        auto *mode = field<QComboBox>(QStringLiteral("Workers wait"));
+        QVERIFY(!field<QSpinBox>(QStringLiteral("Delay D"))->isEnabled());
+        mode->setFocus();
+        QTest::keyClick(mode, Qt::Key_Down);
+        QCOMPARE(settings().parallel, admm::Parallel::Asynchronous);
+        QVERIFY(field<QSpinBox>(QStringLiteral("Delay D"))->isEnabled());
+        QTRY_VERIFY_WITH_TIMEOUT(m_state.simulationCurrent(), 30'000);
+        QVERIFY(m_state.simulation()->report.iterationSeconds != together);
+
+        auto *delay = field<QSpinBox>(QStringLiteral("Delay D"));
+        delay->stepUp();
+        QCOMPARE(settings().delay, 5);
+        m_state.undoStack()->undo();
+        QCOMPARE(settings().delay, 4);
+        QCOMPARE(delay->value(), 4);
+    }
+
+    void refusalsShowTheOldFigure()
+    {
+        auto *barrier = field<QSpinBox>(QStringLiteral("Barrier S"));
+        barrier->setValue(9);
+        QVERIFY2(m_message.contains(QStringLiteral("barrier is 9, and there are 4 workers")), qPrintable(m_message));
+        QCOMPARE(barrier->value(), 1);
+        auto *ridge = field<QLineEdit>(QStringLiteral("Ridge"));
+        ridge->setText(QStringLiteral("much"));
+        ridge->setModified(true);
+        Q_EMIT ridge->editingFinished();
+        QVERIFY(m_message.contains(QStringLiteral("is not a number")));
+        QCOMPARE(ridge->text(), QStringLiteral("1"));
+        auto *workers = field<QSpinBox>(QStringLiteral("Workers"));
+        workers->setValue(5);
+        QVERIFY2(m_message.contains(QStringLiteral("do not fit the 4 devices")), qPrintable(m_message));
+        QCOMPARE(workers->value(), 4);
+    }
+
+    void penaltiesAndSubProblems()
+    {
+        auto *mode = field<QComboBox>(QStringLiteral("Workers wait"));
+        mode->setCurrentIndex(0);
+        auto *mu = field<QLineEdit>(QStringLiteral("Penalty μ"));
+        mu->setFocus();
+        mu->selectAll();
+        QTest::keyClicks(mu, QStringLiteral("20"));
+        QTest::keyClick(mu, Qt::Key_Return);
+        QCOMPARE(settings().mu, 20.0);
+        field<QComboBox>(QStringLiteral("Sub-problems"))->setCurrentIndex(1);
+        QCOMPARE(settings().subproblems, admm::Subproblems::Linearised);
+        field<QComboBox>(QStringLiteral("Duals"))->setCurrentIndex(1);
+        QCOMPARE(settings().duals, admm::Duals::Last);
+        QTRY_VERIFY_WITH_TIMEOUT(m_state.simulationCurrent(), 30'000);
+        if (const QByteArray picture = qgetenv("PLANLOOM_PICTURE"); !picture.isEmpty())
+            QVERIFY(m_view->grab().save(QString::fromUtf8(picture)));
+    }
+};
+
+QTEST_MAIN(TestAdmmControls)
+#include "tst_admm_controls.moc"
