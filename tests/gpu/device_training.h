@@ -2,7 +2,7 @@
 #pragma once
 
 #include "engine/compile/compile.h"
-#include "executor/runtime/staged_communicator.h"
+#include "executor/runtime/gpu_communicator.h"
 #include "executor/runtime/training_fixture.h"
 
 #include <cmath>
@@ -51,9 +51,12 @@ private:
     std::int64_t m_samples;
 };
 
-/// Losses and use of memory of a training whose rank r runs on @p deviceOf(r); nullptr: the processor.
+/// Losses and use of memory of a training whose rank r runs on @p deviceOf(r); nullptr: the processor. @p table: of
+/// communication between the devices; without it they communicate through the host.
 inline Outcome trainOnDevices(const plan::Subject &subject, const plan::Plan &plan, const Training &how,
-                              const std::function<device::PluginDevice *(std::size_t rank)> &deviceOf)
+                              const std::function<device::PluginDevice *(std::size_t rank)> &deviceOf,
+                              const PlanloomCommunicationTable *table = nullptr,
+                              std::chrono::nanoseconds deadline = std::chrono::seconds(60))
 {
     Outcome outcome;
     const auto program = compile::compilePlan(plan, subject);
@@ -66,28 +69,35 @@ inline Outcome trainOnDevices(const plan::Subject &subject, const plan::Plan &pl
     const runtime::Feed feed{&data, *needs, data::SampleOrder(data.samples(), how.seed, 0.25)};
     const std::size_t ranks = program->ranks.size();
     outcome.peaks.resize(ranks);
+    outcome.collectiveBytes.resize(ranks);
     std::vector<std::string> problems(ranks);
     comm::LocalGroup group(static_cast<int>(ranks));
     const auto work = [&](std::size_t rank, comm::Communicator &given) -> Status {
         device::PluginDevice *device = deviceOf(rank);
-        std::unique_ptr<runtime::StagedCommunicator> staged;
-        if (device != nullptr && ranks > 1 && !device->hostAddressable())
-            staged = std::move(*runtime::StagedCommunicator::create(given, *device));
-        comm::Communicator &communicator = staged ? *staged : given;
+        const auto communication = table != nullptr
+            ? Result<const PlanloomCommunicationTable *>(table)
+            : Result<const PlanloomCommunicationTable *>(notFound("there is no NCCL"));
+        auto gpus = runtime::GpuCommunicator::create(given, device, communication, deadline);
+        if (!gpus)
+            return gpus.error();
+        comm::Communicator &communicator = *gpus ? **gpus : given;
         trace::Ring ring(1 << 16);
         runtime::ExecutorOptions options;
         options.steps = how.steps;
         options.seed = how.seed;
         options.optimizer = plan.optimizer;
         options.device = device;
+        options.deadline = deadline;
         if (rank == 0)
             options.onStep = [&](const run::StepMetrics &result) { outcome.losses.push_back(result.loss); };
         auto executor = runtime::RankExecutor::create(*program, *subject.graph, communicator, feed, ring, options);
         if (!executor)
             return executor.error();
+        const std::unique_ptr<runtime::GpuCommunicator> ended = std::move(*gpus); // goes before the executor's memory
         if (const Status run = (*executor)->run(); !run)
             return run;
         outcome.peaks[rank] = (*executor)->peakBytes();
+        outcome.collectiveBytes[rank] = (*executor)->collectiveBytes();
         if (outcome.peaks[rank] != program->ranks[rank].arenaBytes)
             return failed("the arena is not as large as planned");
         const auto evaluation = (*executor)->evaluate();
@@ -95,7 +105,10 @@ inline Outcome trainOnDevices(const plan::Subject &subject, const plan::Plan &pl
             return evaluation.error();
         if (rank == 0)
             outcome.evaluation = *evaluation;
-        return communicator.barrier(std::chrono::seconds(60));
+        const Status arrived = communicator.barrier(deadline);
+        if (arrived && ended)
+            ended->leave(deadline);
+        return arrived;
     };
     {
         std::vector<std::jthread> threads;

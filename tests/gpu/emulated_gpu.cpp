@@ -465,6 +465,8 @@ int runGraph(cuda::GraphHandle handle, cuda::GraphDescriptor plan, cuda::GraphDe
     return give(stream, recorded(cuda::ActivityKind::Kernel, 0, run));
 }
 
+thread_local int t_device = 0;
+
 const char *errorText(int error)
 {
     switch (error) {
@@ -487,7 +489,16 @@ cuda::RuntimeApi runtimeApi()
         *memoryBytes = state().settings.memoryBytes;
         return cuda::kSuccess;
     };
-    api.setDevice = [](int device) { return device < state().settings.devices ? cuda::kSuccess : 101; };
+    api.identify = [](int device, char *text, std::size_t bytes) {
+        std::snprintf(text, bytes, "emulated-%d", device);
+        return cuda::kSuccess;
+    };
+    api.setDevice = [](int device) {
+        if (device >= state().settings.devices)
+            return 101;
+        t_device = device;
+        return cuda::kSuccess;
+    };
     api.errorText = errorText;
     api.malloc = allocate;
     api.free = release;
@@ -538,6 +549,32 @@ void EmulatedGpu::breakDown(int error)
     state().error = error;
     const std::scoped_lock lock(state().eventMutex);
     state().eventChanged.notify_all();
+}
+
+std::uint64_t EmulatedGpu::seed() { return state().settings.seed; }
+
+int EmulatedGpu::currentDevice() { return t_device; }
+
+bool EmulatedGpu::isBroken() { return state().error != 0; }
+
+int EmulatedGpu::give(Stream stream, std::function<void()> command) { return test::give(stream, std::move(command)); }
+
+std::function<void()> EmulatedGpu::asKernel(std::function<void()> command)
+{
+    return recorded(cuda::ActivityKind::Kernel, 0, std::move(command));
+}
+
+void EmulatedGpu::waitUntil(const std::function<bool()> &done)
+{
+    for (int i = 0; i < 16; ++i) { // mostly it is soon: closing memory takes longer
+        if (done() || isBroken())
+            return;
+        std::this_thread::yield();
+    }
+    state().memory.close();
+    while (!done() && !isBroken())
+        std::this_thread::sleep_for(std::chrono::microseconds(20));
+    state().memory.open();
 }
 
 std::string EmulatedGpu::problem() { return state().memory.problem(); }

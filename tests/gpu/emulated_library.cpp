@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "gpu/emulated_activity.h"
 #include "gpu/emulated_gpu.h"
+#include "gpu/emulated_nccl.h"
 
 #include <cstdlib>
 #include <string>
 
 // The emulated GPU as a device library, for whole programs. The environment variable PLANLOOM_TEST_KERNELS says what is
-// wrong with its records: missing, other (profiler) or lossy.
+// wrong with its records: missing, other (profiler) or lossy. PLANLOOM_TEST_GPUS: how many GPUs there are, 1 by
+// default.
 
 namespace {
 
@@ -30,6 +32,8 @@ const PlanloomDeviceTable *planloomDeviceTable()
 {
     planloom::test::EmulatedGpu::Settings settings;
     settings.largePages = true;
+    if (const char *devices = std::getenv("PLANLOOM_TEST_GPUS"))
+        settings.devices = std::atoi(devices);
     planloom::test::EmulatedGpu::set(settings);
     planloom::test::EmulatedActivity::set(faultsOfEnvironment());
     return &planloom::test::EmulatedGpu::table();
@@ -37,3 +41,6 @@ const PlanloomDeviceTable *planloomDeviceTable()
 
 extern "C" __attribute__((visibility("default"))) const PlanloomActivityTable *planloomActivityTable();
 const PlanloomActivityTable *planloomActivityTable() { return &planloom::test::EmulatedActivity::table(); }
+
+extern "C" __attribute__((visibility("default"))) const PlanloomCommunicationTable *planloomCommunicationTable();
+const PlanloomCommunicationTable *planloomCommunicationTable() { return &planloom::test::EmulatedNccl::table(); }
