@@ -641,7 +641,7 @@ private:
             ? 1
             : m_program.cadences[static_cast<std::size_t>(m_cadences.agreement - 1)].period;
         const std::int64_t distance = m_cadences.merge == 0 ? 0 : kTwoFloats; // of replicas from their average
-        if (!m_program.server) // else ranks wait for the server alone
+        if (!m_program.server)                                                // else ranks wait for the server alone
             agree(Agreement::Subject::Step, (steps + 1) * static_cast<std::int64_t>(sizeof(float)) + distance,
                   m_draft.agreeOnStep);
         if (m_all.plan.optimizer.clipNorm > 0)

@@ -90,12 +90,20 @@ public:
     /// Every rank of the Communicator calls it with the same (sorted) ranks, in the same order of calls; does not
     /// wait for them.
     virtual Result<Group> makeGroup(std::span<const int> ranks) = 0;
+    /// Of this rank's own messages, before the first one: whom it sends to and receives from. The other ranks name the
+    /// same pairs. A transport may prepare them; messages of other pairs are possible, too.
+    virtual Status connect(std::span<const int> /*sendsTo*/, std::span<const int> /*receivesFrom*/) { return {}; }
+    /// Collective: what makeGroup and connect have begun is done when it returns. Error: Failed, after @p deadline.
+    virtual Status settle(std::chrono::nanoseconds /*deadline*/) { return {}; }
     /// All ranks.
     [[nodiscard]] Group world() const { return {0}; }
 
     /// Payload that this rank's collectives have sent to other ranks so far.
     [[nodiscard]] std::int64_t bytesSent() const;
     [[nodiscard]] virtual std::int64_t bytesSent(Collective kind) const = 0;
+
+    /// What this rank waits for, for an error's text; empty: nothing, or the transport does not tell.
+    [[nodiscard]] virtual std::string underWay() const { return {}; }
 
     /// Ends the work of all ranks at once; their pending calls fail (LocalGroup) or their processes end (MPI).
     virtual void abort(std::string_view reason) = 0;

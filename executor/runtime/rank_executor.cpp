@@ -48,6 +48,8 @@ Status RankExecutor::prepare(const graph::Graph &subject, const Feed &feed)
         return status;
     if (const Status status = m_averaging.prepare(m_parts); !status)
         return status;
+    if (const Status status = m_parts.comm.settle(m_options.deadline); !status)
+        return status;
     const Result<std::int64_t> origin = agreeOnOrigin(m_parts.comm, m_options.deadline);
     if (!origin)
         return origin.error();
@@ -614,8 +616,10 @@ std::string RankExecutor::whatWaits() const
     std::string tasks;
     for (const Unit unit : m_running)
         tasks += (tasks.empty() ? "" : ", ") + program::idOf(task(unit));
+    const std::string calls = m_parts.comm.underWay();
     return "rank " + std::to_string(m_parts.rank.value) + " saw no communication end for " + std::to_string(seconds)
         + " s in step " + std::to_string(m_step) + (tasks.empty() ? "" : "; waiting: " + tasks)
+        + (calls.empty() ? "" : " (" + calls + ")")
         + "; look at the other ranks' messages and at the network between the machines";
 }
 

@@ -51,37 +51,62 @@ bool mayUseGpus(const cluster::Cluster &cluster)
 
 Result<std::unique_ptr<RankGpu>> RankGpu::open(const program::Program &program, const cluster::Cluster &cluster,
                                                comm::Communicator &communicator, double kernelSeconds,
-                                               Recording &recording)
+                                               Recording &recording, std::chrono::nanoseconds deadline)
 {
     std::unique_ptr<RankGpu> made(new RankGpu(communicator));
-    const auto own = static_cast<std::size_t>(communicator.rank());
+    if (const Status opened = made->openDevice(program, cluster, kernelSeconds, recording); !opened)
+        return opened.error();
+    const bool anyGpu = std::any_of(program.ranks.begin(), program.ranks.end(),
+                                    [&](const program::Rank &rank) { return isOnGpu(cluster, rank.device); });
+    if (communicator.size() == 1 || !anyGpu)
+        return made;
+    const auto table = made->m_device ? device::communicationOf(**device::cudaLibrary())
+                                      : Result<const PlanloomCommunicationTable *>(notFound("this rank has no GPU"));
+    auto gpus = GpuCommunicator::create(communicator, made->m_device.get(), table, deadline);
+    if (!gpus)
+        return gpus.error();
+    made->m_gpus = std::move(*gpus);
+    if (made->m_gpus)
+        made->m_gpus->setMarks(made->marks());
+    return made;
+}
+
+Status RankGpu::openDevice(const program::Program &program, const cluster::Cluster &cluster, double kernelSeconds,
+                           Recording &recording)
+{
+    const auto own = static_cast<std::size_t>(m_given.rank());
     if (own >= program.ranks.size() || !isOnGpu(cluster, program.ranks[own].device)) {
         if (kernelSeconds > 0 && own == 0)
             log(LogLevel::Info, "kernels are recorded of GPUs, and the plan has rank 0 on a processor");
-        return made;
+        return {};
     }
     const auto gpus = device::cudaDevices();
     if (!gpus) {
         if (own == 0)
             log(LogLevel::Info, "GPUs of the plan run as processors: " + gpus.error().text());
-        return made;
+        return {};
     }
     const std::size_t index = gpusBefore(program, cluster, own) % gpus->size();
-    made->m_kernels = recordsOf(program, RankId(communicator.rank()), kernelSeconds, recording);
+    m_kernels = recordsOf(program, RankId(m_given.rank()), kernelSeconds, recording);
     auto device = device::openCudaDevice(static_cast<int>(index));
     if (!device)
         return device.error();
-    made->m_device = std::move(*device);
+    m_device = std::move(*device);
     log(LogLevel::Info,
-        "rank " + std::to_string(own) + " trains on cuda:" + std::to_string(index) + ", " + made->m_device->name());
-    if (communicator.size() == 1 || made->m_device->hostAddressable())
-        return made;
-    auto staged = StagedCommunicator::create(communicator, *made->m_device);
-    if (!staged)
-        return staged.error();
-    made->m_staged = std::move(*staged);
-    made->m_staged->setMarks(made->marks());
-    return made;
+        "rank " + std::to_string(own) + " trains on cuda:" + std::to_string(index) + ", " + m_device->name());
+    return {};
+}
+
+void RankGpu::leave(std::chrono::nanoseconds deadline)
+{
+    if (m_gpus)
+        m_gpus->leave(deadline);
+}
+
+void RankGpu::abort()
+{
+    if (m_gpus)
+        m_gpus->abortTeams();
 }
 
 void RankGpu::nameHostOperators() const

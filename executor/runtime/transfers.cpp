@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <set>
 #include <string_view>
 
 namespace planloom::runtime {
@@ -208,7 +209,25 @@ Status Transfers::prepare(RankParts &parts)
         return table.error();
     m_table = std::move(*table);
     m_requests.resize(m_table.messages.size());
-    return {};
+    return connect();
+}
+
+/// Tells the communicator whom messages go to and come from.
+Status Transfers::connect()
+{
+    std::set<int> sendsTo;
+    std::set<int> receivesFrom;
+    for (std::size_t task = 0; task + 1 < m_table.first.size(); ++task) {
+        const bool sending = sends(m_parts->program.task(m_parts->own().tasks[task]));
+        for (auto m = m_table.first[task]; m < m_table.first[task + 1]; ++m) {
+            const Message &message = m_table.messages[static_cast<std::size_t>(m)];
+            if (message.peer >= 0 && message.from < 0)
+                (sending ? sendsTo : receivesFrom).insert(message.peer);
+        }
+    }
+    const std::vector<int> to(sendsTo.begin(), sendsTo.end());
+    const std::vector<int> from(receivesFrom.begin(), receivesFrom.end());
+    return m_parts->comm.connect(to, from);
 }
 
 Status Transfers::start(std::size_t task)

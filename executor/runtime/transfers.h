@@ -43,6 +43,7 @@ public:
     Result<bool> test(std::size_t task);
 
 private:
+    Status connect();
     Status startMessage(std::size_t index, const program::Task &task);
 
     RankParts *m_parts = nullptr;

@@ -278,8 +278,9 @@ private:
                 return watch->pausesAfter(step, period);
             };
         }
-        const auto gpu =
-            RankGpu::open(program, *m_document.subject.cluster, *m_comm, m_request.settings.kernelSeconds, m_recording);
+        const auto deadline = options.deadline;
+        const auto gpu = RankGpu::open(program, *m_document.subject.cluster, *m_comm, m_request.settings.kernelSeconds,
+                                       m_recording, deadline);
         if (!gpu)
             return gpu.error();
         options.device = (*gpu)->device();
@@ -294,6 +295,7 @@ private:
             if (const Status shared = shareOrigin(**executor); !shared)
                 return shared;
         }
+        const RankGpu::Communication communication(**gpu);
         if (m_comm->rank() == 0)
             (*gpu)->nameHostOperators();
         auto made = TrainingWatch::create(**executor, m_request, m_document.plan, feed, m_options.runDir, drain);
@@ -316,7 +318,10 @@ private:
             return status;
         if (watch->stoppedEarly())
             m_options.channel->stoppedEarly();
-        return evaluate(**executor, feed, drain);
+        status = evaluate(**executor, feed, drain);
+        if (status)
+            (*gpu)->leave(deadline);
+        return status;
     }
 
     Status evaluate(RankExecutor &executor, const Feed &feed, Drain &drain)

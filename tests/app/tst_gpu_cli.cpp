@@ -31,7 +31,11 @@ class TestGpuCli : public CliTest {
 
 private Q_SLOTS:
     void initTestCase();
-    void cleanup() { qunsetenv("PLANLOOM_CUDA_PLUGIN"); }
+    void cleanup()
+    {
+        qunsetenv("PLANLOOM_CUDA_PLUGIN");
+        qunsetenv("PLANLOOM_TEST_GPUS");
+    }
     void inspectSaysWhy();
     void plansForGpusTrainOnThem_data();
     void plansForGpusTrainOnThem();
@@ -75,13 +79,20 @@ void TestGpuCli::inspectSaysWhy()
 void TestGpuCli::plansForGpusTrainOnThem_data()
 {
     QTest::addColumn<int>("ranks");
-    QTest::newRow("1 rank") << 1;
-    QTest::newRow("2 stages on one GPU") << 2;
+    QTest::addColumn<int>("gpus");
+    QTest::newRow("1 rank") << 1 << 1;
+    QTest::newRow("2 stages on one GPU") << 2 << 1;
+    QTest::newRow("2 stages on 2 GPUs") << 2 << 2;
 }
 
 void TestGpuCli::plansForGpusTrainOnThem()
 {
     QFETCH(int, ranks);
+    QFETCH(int, gpus);
+    qputenv("PLANLOOM_TEST_GPUS", QByteArray::number(gpus));
+    const QByteArray path = ranks == 1 ? ""
+        : gpus == 1 ? "warning: ranks exchange data through the host's memory: 0 and 1 (one GPU for both)"
+                    : "info: ranks exchange data between GPUs by NCCL";
     QList<QList<double>> losses;
     for (const bool gpu : {false, true}) {
         if (gpu)
@@ -89,11 +100,12 @@ void TestGpuCli::plansForGpusTrainOnThem()
         else
             qputenv("PLANLOOM_CUDA_PLUGIN", "/nonexistent.so");
         const Done done = run({"train", QString("plan%1.json").arg(ranks), "--data", "text", "--steps", "3", "--seed",
-                               "1", "--run-dir", QString("run%1%2").arg(ranks).arg(gpu), "--json"});
+                               "1", "--run-dir", QString("run%1%2%3").arg(ranks).arg(gpus).arg(gpu), "--json"});
         QVERIFY2(done.status == 0, done.err.constData());
         losses << lossesOf(done.out);
-        const QByteArray log = readAll(at(QString("run%1%2/log").arg(ranks).arg(gpu)));
+        const QByteArray log = readAll(at(QString("run%1%2%3/log").arg(ranks).arg(gpus).arg(gpu)));
         QCOMPARE(log.contains("trains on cuda:0, emulated GPU"), gpu);
+        QCOMPARE(log.contains(path), gpu || path.isEmpty());
         QCOMPARE(losses.back().size(), 3);
     }
     for (int step = 0; step < 3; ++step)

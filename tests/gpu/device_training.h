@@ -2,7 +2,7 @@
 #pragma once
 
 #include "engine/compile/compile.h"
-#include "executor/runtime/staged_communicator.h"
+#include "executor/runtime/gpu_communicator.h"
 #include "executor/runtime/training_fixture.h"
 
 #include <cmath>
@@ -51,11 +51,18 @@ private:
     std::int64_t m_samples;
 };
 
+/// How devices communicate.
+struct DeviceExchange {
+    const PlanloomCommunicationTable *table = nullptr; ///< between the devices; nullptr: through the host
+    std::chrono::nanoseconds deadline = std::chrono::seconds(60);
+};
+
 /// Losses and use of memory of a training whose rank r runs on @p deviceOf(r); nullptr: the processor. @p onStep: after
 /// each, by rank 0.
 inline Outcome trainOnDevices(const plan::Subject &subject, const plan::Plan &plan, const Training &how,
                               const std::function<device::PluginDevice *(std::size_t rank)> &deviceOf,
-                              const std::function<void(std::int64_t step)> &onStep = {})
+                              const std::function<void(std::int64_t step)> &onStep = {},
+                              const DeviceExchange &exchange = {})
 {
     Outcome outcome;
     const auto program = compile::compilePlan(plan, subject);
@@ -68,20 +75,25 @@ inline Outcome trainOnDevices(const plan::Subject &subject, const plan::Plan &pl
     const runtime::Feed feed{&data, *needs, data::SampleOrder(data.samples(), how.seed, 0.25)};
     const std::size_t ranks = program->ranks.size();
     outcome.peaks.resize(ranks);
+    outcome.collectiveBytes.resize(ranks);
     std::vector<std::string> problems(ranks);
     comm::LocalGroup group(static_cast<int>(ranks));
     const auto work = [&](std::size_t rank, comm::Communicator &given) -> Status {
         device::PluginDevice *device = deviceOf(rank);
-        std::unique_ptr<runtime::StagedCommunicator> staged;
-        if (device != nullptr && ranks > 1 && !device->hostAddressable())
-            staged = std::move(*runtime::StagedCommunicator::create(given, *device));
-        comm::Communicator &communicator = staged ? *staged : given;
+        const auto communication = exchange.table != nullptr
+            ? Result<const PlanloomCommunicationTable *>(exchange.table)
+            : Result<const PlanloomCommunicationTable *>(notFound("there is no NCCL"));
+        auto gpus = runtime::GpuCommunicator::create(given, device, communication, exchange.deadline);
+        if (!gpus)
+            return gpus.error();
+        comm::Communicator &communicator = *gpus ? **gpus : given;
         trace::Ring ring(1 << 16);
         runtime::ExecutorOptions options;
         options.steps = how.steps;
         options.seed = how.seed;
         options.optimizer = plan.optimizer;
         options.device = device;
+        options.deadline = exchange.deadline;
         if (rank == 0)
             options.onStep = [&](const run::StepMetrics &result) {
                 outcome.losses.push_back(result.loss);
@@ -91,9 +103,11 @@ inline Outcome trainOnDevices(const plan::Subject &subject, const plan::Plan &pl
         auto executor = runtime::RankExecutor::create(*program, *subject.graph, communicator, feed, ring, options);
         if (!executor)
             return executor.error();
+        const std::unique_ptr<runtime::GpuCommunicator> ended = std::move(*gpus); // goes before the executor's memory
         if (const Status run = (*executor)->run(); !run)
             return run;
         outcome.peaks[rank] = (*executor)->peakBytes();
+        outcome.collectiveBytes[rank] = (*executor)->collectiveBytes();
         if (outcome.peaks[rank] != program->ranks[rank].arenaBytes)
             return failed("the arena is not as large as planned");
         const auto evaluation = (*executor)->evaluate();
@@ -101,7 +115,10 @@ inline Outcome trainOnDevices(const plan::Subject &subject, const plan::Plan &pl
             return evaluation.error();
         if (rank == 0)
             outcome.evaluation = *evaluation;
-        return communicator.barrier(std::chrono::seconds(60));
+        const Status arrived = communicator.barrier(exchange.deadline);
+        if (arrived && ended)
+            ended->leave(exchange.deadline);
+        return arrived;
     };
     {
         std::vector<std::jthread> threads;

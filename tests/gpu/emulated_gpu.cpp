@@ -204,7 +204,8 @@ struct State {
     DeviceMemory memory;
     std::atomic<int> error{0};
     std::atomic<std::int64_t> objects{0};
-    std::atomic<std::int64_t> kernels{0}, products{0}, convolutions{0}, copies{0}, calls{0}, made{0}, graphs{0}, replays{0};
+    std::atomic<std::int64_t> kernels{0}, products{0}, convolutions{0}, copies{0}, calls{0}, made{0}, graphs{0},
+        replays{0};
     std::atomic<bool> refusesCaptures{false};
     std::atomic<std::int64_t> kernelsLeft{-1}; ///< until it breaks down; negative: it does not
     std::atomic<int> errorThen{0};
@@ -646,6 +647,8 @@ int graphExecDestroy(cuda::GraphExec exec)
     return cuda::kSuccess;
 }
 
+thread_local int t_device = 0;
+
 // --- The tables -----------------------------------------------------------------------------------------------------
 
 const char *errorText(int error)
@@ -672,7 +675,16 @@ cuda::RuntimeApi runtimeApi()
         *memoryBytes = state().settings.memoryBytes;
         return cuda::kSuccess;
     };
-    api.setDevice = [](int device) { return device < state().settings.devices ? cuda::kSuccess : 101; };
+    api.identify = [](int device, char *text, std::size_t bytes) {
+        std::snprintf(text, bytes, "emulated-%d", device);
+        return cuda::kSuccess;
+    };
+    api.setDevice = [](int device) {
+        if (device >= state().settings.devices)
+            return 101;
+        t_device = device;
+        return cuda::kSuccess;
+    };
     api.errorText = errorText;
     api.malloc = allocate;
     api.free = release;
@@ -737,6 +749,36 @@ void EmulatedGpu::breakDownAfter(std::int64_t kernels, int error)
 {
     state().errorThen = error;
     state().kernelsLeft = kernels;
+}
+
+std::uint64_t EmulatedGpu::seed() { return state().settings.seed; }
+
+int EmulatedGpu::currentDevice() { return t_device; }
+
+bool EmulatedGpu::isBroken() { return state().error != 0; }
+
+int EmulatedGpu::give(Stream stream, std::function<void()> command)
+{
+    return test::give(stream, [command = std::move(command)](Stream) { command(); });
+}
+
+std::function<void()> EmulatedGpu::asKernel(std::function<void()> command)
+{
+    const cuda::GraphNode node{[command = std::move(command)](Stream) { command(); }, cuda::ActivityKind::Kernel, 0};
+    return [run = recorded(node, EmulatedActivity::called(cuda::ActivityKind::Kernel))] { run(nullptr); };
+}
+
+void EmulatedGpu::waitUntil(const std::function<bool()> &done)
+{
+    for (int i = 0; i < 16; ++i) { // mostly it is soon: closing memory takes longer
+        if (done() || isBroken())
+            return;
+        std::this_thread::yield();
+    }
+    state().memory.close();
+    while (!done() && !isBroken())
+        std::this_thread::sleep_for(std::chrono::microseconds(20));
+    state().memory.open();
 }
 
 std::string EmulatedGpu::problem() { return state().memory.problem(); }

@@ -5,6 +5,7 @@
 #include "executor/device/plugin/abi.h"
 
 #include <cstdint>
+#include <functional>
 #include <string>
 
 // A GPU that is not there: the functions that the CUDA device uses, on threads of this process.
@@ -51,6 +52,17 @@ public:
         std::int64_t replays = 0; ///< of graphs
     };
     [[nodiscard]] static Counts takeCounts();
+    // For the emulated NCCL.
+    [[nodiscard]] static std::uint64_t seed();
+    /// That the calling thread has set.
+    [[nodiscard]] static int currentDevice();
+    [[nodiscard]] static bool isBroken();
+    static int give(cuda::Stream stream, std::function<void()> command);
+    /// @p command, with a record of it as of a kernel where records are wanted; on the thread that asks for it.
+    [[nodiscard]] static std::function<void()> asKernel(std::function<void()> command);
+    /// On a stream's thread, in a command: until @p done or the device breaks down. Device memory is closed meanwhile.
+    static void waitUntil(const std::function<bool()> &done);
+
     /// Blocks, streams, events and graphs that were made and not given back.
     [[nodiscard]] static std::int64_t living();
 };

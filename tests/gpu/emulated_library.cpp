@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "gpu/emulated_activity.h"
 #include "gpu/emulated_gpu.h"
+#include "gpu/emulated_nccl.h"
 
 #include <cstdlib>
 #include <string>
 
 // The emulated GPU as a device library, for whole programs. The environment variable PLANLOOM_TEST_KERNELS says what is
 // wrong with its records: missing, other (profiler) or lossy; PLANLOOM_TEST_GPU what is wrong with itself: memory (too
-// little), driver (none), abi (another one), or after:KERNELS:ERROR.
+// little), driver (none), abi (another one), or after:KERNELS:ERROR. PLANLOOM_TEST_GPUS: how many GPUs there are, 1 by
+// default.
 
 namespace {
 
@@ -34,6 +36,8 @@ const PlanloomDeviceTable *planloomDeviceTable()
     const std::string fault = value != nullptr ? value : "";
     EmulatedGpu::Settings settings;
     settings.largePages = true;
+    if (const char *devices = std::getenv("PLANLOOM_TEST_GPUS"))
+        settings.devices = std::atoi(devices);
     if (fault == "memory")
         settings.memoryBytes = (std::int64_t{32} << 20) + 1000000; // the workspace of products and little more
     if (fault == "driver")
@@ -49,3 +53,6 @@ const PlanloomDeviceTable *planloomDeviceTable()
 
 extern "C" __attribute__((visibility("default"))) const PlanloomActivityTable *planloomActivityTable();
 const PlanloomActivityTable *planloomActivityTable() { return &planloom::test::EmulatedActivity::table(); }
+
+extern "C" __attribute__((visibility("default"))) const PlanloomCommunicationTable *planloomCommunicationTable();
+const PlanloomCommunicationTable *planloomCommunicationTable() { return &planloom::test::EmulatedNccl::table(); }

@@ -17,7 +17,7 @@ import sys
 import tempfile
 from collections import OrderedDict
 
-TESTS = ["tst_gpu_training", "tst_gpu_operators"]
+TESTS = ["tst_gpu_training", "tst_gpu_operators", "tst_gpu_communication"]
 # Behind the runtime's call: who asked for the training is of no interest.
 RUNTIME = re.compile(r"planloom::runtime::(?!waitFor|drain)")
 OUTSIDE = re.compile(r"planloom::test::|^Test|^main$|std::|^_start|^Feed")

@@ -2,6 +2,7 @@
 # The emulated GPU, and device libraries that tests open.
 add_library(planloom_emulated_gpu STATIC ${CMAKE_CURRENT_SOURCE_DIR}/gpu/emulated_activity.cpp
             ${CMAKE_CURRENT_SOURCE_DIR}/gpu/emulated_gpu.cpp
+            ${CMAKE_CURRENT_SOURCE_DIR}/gpu/emulated_nccl.cpp
             ${CMAKE_CURRENT_SOURCE_DIR}/gpu/left_out_waits.cpp)
 target_link_libraries(planloom_emulated_gpu PUBLIC planloom_testing planloom_gpu planloom_device Threads::Threads)
 if(PLANLOOM_WHOLE_BUILD AND NOT PLANLOOM_SANITIZE) # whole models run in these loops: minutes with less

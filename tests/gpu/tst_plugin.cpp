@@ -187,6 +187,10 @@ void TestPlugin::cudaLibraryLoadsWithoutDriver()
         QSKIP("this machine has a GPU");
     QVERIFY2(QByteArray(why.text).startsWith("CUDA finds no GPU: "), why.text);
     QVERIFY(!device::PluginDevice::open(**table, 0).ok());
+    const auto communication = device::communicationOf(**table);
+    QVERIFY2(communication.ok(), communication ? "" : communication.error().text().c_str());
+    const std::int32_t version = (*communication)->version(&why); // NCCL answers without a driver, too
+    QVERIFY2(version >= 21900 || QByteArray(why.text).contains("libnccl.so.2 is not installed"), why.text);
 #else
     QSKIP("built without CUDA's toolkit");
 #endif

@@ -31,6 +31,8 @@ struct RuntimeApi {
     int (*getDeviceCount)(int *count);
     /// Not a function of the runtime: name and bytes of memory, of its properties.
     int (*describe)(int device, char *name, std::size_t nameBytes, std::int64_t *memoryBytes);
+    /// Likewise: a text of 32 hexadecimal digits that no other device of any machine has.
+    int (*identify)(int device, char *text, std::size_t textBytes);
     int (*setDevice)(int device);
     const char *(*errorText)(int error);
     int (*malloc)(void **data, std::size_t bytes);

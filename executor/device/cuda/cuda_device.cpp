@@ -4,6 +4,7 @@
 #include "engine/base/units.h"
 #include "executor/device/cuda/operators.h"
 #include "executor/device/cuda/parameter_updates.h"
+#include "executor/device/plugin/communication_abi.h"
 
 #include <algorithm>
 #include <utility>
@@ -380,7 +381,7 @@ Result<device::Memory> CudaDevice::allocate(device::Space space, std::int64_t by
     void *data = nullptr;
     const auto size = static_cast<std::size_t>(std::max<std::int64_t>(bytes, 1));
     const bool host = space == device::Space::Host;
-    const int error = host ? api().hostAlloc(&data, size, kHostAllocPortable) : api().malloc(&data, size);
+    const int error = host ? api().hostAlloc(&data, size, kHostAllocPortable) : allocateDevice(&data, size);
     if (error != kSuccess) // not the device's end: others may still work
         return planloom::failed("GPU " + std::to_string(m_index) + " has no " + format(Bytes(bytes)) + " of "
                                 + (host ? "pinned memory of the host" : "memory") + " free (" + api().errorText(error)
@@ -396,10 +397,42 @@ Result<device::Memory> CudaDevice::allocate(device::Space space, std::int64_t by
 void CudaDevice::release(device::Space space, std::byte *data, std::int64_t /*bytes*/)
 {
     use();
-    if (space == device::Space::Host)
+    if (space == device::Space::Host) {
         api().freeHost(data);
+        return;
+    }
+    bool registrable = false;
+    {
+        const std::scoped_lock lock(m_mutex);
+        registrable = m_registrable.erase(data) > 0;
+    }
+    if (registrable)
+        m_communication->free(data);
     else
         api().free(data);
+}
+
+/// Large blocks by NCCL, where the device communicates: memory of the runtime's own is not registered by default.
+int CudaDevice::allocateDevice(void **data, std::size_t bytes)
+{
+    constexpr std::size_t kGranularity = std::size_t{2} << 20; // of such memory: a smaller block takes as much
+    if (m_communication != nullptr && bytes >= kGranularity && m_communication->malloc(data, bytes) == kTeamSuccess) {
+        const std::scoped_lock lock(m_mutex);
+        m_registrable.insert(*data);
+        return kSuccess;
+    }
+    return api().malloc(data, bytes);
+}
+
+Status CudaDevice::communicates(const CommunicationApi &communication, char *identity)
+{
+    use();
+    std::fill_n(identity, PLANLOOM_IDENTITY_BYTES, '\0');
+    const int error = api().identify(m_index, identity, PLANLOOM_IDENTITY_BYTES);
+    if (error != kSuccess)
+        return planloom::failed("GPU " + std::to_string(m_index) + " has no identity: " + api().errorText(error));
+    m_communication = &communication;
+    return {};
 }
 
 Result<std::unique_ptr<device::Queue>> CudaDevice::makeQueue()

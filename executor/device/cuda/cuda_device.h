@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "executor/device/cuda/communication_api.h"
 #include "executor/device/cuda/cuda_api.h"
 #include "executor/device/cuda/kernels/list.h"
 #include "executor/device/device.h"
@@ -8,6 +9,8 @@
 
 #include <atomic>
 #include <memory>
+#include <mutex>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -119,6 +122,10 @@ public:
     Result<std::unique_ptr<device::Updates>> makeUpdates(const update::Formula &formula,
                                                          std::span<const device::UpdateRange> ranges) override;
 
+    /// From here on Space::Device is memory that NCCL can register; @p api must outlive it. @p identity: the device's,
+    /// of PLANLOOM_IDENTITY_BYTES. Errors: those of the device.
+    Status communicates(const CommunicationApi &api, char *identity);
+
     [[nodiscard]] const Provider &provider() const { return m_provider; }
     [[nodiscard]] const RuntimeApi &api() const { return m_provider.runtime; }
     /// nullptr without cuBLASLt.
@@ -143,6 +150,7 @@ private:
     CudaDevice(const Provider &provider, int index) : m_provider(provider), m_index(index) {}
     Status prepare();
     void release(device::Space space, std::byte *data, std::int64_t bytes) override;
+    int allocateDevice(void **data, std::size_t bytes);
 
     const Provider &m_provider;
     int m_index;
@@ -153,6 +161,9 @@ private:
     GraphHandle m_graphs = nullptr;
     std::byte *m_workspace = nullptr;
     CudaQueue *m_workspaceUser = nullptr;
+    const CommunicationApi *m_communication = nullptr;
+    std::mutex m_mutex;
+    std::set<void *> m_registrable; ///< blocks of NCCL; guarded by m_mutex
     EventHandle m_workspaceFree = nullptr;
 };
 

@@ -70,20 +70,39 @@ Result<const PlanloomDeviceTable *> openLibrary(const std::string &path)
     return table;
 }
 
-Result<const PlanloomActivityTable *> activityOf(const PlanloomDeviceTable &devices)
+namespace {
+
+/// Another table of the library that has @p devices, by the function @p symbol. @p what: of which it is.
+template <class Table>
+Result<const Table *> otherTable(const PlanloomDeviceTable &devices, const char *symbol, std::uint32_t abi,
+                                 const std::string &none, const std::string &what)
 {
     Dl_info place{};
     void *library = ::dladdr(&devices, &place) != 0 ? ::dlopen(place.dli_fname, RTLD_NOW | RTLD_NOLOAD) : nullptr;
-    void *symbol = library != nullptr ? ::dlsym(library, PLANLOOM_ACTIVITY_LIBRARY) : nullptr;
-    if (symbol == nullptr)
-        return notFound("the device library records no kernels");
-    const PlanloomActivityTable *table = reinterpret_cast<PlanloomActivityLibrary>(symbol)();
-    if (table == nullptr || table->abi != PLANLOOM_ACTIVITY_ABI || table->bytes != sizeof(PlanloomActivityTable))
+    void *function = library != nullptr ? ::dlsym(library, symbol) : nullptr;
+    if (function == nullptr)
+        return notFound(none);
+    const Table *table = reinterpret_cast<const Table *(*)()>(function)();
+    if (table == nullptr || table->abi != abi || table->bytes != sizeof(Table))
         return unsupported(std::string(place.dli_fname) + " has version "
-                           + std::to_string(table != nullptr ? table->abi : 0)
-                           + " of the table of records, this program " + std::to_string(PLANLOOM_ACTIVITY_ABI)
-                           + "; install both from one release");
+                           + std::to_string(table != nullptr ? table->abi : 0) + " of the table of " + what
+                           + ", this program " + std::to_string(abi) + "; install both from one release");
     return table;
+}
+
+} // namespace
+
+Result<const PlanloomActivityTable *> activityOf(const PlanloomDeviceTable &devices)
+{
+    return otherTable<PlanloomActivityTable>(devices, PLANLOOM_ACTIVITY_LIBRARY, PLANLOOM_ACTIVITY_ABI,
+                                             "the device library records no kernels", "records");
+}
+
+Result<const PlanloomCommunicationTable *> communicationOf(const PlanloomDeviceTable &devices)
+{
+    return otherTable<PlanloomCommunicationTable>(devices, PLANLOOM_COMMUNICATION_LIBRARY, PLANLOOM_COMMUNICATION_ABI,
+                                                  "the device library has no communication between GPUs",
+                                                  "communication");
 }
 
 const Result<const PlanloomDeviceTable *> &cudaLibrary()

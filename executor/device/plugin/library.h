@@ -2,6 +2,7 @@
 #pragma once
 
 #include "executor/device/plugin/activity_abi.h"
+#include "executor/device/plugin/communication_abi.h"
 #include "executor/device/plugin/plugin_device.h"
 
 #include <memory>
@@ -23,6 +24,10 @@ bool mayHaveGpus();
 /// The table of records of the library that has @p devices. Errors: NotFound (it records nothing), Unsupported (another
 /// version).
 Result<const PlanloomActivityTable *> activityOf(const PlanloomDeviceTable &devices);
+
+/// The table of communication between devices of the library that has @p devices. Errors: NotFound (it has none),
+/// Unsupported (another version).
+Result<const PlanloomCommunicationTable *> communicationOf(const PlanloomDeviceTable &devices);
 
 /// The names of this machine's CUDA devices that plans can train on. Error: why there is none, in one line.
 Result<std::vector<std::string>> cudaDevices();

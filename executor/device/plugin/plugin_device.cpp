@@ -184,6 +184,7 @@ public:
 
     void record(Event &event) override { m_table.record(m_queue, static_cast<PluginEvent &>(event).handle()); }
     void wait(Event &event) override { m_table.wait(m_queue, static_cast<PluginEvent &>(event).handle()); }
+    [[nodiscard]] PlanloomQueue *handle() const { return m_queue; }
 
 private:
     const Table &m_table;
@@ -209,12 +210,19 @@ public:
     OpenDevice &operator=(const OpenDevice &) = delete;
 
     [[nodiscard]] const std::string &name() const override { return m_name; }
-    [[nodiscard]] bool owns(const void *address) const override
+    [[nodiscard]] std::span<std::byte> blockOf(const void *address) const override
     {
         const std::scoped_lock lock(m_mutex);
-        const auto *at = static_cast<const std::byte *>(address);
+        auto *at = const_cast<std::byte *>(static_cast<const std::byte *>(address));
         const auto next = m_blocks.upper_bound(at);
-        return next != m_blocks.begin() && at < std::prev(next)->first + std::prev(next)->second;
+        if (next == m_blocks.begin() || at >= std::prev(next)->first + std::prev(next)->second)
+            return {};
+        return {std::prev(next)->first, static_cast<std::size_t>(std::prev(next)->second)};
+    }
+    [[nodiscard]] PlanloomDevice *handle() const override { return m_device; }
+    [[nodiscard]] PlanloomQueue *handleOf(Queue &queue) const override
+    {
+        return static_cast<PluginQueue &>(queue).handle();
     }
     [[nodiscard]] std::map<std::string, std::int64_t> onHost() const override { return m_work->listed(); }
 
@@ -300,7 +308,7 @@ private:
     std::string m_name;
     std::unique_ptr<HostWork> m_work;
     mutable std::mutex m_mutex;
-    std::map<const std::byte *, std::int64_t> m_blocks; ///< of Space::Device
+    std::map<std::byte *, std::int64_t> m_blocks; ///< of Space::Device
 };
 
 } // namespace

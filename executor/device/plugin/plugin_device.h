@@ -6,6 +6,7 @@
 
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 
 namespace planloom::device {
@@ -18,10 +19,16 @@ public:
 
     /// As the library describes it: "NVIDIA H100 80GB HBM3".
     [[nodiscard]] virtual const std::string &name() const = 0;
-    /// Whether @p address lies in a block of Space::Device.
-    [[nodiscard]] virtual bool owns(const void *address) const = 0;
+    /// The block of Space::Device that @p address lies in; empty: none.
+    [[nodiscard]] virtual std::span<std::byte> blockOf(const void *address) const = 0;
+    [[nodiscard]] bool owns(const void *address) const { return !blockOf(address).empty(); }
     /// What has been made so far that the host computes: operator types and update rules ("lamb"), and how many.
     [[nodiscard]] virtual std::map<std::string, std::int64_t> onHost() const = 0;
+
+    // For the library's other tables.
+    [[nodiscard]] virtual PlanloomDevice *handle() const = 0;
+    /// Of a queue of this device.
+    [[nodiscard]] virtual PlanloomQueue *handleOf(Queue &queue) const = 0;
 };
 
 } // namespace planloom::device

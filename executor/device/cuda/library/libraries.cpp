@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdio>
 #include <cstring>
 #include <dlfcn.h>
 #if __has_include(<cudnn_graph.h>)
@@ -59,11 +60,24 @@ int describeDevice(int device, char *name, std::size_t nameBytes, std::int64_t *
     return cudaSuccess;
 }
 
+int identifyDevice(int device, char *text, std::size_t textBytes)
+{
+    cudaDeviceProp properties{};
+    const cudaError_t error = cudaGetDeviceProperties(&properties, device);
+    if (error != cudaSuccess)
+        return error;
+    for (std::size_t i = 0; i < sizeof properties.uuid.bytes && 2 * i + 3 <= textBytes; ++i)
+        std::snprintf(text + 2 * i, 3, "%02x",
+                      static_cast<unsigned>(static_cast<unsigned char>(properties.uuid.bytes[i])));
+    return cudaSuccess;
+}
+
 RuntimeApi linkedRuntime()
 {
     RuntimeApi api{};
     api.getDeviceCount = [](int *count) -> int { return cudaGetDeviceCount(count); };
     api.describe = describeDevice;
+    api.identify = identifyDevice;
     api.setDevice = [](int device) -> int { return cudaSetDevice(device); };
     api.errorText = [](int error) { return cudaGetErrorString(static_cast<cudaError_t>(error)); };
     api.malloc = [](void **data, std::size_t bytes) -> int { return cudaMalloc(data, bytes); };
