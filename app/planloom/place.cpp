@@ -94,17 +94,24 @@ ordered_json placementResult(const gnn::Job &job, const gnn::Placement &machineO
     return roles;
 }
 
-/// Seconds under every policy, beside what no schedule can beat.
-ordered_json policiesResult(const gnn::Job &job, const gnn::Placement &machineOf, double lower, Output &output)
+/// Seconds under every policy, beside what no schedule can beat; of large jobs under their own alone.
+ordered_json policiesResult(const gnn::Job &job, const gnn::Placement &machineOf, gnn::TransferPolicy own, double lower,
+                            Output &output)
 {
+    constexpr std::size_t kLarge = 20'000; // steps; of 50,000 max-min and iteration-first take some 10 s each
+    const bool all = gnn::networkOf(job).steps() <= kLarge;
     ordered_json result = ordered_json::object();
     Table table({"transfers", "all iterations", "over the bound"});
     for (const gnn::TransferPolicy policy : gnn::kTransferPolicies) {
+        if (!all && policy != own)
+            continue;
         const double seconds = placing::Evaluation(job, policy).seconds(machineOf);
         table.row({gnn::name(policy), format(Seconds(seconds)), fmt::format("{:.3f}", seconds / lower)});
         result[gnn::name(policy)] = seconds;
     }
     table.print(output);
+    if (!all)
+        output.line("the job is large: see other ways to share cards with --policy");
     return result;
 }
 
@@ -248,7 +255,7 @@ Status place(const PlaceOptions &options, Output &output)
     result["seconds"] = found.seconds;
     result["roles"] = placementResult(job, found.machineOf, output);
     output.line();
-    result["policies"] = policiesResult(job, found.machineOf, bounds.lower(), output);
+    result["policies"] = policiesResult(job, found.machineOf, *policy, bounds.lower(), output);
     output.line(
         fmt::format("critical path {}, busiest card {} ({} {}); at most {} connections share a direction",
                     format(Seconds(bounds.criticalPath)), format(Seconds(bounds.port)),

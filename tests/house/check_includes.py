@@ -46,7 +46,7 @@ ENGINE = {
     "store": ["simulate", "run"],
 }
 PLANNERS = ["admm", "auto", "automap", "dapple", "data_parallel", "gnn", "gpipe", "manual", "oneflow", "pipedream", "spp", "whale"]
-VIEWS = ["cluster", "memory", "model", "planview", "run", "timeline"]
+VIEWS = ["cluster", "memory", "model", "placement", "planview", "run", "timeline"]
 ALL_ENGINE = [f"engine/{folder}" for folder in ENGINE]
 
 # Planners and executor do not know each other; the executor knows nothing of the profiler.
@@ -70,6 +70,7 @@ FLOORS |= {
     "ui/state": ["planners", "executor/agent/client.h", *ALL_ENGINE],
     **{f"ui/{view}": ["ui/widgets"] for view in VIEWS},
     "ui/run": ["ui/widgets", "ui/memory"], # the same curves
+    "ui/placement": ["ui/widgets", "ui/memory"], # units of axes
     "ui/shell": [f"ui/{view}" for view in VIEWS],
     "ui/demo": ["ui/shell"],
     "app/planloom": ["planners", "profiler", "executor/agent", "executor/runtime", "executor/checkpoint", *ALL_ENGINE],

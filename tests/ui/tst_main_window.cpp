@@ -114,7 +114,7 @@ void TestMainWindow::cleanup()
 
 void TestMainWindow::everyViewHasADock()
 {
-    for (const char *name : {"Model", "Cluster", "Plan", "Timeline", "Memory", "Run"}) {
+    for (const char *name : {"Model", "Cluster", "Plan", "Timeline", "Memory", "Run", "Placement"}) {
         View *view = m_window->view(QString::fromLatin1(name));
         QVERIFY2(view, name);
         QVERIFY(!view->accessibleName().isEmpty());

@@ -6,6 +6,7 @@
 #include "ui/cluster/cluster_view.h"
 #include "ui/memory/memory_view.h"
 #include "ui/model/model_view.h"
+#include "ui/placement/placement_view.h"
 #include "ui/planview/plan_view.h"
 #include "ui/run/run_view.h"
 #include "ui/shell/help_window.h"
@@ -40,7 +41,7 @@ namespace planloom::ui {
 namespace {
 
 constexpr int kLeastViewHeight = 140; // a view is cut off below rather than the window by the screen
-constexpr int kLayoutVersion = 2;     // of saved docks: another number forgets them
+constexpr int kLayoutVersion = 3;     // of saved docks: another number forgets them
 const QString kSessionPlan = QStringLiteral("session/plan");
 const QString kSessionModel = QStringLiteral("session/model");
 const QString kSessionCluster = QStringLiteral("session/cluster");
@@ -141,6 +142,7 @@ void MainWindow::makeViews()
     addView(new MemoryView(m_state, this), QStringLiteral("Memory"));
     auto *run = new RunView(m_state, this);
     addView(run, QStringLiteral("Run"));
+    addView(new PlacementView(m_state, this), QStringLiteral("Placement"));
     connect(timeline, &TimelineView::helpAsked, this, [this] { showHelp(QStringLiteral("studio/keys.md")); });
     connect(timeline, &TimelineView::planOfTraceAsked, this, &MainWindow::askForPlanOfTrace);
     connect(run, &RunView::trainAsked, this, &MainWindow::askForTraining);
@@ -158,7 +160,7 @@ void MainWindow::makeStartPage()
 void MainWindow::resetLayout()
 {
     QDockWidget *model = m_docks[0], *cluster = m_docks[1], *plan = m_docks[2], *timeline = m_docks[3],
-                *memory = m_docks[4], *run = m_docks[5];
+                *memory = m_docks[4], *run = m_docks[5], *placement = m_docks[6];
     for (QDockWidget *dock : std::as_const(m_docks)) {
         removeDockWidget(dock);
         dock->setFloating(false);
@@ -170,9 +172,11 @@ void MainWindow::resetLayout()
     tabifyDockWidget(memory, run);
     addDockWidget(Qt::RightDockWidgetArea, plan);
     addDockWidget(Qt::RightDockWidgetArea, timeline);
+    tabifyDockWidget(plan, placement);
     for (QDockWidget *dock : std::as_const(m_docks))
         dock->show();
     model->raise();
+    plan->raise();
     memory->raise();
     resizeDocks({model, plan}, {410, 990}, Qt::Horizontal);
     resizeDocks({plan, timeline}, {260, 520}, Qt::Vertical);

@@ -1,0 +1,326 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// The Placement view: roles that are dragged, refused drops, figures, the search and what a run has sent.
+#include "engine/base/files.h"
+#include "engine/gnn/partition.h"
+#include "engine/gnn/steady_iteration.h"
+#include "engine/graph/zoo/zoo.h"
+#include "planners/gnn/gnn.h"
+#include "planners/gnn/placed_plan.h"
+#include "ui/placement/placement_view.h"
+#include "ui/studio_fixture.h"
+#include "ui/theme/theme.h"
+
+#include <QApplication>
+#include <QDir>
+#include <QImage>
+#include <QTemporaryDir>
+#include <QTest>
+
+#include <algorithm>
+#include <cmath>
+
+using namespace planloom;
+using namespace planloom::ui;
+
+namespace {
+
+/// Three machines of two devices and slow cards between them.
+std::shared_ptr<const cluster::Cluster> threeMachines()
+{
+    cluster::RegularCluster spec;
+    spec.name = "three";
+    spec.nodes = 3;
+    spec.perNode = 2;
+    spec.type = {"CPU-test", {{"float32", 5e10}}, Bytes(std::int64_t{4} << 30), 1e10};
+    spec.intraBandwidth = 1e10;
+    spec.interPointToPoint = spec.interCollective = 1e7;
+    auto made = cluster::regular(spec);
+    return made ? std::make_shared<const cluster::Cluster>(*std::move(made)) : nullptr;
+}
+
+/// A plan of four trainers, two samplers each, three stores; nine role slots a machine. As the search begins with it.
+Result<plan::Document> documentWithRoles()
+{
+    graph::GraphSageConfig config;
+    config.features = 16;
+    config.hidden = 32;
+    config.classes = 4;
+    auto model = graph::graphSage(config);
+    planners::Problem problem;
+    problem.subject = plan::makeSubject(std::make_shared<const graph::Graph>(*std::move(model)), threeMachines(),
+                                        nullptr, "zoo:graphsage-blocks");
+    problem.globalBatch = 32;
+    auto nodes = gnn::blockModelGraph({});
+    nodes->part = *gnn::partitionOf(*nodes, {gnn::PartitionMethod::Hash, 3, 1, false});
+    problem.sampledGraph = std::make_shared<const gnn::GraphData>(*std::move(nodes));
+    problem.sampledGraphHash = "abc";
+    NoProgress progress;
+    auto report = planners::gnn::GnnPlanner().plan(
+        problem, {{"trainers", "4"}, {"samplers", "2"}, {"slots", "9"}, {"search", "initial"}}, progress);
+    if (!report)
+        return report.error();
+    return plan::Document{std::move(report->plan), problem.subject};
+}
+
+} // namespace
+
+class TestPlacementView : public QObject {
+    Q_OBJECT
+
+    testing::OwnSettings m_settings;
+    QTemporaryDir m_dir;
+    std::unique_ptr<StudioState> m_state;
+    std::unique_ptr<PlacementView> m_view;
+
+    [[nodiscard]] const plan::Plan &plan() const { return m_state->document()->plan; }
+    [[nodiscard]] MachineBoard *board() const { return m_view->board(); }
+    [[nodiscard]] const PlacementFigures &figures() const { return *m_view->figures(); }
+    [[nodiscard]] std::size_t roleNamed(const std::string &name) const
+    {
+        const auto &roles = figures().job.roles;
+        const auto found =
+            std::find_if(roles.begin(), roles.end(), [&](const auto &role) { return role.name == name; });
+        return static_cast<std::size_t>(found - roles.begin());
+    }
+    [[nodiscard]] std::int32_t machineOf(const std::string &role) const { return figures().machineOf[roleNamed(role)]; }
+
+    /// Presses the chip of @p role, moves it to @p machine, and lets go. What the machine said meanwhile.
+    QString drag(const std::string &role, std::int32_t machine)
+    {
+        const QPoint from = board()->chipOf(roleNamed(role)).center().toPoint();
+        const QPoint to = board()->boxOf(machine).center().toPoint();
+        QTest::mousePress(board(), Qt::LeftButton, {}, from);
+        QTest::mouseMove(board(), (from + to) / 2);
+        QTest::mouseMove(board(), to);
+        const QString hint = board()->hint();
+        QTest::mouseRelease(board(), Qt::LeftButton, {}, to);
+        return hint;
+    }
+
+private Q_SLOTS:
+    void initTestCase()
+    {
+        const auto document = documentWithRoles();
+        QVERIFY2(document, document ? "" : document.error().text().c_str());
+        QVERIFY(plan::writePlan(*document, m_dir.filePath(QStringLiteral("roles.json")).toStdString()));
+    }
+
+    void init()
+    {
+        applyTheme(*qobject_cast<QApplication *>(QCoreApplication::instance()), ThemeKind::Light);
+        m_state = std::make_unique<StudioState>();
+        m_view = std::make_unique<PlacementView>(m_state.get());
+        m_view->resize(1000, 420);
+        m_view->show();
+        QVERIFY(m_state->openPlan(m_dir.filePath(QStringLiteral("roles.json"))));
+        QVERIFY(
+            QTest::qWaitFor([this] { return m_state->simulationCurrent() && m_view->figures() != nullptr; }, 30'000));
+    }
+
+    void cleanup()
+    {
+        m_view.reset();
+        m_state.reset();
+    }
+
+    /// Chips lie in the box of their machine; cards carry the bytes between machines at their rate.
+    void figuresOfThePlan()
+    {
+        QCOMPARE(figures().job.roles.size(), std::size_t{3 + 8 + 4});
+        for (std::size_t role = 0; role < figures().job.roles.size(); ++role)
+            QVERIFY(board()->boxOf(figures().machineOf[role]).contains(board()->chipOf(role)));
+        QCOMPARE(figures().seconds, gnn::steadyIteration(figures().job, figures().machineOf, figures().policy));
+        QVERIFY(std::abs(figures().seconds - m_state->simulation()->report.iterationSeconds) < 1e-9);
+        double in = 0, out = 0, features = 0;
+        for (std::size_t machine = 0; machine < 3; ++machine) {
+            out += figures().out[machine].sum();
+            in += figures().in[machine].sum();
+            features += figures().out[machine].seconds[0];
+        }
+        QVERIFY(std::abs(in - out) < 1e-12); // equal rates
+        double remote = 0;
+        for (std::int32_t g = 0; g < 3; ++g) {
+            for (std::int32_t s = 0; s < figures().samplers(); ++s) {
+                if (figures().machineOf[static_cast<std::size_t>(g)]
+                    != figures().machineOf[static_cast<std::size_t>(3 + s)])
+                    remote += figures().features[static_cast<std::size_t>(g * figures().samplers() + s)];
+            }
+        }
+        QVERIFY(std::abs(features - remote / 1e7) < 1e-9);
+        QVERIFY(figures().busiestSeconds() > 0);
+        QVERIFY(m_view->summary().contains(QStringLiteral("an iteration")));
+        QCOMPARE(m_view->policies()->tableModel()->rowCount(), 4);
+        QVERIFY(!board()->describe(board()->chipOf(0).center()).isEmpty());
+    }
+
+    /// A sampler and a trainer go where there is room, and back by undo.
+    void dragging()
+    {
+        const std::int32_t home = machineOf("s0");
+        const std::int32_t other = (home + 1) % 3;
+        const auto expected = secondsWith(figures(), roleNamed("s0"), other);
+        QVERIFY(expected.ok());
+        const QString hint = drag("s0", other);
+        QVERIFY2(hint.contains(QStringLiteral("an iteration")), qPrintable(hint));
+        QCOMPARE(machineOf("s0"), other);
+        QCOMPARE(plan().roles[3].machine, figures().job.machines[static_cast<std::size_t>(other)].name);
+        QCOMPARE(figures().seconds, *expected);
+        m_state->undoStack()->undo();
+        QCOMPARE(machineOf("s0"), home);
+
+        std::int32_t target = -1; // with a device that no trainer has
+        for (std::int32_t machine = 0; machine < 3; ++machine) {
+            int trainers = 0;
+            for (const char *name : {"w0", "w1", "w2", "w3"})
+                trainers += machineOf(name) == machine ? 1 : 0;
+            if (machine != machineOf("w0") && trainers < 2)
+                target = machine;
+        }
+        QVERIFY(target >= 0);
+        const DeviceId before = plan().stages.front().devices[0];
+        drag("w0", target);
+        QCOMPARE(machineOf("w0"), target);
+        QVERIFY(plan().stages.front().devices[0] != before);
+        m_state->undoStack()->undo();
+        QCOMPARE(plan().stages.front().devices[0], before);
+        QCOMPARE(m_state->undoStack()->index(), 0);
+    }
+
+    /// A machine without room says what it lacks, and takes nothing.
+    void refusedDrops()
+    {
+        QString said;
+        connect(m_state.get(), &StudioState::message, this, [&](MessageLevel, const QString &text) { said = text; });
+        // Fill machine 0 up to its nine role slots.
+        for (const char *role : {"g0", "g1", "g2", "s0", "s1", "s2", "s3", "s4", "s5", "s6", "s7"}) {
+            std::int64_t here = 0;
+            for (std::size_t i = 0; i < plan().roles.size(); ++i)
+                here += figures().machineOf[i] == 0 ? 1 : 0;
+            if (here < 9 && machineOf(role) != 0)
+                drag(role, 0);
+        }
+        std::string outside;
+        std::int64_t here = 0;
+        for (std::size_t i = 0; i < plan().roles.size(); ++i) {
+            here += figures().machineOf[i] == 0 ? 1 : 0;
+            if (figures().machineOf[i] != 0)
+                outside = figures().job.roles[i].name;
+        }
+        QCOMPARE(here, std::int64_t{9});
+        said.clear();
+        const auto shown = m_state->document();
+        const QString hint = drag(outside, 0);
+        QVERIFY2(hint.contains(QStringLiteral("role-slots")), qPrintable(hint));
+        QVERIFY2(said.contains(QStringLiteral("role-slots")) && said.contains(QString::fromStdString(outside)),
+                 qPrintable(said));
+        QCOMPARE(m_state->document(), shown);
+    }
+
+    void keys()
+    {
+        board()->setFocus();
+        QTest::keyClick(board(), Qt::Key_Right); // g0
+        for (int i = 0; i < 3; ++i)
+            QTest::keyClick(board(), Qt::Key_Right);
+        const std::int32_t home = machineOf("s0");
+        QTest::keyClick(board(), Qt::Key_Right, Qt::ShiftModifier);
+        QCOMPARE(machineOf("s0"), (home + 1) % 3);
+        QTest::keyClick(board(), Qt::Key_Left, Qt::ShiftModifier);
+        QCOMPARE(machineOf("s0"), home);
+    }
+
+    void policyAndPrefetch()
+    {
+        m_view->policy()->setFocus();
+        const int before = m_view->policy()->currentIndex();
+        QTest::keyClick(m_view->policy(), Qt::Key_Down);
+        QCOMPARE(m_view->policy()->currentIndex(), before + 1);
+        QCOMPARE(static_cast<int>(plan().job->transfers), before + 1);
+        m_view->prefetch()->setValue(3);
+        QCOMPARE(plan().job->prefetch, 3);
+        m_state->undoStack()->undo();
+        QCOMPARE(m_view->prefetch()->value(), 2);
+        m_state->undoStack()->undo();
+        QCOMPARE(m_view->policy()->currentIndex(), before);
+        QCOMPARE(m_state->undoStack()->index(), 0);
+    }
+
+    /// The curve of a search; the board follows its slider; a placement is taken, undoably.
+    void searching()
+    {
+        const auto first = m_state->document()->plan.roles; // where the search begins
+        drag("s0", (machineOf("s0") + 1) % 3);
+        const auto document = m_state->document();
+        QVERIFY(document->plan.roles != first);
+        m_view->search()->proposals()->setValue(40);
+        QTest::mouseClick(m_view->search()->searchButton(), Qt::LeftButton);
+        QVERIFY(QTest::qWaitFor([this] { return m_view->search()->takeButton()->isEnabled(); }, 30'000));
+        QSlider *slider = m_view->search()->slider();
+        slider->setValue(slider->maximum());
+        slider->setValue(slider->minimum());
+        QVERIFY2(m_view->summary().contains(QStringLiteral("Shown, not taken")), qPrintable(m_view->summary()));
+        QCOMPARE(m_state->document(), document); // looking changes nothing
+        QTest::mouseClick(m_view->search()->takeButton(), Qt::LeftButton);
+        QCOMPARE(m_state->document()->plan.roles, first);
+        m_state->undoStack()->undo();
+        QCOMPARE(m_state->document()->plan.roles, document->plan.roles);
+    }
+
+    /// What stores noted in a run's folder.
+    void sentBytes()
+    {
+        QTemporaryDir folder;
+        QVERIFY(QDir(folder.path()).mkpath(QStringLiteral("transfers")));
+        for (int g = 0; g < 3; ++g) {
+            const std::string text = "iteration,to,bytes\n0,s0,100\n0,s1,40\n1,s0,200\n-1,s0,999\n";
+            QVERIFY(writeFileAtomically(folder.filePath(QStringLiteral("transfers/g%1.csv").arg(g)).toStdString(), text)
+                        .ok());
+        }
+        const std::vector<double> sent = sentFeatures(figures(), folder.path().toStdString());
+        QCOMPARE(sent.size(), std::size_t{24});
+        QCOMPARE(sent[0], 150.0);
+        QCOMPARE(sent[1], 20.0);
+        QCOMPARE(sent[2], 0.0);
+        QVERIFY(sentFeatures(figures(), "/nowhere").empty());
+        m_view->tabs()->setCurrentWidget(m_view->matrix());
+        m_view->matrix()->set(m_view->figures(), sent);
+        const QString text = m_view->matrix()->describe(m_view->matrix()->cellOf(0, 0).center());
+        QVERIFY2(text.contains(QStringLiteral("predicted")) && text.contains(QStringLiteral("150 B sent")),
+                 qPrintable(text));
+    }
+
+    void planWithoutRoles()
+    {
+        QVERIFY(testing::loadSample(*m_state));
+        QVERIFY(QTest::qWaitFor([this] { return m_view->figures() == nullptr; }, 30'000));
+        QVERIFY(!m_view->search()->searchButton()->isEnabled());
+        QVERIFY(!m_view->grab().isNull());
+    }
+
+    /// Pictures of both themes; saved where PLANLOOM_PICTURES names a folder.
+    void pictures()
+    {
+        auto *app = qobject_cast<QApplication *>(QCoreApplication::instance());
+        m_view->search()->proposals()->setValue(60);
+        QTest::mouseClick(m_view->search()->searchButton(), Qt::LeftButton);
+        QVERIFY(QTest::qWaitFor([this] { return m_view->search()->slider()->isEnabled(); }, 30'000));
+        const QString folder = qEnvironmentVariable("PLANLOOM_PICTURES");
+        for (const ThemeKind kind : {ThemeKind::Light, ThemeKind::Dark}) {
+            applyTheme(*app, kind);
+            for (int tab = 0; tab < m_view->tabs()->count(); ++tab) {
+                m_view->tabs()->setCurrentIndex(tab);
+                QTest::qWait(20);
+                const QImage image = m_view->grab().toImage();
+                QVERIFY(!image.isNull());
+                const QPoint chip = board()->chipOf(0).center().toPoint() - QPoint(14, 0);
+                const QColor painted = image.pixelColor(board()->mapTo(m_view.get(), chip));
+                QCOMPARE(painted, roleColor(gnn::RoleKind::GraphStore));
+                if (!folder.isEmpty())
+                    QVERIFY(image.save(folder + QStringLiteral("/placement-%1-%2.png").arg(theme().name).arg(tab)));
+            }
+        }
+    }
+};
+
+QTEST_MAIN(TestPlacementView)
+#include "tst_placement_view.moc"

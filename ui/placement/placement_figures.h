@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#pragma once
+
+#include "engine/gnn/bounds.h"
+#include "engine/gnn/job.h"
+#include "engine/gnn/transfer_policy.h"
+#include "engine/plan/plan.h"
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace planloom::ui {
+
+/// What a network card carries, by purpose; the order in which bars are stacked.
+enum class Cargo : std::uint8_t { Features, Batches, Gradients };
+inline constexpr std::size_t kCargos = 3;
+
+/// One direction of a machine's network card: seconds an iteration that its bytes take at its rate.
+struct CardLoad {
+    std::array<double, kCargos> seconds{};
+    [[nodiscard]] double sum() const { return seconds[0] + seconds[1] + seconds[2]; }
+};
+
+/// Roles on machines with what follows from it. Figures are of one iteration unless said otherwise.
+struct PlacementFigures {
+    gnn::Job job; ///< resources: devices, role-slots
+    gnn::Placement machineOf;
+    double seconds = 0;                                               ///< under the plan's policy, queues filled
+    std::array<double, std::size(gnn::kTransferPolicies)> byPolicy{}; ///< the same under each
+    gnn::TransferPolicy policy = gnn::TransferPolicy::Degree;
+    gnn::Bounds bounds;        ///< of all iterations of the job
+    double allSeconds = 0;     ///< of all iterations under the plan's policy
+    std::vector<CardLoad> out; ///< per machine
+    std::vector<CardLoad> in;
+    std::int32_t busiest = -1; ///< machine of the busiest direction; -1: nothing is sent
+    bool busiestOut = false;
+    std::vector<double> features; ///< [store][sampler]: mean bytes
+
+    [[nodiscard]] std::int32_t stores() const { return job.volumes.stores; }
+    [[nodiscard]] std::int32_t samplers() const { return job.volumes.samplers; }
+    [[nodiscard]] double busiestSeconds() const;
+};
+
+/// Figures of a job on a placement. Cost: a schedule a policy.
+PlacementFigures figuresOf(const gnn::Job &job, const gnn::Placement &machineOf, gnn::TransferPolicy policy);
+/// Of a plan with a job. Errors: those of simulating its trainers.
+Result<PlacementFigures> figuresOf(const plan::Plan &plan, const plan::Subject &subject);
+
+/// The seconds of one iteration with one role elsewhere, or why it cannot go there.
+Result<double> secondsWith(const PlacementFigures &figures, std::size_t role, std::int32_t machine);
+
+/// Mean bytes an iteration from stores to samplers, [store][sampler], that the processes of a run noted in
+/// @p folder/transfers; empty where there are none of them.
+std::vector<double> sentFeatures(const PlacementFigures &figures, const std::string &folder);
+
+} // namespace planloom::ui

@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "ui/placement/placement_view.h"
+
+#include "planners/gnn/placed_plan.h"
+#include "ui/widgets/elided_label.h"
+#include "ui/widgets/text.h"
+
+#include <QHBoxLayout>
+#include <QSignalBlocker>
+#include <QVBoxLayout>
+
+#include <algorithm>
+#include <cmath>
+
+namespace planloom::ui {
+
+namespace {
+
+QString boundText(const PlacementFigures &figures)
+{
+    const gnn::Bounds &bounds = figures.bounds;
+    const double over = bounds.lower() > 0 ? figures.allSeconds / bounds.lower() : 1;
+    if (bounds.portMachine < 0 || bounds.criticalPath >= bounds.port)
+        return PlacementView::tr("all iterations %1 × the critical path").arg(over, 0, 'f', 2);
+    return PlacementView::tr("all iterations %1 × the bound of the card %2 %3")
+        .arg(over, 0, 'f', 2)
+        .arg(bounds.portOut ? PlacementView::tr("out of") : PlacementView::tr("into"),
+             qt(figures.job.machines[static_cast<std::size_t>(bounds.portMachine)].name));
+}
+
+} // namespace
+
+PlacementView::PlacementView(StudioState *state, QWidget *parent)
+    : View(state, parent),
+      m_summary(new ElidedLabel(this)),
+      m_policy(new QComboBox(this)),
+      m_prefetch(new QSpinBox(this)),
+      m_board(new MachineBoard(this)),
+      m_matrix(new TrafficMatrix(this)),
+      m_search(new SearchPanel(this)),
+      m_policies(new DataTable(this)),
+      m_tabs(new QTabWidget(this)),
+      m_split(new QSplitter(Qt::Horizontal, this))
+{
+    for (const gnn::TransferPolicy policy : gnn::kTransferPolicies)
+        m_policy->addItem(qt(gnn::name(policy)));
+    m_policy->setAccessibleName(tr("How connections share a network card"));
+    m_policy->setToolTip(m_policy->accessibleName());
+    m_prefetch->setRange(1, 1024);
+    m_prefetch->setPrefix(tr("prefetch "));
+    m_prefetch->setKeyboardTracking(false);
+    m_prefetch->setAccessibleName(tr("Mini-batches that a sampler may be ahead"));
+    m_prefetch->setToolTip(m_prefetch->accessibleName());
+    m_policies->setAccessibleName(tr("Policies of transfers compared"));
+    m_tabs->addTab(m_search, tr("Search"));
+    m_tabs->addTab(m_matrix, tr("Traffic"));
+    m_tabs->addTab(m_policies, tr("Policies"));
+    m_tabs->setMinimumSize(120, 60);
+    auto *top = new QHBoxLayout;
+    top->addWidget(m_summary, 1);
+    top->addWidget(m_policy);
+    top->addWidget(m_prefetch);
+    m_split->addWidget(m_board);
+    m_split->addWidget(m_tabs);
+    m_split->setStretchFactor(0, 3);
+    m_split->setStretchFactor(1, 2);
+    m_split->setChildrenCollapsible(false);
+    auto *all = new QVBoxLayout(this);
+    all->setContentsMargins(8, 6, 8, 6);
+    all->addLayout(top);
+    all->addWidget(m_split, 1);
+
+    connect(state, &StudioState::documentChanged, this, &PlacementView::refresh);
+    connect(state, &StudioState::runChanged, this, &PlacementView::refreshTraffic);
+    connect(m_board, &MachineBoard::moveAsked, this, &PlacementView::moveRole);
+    connect(m_policy, &QComboBox::activated, this, &PlacementView::choosePolicy);
+    connect(m_prefetch, &QSpinBox::valueChanged, this, &PlacementView::choosePrefetch);
+    connect(m_search, &SearchPanel::searchAsked, this, &PlacementView::searchOrStop);
+    connect(m_search, &SearchPanel::pointShown, this, &PlacementView::showPoint);
+    connect(m_search, &SearchPanel::pointTaken, this, &PlacementView::takePoint);
+    connect(m_tabs, &QTabWidget::currentChanged, this, [this](int) { showPoint(-1); });
+    connect(&m_job, &Job::changed, this, [this] { m_search->setRunning(m_job.running()); });
+    refresh();
+}
+
+void PlacementView::refresh()
+{
+    m_document = this->state()->document();
+    m_figures = nullptr;
+    QString problem;
+    if (m_document && m_document->plan.job) {
+        auto figures = figuresOf(m_document->plan, m_document->subject);
+        if (figures)
+            m_figures = std::make_shared<const PlacementFigures>(*std::move(figures));
+        else
+            problem = qt(figures.error().message);
+    }
+    if (m_searched != m_document) {
+        m_run = nullptr;
+        m_search->setRun(nullptr);
+    }
+    m_search->setPossible(m_figures != nullptr);
+    m_policy->setEnabled(m_figures != nullptr);
+    m_prefetch->setEnabled(m_figures != nullptr);
+    if (m_figures) {
+        const QSignalBlocker policy(m_policy);
+        const QSignalBlocker prefetch(m_prefetch);
+        m_policy->setCurrentIndex(static_cast<int>(m_figures->policy));
+        m_prefetch->setValue(m_figures->job.prefetch);
+    }
+    showFigures(m_figures, QString());
+    if (!m_figures)
+        m_summary->setText(problem.isEmpty() ? tr("No roles to place.") : problem);
+    refreshTraffic();
+    refreshPolicies();
+}
+
+void PlacementView::showFigures(const std::shared_ptr<const PlacementFigures> &figures, const QString &before)
+{
+    m_board->setFigures(figures);
+    m_board->setEditable(figures == m_figures);
+    if (!figures)
+        return;
+    m_summary->setText(tr("%1%2 an iteration; %3; at most %4 connections share a direction")
+                           .arg(before, secondsText(figures->seconds), boundText(*figures))
+                           .arg(figures->bounds.sharing));
+}
+
+void PlacementView::refreshTraffic()
+{
+    const RunData &run = this->state()->run();
+    std::vector<double> sent;
+    if (m_figures && !run.active() && !run.folder.isEmpty() && this->state()->runIsOfDocument())
+        sent = sentFeatures(*m_figures, run.folder.toStdString());
+    m_matrix->set(m_figures, std::move(sent));
+}
+
+void PlacementView::refreshPolicies()
+{
+    TableData table{{tr("Transfers"), tr("Iteration"), tr("Over the best"), tr("Plan")}, {}};
+    if (m_figures) {
+        const double best = *std::min_element(m_figures->byPolicy.begin(), m_figures->byPolicy.end());
+        for (std::size_t i = 0; i < m_figures->byPolicy.size(); ++i) {
+            const double seconds = m_figures->byPolicy[i];
+            const double over = best > 0 ? seconds / best : 1;
+            const bool own = gnn::kTransferPolicies[i] == m_figures->policy;
+            table.rows.push_back({{qt(gnn::name(gnn::kTransferPolicies[i])), {}},
+                                  {secondsText(seconds), seconds},
+                                  {QStringLiteral("%1 ×").arg(over, 0, 'f', 3), over},
+                                  {own ? tr("chosen") : QString(), {}}});
+        }
+    }
+    m_policies->set(std::move(table));
+}
+
+// --- edits
+
+void PlacementView::moveRole(int role, int machine)
+{
+    if (!m_figures)
+        return;
+    const auto &figures = *m_figures;
+    const auto which = static_cast<std::size_t>(role);
+    const cluster::Cluster &cluster = *m_document->subject.cluster;
+    plan::Plan moved = m_document->plan;
+    const Status status = planners::gnn::moveRole(figures.job, figures.machineOf, which, machine, cluster, moved);
+    if (!status)
+        return this->state()->say(MessageLevel::Error, qt(status.error().message));
+    this->state()->replacePlan(tr("move %1 to %2")
+                                   .arg(qt(figures.job.roles[which].name),
+                                        qt(figures.job.machines[static_cast<std::size_t>(machine)].name)),
+                               std::move(moved));
+}
+
+void PlacementView::choosePolicy()
+{
+    const gnn::TransferPolicy policy = gnn::kTransferPolicies[static_cast<std::size_t>(m_policy->currentIndex())];
+    if (m_figures && policy != m_figures->policy)
+        this->state()->editPlan(tr("transfers"), [policy](plan::Plan &plan) { plan.job->transfers = policy; });
+}
+
+void PlacementView::choosePrefetch()
+{
+    const int prefetch = m_prefetch->value();
+    if (m_figures && prefetch != m_figures->job.prefetch)
+        this->state()->editPlan(tr("prefetch"), [prefetch](plan::Plan &plan) { plan.job->prefetch = prefetch; });
+}
+
+// --- search
+
+void PlacementView::searchOrStop()
+{
+    if (m_job.running())
+        return m_job.cancel();
+    if (!m_figures)
+        return;
+    planners::gnn::SearchOptions options;
+    options.explore.policy = m_figures->policy;
+    options.explore.proposals = m_search->proposals()->value();
+    options.explore.seed = static_cast<std::uint64_t>(m_search->seed()->value());
+    m_job.start(tr("Searching a placement"),
+                [this, figures = m_figures, document = m_document, options](Progress &progress) -> Job::Completion {
+                    auto run = runSearch(figures->job, options, progress);
+                    return [this, document, run = std::move(run)]() mutable {
+                        if (!run)
+                            return this->state()->say(MessageLevel::Error, qt(run.error().message));
+                        if (document != m_document) // edited meanwhile
+                            return;
+                        m_run = std::make_shared<const SearchRun>(*std::move(run));
+                        m_searched = document;
+                        m_search->setRun(m_run);
+                    };
+                });
+}
+
+/// The placement of a point of the search on the board; -1: the plan's.
+void PlacementView::showPoint(int point)
+{
+    const bool searching = m_tabs->currentWidget() == m_search;
+    if (!m_run || !m_figures || !searching || point < 0)
+        return showFigures(m_figures, QString());
+    const SearchPoint &shown = m_run->points[static_cast<std::size_t>(point)];
+    if (shown.machineOf == m_figures->machineOf)
+        return showFigures(m_figures, QString());
+    showFigures(std::make_shared<const PlacementFigures>(figuresOf(m_figures->job, shown.machineOf, m_figures->policy)),
+                tr("Shown, not taken: "));
+}
+
+void PlacementView::takePoint(int point)
+{
+    if (!m_run || !m_figures || point < 0 || static_cast<std::size_t>(point) >= m_run->points.size())
+        return;
+    const gnn::Placement &machineOf = m_run->points[static_cast<std::size_t>(point)].machineOf;
+    const cluster::Cluster &cluster = *m_document->subject.cluster;
+    this->state()->editPlan(tr("place roles"),
+                            [&](plan::Plan &plan) { planners::gnn::placeRoles(machineOf, cluster, plan); });
+}
+
+void PlacementView::resizeEvent(QResizeEvent *event)
+{
+    constexpr int kNarrow = 640; // pixels: board and tabs side by side need more
+    View::resizeEvent(event);
+    m_split->setOrientation(width() < kNarrow ? Qt::Vertical : Qt::Horizontal);
+    const int length = m_split->orientation() == Qt::Vertical ? m_split->height() : m_split->width();
+    m_split->setSizes({length * 3 / 5, length * 2 / 5});
+}
+
+} // namespace planloom::ui

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#pragma once
+
+#include <QComboBox>
+#include <QLabel>
+#include <QSpinBox>
+#include <QSplitter>
+#include <QTabWidget>
+
+#include "ui/state/job.h"
+#include "ui/widgets/view.h"
+#include "ui/placement/machine_board.h"
+#include "ui/placement/search_panel.h"
+#include "ui/placement/traffic_matrix.h"
+#include "ui/widgets/data_table.h"
+
+#include <memory>
+
+namespace planloom::ui {
+
+/// The Placement dock: roles of sampled training on machines, what the network carries, and the search of placements.
+class PlacementView final : public View {
+    Q_OBJECT
+
+public:
+    explicit PlacementView(StudioState *state, QWidget *parent = nullptr);
+    [[nodiscard]] QString title() const override { return tr("Placement"); }
+    [[nodiscard]] QWidget *focusTarget() override { return m_board; }
+    [[nodiscard]] MachineBoard *board() { return m_board; }
+    [[nodiscard]] TrafficMatrix *matrix() { return m_matrix; }
+    [[nodiscard]] SearchPanel *search() { return m_search; }
+    [[nodiscard]] DataTable *policies() { return m_policies; }
+    [[nodiscard]] QComboBox *policy() { return m_policy; }
+    [[nodiscard]] QSpinBox *prefetch() { return m_prefetch; }
+    [[nodiscard]] QTabWidget *tabs() { return m_tabs; }
+    [[nodiscard]] QString summary() const { return m_summary->text(); }
+    [[nodiscard]] const std::shared_ptr<const PlacementFigures> &figures() const { return m_figures; }
+
+protected:
+    void resizeEvent(QResizeEvent *event) override;
+
+private:
+    void refresh();
+    void refreshTraffic();
+    void refreshPolicies();
+    void showFigures(const std::shared_ptr<const PlacementFigures> &figures, const QString &before);
+    void moveRole(int role, int machine);
+    void choosePolicy();
+    void choosePrefetch();
+    void searchOrStop();
+    void showPoint(int point);
+    void takePoint(int point);
+
+    QLabel *m_summary;
+    QComboBox *m_policy;
+    QSpinBox *m_prefetch;
+    MachineBoard *m_board;
+    TrafficMatrix *m_matrix;
+    SearchPanel *m_search;
+    DataTable *m_policies;
+    QTabWidget *m_tabs;
+    QSplitter *m_split;
+    StudioState::DocumentPtr m_document; ///< that the figures are of
+    std::shared_ptr<const PlacementFigures> m_figures;
+    std::shared_ptr<const SearchRun> m_run;
+    StudioState::DocumentPtr m_searched; ///< that m_run is of
+    Job m_job;                           ///< last: its thread ends before what it posts to
+};
+
+} // namespace planloom::ui

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "ui/placement/traffic_matrix.h"
+
+#include "ui/theme/theme.h"
+#include "ui/widgets/stage_style.h"
+#include "ui/widgets/text.h"
+
+#include <QHelpEvent>
+#include <QPainter>
+#include <QToolTip>
+
+#include <algorithm>
+#include <cmath>
+
+namespace planloom::ui {
+
+namespace {
+
+constexpr double kRowName = 40;
+constexpr double kColumnName = 20;
+constexpr double kMostCell = 56; // height
+
+} // namespace
+
+TrafficMatrix::TrafficMatrix(QWidget *parent) : QWidget(parent)
+{
+    setMouseTracking(true);
+    setAccessibleName(tr("Bytes from stores to samplers"));
+}
+
+void TrafficMatrix::set(std::shared_ptr<const PlacementFigures> figures, std::vector<double> sent)
+{
+    m_figures = std::move(figures);
+    m_sent = std::move(sent);
+    if (m_figures && m_sent.size() != m_figures->features.size())
+        m_sent.clear();
+    update();
+}
+
+std::size_t TrafficMatrix::placeOf(std::int32_t store, std::int32_t sampler) const
+{
+    return static_cast<std::size_t>(store) * static_cast<std::size_t>(m_figures->samplers())
+        + static_cast<std::size_t>(sampler);
+}
+
+bool TrafficMatrix::isLocal(std::int32_t store, std::int32_t sampler) const
+{
+    const auto role = static_cast<std::size_t>(m_figures->job.first(gnn::RoleKind::Sampler) + sampler);
+    return m_figures->machineOf[static_cast<std::size_t>(store)] == m_figures->machineOf[role];
+}
+
+QRectF TrafficMatrix::cellOf(std::int32_t store, std::int32_t sampler) const
+{
+    const double across = (width() - kRowName - 1) / std::max(1, m_figures->samplers());
+    const double down = std::min(kMostCell, (height() - kColumnName - 1) / std::max(1, m_figures->stores()));
+    return {kRowName + sampler * across, kColumnName + store * down, across, down};
+}
+
+QString TrafficMatrix::describe(const QPointF &pixel) const
+{
+    for (std::int32_t g = 0; m_figures && g < m_figures->stores(); ++g) {
+        for (std::int32_t s = 0; s < m_figures->samplers(); ++s) {
+            if (!cellOf(g, s).contains(pixel))
+                continue;
+            const auto role = static_cast<std::size_t>(m_figures->job.first(gnn::RoleKind::Sampler) + s);
+            QString text = tr("%1 to %2: %3 predicted an iteration")
+                               .arg(qt(m_figures->job.roles[static_cast<std::size_t>(g)].name),
+                                    qt(m_figures->job.roles[role].name),
+                                    bytesText(std::llround(m_figures->features[placeOf(g, s)])));
+            if (!m_sent.empty())
+                text += tr(", %1 sent").arg(bytesText(std::llround(m_sent[placeOf(g, s)])));
+            return isLocal(g, s) ? text + tr("; both on one machine") : text;
+        }
+    }
+    return {};
+}
+
+void TrafficMatrix::paintEvent(QPaintEvent *)
+{
+    QPainter painter(this);
+    const Theme &t = theme();
+    painter.fillRect(rect(), t.base);
+    if (!m_figures)
+        return;
+    const QFontMetrics metrics = painter.fontMetrics();
+    const double most = std::max(1.0, *std::max_element(m_figures->features.begin(), m_figures->features.end()));
+    const std::int32_t first = m_figures->job.first(gnn::RoleKind::Sampler);
+    for (std::int32_t s = 0; s < m_figures->samplers(); ++s) {
+        const QRectF cell = cellOf(0, s);
+        painter.setPen(t.text);
+        const QString name = qt(m_figures->job.roles[static_cast<std::size_t>(first + s)].name);
+        if (metrics.horizontalAdvance(name) <= cell.width())
+            painter.drawText(QRectF(cell.left(), 0, cell.width(), kColumnName), Qt::AlignCenter, name);
+    }
+    for (std::int32_t g = 0; g < m_figures->stores(); ++g) {
+        const QRectF row = cellOf(g, 0);
+        painter.setPen(t.text);
+        if (row.height() >= metrics.height())
+            painter.drawText(QRectF(2, row.top(), kRowName - 4, row.height()), Qt::AlignVCenter | Qt::AlignLeft,
+                             qt(m_figures->job.roles[static_cast<std::size_t>(g)].name));
+        for (std::int32_t s = 0; s < m_figures->samplers(); ++s) {
+            const QRectF cell = cellOf(g, s).adjusted(1, 1, -1, -1);
+            const double bytes = m_figures->features[placeOf(g, s)];
+            const QColor color = paled(t.ofSeries(0), 1 - 0.9 * bytes / most);
+            painter.fillRect(cell, color);
+            if (isLocal(g, s)) {
+                painter.setPen(QPen(t.text, 1, Qt::DashLine));
+                painter.setBrush(Qt::NoBrush);
+                painter.drawRect(cell);
+            }
+            QString text = bytesText(std::llround(bytes));
+            const bool two = !m_sent.empty() && cell.height() >= 2 * metrics.height();
+            if (two)
+                text += QStringLiteral("\n") + bytesText(std::llround(m_sent[placeOf(g, s)])) + tr(" sent");
+            painter.setPen(textOn(color));
+            if (cell.height() >= metrics.height()
+                && metrics.horizontalAdvance(text.section(QLatin1Char('\n'), -1)) <= cell.width())
+                painter.drawText(cell, Qt::AlignCenter, text);
+        }
+    }
+}
+
+bool TrafficMatrix::event(QEvent *event)
+{
+    if (event->type() == QEvent::ToolTip) {
+        auto *help = static_cast<QHelpEvent *>(event);
+        const QString text = describe(help->pos());
+        if (text.isEmpty())
+            QToolTip::hideText();
+        else
+            QToolTip::showText(help->globalPos(), text, this);
+        return true;
+    }
+    return QWidget::event(event);
+}
+
+} // namespace planloom::ui
