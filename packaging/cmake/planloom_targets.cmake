@@ -47,6 +47,10 @@ if(PLANLOOM_WHOLE_BUILD AND PLANLOOM_CCACHE) # without these, ccache passes by w
   set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime ${PLANLOOM_CCACHE})
   target_compile_options(planloom_flags INTERFACE -fpch-preprocess)
 endif()
+if(PLANLOOM_WHOLE_BUILD AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  # The files of a folder as one, with large precompiled headers, fill GCC's memory: collecting garbage below 1 GB takes 8 % of the time.
+  target_compile_options(planloom_flags INTERFACE $<$<COMPILE_LANGUAGE:CXX>:--param=ggc-min-heapsize=1000000>)
+endif()
 if(PLANLOOM_WHOLE_BUILD) # -pthread sets macros that a precompiled header must agree with; one that does not fit is passed by
   target_compile_options(planloom_flags INTERFACE -pthread -Wno-error=invalid-pch)
 endif()

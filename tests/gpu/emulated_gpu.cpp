@@ -43,7 +43,7 @@ struct GraphNode {
 };
 
 /// Commands that were captured.
-struct GraphObject {
+struct CapturedGraphObject {
     std::vector<GraphNode> nodes;
     std::thread::id owner;
     bool isInvalid = false;
@@ -61,7 +61,7 @@ struct StreamHandle {
     std::deque<EmulatedCommand> commands;
     bool busy = false;
     bool ends = false;
-    std::unique_ptr<GraphObject> capture; ///< used by the thread that captures
+    std::unique_ptr<CapturedGraphObject> capture; ///< used by the thread that captures
     std::mt19937_64 random;
     std::jthread thread;
 };
@@ -569,7 +569,7 @@ int streamBeginCapture(Stream stream, int mode)
         return state().error;
     if (stream->capture != nullptr || t_capturing != nullptr || mode != cuda::kCaptureThreadLocal)
         return kInvalidValue;
-    stream->capture = std::make_unique<cuda::GraphObject>();
+    stream->capture = std::make_unique<cuda::CapturedGraphObject>();
     stream->capture->owner = std::this_thread::get_id();
     t_capturing = stream;
     return cuda::kSuccess;
@@ -587,7 +587,7 @@ int streamEndCapture(Stream stream, cuda::CapturedGraph *graph)
     if (captured->isInvalid)
         return kCaptureInvalidated;
     ++state().objects;
-    *graph = new cuda::GraphObject(std::move(*captured));
+    *graph = new cuda::CapturedGraphObject(std::move(*captured));
     return cuda::kSuccess;
 }
 

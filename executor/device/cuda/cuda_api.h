@@ -11,7 +11,7 @@ namespace planloom::cuda {
 
 using Stream = struct StreamHandle *;
 using EventHandle = struct EventObject *;
-using CapturedGraph = struct GraphObject *;
+using CapturedGraph = struct CapturedGraphObject *;
 using GraphExec = struct GraphExecObject *;
 
 struct Grid {
