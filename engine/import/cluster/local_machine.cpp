@@ -1,11 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/import/cluster/core_rate.h"
+#include "engine/base/files.h"
+#include "engine/base/log.h"
 #include "engine/import/cluster/gpu_catalog.h"
+#include "engine/import/cluster/nvml.h"
 #include "engine/import/import.h"
 
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <cstdlib>
+#include <filesystem>
 #include <fmt/format.h>
 #include <fstream>
 #include <hwloc.h>
@@ -129,9 +134,23 @@ Result<cluster::Cluster> gpuCluster(const std::vector<const DeviceType *> &gpus)
     return std::move(builder).build();
 }
 
+/// The file of NCCL's topology that the environment names, if it is there; empty: none.
+std::string topologyFile()
+{
+    for (const char *variable : {"NCCL_TOPO_FILE", "NCCL_TOPO_DUMP_FILE"}) {
+        const char *path = std::getenv(variable);
+        std::error_code none;
+        if (path != nullptr && std::filesystem::is_regular_file(path, none))
+            return path;
+    }
+    return {};
+}
+
 } // namespace
 
-Result<cluster::Cluster> localCluster(int cpuDevices)
+Result<cluster::Cluster> localCluster(int cpuDevices) { return localCluster(cpuDevices, installedNvml()); }
+
+Result<cluster::Cluster> localCluster(int cpuDevices, const NvmlApi *nvml)
 {
     if (cpuDevices < 0 || cpuDevices > kMostCpuDevices)
         return badInput(fmt::format("{} CPU devices were asked for; give 1 to {}", cpuDevices, kMostCpuDevices));
@@ -139,6 +158,18 @@ Result<cluster::Cluster> localCluster(int cpuDevices)
     if (!topology)
         return topology.error();
     if (cpuDevices == 0) {
+        if (const std::string path = topologyFile(); !path.empty()) {
+            const auto text = readFile(path);
+            return text ? readNcclTopology(*text, path) : Result<cluster::Cluster>(text.error());
+        }
+        if (nvml != nullptr) {
+            const auto installed = readNvml(*nvml);
+            auto made = installed ? clusterOf(*installed) : Result<cluster::Cluster>(installed.error());
+            if (made)
+                return made;
+            if (!installed || !installed->empty())
+                log(LogLevel::Warning, made.error().text());
+        }
         if (const auto gpus = gpusOf(topology->get()); !gpus.empty())
             return gpuCluster(gpus);
     }
