@@ -79,6 +79,8 @@ public:
         [[maybe_unused]] const auto put = ::write(m_wake, &one, sizeof one);
     }
 
+    Status lookCloser(double seconds) override;
+
 private:
     /// One call of train().
     struct Call {
@@ -90,12 +92,19 @@ private:
     Status attend(const TrainRequest &request, const RunEvents &events);
     void watchForStop(const std::stop_token &done, Call &call);
     void sendStop(Call &call);
+    void setRunId(const std::string &id)
+    {
+        const std::lock_guard lock(m_idMutex);
+        m_runId = id;
+    }
     void dispatch(const wire::TrainEvent &event, const RunEvents &events, Call &call);
 
     std::unique_ptr<LocalAgent> m_local;
     std::unique_ptr<wire::Agent::Stub> m_stub;
     int m_wake;
     std::mutex m_training; ///< one train() at a time
+    std::mutex m_idMutex;
+    std::string m_runId; ///< of train(), once it is known; guarded by m_idMutex
 };
 
 void GrpcClient::sendStop(Call &call)
@@ -132,6 +141,7 @@ void GrpcClient::dispatch(const wire::TrainEvent &event, const RunEvents &events
             if (call.stopAsked)
                 sendStop(call);
         }
+        setRunId(event.started().run_id());
         if (events.onStarted)
             events.onStarted(event.started().run_id(), event.started().run_dir());
     } else if (event.has_tables() && events.onTraceTables) {
@@ -153,10 +163,30 @@ Status GrpcClient::train(const TrainRequest &request, const RunEvents &events)
 {
     const std::lock_guard lock(m_training);
     const Status outcome = attend(request, events);
+    setRunId({});
     std::uint64_t late =
         0; // a stop that came after the run's end is not for the next one; what comes before train() is
     [[maybe_unused]] const auto got = ::read(m_wake, &late, sizeof late);
     return outcome;
+}
+
+Status GrpcClient::lookCloser(double seconds)
+{
+    wire::LookCloserRequest request;
+    {
+        const std::lock_guard lock(m_idMutex);
+        request.set_run_id(m_runId);
+    }
+    if (request.run_id().empty())
+        return failed("nothing trains at the moment; start a run first");
+    request.set_seconds(seconds);
+    grpc::ClientContext context;
+    context.set_deadline(std::chrono::system_clock::now() + kAnswerLimit);
+    wire::LookCloserReply reply;
+    if (const grpc::Status sent = m_stub->LookCloser(&context, request, &reply); !sent.ok())
+        return ioError(
+            fmt::format("the agent does not answer ({}); an older one knows no such request", sent.error_message()));
+    return fromWire(reply.outcome());
 }
 
 Status GrpcClient::attend(const TrainRequest &request, const RunEvents &events)

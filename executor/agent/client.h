@@ -55,6 +55,10 @@ public:
     /// Asks the running train(), or else the next one, to stop after the current step; asked again, to stop by force.
     /// Returns at once; callable from any thread and signal-safe code paths.
     virtual void stop() = 0;
+    /// The running train() has every kernel of its GPUs recorded for so many seconds from now on. Waits for the agent's
+    /// answer, from another thread than train()'s. Errors: Failed (nothing trains at the moment), BadInput, Unsupported
+    /// (a run without records of GPUs), Io.
+    virtual Status lookCloser(double seconds) = 0;
 };
 
 } // namespace planloom::agent

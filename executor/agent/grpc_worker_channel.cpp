@@ -122,6 +122,8 @@ public:
         close();
     }
 
+    [[nodiscard]] double takeKernelsAsked() override { return m_kernelsAsked.exchange(0); }
+
     [[nodiscard]] bool stopRequested() override
     {
         if (!m_stop && m_stream && std::chrono::steady_clock::now() - m_beaten > kHeartbeat) {
@@ -149,6 +151,8 @@ private:
         while (m_stream->Read(&message)) {
             if (message.stop())
                 m_stop = true;
+            if (message.kernel_seconds() > 0)
+                m_kernelsAsked = message.kernel_seconds();
             if (message.metrics_kept() > 0)
                 m_metricsKept = message.metrics_kept();
         }
@@ -186,6 +190,7 @@ private:
     std::atomic<bool> m_stop{false};
     std::atomic<bool> m_ended{false};
     std::atomic<std::int64_t> m_metricsKept{0};
+    std::atomic<double> m_kernelsAsked{0};
     bool m_broken = false;
     ErrorCode m_code = ErrorCode::Failed;
     std::chrono::steady_clock::time_point m_beaten;

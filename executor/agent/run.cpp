@@ -3,6 +3,7 @@
 
 #include "executor/agent/launch.h"
 #include "executor/agent/resumption.h"
+#include "executor/runtime/rank_gpu.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -20,8 +21,7 @@ using namespace std::chrono_literals;
 constexpr auto kStartingGrace = 1s; ///< for a stop while workers start
 constexpr auto kStopGrace = 10s;    ///< for a step to end after a stop; at least three steps
 constexpr auto kHungAfter = 30s;
-constexpr std::size_t kMostKernelRows = std::size_t{1} << 19; ///< about 70 bytes each, of the 64 MiB of a message
-constexpr double kHungSteps = 5;                              ///< times the longest step of a usual round
+constexpr double kHungSteps = 5; ///< times the longest step of a usual round
 /// Until every worker has reported; at least this long, as the limit for hung workers is for training ones.
 constexpr auto kStartLimit = 10s;
 
@@ -44,21 +44,26 @@ Status checkRequest(const TrainRequest &request)
     return {};
 }
 
+bool hasTooManyRows(const trace::Tables &tables) { return tables.tasks.size() > program::KernelRows::kMost; }
+
+/// @p kernels: asked for. Where GPUs are used their tables have rows for them in any case, if there are not too many.
 Result<simulate::Prediction> predict(const std::string &planJson, bool kernels)
 {
     const auto document = plan::documentFromJson(planJson);
     if (!document)
         return document.error();
-    auto prediction = simulate::predict(*document, kernels);
+    auto prediction = simulate::predict(*document, kernels || runtime::mayUseGpus(*document->subject.cluster));
+    if (prediction && !kernels && hasTooManyRows(prediction->tables))
+        prediction = simulate::predict(*document, false);
     if (prediction && prediction->tables.ranks.size() > kMostRanks)
         return unsupported(
             fmt::format("the plan needs {} workers, more than the {} that an agent starts on one machine",
                         prediction->tables.ranks.size(), kMostRanks));
-    if (prediction && kernels && prediction->tables.tasks.size() > kMostKernelRows)
+    if (prediction && kernels && hasTooManyRows(prediction->tables))
         return unsupported(
             fmt::format("the plan has {} tasks and operators to record kernels of, more than the {} that fit "
                         "a message; train without them, or with fewer micro-batches",
-                        prediction->tables.tasks.size(), kMostKernelRows));
+                        prediction->tables.tasks.size(), program::KernelRows::kMost));
     return prediction;
 }
 
@@ -159,6 +164,26 @@ void Run::kill()
     const std::lock_guard lock(m_mutex);
     m_stopAsked = true;
     m_group->endBy(Clock::now());
+}
+
+Status Run::lookCloser(double seconds)
+{
+    if (!(seconds > 0 && seconds <= run::Settings::kMostKernelSeconds))
+        return badInput(fmt::format("kernels cannot be recorded for {} s; give a time up to {}", seconds,
+                                    run::Settings::kMostKernelSeconds));
+    const auto &lanes = m_prediction.tables.lanes;
+    if (std::ranges::none_of(lanes, [](const trace::LaneInfo &lane) { return lane.work == trace::Work::Device; }))
+        return unsupported("the run's trace has no rows for kernels: its plan is for processors, this machine has no "
+                           "driver of GPUs, or the plan has too many tasks");
+    std::shared_ptr<WorkerGroup> group;
+    {
+        const std::lock_guard lock(m_mutex);
+        if (m_state != RunState::Running || m_outcome)
+            return failed("the run does not train at the moment; ask again once it does");
+        group = m_group;
+    }
+    group->lookCloser(seconds);
+    return {};
 }
 
 bool Run::stopAsked() const

@@ -54,6 +54,9 @@ public:
     void requestStop();
     /// Stop by force, now.
     void kill();
+    /// The workers record every kernel of their GPUs for so many seconds from now on. Errors: BadInput (a length that
+    /// is none), Unsupported (a run without records of GPUs), Failed (it does not train at the moment).
+    Status lookCloser(double seconds);
     [[nodiscard]] bool stopAsked() const;
     [[nodiscard]] bool over() const;
     /// Once over: success, Cancelled, or why it failed.

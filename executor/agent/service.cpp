@@ -102,6 +102,12 @@ public:
         message.set_metrics_kept(steps);
         send(message);
     }
+    void lookCloser(double seconds) override
+    {
+        wire::AgentMessage message;
+        message.set_kernel_seconds(seconds);
+        send(message);
+    }
     void close()
     {
         const std::lock_guard lock(m_mutex);
@@ -249,6 +255,15 @@ grpc::Status AgentService::Stop(grpc::ServerContext *, const wire::StopRequest *
         run->kill(); // asked again: do not wait for the step
     else if (run)
         run->requestStop();
+    return grpc::Status::OK;
+}
+
+grpc::Status AgentService::LookCloser(grpc::ServerContext *, const wire::LookCloserRequest *request,
+                                      wire::LookCloserReply *reply)
+{
+    const auto run = m_runs.byId(request->run_id());
+    *reply->mutable_outcome() = toWire(run ? run->lookCloser(request->seconds())
+                                           : Status(notFound("the run has ended; there is nothing to look at")));
     return grpc::Status::OK;
 }
 

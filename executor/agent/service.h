@@ -44,6 +44,8 @@ public:
     grpc::Status Train(grpc::ServerContext *context, const wire::TrainRequest *request,
                        grpc::ServerWriter<wire::TrainEvent> *writer) override;
     grpc::Status Stop(grpc::ServerContext *context, const wire::StopRequest *request, wire::StopReply *reply) override;
+    grpc::Status LookCloser(grpc::ServerContext *context, const wire::LookCloserRequest *request,
+                            wire::LookCloserReply *reply) override;
 
 private:
     Runs &m_runs;

@@ -160,18 +160,27 @@ void WorkerGroup::detach(int rank)
 
 // --- Any thread -----------------------------------------------------------------------------------------------------
 
-void WorkerGroup::stop()
+std::vector<std::shared_ptr<WorkerConnection>> WorkerGroup::connections() const
 {
     std::vector<std::shared_ptr<WorkerConnection>> connections;
-    {
-        const std::lock_guard lock(m_mutex);
-        for (const Worker &worker : m_workers) {
-            if (worker.connection)
-                connections.push_back(worker.connection);
-        }
+    const std::lock_guard lock(m_mutex);
+    for (const Worker &worker : m_workers) {
+        if (worker.connection)
+            connections.push_back(worker.connection);
     }
-    for (const auto &connection : connections)
+    return connections;
+}
+
+void WorkerGroup::stop()
+{
+    for (const auto &connection : connections())
         connection->stop();
+}
+
+void WorkerGroup::lookCloser(double seconds)
+{
+    for (const auto &connection : connections())
+        connection->lookCloser(seconds);
 }
 
 void WorkerGroup::endBy(Clock::time_point deadline)

@@ -23,6 +23,8 @@ public:
     virtual void stop() = 0;
     /// The metrics of the steps before @p steps are in the run's folder.
     virtual void metricsKept(std::int64_t steps) = 0;
+    /// Record every kernel of the worker's GPU for so long from now on.
+    virtual void lookCloser(double seconds) = 0;
 };
 
 /// Bytes, as runtime::MemoryUse has them.
@@ -67,6 +69,7 @@ public:
 
     // Any thread.
     void stop();                            ///< asks every worker to stop after the step at hand
+    void lookCloser(double seconds);        ///< asks every worker to record every kernel for so long
     void endBy(Clock::time_point deadline); ///< by force, unless an earlier time is set
     void fail(Error error);
     void acknowledge(std::int64_t steps); ///< to rank 0, unless the group failed: metrics may then have been lost
@@ -114,6 +117,7 @@ private:
         [[nodiscard]] bool isWatched() const { return attached && !finished && !detached; }
     };
     std::string readOutput(int milliseconds);
+    [[nodiscard]] std::vector<std::shared_ptr<WorkerConnection>> connections() const;
     [[nodiscard]] std::string nameOf(std::size_t rank) const;
     // With m_mutex held.
     void lose(std::size_t rank);

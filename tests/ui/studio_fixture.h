@@ -58,6 +58,8 @@ struct FakeRun {
     std::int64_t failAt = -1;      ///< fails before this step
     bool refuse = false;           ///< fails before anything is started
     std::atomic<bool> hold{false}; ///< stays before its first step until released or stopped
+    bool kernels = false;          ///< its trace has rows for kernels
+    std::atomic<double> lookedCloser{0};
 };
 
 /// An agent client that plays a plan's own simulation back as if it had been measured, each task half as long again.
@@ -76,7 +78,10 @@ public:
         if (!simulation)
             return simulation.error();
         events.onStarted("fake-1", request.runDir);
-        events.onTraceTables(simulation->trace);
+        trace::Tables tables = simulation->trace;
+        if (m_run.kernels)
+            tables.lanes.push_back({"kernels", trace::Work::Device, 16});
+        events.onTraceTables(tables);
         events.onState(agent::RunState::Running, {});
         while (m_run.hold && !m_stop)
             std::this_thread::yield();
@@ -100,6 +105,11 @@ public:
         return {};
     }
     void stop() override { m_stop = true; }
+    Status lookCloser(double seconds) override
+    {
+        m_run.lookedCloser = seconds;
+        return m_run.kernels ? Status() : Status(unsupported("the run's trace has no rows for kernels"));
+    }
 
 private:
     /// Steps with a gap between them; rounds that overlap follow each other as they do in the simulation.

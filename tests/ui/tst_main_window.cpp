@@ -834,12 +834,19 @@ void TestMainWindow::runViewComparesPredictedAndMeasured()
     m_run.hold = true;
     agent::TrainRequest request;
     request.settings.steps = 4;
+    m_run.kernels = true;
     QVERIFY(m_state->startRun(request));
     QTRY_VERIFY(view->stopButton()->isEnabled());
+    QTRY_VERIFY(view->lookCloserButton()->isVisibleTo(view) && view->lookCloserButton()->isEnabled());
+    QTest::mouseClick(view->lookCloserButton(), Qt::LeftButton);
+    QTRY_COMPARE(m_run.lookedCloser.load(), 2.0);
+    QTRY_VERIFY(m_state->run().log.contains(QStringLiteral("every kernel is recorded for 2 s")));
+    m_run.kernels = false;
     m_run.hold = false;
     QTRY_COMPARE_WITH_TIMEOUT(m_state->run().phase, RunData::Phase::Finished, 20'000);
     QTRY_VERIFY(view->statusLabel()->text().contains(QStringLiteral("Finished")));
     QVERIFY(!view->stopButton()->isEnabled());
+    QVERIFY(!view->lookCloserButton()->isVisibleTo(view));
     QTRY_COMPARE(view->table()->tableModel()->rowCount(), 2 + 4); // time, throughput, four peaks
     // Half as long again: the prediction is a third too small.
     QTRY_VERIFY2(view->table()->tableModel()->row(0)[3].text.contains(QStringLiteral("▼ 33.3 %")),

@@ -21,6 +21,7 @@ namespace {
 
 constexpr int kRefreshMilliseconds = 100;
 constexpr int kLogLines = 5000;
+constexpr int kCloserSeconds = 2;
 
 QString phaseText(RunData::Phase phase)
 {
@@ -52,6 +53,7 @@ RunView::RunView(StudioState *state, QWidget *parent)
       m_progress(new QProgressBar(this)),
       m_train(new QPushButton(tr("&Train…"), this)),
       m_stop(new QPushButton(tr("&Stop"), this)),
+      m_lookCloser(new QPushButton(tr("&Look closer"), this)),
       m_lossChart(new PlainChart(tr("Loss by step"), tr("step"), tr("loss"), this)),
       m_speedChart(new PlainChart(tr("Throughput by step"), tr("step"), tr("samples / s"), this)),
       m_distanceChart(new PlainChart(tr("Consensus distance by step"), tr("step"), tr("distance from the mean"), this)),
@@ -79,6 +81,9 @@ RunView::RunView(StudioState *state, QWidget *parent)
     auto *top = new QHBoxLayout;
     top->addWidget(m_train);
     top->addWidget(m_stop);
+    top->addWidget(m_lookCloser);
+    m_lookCloser->setToolTip(
+        tr("Record every kernel and copy of the GPUs for the next %1 seconds").arg(kCloserSeconds));
     top->addWidget(m_progress, 1);
     auto *charts = new QWidget(this);
     m_charts = new QBoxLayout(QBoxLayout::LeftToRight, charts);
@@ -114,6 +119,7 @@ RunView::RunView(StudioState *state, QWidget *parent)
         m_stop->setEnabled(false);
         this->state()->stopRun();
     });
+    connect(m_lookCloser, &QPushButton::clicked, this, [this] { this->state()->lookCloser(kCloserSeconds); });
     refresh();
 }
 
@@ -131,6 +137,8 @@ void RunView::refreshStatus()
     const bool active = run.active();
     m_train->setEnabled(!active && state()->document() != nullptr);
     m_stop->setEnabled(active);
+    m_lookCloser->setVisible(active && run.hasKernelRows);
+    m_lookCloser->setEnabled(run.phase == RunData::Phase::Running);
     m_progress->setVisible(run.phase != RunData::Phase::None);
     m_progress->setRange(0, static_cast<int>(std::max<std::int64_t>(run.settings.steps, 1)));
     m_progress->setValue(static_cast<int>(run.steps.size()));
@@ -234,6 +242,7 @@ void RunView::applyIcons()
 {
     m_train->setIcon(icon(QStringLiteral("train")));
     m_stop->setIcon(icon(QStringLiteral("stop")));
+    m_lookCloser->setIcon(icon(QStringLiteral("zoom-in")));
     m_loss->setPen(QPen(theme().ofSeries(0), 2));
     m_speed->setPen(QPen(theme().ofSeries(2), 2));
     m_distance->setPen(QPen(theme().ofSeries(4), 2));

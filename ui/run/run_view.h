@@ -26,6 +26,7 @@ public:
     [[nodiscard]] QString title() const override { return tr("Run"); }
     [[nodiscard]] QWidget *focusTarget() override { return m_train; }
     [[nodiscard]] QPushButton *stopButton() { return m_stop; }
+    [[nodiscard]] QPushButton *lookCloserButton() { return m_lookCloser; }
     [[nodiscard]] QLabel *statusLabel() { return m_status; }
     [[nodiscard]] DataTable *table() { return m_table; }
     [[nodiscard]] PlainChart *distanceChart() { return m_distanceChart; }
@@ -52,6 +53,7 @@ private:
     QProgressBar *m_progress;
     QPushButton *m_train;
     QPushButton *m_stop;
+    QPushButton *m_lookCloser; ///< of runs that record kernels of GPUs
     PlainChart *m_lossChart;
     PlainChart *m_speedChart;
     PlainChart *m_distanceChart; ///< of a run whose replicas are averaged

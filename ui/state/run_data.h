@@ -25,8 +25,9 @@ struct RunData {
     run::Settings settings;
     std::vector<run::StepMetrics> steps;
     std::optional<run::Summary> summary;
-    PlanOrigin origin; ///< the plan that runs
-    QStringList log;   ///< a line per event, oldest first
+    PlanOrigin origin;          ///< the plan that runs
+    QStringList log;            ///< a line per event, oldest first
+    bool hasKernelRows = false; ///< its trace has rows for what GPUs run of each task
 
     /// Of the plan that runs; null: not simulated.
     [[nodiscard]] const simulate::Report *predicted() const

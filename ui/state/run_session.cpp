@@ -127,6 +127,29 @@ void RunSession::stop()
         m_client->stop();
 }
 
+void RunSession::lookCloser(double seconds)
+{
+    std::shared_ptr<agent::Client> client;
+    {
+        const std::lock_guard lock(m_mutex);
+        client = m_client;
+    }
+    if (!client || m_asks.exchange(true))
+        return;
+    m_asking = std::jthread([this, client, seconds] {
+        const Status asked = client->lookCloser(seconds);
+        m_asks = false;
+        QMetaObject::invokeMethod(
+            this,
+            [this, asked, seconds] {
+                m_data.log << (asked ? tr("every kernel is recorded for %1 s").arg(seconds)
+                                     : QString::fromStdString(asked.error().text()));
+                Q_EMIT changed();
+            },
+            Qt::QueuedConnection);
+    });
+}
+
 void RunSession::run(const ClientFactory &factory, const agent::TrainRequest &request)
 {
     const auto post = [this](const Status &status) {
@@ -195,6 +218,9 @@ void RunSession::takeTables(Inbox &news)
         return;
     static_cast<trace::Tables &>(m_trace) = *std::move(news.tables);
     m_trace.records.clear();
+    m_data.hasKernelRows = std::ranges::any_of(m_trace.lanes, [](const trace::LaneInfo &lane) {
+        return lane.work == trace::Work::Device;
+    });
     Q_EMIT tablesChanged();
 }
 

@@ -8,6 +8,7 @@
 #include "executor/agent/client.h"
 #include "ui/state/run_data.h"
 
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -36,6 +37,9 @@ public:
     bool show(RunData ended);
     /// After the current step; a second call changes nothing.
     void stop();
+    /// Every kernel of the active run's GPUs is recorded for so many seconds from now on. A refusal is a line of the
+    /// log.
+    void lookCloser(double seconds);
     [[nodiscard]] const RunData &data() const { return m_data; }
     [[nodiscard]] const trace::Trace &trace() const { return m_trace; }
     /// The plan that made trace().
@@ -68,6 +72,8 @@ private:
     std::unique_ptr<Inbox> m_inbox;
     std::shared_ptr<agent::Client> m_client;
     bool m_stopAsked = false;
+    std::atomic<bool> m_asks{false}; ///< m_asking is at work
+    std::jthread m_asking;           ///< waits for the agent's answer to lookCloser()
     std::jthread m_thread;
 };
 

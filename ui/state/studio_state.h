@@ -119,6 +119,8 @@ public:
     void setClientFactory(ClientFactory factory) { m_clientFactory = std::move(factory); }
     bool startRun(agent::TrainRequest request);
     void stopRun() { m_run.stop(); }
+    /// Of the active run: every kernel of its GPUs is recorded for so many seconds.
+    void lookCloser(double seconds) { m_run.lookCloser(seconds); }
     [[nodiscard]] const RunData &run() const { return m_run.data(); }
     /// False where another plan was run than the one that is open: its figures say nothing of this plan.
     [[nodiscard]] bool runIsOfDocument() const;
