@@ -92,6 +92,7 @@ private:
     void wait();
     [[nodiscard]] std::int64_t nanoseconds() const;
     void betweenOperators() override;
+    [[nodiscard]] bool seesEachOperator() const override { return m_waitsForEach; }
     void noteOperators(const program::Task &task, std::int64_t begin);
     void notePass(const program::Task &task, std::int64_t nanoseconds);
     PassTimes &timesOf(const program::Task &task);

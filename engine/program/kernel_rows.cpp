@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/program/kernel_rows.h"
 
+#include <algorithm>
 #include <string>
 
 namespace planloom::program {
@@ -33,8 +34,15 @@ KernelRows::KernelRows(const Program &program) : m_lane(traceLanes(program))
     m_first.reserve(program.tasks.size());
     for (const Task &task : program.tasks) {
         m_first.push_back(next);
-        next += 1 + operatorsOf(task);
+        next += operatorsOf(task) + 2;
     }
+    m_end = next;
+}
+
+std::int32_t KernelRows::graph(std::int32_t first) const
+{
+    const auto after = std::upper_bound(m_first.begin(), m_first.end(), first);
+    return (after == m_first.end() ? m_end : *after) - 1;
 }
 
 void addKernelRows(const Program &program, trace::Tables &tables)
@@ -51,6 +59,8 @@ void addKernelRows(const Program &program, trace::Tables &tables)
             row.id = prefix + op.name;
             tables.tasks.push_back(row);
         }
+        row.id = prefix + "graph";
+        tables.tasks.push_back(row);
     }
 }
 

@@ -157,6 +157,9 @@ public:
         kAdds = 1,   ///< Mode::Add; of operators with one output, of float32
         kDraws = 2,  ///< draws random numbers: needs Queue::begin()
         kInfers = 4, ///< Mode::Infer computes something else than Mode::Run
+        /// Its runs can be captured: they depend on their arguments alone, or read what begin() left in the device's
+        /// memory.
+        kCaptures = 8,
     };
 
     explicit DeviceKernel(std::uint32_t capabilities) : m_capabilities(capabilities) {}
@@ -171,6 +174,12 @@ private:
 class Updates {
 public:
     virtual ~Updates() = default;
+};
+
+/// Commands that a queue has taken down, for replay() of the queues of its device. May be destroyed while they run.
+class CommandGraph {
+public:
+    virtual ~CommandGraph() = default;
 };
 
 enum class Mode : std::uint8_t {
@@ -205,6 +214,15 @@ public:
     virtual void squaredNorm(Updates &updates, double *host) = 0;
     /// The scores of @p rows, whose labels and values lie in the device's memory, to @p host.
     virtual void score(const ScoredRows &rows, RowScores *host) = 0;
+
+    /// From here to endCapture() commands are taken down instead of given: runs of kernels with kCaptures,
+    /// accumulate(), copy() and fill() alone, by the calling thread, which asks nothing else of the device meanwhile.
+    /// False: this queue captures nothing.
+    virtual bool beginCapture() { return false; }
+    /// Before the first step is over. Error: Failed (one of the commands cannot be captured); nothing has changed.
+    virtual Result<std::unique_ptr<CommandGraph>> endCapture() { return failed("this queue captures nothing"); }
+    /// Gives the commands once more, with the values and addresses that they were captured with.
+    virtual void replay(CommandGraph & /*graph*/) {}
 
     /// @p event stands for this point of the queue.
     virtual void record(Event &event) = 0;

@@ -17,6 +17,7 @@ struct ComputeContext {
     Arena &arena;
     std::chrono::nanoseconds deadline = std::chrono::seconds(60); ///< for waits on the device
     KernelMarks *marks = nullptr;                                 ///< where what the device runs is recorded
+    device::Queue *copies = nullptr; ///< brings samples, beside the commands of `queue`; nullptr: `queue` does
 };
 
 /// Polls @p event until it is complete. Errors: Failed (the device stopped, or @p deadline has passed).

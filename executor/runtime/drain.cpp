@@ -72,6 +72,8 @@ void Drain::loop(const std::stop_token &ended)
         m_channel.progress(m_recording.tasks() + m_delivered, m_training.load(std::memory_order_relaxed));
         if (!m_stopWish.load(std::memory_order_relaxed) && m_channel.stopRequested())
             m_stopWish.store(true, std::memory_order_relaxed);
+        if (const double seconds = m_channel.takeKernelsAsked(); seconds > 0)
+            m_recording.askForKernels(seconds);
         hearOfMetrics();
         std::unique_lock lock(m_mutex);
         m_wake.wait_for(lock, ended, m_kept && *m_kept < m_askedToKeep ? kShortPeriod : kPeriod,

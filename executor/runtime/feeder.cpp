@@ -51,9 +51,17 @@ Status Feeder::findInputs(const program::Body &body)
 
 Status Feeder::makeBuffers(std::int64_t maxSamples)
 {
-    m_buffers.resize(kBuffers);
     m_samples.reserve(static_cast<std::size_t>(maxSamples));
     m_joined.resize(m_feed->needs.inputs.size());
+    if (m_context.device.hostAddressable() || m_inputs.empty())
+        return {};
+    constexpr std::int64_t kAlignment = 256;
+    std::int64_t bytes = 0;
+    for (const Input &input : m_inputs) {
+        m_offsets.push_back(bytes);
+        bytes += (input.place.bytes * maxSamples + kAlignment - 1) / kAlignment * kAlignment;
+    }
+    m_buffers.resize(kBuffers);
     for (Buffer &buffer : m_buffers) {
         for (const Input &input : m_inputs) {
             auto staging = Staging::create(m_context.device, input.place.bytes * maxSamples);
@@ -61,10 +69,16 @@ Status Feeder::makeBuffers(std::int64_t maxSamples)
                 return staging.error();
             buffer.staging.push_back(std::move(*staging));
         }
-        auto event = m_context.device.makeEvent();
-        if (!event)
-            return event.error();
-        buffer.copied = std::move(*event);
+        auto ahead = m_context.device.allocate(device::Space::Device, bytes);
+        if (!ahead)
+            return ahead.error();
+        buffer.ahead = std::move(*ahead);
+        for (auto *event : {&buffer.copied, &buffer.taken}) {
+            auto made = m_context.device.makeEvent();
+            if (!made)
+                return made.error();
+            *event = std::move(*made);
+        }
     }
     return {};
 }
@@ -73,58 +87,78 @@ Status Feeder::training(const SlotAddresses &addresses, std::int64_t step, std::
 {
     if (m_feed->places != nullptr)
         m_feed->places->enter(step);
-    if (m_feed->arrivals != nullptr)
-        return fillFetched(m_feed->arrivals->fetch(step, begin, count), addresses, count);
-    return fill(addresses, count,
-                [&](std::int64_t i) { return m_feed->order.sampleIndex(step, m_globalBatch, begin + i); });
+    if (m_feed->arrivals == nullptr)
+        return give(addresses, {step, begin, count}, samplesOf(step, begin));
+    const Status fetched = m_feed->arrivals->fetch(step, begin, count);
+    return fetched ? give(addresses, {step, begin, count}, [](std::int64_t i) { return i; }) : fetched;
 }
 
 Status Feeder::heldOut(const SlotAddresses &addresses, std::int64_t begin, std::int64_t count)
 {
-    if (m_feed->arrivals != nullptr)
-        return fillFetched(m_feed->arrivals->fetchHeldOut(begin, count), addresses, count);
-    return fill(addresses, count,
-                [&](std::int64_t i) { return m_feed->order.heldOutIndex((begin + i) % m_feed->order.heldOut()); });
+    constexpr std::int64_t kHeldOut = -1;
+    if (m_feed->arrivals == nullptr)
+        return give(addresses, {kHeldOut, begin, count},
+                    [&](std::int64_t i) { return m_feed->order.heldOutIndex((begin + i) % m_feed->order.heldOut()); });
+    const Status fetched = m_feed->arrivals->fetchHeldOut(begin, count);
+    return fetched ? give(addresses, {kHeldOut, begin, count}, [](std::int64_t i) { return i; }) : fetched;
 }
 
-Status Feeder::fillFetched(const Status &fetched, const SlotAddresses &addresses, std::int64_t count)
+Status Feeder::bringAhead(std::int64_t step, std::int64_t begin, std::int64_t count)
 {
-    return fetched ? fill(addresses, count, [](std::int64_t i) { return i; }) : fetched;
+    if (m_buffers.empty() || m_feed->arrivals != nullptr || m_feed->places != nullptr)
+        return {};
+    return fill(m_buffers[m_next], {step, begin, count}, samplesOf(step, begin));
 }
 
 template <class IndexOf>
-void Feeder::fillJoined(Buffer &buffer, const SlotAddresses &addresses, std::int64_t count, const IndexOf &indexOf)
-{
-    m_samples.clear();
-    for (std::int64_t i = 0; i < count; ++i)
-        m_samples.push_back(indexOf(i));
-    std::fill(m_joined.begin(), m_joined.end(), nullptr);
-    for (std::size_t k = 0; k < m_inputs.size(); ++k) {
-        const Place &place = m_inputs[k].place;
-        if (!m_inputs[k].labels)
-            m_joined[m_inputs[k].index] =
-                buffer.staging[k].host(addresses.at({place.area, place.offset, place.bytes * count}));
-    }
-    m_feed->data->fillBatch(m_samples, m_joined);
-}
-
-template <class IndexOf>
-Status Feeder::fill(const SlotAddresses &addresses, std::int64_t count, const IndexOf &indexOf)
+Status Feeder::give(const SlotAddresses &addresses, const Batch &batch, const IndexOf &indexOf)
 {
     if (m_inputs.empty())
         return {};
+    if (m_buffers.empty()) {
+        read(batch.count, indexOf, [&](std::size_t k) {
+            const Place &place = m_inputs[k].place;
+            return addresses.at({place.area, place.offset, place.bytes * batch.count});
+        });
+        return {};
+    }
     Buffer &buffer = m_buffers[m_next];
     m_next = (m_next + 1) % kBuffers;
+    if (const Status filled = fill(buffer, batch, indexOf); !filled)
+        return filled;
+    take(buffer, addresses);
+    return {};
+}
+
+/// Nothing to do where it is filled with @p batch already.
+template <class IndexOf>
+Status Feeder::fill(Buffer &buffer, const Batch &batch, const IndexOf &indexOf)
+{
+    if (buffer.batch == batch)
+        return {};
     if (const Status status = waitFor(*buffer.copied, m_context.deadline); !status)
         return status;
+    device::Queue &queue = m_context.copies != nullptr ? *m_context.copies : m_context.queue;
+    queue.wait(*buffer.taken);
+    const auto aheadOf = [&](std::size_t k) { return buffer.ahead.data() + m_offsets[k]; };
+    read(batch.count, indexOf, [&](std::size_t k) { return buffer.staging[k].host(aheadOf(k)); });
+    for (std::size_t k = 0; k < m_inputs.size(); ++k)
+        buffer.staging[k].upload(queue, aheadOf(k), m_inputs[k].place.bytes * batch.count);
+    queue.record(*buffer.copied);
+    buffer.batch = batch;
+    return {};
+}
+
+template <class IndexOf, class HostOf>
+void Feeder::read(std::int64_t count, const IndexOf &indexOf, const HostOf &hostOf)
+{
     const bool joined = m_feed->data->joinsBatches();
     if (joined)
-        fillJoined(buffer, addresses, count, indexOf);
+        join(count, indexOf, hostOf);
     for (std::size_t k = 0; k < m_inputs.size(); ++k) {
         const Input &input = m_inputs[k];
-        const std::int64_t bytes = input.place.bytes * count;
-        std::byte *address = addresses.at({input.place.area, input.place.offset, bytes});
-        std::byte *data = buffer.staging[k].host(address);
+        std::byte *const first = hostOf(k);
+        std::byte *data = first;
         for (std::int64_t i = 0; i < count; ++i, data += input.place.bytes) {
             if (input.labels)
                 m_feed->data->fillLabels(indexOf(i), reinterpret_cast<std::int64_t *>(data));
@@ -132,12 +166,35 @@ Status Feeder::fill(const SlotAddresses &addresses, std::int64_t count, const In
                 m_feed->data->fillInputAt(input.index, indexOf(i), data);
         }
         if (input.table >= 0)
-            m_feed->places->toPlaces(input.table, reinterpret_cast<std::int64_t *>(data - bytes),
-                                     bytes / static_cast<std::int64_t>(sizeof(std::int64_t)));
-        buffer.staging[k].upload(m_context.queue, address, bytes);
+            m_feed->places->toPlaces(input.table, reinterpret_cast<std::int64_t *>(first),
+                                     input.place.bytes * count / static_cast<std::int64_t>(sizeof(std::int64_t)));
     }
-    m_context.queue.record(*buffer.copied);
-    return {};
+}
+
+template <class IndexOf, class HostOf>
+void Feeder::join(std::int64_t count, const IndexOf &indexOf, const HostOf &hostOf)
+{
+    m_samples.clear();
+    for (std::int64_t i = 0; i < count; ++i)
+        m_samples.push_back(indexOf(i));
+    std::fill(m_joined.begin(), m_joined.end(), nullptr);
+    for (std::size_t k = 0; k < m_inputs.size(); ++k)
+        if (!m_inputs[k].labels)
+            m_joined[m_inputs[k].index] = hostOf(k);
+    m_feed->data->fillBatch(m_samples, m_joined);
+}
+
+void Feeder::take(Buffer &buffer, const SlotAddresses &addresses)
+{
+    m_context.queue.wait(*buffer.copied);
+    for (std::size_t k = 0; k < m_inputs.size(); ++k) {
+        const Place &place = m_inputs[k].place;
+        const std::int64_t bytes = place.bytes * buffer.batch.count;
+        m_context.queue.copy(addresses.at({place.area, place.offset, bytes}), buffer.ahead.data() + m_offsets[k],
+                             bytes);
+    }
+    m_context.queue.record(*buffer.taken);
+    buffer.batch = {};
 }
 
 } // namespace planloom::runtime

@@ -31,8 +31,9 @@ struct Feed {
     RowPlaces *places = nullptr;  ///< of ids in the windows of tables that are exchanged by rows; null: there are none
 };
 
-/// Brings samples to a stage's model inputs, through host memory. Two fills are under way at most: the host reads
-/// samples while the device still copies those before. Thread contract: one thread.
+/// Brings samples to a stage's model inputs, through host memory. A device with memory of its own has two buffers of
+/// it: while a pass works on the samples of one, those of the next pass come to the other, in the queue of copies, and
+/// are moved to their place when the pass begins. Thread contract: one thread.
 class Feeder {
 public:
     /// @p feed and the members of @p context must outlive it. Error: Unsupported (an input without data), Failed.
@@ -44,6 +45,9 @@ public:
     Status training(const SlotAddresses &addresses, std::int64_t step, std::int64_t begin, std::int64_t count);
     /// Held-out samples from number @p begin on; past the last one from the start again.
     Status heldOut(const SlotAddresses &addresses, std::int64_t begin, std::int64_t count);
+    /// What training() is expected to be asked for next: brought ahead, where samples do not have to be waited for.
+    /// Errors: those of waitFor().
+    Status bringAhead(std::int64_t step, std::int64_t begin, std::int64_t count);
     [[nodiscard]] std::int64_t heldOut() const { return m_feed->order.heldOut(); }
 
 private:
@@ -54,9 +58,19 @@ private:
         std::size_t index = 0;   ///< among the feed's inputs, if it is not the labels
         std::int32_t table = -1; ///< of which it has the places, not the ids
     };
+    /// Samples that a buffer is filled with.
+    struct Batch {
+        std::int64_t step = 0; ///< -1: held out
+        std::int64_t begin = 0;
+        std::int64_t count = 0; ///< 0: none
+        bool operator==(const Batch &) const = default;
+    };
     struct Buffer {
-        std::vector<Staging> staging; ///< per input
-        std::unique_ptr<device::Event> copied;
+        std::vector<Staging> staging;          ///< per input
+        device::Memory ahead;                  ///< inputs one behind the other; none where the host fills their places
+        std::unique_ptr<device::Event> copied; ///< to `ahead`
+        std::unique_ptr<device::Event> taken;  ///< from it
+        Batch batch;
     };
 
     Feeder(std::int64_t globalBatch, const ComputeContext &context, const Feed &feed)
@@ -67,17 +81,28 @@ private:
     }
     Status findInputs(const program::Body &body);
     Status makeBuffers(std::int64_t maxSamples);
-    Status fillFetched(const Status &fetched, const SlotAddresses &addresses, std::int64_t count);
     template <class IndexOf>
-    void fillJoined(Buffer &buffer, const SlotAddresses &addresses, std::int64_t count, const IndexOf &indexOf);
+    Status give(const SlotAddresses &addresses, const Batch &batch, const IndexOf &indexOf);
     template <class IndexOf>
-    Status fill(const SlotAddresses &addresses, std::int64_t count, const IndexOf &indexOf);
+    Status fill(Buffer &buffer, const Batch &batch, const IndexOf &indexOf);
+    /// @p hostOf: where the host writes input k.
+    template <class IndexOf, class HostOf>
+    void read(std::int64_t count, const IndexOf &indexOf, const HostOf &hostOf);
+    template <class IndexOf, class HostOf>
+    void join(std::int64_t count, const IndexOf &indexOf, const HostOf &hostOf);
+    void take(Buffer &buffer, const SlotAddresses &addresses);
+    [[nodiscard]] auto samplesOf(std::int64_t step, std::int64_t begin) const
+    {
+        return
+            [this, step, begin](std::int64_t i) { return m_feed->order.sampleIndex(step, m_globalBatch, begin + i); };
+    }
 
     std::int64_t m_globalBatch;
     ComputeContext m_context;
     const Feed *m_feed;
     std::vector<Input> m_inputs;
-    std::vector<Buffer> m_buffers; ///< taken in turn
+    std::vector<std::int64_t> m_offsets; ///< of inputs in Buffer::ahead
+    std::vector<Buffer> m_buffers;       ///< taken in turn; none where the host fills the places of inputs
     std::size_t m_next = 0;
     std::vector<std::int64_t> m_samples; ///< scratch, of data that join mini-batches
     std::vector<void *> m_joined;        ///< the same: memory by input of the data

@@ -25,7 +25,7 @@ std::unique_ptr<KernelRecords> KernelRecords::open(const PlanloomActivityTable &
     PlanloomActivity *activity = table.open(&why);
     if (activity != nullptr)
         return std::unique_ptr<KernelRecords>(new KernelRecords(table, *activity, program, rank, seconds, recording));
-    log(LogLevel::Warning, fmt::format("rank {}: {}", rank.value, why.text));
+    log(seconds > 0 ? LogLevel::Warning : LogLevel::Info, fmt::format("rank {}: {}", rank.value, why.text));
     return nullptr;
 }
 
@@ -36,7 +36,7 @@ KernelRecords::KernelRecords(const PlanloomActivityTable &table, PlanloomActivit
       m_rows(program),
       m_marks(table, activity, m_rows),
       m_rank(rank),
-      m_window(seconds),
+      m_seconds(seconds),
       m_recording(recording)
 {
     m_recording.addKernels(kKernelRing);
@@ -51,30 +51,52 @@ KernelRecords::~KernelRecords()
 void KernelRecords::begin(std::int64_t origin)
 {
     m_origin = origin;
-    PlanloomError why{};
-    if (m_table.start(&m_activity, &why) < 0) {
-        log(LogLevel::Warning, fmt::format("rank {}: {}", m_rank.value, why.text));
+    if (m_seconds > 0)
+        openWindow(m_seconds);
+    else if (!record(PLANLOOM_RECORD_GRAPHS))
         return;
-    }
     m_thread = std::jthread([this](const std::stop_token &ended) { loop(ended); });
 }
 
-/// After the window, too: what began in it may end later.
+/// False, with a warning: the library refuses.
+bool KernelRecords::record(std::int32_t what)
+{
+    PlanloomError why{};
+    if (m_table.start(&m_activity, what, &why) >= 0)
+        return true;
+    log(LogLevel::Warning, fmt::format("rank {}: {}", m_rank.value, why.text));
+    return false;
+}
+
+void KernelRecords::openWindow(double seconds)
+{
+    const auto length =
+        std::chrono::duration_cast<std::chrono::steady_clock::duration>(std::chrono::duration<double>(seconds));
+    m_closesAt = std::chrono::steady_clock::now() + length;
+    m_before = m_kernels + m_copies;
+    m_open = m_open || record(PLANLOOM_RECORD_COMMANDS);
+}
+
+/// What began in a window may end, and be fetched, later.
+void KernelRecords::closeWindow()
+{
+    m_open = false;
+    record(PLANLOOM_RECORD_GRAPHS);
+}
+
 void KernelRecords::loop(const std::stop_token &ended)
 {
     std::mutex mutex;
     std::condition_variable_any wake;
-    const auto end = std::chrono::steady_clock::now() + m_window;
-    bool open = true;
     while (!ended.stop_requested()) {
         {
             std::unique_lock lock(mutex);
             wake.wait_for(lock, ended, kFetchEvery, [] { return false; });
         }
-        if (open && (std::chrono::steady_clock::now() >= end || m_kernels + m_copies >= kMost)) {
-            m_table.stop(&m_activity);
-            open = false;
-        }
+        if (const double asked = m_recording.takeKernelsAsked(); asked > 0)
+            openWindow(asked);
+        if (m_open && (std::chrono::steady_clock::now() >= m_closesAt || m_kernels + m_copies - m_before >= kMost))
+            closeWindow();
         fetch(false);
     }
 }
@@ -98,7 +120,7 @@ void KernelRecords::fetch(bool last)
         count = m_table.take(&m_activity, records.data(), static_cast<std::int64_t>(kTakenAtOnce));
         for (std::int64_t i = 0; i < count; ++i) {
             const PlanloomActivityRecord &record = records[static_cast<std::size_t>(i)];
-            ++(record.kind == PLANLOOM_KERNEL ? m_kernels : m_copies);
+            ++(record.kind == PLANLOOM_KERNEL ? m_kernels : record.kind == PLANLOOM_GRAPH ? m_graphs : m_copies);
             m_recording.writeKernel(toTrace(record));
         }
     }
@@ -114,7 +136,9 @@ trace::Record KernelRecords::toTrace(const PlanloomActivityRecord &record) const
     made.task = KernelMarks::rowOf(record.mark);
     made.step = KernelMarks::stepOf(record.mark);
     made.rank = m_rank.value;
-    made.lane = record.kind == PLANLOOM_KERNEL ? m_rows.kernels() : m_rows.copies();
+    if (record.kind == PLANLOOM_GRAPH)
+        made.task = m_rows.graph(made.task);
+    made.lane = record.kind == PLANLOOM_KERNEL || record.kind == PLANLOOM_GRAPH ? m_rows.kernels() : m_rows.copies();
     return made;
 }
 
@@ -127,8 +151,8 @@ PlanloomActivityCounts KernelRecords::counts() const
 
 std::string KernelRecords::report(const PlanloomActivityCounts &counts) const
 {
-    std::string text = fmt::format("rank {}: {} kernels and {} copies recorded, clock within {} ns", m_rank.value,
-                                   m_kernels, m_copies, counts.uncertainty);
+    std::string text = fmt::format("rank {}: {} graphs, {} kernels and {} copies recorded, clock within {} ns",
+                                   m_rank.value, m_graphs, m_kernels, m_copies, counts.uncertainty);
     const auto add = [&text](std::int64_t count, const char *what) {
         if (count > 0)
             text += fmt::format("; {} {}", count, what);

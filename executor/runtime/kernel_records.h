@@ -13,15 +13,17 @@
 
 namespace planloom::runtime {
 
-/// Records of what a rank's GPU runs, from the library into the rank's trace, for a window of time. A thread fetches
-/// them every 50 ms. It ends the window early after kMost records: CUPTI's memory on the device is limited.
+/// Records of what a rank's GPU runs, from the library into the rank's trace: always of graphs as a whole, and of every
+/// command for windows of time. A window begins with the run, or when Recording is asked for one. A thread fetches
+/// records every 50 ms. It ends a window early after kMost records: CUPTI's memory on the device is limited.
 ///
 /// Thread contract: one thread, which is also the one that gives the commands.
 class KernelRecords {
 public:
     static constexpr std::int64_t kMost = 200'000;
 
-    /// Before the device is opened. nullptr, with one warning that says why, where there will be no records.
+    /// Before the device is opened. nullptr, with one line in the log that says why, where there will be no records; it
+    /// is a warning if @p seconds is not 0, the length of a window that begins with the run.
     static std::unique_ptr<KernelRecords> open(const PlanloomActivityTable &table, const program::Program &program,
                                                RankId rank, double seconds, Recording &recording);
     ~KernelRecords();
@@ -29,7 +31,7 @@ public:
     KernelRecords &operator=(const KernelRecords &) = delete;
 
     [[nodiscard]] KernelMarks &marks() { return m_marks; }
-    /// The window begins. @p origin: of the trace, on this machine's monotonic clock.
+    /// The run begins. @p origin: of the trace, on this machine's monotonic clock.
     void begin(std::int64_t origin);
     /// All commands have ended: fetches the rest and writes a line to the log with what was recorded and lost.
     void end();
@@ -39,6 +41,9 @@ private:
     KernelRecords(const PlanloomActivityTable &table, PlanloomActivity &activity, const program::Program &program,
                   RankId rank, double seconds, Recording &recording);
     void loop(const std::stop_token &ended);
+    bool record(std::int32_t what);
+    void openWindow(double seconds);
+    void closeWindow();
     void fetch(bool last);
     [[nodiscard]] trace::Record toTrace(const PlanloomActivityRecord &record) const;
     [[nodiscard]] std::string report(const PlanloomActivityCounts &counts) const;
@@ -48,11 +53,14 @@ private:
     program::KernelRows m_rows;
     KernelMarks m_marks;
     RankId m_rank;
-    std::chrono::duration<double> m_window;
+    double m_seconds; ///< of the window at the beginning; 0: none
     Recording &m_recording;
     std::int64_t m_origin = 0;
-    std::int64_t m_kernels = 0, m_copies = 0;
-    std::jthread m_thread; ///< last: it uses all of the above
+    std::int64_t m_kernels = 0, m_copies = 0, m_graphs = 0;
+    bool m_open = false;                              ///< a window
+    std::chrono::steady_clock::time_point m_closesAt; ///< it
+    std::int64_t m_before = 0;                        ///< kernels and copies when it began
+    std::jthread m_thread;                            ///< last: it uses all of the above
 };
 
 } // namespace planloom::runtime

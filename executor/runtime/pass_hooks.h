@@ -10,6 +10,8 @@ class PassHooks {
 public:
     virtual ~PassHooks() = default;
     virtual void betweenOperators() = 0;
+    /// True: betweenOperators() has to be called after each operator, so that no graph of many is given at once.
+    [[nodiscard]] virtual bool seesEachOperator() const { return false; }
     /// Executes communicating operator @p op of the stage and waits for it. False: it failed. Only of passes
     /// that infer, when the device has ended all operators before.
     virtual bool communicate(std::int32_t /*op*/, const Communication & /*what*/) { return false; }

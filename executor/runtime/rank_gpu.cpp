@@ -4,6 +4,10 @@
 #include "engine/base/log.h"
 #include "executor/device/plugin/library.h"
 
+#include <algorithm>
+#include <cstdlib>
+#include <string_view>
+
 namespace planloom::runtime {
 
 namespace {
@@ -25,14 +29,25 @@ std::size_t gpusBefore(const program::Program &program, const cluster::Cluster &
 std::unique_ptr<KernelRecords> recordsOf(const program::Program &program, RankId rank, double seconds,
                                          Recording &recording)
 {
+    const char *chosen = std::getenv("PLANLOOM_CUPTI");
+    const bool isOff = chosen != nullptr && std::string_view(chosen) == "off";
+    if (isOff || program::KernelRows(program).rows() > program::KernelRows::kMost)
+        return nullptr;
     const auto table = device::activityOf(**device::cudaLibrary());
     if (table)
         return KernelRecords::open(**table, program, rank, seconds, recording);
-    log(LogLevel::Warning, table.error().text());
+    log(seconds > 0 ? LogLevel::Warning : LogLevel::Info, table.error().text());
     return nullptr;
 }
 
 } // namespace
+
+bool mayUseGpus(const cluster::Cluster &cluster)
+{
+    return std::ranges::any_of(cluster.devices(),
+                               [&](const cluster::Device &device) { return isOnGpu(cluster, device.id); })
+        && device::mayHaveGpus();
+}
 
 Result<std::unique_ptr<RankGpu>> RankGpu::open(const program::Program &program, const cluster::Cluster &cluster,
                                                comm::Communicator &communicator, double kernelSeconds,
@@ -52,8 +67,7 @@ Result<std::unique_ptr<RankGpu>> RankGpu::open(const program::Program &program, 
         return made;
     }
     const std::size_t index = gpusBefore(program, cluster, own) % gpus->size();
-    if (kernelSeconds > 0)
-        made->m_kernels = recordsOf(program, RankId(communicator.rank()), kernelSeconds, recording);
+    made->m_kernels = recordsOf(program, RankId(communicator.rank()), kernelSeconds, recording);
     auto device = device::openCudaDevice(static_cast<int>(index));
     if (!device)
         return device.error();

@@ -12,12 +12,16 @@
 
 namespace planloom::runtime {
 
+/// Whether ranks of a plan for this cluster may train on GPUs of this machine. Opens no library.
+bool mayUseGpus(const cluster::Cluster &cluster);
+
 /// What a rank trains on: a GPU, if the plan places it on one and this machine has one; otherwise the processors.
 class RankGpu {
 public:
     /// Ranks of one machine take its GPUs in turn, in the order of the plan's devices; several may have the same one.
-    /// What it runs is recorded for a window of @p kernelSeconds, 0: not. @p communicator and @p recording must outlive
-    /// it. Errors: those of the device.
+    /// What it runs is recorded: graphs always, every kernel for a window of @p kernelSeconds from the first step on
+    /// and when @p recording is asked for one. The environment variable PLANLOOM_CUPTI=off keeps CUPTI out. @p
+    /// communicator and @p recording must outlive it. Errors: those of the device.
     static Result<std::unique_ptr<RankGpu>> open(const program::Program &program, const cluster::Cluster &cluster,
                                                  comm::Communicator &communicator, double kernelSeconds,
                                                  Recording &recording);

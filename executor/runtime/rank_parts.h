@@ -38,7 +38,10 @@ struct RankParts {
         return stages[i];
     }
     [[nodiscard]] device::Queue &queue(program::Lane lane) { return *queues[static_cast<std::size_t>(lane)]; }
-    [[nodiscard]] ComputeContext context() { return {device, queue(program::Lane::Compute), arena, deadline, marks}; }
+    [[nodiscard]] ComputeContext context()
+    {
+        return {device, queue(program::Lane::Compute), arena, deadline, marks, &queue(program::Lane::CopyIn)};
+    }
     /// By how much gradients that are summed over @p body's own samples alone, each counted as a part of the global
     /// batch, fall short of their mean: global batch / own samples; 1 if it has none.
     [[nodiscard]] double ownScale(BodyId body) const;

@@ -50,6 +50,10 @@ public:
     void writeKernel(const trace::Record &record) { m_kernelRing->write(record); }
     /// Lost before they came here, so far.
     void setKernelsLost(std::int64_t records) { m_kernelsLost.store(records, std::memory_order_relaxed); }
+    /// From any thread: a window of @p seconds in which every kernel is recorded, from soon on.
+    void askForKernels(double seconds) { m_kernelsAsked.store(seconds, std::memory_order_relaxed); }
+    /// The latest window that was asked for since the last call; 0: none.
+    double takeKernelsAsked() { return m_kernelsAsked.exchange(0, std::memory_order_relaxed); }
     /// nullptr: none are recorded.
     [[nodiscard]] trace::Ring *kernels() const { return m_kernels.load(std::memory_order_acquire); }
 
@@ -60,6 +64,7 @@ private:
     std::unique_ptr<trace::Ring> m_kernelRing;
     std::atomic<trace::Ring *> m_kernels{nullptr};
     std::atomic<std::int64_t> m_kernelsLost{0};
+    std::atomic<double> m_kernelsAsked{0};
     alignas(64) std::atomic<std::int64_t> m_tasks{0};
 };
 

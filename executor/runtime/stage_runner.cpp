@@ -19,7 +19,8 @@ StageRunner::StageRunner(const program::Program &program, const Body &body, cons
       m_seed(seed),
       m_addresses(body, context.arena),
       m_feeder(std::move(feeder)),
-      m_losses(std::move(losses))
+      m_losses(std::move(losses)),
+      m_graphs(context.queue, context.marks)
 {
 }
 
@@ -78,6 +79,7 @@ Status StageRunner::preparePasses()
         const auto same = std::find_if(m_passes.begin(), m_passes.end(),
                                        [&](const SizedPasses &p) { return p.samples == slice.size; });
         m_passesOf.push_back(slice.size == 0 ? -1 : static_cast<std::int32_t>(same - m_passes.begin()));
+        m_slotsOf.push_back(firstWithSlotsOf(m_slotsOf.size()));
         if (slice.size == 0 || same != m_passes.end())
             continue;
         Result<SizedPasses> made = makePasses(m_context.device, m_body, slice.size);
@@ -85,11 +87,23 @@ Status StageRunner::preparePasses()
             return made.error();
         for (const CallList *list : {&made->forward, &made->recompute, &made->backward})
             mostArguments = std::max(mostArguments, list->mostArguments);
+        m_captures = m_captures || std::any_of(made->kernels.begin(), made->kernels.end(), [](const auto &kernel) {
+                         return kernel != nullptr && kernel->has(device::DeviceKernel::kCaptures);
+                     });
         m_passes.push_back(std::move(*made));
     }
     m_inputPointers.resize(static_cast<std::size_t>(mostArguments));
     m_outputPointers.resize(static_cast<std::size_t>(mostArguments));
     return {};
+}
+
+std::int32_t StageRunner::firstWithSlotsOf(std::size_t microBatch) const
+{
+    const auto &table = m_body.slotTable;
+    std::size_t first = 0;
+    while (first < microBatch && !std::ranges::equal(table[first].slot, table[microBatch].slot))
+        ++first;
+    return static_cast<std::int32_t>(first);
 }
 
 const SizedPasses *StageRunner::passesFor(std::int32_t microBatch) const
@@ -106,6 +120,7 @@ const SizedPasses *StageRunner::begin(std::int32_t microBatch, bool training)
     if (passes == nullptr)
         return nullptr;
     m_addresses.select(microBatch);
+    m_slots = m_slotsOf[static_cast<std::size_t>(microBatch)];
     const std::int64_t first = m_body.slices[static_cast<std::size_t>(microBatch)].begin;
     for (device::DeviceKernel *kernel : passes->drawing)
         m_context.queue.begin(*kernel, {m_seed, m_step, first, passes->samples, training});
@@ -127,11 +142,24 @@ Status StageRunner::forward(std::int32_t microBatch, std::int64_t step, const Pa
             return status;
     }
     if (part.calls.empty())
-        run(passes->forward, part, hooks);
+        run(passes->forward, part, {}, hooks);
     else
-        runPooled(*passes, part, hooks);
+        runPooled(*passes, part, {}, hooks);
     if (part.closes && m_loss.area >= 0)
         m_losses.read(m_context.queue, microBatch, loss(), passes->samples);
+    return part.closes ? bringAhead(microBatch) : Status();
+}
+
+/// Samples of the forward pass that follows.
+Status StageRunner::bringAhead(std::int32_t microBatch)
+{
+    const auto count = static_cast<std::int32_t>(m_body.slices.size());
+    for (std::int32_t i = 1; i <= count; ++i) {
+        const std::int32_t next = (microBatch + i) % count;
+        const plan::SampleRange &slice = m_body.slices[static_cast<std::size_t>(next)];
+        if (slice.size > 0)
+            return m_feeder.bringAhead(next > microBatch ? m_step : m_step + 1, slice.begin, slice.size);
+    }
     return {};
 }
 
@@ -141,9 +169,9 @@ void StageRunner::recompute(std::int32_t microBatch, const Part &part, PassHooks
     if (passes == nullptr)
         return;
     if (part.calls.empty())
-        run(passes->recompute, part, hooks);
+        run(passes->recompute, part, {}, hooks);
     else
-        runPooled(*passes, part, hooks);
+        runPooled(*passes, part, {}, hooks);
 }
 
 void StageRunner::backward(std::int32_t microBatch, const Part &part, PassHooks &hooks)
@@ -151,20 +179,16 @@ void StageRunner::backward(std::int32_t microBatch, const Part &part, PassHooks 
     const SizedPasses *passes = begin(microBatch, true);
     if (passes == nullptr)
         return;
-    if (part.opens && m_lossGradient.area >= 0)
-        m_context.queue.fill(m_addresses.at(m_lossGradient),
-                             std::bit_cast<std::uint32_t>(static_cast<float>(passes->samples)
-                                                          / static_cast<float>(m_globalBatch)),
-                             sizeof(float));
+    const float gradient = static_cast<float>(passes->samples) / static_cast<float>(m_globalBatch);
+    const Opening opening =
+        part.opens ? Opening{&passes->backward, m_lossGradient.area >= 0 ? &gradient : nullptr} : Opening();
     if (part.calls.empty()) {
-        run(passes->backward, part, hooks);
+        run(passes->backward, part, opening, hooks);
         if (part.closes && m_figures.area >= 0)
             m_context.queue.copyToHost(m_figuresRead.data(), m_addresses.at(m_figures), m_figures.bytes);
         return;
     }
-    if (part.opens)
-        accumulate(passes->backward, 0, passes->backward.accumulateFirst);
-    runPooled(*passes, part, hooks);
+    runPooled(*passes, part, opening, hooks);
 }
 
 void StageRunner::weightGradient(std::int32_t microBatch, const Part &part, PassHooks &hooks)
@@ -173,45 +197,78 @@ void StageRunner::weightGradient(std::int32_t microBatch, const Part &part, Pass
     if (passes == nullptr)
         return;
     if (!part.calls.empty())
-        return runPooled(*passes, part, hooks);
-    Part rest = part;
-    rest.opens = false; // incoming gradients were added when the pass before began
-    run(passes->backward, rest, hooks);
+        return runPooled(*passes, part, {}, hooks);
+    run(passes->backward, part, {}, hooks); // incoming gradients were added when the pass before began
 }
 
-void StageRunner::run(const CallList &list, const Part &part, PassHooks &hooks)
+void StageRunner::run(const CallList &list, const Part &part, Opening opening, PassHooks &hooks)
 {
-    if (part.opens)
-        accumulate(list, 0, list.accumulateFirst);
-    for (std::int32_t op = part.first; op < part.last; ++op) {
-        const Call &call = list.calls[static_cast<std::size_t>(op - list.firstOp)];
-        if (m_context.marks != nullptr)
-            m_context.marks->atOperator(op - part.first);
-        if (!call.idle)
-            runCall(list, call, call.mode);
-        accumulate(list, call.firstAccumulation, call.lastAccumulation);
-        hooks.betweenOperators();
-    }
-    if (m_context.marks != nullptr)
-        m_context.marks->afterOperators();
+    const auto turnOf = [&](std::int32_t number) {
+        return Turn{&list, &list.calls[static_cast<std::size_t>(part.first + number - list.firstOp)], nullptr};
+    };
+    giveAll({&list, nullptr, m_slots, part.first, part.last, opening.accumulates != nullptr}, opening,
+            part.last - part.first, turnOf, hooks);
 }
 
 /// Operators of the forward pass, for the first time or again, or of the backward pass.
-void StageRunner::runPooled(const SizedPasses &passes, const Part &part, PassHooks &hooks)
+void StageRunner::runPooled(const SizedPasses &passes, const Part &part, const Opening &opening, PassHooks &hooks)
 {
-    for (const program::PooledCall &pooled : part.calls) {
-        if (m_context.marks != nullptr)
-            m_context.marks->atOperator(static_cast<std::int32_t>(&pooled - part.calls.data()));
+    const auto turnOf = [&](std::int32_t number) {
+        const program::PooledCall &pooled = part.calls[static_cast<std::size_t>(number)];
         const bool forward = static_cast<std::size_t>(pooled.op) < m_body.training.forwardOps;
         const CallList &list = forward ? passes.forward : passes.backward;
-        const Call &call = list.calls[static_cast<std::size_t>(pooled.op - list.firstOp)];
-        if (!call.idle)
-            runCall(list, call, call.mode, m_program.pooledPlaces.data() + pooled.firstPlace);
-        accumulate(list, call.firstAccumulation, call.lastAccumulation);
-        hooks.betweenOperators();
+        return Turn{&list, &list.calls[static_cast<std::size_t>(pooled.op - list.firstOp)],
+                    m_program.pooledPlaces.data() + pooled.firstPlace};
+    };
+    const auto count = static_cast<std::int32_t>(part.calls.size());
+    giveAll({&passes, part.calls.data(), m_slots, 0, count, opening.accumulates != nullptr}, opening, count, turnOf,
+            hooks);
+}
+
+/// Piece 0 is the opening, the operators follow.
+template <class TurnOf>
+void StageRunner::giveAll(const PassGraphs::Key &key, const Opening &opening, std::int32_t count, const TurnOf &turnOf,
+                          PassHooks &hooks)
+{
+    const auto captures = [&](std::int32_t piece) {
+        const Call *call = piece == 0 ? nullptr : turnOf(piece - 1).call;
+        return call == nullptr || call->idle || call->kernel->has(device::DeviceKernel::kCaptures);
+    };
+    const auto give = [&](std::int32_t piece) {
+        if (piece == 0) {
+            open(opening);
+            return;
+        }
+        if (m_context.marks != nullptr)
+            m_context.marks->atOperator(piece - 1);
+        const Turn turn = turnOf(piece - 1);
+        if (!turn.call->idle)
+            runCall(*turn.list, *turn.call, turn.call->mode, turn.pooled);
+        accumulate(*turn.list, turn.call->firstAccumulation, turn.call->lastAccumulation);
+    };
+    const auto between = [&](std::int32_t piece) {
+        if (piece > 0)
+            hooks.betweenOperators();
+    };
+    if (m_captures && !hooks.seesEachOperator()) {
+        m_graphs.run(key, count + 1, captures, give, between);
+    } else {
+        for (std::int32_t piece = 0; piece <= count; ++piece) {
+            give(piece);
+            between(piece);
+        }
     }
     if (m_context.marks != nullptr)
         m_context.marks->afterOperators();
+}
+
+void StageRunner::open(const Opening &opening)
+{
+    if (opening.lossGradient != nullptr)
+        m_context.queue.fill(m_addresses.at(m_lossGradient), std::bit_cast<std::uint32_t>(*opening.lossGradient),
+                             sizeof(float));
+    if (opening.accumulates != nullptr)
+        accumulate(*opening.accumulates, 0, opening.accumulates->accumulateFirst);
 }
 
 const std::int64_t *StageRunner::placesOfInference(std::size_t op) const

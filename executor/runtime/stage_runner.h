@@ -3,6 +3,7 @@
 
 #include "executor/runtime/feeder.h"
 #include "executor/runtime/loss_reader.h"
+#include "executor/runtime/pass_graphs.h"
 #include "executor/runtime/pass_hooks.h"
 
 #include <memory>
@@ -85,13 +86,30 @@ private:
                 {}};
     }
     Status preparePasses();
+    [[nodiscard]] std::int32_t firstWithSlotsOf(std::size_t microBatch) const;
     void findLoss();
     Status findFigures();
     const SizedPasses *begin(std::int32_t microBatch, bool training);
     [[nodiscard]] const SizedPasses *passesFor(std::int32_t microBatch) const;
     const CallList *select(program::Pass pass, std::int32_t microBatch);
-    void run(const CallList &list, const Part &part, PassHooks &hooks);
-    void runPooled(const SizedPasses &passes, const Part &part, PassHooks &hooks);
+    /// What comes before the operators of a pass.
+    struct Opening {
+        const CallList *accumulates = nullptr; ///< gradients that arrived
+        const float *lossGradient = nullptr;
+    };
+    /// An operator, and where a memory policy places its arguments.
+    struct Turn {
+        const CallList *list = nullptr;
+        const Call *call = nullptr;
+        const std::int64_t *pooled = nullptr;
+    };
+    void run(const CallList &list, const Part &part, Opening opening, PassHooks &hooks);
+    void runPooled(const SizedPasses &passes, const Part &part, const Opening &opening, PassHooks &hooks);
+    template <class TurnOf>
+    void giveAll(const PassGraphs::Key &key, const Opening &opening, std::int32_t count, const TurnOf &turnOf,
+                 PassHooks &hooks);
+    void open(const Opening &opening);
+    Status bringAhead(std::int32_t microBatch);
     Status inferAll(const CallList &list, PassHooks &hooks);
     void runCall(const CallList &list, const Call &call, device::Mode mode, const std::int64_t *pooled = nullptr);
     /// Of operator @p op without training; nullptr: tensors do not change their places.
@@ -113,7 +131,11 @@ private:
     std::unique_ptr<device::Event> m_event;
     std::vector<SizedPasses> m_passes;
     std::vector<std::int32_t> m_passesOf; ///< per micro-batch: index into m_passes, -1 for an empty slice
-    Place m_loss;                         ///< area -1: not counted here
+    std::vector<std::int32_t> m_slotsOf;  ///< per micro-batch: the first one whose tensors lie at the same places
+    std::int32_t m_slots = 0;             ///< of the micro-batch at hand
+    PassGraphs m_graphs;
+    bool m_captures = false; ///< some kernel can be captured
+    Place m_loss;            ///< area -1: not counted here
     Place m_lossGradient;
     Place m_figures; ///< area -1: there are none
     device::Memory m_figuresRead;

@@ -47,6 +47,9 @@ public:
     virtual void failing(ErrorCode code) { (void)code; }
     /// Last call. @p errorText is empty if the run went to its end or was stopped on request.
     virtual void finished(const MemoryUse &memory, const std::string &errorText) = 0;
+    /// A window of so many seconds in which every kernel of a GPU is to be recorded, from now on; asked about every 50
+    /// ms, each window is told once. 0: none.
+    [[nodiscard]] virtual double takeKernelsAsked() { return 0; }
     /// True once the run should stop after the current step. Asked about every 50 ms; a broken connection should return
     /// true.
     [[nodiscard]] virtual bool stopRequested() = 0;

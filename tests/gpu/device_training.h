@@ -51,9 +51,11 @@ private:
     std::int64_t m_samples;
 };
 
-/// Losses and use of memory of a training whose rank r runs on @p deviceOf(r); nullptr: the processor.
+/// Losses and use of memory of a training whose rank r runs on @p deviceOf(r); nullptr: the processor. @p onStep: after
+/// each, by rank 0.
 inline Outcome trainOnDevices(const plan::Subject &subject, const plan::Plan &plan, const Training &how,
-                              const std::function<device::PluginDevice *(std::size_t rank)> &deviceOf)
+                              const std::function<device::PluginDevice *(std::size_t rank)> &deviceOf,
+                              const std::function<void(std::int64_t step)> &onStep = {})
 {
     Outcome outcome;
     const auto program = compile::compilePlan(plan, subject);
@@ -81,7 +83,11 @@ inline Outcome trainOnDevices(const plan::Subject &subject, const plan::Plan &pl
         options.optimizer = plan.optimizer;
         options.device = device;
         if (rank == 0)
-            options.onStep = [&](const run::StepMetrics &result) { outcome.losses.push_back(result.loss); };
+            options.onStep = [&](const run::StepMetrics &result) {
+                outcome.losses.push_back(result.loss);
+                if (onStep)
+                    onStep(result.step);
+            };
         auto executor = runtime::RankExecutor::create(*program, *subject.graph, communicator, feed, ring, options);
         if (!executor)
             return executor.error();

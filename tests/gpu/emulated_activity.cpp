@@ -24,6 +24,7 @@ std::size_t bytesOf(ActivityKind kind)
     case ActivityKind::Kernel: return 216;
     case ActivityKind::Fill: return 88;
     case ActivityKind::Mark: return sizeof(cuda::MarkActivity);
+    case ActivityKind::Graph: return 56;
     case ActivityKind::Copy:
     case ActivityKind::PeerCopy: break;
     }
@@ -48,7 +49,9 @@ struct Library {
     int written = 0;
     bool subscribed = false;
     std::atomic<bool> any{false}; ///< kinds are enabled
-    std::atomic<bool> calls{false};
+    std::atomic<cuda::RecordedCalls> calls{cuda::RecordedCalls::None};
+    std::atomic<cuda::NodeMade> nodeMade{nullptr};
+    std::atomic<std::uint64_t> nodes{0};
     std::atomic<std::uint64_t (*)()> clock{nullptr};
     std::atomic<std::uint32_t> correlations{0};
 };
@@ -105,6 +108,15 @@ Record timed(const EmulatedActivity::Ran &what, bool hasTimes)
         record.end = std::max(what.end, what.start + 1);
     }
     return record;
+}
+
+/// Of a call; with the mark of its thread, where such calls are recorded. The library's mutex is held.
+std::uint32_t correlationOf(bool recorded)
+{
+    const std::uint32_t correlation = ++library().correlations;
+    if (recorded && !t_marks.empty() && library().enabled.contains(ActivityKind::Mark))
+        write(library().marks, cuda::MarkActivity{ActivityKind::Mark, cuda::kMarkKind, t_marks.back(), correlation, 0});
+    return correlation;
 }
 
 int failing() { return library().faults.driverMissing ? cuda::kActivityUnknown : cuda::kActivitySuccess; }
@@ -184,7 +196,12 @@ cuda::ActivityApi emulatedApi()
     api.unsubscribe = [](void *) {
         const std::scoped_lock lock(library().mutex);
         library().subscribed = false;
+        library().nodeMade = nullptr;
         return cuda::kActivitySuccess;
+    };
+    api.watchNodes = [](void *, cuda::NodeMade made) {
+        library().nodeMade = made;
+        return failing();
     };
     api.registerBuffers = registerBuffers;
     api.registerClock = [](std::uint64_t (*now)()) {
@@ -199,8 +216,8 @@ cuda::ActivityApi emulatedApi()
     };
     api.enable = enable;
     api.disable = disable;
-    api.recordCalls = [](bool on) {
-        library().calls = on;
+    api.recordCalls = [](cuda::RecordedCalls which) {
+        library().calls = which;
         return cuda::kActivitySuccess;
     };
     api.pushMark = [](int, std::uint64_t mark) {
@@ -257,10 +274,26 @@ std::uint32_t EmulatedActivity::called(ActivityKind kind)
     const std::scoped_lock lock(library().mutex);
     if (!library().enabled.contains(kind))
         return 0;
-    const std::uint32_t correlation = ++library().correlations;
-    if (library().calls && !t_marks.empty() && library().enabled.contains(ActivityKind::Mark))
-        write(library().marks, cuda::MarkActivity{ActivityKind::Mark, cuda::kMarkKind, t_marks.back(), correlation, 0});
-    return correlation;
+    return correlationOf(library().calls == cuda::RecordedCalls::Commands);
+}
+
+std::uint32_t EmulatedActivity::startsGraph(bool &whole)
+{
+    if (!library().any)
+        return 0;
+    const std::scoped_lock lock(library().mutex);
+    whole = library().enabled.contains(ActivityKind::Graph);
+    return whole || library().enabled.contains(ActivityKind::Kernel)
+        ? correlationOf(library().calls != cuda::RecordedCalls::None)
+        : 0;
+}
+
+std::uint64_t EmulatedActivity::nodeMade(std::uint64_t original)
+{
+    const std::uint64_t node = ++library().nodes;
+    if (const cuda::NodeMade made = library().nodeMade)
+        made(node, original);
+    return node;
 }
 
 void EmulatedActivity::ran(const Ran &what)
@@ -275,12 +308,19 @@ void EmulatedActivity::ran(const Ran &what)
         return;
     }
     const bool hasTimes = faults.untimedEach == 0 || number % faults.untimedEach != 0;
+    if (what.kind == ActivityKind::Graph) {
+        write(library().rest, timed<cuda::GraphActivity>(what, hasTimes));
+        return;
+    }
     if (what.kind == ActivityKind::Kernel) {
-        write(library().rest, timed<cuda::KernelActivity>(what, hasTimes));
+        auto kernel = timed<cuda::KernelActivity>(what, hasTimes);
+        kernel.node = what.node;
+        write(library().rest, kernel);
         return;
     }
     auto copy = timed<cuda::CopyActivity>(what, hasTimes);
     copy.bytes = what.bytes;
+    copy.node = what.node;
     write(library().rest, copy);
 }
 

@@ -37,10 +37,15 @@ public:
         std::uint32_t correlation;
         std::uint64_t start, end; ///< now()
         std::uint64_t bytes;
+        std::uint64_t node = 0; ///< of a graph
     };
     /// A call of this thread that starts something: its correlation, 0 if nothing is recorded.
     static std::uint32_t called(cuda::ActivityKind kind);
+    /// A graph is started: a correlation if it is recorded as a whole, then @p whole, or command by command.
+    static std::uint32_t startsGraph(bool &whole);
     static void ran(const Ran &what);
+    /// A node is made, or, of one that is not 0, copied: its number.
+    static std::uint64_t nodeMade(std::uint64_t original);
     static std::uint64_t now();
 };
 

@@ -17,6 +17,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <random>
 #include <sys/mman.h>
 #include <thread>
@@ -25,18 +26,42 @@
 namespace planloom::cuda {
 
 struct EventObject {
+    bool captured = false; ///< recorded last in a stream that captures
     std::int64_t recorded = 0;
     std::atomic<std::int64_t> completed{0};
     std::shared_ptr<EventObject> self; ///< until the event is destroyed; commands hold it longer
+};
+
+/// On the stream that runs it.
+using EmulatedCommand = std::function<void(StreamHandle *)>;
+
+struct GraphNode {
+    EmulatedCommand run;
+    std::optional<ActivityKind> kind; ///< of its record
+    std::size_t bytes = 0;
+    std::uint64_t id = 0;
+};
+
+/// Commands that were captured.
+struct CapturedGraphObject {
+    std::vector<GraphNode> nodes;
+    std::thread::id owner;
+    bool isInvalid = false;
+};
+
+struct GraphExecObject {
+    std::vector<GraphNode> nodes;
+    std::shared_ptr<GraphExecObject> self; ///< until it is destroyed; commands hold it longer
 };
 
 /// A thread with commands.
 struct StreamHandle {
     std::mutex mutex;
     std::condition_variable changed;
-    std::deque<std::function<void()>> commands;
+    std::deque<EmulatedCommand> commands;
     bool busy = false;
     bool ends = false;
+    std::unique_ptr<CapturedGraphObject> capture; ///< used by the thread that captures
     std::mt19937_64 random;
     std::jthread thread;
 };
@@ -52,6 +77,8 @@ using cuda::Stream;
 
 constexpr int kInvalidValue = 1;
 constexpr int kOutOfMemory = 2;
+constexpr int kCaptureUnsupported = 900, kCaptureInvalidated = 901, kCaptureUnmatched = 903, kCaptureIsolation = 905,
+              kCapturedEvent = 907, kCaptureWrongThread = 908;
 constexpr std::size_t kRedZone = 4096;
 constexpr std::byte kMark{0xA5};
 constexpr int kGarbage = 0xCD;
@@ -177,7 +204,11 @@ struct State {
     DeviceMemory memory;
     std::atomic<int> error{0};
     std::atomic<std::int64_t> objects{0};
-    std::atomic<std::int64_t> kernels{0}, products{0}, convolutions{0}, copies{0}, calls{0};
+    std::atomic<std::int64_t> kernels{0}, products{0}, convolutions{0}, copies{0}, calls{0}, made{0}, graphs{0},
+        replays{0};
+    std::atomic<bool> refusesCaptures{false};
+    std::atomic<std::int64_t> kernelsLeft{-1}; ///< until it breaks down; negative: it does not
+    std::atomic<int> errorThen{0};
     std::atomic<std::uint64_t> streams{0};
     std::mutex eventMutex;
     std::condition_variable eventChanged;
@@ -211,7 +242,7 @@ void work(const std::stop_token &stop, Stream stream)
         open = false;
     };
     while (true) {
-        std::function<void()> command;
+        cuda::EmulatedCommand command;
         {
             std::unique_lock lock(stream->mutex);
             if (stream->commands.empty()) {
@@ -231,11 +262,36 @@ void work(const std::stop_token &stop, Stream stream)
             state().memory.open();
         open = true;
         if (state().error == 0)
-            command();
+            command(stream);
     }
 }
 
-int give(Stream stream, std::function<void()> command)
+/// The stream that this thread captures.
+thread_local Stream t_capturing = nullptr;
+
+/// Of a call that a thread must not make while it captures.
+int whileCapturing()
+{
+    if (t_capturing == nullptr)
+        return cuda::kSuccess;
+    t_capturing->capture->isInvalid = true;
+    return kCaptureUnsupported;
+}
+
+int spoilCapture(Stream stream, int error)
+{
+    stream->capture->isInvalid = true;
+    return error;
+}
+
+/// Something was made that takes memory.
+int noteMade()
+{
+    ++state().made;
+    return whileCapturing();
+}
+
+int give(Stream stream, cuda::EmulatedCommand command)
 {
     if (state().error != 0)
         return state().error;
@@ -245,8 +301,37 @@ int give(Stream stream, std::function<void()> command)
     return cuda::kSuccess;
 }
 
+/// @p node's command, and a record of it where it has a @p correlation.
+cuda::EmulatedCommand recorded(const cuda::GraphNode &node, std::uint32_t correlation)
+{
+    if (correlation == 0)
+        return node.run;
+    return [node, correlation](Stream stream) {
+        const std::uint64_t start = EmulatedActivity::now();
+        node.run(stream);
+        EmulatedActivity::ran({*node.kind, correlation, start, EmulatedActivity::now(), node.bytes, node.id});
+    };
+}
+
+/// Gives a command that may be captured.
+int submit(Stream stream, std::optional<cuda::ActivityKind> kind, std::size_t bytes, cuda::EmulatedCommand command)
+{
+    cuda::GraphNode node{std::move(command), kind, bytes};
+    if (stream->capture == nullptr)
+        return give(stream, recorded(node, kind ? EmulatedActivity::called(*kind) : 0));
+    if (t_capturing != stream)
+        return spoilCapture(stream, kCaptureWrongThread);
+    if (state().refusesCaptures && kind == cuda::ActivityKind::Kernel)
+        return spoilCapture(stream, kCaptureUnsupported);
+    node.id = EmulatedActivity::nodeMade(0);
+    stream->capture->nodes.push_back(std::move(node));
+    return cuda::kSuccess;
+}
+
 int streamCreate(Stream *stream, unsigned int /*flags*/)
 {
+    if (const int error = noteMade(); error != cuda::kSuccess)
+        return error;
     ++state().objects;
     auto *made = new cuda::StreamHandle;
     made->random.seed(state().settings.seed * 1000 + state().streams++);
@@ -257,6 +342,8 @@ int streamCreate(Stream *stream, unsigned int /*flags*/)
 
 int streamSynchronize(Stream stream)
 {
+    if (stream->capture != nullptr)
+        return spoilCapture(stream, kCaptureUnsupported);
     std::unique_lock lock(stream->mutex);
     stream->changed.wait(lock, [&] { return stream->commands.empty() && !stream->busy; });
     return state().error;
@@ -279,6 +366,8 @@ int streamDestroy(Stream stream)
 
 int eventCreate(EventHandle *event, unsigned int /*flags*/)
 {
+    if (const int error = noteMade(); error != cuda::kSuccess)
+        return error;
     ++state().objects;
     auto made = std::make_shared<cuda::EventObject>();
     made->self = made;
@@ -295,8 +384,11 @@ int eventDestroy(EventHandle event)
 
 int eventRecord(EventHandle event, Stream stream)
 {
+    event->captured = stream->capture != nullptr;
+    if (event->captured)
+        return cuda::kSuccess;
     const std::int64_t number = ++event->recorded;
-    return give(stream, [event = event->self, number] {
+    return give(stream, [event = event->self, number](Stream) {
         const std::scoped_lock lock(state().eventMutex);
         event->completed = number;
         state().eventChanged.notify_all();
@@ -305,6 +397,10 @@ int eventRecord(EventHandle event, Stream stream)
 
 int eventQuery(EventHandle event)
 {
+    if (event->captured)
+        return kCapturedEvent;
+    if (const int error = whileCapturing(); error != cuda::kSuccess)
+        return error;
     if (state().error != 0)
         return state().error;
     return event->completed >= event->recorded || leavesOutWait() ? cuda::kSuccess : cuda::kNotReady;
@@ -314,8 +410,10 @@ int streamWaitEvent(Stream stream, EventHandle event, unsigned int /*flags*/)
 {
     if (leavesOutWait())
         return cuda::kSuccess;
+    if (stream->capture != nullptr)
+        return event->captured ? cuda::kSuccess : spoilCapture(stream, kCaptureIsolation);
     const std::int64_t number = event->recorded;
-    return give(stream, [event = event->self, number] {
+    return give(stream, [event = event->self, number](Stream) {
         state().memory.close(); // nothing runs while it waits
         {
             std::unique_lock lock(state().eventMutex);
@@ -329,14 +427,23 @@ int streamWaitEvent(Stream stream, EventHandle event, unsigned int /*flags*/)
 
 int allocate(void **data, std::size_t bytes)
 {
+    if (const int error = noteMade(); error != cuda::kSuccess)
+        return error;
     *data = state().memory.give(bytes);
     return *data != nullptr ? cuda::kSuccess : kOutOfMemory;
 }
 
-int release(void *data) { return state().memory.take(data) ? cuda::kSuccess : kInvalidValue; }
+int release(void *data)
+{
+    if (const int error = whileCapturing(); error != cuda::kSuccess)
+        return error;
+    return state().memory.take(data) ? cuda::kSuccess : kInvalidValue;
+}
 
 int hostAlloc(void **data, std::size_t bytes, unsigned int /*flags*/)
 {
+    if (const int error = noteMade(); error != cuda::kSuccess)
+        return error;
     ++state().objects;
     *data = std::aligned_alloc(256, (bytes + 255) / 256 * 256);
     if (*data != nullptr)
@@ -353,42 +460,30 @@ int freeHost(void *data)
 
 int clear(void *data, int value, std::size_t bytes)
 {
+    if (const int error = whileCapturing(); error != cuda::kSuccess)
+        return error;
     state().memory.open();
     std::memset(data, value, bytes);
     state().memory.close();
     return cuda::kSuccess;
 }
 
-/// @p command, and a record of it where records are wanted.
-template <class F>
-std::function<void()> recorded(cuda::ActivityKind kind, std::size_t bytes, F command)
-{
-    const std::uint32_t correlation = EmulatedActivity::called(kind);
-    if (correlation == 0)
-        return command;
-    return [=] {
-        const std::uint64_t start = EmulatedActivity::now();
-        command();
-        EmulatedActivity::ran({kind, correlation, start, EmulatedActivity::now(), bytes});
-    };
-}
-
 int memcpyAsync(void *to, const void *from, std::size_t bytes, cuda::CopyKind /*kind*/, Stream stream)
 {
-    return give(stream, recorded(cuda::ActivityKind::Copy, bytes, [=] {
-                    ++state().copies;
-                    std::memmove(to, from, bytes);
-                }));
+    return submit(stream, cuda::ActivityKind::Copy, bytes, [=](Stream) {
+        ++state().copies;
+        std::memmove(to, from, bytes);
+    });
 }
 
 int memsetAsync(void *to, int value, std::size_t bytes, Stream stream)
 {
-    return give(stream, recorded(cuda::ActivityKind::Fill, bytes, [=] { std::memset(to, value, bytes); }));
+    return submit(stream, cuda::ActivityKind::Fill, bytes, [=](Stream) { std::memset(to, value, bytes); });
 }
 
 int launchHostFunc(Stream stream, void (*function)(void *), void *data)
 {
-    return give(stream, [=] {
+    return submit(stream, std::nullopt, 0, [=](Stream) {
         ++state().calls;
         function(data);
     });
@@ -402,10 +497,12 @@ int launchKernel(const void *function, cuda::Grid grid, cuda::Grid block, void *
         return kInvalidValue;
     std::vector<std::byte> copy(kernel.bytes);
     std::memcpy(copy.data(), arguments[0], kernel.bytes);
-    const auto run = [&kernel, grid, block, sharedBytes, stream, copy = std::move(copy)] {
+    const auto run = [&kernel, grid, block, sharedBytes, copy = std::move(copy)](Stream on) {
         ++state().kernels;
+        if (state().kernelsLeft >= 0 && state().kernelsLeft-- == 0)
+            EmulatedGpu::breakDown(state().errorThen);
         std::vector<double> shared(sharedBytes / sizeof(double) + 1);
-        const bool backwards = stream->random() % 2 != 0;
+        const bool backwards = on->random() % 2 != 0;
         for (unsigned int i = 0; i < grid.x; ++i) {
             std::memset(shared.data(), kGarbage, sharedBytes);
             cuda::Block at;
@@ -414,11 +511,11 @@ int launchKernel(const void *function, cuda::Grid grid, cuda::Grid block, void *
             at.threads = static_cast<int>(block.x);
             at.shared = reinterpret_cast<float *>(shared.data());
             at.extra = at.shared + 2 * std::size_t{block.x};
-            at.order = static_cast<std::uint32_t>(stream->random());
+            at.order = static_cast<std::uint32_t>(on->random());
             kernel.run(copy.data(), at);
         }
     };
-    return give(stream, recorded(cuda::ActivityKind::Kernel, 0, run));
+    return submit(stream, cuda::ActivityKind::Kernel, 0, run);
 }
 
 int runProduct(cuda::ProductHandle /*handle*/, cuda::ProductDescription description, const void *alpha, const void *a,
@@ -434,17 +531,17 @@ int runProduct(cuda::ProductHandle /*handle*/, cuda::ProductDescription descript
                                   *dLayout,
                                   *static_cast<const float *>(alpha),
                                   *static_cast<const float *>(beta)};
-    const auto run = [=] {
+    const auto run = [=](Stream on) {
         ++state().products;
         // It uses its workspace: what another product leaves there spoils the result.
-        const std::uint64_t mark = stream->random();
+        const std::uint64_t mark = on->random();
         std::memcpy(workspace, &mark, std::min(workspaceBytes, sizeof mark));
         product.run(a, b, d);
-        pause(stream->random);
+        pause(on->random);
         if (std::memcmp(workspace, &mark, std::min(workspaceBytes, sizeof mark)) != 0)
             product.spoil(d);
     };
-    return give(stream, recorded(cuda::ActivityKind::Kernel, 0, run));
+    return submit(stream, cuda::ActivityKind::Kernel, 0, run);
 }
 
 int runGraph(cuda::GraphHandle handle, cuda::GraphDescriptor plan, cuda::GraphDescriptor pack)
@@ -452,18 +549,105 @@ int runGraph(cuda::GraphHandle handle, cuda::GraphDescriptor plan, cuda::GraphDe
     const auto ready = graphRun(plan, pack);
     if (ready == nullptr)
         return kBadParameter;
-    Stream stream = handle->stream;
-    const auto run = [ready, stream] {
+    const auto run = [ready](Stream on) {
         ++state().convolutions;
-        const std::uint64_t mark = stream->random(); // as products do
+        const std::uint64_t mark = on->random(); // as products do
         std::memcpy(ready->workspace, &mark, sizeof mark);
         ready->convolution.run(ready->data);
-        pause(stream->random);
+        pause(on->random);
         if (std::memcmp(ready->workspace, &mark, sizeof mark) != 0)
             ready->convolution.spoil(ready->data);
     };
-    return give(stream, recorded(cuda::ActivityKind::Kernel, 0, run));
+    return submit(handle->stream, cuda::ActivityKind::Kernel, 0, run);
 }
+
+// --- Graphs ---------------------------------------------------------------------------------------------------------
+
+int streamBeginCapture(Stream stream, int mode)
+{
+    if (state().error != 0)
+        return state().error;
+    if (stream->capture != nullptr || t_capturing != nullptr || mode != cuda::kCaptureThreadLocal)
+        return kInvalidValue;
+    stream->capture = std::make_unique<cuda::CapturedGraphObject>();
+    stream->capture->owner = std::this_thread::get_id();
+    t_capturing = stream;
+    return cuda::kSuccess;
+}
+
+int streamEndCapture(Stream stream, cuda::CapturedGraph *graph)
+{
+    *graph = nullptr;
+    if (stream->capture == nullptr)
+        return kCaptureUnmatched;
+    if (stream->capture->owner != std::this_thread::get_id())
+        return spoilCapture(stream, kCaptureWrongThread);
+    t_capturing = nullptr;
+    const auto captured = std::move(stream->capture);
+    if (captured->isInvalid)
+        return kCaptureInvalidated;
+    ++state().objects;
+    *graph = new cuda::CapturedGraphObject(std::move(*captured));
+    return cuda::kSuccess;
+}
+
+int graphDestroy(cuda::CapturedGraph graph)
+{
+    --state().objects;
+    delete graph;
+    return cuda::kSuccess;
+}
+
+int graphInstantiate(cuda::GraphExec *exec, cuda::CapturedGraph graph)
+{
+    if (const int error = noteMade(); error != cuda::kSuccess)
+        return error;
+    ++state().objects;
+    ++state().graphs;
+    auto made = std::make_shared<cuda::GraphExecObject>();
+    made->self = made;
+    made->nodes = graph->nodes;
+    for (cuda::GraphNode &node : made->nodes)
+        node.id = EmulatedActivity::nodeMade(node.id);
+    *exec = made.get();
+    return cuda::kSuccess;
+}
+
+int graphLaunch(cuda::GraphExec exec, Stream stream)
+{
+    if (stream->capture != nullptr)
+        return spoilCapture(stream, kCaptureUnsupported);
+    ++state().replays;
+    bool whole = false;
+    const std::uint32_t correlation = EmulatedActivity::startsGraph(whole);
+    const auto began = std::make_shared<std::uint64_t>(0);
+    const auto *last = exec->nodes.empty() ? nullptr : &exec->nodes.back();
+    for (const cuda::GraphNode &node : exec->nodes) {
+        auto command = recorded(node, whole || !node.kind ? 0 : correlation);
+        if (whole && correlation != 0)
+            command = [command = std::move(command), correlation, began, ends = &node == last](Stream at) {
+                *began = *began == 0 ? EmulatedActivity::now() : *began;
+                command(at);
+                if (ends)
+                    EmulatedActivity::ran({cuda::ActivityKind::Graph, correlation, *began, EmulatedActivity::now(), 0});
+            };
+        const int error = give(stream, [held = exec->self, command = std::move(command)](Stream at) { command(at); });
+        if (error != cuda::kSuccess)
+            return error;
+    }
+    return cuda::kSuccess;
+}
+
+int graphExecDestroy(cuda::GraphExec exec)
+{
+    if (const int error = whileCapturing(); error != cuda::kSuccess)
+        return error;
+    exec->self.reset();
+    --state().objects;
+    return cuda::kSuccess;
+}
+
+// --- The tables -----------------------------------------------------------------------------------------------------
 
 const char *errorText(int error)
 {
@@ -471,6 +655,8 @@ const char *errorText(int error)
     case kOutOfMemory: return "out of memory";
     case 35: return "CUDA driver version is insufficient for CUDA runtime version";
     case 700: return "an illegal memory access was encountered";
+    case kCaptureUnsupported: return "operation not permitted when stream is capturing";
+    case kCaptureInvalidated: return "operation failed due to a previous error during capture";
     default: return "unknown error";
     }
 }
@@ -506,6 +692,12 @@ cuda::RuntimeApi runtimeApi()
     api.memsetAsync = memsetAsync;
     api.launchHostFunc = launchHostFunc;
     api.launchKernel = launchKernel;
+    api.streamBeginCapture = streamBeginCapture;
+    api.streamEndCapture = streamEndCapture;
+    api.graphInstantiate = graphInstantiate;
+    api.graphDestroy = graphDestroy;
+    api.graphLaunch = graphLaunch;
+    api.graphExecDestroy = graphExecDestroy;
     return api;
 }
 
@@ -540,12 +732,21 @@ void EmulatedGpu::breakDown(int error)
     state().eventChanged.notify_all();
 }
 
+void EmulatedGpu::refuseCaptures(bool refuse) { state().refusesCaptures = refuse; }
+
+void EmulatedGpu::breakDownAfter(std::int64_t kernels, int error)
+{
+    state().errorThen = error;
+    state().kernelsLeft = kernels;
+}
+
 std::string EmulatedGpu::problem() { return state().memory.problem(); }
 
 EmulatedGpu::Counts EmulatedGpu::takeCounts()
 {
     return {state().kernels.exchange(0), state().products.exchange(0), state().convolutions.exchange(0),
-            state().copies.exchange(0), state().calls.exchange(0)};
+            state().copies.exchange(0),  state().calls.exchange(0),    state().made.exchange(0),
+            state().graphs.exchange(0),  state().replays.exchange(0)};
 }
 
 std::int64_t EmulatedGpu::living() { return state().objects + state().memory.blocks(); }

@@ -13,7 +13,9 @@ namespace planloom::test {
 /// Streams are threads that run their commands in order, each after a pause that a seed chooses, so that what is not
 /// put in order by an event runs out of order sooner or later. Device memory is a separate mapping that the host may
 /// not touch while no command runs, with marked bytes between blocks; fresh memory has garbage at both ends. Kernels
-/// run block by block (kernels/language.h), products by plain loops, convolutions by the processor.
+/// run block by block (kernels/language.h), products by plain loops, convolutions by the processor. A stream that
+/// captures takes down its commands; a graph runs them with new pauses each time. What the runtime forbids while a
+/// thread captures fails here, too.
 ///
 /// One per process. Thread contract: what the runtime's is; settings while no device is open.
 class EmulatedGpu {
@@ -37,12 +39,19 @@ public:
     static void breakDown(int error);
     /// The first write beyond a block that was seen. Looked for when blocks are given back.
     [[nodiscard]] static std::string problem();
-    /// Kernels, products, convolutions, copies and calls of the host that have run, since the last call.
+    /// The same once so many more kernels have run.
+    static void breakDownAfter(std::int64_t kernels, int error);
+    /// From now on the streams cannot capture commands that start kernels. False: as before.
+    static void refuseCaptures(bool refuse);
+    /// What has run and was made since the last call.
     struct Counts {
         std::int64_t kernels = 0, products = 0, convolutions = 0, copies = 0, calls = 0;
+        std::int64_t made = 0;    ///< blocks of memory, streams, events and graphs
+        std::int64_t graphs = 0;  ///< of these
+        std::int64_t replays = 0; ///< of graphs
     };
     [[nodiscard]] static Counts takeCounts();
-    /// Blocks, streams and events that were made and not given back.
+    /// Blocks, streams, events and graphs that were made and not given back.
     [[nodiscard]] static std::int64_t living();
 };
 

@@ -6,7 +6,8 @@
 #include <string>
 
 // The emulated GPU as a device library, for whole programs. The environment variable PLANLOOM_TEST_KERNELS says what is
-// wrong with its records: missing, other (profiler) or lossy.
+// wrong with its records: missing, other (profiler) or lossy; PLANLOOM_TEST_GPU what is wrong with itself: memory (too
+// little), driver (none), abi (another one), or after:KERNELS:ERROR.
 
 namespace {
 
@@ -28,11 +29,22 @@ planloom::test::EmulatedActivity::Faults faultsOfEnvironment()
 extern "C" __attribute__((visibility("default"))) const PlanloomDeviceTable *planloomDeviceTable();
 const PlanloomDeviceTable *planloomDeviceTable()
 {
-    planloom::test::EmulatedGpu::Settings settings;
+    using planloom::test::EmulatedGpu;
+    const char *value = std::getenv("PLANLOOM_TEST_GPU");
+    const std::string fault = value != nullptr ? value : "";
+    EmulatedGpu::Settings settings;
     settings.largePages = true;
-    planloom::test::EmulatedGpu::set(settings);
+    if (fault == "memory")
+        settings.memoryBytes = (std::int64_t{32} << 20) + 1000000; // the workspace of products and little more
+    if (fault == "driver")
+        settings.devices = 0;
+    EmulatedGpu::set(settings);
+    if (fault.starts_with("after:"))
+        EmulatedGpu::breakDownAfter(std::stoll(fault.substr(6)), std::stoi(fault.substr(fault.rfind(':') + 1)));
     planloom::test::EmulatedActivity::set(faultsOfEnvironment());
-    return &planloom::test::EmulatedGpu::table();
+    static PlanloomDeviceTable kOther = EmulatedGpu::table();
+    ++kOther.abi;
+    return fault == "abi" ? &kOther : &EmulatedGpu::table();
 }
 
 extern "C" __attribute__((visibility("default"))) const PlanloomActivityTable *planloomActivityTable();

@@ -68,7 +68,7 @@ std::vector<PlanloomActivityRecord> taken(Activity &activity)
 std::unique_ptr<Activity> opened(const Activity::Sizes &sizes = {})
 {
     auto activity = Activity::open(**EmulatedActivity::provider(), sizes);
-    if (!activity || !(*activity)->start())
+    if (!activity || !(*activity)->start(Activity::Level::Commands))
         return nullptr;
     return std::move(*activity);
 }
@@ -86,6 +86,7 @@ private slots:
     void marksAreOfTheirThread();
     void threadsRecordWhileRecordsAreFetched();
     void windowsBeginAndEnd();
+    void graphsAreRecordedAsAWholeOrByOperator();
     void buffersRunOut();
     void aFullQueueIsCounted();
     void lossesAreCounted();
@@ -219,9 +220,53 @@ void TestActivity::windowsBeginAndEnd()
         const auto records = taken(*activity);
         QCOMPARE(records.size(), std::size_t{1});
         QCOMPARE(records[0].mark, std::uint64_t{1});
-        QVERIFY(activity->start());
+        QVERIFY(activity->start(Activity::Level::Commands));
     }
     activity->mark(0);
+    QCOMPARE(activity->counts().unmarked, std::int64_t{0});
+}
+
+void TestActivity::graphsAreRecordedAsAWholeOrByOperator()
+{
+    const Work work;
+    const auto activity = opened();
+    QVERIFY(activity);
+    activity->mark(0);
+    QVERIFY(work.queue->beginCapture());
+    activity->mark(3); // what commands are captured with counts from the mark of the start
+    work.add();
+    activity->mark(4);
+    work.fill();
+    activity->mark(0);
+    work.add();
+    const auto graph = *work.queue->endCapture();
+    constexpr std::uint64_t kStart = std::uint64_t{7} << 32 | 100;
+    for (const auto level : {Activity::Level::Commands, Activity::Level::Graphs, Activity::Level::Commands}) {
+        QVERIFY(activity->start(level));
+        for (std::uint64_t start = 0; start < 2; ++start) {
+            activity->mark(kStart + 10 * start);
+            work.queue->replay(*graph);
+            if (level == Activity::Level::Graphs) // and nothing of commands that are given one by one
+                work.add();
+        }
+        activity->mark(0);
+        QVERIFY(work.end());
+        activity->collect(true);
+        std::multimap<std::uint64_t, std::int32_t> seen;
+        std::multimap<std::uint64_t, std::int32_t> expected;
+        for (const PlanloomActivityRecord &record : taken(*activity))
+            seen.emplace(record.mark - kStart, record.kind);
+        for (const std::uint64_t start : {0U, 10U}) {
+            if (level == Activity::Level::Graphs) {
+                expected.emplace(start, PLANLOOM_GRAPH);
+                continue;
+            }
+            expected.emplace(start + 3, PLANLOOM_KERNEL);
+            expected.emplace(start + 4, PLANLOOM_FILL);
+            expected.emplace(start, PLANLOOM_KERNEL);
+        }
+        QCOMPARE(seen, expected);
+    }
     QCOMPARE(activity->counts().unmarked, std::int64_t{0});
 }
 

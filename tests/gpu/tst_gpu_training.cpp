@@ -8,6 +8,8 @@
 
 #include <QTest>
 
+#include <algorithm>
+
 using namespace planloom;
 using namespace planloom::test;
 
@@ -45,8 +47,33 @@ Result<graph::Graph> convolutionNet()
     return std::move(b).build();
 }
 
+/// A perceptron that draws.
+Result<graph::Graph> droppingNet()
+{
+    graph::GraphBuilder b("dropping");
+    const graph::Initializer init = graph::normal(0.3);
+    TensorId x = b.input("x", graph::DType::F32, graph::Shape::batched({16}));
+    const TensorId labels = b.input("labels", graph::DType::I64, graph::Shape::batched({}));
+    b.pushScope("body");
+    for (const char *name : {"first", "second"}) {
+        x = b.add("MatMul", {x, b.parameter(std::string(name) + ".weight", graph::Shape::of({16, 16}), init)}, {},
+                  std::string(name) + ".product");
+        x = b.add("Tanh", {x}, {}, std::string(name) + ".tanh");
+        x = b.add("Dropout", {x}, {{"ratio", 0.3}}, std::string(name) + ".drop");
+        x = b.add("Sigmoid", {x}, {}, std::string(name) + ".sigmoid");
+    }
+    b.popScope();
+    b.pushScope("head");
+    x = b.add("MatMul", {x, b.parameter("head.weight", graph::Shape::of({16, 4}), init)}, {}, "head");
+    b.loss(b.add("SoftmaxCrossEntropyLoss", {x, labels}, {}, "loss"));
+    b.popScope();
+    return std::move(b).build();
+}
+
 Result<graph::Graph> modelNamed(const QString &name)
 {
+    if (name == "dropping")
+        return droppingNet();
     if (name == "conv")
         return convolutionNet();
     if (name == "resnet")
@@ -79,6 +106,11 @@ private slots:
     void layoutsTrainAsOneRank_data();
     void layoutsTrainAsOneRank();
     void sameSeedSameBits();
+    void graphsTrainAsCommands_data();
+    void graphsTrainAsCommands();
+    void nothingIsMadeAfterTheFirstStep_data();
+    void nothingIsMadeAfterTheFirstStep();
+    void capturesRefuseWhatTheyMayNotHave();
     void faultsEndTheRun();
     void tooLittleMemoryIsOneError();
     void missingDriverIsOneError();
@@ -221,6 +253,168 @@ void TestGpuTraining::sameSeedSameBits()
             first = outcome.losses;
         QVERIFY(outcome.losses == first);
     }
+}
+
+void TestGpuTraining::graphsTrainAsCommands_data()
+{
+    QTest::addColumn<QString>("model");
+    QTest::addColumn<int>("microBatches");
+    QTest::addColumn<QString>("memory");
+    QTest::newRow("GPT") << "gpt" << 2 << "";
+    QTest::newRow("micro-batches of two sizes") << "gpt" << 3 << "";
+    QTest::newRow("dropout") << "dropping" << 2 << "";
+    QTest::newRow("operators on the host") << "conv" << 2 << "";
+    QTest::newRow("a memory budget") << "gpt" << 2 << "lru,budget=70%";
+}
+
+/// Whatever changes from step to step is not frozen into graphs: learning rate, step number, random numbers, samples.
+void TestGpuTraining::graphsTrainAsCommands()
+{
+    QFETCH(QString, model);
+    QFETCH(int, microBatches);
+    QFETCH(QString, memory);
+    auto graph = modelNamed(model);
+    QVERIFY2(graph.ok(), graph ? "" : graph.error().text().c_str());
+    const plan::Subject subject =
+        plan::makeSubject(std::make_shared<const graph::Graph>(*std::move(graph)), cpus(1), nullptr, "zoo:test");
+    plan::Plan plan = planOf(subject, {{StageLayout{}}, 8, microBatches, plan::ScheduleKind::OneF1B, {}});
+    plan.optimizer.schedule = {plan::LearningRateSchedule::Kind::Cosine, 2, 0, 0.1};
+    plan.optimizer.clipNorm = 1;
+    if (!memory.isEmpty())
+        plan.stages[0].memory = *plan::memoryFromText(memory.toStdString());
+    constexpr std::int64_t kSteps = 6;
+    std::vector<double> losses;
+    for (const bool graphs : {false, true}) {
+        EmulatedGpu::Settings settings;
+        settings.seed = graphs ? 5 : 6;
+        EmulatedGpu::set(settings);
+        EmulatedGpu::refuseCaptures(!graphs);
+        auto gpu = device::PluginDevice::open(EmulatedGpu::table(), 0);
+        QVERIFY(gpu.ok());
+        static_cast<void>(EmulatedGpu::takeCounts());
+        const Outcome outcome =
+            trainOnDevices(subject, plan, {.steps = kSteps}, [&](std::size_t) { return gpu->get(); });
+        EmulatedGpu::refuseCaptures(false);
+        QVERIFY2(outcome.problem.empty(), outcome.problem.c_str());
+        QCOMPARE(outcome.losses.size(), static_cast<std::size_t>(kSteps));
+        const EmulatedGpu::Counts counts = EmulatedGpu::takeCounts();
+        if (graphs)
+            QVERIFY(counts.graphs > 0 && counts.replays >= counts.graphs * (kSteps - 1));
+        else
+            QVERIFY(counts.graphs == 0 && counts.replays == 0);
+        if (losses.empty())
+            losses = outcome.losses;
+        QVERIFY(outcome.losses == losses);
+    }
+    std::ranges::sort(losses);
+    QVERIFY(std::ranges::adjacent_find(losses) == losses.end());
+    const Outcome expected = trainOnDevices(subject, plan, {.steps = kSteps}, [](std::size_t) { return nullptr; });
+    const std::vector<double> sorted = [&] {
+        std::vector<double> all = expected.losses;
+        std::ranges::sort(all);
+        return all;
+    }();
+    for (std::size_t i = 0; i < sorted.size(); ++i)
+        QVERIFY(std::fabs(losses[i] - sorted[i]) <= 1e-4 * sorted[i]);
+    QCOMPARE(EmulatedGpu::problem(), std::string());
+    QCOMPARE(EmulatedGpu::living(), std::int64_t{0});
+}
+
+void TestGpuTraining::nothingIsMadeAfterTheFirstStep_data()
+{
+    QTest::addColumn<QString>("model");
+    QTest::addColumn<int>("ranks");
+    QTest::newRow("GPT") << "gpt" << 1;
+    QTest::newRow("operators on the host") << "conv" << 1;
+    QTest::newRow("2 stages") << "gpt" << 2;
+}
+
+void TestGpuTraining::nothingIsMadeAfterTheFirstStep()
+{
+    QFETCH(QString, model);
+    QFETCH(int, ranks);
+    auto graph = modelNamed(model);
+    QVERIFY(graph.ok());
+    const plan::Subject subject =
+        plan::makeSubject(std::make_shared<const graph::Graph>(*std::move(graph)), cpus(2), nullptr, "zoo:test");
+    plan::Plan plan =
+        planOf(subject, {{static_cast<std::size_t>(ranks), StageLayout{}}, 8, 4, plan::ScheduleKind::OneF1B, {}});
+    plan.optimizer.clipNorm = 1;
+    EmulatedGpu::set({});
+    std::vector<std::unique_ptr<device::PluginDevice>> gpus;
+    for (int rank = 0; rank < ranks; ++rank)
+        gpus.push_back(std::move(*device::PluginDevice::open(EmulatedGpu::table(), 0)));
+    static_cast<void>(EmulatedGpu::takeCounts());
+    std::vector<EmulatedGpu::Counts> counts;
+    const Outcome outcome = trainOnDevices(
+        subject, plan, {.steps = 4}, [&](std::size_t rank) { return gpus[rank].get(); },
+        [&](std::int64_t) { counts.push_back(EmulatedGpu::takeCounts()); });
+    QVERIFY2(outcome.problem.empty(), outcome.problem.c_str());
+    QCOMPARE(counts.size(), std::size_t{4});
+    QVERIFY(counts[0].made > 0 && counts[0].graphs > 0);
+    // The step in which the ranks of a pipeline note theirs is known to the first rank alone: the second counts, too.
+    for (std::size_t step = 2; step < counts.size(); ++step) {
+        QCOMPARE(counts[step].made, std::int64_t{0});
+        QVERIFY(counts[step].replays > 0);
+    }
+    if (ranks == 1)
+        QCOMPARE(counts[1].made, std::int64_t{0});
+}
+
+void TestGpuTraining::capturesRefuseWhatTheyMayNotHave()
+{
+    EmulatedGpu::set({});
+    const cuda::RuntimeApi &api = EmulatedGpu::provider().runtime;
+    cuda::Stream stream = nullptr;
+    cuda::EventHandle event = nullptr;
+    QCOMPARE(api.streamCreate(&stream, 0), 0);
+    QCOMPARE(api.eventCreate(&event, 0), 0);
+    void *data = nullptr;
+    QCOMPARE(api.malloc(&data, 64), 0);
+    const std::vector<std::function<int()>> refused{[&] {
+                                                        void *more = nullptr;
+                                                        return api.malloc(&more, 64);
+                                                    },
+                                                    [&] {
+                                                        void *more = nullptr;
+                                                        return api.hostAlloc(&more, 64, 0);
+                                                    },
+                                                    [&] { return api.memset(data, 0, 64); },
+                                                    [&] { return api.streamSynchronize(stream); },
+                                                    [&] { return api.eventQuery(event); },
+                                                    [&] { return api.streamWaitEvent(stream, event, 0); },
+                                                    [&] {
+                                                        cuda::Stream more = nullptr;
+                                                        return api.streamCreate(&more, 0);
+                                                    }};
+    for (const auto &call : refused) {
+        QCOMPARE(api.streamBeginCapture(stream, cuda::kCaptureThreadLocal), 0);
+        QCOMPARE(api.memsetAsync(data, 1, 64, stream), 0);
+        QVERIFY(call() >= 900);
+        cuda::CapturedGraph graph = nullptr;
+        QCOMPARE(api.streamEndCapture(stream, &graph), 901);
+        QVERIFY(graph == nullptr);
+    }
+    QCOMPARE(api.free(data), 0);
+    QCOMPARE(api.eventDestroy(event), 0);
+    QCOMPARE(api.streamDestroy(stream), 0);
+    // A queue whose capture fails goes on command by command.
+    auto gpu = device::PluginDevice::open(EmulatedGpu::table(), 0);
+    QVERIFY(gpu.ok());
+    const auto queue = *(*gpu)->makeQueue();
+    const auto done = *(*gpu)->makeEvent();
+    const auto memory = *(*gpu)->allocate(device::Space::Device, 8);
+    auto *floats = reinterpret_cast<float *>(memory.data());
+    EmulatedGpu::refuseCaptures(true);
+    QVERIFY(queue->beginCapture());
+    queue->accumulate(floats, floats + 1, 1);
+    const auto captured = queue->endCapture();
+    EmulatedGpu::refuseCaptures(false);
+    QVERIFY(!captured.ok());
+    QVERIFY2(captured.error().message.find("not permitted when stream is capturing") != std::string::npos,
+             captured.error().message.c_str());
+    queue->accumulate(floats, floats + 1, 1);
+    QVERIFY(runtime::drain(*queue, *done, std::chrono::seconds(60)).ok());
 }
 
 void TestGpuTraining::faultsEndTheRun()

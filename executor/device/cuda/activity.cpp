@@ -11,8 +11,8 @@ namespace planloom::cuda {
 namespace {
 
 constexpr const char *kWithout = "; training goes on without records of kernels";
-constexpr ActivityKind kRecorded[] = {ActivityKind::Mark, ActivityKind::Kernel, ActivityKind::Copy,
-                                      ActivityKind::PeerCopy, ActivityKind::Fill};
+constexpr ActivityKind kOfCommands[] = {ActivityKind::Kernel, ActivityKind::Copy, ActivityKind::PeerCopy,
+                                        ActivityKind::Fill};
 /// Times that a record's mark is looked for: buffers of one flush come back in any order, and a long kernel keeps back
 /// the buffer that has the marks beside it.
 constexpr std::uint32_t kLooks = 40;
@@ -25,6 +25,9 @@ std::uint64_t monotonicNow()
 
 /// CUPTI's callbacks have no argument of ours.
 std::atomic<ActivityBuffers *> g_buffers{nullptr};
+std::atomic<Activity *> g_activity{nullptr};
+thread_local std::uint64_t t_asked = 0;  ///< mark of what this thread does
+thread_local std::uint64_t t_pushed = 0; ///< the one that CUPTI has of it
 
 void requestBuffer(std::uint8_t **buffer, std::size_t *bytes, std::size_t *most)
 {
@@ -103,6 +106,7 @@ Result<std::unique_ptr<Activity>> Activity::open(const ActivityApi &api, const S
         return subscribed.error();
     if (const Status prepared = activity->prepare(); !prepared)
         return prepared.error();
+    g_activity.store(activity.get(), std::memory_order_release);
     return activity;
 }
 
@@ -126,9 +130,12 @@ Status Activity::prepare()
     if (const int error = m_api.registerBuffers(requestBuffer, completeBuffer); error != kActivitySuccess)
         return failure("its buffers", error);
     m_api.registerClock(monotonicNow); // where that fails, clocks differ by what compareClocks() finds
-    if (const Status started = start(); !started)
-        return started.error();
+    for (const Level level : {Level::Commands, Level::Graphs})
+        if (const Status started = start(level); !started)
+            return started.error();
     stop();
+    // Where that fails, commands of graphs belong to their task and to no operator.
+    m_api.watchNodes(m_subscriber, nodeMade);
     compareClocks();
     return {};
 }
@@ -142,6 +149,7 @@ Error Activity::failure(const char *what, int error) const
 Activity::~Activity()
 {
     stop();
+    g_activity.store(nullptr, std::memory_order_release);
     if (m_subscriber != nullptr) {
         m_api.flushAll(kFlushForced);
         m_api.unsubscribe(m_subscriber);
@@ -152,51 +160,90 @@ Activity::~Activity()
         static_cast<void>(m_buffers.release());
 }
 
-Status Activity::start()
+Status Activity::start(Level level)
 {
-    const Status enabled = enable();
-    if (enabled)
-        m_on.store(true, std::memory_order_relaxed);
-    else
+    const Status enabled = enable(level);
+    m_level.store(enabled ? level : Level::Off, std::memory_order_relaxed);
+    if (!enabled)
         disable();
     return enabled;
 }
 
 void Activity::stop()
 {
-    if (m_on.exchange(false, std::memory_order_relaxed))
+    if (m_level.exchange(Level::Off, std::memory_order_relaxed) != Level::Off)
         disable();
 }
 
-Status Activity::enable()
+/// Graphs and their commands are not recorded at once: with records of graphs CUPTI makes none of what is in them.
+Status Activity::enable(Level level)
 {
-    for (const ActivityKind kind : kRecorded)
-        if (const int error = m_api.enable(kind); error != kActivitySuccess)
-            return failure("enabling records", error);
-    if (const int error = m_api.recordCalls(true); error != kActivitySuccess)
-        return failure("recording calls", error);
-    return {};
+    const bool commands = level == Level::Commands;
+    int error = m_api.enable(ActivityKind::Mark);
+    const auto change = [&](ActivityKind kind, bool on) {
+        if (!on)
+            m_api.disable(kind);
+        else if (error == kActivitySuccess)
+            error = m_api.enable(kind);
+    };
+    for (const bool on : {false, true}) {
+        if ((level == Level::Graphs) == on)
+            change(ActivityKind::Graph, on);
+        for (const ActivityKind kind : kOfCommands)
+            if (commands == on)
+                change(kind, on);
+    }
+    if (error != kActivitySuccess)
+        return failure("enabling records", error);
+    error = m_api.recordCalls(commands ? RecordedCalls::Commands : RecordedCalls::Graphs);
+    return error == kActivitySuccess ? Status() : failure("recording calls", error);
 }
 
 void Activity::disable()
 {
-    m_api.recordCalls(false);
-    for (const ActivityKind kind : kRecorded)
+    m_api.recordCalls(RecordedCalls::None);
+    for (const ActivityKind kind : kOfCommands)
         m_api.disable(kind);
+    m_api.disable(ActivityKind::Graph);
+    m_api.disable(ActivityKind::Mark);
 }
 
 void Activity::mark(std::uint64_t mark)
 {
-    thread_local std::uint64_t t_mark = 0;
-    const std::uint64_t wanted = m_on.load(std::memory_order_relaxed) ? mark : 0;
-    if (wanted == t_mark)
+    t_asked = mark;
+    const std::uint64_t wanted = m_level.load(std::memory_order_relaxed) != Level::Off ? mark : 0;
+    if (wanted == t_pushed)
         return;
     std::uint64_t last = 0;
-    if (t_mark != 0)
+    if (t_pushed != 0)
         m_api.popMark(kMarkKind, &last);
     if (wanted != 0)
         m_api.pushMark(kMarkKind, wanted);
-    t_mark = wanted;
+    t_pushed = wanted;
+}
+
+// --- Graphs ---------------------------------------------------------------------------------------------------------
+
+void Activity::nodeMade(std::uint64_t node, std::uint64_t original)
+{
+    if (Activity *activity = g_activity.load(std::memory_order_acquire); activity != nullptr && node != 0)
+        activity->note(node, original, t_asked);
+}
+
+void Activity::note(std::uint64_t node, std::uint64_t original, std::uint64_t mark)
+{
+    const std::scoped_lock lock(m_nodesMutex);
+    const auto known = m_nodes.find(original);
+    const std::uint64_t own = original == 0 ? mark : known != m_nodes.end() ? known->second : 0;
+    if (own != 0)
+        m_nodes[node] = own;
+}
+
+std::uint64_t Activity::markOf(std::uint64_t node)
+{
+    const std::scoped_lock lock(m_nodesMutex);
+    const auto known = m_nodes.find(node);
+    return known != m_nodes.end() ? known->second : 0;
 }
 
 // --- Records --------------------------------------------------------------------------------------------------------
@@ -245,28 +292,33 @@ void Activity::read(std::uint8_t *buffer, std::size_t valid)
 void Activity::read(const ActivityHead &record)
 {
     switch (record.kind) {
-    case ActivityKind::Kernel: found(reinterpret_cast<const KernelActivity &>(record), PLANLOOM_KERNEL, 0); break;
+    case ActivityKind::Kernel: {
+        const auto &kernel = reinterpret_cast<const KernelActivity &>(record);
+        found(kernel, PLANLOOM_KERNEL, 0, kernel.node);
+        break;
+    }
     case ActivityKind::Copy: {
         const auto &copy = reinterpret_cast<const CopyActivity &>(record);
-        found(copy, PLANLOOM_COPY, copy.bytes);
+        found(copy, PLANLOOM_COPY, copy.bytes, copy.node);
         break;
     }
     case ActivityKind::Fill: {
         const auto &fill = reinterpret_cast<const CopyActivity &>(record);
-        found(fill, PLANLOOM_FILL, fill.bytes);
+        found(fill, PLANLOOM_FILL, fill.bytes, fill.node);
         break;
     }
     case ActivityKind::PeerCopy: {
         const auto &copy = reinterpret_cast<const PeerCopyActivity &>(record);
-        found(copy, PLANLOOM_COPY, copy.bytes);
+        found(copy, PLANLOOM_COPY, copy.bytes, copy.node);
         break;
     }
+    case ActivityKind::Graph: found(reinterpret_cast<const GraphActivity &>(record), PLANLOOM_GRAPH, 0, 0); break;
     case ActivityKind::Mark: note(reinterpret_cast<const MarkActivity &>(record)); break;
     }
 }
 
 template <class Record>
-void Activity::found(const Record &record, std::int32_t kind, std::uint64_t bytes)
+void Activity::found(const Record &record, std::int32_t kind, std::uint64_t bytes, std::uint64_t node)
 {
     if (record.start == 0 || record.end <= record.start) {
         ++m_counts.untimed;
@@ -280,7 +332,8 @@ void Activity::found(const Record &record, std::int32_t kind, std::uint64_t byte
         {{static_cast<std::int64_t>(record.start) - m_offset, static_cast<std::int64_t>(record.end) - m_offset, 0,
           static_cast<std::int64_t>(bytes), kind, static_cast<std::int32_t>(record.device)},
          record.correlation,
-         0});
+         0,
+         node});
 }
 
 void Activity::note(const MarkActivity &mark)
@@ -295,6 +348,8 @@ void Activity::findMarks(bool last)
     for (Waiting &waiting : m_waiting) {
         const Mark &mark = m_marks[waiting.correlation % kMarks];
         waiting.record.mark = mark.correlation == waiting.correlation ? mark.mark : 0;
+        if (waiting.record.mark != 0 && waiting.node != 0)
+            waiting.record.mark += markOf(waiting.node);
         if (waiting.record.mark != 0 && m_ready.size() == m_most)
             ++m_counts.overrun;
         else if (waiting.record.mark != 0)

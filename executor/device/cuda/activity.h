@@ -8,7 +8,9 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <span>
+#include <unordered_map>
 #include <vector>
 
 namespace planloom::cuda {
@@ -56,9 +58,11 @@ private:
 /// mark of the task that they belong to.
 ///
 /// A mark is CUPTI's external correlation: a number on a stack of the thread that gives the commands. CUPTI records it
-/// with the correlation of each call, kernels have the same correlation; both may come in either order.
+/// with the correlation of each call, kernels have the same correlation; both may come in either order. Commands of a
+/// graph all have the correlation of its start: what tells them apart is the number of their node, which is noted with
+/// the mark of its thread when the graph is captured, and again when it is instantiated.
 ///
-/// After open() nothing is allocated. Thread contract: activity_abi.h.
+/// After open() nothing is allocated but for nodes of new graphs. Thread contract: activity_abi.h.
 class Activity {
 public:
     struct Sizes {
@@ -73,8 +77,9 @@ public:
     Activity(const Activity &) = delete;
     Activity &operator=(const Activity &) = delete;
 
+    enum class Level : std::uint8_t { Off, Graphs = PLANLOOM_RECORD_GRAPHS, Commands = PLANLOOM_RECORD_COMMANDS };
     /// Errors: Failed (CUPTI refuses; nothing is recorded).
-    Status start();
+    Status start(Level level);
     void stop();
     void mark(std::uint64_t mark);
     void collect(bool last);
@@ -87,6 +92,7 @@ private:
         PlanloomActivityRecord record;
         std::uint32_t correlation;
         std::uint32_t looks; ///< in vain
+        std::uint64_t node;  ///< of a graph; 0: of none
     };
     struct Mark {
         std::uint64_t mark = 0;
@@ -98,14 +104,17 @@ private:
     Activity(const ActivityApi &api, const Sizes &sizes);
     Status subscribe();
     Status prepare();
-    Status enable();
+    Status enable(Level level);
     void disable();
+    static void nodeMade(std::uint64_t node, std::uint64_t original);
+    void note(std::uint64_t node, std::uint64_t original, std::uint64_t mark);
+    [[nodiscard]] std::uint64_t markOf(std::uint64_t node);
     Error failure(const char *what, int error) const;
     void compareClocks();
     void read(std::uint8_t *buffer, std::size_t valid);
     void read(const ActivityHead &record);
     template <class Record>
-    void found(const Record &record, std::int32_t kind, std::uint64_t bytes);
+    void found(const Record &record, std::int32_t kind, std::uint64_t bytes, std::uint64_t node);
     void note(const MarkActivity &mark);
     void findMarks(bool last);
 
@@ -113,8 +122,10 @@ private:
     std::unique_ptr<ActivityBuffers> m_buffers;
     std::size_t m_most;
     void *m_subscriber = nullptr;
-    std::atomic<bool> m_on{false};
-    std::vector<Mark> m_marks; ///< by correlation modulo kMarks
+    std::atomic<Level> m_level{Level::Off};
+    std::mutex m_nodesMutex;                                  ///< guards m_nodes; nothing is called with it
+    std::unordered_map<std::uint64_t, std::uint64_t> m_nodes; ///< marks, of those that have one
+    std::vector<Mark> m_marks;                                ///< by correlation modulo kMarks
     std::vector<Waiting> m_waiting;
     std::vector<PlanloomActivityRecord> m_ready;
     std::size_t m_taken = 0;

@@ -17,7 +17,7 @@ inline constexpr int kMarkKind = 3; ///< of external correlations: CUSTOM0
 /// CUDA 12.9: older ones crash where a buffer is refused.
 inline constexpr std::uint32_t kOldestActivityVersion = 27;
 
-enum class ActivityKind : std::int32_t { Copy = 1, Fill = 2, Kernel = 10, PeerCopy = 22, Mark = 39 };
+enum class ActivityKind : std::int32_t { Copy = 1, Fill = 2, Kernel = 10, PeerCopy = 22, Mark = 39, Graph = 51 };
 
 /// The beginning of every record.
 struct ActivityHead {
@@ -31,7 +31,9 @@ struct KernelActivity {
     std::uint64_t completed;
     std::uint32_t device, context, stream;
     std::uint8_t notRead2[40];
-    std::uint32_t correlation; ///< of the call
+    std::uint32_t correlation; ///< of the call, of a graph's kernel that of the graph's start
+    std::uint8_t notRead3[48];
+    std::uint64_t node; ///< of a graph; 0: of none
 };
 /// CUpti_ActivityMemcpy5 and 6; a fill, CUpti_ActivityMemset4, begins alike.
 struct CopyActivity {
@@ -41,6 +43,8 @@ struct CopyActivity {
     std::uint64_t start, end;
     std::uint32_t device, context, stream;
     std::uint32_t correlation;
+    std::uint8_t notRead[16];
+    std::uint64_t node;
 };
 /// CUpti_ActivityMemcpyPtoP4: between devices.
 struct PeerCopyActivity {
@@ -51,6 +55,15 @@ struct PeerCopyActivity {
     std::uint32_t device, context, stream;
     std::uint8_t notRead2[16];
     std::uint32_t correlation;
+    std::uint8_t notRead3[8];
+    std::uint64_t node;
+};
+/// CUpti_ActivityGraphTrace and 2: all that one start of a graph ran.
+struct GraphActivity {
+    ActivityKind kind;
+    std::uint32_t correlation;
+    std::uint64_t start, end;
+    std::uint32_t device, graph, context, stream;
 };
 /// CUpti_ActivityExternalCorrelation: the number that was on top when the call with this correlation was made.
 struct MarkActivity {
@@ -68,6 +81,17 @@ using RequestBuffer = void (*)(std::uint8_t **buffer, std::size_t *bytes, std::s
 using CompleteBuffer = void (*)(void *context, std::uint32_t stream, std::uint8_t *buffer, std::size_t bytes,
                                 std::size_t valid);
 
+/// A node of a graph was made by the calling thread, @p original 0, or is a copy of node @p original. Numbers are those
+/// of records.
+using NodeMade = void (*)(std::uint64_t node, std::uint64_t original);
+
+/// Of which calls there are records, without which no mark is recorded.
+enum class RecordedCalls : std::uint8_t {
+    None,
+    Graphs,   ///< that start graphs
+    Commands, ///< these, and those that start kernels, copies and fills
+};
+
 /// Every function that returns int returns a CUptiResult.
 struct ActivityApi {
     int (*version)(std::uint32_t *version);
@@ -75,14 +99,14 @@ struct ActivityApi {
     /// Takes the one subscriber's place; where it is taken, @p other gets the name of who has it, if that is known.
     int (*subscribe)(void **subscriber, const char *name, char *other, std::size_t otherBytes);
     int (*unsubscribe)(void *subscriber);
+    /// Calls @p made for every node from now on.
+    int (*watchNodes)(void *subscriber, NodeMade made);
     int (*registerBuffers)(RequestBuffer request, CompleteBuffer complete);
     int (*registerClock)(std::uint64_t (*now)()); ///< of all records from then on
     int (*now)(std::uint64_t *time);              ///< on the records' clock
     int (*enable)(ActivityKind kind);
     int (*disable)(ActivityKind kind);
-    /// Not one function of the library: records of the calls that start kernels, copies and fills, without which no
-    /// mark is recorded.
-    int (*recordCalls)(bool on);
+    int (*recordCalls)(RecordedCalls which);           ///< not one function of the library
     int (*pushMark)(int markKind, std::uint64_t mark); ///< of the calling thread
     int (*popMark)(int markKind, std::uint64_t *mark);
     int (*flushAll)(unsigned int flags);

@@ -31,8 +31,8 @@ PlanloomActivityTable activityTableOf()
         return nullptr;
     };
     t.close = [](PlanloomActivity *activity) { delete &of(activity); };
-    t.start = [](PlanloomActivity *activity, PlanloomError *why) {
-        const Status started = of(activity).start();
+    t.start = [](PlanloomActivity *activity, int32_t what, PlanloomError *why) {
+        const Status started = of(activity).start(static_cast<Activity::Level>(what));
         if (!started)
             device::setError(*why, started.error());
         return int32_t{started ? 0 : -1};

@@ -11,6 +11,8 @@ namespace planloom::cuda {
 
 using Stream = struct StreamHandle *;
 using EventHandle = struct EventObject *;
+using CapturedGraph = struct CapturedGraphObject *;
+using GraphExec = struct GraphExecObject *;
 
 struct Grid {
     unsigned int x = 1, y = 1, z = 1;
@@ -21,6 +23,7 @@ inline constexpr int kNotReady = 600;
 inline constexpr unsigned int kStreamNonBlocking = 1;
 inline constexpr unsigned int kEventDisableTiming = 2;
 inline constexpr unsigned int kHostAllocPortable = 1;
+inline constexpr int kCaptureThreadLocal = 1; ///< calls that no capture may have fail on the capturing thread alone
 enum class CopyKind : int { HostToDevice = 1, DeviceToHost = 2, DeviceToDevice = 3 };
 
 /// CUDA's runtime, version 12 and 13. Every function that returns int returns a cudaError_t.
@@ -48,6 +51,12 @@ struct RuntimeApi {
     int (*launchHostFunc)(Stream stream, void (*function)(void *), void *data);
     int (*launchKernel)(const void *function, Grid grid, Grid block, void **arguments, std::size_t sharedBytes,
                         Stream stream);
+    int (*streamBeginCapture)(Stream stream, int mode);
+    int (*streamEndCapture)(Stream stream, CapturedGraph *graph);
+    int (*graphInstantiate)(GraphExec *exec, CapturedGraph graph);
+    int (*graphDestroy)(CapturedGraph graph);
+    int (*graphLaunch)(GraphExec exec, Stream stream);
+    int (*graphExecDestroy)(GraphExec exec); ///< what is under way ends first
 };
 
 // --- cuBLASLt -------------------------------------------------------------------------------------------------------

@@ -40,6 +40,61 @@ private:
     bool m_recorded = false;
 };
 
+/// What the calling thread captures.
+struct Capturing {
+    const CudaDevice *device = nullptr; ///< nullptr: nothing
+    int error = 0;
+    bool ours = true; ///< the error is of the runtime
+    const char *failed = nullptr;
+    bool usesWorkspace = false;
+};
+thread_local Capturing t_capturing;
+
+/// What to do about an error of the runtime that has ended a device.
+const char *remedyOf(int error)
+{
+    switch (error) {
+    case 46:  // devices unavailable
+    case 100: // no device
+    case 101: // invalid device
+    case 214: // memory with errors that cannot be corrected
+    case 802: // system not ready
+    case 999: // unknown: what calls return once the device has left the bus
+        return "the GPU does not answer any more: the kernel's log (dmesg, Xid) says why, nvidia-smi whether it is "
+               "back";
+    case 700: // illegal address
+    case 716: // misaligned address
+    case 719: // launch failure
+        return "the GPU itself works on: start the run again from its checkpoint, and report the error if it comes "
+               "back";
+    default: return "end other programs that use the GPU, and look at the machine's log";
+    }
+}
+
+class CudaGraph final : public device::CommandGraph {
+public:
+    CudaGraph(CudaDevice &device, GraphExec exec, bool usesWorkspace)
+        : m_device(device),
+          m_exec(exec),
+          m_usesWorkspace(usesWorkspace)
+    {
+    }
+    ~CudaGraph() override
+    {
+        m_device.use();
+        m_device.api().graphExecDestroy(m_exec);
+    }
+    CudaGraph(const CudaGraph &) = delete;
+    CudaGraph &operator=(const CudaGraph &) = delete;
+    [[nodiscard]] GraphExec exec() const { return m_exec; }
+    [[nodiscard]] bool usesWorkspace() const { return m_usesWorkspace; }
+
+private:
+    CudaDevice &m_device;
+    GraphExec m_exec;
+    bool m_usesWorkspace;
+};
+
 } // namespace
 
 // --- Queues ---------------------------------------------------------------------------------------------------------
@@ -168,6 +223,50 @@ void CudaQueue::call(void (*function)(void *), void *data)
     m_device.check(m_device.api().launchHostFunc(m_stream, function, data), "a call of the host");
 }
 
+/// Products find the workspace in this queue's hands: to wait for another queue is no command of a capture.
+bool CudaQueue::beginCapture()
+{
+    m_device.use();
+    if (m_device.products() != nullptr || m_device.graphs() != nullptr)
+        m_device.workspace(*this);
+    if (!m_device.failure().empty() || m_device.api().streamBeginCapture(m_stream, kCaptureThreadLocal) != kSuccess)
+        return false;
+    t_capturing = {&m_device};
+    return true;
+}
+
+Result<std::unique_ptr<device::CommandGraph>> CudaQueue::endCapture()
+{
+    const RuntimeApi &api = m_device.api();
+    Capturing captured = std::exchange(t_capturing, {});
+    const auto note = [&captured](int error, const char *what) {
+        if (error != kSuccess && captured.error == 0)
+            captured = {captured.device, error, true, what};
+    };
+    CapturedGraph graph = nullptr;
+    GraphExec exec = nullptr;
+    note(api.streamEndCapture(m_stream, &graph), "the end of the capture");
+    if (captured.error == 0)
+        note(api.graphInstantiate(&exec, graph), "making a graph");
+    if (graph != nullptr)
+        api.graphDestroy(graph);
+    if (captured.error == 0)
+        return std::unique_ptr<device::CommandGraph>(
+            std::make_unique<CudaGraph>(m_device, exec, captured.usesWorkspace));
+    return planloom::failed(std::string(captured.failed) + " failed: "
+                            + (captured.ours ? std::string(api.errorText(captured.error))
+                                             : "the library's status " + std::to_string(captured.error)));
+}
+
+void CudaQueue::replay(device::CommandGraph &graph)
+{
+    m_device.use();
+    auto &own = static_cast<CudaGraph &>(graph);
+    if (own.usesWorkspace())
+        m_device.workspace(*this);
+    m_device.check(m_device.api().graphLaunch(own.exec(), m_stream), "the start of a graph");
+}
+
 void CudaQueue::launch(KernelNumber number, std::int64_t blocks, unsigned int threads, std::int64_t extra,
                        void **arguments)
 {
@@ -235,6 +334,11 @@ bool CudaDevice::check(int error, const char *what)
 {
     if (error == kSuccess)
         return true;
+    if (t_capturing.device == this) {
+        if (t_capturing.error == 0)
+            t_capturing = {this, error, true, what, t_capturing.usesWorkspace};
+        return false;
+    }
     int none = 0;
     if (m_error.compare_exchange_strong(none, error))
         m_failed = what;
@@ -245,6 +349,11 @@ bool CudaDevice::checkOther(int error, const char *what)
 {
     if (error == 0)
         return true;
+    if (t_capturing.device == this) {
+        if (t_capturing.error == 0)
+            t_capturing = {this, error, false, what, t_capturing.usesWorkspace};
+        return false;
+    }
     int none = 0;
     if (m_error.compare_exchange_strong(none, error)) {
         m_ours = false;
@@ -262,7 +371,7 @@ std::string CudaDevice::failure() const
     const std::string reason =
         m_ours ? std::string(api().errorText(error)) : "its library's status " + std::to_string(error);
     return "GPU " + std::to_string(m_index) + ": " + (what != nullptr ? what : "a command") + " failed: " + reason
-        + "; end other programs that use the GPU, and look at the machine's log";
+        + "; " + remedyOf(m_ours ? error : 0);
 }
 
 Result<device::Memory> CudaDevice::allocate(device::Space space, std::int64_t bytes)
@@ -331,6 +440,8 @@ Result<std::unique_ptr<device::Updates>> CudaDevice::makeUpdates(const update::F
 
 std::byte *CudaDevice::workspace(CudaQueue &queue)
 {
+    if (t_capturing.device == this)
+        t_capturing.usesWorkspace = true;
     if (m_workspaceUser != nullptr && m_workspaceUser != &queue) {
         check(api().eventRecord(m_workspaceFree, m_workspaceUser->stream()), "an event");
         check(api().streamWaitEvent(queue.stream(), m_workspaceFree, 0), "a wait");

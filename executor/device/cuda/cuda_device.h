@@ -43,6 +43,9 @@ public:
     void record(device::Event &event) override;
     void wait(device::Event &event) override;
     void call(void (*function)(void *), void *data) override;
+    bool beginCapture() override;
+    Result<std::unique_ptr<device::CommandGraph>> endCapture() override;
+    void replay(device::CommandGraph &graph) override;
 
     /// Starts @p kernel, one of kernels/list.h, with a block for each of @p blocks rows. Block::extra gets @p extra
     /// floats and @p each for each thread.
@@ -83,7 +86,11 @@ private:
 /// An operator of ours: gives its commands to a queue.
 class CudaKernel : public device::DeviceKernel {
 public:
-    using DeviceKernel::DeviceKernel;
+    /// One that draws has to say itself that it can be captured.
+    explicit CudaKernel(std::uint32_t capabilities)
+        : DeviceKernel(capabilities | ((capabilities & kDraws) != 0 ? 0U : std::uint32_t{kCaptures}))
+    {
+    }
     /// Random numbers of the runs from here on; of kernels that draw.
     virtual void begin(const device::Draw & /*draw*/) {}
     virtual void run(CudaQueue &queue, device::Mode mode, std::span<const void *const> inputs,
@@ -120,7 +127,8 @@ public:
     [[nodiscard]] GraphHandle graphs() const { return m_graphs; }
     /// Makes the device current for the calling thread.
     void use() const;
-    /// Notes the first error of the device, @p what with the runtime's text. True if there was none.
+    /// Notes the first error of the device, @p what with the runtime's text. True if there was none. While the calling
+    /// thread captures, an error is the capture's and not the device's.
     bool check(int error, const char *what);
     /// Of another library: the same.
     bool checkOther(int error, const char *what);

@@ -12,7 +12,7 @@ extern "C" {
 #endif
 
 /* Grows with every change of this file, and of an enumeration whose numbers cross. */
-#define PLANLOOM_DEVICE_ABI 1U
+#define PLANLOOM_DEVICE_ABI 2U
 /* The only symbol of a library: PlanloomDeviceLibrary. */
 #define PLANLOOM_DEVICE_LIBRARY "planloomDeviceTable"
 
@@ -21,6 +21,7 @@ typedef struct PlanloomQueue PlanloomQueue;
 typedef struct PlanloomEvent PlanloomEvent;
 typedef struct PlanloomKernel PlanloomKernel;
 typedef struct PlanloomUpdates PlanloomUpdates;
+typedef struct PlanloomGraph PlanloomGraph; /* device::CommandGraph */
 
 /* What failed. code: 0, or 1 + ErrorCode. text: UTF-8, cut short where it is too long. */
 typedef struct PlanloomError {
@@ -180,6 +181,10 @@ typedef struct PlanloomDeviceTable {
     void (*wait)(PlanloomQueue *queue, PlanloomEvent *event);
     /* function(data) on a thread of the host, in the queue's order. It calls nothing of this table. */
     void (*call)(PlanloomQueue *queue, void (*function)(void *), void *data);
+    int32_t (*beginCapture)(PlanloomQueue *queue); /* 1, or 0: it captures nothing */
+    PlanloomGraph *(*endCapture)(PlanloomQueue *queue, PlanloomError *why);
+    void (*destroyGraph)(PlanloomGraph *graph);
+    void (*replay)(PlanloomQueue *queue, PlanloomGraph *graph);
 } PlanloomDeviceTable;
 
 typedef const PlanloomDeviceTable *(*PlanloomDeviceLibrary)(void);

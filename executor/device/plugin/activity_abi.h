@@ -13,19 +13,24 @@ extern "C" {
 #endif
 
 /* Grows with every change of this file. */
-#define PLANLOOM_ACTIVITY_ABI 1U
+#define PLANLOOM_ACTIVITY_ABI 2U
 /* The symbol of a library that has the table: PlanloomActivityLibrary. */
 #define PLANLOOM_ACTIVITY_LIBRARY "planloomActivityTable"
 
 typedef struct PlanloomActivity PlanloomActivity;
 
-enum { PLANLOOM_KERNEL = 0, PLANLOOM_COPY = 1, PLANLOOM_FILL = 2 };
+/* PLANLOOM_GRAPH: a graph of many commands that was started at once. */
+enum { PLANLOOM_KERNEL = 0, PLANLOOM_COPY = 1, PLANLOOM_FILL = 2, PLANLOOM_GRAPH = 3 };
 
-/* One kernel, copy or fill that has ended. */
+/* What is recorded: graphs as a whole alone, at little cost; or every command, those of graphs among them. */
+enum { PLANLOOM_RECORD_GRAPHS = 1, PLANLOOM_RECORD_COMMANDS = 2 };
+
+/* One command or graph that has ended. */
 typedef struct PlanloomActivityRecord {
     int64_t start; /* nanoseconds of CLOCK_MONOTONIC */
     int64_t end;
-    uint64_t mark;  /* that its command had: never 0 */
+    uint64_t mark;  /* that its command had: never 0; of a graph's command that of the graph's start, plus the one that
+                       its thread had when it was captured */
     int64_t bytes;  /* copied or filled; 0 of kernels */
     int32_t kind;   /* PLANLOOM_KERNEL, ... */
     int32_t device; /* as in open() of the device table */
@@ -51,8 +56,9 @@ typedef struct PlanloomActivityTable {
     PlanloomActivity *(*open)(PlanloomError *why);
     /* After the last command of all devices, while they are open. */
     void (*close)(PlanloomActivity *activity);
-    /* Commands from here on are recorded. Negative after an error. */
-    int32_t (*start)(PlanloomActivity *activity, PlanloomError *why);
+    /* Commands from here on are recorded; what: PLANLOOM_RECORD_GRAPHS or PLANLOOM_RECORD_COMMANDS, instead of what was
+     * recorded before. Negative after an error: then nothing is. */
+    int32_t (*start)(PlanloomActivity *activity, int32_t what, PlanloomError *why);
     void (*stop)(PlanloomActivity *activity);
     /* Commands that the calling thread gives from here on belong to @p mark; 0: to nothing. */
     void (*mark)(PlanloomActivity *activity, uint64_t mark);

@@ -20,6 +20,12 @@ std::string loaderReason()
     return why != nullptr ? why : "the loader gives no reason";
 }
 
+const char *chosenLibrary()
+{
+    const char *chosen = std::getenv(kVariable);
+    return chosen != nullptr && *chosen != '\0' ? chosen : nullptr;
+}
+
 bool hasDriver()
 {
     void *driver = ::dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL);
@@ -31,7 +37,7 @@ bool hasDriver()
 
 Result<const PlanloomDeviceTable *> findCudaLibrary()
 {
-    if (const char *chosen = std::getenv(kVariable); chosen != nullptr && *chosen != '\0')
+    if (const char *chosen = chosenLibrary())
         return openLibrary(chosen);
     if (!hasDriver())
         return notFound("no NVIDIA driver is installed (libcuda.so.1); GPUs of this machine are not used");
@@ -45,6 +51,8 @@ Result<const PlanloomDeviceTable *> findCudaLibrary()
 }
 
 } // namespace
+
+bool mayHaveGpus() { return chosenLibrary() != nullptr || hasDriver(); }
 
 Result<const PlanloomDeviceTable *> openLibrary(const std::string &path)
 {

@@ -17,6 +17,9 @@ Result<const PlanloomDeviceTable *> openLibrary(const std::string &path);
 /// program or in ../lib/planloom. Looked for once. Errors: NotFound (no driver, no library), those of openLibrary.
 const Result<const PlanloomDeviceTable *> &cudaLibrary();
 
+/// Whether this machine may have GPUs: it has a driver, or PLANLOOM_CUDA_PLUGIN names a library. Opens neither.
+bool mayHaveGpus();
+
 /// The table of records of the library that has @p devices. Errors: NotFound (it records nothing), Unsupported (another
 /// version).
 Result<const PlanloomActivityTable *> activityOf(const PlanloomDeviceTable &devices);

@@ -88,6 +88,19 @@ private:
     std::unique_ptr<HostUpdates> m_host;
 };
 
+class PluginGraph final : public CommandGraph {
+public:
+    PluginGraph(const Table &table, PlanloomGraph *graph) : m_table(table), m_graph(graph) {}
+    ~PluginGraph() override { m_table.destroyGraph(m_graph); }
+    PluginGraph(const PluginGraph &) = delete;
+    PluginGraph &operator=(const PluginGraph &) = delete;
+    [[nodiscard]] PlanloomGraph *handle() const { return m_graph; }
+
+private:
+    const Table &m_table;
+    PlanloomGraph *m_graph;
+};
+
 class PluginQueue final : public Queue {
 public:
     PluginQueue(const Table &table, PlanloomQueue *queue, HostWork &work) : m_table(table), m_queue(queue), m_work(work)
@@ -157,6 +170,17 @@ public:
         else
             m_table.score(m_queue, &scored, reinterpret_cast<PlanloomRowScores *>(host));
     }
+
+    bool beginCapture() override { return m_table.beginCapture(m_queue) != 0; }
+    Result<std::unique_ptr<CommandGraph>> endCapture() override
+    {
+        PlanloomError why;
+        PlanloomGraph *graph = m_table.endCapture(m_queue, &why);
+        if (graph == nullptr)
+            return errorOf(why);
+        return std::unique_ptr<CommandGraph>(std::make_unique<PluginGraph>(m_table, graph));
+    }
+    void replay(CommandGraph &graph) override { m_table.replay(m_queue, static_cast<PluginGraph &>(graph).handle()); }
 
     void record(Event &event) override { m_table.record(m_queue, static_cast<PluginEvent &>(event).handle()); }
     void wait(Event &event) override { m_table.wait(m_queue, static_cast<PluginEvent &>(event).handle()); }

@@ -15,6 +15,7 @@ inline Queue &of(PlanloomQueue *handle) { return *reinterpret_cast<Queue *>(hand
 inline Event &of(PlanloomEvent *handle) { return *reinterpret_cast<Event *>(handle); }
 inline DeviceKernel &of(PlanloomKernel *handle) { return *reinterpret_cast<DeviceKernel *>(handle); }
 inline Updates &of(PlanloomUpdates *handle) { return *reinterpret_cast<Updates *>(handle); }
+inline CommandGraph &of(PlanloomGraph *handle) { return *reinterpret_cast<CommandGraph *>(handle); }
 
 /// The handle of what @p make() made; an error or exception goes to @p why.
 template <class Handle, class F>
@@ -74,7 +75,7 @@ inline PlanloomKernel *makeKernel(PlanloomDevice *device, const PlanloomOperator
 inline uint32_t capabilities(PlanloomKernel *kernel)
 {
     std::uint32_t all = 0;
-    for (const auto each : {DeviceKernel::kAdds, DeviceKernel::kDraws, DeviceKernel::kInfers})
+    for (const auto each : {DeviceKernel::kAdds, DeviceKernel::kDraws, DeviceKernel::kInfers, DeviceKernel::kCaptures})
         all |= of(kernel).has(each) ? each : 0U;
     return all;
 }
@@ -154,6 +155,12 @@ inline PlanloomDeviceTable tableOfDevices(bool scores)
     t.record = [](PlanloomQueue *q, PlanloomEvent *event) { of(q).record(of(event)); };
     t.wait = [](PlanloomQueue *q, PlanloomEvent *event) { of(q).wait(of(event)); };
     t.call = call;
+    t.beginCapture = [](PlanloomQueue *q) { return static_cast<int32_t>(of(q).beginCapture()); };
+    t.endCapture = [](PlanloomQueue *q, PlanloomError *why) {
+        return made<PlanloomGraph>(why, [&] { return of(q).endCapture(); });
+    };
+    t.destroyGraph = [](PlanloomGraph *graph) { delete &of(graph); };
+    t.replay = [](PlanloomQueue *q, PlanloomGraph *graph) { of(q).replay(of(graph)); };
     return t;
 }
 

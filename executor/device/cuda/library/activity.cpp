@@ -3,6 +3,7 @@
 
 #include <cupti.h>
 
+#include <atomic>
 #include <cstddef>
 #include <dlfcn.h>
 
@@ -20,7 +21,8 @@ static_assert(static_cast<int>(ActivityKind::Copy) == CUPTI_ACTIVITY_KIND_MEMCPY
               && static_cast<int>(ActivityKind::Fill) == CUPTI_ACTIVITY_KIND_MEMSET
               && static_cast<int>(ActivityKind::Kernel) == CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL
               && static_cast<int>(ActivityKind::PeerCopy) == CUPTI_ACTIVITY_KIND_MEMCPY2
-              && static_cast<int>(ActivityKind::Mark) == CUPTI_ACTIVITY_KIND_EXTERNAL_CORRELATION);
+              && static_cast<int>(ActivityKind::Mark) == CUPTI_ACTIVITY_KIND_EXTERNAL_CORRELATION
+              && static_cast<int>(ActivityKind::Graph) == CUPTI_ACTIVITY_KIND_GRAPH_TRACE);
 
 template <class Ours, class Theirs>
 constexpr bool sameTimes()
@@ -33,6 +35,14 @@ static_assert(sameTimes<KernelActivity, CUpti_ActivityKernel9>() && sameTimes<Ke
               && sameTimes<CopyActivity, CUpti_ActivityMemcpy5>() && sameTimes<CopyActivity, CUpti_ActivityMemcpy6>()
               && sameTimes<CopyActivity, CUpti_ActivityMemset4>()
               && sameTimes<PeerCopyActivity, CUpti_ActivityMemcpyPtoP4>());
+static_assert(sameTimes<GraphActivity, CUpti_ActivityGraphTrace>()
+              && sameTimes<GraphActivity, CUpti_ActivityGraphTrace2>());
+static_assert(offsetof(KernelActivity, node) == offsetof(CUpti_ActivityKernel9, graphNodeId)
+              && offsetof(KernelActivity, node) == offsetof(CUpti_ActivityKernel10, graphNodeId)
+              && offsetof(CopyActivity, node) == offsetof(CUpti_ActivityMemcpy5, graphNodeId)
+              && offsetof(CopyActivity, node) == offsetof(CUpti_ActivityMemcpy6, graphNodeId)
+              && offsetof(CopyActivity, node) == offsetof(CUpti_ActivityMemset4, graphNodeId)
+              && offsetof(PeerCopyActivity, node) == offsetof(CUpti_ActivityMemcpyPtoP4, graphNodeId));
 static_assert(offsetof(CopyActivity, bytes) == offsetof(CUpti_ActivityMemcpy6, bytes)
               && offsetof(CopyActivity, bytes) == offsetof(CUpti_ActivityMemset4, bytes)
               && offsetof(PeerCopyActivity, bytes) == offsetof(CUpti_ActivityMemcpyPtoP4, bytes));
@@ -48,6 +58,8 @@ static_assert(offsetof(MarkActivity, markKind) == offsetof(CUpti_ActivityExterna
     X(cuptiGetResultString)                                                                                            \
     X(cuptiSubscribe_v2)                                                                                               \
     X(cuptiUnsubscribe)                                                                                                \
+    X(cuptiEnableCallback)                                                                                             \
+    X(cuptiGetGraphNodeId)                                                                                             \
     X(cuptiActivityRegisterCallbacks)                                                                                  \
     X(cuptiActivityRegisterTimestampCallback)                                                                          \
     X(cuptiGetTimestamp)                                                                                               \
@@ -94,6 +106,39 @@ ActivityLibrary &activityLibrary()
     return kLibrary;
 }
 
+std::atomic<NodeMade> g_nodeMade{nullptr};
+
+/// Of resources: nodes of graphs that are made, or copied when a graph is instantiated.
+void seeResource(void * /*nothing*/, CUpti_CallbackDomain domain, CUpti_CallbackId id, const void *data)
+{
+    const NodeMade made = g_nodeMade.load(std::memory_order_acquire);
+    if (domain != CUPTI_CB_DOMAIN_RESOURCE || data == nullptr || made == nullptr
+        || (id != CUPTI_CBID_RESOURCE_GRAPHNODE_CREATED && id != CUPTI_CBID_RESOURCE_GRAPHNODE_CLONED))
+        return;
+    const auto *graph =
+        static_cast<const CUpti_GraphData *>(static_cast<const CUpti_ResourceData *>(data)->resourceDescriptor);
+    std::uint64_t node = 0;
+    std::uint64_t original = 0;
+    const auto number = activityLibrary().cuptiGetGraphNodeId;
+    if (graph == nullptr || number(graph->node, &node) != CUPTI_SUCCESS)
+        return;
+    if (id == CUPTI_CBID_RESOURCE_GRAPHNODE_CLONED && number(graph->originalNode, &original) != CUPTI_SUCCESS)
+        return;
+    made(node, original);
+}
+
+int watchNodes(void *subscriber, NodeMade made)
+{
+    g_nodeMade.store(made, std::memory_order_release);
+    int first = CUPTI_SUCCESS;
+    for (const CUpti_CallbackId id : {CUPTI_CBID_RESOURCE_GRAPHNODE_CREATED, CUPTI_CBID_RESOURCE_GRAPHNODE_CLONED})
+        if (const int error = activityLibrary().cuptiEnableCallback(1, static_cast<CUpti_SubscriberHandle>(subscriber),
+                                                                    CUPTI_CB_DOMAIN_RESOURCE, id);
+            first == CUPTI_SUCCESS)
+            first = error;
+    return first;
+}
+
 int subscribe(void **subscriber, const char *name, char *other, std::size_t otherBytes)
 {
     CUpti_SubscriberParams params{};
@@ -101,17 +146,18 @@ int subscribe(void **subscriber, const char *name, char *other, std::size_t othe
     params.subscriberName = name;
     params.oldSubscriberName = other;
     params.oldSubscriberSize = otherBytes;
-    const CUpti_CallbackFunc nothing = [](void *, CUpti_CallbackDomain, CUpti_CallbackId, const void *) {};
-    return activityLibrary().cuptiSubscribe_v2(reinterpret_cast<CUpti_SubscriberHandle *>(subscriber), nothing, nullptr,
-                                               &params);
+    return activityLibrary().cuptiSubscribe_v2(reinterpret_cast<CUpti_SubscriberHandle *>(subscriber), seeResource,
+                                               nullptr, &params);
 }
 
 /// Ours go through the runtime, cuBLASLt's through either.
-int recordCalls(bool on)
+int recordCalls(RecordedCalls which)
 {
-    const auto each = static_cast<std::uint8_t>(on);
+    const auto each = static_cast<std::uint8_t>(which == RecordedCalls::Commands);
     int first = CUPTI_SUCCESS;
     const auto keep = [&first](int error) { first = first == CUPTI_SUCCESS ? error : first; };
+    keep(activityLibrary().cuptiActivityEnableRuntimeApi(CUPTI_RUNTIME_TRACE_CBID_cudaGraphLaunch_v10000,
+                                                         static_cast<std::uint8_t>(which != RecordedCalls::None)));
     for (const CUpti_CallbackId call :
          {CUPTI_RUNTIME_TRACE_CBID_cudaLaunchKernel_v7000, CUPTI_RUNTIME_TRACE_CBID_cudaLaunchKernelExC_v11060,
           CUPTI_RUNTIME_TRACE_CBID_cudaMemcpyAsync_v3020, CUPTI_RUNTIME_TRACE_CBID_cudaMemsetAsync_v3020})
@@ -135,6 +181,7 @@ ActivityApi openedActivity()
     api.unsubscribe = [](void *subscriber) -> int {
         return activityLibrary().cuptiUnsubscribe(static_cast<CUpti_SubscriberHandle>(subscriber));
     };
+    api.watchNodes = watchNodes;
     api.registerBuffers = [](RequestBuffer request, CompleteBuffer complete) -> int {
         return activityLibrary().cuptiActivityRegisterCallbacks(
             request, reinterpret_cast<CUpti_BuffersCallbackCompleteFunc>(complete));

@@ -21,7 +21,7 @@ namespace {
 
 static_assert(kSuccess == cudaSuccess && kNotReady == cudaErrorNotReady);
 static_assert(kStreamNonBlocking == cudaStreamNonBlocking && kEventDisableTiming == cudaEventDisableTiming);
-static_assert(kHostAllocPortable == cudaHostAllocPortable);
+static_assert(kHostAllocPortable == cudaHostAllocPortable && kCaptureThreadLocal == cudaStreamCaptureModeThreadLocal);
 static_assert(static_cast<int>(CopyKind::HostToDevice) == cudaMemcpyHostToDevice
               && static_cast<int>(CopyKind::DeviceToHost) == cudaMemcpyDeviceToHost
               && static_cast<int>(CopyKind::DeviceToDevice) == cudaMemcpyDeviceToDevice);
@@ -43,6 +43,8 @@ static_assert(sizeof(ProductHeuristic) == sizeof(cublasLtMatmulHeuristicResult_t
 
 cudaStream_t real(Stream stream) { return reinterpret_cast<cudaStream_t>(stream); }
 cudaEvent_t real(EventHandle event) { return reinterpret_cast<cudaEvent_t>(event); }
+cudaGraph_t real(CapturedGraph graph) { return reinterpret_cast<cudaGraph_t>(graph); }
+cudaGraphExec_t real(GraphExec exec) { return reinterpret_cast<cudaGraphExec_t>(exec); }
 dim3 real(Grid grid) { return {grid.x, grid.y, grid.z}; }
 
 int describeDevice(int device, char *name, std::size_t nameBytes, std::int64_t *memoryBytes)
@@ -103,6 +105,18 @@ RuntimeApi linkedRuntime()
                           Stream stream) -> int {
         return cudaLaunchKernel(function, real(grid), real(block), arguments, sharedBytes, real(stream));
     };
+    api.streamBeginCapture = [](Stream stream, int mode) -> int {
+        return cudaStreamBeginCapture(real(stream), static_cast<cudaStreamCaptureMode>(mode));
+    };
+    api.streamEndCapture = [](Stream stream, CapturedGraph *graph) -> int {
+        return cudaStreamEndCapture(real(stream), reinterpret_cast<cudaGraph_t *>(graph));
+    };
+    api.graphInstantiate = [](GraphExec *exec, CapturedGraph graph) -> int {
+        return cudaGraphInstantiate(reinterpret_cast<cudaGraphExec_t *>(exec), real(graph), 0);
+    };
+    api.graphDestroy = [](CapturedGraph graph) -> int { return cudaGraphDestroy(real(graph)); };
+    api.graphLaunch = [](GraphExec exec, Stream stream) -> int { return cudaGraphLaunch(real(exec), real(stream)); };
+    api.graphExecDestroy = [](GraphExec exec) -> int { return cudaGraphExecDestroy(real(exec)); };
     return api;
 }
 
