@@ -139,7 +139,7 @@ struct PlaceOptions {
     bool joint = false;             ///< choose partition, exchange, cache and prefetch, too
     std::int64_t proposals = 0;     ///< 0: 1,000, fewer for large jobs
     std::int64_t patience = 0;      ///< 0: all proposals
-    double beta = 0;           ///< 0: from the first placement
+    double beta = 0;                ///< 0: from the first placement
     std::int64_t seed = 1;
     std::string out;   ///< file of the placement; empty: none
     std::string trace; ///< file of the timeline: .json: Chrome's format, else ours; empty: none

@@ -17,7 +17,7 @@
 namespace planloom::runtime {
 namespace {
 
-constexpr std::int64_t kBlock = 4096; ///< of direct I/O: addresses, offsets and lengths
+constexpr std::int64_t kBlock = 4096;                  ///< of direct I/O: addresses, offsets and lengths
 constexpr std::int64_t kPiece = std::int64_t{8} << 20; ///< of a copy through a file: its buffer
 
 struct FreeAligned {

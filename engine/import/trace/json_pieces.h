@@ -13,8 +13,8 @@
 namespace planloom::import {
 
 /// A JSON file, plain or compressed with gzip, as a sequence of values that are cut out of it one after the other: the
-/// file is never in memory as a whole. Values are cut by their brackets and quotes; whoever parses one finds what is
-/// wrong inside.
+/// file is never in memory as a whole. Values are cut by their brackets and quotes alone; their contents are checked by
+/// the parser that they are given to.
 class JsonPieces {
 public:
     static constexpr std::size_t kPadding = 64;         ///< readable bytes behind every value

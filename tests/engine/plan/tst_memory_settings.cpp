@@ -24,10 +24,14 @@ void TestMemorySettings::textAndBack_data()
 {
     QTest::addColumn<QString>("given");
     QTest::addColumn<QString>("whole"); // what it begins with
-    QTest::newRow("none") << "none" << "none";
-    QTest::newRow("defaults") << "delta" << "delta,budget=60%,director=rule,trigger=before,copies=overlapping,prefetch=5";
-    QTest::newRow("bytes") << "dtr,budget=1000000,trigger=after" << "dtr,budget=1000000,director=rule,trigger=after";
-    QTest::newRow("share") << "lru,budget=33.3%,director=swap" << "lru,budget=33.3%,director=swap";
+    QTest::newRow("none") << "none"
+                          << "none";
+    QTest::newRow("defaults") << "delta"
+                              << "delta,budget=60%,director=rule,trigger=before,copies=overlapping,prefetch=5";
+    QTest::newRow("bytes") << "dtr,budget=1000000,trigger=after"
+                           << "dtr,budget=1000000,director=rule,trigger=after";
+    QTest::newRow("share") << "lru,budget=33.3%,director=swap"
+                           << "lru,budget=33.3%,director=swap";
     QTest::newRow("all") << "random,seed=7,copies=synchronous,bandwidth_in=1e9,host_tier=/tmp,small_share=0.5,latency=0"
                          << "random,budget=60%,director=rule,trigger=before,copies=synchronous";
 }
@@ -49,17 +53,28 @@ void TestMemorySettings::refused_data()
 {
     QTest::addColumn<QString>("given");
     QTest::addColumn<QString>("wanted");
-    QTest::newRow("policy") << "dalta" << "there is none, delta, dtr";
-    QTest::newRow("empty") << "" << "is not known";
-    QTest::newRow("setting") << "delta,budgets=1" << "has no setting \"budgets\"; it has budget, director";
-    QTest::newRow("of none") << "none,budget=1" << "none has no setting";
-    QTest::newRow("no value") << "delta,budget" << "write KEY=VALUE";
-    QTest::newRow("twice") << "delta,seed=1,seed=1" << "given twice";
-    QTest::newRow("budget") << "delta,budget=-5" << "give bytes, or a part";
-    QTest::newRow("share") << "delta,budget=101%" << "at most 100%";
-    QTest::newRow("not a number") << "delta,threshold=nan" << "threshold is nan";
-    QTest::newRow("negative") << "delta,latency=-1" << "latency is -1; give a number of 0 or more";
-    QTest::newRow("word") << "delta,director=both" << "give rule, chain, swap, recompute";
+    QTest::newRow("policy") << "dalta"
+                            << "there is none, delta, dtr";
+    QTest::newRow("empty") << ""
+                           << "is not known";
+    QTest::newRow("setting") << "delta,budgets=1"
+                             << "has no setting \"budgets\"; it has budget, director";
+    QTest::newRow("of none") << "none,budget=1"
+                             << "none has no setting";
+    QTest::newRow("no value") << "delta,budget"
+                              << "write KEY=VALUE";
+    QTest::newRow("twice") << "delta,seed=1,seed=1"
+                           << "given twice";
+    QTest::newRow("budget") << "delta,budget=-5"
+                            << "give bytes, or a part";
+    QTest::newRow("share") << "delta,budget=101%"
+                           << "at most 100%";
+    QTest::newRow("not a number") << "delta,threshold=nan"
+                                  << "threshold is nan";
+    QTest::newRow("negative") << "delta,latency=-1"
+                              << "latency is -1; give a number of 0 or more";
+    QTest::newRow("word") << "delta,director=both"
+                          << "give rule, chain, swap, recompute";
 }
 
 void TestMemorySettings::refused()
