@@ -15,7 +15,7 @@ namespace planloom::ui {
 
 namespace {
 
-constexpr int kMostSteps = 1'000'000; // as plan::check has it
+constexpr int kMostLocalSteps = 1'000'000; // as plan::check has it
 constexpr std::array kFactors{0.1, 0.25, 0.5, 0.8, 1.25, 2.0, 4.0, 10.0};
 
 QComboBox *comboOf(QWidget *parent, const QString &name)
@@ -29,7 +29,7 @@ QSpinBox *spinOf(QWidget *parent, const QString &name, int least)
 {
     auto *box = new QSpinBox(parent);
     box->setObjectName(name);
-    box->setRange(least, kMostSteps);
+    box->setRange(least, kMostLocalSteps);
     box->setKeyboardTracking(false);
     return box;
 }
