@@ -151,7 +151,7 @@ QStringList onRanks(const Gpus *gpus, const std::function<Status(comm::Communica
         for (std::size_t rank = 0; rank < kRanks; ++rank)
             threads.emplace_back([&, rank] {
                 const auto inner = group.end(static_cast<int>(rank));
-                const auto table = Result<const PlanloomCommunicationTable *>({}, {&EmulatedNccl::table()});
+                const auto table = Result<const PlanloomCommunicationTable *>(&EmulatedNccl::table());
                 const auto made =
                     runtime::GpuCommunicator::create(*inner, gpus != nullptr ? gpus->of(rank) : nullptr, table, kLong);
                 Status done = made ? Status() : Status(made.error());
