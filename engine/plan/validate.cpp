@@ -534,6 +534,13 @@ Status checkAcrossSteps(const Plan &plan)
             return badInput(fmt::format("stage {} has ZeRO {}, whose updates are followed by communication of their "
                                         "own; exchange across_steps needs ZeRO 0",
                                         s, plan.stages[s].zero));
+    for (std::size_t s = 0; s < plan.stages.size(); ++s)
+        if (plan.stages[s].memory.hostStates)
+            return badInput(
+                fmt::format("stage {} keeps the optimizer's state on the host between its updates, and exchange "
+                            "across_steps updates each bucket on its own; set optimizer_state to device, or "
+                            "leave out across_steps",
+                            s));
     if (std::none_of(plan.stages.begin(), plan.stages.end(), [](const Stage &stage) { return stage.replicas() > 1; }))
         return badInput("exchange across_steps has no sums that could end in the next step, as no stage has replicas; "
                         "leave it out");
