@@ -222,7 +222,7 @@ struct ScoreRows {
             double loss = 0;
             bool right = false;
             if (statistics != 0) {
-                loss = log(static_cast<double>(values.at(begin + 1))) + static_cast<double>(values.at(begin))
+                loss = ::log(static_cast<double>(values.at(begin + 1))) + static_cast<double>(values.at(begin))
                     - static_cast<double>(values.at(begin + 2));
                 right = values.at(begin + 2) >= values.at(begin);
             } else {
@@ -234,7 +234,7 @@ struct ScoreRows {
                     return values.at(begin + i) == most ? 1.0 : 0.0;
                 });
                 const float own = values.at(begin + label);
-                loss = log(all) + static_cast<double>(most) - static_cast<double>(own);
+                loss = ::log(all) + static_cast<double>(most) - static_cast<double>(own);
                 right = own == most && before == 0;
             }
             sum.crossEntropy += loss;
