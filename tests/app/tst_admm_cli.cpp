@@ -167,9 +167,9 @@ private slots:
         QTest::newRow("other samples than the plan's")
             << QStringList{"train", "two.json", "--data", kDigits, "--steps", "2", "--run-dir", "no.run"}
             << QByteArray("plan with --batch 1797");
-        QTest::newRow("a barrier of more than all")
+        QTest::newRow("a parameter server on one device")
             << zoo + QStringList{"--model", "zoo:rnn", "--batch", "8", "--set", "parallel=asynchronous"}
-            << QByteArray("need a second device");
+            << QByteArray("needs two workers at least");
         QTest::newRow("arrivals without a server")
             << QStringList{"train",   "one.json", "--data",    kDigits,  "--holdout",  "0.3333",
                            "--steps", "2",        "--run-dir", "no.run", "--arrivals", "two.json"}
