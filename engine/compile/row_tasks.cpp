@@ -15,8 +15,8 @@ namespace {
 
 constexpr int kFloat = 4; // bytes
 
-// Of a processor core, as the executor does it; a GPU's kernels would do both at the speed of its memory. An id is read
-// and sorted among about a thousand others; a piece is a member's columns of a row, found and copied.
+// Of a processor core, by estimate and not by measurement: an id is read and sorted among about a thousand others; a
+// piece is a member's columns of a row, found and copied. A GPU's kernels would do both at the speed of its memory.
 constexpr double kSecondsPerId = 45e-9;
 constexpr double kSecondsPerPiece = 20e-9;
 

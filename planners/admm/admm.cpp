@@ -27,9 +27,9 @@ struct AdmmOptions {
     std::int64_t delay = 0;              ///< likewise
 };
 
-/// How far a sweep over all samples gets behind a partial barrier, as a part of a synchronous iteration: with one of
-/// four workers three times as slow, 16.7 of them reach the objective of 10 iterations behind a barrier of all
-/// (tst_admm_digits).
+/// Progress of a sweep over all samples behind a partial barrier, as a part of a synchronous iteration's: from
+/// published figures of four workers of which one is three times as slow, where 16.7 sweeps reach the objective of 10
+/// iterations behind a barrier of all; not measured here.
 constexpr double kWorthOfSweep = 0.6;
 
 Result<AdmmOptions> readAdmmOptions(const Options &options, const std::vector<OptionInfo> &known)
