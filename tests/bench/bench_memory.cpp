@@ -191,6 +191,9 @@ public:
                    profile->extra.at("host_copy_bytes_per_second") * 1e-9);
         m_subject = plan::makeSubject(m_model, *cluster, std::make_shared<const cost::Profile>(std::move(*profile)),
                                       "zoo:" + m_model->name());
+        if (Status written = write("delta,budget=100%"); !written)
+            return written;
+        m_unlimited = m_pool;
         if (Status written = write(""); !written)
             return written;
         const auto free = train();
@@ -210,7 +213,8 @@ public:
 
     Status row(const std::string &policy, int share)
     {
-        if (const Status written = write(fmt::format("{},budget={}%", policy, share)); !written) {
+        m_budget = m_unlimited * share / 100;
+        if (const Status written = write(fmt::format("{},budget={}", policy, m_budget)); !written) {
             fmt::print("{:<26} {:>5}% {}\n", policy, share, written.error().message);
             return {};
         }
@@ -238,7 +242,7 @@ public:
 private:
     static double mega(std::int64_t bytes) { return static_cast<double>(bytes) * 1e-6; }
 
-    /// The plan's file; its prediction, its pool and the budget of that.
+    /// The plan's file; its prediction and its pool.
     Status write(const std::string &policy)
     {
         const auto report = planned(m_subject, m_case->batch, policy);
@@ -251,17 +255,6 @@ private:
             if (!program)
                 return program.error();
             m_pool = program->bodies.front().pools[static_cast<std::size_t>(program::Area::Pool)].bytes();
-            auto whole = report->plan;
-            whole.stages.front().memory = {};
-            whole.stages.front().memory.filter = plan::MemoryFilter::Delta;
-            whole.stages.front().memory.budgetShare = 1;
-            const auto unlimited = compile::compilePlan(whole, m_subject, {.bodies = false});
-            if (!unlimited)
-                return unlimited.error();
-            m_budget = static_cast<std::int64_t>(
-                std::ceil(report->plan.stages.front().memory.budgetShare
-                          * static_cast<double>(
-                              unlimited->bodies.front().pools[static_cast<std::size_t>(program::Area::Pool)].bytes())));
         }
         return plan::writePlan({report->plan, m_subject}, m_folder + "/plan.json");
     }
@@ -315,6 +308,7 @@ private:
     std::string m_data;
     double m_predicted = 0;
     std::int64_t m_pool = 0, m_budget = 0;
+    std::int64_t m_unlimited = 0; ///< the pool without a limit
     bool m_limited = false;
     Run m_free;
     double m_freePredicted = 0;
