@@ -72,18 +72,24 @@ public:
         if (const Status status = load(); !status)
             return status;
         if (m_document.plan.job)
-            return runSampled(drain);
+            return m_request.settings.arrivals.empty() ? runSampled(drain) : Status(noArrivals());
         Result<program::Program> program = compile::compilePlan(m_document.plan, m_document.subject);
         if (!program)
             return program.error();
         if (!program->server && !m_request.settings.arrivals.empty())
-            return badInput("recorded arrivals are for plans with a parameter server; leave out --arrivals");
+            return noArrivals();
         return program->server ? runServed(*program, drain) : runTogether(*program, drain);
     }
 
     [[nodiscard]] const MemoryUse &memory() const { return m_memory; }
 
 private:
+    static Error noArrivals()
+    {
+        return badInput("recorded arrivals are for plans that train by ADMM with a parameter server; leave out "
+                        "--arrivals");
+    }
+
     Status runTogether(const program::Program &program, Drain &drain)
     {
         const Result<data::Needs> needs = data::needsOf(*m_document.subject.graph);

@@ -501,6 +501,15 @@ nodes:
         QVERIFY2(done.err.contains("role-slots"), done.err.constData());
     }
 
+    void arrivalsAreNotOfThisJob()
+    {
+        QCOMPARE(run(planOf("served.plan.json", "machines.yaml", {"blocks.graph", "--set", "servers=1"})).status, 0);
+        const Done done = run({"train", "served.plan.json", "--data", "blocks.graph", "--steps", "1", "--run-dir",
+                               "served.run", "--arrivals", "served.plan.json"});
+        QCOMPARE(done.status, 2);
+        QVERIFY2(done.err.contains("leave out --arrivals"), done.err.constData());
+    }
+
     void graphsThatAModelCannotTake()
     {
         QCOMPARE(run({"graph", "karate", "-o", "k.graph"}).status, 0);
