@@ -31,7 +31,7 @@ void restart(Worker &worker, const Parameters &parameters)
         blocks.a[t] = (parameters.u * worker.samples.x[t]).colwise() + parameters.b;
         if (t > 0)
             blocks.a[t] += parameters.w * blocks.h[t - 1];
-        blocks.h[t] = blocks.a[t].array().tanh();
+        blocks.h[t] = tanhOf(blocks.a[t]);
     }
     blocks.o = (parameters.v * blocks.h.back()).colwise() + parameters.c;
 }
@@ -49,13 +49,15 @@ Matrix inputResidual(const Worker &worker, const Parameters &parameters, int ste
 Matrix hiddenResidual(const Blocks &blocks, int step)
 {
     const auto t = static_cast<std::size_t>(step);
-    return blocks.h[t] - blocks.a[t].array().tanh().matrix();
+    return blocks.h[t] - tanhOf(blocks.a[t]);
 }
 
 Matrix outputResidual(const Blocks &blocks, const Parameters &parameters)
 {
     return (blocks.o - parameters.v * blocks.h.back()).colwise() - parameters.c;
 }
+
+Matrix tanhOf(const Matrix &a) { return 1 - 2 / ((2 * a.array()).exp() + 1); }
 
 Matrix softmax(const Matrix &logits)
 {

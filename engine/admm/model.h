@@ -60,6 +60,8 @@ Matrix inputResidual(const Worker &worker, const Parameters &parameters, int ste
 Matrix hiddenResidual(const Blocks &blocks, int step);
 Matrix outputResidual(const Blocks &blocks, const Parameters &parameters);
 
+/// Element by element, to 4e-16: by an exponential function, which Eigen computes for several elements at once.
+Matrix tanhOf(const Matrix &a);
 /// Columns of probabilities.
 Matrix softmax(const Matrix &logits);
 /// softmax(@p logits) less one at each column's label: the gradient of the summed cross-entropy.

@@ -49,7 +49,7 @@ void proximalTanh(Matrix &a, const Matrix &alpha, const Matrix &beta, double p, 
     constexpr double kCurvature = 0.77; // at least 4 / (3 sqrt(3)), the largest 2 f (1 - f^2)
     const Eigen::ArrayXXd bound = p + q * (1 + kCurvature * (1 + beta.array().abs()));
     for (int step = 0; step < steps; ++step) {
-        const Eigen::ArrayXXd f = a.array().tanh();
+        const Eigen::ArrayXXd f = tanhOf(a).array();
         a.array() -= (p * (a - alpha).array() + q * (f - beta.array()) * (1 - f.square())) / bound;
     }
 }
@@ -71,8 +71,8 @@ Status updateHidden(Worker &worker, const Parameters &parameters, const Method &
     Blocks &blocks = worker.blocks;
     const double q = method.penalty[t];
     const Pull pull = pullOn(worker, parameters, method, t);
-    const Matrix wanted = q * blocks.a[t].array().tanh().matrix() + blocks.l2[t]
-        + pull.penalty * (pull.weights.transpose() * pull.target);
+    const Matrix wanted =
+        q * tanhOf(blocks.a[t]) + blocks.l2[t] + pull.penalty * (pull.weights.transpose() * pull.target);
     if (method.settings.subproblems == Subproblems::Linearised) {
         const double tau = pull.penalty * pull.weights.squaredNorm();
         const Matrix curved = pull.penalty * (pull.weights.transpose() * (pull.weights * blocks.h[t]));

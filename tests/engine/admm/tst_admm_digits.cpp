@@ -18,7 +18,6 @@ class TestAdmmDigits : public QObject {
 
 private slots:
     void initTestCase();
-    void isLearned_data();
     void isLearned();
     void lastDualsLearnLess();
     void fourWorkersGiveTheSame();
@@ -30,6 +29,16 @@ private:
     {
         return gradientsOf(parameters, m_digits.training, 1).objective;
     }
+
+    static bool iterations(Training &training, int count)
+    {
+        for (int iteration = 0; iteration < count; ++iteration)
+            if (!iterate(training))
+                return false;
+        return true;
+    }
+
+    static constexpr int kShort = 15; ///< iterations that show a difference
 
     Digits m_digits;
 };
@@ -49,50 +58,45 @@ void TestAdmmDigits::initTestCase()
     QCOMPARE(m_digits.heldOut.count(), 597);
 }
 
-void TestAdmmDigits::isLearned_data()
-{
-    QTest::addColumn<int>("seed");
-    QTest::addColumn<bool>("split");
-    for (const int seed : {1, 2})
-        QTest::addRow("interleaved, seed %d", seed) << seed << false;
-    QTest::newRow("split, seed 1") << 1 << true;
-}
-
-/// The order in time makes no difference of more than a hundredth.
+/// As well in the split order, from the first iterations on.
 void TestAdmmDigits::isLearned()
 {
-    QFETCH(int, seed);
-    QFETCH(bool, split);
-    Settings settings;
-    settings.order = split ? Order::Split : Order::Interleaved;
-    auto training = Training::of(settings, first(static_cast<std::uint64_t>(seed)), m_digits.training, 1);
+    auto training = Training::of(Settings(), first(1), m_digits.training, 1);
     QVERIFY(training.ok());
-    for (int iteration = 0; iteration < 60; ++iteration)
-        QVERIFY(iterate(*training).ok());
+    QVERIFY(iterations(*training, kShort));
+    const double after = accuracy(training->parameters, m_digits.training);
+    QVERIFY(iterations(*training, 60 - kShort));
     const double trained = accuracy(training->parameters, m_digits.training);
     const double heldOut = accuracy(training->parameters, m_digits.heldOut);
     qInfo("training %.4f, held out %.4f, objective %.1f", trained, heldOut, objective(training->parameters));
     QVERIFY2(trained >= 0.97, qPrintable(QString::number(trained)));
     QVERIFY2(heldOut >= 0.87, qPrintable(QString::number(heldOut)));
+
+    Settings settings;
+    settings.order = Order::Split;
+    auto split = Training::of(settings, first(1), m_digits.training, 1);
+    QVERIFY(split.ok() && iterations(*split, kShort));
+    const double other = accuracy(split->parameters, m_digits.training);
+    qInfo("after %d iterations: interleaved %.4f, split %.4f", kShort, after, other);
+    QVERIFY(std::abs(after - other) <= 0.01);
 }
 
 /// As published, and why the standard is another one.
 void TestAdmmDigits::lastDualsLearnLess()
 {
-    Settings settings;
-    settings.duals = Duals::Last;
-    auto last = Training::of(settings, first(1), m_digits.training, 1);
-    settings.subproblems = Subproblems::Linearised;
-    settings.duals = Duals::All;
-    auto linearised = Training::of(settings, first(1), m_digits.training, 1);
-    QVERIFY(last.ok() && linearised.ok());
-    for (int iteration = 0; iteration < 60; ++iteration)
-        QVERIFY(iterate(*last).ok() && iterate(*linearised).ok());
-    const double lastAccuracy = accuracy(last->parameters, m_digits.training);
-    const double linearisedAccuracy = accuracy(linearised->parameters, m_digits.training);
-    qInfo("training, last duals %.4f, linearised %.4f", lastAccuracy, linearisedAccuracy);
-    QVERIFY(lastAccuracy > 0.88 && lastAccuracy < 0.96);
-    QVERIFY(linearisedAccuracy > 0.4 && linearisedAccuracy < 0.8);
+    const auto reached = [this](Duals duals, Subproblems subproblems) {
+        Settings settings;
+        settings.duals = duals;
+        settings.subproblems = subproblems;
+        auto training = Training::of(settings, first(1), m_digits.training, 1);
+        return training.ok() && iterations(*training, kShort) ? accuracy(training->parameters, m_digits.training) : -1;
+    };
+    const double all = reached(Duals::All, Subproblems::Exact);
+    const double last = reached(Duals::Last, Subproblems::Exact);
+    const double linearised = reached(Duals::All, Subproblems::Linearised);
+    qInfo("training, all duals %.4f, last duals %.4f, linearised %.4f", all, last, linearised);
+    QVERIFY(last > 0.5 && last < all - 0.01);
+    QVERIFY(linearised > 0.15 && linearised < last);
 }
 
 void TestAdmmDigits::fourWorkersGiveTheSame()
