@@ -19,8 +19,10 @@ Scheduler::Scheduler(const Network &network, std::span<const Port> ports)
       m_flows(network.connections.size()),
       m_finish(network.connections.size(), kNever),
       m_blockFinish((network.connections.size() + kFinishBlock - 1) / kFinishBlock, kNever),
-      m_blockStale(m_blockFinish.size())
+      m_blockFirst(m_blockFinish.size())
 {
+    for (std::size_t block = 0; block < m_blockFirst.size(); ++block)
+        m_blockFirst[block] = static_cast<std::int32_t>(block * kFinishBlock);
 }
 
 void Scheduler::reset(std::span<const std::int32_t> machineOf, TransferPolicy policy)
@@ -119,8 +121,16 @@ void Scheduler::setFinish(std::int32_t connection, double time)
 {
     m_finish[at(connection)] = time;
     const std::size_t block = at(connection) / kFinishBlock;
-    if (std::exchange(m_blockStale[block], 1) == 0)
+    std::int32_t &first = m_blockFirst[block];
+    if (first == kStale)
+        return;
+    if (time <= m_blockFinish[block]) {
+        m_blockFinish[block] = time;
+        first = connection;
+    } else if (first == connection) {
+        first = kStale;
         m_staleBlocks.push_back(static_cast<std::int32_t>(block));
+    }
 }
 
 double Scheduler::nextFinish()
@@ -128,9 +138,11 @@ double Scheduler::nextFinish()
     for (const std::int32_t block : m_staleBlocks) {
         const std::size_t begin = at(block) * kFinishBlock;
         const std::size_t end = std::min(begin + kFinishBlock, m_finish.size());
-        m_blockFinish[at(block)] = *std::min_element(m_finish.begin() + static_cast<std::ptrdiff_t>(begin),
-                                                     m_finish.begin() + static_cast<std::ptrdiff_t>(end));
-        m_blockStale[at(block)] = 0;
+        std::size_t first = begin;
+        for (std::size_t i = begin + 1; i < end; ++i)
+            first = m_finish[i] < m_finish[first] ? i : first;
+        m_blockFirst[at(block)] = static_cast<std::int32_t>(first);
+        m_blockFinish[at(block)] = m_finish[first];
     }
     m_staleBlocks.clear();
     return m_blockFinish.empty() ? kNever : *std::min_element(m_blockFinish.begin(), m_blockFinish.end());

@@ -72,13 +72,14 @@ private:
     std::vector<std::int32_t> m_ready;
     std::vector<TaskEnd> m_tasks; ///< heap
     std::vector<Flow> m_flows;    ///< per connection
-    /// Per connection: when its message ends at the present rate; infinite: none. The least of each block of
-    /// kFinishBlock of them is kept, as most events touch few.
+    /// Per connection: when its message ends at the present rate; infinite: none. Of each block of kFinishBlock of them
+    /// the first to end is kept: as long as that one does not end later, other changes cost no look at the block.
     std::vector<double> m_finish;
-    std::vector<double> m_blockFinish;
-    std::vector<char> m_blockStale;
+    std::vector<double> m_blockFinish;      ///< of the first one
+    std::vector<std::int32_t> m_blockFirst; ///< its connection; kStale: to be looked for
     std::vector<std::int32_t> m_staleBlocks;
     static constexpr std::size_t kFinishBlock = 64;
+    static constexpr std::int32_t kStale = -1;
 };
 
 } // namespace planloom::gnn

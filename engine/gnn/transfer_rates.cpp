@@ -93,7 +93,10 @@ void TransferRates::deactivate(std::int32_t connection)
 
 void TransferRates::setRate(std::int32_t connection, double rate)
 {
-    flow(connection).rate = rate;
+    Flow &message = flow(connection);
+    if (message.rate == rate)
+        return;
+    message.rate = rate;
     m_set.push_back(connection);
 }
 

@@ -28,8 +28,9 @@ public:
     /// A message of @p iteration begins, or ends. The connection is not local and carries one message at a time.
     void activate(std::int32_t connection, std::int32_t iteration);
     void deactivate(std::int32_t connection);
-    /// The connections whose rates may have changed since the last call, each at least once. Cost: with Degree the
-    /// active messages of the cards that were touched; MaxMin and IterationFirst look at all active ones.
+    /// The connections whose rates have changed since the last call, each at least once; their messages may have ended.
+    /// Cost: with Degree the active messages of the cards that were touched; MaxMin and IterationFirst look at all
+    /// active ones.
     std::span<const std::int32_t> update();
     /// Bytes/s, by the last update().
     [[nodiscard]] double rate(std::int32_t connection) const { return flow(connection).rate; }

@@ -204,8 +204,10 @@ int sixtyFourMachines()
     }
     job.volumes.model = 4e6;
     NoProgress progress;
+    SearchOptions options;
+    options.explore.proposals = 0; // as many as `planloom place` makes
     const Watch watch(Watch::Clock::Wall);
-    const auto found = searchPlacement(job, {}, progress);
+    const auto found = searchPlacement(job, options, progress);
     const double seconds = watch.seconds();
     if (!found) {
         std::fprintf(stderr, "%s\n", found.error().text().c_str());
