@@ -55,9 +55,6 @@ void onEachStage(plan::Plan &plan, const std::function<void(plan::Stage &)> &cha
 
 } // namespace
 
-Q_DECLARE_METATYPE(std::shared_ptr<const planloom::graph::Graph>)
-Q_DECLARE_METATYPE(std::vector<planloom::testing::StageShape>)
-Q_DECLARE_METATYPE(Change)
 
 class TestProgramTexts : public QObject {
     Q_OBJECT

@@ -42,5 +42,3 @@ inline void compareWithRefusal(const Result<exporting::Configuration> &made, con
 
 } // namespace planloom::testing
 
-Q_DECLARE_METATYPE(planloom::testing::Asked)
-Q_DECLARE_METATYPE(planloom::testing::Edit)

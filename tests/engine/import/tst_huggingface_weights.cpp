@@ -63,7 +63,7 @@ Tensors renamed(const Tensors &tensors, const std::function<std::string(std::str
     return result;
 }
 
-std::string without(const std::string &name, const std::string &prefix)
+std::string withoutPrefix(const std::string &name, const std::string &prefix)
 {
     return name.starts_with(prefix) ? name.substr(prefix.size()) : name;
 }
@@ -104,7 +104,7 @@ private slots:
         QFETCH(QString, prefix);
         const auto tensors = parametersOf(family.toStdString());
         writeTensors(m_path + "/model.safetensors",
-                     renamed(tensors, [&](const std::string &name) { return ::without(name, prefix.toStdString()); }));
+                     renamed(tensors, [&](const std::string &name) { return withoutPrefix(name, prefix.toStdString()); }));
         const auto model = load(family.toStdString());
         QVERIFY2(model.ok(), model ? "" : model.error().text().c_str());
         QVERIFY(model->warnings.empty());
@@ -118,7 +118,7 @@ private slots:
             QVERIFY(parameter.init.kind == graph::Initializer::Kind::File);
             QCOMPARE(parameter.init.file, std::string("model.safetensors"));
             QCOMPARE(parameter.init.offset,
-                     file->header().find(::without(parameter.name, prefix.toStdString()))->begin);
+                     file->header().find(withoutPrefix(parameter.name, prefix.toStdString()))->begin);
         }
     }
 

@@ -110,7 +110,6 @@ std::string joined(const std::vector<std::string> &texts)
 
 } // namespace
 
-Q_DECLARE_METATYPE(const Net *)
 
 class TestLossesOfModels : public QObject {
     Q_OBJECT

@@ -101,7 +101,6 @@ TensorId filledWhere(AttentionGraph &g, std::int64_t padding, std::string name, 
 
 } // namespace
 
-Q_DECLARE_METATYPE(Write)
 
 /// Operators that hide scores, and others that must not be taken for them.
 class TestPatternsAttention : public QObject {

@@ -85,7 +85,6 @@ using Change = std::function<void(Plan &)>;
 
 } // namespace
 
-Q_DECLARE_METATYPE(Change)
 
 class PlanTest : public QObject {
     Q_OBJECT

@@ -6,7 +6,6 @@
 using namespace planloom::plan;
 using Kind = LearningRateSchedule::Kind;
 
-Q_DECLARE_METATYPE(LearningRateSchedule)
 
 class Training : public QObject {
     Q_OBJECT

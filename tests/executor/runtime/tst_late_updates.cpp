@@ -12,7 +12,6 @@
 using namespace planloom;
 using namespace planloom::test;
 
-Q_DECLARE_METATYPE(planloom::test::Layout)
 
 namespace {
 

@@ -17,7 +17,6 @@
 using namespace planloom;
 using namespace planloom::test;
 
-Q_DECLARE_METATYPE(planloom::test::Layout)
 
 namespace {
 

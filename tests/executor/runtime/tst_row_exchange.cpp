@@ -18,7 +18,6 @@ using namespace planloom::test;
 using plan::ExchangeScheduling;
 using plan::TableStrategy;
 
-Q_DECLARE_METATYPE(planloom::test::Layout)
 
 namespace {
 

@@ -39,7 +39,7 @@ RuleGraph twoProducts(bool residual)
     return rulesOf(training, 4);
 }
 
-int tensor(const RuleGraph &graph, const std::string &name)
+int tensorNamed(const RuleGraph &graph, const std::string &name)
 {
     for (std::size_t t = 0; t < graph.tensors.size(); ++t)
         if (graph.tensors[t].name == name)
@@ -51,7 +51,7 @@ int tensor(const RuleGraph &graph, const std::string &name)
 QString left(const RuleGraph &graph, const Allowed &allowed, const std::string &name)
 {
     QStringList splits;
-    const auto t = static_cast<std::size_t>(tensor(graph, name));
+    const auto t = static_cast<std::size_t>(tensorNamed(graph, name));
     for (int split = kReplicated; split < graph.tensors[t].rank; ++split)
         if (allowed[t] & bitOf(split))
             splits << QString::number(split);
@@ -62,7 +62,7 @@ QString assignment(const RuleGraph &graph, const std::vector<int> &splits, const
 {
     QStringList list;
     for (const std::string &name : names)
-        list << QString::number(splits[static_cast<std::size_t>(tensor(graph, name))]);
+        list << QString::number(splits[static_cast<std::size_t>(tensorNamed(graph, name))]);
     return list.join(',');
 }
 
@@ -132,7 +132,7 @@ private slots:
         QFETCH(QString, implies);
         const RuleGraph graph = twoProducts(false);
         Allowed allowed = everything(graph);
-        QVERIFY(decide(graph, allowed, ::tensor(graph, tensor.toStdString()), split));
+        QVERIFY(decide(graph, allowed, tensorNamed(graph, tensor.toStdString()), split));
         for (const QString &part : implies.split(' '))
             QCOMPARE(part.section('=', 0, 0) + "=" + left(graph, allowed, part.section('=', 0, 0).toStdString()), part);
     }
@@ -141,8 +141,8 @@ private slots:
     {
         for (const bool residual : {false, true}) {
             const RuleGraph graph = twoProducts(residual);
-            const int w1 = tensor(graph, "W1");
-            const int w2 = tensor(graph, "W2");
+            const int w1 = tensorNamed(graph, "W1");
+            const int w2 = tensorNamed(graph, "W2");
             std::map<std::pair<int, int>, std::vector<std::pair<int, int>>> groups;
             for (const Linkage &group : linkageGroups(graph, graph.trainable, Consistency::BreadthFirst)) {
                 QVERIFY(group.feasible);
@@ -164,7 +164,7 @@ private slots:
         const auto after = [](const RuleGraph &graph, int dimension) {
             PartitionGame game(graph, graph.trainable, {});
             if (dimension >= 0) {
-                game.choose(tensor(graph, "W1"), dimension);
+                game.choose(tensorNamed(graph, "W1"), dimension);
                 game.act(1);
             }
             return std::make_pair(game.decisions(), game.over());
@@ -210,8 +210,8 @@ private slots:
     {
         const RuleGraph graph = twoProducts(true);
         Allowed allowed = everything(graph);
-        QVERIFY(decide(graph, allowed, tensor(graph, "W1"), 1));
-        QVERIFY(!decide(graph, allowed, tensor(graph, "W2"), 1));
+        QVERIFY(decide(graph, allowed, tensorNamed(graph, "W1"), 1));
+        QVERIFY(!decide(graph, allowed, tensorNamed(graph, "W2"), 1));
     }
 
     // Indivisible dimensions are never split.
