@@ -537,6 +537,13 @@ void TestTimelineView::tableShowsTheSame()
     QCOMPARE(m_state->selection().task,
              table->tableModel()->row(table->sourceRow(table->currentIndex()))[0].text.toStdString());
     QVERIFY(table->selectionAsText().contains(QString::fromStdString(m_state->selection().task)));
+
+    asTable->trigger(); // hidden: rows would point into a timeline that changes
+    QCOMPARE(table->tableModel()->rowCount(), 0);
+    trainFake();
+    asTable->trigger();
+    QVERIFY(table->hasFocus());
+    QVERIFY(static_cast<std::size_t>(table->tableModel()->rowCount()) > m_state->simulation()->trace.records.size());
 }
 
 void TestTimelineView::mergedSlicesLookDifferent()

@@ -97,8 +97,8 @@ void TimelineView::makeToolBar()
     m_asTable = command(tr("Show as a table"), QStringLiteral("table"), tr("The slices in view as a table"), [] {});
     m_asTable->setCheckable(true);
     connect(m_asTable, &QAction::toggled, this, [this] {
+        refreshTable(); // first: a table that is shown takes the focus, and with it picks a row
         refreshPage();
-        refreshTable();
     });
     m_bar->addAction(m_asTable);
     m_search->setPlaceholderText(tr("Find a task ( / )"));
@@ -426,9 +426,13 @@ QString TimelineView::originText() const
 
 void TimelineView::refreshTable()
 {
-    if (!m_asTable->isChecked())
-        return;
+    const bool wasEmpty = m_tableSlices.empty();
     m_tableSlices.clear();
+    if (!m_asTable->isChecked()) { // what the rows point to may be gone when it is shown again
+        if (!wasEmpty)
+            m_table->set({});
+        return;
+    }
     TableData table{{tr("Task"), tr("Kind"), tr("Device"), tr("Clock"), tr("Start"), tr("Duration"),
                      tr("Measured / predicted")},
                     {}};
