@@ -26,6 +26,7 @@ RoleLink::RoleLink(const program::Program &program, comm::Communicator &comm, st
       m_rows(program),
       m_network(gnn::networkOf(program.sampled->job)),
       m_chunkBytes(chunkBytes),
+      m_sharesCores(comm.localSize() > static_cast<int>(std::thread::hardware_concurrency())),
       m_moved(monotonicNanoseconds())
 {
 }
@@ -118,7 +119,7 @@ Result<Ticket> RoleLink::start(Transfer transfer)
     }
     auto queue = std::ranges::find(m_queues, made.connection, &Queue::connection);
     if (queue == m_queues.end())
-        queue = m_queues.insert(m_queues.end(), Queue{made.connection, {}});
+        queue = m_queues.insert(m_queues.end(), Queue{made.connection, {}, 0});
     queue->waiting.push_back(slot);
     const Status gone = giveChunks();
     return gone ? Result<Ticket>(Ticket{slot}) : gone.error();
@@ -137,17 +138,27 @@ Status RoleLink::give(Transfer &transfer, std::int64_t bytes)
     return {};
 }
 
-/// True once the queue's first message has begun.
+/// True once the queue's first message has begun. On a paced network those behind it are entered, too.
 bool RoleLink::begins(Queue &queue)
 {
     if (queue.waiting.empty())
         return false;
+    if (m_paced && m_paced->paces(queue.connection)) {
+        for (std::size_t i = queue.entered; i < queue.waiting.size(); ++i) {
+            Transfer &next = m_transfers[static_cast<std::size_t>(queue.waiting[i])];
+            const auto before = m_paced->enter(queue.connection, next.step, next.bytes, monotonicNanoseconds());
+            if (!before)
+                break;
+            next.before = *before;
+            ++queue.entered;
+        }
+        if (queue.entered == 0)
+            return false;
+    }
     Transfer &first = m_transfers[static_cast<std::size_t>(queue.waiting.front())];
     if (!first.begun) {
         first.begun = true;
         first.started = now();
-        if (m_paced && m_paced->paces(queue.connection))
-            m_paced->begin(queue.connection, first.step, monotonicNanoseconds());
     }
     return true;
 }
@@ -161,7 +172,7 @@ bool RoleLink::mayGive(const Queue &queue)
     if (!m_paced->paces(queue.connection))
         return true;
     const auto next = static_cast<double>(std::min(first.bytes, first.given + m_chunkBytes));
-    return m_paced->mayHaveSent(queue.connection, monotonicNanoseconds()) >= next;
+    return m_paced->carried(queue.connection, monotonicNanoseconds()) >= first.before + next;
 }
 
 /// The queue whose chunk leaves next, by the transfer policy; past the last one: none may.
@@ -199,9 +210,8 @@ Status RoleLink::giveChunks()
         m_moved = monotonicNanoseconds();
         if (first.given < first.bytes)
             continue;
-        if (m_paced && m_paced->paces(queue.connection))
-            m_paced->end(queue.connection);
         queue.waiting.pop_front();
+        queue.entered -= queue.entered > 0 ? 1 : 0;
     }
     return {};
 }
@@ -284,14 +294,15 @@ Status RoleLink::wait(Ticket &ticket, std::chrono::nanoseconds deadline, std::st
 void RoleLink::rest()
 {
     // Answers come within some hundred microseconds, unless cards are paced or the other process computes for longer.
+    // Where processes share cores, one that polls takes them from one that computes.
     constexpr std::int64_t kSpin = 1'000'000; // nanoseconds
-    constexpr std::int64_t kSpinPaced = 20'000;
+    constexpr std::int64_t kShortSpin = 20'000;
     constexpr std::int64_t kLongest = 200'000; // of what a chunk takes on a fast card
     const std::int64_t idle = monotonicNanoseconds() - m_moved;
-    if (idle < (m_paced ? kSpinPaced : kSpin))
+    if (idle < (m_paced || m_sharesCores ? kShortSpin : kSpin))
         sched_yield();
     else
-        std::this_thread::sleep_for(std::chrono::nanoseconds(std::clamp(idle / 8, kSpinPaced, kLongest)));
+        std::this_thread::sleep_for(std::chrono::nanoseconds(std::clamp(idle / 8, kShortSpin, kLongest)));
 }
 
 } // namespace planloom::runtime

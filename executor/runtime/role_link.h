@@ -68,6 +68,7 @@ private:
         std::int32_t row = -1;
         std::int32_t connection = -1; ///< -1: of none of the job's network
         std::int64_t started = 0;
+        double before = 0; ///< on a paced network: bytes of the connection's messages in front of it
         bool begun = false;
         bool done = false;
         std::vector<comm::Request> chunks;
@@ -77,6 +78,7 @@ private:
     struct Queue {
         std::int32_t connection = -1;
         std::deque<std::int32_t> waiting;
+        std::size_t entered = 0; ///< of them, from the front: known to the paced network
     };
 
     Result<Ticket> start(Transfer transfer);
@@ -96,6 +98,7 @@ private:
     program::RoleRows m_rows;
     gnn::Network m_network;
     std::int64_t m_chunkBytes;
+    bool m_sharesCores; ///< the machine has more processes of the job than processors
     std::unique_ptr<PacedNetwork> m_paced;
     std::int64_t m_origin = 0;
     std::vector<Transfer> m_transfers;

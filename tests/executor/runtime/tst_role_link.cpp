@@ -183,17 +183,41 @@ private Q_SLOTS:
         constexpr std::int32_t kFirst = 0, kSecond = 1, kWithin = 2; // g0 to s0, g0 to s1, s0 to w0
         QVERIFY((*paced)->paces(kFirst) && !(*paced)->paces(kWithin));
         constexpr std::int64_t kMillisecond = 1'000'000;
-        (*paced)->begin(kFirst, 0, kMillisecond);
-        QCOMPARE((*paced)->mayHaveSent(kFirst, 2 * kMillisecond), 1000.0);
-        (*paced)->begin(kSecond, 0, 2 * kMillisecond); // half of the card each
-        QCOMPARE((*paced)->mayHaveSent(kFirst, 4 * kMillisecond), 2000.0);
-        QCOMPARE((*paced)->mayHaveSent(kSecond, 4 * kMillisecond), 1000.0);
-        (*paced)->end(kSecond);
-        QCOMPARE((*paced)->mayHaveSent(kFirst, 4 * kMillisecond), 2000.0);
-        QCOMPARE((*paced)->mayHaveSent(kFirst, 5 * kMillisecond), 3000.0);
-        (*paced)->end(kFirst);
-        (*paced)->begin(kFirst, 1, 9 * kMillisecond); // of the next message
-        QCOMPARE((*paced)->mayHaveSent(kFirst, 10 * kMillisecond), 1000.0);
+        PacedNetwork &cards = **paced;
+        QCOMPARE(cards.enter(kFirst, 0, 3000, kMillisecond), std::optional(0.0));
+        QCOMPARE(cards.carried(kFirst, 2 * kMillisecond), 1000.0);
+        QCOMPARE(cards.enter(kSecond, 0, 1000, 2 * kMillisecond), std::optional(0.0)); // half of the card each
+        QCOMPARE(cards.carried(kFirst, 3 * kMillisecond), 1500.0);
+        QCOMPARE(cards.carried(kSecond, 3 * kMillisecond), 500.0);
+        QCOMPARE(cards.carried(kFirst, kMillisecond), 1500.0); // what is past is not undone
+        // The second one ends at 4 ms, and the first one, which then has the card for itself, at 5 ms: looking late does
+        // not matter.
+        QCOMPARE(cards.enter(kFirst, 1, 500, 9 * kMillisecond), std::optional(3000.0));
+        QCOMPARE(cards.carried(kSecond, 9 * kMillisecond), 1000.0);
+        QCOMPARE(cards.carried(kFirst, 9 * kMillisecond + kMillisecond / 4), 3250.0);
+    }
+
+    /// Messages that were entered ahead follow each other without a gap; each waits for its own bytes.
+    void pacedMessagesInARow()
+    {
+        const program::Program program = programOf(gnn::TransferPolicy::IterationFirst, 1e6);
+        const gnn::Network network = gnn::networkOf(program.sampled->job);
+        comm::LocalGroup group(1);
+        const auto end = group.end(0);
+        auto paced = PacedNetwork::open(*end, program.sampled->job, network, program.sampled->machineOf,
+                                        gnn::TransferPolicy::IterationFirst, kDeadline);
+        QVERIFY2(paced, paced ? "" : paced.error().text().c_str());
+        constexpr std::int32_t kFirst = 0, kSecond = 1;
+        constexpr std::int64_t kMillisecond = 1'000'000;
+        for (std::int64_t i = 0; i < 8; ++i)
+            QCOMPARE((*paced)->enter(kFirst, 2 * i, 1000, 0), std::optional(1000.0 * static_cast<double>(i)));
+        QVERIFY(!(*paced)->enter(kFirst, 16, 1000, 0));
+        QCOMPARE((*paced)->enter(kSecond, 3, 2000, 0), std::optional(0.0)); // behind iterations 0 and 2
+        QCOMPARE((*paced)->carried(kFirst, 3 * kMillisecond), 2000.0);
+        QCOMPARE((*paced)->carried(kSecond, 3 * kMillisecond), 1000.0);
+        QCOMPARE((*paced)->carried(kFirst, 20 * kMillisecond), 8000.0);
+        QCOMPARE((*paced)->carried(kSecond, 20 * kMillisecond), 2000.0);
+        QCOMPARE((*paced)->enter(kFirst, 16, 1000, 20 * kMillisecond), std::optional(8000.0));
     }
 
     /// A sum in the order of an all-reduce has its bits, whichever part of the bucket a server has.
