@@ -100,12 +100,14 @@ private:
 
 class BlockData final : public DataSet {
 public:
-    /// @p loops: a target is an entry of its own list, as in a graph convolution.
-    BlockData(gnn::GraphData graph, gnn::Fanout fanout, std::vector<Binding> bindings, bool loops)
+    /// @p loops: a target is an entry of its own list, as in a graph convolution. @p whole: a node with at most as many
+    /// neighbours as are drawn has each of them once.
+    BlockData(gnn::GraphData graph, gnn::Fanout fanout, std::vector<Binding> bindings, bool loops, bool whole)
         : m_graph(std::move(graph)),
           m_fanout(fanout),
           m_bindings(std::move(bindings)),
-          m_loops(loops)
+          m_loops(loops),
+          m_whole(whole)
     {
         for (std::int64_t node = 0; node < m_graph.nodes(); ++node) {
             if (m_graph.labels[static_cast<std::size_t>(node)] >= 0)
@@ -165,39 +167,72 @@ private:
             first.entry(row, loopWeight(seed));
             second.entry(base, loopWeight(seed));
         }
-        for (std::int64_t j = 0; j < m_fanout.first; ++j) {
-            const std::int64_t neighbour = drawnOnce(m_graph, seed, seed, 1, j);
-            const double weight = drawWeight(seed, neighbour, m_fanout.first);
+        const std::int64_t neighbours = entriesOf(seed, m_fanout.first);
+        for (std::int64_t j = 0; j < neighbours; ++j) {
+            const std::int64_t neighbour = firstHop(seed, j);
+            const double weight = weightOf(seed, neighbour, neighbours);
             first.entry(rows(neighbour), weight);
             second.entry(base + 1 + j, weight);
         }
         first.target(row);
         second.target(base);
-        for (std::int64_t j = 0; j < m_fanout.first; ++j) {
-            const std::int64_t node = drawnOnce(m_graph, seed, seed, 1, j);
-            const std::int64_t own = rows(node);
-            if (m_loops)
-                first.entry(own, loopWeight(node));
-            for (std::int64_t k = 0; k < m_fanout.second; ++k) {
-                const std::int64_t neighbour = drawnOnce(m_graph, seed, node, 2, j * m_fanout.second + k);
-                first.entry(rows(neighbour), drawWeight(node, neighbour, m_fanout.second));
-            }
-            first.target(own);
+        for (std::int64_t j = 0; j < neighbours; ++j)
+            list(seed, j, rows, first);
+        for (std::int64_t j = neighbours; j < m_fanout.first; ++j)
+            first.target(row); // of no list of layer 1
+    }
+
+    /// The list of entry @p j of @p seed in layer 0.
+    void list(std::int64_t seed, std::int64_t j, RowNumbers &rows, ListWriter &first) const
+    {
+        const std::int64_t node = firstHop(seed, j);
+        const std::int64_t own = rows(node);
+        if (m_loops)
+            first.entry(own, loopWeight(node));
+        const std::int64_t neighbours = entriesOf(node, m_fanout.second);
+        for (std::int64_t k = 0; k < neighbours; ++k) {
+            const std::int64_t neighbour = secondHop(seed, node, j, k);
+            first.entry(rows(neighbour), weightOf(node, neighbour, neighbours));
         }
+        first.target(own);
+    }
+
+    [[nodiscard]] bool isWhole(std::int64_t node, std::int64_t fanout) const
+    {
+        const auto count = static_cast<std::int64_t>(m_graph.neighbours(node).size());
+        return m_whole && count > 0 && count <= fanout;
+    }
+    [[nodiscard]] std::int64_t entriesOf(std::int64_t node, std::int64_t fanout) const
+    {
+        return isWhole(node, fanout) ? static_cast<std::int64_t>(m_graph.neighbours(node).size()) : fanout;
+    }
+    /// Entry @p k of seed node @p seed: a neighbour, or what is drawn.
+    [[nodiscard]] std::int64_t firstHop(std::int64_t seed, std::int64_t k) const
+    {
+        return isWhole(seed, m_fanout.first) ? m_graph.neighbours(seed)[static_cast<std::size_t>(k)]
+                                             : drawnOnce(m_graph, seed, seed, 1, k);
+    }
+    /// Entry @p k of @p node, which is entry @p j of @p seed.
+    [[nodiscard]] std::int64_t secondHop(std::int64_t seed, std::int64_t node, std::int64_t j, std::int64_t k) const
+    {
+        return isWhole(node, m_fanout.second) ? m_graph.neighbours(node)[static_cast<std::size_t>(k)]
+                                              : drawnOnce(m_graph, seed, node, 2, j * m_fanout.second + k);
     }
 
     [[nodiscard]] double degree(std::int64_t node) const
     {
         return static_cast<double>(m_graph.neighbours(node).size());
     }
-    /// Of a graph convolution: 1 / sqrt((d_i + 1) (d_j + 1)), d_i / @p draws times for each draw of a neighbour, so
+    /// Of a graph convolution: 1 / sqrt((d_i + 1) (d_j + 1)), d_i / @p entries times for each of a node's entries, so
     /// that the expected sum is that over all neighbours. Without neighbours a node draws itself and counts once, as
-    /// target.
+    /// target. Else the factors make a mean.
     [[nodiscard]] double loopWeight(std::int64_t node) const { return 1 / (degree(node) + 1); }
-    [[nodiscard]] double drawWeight(std::int64_t node, std::int64_t neighbour, std::int64_t draws) const
+    [[nodiscard]] double weightOf(std::int64_t node, std::int64_t neighbour, std::int64_t entries) const
     {
+        if (!m_loops)
+            return 1 / static_cast<double>(entries);
         const double own = degree(node);
-        return own / static_cast<double>(draws) / std::sqrt((own + 1) * (degree(neighbour) + 1));
+        return own / static_cast<double>(entries) / std::sqrt((own + 1) * (degree(neighbour) + 1));
     }
 
     void copyRows(const std::vector<std::int64_t> &nodes, std::int64_t most, float *to) const
@@ -211,6 +246,7 @@ private:
     gnn::Fanout m_fanout;
     std::vector<Binding> m_bindings; ///< per input
     bool m_loops;
+    bool m_whole;
     std::vector<std::int64_t> m_seeds;
 };
 
@@ -220,6 +256,7 @@ struct BlockShape {
     gnn::Fanout fanout;
     std::int64_t width = 0;
     bool loops = false;
+    bool whole = false;
 };
 
 Result<BlockShape> shapeOf(const Needs &needs)
@@ -229,13 +266,15 @@ Result<BlockShape> shapeOf(const Needs &needs)
     BlockShape shape;
     std::int64_t rows = 0, targets = 0, entries = 0;
     std::size_t seen = 0;
+    bool owns = false;
     for (const Needs::Input &input : needs.inputs) {
         const auto binding = bindingOf(input.name);
         const bool floats = binding && (binding->what == BlockInput::Rows || binding->what == BlockInput::Weights);
         if (!binding || input.type != (floats ? graph::DType::F32 : graph::DType::I64) || input.perSample < 1)
             return unknown;
         shape.bindings.push_back(*binding);
-        shape.loops = shape.loops || binding->what == BlockInput::Weights;
+        shape.whole = shape.whole || binding->what == BlockInput::Weights;
+        owns = owns || binding->what == BlockInput::Own;
         if (binding->what == BlockInput::Rows)
             rows = input.perSample;
         if (binding->layer == 0 && binding->what == BlockInput::Offsets)
@@ -246,6 +285,7 @@ Result<BlockShape> shapeOf(const Needs &needs)
     }
     if (seen > BlockData::kMostInputs || rows == 0 || targets < 2 || needs.labelsPerSample != 1 || needs.labels.empty())
         return unknown;
+    shape.loops = shape.whole && !owns;
     const std::int64_t drawn = entries - (shape.loops ? targets : 0);
     shape.fanout.first = targets - 1;
     shape.fanout.second = drawn / shape.fanout.first - 1;
@@ -288,8 +328,8 @@ Result<std::unique_ptr<DataSet>> readGraphBlocks(const std::string &folder, cons
         return graph.error();
     if (Status status = checkGraphFits(*graph, shape->width, "x", needs); !status)
         return status.error().in(folder);
-    return std::unique_ptr<DataSet>(
-        std::make_unique<BlockData>(*std::move(graph), shape->fanout, std::move(shape->bindings), shape->loops));
+    return std::unique_ptr<DataSet>(std::make_unique<BlockData>(
+        *std::move(graph), shape->fanout, std::move(shape->bindings), shape->loops, shape->whole));
 }
 
 } // namespace planloom::data

@@ -9,7 +9,8 @@
 namespace planloom::data {
 namespace {
 
-/// A tree of a labelled node as three inputs: its features, those of the neighbours that were drawn, and of theirs.
+/// A tree of a labelled node as three inputs: its features, those of the neighbours that were drawn, and of theirs; or
+/// the first of them alone.
 class TreeData final : public DataSet {
 public:
     TreeData(gnn::GraphData graph, gnn::Fanout fanout) : m_graph(std::move(graph)), m_fanout(fanout)
@@ -63,20 +64,24 @@ private:
     std::vector<std::int64_t> m_seeds;
 };
 
-/// The fan-out of a model with the inputs of a two-hop tree.
+/// The fan-out of a model with the inputs of a two-hop tree; of one that takes no neighbours {0, 0}.
 Result<gnn::Fanout> fanoutOf(const Needs &needs)
 {
     const auto isFeature = [](const Needs::Input &input) {
         return input.use == Needs::Use::Feature && input.type == graph::DType::F32 && input.perSample > 0;
     };
+    const bool labels = needs.labelsPerSample == 1 && !needs.labels.empty();
+    if (labels && needs.inputs.size() == 1 && isFeature(needs.inputs[0]))
+        return gnn::Fanout{0, 0};
     const bool three = needs.inputs.size() == 3 && std::all_of(needs.inputs.begin(), needs.inputs.end(), isFeature);
-    if (three && needs.labelsPerSample == 1 && !needs.labels.empty()
+    if (labels && three
         && needs.inputs[1].perSample % needs.inputs[0].perSample == 0
         && needs.inputs[2].perSample % needs.inputs[1].perSample == 0)
         return gnn::Fanout{needs.inputs[1].perSample / needs.inputs[0].perSample,
                            needs.inputs[2].perSample / needs.inputs[1].perSample};
     return badInput("is a graph, and the model does not take trees: float inputs of a node, of its neighbours and of "
-                    "theirs, and a label; train zoo:graphsage, zoo:graphsage-rows or zoo:gcn on it");
+                    "theirs (or of the node alone), and a label; train zoo:graphsage, zoo:graphsage-rows or zoo:gcn on "
+                    "it");
 }
 
 } // namespace
@@ -108,7 +113,7 @@ Result<std::unique_ptr<DataSet>> readGraphTrees(const std::string &folder, const
     const auto fanout = fanoutOf(needs);
     if (!fanout)
         return fanout.error().in(folder);
-    if (Status status = gnn::checkFanout(*fanout); !status)
+    if (Status status = gnn::checkFanout(*fanout); needs.inputs.size() > 1 && !status)
         return status.error().in(folder);
     auto graph = readGraphFolder(folder);
     if (!graph)

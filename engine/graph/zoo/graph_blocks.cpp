@@ -4,6 +4,8 @@
 #include "engine/graph/zoo/zoo.h"
 
 #include <cmath>
+#include <optional>
+#include <vector>
 
 namespace planloom::graph {
 namespace {
@@ -26,13 +28,14 @@ Status checkSizes(const GraphSageConfig &config)
 struct Entries {
     TensorId offsets;
     TensorId indices;
+    std::optional<TensorId> weights; ///< factors of the entries
 };
 
 /// Inputs of layer @p layer for @p targets targets and @p entries entries a sample.
 Entries entriesOf(GraphBuilder &b, const char *layer, std::int64_t targets, std::int64_t entries)
 {
     return {b.input(std::string("offsets") + layer, DType::I64, Shape::batched({}, targets)),
-            b.input(std::string("indices") + layer, DType::I64, Shape::batched({}, entries))};
+            b.input(std::string("indices") + layer, DType::I64, Shape::batched({}, entries)), std::nullopt};
 }
 
 struct DenseLayer {
@@ -62,9 +65,8 @@ Result<Graph> withLoss(GraphBuilder &&b, TensorId logits, TensorId labels)
     return std::move(b).build();
 }
 
-} // namespace
-
-Result<Graph> graphSageBlocks(const GraphSageConfig &config)
+/// GraphSAGE with means, or with sums by factors (@p factors).
+Result<Graph> sageBlocks(const GraphSageConfig &config, bool factors)
 {
     if (Status status = checkSizes(config); !status)
         return status.error();
@@ -73,15 +75,22 @@ Result<Graph> graphSageBlocks(const GraphSageConfig &config)
     GraphBuilder b(config.name);
     const TensorId x = b.input("x", DType::F32, Shape::batched({config.features}, 1 + drawn));
     const TensorId own0 = b.input("own0", DType::I64, Shape::batched({}, 1 + first));
-    const Entries entries0 = entriesOf(b, "0", 1 + first, drawn);
+    Entries entries0 = entriesOf(b, "0", 1 + first, drawn);
+    if (factors)
+        entries0.weights = b.input("weights0", DType::F32, Shape::batched({}, drawn));
     const TensorId own1 = b.input("own1", DType::I64, Shape::batched({}));
-    const Entries entries1 = entriesOf(b, "1", 1, first);
+    Entries entries1 = entriesOf(b, "1", 1, first);
+    if (factors)
+        entries1.weights = b.input("weights1", DType::F32, Shape::batched({}, first));
     const TensorId labels = b.input("labels", DType::I64, Shape::batched({}));
     const DenseLayer layer0(b, "layers.0", 2 * config.features, config.hidden, 2);
     const DenseLayer layer1(b, "layers.1", 2 * config.hidden, config.classes, 1);
     const auto apply = [&b](const DenseLayer &layer, TensorId rows, TensorId own, const Entries &entries) {
+        std::vector<TensorId> inputs{entries.offsets, entries.indices, rows};
+        if (entries.weights)
+            inputs.push_back(*entries.weights);
         const TensorId mean =
-            b.add("SpMM", {entries.offsets, entries.indices, rows}, {{"reduce", std::string("mean")}}, "mean");
+            b.add("SpMM", inputs, {{"reduce", std::string(entries.weights ? "sum" : "mean")}}, "mean");
         const TensorId self = b.add("Gather", {rows, own}, {{"axis", std::int64_t{0}}}, "own");
         return layer.apply(b, b.add("Concat", {self, mean}, {{"axis", std::int64_t{1}}}, "concat"));
     };
@@ -92,6 +101,12 @@ Result<Graph> graphSageBlocks(const GraphSageConfig &config)
     const TensorId logits = apply(layer1, h, own1, entries1);
     return withLoss(std::move(b), logits, labels);
 }
+
+} // namespace
+
+Result<Graph> graphSageBlocks(const GraphSageConfig &config) { return sageBlocks(config, false); }
+
+Result<Graph> graphSageWhole(const GraphSageConfig &config) { return sageBlocks(config, true); }
 
 Result<Graph> gcn(const GraphSageConfig &config)
 {

@@ -140,6 +140,9 @@ Result<Graph> graphSage(const GraphSageConfig &config);
 /// neighbours, sample by sample; those of layer 1 the samples. Parameters, and losses to rounding, are those of
 /// graphSage().
 Result<Graph> graphSageBlocks(const GraphSageConfig &config);
+/// graphSageBlocks() on whole neighbourhoods: the entries have factors ("weightsL") that make their sum the mean over
+/// all neighbours where these are at most the fan-out, and over draws where they are more.
+Result<Graph> graphSageWhole(const GraphSageConfig &config);
 /// A graph convolution network (Kipf and Welling, 2017) in block form: inputs as graphSageBlocks() without "ownL", as a
 /// target is an entry of its own list, and with "weightsL", the entries' factors. H' = relu((A H) W + b), where A has
 /// 1 / sqrt((d_i + 1) (d_j + 1)). Parameters layers.I.weight (in, out) and layers.I.bias.

@@ -195,7 +195,18 @@ const std::vector<BuiltIn> &builtIns()
         {{"graphsage-blocks-rows", "graphsage-blocks with each row once a mini-batch: planloom graph sbm"},
          [] { return graph::graphSageBlocks(blockModel("graphsage-blocks-rows")); },
          {}},
-        {{"gcn", "graph convolutions, two layers of 64, on 10 and 5 drawn neighbours: planloom graph debian"},
+        {{"graphsage-blocks-whole", "graphsage-blocks on all neighbours, up to 24 of a node: planloom graph sbm"},
+         [] {
+             graph::GraphSageConfig config = blockModel("graphsage-blocks-whole");
+             config.firstFanout = config.secondFanout = 24;
+             return graph::graphSageWhole(config);
+         },
+         {}},
+        {{"mlp-blocks", "graphsage-blocks without neighbours: planloom graph sbm"},
+         [] {
+             return graph::mlp("mlp-blocks", {16, 32, 4});
+         }},
+        {{"gcn", "graph convolutions, two layers of 64, on up to 10 and 5 neighbours: planloom graph debian"},
          [] { return graph::gcn(graphModel("gcn")); },
          {}},
         {{"gcn-blocks", "the same for 16 features and 4 classes: planloom graph sbm"},

@@ -7,6 +7,7 @@
 #include <QTemporaryDir>
 #include <QTest>
 
+#include <algorithm>
 #include <cmath>
 #include <map>
 #include <set>
@@ -146,9 +147,14 @@ private slots:
         const auto &offsets = batch.ints.at("offsets0");
         std::int64_t begin = 0;
         for (std::size_t target = 0; target < offsets.size(); ++target) {
+            if (offsets[target] == begin) { // member 12 has two neighbours, and there is room for three
+                QCOMPARE(target, offsets.size() - 1);
+                continue;
+            }
             const std::int64_t node = member(batch.ints.at("indices0")[static_cast<std::size_t>(begin)]);
             const std::int64_t draws = offsets[target] - begin - 1;
-            QCOMPARE(draws, target % (kFirst + 1) == 0 ? kFirst : kSecond);
+            const std::int64_t fanout = target % (kFirst + 1) == 0 ? kFirst : kSecond;
+            QCOMPARE(draws, std::min<std::int64_t>(fanout, static_cast<std::int64_t>(degree(node))));
             for (std::int64_t e = begin; e < offsets[target]; ++e) {
                 const std::int64_t other = member(batch.ints.at("indices0")[static_cast<std::size_t>(e)]);
                 const double share = e == begin ? 1 : degree(node) / static_cast<double>(draws);
@@ -159,9 +165,57 @@ private slots:
             }
             begin = offsets[target];
         }
-        QCOMPARE(batch.ints.at("offsets1"), (std::vector<std::int64_t>{kFirst + 1, 2 * (kFirst + 1)}));
+        QCOMPARE(batch.ints.at("offsets1"), (std::vector<std::int64_t>{kFirst + 1, 2 * kFirst + 1}));
         QCOMPARE(batch.floats.at("weights1")[0], batch.floats.at("weights0")[0]);
         QCOMPARE(batch.floats.at("weights1")[1], batch.floats.at("weights0")[1]);
+    }
+
+    /// A node with at most as many neighbours as the fan-out has each of them once; factors make the mean.
+    void wholeNeighbourhoods()
+    {
+        graph::GraphSageConfig sizes = config();
+        sizes.firstFanout = sizes.secondFanout = 17; // the most that a member has
+        data::Needs needs;
+        const auto set = open(graph::graphSageWhole(sizes), needs);
+        QVERIFY(set);
+        const std::vector<std::int64_t> samples{33, 11, 5};
+        const Batch batch = batchOf(*set, needs, samples);
+        const auto memberAt = [&](std::int64_t row) {
+            const auto begin = batch.floats.at("x").begin() + row * kWidth;
+            return std::find(begin, begin + kWidth, 1.0F) - begin;
+        };
+        const auto &offsets = batch.ints.at("offsets0");
+        std::int64_t begin = 0;
+        for (std::size_t target = 0; target < offsets.size(); ++target) {
+            const std::int64_t node = memberAt(batch.ints.at("own0")[target]);
+            const auto neighbours = m_graph.neighbours(node);
+            std::vector<std::int64_t> listed;
+            for (std::int64_t e = begin; e < offsets[target]; ++e) {
+                listed.push_back(memberAt(batch.ints.at("indices0")[static_cast<std::size_t>(e)]));
+                QCOMPARE(batch.floats.at("weights0")[static_cast<std::size_t>(e)],
+                         1 / static_cast<float>(neighbours.size()));
+            }
+            const auto place = static_cast<std::int64_t>(target % 18);
+            const auto seeds = static_cast<std::int64_t>(m_graph.neighbours(samples[target / 18]).size());
+            if (place <= seeds)
+                QCOMPARE(listed, std::vector<std::int64_t>(neighbours.begin(), neighbours.end()));
+            else
+                QVERIFY(listed.empty());
+            begin = offsets[target];
+        }
+        QCOMPARE(batch.ints.at("offsets1"), (std::vector<std::int64_t>{17, 18, 22}));
+    }
+
+    /// A perceptron's input is a node's own features.
+    void nodesAlone()
+    {
+        data::Needs needs;
+        const auto set = open(graph::mlp("alone", {kWidth, 4, 2}), needs);
+        QVERIFY(set);
+        QCOMPARE(set->samples(), std::int64_t{34});
+        std::vector<float> x(kWidth);
+        set->fillInput(12, x.data());
+        QCOMPARE(std::find(x.begin(), x.end(), 1.0F) - x.begin(), std::ptrdiff_t{12});
     }
 
     void oneSample()
