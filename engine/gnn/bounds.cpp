@@ -53,8 +53,9 @@ private:
         const Connection &ends = m_network.connections[static_cast<std::size_t>(connection)];
         const std::int32_t from = machineOf[static_cast<std::size_t>(ends.from)];
         const std::int32_t to = machineOf[static_cast<std::size_t>(ends.to)];
+        const double within = ports[static_cast<std::size_t>(from)].within;
         if (from == to)
-            return 0;
+            return within > 0 ? m_network.amount[step] / within : 0;
         return m_network.amount[step]
             / std::min(ports[static_cast<std::size_t>(from)].out, ports[static_cast<std::size_t>(to)].in);
     }

@@ -10,7 +10,7 @@ namespace planloom::gnn {
 
 /// What no schedule of a placement can beat, and what the first three transfer policies cannot exceed.
 struct Bounds {
-    double criticalPath = 0; ///< seconds; every message at min(out, in) of its two cards
+    double criticalPath = 0; ///< seconds; every message at min(out, in) of its two cards, or its machine's rate
     double port = 0;         ///< seconds; of the card and direction that needs longest
     std::int32_t portMachine = -1;
     bool portOut = false; ///< the direction: out of the machine, or into it

@@ -33,6 +33,10 @@ Status checkMachines(const Job &job)
             return badInput(fmt::format("machine {} has a negative or infinite capacity", machine.name));
         if (!isAmount(machine.port.out) || !isAmount(machine.port.in) || machine.port.out == 0 || machine.port.in == 0)
             return badInput(fmt::format("machine {} needs network rates above 0 bytes/s", machine.name));
+        if (!isAmount(machine.port.within))
+            return badInput(fmt::format("machine {} has a negative or infinite rate of messages that stay on it; leave "
+                                        "it out if they take no time",
+                                        machine.name));
     }
     return {};
 }

@@ -48,6 +48,7 @@ Machine machineFrom(JsonReader &reader, const Job &job)
         reader.fail("name", fmt::format("machine {} is listed twice", machine.name));
     machine.port.out = reader.number("out_bytes_per_second");
     machine.port.in = reader.number("in_bytes_per_second", machine.port.out);
+    machine.port.within = reader.number("within_bytes_per_second", 0.0);
     machine.capacity = amountsFrom(reader, "resources", job.resources);
     return machine;
 }

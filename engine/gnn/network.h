@@ -7,10 +7,11 @@
 
 namespace planloom::gnn {
 
-/// A machine's network card, full duplex. Bytes/s.
+/// A machine's network card, full duplex, and its memory. Bytes/s.
 struct Port {
     double out = 0;
     double in = 0;
+    double within = 0; ///< of a message that stays on the machine, which is alone there; 0: it takes no time
 };
 
 /// Carries messages from one role to another, in order: each waits for the end of the one before it.

@@ -15,6 +15,7 @@ std::size_t at(std::int32_t index) { return static_cast<std::size_t>(index); }
 
 Scheduler::Scheduler(const Network &network, std::span<const Port> ports)
     : m_network(network),
+      m_ports(ports),
       m_rates(ports, network.connections.size()),
       m_flows(network.connections.size()),
       m_finish(network.connections.size(), kNever),
@@ -62,15 +63,24 @@ void Scheduler::start(std::int32_t step)
         m_times->start[at(step)] = m_now;
     release(m_network.startedBy(at(step)));
     const std::int32_t connection = m_network.connection[at(step)];
-    if (connection == Network::kTask) {
-        m_tasks.push_back({m_now + m_network.amount[at(step)], step});
-        std::push_heap(m_tasks.begin(), m_tasks.end());
-        return;
-    }
-    if (m_rates.isLocal(connection) || m_network.amount[at(step)] <= 0)
-        end(step);
+    const double amount = m_network.amount[at(step)];
+    if (connection == Network::kTask)
+        return endIn(step, amount);
+    if (amount <= 0)
+        return end(step);
+    if (!m_rates.isLocal(connection))
+        return activate(step, connection);
+    const double within = m_ports[at(m_rates.source(connection))].within;
+    if (within > 0)
+        endIn(step, amount / within);
     else
-        activate(step, connection);
+        end(step);
+}
+
+void Scheduler::endIn(std::int32_t step, double seconds)
+{
+    m_tasks.push_back({m_now + seconds, step});
+    std::push_heap(m_tasks.begin(), m_tasks.end());
 }
 
 void Scheduler::end(std::int32_t step)

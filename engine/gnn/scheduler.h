@@ -19,8 +19,8 @@ struct StepTimes {
 
 /// Online execution scheduling (Luo, Bao, Wu: INFOCOM 2022) on a fluid network: a step starts when all that it waits
 /// for has ended, a message's rate follows from the messages that are active now, and is set anew at each event.
-/// Messages within a machine and those without bytes take no time. Tasks do not share resources: the placement has
-/// reserved theirs.
+/// Messages within a machine take bytes / Port::within, or no time where that is 0. Tasks do not share resources: the
+/// placement has reserved theirs.
 ///
 /// Keeps its memory between calls, so that a search of placements allocates nothing. Not thread-safe. The network must
 /// outlive it. Cost of a call: per event O(connections) and, with Degree, the active messages of the cards that it
@@ -52,6 +52,7 @@ private:
     void reset(std::span<const std::int32_t> machineOf, TransferPolicy policy);
     void countConnections();
     void start(std::int32_t step);
+    void endIn(std::int32_t step, double seconds);
     void end(std::int32_t step);
     void release(std::span<const std::int32_t> steps);
     void drain();
@@ -65,6 +66,7 @@ private:
     double nextFinish();
 
     const Network &m_network;
+    std::span<const Port> m_ports;
     TransferRates m_rates;
     double m_now = 0;
     StepTimes *m_times = nullptr;

@@ -8,10 +8,11 @@
 
 namespace planloom::gnn {
 
-/// Seconds of an iteration of @p job once its queues are filled: the mean over the second half of its iterations, by
-/// the ends of the last trainer's tasks. @p job and @p machineOf must have passed their checks. Cost: one schedule.
+/// Seconds of an iteration of @p job in the long run, when its queues are filled and iterations follow: its iterations
+/// come three times, and the mean over the second time counts, by the ends of the last trainer's tasks. The last ones
+/// of a job have the network to themselves, as no samples of later ones are fetched, and say nothing of others.
+/// @p job and @p machineOf must have passed their checks. Cost: a schedule of three times the steps; a job of many
+/// messages is scheduled once, and the second third of its iterations counts.
 double steadyIteration(const Job &job, std::span<const std::int32_t> machineOf, TransferPolicy policy);
-/// The same of a schedule that was made: @p network and @p labels are those of @p job.
-double steadyIteration(const Job &job, const Network &network, const StepLabels &labels, const StepTimes &times);
 
 } // namespace planloom::gnn

@@ -25,6 +25,7 @@ public:
     void carries(std::int32_t connection);
 
     [[nodiscard]] bool isLocal(std::int32_t connection) const { return flow(connection).from == flow(connection).to; }
+    [[nodiscard]] std::int32_t source(std::int32_t connection) const { return flow(connection).from; } ///< its machine
     /// A message of @p iteration begins, or ends. The connection is not local and carries one message at a time.
     void activate(std::int32_t connection, std::int32_t iteration);
     void deactivate(std::int32_t connection);

@@ -191,14 +191,27 @@ double rateBetween(const cluster::Cluster &cluster, const cluster::Node &a, cons
     return rate;
 }
 
-gnn::Machine machineOfNode(const cluster::Cluster &cluster, const cluster::Node &node)
+/// Bytes/s of a message between two processes of a machine: it is copied into memory that they share and out of it.
+double rateWithin(const Subject &subject, const cluster::Node &node)
+{
+    constexpr double kCopiesWithin = 2;
+    if (subject.profile) {
+        if (const auto copied = subject.profile->extra.find("host_copy_bytes_per_second");
+            copied != subject.profile->extra.end() && copied->second > 0)
+            return copied->second / kCopiesWithin;
+    }
+    const cluster::Device &device = subject.cluster->device(node.devices.front());
+    return subject.cluster->types()[device.type].memoryBandwidth / (2 * kCopiesWithin); // a copy reads and writes
+}
+
+gnn::Machine machineOfNode(const cluster::Cluster &cluster, const cluster::Node &node, double within)
 {
     double rate = cluster.nodes().size() > 1 ? 0 : 1e15; // a lone machine's roles send nothing over the network
     for (const cluster::Node &other : cluster.nodes()) {
         if (other.id != node.id)
             rate = std::max(rate, rateBetween(cluster, node, other));
     }
-    return {node.name, {rate, rate}, {static_cast<double>(node.devices.size())}};
+    return {node.name, {rate, rate, within}, {static_cast<double>(node.devices.size())}};
 }
 
 } // namespace
@@ -241,7 +254,7 @@ gnn::Job jobOf(const Plan &plan, const Subject &subject, gnn::Placement &machine
     gnn::Job job;
     job.resources = {"devices"};
     for (const cluster::Node &node : cluster.nodes())
-        job.machines.push_back(machineOfNode(cluster, node));
+        job.machines.push_back(machineOfNode(cluster, node, rateWithin(subject, node)));
     machineOf.clear();
     const auto add = [&](gnn::Role role, std::int32_t machine) {
         role.machine = role.kind == RoleKind::GraphStore ? machine : -1;

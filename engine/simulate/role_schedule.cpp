@@ -31,7 +31,11 @@ RoleSchedule::RoleSchedule(const program::Program &program, double iteration)
     gnn::Scheduler(m_network, ports).run(roles.machineOf, roles.transfers, &m_times);
 }
 
-double RoleSchedule::iterationSeconds() const { return gnn::steadyIteration(m_job, m_network, m_labels, m_times); }
+double RoleSchedule::iterationSeconds() const
+{
+    const program::SampledRoles &roles = *m_program.sampled;
+    return gnn::steadyIteration(m_job, roles.machineOf, roles.transfers);
+}
 
 void RoleSchedule::into(trace::Trace &trace) const
 {

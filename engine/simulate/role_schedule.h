@@ -15,10 +15,10 @@ public:
     /// @p iteration: seconds of the ranks alone.
     RoleSchedule(const program::Program &program, double iteration);
 
-    /// Once queues are filled.
+    /// In the long run (gnn::steadyIteration). Cost: a schedule of three times the iterations.
     [[nodiscard]] double iterationSeconds() const;
     /// @p trace has one iteration of the ranks; it gets the job's iterations, each with the ranks' tasks from when
-    /// their trainer starts, and the tasks and messages of roles. Messages within a machine take no time.
+    /// their trainer starts, and the tasks and messages of roles.
     void into(trace::Trace &trace) const;
 
 private:

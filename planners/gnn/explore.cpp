@@ -19,6 +19,15 @@ void undo(const Proposal &proposal, std::int32_t before, Placement &machineOf, R
     apply(back, machineOf, room);
 }
 
+/// Seconds if no message took any time.
+double secondsWithoutMessages(const Job &job, TransferPolicy policy)
+{
+    Job free = job;
+    for (planloom::gnn::Machine &machine : free.machines)
+        machine.port.within = 0;
+    return Evaluation(free, policy).seconds(Placement(job.roles.size(), 0));
+}
+
 } // namespace
 
 Proposal proposalOf(const Job &job, std::span<const std::int32_t> movable, std::span<const std::int32_t> machineOf,
@@ -83,8 +92,7 @@ Exploration explore(const Job &job, const Placement &start, const ExploreOptions
     found.machineOf = machineOf;
     found.seconds = found.startSeconds = present;
     const double beta = options.beta > 0 ? options.beta : ExploreOptions::kRelativeBeta / std::max(present, 1e-300);
-    // No placement takes less than one on which no message takes any time.
-    const double least = evaluation.seconds(Placement(machineOf.size(), 0)) * (1 + 1e-12);
+    const double least = secondsWithoutMessages(job, options.policy) * (1 + 1e-12); // no placement takes less
     planloom::gnn::UnitStream units(options.seed);
     found.optimal = found.seconds <= least;
     while (!found.optimal && found.proposals < options.proposals) {

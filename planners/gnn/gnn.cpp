@@ -81,23 +81,32 @@ Result<planloom::gnn::Fanout> fanoutOfModel(const Problem &problem)
     return planloom::gnn::Fanout{x1 / x, x2 / x1};
 }
 
-/// How long roles take: as the profile has it, which was measured with the plan's graph.
+/// Whether a profile was measured with the plan's graph.
+bool rolesAreProfiled(const Problem &problem)
+{
+    return problem.subject.profile && problem.subject.profile->extra.contains("sampler_draw_seconds_per_place");
+}
+
+/// How long roles take: as the profile has it, which was measured with the plan's graph; else as long as the device's
+/// memory takes for what they copy.
 void setSeconds(const Problem &problem, const GnnSettings &settings, plan::SampledJob &job)
 {
-    // Seconds of a mini-batch, and of a row, where no profile has them.
-    constexpr double kDraw = 1e-4, kLoad = 1e-3, kRow = 1e-7;
+    constexpr double kDraw = 8e-8; // seconds of a place of the trees: on the Debian graph a server core took 75 ns
+    constexpr double kStateBytes = 28; // Adam reads gradient, parameter and two moments, and writes the last three
+    const double memory = problem.subject.cluster->types().front().memoryBandwidth;
+    const double copy = 2 * 4.0 * static_cast<double>(job.graph.features) / memory; // of a row: reads and writes
     const auto measured = [&profile = problem.subject.profile](const char *name) {
         return profile && profile->extra.contains(name) ? profile->extra.at(name) : 0.0;
     };
     const auto either = [](double figure, double otherwise) { return figure > 0 ? figure : otherwise; };
     const std::int64_t samples = problem.globalBatch / (settings.trainers * settings.samplers);
     const auto places = static_cast<double>(samples * job.fanout.rows());
-    job.drawSeconds = either(places * measured("sampler_draw_seconds_per_place"), kDraw);
-    job.rowSeconds = either(measured("store_seconds_per_row"), kRow);
+    job.drawSeconds = places * either(measured("sampler_draw_seconds_per_place"), kDraw);
+    job.rowSeconds = either(measured("store_seconds_per_row"), copy);
     job.sampleSeconds =
-        either(settings.sampleSeconds, either(places * measured("sampler_load_seconds_per_place"), kLoad));
+        either(settings.sampleSeconds, places * either(measured("sampler_load_seconds_per_place"), copy));
     if (settings.servers > 0)
-        job.updateSeconds = measured("optimizer_seconds_per_parameter")
+        job.updateSeconds = either(measured("optimizer_seconds_per_parameter"), kStateBytes / memory)
             * static_cast<double>(problem.subject.graph->parameterBytes().value()) / 4
             / static_cast<double>(settings.servers);
 }
@@ -223,7 +232,7 @@ std::vector<OptionInfo> GnnPlanner::options() const
             {"slots", "0", "graph stores, samplers and servers that a machine takes; 0: any number", "0"},
             {"iterations", "8", "iterations whose bytes placements are compared on"},
             {"sample_seconds", "0",
-             "seconds in which a sampler puts together a mini-batch; 0: as profiled, else 0.001"},
+             "seconds in which a sampler puts together a mini-batch; 0: as profiled, else by the memory's bandwidth"},
             {"seed", "1", "of the trees and of the search"},
             {"search", "explore", "explore (Markov chain), initial (first feasible placement) or exhaustive"},
             {"proposals", "1000", "changes that explore tries"},
@@ -263,6 +272,10 @@ Result<PlanReport> GnnPlanner::plan(const Problem &problem, const Options &optio
     if (report) {
         report->complete = placed->complete();
         report->notes.insert(report->notes.end(), notes.begin(), notes.end());
+        if (!rolesAreProfiled(problem))
+            report->notes.emplace_back("how long samplers, stores and servers take follows from the memory's bandwidth "
+                                       "and was not measured; measure it with planloom profile --plan PLAN --graph "
+                                       "FOLDER, and plan again with --profile");
     }
     return report;
 }

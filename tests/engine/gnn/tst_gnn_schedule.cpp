@@ -5,6 +5,7 @@
 #include "engine/gnn/role_tasks.h"
 #include "engine/gnn/schedule_trace.h"
 #include "engine/gnn/scheduler.h"
+#include "engine/gnn/steady_iteration.h"
 #include "engine/gnn/transfer_rates.h"
 #include "tests/engine/gnn/gnn_cases.h"
 
@@ -284,6 +285,42 @@ private slots:
         QCOMPARE(tasks[1].role, 1);
         QCOMPARE(tasks[2].role, 0);
         QVERIFY(tasks[2].lane == RoleTask::Lane::Receive);
+    }
+
+    /// A message that stays on a machine takes its bytes over the machine's rate, whatever its card does.
+    void messagesWithinAMachine()
+    {
+        for (const TransferPolicy policy : kTransferPolicies) {
+            Plain plain = twoTasks(false);
+            plain.machineOf = {0, 0, 1};
+            QVERIFY(near(plain.seconds(policy), 6)); // no time within, 2 s for the card alone, 4 s
+            plain.ports[0].within = 0.5;
+            QVERIFY(near(plain.seconds(policy), 9)); // 4 / 0.5 and 1
+            QVERIFY(near(plain.bound().criticalPath, 9));
+            QVERIFY(near(plain.bound().port, 6));
+        }
+    }
+
+    /// In the long run the busiest card sets the pace, though the last iterations of a job have it to themselves.
+    void iterationInTheLongRun()
+    {
+        for (const std::int32_t iterations : {1, 2, 8}) {
+            Job job;
+            job.machines.assign(3, machine(1));
+            addRole(job, RoleKind::GraphStore, {}, -1, 0);
+            for (const int trainer : {0, 1})
+                addRole(job, RoleKind::Sampler, {}, trainer);
+            addRole(job, RoleKind::Trainer, {});
+            addRole(job, RoleKind::Trainer, {});
+            job.trainSeconds = 1;
+            job.prefetch = 2;
+            job.sumsGradients = true;
+            job.volumes = Volumes(iterations, 1, 2);
+            std::fill(job.volumes.features.begin(), job.volumes.features.end(), 4);
+            const Placement machineOf{0, 1, 2, 1, 2};
+            for (const TransferPolicy policy : kTransferPolicies)
+                QVERIFY(near(steadyIteration(job, machineOf, policy), 8)); // both samplers' features leave one card
+        }
     }
 
     /// Trainers that sum up their gradients start together.
