@@ -18,6 +18,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 using namespace planloom;
 using namespace planloom::ui;
@@ -216,6 +217,22 @@ private Q_SLOTS:
         QCOMPARE(m_state->document(), shown);
     }
 
+    /// A chosen role shows what it sends and receives, in lines and in words.
+    void connectionsOfARole()
+    {
+        const std::size_t sampler = 3;
+        const QImage before = board()->grab().toImage();
+        QTest::mouseClick(board(), Qt::LeftButton, Qt::NoModifier, board()->chipOf(sampler).center().toPoint());
+        QVERIFY(board()->grab().toImage() != before);
+        const QString text = board()->describe(board()->chipOf(sampler).center());
+        for (const char *peer : {"from g0: ", "from g1: ", "from g2: ", "to w0: "})
+            QVERIFY2(text.contains(QLatin1String(peer)), qPrintable(text));
+        double features = 0;
+        for (const Sent &sent : figures().sent)
+            features += sent.cargo == Cargo::Features ? sent.bytes : 0;
+        QCOMPARE(features, std::accumulate(figures().features.begin(), figures().features.end(), 0.0));
+    }
+
     void keys()
     {
         board()->setFocus();
@@ -304,6 +321,7 @@ private Q_SLOTS:
         m_view->search()->proposals()->setValue(60);
         QTest::mouseClick(m_view->search()->searchButton(), Qt::LeftButton);
         QVERIFY(QTest::qWaitFor([this] { return m_view->search()->slider()->isEnabled(); }, 30'000));
+        QTest::mouseClick(board(), Qt::LeftButton, Qt::NoModifier, board()->chipOf(3).center().toPoint());
         const QString folder = qEnvironmentVariable("PLANLOOM_PICTURES");
         for (const ThemeKind kind : {ThemeKind::Light, ThemeKind::Dark}) {
             applyTheme(*app, kind);

@@ -125,6 +125,19 @@ QString MachineBoard::describe(const QPointF &pixel) const
         QString text = tr("%1: %2").arg(qt(what.name), qt(gnn::name(what.kind)));
         if (what.kind == gnn::RoleKind::Sampler)
             text += tr(" of w%1").arg(what.trainer);
+        constexpr int kMost = 12; // lines
+        int lines = 0;
+        for (const Sent &sent : m_figures->sent) {
+            if ((sent.from != role && sent.to != role) || sent.bytes <= 0)
+                continue;
+            if (++lines > kMost)
+                continue;
+            const gnn::Role &peer = m_figures->job.roles[numberOf(sent.from == role ? sent.to : sent.from)];
+            text += (sent.from == role ? tr("\nto %1: %2") : tr("\nfrom %1: %2"))
+                        .arg(qt(peer.name), bytesText(std::llround(sent.bytes)));
+        }
+        if (lines > kMost)
+            text += tr("\nand %1 more").arg(lines - kMost);
         return text;
     }
     const std::int32_t machine = machineAt(pixel);

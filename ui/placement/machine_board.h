@@ -19,7 +19,7 @@ namespace planloom::ui {
 /// Machines as boxes with a chip for each role, and for each direction of a network card a bar of what it carries,
 /// stacked by purpose; the busiest is marked. Chips are dragged to other machines: while one is over a machine, that
 /// says what the iteration would take there, or what it lacks. Arrows choose a chip, Shift with an arrow moves it.
-/// Knows no state.
+/// Lines from the chosen one show what it sends and receives, as wide as the bytes. Knows no state.
 class MachineBoard final : public QWidget {
     Q_OBJECT
 
@@ -54,7 +54,7 @@ protected:
 
 private:
     static constexpr double kHeader = 20; ///< name of a machine
-    static constexpr double kLegend = 20;
+    static constexpr double kLegend = 38; ///< purposes above kinds of roles
 
     void arrange();
     void choose(int role);
@@ -68,6 +68,7 @@ private:
     void paintMachine(QPainter &painter, std::int32_t machine) const;
     void paintCard(QPainter &painter, const QRectF &bar, std::int32_t machine, bool out) const;
     void paintChip(QPainter &painter, const QRectF &box, std::size_t role, bool lifted) const;
+    void paintConnections(QPainter &painter) const;
     void paintLegend(QPainter &painter) const;
     [[nodiscard]] QRectF cardOf(std::int32_t machine, bool out) const;
 

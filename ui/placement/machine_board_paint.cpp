@@ -55,6 +55,7 @@ void MachineBoard::paintEvent(QPaintEvent *)
         paintMachine(painter, static_cast<std::int32_t>(machine));
     for (std::size_t role = 0; role < m_chips.size(); ++role)
         paintChip(painter, chipOf(role), role, m_dragging && static_cast<int>(role) == m_pressed);
+    paintConnections(painter);
     painter.setClipping(false);
     paintLegend(painter);
     if (m_dragging) {
@@ -142,25 +143,59 @@ void MachineBoard::paintChip(QPainter &painter, const QRectF &box, std::size_t r
     painter.setOpacity(1);
 }
 
+/// Of the chosen role. Lines differ by dashes as purposes do by texture; what stays on a machine is pale.
+void MachineBoard::paintConnections(QPainter &painter) const
+{
+    if (m_chosen < 0 || m_dragging)
+        return;
+    constexpr std::array kDashes{Qt::SolidLine, Qt::DashLine, Qt::DotLine};
+    double most = 0;
+    for (const Sent &sent : m_figures->sent)
+        most = std::max(most, sent.bytes);
+    for (const Sent &sent : m_figures->sent) {
+        if ((sent.from != m_chosen && sent.to != m_chosen) || sent.bytes <= 0)
+            continue;
+        const auto from = static_cast<std::size_t>(sent.from);
+        const auto to = static_cast<std::size_t>(sent.to);
+        const auto cargo = static_cast<std::size_t>(sent.cargo);
+        constexpr double kWidest = 5;
+        painter.setOpacity(m_figures->machineOf[from] == m_figures->machineOf[to] ? 0.35 : 0.85);
+        painter.setPen(QPen(cargoColor(cargo), 1 + (kWidest - 1) * sent.bytes / most, kDashes[cargo], Qt::FlatCap));
+        painter.drawLine(chipOf(from).center(), chipOf(to).center());
+    }
+    painter.setOpacity(1);
+    for (std::size_t role = 0; role < m_chips.size(); ++role) {
+        const bool peer = std::any_of(m_figures->sent.begin(), m_figures->sent.end(), [&](const Sent &sent) {
+            const auto r = static_cast<std::int32_t>(role);
+            return (sent.from == r && sent.to == m_chosen) || (sent.to == r && sent.from == m_chosen);
+        });
+        if (peer || static_cast<int>(role) == m_chosen)
+            paintChip(painter, chipOf(role), role, false);
+    }
+}
+
 void MachineBoard::paintLegend(QPainter &painter) const
 {
     const std::array names{tr("features"), tr("mini-batches"), tr("gradients")};
     const QFontMetrics metrics = painter.fontMetrics();
     double left = 8;
-    const double top = height() - kLegend;
+    double top = height() - kLegend;
+    constexpr double kLine = kLegend / 2;
     painter.fillRect(QRectF(0, top, width(), kLegend), theme().base);
     const auto entry = [&](const QBrush &under, const QBrush &over, const QString &text) {
-        const QRectF sample(left, top + 5, 14, 10);
+        const QRectF sample(left, top + 4, 14, 10);
         painter.fillRect(sample, under);
         painter.fillRect(sample, over);
         painter.setPen(theme().text);
         const double length = metrics.horizontalAdvance(text);
-        painter.drawText(QRectF(left + 18, top, length + 4, kLegend), Qt::AlignVCenter, text);
+        painter.drawText(QRectF(left + 18, top, length + 4, kLine), Qt::AlignVCenter, text);
         left += 18 + length + 14;
     };
     for (std::size_t cargo = 0; cargo < kCargos; ++cargo)
         entry(paled(cargoColor(cargo), 0.55), QBrush(cargoColor(cargo), kCargoTextures[cargo]), names[cargo]);
     entry(theme().error, Qt::NoBrush, tr("▶ busiest card"));
+    left = 8;
+    top += kLine;
     for (const gnn::RoleKind kind :
          {gnn::RoleKind::GraphStore, gnn::RoleKind::Sampler, gnn::RoleKind::Trainer, gnn::RoleKind::ParameterServer}) {
         if (m_figures->job.count(kind) > 0 && left < width())

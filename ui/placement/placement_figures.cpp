@@ -28,9 +28,11 @@ public:
     {
         figures.out.assign(figures.job.machines.size(), {});
         figures.in = figures.out;
+        figures.sent.clear();
     }
     void send(std::int32_t from, std::int32_t to, double bytes, Cargo cargo)
     {
+        m_figures.sent.push_back({from, to, bytes, cargo});
         const std::size_t a = at(m_figures.machineOf[at(from)]);
         const std::size_t b = at(m_figures.machineOf[at(to)]);
         if (a == b)
@@ -108,7 +110,10 @@ PlacementFigures figuresOf(const gnn::Job &job, const gnn::Placement &machineOf,
     figures.job = job;
     figures.machineOf = machineOf;
     figures.policy = policy;
+    constexpr std::size_t kLarge = 20'000; // features that are sent: max-min and iteration-first would take seconds
     for (std::size_t i = 0; i < std::size(gnn::kTransferPolicies); ++i) {
+        if (gnn::kTransferPolicies[i] != policy && job.volumes.features.size() > kLarge)
+            continue;
         figures.byPolicy[i] = gnn::steadyIteration(job, machineOf, gnn::kTransferPolicies[i]);
         if (gnn::kTransferPolicies[i] == policy)
             figures.seconds = figures.byPolicy[i];

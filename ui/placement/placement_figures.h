@@ -23,12 +23,21 @@ struct CardLoad {
     [[nodiscard]] double sum() const { return seconds[0] + seconds[1] + seconds[2]; }
 };
 
+/// What a role sends another one: mean bytes.
+struct Sent {
+    std::int32_t from = 0;
+    std::int32_t to = 0;
+    double bytes = 0;
+    Cargo cargo = Cargo::Features;
+};
+
 /// Roles on machines with what follows from it. Figures are of one iteration unless said otherwise.
 struct PlacementFigures {
     gnn::Job job; ///< resources: devices, role-slots
     gnn::Placement machineOf;
     double seconds = 0;                                               ///< under the plan's policy, queues filled
-    std::array<double, std::size(gnn::kTransferPolicies)> byPolicy{}; ///< the same under each
+    /// The same under each; 0: not computed, as the job is large.
+    std::array<double, std::size(gnn::kTransferPolicies)> byPolicy{};
     gnn::TransferPolicy policy = gnn::TransferPolicy::Degree;
     gnn::Bounds bounds;        ///< of all iterations of the job
     double allSeconds = 0;     ///< of all iterations under the plan's policy
@@ -37,13 +46,14 @@ struct PlacementFigures {
     std::int32_t busiest = -1; ///< machine of the busiest direction; -1: nothing is sent
     bool busiestOut = false;
     std::vector<double> features; ///< [store][sampler]: mean bytes
+    std::vector<Sent> sent;       ///< between roles, also of one machine
 
     [[nodiscard]] std::int32_t stores() const { return job.volumes.stores; }
     [[nodiscard]] std::int32_t samplers() const { return job.volumes.samplers; }
     [[nodiscard]] double busiestSeconds() const;
 };
 
-/// Figures of a job on a placement. Cost: a schedule a policy.
+/// Figures of a job on a placement. Cost: a schedule a policy; of a large job under its own policy alone.
 PlacementFigures figuresOf(const gnn::Job &job, const gnn::Placement &machineOf, gnn::TransferPolicy policy);
 /// Of a plan with a job. Errors: those of simulating its trainers.
 Result<PlacementFigures> figuresOf(const plan::Plan &plan, const plan::Subject &subject);

@@ -139,9 +139,13 @@ void PlacementView::refreshPolicies()
 {
     TableData table{{tr("Transfers"), tr("Iteration"), tr("Over the best"), tr("Plan")}, {}};
     if (m_figures) {
-        const double best = *std::min_element(m_figures->byPolicy.begin(), m_figures->byPolicy.end());
+        double best = m_figures->seconds;
+        for (const double seconds : m_figures->byPolicy)
+            best = seconds > 0 ? std::min(best, seconds) : best;
         for (std::size_t i = 0; i < m_figures->byPolicy.size(); ++i) {
             const double seconds = m_figures->byPolicy[i];
+            if (seconds <= 0)
+                continue;
             const double over = best > 0 ? seconds / best : 1;
             const bool own = gnn::kTransferPolicies[i] == m_figures->policy;
             table.rows.push_back({{qt(gnn::name(gnn::kTransferPolicies[i])), {}},
