@@ -66,7 +66,10 @@ void TestMemoryView::knobsEditAllStagesAndAreUndone()
     for (const plan::Stage &stage : m_state->document()->plan.stages)
         QCOMPARE(stage.memory.filter, plan::MemoryFilter::Delta);
     QVERIFY(m_state->memoryMoves() && !m_state->memoryMoves()->decisions.empty());
+    m_view->tabs()->setCurrentWidget(m_view->bands());
     QVERIFY(m_view->bands()->rows() > 0);
+    m_view->tabs()->setCurrentWidget(m_view->decisions());
+    QVERIFY(m_view->decisions()->tableModel()->rowCount() > 0);
     QVERIFY(m_view->knobs()->budget()->isEnabled());
     QCOMPARE(m_view->knobs()->budget()->value(), 60);
     m_state->undoStack()->undo();

@@ -150,6 +150,7 @@ private Q_SLOTS:
         QVERIFY(std::abs(features - remote / 1e7) < 1e-9);
         QVERIFY(figures().busiestSeconds() > 0);
         QVERIFY(m_view->summary().contains(QStringLiteral("an iteration")));
+        m_view->tabs()->setCurrentWidget(m_view->policies());
         QCOMPARE(m_view->policies()->tableModel()->rowCount(), 4);
         QVERIFY(!board()->describe(board()->chipOf(0).center()).isEmpty());
     }

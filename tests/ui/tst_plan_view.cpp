@@ -514,6 +514,7 @@ void TestPlanView::alternativeIsTaken()
             alternatives = each;
     }
     QVERIFY(alternatives);
+    bench.view->findChild<QTabWidget *>()->setCurrentWidget(alternatives);
     QCOMPARE(alternatives->model()->rowCount(), static_cast<int>(bench.state.alternatives().size()));
     const auto before = bench.state.document();
     Q_EMIT alternatives->activated(alternatives->model()->index(0, 0));
@@ -591,6 +592,7 @@ void TestPlanView::whyIsToldAfterEveryEdit()
     QVERIFY(bench.ready);
     DataTable *table = bench.table(QStringLiteral("Time and memory by stage"));
     QVERIFY(table);
+    bench.view->findChild<QTabWidget *>()->setCurrentWidget(table->parentWidget());
     QLabel *text = nullptr;
     for (QLabel *label : bench.view->findChildren<QLabel *>())
         if (label->accessibleName() == QStringLiteral("Limiting factor of the plan"))

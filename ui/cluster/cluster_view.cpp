@@ -47,18 +47,18 @@ ClusterView::ClusterView(StudioState *state, QWidget *parent)
     });
     connect(m_devices, &DataTable::rowPicked, this, [this](int row) { this->state()->selectDevice(DeviceId(row)); });
     connect(m_links, &DataTable::rowPicked, this, &ClusterView::pickLink);
-    connect(state, &StudioState::clusterChanged, this, &ClusterView::refreshCluster);
-    connect(state, &StudioState::documentChanged, this, &ClusterView::refreshStages);
-    connect(state, &StudioState::selectionChanged, this, [this] {
+    auto *clusterSeen = new WhenSeen(this, [this] { refreshCluster(); });
+    auto *stagesSeen = new WhenSeen(this, [this] { refreshStages(); });
+    auto *selectionSeen = new WhenSeen(this, [this] {
         if (this->state()->selection().device.valid())
             m_link = -1;
         showSelection();
     });
-    refreshCluster();
+    connect(state, &StudioState::clusterChanged, clusterSeen, &WhenSeen::ask);
+    connect(state, &StudioState::documentChanged, stagesSeen, &WhenSeen::ask);
+    connect(state, &StudioState::selectionChanged, selectionSeen, &WhenSeen::ask);
+    clusterSeen->ask();
 }
-
-/// A field that is being written in is taken over when the window goes: that must not reach a view that is half gone.
-ClusterView::~ClusterView() { disconnect(state(), nullptr, this, nullptr); }
 
 void ClusterView::build()
 {

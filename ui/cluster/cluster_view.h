@@ -19,7 +19,6 @@ class ClusterView final : public View {
 
 public:
     explicit ClusterView(StudioState *state, QWidget *parent = nullptr);
-    ~ClusterView() override;
     [[nodiscard]] QString title() const override { return tr("Cluster"); }
     [[nodiscard]] QList<QAction *> commands() const override { return m_commands; }
     [[nodiscard]] QWidget *focusTarget() override { return m_tabs->currentWidget(); }

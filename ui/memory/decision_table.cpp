@@ -39,12 +39,12 @@ TableData decisionTable(const std::shared_ptr<const MemoryMoves> &moves,
         const MemoryMoves::Tensor &tensor = moves->tensors[decision.tensor];
         const memory::Decision &what = decision.what;
         Cell ratio = figureCell(what.ratio);
-        ratio.toolTip = QObject::tr("Seconds to the host and back, over those of making it again");
+        ratio.toolTip = QObject::tr("Seconds to the host and back, over those of recomputing it");
         Cell score = figureCell(what.score);
-        score.toolTip = QObject::tr("The policy's score: the smallest leaves");
+        score.toolTip = QObject::tr("The policy's score: the smallest is evicted first");
         return {secondsCell(what.seconds),
                 textCell(tensor.name),
-                textCell(what.action == Action::Swap ? QObject::tr("to the host") : QObject::tr("make again")),
+                textCell(what.action == Action::Swap ? QObject::tr("to the host") : QObject::tr("recompute")),
                 {bytesText(what.bytes), static_cast<double>(what.bytes)},
                 {QString::number(tensor.microBatch), static_cast<double>(tensor.microBatch)},
                 textCell(qt(cluster->device(tensor.device).name)),
@@ -71,7 +71,7 @@ QString decisionText(const MemoryMoves &moves)
         again += isSwap ? 0 : 1;
         swapped += isSwap ? decision.what.bytes : 0;
     }
-    return QObject::tr("%1 decisions: %2 to the host (%3), %4 made again")
+    return QObject::tr("%1 decisions: %2 to the host (%3), %4 to recompute")
         .arg(moves.decisions.size())
         .arg(swaps)
         .arg(bytesText(swapped))

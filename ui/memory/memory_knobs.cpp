@@ -3,6 +3,7 @@
 
 #include "ui/widgets/committed_undo.h"
 #include "ui/widgets/text.h"
+#include "ui/widgets/when_seen.h"
 
 #include <QHBoxLayout>
 #include <QLabel>
@@ -63,11 +64,11 @@ MemoryKnobs::MemoryKnobs(StudioState *state, QWidget *parent)
         layout->addWidget(name);
         layout->addWidget(field);
     };
-    add(tr("Policy"), m_policy, tr("Which activations leave the devices for want of room; of all stages"));
-    add(tr("Budget"), m_budget, tr("Part of the activations without a limit that may be on a device at once"));
+    add(tr("Policy"), m_policy, tr("Which activations are evicted when a device runs out of memory; for all stages"));
+    add(tr("Budget"), m_budget, tr("Share of the unlimited activation memory that may be on a device at once"));
     add(tr("Director"), m_director,
-        tr("What is done with one that leaves: by rule the cheaper of host and making it again, chain: with all that "
-           "would have to run again"));
+        tr("How an evicted tensor is restored. rule: the cheaper of copying and recomputing; chain: counts all that "
+           "would have to be recomputed"));
     add(tr("Host GB/s"), m_bandwidth, tr("Bandwidth to the host, each way; 0: the device's own"));
     layout->addStretch(1);
 
@@ -85,8 +86,17 @@ MemoryKnobs::MemoryKnobs(StudioState *state, QWidget *parent)
              [index](plan::Memory &memory) { memory.director = static_cast<plan::MemoryDirector>(index); });
     });
     connect(m_bandwidth, &QLineEdit::editingFinished, this, &MemoryKnobs::setBandwidth);
-    connect(state, &StudioState::documentChanged, this, &MemoryKnobs::refresh);
+    auto *seen = new WhenSeen(this, [this] { showDocument(); });
+    connect(state, &StudioState::documentChanged, seen, &WhenSeen::ask);
     refresh();
+}
+
+/// Most edits are of something else: the fields are left alone then.
+void MemoryKnobs::showDocument()
+{
+    const auto &document = m_state->document();
+    if ((document != nullptr) != isEnabled() || (document && shownOf(document->plan) != m_shown))
+        refresh();
 }
 
 void MemoryKnobs::refresh()
@@ -94,6 +104,7 @@ void MemoryKnobs::refresh()
     const auto &document = m_state->document();
     setEnabled(document != nullptr);
     const plan::Memory shown = document ? shownOf(document->plan) : plan::Memory();
+    m_shown = shown;
     m_refreshing = true;
     m_policy->setCurrentIndex(static_cast<int>(shown.filter));
     m_budget->setValue(shown.budgetBytes > 0 ? 0 : static_cast<int>(std::lround(shown.budgetShare * 100)));

@@ -27,6 +27,7 @@ public:
 
 private:
     void refresh();
+    void showDocument();
     void edit(const QString &what, const std::function<void(plan::Memory &)> &change);
     void setPolicy(int index);
     void setBandwidth();
@@ -36,6 +37,7 @@ private:
     QSpinBox *m_budget; ///< percent of the activations without a limit; 0: bytes, as the plan has them
     QComboBox *m_director;
     QLineEdit *m_bandwidth; ///< GB/s each way; 0: the device's
+    plan::Memory m_shown;   ///< in the fields
     bool m_refreshing = false;
 };
 

@@ -5,6 +5,7 @@
 #include "ui/memory/decision_table.h"
 #include "ui/theme/theme.h"
 #include "ui/widgets/elided_label.h"
+#include "ui/widgets/tabs.h"
 #include "ui/widgets/text.h"
 
 #include <QAreaSeries>
@@ -94,7 +95,12 @@ MemoryView::MemoryView(StudioState *state, QWidget *parent)
       m_knobs(new MemoryKnobs(state, this)),
       m_tabs(new QTabWidget(this)),
       m_decisions(new DataTable(this)),
-      m_bands(new TensorBands(this))
+      m_bands(new TensorBands(this)),
+      m_seen(new WhenSeen(this, [this] { refresh(); })),
+      m_selectionSeen(new WhenSeen(this, [this] { showSelection(); })),
+      m_tableSeen(new WhenSeen(m_table, [this] { refreshTable(); })),
+      m_decisionsSeen(new WhenSeen(m_decisions, [this] { refreshDecisions(); })),
+      m_bandsSeen(new WhenSeen(m_bands, [this] { refreshBands(); }))
 {
     m_chart->setMinimumHeight(120);
     m_devices->setAccessibleName(tr("Device shown in the memory chart"));
@@ -134,10 +140,10 @@ MemoryView::MemoryView(StudioState *state, QWidget *parent)
     });
     connect(m_decisions, &DataTable::rowPicked, this, &MemoryView::pickDecision);
     connect(m_bands, &TensorBands::tensorPicked, this, &MemoryView::pickTensor);
-    connect(state, &StudioState::simulationChanged, this, &MemoryView::refresh);
-    connect(state, &StudioState::runChanged, this, &MemoryView::refreshTable);
-    connect(state, &StudioState::selectionChanged, this, &MemoryView::showSelection);
-    refresh();
+    connect(state, &StudioState::simulationChanged, m_seen, &WhenSeen::ask);
+    connect(state, &StudioState::runChanged, m_tableSeen, &WhenSeen::ask);
+    connect(state, &StudioState::selectionChanged, m_selectionSeen, &WhenSeen::ask);
+    m_seen->ask();
 }
 
 /// Areas, the capacity line and the peak once; a line for each of @p lines curves.
@@ -185,13 +191,15 @@ void MemoryView::refresh()
     m_curves = state()->memoryCurves();
     refreshDevices();
     refreshCurves();
-    refreshTable();
-    m_decisions->set(decisionTable(state()->memoryMoves(), state()->cluster()));
-    refreshMoves();
+    refreshTabs();
+    m_tableSeen->ask();
+    m_decisionsSeen->ask();
 }
 
+void MemoryView::refreshDecisions() { m_decisions->set(decisionTable(state()->memoryMoves(), state()->cluster())); }
+
 /// The tensors of the device that is shown, or of all.
-void MemoryView::refreshMoves()
+void MemoryView::refreshBands()
 {
     const auto &cluster = state()->cluster();
     const bool isOne = m_devices->currentIndex() > 0 && cluster;
@@ -205,6 +213,7 @@ void MemoryView::pickDecision(int row)
         return;
     const MemoryMoves::Decision &decision = moves->decisions[static_cast<std::size_t>(row)];
     selectTask(decision.task, moves->tensors[decision.tensor]);
+    WhenSeen::catchUp(m_bands);
     m_bands->mark(decision.tensor);
 }
 
@@ -216,6 +225,7 @@ void MemoryView::pickTensor(std::size_t tensor)
     selectTask(moves->tensors[tensor].made, moves->tensors[tensor]);
     const auto first = std::find_if(moves->decisions.begin(), moves->decisions.end(),
                                     [&](const MemoryMoves::Decision &decision) { return decision.tensor == tensor; });
+    WhenSeen::catchUp(m_decisions);
     if (first != moves->decisions.end())
         m_decisions->showRow(static_cast<int>(first - moves->decisions.begin()));
 }
@@ -250,7 +260,7 @@ void MemoryView::refreshDevices()
 void MemoryView::refreshCurves()
 {
     const auto &simulation = state()->simulation();
-    refreshMoves();
+    m_bandsSeen->ask();
     if (!simulation || simulation->memory.empty()) {
         m_summary->setText(tr("No simulation yet."));
         m_chart->hide();
@@ -374,10 +384,14 @@ void MemoryView::refreshTable()
         };
     }
     m_table->set(std::move(table));
+}
+
+void MemoryView::refreshTabs()
+{
     const auto &moves = state()->memoryMoves();
     m_tabs->setTabToolTip(1, moves ? decisionText(*moves) : tr("No memory policy decides anything"));
-    m_tabs->setTabText(1, moves ? tr("Decisions (%1)").arg(moves->decisions.size()) : tr("Decisions"));
-    m_tabs->setTabText(2, moves ? tr("Tensors (%1)").arg(moves->tensors.size()) : tr("Tensors"));
+    setTabText(*m_tabs, 1, moves ? tr("Decisions (%1)").arg(moves->decisions.size()) : tr("Decisions"));
+    setTabText(*m_tabs, 2, moves ? tr("Tensors (%1)").arg(moves->tensors.size()) : tr("Tensors"));
 }
 
 void MemoryView::showSelection()

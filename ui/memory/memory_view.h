@@ -47,7 +47,9 @@ private:
     void refreshDevices();
     void refreshCurves();
     void refreshTable();
-    void refreshMoves();
+    void refreshDecisions();
+    void refreshBands();
+    void refreshTabs();
     void pickDecision(int row);
     void pickTensor(std::size_t tensor);
     void selectTask(const std::string &task, const MemoryMoves::Tensor &tensor);
@@ -67,6 +69,11 @@ private:
     QTabWidget *m_tabs;
     DataTable *m_decisions;
     TensorBands *m_bands;
+    WhenSeen *m_seen;
+    WhenSeen *m_selectionSeen;
+    WhenSeen *m_tableSeen;
+    WhenSeen *m_decisionsSeen;
+    WhenSeen *m_bandsSeen;
     std::vector<QAreaSeries *> m_areas; ///< per simulate::memoryKinds()
     std::vector<QLineSeries *> m_edges; ///< m_edges[k + 1] is the upper edge of area k
     QList<QLineSeries *> m_lines;       ///< one for each curve of m_curves

@@ -3,13 +3,12 @@
 
 #include "ui/theme/theme.h"
 #include "ui/widgets/text.h"
+#include "ui/widgets/tool_tip.h"
 
 #include <QAccessible>
 #include <QApplication>
-#include <QHelpEvent>
 #include <QKeyEvent>
 #include <QMouseEvent>
-#include <QToolTip>
 
 #include <algorithm>
 #include <cmath>
@@ -265,16 +264,7 @@ void MachineBoard::resizeEvent(QResizeEvent *event)
 
 bool MachineBoard::event(QEvent *event)
 {
-    if (event->type() == QEvent::ToolTip) {
-        auto *help = static_cast<QHelpEvent *>(event);
-        const QString text = describe(help->pos());
-        if (text.isEmpty())
-            QToolTip::hideText();
-        else
-            QToolTip::showText(help->globalPos(), text, this);
-        return true;
-    }
-    return QWidget::event(event);
+    return answerToolTip(event, this, [this](const QPoint &at) { return describe(at); }) || QWidget::event(event);
 }
 
 } // namespace planloom::ui

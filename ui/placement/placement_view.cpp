@@ -40,7 +40,9 @@ PlacementView::PlacementView(StudioState *state, QWidget *parent)
       m_search(new SearchPanel(this)),
       m_policies(new DataTable(this)),
       m_tabs(new QTabWidget(this)),
-      m_split(new QSplitter(Qt::Horizontal, this))
+      m_split(new QSplitter(Qt::Horizontal, this)),
+      m_trafficSeen(new WhenSeen(m_matrix, [this] { refreshTraffic(); })),
+      m_policiesSeen(new WhenSeen(m_policies, [this] { refreshPolicies(); }))
 {
     for (const gnn::TransferPolicy policy : gnn::kTransferPolicies)
         m_policy->addItem(qt(gnn::name(policy)));
@@ -70,8 +72,9 @@ PlacementView::PlacementView(StudioState *state, QWidget *parent)
     all->addLayout(top);
     all->addWidget(m_split, 1);
 
-    connect(state, &StudioState::documentChanged, this, &PlacementView::refresh);
-    connect(state, &StudioState::runChanged, this, &PlacementView::refreshTraffic);
+    auto *seen = new WhenSeen(this, [this] { refresh(); });
+    connect(state, &StudioState::documentChanged, seen, &WhenSeen::ask);
+    connect(state, &StudioState::runChanged, m_trafficSeen, &WhenSeen::ask);
     connect(m_board, &MachineBoard::moveAsked, this, &PlacementView::moveRole);
     connect(m_policy, &QComboBox::activated, this, &PlacementView::choosePolicy);
     connect(m_prefetch, &QSpinBox::valueChanged, this, &PlacementView::choosePrefetch);
@@ -80,7 +83,7 @@ PlacementView::PlacementView(StudioState *state, QWidget *parent)
     connect(m_search, &SearchPanel::pointTaken, this, &PlacementView::takePoint);
     connect(m_tabs, &QTabWidget::currentChanged, this, [this](int) { showPoint(-1); });
     connect(&m_job, &Job::changed, this, [this] { m_search->setRunning(m_job.running()); });
-    refresh();
+    seen->ask();
 }
 
 void PlacementView::refresh()
@@ -111,8 +114,8 @@ void PlacementView::refresh()
     showFigures(m_figures, QString());
     if (!m_figures)
         m_summary->setText(problem.isEmpty() ? tr("No roles to place.") : problem);
-    refreshTraffic();
-    refreshPolicies();
+    m_trafficSeen->ask();
+    m_policiesSeen->ask();
 }
 
 void PlacementView::showFigures(const std::shared_ptr<const PlacementFigures> &figures, const QString &before)

@@ -60,6 +60,8 @@ private:
     DataTable *m_policies;
     QTabWidget *m_tabs;
     QSplitter *m_split;
+    WhenSeen *m_trafficSeen;
+    WhenSeen *m_policiesSeen;
     StudioState::DocumentPtr m_document; ///< that the figures are of
     std::shared_ptr<const PlacementFigures> m_figures;
     std::shared_ptr<const SearchRun> m_run;

@@ -4,10 +4,9 @@
 #include "ui/theme/theme.h"
 #include "ui/widgets/stage_style.h"
 #include "ui/widgets/text.h"
+#include "ui/widgets/tool_tip.h"
 
-#include <QHelpEvent>
 #include <QPainter>
-#include <QToolTip>
 
 #include <algorithm>
 #include <cmath>
@@ -122,16 +121,7 @@ void TrafficMatrix::paintEvent(QPaintEvent *)
 
 bool TrafficMatrix::event(QEvent *event)
 {
-    if (event->type() == QEvent::ToolTip) {
-        auto *help = static_cast<QHelpEvent *>(event);
-        const QString text = describe(help->pos());
-        if (text.isEmpty())
-            QToolTip::hideText();
-        else
-            QToolTip::showText(help->globalPos(), text, this);
-        return true;
-    }
-    return QWidget::event(event);
+    return answerToolTip(event, this, [this](const QPoint &at) { return describe(at); }) || QWidget::event(event);
 }
 
 } // namespace planloom::ui

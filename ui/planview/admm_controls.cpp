@@ -3,6 +3,7 @@
 
 #include "ui/widgets/committed_undo.h"
 #include "ui/widgets/text.h"
+#include "ui/widgets/when_seen.h"
 
 namespace planloom::ui {
 
@@ -60,8 +61,9 @@ AdmmControls::AdmmControls(StudioState *state, QWidget *parent) : QScrollArea(pa
         [](Settings &s, int choice) { s.subproblems = static_cast<Subproblems>(choice); });
     addCountOf(tr("Newton steps"), tr("On each sample's outputs; exact"), kMostSteps, &Settings::newtonSteps);
     addCountOf(tr("tanh steps"), tr("On each hidden unit's input; exact"), kMostSteps, &Settings::tanhSteps);
-    connect(state, &StudioState::documentChanged, this, &AdmmControls::refresh);
-    refresh();
+    auto *seen = new WhenSeen(this, [this] { refresh(); });
+    connect(state, &StudioState::documentChanged, seen, &WhenSeen::ask);
+    seen->ask();
 }
 
 bool AdmmControls::applies() const

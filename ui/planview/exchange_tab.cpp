@@ -5,6 +5,7 @@
 #include "planners/common/exchange_tables.h"
 #include "ui/state/cluster_edit.h"
 #include "ui/widgets/text.h"
+#include "ui/widgets/when_seen.h"
 
 #include <QHBoxLayout>
 
@@ -52,8 +53,9 @@ ExchangeTab::ExchangeTab(StudioState *state, QWidget *parent)
 {
     build();
     connectKnobs();
-    connect(state, &StudioState::documentChanged, this, &ExchangeTab::refresh);
-    refresh();
+    auto *seen = new WhenSeen(this, [this] { refresh(); });
+    connect(state, &StudioState::documentChanged, seen, &WhenSeen::ask);
+    seen->ask();
 }
 
 void ExchangeTab::build()
@@ -94,7 +96,7 @@ void ExchangeTab::build()
     add(tr("Merge"), m_merge, tr("corrected keeps the steps made since the snapshot"));
     add(tr("Warm-up steps"), m_warmup, tr("Steps at the beginning that sum up gradients"));
     add(tr("Scheduling"), m_scheduling,
-        tr("What travels first: what is ready, rows before sums, or prior rows before delayed ones"));
+        tr("Order of transfers: as they are ready, rows before sums, or prior rows before delayed ones"));
     add(tr("Network"), m_network, tr("Bandwidth of all links between devices, for a what-if; undo brings it back"));
     setWidget(knobs);
     setWidgetResizable(true);

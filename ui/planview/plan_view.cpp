@@ -7,6 +7,7 @@
 #include "ui/planview/why_table.h"
 #include "ui/state/plan_shape.h"
 #include "planners/common/why.h"
+#include "ui/widgets/tabs.h"
 #include "ui/widgets/text.h"
 
 #include <QResizeEvent>
@@ -35,24 +36,31 @@ PlanView::PlanView(StudioState *state, QWidget *parent)
       m_alternatives(new DataTable(this)),
       m_annotations(new DataTable(this)),
       m_exchange(new ExchangeTab(state, this)),
+      m_whyTab(new QWidget(m_tabs)),
       m_whyText(new QLabel(this)),
-      m_why(new DataTable(this))
+      m_why(new DataTable(this)),
+      m_seen(new WhenSeen(this, [this] { refresh(); })),
+      m_predictionSeen(new WhenSeen(this, [this] { refreshPrediction(); })),
+      m_selectionSeen(new WhenSeen(this, [this] { showSelection(); })),
+      m_stagesSeen(new WhenSeen(m_stages, [this] { refreshStages(); })),
+      m_alternativesSeen(new WhenSeen(m_alternatives, [this] { refreshAlternatives(); })),
+      m_annotationsSeen(new WhenSeen(m_annotations, [this] { refreshAnnotations(); })),
+      m_whySeen(new WhenSeen(m_whyTab, [this] { refreshWhy(); }))
 {
     build();
     connectParts();
     makeCommands();
-    connect(state, &StudioState::documentChanged, this, &PlanView::refresh);
-    connect(state, &StudioState::simulationChanged, this, &PlanView::refreshPrediction);
-    connect(state, &StudioState::busyChanged, this, &PlanView::refreshPrediction);
-    connect(state, &StudioState::notesChanged, this, &PlanView::refreshWhy);
-    connect(state, &StudioState::selectionChanged, this, &PlanView::showSelection);
-    refresh();
+    connect(state, &StudioState::documentChanged, m_seen, &WhenSeen::ask);
+    connect(state, &StudioState::simulationChanged, m_predictionSeen, &WhenSeen::ask);
+    connect(state, &StudioState::busyChanged, m_predictionSeen, &WhenSeen::ask);
+    connect(state, &StudioState::notesChanged, m_whySeen, &WhenSeen::ask);
+    connect(state, &StudioState::selectionChanged, m_selectionSeen, &WhenSeen::ask);
+    m_seen->ask();
 }
 
 /// A field that is being written in is taken over when the window goes: that must not reach a view that is half gone.
 PlanView::~PlanView()
 {
-    disconnect(state(), nullptr, this, nullptr);
     disconnect(m_stages->tableModel(), nullptr, this, nullptr);
     disconnect(m_annotations->tableModel(), nullptr, this, nullptr);
 }
@@ -84,7 +92,8 @@ void PlanView::build()
     m_tabs->addTab(m_stages, tr("Stages"));
     m_tabs->addTab(m_alternatives, tr("Alternatives"));
     m_tabs->addTab(m_annotations, tr("Annotations"));
-    m_tabs->addTab(whyTab(), tr("Why"));
+    fillWhyTab();
+    m_tabs->addTab(m_whyTab, tr("Why"));
     m_tabs->addTab(m_exchange, tr("Exchange"));
     m_tabs->addTab(m_admm, tr("ADMM"));
     m_tabs->setCornerWidget(m_search);
@@ -101,19 +110,17 @@ void PlanView::build()
     layout->addWidget(m_splitter, 1);
 }
 
-QWidget *PlanView::whyTab()
+void PlanView::fillWhyTab()
 {
     m_whyText->setWordWrap(true);
     m_whyText->setTextInteractionFlags(Qt::TextSelectableByMouse);
     m_whyText->setContentsMargins(8, 4, 8, 0);
     m_whyText->setAccessibleName(tr("Limiting factor of the plan"));
     m_why->setAccessibleName(tr("Time and memory by stage"));
-    auto *tab = new QWidget(m_tabs);
-    auto *layout = new QVBoxLayout(tab);
+    auto *layout = new QVBoxLayout(m_whyTab);
     layout->setContentsMargins(0, 0, 0, 0);
     layout->addWidget(m_whyText);
     layout->addWidget(m_why, 1);
-    return tab;
 }
 
 void PlanView::connectParts()
@@ -262,7 +269,9 @@ void PlanView::refresh()
     const auto &document = state()->document();
     m_bars->setDocument(document);
     m_tabs->setTabVisible(m_tabs->indexOf(m_admm), m_admm->applies());
-    refreshAnnotations();
+    const auto count = document ? document->plan.annotations.size() : 0;
+    setTabText(*m_tabs, 2, count == 0 ? tr("Annotations") : tr("Annotations (%1)").arg(count));
+    m_annotationsSeen->ask();
     refreshPrediction();
     showSelection();
 }
@@ -273,11 +282,7 @@ void PlanView::refreshPrediction()
     if (!document) {
         m_summary->setText(tr("No plan. Run a planner with Plan ▸ Find a plan, or open a plan file."));
         m_estimate->clear();
-        m_stages->set({});
-        m_alternatives->set({});
-        refreshWhy();
-        m_tabs->setTabText(1, tr("Alternatives"));
-        return;
+        return refreshTables();
     }
     const QString name = shapeText(document->plan);
     if (report()) {
@@ -291,9 +296,23 @@ void PlanView::refreshPrediction()
     } else if (!state()->simulation()) {
         m_summary->setText(tr("%1  ·  simulating …").arg(name));
     }
-    m_stages->set(stageTable(*document, report()));
-    refreshAlternatives();
-    refreshWhy();
+    refreshTables();
+}
+
+void PlanView::refreshTables()
+{
+    const std::size_t count = state()->document() ? state()->alternatives().size() : 0;
+    setTabText(*m_tabs, 1, count == 0 ? tr("Alternatives") : tr("Alternatives (%1)").arg(count));
+    m_stagesSeen->ask();
+    m_alternativesSeen->ask();
+    m_whySeen->ask();
+}
+
+void PlanView::refreshStages()
+{
+    const auto &document = state()->document();
+    m_stages->set(document ? stageTable(*document, report()) : TableData());
+    m_stages->showRow(state()->selection().stage.value);
 }
 
 void PlanView::refreshWhy()
@@ -311,9 +330,7 @@ void PlanView::refreshWhy()
 
 void PlanView::refreshAlternatives()
 {
-    const auto &alternatives = state()->alternatives();
-    m_alternatives->set(alternativesTable(alternatives, report()));
-    m_tabs->setTabText(1, alternatives.empty() ? tr("Alternatives") : tr("Alternatives (%1)").arg(alternatives.size()));
+    m_alternatives->set(state()->document() ? alternativesTable(state()->alternatives(), report()) : TableData());
 }
 
 void PlanView::refreshAnnotations()
@@ -324,8 +341,6 @@ void PlanView::refreshAnnotations()
     }
     m_scopes.read(*state()->document());
     m_annotations->set(annotationTable(*state()->document(), m_scopes));
-    const auto count = state()->document()->plan.annotations.size();
-    m_tabs->setTabText(2, count == 0 ? tr("Annotations") : tr("Annotations (%1)").arg(count));
 }
 
 void PlanView::showSelection()

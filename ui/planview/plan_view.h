@@ -40,11 +40,13 @@ protected:
 
 private:
     void build();
-    QWidget *whyTab();
+    void fillWhyTab();
     void connectParts();
     void makeCommands();
     void refresh();
     void refreshPrediction();
+    void refreshTables();
+    void refreshStages();
     void refreshAlternatives();
     void refreshAnnotations();
     void refreshWhy();
@@ -66,8 +68,16 @@ private:
     DataTable *m_alternatives;
     DataTable *m_annotations;
     ExchangeTab *m_exchange;
+    QWidget *m_whyTab;
     QLabel *m_whyText;
     DataTable *m_why;
+    WhenSeen *m_seen;
+    WhenSeen *m_predictionSeen;
+    WhenSeen *m_selectionSeen;
+    WhenSeen *m_stagesSeen;
+    WhenSeen *m_alternativesSeen;
+    WhenSeen *m_annotationsSeen;
+    WhenSeen *m_whySeen;
     AnnotationScopes m_scopes;
     QList<QAction *> m_commands;
 };

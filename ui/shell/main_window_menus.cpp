@@ -320,6 +320,7 @@ void MainWindow::exportCurrentView()
 
 bool MainWindow::exportView(View *shown, const QString &path)
 {
+    WhenSeen::catchUp(shown);
     const QSize size = shown->pictureSize();
     if (path.endsWith(QLatin1String(".svg"), Qt::CaseInsensitive)) {
         QSvgGenerator svg;

@@ -49,6 +49,30 @@ PlannerDialog::PlannerDialog(const StudioState &state, QWidget *parent)
 {
     setWindowTitle(tr("Find a plan"));
     setMinimumWidth(560);
+    fillFields(state);
+    auto *inside = new QWidget;
+    m_options = new QFormLayout(inside);
+    m_scroll->setWidget(inside);
+    m_scroll->setWidgetResizable(true);
+    m_scroll->setFrameShape(QFrame::NoFrame);
+    m_scroll->setHorizontalScrollBarPolicy(Qt::ScrollBarAlwaysOff);
+    (new QVBoxLayout(m_group))->addWidget(m_scroll);
+    auto *buttons = new QDialogButtonBox(QDialogButtonBox::Ok | QDialogButtonBox::Cancel, this);
+    buttons->button(QDialogButtonBox::Ok)->setText(tr("Find a plan"));
+    auto *layout = new QVBoxLayout(this);
+    layout->addLayout(makeForm());
+    layout->addWidget(m_group, 1);
+    layout->addWidget(m_problem);
+    layout->addWidget(buttons);
+    connect(buttons, &QDialogButtonBox::accepted, this, &QDialog::accept);
+    connect(buttons, &QDialogButtonBox::rejected, this, &QDialog::reject);
+    connect(m_planner, &QComboBox::currentTextChanged, this, &PlannerDialog::showPlanner);
+    showPlanner();
+    fixHeights();
+}
+
+void PlannerDialog::fillFields(const StudioState &state)
+{
     for (QComboBox *box : {m_model, m_cluster})
         box->setEditable(true);
     fillSources(state);
@@ -70,7 +94,27 @@ PlannerDialog::PlannerDialog(const StudioState &state, QWidget *parent)
     m_zero->setToolTip(tr("State sharded over the replicas of a stage"));
     const auto devices = state.cluster() ? static_cast<int>(state.cluster()->devices().size()) : 4;
     m_batch->setValue(state.document() ? static_cast<int>(state.document()->plan.globalBatch) : 8 * devices);
+    m_exchange->setObjectName(QStringLiteral("exchange"));
+    m_exchange->setPlaceholderText(tr("all-reduce, or as the planner has it"));
+    m_exchange->setToolTip(tr("How replicas combine what they learn, as --exchange has it, for example\n"
+                              "dasgd,local_steps=4,delay=auto"));
+    m_loss->setObjectName(QStringLiteral("loss"));
+    m_loss->setPlaceholderText(tr("as the model has it"));
+    m_loss->setToolTip(tr("Loss, for a model without one: %1; OUTPUT=NAME separated by blanks for several outputs")
+                           .arg(qt(import::lossNames())));
+    QStringList losses;
+    for (const std::string &each : state.modelLoss())
+        losses << qt(each);
+    m_loss->setText(losses.join(QLatin1Char(' ')));
+    m_problem->setWordWrap(true);
+    m_problem->setObjectName(QStringLiteral("problem"));
+    m_problem->setAccessibleName(tr("Problem"));
+    m_problem->setForegroundRole(QPalette::Link);
+    m_problem->hide();
+}
 
+QFormLayout *PlannerDialog::makeForm()
+{
     auto *form = new QFormLayout;
     form->addRow(tr("&Model"), m_model);
     form->addRow(tr("&Cluster"), m_cluster);
@@ -81,44 +125,9 @@ PlannerDialog::PlannerDialog(const StudioState &state, QWidget *parent)
     form->addRow(tr("Pr&ecision"), m_precision);
     form->addRow(tr("&ZeRO"), m_zero);
     m_decay = std::make_unique<DecayFields>(form, this);
-    m_exchange->setObjectName(QStringLiteral("exchange"));
-    m_exchange->setPlaceholderText(tr("all-reduce, or as the planner has it"));
-    m_exchange->setToolTip(tr("How replicas combine what they learn, as --exchange has it, for example\n"
-                              "dasgd,local_steps=4,delay=auto"));
     form->addRow(tr("Exchan&ge"), m_exchange);
-    m_loss->setObjectName(QStringLiteral("loss"));
-    m_loss->setPlaceholderText(tr("as the model has it"));
-    m_loss->setToolTip(tr("Of a model that computes none: %1; OUTPUT=NAME separated by blanks for several outputs")
-                           .arg(qt(import::lossNames())));
-    QStringList losses;
-    for (const std::string &each : state.modelLoss())
-        losses << qt(each);
-    m_loss->setText(losses.join(QLatin1Char(' ')));
     form->addRow(tr("&Loss"), m_loss);
-    m_problem->setWordWrap(true);
-    m_problem->setObjectName(QStringLiteral("problem"));
-    m_problem->setAccessibleName(tr("What is wrong"));
-    m_problem->setForegroundRole(QPalette::Link);
-    m_problem->hide();
-    auto *inside = new QWidget;
-    m_options = new QFormLayout(inside);
-    m_scroll->setWidget(inside);
-    m_scroll->setWidgetResizable(true);
-    m_scroll->setFrameShape(QFrame::NoFrame);
-    m_scroll->setHorizontalScrollBarPolicy(Qt::ScrollBarAlwaysOff);
-    (new QVBoxLayout(m_group))->addWidget(m_scroll);
-    auto *buttons = new QDialogButtonBox(QDialogButtonBox::Ok | QDialogButtonBox::Cancel, this);
-    buttons->button(QDialogButtonBox::Ok)->setText(tr("Find a plan"));
-    auto *layout = new QVBoxLayout(this);
-    layout->addLayout(form);
-    layout->addWidget(m_group, 1);
-    layout->addWidget(m_problem);
-    layout->addWidget(buttons);
-    connect(buttons, &QDialogButtonBox::accepted, this, &QDialog::accept);
-    connect(buttons, &QDialogButtonBox::rejected, this, &QDialog::reject);
-    connect(m_planner, &QComboBox::currentTextChanged, this, &PlannerDialog::showPlanner);
-    showPlanner();
-    fixHeights();
+    return form;
 }
 
 void PlannerDialog::fillSources(const StudioState &state)

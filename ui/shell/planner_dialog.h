@@ -38,6 +38,8 @@ public:
     [[nodiscard]] QString problem() const { return m_problem->text(); }
 
 private:
+    void fillFields(const StudioState &state);
+    QFormLayout *makeForm();
     void fillSources(const StudioState &state);
     void showPlanner();
     void fixHeights();

@@ -2,9 +2,9 @@
 #include "ui/timeline/legend.h"
 
 #include "ui/theme/theme.h"
-#include "ui/timeline/texture.h"
 #include "ui/widgets/text.h"
 
+#include <QEvent>
 #include <QPainter>
 
 #include <algorithm>
@@ -40,6 +40,7 @@ void Legend::setKinds(const std::vector<trace::KindInfo> &kinds)
     if (entries == m_entries)
         return;
     m_entries = std::move(entries);
+    m_placesWidth = -1;
     QStringList texts;
     for (const trace::KindInfo &kind : m_entries)
         texts << tr(kind.work == trace::Work::Communication ? "%1: %2, %3, outlined" : "%1: %2, %3")
@@ -59,8 +60,10 @@ QStringList Legend::texts() const
 }
 
 /// Of each entry, its swatch and text, within @p width.
-std::vector<QRect> Legend::places(int width) const
+const std::vector<QRect> &Legend::places(int width) const
 {
+    if (width == m_placesWidth)
+        return m_places;
     std::vector<QRect> found;
     QPoint at(kMargin, 0);
     for (const QString &text : texts()) {
@@ -70,12 +73,14 @@ std::vector<QRect> Legend::places(int width) const
         found.emplace_back(at, QSize(length, lineHeight()));
         at.rx() += length + kGap;
     }
-    return found;
+    m_placesWidth = width;
+    m_places = std::move(found);
+    return m_places;
 }
 
 QSize Legend::sizeHint() const
 {
-    const std::vector<QRect> line = places(std::numeric_limits<int>::max());
+    const std::vector<QRect> &line = places(std::numeric_limits<int>::max());
     return {line.back().right() + kMargin, lineHeight()};
 }
 
@@ -87,11 +92,18 @@ void Legend::paintEvent(QPaintEvent *)
     paint(painter, width());
 }
 
+void Legend::changeEvent(QEvent *event)
+{
+    m_placesWidth = -1;
+    m_styles.reset();
+    QWidget::changeEvent(event);
+}
+
 void Legend::paint(QPainter &painter, int width) const
 {
-    const KindStyles styles;
+    const KindStyles &styles = m_styles ? *m_styles : m_styles.emplace();
     const QStringList all = texts();
-    const std::vector<QRect> where = places(width);
+    const std::vector<QRect> &where = places(width);
     for (std::size_t k = 0; k < where.size(); ++k) {
         const KindStyle *style = k < m_entries.size() ? &styles.of(m_entries[k]) : nullptr;
         const QRect swatch(where[k].x(), where[k].y() + (lineHeight() - 12) / 2, kSwatch, 12);

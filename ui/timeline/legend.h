@@ -4,7 +4,9 @@
 #include <QWidget>
 
 #include "engine/trace/trace.h"
+#include "ui/timeline/texture.h"
 
+#include <optional>
 #include <vector>
 
 namespace planloom::ui {
@@ -25,13 +27,17 @@ public:
 
 protected:
     void paintEvent(QPaintEvent *event) override;
+    void changeEvent(QEvent *event) override;
 
 private:
     [[nodiscard]] QStringList texts() const;
     [[nodiscard]] int lineHeight() const { return fontMetrics().height() + 8; }
-    [[nodiscard]] std::vector<QRect> places(int width) const;
+    [[nodiscard]] const std::vector<QRect> &places(int width) const;
 
     std::vector<trace::KindInfo> m_entries; ///< the first kind of each legend text
+    mutable int m_placesWidth = -1;         ///< that m_places are of; -1: none
+    mutable std::vector<QRect> m_places;
+    mutable std::optional<KindStyles> m_styles; ///< in the theme in force
 };
 
 } // namespace planloom::ui

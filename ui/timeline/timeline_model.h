@@ -74,7 +74,6 @@ public:
     void setShowMeasured(bool show);
     [[nodiscard]] bool showsMeasured() const { return m_showMeasured; }
     void setShowCommunication(bool show);
-    [[nodiscard]] bool showsCommunication() const { return m_communication; }
 
     [[nodiscard]] const std::vector<Group> &groups() const { return m_groups; }
     [[nodiscard]] const std::vector<Row> &rows() const { return m_rows; }
