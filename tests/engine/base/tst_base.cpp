@@ -111,6 +111,9 @@ private Q_SLOTS:
         QTest::newRow("ns") << text(Seconds(2.5e-8)) << "25 ns";
         QTest::newRow("ms") << text(Seconds(0.0123)) << "12.3 ms";
         QTest::newRow("microseconds") << text(Seconds(5e-6)) << "5 µs";
+        QTest::newRow("almost the next unit") << text(Seconds(999.96e-6)) << "1 ms";
+        QTest::newRow("three digits") << text(Seconds(-999.4e-9)) << "-999 ns";
+        QTest::newRow("hours") << text(Seconds(12'345.6)) << "12346 s";
         QTest::newRow("s") << text(Seconds(12.3456)) << "12.3 s";
         QTest::newRow("negative") << text(Seconds(-0.5)) << "-500 ms";
         QTest::newRow("GFLOP") << text(Flops(4.12e9)) << "4.12 GFLOP";

@@ -119,7 +119,10 @@ public:
         std::vector<std::uint64_t> keys;
         for (const program::Dependency &before : m_program.dependenciesOf(task))
             if (counts(before.task))
-                keys.push_back(key(before.task));
+                keys.push_back(
+                    before.stepsBack == 0
+                        ? key(before.task)
+                        : Hash().number(static_cast<std::int64_t>(key(before.task))).number(before.stepsBack).value());
         std::sort(keys.begin(), keys.end());
         keys.erase(std::unique(keys.begin(), keys.end()), keys.end());
         return keys;
@@ -157,6 +160,27 @@ private:
     std::vector<std::uint64_t> m_keys;
 };
 
+/// What some Programs have beside their tasks: the steps after which all repeats, the pool of a memory policy, tables,
+/// a server.
+inline void addRest(Hash &hash, const program::Program &program)
+{
+    if (program.spansSteps())
+        hash.number(program.periodSteps).number(program.steadyFrom).number(program.openSteps);
+    if (!program.lanePolicy.empty())
+        hash.text(program.lanePolicy);
+    for (const program::PooledCall &call : program.pooledCalls)
+        hash.number(call.op).number(call.used).number(call.usedAfter);
+    for (const program::HostCopy &copy : program.hostCopies)
+        hash.number(copy.place).number(copy.host);
+    for (const program::Table &table : program.tables)
+        for (const program::Table::Member &member : table.members)
+            hash.number(member.begin).number(member.end);
+    if (program.server)
+        hash.number(program.server->messageBytes);
+    if (program.ridge != 0)
+        hash.number(std::llround(program.ridge * 1e9));
+}
+
 /// Ranks, tasks in order with what they are, the order of compute tasks, who stands for whom in a folded program.
 inline std::uint64_t tasksHash(const ProgramReader &reader)
 {
@@ -175,12 +199,23 @@ inline std::uint64_t tasksHash(const ProgramReader &reader)
             hash.number(run.opens).number(run.closes).number(static_cast<std::int64_t>(reader.team(task.team())));
             if (task.body.valid())
                 hash.text(ProgramReader::owner(program.body(task.body)));
+            if (task.cadence != 0) {
+                const program::Cadence &cadence = program.cadences[static_cast<std::size_t>(task.cadence - 1)];
+                hash.number(cadence.period).number(cadence.phase).number(cadence.first).number(cadence.last);
+                hash.number(cadence.staysOpen);
+            }
+            if (task.priority != 0)
+                hash.number(task.priority);
         }
+        if (program.spansSteps())
+            for (const TaskId id : rank.orders[static_cast<std::size_t>(program::Lane::Collective)])
+                hash.number(static_cast<std::int64_t>(reader.key(id)));
         for (const TaskId id : rank.computeOrder())
             hash.number(static_cast<std::int64_t>(reader.key(id)));
     }
     for (const program::Program::Place &place : program.places)
         hash.text(reader.device(place.device)).text(reader.device(place.rank));
+    addRest(hash, program);
     return hash.value();
 }
 

@@ -219,6 +219,53 @@ private slots:
         compare(list, "small_models.txt");
     }
 
+    /// Communication that steps leave open, averages, rows, memory that moves, and training by ADMM.
+    void whatDecidesWhileItRuns()
+    {
+        using Change = std::function<void(plan::Plan &)>;
+        const auto exchange = [](const char *text) -> Change {
+            return [text](plan::Plan &plan) { plan.exchange = must(plan::exchangeFromText(text)); };
+        };
+        const auto memory = [](const char *text) {
+            return onEachStage([text](plan::Stage &stage) { stage.memory = must(plan::memoryFromText(text)); });
+        };
+        const auto admm = [](admm::Parallel parallel) -> Change {
+            return [parallel](plan::Plan &plan) {
+                plan.optimizer = plan::admmOptimizer();
+                plan.admm = admm::Settings{.parallel = parallel};
+            };
+        };
+        struct Row {
+            const char *model;
+            Layout layout;
+        };
+        const std::vector<StageShape> two{{2, 1}};
+        const std::vector<StageShape> twoStages{{2, 1}, {2, 1}};
+        const std::vector<Row> rows{
+            {"gpt-untied", {"across-steps", two, exchange("all-reduce,across_steps=true")}},
+            {"gpt-untied", {"dasgd", two, exchange("dasgd,local_steps=4,delay=2")}},
+            {"gpt-untied", {"dasgd-pipeline", twoStages, exchange("dasgd,local_steps=2,delay=1")}},
+            {"lstm", {"embrace", two, exchange("embrace,scheduling=2d,tables=embedding.weight:all-to-all:split")}},
+            {"lstm",
+             {"embrace-dasgd", two,
+              exchange(
+                  "embrace,scheduling=2d,dense=dasgd,local_steps=2,delay=1,tables=embedding.weight:all-to-all:split")}},
+            {"gpt", {"delta", {{1, 1}}, memory("delta,budget=50%")}},
+            {"gpt", {"delta-pipeline", twoStages, memory("delta,budget=50%")}},
+            {"gpt", {"states-on-host", two, onEachStage([](plan::Stage &stage) { stage.memory.hostStates = true; })}},
+            {"rnn", {"admm", two, admm(admm::Parallel::Synchronous)}},
+            {"rnn", {"admm-served", two, admm(admm::Parallel::Asynchronous)}},
+        };
+        auto models = smallModels();
+        models.emplace_back("rnn", shared(graph::rnnClassifier({"rnn", 3, 5, 4, 3})));
+        SignatureList list;
+        for (const Row &row : rows)
+            for (const auto &[name, graph] : models)
+                if (name == row.model)
+                    add(list, name, subjectOf(graph, equalNodes(2, 4)), row.layout);
+        compare(list, "run_time.txt");
+    }
+
     void layoutsOnClusters()
     {
         const std::set<std::string> some{"data",           "pipeline-1f1b", "pipeline-interleaved", "pipeline-unequal",
