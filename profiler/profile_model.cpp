@@ -170,7 +170,7 @@ cost::Profile begunProfile(const graph::Graph &graph, const ProfileOptions &opti
 
 bool isOnProcessor(const program::Program &program, const plan::Subject &subject, std::size_t rank)
 {
-    return subject.cluster->typeOf(program.ranks[rank].device).name.starts_with("CPU");
+    return subject.cluster->typeOf(program.ranks[rank].device).isProcessor();
 }
 
 /// The ranks that are measured together: all, or, on a GPU, one of each body.

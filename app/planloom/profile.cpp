@@ -35,9 +35,9 @@ constexpr const char *kProcessors = "cpu";
 std::string gpuTypeOf(const plan::Document &document)
 {
     for (const DeviceId id : plan::devicesOf(document.plan)) {
-        const std::string &type = document.subject.cluster->typeOf(id).name;
-        if (!type.starts_with("CPU"))
-            return type;
+        const cluster::DeviceType &type = document.subject.cluster->typeOf(id);
+        if (!type.isProcessor())
+            return type.name;
     }
     return {};
 }

@@ -265,6 +265,41 @@ bool worthPrinting(std::int64_t step, std::int64_t steps)
     return step < 5 || step % every == 0 || step + 1 == steps;
 }
 
+/// The plan of @p options, if it can be trained with them.
+Result<plan::Document> trainablePlan(const TrainOptions &options)
+{
+    auto document = plan::readPlan(options.plan);
+    if (!document)
+        return document;
+    if (const Status trainable = checkTraining(*document->subject.graph); !trainable)
+        return trainable.error().in(options.plan);
+    if (const Status shown = checkDecisions(options, document->plan); !shown)
+        return shown.error();
+    if (options.settings.paced > 0 && !document->plan.job)
+        return badInput("--paced is for plans with roles, whose messages go from machine to machine; leave it out")
+            .in(options.plan);
+    return document;
+}
+
+/// What was sent and decided, beside what was predicted.
+Status printComparisons(const plan::Document &document, const TrainOptions &options, const std::string &folder,
+                        bool complete, Output &output)
+{
+    if (document.plan.job && complete) {
+        const auto transfers = transfersOf(document, folder, output);
+        if (!transfers)
+            return transfers.error();
+        output.result(ordered_json{{"transfers", *transfers}});
+    }
+    if (options.decisions.empty())
+        return {};
+    const auto decisions = decisionsOf(document, folder, options.decisions, output);
+    if (!decisions)
+        return decisions.error();
+    output.result(ordered_json{{"decisions", *decisions}});
+    return {};
+}
+
 } // namespace
 
 Status train(const TrainOptions &given, Output &output)
@@ -273,16 +308,9 @@ Status train(const TrainOptions &given, Output &output)
     if (!completed)
         return completed.error();
     const TrainOptions &options = *completed;
-    const auto document = plan::readPlan(options.plan);
+    const auto document = trainablePlan(options);
     if (!document)
         return document.error();
-    if (const Status trainable = checkTraining(*document->subject.graph); !trainable)
-        return trainable.error().in(options.plan);
-    if (const Status shown = checkDecisions(options, document->plan); !shown)
-        return shown;
-    if (options.settings.paced > 0 && !document->plan.job)
-        return badInput("--paced is for plans with roles, whose messages go from machine to machine; leave it out")
-            .in(options.plan);
     const auto planJson = readFile(options.plan);
     if (!planJson)
         return planJson.error();
@@ -344,18 +372,8 @@ Status train(const TrainOptions &given, Output &output)
     if (last) {
         printSummary(*last, ranks, folder, output);
         output.result(ordered_json{{"summary", ordered_json::parse(run::toJson(*last))}});
-        if (document->plan.job && outcome) {
-            const auto transfers = transfersOf(*document, folder, output);
-            if (!transfers)
-                return transfers.error();
-            output.result(ordered_json{{"transfers", *transfers}});
-        }
-        if (!options.decisions.empty()) {
-            const auto decisions = decisionsOf(*document, folder, options.decisions, output);
-            if (!decisions)
-                return decisions.error();
-            output.result(ordered_json{{"decisions", *decisions}});
-        }
+        if (const Status shown = printComparisons(*document, options, folder, outcome.ok(), output); !shown)
+            return shown;
     }
     const Status recorded = record.end(outcome, last);
     return outcome ? recorded : outcome;

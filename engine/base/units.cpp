@@ -29,12 +29,12 @@ std::string format(Bytes bytes)
 std::string format(Seconds seconds)
 {
     const double s = seconds.value();
-    const double magnitude = std::abs(s);
-    if (magnitude == 0.0 || magnitude >= 1.0)
-        return fmt::format("{:.3g} s", s);
-    if (magnitude >= 1e-3)
+    const double rounded = std::abs(s) * (1 + 5e-4); // 999.96 µs are shown as 1 ms
+    if (s == 0.0 || rounded >= 1.0)
+        return rounded >= 1000.0 ? fmt::format("{:.0f} s", s) : fmt::format("{:.3g} s", s);
+    if (rounded >= 1e-3)
         return fmt::format("{:.3g} ms", s * 1e3);
-    if (magnitude >= 1e-6)
+    if (rounded >= 1e-6)
         return fmt::format("{:.3g} µs", s * 1e6);
     return fmt::format("{:.3g} ns", s * 1e9);
 }

@@ -20,6 +20,8 @@ struct DeviceType {
     std::map<std::string, double> peakFlops; ///< FLOP/s by dtype name ("float32", "bfloat16"); at least float32
     Bytes memory;                            ///< per device
     double memoryBandwidth = 0;              ///< bytes/s
+
+    [[nodiscard]] bool isProcessor() const { return name.starts_with("CPU"); }
 };
 
 struct Device {

@@ -9,14 +9,13 @@
 namespace planloom::cluster {
 namespace {
 
-bool isProcessor(const Cluster &cluster, DeviceId id) { return cluster.typeOf(id).name.starts_with("CPU"); }
 
 /// CPU devices among @p devices, by node.
 std::vector<int> countByNode(const Cluster &cluster, std::span<const DeviceId> devices)
 {
     std::vector<int> counts(cluster.nodes().size());
     for (const DeviceId id : devices)
-        counts[cluster.device(id).node.index()] += isProcessor(cluster, id) ? 1 : 0;
+        counts[cluster.device(id).node.index()] += cluster.typeOf(id).isProcessor() ? 1 : 0;
     return counts;
 }
 
@@ -38,7 +37,7 @@ std::vector<std::int32_t> coresOf(const Cluster &cluster, std::span<const Device
     core.reserve(devices.size());
     for (const DeviceId id : devices) {
         const std::size_t node = cluster.device(id).node.index();
-        const bool shares = isProcessor(cluster, id) && isShared(cluster.nodes()[node], counts[node]);
+        const bool shares = cluster.typeOf(id).isProcessor() && isShared(cluster.nodes()[node], counts[node]);
         core.push_back(shares ? firstCore[node] + dealt[node]++ % cluster.nodes()[node].cores : -1);
     }
     return core;

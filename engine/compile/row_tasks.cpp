@@ -66,7 +66,7 @@ RowTimes::RowTimes(const Compilation &all, TaskTimes &times, const program::Tabl
     m_prior = rows.prior;
     m_updated = rows.all;
     const DeviceId device = all.stageOf(site).devices[site.device];
-    m_onProcessor = all.subject.cluster->typeOf(device).name.starts_with("CPU");
+    m_onProcessor = all.subject.cluster->typeOf(device).isProcessor();
     const program::Table::Member &own = table.members[team.position(site.rank)];
     m_width = own.end - own.begin;
     for (const program::Table::Member &member : table.members) {

@@ -20,8 +20,6 @@ using graph::TrainingGraph;
 /// Bytes/s between a GPU and its host: 35 % of a link of 32 GiB/s, as measured by DELTA's authors.
 constexpr double kHostLink = 0.35 * 32 * 1024 * 1024 * 1024;
 
-bool isProcessor(const cluster::DeviceType &type) { return type.name.starts_with("CPU"); }
-
 /// Copies between a device and its host tier.
 struct HostLink {
     double bandwidth = 0; ///< bytes/s, each way
@@ -32,7 +30,7 @@ struct HostLink {
 /// the memory's bandwidth, as a copy reads and writes it.
 HostLink linkOf(const plan::Subject &subject, const cluster::DeviceType &type)
 {
-    if (!isProcessor(type))
+    if (!type.isProcessor())
         return {kHostLink, 0};
     constexpr double kLoad = 1; // bench_memory on ResNet-50: steps are then predicted within 4 %, with 0 up to 9 % off
     HostLink link{type.memoryBandwidth > 0 ? type.memoryBandwidth / 2 : kHostLink, kLoad};

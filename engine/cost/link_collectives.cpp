@@ -158,8 +158,6 @@ const char *name(Algorithm algorithm)
     return kNames[static_cast<std::size_t>(algorithm)];
 }
 
-std::span<const Protocol> LinkCollectives::protocols() { return kProtocols; }
-
 LinkCollectives::LinkCollectives(const Cluster &cluster, std::span<const std::vector<DeviceId>> groups, bool library)
     : m_library(library)
 {

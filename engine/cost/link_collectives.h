@@ -51,7 +51,6 @@ public:
     [[nodiscard]] CollectiveCost cost(Collective kind, double bytes) const;
     /// An all-reduce done in one way; infinite where the way does not exist, such as a hierarchy of one machine.
     [[nodiscard]] Seconds allReduce(Algorithm algorithm, double bytes, const Protocol &protocol) const;
-    static std::span<const Protocol> protocols();
 
 private:
     using Machines = std::vector<std::vector<DeviceId>>; ///< members of a group by machine

@@ -18,7 +18,6 @@ public:
     void drop(std::int32_t storage, bool evicted);
     void restore(std::int32_t storage);
 
-    [[nodiscard]] bool isGone(std::int32_t storage) const { return m_gone[static_cast<std::size_t>(storage)]; }
     /// Seconds of the operator that makes @p storage.
     [[nodiscard]] double ownSeconds(std::int32_t storage) const;
     /// Of the operators that must run again before it: those of gone ancestors, each once.

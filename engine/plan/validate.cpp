@@ -224,7 +224,7 @@ Status checkMesh(const Plan &plan, std::size_t index)
 }
 
 /// The model's tensor, or pattern of some, that a name is about: gradients are called after theirs
-/// (graph/differentiate.h).
+/// (graph/gradients/differentiate.h).
 std::string withoutGradient(const std::string &name)
 {
     constexpr std::string_view kGradient = "grad/";
@@ -526,6 +526,11 @@ Status checkServed(const Plan &plan)
 /// What sums that end in the next step need: updates of single buckets, and sums.
 Status checkAcrossSteps(const Plan &plan)
 {
+    if (plan.admm || plan.job)
+        return badInput(
+            fmt::format("exchange across_steps is of sums of gradients of whole steps, and {}; leave across_steps out",
+                        plan.admm ? "training by ADMM has no gradients"
+                                  : "a sampled job asks for each mini-batch before its step"));
     if (plan.exchange.averages())
         return badInput("exchange across_steps is of sums of gradients, and exchange dasgd averages parameters; leave "
                         "one out");

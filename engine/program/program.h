@@ -114,7 +114,7 @@ struct Body {
     std::vector<Placement> forwardPlaces;  ///< per tensor of training.graph, while Forward runs
     std::vector<Placement> backwardPlaces; ///< per tensor, while Recompute and Backward run
     /// A gradient is added to its accumulator, which the optimizer step clears: by the operator that makes it
-    /// (straight.h), or right after it, from Workspace.
+    /// (compile/gradient_accumulation.h), or right after it, from Workspace.
     struct Accumulator {
         TensorId gradient;
         std::int64_t offset = 0; ///< in the arena

@@ -20,6 +20,10 @@ Result<std::unique_ptr<RankExecutor>> RankExecutor::create(const program::Progra
                         + std::to_string(communicator.size()) + " processes; start one process per rank");
     if (program.server.has_value() != (options.link != nullptr))
         return badInput("the program has a parameter server and the run has none, or the other way round");
+    if (options.link != nullptr && options.device != nullptr && !options.device->hostAddressable())
+        return unsupported("a parameter server of ADMM exchanges messages in a processor's memory, and rank "
+                           + std::to_string(communicator.rank())
+                           + " is on another device; put it on a processor, or plan with parallel=synchronous");
     std::unique_ptr<RankExecutor> executor(new RankExecutor(program, communicator, sink, std::move(options)));
     if (const Status status = executor->prepare(subject, feed); !status)
         return status.error();

@@ -12,7 +12,7 @@ namespace planloom::runtime {
 
 namespace {
 
-bool isOnGpu(const cluster::Cluster &cluster, DeviceId id) { return !cluster.typeOf(id).name.starts_with("CPU"); }
+bool isOnGpu(const cluster::Cluster &cluster, DeviceId id) { return !cluster.typeOf(id).isProcessor(); }
 
 /// Ranks before @p own on GPUs of the same node.
 std::size_t gpusBefore(const program::Program &program, const cluster::Cluster &cluster, std::size_t own)

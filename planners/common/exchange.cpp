@@ -2,6 +2,7 @@
 #include "planners/common/exchange.h"
 
 #include "engine/compile/compile.h"
+#include "planners/common/changed_candidates.h"
 #include "planners/common/exchange_tables.h"
 
 #include <fmt/format.h>
@@ -127,27 +128,6 @@ void warn(PlanReport &report)
 }
 
 /// Alternatives with the exchange of the chosen plan, fastest first.
-std::vector<Candidate> withSameExchange(std::vector<Candidate> candidates, const plan::Exchange &exchange,
-                                        const Problem &problem)
-{
-    std::vector<Candidate> kept;
-    for (Candidate &candidate : candidates) {
-        candidate.plan.exchange = exchange;
-        dropDecayOfRows(candidate.plan);
-        auto report = finish(candidate.plan, problem);
-        if (!report || !report->predicted.fits)
-            continue;
-        candidate.simulatedSeconds = report->predicted.iterationSeconds;
-        candidate.peakBytes = 0;
-        for (const simulate::DeviceReport &device : report->predicted.devices)
-            candidate.peakBytes = std::max(candidate.peakBytes, device.peakBytes);
-        kept.push_back(std::move(candidate));
-    }
-    std::stable_sort(kept.begin(), kept.end(),
-                     [](const Candidate &a, const Candidate &b) { return a.simulatedSeconds < b.simulatedSeconds; });
-    return kept;
-}
-
 } // namespace
 
 Result<ExchangeRequest> exchangeRequest(std::string_view text)
@@ -212,8 +192,13 @@ Result<PlanReport> withExchange(PlanReport report, const Problem &problem, const
         warn(*changed);
     }
     changed->complete = report.complete;
-    changed->alternatives = withSameExchange(std::move(report.alternatives), changed->plan.exchange, problem);
-    changed->pareto = withSameExchange(std::move(report.pareto), changed->plan.exchange, problem);
+    const auto sameExchange = [&](plan::Plan &candidate) -> Status {
+        candidate.exchange = changed->plan.exchange;
+        dropDecayOfRows(candidate);
+        return {};
+    };
+    changed->alternatives = changedCandidates(std::move(report.alternatives), problem, sameExchange);
+    changed->pareto = changedCandidates(std::move(report.pareto), problem, sameExchange);
     return changed;
 }
 

@@ -3,6 +3,7 @@
 
 #include "engine/compile/compile.h"
 #include "engine/plan/validate.h"
+#include "planners/common/changed_candidates.h"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -14,37 +15,11 @@ namespace {
 
 constexpr std::int64_t kGranule = 64; ///< of places in an arena
 
-Result<plan::Plan> planWith(plan::Plan plan, const Problem &problem, const MemoryRequest &request)
+Status setPolicy(plan::Plan &plan, const Problem &problem, const MemoryRequest &request)
 {
     for (plan::Stage &stage : plan.stages)
         stage.memory = request.memory;
-    if (request.fitsDevice && request.memory.limits())
-        if (Status fits = fitBudgets(plan, problem); !fits)
-            return fits.error();
-    return plan;
-}
-
-std::vector<Candidate> candidatesWith(std::vector<Candidate> candidates, const MemoryRequest &request,
-                                      const Problem &problem)
-{
-    std::vector<Candidate> kept;
-    for (Candidate &candidate : candidates) {
-        auto plan = planWith(std::move(candidate.plan), problem, request);
-        if (!plan)
-            continue;
-        candidate.plan = *std::move(plan);
-        const auto report = finish(candidate.plan, problem);
-        if (!report || !report->predicted.fits)
-            continue;
-        candidate.simulatedSeconds = report->predicted.iterationSeconds;
-        candidate.peakBytes = 0;
-        for (const simulate::DeviceReport &device : report->predicted.devices)
-            candidate.peakBytes = std::max(candidate.peakBytes, device.peakBytes);
-        kept.push_back(std::move(candidate));
-    }
-    std::stable_sort(kept.begin(), kept.end(),
-                     [](const Candidate &a, const Candidate &b) { return a.simulatedSeconds < b.simulatedSeconds; });
-    return kept;
+    return request.fitsDevice && request.memory.limits() ? fitBudgets(plan, problem) : Status{};
 }
 
 /// What the policy costs, by the plan's own Program.
@@ -127,18 +102,18 @@ Result<MemoryRequest> memoryRequest(std::string_view text)
 Result<PlanReport> withMemoryPolicy(PlanReport report, const Problem &problem, const MemoryRequest &request)
 {
     const double base = report.predicted.iterationSeconds;
-    auto plan = planWith(report.plan, problem, request);
-    if (!plan)
-        return plan.error();
-    auto changed = finish(*std::move(plan), problem);
+    if (Status set = setPolicy(report.plan, problem, request); !set)
+        return set.error();
+    auto changed = finish(std::move(report.plan), problem);
     if (!changed)
         return changed;
     changed->notes = std::move(report.notes);
     changed->complete = report.complete;
     if (Status estimated = estimateMemory(*changed, problem, base); !estimated)
         return estimated.error();
-    changed->alternatives = candidatesWith(std::move(report.alternatives), request, problem);
-    changed->pareto = candidatesWith(std::move(report.pareto), request, problem);
+    const auto samePolicy = [&](plan::Plan &candidate) { return setPolicy(candidate, problem, request); };
+    changed->alternatives = changedCandidates(std::move(report.alternatives), problem, samePolicy);
+    changed->pareto = changedCandidates(std::move(report.pareto), problem, samePolicy);
     return changed;
 }
 

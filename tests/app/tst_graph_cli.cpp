@@ -476,6 +476,8 @@ nodes:
         row("chunks", "\"chunk_bytes\":262144", "\"chunk_bytes\":0", "job.transfers.chunk_bytes");
         row("seconds", "\"row_seconds\":", "\"row_seconds\":-", "row_seconds");
         row("prefetch", "\"prefetch\":2", "\"prefetch\":0", "prefetch");
+        row("sums over a step's end", "\"job\"", "\"exchange\":{\"kind\":\"all-reduce\",\"across_steps\":true},\"job\"",
+            "asks for each mini-batch");
         row("another graph", "\"sha256\":\"", "\"sha256\":\"0", "");
     }
 

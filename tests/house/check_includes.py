@@ -58,7 +58,7 @@ FLOORS |= {
     "planners/automap": ["planners/common", "planners/dapple", "planners/oneflow"], # scores as the one, cuts as the other
     "planners/gnn": ["planners/common", "engine/gnn"],
     "planners": [f"planners/{planner}" for planner in PLANNERS],
-    "executor/device": ["engine/program", "engine/weights"],
+    "executor/device": ["engine/cost", "engine/update", "engine/weights"],
     "executor/data": ["engine/graph", "engine/gnn"],
     "executor/comm": ["engine/base", "engine/cost/collectives.h"],
     "executor/checkpoint": ["engine/graph", "engine/weights", "engine/sharding"],
@@ -90,7 +90,7 @@ HOMES = [
     ("simdjson", re.compile(r"simdjson\.h$"), ("engine/import/trace",)),
     ("METIS", re.compile(r"metis\.h$"), ("engine/gnn",)),
     ("toml++", re.compile(r"toml\+\+/"), ("engine/import",)),
-    ("CUDA", re.compile(r"(cuda|cublas|cudnn|nccl|cupti)\w*\.h$"), ("executor/device/cuda", "profiler/cupti")),
+    ("CUDA", re.compile(r"(cuda|cublas|cudnn|nccl|cupti)\w*\.h$"), ("executor/device/cuda",)),
     ("oneDNN", re.compile(r"oneapi/dnnl/|dnnl"), ("executor/device",)),
     ("Graphviz", re.compile(r"(gvc|cgraph|graphviz/\w+)\.h$"), ()),  # dot is a child process, never linked
 ]

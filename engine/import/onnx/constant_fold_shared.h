@@ -8,7 +8,7 @@
 #include <optional>
 #include <vector>
 
-// Shared by fold.cpp and fold_moves.cpp.
+// Shared by constant_folding.cpp and constant_fold_moves.cpp.
 namespace planloom::import {
 
 using KnownInputs = std::vector<const KnownValue *>;

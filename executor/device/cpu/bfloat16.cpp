@@ -238,7 +238,6 @@ Made makePiece(const Request &request, std::int64_t elements, const KernelMaker 
 
 } // namespace
 
-void widenBFloat16(const BFloat16Bits *x, float *y, std::int64_t n) { widenPiece(x, y, n); }
 
 Made makeConverting(const Request &request, bool elementwise, const KernelMaker &make)
 {

@@ -11,7 +11,6 @@ namespace planloom::device {
 /// A bfloat16 as it lies in memory: the upper half of a float32.
 using BFloat16Bits = std::uint16_t;
 
-void widenBFloat16(const BFloat16Bits *x, float *y, std::int64_t n); ///< exact; on the calling thread
 
 using KernelMaker = std::function<Made(const Request &)>;
 

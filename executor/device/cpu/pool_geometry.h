@@ -96,7 +96,7 @@ struct Pool {
 /// The windows that make @p y of @p x. Errors: BadInput, Unsupported.
 Result<Pool> poolOf(const Request &request, const Dims &x, const Dims &y);
 
-// The same operators on blocked tensors (kernels_pool_blocked.cpp).
+// The same operators on blocked tensors (kernels/pool_blocked.cpp).
 Made makeBlockedMaxPool(const Request &request);
 Made makeBlockedMaxPoolGrad(const Request &request);
 Made makeBlockedAveragePool(const Request &request);

@@ -5,7 +5,7 @@
 #include <cstdint>
 
 /// The functions of NVIDIA's libraries that the device uses, a table per library, so that tests can put another
-/// provider in their place. Types and numbers are those of the C interfaces, which cuda_libraries.cu compares them
+/// provider in their place. Types and numbers are those of the C interfaces, which library/libraries.cpp compares them
 /// with; nothing here needs the toolkit's headers.
 namespace planloom::cuda {
 

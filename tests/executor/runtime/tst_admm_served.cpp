@@ -7,6 +7,7 @@
 #include "engine/base/files.h"
 #include "engine/compile/compile.h"
 #include "engine/dispatch/versions.h"
+#include "executor/device/recording_device.h"
 #include "executor/runtime/admm_case.h"
 #include "executor/runtime/trainer_communicator.h"
 #include "executor/runtime/training_fixture.h"
@@ -206,6 +207,31 @@ private slots:
             QCOMPARE(once.arrivals[first], (std::vector{0, 1, 2})); // all begin together
     }
 
+    void messagesLieOnProcessors()
+    {
+        const plan::Subject subject = subjectOf(2);
+        const plan::Plan plan = planFor(subject, 2, settingsOf(1, 1));
+        const auto program = compile::compilePlan(plan, subject);
+        QVERIFY(program.ok());
+        comm::LocalGroup group(3);
+        const auto end = group.end(0);
+        const auto trainers = runtime::TrainerCommunicator::create(*end, 2);
+        QVERIFY(trainers.ok());
+        runtime::VersionLink link(*end, *program->server, 0);
+        const Waves data;
+        const data::SampleOrder order(kSamples, 1, 0);
+        const runtime::Feed feed{&data, *data::needsOf(*subject.graph), order};
+        trace::Ring ring(16);
+        RecordingDevice device;
+        runtime::ExecutorOptions options;
+        options.link = &link;
+        options.device = &device;
+        const auto executor = runtime::RankExecutor::create(*program, *subject.graph, **trainers, feed, ring, options);
+        QVERIFY(!executor.ok());
+        QVERIFY2(executor.error().message.find("put it on a processor") != std::string::npos,
+                 executor.error().message.c_str());
+    }
+
     /// The others go on until it is as late as it may be.
     void deadWorkerIsNamed()
     {
@@ -261,6 +287,9 @@ private slots:
         row(
             "barrier of more than all", [](plan::Plan &plan) { plan.admm->barrier = 3; },
             "barrier is 3, and there are 2 workers");
+        row(
+            "sums over the end of a step", [](plan::Plan &plan) { plan.exchange.acrossSteps = true; },
+            "training by ADMM has no gradients; leave across_steps out");
         row(
             "no barrier", [](plan::Plan &plan) { plan.admm->barrier = 0; },
             "barrier is 0; it is a whole number from 1");
