@@ -17,8 +17,8 @@ namespace planloom::runtime {
 
 /// The network cards of a job's machines, where all its processes are on one: messages between two machines are carried
 /// at the transfer policy's rates (gnn::TransferRates), as in gnn::Scheduler. Processes enter messages into a table
-/// that they share; one that looks moves all cards on to the present, from end to end of a message, so that a card loses
-/// no time when a process looks late. 152 bytes a connection. Thread contract: one thread of each process.
+/// that they share; one that looks moves all cards on to the present, from end to end of a message, so that a card
+/// loses no time when a process looks late. 152 bytes a connection. Thread contract: one thread of each process.
 class PacedNetwork {
 public:
     /// Collective over all processes of the job. Errors: Failed (processes on several machines, communication).

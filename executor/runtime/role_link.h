@@ -98,7 +98,6 @@ private:
     program::RoleRows m_rows;
     gnn::Network m_network;
     std::int64_t m_chunkBytes;
-    bool m_sharesCores; ///< the machine has more processes of the job than processors
     std::unique_ptr<PacedNetwork> m_paced;
     std::int64_t m_origin = 0;
     std::vector<Transfer> m_transfers;

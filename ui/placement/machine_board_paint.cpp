@@ -53,9 +53,9 @@ void MachineBoard::paintEvent(QPaintEvent *)
     painter.setClipRect(rect().adjusted(0, 0, 0, -static_cast<int>(kLegend)));
     for (std::size_t machine = 0; machine < m_boxes.size(); ++machine)
         paintMachine(painter, static_cast<std::int32_t>(machine));
+    paintConnections(painter);
     for (std::size_t role = 0; role < m_chips.size(); ++role)
         paintChip(painter, chipOf(role), role, m_dragging && static_cast<int>(role) == m_pressed);
-    paintConnections(painter);
     painter.setClipping(false);
     paintLegend(painter);
     if (m_dragging) {
@@ -164,14 +164,6 @@ void MachineBoard::paintConnections(QPainter &painter) const
         painter.drawLine(chipOf(from).center(), chipOf(to).center());
     }
     painter.setOpacity(1);
-    for (std::size_t role = 0; role < m_chips.size(); ++role) {
-        const bool peer = std::any_of(m_figures->sent.begin(), m_figures->sent.end(), [&](const Sent &sent) {
-            const auto r = static_cast<std::int32_t>(role);
-            return (sent.from == r && sent.to == m_chosen) || (sent.to == r && sent.from == m_chosen);
-        });
-        if (peer || static_cast<int>(role) == m_chosen)
-            paintChip(painter, chipOf(role), role, false);
-    }
 }
 
 void MachineBoard::paintLegend(QPainter &painter) const

@@ -190,8 +190,8 @@ private Q_SLOTS:
         QCOMPARE(cards.carried(kFirst, 3 * kMillisecond), 1500.0);
         QCOMPARE(cards.carried(kSecond, 3 * kMillisecond), 500.0);
         QCOMPARE(cards.carried(kFirst, kMillisecond), 1500.0); // what is past is not undone
-        // The second one ends at 4 ms, and the first one, which then has the card for itself, at 5 ms: looking late does
-        // not matter.
+        // The second one ends at 4 ms, and the first one, which then has the card for itself, at 5 ms: looking late
+        // does not matter.
         QCOMPARE(cards.enter(kFirst, 1, 500, 9 * kMillisecond), std::optional(3000.0));
         QCOMPARE(cards.carried(kSecond, 9 * kMillisecond), 1000.0);
         QCOMPARE(cards.carried(kFirst, 9 * kMillisecond + kMillisecond / 4), 3250.0);
