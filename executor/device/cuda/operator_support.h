@@ -71,6 +71,7 @@ std::span<const OperatorEntry> convolutionOperators();
 std::span<const OperatorEntry> productOperators();
 std::span<const OperatorEntry> attentionOperators();
 std::span<const OperatorEntry> recurrentOperators();
+std::span<const OperatorEntry> sparseOperators();
 
 /// There is no GPU kernel for this.
 Error onlyOnHost(const Request &request);

@@ -14,7 +14,7 @@ const std::map<std::string_view, OperatorEntry> &operatorTable()
         std::map<std::string_view, OperatorEntry> made;
         for (const auto &family : {elementwiseOperators(), tensorOperators(), indexOperators(), rowOperators(),
                                    lossOperators(), shardOperators(), imageOperators(), convolutionOperators(),
-                                   productOperators(), attentionOperators(), recurrentOperators()})
+                                   productOperators(), attentionOperators(), recurrentOperators(), sparseOperators()})
             for (const OperatorEntry &entry : family)
                 made.emplace(entry.type, entry);
         return made;

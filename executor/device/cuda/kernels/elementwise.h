@@ -232,13 +232,12 @@ struct Drop {
     std::uint8_t *mask = nullptr; ///< may be nullptr
     device::DropRule rule;
     std::int64_t n = 0;
-    /// Above 0: channels of images that lie pixel by pixel, and their pixels. Elements are numbered then as where
-    /// channels lie in blocks of 16.
+    /// Above 0: channels of images that lie pixel by pixel, and their pixels. Elements are numbered channel by channel.
     std::int64_t channels = 0, pixels = 0;
     PLANLOOM_KERNEL_CODE void run(Block &block) const
     {
         block.grid(n, [&](std::int64_t i) {
-            const bool kept = rule.keeps(channels > 0 ? numberInBlocks(i) : i);
+            const bool kept = rule.keeps(channels > 0 ? numberInRows(i) : i);
             y.put(i, kept ? x.at(i) * rule.scale : 0.0F);
             if (mask != nullptr)
                 mask[i] = kept ? 1 : 0;
@@ -246,13 +245,12 @@ struct Drop {
     }
 
 private:
-    [[nodiscard]] PLANLOOM_KERNEL_CODE std::int64_t numberInBlocks(std::int64_t i) const
+    [[nodiscard]] PLANLOOM_KERNEL_CODE std::int64_t numberInRows(std::int64_t i) const
     {
-        constexpr std::int64_t kBlock = 16;
-        const std::int64_t channel = i % channels;
-        const std::int64_t pixel = i / channels % pixels;
-        const std::int64_t sample = i / channels / pixels;
-        return ((sample * (channels / kBlock) + channel / kBlock) * pixels + pixel) * kBlock + channel % kBlock;
+        std::int64_t rest = i;
+        const std::int64_t channel = restOf(rest, channels);
+        const std::int64_t pixel = restOf(rest, pixels);
+        return (rest * channels + channel) * pixels + pixel;
     }
 };
 

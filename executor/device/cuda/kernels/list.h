@@ -9,6 +9,7 @@
 #include "executor/device/cuda/kernels/picks.h"
 #include "executor/device/cuda/kernels/recurrent.h"
 #include "executor/device/cuda/kernels/rows.h"
+#include "executor/device/cuda/kernels/sparse.h"
 #include "executor/device/cuda/kernels/tensors.h"
 #include "executor/device/cuda/kernels/updates.h"
 
@@ -35,7 +36,8 @@
     X(FormulaSquares) X(Rotate) X(AttentionForward) X(AttentionMeans) X(AttentionQueryGradient) X(AttentionKeyGradient) X(Reorder)       \
     X(PoolForward) X(PoolGradient) X(BatchNormSums) X(BatchNormStatistics) X(BatchNorm) X(BatchNormGradientSums)       \
     X(BatchNormPlanes) X(BatchNormGradient) X(ConvolutionForward) X(ConvolutionInputGradient)                          \
-    X(ConvolutionWeightGradient) X(MoveState) X(ReadStates) X(CellForward) X(CellBackward) X(PeepholeGradient)
+    X(ConvolutionWeightGradient) X(MoveState) X(ReadStates) X(CellForward) X(CellBackward) X(PeepholeGradient)      \
+    X(SparseProduct) X(SparseProductGradient) X(SparseWeightGradient)
 // clang-format on
 
 namespace planloom::cuda {
