@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "executor/device/cpu/channel_lanes.h"
 #include "executor/device/random_kernel.h"
 
 #include <QtTest/QTest>
@@ -15,14 +16,13 @@ namespace {
 constexpr double kRatio = 0.25;
 constexpr std::int64_t kWidth = 1000;
 
-/// Rows of ones after dropout.
-std::vector<float> drop(Draw draw, const char *type = "Dropout", const char *name = "drop")
+/// Ones after dropout.
+std::vector<float> drop(const device::Argument &argument, Draw draw, const char *type, const char *name = "drop")
 {
     graph::Op op;
     op.type = type;
     op.name = std::string("any/") + name;
     op.attributes = {{"ratio", kRatio}, {"key", std::string(name)}};
-    const device::Argument argument{graph::DType::F32, {draw.samples, kWidth}, true};
     auto kernel = device::makeKernel(op, {argument}, {argument});
     if (!kernel)
         return {};
@@ -30,12 +30,16 @@ std::vector<float> drop(Draw draw, const char *type = "Dropout", const char *nam
     if (!random)
         return {};
     random->begin(draw);
-    const std::vector<float> x(static_cast<std::size_t>(draw.samples * kWidth), 1.0F);
+    const std::vector<float> x(static_cast<std::size_t>(argument.elements()), 1.0F);
     std::vector<float> y(x.size());
     const void *in[] = {x.data()};
     void *out[] = {y.data()};
     random->run(in, out);
     return y;
+}
+std::vector<float> drop(Draw draw, const char *type = "Dropout", const char *name = "drop")
+{
+    return drop({graph::DType::F32, {draw.samples, kWidth}, true}, draw, type, name);
 }
 
 Draw training(std::int64_t first, std::int64_t samples, std::int64_t step = 3, std::int64_t seed = 1)
@@ -79,6 +83,24 @@ private slots:
     }
 
     void gradientDrawsTheSameMask() { QCOMPARE(drop(training(2, 4), "DropoutGrad"), drop(training(2, 4))); }
+
+    /// A gradient may lie channel by channel where what was dropped lay in blocks of channels.
+    void imagesInBlocksHaveTheMasksOfRows()
+    {
+        constexpr std::int64_t kPixels = 15;
+        const std::int64_t width = device::blockWidth(graph::Layout::Blocked);
+        const std::int64_t channels = 3 * width;
+        const device::Argument rows{graph::DType::F32, {2, channels, 3, 5}, true};
+        device::Argument blocks = rows;
+        blocks.layout = graph::Layout::Blocked;
+        const std::vector<float> forward = drop(blocks, training(2, 2), "Dropout");
+        const std::vector<float> backward = drop(rows, training(2, 2), "DropoutGrad");
+        QCOMPARE(forward.size(), backward.size());
+        for (std::int64_t plane = 0; plane < 2 * channels; ++plane)
+            for (std::int64_t pixel = 0; pixel < kPixels; ++pixel)
+                QCOMPARE(forward[static_cast<std::size_t>((plane / width * kPixels + pixel) * width + plane % width)],
+                         backward[static_cast<std::size_t>(plane * kPixels + pixel)]);
+    }
 
     void masksDiffer()
     {
