@@ -2,9 +2,12 @@
 #include "app/planloom/report.h"
 
 #include "engine/cluster/cores.h"
+#include "engine/cost/host_operators.h"
 #include "engine/plan/validate.h"
 
 #include <fmt/format.h>
+
+#include <algorithm>
 
 namespace planloom::cli {
 
@@ -100,6 +103,10 @@ void printPlan(const plan::Plan &plan, const plan::Subject &subject, Output &out
                 fmt::format("memory        {}: {}", plan::stageLabel(plan, s), plan::textOf(plan.stages[s].memory)));
     for (const std::string &note : cluster::sharedCoreNotes(*subject.cluster, plan::devicesOf(plan)))
         output.line("cores         " + note);
+    const auto isGpu = [&subject](DeviceId id) { return !subject.cluster->typeOf(id).isProcessor(); };
+    const std::string onHost = cost::hostOperators(*subject.graph);
+    if (!onHost.empty() && std::ranges::any_of(plan::devicesOf(plan), isGpu))
+        output.line("on the host   " + onHost + ": GPUs have no kernel for them; their copies there and back count");
     for (const plan::Annotation &annotation : plan.annotations)
         output.line(fmt::format("annotated     {} as {}", annotation.scope, plan::strategyText(annotation)));
     Table table({"STAGE", "LAYERS", "REPLICAS", "PARAMETERS", "RECOMPUTE", "DEVICES"});

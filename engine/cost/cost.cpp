@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/cost/cost.h"
 
+#include "engine/cost/host_operators.h"
 #include "engine/cost/local_costs.h"
 #include "engine/cost/prefix_sums.h"
 #include "engine/graph/operators/operators.h"
@@ -24,6 +25,18 @@ constexpr double kMemoryEfficiency = 0.85;
 // Planners ask for a few dozen slice sizes; beyond this many the answers are not kept.
 constexpr std::size_t kMostKept = 4096;
 
+// Of operators that a GPU has no kernel for, until a profile has measured them: PCIe 4 with 16 lanes, a copy's start,
+// and a host of 16 cores.
+constexpr double kCopyBandwidth = 2.5e10;
+constexpr double kCopyStart = 1e-5;
+constexpr double kHostFlops = 5e11;
+constexpr double kHostBandwidth = 1e11;
+
+double copySeconds(const HostCopies &what)
+{
+    return static_cast<double>(what.copies) * kCopyStart + static_cast<double>(what.bytes) / kCopyBandwidth;
+}
+
 double asDouble(Bytes bytes) { return static_cast<double>(bytes.value()); }
 
 OpFigures figuresOf(const graph::Graph &graph, const graph::Op &op)
@@ -37,6 +50,10 @@ OpFigures figuresOf(const graph::Graph &graph, const graph::Op &op)
     made.backwardBytes = Affine::through(asDouble(one.backwardBytes), asDouble(two.backwardBytes));
     made.dtype =
         op.outputs.empty() || !op.outputs[0].valid() ? "float32" : graph::name(graph.tensor(op.outputs[0]).type);
+    if (made.onHost = hostComputes(graph, op); made.onHost) {
+        const auto copied = [&](std::int64_t samples) { return copySeconds(hostCopies(graph, op, samples)); };
+        made.copies = Affine::through(copied(1), copied(2));
+    }
     if (op.has("forward_seconds"))
         made.declared = {{std::max(op.number("profile_batch", 1), 1e-9), Seconds(op.number("forward_seconds")),
                           Seconds(op.number("backward_seconds"))}};
@@ -98,6 +115,15 @@ double rooflineTime(const OpFigures &op, const cluster::DeviceType &type, double
     return std::max(compute, memory);
 }
 
+/// Of an operator without a kernel for the GPU: the host's roofline, and the copies there and back.
+double hostTime(const OpFigures &op, double samples, bool backward)
+{
+    const double flops = (backward ? op.backward : op.forward).at(samples);
+    const double bytes = (backward ? op.backwardBytes : op.forwardBytes).at(samples);
+    const double copies = backward ? bytes / kCopyBandwidth : op.copies.at(samples);
+    return std::max(flops / kHostFlops, bytes / kHostBandwidth) + copies;
+}
+
 bool isNamed(const cluster::DeviceType &type, const std::string &profiled)
 {
     return profiled.empty() || type.name.starts_with(profiled);
@@ -148,6 +174,8 @@ double CostModel::PrefixSums::opTime(const OpFigures &op, std::size_t type, cons
         return measuredTime(*op.measured, samples, backward) * scale[type];
     if (!op.declared.empty())
         return measuredTime(op.declared, samples, backward);
+    if (op.onHost && !device.isProcessor())
+        return hostTime(op, samples, backward);
     if (models[type])
         return models[type]->seconds(backward ? op.backwardWork : op.forwardWork, samples).value();
     return rooflineTime(op, device, samples, backward);
@@ -344,6 +372,8 @@ Seconds LocalCosts::seconds(std::size_t first, std::size_t last, double samples,
         const bool measured = entry.kernel != nullptr && scale > 0;
         if (measured)
             sum += interpolated(*entry.kernel, samples) * scale;
+        else if (entry.figures.onHost && !device.isProcessor())
+            sum += hostTime(entry.figures, samples, false);
         else
             sum += m_models[type] ? m_models[type]->seconds(entry.figures.forwardWork, samples).value()
                                   : rooflineTime(entry.figures, device, samples, false);

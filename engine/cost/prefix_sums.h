@@ -17,6 +17,8 @@ struct OpFigures {
     Affine forwardBytes;
     Affine backwardBytes;
     std::string dtype;
+    bool onHost = false;                 ///< where the device is a GPU
+    Affine copies;                       ///< there and back, of the forward pass
     std::vector<KernelWork> forwardWork; ///< where a device of the cluster has a model
     std::vector<KernelWork> backwardWork;
     const std::vector<OpTime> *measured = nullptr; ///< of the profile
