@@ -83,6 +83,12 @@ Status Feeder::makeBuffers(std::int64_t maxSamples)
     return {};
 }
 
+Feeder::Buffer::~Buffer()
+{
+    if (copied != nullptr) [[maybe_unused]]
+        const Status ended = waitFor(*copied, std::chrono::seconds(60));
+}
+
 Status Feeder::training(const SlotAddresses &addresses, std::int64_t step, std::int64_t begin, std::int64_t count)
 {
     if (m_feed->places != nullptr)

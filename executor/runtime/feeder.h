@@ -68,6 +68,10 @@ private:
         bool operator==(const Batch &) const = default;
     };
     struct Buffer {
+        Buffer() = default;
+        ~Buffer(); ///< waits for the copies that read it: a run that ends has brought samples ahead
+        Buffer(Buffer &&) noexcept = default;
+        Buffer &operator=(Buffer &&) noexcept = default;
         std::vector<Staging> staging;          ///< per input
         device::Memory ahead;                  ///< inputs one behind the other; none where the host fills their places
         std::unique_ptr<device::Event> copied; ///< to `ahead`

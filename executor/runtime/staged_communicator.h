@@ -98,10 +98,10 @@ private:
     comm::Communicator &m_inner;
     device::PluginDevice &m_device;
     KernelMarks *m_marks = nullptr;
-    std::unique_ptr<device::Queue> m_queue;
     std::vector<Work> m_works;
     std::vector<std::size_t> m_waiting;                           ///< copied in, in the order of calls
     std::vector<std::pair<std::int32_t, std::int64_t>> m_members; ///< of groups
+    std::unique_ptr<device::Queue> m_queue;                       ///< goes first, when its copies have ended
 };
 
 } // namespace planloom::runtime

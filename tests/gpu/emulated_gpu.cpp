@@ -10,26 +10,32 @@
 #include "gpu/left_out_waits.h"
 
 #include <atomic>
-#include <condition_variable>
+#include <chrono>
 #include <cstring>
-#include <deque>
 #include <functional>
+#include <linux/futex.h>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <random>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <thread>
+#include <unistd.h>
 #include <vector>
 
 namespace planloom::cuda {
 
 struct EventObject {
-    bool captured = false; ///< recorded last in a stream that captures
-    std::int64_t recorded = 0;
-    std::atomic<std::int64_t> completed{0};
-    std::shared_ptr<EventObject> self; ///< until the event is destroyed; commands hold it longer
+    bool captured = false;      ///< recorded last in a stream that captures
+    std::uint32_t recorded = 0; ///< times
+    std::atomic<std::uint32_t> completed{0};
+    /// Recording @p number, or a later one.
+    [[nodiscard]] bool hasCompleted(std::uint32_t number) const
+    {
+        return static_cast<std::int32_t>(completed.load(std::memory_order_acquire) - number) >= 0;
+    }
 };
 
 /// On the stream that runs it.
@@ -51,16 +57,23 @@ struct CapturedGraphObject {
 
 struct GraphExecObject {
     std::vector<GraphNode> nodes;
-    std::shared_ptr<GraphExecObject> self; ///< until it is destroyed; commands hold it longer
+    std::uint32_t launched = 0; ///< times
+    std::atomic<std::uint32_t> completed{0};
 };
 
-/// A thread with commands.
+/// A command in its stream's list.
+struct StreamItem {
+    EmulatedCommand run; ///< none: the stream ends
+    std::atomic<StreamItem *> next{nullptr};
+};
+
+/// A thread with commands. Those who give them put them in a list that the thread walks behind: nothing that the thread
+/// does is seen by others but through events and synchronization.
 struct StreamHandle {
-    std::mutex mutex;
-    std::condition_variable changed;
-    std::deque<EmulatedCommand> commands;
-    bool busy = false;
-    bool ends = false;
+    std::mutex giving;             ///< of those who give
+    StreamItem *last = nullptr;    ///< guarded by giving
+    StreamItem *current = nullptr; ///< the thread's: has run
+    std::atomic<std::uint32_t> given{0}, completed{0};
     std::unique_ptr<CapturedGraphObject> capture; ///< used by the thread that captures
     std::mt19937_64 random;
     std::jthread thread;
@@ -82,6 +95,13 @@ constexpr int kCaptureUnsupported = 900, kCaptureInvalidated = 901, kCaptureUnma
 constexpr std::size_t kRedZone = 4096;
 constexpr std::byte kMark{0xA5};
 constexpr int kGarbage = 0xCD;
+
+/// Opening and closing synchronize streams; with ThreadSanitizer a host that touches the memory is a race.
+#ifdef __SANITIZE_THREAD__
+constexpr bool kAlwaysOpen = true;
+#else
+constexpr bool kAlwaysOpen = false;
+#endif
 
 /// Device memory: one mapping, open while a command runs.
 class DeviceMemory {
@@ -128,10 +148,9 @@ public:
         return true;
     }
 
-    void set(std::int64_t bytes, bool largePages)
+    void limit(std::int64_t bytes)
     {
         const std::scoped_lock lock(m_mutex);
-        m_largePages = largePages;
         m_limit = std::min(m_size, static_cast<std::size_t>(bytes));
     }
     std::string problem()
@@ -147,12 +166,16 @@ public:
 
     void open()
     {
+        if (kAlwaysOpen)
+            return;
         const std::scoped_lock lock(m_opening);
         if (m_users++ == 0 && m_begin != nullptr)
             ::mprotect(m_begin, m_size, PROT_READ | PROT_WRITE);
     }
     void close()
     {
+        if (kAlwaysOpen)
+            return;
         const std::scoped_lock lock(m_opening);
         if (--m_users == 0 && m_begin != nullptr)
             ::mprotect(m_begin, m_size, PROT_NONE);
@@ -179,19 +202,17 @@ private:
         const std::scoped_lock lock(m_opening);
         if (m_begin != nullptr)
             return;
-        void *mapped = ::mmap(nullptr, m_size, m_users > 0 ? PROT_READ | PROT_WRITE : PROT_NONE,
+        void *mapped = ::mmap(nullptr, m_size, m_users > 0 || kAlwaysOpen ? PROT_READ | PROT_WRITE : PROT_NONE,
                               MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
         if (mapped == MAP_FAILED)
             return;
-        if (m_largePages)
-            ::madvise(mapped, m_size, MADV_HUGEPAGE); // fewer to open and close; refused: as without
+        ::madvise(mapped, m_size, MADV_HUGEPAGE); // fewer to open and close; refused: as without
         m_begin = static_cast<std::byte *>(mapped);
     }
 
     std::mutex m_mutex;
     std::mutex m_opening;
     int m_users = 0;
-    bool m_largePages = false;
     std::byte *m_begin = nullptr;
     std::size_t m_size = std::size_t{1} << 30;
     std::size_t m_limit = std::size_t{1} << 30;
@@ -199,19 +220,33 @@ private:
     std::string m_problem;
 };
 
+/// A counter that synchronizes no threads.
+class Count {
+public:
+    std::int64_t operator++() { return m_value.fetch_add(1, std::memory_order_relaxed) + 1; }
+    void operator+=(std::int64_t more) { m_value.fetch_add(more, std::memory_order_relaxed); }
+    std::int64_t operator--() { return m_value.fetch_sub(1, std::memory_order_relaxed) - 1; }
+    std::int64_t take() { return m_value.exchange(0, std::memory_order_relaxed); }
+    [[nodiscard]] std::int64_t value() const { return m_value.load(std::memory_order_relaxed); }
+
+private:
+    std::atomic<std::int64_t> m_value{0};
+};
+
 struct State {
     EmulatedGpu::Settings settings;
     DeviceMemory memory;
     std::atomic<int> error{0};
-    std::atomic<std::int64_t> objects{0};
-    std::atomic<std::int64_t> kernels{0}, products{0}, convolutions{0}, copies{0}, calls{0}, made{0}, graphs{0},
-        replays{0};
+    Count objects, kernels, products, convolutions, copies, bytes, calls, made, graphs, replays;
     std::atomic<bool> refusesCaptures{false};
     std::atomic<std::int64_t> kernelsLeft{-1}; ///< until it breaks down; negative: it does not
     std::atomic<int> errorThen{0};
     std::atomic<std::uint64_t> streams{0};
-    std::mutex eventMutex;
-    std::condition_variable eventChanged;
+    std::mutex mutex; ///< guards what follows
+    /// All that were made, also those that are destroyed: commands may still use them. Counting who does would put the
+    /// host and streams in an order that a GPU does not.
+    std::vector<std::unique_ptr<cuda::EventObject>> events;
+    std::vector<std::unique_ptr<cuda::GraphExecObject>> execs;
     cuda::Provider provider;
 };
 
@@ -223,6 +258,19 @@ State &state()
 
 // --- Streams --------------------------------------------------------------------------------------------------------
 
+/// Waits while @p word is @p value, at most @p longest. Not a condition variable: its mutex would put all who take it
+/// in an order, and ThreadSanitizer could not see where a wait for an event is missing.
+void sleepWhile(const std::atomic<std::uint32_t> &word, std::uint32_t value, std::chrono::microseconds longest)
+{
+    const timespec most{longest.count() / 1'000'000, longest.count() % 1'000'000 * 1000};
+    ::syscall(SYS_futex, &word, FUTEX_WAIT_PRIVATE, value, &most, nullptr, 0);
+}
+void wake(const std::atomic<std::uint32_t> &word)
+{
+    constexpr int kAll = 1 << 30;
+    ::syscall(SYS_futex, &word, FUTEX_WAKE_PRIVATE, kAll, nullptr, nullptr, 0);
+}
+
 /// A pause before a command, of any length from none to one in which others run far ahead.
 void pause(std::mt19937_64 &random)
 {
@@ -233,36 +281,67 @@ void pause(std::mt19937_64 &random)
         std::this_thread::yield();
 }
 
-void work(const std::stop_token &stop, Stream stream)
-{
-    bool open = false;
-    const auto close = [&] {
-        if (open)
-            state().memory.close();
-        open = false;
-    };
-    while (true) {
-        cuda::EmulatedCommand command;
-        {
-            std::unique_lock lock(stream->mutex);
-            if (stream->commands.empty()) {
-                close();
-                stream->busy = false;
-                stream->changed.notify_all();
-                stream->changed.wait(lock, [&] { return !stream->commands.empty() || stop.stop_requested(); });
-            }
-            if (stream->commands.empty())
-                return;
-            stream->busy = true;
-            command = std::move(stream->commands.front());
-            stream->commands.pop_front();
-        }
-        pause(stream->random);
-        if (!open)
+/// Device memory is open while commands of a stream run. It is closed when the stream has been idle for a while, and
+/// now and then at once: closing and opening take longer than most commands.
+class OpenMemory {
+public:
+    ~OpenMemory() { close(); }
+    void open()
+    {
+        if (!m_open)
             state().memory.open();
-        open = true;
+        m_open = true;
+    }
+    void close()
+    {
+        if (m_open)
+            state().memory.close();
+        m_open = false;
+    }
+    /// Returns when @p done, or when the device breaks down. @p nap: lets some time pass, at most that much.
+    template <class Done, class Nap>
+    void idle(std::mt19937_64 *random, const Done &done, const Nap &nap)
+    {
+        constexpr std::chrono::microseconds kPatience{500};
+        constexpr std::chrono::microseconds kLongest{100000};
+        constexpr unsigned int kAtOnce = 8;
+        if (random != nullptr && (*random)() % kAtOnce == 0)
+            close();
+        const auto begin = std::chrono::steady_clock::now();
+        while (!done()) {
+            nap(m_open ? kPatience : kLongest);
+            if (m_open && std::chrono::steady_clock::now() - begin >= kPatience)
+                close();
+        }
+    }
+
+private:
+    bool m_open = false;
+};
+thread_local OpenMemory t_memory; ///< of streams' threads
+
+void work(Stream stream)
+{
+    while (true) {
+        std::uint32_t given = 0;
+        cuda::StreamItem *next = nullptr;
+        const auto comes = [&] {
+            given = stream->given.load(std::memory_order_acquire);
+            next = stream->current->next.load(std::memory_order_acquire);
+            return next != nullptr;
+        };
+        if (!comes())
+            t_memory.idle(&stream->random, comes, [&](auto longest) { sleepWhile(stream->given, given, longest); });
+        delete stream->current;
+        stream->current = next;
+        if (next->run == nullptr)
+            return;
+        pause(stream->random);
+        t_memory.open();
         if (state().error == 0)
-            command(stream);
+            next->run(stream);
+        next->run = nullptr;
+        stream->completed.fetch_add(1, std::memory_order_release);
     }
 }
 
@@ -291,26 +370,40 @@ int noteMade()
     return whileCapturing();
 }
 
+/// None: the stream ends.
+void append(Stream stream, cuda::EmulatedCommand command)
+{
+    {
+        const std::scoped_lock lock(stream->giving);
+        auto *item = new cuda::StreamItem{std::move(command)};
+        stream->last->next.store(item, std::memory_order_release);
+        stream->last = item;
+        stream->given.fetch_add(1, std::memory_order_release);
+    }
+    wake(stream->given);
+}
+
 int give(Stream stream, cuda::EmulatedCommand command)
 {
     if (state().error != 0)
         return state().error;
-    const std::scoped_lock lock(stream->mutex);
-    stream->commands.push_back(std::move(command));
-    stream->changed.notify_all();
+    append(stream, std::move(command));
     return cuda::kSuccess;
 }
 
-/// @p node's command, and a record of it where it has a @p correlation.
+/// @p node's command, with a record of it if there is a @p correlation.
+void runNode(const cuda::GraphNode &node, std::uint32_t correlation, Stream stream)
+{
+    const std::uint64_t start = correlation != 0 ? EmulatedActivity::now() : 0;
+    node.run(stream);
+    if (correlation != 0)
+        EmulatedActivity::ran({*node.kind, correlation, start, EmulatedActivity::now(), node.bytes, node.id});
+}
 cuda::EmulatedCommand recorded(const cuda::GraphNode &node, std::uint32_t correlation)
 {
     if (correlation == 0)
         return node.run;
-    return [node, correlation](Stream stream) {
-        const std::uint64_t start = EmulatedActivity::now();
-        node.run(stream);
-        EmulatedActivity::ran({*node.kind, correlation, start, EmulatedActivity::now(), node.bytes, node.id});
-    };
+    return [node, correlation](Stream stream) { runNode(node, correlation, stream); };
 }
 
 /// Gives a command that may be captured.
@@ -335,29 +428,29 @@ int streamCreate(Stream *stream, unsigned int /*flags*/)
     ++state().objects;
     auto *made = new cuda::StreamHandle;
     made->random.seed(state().settings.seed * 1000 + state().streams++);
-    made->thread = std::jthread([made](const std::stop_token &stop) { work(stop, made); });
+    made->current = made->last = new cuda::StreamItem;
+    made->thread = std::jthread([made] { work(made); });
     *stream = made;
     return cuda::kSuccess;
 }
 
 int streamSynchronize(Stream stream)
 {
+    constexpr std::chrono::microseconds kNap{20};
     if (stream->capture != nullptr)
         return spoilCapture(stream, kCaptureUnsupported);
-    std::unique_lock lock(stream->mutex);
-    stream->changed.wait(lock, [&] { return stream->commands.empty() && !stream->busy; });
+    while (stream->completed.load(std::memory_order_acquire) != stream->given.load(std::memory_order_relaxed))
+        std::this_thread::sleep_for(kNap);
     return state().error;
 }
 
 int streamDestroy(Stream stream)
 {
     streamSynchronize(stream);
-    {
-        const std::scoped_lock lock(stream->mutex);
-        stream->thread.request_stop();
-        stream->changed.notify_all();
-    }
-    delete stream; // joins
+    append(stream, nullptr);
+    stream->thread.join();
+    delete stream->current;
+    delete stream;
     --state().objects;
     return cuda::kSuccess;
 }
@@ -369,15 +462,13 @@ int eventCreate(EventHandle *event, unsigned int /*flags*/)
     if (const int error = noteMade(); error != cuda::kSuccess)
         return error;
     ++state().objects;
-    auto made = std::make_shared<cuda::EventObject>();
-    made->self = made;
-    *event = made.get();
+    const std::scoped_lock lock(state().mutex);
+    *event = state().events.emplace_back(std::make_unique<cuda::EventObject>()).get();
     return cuda::kSuccess;
 }
 
-int eventDestroy(EventHandle event)
+int eventDestroy(EventHandle /*event*/)
 {
-    event->self.reset();
     --state().objects;
     return cuda::kSuccess;
 }
@@ -387,11 +478,10 @@ int eventRecord(EventHandle event, Stream stream)
     event->captured = stream->capture != nullptr;
     if (event->captured)
         return cuda::kSuccess;
-    const std::int64_t number = ++event->recorded;
-    return give(stream, [event = event->self, number](Stream) {
-        const std::scoped_lock lock(state().eventMutex);
-        event->completed = number;
-        state().eventChanged.notify_all();
+    const std::uint32_t number = ++event->recorded;
+    return give(stream, [event, number](Stream) {
+        event->completed.store(number, std::memory_order_release);
+        wake(event->completed);
     });
 }
 
@@ -403,7 +493,7 @@ int eventQuery(EventHandle event)
         return error;
     if (state().error != 0)
         return state().error;
-    return event->completed >= event->recorded || leavesOutWait() ? cuda::kSuccess : cuda::kNotReady;
+    return leavesOutWait() || event->hasCompleted(event->recorded) ? cuda::kSuccess : cuda::kNotReady;
 }
 
 int streamWaitEvent(Stream stream, EventHandle event, unsigned int /*flags*/)
@@ -412,14 +502,16 @@ int streamWaitEvent(Stream stream, EventHandle event, unsigned int /*flags*/)
         return cuda::kSuccess;
     if (stream->capture != nullptr)
         return event->captured ? cuda::kSuccess : spoilCapture(stream, kCaptureIsolation);
-    const std::int64_t number = event->recorded;
-    return give(stream, [event = event->self, number](Stream) {
-        state().memory.close(); // nothing runs while it waits
-        {
-            std::unique_lock lock(state().eventMutex);
-            state().eventChanged.wait(lock, [&] { return event->completed >= number || state().error != 0; });
-        }
-        state().memory.open();
+    return give(stream, [event, number = event->recorded](Stream on) {
+        if (event->hasCompleted(number))
+            return;
+        std::uint32_t seen = 0;
+        const auto completed = [&] {
+            seen = event->completed.load(std::memory_order_relaxed);
+            return event->hasCompleted(number) || state().error != 0;
+        };
+        t_memory.idle(&on->random, completed, [&](auto longest) { sleepWhile(event->completed, seen, longest); });
+        t_memory.open();
     });
 }
 
@@ -472,6 +564,7 @@ int memcpyAsync(void *to, const void *from, std::size_t bytes, cuda::CopyKind /*
 {
     return submit(stream, cuda::ActivityKind::Copy, bytes, [=](Stream) {
         ++state().copies;
+        state().bytes += static_cast<std::int64_t>(bytes);
         std::memmove(to, from, bytes);
     });
 }
@@ -604,12 +697,12 @@ int graphInstantiate(cuda::GraphExec *exec, cuda::CapturedGraph graph)
         return error;
     ++state().objects;
     ++state().graphs;
-    auto made = std::make_shared<cuda::GraphExecObject>();
-    made->self = made;
+    auto made = std::make_unique<cuda::GraphExecObject>();
     made->nodes = graph->nodes;
     for (cuda::GraphNode &node : made->nodes)
         node.id = EmulatedActivity::nodeMade(node.id);
-    *exec = made.get();
+    const std::scoped_lock lock(state().mutex);
+    *exec = state().execs.emplace_back(std::move(made)).get();
     return cuda::kSuccess;
 }
 
@@ -620,29 +713,28 @@ int graphLaunch(cuda::GraphExec exec, Stream stream)
     ++state().replays;
     bool whole = false;
     const std::uint32_t correlation = EmulatedActivity::startsGraph(whole);
-    const auto began = std::make_shared<std::uint64_t>(0);
-    const auto *last = exec->nodes.empty() ? nullptr : &exec->nodes.back();
-    for (const cuda::GraphNode &node : exec->nodes) {
-        auto command = recorded(node, whole || !node.kind ? 0 : correlation);
-        if (whole && correlation != 0)
-            command = [command = std::move(command), correlation, began, ends = &node == last](Stream at) {
-                *began = *began == 0 ? EmulatedActivity::now() : *began;
-                command(at);
-                if (ends)
-                    EmulatedActivity::ran({cuda::ActivityKind::Graph, correlation, *began, EmulatedActivity::now(), 0});
-            };
-        const int error = give(stream, [held = exec->self, command = std::move(command)](Stream at) { command(at); });
-        if (error != cuda::kSuccess)
-            return error;
-    }
-    return cuda::kSuccess;
+    ++exec->launched;
+    return give(stream, [exec, whole, correlation](Stream at) {
+        const std::uint64_t began = correlation != 0 ? EmulatedActivity::now() : 0;
+        for (const cuda::GraphNode &node : exec->nodes) {
+            if (&node != exec->nodes.data())
+                pause(at->random);
+            if (state().error != 0)
+                return;
+            runNode(node, whole || !node.kind ? 0 : correlation, at);
+        }
+        if (whole && correlation != 0 && !exec->nodes.empty())
+            EmulatedActivity::ran({cuda::ActivityKind::Graph, correlation, began, EmulatedActivity::now(), 0});
+        exec->completed.fetch_add(1, std::memory_order_release);
+    });
 }
 
 int graphExecDestroy(cuda::GraphExec exec)
 {
     if (const int error = whileCapturing(); error != cuda::kSuccess)
         return error;
-    exec->self.reset();
+    if (exec->completed.load(std::memory_order_acquire) == exec->launched)
+        exec->nodes = {};
     --state().objects;
     return cuda::kSuccess;
 }
@@ -718,7 +810,7 @@ void EmulatedGpu::set(const Settings &settings)
 {
     static const cuda::ProductApi kProducts = emulatedProducts(runProduct);
     state().settings = settings;
-    state().memory.set(settings.memoryBytes, settings.largePages);
+    state().memory.limit(settings.memoryBytes);
     state().provider.runtime = runtimeApi();
     state().provider.products = settings.products ? &kProducts : nullptr;
     static const cuda::GraphApi kGraphs = emulatedGraphs(runGraph);
@@ -736,12 +828,7 @@ const PlanloomDeviceTable &EmulatedGpu::table()
     return kTable;
 }
 
-void EmulatedGpu::breakDown(int error)
-{
-    state().error = error;
-    const std::scoped_lock lock(state().eventMutex);
-    state().eventChanged.notify_all();
-}
+void EmulatedGpu::breakDown(int error) { state().error = error; }
 
 void EmulatedGpu::refuseCaptures(bool refuse) { state().refusesCaptures = refuse; }
 
@@ -770,26 +857,26 @@ std::function<void()> EmulatedGpu::asKernel(std::function<void()> command)
 
 void EmulatedGpu::waitUntil(const std::function<bool()> &done)
 {
-    for (int i = 0; i < 16; ++i) { // mostly it is soon: closing memory takes longer
+    constexpr std::chrono::microseconds kNap{20};
+    for (int i = 0; i < 16; ++i) { // mostly it is soon
         if (done() || isBroken())
             return;
         std::this_thread::yield();
     }
-    state().memory.close();
-    while (!done() && !isBroken())
-        std::this_thread::sleep_for(std::chrono::microseconds(20));
-    state().memory.open();
+    t_memory.idle(
+        nullptr, [&] { return done() || isBroken(); }, [&](auto) { std::this_thread::sleep_for(kNap); });
+    t_memory.open();
 }
 
 std::string EmulatedGpu::problem() { return state().memory.problem(); }
 
 EmulatedGpu::Counts EmulatedGpu::takeCounts()
 {
-    return {state().kernels.exchange(0), state().products.exchange(0), state().convolutions.exchange(0),
-            state().copies.exchange(0),  state().calls.exchange(0),    state().made.exchange(0),
-            state().graphs.exchange(0),  state().replays.exchange(0)};
+    State &s = state();
+    return {s.kernels.take(), s.products.take(), s.convolutions.take(), s.copies.take(), s.calls.take(),
+            s.made.take(),    s.graphs.take(),   s.replays.take(),      s.bytes.take()};
 }
 
-std::int64_t EmulatedGpu::living() { return state().objects + state().memory.blocks(); }
+std::int64_t EmulatedGpu::living() { return state().objects.value() + state().memory.blocks(); }
 
 } // namespace planloom::test

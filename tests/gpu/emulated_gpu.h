@@ -27,9 +27,6 @@ public:
         bool products = true; ///< cuBLASLt is there
         bool graphs = true;   ///< cuDNN is there
         std::int64_t memoryBytes = std::int64_t{1} << 30;
-        /// Of the memory, from its first use on: models of many MiB train several times faster. The time that small
-        /// pages take is a pause, too: without it, fewer missing waits are seen.
-        bool largePages = false;
     };
     static void set(const Settings &settings);
     [[nodiscard]] static const cuda::Provider &provider();
@@ -50,6 +47,7 @@ public:
         std::int64_t made = 0;    ///< blocks of memory, streams, events and graphs
         std::int64_t graphs = 0;  ///< of these
         std::int64_t replays = 0; ///< of graphs
+        std::int64_t bytes = 0;   ///< of copies
     };
     [[nodiscard]] static Counts takeCounts();
     // For the emulated NCCL.

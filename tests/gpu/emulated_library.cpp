@@ -35,7 +35,6 @@ const PlanloomDeviceTable *planloomDeviceTable()
     const char *value = std::getenv("PLANLOOM_TEST_GPU");
     const std::string fault = value != nullptr ? value : "";
     EmulatedGpu::Settings settings;
-    settings.largePages = true;
     if (const char *devices = std::getenv("PLANLOOM_TEST_GPUS"))
         settings.devices = std::atoi(devices);
     if (fault == "memory")

@@ -84,28 +84,6 @@ private:
     Shared *m_shared = nullptr;
 };
 
-struct NcclState {
-    EmulatedNccl::Faults faults;
-    std::atomic<std::int64_t> living{0};
-    std::atomic<std::int64_t> collectives{0}, messages{0}, groups{0}, delayed{0}, registered{0}, aborted{0}, left{0};
-    std::atomic<int> ids{0};
-    std::mutex mutex;
-    std::string lastError; ///< guarded by mutex
-};
-
-NcclState &ncclState()
-{
-    static NcclState kState;
-    return kState;
-}
-
-int error(int code, const std::string &why)
-{
-    const std::scoped_lock lock(ncclState().mutex);
-    ncclState().lastError = why;
-    return code;
-}
-
 } // namespace
 
 } // namespace planloom::test
@@ -122,10 +100,13 @@ struct TeamObject {
     std::int64_t calls = 0;
     std::atomic<int> state{kTeamInProgress};
     std::atomic<bool> aborted{false};
-    std::atomic<std::int64_t> underWay{0}; ///< commands in streams
+    std::atomic<std::int64_t> given{0}, completed{0}; ///< commands of streams
     std::mt19937_64 random;
-    std::thread later;                ///< puts a call into its stream
-    std::shared_ptr<TeamObject> self; ///< until it is given back; commands hold it longer
+    std::thread later; ///< puts a call into its stream
+    [[nodiscard]] bool isIdle() const
+    {
+        return completed.load(std::memory_order_acquire) == given.load(std::memory_order_relaxed);
+    }
 };
 
 } // namespace planloom::cuda
@@ -133,6 +114,33 @@ struct TeamObject {
 namespace planloom::test {
 
 namespace {
+
+struct NcclState {
+    EmulatedNccl::Faults faults;
+    std::atomic<std::int64_t> living{0};
+    /// Counted without synchronizing threads.
+    std::atomic<std::int64_t> collectives{0}, messages{0}, groups{0}, delayed{0}, registered{0}, aborted{0}, left{0};
+    std::atomic<int> ids{0};
+    std::mutex mutex;
+    std::string lastError; ///< guarded by mutex
+    /// All that were made, also those that were left: commands may still use them (emulated_gpu.cpp says why).
+    std::vector<std::unique_ptr<cuda::TeamObject>> teams; ///< guarded by mutex
+};
+
+NcclState &ncclState()
+{
+    static NcclState kState;
+    return kState;
+}
+
+void count(std::atomic<std::int64_t> &number) { number.fetch_add(1, std::memory_order_relaxed); }
+
+int error(int code, const std::string &why)
+{
+    const std::scoped_lock lock(ncclState().mutex);
+    ncclState().lastError = why;
+    return code;
+}
 
 using cuda::Stream;
 using cuda::TeamData;
@@ -342,33 +350,33 @@ int give(std::vector<Call> calls)
             moves.push_back(call.move);
         else
             collective = std::move(call.run);
-        ++(call.message ? ncclState().messages : ncclState().collectives);
+        count(call.message ? ncclState().messages : ncclState().collectives);
     }
     if (!moves.empty())
-        ++ncclState().groups;
-    ++team.underWay;
+        count(ncclState().groups);
+    team.given.fetch_add(1, std::memory_order_relaxed);
     const Stream stream = calls.front().stream;
     std::function<void()> command =
-        EmulatedGpu::asKernel([own = team.self, silent, moves = std::move(moves), collective = std::move(collective)] {
+        EmulatedGpu::asKernel([own = &team, silent, moves = std::move(moves), collective = std::move(collective)] {
             if (silent)
-                EmulatedGpu::waitUntil([&own] { return own->aborted.load(); });
+                EmulatedGpu::waitUntil([own] { return own->aborted.load(); });
             if (!own->aborted && collective)
                 collective(*own);
             if (!own->aborted && !moves.empty())
                 runMessages(*own, moves);
         });
-    const auto enqueue = [own = team.self, stream, command = std::move(command)] {
+    const auto enqueue = [own = &team, stream, command = std::move(command)] {
         const int given = EmulatedGpu::give(stream, [own, command] {
             command();
-            --own->underWay;
+            own->completed.fetch_add(1, std::memory_order_release);
         });
         if (given != cuda::kSuccess)
-            --own->underWay;
+            own->given.fetch_sub(1, std::memory_order_relaxed);
         return given;
     };
     if (team.random() % 2 == 0)
         return enqueue() == cuda::kSuccess ? cuda::kTeamSuccess : error(cuda::kTeamCudaError, "the GPU has failed");
-    ++ncclState().delayed;
+    count(ncclState().delayed);
     team.state = cuda::kTeamInProgress;
     if (team.later.joinable())
         team.later.join();
@@ -510,8 +518,7 @@ int initRank(TeamHandle *team, int members, cuda::TeamId id, int position, cuda:
     std::shared_ptr<Mapping> shared = Mapping::of(id.bytes);
     if (shared == nullptr)
         return error(2, "emulated: no shared memory");
-    auto made = std::make_shared<cuda::TeamObject>();
-    made->self = made;
+    auto made = std::make_unique<cuda::TeamObject>();
     made->shared = std::move(shared);
     made->faults = ncclState().faults;
     made->members = members;
@@ -521,7 +528,8 @@ int initRank(TeamHandle *team, int members, cuda::TeamId id, int position, cuda:
     all.devices[position] = 1 + EmulatedGpu::currentDevice();
     ++all.joined;
     ++ncclState().living;
-    *team = made.get();
+    const std::scoped_lock lock(ncclState().mutex);
+    *team = ncclState().teams.emplace_back(std::move(made)).get();
     return cuda::kTeamInProgress;
 }
 
@@ -547,7 +555,7 @@ int asyncError(TeamHandle team, int *state)
 
 int finalize(TeamHandle team)
 {
-    if (team->state != cuda::kTeamSuccess || team->underWay != 0)
+    if (team->state != cuda::kTeamSuccess || !team->isIdle())
         return error(cuda::kTeamInvalidArgument, "emulated: it is left while calls are under way");
     team->finalizing = true;
     team->state = cuda::kTeamInProgress;
@@ -560,24 +568,25 @@ void drop(TeamHandle team)
     team->aborted = true;
     if (team->later.joinable())
         team->later.join();
-    while (team->underWay > 0 && !EmulatedGpu::isBroken())
+    while (!team->isIdle() && !EmulatedGpu::isBroken())
         ::sched_yield();
     --ncclState().living;
-    team->self.reset();
+    if (team->isIdle())
+        team->shared.reset();
 }
 
 int destroy(TeamHandle team)
 {
     if (!team->finalizing || team->state != cuda::kTeamSuccess)
         return error(cuda::kTeamInvalidArgument, "emulated: it has not been left");
-    ++ncclState().left;
+    count(ncclState().left);
     drop(team);
     return cuda::kTeamSuccess;
 }
 
 int abortTeam(TeamHandle team)
 {
-    ++ncclState().aborted;
+    count(ncclState().aborted);
     drop(team);
     return cuda::kTeamSuccess;
 }
@@ -586,7 +595,7 @@ int registerMemory(TeamHandle team, void * /*data*/, std::size_t /*bytes*/, void
 {
     if (team->state != cuda::kTeamSuccess)
         return error(cuda::kTeamInvalidArgument, "emulated: memory is registered while a call is in progress");
-    ++ncclState().registered;
+    count(ncclState().registered);
     *registration = team;
     return cuda::kTeamSuccess;
 }

@@ -11,6 +11,7 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <functional>
 #include <map>
 #include <thread>
 
@@ -144,8 +145,18 @@ public:
         double worst = 0; ///< largest |difference| / (1 + |expected|), of either
     };
 
+    /// For tests that count what the device does: called around every first run of an operator.
+    struct Watch {
+        std::function<void()> before;
+        std::function<void(const graph::Graph &graph, const graph::Op &op, bool onHost)> after;
+    };
+
     /// @p device is borrowed.
-    explicit OperatorParity(device::PluginDevice &device) : m_device(device) {}
+    explicit OperatorParity(device::PluginDevice &device, Watch watch = {})
+        : m_device(device),
+          m_watch(std::move(watch))
+    {
+    }
 
     [[nodiscard]] const std::map<std::string, Seen> &seen() const { return m_seen; }
 
@@ -283,7 +294,12 @@ private:
         const std::vector<device::Argument> inputs = arguments(op.inputs, true, &data);
         const std::vector<device::Argument> outputs = arguments(op.outputs, false, nullptr);
         const double tolerance = half ? 2e-2 : 2e-5;
+        const std::map<std::string, std::int64_t> listed = m_device.onHost();
+        if (m_watch.before)
+            m_watch.before();
         std::string wrong = compareAs(op, inputs, outputs, data, device::Mode::Run, tolerance);
+        if (m_watch.after && wrong.empty() && !half)
+            m_watch.after(graph, op, m_device.onHost() != listed);
         const bool adds = op.traits().accumulates && outputs[0].type == graph::DType::F32;
         if (wrong.empty() && adds)
             wrong = compareAs(op, inputs, outputs, data, device::Mode::Add, tolerance);
@@ -370,6 +386,7 @@ private:
     }
 
     device::PluginDevice &m_device;
+    Watch m_watch;
     bool m_lastChannels = false;
     std::map<std::string, Seen> m_seen;
 };

@@ -461,7 +461,7 @@ void TestGpuCommunication::othersGoThroughTheHost_data()
     QTest::addColumn<int>("devices");
     QTest::addColumn<bool>("missing");
     QTest::addColumn<int>("processor");
-    QTest::newRow("4 ranks on 2 GPUs: replicas by NCCL, stages through the host") << 2 << false << -1;
+    QTest::newRow("4 ranks on 2 GPUs, replicas by NCCL, stages through the host") << 2 << false << -1;
     QTest::newRow("4 ranks on 1 GPU") << 1 << false << -1;
     QTest::newRow("no NCCL") << 4 << true << -1;
     QTest::newRow("a processor among them") << 4 << false << 1;

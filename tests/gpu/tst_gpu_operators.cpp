@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "engine/cost/host_operators.h"
 #include "engine/update/configured_rule.h"
 #include "engine/update/rule.h"
 #include "executor/device/cpu/channel_lanes.h"
@@ -38,6 +39,7 @@ private slots:
     void hostTurnsImages();
     void emulatedGraphsAreStrict();
     void everyKernelWasCompared();
+    void copiesOfHostOperatorsWerePredicted();
     void queuesTakeTurns();
     void hostWorkTakesTurns();
     void waitsPutQueuesInOrder();
@@ -45,8 +47,13 @@ private slots:
     void cleanupTestCase();
 
 private:
+    void compareWithPrediction(const graph::Graph &graph, const graph::Op &op, bool onHost);
+
     std::unique_ptr<device::PluginDevice> m_gpu;
     std::unique_ptr<OperatorParity> m_parity;
+    QStringList m_mispredicted;
+    int m_onHost = 0;
+    std::int64_t m_convolutions = 0; ///< run by the library
 };
 
 void TestGpuOperators::initTestCase()
@@ -56,7 +63,32 @@ void TestGpuOperators::initTestCase()
     QVERIFY2(gpu.ok(), gpu ? "" : gpu.error().text().c_str());
     m_gpu = std::move(*gpu);
     QCOMPARE(m_gpu->name(), std::string("emulated GPU"));
-    m_parity = std::make_unique<OperatorParity>(*m_gpu);
+    m_parity = std::make_unique<OperatorParity>(
+        *m_gpu,
+        OperatorParity::Watch{[this] { m_convolutions += EmulatedGpu::takeCounts().convolutions; },
+                              [this](const graph::Graph &graph, const graph::Op &op, bool onHost) {
+                                  compareWithPrediction(graph, op, onHost);
+                              }});
+}
+
+/// Of an operator that has run: whether the host computed it, and what was copied for that besides the test's own
+/// copies of all it reads and writes.
+void TestGpuOperators::compareWithPrediction(const graph::Graph &graph, const graph::Op &op, bool onHost)
+{
+    const EmulatedGpu::Counts counts = EmulatedGpu::takeCounts();
+    m_convolutions += counts.convolutions;
+    m_onHost += onHost ? 1 : 0;
+    const cost::HostCopies own = cost::hostCopies(graph, op, kSamples); // the test copies the same
+    const cost::HostCopies expected{2 * own.copies, 2 * own.bytes};
+    if (cost::hostComputes(graph, op) != onHost)
+        m_mispredicted << QString::fromStdString(op.type.name()) + (onHost ? " runs on the host" : " does not");
+    else if (onHost && (counts.copies != expected.copies || counts.bytes != expected.bytes))
+        m_mispredicted << QString("%1: %2 copies of %3 bytes, not %4 of %5")
+                              .arg(QString::fromStdString(op.type.name()))
+                              .arg(counts.copies)
+                              .arg(counts.bytes)
+                              .arg(expected.copies)
+                              .arg(expected.bytes);
 }
 
 void TestGpuOperators::casesAgree_data()
@@ -103,12 +135,12 @@ void TestGpuOperators::madeOperatorsAgree()
 
 void TestGpuOperators::imagesWithLastChannelsAgree()
 {
-    static_cast<void>(EmulatedGpu::takeCounts());
+    m_convolutions = 0;
     for (const Case &c : imageCases()) {
         const std::string wrong = m_parity->compareLastChannels(c);
         QVERIFY2(wrong.empty(), (c.name + (": " + wrong)).c_str());
     }
-    QVERIFY(EmulatedGpu::takeCounts().convolutions > 0);
+    QVERIFY(m_convolutions > 0);
 }
 
 namespace {
@@ -167,8 +199,8 @@ void TestGpuOperators::masksAreTheProcessors()
                 outputs.push_back({DType::Bool, x.argument.dims, true});
             QVERIFY(drawnOn(*m_gpu, op, x.argument, x.values, outputs, draw)
                     == drawnOn(device::cpuDevice(), op, x.argument, x.values, outputs, draw));
-            // Images in blocks: the same masks where the processor's blocks are of 16 channels.
-            if (type != std::string("Dropout") || device::blockWidth(graph::Layout::Blocked) != 16)
+            // Images in blocks, or with channels last: the same masks.
+            if (type != std::string("Dropout") || device::blockWidth(graph::Layout::Blocked) == 1)
                 continue;
             const auto image = made.floats({6, 32, 2, 3}, true);
             const Argument rows{DType::F32, image.argument.dims, true};
@@ -186,6 +218,7 @@ void TestGpuOperators::masksAreTheProcessors()
                 results.push_back(reordered(*device, image.argument, rows, out));
             }
             QVERIFY(results[0] == results[1]);
+            QVERIFY(results[0] == drawnOn(device::cpuDevice(), op, rows, image.values, {rows}, draw).at(0));
         }
     QVERIFY(m_gpu->onHost() == atStart);
 }
@@ -393,6 +426,13 @@ void TestGpuOperators::everyKernelWasCompared()
             QVERIFY2(m_parity->seen().contains(std::string(type))
                          && m_parity->seen().at(std::string(type)).onDevice > 0,
                      std::string(type).c_str());
+}
+
+/// Of all operators that were compared before.
+void TestGpuOperators::copiesOfHostOperatorsWerePredicted()
+{
+    QCOMPARE(m_mispredicted.join("; "), QString());
+    QVERIFY2(m_onHost >= 5, std::to_string(m_onHost).c_str());
 }
 
 /// Queues share what operators on the host are staged in, and what products work in.

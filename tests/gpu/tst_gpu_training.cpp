@@ -110,6 +110,7 @@ private slots:
     void graphsTrainAsCommands();
     void nothingIsMadeAfterTheFirstStep_data();
     void nothingIsMadeAfterTheFirstStep();
+    void samplesComeAheadInTheirOrder();
     void capturesRefuseWhatTheyMayNotHave();
     void faultsEndTheRun();
     void tooLittleMemoryIsOneError();
@@ -353,12 +354,76 @@ void TestGpuTraining::nothingIsMadeAfterTheFirstStep()
     QCOMPARE(counts.size(), std::size_t{4});
     QVERIFY(counts[0].made > 0 && counts[0].graphs > 0);
     // The step in which the ranks of a pipeline note theirs is known to the first rank alone: the second counts, too.
+    std::int64_t made = ranks == 1 ? counts[1].made : 0;
     for (std::size_t step = 2; step < counts.size(); ++step) {
-        QCOMPARE(counts[step].made, std::int64_t{0});
+        made += counts[step].made;
         QVERIFY(counts[step].replays > 0);
     }
-    if (ranks == 1)
-        QCOMPARE(counts[1].made, std::int64_t{0});
+    // Through the host, a message more than were ever under way takes an event and pinned memory.
+    QVERIFY2(made <= (ranks == 1 ? 0 : 2), std::to_string(made).c_str());
+}
+
+/// Many passes are given at once: what comes ahead neither overtakes those that read what was there before, nor is it
+/// overtaken by them.
+void TestGpuTraining::samplesComeAheadInTheirOrder()
+{
+    constexpr std::int64_t kCount = 2;
+    constexpr std::int64_t kPasses = 12;
+    const plan::Subject subject = tinySubject(tinyConfig(2, 2), cpus(1));
+    const plan::Plan plan = planOf(subject, {{StageLayout{}}, 8, 4, plan::ScheduleKind::OneF1B, {}});
+    const auto program = compile::compilePlan(plan, subject);
+    const auto needs = data::needsOf(*subject.graph);
+    QVERIFY(program.ok() && needs.ok());
+    const MadeUpData data(*needs, 64);
+    const runtime::Feed feed{&data, *needs, data::SampleOrder(data.samples(), 1, 0.25)};
+    const program::Body &body = program->body(program->ranks[0].bodies[0]);
+    const data::Needs::Input &input = needs->inputs[0];
+    const TensorId tensor = body.training.graph.find(input.name);
+    QVERIFY(tensor.valid());
+    const auto bytes = input.perSample * kCount * static_cast<std::int64_t>(graph::sizeOf(input.type));
+    EmulatedGpu::set({});
+    {
+        const auto gpu = *device::PluginDevice::open(EmulatedGpu::table(), 0);
+        const auto kept = *gpu->allocate(device::Space::Host, 2 * kPasses * bytes);
+        auto arena = *runtime::Arena::allocate(*gpu, program->ranks[0].arenaBytes);
+        const auto compute = *gpu->makeQueue();
+        const auto copies = *gpu->makeQueue();
+        const auto done = *gpu->makeEvent();
+        const runtime::ComputeContext context{*gpu, *compute, arena, std::chrono::seconds(60), nullptr, copies.get()};
+        runtime::SlotAddresses addresses(body, arena);
+        addresses.select(0);
+        auto feeder = runtime::Feeder::create(*program, body, context, feed);
+        QVERIFY(feeder.ok());
+        const runtime::Place place = runtime::placeOf(body, body.forwardPlaces, tensor, kCount);
+        for (std::int64_t pass = 0; pass < 2 * kPasses; ++pass) {
+            const auto batch = [](std::int64_t number) { return std::pair(number / 4, number % 4 * kCount); };
+            const auto [step, begin] = batch(pass);
+            QVERIFY(pass < kPasses ? feeder->training(addresses, step, begin, kCount).ok()
+                                   : feeder->heldOut(addresses, (pass - kPasses) * kCount, kCount).ok());
+            compute->copyToHost(kept.data() + pass * bytes, addresses.at(place), bytes);
+            const auto [nextStep, nextBegin] = batch(pass + 1);
+            if (pass + 1 < kPasses || pass + 1 == 2 * kPasses) // the last one is not taken any more
+                QVERIFY(feeder->bringAhead(nextStep, nextBegin, kCount).ok());
+        }
+        { // goes while the last samples are on their way
+            const runtime::Feeder ended = std::move(*feeder);
+        }
+        QVERIFY(runtime::drain(*compute, *done, std::chrono::seconds(60)).ok());
+        std::vector<std::byte> expected(static_cast<std::size_t>(bytes));
+        for (std::int64_t pass = 0; pass < 2 * kPasses; ++pass) {
+            for (std::int64_t i = 0; i < kCount; ++i) {
+                const std::int64_t number = (pass < kPasses ? pass % 4 : pass - kPasses) * kCount + i;
+                data.fillInputAt(0,
+                                 pass < kPasses ? feed.order.sampleIndex(pass / 4, program->globalBatch, number)
+                                                : feed.order.heldOutIndex(number % feed.order.heldOut()),
+                                 expected.data() + i * bytes / kCount);
+            }
+            QVERIFY2(std::equal(expected.begin(), expected.end(), kept.data() + pass * bytes),
+                     std::to_string(pass).c_str());
+        }
+    }
+    QCOMPARE(EmulatedGpu::problem(), std::string());
+    QCOMPARE(EmulatedGpu::living(), std::int64_t{0});
 }
 
 void TestGpuTraining::capturesRefuseWhatTheyMayNotHave()
