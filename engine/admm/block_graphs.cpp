@@ -3,9 +3,46 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cmath>
+#include <cstring>
 #include <map>
 
 namespace planloom::admm {
+
+TensorId byRange(graph::GraphBuilder &builder, const std::vector<double> &values, const std::string &name)
+{
+    const auto ranges = static_cast<std::int64_t>(values.size());
+    std::vector<std::byte> data(values.size() * sizeof(float));
+    for (std::size_t i = 0; i < values.size(); ++i) {
+        const auto value = static_cast<float>(values[i]);
+        std::memcpy(data.data() + i * sizeof value, &value, sizeof value);
+    }
+    const TensorId all = builder.constant(name, graph::DType::F32, graph::Shape::of({ranges}), std::move(data));
+    return builder.add("ShardSlice", {all},
+                       {{"mesh_dim", std::int64_t{1}},
+                        {"parts", ranges},
+                        {"axis", std::int64_t{0}},
+                        {"segments", std::vector{ranges}}});
+}
+
+std::vector<double> rangeScales(const Method &method, int power)
+{
+    const auto ranges = static_cast<std::size_t>(method.settings.timeRanges);
+    const std::size_t steps = method.penalty.size() / ranges;
+    std::vector<double> scales;
+    for (std::size_t range = 0; range < ranges; ++range)
+        scales.push_back(std::pow(method.penalty[range * steps] / method.penalty[(ranges - 1) * steps], power));
+    return scales;
+}
+
+std::vector<double> ofLastRange(const Method &method, double there, double elsewhere)
+{
+    std::vector<double> values(static_cast<std::size_t>(method.settings.timeRanges), elsewhere);
+    values.back() = there;
+    return values;
+}
+
 namespace {
 
 using graph::Attributes;
@@ -28,6 +65,11 @@ public:
     void sumOut();
     void solveIn();
     void solveOut();
+    void lastHidden() { hidden(steps()); }
+    void restBackward();
+    void firstInput();
+    void restForward();
+    void pull();
     void step(const std::string &block);
     void takeStep(const std::string &block);
     Result<graph::Graph> finish();
@@ -44,7 +86,18 @@ private:
     void set(const char *letter, std::int64_t step, TensorId tensor) { set(fmt::format("{}{}", letter, step), tensor); }
     [[nodiscard]] Shape shapeOf(const std::string &name) const;
 
+    /// Steps of the range at hand: all, where there are no ranges.
+    [[nodiscard]] std::int64_t steps() const { return m_sizes.steps / m_method.settings.timeRanges; }
+    [[nodiscard]] bool ranges() const { return m_method.settings.timeRanges > 1; }
     TensorId scaled(TensorId tensor, double factor);
+    /// Times the factor and a power of the ratio of the range's penalties to those of the last one.
+    TensorId scaled(TensorId tensor, double factor, int power);
+    TensorId times(TensorId tensor, const std::vector<double> &factors);
+    TensorId ifLast(TensorId tensor) { return ranges() ? times(tensor, ofLastRange(m_method, 1, 0)) : tensor; }
+    TensorId rightOfLast(TensorId own);
+    TensorId systemOfLast();
+    /// The hidden state before the first step: of the range before, or none.
+    TensorId before();
     TensorId add(TensorId a, TensorId b) { return m_builder.add("Add", {a, b}); }
     TensorId subtract(TensorId a, TensorId b) { return m_builder.add("Sub", {a, b}); }
     TensorId filled(std::int64_t columns, double with);
@@ -57,7 +110,7 @@ private:
     void input(std::int64_t step);
     [[nodiscard]] double penalty(std::int64_t step) const
     {
-        return m_method.penalty[static_cast<std::size_t>(step - 1)];
+        return m_method.penalty[static_cast<std::size_t>(m_sizes.steps - steps() + step - 1)];
     }
     [[nodiscard]] bool interleaved() const { return m_method.settings.order == Order::Interleaved; }
     [[nodiscard]] bool exact() const { return m_method.settings.subproblems == Subproblems::Exact; }
@@ -75,6 +128,7 @@ private:
     GraphBuilder m_builder;
     std::map<std::string, TensorId> m_values, m_changed;
     std::map<double, TensorId> m_scalars;
+    std::map<std::vector<double>, TensorId> m_byRange;
     std::map<std::string, Shape> m_shapes; ///< of inputs that are no variables
 };
 
@@ -123,6 +177,31 @@ TensorId BlockWriter::scaled(TensorId tensor, double factor)
     return m_builder.add("Mul", {tensor, scalar});
 }
 
+TensorId BlockWriter::scaled(TensorId tensor, double factor, int power)
+{
+    if (!ranges())
+        return scaled(tensor, factor);
+    std::vector<double> factors = rangeScales(m_method, power);
+    for (double &each : factors)
+        each *= factor;
+    return times(tensor, factors);
+}
+
+TensorId BlockWriter::times(TensorId tensor, const std::vector<double> &factors)
+{
+    TensorId &own = m_byRange[factors];
+    if (!own.valid())
+        own = byRange(m_builder, factors, fmt::format("by_range{}", m_byRange.size()));
+    return m_builder.add("Mul", {tensor, own});
+}
+
+TensorId BlockWriter::before()
+{
+    std::vector<double> notFirst(static_cast<std::size_t>(m_method.settings.timeRanges), 1);
+    notFirst.front() = 0;
+    return times(value("before"), notFirst);
+}
+
 TensorId BlockWriter::filled(std::int64_t columns, double with)
 {
     return m_builder.add(
@@ -147,9 +226,10 @@ TensorId BlockWriter::driven(std::int64_t step)
 TensorId BlockWriter::arrived(std::int64_t step)
 {
     const TensorId sum = driven(step);
-    if (step == 1)
+    if (step == 1 && !ranges())
         return sum;
-    return add(sum, m_builder.add("MatMul", {value("h", step - 1), value("w")}, kTransposed));
+    const TensorId past = step == 1 ? before() : value("h", step - 1);
+    return add(sum, m_builder.add("MatMul", {past, value("w")}, kTransposed));
 }
 
 void BlockWriter::restart()
@@ -173,7 +253,7 @@ void BlockWriter::output()
 
 TensorId BlockWriter::outputMade()
 {
-    return m_builder.add("Gemm", {value("h", m_sizes.steps), value("v"), value("c")}, kTransposed);
+    return m_builder.add("Gemm", {value("h", steps()), value("v"), value("c")}, kTransposed);
 }
 
 TensorId BlockWriter::squares(TensorId matrix)
@@ -186,13 +266,18 @@ TensorId BlockWriter::squares(TensorId matrix)
 /// The step's system is that of what reads h: w of the next step, or v.
 void BlockWriter::hidden(std::int64_t step)
 {
+    const double q = penalty(step);
+    if (ranges() && step == steps()) { // divided by the ratio of penalties, as all of a range are
+        const TensorId own = add(scaled(m_builder.add("Tanh", {value("a", step)}), q), scaled(value("q", step), 1, -1));
+        set("h", step, m_builder.add("CholeskySolve", {systemOfLast(), rightOfLast(own)}, {{"shift", q}}));
+        return;
+    }
     const bool last = step == m_sizes.steps;
     const double next = last ? m_method.settings.rho : penalty(step + 1);
-    const double q = penalty(step);
     const TensorId wanted = last ? subtract(value("o"), value("c")) : subtract(value("a", step + 1), driven(step + 1));
-    const TensorId misfit = subtract(scaled(wanted, next), last ? value("r") : value("p", step + 1));
+    const TensorId misfit = subtract(scaled(wanted, next), last ? value("r") : scaled(value("p", step + 1), 1, -1));
     const TensorId weights = last ? value("v") : value("w");
-    const TensorId own = add(scaled(m_builder.add("Tanh", {value("a", step)}), q), value("q", step));
+    const TensorId own = add(scaled(m_builder.add("Tanh", {value("a", step)}), q), scaled(value("q", step), 1, -1));
     const TensorId right = add(own, m_builder.add("MatMul", {misfit, weights}));
     if (!exact()) { // next * the squared norm is no less than the system's largest eigenvalue
         const TensorId before = value("h", step);
@@ -208,11 +293,59 @@ void BlockWriter::hidden(std::int64_t step)
     set("h", step, m_builder.add("CholeskySolve", {system, right}, {{"shift", q}}));
 }
 
+/// What a range's last hidden state is asked to be: by the outputs, or by the range behind.
+TensorId BlockWriter::rightOfLast(TensorId own)
+{
+    const double rho = m_method.settings.rho;
+    const TensorId outputs = subtract(scaled(subtract(value("o"), value("c")), rho), value("r"));
+    const double ratio = m_method.penalty[static_cast<std::size_t>(steps())] / m_method.penalty.front();
+    const TensorId ahead = times(value("ahead"), ofLastRange(m_method, 0, ratio));
+    return add(add(own, ifLast(m_builder.add("MatMul", {outputs, value("v")}))),
+               m_builder.add("MatMul", {ahead, value("w")}));
+}
+
+TensorId BlockWriter::systemOfLast()
+{
+    const double ratio = m_method.penalty[static_cast<std::size_t>(steps())] / m_method.penalty.front();
+    const auto system = [this](const char *weights, double penalty) {
+        return m_builder.add("OuterSums", {value(weights)}, {{"weights", std::vector{penalty}}});
+    };
+    return add(ifLast(system("v", m_method.settings.rho)),
+               times(system("w", penalty(1) * ratio), ofLastRange(m_method, 0, 1)));
+}
+
+void BlockWriter::pull()
+{
+    set("pull", subtract(scaled(subtract(value("a", 1), driven(1)), penalty(1)), scaled(value("p", 1), 1, -1)));
+}
+
+void BlockWriter::restBackward()
+{
+    for (std::int64_t step = steps() - 1; step > 0; --step)
+        hidden(step);
+    for (std::int64_t step = steps(); step > 0; --step)
+        input(step);
+}
+
+void BlockWriter::firstInput()
+{
+    input(1);
+    pull();
+}
+
+void BlockWriter::restForward()
+{
+    for (std::int64_t step = 2; step <= steps(); ++step)
+        input(step);
+    for (std::int64_t step = 1; step <= steps(); ++step)
+        hidden(step);
+}
+
 void BlockWriter::input(std::int64_t step)
 {
     const double p = penalty(step);
-    const TensorId alpha = add(arrived(step), scaled(value("p", step), 1 / p));
-    const TensorId beta = subtract(value("h", step), scaled(value("q", step), 1 / p));
+    const TensorId alpha = add(arrived(step), scaled(value("p", step), 1 / p, -1));
+    const TensorId beta = subtract(value("h", step), scaled(value("q", step), 1 / p, -1));
     set("a", step,
         m_builder.add("ProximalTanh", {value("a", step), alpha, beta},
                       {{"p", p}, {"q", p}, {"iterations", std::int64_t{exact() ? m_method.settings.tanhSteps : 1}}}));
@@ -243,12 +376,12 @@ void BlockWriter::forward()
 void BlockWriter::duals()
 {
     const double rho = m_method.settings.rho;
-    for (std::int64_t step = m_method.settings.duals == Duals::All ? 1 : m_sizes.steps; step <= m_sizes.steps; ++step) {
+    for (std::int64_t step = m_method.settings.duals == Duals::All ? 1 : steps(); step <= steps(); ++step) {
         const double p = penalty(step);
         const TensorId inputs = subtract(value("a", step), arrived(step));
         const TensorId states = subtract(value("h", step), m_builder.add("Tanh", {value("a", step)}));
-        set("p", step, subtract(value("p", step), scaled(inputs, p)));
-        set("q", step, subtract(value("q", step), scaled(states, p)));
+        set("p", step, subtract(value("p", step), scaled(inputs, p, 1)));
+        set("q", step, subtract(value("q", step), scaled(states, p, 1)));
     }
     const TensorId made = outputMade();
     set("r", subtract(value("r"), scaled(subtract(value("o"), made), rho)));
@@ -265,27 +398,26 @@ void BlockWriter::sumIn()
         return m_builder.add("Unsqueeze", {tensor}, {{"axes", std::vector<std::int64_t>{0}}});
     };
     const TensorId ones = filled(1, 1);
-    for (std::int64_t step = 1; step <= m_sizes.steps; ++step) {
-        const TensorId before = step == 1 ? filled(m_sizes.hidden, 0) : value("h", step - 1);
-        const TensorId row = m_builder.add("Concat", {value("x", step), before, ones}, {{"axis", std::int64_t{1}}});
+    for (std::int64_t step = 1; step <= steps(); ++step) {
+        const TensorId past = step > 1 ? value("h", step - 1) : ranges() ? before() : filled(m_sizes.hidden, 0);
+        const TensorId row = m_builder.add("Concat", {value("x", step), past, ones}, {{"axis", std::int64_t{1}}});
         rows.push_back(asStep(row));
-        targets.push_back(asStep(subtract(scaled(value("a", step), penalty(step)), value("p", step))));
+        targets.push_back(asStep(subtract(scaled(value("a", step), penalty(step), 1), value("p", step))));
     }
-    const auto sums =
-        m_builder.addMany("OuterSums", {stacked(rows), stacked(targets)}, 2, {{"weights", m_method.penalty}});
-    set("gram_in", sums[0]);
+    const std::vector<double> weights(m_method.penalty.end() - steps(), m_method.penalty.end());
+    const auto sums = m_builder.addMany("OuterSums", {stacked(rows), stacked(targets)}, 2, {{"weights", weights}});
+    set("gram_in", scaled(sums[0], 1, 1));
     set("product_in", sums[1]);
 }
 
 void BlockWriter::sumOut()
 {
     const double rho = m_method.settings.rho;
-    const TensorId rows =
-        m_builder.add("Concat", {value("h", m_sizes.steps), filled(1, 1)}, {{"axis", std::int64_t{1}}});
+    const TensorId rows = m_builder.add("Concat", {value("h", steps()), filled(1, 1)}, {{"axis", std::int64_t{1}}});
     const TensorId targets = subtract(scaled(value("o"), rho), value("r"));
     const auto sums = m_builder.addMany("OuterSums", {rows, targets}, 2, {{"weights", std::vector{rho}}});
-    set("gram_out", sums[0]);
-    set("product_out", sums[1]);
+    set("gram_out", ifLast(sums[0]));
+    set("product_out", ifLast(sums[1]));
 }
 
 void BlockWriter::solveIn()
@@ -374,7 +506,9 @@ void BlockWriter::takeStep(const std::string &block)
     const double ridge = bias ? 0 : m_method.settings.ridge;
     m_shapes["numerator"] = shapeOf(block);
     m_shapes["norm"] = Shape::of({1});
-    const TensorId pull = ridge > 0 ? subtract(value("numerator"), scaled(value(block), ridge)) : value("numerator");
+    const bool up = m_method.settings.subproblems == Subproblems::Released && !bias;
+    const TensorId step = up ? m_builder.add("Neg", {value("numerator")}) : value("numerator");
+    const TensorId pull = ridge > 0 ? subtract(step, scaled(value(block), ridge)) : step;
     const TensorId norm = add(value("norm"), m_builder.constantFloats("ridge", {1}, ridge > 0 ? ridge : kNotZero));
     set(block, add(value(block), m_builder.add("Div", {pull, norm})));
 }
@@ -416,6 +550,8 @@ Result<graph::Graph> blockGraph(Part part, const Sizes &sizes, const Method &met
         writer.output();
         if (sums)
             writer.sumOut();
+        if (method.settings.timeRanges > 1)
+            writer.pull();
         break;
     case Part::Backward:
         writer.backward();
@@ -441,6 +577,16 @@ Result<graph::Graph> blockGraph(Part part, const Sizes &sizes, const Method &met
         writer.sumIn();
         writer.sumOut();
         writer.duals();
+        break;
+    case Part::LastHidden: writer.lastHidden(); break;
+    case Part::RestBackward:
+        writer.restBackward();
+        writer.sumIn();
+        break;
+    case Part::FirstInput: writer.firstInput(); break;
+    case Part::RestForward:
+        writer.restForward();
+        writer.sumOut();
         break;
     case Part::SolveIn: writer.solveIn(); break;
     case Part::SolveOut: writer.solveOut(); break;

@@ -9,12 +9,16 @@ namespace planloom::admm {
 /// An iteration of the exact form, cut where workers exchange sums: Begin, SolveOut, Backward, SolveIn, Forward,
 /// SolveOut, End.
 enum class Part : std::uint8_t {
-    Begin,    ///< forward pass if restarted, outputs; sums out
-    Backward, ///< sweep from the last step to the first; sums in
-    Forward,  ///< sweep from the first step to the last; sums out
-    End,      ///< outputs, duals
-    SolveIn,  ///< u, w and b of the sums in
-    SolveOut, ///< v and c of the sums out
+    Begin,        ///< forward pass if restarted, outputs; sums out. Of ranges of steps: and `pull`
+    Backward,     ///< sweep from the last step to the first; sums in
+    Forward,      ///< sweep from the first step to the last; sums out
+    End,          ///< outputs, duals
+    SolveIn,      ///< u, w and b of the sums in
+    SolveOut,     ///< v and c of the sums out
+    LastHidden,   ///< of ranges of steps: the range's last hidden state
+    RestBackward, ///< the others of it, all inputs; sums in
+    FirstInput,   ///< the input of the range's first step; `pull`
+    RestForward,  ///< the other inputs, all hidden states; sums out
     Alone, ///< of an asynchronous worker, all between a version and its message: both sweeps and the outputs with the
            ///< same parameters, sums in and out, duals
 };
@@ -37,12 +41,25 @@ struct Sizes {
 /// |
 ///
 /// Its outputs are the variables that it changes: the same names with "'" behind. In the linearised form Begin,
-/// Backward and Forward make no sums, and parameters are stepped by the two below. Error: BadInput, settings.
+/// Backward and Forward make no sums, and parameters are stepped by the two below.
+///
+/// With Settings::timeRanges, on a mesh whose dimension 1 they are: Begin without forward pass, SolveOut, LastHidden,
+/// RestBackward, SolveIn, FirstInput, RestForward, SolveOut, End, for the steps of a range, numbered from 1 in each.
+/// `pull` is what the first step's input asks of the hidden state before; `ahead` is that of the range behind, and
+/// `before` the last hidden state of the range before, which has to come from there. Sums are the range's part of those
+/// over all. Outputs are the last range's: the others have numbers there that count for nothing. Error: BadInput,
+/// settings.
 Result<graph::Graph> blockGraph(Part part, const Sizes &sizes, const Method &method);
 
 /// Linearised: the sums over samples for a step on one block of parameters (u, w, b, v or c): "numerator'" in its
 /// shape, "norm'" [1]. And the step that all workers make with the totals, as variables "numerator" and "norm".
 Result<graph::Graph> stepGraph(const char *block, const Sizes &sizes, const Method &method);
 Result<graph::Graph> takeStepGraph(const char *block, const Sizes &sizes, const Method &method);
+
+/// Writes numbers of which each range of steps takes its own, [1].
+TensorId byRange(graph::GraphBuilder &builder, const std::vector<double> &values, const std::string &name);
+/// By range, the power of the ratio of its penalties to those of the last range, which is the same for all steps.
+std::vector<double> rangeScales(const Method &method, int power);
+std::vector<double> ofLastRange(const Method &method, double there, double elsewhere);
 
 } // namespace planloom::admm

@@ -28,13 +28,25 @@ Status Settings::check() const
     constexpr int kMostWorkers = 1 << 20;
     for (const Status &found : {above("mu", mu), above("gamma", gamma), above("rho", rho), notNegative("ridge", ridge),
                                 notNegative("proximal", proximal), within("newton_steps", newtonSteps, kMostSteps),
-                                within("tanh_steps", tanhSteps, kMostSteps), within("barrier", barrier, kMostWorkers),
-                                within("delay", delay, kMostWorkers)})
+                                within("tanh_steps", tanhSteps, kMostSteps),
+                                within("time_ranges", timeRanges, kMostWorkers), within("shards", shards, kMostWorkers),
+                                within("barrier", barrier, kMostWorkers), within("delay", delay, kMostWorkers)})
         if (!found)
             return found.error();
     if (gamma > 1)
         return badInput(fmt::format("gamma is {:g}; it is a number above 0 and at most 1", gamma));
-    if (subproblems == Subproblems::Linearised && rho < 0.5)
+    if (timeRanges > 1
+        && (order != Order::Split || duals != Duals::All || subproblems != Subproblems::Exact
+            || parallel != Parallel::Synchronous))
+        return unsupported(
+            fmt::format("time_ranges is {}; ranges of steps need order \"split\", duals \"all\", subproblems "
+                        "\"exact\" and parallel \"synchronous\": choose these, or time_ranges 1",
+                        timeRanges));
+    if (shards > 1 && (timeRanges > 1 || subproblems != Subproblems::Exact || parallel != Parallel::Synchronous))
+        return unsupported(fmt::format("shards is {}; shards of samples need subproblems \"exact\", parallel "
+                                       "\"synchronous\" and time_ranges 1: choose these, or shards 1",
+                                       shards));
+    if (subproblems != Subproblems::Exact && rho < 0.5)
         return badInput(
             fmt::format("rho is {:g}; the linearised output step descends for rho of at least 0.5 only: raise "
                         "it, or choose subproblems \"exact\"",

@@ -13,8 +13,9 @@ namespace planloom::admm {
 enum class Duals : std::uint8_t { All, Last };
 /// How a sweep walks the hidden blocks: step by step, or all of one kind, then all of the other.
 enum class Order : std::uint8_t { Interleaved, Split };
-/// Solve each sub-problem, or take one step on a majorant of it, as published.
-enum class Subproblems : std::uint8_t { Exact, Linearised };
+/// Solve each sub-problem, or take one step on a majorant of it, as published. `Released`: that with the signs of the
+/// authors' code, by which u, w and v move up the Lagrangian: to see what this does, not to train.
+enum class Subproblems : std::uint8_t { Exact, Linearised, Released };
 /// Who waits for whom: all for all, or a server for some of its workers.
 enum class Parallel : std::uint8_t { Synchronous, Asynchronous };
 
@@ -31,6 +32,8 @@ struct Settings {
     bool restart = true; ///< an iteration begins with the forward pass's values instead of the last iteration's
     int newtonSteps = 6; ///< of each sample's output; exact form
     int tanhSteps = 3;   ///< of each hidden unit's input; exact form
+    int shards = 1;      ///< parts of the samples, fixed, one an iteration; each keeps its variables and its last sums
+    int timeRanges = 1;  ///< equal ranges of steps in time, each on a device of its own
     Parallel parallel = Parallel::Synchronous;
     int barrier = 1;     ///< asynchronous: workers that a new version waits for
     int delay = 4;       ///< asynchronous: versions that a worker may be late

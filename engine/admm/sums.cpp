@@ -153,7 +153,8 @@ void takeStep(Shared block, const Step &step, const Settings &settings, Paramete
     if (step.norm + settings.ridge == 0)
         return;
     Matrix &weights = blockOf(block, parameters);
-    weights = (step.norm * weights + step.numerator) / (step.norm + settings.ridge);
+    const double sign = settings.subproblems == Subproblems::Released ? -1 : 1;
+    weights = (step.norm * weights + sign * step.numerator) / (step.norm + settings.ridge);
 }
 
 } // namespace planloom::admm

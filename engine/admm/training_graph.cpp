@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
 #include <functional>
 #include <map>
 #include <numeric>
@@ -23,8 +24,20 @@ using graph::Tensor;
 using graph::TensorRole;
 
 constexpr const char *kScope = "admm"; ///< of all operators behind the forward pass
+constexpr const char *kStates = "admm/"; ///< before the names of duals
 
 using Numbers = std::vector<std::int64_t>;
+
+/// p1, p2 ..., q1, q2 ..., r.
+std::vector<std::string> dualNames(std::int64_t steps)
+{
+    std::vector<std::string> names;
+    for (const char letter : {'p', 'q'})
+        for (std::int64_t step = 1; step <= steps; ++step)
+            names.push_back(fmt::format("{}{}", letter, step));
+    names.emplace_back("r");
+    return names;
+}
 
 /// True if the layer's final state is all that is read of it.
 bool readsFinalState(const Graph &model, const graph::Op &layer)
@@ -59,13 +72,14 @@ public:
         m_builder.pushScope(kScope);
         if (!m_unfolded)
             name();
+        if (m_method.settings.timeRanges > 1)
+            takeRange();
         const std::map<std::string, TensorId> old = m_values;
         const bool alone = m_method.settings.parallel == Parallel::Asynchronous;
         if (const Status written = alone ? writeAlone() : writeTogether(); !written)
             return written.error();
         giveParameters();
-        figures(alone ? m_residuals : allReduced(m_residuals),
-                old); // the last, so that nothing takes their place before they are read
+        figures(m_residuals, old); // the last, so that nothing takes their place before they are read
         m_builder.popScope();
         return finish();
     }
@@ -76,13 +90,17 @@ private:
     {
         const bool exact = m_method.settings.subproblems == Subproblems::Exact;
         const Status written = exact ? writeSolutions() : writeSteps();
-        if (written)
-            m_residuals = summed(keepDuals());
+        if (!written)
+            return written;
+        const std::vector<TensorId> squares = keepDuals();
+        m_residuals = allReduced(m_method.settings.timeRanges > 1 ? summed(squares) : joined(squares));
         return written;
     }
 
     Status writeSolutions()
     {
+        if (m_method.settings.timeRanges > 1)
+            return writeRanges();
         for (const Part part :
              {Part::Begin, Part::SolveOut, Part::Backward, Part::SolveIn, Part::Forward, Part::SolveOut, Part::End}) {
             if (const Status added = add(part); !added)
@@ -93,6 +111,56 @@ private:
                 exchange("gram_in", "product_in", m_sizes.hidden, m_sizes.inputs + m_sizes.hidden + 1);
         }
         return {};
+    }
+
+    /// Of a range of steps: what goes to its neighbours travels while it works on what needs nothing of theirs.
+    Status writeRanges()
+    {
+        const std::string last = fmt::format("h{}", m_sizes.steps / m_method.settings.timeRanges);
+        for (const Part part : {Part::Begin, Part::SolveOut, Part::LastHidden, Part::RestBackward, Part::SolveIn,
+                                Part::FirstInput, Part::RestForward, Part::SolveOut, Part::End}) {
+            if (const Status added = add(part); !added)
+                return added;
+            if (part == Part::Begin || part == Part::FirstInput)
+                m_values["ahead"] = shifted(m_values["pull"], -1);
+            if (part == Part::LastHidden || part == Part::RestForward)
+                m_values["before"] = shifted(m_values[last], 1);
+            if (part == Part::Begin || part == Part::RestForward)
+                exchange("gram_out", "product_out", m_sizes.classes, m_sizes.hidden + 1);
+            else if (part == Part::RestBackward)
+                exchange("gram_in", "product_in", m_sizes.hidden, m_sizes.inputs + m_sizes.hidden + 1);
+        }
+        return {};
+    }
+
+    TensorId shifted(TensorId tensor, std::int64_t places)
+    {
+        return m_builder.add(
+            "NeighbourShift", {tensor},
+            {{"mesh_dim", std::int64_t{1}}, {"parts", std::int64_t{m_method.settings.timeRanges}}, {"shift", places}});
+    }
+
+    /// Of all steps, the variables of the own range under its names.
+    void takeRange()
+    {
+        const std::int64_t ranges = m_method.settings.timeRanges;
+        const std::int64_t own = m_sizes.steps / ranges;
+        for (const char letter : {'a', 'h', 'x'}) {
+            const std::int64_t width = letter == 'x' ? m_sizes.inputs : m_sizes.hidden;
+            std::vector<TensorId> steps;
+            for (std::int64_t step = 1; step <= m_sizes.steps; ++step)
+                steps.push_back(m_values[fmt::format("{}{}", letter, step)]);
+            const TensorId all = m_builder.add("Concat", steps, {{"axis", std::int64_t{1}}});
+            const TensorId mine = m_builder.add("ShardSlice", {all},
+                                                {{"mesh_dim", std::int64_t{1}},
+                                                 {"parts", ranges},
+                                                 {"axis", std::int64_t{1}},
+                                                 {"segments", Numbers{m_sizes.steps * width}}});
+            for (std::int64_t step = 1; step <= m_sizes.steps; ++step)
+                m_values.erase(fmt::format("{}{}", letter, step));
+            for (std::int64_t step = 1; step <= own; ++step)
+                m_values[fmt::format("{}{}", letter, step)] = slice(mine, 1, (step - 1) * width, step * width);
+        }
     }
 
     /// The linearised form: a block of parameters after the other, each with the others' new values.
@@ -151,13 +219,14 @@ private:
                 old.push_back(flat(m_values[name], elementsOf(*name)));
         if (const Status added = add(Part::Alone); !added)
             return added;
-        m_residuals = summed(keepDuals());
+        const std::vector<TensorId> squares = keepDuals();
+        m_residuals = joined(squares);
         std::vector<TensorId> parts{m_values["gram_in"],
                                     flat(m_values["product_in"], h * (m_sizes.inputs + h + 1)),
                                     m_values["gram_out"],
                                     flat(m_values["product_out"], m_sizes.classes * (h + 1)),
                                     reshaped(copyOf(m_model.loss()), {1}),
-                                    m_residuals,
+                                    summed(squares),
                                     summed(weights)};
         parts.insert(parts.end(), old.begin(), old.end());
         const TensorId message = m_builder.add("Concat", parts, {{"axis", std::int64_t{0}}});
@@ -286,9 +355,14 @@ private:
         const auto found = m_values.find(input.name);
         if (found != m_values.end())
             return found->second;
-        const TensorId dual = m_builder.state("admm/" + input.name, input.shape, zeros());
-        m_duals[input.name] = dual;
-        return m_values[input.name] = dual;
+        const std::int64_t shards = m_method.settings.shards;
+        graph::Shape shape = input.shape;
+        if (shards > 1)
+            shape = Shape({shape[0], {shards * shape[1].size, false}});
+        const TensorId dual = m_builder.state(kStates + input.name, shape, zeros());
+        const TensorId own = shards > 1 ? m_builder.add("ReadState", {dual}, {{"shards", shards}}) : dual;
+        m_duals[input.name] = {dual, own};
+        return m_values[input.name] = own;
     }
 
     Status add(Part part)
@@ -328,47 +402,77 @@ private:
         return {};
     }
 
+    /// Over ranges of steps first, as far as there are any, then over workers.
     TensorId allReduced(TensorId tensor)
     {
-        return m_workers < 2
-            ? tensor
-            : m_builder.add("AllReduce", {tensor}, {{"mesh_dim", std::int64_t{0}}, {"parts", m_workers}});
+        const std::int64_t parts[] = {m_workers, m_method.settings.timeRanges};
+        for (const std::int64_t dimension : {1, 0})
+            if (parts[dimension] > 1)
+                tensor = m_builder.add("AllReduce", {tensor}, {{"mesh_dim", dimension}, {"parts", parts[dimension]}});
+        return tensor;
     }
 
     /// Sums a gram of @p columns, packed, and a product of @p rows up over workers, in one message.
     void exchange(const char *gram, const char *product, std::int64_t rows, std::int64_t columns)
     {
-        if (m_workers < 2)
+        const std::int64_t shards = m_method.settings.shards;
+        if (m_workers < 2 && m_method.settings.timeRanges < 2 && shards < 2)
             return;
         const std::int64_t triangle = columns * (columns + 1) / 2;
         const std::int64_t rest = rows * columns;
         const TensorId own =
             m_builder.add("Concat", {m_values[gram], reshaped(m_values[product], {rest})}, {{"axis", std::int64_t{0}}});
-        const TensorId all = allReduced(own);
+        TensorId all = allReduced(own);
+        if (shards > 1) { // those of the others are their last ones
+            TensorId &kept = m_sums[gram];
+            if (!kept.valid())
+                kept = m_builder.state(std::string(kStates) + gram, Shape::of({shards, triangle + rest}), zeros());
+            all = m_builder.add("SumsOfShards", {kept, all}, {{"shards", shards}});
+        }
         m_values[gram] = slice(all, 0, 0, triangle);
         m_values[product] = reshaped(slice(all, 0, triangle, triangle + rest), {rows, columns});
     }
 
     // --- What stays of an iteration
 
-    /// Stores the new duals. Returns the squared residuals, of which they are multiples.
+    /// Stores the new duals. Returns the squared residuals, of which they are multiples, in the order of
+    /// residualNames().
     std::vector<TensorId> keepDuals()
     {
         std::vector<TensorId> squares;
-        for (const auto &[name, dual] : m_duals) {
-            if (m_values[name] == dual) // never updated (Duals::Last)
+        for (const std::string &name : dualNames(m_sizes.steps / m_method.settings.timeRanges)) {
+            if (!m_duals.contains(name))
                 continue;
+            const Dual &kept = m_duals.at(name);
+            const auto [dual, own] = kept;
+            if (m_values[name] == own) // never updated (Duals::Last)
+                continue;
+            const std::int64_t before = m_sizes.steps - m_sizes.steps / m_method.settings.timeRanges;
             const double penalty = name == "r"
                 ? m_method.settings.rho
-                : m_method.penalty[static_cast<std::size_t>(std::stoll(name.substr(1)) - 1)];
-            squares.push_back(m_builder.add("KeepState", {dual, m_values[name]}, {{"scale", 1 / (penalty * penalty)}}));
+                : m_method.penalty[static_cast<std::size_t>(before + std::stoll(name.substr(1)) - 1)];
+            graph::Attributes how{{"scale", 1 / (penalty * penalty)}};
+            if (m_method.settings.shards > 1)
+                how["shards"] = std::int64_t{m_method.settings.shards};
+            TensorId square = m_builder.add("KeepState", {dual, m_values[name]}, how);
+            if (m_method.settings.timeRanges > 1)
+                square = m_builder.add("Mul",
+                                       {square,
+                                        byRange(m_builder,
+                                                name == "r" ? ofLastRange(m_method, 1, 0) : rangeScales(m_method, -2),
+                                                "admm/ranges/" + name)});
+            squares.push_back(square);
         }
         return squares;
     }
 
+    TensorId joined(const std::vector<TensorId> &scalars)
+    {
+        return m_builder.add("Concat", scalars, {{"axis", std::int64_t{0}}});
+    }
     TensorId summed(const std::vector<TensorId> &scalars)
     {
-        const TensorId all = m_builder.add("Concat", scalars, {{"axis", std::int64_t{0}}});
+        const TensorId all = joined(scalars);
         return m_builder.add("ReduceSum", {all}, {{"axes", Numbers{0}}, {"keepdims", std::int64_t{1}}});
     }
 
@@ -447,9 +551,14 @@ private:
     graph::GraphBuilder m_builder;
     std::vector<TensorId> m_copies;
     std::map<std::string, TensorId> m_values; ///< newest, by name in blockGraph()
-    std::map<std::string, TensorId> m_duals;
+    struct Dual {
+        TensorId kept; ///< the state
+        TensorId own;  ///< what of it the iteration reads
+    };
+    std::map<std::string, Dual> m_duals;
+    std::map<std::string, TensorId> m_sums;   ///< of all shards
     std::map<std::string, std::string> m_new; ///< by parameter
-    TensorId m_residuals;                     ///< squared, of this worker
+    TensorId m_residuals;                     ///< squared: of each constraint, or their sum
     int m_parts = 0;
 };
 
@@ -478,6 +587,37 @@ Status checkWorkers(const Settings &settings, std::int64_t workers)
     return {};
 }
 
+std::vector<std::string> residualNames(const Graph &model, const Settings &settings)
+{
+    const auto pattern = findPattern(model);
+    if (!pattern || settings.timeRanges > 1)
+        return {};
+    std::vector<std::string> names;
+    for (std::string name : dualNames(pattern->steps)) {
+        const bool last = name.size() == 1 || std::stoll(name.substr(1)) == pattern->steps;
+        if (settings.duals == Duals::Last && !last)
+            continue;
+        name.front() = name.front() == 'p' ? 'a' : name.front() == 'q' ? 'h' : 'o';
+        names.push_back(std::move(name));
+    }
+    return names;
+}
+
+StateNames stateNames(const Graph &model, const Settings &settings)
+{
+    const auto pattern = findPattern(model);
+    if (!pattern || settings.timeRanges < 2)
+        return {};
+    const std::int64_t ranges = settings.timeRanges;
+    const std::int64_t steps = pattern->steps / ranges;
+    return [ranges, steps](const std::string &local, int range) -> std::string {
+        const std::size_t letter = std::strlen(kStates);
+        if (local.size() == letter + 1) // of the outputs
+            return range + 1 == ranges ? local : std::string();
+        return fmt::format("{}{}", local.substr(0, letter + 1), range * steps + std::stoll(local.substr(letter + 1)));
+    };
+}
+
 Result<graph::TrainingGraph> trainingGraph(const Graph &model, const Settings &settings, std::int64_t workers)
 {
     if (!settings.restart)
@@ -494,6 +634,17 @@ Result<graph::TrainingGraph> trainingGraph(const Graph &model, const Settings &s
         return method.error();
     if (const Status together = checkWorkers(settings, workers); !together)
         return together.error();
+    if (settings.timeRanges > 1) {
+        if (pattern->steps % settings.timeRanges != 0)
+            return badInput(fmt::format("{} steps in time do not divide into {} equal ranges; choose time_ranges that "
+                                        "divides them",
+                                        pattern->steps, settings.timeRanges));
+        if (!readsFinalState(model, model.op(pattern->recurrent)))
+            return unsupported(fmt::format("operator '{}' ({}) gives states of all steps; ranges of steps need a model "
+                                           "that reads its final state: choose time_ranges 1",
+                                           model.op(pattern->recurrent).name,
+                                           model.op(pattern->recurrent).type.name()));
+    }
     return TrainingWriter(model, *pattern, *method, workers).write();
 }
 

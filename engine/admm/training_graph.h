@@ -4,21 +4,37 @@
 #include "engine/admm/settings.h"
 #include "engine/graph/gradients/differentiate.h"
 
+#include <functional>
+#include <string>
+#include <vector>
+
 namespace planloom::admm {
 
-/// Scalars that an iteration leaves behind, float32 [3]: the squared norm of the residuals of all constraints that have
-/// duals, over all workers; that of the parameters' change; that of the weights that the ridge counts, before it.
+/// Numbers that an iteration leaves behind, float32 [n + 2]: the squared norms of the residuals of the constraints that
+/// have duals (residualNames()), over all workers, or with ranges of steps the sum of these; that of the parameters'
+/// change; that of the weights that the ridge counts, before it.
 inline constexpr const char *kFigures = "admm/figures";
 
 /// An iteration on a worker's samples as one graph. Forward: the model with its loss, the recurrent layer step by step
 /// where its final state alone is read, so that this is the restart as well. In the place of the backward pass: the
-/// parts of blockGraph() with an all-reduce over mesh dimension 0 between them, three of sums and one of a number for
-/// kFigures. `gradients` are the new parameters, which update rule update::replacement() takes. Duals are tensors of
-/// role State with a row a sample, "admm/p1" and so on, zeros at first. One worker has no all-reduce. Asynchronous: in
-/// the place of all exchanges one ServerRound, whose message and answer MessageLayout describes; figures are the
-/// worker's own. Errors: those of findPattern(), blockGraph() and checkWorkers(); Unsupported, a layer without bias,
-/// and variables that are kept between iterations.
+/// parts of blockGraph() with an all-reduce over mesh dimension 0 between them, three of sums and one of the numbers
+/// for kFigures. `gradients` are the new parameters, which update rule update::replacement() takes. Duals are tensors
+/// of role State with a row a sample, "admm/p1" and so on, zeros at first. With shards of samples a row has the columns
+/// of each shard, and two further states have each shard's last sums. One worker has no all-reduce. With ranges of
+/// steps, dimension 1 of the mesh, each device makes the forward pass of all, and what neighbours need of each other
+/// travels by NeighbourShift, twice an iteration each way. Asynchronous: in the place of all exchanges one ServerRound,
+/// whose message and answer MessageLayout describes; figures are the worker's own. Errors: those of findPattern(),
+/// blockGraph() and checkWorkers(); Unsupported, a layer without bias, and variables that are kept between iterations.
 Result<graph::TrainingGraph> trainingGraph(const graph::Graph &model, const Settings &settings, std::int64_t workers);
+
+/// Of the constraints whose residuals an iteration gives: "a1" and "h1" of the first step's input and state ..., "o" of
+/// the outputs. Empty: it gives the sum of them.
+std::vector<std::string> residualNames(const graph::Graph &model, const Settings &settings);
+
+/// The name in the run of a dual of the graph on the device at a coordinate of mesh dimension 1; empty: another one has
+/// it. Null where steps are not divided into ranges.
+using StateNames = std::function<std::string(const std::string &, int)>;
+StateNames stateNames(const graph::Graph &model, const Settings &settings);
 
 /// That so many workers can train asynchronously, if the settings say so. Errors: BadInput, Unsupported.
 Status checkWorkers(const Settings &settings, std::int64_t workers);

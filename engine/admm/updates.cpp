@@ -73,7 +73,7 @@ Status updateHidden(Worker &worker, const Parameters &parameters, const Method &
     const Pull pull = pullOn(worker, parameters, method, t);
     const Matrix wanted =
         q * tanhOf(blocks.a[t]) + blocks.l2[t] + pull.penalty * (pull.weights.transpose() * pull.target);
-    if (method.settings.subproblems == Subproblems::Linearised) {
+    if (method.settings.subproblems != Subproblems::Exact) {
         const double tau = pull.penalty * pull.weights.squaredNorm();
         const Matrix curved = pull.penalty * (pull.weights.transpose() * (pull.weights * blocks.h[t]));
         blocks.h[t] = (wanted + tau * blocks.h[t] - curved) / (q + tau);

@@ -3,6 +3,7 @@
 
 #include "engine/admm/message.h"
 #include "engine/admm/pattern.h"
+#include "engine/admm/training_graph.h"
 #include "engine/cluster/cores.h"
 #include "engine/compile/compilation.h"
 #include "engine/compile/pass_order.h"
@@ -255,8 +256,14 @@ void boundTime(Compilation &all)
     const auto batch = static_cast<double>(all.plan.globalBatch);
     const std::size_t layers = all.subject.layers().size();
     if (all.plan.admm) {
-        const graph::Graph &iteration = all.stages.front().training()->graph;
-        all.program.oneDevice = cost::LocalCosts(costs, iteration).seconds(0, iteration.ops().size(), batch, type);
+        const auto secondsOf = [&](const graph::Graph &iteration) {
+            return cost::LocalCosts(costs, iteration).seconds(0, iteration.ops().size(), batch, type);
+        };
+        admm::Settings whole = *all.plan.admm;
+        whole.timeRanges = 1;
+        const auto made =
+            whole == *all.plan.admm ? Error(failed("")) : admm::trainingGraph(*all.subject.graph, whole, 1);
+        all.program.oneDevice = secondsOf(made ? made->graph : all.stages.front().training()->graph);
         return;
     }
     all.program.oneDevice = costs.forward(0, layers, batch, type) + costs.backward(0, layers, batch, type)
@@ -377,8 +384,10 @@ Result<Program> compileWith(const plan::Plan &plan, const plan::Subject &subject
     buildBodies(all, options.bodies);
     buildTasks(all);
     boundTime(all);
-    if (plan.admm)
+    if (plan.admm) {
         all.program.ridge = plan.admm->ridge;
+        all.program.shards = plan.admm->shards;
+    }
     if (plan.job)
         all.program.sampled = sampledRoles(plan, subject);
     return std::move(all.program);

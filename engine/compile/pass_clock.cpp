@@ -45,7 +45,7 @@ private:
         for (std::size_t i = 0; i < parts.size(); ++i) {
             if (parts[i].boxing) {
                 const CommunicatingOp &boxing = m_parts[slice.stage].boxing.at(parts[i].first);
-                made.whole += m_times->collective(boxing.collective, m_all.teams->teamOf(boxing.set, site.rank),
+                made.whole += m_times->collective(boxing, m_all.teams->teamOf(boxing.set, site.rank),
                                                   m_times->boxedBytes(slice, parts[i].first));
                 continue;
             }

@@ -525,10 +525,18 @@ std::vector<Held> heldBy(const StageHoldings &stage, RankId rank, const std::vec
         held.count = other.bytes / graph::sizeOf(other.type);
         held.offset = others[i];
         held.saves = device == 0;
+        held.ofTraining = other.ofTraining;
         for (const std::int64_t size : other.sizes)
             held.region.push_back({{0, size}});
         if (other.ofSamples)
             cutToSamples(held, samplesAt(stage, rank), stage.samples.back());
+        if (other.ofSamples && stage.stateName && stage.mesh.sizes.size() > 1) {
+            held.local = other.name;
+            held.name = stage.stateName(other.name, stage.mesh.coordinates(device)[1]);
+            held.saves = !held.name.empty();
+            if (held.name.empty())
+                held.name = other.name;
+        }
         all.push_back(std::move(held));
     }
     return all;

@@ -5,6 +5,7 @@
 #include "engine/compile/vocabulary.h"
 #include "engine/sharding/shard.h"
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -37,6 +38,7 @@ struct HeldTensor {
     std::int64_t bytes = 0;
     bool constant = false;
     bool ofSamples = false; ///< a row for each sample of the device; `sizes` and `bytes` are of one
+    bool ofTraining = false; ///< no tensor of the model
 };
 
 /// The tensors that the ranks of a stage hold.
@@ -48,6 +50,9 @@ struct StageHoldings {
     std::vector<RankId> ranks; ///< in the order of the mesh
     std::vector<plan::SampleRange> samples =
         {}; ///< of the devices within the global batch, where tensors are of samples
+    /// Of a tensor of samples on the device at a coordinate of mesh dimension 1, in all the run: null where it is the
+    /// tensor's own, empty where another device has it.
+    std::function<std::string(const std::string &, int)> stateName = {};
 };
 
 class FoldedTeams;

@@ -127,8 +127,9 @@ Result<StageModel> StageModel::make(const plan::Plan &plan, const plan::Subject 
     model.m_holdings.mesh = meshOf(*model.m_stage);
     model.m_holdings.zero = model.m_stage->zero;
     if (plan.admm)
-        for (std::size_t replica = 0; replica < model.m_stage->replicas(); ++replica)
-            model.m_holdings.samples.push_back(plan::replicaRange(*model.m_stage, replica, plan.globalBatch));
+        for (std::size_t device = 0; device < model.m_stage->devices.size(); ++device)
+            model.m_holdings.samples.push_back(
+                plan::replicaRange(*model.m_stage, device / model.m_stage->shards(), plan.globalBatch));
     model.m_splits = plan::splitsBackward(plan.schedule, stage.index());
     const graph::LayerView &layers = subject.layers();
     const OpId first = layers.layers[model.m_stage->firstLayer].first;
@@ -147,6 +148,8 @@ Result<StageModel> StageModel::make(const plan::Plan &plan, const plan::Subject 
                 training = graph::rerun(*training, runs);
             if (!training)
                 return training.error();
+            if (plan.admm)
+                model.m_holdings.stateName = admm::stateNames(*subject.graph, *plan.admm);
             if (const Status sharded = model.shardStage(plan, before, *std::move(training)); !sharded)
                 return sharded.error();
             return model;
@@ -189,7 +192,8 @@ Status StageModel::shardStage(const plan::Plan &plan, const StageModel *before, 
     const sharding::NdSbp whole(mesh().sizes.size());
     std::vector<sharding::ParameterShare> shares;
     graph::TrainingGraph local;
-    if (mesh().devices() == mesh().sizes.front()) { // data parallel only: every device runs the stage as it is
+    // Data parallel only, or written for the mesh: every device runs the stage as it is.
+    if (mesh().devices() == mesh().sizes.front() || plan.admm) {
         for (const TensorId id : logical.parameters)
             shares.push_back({whole, logical.graph.tensor(id).shape,
                               mesh().sizes.front() > 1 && !plan.admm ? std::vector<int>{0} : std::vector<int>{}});
@@ -251,6 +255,8 @@ Status StageModel::shardStage(const plan::Plan &plan, const StageModel *before, 
             }
     for (const graph::Tensor &tensor : m_training->graph.tensors())
         holdOther(tensor, m_holdings);
+    for (HeldTensor &other : m_holdings.others)
+        other.ofTraining = plan.admm && !other.constant && !m_subject->graph->find(other.name).valid();
     return {};
 }
 

@@ -205,7 +205,7 @@ CommunicatingOp describe(const graph::Graph &graph, const graph::Op &op)
 {
     const cost::Collective collective = cost::collectiveOf(op);
     return {collective, -1, collective == cost::Collective::AllGather ? op.outputs.front() : op.inputs.front(),
-            graph.tensor(op.inputs.front()).type};
+            graph.tensor(op.inputs.front()).type, static_cast<std::int8_t>(op.integer("shift"))};
 }
 
 /// What depends on the operators of a stage and its kind of devices only; communicating operators have no teams yet.

@@ -18,6 +18,7 @@ struct CommunicatingOp {
     std::int32_t set = -1; ///< of the teams that do it
     TensorId whole;        ///< what all parts together are
     graph::DType type = graph::DType::F32;
+    std::int8_t shift = 0; ///< not 0: a part goes to the member so many places behind, and to no other
 };
 
 /// How boxing cuts the passes of a stage, and what part of a pass's time each run takes.

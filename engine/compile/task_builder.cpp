@@ -332,10 +332,10 @@ private:
         const std::int64_t whole = m_times.boxedBytes(m_times.slice(site, m), op);
         if (m_program.server) // each rank for itself
             return add(index, Lane::Collective, m, m_times.served(*m_program.server, site),
-                       program::Boxing{boxing.collective, pass, number, op, team, true, whole});
-        const std::int64_t sent = m_times.sentBytes(boxing.collective, team, whole, site.rank, boxing.type);
-        const TaskId id = add(index, Lane::Collective, m, m_times.collective(boxing.collective, team, whole),
-                              program::Boxing{boxing.collective, pass, number, op, team, false, sent});
+                       program::Boxing{boxing.collective, pass, number, op, team, true, 0, whole});
+        const std::int64_t sent = m_times.sentBytes(boxing, team, whole, site.rank);
+        const TaskId id = add(index, Lane::Collective, m, m_times.collective(boxing, team, whole),
+                              program::Boxing{boxing.collective, pass, number, op, team, false, boxing.shift, sent});
         m_draft.boxing.push_back({{site.stage.value, team, pass, m, op}, id});
         return id;
     }

@@ -104,6 +104,19 @@ Seconds TaskTimes::collective(cost::Collective kind, TeamId team, std::int64_t w
     return entry->second;
 }
 
+Seconds TaskTimes::collective(const CommunicatingOp &op, TeamId team, std::int64_t whole)
+{
+    if (op.shift == 0)
+        return collective(op.collective, team, whole);
+    Seconds longest;
+    const std::vector<DeviceId> &devices = m_all.program.team(team).devices;
+    for (std::size_t i = 1; i < devices.size(); ++i)
+        longest = std::max(longest,
+                           m_costs.transfer(std::span(&devices[i - 1], 1), std::span(&devices[i], 1),
+                                            static_cast<double>(whole)));
+    return longest;
+}
+
 Seconds TaskTimes::exchange(StageId stage, cost::Collective kind, TeamId team, std::int64_t whole)
 {
     const auto [entry, isNew] = m_exchanges.try_emplace(std::make_tuple(stage, kind, team, whole));
@@ -186,6 +199,16 @@ std::int64_t TaskTimes::sentBytes(cost::Collective kind, TeamId team, std::int64
     }
     return cost::collectiveBytesOf(kind, bytes, static_cast<int>(members.size()), static_cast<int>(position),
                                    graph::sizeOf(type));
+}
+
+std::int64_t TaskTimes::sentBytes(const CommunicatingOp &op, TeamId team, std::int64_t whole, RankId rank) const
+{
+    if (op.shift == 0)
+        return sentBytes(op.collective, team, whole, rank, op.type);
+    const std::vector<DeviceId> &devices = m_all.program.team(team).devices;
+    const auto own = std::find(devices.begin(), devices.end(), m_all.program.ranks[rank.index()].device);
+    const std::ptrdiff_t to = own - devices.begin() + op.shift;
+    return to >= 0 && to < std::ssize(devices) ? whole : 0;
 }
 
 } // namespace planloom::compile

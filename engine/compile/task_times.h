@@ -45,6 +45,8 @@ public:
     Seconds transfer(std::size_t after, std::int64_t m, Pass pass);
     /// @p whole: bytes of what is reduced, gathered or exchanged, all parts together.
     Seconds collective(cost::Collective kind, TeamId team, std::int64_t whole);
+    /// The same of a communicating operator.
+    Seconds collective(const CommunicatingOp &op, TeamId team, std::int64_t whole);
     /// The same after the last micro-batch, when all groups of replicas of a tensor-parallel stage exchange at once.
     Seconds exchange(StageId stage, cost::Collective kind, TeamId team, std::int64_t whole);
     /// @p bytes of numbers summed up over all ranks of the plan.
@@ -61,6 +63,7 @@ public:
     /// What @p rank sends in a collective, as the executor's do.
     [[nodiscard]] std::int64_t sentBytes(cost::Collective kind, TeamId team, std::int64_t whole, RankId rank,
                                          graph::DType type) const;
+    [[nodiscard]] std::int64_t sentBytes(const CommunicatingOp &op, TeamId team, std::int64_t whole, RankId rank) const;
 
 private:
     [[nodiscard]] std::size_t typeOf(const RankSite &site) const

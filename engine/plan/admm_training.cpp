@@ -4,6 +4,7 @@
 #include "engine/admm/pattern.h"
 #include "engine/admm/training_graph.h"
 #include "engine/plan/plan.h"
+#include "engine/plan/validate.h"
 #include "engine/update/replacement.h"
 
 #include <fmt/format.h>
@@ -29,8 +30,12 @@ Status checkAdmmStages(const Plan &plan, std::string &field)
             fmt::format("training by ADMM takes all samples at once, not {} micro-batches; use 1", plan.microBatches));
     field = "stages";
     const Stage &stage = plan.stages.front();
-    if (plan.stages.size() != 1 || stage.shards() != 1)
+    if (plan.stages.size() != 1 || stage.mesh.size() > 2)
         return unsupported("training by ADMM splits samples over workers, not the model; use one stage of replicas");
+    if (static_cast<std::int64_t>(stage.shards()) != plan.admm->timeRanges)
+        return badInput(fmt::format("the stage's mesh has {} devices for each worker, and training has time_ranges {}; "
+                                    "make them equal",
+                                    stage.shards(), plan.admm->timeRanges));
     if (stage.zero != 0 || stage.recompute != Recompute::None || stage.memory.limits())
         return unsupported("training by ADMM goes without ZeRO, recomputation and memory policies; leave them out");
     field = "global_batch";
@@ -69,7 +74,8 @@ const char *name(admm::Duals duals) { return duals == admm::Duals::All ? "all" :
 const char *name(admm::Order order) { return order == admm::Order::Interleaved ? "interleaved" : "split"; }
 const char *name(admm::Subproblems subproblems)
 {
-    return subproblems == admm::Subproblems::Exact ? "exact" : "linearised";
+    constexpr const char *kNames[] = {"exact", "linearised", "released"};
+    return kNames[static_cast<std::size_t>(subproblems)];
 }
 const char *name(admm::Parallel parallel)
 {
@@ -84,6 +90,34 @@ Optimizer admmOptimizer()
     optimizer.weightDecay = 0;
     return optimizer;
 }
+
+std::optional<Plan> continuationOf(const Plan &plan)
+{
+    if (!plan.then)
+        return std::nullopt;
+    Plan later = plan;
+    later.admm.reset();
+    later.then.reset();
+    later.optimizer = plan.then->optimizer;
+    return later;
+}
+
+namespace {
+
+Status checkContinuation(const Plan &plan, const Subject &subject)
+{
+    if (!plan.then)
+        return {};
+    if (plan.then->after < 1)
+        return badInput(
+            fmt::format("training goes on by gradients after {} iterations; after 1 at least", plan.then->after));
+    if (plan.admm->parallel != admm::Parallel::Synchronous || plan.admm->timeRanges > 1)
+        return unsupported("training goes on by gradients behind synchronous iterations without ranges of steps alone; "
+                           "choose parallel \"synchronous\" and time_ranges 1, or leave out \"then\"");
+    return validate(*continuationOf(plan), subject);
+}
+
+} // namespace
 
 Status validateAdmm(const Plan &plan, const Subject &subject, std::string &field)
 {
@@ -102,7 +136,10 @@ Status validateAdmm(const Plan &plan, const Subject &subject, std::string &field
     if (const Status stages = checkAdmmStages(plan, field); !stages)
         return stages;
     field = "training";
-    return checkAdmmSettings(plan, subject);
+    if (const Status settings = checkAdmmSettings(plan, subject); !settings)
+        return settings;
+    field = "training.then";
+    return checkContinuation(plan, subject);
 }
 
 std::string textOf(const admm::Settings &settings)
@@ -110,8 +147,12 @@ std::string textOf(const admm::Settings &settings)
     std::string text = fmt::format("admm (mu {}, gamma {}, rho {}, ridge {}, duals {}, order {}, {} and {} inner steps",
                                    settings.mu, settings.gamma, settings.rho, settings.ridge, name(settings.duals),
                                    name(settings.order), settings.newtonSteps, settings.tanhSteps);
-    if (settings.subproblems == admm::Subproblems::Linearised)
-        text += ", linearised";
+    if (settings.subproblems != admm::Subproblems::Exact)
+        text += fmt::format(", {}", name(settings.subproblems));
+    if (settings.shards > 1)
+        text += fmt::format(", {} shards of samples", settings.shards);
+    if (settings.timeRanges > 1)
+        text += fmt::format(", {} ranges of steps", settings.timeRanges);
     if (settings.parallel == admm::Parallel::Asynchronous)
         text += fmt::format(", asynchronous: barrier {}, delay {}, proximal {}", settings.barrier, settings.delay,
                             settings.proximal);

@@ -3,6 +3,7 @@
 
 #include "engine/admm/settings.h"
 
+#include <optional>
 #include <string>
 
 namespace planloom::plan {
@@ -19,12 +20,15 @@ Optimizer admmOptimizer();
 /// Unsupported.
 Status validateAdmm(const Plan &plan, const Subject &subject, std::string &field);
 
+/// The plan of the steps by gradients that follow those by ADMM (Plan::then); none: there are no such steps.
+std::optional<Plan> continuationOf(const Plan &plan);
+
 /// "admm (mu 10, gamma 0.7, rho 1, ridge 1, duals all, order interleaved, 6 and 3 inner steps)"
 std::string textOf(const admm::Settings &settings);
 
 const char *name(admm::Duals duals);             ///< "all", "last"
 const char *name(admm::Order order);             ///< "interleaved", "split"
-const char *name(admm::Subproblems subproblems); ///< "exact", "linearised"
+const char *name(admm::Subproblems subproblems); ///< "exact", "linearised", "released"
 const char *name(admm::Parallel parallel);       ///< "synchronous", "asynchronous"
 
 } // namespace planloom::plan

@@ -10,6 +10,7 @@ namespace planloom::plan {
 namespace {
 
 constexpr const char *kAdmmKind = "admm";
+constexpr std::int64_t kMostAfter = 1 << 30;
 constexpr std::int64_t kMostCount = 1 << 20; // Settings::check() knows the ranges
 
 /// One of two, by their names.
@@ -36,13 +37,17 @@ admm::Settings settingsFrom(JsonReader reader)
     settings.ridge = reader.number("ridge", settings.ridge);
     settings.duals = choiceFrom(reader, "duals", admm::Duals::All, admm::Duals::Last);
     settings.order = choiceFrom(reader, "order", admm::Order::Interleaved, admm::Order::Split);
-    settings.subproblems = choiceFrom(reader, "subproblems", admm::Subproblems::Exact, admm::Subproblems::Linearised);
+    settings.subproblems = reader.text("subproblems", "") == name(admm::Subproblems::Released)
+        ? admm::Subproblems::Released
+        : choiceFrom(reader, "subproblems", admm::Subproblems::Exact, admm::Subproblems::Linearised);
     settings.restart = reader.flag("restart", settings.restart);
     const auto count = [&reader](const char *key, int standard) {
         return static_cast<int>(reader.integerOr(key, standard, 0, kMostCount));
     };
     settings.newtonSteps = count("newton_steps", settings.newtonSteps);
     settings.tanhSteps = count("tanh_steps", settings.tanhSteps);
+    settings.shards = count("shards", settings.shards);
+    settings.timeRanges = count("time_ranges", settings.timeRanges);
     settings.parallel = choiceFrom(reader, "parallel", admm::Parallel::Synchronous, admm::Parallel::Asynchronous);
     settings.barrier = count("barrier", settings.barrier);
     settings.delay = count("delay", settings.delay);
@@ -52,8 +57,9 @@ admm::Settings settingsFrom(JsonReader reader)
 
 } // namespace
 
-nlohmann::json trainingToJson(const admm::Settings &settings)
+nlohmann::json trainingToJson(const Plan &plan)
 {
+    const admm::Settings &settings = *plan.admm;
     nlohmann::json json{{"kind", kAdmmKind},
                         {"penalties", {{"mu", settings.mu}, {"gamma", settings.gamma}, {"rho", settings.rho}}},
                         {"ridge", settings.ridge},
@@ -64,11 +70,17 @@ nlohmann::json trainingToJson(const admm::Settings &settings)
                         {"newton_steps", settings.newtonSteps},
                         {"tanh_steps", settings.tanhSteps},
                         {"parallel", name(settings.parallel)}};
+    if (settings.shards > 1)
+        json["shards"] = settings.shards;
+    if (settings.timeRanges > 1)
+        json["time_ranges"] = settings.timeRanges;
     if (settings.parallel == admm::Parallel::Asynchronous) {
         json["barrier"] = settings.barrier;
         json["delay"] = settings.delay;
         json["proximal"] = settings.proximal;
     }
+    if (plan.then)
+        json["then"] = {{"after", plan.then->after}, {"optimizer", optimizerToJson(plan.then->optimizer)}};
     return json;
 }
 
@@ -76,7 +88,12 @@ void trainingFrom(JsonReader &top, Plan &plan)
 {
     if (!top.has("training"))
         return;
-    plan.admm = settingsFrom(top.object("training"));
+    JsonReader training = top.object("training");
+    plan.admm = settingsFrom(training);
+    if (training.has("then")) {
+        JsonReader then = training.object("then");
+        plan.then = Continuation{then.integer("after", 1, kMostAfter), optimizerFrom(then.object("optimizer"))};
+    }
     if (top.has("optimizer"))
         top.fail("optimizer", "training by ADMM has none; leave it out");
     plan.optimizer = admmOptimizer();

@@ -132,7 +132,15 @@ std::string profileText(const cost::Profile *profile)
                        profile->deviceType.empty() ? "every device" : profile->deviceType, profile->source);
 }
 
-std::string trainingText(const Plan &plan) { return plan.admm ? textOf(*plan.admm) : "by gradients"; }
+std::string trainingText(const Plan &plan)
+{
+    if (!plan.admm)
+        return "by gradients";
+    return textOf(*plan.admm)
+        + (plan.then
+               ? fmt::format(", after {} steps by gradients: {}", plan.then->after, optimizerText(plan.then->optimizer))
+               : std::string());
+}
 
 std::string jobText(const std::optional<SampledJob> &job)
 {

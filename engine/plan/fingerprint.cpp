@@ -101,7 +101,11 @@ std::string simulationKey(const Plan &plan)
         for (const auto &[tensor, sbp] : stage.shardings)
             text += fmt::format(" {}={}", tensor, sbp);
     }
-    return text + (plan.admm ? "|" + textOf(*plan.admm) : std::string()) + jobKey(plan);
+    if (plan.admm)
+        text += "|" + textOf(*plan.admm);
+    if (plan.then)
+        text += fmt::format("|then {} {}", plan.then->after, optimizerKey(plan.then->optimizer));
+    return text + jobKey(plan);
 }
 
 std::string subjectHash(const Subject &subject)

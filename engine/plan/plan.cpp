@@ -81,13 +81,14 @@ std::int64_t depthByKind(const Plan &plan, std::size_t stage)
     return given > 0 ? given : behind;
 }
 
-std::string notationOfOne(const Stage &stage)
+/// @p shards: how the devices of a replica share the work.
+std::string notationOfOne(const Stage &stage, const char *shards)
 {
     if (stage.devices.size() == 1)
         return "one device";
     if (stage.shards() == 1)
         return "DP";
-    return stage.replicas() == 1 ? "TP" : fmt::format("DP {} x TP {}", stage.replicas(), stage.shards());
+    return stage.replicas() == 1 ? shards : fmt::format("DP {} x {} {}", stage.replicas(), shards, stage.shards());
 }
 
 } // namespace
@@ -238,7 +239,7 @@ std::string notation(const Plan &plan)
     if (plan.stages.empty())
         return "empty";
     if (plan.stages.size() == 1)
-        return notationOfOne(plan.stages[0]);
+        return notationOfOne(plan.stages[0], plan.admm ? "time" : "TP");
     std::vector<std::string> replicas;
     std::vector<std::size_t> layers;
     for (const Stage &stage : plan.stages) {

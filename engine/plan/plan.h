@@ -126,6 +126,12 @@ struct Optimizer {
     std::vector<ParameterGroup> groups;
 };
 
+/// Steps by gradients behind others that are trained otherwise.
+struct Continuation {
+    std::int64_t after = 1; ///< steps before it
+    Optimizer optimizer;    ///< which begins then: its steps and learning rate count from there
+};
+
 struct PlannerInfo {
     std::string name; ///< "dapple", "manual"
     std::map<std::string, std::string> options;
@@ -156,6 +162,7 @@ struct Plan {
     Precision precision = Precision::Float32;
     Optimizer optimizer;
     std::optional<admm::Settings> admm; ///< trains by ADMM, all samples at once; none: by gradients
+    std::optional<Continuation> then;   ///< of ADMM: from some step on the same replicas train by gradients
     std::optional<SampledJob> job; ///< the stage's replicas train on mini-batches that samplers send them; none: each
                                    ///< reads its own samples
     std::vector<PlacedRole> roles; ///< of the job: its graph stores, then its samplers

@@ -110,6 +110,8 @@ json scheduleToJson(const LearningRateSchedule &schedule)
             {"minimum", schedule.minimum}};
 }
 
+} // namespace
+
 json optimizerToJson(const Optimizer &optimizer)
 {
     json made{{"kind", optimizer.rule.name()},
@@ -129,6 +131,8 @@ json optimizerToJson(const Optimizer &optimizer)
                                   {"learning_rate_factor", group.learningRateFactor}});
     return made;
 }
+
+namespace {
 
 json annotationsToJson(const std::vector<Annotation> &annotations)
 {
@@ -363,6 +367,8 @@ update::ConfiguredRule ruleFrom(JsonReader &reader)
     return *rule;
 }
 
+} // namespace
+
 Optimizer optimizerFrom(JsonReader reader)
 {
     Optimizer optimizer;
@@ -380,6 +386,8 @@ Optimizer optimizerFrom(JsonReader reader)
     });
     return optimizer;
 }
+
+namespace {
 
 Annotation annotationFrom(JsonReader &reader)
 {
@@ -572,7 +580,7 @@ std::string toJson(const Document &document, const nlohmann::ordered_json &leadi
     if (plan.precision != Precision::Float32)
         writer.field("precision", name(plan.precision));
     if (plan.admm)
-        writer.field("training", trainingToJson(*plan.admm));
+        writer.field("training", trainingToJson(plan));
     else
         writer.field("optimizer", optimizerToJson(plan.optimizer));
     if (plan.job)

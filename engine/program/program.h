@@ -75,6 +75,7 @@ struct Held {
     enum class Kind : std::uint8_t { Parameter, State, Constant };
     Kind kind = Kind::Parameter;
     std::string name;                      ///< of the tensor in the model
+    std::string local;                     ///< in the body's graph, if it is another one there
     graph::DType type = graph::DType::F32; ///< of what lies at `offset`: parameters are float32 masters
     std::vector<std::int64_t> sizes;       ///< of the whole tensor
     sharding::Region region;               ///< this device's part of it (boxing by SBP)
@@ -96,6 +97,7 @@ struct Held {
     std::int32_t replicas = 0;  ///< 0: they are alike
     bool saves = true;
     bool served = false;    ///< a parameter server updates it; states are the last ones that were asked for
+    bool ofTraining = false; ///< a state that the training keeps beside the model
     bool ofSamples = false; ///< a state with a row for each sample of the global batch, of which the own ones lie here
 };
 
@@ -287,6 +289,7 @@ struct Program {
     std::vector<Place> places;           ///< every rank of the plan, in order; only in a folded program
     std::optional<SampledRoles> sampled; ///< who brings the samples, where these are not read by each rank itself
     std::optional<ParameterServer> server; ///< that ranks exchange sums with; its process follows theirs
+    std::int64_t shards = 1; ///< of the samples, of which a step trains on one with what it has kept (ADMM)
     double ridge = 0; ///< of training by ADMM: half of it times the squared weights is added to the summed loss
     std::int64_t microBatches = 0;
     std::int64_t globalBatch = 0;

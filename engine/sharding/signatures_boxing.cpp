@@ -73,6 +73,7 @@ std::vector<SignatureRule> boxingRules()
         {"ReduceScatter", reduceScatter},
         {"AllToAll", allToAll},
         {"ServerRound", inPlace},
+        {"NeighbourShift", inPlace},
         {"ShardSlice", onOtherAxes},
         {"ShardPad", onOtherAxes},
         {"KeepOnFirst", inPlace},

@@ -232,6 +232,8 @@ std::vector<SignatureRule> layerRules()
         {"OuterSums", outerSums},
         {"CholeskySolve", nullptr}, // small: each device solves the same system
         {"KeepState", nullptr},     // of samples, which only data parallelism splits
+        {"ReadState", nullptr},     // likewise
+        {"SumsOfShards", nullptr},  // whole on each device
         {"LossStatistics", lossStatistics},
         {"CombineLossStatistics", combineStatistics},
         {"LossFromStatistics", nullptr},

@@ -6,6 +6,8 @@
 #include "engine/program/kernel_rows.h"
 #include "engine/simulate/simulate.h"
 
+#include <algorithm>
+
 namespace planloom::simulate {
 
 Result<Prediction> predict(const plan::Document &document, bool kernels)
@@ -23,6 +25,13 @@ Result<Prediction> predict(const plan::Document &document, bool kernels)
     for (const auto &rank : program->ranks)
         prediction.peakBytes.push_back(rank.arenaBytes);
     prediction.tables = program::traceTables(*program, cluster);
+    if (const auto later = plan::continuationOf(document.plan)) { // its memory comes in the place of what was before
+        const auto behind = compile::compilePlan(*later, document.subject, {.bodies = false});
+        if (!behind)
+            return behind.error();
+        for (std::size_t rank = 0; rank < prediction.peakBytes.size(); ++rank)
+            prediction.peakBytes[rank] = std::max(prediction.peakBytes[rank], behind->ranks[rank].arenaBytes);
+    }
     if (kernels)
         program::addKernelRows(*program, prediction.tables);
     if (program->server)

@@ -47,8 +47,9 @@ std::string timeNow()
     return text;
 }
 
-constexpr std::array<const char *, 7> kFiles{"plan.json",  "request.json",  "metrics.jsonl", "arrivals.csv",
-                                             "metrics.db", "trace.pltrace", "summary.json"};
+constexpr std::array<const char *, 9> kFiles{"plan.json",    "request.json",  "metrics.jsonl",
+                                             "arrivals.csv", "residuals.csv", "duals.csv",
+                                             "metrics.db",   "trace.pltrace", "summary.json"};
 
 } // namespace
 

@@ -3,6 +3,7 @@
 
 #include "engine/base/files.h"
 #include "engine/base/log.h"
+#include "engine/update/replacement.h"
 #include "engine/weights/convert.h"
 #include "executor/checkpoint/restore.h"
 
@@ -43,7 +44,9 @@ Kind parameterKind(const program::Held &held) { return held.replicas > 0 ? Kind:
 /// Variables of samples belong to the training, as an optimizer's states do, not to the model.
 Kind stateKind(const program::Held &held)
 {
-    return held.ofSamples ? Kind::ofOptimizer("optimizer:samples") : Kind::State;
+    if (held.ofSamples)
+        return Kind::ofOptimizer("optimizer:samples");
+    return held.ofTraining ? Kind::ofOptimizer("optimizer:sums") : Kind::State;
 }
 
 Status addStates(HostPieces &pieces, const program::Held &held, const update::ConfiguredRule &rule)
@@ -93,7 +96,8 @@ Result<HostPieces> piecesToSave(RankExecutor &executor)
 }
 
 /// Tensors held here in the type of checkpoints.
-Status addStored(HostPieces &pieces, const program::Held &held, const update::ConfiguredRule &rule)
+/// @p states: of the update rule, too.
+Status addStored(HostPieces &pieces, const program::Held &held, const update::ConfiguredRule &rule, bool states)
 {
     if (held.kind == program::Held::Kind::Constant)
         return {};
@@ -103,7 +107,7 @@ Status addStored(HostPieces &pieces, const program::Held &held, const update::Co
         if (const Status added = pieces.add(piece, held.offset); !added)
             return added;
     }
-    return state ? Status() : addStates(pieces, held, rule);
+    return state || !states ? Status() : addStates(pieces, held, rule);
 }
 
 /// Parameters whose copies in bfloat16 lie here; the numbers that these are made of go with them.
@@ -235,8 +239,10 @@ Status restoreHeld(RankExecutor &executor, const std::string &folder)
     if (!stored)
         return stored.error();
     Copies copies;
+    // Written by steps without optimizer, whose states begin as zeros.
+    const bool begins = executor.beginsUpdates() && manifest->state.optimizer == update::replacement().name;
     for (const program::Held &held : executor.held()) {
-        if (const Status added = addStored(*stored, held, executor.updateRule()); !added)
+        if (const Status added = addStored(*stored, held, executor.updateRule(), !begins); !added)
             return added;
         copies.add(held);
     }
@@ -247,6 +253,60 @@ Status restoreHeld(RankExecutor &executor, const std::string &folder)
     if (const Status uploaded = stored->upload(); !uploaded)
         return uploaded;
     return copies.upload(executor.context());
+}
+
+namespace {
+
+/// Parameters, which are whole on every rank, or states of samples, with their places in the arena.
+Result<HostPieces> piecesOf(RankExecutor &executor, bool ofSamples)
+{
+    auto pieces = HostPieces::create(executor.context());
+    if (!pieces)
+        return pieces;
+    for (const program::Held &held : executor.held())
+        if (ofSamples ? held.ofSamples : held.kind == program::Held::Kind::Parameter)
+            if (const Status added = pieces->add(pieceOf(held, Kind::Parameter, held.begin, held.count), held.offset);
+                !added)
+                return added.error();
+    return pieces;
+}
+
+std::int64_t bytesOf(const Piece &piece) { return piece.flatCount * graph::sizeOf(piece.type); }
+
+} // namespace
+
+namespace {
+
+Result<Parameters> downloaded(Result<HostPieces> pieces)
+{
+    if (!pieces)
+        return pieces.error();
+    if (const Status read = pieces->download(); !read)
+        return read.error();
+    Parameters parameters;
+    for (const Piece &piece : pieces->pieces())
+        parameters.try_emplace(piece.name, piece.data, piece.data + bytesOf(piece));
+    return parameters;
+}
+
+} // namespace
+
+Result<Parameters> parametersOf(RankExecutor &executor) { return downloaded(piecesOf(executor, false)); }
+
+Result<Parameters> statesOfSamples(RankExecutor &executor) { return downloaded(piecesOf(executor, true)); }
+
+Status setParameters(RankExecutor &executor, const Parameters &parameters)
+{
+    auto pieces = piecesOf(executor, false);
+    if (!pieces)
+        return pieces.error();
+    for (const Piece &piece : pieces->pieces()) {
+        const auto found = parameters.find(piece.name);
+        if (found == parameters.end() || std::ssize(found->second) != bytesOf(piece))
+            return failed(fmt::format("the steps before have no parameter {} of {} bytes", piece.name, bytesOf(piece)));
+        std::copy(found->second.begin(), found->second.end(), piece.data);
+    }
+    return pieces->upload();
 }
 
 Result<std::map<std::string, std::string>> notesOf(const std::string &folder)

@@ -7,6 +7,7 @@
 #include "executor/runtime/rank_executor.h"
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -16,6 +17,14 @@ namespace planloom::runtime {
 /// Fills the state of @p executor from the checkpoint in @p folder, cut in whichever way; its caller has compared
 /// the checksums. Errors: those of checkpoint::restore.
 Status restoreHeld(RankExecutor &executor, const std::string &folder);
+/// Parameters of a rank that another executor goes on with, by name: each as a whole.
+using Parameters = std::map<std::string, std::vector<std::byte>>;
+/// Of @p executor, between steps. Errors: those of HostPieces.
+Result<Parameters> parametersOf(RankExecutor &executor);
+/// Its own rows of states that belong to samples, likewise.
+Result<Parameters> statesOfSamples(RankExecutor &executor);
+/// Takes them for the present ones. Errors: those of HostPieces; Failed, one is missing.
+Status setParameters(RankExecutor &executor, const Parameters &parameters);
 /// The notes that were kept with the checkpoint in @p folder.
 Result<std::map<std::string, std::string>> notesOf(const std::string &folder);
 

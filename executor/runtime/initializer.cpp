@@ -118,7 +118,9 @@ Status initializeBody(const program::Body &body, const ComputeContext &context, 
     const graph::Graph &own = body.training.graph;
     for (const program::Held &held : body.held) {
         const TensorId original = subject.find(held.name);
-        const graph::Tensor &described = original.valid() ? subject.tensor(original) : own.tensor(own.find(held.name));
+        const graph::Tensor &described = original.valid()
+            ? subject.tensor(original)
+            : own.tensor(own.find(held.local.empty() ? held.name : held.local));
         if (const Status status = initializer.initialize(held, described); !status)
             return status;
     }

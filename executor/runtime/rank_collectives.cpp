@@ -28,7 +28,7 @@ Result<comm::Request> RankCollectives::start(const program::Task &task)
         const Communication what =
             m_parts->stage(task.body).runner->communication(boxing->pass, task.microBatch, boxing->op);
         if (!boxing->served)
-            return box(boxing->collective, boxing->team, what);
+            return box(*boxing, what);
         const Status started = serve(what);
         return started ? Result<comm::Request>(comm::Request{}) : started.error();
     }
@@ -82,15 +82,35 @@ Result<comm::Request> RankCollectives::exchange(const program::Exchange &task)
     return comm.allGather(group, all + static_cast<std::int64_t>(at) * (bytes / members), all, bytes / members);
 }
 
-Result<comm::Request> RankCollectives::box(Collective collective, TeamId team, const Communication &what)
+/// All of it to the member so many places behind. Where none sends anything, the own stays.
+Result<comm::Request> RankCollectives::shift(const program::Boxing &boxing, const Communication &what)
 {
-    const comm::Group group = m_groups[team.index()];
-    const auto parts = static_cast<std::int64_t>(m_parts->program.team(team).ranks.size());
+    const program::Team &team = m_parts->program.team(boxing.team);
+    const auto members = static_cast<std::ptrdiff_t>(team.ranks.size());
+    const auto at = static_cast<std::ptrdiff_t>(team.position(m_parts->rank));
+    std::vector<std::int64_t> to(team.ranks.size());
+    std::vector<std::int64_t> from(team.ranks.size());
+    if (const std::ptrdiff_t next = at + boxing.shift; next >= 0 && next < members)
+        to[static_cast<std::size_t>(next)] = what.inputBytes;
+    if (const std::ptrdiff_t before = at - boxing.shift; before >= 0 && before < members)
+        from[static_cast<std::size_t>(before)] = what.outputBytes;
+    else if (const Status kept = intoPlace(what); !kept)
+        return kept.error();
+    return m_parts->comm.allToAll(m_groups[boxing.team.index()], m_parts->device.transportAddress(what.input), to,
+                                  m_parts->device.transportAddress(what.output), from);
+}
+
+Result<comm::Request> RankCollectives::box(const program::Boxing &boxing, const Communication &what)
+{
+    if (boxing.shift != 0)
+        return shift(boxing, what);
+    const comm::Group group = m_groups[boxing.team.index()];
+    const auto parts = static_cast<std::int64_t>(m_parts->program.team(boxing.team).ranks.size());
     const comm::Element element = what.type == graph::DType::BF16 ? comm::Element::BFloat16 : comm::Element::Float32;
     comm::Communicator &comm = m_parts->comm;
     std::byte *input = m_parts->device.transportAddress(what.input);
     std::byte *output = m_parts->device.transportAddress(what.output);
-    switch (collective) {
+    switch (boxing.collective) {
     case Collective::AllGather: return comm.allGather(group, input, output, what.inputBytes);
     case Collective::ReduceScatter:
         return comm.reduceScatter(group, element, input, output, what.outputBytes / comm::bytesOf(element));
@@ -142,7 +162,7 @@ Status RankCollectives::boxNow(BodyId body, std::int32_t op, const Communication
     if (found == tasks.end())
         return failed("operator " + std::to_string(op) + " communicates, but no task names its group");
     const auto &boxing = *m_parts->program.task(*found).as<program::Boxing>();
-    Result<comm::Request> request = box(boxing.collective, boxing.team, what);
+    Result<comm::Request> request = box(boxing, what);
     if (!request)
         return request.error();
     return m_parts->comm.wait(*request, m_parts->deadline, "the other ranks' part of a tensor");

@@ -30,7 +30,8 @@ public:
 
 private:
     Result<comm::Request> exchange(const program::Exchange &task);
-    Result<comm::Request> box(cost::Collective collective, TeamId team, const Communication &what);
+    Result<comm::Request> box(const program::Boxing &boxing, const Communication &what);
+    Result<comm::Request> shift(const program::Boxing &boxing, const Communication &what);
     Status serve(const Communication &what);
     Status intoPlace(const Communication &what);
 

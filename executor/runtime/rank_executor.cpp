@@ -8,6 +8,7 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <numeric>
 
 namespace planloom::runtime {
 
@@ -203,11 +204,12 @@ Status RankExecutor::readFigures(run::StepMetrics &metrics)
             fmt::format("iteration {} of ADMM has no solution: its sums over samples have no Cholesky factor, "
                         "or its values are too large; raise \"ridge\" in the plan's training, or its penalties",
                         metrics.step));
-    metrics.primalResidual = std::sqrt(static_cast<double>(figures[0]));
-    metrics.dualResidual = std::sqrt(static_cast<double>(figures[1]));
-    metrics.objective = metrics.loss * static_cast<double>(m_parts.program.globalBatch)
-        + m_parts.program.ridge / 2 * static_cast<double>(figures[2]);
-    return {};
+    const std::span<const float> residuals = figures.first(figures.size() - 2);
+    metrics.primalResidual = std::sqrt(std::accumulate(residuals.begin(), residuals.end(), 0.0));
+    metrics.dualResidual = std::sqrt(static_cast<double>(figures[figures.size() - 2]));
+    metrics.objective = metrics.loss * static_cast<double>(m_parts.program.globalBatch * m_parts.program.shards)
+        + m_parts.program.ridge / 2 * static_cast<double>(figures.back());
+    return m_options.onResiduals && residuals.size() > 1 ? m_options.onResiduals(metrics.step, residuals) : Status();
 }
 
 /// Before anyone looks at the parameters, or training ends, no row is left to be exchanged.
@@ -325,7 +327,8 @@ void RankExecutor::admit()
 void RankExecutor::updateSummed(StageReplica &stage, BucketId bucket)
 {
     if (const std::optional<std::int64_t> step = stage.updater.takeSummed(bucket))
-        stage.updater.update({.step = *step, .learningRate = learningRate(*step), .bucket = bucket});
+        stage.updater.update(
+            {.step = *step - m_options.updatesFrom, .learningRate = learningRate(*step), .bucket = bucket});
 }
 
 /// Before anyone looks at the parameters: sums that the next step would have updated them with.
@@ -448,7 +451,7 @@ Status RankExecutor::compute(const program::Task &task, std::int64_t step)
         return {};
     }
     if (const auto *rows = task.as<program::RowWork>()) {
-        m_rows.work(*rows, {step, learningRate(step)});
+        m_rows.work(*rows, {step - m_options.updatesFrom, learningRate(step)});
         return {};
     }
     StageReplica &stage = m_parts.stage(task.body);
@@ -458,7 +461,8 @@ Status RankExecutor::compute(const program::Task &task, std::int64_t step)
             return {};
         }
         const double own = step < update->sumsBefore ? 1 : m_parts.ownScale(task.body);
-        stage.updater.update({step, learningRate(step), m_agreements.gradientScale(), own, update->phase, {}});
+        stage.updater.update(
+            {step - m_options.updatesFrom, learningRate(step), m_agreements.gradientScale(), own, update->phase, {}});
         return {};
     }
     const auto *run = task.as<program::Compute>();
@@ -513,7 +517,8 @@ Status RankExecutor::startCommunication(const program::Task &task, Unit unit)
 double RankExecutor::learningRate(std::int64_t step) const
 {
     const plan::Optimizer &how = m_options.optimizer;
-    return how.learningRate * plan::learningRateFactor(how.schedule, step, m_options.steps);
+    return how.learningRate
+        * plan::learningRateFactor(how.schedule, step - m_options.updatesFrom, m_options.steps - m_options.updatesFrom);
 }
 
 /// Makes progress on communication, and starts tasks whose dependencies ended; true if a task ended.

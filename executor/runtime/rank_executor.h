@@ -23,6 +23,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -33,8 +34,11 @@ class ServedParameters;
 struct ExecutorOptions {
     std::int64_t steps = 1;     ///< the run's, those before firstStep included
     std::int64_t firstStep = 0; ///< where a resumed run goes on
+    std::int64_t updatesFrom = 0; ///< step at which the optimizer begins: behind others that are trained otherwise
     std::int64_t seed = 1;
     plan::Optimizer optimizer;
+    /// Squared norms of the residuals of an iteration of ADMM (admm::residualNames()); an error ends the run.
+    std::function<Status(std::int64_t step, std::span<const float> squares)> onResiduals;
     std::string modelFolder;                                      ///< where parameters that come from files lie
     std::chrono::nanoseconds deadline = std::chrono::seconds(60); ///< no communication may stand still for longer
     device::Device *device = nullptr;                             ///< borrowed; nullptr: this machine's processors
@@ -88,6 +92,11 @@ public:
     /// The persistent tensors of all stages on this rank.
     [[nodiscard]] std::span<const program::Held> held() const { return m_held; }
     /// Its optimizer's rule: what the states of held() are.
+    /// True if the optimizer begins behind steps that it has not made.
+    [[nodiscard]] bool beginsUpdates() const
+    {
+        return m_options.updatesFrom > 0 && m_options.firstStep == m_options.updatesFrom;
+    }
     [[nodiscard]] const update::ConfiguredRule &updateRule() const { return m_options.optimizer.rule; }
     /// Device and memory of the rank's stages, for copies between steps.
     [[nodiscard]] ComputeContext context() { return m_parts.context(); }

@@ -6,7 +6,10 @@
 #include "engine/run/settings.h"
 #include "executor/comm/local_group.h"
 #include "executor/comm/mpi_communicator.h"
+#include "engine/admm/training_graph.h"
+#include "executor/runtime/admm_record.h"
 #include "executor/runtime/affinity.h"
+#include "executor/runtime/checkpointing.h"
 #include "executor/runtime/clock.h"
 #include "executor/runtime/drain.h"
 #include "executor/runtime/parameter_server.h"
@@ -104,6 +107,35 @@ private:
         return trainOn({data->get(), *needs, order}, program, drain);
     }
 
+    /// The steps of one Program in a run.
+    struct Stretch {
+        const plan::Plan &plan;
+        std::int64_t first = 0;
+        std::int64_t last = 0;        ///< behind it
+        std::int64_t updatesFrom = 0; ///< ExecutorOptions::updatesFrom
+        bool ends = true;             ///< with it the run
+    };
+
+    /// Iterations of ADMM, then steps by gradients with the parameters that these leave.
+    Status trainInTurn(const program::Program &program, const plan::Plan &later, const Feed &feed, Drain &drain)
+    {
+        const std::int64_t after = m_document.plan.then->after;
+        const run::Beginning from = m_request.from;
+        const std::int64_t steps = m_request.settings.steps;
+        if (from.step < after) {
+            const Stretch before{m_document.plan, from.step, std::min(after, steps), 0, steps <= after};
+            if (const Status done = train(before, program, feed, drain); !done || before.ends || m_stopped)
+                return done;
+            m_request.from.step = after;
+            m_request.from.checkpoint.clear(); // the parameters are at hand
+        }
+        const auto behind = compile::compilePlan(later, m_document.subject);
+        if (!behind)
+            return behind.error();
+        m_recording.traceEvery(0, 1); // a run's trace has the tasks of one Program
+        return train({later, m_request.from.step, steps, after}, *behind, feed, drain);
+    }
+
     /// A rank of a Program with a parameter server, or the server itself. None leaves before all have ended.
     Status runServed(const program::Program &program, Drain &drain)
     {
@@ -133,10 +165,19 @@ private:
     {
         if (!m_document.plan.admm)
             return {};
-        if (order.trained() != m_document.plan.globalBatch)
-            return badInput(fmt::format("training by ADMM takes all samples at once: the plan is for {}, and {} are "
-                                        "left to train on; plan with --batch {}, or hold out another share",
-                                        m_document.plan.globalBatch, order.trained(), order.trained()))
+        const std::int64_t shards = m_document.plan.admm->shards;
+        if (order.trained() != m_document.plan.globalBatch * shards)
+            return badInput(
+                       shards == 1
+                           ? fmt::format("training by ADMM takes all samples at once: the plan is for {}, and {} are "
+                                         "left to train on; plan with --batch {}, or hold out another share",
+                                         m_document.plan.globalBatch, order.trained(), order.trained())
+                           : fmt::format(
+                               "training by ADMM takes {} equal shards of all samples: the plan is for {} of {}, and "
+                               "{} "
+                               "are left to train on; plan with another --batch or number of shards, or hold out "
+                               "another share",
+                               shards, shards, m_document.plan.globalBatch, order.trained()))
                 .in(m_request.settings.data);
         order.repeatFirstEpoch();
         return {};
@@ -152,7 +193,10 @@ private:
             feed.order.goOn(m_request.from.step, m_document.plan.globalBatch, m_request.from.sample);
         const int threads = pinToShare(m_all.localRank(), m_all.localSize());
         omp_set_num_threads(m_request.settings.threads > 0 ? static_cast<int>(m_request.settings.threads) : threads);
-        return train(program, feed, drain);
+        m_recording.traceEvery(m_request.settings.traceEvery, program.periodSteps);
+        if (const auto later = plan::continuationOf(m_document.plan))
+            return trainInTurn(program, *later, feed, drain);
+        return train({m_document.plan, m_request.from.step, m_request.settings.steps}, program, feed, drain);
     }
 
     /// A process of a sampled job: a trainer, or one of another role. None leaves before all have ended.
@@ -252,13 +296,14 @@ private:
         return {};
     }
 
-    Status train(const program::Program &program, const Feed &feed, Drain &drain)
+    Status train(const Stretch &stretch, const program::Program &program, const Feed &feed, Drain &drain)
     {
         ExecutorOptions options;
-        options.steps = m_request.settings.steps;
-        options.firstStep = m_request.from.step;
+        options.steps = stretch.last;
+        options.firstStep = stretch.first;
+        options.updatesFrom = stretch.updatesFrom;
         options.seed = m_request.settings.seed;
-        options.optimizer = m_document.plan.optimizer;
+        options.optimizer = stretch.plan.optimizer;
         std::shared_ptr<const graph::Graph> model = m_document.subject.graph;
         if (m_options.firstValues) {
             auto whole = m_options.firstValues(model, m_document.plan.modelSource);
@@ -275,6 +320,17 @@ private:
         }
         if (m_comm->rank() == 0)
             options.onStep = [&drain](const run::StepMetrics &result) { drain.report(result); };
+        ResidualsLog residuals;
+        const bool records = stretch.plan.admm && m_comm->rank() == 0;
+        if (const auto names = records ? admm::residualNames(*m_document.subject.graph, *stretch.plan.admm)
+                                       : std::vector<std::string>();
+            !names.empty()) {
+            if (const Status opened = residuals.open(m_options.runDir, stretch.first, names); !opened)
+                return opened;
+            options.onResiduals = [&residuals](std::int64_t step, std::span<const float> squares) {
+                return residuals.add(step, squares);
+            };
+        }
         TrainingWatch *watch = nullptr; // known once there is an executor
         if (m_request.settings.checkpointEvery > 0 || m_request.settings.validateEvery > 0) {
             options.afterStep = [&watch](const run::StepMetrics &result, bool &stop) {
@@ -304,11 +360,14 @@ private:
         const RankGpu::Communication communication(**gpu);
         if (m_comm->rank() == 0)
             (*gpu)->nameHostOperators();
-        auto made = TrainingWatch::create(**executor, m_request, m_document.plan, feed, m_options.runDir, drain);
+        if (!m_parameters.empty()) {
+            if (const Status set = setParameters(**executor, m_parameters); !set)
+                return set;
+        }
+        auto made = TrainingWatch::create(**executor, m_request, stretch.plan, feed, m_options.runDir, drain);
         if (!made)
             return made.error();
         watch = made->get();
-        m_recording.traceEvery(m_request.settings.traceEvery, program.periodSteps);
         if (KernelRecords *kernels = (*gpu)->kernels())
             kernels->begin((*executor)->origin());
         drain.setTraining(true);
@@ -316,14 +375,29 @@ private:
         drain.setTraining(false);
         if (KernelRecords *kernels = (*gpu)->kernels())
             kernels->end();
+        const std::int64_t arena = std::max(m_memory.arena, (*executor)->peakBytes());
         m_memory = memoryUse();
-        m_memory.arena = (*executor)->peakBytes();
+        m_memory.arena = arena;
         if (status)
             status = watch->finish();
         if (!status)
             return status;
+        if (records) {
+            if (const Status written =
+                    writeDuals(**executor, feed, *m_document.subject.graph, *stretch.plan.admm, m_options.runDir);
+                !written)
+                return written;
+        }
         if (watch->stoppedEarly())
             m_options.channel->stoppedEarly();
+        m_stopped = watch->stoppedEarly() || stretch.first + (*executor)->stepsDone() < stretch.last;
+        if (!stretch.ends && !m_stopped) {
+            auto parameters = parametersOf(**executor);
+            if (!parameters)
+                return parameters.error();
+            m_parameters = *std::move(parameters);
+            return {};
+        }
         status = evaluate(**executor, feed, drain);
         if (status)
             (*gpu)->leave(deadline);
@@ -357,6 +431,8 @@ private:
     run::Request m_request;
     plan::Document m_document;
     MemoryUse m_memory;
+    Parameters m_parameters; ///< that the steps before have left to those of another Program
+    bool m_stopped = false;  ///< before its last step
 };
 
 int exitStatus(const Error &error)

@@ -17,6 +17,7 @@ namespace method = planloom::admm;
 constexpr double kMostPenalty = 1e12;
 constexpr std::int64_t kMostInnerSteps = 100;
 constexpr std::int64_t kMostWorkers = 1 << 16;
+constexpr std::int64_t kMostIterations = 1 << 30;
 constexpr std::int64_t kMostDelay = 1 << 10;
 
 struct AdmmOptions {
@@ -25,6 +26,7 @@ struct AdmmOptions {
     std::vector<method::Parallel> modes; ///< to try
     std::int64_t barrier = 0;            ///< asynchronous; 0: tried
     std::int64_t delay = 0;              ///< likewise
+    std::int64_t switchAfter = 0;        ///< iterations behind which training goes on by gradients; 0: none
 };
 
 /// Progress of a sweep over all samples behind a partial barrier, as a part of a synchronous iteration's: from
@@ -45,11 +47,15 @@ Result<AdmmOptions> readAdmmOptions(const Options &options, const std::vector<Op
     settings.duals = reader.choice("duals", {"all", "last"}) == "last" ? method::Duals::Last : method::Duals::All;
     settings.order =
         reader.choice("order", {"interleaved", "split"}) == "split" ? method::Order::Split : method::Order::Interleaved;
+    settings.timeRanges = static_cast<int>(reader.integer("time_ranges", 1, kMostWorkers));
+    if (settings.timeRanges > 1 && !options.contains("order"))
+        settings.order = method::Order::Split; // the other has no ranges
     settings.newtonSteps = static_cast<int>(reader.integer("newton_steps", 1, kMostInnerSteps));
     settings.tanhSteps = static_cast<int>(reader.integer("tanh_steps", 1, kMostInnerSteps));
-    settings.subproblems = reader.choice("subproblems", {"exact", "linearised"}) == "linearised"
-        ? method::Subproblems::Linearised
-        : method::Subproblems::Exact;
+    const std::string subproblems = reader.choice("subproblems", {"exact", "linearised", "released"});
+    settings.subproblems = subproblems == "exact" ? method::Subproblems::Exact
+        : subproblems == "released"               ? method::Subproblems::Released
+                                                  : method::Subproblems::Linearised;
     const std::string parallel = reader.choice("parallel", {"synchronous", "asynchronous", "auto"});
     if (parallel != "asynchronous")
         read.modes.push_back(method::Parallel::Synchronous);
@@ -57,10 +63,12 @@ Result<AdmmOptions> readAdmmOptions(const Options &options, const std::vector<Op
         read.modes.push_back(method::Parallel::Asynchronous);
     read.barrier = reader.integer("barrier", 0, kMostWorkers);
     read.delay = reader.integer("delay", 0, kMostDelay);
+    settings.shards = static_cast<int>(reader.integer("shards", 1, kMostWorkers));
+    read.switchAfter = reader.integer("switch_after", 0, kMostIterations);
     settings.proximal = reader.number("proximal", 0, kMostPenalty);
     if (!reader.status())
         return reader.status().error();
-    if (settings.subproblems == method::Subproblems::Linearised && parallel == "auto")
+    if (settings.subproblems != method::Subproblems::Exact && parallel == "auto")
         read.modes = {method::Parallel::Synchronous}; // it has no other
     if (const Status good = settings.check(); !good)
         return good.error();
@@ -71,6 +79,7 @@ Result<AdmmOptions> readAdmmOptions(const Options &options, const std::vector<Op
 struct Trial {
     std::int64_t workers = 1;
     method::Settings settings;
+    std::int64_t switchAfter = 0;
 };
 
 plan::Plan planOn(const Problem &problem, const Options &options, const Trial &trial)
@@ -78,12 +87,17 @@ plan::Plan planOn(const Problem &problem, const Options &options, const Trial &t
     const std::int64_t workers = trial.workers;
     plan::Plan plan = emptyPlan(problem, "admm", options);
     plan.admm = trial.settings;
+    if (trial.switchAfter > 0)
+        plan.then = plan::Continuation{trial.switchAfter, plan.optimizer};
     plan.optimizer = plan::admmOptimizer();
     plan::Stage stage;
     stage.name = "workers";
     stage.lastLayer = problem.subject.layers().size();
-    for (std::int64_t worker = 0; worker < workers; ++worker)
-        stage.devices.push_back(problem.subject.cluster->devices()[static_cast<std::size_t>(worker)].id);
+    const std::int64_t ranges = trial.settings.timeRanges;
+    for (std::int64_t device = 0; device < workers * ranges; ++device)
+        stage.devices.push_back(problem.subject.cluster->devices()[static_cast<std::size_t>(device)].id);
+    if (ranges > 1)
+        stage.mesh = {static_cast<int>(workers), static_cast<int>(ranges)};
     plan.stages = {std::move(stage)};
     plan.schedule.kind = plan::ScheduleKind::OneF1B;
     return plan;
@@ -92,7 +106,12 @@ plan::Plan planOn(const Problem &problem, const Options &options, const Trial &t
 /// Powers of two up to all devices, and these.
 Result<std::vector<std::int64_t>> workersToTry(const Problem &problem, const AdmmOptions &how)
 {
-    const auto devices = static_cast<std::int64_t>(problem.subject.cluster->devices().size());
+    const std::int64_t devices =
+        static_cast<std::int64_t>(problem.subject.cluster->devices().size()) / how.settings.timeRanges;
+    if (devices < 1)
+        return infeasible(fmt::format("{} ranges of steps do not fit the {} devices of cluster {}; use fewer",
+                                      how.settings.timeRanges, problem.subject.cluster->devices().size(),
+                                      problem.subject.cluster->name()));
     if (how.workers > devices)
         return infeasible(fmt::format("{} workers do not fit the {} devices of cluster {}; use fewer", how.workers,
                                       devices, problem.subject.cluster->name()));
@@ -112,7 +131,7 @@ std::vector<Trial> trialsOf(const AdmmOptions &how, const std::vector<std::int64
     std::vector<Trial> trials;
     for (const std::int64_t workers : counts)
         for (const method::Parallel mode : how.modes) {
-            Trial trial{workers, how.settings};
+            Trial trial{workers, how.settings, how.switchAfter};
             trial.settings.parallel = mode;
             if (mode == method::Parallel::Synchronous) {
                 trials.push_back(trial);
@@ -175,16 +194,21 @@ std::vector<OptionInfo> AdmmPlanner::options() const
             {"duals", "all", "steps with dual variables: all, or last as published"},
             {"order", "interleaved",
              "sweeps walk step by step (interleaved) or one kind of variable at a time (split)"},
+            {"time_ranges", "1", "devices for each worker, which have equal ranges of the steps in time (order split)"},
             {"newton_steps", "6", "inner steps on each sample's outputs"},
             {"tanh_steps", "3", "inner steps on each hidden unit's input"},
-            {"subproblems", "exact", "solve them (exact), or take one step on a majorant as published (linearised)"},
+            {"subproblems", "exact",
+             "solve them (exact), take one step on a majorant as published (linearised), or with "
+             "the signs of the authors' code, which do not train (released)"},
             {"parallel", "synchronous",
              "workers wait for each other's sums (synchronous), a server for some of them (asynchronous), or what is "
              "faster "
              "in the simulator (auto)"},
             {"barrier", "0", "asynchronous: workers that a new version waits for; 0: tried"},
             {"delay", "0", "asynchronous: versions that a worker may be late; 0: tried"},
-            {"proximal", "0", "asynchronous: weight of the distance between two versions' parameters"}};
+            {"proximal", "0", "asynchronous: weight of the distance between two versions' parameters"},
+            {"shards", "1", "equal parts of the samples, of which an iteration takes one; --batch is of one"},
+            {"switch_after", "0", "iterations behind which training goes on by gradients (--optimizer); 0: never"}};
 }
 
 Result<PlanReport> AdmmPlanner::plan(const Problem &problem, const Options &options, Progress &progress) const

@@ -139,6 +139,85 @@ private slots:
             QCOMPARE(last[key].toDouble(), wanted[key].toDouble());
     }
 
+    void goesOnByGradients_data()
+    {
+        QTest::addColumn<int>("ranks");
+        QTest::addColumn<QList<int>>("cuts");
+        QTest::newRow("1 rank") << 1 << QList<int>{2, 3, 4};
+        QTest::newRow("2 ranks") << 2 << QList<int>{3};
+    }
+
+    /// Iterations, then steps of AdamW, as one run: whether it is cut before the change, at it or behind it.
+    void goesOnByGradients()
+    {
+        QFETCH(int, ranks);
+        QFETCH(QList<int>, cuts);
+        const QString own = QStringLiteral("then%1").arg(ranks);
+        const Done planned = plan({"--cluster", QStringLiteral("local:%1").arg(ranks), "--batch", "1198", "--set",
+                                   QStringLiteral("workers=%1").arg(ranks), "--set", "switch_after=3", "--optimizer",
+                                   "adamw", "--learning-rate", "0.01", "-o", own + ".json"});
+        QVERIFY2(planned.status == 0, planned.err.constData());
+        const QStringList often{"--checkpoint-every", "1"};
+        const Done whole = train(own + ".json", own + ".run", 6, often);
+        QVERIFY2(whole.status == 0, whole.err.constData());
+        const QByteArray wanted = figuresOf(readAll(at(own + ".run/metrics.jsonl")));
+        const auto lines = whole.out.split('\n');
+        const QJsonObject summary = objectOf(lines[lines.size() - 2])["summary"].toObject();
+        QCOMPARE(summary["peak_bytes_measured"], summary["peak_bytes_predicted"]);
+        QVERIFY(objectOf(lines[2])["objective"].toDouble() > 0);
+        QVERIFY(!objectOf(lines[3]).contains("objective"));
+        QCOMPARE(readAll(at(own + ".run/residuals.csv")).count('\n'), 4);
+        QVERIFY(readAll(at(own + ".run/duals.csv")).count('\n') > 4000);
+        for (const int cut : cuts) {
+            const QString folder = own + QStringLiteral("_%1.run").arg(cut);
+            const Done part = train(own + ".json", folder, cut, often);
+            QVERIFY2(part.status == 0, part.err.constData());
+            const Done rest = run({"train", folder, "--resume", "--steps", "6", "--json"});
+            QVERIFY2(rest.status == 0, rest.err.constData());
+            QCOMPARE(figuresOf(readAll(at(folder + "/metrics.jsonl"))), wanted);
+            QCOMPARE(readAll(at(folder + "/residuals.csv")), readAll(at(own + ".run/residuals.csv")));
+        }
+    }
+
+    /// Ranks with a half of the steps each go on where one rank with all of them stopped.
+    void goesOnInRanges()
+    {
+        const Done planned = plan({"--cluster", "local:2", "--batch", "1198", "--set", "workers=1", "--set",
+                                   "time_ranges=2", "-o", "ranges.json"});
+        const Done split =
+            plan({"--cluster", "local:1", "--batch", "1198", "--set", "order=split", "-o", "split.json"});
+        QVERIFY2(planned.status == 0 && split.status == 0, (planned.err + split.err).constData());
+        const Done whole = train("split.json", "split.run", 6);
+        const Done part = train("split.json", "ranges.run", 3, {"--checkpoint-every", "3"});
+        QVERIFY2(whole.status == 0 && part.status == 0, (whole.err + part.err).constData());
+        const Done rest =
+            run({"train", "ranges.json", "--run-dir", "ranges.run", "--resume", "--steps", "6", "--json"});
+        QVERIFY2(rest.status == 0, rest.err.constData());
+        const auto lines = rest.out.split('\n');
+        const auto wanted = whole.out.split('\n');
+        for (int step = 3; step < 6; ++step)
+            for (const char *key : {"loss", "objective", "primal_residual", "dual_residual"}) {
+                const double value = objectOf(wanted[step])[key].toDouble();
+                QVERIFY2(std::fabs(objectOf(lines[step - 3])[key].toDouble() - value) < 1e-3 * value,
+                         (key + QByteArray::number(step)).constData());
+            }
+        const QJsonObject summary = objectOf(lines[lines.size() - 2])["summary"].toObject();
+        QCOMPARE(summary["peak_bytes_measured"], summary["peak_bytes_predicted"]);
+    }
+
+    void takesShardsInTurn()
+    {
+        const Done planned = plan({"--cluster", "local:1", "--batch", "599", "--set", "shards=2", "-o", "shards.json"});
+        QVERIFY2(planned.status == 0, planned.err.constData());
+        const Done whole = train("shards.json", "shards.run", 6);
+        const Done part = train("shards.json", "shards3.run", 3, {"--checkpoint-every", "3"});
+        QVERIFY2(whole.status == 0 && part.status == 0, (whole.err + part.err).constData());
+        const Done rest = run({"train", "shards3.run", "--resume", "--steps", "6", "--json"});
+        QVERIFY2(rest.status == 0, rest.err.constData());
+        QCOMPARE(figuresOf(readAll(at("shards3.run/metrics.jsonl"))),
+                 figuresOf(readAll(at("shards.run/metrics.jsonl"))));
+    }
+
     void exportsWeightsAlone()
     {
         const Done done = run({"export", "part.run", "--to", "safetensors", "-o", "rnn.safetensors"});

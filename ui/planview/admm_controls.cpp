@@ -56,7 +56,9 @@ AdmmControls::AdmmControls(StudioState *state, QWidget *parent) : QScrollArea(pa
         {tr("interleaved"), tr("split")}, [](const Settings &s) { return static_cast<int>(s.order); },
         [](Settings &s, int choice) { s.order = static_cast<Order>(choice); });
     addChoice(
-        tr("Sub-problems"), tr("Solved, or one step on a majorant as published"), {tr("exact"), tr("linearised")},
+        tr("Sub-problems"),
+        tr("Solved, one step on a majorant as published, or that with the signs of the authors' code"),
+        {tr("exact"), tr("linearised"), tr("as released")},
         [](const Settings &s) { return static_cast<int>(s.subproblems); },
         [](Settings &s, int choice) { s.subproblems = static_cast<Subproblems>(choice); });
     addCountOf(tr("Newton steps"), tr("On each sample's outputs; exact"), kMostSteps, &Settings::newtonSteps);

@@ -202,6 +202,7 @@ std::vector<Operator> boxingOperators()
         collective("ReduceScatter", Collective::ReduceScatter, inferReduceScatter),
         collective("AllToAll", Collective::AllToAll, inferAllToAll),
         collective("ServerRound", Collective::AllReduce, likeFirst),
+        collective("NeighbourShift", Collective::AllToAll, likeFirst),
         moving("ShardSlice", inferShardSlice),
         moving("ShardPad", inferShardPad),
         moving("KeepOnFirst", likeFirst),

@@ -125,11 +125,48 @@ double choleskySolveFlops(const OpView &, const Infos &outputs, std::int64_t sam
     return columns * columns * (columns / 3 + 2 * rows);
 }
 
+/// A state of rows whose columns are those of so many shards: the columns of one.
+Result<Shape> ofShard(const OpView &view)
+{
+    const Shape &state = view.inputs[0]->shape;
+    const std::int64_t shards = view.op.integer("shards", 1);
+    if (shards == 1)
+        return state;
+    if (shards < 1 || state.rank() != 2 || state[1].batch || state[1].size % shards != 0)
+        return badInput("a state of rows with columns of " + std::to_string(shards) + " shards is expected, not "
+                        + state.text());
+    return Shape({state[0], {state[1].size / shards, false}});
+}
+
+Result<Infos> inferReadState(const OpView &view)
+{
+    const Result<Shape> own = ofShard(view);
+    return own ? Result<Infos>(Infos{{DType::F32, *own}}) : own.error();
+}
+
+/// shards x numbers, and the numbers of one shard.
+Result<Infos> inferSumsOfShards(const OpView &view)
+{
+    const Shape &state = view.inputs[0]->shape;
+    const Shape &own = view.inputs[1]->shape;
+    if (state.rank() != 2 || own.rank() != 1 || state[1] != own[0] || state[0].size != view.op.integer("shards", 1))
+        return badInput("sums of " + std::to_string(view.op.integer("shards", 1)) + " shards and those of one are "
+                        + "expected, not " + state.text() + " and " + own.text());
+    return Infos{{DType::F32, own}};
+}
+
+double sumsOfShardsFlops(const OpView &view, const Infos &, std::int64_t)
+{
+    return static_cast<double>(view.inputs[0]->shape.elements(1));
+}
+
 Result<Infos> inferKeepState(const OpView &view)
 {
-    if (view.inputs[1]->shape != view.inputs[0]->shape)
-        return badInput("the new value must be " + view.inputs[0]->shape.text() + ", not "
-                        + view.inputs[1]->shape.text());
+    const Result<Shape> own = ofShard(view);
+    if (!own)
+        return own.error();
+    if (view.inputs[1]->shape != *own)
+        return badInput("the new value must be " + own->text() + ", not " + view.inputs[1]->shape.text());
     if (const Status good = positive(view.op, "scale"); !good)
         return good.error();
     return Infos{{DType::F32, Shape::of({1})}};
@@ -137,7 +174,7 @@ Result<Infos> inferKeepState(const OpView &view)
 
 double keepStateFlops(const OpView &view, const Infos &, std::int64_t samples)
 {
-    return 3 * static_cast<double>(view.inputs[0]->shape.elements(samples));
+    return 3 * static_cast<double>(view.inputs[1]->shape.elements(samples));
 }
 
 constexpr OpTraits kSubproblem{.cost = CostClass::Computing, .origin = Origin::Rewrite};
@@ -174,6 +211,14 @@ std::vector<Operator> proximalOperators()
          .inputs = {2, 2},
          .infer = inferKeepState,
          .flops = keepStateFlops,
+         .traits = {.cost = CostClass::MemoryBound, .origin = Origin::Rewrite, .states = 1U}},
+        {.type = "ReadState",
+         .infer = inferReadState,
+         .traits = {.cost = CostClass::MemoryBound, .origin = Origin::Rewrite}},
+        {.type = "SumsOfShards",
+         .inputs = {2, 2},
+         .infer = inferSumsOfShards,
+         .flops = sumsOfShardsFlops,
          .traits = {.cost = CostClass::MemoryBound, .origin = Origin::Rewrite, .states = 1U}},
     };
 }

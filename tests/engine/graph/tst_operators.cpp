@@ -327,6 +327,13 @@ const Row kRows[] = {
     {"CholeskySolve", "", "6 2,3 3,2", "!the last solution must be [2, 3]", -1},
     {"KeepState", "scale=2", "N,5 N,5", "1", 15},
     {"KeepState", "scale=2", "N,5 N,4", "!the new value must be [N, 5], not [N, 4]", -1},
+    {"KeepState", "scale=2 shards=2", "N,10 N,5", "1", 15},
+    {"KeepState", "scale=2 shards=3", "N,10 N,5", "!a state of rows with columns of 3 shards", -1},
+    {"ReadState", "shards=2", "N,10", "N,5", 0},
+    {"ReadState", "shards=3", "N,10", "!a state of rows with columns of 3 shards", -1},
+    {"SumsOfShards", "shards=2", "2,7 7", "7", 14},
+    {"SumsOfShards", "shards=3", "2,7 7", "!sums of 3 shards", -1},
+    {"NeighbourShift", "mesh_dim=1 parts=2 shift=1", "N,5", "N,5", 0},
     {"KeepState", "scale=0", "N,5 N,5", "!attribute 'scale' must be a number above 0", -1},
 };
 

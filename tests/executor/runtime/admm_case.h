@@ -13,7 +13,7 @@
 namespace planloom::test {
 
 inline constexpr std::int64_t kSamples = 24;
-inline constexpr graph::RnnConfig kModel{"rnn", 3, 5, 4, 3};
+inline constexpr graph::RnnConfig kModel{"rnn", 3, 5, 4, 4};
 
 /// Sines that look random.
 class Waves final : public data::DataSet {
@@ -48,6 +48,13 @@ inline plan::Plan planFor(const plan::Subject &subject, std::size_t workers, con
     layout.globalBatch = kSamples;
     plan::Plan plan = planOf(subject, layout, plan::admmOptimizer());
     plan.admm = settings;
+    if (settings.timeRanges > 1) {
+        plan::Stage &stage = plan.stages.front();
+        stage.mesh = {static_cast<int>(workers), settings.timeRanges};
+        stage.devices.clear();
+        for (std::size_t device = 0; device < workers * static_cast<std::size_t>(settings.timeRanges); ++device)
+            stage.devices.emplace_back(static_cast<std::int64_t>(device));
+    }
     return plan;
 }
 

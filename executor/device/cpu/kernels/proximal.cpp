@@ -2,6 +2,7 @@
 // Sub-problems of training by ADMM. Values of samples in float32; sums over samples and the systems that they make in
 // double, since they square the condition number of the data.
 #include "executor/device/kernel_support.h"
+#include "executor/device/random_kernel.h"
 #include "executor/device/cpu/parallel.h"
 #include "executor/device/cpu/simd.h"
 
@@ -479,29 +480,138 @@ double keepPiece(const float *from, float *state, std::int64_t n)
     return sum;
 }
 
+/// A kernel whose state has columns, or rows, of several shards: in step s those of shard s mod `shards`.
+class OfShard : public RandomKernel {
+public:
+    explicit OfShard(const Request &request) : m_shards(std::max<std::int64_t>(1, request.op.integer("shards", 1))) {}
+    void begin(const Draw &draw) override { m_shard = draw.step % m_shards; }
+
+protected:
+    [[nodiscard]] std::int64_t shards() const { return m_shards; }
+    [[nodiscard]] std::int64_t shard() const { return m_shard; }
+
+private:
+    std::int64_t m_shards;
+    std::int64_t m_shard = 0;
+};
+
 /// Pieces are of one size, so that no number of threads changes the sum.
-Made makeKeepState(const Request &request)
-{
-    if (request.in(1) != request.in(0) || request.outputs[0].elements() != 1)
-        return wrong(request, "state " + text(request.in(0)) + " and value " + text(request.in(1)) + " do not fit");
-    const std::int64_t n = request.inputs[0].elements();
-    const std::int64_t pieces = (n + kGrain - 1) / kGrain;
-    return makeFunction([n, pieces, threads = threadCount(), scale = request.op.number("scale", 1),
-                         sums = std::vector<double>(static_cast<std::size_t>(pieces))](Inputs in, Outputs out) mutable {
+class KeepState final : public OfShard {
+public:
+    explicit KeepState(const Request &request)
+        : OfShard(request),
+          m_count(request.inputs[1].elements()),
+          m_width(shards() > 1 ? request.in(1)[1] : m_count),
+          m_each(shards() > 1 ? std::max<std::int64_t>(1, kGrain / std::max<std::int64_t>(1, m_width)) * m_width
+                              : kGrain),
+          m_scale(request.op.number("scale", 1)),
+          m_sums(static_cast<std::size_t>((m_count + m_each - 1) / std::max<std::int64_t>(1, m_each)))
+    {
+    }
+
+    void run(Inputs in, Outputs out) override
+    {
         auto *state = const_cast<float *>(floats(in[0])); // NOLINT(cppcoreguidelines-pro-type-const-cast)
         const float *from = floats(in[1]);
-        parallelItems(pieces, threads, [&](std::int64_t piece, int) {
-            const std::int64_t begin = piece * kGrain;
-            sums[static_cast<std::size_t>(piece)] = keepPiece(from + begin, state + begin, std::min(kGrain, n - begin));
+        parallelItems(std::ssize(m_sums), threadCount(), [&](std::int64_t piece, int) {
+            const std::int64_t begin = piece * m_each;
+            const std::int64_t end = std::min(begin + m_each, m_count);
+            double &sum = m_sums[static_cast<std::size_t>(piece)];
+            if (shards() == 1) {
+                sum = keepPiece(from + begin, state + begin, end - begin);
+                return;
+            }
+            sum = 0;
+            for (std::int64_t row = begin / m_width; row < end / m_width; ++row)
+                sum += keepPiece(from + row * m_width, state + (row * shards() + shard()) * m_width, m_width);
         });
-        floats(out[0])[0] = static_cast<float>(scale * std::accumulate(sums.begin(), sums.end(), 0.0));
-    });
+        floats(out[0])[0] = static_cast<float>(m_scale * std::accumulate(m_sums.begin(), m_sums.end(), 0.0));
+    }
+
+private:
+    std::int64_t m_count, m_width, m_each;
+    double m_scale;
+    std::vector<double> m_sums;
+};
+
+Made makeKeepState(const Request &request)
+{
+    const std::int64_t shards = std::max<std::int64_t>(1, request.op.integer("shards", 1));
+    const bool fits = shards == 1
+        ? request.in(1) == request.in(0)
+        : request.in(1).size() == 2 && request.inputs[0].elements() == shards * request.inputs[1].elements();
+    if (!fits || request.outputs[0].elements() != 1)
+        return wrong(request, "state " + text(request.in(0)) + " and value " + text(request.in(1)) + " do not fit");
+    return std::unique_ptr<Kernel>(std::make_unique<KeepState>(request));
+}
+
+class ReadState final : public OfShard {
+public:
+    explicit ReadState(const Request &request)
+        : OfShard(request),
+          m_rows(request.in(0)[0]),
+          m_width(request.in(0)[1] / shards())
+    {
+    }
+
+    void run(Inputs in, Outputs out) override
+    {
+        const float *state = floats(in[0]) + shard() * m_width;
+        float *y = floats(out[0]);
+        parallelFor(m_rows, std::max<std::int64_t>(1, kGrain / std::max<std::int64_t>(1, m_width)),
+                    [=, this](std::int64_t begin, std::int64_t end) {
+                        for (std::int64_t row = begin; row < end; ++row)
+                            std::copy_n(state + row * shards() * m_width, m_width, y + row * m_width);
+                    });
+    }
+
+private:
+    std::int64_t m_rows, m_width;
+};
+
+Made makeReadState(const Request &request)
+{
+    if (request.in(0).size() != 2
+        || request.inputs[0].elements() % std::max<std::int64_t>(1, request.op.integer("shards", 1)) != 0)
+        return wrong(request, "state " + text(request.in(0)) + " has no columns for each shard");
+    return std::unique_ptr<Kernel>(std::make_unique<ReadState>(request));
+}
+
+/// Puts the shard's numbers into its row and adds all rows up, in their order, in double.
+class SumsOfShards final : public OfShard {
+public:
+    explicit SumsOfShards(const Request &request) : OfShard(request), m_count(request.inputs[1].elements()) {}
+
+    void run(Inputs in, Outputs out) override
+    {
+        auto *state = const_cast<float *>(floats(in[0])); // NOLINT(cppcoreguidelines-pro-type-const-cast)
+        std::copy_n(floats(in[1]), m_count, state + shard() * m_count);
+        float *y = floats(out[0]);
+        for (std::int64_t i = 0; i < m_count; ++i) {
+            double sum = 0;
+            for (std::int64_t row = 0; row < shards(); ++row)
+                sum += static_cast<double>(state[row * m_count + i]);
+            y[i] = static_cast<float>(sum);
+        }
+    }
+
+private:
+    std::int64_t m_count;
+};
+
+Made makeSumsOfShards(const Request &request)
+{
+    if (request.inputs[0].elements()
+        != std::max<std::int64_t>(1, request.op.integer("shards", 1)) * request.inputs[1].elements())
+        return wrong(request, "sums " + text(request.in(0)) + " and " + text(request.in(1)) + " do not fit");
+    return std::unique_ptr<Kernel>(std::make_unique<SumsOfShards>(request));
 }
 
 constexpr KernelEntry kEntries[] = {
     {"ProximalTanh", "fff", "f", makeProximalTanh}, {"ProximalCrossEntropy", "ffi", "f", makeProximalCrossEntropy},
     {"OuterSums", "ff?", "ff?", makeOuterSums},     {"CholeskySolve", "fff?", "f", makeCholeskySolve},
-    {"KeepState", "ff", "f", makeKeepState},
+    {"KeepState", "ff", "f", makeKeepState},        {"ReadState", "f", "f", makeReadState},
+    {"SumsOfShards", "ff", "f", makeSumsOfShards},
 };
 
 } // namespace
