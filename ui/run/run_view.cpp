@@ -56,6 +56,7 @@ RunView::RunView(StudioState *state, QWidget *parent)
       m_lookCloser(new QPushButton(tr("&Look closer"), this)),
       m_lossChart(new PlainChart(tr("Loss by step"), tr("step"), tr("loss"), this)),
       m_speedChart(new PlainChart(tr("Throughput by step"), tr("step"), tr("samples / s"), this)),
+      m_admm(new AdmmPanel(this)),
       m_distanceChart(new PlainChart(tr("Consensus distance by step"), tr("step"), tr("distance from the mean"), this)),
       m_loss(m_lossChart->addLine(tr("loss"), 0)),
       m_speed(m_speedChart->addLine(tr("samples per second"), 2)),
@@ -93,6 +94,7 @@ RunView::RunView(StudioState *state, QWidget *parent)
     m_tabs->setDocumentMode(true);
     m_tabs->addTab(charts, tr("Loss and throughput"));
     m_tabs->addTab(m_distanceChart, tr("Distance"));
+    m_tabs->addTab(m_admm, tr("ADMM"));
     m_tabs->addTab(m_table, tr("Predicted and measured"));
     m_tabs->addTab(m_log, tr("Log"));
     auto *layout = new QVBoxLayout(this);
@@ -119,6 +121,7 @@ RunView::RunView(StudioState *state, QWidget *parent)
         m_stop->setEnabled(false);
         this->state()->stopRun();
     });
+    connect(m_tabs, &QTabWidget::currentChanged, this, &RunView::refreshAdmm);
     connect(m_lookCloser, &QPushButton::clicked, this, [this] { this->state()->lookCloser(kCloserSeconds); });
     refresh();
 }
@@ -127,8 +130,19 @@ void RunView::refresh()
 {
     refreshStatus();
     refreshCharts();
+    refreshAdmm();
     refreshTable();
     refreshLog();
+}
+
+/// The panel reads files only while its tab is shown.
+void RunView::refreshAdmm()
+{
+    const RunData &run = state()->run();
+    const bool has = !run.folder.isEmpty() && !run.steps.empty() && run.steps.front().objective > 0;
+    m_tabs->setTabVisible(m_tabs->indexOf(m_admm), has);
+    if (has && m_tabs->currentWidget() == m_admm)
+        m_admm->showRun(run.folder, !run.active());
 }
 
 void RunView::refreshStatus()
@@ -251,7 +265,9 @@ void RunView::applyIcons()
 void RunView::resizeEvent(QResizeEvent *event)
 {
     constexpr int kNarrow = 440; // pixels
-    m_charts->setDirection(width() < kNarrow ? QBoxLayout::TopToBottom : QBoxLayout::LeftToRight);
+    const auto direction = width() < kNarrow ? QBoxLayout::TopToBottom : QBoxLayout::LeftToRight;
+    m_charts->setDirection(direction);
+    m_admm->setDirection(direction);
     View::resizeEvent(event);
 }
 

@@ -9,6 +9,7 @@
 #include <QTabWidget>
 #include <QTimer>
 
+#include "ui/run/admm_panel.h"
 #include "ui/widgets/view.h"
 #include "ui/widgets/chart.h"
 #include "ui/widgets/data_table.h"
@@ -30,6 +31,7 @@ public:
     [[nodiscard]] QLabel *statusLabel() { return m_status; }
     [[nodiscard]] DataTable *table() { return m_table; }
     [[nodiscard]] PlainChart *distanceChart() { return m_distanceChart; }
+    [[nodiscard]] AdmmPanel *admmPanel() { return m_admm; }
     [[nodiscard]] QTabWidget *tabs() { return m_tabs; }
 
 Q_SIGNALS:
@@ -44,6 +46,7 @@ private:
     void refresh();
     void refreshStatus();
     void refreshCharts();
+    void refreshAdmm();
     void refreshTable();
     void refreshLog();
     void applyIcons();
@@ -56,6 +59,7 @@ private:
     QPushButton *m_lookCloser; ///< of runs that record kernels of GPUs
     PlainChart *m_lossChart;
     PlainChart *m_speedChart;
+    AdmmPanel *m_admm;           ///< of a run that trains by ADMM
     PlainChart *m_distanceChart; ///< of a run whose replicas are averaged
     QBoxLayout *m_charts = nullptr;
     QLineSeries *m_loss;

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// What a run that trains by ADMM has recorded, from its files to the pixels.
+#include "engine/base/files.h"
+#include "engine/run/metrics.h"
+#include "ui/run/admm_panel.h"
+
+#include <QDir>
+#include <QLineSeries>
+#include <QScatterSeries>
+#include <QTemporaryDir>
+#include <QTest>
+
+using namespace planloom;
+using namespace planloom::ui;
+
+class TestAdmmPanel : public QObject {
+    Q_OBJECT
+
+    QTemporaryDir m_folder;
+
+    [[nodiscard]] QString runFolder(const QString &name, double seconds, double accuracy) const
+    {
+        const QString folder = m_folder.filePath(name);
+        QDir().mkpath(folder);
+        std::string lines;
+        for (int step = 0; step < 4; ++step) {
+            run::StepMetrics metrics;
+            metrics.step = step;
+            metrics.loss = 1;
+            metrics.seconds = seconds;
+            lines += run::toJson(metrics) + "\n";
+            if (step % 2 == 1) {
+                run::Validation seen;
+                seen.step = step;
+                seen.loss = 1;
+                seen.accuracy = accuracy * step / 3;
+                seen.samples = 10;
+                lines += run::toJson(seen) + "\n";
+            }
+        }
+        if (!writeFileAtomically(folder.toStdString() + "/metrics.jsonl", lines))
+            qFatal("the metrics cannot be written");
+        return folder;
+    }
+
+private Q_SLOTS:
+    void showsWhatWasRecorded()
+    {
+        const QString folder = runFolder("admm", 0.5, 0.9);
+        const std::string path = folder.toStdString();
+        std::string residuals = run::residualsHeader({"a1", "a2", "h1", "h2", "o"});
+        residuals += run::residualsLine(0, {1, 1, 1, 1, 100});
+        residuals += run::residualsLine(1, {0.1, 0.1, 0.1, 0.1, 1});
+        residuals += "2,0.1"; // a line that is being written
+        QVERIFY(writeFileAtomically(path + "/residuals.csv", residuals).ok());
+        QVERIFY(writeFileAtomically(path + "/duals.csv", run::toCsv({{'a', 1, 0.5, 0.25}, {'o', 2, -1, -2}})).ok());
+        AdmmPanel panel;
+        panel.resize(900, 300);
+        panel.show();
+        panel.showRun(folder, true);
+        ResidualMap *map = panel.map();
+        QCOMPARE(map->residuals().steps.size(), std::size_t(2));
+        const QRectF area = map->mapRect();
+        QCOMPARE(map->describe(area.topLeft() + QPointF(2, 2)), QStringLiteral("iteration 0, a1: residual 1"));
+        QCOMPARE(map->describe(area.bottomRight() - QPointF(2, 2)), QStringLiteral("iteration 1, o: residual 1"));
+        QVERIFY(map->describe({0, 0}).isEmpty());
+        const QImage picture = map->grab().toImage();
+        const auto lightness = [&](double x, double y) {
+            return picture.pixelColor((area.topLeft() + QPointF(area.width() * x, area.height() * y)).toPoint()).lightness();
+        };
+        QVERIFY(lightness(0.25, 0.9) < lightness(0.25, 0.1)); // the largest is the darkest
+        QVERIFY(lightness(0.25, 0.1) < lightness(0.75, 0.1));
+        QCOMPARE(panel.duals()->points(), (QList<QPointF>{{0.25, 0.5}, {-2, -1}}));
+        QCOMPARE(panel.accuracies().size(), std::size_t(1));
+        QCOMPARE(panel.accuracies()[0]->points(), (QList<QPointF>{{1, 0.3}, {2, 0.9}}));
+
+        panel.compareWith(runFolder("adam", 0.25, 0.6));
+        QCOMPARE(panel.accuracies().size(), std::size_t(2));
+        QCOMPARE(panel.accuracies()[1]->name(), QStringLiteral("adam"));
+        QCOMPARE(panel.accuracies()[1]->points().back(), QPointF(1, 0.6));
+        if (const QByteArray file = qgetenv("PLANLOOM_PICTURE"); !file.isEmpty())
+            QVERIFY(panel.grab().save(QString::fromUtf8(file)));
+        panel.compareWith(m_folder.filePath("none"));
+        QVERIFY(!panel.noteLabel()->text().isEmpty());
+        QCOMPARE(panel.accuracies().size(), std::size_t(2));
+    }
+
+    void namesWrongFiles()
+    {
+        const QString folder = runFolder("wrong", 1, 0.5);
+        QVERIFY(writeFileAtomically(folder.toStdString() + "/duals.csv", "variable,step,dual,gradient\na,1,x,2\n").ok());
+        AdmmPanel panel;
+        panel.showRun(folder, true);
+        QVERIFY(panel.noteLabel()->text().contains(QStringLiteral("line 2")));
+        QVERIFY(panel.map()->residuals().steps.empty());
+    }
+};
+
+QTEST_MAIN(TestAdmmPanel)
+#include "tst_admm_panel.moc"

@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "ui/run/admm_panel.h"
+
+#include "engine/base/files.h"
+#include "engine/run/metrics.h"
+#include "ui/theme/theme.h"
+#include "ui/widgets/text.h"
+
+#include <QEvent>
+#include <QFileDialog>
+#include <QFileInfo>
+#include <QLegend>
+#include <QLineSeries>
+#include <QPen>
+#include <QScatterSeries>
+
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+
+namespace planloom::ui {
+
+namespace {
+
+constexpr qint64 kReadAgain = 2000;      // milliseconds
+constexpr std::size_t kMostPairs = 3000; // that QtCharts draws at once
+constexpr int kMostOthers = 6;
+
+/// Seconds of training until a validation, and what share of the held-out samples is right then.
+Result<QList<QPointF>> accuraciesOf(const QString &folder)
+{
+    const auto text = readFile(folder.toStdString() + "/metrics.jsonl");
+    if (!text)
+        return text.error();
+    const auto steps = run::metricsFromJson(*text);
+    const auto validations = run::validationsFromJson(*text);
+    if (!steps || !validations)
+        return steps ? validations.error() : steps.error();
+    QList<QPointF> points;
+    auto step = steps->begin();
+    double seconds = 0;
+    for (const run::Validation &seen : *validations) {
+        for (; step != steps->end() && step->step <= seen.step; ++step)
+            seconds += step->seconds;
+        if (std::isfinite(seen.accuracy))
+            points << QPointF(seconds, seen.accuracy);
+    }
+    return points;
+}
+
+QString nameOf(const QString &folder) { return QFileInfo(folder).fileName(); }
+
+} // namespace
+
+AdmmPanel::AdmmPanel(QWidget *parent)
+    : QWidget(parent),
+      m_parts(new QBoxLayout(QBoxLayout::LeftToRight)),
+      m_map(new ResidualMap(this)),
+      m_dualChart(new PlainChart(tr("Duals and gradients"), tr("gradient by back-propagation"), tr("dual"), this)),
+      m_accuracyChart(new PlainChart(tr("Held-out accuracy"), tr("seconds of training"), tr("accuracy"), this)),
+      m_compare(new QPushButton(tr("&Compare with a run…"), this)),
+      m_note(new QLabel(this))
+{
+    m_compare->setToolTip(tr("Draw the accuracy of another run, such as one by SGD or Adam, beside this one's"));
+    m_note->setWordWrap(true);
+    m_diagonal = m_dualChart->addLine(tr("equal"), 5);
+    m_duals = new QScatterSeries(m_dualChart);
+    m_duals->setName(tr("of a sample"));
+    m_duals->setMarkerSize(4);
+    m_dualChart->attach(m_duals);
+    m_dualChart->chart()->legend()->hide();
+    m_dualChart->setToolTip(tr("At the fixed point duals are the gradients of the loss: all lie on the line"));
+    m_parts->addWidget(m_map, 3);
+    m_parts->addWidget(m_dualChart, 2);
+    m_parts->addWidget(m_accuracyChart, 3);
+    auto *bottom = new QHBoxLayout;
+    bottom->addWidget(m_note, 1);
+    bottom->addWidget(m_compare);
+    auto *all = new QVBoxLayout(this);
+    all->setContentsMargins(0, 2, 0, 2);
+    all->addLayout(m_parts, 1);
+    all->addLayout(bottom);
+    applyColors();
+    connect(m_compare, &QPushButton::clicked, this, [this] {
+        const QString folder =
+            QFileDialog::getExistingDirectory(this, tr("Folder of a run"), QFileInfo(m_folder).absolutePath());
+        if (!folder.isEmpty())
+            compareWith(folder);
+    });
+}
+
+void AdmmPanel::showRun(const QString &folder, bool ended)
+{
+    const bool same = folder == m_folder && ended == m_ended;
+    if (same && (ended || (m_read.isValid() && m_read.elapsed() < kReadAgain)))
+        return;
+    m_folder = folder;
+    m_ended = ended;
+    m_read.start();
+    m_note->clear();
+    readResiduals();
+    readDuals();
+    readAccuracies();
+}
+
+void AdmmPanel::readResiduals()
+{
+    const auto text = readFile(m_folder.toStdString() + "/" + run::kResidualsFile);
+    auto residuals = text ? run::residualsFromCsv(*text) : Result<run::Residuals>(run::Residuals());
+    if (!residuals)
+        m_note->setText(qt(residuals.error().text()));
+    m_map->set(residuals ? *std::move(residuals) : run::Residuals());
+}
+
+void AdmmPanel::readDuals()
+{
+    const auto text = readFile(m_folder.toStdString() + "/" + run::kDualsFile);
+    const auto pairs = text ? run::dualsFromCsv(*text)
+                            : Result<std::vector<run::DualPair>>(std::vector<run::DualPair>());
+    if (!pairs)
+        m_note->setText(qt(pairs.error().text()));
+    QList<QPointF> points;
+    double most = 0;
+    const std::size_t every = 1 + (pairs ? pairs->size() : 0) / kMostPairs;
+    for (std::size_t i = 0; pairs && i < pairs->size(); i += every) {
+        const run::DualPair &pair = (*pairs)[i];
+        points << QPointF(pair.gradient, pair.dual);
+        most = std::max({most, std::abs(pair.gradient), std::abs(pair.dual)});
+    }
+    m_duals->replace(points);
+    m_diagonal->replace(points.isEmpty() ? QList<QPointF>() : QList<QPointF>{{-most, -most}, {most, most}});
+    most = most > 0 ? roundUp(most) : 1;
+    m_dualChart->x()->setRange(-most, most);
+    m_dualChart->y()->setRange(-most, most);
+}
+
+void AdmmPanel::readAccuracies()
+{
+    QStringList folders{m_folder};
+    folders += m_others;
+    double longest = 0;
+    for (int i = 0; i < folders.size(); ++i) {
+        const auto points = accuraciesOf(folders[i]);
+        if (!points && i > 0)
+            m_note->setText(qt(points.error().text()));
+        if (static_cast<std::size_t>(i) == m_accuracies.size()) {
+            m_accuracies.push_back(m_accuracyChart->addLine(nameOf(folders[i]), i));
+            m_accuracies.back()->setPointsVisible(true);
+        }
+        QLineSeries *line = m_accuracies[static_cast<std::size_t>(i)];
+        line->setName(nameOf(folders[i]));
+        line->replace(points ? *points : QList<QPointF>());
+        if (points && !points->isEmpty())
+            longest = std::max(longest, points->back().x());
+    }
+    m_accuracyChart->setRanges(longest > 0 ? longest : 1, 1);
+    applyColors();
+}
+
+void AdmmPanel::compareWith(const QString &folder)
+{
+    const auto points = accuraciesOf(folder);
+    if (!points || points->isEmpty()) {
+        m_note->setText(points ? tr("%1 has no validations; train with --validate-every").arg(nameOf(folder))
+                               : qt(points.error().text()));
+        return;
+    }
+    m_note->clear();
+    if (!m_others.contains(folder) && folder != m_folder)
+        m_others << folder;
+    if (m_others.size() > kMostOthers)
+        m_others.removeFirst();
+    readAccuracies();
+}
+
+void AdmmPanel::applyColors()
+{
+    const Theme &t = theme();
+    m_duals->setColor(t.ofSeries(0));
+    m_duals->setBorderColor(Qt::transparent);
+    m_diagonal->setPen(QPen(t.text, 1, Qt::DashLine));
+    constexpr Qt::PenStyle kStyles[] = {Qt::SolidLine, Qt::DashLine, Qt::DotLine, Qt::DashDotLine};
+    for (std::size_t i = 0; i < m_accuracies.size(); ++i)
+        m_accuracies[i]->setPen(QPen(t.ofSeries(static_cast<int>(i)), 2, kStyles[i % std::size(kStyles)]));
+}
+
+void AdmmPanel::changeEvent(QEvent *event)
+{
+    if (event->type() == QEvent::PaletteChange && m_duals)
+        applyColors();
+    QWidget::changeEvent(event);
+}
+
+} // namespace planloom::ui
