@@ -333,7 +333,7 @@ const Row kRows[] = {
     {"ReadState", "shards=3", "N,10", "!a state of rows with columns of 3 shards", -1},
     {"SumsOfShards", "shards=2", "2,7 7", "7", 14},
     {"SumsOfShards", "shards=3", "2,7 7", "!sums of 3 shards", -1},
-    {"NeighbourShift", "mesh_dim=1 parts=2 shift=1", "N,5", "N,5", 0},
+    {"NeighbourShift", "mesh_dim=1 shift=1", "N,5", "N,5", 0},
     {"KeepState", "scale=0", "N,5 N,5", "!attribute 'scale' must be a number above 0", -1},
 };
 
