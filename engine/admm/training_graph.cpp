@@ -23,7 +23,7 @@ using graph::Shape;
 using graph::Tensor;
 using graph::TensorRole;
 
-constexpr const char *kScope = "admm"; ///< of all operators behind the forward pass
+constexpr const char *kScope = "admm";   ///< of all operators behind the forward pass
 constexpr const char *kStates = "admm/"; ///< before the names of duals
 
 using Numbers = std::vector<std::int64_t>;
@@ -577,7 +577,8 @@ Status checkWorkers(const Settings &settings, std::int64_t workers)
     if (settings.parallel != Parallel::Asynchronous)
         return {};
     if (workers < 2)
-        return badInput("a parameter server needs two workers at least; choose parallel \"synchronous\", or more workers");
+        return badInput(
+            "a parameter server needs two workers at least; choose parallel \"synchronous\", or more workers");
     if (settings.barrier > workers)
         return badInput(fmt::format("barrier is {}, and there are {} workers; it is at most their number",
                                     settings.barrier, workers));

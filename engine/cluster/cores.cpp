@@ -9,7 +9,6 @@
 namespace planloom::cluster {
 namespace {
 
-
 /// CPU devices among @p devices, by node.
 std::vector<int> countByNode(const Cluster &cluster, std::span<const DeviceId> devices)
 {

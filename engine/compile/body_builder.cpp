@@ -145,7 +145,7 @@ public:
             for (int area = 0; area < kAreas; ++area)
                 body.pools.push_back(pool(i, static_cast<Area>(area)));
             body.pools[at(Area::Pool)] = pooled; // a rank with a policy has one body
-            if (i == 0) // one for all
+            if (i == 0)                          // one for all
                 body.pools[at(Area::Persistent)] = {0, persistent.bytes, persistent.bytes > 0 ? 1 : 0};
             if (complete)
                 fill(body, i, persistent.others[i]);

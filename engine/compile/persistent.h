@@ -37,7 +37,7 @@ struct HeldTensor {
     std::vector<std::int64_t> sizes;
     std::int64_t bytes = 0;
     bool constant = false;
-    bool ofSamples = false; ///< a row for each sample of the device; `sizes` and `bytes` are of one
+    bool ofSamples = false;  ///< a row for each sample of the device; `sizes` and `bytes` are of one
     bool ofTraining = false; ///< no tensor of the model
 };
 

@@ -24,20 +24,20 @@ struct StageMemory {
     };
 
     memory::Course course;
-    std::vector<std::int32_t> firstEvent;        ///< per operator of the stream, and one more: its first event
+    std::vector<std::int32_t> firstEvent;                 ///< per operator of the stream, and one more: its first event
     std::vector<std::int32_t> forward, backward, weights; ///< per micro-batch: the stream's operator that its pass
                                                           ///< begins with; weights: where that is a pass of its own
-    std::vector<double> seconds;                 ///< per operator of the stream
-    std::vector<bool> cutBefore, cutAfter;       ///< per event: a run begins with it, or ends with it
-    std::vector<std::int32_t> operators;         ///< per operator of the stream: that of the body
-    std::vector<TensorId> roots;                 ///< storage s is of root (s - 1) mod roots, of micro-batch
-    std::vector<std::int64_t> bytes;             ///< per root
-    std::vector<std::int32_t> madeBy, lastUse;   ///< per root: operators of the body
-    std::vector<Argument> arguments;             ///< of the body's operators, inputs and then outputs
-    std::vector<std::int32_t> firstArgument;     ///< per operator of the body, and one more
-    std::vector<std::int64_t> inference;         ///< per root: its place where nothing is kept for a backward pass
-    std::int32_t forwardOps = 0;                 ///< of the body
-    std::int32_t weightsBegin = 0;               ///< its first operator of the pass for gradients of weights
+    std::vector<double> seconds;                          ///< per operator of the stream
+    std::vector<bool> cutBefore, cutAfter;                ///< per event: a run begins with it, or ends with it
+    std::vector<std::int32_t> operators;                  ///< per operator of the stream: that of the body
+    std::vector<TensorId> roots;                          ///< storage s is of root (s - 1) mod roots, of micro-batch
+    std::vector<std::int64_t> bytes;                      ///< per root
+    std::vector<std::int32_t> madeBy, lastUse;            ///< per root: operators of the body
+    std::vector<Argument> arguments;                      ///< of the body's operators, inputs and then outputs
+    std::vector<std::int32_t> firstArgument;              ///< per operator of the body, and one more
+    std::vector<std::int64_t> inference; ///< per root: its place where nothing is kept for a backward pass
+    std::int32_t forwardOps = 0;         ///< of the body
+    std::int32_t weightsBegin = 0;       ///< its first operator of the pass for gradients of weights
     std::int64_t poolBytes = 0;
     double bandwidthOut = 0, bandwidthIn = 0, latency = 0;
 

@@ -214,7 +214,7 @@ private:
     std::int64_t m_firstStep = 0;
     std::int64_t m_endStep = 0;
     std::int64_t m_closedAt = 0; ///< the first step that is not entered before all begins anew
-    std::size_t m_open = 0; ///< tasks that stay open, entered and not ended
+    std::size_t m_open = 0;      ///< tasks that stay open, entered and not ended
 };
 
 } // namespace planloom::dispatch

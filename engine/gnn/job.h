@@ -70,9 +70,9 @@ Result<GradientExchange> gradientExchangeFromName(std::string_view text);
 struct Job {
     std::vector<std::string> resources; ///< "trainer-slots", "cores"
     std::vector<Machine> machines;
-    std::vector<Role> roles;  ///< graph stores, samplers, trainers, parameter servers, in this order
-    double drawSeconds = 0;   ///< of a sampler, for the neighbourhoods of a mini-batch, before it asks; 0: no task
-    double requestShare = 0;  ///< bytes of a sampler's request for each byte of features; 0: no message
+    std::vector<Role> roles;   ///< graph stores, samplers, trainers, parameter servers, in this order
+    double drawSeconds = 0;    ///< of a sampler, for the neighbourhoods of a mini-batch, before it asks; 0: no task
+    double requestShare = 0;   ///< bytes of a sampler's request for each byte of features; 0: no message
     double featureSeconds = 0; ///< of a graph store, for each byte of features; 0: no task
     double sampleSeconds = 0;  ///< of a sampler, for one mini-batch once all its features are there
     double trainSeconds = 0;

@@ -96,9 +96,9 @@ struct Held {
     std::int32_t replica = 0;   ///< of the stage, where each of its `replicas` has a parameter of its own
     std::int32_t replicas = 0;  ///< 0: they are alike
     bool saves = true;
-    bool served = false;    ///< a parameter server updates it; states are the last ones that were asked for
+    bool served = false;     ///< a parameter server updates it; states are the last ones that were asked for
     bool ofTraining = false; ///< a state that the training keeps beside the model
-    bool ofSamples = false; ///< a state with a row for each sample of the global batch, of which the own ones lie here
+    bool ofSamples = false;  ///< a state with a row for each sample of the global batch, of which the own ones lie here
 };
 
 /// One stage on one rank: the differentiated operators with a place for every tensor.
@@ -245,8 +245,8 @@ struct Rank {
     std::int64_t standsFor = 1;  ///< ranks of the plan; more than itself in a folded program
     std::int64_t arenaBytes = 0; ///< allocated by the rank, once: the predicted peak
     std::int64_t persistentBytes = 0;
-    std::int64_t hostBytes = 0;                 ///< of the host's memory, or of a file, for what a memory policy swaps
-    std::string hostTier;                       ///< plan::Memory::hostTier
+    std::int64_t hostBytes = 0; ///< of the host's memory, or of a file, for what a memory policy swaps
+    std::string hostTier;       ///< plan::Memory::hostTier
     /// The optimizer's states, where they lie in the host tier between updates: one range of the arena, in the pool
     /// of the rank's one body, that is copied in for the update and out behind it. No bytes: they stay.
     HostCopy hostedStates = {};
@@ -286,11 +286,11 @@ struct Program {
     std::vector<Team> teams;
     std::vector<Bucket> buckets;
     std::vector<Table> tables;
-    std::vector<Place> places;           ///< every rank of the plan, in order; only in a folded program
-    std::optional<SampledRoles> sampled; ///< who brings the samples, where these are not read by each rank itself
+    std::vector<Place> places;             ///< every rank of the plan, in order; only in a folded program
+    std::optional<SampledRoles> sampled;   ///< who brings the samples, where these are not read by each rank itself
     std::optional<ParameterServer> server; ///< that ranks exchange sums with; its process follows theirs
     std::int64_t shards = 1; ///< of the samples, of which a step trains on one with what it has kept (ADMM)
-    double ridge = 0; ///< of training by ADMM: half of it times the squared weights is added to the summed loss
+    double ridge = 0;        ///< of training by ADMM: half of it times the squared weights is added to the summed loss
     std::int64_t microBatches = 0;
     std::int64_t globalBatch = 0;
     Seconds lowerBound; ///< busiest lane's or core's work: no order of the tasks can be faster
@@ -348,8 +348,8 @@ struct Program {
 /// packs rows of the gradient, which travel in "s0.AB.t0" and are added up by "s0.O.t0", or prior ones in "s0.AP.t0"
 /// and "s0.O.t0p", delayed ones in "s0.AD.t0" and "s0.O.t0d". Copies of activations to the host and back are numbered
 /// in their micro-batch: "s1.CO.m3.1", "s1.CI.m3.1"; those of the optimizer's states are "s1.CO.o", "s1.CI.o". A second
-/// phase of the update is "s1.O.1"; the update of one bucket "s1.O.b0". Agreements of all ranks have no stage: "A.step",
-/// "A.norm", "A.update".
+/// phase of the update is "s1.O.1"; the update of one bucket "s1.O.b0". Agreements of all ranks have no stage:
+/// "A.step", "A.norm", "A.update".
 std::string idOf(const Task &task);
 /// The first of kLaneTable that the program's traces have.
 std::int32_t traceLanes(const Program &program);

@@ -93,7 +93,7 @@ struct Boxing {
     std::int16_t number = 0; ///< within the pass, from 1
     std::int32_t op = 0;     ///< of the body
     TeamId team;
-    bool served = false;    ///< not with the team: a parameter server gets what this rank has, and gives its answer
+    bool served = false;   ///< not with the team: a parameter server gets what this rank has, and gives its answer
     std::int8_t shift = 0; ///< not 0: all goes to the member so many places behind, whose own comes from as many before
     std::int64_t bytes = 0; ///< that this rank sends
 };

@@ -28,8 +28,8 @@ struct Settings {
     std::int64_t paced = 0; ///< 1: messages between the machines of a sampled job take as long as on their cards
     std::string arrivals; ///< RUN/arrivals.csv of a run with a parameter server, whose versions are made again as they
                           ///< were; absolute; empty: as workers arrive
-    double hungSeconds = 0;         ///< without a sign of life or progress a rank counts as hung; at least five steps
-                                    ///< (the longest of a round); 0: 30
+    double hungSeconds = 0; ///< without a sign of life or progress a rank counts as hung; at least five steps
+                            ///< (the longest of a round); 0: 30
 
     static constexpr double kTimeoutSeconds = 60;
     static constexpr double kMostKernelSeconds = 3600;

@@ -67,9 +67,9 @@ private:
     std::optional<Unit> m_next;              ///< the first that started of the next one
     bool m_nextHeard = false;                ///< it has ended
     bool m_periodic = false;
-    std::vector<double> m_seconds;           ///< per task, side by side: a task's other figures stay out of the cache
-    std::vector<Event> m_events;             ///< heap
-    SharedCores m_cores;                     ///< what ends there is no event
+    std::vector<double> m_seconds; ///< per task, side by side: a task's other figures stay out of the cache
+    std::vector<Event> m_events;   ///< heap
+    SharedCores m_cores;           ///< what ends there is no event
 };
 
 /// The order in which the tasks of each lane start on @p rank, by the cost clock: in a step in which all run, or, where

@@ -74,8 +74,7 @@ Result<gnn::Fanout> fanoutOf(const Needs &needs)
     if (labels && needs.inputs.size() == 1 && isFeature(needs.inputs[0]))
         return gnn::Fanout{0, 0};
     const bool three = needs.inputs.size() == 3 && std::all_of(needs.inputs.begin(), needs.inputs.end(), isFeature);
-    if (labels && three
-        && needs.inputs[1].perSample % needs.inputs[0].perSample == 0
+    if (labels && three && needs.inputs[1].perSample % needs.inputs[0].perSample == 0
         && needs.inputs[2].perSample % needs.inputs[1].perSample == 0)
         return gnn::Fanout{needs.inputs[1].perSample / needs.inputs[0].perSample,
                            needs.inputs[2].perSample / needs.inputs[1].perSample};

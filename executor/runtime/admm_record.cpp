@@ -43,7 +43,8 @@ Status ResidualsLog::open(const std::string &folder, std::int64_t firstStep, con
         for (std::size_t row = 0; row < before->steps.size(); ++row)
             if (before->steps[row] < firstStep) {
                 const auto first = before->norms.begin() + static_cast<std::ptrdiff_t>(row * names.size());
-                kept += run::residualsLine(before->steps[row], {first, first + static_cast<std::ptrdiff_t>(names.size())});
+                kept +=
+                    run::residualsLine(before->steps[row], {first, first + static_cast<std::ptrdiff_t>(names.size())});
             }
     m_file.open(m_path, std::ios::trunc);
     m_file << kept << std::flush;
@@ -90,8 +91,9 @@ Status writeDuals(RankExecutor &executor, const Feed &feed, const graph::Graph &
         feed.data->fillLabels(sample, &labels[static_cast<std::size_t>(m)]);
     }
     const admm::SampleGradients gradients =
-        admm::sampleGradients(*pattern, {values(pattern->u), values(pattern->w), values(pattern->bias),
-                                         values(pattern->v), values(pattern->c)},
+        admm::sampleGradients(*pattern,
+                              {values(pattern->u), values(pattern->w), values(pattern->bias), values(pattern->v),
+                               values(pattern->c)},
                               x, labels);
     std::vector<run::DualPair> pairs;
     const auto add = [&](const std::string &dual, char variable, int step, const std::vector<double> &of) {

@@ -32,8 +32,8 @@ namespace planloom::runtime {
 class ServedParameters;
 
 struct ExecutorOptions {
-    std::int64_t steps = 1;     ///< the run's, those before firstStep included
-    std::int64_t firstStep = 0; ///< where a resumed run goes on
+    std::int64_t steps = 1;       ///< the run's, those before firstStep included
+    std::int64_t firstStep = 0;   ///< where a resumed run goes on
     std::int64_t updatesFrom = 0; ///< step at which the optimizer begins: behind others that are trained otherwise
     std::int64_t seed = 1;
     plan::Optimizer optimizer;

@@ -17,8 +17,8 @@ struct Update {
     std::int64_t step = 0;   ///< from 0
     double learningRate = 0; ///< of this step, before the groups' factors
     double gradientScale = 1;
-    double ownScale = 1; ///< further factor of gradients that are of this replica's samples alone
-    int phase = 0;       ///< of the rule's formula
+    double ownScale = 1;  ///< further factor of gradients that are of this replica's samples alone
+    int phase = 0;        ///< of the rule's formula
     BucketId bucket = {}; ///< this one alone; none: all that have no update of their own
 };
 
@@ -61,7 +61,7 @@ private:
         std::optional<std::int64_t> summedIn; ///< step
     };
     std::map<BucketId, OwnUpdate> m_own;
-    std::unique_ptr<device::Updates> m_counted;  ///< those that no other rank counts
+    std::unique_ptr<device::Updates> m_counted; ///< those that no other rank counts
     device::Memory m_norm;
     std::unique_ptr<device::Event> m_event;
 };

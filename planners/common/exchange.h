@@ -10,9 +10,9 @@ namespace planloom::planners {
 /// An exchange that plans of any planner can be given.
 struct ExchangeRequest {
     plan::Exchange exchange;
-    bool findsDelay = false;      ///< the least delay that hides the average, by simulated times
+    bool findsDelay = false;       ///< the least delay that hides the average, by simulated times
     bool findsAcrossSteps = false; ///< whether sums of gradients may end in the next step, by simulated times
-    bool findsScheduling = false; ///< of exchange embrace, where no table is named: the fastest by simulated times
+    bool findsScheduling = false;  ///< of exchange embrace, where no table is named: the fastest by simulated times
 };
 
 /// Reads "KIND[,KEY=VALUE...]", where delay=auto leaves the delay of dasgd to simulated times, and across_steps=auto

@@ -39,9 +39,9 @@ double shippedSeconds(const ShippedInput &input);
 /// network stage. Entries at odd positions are network stages.
 double communicationRatio(const Chain &chain);
 
-/// Seconds of one iteration of the chain by events: equals simulate::iterationSeconds() of the chain as a Program (tests/engine/simulate/chain_program.h), to the
-/// bit, in O(entries * micro-batches) without a queue. Warm-up depths must not increase along the chain. Keeps its
-/// buffers between calls: one thread at a time.
+/// Seconds of one iteration of the chain by events: equals simulate::iterationSeconds() of the chain as a Program
+/// (tests/engine/simulate/chain_program.h), to the bit, in O(entries * micro-batches) without a queue. Warm-up depths
+/// must not increase along the chain. Keeps its buffers between calls: one thread at a time.
 class ChainClock {
 public:
     double seconds(const Chain &chain);

@@ -91,7 +91,7 @@ bool rolesAreProfiled(const Problem &problem)
 /// memory takes for what they copy.
 void setSeconds(const Problem &problem, const GnnSettings &settings, plan::SampledJob &job)
 {
-    constexpr double kDraw = 8e-8; // seconds of a place of the trees: on the Debian graph a server core took 75 ns
+    constexpr double kDraw = 8e-8;     // seconds of a place of the trees: on the Debian graph a server core took 75 ns
     constexpr double kStateBytes = 28; // Adam reads gradient, parameter and two moments, and writes the last three
     const double memory = problem.subject.cluster->types().front().memoryBandwidth;
     const double copy = 2 * 4.0 * static_cast<double>(job.graph.features) / memory; // of a row: reads and writes

@@ -247,6 +247,7 @@ struct State {
     /// host and streams in an order that a GPU does not.
     std::vector<std::unique_ptr<cuda::EventObject>> events;
     std::vector<std::unique_ptr<cuda::GraphExecObject>> execs;
+    std::vector<Stream> live; ///< streams
     cuda::Provider provider;
 };
 
@@ -430,6 +431,10 @@ int streamCreate(Stream *stream, unsigned int /*flags*/)
     made->random.seed(state().settings.seed * 1000 + state().streams++);
     made->current = made->last = new cuda::StreamItem;
     made->thread = std::jthread([made] { work(made); });
+    {
+        const std::lock_guard lock(state().mutex);
+        state().live.push_back(made);
+    }
     *stream = made;
     return cuda::kSuccess;
 }
@@ -447,6 +452,10 @@ int streamSynchronize(Stream stream)
 int streamDestroy(Stream stream)
 {
     streamSynchronize(stream);
+    {
+        const std::lock_guard lock(state().mutex);
+        std::erase(state().live, stream);
+    }
     append(stream, nullptr);
     stream->thread.join();
     delete stream->current;
@@ -545,6 +554,12 @@ int hostAlloc(void **data, std::size_t bytes, unsigned int /*flags*/)
 
 int freeHost(void *data)
 {
+    if (state().error != 0) { // a GPU that broke down stops at once; here what runs comes to its end
+        const std::lock_guard lock(state().mutex);
+        for (const Stream stream : state().live)
+            while (stream->completed.load(std::memory_order_acquire) != stream->given.load(std::memory_order_relaxed))
+                std::this_thread::sleep_for(std::chrono::microseconds(20));
+    }
     --state().objects;
     std::free(data);
     return cuda::kSuccess;

@@ -14,9 +14,9 @@ namespace planloom::test {
 /// Streams are threads that run their commands in order, each after a pause that a seed chooses, so that what is not
 /// put in order by an event runs out of order sooner or later. Device memory is a separate mapping that the host may
 /// not touch while no command runs, with marked bytes between blocks; fresh memory has garbage at both ends. Kernels
-/// run block by block (kernels/language.h), products by plain loops, convolutions by the processor. A stream that captures
-/// takes down its commands; a graph runs them with new pauses each time. What the runtime forbids while a thread captures
-/// fails here, too.
+/// run block by block (kernels/language.h), products by plain loops, convolutions by the processor. A stream that
+/// captures takes down its commands; a graph runs them with new pauses each time. What the runtime forbids while a
+/// thread captures fails here, too.
 ///
 /// One per process. Thread contract: what the runtime's is; settings while no device is open.
 class EmulatedGpu {

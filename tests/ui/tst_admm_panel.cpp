@@ -66,7 +66,8 @@ private Q_SLOTS:
         QVERIFY(map->describe({0, 0}).isEmpty());
         const QImage picture = map->grab().toImage();
         const auto lightness = [&](double x, double y) {
-            return picture.pixelColor((area.topLeft() + QPointF(area.width() * x, area.height() * y)).toPoint()).lightness();
+            return picture.pixelColor((area.topLeft() + QPointF(area.width() * x, area.height() * y)).toPoint())
+                .lightness();
         };
         QVERIFY(lightness(0.25, 0.9) < lightness(0.25, 0.1)); // the largest is the darkest
         QVERIFY(lightness(0.25, 0.1) < lightness(0.75, 0.1));
@@ -88,7 +89,8 @@ private Q_SLOTS:
     void namesWrongFiles()
     {
         const QString folder = runFolder("wrong", 1, 0.5);
-        QVERIFY(writeFileAtomically(folder.toStdString() + "/duals.csv", "variable,step,dual,gradient\na,1,x,2\n").ok());
+        QVERIFY(
+            writeFileAtomically(folder.toStdString() + "/duals.csv", "variable,step,dual,gradient\na,1,x,2\n").ok());
         AdmmPanel panel;
         panel.showRun(folder, true);
         QVERIFY(panel.noteLabel()->text().contains(QStringLiteral("line 2")));

@@ -35,7 +35,7 @@ struct Sent {
 struct PlacementFigures {
     gnn::Job job; ///< resources: devices, role-slots
     gnn::Placement machineOf;
-    double seconds = 0;                                               ///< under the plan's policy, queues filled
+    double seconds = 0; ///< under the plan's policy, queues filled
     /// The same under each; 0: not computed, as the job is large.
     std::array<double, std::size(gnn::kTransferPolicies)> byPolicy{};
     gnn::TransferPolicy policy = gnn::TransferPolicy::Degree;

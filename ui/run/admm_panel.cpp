@@ -115,8 +115,8 @@ void AdmmPanel::readResiduals()
 void AdmmPanel::readDuals()
 {
     const auto text = readFile(m_folder.toStdString() + "/" + run::kDualsFile);
-    const auto pairs = text ? run::dualsFromCsv(*text)
-                            : Result<std::vector<run::DualPair>>(std::vector<run::DualPair>());
+    const auto pairs =
+        text ? run::dualsFromCsv(*text) : Result<std::vector<run::DualPair>>(std::vector<run::DualPair>());
     if (!pairs)
         m_note->setText(qt(pairs.error().text()));
     QList<QPointF> points;

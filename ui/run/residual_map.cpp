@@ -55,9 +55,7 @@ void ResidualMap::paintImage()
 {
     const std::size_t columns = m_residuals.steps.size();
     const std::size_t rows = m_residuals.names.size();
-    m_image = columns == 0
-        ? QImage()
-        : QImage(static_cast<int>(columns), static_cast<int>(rows), QImage::Format_RGB32);
+    m_image = columns == 0 ? QImage() : QImage(static_cast<int>(columns), static_cast<int>(rows), QImage::Format_RGB32);
     for (std::size_t column = 0; column < columns; ++column)
         for (std::size_t row = 0; row < rows; ++row)
             m_image.setPixelColor(static_cast<int>(column), static_cast<int>(row),
@@ -102,7 +100,8 @@ void ResidualMap::paintEvent(QPaintEvent *)
     const double each = map.height() / m_image.height();
     const int every = std::max(1, static_cast<int>(std::ceil(painter.fontMetrics().height() / each)));
     for (int row = 0; row < m_image.height(); row += every)
-        painter.drawText(QRectF(0, map.top() + row * each, kNames - 3, std::max<double>(each, painter.fontMetrics().height())),
+        painter.drawText(QRectF(0, map.top() + row * each, kNames - 3,
+                                std::max<double>(each, painter.fontMetrics().height())),
                          Qt::AlignRight | Qt::AlignTop, qt(m_residuals.names[static_cast<std::size_t>(row)]));
     const QRectF foot(map.left(), map.bottom() + 1, map.width(), 15);
     painter.drawText(foot, Qt::AlignLeft, QString::number(m_residuals.steps.front()));

@@ -8,8 +8,8 @@
 
 namespace planloom::ui {
 
-/// Residuals of the constraints of each step in time over the iterations, the darker the larger, on a logarithmic scale.
-/// Knows no state.
+/// Residuals of the constraints of each step in time over the iterations, the darker the larger, on a logarithmic
+/// scale. Knows no state.
 class ResidualMap final : public QWidget {
     Q_OBJECT
 

@@ -238,7 +238,6 @@ Made makePiece(const Request &request, std::int64_t elements, const KernelMaker 
 
 } // namespace
 
-
 Made makeConverting(const Request &request, bool elementwise, const KernelMaker &make)
 {
     if (elementwise && sameSizes(request)) {

@@ -11,7 +11,6 @@ namespace planloom::device {
 /// A bfloat16 as it lies in memory: the upper half of a float32.
 using BFloat16Bits = std::uint16_t;
 
-
 using KernelMaker = std::function<Made(const Request &)>;
 
 /// A kernel for arguments of which some are BF16, by a kernel for float32 and conversions around it. @p elementwise:

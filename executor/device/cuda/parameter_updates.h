@@ -23,7 +23,7 @@ private:
     update::Formula m_formula;
     ParameterRanges m_ranges;
     device::Memory m_list;
-    device::Memory m_sums; ///< doubles: per block, then their sum
+    device::Memory m_sums;               ///< doubles: per block, then their sum
     std::optional<FormulaUpdate> m_rule; ///< of other rules
 };
 

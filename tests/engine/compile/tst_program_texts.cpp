@@ -55,7 +55,6 @@ void onEachStage(plan::Plan &plan, const std::function<void(plan::Stage &)> &cha
 
 } // namespace
 
-
 class TestProgramTexts : public QObject {
     Q_OBJECT
 

@@ -41,4 +41,3 @@ inline void compareWithRefusal(const Result<exporting::Configuration> &made, con
 }
 
 } // namespace planloom::testing
-

@@ -113,7 +113,6 @@ using Reader = Result<cluster::Cluster> (*)(std::string_view, const std::string 
 
 } // namespace
 
-
 class ClusterFormatsTest : public QObject {
     Q_OBJECT
 

@@ -103,8 +103,9 @@ private slots:
         QFETCH(QString, family);
         QFETCH(QString, prefix);
         const auto tensors = parametersOf(family.toStdString());
-        writeTensors(m_path + "/model.safetensors",
-                     renamed(tensors, [&](const std::string &name) { return withoutPrefix(name, prefix.toStdString()); }));
+        writeTensors(m_path + "/model.safetensors", renamed(tensors, [&](const std::string &name) {
+                         return withoutPrefix(name, prefix.toStdString());
+                     }));
         const auto model = load(family.toStdString());
         QVERIFY2(model.ok(), model ? "" : model.error().text().c_str());
         QVERIFY(model->warnings.empty());

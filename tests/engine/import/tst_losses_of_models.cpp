@@ -110,7 +110,6 @@ std::string joined(const std::vector<std::string> &texts)
 
 } // namespace
 
-
 class TestLossesOfModels : public QObject {
     Q_OBJECT
 

@@ -101,7 +101,6 @@ TensorId filledWhere(AttentionGraph &g, std::int64_t padding, std::string name, 
 
 } // namespace
 
-
 /// Operators that hide scores, and others that must not be taken for them.
 class TestPatternsAttention : public QObject {
     Q_OBJECT

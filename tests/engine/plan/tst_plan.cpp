@@ -85,7 +85,6 @@ using Change = std::function<void(Plan &)>;
 
 } // namespace
 
-
 class PlanTest : public QObject {
     Q_OBJECT
 

@@ -6,7 +6,6 @@
 using namespace planloom::plan;
 using Kind = LearningRateSchedule::Kind;
 
-
 class Training : public QObject {
     Q_OBJECT
 

@@ -500,7 +500,8 @@ void Chaos::resumed(const Fault &fault, const std::string &run, std::int64_t fro
     QVERIFY2(said.empty(), said.c_str());
     const auto request = run::readRequest(run + "/request.json");
     QVERIFY(request.ok());
-    // A fault that came after the last step left nothing to train: the request stays that of the part that ended the run.
+    // A fault that came after the last step left nothing to train: the request stays that of the part that ended the
+    // run.
     QCOMPARE(request->from.step, from == kSteps && before ? before->from.step : from);
     const auto clean = reference(fault.first, from, fault.then);
     QVERIFY2(clean.ok(), clean.ok() ? "" : clean.error().text().c_str());

@@ -41,7 +41,6 @@ QString folderOf(const QString &name) { return PLANLOOM_SOURCE_DIR "/tests/golde
 
 } // namespace
 
-
 /// Models that torch.onnx.export wrote in training mode train as they train in PyTorch.
 class TestExports : public QObject {
     Q_OBJECT

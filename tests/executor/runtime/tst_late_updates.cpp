@@ -12,7 +12,6 @@
 using namespace planloom;
 using namespace planloom::test;
 
-
 namespace {
 
 constexpr std::int64_t kSteps = 9;

@@ -86,7 +86,6 @@ test::Outcome trainedAs(const Golden &golden, test::Layout layout, std::int64_t 
 
 } // namespace
 
-
 class TestLosses : public QObject {
     Q_OBJECT
 

@@ -17,7 +17,6 @@
 using namespace planloom;
 using namespace planloom::test;
 
-
 namespace {
 
 /// What a run and its prediction did of the memory policies.

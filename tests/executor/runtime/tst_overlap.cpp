@@ -12,7 +12,6 @@
 using namespace planloom;
 using namespace planloom::test;
 
-
 namespace {
 
 /// Starts and ends of the tasks of one step, by id.

@@ -12,7 +12,6 @@
 using namespace planloom;
 using namespace planloom::test;
 
-
 /// A tiny GPT trained in many layouts: what counts is that the layout does not show in the losses.
 class TestParity : public QObject {
     Q_OBJECT

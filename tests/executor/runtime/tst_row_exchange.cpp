@@ -18,7 +18,6 @@ using namespace planloom::test;
 using plan::ExchangeScheduling;
 using plan::TableStrategy;
 
-
 namespace {
 
 StageLayout replicas(int count) { return {std::vector<double>(static_cast<std::size_t>(count), 1.0 / count)}; }

@@ -68,7 +68,6 @@ Shardings with(Shardings all, const Shardings &more)
 
 } // namespace
 
-
 /// A 4-layer GPT on meshes: tensor, sequence and vocabulary parallel, ZeRO, in stages and mixed. Losses must not show
 /// the layout, and the traffic of collectives must be the plan's, to the byte.
 class TestShardedTraining : public QObject {

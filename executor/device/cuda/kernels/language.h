@@ -194,7 +194,8 @@ struct To {
     }
 };
 
-/// Of numbers from 0 on: @p number becomes the quotient, returned is the rest. GPUs divide 32 bits several times faster.
+/// Of numbers from 0 on: @p number becomes the quotient, returned is the rest. GPUs divide 32 bits several times
+/// faster.
 PLANLOOM_KERNEL_CODE std::int64_t restOf(std::int64_t &number, std::int64_t divisor)
 {
     if (((number | divisor) >> 32) == 0) {

@@ -75,7 +75,7 @@ struct RowNormGradient {
 /// The sums over the rows that make the gradients of scale and bias: a block adds up one part of the rows of `lanes`
 /// columns.
 struct ColumnNormGradient {
-    From dy, x, mean, inverse; ///< mean: data may be nullptr
+    From dy, x, mean, inverse;                 ///< mean: data may be nullptr
     float *dScale = nullptr, *dBias = nullptr; ///< (parts, size); dBias may be nullptr
     std::int64_t rows = 0, size = 0;
     int lanes = 1;

@@ -47,8 +47,8 @@ struct Reduce {
     std::int64_t outputs = 0, each = 0;
     int lanes = 1;          ///< of sums
     std::int64_t parts = 1; ///< the same
-    Loops<1> outer; ///< over outputs
-    Loops<1> inner; ///< over what is reduced
+    Loops<1> outer;         ///< over outputs
+    Loops<1> inner;         ///< over what is reduced
 
     [[nodiscard]] PLANLOOM_KERNEL_CODE std::int64_t blocks() const
     {
