@@ -537,10 +537,21 @@ Status GpuCommunicator::late(const Channel &channel) const
 
 // --- Ends -----------------------------------------------------------------------------------------------------------
 
+/// The device's own failure, which the library that communicates only knows as an error of CUDA; empty: it has none.
+std::string GpuCommunicator::failureOfDevice() const
+{
+    const auto event = m_device.makeEvent();
+    if (!event)
+        return event.error().message;
+    const Result<bool> ended = (*event)->poll();
+    return ended ? std::string() : ended.error().message;
+}
+
 /// An error of one team is the end of all: kernels that wait on the device for a member that is gone would stay there.
 Status GpuCommunicator::fail(const Error &error)
 {
-    m_status = error;
+    const std::string device = failureOfDevice();
+    m_status = device.empty() ? error : failed(error.message + "; its GPU: " + device);
     abortTeams();
     return m_status;
 }

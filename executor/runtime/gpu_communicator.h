@@ -132,6 +132,7 @@ private:
     Status joinWith(GpuTeam &team, comm::Request &idMoved, bool &idComes);
     Status announce(Channel &channel);
     [[nodiscard]] Status late(const Channel &channel) const;
+    [[nodiscard]] std::string failureOfDevice() const;
     Status fail(const Error &error);
 
     static constexpr int kOwnTags = 2; ///< of ids and headers, the highest
