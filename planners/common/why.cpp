@@ -373,7 +373,12 @@ private:
 plan::Why whyOf(const plan::Plan &plan, const plan::Subject &subject, const program::Program &program,
                 const simulate::Simulation &simulation)
 {
-    return Explanation(plan, subject, program, simulation).make();
+    if (!program.sampled)
+        return Explanation(plan, subject, program, simulation).make();
+    program::Program ranks = program; // the trace has the job's steps, which are no tasks of the Program
+    ranks.sampled.reset();
+    const auto alone = simulate::simulate(ranks, *subject.cluster, {.trace = true, .memory = false});
+    return alone ? Explanation(plan, subject, ranks, *alone).make() : plan::Why();
 }
 
 Result<plan::Why> explain(const plan::Plan &plan, const plan::Subject &subject)

@@ -13,7 +13,7 @@ namespace planloom::planners {
 
 /// Breakdown of the time and memory of a simulated plan, and the limit of each stage and of the iteration: the price
 /// for most, computing, waiting for a link, or computing again for want of memory. @p simulation must have a trace.
-/// Cost: O(records log records).
+/// Of a plan with roles the ranks' work alone, which is simulated for it. Cost: O(records log records).
 plan::Why whyOf(const plan::Plan &plan, const plan::Subject &subject, const program::Program &program,
                 const simulate::Simulation &simulation);
 

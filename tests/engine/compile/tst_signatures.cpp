@@ -224,13 +224,18 @@ private slots:
     {
         using Change = std::function<void(plan::Plan &)>;
         const auto exchange = [](const char *text) -> Change {
-            return [text](plan::Plan &plan) { plan.exchange = must(plan::exchangeFromText(text)); };
+            return [text](plan::Plan &plan) {
+                plan.exchange = must(plan::exchangeFromText(text));
+                if (plan.exchange.hasTables())
+                    plan.optimizer.groups = {{"embedding.weight", 0, 1}}; // rows have no decay
+            };
         };
         const auto memory = [](const char *text) {
             return onEachStage([text](plan::Stage &stage) { stage.memory = must(plan::memoryFromText(text)); });
         };
         const auto admm = [](admm::Parallel parallel) -> Change {
             return [parallel](plan::Plan &plan) {
+                plan.microBatches = 1;
                 plan.optimizer = plan::admmOptimizer();
                 plan.admm = admm::Settings{.parallel = parallel};
             };

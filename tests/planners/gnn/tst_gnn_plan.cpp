@@ -5,6 +5,7 @@
 #include "engine/graph/zoo/zoo.h"
 #include "engine/plan/fingerprint.h"
 #include "engine/simulate/prediction.h"
+#include "planners/common/why.h"
 #include "planners/gnn/gnn.h"
 #include "planners/registry.h"
 
@@ -76,6 +77,26 @@ private Q_SLOTS:
         QCOMPARE(plan.job->fanout.second, 5);
         QCOMPARE(plan.job->volumes.samplers, 4);
         QCOMPARE(plan.job->volumes.batch(0, 0), 8.0 * (8 + 4 * 16 * 61)); // labels, and 61 rows of 16 features
+    }
+
+    /// Which is of the trainers' own work: the trace has steps of the job.
+    void explanationIsOfTheTrainers()
+    {
+        const planners::Problem problem = problemOf();
+        const auto report = planned(problem, {{"trainers", "2"}, {"samplers", "2"}});
+        QVERIFY2(report, report ? "" : report.error().text().c_str());
+        const auto why = planners::explain(report->plan, problem.subject);
+        QVERIFY2(why, why ? "" : why.error().text().c_str());
+        plan::Plan alone = report->plan;
+        alone.job.reset();
+        alone.roles.clear();
+        const auto wanted = planners::explain(alone, problem.subject);
+        QVERIFY2(wanted, wanted ? "" : wanted.error().text().c_str());
+        QCOMPARE(why->stages.size(), std::size_t{1});
+        QVERIFY(wanted->stages.front().forwardSeconds > 0);
+        QCOMPARE(why->stages.front().forwardSeconds, wanted->stages.front().forwardSeconds);
+        QCOMPARE(why->stages.front().backwardSeconds, wanted->stages.front().backwardSeconds);
+        QCOMPARE(why->detail, wanted->detail);
     }
 
     /// Of 1, 2 and 4 the fewest mini-batches with which the iteration is as short; the notes say what each takes.
