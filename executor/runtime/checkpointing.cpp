@@ -273,10 +273,6 @@ Result<HostPieces> piecesOf(RankExecutor &executor, bool ofSamples)
 
 std::int64_t bytesOf(const Piece &piece) { return piece.flatCount * graph::sizeOf(piece.type); }
 
-} // namespace
-
-namespace {
-
 Result<Parameters> downloaded(Result<HostPieces> pieces)
 {
     if (!pieces)

@@ -38,7 +38,6 @@ SearchPanel::SearchPanel(QWidget *parent)
     m_seed->setAccessibleName(tr("Seed of the search"));
     m_slider->setAccessibleName(tr("Placement of the search"));
     m_take->setToolTip(tr("Put the roles where this placement has them (undoable)"));
-    m_chart->setMinimumHeight(80);
     auto *top = new QHBoxLayout;
     top->addWidget(m_search);
     top->addWidget(m_proposals);
