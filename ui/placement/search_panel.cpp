@@ -48,6 +48,7 @@ SearchPanel::SearchPanel(QWidget *parent)
     bottom->addWidget(m_take);
     auto *all = new QVBoxLayout(this);
     all->setContentsMargins(4, 4, 4, 4);
+    all->setSpacing(2);
     all->addLayout(top);
     all->addWidget(m_chart, 1);
     all->addWidget(m_what);
