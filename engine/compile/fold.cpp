@@ -129,7 +129,7 @@ Fold foldRanks(std::vector<std::int32_t> kinds, const std::vector<DeviceId> &dev
 }
 
 FoldedTeams::FoldedTeams(const TeamSets &sets, const Fold &fold, const std::vector<DeviceId> &devices,
-                         cluster::Shapes &shapes, Program &program)
+                         cluster::Shapes &shapes)
 {
     std::map<std::vector<DeviceId>, TeamId> known;
     const bool folded = fold.representatives.size() < fold.standIn.size();
@@ -147,15 +147,14 @@ FoldedTeams::FoldedTeams(const TeamSets &sets, const Fold &fold, const std::vect
             std::sort(team.ranks.begin(), team.ranks.end());
             team.ranks.erase(std::unique(team.ranks.begin(), team.ranks.end()), team.ranks.end());
             team.devices = devicesOf(set.team(t), devices);
-            const auto [entry, isNew] =
-                known.try_emplace(team.devices, static_cast<std::int64_t>(program.teams.size()));
+            const auto [entry, isNew] = known.try_emplace(team.devices, static_cast<std::int64_t>(m_all.size()));
             m_teams.back().push_back(entry->second);
             for (const RankId rank : team.ranks)
                 m_teamOf.back().emplace(rank, entry->second);
             if (!isNew)
                 continue;
             m_shapes.push_back(shapes.of(team.devices));
-            program.teams.push_back(std::move(team));
+            m_all.push_back(std::move(team));
         }
     }
 }

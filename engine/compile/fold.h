@@ -6,6 +6,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
+#include <utility>
 #include <vector>
 
 namespace planloom::compile {
@@ -34,11 +36,14 @@ Fold foldRanks(std::vector<std::int32_t> kinds, const std::vector<DeviceId> &dev
 /// The teams of a program, by set.
 class FoldedTeams {
 public:
-    /// Adds the teams of every set to @p program, as @p fold leaves them: one for those that consist of ranks alike.
-    FoldedTeams(const TeamSets &sets, const Fold &fold, const std::vector<DeviceId> &devices, cluster::Shapes &shapes,
-                Program &program);
+    /// The teams of every set as @p fold leaves them: one for those that consist of ranks alike. @p shapes, which
+    /// foldRanks() may have filled, spares the second description of the same devices.
+    FoldedTeams(const TeamSets &sets, const Fold &fold, const std::vector<DeviceId> &devices, cluster::Shapes &shapes);
 
-    /// Indices into Program::teams, in the order of the set.
+    /// Program::teams.
+    [[nodiscard]] std::vector<Team> take() && { return std::move(m_all); }
+    [[nodiscard]] const Team &team(TeamId id) const { return m_all[id.index()]; }
+    /// Those of @p set, in its order.
     [[nodiscard]] const std::vector<TeamId> &teams(std::int32_t set) const
     {
         return m_teams[static_cast<std::size_t>(set)];
@@ -52,6 +57,7 @@ public:
     [[nodiscard]] std::int32_t shape(TeamId team) const { return m_shapes[team.index()]; }
 
 private:
+    std::vector<Team> m_all;
     std::vector<std::vector<TeamId>> m_teams;
     std::vector<std::map<RankId, TeamId>> m_teamOf;
     std::vector<std::int32_t> m_shapes;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/compile/pass_clock.h"
 
-#include "engine/compile/compilation.h"
+#include "engine/compile/compile.h"
+#include "engine/compile/deployment.h"
 #include "engine/compile/stage_cache.h"
 #include "engine/compile/task_times.h"
 
@@ -14,7 +15,7 @@ public:
     Impl(plan::Plan plan, const plan::Subject &subject)
         : m_plan(std::move(plan)),
           m_subject(subject),
-          m_all(m_plan, m_subject)
+          m_samples(m_source)
     {
     }
 
@@ -22,30 +23,32 @@ public:
     {
         if (Status valid = plan::validate(m_plan, m_subject); !valid)
             return valid;
-        if (Status prepared = compile::prepare(m_all, {.bodies = false, .stages = stages}); !prepared)
-            return prepared;
-        m_parts = partsOfStages(m_all);
-        m_times.emplace(m_all, m_parts);
+        auto made = deploy(m_source, m_samples, {.bodies = false, .stages = stages}, false, false);
+        if (!made)
+            return made.error();
+        m_made.emplace(*std::move(made));
+        m_times.emplace(TimesInput{m_source, m_samples, m_made->stages, m_made->ranks, m_made->teams, m_made->parts});
         return {};
     }
 
     Passes of(std::size_t stage, double samples)
     {
-        const RankSite &site = m_all.sites[m_all.sitesOf[stage].front()];
-        const TaskTimes::Slice slice{stage, samples, m_times->slice(site, 0).type};
-        const StageParts &parts = m_parts[stage];
-        return {pass(site, slice, parts.forward, m_times->layers(slice, false)),
-                pass(site, slice, parts.backward, m_times->layers(slice, true))};
+        const StageInstance &first = m_made->instances[m_made->instances.ofStage[stage].front()];
+        const TaskTimes::Slice slice{stage, samples, m_times->slice(first, 0).type};
+        const StageParts &parts = m_made->parts[stage];
+        return {pass(first, slice, parts.forward, m_times->layers(slice, false)),
+                pass(first, slice, parts.backward, m_times->layers(slice, true))};
     }
 
 private:
-    Pass pass(const RankSite &site, const TaskTimes::Slice &slice, const std::vector<PassPart> &parts, Seconds layers)
+    Pass pass(const StageInstance &first, const TaskTimes::Slice &slice, const std::vector<PassPart> &parts,
+              Seconds layers)
     {
         Pass made{Seconds(0), Seconds(0)};
         for (std::size_t i = 0; i < parts.size(); ++i) {
             if (parts[i].boxing) {
-                const CommunicatingOp &boxing = m_parts[slice.stage].boxing.at(parts[i].first);
-                made.whole += m_times->collective(boxing, m_all.teams->teamOf(boxing.set, site.rank),
+                const CommunicatingOp &boxing = m_made->parts[slice.stage].boxing.at(parts[i].first);
+                made.whole += m_times->collective(boxing, m_made->teams.teamOf(boxing.set, first.rank),
                                                   m_times->boxedBytes(slice, parts[i].first));
                 continue;
             }
@@ -58,8 +61,9 @@ private:
 
     plan::Plan m_plan;
     plan::Subject m_subject;
-    Compilation m_all;
-    std::vector<StageParts> m_parts;
+    Source m_source{m_plan, m_subject};
+    Samples m_samples;
+    std::optional<Deployment> m_made;
     std::optional<TaskTimes> m_times;
 };
 

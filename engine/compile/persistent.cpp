@@ -1,236 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/compile/persistent.h"
 
-#include "engine/compile/fold.h"
 #include "engine/compile/layout.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
-#include <limits>
-#include <map>
-#include <numeric>
-#include <tuple>
 #include <unordered_map>
+#include <utility>
 
 namespace planloom::compile {
 namespace {
-
-/// Parameters begin at multiples of so many elements within a bucket: 64 bytes of bfloat16, the narrower of the two
-/// types.
-constexpr std::int64_t kFlatAlignment = 32;
-
-std::int64_t roundUp(std::int64_t value, std::int64_t unit) { return (value + unit - 1) / unit * unit; }
-
-/// One use of a parameter by a stage.
-struct Use {
-    std::size_t stage = 0;
-    const HeldParameter *parameter = nullptr;
-};
-
-/// Finds out who shares which parameters.
-class Sharing {
-public:
-    Sharing(const std::vector<const StageHoldings *> &stages, TeamSets &sets, const plan::Exchange &exchange)
-        : m_stages(stages),
-          m_sets(sets),
-          m_exchange(exchange)
-    {
-    }
-
-    Result<std::vector<SharedParameter>> find()
-    {
-        for (std::size_t s = 0; s < m_stages.size(); ++s) {
-            for (const HeldParameter &parameter : m_stages[s]->parameters) {
-                auto &uses = m_uses[parameter.name];
-                if (uses.empty())
-                    m_names.push_back(&parameter.name);
-                uses.push_back({s, &parameter});
-            }
-        }
-        for (const std::string *name : m_names)
-            if (const Status added = add(m_uses[*name]); !added)
-                return added.error();
-        return std::move(m_shared);
-    }
-
-private:
-    Status add(const std::vector<Use> &uses)
-    {
-        if (Status averaged = checkAveraged(uses); !averaged)
-            return averaged;
-        std::vector<TeamSets::Use> joined;
-        for (const Use &use : uses) {
-            if (uses.size() > 1 && !fit(uses.front(), use))
-                return unsupported("parameter " + use.parameter->name + " is used by stages "
-                                   + std::to_string(uses.front().stage) + " and " + std::to_string(use.stage)
-                                   + ", which cut it differently; give both the same mesh beyond its first dimension "
-                                     "and the same sharding, or put both uses into one stage");
-            joined.emplace_back(use.stage, use.parameter->reduceOver);
-        }
-        const std::int32_t set = m_sets.of(joined);
-        const bool alone = m_sets.set(set).team(0).size() < 2;
-        const bool cut = alone || uses.front().parameter->table != nullptr;
-        const int zero = cut ? 0 : std::min(m_stages[uses.front().stage]->zero, uses.size() > 1 ? 1 : 3);
-        // What one gather brings is what one layer needs.
-        m_shared.push_back({uses.front().parameter, set, zero, zero >= 2 ? uses.front().parameter->layer + 1 : 0});
-        return {};
-    }
-
-    /// Local steps sum up no gradients: a replica must make those of an averaged parameter by itself, on one device.
-    [[nodiscard]] Status checkAveraged(const std::vector<Use> &uses) const
-    {
-        const HeldParameter &parameter = *uses.front().parameter;
-        const std::size_t group = m_exchange.groupOf(parameter.name, parameter.sizes.size());
-        if (m_exchange.policyOf(group) != plan::ExchangePolicy::DelayedAveraging)
-            return {};
-        if (uses.size() > 1)
-            return unsupported(
-                fmt::format("parameter {} is used by stages {} and {}, which sum up its gradients in every "
-                            "step; exchange dasgd needs both uses in one stage",
-                            parameter.name, uses[0].stage, uses[1].stage));
-        const sharding::Mesh &mesh = m_stages[uses.front().stage]->mesh;
-        for (const int dimension : parameter.reduceOver)
-            if (dimension > 0 && mesh.sizes[static_cast<std::size_t>(dimension)] > 1)
-                return unsupported(
-                    fmt::format("the devices of each replica of stage {} sum up the gradients of "
-                                "parameter {}, which exchange dasgd does not do yet; cut the stage without "
-                                "sequence parallelism, or exchange by all-reduce",
-                                uses.front().stage, parameter.name));
-        return {};
-    }
-
-    [[nodiscard]] bool fit(const Use &first, const Use &use) const
-    {
-        return m_sets.teamsOver({first.stage, first.parameter->reduceOver})
-            == m_sets.teamsOver({use.stage, use.parameter->reduceOver})
-            && use.parameter->elements == first.parameter->elements && use.parameter->type == first.parameter->type
-            && sameParts(first, use);
-    }
-
-    /// Each team's part of the parameter is that of its first device.
-    [[nodiscard]] bool sameParts(const Use &first, const Use &use) const { return partsOf(first) == partsOf(use); }
-
-    [[nodiscard]] std::vector<sharding::Region> partsOf(const Use &use) const
-    {
-        const sharding::Mesh &mesh = m_stages[use.stage]->mesh;
-        std::vector<sharding::Region> parts;
-        const std::vector<std::int32_t> teamOf = teamOfDevices(mesh, use.parameter->reduceOver);
-        for (std::size_t device = 0; device < teamOf.size(); ++device)
-            if (static_cast<std::size_t>(teamOf[device]) == parts.size())
-                parts.push_back(
-                    sharding::regionOf(use.parameter->sizes, use.parameter->sbp, mesh, static_cast<int>(device)));
-        return parts;
-    }
-
-    const std::vector<const StageHoldings *> &m_stages;
-    TeamSets &m_sets;
-    const plan::Exchange &m_exchange;
-    std::vector<const std::string *> m_names; ///< in the order of first appearance
-    std::unordered_map<std::string, std::vector<Use>> m_uses;
-    std::vector<SharedParameter> m_shared;
-};
-
-Bucket emptyBucket(TeamId team, const SharedParameter &shared)
-{
-    Bucket bucket;
-    bucket.team = team;
-    bucket.zero = shared.zero;
-    bucket.type = shared.parameter->type;
-    return bucket;
-}
-
-void finish(Bucket &bucket, const Team &team, int states)
-{
-    if (bucket.zero > 0)
-        bucket.elements = roundUp(bucket.elements, kFlatAlignment * static_cast<std::int64_t>(team.size()));
-    for (auto *offsets :
-         {&bucket.parameters, &bucket.copies, &bucket.gradients, &bucket.sums, &bucket.averages, &bucket.snapshots})
-        offsets->assign(team.ranks.size(), -1);
-    bucket.states.assign(static_cast<std::size_t>(states), std::vector<std::int64_t>(team.ranks.size(), -1));
-}
-
-/// A table that the bucket at the end of @p program is of.
-void addTable(const RowTable &table, Program &program)
-{
-    program::Table made;
-    made.bucket = BucketId(std::ssize(program.buckets) - 1);
-    made.team = program.buckets.back().team;
-    made.parameter = table.parameter;
-    made.ids = table.ids;
-    made.places = table.places;
-    made.rows = table.rows;
-    made.columns = table.columns;
-    made.idsPerSample = table.idsPerSample;
-    made.window = table.window;
-    made.strategy = table.strategy;
-    made.delays = table.delays;
-    const auto members = static_cast<int>(program.team(made.team).size());
-    for (int position = 0; position < members; ++position) {
-        const sharding::Interval columns = columnsOf(table, members, position)[1].front();
-        made.members.emplace_back();
-        made.members.back().begin = columns.begin;
-        made.members.back().end = columns.end;
-    }
-    program.buckets.back().table = TableId(std::ssize(program.tables));
-    program.tables.push_back(std::move(made));
-}
-
-/// One bucket for each of the parallel teams.
-void addBuckets(const std::vector<const SharedParameter *> &parameters, const std::vector<TeamId> &parallel,
-                plan::ExchangePolicy policy, Program &program)
-{
-    for (const TeamId team : parallel) {
-        Bucket bucket = emptyBucket(team, *parameters.front());
-        bucket.policy = policy;
-        for (const SharedParameter *shared : parameters) {
-            bucket.entries.push_back({shared->parameter->name, bucket.elements, shared->parameter->elements});
-            bucket.elements += roundUp(shared->parameter->elements, kFlatAlignment);
-        }
-        program.buckets.push_back(std::move(bucket));
-        if (parameters.front()->parameter->table)
-            addTable(*parameters.front()->parameter->table, program);
-    }
-}
-
-// A bucket costs tasks on every rank and a start on the network: beyond this many the overlap gains nothing more.
-constexpr std::int64_t kMostBuckets = 32;
-
-/// Runs of about @p bytes of the parameters by when their gradients are ready; each in the order given.
-std::vector<std::vector<const SharedParameter *>> chunksOf(const std::vector<const SharedParameter *> &parameters,
-                                                           std::int64_t bytes)
-{
-    std::vector<std::size_t> byReady(parameters.size());
-    std::iota(byReady.begin(), byReady.end(), std::size_t{0});
-    std::stable_sort(byReady.begin(), byReady.end(), [&](std::size_t a, std::size_t b) {
-        return parameters[a]->parameter->ready < parameters[b]->parameter->ready;
-    });
-    const auto bytesOf = [&](std::size_t p) {
-        return parameters[p]->parameter->elements * graph::sizeOf(graph::DType::F32);
-    };
-    std::int64_t all = 0;
-    for (const std::size_t p : byReady)
-        all += bytesOf(p);
-    const std::int64_t most = std::max(bytes, all / kMostBuckets);
-    std::vector<std::vector<std::size_t>> chunks(1);
-    std::int64_t filled = 0;
-    for (const std::size_t p : byReady) {
-        if (filled > 0 && filled + bytesOf(p) > most) {
-            chunks.emplace_back();
-            filled = 0;
-        }
-        chunks.back().push_back(p);
-        filled += bytesOf(p);
-    }
-    std::vector<std::vector<const SharedParameter *>> made;
-    for (std::vector<std::size_t> &chunk : chunks) {
-        std::sort(chunk.begin(), chunk.end());
-        made.emplace_back();
-        for (const std::size_t p : chunk)
-            made.back().push_back(parameters[p]);
-    }
-    return made;
-}
 
 /// Lays out the parameter at member @p at of @p table. Returns where operators read it.
 template <class Place>
@@ -264,16 +42,6 @@ void layRows(program::Table &table, std::size_t at, std::size_t states, const Pl
         member.updatedStates.push_back(place(table.updatedRows() * width));
 }
 
-std::ptrdiff_t deviceOf(const StageHoldings &stage, RankId rank)
-{
-    return std::find(stage.ranks.begin(), stage.ranks.end(), rank) - stage.ranks.begin();
-}
-
-plan::SampleRange samplesAt(const StageHoldings &stage, RankId rank)
-{
-    return stage.samples[static_cast<std::size_t>(deviceOf(stage, rank))];
-}
-
 /// What two ranges have in common.
 Shard common(Shard a, Shard b)
 {
@@ -282,61 +50,10 @@ Shard common(Shard a, Shard b)
     return {begin, std::max<std::int64_t>(0, end - begin)};
 }
 
-} // namespace
-
-Result<std::vector<SharedParameter>> shareParameters(const std::vector<const StageHoldings *> &stages, TeamSets &sets,
-                                                     const plan::Exchange &exchange)
-{
-    return Sharing(stages, sets, exchange).find();
-}
-
-void makeBuckets(const std::vector<SharedParameter> &parameters, const FoldedTeams &teams, const plan::Plan &plan,
-                 Program &program)
-{
-    using Key = std::tuple<std::int32_t, int, std::size_t, graph::DType, std::size_t>;
-    const std::int64_t bytes = plan.bucketBytes;
-    std::vector<Key> keys; // in the order of first appearance
-    std::map<Key, std::vector<const SharedParameter *>> byKey;
-    for (const SharedParameter &shared : parameters) {
-        const std::size_t group = plan.exchange.groupOf(shared.parameter->name, shared.parameter->sizes.size());
-        const Key key(shared.set, shared.zero, shared.layer, shared.parameter->type, group);
-        if (byKey[key].empty())
-            keys.push_back(key);
-        byKey[key].push_back(&shared);
-    }
-    for (const Key &key : keys) {
-        const std::vector<TeamId> &parallel = teams.teams(std::get<0>(key));
-        const bool alone = program.team(parallel.front()).size() < 2;
-        const bool whole = alone || bytes == 0 || std::get<1>(key) > 0;
-        for (const auto &chunk : chunksOf(byKey[key], whole ? std::numeric_limits<std::int64_t>::max() : bytes))
-            addBuckets(chunk, parallel, plan.exchange.policyOf(std::get<4>(key)), program);
-    }
-    for (Bucket &bucket : program.buckets)
-        finish(bucket, program.team(bucket.team), plan.optimizer.rule.footprint().states);
-}
-
-std::vector<BucketId> bucketsOf(const Program &program, RankId rank)
-{
-    std::vector<BucketId> mine;
-    for (std::size_t b = 0; b < program.buckets.size(); ++b) {
-        const Team &team = program.team(program.buckets[b].team);
-        if (std::binary_search(team.ranks.begin(), team.ranks.end(), rank))
-            mine.emplace_back(static_cast<std::int64_t>(b));
-    }
-    return mine;
-}
-
-Shard shardOf(const Program &program, const Bucket &bucket, std::size_t position, int level)
-{
-    if (bucket.zero < level)
-        return {0, bucket.elements};
-    const auto members = static_cast<std::int64_t>(program.team(bucket.team).size());
-    const std::int64_t each = bucket.elements / members;
-    return {static_cast<std::int64_t>(position) * each, each};
-}
-
-PersistentLayout layoutPersistent(const std::vector<const StageHoldings *> &stages, RankId rank, const plan::Plan &plan,
-                                  Program &program, bool hostStates)
+/// Lays out what rank @p rank has and notes in @p buckets where. A parameter that several of its stages use lies there
+/// once. With @p hostStates the optimizer's states lie behind all else and are not counted: they are there for the
+/// update alone.
+PersistentLayout layRank(const PersistentInput &in, RankId rank, bool hostStates, Buckets &buckets)
 {
     PersistentLayout layout;
     const auto place = [&layout](std::int64_t bytes) {
@@ -344,12 +61,14 @@ PersistentLayout layoutPersistent(const std::vector<const StageHoldings *> &stag
         layout.bytes += aligned(bytes);
         return offset;
     };
-    const std::vector<BucketId> mine = bucketsOf(program, rank);
     const auto each = [&](auto lay) {
-        for (const BucketId b : mine) {
-            Bucket &bucket = program.bucket(b);
-            lay(bucket, program.team(bucket.team).position(rank));
+        for (const BucketId b : buckets.ofRank[rank.index()]) {
+            Bucket &bucket = buckets.all[b.index()];
+            lay(bucket, in.teams.team(bucket.team).position(rank));
         }
+    };
+    const auto shard = [&in](const Bucket &bucket, std::size_t at, int level) {
+        return shardOf(bucket, in.teams.team(bucket.team).size(), at, level).count;
     };
     const auto floats = [&place](std::int64_t count) { return place(count * graph::sizeOf(graph::DType::F32)); };
     // What operators read lies whole up to ZeRO 2; a master beside a bfloat16 copy is only the optimizer's and is cut
@@ -357,44 +76,46 @@ PersistentLayout layoutPersistent(const std::vector<const StageHoldings *> &stag
     each([&](Bucket &bucket, std::size_t at) {
         const bool copied = bucket.type == graph::DType::BF16;
         if (bucket.table.valid())
-            bucket.parameters[at] = layTable(program.tables[bucket.table.index()], at, floats);
+            bucket.parameters[at] = layTable(buckets.tables[bucket.table.index()], at, floats);
         else
-            bucket.parameters[at] =
-                place(shardOf(program, bucket, at, copied ? 1 : 3).count * graph::sizeOf(graph::DType::F32));
+            bucket.parameters[at] = place(shard(bucket, at, copied ? 1 : 3) * graph::sizeOf(graph::DType::F32));
         if (copied)
-            bucket.copies[at] = place(shardOf(program, bucket, at, 3).count * graph::sizeOf(graph::DType::BF16));
+            bucket.copies[at] = place(shard(bucket, at, 3) * graph::sizeOf(graph::DType::BF16));
     });
     each([&](Bucket &bucket, std::size_t at) {
-        bucket.gradients[at] = place(shardOf(program, bucket, at, 2).count * graph::sizeOf(graph::DType::F32));
+        bucket.gradients[at] = place(shard(bucket, at, 2) * graph::sizeOf(graph::DType::F32));
         if (bucket.zero == 1)
-            bucket.sums[at] = place(shardOf(program, bucket, at, 1).count * graph::sizeOf(graph::DType::F32));
+            bucket.sums[at] = place(shard(bucket, at, 1) * graph::sizeOf(graph::DType::F32));
     });
-    const auto states = static_cast<std::size_t>(plan.optimizer.rule.footprint().states);
+    const auto states = static_cast<std::size_t>(in.plan.optimizer.rule.footprint().states);
     const auto layStates = [&] {
         for (std::size_t s = 0; s < states; ++s)
             each([&](Bucket &bucket, std::size_t at) {
                 if (bucket.table.valid())
                     return;
-                bucket.states[s][at] = place(shardOf(program, bucket, at, 1).count * graph::sizeOf(graph::DType::F32));
+                bucket.states[s][at] = place(shard(bucket, at, 1) * graph::sizeOf(graph::DType::F32));
             });
     };
     if (!hostStates)
         layStates();
     each([&](Bucket &bucket, std::size_t at) {
         if (bucket.table.valid())
-            layRows(program.tables[bucket.table.index()], at, states, floats);
+            layRows(buckets.tables[bucket.table.index()], at, states, floats);
     });
     each([&](Bucket &bucket, std::size_t at) {
-        if (!bucket.isAveraged() || program.team(bucket.team).size() < 2)
+        if (!bucket.isAveraged() || in.teams.team(bucket.team).size() < 2)
             return;
         bucket.averages[at] = place(bucket.bytes());
-        if (plan.exchange.averaging.merge == plan::Merge::Corrected)
+        if (in.plan.exchange.averaging.merge == plan::Merge::Corrected)
             bucket.snapshots[at] = place(bucket.bytes());
     });
-    for (const StageHoldings *stage : stages) {
+    for (const BodyId body : in.instances.ofRank[rank.index()]) {
+        const StageInstance &instance = in.instances[body];
+        const StageTensors &stage = in.stages[instance.stage.index()].tensors();
         layout.others.emplace_back();
-        for (const HeldTensor &other : stage->others)
-            layout.others.back().push_back(place(other.bytes * (other.ofSamples ? samplesAt(*stage, rank).size : 1)));
+        for (const LocalTensor &other : stage.others)
+            layout.others.back().push_back(
+                place(other.bytes * (other.ofSamples ? stage.samples[instance.device].size : 1)));
     }
     if (hostStates) {
         const std::int64_t begin = layout.bytes;
@@ -404,8 +125,6 @@ PersistentLayout layoutPersistent(const std::vector<const StageHoldings *> &stag
     }
     return layout;
 }
-
-namespace {
 
 /// A table's columns at member @p position. What updates them is no task of the parameters' update.
 Held heldColumns(const program::Table &table, std::size_t position)
@@ -421,16 +140,17 @@ Held heldColumns(const program::Table &table, std::size_t position)
 }
 
 /// Entry @p entry of @p bucket as member @p position holds it.
-Held heldEntry(const Program &program, const Bucket &bucket, const Bucket::Entry &entry, std::size_t position)
+Held heldEntry(const Buckets &buckets, const Bucket &bucket, const Bucket::Entry &entry, std::size_t members,
+               std::size_t position)
 {
     if (bucket.table.valid())
-        return heldColumns(program.table(bucket.table), position);
+        return heldColumns(buckets.table(bucket.table), position);
     const bool copied = bucket.type == graph::DType::BF16;
     const Shard whole{entry.at, entry.elements};
-    const Shard stored = shardOf(program, bucket, position, copied ? 1 : 3);
-    const Shard copies = shardOf(program, bucket, position, 3);
-    const Shard gradients = shardOf(program, bucket, position, 2);
-    const Shard updated = shardOf(program, bucket, position, 1);
+    const Shard stored = shardOf(bucket, members, position, copied ? 1 : 3);
+    const Shard copies = shardOf(bucket, members, position, 3);
+    const Shard gradients = shardOf(bucket, members, position, 2);
+    const Shard updated = shardOf(bucket, members, position, 1);
     const Shard here = common(whole, stored);
     const Shard own = common(whole, updated);
     const auto offset = [](std::int64_t base, std::int64_t element, Shard from, std::int64_t size) {
@@ -462,10 +182,6 @@ Held heldEntry(const Program &program, const Bucket &bucket, const Bucket::Entry
     return held;
 }
 
-} // namespace
-
-namespace {
-
 /// Of a row a sample up to @p last, those of @p own.
 void cutToSamples(Held &held, plan::SampleRange own, plan::SampleRange last)
 {
@@ -478,24 +194,38 @@ void cutToSamples(Held &held, plan::SampleRange own, plan::SampleRange last)
 
 } // namespace
 
-std::vector<Held> heldBy(const StageHoldings &stage, RankId rank, const std::vector<BucketId> &buckets,
-                         const std::vector<std::int64_t> &others, const Program &program)
+PersistentLayouts layPersistent(const PersistentInput &in, Buckets buckets)
 {
-    const auto device = static_cast<int>(deviceOf(stage, rank));
-    std::unordered_map<std::string, const HeldParameter *> byName;
-    for (const HeldParameter &parameter : stage.parameters)
+    PersistentLayouts made;
+    for (std::size_t r = 0; r < in.instances.ofRank.size(); ++r) {
+        const std::vector<BodyId> &bodies = in.instances.ofRank[r];
+        const bool hostStates = bodies.size() == 1 && in.memory.of(bodies.front().index()) != nullptr
+            && in.plan.stages[in.instances[bodies.front()].stage.index()].memory.hostStates;
+        made.ofRank.push_back(layRank(in, RankId(static_cast<std::int64_t>(r)), hostStates, buckets));
+    }
+    made.buckets = std::move(buckets);
+    return made;
+}
+
+std::vector<Held> persistentTensors(const StageTensors &stage, const StageInstance &instance,
+                                    const std::vector<BucketId> &owned, const std::vector<std::int64_t> &others,
+                                    const Buckets &buckets, const FoldedTeams &teams)
+{
+    const auto device = static_cast<int>(instance.device);
+    std::unordered_map<std::string, const LocalParameter *> byName;
+    for (const LocalParameter &parameter : stage.parameters)
         byName.emplace(parameter.name, &parameter);
     std::vector<Held> all;
-    for (const BucketId b : buckets) {
-        const Bucket &bucket = program.bucket(b);
-        const std::size_t position = program.team(bucket.team).position(rank);
+    for (const BucketId b : owned) {
+        const Bucket &bucket = buckets.at(b);
+        const std::size_t members = teams.team(bucket.team).size();
+        const std::size_t position = teams.team(bucket.team).position(instance.rank);
         for (const Bucket::Entry &entry : bucket.entries) {
-            const HeldParameter &parameter = *byName.at(entry.parameter);
-            Held held = heldEntry(program, bucket, entry, position);
+            const LocalParameter &parameter = *byName.at(entry.parameter);
+            Held held = heldEntry(buckets, bucket, entry, members, position);
             held.sizes = parameter.sizes;
             held.region = parameter.table
-                ? columnsOf(*parameter.table, static_cast<int>(program.team(bucket.team).size()),
-                            static_cast<int>(position))
+                ? columnsOf(*parameter.table, static_cast<int>(members), static_cast<int>(position))
                 : sharding::regionOf(parameter.sizes, parameter.sbp, stage.mesh, device);
             if (held.average >= 0) {
                 held.replicas = stage.mesh.sizes.front();
@@ -516,7 +246,7 @@ std::vector<Held> heldBy(const StageHoldings &stage, RankId rank, const std::vec
         }
     }
     for (std::size_t i = 0; i < stage.others.size(); ++i) {
-        const HeldTensor &other = stage.others[i];
+        const LocalTensor &other = stage.others[i];
         Held held;
         held.kind = other.constant ? Held::Kind::Constant : Held::Kind::State;
         held.name = other.name;
@@ -529,7 +259,7 @@ std::vector<Held> heldBy(const StageHoldings &stage, RankId rank, const std::vec
         for (const std::int64_t size : other.sizes)
             held.region.push_back({{0, size}});
         if (other.ofSamples)
-            cutToSamples(held, samplesAt(stage, rank), stage.samples.back());
+            cutToSamples(held, stage.samples[instance.device], stage.samples.back());
         if (other.ofSamples && stage.stateName && stage.mesh.sizes.size() > 1) {
             held.local = other.name;
             held.name = stage.stateName(other.name, stage.mesh.coordinates(device)[1]);

@@ -30,10 +30,10 @@ cost::TableRows expected(std::int64_t tableRows, std::int64_t ids, std::int64_t 
 
 /// As the profile has counted them, for another number of ids in the proportion that Zipf's law expects; else by that
 /// law alone.
-cost::TableRows rowsOf(const Compilation &all, const program::Table &table, std::int64_t ids, std::int64_t members)
+cost::TableRows rowsOf(const Source &source, const program::Table &table, std::int64_t ids, std::int64_t members)
 {
     cost::TableRows rows = expected(table.rows, ids, members);
-    const auto profile = all.subject.costs->profile();
+    const auto profile = source.subject.costs->profile();
     if (!profile)
         return rows;
     const auto known = profile->tables.find(table.parameter);
@@ -50,24 +50,24 @@ cost::TableRows rowsOf(const Compilation &all, const program::Table &table, std:
 
 } // namespace
 
-RowTimes::RowTimes(const Compilation &all, TaskTimes &times, const program::Table &table, const RankSite &site)
+RowTimes::RowTimes(const Source &source, TaskTimes &times, const program::Table &table, const Team &team,
+                   const StageInstance &instance)
     : m_times(times),
       m_table(table),
-      m_site(site),
-      m_states(all.plan.optimizer.rule.footprint().states),
-      m_streams(all.plan.optimizer.rule.footprint().streams)
+      m_instance(instance),
+      m_states(source.plan.optimizer.rule.footprint().states),
+      m_streams(source.plan.optimizer.rule.footprint().streams)
 {
-    const program::Team &team = all.program.team(table.team);
     const auto members = static_cast<std::int64_t>(team.size());
-    const std::int64_t ids = (all.plan.globalBatch + members - 1) / members * table.idsPerSample;
+    const std::int64_t ids = (source.plan.globalBatch + members - 1) / members * table.idsPerSample;
     m_ids = static_cast<double>(ids);
-    const cost::TableRows rows = rowsOf(all, table, ids, members);
+    const cost::TableRows rows = rowsOf(source, table, ids, members);
     m_unique = rows.unique;
     m_prior = rows.prior;
     m_updated = rows.all;
-    const DeviceId device = all.stageOf(site).devices[site.device];
-    m_onProcessor = all.subject.cluster->typeOf(device).isProcessor();
-    const program::Table::Member &own = table.members[team.position(site.rank)];
+    const DeviceId device = source.plan.stages[instance.stage.index()].devices[instance.device];
+    m_onProcessor = source.subject.cluster->typeOf(device).isProcessor();
+    const program::Table::Member &own = table.members[team.position(instance.rank)];
     m_width = own.end - own.begin;
     for (const program::Table::Member &member : table.members) {
         m_widest = std::max(m_widest, member.end - member.begin);
@@ -96,22 +96,22 @@ Seconds RowTimes::work(const RowWork &work) const
     const bool atLookUp = !m_table.delays && m_table.strategy == plan::TableStrategy::AllToAll;
     switch (work.kind) {
     case RowWork::Kind::LookUp: // read and written, here; and what comes in
-        return m_times.streams(m_site,
+        return m_times.streams(m_instance,
                                whole(kFloat
                                      * (members * m_unique * static_cast<double>(m_width)
                                         + m_unique * static_cast<double>(m_table.columns))),
                                2)
             + ofPieces(2 * members * m_unique) + (atLookUp ? ofIds() : Seconds(0));
     case RowWork::Kind::Collect: // read, written and cleared
-        return m_times.streams(m_site, whole(kFloat * m_unique * static_cast<double>(m_widths)), 3)
+        return m_times.streams(m_instance, whole(kFloat * m_unique * static_cast<double>(m_widths)), 3)
             + ofPieces(members * m_unique) + (atLookUp ? Seconds(0) : ofIds());
     case RowWork::Kind::Update: break;
     }
     // Rows that came in are read and added up; parameter and states are brought together, updated and brought back.
     const double added = kFloat * members * rows(work.part) * static_cast<double>(m_width);
     const double updated = kFloat * m_updated * (rows(work.part) / m_unique) * static_cast<double>(m_width);
-    return m_times.streams(m_site, whole(added), 3)
-        + m_times.streams(m_site, whole(updated), m_streams + 4 * (1 + m_states))
+    return m_times.streams(m_instance, whole(added), 3)
+        + m_times.streams(m_instance, whole(updated), m_streams + 4 * (1 + m_states))
         + ofPieces(members * rows(work.part) + 2 * (1 + m_states) * m_updated * (rows(work.part) / m_unique));
 }
 

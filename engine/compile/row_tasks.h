@@ -11,7 +11,9 @@ namespace planloom::compile {
 /// rows a step looks up depends on its samples.
 class RowTimes {
 public:
-    RowTimes(const Compilation &all, TaskTimes &times, const program::Table &table, const RankSite &site);
+    /// @p team: that of @p table.
+    RowTimes(const Source &source, TaskTimes &times, const program::Table &table, const Team &team,
+             const StageInstance &instance);
 
     [[nodiscard]] Seconds work(const program::RowWork &work) const;
     /// Of an exchange of all, prior or delayed rows; @p gradients: to their owners, else of those that are looked up.
@@ -26,7 +28,7 @@ private:
 
     TaskTimes &m_times;
     const program::Table &m_table;
-    const RankSite &m_site;
+    const StageInstance &m_instance;
     double m_unique = 0;  ///< rows of one replica's samples
     double m_prior = 0;   ///< of these
     double m_updated = 0; ///< rows of all replicas' samples

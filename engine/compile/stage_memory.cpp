@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/compile/stage_memory.h"
 
-#include "engine/compile/persistent.h"
 #include "engine/compile/pooled.h"
 #include "engine/compile/task_times.h"
 #include "engine/graph/operators/operators.h"
@@ -193,26 +192,27 @@ std::vector<double> operatorSeconds(const TrainingGraph &training, const StagePa
     return seconds;
 }
 
-/// Makes the stream of one site and walks it.
-class SitePlanner {
+/// Makes the stream of one stage instance and walks it.
+class InstancePlanner {
 public:
-    SitePlanner(Compilation &all, std::size_t site, const StageParts &parts, TaskTimes &times)
-        : m_all(all),
-          m_site(all.sites[site]),
-          m_stage(all.stageOf(m_site)),
-          m_training(*all.stages[m_site.stage.index()].training()),
-          m_parts(parts),
+    InstancePlanner(const MemoryInput &in, std::size_t index, TaskTimes &times)
+        : m_in(in),
+          m_index(index),
+          m_instance(in.instances[index]),
+          m_stage(in.source.plan.stages[m_instance.stage.index()]),
+          m_training(*in.stages[m_instance.stage.index()].training()),
           m_times(times),
-          m_samples(static_cast<std::int64_t>(std::ceil(all.samples.largestSlice(m_site)))),
-          m_template(m_training, all.stages[m_site.stage.index()].layout(all.samples.largestSlice(m_site)), m_samples)
+          m_largest(in.samples.largestSlice(m_instance.stage, m_instance.replica)),
+          m_template(m_training, in.stages[m_instance.stage.index()].layout(m_largest),
+                     static_cast<std::int64_t>(std::ceil(m_largest)))
     {
     }
 
     Result<StageMemory> plan()
     {
         makeStream();
-        const cluster::DeviceType &type = m_all.subject.cluster->typeOf(m_stage.devices[m_site.device]);
-        const HostLink link = linkOf(m_all.subject, type);
+        const cluster::DeviceType &type = m_in.source.subject.cluster->typeOf(m_stage.devices[m_instance.device]);
+        const HostLink link = linkOf(m_in.source.subject, type);
         memory::Limits limits = memory::limitsOf(m_stage.memory, m_stream, link.bandwidth);
         limits.copyLoad = link.load;
         if (Status kept = keepStates(limits); !kept)
@@ -223,7 +223,7 @@ public:
         auto course = memory::walk(m_stream, limits, [this](std::int32_t storage) { return nameOf(storage); });
         if (!course) {
             Error error = course.error();
-            error.message = plan::stageLabel(m_all.plan, m_site.stage.index()) + ": " + error.message;
+            error.message = plan::stageLabel(m_in.source.plan, m_instance.stage.index()) + ": " + error.message;
             return error;
         }
         m_made.course = *std::move(course);
@@ -259,18 +259,19 @@ private:
         if (!limits.policy.hostStates || most == 0)
             return {};
         std::int64_t states = 0;
-        for (const BucketId b : m_all.bucketsAt[static_cast<std::size_t>(&m_site - m_all.sites.data())]) {
-            const Bucket &bucket = m_all.program.bucket(b);
-            const std::size_t at = m_all.program.team(bucket.team).position(m_site.rank);
+        for (const BucketId b : m_in.owners.ofInstance[m_index]) {
+            const Bucket &bucket = m_in.buckets.at(b);
+            const Team &team = m_in.teams.team(bucket.team);
             if (!bucket.table.valid())
-                states += aligned(shardOf(m_all.program, bucket, at, 1).count * graph::sizeOf(graph::DType::F32));
+                states += aligned(shardOf(bucket, team.size(), team.position(m_instance.rank), 1).count
+                                  * graph::sizeOf(graph::DType::F32));
         }
-        states *= m_all.plan.optimizer.rule.footprint().states;
+        states *= m_in.source.plan.optimizer.rule.footprint().states;
         if (states >= most)
             return badInput(
                 fmt::format("{}: the optimizer's state takes {} and host_bytes of its memory policy are {}; "
                             "give more, or optimizer_state=device",
-                            plan::stageLabel(m_all.plan, m_site.stage.index()), format(Bytes(states)),
+                            plan::stageLabel(m_in.source.plan, m_instance.stage.index()), format(Bytes(states)),
                             format(Bytes(most))));
         limits.policy.hostBytes -= states;
         return {};
@@ -278,13 +279,13 @@ private:
 
     void makeStream()
     {
-        const auto microBatches = static_cast<std::size_t>(m_all.plan.microBatches);
+        const auto microBatches = static_cast<std::size_t>(m_in.source.plan.microBatches);
         const auto roots = static_cast<std::int32_t>(m_template.roots.size());
         m_stream.storages.assign(1 + m_template.roots.size() * microBatches, {});
         m_made.forward.assign(microBatches, -1);
         m_made.backward.assign(microBatches, -1);
         m_made.weights.assign(microBatches, -1);
-        for (const PassStep &step : m_all.orders[m_site.rank.index()]) {
+        for (const PassStep &step : m_in.ranks.at(m_instance.rank).order) {
             const auto m = static_cast<std::size_t>(step.microBatch);
             const bool forward = step.forward();
             const bool weights = step.pass == Pass::WeightGradient;
@@ -295,9 +296,9 @@ private:
             const std::size_t last = forward ? m_training.forwardOps
                 : weights                    ? m_training.graph.ops().size()
                                              : m_training.weightsBegin();
-            const TaskTimes::Slice slice = m_times.slice(m_site, step.microBatch);
-            const std::vector<double> seconds =
-                operatorSeconds(m_training, m_parts, first, last, slice, m_times.layers(slice, !forward).value());
+            const TaskTimes::Slice slice = m_times.slice(m_instance, step.microBatch);
+            const std::vector<double> seconds = operatorSeconds(m_training, m_in.parts[m_instance.stage.index()], first,
+                                                                last, slice, m_times.layers(slice, !forward).value());
             for (std::size_t op = first; op < last; ++op)
                 addOperator(op, 1 + step.microBatch * roots, seconds[op - first]);
         }
@@ -355,13 +356,13 @@ private:
             m_made.inference.push_back(block.offset);
     }
 
-    Compilation &m_all;
-    const RankSite &m_site;
+    const MemoryInput &m_in;
+    std::size_t m_index;
+    const StageInstance &m_instance;
     const plan::Stage &m_stage;
     const TrainingGraph &m_training;
-    const StageParts &m_parts;
     TaskTimes &m_times;
-    std::int64_t m_samples;
+    double m_largest; ///< samples of a micro-batch
     StageTemplate m_template;
     memory::Stream m_stream;
     StageMemory m_made;
@@ -379,61 +380,60 @@ std::int32_t StageMemory::runOf(std::int32_t op, std::int32_t m) const
     return -1;
 }
 
-void StageMemory::appendCall(const memory::Event &event, Program &program) const
+void StageMemory::appendCall(const memory::Event &event, PooledCalls &pooled) const
 {
     const auto op = static_cast<std::size_t>(operators[static_cast<std::size_t>(event.subject)]);
     const std::int64_t *places = course.places.data() + event.firstPlace;
     const auto first = static_cast<std::size_t>(firstArgument[op]);
     const auto last = static_cast<std::size_t>(firstArgument[op + 1]);
-    program.pooledCalls.push_back({static_cast<std::int32_t>(op),
-                                   static_cast<std::int32_t>(program.pooledPlaces.size()), event.used,
-                                   event.usedAfter});
+    pooled.calls.push_back(
+        {static_cast<std::int32_t>(op), static_cast<std::int32_t>(pooled.places.size()), event.used, event.usedAfter});
     for (std::size_t a = first; a < last; ++a) {
         const Argument &argument = arguments[a];
         const bool again = event.kind == memory::Event::Kind::Again;
-        program.pooledPlaces.push_back(argument.storage >= 0                ? places[argument.storage] + argument.offset
-                                           : argument.scratch >= 0 && again ? event.scratch + argument.scratch
-                                                                            : -1);
+        pooled.places.push_back(argument.storage >= 0                ? places[argument.storage] + argument.offset
+                                    : argument.scratch >= 0 && again ? event.scratch + argument.scratch
+                                                                     : -1);
     }
 }
 
-std::int32_t StageMemory::appendInference(Program &program) const
+std::int32_t StageMemory::appendInference(PooledCalls &pooled) const
 {
-    const auto first = static_cast<std::int32_t>(program.pooledCalls.size());
+    const auto first = static_cast<std::int32_t>(pooled.calls.size());
     for (std::size_t op = 0; op < static_cast<std::size_t>(forwardOps); ++op) {
-        program.pooledCalls.push_back(
-            {static_cast<std::int32_t>(op), static_cast<std::int32_t>(program.pooledPlaces.size()), 0, 0});
+        pooled.calls.push_back({static_cast<std::int32_t>(op), static_cast<std::int32_t>(pooled.places.size()), 0, 0});
         for (auto a = static_cast<std::size_t>(firstArgument[op]); a < static_cast<std::size_t>(firstArgument[op + 1]);
              ++a)
-            program.pooledPlaces.push_back(
-                arguments[a].root < 0 ? -1
-                                      : inference[static_cast<std::size_t>(arguments[a].root)] + arguments[a].offset);
+            pooled.places.push_back(arguments[a].root < 0
+                                        ? -1
+                                        : inference[static_cast<std::size_t>(arguments[a].root)] + arguments[a].offset);
     }
     return first;
 }
 
-Status planMemory(Compilation &all)
+Result<MemoryPlans> planMemory(const MemoryInput &in)
 {
+    const plan::Plan &plan = in.source.plan;
     const auto limits = [](const plan::Stage &stage) { return stage.memory.limits(); };
-    if (std::none_of(all.plan.stages.begin(), all.plan.stages.end(), limits))
-        return {};
-    const std::vector<StageParts> parts = partsOfStages(all);
-    TaskTimes times(all, parts);
-    all.memory.resize(all.sites.size());
-    for (std::size_t site = 0; site < all.sites.size(); ++site) {
-        const std::size_t stage = all.sites[site].stage.index();
-        if (!limits(all.plan.stages[stage]))
+    MemoryPlans plans;
+    if (std::none_of(plan.stages.begin(), plan.stages.end(), limits))
+        return plans;
+    TaskTimes times({in.source, in.samples, in.stages, in.ranks, in.teams, in.parts});
+    plans.ofInstance.resize(in.instances.size());
+    for (std::size_t i = 0; i < in.instances.size(); ++i) {
+        const std::size_t stage = in.instances[i].stage.index();
+        if (!limits(plan.stages[stage]))
             continue;
-        if (!all.stages[stage].training())
-            return unsupported(plan::stageLabel(all.plan, stage)
+        if (!in.stages[stage].training())
+            return unsupported(plan::stageLabel(plan, stage)
                                + " has a memory policy, and operators without known gradients; give it the policy "
                                  "none");
-        auto planned = SitePlanner(all, site, parts[stage], times).plan();
+        auto planned = InstancePlanner(in, i, times).plan();
         if (!planned)
             return planned.error();
-        all.memory[site] = *std::move(planned);
+        plans.ofInstance[i] = *std::move(planned);
     }
-    return {};
+    return plans;
 }
 
 } // namespace planloom::compile

@@ -1,19 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "engine/compile/bucket_owners.h"
+#include "engine/compile/stage_parts.h"
 #include "engine/compile/vocabulary.h"
 #include "engine/memory/walk.h"
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 namespace planloom::compile {
 
-struct Compilation;
-struct RankSite;
+/// Program::pooledCalls and Program::pooledPlaces.
+struct PooledCalls {
+    std::vector<program::PooledCall> calls;
+    std::vector<std::int64_t> places;
+};
 
-/// The course of a site's memory policy over its rank's passes (engine/memory), and how it becomes tasks: runs of
-/// operators between copies.
+/// The course of a stage instance's memory policy over its rank's passes (engine/memory), and how it becomes tasks:
+/// runs of operators between copies.
 struct StageMemory {
     /// Where an argument of an operator lies: in a storage of the operator's list, or in what it needs beside them.
     struct Argument {
@@ -64,13 +70,35 @@ struct StageMemory {
         return Seconds(static_cast<double>(size) / (out ? bandwidthOut : bandwidthIn) + latency);
     }
     /// Appends the operator of @p event, with the places that it has then.
-    void appendCall(const memory::Event &event, Program &program) const;
+    void appendCall(const memory::Event &event, PooledCalls &pooled) const;
     /// Appends the forward operators without training; returns the first.
-    std::int32_t appendInference(Program &program) const;
+    std::int32_t appendInference(PooledCalls &pooled) const;
 };
 
-/// Walks the passes of every site with a policy, in the order of its rank; the others stay empty. Errors: those of
+/// What the memory policies of stages make of their instances.
+struct MemoryPlans {
+    std::vector<std::optional<StageMemory>> ofInstance; ///< empty: no stage has a policy
+
+    /// Null where the stage has none.
+    [[nodiscard]] const StageMemory *of(std::size_t instance) const
+    {
+        return instance < ofInstance.size() && ofInstance[instance] ? &*ofInstance[instance] : nullptr;
+    }
+};
+
+struct MemoryInput {
+    const Source &source;
+    const Samples &samples;
+    const std::vector<StageModel> &stages;
+    const Ranks &ranks;
+    const Instances &instances;
+    const FoldedTeams &teams;
+    const Buckets &buckets;
+    const BucketOwners &owners;
+    const std::vector<StageParts> &parts;
+};
+/// Walks the passes of every instance of a stage with a policy, in the order of its rank. Errors: those of
 /// memory::walk, naming the stage; Unsupported, if a stage cannot be differentiated.
-Status planMemory(Compilation &all);
+Result<MemoryPlans> planMemory(const MemoryInput &in);
 
 } // namespace planloom::compile

@@ -17,31 +17,31 @@ namespace {
 
 using graph::TensorRole;
 
-void holdOther(const graph::Tensor &tensor, StageHoldings &holdings)
+void holdOther(const graph::Tensor &tensor, StageTensors &tensors)
 {
     if (tensor.role == TensorRole::State || tensor.role == TensorRole::Constant)
-        holdings.others.push_back({tensor.id, tensor.name, tensor.type, tensor.shape.at(1), tensor.bytes(1).value(),
-                                   tensor.role == TensorRole::Constant, tensor.shape.batched()});
+        tensors.others.push_back({tensor.id, tensor.name, tensor.type, tensor.shape.at(1), tensor.bytes(1).value(),
+                                  tensor.role == TensorRole::Constant, tensor.shape.batched()});
 }
 
-HeldParameter wholeParameter(const graph::Tensor &tensor, const sharding::Mesh &mesh)
+LocalParameter wholeParameter(const graph::Tensor &tensor, const sharding::Mesh &mesh)
 {
-    HeldParameter held{tensor.id,
-                       tensor.name,
-                       tensor.type,
-                       tensor.shape.at(1),
-                       sharding::NdSbp(mesh.sizes.size()),
-                       {},
-                       tensor.shape.elements(1),
-                       true,
-                       0};
+    LocalParameter held{tensor.id,
+                        tensor.name,
+                        tensor.type,
+                        tensor.shape.at(1),
+                        sharding::NdSbp(mesh.sizes.size()),
+                        {},
+                        tensor.shape.elements(1),
+                        true,
+                        0};
     if (mesh.sizes.front() > 1)
         held.reduceOver.push_back(0);
     return held;
 }
 
 /// For stages without operators that run: everything whole on every device.
-void holdWhole(const graph::Graph &graph, OpId first, OpId last, StageHoldings &holdings)
+void holdWhole(const graph::Graph &graph, OpId first, OpId last, StageTensors &tensors)
 {
     std::set<TensorId> seen;
     for (OpId op = first; op < last; op = OpId(op.value + 1)) {
@@ -49,9 +49,9 @@ void holdWhole(const graph::Graph &graph, OpId first, OpId last, StageHoldings &
             if (!id.valid() || !seen.insert(id).second)
                 continue;
             if (graph.tensor(id).role == TensorRole::Parameter)
-                holdings.parameters.push_back(wholeParameter(graph.tensor(id), holdings.mesh));
+                tensors.parameters.push_back(wholeParameter(graph.tensor(id), tensors.mesh));
             else
-                holdOther(graph.tensor(id), holdings);
+                holdOther(graph.tensor(id), tensors);
         }
     }
 }
@@ -115,7 +115,7 @@ std::int32_t readyAt(const graph::TrainingGraph &training, TensorId gradient)
 {
     const OpId producer = gradient.valid() ? training.graph.tensor(gradient).producer : OpId();
     const bool together = producer.valid() && training.graph.op(producer).traits().communicates();
-    return together ? HeldParameter::kMadeTogether : producer.value;
+    return together ? LocalParameter::kMadeTogether : producer.value;
 }
 
 Result<StageModel> StageModel::make(const plan::Plan &plan, const plan::Subject &subject, StageId stage,
@@ -124,11 +124,11 @@ Result<StageModel> StageModel::make(const plan::Plan &plan, const plan::Subject 
     StageModel model;
     model.m_subject = &subject;
     model.m_stage = &plan.stages[stage.index()];
-    model.m_holdings.mesh = meshOf(*model.m_stage);
-    model.m_holdings.zero = model.m_stage->zero;
+    model.m_tensors.mesh = meshOf(*model.m_stage);
+    model.m_tensors.zero = model.m_stage->zero;
     if (plan.admm)
         for (std::size_t device = 0; device < model.m_stage->devices.size(); ++device)
-            model.m_holdings.samples.push_back(
+            model.m_tensors.samples.push_back(
                 plan::replicaRange(*model.m_stage, device / model.m_stage->shards(), plan.globalBatch));
     model.m_splits = plan::splitsBackward(plan.schedule, stage.index());
     const graph::LayerView &layers = subject.layers();
@@ -149,13 +149,13 @@ Result<StageModel> StageModel::make(const plan::Plan &plan, const plan::Subject 
             if (!training)
                 return training.error();
             if (plan.admm)
-                model.m_holdings.stateName = admm::stateNames(*subject.graph, *plan.admm);
+                model.m_tensors.stateName = admm::stateNames(*subject.graph, *plan.admm);
             if (const Status sharded = model.shardStage(plan, before, *std::move(training)); !sharded)
                 return sharded.error();
             return model;
         }
     }
-    holdWhole(*subject.graph, first, last, model.m_holdings);
+    holdWhole(*subject.graph, first, last, model.m_tensors);
     return model;
 }
 
@@ -175,11 +175,11 @@ StageModel StageModel::again(const plan::Plan &plan, StageId stage, const Renami
             name = found->second;
     };
     model.m_stage = &plan.stages[stage.index()];
-    for (HeldParameter &parameter : model.m_holdings.parameters) {
+    for (LocalParameter &parameter : model.m_tensors.parameters) {
         rename(parameter.name);
         parameter.layer += model.m_stage->firstLayer - m_stage->firstLayer;
     }
-    for (HeldTensor &other : model.m_holdings.others)
+    for (LocalTensor &other : model.m_tensors.others)
         rename(other.name);
     // What is cut later on, bucket by bucket, is laid out for itself.
     if (m_splits || m_stage->zero > 1)
@@ -247,15 +247,15 @@ Status StageModel::shardStage(const plan::Plan &plan, const StageModel *before, 
     m_training = std::make_shared<const graph::TrainingGraph>(*std::move(lowered));
     describeParameters(logical, shares);
     for (RowTable &table : tables)
-        for (HeldParameter &held : m_holdings.parameters)
+        for (LocalParameter &held : m_tensors.parameters)
             if (held.name == table.parameter) {
                 held.elements = table.window * table.columns;
                 held.table = std::make_shared<const RowTable>(std::move(table));
                 break;
             }
     for (const graph::Tensor &tensor : m_training->graph.tensors())
-        holdOther(tensor, m_holdings);
-    for (HeldTensor &other : m_holdings.others)
+        holdOther(tensor, m_tensors);
+    for (LocalTensor &other : m_tensors.others)
         other.ofTraining = plan.admm && !other.constant && !m_subject->graph->find(other.name).valid();
     return {};
 }
@@ -285,7 +285,7 @@ void StageModel::describeParameters(const graph::TrainingGraph &logical,
     const graph::Graph &graph = m_training->graph;
     for (std::size_t p = 0; p < m_training->parameters.size(); ++p) {
         const graph::Tensor &tensor = graph.tensor(m_training->parameters[p]);
-        HeldParameter held;
+        LocalParameter held;
         held.id = tensor.id;
         held.name = logical.graph.tensor(logical.parameters[p]).name;
         held.type = tensor.type;
@@ -296,15 +296,15 @@ void StageModel::describeParameters(const graph::TrainingGraph &logical,
         held.trains = m_training->gradients[p].valid();
         held.layer = layerOf(*m_training, tensor.id, m_subject->layers(), *m_subject->graph);
         held.ready = readyAt(*m_training, m_training->gradients[p]);
-        m_holdings.parameters.push_back(std::move(held));
+        m_tensors.parameters.push_back(std::move(held));
     }
 }
 
-Status StageModel::applyZero(const Program &program)
+Status StageModel::applyZero(RankId rank, const Buckets &buckets, const FoldedTeams &teams)
 {
-    if (!m_training || m_holdings.ranks.empty() || m_stage->zero < 2)
+    if (!m_training || m_stage->zero < 2)
         return {};
-    auto cut = cutParameters(*m_training, m_holdings, program);
+    auto cut = cutParameters(*m_training, m_tensors, rank, buckets, teams);
     if (!cut)
         return cut.error();
     m_shards = {std::move(cut->parameters), std::move(cut->gradients)};
@@ -342,14 +342,14 @@ void StageModel::adopt(graph::TrainingGraph training)
 {
     m_training = std::make_shared<const graph::TrainingGraph>(std::move(training));
     m_layouts = std::make_shared<Layouts>();
-    for (std::size_t p = 0; p < m_holdings.parameters.size(); ++p)
-        m_holdings.parameters[p].id = m_training->parameters[p];
-    m_holdings.others.clear();
+    for (std::size_t p = 0; p < m_tensors.parameters.size(); ++p)
+        m_tensors.parameters[p].id = m_training->parameters[p];
+    m_tensors.others.clear();
     for (const graph::Tensor &tensor : m_training->graph.tensors())
-        holdOther(tensor, m_holdings);
+        holdOther(tensor, m_tensors);
 }
 
-const StageLayout &StageModel::layout(double samples)
+const StageLayout &StageModel::layout(double samples) const
 {
     const bool pooled = m_training && m_stage->memory.limits();
     const std::pair key(m_training ? std::ceil(samples) : samples, pooled);
@@ -368,6 +368,9 @@ const StageLayout &StageModel::layout(double samples)
     return m_layouts->made.emplace(key, std::move(made)).first->second;
 }
 
-bool StageModel::returnsGradient() { return layout(1).slotBytes[static_cast<std::size_t>(Area::GradientInbox)] > 0; }
+bool StageModel::returnsGradient() const
+{
+    return layout(1).slotBytes[static_cast<std::size_t>(Area::GradientInbox)] > 0;
+}
 
 } // namespace planloom::compile

@@ -3,7 +3,7 @@
 
 #include "engine/cost/local_costs.h"
 #include "engine/compile/layout.h"
-#include "engine/compile/persistent.h"
+#include "engine/compile/stage_tensors.h"
 #include "engine/compile/vocabulary.h"
 #include "engine/compile/stage_alike.h"
 #include "engine/compile/zero.h"
@@ -16,6 +16,9 @@
 #include <vector>
 
 namespace planloom::compile {
+
+class FoldedTeams;
+struct Buckets;
 
 /// The results of compile() that all replicas of a stage share.
 class StageModel {
@@ -49,17 +52,17 @@ public:
         return m_stage->recompute == plan::Recompute::Full
             || (m_stage->recompute == plan::Recompute::Layers && !m_training);
     }
-    [[nodiscard]] const sharding::Mesh &mesh() const { return m_holdings.mesh; }
-    StageHoldings &holdings() { return m_holdings; }
-    [[nodiscard]] const StageHoldings &holdings() const { return m_holdings; }
+    [[nodiscard]] const sharding::Mesh &mesh() const { return m_tensors.mesh; }
+    [[nodiscard]] const StageTensors &tensors() const { return m_tensors; }
     /// What a device that shares the stage's tensors does of a forward (or backward) pass of @p samples, 0..1: its own
     /// operators against the whole ones. Operators that nothing splits are done by every device in full.
     [[nodiscard]] double share(bool backward, double samples, std::size_t type) const;
     /// How activations leave, per entry of training()->outputs.
     [[nodiscard]] const std::vector<sharding::NdSbp> &outputs() const { return m_outputs; }
 
-    /// Cuts parameters and gradients as the buckets say (ZeRO 2 and 3): to be called once they are made.
-    Status applyZero(const Program &program);
+    /// Cuts parameters and gradients as the buckets say (ZeRO 2 and 3), of which those of @p rank, one of the stage's,
+    /// are as all others'.
+    Status applyZero(RankId rank, const Buckets &buckets, const FoldedTeams &teams);
 
     /// True if gradients of weights are a pass of their own.
     [[nodiscard]] bool splits() const { return m_splits; }
@@ -75,9 +78,9 @@ public:
     [[nodiscard]] const Shards &shards() const { return m_shards; }
 
     /// Places and slot sizes for slices of @p samples (rounded up where operators are known); remembered per size.
-    const StageLayout &layout(double samples);
+    [[nodiscard]] const StageLayout &layout(double samples) const;
     /// True if a gradient comes back over the cut after this stage.
-    [[nodiscard]] bool returnsGradient();
+    [[nodiscard]] bool returnsGradient() const;
 
 private:
     StageModel() = default;
@@ -89,7 +92,7 @@ private:
     const plan::Stage *m_stage = nullptr; ///< of the plan that is compiled, which outlives this, as the subject does
     bool m_splits = false;
     std::shared_ptr<const graph::TrainingGraph> m_training; ///< shared with what is alike
-    StageHoldings m_holdings;
+    StageTensors m_tensors;
     std::vector<sharding::NdSbp> m_outputs;
     /// Times of a graph's forward operators, and of all.
     struct Work {
@@ -108,7 +111,7 @@ private:
     std::shared_ptr<Layouts> m_layouts = std::make_shared<Layouts>();
 };
 
-/// The operator that makes @p gradient; -1: none; HeldParameter::kMadeTogether: one that communicates.
+/// The operator that makes @p gradient; -1: none; LocalParameter::kMadeTogether: one that communicates.
 std::int32_t readyAt(const graph::TrainingGraph &training, TensorId gradient);
 
 } // namespace planloom::compile

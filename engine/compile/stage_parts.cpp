@@ -45,9 +45,9 @@ void shareTime(const graph::TrainingGraph &training, const std::vector<std::vect
 
 /// Where operators are not known half of a backward pass makes the gradients of weights; all of it where no gradient
 /// goes further back.
-StageParts roughParts(const Compilation &all, std::size_t stage)
+StageParts roughParts(const StageModel &model, std::size_t stage)
 {
-    const double weights = !all.splits(stage) ? 0 : stage == 0 ? 1 : 0.5;
+    const double weights = !model.splits() ? 0 : stage == 0 ? 1 : 0.5;
     StageParts parts;
     parts.forward = parts.backward = parts.weights = {PassPart{}};
     parts.backward.front().share = 1 - weights;
@@ -56,9 +56,8 @@ StageParts roughParts(const Compilation &all, std::size_t stage)
 }
 
 /// True if every one of @p devices has a model of its GPU.
-bool modelled(const Compilation &all, const std::vector<DeviceId> &devices)
+bool modelled(const cluster::Cluster &cluster, const std::vector<DeviceId> &devices)
 {
-    const cluster::Cluster &cluster = *all.subject.cluster;
     std::set<std::size_t> types;
     for (const DeviceId device : devices)
         types.insert(cluster.device(device).type);
@@ -69,63 +68,63 @@ bool modelled(const Compilation &all, const std::vector<DeviceId> &devices)
 /// Used where the profile knows the stage's own operators, where nothing is measured and its GPUs have models, and
 /// where operators run again within the backward pass or are those of ADMM, which the times of layers do not tell. Else
 /// null. @p onModels: all of its devices have models.
-std::shared_ptr<const cost::LocalCosts> localCosts(const Compilation &all, const StageModel &stage, bool onModels)
+std::shared_ptr<const cost::LocalCosts> localCosts(const Source &source, const StageModel &stage, bool onModels)
 {
-    const auto profile = all.subject.costs->profile();
+    const auto profile = source.subject.costs->profile();
     const bool byKernel = profile && !profile->kernels.empty();
     const bool byLayer = profile && !profile->ops.empty();
-    const bool wanted = stage.repeats() || all.plan.admm || (!byLayer && onModels);
+    const bool wanted = stage.repeats() || source.plan.admm || (!byLayer && onModels);
     if (!wanted && !byKernel)
         return nullptr;
-    auto costs = std::make_shared<const cost::LocalCosts>(*all.subject.costs, stage.training()->graph);
+    auto costs = std::make_shared<const cost::LocalCosts>(*source.subject.costs, stage.training()->graph);
     return wanted || costs->measured() ? std::move(costs) : nullptr;
 }
 
 /// True if several stages on @p rank have the parameters of @p bucket.
-bool usedTwice(const Compilation &all, RankId rank, const Bucket &bucket)
+bool usedTwice(const PartsInput &in, RankId rank, const Bucket &bucket)
 {
-    const std::vector<BodyId> &bodies = all.program.ranks[rank.index()].bodies;
+    const std::vector<BodyId> &bodies = in.instances.ofRank[rank.index()];
     return bodies.size() > 1
         && std::count_if(bodies.begin(), bodies.end(),
                          [&](BodyId b) {
-                             return all.hasParameter(all.sites[b.index()].stage.index(),
-                                                     bucket.entries.front().parameter);
+                             return in.owners.hasParameter(in.instances[b].stage.index(),
+                                                           bucket.entries.front().parameter);
                          })
         > 1;
 }
 
 /// True if an exchange within the last pass would hold up other stages: they wait for the gradient that the pass sends
 /// on, and its collectives among the devices that share tensors would stand behind the exchange on the collective lane.
-bool keepsOthersWaiting(Compilation &all, std::size_t index)
+bool keepsOthersWaiting(const PartsInput &in, std::size_t index)
 {
-    const graph::TrainingGraph &training = *all.stages[index].training();
+    const graph::TrainingGraph &training = *in.stages[index].training();
     const auto &ops = training.graph.ops();
-    return index > 0 && all.stages[index - 1].returnsGradient()
+    return index > 0 && in.stages[index - 1].returnsGradient()
         && std::any_of(ops.begin() + static_cast<std::ptrdiff_t>(training.forwardOps), ops.end(),
                        [](const graph::Op &op) { return op.traits().communicates(); });
 }
 
 /// Where the buckets of stage @p index that need not wait for the end of the last pass are complete: by their first
 /// parameter, the operator.
-std::map<std::string, std::int32_t> completions(Compilation &all, std::size_t index)
+std::map<std::string, std::int32_t> completions(const PartsInput &in, std::size_t index)
 {
-    const StageModel &stage = all.stages[index];
-    if (all.plan.bucketBytes == 0 || keepsOthersWaiting(all, index))
+    const StageModel &stage = in.stages[index];
+    if (in.source.plan.bucketBytes == 0 || keepsOthersWaiting(in, index))
         return {};
     std::map<std::string, std::int32_t> ready;
     for (std::size_t p = 0; p < stage.training()->parameters.size(); ++p)
-        ready[stage.holdings().parameters[p].name] = readyAt(*stage.training(), stage.training()->gradients[p]);
+        ready[stage.tensors().parameters[p].name] = readyAt(*stage.training(), stage.training()->gradients[p]);
     std::map<std::string, std::int32_t> complete;
-    const std::size_t site = all.sitesOf[index].front();
+    const std::size_t instance = in.instances.ofStage[index].front();
     std::int32_t end = -1;
-    for (const BucketId b : all.bucketsAt[site]) {
-        const Bucket &bucket = all.program.bucket(b);
+    for (const BucketId b : in.owners.ofInstance[instance]) {
+        const Bucket &bucket = in.buckets.at(b);
         std::int32_t last = -1;
         for (const Bucket::Entry &entry : bucket.entries)
             last = std::max(last, ready.at(entry.parameter));
         end = std::max(end, last);
-        const bool exchanged = bucket.zero == 0 && all.program.team(bucket.team).size() > 1;
-        if (exchanged && last != HeldParameter::kMadeTogether && !usedTwice(all, all.sites[site].rank, bucket))
+        const bool exchanged = bucket.zero == 0 && in.teams.team(bucket.team).size() > 1;
+        if (exchanged && last != LocalParameter::kMadeTogether && !usedTwice(in, in.instances[instance].rank, bucket))
             complete.emplace(bucket.entries.front().parameter, last);
     }
     // What comes last may as well wait for the end of the pass.
@@ -133,13 +132,13 @@ std::map<std::string, std::int32_t> completions(Compilation &all, std::size_t in
     return complete;
 }
 
-void cutLast(Compilation &all, std::size_t index, StageParts &parts)
+void cutLast(const PartsInput &in, std::size_t index, StageParts &parts)
 {
-    const graph::TrainingGraph &training = *all.stages[index].training();
-    const std::map<std::string, std::int32_t> complete = completions(all, index);
+    const graph::TrainingGraph &training = *in.stages[index].training();
+    const std::map<std::string, std::int32_t> complete = completions(in, index);
     if (complete.empty())
         return;
-    const bool splits = all.splits(index);
+    const bool splits = in.stages[index].splits();
     const auto begin = static_cast<std::int32_t>(splits ? training.weightsBegin() : training.forwardOps);
     std::vector<std::int32_t> ends;
     for (const auto &[parameter, op] : complete)
@@ -159,23 +158,24 @@ void cutLast(Compilation &all, std::size_t index, StageParts &parts)
 }
 
 /// Where the first forward pass reads the buckets of stage @p index that are updated on their own.
-void cutFirst(Compilation &all, std::size_t index, StageParts &parts)
+void cutFirst(const PartsInput &in, std::size_t index, StageParts &parts)
 {
-    const StageModel &stage = all.stages[index];
+    const StageModel &stage = in.stages[index];
     const graph::TrainingGraph &training = *stage.training();
-    const std::size_t site = all.sitesOf[index].front();
+    const std::size_t instance = in.instances.ofStage[index].front();
     const auto forwardEnd = static_cast<std::int32_t>(training.forwardOps);
     std::map<std::string, std::int32_t> readers; // by parameter
     for (std::size_t p = 0; p < training.parameters.size(); ++p)
         for (const OpId reader : training.graph.consumers(training.parameters[p])) {
-            std::int32_t &first = readers.try_emplace(stage.holdings().parameters[p].name, forwardEnd).first->second;
+            std::int32_t &first = readers.try_emplace(stage.tensors().parameters[p].name, forwardEnd).first->second;
             first = std::min(first, reader.value);
         }
     std::map<std::string, std::int32_t> first; // by a bucket's first parameter
     std::vector<std::int32_t> ends;
-    for (const BucketId b : all.bucketsAt[site]) {
-        const Bucket &bucket = all.program.bucket(b);
-        if (!endsLate(all, bucket) || usedTwice(all, all.sites[site].rank, bucket))
+    for (const BucketId b : in.owners.ofInstance[instance]) {
+        const Bucket &bucket = in.buckets.at(b);
+        if (!endsLate(in.source.plan, bucket, in.teams.team(bucket.team).size())
+            || usedTwice(in, in.instances[instance].rank, bucket))
             continue;
         std::int32_t reader = forwardEnd;
         for (const Bucket::Entry &entry : bucket.entries)
@@ -209,18 +209,17 @@ CommunicatingOp describe(const graph::Graph &graph, const graph::Op &op)
 }
 
 /// What depends on the operators of a stage and its kind of devices only; communicating operators have no teams yet.
-StageParts plainParts(const Compilation &all, std::size_t index, bool onModels)
+StageParts plainParts(const Source &source, const StageModel &stage, bool onModels)
 {
-    const StageModel &stage = all.stages[index];
     const graph::TrainingGraph &training = *stage.training();
     const auto forwardEnd = static_cast<std::int32_t>(training.forwardOps);
     const auto backwardEnd = static_cast<std::int32_t>(training.weightsBegin());
     const auto end = static_cast<std::int32_t>(training.graph.ops().size());
     StageParts parts;
-    parts.costs = localCosts(all, stage, onModels);
+    parts.costs = localCosts(source, stage, onModels);
     parts.forward = partsOf(training, 0, forwardEnd);
     parts.backward = partsOf(training, forwardEnd, backwardEnd);
-    if (all.splits(index))
+    if (stage.splits())
         parts.weights = partsOf(training, backwardEnd, end);
     shareTime(training, {&parts.forward}, parts.costs.get());
     shareTime(training, {&parts.backward, &parts.weights}, parts.costs.get());
@@ -232,32 +231,31 @@ StageParts plainParts(const Compilation &all, std::size_t index, bool onModels)
 
 } // namespace
 
-bool endsLate(const Compilation &all, const Bucket &bucket)
+bool endsLate(const plan::Plan &plan, const Bucket &bucket, std::size_t members)
 {
-    return all.plan.exchange.acrossSteps && !bucket.table.valid() && !bucket.isAveraged()
-        && all.program.team(bucket.team).size() > 1;
+    return plan.exchange.acrossSteps && !bucket.table.valid() && !bucket.isAveraged() && members > 1;
 }
 
-std::vector<StageParts> partsOfStages(Compilation &all)
+std::vector<StageParts> partsOfStages(const PartsInput &in)
 {
     std::vector<StageParts> stages;
     std::map<std::pair<const graph::TrainingGraph *, bool>, StageParts> known;
-    for (std::size_t s = 0; s < all.stages.size(); ++s) {
-        const graph::TrainingGraph *training = all.stages[s].training().get();
+    for (std::size_t s = 0; s < in.stages.size(); ++s) {
+        const graph::TrainingGraph *training = in.stages[s].training().get();
         if (training == nullptr) {
-            stages.push_back(roughParts(all, s));
+            stages.push_back(roughParts(in.stages[s], s));
             continue;
         }
-        const bool onModels = modelled(all, all.plan.stages[s].devices);
+        const bool onModels = modelled(*in.source.subject.cluster, in.source.plan.stages[s].devices);
         const auto [plain, isNew] = known.try_emplace({training, onModels});
         if (isNew)
-            plain->second = plainParts(all, s, onModels);
+            plain->second = plainParts(in.source, in.stages[s], onModels);
         stages.push_back(plain->second);
-        cutLast(all, s, stages.back());
-        if (all.plan.exchange.acrossSteps)
-            cutFirst(all, s, stages.back());
+        cutLast(in, s, stages.back());
+        if (in.source.plan.exchange.acrossSteps)
+            cutFirst(in, s, stages.back());
         for (auto &[op, boxing] : stages.back().boxing)
-            boxing.set = all.sets.of({{s, dimensionsOf(training->graph.op(OpId(op)))}});
+            boxing.set = in.sets.find({s, dimensionsOf(training->graph.op(OpId(op)))});
     }
     return stages;
 }

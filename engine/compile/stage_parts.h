@@ -3,7 +3,7 @@
 
 #include "engine/cost/local_costs.h"
 #include "engine/compile/parts.h"
-#include "engine/compile/compilation.h"
+#include "engine/compile/bucket_owners.h"
 
 #include <map>
 #include <memory>
@@ -40,11 +40,19 @@ struct StageParts {
     std::shared_ptr<const cost::LocalCosts> costs;  ///< of the stage's own operators; null where only layers have times
 };
 
-/// True if the sum of the bucket's gradients may end in the step behind theirs.
-[[nodiscard]] bool endsLate(const Compilation &all, const Bucket &bucket);
+struct PartsInput {
+    const Source &source;
+    const std::vector<StageModel> &stages;
+    const Instances &instances;
+    const TeamSets &sets;
+    const FoldedTeams &teams;
+    const Buckets &buckets;
+    const BucketOwners &owners;
+};
+/// Of every stage. Stages that run the same graph share what is worked out of it alone.
+std::vector<StageParts> partsOfStages(const PartsInput &in);
 
-/// Of every stage, once buckets and sites are made. Stages that run the same graph share what is worked out of it
-/// alone.
-std::vector<StageParts> partsOfStages(Compilation &all);
+/// True if the sum of the gradients of @p bucket, which @p members exchange, may end in the step behind theirs.
+[[nodiscard]] bool endsLate(const plan::Plan &plan, const Bucket &bucket, std::size_t members);
 
 } // namespace planloom::compile

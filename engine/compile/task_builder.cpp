@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "engine/compile/tasks.h"
+
 #include "engine/compile/area_lives.h"
 #include "engine/compile/pooled_pieces.h"
 #include "engine/compile/row_tasks.h"
-#include "engine/compile/task_draft.h"
 #include "engine/compile/task_times.h"
 
 #include <algorithm>
@@ -35,31 +36,33 @@ BoundaryLanes boundaryLanes(const cluster::Cluster &cluster)
 /// Makes tasks; what waits for what and what runs together come after.
 class TaskBuilder {
 public:
-    explicit TaskBuilder(Compilation &all)
-        : m_all(all),
-          m_program(all.program),
-          m_lanes(boundaryLanes(*all.subject.cluster)),
-          m_draft{partsOfStages(all), std::vector<SiteTasks>(all.sites.size()), {}, {}, {}, {}, {}, {}},
-          m_times(all, m_draft.parts)
+    TaskBuilder(const TaskInput &in, PooledCalls pooled)
+        : m_in(in),
+          m_plan(in.source.plan),
+          m_lanes(boundaryLanes(*in.source.subject.cluster)),
+          m_times({in.source, in.samples, in.stages, in.ranks, in.teams, in.parts})
     {
+        m_draft.pooled = std::move(pooled);
+        m_draft.ranks.resize(in.ranks.size());
+        m_draft.bodies.resize(in.instances.size());
     }
 
-    void build()
+    TaskDraft build()
     {
         reserve();
-        if (m_all.plan.exchange.averages())
-            spanSteps(m_all.plan.exchange.averaging);
-        else if (m_all.plan.exchange.acrossSteps)
+        if (m_plan.exchange.averages())
+            spanSteps(m_plan.exchange.averaging);
+        else if (m_plan.exchange.acrossSteps)
             overlapSteps();
-        for (std::size_t site = 0; site < m_all.sites.size(); ++site) {
-            addPasses(site);
-            connectCopies(site);
-            addUpdate(site);
+        for (std::size_t body = 0; body < m_in.instances.size(); ++body) {
+            addPasses(body);
+            connectCopies(body);
+            addUpdate(body);
         }
         handOver();
         addAgreements();
-        orderTasks(m_all, m_draft);
-        groupTasks(m_all, m_draft);
+        std::sort(m_draft.boxing.begin(), m_draft.boxing.end());
+        return std::move(m_draft);
     }
 
 private:
@@ -67,20 +70,20 @@ private:
     void reserve()
     {
         constexpr std::size_t kOnce = 8; // updates and agreements
-        const auto microBatches = static_cast<std::size_t>(m_all.plan.microBatches);
-        std::vector<std::size_t> perRank(m_program.ranks.size(), 0);
-        for (std::size_t site = 0; site < m_all.sites.size(); ++site) {
-            const std::size_t stage = m_all.sites[site].stage.index();
-            const StageParts &parts = m_draft.parts[stage];
-            const std::size_t again = m_all.stages[stage].runsAgain() ? parts.forward.size() : 0;
+        const auto microBatches = static_cast<std::size_t>(m_plan.microBatches);
+        std::vector<std::size_t> perRank(m_in.ranks.size(), 0);
+        for (std::size_t body = 0; body < m_in.instances.size(); ++body) {
+            const std::size_t stage = m_in.instances[body].stage.index();
+            const StageParts &parts = m_in.parts[stage];
+            const std::size_t again = m_in.stages[stage].runsAgain() ? parts.forward.size() : 0;
             const std::size_t passes = parts.forward.size() + again + parts.backward.size() + parts.weights.size();
             constexpr std::size_t kTransfers = 4;
-            perRank[m_all.sites[site].rank.index()] +=
-                microBatches * (passes + kTransfers) + parts.last.size() + 2 * m_all.bucketsAt[site].size() + kOnce;
-            SiteTasks &tasks = m_draft.sites[site];
+            perRank[m_in.instances[body].rank.index()] += microBatches * (passes + kTransfers) + parts.last.size()
+                + 2 * m_in.owners.ofInstance[body].size() + kOnce;
+            BodyTasks &tasks = m_draft.bodies[body];
             for (std::vector<PassTasks> *list : {&tasks.forward, &tasks.backward})
                 list->reserve(microBatches);
-            if (m_all.stages.size() < 2)
+            if (m_in.stages.size() < 2)
                 continue;
             for (std::vector<TaskId> *list :
                  {&tasks.receiveActivation, &tasks.sendActivation, &tasks.receiveGradient, &tasks.sendGradient})
@@ -88,22 +91,22 @@ private:
         }
         std::size_t all = 0;
         for (std::size_t r = 0; r < perRank.size(); ++r) {
-            m_program.ranks[r].tasks.reserve(perRank[r]);
+            m_draft.ranks[r].tasks.reserve(perRank[r]);
             all += perRank[r];
         }
         constexpr std::size_t kEdges = 4; // of a task
-        m_program.tasks.reserve(all);
-        m_draft.edges.reserve(kEdges * all);
+        m_draft.tasks.reserve(all);
+        m_draft.edges.inStep.reserve(kEdges * all);
     }
 
     TaskId add(std::size_t index, Lane lane, std::int64_t microBatch, Seconds duration, const program::Payload &payload,
                Range effects = {})
     {
-        const RankSite &site = m_all.sites[index];
+        const StageInstance &instance = m_in.instances[index];
         Task task;
         task.lane = lane;
-        task.rank = site.rank;
-        task.stage = site.stage;
+        task.rank = instance.rank;
+        task.stage = instance.stage;
         task.body = BodyId(static_cast<std::int64_t>(index));
         task.microBatch = static_cast<std::int32_t>(microBatch);
         task.duration = duration;
@@ -114,9 +117,9 @@ private:
 
     TaskId append(const Task &task)
     {
-        const TaskId id(static_cast<std::int64_t>(m_program.tasks.size()));
-        m_program.tasks.push_back(task);
-        m_program.ranks[task.rank.index()].tasks.push_back(id);
+        const TaskId id(static_cast<std::int64_t>(m_draft.tasks.size()));
+        m_draft.tasks.push_back(task);
+        m_draft.ranks[task.rank.index()].tasks.push_back(id);
         return id;
     }
 
@@ -127,31 +130,31 @@ private:
             return {};
         const auto [entry, isNew] = m_effects.try_emplace(std::move(effects));
         if (isNew) {
-            entry->second.first = static_cast<std::int32_t>(m_program.effects.size());
-            m_program.effects.insert(m_program.effects.end(), entry->first.begin(), entry->first.end());
-            entry->second.last = static_cast<std::int32_t>(m_program.effects.size());
+            entry->second.first = static_cast<std::int32_t>(m_draft.effects.size());
+            m_draft.effects.insert(m_draft.effects.end(), entry->first.begin(), entry->first.end());
+            entry->second.last = static_cast<std::int32_t>(m_draft.effects.size());
         }
         return entry->second;
     }
 
     [[nodiscard]] StageHabits habitsOf(std::size_t stage) const
     {
-        const StageModel &model = m_all.stages[stage];
-        return {m_all.splits(stage), m_all.splits(stage) && model.keepsSentGradients(), model.runsAgain()};
+        const StageModel &model = m_in.stages[stage];
+        return {model.splits(), model.splits() && model.keepsSentGradients(), model.runsAgain()};
     }
 
-    /// Effects of the site's passes and transfers, looked up once.
-    struct SiteEffects {
+    /// Effects of the instance's passes and transfers, looked up once.
+    struct BodyEffects {
         Range runs[4][2][2]; ///< by pass, and whether the run opens and closes it
         Range received[2];   ///< activations, gradients
         Range sent[2];
     };
 
-    SiteEffects effectsOf(std::size_t index)
+    BodyEffects effectsOf(std::size_t index)
     {
-        const StageHabits habits = habitsOf(m_all.sites[index].stage.index());
+        const StageHabits habits = habitsOf(m_in.instances[index].stage.index());
         const BodyId body(static_cast<std::int64_t>(index));
-        SiteEffects all;
+        BodyEffects all;
         for (const Pass pass : {Pass::Forward, Pass::Backward, Pass::Recompute, Pass::WeightGradient})
             for (const bool opens : {false, true})
                 for (const bool closes : {false, true})
@@ -166,14 +169,14 @@ private:
     }
 
     /// One pass of one micro-batch: its runs and the boxing between them.
-    PassTasks addPass(std::size_t index, Pass pass, std::int64_t m, Seconds duration, const SiteEffects &effects)
+    PassTasks addPass(std::size_t index, Pass pass, std::int64_t m, Seconds duration, const BodyEffects &effects)
     {
-        const RankSite &site = m_all.sites[index];
-        const TaskTimes::Slice slice = m_times.slice(site, m);
-        const StageParts &stage = m_draft.parts[slice.stage];
-        const Pass gradients = m_all.splits(site.stage.index()) ? Pass::WeightGradient : Pass::Backward;
-        const bool last = !stage.last.empty() && m == lastMicroBatch(site) && pass == gradients;
-        const bool opens = !stage.first.empty() && pass == Pass::Forward && m == firstMicroBatch(site);
+        const StageInstance &instance = m_in.instances[index];
+        const TaskTimes::Slice slice = m_times.slice(instance, m);
+        const StageParts &stage = m_in.parts[slice.stage];
+        const Pass gradients = m_in.stages[instance.stage.index()].splits() ? Pass::WeightGradient : Pass::Backward;
+        const bool last = !stage.last.empty() && m == lastMicroBatch(instance) && pass == gradients;
+        const bool opens = !stage.first.empty() && pass == Pass::Forward && m == firstMicroBatch(instance);
         const std::vector<PassPart> &parts = last ? stage.last : opens ? stage.first : stage.partsOf(pass);
         PassTasks tasks;
         std::vector<TaskId> &made = m_made;
@@ -184,12 +187,12 @@ private:
             const PassPart &part = parts[i];
             if (part.boxing) {
                 made.push_back(addBoxing(index, pass, m, part.first, ++box));
-                m_draft.depend(made.back(), tasks.last);
-            } else if (m_all.memoryOf(index) != nullptr) {
+                m_draft.edges.depend(made.back(), tasks.last);
+            } else if (m_in.memory.of(index) != nullptr) {
                 const TaskId first = addPooledRuns(index, pass, m, part, {i == 0, i + 1 == parts.size()},
                                                    m_times.run(slice, part, duration * part.share), effects, tasks);
                 for (const std::size_t before : part.waitsFor)
-                    m_draft.depend(first, made[before]);
+                    m_draft.edges.depend(first, made[before]);
                 made.push_back(tasks.last);
                 continue;
             } else {
@@ -203,21 +206,21 @@ private:
                 ++run.run;
             }
             for (const std::size_t before : part.waitsFor)
-                m_draft.depend(made.back(), made[before]);
+                m_draft.edges.depend(made.back(), made[before]);
         }
         if (last)
-            m_draft.sites[index].lastParts = made;
+            m_draft.bodies[index].lastParts = made;
         if (opens)
-            m_draft.sites[index].firstParts = made;
+            m_draft.bodies[index].firstParts = made;
         return tasks;
     }
 
-    /// The operators of @p part, which take @p whole, in runs between the copies of the site's memory policy, with
+    /// The operators of @p part, which take @p whole, in runs between the copies of the instance's memory policy, with
     /// those that run again. Adds the runs to @p tasks and returns the first.
     TaskId addPooledRuns(std::size_t index, Pass pass, std::int64_t m, const PassPart &part, Ends ends, Seconds whole,
-                         const SiteEffects &effects, PassTasks &tasks)
+                         const BodyEffects &effects, PassTasks &tasks)
     {
-        const StageMemory &memory = *m_all.memoryOf(index);
+        const StageMemory &memory = *m_in.memory.of(index);
         m_eventTasks.resize(memory.course.events.size());
         TaskId first;
         for (const PooledPiece &piece : piecesOf(memory, pass, m, part, ends, whole)) {
@@ -232,17 +235,17 @@ private:
     }
 
     TaskId addPooledRun(std::size_t index, Pass pass, std::int64_t m, const PooledPiece &piece,
-                        const SiteEffects &effects, PassTasks &tasks)
+                        const BodyEffects &effects, PassTasks &tasks)
     {
-        const StageMemory &memory = *m_all.memoryOf(index);
+        const StageMemory &memory = *m_in.memory.of(index);
         program::Compute run{piece.again ? Pass::Recompute : pass};
         run.run = m_runNumbers[{index, run.pass, m}]++;
         run.opens = piece.opens;
         run.closes = piece.closes;
-        run.firstCall = static_cast<std::int32_t>(m_program.pooledCalls.size());
+        run.firstCall = static_cast<std::int32_t>(m_draft.pooled.calls.size());
         for (const std::int32_t event : piece.events)
-            memory.appendCall(memory.course.events[static_cast<std::size_t>(event)], m_program);
-        run.lastCall = static_cast<std::int32_t>(m_program.pooledCalls.size());
+            memory.appendCall(memory.course.events[static_cast<std::size_t>(event)], m_draft.pooled);
+        run.lastCall = static_cast<std::int32_t>(m_draft.pooled.calls.size());
         const Range touched =
             piece.again ? Range{} : effects.runs[static_cast<std::size_t>(pass)][run.opens][run.closes];
         const TaskId task = add(index, Lane::Compute, m, piece.seconds, run, touched);
@@ -252,29 +255,29 @@ private:
 
     TaskId addSwap(std::size_t index, const PooledPiece &piece)
     {
-        const StageMemory &memory = *m_all.memoryOf(index);
+        const StageMemory &memory = *m_in.memory.of(index);
         const memory::Event &event = memory.course.events[static_cast<std::size_t>(piece.events.front())];
         const std::int32_t microBatch = memory.microBatchOf(event.subject);
         const auto root = static_cast<std::size_t>(memory.rootOf(event.subject));
         program::Swap swap;
         swap.out = event.kind == memory::Event::Kind::Out;
         swap.number = ++m_copyNumbers[{index, swap.out, microBatch}];
-        swap.copy = static_cast<std::int32_t>(m_program.hostCopies.size());
+        swap.copy = static_cast<std::int32_t>(m_draft.hostCopies.size());
         const std::int64_t bytes = memory.bytes[root];
-        m_program.hostCopies.push_back({memory.roots[root],
-                                        memory.course.places[static_cast<std::size_t>(event.firstPlace)],
-                                        event.hostPlace, bytes});
+        m_draft.hostCopies.push_back({memory.roots[root],
+                                      memory.course.places[static_cast<std::size_t>(event.firstPlace)], event.hostPlace,
+                                      bytes});
         const TaskId task =
             add(index, swap.out ? Lane::CopyOut : Lane::CopyIn, microBatch, memory.copySeconds(swap.out, bytes), swap);
         if (swap.out)
-            m_draft.sites[index].copiesOut.push_back(task);
+            m_draft.bodies[index].copiesOut.push_back(task);
         return task;
     }
 
-    /// What the events of the site's memory policy wait for.
+    /// What the events of the instance's memory policy wait for.
     void connectCopies(std::size_t index)
     {
-        const StageMemory *memory = m_all.memoryOf(index);
+        const StageMemory *memory = m_in.memory.of(index);
         if (memory == nullptr)
             return;
         const auto taskOf = [this](std::int32_t event) { return m_eventTasks[static_cast<std::size_t>(event)]; };
@@ -282,11 +285,11 @@ private:
             const memory::Event &event = memory->course.events[e];
             const TaskId task = m_eventTasks[e];
             if (event.after >= 0)
-                m_draft.depend(task, taskOf(event.after));
+                m_draft.edges.depend(task, taskOf(event.after));
             for (std::int32_t w = event.firstWait; w < event.lastWait; ++w)
-                m_draft.depend(task, taskOf(memory->course.waits[static_cast<std::size_t>(w)]));
+                m_draft.edges.depend(task, taskOf(memory->course.waits[static_cast<std::size_t>(w)]));
         }
-        Rank &rank = m_program.ranks[m_all.sites[index].rank.index()];
+        TaskDraft::OfRank &rank = m_draft.ranks[m_in.instances[index].rank.index()];
         const auto carriedOutBy = [&](std::int32_t event) { return event < 0 ? TaskId() : taskOf(event); };
         for (const memory::Decision &decision : memory->course.decisions)
             rank.decisions.push_back({decision, memory->microBatchOf(decision.storage),
@@ -306,72 +309,72 @@ private:
     }
 
     /// The micro-batch whose forward pass over the stage comes first.
-    [[nodiscard]] std::int64_t firstMicroBatch(const RankSite &site) const
+    [[nodiscard]] std::int64_t firstMicroBatch(const StageInstance &instance) const
     {
-        const std::vector<PassStep> &order = m_all.orders[site.rank.index()];
+        const std::vector<PassStep> &order = m_in.ranks.at(instance.rank).order;
         const auto found = std::find_if(order.begin(), order.end(), [&](const PassStep &step) {
-            return step.stage == site.stage.value && step.forward();
+            return step.stage == instance.stage.value && step.forward();
         });
         return found == order.end() ? -1 : found->microBatch;
     }
 
     /// The micro-batch whose passes over the stage come last.
-    [[nodiscard]] std::int64_t lastMicroBatch(const RankSite &site) const
+    [[nodiscard]] std::int64_t lastMicroBatch(const StageInstance &instance) const
     {
-        const std::vector<PassStep> &order = m_all.orders[site.rank.index()];
+        const std::vector<PassStep> &order = m_in.ranks.at(instance.rank).order;
         const auto found = std::find_if(order.rbegin(), order.rend(),
-                                        [&](const PassStep &step) { return step.stage == site.stage.value; });
+                                        [&](const PassStep &step) { return step.stage == instance.stage.value; });
         return found == order.rend() ? -1 : found->microBatch;
     }
 
     TaskId addBoxing(std::size_t index, Pass pass, std::int64_t m, std::int32_t op, std::int16_t number)
     {
-        const RankSite &site = m_all.sites[index];
-        const CommunicatingOp &boxing = m_draft.parts[site.stage.index()].boxing.at(op);
-        const TeamId team = m_all.teams->teamOf(boxing.set, site.rank);
-        const std::int64_t whole = m_times.boxedBytes(m_times.slice(site, m), op);
-        if (m_program.server) // each rank for itself
-            return add(index, Lane::Collective, m, m_times.served(*m_program.server, site),
+        const StageInstance &instance = m_in.instances[index];
+        const CommunicatingOp &boxing = m_in.parts[instance.stage.index()].boxing.at(op);
+        const TeamId team = m_in.teams.teamOf(boxing.set, instance.rank);
+        const std::int64_t whole = m_times.boxedBytes(m_times.slice(instance, m), op);
+        if (m_in.server) // each rank for itself
+            return add(index, Lane::Collective, m, m_times.served(*m_in.server, instance),
                        program::Boxing{boxing.collective, pass, number, op, team, true, 0, whole});
-        const std::int64_t sent = m_times.sentBytes(boxing, team, whole, site.rank);
+        const std::int64_t sent = m_times.sentBytes(boxing, team, whole, instance.rank);
         const TaskId id = add(index, Lane::Collective, m, m_times.collective(boxing, team, whole),
                               program::Boxing{boxing.collective, pass, number, op, team, false, boxing.shift, sent});
-        m_draft.boxing.push_back({{site.stage.value, team, pass, m, op}, id});
+        m_draft.boxing.push_back({{instance.stage.value, team, pass, m, op}, id});
         return id;
     }
 
     void addPasses(std::size_t index)
     {
-        const RankSite &site = m_all.sites[index];
-        SiteTasks &tasks = m_draft.sites[index];
-        const std::size_t here = site.stage.index();
-        const bool gradientIn = !m_all.isLast(site) && m_all.stages[here].returnsGradient();
-        const bool gradientOut =
-            !m_all.isFirst(site) && m_all.stages[here - 1].returnsGradient() && !m_all.staysOnDevice(here - 1);
-        const bool activationOut = !m_all.isLast(site) && !m_all.staysOnDevice(here);
-        const SiteEffects effects = effectsOf(index);
+        const StageInstance &instance = m_in.instances[index];
+        BodyTasks &tasks = m_draft.bodies[index];
+        const std::size_t here = instance.stage.index();
+        const bool gradientIn = !m_in.source.isLast(instance.stage) && m_in.stages[here].returnsGradient();
+        const bool gradientOut = !m_in.source.isFirst(instance.stage) && m_in.stages[here - 1].returnsGradient()
+            && !m_in.source.staysOnDevice(here - 1);
+        const bool activationOut = !m_in.source.isLast(instance.stage) && !m_in.source.staysOnDevice(here);
+        const BodyEffects effects = effectsOf(index);
         const auto transfer = [&](bool sends, Pass pass, Lane lane, std::int64_t m, std::size_t cut) {
             const auto direction = static_cast<std::size_t>(pass == Pass::Backward);
             return add(index, lane, m, m_times.transfer(cut, m, pass), program::Transfer{pass, sends},
                        sends ? effects.sent[direction] : effects.received[direction]);
         };
-        for (std::int64_t m = 0; m < m_all.plan.microBatches; ++m) {
-            const TaskTimes::Slice slice = m_times.slice(site, m);
+        for (std::int64_t m = 0; m < m_plan.microBatches; ++m) {
+            const TaskTimes::Slice slice = m_times.slice(instance, m);
             const Seconds forward = m_times.layers(slice, false);
             const Seconds backward = m_times.layers(slice, true);
-            if (!m_all.isFirst(site))
+            if (!m_in.source.isFirst(instance.stage))
                 tasks.receiveActivation.push_back(transfer(false, Pass::Forward, m_lanes.activationIn, m, here));
             tasks.forward.push_back(addPass(index, Pass::Forward, m, forward, effects));
             if (activationOut)
                 tasks.sendActivation.push_back(transfer(true, Pass::Forward, m_lanes.activationOut, m, here + 1));
             if (gradientIn)
                 tasks.receiveGradient.push_back(transfer(false, Pass::Backward, m_lanes.gradientIn, m, here + 1));
-            if (m_all.stages[here].runsAgain())
+            if (m_in.stages[here].runsAgain())
                 tasks.recompute.push_back(addPass(index, Pass::Recompute, m, forward, effects));
             tasks.backward.push_back(addPass(index, Pass::Backward, m, backward, effects));
             if (gradientOut)
                 tasks.sendGradient.push_back(transfer(true, Pass::Backward, m_lanes.gradientOut, m, here));
-            if (m_all.splits(here))
+            if (m_in.stages[here].splits())
                 tasks.weights.push_back(addPass(index, Pass::WeightGradient, m, backward, effects));
         }
     }
@@ -379,15 +382,15 @@ private:
     /// Between stages on the same devices one task does both: what receives takes it from where it was made.
     void handOver()
     {
-        for (std::size_t stage = 0; stage < m_all.stages.size(); ++stage) {
-            const bool stays = m_all.staysOnDevice(stage);
-            for (std::size_t i = 0; stays && i < m_all.sitesOf[stage].size(); ++i) {
-                const std::size_t here = m_all.sitesOf[stage][i];
-                const std::size_t next = m_all.sitesOf[stage + 1][i];
-                m_draft.sites[here].sendActivation = m_draft.sites[next].receiveActivation;
-                m_draft.sites[next].sendGradient = m_draft.sites[here].receiveGradient;
-                makeCopies(m_draft.sites[next].receiveActivation, Pass::Forward, here);
-                makeCopies(m_draft.sites[here].receiveGradient, Pass::Backward, next);
+        for (std::size_t stage = 0; stage < m_in.stages.size(); ++stage) {
+            const bool stays = m_in.source.staysOnDevice(stage);
+            for (std::size_t i = 0; stays && i < m_in.instances.ofStage[stage].size(); ++i) {
+                const std::size_t here = m_in.instances.ofStage[stage][i];
+                const std::size_t next = m_in.instances.ofStage[stage + 1][i];
+                m_draft.bodies[here].sendActivation = m_draft.bodies[next].receiveActivation;
+                m_draft.bodies[next].sendGradient = m_draft.bodies[here].receiveGradient;
+                makeCopies(m_draft.bodies[next].receiveActivation, Pass::Forward, here);
+                makeCopies(m_draft.bodies[here].receiveGradient, Pass::Backward, next);
             }
         }
     }
@@ -397,10 +400,10 @@ private:
     {
         const BodyId source(static_cast<std::int64_t>(from));
         for (const TaskId id : received) {
-            Task &task = m_program.tasks[id.index()];
-            const auto own = m_program.effectsOf(task);
+            Task &task = m_draft.tasks[id.index()];
+            const auto own = program::partOf(m_draft.effects, task.effects);
             std::vector<program::Effect> effects(own.begin(), own.end());
-            const auto theirs = effectsAt({pass, true}, habitsOf(m_all.sites[from].stage.index()), source, false);
+            const auto theirs = effectsAt({pass, true}, habitsOf(m_in.instances[from].stage.index()), source, false);
             effects.insert(effects.end(), theirs.begin(), theirs.end());
             task.effects = shared(std::move(effects));
             task.payload = program::Copy{pass, source};
@@ -414,15 +417,15 @@ private:
 
     std::int32_t addCadence(const program::Cadence &cadence)
     {
-        m_program.cadences.push_back(cadence);
-        return static_cast<std::int32_t>(m_program.cadences.size());
+        m_draft.cadences.push_back(cadence);
+        return static_cast<std::int32_t>(m_draft.cadences.size());
     }
 
     /// All steps are alike; sums of gradients and agreements may end in the next one.
     void overlapSteps()
     {
         m_cadences.sum = m_cadences.agreement = addCadence({1, 0, 0, program::Cadence::kEndless, true});
-        m_program.openSteps = 1;
+        m_draft.openSteps = 1;
     }
 
     void spanSteps(const plan::DelayedAveraging &averaging)
@@ -433,7 +436,7 @@ private:
         const auto phaseOf = [period](std::int64_t step) { return static_cast<std::int32_t>(step % period); };
         const auto add = [this](const Cadence &cadence) { return addCadence(cadence); };
         const Cadence round{period, phaseOf(first + period - 1), first, Cadence::kEndless, false};
-        const int later = averagesComeLater(m_all.plan) ? 1 : 0;
+        const int later = averagesComeLater(m_plan) ? 1 : 0;
         Cadence average{period, phaseOf(first + period - 1 + later), first + later, Cadence::kEndless, false};
         average.staysOpen = averaging.delay > later;
         if (first > 0)
@@ -444,9 +447,9 @@ private:
             add({period, phaseOf(averaging.firstMerge()), averaging.firstMerge(), Cadence::kEndless, false});
         const std::int32_t every = agreementPeriod(period);
         m_cadences.agreement = add({every, every - 1, 0, Cadence::kEndless, true});
-        m_program.periodSteps = period;
-        m_program.steadyFrom = (first + averaging.delay + period - 1) / period * period;
-        m_program.openSteps = static_cast<std::int32_t>(std::max<std::int64_t>(every, averaging.delay));
+        m_draft.periodSteps = period;
+        m_draft.steadyFrom = (first + averaging.delay + period - 1) / period * period;
+        m_draft.openSteps = static_cast<std::int32_t>(std::max<std::int64_t>(every, averaging.delay));
     }
 
     /// Steps are agreed on together, as a small message waits behind an average on a slow link: the largest divisor of
@@ -462,27 +465,27 @@ private:
 
     TaskId runs(TaskId task, std::int32_t cadence)
     {
-        m_program.tasks[task.index()].cadence = cadence;
+        m_draft.tasks[task.index()].cadence = cadence;
         return task;
     }
 
     /// Snapshot, average and merge of a bucket, and its sum of gradients while the training warms up.
     void addAveraging(std::size_t at, BucketId index)
     {
-        const plan::DelayedAveraging &averaging = m_all.plan.exchange.averaging;
-        const std::int64_t bytes = m_program.bucket(index).bytes();
+        const plan::DelayedAveraging &averaging = m_plan.exchange.averaging;
+        const std::int64_t bytes = m_in.buckets.at(index).bytes();
         const bool keepsOwn = averaging.merge == plan::Merge::Corrected;
         const int copied = keepsOwn ? 4 : 2; // tensors read or written, that of the sum, which is cleared, twice
         const int merged = keepsOwn ? 5 : 4;
-        SiteTasks &tasks = m_draft.sites[at];
+        BodyTasks &tasks = m_draft.bodies[at];
         if (m_cadences.warmup > 0)
             tasks.exchange.push_back(runs(addExchange(at, cost::Collective::AllReduce, index), m_cadences.warmup));
-        const RankSite &site = m_all.sites[at];
+        const StageInstance &instance = m_in.instances[at];
         Averaging made;
-        made.snapshot = add(at, Lane::Compute, -1, m_times.streams(site, bytes, copied), program::Snapshot{index});
+        made.snapshot = add(at, Lane::Compute, -1, m_times.streams(instance, bytes, copied), program::Snapshot{index});
         made.average =
             this->first(addExchange(at, cost::Collective::AllReduce, index, true), ExchangePriority::kAverage);
-        made.merge = add(at, Lane::Compute, -1, m_times.streams(site, bytes, merged),
+        made.merge = add(at, Lane::Compute, -1, m_times.streams(instance, bytes, merged),
                          program::Merge{index, averaging.merge, averaging.localWeight});
         runs(made.snapshot, m_cadences.round);
         runs(made.average, m_cadences.average);
@@ -490,23 +493,23 @@ private:
         tasks.averaging.push_back(made);
     }
 
-    TaskId addExchange(std::size_t site, cost::Collective collective, BucketId index, bool averages = false)
+    TaskId addExchange(std::size_t instance, cost::Collective collective, BucketId index, bool averages = false)
     {
-        const Bucket &bucket = m_program.bucket(index);
+        const Bucket &bucket = m_in.buckets.at(index);
         const bool gathers = collective == cost::Collective::AllGather;
         const std::int64_t bytes = gathers ? bucket.elements * graph::sizeOf(bucket.type) : bucket.bytes();
-        const RankSite &at = m_all.sites[site];
+        const StageInstance &at = m_in.instances[instance];
         const std::int64_t sent =
             m_times.sentBytes(collective, bucket.team, bytes, at.rank, gathers ? bucket.type : graph::DType::F32);
-        return add(site, Lane::Collective, -1, m_times.exchange(at.stage, collective, bucket.team, bytes),
+        return add(instance, Lane::Collective, -1, m_times.exchange(at.stage, collective, bucket.team, bytes),
                    program::Exchange{bucket.policy, collective, averages, index, bucket.team, sent});
     }
 
     /// The later gradients are ready the sooner the next step needs what they update.
     TaskId first(TaskId task, std::int32_t priority)
     {
-        if (m_program.lanePolicy == "priority")
-            m_program.tasks[task.index()].priority = priority;
+        if (m_in.lanePolicy == "priority")
+            m_draft.tasks[task.index()].priority = priority;
         return task;
     }
 
@@ -516,8 +519,8 @@ private:
         using program::RowExchange;
         using program::RowPart;
         using program::RowWork;
-        const program::Table &table = m_program.table(id);
-        const RowTimes times(m_all, m_times, table, m_all.sites[at]);
+        const program::Table &table = m_in.buckets.table(id);
+        const RowTimes times(m_in.source, m_times, table, m_in.teams.team(table.team), m_in.instances[at]);
         const auto work = [&](RowWork::Kind kind, RowPart part) {
             const RowWork what{kind, part, id};
             return add(at, Lane::Compute, -1, times.work(what), what);
@@ -540,20 +543,21 @@ private:
             made.delayed = exchange(true, RowPart::Delayed, ExchangePriority::kDelayed);
             made.updateDelayed = work(RowWork::Kind::Update, RowPart::Delayed);
         }
-        m_draft.sites[at].rows.push_back(made);
+        m_draft.bodies[at].rows.push_back(made);
     }
 
     /// The sum of a bucket's gradients, and its update in the next step.
     void addLateSum(std::size_t at, BucketId index)
     {
-        const RankSite &site = m_all.sites[at];
-        const StageParts &parts = m_draft.parts[site.stage.index()];
-        const Bucket &bucket = m_program.bucket(index);
-        SiteTasks &tasks = m_draft.sites[at];
+        const StageInstance &instance = m_in.instances[at];
+        const StageParts &parts = m_in.parts[instance.stage.index()];
+        const Bucket &bucket = m_in.buckets.at(index);
+        BodyTasks &tasks = m_draft.bodies[at];
         LateSum made;
         made.exchange =
             runs(first(addExchange(at, cost::Collective::AllReduce, index), densePriority(index)), m_cadences.sum);
-        made.update = add(at, Lane::Compute, -1, m_times.update(site, bucket.bytes(), 0), program::Update{0, index, 0});
+        made.update =
+            add(at, Lane::Compute, -1, m_times.update(instance, bucket.bytes(), 0), program::Update{0, index, 0});
         if (const auto run = parts.readBy.find(bucket.entries.front().parameter); run != parts.readBy.end())
             made.reader = tasks.firstParts[run->second];
         tasks.lateSums.push_back(made);
@@ -561,18 +565,18 @@ private:
 
     [[nodiscard]] std::int32_t densePriority(BucketId index) const
     {
-        return ExchangePriority::kDense + static_cast<std::int32_t>(m_program.buckets.size()) - index.value;
+        return ExchangePriority::kDense + static_cast<std::int32_t>(m_in.buckets.all.size()) - index.value;
     }
 
     void addUpdate(std::size_t at)
     {
         using cost::Collective;
-        const RankSite &site = m_all.sites[at];
-        SiteTasks &tasks = m_draft.sites[at];
+        const StageInstance &instance = m_in.instances[at];
+        BodyTasks &tasks = m_draft.bodies[at];
         std::int64_t bytes = 0;
-        const std::vector<BucketId> &mine = m_all.bucketsAt[at];
+        const std::vector<BucketId> &mine = m_in.owners.ofInstance[at];
         for (const BucketId index : mine) {
-            const Bucket &bucket = m_program.bucket(index);
+            const Bucket &bucket = m_in.buckets.at(index);
             if (bucket.table.valid()) {
                 addRows(at, bucket.table);
                 continue;
@@ -583,11 +587,11 @@ private:
                         program::Exchange{bucket.policy, Collective::AllReduce, false, index, TeamId(), 0}));
                 continue;
             }
-            if (endsLate(m_all, bucket)) {
+            if (endsLate(m_plan, bucket, m_in.teams.team(bucket.team).size())) {
                 addLateSum(at, index);
                 continue;
             }
-            const auto members = static_cast<std::int64_t>(m_program.team(bucket.team).size());
+            const auto members = static_cast<std::int64_t>(m_in.teams.team(bucket.team).size());
             bytes += bucket.zero > 0 ? bucket.bytes() / members : bucket.bytes();
             if (members > 1 && bucket.isAveraged())
                 addAveraging(at, index);
@@ -598,16 +602,16 @@ private:
         }
         if (bytes == 0)
             return;
-        for (int phase = 0; phase < m_all.plan.optimizer.rule.formula().phases(); ++phase)
+        for (int phase = 0; phase < m_plan.optimizer.rule.formula().phases(); ++phase)
             tasks.updates.push_back(
-                add(at, Lane::Compute, -1, m_times.update(site, bytes, phase),
-                    program::Update{static_cast<std::int8_t>(phase), {}, m_all.plan.exchange.averaging.warmupSteps}));
-        if (const program::HostCopy &states = m_program.ranks[site.rank.index()].hostedStates; states.bytes > 0) {
+                add(at, Lane::Compute, -1, m_times.update(instance, bytes, phase),
+                    program::Update{static_cast<std::int8_t>(phase), {}, m_plan.exchange.averaging.warmupSteps}));
+        if (const program::HostCopy &states = m_in.arenas[instance.rank.index()].hostedStates; states.bytes > 0) {
             tasks.bringStates = addStates(at, false, states);
             tasks.leaveStates = addStates(at, true, states);
         }
         for (const BucketId index : mine) {
-            const Bucket &bucket = m_program.bucket(index);
+            const Bucket &bucket = m_in.buckets.at(index);
             if (bucket.zero == 1 || bucket.zero == 2)
                 tasks.restore.push_back(addExchange(at, Collective::AllGather, index));
         }
@@ -615,9 +619,9 @@ private:
 
     TaskId addStates(std::size_t at, bool out, const program::HostCopy &states)
     {
-        const program::Swap swap{out, 0, static_cast<std::int32_t>(m_program.hostCopies.size())};
-        m_program.hostCopies.push_back(states);
-        return add(at, out ? Lane::CopyOut : Lane::CopyIn, -1, m_all.memoryOf(at)->copySeconds(out, states.bytes),
+        const program::Swap swap{out, 0, static_cast<std::int32_t>(m_draft.hostCopies.size())};
+        m_draft.hostCopies.push_back(states);
+        return add(at, out ? Lane::CopyOut : Lane::CopyIn, -1, m_in.memory.of(at)->copySeconds(out, states.bytes),
                    swap);
     }
 
@@ -626,7 +630,7 @@ private:
     {
         using program::Agreement;
         const auto agree = [this](Agreement::Subject subject, std::int64_t bytes, std::vector<TaskId> &made) {
-            for (std::size_t r = 0; r < m_program.ranks.size(); ++r) {
+            for (std::size_t r = 0; r < m_in.ranks.size(); ++r) {
                 Task task;
                 task.lane = Lane::Host;
                 task.rank = RankId(static_cast<std::int64_t>(r));
@@ -637,37 +641,36 @@ private:
             }
         };
         constexpr std::int64_t kTwoFloats = 8;
-        const std::int64_t steps = m_cadences.agreement == 0
-            ? 1
-            : m_program.cadences[static_cast<std::size_t>(m_cadences.agreement - 1)].period;
+        const std::int64_t steps =
+            m_cadences.agreement == 0 ? 1 : m_draft.cadences[static_cast<std::size_t>(m_cadences.agreement - 1)].period;
         const std::int64_t distance = m_cadences.merge == 0 ? 0 : kTwoFloats; // of replicas from their average
-        if (!m_program.server)                                                // else ranks wait for the server alone
+        if (!m_in.server)                                                     // else ranks wait for the server alone
             agree(Agreement::Subject::Step, (steps + 1) * static_cast<std::int64_t>(sizeof(float)) + distance,
                   m_draft.agreeOnStep);
-        if (m_all.plan.optimizer.clipNorm > 0)
+        if (m_plan.optimizer.clipNorm > 0)
             agree(Agreement::Subject::GradientNorm, kTwoFloats, m_draft.agreeOnNorm);
-        if (const int norms = m_all.plan.optimizer.rule.formula().norms; norms > 0)
+        if (const int norms = m_plan.optimizer.rule.formula().norms; norms > 0)
             agree(Agreement::Subject::UpdateNorms,
-                  norms * static_cast<std::int64_t>(m_program.parameters().size() * sizeof(double)),
-                  m_draft.agreeOnUpdate);
+                  norms * static_cast<std::int64_t>(m_in.buckets.parameters() * sizeof(double)), m_draft.agreeOnUpdate);
     }
 
-    Compilation &m_all;
-    Program &m_program;
+    const TaskInput &m_in;
+    const plan::Plan &m_plan;
     BoundaryLanes m_lanes;
     TaskDraft m_draft;
     TaskTimes m_times;
     Cadences m_cadences;
     std::map<std::vector<program::Effect>, Range> m_effects;
     std::vector<TaskId> m_made;       ///< of the pass that is being made
-    std::vector<TaskId> m_eventTasks; ///< per event of the course of the site that is being made
-    std::map<std::tuple<std::size_t, Pass, std::int64_t>, std::int16_t> m_runNumbers; ///< by site, pass, micro-batch
+    std::vector<TaskId> m_eventTasks; ///< per event of the course of the instance that is being made
+    std::map<std::tuple<std::size_t, Pass, std::int64_t>, std::int16_t>
+        m_runNumbers; ///< by instance, pass, micro-batch
     std::map<std::tuple<std::size_t, bool, std::int32_t>, std::int16_t>
-        m_copyNumbers; ///< by site, direction, micro-batch
+        m_copyNumbers; ///< by instance, direction, micro-batch
 };
 
 } // namespace
 
-void buildTasks(Compilation &all) { TaskBuilder(all).build(); }
+TaskDraft makeTasks(const TaskInput &in, PooledCalls pooled) { return TaskBuilder(in, std::move(pooled)).build(); }
 
 } // namespace planloom::compile

@@ -1,29 +1,46 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/compile/task_draft.h"
+#include "engine/compile/task_groups.h"
 
-#include <algorithm>
+#include <utility>
 
 namespace planloom::compile {
 namespace {
 
 class Grouping {
 public:
-    Grouping(Compilation &all, TaskDraft &draft) : m_all(all), m_program(all.program), m_draft(draft) {}
+    Grouping(const Source &source, const Instances &instances, const Buckets &buckets, const TaskDraft &draft)
+        : m_source(source),
+          m_instances(instances),
+          m_buckets(buckets),
+          m_draft(draft)
+    {
+    }
 
+    TaskGroups group()
+    {
+        groupMessages();
+        groupExchanges();
+        groupRows();
+        groupBoxing();
+        groupAgreements();
+        return std::move(m_made);
+    }
+
+private:
     void groupMessages()
     {
         std::vector<TaskId> members;
-        for (std::int64_t m = 0; m < m_all.plan.microBatches; ++m) {
-            for (std::size_t s = 0; s + 1 < m_all.stages.size(); ++s) {
-                if (m_all.staysOnDevice(s))
+        for (std::int64_t m = 0; m < m_source.plan.microBatches; ++m) {
+            for (std::size_t s = 0; s + 1 < m_source.plan.stages.size(); ++s) {
+                if (m_source.staysOnDevice(s))
                     continue;
                 members.clear();
-                collect(s, &SiteTasks::sendActivation, m, members);
-                collect(s + 1, &SiteTasks::receiveActivation, m, members);
+                collect(s, &BodyTasks::sendActivation, m, members);
+                collect(s + 1, &BodyTasks::receiveActivation, m, members);
                 addGroup(members);
                 members.clear();
-                collect(s + 1, &SiteTasks::sendGradient, m, members);
-                collect(s, &SiteTasks::receiveGradient, m, members);
+                collect(s + 1, &BodyTasks::sendGradient, m, members);
+                collect(s, &BodyTasks::receiveGradient, m, members);
                 addGroup(members);
             }
         }
@@ -31,10 +48,10 @@ public:
 
     void groupExchanges()
     {
-        std::vector<std::vector<TaskId>> perBucket(m_program.buckets.size());
+        std::vector<std::vector<TaskId>> perBucket(m_buckets.all.size());
         auto restores = perBucket;
         auto averages = perBucket;
-        for (const SiteTasks &tasks : m_draft.sites) {
+        for (const BodyTasks &tasks : m_draft.bodies) {
             for (const TaskId id : tasks.exchange)
                 perBucket[bucketOf(id)].push_back(id);
             for (const LateSum &each : tasks.lateSums)
@@ -53,10 +70,10 @@ public:
     {
         std::vector<std::vector<TaskId>> perTable[3];
         for (auto &groups : perTable)
-            groups.resize(m_program.tables.size());
-        for (const SiteTasks &tasks : m_draft.sites)
+            groups.resize(m_buckets.tables.size());
+        for (const BodyTasks &tasks : m_draft.bodies)
             for (const RowTasks &rows : tasks.rows) {
-                const std::size_t table = m_program.task(rows.collect).as<program::RowWork>()->table.index();
+                const std::size_t table = m_draft.task(rows.collect).as<program::RowWork>()->table.index();
                 const TaskId exchanges[] = {rows.forward, rows.backward, rows.delayed};
                 for (std::size_t i = 0; i < std::size(exchanges); ++i)
                     if (exchanges[i].valid())
@@ -69,7 +86,6 @@ public:
 
     void groupBoxing()
     {
-        std::sort(m_draft.boxing.begin(), m_draft.boxing.end());
         std::vector<TaskId> members;
         for (std::size_t i = 0; i < m_draft.boxing.size(); ++i) {
             members.push_back(m_draft.boxing[i].second);
@@ -89,48 +105,40 @@ public:
                 addGroup(*agreements);
     }
 
-private:
     [[nodiscard]] std::size_t bucketOf(TaskId exchange) const
     {
-        return m_program.task(exchange).as<program::Exchange>()->bucket.index();
+        return m_draft.task(exchange).as<program::Exchange>()->bucket.index();
     }
 
     void addGroup(const std::vector<TaskId> &members)
     {
         if (members.empty())
             return;
-        const GroupId index(static_cast<std::int64_t>(m_program.groups.size()));
-        const auto first = static_cast<std::int32_t>(m_program.groupMembers.size());
-        for (const TaskId id : members) {
-            m_program.tasks[id.index()].group = index;
-            m_program.groupMembers.push_back(id);
-        }
-        m_program.groups.push_back({first, static_cast<std::int32_t>(m_program.groupMembers.size())});
+        const auto first = static_cast<std::int32_t>(m_made.members.size());
+        m_made.members.insert(m_made.members.end(), members.begin(), members.end());
+        m_made.groups.push_back({first, static_cast<std::int32_t>(m_made.members.size())});
     }
 
-    void collect(std::size_t stage, std::vector<TaskId> SiteTasks::*list, std::int64_t m,
+    void collect(std::size_t stage, std::vector<TaskId> BodyTasks::*list, std::int64_t m,
                  std::vector<TaskId> &members) const
     {
-        for (const std::size_t site : m_all.sitesOf[stage])
-            if (const std::vector<TaskId> &tasks = m_draft.sites[site].*list; !tasks.empty())
+        for (const std::size_t body : m_instances.ofStage[stage])
+            if (const std::vector<TaskId> &tasks = m_draft.bodies[body].*list; !tasks.empty())
                 members.push_back(tasks[static_cast<std::size_t>(m)]);
     }
 
-    Compilation &m_all;
-    Program &m_program;
-    TaskDraft &m_draft;
+    const Source &m_source;
+    const Instances &m_instances;
+    const Buckets &m_buckets;
+    const TaskDraft &m_draft;
+    TaskGroups m_made;
 };
 
 } // namespace
 
-void groupTasks(Compilation &all, TaskDraft &draft)
+TaskGroups groupTasks(const Source &source, const Instances &instances, const Buckets &buckets, const TaskDraft &draft)
 {
-    Grouping grouping(all, draft);
-    grouping.groupMessages();
-    grouping.groupExchanges();
-    grouping.groupRows();
-    grouping.groupBoxing();
-    grouping.groupAgreements();
+    return Grouping(source, instances, buckets, draft).group();
 }
 
 } // namespace planloom::compile

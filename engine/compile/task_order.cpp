@@ -1,202 +1,211 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/compile/task_draft.h"
+#include "engine/compile/task_order.h"
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 namespace planloom::compile {
 namespace {
 
-/// Each step leaves its part in the program or the draft; flattenDependencies() comes last.
+/// Connects the tasks of every body, then orders every rank; flattenDependencies() comes last.
 class Ordering {
 public:
-    Ordering(Compilation &all, TaskDraft &draft) : m_all(all), m_program(all.program), m_draft(draft) {}
+    Ordering(const OrderInput &in, const TaskDraft &draft, Edges edges)
+        : m_in(in),
+          m_draft(draft),
+          m_edges(std::move(edges))
+    {
+        m_made.computeOrders.resize(in.ranks.size());
+    }
 
+    TaskOrder order()
+    {
+        for (std::size_t body = 0; body < m_in.instances.size(); ++body)
+            connect(body);
+        for (std::size_t rank = 0; rank < m_in.ranks.size(); ++rank)
+            connectOrder(RankId(static_cast<std::int64_t>(rank)));
+        flattenDependencies();
+        return std::move(m_made);
+    }
+
+private:
     void connect(std::size_t index)
     {
-        const RankSite &site = m_all.sites[index];
-        const SiteTasks &t = m_draft.sites[index];
-        const auto before = [&site](Area area, std::int64_t m) {
-            return site.slotPlan.previous[static_cast<std::size_t>(area)][static_cast<std::size_t>(m)];
+        const SlotPlan &slots = m_in.instances[index].slotPlan;
+        const BodyTasks &t = m_draft.bodies[index];
+        const auto before = [&slots](Area area, std::int64_t m) {
+            return slots.previous[static_cast<std::size_t>(area)][static_cast<std::size_t>(m)];
         };
         const std::vector<PassTasks> &closing =
             t.weights.empty() ? t.backward : t.weights; // after it nothing of a micro-batch is kept
-        for (std::int64_t m = 0; m < m_all.plan.microBatches; ++m) {
-            m_draft.depend(firstOf(t.forward, m), taskAt(t.receiveActivation, m));
-            m_draft.depend(taskAt(t.sendActivation, m), lastOf(t.forward, m));
-            m_draft.depend(firstOf(t.backward, m), taskAt(t.receiveGradient, m));
-            m_draft.depend(taskAt(t.sendGradient, m), lastOf(t.backward, m));
+        for (std::int64_t m = 0; m < m_in.plan.microBatches; ++m) {
+            m_edges.depend(firstOf(t.forward, m), taskAt(t.receiveActivation, m));
+            m_edges.depend(taskAt(t.sendActivation, m), lastOf(t.forward, m));
+            m_edges.depend(firstOf(t.backward, m), taskAt(t.receiveGradient, m));
+            m_edges.depend(taskAt(t.sendGradient, m), lastOf(t.backward, m));
             // A slot is taken again only when the micro-batch before is done with it.
-            m_draft.depend(taskAt(t.receiveActivation, m), lastOf(closing, before(Area::Inbox, m)));
-            m_draft.depend(firstOf(t.forward, m), taskAt(t.sendActivation, before(Area::Outbox, m)));
-            m_draft.depend(taskAt(t.receiveGradient, m), lastOf(closing, before(Area::GradientInbox, m)));
-            m_draft.depend(taskAt(t.receiveGradient, m), taskAt(t.sendGradient, before(Area::GradientInbox, m)));
-            m_draft.depend(firstOf(t.backward, m), taskAt(t.sendGradient, before(Area::GradientOutbox, m)));
+            m_edges.depend(taskAt(t.receiveActivation, m), lastOf(closing, before(Area::Inbox, m)));
+            m_edges.depend(firstOf(t.forward, m), taskAt(t.sendActivation, before(Area::Outbox, m)));
+            m_edges.depend(taskAt(t.receiveGradient, m), lastOf(closing, before(Area::GradientInbox, m)));
+            m_edges.depend(taskAt(t.receiveGradient, m), taskAt(t.sendGradient, before(Area::GradientInbox, m)));
+            m_edges.depend(firstOf(t.backward, m), taskAt(t.sendGradient, before(Area::GradientOutbox, m)));
         }
     }
 
-    void connectOrder(RankId id)
+    void connectOrder(RankId rank)
     {
-        Rank &rank = m_program.ranks[id.index()];
         lookUpRows(rank);
         updateLate(rank);
-        for (const PassStep &step : m_all.orders[id.index()])
+        for (const PassStep &step : m_in.ranks.at(rank).order)
             appendPass(rank, step);
-        const TaskId lastPass = rank.computeOrder().empty() ? TaskId() : rank.computeOrder().back();
+        const TaskId lastPass = computeOrder(rank).empty() ? TaskId() : computeOrder(rank).back();
         std::vector<TaskId> exchanges;
-        for (const BodyId b : rank.bodies) {
-            const SiteTasks &site = m_draft.sites[b.index()];
-            for (const TaskId exchange : site.exchange) {
-                m_draft.depend(exchange, completes(rank, site, m_program.task(exchange)));
+        for (const BodyId b : m_in.instances.ofRank[rank.index()]) {
+            const BodyTasks &t = m_draft.bodies[b.index()];
+            for (const TaskId exchange : t.exchange) {
+                m_edges.depend(exchange, completes(rank, t, m_draft.task(exchange)));
                 exchanges.push_back(exchange);
             }
-            for (const LateSum &late : site.lateSums)
-                m_draft.depend(late.exchange, completes(rank, site, m_program.task(late.exchange)));
+            for (const LateSum &late : t.lateSums)
+                m_edges.depend(late.exchange, completes(rank, t, m_draft.task(late.exchange)));
         }
         collectRows(rank, lastPass);
-        const TaskId norm = m_draft.agreeOnNorm.empty() ? TaskId() : m_draft.agreeOnNorm[id.index()];
-        m_draft.depend(norm, lastPass);
+        const TaskId norm = m_draft.agreeOnNorm.empty() ? TaskId() : m_draft.agreeOnNorm[rank.index()];
+        m_edges.depend(norm, lastPass);
         for (const TaskId exchange : exchanges)
-            m_draft.depend(norm, exchange);
-        for (const BodyId b : rank.bodies) {
-            const SiteTasks &t = m_draft.sites[b.index()];
+            m_edges.depend(norm, exchange);
+        for (const BodyId b : m_in.instances.ofRank[rank.index()]) {
+            const BodyTasks &t = m_draft.bodies[b.index()];
             if (t.updates.empty())
                 continue;
-            rank.computeOrder().push_back(t.updates.front());
+            computeOrder(rank).push_back(t.updates.front());
             for (const TaskId exchange : exchanges) // all of them, as the length of a gradient is that of all
-                m_draft.depend(t.updates.front(), exchange);
-            m_draft.depend(t.updates.front(), norm);
+                m_edges.depend(t.updates.front(), exchange);
+            m_edges.depend(t.updates.front(), norm);
             for (const TaskId restore : t.restore)
-                m_draft.depend(restore, t.updates.back());
+                m_edges.depend(restore, t.updates.back());
             connectStates(t, lastPass);
         }
         updateRows(rank);
-        if (m_all.plan.exchange.averages())
+        if (m_in.plan.exchange.averages())
             connectAverages(rank);
         if (!m_draft.agreeOnUpdate.empty())
-            connectPhases(rank, m_draft.agreeOnUpdate[id.index()], norm.valid() ? norm : lastPass);
+            connectPhases(rank, m_draft.agreeOnUpdate[rank.index()], norm.valid() ? norm : lastPass);
         if (!m_draft.agreeOnStep.empty())
-            m_draft.depend(m_draft.agreeOnStep[id.index()], lastForward(rank));
+            m_edges.depend(m_draft.agreeOnStep[rank.index()], lastForward(rank));
     }
 
     /// The optimizer's states come when no activation is left in the pool, and go before the next step's are made.
-    void connectStates(const SiteTasks &t, TaskId lastPass)
+    void connectStates(const BodyTasks &t, TaskId lastPass)
     {
-        m_draft.depend(t.bringStates, lastPass);
+        m_edges.depend(t.bringStates, lastPass);
         for (const TaskId copy : t.copiesOut)
-            m_draft.depend(t.bringStates, copy);
-        m_draft.depend(t.updates.front(), t.bringStates);
-        m_draft.depend(t.leaveStates, t.updates.back());
+            m_edges.depend(t.bringStates, copy);
+        m_edges.depend(t.updates.front(), t.bringStates);
+        m_edges.depend(t.leaveStates, t.updates.back());
     }
 
     /// All look-ups stand in front of the passes, since they need ids and tables only.
-    void lookUpRows(Rank &rank)
+    void lookUpRows(RankId rank)
     {
-        for (const BodyId b : rank.bodies) {
-            const SiteTasks &t = m_draft.sites[b.index()];
+        for (const BodyId b : m_in.instances.ofRank[rank.index()]) {
+            const BodyTasks &t = m_draft.bodies[b.index()];
             for (const RowTasks &rows : t.rows) {
                 if (rows.lookUp.valid())
-                    rank.computeOrder().push_back(rows.lookUp);
-                m_draft.depend(rows.forward, rows.lookUp);
+                    computeOrder(rank).push_back(rows.lookUp);
+                m_edges.depend(rows.forward, rows.lookUp);
                 for (const PassTasks &forward : t.forward)
-                    m_draft.depend(forward.first, rows.forward);
-                m_draft.depend(rows.delayed, rows.forward); // which a step waits for; these it does not
+                    m_edges.depend(forward.first, rows.forward);
+                m_edges.depend(rows.delayed, rows.forward); // which a step waits for; these it does not
             }
         }
     }
 
     /// What was summed up in the step before is waited for in front of what reads it: of buckets whose reader is not
     /// known, in front of all passes.
-    void updateLate(Rank &rank)
+    void updateLate(RankId rank)
     {
-        for (const BodyId b : rank.bodies)
-            for (const LateSum &late : m_draft.sites[b.index()].lateSums) {
-                waitFor(late.update, late.exchange, 1);
+        for (const BodyId b : m_in.instances.ofRank[rank.index()])
+            for (const LateSum &late : m_draft.bodies[b.index()].lateSums) {
+                m_edges.depend(late.update, late.exchange, 1);
                 if (!late.reader.valid())
-                    rank.computeOrder().push_back(late.update);
+                    computeOrder(rank).push_back(late.update);
             }
     }
 
     /// Rows of the step before that were exchanged meanwhile are updated first: only the next look-up needs them, but
     /// this step's take their place.
-    void collectRows(Rank &rank, TaskId lastPass)
+    void collectRows(RankId rank, TaskId lastPass)
     {
-        for (const BodyId b : rank.bodies)
-            for (const RowTasks &rows : m_draft.sites[b.index()].rows) {
+        for (const BodyId b : m_in.instances.ofRank[rank.index()])
+            for (const RowTasks &rows : m_draft.bodies[b.index()].rows) {
                 if (rows.updateDelayed.valid())
-                    rank.computeOrder().push_back(rows.updateDelayed);
-                rank.computeOrder().push_back(rows.collect);
-                m_draft.depend(rows.updateDelayed, rows.delayed);
-                m_draft.depend(rows.collect, rows.updateDelayed);
-                m_draft.depend(rows.collect, lastPass);
-                m_draft.depend(rows.backward, rows.collect);
+                    computeOrder(rank).push_back(rows.updateDelayed);
+                computeOrder(rank).push_back(rows.collect);
+                m_edges.depend(rows.updateDelayed, rows.delayed);
+                m_edges.depend(rows.collect, rows.updateDelayed);
+                m_edges.depend(rows.collect, lastPass);
+                m_edges.depend(rows.backward, rows.collect);
             }
     }
 
     /// Behind the dense parameters, whose update takes longer: it overlaps with rows on their way.
-    void updateRows(Rank &rank)
+    void updateRows(RankId rank)
     {
-        for (const BodyId b : rank.bodies)
-            for (const RowTasks &rows : m_draft.sites[b.index()].rows) {
-                rank.computeOrder().push_back(rows.update);
-                m_draft.depend(rows.update, rows.backward);
+        for (const BodyId b : m_in.instances.ofRank[rank.index()])
+            for (const RowTasks &rows : m_draft.bodies[b.index()].rows) {
+                computeOrder(rank).push_back(rows.update);
+                m_edges.depend(rows.update, rows.backward);
             }
     }
 
     /// Behind the rank's updates: what was averaged is merged before the next snapshot. Without a delay the merge is
     /// that of the step's own snapshot.
-    void connectAverages(Rank &rank)
+    void connectAverages(RankId rank)
     {
-        const int later = averagesComeLater(m_all.plan) ? 1 : 0;
-        const auto delay = static_cast<std::int32_t>(m_all.plan.exchange.averaging.delay);
+        const int later = averagesComeLater(m_in.plan) ? 1 : 0;
+        const auto delay = static_cast<std::int32_t>(m_in.plan.exchange.averaging.delay);
         std::vector<TaskId> snapshots, merges;
-        for (const BodyId b : rank.bodies) {
-            const SiteTasks &t = m_draft.sites[b.index()];
+        for (const BodyId b : m_in.instances.ofRank[rank.index()]) {
+            const BodyTasks &t = m_draft.bodies[b.index()];
             for (const Averaging &each : t.averaging) {
-                m_draft.depend(each.snapshot, t.updates.back());
-                m_draft.depend(each.merge, t.updates.back());
-                waitFor(each.average, each.snapshot, later);
-                waitFor(each.merge, each.average, delay - later);
+                m_edges.depend(each.snapshot, t.updates.back());
+                m_edges.depend(each.merge, t.updates.back());
+                m_edges.depend(each.average, each.snapshot, later);
+                m_edges.depend(each.merge, each.average, delay - later);
                 if (delay > 0)
-                    m_draft.depend(each.snapshot, each.merge);
+                    m_edges.depend(each.snapshot, each.merge);
                 if (later > 0)
                     followRows(rank, each.average);
                 snapshots.push_back(each.snapshot);
                 merges.push_back(each.merge);
             }
         }
-        std::vector<TaskId> &order = rank.computeOrder();
+        std::vector<TaskId> &order = computeOrder(rank);
         for (const auto *tasks : {delay > 0 ? &merges : &snapshots, delay > 0 ? &snapshots : &merges})
             order.insert(order.end(), tasks->begin(), tasks->end());
     }
 
-    void waitFor(TaskId task, TaskId on, std::int32_t stepsBack)
+    void followRows(RankId rank, TaskId average)
     {
-        if (stepsBack == 0)
-            m_draft.depend(task, on);
-        else
-            m_draft.carried.push_back({task, {on, stepsBack}});
-    }
-
-    void followRows(const Rank &rank, TaskId average)
-    {
-        for (const BodyId b : rank.bodies)
-            for (const RowTasks &rows : m_draft.sites[b.index()].rows)
-                m_draft.depend(average, rows.forward);
+        for (const BodyId b : m_in.instances.ofRank[rank.index()])
+            for (const RowTasks &rows : m_draft.bodies[b.index()].rows)
+                m_edges.depend(average, rows.forward);
     }
 
     /// The second phase of every update waits for @p agreement on what the first ones have found, which a rank without
     /// parameters takes part in behind @p otherwise.
-    void connectPhases(Rank &rank, TaskId agreement, TaskId otherwise)
+    void connectPhases(RankId rank, TaskId agreement, TaskId otherwise)
     {
-        m_draft.depend(agreement, otherwise);
-        for (const BodyId b : rank.bodies) {
-            const SiteTasks &t = m_draft.sites[b.index()];
+        m_edges.depend(agreement, otherwise);
+        for (const BodyId b : m_in.instances.ofRank[rank.index()]) {
+            const BodyTasks &t = m_draft.bodies[b.index()];
             if (t.updates.empty())
                 continue;
-            m_draft.depend(agreement, t.updates.front());
-            m_draft.depend(t.updates.back(), agreement);
-            rank.computeOrder().push_back(t.updates.back());
+            m_edges.depend(agreement, t.updates.front());
+            m_edges.depend(t.updates.back(), agreement);
+            computeOrder(rank).push_back(t.updates.back());
         }
     }
 
@@ -204,26 +213,26 @@ public:
     /// compilation of a long schedule.
     void flattenDependencies()
     {
-        std::vector<std::int32_t> next(m_program.tasks.size() + 1, 0);
-        for (const auto &[task, on] : m_draft.edges)
+        std::vector<std::int32_t> next(m_draft.tasks.size() + 1, 0);
+        for (const auto &[task, on] : m_edges.inStep)
             ++next[task.index() + 1];
-        for (const auto &[task, on] : m_draft.carried)
+        for (const auto &[task, on] : m_edges.carried)
             ++next[task.index() + 1];
         std::partial_sum(next.begin(), next.end(), next.begin());
-        for (std::size_t t = 0; t < m_program.tasks.size(); ++t)
-            m_program.tasks[t].dependencies = {next[t], next[t + 1]};
-        m_program.dependencies.resize(m_draft.edges.size() + m_draft.carried.size());
-        for (const auto &[task, on] : m_draft.edges)
-            m_program.dependencies[static_cast<std::size_t>(next[task.index()]++)] = {on};
-        for (const auto &[task, on] : m_draft.carried)
-            m_program.dependencies[static_cast<std::size_t>(next[task.index()]++)] = on;
-        const auto dependencies = m_program.dependencies.begin();
-        for (const Task &task : m_program.tasks)
-            if (task.dependencies.last - task.dependencies.first > 1)
-                std::sort(dependencies + task.dependencies.first, dependencies + task.dependencies.last);
+        m_made.ofTask.reserve(m_draft.tasks.size());
+        for (std::size_t t = 0; t < m_draft.tasks.size(); ++t)
+            m_made.ofTask.push_back({next[t], next[t + 1]});
+        m_made.dependencies.resize(m_edges.inStep.size() + m_edges.carried.size());
+        for (const auto &[task, on] : m_edges.inStep)
+            m_made.dependencies[static_cast<std::size_t>(next[task.index()]++)] = {on};
+        for (const auto &[task, on] : m_edges.carried)
+            m_made.dependencies[static_cast<std::size_t>(next[task.index()]++)] = on;
+        const auto dependencies = m_made.dependencies.begin();
+        for (const program::Range &range : m_made.ofTask)
+            if (range.last - range.first > 1)
+                std::sort(dependencies + range.first, dependencies + range.last);
     }
 
-private:
     static TaskId taskAt(const std::vector<TaskId> &tasks, std::int64_t m)
     {
         return m >= 0 && !tasks.empty() ? tasks[static_cast<std::size_t>(m)] : TaskId();
@@ -238,15 +247,15 @@ private:
         return m >= 0 ? passes[static_cast<std::size_t>(m)].last : TaskId();
     }
 
-    void appendPass(Rank &rank, const PassStep &step)
+    void appendPass(RankId rank, const PassStep &step)
     {
-        const SiteTasks &t = m_draft.sites[siteOn(rank, step.stage)];
+        const BodyTasks &t = m_draft.bodies[bodyOn(rank, step.stage)];
         const auto m = static_cast<std::size_t>(step.microBatch);
         const auto appendRun = [&](TaskId run) {
             for (const LateSum &late : t.lateSums)
                 if (late.reader == run)
-                    rank.computeOrder().push_back(late.update);
-            rank.computeOrder().push_back(run);
+                    computeOrder(rank).push_back(late.update);
+            computeOrder(rank).push_back(run);
         };
         const auto append = [&](const PassTasks &pass) {
             if (pass.runs.empty())
@@ -259,60 +268,63 @@ private:
         append(step.forward() ? t.forward[m] : step.pass == Pass::Backward ? t.backward[m] : t.weights[m]);
     }
 
-    [[nodiscard]] std::size_t siteOn(const Rank &rank, std::int32_t stage) const
+    [[nodiscard]] std::size_t bodyOn(RankId rank, std::int32_t stage) const
     {
-        for (const BodyId b : rank.bodies)
-            if (m_all.sites[b.index()].stage.value == stage)
+        const std::vector<BodyId> &bodies = m_in.instances.ofRank[rank.index()];
+        for (const BodyId b : bodies)
+            if (m_in.instances[b].stage.value == stage)
                 return b.index();
-        return rank.bodies.front().index();
+        return bodies.front().index();
     }
 
     /// The rank's last forward pass: with it the step's loss is known, and there is time left to agree on it.
-    [[nodiscard]] TaskId lastForward(const Rank &rank) const
+    [[nodiscard]] TaskId lastForward(RankId rank) const
     {
-        const std::vector<TaskId> &order = rank.computeOrder();
+        const std::vector<TaskId> &order = computeOrder(rank);
         const auto found = std::find_if(order.rbegin(), order.rend(),
-                                        [this](TaskId id) { return m_program.task(id).pass() == Pass::Forward; });
+                                        [this](TaskId id) { return m_draft.task(id).pass() == Pass::Forward; });
         return found == order.rend() ? TaskId() : *found;
     }
 
     /// The compute task behind which what @p exchange sums up is there.
-    [[nodiscard]] TaskId completes(const Rank &rank, const SiteTasks &site, const Task &exchange) const
+    [[nodiscard]] TaskId completes(RankId rank, const BodyTasks &body, const Task &exchange) const
     {
-        const StageParts &parts = m_draft.parts[exchange.stage.index()];
+        const StageParts &parts = m_in.parts[exchange.stage.index()];
         const BucketId bucket = exchange.as<program::Exchange>()->bucket;
-        const auto run = parts.complete.find(m_program.bucket(bucket).entries.front().parameter);
-        return run == parts.complete.end() ? lastUser(rank, bucket) : site.lastParts[run->second];
+        const auto run = parts.complete.find(m_in.buckets.at(bucket).entries.front().parameter);
+        return run == parts.complete.end() ? lastUser(rank, bucket) : body.lastParts[run->second];
     }
 
     /// The last compute task of the stages on @p rank that have the parameters of bucket @p index.
-    [[nodiscard]] TaskId lastUser(const Rank &rank, BucketId index) const
+    [[nodiscard]] TaskId lastUser(RankId rank, BucketId index) const
     {
-        if (rank.bodies.size() == 1)
-            return rank.computeOrder().back();
-        const std::string &parameter = m_program.bucket(index).entries.front().parameter;
+        if (m_in.instances.ofRank[rank.index()].size() == 1)
+            return computeOrder(rank).back();
+        const std::string &parameter = m_in.buckets.at(index).entries.front().parameter;
         const auto uses = [&](TaskId id) {
-            return m_all.hasParameter(m_program.tasks[id.index()].stage.index(), parameter);
+            return m_in.owners.hasParameter(m_draft.task(id).stage.index(), parameter);
         };
-        const auto found = std::find_if(rank.computeOrder().rbegin(), rank.computeOrder().rend(), uses);
-        return found == rank.computeOrder().rend() ? rank.computeOrder().back() : *found;
+        const auto found = std::find_if(computeOrder(rank).rbegin(), computeOrder(rank).rend(), uses);
+        return found == computeOrder(rank).rend() ? computeOrder(rank).back() : *found;
     }
 
-    Compilation &m_all;
-    Program &m_program;
-    TaskDraft &m_draft;
+    std::vector<TaskId> &computeOrder(RankId rank) { return m_made.computeOrders[rank.index()]; }
+    [[nodiscard]] const std::vector<TaskId> &computeOrder(RankId rank) const
+    {
+        return m_made.computeOrders[rank.index()];
+    }
+
+    const OrderInput &m_in;
+    const TaskDraft &m_draft;
+    Edges m_edges;
+    TaskOrder m_made;
 };
 
 } // namespace
 
-void orderTasks(Compilation &all, TaskDraft &draft)
+TaskOrder orderTasks(const OrderInput &in, const TaskDraft &draft, Edges edges)
 {
-    Ordering ordering(all, draft);
-    for (std::size_t site = 0; site < all.sites.size(); ++site)
-        ordering.connect(site);
-    for (std::size_t rank = 0; rank < all.program.ranks.size(); ++rank)
-        ordering.connectOrder(RankId(static_cast<std::int64_t>(rank)));
-    ordering.flattenDependencies();
+    return Ordering(in, draft, std::move(edges)).order();
 }
 
 } // namespace planloom::compile

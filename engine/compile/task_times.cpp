@@ -18,7 +18,7 @@ std::int64_t bytesOfCall(cost::Collective kind, std::size_t members, std::int64_
 
 Seconds TaskTimes::run(const Slice &slice, const PassPart &part, Seconds share)
 {
-    const StageParts &stage = m_parts[slice.stage];
+    const StageParts &stage = m_in.parts[slice.stage];
     if (!stage.costs)
         return share;
     const auto [entry, isNew] =
@@ -32,22 +32,22 @@ Seconds TaskTimes::run(const Slice &slice, const PassPart &part, Seconds share)
 
 Seconds TaskTimes::layers(const Slice &slice, bool backward)
 {
-    if (m_parts[slice.stage].costs)
+    if (m_in.parts[slice.stage].costs)
         return Seconds(0);
     const auto [entry, isNew] = m_layers.try_emplace(std::make_tuple(slice.stage, backward, slice.samples, slice.type));
     if (isNew) {
-        const plan::Stage &stage = m_all.plan.stages[slice.stage];
+        const plan::Stage &stage = m_in.source.plan.stages[slice.stage];
         const Seconds whole = backward ? m_costs.backward(stage.firstLayer, stage.lastLayer, slice.samples, slice.type)
                                        : m_costs.forward(stage.firstLayer, stage.lastLayer, slice.samples, slice.type);
-        entry->second = whole * m_all.stages[slice.stage].share(backward, slice.samples, slice.type);
+        entry->second = whole * m_in.stages[slice.stage].share(backward, slice.samples, slice.type);
     }
     return entry->second;
 }
 
 std::int64_t TaskTimes::boxedBytes(const Slice &slice, std::int32_t op) const
 {
-    const TensorId whole = m_parts[slice.stage].boxing.at(op).whole;
-    return m_all.stages[slice.stage]
+    const TensorId whole = m_in.parts[slice.stage].boxing.at(op).whole;
+    return m_in.stages[slice.stage]
         .training()
         ->graph.tensor(whole)
         .bytes(static_cast<std::int64_t>(std::ceil(slice.samples)))
@@ -56,26 +56,31 @@ std::int64_t TaskTimes::boxedBytes(const Slice &slice, std::int32_t op) const
 
 Seconds TaskTimes::transfer(std::size_t after, std::int64_t m, Pass pass)
 {
-    const double samples = m_all.samples.microBatch(m);
+    const double samples = m_in.samples.microBatch(m);
     const auto [entry, isNew] = m_transfers.try_emplace(std::make_tuple(after, samples, pass));
     if (isNew) {
-        const auto perSample = static_cast<double>(
-            m_all.subject.layers().cutBytes(*m_all.subject.graph, m_all.plan.stages[after].firstLayer, 1).value());
-        entry->second = m_all.staysOnDevice(after - 1) ? copy(m_all.plan.stages[after].devices, perSample * samples)
-                                                       : crossing(after, perSample * samples, pass);
+        const auto perSample =
+            static_cast<double>(m_in.source.subject.layers()
+                                    .cutBytes(*m_in.source.subject.graph, m_in.source.plan.stages[after].firstLayer, 1)
+                                    .value());
+        entry->second = m_in.source.staysOnDevice(after - 1)
+            ? copy(m_in.source.plan.stages[after].devices, perSample * samples)
+            : crossing(after, perSample * samples, pass);
     }
     return entry->second;
 }
 
 Seconds TaskTimes::crossing(std::size_t after, double bytes, Pass pass)
 {
-    const auto &before = m_all.plan.stages[after - 1].devices;
-    const auto &behind = m_all.plan.stages[after].devices;
+    const auto &before = m_in.source.plan.stages[after - 1].devices;
+    const auto &behind = m_in.source.plan.stages[after].devices;
     const auto [shape, isNewCut] = m_cutShapes.try_emplace(after);
     if (isNewCut) {
         std::vector<DeviceId> both = before;
         both.insert(both.end(), behind.begin(), behind.end());
-        shape->second = m_all.shapes.of(both);
+        if (!m_shapes)
+            m_shapes.emplace(*m_in.source.subject.cluster);
+        shape->second = m_shapes->of(both);
     }
     const auto [entry, isNew] = m_crossings.try_emplace(std::make_tuple(shape->second, before.size(), bytes, pass));
     if (isNew)
@@ -88,16 +93,16 @@ Seconds TaskTimes::copy(const std::vector<DeviceId> &devices, double bytes) cons
 {
     double slowest = 0;
     for (const DeviceId device : devices)
-        if (const double bandwidth = m_all.subject.cluster->typeOf(device).memoryBandwidth; bandwidth > 0)
+        if (const double bandwidth = m_in.source.subject.cluster->typeOf(device).memoryBandwidth; bandwidth > 0)
             slowest = std::max(slowest, 2 * bytes / static_cast<double>(devices.size()) / bandwidth);
     return Seconds(slowest);
 }
 
 Seconds TaskTimes::collective(cost::Collective kind, TeamId team, std::int64_t whole)
 {
-    const auto [entry, isNew] = m_collectives.try_emplace(std::make_tuple(kind, m_all.teams->shape(team), whole));
+    const auto [entry, isNew] = m_collectives.try_emplace(std::make_tuple(kind, m_in.teams.shape(team), whole));
     if (isNew) {
-        const std::vector<DeviceId> &devices = m_all.program.team(team).devices;
+        const std::vector<DeviceId> &devices = m_in.teams.team(team).devices;
         entry->second =
             m_costs.collective(kind, devices, static_cast<double>(bytesOfCall(kind, devices.size(), whole)));
     }
@@ -109,7 +114,7 @@ Seconds TaskTimes::collective(const CommunicatingOp &op, TeamId team, std::int64
     if (op.shift == 0)
         return collective(op.collective, team, whole);
     Seconds longest;
-    const std::vector<DeviceId> &devices = m_all.program.team(team).devices;
+    const std::vector<DeviceId> &devices = m_in.teams.team(team).devices;
     for (std::size_t i = 1; i < devices.size(); ++i)
         longest = std::max(longest,
                            m_costs.transfer(std::span(&devices[i - 1], 1), std::span(&devices[i], 1),
@@ -123,7 +128,7 @@ Seconds TaskTimes::exchange(StageId stage, cost::Collective kind, TeamId team, s
     if (isNew) {
         const auto [known, isFirst] = m_replicaGroups.try_emplace({stage, team});
         if (isFirst)
-            known->second = replicaGroups(stage, m_all.program.team(team).devices);
+            known->second = replicaGroups(stage, m_in.teams.team(team).devices);
         const auto &groups = known->second;
         entry->second = groups.size() < 2
             ? collective(kind, team, whole)
@@ -135,7 +140,7 @@ Seconds TaskTimes::exchange(StageId stage, cost::Collective kind, TeamId team, s
 
 std::vector<std::vector<DeviceId>> TaskTimes::replicaGroups(StageId id, std::vector<DeviceId> own) const
 {
-    const plan::Stage &stage = m_all.plan.stages[id.index()];
+    const plan::Stage &stage = m_in.source.plan.stages[id.index()];
     std::vector<std::vector<DeviceId>> groups(stage.shards());
     for (std::size_t d = 0; d < stage.devices.size(); ++d)
         groups[d % stage.shards()].push_back(stage.devices[d]);
@@ -150,7 +155,7 @@ Seconds TaskTimes::agreement(std::int64_t bytes)
     const auto [entry, isNew] = m_agreements.try_emplace(bytes);
     if (isNew) {
         std::vector<DeviceId> devices;
-        for (const plan::Stage &stage : m_all.plan.stages)
+        for (const plan::Stage &stage : m_in.source.plan.stages)
             devices.insert(devices.end(), stage.devices.begin(), stage.devices.end());
         std::sort(devices.begin(), devices.end());
         devices.erase(std::unique(devices.begin(), devices.end()), devices.end());
@@ -161,10 +166,10 @@ Seconds TaskTimes::agreement(std::int64_t bytes)
     return entry->second;
 }
 
-Seconds TaskTimes::served(const program::ParameterServer &server, const RankSite &site) const
+Seconds TaskTimes::served(const program::ParameterServer &server, const StageInstance &instance) const
 {
-    const std::vector<DeviceId> own{m_all.stageOf(site).devices[site.device]};
-    const std::vector<DeviceId> host{m_all.plan.stages.front().devices.front()};
+    const std::vector<DeviceId> own{deviceOf(instance)};
+    const std::vector<DeviceId> host{m_in.source.plan.stages.front().devices.front()};
     const auto message = static_cast<double>(server.messageBytes);
     const auto answer = static_cast<double>(server.answerBytes);
     if (own == host)
@@ -172,28 +177,28 @@ Seconds TaskTimes::served(const program::ParameterServer &server, const RankSite
     return m_costs.transfer(own, host, message) + m_costs.transfer(host, own, answer);
 }
 
-Seconds TaskTimes::update(const RankSite &site, std::int64_t bytes, int phase) const
+Seconds TaskTimes::update(const StageInstance &instance, std::int64_t bytes, int phase) const
 {
-    const update::Formula &formula = m_all.plan.optimizer.rule.formula();
-    const int all = m_all.plan.optimizer.rule.footprint().streams;
-    const Seconds whole = m_costs.optimizerStep(Bytes(bytes), all, typeOf(site));
+    const update::Formula &formula = m_in.source.plan.optimizer.rule.formula();
+    const int all = m_in.source.plan.optimizer.rule.footprint().streams;
+    const Seconds whole = m_costs.optimizerStep(Bytes(bytes), all, typeOf(instance));
     return formula.phases() == 1 ? whole : whole * (static_cast<double>(formula.streams(phase)) / all);
 }
 
-Seconds TaskTimes::streams(const RankSite &site, std::int64_t bytes, int tensors) const
+Seconds TaskTimes::streams(const StageInstance &instance, std::int64_t bytes, int tensors) const
 {
-    const int all = m_all.plan.optimizer.rule.footprint().streams;
-    return m_costs.optimizerStep(Bytes(bytes), all, typeOf(site)) * (static_cast<double>(tensors) / all);
+    const int all = m_in.source.plan.optimizer.rule.footprint().streams;
+    return m_costs.optimizerStep(Bytes(bytes), all, typeOf(instance)) * (static_cast<double>(tensors) / all);
 }
 
 std::int64_t TaskTimes::sentBytes(cost::Collective kind, TeamId team, std::int64_t whole, RankId rank,
                                   graph::DType type) const
 {
-    const Team &members = m_all.program.team(team);
+    const Team &members = m_in.teams.team(team);
     const std::int64_t bytes = bytesOfCall(kind, members.size(), whole);
     std::size_t position = members.position(rank);
     if (members.ranks.size() < members.size()) { // folded
-        const DeviceId device = m_all.program.ranks[rank.index()].device;
+        const DeviceId device = m_in.ranks.at(rank).device;
         position = static_cast<std::size_t>(std::find(members.devices.begin(), members.devices.end(), device)
                                             - members.devices.begin());
     }
@@ -205,8 +210,8 @@ std::int64_t TaskTimes::sentBytes(const CommunicatingOp &op, TeamId team, std::i
 {
     if (op.shift == 0)
         return sentBytes(op.collective, team, whole, rank, op.type);
-    const std::vector<DeviceId> &devices = m_all.program.team(team).devices;
-    const auto own = std::find(devices.begin(), devices.end(), m_all.program.ranks[rank.index()].device);
+    const std::vector<DeviceId> &devices = m_in.teams.team(team).devices;
+    const auto own = std::find(devices.begin(), devices.end(), m_in.ranks.at(rank).device);
     const std::ptrdiff_t to = own - devices.begin() + op.shift;
     return to >= 0 && to < std::ssize(devices) ? whole : 0;
 }

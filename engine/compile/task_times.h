@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "engine/compile/compilation.h"
+#include "engine/cluster/shape.h"
 #include "engine/compile/stage_parts.h"
 
 #include <map>
@@ -12,16 +12,20 @@
 
 namespace planloom::compile {
 
+struct TimesInput {
+    const Source &source;
+    const Samples &samples;
+    const std::vector<StageModel> &stages;
+    const Ranks &ranks;
+    const FoldedTeams &teams;
+    const std::vector<StageParts> &parts;
+};
+
 /// How long tasks take and what they send. Answers are remembered, as ranks, micro-batches and stages are alike.
 class TaskTimes {
 public:
-    /// Both must outlive it, and teams and buckets must be made.
-    TaskTimes(Compilation &all, const std::vector<StageParts> &parts)
-        : m_all(all),
-          m_parts(parts),
-          m_costs(*all.subject.costs)
-    {
-    }
+    /// What @p in refers to must outlive it.
+    explicit TaskTimes(const TimesInput &in) : m_in(in), m_costs(*in.source.subject.costs) {}
 
     /// What a device passes over: a slice of a micro-batch.
     struct Slice {
@@ -29,9 +33,9 @@ public:
         double samples = 0;
         std::size_t type = 0; ///< of the device
     };
-    [[nodiscard]] Slice slice(const RankSite &site, std::int64_t m) const
+    [[nodiscard]] Slice slice(const StageInstance &instance, std::int64_t m) const
     {
-        return {site.stage.index(), m_all.samples.slice(site, m), typeOf(site)};
+        return {instance.stage.index(), m_in.samples.slice(instance.stage, instance.replica, m), typeOf(instance)};
     }
 
     /// A device's share of a pass over the layers of its stage. Nothing where each operator has its own time.
@@ -51,14 +55,14 @@ public:
     Seconds exchange(StageId stage, cost::Collective kind, TeamId team, std::int64_t whole);
     /// @p bytes of numbers summed up over all ranks of the plan.
     Seconds agreement(std::int64_t bytes);
-    /// A message of @p site's rank to a parameter server on the machine of the plan's first device, and the answer;
+    /// A message of @p instance's rank to a parameter server on the machine of the plan's first device, and the answer;
     /// without waiting for a version.
-    [[nodiscard]] Seconds served(const program::ParameterServer &server, const RankSite &site) const;
+    [[nodiscard]] Seconds served(const program::ParameterServer &server, const StageInstance &instance) const;
     /// A phase of the optimizer's step on parameters of @p bytes.
-    [[nodiscard]] Seconds update(const RankSite &site, std::int64_t bytes, int phase) const;
+    [[nodiscard]] Seconds update(const StageInstance &instance, std::int64_t bytes, int phase) const;
 
     /// Reading or writing @p tensors tensors of @p bytes, as the optimizer's step does it.
-    [[nodiscard]] Seconds streams(const RankSite &site, std::int64_t bytes, int tensors) const;
+    [[nodiscard]] Seconds streams(const StageInstance &instance, std::int64_t bytes, int tensors) const;
 
     /// What @p rank sends in a collective, as the executor's do.
     [[nodiscard]] std::int64_t sentBytes(cost::Collective kind, TeamId team, std::int64_t whole, RankId rank,
@@ -66,9 +70,13 @@ public:
     [[nodiscard]] std::int64_t sentBytes(const CommunicatingOp &op, TeamId team, std::int64_t whole, RankId rank) const;
 
 private:
-    [[nodiscard]] std::size_t typeOf(const RankSite &site) const
+    [[nodiscard]] DeviceId deviceOf(const StageInstance &instance) const
     {
-        return m_all.subject.cluster->device(m_all.stageOf(site).devices[site.device]).type;
+        return m_in.source.plan.stages[instance.stage.index()].devices[instance.device];
+    }
+    [[nodiscard]] std::size_t typeOf(const StageInstance &instance) const
+    {
+        return m_in.source.subject.cluster->device(deviceOf(instance)).type;
     }
     /// From one side of the cut to the other: as long as over another cut whose devices lie alike.
     Seconds crossing(std::size_t after, double bytes, Pass pass);
@@ -77,15 +85,15 @@ private:
     /// For each shard of the stage the devices that hold it, if @p own is one of them; else nothing.
     [[nodiscard]] std::vector<std::vector<DeviceId>> replicaGroups(StageId id, std::vector<DeviceId> own) const;
 
-    Compilation &m_all;
-    const std::vector<StageParts> &m_parts;
+    TimesInput m_in;
     const cost::CostModel &m_costs;
     std::map<std::tuple<std::size_t, bool, double, std::size_t>, Seconds>
         m_layers; ///< by stage, pass, samples, type of device
     std::map<std::tuple<const cost::LocalCosts *, std::int32_t, std::int32_t, double, std::size_t>, Seconds>
         m_runs; ///< by what stages have in common, operators, samples and type of device
     std::map<std::tuple<std::size_t, double, Pass>, Seconds>
-        m_transfers;                                 ///< by the stage behind the cut, samples and pass
+        m_transfers; ///< by the stage behind the cut, samples and pass
+    std::optional<cluster::Shapes> m_shapes;
     std::map<std::size_t, std::int32_t> m_cutShapes; ///< by the stage behind the cut
     std::map<std::tuple<std::int32_t, std::size_t, double, Pass>, Seconds>
         m_crossings; ///< by shape, devices before the cut, bytes and pass

@@ -41,26 +41,33 @@ std::vector<std::int32_t> teamOfDevices(const sharding::Mesh &mesh, const std::v
 
 std::size_t TeamSets::teamsOver(const Use &use) const
 {
-    const sharding::Mesh &mesh = m_stages[use.first]->mesh;
+    const sharding::Mesh &mesh = m_meshes[use.first];
     std::size_t each = 1;
     for (const int dimension : wideOnes(mesh, use.second))
         each *= static_cast<std::size_t>(mesh.sizes[static_cast<std::size_t>(dimension)]);
     return static_cast<std::size_t>(mesh.devices()) / each;
 }
 
-std::int32_t TeamSets::of(const std::vector<Use> &uses)
+std::vector<TeamSets::Use> TeamSets::keyOf(const std::vector<Use> &uses) const
 {
     std::vector<Use> key = uses;
     for (Use &use : key)
-        use.second = wideOnes(m_stages[use.first]->mesh, use.second);
-    const auto [entry, isNew] = m_known.try_emplace(std::move(key), static_cast<std::int32_t>(m_sets.size()));
+        use.second = wideOnes(m_meshes[use.first], use.second);
+    return key;
+}
+
+std::int32_t TeamSets::find(const Use &use) const { return m_indices.at(keyOf({use})); }
+
+std::int32_t TeamSets::add(const std::vector<Use> &uses)
+{
+    const auto [entry, isNew] = m_indices.try_emplace(keyOf(uses), static_cast<std::int32_t>(m_sets.size()));
     if (!isNew)
         return entry->second;
     std::vector<std::vector<RankId>> teams(teamsOver(uses.front()));
     for (const Use &use : uses) {
-        const std::vector<std::int32_t> teamOf = teamOfDevices(m_stages[use.first]->mesh, use.second);
+        const std::vector<std::int32_t> teamOf = teamOfDevices(m_meshes[use.first], use.second);
         for (std::size_t device = 0; device < teamOf.size(); ++device)
-            teams[static_cast<std::size_t>(teamOf[device])].push_back(m_stages[use.first]->ranks[device]);
+            teams[static_cast<std::size_t>(teamOf[device])].push_back(m_ranks[use.first][device]);
     }
     TeamSet set;
     for (std::vector<RankId> &team : teams) { // a rank that has several of the stages is a member once

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "engine/compile/persistent.h"
+#include "engine/compile/stage_tensors.h"
 #include "engine/compile/vocabulary.h"
 
 #include <cstdint>
@@ -23,25 +23,34 @@ struct TeamSet {
     }
 };
 
-/// Every set of teams that a program needs, found once. Ranks are those of the plan: StageHoldings::ranks must not be
-/// folded yet.
+/// Every set of teams that a program needs, found once.
 class TeamSets {
 public:
     /// A stage and dimensions of its mesh.
     using Use = std::pair<std::size_t, std::vector<int>>;
-    explicit TeamSets(std::vector<const StageHoldings *> stages) : m_stages(std::move(stages)) {}
+    /// Per stage, its mesh, and the plan's ranks in the order of the mesh.
+    TeamSets(std::vector<sharding::Mesh> meshes, std::vector<std::vector<RankId>> ranks)
+        : m_meshes(std::move(meshes)),
+          m_ranks(std::move(ranks))
+    {
+    }
 
     /// The set of the teams that the uses make together, which must have equally many: team i of each is joined.
-    std::int32_t of(const std::vector<Use> &uses);
+    std::int32_t add(const std::vector<Use> &uses);
+    /// One that was added.
+    [[nodiscard]] std::int32_t find(const Use &use) const;
     [[nodiscard]] std::size_t size() const { return m_sets.size(); }
     [[nodiscard]] const TeamSet &set(std::int32_t index) const { return m_sets[static_cast<std::size_t>(index)]; }
     /// Of one stage alone.
     [[nodiscard]] std::size_t teamsOver(const Use &use) const;
 
 private:
-    std::vector<const StageHoldings *> m_stages;
+    [[nodiscard]] std::vector<Use> keyOf(const std::vector<Use> &uses) const;
+
+    std::vector<sharding::Mesh> m_meshes;
+    std::vector<std::vector<RankId>> m_ranks;
     std::vector<TeamSet> m_sets;
-    std::map<std::vector<Use>, std::int32_t> m_known;
+    std::map<std::vector<Use>, std::int32_t> m_indices;
 };
 
 /// The devices of @p mesh that differ in the dimensions @p over only: each one's team, teams being numbered by their

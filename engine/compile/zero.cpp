@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/compile/zero.h"
 
+#include "engine/compile/buckets.h"
 #include "engine/graph/rewrite/rewrite.h"
 
 #include <algorithm>
@@ -30,26 +31,27 @@ struct Cut {
 
 class Cutter {
 public:
-    Cutter(const graph::TrainingGraph &training, const StageHoldings &holdings, const Program &program)
+    Cutter(const graph::TrainingGraph &training, const StageTensors &tensors, RankId rank, const Buckets &buckets,
+           const FoldedTeams &teams)
         : m_training(training),
           m_rewriter(training)
     {
         std::unordered_map<std::string, std::size_t> index;
         for (std::size_t p = 0; p < training.parameters.size(); ++p)
-            index.emplace(holdings.parameters[p].name, p);
-        const std::vector<BucketId> mine = bucketsOf(program, holdings.ranks.front());
+            index.emplace(tensors.parameters[p].name, p);
+        const std::vector<BucketId> &mine = buckets.ofRank[rank.index()];
         for (std::size_t b = 0; b < mine.size(); ++b) {
-            const Bucket &bucket = program.bucket(mine[b]);
+            const Bucket &bucket = buckets.at(mine[b]);
             if (bucket.zero < 2
                 || !index.contains(bucket.entries.front().parameter)) // else of another stage on the same rank
                 continue;
             Cut cut;
             cut.bucket = &bucket;
             cut.ordinal = b;
-            cut.parts = static_cast<std::int64_t>(program.team(bucket.team).size());
+            cut.parts = static_cast<std::int64_t>(teams.team(bucket.team).size());
             for (const Bucket::Entry &entry : bucket.entries)
                 cut.members.push_back(index.at(entry.parameter));
-            for (const int dimension : holdings.parameters[cut.members.front()].reduceOver)
+            for (const int dimension : tensors.parameters[cut.members.front()].reduceOver)
                 cut.over.push_back(dimension);
             findUses(cut);
             m_cuts.push_back(std::move(cut));
@@ -219,10 +221,10 @@ private:
 
 } // namespace
 
-Result<CutTraining> cutParameters(const graph::TrainingGraph &training, const StageHoldings &holdings,
-                                  const Program &program)
+Result<CutTraining> cutParameters(const graph::TrainingGraph &training, const StageTensors &tensors, RankId rank,
+                                  const Buckets &buckets, const FoldedTeams &teams)
 {
-    return Cutter(training, holdings, program).cut();
+    return Cutter(training, tensors, rank, buckets, teams).cut();
 }
 
 } // namespace planloom::compile

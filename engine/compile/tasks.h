@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "engine/compile/compilation.h"
-#include "engine/compile/stage_parts.h"
+#include "engine/compile/bodies.h"
 
 #include <algorithm>
 #include <cstdint>
+#include <optional>
+#include <string>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -48,7 +49,7 @@ struct RowTasks {
 };
 
 /// The tasks of one body, by kind.
-struct SiteTasks {
+struct BodyTasks {
     std::vector<PassTasks> forward, recompute, backward,
         weights; ///< per micro-batch; empty where the stage has no such pass
     std::vector<TaskId> receiveActivation, sendActivation, receiveGradient, sendGradient;
@@ -64,24 +65,70 @@ struct SiteTasks {
     TaskId bringStates, leaveStates;  ///< of the optimizer, from the host and back
 };
 
-/// What is known of a program's tasks while they are made, beyond what stays in it: task_builder.cpp makes them,
-/// task_order.cpp adds dependencies, task_groups.cpp finds those that run together.
-struct TaskDraft {
-    /// Stage, team, pass, micro-batch, operator: all tasks of one key are one collective.
-    using BoxingKey = std::tuple<std::int32_t, TeamId, Pass, std::int64_t, std::int32_t>;
-    std::vector<StageParts> parts; ///< per stage
-    std::vector<SiteTasks> sites;  ///< per body
-    std::vector<std::pair<BoxingKey, TaskId>> boxing;
-    std::vector<TaskId> agreeOnStep, agreeOnNorm, agreeOnUpdate; ///< per rank; empty: nothing to agree on
-    std::vector<std::pair<TaskId, TaskId>> edges;                ///< (task, the one that it waits for)
+/// What tasks wait for.
+struct Edges {
+    std::vector<std::pair<TaskId, TaskId>> inStep;               ///< (task, the one that it waits for)
     std::vector<std::pair<TaskId, program::Dependency>> carried; ///< those on tasks of earlier steps
 
     void depend(TaskId task, TaskId on)
     {
         if (task.valid() && on.valid())
-            edges.emplace_back(task, on);
+            inStep.emplace_back(task, on);
+    }
+    void depend(TaskId task, TaskId on, std::int32_t stepsBack)
+    {
+        if (stepsBack == 0)
+            depend(task, on);
+        else
+            carried.push_back({task, {on, stepsBack}});
     }
 };
+
+/// The tasks of a program, and what the passes behind them have to know of them.
+struct TaskDraft {
+    // Fields of Program, and of program::Rank.
+    struct OfRank {
+        std::vector<TaskId> tasks;
+        std::vector<program::MemoryDecision> decisions;
+        std::vector<program::MovedTensor> moved;
+    };
+    std::vector<Task> tasks; ///< without dependencies and groups
+    std::vector<program::Effect> effects;
+    std::vector<program::Cadence> cadences;
+    std::int32_t periodSteps = 1;
+    std::int64_t steadyFrom = 0;
+    std::int32_t openSteps = 0;
+    std::vector<program::HostCopy> hostCopies;
+    PooledCalls pooled;
+    std::vector<OfRank> ranks;
+
+    /// Stage, team, pass, micro-batch, operator: all tasks of one key are one collective.
+    using BoxingKey = std::tuple<std::int32_t, TeamId, Pass, std::int64_t, std::int32_t>;
+    std::vector<BodyTasks> bodies;
+    std::vector<std::pair<BoxingKey, TaskId>> boxing;            ///< sorted
+    std::vector<TaskId> agreeOnStep, agreeOnNorm, agreeOnUpdate; ///< per rank; empty: nothing to agree on
+    Edges edges;                                                 ///< within passes and of copies
+
+    [[nodiscard]] const Task &task(TaskId id) const { return tasks[id.index()]; }
+};
+
+struct TaskInput {
+    const Source &source;
+    const Samples &samples;
+    const std::vector<StageModel> &stages;
+    const Ranks &ranks;
+    const Instances &instances;
+    const FoldedTeams &teams;
+    const Buckets &buckets;
+    const BucketOwners &owners;
+    const std::vector<StageParts> &parts;
+    const MemoryPlans &memory;
+    const std::vector<Arena> &arenas;
+    const std::optional<program::ParameterServer> &server;
+    const std::string &lanePolicy;
+};
+/// Makes every rank's tasks with their effects, durations and payloads. @p pooled: calls that are there already.
+TaskDraft makeTasks(const TaskInput &in, PooledCalls pooled);
 
 /// True if averages travel in the step behind their snapshots', as what that step itself communicates goes first:
 /// nothing that travels is interrupted. Of tables that is the rows which it looks up, behind which averages set out; of
@@ -95,11 +142,5 @@ inline bool averagesComeLater(const plan::Plan &plan)
         exchange.hasTables() && std::any_of(exchange.sparse.tables.begin(), exchange.sparse.tables.end(), arrive);
     return exchange.averages() && exchange.averaging.delay > 0 && (rows || sharesTensors(plan));
 }
-
-/// Adds all dependencies and the order in which each rank computes.
-void orderTasks(Compilation &all, TaskDraft &draft);
-
-/// Joins both ends of every message and all members of every collective.
-void groupTasks(Compilation &all, TaskDraft &draft);
 
 } // namespace planloom::compile
