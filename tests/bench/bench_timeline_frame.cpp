@@ -87,11 +87,11 @@ int main(int argc, char **argv)
     canvas.modelChanged(false);
     double worst = 0;
     for (const double zoom : {1.0, 4.0, 16.0, 128.0}) {
-        canvas.showAll();
-        canvas.zoomBy(zoom);
+        canvas.viewport().showAll();
+        canvas.viewport().zoomBy(zoom);
         std::vector<double> frames;
         for (int k = 0; k < kFrames; ++k) {
-            canvas.zoomBy(k % 2 == 0 ? 1.001 : 1 / 1.001); // another picture each time
+            canvas.viewport().zoomBy(k % 2 == 0 ? 1.001 : 1 / 1.001); // another picture each time
             const double start = cpuMilliseconds();
             const QPixmap picture = canvas.grab();
             frames.push_back(cpuMilliseconds() - start);

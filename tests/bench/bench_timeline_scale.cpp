@@ -10,6 +10,7 @@
 #include "ui/shell/main_window.h"
 #include "ui/state/studio_state.h"
 #include "ui/theme/theme.h"
+#include "ui/timeline/slice_text.h"
 #include "ui/timeline/timeline_view.h"
 
 #include <QAction>
@@ -233,7 +234,8 @@ void madeUp(int ranks)
         canvas.grab();
     });
     report("scroll and paint", 100, [&](int k) {
-        canvas.setScroll(static_cast<int>(static_cast<std::int64_t>(model.contentHeight() - 1000) * k / 100));
+        canvas.viewport().setScroll(
+            static_cast<int>(static_cast<std::int64_t>(model.contentHeight() - 1000) * k / 100));
         canvas.grab();
     });
     for (const char *typed : {"s", "s3", "s3.", "s3.b", "s3.b.", "s3.b.m", "s3.b.m2", "zzz"}) {
@@ -253,7 +255,7 @@ void madeUp(int ranks)
     report(
         "counterpart", 1000, [&](int k) { g_sink = model.counterpart(sliceOf(k)).has_value(); }, oldFind);
     report(
-        "tooltip", 1000, [&](int k) { g_sink = canvas.describe(sliceOf(k)).size(); }, oldFind);
+        "tooltip", 1000, [&](int k) { g_sink = ui::sliceText(model, sliceOf(k)).size(); }, oldFind);
     const double oldAlong = timeOf([&] { g_sink = linear.alongMicroBatch(far, 1); });
     report(
         "along the micro-batch", 200, [&](int k) { g_sink = model.alongMicroBatch(sliceOf(k), 1).has_value(); },
@@ -415,7 +417,8 @@ void useTimeline(Application &app, ui::TimelineView &view)
     hover(canvas);
     app.report("hover over the timeline");
     for (int k = 0; k < 40; ++k) {
-        canvas->setScroll(static_cast<int>(static_cast<std::int64_t>(view.model().contentHeight()) * k / 41));
+        canvas->viewport().setScroll(
+            static_cast<int>(static_cast<std::int64_t>(view.model().contentHeight()) * k / 41));
         settle();
     }
     wheel(canvas, -10, Qt::NoModifier);

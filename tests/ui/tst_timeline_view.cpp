@@ -3,6 +3,7 @@
 
 #include "engine/plan/fingerprint.h"
 #include "ui/theme/theme.h"
+#include "ui/timeline/slice_text.h"
 #include "ui/timeline/timeline_view.h"
 
 #include <QApplication>
@@ -154,7 +155,7 @@ void TestTimelineView::stagesThatShareADevice()
 
 void TestTimelineView::boxesAreDrawnWhereTheModelSays()
 {
-    const QRect box = canvas().boxOf(slice("s0.F.m3"));
+    const QRect box = canvas().viewport().boxOf(slice("s0.F.m3"));
     QVERIFY(box.width() > 4);
     const QImage picture = canvas().grab().toImage();
     const QColor forward = theme().hue(trace::standard(trace::Kind::Forward).hue);
@@ -165,7 +166,7 @@ void TestTimelineView::boxesAreDrawnWhereTheModelSays()
 void TestTimelineView::clickSelectsAndEscapeClears()
 {
     QSignalSpy changed(m_state.get(), &StudioState::selectionChanged);
-    QTest::mouseClick(&canvas(), Qt::LeftButton, {}, canvas().boxOf(slice("s1.F.m2")).center());
+    QTest::mouseClick(&canvas(), Qt::LeftButton, {}, canvas().viewport().boxOf(slice("s1.F.m2")).center());
     QCOMPARE(m_state->selection().task, std::string("s1.F.m2"));
     QCOMPARE(m_state->selection().stage, StageId(1));
     QCOMPARE(m_state->selection().device, DeviceId(1));
@@ -177,7 +178,7 @@ void TestTimelineView::clickSelectsAndEscapeClears()
 
 void TestTimelineView::selectionElsewhereIsShown()
 {
-    const QRect box = canvas().boxOf(slice("s2.F.m1"));
+    const QRect box = canvas().viewport().boxOf(slice("s2.F.m1"));
     const QImage before = canvas().grab().toImage();
     m_state->selectTask("s2.F.m1");
     const QImage after = canvas().grab().toImage();
@@ -188,63 +189,63 @@ void TestTimelineView::hoverTellsTheTask()
 {
     const auto over = slice("s1.B.m0");
     const QImage before = canvas().grab().toImage();
-    QTest::mouseMove(&canvas(), canvas().boxOf(over).center());
+    QTest::mouseMove(&canvas(), canvas().viewport().boxOf(over).center());
     QTRY_VERIFY(canvas().grab().toImage() != before);
-    const QString text = canvas().describe(over);
+    const QString text = sliceText(m_view->model(), over);
     QVERIFY(text.contains(QStringLiteral("s1.B.m0")));
     QVERIFY(text.contains(QStringLiteral("backward")));
     QVERIFY(text.contains(QStringLiteral("micro-batch 0")));
     QVERIFY(!text.contains(QStringLiteral("measured /")));
     trainFake();
-    const QString both = canvas().describe(slice("s1.B.m0"));
+    const QString both = sliceText(m_view->model(), slice("s1.B.m0"));
     QVERIFY2(both.contains(QStringLiteral("measured / predicted: 1.50")), qPrintable(both));
 }
 
 void TestTimelineView::wheelAndKeysZoomAndPan()
 {
-    const double whole = canvas().axis().span();
+    const double whole = canvas().viewport().axis().span();
     const QPoint at(600, 100);
-    const double under = canvas().axis().toTime(at.x() - TimelinePainter::kGutter);
+    const double under = canvas().viewport().axis().toTime(at.x() - TimelinePainter::kGutter);
     wheel(240, Qt::ControlModifier, at);
-    QVERIFY(canvas().axis().span() < whole);
-    QVERIFY(std::abs(canvas().axis().toTime(at.x() - TimelinePainter::kGutter) - under) < whole / 1000);
-    const double begin = canvas().axis().begin();
+    QVERIFY(canvas().viewport().axis().span() < whole);
+    QVERIFY(std::abs(canvas().viewport().axis().toTime(at.x() - TimelinePainter::kGutter) - under) < whole / 1000);
+    const double begin = canvas().viewport().axis().begin();
     wheel(-120, Qt::ShiftModifier, at);
-    QVERIFY(canvas().axis().begin() > begin);
+    QVERIFY(canvas().viewport().axis().begin() > begin);
     key(Qt::Key_A);
-    QVERIFY(canvas().axis().begin() < canvas().axis().boundsEnd());
-    const double zoomed = canvas().axis().span();
+    QVERIFY(canvas().viewport().axis().begin() < canvas().viewport().axis().boundsEnd());
+    const double zoomed = canvas().viewport().axis().span();
     key(Qt::Key_W);
-    QVERIFY(canvas().axis().span() < zoomed);
+    QVERIFY(canvas().viewport().axis().span() < zoomed);
     key(Qt::Key_S);
     key(Qt::Key_D);
     key(Qt::Key_Home);
-    QVERIFY(canvas().axis().showsAll());
+    QVERIFY(canvas().viewport().axis().showsAll());
     m_view->resize(1100, 260);
-    QCOMPARE(canvas().scroll(), 0);
+    QCOMPARE(canvas().viewport().scroll(), 0);
     wheel(-120, {}, at);
-    QVERIFY(canvas().scroll() > 0);
+    QVERIFY(canvas().viewport().scroll() > 0);
 }
 
 void TestTimelineView::focusAndPreviousView()
 {
     m_state->selectTask("s0.B.m5");
     key(Qt::Key_F);
-    const double near = canvas().axis().span();
-    QVERIFY(!canvas().axis().showsAll());
-    QVERIFY(canvas().boxOf(slice("s0.B.m5")).width() > 200);
+    const double near = canvas().viewport().axis().span();
+    QVERIFY(!canvas().viewport().axis().showsAll());
+    QVERIFY(canvas().viewport().boxOf(slice("s0.B.m5")).width() > 200);
     key(Qt::Key_F); // again
-    QVERIFY(canvas().axis().showsAll());
+    QVERIFY(canvas().viewport().axis().showsAll());
     key(Qt::Key_Backspace);
-    QVERIFY(std::abs(canvas().axis().span() - near) < 2);
-    QTest::mouseDClick(&canvas(), Qt::LeftButton, {}, canvas().boxOf(slice("s0.B.m5")).center());
-    QVERIFY(!canvas().axis().showsAll());
+    QVERIFY(std::abs(canvas().viewport().axis().span() - near) < 2);
+    QTest::mouseDClick(&canvas(), Qt::LeftButton, {}, canvas().viewport().boxOf(slice("s0.B.m5")).center());
+    QVERIFY(!canvas().viewport().axis().showsAll());
 }
 
 void TestTimelineView::dragMeasuresARange()
 {
-    const QRect from = canvas().boxOf(slice("s0.F.m0"));
-    const QRect to = canvas().boxOf(slice("s0.F.m2"));
+    const QRect from = canvas().viewport().boxOf(slice("s0.F.m0"));
+    const QRect to = canvas().viewport().boxOf(slice("s0.F.m2"));
     QTest::mousePress(&canvas(), Qt::LeftButton, {}, QPoint(from.left() + 1, from.top() + 5));
     QTest::mouseMove(&canvas(), QPoint((from.left() + to.right()) / 2, from.top() + 5));
     QTest::mouseMove(&canvas(), QPoint(to.right() - 2, from.top() + 5));
@@ -285,7 +286,7 @@ void TestTimelineView::searchFindsHiddenTasks()
     key(Qt::Key_Slash);
     QTest::keyClicks(field, QStringLiteral("s3.b.M7"));
     QCOMPARE(m_state->selection().task, std::string("s3.B.m7"));
-    const QRect box = canvas().boxOf(slice("s3.B.m7"));
+    const QRect box = canvas().viewport().boxOf(slice("s3.B.m7"));
     QVERIFY(canvas().rect().intersects(box));
     field->setText(QStringLiteral("s0.F"));
     QCOMPARE(m_state->selection().task, std::string("s0.F.m0"));
@@ -306,11 +307,11 @@ void TestTimelineView::searchFindsHiddenTasks()
 void TestTimelineView::marks()
 {
     key(Qt::Key_M);
-    QCOMPARE(canvas().marks().size(), std::size_t(1));
+    QCOMPARE(canvas().overlay().marks().size(), std::size_t(1));
     canvas().addMark(QStringLiteral("here"));
-    QCOMPARE(canvas().marks().back().name, QStringLiteral("here"));
+    QCOMPARE(canvas().overlay().marks().back().name, QStringLiteral("here"));
     key(Qt::Key_Delete);
-    QCOMPARE(canvas().marks().size(), std::size_t(1));
+    QCOMPARE(canvas().overlay().marks().size(), std::size_t(1));
 }
 
 void TestTimelineView::measuredRowsLieUnderPredictedOnes()
@@ -327,7 +328,7 @@ void TestTimelineView::measuredRowsLieUnderPredictedOnes()
     QCOMPARE(model.record(*measured).step, model.anchorStep());
     QCOMPARE(model.record(*measured).duration, model.record(predicted).duration * 3 / 2);
     QCOMPARE(*model.counterpart(*measured), predicted);
-    QVERIFY(canvas().boxOf(*measured).top() > canvas().boxOf(predicted).top());
+    QVERIFY(canvas().viewport().boxOf(*measured).top() > canvas().viewport().boxOf(predicted).top());
     // The prediction begins where the anchor step does.
     QCOMPARE(model.step(model.anchorStep()).begin, model.offset() + m_state->simulation()->trace.begin());
 }
@@ -430,7 +431,7 @@ void TestTimelineView::aSimulatorsTraceIsNotMeasured()
     QTRY_VERIFY_WITH_TIMEOUT(m_view->model().hasMeasured(), 20'000);
     QVERIFY2(m_view->footerText().contains(QStringLiteral("simulated step 0")), qPrintable(m_view->footerText()));
     QVERIFY2(!m_view->footerText().contains(QStringLiteral("measured")), qPrintable(m_view->footerText()));
-    const QString text = canvas().describe(*m_view->model().counterpart(slice("s1.B.m0")));
+    const QString text = sliceText(m_view->model(), *m_view->model().counterpart(slice("s1.B.m0")));
     QVERIFY2(text.contains(QStringLiteral("simulated / predicted: 1.00")), qPrintable(text));
 }
 
@@ -565,8 +566,8 @@ void TestTimelineView::mergedSlicesLookDifferent()
     small.resize(800, 120);
     small.modelChanged(false);
     const QImage picture = small.grab().toImage();
-    const QRect merged = small.boxOf(*model.sliceAt(0, 500'050'000, 100'000));
-    const QRect single = small.boxOf(*model.sliceAt(0, 999'500'000, 0));
+    const QRect merged = small.viewport().boxOf(*model.sliceAt(0, 500'050'000, 100'000));
+    const QRect single = small.viewport().boxOf(*model.sliceAt(0, 999'500'000, 0));
     const auto column = [&](const QRect &box) { return picture.copy(QRect(box.left(), box.top(), 1, box.height())); };
     QVERIFY(column(merged) != column(single));
 }

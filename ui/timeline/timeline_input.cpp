@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// The part of TimelineCanvas that mouse, keyboard and screen readers reach.
+// The part of TimelineCanvas that mouse and keyboard reach.
 #include "ui/timeline/timeline_canvas.h"
 
-#include "ui/theme/theme.h"
-#include "ui/widgets/text.h"
+#include "ui/timeline/slice_text.h"
 
-#include <QAccessible>
 #include <QHelpEvent>
 #include <QInputDialog>
 #include <QKeyEvent>
@@ -20,7 +18,6 @@ namespace planloom::ui {
 
 namespace {
 
-constexpr double kHoverTolerance = 3; // pixels around a slice too narrow to hit
 constexpr double kKeyZoom = 1.5;
 constexpr double kWheelZoom = 1.2;      // per notch
 constexpr double kFineWheelZoom = 1.05; // with alt
@@ -42,49 +39,6 @@ int navigationKeyOf(const QKeyEvent &event)
 
 } // namespace
 
-std::optional<TimelineModel::Slice> TimelineCanvas::sliceAt(const QPoint &at) const
-{
-    const QRect rows = rowsArea();
-    if (!rows.contains(at))
-        return std::nullopt;
-    const auto row = m_model->rowAt(at.y() - rows.y() + m_scroll);
-    if (!row)
-        return std::nullopt;
-    return m_model->sliceAt(*row, timeAt(at.x()), kHoverTolerance * m_axis.nanosecondsPerPixel());
-}
-
-QString TimelineCanvas::describe(const TimelineModel::Slice &slice) const
-{
-    const trace::Record record = m_model->record(slice);
-    const trace::TaskInfo &task = m_model->task(slice);
-    QStringList lines{tr("%1 — %2").arg(qt(task.id), qt(m_model->kind(slice).name))};
-    QString where = qt(m_model->device(slice));
-    if (task.stage >= 0)
-        where += tr(", stage %1").arg(task.stage);
-    if (task.microBatch >= 0)
-        where += tr(", micro-batch %1").arg(task.microBatch);
-    lines << where;
-    lines << tr("%1: %2 from %3")
-                 .arg(tr(m_model->clockName(slice.measured)), nanosecondsText(record.duration),
-                      nanosecondsText(record.start));
-    if (slice.measured)
-        lines.last() += tr(" (step %1)").arg(record.step);
-    if (const std::int64_t waiting = m_model->waiting(slice); waiting > 0)
-        lines << tr("of that %1 waiting for others, %2 working")
-                     .arg(nanosecondsText(waiting), nanosecondsText(record.duration - waiting));
-    if (const auto other = m_model->counterpart(slice)) {
-        const trace::Record twin = m_model->record(*other);
-        lines << tr("%1: %2").arg(tr(m_model->clockName(other->measured)), nanosecondsText(twin.duration));
-        if (other->measured)
-            lines.last() += tr(" (step %1)").arg(twin.step);
-        const auto measured = static_cast<double>(slice.measured ? record.duration : twin.duration);
-        const auto predicted = static_cast<double>(slice.measured ? twin.duration : record.duration);
-        if (predicted > 0)
-            lines << tr("%1 / predicted: %2").arg(tr(m_model->clockName(true))).arg(measured / predicted, 0, 'f', 2);
-    }
-    return lines.join(QLatin1Char('\n'));
-}
-
 bool TimelineCanvas::event(QEvent *event)
 {
     if (event->type() == QEvent::ShortcutOverride) {
@@ -97,9 +51,9 @@ bool TimelineCanvas::event(QEvent *event)
     }
     if (event->type() == QEvent::ToolTip) {
         const auto *help = static_cast<QHelpEvent *>(event);
-        const auto slice = sliceAt(help->pos());
+        const auto slice = m_viewport.sliceAt(help->pos());
         if (slice)
-            QToolTip::showText(help->globalPos(), describe(*slice), this);
+            QToolTip::showText(help->globalPos(), sliceText(*m_model, *slice), this);
         else
             QToolTip::hideText();
         return true;
@@ -107,14 +61,7 @@ bool TimelineCanvas::event(QEvent *event)
     return QWidget::event(event);
 }
 
-void TimelineCanvas::resizeEvent(QResizeEvent *)
-{
-    const bool all = m_axis.showsAll();
-    m_axis.setPixels(rowsArea().width());
-    if (all)
-        m_axis.showAll();
-    changedView();
-}
+void TimelineCanvas::resizeEvent(QResizeEvent *) { m_viewport.resize(size()); }
 
 void TimelineCanvas::mousePressEvent(QMouseEvent *event)
 {
@@ -125,10 +72,10 @@ void TimelineCanvas::mousePressEvent(QMouseEvent *event)
         || (event->button() == Qt::LeftButton && event->modifiers() & Qt::ShiftModifier);
     if (pans)
         m_drag = Drag::Pan;
-    else if (event->button() == Qt::LeftButton && event->pos().x() >= rowsArea().x())
+    else if (event->button() == Qt::LeftButton && event->pos().x() >= m_viewport.rows().x())
         m_drag = Drag::Range;
     if (m_drag != Drag::None)
-        remember();
+        m_viewport.remember();
 }
 
 void TimelineCanvas::mouseMoveEvent(QMouseEvent *event)
@@ -136,18 +83,16 @@ void TimelineCanvas::mouseMoveEvent(QMouseEvent *event)
     const QPoint at = event->pos();
     m_moved = m_moved || (at - m_press).manhattanLength() > kDragStart;
     if (m_drag == Drag::Pan && m_moved) {
-        m_axis.pan(m_last.x() - at.x());
-        m_scroll += m_last.y() - at.y();
-        userMoved();
+        m_viewport.drag(at - m_last);
     } else if (m_drag == Drag::Range && m_moved) {
-        const double a = timeAt(std::max(m_press.x(), rowsArea().x()));
-        const double b = timeAt(std::max(at.x(), rowsArea().x()));
-        m_range = TimeRange{std::llround(std::min(a, b)), std::llround(std::max(a, b))};
+        const int left = m_viewport.rows().x();
+        const double a = m_viewport.timeAt(std::max(m_press.x(), left));
+        const double b = m_viewport.timeAt(std::max(at.x(), left));
+        m_overlay.setRange(TimeRange{std::llround(std::min(a, b)), std::llround(std::max(a, b))});
         update();
     } else {
-        const auto hover = sliceAt(at);
-        if (hover != m_hover) {
-            m_hover = hover;
+        const auto hover = m_viewport.sliceAt(at);
+        if (m_overlay.setHover(hover)) {
             setCursor(hover ? Qt::PointingHandCursor : Qt::ArrowCursor);
             update();
         }
@@ -159,27 +104,26 @@ void TimelineCanvas::mouseReleaseEvent(QMouseEvent *event)
 {
     const Drag drag = std::exchange(m_drag, Drag::None);
     if (drag == Drag::Range && m_moved) {
-        Q_EMIT rangePicked(m_range);
+        Q_EMIT rangePicked(m_overlay.range());
         return;
     }
     if (m_moved)
         return;
-    const auto slice = sliceAt(event->pos());
+    const auto slice = m_viewport.sliceAt(event->pos());
     if (event->button() == Qt::MiddleButton) {
         if (slice)
-            fitSlice(*slice);
+            m_viewport.fit(*slice);
         return;
     }
     if (event->button() != Qt::LeftButton)
         return;
-    if (event->pos().x() < rowsArea().x()) {
-        const auto row = m_model->rowAt(event->pos().y() - rowsArea().y() + m_scroll);
-        if (row)
+    if (event->pos().x() < m_viewport.rows().x()) {
+        if (const auto row = m_viewport.rowAt(event->pos().y()))
             Q_EMIT deviceClicked(std::string(m_model->groups()[m_model->rows()[*row].group].device));
         return;
     }
-    if (!slice && m_range) {
-        m_range.reset();
+    if (!slice && m_overlay.range()) {
+        m_overlay.setRange(std::nullopt);
         Q_EMIT rangePicked(std::nullopt);
     }
     pick(slice);
@@ -187,8 +131,8 @@ void TimelineCanvas::mouseReleaseEvent(QMouseEvent *event)
 
 void TimelineCanvas::mouseDoubleClickEvent(QMouseEvent *event)
 {
-    if (const auto slice = sliceAt(event->pos()))
-        fitSlice(*slice);
+    if (const auto slice = m_viewport.sliceAt(event->pos()))
+        m_viewport.fit(*slice);
     m_moved = true; // the release that follows picks nothing
 }
 
@@ -199,14 +143,11 @@ void TimelineCanvas::wheelEvent(QWheelEvent *event)
     const double notches = (std::abs(delta.y()) >= std::abs(delta.x()) ? delta.y() : delta.x()) / 120.0;
     if (zooms) {
         const double base = event->modifiers() & Qt::AltModifier ? kFineWheelZoom : kWheelZoom;
-        m_axis.zoom(std::pow(base, notches), event->position().x() - rowsArea().x());
-        userMoved();
+        m_viewport.zoomAt(std::pow(base, notches), event->position().x());
     } else if (event->modifiers() & Qt::ShiftModifier || std::abs(delta.x()) > std::abs(delta.y())) {
-        m_axis.pan(-notches * kWheelPixels);
-        userMoved();
+        m_viewport.pan(-notches * kWheelPixels);
     } else {
-        setScroll(std::clamp(m_scroll - static_cast<int>(notches * kWheelPixels), 0,
-                             std::max(0, m_model->contentHeight() - rowsArea().height())));
+        m_viewport.scrollBy(-static_cast<int>(notches * kWheelPixels));
     }
     event->accept();
 }
@@ -215,37 +156,25 @@ bool TimelineCanvas::navigationKey(const QKeyEvent &event)
 {
     if (event.modifiers() & (Qt::ControlModifier | Qt::AltModifier))
         return false;
-    const double width = rowsArea().width();
+    const QRect rows = m_viewport.rows();
     switch (navigationKeyOf(event)) {
     case Qt::Key_W:
-    case Qt::Key_Plus: zoomBy(kKeyZoom); return true;
+    case Qt::Key_Plus: m_viewport.zoomBy(kKeyZoom); return true;
     case Qt::Key_S:
-    case Qt::Key_Minus: zoomBy(1 / kKeyZoom); return true;
+    case Qt::Key_Minus: m_viewport.zoomBy(1 / kKeyZoom); return true;
     case Qt::Key_A:
-    case Qt::Key_Left:
-        m_axis.pan(-kKeyPan * width);
-        userMoved();
-        return true;
+    case Qt::Key_Left: m_viewport.pan(-kKeyPan * rows.width()); return true;
     case Qt::Key_D:
-    case Qt::Key_Right:
-        m_axis.pan(kKeyPan * width);
-        userMoved();
-        return true;
-    case Qt::Key_Up: setScroll(std::max(0, m_scroll - kWheelPixels)); return true;
-    case Qt::Key_Down:
-        m_scroll += kWheelPixels;
-        changedView();
-        return true;
-    case Qt::Key_PageUp: setScroll(std::max(0, m_scroll - rowsArea().height())); return true;
-    case Qt::Key_PageDown:
-        m_scroll += rowsArea().height();
-        changedView();
-        return true;
+    case Qt::Key_Right: m_viewport.pan(kKeyPan * rows.width()); return true;
+    case Qt::Key_Up: m_viewport.scrollBy(-kWheelPixels); return true;
+    case Qt::Key_Down: m_viewport.scrollBy(kWheelPixels); return true;
+    case Qt::Key_PageUp: m_viewport.scrollBy(-rows.height()); return true;
+    case Qt::Key_PageDown: m_viewport.scrollBy(rows.height()); return true;
     case Qt::Key_0:
-    case Qt::Key_Home: showAll(); return true;
+    case Qt::Key_Home: m_viewport.showAll(); return true;
     case Qt::Key_End: setFollow(true); return true;
-    case Qt::Key_F: focusSelection(); return true;
-    case Qt::Key_Backspace: previousView(); return true;
+    case Qt::Key_F: m_viewport.focus(m_overlay.range(), m_picked); return true;
+    case Qt::Key_Backspace: m_viewport.back(); return true;
     default: return false;
     }
 }
@@ -259,7 +188,10 @@ bool TimelineCanvas::commandKey(const QKeyEvent &event)
     case Qt::Key_BracketLeft: step(-1, true); return true;
     case Qt::Key_Slash: Q_EMIT searchAsked(); return true;
     case Qt::Key_Question: Q_EMIT helpAsked(); return true;
-    case Qt::Key_Delete: removeMark(); return true;
+    case Qt::Key_Delete:
+        if (m_overlay.removeMark(centre()))
+            update();
+        return true;
     case Qt::Key_Escape: clear(); return true;
     case Qt::Key_M: break;
     default: return false;
@@ -279,7 +211,7 @@ bool TimelineCanvas::commandKey(const QKeyEvent &event)
 void TimelineCanvas::keyPressEvent(QKeyEvent *event)
 {
     if (event->modifiers() == Qt::AltModifier && event->key() == Qt::Key_Left)
-        return previousView();
+        return m_viewport.back();
     if (navigationKey(*event) || (!(event->modifiers() & Qt::ControlModifier) && commandKey(*event)))
         return;
     QWidget::keyPressEvent(event);
@@ -287,7 +219,7 @@ void TimelineCanvas::keyPressEvent(QKeyEvent *event)
 
 void TimelineCanvas::leaveEvent(QEvent *)
 {
-    m_hover.reset();
+    m_overlay.setHover(std::nullopt);
     update();
 }
 
@@ -302,20 +234,6 @@ void TimelineCanvas::changeEvent(QEvent *event)
         invalidate();
     }
     QWidget::changeEvent(event);
-}
-
-void TimelineCanvas::describeForReaders()
-{
-    QString text = m_model->empty()
-        ? tr("empty")
-        : tr("%1 rows of %2 devices").arg(m_model->rows().size()).arg(m_model->groups().size());
-    if (m_picked)
-        text += QStringLiteral("; ") + describe(*m_picked).replace(QLatin1Char('\n'), QStringLiteral("; "));
-    if (text == accessibleDescription())
-        return;
-    setAccessibleDescription(text);
-    QAccessibleEvent changed(this, QAccessible::DescriptionChanged);
-    QAccessible::updateAccessibility(&changed);
 }
 
 } // namespace planloom::ui

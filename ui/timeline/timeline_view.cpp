@@ -64,13 +64,13 @@ void TimelineView::makeToolBar()
 {
     m_bar->setIconSize({18, 18});
     m_bar->addAction(command(tr("Zoom in"), QStringLiteral("zoom-in"), tr("Zoom in (W, Ctrl+wheel)"),
-                             [this] { m_canvas->zoomBy(1.5); }));
+                             [this] { m_canvas->viewport().zoomBy(1.5); }));
     m_bar->addAction(command(tr("Zoom out"), QStringLiteral("zoom-out"), tr("Zoom out (S, Ctrl+wheel)"),
-                             [this] { m_canvas->zoomBy(1 / 1.5); }));
+                             [this] { m_canvas->viewport().zoomBy(1 / 1.5); }));
     m_bar->addAction(command(tr("Show everything"), QStringLiteral("fit"), tr("Show everything (Home or 0)"),
-                             [this] { m_canvas->showAll(); }));
+                             [this] { m_canvas->viewport().showAll(); }));
     m_bar->addAction(command(tr("Previous view"), QStringLiteral("back"), tr("Previous view (Backspace)"),
-                             [this] { m_canvas->previousView(); }));
+                             [this] { m_canvas->viewport().back(); }));
     m_bar->addSeparator();
     m_follow = command(tr("Follow the run"), QStringLiteral("follow"), tr("Follow the run (End)"),
                        [this] { m_canvas->setFollow(m_follow->isChecked()); });
@@ -115,7 +115,7 @@ void TimelineView::makeToolBar()
     connect(m_stepBox, &QSpinBox::valueChanged, this, [this](int step) {
         m_autoStep = false;
         setStep(step);
-        m_canvas->showStep(m_model.anchorStep());
+        m_canvas->viewport().showStep(m_model.anchorStep());
     });
 }
 
@@ -148,7 +148,7 @@ void TimelineView::makeBody()
     layout->addLayout(bottom);
 
     connect(m_canvas, &TimelineCanvas::viewChanged, this, [this] {
-        m_follow->setChecked(m_canvas->follows());
+        m_follow->setChecked(m_canvas->viewport().follows());
         refreshScrollBars();
         refreshTable();
     });
@@ -162,14 +162,14 @@ void TimelineView::makeBody()
     });
     connect(m_vertical, &QScrollBar::valueChanged, this, [this](int y) {
         if (!m_settingBars)
-            m_canvas->setScroll(y);
+            m_canvas->viewport().setScroll(y);
     });
     connect(m_horizontal, &QScrollBar::valueChanged, this, [this](int value) {
         if (m_settingBars)
             return;
-        const TimeAxis &axis = m_canvas->axis();
+        const TimeAxis &axis = m_canvas->viewport().axis();
         const auto whole = static_cast<double>(axis.boundsEnd() - axis.boundsBegin());
-        m_canvas->setViewBegin(static_cast<double>(axis.boundsBegin()) + whole * value / kScrollUnits);
+        m_canvas->viewport().setBegin(static_cast<double>(axis.boundsBegin()) + whole * value / kScrollUnits);
     });
     connect(m_table, &DataTable::rowPicked, this, [this](int row) {
         const auto &slice = m_tableSlices[static_cast<std::size_t>(row)];
@@ -262,8 +262,8 @@ void TimelineView::onRunChanged()
     refreshFooter();
     const bool ended = m_runActive && !state()->run().active();
     m_runActive = state()->run().active();
-    if (ended && m_canvas->follows())
-        m_canvas->showStep(m_model.anchorStep()); // the newest whole round, side by side with its prediction
+    if (ended && m_canvas->viewport().follows())
+        m_canvas->viewport().showStep(m_model.anchorStep()); // the newest whole round, side by side with its prediction
 }
 
 void TimelineView::refreshStepBox()
@@ -353,10 +353,10 @@ void TimelineView::setStep(int step)
 void TimelineView::refreshScrollBars()
 {
     m_settingBars = true;
-    const TimeAxis &axis = m_canvas->axis();
-    m_vertical->setRange(0, std::max(0, m_model.contentHeight() - m_canvas->rowsHeight()));
-    m_vertical->setPageStep(m_canvas->rowsHeight());
-    m_vertical->setValue(m_canvas->scroll());
+    const TimeAxis &axis = m_canvas->viewport().axis();
+    m_vertical->setRange(0, std::max(0, m_model.contentHeight() - m_canvas->viewport().rows().height()));
+    m_vertical->setPageStep(m_canvas->viewport().rows().height());
+    m_vertical->setValue(m_canvas->viewport().scroll());
     const double whole = std::max(1.0, static_cast<double>(axis.boundsEnd() - axis.boundsBegin()));
     const int page = std::clamp(static_cast<int>(axis.span() / whole * kScrollUnits), 1, kScrollUnits);
     m_horizontal->setRange(0, kScrollUnits - page);
@@ -436,7 +436,7 @@ void TimelineView::refreshTable()
     TableData table{{tr("Task"), tr("Kind"), tr("Device"), tr("Clock"), tr("Start"), tr("Duration"),
                      tr("Measured / predicted")},
                     {}};
-    const TimeAxis &axis = m_canvas->axis();
+    const TimeAxis &axis = m_canvas->viewport().axis();
     const QString beside = m_model.hasMeasured() && m_model.offset() != 0
         ? tr(" (from the start of step %1)").arg(m_model.anchorStep())
         : QString();
@@ -522,7 +522,7 @@ void TimelineView::showFound()
         return;
     const auto hit = m_hits[m_hit];
     onPicked(m_model.task(hit).id, m_model.device(hit));
-    m_canvas->reveal(hit);
+    m_canvas->viewport().reveal(hit);
 }
 
 void TimelineView::changeEvent(QEvent *event)
