@@ -136,6 +136,12 @@ void printSides(const Side &a, const Side &b, Output &output)
         return side.measured ? fmt::format("{:.6g}", side.measured->lossLast) : std::string("-");
     });
     table.print(output);
+    for (const Side *side : {&a, &b}) {
+        if (side->measured && side->measured->ranksOnProcessors > 0)
+            output.note(fmt::format("{}: {} of the plan's GPUs were not there; processors trained in their place, and "
+                                    "its times say nothing about the GPUs",
+                                    side->path, side->measured->ranksOnProcessors));
+    }
 }
 
 } // namespace

@@ -9,6 +9,7 @@
 #include "engine/graph/operators/operators.h"
 #include "engine/import/import.h"
 #include "engine/import/loss/choice.h"
+#include "engine/import/trace/foreign_trace.h"
 #include "engine/trace/rounds.h"
 #include "executor/checkpoint/restore.h"
 #include "executor/data/data_set.h"
@@ -65,6 +66,8 @@ Result<What> whatIs(const std::string &source)
         return What::Cluster;
     if (isRunFolder(source))
         return What::Run;
+    if (import::traceFormat(source) != import::TraceFormat::None)
+        return What::Trace;
     const std::string extension = fs::path(source).extension().string();
     const std::map<std::string, What> byExtension = {{".onnx", What::Model},    {".yaml", What::Cluster},
                                                      {".yml", What::Cluster},   {".xml", What::Cluster},
@@ -435,6 +438,10 @@ Status inspectRun(const std::string &folder, Output &output)
         output.line(fmt::format("iteration     {} (median), predicted {}",
                                 format(Seconds(run->summary->iterationSecondsMedian)),
                                 format(Seconds(run->summary->predictedIterationSeconds))));
+        if (run->summary->ranksOnProcessors > 0)
+            output.note(fmt::format("{} of the plan's GPUs were not there; processors trained in their place, and the "
+                                    "measured time says nothing about the GPUs",
+                                    run->summary->ranksOnProcessors));
     } else {
         output.line("has no summary: it is running, it failed, or it ended before its first step");
     }
@@ -450,11 +457,23 @@ Status inspectRun(const std::string &folder, Output &output)
     return {};
 }
 
+Result<import::ForeignTrace> readAnyTrace(const std::string &path)
+{
+    NoProgress none;
+    if (import::traceFormat(path) != import::TraceFormat::None)
+        return import::readForeignTrace(path, none);
+    auto own = trace::readTrace(path);
+    if (!own)
+        return own.error();
+    return import::ForeignTrace{*std::move(own), {}};
+}
+
 Status inspectTrace(const std::string &path, Output &output)
 {
-    const auto trace = trace::readTrace(path);
-    if (!trace)
-        return trace.error();
+    const auto read = readAnyTrace(path);
+    if (!read)
+        return read.error();
+    const trace::Trace *trace = &read->trace;
     std::int32_t steps = 0;
     for (const auto &record : trace->records)
         steps = std::max(steps, record.step + 1);
@@ -469,6 +488,8 @@ Status inspectTrace(const std::string &path, Output &output)
         output.line(fmt::format("rounds        of {} steps; the last whole one has steps {} to {}, {} each",
                                 trace->rounds.steps, round->first, round->first + round->steps - 1,
                                 format(Seconds(round->secondsPerStep()))));
+    for (const std::string &note : read->notes)
+        output.line("note          " + note);
     output.result(ordered_json{{"kind", "trace"},
                                {"clock", trace->clock},
                                {"ranks", trace->ranks.size()},
@@ -477,7 +498,8 @@ Status inspectTrace(const std::string &path, Output &output)
                                {"round_steps", trace->rounds.steps},
                                {"records", trace->records.size()},
                                {"dropped", trace->dropped},
-                               {"seconds", seconds}});
+                               {"seconds", seconds},
+                               {"notes", read->notes}});
     return {};
 }
 

@@ -10,6 +10,7 @@
 #include "engine/run/summary.h"
 #include "executor/agent/client.h"
 #include "executor/runtime/parameter_server.h"
+#include "executor/runtime/rank_gpu.h"
 #include "executor/runtime/sampled_source.h"
 
 #include <algorithm>
@@ -94,9 +95,11 @@ void printSummary(const run::Summary &summary, const std::vector<trace::RankInfo
     output.line();
     output.line(fmt::format("steps         {}", summary.steps));
     output.line(fmt::format("loss          {:.6g} -> {:.6g}", summary.lossFirst, summary.lossLast));
-    output.line(fmt::format("iteration     {} (median), predicted {} ({:+.1f} %)",
-                            format(Seconds(summary.iterationSecondsMedian)),
-                            format(Seconds(summary.predictedIterationSeconds)), summary.predictionError * 100));
+    const std::string expected = format(Seconds(summary.predictedIterationSeconds));
+    output.line(fmt::format("iteration     {} (median), predicted {} {}",
+                            format(Seconds(summary.iterationSecondsMedian)), expected,
+                            summary.ranksOnProcessors > 0 ? std::string("on GPUs; it was trained on processors")
+                                                          : fmt::format("({:+.1f} %)", summary.predictionError * 100)));
     if (summary.evaluation)
         output.line(
             fmt::format("validation    {} samples: {}", summary.evaluation->samples, scores(*summary.evaluation)));
@@ -326,7 +329,11 @@ Status train(const TrainOptions &given, Output &output)
     std::vector<trace::RankInfo> ranks;
     std::optional<run::Summary> last;
     agent::RunEvents events;
-    events.onTraceTables = [&](const trace::Tables &tables) { ranks = tables.ranks; };
+    events.onTraceTables = [&](const trace::Tables &tables) {
+        ranks = tables.ranks;
+        if (const auto count = runtime::ranksOnProcessors(*document->subject.cluster, ranks); count > 0)
+            output.note(runtime::onProcessorsNote(count));
+    };
     events.onStarted = [&](const std::string &, const std::string &runDir) {
         folder = runDir;
         record.begin(runDir);

@@ -86,6 +86,7 @@ constexpr Field<Validation> kEvaluation[] = {
 };
 constexpr Field<Summary> kSummaryEnd[] = {
     {"restarts", &Summary::restarts, Presence::WhenSet},
+    {"ranks_on_processors", &Summary::ranksOnProcessors, Presence::WhenSet},
     {"stopped_early", &Summary::stoppedEarly, Presence::WhenSet},
 };
 

@@ -14,7 +14,8 @@ struct Summary {
     double lossLast = 0;
     double iterationSecondsMedian = 0; ///< medianSeconds()
     double predictedIterationSeconds = 0;
-    double predictionError = 0;                   ///< predicted / measured - 1
+    double predictionError = 0;         ///< predicted / measured - 1; NaN: not comparable
+    std::int64_t ranksOnProcessors = 0; ///< those that the plan places on GPUs, which this machine does not have
     std::vector<std::int64_t> peakBytesPredicted; ///< per rank: the arena
     std::vector<std::int64_t> peakBytesMeasured;
     std::vector<std::int64_t>

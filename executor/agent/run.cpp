@@ -10,6 +10,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fmt/format.h>
+#include <limits>
 #include <unistd.h>
 #include <utility>
 
@@ -100,6 +101,9 @@ Result<std::shared_ptr<Run>> Run::make(const TrainRequest &request, const std::s
     if (const Status begun = folder->begin(request); !begun)
         return begun.error();
     std::shared_ptr<Run> run(new Run(request, std::move(*prediction), std::move(*folder), socketPath));
+    const auto document = plan::documentFromJson(request.planJson);
+    run->m_ranksOnProcessors =
+        document ? runtime::ranksOnProcessors(*document->subject.cluster, run->m_prediction.tables.ranks) : 0;
     if (run->m_id.empty() || run->m_group->token().empty())
         return failed("the system has no random numbers to give");
     return run;
@@ -311,6 +315,8 @@ void Run::supervise()
 {
     m_events.publish(StateChange{RunState::Starting, {}});
     Status ready = m_recorder.open(m_prediction, m_request.resume);
+    if (m_ranksOnProcessors > 0)
+        m_recorder.note(runtime::onProcessorsNote(m_ranksOnProcessors));
     do {
         if (ready)
             ready = launch();
@@ -442,7 +448,10 @@ run::Summary Run::summarize() const
     summary.lossLast = steps.back().loss;
     summary.iterationSecondsMedian = run::medianSeconds(steps, static_cast<std::size_t>(m_prediction.periodSteps));
     summary.predictedIterationSeconds = m_prediction.iterationSeconds;
-    if (summary.iterationSecondsMedian > 0)
+    summary.ranksOnProcessors = m_ranksOnProcessors;
+    if (m_ranksOnProcessors > 0)
+        summary.predictionError = std::numeric_limits<double>::quiet_NaN();
+    else if (summary.iterationSecondsMedian > 0)
         summary.predictionError = summary.predictedIterationSeconds / summary.iterationSecondsMedian - 1;
     summary.peakBytesPredicted = m_prediction.peakBytes;
     for (const WorkerMemory &memory : m_group->memory()) {

@@ -101,6 +101,7 @@ private:
 
     const TrainRequest m_request;
     const simulate::Prediction m_prediction;
+    std::int64_t m_ranksOnProcessors = 0; ///< run::Summary
     const std::string m_socketPath;
     const std::string m_id;
     RunFolder m_folder; ///< the supervisor's

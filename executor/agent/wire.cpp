@@ -48,6 +48,7 @@ constexpr std::tuple kSummary{
         &wire::Summary::set_predicted_iteration_seconds},
     Row{&Summary::predictionError, &wire::Summary::prediction_error, &wire::Summary::set_prediction_error},
     Row{&Summary::traceDropped, &wire::Summary::trace_dropped, &wire::Summary::set_trace_dropped},
+    Row{&Summary::ranksOnProcessors, &wire::Summary::ranks_on_processors, &wire::Summary::set_ranks_on_processors},
     Row{&Summary::restarts, &wire::Summary::restarts, &wire::Summary::set_restarts},
     Row{&Summary::stoppedEarly, &wire::Summary::stopped_early, &wire::Summary::set_stopped_early},
 };

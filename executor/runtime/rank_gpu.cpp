@@ -4,6 +4,8 @@
 #include "engine/base/log.h"
 #include "executor/device/plugin/library.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstdlib>
 #include <string_view>
@@ -49,6 +51,23 @@ bool mayUseGpus(const cluster::Cluster &cluster)
         && device::mayHaveGpus();
 }
 
+std::int64_t ranksOnProcessors(const cluster::Cluster &cluster, const std::vector<trace::RankInfo> &ranks)
+{
+    const std::int64_t onGpus = std::ranges::count_if(ranks, [&](const trace::RankInfo &rank) {
+        const DeviceId device = cluster.find(rank.device);
+        return device.valid() && isOnGpu(cluster, device);
+    });
+    return onGpus > 0 && !device::cudaDevices() ? onGpus : 0;
+}
+
+std::string onProcessorsNote(std::int64_t ranks)
+{
+    const auto gpus = device::cudaDevices();
+    return fmt::format("{} that the plan places on GPUs {} on processors: {}. Times say nothing about the GPUs",
+                       ranks == 1 ? "1 rank" : fmt::format("{} ranks", ranks), ranks == 1 ? "trains" : "train",
+                       gpus ? std::string("they were not used") : gpus.error().text());
+}
+
 Result<std::unique_ptr<RankGpu>> RankGpu::open(const program::Program &program, const cluster::Cluster &cluster,
                                                comm::Communicator &communicator, double kernelSeconds,
                                                Recording &recording, std::chrono::nanoseconds deadline)
@@ -77,13 +96,13 @@ Status RankGpu::openDevice(const program::Program &program, const cluster::Clust
     const auto own = static_cast<std::size_t>(m_given.rank());
     if (own >= program.ranks.size() || !isOnGpu(cluster, program.ranks[own].device)) {
         if (kernelSeconds > 0 && own == 0)
-            log(LogLevel::Info, "kernels are recorded of GPUs, and the plan has rank 0 on a processor");
+            log(LogLevel::Warning, "kernels are recorded of GPUs, and the plan has rank 0 on a processor");
         return {};
     }
     const auto gpus = device::cudaDevices();
-    if (!gpus) {
-        if (own == 0)
-            log(LogLevel::Info, "GPUs of the plan run as processors: " + gpus.error().text());
+    if (!gpus) { // the agent has said so
+        if (kernelSeconds > 0 && own == 0)
+            log(LogLevel::Warning, "no kernels are recorded: " + gpus.error().text());
         return {};
     }
     const std::size_t index = gpusBefore(program, cluster, own) % gpus->size();

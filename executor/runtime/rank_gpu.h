@@ -3,17 +3,27 @@
 
 #include "engine/cluster/cluster.h"
 #include "engine/program/program.h"
+#include "engine/trace/trace.h"
 #include "executor/comm/communicator.h"
 #include "executor/device/plugin/plugin_device.h"
 #include "executor/runtime/gpu_communicator.h"
 #include "executor/runtime/kernel_records.h"
 
+#include <cstdint>
 #include <memory>
+#include <string>
+#include <vector>
 
 namespace planloom::runtime {
 
 /// Whether ranks of a plan for this cluster may train on GPUs of this machine. Opens no library.
 bool mayUseGpus(const cluster::Cluster &cluster);
+
+/// Ranks that a plan places on GPUs and that would train on processors here, as this machine has no GPU that can be
+/// used. @p ranks: of the plan's tables. Opens the CUDA library where there is a driver.
+std::int64_t ranksOnProcessors(const cluster::Cluster &cluster, const std::vector<trace::RankInfo> &ranks);
+/// What to tell the user of such a run.
+std::string onProcessorsNote(std::int64_t ranks);
 
 /// What a rank trains on: a GPU, if the plan places it on one and this machine has one; otherwise the processors.
 class RankGpu {

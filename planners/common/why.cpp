@@ -300,17 +300,22 @@ private:
             }
         }
         const double waiting = outside(merged(std::move(all)), ledger.compute) / m_steps;
-        const double computing = why.forwardSeconds + why.backwardSeconds + why.optimizerSeconds;
+        // Where steps overlap, or roles wait for each other, a device is busy for less than its tasks take together.
+        const double busy = std::max(0.0, m_seconds - why.idleSeconds);
+        const double computing = std::min(why.forwardSeconds + why.backwardSeconds + why.optimizerSeconds, busy);
         const auto share = [this](double seconds) { return m_seconds > 0 ? 100 * seconds / m_seconds : 0.0; };
-        why.detail =
-            fmt::format("{} computes {:.0f} % of the iteration", why.device, share(computing + why.recomputeSeconds));
+        why.detail = fmt::format("{} computes {:.0f} % of the iteration", why.device,
+                                 share(std::min(computing + why.recomputeSeconds, busy)));
         if (why.recomputeSeconds > 0)
             why.detail += fmt::format(", {:.0f} % of it again for want of memory", share(why.recomputeSeconds));
         if (share(longest) >= kWorthSaying)
             why.detail += fmt::format(", {:.0f} % waits for {} over {}", share(longest), nameOf(worst),
                                       linkOf(m_program.tasks[*ledger.longest[worst]]));
         if (const double bubble = share(std::max(0.0, why.idleSeconds - waiting)); bubble >= kWorthSaying)
-            why.detail += fmt::format(", {:.0f} % for other stages", bubble);
+            why.detail += fmt::format(", {:.0f} % for other {}", bubble,
+                                      m_plan.job        ? "roles"
+                                          : m_plan.admm ? "workers"
+                                                        : "stages");
         const std::int64_t peak = m_program.ranks[rank.index()].arenaBytes;
         if (static_cast<double>(peak) > kFull * static_cast<double>(why.capacityBytes))
             why.detail += fmt::format("; its memory is {:.0f} % full",

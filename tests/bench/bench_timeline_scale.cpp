@@ -508,7 +508,7 @@ int inTheStudio(Application &app, int devices, const planners::Options &options)
     const std::string path = folder.filePath(QStringLiteral("predicted.pltrace")).toStdString();
     if (!trace::writeTrace(state.simulation()->trace, path))
         return 1;
-    state.openTrace(QString::fromStdString(path));
+    state.openTrace({QString::fromStdString(path)});
     waitUntil([&] { return !state.loadJob()->running(); });
     settle();
     app.report("open a trace as measured");

@@ -83,7 +83,7 @@ FREE = ("tests",)
 HOMES = [
     ("Qt", re.compile(r"(Qt?[A-Z]\w*|Qt\w*/.+|q[a-z]+\.h|moc_.+)$"), ("ui", "app/studio", "tests")),
     ("MPI", re.compile(r"mpi\.h$|mpi/"), ("executor/comm",)),
-    ("SQLite", re.compile(r"sqlite3(ext)?\.h$"), ("engine/store",)),
+    ("SQLite", re.compile(r"sqlite3(ext)?\.h$"), ("engine/store", "engine/import/trace")),
     ("gRPC", re.compile(r"grpc(pp|\+\+)?/|.*\.grpc\.pb\.h$"), ("executor/agent",)),
     ("ONNX", re.compile(r"onnx/"), ("engine/import",)),
     ("Eigen", re.compile(r"Eigen/"), ("engine/admm", "planners/automap", "tests")),

@@ -425,7 +425,7 @@ void TestMainWindow::anotherPlanThanTheTracesIsSaid()
     plan::Document other = *m_state->document();
     other.plan.stages[0].recompute = plan::Recompute::Full;
     QVERIFY(plan::writePlan(other, wrong.toStdString()));
-    QVERIFY(m_state->openTrace(path));
+    QVERIFY(m_state->openTrace({path}));
     QTRY_VERIFY(!m_state->measuredPath().isEmpty());
     m_window->openPlanOfTrace(wrong);
     QTRY_VERIFY2(m_window->messageBar()->text().contains(QStringLiteral("not the plan of the trace")),

@@ -21,7 +21,7 @@ class TestStudioState : public QObject {
 private Q_SLOTS:
     void filesAreToldApart_data();
     void filesAreToldApart();
-    void foreignTracesAreNamed();
+    void whatIsNoTraceIsSaid();
     void eventTracesOpen();
     void editsCanBeUndone();
     void illegalEditsAreRefusedWithTheReason();
@@ -87,10 +87,10 @@ void TestStudioState::filesAreToldApart_data()
     row("llama.toml", "", FileKind::Setup);
     row("order.csv", "", FileKind::Order);
     row("letter.odt", "", FileKind::Unknown);
-    row("torch.pt.trace.json", R"({"schemaVersion": 1, "deviceProperties": [{"id": 0)", FileKind::EventTrace);
-    row("chrome.json", R"({"displayTimeUnit": "ns", "traceEvents": [)", FileKind::EventTrace);
-    row("list.json", "\n[{\"name\": \"a\", \"ph\": \"X\"", FileKind::EventTrace);
-    row("torch.json.gz", "\x1f\x8b\x08", FileKind::EventTrace);
+    row("torch.pt.trace.json", R"({"schemaVersion": 1, "deviceProperties": [{"id": 0)", FileKind::ForeignTrace);
+    row("chrome.json", R"({"displayTimeUnit": "ns", "traceEvents": [)", FileKind::ForeignTrace);
+    row("list.json", "\n[{\"name\": \"a\", \"ph\": \"X\"", FileKind::ForeignTrace);
+    row("torch.json.gz", "\x1f\x8b\x08", FileKind::ForeignTrace);
     row("report.nsys-rep", "", FileKind::ForeignTrace);
     row("events.json", R"({"schema": "planloom.plan/1", "name": "traceEvents")", FileKind::Plan);
 }
@@ -103,22 +103,26 @@ void TestStudioState::filesAreToldApart()
     QCOMPARE(int(classify(name, {head.constData(), static_cast<std::size_t>(head.size())})), kind);
 }
 
-void TestStudioState::foreignTracesAreNamed()
+void TestStudioState::whatIsNoTraceIsSaid()
 {
     QTemporaryDir folder;
     StudioState state;
     QStringList heard;
     listen(state, heard);
-    const auto open = [&](const char *name, const QByteArray &bytes) {
+    const auto says = [&](const char *name, const QByteArray &bytes) {
         const QString path = folder.filePath(QString::fromLatin1(name));
         QFile file(path);
         heard.clear();
-        return file.open(QIODevice::WriteOnly) && file.write(bytes) == bytes.size() && file.flush()
-            && !state.open(path);
+        if (!file.open(QIODevice::WriteOnly) || file.write(bytes) != bytes.size() || !file.flush() || !state.open(path)
+            || !QTest::qWaitFor([&] { return !heard.isEmpty(); }))
+            return QString();
+        return heard.first();
     };
-    QVERIFY(open("nsight.sqlite", QByteArray("SQLite format 3\0rest", 20)));
-    QVERIFY2(heard.value(0).contains(QStringLiteral("Nsight Systems")), qPrintable(heard.value(0)));
-    QVERIFY2(heard.value(0).contains(QStringLiteral(".pltrace")), qPrintable(heard.value(0)));
+    const QString damaged = says("nsight.sqlite", QByteArray("SQLite format 3\0rest", 20));
+    QVERIFY2(damaged.contains(QStringLiteral("nsys export")) || damaged.contains(QStringLiteral("damaged")),
+             qPrintable(damaged));
+    const QString report = says("report.nsys-rep", "x");
+    QVERIFY2(report.contains(QStringLiteral("nsys export --type sqlite")), qPrintable(report));
 }
 
 void TestStudioState::eventTracesOpen()
@@ -532,11 +536,11 @@ void TestStudioState::tracesKnowTheirPlan()
     trace.plan = plan::fingerprint(*state.document());
     QVERIFY(trace::writeTrace(trace, named.toStdString()));
 
-    QVERIFY(state.openTrace(unnamed));
+    QVERIFY(state.openTrace({unnamed}));
     QTRY_VERIFY_WITH_TIMEOUT(!state.measured().records.empty(), 20'000);
     QVERIFY(!state.measuredIsOfDocument()); // nothing says so
     QVERIFY(!state.measuredOrigin().known());
-    QVERIFY(state.openTrace(named));
+    QVERIFY(state.openTrace({named}));
     QTRY_VERIFY_WITH_TIMEOUT(state.measuredIsOfDocument(), 20'000);
     QCOMPARE(state.measuredOrigin().simulation, state.simulation());
     QVERIFY(state.editPlan(QStringLiteral("recompute"),
@@ -559,7 +563,7 @@ void TestStudioState::tracesKnowTheirPlan()
                             folder.filePath(QStringLiteral("plan.json")).toStdString()));
     const QString ofRun = folder.filePath(QStringLiteral("trace.pltrace"));
     QVERIFY(QFile::copy(unnamed, ofRun));
-    QVERIFY(state.openTrace(ofRun));
+    QVERIFY(state.openTrace({ofRun}));
     QTRY_VERIFY_WITH_TIMEOUT(state.measuredOrigin().known() && state.measuredOrigin().fingerprint != trace.plan,
                              20'000);
     QTRY_VERIFY_WITH_TIMEOUT(state.measuredOrigin().simulation, 20'000);

@@ -427,7 +427,7 @@ void TestTimelineView::aSimulatorsTraceIsNotMeasured()
     trace::Trace trace = m_state->simulation()->trace;
     trace.plan = plan::fingerprint(*m_state->document());
     QVERIFY(trace::writeTrace(trace, path.toStdString()));
-    QVERIFY(m_state->openTrace(path));
+    QVERIFY(m_state->openTrace({path}));
     QTRY_VERIFY_WITH_TIMEOUT(m_view->model().hasMeasured(), 20'000);
     QVERIFY2(m_view->footerText().contains(QStringLiteral("simulated step 0")), qPrintable(m_view->footerText()));
     QVERIFY2(!m_view->footerText().contains(QStringLiteral("measured")), qPrintable(m_view->footerText()));
@@ -451,14 +451,14 @@ void TestTimelineView::aTraceWithoutItsPlanSaysWhatItIs()
     view.resize(1000, 400);
     view.show();
     const auto *open = view.findChild<QPushButton *>();
-    QVERIFY(state.openTrace(unnamed));
+    QVERIFY(state.openTrace({unnamed}));
     QTRY_VERIFY_WITH_TIMEOUT(view.model().hasMeasured(), 20'000);
     QVERIFY2(view.footerText().contains(QStringLiteral("simulated trace of 4 devices, 4 stages, 8 micro-batches, "
                                                        "1 step; it does not say of which plan")),
              qPrintable(view.footerText()));
     QVERIFY(!open->isVisible());
 
-    QVERIFY(state.openTrace(named));
+    QVERIFY(state.openTrace({named}));
     QTRY_VERIFY_WITH_TIMEOUT(state.measuredOrigin().lacksPlan(), 20'000);
     QVERIFY2(view.footerText().contains(QStringLiteral("1 step; open its plan to compare")),
              qPrintable(view.footerText()));
@@ -473,7 +473,7 @@ void TestTimelineView::aTraceWithoutItsPlanSaysWhatItIs()
     QTRY_VERIFY_WITH_TIMEOUT(state.measuredIsOfDocument(), 20'000);
     QVERIFY(!open->isVisible());
     StudioState other;
-    QVERIFY(other.openTrace(named));
+    QVERIFY(other.openTrace({named}));
     QTRY_VERIFY_WITH_TIMEOUT(other.measuredOrigin().simulation, 20'000);
     QVERIFY(other.measuredOrigin().name.startsWith(QStringLiteral("gpt-nano")));
 }
@@ -516,7 +516,7 @@ void TestTimelineView::anOpenedTraceIsComparedByALaterStep()
     QVERIFY(trace::writeTrace(m_state->measured(), path.toStdString()));
     StudioState state;
     TimelineView view(&state);
-    QVERIFY(state.openTrace(path));
+    QVERIFY(state.openTrace({path}));
     QTRY_COMPARE_WITH_TIMEOUT(view.model().steps(), 3, 20'000);
     QCOMPARE(view.model().anchorStep(), 1);
     QVERIFY2(view.footerText().contains(QStringLiteral("measured step 1")), qPrintable(view.footerText()));

@@ -48,7 +48,7 @@ PlanControls::PlanControls(StudioState *state, QWidget *parent)
         m_optimizer->addItem(qt(rule.title));
         m_optimizer->setItemData(m_optimizer->count() - 1, qt(rule.about), Qt::ToolTipRole);
     }
-    m_learningRate->setMaximumWidth(80);
+    m_learningRate->setFixedWidth(m_learningRate->fontMetrics().horizontalAdvance(QStringLiteral("0.00000000")) + 16);
     undoWhenCommitted(m_learningRate);
     add(tr("Batch"), m_batch, tr("Samples of one iteration, over all replicas"));
     add(tr("Micro-batches"), m_microBatches, tr("Number of parts that the batch is split into"));
@@ -103,6 +103,7 @@ void PlanControls::refresh()
     m_optimizer->setEnabled(!plan.admm);
     m_learningRate->setEnabled(!plan.admm);
     m_learningRate->setText(QString::number(plan.optimizer.learningRate));
+    m_learningRate->setCursorPosition(0); // the first digits are seen where not all are
     m_exchange->setText(qt(plan::textOf(plan.exchange)));
     m_exchange->setCursorPosition(0);
     m_refreshing = false;

@@ -211,6 +211,10 @@ void RunView::refreshTable()
     const RunData &run = state()->run();
     TableData table{{tr("Figure"), tr("Predicted"), tr("Measured"), tr("Prediction error")}, {}};
     const simulate::Report *predicted = run.predicted();
+    const bool comparable = !run.summary || run.summary->ranksOnProcessors == 0;
+    const auto timeError = [&](double expected, double measured) {
+        return comparable ? errorCell(expected, measured) : Cell{tr("on processors"), 0.0};
+    };
     if (predicted && run.phase != RunData::Phase::None) {
         const double measured =
             run.summary ? run.summary->iterationSecondsMedian : run::medianSeconds(run.steps, run.roundSteps());
@@ -218,14 +222,14 @@ void RunView::refreshTable()
         table.rows.push_back({{tr("Iteration time"), {}},
                               {secondsText(predicted->iterationSeconds), predicted->iterationSeconds},
                               {known ? secondsText(measured) : QStringLiteral("–"), measured},
-                              errorCell(predicted->iterationSeconds, measured)});
+                              timeError(predicted->iterationSeconds, measured)});
         const double speed = known && predicted->iterationSeconds > 0
             ? predicted->samplesPerSecond * predicted->iterationSeconds / measured
             : 0;
         table.rows.push_back({{tr("Samples per second"), {}},
                               {QString::number(predicted->samplesPerSecond, 'f', 1), predicted->samplesPerSecond},
                               {known ? QString::number(speed, 'f', 1) : QStringLiteral("–"), speed},
-                              errorCell(predicted->samplesPerSecond, speed)});
+                              timeError(predicted->samplesPerSecond, speed)});
         for (std::size_t k = 0; k < predicted->devices.size(); ++k) {
             const auto expected = static_cast<double>(predicted->devices[k].peakBytes);
             const bool has = run.summary && k < run.summary->peakBytesMeasured.size();

@@ -94,6 +94,8 @@ void HelpWindow::fill()
     addGroup(tr("Command line and engine"), QStringLiteral("."));
     addGroup(tr("Planners"), QStringLiteral("planners"));
     addGroup(tr("Exchange between replicas"), QStringLiteral("exchange"));
+    addGroup(tr("Memory"), QStringLiteral("memory"));
+    addGroup(tr("Other kinds of training"), QStringLiteral("training"));
     addGroup(tr("File formats"), QStringLiteral("formats"));
     m_list->expandAll();
 }

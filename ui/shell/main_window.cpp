@@ -220,10 +220,18 @@ void MainWindow::open(const QStringList &namesOrPaths)
     };
     if (std::any_of(namesOrPaths.begin(), namesOrPaths.end(), replaces) && !mayDropPlan())
         return;
+    QStringList traces;
     for (const QString &name : namesOrPaths) {
-        if (m_state->open(name))
+        if (classifyFile(name) == FileKind::ForeignTrace)
+            traces << name;
+    }
+    for (const QString &name : namesOrPaths) {
+        const bool isRank = traces.size() > 1 && traces.contains(name); // of one training, with the others
+        if (!isRank && m_state->open(name))
             rememberFile(name);
     }
+    if (traces.size() > 1 && m_state->openTrace(traces))
+        rememberFile(traces.last());
 }
 
 bool MainWindow::mayDropPlan()
@@ -238,9 +246,10 @@ bool MainWindow::mayDropPlan()
 
 void MainWindow::askForFiles()
 {
-    open(QFileDialog::getOpenFileNames(this, tr("Open a model, cluster, plan or trace"), {},
-                                       tr("All supported files (*.onnx *.json *.txt *.yaml *.yml *.xml "
-                                          "*.plan *.pltrace *.gz *.toml *.args *.sh *.csv);;All files (*)")));
+    open(QFileDialog::getOpenFileNames(
+        this, tr("Open a model, cluster, plan or trace"), {},
+        tr("All supported files (*.onnx *.json *.txt *.yaml *.yml *.xml "
+           "*.plan *.pltrace *.gz *.sqlite *.pftrace *.perfetto-trace *.toml *.args *.sh *.csv);;All files (*)")));
 }
 
 void MainWindow::askForPlanOfTrace()

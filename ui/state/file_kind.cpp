@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "ui/state/file_kind.h"
 
+#include "engine/import/trace/foreign_trace.h"
+
 #include <QByteArray>
 #include <QFile>
 #include <QFileInfo>
-#include <QObject>
 
 namespace planloom::ui {
 
@@ -45,47 +46,12 @@ QByteArray headOf(const QString &name)
 
 std::string_view viewOf(const QByteArray &bytes) { return {bytes.constData(), static_cast<std::size_t>(bytes.size())}; }
 
-/// By the fields that begin such a file; the events themselves may come later than the head.
-bool hasEvents(std::string_view head)
-{
-    const auto first = head.find_first_not_of(" \t\r\n");
-    if (first == std::string_view::npos || contains(head, "\"planloom."))
-        return false;
-    if (head[first] == '[')
-        return contains(head, "\"ph\"");
-    return head[first] == '{'
-        && (contains(head, "\"deviceProperties\"") || contains(head, "\"Record Window End\"")
-            || contains(head, "\"traceEvents\""));
-}
-
-bool isEventTrace(const QString &name, std::string_view head)
-{
-    return hasEvents(head) || (name.toLower().endsWith(QLatin1String(".json.gz")) && head.starts_with("\x1f\x8b"));
-}
-
 } // namespace
-
-QString foreignTrace(const QString &name, std::string_view head)
-{
-    using namespace std::string_view_literals;
-    const QString lower = name.toLower();
-    if (head.starts_with("SQLite format 3\0"sv))
-        return QObject::tr("SQLite database, as Nsight Systems exports it");
-    if (lower.endsWith(QLatin1String(".nsys-rep")) || lower.endsWith(QLatin1String(".qdrep")))
-        return QObject::tr("Nsight Systems report");
-    if (lower.endsWith(QLatin1String(".perfetto-trace")) || lower.endsWith(QLatin1String(".pftrace")))
-        return QObject::tr("Perfetto trace");
-    return {};
-}
-
-QString foreignTraceIn(const QString &name) { return foreignTrace(name, viewOf(headOf(name))); }
 
 FileKind classify(const QString &name, std::string_view head)
 {
     const QString lower = name.toLower();
-    if (isEventTrace(name, head))
-        return FileKind::EventTrace;
-    if (!foreignTrace(name, head).isEmpty())
+    if (import::traceFormat(name.toStdString(), head) != import::TraceFormat::None)
         return FileKind::ForeignTrace;
     if (lower.startsWith(QLatin1String("zoo:")) || lower.endsWith(QLatin1String(".onnx")))
         return FileKind::Model;

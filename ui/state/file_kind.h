@@ -16,15 +16,9 @@ enum class FileKind {
     Run,          ///< the folder that a training leaves
     Setup,        ///< another program's configuration of a training
     Order,        ///< a schedule of torch.distributed.pipelining
-    EventTrace,   ///< another program's, in the trace-event format: PyTorch's profiler, Chrome
-    ForeignTrace, ///< another program's, in a format that is not opened
+    ForeignTrace, ///< another program's: import::TraceFormat
     Unknown,
 };
-
-/// The format of another program's trace, by its first bytes or its suffix: "PyTorch profiler trace"; empty: none.
-QString foreignTrace(const QString &name, std::string_view head);
-/// The same of the file; reads its head.
-QString foreignTraceIn(const QString &name);
 
 /// Told from the name ("zoo:gpt2", "preset:h100-8", "local:4", the suffix) and, for JSON and text, from the first bytes
 /// @p head.

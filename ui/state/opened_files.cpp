@@ -8,6 +8,7 @@
 #include <QFileInfo>
 
 #include <utility>
+#include <vector>
 
 namespace planloom::ui {
 
@@ -40,11 +41,18 @@ Result<OpenedPlan> openPlanFile(const QString &file)
     return OpenedPlan{*std::move(document), std::move(hash)};
 }
 
-Result<import::ForeignTrace> readTraceFile(const QString &path, Progress &progress)
+Result<import::ForeignTrace> readTraceFiles(const QStringList &paths, Progress &progress)
 {
-    if (classifyFile(path) == FileKind::EventTrace)
-        return import::readChromeTrace(path.toStdString(), progress);
-    auto own = trace::readTrace(path.toStdString());
+    if (paths.size() > 1) {
+        std::vector<std::string> names;
+        for (const QString &path : paths)
+            names.push_back(path.toStdString());
+        return import::readForeignTraces(names, progress);
+    }
+    const std::string path = paths.value(0).toStdString();
+    if (classifyFile(paths.value(0)) == FileKind::ForeignTrace)
+        return import::readForeignTrace(path, progress);
+    auto own = trace::readTrace(path);
     if (!own)
         return own.error();
     return import::ForeignTrace{*std::move(own), {}};

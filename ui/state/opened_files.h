@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #pragma once
 
-#include "engine/import/trace/chrome_trace.h"
+#include "engine/import/trace/foreign_trace.h"
 #include "engine/plan/plan.h"
 #include "engine/trace/index.h"
 #include "engine/trace/trace.h"
 #include "ui/state/plan_origin.h"
 
 #include <QString>
+#include <QStringList>
 
 #include <memory>
 #include <string>
@@ -22,8 +23,9 @@ struct OpenedPlan {
 /// A plan file. Not for the UI thread: hashes graph and cluster.
 Result<OpenedPlan> openPlanFile(const QString &file);
 
-/// A trace of ours, or another program's in the trace-event format. Not for the UI thread.
-Result<import::ForeignTrace> readTraceFile(const QString &path, Progress &progress);
+/// A trace of ours or another program's; several files are the ranks of one training of another program. Not for the UI
+/// thread.
+Result<import::ForeignTrace> readTraceFiles(const QStringList &paths, Progress &progress);
 
 struct TraceSource {
     PlanOrigin origin;

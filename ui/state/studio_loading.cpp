@@ -23,16 +23,10 @@ bool StudioState::open(const QString &nameOrPath)
     case FileKind::Cluster: return loadCluster(nameOrPath);
     case FileKind::Plan: return openPlan(nameOrPath);
     case FileKind::Trace:
-    case FileKind::EventTrace: return openTrace(nameOrPath);
+    case FileKind::ForeignTrace: return openTrace({nameOrPath});
     case FileKind::Run: return openRun(nameOrPath);
     case FileKind::Setup: return importSetup(nameOrPath);
     case FileKind::Order: return importOrder(nameOrPath);
-    case FileKind::ForeignTrace:
-        say(MessageLevel::Error,
-            tr("%1: a %2, which the studio does not open yet; it opens .pltrace, as runs and 'planloom simulate "
-               "--trace' write it, and the JSON of PyTorch's profiler and of Chrome")
-                .arg(nameOrPath, foreignTraceIn(nameOrPath)));
-        return false;
     case FileKind::Unknown: break;
     }
     say(MessageLevel::Error,
@@ -167,27 +161,30 @@ bool StudioState::openRun(const QString &folder)
     });
     const QString trace = files.filePath(QStringLiteral("trace.pltrace"));
     if (QFileInfo::exists(trace))
-        return openTrace(trace);
+        return openTrace({trace});
     say(MessageLevel::Info, tr("%1: the run has no trace yet; this is its plan.").arg(folder));
     return true;
 }
 
-bool StudioState::openTrace(const QString &path)
+bool StudioState::openTrace(const QStringList &paths)
 {
     if (run().active()) {
         say(MessageLevel::Warning, tr("A run is active; stop it before opening another trace."));
         return false;
     }
-    m_loading.add(tr("Opening %1").arg(path), [this, path](Progress &progress) -> Job::Completion {
-        auto read = readTraceFile(path, progress);
+    const QString &path = paths.first();
+    const QString title = paths.size() == 1 ? path : tr("%n traces", nullptr, static_cast<int>(paths.size()));
+    m_loading.add(tr("Opening %1").arg(title), [this, path, paths](Progress &progress) -> Job::Completion {
+        auto read = readTraceFiles(paths, progress);
         if (!read)
             return [this, error = read.error()] { sayError(error); };
         const auto opened = freedElsewhere(std::move(read->trace));
         const auto index = freedElsewhere(trace::Index(opened));
         const auto source = sourceOf(*opened, *index, path);
-        return [this, path, opened, index, source, notes = read->notes] {
+        const QString of = paths.size() == 1 ? tr("%1: ").arg(QFileInfo(path).fileName()) : QString();
+        return [this, path, of, opened, index, source, notes = read->notes] {
             for (const std::string &note : notes)
-                say(MessageLevel::Info, tr("%1: %2").arg(QFileInfo(path).fileName(), QString::fromStdString(note)));
+                say(MessageLevel::Info, of + QString::fromStdString(note));
             m_measured.showFile(path, opened, index, source.origin);
             if (simulationCurrent())
                 m_measured.setPrediction(documentOrigin());

@@ -95,7 +95,8 @@ public:
     bool openPlan(const QString &path);
     /// The plan in @p file as an unsaved version of that in @p planPath (empty: it never had a file).
     bool recoverPlan(const QString &file, const QString &planPath);
-    bool openTrace(const QString &path);
+    /// One trace, or several files of another program as the ranks of one training.
+    bool openTrace(const QStringList &paths);
     /// A run's folder: its plan, without its own file (saving must not change the run), and its trace.
     bool openRun(const QString &folder);
     /// The plan that another program's configuration stands for, on the model and cluster that are open (planner

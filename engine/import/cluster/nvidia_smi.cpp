@@ -212,6 +212,11 @@ public:
                 continue;
             }
             const cluster::DeviceType *type = typeOf(i);
+            if (!type && !productOf(i).empty())
+                return unsupported(
+                    fmt::format("{} is a {}, of which no figures are known; describe the cluster in YAML, "
+                                "with the GPU's figures under types (planloom clusters lists known ones)",
+                                m_matrix.names[i], productOf(i)));
             if (!type)
                 return unsupported(
                     fmt::format("the matrix does not name the type of {}; put the output of nvidia-smi -L above it",
@@ -230,14 +235,25 @@ public:
     }
 
 private:
-    /// By its product name; else by the most NVLinks that it has to one peer, which tells H100 and A100 machines apart.
-    const cluster::DeviceType *typeOf(std::size_t gpu) const
+    /// Its name by `nvidia-smi -L`; empty: not given.
+    [[nodiscard]] std::string productOf(std::size_t gpu) const
     {
         std::size_t number = 0;
         const std::string &name = m_matrix.names[gpu];
         std::from_chars(name.data() + 3, name.data() + name.size(), number);
-        if (number < m_matrix.products.size() && !m_matrix.products[number].empty())
-            return gpuByProductName(m_matrix.products[number]);
+        if (number >= m_matrix.products.size())
+            return {};
+        std::string product = m_matrix.products[number];
+        product.erase(0, product.find_first_not_of(' '));
+        product.erase(product.find_last_not_of(' ') + 1);
+        return product;
+    }
+
+    /// By its product name; else by the most NVLinks that it has to one peer, which tells H100 and A100 machines apart.
+    [[nodiscard]] const cluster::DeviceType *typeOf(std::size_t gpu) const
+    {
+        if (!productOf(gpu).empty())
+            return gpuByProductName(productOf(gpu));
         int most = 0;
         for (const Cell &cell : m_matrix.cells[gpu])
             most = std::max(most, cell.nvLinks);

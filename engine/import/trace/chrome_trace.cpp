@@ -147,8 +147,13 @@ public:
             return badInput("the file has no events of a trace; a trace is a JSON list of events, or an object with "
                             "the list \"traceEvents\"");
         addNotes();
-        auto trace = m_slices.finish();
-        return ForeignTrace{std::move(trace), std::move(m_notes)};
+        ForeignTrace made;
+        made.trace = m_slices.finish(&made.origin);
+        if (made.origin < m_base) // else its times are since 1970 already
+            made.origin += m_base;
+        made.notes = std::move(m_notes);
+        made.rank = m_rank;
+        return made;
     }
 
     [[nodiscard]] std::int64_t line() const { return m_pieces.line(); }
@@ -166,12 +171,12 @@ private:
             auto key = m_pieces.value();
             if (!key)
                 return key.error();
-            const bool events = *key == "\"traceEvents\"";
-            const bool other = *key == "\"otherData\"";
+            const std::string field(key->substr(1, key->size() > 1 ? key->size() - 2 : 0));
             if (m_pieces.peek() != ':')
                 break;
             m_pieces.take();
-            if (const Status done = events && m_pieces.peek() == '[' ? readEvents() : readOther(other); !done)
+            if (const Status done = field == "traceEvents" && m_pieces.peek() == '[' ? readEvents() : readOther(field);
+                !done)
                 return done;
             if (m_pieces.peek() == ',')
                 m_pieces.take();
@@ -180,22 +185,34 @@ private:
         return {};
     }
 
-    Status readOther(bool wanted)
+    /// The fields beside the events: the clock of our own export; the rank and the origin of times of PyTorch's
+    /// profiler.
+    Status readOther(std::string_view field)
     {
-        if (!wanted) {
+        if (field != "otherData" && field != "distributedInfo" && field != "baseTimeNanoseconds") {
             m_pieces.skipValue();
             return {};
         }
         const auto text = m_pieces.value();
         if (!text)
             return text.error();
+        if (field == "baseTimeNanoseconds") {
+            std::int64_t base = 0;
+            const auto read = std::from_chars(text->data(), text->data() + text->size(), base);
+            constexpr std::int64_t kMost = std::int64_t{1} << 61;
+            m_base = read.ec == std::errc() && base >= -kMost && base <= kMost ? base : 0;
+            return {};
+        }
         json::object object;
         json::document document;
         if (m_parser.iterate(text->data(), text->size(), text->size() + JsonPieces::kPadding).get(document)
             || document.get_object().get(object))
             return {};
         std::string_view clock;
-        if (!object["clock"].get_string().get(clock))
+        std::int64_t rank = -1;
+        if (field == "distributedInfo" && !object["rank"].get_int64().get(rank) && rank >= 0 && rank < (1 << 24))
+            m_rank = static_cast<std::int32_t>(rank);
+        else if (field == "otherData" && !object["clock"].get_string().get(clock))
             m_slices.setClock(std::string(clock));
         return {};
     }
@@ -348,6 +365,8 @@ private:
     std::int64_t m_malformed = 0;
     std::int64_t m_timeless = 0;
     std::int64_t m_unpaired = 0;
+    std::int64_t m_base = 0; ///< nanoseconds of the file's time 0
+    std::int32_t m_rank = -1;
     bool m_cut = false;
     std::vector<std::string> m_notes;
 };

@@ -1,20 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "engine/base/progress.h"
-#include "engine/base/result.h"
-#include "engine/trace/trace.h"
-
-#include <string>
-#include <vector>
+#include "engine/import/trace/foreign_trace.h"
 
 namespace planloom::import {
-
-/// A trace of another program.
-struct ForeignTrace {
-    trace::Trace trace;             ///< sorted; `dropped` counts the events that are not slices or could not be read
-    std::vector<std::string> notes; ///< for the user: what was left out, and why
-};
 
 /// A file in the trace-event format (Chrome, PyTorch's profiler, our own export), plain or compressed with gzip.
 ///

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <deque>
 #include <limits>
@@ -25,7 +26,6 @@ namespace {
 constexpr std::int64_t kMostStart = std::int64_t{1} << 61;    // 73 years around 1970
 constexpr std::int64_t kMostDuration = std::int64_t{1} << 60; // so that the sums of both fit in 64 bits
 constexpr std::size_t kMostNested = 64;                       // lanes of one thread
-constexpr std::string_view kStepName = "ProfilerStep#";
 
 std::int32_t small(std::int64_t value)
 {
@@ -70,6 +70,7 @@ struct Label {
     std::int32_t name = 0;
     trace::Kind kind = trace::Kind::Other;
     std::int32_t stage = -1, microBatch = -1;
+    std::int32_t step = -1; ///< the step whose range is called so
     friend bool operator==(const Label &, const Label &) = default;
 };
 
@@ -81,6 +82,33 @@ std::string_view withoutRank(std::string_view name)
 }
 
 } // namespace
+
+std::int32_t stepInName(std::string_view name)
+{
+    static constexpr std::array<std::string_view, 3> kWords{"step", "iteration", "iter"};
+    const auto isDigit = [](char c) { return c >= '0' && c <= '9'; };
+    const auto isSign = [](char c) { return c == ' ' || c == '_' || c == '#' || c == ':' || c == '=' || c == '-'; };
+    std::size_t digits = name.size();
+    while (digits > 0 && isDigit(name[digits - 1]))
+        --digits;
+    std::int32_t step = -1;
+    const auto read = std::from_chars(name.data() + digits, name.data() + name.size(), step);
+    if (digits == name.size() || read.ec != std::errc())
+        return -1;
+    std::string before(name.substr(0, digits));
+    while (!before.empty() && isSign(before.back()))
+        before.pop_back();
+    std::transform(before.begin(), before.end(), before.begin(),
+                   [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; });
+    const auto word = std::find_if(kWords.begin(), kWords.end(), [&](auto w) { return before.ends_with(w); });
+    if (word == kWords.end())
+        return -1;
+    before.resize(before.size() - word->size());
+    while (!before.empty() && isSign(before.back()))
+        before.pop_back();
+    const bool known = before.empty() || before == "profiler" || before == "train" || before == "training";
+    return known ? step : -1;
+}
 
 struct SliceCollector::Data {
     ForeignKinds kinds;
@@ -114,7 +142,7 @@ struct SliceCollector::Data {
     std::int32_t label(const Slice &slice)
     {
         const Label wanted{sliceNames.of(slice.name), kinds.of(slice.category, slice.name), small(slice.stage),
-                           small(slice.microBatch)};
+                           small(slice.microBatch), slice.category == "kernel" ? -1 : stepInName(slice.name)};
         const auto name = static_cast<std::size_t>(wanted.name);
         if (name == labelsOfName.size())
             labelsOfName.emplace_back();
@@ -150,12 +178,7 @@ struct SliceCollector::Data {
 
     void noteStep(const trace::Record &record)
     {
-        const Label &of = labels[static_cast<std::size_t>(record.task)];
-        const std::string_view name = sliceNames.text(static_cast<std::size_t>(of.name));
-        if (!name.starts_with(kStepName))
-            return;
-        std::int32_t step = -1;
-        std::from_chars(name.data() + kStepName.size(), name.data() + name.size(), step);
+        const std::int32_t step = labels[static_cast<std::size_t>(record.task)].step;
         if (step >= 0)
             processes[static_cast<std::size_t>(record.rank)].steps.emplace_back(record.start, step);
     }
@@ -306,7 +329,7 @@ public:
     void build()
     {
         auto &records = m_trace.records;
-        setSteps();
+        m_origin = setSteps();
         std::sort(records.begin(), records.end(), [](const trace::Record &a, const trace::Record &b) {
             return std::tuple(a.lane, a.start, -a.duration) < std::tuple(b.lane, b.start, -b.duration);
         });
@@ -321,10 +344,12 @@ public:
         m_trace.sort();
     }
 
+    [[nodiscard]] std::int64_t origin() const { return m_origin; } ///< of the times, as they were added
+
 private:
     using Iterator = std::vector<trace::Record>::iterator;
 
-    void setSteps()
+    std::int64_t setSteps()
     {
         const StepRanges ranges(m_processes);
         std::int64_t origin = std::numeric_limits<std::int64_t>::max();
@@ -335,6 +360,7 @@ private:
         }
         for (trace::Record &record : m_trace.records)
             record.start -= origin;
+        return m_trace.records.empty() ? 0 : origin;
     }
 
     Iterator place(Iterator first, Iterator last, Iterator kept)
@@ -426,19 +452,23 @@ private:
     std::map<std::string, std::int32_t> m_laneNamed;         ///< of the table
     std::vector<std::int32_t> m_lanes;                       ///< of a thread, by depth
     std::unordered_map<std::uint64_t, std::int32_t> m_tasks; ///< of a thread, by label and depth
+    std::int64_t m_origin = 0;
 };
 
 } // namespace
 
-trace::Trace SliceCollector::finish()
+trace::Trace SliceCollector::finish(std::int64_t *origin)
 {
     trace::Trace trace;
     trace.clock = m_data->clock;
     trace.dropped = m_data->dropped;
     trace.kinds = m_data->kinds.table();
     trace.records = std::move(m_data->records);
-    TraceBuilder(m_data->processes, m_data->threads, m_data->labels, m_data->sliceNames, m_data->processNames, trace)
-        .build();
+    TraceBuilder builder(m_data->processes, m_data->threads, m_data->labels, m_data->sliceNames, m_data->processNames,
+                         trace);
+    builder.build();
+    if (origin)
+        *origin = builder.origin();
     m_data = std::make_unique<Data>();
     return trace;
 }

@@ -20,6 +20,10 @@ struct Slice {
     std::int64_t microBatch = -1;
 };
 
+/// The number in a name that programs give to the range of a step: "ProfilerStep#7", "step 7", "Iteration_7",
+/// "train step: 7"; -1: it is none.
+std::int32_t stepInName(std::string_view name);
+
 /// Makes a trace of slices that come in any order: processes become ranks, threads lanes, names tasks. Slices of one
 /// thread that overlap get lanes of their own. 32 bytes a slice.
 class SliceCollector {
@@ -43,8 +47,8 @@ public:
     void setClock(std::string clock); ///< "wall" if it is not set
     void setDropped(std::int64_t count);
 
-    /// Once. Times begin at 0 where the first slice does. Cost: O(n log n).
-    trace::Trace finish();
+    /// Once. Times begin at 0 where the first slice does; @p origin: when that was. Cost: O(n log n).
+    trace::Trace finish(std::int64_t *origin = nullptr);
 
 private:
     struct Data;
