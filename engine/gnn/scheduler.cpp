@@ -35,18 +35,7 @@ void Scheduler::reset(std::span<const std::int32_t> machineOf, TransferPolicy po
     std::fill(m_flows.begin(), m_flows.end(), Flow{});
     m_rates.reset(m_network.connections, machineOf, policy);
     if (policy == TransferPolicy::Static)
-        countConnections();
-}
-
-void Scheduler::countConnections()
-{
-    std::vector<char> counted(m_flows.size());
-    for (std::size_t step = 0; step < m_network.steps(); ++step) {
-        const std::int32_t connection = m_network.connection[step];
-        if (connection != Network::kTask && m_network.amount[step] > 0
-            && std::exchange(counted[at(connection)], 1) == 0)
-            m_rates.carries(connection);
-    }
+        m_rates.carries(m_network);
 }
 
 void Scheduler::release(std::span<const std::int32_t> steps)

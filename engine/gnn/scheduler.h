@@ -50,7 +50,6 @@ private:
     };
 
     void reset(std::span<const std::int32_t> machineOf, TransferPolicy policy);
-    void countConnections();
     void start(std::int32_t step);
     void endIn(std::int32_t step, double seconds);
     void end(std::int32_t step);

@@ -53,6 +53,17 @@ void TransferRates::carries(std::int32_t connection)
     m_in[place(message.to)].share = m_ports[place(message.to)].in / ++m_leftIn[place(message.to)].second;
 }
 
+void TransferRates::carries(const Network &network)
+{
+    std::vector<char> counted(network.connections.size());
+    for (std::size_t step = 0; step < network.steps(); ++step) {
+        const std::int32_t connection = network.connection[step];
+        if (connection != Network::kTask && network.amount[step] > 0
+            && std::exchange(counted[place(connection)], 1) == 0)
+            carries(connection);
+    }
+}
+
 void TransferRates::touch(const Flow &flow)
 {
     m_out[place(flow.from)].changed = m_in[place(flow.to)].changed = true;
@@ -196,6 +207,24 @@ std::span<const std::int32_t> TransferRates::update()
     m_changed.clear();
     m_updated.swap(m_set);
     return m_updated;
+}
+
+std::vector<double> staticShares(const Network &network, std::span<const Port> ports,
+                                 std::span<const std::int32_t> machineOf)
+{
+    TransferRates rates(ports, network.connections.size());
+    rates.reset(network.connections, machineOf, TransferPolicy::Static);
+    rates.carries(network);
+    std::vector<double> shares(network.connections.size());
+    for (std::size_t i = 0; i < shares.size(); ++i) {
+        const auto connection = static_cast<std::int32_t>(i);
+        if (rates.isLocal(connection))
+            continue;
+        rates.activate(connection, 0);
+        shares[i] = rates.rate(connection);
+        rates.deactivate(connection);
+    }
+    return shares;
 }
 
 } // namespace planloom::gnn

@@ -23,6 +23,8 @@ public:
     /// Of TransferPolicy::Static, whose shares count all connections that ever carry a byte: this one does. Before the
     /// first activate().
     void carries(std::int32_t connection);
+    /// The same for all connections that carry something in @p network.
+    void carries(const Network &network);
 
     [[nodiscard]] bool isLocal(std::int32_t connection) const { return flow(connection).from == flow(connection).to; }
     [[nodiscard]] std::int32_t source(std::int32_t connection) const { return flow(connection).from; } ///< its machine
@@ -76,5 +78,9 @@ private:
     std::vector<std::pair<double, std::int32_t>> m_leftOut; ///< per machine: rate and messages without one yet
     std::vector<std::pair<double, std::int32_t>> m_leftIn;
 };
+
+/// Bytes/s of each connection by TransferPolicy::Static; 0: it stays on a machine.
+std::vector<double> staticShares(const Network &network, std::span<const Port> ports,
+                                 std::span<const std::int32_t> machineOf);
 
 } // namespace planloom::gnn

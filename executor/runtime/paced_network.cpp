@@ -10,7 +10,6 @@
 #include <cerrno>
 #include <cstring>
 #include <limits>
-#include <utility>
 
 namespace planloom::runtime {
 namespace {
@@ -94,13 +93,7 @@ PacedNetwork::PacedNetwork(const gnn::Job &job, const gnn::Network &network, con
         if (!m_rates.isLocal(static_cast<std::int32_t>(i)))
             m_paced.push_back(static_cast<std::int32_t>(i));
     }
-    std::vector<char> counted(network.connections.size());
-    for (std::size_t step = 0; step < network.steps(); ++step) {
-        const std::int32_t connection = network.connection[step];
-        if (connection != gnn::Network::kTask && network.amount[step] > 0
-            && std::exchange(counted[static_cast<std::size_t>(connection)], 1) == 0)
-            m_rates.carries(connection);
-    }
+    m_rates.carries(network);
 }
 
 Result<std::unique_ptr<PacedNetwork>> PacedNetwork::open(comm::Communicator &comm, const gnn::Job &job,

@@ -28,6 +28,9 @@ RoleLink::RoleLink(const program::Program &program, comm::Communicator &comm, st
       m_chunkBytes(chunkBytes),
       m_moved(monotonicNanoseconds())
 {
+    const program::SampledRoles &roles = *program.sampled;
+    if (roles.transfers == gnn::TransferPolicy::Static)
+        m_shares = gnn::staticShares(m_network, gnn::portsOf(roles.job), roles.machineOf);
 }
 
 Status RoleLink::pace(std::chrono::nanoseconds deadline)
@@ -81,6 +84,26 @@ Result<Ticket> RoleLink::send(const void *data, std::int64_t bytes, int peer, in
     return start(std::move(transfer));
 }
 
+Result<Ticket> RoleLink::sendAhead(const void *data, std::int64_t bytes, int peer, int tag)
+{
+    Transfer transfer;
+    transfer.out = static_cast<const std::byte *>(data);
+    transfer.bytes = bytes;
+    transfer.peer = peer;
+    transfer.tag = tag;
+    return start(std::move(transfer));
+}
+
+Result<Ticket> RoleLink::receiveAhead(void *data, std::int64_t bytes, int peer, int tag)
+{
+    Transfer transfer;
+    transfer.in = static_cast<std::byte *>(data);
+    transfer.bytes = bytes;
+    transfer.peer = peer;
+    transfer.tag = tag;
+    return start(std::move(transfer));
+}
+
 Result<Ticket> RoleLink::receive(void *data, std::int64_t bytes, int peer, int tag, std::int64_t step, std::int32_t row)
 {
     Transfer transfer;
@@ -116,12 +139,30 @@ Result<Ticket> RoleLink::start(Transfer transfer)
         }
         return Ticket{slot};
     }
-    auto queue = std::ranges::find(m_queues, made.connection, &Queue::connection);
-    if (queue == m_queues.end())
-        queue = m_queues.insert(m_queues.end(), Queue{made.connection, {}, 0});
-    queue->waiting.push_back(slot);
+    queueOf(made.connection).waiting.push_back(slot);
     const Status gone = giveChunks();
     return gone ? Result<Ticket>(Ticket{slot}) : gone.error();
+}
+
+RoleLink::Queue &RoleLink::queueOf(std::int32_t connection)
+{
+    const auto known = std::ranges::find(m_queues, connection, &Queue::connection);
+    if (known != m_queues.end())
+        return *known;
+    Queue &queue = m_queues.emplace_back();
+    queue.connection = connection;
+    const auto index = static_cast<std::size_t>(connection);
+    if (!m_shares.empty() && m_shares[index] > 0) {
+        const program::SampledRoles &roles = *m_program.sampled;
+        const gnn::Connection &ends = m_network.connections[index];
+        const auto cardOf = [&](std::int32_t role) -> const gnn::Port & {
+            const auto machine = static_cast<std::size_t>(roles.machineOf[static_cast<std::size_t>(role)]);
+            return roles.job.machines[machine].port;
+        };
+        queue.share = m_shares[index];
+        queue.line = std::min(cardOf(ends.from).out, cardOf(ends.to).in);
+    }
+    return queue;
 }
 
 Status RoleLink::give(Transfer &transfer, std::int64_t bytes)
@@ -157,6 +198,8 @@ bool RoleLink::begins(Queue &queue)
     Transfer &first = m_transfers[static_cast<std::size_t>(queue.waiting.front())];
     if (!first.begun) {
         first.begun = true;
+        // A process that looks late loses nothing of its share: the message has begun when it could have.
+        queue.since = std::max(queue.since, static_cast<double>(first.started));
         first.started = now();
     }
     return true;
@@ -166,12 +209,21 @@ bool RoleLink::begins(Queue &queue)
 bool RoleLink::mayGive(const Queue &queue)
 {
     const Transfer &first = m_transfers[static_cast<std::size_t>(queue.waiting.front())];
-    if (!m_paced)
-        return m_leaving < kLeaving;
+    const std::int64_t next = std::min(first.bytes, first.given + m_chunkBytes);
+    if (!m_paced) {
+        // The network carries a chunk at its own rate: so much later it leaves, to be there when its share ends.
+        const double early = queue.share > 0 ? 1e9 * static_cast<double>(next - first.given) / queue.line : 0;
+        return m_leaving < kLeaving && static_cast<double>(now()) >= shareCarries(queue, next) - early;
+    }
     if (!m_paced->paces(queue.connection))
         return true;
-    const auto next = static_cast<double>(std::min(first.bytes, first.given + m_chunkBytes));
-    return m_paced->carried(queue.connection, monotonicNanoseconds()) >= first.before + next;
+    return m_paced->carried(queue.connection, monotonicNanoseconds()) >= first.before + static_cast<double>(next);
+}
+
+/// When the queue's share has carried so many bytes of its first message, nanoseconds of now().
+double RoleLink::shareCarries(const Queue &queue, std::int64_t bytes) const
+{
+    return queue.share > 0 ? queue.since + 1e9 * static_cast<double>(bytes) / queue.share : 0;
 }
 
 /// The queue whose chunk leaves next, by the transfer policy; past the last one: none may.
@@ -209,6 +261,7 @@ Status RoleLink::giveChunks()
         m_moved = monotonicNanoseconds();
         if (first.given < first.bytes)
             continue;
+        queue.since = shareCarries(queue, first.bytes);
         queue.waiting.pop_front();
         queue.entered -= queue.entered > 0 ? 1 : 0;
     }

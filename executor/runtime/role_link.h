@@ -25,7 +25,8 @@ struct Ticket {
 /// One process's messages to and from the other roles of a job, and its records. A message over a connection of the
 /// job's network is cut into chunks; which connection's next chunk leaves is the job's transfer policy: the oldest
 /// iteration first, or each connection in turn. On a paced network a chunk leaves when the policy's rates have carried
-/// it. A connection's messages leave in order. Thread contract: one thread.
+/// it; on another one, with fixed shares of cards, when the connection's share has left room for it. A connection's
+/// messages leave in order. Thread contract: one thread.
 class RoleLink {
 public:
     /// @p program must have roles; it, the communicator and @p sink are borrowed and outlive the link.
@@ -39,6 +40,9 @@ public:
     /// @p row: of the trace's tasks (program::RoleRows); -1: it is not recorded. @p data stay untouched until it is
     /// done; a message without bytes is none. Errors: those of Communicator.
     Result<Ticket> send(const void *data, std::int64_t bytes, int peer, int tag, std::int64_t step, std::int32_t row);
+    /// Some bytes that wait behind no other message, and are no message of the job.
+    Result<Ticket> sendAhead(const void *data, std::int64_t bytes, int peer, int tag);
+    Result<Ticket> receiveAhead(void *data, std::int64_t bytes, int peer, int tag);
     /// As many bytes as the sender sends.
     Result<Ticket> receive(void *data, std::int64_t bytes, int peer, int tag, std::int64_t step, std::int32_t row);
     /// Moves all messages on. Errors: those of Communicator.
@@ -79,14 +83,19 @@ private:
         std::int32_t connection = -1;
         std::deque<std::int32_t> waiting;
         std::size_t entered = 0; ///< of them, from the front: known to the paced network
+        double share = 0;        ///< bytes/s; 0: as many as the network carries
+        double line = 0;         ///< bytes/s that the two cards could carry
+        double since = 0;        ///< with a share: when the first message began, nanoseconds of now()
     };
 
     Result<Ticket> start(Transfer transfer);
+    Queue &queueOf(std::int32_t connection);
     [[nodiscard]] std::int32_t connectionOf(int from, int to) const;
     Status advance();
     Status giveChunks();
     [[nodiscard]] bool begins(Queue &queue);
     [[nodiscard]] bool mayGive(const Queue &queue);
+    [[nodiscard]] double shareCarries(const Queue &queue, std::int64_t bytes) const;
     [[nodiscard]] std::size_t nextQueue();
     Status give(Transfer &transfer, std::int64_t bytes);
     Status poll(Transfer &transfer);
@@ -99,6 +108,7 @@ private:
     gnn::Network m_network;
     std::int64_t m_chunkBytes;
     std::unique_ptr<PacedNetwork> m_paced;
+    std::vector<double> m_shares; ///< per connection; empty unless cards have fixed shares
     std::int64_t m_origin = 0;
     std::vector<Transfer> m_transfers;
     std::vector<std::int32_t> m_free;

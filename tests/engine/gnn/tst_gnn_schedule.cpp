@@ -155,6 +155,11 @@ private slots:
         QVERIFY(near(plain.seconds(TransferPolicy::Degree), 5.5));
         QVERIFY(near(plain.seconds(TransferPolicy::MaxMin), 5));
         QCOMPARE(plain.bound().sharing, 3);
+        const double third = 1.0 / 3;
+        QCOMPARE(staticShares(plain.network, plain.ports, plain.machineOf),
+                 (std::vector<double>{0.5, third, third, third}));
+        const Placement together{0, 0, 1, 2, 3}; // the first message stays on a machine, the next has a card for itself
+        QCOMPARE(staticShares(plain.network, plain.ports, together), (std::vector<double>{0, third, third, third}));
     }
 
     void jobOnThreeMachines_data()
