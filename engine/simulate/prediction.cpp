@@ -9,6 +9,25 @@
 #include <algorithm>
 
 namespace planloom::simulate {
+namespace {
+
+/// Per rank of the program; what has no device, as a parameter server of ADMM, is on the first machine.
+std::vector<std::int32_t> nodesOf(const program::Program &program, const cluster::Cluster &cluster, std::size_t ranks)
+{
+    std::vector<std::int32_t> nodes(ranks);
+    for (std::size_t rank = 0; rank < program.ranks.size(); ++rank)
+        nodes[rank] = cluster.devices()[program.ranks[rank].device.index()].node.value;
+    if (!program.sampled)
+        return nodes;
+    const auto &machineOf = program.sampled->machineOf;
+    for (std::size_t role = 0; role < machineOf.size(); ++role) {
+        const std::int32_t rank = program::rankOfRole(program.sampled->job, static_cast<std::int32_t>(role));
+        nodes[static_cast<std::size_t>(rank)] = machineOf[role];
+    }
+    return nodes;
+}
+
+} // namespace
 
 Result<Prediction> predict(const plan::Document &document, bool kernels)
 {
@@ -36,6 +55,7 @@ Result<Prediction> predict(const plan::Document &document, bool kernels)
         program::addKernelRows(*program, prediction.tables);
     if (program->server)
         prediction.tables.ranks.push_back({"parameter server"});
+    prediction.nodes = nodesOf(*program, cluster, prediction.tables.ranks.size());
     prediction.peakBytes.resize(prediction.tables.ranks.size()); // neither roles nor servers have an arena
     prediction.globalBatch = document.plan.globalBatch;
     prediction.modelName = document.plan.modelName;

@@ -16,6 +16,7 @@ struct Prediction {
     std::int32_t periodSteps = 1;        ///< steps differ in turn: Program::periodSteps
     std::vector<std::int64_t> peakBytes; ///< per rank: the arena
     trace::Tables tables;
+    std::vector<std::int32_t> nodes; ///< per rank: its machine, an index of Cluster::nodes()
     std::int64_t globalBatch = 1;
     std::string modelName;
     std::string plan; ///< plan::fingerprint()

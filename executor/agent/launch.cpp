@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "executor/agent/launch.h"
 
+#include "engine/base/files.h"
+
+#include <algorithm>
 #include <cstdlib>
 #include <ctime>
 #include <fcntl.h>
 #include <filesystem>
 #include <sched.h>
+#include <sstream>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -55,6 +59,38 @@ void removeAbandoned()
         std::filesystem::remove_all(path, ignored);
         ::close(fd);
     }
+}
+
+/// Of Open MPI's host file, in its order, each once; none without a file.
+std::vector<std::string> launcherHosts()
+{
+    const char *path = std::getenv("OMPI_MCA_orte_default_hostfile");
+    const auto text = path != nullptr ? readFile(path) : Result<std::string>(std::string());
+    std::vector<std::string> hosts;
+    std::istringstream lines(text ? *text : std::string());
+    for (std::string line; std::getline(lines, line);) {
+        std::istringstream words(line);
+        std::string host;
+        if (words >> host && host.front() != '#' && std::ranges::find(hosts, host) == hosts.end())
+            hosts.push_back(host);
+    }
+    return hosts;
+}
+
+/// Where mpirun is to start which rank; nothing to add where it chooses.
+Result<std::vector<std::string>> placeRanks(std::span<const std::int32_t> nodes, const std::string &runFolder)
+{
+    const auto machines = static_cast<std::size_t>(std::ranges::max(nodes)) + 1;
+    const std::vector<std::string> hosts = launcherHosts();
+    if (machines < 2 || hosts.size() < machines)
+        return std::vector<std::string>{};
+    std::string list;
+    for (const std::int32_t node : nodes)
+        list += hosts[static_cast<std::size_t>(node)] + "\n";
+    const std::string path = runFolder + "/hosts";
+    if (Status written = writeFileAtomically(path, list); !written)
+        return written.error();
+    return std::vector<std::string>{"--hostfile", path, "--mca", "rmaps", "seq"};
 }
 
 } // namespace
@@ -111,15 +147,19 @@ Result<Command> ranksCommand(int ranks, const std::vector<std::string> &argument
     return command;
 }
 
-Result<Command> workerCommand(int ranks, const std::string &runFolder, const std::string &socketPath,
-                              const std::string &token, const Scratch &scratch)
+Result<Command> workerCommand(std::span<const std::int32_t> nodes, const std::string &runFolder,
+                              const std::string &socketPath, const std::string &token, const Scratch &scratch)
 {
     const std::vector<std::string> worker{"worker", "--run-dir", runFolder, "--agent", socketPath};
     const std::string secret = std::string(kTokenVariable) + "=" + token;
-    if (ranks > 1) {
-        auto command = ranksCommand(ranks, worker, scratch);
+    if (nodes.size() > 1) {
+        auto command = ranksCommand(static_cast<int>(nodes.size()), worker, scratch);
         if (!command)
             return command;
+        const auto placed = placeRanks(nodes, runFolder);
+        if (!placed)
+            return placed.error();
+        command->arguments.insert(command->arguments.begin(), placed->begin(), placed->end());
         command->environment.insert(command->environment.begin(), secret); // the first of equals counts
         command->arguments.insert(command->arguments.begin(), {"-x", kTokenVariable});
         return command;

@@ -3,6 +3,8 @@
 
 #include "executor/agent/child.h"
 
+#include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -32,10 +34,13 @@ private:
     int m_lock = -1; ///< held as long as the folder is in use
 };
 
-/// The command that starts @p ranks workers on this machine: the worker itself for one rank, else Open MPI's mpirun.
-/// Errors: NotFound (no planloom beside the running program, no mpirun).
-Result<Command> workerCommand(int ranks, const std::string &runFolder, const std::string &socketPath,
-                              const std::string &token, const Scratch &scratch);
+/// The command that starts a worker for each of @p nodes, the machines of the plan on which its ranks are: the worker
+/// itself for one rank, else Open MPI's mpirun. Where the plan has several machines and Open MPI's host file
+/// (OMPI_MCA_orte_default_hostfile) at least as many hosts, machine i's ranks start on the i-th of them, which must
+/// reach this machine's files and sockets, as network namespaces do; the run's folder has the list in the file `hosts`.
+/// Else mpirun chooses. Errors: NotFound (no planloom beside the running program, no mpirun), Io.
+Result<Command> workerCommand(std::span<const std::int32_t> nodes, const std::string &runFolder,
+                              const std::string &socketPath, const std::string &token, const Scratch &scratch);
 
 /// The command that starts @p ranks processes of planloom with @p arguments on this machine by Open MPI's mpirun.
 /// Errors: NotFound (no planloom beside the running program, no mpirun).

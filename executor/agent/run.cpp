@@ -131,7 +131,7 @@ std::shared_ptr<WorkerGroup> Run::makeGroup(int number) const
     std::vector<std::string> devices;
     for (const trace::RankInfo &rank : m_prediction.tables.ranks)
         devices.push_back(rank.device);
-    return std::make_shared<WorkerGroup>(number, std::move(devices));
+    return std::make_shared<WorkerGroup>(number, std::move(devices), m_prediction.nodes);
 }
 
 void Run::start()

@@ -81,9 +81,10 @@ std::string randomHex(std::size_t bytes)
     return text;
 }
 
-WorkerGroup::WorkerGroup(int number, std::vector<std::string> devices)
+WorkerGroup::WorkerGroup(int number, std::vector<std::string> devices, std::vector<std::int32_t> nodes)
     : m_number(number),
       m_devices(std::move(devices)),
+      m_nodes(std::move(nodes)),
       m_token(randomHex(16)),
       m_workers(m_devices.size())
 {
@@ -272,8 +273,7 @@ std::string WorkerGroup::nameOf(std::size_t rank) const { return fmt::format("ra
 
 Status WorkerGroup::launch(const std::string &runFolder, const std::string &socketPath)
 {
-    const auto command =
-        workerCommand(static_cast<int>(m_devices.size()), runFolder, socketPath, m_token, m_scratch.emplace());
+    const auto command = workerCommand(m_nodes, runFolder, socketPath, m_token, m_scratch.emplace());
     if (!command)
         return command.error();
     auto child = Child::start(*command);

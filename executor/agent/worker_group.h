@@ -44,9 +44,9 @@ class WorkerGroup {
 public:
     using Clock = std::chrono::steady_clock;
 
-    /// @p number: 0, 1, ... within the run; @p devices: a name a rank. token() is empty if the system has no random
-    /// numbers.
-    WorkerGroup(int number, std::vector<std::string> devices);
+    /// @p number: 0, 1, ... within the run; @p devices: a name a rank; @p nodes: a machine of the plan a rank. token()
+    /// is empty if the system has no random numbers.
+    WorkerGroup(int number, std::vector<std::string> devices, std::vector<std::int32_t> nodes);
     WorkerGroup(const WorkerGroup &) = delete;
     WorkerGroup &operator=(const WorkerGroup &) = delete;
     ~WorkerGroup();
@@ -127,6 +127,7 @@ private:
 
     const int m_number;
     const std::vector<std::string> m_devices;
+    const std::vector<std::int32_t> m_nodes;
     const std::string m_token;
 
     // The supervisor's own.
