@@ -34,7 +34,7 @@ std::int64_t samplesOfOne(const plan::Plan &plan)
 
 } // namespace
 
-Status measureSampling(const plan::Plan &plan, const std::string &folder, cost::Profile &profile)
+Status measureSampling(const plan::Plan &plan, plan::BatchForm form, const std::string &folder, cost::Profile &profile)
 {
     if (!plan.job)
         return badInput("the plan samples no graph; leave out --graph, or plan with planner gnn");
@@ -61,7 +61,8 @@ Status measureSampling(const plan::Plan &plan, const std::string &folder, cost::
             asked.answer(p).resize(static_cast<std::size_t>(
                 runtime::rowBytes(static_cast<std::int64_t>(asked.nodes(p).size()), plan.job->graph.features)));
         }
-        const double loaded = secondsOf([&] { asked.putTogether(*source, draw, range, plan.job->fanout, batch); });
+        const double loaded =
+            secondsOf([&] { asked.putTogether(*source, draw, range, plan.job->fanout, form, batch); });
         if (step < kWarmUp)
             continue;
         const auto places = static_cast<double>(draw.places.size());

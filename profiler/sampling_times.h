@@ -3,6 +3,7 @@
 
 #include "engine/base/result.h"
 #include "engine/cost/cost.h"
+#include "engine/plan/batch_form.h"
 #include "engine/plan/plan.h"
 
 #include <string>
@@ -13,6 +14,6 @@ namespace planloom::profiler {
 /// mini-batches, rows that are packed, and mini-batches that are put together. Adds to Profile::extra
 /// "sampler_draw_seconds_per_place", "store_seconds_per_row" and "sampler_load_seconds_per_place", medians over some
 /// tens of mini-batches of the plan's size. Errors: BadInput (a plan without a job), those of SampledSource::open.
-Status measureSampling(const plan::Plan &plan, const std::string &folder, cost::Profile &profile);
+Status measureSampling(const plan::Plan &plan, plan::BatchForm form, const std::string &folder, cost::Profile &profile);
 
 } // namespace planloom::profiler

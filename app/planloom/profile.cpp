@@ -168,7 +168,9 @@ Result<cost::Profile> measure(const Task &task, Progress &progress)
         for (const auto &[key, value] : own->extra)
             profile->extra[key] = value;
         if (!task.sampled.empty()) {
-            if (const Status sampled = profiler::measureSampling(task.plan->plan, task.sampled, *profile); !sampled)
+            const plan::BatchForm form = plan::batchFormOf(*task.plan->subject.graph);
+            if (const Status sampled = profiler::measureSampling(task.plan->plan, form, task.sampled, *profile);
+                !sampled)
                 return sampled.error();
         }
     }

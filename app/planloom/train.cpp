@@ -231,7 +231,7 @@ Result<ordered_json> transfersOf(const plan::Document &document, const std::stri
         const auto begin = i;
         for (; i < sent->size() && (*sent)[i].iteration == step; ++i)
             bytes += (*sent)[i].bytes;
-        auto expected = runtime::predictedTransfers(plan, *source, step);
+        auto expected = runtime::predictedTransfers(plan, plan::batchFormOf(*document.subject.graph), *source, step);
         const auto byServers = runtime::servedTransfers(plan, served, step);
         expected.insert(expected.end(), byServers.begin(), byServers.end());
         std::ranges::sort(expected);

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/plan/sampled_job.h"
 
+#include "engine/plan/batch_form.h"
 #include "engine/plan/plan.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cctype>
-#include <optional>
 #include <set>
 
 namespace planloom::plan {
@@ -22,32 +22,6 @@ std::int32_t machineNamed(const cluster::Cluster &cluster, const std::string &na
             return static_cast<std::int32_t>(i);
     }
     return -1;
-}
-
-/// The model's input @p name, if it has one of float32; else none.
-std::optional<std::int64_t> elementsOfInput(const graph::Graph &graph, const std::string &name)
-{
-    for (const graph::Tensor &tensor : graph.tensors()) {
-        if (tensor.role == graph::TensorRole::Input && tensor.name == name && tensor.type == graph::DType::F32)
-            return tensor.shape.elements(1);
-    }
-    return std::nullopt;
-}
-
-Status checkInputs(const SampledJob &job, const graph::Graph &graph)
-{
-    const std::int64_t width = job.graph.features;
-    const std::int64_t wanted[] = {width, width * job.fanout.first, width * job.fanout.first * job.fanout.second};
-    const char *names[] = {"x", "x1", "x2"};
-    for (std::size_t i = 0; i < std::size(names); ++i) {
-        const auto has = elementsOfInput(graph, names[i]);
-        if (!has || *has != wanted[i])
-            return badInput(fmt::format("the model's input \"{}\" has {} numbers a sample, and trees of fan-out {}, {} "
-                                        "with {} features need {}; use zoo:graphsage with these figures",
-                                        names[i], has.value_or(0), job.fanout.first, job.fanout.second, width,
-                                        wanted[i]));
-    }
-    return {};
 }
 
 Status checkSettings(const Plan &plan, const Subject &subject)
@@ -73,7 +47,7 @@ Status checkSettings(const Plan &plan, const Subject &subject)
         return badInput(fmt::format("messages are cut into chunks of {} bytes; give at least 1", job.chunkBytes));
     if (Status status = gnn::checkFanout(job.fanout); !status)
         return status;
-    return checkInputs(job, *subject.graph);
+    return checkSampledInputs(*subject.graph, {job.fanout, job.graph.features});
 }
 
 Status checkRole(const PlacedRole &role, const Plan &plan, const cluster::Cluster &cluster)

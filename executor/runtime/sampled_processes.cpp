@@ -66,12 +66,13 @@ std::vector<int> SampledRanks::stores() const
     return ranks;
 }
 
-SampledBatches::SampledBatches(const SampledContext &context, std::int64_t samples)
+SampledBatches::SampledBatches(const SampledContext &context, const data::Needs &needs, std::int64_t samples)
     : m_context(context),
       m_samples(samples),
       m_fanout(context.plan.job->fanout),
       m_width(context.plan.job->graph.features),
-      m_batches(static_cast<std::size_t>(context.plan.job->prefetch) + 1)
+      m_batches(static_cast<std::size_t>(context.plan.job->prefetch) + 1),
+      m_joiner(needs, m_fanout, m_width, context.form == plan::BatchForm::Blocks ? context.plan.job->graph.nodes : 0)
 {
     const SampledRanks ranks(context.plan);
     const int own = context.link.communicator().rank();
@@ -104,9 +105,13 @@ Status SampledBatches::await(std::int64_t step)
     m_asked = std::max(m_asked, step);
     if (Status asked = askFor(step + prefetch - 1); !asked)
         return asked;
+    if (Status counted = expectCounted(step); !counted)
+        return counted;
     if (Status came = take(m_batches[static_cast<std::size_t>(step % (prefetch + 1))]); !came)
         return came;
-    return askFor(step + prefetch);
+    if (Status asked = askFor(step + prefetch); !asked)
+        return asked;
+    return expectCounted(step);
 }
 
 Status SampledBatches::fetch(std::int64_t step, std::int64_t begin, std::int64_t count)
@@ -131,15 +136,63 @@ Status SampledBatches::ask(Batch &batch, const SampledRange &range, int tag)
     for (std::size_t i = 0; i < m_samplers.size(); ++i) {
         Part &part = batch.parts[i];
         part.range = shareOf(range, i, m_samplers.size());
-        part.data.resize(static_cast<std::size_t>(batchBytes(part.range.count, m_fanout, m_width)));
-        auto ticket = m_context.link.receive(part.data.data(), static_cast<std::int64_t>(part.data.size()),
-                                             m_samplers[i], tag, range.step, m_rows[i]);
-        if (!ticket)
-            return ticket.error();
-        part.ticket = *ticket;
+        part.tag = tag;
+        part.expected = m_context.form == plan::BatchForm::Trees;
+        if (part.expected) {
+            if (Status expected = expect(batch, i, part); !expected)
+                return expected;
+        } else {
+            const int counts = tag == kHeldOutTag ? kHeldOutCountTag : kCountTag;
+            auto ticket = m_context.link.receiveAhead(&part.rows, kCountBytes, m_samplers[i], counts);
+            if (!ticket)
+                return ticket.error();
+            part.counting = *ticket;
+        }
         if (Status sent = send(m_samplers[i], {kDraw, part.range.step, part.range.begin, part.range.count}); !sent)
             return sent;
         m_context.sent.add(range.step, m_names[i], kCommandBytes);
+    }
+    return {};
+}
+
+std::int64_t SampledBatches::bytesOf(const Part &part) const
+{
+    return m_context.form == plan::BatchForm::Trees ? treeBytes(part.range.count, m_fanout, m_width)
+                                                    : blockBytes(part.range.count, part.rows, m_fanout, m_width);
+}
+
+Status SampledBatches::expect(const Batch &batch, std::size_t sampler, Part &part)
+{
+    part.expected = true;
+    part.data.resize(static_cast<std::size_t>(bytesOf(part)));
+    auto ticket = m_context.link.receive(part.data.data(), static_cast<std::int64_t>(part.data.size()),
+                                         m_samplers[sampler], part.tag, batch.step, m_rows[sampler]);
+    if (!ticket)
+        return ticket.error();
+    part.ticket = *ticket;
+    return {};
+}
+
+/// Blocks from @p step on whose rows are counted by now get their places before they come; in the order in which a
+/// sampler sends them.
+Status SampledBatches::expectCounted(std::int64_t step)
+{
+    bool all = true;
+    for (; all && step < m_asked; ++step) {
+        Batch &batch = m_batches[static_cast<std::size_t>(step) % m_batches.size()];
+        for (std::size_t i = 0; i < batch.parts.size(); ++i) {
+            Part &part = batch.parts[i];
+            if (part.expected)
+                continue;
+            const Result<bool> counted = m_context.link.test(part.counting);
+            if (!counted)
+                return counted.error();
+            all = all && *counted;
+            if (!*counted)
+                continue;
+            if (Status expected = expect(batch, i, part); !expected)
+                return expected;
+        }
     }
     return {};
 }
@@ -168,6 +221,12 @@ Status SampledBatches::take(Batch &batch)
     for (std::size_t i = 0; i < batch.parts.size(); ++i) {
         Part &part = batch.parts[i];
         const std::string what = fmt::format("a mini-batch of sampler {}", m_names[i]);
+        if (!part.expected) {
+            if (Status counted = m_context.link.wait(part.counting, m_context.deadline(), what); !counted)
+                return counted;
+            if (Status expected = expect(batch, i, part); !expected)
+                return expected;
+        }
         if (Status came = m_context.link.wait(part.ticket, m_context.deadline(), what); !came)
             return came;
     }
@@ -177,8 +236,9 @@ Status SampledBatches::take(Batch &batch)
 
 Status SampledBatches::close()
 {
-    for (Batch &batch : m_batches) {
-        if (Status taken = take(batch); !taken)
+    const auto places = static_cast<std::int64_t>(m_batches.size());
+    for (std::int64_t step = std::max<std::int64_t>(0, m_asked - places); step < m_asked; ++step) {
+        if (Status taken = take(m_batches[static_cast<std::size_t>(step % places)]); !taken)
             return taken;
     }
     for (const int sampler : m_samplers) {
@@ -211,6 +271,17 @@ void SampledBatches::fillInputAt(std::size_t input, std::int64_t sample, void *o
     const std::int64_t bytes = 4 * m_width;
     std::memcpy(out, part.data.data() + 8 * part.range.count + row * bytes,
                 static_cast<std::size_t>(rows[input] * bytes));
+}
+
+void SampledBatches::fillBatch(std::span<const std::int64_t> samples, std::span<void *const> inputs) const
+{
+    m_joined.clear();
+    for (std::int64_t sample : samples) {
+        const Part &part = partOf(sample);
+        const std::byte *rows = part.data.data() + 8 * part.range.count;
+        m_joined.push_back({rows, rows + rowBytes(part.rows, m_width), sample, part.range.count});
+    }
+    m_joiner.join(m_joined, inputs);
 }
 
 void SampledBatches::fillLabels(std::int64_t sample, std::int64_t *out) const

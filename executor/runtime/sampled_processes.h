@@ -2,6 +2,7 @@
 #pragma once
 
 #include "executor/data/data_set.h"
+#include "executor/runtime/block_joiner.h"
 #include "executor/runtime/feeder.h"
 #include "executor/runtime/role_link.h"
 #include "executor/runtime/sampled_source.h"
@@ -39,6 +40,7 @@ struct SampledContext {
     const run::Request &request;
     RoleLink &link;
     SentBytes &sent;
+    plan::BatchForm form = plan::BatchForm::Trees;
     /// An answer that was asked for comes within it; a process that waits to be asked has ten times as long.
     [[nodiscard]] std::chrono::nanoseconds deadline() const
     {
@@ -56,7 +58,7 @@ Status runSampledProcess(const SampledContext &context);
 class SampledBatches final : public Arrivals, public data::DataSet {
 public:
     /// @p samples: labelled nodes of the graph.
-    SampledBatches(const SampledContext &context, std::int64_t samples);
+    SampledBatches(const SampledContext &context, const data::Needs &needs, std::int64_t samples);
 
     Status await(std::int64_t step) override;
     Status fetch(std::int64_t step, std::int64_t begin, std::int64_t count) override;
@@ -67,6 +69,8 @@ public:
     [[nodiscard]] std::int64_t samples() const override { return m_samples; }
     void fillInput(std::int64_t sample, void *out) const override { fillInputAt(0, sample, out); }
     void fillInputAt(std::size_t input, std::int64_t sample, void *out) const override;
+    [[nodiscard]] bool joinsBatches() const override { return m_context.form == plan::BatchForm::Blocks; }
+    void fillBatch(std::span<const std::int64_t> samples, std::span<void *const> inputs) const override;
     void fillLabels(std::int64_t sample, std::int64_t *out) const override;
 
 private:
@@ -74,7 +78,11 @@ private:
     /// What one sampler sends for a range.
     struct Part {
         SampledRange range;
-        std::vector<std::byte> data; ///< labels, then the places' features
+        std::int64_t rows = 0; ///< of a block
+        Ticket counting;       ///< of `rows`
+        bool expected = true;  ///< its message has a place
+        int tag = 0;
+        std::vector<std::byte> data; ///< labels, then the places' features, or rows and places of a block
         Ticket ticket;
     };
     struct Batch {
@@ -88,6 +96,9 @@ private:
 
     Status askFor(std::int64_t step);
     Status ask(Batch &batch, const SampledRange &range, int tag);
+    Status expect(const Batch &batch, std::size_t sampler, Part &part);
+    Status expectCounted(std::int64_t step);
+    [[nodiscard]] std::int64_t bytesOf(const Part &part) const;
     Status send(int sampler, const Command &command);
     Status take(Batch &batch);
     [[nodiscard]] const Part &partOf(std::int64_t &sample) const;
@@ -105,6 +116,9 @@ private:
     Batch m_heldOut;
     const Batch *m_current = nullptr;
     std::deque<Sent> m_commands; ///< under way
+    // Scratch of fillBatch().
+    mutable BlockJoiner m_joiner;
+    mutable std::vector<BlockJoiner::Sample> m_joined;
 };
 
 } // namespace planloom::runtime

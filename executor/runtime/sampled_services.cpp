@@ -36,29 +36,55 @@ void AskedRows::ask(const SampledSource &source, const SampledDraw &draw)
         m_parts[static_cast<std::size_t>(source.partOf(node))].nodes.push_back(node);
 }
 
-/// The features of @p node, which its store has sent.
+/// The row of @p node, which its store has sent: its number, then its features.
 const std::byte *AskedRows::rowOf(const SampledSource &source, std::int64_t node) const
 {
     const Part &part = m_parts[static_cast<std::size_t>(source.partOf(node))];
     const auto at = std::lower_bound(part.nodes.begin(), part.nodes.end(), node) - part.nodes.begin();
-    return part.rows.data() + rowBytes(at, source.graph().width) + 8;
+    return part.rows.data() + rowBytes(at, source.graph().width);
+}
+
+void AskedRows::putTrees(const SampledSource &source, const SampledDraw &draw, std::byte *to) const
+{
+    const std::int64_t bytes = 4 * source.graph().width;
+    for (const std::int64_t node : draw.places) {
+        std::memcpy(to, rowOf(source, node) + sizeof node, static_cast<std::size_t>(bytes));
+        to += bytes;
+    }
+}
+
+void AskedRows::putBlock(const SampledSource &source, const SampledDraw &draw, std::byte *to) const
+{
+    const std::int64_t bytes = rowBytes(1, source.graph().width);
+    for (const std::int64_t node : draw.rows) {
+        std::memcpy(to, rowOf(source, node), static_cast<std::size_t>(bytes));
+        to += bytes;
+    }
+    for (const std::int64_t node : draw.places) {
+        const auto row = static_cast<std::int32_t>(std::ranges::lower_bound(draw.rows, node) - draw.rows.begin());
+        std::memcpy(to, &row, sizeof row);
+        to += sizeof row;
+    }
 }
 
 void AskedRows::putTogether(const SampledSource &source, const SampledDraw &draw, const SampledRange &range,
-                            const gnn::Fanout &fanout, std::vector<std::byte> &batch) const
+                            const gnn::Fanout &fanout, plan::BatchForm form, std::vector<std::byte> &batch) const
 {
     const std::int64_t width = source.graph().width;
-    batch.resize(static_cast<std::size_t>(batchBytes(range.count, fanout, width)));
+    const auto rows = static_cast<std::int64_t>(draw.rows.size());
+    const bool trees = form == plan::BatchForm::Trees;
+    batch.resize(static_cast<std::size_t>(trees ? treeBytes(range.count, fanout, width)
+                                                : blockBytes(range.count, rows, fanout, width)));
     std::byte *to = batch.data();
     for (std::int64_t i = 0; i < range.count; ++i, to += 8) {
         const auto seed = static_cast<std::size_t>(draw.places[static_cast<std::size_t>(i)]);
         const std::int64_t label = source.graph().labels[seed];
         std::memcpy(to, &label, sizeof label);
     }
-    for (const std::int64_t node : draw.places) {
-        std::memcpy(to, rowOf(source, node), static_cast<std::size_t>(4 * width));
-        to += 4 * width;
-    }
+    if (trees)
+        putTrees(source, draw, to);
+    else
+        putBlock(source, draw, to);
 }
 
 namespace {
@@ -279,6 +305,8 @@ private:
             std::array<Ticket, 3> tickets{}; ///< the request, its numbers, the answer
         };
         std::vector<Request> requests; ///< by part
+        std::int64_t count = 0;        ///< of rows, on its way ahead of a block
+        Ticket counting;
         std::vector<std::byte> batch;
         bool together = false; ///< the mini-batch is made and leaves
         Ticket leaving;
@@ -330,11 +358,27 @@ private:
         work.draw = m_source.draw(range);
         work.rows.ask(m_source, work.draw);
         m_link.record(m_drawRow, range.step, started);
+        if (Status told = tellCount(work); !told)
+            return told;
         for (std::size_t part = 0; part < m_stores.size(); ++part) {
             if (Status asked = ask(work, part); !asked)
                 return asked;
         }
         return listen();
+    }
+
+    /// So that the trainer is ready for the block before it leaves.
+    Status tellCount(Work &work)
+    {
+        if (m_context.form == plan::BatchForm::Trees)
+            return {};
+        work.count = static_cast<std::int64_t>(work.draw.rows.size());
+        const int tag = work.range.step == SampledRange::kHeldOut ? kHeldOutCountTag : kCountTag;
+        auto ticket = m_link.sendAhead(&work.count, kCountBytes, m_trainer, tag);
+        if (!ticket)
+            return ticket.error();
+        work.counting = *ticket;
+        return {};
     }
 
     Status ask(Work &work, std::size_t part)
@@ -368,10 +412,12 @@ private:
     {
         bool moved = false;
         while (!m_leaving.empty()) {
-            const Result<bool> left = m_link.test(m_leaving.front()->leaving);
+            Work &oldest = *m_leaving.front();
+            const Result<bool> told = m_link.test(oldest.counting);
+            const Result<bool> left = told ? m_link.test(oldest.leaving) : told;
             if (!left)
                 return left;
-            if (!*left)
+            if (!*told || !*left)
                 break;
             m_free.push_back(std::move(m_leaving.front()));
             m_leaving.pop_front();
@@ -399,7 +445,7 @@ private:
     Status send(Work &work)
     {
         const std::int64_t started = m_link.now();
-        work.rows.putTogether(m_source, work.draw, work.range, m_context.plan.job->fanout, work.batch);
+        work.rows.putTogether(m_source, work.draw, work.range, m_context.plan.job->fanout, m_context.form, work.batch);
         work.together = true;
         m_link.record(m_loadRow, work.range.step, started);
         const int tag = work.range.step == SampledRange::kHeldOut ? kHeldOutTag : kBatchTag;
@@ -408,7 +454,8 @@ private:
         if (!ticket)
             return ticket.error();
         work.leaving = *ticket;
-        m_context.sent.add(work.range.step, m_trainerName, bytes);
+        m_context.sent.add(work.range.step, m_trainerName,
+                           bytes + (m_context.form == plan::BatchForm::Blocks ? kCountBytes : 0));
         return {};
     }
 
@@ -426,8 +473,10 @@ private:
                 return left;
         }
         for (const auto &work : m_leaving) {
-            if (Status left = m_link.wait(work->leaving, m_context.deadline(), "trainer " + m_trainerName); !left)
-                return left;
+            for (Ticket *ticket : {&work->counting, &work->leaving}) {
+                if (Status left = m_link.wait(*ticket, m_context.deadline(), "trainer " + m_trainerName); !left)
+                    return left;
+            }
         }
         return {};
     }

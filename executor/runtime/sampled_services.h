@@ -25,9 +25,9 @@ public:
     [[nodiscard]] std::span<const std::int64_t> nodes(std::size_t part) const { return m_parts[part].nodes; }
     /// Where the answer goes, as packRows() makes it.
     [[nodiscard]] std::vector<std::byte> &answer(std::size_t part) { return m_parts[part].rows; }
-    /// A sampler's task once all answers are there: labels and trees as the operators take them.
+    /// A sampler's task once all answers are there: labels, and trees or a block.
     void putTogether(const SampledSource &source, const SampledDraw &draw, const SampledRange &range,
-                     const gnn::Fanout &fanout, std::vector<std::byte> &batch) const;
+                     const gnn::Fanout &fanout, plan::BatchForm form, std::vector<std::byte> &batch) const;
 
 private:
     struct Part {
@@ -35,6 +35,8 @@ private:
         std::vector<std::byte> rows;
     };
     [[nodiscard]] const std::byte *rowOf(const SampledSource &source, std::int64_t node) const;
+    void putTrees(const SampledSource &source, const SampledDraw &draw, std::byte *to) const;
+    void putBlock(const SampledSource &source, const SampledDraw &draw, std::byte *to) const;
     std::vector<Part> m_parts;
 };
 

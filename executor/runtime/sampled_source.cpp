@@ -173,7 +173,8 @@ SampledRange shareOf(const SampledRange &range, std::size_t index, std::size_t c
     return {range.step, range.begin + begin, range.count * (i + 1) / n - begin};
 }
 
-std::vector<SampledTransfer> predictedTransfers(const plan::Plan &plan, const SampledSource &source, std::int64_t step)
+std::vector<SampledTransfer> predictedTransfers(const plan::Plan &plan, plan::BatchForm form,
+                                                const SampledSource &source, std::int64_t step)
 {
     const std::vector<std::int64_t> begins = beginsOf(plan);
     std::vector<std::size_t> samplers(begins.size());
@@ -194,11 +195,16 @@ std::vector<SampledTransfer> predictedTransfers(const plan::Plan &plan, const Sa
         const SampledRange whole{step, begins[trainer], begins[trainer + 1] - begins[trainer]};
         const SampledRange range = shareOf(whole, seen[trainer]++, samplers[trainer]);
         std::vector<std::int64_t> rows(stores.size());
-        for (const std::int64_t node : source.draw(range).rows)
+        const SampledDraw draw = source.draw(range);
+        for (const std::int64_t node : draw.rows)
             ++rows[static_cast<std::size_t>(source.partOf(node))];
+        const gnn::Fanout &fanout = plan.job->fanout;
+        const std::int64_t batch = form == plan::BatchForm::Trees
+            ? treeBytes(range.count, fanout, width)
+            : kCountBytes + blockBytes(range.count, static_cast<std::int64_t>(draw.rows.size()), fanout, width);
         const std::string worker = fmt::format("w{}", trainer);
         transfers.push_back({step, worker, role.name, kCommandBytes});
-        transfers.push_back({step, role.name, worker, batchBytes(range.count, plan.job->fanout, width)});
+        transfers.push_back({step, role.name, worker, batch});
         for (std::size_t part = 0; part < stores.size(); ++part) {
             if (rows[part] == 0)
                 continue;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "engine/gnn/graph_data.h"
+#include "engine/plan/batch_form.h"
 #include "engine/plan/plan.h"
 #include "engine/run/settings.h"
 #include "executor/data/order.h"
@@ -68,14 +69,20 @@ private:
 /// The share of sampler @p index of @p count in a trainer's range.
 SampledRange shareOf(const SampledRange &range, std::size_t index, std::size_t count);
 
-/// Bytes of the messages of a job. Each row once from the store of its part, with its number; a mini-batch as the
-/// operators take it.
+/// Bytes of the messages of a job. Each row once from the store of its part, with its number; a mini-batch as the model
+/// takes it: a row for each place of the trees, or the number of its rows, each row once, with its number, and for each
+/// place which of them it is.
 constexpr std::int64_t kCommandBytes = 32; ///< trainer to sampler, a mini-batch
 constexpr std::int64_t requestBytes(std::int64_t rows) { return rows == 0 ? 0 : 16 + 8 * rows; }
 constexpr std::int64_t rowBytes(std::int64_t rows, std::int64_t width) { return rows * (8 + 4 * width); }
-inline std::int64_t batchBytes(std::int64_t samples, const gnn::Fanout &fanout, std::int64_t width)
+inline std::int64_t treeBytes(std::int64_t samples, const gnn::Fanout &fanout, std::int64_t width)
 {
     return samples * (8 + 4 * width * fanout.rows());
+}
+constexpr std::int64_t kCountBytes = 8; ///< sampler to trainer, in block form: how many rows the mini-batch has
+inline std::int64_t blockBytes(std::int64_t samples, std::int64_t rows, const gnn::Fanout &fanout, std::int64_t width)
+{
+    return samples * (8 + 4 * fanout.rows()) + rowBytes(rows, width);
 }
 
 /// Bytes from one process to another in an iteration.
@@ -88,7 +95,8 @@ struct SampledTransfer {
 };
 /// What the processes of @p plan send in iteration @p step, sorted; connections without bytes are left out. Cost: the
 /// trees of a global batch.
-std::vector<SampledTransfer> predictedTransfers(const plan::Plan &plan, const SampledSource &source, std::int64_t step);
+std::vector<SampledTransfer> predictedTransfers(const plan::Plan &plan, plan::BatchForm form,
+                                                const SampledSource &source, std::int64_t step);
 
 /// What one process sends in the iterations of its run, for predictedTransfers() to be compared with: the file
 /// RUN/transfers/NAME.csv of lines "iteration,to,bytes". A run that goes on appends.

@@ -210,7 +210,8 @@ private:
             return program.error();
         RoleLink link(*program, m_all, m_document.plan.job->chunkBytes, m_recording);
         SentBytes sent;
-        const SampledContext context{m_document.plan, m_request, link, sent};
+        const SampledContext context{m_document.plan, m_request, link, sent,
+                                     plan::batchFormOf(*m_document.subject.graph)};
         if (const Status opened = sent.open(m_options.runDir, ranks.nameOf(m_all.rank()), m_request.from.step > 0);
             !opened)
             return opened;
@@ -253,7 +254,7 @@ private:
             return badInput(fmt::format("has {} classes, and the model tells {} apart; use a model that fits",
                                         source->graph().classes(), needs->classes))
                 .in(m_request.settings.data);
-        SampledBatches batches(context, source->samples());
+        SampledBatches batches(context, *needs, source->samples());
         auto trainers = TrainerCommunicator::create(m_all, SampledRanks(m_document.plan).trainers());
         if (!trainers)
             return trainers.error();

@@ -2,6 +2,7 @@
 #include "planners/gnn/gnn.h"
 
 #include "engine/gnn/volumes.h"
+#include "engine/plan/batch_form.h"
 #include "planners/gnn/joint.h"
 #include "planners/gnn/placed_plan.h"
 #include "planners/interface/options.h"
@@ -57,28 +58,18 @@ Result<GnnSettings> readSettings(const Options &options, const std::vector<Optio
     return settings;
 }
 
-std::int64_t elementsOf(const graph::Graph &graph, const char *input)
-{
-    for (const graph::Tensor &tensor : graph.tensors()) {
-        if (tensor.role == graph::TensorRole::Input && tensor.name == input)
-            return tensor.shape.elements(1);
-    }
-    return 0;
-}
-
 /// The fan-out that the model's inputs have.
 Result<planloom::gnn::Fanout> fanoutOfModel(const Problem &problem)
 {
-    const graph::Graph &graph = *problem.subject.graph;
-    const std::int64_t x = elementsOf(graph, "x"), x1 = elementsOf(graph, "x1"), x2 = elementsOf(graph, "x2");
-    if (x == 0 || x1 == 0 || x2 == 0 || x1 % x != 0 || x2 % x1 != 0)
-        return badInput("the model takes no trees: inputs x, x1 and x2 of a node, of its neighbours and of theirs; "
-                        "plan zoo:graphsage");
-    if (x != problem.sampledGraph->width)
+    const auto inputs = plan::sampledInputsOf(*problem.subject.graph);
+    if (!inputs)
+        return inputs.error();
+    const std::int64_t width = problem.sampledGraph->width;
+    if (inputs->features != width)
         return badInput(fmt::format("the graph has {} features a node, and the model wants {}; plan zoo:graphsage (64) "
                                     "or zoo:graphsage-blocks (16), or make the graph with --width {}",
-                                    problem.sampledGraph->width, x, x));
-    return planloom::gnn::Fanout{x1 / x, x2 / x1};
+                                    width, inputs->features, inputs->features));
+    return inputs->fanout;
 }
 
 /// Whether a profile was measured with the plan's graph.
@@ -154,13 +145,16 @@ Result<planloom::gnn::Volumes> volumesFor(const Problem &problem, const plan::Pl
     sampling.fanout = plan.job->fanout;
     sampling.batch = problem.globalBatch / samplers;
     sampling.seed = plan.job->seed;
+    sampling.treeForm = plan::batchFormOf(*problem.subject.graph) == plan::BatchForm::Trees;
     const std::vector<std::int32_t> homes(static_cast<std::size_t>(samplers), 0); // seeds are of the whole graph
     auto volumes = planloom::gnn::sampledVolumes(*problem.sampledGraph, homes,
                                                  static_cast<std::int32_t>(settings.iterations), sampling);
     if (!volumes)
         return volumes;
+    constexpr double kLabel = 8, kPlace = 4; // bytes; a place of a block says which of the rows it is
+    const double places = sampling.treeForm ? 0 : kPlace * static_cast<double>(sampling.fanout.rows());
     for (double &bytes : volumes->batches)
-        bytes += 8.0 * static_cast<double>(sampling.batch); // labels
+        bytes += static_cast<double>(sampling.batch) * (kLabel + places);
     return volumes;
 }
 

@@ -318,7 +318,7 @@ nodes:
                                         {"blocks.graph", "--set", "search=initial", "--set", "servers=1"},
                                         {"two.graph", "--set", "samplers=2", "--set", "prefetch=1"},
                                         {"two.graph", "--set", "servers=3", "--set", "transfers=iteration-first",
-                                         "--set", "chunk_bytes=1000"}};
+                                         "--set", "chunk_bytes=1000", "--set", "samplers=4"}};
         for (const QStringList &variant : variants) {
             const Done planned = run(planOf("v.plan.json", "machines.yaml", variant));
             QVERIFY2(planned.status == 0, planned.err.constData());
@@ -340,6 +340,41 @@ nodes:
             QCOMPARE(transfers["paced"].toBool(), paced);
             sameTasks("v.plan.json", "v.run");
         }
+    }
+
+    /// In block form fewer bytes travel; the losses have the same bits with any number of samplers, and are those of
+    /// trees to rounding.
+    void sampledBlocks()
+    {
+        QByteArray losses[3];
+        double bytes[3] = {};
+        for (const int i : {0, 1, 2}) {
+            QStringList arguments =
+                planOf("b.plan.json", "machines.yaml",
+                       {"blocks.graph", "--set", i == 1 ? "samplers=4" : "samplers=1", "--set", "chunk_bytes=1000"});
+            arguments[2] = i == 2 ? "zoo:graphsage-blocks" : "zoo:graphsage-blocks-rows";
+            const Done planned = run(arguments);
+            QVERIFY2(planned.status == 0, planned.err.constData());
+            QDir(at("b.run")).removeRecursively();
+            const Done trained = train("b.plan.json", "blocks.graph", "8", "b.run", {"--holdout", "0.2"});
+            QVERIFY2(trained.status == 0, trained.err.constData());
+            losses[i] = lossesOf(trained.out);
+            QCOMPARE(losses[i].count('\n'), 8);
+            const QJsonObject transfers = objectOf(trained.out.trimmed().split('\n').last())["transfers"].toObject();
+            QCOMPARE(transfers["differing_iterations"].toInt(-1), 0);
+            bytes[i] = transfers["bytes"].toDouble();
+        }
+        QCOMPARE(losses[1], losses[0]);
+        QVERIFY2(bytes[0] < bytes[2], qPrintable(QString("%1 of %2").arg(bytes[0]).arg(bytes[2])));
+        const auto blocks = losses[0].trimmed().split('\n');
+        const auto trees = losses[2].trimmed().split('\n');
+        for (qsizetype step = 0; step < trees.size(); ++step)
+            QVERIFY2(std::abs(blocks[step].toDouble() / trees[step].toDouble() - 1) < 1e-5, blocks[step].constData());
+        QStringList factors = planOf("b.plan.json", "machines.yaml");
+        factors[2] = "zoo:gcn-blocks";
+        const Done refused = run(factors);
+        QCOMPARE(refused.status, 2);
+        QVERIFY2(refused.err.contains("weights0") && refused.err.count("error") == 1, refused.err.constData());
     }
 
     void sampledResumption_data()

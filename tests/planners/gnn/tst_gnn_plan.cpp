@@ -34,14 +34,19 @@ std::shared_ptr<const cluster::Cluster> machines(double rate)
     return made ? std::make_shared<const cluster::Cluster>(*std::move(made)) : nullptr;
 }
 
-planners::Problem problemOf(double rate = 1e9)
+graph::GraphSageConfig config()
 {
     graph::GraphSageConfig config;
     config.features = 16;
     config.hidden = 32;
     config.classes = 4;
+    return config;
+}
+
+planners::Problem problemOf(double rate = 1e9)
+{
     planners::Problem problem;
-    auto model = graph::graphSage(config);
+    auto model = graph::graphSage(config());
     problem.subject = plan::makeSubject(std::make_shared<const graph::Graph>(*std::move(model)), machines(rate),
                                         nullptr, "zoo:graphsage-blocks");
     problem.globalBatch = 32;
@@ -77,6 +82,29 @@ private Q_SLOTS:
         QCOMPARE(plan.job->fanout.second, 5);
         QCOMPARE(plan.job->volumes.samplers, 4);
         QCOMPARE(plan.job->volumes.batch(0, 0), 8.0 * (8 + 4 * 16 * 61)); // labels, and 61 rows of 16 features
+    }
+
+    /// Each row once with its number, and for each place which of them it is.
+    void blocksHaveEachRowOnce()
+    {
+        planners::Problem problem = problemOf();
+        auto model = graph::graphSageBlocks(config());
+        problem.subject = plan::makeSubject(std::make_shared<const graph::Graph>(*std::move(model)), machines(1e9),
+                                            nullptr, "zoo:graphsage-blocks-rows");
+        const auto report = planned(problem, {{"trainers", "2"}, {"samplers", "2"}});
+        QVERIFY2(report, report ? "" : report.error().text().c_str());
+        const gnn::Volumes &volumes = report->plan.job->volumes;
+        QCOMPARE(report->plan.job->fanout.second, 5);
+        for (std::int32_t n = 0; n < volumes.iterations; ++n) {
+            double features = 0;
+            for (std::int32_t part = 0; part < 3; ++part)
+                features += volumes.feature(n, part, 1);
+            QCOMPARE(volumes.batch(n, 1), features + 8.0 * (8 + 4 * 61));
+        }
+        auto whole = graph::graphSageWhole(config());
+        problem.subject = plan::makeSubject(std::make_shared<const graph::Graph>(*std::move(whole)), machines(1e9),
+                                            nullptr, "zoo:graphsage-blocks-whole");
+        QVERIFY(QString::fromStdString(planned(problem).error().text()).contains("weights0"));
     }
 
     /// Which is of the trainers' own work: the trace has steps of the job.
@@ -194,6 +222,11 @@ private Q_SLOTS:
         QCOMPARE(prediction->tables.ranks.size(), std::size_t{1 + 3 + 1});
         QVERIFY(prediction->tables.ranks[1].device.starts_with("g0 on n"));
         QCOMPARE(prediction->peakBytes.size(), prediction->tables.ranks.size());
+        QCOMPARE(prediction->nodes.size(), prediction->tables.ranks.size());
+        for (std::size_t i = 0; i < report->plan.roles.size(); ++i) {
+            const auto node = static_cast<std::size_t>(prediction->nodes[1 + i]);
+            QCOMPARE(problem.subject.cluster->nodes()[node].name, report->plan.roles[i].machine);
+        }
         QCOMPARE(prediction->iterationSeconds, report->predicted.iterationSeconds);
     }
 
