@@ -307,6 +307,38 @@ private Q_SLOTS:
                  qPrintable(text));
     }
 
+    /// What each connection gets of the cards, and what each part's store sends.
+    void creditsAndParts()
+    {
+        const std::vector<ConnectionShare> shares = connectionShares(figures());
+        double bytes = 0, travel = 0;
+        for (const ConnectionShare &share : shares) {
+            QVERIFY(share.takes >= share.alone * (1 - 1e-9) && share.credit() > 0);
+            const auto to = static_cast<std::size_t>(share.to);
+            bytes += figures().job.roles[to].kind == gnn::RoleKind::GraphStore ? 0 : share.bytes; // a request
+        }
+        for (const Sent &sent : figures().sent) {
+            const auto away = figures().machineOf[static_cast<std::size_t>(sent.from)]
+                != figures().machineOf[static_cast<std::size_t>(sent.to)];
+            travel += away ? sent.bytes : 0;
+        }
+        QVERIFY(std::abs(bytes / travel - 1) < 1e-9);
+        m_view->tabs()->setCurrentWidget(m_view->connections());
+        const QAbstractItemModel *connections = m_view->connections()->model();
+        QCOMPARE(connections->rowCount(), static_cast<int>(shares.size()));
+        const std::vector<PartLoad> loads = partLoads(figures());
+        QCOMPARE(loads.size(), std::size_t{3});
+        double features = 0;
+        for (const PartLoad &load : loads) {
+            QVERIFY(load.away > 0 && load.away < load.bytes);
+            features += load.bytes;
+        }
+        QVERIFY(std::abs(features - std::accumulate(figures().features.begin(), figures().features.end(), 0.0)) < 1e-6);
+        m_view->tabs()->setCurrentWidget(m_view->parts());
+        QCOMPARE(m_view->parts()->model()->rowCount(), 3);
+        QCOMPARE(m_view->parts()->model()->index(1, 0).data().toString(), QStringLiteral("g1"));
+    }
+
     void planWithoutRoles()
     {
         QVERIFY(testing::loadSample(*m_state));

@@ -2,6 +2,7 @@
 #include "ui/placement/placement_figures.h"
 
 #include "engine/base/files.h"
+#include "engine/gnn/scheduler.h"
 #include "engine/gnn/steady_iteration.h"
 #include "planners/gnn/evaluation.h"
 #include "planners/gnn/placed_plan.h"
@@ -148,6 +149,47 @@ Result<double> secondsWith(const PlacementFigures &figures, std::size_t role, st
     gnn::Placement moved = figures.machineOf;
     moved[role] = machine;
     return gnn::steadyIteration(figures.job, moved, figures.policy);
+}
+
+std::vector<ConnectionShare> connectionShares(const PlacementFigures &figures)
+{
+    const gnn::Network network = gnn::networkOf(figures.job);
+    const std::vector<gnn::Port> ports = gnn::portsOf(figures.job);
+    gnn::StepTimes times;
+    gnn::Scheduler(network, ports).run(figures.machineOf, figures.policy, &times);
+    std::vector<ConnectionShare> shares(network.connections.size());
+    for (std::size_t step = 0; step < network.steps(); ++step) {
+        const std::int32_t connection = network.connection[step];
+        if (connection == gnn::Network::kTask || network.amount[step] <= 0)
+            continue;
+        const gnn::Connection &ends = network.connections[at(connection)];
+        const std::int32_t from = figures.machineOf[at(ends.from)];
+        const std::int32_t to = figures.machineOf[at(ends.to)];
+        if (from == to)
+            continue;
+        ConnectionShare &share = shares[at(connection)];
+        const double part = 1.0 / figures.job.volumes.iterations;
+        share.from = ends.from;
+        share.to = ends.to;
+        share.bytes += network.amount[step] * part;
+        share.alone += network.amount[step] / std::min(ports[at(from)].out, ports[at(to)].in) * part;
+        share.takes += (times.end[step] - times.start[step]) * part;
+    }
+    std::erase_if(shares, [](const ConnectionShare &share) { return share.bytes <= 0; });
+    return shares;
+}
+
+std::vector<PartLoad> partLoads(const PlacementFigures &figures)
+{
+    std::vector<PartLoad> loads(at(figures.stores()));
+    for (const Sent &sent : figures.sent) {
+        if (sent.cargo != Cargo::Features)
+            continue;
+        PartLoad &load = loads[at(sent.from)];
+        load.bytes += sent.bytes;
+        load.away += figures.machineOf[at(sent.from)] != figures.machineOf[at(sent.to)] ? sent.bytes : 0;
+    }
+    return loads;
 }
 
 std::vector<double> sentFeatures(const PlacementFigures &figures, const std::string &folder)

@@ -61,6 +61,28 @@ Result<PlacementFigures> figuresOf(const plan::Plan &plan, const plan::Subject &
 /// The seconds of one iteration with one role elsewhere, or why it cannot go there.
 Result<double> secondsWith(const PlacementFigures &figures, std::size_t role, std::int32_t machine);
 
+/// What one role sends another one on another machine. Means of an iteration.
+struct ConnectionShare {
+    std::int32_t from = 0;
+    std::int32_t to = 0;
+    double bytes = 0;
+    double alone = 0; ///< seconds that they take with both cards for themselves
+    double takes = 0; ///< seconds in the schedule
+    /// Credit: the part of the cards' rate that it has while it sends.
+    [[nodiscard]] double credit() const { return takes > 0 ? alone / takes : 1; }
+    [[nodiscard]] double deficit() const { return takes - alone; } ///< seconds that it waits for others
+};
+/// Of all connections between machines that carry something. Cost: a schedule.
+std::vector<ConnectionShare> connectionShares(const PlacementFigures &figures);
+
+/// What the store of a part sends. Means of an iteration.
+struct PartLoad {
+    double bytes = 0;
+    double away = 0; ///< of them, to other machines
+};
+/// By store.
+std::vector<PartLoad> partLoads(const PlacementFigures &figures);
+
 /// Mean bytes an iteration from stores to samplers, [store][sampler], that the processes of a run noted in
 /// @p folder/transfers; empty where there are none of them.
 std::vector<double> sentFeatures(const PlacementFigures &figures, const std::string &folder);

@@ -39,10 +39,14 @@ PlacementView::PlacementView(StudioState *state, QWidget *parent)
       m_matrix(new TrafficMatrix(this)),
       m_search(new SearchPanel(this)),
       m_policies(new DataTable(this)),
+      m_connections(new DataTable(this)),
+      m_parts(new DataTable(this)),
       m_tabs(new QTabWidget(this)),
       m_split(new QSplitter(Qt::Horizontal, this)),
       m_trafficSeen(new WhenSeen(m_matrix, [this] { refreshTraffic(); })),
-      m_policiesSeen(new WhenSeen(m_policies, [this] { refreshPolicies(); }))
+      m_policiesSeen(new WhenSeen(m_policies, [this] { refreshPolicies(); })),
+      m_connectionsSeen(new WhenSeen(m_connections, [this] { refreshConnections(); })),
+      m_partsSeen(new WhenSeen(m_parts, [this] { refreshParts(); }))
 {
     for (const gnn::TransferPolicy policy : gnn::kTransferPolicies)
         m_policy->addItem(qt(gnn::name(policy)));
@@ -54,9 +58,13 @@ PlacementView::PlacementView(StudioState *state, QWidget *parent)
     m_prefetch->setAccessibleName(tr("Mini-batches that a sampler may be ahead"));
     m_prefetch->setToolTip(m_prefetch->accessibleName());
     m_policies->setAccessibleName(tr("Policies of transfers compared"));
+    m_connections->setAccessibleName(tr("Connections between machines"));
+    m_parts->setAccessibleName(tr("What the parts of the graph send"));
     m_tabs->addTab(m_search, tr("Search"));
     m_tabs->addTab(m_matrix, tr("Traffic"));
     m_tabs->addTab(m_policies, tr("Policies"));
+    m_tabs->addTab(m_connections, tr("Connections"));
+    m_tabs->addTab(m_parts, tr("Parts"));
     m_tabs->setMinimumSize(120, 60);
     auto *top = new QHBoxLayout;
     top->addWidget(m_summary, 1);
@@ -114,8 +122,8 @@ void PlacementView::refresh()
     showFigures(m_figures, QString());
     if (!m_figures)
         m_summary->setText(problem.isEmpty() ? tr("No roles to place.") : problem);
-    m_trafficSeen->ask();
-    m_policiesSeen->ask();
+    for (WhenSeen *seen : {m_trafficSeen, m_policiesSeen, m_connectionsSeen, m_partsSeen})
+        seen->ask();
 }
 
 void PlacementView::showFigures(const std::shared_ptr<const PlacementFigures> &figures, const QString &before)
@@ -158,6 +166,63 @@ void PlacementView::refreshPolicies()
         }
     }
     m_policies->set(std::move(table));
+}
+
+/// What waits most for others first.
+void PlacementView::refreshConnections()
+{
+    TableData table{{tr("Connection"), tr("Credit"), tr("Deficit"), tr("Alone"), tr("Bytes")}, {}};
+    std::vector<ConnectionShare> shares;
+    if (m_figures)
+        shares = connectionShares(*m_figures);
+    std::ranges::sort(shares, std::ranges::greater(), &ConnectionShare::deficit);
+    const auto nameOf = [this](std::int32_t role) {
+        return qt(m_figures->job.roles[static_cast<std::size_t>(role)].name);
+    };
+    for (const ConnectionShare &share : shares) {
+        table.rows.push_back({{tr("%1 to %2").arg(nameOf(share.from), nameOf(share.to)), {}},
+                              {.text = QStringLiteral("%1 %").arg(100 * share.credit(), 0, 'f', 0),
+                               .number = share.credit(),
+                               .bar = std::clamp(share.credit(), 0.0, 1.0),
+                               .toolTip = tr("of the cards' rate while it sends")},
+                              {.text = secondsText(share.deficit()),
+                               .number = share.deficit(),
+                               .toolTip = tr("longer in an iteration than with both cards for itself")},
+                              {secondsText(share.alone), share.alone},
+                              {bytesText(std::llround(share.bytes)), share.bytes}});
+    }
+    m_connections->set(std::move(table));
+}
+
+void PlacementView::refreshParts()
+{
+    TableData table{{tr("Store"), tr("Machine"), tr("Sends"), tr("Over mean"), tr("Away")}, {}};
+    std::vector<PartLoad> loads;
+    if (m_figures)
+        loads = partLoads(*m_figures);
+    double sum = 0, most = 0;
+    for (const PartLoad &load : loads) {
+        sum += load.bytes;
+        most = std::max(most, load.bytes);
+    }
+    for (std::size_t store = 0; store < loads.size(); ++store) {
+        const PartLoad &load = loads[store];
+        const double over = sum > 0 ? load.bytes * static_cast<double>(loads.size()) / sum : 1;
+        const double away = load.bytes > 0 ? load.away / load.bytes : 0;
+        const auto machine = static_cast<std::size_t>(m_figures->machineOf[store]);
+        table.rows.push_back({{qt(m_figures->job.roles[store].name), {}},
+                              {qt(m_figures->job.machines[machine].name), {}},
+                              {.text = bytesText(std::llround(load.bytes)),
+                               .number = load.bytes,
+                               .bar = most > 0 ? load.bytes / most : 0,
+                               .toolTip = tr("rows of its part an iteration")},
+                              {QStringLiteral("%1 ×").arg(over, 0, 'f', 3), over},
+                              {.text = QStringLiteral("%1 %").arg(100 * away, 0, 'f', 0),
+                               .number = away,
+                               .bar = away,
+                               .toolTip = tr("to samplers on other machines")}});
+    }
+    m_parts->set(std::move(table));
 }
 
 // --- edits

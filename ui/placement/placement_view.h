@@ -30,6 +30,8 @@ public:
     [[nodiscard]] TrafficMatrix *matrix() { return m_matrix; }
     [[nodiscard]] SearchPanel *search() { return m_search; }
     [[nodiscard]] DataTable *policies() { return m_policies; }
+    [[nodiscard]] DataTable *connections() { return m_connections; }
+    [[nodiscard]] DataTable *parts() { return m_parts; }
     [[nodiscard]] QComboBox *policy() { return m_policy; }
     [[nodiscard]] QSpinBox *prefetch() { return m_prefetch; }
     [[nodiscard]] QTabWidget *tabs() { return m_tabs; }
@@ -43,6 +45,8 @@ private:
     void refresh();
     void refreshTraffic();
     void refreshPolicies();
+    void refreshConnections();
+    void refreshParts();
     void showFigures(const std::shared_ptr<const PlacementFigures> &figures, const QString &before);
     void moveRole(int role, int machine);
     void choosePolicy();
@@ -58,10 +62,14 @@ private:
     TrafficMatrix *m_matrix;
     SearchPanel *m_search;
     DataTable *m_policies;
+    DataTable *m_connections;
+    DataTable *m_parts;
     QTabWidget *m_tabs;
     QSplitter *m_split;
     WhenSeen *m_trafficSeen;
     WhenSeen *m_policiesSeen;
+    WhenSeen *m_connectionsSeen;
+    WhenSeen *m_partsSeen;
     StudioState::DocumentPtr m_document; ///< that the figures are of
     std::shared_ptr<const PlacementFigures> m_figures;
     std::shared_ptr<const SearchRun> m_run;
