@@ -230,7 +230,7 @@ void TestMainWindow::viewsAreExported()
     auto *rows = static_cast<TimelineView *>(timeline);
     m_window->resize(900, 500);
     QCoreApplication::processEvents();
-    QVERIFY(rows->canvas()->rowsHeight() < rows->model().contentHeight());
+    QVERIFY(rows->canvas()->viewport().rows().height() < rows->model().contentHeight());
     QVERIFY(timeline->pictureSize().height() > rows->model().contentHeight());
     QVERIFY(m_window->exportView(timeline, png));
     const QImage picture(png);
