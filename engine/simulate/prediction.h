@@ -13,7 +13,7 @@ namespace planloom::simulate {
 /// Prediction of a run of a plan: figures to compare it with, and the tables of its trace.
 struct Prediction {
     double iterationSeconds = 0;
-    std::int32_t periodSteps = 1;        ///< steps differ in turn: Program::periodSteps
+    std::int32_t periodSteps = 1; ///< steps differ in turn: Program::periodSteps, or versions whose mean says something
     std::vector<std::int64_t> peakBytes; ///< per rank: the arena
     trace::Tables tables;
     std::vector<std::int32_t> nodes; ///< per rank: its machine, an index of Cluster::nodes()

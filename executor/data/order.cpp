@@ -58,11 +58,10 @@ SampleOrder::SampleOrder(std::int64_t samples, std::int64_t seed, double holdout
 
 std::int64_t SampleOrder::sampleIndex(std::int64_t step, std::int64_t globalBatch, std::int64_t position) const
 {
-    const std::int64_t ordinal = consumed(step, globalBatch) + position;
-    const std::int64_t epoch = m_repeats ? 0 : ordinal / m_trained;
+    const std::int64_t place = ordinal(step, globalBatch, position);
     // The split into trained and held out is itself a permutation, the same for all epochs.
     const std::int64_t within =
-        permuted(ordinal % m_trained, m_trained, mix(m_seed ^ static_cast<std::uint64_t>(epoch + 1)));
+        permuted(place % m_trained, m_trained, mix(m_seed ^ static_cast<std::uint64_t>(place / m_trained + 1)));
     return permuted(within, m_samples, m_seed);
 }
 

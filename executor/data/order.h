@@ -29,6 +29,13 @@ public:
     {
         return steps * globalBatch + m_ahead;
     }
+    /// Where @p position of the global batch of @p step stands in the sequence of all: the same sample at the same
+    /// place.
+    [[nodiscard]] std::int64_t ordinal(std::int64_t step, std::int64_t globalBatch, std::int64_t position) const
+    {
+        const std::int64_t place = consumed(step, globalBatch) + position;
+        return m_repeats ? place % m_trained : place;
+    }
     /// The sample at @p position of the global batch of @p step (from 0).
     [[nodiscard]] std::int64_t sampleIndex(std::int64_t step, std::int64_t globalBatch, std::int64_t position) const;
     /// The @p i-th held-out sample.

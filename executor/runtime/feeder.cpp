@@ -8,6 +8,7 @@ namespace planloom::runtime {
 namespace {
 
 constexpr std::size_t kBuffers = 2;
+constexpr std::int64_t kHeldOut = -1; ///< in the place of a step
 
 } // namespace
 
@@ -93,36 +94,47 @@ Status Feeder::training(const SlotAddresses &addresses, std::int64_t step, std::
 {
     if (m_feed->places != nullptr)
         m_feed->places->enter(step);
-    if (m_feed->arrivals == nullptr)
-        return give(addresses, {step, begin, count}, samplesOf(step, begin));
-    const Status fetched = m_feed->arrivals->fetch(step, begin, count);
-    return fetched ? give(addresses, {step, begin, count}, [](std::int64_t i) { return i; }) : fetched;
+    const Status fetched = m_feed->arrivals != nullptr ? m_feed->arrivals->fetch(step, begin, count) : Status();
+    return fetched ? give(addresses, {step, begin, count}) : fetched;
 }
 
 Status Feeder::heldOut(const SlotAddresses &addresses, std::int64_t begin, std::int64_t count)
 {
-    constexpr std::int64_t kHeldOut = -1;
-    if (m_feed->arrivals == nullptr)
-        return give(addresses, {kHeldOut, begin, count},
-                    [&](std::int64_t i) { return m_feed->order.heldOutIndex((begin + i) % m_feed->order.heldOut()); });
-    const Status fetched = m_feed->arrivals->fetchHeldOut(begin, count);
-    return fetched ? give(addresses, {kHeldOut, begin, count}, [](std::int64_t i) { return i; }) : fetched;
+    const Status fetched = m_feed->arrivals != nullptr ? m_feed->arrivals->fetchHeldOut(begin, count) : Status();
+    return fetched ? give(addresses, {kHeldOut, begin, count}) : fetched;
 }
 
 Status Feeder::bringAhead(std::int64_t step, std::int64_t begin, std::int64_t count)
 {
     if (m_buffers.empty() || m_feed->arrivals != nullptr || m_feed->places != nullptr)
         return {};
-    return fill(m_buffers[m_next], {step, begin, count}, samplesOf(step, begin));
+    return fill(m_buffers[m_next], {step, begin, count});
 }
 
-template <class IndexOf>
-Status Feeder::give(const SlotAddresses &addresses, const Batch &batch, const IndexOf &indexOf)
+/// Their numbers in the data, or among what has arrived. A place in the order of samples costs a permutation: of a
+/// batch that is the last one again they are known.
+void Feeder::find(const Batch &batch)
+{
+    const data::SampleOrder &order = m_feed->order;
+    const bool arrived = m_feed->arrivals != nullptr;
+    const bool held = batch.step == kHeldOut;
+    const std::int64_t first = arrived || held ? -1 : order.ordinal(batch.step, m_globalBatch, batch.begin);
+    if (first >= 0 && first == m_firstOfSamples && batch.count == static_cast<std::int64_t>(m_samples.size()))
+        return;
+    m_firstOfSamples = first;
+    m_samples.clear();
+    for (std::int64_t i = 0; i < batch.count; ++i)
+        m_samples.push_back(arrived    ? i
+                                : held ? order.heldOutIndex((batch.begin + i) % order.heldOut())
+                                       : order.sampleIndex(batch.step, m_globalBatch, batch.begin + i));
+}
+
+Status Feeder::give(const SlotAddresses &addresses, const Batch &batch)
 {
     if (m_inputs.empty())
         return {};
     if (m_buffers.empty()) {
-        read(batch.count, indexOf, [&](std::size_t k) {
+        read(batch, [&](std::size_t k) {
             const Place &place = m_inputs[k].place;
             return addresses.at({place.area, place.offset, place.bytes * batch.count});
         });
@@ -130,15 +142,14 @@ Status Feeder::give(const SlotAddresses &addresses, const Batch &batch, const In
     }
     Buffer &buffer = m_buffers[m_next];
     m_next = (m_next + 1) % kBuffers;
-    if (const Status filled = fill(buffer, batch, indexOf); !filled)
+    if (const Status filled = fill(buffer, batch); !filled)
         return filled;
     take(buffer, addresses);
     return {};
 }
 
 /// Nothing to do where it is filled with @p batch already.
-template <class IndexOf>
-Status Feeder::fill(Buffer &buffer, const Batch &batch, const IndexOf &indexOf)
+Status Feeder::fill(Buffer &buffer, const Batch &batch)
 {
     if (buffer.batch == batch)
         return {};
@@ -147,7 +158,7 @@ Status Feeder::fill(Buffer &buffer, const Batch &batch, const IndexOf &indexOf)
     device::Queue &queue = m_context.copies != nullptr ? *m_context.copies : m_context.queue;
     queue.wait(*buffer.taken);
     const auto aheadOf = [&](std::size_t k) { return buffer.ahead.data() + m_offsets[k]; };
-    read(batch.count, indexOf, [&](std::size_t k) { return buffer.staging[k].host(aheadOf(k)); });
+    read(batch, [&](std::size_t k) { return buffer.staging[k].host(aheadOf(k)); });
     for (std::size_t k = 0; k < m_inputs.size(); ++k)
         buffer.staging[k].upload(queue, aheadOf(k), m_inputs[k].place.bytes * batch.count);
     queue.record(*buffer.copied);
@@ -155,34 +166,33 @@ Status Feeder::fill(Buffer &buffer, const Batch &batch, const IndexOf &indexOf)
     return {};
 }
 
-template <class IndexOf, class HostOf>
-void Feeder::read(std::int64_t count, const IndexOf &indexOf, const HostOf &hostOf)
+template <class HostOf>
+void Feeder::read(const Batch &batch, const HostOf &hostOf)
 {
+    find(batch);
     const bool joined = m_feed->data->joinsBatches();
     if (joined)
-        join(count, indexOf, hostOf);
+        join(hostOf);
     for (std::size_t k = 0; k < m_inputs.size(); ++k) {
         const Input &input = m_inputs[k];
         std::byte *const first = hostOf(k);
         std::byte *data = first;
-        for (std::int64_t i = 0; i < count; ++i, data += input.place.bytes) {
+        for (const std::int64_t sample : m_samples) {
             if (input.labels)
-                m_feed->data->fillLabels(indexOf(i), reinterpret_cast<std::int64_t *>(data));
+                m_feed->data->fillLabels(sample, reinterpret_cast<std::int64_t *>(data));
             else if (!joined)
-                m_feed->data->fillInputAt(input.index, indexOf(i), data);
+                m_feed->data->fillInputAt(input.index, sample, data);
+            data += input.place.bytes;
         }
         if (input.table >= 0)
             m_feed->places->toPlaces(input.table, reinterpret_cast<std::int64_t *>(first),
-                                     input.place.bytes * count / static_cast<std::int64_t>(sizeof(std::int64_t)));
+                                     input.place.bytes * batch.count / static_cast<std::int64_t>(sizeof(std::int64_t)));
     }
 }
 
-template <class IndexOf, class HostOf>
-void Feeder::join(std::int64_t count, const IndexOf &indexOf, const HostOf &hostOf)
+template <class HostOf>
+void Feeder::join(const HostOf &hostOf)
 {
-    m_samples.clear();
-    for (std::int64_t i = 0; i < count; ++i)
-        m_samples.push_back(indexOf(i));
     std::fill(m_joined.begin(), m_joined.end(), nullptr);
     for (std::size_t k = 0; k < m_inputs.size(); ++k)
         if (!m_inputs[k].labels)

@@ -87,21 +87,15 @@ private:
     }
     Status findInputs(const program::Body &body);
     Status makeBuffers(std::int64_t maxSamples);
-    template <class IndexOf>
-    Status give(const SlotAddresses &addresses, const Batch &batch, const IndexOf &indexOf);
-    template <class IndexOf>
-    Status fill(Buffer &buffer, const Batch &batch, const IndexOf &indexOf);
+    Status give(const SlotAddresses &addresses, const Batch &batch);
+    Status fill(Buffer &buffer, const Batch &batch);
     /// @p hostOf: where the host writes input k.
-    template <class IndexOf, class HostOf>
-    void read(std::int64_t count, const IndexOf &indexOf, const HostOf &hostOf);
-    template <class IndexOf, class HostOf>
-    void join(std::int64_t count, const IndexOf &indexOf, const HostOf &hostOf);
+    template <class HostOf>
+    void read(const Batch &batch, const HostOf &hostOf);
+    template <class HostOf>
+    void join(const HostOf &hostOf);
+    void find(const Batch &batch);
     void take(Buffer &buffer, const SlotAddresses &addresses);
-    [[nodiscard]] auto samplesOf(std::int64_t step, std::int64_t begin) const
-    {
-        return
-            [this, step, begin](std::int64_t i) { return m_feed->order.sampleIndex(step, m_globalBatch, begin + i); };
-    }
 
     std::int64_t m_globalBatch;
     ComputeContext m_context;
@@ -110,8 +104,9 @@ private:
     std::vector<std::int64_t> m_offsets; ///< of inputs in Buffer::ahead
     std::vector<Buffer> m_buffers;       ///< taken in turn; none where the host fills the places of inputs
     std::size_t m_next = 0;
-    std::vector<std::int64_t> m_samples; ///< scratch, of data that join mini-batches
-    std::vector<void *> m_joined;        ///< the same: memory by input of the data
+    std::vector<std::int64_t> m_samples; ///< of the batch at hand
+    std::int64_t m_firstOfSamples = -1;  ///< data::SampleOrder::ordinal(); -1: m_samples are no training samples
+    std::vector<void *> m_joined;        ///< scratch, of data that join mini-batches: memory by input of the data
 };
 
 } // namespace planloom::runtime

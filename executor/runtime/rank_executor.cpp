@@ -4,6 +4,7 @@
 #include "engine/simulate/clock.h"
 #include "executor/runtime/clock.h"
 #include "executor/runtime/parameter_server.h"
+#include "executor/runtime/rest.h"
 
 #include <sched.h>
 
@@ -140,6 +141,8 @@ Status RankExecutor::run()
 {
     if (const Status away = m_swaps.moveStates(true); !away)
         return away;
+    if (m_options.link != nullptr)
+        sleepExactly();
     if (m_options.served != nullptr) {
         if (const Status begun = m_options.served->begin(m_parts); !begun)
             return begun;
@@ -610,10 +613,13 @@ void RankExecutor::betweenOperators()
 
 Status RankExecutor::waitWhileIdle()
 {
-    if (now() - m_lastProgress > m_options.deadline.count())
+    const std::int64_t idle = now() - m_lastProgress;
+    if (idle > m_options.deadline.count())
         return failed(whatWaits());
     if (m_options.served != nullptr)
         m_options.served->rest();
+    else if (m_options.link != nullptr) // the server needs a core, and answers at its own time
+        restWhileIdle(idle);
     else
         sched_yield();
     return {};

@@ -2,12 +2,12 @@
 #include "executor/runtime/role_link.h"
 
 #include "executor/runtime/clock.h"
+#include "executor/runtime/rest.h"
 
 #include <fmt/format.h>
 #include <sched.h>
 
 #include <algorithm>
-#include <thread>
 
 namespace planloom::runtime {
 namespace {
@@ -349,12 +349,11 @@ void RoleLink::rest()
     // Nine processes on two cores, a step of 0.65 ms: 0.77 ms if they sleep from 20 us on; one of 67 ms: no difference.
     constexpr std::int64_t kSpin = 1'000'000; // nanoseconds
     constexpr std::int64_t kSpinPaced = 20'000;
-    constexpr std::int64_t kLongest = 200'000; // of what a chunk takes on a fast card
     const std::int64_t idle = monotonicNanoseconds() - m_moved;
     if (idle < (m_paced ? kSpinPaced : kSpin))
         sched_yield();
     else
-        std::this_thread::sleep_for(std::chrono::nanoseconds(std::clamp(idle / 8, kSpinPaced, kLongest)));
+        restWhileIdle(idle);
 }
 
 } // namespace planloom::runtime

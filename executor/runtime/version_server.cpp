@@ -6,6 +6,7 @@
 #include "engine/base/files.h"
 #include "engine/dispatch/versions.h"
 #include "executor/runtime/clock.h"
+#include "executor/runtime/rest.h"
 #include "executor/runtime/version_link.h"
 
 #include <fmt/format.h>
@@ -13,7 +14,6 @@
 #include <algorithm>
 #include <array>
 #include <fstream>
-#include <thread>
 
 namespace planloom::runtime {
 namespace {
@@ -78,6 +78,8 @@ public:
     {
         if (const Status ready = prepare(); !ready)
             return ready;
+        sleepExactly();
+        takeShortTurns();
         for (std::size_t k = 0; k < m_peers.size(); ++k)
             if (const Status listens = listen(k); !listens)
                 return listens;
@@ -288,14 +290,14 @@ private:
     /// Leaves the core to those that compute. Error: Failed, nothing has come for too long.
     Status wait()
     {
-        constexpr std::chrono::microseconds kLookAgain(20);
         constexpr int kBetweenSteps = 10; // deadlines: ranks prepare, validate or write a checkpoint
         const bool between = std::all_of(m_peers.begin(), m_peers.end(), [](const Peer &peer) {
             return peer.state == State::Listens || peer.state == State::Left;
         });
-        if (monotonicNanoseconds() - m_lastMoved > (between ? kBetweenSteps : 1) * deadline().count())
+        const std::int64_t idle = monotonicNanoseconds() - m_lastMoved;
+        if (idle > (between ? kBetweenSteps : 1) * deadline().count())
             return failed(whatWaits());
-        std::this_thread::sleep_for(kLookAgain);
+        restWhileIdle(idle);
         return {};
     }
 
