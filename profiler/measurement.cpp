@@ -42,10 +42,12 @@ Measurement::Measurement(const program::Program &program, std::vector<RankId> ra
       m_data(needs),
       m_places(program),
       m_times(m_rankOf.size()),
-      m_stopwatch(device.hostAddressable() && static_cast<int>(m_rankOf.size()) > runtime::coresHere()
-                      ? Stopwatch::Thread
-                      : Stopwatch::Wall)
+      m_cores(static_cast<int>(m_rankOf.size()))
 {
+    if (!device.hostAddressable() || m_cores <= runtime::coresHere())
+        return;
+    m_cores = runtime::coresHere();
+    m_stopwatch = Stopwatch::Thread;
 }
 
 Status Measurement::run(const std::function<bool()> &stopped)
@@ -84,6 +86,7 @@ void Measurement::measure(std::size_t thread, RankThreads &all, const std::funct
     times.optimizer = own.optimizer();
     times.updated = own.updated();
     times.steps = own.steps();
+    times.core = static_cast<int>(thread) % m_cores;
     if (!all.sync() || m_rankOf.size() < 2 || m_stopped)
         return;
     std::vector<double> alone;
@@ -120,19 +123,35 @@ double Measurement::timed(Replica &replica, bool record)
     return secondsSince(begin);
 }
 
-double skewOf(const std::vector<RankTimes> &ranks)
+double partsOf(const RankTimes &rank)
 {
-    std::vector<double> slowest; // of all ranks, per step, over the sum of the parts' medians
-    for (const RankTimes &rank : ranks) {
-        const std::size_t steps = rank.steps.size();
-        const double parts = steps > 0
-            ? sumOfMedians(rank.forward, steps) + sumOfMedians(rank.backward, steps) + median(rank.optimizer)
-            : 0;
-        if (!(parts > 0))
+    const std::size_t steps = rank.steps.size();
+    return steps > 0 ? sumOfMedians(rank.forward, steps) + sumOfMedians(rank.backward, steps) + median(rank.optimizer)
+                     : 0;
+}
+
+double skewOf(const std::vector<RankTimes> &ranks, const std::vector<double> &expected)
+{
+    struct Core {
+        double expected = 0;
+        std::vector<double> steps; ///< of all its ranks
+    };
+    std::map<int, Core> cores;
+    for (std::size_t r = 0; r < ranks.size(); ++r) {
+        const std::vector<double> &steps = ranks[r].steps;
+        if (!(expected[r] > 0) || steps.empty())
             continue; // nothing comes by here
-        slowest.resize(slowest.empty() ? steps : std::min(slowest.size(), steps), 0);
+        Core &core = cores[ranks[r].core];
+        core.expected += expected[r];
+        core.steps.resize(core.steps.empty() ? steps.size() : std::min(core.steps.size(), steps.size()), 0);
+        for (std::size_t i = 0; i < core.steps.size(); ++i)
+            core.steps[i] += steps[i];
+    }
+    std::vector<double> slowest; // of all cores, per step
+    for (const auto &[index, core] : cores) {
+        slowest.resize(slowest.empty() ? core.steps.size() : std::min(slowest.size(), core.steps.size()), 0);
         for (std::size_t i = 0; i < slowest.size(); ++i)
-            slowest[i] = std::max(slowest[i], rank.steps[i] / parts);
+            slowest[i] = std::max(slowest[i], core.steps[i] / core.expected);
     }
     return std::max(median(std::move(slowest)), 1.0);
 }

@@ -24,6 +24,7 @@ struct RankTimes {
     std::vector<double> optimizer; ///< seconds of steps
     std::int64_t updated = 0;      ///< parameters that each step updates
     std::vector<double> steps;     ///< recorded seconds of each step
+    int core = 0;                  ///< that other ranks may share
     double busy = 0;               ///< seconds of a step while all ranks are at work
     double alone = 0;              ///< and while the others are idle; 0: not measured
 };
@@ -57,14 +58,19 @@ private:
     MadeUpData m_data;
     MadeUpPlaces m_places;
     std::vector<RankTimes> m_times;
-    Stopwatch m_stopwatch;
+    int m_cores; ///< that ranks share; where they do not, as many as ranks
+    Stopwatch m_stopwatch = Stopwatch::Wall;
     std::atomic<bool> m_enough{false};
     std::atomic<bool> m_stopped{false};
 };
 
-/// By how much the median step of @p ranks is longer than the sum of the medians of its parts: the parts vary, each for
-/// itself, and ranks wait for the one that is slowest this time. 1 or more.
-double skewOf(const std::vector<RankTimes> &ranks);
+/// Seconds of a step by the medians of its parts.
+double partsOf(const RankTimes &rank);
+
+/// By how much the median step of @p ranks is longer than @p expected of each: parts vary, each for itself, cores are
+/// not equally fast, and ranks wait for the core that is slowest this time. 1 or more. A rank of which 0 is expected
+/// does not count.
+double skewOf(const std::vector<RankTimes> &ranks, const std::vector<double> &expected);
 
 /// Median time of each operator over all ranks, which have the same body, and repetitions, scaled so that the sum is
 /// the median of the whole pass: medians of parts add up to less than the median of their sum.
