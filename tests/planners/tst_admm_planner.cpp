@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // How planner admm chooses who waits for whom.
 #include "engine/graph/zoo/zoo.h"
+#include "engine/simulate/straggler.h"
 #include "tests/planners/planner_helpers.h"
 
 #include <QTest>
+
+#include <cmath>
 
 using namespace planloom;
 using namespace planloom::planners;
@@ -68,6 +71,41 @@ private slots:
         QCOMPARE(modeOf(testing::planned(problemOn(3, 1), "admm")), admm::Parallel::Synchronous);
         const PlanReport linearised = testing::planned(problemOn(2, 0), "admm", {{"subproblems", "linearised"}});
         QCOMPARE(linearised.plan.admm->subproblems, admm::Subproblems::Linearised);
+    }
+
+    /// A worker that is slowed down costs what one on a slower device costs.
+    void stragglerIsASlowDevice()
+    {
+        using admm::Parallel;
+        const Problem alike = problemOn(4, 0);
+        const PlanReport report =
+            testing::planned(alike, "admm",
+                             {{"workers", "4"}, {"parallel", "asynchronous"}, {"barrier", "1"}, {"delay", "4"}});
+        const simulate::Straggler straggler(report.plan, alike.subject);
+        QCOMPARE(straggler.workers(), 4);
+        const auto samples = [&](Parallel form, double factor) {
+            const auto found = straggler.samplesPerSecond(form, 3, factor);
+            return found ? *found : -1.0;
+        };
+        QCOMPARE(samples(Parallel::Asynchronous, 1), report.predicted.samplesPerSecond);
+        QCOMPARE(samples(Parallel::Synchronous, 1),
+                 testing::planned(alike, "admm", {{"workers", "4"}}).predicted.samplesPerSecond);
+        const Problem uneven = problemOn(3, 1);
+        const auto close = [](double a, double b) { return std::abs(a / b - 1) < 0.02; };
+        QVERIFY(close(samples(Parallel::Synchronous, 3),
+                      testing::planned(uneven, "admm", {{"workers", "4"}}).predicted.samplesPerSecond));
+        QVERIFY(
+            close(samples(Parallel::Asynchronous, 3),
+                  testing::planned(uneven, "admm",
+                                   {{"workers", "4"}, {"parallel", "asynchronous"}, {"barrier", "1"}, {"delay", "4"}})
+                      .predicted.samplesPerSecond));
+        QVERIFY(samples(Parallel::Asynchronous, 3) > 2 * samples(Parallel::Synchronous, 3));
+
+        const PlanReport linearised =
+            testing::planned(alike, "admm", {{"workers", "4"}, {"subproblems", "linearised"}});
+        const simulate::Straggler served(linearised.plan, alike.subject);
+        QVERIFY(served.samplesPerSecond(Parallel::Synchronous, 0, 2).ok());
+        QVERIFY(!served.samplesPerSecond(Parallel::Asynchronous, 0, 2).ok());
     }
 };
 

@@ -127,6 +127,26 @@ private Q_SLOTS:
         if (const QByteArray picture = qgetenv("PLANLOOM_PICTURE"); !picture.isEmpty())
             QVERIFY(m_view->grab().save(QString::fromUtf8(picture)));
     }
+
+    /// The slider's answers are there at once, and the plan stays as it is.
+    void slowWorker()
+    {
+        StragglerPanel *straggler = controls()->straggler();
+        const auto before = m_state.document();
+        QCOMPARE(straggler->workers()->count(), static_cast<int>(before->plan.stages.front().replicas()));
+        straggler->slider()->setValue(30);
+        const QString threefold = straggler->textLabel()->text();
+        QVERIFY2(threefold.startsWith(QStringLiteral("3.0 times as slow. SP: ")), qPrintable(threefold));
+        straggler->slider()->setFocus();
+        QTest::keyClick(straggler->slider(), Qt::Key_End);
+        QVERIFY(straggler->textLabel()->text().startsWith(QStringLiteral("8.0 times as slow. SP: ")));
+        const auto together = straggler->synchronous()->points();
+        QCOMPARE(together.size(), 15);
+        QVERIFY(together.back().y() < together.front().y() / 4);
+        QCOMPARE(m_state.document(), before);
+        if (const QByteArray file = qgetenv("PLANLOOM_PICTURE"); !file.isEmpty())
+            QVERIFY(m_view->grab().save(QString::fromUtf8(file)));
+    }
 };
 
 QTEST_MAIN(TestAdmmControls)

@@ -28,6 +28,7 @@ class TestAdmmPanel : public QObject {
             metrics.step = step;
             metrics.loss = 1;
             metrics.seconds = seconds;
+            metrics.objective = 100 - 10 * step;
             lines += run::toJson(metrics) + "\n";
             if (step % 2 == 1) {
                 run::Validation seen;
@@ -60,6 +61,12 @@ private Q_SLOTS:
         panel.showRun(folder, true);
         ResidualMap *map = panel.map();
         QCOMPARE(map->residuals().steps.size(), std::size_t(2));
+        admm::Settings settings;
+        settings.gamma = 0.5; // step 1 has a penalty of 5, step 2 of 10
+        const std::vector<double> penalties = run::penaltiesOf(map->residuals(), settings);
+        QCOMPARE(penalties.size(), std::size_t(2));
+        QCOMPARE(penalties[0], 2 * 2.5 + 2 * 5 + 5000);
+        QCOMPARE(penalties[1], 0.15 + 0.5);
         const QRectF area = map->mapRect();
         QCOMPARE(map->describe(area.topLeft() + QPointF(2, 2)), QStringLiteral("iteration 0, a1: residual 1"));
         QCOMPARE(map->describe(area.bottomRight() - QPointF(2, 2)), QStringLiteral("iteration 1, o: residual 1"));
@@ -71,6 +78,8 @@ private Q_SLOTS:
         };
         QVERIFY(lightness(0.25, 0.9) < lightness(0.25, 0.1)); // the largest is the darkest
         QVERIFY(lightness(0.25, 0.1) < lightness(0.75, 0.1));
+        QCOMPARE(panel.objective()->points(), (QList<QPointF>{{0, 100}, {1, 90}, {2, 80}, {3, 70}}));
+        QVERIFY(panel.penalised()->points().isEmpty()); // the folder has no plan
         QCOMPARE(panel.duals()->points(), (QList<QPointF>{{0.25, 0.5}, {-2, -1}}));
         QCOMPARE(panel.accuracies().size(), std::size_t(1));
         QCOMPARE(panel.accuracies()[0]->points(), (QList<QPointF>{{1, 0.3}, {2, 0.9}}));

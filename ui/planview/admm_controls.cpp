@@ -22,8 +22,12 @@ AdmmControls::AdmmControls(StudioState *state, QWidget *parent) : QScrollArea(pa
     using admm::Parallel;
     using admm::Subproblems;
     auto *page = new QWidget(this);
-    m_form = new QFormLayout(page);
-    m_form->setContentsMargins(8, 6, 8, 6);
+    m_form = new QFormLayout;
+    m_straggler = new StragglerPanel(page);
+    auto *both = new QHBoxLayout(page);
+    both->setContentsMargins(8, 6, 8, 6);
+    both->addLayout(m_form, 1);
+    both->addWidget(m_straggler, 2);
     setWidget(page);
     setWidgetResizable(true);
     setFrameShape(QFrame::NoFrame);
@@ -180,6 +184,7 @@ void AdmmControls::refresh()
     for (QWidget *each : m_asynchronous)
         each->setEnabled(settings.parallel == admm::Parallel::Asynchronous);
     m_refreshing = false;
+    m_straggler->show(plan, m_state->document()->subject);
 }
 
 } // namespace planloom::ui

@@ -2,6 +2,7 @@
 #include "ui/run/admm_panel.h"
 
 #include "engine/base/files.h"
+#include "engine/plan/plan_json.h"
 #include "engine/run/metrics.h"
 #include "ui/theme/theme.h"
 #include "ui/widgets/text.h"
@@ -56,6 +57,7 @@ AdmmPanel::AdmmPanel(QWidget *parent)
     : QWidget(parent),
       m_parts(new QBoxLayout(QBoxLayout::LeftToRight)),
       m_map(new ResidualMap(this)),
+      m_objectiveChart(new PlainChart(tr("Objective and penalties"), tr("iteration"), tr("summed loss"), this)),
       m_dualChart(new PlainChart(tr("Duals and gradients"), tr("gradient by back-propagation"), tr("dual"), this)),
       m_accuracyChart(new PlainChart(tr("Held-out accuracy"), tr("seconds of training"), tr("accuracy"), this)),
       m_compare(new QPushButton(tr("&Compare with a run…"), this)),
@@ -63,6 +65,11 @@ AdmmPanel::AdmmPanel(QWidget *parent)
 {
     m_compare->setToolTip(tr("Draw the accuracy of another run, such as one by SGD or Adam, beside this one's"));
     m_note->setWordWrap(true);
+    m_objective = m_objectiveChart->addLine(tr("objective"), 0);
+    m_penalised = m_objectiveChart->addLine(tr("with penalties"), 1);
+    m_objectiveChart->setToolTip(
+        tr("What is minimised, and that with the penalties of the residuals: the augmented Lagrangian without the "
+           "products of duals and residuals, which are not recorded"));
     m_diagonal = m_dualChart->addLine(tr("equal"), 5);
     m_duals = new QScatterSeries(m_dualChart);
     m_duals->setName(tr("of a sample"));
@@ -71,6 +78,7 @@ AdmmPanel::AdmmPanel(QWidget *parent)
     m_dualChart->chart()->legend()->hide();
     m_dualChart->setToolTip(tr("At the fixed point duals are the gradients of the loss: all lie on the line"));
     m_parts->addWidget(m_map, 3);
+    m_parts->addWidget(m_objectiveChart, 3);
     m_parts->addWidget(m_dualChart, 2);
     m_parts->addWidget(m_accuracyChart, 3);
     auto *bottom = new QHBoxLayout;
@@ -99,6 +107,7 @@ void AdmmPanel::showRun(const QString &folder, bool ended)
     m_read.start();
     m_note->clear();
     readResiduals();
+    readObjective();
     readDuals();
     readAccuracies();
 }
@@ -110,6 +119,40 @@ void AdmmPanel::readResiduals()
     if (!residuals)
         m_note->setText(qt(residuals.error().text()));
     m_map->set(residuals ? *std::move(residuals) : run::Residuals());
+}
+
+/// A line of residuals is of the end of a step, the objective of its beginning: it is drawn with the residuals that the
+/// step before has left.
+void AdmmPanel::readObjective()
+{
+    const std::string folder = m_folder.toStdString();
+    const auto text = readFile(folder + "/metrics.jsonl");
+    const auto steps = text ? run::metricsFromJson(*text) : Result<std::vector<run::StepMetrics>>(text.error());
+    const auto document = plan::readPlan(folder + "/plan.json");
+    const run::Residuals &residuals = m_map->residuals();
+    const std::vector<double> penalties =
+        document && document->plan.admm ? run::penaltiesOf(residuals, *document->plan.admm) : std::vector<double>();
+    QList<QPointF> objective;
+    QList<QPointF> penalised;
+    double most = 0;
+    double last = 1;
+    std::size_t row = 0;
+    for (const run::StepMetrics &step : steps ? *steps : std::vector<run::StepMetrics>()) {
+        if (step.objective <= 0)
+            continue; // by gradients
+        last = static_cast<double>(step.step);
+        objective << QPointF(last, step.objective);
+        most = std::max(most, step.objective);
+        while (row < penalties.size() && residuals.steps[row] + 1 < step.step)
+            ++row;
+        if (row == penalties.size() || residuals.steps[row] + 1 != step.step)
+            continue;
+        penalised << QPointF(last, step.objective + penalties[row]);
+        most = std::max(most, penalised.back().y());
+    }
+    m_objective->replace(objective);
+    m_penalised->replace(penalised);
+    m_objectiveChart->setRanges(std::max(last, 1.0), most > 0 ? most * 1.05 : 1);
 }
 
 void AdmmPanel::readDuals()
@@ -178,6 +221,8 @@ void AdmmPanel::applyColors()
     const Theme &t = theme();
     m_duals->setColor(t.ofSeries(0));
     m_duals->setBorderColor(Qt::transparent);
+    m_objective->setPen(QPen(t.ofSeries(0), 2));
+    m_penalised->setPen(QPen(t.ofSeries(1), 2, Qt::DashLine));
     m_diagonal->setPen(QPen(t.text, 1, Qt::DashLine));
     constexpr Qt::PenStyle kStyles[] = {Qt::SolidLine, Qt::DashLine, Qt::DotLine, Qt::DashDotLine};
     for (std::size_t i = 0; i < m_accuracies.size(); ++i)

@@ -16,9 +16,9 @@ class QScatterSeries;
 
 namespace planloom::ui {
 
-/// What a run that trains by ADMM has recorded in its folder: residuals of each step in time over the iterations, duals
-/// beside the gradients in their place, and held-out accuracy over seconds of training beside other runs. Knows no
-/// state; reads files when it is told to.
+/// What a run that trains by ADMM has recorded in its folder: residuals of each step in time over the iterations, the
+/// objective without and with their penalties, duals beside the gradients in their place, and held-out accuracy over
+/// seconds of training beside other runs. Knows no state; reads files when it is told to.
 class AdmmPanel final : public QWidget {
     Q_OBJECT
 
@@ -31,6 +31,8 @@ public:
     void setDirection(QBoxLayout::Direction direction) { m_parts->setDirection(direction); }
     [[nodiscard]] ResidualMap *map() { return m_map; }
     [[nodiscard]] QScatterSeries *duals() { return m_duals; }
+    [[nodiscard]] QLineSeries *objective() { return m_objective; }
+    [[nodiscard]] QLineSeries *penalised() { return m_penalised; }
     [[nodiscard]] QPushButton *compareButton() { return m_compare; }
     [[nodiscard]] QLabel *noteLabel() { return m_note; }
     [[nodiscard]] const std::vector<QLineSeries *> &accuracies() const { return m_accuracies; }
@@ -42,6 +44,7 @@ private:
     void readResiduals();
     void readDuals();
     void readAccuracies();
+    void readObjective();
     void applyColors();
 
     QString m_folder;
@@ -50,10 +53,13 @@ private:
     QElapsedTimer m_read;
     QBoxLayout *m_parts;
     ResidualMap *m_map;
+    PlainChart *m_objectiveChart;
     PlainChart *m_dualChart;
     PlainChart *m_accuracyChart;
     QScatterSeries *m_duals = nullptr;
     QLineSeries *m_diagonal = nullptr;
+    QLineSeries *m_objective = nullptr;
+    QLineSeries *m_penalised = nullptr;      ///< the objective and the penalties of residuals
     std::vector<QLineSeries *> m_accuracies; ///< of this run, then of the others
     QPushButton *m_compare;
     QLabel *m_note;
