@@ -5,61 +5,68 @@
 #include "engine/cost/signature.h"
 #include "engine/sharding/shard.h"
 
-namespace planloom::profiler {
+#include <algorithm>
 
-template <class Use>
-void KernelTimes::forEach(const RankTimes &rank, RankTimes::BySamples RankTimes::*pass, const Use &use)
+namespace planloom::profiler {
+namespace {
+
+/// The same part of the same stage, of as many samples.
+bool doTheSame(const RankTimes &a, const RankTimes &b)
 {
-    const graph::TrainingGraph &training = rank.body->training;
-    const std::size_t firstOp = pass == &RankTimes::forward ? 0 : training.forwardOps;
+    return a.body != nullptr && b.body != nullptr
+        && (a.body == b.body
+            || (a.body->stage == b.body->stage && a.body->device == b.body->device
+                && std::ranges::equal(a.body->slices, b.body->slices, {}, &plan::SampleRange::size,
+                                      &plan::SampleRange::size)));
+}
+
+/// Seconds of a step of each rank by the medians of its parts; ranks that do the same are expected to take equally
+/// long.
+std::vector<double> expectedOf(const std::vector<RankTimes> &ranks)
+{
+    std::vector<double> expected;
+    for (const RankTimes &rank : ranks) {
+        double sum = 0;
+        int count = 0;
+        for (const RankTimes &other : ranks) {
+            if (!doTheSame(rank, other))
+                continue;
+            sum += partsOf(other);
+            ++count;
+        }
+        expected.push_back(count > 0 ? sum / count : 0);
+    }
+    return expected;
+}
+
+} // namespace
+
+void KernelTimes::addPass(const RankTimes &rank, RankTimes::BySamples RankTimes::*pass, std::size_t firstOp,
+                          double skew)
+{
+    const graph::Graph &graph = rank.body->training.graph;
     for (const auto &[samples, times] : rank.*pass) {
         const std::vector<double> operators = medianOperators({rank}, pass, samples);
         for (std::size_t i = 0; i < operators.size(); ++i) {
-            const graph::Op &op = training.graph.ops()[firstOp + i];
-            if (!op.traits().communicates())
-                use(cost::signatureOf(training.graph, op), samples, operators[i]);
+            const graph::Op &op = graph.ops()[firstOp + i];
+            if (op.traits().communicates())
+                continue;
+            Sum &sum = m_kernels[{cost::signatureOf(graph, op), samples}];
+            sum.seconds += operators[i] * skew;
+            ++sum.count;
         }
     }
 }
 
-/// Seconds of a step of @p rank if each operator takes what it takes on average of all ranks that have it.
-double KernelTimes::expectedOf(const RankTimes &rank, const Kernels &kernels)
-{
-    if (rank.body == nullptr || rank.steps.empty())
-        return 0;
-    const auto steps = static_cast<double>(rank.steps.size());
-    double seconds = median(rank.optimizer);
-    for (const auto pass : {&RankTimes::forward, &RankTimes::backward})
-        forEach(rank, pass, [&](const std::string &signature, std::int64_t samples, double) {
-            const Sum &sum = kernels.at({signature, samples});
-            seconds += sum.seconds / sum.count * static_cast<double>((rank.*pass).at(samples).whole.size()) / steps;
-        });
-    return seconds;
-}
-
 void KernelTimes::add(const Measurement &measurement)
 {
-    Kernels kernels;
-    for (const RankTimes &rank : measurement.ranks())
-        for (const auto pass : {&RankTimes::forward, &RankTimes::backward})
-            if (rank.body != nullptr)
-                forEach(rank, pass, [&](const std::string &signature, std::int64_t samples, double seconds) {
-                    Sum &sum = kernels[{signature, samples}];
-                    sum.seconds += seconds;
-                    ++sum.count;
-                });
-    std::vector<double> expected;
-    for (const RankTimes &rank : measurement.ranks())
-        expected.push_back(expectedOf(rank, kernels));
-    const double skew = skewOf(measurement.ranks(), expected);
+    const double skew = skewOf(measurement.ranks(), expectedOf(measurement.ranks()));
     m_skews.push_back(skew);
-    for (const auto &[key, sum] : kernels) {
-        m_kernels[key].seconds += sum.seconds * skew;
-        m_kernels[key].count += sum.count;
-    }
     for (const RankTimes &rank : measurement.ranks()) {
         if (rank.body == nullptr)
             continue;
+        addPass(rank, &RankTimes::forward, 0, skew);
+        addPass(rank, &RankTimes::backward, rank.body->training.forwardOps, skew);
         for (const double seconds : rank.optimizer) {
             if (rank.updated > 0)
                 m_optimizer.push_back(seconds * skew / static_cast<double>(rank.updated));

@@ -23,14 +23,10 @@ private:
         double seconds = 0;
         int count = 0;
     };
-    using Kernels = std::map<std::pair<std::string, std::int64_t>, Sum>; ///< by signature and samples
+    void addPass(const RankTimes &rank, RankTimes::BySamples RankTimes::*pass, std::size_t firstOp, double skew);
 
-    /// Calls @p use with the signature and samples of each operator of a pass of @p rank, and seconds.
-    template <class Use>
-    static void forEach(const RankTimes &rank, RankTimes::BySamples RankTimes::*pass, const Use &use);
-    static double expectedOf(const RankTimes &rank, const Kernels &kernels);
-
-    Kernels m_kernels;               ///< operators alike, on all ranks
+    std::map<std::pair<std::string, std::int64_t>, Sum>
+        m_kernels;                   ///< by signature and samples: operators alike, on all ranks
     std::vector<double> m_optimizer; ///< seconds per parameter
     std::vector<double> m_skews;     ///< of the measurements
     std::vector<double> m_slowdown;
