@@ -330,6 +330,9 @@ void addTrain(Command &command)
     setting("--restarts", "restarts", settings.restarts,
             "Number of restarts from the newest checkpoint after a rank died or hung")
         ->check(CLI::Range(0, kMostOften));
+    setting("--timeout", "timeout_seconds", settings.timeoutSeconds,
+            "Seconds for which communication of a rank may stand still before the run ends; default 60")
+        ->check(finite() & CLI::PositiveNumber);
     setting("--hung-after", "hung_seconds", settings.hungSeconds,
             "Seconds without progress after which a rank is considered hung; default 30, at least five steps")
         ->check(finite() & CLI::PositiveNumber);
