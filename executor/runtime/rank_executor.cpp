@@ -6,6 +6,7 @@
 #include "executor/runtime/parameter_server.h"
 #include "executor/runtime/rest.h"
 
+#include <fmt/format.h>
 #include <sched.h>
 
 #include <algorithm>
